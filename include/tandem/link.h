@@ -9,9 +9,9 @@ namespace tandem
 
 enum class Link : std::uint8_t
 {
-  wifi,   // the link downloads arrive on
-  cell,   // the second way
-  other,  // anything else: never touched
+  wifi,  // the link downloads arrive on
+  cell,  // the second way
+  other, // anything else: never touched
 };
 
 constexpr std::size_t link_count = 3;
@@ -19,12 +19,15 @@ constexpr std::size_t link_count = 3;
 constexpr std::string_view name(Link link)
 {
   switch (link)
-    {
-    case Link::wifi: return "wifi";
-    case Link::cell: return "cell";
-    case Link::other: return "other";
-    }
+  {
+  case Link::wifi:
+    return "wifi";
+  case Link::cell:
+    return "cell";
+  case Link::other:
+    return "other";
+  }
   return "?";
 }
 
-}  // namespace tandem
+} // namespace tandem

@@ -1,15 +1,15 @@
 // A parsed TCP segment, as every module sees it. src/wire fills it from bytes; nothing here owns memory.
 #pragma once
 
+#include <tandem/link.h>
+#include <tandem/seq.h>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
-
-#include <tandem/link.h>
-#include <tandem/seq.h>
 
 namespace tandem
 {
@@ -36,15 +36,15 @@ struct FlowKey
 
 enum class Direction : std::uint8_t
 {
-  egress,   // leaving this laptop
-  ingress,  // arriving
+  egress,  // leaving this laptop
+  ingress, // arriving
 };
 
 // TCP header flags in their RFC 9293 bit positions (AE is RFC 9768, bit 8).
 namespace tcp_flag
 {
-constexpr std::uint16_t fin = 0x001, syn = 0x002, rst = 0x004, psh = 0x008, ack = 0x010, urg = 0x020, ece = 0x040, cwr = 0x080,
-                        ae = 0x100;
+constexpr std::uint16_t fin = 0x001, syn = 0x002, rst = 0x004, psh = 0x008, ack = 0x010, urg = 0x020, ece = 0x040,
+                        cwr = 0x080, ae = 0x100;
 }
 
 // The two ECN bits of the IP header (RFC 3168).
@@ -58,26 +58,27 @@ enum class Ecn : std::uint8_t
 
 struct SackBlock
 {
-  Seq left {};   // first byte held
-  Seq right {};  // first byte not held
+  Seq left {};  // first byte held
+  Seq right {}; // first byte not held
 
   bool operator==(const SackBlock&) const = default;
 };
 
 struct Timestamps
 {
-  TsClock value {};  // TSval: the sender's clock
-  TsClock echo {};   // TSecr: what the sender last accepted from the receiver of this segment
+  TsClock value {}; // TSval: the sender's clock
+  TsClock echo {};  // TSecr: what the sender last accepted from the receiver of this segment
 
   bool operator==(const Timestamps&) const = default;
 };
 
-// Which options a header carries, as bits. `unknown` also covers options of a known kind with a length that the RFC does not allow.
+// Which options a header carries, as bits. `unknown` also covers options of a known kind with a length that the RFC
+// does not allow.
 namespace option
 {
-constexpr std::uint32_t mss = 1u << 0, window_scale = 1u << 1, sack_permitted = 1u << 2, sack = 1u << 3, timestamps = 1u << 4,
-                        mptcp = 1u << 5, md5 = 1u << 6, ao = 1u << 7, fast_open = 1u << 8, user_timeout = 1u << 9,
-                        acc_ecn = 1u << 10, unknown = 1u << 31;
+constexpr std::uint32_t mss = 1u << 0, window_scale = 1u << 1, sack_permitted = 1u << 2, sack = 1u << 3,
+                        timestamps = 1u << 4, mptcp = 1u << 5, md5 = 1u << 6, ao = 1u << 7, fast_open = 1u << 8,
+                        user_timeout = 1u << 9, acc_ecn = 1u << 10, unknown = 1u << 31;
 }
 
 // MPTCP option subtypes (RFC 8684 section 3).
@@ -103,34 +104,37 @@ struct Segment
   FlowKey key {};
 
   Seq seq {};
-  Seq ack {};                        // meaningful only with tcp_flag::ack
-  std::uint16_t flags = 0;           // tcp_flag::*
-  std::uint16_t window = 0;          // as in the header, unscaled
-  std::uint32_t payload_length = 0;  // TCP payload bytes; of the whole super-packet when GSO / GRO merged several segments
-  std::uint16_t gso_size = 0;        // payload bytes of one segment of a super-packet, 0 for an ordinary packet
+  Seq ack {};               // meaningful only with tcp_flag::ack
+  std::uint16_t flags = 0;  // tcp_flag::*
+  std::uint16_t window = 0; // as in the header, unscaled
+  std::uint32_t payload_length =
+      0;                      // TCP payload bytes; of the whole super-packet when GSO / GRO merged several segments
+  std::uint16_t gso_size = 0; // payload bytes of one segment of a super-packet, 0 for an ordinary packet
   Ecn ecn = Ecn::not_ect;
 
-  std::uint32_t options = 0;  // option::*
+  std::uint32_t options = 0; // option::*
   std::optional<Timestamps> timestamps {};
   std::array<SackBlock, 4> sack_blocks {};
   std::uint8_t sack_count = 0;
-  std::optional<std::uint16_t> mss {};          // MSS option (SYN only)
-  std::optional<std::uint8_t> window_scale {};  // shift count, clamped to 14 (RFC 7323 2.3; SYN only)
-  MptcpSubtype mptcp = MptcpSubtype::none;      // the first MPTCP option
-  std::uint32_t mptcp_token = 0;                // receiver's token of an MP_JOIN SYN (RFC 8684 3.2), else 0
+  std::optional<std::uint16_t> mss {};         // MSS option (SYN only)
+  std::optional<std::uint8_t> window_scale {}; // shift count, clamped to 14 (RFC 7323 2.3; SYN only)
+  MptcpSubtype mptcp = MptcpSubtype::none;     // the first MPTCP option
+  std::uint32_t mptcp_token = 0;               // receiver's token of an MP_JOIN SYN (RFC 8684 3.2), else 0
 
   // Where things are inside `bytes`; used by src/wire to edit in place.
-  std::uint16_t ip_header_length = 0;   // including IPv6 extension headers
-  std::uint16_t tcp_header_length = 0;  // including options
-  std::uint16_t timestamps_offset = 0;  // of the option's kind byte from the start of the packet; 0 when absent
-  std::span<const std::byte> bytes {};  // the packet from its IP header on; may be cut behind the TCP header when only observed
+  std::uint16_t ip_header_length = 0;  // including IPv6 extension headers
+  std::uint16_t tcp_header_length = 0; // including options
+  std::uint16_t timestamps_offset = 0; // of the option's kind byte from the start of the packet; 0 when absent
+  std::span<const std::byte>
+      bytes {}; // the packet from its IP header on; may be cut behind the TCP header when only observed
 
   constexpr bool has(std::uint16_t flag) const { return (flags & flag) != 0; }
   constexpr bool has_option(std::uint32_t bits) const { return (options & bits) != 0; }
   // No payload, ACK set, none of SYN, FIN, RST.
   constexpr bool is_pure_ack() const
   {
-    return payload_length == 0 && (flags & (tcp_flag::ack | tcp_flag::syn | tcp_flag::fin | tcp_flag::rst)) == tcp_flag::ack;
+    return payload_length == 0
+           && (flags & (tcp_flag::ack | tcp_flag::syn | tcp_flag::fin | tcp_flag::rst)) == tcp_flag::ack;
   }
   // Sequence space taken: payload plus one each for SYN and FIN.
   constexpr std::uint32_t sequence_length() const
@@ -141,4 +145,4 @@ struct Segment
   std::span<const SackBlock> sacks() const { return { sack_blocks.data(), sack_count }; }
 };
 
-}  // namespace tandem
+} // namespace tandem

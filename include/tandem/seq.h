@@ -1,4 +1,5 @@
-// TCP sequence numbers and timestamps: 32 bits that wrap, ordered by serial-number arithmetic (RFC 9293 3.4, RFC 7323 5.2).
+// TCP sequence numbers and timestamps: 32 bits that wrap, ordered by serial-number arithmetic (RFC 9293 3.4, RFC
+// 7323 5.2).
 #pragma once
 
 #include <compare>
@@ -23,8 +24,14 @@ struct Seq
   constexpr std::int32_t operator-(Seq other) const { return static_cast<std::int32_t>(raw - other.raw); }
 };
 
-constexpr Seq later(Seq a, Seq b) { return a.after(b) ? a : b; }
-constexpr Seq earlier(Seq a, Seq b) { return a.before(b) ? a : b; }
+constexpr Seq later(Seq a, Seq b)
+{
+  return a.after(b) ? a : b;
+}
+constexpr Seq earlier(Seq a, Seq b)
+{
+  return a.before(b) ? a : b;
+}
 
 // A TSval / TSecr clock value. The same arithmetic, another type: a timestamp is never compared with a sequence number.
 struct TsClock
@@ -41,4 +48,4 @@ struct TsClock
   constexpr std::int32_t operator-(TsClock other) const { return static_cast<std::int32_t>(raw - other.raw); }
 };
 
-}  // namespace tandem
+} // namespace tandem

@@ -19,7 +19,8 @@ struct Monotonic
 };
 
 using Duration = std::chrono::nanoseconds;
-using Tick = Monotonic::time_point;  // nanoseconds since an arbitrary start (CLOCK_MONOTONIC when live, 0 in the simulator)
+using Tick =
+    Monotonic::time_point; // nanoseconds since an arbitrary start (CLOCK_MONOTONIC when live, 0 in the simulator)
 
 // A data rate in bits per second.
 struct Rate
@@ -31,8 +32,7 @@ struct Rate
   // How long `bytes` take at this rate. A rate of zero never gets there: Duration::max().
   constexpr Duration time_for(std::uint64_t bytes) const
   {
-    if (bits_per_second <= 0)
-      return Duration::max();
+    if (bits_per_second <= 0) return Duration::max();
     return Duration { static_cast<std::int64_t>(static_cast<double>(bytes) * 8e9 / bits_per_second) };
   }
 };
@@ -40,15 +40,36 @@ struct Rate
 inline namespace literals
 {
 using namespace std::chrono_literals;
-constexpr Rate operator""_kbps(unsigned long long n) { return { static_cast<double>(n) * 1e3 }; }
-constexpr Rate operator""_mbps(unsigned long long n) { return { static_cast<double>(n) * 1e6 }; }
-constexpr Rate operator""_mbps(long double n) { return { static_cast<double>(n) * 1e6 }; }
-constexpr Rate operator""_gbps(unsigned long long n) { return { static_cast<double>(n) * 1e9 }; }
-}  // namespace literals
+constexpr Rate operator""_kbps(unsigned long long n)
+{
+  return { static_cast<double>(n) * 1e3 };
+}
+constexpr Rate operator""_mbps(unsigned long long n)
+{
+  return { static_cast<double>(n) * 1e6 };
+}
+constexpr Rate operator""_mbps(long double n)
+{
+  return { static_cast<double>(n) * 1e6 };
+}
+constexpr Rate operator""_gbps(unsigned long long n)
+{
+  return { static_cast<double>(n) * 1e9 };
+}
+} // namespace literals
 
 // Seconds as a double, for arithmetic and output only.
-constexpr double seconds(Duration d) { return std::chrono::duration<double>(d).count(); }
-constexpr double milliseconds(Duration d) { return std::chrono::duration<double, std::milli>(d).count(); }
-constexpr Duration from_seconds(double s) { return Duration { static_cast<std::int64_t>(s * 1e9) }; }
+constexpr double seconds(Duration d)
+{
+  return std::chrono::duration<double>(d).count();
+}
+constexpr double milliseconds(Duration d)
+{
+  return std::chrono::duration<double, std::milli>(d).count();
+}
+constexpr Duration from_seconds(double s)
+{
+  return Duration { static_cast<std::int64_t>(s * 1e9) };
+}
 
-}  // namespace tandem
+} // namespace tandem

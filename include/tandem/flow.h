@@ -1,0 +1,93 @@
+// What Tandem knows of a flow from looking at it. Kept by src/flow, read by modules.
+#pragma once
+
+#include <tandem/segment.h>
+#include <tandem/units.h>
+
+#include <cstdint>
+
+namespace tandem
+{
+
+// Why a flow is left alone, whatever the modules would like.
+enum class HandsOff : std::uint8_t
+{
+  none,
+  mid_flow,        // attached after the handshake: window scale and options unknown
+  authenticated,   // TCP-MD5 (RFC 2385) or TCP-AO (RFC 5925)
+  guard_violation, // a module asked for something the guard forbids
+  module_fault,    // a module threw or took too long
+  not_home,        // the local address belongs to neither link
+};
+
+constexpr std::string_view name(HandsOff why)
+{
+  switch (why)
+  {
+  case HandsOff::none:
+    return "none";
+  case HandsOff::mid_flow:
+    return "attached mid-flow";
+  case HandsOff::authenticated:
+    return "TCP-MD5 or TCP-AO";
+  case HandsOff::guard_violation:
+    return "guard violation";
+  case HandsOff::module_fault:
+    return "module fault";
+  case HandsOff::not_home:
+    return "address on neither link";
+  }
+  return "?";
+}
+
+// A flow as modules see it. Sequence numbers of the download direction (server to client) are called "received".
+struct FlowView
+{
+  FlowKey key {};
+  std::uint64_t id = 0;    // unique within a run, never reused
+  Link link = Link::other; // the link that owns the local address
+  HandsOff hands_off = HandsOff::none;
+
+  // Options agreed in the handshake; meaningful unless hands_off is mid_flow.
+  bool timestamps_ok = false;          // RFC 7323, both sides
+  bool sack_ok = false;                // RFC 2018, both sides
+  bool mptcp = false;                  // MP_CAPABLE or MP_JOIN seen
+  std::uint32_t mptcp_token = 0;       // of MP_JOIN, else 0
+  std::uint8_t local_window_scale = 0; // shift for windows this host advertises
+  std::uint8_t remote_window_scale = 0;
+  std::uint16_t mss = 536; // bytes per segment the server may send (RFC 9293 3.7.1)
+
+  // Egress: what this host has told the server. The kernel's own numbers, before any edit.
+  Seq highest_ack {};            // highest acknowledgement number the local TCP sent: all before it is held here
+  Seq next_seq {};               // behind the last byte this host sent
+  std::uint16_t last_window = 0; // unscaled
+  TsClock last_ts_value {};      // last TSval the local TCP sent
+  TsClock last_ts_echo {};       // last TSecr the local TCP sent
+  bool fin_sent = false;
+
+  // What really left for the server, after edits; the chain keeps it.
+  Seq sent_ack {};          // last acknowledgement number sent
+  TsClock sent_ts_value {}; // highest TSval sent: nothing older may follow (PAWS, RFC 7323 5)
+  bool sent_any = false;
+
+  // Passive measurements. Durations are zero until first measured.
+  Duration rtt_latest {}; // from a TSval leaving to its first seen echo
+  Duration rtt_smoothed {};
+  Duration rtt_min {};               // over the last 10 s
+  Tick rtt_at {};                    // when rtt_latest was taken
+  std::uint64_t bytes_delivered = 0; // acknowledged by the local TCP
+  std::uint64_t bytes_sent = 0;      // payload this host sent
+  double delivery_rate = 0;          // bytes per second over about the last two RTTs
+  std::uint32_t window_estimate = 0; // bytes delivered per RTT, the estimate of the sender's window; 0 until known
+
+  Tick first_seen {};
+  Tick last_seen {};
+
+  // The receive window in bytes that `raw` (as in the header) means on this flow.
+  constexpr std::uint32_t scaled(std::uint16_t raw) const
+  {
+    return static_cast<std::uint32_t>(raw) << local_window_scale;
+  }
+};
+
+} // namespace tandem

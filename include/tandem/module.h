@@ -1,0 +1,162 @@
+// The module SDK: everything a module, also a third party's, needs. See docs/writing-a-module.md.
+//
+// A module is a function of (knobs, flow state, event) that returns a Plan. It reads no clock, opens nothing, throws
+// nothing; the same events give the same plans, in a unit test, on a recorded trace, in the simulator and live.
+#pragma once
+
+#include <tandem/flow.h>
+#include <tandem/knobs.h>
+#include <tandem/link.h>
+#include <tandem/plan.h>
+#include <tandem/segment.h>
+#include <tandem/units.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace tandem
+{
+
+// Raised with every incompatible change of anything below include/tandem.
+constexpr std::uint32_t module_abi_version = 1;
+
+// What a module must see. Rules are generated from the union of the enabled modules' interests: nothing else is ever
+// queued.
+namespace traffic
+{
+constexpr std::uint32_t egress_pure_ack = 1u << 0; // leaving, no payload, no SYN / FIN / RST
+constexpr std::uint32_t egress_data = 1u << 1;     // leaving, with payload
+constexpr std::uint32_t egress_closing = 1u << 2;  // leaving FIN or RST
+constexpr std::uint32_t ingress_data = 1u << 3;    // arriving with payload
+constexpr std::uint32_t ingress_ack = 1u << 4;     // arriving without payload
+} // namespace traffic
+
+struct Interest
+{
+  std::uint32_t decide = 0;  // traffic:: bits that are queued for this module's verdict, on the Wi-Fi link's addresses
+  std::uint32_t observe = 0; // traffic:: bits of which copies are enough (sampled; no verdict, no delay, no risk)
+  bool radio = false;        // wants radio events
+};
+
+// What a link is now. Kept by src/links, handed in with every event.
+struct LinkState
+{
+  bool present = false; // the interface exists and has an address
+  bool up = false;      // carrier, and not in a blackout
+  bool route = false;   // a route to the Internet by this link exists
+  bool at_risk = false; // a blackout is predicted
+  Tick changed {};      // when `up` last changed
+  std::uint32_t mtu = 1500;
+  std::uint64_t bytes_out = 0; // sent by Tandem's decisions over this link (edits of route and crafts), since start
+};
+
+using LinkStates = std::array<LinkState, link_count>;
+
+enum class EventKind : std::uint8_t
+{
+  segment,      // a packet of the flow; `queued` says whether a verdict counts
+  alarm,        // the wake asked for
+  link,         // some LinkState changed
+  radio,        // fresh driver statistics
+  switched_off, // the module is being switched off, or the daemon stops: undo what is held for this flow, now
+};
+
+struct Event
+{
+  EventKind kind = EventKind::segment;
+  Tick now {};
+  const Segment* segment = nullptr;  // with EventKind::segment
+  bool queued = false;               // false: an observed copy, verdict and edit are ignored
+  const LinkStates* links = nullptr; // never null
+  std::uint64_t seed = 0;            // for a decision that needs chance: the same in every replay
+};
+
+// One line of what a module knows about a flow, for `tandem flows`.
+class Facts
+{
+public:
+  virtual ~Facts() = default;
+  virtual void add(std::string_view key, std::string_view value) = 0;
+  virtual void add(std::string_view key, double value, std::string_view unit = "") = 0;
+};
+
+class Module
+{
+public:
+  virtual ~Module() = default;
+  virtual std::string_view name() const = 0;    // as in `tandem module NAME on`
+  virtual std::string_view summary() const = 0; // a sentence or two
+  virtual std::string_view manual() const = 0;  // Markdown body of docs/modules/NAME.md, without the knob table
+  virtual std::span<const Knob> knobs() const = 0;
+  // Called with a value that was checked against the knob's range.
+  virtual void set(std::string_view knob, double value) = 0;
+  virtual double get(std::string_view knob) const = 0;
+  virtual Interest interest() const = 0;
+
+  // Per-flow state lives in the chain's flow table: bytes that the module constructs and destroys in place. At most
+  // 256.
+  virtual std::size_t flow_state_size() const = 0;
+  virtual void flow_begin(std::byte* state, const FlowView& flow) = 0;
+  virtual void flow_end(std::byte* state) noexcept = 0;
+
+  // Same knobs, state and event: same plan.
+  virtual Plan decide(const Event& event, const FlowView& flow, std::byte* state) = 0;
+  virtual void describe(const FlowView& flow, const std::byte* state, Facts& facts) const = 0;
+};
+
+// Spares a module the bytes: derive from FlowModule<State>, implement the four functions below on State&.
+template <class State>
+class FlowModule : public Module
+{
+public:
+  static_assert(sizeof(State) <= 256, "per-flow state of a module is at most 256 bytes");
+  static_assert(alignof(State) <= alignof(std::max_align_t));
+
+  virtual Plan decide(const Event& event, const FlowView& flow, State& state) = 0;
+  virtual void describe(const FlowView& flow, const State& state, Facts& facts) const = 0;
+
+  std::size_t flow_state_size() const final { return sizeof(State); }
+  void flow_begin(std::byte* state, const FlowView&) final { new (state) State {}; }
+  void flow_end(std::byte* state) noexcept final { get_state(state).~State(); }
+  Plan decide(const Event& event, const FlowView& flow, std::byte* state) final
+  {
+    return decide(event, flow, get_state(state));
+  }
+  void describe(const FlowView& flow, const std::byte* state, Facts& facts) const final
+  {
+    describe(flow, *std::launder(reinterpret_cast<const State*>(state)), facts);
+  }
+
+private:
+  static State& get_state(std::byte* state) { return *std::launder(reinterpret_cast<State*>(state)); }
+};
+
+// What a module's shared library exports, under the name `tandem_module`.
+struct ModuleEntry
+{
+  std::uint32_t abi_version = module_abi_version;
+  std::uint32_t segment_size = sizeof(Segment); // catches a module built against other headers
+  std::uint32_t plan_size = sizeof(Plan);
+  std::uint32_t flow_size = sizeof(FlowView);
+  Module* (*create)() = nullptr;
+  void (*destroy)(Module*) noexcept = nullptr;
+};
+
+} // namespace tandem
+
+// In one source file of the module: TANDEM_MODULE(MyModule). Compiled into nothing when the source is linked statically
+// (tests, simulator).
+#ifdef TANDEM_MODULE_EXPORT
+#define TANDEM_MODULE(Class)                                                                                           \
+  extern "C" __attribute__((visibility("default"))) const ::tandem::ModuleEntry tandem_module;                         \
+  extern "C" const ::tandem::ModuleEntry tandem_module { .create = []() -> ::tandem::Module* { return new Class {}; }, \
+                                                         .destroy = [](::tandem::Module* m) noexcept { delete m; } };
+#else
+#define TANDEM_MODULE(Class) static_assert(true)
+#endif

@@ -1,0 +1,86 @@
+// What a module may ask for. A Plan is data: src/chain merges the plans of all modules, its guard checks them,
+// src/kernel carries them out.
+#pragma once
+
+#include <tandem/link.h>
+#include <tandem/segment.h>
+#include <tandem/units.h>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+namespace tandem
+{
+
+enum class Verdict : std::uint8_t
+{
+  pass,
+  drop, // thinning; only ever of an ACK that carries nothing a later one does not repeat
+};
+
+// Changes to the segment at hand. An empty field leaves the bytes as they are.
+struct Edit
+{
+  std::optional<Seq> ack {};              // only downwards, or up to what this host holds (FlowView::highest_ack)
+  std::optional<std::uint16_t> window {}; // unscaled, only downwards
+  std::optional<TsClock> ts_echo {};      // TSecr
+  std::optional<TsClock> ts_value {};     // TSval, only downwards and never below one sent before (PAWS)
+  std::optional<Ecn> ecn {};              // IP ECN field, only on ECN-capable packets
+  std::optional<Link> route {};           // leave by this link; the source address stays
+
+  constexpr bool changes_bytes() const { return ack || window || ts_echo || ts_value || ecn; }
+  constexpr bool empty() const { return !changes_bytes() && !route; }
+};
+
+enum class CraftKind : std::uint8_t
+{
+  ack,              // a pure ACK of this flow
+  host_unreachable, // ICMP type 3 code 1 / ICMPv6 type 1 code 0 quoting this flow at `seq` (RFC 6069)
+};
+
+// A new segment of the flow, sent by a named link at a time. Sequence and acknowledgement numbers obey the same rules
+// as an Edit.
+struct Craft
+{
+  CraftKind kind = CraftKind::ack;
+  Link by = Link::wifi;
+  Tick at {}; // in the past or now: at once
+  Seq seq {};
+  Seq ack {};
+  std::uint16_t window = 0; // unscaled
+  std::uint16_t flags = tcp_flag::ack;
+  std::optional<Timestamps> timestamps {};
+  std::array<SackBlock, 4> sack_blocks {};
+  std::uint8_t sack_count = 0;
+};
+
+// A wish about a link rather than a packet.
+enum class WishKind : std::uint8_t
+{
+  mptcp_backup,   // MP_PRIO: value 1 = backup, 0 = regular
+  mptcp_endpoint, // value 1 = add, 0 = delete
+  ce_rate,        // share of ECN-capable packets arriving by the link to mark CE, 0 to 1
+};
+
+struct Wish
+{
+  WishKind kind = WishKind::ce_rate;
+  Link link = Link::wifi;
+  double value = 0;
+};
+
+// Plan{} forwards the packet byte for byte.
+struct Plan
+{
+  Verdict verdict = Verdict::pass;
+  Edit edit {};
+  std::span<const Craft> craft {}; // valid until the module is called again
+  std::span<const Wish> wish {};   // likewise
+  std::optional<Tick> wake {};     // an Alarm for this flow and module; a later plan with a wake replaces it
+  std::string_view why {};         // literal, copied to the trace and counted; empty when the module had no opinion
+};
+
+} // namespace tandem
