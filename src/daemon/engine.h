@@ -1,0 +1,40 @@
+// The packet thread: queue, observers, raw sockets and timers on one libev loop, with the chain in the middle.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "src/control/backend.h"
+
+namespace tandem::daemon
+{
+
+struct Config;
+
+// Owns everything that touches packets. Built in the main thread; throws std::exception with a sentence for the user when it cannot start.
+class Engine final : public control::Backend
+{
+public:
+  explicit Engine(const Config& config);
+  ~Engine() override;
+
+  // Runs the packet loop in the calling thread until stop(). On return held-back state is released, rules and routes are gone.
+  void run();
+  // From any thread or a signal handler.
+  void stop() noexcept;
+
+  nlohmann::json status() override;
+  nlohmann::json modules() override;
+  nlohmann::json flows() override;
+  std::string manual(const std::string& module) override;
+  void enable(const std::string& module, bool on) override;
+  void set(const std::string& module, const std::string& knob, const std::string& value) override;
+  std::string recording() override;
+  nlohmann::json metrics() override;
+
+private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace tandem::daemon
