@@ -1,0 +1,172 @@
+// The daemon's configuration (TOML), read and checked as a whole before anything is touched. Pure: no kernel, no clock.
+#pragma once
+
+#include <tandem/segment.h>
+#include <tandem/units.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tandem::daemon
+{
+
+// Where a value was written, so that an error can point there even when it is found later.
+struct Source
+{
+  std::string file; // "command line" for an override, empty for a default
+  int line = 0;     // from 1; 0 when there is none
+
+  std::string text() const; // "tandem.toml:12" or "command line"
+};
+
+// One thing that is wrong with a configuration.
+struct Complaint
+{
+  Source where {};
+  std::string what; // `links.wifi = "": an interface name of 1 to 15 characters is needed`
+
+  std::string text() const { return where.text() + ": " + what; } // FILE:LINE: KEY = VALUE: WHAT IS ALLOWED
+};
+
+// A configuration that cannot be used: every complaint, one a line. Exit code 2.
+class ConfigError : public std::runtime_error
+{
+public:
+  explicit ConfigError(std::vector<Complaint> all);
+  std::vector<Complaint> complaints;
+};
+
+// [modules.NAME] KNOB = VALUE, not yet checked against the module's knobs. `text` is what parse_knob
+// (control/literal.h) takes.
+struct KnobSetting
+{
+  std::string module;
+  std::string knob;
+  std::string text;
+  Source where {};
+};
+
+// [modules.NAME] itself. A module without a table is loaded but off.
+struct ModuleSetting
+{
+  std::string name;
+  bool enabled = true; // a table without `enabled` means on
+  Source where {};
+};
+
+// A range of addresses, e.g. 10.0.0.0/8.
+struct Network
+{
+  Address address {}; // bits behind the prefix are zero
+  unsigned prefix = 0;
+
+  bool operator==(const Network&) const = default;
+};
+
+enum class RuleBackend : std::uint8_t
+{
+  automatic,
+  nft,
+  iptables,
+};
+
+// A loopback TCP address for Prometheus and the dashboard.
+struct Listen
+{
+  std::string host; // "127.0.0.1" or "::1"
+  std::uint16_t port = 0;
+};
+
+struct Config
+{
+  std::string file; // as given; empty when there is none
+
+  struct Links
+  {
+    std::string wifi = "auto"; // interface name, or "auto"
+    std::string cell = "auto"; // interface name, "auto", or "none"
+    Source wifi_where {};      // for errors found when the interface is looked up
+    Source cell_where {};
+  } links;
+
+  struct Daemon
+  {
+    std::filesystem::path socket = "/run/tandem/control.sock";
+    std::string socket_group;          // may use the control socket; empty: root only
+    std::filesystem::path module_dir;  // empty: default_module_dir()
+    std::uint16_t queue = 84;          // NFQUEUE number
+    std::uint32_t queue_length = 1024; // packets waiting for a verdict before the kernel lets them through
+    // Firewall mark of Tandem's packets: always compared under the mask. The two lowest bits of the mask are left 0 in
+    // mark_value and are free for the engine to tell kinds of packets apart.
+    std::uint32_t mark_value = 0x54000000;
+    std::uint32_t mark_mask = 0xff000000;
+    std::uint32_t route_table = 5400;
+    std::uint32_t rule_priority = 5400;
+    RuleBackend backend = RuleBackend::automatic;
+    std::uint32_t max_flows = 4096;
+    Duration flow_idle = std::chrono::seconds { 120 };
+    std::uint32_t observe_sample = 16;       // one of so many packets is copied for passive measurement
+    std::vector<Network> exempt_networks;    // remote addresses that are never touched
+    std::vector<std::uint16_t> exempt_ports; // remote ports that are never touched
+  } daemon;
+
+  struct Recorder
+  {
+    std::uint32_t seconds = 30;                          // kept; 0 turns the recorder off
+    std::uint64_t bytes = 8u << 20;                      // of memory at most
+    std::uint32_t snap = 256;                            // bytes kept of each packet
+    std::filesystem::path directory = "/var/lib/tandem"; // where SIGUSR1 writes
+  } recorder;
+
+  struct Metrics
+  {
+    std::optional<Listen> listen; // next to /metrics on the Unix socket
+  } metrics;
+
+  struct Budget
+  {
+    std::optional<std::uint64_t>
+        cell_bytes; // sent by the cellular link on Tandem's decision since start; none: no limit
+  } budget;
+
+  std::vector<ModuleSetting> modules;
+  std::vector<KnobSetting> knobs;
+
+  bool module_enabled(std::string_view name) const;
+};
+
+// Says what is wrong with a setting ("an integer from 1 to 100 is needed"), or nothing. Supplied by whoever has the
+// modules loaded. It is also asked about ModuleSettings: `knob` is empty then.
+using KnobCheck = std::function<std::optional<std::string>(const KnobSetting&)>;
+
+struct ConfigResult
+{
+  Config config {};                  // meaningful only without complaints
+  std::vector<Complaint> complaints; // in the order of lines
+};
+
+// Reads the text of a configuration; `file` is only for messages. Never throws on bad text. `check` may be empty.
+ConfigResult parse_config(std::string_view text, const std::string& file, const KnobCheck& check = {});
+
+// The same from a file. Throws ConfigError with every complaint, also when the file cannot be read.
+Config load_config(const std::filesystem::path& path, const KnobCheck& check = {});
+
+// Asks `check` about every module and knob of a configuration read earlier.
+std::vector<Complaint> check_modules(const Config& config, const KnobCheck& check);
+
+// Settings from the command line go through the same checks as the file. `key` is dotted ("links.wifi"); returns the
+// complaint, if any, and leaves the configuration as it was then.
+std::optional<Complaint> override_setting(Config& config, std::string_view key, std::string_view value);
+
+// ../lib/tandem next to the running program, as in the build tree and in a relocated installation; else
+// /usr/lib/tandem.
+std::filesystem::path default_module_dir();
+
+} // namespace tandem::daemon
