@@ -1,0 +1,68 @@
+// New packets into a caller's buffer, with correct checksums. Each function returns the bytes written, or 0 when the
+// buffer is too small or the request cannot be put into a header; then nothing useful is in the buffer. No allocation.
+#pragma once
+
+#include "src/wire/checksum.h"
+#include "src/wire/edit.h"
+
+#include <tandem/plan.h>
+#include <tandem/segment.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace tandem::wire
+{
+
+// Enough for every header that craft_segment can write: IPv6, TCP and 40 bytes of options.
+constexpr std::size_t longest_header = 40 + 20 + 40;
+
+struct Headers
+{
+  FlowKey key {};
+  Direction direction = Direction::egress; // egress: from key.local to key.remote
+  Seq seq {};
+  Seq ack {};
+  std::uint16_t flags = tcp_flag::ack;
+  std::uint16_t window = 0; // unscaled
+  std::optional<Timestamps> timestamps {};
+  std::span<const SackBlock> sacks {}; // at most 4, at most 3 beside timestamps: the TCP header has room for no more
+  Ecn ecn = Ecn::not_ect;
+  std::uint8_t ttl = 64;
+  std::uint16_t id = 0; // IPv4 identification; don't-fragment is set, so 0 is fine (RFC 6864 4.1)
+};
+
+// A segment with the given headers and payload. Options are laid out as Linux does: NOP, NOP, timestamps, then NOP,
+// NOP, SACK.
+std::size_t craft_segment(std::span<std::byte> out, const Headers& headers, std::span<const std::byte> payload = {});
+
+// A pure ACK: craft_segment without payload and without SYN, FIN or RST.
+std::size_t craft_ack(std::span<std::byte> out, const Headers& headers);
+
+// A reset at headers.seq. With tcp_flag::ack in headers.flags also an acknowledgement; all other flags are left out.
+std::size_t craft_rst(std::span<std::byte> out, const Headers& headers);
+
+// A copy of a captured segment with edits; options, flags, TTL and payload as in the original. `fault` (may be null)
+// gets the reason.
+std::size_t craft_copy(std::span<std::byte> out, const Segment& original, const Edit& fields, ChecksumState state,
+                       EditFault* fault = nullptr);
+
+struct Unreachable
+{
+  FlowKey key {};                   // the flow; the message goes to key.remote about a segment it sent to key.local
+  Seq seq {};                       // of the quoted segment; the sender acts when it is its snd_una
+  Seq ack {};                       // of the quoted segment
+  std::optional<Address> router {}; // who says so; key.local when empty
+  std::uint8_t ttl = 64;
+};
+
+// ICMP host unreachable (type 3 code 1, RFC 792) or ICMPv6 no route to destination (type 1 code 0, RFC 4443 3.1) to the
+// server, quoting a header of the server's own segment: makes it revert its RTO backoff (RFC 6069).
+std::size_t craft_unreachable(std::span<std::byte> out, const Unreachable& message);
+
+// What a module asked for, on its flow. SACK blocks beyond the room in the header are left out, the last ones first.
+std::size_t craft(std::span<std::byte> out, const FlowKey& key, const Craft& request);
+
+} // namespace tandem::wire
