@@ -47,11 +47,12 @@ struct Interest
 // What a link is now. Kept by src/links, handed in with every event.
 struct LinkState
 {
-  bool present = false; // the interface exists and has an address
-  bool up = false;      // carrier, and not in a blackout
-  bool route = false;   // a route to the Internet by this link exists
-  bool at_risk = false; // a blackout is predicted
-  Tick changed {};      // when `up` last changed
+  bool present = false;  // the interface exists and has an address
+  bool up = false;       // carrier, and not in a blackout
+  bool route = false;    // an IPv4 route to the Internet by this link exists
+  bool route_v6 = false; // likewise IPv6
+  bool at_risk = false;  // a blackout is predicted
+  Tick changed {};       // when `up` last changed
   std::uint32_t mtu = 1500;
   std::uint64_t bytes_out = 0; // sent by Tandem's decisions over this link (edits of route and crafts), since start
 };

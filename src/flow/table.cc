@@ -1,0 +1,167 @@
+#include "src/flow/table.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <new>
+
+namespace tandem::flow
+{
+
+namespace
+{
+std::size_t round_up(std::size_t bytes)
+{
+  return (bytes + alignof(std::max_align_t) - 1) & ~(alignof(std::max_align_t) - 1);
+}
+
+// A keyed mix (the finaliser of splitmix64 over the words of the key): cheap, and not predictable without the seed.
+std::uint64_t mix(std::uint64_t h, std::uint64_t word)
+{
+  h ^= word + 0x9e3779b97f4a7c15ull + (h << 6) + (h >> 2);
+  h ^= h >> 30;
+  h *= 0xbf58476d1ce4e5b9ull;
+  h ^= h >> 27;
+  h *= 0x94d049bb133111ebull;
+  return h ^ (h >> 31);
+}
+} // namespace
+
+Table::Table(Options options)
+    : options_ { options }, stride_ { round_up(sizeof(Flow)) + round_up(options.state_bytes) },
+      buckets_(std::bit_ceil(std::max<std::size_t>(options.capacity, 16)), 0)
+{
+  chunks_.reserve(options.capacity / chunk_flows + 1);
+  free_.reserve(options.capacity);
+}
+
+Table::~Table() = default; // Flow is trivially destructible; modules' states are ended by the chain before
+
+Flow& Table::slot(std::uint32_t index)
+{
+  const std::size_t at = index - 1;
+  return *std::launder(reinterpret_cast<Flow*>(chunks_[at / chunk_flows].get() + (at % chunk_flows) * stride_));
+}
+
+std::size_t Table::bucket(const FlowKey& key) const
+{
+  std::array<std::uint64_t, 4> words {};
+  std::memcpy(words.data(), key.local.bytes.data(), 16);
+  std::memcpy(words.data() + 2, key.remote.bytes.data(), 16);
+  std::uint64_t h = options_.seed;
+  for (const std::uint64_t word : words)
+    h = mix(h, word);
+  h = mix(h, (std::uint64_t { key.local_port } << 16) | key.remote_port | (std::uint64_t { key.local.v6 } << 32));
+  return h & (buckets_.size() - 1);
+}
+
+Flow* Table::find(const FlowKey& key)
+{
+  for (std::uint32_t at = buckets_[bucket(key)]; at != 0;)
+  {
+    Flow& flow = slot(at);
+    if (flow.view.key == key) return &flow;
+    at = flow.next_in_bucket_;
+  }
+  return nullptr;
+}
+
+Flow* Table::by_id(std::uint64_t id)
+{
+  // The slot is kept in the upper half of the id, so that an alarm finds its flow without a second index.
+  const auto index = static_cast<std::uint32_t>(id >> 40);
+  if (index == 0 || index >= next_unused_) return nullptr;
+  Flow& flow = slot(index);
+  return flow.self_ == index && flow.view.id == id ? &flow : nullptr;
+}
+
+Flow* Table::insert(const FlowKey& key, Tick now)
+{
+  if (size_ >= options_.capacity)
+  {
+    ++refused_;
+    return nullptr;
+  }
+  std::uint32_t index = 0;
+  if (!free_.empty())
+  {
+    index = free_.back();
+    free_.pop_back();
+  }
+  else
+  {
+    index = next_unused_++;
+    if ((index - 1) / chunk_flows == chunks_.size())
+    {
+      chunks_.push_back(std::make_unique_for_overwrite<std::byte[]>(chunk_flows * stride_));
+      for (std::size_t i = 0; i < chunk_flows; ++i)
+        new (chunks_.back().get() + i * stride_) Flow {};
+    }
+  }
+  Flow* flow = new (&slot(index)) Flow {};
+  flow->wake.fill(Tick::max());
+  flow->view.key = key;
+  flow->view.id = (std::uint64_t { index } << 40) | (next_id_++ & 0xff'ffff'ffffull);
+  flow->view.first_seen = flow->view.last_seen = now;
+  flow->self_ = index;
+  const std::size_t b = bucket(key);
+  flow->next_in_bucket_ = buckets_[b];
+  buckets_[b] = index;
+  link_newest(*flow);
+  ++size_;
+  return flow;
+}
+
+void Table::link_newest(Flow& flow)
+{
+  flow.older_ = newest_;
+  flow.newer_ = 0;
+  if (newest_ != 0) slot(newest_).newer_ = flow.self_;
+  newest_ = flow.self_;
+  if (oldest_ == 0) oldest_ = flow.self_;
+}
+
+void Table::unlink(Flow& flow)
+{
+  if (flow.older_ != 0) slot(flow.older_).newer_ = flow.newer_;
+  if (flow.newer_ != 0) slot(flow.newer_).older_ = flow.older_;
+  if (oldest_ == flow.self_) oldest_ = flow.newer_;
+  if (newest_ == flow.self_) newest_ = flow.older_;
+}
+
+void Table::touch(Flow& flow, Tick now)
+{
+  flow.view.last_seen = now;
+  if (newest_ == flow.self_) return;
+  unlink(flow);
+  link_newest(flow);
+}
+
+void Table::erase(Flow& flow)
+{
+  const std::uint32_t index = flow.self_;
+  std::uint32_t* at = &buckets_[bucket(flow.view.key)];
+  while (*at != index)
+    at = &slot(*at).next_in_bucket_;
+  *at = flow.next_in_bucket_;
+  unlink(flow);
+  flow.self_ = 0;
+  free_.push_back(index);
+  --size_;
+}
+
+Flow* Table::expired(Tick now)
+{
+  // Closed flows linger among the living; only the few oldest are looked at, so the cost per call is bounded.
+  std::uint32_t at = oldest_;
+  for (int looked = 0; at != 0 && looked < 8; ++looked)
+  {
+    Flow& flow = slot(at);
+    const Duration age = now - flow.view.last_seen;
+    if (age >= options_.idle || (flow.closed && age >= options_.linger)) return &flow;
+    at = flow.newer_;
+  }
+  return nullptr;
+}
+
+} // namespace tandem::flow

@@ -1,0 +1,180 @@
+#include "src/flow/tracker.h"
+
+namespace tandem::flow
+{
+
+namespace
+{
+constexpr Duration half_window = std::chrono::seconds { 5 };
+constexpr Duration shortest_round = std::chrono::milliseconds { 10 };
+// Without an RTT (no timestamps) a round of this length still gives a delivery rate.
+constexpr Duration default_round = std::chrono::milliseconds { 100 };
+} // namespace
+
+void Tracker::seen(const Segment& segment, FlowView& view, Tick now)
+{
+  view.last_seen = now;
+  if (segment.has_option(option::md5 | option::ao)) view.hands_off = HandsOff::authenticated;
+  if (segment.has_option(option::mptcp))
+  {
+    view.mptcp = view.mptcp || segment.mptcp == MptcpSubtype::mp_capable || segment.mptcp == MptcpSubtype::mp_join;
+    if (segment.mptcp_token != 0) view.mptcp_token = segment.mptcp_token;
+  }
+  if (segment.has(tcp_flag::syn))
+  {
+    handshake(segment, view);
+    return;
+  }
+  if (segment.direction == Direction::egress)
+  {
+    if (segment.has(tcp_flag::ack)) acknowledged(segment, view, now);
+    if (segment.end().after(view.next_seq) || !view.sent_any)
+    {
+      if (view.sent_any) view.bytes_sent += static_cast<std::uint32_t>(segment.end() - view.next_seq);
+      view.next_seq = segment.end();
+    }
+    view.fin_sent = view.fin_sent || segment.has(tcp_flag::fin);
+    view.last_window = segment.window;
+    if (segment.timestamps)
+    {
+      view.last_ts_value = segment.timestamps->value;
+      view.last_ts_echo = segment.timestamps->echo;
+    }
+  }
+  else if (segment.timestamps && segment.has(tcp_flag::ack))
+    echoed(segment.timestamps->echo, view, now);
+}
+
+void Tracker::handshake(const Segment& segment, FlowView& view)
+{
+  const bool local = segment.direction == Direction::egress;
+  (local ? local_options_ : remote_options_) = segment.options;
+  (local ? local_syn_ : remote_syn_) = true;
+  if (local)
+  {
+    view.local_window_scale = segment.window_scale.value_or(0);
+    view.next_seq = segment.end();
+    if (segment.mss) view.mss = *segment.mss;
+  }
+  else
+  {
+    view.remote_window_scale = segment.window_scale.value_or(0);
+    view.highest_ack = segment.end();
+  }
+  if (!local_syn_ || !remote_syn_) return;
+
+  const std::uint32_t both = local_options_ & remote_options_;
+  view.timestamps_ok = (both & option::timestamps) != 0;
+  view.sack_ok = (both & option::sack_permitted) != 0;
+  // RFC 7323 1.3: scaling is in force only when both SYNs carried the option.
+  if ((both & option::window_scale) == 0) view.local_window_scale = view.remote_window_scale = 0;
+  // RFC 9293 3.7.1: the effective send MSS is without options; timestamps take twelve bytes of every segment.
+  if (view.timestamps_ok && view.mss > 512) view.mss = static_cast<std::uint16_t>(view.mss - 12);
+  if (view.hands_off == HandsOff::mid_flow) view.hands_off = HandsOff::none;
+  // A SYN seen again (lost SYN-ACK) must not subtract the options twice.
+  local_syn_ = remote_syn_ = false;
+}
+
+void Tracker::acknowledged(const Segment& segment, FlowView& view, Tick now)
+{
+  if (!ack_seen_)
+  {
+    ack_seen_ = true;
+    view.highest_ack = segment.ack;
+    round_start_ = now;
+    return;
+  }
+  if (!segment.ack.after(view.highest_ack)) return;
+
+  const auto progress = static_cast<std::uint32_t>(segment.ack - view.highest_ack);
+  view.highest_ack = segment.ack;
+  view.bytes_delivered += progress;
+  round_bytes_ += progress;
+
+  const Duration length = view.rtt_smoothed > Duration {} ? std::max(view.rtt_smoothed, shortest_round) : default_round;
+  const Duration elapsed = now - round_start_;
+  if (elapsed < length) return;
+  const double rate = static_cast<double>(round_bytes_) / seconds(elapsed);
+  view.delivery_rate = view.delivery_rate > 0 ? 0.5 * (view.delivery_rate + rate) : rate;
+  if (view.rtt_smoothed > Duration {})
+  {
+    // The larger of two rounds: a round that straddles a pause does not hide the window.
+    const auto window = static_cast<std::uint32_t>(std::min(rate * seconds(view.rtt_smoothed), 4e9));
+    view.window_estimate = std::max(window, previous_round_);
+    previous_round_ = window;
+  }
+  round_start_ = now;
+  round_bytes_ = 0;
+}
+
+void Tracker::left(const Segment& segment, Seq ack, TsClock ts_value, FlowView& view, Tick now)
+{
+  if (segment.has(tcp_flag::ack)) view.sent_ack = view.sent_any ? later(view.sent_ack, ack) : ack;
+  if (segment.timestamps)
+  {
+    if (!view.sent_any || ts_value.after(view.sent_ts_value)) view.sent_ts_value = ts_value;
+    const Sent* newest = ring_count_ > 0 ? &ring_[(ring_begin_ + ring_count_ - 1u) % ring_size] : nullptr;
+    const Duration spacing = view.rtt_smoothed / 8;
+    if (newest == nullptr || (ts_value.after(newest->value) && now - newest->at >= spacing))
+    {
+      if (ring_count_ == ring_size)
+        ring_begin_ = static_cast<std::uint8_t>((ring_begin_ + 1) % ring_size);
+      else
+        ++ring_count_;
+      ring_[(ring_begin_ + ring_count_ - 1u) % ring_size] = { ts_value, now };
+    }
+  }
+  view.sent_any = true;
+}
+
+void Tracker::echoed(TsClock echo, FlowView& view, Tick now)
+{
+  if (ring_count_ == 0) return;
+  if (echo_known_ && !echo.after(last_echo_)) return;
+  // Interpolates between the two recorded TSvals around the echo, so that the tick of the clock need not be known.
+  const Sent* before = nullptr;
+  for (std::size_t i = 0; i < ring_count_; ++i)
+  {
+    const Sent& entry = ring_[(ring_begin_ + i) % ring_size];
+    if (entry.value == echo)
+    {
+      last_echo_ = echo;
+      echo_known_ = true;
+      rtt_sample(now - entry.at, view, now);
+      return;
+    }
+    if (entry.value.after(echo))
+    {
+      if (before == nullptr) return; // older than the ring remembers
+      const auto span = static_cast<double>(entry.value - before->value);
+      const double part = static_cast<double>(echo - before->value) / span;
+      const Tick at =
+          before->at
+          + Duration { static_cast<std::int64_t>(part * static_cast<double>((entry.at - before->at).count())) };
+      last_echo_ = echo;
+      echo_known_ = true;
+      rtt_sample(now - at, view, now);
+      return;
+    }
+    before = &entry;
+  }
+}
+
+void Tracker::rtt_sample(Duration sample, FlowView& view, Tick now)
+{
+  if (sample <= Duration {}) return;
+  view.rtt_latest = sample;
+  view.rtt_at = now;
+  // RFC 6298 section 2, alpha = 1/8.
+  view.rtt_smoothed = view.rtt_smoothed == Duration {} ? sample : view.rtt_smoothed + (sample - view.rtt_smoothed) / 8;
+  if (min_turn_ == Tick {} || now - min_turn_ >= half_window)
+  {
+    min_previous_ = min_turn_ != Tick {} && now - min_turn_ < 2 * half_window ? min_current_ : sample;
+    min_current_ = sample;
+    min_turn_ = now;
+  }
+  min_current_ = std::min(min_current_, sample);
+  view.rtt_min = std::min(min_current_, min_previous_);
+}
+
+} // namespace tandem::flow

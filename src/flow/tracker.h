@@ -1,0 +1,63 @@
+// Keeps a FlowView true from the segments that pass: handshake options, passive RTT, delivery rate and the sender's
+// window.
+#pragma once
+
+#include <tandem/flow.h>
+#include <tandem/segment.h>
+#include <tandem/units.h>
+
+#include <array>
+#include <cstdint>
+
+namespace tandem::flow
+{
+
+// The measuring half of a flow. Pure: every time is handed in.
+class Tracker
+{
+public:
+  // Takes note of a segment as the kernel made it (egress) or as it arrived (ingress), before any edit.
+  void seen(const Segment& segment, FlowView& view, Tick now);
+
+  // Takes note of what really left after edits: the TSval whose echo will be timed, and the acknowledgement number.
+  void left(const Segment& segment, Seq ack, TsClock ts_value, FlowView& view, Tick now);
+
+private:
+  void handshake(const Segment& segment, FlowView& view);
+  void acknowledged(const Segment& segment, FlowView& view, Tick now);
+  void echoed(TsClock echo, FlowView& view, Tick now);
+  void rtt_sample(Duration sample, FlowView& view, Tick now);
+
+  // TSvals that left and when, oldest first from `ring_begin_`; about eight per RTT, so that twelve span more than one.
+  struct Sent
+  {
+    TsClock value {};
+    Tick at {};
+  };
+  static constexpr std::size_t ring_size = 12;
+  std::array<Sent, ring_size> ring_ {};
+  std::uint8_t ring_begin_ = 0;
+  std::uint8_t ring_count_ = 0;
+
+  TsClock last_echo_ {}; // newest TSecr taken as a sample; an echo is timed once
+  bool echo_known_ = false;
+
+  // Minimum RTT over two half windows of five seconds.
+  Duration min_current_ {};
+  Duration min_previous_ {};
+  Tick min_turn_ {};
+
+  // One round of delivery: bytes acknowledged over about an RTT.
+  Tick round_start_ {};
+  std::uint64_t round_bytes_ = 0;
+  std::uint32_t previous_round_ = 0;
+
+  // Handshake so far: options of both SYNs.
+  std::uint32_t local_options_ = 0;
+  std::uint32_t remote_options_ = 0;
+  bool local_syn_ = false;
+  bool remote_syn_ = false;
+  bool ack_seen_ = false;
+};
+
+} // namespace tandem::flow
