@@ -1,0 +1,65 @@
+// The second way out: packets with the by-cell mark leave by the cell interface, whatever their source address.
+#pragma once
+
+#include "src/kernel/marks.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace tandem::kernel
+{
+
+struct RoutePlan
+{
+  std::string cell; // interface name; empty: no rule, no route
+  MarkBits mark = Marks {}.by_cell;
+  std::uint32_t table = 8484;
+  std::uint32_t priority = 8484; // of the ip rule; before main (32766)
+
+  bool operator==(const RoutePlan&) const = default;
+};
+
+void to_json(nlohmann::json& json, const RoutePlan& plan);
+void from_json(const nlohmann::json& json, RoutePlan& plan);
+
+// What the table holds now.
+struct RouteState
+{
+  bool v4 = false; // a default route for IPv4 is in place
+  bool v6 = false;
+  std::string gateway_v4; // empty: on-link
+  std::string gateway_v6;
+};
+
+// ip rule `fwmark VALUE/MASK lookup TABLE` for both IP versions, and in TABLE one default route by the cell interface:
+// with the gateway of the main table's default route by that interface, or on-link when that route has none or the
+// interface is point-to-point. Without a usable cell interface the table is empty and marked packets fall through to
+// the main table, that is, to Wi-Fi. Everything carries protocol number 84, so that a later run recognises what a
+// killed one left behind.
+class PolicyRoute
+{
+public:
+  // Removes what earlier runs left, then applies. Throws std::runtime_error with a sentence.
+  explicit PolicyRoute(const RoutePlan& plan);
+  ~PolicyRoute(); // undoes
+  PolicyRoute(const PolicyRoute&) = delete;
+  PolicyRoute& operator=(const PolicyRoute&) = delete;
+
+  // Readable when links, addresses or routes changed: call refresh().
+  int fd() const;
+  // Reads the main table again and follows it. True when something changed.
+  bool refresh();
+  const RouteState& state() const;
+
+  // Removes rules and routes with Tandem's protocol number, this table and this priority. Never throws.
+  static void clear(std::uint32_t table, std::uint32_t priority) noexcept;
+
+private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+} // namespace tandem::kernel

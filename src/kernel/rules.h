@@ -1,0 +1,80 @@
+// Which packets are queued: a plan, generated from the enabled modules' interests, and the two ways to tell the kernel.
+#pragma once
+
+#include "src/kernel/marks.h"
+
+#include <tandem/module.h>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tandem::kernel
+{
+
+// A plan without traffic bits means: no rule, no chain, no table.
+//
+// Egress is caught in the mangle place of the output hook: packets leaving by the wifi interface, or, when
+// wifi_addresses are given, packets with one of these source addresses whichever way they leave. Ingress is caught in
+// the mangle place of prerouting: packets arriving by the wifi interface for this host.
+struct RulePlan
+{
+  std::uint16_t queue = 84;
+  std::uint32_t traffic = 0; // tandem::traffic bits
+  Marks marks {};
+  std::string wifi;                        // interface name
+  std::string cell;                        // interface name, may be empty
+  std::vector<std::string> wifi_addresses; // "192.0.2.1", "2001:db8::1"
+  std::vector<std::string> exempt_local;   // CIDRs never queued, by this host's address
+  std::vector<std::string> exempt_remote;  // CIDRs never queued, by the peer's address
+  std::vector<std::uint16_t> exempt_ports; // never queued when either port is one of these
+  // A flow of which one packet was accepted with marks.release is not queued any more: the bit is remembered in its
+  // conntrack mark. Loads connection tracking.
+  bool release_by_connmark = false;
+
+  bool operator==(const RulePlan&) const = default;
+};
+
+// Throws std::invalid_argument naming the field, its value and what is allowed: everything that goes into a rule is
+// checked here, so that no name or address can smuggle in another rule.
+void validate(const RulePlan& plan);
+
+void to_json(nlohmann::json& json, const RulePlan& plan);
+void from_json(const nlohmann::json& json, RulePlan& plan);
+
+class RuleBackend
+{
+public:
+  virtual ~RuleBackend() = default;
+  virtual std::string name() const = 0; // "nftables", "iptables-nft", "iptables-legacy"
+  virtual std::string why() const = 0;  // why this one, in a sentence for the user
+  // Replaces Tandem's rules as a whole; a plan without traffic bits clears. Throws std::runtime_error with a sentence;
+  // then the rules before are still in place (iptables: of at most one IP version the new ones).
+  virtual void apply(const RulePlan& plan) = 0;
+  // Removes Tandem's tables and chains, also those a killed run left behind. Harmless when there are none.
+  virtual void clear() = 0;
+};
+
+enum class BackendChoice : std::uint8_t
+{
+  automatic,
+  nftables,
+  iptables,
+};
+
+// Probes the running kernel and chooses; leaves nothing behind. Throws std::runtime_error with the remedy when neither
+// works.
+std::unique_ptr<RuleBackend> choose_backend(BackendChoice wanted = BackendChoice::automatic);
+
+// The rule text each back end would load: pure, for tests and for `tandem doctor --rules`.
+namespace render
+{
+std::string nftables(const RulePlan& plan, bool owner = true);
+// What iptables-restore --noflush reads. `present` says whether Tandem's chains and jumps are there already.
+std::string iptables(const RulePlan& plan, bool v6);
+} // namespace render
+
+} // namespace tandem::kernel
