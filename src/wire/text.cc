@@ -88,11 +88,11 @@ std::string flags_text(std::uint16_t flags)
                                                                       { tcp_flag::syn, 'S' },
                                                                       { tcp_flag::rst, 'R' },
                                                                       { tcp_flag::psh, 'P' },
+                                                                      { tcp_flag::ack, '.' },
                                                                       { tcp_flag::urg, 'U' },
                                                                       { tcp_flag::ece, 'E' },
                                                                       { tcp_flag::cwr, 'W' },
-                                                                      { tcp_flag::ae, 'e' },
-                                                                      { tcp_flag::ack, '.' } } };
+                                                                      { tcp_flag::ae, 'e' } } };
   std::string text;
   for (const auto& [bit, letter] : letters)
     if ((flags & bit) != 0) text += letter;

@@ -1,0 +1,201 @@
+#include "src/wire/craft.h"
+#include "tests/unit/wire/packets.h"
+
+#include <gtest/gtest.h>
+
+namespace tandem::wire
+{
+namespace
+{
+
+using namespace test;
+
+TEST(Craft, ParsedAgainItIsTheSame)
+{
+  Generator random { 4 };
+  for (int round = 0; round < 5000; ++round)
+  {
+    const Headers headers = random.headers();
+    const Packet payload = random.bytes(random.below(1400));
+    const Packet packet = made(headers, payload);
+    const Parsed parsed = parse(packet, headers.direction);
+    ASSERT_TRUE(parsed.ok()) << name(parsed.fault);
+    const Segment& s = parsed.segment;
+    ASSERT_TRUE(verify(packet, s));
+    EXPECT_EQ(s.key, headers.key);
+    EXPECT_EQ(s.seq, headers.seq);
+    EXPECT_EQ(s.ack, headers.ack);
+    EXPECT_EQ(s.flags, headers.flags);
+    EXPECT_EQ(s.window, headers.window);
+    EXPECT_EQ(s.timestamps, headers.timestamps);
+    EXPECT_TRUE(std::equal(s.sacks().begin(), s.sacks().end(), headers.sacks.begin(), headers.sacks.end()));
+    EXPECT_EQ(s.ecn, headers.ecn);
+    EXPECT_EQ(s.payload_length, payload.size());
+    EXPECT_TRUE(std::equal(payload.begin(), payload.end(), packet.end() - static_cast<std::ptrdiff_t>(payload.size())));
+    EXPECT_FALSE(s.has_option(option::unknown));
+  }
+}
+
+// What Linux sends for the same headers is what craft_segment makes: the captured packets, byte for byte.
+TEST(Craft, EqualsLinux)
+{
+  const Packet sack = hex(sack_v4);
+  const Segment s = parse(sack, Direction::egress).segment;
+  EXPECT_EQ(made({ .key = s.key,
+                   .seq = s.seq,
+                   .ack = s.ack,
+                   .flags = s.flags,
+                   .window = s.window,
+                   .timestamps = s.timestamps,
+                   .sacks = s.sacks(),
+                   .id = load16(sack, 4) }),
+            sack);
+  const Packet data = data_v4();
+  const Segment d = parse(data, Direction::ingress).segment;
+  EXPECT_EQ(made({ .key = d.key,
+                   .direction = Direction::ingress,
+                   .seq = d.seq,
+                   .ack = d.ack,
+                   .flags = d.flags,
+                   .window = d.window,
+                   .timestamps = d.timestamps,
+                   .ecn = d.ecn,
+                   .id = load16(data, 4) },
+                 Packet(904, std::byte { 'x' })),
+            data);
+}
+
+TEST(Craft, TooSmallABufferGivesNothing)
+{
+  for (const FlowKey& key : { key_v4, key_v6 })
+  {
+    Packet out(200);
+    const Headers headers { .key = key, .timestamps = Timestamps {} };
+    const std::size_t length = craft_ack(out, headers);
+    ASSERT_GT(length, 0u);
+    EXPECT_EQ(craft_ack(std::span { out }.first(length), headers), length);
+    EXPECT_EQ(craft_ack(std::span { out }.first(length - 1), headers), 0u);
+    const std::size_t icmp = craft_unreachable(out, { .key = key });
+    ASSERT_GT(icmp, 0u);
+    EXPECT_EQ(craft_unreachable(std::span { out }.first(icmp - 1), { .key = key }), 0u);
+    EXPECT_EQ(craft_ack({}, headers), 0u);
+  }
+}
+
+TEST(Craft, WhatNoHeaderCanHoldGivesNothing)
+{
+  Packet out(80000);
+  const std::array<SackBlock, 4> blocks {};
+  EXPECT_EQ(craft_ack(out, { .key = key_v4, .timestamps = Timestamps {}, .sacks = blocks }), 0u);
+  EXPECT_GT(craft_ack(out, { .key = key_v4, .sacks = blocks }), 0u);
+  EXPECT_EQ(craft_segment(out, { .key = key_v4 }, Packet(65496)), 0u);
+  EXPECT_GT(craft_segment(out, { .key = key_v4 }, Packet(65495)), 0u);
+  FlowKey mixed = key_v4;
+  mixed.remote = key_v6.remote;
+  EXPECT_EQ(craft_ack(out, { .key = mixed }), 0u);
+}
+
+TEST(Craft, AckAndResetFlags)
+{
+  Packet out(100);
+  out.resize(craft_ack(out, { .key = key_v4, .flags = tcp_flag::ece | tcp_flag::fin | tcp_flag::syn | tcp_flag::rst }));
+  EXPECT_EQ(parse(out, Direction::egress).segment.flags, tcp_flag::ack | tcp_flag::ece);
+  EXPECT_TRUE(parse(out, Direction::egress).segment.is_pure_ack());
+  out.assign(100, {});
+  out.resize(craft_rst(out, { .key = key_v4, .seq = { 7 }, .ack = { 9 }, .flags = tcp_flag::psh }));
+  const Segment reset = parse(out, Direction::egress).segment;
+  EXPECT_EQ(reset.flags, tcp_flag::rst);
+  EXPECT_EQ(reset.seq.raw, 7u);
+  EXPECT_EQ(reset.ack.raw, 0u);
+  EXPECT_TRUE(verify(out, reset));
+}
+
+TEST(Craft, CopyOfACapturedAck)
+{
+  const Packet original = hex(sack_v4);
+  const Segment segment = parse(original, Direction::egress).segment;
+  Packet out(200);
+  EditFault fault = EditFault::no_ack;
+  const std::size_t length = craft_copy(out, segment, { .ack = segment.ack - 1448, .window = std::uint16_t { 60 } },
+                                        ChecksumState::complete, &fault);
+  EXPECT_EQ(fault, EditFault::none);
+  ASSERT_EQ(length, original.size());
+  out.resize(length);
+  const Segment copy = parse(out, Direction::egress).segment;
+  EXPECT_EQ(copy.ack, segment.ack - 1448);
+  EXPECT_EQ(copy.window, 60);
+  EXPECT_EQ(copy.sack_count, 2);
+  EXPECT_TRUE(verify(out, copy));
+
+  EXPECT_EQ(craft_copy(std::span { out }.first(length - 1), segment, {}, ChecksumState::complete, &fault), 0u);
+  const Packet authenticated = with_options({ 29, 4, 1, 1 });
+  Packet room(200);
+  EXPECT_EQ(craft_copy(room, parse(authenticated, Direction::egress).segment, {}, ChecksumState::complete, &fault), 0u);
+  EXPECT_EQ(fault, EditFault::authenticated);
+}
+
+TEST(Craft, AnUneditedCopyOfALocalAckIsSealed)
+{
+  Packet original = hex(sack_v4);
+  store16(original, 36, 0x1111);
+  const Segment segment = parse(original, Direction::egress).segment;
+  Packet out(200);
+  out.resize(craft_copy(out, segment, {}, ChecksumState::partial));
+  EXPECT_EQ(out, hex(sack_v4));
+}
+
+TEST(Craft, HostUnreachableQuotesTheServersSegment)
+{
+  Packet out(200);
+  out.resize(craft_unreachable(out, { .key = key_v4, .seq = { 0x01020304 }, .ack = { 5 } }));
+  ASSERT_EQ(out.size(), 68u);
+  EXPECT_EQ(sum(std::span { out }.first(20)), 0xffff);
+  EXPECT_EQ(sum(std::span { out }.subspan(20)), 0xffff);
+  EXPECT_EQ(load8(out, 9), 1);
+  EXPECT_EQ(load32(out, 12), 0x0a000002u);
+  EXPECT_EQ(load32(out, 16), 0xc0000201u);
+  EXPECT_EQ(load8(out, 20), 3);
+  EXPECT_EQ(load8(out, 21), 1);
+  const Packet quote(out.begin() + 28, out.end());
+  const Parsed quoted = parse(quote, Direction::ingress);
+  ASSERT_TRUE(quoted.ok());
+  EXPECT_EQ(quoted.segment.key, key_v4);
+  EXPECT_EQ(quoted.segment.seq.raw, 0x01020304u);
+  EXPECT_TRUE(verify(quote, quoted.segment));
+}
+
+TEST(Craft, NoRouteToDestinationV6)
+{
+  Packet out(200);
+  const Address router = v6(99);
+  out.resize(craft_unreachable(out, { .key = key_v6, .seq = { 7 }, .router = router }));
+  ASSERT_EQ(out.size(), 108u);
+  EXPECT_EQ(load8(out, 6), 58);
+  EXPECT_EQ(load8(out, 23), 99);
+  EXPECT_EQ(load8(out, 40), 1);
+  EXPECT_EQ(load8(out, 41), 0);
+  EXPECT_EQ(sum(std::span { out }.subspan(40), pseudo_header_sum(router, key_v6.remote, 58, 68)), 0xffff);
+  const Packet quote(out.begin() + 48, out.end());
+  EXPECT_EQ(parse(quote, Direction::ingress).segment.seq.raw, 7u);
+  EXPECT_EQ(parse(quote, Direction::ingress).segment.key, key_v6);
+}
+
+TEST(Craft, AModulesRequest)
+{
+  Craft request { .seq = { 1 }, .ack = { 2 }, .window = 3, .timestamps = Timestamps { { 4 }, { 5 } }, .sack_count = 4 };
+  request.sack_blocks[0] = { { 10 }, { 20 } };
+  Packet out(200);
+  out.resize(craft(out, key_v4, request));
+  const Segment s = parse(out, Direction::egress).segment;
+  EXPECT_EQ(s.ack.raw, 2u);
+  EXPECT_EQ(s.timestamps, request.timestamps);
+  EXPECT_EQ(s.sack_count, 3); // no room for the fourth beside timestamps
+  EXPECT_EQ(s.sacks()[0], request.sack_blocks[0]);
+
+  request.kind = CraftKind::host_unreachable;
+  Packet icmp(200);
+  EXPECT_EQ(craft(icmp, key_v4, request), 68u);
+}
+
+} // namespace
+} // namespace tandem::wire
