@@ -1,0 +1,340 @@
+"""The command line of the lab: `tandem lab ...` runs this."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any, Sequence
+
+from . import life, scenario, show, sockets, system, topology
+from .api import Lab
+from .errors import BadInput, LabError
+
+_SHELL_MESSAGE = """
+You are in the client of the lab "{scenario}": {summary}
+
+  wlan0  {wifi}   Wi-Fi, the default route
+  cell0  {cell}   cellular, the second way (metric {metric})
+{servers}
+Things to try:
+  ip route                                      two ways out
+  ping -c 5 {server}                            over Wi-Fi
+  ping -c 5 -I cell0 {server}                   over cellular
+  curl -o /dev/null http://{server}/10M         a download (1k 100k 1M 10M 100M 1G random; https too)
+  iperf3 -R -t 10 -c {server}                   the server sends
+  ss -tin                                       what the client's TCP thinks
+  iperf3 -u -b 5M -c {server} & ping {server}   company on the air
+In another terminal:
+  {command} lab status                          what is up
+  {command} lab exec -n srv1 ss -tin            what the server's TCP thinks
+  {command} lab set wifi.loss 0.01              change the air while traffic runs
+Leave with `exit`{leaving}.
+"""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="tandem lab", description="An emulated world for one laptop: Wi-Fi, cellular, servers.",
+                                     epilog="Scenario files: docs/lab-scenarios.md. Everything needs root.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--prefix", default=topology.DEFAULT_PREFIX, help="of the namespaces' names; labs with different prefixes run side by side (default %(default)s)")
+    common.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    build = argparse.ArgumentParser(add_help=False)
+    build.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="replace a value of the scenario, e.g. wifi.loss=0.003; may be repeated")
+    build.add_argument("--seed", type=int, help="of the air (default: the scenario's)")
+    build.add_argument("--congestion", choices=scenario.CONGESTION_CONTROLS, help="for every server, in place of the scenario's")
+    build.add_argument("--no-air", action="store_true", help="plain veth pairs instead of the emulator")
+
+    up = commands.add_parser("up", parents=[common, build], help="set a lab up and leave it running")
+    up.add_argument("scenario", help="a file, or the name of one that comes with the lab")
+    up.add_argument("--hold", action="store_true", help="do not start the scenario's timeline")
+    commands.add_parser("down", parents=[common], help="remove a lab, also the ruins of a killed one")
+    status = commands.add_parser("status", parents=[common], help="what is up")
+    del status
+    execute = commands.add_parser("exec", parents=[common], help="run a command inside (in the client, unless -n says otherwise)")
+    execute.add_argument("-n", "--name", default="client", help="client, ap1, cgw, wan, srv1, ... (default %(default)s)")
+    execute.add_argument("argv", nargs=argparse.REMAINDER, metavar="COMMAND")
+    run = commands.add_parser("run", parents=[common, build], help="lab up, run a download (or a command), table, lab down")
+    run.add_argument("scenario", help="a file, or the name of one that comes with the lab")
+    run.add_argument("--seconds", type=float, help="length of the download (default: the scenario's duration)")
+    run.add_argument("--flows", type=int, default=1, help="connections side by side (default %(default)s)")
+    run.add_argument("--server", default="srv1", help="where from (default %(default)s)")
+    run.add_argument("--tls", action="store_true", help="HTTPS instead of HTTP")
+    run.add_argument("-6", dest="v6", action="store_true", help="IPv6 instead of IPv4")
+    run.add_argument("--cmd", nargs=argparse.REMAINDER, metavar="COMMAND", help="run this in the client instead of the download (last option)")
+    shell = commands.add_parser("shell", parents=[common, build], help="a shell in the client with both links up")
+    shell.add_argument("scenario", nargs="?", help="set this up first and remove it after (default: the lab that is up, else demo)")
+    change = commands.add_parser("set", parents=[common], help="change a value of a running lab, e.g. wifi.loss 0.01")
+    change.add_argument("key")
+    change.add_argument("value")
+    commands.add_parser("events", parents=[common], help="what the timeline has done so far")
+    commands.add_parser("list", parents=[common], help="the scenarios that come with the lab")
+    check = commands.add_parser("check", parents=[common, build], help="check a scenario file, change nothing")
+    check.add_argument("scenario")
+    return parser
+
+
+def _overrides(options: argparse.Namespace) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for word in options.set:
+        key, equals, value = word.partition("=")
+        if not equals or "." not in key:
+            raise BadInput(f"--set {word}: allowed: section.key=value, such as wifi.loss=0.003")
+        result[key] = scenario.parse_value(value)
+    return result
+
+
+def _lab(options: argparse.Namespace, name: str, detached: bool = False) -> Lab:
+    return Lab(name, overrides=_overrides(options), seed=options.seed, prefix=options.prefix, air=not options.no_air,
+               congestion=options.congestion, detached=detached)
+
+
+def _up(options: argparse.Namespace) -> int:
+    lab = _lab(options, options.scenario, detached=True)
+    with show.wait_message(f"lab {options.scenario} up"):
+        lab.up()
+    if lab.info["air"] and not options.hold:
+        lab.start_timeline()
+    return _status(options)
+
+
+def _down(options: argparse.Namespace) -> int:
+    there = life.remove(options.prefix)
+    if options.json:
+        print(json.dumps({"prefix": options.prefix, "removed": there}))
+    else:
+        print(f"lab {options.prefix} removed" if there else f"no lab under the prefix {options.prefix}: nothing to remove")
+    return 0
+
+
+def _status(options: argparse.Namespace) -> int:
+    state = life.LabState(options.prefix)
+    info = state.read()
+    running = state.supervisor() is not None
+    if info is None or not running:
+        ruins = state.exists()
+        if options.json:
+            print(json.dumps({"prefix": options.prefix, "up": False, "ruins": ruins}))
+        elif ruins:
+            print(f"no lab is up under the prefix {options.prefix}, but parts of a killed one are there; remove them: tandem lab down")
+        else:
+            print(f"no lab is up under the prefix {options.prefix}; start one: tandem lab up SCENARIO")
+        return 1
+    lab = Lab.attach(options.prefix)
+    alive = {name: process.pid for name, process in state.processes()}
+    faults = [event["what"] for event in lab.events() if event.get("event") == "fault"]
+    if options.json:
+        print(json.dumps({"up": True, **info, "processes": alive, "faults": faults, "interfaces": lab.counters(),
+                          "directory": str(state.directory)}, indent=2))
+        return 0
+    air = f"emulated, seed {info['seed']}" if info["air"] else "none (veth pairs)"
+    print(show.table([["scenario", f"{info['scenario']}: {info['summary']}"], ["air", air],
+                      ["programs", ", ".join(f"{name} ({pid})" for name, pid in alive.items())],
+                      ["state", str(state.directory)], *(["fault", fault] for fault in faults)]))
+    rows = []
+    counted = lab.counters()
+    for role, namespace in info["namespaces"].items():
+        words = ""
+        if role == "client":
+            words = "  ".join(f"{name} in {count['packets_in']} out {count['packets_out']} packets" for name, count in counted.items())
+        elif role in info["servers"]:
+            server = info["servers"][role]
+            words = f"{server['ipv4']}  {server['ipv6']}  {server['congestion']}"
+        rows.append([role, namespace, words])
+    print("\n" + show.table(rows, ["role", "namespace", ""]))
+    return 0
+
+
+def _exec(options: argparse.Namespace) -> int:
+    argv = options.argv[1:] if options.argv[:1] == ["--"] else options.argv
+    if not argv:
+        raise BadInput("exec: no command given; allowed: exec [-n NAME] COMMAND ARGUMENTS...")
+    place = Lab.attach(options.prefix).endpoint(options.name)
+    words = place.argv(argv)
+    sys.stdout.flush()
+    os.execv(words[0], words)
+
+
+class _RttWatch:
+    """Looks at the server's biggest connection twice a second, for the table at the end."""
+
+    def __init__(self, lab: Lab, server: str):
+        self._lab, self._server = lab, server
+        self.seen: list[sockets.Socket] = []
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self) -> None:
+        while not self._stop.wait(0.5):
+            try:
+                self.seen += self._lab.sock_stats(self._server)[:1]
+            except LabError:
+                return
+
+    def __enter__(self) -> "_RttWatch":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
+def _run(options: argparse.Namespace) -> int:
+    lab = _lab(options, options.scenario)
+    with show.wait_message(f"lab {options.scenario} up"):
+        lab.up()
+    try:
+        if options.cmd:
+            before = lab.counters()
+            if lab.info["air"]:
+                lab.start_timeline()
+            process = lab.client.popen(options.cmd)
+            code = process.wait()
+            del before
+            return code
+        seconds = options.seconds if options.seconds is not None else float(lab.info["duration"])
+        progress = show.Progress(lab.info["scenario"], seconds)
+        if lab.info["air"]:
+            lab.start_timeline()
+        with _RttWatch(lab, options.server) as watch:
+            result = lab.start_download(seconds=seconds, server=options.server, tls=options.tls, flows=options.flows,
+                                        v6=options.v6).wait(progress)
+        progress.end()
+        last = watch.seen[-1] if watch.seen else None
+        rtts = sorted(entry.rtt_ms for entry in watch.seen)
+        report: dict[str, Any] = {
+            "scenario": lab.info["scenario"], "seed": lab.info["seed"], "seconds": round(result.seconds, 3), "bytes": result.bytes,
+            "goodput_mbps": round(result.goodput_mbps, 3), "rates_mbps": [round(rate, 2) for rate in result.rates()],
+            "longest_gap_s": round(result.longest_gap(), 2), "rtt_ms": rtts[len(rtts) // 2] if rtts else None,
+            "retransmitted": last.retrans if last else None, "congestion": last.congestion if last else None,
+            "interfaces": result.interfaces, "events": lab.events(), "error": result.error}
+        if lab.info["air"]:
+            report["air"] = lab.stats()
+        if options.json:
+            print(json.dumps(report, indent=2))
+        else:
+            _print_report(report)
+        return 1 if result.error else 0
+    finally:
+        lab.down()
+
+
+def _print_report(report: dict[str, Any]) -> None:
+    rows = [["goodput", f"{report['goodput_mbps']:.2f} Mb/s", f"{report['bytes'] / 1e6:.1f} MB in {report['seconds']:.1f} s"],
+            ["longest gap", f"{report['longest_gap_s']:.2f} s", ""]]
+    if report["rtt_ms"] is not None:
+        rows += [["RTT (median)", f"{report['rtt_ms']:.1f} ms", "as the server's TCP sees it"],
+                 ["retransmitted", f"{report['retransmitted']} segments", f"server runs {report['congestion']}"]]
+    print(show.table(rows))
+    rows = [[name, str(count["packets_in"]), str(count["packets_out"]), str(count["acks_out"])] for name, count in report["interfaces"].items()]
+    print("\n" + show.table(rows, ["interface", "packets in", "packets out", "pure ACKs out"]))
+    if report["error"]:
+        print(f"\nerror: {report['error']}")
+
+
+def _shell(options: argparse.Namespace) -> int:
+    running = life.is_running(options.prefix)
+    if running and options.scenario:
+        raise LabError(f"a lab is already up under the prefix {options.prefix}; "
+                       "use it (tandem lab shell) or take it down first (tandem lab down)")
+    if running:
+        lab = Lab.attach(options.prefix)
+    else:
+        lab = _lab(options, options.scenario or "demo")
+        with show.wait_message(f"lab {options.scenario or 'demo'} up"):
+            lab.up()
+        if lab.info["air"]:
+            lab.start_timeline()
+    try:
+        rc = lab.directory / "shell.rc"
+        rc.write_text("[ -f ~/.bashrc ] && . ~/.bashrc\nPS1='(lab:client) \\w \\$ '\n")
+        servers = "\n".join(f"  {name}   {entry['ipv4']}  {entry['ipv6']}   {entry['congestion']}" for name, entry in lab.info["servers"].items())
+        print(_SHELL_MESSAGE.format(
+            scenario=lab.info["scenario"], summary=lab.info["summary"], wifi="  ".join(topology.WIFI_CLIENT), cell="  ".join(topology.CELL_CLIENT),
+            metric=topology.CELL_METRIC, servers=servers, server=lab.server().ipv4, command="tandem",
+            leaving="; the lab stays up" if running else "; the lab then goes away"), flush=True)
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the shell's
+        try:
+            return subprocess.run(lab.client.argv(["bash", "--rcfile", str(rc), "-i"])).returncode
+        finally:
+            signal.signal(signal.SIGINT, before)
+    finally:
+        if not running:
+            lab.down()
+
+
+def _set(options: argparse.Namespace) -> int:
+    lab = Lab.attach(options.prefix)
+    value = scenario.parse_value(options.value)
+    lab.set(options.key, value)
+    print(json.dumps({options.key: value}) if options.json else f"{options.key} = {scenario.value_text(value)}")
+    return 0
+
+
+def _events(options: argparse.Namespace) -> int:
+    events = Lab.attach(options.prefix).events()
+    if options.json:
+        print(json.dumps(events, indent=2))
+    else:
+        for event in events:
+            print(f"{event['at']:9.3f}  " + "  ".join(f"{key}={value}" for key, value in event.items() if key != "at"))
+    return 0
+
+
+def _list(options: argparse.Namespace) -> int:
+    found = []
+    for path in scenario.shipped():
+        entry = scenario.load(path)
+        found.append({"name": path.stem, "summary": entry.summary, "duration": entry.duration, "file": str(path)})
+    if options.json:
+        print(json.dumps(found, indent=2))
+    else:
+        print(show.table([[entry["name"], f"{entry['duration']:g} s", entry["summary"]] for entry in found], ["scenario", "length", "what it is"]))
+    return 0
+
+
+def _check(options: argparse.Namespace) -> int:
+    path = scenario.find(options.scenario)
+    if not options.no_air:
+        scenario.check(path, _overrides(options), options.seed)
+    entry = scenario.load(path, _overrides(options), options.congestion)
+    print(json.dumps({"file": str(path), "ok": True}) if options.json else f"{path}: good ({entry.name}: {entry.summary})")
+    return 0
+
+
+_COMMANDS = {"up": _up, "down": _down, "status": _status, "exec": _exec, "run": _run, "shell": _shell, "set": _set,
+             "events": _events, "list": _list, "check": _check}
+_WITHOUT_ROOT = ("list", "check")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs one command; gives the exit code: 0 good, 1 failure, 2 wrong usage or bad scenario."""
+    if arguments[:1] == ["_supervise"]:
+        from . import supervisor
+        return supervisor.main(arguments[1], int(arguments[2]))
+    options = _parser().parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    signal.signal(signal.SIGHUP, lambda *_: sys.exit(129))
+    try:
+        if options.command not in _WITHOUT_ROOT and os.geteuid() != 0:
+            raise LabError(f"lab {options.command} needs root (it works with network namespaces): sudo tandem lab {options.command}")
+        life.LabState(options.prefix)
+        return _COMMANDS[options.command](options)
+    except LabError as error:
+        print(f"tandem lab: {error}", file=sys.stderr)
+        return error.code
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 1
+
+

@@ -1,0 +1,103 @@
+"""Unmodified servers: nginx (HTTP and HTTPS) and iperf3 in every server namespace, run by hand, never as the system service."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import subprocess
+from pathlib import Path
+
+from . import system
+from .errors import LabError
+from .topology import ServerLink
+
+# Sparse files of zeros: they cost no memory, and nothing on the way compresses them.
+SIZES = {"1k": 1 << 10, "100k": 100 << 10, "1M": 1 << 20, "10M": 10 << 20, "100M": 100 << 20, "1G": 1 << 30, "100G": 100 << 30}
+
+RANDOM_FILE = "random"
+RANDOM_SIZE = 10 << 20
+
+_NGINX = """\
+worker_processes 1;
+master_process off;
+daemon off;
+user root;
+pid {state}/nginx.pid;
+error_log {state}/error.log warn;
+events {{ worker_connections 4096; }}
+http {{
+  access_log off;
+  sendfile on;
+  tcp_nopush off;
+  keepalive_timeout 60s;
+  default_type application/octet-stream;
+  client_body_temp_path {state}/body;
+  proxy_temp_path {state}/proxy;
+  fastcgi_temp_path {state}/fastcgi;
+  uwsgi_temp_path {state}/uwsgi;
+  scgi_temp_path {state}/scgi;
+  server {{
+    listen 80 backlog=4096;
+    listen [::]:80 backlog=4096;
+    listen 443 ssl backlog=4096;
+    listen [::]:443 ssl backlog=4096;
+    ssl_certificate {cert}/lab.crt;
+    ssl_certificate_key {cert}/lab.key;
+    ssl_protocols TLSv1.2 TLSv1.3;
+    root {www};
+  }}
+}}
+"""
+
+
+def random_bytes(seed: int, size: int = RANDOM_SIZE) -> bytes:
+    """The content of the seeded pseudo-random file."""
+    return random.Random(seed).randbytes(size)
+
+
+def prepare_files(www: Path, seed: int) -> str:
+    """Writes the files that every server offers; gives the SHA-256 of the pseudo-random one."""
+    www.mkdir(parents=True, exist_ok=True)
+    for name, size in SIZES.items():
+        with open(www / name, "wb") as file:
+            file.truncate(size)
+    content = random_bytes(seed)
+    (www / RANDOM_FILE).write_bytes(content)
+    return hashlib.sha256(content).hexdigest()
+
+
+def make_certificate(directory: Path, servers: list[ServerLink]) -> None:
+    """A self-signed certificate that names every server's addresses."""
+    names = ",".join(f"IP:{address}" for server in servers for address in server.server_side)
+    system.call(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "3650",
+                 "-subj", "/CN=tandem-lab", "-addext", f"subjectAltName={names}",
+                 "-keyout", str(directory / "lab.key"), "-out", str(directory / "lab.crt")],
+                what="certificate for the servers")
+
+
+def start(namespace: str, server: ServerLink, state: Path, www: Path) -> list[tuple[str, subprocess.Popen]]:
+    """Starts a server's programs and waits until they answer; they end with the process that called this."""
+    place = state / server.name
+    place.mkdir(exist_ok=True)
+    config = place / "nginx.conf"
+    config.write_text(_NGINX.format(state=place, cert=state, www=www))
+    with open(place / "output.log", "ab") as log:
+        started = [
+            (f"nginx {server.name}", [system.tool("nginx"), "-e", str(place / "error.log"), "-p", str(place), "-c", str(config)]),
+            (f"iperf3 {server.name}", [system.tool("iperf3"), "--server", "--forceflush"]),
+        ]
+        processes = [(name, subprocess.Popen(system.owned(argv, namespace=namespace), stdin=subprocess.DEVNULL, stdout=log,
+                                             stderr=log)) for name, argv in started]
+    listening = ["nsenter", f"--net=/run/netns/{namespace}", system.tool("ss"), "-tlnH"]
+
+    def ready() -> bool:
+        for name, process in processes:
+            if process.poll() is not None:
+                words = (place / "output.log").read_text().strip().splitlines()[-1:] or [f"exit code {process.returncode}"]
+                raise LabError(f"{name} did not start: {words[0]}")
+        ports = {line.split()[3].rsplit(":", 1)[1] for line in system.call(listening).splitlines()}
+        return {"80", "443", "5201"} <= ports
+
+    if not system.wait_until(ready, 15.0, pause=0.02):
+        raise LabError(f"{namespace}: nginx and iperf3 did not listen within 15 s; see {place}")
+    return processes

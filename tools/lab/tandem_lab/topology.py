@@ -1,0 +1,288 @@
+"""Namespaces, addresses, routes and per-namespace kernel settings of one lab.
+
+    client --wlan0 ~~air~~ air0-- ap1..n --up0---ap1..n--.
+       \\                                                  wan --wan-srv1 ~~WAN~~ eth0-- srv1..m
+        `---cell0 ~~air~~ air0-- cgw --up0------cgw------'
+
+The emulator brings the interfaces at both ends of a `~~`; without air they are veth pairs. All access points carry the
+same address and the same MAC, so a handoff keeps the client's address and its neighbour entry; the WAN's route to the
+Wi-Fi subnet follows the association.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import system
+from .errors import LabError
+from .scenario import Scenario
+
+PREFIX_PATTERN = re.compile(r"[a-z][a-z0-9]{0,9}-")
+DEFAULT_PREFIX = "tdm-"
+
+# The MAC that every access point's air0 carries.
+AP_MAC = "02:77:00:00:01:01"
+
+WIFI_CLIENT = ("10.77.1.2", "fd77:1::2")
+WIFI_GATEWAY = ("10.77.1.1", "fd77:1::1")
+CELL_CLIENT = ("10.77.2.2", "fd77:2::2")
+CELL_GATEWAY = ("10.77.2.1", "fd77:2::1")
+WIFI_NET = ("10.77.1.0/24", "fd77:1::/64")
+CELL_NET = ("10.77.2.0/24", "fd77:2::/64")
+
+WIFI_METRIC = 100
+CELL_METRIC = 600
+
+# Buffers for 500 Mb/s over 400 ms; the kernel grows a socket's buffer up to the last number by itself.
+BUFFERS = {"net.ipv4.tcp_rmem": "4096 131072 33554432", "net.ipv4.tcp_wmem": "4096 65536 33554432"}
+
+
+@dataclass(frozen=True)
+class Uplink:
+    """The /30 between the WAN and a gateway: the WAN's side is .1, the gateway's .2."""
+
+    gateway: str  # ap1, ap2, ..., cgw
+    net: int
+
+    @property
+    def wan_side(self) -> tuple[str, str]:
+        return f"10.77.{self.net}.1", f"fd77:{self.net}::1"
+
+    @property
+    def gateway_side(self) -> tuple[str, str]:
+        return f"10.77.{self.net}.2", f"fd77:{self.net}::2"
+
+
+@dataclass(frozen=True)
+class ServerLink:
+    """The subnet between the WAN (.254, ::fe) and a server (.1, ::1)."""
+
+    name: str  # srv1, ...
+
+    @property
+    def net(self) -> int:
+        return 9 + int(self.name.removeprefix("srv"))
+
+    @property
+    def server_side(self) -> tuple[str, str]:
+        return f"10.77.{self.net}.1", f"fd77:{self.net}::1"
+
+    @property
+    def wan_side(self) -> tuple[str, str]:
+        return f"10.77.{self.net}.254", f"fd77:{self.net}::fe"
+
+
+def namespaces_with(prefix: str) -> list[str]:
+    """The namespaces on this machine that belong to a prefix."""
+    pattern = re.compile(re.escape(prefix) + r"(client|ap[1-9]|cgw|wan|srv[1-9][0-9]?)")
+    listed = system.call(["ip", "-j", "netns", "list"]).strip()
+    names = [entry["name"] for entry in json.loads(listed)] if listed else []
+    return sorted(name for name in names if pattern.fullmatch(name))
+
+
+def delete_namespace(name: str) -> None:
+    system.call(["ip", "netns", "delete", name])
+
+
+def processes_in(namespace: str) -> list[int]:
+    """Processes whose network namespace this is."""
+    return [int(word) for word in system.call(["ip", "netns", "pids", namespace]).split()]
+
+
+class Topology:
+    """Builds the namespaces of a scenario under a prefix, in two steps around the start of the emulator."""
+
+    def __init__(self, prefix: str, scenario: Scenario):
+        self.prefix = prefix
+        self.scenario = scenario
+        self.uplinks = [Uplink(name, 100 + number) for number, name in enumerate(scenario.aps, 1)] + [Uplink("cgw", 200)]
+        self.servers = [ServerLink(server.name) for server in scenario.servers]
+
+    def namespace(self, role: str) -> str:
+        return self.prefix + role
+
+    @property
+    def roles(self) -> list[str]:
+        return ["client", *self.scenario.aps, "cgw", "wan", *(server.name for server in self.servers)]
+
+    def _ip(self, role: str, lines: list[str]) -> None:
+        """Runs a batch of ip(8) lines in one namespace."""
+        system.call(["ip", "-n", self.namespace(role), "-batch", "-"],
+                    stdin="\n".join(lines) + "\n", what=f"set up {self.namespace(role)}")
+
+    def create(self) -> None:
+        """Namespaces, kernel settings and the wires between gateways and WAN."""
+        for role in self.roles:
+            system.call(["ip", "netns", "add", self.namespace(role)])
+            self._sysctl(role)
+            self._ip(role, ["link set lo up"])
+        for link in self.uplinks:
+            system.call(["ip", "link", "add", "up0", "netns", self.namespace(link.gateway), "type", "veth",
+                         "peer", "name", link.gateway, "netns", self.namespace("wan")])
+            self._ip(link.gateway, ["link set up0 addrgenmode none", "link set up0 up",
+                                    f"addr add {link.gateway_side[0]}/30 dev up0",
+                                    f"addr add {link.gateway_side[1]}/64 dev up0 nodad"])
+            self._ip("wan", [f"link set {link.gateway} addrgenmode none", f"link set {link.gateway} up",
+                             f"addr add {link.wan_side[0]}/30 dev {link.gateway}",
+                             f"addr add {link.wan_side[1]}/64 dev {link.gateway} nodad"])
+            near, far = self._need_mac(link.gateway, "up0"), self._need_mac("wan", link.gateway)
+            self._ip(link.gateway, self._neighbours("up0", link.wan_side, far))
+            self._ip("wan", self._neighbours(link.gateway, link.gateway_side, near))
+
+    def _sysctl(self, role: str) -> None:
+        values = {
+            "net.ipv4.conf.all.rp_filter": 0,
+            "net.ipv4.conf.default.rp_filter": 0,
+            "net.ipv6.conf.all.accept_dad": 0,
+            "net.ipv6.conf.default.accept_dad": 0,
+            "net.ipv6.conf.default.accept_ra": 0,
+            "net.ipv6.conf.all.disable_ipv6": 0,
+            "net.ipv6.conf.default.disable_ipv6": 0,
+        }
+        if role == "client" or role.startswith("srv"):
+            server = next((entry for entry in self.scenario.servers if entry.name == role), None)
+            values |= BUFFERS
+            values |= {
+                "net.ipv4.tcp_timestamps": 1,
+                "net.ipv4.tcp_sack": 1,
+                "net.ipv4.tcp_window_scaling": 1,
+                "net.ipv4.tcp_no_metrics_save": 1,
+                "net.ipv4.tcp_ecn": server.ecn if server else self.scenario.client_ecn,
+                "net.ipv4.tcp_congestion_control": server.congestion if server else "cubic",
+            }
+            if role == "client":
+                # Loose, as Debian ships it: replies to diverted packets arrive on the other interface.
+                values["net.ipv4.conf.all.rp_filter"] = 2
+                values["net.ipv4.conf.default.rp_filter"] = 2
+        else:
+            values |= {"net.ipv4.ip_forward": 1, "net.ipv6.conf.all.forwarding": 1, "net.ipv4.conf.all.send_redirects": 0}
+        system.call([system.tool("nsenter"), f"--net=/run/netns/{self.namespace(role)}", system.tool("sysctl"), "-q", "-w",
+                     *(f"{key}={value}" for key, value in values.items())],
+                    what=f"kernel settings of {self.namespace(role)}")
+
+    def wire_without_air(self) -> None:
+        """Plain veth pairs in the place of the emulated hops: no delay, no loss, no limit."""
+        pairs = [("client", "wlan0", self.scenario.aps[0], "air0")]
+        if self.scenario.cell:
+            pairs.append(("client", "cell0", "cgw", "air0"))
+        pairs += [("wan", f"wan-{server.name}", server.name, "eth0") for server in self.servers]
+        for near, near_name, far, far_name in pairs:
+            system.call(["ip", "link", "add", near_name, "netns", self.namespace(near), "type", "veth",
+                         "peer", "name", far_name, "netns", self.namespace(far)])
+
+    def finish(self) -> None:
+        """Addresses, neighbours and routes, once every interface is there."""
+        aps = [name for name in self.scenario.aps if self._mac(name, "air0")]
+        for name in aps:
+            self._ip(name, [f"link set air0 address {AP_MAC}"])
+        client_mac = self._need_mac("client", "wlan0")
+        for name in aps:
+            self._ip(name, self._edge("air0", WIFI_GATEWAY, 24) + self._neighbours("air0", WIFI_CLIENT, client_mac))
+        self._ip("client", self._edge("wlan0", WIFI_CLIENT, 24) + self._neighbours("wlan0", WIFI_GATEWAY, AP_MAC) + [
+            f"route add default via {WIFI_GATEWAY[0]} dev wlan0 metric {WIFI_METRIC}",
+            f"route add ::/0 via {WIFI_GATEWAY[1]} dev wlan0 metric {WIFI_METRIC}"])
+        if self.scenario.cell:
+            gateway_mac = self._need_mac("cgw", "air0")
+            cell_mac = self._need_mac("client", "cell0")
+            self._ip("cgw", self._edge("air0", CELL_GATEWAY, 24) + self._neighbours("air0", CELL_CLIENT, cell_mac))
+            self._ip("client", self._edge("cell0", CELL_CLIENT, 24) + self._neighbours("cell0", CELL_GATEWAY, gateway_mac) + [
+                f"route add default via {CELL_GATEWAY[0]} dev cell0 metric {CELL_METRIC}",
+                f"route add ::/0 via {CELL_GATEWAY[1]} dev cell0 metric {CELL_METRIC}"])
+        for link in self.uplinks:
+            self._ip(link.gateway, [f"route add default via {link.wan_side[0]} dev up0",
+                                    f"route add ::/0 via {link.wan_side[1]} dev up0"])
+        for server in self.servers:
+            device = f"wan-{server.name}"
+            wan_mac, server_mac = self._need_mac("wan", device), self._need_mac(server.name, "eth0")
+            self._ip("wan", self._edge(device, server.wan_side, 24) + self._neighbours(device, server.server_side, server_mac))
+            self._ip(server.name, self._edge("eth0", server.server_side, 24) +
+                     self._neighbours("eth0", server.wan_side, wan_mac) + [
+                         f"route add default via {server.wan_side[0]} dev eth0",
+                         f"route add ::/0 via {server.wan_side[1]} dev eth0"])
+        cgw = self.uplinks[-1]
+        self._ip("wan", [f"route add {CELL_NET[0]} via {cgw.gateway_side[0]} dev cgw",
+                         f"route add {CELL_NET[1]} via {cgw.gateway_side[1]} dev cgw"])
+        self.follow_association(self.scenario.aps[0])
+
+    def follow_association(self, ap: str) -> None:
+        """Sends what is meant for the Wi-Fi subnet by way of this access point."""
+        link = next((entry for entry in self.uplinks if entry.gateway == ap), None)
+        if link is None:
+            raise LabError(f"handoff to {ap}: no such access point")
+        self._ip("wan", [f"route replace {WIFI_NET[0]} via {link.gateway_side[0]} dev {ap}",
+                         f"route replace {WIFI_NET[1]} via {link.gateway_side[1]} dev {ap}"])
+
+    def _edge(self, device: str, addresses: tuple[str, str], length: int) -> list[str]:
+        return [f"link set {device} addrgenmode none", f"link set {device} up",
+                f"addr add {addresses[0]}/{length} dev {device}", f"addr add {addresses[1]}/64 dev {device} nodad"]
+
+    def _neighbours(self, device: str, addresses: tuple[str, str], mac: str) -> list[str]:
+        # Permanent: runs with equal seeds must not differ by an ARP exchange, a blackout must not end in "no route", and
+        # IPv6 needs no link-local addresses, whose traffic would be on the air, too.
+        return [f"neigh replace {address} lladdr {mac} dev {device} nud permanent" for address in addresses]
+
+    def _mac(self, role: str, device: str) -> str | None:
+        try:
+            listed = json.loads(system.call(["ip", "-n", self.namespace(role), "-j", "link", "show", "dev", device]))
+        except LabError:
+            return None
+        return str(listed[0]["address"])
+
+    def _need_mac(self, role: str, device: str) -> str:
+        mac = self._mac(role, device)
+        if mac is None:
+            raise LabError(f"{device} in {self.namespace(role)}: the emulator did not create it")
+        return mac
+
+
+class CellGateway:
+    """What the cellular gateway does to packets on their way out: translation and the source-address filter (BCP 38).
+
+    One nft table in the gateway's namespace, replaced as a whole, so a switch is atomic.
+    """
+
+    TABLE = "tandem_lab_gateway"
+
+    def __init__(self, namespace: str, state: Path):
+        self.namespace = namespace
+        self._file = state / "gateway.json"
+
+    def apply(self, *, nat: bool | None = None, source_filter: bool | None = None) -> None:
+        """Switches either; what is None stays as it was."""
+        now = json.loads(self._file.read_text()) if self._file.exists() else {"nat": False, "source_filter": False}
+        nat = now["nat"] if nat is None else nat
+        source_filter = now["source_filter"] if source_filter is None else source_filter
+        self._install(nat, source_filter)
+        system.write_json(self._file, {"nat": nat, "source_filter": source_filter})
+
+    def _install(self, nat: bool, source_filter: bool) -> None:
+        forward: list[str] = []
+        if source_filter:
+            forward += [f'iifname "air0" ip saddr != {CELL_NET[0]} counter name filtered drop',
+                        f'iifname "air0" ip6 saddr != {CELL_NET[1]} counter name filtered drop']
+        if nat:
+            # What connection tracking cannot place would leave untranslated; a carrier's NAT lets no such packet out.
+            forward.append('oifname "up0" ct state invalid counter name untranslatable drop')
+        post = ['oifname "up0" counter name translated masquerade'] if nat else []
+        counters = "\n".join(f"counter {name} {{\n}}" for name in ("filtered", "translated", "untranslatable"))
+        chains = ["chain forward {", "type filter hook forward priority filter; policy accept;", *forward, "}"]
+        if nat:
+            chains += ["chain post {", "type nat hook postrouting priority srcnat; policy accept;", *post, "}"]
+        text = f"table inet {self.TABLE}\ndelete table inet {self.TABLE}\ntable inet {self.TABLE} {{\n{counters}\n" + \
+            "\n".join(chains) + "\n}\n"
+        system.call(system.in_namespace(self.namespace, [system.tool("nft"), "-f", "-"]),
+                    stdin=text, what=f"rules of {self.namespace}")
+
+
+def machine_state() -> dict[str, object]:
+    """What a lab could leave behind on this machine, for comparison before and after."""
+    listed = system.call(["ip", "-j", "netns", "list"]).strip()
+    return {
+        "namespaces": sorted(entry["name"] for entry in json.loads(listed)) if listed else [],
+        "links": sorted(entry["ifname"] for entry in json.loads(system.call(["ip", "-j", "link", "show"]))),
+        "allowed": Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control").read_text().strip(),
+        "states": sorted(str(path) for path in system.STATE_ROOT.glob("*")),
+    }
