@@ -66,8 +66,9 @@ struct FlowView
   bool fin_sent = false;
 
   // What really left for the server, after edits; the chain keeps it.
-  Seq sent_ack {};          // last acknowledgement number sent
-  TsClock sent_ts_value {}; // highest TSval sent: nothing older may follow (PAWS, RFC 7323 5)
+  Seq sent_ack {};               // last acknowledgement number sent
+  std::uint16_t sent_window = 0; // last window sent, unscaled
+  TsClock sent_ts_value {};      // highest TSval sent (PAWS, RFC 7323 5)
   bool sent_any = false;
 
   // Passive measurements. Durations are zero until first measured.
@@ -89,5 +90,17 @@ struct FlowView
     return static_cast<std::uint32_t>(raw) << local_window_scale;
   }
 };
+
+// Whether an outgoing ACK says nothing that the next one does not repeat: no SACK, DSACK, ECE, CWR, window change,
+// duplicate, FIN, RST, data, one-time MPTCP signal or unknown option. Only such an ACK may be left out, and only while
+// a later one is sure to follow.
+constexpr bool repeats_in_next(const Segment& segment, const FlowView& flow)
+{
+  constexpr std::uint16_t loaded = tcp_flag::ece | tcp_flag::cwr | tcp_flag::ae | tcp_flag::urg;
+  const bool mptcp_signal = segment.has_option(option::mptcp) && segment.mptcp != MptcpSubtype::dss;
+  return segment.direction == Direction::egress && segment.is_pure_ack() && segment.sack_count == 0
+         && !segment.has(loaded) && !mptcp_signal && !segment.has_option(option::unknown) && flow.sent_any
+         && segment.window == flow.sent_window && segment.ack.after(flow.sent_ack);
+}
 
 } // namespace tandem

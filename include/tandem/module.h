@@ -151,13 +151,16 @@ struct ModuleEntry
 
 } // namespace tandem
 
-// In one source file of the module: TANDEM_MODULE(MyModule). Compiled into nothing when the source is linked statically
-// (tests, simulator).
+// In one source file of the module: TANDEM_MODULE(MyModule); at namespace scope. Compiled into nothing when the source
+// is linked statically (tests, simulator).
 #ifdef TANDEM_MODULE_EXPORT
 #define TANDEM_MODULE(Class)                                                                                           \
   extern "C" __attribute__((visibility("default"))) const ::tandem::ModuleEntry tandem_module;                         \
-  extern "C" const ::tandem::ModuleEntry tandem_module { .create = []() -> ::tandem::Module* { return new Class {}; }, \
-                                                         .destroy = [](::tandem::Module* m) noexcept { delete m; } };
+  extern "C" const ::tandem::ModuleEntry tandem_module                                                                 \
+  {                                                                                                                    \
+    .create = []() -> ::tandem::Module* { return new Class {}; },                                                      \
+    .destroy = [](::tandem::Module* m) noexcept { delete m; },                                                         \
+  }
 #else
 #define TANDEM_MODULE(Class) static_assert(true)
 #endif

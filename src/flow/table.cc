@@ -100,6 +100,7 @@ Flow* Table::insert(const FlowKey& key, Tick now)
   }
   Flow* flow = new (&slot(index)) Flow {};
   flow->wake.fill(Tick::max());
+  flow->scheduled.fill(Tick::max());
   flow->view.key = key;
   flow->view.id = (std::uint64_t { index } << 40) | (next_id_++ & 0xff'ffff'ffffull);
   flow->view.first_seen = flow->view.last_seen = now;

@@ -22,10 +22,11 @@ struct alignas(std::max_align_t) Flow
 {
   FlowView view {};
   Tracker tracker {};
-  std::array<Tick, max_modules> wake {}; // when each module wants its alarm; Tick::max() = not at all
-  std::uint8_t begun = 0;                // bit i: module i has state here
-  std::uint8_t excluded = 0;             // bit i: module i was taken out of the chain for this flow
-  bool closed = false;                   // FIN or RST seen: forgotten soon
+  std::array<Tick, max_modules> wake {};      // when each module wants its alarm; Tick::max() = not at all
+  std::array<Tick, max_modules> scheduled {}; // the alarm entry that exists for it; Tick::max() = none
+  std::uint8_t begun = 0;                     // bit i: module i has state here
+  std::uint8_t excluded = 0;                  // bit i: module i was taken out of the chain for this flow
+  bool closed = false;                        // FIN or RST seen: forgotten soon
 
 private:
   friend class Table;

@@ -107,8 +107,9 @@ void Tracker::acknowledged(const Segment& segment, FlowView& view, Tick now)
   round_bytes_ = 0;
 }
 
-void Tracker::left(const Segment& segment, Seq ack, TsClock ts_value, FlowView& view, Tick now)
+void Tracker::left(const Segment& segment, Seq ack, std::uint16_t window, TsClock ts_value, FlowView& view, Tick now)
 {
+  if (segment.has(tcp_flag::ack)) view.sent_window = window;
   if (segment.has(tcp_flag::ack)) view.sent_ack = view.sent_any ? later(view.sent_ack, ack) : ack;
   if (segment.timestamps)
   {

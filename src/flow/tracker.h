@@ -19,8 +19,9 @@ public:
   // Takes note of a segment as the kernel made it (egress) or as it arrived (ingress), before any edit.
   void seen(const Segment& segment, FlowView& view, Tick now);
 
-  // Takes note of what really left after edits: the TSval whose echo will be timed, and the acknowledgement number.
-  void left(const Segment& segment, Seq ack, TsClock ts_value, FlowView& view, Tick now);
+  // Takes note of what really left after edits: the TSval whose echo will be timed, acknowledgement number and
+  // window (unscaled).
+  void left(const Segment& segment, Seq ack, std::uint16_t window, TsClock ts_value, FlowView& view, Tick now);
 
 private:
   void handshake(const Segment& segment, FlowView& view);

@@ -1,0 +1,596 @@
+#include "modules/offload/offload.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tandem::offload
+{
+
+namespace
+{
+
+using namespace std::chrono_literals;
+
+constexpr std::array<std::string_view, 2> strategies { "proved", "fraction" };
+
+// One row per knob; `field` is where its value lives.
+struct Row
+{
+  Knob knob;
+  double Knobs::*field;
+};
+
+constexpr std::array<Row, 13> rows { {
+    { { .name = "fraction",
+        .minimum = 0,
+        .maximum = 1,
+        .initial = 0.5,
+        .help = "strategy fraction only: share of the ACKs that leave by the cellular link" },
+      &Knobs::fraction },
+    { { .name = "window_mss",
+        .unit = "MSS",
+        .minimum = 1,
+        .maximum = 10000,
+        .initial = 20,
+        .help = "offload only while the sender's window is above this; below it an RTT counts for more than air time" },
+      &Knobs::window_mss },
+    { { .name = "probe_copies",
+        .type = KnobType::integer,
+        .minimum = 1,
+        .maximum = 32,
+        .initial = 6,
+        .help = "copies of an ACK sent by the cellular link in search of a proof before a path is given up for now" },
+      &Knobs::probe_copies },
+    { { .name = "proof_acks",
+        .type = KnobType::integer,
+        .minimum = 8,
+        .maximum = 4096,
+        .initial = 64,
+        .help = "ACKs sent by the cellular link without an echo until the flow returns to Wi-Fi" },
+      &Knobs::proof_acks },
+    { { .name = "retry_first",
+        .type = KnobType::duration,
+        .unit = "s",
+        .minimum = 0.1,
+        .maximum = 600,
+        .initial = 2,
+        .help = "rest after the first failed proof; doubles with every further one" },
+      &Knobs::retry_first },
+    { { .name = "retry_longest",
+        .type = KnobType::duration,
+        .unit = "s",
+        .minimum = 0.1,
+        .maximum = 3600,
+        .initial = 300,
+        .help = "longest rest between two tries" },
+      &Knobs::retry_longest },
+    { { .name = "added_delay_share",
+        .minimum = 0,
+        .maximum = 10,
+        .initial = 1,
+        .help = "share of the flow's standing queueing delay that a slower ACK path may add" },
+      &Knobs::added_delay_share },
+    { { .name = "added_delay_free",
+        .type = KnobType::duration,
+        .unit = "s",
+        .minimum = 0,
+        .maximum = 1,
+        .initial = 0.004,
+        .help = "added delay that is always accepted" },
+      &Knobs::added_delay_free },
+    { { .name = "added_delay_longest",
+        .type = KnobType::duration,
+        .unit = "s",
+        .minimum = 0,
+        .maximum = 2,
+        .initial = 0.25,
+        .help = "added delay that is never accepted" },
+      &Knobs::added_delay_longest },
+    { { .name = "regret",
+        .minimum = 0,
+        .maximum = 1,
+        .initial = 0.05,
+        .help = "return to Wi-Fi when the goodput stays this share below what it was there" },
+      &Knobs::regret },
+    { { .name = "stretch",
+        .type = KnobType::integer,
+        .minimum = 1,
+        .maximum = 128,
+        .initial = 16,
+        .help = "on a thin cellular link at most one ACK in this many is sent" },
+      &Knobs::stretch },
+    { { .name = "stretch_time",
+        .unit = "RTT",
+        .minimum = 0.01,
+        .maximum = 1,
+        .initial = 0.25,
+        .help = "and at least one in this share of a round trip" },
+      &Knobs::stretch_time },
+    { { .name = "cell_budget",
+        .unit = "bytes",
+        .minimum = 0,
+        .maximum = 1e15,
+        .initial = 0,
+        .help = "bytes that decisions may put on the cellular link in total, 0 = no limit" },
+      &Knobs::cell_budget },
+} };
+
+constexpr Knob strategy_knob {
+  .name = "strategy",
+  .type = KnobType::choice,
+  .minimum = 0,
+  .maximum = 1,
+  .initial = 0,
+  .help = "proved: all pure ACKs of a flow, proved by the server's echoes; fraction: as published, packet by packet",
+  .choices = strategies
+};
+
+constexpr auto knob_table = []
+{
+  std::array<Knob, rows.size() + 1> all {};
+  all[0] = strategy_knob;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    all[i + 1] = rows[i].knob;
+  return all;
+}();
+
+constexpr std::uint32_t max_budget_share = 120; // an ACK is never larger than this, in bytes
+
+bool cell_usable(const Event& event, const FlowView& flow)
+{
+  const LinkState& cell = (*event.links)[static_cast<std::size_t>(Link::cell)];
+  return cell.up && (flow.key.local.v6 ? cell.route_v6 : cell.route);
+}
+
+// a - b of two delays whose common constant is arbitrary, so that the difference may wrap; in ticks.
+std::int32_t wrapped(std::int32_t a, std::int32_t b)
+{
+  return static_cast<std::int32_t>(static_cast<std::uint32_t>(a) - static_cast<std::uint32_t>(b));
+}
+
+Duration standing_queue(const FlowView& flow)
+{
+  return flow.rtt_smoothed - flow.rtt_min;
+}
+
+} // namespace
+
+std::string_view Offload::summary() const
+{
+  return "Moves the pure ACKs of a download from the Wi-Fi air to the cellular link, as long as the server proves that "
+         "they arrive.";
+}
+
+std::string_view Offload::manual() const
+{
+  return R"(Wi-Fi is half-duplex: every TCP ACK takes air from the data it acknowledges, and costs a contention of its own. `offload` lets the
+pure ACKs of a download leave by the cellular interface, with the Wi-Fi source address, so that the server sees one connection as before.
+
+**Proof.** A cellular network may drop packets with a foreign source address, or rewrite it. So nothing is assumed: while the Wi-Fi ACKs keep
+one timestamp (TSval), a few copies with the next one leave by cellular. When the server echoes that very timestamp (TSecr) the path is
+proved, and its delay is known. From then on all pure ACKs of the flow go by cellular, marked by an odd TSval, and every echo proves the path
+again. When proofs fail to appear, the flow returns to Wi-Fi at once and tries again later, each time after a longer rest.
+
+**When.** Only above `window_mss` segments of window, only while the cellular ACK path adds less delay than the flow has standing in queues
+(`added_delay_share`), and only as long as the goodput does not fall (`regret`).
+
+**Thin links.** When the cellular uplink begins to queue, ACKs that say nothing the next one does not repeat are left out, at most
+`stretch` to one and never for longer than `stretch_time` of a round trip. ACKs with SACK, DSACK, ECE, a window change, FIN or RST always leave.
+
+`strategy = "fraction"` is the method as published in 2009, for comparison: each ACK goes by cellular with probability `fraction`, unproved.)";
+}
+
+std::span<const Knob> Offload::knobs() const
+{
+  return knob_table;
+}
+
+void Offload::set(std::string_view knob, double value)
+{
+  if (knob == strategy_knob.name) knobs_.strategy = static_cast<Strategy>(static_cast<int>(value));
+  for (const Row& row : rows)
+    if (row.knob.name == knob) knobs_.*row.field = value;
+}
+
+double Offload::get(std::string_view knob) const
+{
+  if (knob == strategy_knob.name) return static_cast<double>(knobs_.strategy);
+  for (const Row& row : rows)
+    if (row.knob.name == knob) return knobs_.*row.field;
+  return 0;
+}
+
+Interest Offload::interest() const
+{
+  return { .decide = traffic::egress_pure_ack,
+           .observe = knobs_.strategy == Strategy::proved ? traffic::ingress_data : 0 };
+}
+
+Plan Offload::decide(const Event& event, const FlowView& flow, State& state)
+{
+  switch (event.kind)
+  {
+  case EventKind::segment:
+    if (!event.queued) return event.segment->direction == Direction::ingress ? hear(event, flow, state) : Plan {};
+    if (event.segment->direction == Direction::egress && event.segment->is_pure_ack())
+      return acknowledge(event, flow, state);
+    return {};
+  case EventKind::alarm:
+    return alarm(event, flow, state);
+  case EventKind::link:
+    if (state.phase != Phase::home && !cell_usable(event, flow))
+      return return_home(event, flow, state, from_seconds(knobs_.retry_first), "offload: cellular link lost", true);
+    return {};
+  case EventKind::switched_off:
+    // Nothing may stay held: the newest state leaves by the way that is proved.
+    if (state.held > 0) return return_home(event, flow, state, Duration {}, "offload: switched off", true);
+    return {};
+  case EventKind::radio:
+    return {};
+  }
+  return {};
+}
+
+Plan Offload::acknowledge(const Event& event, const FlowView& flow, State& state)
+{
+  if (knobs_.strategy == Strategy::fraction) return publish(event, flow, state);
+  if (flow.next_seq != state.data_edge)
+  {
+    // The host sent data by Wi-Fi with the kernel's own TSval: echoes up to now prove nothing about the cellular path.
+    state.data_edge = flow.next_seq;
+    state.trusted_after = flow.last_ts_value;
+    if (state.phase == Phase::probing)
+      return return_home(event, flow, state, 100ms, "offload: probe spoiled by upload data", false);
+  }
+  measure_rate(flow, state, event.now);
+  switch (state.phase)
+  {
+  case Phase::home:
+    return at_home(event, flow, state);
+  case Phase::probing:
+    return probe(event, flow, state);
+  case Phase::away:
+    return go_away(event, flow, state);
+  }
+  return {};
+}
+
+Plan Offload::at_home(const Event& event, const FlowView& flow, State& state)
+{
+  const Segment& segment = *event.segment;
+  if (event.now < state.retry_at) return {};
+  // What cannot change soon is looked at once in a while, not with every ACK.
+  const auto rest = [&](Duration how_long, std::string_view why) -> Plan
+  {
+    state.retry_at = event.now + how_long;
+    state.why = why;
+    return { .why = why };
+  };
+  if (flow.mptcp) return rest(10s, "offload: MPTCP subflow left alone");
+  if (!flow.timestamps_ok || !segment.timestamps) return rest(60s, "offload: no timestamps, no proof possible");
+  // A copied ACK is a duplicate; only with SACK does a sender not count it as a sign of loss (RFC 6675).
+  if (!flow.sack_ok) return rest(60s, "offload: no SACK");
+  if (!cell_usable(event, flow)) return rest(500ms, "offload: no cellular link");
+  const LinkState& cell = (*event.links)[static_cast<std::size_t>(Link::cell)];
+  if (knobs_.cell_budget > 0 && static_cast<double>(cell.bytes_out + max_budget_share) > knobs_.cell_budget)
+    return rest(1s, "offload: cellular budget spent");
+  if (flow.rtt_smoothed == Duration {}) return rest(10ms, "offload: RTT not known yet");
+  if (flow.window_estimate < knobs_.window_mss * flow.mss)
+    return rest(std::max(flow.rtt_smoothed, 10ms + Duration {}), "offload: window below threshold");
+
+  state.phase = Phase::probing;
+  state.since = event.now;
+  state.proof_at = event.now;
+  state.probes = 0;
+  state.frozen = segment.timestamps->value;
+  state.why = "offload: probing";
+  return { .wake = event.now + patience(flow), .why = "offload: probe begins" };
+}
+
+Plan Offload::probe(const Event& event, const FlowView& flow, State& state)
+{
+  const Segment& segment = *event.segment;
+  Plan plan {};
+  if (!segment.timestamps) return plan;
+  const TsClock own = segment.timestamps->value;
+  if (!own.after(state.frozen)) return plan;
+  plan.edit.ts_value = state.frozen;
+  plan.why = "offload: TSval kept while probing";
+
+  const Duration gap = std::max<Duration>(flow.rtt_smoothed / 8, 5ms);
+  if (state.probes < static_cast<unsigned>(knobs_.probe_copies)
+      && (state.probes == 0 || event.now - state.released_at >= gap))
+  {
+    if (state.probes == 0) state.proof_at = event.now;
+    ++state.probes;
+    state.released_at = event.now;
+    scratch_[0] = { .kind = CraftKind::ack,
+                    .by = Link::cell,
+                    .at = event.now,
+                    .seq = segment.seq,
+                    .ack = segment.ack,
+                    .window = segment.window,
+                    .flags = segment.flags,
+                    .timestamps = Timestamps { state.frozen + 1, segment.timestamps->echo },
+                    .sack_blocks = segment.sack_blocks,
+                    .sack_count = segment.sack_count };
+    plan.craft = scratch_;
+    plan.why = "offload: probe by cellular";
+    plan.wake = event.now + patience(flow);
+  }
+  return plan;
+}
+
+Plan Offload::go_away(const Event& event, const FlowView& flow, State& state)
+{
+  const Segment& segment = *event.segment;
+  if (!segment.timestamps) return {};
+  const LinkState& cell = (*event.links)[static_cast<std::size_t>(Link::cell)];
+  if (knobs_.cell_budget > 0 && static_cast<double>(cell.bytes_out + max_budget_share) > knobs_.cell_budget)
+    return return_home(event, flow, state, 60s, "offload: cellular budget spent", false);
+  if (state.unproved >= knobs_.proof_acks && event.now - state.proof_at > flow.rtt_smoothed + 20ms)
+    return return_home(event, flow, state, backoff(state.failures), "offload: proof lost", false);
+  if (state.slow_windows >= 2)
+    return return_home(event, flow, state, backoff(state.regrets), "offload: slower than on Wi-Fi", false);
+
+  // Thinning: left out only while a later ACK is sure to follow, by timer at the latest.
+  const auto stretch_time =
+      Duration { static_cast<std::int64_t>(static_cast<double>(flow.rtt_smoothed.count()) * knobs_.stretch_time) };
+  if (state.held + 1u < state.stretch && event.now - state.released_at < stretch_time && repeats_in_next(segment, flow))
+  {
+    ++state.held;
+    return { .verdict = Verdict::drop,
+             .wake = std::min(state.released_at + stretch_time, event.now + patience(flow)),
+             .why = "offload: repeated by the next ACK" };
+  }
+  state.held = 0;
+  state.released_at = event.now;
+  ++state.unproved;
+  Plan plan { .edit = { .route = Link::cell }, .wake = event.now + patience(flow), .why = "offload: by cellular" };
+  // Odd TSvals mark the cellular path. Rounded down, so that it is never ahead of the kernel's clock; never below one
+  // sent before.
+  const TsClock own = segment.timestamps->value;
+  TsClock tagged { own.raw & 1u ? own : own - 1 };
+  if (flow.sent_any && tagged.before(flow.sent_ts_value)) tagged = flow.sent_ts_value;
+  if (tagged != own && !tagged.after(own)) plan.edit.ts_value = tagged;
+  return plan;
+}
+
+// An observed copy of what arrives: the echoes.
+Plan Offload::hear(const Event& event, const FlowView& flow, State& state)
+{
+  const Segment& segment = *event.segment;
+  if (!segment.timestamps || !segment.has(tcp_flag::ack) || segment.has(tcp_flag::syn)) return {};
+  const TsClock echo = segment.timestamps->echo;
+  measure_delay(segment, flow, state, event.now);
+  if (state.phase == Phase::probing && state.probes > 0 && echo == state.frozen + 1)
+  {
+    const auto delay = static_cast<std::int32_t>(segment.timestamps->value.raw - echo.raw);
+    // The one-way difference where the clocks allow it; otherwise the round trips, which the queue behind the data also
+    // stretches.
+    const double cell = state.clocks_agree && state.base_known
+                            ? wrapped(delay, state.home_delay) * 1e-3
+                            : seconds(event.now - state.proof_at - flow.rtt_smoothed);
+    state.added_delay = static_cast<float>(cell);
+    const double accepted =
+        std::min(knobs_.added_delay_longest,
+                 std::max(knobs_.added_delay_free, knobs_.added_delay_share * seconds(standing_queue(flow))));
+    if (cell > accepted)
+      return return_home(event, flow, state, backoff(state.failures), "offload: added delay costs more than it saves",
+                         false);
+    proved(event, flow, state);
+    state.phase = Phase::away;
+    state.since = event.now;
+    state.trusted_after = state.frozen + 1;
+    state.stretch = 1;
+    state.held = 0;
+    state.released_at = event.now;
+    state.away_base_known = state.round_any = false;
+    state.window_at = Tick {};
+    state.slow_windows = 0;
+    state.why = "offload: by cellular";
+    return { .wake = event.now + patience(flow), .why = "offload: path proved" };
+  }
+  if (state.phase == Phase::away && (echo.raw & 1u) != 0 && echo.after(state.trusted_after))
+  {
+    state.trusted_after = echo;
+    proved(event, flow, state);
+  }
+  return {};
+}
+
+void Offload::proved(const Event& event, const FlowView&, State& state)
+{
+  state.proof_at = event.now;
+  state.unproved = 0;
+  state.failures = 0;
+}
+
+Plan Offload::alarm(const Event& event, const FlowView& flow, State& state)
+{
+  if (state.phase == Phase::probing)
+  {
+    if (event.now - state.proof_at < patience(flow)) return { .wake = state.proof_at + patience(flow) };
+    if (state.probes == 0) return return_home(event, flow, state, 500ms, "offload: no ACKs to probe with", false);
+    return return_home(event, flow, state, backoff(state.failures), "offload: no proof (filtered, NAT or too slow)",
+                       false);
+  }
+  if (state.phase != Phase::away) return {};
+  const auto stretch_time =
+      Duration { static_cast<std::int64_t>(static_cast<double>(flow.rtt_smoothed.count()) * knobs_.stretch_time) };
+  if (state.held > 0 && event.now - state.released_at >= stretch_time)
+  {
+    state.held = 0;
+    state.released_at = event.now;
+    ++state.unproved;
+    scratch_[0] = latest(flow, Link::cell);
+    return { .craft = scratch_, .wake = event.now + patience(flow), .why = "offload: timer sends what was left out" };
+  }
+  const Tick limit = std::max(state.proof_at, state.since) + patience(flow);
+  if (state.unproved == 0) return {};
+  if (event.now < limit) return { .wake = limit };
+  // Either the path died or the server has nothing to say. The newest ACK by Wi-Fi settles it before the server's RTO.
+  return return_home(event, flow, state, 1s, "offload: silence, back to Wi-Fi", true);
+}
+
+Plan Offload::return_home(const Event& event, const FlowView& flow, State& state, Duration rest, std::string_view why,
+                          bool say_again)
+{
+  state.phase = Phase::home;
+  state.since = event.now;
+  state.retry_at = event.now + rest;
+  state.held = 0;
+  state.stretch = 1;
+  state.window_at = Tick {};
+  state.round_any = false;
+  state.why = why;
+  Plan plan { .why = why };
+  if (say_again && flow.sent_any && flow.timestamps_ok)
+  {
+    scratch_[0] = latest(flow, Link::wifi);
+    plan.craft = scratch_;
+  }
+  return plan;
+}
+
+// The published method: no state, no proof; chance comes from the seed and the ACK number, so that a replay draws the
+// same.
+Plan Offload::publish(const Event& event, const FlowView& flow, State&)
+{
+  if (flow.window_estimate < knobs_.window_mss * flow.mss || !cell_usable(event, flow)) return {};
+  std::uint64_t h =
+      event.seed ^ (static_cast<std::uint64_t>(event.segment->ack.raw) << 32) ^ flow.bytes_delivered ^ flow.id;
+  h = (h ^ (h >> 33)) * 0xff51afd7ed558ccdull;
+  h = (h ^ (h >> 33)) * 0xc4ceb9fe1a85ec53ull;
+  const double draw = static_cast<double>((h ^ (h >> 33)) >> 11) * 0x1p-53;
+  if (draw >= knobs_.fraction) return {};
+  return { .edit = { .route = Link::cell }, .why = "offload: fraction by cellular" };
+}
+
+void Offload::measure_delay(const Segment& segment, const FlowView& flow, State& state, Tick now)
+{
+  const TsClock local = flow.last_ts_value;
+  const TsClock remote = segment.timestamps->value;
+  if (!state.first_known)
+  {
+    state.first_local = local;
+    state.first_remote = remote;
+    state.first_at = now;
+    state.first_known = true;
+    state.last_echo = segment.timestamps->echo;
+    return;
+  }
+  const Duration span = now - state.first_at;
+  if (!state.clocks_agree && span > 200ms)
+  {
+    // RFC 7323 leaves the clock open; delays can be read only where both tick in milliseconds, as Linux does.
+    const double ms = milliseconds(span);
+    const auto agrees = [&](TsClock a, TsClock b) { return std::abs(static_cast<double>(b - a) / ms - 1) < 0.25; };
+    state.clocks_agree = agrees(state.first_local, local) && agrees(state.first_remote, remote);
+    state.first_local = local;
+    state.first_remote = remote;
+    state.first_at = now;
+  }
+  const TsClock echo = segment.timestamps->echo;
+  if (!state.clocks_agree || !echo.after(state.last_echo)) return;
+  state.last_echo = echo;
+  const auto delay = static_cast<std::int32_t>(remote.raw - echo.raw);
+  if (!state.round_any)
+  {
+    state.round_any = true;
+    state.round_delay = delay;
+    state.round_at = now;
+    return;
+  }
+  if (wrapped(delay, state.round_delay) < 0) state.round_delay = delay;
+  if (now - state.round_at < flow.rtt_smoothed) return;
+
+  state.round_any = false;
+  if (state.phase == Phase::home)
+  {
+    state.home_delay = state.round_delay;
+    state.base_known = true;
+    return;
+  }
+  if (state.phase != Phase::away) return;
+  if (!state.away_base_known || wrapped(state.round_delay, state.away_base) < 0)
+  {
+    state.away_base = state.round_delay;
+    state.away_base_known = true;
+  }
+  const double queued = wrapped(state.round_delay, state.away_base) * 1e-3;
+  const double limit = std::max(0.02, seconds(flow.rtt_smoothed) / 8);
+  if (queued > limit)
+    state.stretch = static_cast<std::uint16_t>(std::min<double>(knobs_.stretch, state.stretch * 2));
+  else if (queued < limit / 4 && state.stretch > 1)
+    --state.stretch;
+}
+
+void Offload::measure_rate(const FlowView& flow, State& state, Tick now)
+{
+  const bool away = state.phase == Phase::away;
+  const Duration settle = away ? std::max<Duration>(4 * flow.rtt_smoothed, 1s) : Duration {};
+  if (state.window_at == Tick {})
+  {
+    if (now - state.since < settle) return;
+    state.window_at = now;
+    state.window_bytes = flow.bytes_delivered;
+    return;
+  }
+  const Duration length = now - state.window_at;
+  if (length < (away ? Duration { 2s } : Duration { 1s })) return;
+  const auto rate =
+      static_cast<float>(static_cast<double>(flow.bytes_delivered - state.window_bytes) / seconds(length));
+  state.window_at = now;
+  state.window_bytes = flow.bytes_delivered;
+  if (!away)
+  {
+    state.home_rate = state.home_rate > 0 ? 0.5f * (state.home_rate + rate) : rate;
+    return;
+  }
+  state.away_rate = rate;
+  if (state.home_rate > 0 && rate < state.home_rate * static_cast<float>(1 - knobs_.regret))
+    ++state.slow_windows;
+  else
+    state.slow_windows = 0;
+}
+
+Duration Offload::backoff(std::uint8_t& times) const
+{
+  const double rest = std::min(knobs_.retry_longest, knobs_.retry_first * std::exp2(times));
+  if (times < 30) ++times;
+  return from_seconds(rest);
+}
+
+// How long without a proof is too long: an RTT and a margin, so that the ACK by Wi-Fi is there before the server's RTO
+// (RFC 6298 with Linux's floor of 200 ms above the RTT).
+Duration Offload::patience(const FlowView& flow) const
+{
+  return std::clamp<Duration>(flow.rtt_smoothed + 100ms, 60ms, 1s);
+}
+
+Craft Offload::latest(const FlowView& flow, Link by) const
+{
+  return { .kind = CraftKind::ack,
+           .by = by,
+           .seq = flow.next_seq,
+           .ack = flow.highest_ack,
+           .window = flow.last_window,
+           .timestamps = Timestamps { flow.last_ts_value, flow.last_ts_echo } };
+}
+
+void Offload::describe(const FlowView&, const State& state, Facts& facts) const
+{
+  constexpr std::array<std::string_view, 3> phases { "home", "probing", "away" };
+  facts.add("phase", phases[static_cast<std::size_t>(state.phase)]);
+  facts.add("why", state.why);
+  facts.add("one ACK in", state.stretch);
+  facts.add("added delay", state.added_delay * 1e3, "ms");
+  if (state.home_rate > 0) facts.add("goodput at home", state.home_rate * 8e-6, "Mb/s");
+  if (state.away_rate > 0) facts.add("goodput away", state.away_rate * 8e-6, "Mb/s");
+}
+
+} // namespace tandem::offload
+
+using tandem::offload::Offload;
+TANDEM_MODULE(Offload);

@@ -1,0 +1,391 @@
+#include "src/chain/chain.h"
+
+#include <algorithm>
+#include <exception>
+
+namespace tandem::chain
+{
+
+namespace
+{
+
+// The documented order (docs/decisions/0002): who holds back or repairs a flow speaks before who routes it.
+int rank(std::string_view module)
+{
+  constexpr std::array<std::string_view, 5> order { "freeze", "mirror", "offload", "ecn", "rate" };
+  const auto at = std::find(order.begin(), order.end(), module);
+  return static_cast<int>(at - order.begin());
+}
+
+constexpr std::size_t max_delayed = 4096;
+constexpr Duration shortest_wake = std::chrono::microseconds { 100 };
+
+// The conflict rules of docs/decisions/0002: the more cautious wish wins; routes go to the first module that has one.
+void merge(Edit& into, const Edit& from)
+{
+  if (from.ack) into.ack = into.ack ? earlier(*into.ack, *from.ack) : *from.ack;
+  if (from.window) into.window = into.window ? std::min(*into.window, *from.window) : *from.window;
+  if (from.ts_echo) into.ts_echo = into.ts_echo && into.ts_echo->before(*from.ts_echo) ? *into.ts_echo : *from.ts_echo;
+  if (from.ts_value)
+    into.ts_value = into.ts_value && into.ts_value->before(*from.ts_value) ? *into.ts_value : *from.ts_value;
+  if (from.ecn && (!into.ecn || *from.ecn == Ecn::ce)) into.ecn = from.ecn;
+  if (from.route && !into.route) into.route = from.route;
+}
+
+bool later_alarm(const auto& a, const auto& b)
+{
+  return a.at > b.at;
+}
+
+} // namespace
+
+Chain::Chain(Options options, std::vector<Module*> modules, Actions& actions)
+    : options_ { std::move(options) }, slots_ { [&]
+                                                {
+                                                  std::stable_sort(modules.begin(), modules.end(),
+                                                                   [](Module* a, Module* b)
+                                                                   {
+                                                                     const int ra = rank(a->name());
+                                                                     const int rb = rank(b->name());
+                                                                     return ra != rb ? ra < rb : a->name() < b->name();
+                                                                   });
+                                                  if (modules.size() > flow::max_modules)
+                                                    throw std::length_error { "more than "
+                                                                              + std::to_string(flow::max_modules)
+                                                                              + " modules are loaded" };
+                                                  std::vector<Slot> slots(modules.size());
+                                                  std::size_t offset = 0;
+                                                  for (std::size_t i = 0; i < modules.size(); ++i)
+                                                  {
+                                                    slots[i].module = modules[i];
+                                                    slots[i].offset = offset;
+                                                    const std::size_t size = modules[i]->flow_state_size();
+                                                    offset += (size + alignof(std::max_align_t) - 1)
+                                                              & ~(alignof(std::max_align_t) - 1);
+                                                  }
+                                                  options_.table.state_bytes = offset;
+                                                  return slots;
+                                                }() },
+      table_ { options_.table }, actions_ { actions }
+{
+  alarms_.reserve(1024);
+  delayed_.reserve(256);
+}
+
+Chain::~Chain()
+{
+  table_.each(
+      [this](flow::Flow& flow)
+      {
+        for (std::size_t i = 0; i < slots_.size(); ++i)
+          if ((flow.begun >> i & 1) != 0) slots_[i].module->flow_end(state(flow, i));
+      });
+}
+
+void Chain::count(ModuleStats& stats, std::string_view why)
+{
+  if (why.empty()) return;
+  for (ReasonCount& entry : stats.reasons)
+  {
+    if (entry.why.empty()) entry.why = why;
+    if (entry.why == why)
+    {
+      ++entry.count;
+      return;
+    }
+  }
+}
+
+std::uint64_t Chain::budget_left() const
+{
+  return options_.cell_budget > stats_.cell_bytes ? options_.cell_budget - stats_.cell_bytes : 0;
+}
+
+Interest Chain::interest() const
+{
+  Interest all {};
+  for (const Slot& slot : slots_)
+    if (slot.enabled)
+    {
+      const Interest one = slot.module->interest();
+      all.decide |= one.decide;
+      all.observe |= one.observe;
+      all.radio = all.radio || one.radio;
+    }
+  return all;
+}
+
+void Chain::exclude(std::size_t i, flow::Flow& flow)
+{
+  ++slots_[i].stats.excluded;
+  flow.excluded = static_cast<std::uint8_t>(flow.excluded | 1u << i);
+  flow.wake[i] = Tick::max();
+}
+
+// Asks one module, keeps its faults away from the packet. The plan is already checked by the guard.
+Plan Chain::ask(std::size_t i, const Event& event, flow::Flow& flow)
+{
+  Slot& slot = slots_[i];
+  Plan plan {};
+  const Tick begin = options_.stopwatch ? options_.stopwatch() : Tick {};
+  try
+  {
+    plan = slot.module->decide(event, flow.view, state(flow, i));
+  }
+  catch (...)
+  {
+    ++slot.stats.faults;
+    exclude(i, flow);
+    return {};
+  }
+  if (options_.stopwatch && options_.stopwatch() - begin > options_.call_limit)
+  {
+    ++slot.stats.faults;
+    exclude(i, flow);
+    return {};
+  }
+  if (const Violation violation = check(plan, event, flow.view, budget_left()); violation != Violation::none)
+  {
+    ++slot.stats.violations[static_cast<std::size_t>(violation)];
+    if (!is_refusal(violation)) exclude(i, flow);
+    // A refused module keeps its timer: it may wake up and find another way.
+    return is_refusal(violation) ? Plan { .wake = plan.wake } : Plan {};
+  }
+  count(slot.stats, plan.why);
+  return plan;
+}
+
+// Everything of a plan but verdict and edit.
+void Chain::carry_out(std::size_t i, const Plan& plan, const Event& event, flow::Flow& flow)
+{
+  for (const Craft& craft : plan.craft)
+  {
+    if (craft.at <= event.now)
+      send(flow, craft, plan.why, event.now);
+    else if (delayed_.size() < max_delayed)
+      delayed_.push_back({ flow.view.id, craft, plan.why });
+    else
+      ++stats_.crafts_refused;
+  }
+  for (const Wish& wish : plan.wish)
+    actions_.wish(wish, plan.why);
+  if (plan.wake)
+  {
+    const Tick at = std::max(*plan.wake, event.now + shortest_wake);
+    // An entry that fires too early is put off when it fires; only an earlier wake needs an entry of its own.
+    const bool covered = flow.scheduled[i] <= at;
+    flow.wake[i] = at;
+    if (!covered)
+    {
+      flow.scheduled[i] = at;
+      alarms_.push_back({ at, flow.view.id, static_cast<std::uint8_t>(i) });
+      std::push_heap(alarms_.begin(), alarms_.end(), later_alarm<Alarm, Alarm>);
+    }
+  }
+}
+
+void Chain::send(flow::Flow& flow, const Craft& craft, std::string_view why, Tick now)
+{
+  const std::size_t bytes = actions_.craft(flow.view, craft, why);
+  if (bytes == 0)
+  {
+    ++stats_.craft_failed;
+    return;
+  }
+  ++stats_.crafted;
+  if (craft.by == Link::cell)
+  {
+    stats_.cell_bytes += bytes;
+    links_[static_cast<std::size_t>(Link::cell)].bytes_out = stats_.cell_bytes;
+  }
+  if (craft.kind == CraftKind::ack)
+  {
+    Segment as_sent {};
+    as_sent.flags = craft.flags;
+    as_sent.timestamps = craft.timestamps;
+    flow.tracker.left(as_sent, craft.ack, craft.window, craft.timestamps ? craft.timestamps->value : TsClock {},
+                      flow.view, now);
+  }
+}
+
+Outcome Chain::segment(const Segment& segment, bool queued, Tick now)
+{
+  flow::Flow* flow = table_.find(segment.key);
+  if (flow == nullptr)
+  {
+    // Only a handshake or something that waits for a verdict makes a flow; stray observed copies do not.
+    if (!segment.has(tcp_flag::syn) && !queued) return {};
+    while (flow::Flow* old = table_.expired(now))
+      forget(*old, now);
+    flow = table_.insert(segment.key, now);
+    if (flow == nullptr)
+    {
+      ++stats_.untracked;
+      return { .why = "flow table full" };
+    }
+    flow->view.link = segment.link;
+    flow->view.hands_off = HandsOff::mid_flow; // until both SYNs are seen
+    if (!segment.has(tcp_flag::syn)) ++stats_.mid_flow;
+  }
+  else if (flow->closed && segment.has(tcp_flag::syn) && !segment.has(tcp_flag::ack))
+  {
+    // The ports are used again.
+    forget(*flow, now);
+    return this->segment(segment, queued, now);
+  }
+  table_.touch(*flow, now);
+  flow->tracker.seen(segment, flow->view, now);
+  if (segment.has(tcp_flag::rst) || (segment.has(tcp_flag::fin) && segment.direction == Direction::egress))
+    flow->closed = true;
+
+  Outcome outcome { .flow = &flow->view };
+  if (flow->view.hands_off == HandsOff::none)
+  {
+    const Event event { .kind = EventKind::segment,
+                        .now = now,
+                        .segment = &segment,
+                        .queued = queued,
+                        .links = &links_,
+                        .seed = options_.seed };
+    bool edited = false;
+    for (std::size_t i = 0; i < slots_.size(); ++i)
+    {
+      if (!slots_[i].enabled || (flow->excluded >> i & 1) != 0) continue;
+      if ((flow->begun >> i & 1) == 0)
+      {
+        slots_[i].module->flow_begin(state(*flow, i), flow->view);
+        flow->begun = static_cast<std::uint8_t>(flow->begun | 1u << i);
+        ++slots_[i].stats.flows;
+      }
+      const Plan plan = ask(i, event, *flow);
+      if (queued)
+      {
+        if (plan.verdict == Verdict::drop) outcome.verdict = Verdict::drop;
+        edited = edited || plan.edit.changes_bytes();
+        merge(outcome.edit, plan.edit);
+        if (outcome.why.empty()) outcome.why = plan.why;
+      }
+      carry_out(i, plan, event, *flow);
+    }
+    // An edit is the wish that this very segment leaves: it beats a drop.
+    if (edited) outcome.verdict = Verdict::pass;
+  }
+  else
+    outcome.why = name(flow->view.hands_off);
+
+  if (queued && segment.direction == Direction::egress && outcome.verdict == Verdict::pass)
+  {
+    const TsClock value = outcome.edit.ts_value.value_or(segment.timestamps ? segment.timestamps->value : TsClock {});
+    flow->tracker.left(segment, outcome.edit.ack.value_or(segment.ack), outcome.edit.window.value_or(segment.window),
+                       value, flow->view, now);
+    if (outcome.edit.route == Link::cell)
+    {
+      stats_.cell_bytes += segment.bytes.size();
+      links_[static_cast<std::size_t>(Link::cell)].bytes_out = stats_.cell_bytes;
+    }
+  }
+  return outcome;
+}
+
+void Chain::tell(std::size_t i, EventKind kind, flow::Flow& flow, Tick now)
+{
+  if ((flow.begun >> i & 1) == 0 || (flow.excluded >> i & 1) != 0 || flow.view.hands_off != HandsOff::none) return;
+  const Event event { .kind = kind, .now = now, .links = &links_, .seed = options_.seed };
+  const Plan plan = ask(i, event, flow);
+  carry_out(i, plan, event, flow);
+}
+
+Tick Chain::advance(Tick now)
+{
+  while (!alarms_.empty() && alarms_.front().at <= now)
+  {
+    const Alarm alarm = alarms_.front();
+    std::pop_heap(alarms_.begin(), alarms_.end(), later_alarm<Alarm, Alarm>);
+    alarms_.pop_back();
+    flow::Flow* flow = table_.by_id(alarm.flow);
+    if (flow == nullptr || flow->scheduled[alarm.slot] != alarm.at) continue;
+    flow->scheduled[alarm.slot] = Tick::max();
+    const Tick wanted = flow->wake[alarm.slot];
+    if (wanted > now)
+    {
+      if (wanted == Tick::max()) continue;
+      flow->scheduled[alarm.slot] = wanted;
+      alarms_.push_back({ wanted, alarm.flow, alarm.slot });
+      std::push_heap(alarms_.begin(), alarms_.end(), later_alarm<Alarm, Alarm>);
+      continue;
+    }
+    flow->wake[alarm.slot] = Tick::max();
+    if (slots_[alarm.slot].enabled) tell(alarm.slot, EventKind::alarm, *flow, now);
+  }
+  for (std::size_t at = 0; at < delayed_.size();)
+  {
+    if (delayed_[at].craft.at > now)
+    {
+      ++at;
+      continue;
+    }
+    const Delayed due = delayed_[at];
+    delayed_[at] = delayed_.back();
+    delayed_.pop_back();
+    if (flow::Flow* flow = table_.by_id(due.flow); flow != nullptr) send(*flow, due.craft, due.why, now);
+  }
+  for (int forgotten = 0; forgotten < 64; ++forgotten)
+  {
+    flow::Flow* old = table_.expired(now);
+    if (old == nullptr) break;
+    forget(*old, now);
+  }
+  // Idle flows are looked for once a second.
+  Tick next = now + std::chrono::seconds { 1 };
+  if (!alarms_.empty()) next = std::min(next, alarms_.front().at);
+  for (const Delayed& one : delayed_)
+    next = std::min(next, one.craft.at);
+  return next;
+}
+
+void Chain::links(const LinkStates& states, Tick now)
+{
+  links_ = states;
+  links_[static_cast<std::size_t>(Link::cell)].bytes_out = stats_.cell_bytes;
+  table_.each(
+      [&](flow::Flow& flow)
+      {
+        for (std::size_t i = 0; i < slots_.size(); ++i)
+          if (slots_[i].enabled) tell(i, EventKind::link, flow, now);
+      });
+}
+
+void Chain::enable(std::size_t i, bool on, Tick now)
+{
+  if (slots_[i].enabled == on) return;
+  if (!on)
+    table_.each(
+        [&](flow::Flow& flow)
+        {
+          tell(i, EventKind::switched_off, flow, now);
+          if ((flow.begun >> i & 1) != 0)
+          {
+            slots_[i].module->flow_end(state(flow, i));
+            flow.begun = static_cast<std::uint8_t>(flow.begun & ~(1u << i));
+            --slots_[i].stats.flows;
+          }
+          flow.wake[i] = Tick::max();
+          flow.excluded = static_cast<std::uint8_t>(flow.excluded & ~(1u << i));
+        });
+  slots_[i].enabled = on;
+}
+
+void Chain::forget(flow::Flow& flow, Tick now)
+{
+  for (std::size_t i = 0; i < slots_.size(); ++i)
+    if ((flow.begun >> i & 1) != 0)
+    {
+      // An idle flow may still hold something back: it is released like at a switch-off.
+      if (!flow.closed) tell(i, EventKind::switched_off, flow, now);
+      slots_[i].module->flow_end(state(flow, i));
+      --slots_[i].stats.flows;
+    }
+  table_.erase(flow);
+}
+
+} // namespace tandem::chain

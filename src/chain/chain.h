@@ -1,0 +1,145 @@
+// Runs the enabled modules over one event, merges their plans, lets the guard check them, and owns the timers.
+#pragma once
+
+#include "src/chain/guard.h"
+#include "src/flow/table.h"
+
+#include <tandem/module.h>
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <string_view>
+#include <vector>
+
+namespace tandem::chain
+{
+
+// What the chain cannot do itself. Called from inside segment() and advance(); must not call back into the chain.
+class Actions
+{
+public:
+  virtual ~Actions() = default;
+  // Sends a crafted segment now. Returns the bytes that left (0: not sent).
+  virtual std::size_t craft(const FlowView& flow, const Craft& craft, std::string_view why) = 0;
+  virtual void wish(const Wish& wish, std::string_view why) = 0;
+};
+
+// What is to become of the segment at hand. Edit{} and pass: the bytes go as they came.
+struct Outcome
+{
+  Verdict verdict = Verdict::pass;
+  Edit edit {};
+  std::string_view why {};
+  const FlowView* flow = nullptr; // null when there is no room or no need for a flow
+};
+
+// How often a literal reason was given.
+struct ReasonCount
+{
+  std::string_view why {};
+  std::uint64_t count = 0;
+};
+
+class Chain
+{
+public:
+  struct Options
+  {
+    flow::Table::Options table {};
+    std::uint64_t seed = 0;
+    std::uint64_t cell_budget = std::numeric_limits<std::uint64_t>::max(); // bytes over the cellular link since start
+    Duration call_limit = std::chrono::milliseconds { 5 }; // a decision that takes longer costs the module the flow
+    std::function<Tick()> stopwatch {};                    // for call_limit; empty: not measured
+  };
+
+  // Order of merging: freeze, mirror, offload, ecn, rate, then others by name. The modules must outlive the chain.
+  Chain(Options options, std::vector<Module*> modules, Actions& actions);
+  ~Chain();
+  Chain(const Chain&) = delete;
+  Chain& operator=(const Chain&) = delete;
+
+  // One packet. `queued`: a verdict counts; otherwise it is an observed copy. `bytes` is its size on the wire.
+  Outcome segment(const Segment& segment, bool queued, Tick now);
+
+  // Fires due alarms and delayed crafts, forgets idle flows. Returns when to call again, at the latest.
+  Tick advance(Tick now);
+
+  // New link states; modules with state on a flow are told.
+  void links(const LinkStates& states, Tick now);
+
+  std::size_t module_count() const { return slots_.size(); }
+  Module& module(std::size_t i) { return *slots_[i].module; }
+  bool enabled(std::size_t i) const { return slots_[i].enabled; }
+  // Switching off tells the module of every flow first, so that it releases what it holds.
+  void enable(std::size_t i, bool on, Tick now);
+  // What the enabled modules must see.
+  Interest interest() const;
+
+  struct ModuleStats
+  {
+    std::uint64_t flows = 0;    // flows with state now
+    std::uint64_t excluded = 0; // times the module was taken out of a flow
+    std::uint64_t faults = 0;   // exceptions and overlong calls
+    std::array<ReasonCount, 48> reasons {};
+    std::array<std::uint64_t, violation_count> violations {};
+  };
+  const ModuleStats& stats(std::size_t i) const { return slots_[i].stats; }
+
+  struct Stats
+  {
+    std::uint64_t mid_flow = 0;  // flows attached after their handshake
+    std::uint64_t untracked = 0; // segments of flows for which the table had no room
+    std::uint64_t crafted = 0;
+    std::uint64_t craft_failed = 0;
+    std::uint64_t crafts_refused = 0; // no room for another delayed craft
+    std::uint64_t cell_bytes = 0;     // what decisions put on the cellular link
+  };
+  const Stats& stats() const { return stats_; }
+  flow::Table& table() { return table_; }
+  const LinkStates& link_states() const { return links_; }
+  const std::byte* state(const flow::Flow& flow, std::size_t i) const { return table_.state(flow) + slots_[i].offset; }
+
+private:
+  struct Slot
+  {
+    Module* module = nullptr;
+    bool enabled = false;
+    std::size_t offset = 0;
+    ModuleStats stats {};
+  };
+  struct Alarm
+  {
+    Tick at {};
+    std::uint64_t flow = 0;
+    std::uint8_t slot = 0;
+  };
+  struct Delayed
+  {
+    std::uint64_t flow = 0;
+    Craft craft {};
+    std::string_view why {};
+  };
+
+  std::byte* state(flow::Flow& flow, std::size_t i) { return table_.state(flow) + slots_[i].offset; }
+  Plan ask(std::size_t i, const Event& event, flow::Flow& flow);
+  void carry_out(std::size_t i, const Plan& plan, const Event& event, flow::Flow& flow);
+  void send(flow::Flow& flow, const Craft& craft, std::string_view why, Tick now);
+  void tell(std::size_t i, EventKind kind, flow::Flow& flow, Tick now);
+  void exclude(std::size_t i, flow::Flow& flow);
+  void forget(flow::Flow& flow, Tick now);
+  std::uint64_t budget_left() const;
+  static void count(ModuleStats& stats, std::string_view why);
+
+  Options options_;
+  std::vector<Slot> slots_;
+  flow::Table table_;
+  Actions& actions_;
+  LinkStates links_ {};
+  std::vector<Alarm> alarms_;    // heap, earliest on top
+  std::vector<Delayed> delayed_; // unordered, few
+  Stats stats_ {};
+};
+
+} // namespace tandem::chain

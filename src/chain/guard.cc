@@ -1,0 +1,125 @@
+#include "src/chain/guard.h"
+
+namespace tandem::chain
+{
+
+std::string_view name(Violation violation)
+{
+  switch (violation)
+  {
+  case Violation::none:
+    return "none";
+  case Violation::ack_beyond_received:
+    return "ack beyond received";
+  case Violation::window_raised:
+    return "window raised";
+  case Violation::window_unscaled:
+    return "window scale unknown";
+  case Violation::ts_value_raised:
+    return "TSval raised";
+  case Violation::ts_value_stale:
+    return "TSval stale";
+  case Violation::ts_echo_raised:
+    return "TSecr raised";
+  case Violation::no_timestamps:
+    return "no timestamps";
+  case Violation::drop_forbidden:
+    return "drop forbidden";
+  case Violation::ecn_forbidden:
+    return "not ECN-capable";
+  case Violation::craft_sequence:
+    return "crafted sequence number";
+  case Violation::craft_flags:
+    return "crafted flags";
+  case Violation::too_many_crafts:
+    return "too many crafted segments";
+  case Violation::authenticated:
+    return "MD5 or AO";
+  case Violation::route_unusable:
+    return "link unusable";
+  case Violation::budget:
+    return "cellular budget spent";
+  }
+  return "?";
+}
+
+namespace
+{
+
+Violation check_edit(const Edit& edit, const Segment& segment, const FlowView& flow)
+{
+  if (edit.changes_bytes() && segment.has_option(option::md5 | option::ao)) return Violation::authenticated;
+  if (edit.ack && edit.ack->after(flow.highest_ack)) return Violation::ack_beyond_received;
+  if (edit.window && flow.hands_off == HandsOff::mid_flow) return Violation::window_unscaled;
+  if (edit.window && *edit.window > segment.window) return Violation::window_raised;
+  if ((edit.ts_value || edit.ts_echo) && !segment.timestamps) return Violation::no_timestamps;
+  if (edit.ts_value)
+  {
+    if (edit.ts_value->after(segment.timestamps->value)) return Violation::ts_value_raised;
+    // One tick of grace: Linux accepts it (TCP_PAWS_WINDOW), and the proof of a path needs it. See docs/decisions/0003.
+    if (flow.sent_any && edit.ts_value->before(flow.sent_ts_value - 1)) return Violation::ts_value_stale;
+  }
+  if (edit.ts_echo && edit.ts_echo->after(segment.timestamps->echo)) return Violation::ts_echo_raised;
+  if (edit.ecn && segment.ecn == Ecn::not_ect) return Violation::ecn_forbidden;
+  return Violation::none;
+}
+
+Violation check_craft(const Craft& craft, const FlowView& flow)
+{
+  if (craft.kind == CraftKind::host_unreachable)
+    // Quotes the server's own segment, which begins at or before what this host has acknowledged (RFC 6069
+    // section 4.2).
+    return craft.seq.after(flow.highest_ack) ? Violation::craft_sequence : Violation::none;
+  constexpr std::uint16_t allowed = tcp_flag::ack | tcp_flag::ece | tcp_flag::psh;
+  if ((craft.flags & ~allowed) != 0 || (craft.flags & tcp_flag::ack) == 0) return Violation::craft_flags;
+  if (craft.ack.after(flow.highest_ack)) return Violation::ack_beyond_received;
+  if (craft.seq.after(flow.next_seq) || flow.next_seq - craft.seq > 1) return Violation::craft_sequence;
+  if (craft.window > flow.last_window) return Violation::window_raised;
+  if (craft.timestamps)
+  {
+    if (!flow.timestamps_ok) return Violation::no_timestamps;
+    if (craft.timestamps->value.after(flow.last_ts_value)) return Violation::ts_value_raised;
+    if (flow.sent_any && craft.timestamps->value.before(flow.sent_ts_value - 1)) return Violation::ts_value_stale;
+    if (craft.timestamps->echo.after(flow.last_ts_echo)) return Violation::ts_echo_raised;
+  }
+  // RFC 7323 3.2: once agreed, every segment but an RST carries the option.
+  else if (flow.timestamps_ok)
+    return Violation::no_timestamps;
+  return Violation::none;
+}
+
+bool usable(const LinkState& link, const FlowView& flow)
+{
+  return link.up && (flow.key.local.v6 ? link.route_v6 : link.route);
+}
+
+} // namespace
+
+Violation check(const Plan& plan, const Event& event, const FlowView& flow, std::uint64_t cell_budget)
+{
+  if (plan.craft.size() > max_crafts) return Violation::too_many_crafts;
+  const LinkStates& links = *event.links;
+  bool uses_cell = false;
+  if (event.kind == EventKind::segment && event.queued)
+  {
+    if (plan.verdict == Verdict::drop && !repeats_in_next(*event.segment, flow)) return Violation::drop_forbidden;
+    if (const Violation v = check_edit(plan.edit, *event.segment, flow); v != Violation::none) return v;
+    if (plan.edit.route && *plan.edit.route != flow.link)
+    {
+      if (!usable(links[static_cast<std::size_t>(*plan.edit.route)], flow)) return Violation::route_unusable;
+      uses_cell = *plan.edit.route == Link::cell;
+    }
+  }
+  for (const Craft& craft : plan.craft)
+  {
+    if (const Violation v = check_craft(craft, flow); v != Violation::none) return v;
+    if (craft.by != flow.link && !usable(links[static_cast<std::size_t>(craft.by)], flow))
+      return Violation::route_unusable;
+    uses_cell = uses_cell || craft.by == Link::cell;
+  }
+  // 120 bytes is the largest pure ACK (IPv6 header plus a full TCP header); a whole plan is refused rather than cut.
+  if (uses_cell && cell_budget < 120 * (1 + plan.craft.size())) return Violation::budget;
+  return Violation::none;
+}
+
+} // namespace tandem::chain
