@@ -100,7 +100,7 @@ struct Config
   {
     std::filesystem::path socket = "/run/tandem/control.sock";
     std::string socket_group;          // may use the control socket; empty: root only
-    std::filesystem::path module_dir;  // empty: default_module_dir()
+    std::filesystem::path module_dir;  // empty: ../lib/tandem beside the program, see layout.h
     std::uint16_t queue = 84;          // NFQUEUE number
     std::uint32_t queue_length = 1024; // packets waiting for a verdict before the kernel lets them through
     // Firewall mark of Tandem's packets: always compared under the mask. The two lowest bits of the mask are left 0 in
@@ -162,11 +162,12 @@ Config load_config(const std::filesystem::path& path, const KnobCheck& check = {
 std::vector<Complaint> check_modules(const Config& config, const KnobCheck& check);
 
 // Settings from the command line go through the same checks as the file. `key` is dotted ("links.wifi"); returns the
-// complaint, if any, and leaves the configuration as it was then.
+// complaint, if any, and leaves the configuration as it was then. Lists are written with commas. Rules between settings
+// are left to conflicts().
 std::optional<Complaint> override_setting(Config& config, std::string_view key, std::string_view value);
 
-// ../lib/tandem next to the running program, as in the build tree and in a relocated installation; else
-// /usr/lib/tandem.
-std::filesystem::path default_module_dir();
+// What is wrong between settings, each fine by itself: one interface for both links, marks outside their mask.
+// parse_config does this for a file; call it after the last override_setting.
+std::vector<Complaint> conflicts(const Config& config);
 
 } // namespace tandem::daemon

@@ -1,0 +1,743 @@
+#include "src/daemon/config.h"
+
+#include "src/control/literal.h"
+
+#include <arpa/inet.h>
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <span>
+#include <sstream>
+#include <system_error>
+#include <utility>
+#include <variant>
+
+namespace tandem::daemon
+{
+namespace
+{
+
+constexpr std::size_t largest_file = 1u << 20;
+
+// A TOML value, or the text of a command-line option standing for one.
+struct Value
+{
+  std::variant<std::monostate, std::string, std::int64_t, double, bool, std::vector<Value>> what {};
+  bool typed = false; // on the command line: a number is still text
+};
+
+std::string in_quotes(std::string_view text)
+{
+  constexpr std::size_t longest = 60;
+  std::string out = "\"";
+  for (const char letter : text.substr(0, longest))
+  {
+    const auto code = static_cast<unsigned char>(letter);
+    if (letter == '"' || letter == '\\')
+      (out += '\\') += letter;
+    else if (code < 0x20 || code == 0x7f)
+    {
+      constexpr std::string_view digits = "0123456789abcdef";
+      ((out += "\\x") += digits[code >> 4]) += digits[code & 15];
+    }
+    else
+      out += letter;
+  }
+  return out + (text.size() > longest ? "...\"" : "\"");
+}
+
+std::string shown(const Value& value)
+{
+  if (const auto* text = std::get_if<std::string>(&value.what)) return in_quotes(*text);
+  if (const auto* integer = std::get_if<std::int64_t>(&value.what)) return std::to_string(*integer);
+  if (const auto* real = std::get_if<double>(&value.what))
+  {
+    std::array<char, 40> buffer {};
+    const auto result = std::to_chars(buffer.data(), buffer.data() + buffer.size(), *real);
+    return { buffer.data(), result.ptr };
+  }
+  if (const auto* boolean = std::get_if<bool>(&value.what)) return *boolean ? "true" : "false";
+  if (const auto* list = std::get_if<std::vector<Value>>(&value.what))
+  {
+    std::string out = "[";
+    for (std::size_t i = 0; i < list->size(); ++i)
+    {
+      out += (i == 0 ? "" : ", ") + shown((*list)[i]);
+      if (out.size() > 80) return out + ", ...]";
+    }
+    return out + "]";
+  }
+  return "(a table or date)";
+}
+
+std::string hexadecimal(std::uint32_t number)
+{
+  std::array<char, 16> buffer {};
+  const auto result = std::to_chars(buffer.data(), buffer.data() + buffer.size(), number, 16);
+  return "0x" + std::string { buffer.data(), result.ptr };
+}
+
+// The same as shown(), for settings of which only the text is kept.
+std::string shown_text(std::string_view text)
+{
+  const bool bare =
+      !text.empty()
+      && (text == "true" || text == "false" || text.find_first_not_of("0123456789.-") == std::string_view::npos);
+  return bare ? std::string { text } : in_quotes(text);
+}
+
+Value converted(const toml::node& node)
+{
+  if (const auto* text = node.as_string()) return { text->get() };
+  if (const auto* integer = node.as_integer()) return { integer->get() };
+  if (const auto* real = node.as_floating_point()) return { real->get() };
+  if (const auto* boolean = node.as_boolean()) return { boolean->get() };
+  if (const auto* array = node.as_array())
+  {
+    std::vector<Value> list;
+    list.reserve(array->size());
+    for (const toml::node& element : *array)
+      list.push_back(converted(element));
+    return { std::move(list) };
+  }
+  return {};
+}
+
+// ---- What a value may be ----
+
+std::optional<std::string> as_text(const Value& value)
+{
+  const auto* text = std::get_if<std::string>(&value.what);
+  // A zero byte would end the text early in every system call.
+  if (!text || text->find('\0') != std::string::npos) return {};
+  return *text;
+}
+
+std::optional<std::int64_t> as_integer(const Value& value)
+{
+  if (const auto* integer = std::get_if<std::int64_t>(&value.what)) return *integer;
+  const auto* text = std::get_if<std::string>(&value.what);
+  if (!text || !value.typed) return {};
+  const bool hexadecimal = text->starts_with("0x");
+  std::int64_t number = 0;
+  const char* end = text->data() + text->size();
+  const auto result = std::from_chars(text->data() + (hexadecimal ? 2 : 0), end, number, hexadecimal ? 16 : 10);
+  if (result.ec != std::errc {} || result.ptr != end) return {};
+  return number;
+}
+
+template <class Number>
+bool put_integer(Number& out, const Value& value, std::int64_t from, std::int64_t to)
+{
+  const auto integer = as_integer(value);
+  if (!integer || *integer < from || *integer > to) return false;
+  out = static_cast<Number>(*integer);
+  return true;
+}
+
+bool put_path(std::filesystem::path& out, const Value& value, std::size_t longest = 4000)
+{
+  const auto text = as_text(value);
+  if (!text || text->empty() || text->front() != '/' || text->size() > longest) return false;
+  out = *text;
+  return true;
+}
+
+// What the kernel's dev_valid_name allows, and nothing that would upset a rule file or a terminal.
+bool is_interface_name(std::string_view name)
+{
+  if (name.empty() || name.size() > 15 || name == "." || name == "..") return false;
+  return std::all_of(name.begin(), name.end(),
+                     [](char c) { return c > ' ' && c < 0x7f && std::strchr("/:\"'\\;{}", c) == nullptr; });
+}
+
+std::optional<Network> as_network(std::string_view text)
+{
+  const std::size_t slash = text.find('/');
+  const std::string address { text.substr(0, slash) };
+  Network network;
+  network.address.v6 = address.find(':') != std::string::npos;
+  const unsigned longest = network.address.v6 ? 128 : 32;
+  network.prefix = longest;
+  if (inet_pton(network.address.v6 ? AF_INET6 : AF_INET, address.c_str(), network.address.bytes.data()) != 1) return {};
+  if (slash != std::string_view::npos)
+  {
+    const std::string_view digits = text.substr(slash + 1);
+    const auto result = std::from_chars(digits.data(), digits.data() + digits.size(), network.prefix);
+    if (result.ec != std::errc {} || result.ptr != digits.data() + digits.size() || network.prefix > longest) return {};
+  }
+  for (unsigned bit = network.prefix; bit < longest; ++bit)
+    network.address.bytes[bit / 8] = static_cast<std::uint8_t>(network.address.bytes[bit / 8] & ~(0x80u >> (bit % 8)));
+  return network;
+}
+
+std::optional<Listen> as_loopback(std::string_view text)
+{
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos) return {};
+  Listen listen;
+  listen.host = text.substr(0, colon);
+  const bool bracketed = listen.host.size() > 2 && listen.host.front() == '[' && listen.host.back() == ']';
+  if (bracketed) listen.host = listen.host.substr(1, listen.host.size() - 2);
+  const auto network = as_network(listen.host);
+  if (!network || listen.host.find('/') != std::string::npos || network->address.v6 != bracketed) return {};
+  const auto& bytes = network->address.bytes;
+  const bool loopback =
+      bracketed ? bytes[15] == 1 && std::all_of(bytes.begin(), bytes.end() - 1, [](auto b) { return b == 0; })
+                : bytes[0] == 127;
+  const std::string_view digits = text.substr(colon + 1);
+  const auto result = std::from_chars(digits.data(), digits.data() + digits.size(), listen.port);
+  if (!loopback || result.ec != std::errc {} || result.ptr != digits.data() + digits.size() || listen.port == 0)
+    return {};
+  return listen;
+}
+
+// A list of values; on the command line, one text with commas.
+std::optional<std::vector<Value>> as_list(const Value& value)
+{
+  if (const auto* list = std::get_if<std::vector<Value>>(&value.what)) return *list;
+  const auto* text = std::get_if<std::string>(&value.what);
+  if (!text || !value.typed) return {};
+  std::vector<Value> list;
+  std::istringstream words { *text };
+  for (std::string word; std::getline(words, word, ',');)
+    list.push_back({ word, true });
+  return list;
+}
+
+constexpr std::size_t longest_list = 256;
+
+// ---- The settings ----
+
+struct Setting
+{
+  std::string_view key;
+  bool (*put)(Config&, const Value&);
+  std::string_view needed;
+};
+
+constexpr std::array settings {
+  Setting { "links.wifi",
+            [](Config& c, const Value& v)
+            {
+              const auto name = as_text(v);
+              if (!name || !is_interface_name(*name) || *name == "none") return false;
+              c.links.wifi = *name;
+              return true;
+            },
+            "an interface name of 1 to 15 characters, or \"auto\", is needed" },
+  Setting { "links.cell",
+            [](Config& c, const Value& v)
+            {
+              const auto name = as_text(v);
+              if (!name || !is_interface_name(*name)) return false;
+              c.links.cell = *name;
+              return true;
+            },
+            "an interface name of 1 to 15 characters, \"auto\" or \"none\" is needed" },
+  Setting { "daemon.socket",
+            // sun_path has 108 bytes, the last one a zero; the lock file's name is as long.
+            [](Config& c, const Value& v)
+            { return put_path(c.daemon.socket, v, 100) && c.daemon.socket.has_filename(); },
+            "an absolute path of a file, at most 100 characters, is needed" },
+  Setting { "daemon.socket_group",
+            [](Config& c, const Value& v)
+            {
+              const auto name = as_text(v);
+              if (!name || name->size() > 32 || name->find_first_of(" \t\n:") != std::string::npos) return false;
+              c.daemon.socket_group = *name;
+              return true;
+            },
+            "a group name, or \"\" for root only, is needed" },
+  Setting { "daemon.module_dir", [](Config& c, const Value& v) { return put_path(c.daemon.module_dir, v); },
+            "an absolute path of a directory is needed" },
+  Setting { "daemon.queue", [](Config& c, const Value& v) { return put_integer(c.daemon.queue, v, 0, 65535); },
+            "an NFQUEUE number from 0 to 65535 is needed" },
+  Setting { "daemon.queue_length",
+            [](Config& c, const Value& v) { return put_integer(c.daemon.queue_length, v, 16, 65536); },
+            "a number of packets from 16 to 65536 is needed" },
+  Setting { "daemon.mark_value",
+            [](Config& c, const Value& v) { return put_integer(c.daemon.mark_value, v, 1, 0xffffffff); },
+            "a firewall mark from 1 to 0xffffffff is needed" },
+  Setting { "daemon.mark_mask",
+            [](Config& c, const Value& v) { return put_integer(c.daemon.mark_mask, v, 1, 0xffffffff); },
+            "a mask from 1 to 0xffffffff is needed" },
+  Setting { "daemon.route_table",
+            [](Config& c, const Value& v)
+            {
+              std::uint32_t table = 0;
+              if (!put_integer(table, v, 1, 0xfffffffe) || (table >= 253 && table <= 255)) return false;
+              c.daemon.route_table = table;
+              return true;
+            },
+            "a routing table number from 1 to 4294967294, other than 253 to 255 (default, main, local), is needed" },
+  Setting { "daemon.rule_priority",
+            [](Config& c, const Value& v) { return put_integer(c.daemon.rule_priority, v, 1, 32765); },
+            "a priority from 1 to 32765 (before the main table's) is needed" },
+  Setting { "daemon.backend",
+            [](Config& c, const Value& v)
+            {
+              const auto name = as_text(v);
+              if (name == "auto")
+                c.daemon.backend = RuleBackend::automatic;
+              else if (name == "nft")
+                c.daemon.backend = RuleBackend::nft;
+              else if (name == "iptables")
+                c.daemon.backend = RuleBackend::iptables;
+              else
+                return false;
+              return true;
+            },
+            "\"auto\", \"nft\" or \"iptables\" is needed" },
+  Setting { "daemon.max_flows",
+            [](Config& c, const Value& v) { return put_integer(c.daemon.max_flows, v, 16, 1 << 20); },
+            "a number of flows from 16 to 1048576 is needed" },
+  Setting { "daemon.flow_idle",
+            [](Config& c, const Value& v)
+            {
+              const auto text = as_text(v);
+              const auto idle = text ? parse_duration(*text) : std::nullopt;
+              if (!idle || *idle < std::chrono::seconds { 1 } || *idle > std::chrono::hours { 24 }) return false;
+              c.daemon.flow_idle = *idle;
+              return true;
+            },
+            "a duration from \"1s\" to \"24h\" is needed" },
+  Setting { "daemon.observe_sample",
+            [](Config& c, const Value& v) { return put_integer(c.daemon.observe_sample, v, 1, 65535); },
+            "a whole number from 1 (every packet) to 65535 is needed" },
+  Setting { "daemon.exempt_networks",
+            [](Config& c, const Value& v)
+            {
+              const auto list = as_list(v);
+              if (!list || list->size() > longest_list) return false;
+              std::vector<Network> networks;
+              for (const Value& element : *list)
+              {
+                const auto text = as_text(element);
+                const auto network = text ? as_network(*text) : std::nullopt;
+                if (!network) return false;
+                networks.push_back(*network);
+              }
+              c.daemon.exempt_networks = std::move(networks);
+              return true;
+            },
+            "a list of at most 256 networks such as [\"10.0.0.0/8\", \"2001:db8::/32\"] is needed" },
+  Setting { "daemon.exempt_ports",
+            [](Config& c, const Value& v)
+            {
+              const auto list = as_list(v);
+              if (!list || list->size() > longest_list) return false;
+              std::vector<std::uint16_t> ports(list->size());
+              for (std::size_t i = 0; i < ports.size(); ++i)
+                if (!put_integer(ports[i], (*list)[i], 1, 65535)) return false;
+              c.daemon.exempt_ports = std::move(ports);
+              return true;
+            },
+            "a list of at most 256 ports from 1 to 65535 such as [22, 5060] is needed" },
+  Setting { "recorder.seconds", [](Config& c, const Value& v) { return put_integer(c.recorder.seconds, v, 0, 3600); },
+            "a whole number of seconds from 0 (off) to 3600 is needed" },
+  Setting { "recorder.bytes",
+            [](Config& c, const Value& v)
+            {
+              const auto text = as_text(v);
+              const auto bytes = text ? parse_bytes(*text) : std::nullopt;
+              if (!bytes || *bytes < (1u << 16) || *bytes > (1u << 30)) return false;
+              c.recorder.bytes = *bytes;
+              return true;
+            },
+            "a size from \"64KiB\" to \"1GiB\" is needed" },
+  Setting { "recorder.snap", [](Config& c, const Value& v) { return put_integer(c.recorder.snap, v, 64, 65535); },
+            "a number of bytes from 64 to 65535 is needed" },
+  Setting { "recorder.directory", [](Config& c, const Value& v) { return put_path(c.recorder.directory, v); },
+            "an absolute path of a directory is needed" },
+  Setting {
+      "metrics.listen",
+      [](Config& c, const Value& v)
+      {
+        const auto text = as_text(v);
+        if (!text) return false;
+        if (text->empty())
+        {
+          c.metrics.listen.reset();
+          return true;
+        }
+        auto listen = as_loopback(*text);
+        if (!listen) return false;
+        c.metrics.listen = std::move(listen);
+        return true;
+      },
+      "a loopback address with a port such as \"127.0.0.1:9101\" or \"[::1]:9101\", or \"\" for none, is needed" },
+  Setting { "budget.cell_bytes",
+            [](Config& c, const Value& v)
+            {
+              const auto text = as_text(v);
+              if (text == "")
+              {
+                c.budget.cell_bytes.reset();
+                return true;
+              }
+              const auto bytes = text ? parse_bytes(*text) : std::nullopt;
+              if (!bytes) return false;
+              c.budget.cell_bytes = *bytes;
+              return true;
+            },
+            "a size such as \"500MB\", or \"\" for no limit, is needed" },
+};
+
+constexpr std::array<std::string_view, 6> sections { "links", "daemon", "recorder", "metrics", "budget", "modules" };
+
+const Setting* find_setting(std::string_view key)
+{
+  const auto found = std::find_if(settings.begin(), settings.end(), [&](const Setting& s) { return s.key == key; });
+  return found == settings.end() ? nullptr : &*found;
+}
+
+// ---- Names that do not exist ----
+
+std::size_t edit_distance(std::string_view a, std::string_view b)
+{
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j)
+    row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i)
+  {
+    std::size_t diagonal = std::exchange(row[0], i);
+    for (std::size_t j = 1; j <= b.size(); ++j)
+    {
+      const std::size_t substitution = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({ row[j] + 1, row[j - 1] + 1, substitution });
+    }
+  }
+  return row[b.size()];
+}
+
+// "did you mean X?" when one is near, else all there are.
+std::string suggestion(std::string_view name, std::span<const std::string_view> known)
+{
+  std::string_view nearest;
+  std::size_t least = std::numeric_limits<std::size_t>::max();
+  // A name as long as a novel is near to nothing, and the distance takes time in its square.
+  if (name.size() <= 64)
+    for (const std::string_view candidate : known)
+      if (const std::size_t distance = edit_distance(name, candidate); distance < least)
+      {
+        least = distance;
+        nearest = candidate;
+      }
+  if (least <= std::max<std::size_t>(2, name.size() / 3)) return "did you mean " + std::string { nearest } + "?";
+  std::string all = "known here: ";
+  for (std::size_t i = 0; i < known.size(); ++i)
+    all += (i == 0 ? "" : ", ") + std::string { known[i] };
+  return all;
+}
+
+std::string shortened(std::string_view name)
+{
+  const std::string text = in_quotes(name);
+  return text.substr(1, text.size() - 2);
+}
+
+bool is_module_name(std::string_view name)
+{
+  return !name.empty() && name.size() <= 32 && name[0] >= 'a' && name[0] <= 'z'
+         && name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") == std::string_view::npos;
+}
+
+// ---- Reading ----
+
+class Reader
+{
+public:
+  Reader(const std::string& file, const KnobCheck& check) : check_ { check } { result.config.file = file; }
+
+  ConfigResult result;
+
+  void read(std::string_view text)
+  {
+    toml::table root;
+    try
+    {
+      root = toml::parse(text, std::string_view { result.config.file });
+    }
+    catch (const toml::parse_error& error)
+    {
+      // A file that is not TOML has no settings to look at: the one complaint that can come alone.
+      complain(error.source().begin.line, "not valid TOML: " + std::string { error.description() });
+      return;
+    }
+    for (const auto& [name, node] : root)
+    {
+      const auto line = name.source().begin.line;
+      const std::string section { name.str() };
+      if (std::find(sections.begin(), sections.end(), section) == sections.end())
+        complain(line, shortened(section) + ": no such section; " + suggestion(section, sections));
+      else if (const auto* table = node.as_table(); !table)
+        complain(line, section + " = " + shown(converted(node)) + ": a section [" + section + "] is needed");
+      else if (section == "modules")
+        read_modules(*table);
+      else
+        read_section(section, *table);
+    }
+    check_together(root);
+    for (Complaint& complaint : check_modules(result.config, check_))
+      result.complaints.push_back(std::move(complaint));
+    std::stable_sort(result.complaints.begin(), result.complaints.end(),
+                     [](const Complaint& a, const Complaint& b) { return a.where.line < b.where.line; });
+  }
+
+private:
+  const KnobCheck& check_;
+
+  Source at(std::uint32_t line) const { return { result.config.file, static_cast<int>(line) }; }
+  void complain(std::uint32_t line, std::string what) { result.complaints.push_back({ at(line), std::move(what) }); }
+
+  void read_section(const std::string& section, const toml::table& table)
+  {
+    for (const auto& [name, node] : table)
+    {
+      const auto line = name.source().begin.line;
+      const std::string key = section + "." + std::string { name.str() };
+      const Setting* setting = find_setting(key);
+      if (!setting)
+      {
+        std::vector<std::string_view> known;
+        for (const Setting& each : settings)
+          if (each.key.starts_with(section + ".")) known.push_back(each.key.substr(section.size() + 1));
+        complain(line, shortened(key) + ": no such setting; " + suggestion(name.str(), known));
+        continue;
+      }
+      const Value value = converted(node);
+      if (!setting->put(result.config, value))
+        complain(line, key + " = " + shown(value) + ": " + std::string { setting->needed });
+      else if (key == "links.wifi")
+        result.config.links.wifi_where = at(line);
+      else if (key == "links.cell")
+        result.config.links.cell_where = at(line);
+    }
+  }
+
+  void read_modules(const toml::table& table)
+  {
+    for (const auto& [name, node] : table)
+    {
+      const auto line = name.source().begin.line;
+      const std::string module { name.str() };
+      const std::string key = "modules." + shortened(module);
+      if (!is_module_name(module))
+      {
+        complain(line, key + ": a module's name has 1 to 32 letters a-z, digits or _");
+        continue;
+      }
+      const auto* knobs = node.as_table();
+      if (!knobs)
+      {
+        complain(line, key + " = " + shown(converted(node)) + ": a table is needed, e.g. [modules." + module
+                           + "] and below it enabled = true");
+        continue;
+      }
+      ModuleSetting setting { .name = module, .where = at(line) };
+      for (const auto& [knob, value] : *knobs)
+        read_knob(setting, std::string { knob.str() }, value, knob.source().begin.line);
+      result.config.modules.push_back(std::move(setting));
+    }
+  }
+
+  void read_knob(ModuleSetting& module, const std::string& knob, const toml::node& node, std::uint32_t line)
+  {
+    const Value value = converted(node);
+    const std::string key = "modules." + module.name + "." + shortened(knob);
+    if (knob == "enabled")
+    {
+      if (const auto* on = std::get_if<bool>(&value.what))
+        module.enabled = *on;
+      else
+        complain(line, key + " = " + shown(value) + ": true or false is needed");
+      return;
+    }
+    if (!is_module_name(knob))
+    {
+      complain(line, key + ": a knob's name has 1 to 32 letters a-z, digits or _");
+      return;
+    }
+    if (value.what.index() == 0 || std::holds_alternative<std::vector<Value>>(value.what))
+    {
+      complain(line, key + " = " + shown(value) + ": a number, a text, true or false is needed");
+      return;
+    }
+    const auto* text = std::get_if<std::string>(&value.what);
+    result.config.knobs.push_back({ module.name, knob, text ? *text : shown(value), at(line) });
+  }
+
+  // Rules between settings are reported at the later of the lines involved, as far as they are in the file.
+  void check_together(const toml::table& root)
+  {
+    const auto line_of = [&](std::string_view path)
+    {
+      const auto node = root.at_path(path);
+      return node ? node.node()->source().begin.line : 0u;
+    };
+    for (Complaint& complaint : conflicts(result.config))
+    {
+      const bool about_links = complaint.what.starts_with("links.");
+      const auto line = about_links ? std::max(line_of("links.wifi"), line_of("links.cell"))
+                                    : std::max(line_of("daemon.mark_value"), line_of("daemon.mark_mask"));
+      complain(line, std::move(complaint.what));
+    }
+  }
+};
+
+std::string joined(const std::vector<Complaint>& complaints)
+{
+  std::string out;
+  for (const Complaint& complaint : complaints)
+    out += (out.empty() ? "" : "\n") + complaint.text();
+  return out;
+}
+
+std::string read_file(const std::filesystem::path& path)
+{
+  const auto refuse = [&](const std::string& why) -> std::string {
+    throw ConfigError { { { { path.string(), 0 }, why } } };
+  };
+
+  std::error_code fault;
+  const auto status = std::filesystem::status(path, fault);
+  if (!std::filesystem::exists(status)) return refuse("no such file");
+  if (std::filesystem::is_directory(status)) return refuse("is a directory; a TOML file is needed");
+  std::ifstream in { path, std::ios::binary };
+  if (!in) return refuse(std::string { "cannot be read: " } + std::strerror(errno));
+  std::string text(largest_file + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  if (text.size() > largest_file) return refuse("is larger than 1 MiB; is this the right file?");
+  return text;
+}
+
+} // namespace
+
+std::string Source::text() const
+{
+  return line > 0 ? file + ":" + std::to_string(line) : file;
+}
+
+ConfigError::ConfigError(std::vector<Complaint> all) : std::runtime_error { joined(all) }, complaints { std::move(all) }
+{
+}
+
+bool Config::module_enabled(std::string_view name) const
+{
+  return std::any_of(modules.begin(), modules.end(),
+                     [&](const ModuleSetting& module) { return module.name == name && module.enabled; });
+}
+
+ConfigResult parse_config(std::string_view text, const std::string& file, const KnobCheck& check)
+{
+  Reader reader { file, check };
+  reader.read(text);
+  return std::move(reader.result);
+}
+
+Config load_config(const std::filesystem::path& path, const KnobCheck& check)
+{
+  ConfigResult result = parse_config(read_file(path), path.string(), check);
+  if (!result.complaints.empty()) throw ConfigError { std::move(result.complaints) };
+  return std::move(result.config);
+}
+
+std::vector<Complaint> conflicts(const Config& config)
+{
+  std::vector<Complaint> complaints;
+  const auto complain = [&](std::string what) { complaints.push_back({ { "command line", 0 }, std::move(what) }); };
+
+  if (config.links.wifi == config.links.cell && config.links.wifi != "auto")
+    complain("links.cell = " + in_quotes(config.links.cell) + ": another interface than links.wifi is needed");
+
+  const std::uint32_t value = config.daemon.mark_value;
+  const std::uint32_t mask = config.daemon.mark_mask;
+  const std::uint32_t lowest = mask & (~mask + 1);
+  const std::string marks = "daemon.mark_value = " + hexadecimal(value) + ", mark_mask = " + hexadecimal(mask) + ": ";
+  if ((value & ~mask) != 0)
+    complain(marks + "a value inside the mask is needed");
+  else if (((mask + lowest) & mask) != 0 || mask / lowest < 15)
+    complain(marks + "a mask of at least 4 adjacent bits is needed");
+  else if ((value & (lowest * 3)) != 0)
+    complain(marks + "a value with the mask's two lowest bits 0 is needed: Tandem tells its packets apart by them");
+  return complaints;
+}
+
+std::vector<Complaint> check_modules(const Config& config, const KnobCheck& check)
+{
+  std::vector<Complaint> complaints;
+  if (!check) return complaints;
+  for (const ModuleSetting& module : config.modules)
+  {
+    if (const auto fault = check({ module.name, "", "", module.where }))
+    {
+      complaints.push_back({ module.where, "modules." + module.name + ": " + *fault });
+      continue; // its knobs are as unknown as it is
+    }
+    for (const KnobSetting& setting : config.knobs)
+      if (setting.module == module.name)
+        if (const auto wrong = check(setting))
+          complaints.push_back({ setting.where, "modules." + setting.module + "." + setting.knob + " = "
+                                                    + shown_text(setting.text) + ": " + *wrong });
+  }
+  return complaints;
+}
+
+std::optional<Complaint> override_setting(Config& config, std::string_view key, std::string_view value)
+{
+  const Source where { "command line", 0 };
+  const auto complaint = [&](const std::string& what) { return Complaint { where, what }; };
+
+  if (key.starts_with("modules."))
+  {
+    const std::string_view rest = key.substr(8);
+    const std::size_t dot = rest.find('.');
+    const std::string module { rest.substr(0, dot) };
+    const std::string knob { dot == std::string_view::npos ? "" : rest.substr(dot + 1) };
+    if (!is_module_name(module) || !is_module_name(knob))
+      return complaint(shortened(key) + ": modules.NAME.enabled or modules.NAME.KNOB is needed");
+    auto found = std::find_if(config.modules.begin(), config.modules.end(),
+                              [&](const ModuleSetting& each) { return each.name == module; });
+    if (knob == "enabled")
+    {
+      if (value != "true" && value != "false")
+        return complaint(std::string { key } + " = " + in_quotes(value) + ": true or false is needed");
+      if (found == config.modules.end())
+        config.modules.push_back({ module, value == "true", where });
+      else
+        found->enabled = value == "true";
+      return {};
+    }
+    // Knobs of a module that no table switches on do not switch it on.
+    if (found == config.modules.end()) config.modules.push_back({ module, false, where });
+    std::erase_if(config.knobs, [&](const KnobSetting& each) { return each.module == module && each.knob == knob; });
+    config.knobs.push_back({ module, knob, std::string { value }, where });
+    return {};
+  }
+
+  const Setting* setting = find_setting(key);
+  if (!setting)
+  {
+    std::vector<std::string_view> known;
+    for (const Setting& each : settings)
+      known.push_back(each.key);
+    return complaint(shortened(key) + ": no such setting; " + suggestion(key, known));
+  }
+  Config changed = config;
+  if (!setting->put(changed, { std::string { value }, true }))
+    return complaint(std::string { key } + " = " + in_quotes(value) + ": " + std::string { setting->needed });
+  if (key == "links.wifi") changed.links.wifi_where = where;
+  if (key == "links.cell") changed.links.cell_where = where;
+  config = std::move(changed);
+  return {};
+}
+
+} // namespace tandem::daemon

@@ -1,0 +1,407 @@
+#include "src/control/literal.h"
+#include "src/daemon/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+
+namespace tandem::daemon
+{
+namespace
+{
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+std::vector<std::string> complaints(std::string_view text, const KnobCheck& check = {})
+{
+  std::vector<std::string> all;
+  for (const Complaint& complaint : parse_config(text, "t.toml", check).complaints)
+    all.push_back(complaint.text());
+  return all;
+}
+
+TEST(Config, an_empty_file_means_the_defaults)
+{
+  const auto [config, wrong] = parse_config("", "t.toml");
+  EXPECT_THAT(wrong, IsEmpty());
+  EXPECT_EQ(config.links.wifi, "auto");
+  EXPECT_EQ(config.links.cell, "auto");
+  EXPECT_EQ(config.daemon.socket, "/run/tandem/control.sock");
+  EXPECT_EQ(config.daemon.mark_mask, 0xff000000);
+  EXPECT_EQ(config.recorder.bytes, 8u << 20);
+  EXPECT_FALSE(config.metrics.listen);
+  EXPECT_FALSE(config.budget.cell_bytes);
+  EXPECT_FALSE(config.module_enabled("offload"));
+}
+
+constexpr std::string_view everything = R"(
+[links]
+wifi = "wlp3s0"
+cell = "wwan0"
+
+[daemon]
+socket = "/run/t/c.sock"
+socket_group = "netdev"
+module_dir = "/opt/tandem/lib"
+queue = 7
+queue_length = 2048
+mark_value = 0x14
+mark_mask = 0x1f
+route_table = 99
+rule_priority = 1000
+backend = "iptables"
+max_flows = 100
+flow_idle = "90s"
+observe_sample = 1
+exempt_networks = ["10.1.2.3/8", "2001:db8::1", "0.0.0.0/0"]
+exempt_ports = [22, 5060]
+
+[recorder]
+seconds = 5
+bytes = "1MiB"
+snap = 96
+directory = "/tmp/rec"
+
+[metrics]
+listen = "[::1]:9101"
+
+[budget]
+cell_bytes = "20MB"
+
+[modules.offload]
+enabled = true
+window_threshold = 20
+share = 0.5
+proof_timeout = "250ms"
+strict = false
+
+[modules.freeze]
+enabled = false
+)";
+
+TEST(Config, every_setting_is_read)
+{
+  const auto [c, wrong] = parse_config(everything, "t.toml");
+  ASSERT_THAT(wrong, IsEmpty());
+  EXPECT_EQ(c.links.wifi, "wlp3s0");
+  EXPECT_EQ(c.links.wifi_where.text(), "t.toml:3");
+  EXPECT_EQ(c.links.cell, "wwan0");
+  EXPECT_EQ(c.links.cell_where.line, 4);
+  EXPECT_EQ(c.daemon.socket, "/run/t/c.sock");
+  EXPECT_EQ(c.daemon.socket_group, "netdev");
+  EXPECT_EQ(c.daemon.module_dir, "/opt/tandem/lib");
+  EXPECT_EQ(c.daemon.queue, 7);
+  EXPECT_EQ(c.daemon.queue_length, 2048u);
+  EXPECT_EQ(c.daemon.mark_value, 0x14u);
+  EXPECT_EQ(c.daemon.mark_mask, 0x1fu);
+  EXPECT_EQ(c.daemon.route_table, 99u);
+  EXPECT_EQ(c.daemon.rule_priority, 1000u);
+  EXPECT_EQ(c.daemon.backend, RuleBackend::iptables);
+  EXPECT_EQ(c.daemon.max_flows, 100u);
+  EXPECT_EQ(c.daemon.flow_idle, 90s);
+  EXPECT_EQ(c.daemon.observe_sample, 1u);
+  EXPECT_THAT(c.daemon.exempt_ports, ElementsAre(22, 5060));
+  ASSERT_EQ(c.daemon.exempt_networks.size(), 3u);
+  EXPECT_EQ(c.daemon.exempt_networks[0].address.bytes[0], 10);
+  EXPECT_EQ(c.daemon.exempt_networks[0].address.bytes[1], 0) << "bits behind the prefix are zero";
+  EXPECT_EQ(c.daemon.exempt_networks[0].prefix, 8u);
+  EXPECT_TRUE(c.daemon.exempt_networks[1].address.v6);
+  EXPECT_EQ(c.daemon.exempt_networks[1].prefix, 128u);
+  EXPECT_EQ(c.daemon.exempt_networks[2].prefix, 0u);
+  EXPECT_EQ(c.recorder.seconds, 5u);
+  EXPECT_EQ(c.recorder.bytes, 1u << 20);
+  EXPECT_EQ(c.recorder.snap, 96u);
+  EXPECT_EQ(c.recorder.directory, "/tmp/rec");
+  ASSERT_TRUE(c.metrics.listen);
+  EXPECT_EQ(c.metrics.listen->host, "::1");
+  EXPECT_EQ(c.metrics.listen->port, 9101);
+  EXPECT_EQ(c.budget.cell_bytes, 20'000'000u);
+  EXPECT_TRUE(c.module_enabled("offload"));
+  EXPECT_FALSE(c.module_enabled("freeze"));
+  ASSERT_EQ(c.knobs.size(), 4u);
+  for (const KnobSetting& knob : c.knobs)
+  {
+    EXPECT_EQ(knob.module, "offload");
+    EXPECT_EQ(knob.text, knob.knob == "window_threshold" ? "20"
+                         : knob.knob == "share"          ? "0.5"
+                         : knob.knob == "strict"         ? "false"
+                                                         : "250ms")
+        << knob.knob;
+    EXPECT_GT(knob.where.line, 35);
+  }
+}
+
+// Each line below is wrong in its own way; each must be named with its line, value and what is allowed.
+struct Wrong
+{
+  std::string text;
+  std::string said;
+};
+
+void PrintTo(const Wrong& wrong, std::ostream* out)
+{
+  *out << wrong.text;
+}
+
+class WrongConfig : public testing::TestWithParam<Wrong>
+{
+};
+
+TEST_P(WrongConfig, is_named_with_line_value_and_what_is_allowed)
+{
+  EXPECT_THAT(complaints(GetParam().text), ElementsAre(GetParam().said));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, WrongConfig,
+    testing::Values(
+        Wrong { "[links]\nwifi = \"\"",
+                R"(t.toml:2: links.wifi = "": an interface name of 1 to 15 characters, or "auto", is needed)" },
+        Wrong {
+            "[links]\n\nwifi = \"wlan0123456789ab\"",
+            R"(t.toml:3: links.wifi = "wlan0123456789ab": an interface name of 1 to 15 characters, or "auto", is needed)" },
+        Wrong { "[links]\nwifi = \"wl an\"",
+                R"(t.toml:2: links.wifi = "wl an": an interface name of 1 to 15 characters, or "auto", is needed)" },
+        Wrong { "[links]\nwifi = \"none\"",
+                R"(t.toml:2: links.wifi = "none": an interface name of 1 to 15 characters, or "auto", is needed)" },
+        Wrong { "[links]\nwifi = \"\\u001b[31m\"",
+                R"(t.toml:2: links.wifi = "\x1b[31m": an interface name of 1 to 15 characters, or "auto", is needed)" },
+        Wrong { "[links]\ncell = 3",
+                R"(t.toml:2: links.cell = 3: an interface name of 1 to 15 characters, "auto" or "none" is needed)" },
+        Wrong { "[links]\nwifi = \"a\"\ncell = \"a\"",
+                R"(t.toml:3: links.cell = "a": another interface than links.wifi is needed)" },
+        Wrong { "[links]\nwfi = \"wlan0\"", "t.toml:2: links.wfi: no such setting; did you mean wifi?" },
+        Wrong { "[links]\nbluetooth = \"x\"", "t.toml:2: links.bluetooth: no such setting; known here: wifi, cell" },
+        Wrong { "[deamon]\nqueue = 1", "t.toml:1: deamon: no such section; did you mean daemon?" },
+        Wrong { "wifi = \"wlan0\"", "t.toml:1: wifi: no such section; known here: links, daemon, recorder, metrics, "
+                                    "budget, modules" },
+        Wrong { "links = \"wlan0\"", "t.toml:1: links = \"wlan0\": a section [links] is needed" },
+        Wrong { "[daemon]\nqueue = 65536",
+                "t.toml:2: daemon.queue = 65536: an NFQUEUE number from 0 to 65535 is needed" },
+        Wrong { "[daemon]\nqueue = -1", "t.toml:2: daemon.queue = -1: an NFQUEUE number from 0 to 65535 is needed" },
+        Wrong { "[daemon]\nqueue = \"7\"",
+                "t.toml:2: daemon.queue = \"7\": an NFQUEUE number from 0 to 65535 is needed" },
+        Wrong { "[daemon]\nqueue = 1.5", "t.toml:2: daemon.queue = 1.5: an NFQUEUE number from 0 to 65535 is needed" },
+        Wrong { "[daemon]\nqueue_length = 8",
+                "t.toml:2: daemon.queue_length = 8: a number of packets from 16 to 65536 is needed" },
+        Wrong {
+            "[daemon]\nsocket = \"control.sock\"",
+            R"(t.toml:2: daemon.socket = "control.sock": an absolute path of a file, at most 100 characters, is needed)" },
+        Wrong {
+            "[daemon]\nsocket = \"/run/a\\u0000b\"",
+            R"(t.toml:2: daemon.socket = "/run/a\x00b": an absolute path of a file, at most 100 characters, is needed)" },
+        Wrong { "[daemon]\nmodule_dir = true",
+                "t.toml:2: daemon.module_dir = true: an absolute path of a directory is needed" },
+        Wrong { "[daemon]\nsocket_group = \"a b\"",
+                R"(t.toml:2: daemon.socket_group = "a b": a group name, or "" for root only, is needed)" },
+        Wrong { "[daemon]\nbackend = \"ebtables\"",
+                R"(t.toml:2: daemon.backend = "ebtables": "auto", "nft" or "iptables" is needed)" },
+        Wrong { "[daemon]\nmark_value = 0x01000000\nmark_mask = 0x00ff0000",
+                "t.toml:3: daemon.mark_value = 0x1000000, mark_mask = 0xff0000: a value inside the mask is needed" },
+        Wrong {
+            "[daemon]\nmark_value = 0x30000\nmark_mask = 0xff0000",
+            "t.toml:3: daemon.mark_value = 0x30000, mark_mask = 0xff0000: a value with the mask's two lowest bits 0 is "
+            "needed: Tandem tells its packets apart by them" },
+        Wrong { "[daemon]\nmark_value = 4\nmark_mask = 5",
+                "t.toml:3: daemon.mark_value = 0x4, mark_mask = 0x5: a mask of at least 4 adjacent bits is needed" },
+        Wrong {
+            "[daemon]\nroute_table = 254",
+            "t.toml:2: daemon.route_table = 254: a routing table number from 1 to 4294967294, other than 253 to 255 "
+            "(default, main, local), is needed" },
+        Wrong {
+            "[daemon]\nrule_priority = 32766",
+            "t.toml:2: daemon.rule_priority = 32766: a priority from 1 to 32765 (before the main table's) is needed" },
+        Wrong { "[daemon]\nmax_flows = 9223372036854775807",
+                "t.toml:2: daemon.max_flows = 9223372036854775807: a number of flows from 16 to 1048576 is needed" },
+        Wrong { "[daemon]\nflow_idle = 120",
+                R"(t.toml:2: daemon.flow_idle = 120: a duration from "1s" to "24h" is needed)" },
+        Wrong { "[daemon]\nflow_idle = \"soon\"",
+                R"(t.toml:2: daemon.flow_idle = "soon": a duration from "1s" to "24h" is needed)" },
+        Wrong { "[daemon]\nobserve_sample = 0",
+                "t.toml:2: daemon.observe_sample = 0: a whole number from 1 (every packet) to 65535 is needed" },
+        Wrong {
+            "[daemon]\nexempt_networks = [\"10.0.0.0/33\"]",
+            R"(t.toml:2: daemon.exempt_networks = ["10.0.0.0/33"]: a list of at most 256 networks such as ["10.0.0.0/8", "2001:db8::/32"] is needed)" },
+        Wrong {
+            "[daemon]\nexempt_ports = [22, 0]",
+            "t.toml:2: daemon.exempt_ports = [22, 0]: a list of at most 256 ports from 1 to 65535 such as [22, 5060] "
+            "is needed" },
+        Wrong { "[daemon]\nexempt_ports = 22",
+                "t.toml:2: daemon.exempt_ports = 22: a list of at most 256 ports from 1 to 65535 such as [22, 5060] is "
+                "needed" },
+        Wrong { "[recorder]\nseconds = 1979-05-27", "t.toml:2: recorder.seconds = (a table or date): a whole number of "
+                                                    "seconds from 0 (off) to 3600 is needed" },
+        Wrong { "[recorder]\nbytes = \"8MIB\"",
+                R"(t.toml:2: recorder.bytes = "8MIB": a size from "64KiB" to "1GiB" is needed)" },
+        Wrong { "[recorder]\nbytes = \"2GiB\"",
+                R"(t.toml:2: recorder.bytes = "2GiB": a size from "64KiB" to "1GiB" is needed)" },
+        Wrong { "[recorder]\nsnap = 12", "t.toml:2: recorder.snap = 12: a number of bytes from 64 to 65535 is needed" },
+        Wrong { "[recorder]\ndirectory = \"rec\"",
+                R"(t.toml:2: recorder.directory = "rec": an absolute path of a directory is needed)" },
+        Wrong {
+            "[metrics]\nlisten = \"0.0.0.0:9101\"",
+            R"(t.toml:2: metrics.listen = "0.0.0.0:9101": a loopback address with a port such as "127.0.0.1:9101" or "[::1]:9101", or "" for none, is needed)" },
+        Wrong {
+            "[metrics]\nlisten = \"127.0.0.1\"",
+            R"(t.toml:2: metrics.listen = "127.0.0.1": a loopback address with a port such as "127.0.0.1:9101" or "[::1]:9101", or "" for none, is needed)" },
+        Wrong { "[budget]\ncell_bytes = 5",
+                R"(t.toml:2: budget.cell_bytes = 5: a size such as "500MB", or "" for no limit, is needed)" },
+        Wrong { "[modules]\noffload = true",
+                "t.toml:2: modules.offload = true: a table is needed, e.g. [modules.offload] "
+                "and below it enabled = true" },
+        Wrong { "[modules.\"../evil\"]",
+                "t.toml:1: modules.../evil: a module's name has 1 to 32 letters a-z, digits or _" },
+        Wrong { "[modules.offload]\nenabled = \"yes\"",
+                R"(t.toml:2: modules.offload.enabled = "yes": true or false is needed)" },
+        Wrong { "[modules.offload]\nlist = [1]",
+                "t.toml:2: modules.offload.list = [1]: a number, a text, true or false is needed" },
+        Wrong { "[modules.offload]\n\"a b\" = 1",
+                "t.toml:2: modules.offload.a b: a knob's name has 1 to 32 letters a-z, digits or _" }));
+
+TEST(Config, lists_every_mistake_in_the_order_of_the_lines)
+{
+  EXPECT_THAT(complaints("[recorder]\nsnap = 1\n[links]\nwifi = \"\"\nquux = 1\n[daemon]\nqueue = -1\n"),
+              ElementsAre(HasSubstr("t.toml:2: recorder.snap"), HasSubstr("t.toml:4: links.wifi"),
+                          HasSubstr("t.toml:5: links.quux"), HasSubstr("t.toml:7: daemon.queue")));
+}
+
+TEST(Config, text_that_is_not_toml_is_named_with_its_line)
+{
+  EXPECT_THAT(complaints("[links]\nwifi = wlan0\n"), ElementsAre(testing::StartsWith("t.toml:2: not valid TOML: ")));
+  EXPECT_THAT(complaints("[links]\nwifi = \"a\"\nwifi = \"b\"\n"),
+              ElementsAre(testing::StartsWith("t.toml:3: not valid TOML: ")));
+  EXPECT_THAT(complaints(std::string { "\xff\xfe\0", 3 }), ElementsAre(HasSubstr("not valid TOML")));
+}
+
+TEST(Config, a_very_long_name_or_value_is_cut_short_in_the_message)
+{
+  const auto said =
+      complaints("[links]\nwifi = \"" + std::string(5000, 'x') + "\"\n" + std::string(5000, 'y') + " = 1");
+  ASSERT_EQ(said.size(), 2u);
+  EXPECT_LT(said[0].size(), 250u);
+  EXPECT_LT(said[1].size(), 250u);
+}
+
+// Stands for the daemon, which has the modules loaded.
+std::optional<std::string> only_offload(const KnobSetting& setting)
+{
+  constexpr Knob threshold { .name = "window_threshold",
+                             .type = KnobType::integer,
+                             .unit = "MSS",
+                             .minimum = 1,
+                             .maximum = 1000,
+                             .initial = 20,
+                             .help = "" };
+  if (setting.module != "offload") return "no such module";
+  if (setting.knob.empty()) return {};
+  if (setting.knob != threshold.name) return "no such knob";
+  const auto value = parse_knob(threshold, setting.text);
+  if (const auto* fault = std::get_if<std::string>(&value)) return *fault;
+  return {};
+}
+
+TEST(Config, knobs_are_checked_with_file_and_line)
+{
+  EXPECT_THAT(
+      complaints("[modules.offload]\nwindow_threshold = 0\nwindow = 2\n[modules.rocket]\nfuel = 1\n", only_offload),
+      ElementsAre("t.toml:2: modules.offload.window_threshold = 0: a whole number from 1 to 1000 MSS is needed",
+                  "t.toml:3: modules.offload.window = 2: no such knob", "t.toml:4: modules.rocket: no such module"));
+  EXPECT_THAT(complaints("[modules.offload]\nwindow_threshold = \"many\"\n", only_offload),
+              ElementsAre(HasSubstr(R"(window_threshold = "many": )")));
+  EXPECT_THAT(complaints("[modules.offload]\nwindow_threshold = 30\n", only_offload), IsEmpty());
+}
+
+TEST(ConfigFile, every_complaint_is_thrown_at_once)
+{
+  const std::string path = testing::TempDir() + "config_test.toml";
+  std::ofstream { path } << "[links]\nwifi = \"\"\n[daemon]\nqueue = -1\n";
+  try
+  {
+    load_config(path);
+    FAIL() << "a bad file was taken";
+  }
+  catch (const ConfigError& error)
+  {
+    EXPECT_EQ(error.complaints.size(), 2u);
+    EXPECT_THAT(error.what(), HasSubstr(path + ":2: links.wifi"));
+    EXPECT_THAT(error.what(), HasSubstr("\n" + path + ":4: daemon.queue"));
+  }
+  std::ofstream { path } << everything;
+  EXPECT_EQ(load_config(path).links.wifi, "wlp3s0");
+  std::ofstream { path } << std::string(2u << 20, '#');
+  EXPECT_THROW(load_config(path), ConfigError);
+  std::filesystem::remove(path);
+}
+
+TEST(ConfigFile, that_cannot_be_read_is_said)
+{
+  const auto said = [](const char* path) -> std::string
+  {
+    try
+    {
+      load_config(path);
+    }
+    catch (const ConfigError& error)
+    {
+      return error.what();
+    }
+    return "nothing";
+  };
+  EXPECT_EQ(said("/nonexistent/t.toml"), "/nonexistent/t.toml: no such file");
+  EXPECT_EQ(said("/tmp"), "/tmp: is a directory; a TOML file is needed");
+}
+
+TEST(Override, goes_through_the_same_checks)
+{
+  Config config;
+  EXPECT_EQ(override_setting(config, "links.wifi", "wlan7"), std::nullopt);
+  EXPECT_EQ(config.links.wifi, "wlan7");
+  EXPECT_EQ(config.links.wifi_where.text(), "command line");
+  EXPECT_EQ(override_setting(config, "daemon.queue", "12"), std::nullopt);
+  EXPECT_EQ(config.daemon.queue, 12);
+  EXPECT_EQ(override_setting(config, "daemon.mark_mask", "0xff000000"), std::nullopt);
+  EXPECT_EQ(override_setting(config, "daemon.exempt_ports", "22,80"), std::nullopt);
+  EXPECT_THAT(config.daemon.exempt_ports, ElementsAre(22, 80));
+
+  const auto fault = override_setting(config, "links.wifi", "a b");
+  ASSERT_TRUE(fault);
+  EXPECT_EQ(fault->text(),
+            R"(command line: links.wifi = "a b": an interface name of 1 to 15 characters, or "auto", is needed)");
+  EXPECT_EQ(config.links.wifi, "wlan7") << "a refused value must not be half-applied";
+  EXPECT_THAT(override_setting(config, "daemon.queue", "12x")->text(), HasSubstr("from 0 to 65535"));
+  EXPECT_THAT(override_setting(config, "link.wifi", "x")->text(), HasSubstr("did you mean links.wifi?"));
+}
+
+TEST(Override, of_modules_and_knobs)
+{
+  Config config;
+  EXPECT_EQ(override_setting(config, "modules.offload.window_threshold", "9"), std::nullopt);
+  EXPECT_FALSE(config.module_enabled("offload"));
+  EXPECT_EQ(override_setting(config, "modules.offload.enabled", "true"), std::nullopt);
+  EXPECT_TRUE(config.module_enabled("offload"));
+  EXPECT_EQ(override_setting(config, "modules.offload.window_threshold", "30"), std::nullopt);
+  ASSERT_EQ(config.knobs.size(), 1u);
+  EXPECT_EQ(config.knobs[0].text, "30");
+  EXPECT_TRUE(override_setting(config, "modules.offload", "true"));
+  EXPECT_TRUE(override_setting(config, "modules.offload.enabled", "maybe"));
+  EXPECT_TRUE(override_setting(config, "modules.../x.enabled", "true"));
+}
+
+TEST(Override, rules_between_settings_are_looked_at_once_all_are_set)
+{
+  Config config;
+  config.links.wifi = "a";
+  config.links.cell = "b";
+  EXPECT_EQ(override_setting(config, "links.wifi", "b"), std::nullopt); // swapping the two must be possible
+  EXPECT_THAT(conflicts(config), testing::SizeIs(1));
+  EXPECT_EQ(override_setting(config, "links.cell", "a"), std::nullopt);
+  EXPECT_THAT(conflicts(config), IsEmpty());
+}
+
+} // namespace
+} // namespace tandem::daemon
