@@ -426,7 +426,7 @@ class Lab:
         place = self.endpoint(role)
         with tempfile.NamedTemporaryFile(dir=self.directory, suffix=f"-{role}-{device}.pcap", delete=False) as file:
             path = Path(file.name)
-        process = place.popen([system.tool("tcpdump"), "-i", device, "-n", "-s", str(snap), "-U", "-Z", "root", "-w", str(path),
+        process = place.popen([system.tool("tcpdump"), "-i", device, "-n", "--immediate-mode", "-B", "32768", "-s", str(snap), "-U", "-Z", "root", "-w", str(path),
                                *expression.split()], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         assert process.stderr
         while True:

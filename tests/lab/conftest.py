@@ -1,0 +1,109 @@
+"""Fixtures for tests on real kernel TCP in the lab. A test that cannot run here is skipped by name, with what is missing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Callable, Iterator
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LAB_PY = ROOT / "tools" / "lab" / "lab.py"
+sys.path.insert(0, str(LAB_PY.parent))
+sys.dont_write_bytecode = True
+
+from tandem_lab import Lab  # noqa: E402
+from tandem_lab import system, topology  # noqa: E402
+
+
+@pytest.fixture(scope="session")
+def without_air() -> None:
+    """The test needs namespaces and servers."""
+    if lacks := system.missing_requirements(air=False):
+        pytest.skip("; ".join(lacks))
+
+
+@pytest.fixture(scope="session")
+def with_air(without_air: None) -> None:
+    """The test needs the emulator, too."""
+    if lacks := system.missing_requirements(air=True):
+        pytest.skip("; ".join(lacks))
+
+
+@pytest.fixture(scope="session")
+def prefix() -> str:
+    """Namespaces of this test run; a person's own lab (tdm-) stays untouched."""
+    return f"t{os.getpid():x}-"
+
+
+@pytest.fixture
+def make_lab(prefix: str) -> Iterator[Callable[..., Lab]]:
+    """Labs for one test: make_lab("plain", overrides={...}); all are gone after it."""
+    labs: list[Lab] = []
+
+    def make(scenario: str | Path = "plain", **options: Any) -> Lab:
+        lab = Lab(scenario, **{"prefix": prefix, **options})
+        labs.append(lab)
+        lab.up()
+        return lab
+
+    yield make
+    for lab in reversed(labs):
+        lab.down()
+
+
+@pytest.fixture(scope="module")
+def veth_lab(without_air: None, prefix: str) -> Iterator[Lab]:
+    """One lab without air for all tests of a file that leave no trace in it."""
+    with Lab("plain", prefix=prefix, air=False) as lab:
+        yield lab
+
+
+@pytest.fixture(scope="module")
+def air_lab(with_air: None, prefix: str) -> Iterator[Lab]:
+    """One lab with air (scenario plain) for all tests of a file that leave no trace in it."""
+    with Lab("plain", prefix=prefix) as lab:
+        yield lab
+
+
+@pytest.fixture
+def command(prefix: str) -> Callable[..., subprocess.CompletedProcess]:
+    """The lab's command line: command("up", "plain") as a person would type it, under the run's prefix."""
+
+    def run(*arguments: str, timeout: float = 60.0) -> subprocess.CompletedProcess:
+        first, *rest = arguments
+        return subprocess.run([str(LAB_PY), first, "--prefix", prefix, *rest], capture_output=True, text=True, timeout=timeout)
+
+    return run
+
+
+@pytest.fixture
+def leaves_nothing(without_air: None, prefix: str) -> Iterator[None]:
+    """Compares the machine before and after the test: namespaces, links, settings, state directories, processes."""
+    before = _trace(prefix)
+    yield
+    system.wait_until(lambda: _trace(prefix) == before, 5.0)
+    assert _trace(prefix) == before
+
+
+def _trace(prefix: str) -> dict[str, Any]:
+    state = topology.machine_state()
+    state["processes"] = sorted(processes_of(prefix))
+    return state
+
+
+def processes_of(prefix: str) -> list[str]:
+    """Command lines on this machine that name the prefix."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                words = (entry / "cmdline").read_bytes().decode(errors="replace").replace("\0", " ").strip()
+            except OSError:
+                continue
+            if prefix in words:
+                found.append(words)
+    return found
