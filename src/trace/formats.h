@@ -1,0 +1,17 @@
+// The file formats behind Reader. Inner header of src/trace.
+#pragma once
+
+#include "src/trace/reader.h"
+
+namespace tandem::trace
+{
+
+std::unique_ptr<Reader::Format> open_pcapng(const std::filesystem::path& file);
+std::unique_ptr<Reader::Format> open_pcap(const std::filesystem::path& file);
+
+// The IP packet inside a frame of the given link type: how many bytes of link layer stand before it, or nothing when it
+// carries no IP or the link type is not one of RAW, IPv4, IPv6, Ethernet (with VLAN tags), BSD loopback and Linux
+// cooked capture 1 and 2.
+std::optional<std::size_t> ip_offset(std::span<const std::byte> frame, std::uint32_t link_type);
+
+} // namespace tandem::trace

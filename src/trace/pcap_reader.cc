@@ -1,0 +1,75 @@
+#include "src/trace/formats.h"
+
+#include <pcap/pcap.h>
+
+#include <array>
+#include <cstdio>
+#include <span>
+
+namespace tandem::trace
+{
+namespace
+{
+
+class Pcap : public Reader::Format
+{
+public:
+  explicit Pcap(const std::filesystem::path& file) : file_ { file }
+  {
+    std::FILE* stream = std::fopen(file.c_str(), "rb");
+    if (stream == nullptr) throw BadFile { file, {}, "cannot be opened for reading" };
+    std::array<char, PCAP_ERRBUF_SIZE> reason {};
+    pcap_.reset(pcap_fopen_offline_with_tstamp_precision(stream, PCAP_TSTAMP_PRECISION_NANO, reason.data()));
+    if (!pcap_)
+    {
+      std::fclose(stream);
+      throw BadFile { file, 0, reason.data() };
+    }
+    const int dlt = pcap_datalink(pcap_.get());
+    link_type_ = dlt < 0 ? 0 : static_cast<std::uint32_t>(dlt);
+  }
+
+  std::optional<Recorded> next() override
+  {
+    const long offset = std::ftell(pcap_file(pcap_.get()));
+    pcap_pkthdr* header = nullptr;
+    const u_char* data = nullptr;
+    const int result = pcap_next_ex(pcap_.get(), &header, &data);
+    if (result == PCAP_ERROR_BREAK) return {};
+    if (result != 1)
+      throw BadFile { file_, offset < 0 ? 0 : static_cast<std::uint64_t>(offset), pcap_geterr(pcap_.get()) };
+
+    Recorded packet;
+    // tv_usec counts nanoseconds at this precision.
+    packet.time_ns = std::int64_t { header->ts.tv_sec } * 1'000'000'000 + header->ts.tv_usec;
+    packet.link_type = link_type_;
+    const auto frame = std::as_bytes(std::span { data, header->caplen });
+    const auto at = ip_offset(frame, link_type_);
+    if (!at || *at > frame.size()) return packet;
+    packet.bytes.assign(frame.begin() + static_cast<std::ptrdiff_t>(*at), frame.end());
+    packet.length = static_cast<std::uint32_t>(std::max(header->len, header->caplen) - *at);
+    return packet;
+  }
+
+  const std::optional<Heading>& heading() const override { return heading_; }
+
+private:
+  struct Close
+  {
+    void operator()(pcap_t* pcap) const { pcap_close(pcap); } // closes the file as well
+  };
+
+  std::filesystem::path file_;
+  std::unique_ptr<pcap_t, Close> pcap_;
+  std::uint32_t link_type_ = 0;
+  std::optional<Heading> heading_;
+};
+
+} // namespace
+
+std::unique_ptr<Reader::Format> open_pcap(const std::filesystem::path& file)
+{
+  return std::make_unique<Pcap>(file);
+}
+
+} // namespace tandem::trace

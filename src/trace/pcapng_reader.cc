@@ -1,0 +1,336 @@
+#include "src/trace/formats.h"
+#include "src/trace/pcapng.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <fstream>
+#include <limits>
+
+namespace tandem::trace
+{
+namespace
+{
+
+// Larger than any packet with its comment; a file that claims more is damaged, not rich.
+constexpr std::uint32_t largest_block = 16u << 20;
+
+struct Interface
+{
+  std::uint16_t link_type = 0;
+  std::string name {};
+  std::string description {};
+  std::uint64_t units_per_second = 1'000'000;
+  std::int64_t offset_seconds = 0;
+};
+
+Link link_named(std::string_view interface)
+{
+  for (const Link link : { Link::wifi, Link::cell })
+    if (interface == name(link)) return link;
+  return Link::other;
+}
+
+std::optional<std::uint64_t> to_number(std::string_view text)
+{
+  std::uint64_t value = 0;
+  if (text.empty()) return {};
+  for (const char c : text)
+  {
+    if (c < '0' || c > '9' || value > (std::numeric_limits<std::uint64_t>::max() - 9) / 10) return {};
+    value = value * 10 + static_cast<std::uint64_t>(c - '0');
+  }
+  return value;
+}
+
+std::optional<Heading> heading_from(std::string_view text)
+{
+  constexpr std::string_view first_line = "tandem trace\n";
+  if (!text.starts_with(first_line)) return {};
+  text.remove_prefix(first_line.size());
+  Heading heading;
+  while (!text.empty())
+  {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    const std::size_t colon = line.find(": ");
+    if (colon == std::string_view::npos) continue;
+    const std::string_view key = line.substr(0, colon);
+    const std::string_view value = line.substr(colon + 2);
+    if (key == "version") heading.version = value;
+    if (key == "commit") heading.commit = value;
+    if (key == "command") heading.command = value;
+    if (key == "kernel") heading.kernel = value;
+    if (key == "knobs") heading.knobs = value;
+    if (key == "seed") heading.seed = to_number(value).value_or(0);
+  }
+  return heading;
+}
+
+class Pcapng : public Reader::Format
+{
+public:
+  explicit Pcapng(const std::filesystem::path& file) : file_ { file }, in_ { file, std::ios::binary }
+  {
+    if (!in_) throw BadFile { file_, {}, "cannot be opened for reading" };
+    if (!read_block()) throw BadFile { file_, 0, "empty file" };
+    if (type_ != pcapng::section_header) fail("does not begin with a pcapng section header");
+    read_section();
+  }
+
+  std::optional<Recorded> next() override
+  {
+    while (read_block())
+      switch (type_)
+      {
+      case pcapng::section_header:
+        read_section();
+        break;
+      case pcapng::interface_description:
+        read_interface();
+        break;
+      case pcapng::enhanced_packet:
+        return read_enhanced();
+      case pcapng::simple_packet:
+        return read_simple();
+      case pcapng::packet_obsolete:
+        fail("obsolete packet block (type 2); rewrite the file with editcap -F pcapng");
+      default:
+        break; // name resolution, statistics and what may come: allowed, of no use here
+      }
+    return {};
+  }
+
+  const std::optional<Heading>& heading() const override { return heading_; }
+
+private:
+  [[noreturn]] void fail(const std::string& reason) const { throw BadFile { file_, block_offset_, reason }; }
+
+  // Reads the next block into body_ (without type and lengths). False at the end of the file.
+  bool read_block()
+  {
+    block_offset_ += block_length_;
+    block_length_ = 0;
+    std::array<char, 12> head {};
+    in_.read(head.data(), 8);
+    if (in_.gcount() == 0) return false;
+    if (in_.gcount() < 8) fail("ends inside the head of a block");
+    std::memcpy(&type_, head.data(), 4);
+    if (type_ == pcapng::section_header)
+    {
+      // Its byte order is inside it, and holds for its own length already.
+      in_.read(head.data() + 8, 4);
+      std::uint32_t magic = 0;
+      std::memcpy(&magic, head.data() + 8, 4);
+      if (in_.gcount() < 4 || (magic != pcapng::byte_order_magic && magic != pcapng::byte_order_swapped))
+        fail("section header without a byte-order magic");
+      swapped_ = magic == pcapng::byte_order_swapped;
+    }
+    const std::size_t already = type_ == pcapng::section_header ? 4 : 0;
+    type_ = order32(type_);
+    if (already != 0) type_ = pcapng::section_header; // a palindrome
+    std::uint32_t length = 0;
+    std::memcpy(&length, head.data() + 4, 4);
+    length = order32(length);
+    if (length % 4 != 0 || length < 12 + already || length > largest_block)
+      fail("block length " + std::to_string(length) + "; allowed is a multiple of 4 from "
+           + std::to_string(12 + already) + " to " + std::to_string(largest_block));
+    body_.resize(length - 8);
+    std::memcpy(body_.data(), head.data() + 8, already);
+    const auto wanted = static_cast<std::streamsize>(body_.size() - already);
+    in_.read(reinterpret_cast<char*>(body_.data() + already), wanted);
+    if (in_.gcount() < wanted)
+      fail("block of " + std::to_string(length) + " bytes, but the file ends " + std::to_string(wanted - in_.gcount())
+           + " bytes before its end");
+    const std::uint32_t trailer = get32(body_.size() - 4);
+    if (trailer != length)
+      fail("block length " + std::to_string(length) + " at its head and " + std::to_string(trailer) + " at its end");
+    body_.resize(body_.size() - 4);
+    block_length_ = length;
+    return true;
+  }
+
+  void read_section()
+  {
+    need(16, "section header");
+    if (const std::uint16_t major = get16(4); major != pcapng::major_version)
+      fail("pcapng version " + std::to_string(major) + "; version 1 is understood");
+    interfaces_.clear();
+    heading_.reset();
+    options(16,
+            [&](std::uint16_t code, std::size_t at, std::size_t length)
+            {
+              if (code == pcapng::option::comment && !heading_) heading_ = heading_from(text(at, length));
+            });
+  }
+
+  void read_interface()
+  {
+    need(8, "interface description");
+    Interface interface {
+      .link_type = get16(0)
+    };
+    options(8,
+            [&](std::uint16_t code, std::size_t at, std::size_t length)
+            {
+              if (code == pcapng::option::interface_name) interface.name = text(at, length);
+              if (code == pcapng::option::interface_description) interface.description = text(at, length);
+              if (code == pcapng::option::interface_resolution && length == 1)
+                interface.units_per_second = units_per_second(std::to_integer<std::uint8_t>(body_[at]));
+              if (code == pcapng::option::interface_offset && length == 8)
+                interface.offset_seconds = static_cast<std::int64_t>(get64(at));
+            });
+    if (heading_ && link_named(interface.name) == Link::wifi) heading_->wifi_device = interface.description;
+    if (heading_ && link_named(interface.name) == Link::cell) heading_->cell_device = interface.description;
+    interfaces_.push_back(std::move(interface));
+  }
+
+  // if_tsresol: the top bit chooses between powers of 10 and of 2.
+  std::uint64_t units_per_second(std::uint8_t resolution) const
+  {
+    const unsigned exponent = resolution & 0x7f;
+    const bool binary = (resolution & 0x80) != 0;
+    if (exponent > (binary ? 32 : 9))
+      fail("time resolution " + std::string { binary ? "2^-" : "10^-" } + std::to_string(exponent)
+           + "; understood are 10^-9 and 2^-32 and coarser");
+    std::uint64_t units = 1;
+    for (unsigned i = 0; i < exponent; ++i)
+      units *= binary ? 2 : 10;
+    return units;
+  }
+
+  const Interface& interface(std::uint32_t id) const
+  {
+    if (id >= interfaces_.size())
+      fail("packet of interface " + std::to_string(id) + ", but " + std::to_string(interfaces_.size())
+           + " interfaces were described before it");
+    return interfaces_[id];
+  }
+
+  Recorded read_enhanced()
+  {
+    need(20, "packet");
+    const Interface& from = interface(get32(0));
+    const std::uint64_t time = std::uint64_t { get32(4) } << 32 | get32(8);
+    const std::uint32_t kept = get32(12);
+    if (kept > body_.size() - 20)
+      fail("packet of " + std::to_string(kept) + " bytes in a block with room for "
+           + std::to_string(body_.size() - 20));
+    Recorded packet = take(from, 20, kept, get32(16));
+    packet.time_ns = nanoseconds(from, time);
+    options(20 + pcapng::padded(kept),
+            [&](std::uint16_t code, std::size_t at, std::size_t length)
+            {
+              if (code == pcapng::option::comment && packet.comment.empty()) packet.comment = text(at, length);
+              if (code == pcapng::option::packet_id && length == 8) packet.packet_id = get64(at);
+              if (code != pcapng::option::packet_flags || length != 4) return;
+              const std::uint32_t direction = get32(at) & pcapng::direction_mask;
+              if (direction == pcapng::inbound) packet.direction = Direction::ingress;
+              if (direction == pcapng::outbound) packet.direction = Direction::egress;
+            });
+    if (!packet.comment.empty()) packet.decision = from_text(packet.comment);
+    return packet;
+  }
+
+  Recorded read_simple()
+  {
+    need(4, "simple packet");
+    const std::uint32_t length = get32(0);
+    const auto kept = static_cast<std::uint32_t>(std::min<std::size_t>(length, body_.size() - 4));
+    return take(interface(0), 4, kept, length);
+  }
+
+  Recorded take(const Interface& from, std::size_t at, std::uint32_t kept, std::uint32_t length) const
+  {
+    Recorded packet;
+    packet.interface = from.name;
+    packet.link = link_named(from.name);
+    packet.link_type = from.link_type;
+    const auto frame = std::span { body_ }.subspan(at, kept);
+    const auto offset = ip_offset(frame, from.link_type);
+    if (!offset || *offset > frame.size()) return packet;
+    packet.bytes.assign(frame.begin() + static_cast<std::ptrdiff_t>(*offset), frame.end());
+    packet.length = static_cast<std::uint32_t>(std::max(length, kept) - *offset);
+    return packet;
+  }
+
+  static std::int64_t nanoseconds(const Interface& from, std::uint64_t time)
+  {
+    constexpr std::uint64_t billion = 1'000'000'000;
+    const std::uint64_t whole = time / from.units_per_second + static_cast<std::uint64_t>(from.offset_seconds);
+    // At most 2^32 units a second: the product fits.
+    const std::uint64_t part = time % from.units_per_second * billion / from.units_per_second;
+    return static_cast<std::int64_t>(whole * billion + part);
+  }
+
+  template <typename Visitor>
+  void options(std::size_t at, Visitor&& visitor) const
+  {
+    while (at + 4 <= body_.size())
+    {
+      const std::uint16_t code = get16(at);
+      const std::size_t length = get16(at + 2);
+      at += 4;
+      if (code == pcapng::option::end) return;
+      if (at + length > body_.size())
+        fail("option " + std::to_string(code) + " of " + std::to_string(length) + " bytes in a block with room for "
+             + std::to_string(body_.size() - at));
+      visitor(code, at, length);
+      at += pcapng::padded(length);
+    }
+  }
+
+  void need(std::size_t bytes, const char* what) const
+  {
+    if (body_.size() < bytes)
+      fail(std::string { what } + " block of " + std::to_string(body_.size() + 12) + " bytes; at least "
+           + std::to_string(bytes + 12) + " are needed");
+  }
+
+  std::uint16_t get16(std::size_t at) const
+  {
+    std::uint16_t value = 0;
+    std::memcpy(&value, body_.data() + at, sizeof value);
+    return swapped_ ? __builtin_bswap16(value) : value;
+  }
+
+  std::uint32_t order32(std::uint32_t value) const { return swapped_ ? __builtin_bswap32(value) : value; }
+
+  std::uint32_t get32(std::size_t at) const
+  {
+    std::uint32_t value = 0;
+    std::memcpy(&value, body_.data() + at, sizeof value);
+    return order32(value);
+  }
+
+  std::uint64_t get64(std::size_t at) const
+  {
+    std::uint64_t value = 0;
+    std::memcpy(&value, body_.data() + at, sizeof value);
+    return swapped_ ? __builtin_bswap64(value) : value;
+  }
+
+  std::string text(std::size_t at, std::size_t length) const
+  {
+    return { reinterpret_cast<const char*>(body_.data()) + at, length };
+  }
+
+  std::filesystem::path file_;
+  std::ifstream in_;
+  bool swapped_ = false;
+  std::uint32_t type_ = 0;
+  std::uint64_t block_offset_ = 0;
+  std::uint64_t block_length_ = 0;
+  std::vector<std::byte> body_;
+  std::vector<Interface> interfaces_;
+  std::optional<Heading> heading_;
+};
+
+} // namespace
+
+std::unique_ptr<Reader::Format> open_pcapng(const std::filesystem::path& file)
+{
+  return std::make_unique<Pcapng>(file);
+}
+
+} // namespace tandem::trace

@@ -1,0 +1,53 @@
+// Writes entries as a pcapng file that Wireshark opens, with fate and reason as the packet comment.
+#pragma once
+
+#include "src/trace/heading.h"
+#include "src/trace/recorder.h"
+
+#include <tandem/units.h>
+
+#include <cstdint>
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tandem::trace
+{
+
+// One section: its header carries the Heading as comment lines "name: value", then interfaces named wifi, cell and
+// other (link type RAW, nanoseconds). Each entry becomes a packet with comment and direction; an edited one becomes two
+// with the same packet id, "before" on the link it came by and "after" on the link it left by.
+class PcapngWriter
+{
+public:
+  // `realtime_offset`: what to add to a Tick for the time since 1970 (CLOCK_REALTIME minus CLOCK_MONOTONIC; 0 in the
+  // simulator). Writes the head of the file. `out` must be in binary mode and outlive the writer.
+  PcapngWriter(std::ostream& out, const Heading& heading, Duration realtime_offset);
+
+  void write(const Entry& entry);
+
+  // False once `out` has failed (disk full, broken pipe); nothing written after that counts.
+  bool ok() const { return out_->good(); }
+
+private:
+  void write_packet(const Entry& entry, std::span<const std::byte> bytes, std::uint32_t length, Link link,
+                    std::string_view comment);
+  void put16(std::uint16_t value);
+  void put32(std::uint32_t value);
+  void put_bytes(std::span<const std::byte> bytes);
+  void put_option(std::uint16_t code, std::span<const std::byte> value);
+  void put_option(std::uint16_t code, std::string_view value);
+  void begin(std::uint32_t type);
+  void finish();
+
+  std::ostream* out_;
+  Duration realtime_offset_;
+  std::uint64_t packet_id_ = 0;
+  std::vector<std::byte> block_;
+};
+
+// The whole recorder. False when `out` failed.
+bool write_pcapng(std::ostream& out, const Recorder& recorder, const Heading& heading, Duration realtime_offset);
+
+} // namespace tandem::trace

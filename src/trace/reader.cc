@@ -1,0 +1,57 @@
+#include "src/trace/reader.h"
+
+#include "src/trace/formats.h"
+#include "src/trace/pcapng.h"
+
+#include <array>
+#include <cstring>
+#include <fstream>
+
+namespace tandem::trace
+{
+namespace
+{
+
+std::string message(const std::filesystem::path& file, std::optional<std::uint64_t> offset, const std::string& reason)
+{
+  return file.string() + ": " + (offset ? "offset " + std::to_string(*offset) + ": " : std::string {}) + reason;
+}
+
+std::unique_ptr<Reader::Format> open(const std::filesystem::path& file)
+{
+  if (std::filesystem::is_directory(file)) throw BadFile { file, {}, "is a directory, not a recording" };
+  std::ifstream in { file, std::ios::binary };
+  if (!in) throw BadFile { file, {}, "cannot be opened for reading" };
+  std::array<char, 4> head {};
+  in.read(head.data(), head.size());
+  if (in.gcount() < 4)
+    throw BadFile { file, 0, std::to_string(in.gcount()) + " bytes are no recording (pcapng or pcap)" };
+  std::uint32_t magic = 0;
+  std::memcpy(&magic, head.data(), sizeof magic);
+  return magic == pcapng::section_header ? open_pcapng(file) : open_pcap(file);
+}
+
+} // namespace
+
+BadFile::BadFile(const std::filesystem::path& file, std::optional<std::uint64_t> offset, const std::string& reason)
+    : std::runtime_error { message(file, offset, reason) }, offset_ { offset }
+{
+}
+
+Reader::Reader(const std::filesystem::path& file) : format_ { open(file) } {}
+
+Reader::~Reader() = default;
+
+std::optional<Recorded> Reader::next()
+{
+  auto packet = format_->next();
+  if (packet) packet->number = ++number_;
+  return packet;
+}
+
+const std::optional<Heading>& Reader::heading() const
+{
+  return format_->heading();
+}
+
+} // namespace tandem::trace

@@ -1,0 +1,171 @@
+#include "src/trace/recorder.h"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+
+namespace tandem::trace
+{
+namespace
+{
+
+// The head of an entry in memory; the bytes before, the bytes after and the reason follow it.
+struct Slot
+{
+  Tick at {};
+  std::uint32_t size = 0; // of the whole entry, a multiple of the alignment
+  std::uint32_t before_kept = 0;
+  std::uint32_t before_length = 0;
+  std::uint32_t after_kept = 0;
+  std::uint32_t after_length = 0;
+  std::uint16_t why_length = 0;
+  Direction direction = Direction::egress;
+  Link link = Link::wifi;
+  Link after_link = Link::wifi;
+  Fate fate = Fate::passed;
+};
+
+constexpr std::size_t align(std::size_t size)
+{
+  return (size + alignof(Slot) - 1) & ~(alignof(Slot) - 1);
+}
+
+std::size_t largest_entry(std::uint32_t snap)
+{
+  return align(sizeof(Slot) + 2 * std::size_t { snap } + longest_why);
+}
+
+Slot slot_at(std::span<const std::byte> memory, std::size_t at)
+{
+  Slot slot;
+  std::memcpy(&slot, memory.data() + at, sizeof slot);
+  return slot;
+}
+
+std::uint32_t length_of(std::span<const std::byte> bytes, std::uint32_t stated)
+{
+  return stated != 0 ? stated : static_cast<std::uint32_t>(bytes.size());
+}
+
+} // namespace
+
+Recorder::Recorder(const Limits& limits) : limits_ { limits }
+{
+  if (limits.keep <= Duration::zero())
+    throw std::invalid_argument { "flight recorder: it must keep more than 0 seconds" };
+  if (limits.snap == 0 || limits.snap > 65535)
+    throw std::invalid_argument { "flight recorder: 1 to 65535 bytes of a packet can be kept, not "
+                                  + std::to_string(limits.snap) };
+  if (limits.bytes < largest_entry(limits.snap))
+    throw std::invalid_argument { "flight recorder: " + std::to_string(limits.bytes)
+                                  + " bytes hold no packet; at least " + std::to_string(largest_entry(limits.snap))
+                                  + " are needed" };
+  memory_.resize(limits.bytes);
+}
+
+void Recorder::add(const Entry& entry) noexcept
+{
+  expire(entry.at);
+  const auto before = entry.before.first(std::min<std::size_t>(entry.before.size(), limits_.snap));
+  const auto after = entry.after.first(std::min<std::size_t>(entry.after.size(), limits_.snap));
+  const auto why = entry.why.substr(0, longest_why);
+  const std::size_t size = align(sizeof(Slot) + before.size() + after.size() + why.size());
+  const std::size_t at = place(size);
+
+  const Slot slot { .at = entry.at,
+                    .size = static_cast<std::uint32_t>(size),
+                    .before_kept = static_cast<std::uint32_t>(before.size()),
+                    .before_length = length_of(entry.before, entry.before_length),
+                    .after_kept = static_cast<std::uint32_t>(after.size()),
+                    .after_length = length_of(entry.after, entry.after_length),
+                    .why_length = static_cast<std::uint16_t>(why.size()),
+                    .direction = entry.direction,
+                    .link = entry.link,
+                    .after_link = entry.fate == Fate::edited ? entry.after_link : entry.link,
+                    .fate = entry.fate };
+  std::byte* to = memory_.data() + at;
+  std::memcpy(to, &slot, sizeof slot);
+  to = std::copy(before.begin(), before.end(), to + sizeof slot);
+  to = std::copy(after.begin(), after.end(), to);
+  std::transform(why.begin(), why.end(), to, [](char c) { return static_cast<std::byte>(c); });
+  head_ = at + size;
+  ++count_;
+  ++counters_.recorded;
+}
+
+void Recorder::expire(Tick now) noexcept
+{
+  while (count_ != 0 && now - slot_at(memory_, tail_).at > limits_.keep)
+  {
+    forget_oldest();
+    ++counters_.expired;
+  }
+}
+
+void Recorder::clear() noexcept
+{
+  head_ = tail_ = end_ = count_ = 0;
+  wrapped_ = false;
+}
+
+void Recorder::visit(const std::function<void(const Entry&)>& visitor) const
+{
+  const std::span<const std::byte> memory { memory_ };
+  std::size_t at = tail_;
+  bool wrapped = wrapped_;
+  for (std::size_t i = 0; i < count_; ++i)
+  {
+    const Slot slot = slot_at(memory, at);
+    const auto body = memory.subspan(at + sizeof(Slot));
+    const auto why = body.subspan(std::size_t { slot.before_kept } + slot.after_kept, slot.why_length);
+    visitor({ .at = slot.at,
+              .direction = slot.direction,
+              .link = slot.link,
+              .after_link = slot.after_link,
+              .fate = slot.fate,
+              .before = body.first(slot.before_kept),
+              .after = body.subspan(slot.before_kept, slot.after_kept),
+              .before_length = slot.before_length,
+              .after_length = slot.after_length,
+              .why = { reinterpret_cast<const char*>(why.data()), why.size() } });
+    at += slot.size;
+    if (wrapped && at == end_)
+    {
+      at = 0;
+      wrapped = false;
+    }
+  }
+}
+
+// Where an entry of `size` bytes goes; forgets the oldest ones that are in the way.
+std::size_t Recorder::place(std::size_t size) noexcept
+{
+  for (;;)
+  {
+    if (count_ == 0) clear();
+    if (!wrapped_ && memory_.size() - head_ >= size) return head_;
+    if (!wrapped_)
+    {
+      end_ = head_;
+      head_ = 0;
+      wrapped_ = true;
+    }
+    if (tail_ - head_ >= size) return head_;
+    forget_oldest();
+    ++counters_.overwritten;
+  }
+}
+
+void Recorder::forget_oldest() noexcept
+{
+  tail_ += slot_at(memory_, tail_).size;
+  --count_;
+  if (wrapped_ && tail_ == end_)
+  {
+    tail_ = 0;
+    wrapped_ = false;
+  }
+}
+
+} // namespace tandem::trace
