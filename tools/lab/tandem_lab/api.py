@@ -54,7 +54,10 @@ class Endpoint:
         return done
 
     def popen(self, argv: Sequence[str], **options: Any) -> subprocess.Popen:
-        """Starts a command; it ends with this process at the latest."""
+        """Starts a command; it ends with this process at the latest.
+
+        The kernel ties it to the thread that starts it: start it from one that lives as long as the command shall.
+        """
         return subprocess.Popen(system.owned(self.argv(argv)), **options)
 
 
@@ -445,7 +448,11 @@ class Lab:
     @contextmanager
     def daemon(self, modules: Sequence[str] = (), config: Mapping[str, Any] | str | None = None,
                arguments: Sequence[str] = ()) -> Iterator["Daemon"]:
-        """tandemd in the client's namespace for as long as the `with` lasts."""
+        """tandemd in the client's namespace for as long as the `with` lasts.
+
+        `modules` are switched on; `config` is merged over the lab's own settings, e.g.
+        {"modules": {"offload": {"threshold": 20}}, "daemon": {"backend": "iptables"}}, or is a whole file as text.
+        """
         daemon = Daemon(self, modules, config, arguments)
         daemon.start()
         try:
@@ -468,8 +475,9 @@ class Daemon:
 
     def _defaults(self, modules: Sequence[str], config: Mapping[str, Any]) -> dict[str, Any]:
         base: dict[str, Any] = {
-            "links": {"wifi": "wlan0", "cell": "cell0"},
-            "control": {"socket": str(self.socket)},
+            "links": {"wifi": "wlan0", "cell": "cell0" if self.lab.info["cell"] else "none"},
+            "daemon": {"socket": str(self.socket)},
+            "recorder": {"directory": str(self.lab.directory)},
             "modules": {name: {"enabled": True} for name in modules},
         }
         return merged(base, config)

@@ -56,8 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("scenario", help="a file, or the name of one that comes with the lab")
     up.add_argument("--hold", action="store_true", help="do not start the scenario's timeline")
     commands.add_parser("down", parents=[common], help="remove a lab, also the ruins of a killed one")
-    status = commands.add_parser("status", parents=[common], help="what is up")
-    del status
+    commands.add_parser("status", parents=[common], help="what is up")
     execute = commands.add_parser("exec", parents=[common], help="run a command inside (in the client, unless -n says otherwise)")
     execute.add_argument("-n", "--name", default="client", help="client, ap1, cgw, wan, srv1, ... (default %(default)s)")
     execute.add_argument("argv", nargs=argparse.REMAINDER, metavar="COMMAND")
@@ -193,13 +192,9 @@ def _run(options: argparse.Namespace) -> int:
         lab.up()
     try:
         if options.cmd:
-            before = lab.counters()
             if lab.info["air"]:
                 lab.start_timeline()
-            process = lab.client.popen(options.cmd)
-            code = process.wait()
-            del before
-            return code
+            return lab.client.popen(options.cmd).wait()
         seconds = options.seconds if options.seconds is not None else float(lab.info["duration"])
         progress = show.Progress(lab.info["scenario"], seconds)
         if lab.info["air"]:
