@@ -1,27 +1,32 @@
 // The packet thread: queue, observers, raw sockets and timers on one libev loop, with the chain in the middle.
 #pragma once
 
+#include "src/control/backend.h"
+
 #include <memory>
 #include <string>
-
-#include "src/control/backend.h"
 
 namespace tandem::daemon
 {
 
 struct Config;
 
-// Owns everything that touches packets. Built in the main thread; throws std::exception with a sentence for the user when it cannot start.
+// Owns everything that touches packets. Built in the main thread; throws std::exception with a sentence for the user
+// when it cannot start.
 class Engine final : public control::Backend
 {
 public:
   explicit Engine(const Config& config);
   ~Engine() override;
 
-  // Runs the packet loop in the calling thread until stop(). On return held-back state is released, rules and routes are gone.
+  // Runs the packet loop in the calling thread until stop(). On return held-back state is released, rules and routes
+  // are gone.
   void run();
   // From any thread or a signal handler.
   void stop() noexcept;
+  // Takes over module switches and knobs of a configuration read anew; everything else needs a restart. From any thread
+  // but run()'s.
+  void reload(const Config& config);
 
   nlohmann::json status() override;
   nlohmann::json modules() override;
@@ -37,4 +42,4 @@ private:
   std::unique_ptr<Parts> parts_;
 };
 
-}  // namespace tandem::daemon
+} // namespace tandem::daemon

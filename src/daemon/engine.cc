@@ -1,0 +1,853 @@
+#include "src/daemon/engine.h"
+
+#include "src/chain/chain.h"
+#include "src/control/literal.h"
+#include "src/control/mailbox.h"
+#include "src/daemon/config.h"
+#include "src/daemon/layout.h"
+#include "src/daemon/module_loader.h"
+#include "src/daemon/version.h"
+#include "src/kernel/clock.h"
+#include "src/kernel/injector.h"
+#include "src/kernel/keeper.h"
+#include "src/kernel/observer.h"
+#include "src/kernel/packet_queue.h"
+#include "src/links/find_interfaces.h"
+#include "src/links/monitor.h"
+#include "src/wire/craft.h"
+#include "src/wire/edit.h"
+#include "src/wire/parse.h"
+#include "src/wire/text.h"
+
+#include <ev.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <random>
+#include <utility>
+
+namespace tandem::daemon
+{
+
+namespace
+{
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+
+// About so many observed copies a second are enough for RTT and proofs; the sampling rate follows the traffic.
+constexpr double observed_per_second = 1000;
+constexpr std::uint32_t coarsest_sampling = 4096;
+
+// One bit of the configured mask for each kind of packet, from the lowest.
+kernel::Marks marks_of(const Config::Daemon& daemon)
+{
+  std::uint32_t left = daemon.mark_mask;
+  const auto next = [&left]
+  {
+    const std::uint32_t bit = left & (~left + 1);
+    left &= ~bit;
+    return kernel::MarkBits { bit, bit };
+  };
+  const kernel::MarkBits by_cell = next();
+  const kernel::MarkBits crafted = next();
+  return { .by_cell = by_cell, .crafted = crafted, .release = next() };
+}
+
+kernel::BackendChoice choice_of(RuleBackend backend)
+{
+  switch (backend)
+  {
+  case RuleBackend::automatic:
+    return kernel::BackendChoice::automatic;
+  case RuleBackend::nft:
+    return kernel::BackendChoice::nftables;
+  case RuleBackend::iptables:
+    return kernel::BackendChoice::iptables;
+  }
+  return kernel::BackendChoice::automatic;
+}
+
+std::string interface_or_throw(const std::string& wanted, bool wifi)
+{
+  if (wanted == "none") return {};
+  if (wanted != "auto") return wanted;
+  const links::Found found = wifi ? links::find_wifi() : links::find_cell();
+  if (found.interface.empty() && wifi) throw std::runtime_error { "no Wi-Fi interface found: " + found.why };
+  return found.interface;
+}
+
+// Kept apart, so that plain strings can be told from numbers by whoever reads the JSON.
+class JsonFacts final : public Facts
+{
+public:
+  void add(std::string_view key, std::string_view value) override { all[std::string { key }] = value; }
+  void add(std::string_view key, double value, std::string_view unit) override
+  {
+    all[std::string { key } + (unit.empty() ? "" : " (" + std::string { unit } + ")")] = value;
+  }
+  json all = json::object();
+};
+
+std::string type_name(KnobType type)
+{
+  switch (type)
+  {
+  case KnobType::integer:
+    return "integer";
+  case KnobType::real:
+    return "real";
+  case KnobType::boolean:
+    return "boolean";
+  case KnobType::duration:
+    return "duration";
+  case KnobType::choice:
+    return "choice";
+  }
+  return "?";
+}
+
+} // namespace
+
+struct Engine::Parts final : chain::Actions
+{
+  explicit Parts(const Config& given);
+  ~Parts();
+
+  // chain::Actions
+  std::size_t craft(const FlowView& flow, const Craft& craft, std::string_view why) override;
+  void wish(const Wish& wish, std::string_view why) override;
+
+  kernel::Decision queued(kernel::QueuedPacket& packet);
+  void observed(const kernel::ObservedPacket& packet);
+  void drain_observer();
+  void drain_queue();
+  void links_changed();
+  void retune_rules();
+  void retune_sampling();
+  void schedule();
+  void guard_health();
+  std::size_t slot_of(const std::string& module);
+  json module_json(std::size_t i);
+  json link_json(Link link);
+  template <class Work>
+  auto on_packet_thread(Work work)
+  {
+    return mailbox.ask(std::move(work), 1s);
+  }
+
+  Config config;
+  kernel::Marks marks;
+  std::string wifi_name;
+  std::string cell_name;
+  kernel::Keeper keeper;
+  LoadedModules loaded;
+  links::Monitor monitor;
+  kernel::PacketQueue queue;
+  kernel::Injector injector;
+  std::optional<kernel::Observer> observer;
+  int observed_ifindex = 0;
+  std::uint32_t sampling = 16;
+  std::uint64_t observed_before = 0;
+  Tick sampled_at {};
+  chain::Chain chain;
+  kernel::RulePlan rules {};
+  Tick started {};
+
+  struct Counters
+  {
+    std::uint64_t queued = 0, passed = 0, edited = 0, rerouted = 0, dropped = 0, crafted = 0, observed = 0, wishes = 0;
+    std::uint64_t not_wifi = 0, edit_failed = 0, craft_failed = 0;
+    std::array<std::uint64_t, wire::parse_fault_count> faults {};
+    std::array<std::uint64_t, wire::edit_fault_count> edit_faults {};
+  } counters {};
+
+  struct ev_loop* loop;
+  ev_io queue_io {}, observer_io {}, monitor_io {}, keeper_io {};
+  ev_timer chain_timer {}, beat_timer {}, second_timer {};
+  ev_async mail {}, halt {};
+  control::Mailbox mailbox;
+};
+
+Engine::Parts::Parts(const Config& given)
+    : config { given }, marks { marks_of(given.daemon) }, wifi_name { interface_or_throw(given.links.wifi, true) },
+      cell_name { interface_or_throw(given.links.cell, false) }, keeper { kernel::Keeper::start(
+                                                                     { .backend = choice_of(given.daemon.backend) },
+                                                                     { .cell = {},
+                                                                       .mark = marks.by_cell,
+                                                                       .table = given.daemon.route_table,
+                                                                       .priority = given.daemon.rule_priority }) },
+      loaded { load_modules(given.daemon.module_dir.empty() ? default_module_dir() : given.daemon.module_dir) },
+      monitor { wifi_name, cell_name, kernel::now() }, queue { { .number = given.daemon.queue,
+                                                                 .max_length = given.daemon.queue_length } },
+      injector { marks }, sampling { std::max<std::uint32_t>(1, given.daemon.observe_sample) },
+      chain { { .table = { .capacity = given.daemon.max_flows,
+                           .seed = (std::uint64_t { std::random_device {}() } << 32) | std::random_device {}(),
+                           .idle = given.daemon.flow_idle },
+                .seed = (std::uint64_t { std::random_device {}() } << 32) | std::random_device {}(),
+                .cell_budget = given.budget.cell_bytes.value_or(std::numeric_limits<std::uint64_t>::max()),
+                .stopwatch = [] { return kernel::now(); } },
+              [this]
+              {
+                std::vector<Module*> all {};
+                for (const LoadedModule& one : loaded.modules)
+                  all.push_back(one.module.get());
+                return all;
+              }(),
+              *this },
+      started { kernel::now() }, loop { ev_loop_new(EVFLAG_AUTO) }, mailbox { [this] { ev_async_send(loop, &mail); } }
+{
+  if (loop == nullptr) throw std::runtime_error { "libev: no event loop could be made" };
+  for (const std::string& problem : loaded.problems)
+    std::fprintf(stderr, "<4>tandemd: module not loaded: %s\n", problem.c_str());
+  const KnobCheck check = knob_check(loaded);
+  std::vector<Complaint> complaints = check_modules(config, check);
+  if (!complaints.empty()) throw ConfigError { std::move(complaints) };
+
+  keeper.guard_queue(queue.fd(), config.daemon.queue);
+  injector.bind(Link::wifi, wifi_name);
+  injector.bind(Link::cell, cell_name);
+  if (!cell_name.empty())
+    keeper.set_route({ .cell = cell_name,
+                       .mark = marks.by_cell,
+                       .table = config.daemon.route_table,
+                       .priority = config.daemon.rule_priority });
+  for (const KnobSetting& setting : config.knobs)
+  {
+    Module& module = chain.module(slot_of(setting.module));
+    for (const Knob& knob : module.knobs())
+      if (knob.name == setting.knob) module.set(knob.name, std::get<double>(parse_knob(knob, setting.text)));
+  }
+  for (const ModuleSetting& setting : config.modules)
+    if (setting.enabled) chain.enable(slot_of(setting.name), true, started);
+}
+
+Engine::Parts::~Parts()
+{
+  ev_loop_destroy(loop);
+}
+
+// ---- the one way of a packet
+// -------------------------------------------------------------------------------------------------------
+
+kernel::Decision Engine::Parts::queued(kernel::QueuedPacket& packet)
+{
+  ++counters.queued;
+  const Direction direction = packet.egress() ? Direction::egress : Direction::ingress;
+  wire::Parsed parsed = wire::parse(packet.bytes, direction);
+  if (!parsed.ok())
+  {
+    ++counters.faults[static_cast<std::size_t>(parsed.fault)];
+    ++counters.passed;
+    return {};
+  }
+  Segment& segment = parsed.segment;
+  segment.link = monitor.owner(segment.key.local);
+  if (segment.link != Link::wifi)
+  {
+    ++counters.not_wifi;
+    ++counters.passed;
+    return {};
+  }
+  const chain::Outcome outcome = chain.segment(segment, true, packet.arrival);
+  if (outcome.verdict == Verdict::drop)
+  {
+    ++counters.dropped;
+    return { .drop = true };
+  }
+  kernel::Decision decision {};
+  if (outcome.edit.changes_bytes())
+  {
+    const wire::EditFault fault =
+        wire::edit(packet.bytes, segment, outcome.edit,
+                   packet.checksum_not_ready ? wire::ChecksumState::partial : wire::ChecksumState::complete);
+    if (fault != wire::EditFault::none)
+    {
+      ++counters.edit_faults[static_cast<std::size_t>(fault)];
+      ++counters.passed;
+      return {};
+    }
+    decision.bytes = packet.bytes;
+    ++counters.edited;
+  }
+  if (outcome.edit.route == Link::cell)
+  {
+    decision.mark = marks.by_cell.on(packet.mark);
+    ++counters.rerouted;
+  }
+  if (outcome.edit.empty()) ++counters.passed;
+  return decision;
+}
+
+void Engine::Parts::observed(const kernel::ObservedPacket& packet)
+{
+  ++counters.observed;
+  wire::Parsed parsed =
+      wire::parse(packet.bytes, packet.direction, true, 0, static_cast<std::uint32_t>(packet.original_length));
+  if (!parsed.ok()) return; // counted when it is queued; a copy that cannot be read concerns nobody
+  parsed.segment.link = monitor.owner(parsed.segment.key.local);
+  if (parsed.segment.link != Link::wifi) return;
+  chain.segment(parsed.segment, false, packet.arrival);
+}
+
+std::size_t Engine::Parts::craft(const FlowView& flow, const Craft& request, std::string_view)
+{
+  std::array<std::byte, 256> buffer {};
+  const std::size_t length = wire::craft(buffer, flow.key, request);
+  if (length == 0)
+  {
+    ++counters.craft_failed;
+    return 0;
+  }
+  const std::span<const std::byte> packet { buffer.data(), length };
+  if (injector.send(packet, request.by) != 0)
+  {
+    ++counters.craft_failed;
+    return 0;
+  }
+  ++counters.crafted;
+  return length;
+}
+
+void Engine::Parts::wish(const Wish&, std::string_view)
+{
+  ++counters.wishes;
+}
+
+void Engine::Parts::drain_observer()
+{
+  if (!observer) return;
+  if (observer->receive([this](const kernel::ObservedPacket& packet) { observed(packet); }) < 0
+      && !monitor[Link::wifi].up)
+    links_changed();
+}
+
+void Engine::Parts::drain_queue()
+{
+  // Handshakes first: the copy of a SYN was made before the ACK that now waits for its verdict.
+  drain_observer();
+  queue.receive([this](kernel::QueuedPacket& packet) { return queued(packet); });
+  schedule();
+}
+
+// ---- what changes slowly
+// -----------------------------------------------------------------------------------------------------------
+
+void Engine::Parts::links_changed()
+{
+  LinkStates states = chain.link_states();
+  monitor.table().fill(states);
+  // Whether the second way leads anywhere is known by the policy route rather than by the interface.
+  LinkState& cell = states[static_cast<std::size_t>(Link::cell)];
+  cell.route = keeper.state().route.v4;
+  cell.route_v6 = keeper.state().route.v6;
+  chain.links(states, kernel::now());
+
+  const int wanted = monitor[Link::wifi].ifindex;
+  if (wanted != observed_ifindex && observer)
+  {
+    ev_io_stop(loop, &observer_io);
+    observer.reset();
+  }
+  observed_ifindex = wanted;
+  injector.bind(Link::wifi, wifi_name);
+  injector.bind(Link::cell, cell_name);
+  retune_rules();
+  schedule();
+}
+
+void Engine::Parts::retune_rules()
+{
+  const Interest interest = chain.interest();
+  kernel::RulePlan plan {};
+  plan.queue = config.daemon.queue;
+  plan.traffic = interest.decide;
+  plan.marks = marks;
+  plan.wifi = wifi_name;
+  plan.cell = cell_name;
+  for (const Address& address : monitor[Link::wifi].addresses)
+    plan.wifi_addresses.push_back(wire::to_string(address));
+  for (const Network& network : config.daemon.exempt_networks)
+    plan.exempt_remote.push_back(wire::to_string(network.address) + "/" + std::to_string(network.prefix));
+  plan.exempt_ports = config.daemon.exempt_ports;
+  if (plan.wifi_addresses.empty()) plan.traffic = 0; // no address, no flow of ours
+  if (plan != rules)
+  {
+    rules = plan;
+    keeper.post_apply(plan);
+  }
+
+  const bool observing = plan.traffic != 0 || interest.observe != 0;
+  if (!observing && observer)
+  {
+    ev_io_stop(loop, &observer_io);
+    observer.reset();
+  }
+  if (observing && !observer && observed_ifindex != 0)
+  {
+    try
+    {
+      observer.emplace(wifi_name, kernel::Sampling {
+                                      .ingress_data = (interest.observe & traffic::ingress_data) != 0 ? sampling : 0 });
+      ev_io_set(&observer_io, observer->fd(), EV_READ);
+      ev_io_start(loop, &observer_io);
+    }
+    catch (const std::exception& error)
+    {
+      // Without copies no proof appears, and every module falls back to doing nothing.
+      std::fprintf(stderr, "<4>tandemd: %s cannot be observed: %s\n", wifi_name.c_str(), error.what());
+    }
+  }
+}
+
+void Engine::Parts::retune_sampling()
+{
+  const Tick now = kernel::now();
+  const double span = seconds(now - sampled_at);
+  const double rate = static_cast<double>(counters.observed - observed_before) / std::max(span, 1e-3);
+  sampled_at = now;
+  observed_before = counters.observed;
+  if (!observer || observer->sampling().ingress_data == 0) return;
+  std::uint32_t wanted = sampling;
+  if (rate > 2 * observed_per_second)
+    wanted = std::min(coarsest_sampling, sampling * 2);
+  else if (rate < observed_per_second / 2 && sampling > 1)
+    wanted = sampling / 2;
+  if (wanted == sampling) return;
+  sampling = wanted;
+  kernel::Sampling next = observer->sampling();
+  next.ingress_data = sampling;
+  observer->set(next);
+}
+
+void Engine::Parts::schedule()
+{
+  const Tick now = kernel::now();
+  const Tick next = chain.advance(now);
+  chain_timer.repeat = std::max(seconds(next - now), 1e-4);
+  ev_timer_again(loop, &chain_timer);
+}
+
+// ---- life
+// --------------------------------------------------------------------------------------------------------------------------
+
+Engine::Engine(const Config& config) : parts_ { std::make_unique<Parts>(config) }
+{
+  Parts& p = *parts_;
+  ev_io_init(
+      &p.queue_io, [](struct ev_loop*, ev_io* w, int) { static_cast<Parts*>(w->data)->drain_queue(); }, p.queue.fd(),
+      EV_READ);
+  ev_io_init(
+      &p.observer_io,
+      [](struct ev_loop*, ev_io* w, int)
+      {
+        static_cast<Parts*>(w->data)->drain_observer();
+        static_cast<Parts*>(w->data)->schedule();
+      },
+      0, EV_READ);
+  ev_io_init(
+      &p.monitor_io,
+      [](struct ev_loop*, ev_io* w, int)
+      {
+        Parts& parts = *static_cast<Parts*>(w->data);
+        if (parts.monitor.receive(kernel::now())) parts.links_changed();
+      },
+      p.monitor.fd(), EV_READ);
+  ev_io_init(
+      &p.keeper_io,
+      [](struct ev_loop* l, ev_io* w, int)
+      {
+        Parts& parts = *static_cast<Parts*>(w->data);
+        if (parts.keeper.dispatch()) parts.links_changed();
+        if (parts.keeper.state().phase == kernel::KeeperState::Phase::lost)
+        {
+          // Without the keeper nothing would lift the rules in an accident.
+          std::fprintf(stderr, "<3>tandemd: the keeper process is gone; stopping, so that no rule stays behind\n");
+          ev_io_stop(l, w);
+          ev_async_send(l, &parts.halt);
+        }
+      },
+      p.keeper.fd(), EV_READ);
+  ev_timer_init(
+      &p.chain_timer, [](struct ev_loop*, ev_timer* w, int) { static_cast<Parts*>(w->data)->schedule(); }, 0., 1.);
+  ev_timer_init(
+      &p.beat_timer, [](struct ev_loop*, ev_timer* w, int) { static_cast<Parts*>(w->data)->keeper.beat(); }, 0., 0.05);
+  ev_timer_init(
+      &p.second_timer, [](struct ev_loop*, ev_timer* w, int) { static_cast<Parts*>(w->data)->retune_sampling(); }, 0.2,
+      0.2);
+  ev_async_init(&p.mail,
+                [](struct ev_loop* l, ev_async* w, int)
+                {
+                  Parts& parts = *static_cast<Parts*>(w->data);
+                  parts.mailbox.run_pending();
+                  if (parts.mailbox.pending()) ev_async_send(l, w);
+                });
+  ev_async_init(&p.halt, [](struct ev_loop* l, ev_async*, int) { ev_break(l, EVBREAK_ALL); });
+  for (auto* data : { &p.queue_io.data, &p.observer_io.data, &p.monitor_io.data, &p.keeper_io.data, &p.chain_timer.data,
+                      &p.beat_timer.data, &p.second_timer.data, &p.mail.data, &p.halt.data })
+    *data = &p;
+  // Packets before everything else.
+  ev_set_priority(&p.queue_io, EV_MAXPRI);
+  ev_async_start(p.loop, &p.mail);
+  ev_async_start(p.loop, &p.halt);
+}
+
+Engine::~Engine() = default;
+
+void Engine::run()
+{
+  Parts& p = *parts_;
+  p.mailbox.bind_to_this_thread();
+  ev_io_start(p.loop, &p.queue_io);
+  ev_io_start(p.loop, &p.monitor_io);
+  ev_io_start(p.loop, &p.keeper_io);
+  ev_timer_start(p.loop, &p.beat_timer);
+  ev_timer_start(p.loop, &p.second_timer);
+  ev_timer_again(p.loop, &p.chain_timer);
+  p.keeper.beat();
+  p.links_changed();
+  ev_run(p.loop, 0);
+  // Whatever a module holds back leaves now; then no packet waits for a verdict that nobody gives.
+  for (std::size_t i = 0; i < p.chain.module_count(); ++i)
+    p.chain.enable(i, false, kernel::now());
+  try
+  {
+    p.keeper.clear();
+  }
+  catch (const std::exception& error)
+  {
+    std::fprintf(stderr, "<3>tandemd: %s\n", error.what());
+  }
+  p.queue.receive([](kernel::QueuedPacket&) { return kernel::Decision {}; });
+  p.mailbox.close();
+}
+
+void Engine::stop() noexcept
+{
+  ev_async_send(parts_->loop, &parts_->halt);
+}
+
+// ---- what the control API asks
+// -----------------------------------------------------------------------------------------------------
+
+std::size_t Engine::Parts::slot_of(const std::string& module)
+{
+  std::string known {};
+  for (std::size_t i = 0; i < chain.module_count(); ++i)
+  {
+    if (chain.module(i).name() == module) return i;
+    known += (known.empty() ? "" : ", ") + std::string { chain.module(i).name() };
+  }
+  throw control::Refused { control::Refused::Kind::bad_request,
+                           "no module \"" + module + "\" is loaded; "
+                               + (known.empty() ? "none is" : "loaded are: " + known) };
+}
+
+json Engine::Parts::link_json(Link link)
+{
+  const links::LinkInfo& info = monitor[link];
+  json addresses = json::array();
+  for (const Address& address : info.addresses)
+    addresses.push_back(wire::to_string(address));
+  const LinkState& state = chain.link_states()[static_cast<std::size_t>(link)];
+  return { { "interface", info.interface }, { "present", info.present() },   { "up", info.up },
+           { "route", state.route },        { "route_v6", state.route_v6 },  { "mtu", info.mtu },
+           { "addresses", addresses },      { "bytes_out", state.bytes_out } };
+}
+
+json Engine::Parts::module_json(std::size_t i)
+{
+  const Module& module = chain.module(i);
+  const auto& stats = chain.stats(i);
+  json decisions = json::object();
+  for (const chain::ReasonCount& reason : stats.reasons)
+    if (!reason.why.empty()) decisions[std::string { reason.why }] = reason.count;
+  json violations = json::object();
+  for (std::size_t v = 1; v < stats.violations.size(); ++v)
+    if (stats.violations[v] != 0)
+      violations[std::string { chain::name(static_cast<chain::Violation>(v)) }] = stats.violations[v];
+  json knobs = json::array();
+  for (const Knob& knob : module.knobs())
+  {
+    json one = { { "name", knob.name },
+                 { "type", type_name(knob.type) },
+                 { "unit", knob.unit },
+                 { "minimum", knob.minimum },
+                 { "maximum", knob.maximum },
+                 { "default", format_knob(knob, knob.initial) },
+                 { "value", format_knob(knob, module.get(knob.name)) },
+                 { "help", knob.help } };
+    if (knob.type == KnobType::choice)
+    {
+      one["choices"] = json::array();
+      for (const std::string_view choice : knob.choices)
+        one["choices"].push_back(choice);
+    }
+    knobs.push_back(std::move(one));
+  }
+  return { { "name", module.name() },    { "summary", module.summary() }, { "enabled", chain.enabled(i) },
+           { "flows", stats.flows },     { "faults", stats.faults },      { "excluded", stats.excluded },
+           { "violations", violations }, { "decisions", decisions },      { "knobs", std::move(knobs) } };
+}
+
+json Engine::status()
+{
+  Parts& p = *parts_;
+  return p.on_packet_thread(
+      [&p]() -> json
+      {
+        const auto& c = p.counters;
+        json faults = json::object();
+        for (std::size_t i = 1; i < c.faults.size(); ++i)
+          if (c.faults[i] != 0) faults[std::string { wire::name(static_cast<wire::ParseFault>(i)) }] = c.faults[i];
+        for (std::size_t i = 1; i < c.edit_faults.size(); ++i)
+          if (c.edit_faults[i] != 0)
+            faults["edit: " + std::string { wire::name(static_cast<wire::EditFault>(i)) }] = c.edit_faults[i];
+        const kernel::KeeperState& keeper = p.keeper.state();
+        const kernel::QueueStats& q = p.queue.stats();
+        const auto in_kernel = p.queue.kernel_stats();
+        json modules = json::array();
+        for (std::size_t i = 0; i < p.chain.module_count(); ++i)
+          modules.push_back(p.module_json(i));
+        return {
+          { "version", version },
+          { "pid", ::getpid() },
+          { "uptime_s", seconds(kernel::now() - p.started) },
+          { "backend", { { "name", keeper.backend }, { "why", keeper.why } } },
+          { "links", { { "wifi", p.link_json(Link::wifi) }, { "cell", p.link_json(Link::cell) } } },
+          { "datapath",
+            { { "queued", c.queued },
+              { "passed", c.passed },
+              { "edited", c.edited },
+              { "rerouted", c.rerouted },
+              { "dropped", c.dropped },
+              { "crafted", c.crafted },
+              { "craft_failed", c.craft_failed },
+              { "observed", c.observed },
+              { "observe_one_in", p.sampling },
+              { "not_wifi", c.not_wifi },
+              { "wishes_without_actuator", c.wishes },
+              { "mid_flow", p.chain.stats().mid_flow },
+              { "cell_bytes", p.chain.stats().cell_bytes },
+              { "waiting", in_kernel ? in_kernel->waiting : 0 },
+              { "queue_drops", in_kernel ? in_kernel->queue_drops : 0 },
+              { "user_drops", in_kernel ? in_kernel->user_drops : 0 },
+              { "overruns", q.overruns },
+              { "truncated", q.truncated },
+              { "late_verdicts", q.late_verdicts },
+              { "verdict_errors", q.verdict_errors },
+              { "verdict_messages", q.verdict_messages } } },
+          { "faults", faults },
+          { "keeper",
+            { { "state", kernel::name(keeper.phase) },
+              { "pid", p.keeper.pid() },
+              { "suspensions", keeper.suspensions },
+              { "suspended_s", seconds(keeper.suspended_total) },
+              { "last_error", keeper.last_error } } },
+          { "flows",
+            { { "count", p.chain.table().size() },
+              { "capacity", p.chain.table().capacity() },
+              { "refused", p.chain.table().refused() },
+              { "bytes_each", p.chain.table().bytes_per_flow() } } },
+          { "problems", p.loaded.problems },
+          { "modules", modules },
+        };
+      });
+}
+
+json Engine::modules()
+{
+  Parts& p = *parts_;
+  return p.on_packet_thread(
+      [&p]() -> json
+      {
+        json all = json::array();
+        for (std::size_t i = 0; i < p.chain.module_count(); ++i)
+          all.push_back(p.module_json(i));
+        return all;
+      });
+}
+
+json Engine::flows()
+{
+  Parts& p = *parts_;
+  return p.on_packet_thread(
+      [&p]() -> json
+      {
+        // A thousand rows are more than anyone reads, and the packet thread must not be held up.
+        constexpr std::size_t most = 1000;
+        json all = json::array();
+        const Tick now = kernel::now();
+        p.chain.table().each(
+            [&](flow::Flow& flow)
+            {
+              if (all.size() >= most) return;
+              const FlowView& v = flow.view;
+              json modules = json::object();
+              for (std::size_t i = 0; i < p.chain.module_count(); ++i)
+                if ((flow.begun >> i & 1) != 0)
+                {
+                  JsonFacts facts {};
+                  p.chain.module(i).describe(v, std::as_const(p.chain).state(flow, i), facts);
+                  if ((flow.excluded >> i & 1) != 0) facts.all["excluded"] = "after a fault";
+                  modules[std::string { p.chain.module(i).name() }] = std::move(facts.all);
+                }
+              all.push_back({ { "id", v.id },
+                              { "local", wire::to_string(v.key.local, v.key.local_port) },
+                              { "remote", wire::to_string(v.key.remote, v.key.remote_port) },
+                              { "link", name(v.link) },
+                              { "age_s", seconds(now - v.first_seen) },
+                              { "idle_s", seconds(now - v.last_seen) },
+                              { "rtt_ms", milliseconds(v.rtt_smoothed) },
+                              { "rtt_min_ms", milliseconds(v.rtt_min) },
+                              { "rate_mbps", v.delivery_rate * 8e-6 },
+                              { "window_bytes", v.window_estimate },
+                              { "delivered_bytes", v.bytes_delivered },
+                              { "hands_off", name(v.hands_off) },
+                              { "closed", flow.closed },
+                              { "modules", std::move(modules) } });
+            });
+        return all;
+      });
+}
+
+std::string Engine::manual(const std::string& module)
+{
+  Parts& p = *parts_;
+  return p.on_packet_thread(
+      [&p, &module]() -> std::string
+      {
+        const Module& m = p.chain.module(p.slot_of(module));
+        std::string text = "# " + std::string { m.name() } + "\n\n" + std::string { m.summary() } + "\n\n"
+                           + std::string { m.manual() }
+                           + "\n\n## Knobs\n\n| knob | unit | range | default | meaning |\n|---|---|---|---|---|\n";
+        for (const Knob& knob : m.knobs())
+        {
+          std::string range = format_knob(knob, knob.minimum) + " to " + format_knob(knob, knob.maximum);
+          if (knob.type == KnobType::choice)
+          {
+            range.clear();
+            for (const std::string_view choice : knob.choices)
+              range += (range.empty() ? "" : ", ") + std::string { choice };
+          }
+          text += "| `" + std::string { knob.name } + "` | " + std::string { knob.unit } + " | " + range + " | "
+                  + format_knob(knob, knob.initial) + " | " + std::string { knob.help } + " |\n";
+        }
+        return text;
+      });
+}
+
+void Engine::enable(const std::string& module, bool on)
+{
+  Parts& p = *parts_;
+  p.on_packet_thread(
+      [&]
+      {
+        p.chain.enable(p.slot_of(module), on, kernel::now());
+        p.links_changed();
+      });
+}
+
+void Engine::set(const std::string& module, const std::string& knob, const std::string& value)
+{
+  Parts& p = *parts_;
+  p.on_packet_thread(
+      [&]
+      {
+        Module& m = p.chain.module(p.slot_of(module));
+        for (const Knob& one : m.knobs())
+          if (one.name == knob)
+          {
+            const auto parsed = parse_knob(one, value);
+            if (const auto* words = std::get_if<std::string>(&parsed))
+              throw control::Refused { control::Refused::Kind::bad_request,
+                                       module + "." + knob + " = \"" + value + "\": " + *words };
+            m.set(one.name, std::get<double>(parsed));
+            p.retune_rules();
+            return;
+          }
+        std::string known {};
+        for (const Knob& one : m.knobs())
+          known += (known.empty() ? "" : ", ") + std::string { one.name };
+        throw control::Refused { control::Refused::Kind::bad_request,
+                                 module + " has no knob \"" + knob + "\"; it has: " + known };
+      });
+}
+
+void Engine::reload(const Config& config)
+{
+  Parts& p = *parts_;
+  // All or nothing: names and values are checked before the first one is taken over.
+  std::vector<Complaint> complaints = check_modules(config, knob_check(p.loaded));
+  if (!complaints.empty()) throw ConfigError { std::move(complaints) };
+  p.on_packet_thread(
+      [&]
+      {
+        for (const KnobSetting& setting : config.knobs)
+          for (const Knob& knob : p.chain.module(p.slot_of(setting.module)).knobs())
+            if (knob.name == setting.knob)
+              p.chain.module(p.slot_of(setting.module))
+                  .set(knob.name, std::get<double>(parse_knob(knob, setting.text)));
+        for (std::size_t i = 0; i < p.chain.module_count(); ++i)
+          p.chain.enable(i, config.module_enabled(p.chain.module(i).name()), kernel::now());
+        p.links_changed();
+      });
+}
+
+std::string Engine::recording()
+{
+  throw control::Refused { control::Refused::Kind::conflict, "the flight recorder is off (recorder.seconds = 0)" };
+}
+
+json Engine::metrics()
+{
+  const json now = status();
+  json all = json::array();
+  const auto add =
+      [&all](std::string name, std::string help, std::string type, const json& value, json labels = json::object())
+  {
+    all.push_back({ { "name", std::move(name) },
+                    { "help", std::move(help) },
+                    { "type", std::move(type) },
+                    { "value", value },
+                    { "labels", std::move(labels) } });
+  };
+  add("tandem_uptime_seconds", "Seconds since the daemon started", "gauge", now["uptime_s"]);
+  for (const auto& [key, value] : now["datapath"].items())
+  {
+    const bool gauge = key == "waiting" || key == "observe_one_in";
+    add("tandem_datapath_" + key + (gauge ? "" : "_total"), "Packets on the datapath: " + key,
+        gauge ? "gauge" : "counter", value);
+  }
+  for (const auto& [reason, count] : now["faults"].items())
+    add("tandem_faults_total", "Packets passed untouched because they could not be worked on", "counter", count,
+        { { "reason", reason } });
+  add("tandem_flows", "Flows in the table", "gauge", now["flows"]["count"]);
+  add("tandem_flows_refused_total", "Flows for which the table had no room", "counter", now["flows"]["refused"]);
+  add("tandem_keeper_suspensions_total", "Times the packet loop stood still and rules were lifted", "counter",
+      now["keeper"]["suspensions"]);
+  for (const auto& [link, state] : now["links"].items())
+    add("tandem_link_up", "Whether the link is up", "gauge", state["up"].get<bool>() ? 1 : 0, { { "link", link } });
+  for (const json& module : now["modules"])
+  {
+    const json labels = { { "module", module["name"] } };
+    add("tandem_module_enabled", "Whether the module is switched on", "gauge", module["enabled"].get<bool>() ? 1 : 0,
+        labels);
+    add("tandem_module_flows", "Flows the module has state on", "gauge", module["flows"], labels);
+    add("tandem_module_faults_total", "Exceptions and overlong calls", "counter", module["faults"], labels);
+    add("tandem_module_excluded_total", "Times the module was taken out of a flow", "counter", module["excluded"],
+        labels);
+    for (const auto& [why, count] : module["decisions"].items())
+      add("tandem_decisions_total", "Decisions by reason", "counter", count,
+          { { "module", module["name"] }, { "why", why } });
+  }
+  return all;
+}
+
+} // namespace tandem::daemon

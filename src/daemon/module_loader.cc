@@ -1,0 +1,128 @@
+#include "src/daemon/module_loader.h"
+
+#include "src/control/literal.h"
+
+#include <dlfcn.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+
+namespace tandem::daemon
+{
+
+namespace
+{
+
+// Empty when only root can write it, else the sentence.
+std::string insecure(const std::filesystem::path& path)
+{
+  struct stat info
+  {
+  };
+  if (stat(path.c_str(), &info) != 0) return path.string() + ": cannot be read";
+  if (info.st_uid != 0)
+    return path.string() + ": belongs to user " + std::to_string(info.st_uid)
+           + ", not to root; use `chown root` if you trust it";
+  if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+    return path.string() + ": others than root may write it; use `chmod go-w`";
+  return {};
+}
+
+std::string open_module(const std::filesystem::path& file, LoadedModules& into)
+{
+  if (std::string problem = insecure(file); !problem.empty()) return problem;
+  void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) return file.string() + ": " + dlerror();
+  std::shared_ptr<void> library { handle, [](void* h) { dlclose(h); } };
+  const auto* entry = static_cast<const ModuleEntry*>(dlsym(handle, "tandem_module"));
+  if (entry == nullptr) return file.string() + ": is no Tandem module (no symbol tandem_module)";
+  if (entry->abi_version != module_abi_version)
+    return file.string() + ": built for module ABI " + std::to_string(entry->abi_version) + ", this is "
+           + std::to_string(module_abi_version) + "; rebuild it";
+  if (entry->segment_size != sizeof(Segment) || entry->plan_size != sizeof(Plan)
+      || entry->flow_size != sizeof(FlowView))
+    return file.string() + ": built against other headers of the same ABI number; rebuild it";
+  if (entry->create == nullptr || entry->destroy == nullptr)
+    return file.string() + ": has no create or destroy function";
+  try
+  {
+    std::shared_ptr<Module> module { entry->create(), [library, destroy = entry->destroy](Module* m) { destroy(m); } };
+    if (!module) return file.string() + ": returned no module";
+    const auto same = [&](const LoadedModule& other) { return other.module->name() == module->name(); };
+    if (std::any_of(into.modules.begin(), into.modules.end(), same))
+      return file.string() + ": a module named " + std::string { module->name() } + " is already loaded";
+    if (module->flow_state_size() > 256)
+      return file.string() + ": wants " + std::to_string(module->flow_state_size())
+             + " bytes per flow, at most 256 are allowed";
+    into.modules.push_back({ std::move(library), std::move(module), file.string() });
+  }
+  catch (const std::exception& error)
+  {
+    return file.string() + ": failed to start: " + error.what();
+  }
+  catch (...)
+  {
+    return file.string() + ": failed to start";
+  }
+  return {};
+}
+
+} // namespace
+
+LoadedModules load_modules(const std::filesystem::path& directory)
+{
+  LoadedModules loaded {};
+  std::error_code error {};
+  if (!std::filesystem::is_directory(directory, error))
+  {
+    loaded.problems.push_back(directory.string() + ": no such directory; Tandem runs without modules");
+    return loaded;
+  }
+  if (std::string problem = insecure(directory); !problem.empty())
+  {
+    loaded.problems.push_back(std::move(problem));
+    return loaded;
+  }
+  std::vector<std::filesystem::path> files {};
+  for (const auto& entry : std::filesystem::directory_iterator { directory, error })
+    if (entry.path().extension() == ".so") files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  for (const auto& file : files)
+    if (std::string problem = open_module(file, loaded); !problem.empty())
+      loaded.problems.push_back(std::move(problem));
+  return loaded;
+}
+
+KnobCheck knob_check(const LoadedModules& loaded)
+{
+  std::vector<std::shared_ptr<Module>> modules {};
+  for (const LoadedModule& one : loaded.modules)
+    modules.push_back(one.module);
+  return [modules](const KnobSetting& setting) -> std::optional<std::string>
+  {
+    const auto at =
+        std::find_if(modules.begin(), modules.end(), [&](const auto& m) { return m->name() == setting.module; });
+    if (at == modules.end())
+    {
+      std::string known {};
+      for (const auto& m : modules)
+        known += (known.empty() ? "" : ", ") + std::string { m->name() };
+      return "no such module is loaded" + (known.empty() ? std::string {} : "; loaded are: " + known);
+    }
+    if (setting.knob.empty()) return std::nullopt;
+    const std::span<const Knob> knobs = (*at)->knobs();
+    const auto knob = std::find_if(knobs.begin(), knobs.end(), [&](const Knob& k) { return k.name == setting.knob; });
+    if (knob == knobs.end())
+    {
+      std::string known {};
+      for (const Knob& k : knobs)
+        known += (known.empty() ? "" : ", ") + std::string { k.name };
+      return "no such knob; " + setting.module + " has: " + known;
+    }
+    const auto value = parse_knob(*knob, setting.text);
+    if (const auto* words = std::get_if<std::string>(&value)) return *words;
+    return std::nullopt;
+  };
+}
+
+} // namespace tandem::daemon

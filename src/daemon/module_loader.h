@@ -1,0 +1,38 @@
+// Loads modules from a directory that only root can write.
+#pragma once
+
+#include "src/daemon/config.h"
+
+#include <tandem/module.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tandem::daemon
+{
+
+// A module and the library its code lives in; the library is closed after the module is destroyed.
+struct LoadedModule
+{
+  std::shared_ptr<void> library {};
+  std::shared_ptr<Module> module {};
+  std::string file;
+};
+
+struct LoadedModules
+{
+  std::vector<LoadedModule> modules {};
+  std::vector<std::string> problems {}; // one sentence for each file that was refused, and why
+};
+
+// Loads every *.so of `directory` that the ABI fits. Never throws for a bad file: it is refused with a sentence, and
+// Tandem runs with the rest. Refused are also files and directories that anyone but root may write, since their code
+// runs with network privileges.
+LoadedModules load_modules(const std::filesystem::path& directory);
+
+// Checks module and knob names and values of a configuration against the modules that are loaded.
+KnobCheck knob_check(const LoadedModules& loaded);
+
+} // namespace tandem::daemon
