@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <charconv>
 #include <cstring>
 #include <fstream>
@@ -73,13 +74,6 @@ std::string shown(const Value& value)
     return out + "]";
   }
   return "(a table or date)";
-}
-
-std::string hexadecimal(std::uint32_t number)
-{
-  std::array<char, 16> buffer {};
-  const auto result = std::to_chars(buffer.data(), buffer.data() + buffer.size(), number, 16);
-  return "0x" + std::string { buffer.data(), result.ptr };
 }
 
 // The same as shown(), for settings of which only the text is kept.
@@ -261,12 +255,15 @@ constexpr std::array settings {
   Setting { "daemon.queue_length",
             [](Config& c, const Value& v) { return put_integer(c.daemon.queue_length, v, 16, 65536); },
             "a number of packets from 16 to 65536 is needed" },
-  Setting { "daemon.mark_value",
-            [](Config& c, const Value& v) { return put_integer(c.daemon.mark_value, v, 1, 0xffffffff); },
-            "a firewall mark from 1 to 0xffffffff is needed" },
   Setting { "daemon.mark_mask",
-            [](Config& c, const Value& v) { return put_integer(c.daemon.mark_mask, v, 1, 0xffffffff); },
-            "a mask from 1 to 0xffffffff is needed" },
+            [](Config& c, const Value& v)
+            {
+              std::uint32_t mask = 0;
+              if (!put_integer(mask, v, 1, 0xffffffff) || std::popcount(mask) != 3) return false;
+              c.daemon.mark_mask = mask;
+              return true;
+            },
+            "three bits of the 32-bit firewall mark, such as 0x70000000, are needed" },
   Setting { "daemon.route_table",
             [](Config& c, const Value& v)
             {
@@ -584,9 +581,7 @@ private:
     };
     for (Complaint& complaint : conflicts(result.config))
     {
-      const bool about_links = complaint.what.starts_with("links.");
-      const auto line = about_links ? std::max(line_of("links.wifi"), line_of("links.cell"))
-                                    : std::max(line_of("daemon.mark_value"), line_of("daemon.mark_mask"));
+      const auto line = std::max(line_of("links.wifi"), line_of("links.cell"));
       complain(line, std::move(complaint.what));
     }
   }
@@ -657,17 +652,6 @@ std::vector<Complaint> conflicts(const Config& config)
 
   if (config.links.wifi == config.links.cell && config.links.wifi != "auto")
     complain("links.cell = " + in_quotes(config.links.cell) + ": another interface than links.wifi is needed");
-
-  const std::uint32_t value = config.daemon.mark_value;
-  const std::uint32_t mask = config.daemon.mark_mask;
-  const std::uint32_t lowest = mask & (~mask + 1);
-  const std::string marks = "daemon.mark_value = " + hexadecimal(value) + ", mark_mask = " + hexadecimal(mask) + ": ";
-  if ((value & ~mask) != 0)
-    complain(marks + "a value inside the mask is needed");
-  else if (((mask + lowest) & mask) != 0 || mask / lowest < 15)
-    complain(marks + "a mask of at least 4 adjacent bits is needed");
-  else if ((value & (lowest * 3)) != 0)
-    complain(marks + "a value with the mask's two lowest bits 0 is needed: Tandem tells its packets apart by them");
   return complaints;
 }
 

@@ -103,12 +103,11 @@ struct Config
     std::filesystem::path module_dir;  // empty: ../lib/tandem beside the program, see layout.h
     std::uint16_t queue = 84;          // NFQUEUE number
     std::uint32_t queue_length = 1024; // packets waiting for a verdict before the kernel lets them through
-    // Firewall mark of Tandem's packets: always compared under the mask. The two lowest bits of the mask are left 0 in
-    // mark_value and are free for the engine to tell kinds of packets apart.
-    std::uint32_t mark_value = 0x54000000;
-    std::uint32_t mark_mask = 0xff000000;
-    std::uint32_t route_table = 5400;
-    std::uint32_t rule_priority = 5400;
+    // The three bits of the firewall mark that Tandem uses, from the lowest: leaves by the cellular link, made by
+    // Tandem, need not be queued any more (src/kernel/marks.h). All other bits are left to others.
+    std::uint32_t mark_mask = 0x70000000;
+    std::uint32_t route_table = 8484;
+    std::uint32_t rule_priority = 8484;
     RuleBackend backend = RuleBackend::automatic;
     std::uint32_t max_flows = 4096;
     Duration flow_idle = std::chrono::seconds { 120 };
@@ -166,7 +165,7 @@ std::vector<Complaint> check_modules(const Config& config, const KnobCheck& chec
 // are left to conflicts().
 std::optional<Complaint> override_setting(Config& config, std::string_view key, std::string_view value);
 
-// What is wrong between settings, each fine by itself: one interface for both links, marks outside their mask.
+// What is wrong between settings, each fine by itself: one interface for both links.
 // parse_config does this for a file; call it after the last override_setting.
 std::vector<Complaint> conflicts(const Config& config);
 

@@ -32,7 +32,7 @@ TEST(Config, an_empty_file_means_the_defaults)
   EXPECT_EQ(config.links.wifi, "auto");
   EXPECT_EQ(config.links.cell, "auto");
   EXPECT_EQ(config.daemon.socket, "/run/tandem/control.sock");
-  EXPECT_EQ(config.daemon.mark_mask, 0xff000000);
+  EXPECT_EQ(config.daemon.mark_mask, 0x70000000u);
   EXPECT_EQ(config.recorder.bytes, 8u << 20);
   EXPECT_FALSE(config.metrics.listen);
   EXPECT_FALSE(config.budget.cell_bytes);
@@ -50,8 +50,7 @@ socket_group = "netdev"
 module_dir = "/opt/tandem/lib"
 queue = 7
 queue_length = 2048
-mark_value = 0x14
-mark_mask = 0x1f
+mark_mask = 0x1600
 route_table = 99
 rule_priority = 1000
 backend = "iptables"
@@ -97,8 +96,7 @@ TEST(Config, every_setting_is_read)
   EXPECT_EQ(c.daemon.module_dir, "/opt/tandem/lib");
   EXPECT_EQ(c.daemon.queue, 7);
   EXPECT_EQ(c.daemon.queue_length, 2048u);
-  EXPECT_EQ(c.daemon.mark_value, 0x14u);
-  EXPECT_EQ(c.daemon.mark_mask, 0x1fu);
+  EXPECT_EQ(c.daemon.mark_mask, 0x1600u);
   EXPECT_EQ(c.daemon.route_table, 99u);
   EXPECT_EQ(c.daemon.rule_priority, 1000u);
   EXPECT_EQ(c.daemon.backend, RuleBackend::iptables);
@@ -201,14 +199,13 @@ INSTANTIATE_TEST_SUITE_P(
                 R"(t.toml:2: daemon.socket_group = "a b": a group name, or "" for root only, is needed)" },
         Wrong { "[daemon]\nbackend = \"ebtables\"",
                 R"(t.toml:2: daemon.backend = "ebtables": "auto", "nft" or "iptables" is needed)" },
-        Wrong { "[daemon]\nmark_value = 0x01000000\nmark_mask = 0x00ff0000",
-                "t.toml:3: daemon.mark_value = 0x1000000, mark_mask = 0xff0000: a value inside the mask is needed" },
         Wrong {
-            "[daemon]\nmark_value = 0x30000\nmark_mask = 0xff0000",
-            "t.toml:3: daemon.mark_value = 0x30000, mark_mask = 0xff0000: a value with the mask's two lowest bits 0 is "
-            "needed: Tandem tells its packets apart by them" },
-        Wrong { "[daemon]\nmark_value = 4\nmark_mask = 5",
-                "t.toml:3: daemon.mark_value = 0x4, mark_mask = 0x5: a mask of at least 4 adjacent bits is needed" },
+            "[daemon]\nmark_mask = 0xff000000",
+            "t.toml:2: daemon.mark_mask = 4278190080: three bits of the 32-bit firewall mark, such as 0x70000000, are "
+            "needed" },
+        Wrong { "[daemon]\nmark_mask = 0x700000000",
+                "t.toml:2: daemon.mark_mask = 30064771072: three bits of the 32-bit firewall mark, such as 0x70000000, "
+                "are needed" },
         Wrong {
             "[daemon]\nroute_table = 254",
             "t.toml:2: daemon.route_table = 254: a routing table number from 1 to 4294967294, other than 253 to 255 "
@@ -364,7 +361,7 @@ TEST(Override, goes_through_the_same_checks)
   EXPECT_EQ(config.links.wifi_where.text(), "command line");
   EXPECT_EQ(override_setting(config, "daemon.queue", "12"), std::nullopt);
   EXPECT_EQ(config.daemon.queue, 12);
-  EXPECT_EQ(override_setting(config, "daemon.mark_mask", "0xff000000"), std::nullopt);
+  EXPECT_EQ(override_setting(config, "daemon.mark_mask", "0xe0000000"), std::nullopt);
   EXPECT_EQ(override_setting(config, "daemon.exempt_ports", "22,80"), std::nullopt);
   EXPECT_THAT(config.daemon.exempt_ports, ElementsAre(22, 80));
 
