@@ -16,26 +16,35 @@ from . import life, scenario, show, sockets, system, topology
 from .api import Lab
 from .errors import BadInput, LabError
 
-_SHELL_MESSAGE = """
-You are in the client of the lab "{scenario}": {summary}
+_TO_TRY = [
+    ("ip route", "two ways out"),
+    ("ping -c 5 {server}", "over Wi-Fi"),
+    ("ping -c 5 -I cell0 {server}", "over cellular"),
+    ("curl -o /dev/null http://{server}/10M", "a download (1k 100k 1M 10M 100M 1G random; https too)"),
+    ("iperf3 -R -t 10 -c {server}", "the server sends"),
+    ("ss -tin", "what the client's TCP thinks"),
+]
+_IN_ANOTHER_TERMINAL = [
+    ("tandem lab status{prefix}", "what is up"),
+    ("tandem lab exec{prefix} -n srv1 ss -tin", "what the server's TCP thinks"),
+    ("tandem lab set{prefix} wifi.loss 0.01", "change the air while traffic runs"),
+]
 
-  wlan0  {wifi}   Wi-Fi, the default route
-  cell0  {cell}   cellular, the second way (metric {metric})
-{servers}
-Things to try:
-  ip route                                      two ways out
-  ping -c 5 {server}                            over Wi-Fi
-  ping -c 5 -I cell0 {server}                   over cellular
-  curl -o /dev/null http://{server}/10M         a download (1k 100k 1M 10M 100M 1G random; https too)
-  iperf3 -R -t 10 -c {server}                   the server sends
-  ss -tin                                       what the client's TCP thinks
-  iperf3 -u -b 5M -c {server} & ping {server}   company on the air
-In another terminal:
-  {command} lab status                          what is up
-  {command} lab exec -n srv1 ss -tin            what the server's TCP thinks
-  {command} lab set wifi.loss 0.01              change the air while traffic runs
-Leave with `exit`{leaving}.
-"""
+
+def _shell_message(info: dict[str, Any], stays: bool) -> str:
+    """What greets a person in the client."""
+    server = next(iter(info["servers"].values()))["ipv4"]
+    prefix = "" if info["prefix"] == topology.DEFAULT_PREFIX else f" --prefix {info['prefix']}"
+    places = [["  wlan0", *topology.WIFI_CLIENT, "Wi-Fi, the default route"]]
+    if info["cell"]:
+        places.append(["  cell0", *topology.CELL_CLIENT, f"cellular, the second way (metric {topology.CELL_METRIC})"])
+    places += [["  " + name, entry["ipv4"], entry["ipv6"], f"server, {entry['congestion']}"] for name, entry in info["servers"].items()]
+    commands = [["  " + command.format(server=server, prefix=prefix), words] for command, words in [*_TO_TRY, *_IN_ANOTHER_TERMINAL]]
+    lines = show.table(commands).splitlines()
+    return "\n".join([
+        "", f"You are in the client of the lab \"{info['scenario']}\": {info['summary']}", "", show.table(places), "", "Things to try:",
+        *lines[:len(_TO_TRY)], "In another terminal:", *lines[len(_TO_TRY):],
+        "Leave with `exit`" + ("; the lab stays up." if stays else "; the lab then goes away."), ""])
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -81,13 +90,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _overrides(options: argparse.Namespace) -> dict[str, Any]:
-    result: dict[str, Any] = {}
-    for word in options.set:
-        key, equals, value = word.partition("=")
-        if not equals or "." not in key:
-            raise BadInput(f"--set {word}: allowed: section.key=value, such as wifi.loss=0.003")
-        result[key] = scenario.parse_value(value)
-    return result
+    return dict(scenario.parse_override(word) for word in options.set)
 
 
 def _lab(options: argparse.Namespace, name: str, detached: bool = False) -> Lab:
@@ -251,11 +254,7 @@ def _shell(options: argparse.Namespace) -> int:
     try:
         rc = lab.directory / "shell.rc"
         rc.write_text("[ -f ~/.bashrc ] && . ~/.bashrc\nPS1='(lab:client) \\w \\$ '\n")
-        servers = "\n".join(f"  {name}   {entry['ipv4']}  {entry['ipv6']}   {entry['congestion']}" for name, entry in lab.info["servers"].items())
-        print(_SHELL_MESSAGE.format(
-            scenario=lab.info["scenario"], summary=lab.info["summary"], wifi="  ".join(topology.WIFI_CLIENT), cell="  ".join(topology.CELL_CLIENT),
-            metric=topology.CELL_METRIC, servers=servers, server=lab.server().ipv4, command="tandem",
-            leaving="; the lab stays up" if running else "; the lab then goes away"), flush=True)
+        print(_shell_message(lab.info, running), flush=True)
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the shell's
         try:
             return subprocess.run(lab.client.argv(["bash", "--rcfile", str(rc), "-i"])).returncode

@@ -80,6 +80,14 @@ def parse_value(text: str) -> Any:
         return text
 
 
+def parse_override(word: str) -> tuple[str, Any]:
+    """One `--set` word, "section.key=value"."""
+    key, equals, value = word.partition("=")
+    if not equals or "." not in key:
+        raise BadInput(f"--set {word}: allowed: section.key=value, such as wifi.loss=0.003")
+    return key, parse_value(value)
+
+
 def value_text(value: Any) -> str:
     """A Python value in the words of the emulator's --set."""
     if isinstance(value, bool):

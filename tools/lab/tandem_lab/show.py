@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from typing import Sequence, TextIO
@@ -26,7 +27,7 @@ def table(rows: Sequence[Sequence[str]], head: Sequence[str] = ()) -> str:
 
 
 def _numeric(cell: str) -> bool:
-    return cell[:1].isdigit() or cell[:1] in "-+." and cell[1:2].isdigit()
+    return re.fullmatch(r"[-+]?[0-9]+([.][0-9]+)?( ?[A-Za-z/%]+)?", cell) is not None
 
 
 class Progress:
