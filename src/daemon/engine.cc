@@ -6,6 +6,7 @@
 #include "src/daemon/config.h"
 #include "src/daemon/layout.h"
 #include "src/daemon/module_loader.h"
+#include "src/daemon/service.h"
 #include "src/daemon/version.h"
 #include "src/kernel/clock.h"
 #include "src/kernel/injector.h"
@@ -14,12 +15,15 @@
 #include "src/kernel/packet_queue.h"
 #include "src/links/find_interfaces.h"
 #include "src/links/monitor.h"
+#include "src/trace/pcapng_writer.h"
+#include "src/trace/recorder.h"
 #include "src/wire/craft.h"
 #include "src/wire/edit.h"
 #include "src/wire/parse.h"
 #include "src/wire/text.h"
 
 #include <ev.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -30,6 +34,7 @@
 #include <map>
 #include <optional>
 #include <random>
+#include <sstream>
 #include <utility>
 
 namespace tandem::daemon
@@ -95,6 +100,18 @@ public:
   json all = json::object();
 };
 
+std::string kernel_name()
+{
+  utsname names {};
+  return ::uname(&names) == 0 ? std::string { names.sysname } + " " + names.release : "unknown";
+}
+
+std::uint64_t random_seed()
+{
+  std::random_device device {};
+  return (std::uint64_t { device() } << 32) | device();
+}
+
 std::string type_name(KnobType type)
 {
   switch (type)
@@ -126,6 +143,7 @@ struct Engine::Parts final : chain::Actions
 
   kernel::Decision queued(kernel::QueuedPacket& packet);
   void observed(const kernel::ObservedPacket& packet);
+  void record(trace::Entry entry);
   void drain_observer();
   void drain_queue();
   void links_changed();
@@ -135,6 +153,7 @@ struct Engine::Parts final : chain::Actions
   void guard_health();
   std::size_t slot_of(const std::string& module);
   json module_json(std::size_t i);
+  std::string knobs_text();
   json link_json(Link link);
   template <class Work>
   auto on_packet_thread(Work work)
@@ -149,6 +168,7 @@ struct Engine::Parts final : chain::Actions
   kernel::Keeper keeper;
   LoadedModules loaded;
   links::Monitor monitor;
+  std::uint64_t seed = random_seed(); // of every decision that needs chance; written into recordings
   kernel::PacketQueue queue;
   kernel::Injector injector;
   std::optional<kernel::Observer> observer;
@@ -159,6 +179,7 @@ struct Engine::Parts final : chain::Actions
   chain::Chain chain;
   kernel::RulePlan rules {};
   Tick started {};
+  std::optional<trace::Recorder> recorder;
 
   struct Counters
   {
@@ -187,10 +208,8 @@ Engine::Parts::Parts(const Config& given)
       monitor { wifi_name, cell_name, kernel::now() }, queue { { .number = given.daemon.queue,
                                                                  .max_length = given.daemon.queue_length } },
       injector { marks }, sampling { std::max<std::uint32_t>(1, given.daemon.observe_sample) },
-      chain { { .table = { .capacity = given.daemon.max_flows,
-                           .seed = (std::uint64_t { std::random_device {}() } << 32) | std::random_device {}(),
-                           .idle = given.daemon.flow_idle },
-                .seed = (std::uint64_t { std::random_device {}() } << 32) | std::random_device {}(),
+      chain { { .table = { .capacity = given.daemon.max_flows, .seed = random_seed(), .idle = given.daemon.flow_idle },
+                .seed = seed,
                 .cell_budget = given.budget.cell_bytes.value_or(std::numeric_limits<std::uint64_t>::max()),
                 .stopwatch = [] { return kernel::now(); } },
               [this]
@@ -205,11 +224,15 @@ Engine::Parts::Parts(const Config& given)
 {
   if (loop == nullptr) throw std::runtime_error { "libev: no event loop could be made" };
   for (const std::string& problem : loaded.problems)
-    std::fprintf(stderr, "<4>tandemd: module not loaded: %s\n", problem.c_str());
+    log(Severity::warning, "module not loaded: " + problem);
   const KnobCheck check = knob_check(loaded);
   std::vector<Complaint> complaints = check_modules(config, check);
   if (!complaints.empty()) throw ConfigError { std::move(complaints) };
 
+  if (config.recorder.seconds > 0)
+    recorder.emplace(trace::Recorder::Limits { .keep = std::chrono::seconds { config.recorder.seconds },
+                                               .bytes = config.recorder.bytes,
+                                               .snap = config.recorder.snap });
   keeper.guard_queue(queue.fd(), config.daemon.queue);
   injector.bind(Link::wifi, wifi_name);
   injector.bind(Link::cell, cell_name);
@@ -236,15 +259,26 @@ Engine::Parts::~Parts()
 // ---- the one way of a packet
 // -------------------------------------------------------------------------------------------------------
 
+void Engine::Parts::record(trace::Entry entry)
+{
+  if (!recorder) return;
+  entry.before_length = static_cast<std::uint32_t>(entry.before.size());
+  recorder->add(entry);
+}
+
 kernel::Decision Engine::Parts::queued(kernel::QueuedPacket& packet)
 {
   ++counters.queued;
   const Direction direction = packet.egress() ? Direction::egress : Direction::ingress;
   wire::Parsed parsed = wire::parse(packet.bytes, direction);
+  trace::Entry entry { .at = packet.arrival, .direction = direction, .before = packet.bytes };
   if (!parsed.ok())
   {
     ++counters.faults[static_cast<std::size_t>(parsed.fault)];
     ++counters.passed;
+    entry.fate = trace::Fate::fault;
+    entry.why = wire::name(parsed.fault);
+    record(entry);
     return {};
   }
   Segment& segment = parsed.segment;
@@ -256,14 +290,24 @@ kernel::Decision Engine::Parts::queued(kernel::QueuedPacket& packet)
     return {};
   }
   const chain::Outcome outcome = chain.segment(segment, true, packet.arrival);
+  entry.why = outcome.why;
   if (outcome.verdict == Verdict::drop)
   {
     ++counters.dropped;
+    entry.fate = trace::Fate::dropped;
+    record(entry);
     return { .drop = true };
   }
   kernel::Decision decision {};
+  std::array<std::byte, 512> original; // what the recorder keeps of the packet before it is edited in place
   if (outcome.edit.changes_bytes())
   {
+    if (recorder)
+    {
+      const std::size_t kept = std::min<std::size_t>({ original.size(), packet.bytes.size(), config.recorder.snap });
+      std::memcpy(original.data(), packet.bytes.data(), kept);
+      entry.before = { original.data(), kept };
+    }
     const wire::EditFault fault =
         wire::edit(packet.bytes, segment, outcome.edit,
                    packet.checksum_not_ready ? wire::ChecksumState::partial : wire::ChecksumState::complete);
@@ -273,15 +317,22 @@ kernel::Decision Engine::Parts::queued(kernel::QueuedPacket& packet)
       ++counters.passed;
       return {};
     }
-    decision.bytes = packet.bytes;
+    decision.bytes = entry.after = packet.bytes;
     ++counters.edited;
   }
   if (outcome.edit.route == Link::cell)
   {
     decision.mark = marks.by_cell.on(packet.mark);
+    entry.after_link = Link::cell;
     ++counters.rerouted;
   }
   if (outcome.edit.empty()) ++counters.passed;
+  if (recorder)
+  {
+    entry.fate = outcome.edit.empty() ? trace::Fate::passed : trace::Fate::edited;
+    entry.before_length = entry.after_length = static_cast<std::uint32_t>(packet.bytes.size());
+    recorder->add(entry);
+  }
   return decision;
 }
 
@@ -296,7 +347,7 @@ void Engine::Parts::observed(const kernel::ObservedPacket& packet)
   chain.segment(parsed.segment, false, packet.arrival);
 }
 
-std::size_t Engine::Parts::craft(const FlowView& flow, const Craft& request, std::string_view)
+std::size_t Engine::Parts::craft(const FlowView& flow, const Craft& request, std::string_view why)
 {
   std::array<std::byte, 256> buffer {};
   const std::size_t length = wire::craft(buffer, flow.key, request);
@@ -312,6 +363,9 @@ std::size_t Engine::Parts::craft(const FlowView& flow, const Craft& request, std
     return 0;
   }
   ++counters.crafted;
+  if (recorder)
+    recorder->add(
+        { .at = kernel::now(), .link = request.by, .fate = trace::Fate::crafted, .after = packet, .why = why });
   return length;
 }
 
@@ -401,7 +455,7 @@ void Engine::Parts::retune_rules()
     catch (const std::exception& error)
     {
       // Without copies no proof appears, and every module falls back to doing nothing.
-      std::fprintf(stderr, "<4>tandemd: %s cannot be observed: %s\n", wifi_name.c_str(), error.what());
+      log(Severity::warning, wifi_name + " cannot be observed: " + error.what());
     }
   }
 }
@@ -468,7 +522,7 @@ Engine::Engine(const Config& config) : parts_ { std::make_unique<Parts>(config) 
         if (parts.keeper.state().phase == kernel::KeeperState::Phase::lost)
         {
           // Without the keeper nothing would lift the rules in an accident.
-          std::fprintf(stderr, "<3>tandemd: the keeper process is gone; stopping, so that no rule stays behind\n");
+          log(Severity::error, "the keeper process is gone; stopping, so that no rule stays behind");
           ev_io_stop(l, w);
           ev_async_send(l, &parts.halt);
         }
@@ -522,7 +576,7 @@ void Engine::run()
   }
   catch (const std::exception& error)
   {
-    std::fprintf(stderr, "<3>tandemd: %s\n", error.what());
+    log(Severity::error, error.what());
   }
   p.queue.receive([](kernel::QueuedPacket&) { return kernel::Decision {}; });
   p.mailbox.close();
@@ -559,6 +613,18 @@ json Engine::Parts::link_json(Link link)
   return { { "interface", info.interface }, { "present", info.present() },   { "up", info.up },
            { "route", state.route },        { "route_v6", state.route_v6 },  { "mtu", info.mtu },
            { "addresses", addresses },      { "bytes_out", state.bytes_out } };
+}
+
+// module.knob=value for all that differ from their defaults.
+std::string Engine::Parts::knobs_text()
+{
+  std::string text {};
+  for (std::size_t i = 0; i < chain.module_count(); ++i)
+    for (const Knob& knob : chain.module(i).knobs())
+      if (const double value = chain.module(i).get(knob.name); value != knob.initial)
+        text += (text.empty() ? "" : " ") + std::string { chain.module(i).name() } + "." + std::string { knob.name }
+                + "=" + format_knob(knob, value);
+  return text;
 }
 
 json Engine::Parts::module_json(std::size_t i)
@@ -802,7 +868,34 @@ void Engine::reload(const Config& config)
 
 std::string Engine::recording()
 {
-  throw control::Refused { control::Refused::Kind::conflict, "the flight recorder is off (recorder.seconds = 0)" };
+  Parts& p = *parts_;
+  // The copy is made by the packet thread in one stroke; the file is written by whoever asked.
+  struct Copy
+  {
+    std::optional<trace::Recorder> recorder;
+    trace::Heading heading;
+  };
+  Copy copy = p.on_packet_thread(
+      [&p]() -> Copy
+      {
+        if (p.recorder) p.recorder->expire(kernel::now());
+        return { p.recorder,
+                 { .version = std::string { version },
+                   .commit = {},
+                   .command = "tandemd",
+                   .kernel = kernel_name(),
+                   .knobs = p.knobs_text(),
+                   .seed = p.seed,
+                   .wifi_device = p.wifi_name,
+                   .cell_device = p.cell_name } };
+      });
+  if (!copy.recorder)
+    throw control::Refused { control::Refused::Kind::conflict,
+                             "the flight recorder is off; set recorder.seconds in the configuration" };
+  std::ostringstream out {};
+  if (!trace::write_pcapng(out, *copy.recorder, copy.heading, kernel::realtime_offset()))
+    throw control::Refused { control::Refused::Kind::conflict, "the recording could not be written" };
+  return std::move(out).str();
 }
 
 json Engine::metrics()
