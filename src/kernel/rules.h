@@ -65,16 +65,26 @@ enum class BackendChoice : std::uint8_t
   iptables,
 };
 
-// Probes the running kernel and chooses; leaves nothing behind. Throws std::runtime_error with the remedy when neither
-// works.
+// Probes the running kernel, chooses, and removes the rules that a killed run left behind in any back end. Throws
+// std::runtime_error with the remedy when neither works.
 std::unique_ptr<RuleBackend> choose_backend(BackendChoice wanted = BackendChoice::automatic);
 
-// The rule text each back end would load: pure, for tests and for `tandem doctor --rules`.
+// The text each back end loads: pure, for tests and for showing.
 namespace render
 {
 std::string nftables(const RulePlan& plan, bool owner = true);
-// What iptables-restore --noflush reads. `present` says whether Tandem's chains and jumps are there already.
-std::string iptables(const RulePlan& plan, bool v6);
+
+// What is in iptables' mangle table of ours: from the output of iptables-save -t mangle.
+struct Present
+{
+  std::vector<std::string> chains; // "TANDEM-OUT"
+  std::vector<std::string> jumps;  // "OUTPUT -p tcp -j TANDEM-OUT"
+  bool empty() const { return chains.empty() && jumps.empty(); }
+};
+Present present(const std::string& saved);
+
+// For iptables-restore --noflush: removes what is present and adds the plan, in one transaction.
+std::string iptables(const RulePlan& plan, bool v6, const Present& before = {});
 } // namespace render
 
 } // namespace tandem::kernel

@@ -89,7 +89,6 @@ public:
   void fill(LinkStates& states) const;
 
 private:
-  struct Interface;
   struct Known
   {
     InterfaceNews interface {

@@ -1,0 +1,22 @@
+// Runs another program and collects what it says.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace tandem::kernel
+{
+
+struct CommandResult
+{
+  int status = -1; // exit code; 127 when the program is not there, -1 when it was killed
+  std::string output;
+  std::string errors;
+  bool ok() const { return status == 0; }
+  bool missing() const { return status == 127; }
+};
+
+// No shell. `input` is fed to its standard input. Searched in PATH and in the sbin directories.
+CommandResult run(const std::vector<std::string>& words, const std::string& input = {});
+
+} // namespace tandem::kernel

@@ -1,0 +1,267 @@
+// Loading rules: libnftables where the kernel has nft's queue expression, iptables otherwise.
+#include "src/kernel/command.h"
+#include "src/kernel/fd.h"
+#include "src/kernel/rules.h"
+
+#include <nftables/libnftables.h>
+
+#include <array>
+#include <filesystem>
+#include <stdexcept>
+#include <utility>
+
+namespace tandem::kernel
+{
+
+namespace
+{
+
+// The first line of a program's complaint, which is where the reason is.
+std::string first_line(const std::string& text)
+{
+  std::size_t start = text.find_first_not_of(" \n");
+  if (start == std::string::npos) return "no reason given";
+  return text.substr(start, text.find('\n', start) - start);
+}
+
+// A plan that needs every kernel part a real one may need, short of connection tracking.
+RulePlan probe_plan()
+{
+  RulePlan plan;
+  plan.wifi = "lo";
+  plan.traffic = traffic::egress_pure_ack | traffic::ingress_data;
+  return plan;
+}
+
+class Nftables final : public RuleBackend
+{
+public:
+  explicit Nftables(std::string why) : why_ { std::move(why) } { open(); }
+  ~Nftables() override { nft_ctx_free(context_); }
+  Nftables(const Nftables&) = delete;
+  Nftables& operator=(const Nftables&) = delete;
+
+  std::string name() const override { return "nftables"; }
+  std::string why() const override { return why_ + (owner_ ? "; the table belongs to this run and dies with it" : ""); }
+
+  void apply(const RulePlan& plan) override
+  {
+    validate(plan);
+    if (plan.traffic == 0) return clear();
+    std::string reason = load(render::nftables(plan, owner_));
+    if (!reason.empty() && owner_)
+    {
+      // Kernels before 5.12 know no table owner; a table that an earlier run without owner left behind stands in the
+      // way.
+      clear();
+      reason = load(render::nftables(plan, true));
+      if (!reason.empty())
+      {
+        std::string second = load(render::nftables(plan, false));
+        if (second.empty()) owner_ = false;
+        reason = second;
+      }
+    }
+    if (!reason.empty()) throw std::runtime_error { "nftables refused Tandem's rules: " + reason };
+  }
+
+  void clear() override { load("delete table inet tandem\n"); }
+
+  // Empty when the kernel would take the rules; nothing is changed.
+  std::string probe()
+  {
+    nft_ctx_set_dry_run(context_, true);
+    std::string reason = load(render::nftables(probe_plan(), true));
+    if (!reason.empty()) reason = load(render::nftables(probe_plan(), false));
+    nft_ctx_set_dry_run(context_, false);
+    return reason;
+  }
+
+private:
+  void open()
+  {
+    context_ = nft_ctx_new(NFT_CTX_DEFAULT);
+    if (!context_) throw std::runtime_error { "nftables: cannot open a netlink socket (needs root or CAP_NET_ADMIN)" };
+    nft_ctx_buffer_output(context_);
+    nft_ctx_buffer_error(context_);
+  }
+
+  std::string load(const std::string& text)
+  {
+    int rc = nft_run_cmd_from_buffer(context_, text.c_str());
+    // Reading the buffers empties them.
+    nft_ctx_get_output_buffer(context_);
+    const char* errors = nft_ctx_get_error_buffer(context_);
+    if (rc == 0) return {};
+    return first_line(errors ? errors : "");
+  }
+
+  std::string why_;
+  nft_ctx* context_ = nullptr;
+  bool owner_ = true;
+};
+
+class Iptables final : public RuleBackend
+{
+public:
+  Iptables(std::string variant, std::string why) : variant_ { std::move(variant) }, why_ { std::move(why) } {}
+
+  std::string name() const override { return "iptables-" + variant_; }
+  std::string why() const override { return why_; }
+
+  void apply(const RulePlan& plan) override
+  {
+    validate(plan);
+    load(plan, false);
+    try
+    {
+      if (has_v6()) load(plan, true);
+    }
+    catch (const std::exception&)
+    {
+      load(current_, false);
+      throw;
+    }
+    current_ = plan;
+  }
+
+  void clear() override
+  {
+    for (bool v6 : { false, true })
+      if (!v6 || has_v6()) load({}, v6);
+    current_ = {};
+  }
+
+  // Empty when the kernel takes a queue rule. Loads one in a chain that nothing jumps to, and removes it.
+  std::string probe()
+  {
+    for (bool v6 : { false, true })
+    {
+      if (v6 && !has_v6()) continue;
+      std::string rules = render::iptables(probe_plan(), v6);
+      // Without the jumps from the built-in chains no packet meets the rule.
+      std::string unlinked;
+      for (std::size_t at = 0; at < rules.size();)
+      {
+        std::size_t end = rules.find('\n', at) + 1;
+        std::string line = rules.substr(at, end - at);
+        if (line.rfind("-A OUTPUT", 0) != 0 && line.rfind("-A PREROUTING", 0) != 0) unlinked += line;
+        at = end;
+      }
+      CommandResult result = restore(unlinked, v6);
+      load({}, v6);
+      if (!result.ok()) return first_line(result.errors);
+    }
+    return {};
+  }
+
+private:
+  static bool has_v6() { return std::filesystem::exists("/proc/sys/net/ipv6"); }
+  std::string tool(bool v6, const char* action) const
+  {
+    return (v6 ? "ip6tables-" : "iptables-") + variant_ + "-" + action;
+  }
+  CommandResult restore(const std::string& rules, bool v6) const
+  {
+    return run({ tool(v6, "restore"), "--noflush", "-w", "5" }, rules);
+  }
+  void load(const RulePlan& plan, bool v6)
+  {
+    CommandResult saved = run({ tool(v6, "save"), "-t", "mangle" });
+    render::Present before = render::present(saved.output);
+    if (plan.traffic == 0 && before.empty()) return;
+    CommandResult result = restore(render::iptables(plan, v6, before), v6);
+    if (!result.ok())
+      throw std::runtime_error { tool(v6, "restore") + " refused Tandem's rules: " + first_line(result.errors) };
+  }
+
+  std::string variant_;
+  std::string why_;
+  RulePlan current_ {};
+};
+
+// Removes what a killed run left in the back ends that are not chosen now.
+void clear_others(const std::string& chosen)
+{
+  for (const std::string variant : { "nft", "legacy" })
+  {
+    if (chosen == "iptables-" + variant) continue;
+    // Asking the legacy tool would create its tables: only when one exists.
+    if (variant == "legacy" && !std::filesystem::exists("/proc/net/ip_tables_names")) continue;
+    try
+    {
+      Iptables { variant, "" }.clear();
+    }
+    catch (const std::exception&)
+    {
+      // The tool is missing or cannot work here: then it has left nothing either.
+    }
+  }
+  if (chosen != "nftables")
+  {
+    try
+    {
+      Nftables { "" }.clear();
+    }
+    catch (const std::exception&)
+    {
+    }
+  }
+}
+
+} // namespace
+
+std::unique_ptr<RuleBackend> choose_backend(BackendChoice wanted)
+{
+  std::string nft_reason;
+  if (wanted != BackendChoice::iptables)
+  {
+    try
+    {
+      auto nftables = std::make_unique<Nftables>("this kernel has nft's queue expression");
+      nft_reason = nftables->probe();
+      if (nft_reason.empty())
+      {
+        clear_others("nftables");
+        nftables->clear();
+        return nftables;
+      }
+    }
+    catch (const std::exception& e)
+    {
+      nft_reason = e.what();
+    }
+    if (wanted == BackendChoice::nftables)
+      throw std::runtime_error { "nftables cannot queue packets here (" + nft_reason
+                                 + "): load the kernel module nft_queue, or choose iptables" };
+  }
+  std::string iptables_reason;
+  for (const std::string variant : { "nft", "legacy" })
+  {
+    std::string why = wanted == BackendChoice::iptables
+                          ? "chosen by the user"
+                          : "no nft queue expression in this kernel (" + nft_reason + "); using iptables NFQUEUE";
+    auto iptables = std::make_unique<Iptables>(variant, why);
+    std::string reason;
+    try
+    {
+      reason = iptables->probe();
+    }
+    catch (const std::exception& e)
+    {
+      reason = e.what();
+    }
+    if (reason.empty())
+    {
+      clear_others(iptables->name());
+      iptables->clear();
+      return iptables;
+    }
+    iptables_reason += (iptables_reason.empty() ? "" : "; ") + ("iptables-" + variant) + ": " + reason;
+  }
+  throw std::runtime_error { "no way to queue packets: nftables: "
+                             + (nft_reason.empty() ? std::string { "not tried" } : nft_reason) + "; " + iptables_reason
+                             + ". Install nftables or iptables, and use a kernel with nft_queue or xt_NFQUEUE" };
+}
+
+} // namespace tandem::kernel

@@ -1,0 +1,140 @@
+#include "src/links/link_table.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tandem::links
+{
+
+LinkTable::LinkTable(std::string wifi, std::string cell)
+{
+  roles_[static_cast<std::size_t>(Link::wifi)].interface = std::move(wifi);
+  roles_[static_cast<std::size_t>(Link::cell)].interface = std::move(cell);
+}
+
+bool LinkTable::apply(const InterfaceNews& news, Tick now)
+{
+  if (news.gone)
+    known_.erase(news.ifindex);
+  else
+  {
+    Known& known = known_[news.ifindex];
+    known.interface = news;
+    // The kernel drops the routes of an interface that goes down without a message for each.
+    if (!news.admin_up) known.routes.clear();
+  }
+  return refresh(now);
+}
+
+bool LinkTable::apply(const AddressNews& news, Tick now)
+{
+  // An address of an interface that is not known (yet): a complete dump starts with the interfaces, so it is being
+  // removed.
+  auto found = known_.find(news.ifindex);
+  if (found == known_.end()) return false;
+  auto& addresses = found->second.addresses;
+  std::erase(addresses, news.address);
+  if (!news.gone && news.global && news.usable) addresses.push_back(news.address);
+  return refresh(now);
+}
+
+bool LinkTable::apply(const DefaultRouteNews& news, Tick now)
+{
+  auto found = known_.find(news.ifindex);
+  if (found == known_.end()) return false;
+  auto& routes = found->second.routes;
+  std::erase_if(routes, [&](const DefaultRouteNews& r)
+                { return r.v6 == news.v6 && r.metric == news.metric && r.gateway == news.gateway; });
+  if (!news.gone) routes.push_back(news);
+  return refresh(now);
+}
+
+void LinkTable::begin_dump()
+{
+  known_.clear();
+  dumping_ = true;
+}
+
+bool LinkTable::finish_dump(Tick now)
+{
+  dumping_ = false;
+  return refresh(now);
+}
+
+LinkInfo LinkTable::derive(const std::string& name) const
+{
+  LinkInfo info;
+  info.interface = name;
+  if (name.empty()) return info;
+  for (const auto& [ifindex, known] : known_)
+  {
+    if (known.interface.name != name) continue;
+    info.ifindex = ifindex;
+    info.up = known.interface.admin_up && known.interface.running;
+    info.point_to_point = known.interface.point_to_point;
+    info.mtu = known.interface.mtu;
+    info.addresses = known.addresses;
+    std::stable_partition(info.addresses.begin(), info.addresses.end(), [](const Address& a) { return !a.v6; });
+    for (bool v6 : { false, true })
+    {
+      const DefaultRouteNews* best = nullptr;
+      for (const auto& route : known.routes)
+        if (route.v6 == v6 && (!best || route.metric < best->metric)) best = &route;
+      (v6 ? info.default_v6 : info.default_v4) = best != nullptr;
+      if (best) (v6 ? info.gateway_v6 : info.gateway_v4) = best->gateway;
+    }
+  }
+  return info;
+}
+
+bool LinkTable::refresh(Tick now)
+{
+  if (dumping_) return false;
+  bool changed = false;
+  for (LinkInfo& role : roles_)
+  {
+    LinkInfo fresh = derive(role.interface);
+    fresh.changed = fresh.up == role.up ? role.changed : now;
+    if (fresh == role) continue;
+    role = std::move(fresh);
+    changed = true;
+  }
+  return changed;
+}
+
+const LinkInfo& LinkTable::operator[](Link link) const
+{
+  return roles_[static_cast<std::size_t>(link)];
+}
+
+Link LinkTable::owner(const Address& local) const
+{
+  for (Link link : { Link::wifi, Link::cell })
+  {
+    const auto& addresses = (*this)[link].addresses;
+    if (std::find(addresses.begin(), addresses.end(), local) != addresses.end()) return link;
+  }
+  return Link::other;
+}
+
+Link LinkTable::of_ifindex(int ifindex) const
+{
+  if (ifindex == 0) return Link::other;
+  for (Link link : { Link::wifi, Link::cell })
+    if ((*this)[link].ifindex == ifindex) return link;
+  return Link::other;
+}
+
+void LinkTable::fill(LinkStates& states) const
+{
+  for (std::size_t i = 0; i < link_count; ++i)
+  {
+    states[i].present = roles_[i].present();
+    states[i].up = roles_[i].up;
+    states[i].route = roles_[i].default_v4 || roles_[i].default_v6;
+    states[i].changed = roles_[i].changed;
+    states[i].mtu = roles_[i].mtu;
+  }
+}
+
+} // namespace tandem::links
