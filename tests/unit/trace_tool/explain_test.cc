@@ -1,0 +1,38 @@
+#include "tests/unit/trace/samples.h"
+#include "tools/trace/explain.h"
+
+#include <gtest/gtest.h>
+
+namespace tandem::trace_tool
+{
+namespace
+{
+
+using namespace trace::test;
+
+TEST(Explain, CountsByReasonLinkAndFault)
+{
+  const Sample sample;
+  const TemporaryFile file { sample.file() };
+  const Summary summary = summarise(file.path());
+  EXPECT_EQ(summary.heading, heading());
+  EXPECT_EQ(summary.all, (Count { 5, 4 * 52 + 20 }));
+  EXPECT_EQ(summary.last_ns - summary.first_ns, 4'000'000);
+
+  using Key = std::pair<std::string, std::string>;
+  const std::map<Key, Count> reasons { { { "passed", "" }, { 1, 52 } },
+                                       { { "edited", "offload: tagged" }, { 1, 52 } },
+                                       { { "dropped", "offload: thinned" }, { 1, 52 } },
+                                       { { "crafted", "freeze: kick" }, { 1, 52 } },
+                                       { { "fault", "truncated_ip" }, { 1, 20 } } };
+  EXPECT_EQ(summary.reasons, reasons);
+  // The edited ACK left by cell, the dropped one by none.
+  const std::map<Key, LinkCount> links { { { "wifi", "out" }, { { 1, 52 }, 1 } },
+                                         { { "cell", "out" }, { { 2, 104 }, 2 } },
+                                         { { "wifi", "in" }, { { 1, 20 }, 0 } } };
+  EXPECT_EQ(summary.links, links);
+  EXPECT_EQ(summary.faults, (std::map<std::string, std::uint64_t> { { "truncated_ip", 1 } }));
+}
+
+} // namespace
+} // namespace tandem::trace_tool

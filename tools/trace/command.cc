@@ -1,0 +1,114 @@
+#include "tools/trace/command.h"
+
+#include "src/trace/reader.h"
+#include "tools/trace/explain.h"
+#include "tools/trace/print.h"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <ostream>
+
+namespace tandem::trace_tool
+{
+namespace
+{
+
+struct ExplainOptions
+{
+  std::filesystem::path file {};
+  bool json = false;
+};
+
+const std::map<std::string, Link> links { { "wifi", Link::wifi }, { "cell", Link::cell } };
+
+std::map<std::string, trace::Fate> fates()
+{
+  std::map<std::string, trace::Fate> all;
+  for (std::size_t i = 0; i < trace::fate_count; ++i)
+    all.emplace(name(static_cast<trace::Fate>(i)), static_cast<trace::Fate>(i));
+  return all;
+}
+
+template <typename Work>
+int guarded(std::ostream& out, std::ostream& err, Work&& work)
+{
+  try
+  {
+    work();
+  }
+  catch (const trace::BadFile& bad)
+  {
+    out.flush();
+    err << "tandem trace: " << bad.what() << '\n';
+    return 2;
+  }
+  out.flush();
+  if (out.good()) return 0;
+  err << "tandem trace: the output cannot be written\n";
+  return 1;
+}
+
+} // namespace
+
+void attach(CLI::App& trace, std::ostream& out, std::ostream& err, int& exit_code)
+{
+  trace.require_subcommand(1);
+
+  const auto shown = std::make_shared<PrintOptions>();
+  CLI::App* print_command = trace.add_subcommand("print", "Print the packets of a recording, one line each");
+  print_command->add_option("file", shown->file, "Recording: pcapng of the flight recorder, or any pcap or pcapng")
+      ->required();
+  print_command->add_flag("--json", shown->json, "One JSON object a line");
+  print_command
+      ->add_option("--fate", shown->fate, "Only packets that were passed, edited, dropped, crafted, or a fault")
+      ->transform(CLI::CheckedTransformer(fates()));
+  print_command->add_option("--link", shown->link, "Only packets that came or left by this link")
+      ->transform(CLI::CheckedTransformer(links));
+  print_command->add_option("--port", shown->port, "Only segments with this TCP port at either end");
+  print_command->add_option("--why", shown->why, "Only packets whose reason contains this text");
+  print_command->add_option("--limit", shown->limit, "Stop after so many packets (0: all)");
+  print_command->callback([&out, &err, &exit_code, shown]
+                          { exit_code = guarded(out, err, [&] { print(*shown, out); }); });
+
+  const auto explained = std::make_shared<ExplainOptions>();
+  CLI::App* explain_command =
+      trace.add_subcommand("explain", "Count what was done in a recording, by reason and by link");
+  explain_command->add_option("file", explained->file, "Recording")->required();
+  explain_command->add_flag("--json", explained->json, "As JSON");
+  explain_command->callback(
+      [&out, &err, &exit_code, explained]
+      {
+        exit_code = guarded(out, err,
+                            [&]
+                            {
+                              const Summary summary = summarise(explained->file);
+                              if (explained->json)
+                                write_json(summary, explained->file, out);
+                              else
+                                write_table(summary, explained->file, out);
+                            });
+      });
+}
+
+int trace_main(std::vector<std::string> arguments, std::ostream& out, std::ostream& err)
+{
+  CLI::App app { "Show what the flight recorder or another recording holds", "tandem trace" };
+  int exit_code = 0;
+  attach(app, out, err, exit_code);
+  try
+  {
+    std::reverse(arguments.begin(), arguments.end()); // CLI11 takes them from the back
+    app.parse(std::move(arguments));
+  }
+  catch (const CLI::ParseError& error)
+  {
+    // Help is no fault; everything else is a usage fault.
+    return app.exit(error, out, err) == 0 ? 0 : 2;
+  }
+  return exit_code;
+}
+
+} // namespace tandem::trace_tool

@@ -1,0 +1,43 @@
+// What happened to one packet, put together from a recording: the two parts of an edited packet are one event.
+#pragma once
+
+#include "src/trace/reader.h"
+#include "src/wire/parse.h"
+
+#include <optional>
+#include <string>
+
+namespace tandem::trace_tool
+{
+
+struct Event
+{
+  trace::Recorded packet {};               // as it came, or as it was made
+  std::optional<trace::Recorded> after {}; // as it was sent on, of an edited packet
+
+  std::optional<trace::Fate> fate() const;
+  std::string why() const;
+};
+
+// Reads events from a recording. Throws trace::BadFile.
+class EventReader
+{
+public:
+  explicit EventReader(const std::filesystem::path& file) : reader_ { file } {}
+
+  std::optional<Event> next();
+  const std::optional<trace::Heading>& heading() const { return reader_.heading(); }
+
+private:
+  trace::Reader reader_;
+  std::optional<trace::Recorded> ahead_ {};
+};
+
+// Packets of a recording may be cut and may have no known direction; then it is taken as leaving, which only turns the
+// key round.
+wire::Parsed parse(const trace::Recorded& packet);
+
+// "ack 2000 -> 1000, win 500 -> 10, ts 10 20 -> 11 20, ect0 -> ce, by cell"; "" when nothing differs.
+std::string difference(const Event& event);
+
+} // namespace tandem::trace_tool

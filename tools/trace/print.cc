@@ -1,0 +1,123 @@
+#include "tools/trace/print.h"
+
+#include "src/wire/text.h"
+#include "tools/trace/event.h"
+
+#include <nlohmann/json.hpp>
+
+#include <array>
+#include <cstdio>
+#include <ostream>
+
+namespace tandem::trace_tool
+{
+namespace
+{
+
+std::string direction_word(const std::optional<Direction>& direction)
+{
+  if (!direction) return "-";
+  return *direction == Direction::ingress ? "in" : "out";
+}
+
+std::string link_word(const trace::Recorded& packet)
+{
+  if (packet.link != Link::other) return std::string { name(packet.link) };
+  return packet.interface.empty() ? "-" : packet.interface;
+}
+
+std::string fate_word(const Event& event)
+{
+  return event.fate() ? std::string { name(*event.fate()) } : "-";
+}
+
+bool wanted(const PrintOptions& options, const Event& event, const wire::Parsed& parsed)
+{
+  if (options.fate && event.fate() != options.fate) return false;
+  if (options.link && event.packet.link != *options.link && !(event.after && event.after->link == *options.link))
+    return false;
+  if (options.port
+      && (!parsed.ok()
+          || (parsed.segment.key.local_port != *options.port && parsed.segment.key.remote_port != *options.port)))
+    return false;
+  return event.why().find(options.why) != std::string::npos;
+}
+
+std::string packet_text(const trace::Recorded& packet, const wire::Parsed& parsed)
+{
+  if (parsed.ok()) return wire::describe(parsed.segment);
+  if (packet.bytes.empty()) return "no IP packet (link type " + std::to_string(packet.link_type) + ")";
+  return std::string { name(parsed.fault) } + ": " + wire::hex_line(packet.bytes, 64);
+}
+
+void print_line(std::ostream& out, const Event& event, const wire::Parsed& parsed, double time)
+{
+  std::array<char, 96> head {};
+  std::snprintf(head.data(), head.size(), "%12.6f  %-5s %-3s  %-7s  ", time, link_word(event.packet).c_str(),
+                direction_word(event.packet.direction).c_str(), fate_word(event).c_str());
+  out << head.data() << packet_text(event.packet, parsed);
+  if (const std::string changes = difference(event); !changes.empty()) out << " => " << changes;
+  if (const std::string why = event.why(); !why.empty()) out << " | " << why;
+  out << '\n';
+}
+
+void print_json(std::ostream& out, const Event& event, const wire::Parsed& parsed)
+{
+  nlohmann::json line { { "number", event.packet.number },
+                        { "time_ns", event.packet.time_ns },
+                        { "link", link_word(event.packet) },
+                        { "direction", direction_word(event.packet.direction) },
+                        { "fate", fate_word(event) },
+                        { "length", event.packet.length },
+                        { "why", event.why() } };
+  if (parsed.ok())
+    line["segment"] = wire::describe(parsed.segment);
+  else
+  {
+    line["fault"] = name(parsed.fault);
+    line["bytes"] = wire::hex_line(event.packet.bytes, 64);
+  }
+  if (event.after)
+  {
+    line["after_link"] = link_word(*event.after);
+    line["change"] = difference(event);
+  }
+  // A comment of a foreign file may be any bytes.
+  out << line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
+}
+
+void print_heading(std::ostream& out, const std::optional<trace::Heading>& heading)
+{
+  if (heading)
+  {
+    out << "# tandem " << heading->version << " (" << heading->commit << "), " << heading->kernel << ", seed "
+        << heading->seed << '\n';
+    if (!heading->command.empty()) out << "# " << heading->command << '\n';
+    if (!heading->knobs.empty()) out << "# " << heading->knobs << '\n';
+  }
+  out << "#       time  link  dir  fate     segment\n";
+}
+
+} // namespace
+
+void print(const PrintOptions& options, std::ostream& out)
+{
+  EventReader reader { options.file };
+  std::uint64_t printed = 0;
+  std::optional<std::int64_t> start;
+  auto event = reader.next();
+  if (!options.json) print_heading(out, reader.heading());
+  for (; event; event = reader.next())
+  {
+    if (!start) start = event->packet.time_ns;
+    const wire::Parsed parsed = parse(event->packet);
+    if (!wanted(options, *event, parsed)) continue;
+    if (options.json)
+      print_json(out, *event, parsed);
+    else
+      print_line(out, *event, parsed, static_cast<double>(event->packet.time_ns - *start) * 1e-9);
+    if (++printed == options.limit) return;
+  }
+}
+
+} // namespace tandem::trace_tool
