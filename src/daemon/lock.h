@@ -1,0 +1,27 @@
+// One daemon at a time.
+#pragma once
+
+#include <filesystem>
+
+namespace tandem::daemon
+{
+
+// An exclusive lock on a file that holds the owner's process number. Released with the process, however it ends.
+class InstanceLock
+{
+public:
+  // Creates the file's directory (0750) when it is missing. Throws std::runtime_error with a sentence when another
+  // daemon holds the lock (and names its process) or the file cannot be made.
+  //
+  // A daemon that was killed leaves its keeper behind for a moment, which inherited the lock and still takes rules
+  // away: that one is waited for, a few seconds at most.
+  explicit InstanceLock(const std::filesystem::path& file);
+  ~InstanceLock();
+  InstanceLock(const InstanceLock&) = delete;
+  InstanceLock& operator=(const InstanceLock&) = delete;
+
+private:
+  int descriptor_ = -1;
+};
+
+} // namespace tandem::daemon

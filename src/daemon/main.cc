@@ -1,0 +1,252 @@
+// tandemd: read the configuration, take the lock, give up privileges, run the packet loop.
+#include "src/control/server.h"
+#include "src/daemon/config.h"
+#include "src/daemon/engine.h"
+#include "src/daemon/health.h"
+#include "src/daemon/layout.h"
+#include "src/daemon/lock.h"
+#include "src/daemon/module_loader.h"
+#include "src/daemon/privileges.h"
+#include "src/daemon/service.h"
+#include "src/daemon/signals.h"
+#include "src/daemon/version.h"
+
+#include <CLI/CLI.hpp>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <iostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tandem::daemon
+{
+namespace
+{
+
+constexpr int exit_failure = 1;
+constexpr int exit_bad_input = 2;
+
+struct Options
+{
+  std::string file;
+  std::string wifi;
+  std::string cell;
+  std::string socket;
+  std::vector<std::string> modules;
+  std::vector<std::string> settings;
+  bool check = false;
+};
+
+// The file with the command line on top. Throws ConfigError with everything that is wrong.
+Config configured(const Options& options)
+{
+  Config config;
+  if (!options.file.empty())
+    config = load_config(options.file);
+  else if (std::filesystem::exists(default_config_file()))
+    config = load_config(default_config_file());
+
+  std::vector<Complaint> complaints;
+  const auto take = [&](const std::string& key, const std::string& value)
+  {
+    if (auto complaint = override_setting(config, key, value)) complaints.push_back(std::move(*complaint));
+  };
+  if (!options.wifi.empty()) take("links.wifi", options.wifi);
+  if (!options.cell.empty()) take("links.cell", options.cell);
+  if (!options.socket.empty()) take("daemon.socket", options.socket);
+  for (const std::string& module : options.modules)
+    take("modules." + module + ".enabled", "true");
+  for (const std::string& setting : options.settings)
+  {
+    const std::size_t equals = setting.find('=');
+    if (equals == std::string::npos)
+      complaints.push_back({ { "command line", 0 }, "--set " + setting + ": KEY=VALUE is needed" });
+    else
+      take(setting.substr(0, equals), setting.substr(equals + 1));
+  }
+  for (Complaint& complaint : conflicts(config))
+    complaints.push_back(std::move(complaint));
+  if (!complaints.empty()) throw ConfigError { std::move(complaints) };
+  return config;
+}
+
+// Names and values of modules and knobs, against the modules that would be loaded.
+void check_against_modules(const Config& config)
+{
+  const LoadedModules loaded =
+      load_modules(config.daemon.module_dir.empty() ? default_module_dir() : config.daemon.module_dir);
+  std::vector<Complaint> complaints = check_modules(config, knob_check(loaded));
+  if (!complaints.empty()) throw ConfigError { std::move(complaints) };
+}
+
+// Under another name until it is whole, so that nobody reads half a recording.
+void save_recording(control::Backend& engine, const std::filesystem::path& directory)
+{
+  const std::string bytes = engine.recording();
+  std::array<char, 32> stamp {};
+  const std::time_t now = std::time(nullptr);
+  std::tm parts {};
+  std::strftime(stamp.data(), stamp.size(), "%Y%m%d-%H%M%S", ::localtime_r(&now, &parts));
+  const auto file = directory / ("tandem-" + std::string { stamp.data() } + ".pcapng");
+  const std::string partial = file.string() + ".part";
+
+  ::mkdir(directory.c_str(), 0750);
+  const int fd = ::open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+  std::size_t written = 0;
+  while (fd >= 0 && written < bytes.size())
+  {
+    const ssize_t count = ::write(fd, bytes.data() + written, bytes.size() - written);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break;
+    written += static_cast<std::size_t>(count);
+  }
+  const bool whole = fd >= 0 && written == bytes.size() && ::rename(partial.c_str(), file.c_str()) == 0;
+  const std::string why = std::strerror(errno);
+  if (fd >= 0) ::close(fd);
+  if (!whole)
+  {
+    ::unlink(partial.c_str());
+    throw std::runtime_error { "recording " + file.string() + ": " + why };
+  }
+  log(Severity::notice, "recording saved: " + file.string() + " (" + std::to_string(bytes.size()) + " bytes)");
+}
+
+// What a signal asks for must never end the daemon.
+template <class Work>
+void logged(const char* what, Work work)
+{
+  try
+  {
+    work();
+  }
+  catch (const std::exception& error)
+  {
+    log(Severity::error, std::string { what } + " failed, nothing was changed: " + error.what());
+  }
+}
+
+void run(const Options& options)
+{
+  const Config config = configured(options);
+  check_against_modules(config);
+
+  // Root's or the service's directory: the lock is where the socket is.
+  const InstanceLock lock { config.daemon.socket.parent_path() / "tandemd.lock" };
+  require_privileges();
+  drop_privileges(config.daemon.socket_group);
+
+  Engine engine { config };
+  control::ServerOptions serving { .socket = config.daemon.socket, .group = config.daemon.socket_group };
+  if (const auto& listen = config.metrics.listen) serving.tcp = { listen->host, listen->port };
+  serving.doctor = [&config] { return machine_health(config); };
+  serving.log = [](const std::string& line) { log(Severity::info, line); };
+  const control::Server server { engine, std::move(serving) };
+
+  const Duration watchdog = watchdog_period();
+  const Signals signals { {
+      .stop = [&engine] { engine.stop(); },
+      .reload =
+          [&]
+      {
+        logged("reloading the configuration",
+               [&]
+               {
+                 notify_service_manager("RELOADING=1");
+                 const Config fresh = configured(options);
+                 engine.reload(fresh);
+                 log(Severity::notice, "module switches and knobs taken over; other settings need a restart");
+               });
+        notify_service_manager("READY=1");
+      },
+      .save = [&] { logged("saving the recording", [&] { save_recording(engine, config.recorder.directory); }); },
+      // Alive means that packets are looked at, so it is the packet thread that must answer.
+      .beat =
+          [&engine]
+      {
+        try
+        {
+          engine.status();
+          notify_service_manager("WATCHDOG=1");
+        }
+        catch (const control::Refused& refused)
+        {
+          log(Severity::warning, std::string { "no sign of life to the watchdog: " } + refused.what());
+        }
+      },
+      .period = watchdog / 2,
+  } };
+
+  notify_service_manager("READY=1");
+  log(Severity::notice,
+      "version " + std::string { version } + " ready, control socket " + config.daemon.socket.string());
+  engine.run();
+  notify_service_manager("STOPPING=1");
+  log(Severity::notice, "stopped");
+}
+
+int main(int argc, char** argv)
+{
+  Options options;
+  bool foreground = false;
+  CLI::App app { "tandemd: makes downloads over Wi-Fi plus cellular faster and steadier.\n"
+                 "Started by `tandem up` or systemd; see tandemd(8) and tandem.toml(5)." };
+  app.set_version_flag("--version", "tandemd " + std::string { version });
+  app.add_option("-c,--config", options.file,
+                 "configuration file (default " + default_config_file().string() + " when it exists)");
+  app.add_option("--wifi", options.wifi, "Wi-Fi interface, or auto");
+  app.add_option("--cell", options.cell, "cellular interface, auto or none");
+  app.add_option("--socket", options.socket, "control socket");
+  app.add_option("--module", options.modules, "switch this module on (may be repeated)")->allow_extra_args(false);
+  app.add_option("--set", options.settings, "any setting, e.g. --set daemon.queue=7 (may be repeated)")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  app.add_flag("--check", options.check, "check the configuration and end");
+  app.add_flag("--foreground", foreground, "stay attached to the terminal (tandemd always does)");
+  try
+  {
+    app.parse(argc, argv);
+  }
+  catch (const CLI::ParseError& error)
+  {
+    const int code = app.exit(error);
+    return code == 0 ? 0 : exit_bad_input;
+  }
+
+  try
+  {
+    if (options.check)
+    {
+      check_against_modules(configured(options));
+      std::cout << "the configuration is fine\n";
+      return 0;
+    }
+    run(options);
+    return 0;
+  }
+  catch (const ConfigError& error)
+  {
+    // Plain lines, as a compiler prints them: editors jump to FILE:LINE.
+    std::cerr << error.what() << '\n';
+    return exit_bad_input;
+  }
+  catch (const std::exception& error)
+  {
+    log(Severity::error, error.what());
+    return exit_failure;
+  }
+}
+
+} // namespace
+} // namespace tandem::daemon
+
+int main(int argc, char** argv)
+{
+  return tandem::daemon::main(argc, argv);
+}

@@ -1,0 +1,60 @@
+#include "src/daemon/privileges.h"
+
+#include <cap-ng.h>
+#include <grp.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <stdexcept>
+#include <system_error>
+
+namespace tandem::daemon
+{
+
+void require_privileges()
+{
+  capng_get_caps_process();
+  std::string missing;
+  if (!capng_have_capability(CAPNG_EFFECTIVE, CAP_NET_ADMIN)) missing += " CAP_NET_ADMIN (queue, rules, routes)";
+  if (!capng_have_capability(CAPNG_EFFECTIVE, CAP_NET_RAW))
+    missing += std::string { missing.empty() ? "" : " and" } + " CAP_NET_RAW (crafted segments, observation)";
+  if (missing.empty()) return;
+  std::error_code fault;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", fault);
+  throw std::runtime_error { "missing:" + missing
+                             + "; run as root, start it by systemd (systemctl start tandemd), or give the program "
+                               "the capabilities (setcap cap_net_admin,cap_net_raw+ep "
+                             + program.string() + ")" };
+}
+
+void drop_privileges(const std::string& socket_group)
+{
+  capng_get_caps_process();
+  const bool may_change_groups = capng_have_capability(CAPNG_EFFECTIVE, CAP_SETGID);
+  const bool may_change_bounds = capng_have_capability(CAPNG_EFFECTIVE, CAP_SETPCAP);
+
+  if (may_change_groups)
+  {
+    const struct group* group = socket_group.empty() ? nullptr : ::getgrnam(socket_group.c_str());
+    const gid_t joined = group ? group->gr_gid : 0;
+    if (::setgroups(group ? 1 : 0, &joined) != 0)
+      throw std::runtime_error { std::string { "cannot set the groups: " } + std::strerror(errno) };
+  }
+
+  capng_clear(CAPNG_SELECT_ALL);
+  const auto kept = static_cast<capng_type_t>(CAPNG_EFFECTIVE | CAPNG_PERMITTED | CAPNG_INHERITABLE | CAPNG_BOUNDING_SET
+                                              | CAPNG_AMBIENT);
+  capng_updatev(CAPNG_ADD, kept, CAP_NET_ADMIN, CAP_NET_RAW, -1);
+  // The bounding set needs CAP_SETPCAP, which the next call gives up.
+  if (may_change_bounds && capng_apply(CAPNG_SELECT_BOUNDS) != 0)
+    throw std::runtime_error { "cannot give up capabilities: the bounding set was refused" };
+  if (const int refused = capng_apply(static_cast<capng_select_t>(CAPNG_SELECT_CAPS | CAPNG_SELECT_AMBIENT)))
+    throw std::runtime_error { "cannot give up capabilities: refused (" + std::to_string(refused) + ")" };
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+    throw std::runtime_error { std::string { "cannot set no_new_privs: " } + std::strerror(errno) };
+}
+
+} // namespace tandem::daemon

@@ -1,0 +1,101 @@
+#include "src/daemon/signals.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <system_error>
+#include <utility>
+
+namespace tandem::daemon
+{
+namespace
+{
+
+// A handler has nowhere else to look.
+std::atomic<Signals::Handlers*> active { nullptr };
+std::atomic<bool> stopping { false };
+std::array<int, 2> channel { -1, -1 };
+
+void put(char request)
+{
+  const int kept = errno;
+  // A full pipe holds thousands of requests already.
+  [[maybe_unused]] const auto written = ::write(channel[1], &request, 1);
+  errno = kept;
+}
+
+void on_signal(int number)
+{
+  Signals::Handlers* handlers = active.load();
+  if (!handlers) return;
+  if (number == SIGHUP) return put('r');
+  if (number == SIGUSR1) return put('s');
+  if (stopping.exchange(true)) ::_exit(1);
+  handlers->stop();
+}
+
+void catch_with(void (*handler)(int), std::initializer_list<int> numbers)
+{
+  struct sigaction action
+  {
+  };
+  action.sa_handler = handler;
+  action.sa_flags = SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  for (const int number : numbers)
+    if (::sigaction(number, &action, nullptr) != 0)
+      throw std::system_error { errno, std::generic_category(), "sigaction" };
+}
+
+} // namespace
+
+Signals::Signals(Handlers handlers) : handlers_ { std::move(handlers) }
+{
+  if (::pipe2(channel.data(), O_CLOEXEC | O_NONBLOCK) != 0)
+    throw std::system_error { errno, std::generic_category(), "pipe for signals" };
+  stopping = false;
+  active = &handlers_;
+  catch_with(SIG_IGN, { SIGPIPE });
+  catch_with(on_signal, { SIGTERM, SIGINT, SIGHUP, SIGUSR1 });
+  thread_ = std::thread { [this] { serve(); } };
+}
+
+Signals::~Signals()
+{
+  put('q');
+  thread_.join();
+  // A late signal must not reach what is being taken down; the next one ends the process.
+  catch_with(SIG_IGN, { SIGHUP, SIGUSR1 });
+  catch_with(SIG_DFL, { SIGTERM, SIGINT });
+  active = nullptr;
+  for (int& end : channel)
+    ::close(std::exchange(end, -1));
+}
+
+void Signals::serve()
+{
+  const int period = handlers_.period > Duration {}
+                         ? static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(handlers_.period).count())
+                         : -1;
+  while (true)
+  {
+    pollfd ready { channel[0], POLLIN, 0 };
+    const int count = ::poll(&ready, 1, period);
+    char request = 0;
+    if (count > 0 && ::read(channel[0], &request, 1) == 1)
+    {
+      if (request == 'q') return;
+      if (request == 'r' && handlers_.reload) handlers_.reload();
+      if (request == 's' && handlers_.save) handlers_.save();
+    }
+    if (period >= 0 && handlers_.beat) handlers_.beat();
+  }
+}
+
+} // namespace tandem::daemon

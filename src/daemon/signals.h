@@ -1,0 +1,40 @@
+// Signals as requests: stop, take over the configuration's knobs anew, save the recording.
+#pragma once
+
+#include <tandem/units.h>
+
+#include <functional>
+#include <thread>
+
+namespace tandem::daemon
+{
+
+// While it lives: SIGTERM and SIGINT call `stop` in the signal handler; SIGHUP and SIGUSR1 run `reload` and `save` in a
+// thread of their own, one after the other; `beat` runs in that thread every `period` (never when that is zero). A
+// second SIGTERM or SIGINT ends the process at once: the keeper clears up. SIGPIPE is ignored.
+class Signals
+{
+public:
+  struct Handlers
+  {
+    std::function<void()> stop; // async-signal-safe
+    std::function<void()> reload;
+    std::function<void()> save;
+    std::function<void()> beat;
+    Duration period {};
+  };
+
+  // Throws std::system_error. At most one object at a time.
+  explicit Signals(Handlers handlers);
+  ~Signals();
+  Signals(const Signals&) = delete;
+  Signals& operator=(const Signals&) = delete;
+
+private:
+  Handlers handlers_;
+  std::thread thread_;
+
+  void serve();
+};
+
+} // namespace tandem::daemon

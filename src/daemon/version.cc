@@ -1,0 +1,8 @@
+#include "src/daemon/version.h"
+
+namespace tandem
+{
+
+const std::string_view version = TANDEM_VERSION;
+
+} // namespace tandem
