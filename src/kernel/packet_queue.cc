@@ -29,10 +29,11 @@ namespace tandem::kernel
 namespace
 {
 
-constexpr std::size_t batch = 32;                 // messages read by one system call
-constexpr std::size_t slot_size = 0x10000 + 4096; // a packet of the largest copy range plus its attributes
-constexpr std::size_t verdict_room = 192 * 1024;  // below the default netlink send buffer
-constexpr std::size_t verdict_headroom = 128;     // headers of one verdict message
+constexpr std::size_t batch = 32;                     // messages read by one system call
+constexpr std::size_t slot_size = 0x10000 + 4096;     // a packet of the largest copy range plus its attributes
+constexpr std::size_t verdict_room = 192 * 1024;      // below the default netlink send buffer
+constexpr std::size_t verdict_headroom = 128;         // headers of one verdict message
+constexpr std::uint32_t release_sequence = 0x7e1ea5e; // tells the answers to release_waiting() from those to verdicts
 
 std::uint32_t read_u32(const nlattr* attribute)
 {
@@ -327,7 +328,9 @@ std::size_t PacketQueue::drain(Call call, void* context, std::size_t limit) noex
       {
         if (message->nlmsg_type == NLMSG_ERROR)
         {
-          int code = -static_cast<const nlmsgerr*>(mnl_nlmsg_get_payload(message))->error;
+          const auto* error = static_cast<const nlmsgerr*>(mnl_nlmsg_get_payload(message));
+          int code = -error->error;
+          if (error->msg.nlmsg_seq == release_sequence) continue; // nothing was waiting
           if (code == ENOENT)
             ++p.stats.late_verdicts;
           else if (code != 0)
@@ -398,6 +401,7 @@ bool release_waiting(int fd, std::uint16_t number) noexcept
   for (std::uint32_t id : { 0x7fff'ffffu, 0xffff'ffffu, 0x7fff'ffffu })
   {
     nlmsghdr* message = nfq_nlmsg_put(buffer.data() + used, NFQNL_MSG_VERDICT_BATCH, number);
+    message->nlmsg_seq = release_sequence;
     nfq_nlmsg_verdict_put(message, static_cast<int>(id), NF_ACCEPT);
     used += MNL_ALIGN(message->nlmsg_len);
   }

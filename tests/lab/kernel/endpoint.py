@@ -1,0 +1,55 @@
+#!/usr/bin/python3
+"""Both ends of a transfer: `serve PORT SIZE RATE` sends SIZE seeded bytes to whoever connects and prints their SHA-256;
+`fetch HOST PORT` reads to the end, prints progress every 50 ms and the SHA-256 of what came."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import socket
+import sys
+import threading
+import time
+
+SO_MAX_PACING_RATE = 47
+
+
+def serve(port: int, size: int, rate: int) -> None:
+    block = random.Random(size).randbytes(1 << 20)
+    data = (block * (size // len(block) + 1))[:size]
+    listener = socket.create_server(("::", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=64)
+    print(hashlib.sha256(data).hexdigest(), flush=True)
+
+    def send(peer: socket.socket) -> None:
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")
+        if rate:
+            peer.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, rate)
+        with peer:
+            try:
+                peer.sendall(data)
+            except OSError as error:
+                print(error, file=sys.stderr)
+
+    while True:
+        peer, _ = listener.accept()
+        threading.Thread(target=send, args=(peer,), daemon=True).start()
+
+
+def fetch(host: str, port: int) -> None:
+    digest, length, shown, start = hashlib.sha256(), 0, 0.0, time.monotonic()
+    with socket.create_connection((host, port)) as peer:
+        buffer = bytearray(1 << 20)
+        while n := peer.recv_into(buffer):
+            digest.update(memoryview(buffer)[:n])
+            length += n
+            if (now := time.monotonic()) - shown >= 0.05:
+                print("at", now, length, flush=True)
+                shown = now
+    print("at", time.monotonic(), length)
+    print("done", digest.hexdigest(), length, time.monotonic() - start, flush=True)
+
+
+if sys.argv[1] == "serve":
+    serve(*map(int, sys.argv[2:5]))
+else:
+    fetch(sys.argv[2], int(sys.argv[3]))
