@@ -1,0 +1,432 @@
+#include "tools/lab/emulator/engine.h"
+
+#include <nlohmann/json.hpp>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+namespace tandem::lab
+{
+
+using nlohmann::json;
+
+namespace
+{
+
+constexpr std::uint32_t signal_id = 1u << 20;
+constexpr std::uint32_t control_id = 1u << 25;
+constexpr std::uint32_t frames_id = 1u << 26;
+// Packets read from one device before the others and the clock get their turn.
+constexpr int read_batch = 16;
+constexpr std::int64_t frame_flush_ns = 2'000'000;
+
+constexpr Mac address(std::uint8_t kind, std::size_t number)
+{
+  return { 0x02, 0x54, 0x44, 0x4d, kind, static_cast<std::uint8_t>(number) };
+}
+
+json drops_json(const std::array<std::uint64_t, medium::drop_reason_count>& drops)
+{
+  json result = json::object();
+  for (std::size_t i = 0; i < drops.size(); ++i)
+    result[std::string(medium::name(static_cast<medium::DropReason>(i)))] = drops[i];
+  return result;
+}
+
+json pipe_json(const medium::Pipe& pipe)
+{
+  const auto& s = pipe.stats();
+  return { { "packets", s.delivered },
+           { "bytes", s.delivered_bytes },
+           { "offered_packets", s.submitted },
+           { "offered_bytes", s.submitted_bytes },
+           { "marked", s.marked },
+           { "queued", pipe.queued() },
+           { "busy_ms", milliseconds(s.busy) },
+           { "drops", drops_json(s.drops) } };
+}
+
+json node_json(const medium::NodeStats& s)
+{
+  return { { "packets", s.delivered }, { "bytes", s.delivered_bytes },    { "offered_packets", s.submitted },
+           { "attempts", s.attempts }, { "accesses", s.exchanges },       { "collisions", s.collisions },
+           { "errors", s.errors },     { "air_ms", milliseconds(s.air) }, { "drops", drops_json(s.drops) } };
+}
+
+// The value of `set` as the TOML node that the settings read.
+void insert_json(toml::table& table, std::string_view key, const json& value)
+{
+  if (value.is_boolean())
+    table.insert_or_assign(key, value.get<bool>());
+  else if (value.is_number_integer())
+    table.insert_or_assign(key, value.get<std::int64_t>());
+  else if (value.is_number())
+    table.insert_or_assign(key, value.get<double>());
+  else if (value.is_string())
+    table.insert_or_assign(key, value.get<std::string>());
+  else if (value.is_object())
+  {
+    toml::table inner;
+    for (const auto& [name, element] : value.items())
+      insert_json(inner, name, element);
+    table.insert_or_assign(key, std::move(inner));
+  }
+  else
+    throw BadInput("control: value: a boolean, number, string or object is allowed");
+}
+
+} // namespace
+
+Device device_of(const Scenario& scenario, const PortId& port, const std::string& prefix)
+{
+  using Kind = PortId::Kind;
+  const std::size_t n = port.index + 1;
+  switch (port.kind)
+  {
+  case Kind::client_wifi:
+    return { prefix + "client", "wlan0", address(1, 1) };
+  case Kind::ap:
+    return { prefix + scenario.aps[port.index].name, "air0", address(2, n) };
+  case Kind::client_cell:
+    return { prefix + "client", "cell0", address(3, 1) };
+  case Kind::gateway_cell:
+    return { prefix + "cgw", "air0", address(4, 1) };
+  case Kind::wan:
+    return { prefix + "wan", "wan-" + scenario.servers[port.index].name, address(5, n) };
+  case Kind::server:
+    return { prefix + scenario.servers[port.index].name, "eth0", address(6, n) };
+  }
+  return {};
+}
+
+Engine::Engine(const Scenario& scenario, const EngineOptions& options)
+    : scenario_(scenario), options_(options), plant_(scenario, options.seed)
+{
+  frame_context_.standard = scenario.wifi.air.phy.standard;
+  frame_context_.short_preamble = scenario.wifi.air.phy.short_preamble;
+  frame_context_.short_guard = scenario.wifi.air.phy.short_guard;
+  // In the order in which the plant adds its nodes: access points, the client, background stations.
+  const auto add = [this](Mac mac, bool ap, medium::NodeId bssid, std::string ssid)
+  {
+    frame_context_.addresses.push_back(mac);
+    frame_context_.is_ap.push_back(ap);
+    frame_context_.bssid_of.push_back(bssid);
+    frame_context_.ssids.push_back(std::move(ssid));
+  };
+  for (std::size_t i = 0; i < scenario.aps.size(); ++i)
+    add(address(2, i + 1), true, plant_.ap_node(i), scenario.aps[i].name);
+  add(address(1, 1), false, plant_.ap_node(0), "");
+  for (std::size_t i = 0; i < scenario.stations.size(); ++i)
+    add(address(7, i + 1), false, plant_.ap_node(scenario.stations[i].ap), "");
+}
+
+Engine::~Engine() = default;
+
+void Engine::open()
+{
+  // The signals are taken by a descriptor, so that they never interrupt a write.
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGINT);
+  check("block signals", ::sigprocmask(SIG_BLOCK, &set, nullptr));
+  signals_ = Fd(check("open a signal descriptor", ::signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC)));
+  poll_.add(signals_.get(), signal_id);
+  control_ = std::make_unique<SocketServer>(poll_, (options_.state / "control.sock").string(), control_id, 1u << 20);
+  frames_ = std::make_unique<SocketServer>(poll_, (options_.state / "frames.sock").string(), frames_id, 1u << 20);
+  for (const PortId& id : plant_.ports())
+  {
+    Port port;
+    port.device = device_of(scenario_, id, options_.prefix);
+    port.tap = std::make_unique<Tap>(port.device.netns, port.device.name, port.device.mac);
+    port.to_rewrite = id.kind == PortId::Kind::client_wifi || id.kind == PortId::Kind::ap;
+    poll_.add(port.tap->fd(), static_cast<std::uint32_t>(ports_.size()));
+    ports_.push_back(std::move(port));
+  }
+  epoch_ = monotonic_ns();
+  frame_context_.realtime_offset = realtime_ns();
+}
+
+std::string Engine::describe() const
+{
+  json devices = json::array();
+  for (const auto& port : ports_)
+    devices.push_back(
+        { { "netns", port.device.netns }, { "name", port.device.name }, { "mac", text(port.device.mac) } });
+  return json {
+    { "pid", ::getpid() },
+    { "scenario", scenario_.name },
+    { "seed", options_.seed },
+    { "epoch_ns", epoch_ },
+    { "devices", devices }
+  }.dump();
+}
+
+void Engine::read_port(std::size_t index)
+{
+  Port& port = ports_[index];
+  for (int i = 0; i < read_batch; ++i)
+  {
+    const medium::Handle handle = pool_.take();
+    const int n = port.tap->read(pool_.buffer(handle));
+    if (n <= static_cast<int>(ethernet_header))
+    {
+      pool_.give_back(handle);
+      return;
+    }
+    pool_.set_length(handle, static_cast<std::size_t>(n));
+    ++port.received;
+    const Tick at = now();
+    if (plant_.next_event() <= at) plant_.run_until(at);
+    plant_.submit(at, index, classify(handle, pool_.frame(handle)));
+  }
+}
+
+// Writes out what the model has delivered and recycles what it has dropped.
+void Engine::release()
+{
+  for (const auto& arrival : plant_.arrivals())
+  {
+    Port& port = ports_[arrival.port];
+    const auto frame = pool_.frame(arrival.handle);
+    if (arrival.mark) mark_congestion(frame);
+    // One network behind all access points: a frame for the old one's address reaches the new one.
+    if (port.to_rewrite && (frame[0] & std::byte { 1 }) == std::byte { 0 })
+      std::memcpy(frame.data(), port.device.mac.data(), port.device.mac.size());
+    release_error_.add(now() - arrival.at);
+    if (port.tap->write(frame))
+      ++port.sent;
+    else
+      ++port.refused;
+    pool_.give_back(arrival.handle);
+  }
+  for (const auto handle : plant_.dropped())
+    pool_.give_back(handle);
+  if (!plant_.frames().empty()) publish_frames();
+  if (!plant_.announcements().empty()) publish_announcements();
+  plant_.done();
+}
+
+void Engine::run()
+{
+  std::vector<epoll_event> events(64);
+  while (!stop_)
+  {
+    ++loops_;
+    const Tick at = now();
+    plant_.run_until(at);
+    release();
+
+    const Tick next = plant_.next_event();
+    std::int64_t wait = -1;
+    if (next != Tick::max())
+    {
+      wait = (next - now()).count();
+      // Waking up takes tens of microseconds; what is nearer than that is waited for without sleeping.
+      if (wait > options_.spin_ns)
+        wait -= options_.spin_ns;
+      else
+        wait = 0;
+    }
+    if (!frames_->peers().empty())
+    {
+      const std::int64_t clock = monotonic_ns();
+      if (clock >= next_frame_flush_)
+      {
+        frames_->flush();
+        next_frame_flush_ = clock + frame_flush_ns;
+      }
+      wait = wait < 0 ? frame_flush_ns : std::min(wait, frame_flush_ns);
+    }
+    const std::size_t count = poll_.wait(events, wait);
+    for (std::size_t i = 0; i < count; ++i)
+    {
+      const std::uint32_t id = events[i].data.u32;
+      if (id < ports_.size())
+        read_port(id);
+      else if (id == signal_id)
+        stop_ = true;
+      else if (control_->owns(id))
+        control_->ready(
+            id, events[i].events, [this](SocketServer::Peer& peer, std::string_view line) { command(peer, line); },
+            [](SocketServer::Peer&) {});
+      else if (frames_->owns(id))
+        frames_->ready(
+            id, events[i].events, [](SocketServer::Peer&, std::string_view) {},
+            [this](SocketServer::Peer& peer)
+            {
+              const auto header = pcap_header();
+              frames_->send(peer, { reinterpret_cast<const char*>(header.data()), header.size() });
+            });
+    }
+    plant_.want_frames(!frames_->peers().empty());
+  }
+}
+
+void Engine::publish_frames()
+{
+  frame_context_.bssid_of[plant_.client()] = plant_.ap_node(plant_.associated_ap());
+  for (const auto& frame : plant_.frames())
+  {
+    if (!frame.heard) continue;
+    frame_bytes_.clear();
+    append_record(frame_bytes_, frame, frame_context_);
+    ++frames_sent_;
+    for (auto& [id, peer] : frames_->peers())
+      frames_->send(peer, { reinterpret_cast<const char*>(frame_bytes_.data()), frame_bytes_.size() });
+  }
+}
+
+void Engine::update_carrier()
+{
+  for (std::size_t i = 0; i < ports_.size(); ++i)
+  {
+    if (plant_.ports()[i].kind == PortId::Kind::client_wifi && plant_.wifi_carrier() != wifi_carrier_)
+      ports_[i].tap->set_carrier(wifi_carrier_ = plant_.wifi_carrier());
+    if (plant_.ports()[i].kind == PortId::Kind::client_cell && plant_.cell_carrier() != cell_carrier_)
+      ports_[i].tap->set_carrier(cell_carrier_ = plant_.cell_carrier());
+  }
+}
+
+void Engine::publish_announcements()
+{
+  update_carrier();
+  for (const auto& a : plant_.announcements())
+  {
+    json line { { "event", a.what },
+                { "phase", a.begin ? "begin" : "end" },
+                { "at_ns", epoch_ + a.at.time_since_epoch().count() } };
+    if (plant_.started()) line["since_start_s"] = seconds(a.at - plant_.started_at());
+    if (!a.detail.empty()) line["mode"] = a.detail;
+    if (!a.access_point.empty()) line["ap"] = a.access_point;
+    if (a.what == "nat" || a.what == "source_filter") line["value"] = a.value;
+    const std::string text_line = line.dump() + "\n";
+    for (auto& [id, peer] : control_->peers())
+      if (peer.subscribed) control_->send(peer, text_line);
+  }
+  control_->flush();
+}
+
+void Engine::command(SocketServer::Peer& peer, std::string_view line)
+{
+  json reply;
+  try
+  {
+    reply = answer(peer, json::parse(line));
+  }
+  catch (const json::exception& e)
+  {
+    reply = { { "ok", false }, { "error", "control: one JSON object per line is allowed: " + std::string(e.what()) } };
+  }
+  catch (const BadInput& e)
+  {
+    reply = { { "ok", false }, { "error", e.what() } };
+  }
+  control_->send(peer, reply.dump() + "\n");
+}
+
+json Engine::answer(SocketServer::Peer& peer, const json& request)
+{
+  const std::string cmd = request.at("cmd").get<std::string>();
+  const Tick at = now();
+  plant_.run_until(at);
+  if (cmd == "start")
+  {
+    plant_.start(at);
+    return { { "ok", true }, { "start_ns", epoch_ + plant_.started_at().time_since_epoch().count() } };
+  }
+  if (cmd == "stats")
+  {
+    json reply = stats();
+    if (request.value("reset", false)) release_error_.reset();
+    return reply;
+  }
+  if (cmd == "subscribe")
+  {
+    peer.subscribed = true;
+    return { { "ok", true } };
+  }
+  if (cmd == "quit")
+  {
+    stop_ = true;
+    return { { "ok", true } };
+  }
+  if (cmd == "set")
+  {
+    const std::string key = request.at("key").get<std::string>();
+    toml::table holder;
+    insert_json(holder, "value", request.at("value"));
+    const toml::node& node = *holder.get("value");
+    const Value value(node, key);
+    if (key == "wifi.blackout")
+    {
+      static constexpr medium::Blackout modes[] = { medium::Blackout::none, medium::Blackout::drop,
+                                                    medium::Blackout::buffer, medium::Blackout::fade };
+      plant_.set_blackout(at, modes[value.choice({ "none", "drop", "buffer", "fade" })]);
+    }
+    else if (key == "wifi.signal")
+    {
+      const std::string ap = request.value("ap", scenario_.aps[plant_.associated_ap()].name);
+      const auto it =
+          std::find_if(scenario_.aps.begin(), scenario_.aps.end(), [&](const auto& a) { return a.name == ap; });
+      if (it == scenario_.aps.end()) throw BadInput("control: wifi.signal: no access point " + ap);
+      plant_.set_signal(static_cast<std::size_t>(it - scenario_.aps.begin()), value.number(-120, 0));
+    }
+    else if (key == "cell.down")
+      plant_.set_cell_down(at, value.boolean(), false);
+    else
+      plant_.change(at, parse_change(plant_.scenario(), key, node));
+    return { { "ok", true } };
+  }
+  throw BadInput("control: cmd = \"" + cmd + "\": one of start, stats, set, subscribe, quit is allowed");
+}
+
+json Engine::stats() const
+{
+  const auto us = [](Duration d) { return static_cast<double>(d.count()) / 1000; };
+  json nodes = json::object();
+  const medium::Air& air = plant_.air();
+  json down = json::object();
+  for (std::size_t i = 0; i < scenario_.aps.size(); ++i)
+  {
+    json ap = node_json(air.stats(plant_.ap_node(i)));
+    ap["channel_busy_ms"] = milliseconds(air.busy(plant_.ap_node(i)));
+    ap["queued"] = air.queued(plant_.ap_node(i), plant_.client());
+    ap["signal_dbm"] = air.signal(plant_.client(), plant_.ap_node(i), now());
+    nodes[scenario_.aps[i].name] = std::move(ap);
+  }
+  nodes["client"] = node_json(air.stats(plant_.client()));
+  for (std::size_t i = 0; i < scenario_.stations.size(); ++i)
+    nodes[scenario_.stations[i].name] = node_json(air.stats(plant_.station_node(i)));
+  json ports = json::array();
+  for (const auto& port : ports_)
+    ports.push_back({ { "netns", port.device.netns },
+                      { "name", port.device.name },
+                      { "from_kernel", port.received },
+                      { "to_kernel", port.sent },
+                      { "refused_by_kernel", port.refused } });
+  json wan = json::object();
+  for (std::size_t i = 0; i < scenario_.servers.size(); ++i)
+    wan[scenario_.servers[i].name] = { { "down", pipe_json(plant_.wan_pipe(i, true)) },
+                                       { "up", pipe_json(plant_.wan_pipe(i, false)) } };
+  return { { "ok", true },
+           { "time_s", seconds(now().time_since_epoch()) },
+           { "release_error_us",
+             { { "p50", us(release_error_.percentile(0.5)) },
+               { "p99", us(release_error_.percentile(0.99)) },
+               { "max", us(release_error_.max()) },
+               { "count", release_error_.count() } } },
+           { "loops", loops_ },
+           { "packets_held", pool_.in_use() },
+           { "wifi", { { "ap", scenario_.aps[plant_.associated_ap()].name }, { "nodes", nodes } } },
+           { "cell", { { "down", pipe_json(plant_.cell_pipe(true)) }, { "up", pipe_json(plant_.cell_pipe(false)) } } },
+           { "wan", wan },
+           { "ports", ports },
+           { "frames", { { "sent", frames_sent_ }, { "lost", frames_->lost() } } } };
+}
+
+} // namespace tandem::lab

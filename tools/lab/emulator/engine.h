@@ -1,0 +1,97 @@
+// Runs a plant in real time between TAP devices.
+#pragma once
+
+#include "tools/lab/emulator/histogram.h"
+#include "tools/lab/emulator/packets.h"
+#include "tools/lab/emulator/plant.h"
+#include "tools/lab/emulator/radiotap.h"
+#include "tools/lab/emulator/sockets.h"
+#include "tools/lab/emulator/system.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tandem::lab
+{
+
+struct EngineOptions
+{
+  std::string prefix = "tdm-"; // of the network namespaces
+  std::filesystem::path state; // directory of the sockets
+  std::uint64_t seed = 1;
+  std::int64_t spin_ns = 0; // busy-wait this long before an event that is near
+};
+
+// One device: where it is and what it is called.
+struct Device
+{
+  std::string netns;
+  std::string name;
+  Mac mac {};
+};
+
+// The device of a port. Addresses are fixed: 02:54:44:4d:KK:NN with KK = 01 client Wi-Fi, 02 access point, 03 client
+// cellular, 04 cellular gateway, 05 WAN side of a server, 06 server, 07 background station (frames only), NN counting
+// from 1.
+Device device_of(const Scenario& scenario, const PortId& port, const std::string& prefix);
+
+class Engine
+{
+public:
+  Engine(const Scenario& scenario, const EngineOptions& options);
+  ~Engine();
+
+  // Creates the devices; then the air is open. Throws std::system_error.
+  void open();
+  // Returns when SIGTERM or SIGINT came, or somebody asked to quit.
+  void run();
+
+  // The devices as JSON, for the `ready` file.
+  std::string describe() const;
+
+private:
+  struct Port
+  {
+    Device device;
+    std::unique_ptr<Tap> tap;
+    std::uint64_t received = 0, sent = 0, refused = 0;
+    bool to_rewrite = false; // Wi-Fi: the Ethernet destination follows the association
+  };
+
+  Tick now() const { return Tick { Duration { monotonic_ns() - epoch_ } }; }
+  void read_port(std::size_t index);
+  void release();
+  void publish_frames();
+  void publish_announcements();
+  void command(SocketServer::Peer& peer, std::string_view line);
+  nlohmann::json answer(SocketServer::Peer& peer, const nlohmann::json& request);
+  nlohmann::json stats() const;
+  void update_carrier();
+
+  Scenario scenario_;
+  EngineOptions options_;
+  Plant plant_;
+  PacketPool pool_;
+  std::vector<Port> ports_;
+  Poll poll_;
+  Fd signals_;
+  std::unique_ptr<SocketServer> control_;
+  std::unique_ptr<SocketServer> frames_;
+  FrameContext frame_context_;
+  std::vector<std::byte> frame_bytes_;
+  std::int64_t epoch_ = 0;
+  std::int64_t next_frame_flush_ = 0;
+  Histogram release_error_;
+  std::uint64_t loops_ = 0;
+  std::uint64_t frames_sent_ = 0;
+  bool wifi_carrier_ = true;
+  bool cell_carrier_ = true;
+  bool stop_ = false;
+};
+
+} // namespace tandem::lab

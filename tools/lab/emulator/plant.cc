@@ -1,0 +1,320 @@
+#include "tools/lab/emulator/plant.h"
+
+#include <algorithm>
+#include <sstream>
+
+namespace tandem::lab
+{
+
+namespace
+{
+
+constexpr bool later(Tick at_a, std::uint64_t order_a, Tick at_b, std::uint64_t order_b)
+{
+  return at_a != at_b ? at_a > at_b : order_a > order_b;
+}
+
+constexpr std::uint32_t udp_headers = 28; // IPv4 and UDP around a background station's payload
+
+std::string_view name(medium::Blackout mode)
+{
+  constexpr std::string_view names[] = { "none", "drop", "buffer", "fade" };
+  return names[static_cast<std::size_t>(mode)];
+}
+
+} // namespace
+
+Plant::Plant(const Scenario& scenario, std::uint64_t seed)
+    : scenario_(scenario), wifi_(scenario.wifi), cell_(scenario.cell.pipes)
+{
+  air_ = std::make_unique<medium::Air>(scenario.wifi.air, seed, air_box_);
+  for (const auto& ap : scenario.aps)
+    ap_nodes_.push_back(air_->add_access_point(Tick {}, ap.channel, ap.signal_dbm));
+  client_ = air_->add_station(ap_nodes_[0]);
+  air_->observe(client_);
+  for (std::size_t i = 0; i < scenario.stations.size(); ++i)
+  {
+    const BackgroundSettings& station = scenario.stations[i];
+    const medium::NodeId ap = ap_nodes_[station.ap];
+    const medium::NodeId node = air_->add_station(ap);
+    station_nodes_.push_back(node);
+    air_->set_signal(node, ap, station.signal_dbm);
+    // `load` counts payload; the air carries the headers too.
+    std::optional<Rate> rate;
+    if (station.load) rate = Rate { station.load->bits_per_second * (station.size + udp_headers) / station.size };
+    air_->add_background(Tick {}, node, station.direction, station.size + udp_headers, rate);
+  }
+
+  ports_.push_back({ PortId::Kind::client_wifi, 0 });
+  for (std::size_t i = 0; i < scenario.aps.size(); ++i)
+    ports_.push_back({ PortId::Kind::ap, i });
+  if (scenario.cell.enabled)
+  {
+    ports_.push_back({ PortId::Kind::client_cell, 0 });
+    ports_.push_back({ PortId::Kind::gateway_cell, 0 });
+  }
+  for (std::size_t i = 0; i < scenario.servers.size(); ++i)
+  {
+    ports_.push_back({ PortId::Kind::wan, i });
+    ports_.push_back({ PortId::Kind::server, i });
+    wan_.push_back(scenario.servers[i].pipes);
+  }
+  const auto add_pipe = [&](const medium::PipeConfig& config, PortId from, PortId to)
+  {
+    pipes_.push_back(std::make_unique<medium::Pipe>(config, seed, pipes_.size(),
+                                                    static_cast<medium::NodeId>(port_of(from)),
+                                                    static_cast<medium::NodeId>(port_of(to)), pipe_box_));
+  };
+  add_pipe(cell_.down, { PortId::Kind::gateway_cell, 0 }, { PortId::Kind::client_cell, 0 });
+  add_pipe(cell_.up, { PortId::Kind::client_cell, 0 }, { PortId::Kind::gateway_cell, 0 });
+  for (std::size_t i = 0; i < wan_.size(); ++i)
+  {
+    add_pipe(wan_[i].down, { PortId::Kind::server, i }, { PortId::Kind::wan, i });
+    add_pipe(wan_[i].up, { PortId::Kind::wan, i }, { PortId::Kind::server, i });
+  }
+}
+
+std::size_t Plant::port_of(PortId id) const
+{
+  return static_cast<std::size_t>(std::find(ports_.begin(), ports_.end(), id) - ports_.begin());
+}
+
+void Plant::submit(Tick now, std::size_t port, medium::Packet packet)
+{
+  const PortId& id = ports_[port];
+  const bool pure_ack = packet.airless;
+  packet.airless = false;
+  switch (id.kind)
+  {
+  case PortId::Kind::client_wifi:
+    packet.airless = pure_ack && wifi_.ack_free;
+    air_->submit(now, packet, client_, medium::nobody);
+    break;
+  case PortId::Kind::ap:
+    air_->submit(now, packet, ap_nodes_[id.index], packet.group ? medium::nobody : client_);
+    break;
+  case PortId::Kind::client_cell:
+    pipes_[1]->submit(now, packet);
+    break;
+  case PortId::Kind::gateway_cell:
+    pipes_[0]->submit(now, packet);
+    break;
+  case PortId::Kind::wan:
+    pipes_[3 + 2 * id.index]->submit(now, packet);
+    break;
+  case PortId::Kind::server:
+    pipes_[2 + 2 * id.index]->submit(now, packet);
+    break;
+  }
+}
+
+Tick Plant::next_event() const
+{
+  Tick next = air_->next_event();
+  for (const auto& pipe : pipes_)
+    next = std::min(next, pipe->next_event());
+  if (!pending_.empty()) next = std::min(next, pending_.front().at);
+  return next;
+}
+
+void Plant::run_links(Tick now)
+{
+  air_->run_until(now);
+  for (auto& pipe : pipes_)
+    if (pipe->next_event() <= now) pipe->run_until(now);
+}
+
+void Plant::run_until(Tick now)
+{
+  while (!pending_.empty() && pending_.front().at <= now)
+  {
+    const Pending pending = pending_.front();
+    std::pop_heap(pending_.begin(), pending_.end(),
+                  [](const Pending& a, const Pending& b) { return later(a.at, a.order, b.at, b.order); });
+    pending_.pop_back();
+    run_links(pending.at);
+    fire(pending);
+  }
+  run_links(now);
+  for (const auto& delivery : air_box_.deliveries)
+  {
+    std::size_t port = 0;
+    if (delivery.to != client_)
+      port =
+          1 + static_cast<std::size_t>(std::find(ap_nodes_.begin(), ap_nodes_.end(), delivery.to) - ap_nodes_.begin());
+    arrivals_.push_back({ delivery.handle, port, delivery.at, delivery.mark });
+  }
+  for (const auto& delivery : pipe_box_.deliveries)
+    arrivals_.push_back({ delivery.handle, delivery.to, delivery.at, delivery.mark });
+  for (const auto* box : { &air_box_, &pipe_box_ })
+    for (const auto& drop : box->drops)
+      dropped_.push_back(drop.handle);
+  air_box_.deliveries.clear();
+  air_box_.drops.clear();
+  pipe_box_.clear();
+}
+
+void Plant::done()
+{
+  arrivals_.clear();
+  dropped_.clear();
+  announcements_.clear();
+  air_box_.frames.clear();
+}
+
+// --- timeline ---
+
+void Plant::schedule(Tick at, std::size_t event, bool begin)
+{
+  pending_.push_back({ at, order_++, event, begin });
+  std::push_heap(pending_.begin(), pending_.end(),
+                 [](const Pending& a, const Pending& b) { return later(a.at, a.order, b.at, b.order); });
+}
+
+void Plant::start(Tick now)
+{
+  if (started_) return;
+  started_ = true;
+  start_ = now;
+  for (std::size_t i = 0; i < scenario_.timeline.size(); ++i)
+    schedule(now + scenario_.timeline[i].at, i, true);
+}
+
+void Plant::fire(const Pending& pending)
+{
+  const Event& event = scenario_.timeline[pending.event];
+  if (!pending.begin) return end(event, pending.at);
+  begin(event, pending.at);
+  if (event.lasts) schedule(pending.at + *event.lasts, pending.event, false);
+  if (event.every) schedule(pending.at + *event.every, pending.event, true);
+}
+
+void Plant::begin(const Event& event, Tick at)
+{
+  Announcement announcement { .what = event.what, .at = at };
+  if (const auto* change = std::get_if<ChangeEvent>(&event.action))
+    apply(*change, change->wifi, &change->pipes, at);
+  else if (const auto* blackout = std::get_if<BlackoutEvent>(&event.action))
+  {
+    air_->set_blackout(at, client_, blackout->mode);
+    wifi_carrier_ = !blackout->carrier_down;
+    announcement.detail = name(blackout->mode);
+  }
+  else if (const auto* signal = std::get_if<SignalEvent>(&event.action))
+  {
+    std::vector<std::pair<Tick, double>> points;
+    for (const auto& [offset, dbm] : signal->points)
+      points.emplace_back(at + offset, dbm);
+    air_->set_signal(client_, ap_nodes_[signal->ap], std::move(points));
+    announcement.access_point = scenario_.aps[signal->ap].name;
+  }
+  else if (const auto* handoff = std::get_if<HandoffEvent>(&event.action))
+  {
+    air_->handoff(at, client_, ap_nodes_[handoff->ap], handoff->gap, handoff->forward);
+    associated_ = handoff->ap;
+    announcement.access_point = scenario_.aps[handoff->ap].name;
+  }
+  else if (const auto* down = std::get_if<CellDownEvent>(&event.action))
+  {
+    set_cell_down(at, true, down->hold);
+    cell_carrier_ = !down->carrier_down;
+    announcement.detail = down->hold ? "buffer" : "drop";
+  }
+  else if (const auto* announced = std::get_if<AnnouncedEvent>(&event.action))
+    announcement.value = announced->value;
+  announcements_.push_back(std::move(announcement));
+}
+
+void Plant::end(const Event& event, Tick at)
+{
+  Announcement announcement { .what = event.what, .begin = false, .at = at };
+  if (const auto* change = std::get_if<ChangeEvent>(&event.action))
+    apply(*change, scenario_.wifi, nullptr, at);
+  else if (std::holds_alternative<BlackoutEvent>(event.action))
+  {
+    air_->set_blackout(at, client_, medium::Blackout::none);
+    wifi_carrier_ = true;
+  }
+  else if (const auto* signal = std::get_if<SignalEvent>(&event.action))
+  {
+    air_->set_signal(client_, ap_nodes_[signal->ap], scenario_.aps[signal->ap].signal_dbm);
+    announcement.access_point = scenario_.aps[signal->ap].name;
+  }
+  else if (std::holds_alternative<CellDownEvent>(event.action))
+  {
+    set_cell_down(at, false, false);
+    cell_carrier_ = true;
+  }
+  else if (const auto* announced = std::get_if<AnnouncedEvent>(&event.action))
+    announcement.value = !announced->value;
+  announcements_.push_back(std::move(announcement));
+}
+
+// Takes the key's value from `wifi` or `pipes`; without `pipes`, from the scenario's own.
+void Plant::apply(const ChangeEvent& change, const WifiSettings& wifi, const PipePair* pipes, Tick at)
+{
+  if (change.section == Section::wifi)
+  {
+    find_key(wifi_keys(), change.key)->copy(wifi_, wifi);
+    return apply_wifi(change.key, at);
+  }
+  const auto* key = find_key(pipe_keys(), change.key);
+  const auto update = [&](PipePair& pair, std::size_t first, const PipePair& own)
+  {
+    key->copy(pair, pipes != nullptr ? *pipes : own);
+    pipes_[first]->run_until(at);
+    pipes_[first]->configure(at, pair.down);
+    pipes_[first + 1]->run_until(at);
+    pipes_[first + 1]->configure(at, pair.up);
+  };
+  if (change.section == Section::cell) return update(cell_, 0, scenario_.cell.pipes);
+  for (std::size_t i = 0; i < wan_.size(); ++i)
+    if (!change.server || *change.server == i) update(wan_[i], 2 + 2 * i, scenario_.servers[i].pipes);
+}
+
+void Plant::apply_wifi(std::string_view key, Tick at)
+{
+  const medium::AirConfig& wanted = wifi_.air;
+  air_->set_loss(medium::Traffic::down, wanted.loss_down);
+  air_->set_loss(medium::Traffic::up, wanted.loss_up);
+  air_->set_frame_error(wanted.frame_error);
+  air_->set_ap_queue(wanted.ap_queue);
+  air_->set_delay(wanted.delay, wanted.jitter);
+  air_->set_power_save(at, wanted.power_save);
+  if (key == "rate") air_->set_rate(wanted.rate);
+}
+
+void Plant::change(Tick now, const ChangeEvent& change)
+{
+  if (change.section == Section::wifi)
+    find_key(wifi_keys(), change.key)->copy(scenario_.wifi, change.wifi);
+  else if (const auto* key = find_key(pipe_keys(), change.key); change.section == Section::cell)
+    key->copy(scenario_.cell.pipes, change.pipes);
+  else
+    for (std::size_t i = 0; i < scenario_.servers.size(); ++i)
+      if (!change.server || *change.server == i) key->copy(scenario_.servers[i].pipes, change.pipes);
+  apply(change, change.wifi, &change.pipes, now);
+}
+
+void Plant::set_blackout(Tick now, medium::Blackout mode)
+{
+  air_->set_blackout(now, client_, mode);
+  announcements_.push_back(
+      { .what = "blackout", .begin = mode != medium::Blackout::none, .at = now, .detail = std::string(name(mode)) });
+}
+
+void Plant::set_signal(std::size_t ap, double dbm)
+{
+  air_->set_signal(client_, ap_nodes_[ap], dbm);
+}
+
+void Plant::set_cell_down(Tick now, bool down, bool hold)
+{
+  for (std::size_t i = 0; i < 2; ++i)
+  {
+    pipes_[i]->run_until(now);
+    pipes_[i]->set_down(now, down, hold);
+  }
+}
+
+} // namespace tandem::lab

@@ -1,0 +1,138 @@
+// The whole lab as one model: the Wi-Fi air and all pipes, what the scenario's timeline does to them, in handed-in
+// time. No I/O.
+#pragma once
+
+#include "tools/lab/emulator/scenario.h"
+#include "tools/lab/medium/air.h"
+#include "tools/lab/medium/pipe.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tandem::lab
+{
+
+// The ends where packets enter and leave.
+struct PortId
+{
+  enum class Kind : std::uint8_t
+  {
+    client_wifi,
+    ap,
+    client_cell,
+    gateway_cell,
+    wan,    // WAN side of a server's pipe
+    server, // server side
+  };
+  Kind kind = Kind::client_wifi;
+  std::size_t index = 0; // access point or server
+
+  bool operator==(const PortId&) const = default;
+};
+
+// Something that the timeline or a `set` did, for those who listen.
+struct Announcement
+{
+  std::string what;
+  bool begin = true; // false: the end of an event that had a length
+  Tick at {};
+  std::string detail {};       // mode, access point, value: for people
+  std::string access_point {}; // handoff and signal
+  bool value = true;           // nat and source_filter
+};
+
+class Plant
+{
+public:
+  Plant(const Scenario& scenario, std::uint64_t seed);
+
+  const std::vector<PortId>& ports() const { return ports_; }
+
+  // As for the medium: in order of time, run_until(now) before submit(now).
+  void submit(Tick now, std::size_t port, medium::Packet packet);
+  Tick next_event() const;
+  // Afterwards deliveries() and drops() hold what came out; the caller clears them by done().
+  void run_until(Tick now);
+
+  struct Arrival
+  {
+    medium::Handle handle = 0;
+    std::size_t port = 0;
+    Tick at {};
+    bool mark = false;
+  };
+  // In order of time per link, not across links.
+  const std::vector<Arrival>& arrivals() const { return arrivals_; }
+  const std::vector<medium::Handle>& dropped() const { return dropped_; }
+  const std::vector<medium::FrameReport>& frames() const { return air_box_.frames; }
+  const std::vector<Announcement>& announcements() const { return announcements_; }
+  void done();
+  void want_frames(bool on) { air_box_.want_frames = on; }
+
+  // The timeline's clock begins.
+  void start(Tick now);
+  bool started() const { return started_; }
+  Tick started_at() const { return start_; }
+
+  // Live changes, in effect from `now` and for good (a timeline event that ends goes back to these).
+  void change(Tick now, const ChangeEvent& change);
+  void set_blackout(Tick now, medium::Blackout mode);
+  void set_signal(std::size_t ap, double dbm);
+  void set_cell_down(Tick now, bool down, bool hold);
+
+  bool wifi_carrier() const { return wifi_carrier_; }
+  bool cell_carrier() const { return cell_carrier_; }
+  std::size_t associated_ap() const { return associated_; }
+
+  const medium::Air& air() const { return *air_; }
+  medium::NodeId client() const { return client_; }
+  medium::NodeId ap_node(std::size_t index) const { return ap_nodes_[index]; }
+  medium::NodeId station_node(std::size_t index) const { return station_nodes_[index]; }
+  const medium::Pipe& cell_pipe(bool down) const { return *pipes_[down ? 0 : 1]; }
+  const medium::Pipe& wan_pipe(std::size_t server, bool down) const { return *pipes_[2 + 2 * server + (down ? 0 : 1)]; }
+  const Scenario& scenario() const { return scenario_; }
+
+private:
+  struct Pending
+  {
+    Tick at {};
+    std::uint64_t order = 0;
+    std::size_t event = 0;
+    bool begin = true;
+  };
+
+  void schedule(Tick at, std::size_t event, bool begin);
+  void run_links(Tick now);
+  void fire(const Pending& pending);
+  void begin(const Event& event, Tick at);
+  void end(const Event& event, Tick at);
+  void apply(const ChangeEvent& change, const WifiSettings& wifi, const PipePair* pipes, Tick at);
+  void apply_wifi(std::string_view key, Tick at);
+  std::size_t port_of(PortId id) const;
+
+  Scenario scenario_; // with the live changes of `change`
+  std::vector<PortId> ports_;
+  medium::Outbox air_box_;
+  medium::Outbox pipe_box_;
+  std::unique_ptr<medium::Air> air_;
+  std::vector<medium::NodeId> ap_nodes_, station_nodes_;
+  medium::NodeId client_ = 0;
+  std::vector<std::unique_ptr<medium::Pipe>> pipes_; // cell down, cell up, then down and up of each server
+  WifiSettings wifi_;                                // in effect now
+  PipePair cell_;
+  std::vector<PipePair> wan_;
+  std::vector<Arrival> arrivals_;
+  std::vector<medium::Handle> dropped_;
+  std::vector<Announcement> announcements_;
+  std::vector<Pending> pending_;
+  std::uint64_t order_ = 0;
+  bool started_ = false;
+  Tick start_ {};
+  std::size_t associated_ = 0;
+  bool wifi_carrier_ = true;
+  bool cell_carrier_ = true;
+};
+
+} // namespace tandem::lab

@@ -1,0 +1,126 @@
+// A scenario file: the air, the links, the servers, and what happens to them when. Schema: docs/lab-scenarios.md.
+#pragma once
+
+#include "tools/lab/emulator/settings.h"
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace tandem::lab
+{
+
+struct ApSettings
+{
+  std::string name;
+  unsigned channel = 1;
+  double signal_dbm = -50; // as the client hears it
+};
+
+// Background traffic of one more station.
+struct BackgroundSettings
+{
+  std::string name;
+  std::size_t ap = 0;
+  medium::Traffic direction = medium::Traffic::down;
+  std::optional<Rate> load {}; // empty = saturated
+  std::uint32_t size = 1464;   // UDP payload bytes
+  double signal_dbm = -50;
+};
+
+struct ServerSettings
+{
+  std::string name;
+  std::string congestion = "cubic"; // set outside of the emulator
+  PipePair pipes {};
+};
+
+// --- what a timeline entry does ---
+
+enum class Section : std::uint8_t
+{
+  wifi,
+  cell,
+  wan,
+};
+
+// Another value for a key, until `for` is over (then the scenario's own value is back) or for good.
+struct ChangeEvent
+{
+  Section section = Section::wifi;
+  std::string key;
+  std::optional<std::size_t> server {}; // wan: one server's pipe; empty = all
+  WifiSettings wifi {};                 // the new value sits in the one that `section` names
+  PipePair pipes {};
+};
+
+struct BlackoutEvent
+{
+  medium::Blackout mode = medium::Blackout::drop;
+  bool carrier_down = false;
+};
+
+struct SignalEvent
+{
+  std::size_t ap = 0;
+  std::vector<std::pair<Duration, double>> points; // after the event's time
+};
+
+struct HandoffEvent
+{
+  std::size_t ap = 0;
+  Duration gap {};
+  bool forward = false; // the old access point hands its queue on
+};
+
+struct CellDownEvent
+{
+  bool hold = false;
+  bool carrier_down = false;
+};
+
+// Carried out by whoever listens to the control socket (the kernel's netfilter in the gateway): only announced here.
+struct AnnouncedEvent
+{
+  bool value = true;
+};
+
+struct Event
+{
+  Duration at {};
+  std::optional<Duration> every {};
+  std::optional<Duration> lasts {}; // `for`
+  std::string what;
+  std::variant<ChangeEvent, BlackoutEvent, SignalEvent, HandoffEvent, CellDownEvent, AnnouncedEvent> action {};
+};
+
+struct Scenario
+{
+  std::string name = "unnamed";
+  std::string summary;
+  Duration duration = std::chrono::seconds { 60 };
+  std::uint64_t seed = 1;
+  WifiSettings wifi {};
+  CellSettings cell {};
+  PipePair wan {};
+  std::vector<ApSettings> aps;
+  std::vector<BackgroundSettings> stations;
+  std::vector<ServerSettings> servers;
+  std::vector<Event> timeline; // in order of `at`
+};
+
+// Reads a scenario. `overrides` are SECTION.KEY=VALUE texts (--set); a key of server, ap or station goes to each of
+// them. Profiles (NAME.toml) are looked up in `profile_dirs`, or beside the scenario when the name has a '/'. Throws
+// BadInput.
+Scenario load_scenario(const std::filesystem::path& file, const std::vector<std::string>& overrides,
+                       const std::vector<std::filesystem::path>& profile_dirs);
+
+// One live change, as `set` on the control socket asks for: "wifi.loss", "cell.rate_down", "wan.delay",
+// "wan.SERVER.delay". Throws BadInput when there is no such key, it cannot change while the air is up, or the value is
+// not allowed.
+ChangeEvent parse_change(const Scenario& scenario, std::string_view path, const toml::node& value);
+
+} // namespace tandem::lab

@@ -1,0 +1,243 @@
+#include "tools/lab/emulator/settings.h"
+
+#include "tools/lab/medium/trace.h"
+
+#include <fstream>
+#include <sstream>
+
+namespace tandem::lab
+{
+
+namespace
+{
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+std::shared_ptr<const medium::Opportunities> load_trace(const Value& value)
+{
+  const auto path = value.path();
+  std::ifstream file(path);
+  if (!file)
+    value.refuse("cannot open the trace file " + path.string() + "; a mahimahi trace beside this file is allowed");
+  std::ostringstream text;
+  text << file.rdbuf();
+  auto parsed = medium::parse_trace(text.str());
+  if (const auto* fault = std::get_if<medium::TraceFault>(&parsed))
+    throw BadInput(path.string() + ":" + std::to_string(fault->line) + ": " + fault->what);
+  return std::make_shared<const medium::Opportunities>(std::move(std::get<medium::Opportunities>(parsed)));
+}
+
+void set_rate(medium::PipeConfig& pipe, const Value& value)
+{
+  pipe.rate = value.rate();
+  pipe.trace = nullptr;
+}
+
+medium::Standard standard(const Value& value)
+{
+  return static_cast<medium::Standard>(value.choice({ "b", "g", "a", "n" }));
+}
+
+// A changed standard starts from that standard's own numbers, so `standard` must come first in a profile; the loader
+// sees to it.
+void set_standard(WifiSettings& wifi, const Value& value)
+{
+  wifi.air.phy = medium::Phy::of(standard(value), wifi.air.phy.short_guard);
+  wifi.air.rate = static_cast<unsigned>(wifi.air.phy.rates.size() - 1);
+  if (wifi.air.phy.standard == medium::Standard::n) wifi.air.aggregation.frames = 32;
+}
+
+void set_short_guard(WifiSettings& wifi, const Value& value)
+{
+  wifi.air.phy.short_guard = value.boolean();
+  if (wifi.air.phy.standard == medium::Standard::n)
+    wifi.air.phy.rates = medium::Phy::of(medium::Standard::n, wifi.air.phy.short_guard).rates;
+}
+
+constexpr Duration longest_delay = seconds { 60 };
+
+} // namespace
+
+std::optional<unsigned> wifi_rate(const medium::Phy& phy, const Value& value)
+{
+  std::string allowed = "\"minstrel\" or one of these Mb/s is allowed:";
+  for (const auto& rate : phy.rates)
+  {
+    std::ostringstream out;
+    out.precision(3);
+    out << " \"" << rate.mbps << '"';
+    allowed += out.str();
+  }
+  double mbps = 0;
+  if (value.node().is_number())
+    mbps = *value.node().value<double>();
+  else if (value.node().is_string())
+  {
+    const std::string text = value.text();
+    if (text == "minstrel") return std::nullopt;
+    try
+    {
+      mbps = text.find("bit") == std::string::npos ? std::stod(text) : parse_rate(text).bits_per_second / 1e6;
+    }
+    catch (const std::exception&)
+    {
+      value.refuse(allowed);
+    }
+  }
+  if (const auto index = phy.find_rate(mbps)) return index;
+  value.refuse(allowed);
+}
+
+#define WIFI(name, live, read, field)                                                                                  \
+  {                                                                                                                    \
+    name, [](WifiSettings& s, const Value& v) { s.field = read; },                                                     \
+        [](WifiSettings& to, const WifiSettings& from) { to.field = from.field; }, live                                \
+  }
+
+// Keys are taken over in this order: what others depend on comes first.
+const std::vector<Key<WifiSettings>>& wifi_keys()
+{
+  static const std::vector<Key<WifiSettings>> keys {
+    { "standard", set_standard, [](WifiSettings& to, const WifiSettings& from) { to.air.phy = from.air.phy; }, false },
+    WIFI("profile", false, v.text(), profile),
+    WIFI("queue", true, static_cast<unsigned>(v.integer(1, 100000)), air.ap_queue),
+    WIFI("station_queue", false, static_cast<unsigned>(v.integer(1, 100000)), air.station_queue),
+    WIFI("retry_limit", false, static_cast<unsigned>(v.integer(1, 100)), air.retry_limit),
+    WIFI("short_preamble", false, v.boolean(), air.phy.short_preamble),
+    { "short_guard", set_short_guard,
+      [](WifiSettings& to, const WifiSettings& from) { to.air.phy.short_guard = from.air.phy.short_guard; }, false },
+    { "rate", [](WifiSettings& s, const Value& v) { s.air.rate = wifi_rate(s.air.phy, v); },
+      [](WifiSettings& to, const WifiSettings& from) { to.air.rate = from.air.rate; }, true },
+    { "basic_rates",
+      [](WifiSettings& s, const Value& v)
+      {
+        const auto wanted = v.numbers();
+        if (wanted.empty() || s.air.phy.restrict_basic(wanted))
+          v.refuse(s.air.phy.standard == medium::Standard::b ? "a list of 1, 2, 5.5, 11 is allowed"
+                                                             : "a list of 6, 9, 12, 18, 24, 36, 48, 54 is allowed");
+      },
+      [](WifiSettings& to, const WifiSettings& from) { to.air.phy.basic = from.air.phy.basic; }, false },
+    WIFI("slot", false, v.duration(Duration { 1000 }, milliseconds { 1 }), air.phy.slot),
+    WIFI("sifs", false, v.duration(Duration { 1000 }, milliseconds { 1 }), air.phy.sifs),
+    WIFI("aifsn", false, static_cast<unsigned>(v.integer(1, 15)), air.phy.aifsn),
+    WIFI("signal_extension", false, v.duration(Duration {}, milliseconds { 1 }), air.phy.signal_extension),
+    WIFI("cw_min", false, static_cast<std::uint32_t>(v.integer(1, 32767)), air.phy.cw_min),
+    WIFI("cw_max", false, static_cast<std::uint32_t>(v.integer(1, 32767)), air.phy.cw_max),
+    WIFI("ampdu_frames", false, static_cast<unsigned>(v.integer(1, 64)), air.aggregation.frames),
+    WIFI("ampdu_bytes", false, static_cast<std::uint32_t>(v.integer(1600, 65535)), air.aggregation.bytes),
+    WIFI("ampdu_time", false, v.duration(Duration { 100000 }, milliseconds { 10 }), air.aggregation.time),
+    WIFI("beacon_interval", false, v.duration(Duration {}, seconds { 10 }), air.beacon_interval),
+    WIFI("noise", false, v.number(-120, -30), air.noise_dbm),
+    WIFI("frame_error", true, v.probability(), air.frame_error),
+    { "loss", [](WifiSettings& s, const Value& v) { s.air.loss_down.random = s.air.loss_up.random = v.probability(); },
+      [](WifiSettings& to, const WifiSettings& from)
+      {
+        to.air.loss_down.random = from.air.loss_down.random;
+        to.air.loss_up.random = from.air.loss_up.random;
+      },
+      true },
+    WIFI("loss_down", true, v.probability(), air.loss_down.random),
+    WIFI("loss_up", true, v.probability(), air.loss_up.random),
+    { "gilbert", [](WifiSettings& s, const Value& v) { s.air.loss_down.gilbert = s.air.loss_up.gilbert = v.gilbert(); },
+      [](WifiSettings& to, const WifiSettings& from)
+      {
+        to.air.loss_down.gilbert = from.air.loss_down.gilbert;
+        to.air.loss_up.gilbert = from.air.loss_up.gilbert;
+      },
+      true },
+    WIFI("gilbert_down", true, v.gilbert(), air.loss_down.gilbert),
+    WIFI("gilbert_up", true, v.gilbert(), air.loss_up.gilbert),
+    WIFI("delay", true, v.duration(Duration {}, longest_delay), air.delay),
+    WIFI("jitter", true, v.duration(Duration {}, longest_delay), air.jitter),
+    WIFI("ack_free", true, v.boolean(), ack_free),
+    WIFI("power_save", true, v.boolean(), air.power_save),
+    WIFI("power_save_timeout", false, v.duration(milliseconds { 1 }, seconds { 60 }), air.power_save_timeout),
+  };
+  return keys;
+}
+#undef WIFI
+
+// Keys of a link with two directions: NAME sets both, NAME_down and NAME_up one.
+#define BOTH_WAYS(name, read, field)                                                                                   \
+  { name,                                                                                                              \
+    [](PipePair& p, const Value& v)                                                                                    \
+    {                                                                                                                  \
+      p.down.field = read;                                                                                             \
+      p.up.field = p.down.field;                                                                                       \
+    },                                                                                                                 \
+    [](PipePair& to, const PipePair& from)                                                                             \
+    {                                                                                                                  \
+      to.down.field = from.down.field;                                                                                 \
+      to.up.field = from.up.field;                                                                                     \
+    },                                                                                                                 \
+    true },                                                                                                            \
+      { name "_down", [](PipePair& p, const Value& v) { p.down.field = read; },                                        \
+        [](PipePair& to, const PipePair& from) { to.down.field = from.down.field; }, true },                           \
+  {                                                                                                                    \
+    name "_up", [](PipePair& p, const Value& v) { p.up.field = read; },                                                \
+        [](PipePair& to, const PipePair& from) { to.up.field = from.up.field; }, true                                  \
+  }
+
+const std::vector<Key<PipePair>>& pipe_keys()
+{
+  static const std::vector<Key<PipePair>> keys {
+    { "rate",
+      [](PipePair& p, const Value& v)
+      {
+        set_rate(p.down, v);
+        set_rate(p.up, v);
+      },
+      [](PipePair& to, const PipePair& from)
+      {
+        to.down.rate = from.down.rate;
+        to.up.rate = from.up.rate;
+        to.down.trace = from.down.trace;
+        to.up.trace = from.up.trace;
+      },
+      true },
+    { "rate_down", [](PipePair& p, const Value& v) { set_rate(p.down, v); },
+      [](PipePair& to, const PipePair& from)
+      {
+        to.down.rate = from.down.rate;
+        to.down.trace = from.down.trace;
+      },
+      true },
+    { "rate_up", [](PipePair& p, const Value& v) { set_rate(p.up, v); },
+      [](PipePair& to, const PipePair& from)
+      {
+        to.up.rate = from.up.rate;
+        to.up.trace = from.up.trace;
+      },
+      true },
+    BOTH_WAYS("trace", load_trace(v), trace),
+    BOTH_WAYS("delay", v.duration(Duration {}, longest_delay), delay),
+    BOTH_WAYS("jitter", v.duration(Duration {}, longest_delay), jitter),
+    BOTH_WAYS("queue", static_cast<std::uint32_t>(v.integer(1, 1000000)), queue_packets),
+    BOTH_WAYS("queue_bytes", v.bytes(), queue_bytes),
+    BOTH_WAYS("loss", v.probability(), loss.random),
+    BOTH_WAYS("gilbert", v.gilbert(), loss.gilbert),
+    BOTH_WAYS("ecn", v.choice({ "none", "mark" }) == 1, aqm.mark),
+    BOTH_WAYS("threshold", v.duration(Duration {}, longest_delay), aqm.threshold),
+    BOTH_WAYS("threshold_full", v.duration(Duration {}, longest_delay), aqm.full),
+  };
+  return keys;
+}
+#undef BOTH_WAYS
+
+const std::vector<Key<CellSettings>>& cell_keys()
+{
+  static const std::vector<Key<CellSettings>> keys {
+    { "profile", [](CellSettings& s, const Value& v) { s.profile = v.text(); },
+      [](CellSettings& to, const CellSettings& from) { to.profile = from.profile; }, false },
+    { "enabled", [](CellSettings& s, const Value& v) { s.enabled = v.boolean(); },
+      [](CellSettings& to, const CellSettings& from) { to.enabled = from.enabled; }, false },
+    { "nat", [](CellSettings& s, const Value& v) { s.nat = v.boolean(); },
+      [](CellSettings& to, const CellSettings& from) { to.nat = from.nat; }, true },
+    { "source_filter", [](CellSettings& s, const Value& v) { s.source_filter = v.boolean(); },
+      [](CellSettings& to, const CellSettings& from) { to.source_filter = from.source_filter; }, true },
+  };
+  return keys;
+}
+
+} // namespace tandem::lab
