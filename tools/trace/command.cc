@@ -22,7 +22,19 @@ struct ExplainOptions
   bool json = false;
 };
 
-const std::map<std::string, Link> links { { "wifi", Link::wifi }, { "cell", Link::cell } };
+// Options that take one of a few words. CLI11's own transformer would show the enumerators' bytes in help and faults.
+template <typename Value>
+void add_word(CLI::App& command, const std::string& option, const std::map<std::string, Value>& words,
+              std::optional<Value>& to, const std::string& help)
+{
+  std::vector<std::string> allowed;
+  for (const auto& [word, value] : words)
+    allowed.push_back(word);
+  command
+      .add_option_function<std::string>(
+          option, [words, &to](const std::string& word) { to = words.at(word); }, help)
+      ->check(CLI::IsMember(allowed));
+}
 
 std::map<std::string, trace::Fate> fates()
 {
@@ -30,6 +42,11 @@ std::map<std::string, trace::Fate> fates()
   for (std::size_t i = 0; i < trace::fate_count; ++i)
     all.emplace(name(static_cast<trace::Fate>(i)), static_cast<trace::Fate>(i));
   return all;
+}
+
+std::map<std::string, Link> links()
+{
+  return { { "wifi", Link::wifi }, { "cell", Link::cell } };
 }
 
 template <typename Work>
@@ -62,11 +79,8 @@ void attach(CLI::App& trace, std::ostream& out, std::ostream& err, int& exit_cod
   print_command->add_option("file", shown->file, "Recording: pcapng of the flight recorder, or any pcap or pcapng")
       ->required();
   print_command->add_flag("--json", shown->json, "One JSON object a line");
-  print_command
-      ->add_option("--fate", shown->fate, "Only packets that were passed, edited, dropped, crafted, or a fault")
-      ->transform(CLI::CheckedTransformer(fates()));
-  print_command->add_option("--link", shown->link, "Only packets that came or left by this link")
-      ->transform(CLI::CheckedTransformer(links));
+  add_word(*print_command, "--fate", fates(), shown->fate, "Only packets of this fate");
+  add_word(*print_command, "--link", links(), shown->link, "Only packets that came or left by this link");
   print_command->add_option("--port", shown->port, "Only segments with this TCP port at either end");
   print_command->add_option("--why", shown->why, "Only packets whose reason contains this text");
   print_command->add_option("--limit", shown->limit, "Stop after so many packets (0: all)");
