@@ -19,7 +19,7 @@ namespace tandem::control
 struct ServerOptions
 {
   std::filesystem::path socket; // absolute, at most 100 characters
-  std::string group;            // may use the socket too; empty: root only
+  std::string group {};         // may use the socket too; empty: root only
 
   // Read-only and for this machine only: status, modules, flows, manuals, dashboard and metrics over loopback TCP.
   struct Tcp

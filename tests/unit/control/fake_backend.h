@@ -1,0 +1,147 @@
+// A daemon without packets, for tests of the server and of the command line.
+#pragma once
+
+#include "src/control/backend.h"
+
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace tandem::control
+{
+
+class FakeBackend : public Backend
+{
+public:
+  std::atomic<bool> busy { false };
+  std::atomic<bool> stopping { false };
+
+  // What was asked, e.g. "enable offload on".
+  std::vector<std::string> calls()
+  {
+    const std::lock_guard lock { mutex_ };
+    return calls_;
+  }
+
+  nlohmann::json status() override
+  {
+    answer_or_refuse();
+    return {
+      { "version", "0.1.0" },
+      { "pid", 4711 },
+      { "uptime_s", 75.25 },
+      { "backend", { { "name", "iptables" }, { "why", "no queue expression in this kernel" } } },
+      { "links",
+        { { "wifi", { { "interface", "wlan0" }, { "present", true }, { "up", true }, { "bytes_out", 0 } } },
+          { "cell", { { "interface", "wwan0" }, { "present", false }, { "up", false }, { "bytes_out", 12345 } } } } },
+      { "datapath", { { "queued", 1000 }, { "passed", 900 }, { "edited", 100 }, { "queue_drops", 0 } } },
+      { "faults", { { "checksum", 2 } } },
+      { "keeper", { { "phase", "armed" } } },
+      { "flows", { { "count", 1 }, { "capacity", 4096 }, { "refused", 0 } } },
+      { "modules", modules() }
+    };
+  }
+
+  nlohmann::json modules() override
+  {
+    answer_or_refuse();
+    return nlohmann::json::array(
+        { { { "name", "offload" },
+            { "summary", "Sends pure ACKs by the cellular link." },
+            { "enabled", true },
+            { "faults", 0 },
+            { "flows", 1 },
+            { "decisions", { { "offload: by cell", 100 }, { "offload: window below threshold", 7 } } },
+            { "knobs",
+              { { { "name", "window_threshold" },
+                  { "type", "integer" },
+                  { "unit", "MSS" },
+                  { "minimum", 1 },
+                  { "maximum", 1000 },
+                  { "default", 20 },
+                  { "value", 30 },
+                  { "help", "Windows below this stay on Wi-Fi." } } } } },
+          { { "name", "freeze" },
+            { "summary", "Rides out blackouts." },
+            { "enabled", false },
+            { "faults", 0 },
+            { "flows", 0 },
+            { "decisions", nlohmann::json::object() },
+            { "knobs", nlohmann::json::array() } } });
+  }
+
+  nlohmann::json flows() override
+  {
+    answer_or_refuse();
+    return nlohmann::json::array({ { { "id", 17 },
+                                     { "local", "192.0.2.2:40000" },
+                                     { "remote", "198.51.100.7:443" },
+                                     { "link", "wifi" },
+                                     { "age_s", 12.5 },
+                                     { "rtt_ms", 48.25 },
+                                     { "rtt_min_ms", 40.0 },
+                                     { "rate_mbps", 21.75 },
+                                     { "window_bytes", 131072 },
+                                     { "delivered_bytes", 34567890 },
+                                     { "hands_off", "none" },
+                                     { "modules", { { "offload", { { "path", "cell" }, { "proved", 41 } } } } } } });
+  }
+
+  std::string manual(const std::string& module) override
+  {
+    known(module);
+    return "# " + module + "\n\nThe manual.\n";
+  }
+
+  void enable(const std::string& module, bool on) override
+  {
+    known(module);
+    record("enable " + module + (on ? " on" : " off"));
+  }
+
+  void set(const std::string& module, const std::string& knob, const std::string& value) override
+  {
+    known(module);
+    if (knob != "window_threshold") throw Refused { Refused::Kind::bad_request, "module offload has no knob " + knob };
+    if (value != "20" && value != "30")
+      throw Refused { Refused::Kind::bad_request,
+                      "offload.window_threshold = " + value + ": a whole number from 1 to 1000 MSS is needed" };
+    record("set " + module + "." + knob + " " + value);
+  }
+
+  std::string recording() override
+  {
+    answer_or_refuse();
+    std::string bytes = "\x0a\x0d\x0d\x0a";
+    return bytes + std::string(4u << 20, '\0');
+  }
+
+  nlohmann::json metrics() override
+  {
+    return nlohmann::json::array(
+        { { { "name", "tandem_flows" }, { "help", "Flows known" }, { "type", "gauge" }, { "value", 1 } } });
+  }
+
+private:
+  std::mutex mutex_;
+  std::vector<std::string> calls_;
+
+  void record(const std::string& call)
+  {
+    const std::lock_guard lock { mutex_ };
+    calls_.push_back(call);
+  }
+  void answer_or_refuse() const
+  {
+    if (busy) throw Refused { Refused::Kind::busy, "the packet thread did not answer within 1000 ms" };
+    if (stopping) throw Refused { Refused::Kind::conflict, "the interface is gone" };
+  }
+  static void known(const std::string& module)
+  {
+    if (module != "offload" && module != "freeze")
+      throw Refused { Refused::Kind::bad_request, "no module named " + module + "; loaded: freeze, offload" };
+  }
+};
+
+} // namespace tandem::control
