@@ -81,6 +81,7 @@ struct FlowView
   double delivery_rate = 0;          // bytes per second over about the last two RTTs
   std::uint32_t window_estimate = 0; // bytes delivered per RTT, the estimate of the sender's window; 0 until known
 
+  Tick resumed {}; // when packets were seen again after the queue had been out of the way; measurements restarted then
   Tick first_seen {};
   Tick last_seen {};
 

@@ -80,7 +80,10 @@ struct Plan
   std::span<const Craft> craft {}; // valid until the module is called again
   std::span<const Wish> wish {};   // likewise
   std::optional<Tick> wake {};     // an Alarm for this flow and module; a later plan with a wake replaces it
-  std::string_view why {};         // literal, copied to the trace and counted; empty when the module had no opinion
+  // Until then the module needs to see nothing of this flow. When no flow is needed by any module the queue is taken
+  // out of the way.
+  std::optional<Tick> quiet {};
+  std::string_view why {}; // literal, copied to the trace and counted; empty when the module had no opinion
 };
 
 } // namespace tandem

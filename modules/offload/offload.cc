@@ -20,7 +20,7 @@ struct Row
   double Knobs::*field;
 };
 
-constexpr std::array<Row, 13> rows { {
+constexpr std::array<Row, 14> rows { {
     { { .name = "fraction",
         .minimum = 0,
         .maximum = 1,
@@ -106,6 +106,13 @@ constexpr std::array<Row, 13> rows { {
         .initial = 0.25,
         .help = "and at least one in this share of a round trip" },
       &Knobs::stretch_time },
+    { { .name = "sparse_acks",
+        .unit = "MSS",
+        .minimum = 1,
+        .maximum = 1000,
+        .initial = 8,
+        .help = "leave a flow alone whose ACKs each cover more than this: there is no air to save" },
+      &Knobs::sparse_acks },
     { { .name = "cell_budget",
         .unit = "bytes",
         .minimum = 0,
@@ -134,6 +141,7 @@ constexpr auto knob_table = []
   return all;
 }();
 
+constexpr std::uint16_t acks_counted = 32;      // before it is known how much an ACK covers
 constexpr std::uint32_t max_budget_share = 120; // an ACK is never larger than this, in bytes
 
 bool cell_usable(const Event& event, const FlowView& flow)
@@ -258,13 +266,16 @@ Plan Offload::acknowledge(const Event& event, const FlowView& flow, State& state
 Plan Offload::at_home(const Event& event, const FlowView& flow, State& state)
 {
   const Segment& segment = *event.segment;
-  if (event.now < state.retry_at) return {};
+  // Only a rest that is worth the change of rules takes the queue out of the way.
+  const auto quiet = [&]() -> std::optional<Tick>
+  { return state.retry_at - event.now >= 300ms ? std::optional { state.retry_at } : std::nullopt; };
+  if (event.now < state.retry_at) return { .quiet = quiet() };
   // What cannot change soon is looked at once in a while, not with every ACK.
   const auto rest = [&](Duration how_long, std::string_view why) -> Plan
   {
     state.retry_at = event.now + how_long;
     state.why = why;
-    return { .why = why };
+    return { .quiet = quiet(), .why = why };
   };
   if (flow.mptcp) return rest(10s, "offload: MPTCP subflow left alone");
   if (!flow.timestamps_ok || !segment.timestamps) return rest(60s, "offload: no timestamps, no proof possible");
@@ -277,6 +288,20 @@ Plan Offload::at_home(const Event& event, const FlowView& flow, State& state)
   if (flow.rtt_smoothed == Duration {}) return rest(10ms, "offload: RTT not known yet");
   if (flow.window_estimate < knobs_.window_mss * flow.mss)
     return rest(std::max(flow.rtt_smoothed, 10ms + Duration {}), "offload: window below threshold");
+  // What ACKs cost in air grows with their number. Where the receiver merges segments (GRO) there is one for dozens,
+  // and nothing to save.
+  if (state.counted == 0) state.counted_from = flow.bytes_delivered;
+  if (++state.counted < acks_counted) return {};
+  const double per_ack =
+      static_cast<double>(flow.bytes_delivered - state.counted_from) / (state.counted - 1) / flow.mss;
+  state.counted = 0;
+  if (per_ack > knobs_.sparse_acks)
+  {
+    const Duration rest_time = std::min<Duration>(1s * (1 << std::min<int>(state.sparse, 5)), 30s);
+    if (state.sparse < 255) ++state.sparse;
+    return rest(rest_time, "offload: ACKs are sparse already");
+  }
+  state.sparse = 0;
 
   state.phase = Phase::probing;
   state.since = event.now;
@@ -530,7 +555,7 @@ void Offload::measure_rate(const FlowView& flow, State& state, Tick now)
 {
   const bool away = state.phase == Phase::away;
   const Duration settle = away ? std::max<Duration>(4 * flow.rtt_smoothed, 1s) : Duration {};
-  if (state.window_at == Tick {})
+  if (state.window_at == Tick {} || (!away && flow.resumed > state.window_at))
   {
     if (now - state.since < settle) return;
     state.window_at = now;

@@ -31,6 +31,7 @@ struct Knobs
   double regret = 0.05;              // return when the goodput falls by more than this share
   double stretch = 16;               // thinning: at most one ACK in this many
   double stretch_time = 0.25;        // and at least one in this share of an RTT
+  double sparse_acks = 8;            // MSS an ACK may cover on average
   double cell_budget = 0;            // bytes since start, 0 = no limit
 };
 
@@ -49,6 +50,8 @@ struct State
   std::uint8_t regrets = 0;      // times the goodput was worse away, likewise
   std::uint8_t slow_windows = 0; // in a row, slower than at home
   std::uint16_t stretch = 1;     // one ACK in this many
+  std::uint16_t counted = 0;     // ACKs since counted_from
+  std::uint8_t sparse = 0;       // times in a row that ACKs were found sparse
   std::uint16_t held = 0;        // ACKs left out since the last that left
   std::uint16_t unproved = 0;    // ACKs sent by cellular since the last proof
   bool clocks_agree = false;     // both TSval clocks tick in milliseconds: one-way delays can be compared
@@ -77,6 +80,8 @@ struct State
   TsClock first_local {}, first_remote {};
   Tick first_at {};
   bool first_known = false;
+
+  std::uint64_t counted_from = 0; // bytes delivered then
 
   // Goodput: bytes delivered at the start of the running window.
   Tick window_at {};

@@ -224,6 +224,7 @@ Outcome Chain::segment(const Segment& segment, bool queued, Tick now)
       return { .why = "flow table full" };
     }
     flow->view.link = segment.link;
+    flow->epoch = epoch_;
     flow->view.hands_off = HandsOff::mid_flow; // until both SYNs are seen
     if (!segment.has(tcp_flag::syn)) ++stats_.mid_flow;
   }
@@ -233,10 +234,18 @@ Outcome Chain::segment(const Segment& segment, bool queued, Tick now)
     forget(*flow, now);
     return this->segment(segment, queued, now);
   }
+  if (queued && flow->epoch != epoch_)
+  {
+    // Packets of this flow passed beside the queue. What was known of its numbers may be more than a sequence space
+    // old.
+    flow->tracker.resume(flow->view);
+    flow->view.resumed = now;
+    flow->epoch = epoch_;
+  }
   table_.touch(*flow, now);
   flow->tracker.seen(segment, flow->view, now);
   if (segment.has(tcp_flag::rst) || (segment.has(tcp_flag::fin) && segment.direction == Direction::egress))
-    flow->closed = true;
+    table_.close(*flow);
 
   Outcome outcome { .flow = &flow->view };
   if (flow->view.hands_off == HandsOff::none)
@@ -248,6 +257,7 @@ Outcome Chain::segment(const Segment& segment, bool queued, Tick now)
                         .links = &links_,
                         .seed = options_.seed };
     bool edited = false;
+    Tick quiet = Tick::max();
     for (std::size_t i = 0; i < slots_.size(); ++i)
     {
       if (!slots_[i].enabled || (flow->excluded >> i & 1) != 0) continue;
@@ -264,9 +274,11 @@ Outcome Chain::segment(const Segment& segment, bool queued, Tick now)
         edited = edited || plan.edit.changes_bytes();
         merge(outcome.edit, plan.edit);
         if (outcome.why.empty()) outcome.why = plan.why;
+        quiet = std::min(quiet, plan.quiet.value_or(Tick {}));
       }
       carry_out(i, plan, event, *flow);
     }
+    if (queued) flow->quiet_until = quiet;
     // An edit is the wish that this very segment leaves: it beats a drop.
     if (edited) outcome.verdict = Verdict::pass;
   }
@@ -341,6 +353,22 @@ Tick Chain::advance(Tick now)
   for (const Delayed& one : delayed_)
     next = std::min(next, one.craft.at);
   return next;
+}
+
+bool Chain::needs_queue(Tick now)
+{
+  // A flow that has not been heard of for this long says so with its next observed packet.
+  constexpr Duration recent = std::chrono::milliseconds { 1500 };
+  bool needed = false;
+  table_.each(
+      [&](flow::Flow& flow)
+      {
+        needed = needed
+                 || (!flow.closed && flow.quiet_until <= now && now - flow.view.last_seen < recent
+                     && (flow.view.hands_off == HandsOff::none
+                         || (flow.view.hands_off == HandsOff::mid_flow && now - flow.view.first_seen < recent)));
+      });
+  return needed;
 }
 
 void Chain::links(const LinkStates& states, Tick now)

@@ -69,6 +69,11 @@ public:
   // New link states; modules with state on a flow are told.
   void links(const LinkStates& states, Tick now);
 
+  // Whether some module must see packets of some flow at `now`. While none must, the queue may be bypassed altogether;
+  // call queue_resumed() when it is back.
+  bool needs_queue(Tick now);
+  void queue_resumed() { ++epoch_; }
+
   std::size_t module_count() const { return slots_.size(); }
   Module& module(std::size_t i) { return *slots_[i].module; }
   bool enabled(std::size_t i) const { return slots_[i].enabled; }
@@ -140,6 +145,7 @@ private:
   std::vector<Alarm> alarms_;    // heap, earliest on top
   std::vector<Delayed> delayed_; // unordered, few
   Stats stats_ {};
+  std::uint32_t epoch_ = 0;
 };
 
 } // namespace tandem::chain

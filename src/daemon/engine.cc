@@ -149,6 +149,7 @@ struct Engine::Parts final : chain::Actions
   void links_changed();
   void retune_rules();
   void retune_sampling();
+  void retune_queue();
   void schedule();
   void guard_health();
   std::size_t slot_of(const std::string& module);
@@ -174,6 +175,8 @@ struct Engine::Parts final : chain::Actions
   std::optional<kernel::Observer> observer;
   int observed_ifindex = 0;
   std::uint32_t sampling = 16;
+  bool bypass = false; // no module needs a packet now: no rule, whatever is switched on
+  int unneeded = 0;    // looks in a row at which none did
   std::uint64_t observed_before = 0;
   Tick sampled_at {};
   chain::Chain chain;
@@ -345,6 +348,7 @@ void Engine::Parts::observed(const kernel::ObservedPacket& packet)
   parsed.segment.link = monitor.owner(parsed.segment.key.local);
   if (parsed.segment.link != Link::wifi) return;
   chain.segment(parsed.segment, false, packet.arrival);
+  if (bypass && parsed.segment.has(tcp_flag::syn)) retune_queue();
 }
 
 std::size_t Engine::Parts::craft(const FlowView& flow, const Craft& request, std::string_view why)
@@ -430,14 +434,15 @@ void Engine::Parts::retune_rules()
   for (const Network& network : config.daemon.exempt_networks)
     plan.exempt_remote.push_back(wire::to_string(network.address) + "/" + std::to_string(network.prefix));
   plan.exempt_ports = config.daemon.exempt_ports;
-  if (plan.wifi_addresses.empty()) plan.traffic = 0; // no address, no flow of ours
+  const bool wanted = plan.traffic != 0;
+  if (plan.wifi_addresses.empty() || bypass) plan.traffic = 0; // no address, no flow of ours
   if (plan != rules)
   {
     rules = plan;
     keeper.post_apply(plan);
   }
 
-  const bool observing = plan.traffic != 0 || interest.observe != 0;
+  const bool observing = wanted || interest.observe != 0;
   if (!observing && observer)
   {
     ev_io_stop(loop, &observer_io);
@@ -457,6 +462,26 @@ void Engine::Parts::retune_rules()
       // Without copies no proof appears, and every module falls back to doing nothing.
       log(Severity::warning, wifi_name + " cannot be observed: " + error.what());
     }
+  }
+}
+
+// Rules are there only while a packet is needed: flows that no module wants cost nothing. A new flow, or a quiet one
+// that is to be looked at again, brings them back well before its window has grown.
+void Engine::Parts::retune_queue()
+{
+  constexpr int patience = 3;
+  if (chain.needs_queue(kernel::now()))
+  {
+    unneeded = 0;
+    if (!bypass) return;
+    bypass = false;
+    chain.queue_resumed();
+    retune_rules();
+  }
+  else if (!bypass && ++unneeded >= patience)
+  {
+    bypass = true;
+    retune_rules();
   }
 }
 
@@ -533,8 +558,13 @@ Engine::Engine(const Config& config) : parts_ { std::make_unique<Parts>(config) 
   ev_timer_init(
       &p.beat_timer, [](struct ev_loop*, ev_timer* w, int) { static_cast<Parts*>(w->data)->keeper.beat(); }, 0., 0.05);
   ev_timer_init(
-      &p.second_timer, [](struct ev_loop*, ev_timer* w, int) { static_cast<Parts*>(w->data)->retune_sampling(); }, 0.2,
-      0.2);
+      &p.second_timer,
+      [](struct ev_loop*, ev_timer* w, int)
+      {
+        static_cast<Parts*>(w->data)->retune_sampling();
+        static_cast<Parts*>(w->data)->retune_queue();
+      },
+      0.2, 0.2);
   ev_async_init(&p.mail,
                 [](struct ev_loop* l, ev_async* w, int)
                 {
@@ -697,6 +727,7 @@ json Engine::status()
               { "craft_failed", c.craft_failed },
               { "observed", c.observed },
               { "observe_one_in", p.sampling },
+              { "bypassed", p.bypass },
               { "not_wifi", c.not_wifi },
               { "wishes_without_actuator", c.wishes },
               { "mid_flow", p.chain.stats().mid_flow },
@@ -914,9 +945,9 @@ json Engine::metrics()
   add("tandem_uptime_seconds", "Seconds since the daemon started", "gauge", now["uptime_s"]);
   for (const auto& [key, value] : now["datapath"].items())
   {
-    const bool gauge = key == "waiting" || key == "observe_one_in";
+    const bool gauge = key == "waiting" || key == "observe_one_in" || key == "bypassed";
     add("tandem_datapath_" + key + (gauge ? "" : "_total"), "Packets on the datapath: " + key,
-        gauge ? "gauge" : "counter", value);
+        gauge ? "gauge" : "counter", value.is_boolean() ? json(value.get<bool>() ? 1 : 0) : value);
   }
   for (const auto& [reason, count] : now["faults"].items())
     add("tandem_faults_total", "Packets passed untouched because they could not be worked on", "counter", count,

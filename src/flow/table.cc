@@ -43,7 +43,7 @@ Flow& Table::slot(std::uint32_t index)
   return *std::launder(reinterpret_cast<Flow*>(chunks_[at / chunk_flows].get() + (at % chunk_flows) * stride_));
 }
 
-std::size_t Table::bucket(const FlowKey& key) const
+std::size_t Table::bucket_of(const FlowKey& key) const
 {
   std::array<std::uint64_t, 4> words {};
   std::memcpy(words.data(), key.local.bytes.data(), 16);
@@ -57,7 +57,7 @@ std::size_t Table::bucket(const FlowKey& key) const
 
 Flow* Table::find(const FlowKey& key)
 {
-  for (std::uint32_t at = buckets_[bucket(key)]; at != 0;)
+  for (std::uint32_t at = buckets_[bucket_of(key)]; at != 0;)
   {
     Flow& flow = slot(at);
     if (flow.view.key == key) return &flow;
@@ -105,7 +105,7 @@ Flow* Table::insert(const FlowKey& key, Tick now)
   flow->view.id = (std::uint64_t { index } << 40) | (next_id_++ & 0xff'ffff'ffffull);
   flow->view.first_seen = flow->view.last_seen = now;
   flow->self_ = index;
-  const std::size_t b = bucket(key);
+  const std::size_t b = bucket_of(key);
   flow->next_in_bucket_ = buckets_[b];
   buckets_[b] = index;
   link_newest(*flow);
@@ -115,33 +115,50 @@ Flow* Table::insert(const FlowKey& key, Tick now)
 
 void Table::link_newest(Flow& flow)
 {
-  flow.older_ = newest_;
+  List& list = list_of(flow);
+  flow.older_ = list.newest;
   flow.newer_ = 0;
-  if (newest_ != 0) slot(newest_).newer_ = flow.self_;
-  newest_ = flow.self_;
-  if (oldest_ == 0) oldest_ = flow.self_;
+  if (list.newest != 0) slot(list.newest).newer_ = flow.self_;
+  list.newest = flow.self_;
+  if (list.oldest == 0) list.oldest = flow.self_;
 }
 
 void Table::unlink(Flow& flow)
 {
+  List& list = list_of(flow);
   if (flow.older_ != 0) slot(flow.older_).newer_ = flow.newer_;
   if (flow.newer_ != 0) slot(flow.newer_).older_ = flow.older_;
-  if (oldest_ == flow.self_) oldest_ = flow.newer_;
-  if (newest_ == flow.self_) newest_ = flow.older_;
+  if (list.oldest == flow.self_) list.oldest = flow.newer_;
+  if (list.newest == flow.self_) list.newest = flow.older_;
 }
 
 void Table::touch(Flow& flow, Tick now)
 {
   flow.view.last_seen = now;
-  if (newest_ == flow.self_) return;
+  if (list_of(flow).newest == flow.self_) return;
   unlink(flow);
   link_newest(flow);
+}
+
+void Table::close(Flow& flow)
+{
+  if (flow.closed) return;
+  unlink(flow);
+  flow.closed = true;
+  // Among the closed it is the youngest, since the chain touches a flow before it closes it.
+  link_newest(flow);
+}
+
+std::size_t Table::memory() const
+{
+  return chunks_.size() * chunk_flows * stride_ + chunks_.capacity() * sizeof(chunks_[0])
+         + buckets_.capacity() * sizeof(buckets_[0]) + free_.capacity() * sizeof(free_[0]);
 }
 
 void Table::erase(Flow& flow)
 {
   const std::uint32_t index = flow.self_;
-  std::uint32_t* at = &buckets_[bucket(flow.view.key)];
+  std::uint32_t* at = &buckets_[bucket_of(flow.view.key)];
   while (*at != index)
     at = &slot(*at).next_in_bucket_;
   *at = flow.next_in_bucket_;
@@ -153,16 +170,14 @@ void Table::erase(Flow& flow)
 
 Flow* Table::expired(Tick now)
 {
-  // Closed flows linger among the living; only the few oldest are looked at, so the cost per call is bounded.
-  std::uint32_t at = oldest_;
-  for (int looked = 0; at != 0 && looked < 8; ++looked)
+  const auto due = [&](const List& list, Duration limit) -> Flow*
   {
-    Flow& flow = slot(at);
-    const Duration age = now - flow.view.last_seen;
-    if (age >= options_.idle || (flow.closed && age >= options_.linger)) return &flow;
-    at = flow.newer_;
-  }
-  return nullptr;
+    if (list.oldest == 0) return nullptr;
+    Flow& flow = slot(list.oldest);
+    return now - flow.view.last_seen >= limit ? &flow : nullptr;
+  };
+  Flow* flow = due(closed_, options_.linger);
+  return flow != nullptr ? flow : due(living_, options_.idle);
 }
 
 } // namespace tandem::flow

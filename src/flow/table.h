@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -24,14 +25,16 @@ struct alignas(std::max_align_t) Flow
   Tracker tracker {};
   std::array<Tick, max_modules> wake {};      // when each module wants its alarm; Tick::max() = not at all
   std::array<Tick, max_modules> scheduled {}; // the alarm entry that exists for it; Tick::max() = none
+  Tick quiet_until {};                        // no enabled module needs a packet of this flow before then
   std::uint8_t begun = 0;                     // bit i: module i has state here
   std::uint8_t excluded = 0;                  // bit i: module i was taken out of the chain for this flow
-  bool closed = false;                        // FIN or RST seen: forgotten soon
+  std::uint32_t epoch = 0;                    // of the queue, see Chain::queue_resumed()
+  bool closed = false;                        // FIN or RST seen: forgotten soon. Set by Table::close()
 
 private:
   friend class Table;
   std::uint32_t next_in_bucket_ = 0;
-  std::uint32_t older_ = 0, newer_ = 0;
+  std::uint32_t older_ = 0, newer_ = 0; // in its list
   std::uint32_t self_ = 0;
 };
 
@@ -58,6 +61,8 @@ public:
   Flow* insert(const FlowKey& key, Tick now);
   // Moves the flow to the young end; call on every segment.
   void touch(Flow& flow, Tick now);
+  // FIN or RST was seen: the flow is forgotten `linger` after its last segment.
+  void close(Flow& flow);
   void erase(Flow& flow);
   std::byte* state(Flow& flow) { return reinterpret_cast<std::byte*>(&flow) + sizeof(Flow); }
   const std::byte* state(const Flow& flow) const { return reinterpret_cast<const std::byte*>(&flow) + sizeof(Flow); }
@@ -70,23 +75,34 @@ public:
   std::size_t capacity() const { return options_.capacity; }
   std::uint64_t refused() const { return refused_; }
   std::size_t bytes_per_flow() const { return stride_; }
+  // Bytes of heap in use by all flows and the index.
+  std::size_t memory() const;
+  std::size_t bucket_of(const FlowKey& key) const;
 
-  // Calls visit(Flow&) for every flow, oldest first; visit may erase the flow it is given.
+  // Calls visit(Flow&) for every flow, closed ones last, each kind oldest first; visit may erase the flow it is given,
+  // no other.
   template <class Visit>
   void each(Visit&& visit)
   {
-    for (std::uint32_t at = oldest_; at != 0;)
-    {
-      Flow& flow = slot(at);
-      at = flow.newer_;
-      visit(flow);
-    }
+    for (const List& list : { std::cref(living_), std::cref(closed_) })
+      for (std::uint32_t at = list.oldest; at != 0;)
+      {
+        Flow& flow = slot(at);
+        at = flow.newer_;
+        visit(flow);
+      }
   }
 
 private:
   static constexpr std::size_t chunk_flows = 64;
   Flow& slot(std::uint32_t index);
-  std::size_t bucket(const FlowKey& key) const;
+  // By age, so that whatever is due first is found at once. Closed flows have a list of their own: they expire after
+  // `linger`, however many older flows live on.
+  struct List
+  {
+    std::uint32_t oldest = 0, newest = 0;
+  };
+  List& list_of(const Flow& flow) { return flow.closed ? closed_ : living_; }
   void unlink(Flow& flow);
   void link_newest(Flow& flow);
 
@@ -95,7 +111,8 @@ private:
   std::vector<std::uint32_t> buckets_; // index + 1 of the first flow, 0 = empty
   std::vector<std::unique_ptr<std::byte[]>> chunks_;
   std::vector<std::uint32_t> free_;
-  std::uint32_t oldest_ = 0, newest_ = 0;
+  List living_ {};
+  List closed_ {};
   std::size_t size_ = 0;
   std::uint32_t next_unused_ = 1;
   std::uint64_t next_id_ = 1;

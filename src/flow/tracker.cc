@@ -1,5 +1,7 @@
 #include "src/flow/tracker.h"
 
+#include <algorithm>
+
 namespace tandem::flow
 {
 
@@ -22,7 +24,7 @@ void Tracker::seen(const Segment& segment, FlowView& view, Tick now)
   }
   if (segment.has(tcp_flag::syn))
   {
-    handshake(segment, view);
+    if (fits(segment, view)) handshake(segment, view);
     return;
   }
   if (segment.direction == Direction::egress)
@@ -45,6 +47,27 @@ void Tracker::seen(const Segment& segment, FlowView& view, Tick now)
     echoed(segment.timestamps->echo, view, now);
 }
 
+void Tracker::resume(FlowView& view)
+{
+  ack_seen_ = false;
+  view.sent_any = false;
+  ring_count_ = 0;
+  round_bytes_ = 0;
+}
+
+// Whether a SYN may be that of the handshake. Anyone can send one at any time (RFC 5961 section 4), and a lost ACK
+// makes the server repeat its own; neither may move what is known of a running flow.
+bool Tracker::fits(const Segment& syn, const FlowView& view) const
+{
+  if (established_) return false;
+  if (!ack_seen_) return true;
+  // The copy of a handshake that took longer than its first ACK: not far behind, never ahead.
+  constexpr std::int32_t nearby = 1 << 24;
+  const std::int32_t behind =
+      syn.direction == Direction::egress ? view.next_seq - syn.end() : view.highest_ack - syn.end();
+  return behind >= 0 && behind < nearby;
+}
+
 void Tracker::handshake(const Segment& segment, FlowView& view)
 {
   const bool local = segment.direction == Direction::egress;
@@ -53,16 +76,17 @@ void Tracker::handshake(const Segment& segment, FlowView& view)
   if (local)
   {
     view.local_window_scale = segment.window_scale.value_or(0);
-    view.next_seq = segment.end();
+    if (!ack_seen_) view.next_seq = segment.end();
     if (segment.mss) view.mss = *segment.mss;
   }
   else
   {
     view.remote_window_scale = segment.window_scale.value_or(0);
-    view.highest_ack = segment.end();
+    if (!ack_seen_) view.highest_ack = segment.end();
   }
   if (!local_syn_ || !remote_syn_) return;
 
+  established_ = true;
   const std::uint32_t both = local_options_ & remote_options_;
   view.timestamps_ok = (both & option::timestamps) != 0;
   view.sack_ok = (both & option::sack_permitted) != 0;
@@ -71,8 +95,6 @@ void Tracker::handshake(const Segment& segment, FlowView& view)
   // RFC 9293 3.7.1: the effective send MSS is without options; timestamps take twelve bytes of every segment.
   if (view.timestamps_ok && view.mss > 512) view.mss = static_cast<std::uint16_t>(view.mss - 12);
   if (view.hands_off == HandsOff::mid_flow) view.hands_off = HandsOff::none;
-  // A SYN seen again (lost SYN-ACK) must not subtract the options twice.
-  local_syn_ = remote_syn_ = false;
 }
 
 void Tracker::acknowledged(const Segment& segment, FlowView& view, Tick now)
@@ -141,7 +163,12 @@ void Tracker::echoed(TsClock echo, FlowView& view, Tick now)
     {
       last_echo_ = echo;
       echo_known_ = true;
-      rtt_sample(now - entry.at, view, now);
+      Duration sample = now - entry.at;
+      // Nothing younger is on its way, so the server may have been silent for part of the time: such a sample moves the
+      // mean slowly at most.
+      if (echo == view.sent_ts_value && view.rtt_smoothed > Duration {})
+        sample = std::min(sample, 2 * view.rtt_smoothed);
+      rtt_sample(sample, view, now);
       return;
     }
     if (entry.value.after(echo))

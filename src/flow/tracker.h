@@ -19,11 +19,15 @@ public:
   // Takes note of a segment as the kernel made it (egress) or as it arrived (ingress), before any edit.
   void seen(const Segment& segment, FlowView& view, Tick now);
 
+  // Packets may have gone by unseen, even more than a sequence space: what comes next is taken as it is.
+  void resume(FlowView& view);
+
   // Takes note of what really left after edits: the TSval whose echo will be timed, acknowledgement number and
   // window (unscaled).
   void left(const Segment& segment, Seq ack, std::uint16_t window, TsClock ts_value, FlowView& view, Tick now);
 
 private:
+  bool fits(const Segment& syn, const FlowView& view) const;
   void handshake(const Segment& segment, FlowView& view);
   void acknowledged(const Segment& segment, FlowView& view, Tick now);
   void echoed(TsClock echo, FlowView& view, Tick now);
@@ -58,6 +62,7 @@ private:
   std::uint32_t remote_options_ = 0;
   bool local_syn_ = false;
   bool remote_syn_ = false;
+  bool established_ = false; // both were seen
   bool ack_seen_ = false;
 };
 
