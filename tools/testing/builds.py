@@ -1,0 +1,69 @@
+"""Configures and builds one preset of CMakePresets.json."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Sequence
+
+from progress import Progress, lines_of
+
+_STEP = re.compile(r"^\[(\d+)/(\d+)\] ")
+_MB_PER_COMPILER = 1500
+_SAY_EVERY = 15.0  # seconds
+
+
+class BuildFailed(Exception):
+    """Holds the end of the build's output."""
+
+
+def parallel_jobs() -> int:
+    """As many compilers as there are cores, unless memory is short."""
+    megabytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // (1 << 20)
+    return max(1, min(len(os.sched_getaffinity(0)), megabytes // _MB_PER_COMPILER))
+
+
+def configure(root: Path, preset: str, build: Path, progress: Progress) -> None:
+    """Configures `preset`, whose binaryDir is `build`. Raises BuildFailed."""
+    progress.note(f"build  {preset}: configuring {build.name}")
+    launcher = ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache", "-DCMAKE_C_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
+    done = subprocess.run(["cmake", "--preset", preset, *launcher], cwd=root, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode != 0:
+        raise BuildFailed(f"cmake --preset {preset} failed:\n{done.stdout[-6000:]}")
+
+
+def targets_in(build: Path, directory: str) -> list[str]:
+    """Programs that are linked into a directory of the build, as ninja names them."""
+    done = subprocess.run(["ninja", "-C", str(build), "-t", "targets", "all"], capture_output=True, text=True, check=True)
+    return re.findall(rf"^({re.escape(directory)}/[^/:]+): CXX_EXECUTABLE_LINKER", done.stdout, re.MULTILINE)
+
+
+def compile_targets(preset: str, build: Path, targets: Sequence[str], progress: Progress) -> None:
+    """Builds the targets (none: everything). Raises BuildFailed."""
+    started = said = progress.elapsed()
+    kept: list[str] = []
+    lines = lines_of(["ninja", "-C", str(build), f"-j{parallel_jobs()}", *targets])
+    try:
+        while True:
+            line = next(lines)
+            if line is None:
+                progress.note(f"build  {preset}: still building")
+                continue
+            kept.append(line)
+            if (step := _STEP.match(line)) and progress.elapsed() - said >= _SAY_EVERY:
+                said = progress.elapsed()
+                progress.note(f"build  {preset}: {step[1]} of {step[2]}")
+    except StopIteration as end:
+        if end.value != 0:
+            raise BuildFailed(f"building {preset} failed:\n{_faults(kept)}") from None
+    progress.note(f"build  {preset}: done  ({progress.elapsed() - started:.1f} s)")
+
+
+def _faults(lines: list[str]) -> str:
+    """The output from the first failed step on, at most 80 lines."""
+    first = next((index for index, line in enumerate(lines) if line.startswith("FAILED:")), max(0, len(lines) - 80))
+    return "".join(lines[first:first + 80])

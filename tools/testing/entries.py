@@ -1,0 +1,107 @@
+"""Runs ctest's entries of some labels in one build directory and hands back their single test cases."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from progress import Progress, lines_of
+from reports import BadReport, Case, Layer, Outcome, Verdict, judge, read_ctest, tally
+
+# "2/9 Test #2: unit.crash .......................Subprocess aborted***Exception:   0.04 sec"
+_ENDED = re.compile(r"^\s*\d+/\d+ Test\s+#\d+: (?P<name>\S+) \.*\s*(?P<how>.*?):?\s+(?P<seconds>[\d.]+) sec")
+_STARTED = re.compile(r"^\s*Start\s+\d+: (?P<name>\S+)")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One test as ctest knows it."""
+
+    name: str
+    labels: frozenset[str]
+    command: tuple[str, ...]  # empty when its program is not built
+
+    def own_report(self) -> Path | None:
+        """Where pytest writes its report, as the entry's command says."""
+        for word in self.command:
+            if word.startswith("--junitxml="):
+                return Path(word.removeprefix("--junitxml="))
+        return None
+
+
+def list_entries(build: Path) -> list[Entry]:
+    """All entries of a build directory. Raises RuntimeError when ctest cannot say."""
+    done = subprocess.run(["ctest", "--test-dir", str(build), "--show-only=json-v1"], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"ctest cannot list the tests of {build}: {done.stderr.strip()}")
+    entries = []
+    for test in json.loads(done.stdout)["tests"]:
+        properties = {entry["name"]: entry["value"] for entry in test.get("properties", [])}
+        entries.append(Entry(test["name"], frozenset(properties.get("LABELS", [])), tuple(test.get("command", []))))
+    return entries
+
+
+def run_entries(layer: str, build: Path, entries: list[Entry], jobs: int, progress: Progress, *,
+                environment: dict[str, str] | None = None, wrapper: tuple[str, ...] = ()) -> Layer:
+    """Runs these entries of a build directory with ctest; `wrapper` goes before the ctest command."""
+    result = Layer(layer, entries=len(entries))
+    started = time.monotonic()
+    directory = build / "reports" / layer
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    reports: dict[str, Path | None] = {}
+    for entry in entries:
+        # GoogleTest names the report after the program.
+        reports[entry.name] = entry.own_report() or (directory / f"{Path(entry.command[0]).name}.xml" if entry.command else None)
+        if own := entry.own_report():
+            own.unlink(missing_ok=True)
+    if twice := {path for path in reports.values() if path and list(reports.values()).count(path) > 1}:
+        raise RuntimeError(f"entries of {layer} share a report, so that one would hide the other: {', '.join(sorted(path.name for path in twice))}")
+
+    summary = directory / "ctest.xml"
+    names = "|".join(re.sub(r"([.+*()\[\]^$?|\\])", r"\\\1", entry.name) for entry in entries)
+    command = [*wrapper, "ctest", "--test-dir", str(build), "-R", f"^({names})$", "-j", str(jobs), "--output-junit", str(summary)]
+    how: dict[str, str] = {}
+    running: dict[str, float] = {}
+    with open(directory / "ctest.log", "w") as log:
+        for line in lines_of(command, environment={**os.environ, "GTEST_OUTPUT": f"xml:{directory}/", **(environment or {})}):
+            if line is None:
+                for name, since in running.items():
+                    progress.waiting(layer, name, time.monotonic() - since)
+                continue
+            log.write(line)
+            if begun := _STARTED.match(line):
+                running[begun["name"]] = time.monotonic()
+            elif ended := _ENDED.match(line):
+                how[ended["name"]] = ended["how"].replace("***", " ").strip()
+                running.pop(ended["name"], None)
+                progress.ended(layer, ended["name"], _in_short(ended["how"], reports.get(ended["name"])), float(ended["seconds"]))
+    try:
+        outcomes = {outcome.name: outcome for outcome in read_ctest(summary)}
+    except BadReport as error:
+        outcomes = {}
+        progress.note(f"{layer}: ctest did not report: {error}")
+    for entry in entries:
+        outcome = outcomes.get(entry.name) or Outcome(entry.name, Verdict.failed, "ctest did not report on it")
+        if outcome.verdict is Verdict.failed and how.get(entry.name):
+            outcome = Outcome(outcome.name, outcome.verdict, f"{how[entry.name]} {outcome.why}".strip(), outcome.output, outcome.seconds)
+        own = entry.own_report()
+        cases = judge(outcome, reports[entry.name], must_report=own is not None)
+        result.cases += [Case(f"{entry.name}: {case.name}" if case.name != entry.name else case.name, case.verdict, case.why) for case in cases]
+    result.seconds = time.monotonic() - started
+    return result
+
+
+def _in_short(how: str, report: Path | None) -> str:
+    """For the progress line: what the report says, else what ctest says."""
+    word = "passed" if how == "Passed" else how.replace("***", " ").strip().lower()
+    try:
+        return tally(judge(Outcome("", Verdict.passed), report)).text() if report and report.exists() and word in ("passed", "failed") else word
+    except BadReport:
+        return word

@@ -1,0 +1,167 @@
+#!/usr/bin/python3
+"""Builds Tandem and runs its tests: tools/test runs this after installing what is needed."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import builds  # noqa: E402
+from entries import Entry, list_entries, run_entries  # noqa: E402
+from progress import Progress  # noqa: E402
+from reports import Case, Layer, Verdict, tally  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[2]
+PURE = ("unit", "golden", "sim", "fuzz")  # programs without network, quick
+SHOWN_LINES = 30  # of one failure
+
+
+@dataclass(frozen=True)
+class Build:
+    """A preset and what is run of it: layer name -> labels. `programs_only`: just the test programs are built and run."""
+
+    preset: str
+    layers: dict[str, tuple[str, ...]]
+    programs_only: bool = False
+    environment: dict[str, str] | None = None
+
+    @property
+    def directory(self) -> Path:
+        return ROOT / ("build" if self.preset == "dev" else f"build-{self.preset}")
+
+
+_ASAN = Build("asan", {"asan": PURE}, programs_only=True,
+              environment={"ASAN_OPTIONS": "detect_leaks=1", "UBSAN_OPTIONS": "print_stacktrace=1"})
+_TSAN = Build("tsan", {"tsan": ("tsan",)}, programs_only=True, environment={"TSAN_OPTIONS": "second_deadlock_stack=1"})
+MEANING = {"asan": "unit, golden, sim and fuzz once more under address and undefined-behaviour sanitizers",
+           "tsan": "the tests with two threads under the thread sanitizer"}
+
+
+def plan(what: list[str]) -> list[Build]:
+    """What the words of the command line stand for."""
+    wanted = ["fast", "lab", "vm"] if "all" in what else what
+    layers = [layer for word in ("fast", "lab", "vm") if word in wanted for layer in (PURE if word == "fast" else (word,))]
+    dev = Build("dev", {layer: (layer,) for layer in layers})
+    return [dev, _ASAN, _TSAN] if "all" in what else [dev]
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="tools/test", formatter_class=argparse.RawDescriptionHelpFormatter,
+                                     description="Installs what is needed, builds, runs the tests. The last line is the total.",
+                                     epilog="fast: unit, golden, sim and fuzz (no root needed). lab: real TCP in network namespaces.\n"
+                                            "vm: Debian's stock kernel in QEMU. all (default): these three, and the sanitizers.\n"
+                                            "Exit codes: 0 nothing failed, 1 something failed, 2 wrong usage.")
+    parser.add_argument("what", nargs="*", choices=["fast", "lab", "vm", "all"], metavar="fast|lab|vm|all", default="all")
+    parser.add_argument("--no-install", action="store_true", help="do not look for missing packages")
+    options = parser.parse_args(arguments)
+    what = [options.what] if isinstance(options.what, str) else options.what
+
+    progress = Progress()
+    print(_heading(), flush=True)
+    results: list[Layer] = []
+    for build in plan(what):
+        results += run_build(build, progress)
+    return conclude(results, progress)
+
+
+def run_build(build: Build, progress: Progress) -> list[Layer]:
+    """Builds a preset and runs its layers; what cannot be built is a failed case."""
+    try:
+        builds.configure(ROOT, build.preset, build.directory, progress)
+        entries = list_entries(build.directory)
+        targets: list[str] = []
+        if build.programs_only:
+            entries, targets = _programs(build, entries)
+        if targets or not build.programs_only:
+            builds.compile_targets(build.preset, build.directory, targets, progress)
+        names = {entry.name for entry in entries}
+        entries = [entry for entry in list_entries(build.directory) if entry.name in names]  # with the programs that are there now
+    except (builds.BuildFailed, RuntimeError, OSError, subprocess.SubprocessError) as error:
+        progress.note(f"build  {build.preset}: FAILED")
+        print(error, flush=True)
+        return [Layer(layer, cases=[Case(f"{layer}: build of preset {build.preset}", Verdict.failed, str(error))]) for layer in build.layers]
+    return [run_layer(layer, labels, build, entries, progress) for layer, labels in build.layers.items()]
+
+
+def run_layer(layer: str, labels: tuple[str, ...], build: Build, entries: list[Entry], progress: Progress) -> Layer:
+    mine = [entry for entry in entries if entry.labels & set(labels)]
+    if not mine:
+        progress.note(f"{layer:<6} no test is registered")
+        return Layer(layer, cases=[Case(layer, Verdict.skipped, "no test of this layer is registered")])
+    serial = bool({"lab", "vm"} & set(labels))
+    try:
+        return run_entries(layer, build.directory, mine, 1 if serial else len(os.sched_getaffinity(0)), progress,
+                           environment=build.environment, wrapper=_fixed_addresses() if build.programs_only else ())
+    except (RuntimeError, OSError) as error:
+        return Layer(layer, cases=[Case(layer, Verdict.failed, str(error))])
+
+
+def _programs(build: Build, entries: list[Entry]) -> tuple[list[Entry], list[str]]:
+    """The entries with the build's labels, and the programs in tests/ that they run, which are all that has to be built."""
+    labels = {label for wanted in build.layers.values() for label in wanted}
+    mine = [entry for entry in entries if entry.labels & labels]
+    there = {Path(target).name: target for target in builds.targets_in(build.directory, "tests")}
+    named = {entry.name: there.get(Path(entry.command[0]).name if entry.command else entry.name.split(".", 1)[-1]) for entry in mine}
+    return mine, sorted({target for target in named.values() if target})
+
+
+def _fixed_addresses() -> tuple[str, ...]:
+    """The sanitizers of gcc 12 do not know the wide address randomisation of newer kernels; run without."""
+    command = ("setarch", platform.machine(), "-R")
+    works = shutil.which("setarch") and subprocess.run([*command, "true"], capture_output=True).returncode == 0
+    return command if works else ()
+
+
+def conclude(results: list[Layer], progress: Progress) -> int:
+    """Failures, skips with their reasons, a table, and the total on the last line."""
+    cases = [case for layer in results for case in layer.cases]
+    failed = [case for case in cases if case.verdict is Verdict.failed]
+    if failed:
+        print("\nFailed:")
+        for case in failed:
+            print(f"  {case.name}")
+            lines = case.why.splitlines()
+            for line in lines[:SHOWN_LINES]:
+                print(f"      {line}")
+            if len(lines) > SHOWN_LINES:
+                print(f"      ... {len(lines) - SHOWN_LINES} lines more in the reports")
+    if skipped := [case for case in cases if case.verdict is Verdict.skipped]:
+        print("\nSkipped:")
+        for case in skipped:
+            print(f"  {case.name}: {' '.join(case.why.split())}")
+    print(f"\n{'layer':<8}{'entries':>8}{'passed':>8}{'failed':>8}{'skipped':>8}{'seconds':>9}")
+    for layer in results:
+        sum_ = layer.tally()
+        print(f"{layer.name:<8}{layer.entries:>8}{sum_.passed:>8}{sum_.failed:>8}{sum_.skipped:>8}{layer.seconds:>9.1f}")
+    for name in (layer.name for layer in results if layer.name in MEANING):
+        print(f"{name}: {MEANING[name]}")
+    minutes, seconds = divmod(int(progress.elapsed()), 60)
+    print(f"reports: build*/reports; {minutes} min {seconds} s with the build\n")
+    total = tally(cases)
+    print(total.text(), flush=True)
+    return 1 if total.failed else 0
+
+
+def _heading() -> str:
+    try:
+        commit = subprocess.run(["git", "-C", str(ROOT), "describe", "--always", "--dirty"], capture_output=True, text=True).stdout.strip()
+    except OSError:
+        commit = ""
+    return f"Tandem {commit or 'without git'}, kernel {platform.release()}, {len(os.sched_getaffinity(0))} cores"
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        print("stopped; no total", file=sys.stderr)
+        sys.exit(130)
