@@ -1,0 +1,210 @@
+#include "tests/golden/harness/stand.h"
+
+#include <array>
+
+namespace tandem::test
+{
+
+FlowKey key_v4(std::uint16_t local_port)
+{
+  FlowKey key {};
+  key.local.bytes = { 192, 0, 2, 10 };
+  key.remote.bytes = { 198, 51, 100, 7 };
+  key.local_port = local_port;
+  key.remote_port = 80;
+  return key;
+}
+
+FlowKey key_v6(std::uint16_t local_port)
+{
+  FlowKey key = key_v4(local_port);
+  key.local = { .bytes = { 0x20, 0x01, 0x0d, 0xb8, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1 }, .v6 = true };
+  key.remote = { .bytes = { 0x20, 0x01, 0x0d, 0xb8, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1 }, .v6 = true };
+  return key;
+}
+
+LinkStates both_links()
+{
+  LinkStates links {};
+  for (const Link link : { Link::wifi, Link::cell })
+    links[static_cast<std::size_t>(link)] = { .present = true, .up = true, .route = true, .route_v6 = true };
+  return links;
+}
+
+std::size_t Recorder::craft(const FlowView& flow, const Craft& craft, std::string_view why)
+{
+  if (bytes_each == 0) return 0;
+  crafted.push_back({ now, flow.id, craft, std::string { why } });
+  return bytes_each;
+}
+
+void Recorder::wish(const Wish& wish, std::string_view why)
+{
+  wishes.emplace_back(wish, why);
+}
+
+TsClock Peers::local_ts(Tick now) const
+{
+  return local_clock + static_cast<std::uint32_t>(now.time_since_epoch() / std::chrono::milliseconds { 1 });
+}
+
+TsClock Peers::remote_ts(Tick now) const
+{
+  return remote_clock
+         + static_cast<std::uint32_t>((now.time_since_epoch() - downlink) / std::chrono::milliseconds { 1 });
+}
+
+Segment Peers::bare(Direction direction, std::uint16_t flags, Tick now) const
+{
+  // Never read by a decision; its size is what a segment weighs.
+  static const std::array<std::byte, 1500> nothing {};
+  const bool out = direction == Direction::egress;
+  Segment s {};
+  s.direction = direction;
+  s.link = Link::wifi;
+  s.key = key;
+  s.flags = flags;
+  s.seq = out ? local_isn + next : remote_isn + received;
+  if (s.has(tcp_flag::ack)) s.ack = out ? remote_isn + received : local_isn + next;
+  s.window = out ? window : remote_window;
+  s.options = more_options;
+  if (timestamps)
+  {
+    s.options |= option::timestamps;
+    s.timestamps = out ? Timestamps { local_ts(now), recent } : Timestamps { remote_ts(now), local_ts(now) };
+  }
+  s.ip_header_length = key.local.v6 ? 40 : 20;
+  s.tcp_header_length = timestamps ? 32 : 20;
+  s.bytes = std::span { nothing }.first(s.ip_header_length + s.tcp_header_length + 0u);
+  return s;
+}
+
+Segment Peers::syn(Tick now) const
+{
+  Segment s = bare(Direction::egress, tcp_flag::syn, now);
+  s.seq = local_isn;
+  s.mss = mss;
+  s.window_scale = local_scale;
+  s.options |= option::mss | (sack ? option::sack_permitted : 0) | (local_scale ? option::window_scale : 0);
+  if (s.timestamps) s.timestamps->echo = {};
+  return s;
+}
+
+Segment Peers::syn_ack(Tick now) const
+{
+  Segment s = bare(Direction::ingress, tcp_flag::syn | tcp_flag::ack, now);
+  s.seq = remote_isn;
+  s.ack = local_isn + 1;
+  s.mss = mss;
+  s.window_scale = remote_scale;
+  s.options |= option::mss | (sack ? option::sack_permitted : 0) | (remote_scale ? option::window_scale : 0);
+  return s;
+}
+
+Segment Peers::ack(Tick now) const
+{
+  return bare(Direction::egress, tcp_flag::ack, now);
+}
+
+Segment Peers::data_in(Tick now, std::uint32_t length, TsClock echo) const
+{
+  Segment s = bare(Direction::ingress, tcp_flag::ack, now);
+  s.payload_length = length;
+  if (s.timestamps) s.timestamps->echo = echo;
+  return s;
+}
+
+Segment Peers::data_out(Tick now, std::uint32_t length) const
+{
+  Segment s = bare(Direction::egress, tcp_flag::ack | tcp_flag::psh, now);
+  s.payload_length = length;
+  return s;
+}
+
+Stand::Stand(std::vector<Module*> modules, chain::Chain::Options options)
+    : chain { std::move(options), std::move(modules), actions }
+{
+  chain.links(links, now());
+  for (std::size_t i = 0; i < chain.module_count(); ++i)
+    chain.enable(i, true, now());
+}
+
+void Stand::run(Tick until)
+{
+  while (true)
+  {
+    const Tick next = chain.advance(actions.now);
+    if (next > until) break;
+    actions.now = next;
+  }
+  actions.now = until;
+  chain.advance(until);
+}
+
+std::optional<chain::Outcome> Stand::show(const Segment& segment)
+{
+  const Interest interest = chain.interest();
+  const bool control = segment.has(tcp_flag::syn | tcp_flag::fin | tcp_flag::rst);
+  std::uint32_t kind = 0;
+  if (segment.direction == Direction::egress)
+    kind = segment.is_pure_ack()                        ? traffic::egress_pure_ack
+           : segment.has(tcp_flag::fin | tcp_flag::rst) ? traffic::egress_closing
+           : segment.payload_length > 0                 ? traffic::egress_data
+                                                        : 0;
+  else
+    kind = segment.payload_length > 0 ? traffic::ingress_data : traffic::ingress_ack;
+  const bool queued =
+      (interest.decide & kind) != 0 || (see_everything && segment.direction == Direction::egress && !control);
+  if (!queued && !control && (interest.observe & kind) == 0 && !see_everything) return std::nullopt;
+  return chain.segment(segment, queued, now());
+}
+
+void Stand::open(Peers& peers)
+{
+  show(peers.syn(now()));
+  run_for(ms(1));
+  show(peers.syn_ack(now()));
+  peers.recent = peers.remote_ts(now());
+  run_for(ms(1));
+  show(peers.ack(now()));
+}
+
+void Stand::data(Peers& peers, std::uint32_t length, TsClock echo)
+{
+  show(peers.data_in(now(), length, echo));
+  peers.recent = peers.remote_ts(now());
+  peers.received += length;
+}
+
+int Stand::download(Peers& peers, int count, Duration every, Duration rtt, std::uint32_t length)
+{
+  int touched = 0;
+  for (int i = 0; i < count; ++i)
+  {
+    run_for(every);
+    data(peers, length, peers.local_ts(now() - rtt));
+    const chain::Outcome outcome = ack(peers);
+    touched += outcome.verdict == Verdict::drop || !outcome.edit.empty() ? 1 : 0;
+  }
+  return touched;
+}
+
+std::uint64_t Stand::violations() const
+{
+  std::uint64_t all = 0;
+  for (std::size_t i = 0; i < chain.module_count(); ++i)
+    for (const std::uint64_t n : chain.stats(i).violations)
+      all += n;
+  return all;
+}
+
+std::uint64_t Stand::count(std::string_view why) const
+{
+  std::uint64_t all = 0;
+  for (std::size_t i = 0; i < chain.module_count(); ++i)
+    for (const chain::ReasonCount& reason : chain.stats(i).reasons)
+      if (reason.why == why) all += reason.count;
+  return all;
+}
+
+} // namespace tandem::test

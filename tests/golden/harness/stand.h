@@ -1,0 +1,125 @@
+// A test stand around the real chain: virtual time, a stand-in for the two TCPs that numbers segments as they would,
+// and Actions that write down what they are asked for. Golden traces and the unit tests of chain and modules share it.
+#pragma once
+
+#include "src/chain/chain.h"
+
+#include <tandem/module.h>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tandem::test
+{
+
+using namespace tandem::literals;
+
+constexpr Duration ms(double n)
+{
+  return Duration { static_cast<std::int64_t>(n * 1e6) };
+}
+constexpr Tick at_ms(double n)
+{
+  return Tick { ms(n) };
+}
+
+FlowKey key_v4(std::uint16_t local_port = 40000);
+FlowKey key_v6(std::uint16_t local_port = 40000);
+
+// Wi-Fi and cellular both up, with routes of both families.
+LinkStates both_links();
+
+// A crafted segment that left.
+struct Crafted
+{
+  Tick at {};
+  std::uint64_t flow = 0;
+  Craft craft {};
+  std::string why;
+};
+
+class Recorder final : public chain::Actions
+{
+public:
+  std::size_t craft(const FlowView& flow, const Craft& craft, std::string_view why) override;
+  void wish(const Wish& wish, std::string_view why) override;
+
+  Tick now {};
+  std::size_t bytes_each = 52; // what a crafted segment weighs; 0 = sending fails
+  std::vector<Crafted> crafted {};
+  std::vector<std::pair<Wish, std::string>> wishes {};
+};
+
+// What the TCP of this host and the server would put into their next segments. Relative numbers begin with the SYN at
+// 0, as tcpdump shows them; both timestamp clocks tick in milliseconds.
+struct Peers
+{
+  FlowKey key = key_v4();
+  Seq local_isn { 1000 };
+  Seq remote_isn { 500'000 };
+  TsClock local_clock { 10'000 }; // TSval at time 0
+  TsClock remote_clock { 900'000 };
+  Duration downlink = ms(10); // age of a TSval of the server when it arrives
+  std::uint16_t window = 500;
+  std::uint16_t remote_window = 500;
+  std::optional<std::uint8_t> local_scale = std::uint8_t { 7 };
+  std::optional<std::uint8_t> remote_scale = std::uint8_t { 7 };
+  std::uint16_t mss = 1460;
+  bool timestamps = true;
+  bool sack = true;
+  std::uint32_t more_options = 0; // option::* on every segment
+
+  std::uint32_t next = 1;     // relative: what the host sends next
+  std::uint32_t received = 1; // relative: what the host has in order
+  TsClock recent {};          // newest TSval of the server that arrived
+
+  TsClock local_ts(Tick now) const;
+  TsClock remote_ts(Tick now) const; // on a segment that arrives at `now`
+
+  Segment syn(Tick now) const;
+  Segment syn_ack(Tick now) const;
+  Segment ack(Tick now) const;                                         // pure ACK of `received`
+  Segment data_in(Tick now, std::uint32_t length, TsClock echo) const; // at `received`
+  Segment data_out(Tick now, std::uint32_t length) const;              // at `next`
+  Segment bare(Direction direction, std::uint16_t flags, Tick now) const;
+};
+
+// Runs a chain with its modules switched on, one flow or several, in virtual time.
+class Stand
+{
+public:
+  explicit Stand(std::vector<Module*> modules, chain::Chain::Options options = {});
+
+  // Fires alarms and delayed crafts at their very times up to `until`, then stands there.
+  void run(Tick until);
+  void run_for(Duration span) { run(now() + span); }
+  Tick now() const { return actions.now; }
+
+  // Shows the chain a segment at now(), as the daemon would: queued when a module wants to decide it, as a copy when
+  // one wants to observe it or it is a SYN, FIN or RST, else not at all (nullopt).
+  std::optional<chain::Outcome> show(const Segment& segment);
+
+  // Three-way handshake, one millisecond apart, the SYN at now().
+  void open(Peers& peers);
+  // Ingress data and the ACK for it `count` times, `every` apart; echoes are one RTT old. Returns the number of ACKs
+  // that were not passed byte for byte.
+  int download(Peers& peers, int count, Duration every, Duration rtt, std::uint32_t length = 2896);
+  chain::Outcome ack(const Peers& peers) { return show(peers.ack(now())).value_or(chain::Outcome {}); }
+  void data(Peers& peers, std::uint32_t length, TsClock echo);
+
+  flow::Flow& flow(const Peers& peers) { return *chain.table().find(peers.key); }
+  const FlowView& view(const Peers& peers) { return flow(peers).view; }
+  std::uint64_t violations() const;                // of all modules
+  std::uint64_t count(std::string_view why) const; // how often any module gave this reason
+
+  Recorder actions {};
+  chain::Chain chain;
+  LinkStates links = both_links();
+  bool see_everything = false; // queue every egress segment and copy every ingress one, whatever the modules want
+};
+
+} // namespace tandem::test

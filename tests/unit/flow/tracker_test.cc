@@ -1,0 +1,502 @@
+#include "src/flow/tracker.h"
+#include "tests/golden/harness/stand.h"
+
+#include <gtest/gtest.h>
+
+namespace tandem::flow
+{
+namespace
+{
+
+using namespace test;
+
+// One tracker with its view, fed as the chain feeds it.
+struct Watched
+{
+  Watched() { view.hands_off = HandsOff::mid_flow; }
+
+  void seen(const Segment& segment) { tracker.seen(segment, view, now); }
+  void leaves(const Segment& segment)
+  {
+    tracker.seen(segment, view, now);
+    tracker.left(segment, segment.ack, segment.window, segment.timestamps ? segment.timestamps->value : TsClock {},
+                 view, now);
+  }
+  // The same, but with another TSval than the kernel's.
+  void leaves_with(const Segment& segment, TsClock value)
+  {
+    tracker.seen(segment, view, now);
+    tracker.left(segment, segment.ack, segment.window, value, view, now);
+  }
+  void open()
+  {
+    seen(peers.syn(now));
+    now += ms(20);
+    seen(peers.syn_ack(now));
+    peers.recent = peers.remote_ts(now);
+    leaves(peers.ack(now));
+  }
+  void arrives(std::uint32_t length, TsClock echo)
+  {
+    seen(peers.data_in(now, length, echo));
+    peers.received += length;
+    peers.recent = peers.remote_ts(now);
+  }
+
+  Tracker tracker {};
+  FlowView view {};
+  Peers peers {};
+  Tick now = at_ms(1000);
+};
+
+TEST(Tracker, HandshakeFromHereAgreesOnOptions)
+{
+  Watched w {};
+  w.seen(w.peers.syn(w.now));
+  EXPECT_EQ(w.view.hands_off, HandsOff::mid_flow) << "one SYN is not a handshake";
+  w.seen(w.peers.syn_ack(w.now));
+  EXPECT_EQ(w.view.hands_off, HandsOff::none);
+  EXPECT_TRUE(w.view.timestamps_ok);
+  EXPECT_TRUE(w.view.sack_ok);
+  EXPECT_EQ(w.view.local_window_scale, 7);
+  EXPECT_EQ(w.view.remote_window_scale, 7);
+  EXPECT_EQ(w.view.mss, 1448) << "1460 less the timestamps";
+  EXPECT_EQ(w.view.next_seq, w.peers.local_isn + 1);
+  EXPECT_EQ(w.view.highest_ack, w.peers.remote_isn + 1);
+  EXPECT_EQ(w.view.scaled(500), 64'000u);
+}
+
+TEST(Tracker, HandshakeFromThereAgreesOnOptions)
+{
+  Watched w {};
+  Segment their_syn = w.peers.syn_ack(w.now);
+  their_syn.flags = tcp_flag::syn;
+  Segment our_answer = w.peers.syn(w.now);
+  our_answer.flags = tcp_flag::syn | tcp_flag::ack;
+  our_answer.ack = w.peers.remote_isn + 1;
+  w.seen(their_syn);
+  w.seen(our_answer);
+  EXPECT_EQ(w.view.hands_off, HandsOff::none);
+  EXPECT_TRUE(w.view.timestamps_ok);
+  EXPECT_EQ(w.view.highest_ack, w.peers.remote_isn + 1);
+}
+
+TEST(Tracker, AnOptionCountsOnlyWhenBothOfferIt)
+{
+  for (const bool local : { false, true })
+    for (const bool remote : { false, true })
+    {
+      Watched w {};
+      w.peers.timestamps = w.peers.sack = local;
+      w.seen(w.peers.syn(w.now));
+      w.peers.timestamps = w.peers.sack = remote;
+      w.seen(w.peers.syn_ack(w.now));
+      EXPECT_EQ(w.view.timestamps_ok, local && remote);
+      EXPECT_EQ(w.view.sack_ok, local && remote);
+      EXPECT_EQ(w.view.mss, local && remote ? 1448 : 1460);
+    }
+}
+
+TEST(Tracker, WindowScaleOnlyWhenBothOfferIt)
+{
+  Watched only_here {};
+  only_here.peers.remote_scale = std::nullopt;
+  only_here.open();
+  EXPECT_EQ(only_here.view.local_window_scale, 0);
+  EXPECT_EQ(only_here.view.scaled(500), 500u);
+
+  Watched only_there {};
+  only_there.peers.local_scale = std::nullopt;
+  only_there.open();
+  EXPECT_EQ(only_there.view.remote_window_scale, 0);
+}
+
+TEST(Tracker, SynAgainDoesNotSubtractTheOptionsTwice)
+{
+  Watched w {};
+  w.open();
+  w.seen(w.peers.syn_ack(w.now));
+  w.seen(w.peers.syn(w.now));
+  w.seen(w.peers.syn_ack(w.now));
+  EXPECT_EQ(w.view.mss, 1448);
+}
+
+// RFC 5961 section 4: a SYN on an established connection is answered by a challenge ACK; anyone may have sent it.
+TEST(Tracker, ForgedSynOnARunningFlowChangesNothing)
+{
+  Watched w {};
+  w.open();
+  w.arrives(50'000, w.peers.local_ts(w.now));
+  w.leaves(w.peers.ack(w.now));
+  const Seq held = w.view.highest_ack;
+
+  Segment forged = w.peers.syn_ack(w.now);
+  forged.seq = held + 1'000'000'000u;
+  forged.window_scale = 14;
+  w.seen(forged);
+  forged.flags = tcp_flag::syn;
+  w.seen(forged);
+  EXPECT_EQ(w.view.highest_ack, held) << "the guard would let pass an ACK of bytes that never came";
+  EXPECT_EQ(w.view.remote_window_scale, 7);
+}
+
+TEST(Tracker, SynAckAgainDoesNotTakeBackWhatIsHeld)
+{
+  Watched w {};
+  w.open();
+  w.arrives(5000, w.peers.local_ts(w.now));
+  w.leaves(w.peers.ack(w.now));
+  w.seen(w.peers.syn_ack(w.now));
+  EXPECT_EQ(w.view.highest_ack, w.peers.remote_isn + 5001);
+}
+
+TEST(Tracker, HandshakeCopiesThatComeLateAreStillTaken)
+{
+  // The copy of the handshake waits in one socket, the ACK for its verdict in another.
+  Watched w {};
+  const Segment syn = w.peers.syn(w.now);
+  const Segment syn_ack = w.peers.syn_ack(w.now);
+  w.leaves(w.peers.ack(w.now));
+  EXPECT_EQ(w.view.hands_off, HandsOff::mid_flow);
+  w.seen(syn);
+  w.seen(syn_ack);
+  EXPECT_EQ(w.view.hands_off, HandsOff::none);
+  EXPECT_EQ(w.view.highest_ack, w.peers.remote_isn + 1);
+}
+
+TEST(Tracker, WithoutHandshakeItStaysMidFlow)
+{
+  Watched w {};
+  for (int i = 0; i < 10; ++i)
+  {
+    w.now += ms(10);
+    w.arrives(1448, w.peers.local_ts(w.now - ms(10)));
+    w.leaves(w.peers.ack(w.now));
+  }
+  EXPECT_EQ(w.view.hands_off, HandsOff::mid_flow);
+  EXPECT_FALSE(w.view.timestamps_ok);
+}
+
+TEST(Tracker, AuthenticatedFlowsAreKeptOff)
+{
+  for (const std::uint32_t kind : { option::md5, option::ao })
+  {
+    Watched w {};
+    w.peers.more_options = kind;
+    w.open();
+    EXPECT_EQ(w.view.hands_off, HandsOff::authenticated);
+  }
+}
+
+TEST(Tracker, MultipathIsRecognised)
+{
+  Watched w {};
+  Segment syn = w.peers.syn(w.now);
+  syn.options |= option::mptcp;
+  syn.mptcp = MptcpSubtype::mp_join;
+  syn.mptcp_token = 0xabcd'0123;
+  w.seen(syn);
+  EXPECT_TRUE(w.view.mptcp);
+  EXPECT_EQ(w.view.mptcp_token, 0xabcd'0123u);
+}
+
+TEST(Tracker, RttIsTheTimeFromATsvalToItsEcho)
+{
+  Watched w {};
+  w.open();
+  const TsClock sent = w.peers.local_ts(w.now);
+  w.now += ms(37);
+  w.arrives(1448, sent);
+  EXPECT_EQ(w.view.rtt_latest, ms(37));
+  EXPECT_EQ(w.view.rtt_smoothed, ms(37));
+  EXPECT_EQ(w.view.rtt_min, ms(37));
+  EXPECT_EQ(w.view.rtt_at, w.now);
+}
+
+TEST(Tracker, TimingIsByWhatLeftNotByWhatTheKernelMeant)
+{
+  Watched w {};
+  w.open();
+  const TsClock own = w.peers.local_ts(w.now);
+  w.now += ms(10);
+  w.leaves_with(w.peers.ack(w.now), own + 3);
+  EXPECT_EQ(w.view.sent_ts_value, own + 3);
+  EXPECT_EQ(w.view.last_ts_value, w.peers.local_ts(w.now)) << "the kernel's own clock";
+  w.now += ms(25);
+  w.arrives(1448, own + 3);
+  EXPECT_EQ(w.view.rtt_latest, ms(25));
+}
+
+TEST(Tracker, EchoBetweenTwoRecordedTsvalsIsInterpolated)
+{
+  // A clock of 250 Hz, unknown to the tracker: TSval 100 left at 0, 110 at 40 ms; the echo of 105 was sent at 20 ms.
+  Watched w {};
+  w.open();
+  const Tick begin = w.now;
+  Segment ack = w.peers.ack(w.now);
+  w.leaves_with(ack, { 2'000'100 });
+  w.now = begin + ms(40);
+  w.leaves_with(ack, { 2'000'110 });
+  w.now = begin + ms(70);
+  w.arrives(1448, { 2'000'105 });
+  EXPECT_EQ(w.view.rtt_latest, ms(50));
+}
+
+TEST(Tracker, AnEchoIsTimedOnce)
+{
+  Watched w {};
+  w.open();
+  const TsClock frozen = w.peers.local_ts(w.now);
+  w.now += ms(30);
+  w.arrives(1448, frozen);
+  // While a TSval is frozen the server repeats its echo; its age is no longer a round trip.
+  for (int i = 0; i < 50; ++i)
+  {
+    w.now += ms(10);
+    w.leaves_with(w.peers.ack(w.now), frozen);
+    w.arrives(1448, frozen);
+  }
+  EXPECT_EQ(w.view.rtt_smoothed, ms(30));
+  EXPECT_EQ(w.view.rtt_latest, ms(30));
+}
+
+TEST(Tracker, EchoOfWhatNeverLeftIsIgnored)
+{
+  Watched w {};
+  w.open();
+  w.now += ms(30);
+  w.arrives(1448, w.peers.local_ts(w.now) + 5000);
+  w.arrives(1448, w.peers.local_ts(w.now) - 60'000);
+  EXPECT_EQ(w.view.rtt_smoothed, Duration {});
+}
+
+TEST(Tracker, APauseOfTheServerIsNotARoundTrip)
+{
+  Watched w {};
+  w.open();
+  for (int i = 0; i < 20; ++i)
+  {
+    w.arrives(1448, w.peers.local_ts(w.now - ms(40)));
+    w.leaves(w.peers.ack(w.now));
+    w.now += ms(10);
+  }
+  ASSERT_EQ(w.view.rtt_smoothed, ms(40));
+  // The last ACK is echoed only when the next answer begins, half a minute later.
+  const TsClock last = w.view.sent_ts_value;
+  w.now += ms(30'000);
+  w.arrives(1448, last);
+  EXPECT_LE(w.view.rtt_smoothed, ms(50));
+}
+
+TEST(Tracker, ALastingRiseOfTheRttIsFollowed)
+{
+  Watched w {};
+  w.open();
+  const auto round = [&](Duration rtt)
+  {
+    w.leaves(w.peers.ack(w.now));
+    const TsClock sent = w.view.sent_ts_value;
+    w.now += rtt;
+    w.arrives(1448, sent);
+  };
+  for (int i = 0; i < 20; ++i)
+    round(ms(20));
+  EXPECT_EQ(w.view.rtt_smoothed, ms(20));
+  for (int i = 0; i < 80; ++i)
+    round(ms(200));
+  EXPECT_NEAR(milliseconds(w.view.rtt_smoothed), 200, 5) << "one segment per round trip, so every echo is the newest";
+}
+
+TEST(Tracker, SmoothingFollowsRfc6298)
+{
+  Watched w {};
+  w.open();
+  TsClock sent = w.peers.local_ts(w.now);
+  w.now += ms(40);
+  w.leaves(w.peers.ack(w.now)); // something newer is on its way, so the echo is a plain sample
+  w.arrives(1448, sent);
+  sent = w.view.sent_ts_value;
+  w.now += ms(56);
+  w.leaves(w.peers.ack(w.now));
+  w.arrives(1448, sent);
+  EXPECT_EQ(w.view.rtt_latest, ms(56));
+  EXPECT_EQ(w.view.rtt_smoothed, ms(42)) << "7/8 of 40 and 1/8 of 56";
+}
+
+TEST(Tracker, TsvalWrap)
+{
+  Watched w {};
+  w.peers.local_clock = TsClock { 0xffff'ffffu } - 1100; // wraps 100 ms after the start at 1000 ms
+  w.open();
+  for (int i = 0; i < 30; ++i)
+  {
+    w.now += ms(10);
+    w.arrives(1448, w.peers.local_ts(w.now - ms(30)));
+    w.leaves(w.peers.ack(w.now));
+  }
+  EXPECT_LT(w.view.sent_ts_value.raw, 1000u) << "the clock did wrap";
+  EXPECT_EQ(w.view.rtt_smoothed, ms(30));
+}
+
+TEST(Tracker, SequenceWrap)
+{
+  Watched w {};
+  w.peers.remote_isn = Seq { 0xffff'ffffu } - 20'000u;
+  w.peers.local_isn = Seq { 0xffff'ffffu } - 100u;
+  w.open();
+  for (int i = 0; i < 40; ++i)
+  {
+    w.now += ms(10);
+    w.arrives(1000, w.peers.local_ts(w.now - ms(20)));
+    w.leaves(w.peers.ack(w.now));
+  }
+  EXPECT_EQ(w.view.bytes_delivered, 40'000u);
+  EXPECT_EQ(w.view.highest_ack, w.peers.remote_isn + 40'001);
+  EXPECT_EQ(w.view.sent_ack, w.view.highest_ack);
+  w.leaves(w.peers.data_out(w.now, 500));
+  EXPECT_EQ(w.view.next_seq, w.peers.local_isn + 501);
+  EXPECT_EQ(w.view.bytes_sent, 500u);
+}
+
+TEST(Tracker, AnOldAckTakesNothingBack)
+{
+  Watched w {};
+  w.open();
+  w.arrives(5000, w.peers.local_ts(w.now));
+  w.leaves(w.peers.ack(w.now));
+  const Seq highest = w.view.highest_ack;
+  Segment old = w.peers.ack(w.now);
+  old.ack = old.ack - 3000u;
+  w.leaves(old);
+  EXPECT_EQ(w.view.highest_ack, highest);
+  EXPECT_EQ(w.view.sent_ack, highest);
+}
+
+TEST(Tracker, DeliveryRateAndWindowOfASteadyDownload)
+{
+  // 10,000 bytes every 10 ms at an RTT of 50 ms: 1 MB/s, a window of 50 kB.
+  Watched w {};
+  w.open();
+  for (int i = 0; i < 100; ++i)
+  {
+    w.now += ms(10);
+    w.arrives(10'000, w.peers.local_ts(w.now - ms(50)));
+    w.leaves(w.peers.ack(w.now));
+  }
+  EXPECT_NEAR(w.view.delivery_rate, 1e6, 2e4);
+  EXPECT_NEAR(w.view.window_estimate, 50'000, 2'500);
+}
+
+TEST(Tracker, NoWindowWithoutAnRtt)
+{
+  Watched w {};
+  w.peers.timestamps = false;
+  w.open();
+  for (int i = 0; i < 100; ++i)
+  {
+    w.now += ms(10);
+    w.arrives(10'000, {});
+    w.leaves(w.peers.ack(w.now));
+  }
+  EXPECT_EQ(w.view.rtt_smoothed, Duration {});
+  EXPECT_EQ(w.view.window_estimate, 0u);
+  EXPECT_NEAR(w.view.delivery_rate, 1e6, 2e4);
+}
+
+TEST(Tracker, MinimumRttForgetsAfterTenSeconds)
+{
+  Watched w {};
+  w.open();
+  const auto steady = [&](Duration rtt, Duration span)
+  {
+    for (const Tick end = w.now + span; w.now < end;)
+    {
+      w.now += ms(10);
+      w.arrives(1448, w.peers.local_ts(w.now - rtt));
+      w.leaves(w.peers.ack(w.now));
+    }
+  };
+  steady(ms(20), ms(1000));
+  EXPECT_EQ(w.view.rtt_min, ms(20));
+  steady(ms(80), ms(3500));
+  EXPECT_EQ(w.view.rtt_min, ms(20)) << "the window is five to ten seconds";
+  steady(ms(80), ms(9000));
+  EXPECT_EQ(w.view.rtt_min, ms(80));
+}
+
+TEST(Tracker, LastFieldsAreTheKernelsOwn)
+{
+  Watched w {};
+  w.open();
+  w.peers.window = 321;
+  w.leaves(w.peers.ack(w.now));
+  EXPECT_EQ(w.view.last_window, 321);
+  EXPECT_EQ(w.view.sent_window, 321);
+  EXPECT_EQ(w.view.last_ts_echo, w.peers.recent);
+  EXPECT_FALSE(w.view.fin_sent);
+  w.leaves(w.peers.bare(Direction::egress, tcp_flag::fin | tcp_flag::ack, w.now));
+  EXPECT_TRUE(w.view.fin_sent);
+  EXPECT_EQ(w.view.next_seq, w.peers.local_isn + 2);
+}
+
+// ---- repeats_in_next: what may be left out ----
+
+struct Repeats : ::testing::Test
+{
+  Repeats()
+  {
+    w.open();
+    w.arrives(1448, w.peers.local_ts(w.now));
+    w.leaves(w.peers.ack(w.now));
+    w.arrives(1448, w.peers.local_ts(w.now));
+    ack = w.peers.ack(w.now);
+  }
+  Watched w {};
+  Segment ack {};
+};
+
+TEST_F(Repeats, PlainProgressIsRepeated)
+{
+  EXPECT_TRUE(repeats_in_next(ack, w.view));
+}
+
+TEST_F(Repeats, WhatCarriesMoreIsNot)
+{
+  const auto changed = [&](auto change)
+  {
+    Segment s = ack;
+    change(s);
+    return repeats_in_next(s, w.view);
+  };
+  EXPECT_FALSE(changed([](Segment& s) { s.sack_count = 1; })) << "SACK";
+  EXPECT_FALSE(changed([](Segment& s) { s.flags |= tcp_flag::ece; })) << "ECE";
+  EXPECT_FALSE(changed([](Segment& s) { s.flags |= tcp_flag::cwr; })) << "CWR";
+  EXPECT_FALSE(changed([](Segment& s) { s.flags |= tcp_flag::ae; })) << "AccECN";
+  EXPECT_FALSE(changed([](Segment& s) { s.flags |= tcp_flag::urg; })) << "URG";
+  EXPECT_FALSE(changed([](Segment& s) { s.flags |= tcp_flag::fin; })) << "FIN";
+  EXPECT_FALSE(changed([](Segment& s) { s.flags |= tcp_flag::rst; })) << "RST";
+  EXPECT_FALSE(changed([](Segment& s) { s.payload_length = 1; })) << "data";
+  EXPECT_FALSE(changed([](Segment& s) { s.window += 1; })) << "window opened";
+  EXPECT_FALSE(changed([](Segment& s) { s.window -= 1; })) << "window closed";
+  EXPECT_FALSE(changed([&](Segment& s) { s.ack = w.view.sent_ack; })) << "duplicate";
+  EXPECT_FALSE(changed([&](Segment& s) { s.ack = w.view.sent_ack - 1u; })) << "old";
+  EXPECT_FALSE(changed([](Segment& s) { s.options |= option::unknown; })) << "unknown option";
+  EXPECT_FALSE(changed(
+      [](Segment& s)
+      {
+        s.options |= option::mptcp;
+        s.mptcp = MptcpSubtype::mp_prio;
+      }))
+      << "one-time MPTCP signal";
+  EXPECT_TRUE(changed(
+      [](Segment& s)
+      {
+        s.options |= option::mptcp;
+        s.mptcp = MptcpSubtype::dss;
+      }))
+      << "a DSS is repeated by the next one";
+  EXPECT_FALSE(changed([](Segment& s) { s.direction = Direction::ingress; })) << "arriving";
+}
+
+} // namespace
+} // namespace tandem::flow
