@@ -1,12 +1,10 @@
 // Loading rules: libnftables where the kernel has nft's queue expression, iptables otherwise.
 #include "src/kernel/command.h"
-#include "src/kernel/fd.h"
+#include "src/kernel/nft_context.h"
 #include "src/kernel/rules.h"
 
-#include <nftables/libnftables.h>
-
-#include <array>
 #include <filesystem>
+#include <sstream>
 #include <stdexcept>
 #include <utility>
 
@@ -36,10 +34,7 @@ RulePlan probe_plan()
 class Nftables final : public RuleBackend
 {
 public:
-  explicit Nftables(std::string why) : why_ { std::move(why) } { open(); }
-  ~Nftables() override { nft_ctx_free(context_); }
-  Nftables(const Nftables&) = delete;
-  Nftables& operator=(const Nftables&) = delete;
+  explicit Nftables(std::string why) : why_ { std::move(why) } {}
 
   std::string name() const override { return "nftables"; }
   std::string why() const override { return why_ + (owner_ ? "; the table belongs to this run and dies with it" : ""); }
@@ -48,56 +43,43 @@ public:
   {
     validate(plan);
     if (plan.traffic == 0) return clear();
-    std::string reason = load(render::nftables(plan, owner_));
+    std::string reason = nft_.load(render::nftables(plan, owner_));
     if (!reason.empty() && owner_)
     {
-      // Kernels before 5.12 know no table owner; a table that an earlier run without owner left behind stands in the
-      // way.
+      // Kernels before 5.12 know no table owner; a table that a run without owner left behind stands in the way.
       clear();
-      reason = load(render::nftables(plan, true));
+      reason = nft_.load(render::nftables(plan, true));
       if (!reason.empty())
       {
-        std::string second = load(render::nftables(plan, false));
-        if (second.empty()) owner_ = false;
-        reason = second;
+        reason = nft_.load(render::nftables(plan, false));
+        owner_ = !reason.empty();
       }
     }
     if (!reason.empty()) throw std::runtime_error { "nftables refused Tandem's rules: " + reason };
   }
 
-  void clear() override { load("delete table inet tandem\n"); }
+  void clear() override { nft_.load("delete table inet tandem\n"); }
 
   // Empty when the kernel would take the rules; nothing is changed.
   std::string probe()
   {
-    nft_ctx_set_dry_run(context_, true);
-    std::string reason = load(render::nftables(probe_plan(), true));
-    if (!reason.empty()) reason = load(render::nftables(probe_plan(), false));
-    nft_ctx_set_dry_run(context_, false);
+    // A table of another name: a running Tandem owns its own.
+    auto text = [](bool owner)
+    {
+      std::string rules = render::nftables(probe_plan(), owner);
+      for (std::size_t at = 0; (at = rules.find("inet tandem", at)) != std::string::npos; at += 17)
+        rules.insert(at + 11, "_probe");
+      return rules;
+    };
+    std::string reason = nft_.try_out(text(true));
+    if (!reason.empty()) reason = nft_.try_out(text(false));
+    if (reason.find("No such file or directory") != std::string::npos) return "not in this kernel";
     return reason;
   }
 
 private:
-  void open()
-  {
-    context_ = nft_ctx_new(NFT_CTX_DEFAULT);
-    if (!context_) throw std::runtime_error { "nftables: cannot open a netlink socket (needs root or CAP_NET_ADMIN)" };
-    nft_ctx_buffer_output(context_);
-    nft_ctx_buffer_error(context_);
-  }
-
-  std::string load(const std::string& text)
-  {
-    int rc = nft_run_cmd_from_buffer(context_, text.c_str());
-    // Reading the buffers empties them.
-    nft_ctx_get_output_buffer(context_);
-    const char* errors = nft_ctx_get_error_buffer(context_);
-    if (rc == 0) return {};
-    return first_line(errors ? errors : "");
-  }
-
+  NftContext nft_ {};
   std::string why_;
-  nft_ctx* context_ = nullptr;
   bool owner_ = true;
 };
 
@@ -130,28 +112,33 @@ public:
     for (bool v6 : { false, true })
       if (!v6 || has_v6()) load({}, v6);
     current_ = {};
+    if (variant_ == "nft") borrowed_.give_back();
   }
 
-  // Empty when the kernel takes a queue rule. Loads one in a chain that nothing jumps to, and removes it.
+  // Empty when the kernel takes a queue rule. The chains have names of their own and nothing jumps to them.
   std::string probe()
   {
     for (bool v6 : { false, true })
     {
       if (v6 && !has_v6()) continue;
-      std::string rules = render::iptables(probe_plan(), v6);
-      // Without the jumps from the built-in chains no packet meets the rule.
-      std::string unlinked;
-      for (std::size_t at = 0; at < rules.size();)
+      std::string rules, remove = "*mangle\n";
+      std::istringstream lines { render::iptables(probe_plan(), v6) };
+      for (std::string line; std::getline(lines, line);)
       {
-        std::size_t end = rules.find('\n', at) + 1;
-        std::string line = rules.substr(at, end - at);
-        if (line.rfind("-A OUTPUT", 0) != 0 && line.rfind("-A PREROUTING", 0) != 0) unlinked += line;
-        at = end;
+        if (line.rfind("-A OUTPUT", 0) == 0 || line.rfind("-A PREROUTING", 0) == 0) continue;
+        for (std::size_t at = 0; (at = line.find("TANDEM-", at)) != std::string::npos; at += 13)
+          line.insert(at, "PROBE-");
+        if (line.front() == ':') remove += "-F " + line.substr(1, line.find(' ') - 1) + "\n";
+        rules += line + "\n";
       }
-      CommandResult result = restore(unlinked, v6);
-      load({}, v6);
+      CommandResult result = restore(rules, v6);
       if (!result.ok()) return first_line(result.errors);
+      std::istringstream flushes { remove.substr(remove.find('\n') + 1) };
+      for (std::string line; std::getline(flushes, line);)
+        remove += "-X" + line.substr(2) + "\n";
+      restore(remove + "COMMIT\n", v6);
     }
+    if (variant_ == "nft") borrowed_.give_back();
     return {};
   }
 
@@ -178,6 +165,7 @@ private:
   std::string variant_;
   std::string why_;
   RulePlan current_ {};
+  BorrowedMangle borrowed_ {};
 };
 
 // Removes what a killed run left in the back ends that are not chosen now.
@@ -211,6 +199,23 @@ void clear_others(const std::string& chosen)
 
 } // namespace
 
+std::string probe_nftables()
+{
+  try
+  {
+    return Nftables { "" }.probe();
+  }
+  catch (const std::exception& e)
+  {
+    return e.what();
+  }
+}
+
+std::string probe_iptables(const std::string& variant)
+{
+  return Iptables { variant, "" }.probe();
+}
+
 std::unique_ptr<RuleBackend> choose_backend(BackendChoice wanted)
 {
   std::string nft_reason;
@@ -240,7 +245,7 @@ std::unique_ptr<RuleBackend> choose_backend(BackendChoice wanted)
   {
     std::string why = wanted == BackendChoice::iptables
                           ? "chosen by the user"
-                          : "no nft queue expression in this kernel (" + nft_reason + "); using iptables NFQUEUE";
+                          : "nft queue expression: " + nft_reason + "; using iptables NFQUEUE";
     auto iptables = std::make_unique<Iptables>(variant, why);
     std::string reason;
     try

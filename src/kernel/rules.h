@@ -69,6 +69,11 @@ enum class BackendChoice : std::uint8_t
 // std::runtime_error with the remedy when neither works.
 std::unique_ptr<RuleBackend> choose_backend(BackendChoice wanted = BackendChoice::automatic);
 
+// Would this back end work here? Empty when it would, else the reason. Touches nothing of a running Tandem; the
+// iptables probe loads a rule that no packet meets and removes it. `variant` is "nft" or "legacy".
+std::string probe_nftables();
+std::string probe_iptables(const std::string& variant);
+
 // The text each back end loads: pure, for tests and for showing.
 namespace render
 {

@@ -83,6 +83,7 @@ def test_without_keeper_a_stop_blocks(world: World) -> None:
     time.sleep(2)
     assert download.received() - before < MEGABYTE
     probe.signal(signal.SIGCONT)
+    time.sleep(0.5)
     seen = probe.stop()
     assert seen["keeper"]["phase"] == "lost"
     assert world.rules() == ""  # the daemon cleans up by itself on an orderly end
