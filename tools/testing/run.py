@@ -74,7 +74,7 @@ def main(arguments: list[str]) -> int:
 
 
 def run_build(build: Build, progress: Progress) -> list[Layer]:
-    """Builds a preset and runs its layers; what cannot be built is a failed case."""
+    """Builds a preset and runs its layers; a build that fails is a failed case."""
     try:
         builds.configure(ROOT, build.preset, build.directory, progress)
         entries = list_entries(build.directory)
@@ -88,7 +88,7 @@ def run_build(build: Build, progress: Progress) -> list[Layer]:
     except (builds.BuildFailed, RuntimeError, OSError, subprocess.SubprocessError) as error:
         progress.note(f"build  {build.preset}: FAILED")
         print(error, flush=True)
-        return [Layer(layer, cases=[Case(f"{layer}: build of preset {build.preset}", Verdict.failed, str(error))]) for layer in build.layers]
+        return [Layer("build", cases=[Case(f"build of preset {build.preset}", Verdict.failed, f"see above; not run: {', '.join(build.layers)}")])]
     return [run_layer(layer, labels, build, entries, progress) for layer, labels in build.layers.items()]
 
 
