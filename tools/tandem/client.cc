@@ -1,0 +1,107 @@
+#include "tools/tandem/client.h"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/beast/core.hpp>
+#include <boost/beast/http.hpp>
+
+#include <optional>
+#include <utility>
+
+namespace tandem::cli
+{
+namespace
+{
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = boost::beast::http;
+using Local = asio::local::stream_protocol;
+
+// Larger than any recording the configuration allows.
+constexpr std::uint64_t largest_answer = 2ull << 30;
+
+[[noreturn]] void fail_to_connect(const std::filesystem::path& socket, const beast::error_code& fault)
+{
+  if (fault == boost::system::errc::no_such_file_or_directory || fault == boost::system::errc::connection_refused)
+    throw NotRunning { "tandemd is not running (nobody answers on " + socket.string() + "); start it: tandem up" };
+  if (fault == boost::system::errc::permission_denied)
+    throw Failure { "no permission for " + socket.string()
+                    + "; use sudo, or join the group named by daemon.socket_group in the configuration" };
+  throw Failure { socket.string() + ": " + fault.message() };
+}
+
+// The words of {"error": ...}, or what else came.
+std::string words(const std::string& body, unsigned status)
+{
+  const auto answer = nlohmann::json::parse(body, nullptr, false);
+  if (answer.is_object() && answer.contains("error") && answer["error"].is_string()) return answer["error"];
+  return "the daemon answered with status " + std::to_string(status);
+}
+
+} // namespace
+
+std::string Client::request(const std::string& method, const std::string& target, const std::string& body,
+                            Duration patience) const
+{
+  if (socket_.string().size() > 107) throw Failure { socket_.string() + ": too long for a socket's path", 2 };
+  asio::io_context context { 1 };
+  beast::basic_stream<Local> stream { context };
+  beast::error_code fault;
+  stream.socket().connect(Local::endpoint { socket_.string() }, fault); // on this machine: at once or never
+  if (fault) fail_to_connect(socket_, fault);
+
+  http::request<http::string_body> request { http::string_to_verb(method), target, 11 };
+  request.set(http::field::host, "tandem");
+  request.set(http::field::connection, "close");
+  if (!body.empty()) request.set(http::field::content_type, "application/json");
+  request.body() = body;
+  request.prepare_payload();
+
+  beast::flat_buffer buffer;
+  http::response_parser<http::string_body> parser;
+  parser.body_limit(largest_answer);
+  std::optional<beast::error_code> outcome;
+  stream.expires_after(std::chrono::duration_cast<std::chrono::milliseconds>(patience));
+  http::async_write(stream, request,
+                    [&](const beast::error_code&, std::size_t)
+                    {
+                      // Written or not: a server that refuses early has said why.
+                      http::async_read(stream, buffer, parser,
+                                       [&](const beast::error_code& read, std::size_t) { outcome = read; });
+                    });
+  context.run();
+
+  if (!outcome || *outcome == beast::error::timeout)
+    throw Failure { "the daemon did not answer within "
+                    + std::to_string(std::chrono::ceil<std::chrono::seconds>(patience).count())
+                    + " s; see its log, or restart it: tandem down, tandem up" };
+  if (*outcome) throw Failure { "the daemon broke off its answer (" + outcome->message() + "); see its log" };
+  auto response = parser.release();
+  const unsigned status = response.result_int();
+  if (status == 200) return std::move(response.body());
+  throw Failure { words(response.body(), status), status == 400 ? 2 : 1 };
+}
+
+std::string Client::get(const std::string& target, Duration patience) const
+{
+  return request("GET", target, "", patience);
+}
+
+nlohmann::json Client::get_json(const std::string& target, Duration patience) const
+{
+  auto answer = nlohmann::json::parse(get(target, patience), nullptr, false);
+  if (answer.is_discarded())
+    throw Failure { "the daemon's answer to " + target + " is not JSON; is it another version?" };
+  return answer;
+}
+
+nlohmann::json Client::put(const std::string& target, const nlohmann::json& body) const
+{
+  return nlohmann::json::parse(request("PUT", target,
+                                       body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
+                                       std::chrono::seconds { 5 }),
+                               nullptr, false);
+}
+
+} // namespace tandem::cli

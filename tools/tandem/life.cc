@@ -1,0 +1,306 @@
+#include "tools/tandem/life.h"
+
+#include "src/daemon/layout.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <optional>
+#include <sstream>
+#include <thread>
+
+namespace tandem::cli
+{
+namespace
+{
+
+using namespace std::chrono_literals;
+namespace fs = std::filesystem;
+
+constexpr const char* unit = "tandemd.service";
+const fs::path drop_in = "/run/systemd/system/tandemd.service.d/50-tandem-up.conf";
+
+std::vector<char*> argument_list(std::vector<std::string>& words)
+{
+  std::vector<char*> list;
+  for (std::string& word : words)
+    list.push_back(word.data());
+  list.push_back(nullptr);
+  return list;
+}
+
+// Runs a program and waits; its exit code, 127 when it cannot be run.
+int run(std::vector<std::string> words, bool quiet)
+{
+  const auto list = argument_list(words);
+  const pid_t child = ::fork();
+  if (child < 0) throw Failure { std::string { "fork: " } + std::strerror(errno) };
+  if (child == 0)
+  {
+    const int null = quiet ? ::open("/dev/null", O_RDWR | O_CLOEXEC) : -1;
+    if (null >= 0)
+      for (const int descriptor : { STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO })
+        ::dup2(null, descriptor);
+    ::execvp(list[0], list.data());
+    ::_exit(127);
+  }
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR)
+  {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+bool unit_is_installed()
+{
+  return fs::is_directory("/run/systemd/system") && run({ "systemctl", "cat", unit }, true) == 0;
+}
+
+fs::path daemon_program()
+{
+  const fs::path here = program_directory();
+  std::error_code fault;
+  for (const fs::path& candidate : { here / "tandemd", here / "../sbin/tandemd" })
+    if (fs::exists(candidate, fault)) return fs::weakly_canonical(candidate, fault);
+  throw Failure { "tandemd is neither beside " + here.string() + "/tandem nor in ../sbin; is the installation whole?" };
+}
+
+std::vector<std::string> daemon_arguments(const UpOptions& options, const Client& client, bool with_socket)
+{
+  std::vector<std::string> words { daemon_program().string() };
+  const auto add = [&](const char* option, const std::string& value)
+  {
+    if (value.empty()) return;
+    words.emplace_back(option);
+    words.push_back(value);
+  };
+  std::error_code fault;
+  // The daemon may run elsewhere than in this directory.
+  add("--config", options.config.empty() ? "" : fs::absolute(options.config, fault).string());
+  add("--wifi", options.wifi);
+  add("--cell", options.cell);
+  if (with_socket) add("--socket", client.socket().string());
+  for (const std::string& module : options.modules)
+    add("--module", module);
+  for (const std::string& setting : options.settings)
+    add("--set", setting);
+  return words;
+}
+
+// One word of a unit's command line (systemd.syntax(7)).
+std::string unit_word(const std::string& word)
+{
+  std::string out = "\"";
+  for (const char c : word)
+  {
+    if (c == '\n') throw Failure { "an option holds a line break", 2 };
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+    if (c == '%' || c == '$') out += c; // specifiers and variables
+  }
+  return out + '"';
+}
+
+void say_up(const Client& client)
+{
+  const auto status = client.get_json("/v1/status");
+  std::string on;
+  for (const auto& module : status.value("modules", nlohmann::json::array()))
+    if (module.value("enabled", false)) on += (on.empty() ? "" : ", ") + module.value("name", "?");
+  std::cout << "tandemd is up (process " << status.value("pid", 0)
+            << "), modules on: " << (on.empty() ? "none; switch one on: tandem module NAME on" : on) << '\n';
+}
+
+int up_by_systemd(const UpOptions& options, const Client& client)
+{
+  std::error_code fault;
+  if (options.any())
+  {
+    // In /run: forgotten with the next boot, or `tandem down`.
+    fs::create_directories(drop_in.parent_path(), fault);
+    std::ofstream out { drop_in };
+    out << "# Written by `tandem up`, removed by `tandem down`.\n[Service]\nExecStart=\nExecStart=";
+    for (const std::string& word : daemon_arguments(options, client, false))
+      out << unit_word(word) << ' ';
+    out << '\n';
+    out.close();
+    if (!out) throw Failure { drop_in.string() + ": " + std::strerror(errno) + "; run as root" };
+    run({ "systemctl", "daemon-reload" }, true);
+  }
+  else if (fs::remove(drop_in, fault))
+    run({ "systemctl", "daemon-reload" }, true);
+  if (run({ "systemctl", "start", unit }, false) != 0)
+    throw Failure { std::string { "systemd could not start " } + unit + "; see: journalctl -u " + unit };
+  say_up(client);
+  return 0;
+}
+
+std::string tail(const fs::path& file)
+{
+  std::ifstream in { file };
+  std::ostringstream all;
+  all << in.rdbuf();
+  const std::string text = all.str();
+  constexpr std::size_t most = 4000;
+  return text.size() <= most ? text : "..." + text.substr(text.size() - most);
+}
+
+// Waits until the child answers on the socket, or has ended.
+int wait_until_up(pid_t child, const Client& client, const fs::path& log)
+{
+  constexpr auto patience = 20s; // the first rules may wait for another program's xtables lock
+  const auto give_up = std::chrono::steady_clock::now() + patience;
+  while (std::chrono::steady_clock::now() < give_up)
+  {
+    int status = 0;
+    if (::waitpid(child, &status, WNOHANG) == child)
+    {
+      std::cerr << tail(log);
+      if (WIFEXITED(status)) return WEXITSTATUS(status);
+      throw Failure { "tandemd was ended by signal " + std::to_string(WTERMSIG(status)) };
+    }
+    try
+    {
+      say_up(client);
+      std::cout << "log: " << log.string() << '\n';
+      return 0;
+    }
+    catch (const Failure&)
+    {
+      std::this_thread::sleep_for(50ms);
+    }
+  }
+  ::kill(child, SIGTERM);
+  std::cerr << tail(log);
+  throw Failure { "tandemd did not answer within " + std::to_string(patience.count()) + " s and was stopped" };
+}
+
+int up_in_background(const UpOptions& options, const Client& client)
+{
+  auto words = daemon_arguments(options, client, true);
+  const auto list = argument_list(words);
+  const fs::path directory = client.socket().parent_path();
+  ::mkdir(directory.c_str(), 0750);
+  const fs::path log = directory / "tandemd.log";
+  const int out = ::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0640);
+  if (out < 0) throw Failure { log.string() + ": " + std::strerror(errno) + "; run as root" };
+  const pid_t child = ::fork();
+  if (child < 0) throw Failure { std::string { "fork: " } + std::strerror(errno) };
+  if (child == 0)
+  {
+    ::setsid(); // outlives the terminal
+    const int null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+    ::dup2(null, STDIN_FILENO);
+    ::dup2(out, STDOUT_FILENO);
+    ::dup2(out, STDERR_FILENO);
+    if (::chdir("/") == 0) ::execv(list[0], list.data());
+    ::_exit(127);
+  }
+  ::close(out);
+  return wait_until_up(child, client, log);
+}
+
+// The daemon's process: from the lock file as long as somebody holds the lock, so that a daemon that hangs is found
+// too.
+std::optional<pid_t> daemon_process(const Client& client)
+{
+  const fs::path file = client.socket().parent_path() / "tandemd.lock";
+  const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0)
+  {
+    if (errno == EACCES) throw Failure { file.string() + ": " + std::strerror(errno) + "; run as root" };
+    return {};
+  }
+  std::array<char, 16> text {};
+  const ssize_t length = ::read(descriptor, text.data(), text.size());
+  const bool held = ::flock(descriptor, LOCK_SH | LOCK_NB) != 0;
+  ::close(descriptor);
+  pid_t pid = 0;
+  if (length > 0) std::from_chars(text.data(), text.data() + length, pid);
+  if (!held || pid <= 1) return {};
+  return pid;
+}
+
+bool gone_within(const Client& client, pid_t pid, std::chrono::milliseconds patience)
+{
+  for (auto waited = 0ms; waited < patience; waited += 20ms)
+  {
+    if (daemon_process(client) != pid) return true;
+    std::this_thread::sleep_for(20ms);
+  }
+  return false;
+}
+
+} // namespace
+
+int up(const UpOptions& options, const Client& client)
+{
+  if (const auto running = daemon_process(client))
+  {
+    if (options.any() || options.foreground)
+      throw Failure { "tandemd is running already (process " + std::to_string(*running)
+                      + "); stop it first: tandem down" };
+    std::cout << "tandemd is running already (process " << *running << ")\n";
+    return 0;
+  }
+  UpOptions chosen = options;
+  std::error_code fault;
+  if (options.modules.empty() && options.config.empty() && !fs::exists(default_config_file(), fault))
+  {
+    chosen.modules = { "offload" };
+    std::cout << "no configuration file and no --module: switching on offload\n";
+  }
+  if (options.foreground)
+  {
+    auto words = daemon_arguments(chosen, client, true);
+    const auto list = argument_list(words);
+    std::cout.flush();
+    ::execv(list[0], list.data());
+    throw Failure { words[0] + ": " + std::strerror(errno) };
+  }
+  return unit_is_installed() ? up_by_systemd(chosen, client) : up_in_background(chosen, client);
+}
+
+int down(const Client& client)
+{
+  const auto pid = daemon_process(client);
+  if (unit_is_installed() && run({ "systemctl", "is-active", "--quiet", unit }, true) == 0)
+  {
+    std::error_code fault;
+    const int code = run({ "systemctl", "stop", unit }, false);
+    if (fs::remove(drop_in, fault)) run({ "systemctl", "daemon-reload" }, true);
+    if (code != 0) throw Failure { std::string { "systemd could not stop " } + unit + "; see: journalctl -u " + unit };
+    std::cout << "tandemd is down\n";
+    return 0;
+  }
+  if (!pid)
+  {
+    std::cout << "tandemd is not running\n";
+    return 0;
+  }
+  if (::kill(*pid, SIGTERM) != 0 && errno != ESRCH)
+    throw Failure { "process " + std::to_string(*pid) + ": " + std::strerror(errno) + "; run as root" };
+  if (!gone_within(client, *pid, 5s))
+  {
+    // Its keeper sees the end and takes rules and routes away.
+    std::cerr << "tandemd (process " << *pid << ") does not stop by itself; killing it\n";
+    ::kill(*pid, SIGKILL);
+    if (!gone_within(client, *pid, 10s)) throw Failure { "process " + std::to_string(*pid) + " cannot be ended" };
+  }
+  std::cout << "tandemd is down\n";
+  return 0;
+}
+
+} // namespace tandem::cli

@@ -1,0 +1,373 @@
+// tandem: the command line.
+#include "src/daemon/layout.h"
+#include "src/daemon/version.h"
+#include "tools/tandem/client.h"
+#include "tools/tandem/life.h"
+#include "tools/tandem/show.h"
+
+#ifdef TANDEM_WITH_TRACE
+#include "tools/trace/command.h"
+#endif
+#ifdef TANDEM_WITH_HEALTH
+#include "src/daemon/config.h"
+#include "src/daemon/health.h"
+#endif
+
+#include <CLI/CLI.hpp>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <functional>
+#include <iostream>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace tandem::cli
+{
+namespace
+{
+
+using nlohmann::json;
+
+constexpr int exit_bad_input = 2;
+
+std::string pretty(const json& value, int indent = 2)
+{
+  return value.dump(indent, ' ', false, json::error_handler_t::replace) + '\n';
+}
+
+void print(const std::string& text)
+{
+  std::cout << text << std::flush;
+  if (!std::cout) throw Failure { "the output cannot be written" };
+}
+
+// Shows once, or again every second until Ctrl-C. With --json a watch is one document a line.
+int show(const Client& client, const std::string& target, bool as_json, bool watch,
+         std::string (*text)(const json&, const Style&))
+{
+  const Style style = style_of_stdout();
+  while (true)
+  {
+    const json value = client.get_json(target);
+    if (as_json)
+      print(pretty(value, watch ? -1 : 2));
+    else
+      // Home, then clear what is left below: no flicker.
+      print((watch && style.on ? "\x1b[H\x1b[2J" : "") + text(value, style));
+    if (!watch) return 0;
+    std::this_thread::sleep_for(std::chrono::seconds { 1 });
+  }
+}
+
+const json& find_module(const json& modules, const std::string& name)
+{
+  std::string known;
+  for (const json& module : modules)
+  {
+    if (module.value("name", "") == name) return module;
+    known += (known.empty() ? "" : ", ") + module.value("name", "?");
+  }
+  throw Failure { "no module \"" + name + "\" is loaded; " + (known.empty() ? "none is" : "loaded are: " + known),
+                  exit_bad_input };
+}
+
+// Names go into a request's path.
+void need_name(const std::string& name, const char* what)
+{
+  if (name.empty() || name.size() > 64
+      || name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") != std::string::npos)
+    throw Failure { std::string { what } + " \"" + printable(name) + "\": letters a-z, digits and _ are needed",
+                    exit_bad_input };
+}
+
+int module_command(const Client& client, const std::string& name, const std::string& state, bool as_json)
+{
+  if (name.empty()) return show(client, "/v1/modules", as_json, false, show_modules);
+  need_name(name, "module");
+  if (!state.empty())
+  {
+    client.put("/v1/modules/" + name, { { "enabled", state == "on" } });
+    print(as_json ? pretty({ { "module", name }, { "enabled", state == "on" } }) : name + " is " + state + '\n');
+    return 0;
+  }
+  const json modules = client.get_json("/v1/modules");
+  const json& module = find_module(modules, name);
+  print(as_json ? pretty(module) : show_module(module, style_of_stdout()));
+  return 0;
+}
+
+int set_command(const Client& client, const std::string& where, const std::string& value, bool as_json)
+{
+  const std::size_t dot = where.find('.');
+  if (dot == std::string::npos)
+    throw Failure { "\"" + printable(where) + "\": MODULE.KNOB is needed, e.g. tandem set offload.window_threshold 20",
+                    exit_bad_input };
+  const std::string module = where.substr(0, dot);
+  const std::string knob = where.substr(dot + 1);
+  need_name(module, "module");
+  need_name(knob, "knob");
+  client.put("/v1/modules/" + module + "/knobs/" + knob, { { "value", value } });
+  print(as_json ? pretty({ { "module", module }, { "knob", knob }, { "value", value } })
+                : module + "." + knob + " = " + printable(value) + '\n');
+  return 0;
+}
+
+#ifdef TANDEM_WITH_HEALTH
+json examine_here(const std::string& file)
+{
+  daemon::Config config;
+  try
+  {
+    std::error_code fault;
+    if (!file.empty())
+      config = daemon::load_config(file);
+    else if (std::filesystem::exists(default_config_file(), fault))
+      config = daemon::load_config(default_config_file());
+  }
+  catch (const daemon::ConfigError& error)
+  {
+    throw Failure { error.what(), exit_bad_input };
+  }
+  return daemon::machine_health(config);
+}
+#endif
+
+// A running daemon knows its own configuration; without one this process looks.
+int doctor_command(const Client& client, const std::string& file, bool as_json)
+{
+  json doctor;
+#ifdef TANDEM_WITH_HEALTH
+  bool from_daemon = false;
+  try
+  {
+    if (file.empty())
+    {
+      doctor = client.get_json("/v1/doctor", std::chrono::seconds { 20 });
+      from_daemon = true;
+    }
+  }
+  catch (const Failure&)
+  {
+    // Not running, not permitted, or hanging: all the more reason to look.
+  }
+  if (!from_daemon) doctor = examine_here(file);
+#else
+  if (!file.empty()) throw Failure { "this build can only ask a running daemon: leave out --config" };
+  doctor = client.get_json("/v1/doctor", std::chrono::seconds { 20 });
+#endif
+  print(as_json ? pretty(doctor) : show_doctor(doctor, style_of_stdout()));
+  return doctor.value("health", "fail") == "fail" ? 1 : 0;
+}
+
+int save_recording(const Client& client, const std::string& file)
+{
+  const std::string bytes = client.get("/v1/recording", std::chrono::seconds { 30 });
+  if (file == "-")
+  {
+    print(bytes);
+    return 0;
+  }
+  // It holds packets: for its owner only.
+  const int descriptor = ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  std::size_t written = 0;
+  while (descriptor >= 0 && written < bytes.size())
+  {
+    const ssize_t count = ::write(descriptor, bytes.data() + written, bytes.size() - written);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break;
+    written += static_cast<std::size_t>(count);
+  }
+  if (descriptor < 0 || written < bytes.size() || ::close(descriptor) != 0)
+    throw Failure { file + ": " + std::strerror(errno) };
+  std::cerr << file << ": " << bytes.size() << " bytes\n";
+  return 0;
+}
+
+// The lab, the benches and the paired evaluation are Python programs with command lines of their own.
+[[noreturn]] void become_python(const std::string& tool, const std::vector<std::string>& arguments)
+{
+  const auto script = tool_dir() / tool / (tool + ".py");
+  std::error_code fault;
+  if (!std::filesystem::exists(script, fault))
+    throw Failure { "`tandem " + tool + "` is not part of this installation (no " + script.string() + ")" };
+  std::vector<std::string> words { "/usr/bin/python3", script.string() };
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> list;
+  for (std::string& word : words)
+    list.push_back(word.data());
+  list.push_back(nullptr);
+  std::cout.flush();
+  ::execv(list[0], list.data());
+  throw Failure { words[0] + ": " + std::strerror(errno) + "; install the package python3" };
+}
+
+int version_command(const Client& client, bool as_json)
+{
+  json all { { "tandem", version } };
+  try
+  {
+    all["tandemd"] = client.get_json("/v1/status").value("version", "unknown");
+  }
+  catch (const Failure&)
+  {
+    all["tandemd"] = nullptr;
+  }
+  if (as_json)
+    print(pretty(all));
+  else
+    print("tandem " + std::string { version } + "\ntandemd "
+          + (all["tandemd"].is_string() ? all["tandemd"].get<std::string>() : "not running") + '\n');
+  return 0;
+}
+
+int main(int argc, char** argv)
+{
+  CLI::App app { "tandem: faster and steadier downloads over Wi-Fi plus cellular.\n"
+                 "Start with `tandem doctor`, then `tandem up`." };
+  app.name("tandem");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", "tandem " + std::string { version });
+  std::string socket = "/run/tandem/control.sock";
+  app.add_option("--socket", socket, "control socket of the daemon")->envname("TANDEM_SOCKET")->capture_default_str();
+
+  int exit_code = 0;
+  std::function<int(const Client&)> chosen;
+  bool as_json = false;
+  bool watch = false;
+  const auto command = [&](const char* name, const char* help, std::function<int(const Client&)> work)
+  {
+    CLI::App* sub = app.add_subcommand(name, help);
+    if (work) sub->callback([&chosen, work] { chosen = work; });
+    return sub;
+  };
+  const auto with_json = [&](CLI::App* sub) { sub->add_flag("--json", as_json, "print JSON"); };
+
+  UpOptions starting;
+  CLI::App* sub = command("up", "start the daemon", [&](const Client& c) { return up(starting, c); });
+  sub->add_option("--wifi", starting.wifi, "Wi-Fi interface, or auto");
+  sub->add_option("--cell", starting.cell, "cellular interface, auto or none");
+  sub->add_option("--module", starting.modules, "switch this module on (may be repeated)")->allow_extra_args(false);
+  sub->add_option("--set", starting.settings, "any setting of tandem.toml (may be repeated)")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  sub->add_option("-c,--config", starting.config, "configuration file");
+  sub->add_flag("--foreground", starting.foreground, "stay attached to the terminal");
+
+  command("down", "stop the daemon", [](const Client& c) { return down(c); });
+
+  sub = command("status", "links, modules and counters",
+                [&](const Client& c) { return show(c, "/v1/status", as_json, watch, show_status); });
+  with_json(sub);
+  sub->add_flag("-w,--watch", watch, "again every second, until Ctrl-C");
+
+  std::string module;
+  std::string state;
+  sub = command("module", "list modules, show one, switch one on or off",
+                [&](const Client& c) { return module_command(c, module, state, as_json); });
+  sub->add_option("NAME", module, "module");
+  sub->add_option("STATE", state, "on or off")->check(CLI::IsMember { { "on", "off" } });
+  with_json(sub);
+
+  std::string knob;
+  std::string value;
+  sub = command("set", "change a module's knob while traffic runs",
+                [&](const Client& c) { return set_command(c, knob, value, as_json); });
+  sub->add_option("MODULE.KNOB", knob, "e.g. offload.window_threshold")->required();
+  sub->add_option("VALUE", value, "with its unit, e.g. 250ms")->required();
+  with_json(sub);
+
+  sub = command("flows", "TCP connections and what is done to each",
+                [&](const Client& c) { return show(c, "/v1/flows", as_json, watch, show_flows); });
+  with_json(sub);
+  sub->add_flag("-w,--watch", watch, "again every second, until Ctrl-C");
+
+  std::string doctor_file;
+  sub = command("doctor", "what this machine offers, what is in the way, and what to do",
+                [&](const Client& c) { return doctor_command(c, doctor_file, as_json); });
+  sub->add_option("-c,--config", doctor_file, "configuration file to go by");
+  with_json(sub);
+
+  std::string topic;
+  sub = command("help", "this overview, a command's options, or a module's manual", {});
+  sub->add_option("TOPIC", topic, "command or module");
+  sub->callback(
+      [&]
+      {
+        chosen = [&](const Client& c)
+        {
+          if (topic.empty())
+            print(app.help());
+          else if (const auto named =
+                       app.get_subcommands([&](const CLI::App* each) { return each->get_name() == topic; });
+                   !named.empty())
+            print(named.front()->help());
+          else
+          {
+            need_name(topic, "topic");
+            print(c.get("/v1/modules/" + topic + "/manual"));
+          }
+          return 0;
+        };
+      });
+
+  CLI::App* trace = command("trace", "recordings of the daemon's decisions", {});
+  trace->require_subcommand(1);
+  std::string recording;
+  sub = trace->add_subcommand("save", "save the daemon's flight recorder as pcapng");
+  sub->add_option("FILE", recording, "file to write, or - for standard output")->required();
+  sub->callback([&] { chosen = [&](const Client& c) { return save_recording(c, recording); }; });
+#ifdef TANDEM_WITH_TRACE
+  trace_tool::attach(*trace, std::cout, std::cerr, exit_code);
+#endif
+
+  for (const auto& [name, help] :
+       { std::pair { "lab", "emulated Wi-Fi and cellular air (see tandem lab --help)" },
+         std::pair { "bench", "reproduce the published figures (see tandem bench --help)" },
+         std::pair { "ab", "paired evaluation on the real network (see tandem ab --help)" } })
+  {
+    CLI::App* python = command(name, help, {});
+    python->prefix_command();
+    python->set_help_flag(); // --help is for the program
+    python->callback([python, tool = std::string { name }, &chosen]
+                     { chosen = [python, tool](const Client&) -> int { become_python(tool, python->remaining()); }; });
+  }
+
+  sub = command("version", "versions of tandem and of the running daemon",
+                [&](const Client& c) { return version_command(c, as_json); });
+  with_json(sub);
+
+  try
+  {
+    app.parse(argc, argv);
+    if (chosen) exit_code = chosen(Client { socket });
+    return exit_code;
+  }
+  catch (const CLI::ParseError& error)
+  {
+    return app.exit(error) == 0 ? 0 : exit_bad_input;
+  }
+  catch (const Failure& failure)
+  {
+    std::cerr << "tandem: " << failure.what() << '\n';
+    return failure.exit_code;
+  }
+  catch (const std::exception& error)
+  {
+    std::cerr << "tandem: " << error.what() << '\n';
+    return 1;
+  }
+}
+
+} // namespace
+} // namespace tandem::cli
+
+int main(int argc, char** argv)
+{
+  return tandem::cli::main(argc, argv);
+}

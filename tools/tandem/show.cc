@@ -1,0 +1,298 @@
+#include "tools/tandem/show.h"
+
+#include "src/control/literal.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <utility>
+#include <vector>
+
+namespace tandem::cli
+{
+namespace
+{
+
+using nlohmann::json;
+
+const json& member(const json& object, const char* key)
+{
+  static const json nothing;
+  if (!object.is_object()) return nothing;
+  const auto found = object.find(key);
+  return found == object.end() ? nothing : *found;
+}
+
+// Numbers as people write them; "-" for what is not there.
+std::string text(const json& value)
+{
+  if (value.is_null()) return "-";
+  if (value.is_string()) return printable(value.get<std::string>());
+  if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
+  if (value.is_number_float())
+  {
+    std::array<char, 40> buffer {};
+    const double number = value;
+    std::snprintf(buffer.data(), buffer.size(), std::fabs(number) < 1e6 ? "%.4g" : "%.0f", number);
+    return buffer.data();
+  }
+  if (value.is_array())
+  {
+    std::string all;
+    for (const json& element : value)
+      all += (all.empty() ? "" : ", ") + text(element);
+    return all.empty() ? "-" : all;
+  }
+  return printable(value.dump(-1, ' ', false, json::error_handler_t::replace));
+}
+
+std::string text(const json& object, const char* key)
+{
+  return text(member(object, key));
+}
+
+double number(const json& object, const char* key)
+{
+  const json& value = member(object, key);
+  return value.is_number() ? value.get<double>() : 0;
+}
+
+bool truth(const json& object, const char* key)
+{
+  const json& value = member(object, key);
+  return value.is_boolean() && value.get<bool>();
+}
+
+std::string fixed(double value, int digits)
+{
+  std::array<char, 64> buffer {};
+  std::snprintf(buffer.data(), buffer.size(), "%.*f", digits, value);
+  return buffer.data();
+}
+
+std::string duration_of(double in_seconds)
+{
+  return std::isfinite(in_seconds) && std::fabs(in_seconds) < 1e9 ? format_duration(from_seconds(in_seconds)) : "-";
+}
+
+std::string bytes_of(const json& object, const char* key)
+{
+  const double value = number(object, key);
+  return value >= 0 && value < 1e18 ? format_bytes(static_cast<std::uint64_t>(value)) : "-";
+}
+
+// {why: count}, the most frequent first.
+std::vector<std::pair<std::string, double>> ranked(const json& counts)
+{
+  std::vector<std::pair<std::string, double>> all;
+  if (counts.is_object())
+    for (const auto& [why, count] : counts.items())
+      if (count.is_number()) all.emplace_back(printable(why), count.get<double>());
+  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  return all;
+}
+
+Table::Cell on_off(const json& module)
+{
+  return truth(module, "enabled") ? Table::Cell { "on", Tone::good } : Table::Cell { "off", Tone::faint };
+}
+
+std::string links_table(const json& links, const Style& style)
+{
+  Table table { { "LINK", "INTERFACE", "STATE", "ROUTE", ">MTU", ">SENT BY TANDEM", "ADDRESSES" } };
+  for (const auto& [name, link] : links.items())
+  {
+    const bool present = truth(link, "present");
+    const bool up = present && truth(link, "up");
+    std::string interface = text(link, "interface");
+    if (interface.empty()) interface = "none";
+    std::string route = member(link, "route").is_null() ? "-" : truth(link, "route") ? "IPv4" : "";
+    if (truth(link, "route_v6")) route += route.empty() ? "IPv6" : " IPv6";
+    table.add({ name, interface,
+                !present ? Table::Cell { "absent", Tone::bad }
+                : up     ? Table::Cell { "up", Tone::good }
+                         : Table::Cell { "down", Tone::warning },
+                route.empty() ? "none" : route, text(link, "mtu"), bytes_of(link, "bytes_out"),
+                text(link, "addresses") });
+  }
+  return table.text(style);
+}
+
+// Counters that are zero only take room; the first four always show that packets are looked at.
+std::string counters_line(const json& counters)
+{
+  std::string line;
+  if (counters.is_object())
+    for (const auto& [name, count] : counters.items())
+    {
+      const bool always = name == "queued" || name == "passed" || name == "edited" || name == "queue_drops";
+      if (!always && count.is_number() && count.get<double>() == 0) continue;
+      std::string words = name;
+      std::replace(words.begin(), words.end(), '_', ' ');
+      line += (line.empty() ? "" : ", ") + printable(words) + ' ' + text(count);
+    }
+  return line;
+}
+
+} // namespace
+
+std::string show_status(const json& status, const Style& style)
+{
+  std::string out = style(Tone::strong, "tandemd " + text(status, "version")) + ", process " + text(status, "pid")
+                    + ", up " + duration_of(number(status, "uptime_s")) + '\n';
+  const json& backend = member(status, "backend");
+  const std::string why = text(backend, "why");
+  out += "rules by " + text(backend, "name") + (why == "-" || why.empty() ? "" : ": " + why) + '\n';
+
+  const json& keeper = member(status, "keeper");
+  if (keeper.is_object())
+  {
+    const std::string state = text(keeper, "state");
+    const bool well = state == "armed" || state == "idle";
+    out += "keeper " + style(well ? Tone::plain : Tone::bad, state);
+    if (number(keeper, "suspensions") > 0)
+      out += ", stood in " + text(keeper, "suspensions") + " times for " + duration_of(number(keeper, "suspended_s"));
+    if (const std::string fault = text(keeper, "last_error"); fault != "-" && !fault.empty())
+      out += ", " + style(Tone::bad, fault);
+    out += '\n';
+  }
+  if (member(status, "links").is_object()) out += '\n' + links_table(member(status, "links"), style);
+  if (member(status, "modules").is_array()) out += '\n' + show_modules(member(status, "modules"), style);
+
+  const json& flows = member(status, "flows");
+  out += "\nflows    " + text(flows, "count") + " of " + text(flows, "capacity");
+  if (number(flows, "refused") > 0)
+    out += ", " + style(Tone::warning, text(flows, "refused") + " new ones passed untouched: the table was full");
+  out += "\npackets  " + counters_line(member(status, "datapath")) + '\n';
+  if (const auto faults = ranked(member(status, "faults")); !faults.empty())
+  {
+    out += "passed untouched because of:";
+    for (const auto& [name, count] : faults)
+      out += " " + name + " " + fixed(count, 0) + (&name == &faults.back().first ? "" : ",");
+    out += '\n';
+  }
+  if (const json& problems = member(status, "problems"); problems.is_array())
+    for (const json& problem : problems)
+      out += style(Tone::warning, "not loaded: " + text(problem)) + '\n';
+  return out;
+}
+
+std::string show_modules(const json& modules, const Style& style)
+{
+  Table table { { "MODULE", "STATE", ">FLOWS", ">FAULTS", "MOST FREQUENT DECISION" } };
+  if (modules.is_array())
+    for (const json& module : modules)
+    {
+      const auto decisions = ranked(member(module, "decisions"));
+      table.add({ text(module, "name"),
+                  on_off(module),
+                  text(module, "flows"),
+                  { text(module, "faults"), number(module, "faults") > 0 ? Tone::bad : Tone::plain },
+                  decisions.empty() ? "-" : fixed(decisions[0].second, 0) + " x " + decisions[0].first });
+    }
+  if (table.empty()) return "no module is loaded; see daemon.module_dir in tandem.toml(5)\n";
+  return table.text(style);
+}
+
+std::string show_module(const json& module, const Style& style)
+{
+  const Table::Cell state = on_off(module);
+  std::string out = style(Tone::strong, text(module, "name")) + " is " + style(state.tone, state.text) + "\n"
+                    + text(module, "summary") + "\n";
+  Table knobs { { "KNOB", ">VALUE", "UNIT", ">DEFAULT", "MEANING" } };
+  if (const json& all = member(module, "knobs"); all.is_array())
+    for (const json& knob : all)
+    {
+      const bool changed = text(knob, "value") != text(knob, "default");
+      std::string meaning = text(knob, "help");
+      if (member(knob, "choices").is_array()) meaning += " (" + text(knob, "choices") + ")";
+      const std::string unit = text(knob, "unit");
+      knobs.add({ text(knob, "name"),
+                  { text(knob, "value"), changed ? Tone::strong : Tone::plain },
+                  unit,
+                  text(knob, "default"),
+                  meaning });
+    }
+  if (!knobs.empty()) out += '\n' + knobs.text(style);
+  Table decisions { { ">TIMES", "DECISION" } };
+  for (const auto& [why, count] : ranked(member(module, "decisions")))
+    decisions.add({ fixed(count, 0), why });
+  if (!decisions.empty()) out += '\n' + decisions.text(style);
+  Table violations { { ">TIMES", "STOPPED BY THE GUARD" } };
+  for (const auto& [why, count] : ranked(member(module, "violations")))
+    violations.add({ fixed(count, 0), { why, Tone::bad } });
+  if (!violations.empty()) out += '\n' + violations.text(style);
+  return out;
+}
+
+std::string show_flows(const json& flows, const Style& style)
+{
+  if (!flows.is_array() || flows.empty()) return "no flows\n";
+  std::vector<const json*> order;
+  for (const json& flow : flows)
+    order.push_back(&flow);
+  std::stable_sort(order.begin(), order.end(),
+                   [](const json* a, const json* b) { return number(*a, "rate_mbps") > number(*b, "rate_mbps"); });
+
+  Table table { { ">ID", "LOCAL", "REMOTE", "LINK", ">AGE", ">RTT", ">MIN RTT", ">RATE", ">DELIVERED",
+                  "WHAT IS DONE" } };
+  for (const json* flow : order)
+  {
+    std::string done;
+    if (const json& modules = member(*flow, "modules"); modules.is_object())
+      for (const auto& [name, facts] : modules.items())
+      {
+        done += (done.empty() ? "" : "; ") + name + ":";
+        if (facts.is_object())
+          for (const auto& [fact, value] : facts.items())
+            done += ' ' + fact + ' ' + text(value);
+      }
+    const std::string hands_off = text(*flow, "hands_off");
+    const bool left_alone = hands_off != "none" && hands_off != "-";
+    if (left_alone) done = "left alone: " + hands_off;
+    const auto rtt = [&](const char* key)
+    {
+      const double value = number(*flow, key);
+      return value > 0 ? duration_of(value / 1e3) : "-";
+    };
+    table.add({ text(*flow, "id"),
+                text(*flow, "local"),
+                text(*flow, "remote"),
+                text(*flow, "link"),
+                duration_of(number(*flow, "age_s")),
+                rtt("rtt_ms"),
+                rtt("rtt_min_ms"),
+                format_rate({ number(*flow, "rate_mbps") * 1e6 }),
+                bytes_of(*flow, "delivered_bytes"),
+                { done, left_alone ? Tone::warning : Tone::plain } });
+  }
+  return table.text(style);
+}
+
+std::string show_doctor(const json& doctor, const Style& style)
+{
+  Table table { { "", "CHECK", "FOUND" } };
+  std::string remedies;
+  if (const json& checks = member(doctor, "checks"); checks.is_array())
+    for (const json& check : checks)
+    {
+      const std::string health = text(check, "health");
+      const Tone tone = health == "ok"     ? Tone::good
+                        : health == "warn" ? Tone::warning
+                        : health == "fail" ? Tone::bad
+                                           : Tone::faint;
+      table.add({ { health, tone }, text(check, "name"), text(check, "found") });
+      if (const std::string remedy = text(check, "remedy"); remedy != "-" && !remedy.empty())
+        remedies += style(tone, text(check, "name")) + ": " + remedy + '\n';
+    }
+  std::string out = table.text(style);
+  if (!remedies.empty()) out += "\nWhat to do:\n" + remedies;
+  const std::string health = text(doctor, "health");
+  out += health == "ok"     ? "\nTandem can work here.\n"
+         : health == "warn" ? "\nTandem can work here, with the warnings above.\n"
+                            : "\nTandem cannot work here as it is.\n";
+  return out;
+}
+
+} // namespace tandem::cli
