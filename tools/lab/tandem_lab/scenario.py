@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import subprocess
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Mapping
 
@@ -19,17 +19,18 @@ from .errors import BadInput, LabError
 SCENARIOS = Path(__file__).resolve().parents[1] / "scenarios"
 
 CONGESTION_CONTROLS = ("cubic", "reno", "bbr")
-_SERVER_NAME = re.compile(r"srv([1-9][0-9]?)")
-_AP_NAME = re.compile(r"ap([1-9])")
+# Names become parts of namespaces' and devices' names.
+_SERVER_NAME = re.compile(r"[a-z0-9]{1,5}")
+_AP_NAME = re.compile(r"[a-z0-9]{1,8}")
+_TAKEN = ("client", "cgw", "wan")
 
 
 @dataclass(frozen=True)
 class Server:
-    """One server namespace. `ecn` is net.ipv4.tcp_ecn: 0 off, 1 ask and answer, 2 answer only (Linux's default)."""
+    """One server namespace."""
 
     name: str
     congestion: str = "cubic"
-    ecn: int = 2
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,7 @@ class Scenario:
     cell: bool
     nat: bool
     source_filter: bool
-    client_ecn: int = 2
-    timeline: tuple[Mapping[str, Any], ...] = field(default=())
+    ecn: bool  # some link marks: the client's TCP asks for ECN
 
 
 def find(name: str | Path) -> Path:
@@ -66,10 +66,10 @@ def shipped() -> list[Path]:
     return sorted(SCENARIOS.glob("*.toml"))
 
 
-def _line_of(path: Path, pattern: str, nth: int = 0) -> int:
-    """The line where a key or table stands (for error messages); 1 when it cannot be found."""
-    hits = [number for number, line in enumerate(path.read_text().splitlines(), 1) if re.match(pattern, line)]
-    return hits[nth] if nth < len(hits) else (hits[-1] if hits else 1)
+def _line_of(path: Path, table: str, nth: int) -> int:
+    """The line of the nth [[table]], for error messages; 1 when it is not written down."""
+    lines = [number for number, line in enumerate(path.read_text().splitlines(), 1) if line.strip().startswith(f"[[{table}]]")]
+    return lines[nth] if nth < len(lines) else 1
 
 
 def parse_value(text: str) -> Any:
@@ -96,20 +96,16 @@ def value_text(value: Any) -> str:
 
 
 def apply_overrides(tree: dict[str, Any], overrides: Mapping[str, Any]) -> None:
-    """Writes section.key = value into a parsed scenario; sections that are absent come into being."""
+    """Writes section.key = value into a parsed scenario as the emulator does: into every element of a list section."""
     for dotted, value in overrides.items():
-        *sections, key = dotted.split(".")
-        if not sections:
+        section, dot, key = dotted.partition(".")
+        if not dot:
             raise BadInput(f"override {dotted}: allowed: section.key, such as wifi.loss")
-        place: Any = tree
-        for section in sections:
-            if isinstance(place, list):
-                named = [item for item in place if item.get("name") == section]
-                place = named[0] if named else {}
-            else:
-                place = place.setdefault(section, {})
-        if isinstance(place, dict):
-            place[key] = value
+        fresh: Any = [{}] if section in ("server", "ap") else {}
+        place = tree.setdefault(section, fresh)
+        for table in place if isinstance(place, list) else [place]:
+            if isinstance(table, dict):
+                table[key] = value
 
 
 def load(path: Path, overrides: Mapping[str, Any] | None = None, congestion: str | None = None) -> Scenario:
@@ -127,57 +123,64 @@ def load(path: Path, overrides: Mapping[str, Any] | None = None, congestion: str
     apply_overrides(tree, overrides or {})
 
     head = tree.get("scenario", {})
-    aps = tuple(str(ap.get("name", f"ap{number}")) for number, ap in enumerate(tree.get("ap", []), 1)) or ("ap1",)
-    for number, name in enumerate(aps):
-        if not _AP_NAME.fullmatch(name):
-            line = _line_of(path, r"\[\[ap\]\]", number)
-            raise BadInput(f'{path}:{line}: access point name "{name}"; allowed: ap1 to ap9')
+    aps: list[str] = []
+    for number, entry in enumerate(_tables(tree, "ap", path) or [{}]):
+        name = str(entry.get("name", f"ap{number + 1}"))
+        if not _AP_NAME.fullmatch(name) or name in (*_TAKEN, *aps):
+            raise BadInput(f"{path}:{_line_of(path, 'ap', number)}: ap.name = \"{name}\": a name of its own is allowed, "
+                           f"1 to 8 of a-z and 0-9, none of {', '.join(_TAKEN)}")
+        aps.append(name)
     servers: list[Server] = []
-    for number, entry in enumerate(tree.get("server", [{"name": "srv1"}])):
-        where = f"{path}:" + str(_line_of(path, r"\[\[server\]\]", number))
+    for number, entry in enumerate(_tables(tree, "server", path) or [{}]):
         name = str(entry.get("name", f"srv{number + 1}"))
-        if not _SERVER_NAME.fullmatch(name) or name in [server.name for server in servers]:
-            raise BadInput(f"{where}: server name \"{name}\"; allowed: srv1 to srv99, each once")
+        where = f"{path}:{_line_of(path, 'server', number)}"
+        if not _SERVER_NAME.fullmatch(name) or name in (*_TAKEN, *aps, *(server.name for server in servers)):
+            raise BadInput(f"{where}: server.name = \"{name}\": a name of its own is allowed, "
+                           f"1 to 5 of a-z and 0-9, none of {', '.join(_TAKEN)} or an access point's")
         control = congestion or str(entry.get("congestion", "cubic"))
         if control not in CONGESTION_CONTROLS:
-            raise BadInput(f"{where}: congestion \"{control}\"; allowed: {', '.join(CONGESTION_CONTROLS)}")
-        servers.append(Server(name, control, _ecn(entry.get("ecn", 2), where)))
+            raise BadInput(f"{where}: server.congestion = \"{control}\": allowed: {', '.join(CONGESTION_CONTROLS)}")
+        servers.append(Server(name, control))
 
-    cell = tree.get("cell", {})
-    client = tree.get("client", {})
+    cell = _table(tree, "cell", path)
+    links = [cell, _table(tree, "wan", path), *_tables(tree, "server", path)]
+    ecn = any(link.get(key) == "mark" for link in links for key in ("ecn", "ecn_down", "ecn_up")) or \
+        any(event.get("what") == "wan_ecn" for event in _tables(tree, "timeline", path))
     return Scenario(
         path=path,
         name=str(head.get("name", path.stem)),
         summary=str(head.get("summary", "")),
-        duration=_seconds(head.get("duration", 30), path),
+        duration=_seconds(head.get("duration", "60s"), path),
         seed=int(head.get("seed", 1)),
-        aps=aps,
+        aps=tuple(aps),
         servers=tuple(servers),
         cell=bool(cell.get("enabled", True)),
         nat=bool(cell.get("nat", False)),
         source_filter=bool(cell.get("source_filter", False)),
-        client_ecn=_ecn(client.get("ecn", 2), f"{path}:" + str(_line_of(path, r"\[client\]"))),
-        timeline=tuple(tree.get("timeline", [])),
+        ecn=ecn,
     )
 
 
-def _ecn(value: Any, where: str) -> int:
-    if isinstance(value, bool):
-        return 1 if value else 0
-    if value in (0, 1, 2):
-        return int(value)
-    raise BadInput(f"{where}: ecn {value!r}; allowed: false, true, or 0, 1, 2 as in net.ipv4.tcp_ecn")
+def _table(tree: Mapping[str, Any], name: str, path: Path) -> Mapping[str, Any]:
+    table = tree.get(name, {})
+    if not isinstance(table, dict):
+        raise BadInput(f"{path}: {name}: a table is allowed, written [{name}]")
+    return table
+
+
+def _tables(tree: Mapping[str, Any], name: str, path: Path) -> list[Mapping[str, Any]]:
+    tables = tree.get(name, [])
+    if not isinstance(tables, list) or not all(isinstance(entry, dict) for entry in tables):
+        raise BadInput(f"{path}: {name}: a list of tables is allowed, each written [[{name}]]")
+    return tables
 
 
 def _seconds(value: Any, path: Path) -> float:
-    """Seconds from a number or from text with a unit (ms, s, min)."""
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return float(value)
-    found = re.fullmatch(r"([0-9.]+)\s*(ms|s|min)", str(value))
+    """Seconds from text with a unit."""
+    found = re.fullmatch(r"([0-9.]+) *(ms|s|min|h)", str(value))
     if not found:
-        line = _line_of(path, r"\s*duration\s*=")
-        raise BadInput(f'{path}:{line}: duration {value!r}; allowed: seconds, or text such as "30s"')
-    return float(found.group(1)) * {"ms": 0.001, "s": 1.0, "min": 60.0}[found.group(2)]
+        raise BadInput(f'{path}: scenario.duration = {value!r}: a time with its unit is allowed, like "30s"')
+    return float(found.group(1)) * {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0}[found.group(2)]
 
 
 def air_arguments(path: Path, overrides: Mapping[str, Any] | None, seed: int | None) -> list[str]:

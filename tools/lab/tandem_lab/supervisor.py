@@ -34,7 +34,7 @@ class Supervisor:
         self.state = LabState(prefix)
         self.spec: dict[str, Any] = json.loads((self.state.directory / "spec.json").read_text())
         self.scenario = scenario.load(Path(self.spec["scenario"]), self.spec["overrides"], self.spec["congestion"])
-        self.topology = Topology(prefix, self.scenario)
+        self.topology = Topology(prefix, self.scenario, self.spec["air"])
         self.gateway = CellGateway(self.topology.namespace("cgw"), self.state.directory)
         self.processes: list[tuple[str, subprocess.Popen]] = []
         self.control: AirControl | None = None
@@ -65,7 +65,7 @@ class Supervisor:
         self.state.events.touch()
         if self.spec["air"]:
             self.control = AirControl(directory)
-            self.control.send({"cmd": "subscribe"})
+            self.control.ask("subscribe")
         system.write_json(self.state.file, {
             "prefix": self.state.prefix,
             "scenario": self.scenario.name,
@@ -99,7 +99,7 @@ class Supervisor:
         if kind == "handoff":
             self.topology.follow_association(str(event["ap"]))
         elif kind in ("nat", "source_filter"):
-            self.gateway.apply(**{kind: bool(event["on"])})
+            self.gateway.apply(**{kind: bool(event["value"])})
 
     def watch(self) -> None:
         """Runs until a signal asks to stop."""

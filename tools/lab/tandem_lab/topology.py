@@ -5,8 +5,8 @@
         `---cell0 ~~air~~ air0-- cgw --up0------cgw------'
 
 The emulator brings the interfaces at both ends of a `~~`; without air they are veth pairs. All access points carry the
-same address and the same MAC, so a handoff keeps the client's address and its neighbour entry; the WAN's route to the
-Wi-Fi subnet follows the association.
+same address, and the emulator delivers to whichever the client is associated with, so a handoff keeps the client's
+address and its neighbour entry; the WAN's route to the Wi-Fi subnet follows the association.
 """
 
 from __future__ import annotations
@@ -22,9 +22,6 @@ from .scenario import Scenario
 
 PREFIX_PATTERN = re.compile(r"[a-z][a-z0-9]{0,9}-")
 DEFAULT_PREFIX = "tdm-"
-
-# The MAC that every access point's air0 carries.
-AP_MAC = "02:77:00:00:01:01"
 
 WIFI_CLIENT = ("10.77.1.2", "fd77:1::2")
 WIFI_GATEWAY = ("10.77.1.1", "fd77:1::1")
@@ -60,11 +57,8 @@ class Uplink:
 class ServerLink:
     """The subnet between the WAN (.254, ::fe) and a server (.1, ::1)."""
 
-    name: str  # srv1, ...
-
-    @property
-    def net(self) -> int:
-        return 9 + int(self.name.removeprefix("srv"))
+    name: str
+    net: int
 
     @property
     def server_side(self) -> tuple[str, str]:
@@ -77,7 +71,7 @@ class ServerLink:
 
 def namespaces_with(prefix: str) -> list[str]:
     """The namespaces on this machine that belong to a prefix."""
-    pattern = re.compile(re.escape(prefix) + r"(client|ap[1-9]|cgw|wan|srv[1-9][0-9]?)")
+    pattern = re.compile(re.escape(prefix) + r"[a-z0-9]+")
     listed = system.call(["ip", "-j", "netns", "list"]).strip()
     names = [entry["name"] for entry in json.loads(listed)] if listed else []
     return sorted(name for name in names if pattern.fullmatch(name))
@@ -95,11 +89,12 @@ def processes_in(namespace: str) -> list[int]:
 class Topology:
     """Builds the namespaces of a scenario under a prefix, in two steps around the start of the emulator."""
 
-    def __init__(self, prefix: str, scenario: Scenario):
+    def __init__(self, prefix: str, scenario: Scenario, air: bool):
         self.prefix = prefix
         self.scenario = scenario
+        self.air = air
         self.uplinks = [Uplink(name, 100 + number) for number, name in enumerate(scenario.aps, 1)] + [Uplink("cgw", 200)]
-        self.servers = [ServerLink(server.name) for server in scenario.servers]
+        self.servers = [ServerLink(server.name, 10 + number) for number, server in enumerate(scenario.servers)]
 
     def namespace(self, role: str) -> str:
         return self.prefix + role
@@ -128,7 +123,7 @@ class Topology:
             self._ip("wan", [f"link set {link.gateway} addrgenmode none", f"link set {link.gateway} up",
                              f"addr add {link.wan_side[0]}/30 dev {link.gateway}",
                              f"addr add {link.wan_side[1]}/64 dev {link.gateway} nodad"])
-            near, far = self._need_mac(link.gateway, "up0"), self._need_mac("wan", link.gateway)
+            near, far = self._mac(link.gateway, "up0"), self._mac("wan", link.gateway)
             self._ip(link.gateway, self._neighbours("up0", link.wan_side, far))
             self._ip("wan", self._neighbours(link.gateway, link.gateway_side, near))
 
@@ -142,15 +137,16 @@ class Topology:
             "net.ipv6.conf.all.disable_ipv6": 0,
             "net.ipv6.conf.default.disable_ipv6": 0,
         }
-        if role == "client" or role.startswith("srv"):
-            server = next((entry for entry in self.scenario.servers if entry.name == role), None)
+        server = next((entry for entry in self.scenario.servers if entry.name == role), None)
+        if role == "client" or server:
             values |= BUFFERS
             values |= {
                 "net.ipv4.tcp_timestamps": 1,
                 "net.ipv4.tcp_sack": 1,
                 "net.ipv4.tcp_window_scaling": 1,
                 "net.ipv4.tcp_no_metrics_save": 1,
-                "net.ipv4.tcp_ecn": server.ecn if server else self.scenario.client_ecn,
+                # 2, Linux's default: agree when asked; 1: ask.
+                "net.ipv4.tcp_ecn": 1 if self.scenario.ecn and not server else 2,
                 "net.ipv4.tcp_congestion_control": server.congestion if server else "cubic",
             }
             if role == "client":
@@ -175,18 +171,16 @@ class Topology:
 
     def finish(self) -> None:
         """Addresses, neighbours and routes, once every interface is there."""
-        aps = [name for name in self.scenario.aps if self._mac(name, "air0")]
-        for name in aps:
-            self._ip(name, [f"link set air0 address {AP_MAC}"])
-        client_mac = self._need_mac("client", "wlan0")
-        for name in aps:
+        client_mac = self._mac("client", "wlan0")
+        ap_mac = self._mac(self.scenario.aps[0], "air0")
+        for name in self.scenario.aps if self.air else self.scenario.aps[:1]:
             self._ip(name, self._edge("air0", WIFI_GATEWAY, 24) + self._neighbours("air0", WIFI_CLIENT, client_mac))
-        self._ip("client", self._edge("wlan0", WIFI_CLIENT, 24) + self._neighbours("wlan0", WIFI_GATEWAY, AP_MAC) + [
+        self._ip("client", self._edge("wlan0", WIFI_CLIENT, 24) + self._neighbours("wlan0", WIFI_GATEWAY, ap_mac) + [
             f"route add default via {WIFI_GATEWAY[0]} dev wlan0 metric {WIFI_METRIC}",
             f"route add ::/0 via {WIFI_GATEWAY[1]} dev wlan0 metric {WIFI_METRIC}"])
         if self.scenario.cell:
-            gateway_mac = self._need_mac("cgw", "air0")
-            cell_mac = self._need_mac("client", "cell0")
+            gateway_mac = self._mac("cgw", "air0")
+            cell_mac = self._mac("client", "cell0")
             self._ip("cgw", self._edge("air0", CELL_GATEWAY, 24) + self._neighbours("air0", CELL_CLIENT, cell_mac))
             self._ip("client", self._edge("cell0", CELL_CLIENT, 24) + self._neighbours("cell0", CELL_GATEWAY, gateway_mac) + [
                 f"route add default via {CELL_GATEWAY[0]} dev cell0 metric {CELL_METRIC}",
@@ -196,7 +190,7 @@ class Topology:
                                     f"route add ::/0 via {link.wan_side[1]} dev up0"])
         for server in self.servers:
             device = f"wan-{server.name}"
-            wan_mac, server_mac = self._need_mac("wan", device), self._need_mac(server.name, "eth0")
+            wan_mac, server_mac = self._mac("wan", device), self._mac(server.name, "eth0")
             self._ip("wan", self._edge(device, server.wan_side, 24) + self._neighbours(device, server.server_side, server_mac))
             self._ip(server.name, self._edge("eth0", server.server_side, 24) +
                      self._neighbours("eth0", server.wan_side, wan_mac) + [
@@ -224,18 +218,10 @@ class Topology:
         # IPv6 needs no link-local addresses, whose traffic would be on the air, too.
         return [f"neigh replace {address} lladdr {mac} dev {device} nud permanent" for address in addresses]
 
-    def _mac(self, role: str, device: str) -> str | None:
-        try:
-            listed = json.loads(system.call(["ip", "-n", self.namespace(role), "-j", "link", "show", "dev", device]))
-        except LabError:
-            return None
+    def _mac(self, role: str, device: str) -> str:
+        listed = json.loads(system.call(["ip", "-n", self.namespace(role), "-j", "link", "show", "dev", device],
+                                        what=f"{device} in {self.namespace(role)}"))
         return str(listed[0]["address"])
-
-    def _need_mac(self, role: str, device: str) -> str:
-        mac = self._mac(role, device)
-        if mac is None:
-            raise LabError(f"{device} in {self.namespace(role)}: the emulator did not create it")
-        return mac
 
 
 class CellGateway:
