@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <cstring>
+
 namespace tandem::trace_tool
 {
 namespace
@@ -59,6 +61,35 @@ TEST_F(TraceCommand, PrintsALineForEachPacket)
       "    0.003000  cell  out  crafted  10.0.0.2:40000 > 192.0.2.1:443 [.] seq 1 ack 4000 win 500 len 0 <ts 10 20>"
       " | freeze: kick\n"
       "    0.004000  wifi  in   fault    truncated_ip: 45000014 00000000 | truncated_ip\n");
+}
+
+// In a file that somebody has filtered, the parts of two edited packets may follow each other: they are no pair.
+TEST(TraceEvents, HalvesOfDifferentPacketsAreNotPaired)
+{
+  const Packet first = ack(1000);
+  const Packet second = ack(2000);
+  trace::Recorder recorder { {} };
+  for (const Packet* packet : { &first, &second })
+    recorder.add({ .fate = trace::Fate::edited, .before = *packet, .after = *packet, .why = "test" });
+  std::ostringstream out;
+  trace::write_pcapng(out, recorder, heading(), {});
+  std::string content = out.str();
+  std::vector<std::size_t> blocks;
+  std::size_t at = 0;
+  while (at < content.size())
+  {
+    blocks.push_back(at);
+    std::uint32_t length = 0;
+    std::memcpy(&length, content.data() + at + 4, 4);
+    at += length;
+  }
+  ASSERT_EQ(blocks.size(), 8u); // section, three interfaces, four packets: the two in the middle go
+  content.erase(blocks[5], blocks[7] - blocks[5]);
+  const TemporaryFile file { content };
+  const Result result = run({ "print", file.path().string() });
+  EXPECT_THAT(result.out, HasSubstr("ack 1000"));
+  EXPECT_THAT(result.out, HasSubstr("ack 2000"));
+  EXPECT_THAT(result.out, ::testing::Not(HasSubstr("=>")));
 }
 
 TEST_F(TraceCommand, FiltersChooseLines)

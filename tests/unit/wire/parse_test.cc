@@ -237,6 +237,9 @@ TEST(Parse, EveryFaultHasItsName)
   EXPECT_EQ(fault_of(with_options({ 8, 1 })), ParseFault::option_length);
   EXPECT_EQ(fault_of(with_options({ 1, 1, 1, 8 })), ParseFault::options_overrun);
   EXPECT_EQ(fault_of(with_options({ 8, 10, 0, 0 })), ParseFault::options_overrun);
+  // Only the end of the header stops it: there is payload behind.
+  EXPECT_EQ(fault_of(with_options({ 1, 1, 1, 8, 10, 0, 0, 0 }, tcp_flag::ack, false, 50)), ParseFault::options_overrun);
+  EXPECT_EQ(fault_of(with_options({ 1, 2, 8, 1, 1, 1, 1, 1 }, tcp_flag::syn, false, 50)), ParseFault::options_overrun);
 }
 
 TEST(Parse, ExtensionHeadersAreWalked)
