@@ -31,6 +31,8 @@ std::string_view name(Violation violation)
     return "crafted sequence number";
   case Violation::craft_flags:
     return "crafted flags";
+  case Violation::craft_sack:
+    return "crafted SACK blocks";
   case Violation::too_many_crafts:
     return "too many crafted segments";
   case Violation::authenticated:
@@ -49,7 +51,9 @@ namespace
 Violation check_edit(const Edit& edit, const Segment& segment, const FlowView& flow)
 {
   if (edit.changes_bytes() && segment.has_option(option::md5 | option::ao)) return Violation::authenticated;
-  if (edit.ack && edit.ack->after(flow.highest_ack)) return Violation::ack_beyond_received;
+  // What arrives is numbered by the server: only this host's own segments can be measured by what it knows of itself.
+  const bool own = segment.direction == Direction::egress;
+  if (edit.ack && edit.ack->after(own ? flow.highest_ack : segment.ack)) return Violation::ack_beyond_received;
   if (edit.window && flow.hands_off == HandsOff::mid_flow) return Violation::window_unscaled;
   if (edit.window && *edit.window > segment.window) return Violation::window_raised;
   if ((edit.ts_value || edit.ts_echo) && !segment.timestamps) return Violation::no_timestamps;
@@ -57,7 +61,7 @@ Violation check_edit(const Edit& edit, const Segment& segment, const FlowView& f
   {
     if (edit.ts_value->after(segment.timestamps->value)) return Violation::ts_value_raised;
     // One tick of grace: Linux accepts it (TCP_PAWS_WINDOW), and the proof of a path needs it. See docs/decisions/0003.
-    if (flow.sent_any && edit.ts_value->before(flow.sent_ts_value - 1)) return Violation::ts_value_stale;
+    if (own && flow.sent_any && edit.ts_value->before(flow.sent_ts_value - 1)) return Violation::ts_value_stale;
   }
   if (edit.ts_echo && edit.ts_echo->after(segment.timestamps->echo)) return Violation::ts_echo_raised;
   if (edit.ecn && segment.ecn == Ecn::not_ect) return Violation::ecn_forbidden;
@@ -74,6 +78,8 @@ Violation check_craft(const Craft& craft, const FlowView& flow)
   if ((craft.flags & ~allowed) != 0 || (craft.flags & tcp_flag::ack) == 0) return Violation::craft_flags;
   if (craft.ack.after(flow.highest_ack)) return Violation::ack_beyond_received;
   if (craft.seq.after(flow.next_seq) || flow.next_seq - craft.seq > 1) return Violation::craft_sequence;
+  if (craft.sack_count > craft.sack_blocks.size() || (craft.sack_count > 0 && !flow.sack_ok))
+    return Violation::craft_sack;
   if (craft.window > flow.last_window) return Violation::window_raised;
   if (craft.timestamps)
   {
@@ -88,38 +94,52 @@ Violation check_craft(const Craft& craft, const FlowView& flow)
   return Violation::none;
 }
 
-bool usable(const LinkState& link, const FlowView& flow)
+bool usable(Link link, const LinkStates& links, const FlowView& flow)
 {
-  return link.up && (flow.key.local.v6 ? link.route_v6 : link.route);
+  const auto at = static_cast<std::size_t>(link);
+  if (at >= links.size()) return false;
+  return links[at].up && (flow.key.local.v6 ? links[at].route_v6 : links[at].route);
+}
+
+// What a crafted segment weighs at most: a pure ACK of IPv6 with a full TCP header, and some room.
+constexpr std::uint64_t craft_cost = 120;
+
+Violation check_way(const Craft& craft, const LinkStates& links, const FlowView& flow)
+{
+  if (const Violation v = check_craft(craft, flow); v != Violation::none) return v;
+  if (craft.by != flow.link && !usable(craft.by, links, flow)) return Violation::route_unusable;
+  return Violation::none;
 }
 
 } // namespace
 
+Violation check(const Craft& craft, const LinkStates& links, const FlowView& flow, std::uint64_t cell_budget)
+{
+  if (const Violation v = check_way(craft, links, flow); v != Violation::none) return v;
+  return craft.by == Link::cell && cell_budget < craft_cost ? Violation::budget : Violation::none;
+}
+
 Violation check(const Plan& plan, const Event& event, const FlowView& flow, std::uint64_t cell_budget)
 {
   if (plan.craft.size() > max_crafts) return Violation::too_many_crafts;
-  const LinkStates& links = *event.links;
-  bool uses_cell = false;
+  std::uint64_t cost = 0; // on the cellular link
   if (event.kind == EventKind::segment && event.queued)
   {
     if (plan.verdict == Verdict::drop && !repeats_in_next(*event.segment, flow)) return Violation::drop_forbidden;
     if (const Violation v = check_edit(plan.edit, *event.segment, flow); v != Violation::none) return v;
     if (plan.edit.route && *plan.edit.route != flow.link)
     {
-      if (!usable(links[static_cast<std::size_t>(*plan.edit.route)], flow)) return Violation::route_unusable;
-      uses_cell = *plan.edit.route == Link::cell;
+      if (!usable(*plan.edit.route, *event.links, flow)) return Violation::route_unusable;
+      if (*plan.edit.route == Link::cell) cost += event.segment->bytes.size();
     }
   }
   for (const Craft& craft : plan.craft)
   {
-    if (const Violation v = check_craft(craft, flow); v != Violation::none) return v;
-    if (craft.by != flow.link && !usable(links[static_cast<std::size_t>(craft.by)], flow))
-      return Violation::route_unusable;
-    uses_cell = uses_cell || craft.by == Link::cell;
+    if (const Violation v = check_way(craft, *event.links, flow); v != Violation::none) return v;
+    if (craft.by == Link::cell) cost += craft_cost;
   }
-  // 120 bytes is the largest pure ACK (IPv6 header plus a full TCP header); a whole plan is refused rather than cut.
-  if (uses_cell && cell_budget < 120 * (1 + plan.craft.size())) return Violation::budget;
-  return Violation::none;
+  // A whole plan is refused rather than cut.
+  return cost > cell_budget ? Violation::budget : Violation::none;
 }
 
 } // namespace tandem::chain

@@ -23,12 +23,13 @@ enum class Violation : std::uint8_t
   ecn_forbidden,  // ECN field of a packet that is not ECN-capable
   craft_sequence, // crafted segment outside what this host has sent
   craft_flags,
+  craft_sack, // SACK blocks that were never agreed, or more than fit
   too_many_crafts,
   authenticated,  // TCP-MD5 or TCP-AO
   route_unusable, // the link is down or has no route
   budget,         // the cellular budget is spent
 };
-constexpr std::size_t violation_count = 16;
+constexpr std::size_t violation_count = 17;
 
 std::string_view name(Violation violation);
 
@@ -44,5 +45,8 @@ constexpr std::size_t max_crafts = 32;
 // The first invariant `plan` would break, or none. `cell_budget` is what may still leave by the cellular link, in
 // bytes.
 Violation check(const Plan& plan, const Event& event, const FlowView& flow, std::uint64_t cell_budget);
+
+// The same for one crafted segment that is about to leave.
+Violation check(const Craft& craft, const LinkStates& links, const FlowView& flow, std::uint64_t cell_budget);
 
 } // namespace tandem::chain
