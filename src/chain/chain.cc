@@ -37,6 +37,11 @@ bool later_alarm(const auto& a, const auto& b)
   return a.at > b.at;
 }
 
+bool later_craft(const auto& a, const auto& b)
+{
+  return a.at != b.at ? a.at > b.at : a.order > b.order;
+}
+
 } // namespace
 
 Chain::Chain(Options options, std::vector<Module*> modules, Actions& actions)
@@ -122,6 +127,35 @@ void Chain::exclude(std::size_t i, flow::Flow& flow)
   flow.wake[i] = Tick::max();
 }
 
+// Gives a module its state on the flow; false when it cannot begin.
+bool Chain::begin(std::size_t i, flow::Flow& flow)
+{
+  try
+  {
+    slots_[i].module->flow_begin(state(flow, i), flow.view);
+  }
+  catch (...)
+  {
+    ++slots_[i].stats.faults;
+    exclude(i, flow);
+    return false;
+  }
+  flow.begun = static_cast<std::uint8_t>(flow.begun | 1u << i);
+  ++slots_[i].stats.flows;
+  return true;
+}
+
+// Whatever happens to a module: an ACK that was left out is followed by one that says at least as much, at once and by
+// the flow's own link.
+void Chain::make_good(flow::Flow& flow, Tick now)
+{
+  const FlowView& view = flow.view;
+  if (!view.sent_any || view.hands_off != HandsOff::none || !view.highest_ack.after(view.sent_ack)) return;
+  Craft craft { .by = view.link, .seq = view.next_seq, .ack = view.highest_ack, .window = view.last_window };
+  if (view.timestamps_ok) craft.timestamps = Timestamps { view.last_ts_value, view.last_ts_echo };
+  send(flow, craft, "chain: ACK that a module held back", now);
+}
+
 // Asks one module, keeps its faults away from the packet. The plan is already checked by the guard.
 Plan Chain::ask(std::size_t i, const Event& event, flow::Flow& flow)
 {
@@ -136,18 +170,23 @@ Plan Chain::ask(std::size_t i, const Event& event, flow::Flow& flow)
   {
     ++slot.stats.faults;
     exclude(i, flow);
+    if (!event.queued) make_good(flow, event.now);
     return {};
   }
   if (options_.stopwatch && options_.stopwatch() - begin > options_.call_limit)
   {
     ++slot.stats.faults;
     exclude(i, flow);
+    if (!event.queued) make_good(flow, event.now);
     return {};
   }
   if (const Violation violation = check(plan, event, flow.view, budget_left()); violation != Violation::none)
   {
     ++slot.stats.violations[static_cast<std::size_t>(violation)];
     if (!is_refusal(violation)) exclude(i, flow);
+    // What the module meant to send may be the answer to an ACK that it dropped earlier. A queued segment needs no
+    // such care: it passes.
+    if (!event.queued) make_good(flow, event.now);
     // A refused module keeps its timer: it may wake up and find another way.
     return is_refusal(violation) ? Plan { .wake = plan.wake } : Plan {};
   }
@@ -163,7 +202,10 @@ void Chain::carry_out(std::size_t i, const Plan& plan, const Event& event, flow:
     if (craft.at <= event.now)
       send(flow, craft, plan.why, event.now);
     else if (delayed_.size() < max_delayed)
-      delayed_.push_back({ flow.view.id, craft, plan.why });
+    {
+      delayed_.push_back({ craft.at, delayed_order_++, flow.view.id, static_cast<std::uint8_t>(i), craft, plan.why });
+      std::push_heap(delayed_.begin(), delayed_.end(), later_craft<Delayed, Delayed>);
+    }
     else
       ++stats_.crafts_refused;
   }
@@ -228,9 +270,13 @@ Outcome Chain::segment(const Segment& segment, bool queued, Tick now)
     flow->view.hands_off = HandsOff::mid_flow; // until both SYNs are seen
     if (!segment.has(tcp_flag::syn)) ++stats_.mid_flow;
   }
-  else if (flow->closed && segment.has(tcp_flag::syn) && !segment.has(tcp_flag::ack))
+  else if (segment.has(tcp_flag::syn)
+           && ((flow->closed && !segment.has(tcp_flag::ack))
+               || (segment.direction == Direction::egress && !flow->tracker.fits(segment, flow->view)
+                   && segment.end() != flow->view.next_seq)))
   {
-    // The ports are used again.
+    // The ports are used again. Without the old connection's end only this host's own SYN says so: anyone may have sent
+    // one that arrives.
     forget(*flow, now);
     return this->segment(segment, queued, now);
   }
@@ -261,12 +307,7 @@ Outcome Chain::segment(const Segment& segment, bool queued, Tick now)
     for (std::size_t i = 0; i < slots_.size(); ++i)
     {
       if (!slots_[i].enabled || (flow->excluded >> i & 1) != 0) continue;
-      if ((flow->begun >> i & 1) == 0)
-      {
-        slots_[i].module->flow_begin(state(*flow, i), flow->view);
-        flow->begun = static_cast<std::uint8_t>(flow->begun | 1u << i);
-        ++slots_[i].stats.flows;
-      }
+      if ((flow->begun >> i & 1) == 0 && !begin(i, *flow)) continue;
       const Plan plan = ask(i, event, *flow);
       if (queued)
       {
@@ -307,6 +348,23 @@ void Chain::tell(std::size_t i, EventKind kind, flow::Flow& flow, Tick now)
   carry_out(i, plan, event, flow);
 }
 
+void Chain::send_delayed(Tick now)
+{
+  while (!delayed_.empty() && delayed_.front().at <= now)
+  {
+    const Delayed due = delayed_.front();
+    std::pop_heap(delayed_.begin(), delayed_.end(), later_craft<Delayed, Delayed>);
+    delayed_.pop_back();
+    flow::Flow* flow = table_.by_id(due.flow);
+    if (flow == nullptr || !slots_[due.slot].enabled || (flow->excluded >> due.slot & 1) != 0) continue;
+    // Allowed when it was asked for is not allowed now: the flow, its links and the budget went on.
+    if (check(due.craft, links_, flow->view, budget_left()) != Violation::none)
+      ++stats_.crafts_outdated;
+    else
+      send(*flow, due.craft, due.why, now);
+  }
+}
+
 Tick Chain::advance(Tick now)
 {
   while (!alarms_.empty() && alarms_.front().at <= now)
@@ -329,18 +387,7 @@ Tick Chain::advance(Tick now)
     flow->wake[alarm.slot] = Tick::max();
     if (slots_[alarm.slot].enabled) tell(alarm.slot, EventKind::alarm, *flow, now);
   }
-  for (std::size_t at = 0; at < delayed_.size();)
-  {
-    if (delayed_[at].craft.at > now)
-    {
-      ++at;
-      continue;
-    }
-    const Delayed due = delayed_[at];
-    delayed_[at] = delayed_.back();
-    delayed_.pop_back();
-    if (flow::Flow* flow = table_.by_id(due.flow); flow != nullptr) send(*flow, due.craft, due.why, now);
-  }
+  send_delayed(now);
   for (int forgotten = 0; forgotten < 64; ++forgotten)
   {
     flow::Flow* old = table_.expired(now);
@@ -350,8 +397,7 @@ Tick Chain::advance(Tick now)
   // Idle flows are looked for once a second.
   Tick next = now + std::chrono::seconds { 1 };
   if (!alarms_.empty()) next = std::min(next, alarms_.front().at);
-  for (const Delayed& one : delayed_)
-    next = std::min(next, one.craft.at);
+  if (!delayed_.empty()) next = std::min(next, delayed_.front().at);
   return next;
 }
 
@@ -393,6 +439,7 @@ void Chain::enable(std::size_t i, bool on, Tick now)
           tell(i, EventKind::switched_off, flow, now);
           if ((flow.begun >> i & 1) != 0)
           {
+            make_good(flow, now);
             slots_[i].module->flow_end(state(flow, i));
             flow.begun = static_cast<std::uint8_t>(flow.begun & ~(1u << i));
             --slots_[i].stats.flows;

@@ -98,8 +98,9 @@ public:
     std::uint64_t untracked = 0; // segments of flows for which the table had no room
     std::uint64_t crafted = 0;
     std::uint64_t craft_failed = 0;
-    std::uint64_t crafts_refused = 0; // no room for another delayed craft
-    std::uint64_t cell_bytes = 0;     // what decisions put on the cellular link
+    std::uint64_t crafts_refused = 0;  // no room for another delayed craft
+    std::uint64_t crafts_outdated = 0; // delayed, and no longer allowed when the time came
+    std::uint64_t cell_bytes = 0;      // what decisions put on the cellular link
   };
   const Stats& stats() const { return stats_; }
   flow::Table& table() { return table_; }
@@ -122,14 +123,20 @@ private:
   };
   struct Delayed
   {
+    Tick at {};
+    std::uint64_t order = 0; // of asking, among those of the same time
     std::uint64_t flow = 0;
+    std::uint8_t slot = 0;
     Craft craft {};
     std::string_view why {};
   };
 
   std::byte* state(flow::Flow& flow, std::size_t i) { return table_.state(flow) + slots_[i].offset; }
+  bool begin(std::size_t i, flow::Flow& flow);
   Plan ask(std::size_t i, const Event& event, flow::Flow& flow);
   void carry_out(std::size_t i, const Plan& plan, const Event& event, flow::Flow& flow);
+  void make_good(flow::Flow& flow, Tick now);
+  void send_delayed(Tick now);
   void send(flow::Flow& flow, const Craft& craft, std::string_view why, Tick now);
   void tell(std::size_t i, EventKind kind, flow::Flow& flow, Tick now);
   void exclude(std::size_t i, flow::Flow& flow);
@@ -143,7 +150,8 @@ private:
   Actions& actions_;
   LinkStates links_ {};
   std::vector<Alarm> alarms_;    // heap, earliest on top
-  std::vector<Delayed> delayed_; // unordered, few
+  std::vector<Delayed> delayed_; // likewise
+  std::uint64_t delayed_order_ = 0;
   Stats stats_ {};
   std::uint32_t epoch_ = 0;
 };

@@ -26,8 +26,10 @@ public:
   // window (unscaled).
   void left(const Segment& segment, Seq ack, std::uint16_t window, TsClock ts_value, FlowView& view, Tick now);
 
-private:
+  // Whether a SYN can belong to the handshake of this flow.
   bool fits(const Segment& syn, const FlowView& view) const;
+
+private:
   void handshake(const Segment& segment, FlowView& view);
   void acknowledged(const Segment& segment, FlowView& view, Tick now);
   void echoed(TsClock echo, FlowView& view, Tick now);
