@@ -18,19 +18,20 @@ std::size_t allocations = 0;
 
 }
 
-void* operator new(std::size_t size)
+// Not inlined: the compiler would see malloc and free apart from each other and warn of a mismatch.
+[[gnu::noinline]] void* operator new(std::size_t size)
 {
   ++allocations;
   if (void* memory = std::malloc(size)) return memory;
   throw std::bad_alloc {};
 }
 
-void operator delete(void* memory) noexcept
+[[gnu::noinline]] void operator delete(void* memory) noexcept
 {
   std::free(memory);
 }
 
-void operator delete(void* memory, std::size_t) noexcept
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept
 {
   std::free(memory);
 }
