@@ -1,0 +1,90 @@
+"""What belongs together: modules and their pages, tests and their registration, links and what they point to, packages."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, relative, tracked
+
+_LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def modules() -> list[str]:
+    return sorted({path.relative_to(ROOT).parts[1] for path in tracked() if path.relative_to(ROOT).parts[0] == "modules" and path.name == "CMakeLists.txt"})
+
+
+def test_there_is_a_module() -> None:
+    assert "offload" in modules()
+
+
+@pytest.mark.parametrize("module", modules())
+def test_module_has_its_page(module: str) -> None:
+    page = ROOT / "docs" / "modules" / f"{module}.md"
+    assert page.exists(), f"{relative(page)} is missing"
+    assert page.read_text().startswith("#")
+
+
+@pytest.mark.parametrize("command", ["tools/demo", "tools/test"])
+def test_readme_names_the_command_and_it_is_there(command: str) -> None:
+    assert command in (ROOT / "README.md").read_text()
+    assert (ROOT / command).stat().st_mode & 0o111
+
+
+def test_continuous_integration_runs_the_same_command() -> None:
+    commands = [line for line in (ROOT / ".ci" / "run").read_text().splitlines() if line and not line.startswith("#")]
+    assert len(commands) == 1
+    assert re.fullmatch(r'exec ".*/tools/test" "\$@"', commands[0])
+
+
+def test_links_of_documents_lead_somewhere() -> None:
+    broken = []
+    for page in (path for path in tracked() if path.suffix == ".md"):
+        for found in _LINK.finditer(re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)):
+            target = (found[1] or found[2]).partition("#")[0]
+            if target and "://" not in target and not (page.parent / target).exists():
+                broken.append(f"{relative(page)}: {target}")
+    assert not broken
+
+
+def test_every_test_is_registered() -> None:
+    """A test file that no CMakeLists.txt names is never run."""
+    forgotten = []
+    for path in tracked():
+        if path.relative_to(ROOT).parts[0] != "tests" or not path.name.endswith("_test.cc"):
+            continue
+        registered = [parent / "CMakeLists.txt" for parent in (path.parent, path.parent.parent) if (parent / "CMakeLists.txt").exists()]
+        if not any(path.name in file.read_text() or path.stem in file.read_text() for file in registered):
+            forgotten.append(relative(path))
+    assert not forgotten
+
+
+def packages(*groups: str) -> list[str]:
+    return subprocess.run([str(ROOT / "tools" / "install-deps"), "--print", *groups], capture_output=True, text=True, check=True).stdout.split()
+
+
+def test_package_list_is_well_formed() -> None:
+    listed = packages("build", "run", "test", "vm", "fuzz", "dev")
+    assert len(listed) == len(set(listed))
+    assert not [name for name in listed if not re.fullmatch(r"[a-z0-9][a-z0-9+.-]+", name)]
+
+
+def test_packages_are_those_of_this_list() -> None:
+    """What CMake looks for comes from a package of the list."""
+    wanted = {"Boost": "libboost-dev", "nlohmann_json": "nlohmann-json3-dev", "CLI11": "libcli11-dev", "GTest": "libgtest-dev",
+              "PkgConfig": "pkg-config", "Threads": "build-essential", "benchmark": "libbenchmark-dev", "tomlplusplus": "libtomlplusplus-dev",
+              "libcap-ng": "libcap-ng-dev", "libpcap": "libpcap-dev", "libmnl": "libmnl-dev", "libnetfilter_queue": "libnetfilter-queue-dev",
+              "libnftables": "libnftables-dev", "libnl-3.0": "libnl-3-dev", "libnl-genl-3.0": "libnl-genl-3-dev",
+              "libnl-route-3.0": "libnl-route-3-dev", "sdbus-c++": "libsdbus-c++-dev", "libcap": "libcap-dev", "liburing": "liburing-dev",
+              "ev": "libev-dev"}
+    listed = packages("build", "test")
+    lacking = []
+    for path in (path for path in tracked() if path.name == "CMakeLists.txt" or path.suffix == ".cmake"):
+        content = path.read_text()
+        found = re.findall(r"find_package\((\w+)", content) + re.findall(r"find_library\(\w+ (?:NAMES )?(\w+)", content)
+        for arguments in re.findall(r"pkg_check_modules\((?:\w+)\s+([^)]*)\)", content):
+            found += [word for word in re.split(r"\s+|[<>=]+[\d.]+", arguments) if word and word not in ("REQUIRED", "IMPORTED_TARGET", "QUIET")]
+        lacking += [f"{relative(path)}: {name}" for name in found if wanted.get(name) not in listed]
+    assert not lacking
