@@ -51,7 +51,7 @@ void Tracker::resume(FlowView& view)
 {
   ack_seen_ = false;
   view.sent_any = false;
-  ring_count_ = 0;
+  sent_count_ = 0;
   round_bytes_ = 0;
 }
 
@@ -136,29 +136,44 @@ void Tracker::left(const Segment& segment, Seq ack, std::uint16_t window, TsCloc
   if (segment.timestamps)
   {
     if (!view.sent_any || ts_value.after(view.sent_ts_value)) view.sent_ts_value = ts_value;
-    const Sent* newest = ring_count_ > 0 ? &ring_[(ring_begin_ + ring_count_ - 1u) % ring_size] : nullptr;
+    const Sent* newest = sent_count_ > 0 ? &sent_[sent_count_ - 1u] : nullptr;
     const Duration spacing = view.rtt_smoothed / 8;
     if (newest == nullptr || (ts_value.after(newest->value) && now - newest->at >= spacing))
     {
-      if (ring_count_ == ring_size)
-        ring_begin_ = static_cast<std::uint8_t>((ring_begin_ + 1) % ring_size);
-      else
-        ++ring_count_;
-      ring_[(ring_begin_ + ring_count_ - 1u) % ring_size] = { ts_value, now };
+      if (sent_count_ == remembered) make_room();
+      sent_[sent_count_++] = { ts_value, now };
     }
   }
   view.sent_any = true;
 }
 
+// What is older than the newest echo is never asked for again. When nothing was echoed yet, because the RTT is unknown
+// or has grown by a leap, every second TSval goes: however long the round trip, its beginning is remembered.
+void Tracker::make_room()
+{
+  std::size_t useless = 0;
+  while (echo_known_ && useless + 1 < sent_count_ && sent_[useless + 1].value.at_or_before(last_echo_))
+    ++useless;
+  if (useless > 0)
+  {
+    std::copy(sent_.begin() + static_cast<std::ptrdiff_t>(useless), sent_.begin() + sent_count_, sent_.begin());
+    sent_count_ = static_cast<std::uint8_t>(sent_count_ - useless);
+    return;
+  }
+  for (std::size_t i = 1; 2 * i < sent_count_; ++i)
+    sent_[i] = sent_[2 * i];
+  sent_count_ = static_cast<std::uint8_t>((sent_count_ + 1) / 2);
+}
+
 void Tracker::echoed(TsClock echo, FlowView& view, Tick now)
 {
-  if (ring_count_ == 0) return;
+  if (sent_count_ == 0) return;
   if (echo_known_ && !echo.after(last_echo_)) return;
   // Interpolates between the two recorded TSvals around the echo, so that the tick of the clock need not be known.
   const Sent* before = nullptr;
-  for (std::size_t i = 0; i < ring_count_; ++i)
+  for (std::size_t i = 0; i < sent_count_; ++i)
   {
-    const Sent& entry = ring_[(ring_begin_ + i) % ring_size];
+    const Sent& entry = sent_[i];
     if (entry.value == echo)
     {
       last_echo_ = echo;
@@ -173,7 +188,7 @@ void Tracker::echoed(TsClock echo, FlowView& view, Tick now)
     }
     if (entry.value.after(echo))
     {
-      if (before == nullptr) return; // older than the ring remembers
+      if (before == nullptr) return; // older than what is remembered
       const auto span = static_cast<double>(entry.value - before->value);
       const double part = static_cast<double>(echo - before->value) / span;
       const Tick at =

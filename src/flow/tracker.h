@@ -32,19 +32,19 @@ public:
 private:
   void handshake(const Segment& segment, FlowView& view);
   void acknowledged(const Segment& segment, FlowView& view, Tick now);
+  void make_room();
   void echoed(TsClock echo, FlowView& view, Tick now);
   void rtt_sample(Duration sample, FlowView& view, Tick now);
 
-  // TSvals that left and when, oldest first from `ring_begin_`; about eight per RTT, so that twelve span more than one.
+  // TSvals that left and when, oldest first: about eight per RTT while it is known.
   struct Sent
   {
     TsClock value {};
     Tick at {};
   };
-  static constexpr std::size_t ring_size = 12;
-  std::array<Sent, ring_size> ring_ {};
-  std::uint8_t ring_begin_ = 0;
-  std::uint8_t ring_count_ = 0;
+  static constexpr std::size_t remembered = 12;
+  std::array<Sent, remembered> sent_ {};
+  std::uint8_t sent_count_ = 0;
 
   TsClock last_echo_ {}; // newest TSecr taken as a sample; an echo is timed once
   bool echo_known_ = false;

@@ -307,6 +307,34 @@ TEST(Tracker, ALastingRiseOfTheRttIsFollowed)
   EXPECT_NEAR(milliseconds(w.view.rtt_smoothed), 200, 5) << "one segment per round trip, so every echo is the newest";
 }
 
+TEST(Tracker, DenseAcksFromTheStartAreStillTimed)
+{
+  // An ACK every millisecond: more per round trip than the tracker remembers before it knows the round trip.
+  Watched w {};
+  w.open();
+  for (int i = 0; i < 200; ++i)
+  {
+    w.now += ms(1);
+    w.arrives(1448, w.peers.local_ts(w.now - ms(60)));
+    w.leaves(w.peers.ack(w.now));
+  }
+  EXPECT_EQ(w.view.rtt_smoothed, ms(60));
+}
+
+TEST(Tracker, ASuddenRiseOfTheRttIsStillTimed)
+{
+  Watched w {};
+  w.open();
+  for (const double rtt : { 20., 200. })
+    for (int i = 0; i < 1000; ++i)
+    {
+      w.now += ms(1);
+      w.arrives(1448, w.peers.local_ts(w.now - ms(rtt)));
+      w.leaves(w.peers.ack(w.now));
+    }
+  EXPECT_NEAR(milliseconds(w.view.rtt_smoothed), 200, 10);
+}
+
 TEST(Tracker, SmoothingFollowsRfc6298)
 {
   Watched w {};
