@@ -37,6 +37,12 @@ std::uint8_t Air::channel_index(unsigned number)
   return static_cast<std::uint8_t>(channels_.size() - 1);
 }
 
+void Air::join(Channel& channel, NodeId id)
+{
+  channel.nodes.push_back(id);
+  channel.sending.reserve(channel.nodes.size()); // all of them may collide; nothing is allocated later
+}
+
 NodeId Air::add_access_point(Tick now, unsigned channel, double signal_dbm)
 {
   now_ = std::max(now_, now);
@@ -47,7 +53,7 @@ NodeId Air::add_access_point(Tick now, unsigned channel, double signal_dbm)
   node.dbm = signal_dbm;
   node.cw = config_.phy.cw_min;
   node.random = Random(seed_, 0x1000 + id);
-  channels_[node.channel].nodes.push_back(id);
+  join(channels_[node.channel], id);
   // Beacons of different access points do not fall together: their clocks have nothing to do with each other.
   if (config_.beacon_interval > Duration {})
     add_timer(now_
@@ -65,7 +71,7 @@ NodeId Air::add_station(NodeId ap)
   node.channel = nodes_[ap].channel;
   node.cw = config_.phy.cw_min;
   node.random = Random(seed_, 0x1000 + id);
-  channels_[node.channel].nodes.push_back(id);
+  join(channels_[node.channel], id);
   make_lane(id, ap, id, false);
   make_lane(ap, id, id, true);
   if (config_.power_save) doze_later(id);

@@ -254,6 +254,7 @@ private:
   void add_timer(Tick at, TimerKind kind, NodeId node, std::uint32_t lane = 0);
   void fire(const Timer& timer);
   std::uint8_t channel_index(unsigned number);
+  static void join(Channel& channel, NodeId id);
   Lane& make_lane(NodeId from, NodeId to, NodeId station, bool down);
   Lane* lane_to(NodeId from, NodeId to);
   bool blocked(const Lane& lane) const;

@@ -1,0 +1,201 @@
+// Point-to-point links: rates, traces, delay, queue, marking.
+
+#include "tests/sim/medium/bench.h"
+#include "tools/lab/medium/pipe.h"
+#include "tools/lab/medium/trace.h"
+
+#include <gtest/gtest.h>
+
+namespace tandem::medium::test
+{
+
+namespace
+{
+
+std::shared_ptr<const Opportunities> trace(std::vector<std::uint32_t> ms)
+{
+  return std::make_shared<const Opportunities>(Opportunities { std::move(ms) });
+}
+
+TEST(Pipe, ConstantRateSpacesPacketsExactly)
+{
+  Outbox box;
+  Pipe pipe({ .rate = 12_mbps, .delay = 20ms }, 1, 0, 5, 6, box);
+  for (Handle i = 0; i < 10; ++i)
+    pipe.submit(Tick {}, { .handle = i, .bytes = 1500 });
+  pipe.run_until(at(1s));
+  ASSERT_EQ(box.deliveries.size(), 10u);
+  for (int i = 0; i < 10; ++i)
+  {
+    EXPECT_EQ(box.deliveries[static_cast<std::size_t>(i)].at, at((i + 1) * 1ms + 20ms));
+    EXPECT_EQ(box.deliveries[static_cast<std::size_t>(i)].to, 6);
+  }
+}
+
+TEST(Pipe, ARateChangeTakesEffectWithTheNextPacket)
+{
+  Outbox box;
+  PipeConfig config { .rate = 12_mbps };
+  Pipe pipe(config, 1, 0, 0, 1, box);
+  for (Handle i = 0; i < 4; ++i)
+    pipe.submit(Tick {}, { .handle = i, .bytes = 1500 });
+  pipe.run_until(at(1500us));
+  config.rate = 1200_kbps;
+  pipe.configure(at(1500us), config);
+  pipe.run_until(at(1s));
+  ASSERT_EQ(box.deliveries.size(), 4u);
+  EXPECT_EQ(box.deliveries[1].at, at(2ms));
+  EXPECT_EQ(box.deliveries[2].at, at(12ms));
+  EXPECT_EQ(box.deliveries[3].at, at(22ms));
+}
+
+TEST(Pipe, JitterStaysInItsRangeAndNeverReorders)
+{
+  Outbox box;
+  Pipe pipe({ .delay = 10ms, .jitter = 5ms }, 1, 0, 0, 1, box);
+  for (Handle i = 0; i < 5000; ++i)
+  {
+    pipe.run_until(at(static_cast<int>(i) * 1ms));
+    pipe.submit(at(static_cast<int>(i) * 1ms), { .handle = i, .bytes = 100 });
+  }
+  pipe.run_until(at(10s));
+  ASSERT_EQ(box.deliveries.size(), 5000u);
+  Duration least = 1s, most {};
+  for (std::size_t i = 0; i < 5000; ++i)
+  {
+    EXPECT_EQ(box.deliveries[i].handle, i);
+    const Duration delay = box.deliveries[i].at - at(static_cast<int>(i) * 1ms);
+    least = std::min(least, delay);
+    most = std::max(most, delay);
+  }
+  EXPECT_GE(least, 10ms);
+  EXPECT_LT(most, 15ms);
+  EXPECT_GT(most - least, 4ms);
+}
+
+TEST(Pipe, QueueLimitsInPacketsAndBytes)
+{
+  Outbox box;
+  Pipe by_packets({ .rate = 1_mbps, .queue_packets = 3 }, 1, 0, 0, 1, box);
+  for (Handle i = 0; i < 6; ++i)
+    by_packets.submit(Tick {}, { .handle = i, .bytes = 1000 });
+  EXPECT_EQ(box.drops.size(), 2u); // one is being sent, three wait
+  box.clear();
+  Pipe by_bytes({ .rate = 1_mbps, .queue_bytes = 2500 }, 1, 0, 0, 1, box);
+  for (Handle i = 0; i < 6; ++i)
+    by_bytes.submit(Tick {}, { .handle = i, .bytes = 1000 });
+  EXPECT_EQ(box.drops.size(), 3u);
+}
+
+TEST(Pipe, TraceGivesEachOpportunityFifteenHundredBytesAndLoops)
+{
+  Outbox box;
+  // Three opportunities in 10 ms, two of them in the same millisecond.
+  Pipe pipe({ .trace = trace({ 2, 2, 10 }), .delay = 1ms }, 1, 0, 0, 1, box);
+  for (Handle i = 0; i < 7; ++i)
+    pipe.submit(Tick {}, { .handle = i, .bytes = 1500 });
+  pipe.run_until(at(1s));
+  const Duration expected[] = { 3ms, 3ms, 11ms, 13ms, 13ms, 21ms, 23ms };
+  ASSERT_EQ(box.deliveries.size(), 7u);
+  for (std::size_t i = 0; i < 7; ++i)
+    EXPECT_EQ(box.deliveries[i].at, at(expected[i])) << i;
+}
+
+TEST(Pipe, TraceCarriesSmallPacketsTogetherAndBigOnesInParts)
+{
+  Outbox box;
+  Pipe pipe({ .trace = trace({ 1, 2, 3, 4 }) }, 1, 0, 0, 1, box);
+  const std::uint32_t sizes[] = { 500, 500, 1000, 100 };
+  for (Handle i = 0; i < 4; ++i)
+    pipe.submit(Tick {}, { .handle = i, .bytes = sizes[i] });
+  pipe.run_until(at(1s));
+  const Duration expected[] = { 1ms, 1ms, 2ms, 2ms };
+  for (std::size_t i = 0; i < 4; ++i)
+    EXPECT_EQ(box.deliveries[i].at, at(expected[i])) << i;
+}
+
+TEST(Pipe, TraceRateIsReachedAndIdleOpportunitiesAreLost)
+{
+  Outbox box;
+  std::vector<std::uint32_t> ms;
+  for (std::uint32_t i = 1; i <= 100; ++i)
+    if (i % 3 != 0) ms.push_back(i);
+  const auto shared = trace(ms);
+  Pipe pipe({ .trace = shared }, 1, 0, 0, 1, box);
+  // Idle for a second, then backlogged: what passed while nothing waited does not come back.
+  pipe.run_until(at(1s));
+  for (Handle i = 0; i < 900; ++i)
+    pipe.submit(at(1s), { .handle = i, .bytes = 1500 });
+  pipe.run_until(at(2s));
+  EXPECT_NEAR(static_cast<double>(box.deliveries.size()), shared->mean_rate().bits_per_second / 12000, 1);
+}
+
+TEST(Pipe, MarksAboveTheThresholdAndDropsWhatCannotBeMarked)
+{
+  Outbox box;
+  PipeConfig config { .rate = 12_mbps, .aqm = { .mark = true, .threshold = 5ms, .full = 5ms } };
+  Pipe pipe(config, 1, 0, 0, 1, box);
+  // 20 packets at once wait 0, 1, 2, ... ms.
+  for (Handle i = 0; i < 20; ++i)
+    pipe.submit(Tick {}, { .handle = i, .bytes = 1500, .ect = true });
+  pipe.run_until(at(1s));
+  ASSERT_EQ(box.deliveries.size(), 20u);
+  for (std::size_t i = 0; i < 20; ++i)
+    EXPECT_EQ(box.deliveries[i].mark, i >= 5) << i;
+  box.clear();
+  for (Handle i = 0; i < 20; ++i)
+    pipe.submit(at(1s), { .handle = i, .bytes = 1500 });
+  pipe.run_until(at(2s));
+  EXPECT_EQ(box.deliveries.size(), 5u);
+  EXPECT_EQ(box.drops.size(), 15u);
+  EXPECT_EQ(box.drops[0].why, DropReason::aqm);
+}
+
+TEST(Pipe, MarkingRampIsLinear)
+{
+  Outbox box;
+  Pipe pipe({ .rate = 12_mbps, .queue_packets = 100000, .aqm = { .mark = true, .threshold = 1s, .full = 3s } }, 1, 0, 0,
+            1, box);
+  for (Handle i = 0; i < 3000; ++i)
+    pipe.submit(Tick {}, { .handle = i, .bytes = 1500, .ect = true });
+  pipe.run_until(at(10s));
+  int first = 0, second = 0;
+  for (std::size_t i = 0; i < 3000; ++i)
+    (i < 1000 ? first : second) += box.deliveries[i].mark;
+  EXPECT_EQ(first, 0);
+  EXPECT_NEAR(second / 2000.0, 0.5, 0.04);
+}
+
+TEST(Pipe, DownDropsOrHolds)
+{
+  Outbox box;
+  Pipe pipe({ .rate = 12_mbps }, 1, 0, 0, 1, box);
+  pipe.set_down(at(0s), true, false);
+  pipe.submit(at(0s), { .handle = 0, .bytes = 1500 });
+  EXPECT_EQ(box.drops.size(), 1u);
+  pipe.set_down(at(0s), true, true);
+  pipe.submit(at(0s), { .handle = 1, .bytes = 1500 });
+  pipe.run_until(at(1s));
+  EXPECT_TRUE(box.deliveries.empty());
+  pipe.set_down(at(1s), false, false);
+  pipe.run_until(at(2s));
+  ASSERT_EQ(box.deliveries.size(), 1u);
+  EXPECT_EQ(box.deliveries[0].at, at(1001ms));
+}
+
+TEST(Trace, ReadsMahimahiAndNamesTheLineOfAFault)
+{
+  const auto good = parse_trace("# made up\n1\n1\n5\r\n\n7\n");
+  ASSERT_TRUE(std::holds_alternative<Opportunities>(good));
+  EXPECT_EQ(std::get<Opportunities>(good).milliseconds, (std::vector<std::uint32_t> { 1, 1, 5, 7 }));
+  const auto line_of = [](std::string_view text) { return std::get<TraceFault>(parse_trace(text)).line; };
+  EXPECT_EQ(line_of("1\n2x\n"), 2);
+  EXPECT_EQ(line_of("1\n5\n4\n"), 3);
+  EXPECT_EQ(line_of("-1\n"), 1);
+  EXPECT_EQ(line_of("0\n"), 1);
+  EXPECT_EQ(line_of(""), 0);
+}
+
+} // namespace
+
+} // namespace tandem::medium::test
