@@ -53,7 +53,7 @@ constexpr std::array<Row, 14> rows { {
         .unit = "s",
         .minimum = 0.1,
         .maximum = 600,
-        .initial = 2,
+        .initial = 0.5,
         .help = "rest after the first failed proof; doubles with every further one" },
       &Knobs::retry_first },
     { { .name = "retry_longest",
@@ -141,7 +141,9 @@ constexpr auto knob_table = []
   return all;
 }();
 
-constexpr std::uint16_t acks_counted = 32;      // before it is known how much an ACK covers
+constexpr std::uint16_t acks_counted = 32; // before it is known how much an ACK covers
+// Flags of a pure ACK that is never copied.
+constexpr std::uint16_t not_copied = tcp_flag::ae | tcp_flag::cwr | tcp_flag::urg;
 constexpr std::uint32_t max_budget_share = 120; // an ACK is never larger than this, in bytes
 
 bool cell_usable(const Event& event, const FlowView& flow)
@@ -210,8 +212,8 @@ double Offload::get(std::string_view knob) const
 
 Interest Offload::interest() const
 {
-  return { .decide = traffic::egress_pure_ack,
-           .observe = knobs_.strategy == Strategy::proved ? traffic::ingress_data : 0 };
+  // Echoes are the proofs, and the RTT without which no window is known.
+  return { .decide = traffic::egress_pure_ack, .observe = traffic::ingress_data };
 }
 
 Plan Offload::decide(const Event& event, const FlowView& flow, State& state)
@@ -281,6 +283,8 @@ Plan Offload::at_home(const Event& event, const FlowView& flow, State& state)
   if (!flow.timestamps_ok || !segment.timestamps) return rest(60s, "offload: no timestamps, no proof possible");
   // A copied ACK is a duplicate; only with SACK does a sender not count it as a sign of loss (RFC 6675).
   if (!flow.sack_ok) return rest(60s, "offload: no SACK");
+  // RFC 9768: a counter in the flags of every ACK, which neither a copy nor a crafted ACK may repeat or skip.
+  if (segment.has(not_copied)) return rest(10s, "offload: accurate ECN, left alone");
   if (!cell_usable(event, flow)) return rest(500ms, "offload: no cellular link");
   const LinkState& cell = (*event.links)[static_cast<std::size_t>(Link::cell)];
   if (knobs_.cell_budget > 0 && static_cast<double>(cell.bytes_out + max_budget_share) > knobs_.cell_budget)
@@ -323,7 +327,7 @@ Plan Offload::probe(const Event& event, const FlowView& flow, State& state)
   plan.why = "offload: TSval kept while probing";
 
   const Duration gap = std::max<Duration>(flow.rtt_smoothed / 8, 5ms);
-  if (state.probes < static_cast<unsigned>(knobs_.probe_copies)
+  if (!segment.has(not_copied) && state.probes < static_cast<unsigned>(knobs_.probe_copies)
       && (state.probes == 0 || event.now - state.released_at >= gap))
   {
     if (state.probes == 0) state.proof_at = event.now;
@@ -443,15 +447,17 @@ Plan Offload::alarm(const Event& event, const FlowView& flow, State& state)
   if (state.phase != Phase::away) return {};
   const auto stretch_time =
       Duration { static_cast<std::int64_t>(static_cast<double>(flow.rtt_smoothed.count()) * knobs_.stretch_time) };
-  if (state.held > 0 && event.now - state.released_at >= stretch_time)
+  const Tick limit = std::max(state.proof_at, state.since) + patience(flow);
+  if (state.held > 0)
   {
+    // The round trip may have grown since the timer was set: too early is no reason to forget about it.
+    if (event.now - state.released_at < stretch_time) return { .wake = state.released_at + stretch_time };
     state.held = 0;
     state.released_at = event.now;
     ++state.unproved;
     scratch_[0] = latest(flow, Link::cell);
     return { .craft = scratch_, .wake = event.now + patience(flow), .why = "offload: timer sends what was left out" };
   }
-  const Tick limit = std::max(state.proof_at, state.since) + patience(flow);
   if (state.unproved == 0) return {};
   if (event.now < limit) return { .wake = limit };
   // Either the path died or the server has nothing to say. The newest ACK by Wi-Fi settles it before the server's RTO.

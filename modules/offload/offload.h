@@ -23,7 +23,7 @@ struct Knobs
   double window_mss = 20;            // offload only above this window (paper: ssthresh heuristic, 20 MSS)
   double probe_copies = 6;           // copies sent in search of a proof
   double proof_acks = 64;            // ACKs without a proof until the flow returns to Wi-Fi
-  double retry_first = 0.5;            // s, after a failed proof; doubles
+  double retry_first = 0.5;          // s, after a failed proof; doubles
   double retry_longest = 300;        // s
   double added_delay_share = 1;      // share of the standing queueing delay that the slower path may add
   double added_delay_free = 0.004;   // s, added delay that is always accepted

@@ -1,0 +1,654 @@
+#include "modules/offload/offload.h"
+#include "tests/unit/offload/session.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <set>
+
+namespace tandem::offload
+{
+namespace
+{
+
+using namespace test;
+
+// ---- when it is not tried at all ----
+
+TEST(OffloadHome, SmallWindowsStay)
+{
+  Session s {};
+  s.length = 1000; // 1 kB per ms and 20 ms: 20 kB, less than 20 segments of 1448
+  s.steps(500);
+  EXPECT_EQ(s.phase(), Phase::home);
+  EXPECT_GT(s.stand.count("offload: window below threshold"), 0u);
+  EXPECT_EQ(s.stand.count("offload: probe begins"), 0u);
+  s.module.set("window_mss", 10);
+  EXPECT_TRUE(s.until("offload: probe begins"));
+}
+
+TEST(OffloadHome, WithoutTimestampsThereIsNoProof)
+{
+  Peers peers {};
+  peers.timestamps = false;
+  Session s { peers };
+  s.steps(500);
+  EXPECT_EQ(s.stand.count("offload: no timestamps, no proof possible"), 1u);
+  EXPECT_EQ(s.stand.actions.crafted.size(), 0u);
+}
+
+TEST(OffloadHome, WithoutSackACopyWouldLookLikeLoss)
+{
+  Peers peers {};
+  peers.sack = false;
+  Session s { peers };
+  s.steps(500);
+  EXPECT_EQ(s.stand.count("offload: no SACK"), 1u);
+  EXPECT_EQ(s.stand.actions.crafted.size(), 0u);
+}
+
+TEST(OffloadHome, MultipathSubflowsStay)
+{
+  Session s {};
+  s.stand.flow(s.peers).view.mptcp = true;
+  s.steps(500);
+  EXPECT_EQ(s.stand.count("offload: MPTCP subflow left alone"), 1u);
+}
+
+TEST(OffloadHome, WithoutACellularLinkNothingIsTried)
+{
+  for (const bool v6 : { false, true })
+  {
+    Peers peers {};
+    if (v6) peers.key = key_v6();
+    Session s { peers };
+    LinkState& cell = s.stand.links[static_cast<std::size_t>(Link::cell)];
+    (v6 ? cell.route_v6 : cell.route) = false;
+    s.stand.chain.links(s.stand.links, s.stand.now());
+    s.steps(1000);
+    EXPECT_EQ(s.stand.count("offload: no cellular link"), 2u) << "looked at every half second";
+    EXPECT_EQ(s.stand.count("offload: probe begins"), 0u);
+    (v6 ? cell.route_v6 : cell.route) = true;
+    s.stand.chain.links(s.stand.links, s.stand.now());
+    EXPECT_TRUE(s.until("offload: path proved"));
+  }
+}
+
+TEST(OffloadHome, SparseAcksAreLeftAlone)
+{
+  Session s {};
+  s.length = 20 * 1448;
+  s.every = ms(5);
+  s.steps(200);
+  EXPECT_GT(s.stand.count("offload: ACKs are sparse already"), 0u);
+  EXPECT_EQ(s.stand.count("offload: probe begins"), 0u);
+  s.module.set("sparse_acks", 30);
+  EXPECT_TRUE(s.until("offload: probe begins"));
+}
+
+TEST(OffloadHome, FlowsWithAccurateEcnStay)
+{
+  // RFC 9768: the flags of every ACK are a counter; a copy or a crafted ACK would falsify it.
+  Session s {};
+  for (int i = 0; i < 1000; ++i)
+  {
+    s.wait(s.every);
+    s.data();
+    Segment ack = s.peers.ack(s.stand.now());
+    ack.flags |= tcp_flag::ae | tcp_flag::ece;
+    s.ack(ack);
+  }
+  EXPECT_EQ(s.stand.count("offload: probe begins"), 0u);
+  EXPECT_GT(s.stand.count("offload: accurate ECN, left alone"), 0u);
+  EXPECT_EQ(s.stand.violations(), 0u);
+}
+
+// ---- the proof ----
+
+TEST(OffloadProof, WifiKeepsTheOlderTsvalAndCopiesCarryTheNext)
+{
+  Session s {};
+  ASSERT_TRUE(s.until("offload: probe begins"));
+  const TsClock frozen = s.left.back().value;
+  const std::size_t begin = s.left.size();
+  ASSERT_TRUE(s.until("offload: path proved"));
+  std::size_t copies = 0;
+  for (std::size_t i = begin; i + 1 < s.left.size(); ++i)
+    if (s.left[i].by == Link::cell)
+    {
+      ++copies;
+      EXPECT_TRUE(s.left[i].crafted);
+      EXPECT_EQ(s.left[i].value, frozen + 1);
+      EXPECT_EQ(s.left[i].why, "offload: probe by cellular");
+    }
+    else
+      EXPECT_EQ(s.left[i].value, frozen);
+  EXPECT_GE(copies, 1u);
+  EXPECT_LE(copies, 6u);
+  EXPECT_EQ(s.server.rejected, 0u) << "Linux accepts one tick back";
+  EXPECT_EQ(s.phase(), Phase::away);
+}
+
+TEST(OffloadProof, CopiesAreSpacedAndBounded)
+{
+  Session s {};
+  s.cell().delivers = false;
+  s.module.set("probe_copies", 3);
+  ASSERT_TRUE(s.until("offload: no proof (filtered, NAT or too slow)"));
+  ASSERT_EQ(s.stand.actions.crafted.size(), 3u);
+  for (std::size_t i = 1; i < 3; ++i)
+    EXPECT_GE(s.stand.actions.crafted[i].at - s.stand.actions.crafted[i - 1].at, ms(5));
+}
+
+TEST(OffloadProof, NoProofMeansHomeAndEveryRestIsTwiceAsLong)
+{
+  Session s {};
+  s.cell().delivers = false;
+  s.every = ms(2);
+  s.length = 5792;
+  s.module.set("retry_first", 2);
+  s.module.set("retry_longest", 7);
+  std::vector<double> rests {};
+  for (int i = 0; i < 5; ++i)
+  {
+    ASSERT_TRUE(s.until("offload: no proof (filtered, NAT or too slow)", 20'000));
+    EXPECT_EQ(s.phase(), Phase::home);
+    rests.push_back(seconds(s.state().retry_at - s.state().since));
+    const chain::Outcome next = s.step();
+    EXPECT_TRUE(next.edit.empty()) << "at home the bytes are untouched";
+  }
+  EXPECT_EQ(rests, (std::vector<double> { 2, 4, 7, 7, 7 }));
+  EXPECT_EQ(s.server.rejected, 0u);
+}
+
+TEST(OffloadProof, AProofForgivesEarlierFailures)
+{
+  Session s {};
+  s.cell().delivers = false;
+  ASSERT_TRUE(s.until("offload: no proof (filtered, NAT or too slow)"));
+  s.cell().delivers = true;
+  ASSERT_TRUE(s.until("offload: path proved"));
+  EXPECT_EQ(s.state().failures, 0);
+}
+
+TEST(OffloadProof, AFasterPathIsTaken)
+{
+  Session s {};
+  s.wifi().delay = ms(30);
+  s.cell().delay = ms(5);
+  ASSERT_TRUE(s.until("offload: path proved"));
+  s.steps(300);
+  EXPECT_EQ(s.phase(), Phase::away);
+  EXPECT_LT(s.state().added_delay, 0);
+}
+
+TEST(OffloadProof, ASlowerPathIsDeclinedWhenNothingQueues)
+{
+  Session s {};
+  s.cell().delay = ms(30); // 20 ms more than Wi-Fi, on a flow that stands in no queue
+  ASSERT_TRUE(s.until("offload: added delay costs more than it saves"));
+  EXPECT_EQ(s.phase(), Phase::home);
+  EXPECT_NEAR(s.state().added_delay, 0.020, 0.004);
+  EXPECT_EQ(s.stand.count("offload: path proved"), 0u);
+}
+
+TEST(OffloadProof, ASlowerPathIsTakenWhenTheFlowStandsInAQueueAnyway)
+{
+  Session s {};
+  s.module.set("window_mss", 10'000); // not yet
+  s.steps(200);
+  s.peers.downlink = ms(60); // the AP's queue fills: RTT 20 -> 70
+  s.steps(400);
+  s.cell().delay = ms(30);
+  s.module.set("window_mss", 20);
+  ASSERT_TRUE(s.until("offload: path proved"));
+  EXPECT_NEAR(s.state().added_delay, 0.020, 0.004);
+}
+
+TEST(OffloadProof, AddedDelayHasAnAbsoluteLimit)
+{
+  Session s {};
+  s.module.set("window_mss", 10'000);
+  s.steps(200);
+  s.peers.downlink = ms(60);
+  s.steps(400);
+  s.cell().delay = ms(30);
+  s.module.set("added_delay_longest", 0.01);
+  s.module.set("window_mss", 20);
+  EXPECT_TRUE(s.until("offload: added delay costs more than it saves"));
+}
+
+TEST(OffloadProof, UploadDataSpoilsAProbe)
+{
+  Session s {};
+  s.cell().delivers = false;
+  ASSERT_TRUE(s.until("offload: probe by cellular"));
+  s.peers.next += 500; // sent by Wi-Fi with the kernel's own TSval, which may be the very one of the probe
+  s.step();
+  EXPECT_EQ(s.stand.count("offload: probe spoiled by upload data"), 1u);
+  EXPECT_EQ(s.phase(), Phase::home);
+  EXPECT_TRUE(s.until("offload: probe begins", 300)) << "tried again soon";
+}
+
+TEST(OffloadProof, AnEchoOfUploadDataProvesNothing)
+{
+  Session s {};
+  ASSERT_TRUE(s.until("offload: path proved"));
+  s.steps(100);
+  s.cell().delivers = false;
+  // The host uploads all the time: the server echoes TSvals that came by Wi-Fi, odd ones among them.
+  const Tick begin = s.stand.now();
+  for (int i = 0; i < 2000 && s.phase() == Phase::away; ++i)
+  {
+    s.peers.next += 100;
+    s.server.send(s.stand.now(), Link::wifi, s.peers.remote_isn + s.peers.received, s.peers.local_ts(s.stand.now()));
+    s.step();
+  }
+  EXPECT_EQ(s.stand.count("offload: proof lost"), 1u);
+  EXPECT_LT(s.stand.now() - begin, ms(200));
+}
+
+// ---- away ----
+
+TEST(OffloadAway, EveryAckLeavesByCellularWithAnOddTsval)
+{
+  Session s {};
+  ASSERT_TRUE(s.until("offload: path proved"));
+  const std::size_t begin = s.left.size();
+  s.steps(1000);
+  EXPECT_GE(s.left.size() - begin, 1000u);
+  for (std::size_t i = begin; i < s.left.size(); ++i)
+  {
+    ASSERT_EQ(s.left[i].by, Link::cell) << i - begin;
+    ASSERT_EQ(s.left[i].value.raw & 1, 1u) << i - begin;
+  }
+  EXPECT_EQ(s.server.rejected, 0u);
+  EXPECT_EQ(s.stand.violations(), 0u);
+}
+
+TEST(OffloadAway, TsvalsNeverGoBackNorAhead)
+{
+  for (const double cell_delay : { 2., 10., 13. })
+  {
+    Session s {};
+    s.cell().delay = ms(cell_delay);
+    ASSERT_TRUE(s.until("offload: path proved"));
+    s.steps(500);
+    std::array<TsClock, link_count> newest {};
+    newest.fill(TsClock { 0 });
+    for (const Left& one : s.left)
+    {
+      TsClock& last = newest[static_cast<std::size_t>(one.by)];
+      ASSERT_TRUE(one.value.at_or_after(last)) << one.why;
+      ASSERT_TRUE(one.value.at_or_before(s.peers.local_ts(one.at))) << one.why;
+      last = one.value;
+    }
+  }
+}
+
+TEST(OffloadAway, ALostProofBringsTheFlowHome)
+{
+  Session s {};
+  ASSERT_TRUE(s.until("offload: path proved"));
+  s.steps(200);
+  s.cell().delivers = false;
+  const std::size_t begin = s.left.size();
+  ASSERT_TRUE(s.until("offload: proof lost", 1000));
+  EXPECT_LE(s.left.size() - begin, 64u + 20u) << "64 ACKs, and those whose echo was still on its way";
+  EXPECT_EQ(s.left.back().by, Link::wifi) << "the very ACK that finds it out leaves by Wi-Fi";
+  EXPECT_EQ(s.left.back().value, s.peers.local_ts(s.stand.now())) << "with the kernel's own TSval";
+}
+
+TEST(OffloadAway, SilenceIsSettledByWifiInTime)
+{
+  Session s {};
+  ASSERT_TRUE(s.until("offload: path proved"));
+  s.steps(200);
+  s.cell().delivers = false;
+  s.steps(5); // the last five ACKs are lost, and the server's window is shut
+  const Tick begin = s.stand.now();
+  s.wait(ms(1000));
+  EXPECT_EQ(s.stand.count("offload: silence, back to Wi-Fi"), 1u);
+  const Left& last = s.left.back();
+  EXPECT_EQ(last.by, Link::wifi);
+  EXPECT_EQ(last.ack, s.peers.remote_isn + s.peers.received);
+  EXPECT_LE(last.at - begin, ms(20 + 100 + 1)) << "RTT + 100 ms: before the server's RTO of RTT + 200 ms";
+  EXPECT_EQ(s.phase(), Phase::home);
+}
+
+TEST(OffloadAway, NothingToSayIsNotSilence)
+{
+  Session s {};
+  ASSERT_TRUE(s.until("offload: path proved"));
+  s.steps(200);
+  // The last ACKs are echoed by a window update of the server, then all is quiet.
+  for (int i = 0; i < 3; ++i)
+  {
+    s.wait(ms(20));
+    s.data();
+  }
+  EXPECT_EQ(s.state().unproved, 0);
+  s.wait(ms(5000));
+  EXPECT_EQ(s.stand.count("offload: silence, back to Wi-Fi"), 0u);
+  EXPECT_EQ(s.phase(), Phase::away);
+}
+
+TEST(OffloadAway, ALostLinkIsAnsweredAtOnceByWifi)
+{
+  Session s {};
+  ASSERT_TRUE(s.until("offload: path proved"));
+  s.steps(200);
+  s.stand.links[static_cast<std::size_t>(Link::cell)].up = false;
+  s.stand.chain.links(s.stand.links, s.stand.now());
+  s.note_crafts();
+  EXPECT_EQ(s.left.back().why, "offload: cellular link lost");
+  EXPECT_EQ(s.left.back().by, Link::wifi);
+  EXPECT_EQ(s.left.back().ack, s.peers.remote_isn + s.peers.received);
+  EXPECT_EQ(s.phase(), Phase::home);
+}
+
+TEST(OffloadAway, ASpentBudgetBringsTheFlowHome)
+{
+  Session s {};
+  ASSERT_TRUE(s.until("offload: path proved"));
+  const auto spent = [&] { return s.stand.chain.stats().cell_bytes; };
+  s.module.set("cell_budget", static_cast<double>(spent()) + 5200);
+  ASSERT_TRUE(s.until("offload: cellular budget spent"));
+  EXPECT_EQ(s.phase(), Phase::home);
+  const std::uint64_t then = spent();
+  EXPECT_LE(then, static_cast<std::uint64_t>(s.module.get("cell_budget")));
+  s.steps(3000);
+  EXPECT_EQ(spent(), then);
+}
+
+TEST(OffloadAway, SlowerThanOnWifiIsRegretted)
+{
+  Session s {};
+  s.module.set("window_mss", 10'000);
+  s.steps(3000); // what Wi-Fi gives is known
+  s.module.set("window_mss", 20);
+  ASSERT_TRUE(s.until("offload: path proved"));
+  s.every = Duration { ms(1) * 120 / 100 };
+  EXPECT_TRUE(s.until("offload: slower than on Wi-Fi", 10'000));
+  EXPECT_EQ(s.phase(), Phase::home);
+}
+
+TEST(OffloadAway, AsFastAsOnWifiStays)
+{
+  Session s {};
+  s.module.set("window_mss", 10'000);
+  s.steps(3000);
+  s.module.set("window_mss", 20);
+  ASSERT_TRUE(s.until("offload: path proved"));
+  EXPECT_FALSE(s.until("offload: slower than on Wi-Fi", 10'000));
+  EXPECT_EQ(s.phase(), Phase::away);
+}
+
+// ---- thinning ----
+
+struct Thinning : ::testing::Test
+{
+  // Away, with the cellular uplink queueing until one ACK in several is sent.
+  Thinning()
+  {
+    s.steps(400); // so that the clocks are known to agree
+    EXPECT_TRUE(s.until("offload: path proved") || s.phase() == Phase::away);
+    s.steps(300);
+    s.cell().delay = ms(40);
+    EXPECT_TRUE(s.until("offload: repeated by the next ACK"));
+    hold();
+  }
+  // On until an ACK is held back.
+  void hold()
+  {
+    for (int i = 0; i < 100; ++i)
+    {
+      s.state().stretch = 8;
+      if (s.step().verdict == Verdict::drop) return;
+    }
+    FAIL() << "nothing is left out";
+  }
+  // An ACK of new data with a change, while others are held back.
+  chain::Outcome changed(const std::function<void(Segment&)>& change)
+  {
+    hold();
+    s.stand.run_for(Duration { 1000 });
+    s.data();
+    Segment ack = s.peers.ack(s.stand.now());
+    change(ack);
+    return s.ack(ack);
+  }
+  Session s {};
+};
+
+TEST_F(Thinning, APlainAckMayBeLeftOut)
+{
+  EXPECT_EQ(changed([](Segment&) {}).verdict, Verdict::drop);
+}
+
+TEST_F(Thinning, WhatSaysMoreAlwaysLeavesByCellular)
+{
+  const auto leaves = [&](const char* what, const std::function<void(Segment&)>& change)
+  {
+    const chain::Outcome outcome = changed(change);
+    EXPECT_EQ(outcome.verdict, Verdict::pass) << what;
+    EXPECT_EQ(outcome.edit.route, Link::cell) << what;
+    EXPECT_EQ(s.state().held, 0) << what;
+  };
+  leaves("SACK",
+         [&](Segment& ack)
+         {
+           ack.sack_count = 1;
+           ack.sack_blocks[0] = { ack.ack + 1448, ack.ack + 2896 };
+           ack.options |= option::sack;
+         });
+  leaves("ECE", [](Segment& ack) { ack.flags |= tcp_flag::ece; });
+  leaves("duplicate", [&](Segment& ack) { ack.ack = s.stand.view(s.peers).sent_ack; });
+  leaves("unknown option", [](Segment& ack) { ack.options |= option::unknown; });
+  leaves("window change", [](Segment& ack) { ack.window = 400; });
+}
+
+TEST_F(Thinning, FinAndRstAreNotEvenAsked)
+{
+  for (const std::uint16_t flag : { tcp_flag::fin, tcp_flag::rst })
+  {
+    Segment segment = s.peers.bare(Direction::egress, static_cast<std::uint16_t>(tcp_flag::ack | flag), s.stand.now());
+    const auto outcome = s.stand.show(segment);
+    ASSERT_TRUE(outcome.has_value());
+    EXPECT_EQ(outcome->verdict, Verdict::pass);
+    EXPECT_TRUE(outcome->edit.empty());
+  }
+}
+
+TEST_F(Thinning, OneInManyLeavesAndTheKnobBoundsIt)
+{
+  s.module.set("stretch", 4);
+  s.every = ms(0.2);
+  s.steps(5);
+  int longest = 0, run = 0;
+  for (int i = 0; i < 400; ++i)
+  {
+    s.state().stretch = 4;
+    run = s.step().verdict == Verdict::drop ? run + 1 : 0;
+    longest = std::max(longest, run);
+  }
+  EXPECT_EQ(longest, 3) << "one in four";
+}
+
+TEST_F(Thinning, TheTimerSendsWhatWasLeftOut)
+{
+  const Tick begin = s.stand.now();
+  const Duration quarter = s.stand.view(s.peers).rtt_smoothed / 4;
+  ASSERT_GT(s.state().held, 0);
+  s.wait(quarter + ms(1));
+  EXPECT_EQ(s.state().held, 0);
+  const Left& last = s.left.back();
+  EXPECT_EQ(last.why, "offload: timer sends what was left out");
+  EXPECT_EQ(last.by, Link::cell);
+  EXPECT_EQ(last.ack, s.peers.remote_isn + s.peers.received);
+  EXPECT_LE(last.at - begin, quarter + ms(1));
+}
+
+TEST_F(Thinning, TheTimerHoldsWhenTheRoundTripGrowsMeanwhile)
+{
+  // A sample that arrives between the drop and the timer makes the quarter of a round trip longer; the timer then finds
+  // nothing due yet and must come back.
+  ASSERT_GT(s.state().held, 0);
+  const Tick begin = s.stand.now();
+  FlowView& view = s.stand.flow(s.peers).view;
+  view.rtt_smoothed += ms(8);
+  const Duration quarter = view.rtt_smoothed / 4;
+  s.wait(ms(200));
+  const auto sent = std::find_if(s.left.begin(), s.left.end(), [&](const Left& one) { return one.at >= begin; });
+  ASSERT_NE(sent, s.left.end());
+  EXPECT_EQ(sent->why, "offload: timer sends what was left out");
+  EXPECT_LE(sent->at - begin, quarter + ms(1));
+}
+
+TEST_F(Thinning, SwitchingOffReleasesWhatIsHeld)
+{
+  ASSERT_GT(s.state().held, 0);
+  s.stand.chain.enable(0, false, s.stand.now());
+  s.note_crafts();
+  EXPECT_EQ(s.left.back().why, "offload: switched off");
+  EXPECT_EQ(s.left.back().by, Link::wifi);
+  EXPECT_EQ(s.left.back().at, s.stand.now());
+  EXPECT_EQ(s.left.back().ack, s.peers.remote_isn + s.peers.received);
+  s.wait(ms(500));
+  EXPECT_EQ(s.left.back().why, "offload: switched off") << "nothing afterwards";
+}
+
+TEST(OffloadSwitch, OffWithNothingHeldSaysNothing)
+{
+  Session s {};
+  ASSERT_TRUE(s.until("offload: path proved"));
+  s.steps(50);
+  const std::size_t before = s.left.size();
+  s.stand.chain.enable(0, false, s.stand.now());
+  s.note_crafts();
+  EXPECT_EQ(s.left.size(), before);
+  EXPECT_TRUE(s.step().edit.empty());
+}
+
+// ---- the published variant ----
+
+std::vector<int> fraction_draws(std::uint64_t seed, double fraction)
+{
+  Session s { {}, { .seed = seed } };
+  s.module.set("strategy", 1);
+  s.module.set("fraction", fraction);
+  s.steps(200); // the window grows
+  std::vector<int> cell {};
+  for (int i = 0; i < 2000; ++i)
+    cell.push_back(s.step().edit.route == Link::cell ? 1 : 0);
+  EXPECT_EQ(s.stand.actions.crafted.size(), 0u);
+  return cell;
+}
+
+TEST(OffloadFraction, SameSeedSamePacketsOtherSeedOthers)
+{
+  EXPECT_EQ(fraction_draws(1, 0.5), fraction_draws(1, 0.5));
+  EXPECT_NE(fraction_draws(1, 0.5), fraction_draws(2, 0.5));
+}
+
+TEST(OffloadFraction, TheShareIsAsAsked)
+{
+  for (const double fraction : { 0., 0.25, 0.5, 1. })
+  {
+    const std::vector<int> cell = fraction_draws(3, fraction);
+    const double share = static_cast<double>(std::count(cell.begin(), cell.end(), 1)) / 2000;
+    EXPECT_NEAR(share, fraction, 0.05);
+  }
+}
+
+TEST(OffloadInterest, BothStrategiesNeedTheRttAndSoCopiesOfTheEchoes)
+{
+  Offload module {};
+  for (const double strategy : { 0., 1. })
+  {
+    module.set("strategy", strategy);
+    EXPECT_EQ(module.interest().decide, traffic::egress_pure_ack);
+    EXPECT_EQ(module.interest().observe, traffic::ingress_data);
+  }
+}
+
+// ---- knobs and words ----
+
+TEST(OffloadKnobs, EachIsDocumentedInRangeAndSettable)
+{
+  Offload module {};
+  std::set<std::string_view> names {};
+  for (const Knob& knob : module.knobs())
+  {
+    EXPECT_TRUE(names.insert(knob.name).second) << knob.name;
+    EXPECT_FALSE(knob.help.empty()) << knob.name;
+    EXPECT_LE(knob.minimum, knob.initial) << knob.name;
+    EXPECT_LE(knob.initial, knob.maximum) << knob.name;
+    EXPECT_EQ(module.get(knob.name), knob.initial) << knob.name << ": the code's default is not the documented one";
+    for (const double value : { knob.minimum, knob.maximum, knob.initial })
+    {
+      module.set(knob.name, value);
+      EXPECT_EQ(module.get(knob.name), value) << knob.name;
+    }
+    if (knob.type == KnobType::choice)
+    {
+      EXPECT_EQ(knob.choices.size(), static_cast<std::size_t>(knob.maximum) + 1);
+    }
+  }
+  EXPECT_GE(names.size(), 14u);
+  EXPECT_EQ(module.get("no such knob"), 0);
+}
+
+TEST(OffloadWords, DescribeTellsPhaseAndReason)
+{
+  struct Lines final : Facts
+  {
+    void add(std::string_view key, std::string_view value) override { text[std::string { key }] = value; }
+    void add(std::string_view key, double value, std::string_view) override { number[std::string { key }] = value; }
+    std::map<std::string, std::string> text {};
+    std::map<std::string, double> number {};
+  };
+  Session s {};
+  s.steps(400);
+  ASSERT_TRUE(s.phase() == Phase::away || s.until("offload: path proved"));
+  Lines lines {};
+  static_cast<const Module&>(s.module).describe(s.stand.view(s.peers),
+                                                std::as_const(s.stand.chain).state(s.stand.flow(s.peers), 0), lines);
+  EXPECT_EQ(lines.text["phase"], "away");
+  EXPECT_EQ(lines.text["why"], "offload: by cellular");
+  EXPECT_EQ(lines.number["one ACK in"], 1);
+  EXPECT_NEAR(lines.number["added delay"], 0, 4);
+}
+
+// ---- numbers that wrap, addresses of the other family ----
+
+TEST(OffloadWraps, SequenceAndTimestampWrapWhileAway)
+{
+  Peers peers {};
+  peers.remote_isn = Seq { 0u - 3'000'000u };
+  peers.local_clock = TsClock { 0u - 1'000u };
+  Session s { peers };
+  ASSERT_TRUE(s.until("offload: path proved", 400));
+  s.steps(2000);
+  EXPECT_EQ(s.phase(), Phase::away);
+  EXPECT_EQ(s.server.rejected, 0u);
+  EXPECT_EQ(s.stand.violations(), 0u);
+  EXPECT_LT(s.left.back().value.raw, 10'000u) << "it did wrap";
+  EXPECT_LT(s.left.back().ack.raw, 100'000'000u);
+}
+
+TEST(OffloadFamilies, Ipv6IsTheSame)
+{
+  Peers peers {};
+  peers.key = key_v6();
+  Session s { peers };
+  ASSERT_TRUE(s.until("offload: path proved"));
+  s.steps(500);
+  EXPECT_EQ(s.phase(), Phase::away);
+  EXPECT_EQ(s.server.rejected, 0u);
+}
+
+} // namespace
+} // namespace tandem::offload
