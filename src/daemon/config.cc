@@ -3,6 +3,8 @@
 #include "src/control/literal.h"
 
 #include <arpa/inet.h>
+// Without NDEBUG the library asserts where it also has an error to report ("[.a"): a file must never abort the daemon.
+#define TOML_ASSERT(expression) static_assert(true)
 #include <toml++/toml.h>
 
 #include <algorithm>

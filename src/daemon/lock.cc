@@ -9,8 +9,8 @@
 #include <cerrno>
 #include <charconv>
 #include <chrono>
-#include <csignal>
 #include <cstring>
+#include <fstream>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -30,9 +30,16 @@ pid_t recorded_owner(int descriptor)
   return pid;
 }
 
+// A zombie runs no more, though it still has its number.
 bool is_running(pid_t pid)
 {
-  return pid > 0 && (::kill(pid, 0) == 0 || errno == EPERM);
+  if (pid <= 0) return false;
+  std::ifstream in { "/proc/" + std::to_string(pid) + "/stat" };
+  std::string stat;
+  std::getline(in, stat);
+  const std::size_t name_end = stat.rfind(')'); // the name may hold anything
+  if (name_end == std::string::npos || name_end + 2 >= stat.size()) return false;
+  return stat[name_end + 2] != 'Z' && stat[name_end + 2] != 'X';
 }
 
 } // namespace
@@ -72,6 +79,22 @@ InstanceLock::~InstanceLock()
 {
   // The file stays: removing it would let a third process lock a new one while a second still waits for the old.
   if (::ftruncate(descriptor_, 0) == 0) ::close(descriptor_);
+}
+
+LockState look_at_lock(const std::filesystem::path& file)
+{
+  const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (descriptor < 0)
+  {
+    if (errno == ENOENT || errno == ENOTDIR) return {};
+    throw std::runtime_error { "lock file " + file.string() + ": " + std::strerror(errno)
+                               + (errno == EACCES ? "; run as root" : "") };
+  }
+  LockState state { .owner = recorded_owner(descriptor) };
+  state.held = ::flock(descriptor, LOCK_SH | LOCK_NB) != 0;
+  ::close(descriptor); // and with it the shared lock
+  state.owner_runs = state.held && is_running(state.owner);
+  return state;
 }
 
 } // namespace tandem::daemon

@@ -1,6 +1,8 @@
 // One daemon at a time.
 #pragma once
 
+#include <sys/types.h>
+
 #include <filesystem>
 
 namespace tandem::daemon
@@ -23,5 +25,16 @@ public:
 private:
   int descriptor_ = -1;
 };
+
+// What the lock file says, for those who do not want the lock.
+struct LockState
+{
+  bool held = false;       // by the daemon or by its keeper
+  pid_t owner = 0;         // recorded process, 0 when there is none
+  bool owner_runs = false; // a killed daemon does not, though its keeper may still hold the lock
+};
+
+// Throws std::runtime_error when the file exists but cannot be read.
+LockState look_at_lock(const std::filesystem::path& file);
 
 } // namespace tandem::daemon

@@ -1,23 +1,20 @@
 #include "tools/tandem/life.h"
 
 #include "src/daemon/layout.h"
+#include "src/daemon/lock.h"
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <optional>
 #include <sstream>
 #include <thread>
 
@@ -212,32 +209,17 @@ int up_in_background(const UpOptions& options, const Client& client)
   return wait_until_up(child, client, log);
 }
 
-// The daemon's process: from the lock file as long as somebody holds the lock, so that a daemon that hangs is found
-// too.
-std::optional<pid_t> daemon_process(const Client& client)
+fs::path lock_file(const Client& client)
 {
-  const fs::path file = client.socket().parent_path() / "tandemd.lock";
-  const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0)
-  {
-    if (errno == EACCES) throw Failure { file.string() + ": " + std::strerror(errno) + "; run as root" };
-    return {};
-  }
-  std::array<char, 16> text {};
-  const ssize_t length = ::read(descriptor, text.data(), text.size());
-  const bool held = ::flock(descriptor, LOCK_SH | LOCK_NB) != 0;
-  ::close(descriptor);
-  pid_t pid = 0;
-  if (length > 0) std::from_chars(text.data(), text.data() + length, pid);
-  if (!held || pid <= 1) return {};
-  return pid;
+  return client.socket().parent_path() / "tandemd.lock";
 }
 
-bool gone_within(const Client& client, pid_t pid, std::chrono::milliseconds patience)
+// Waits for the lock, so that the keeper has cleared up too.
+bool gone_within(const Client& client, std::chrono::milliseconds patience)
 {
   for (auto waited = 0ms; waited < patience; waited += 20ms)
   {
-    if (daemon_process(client) != pid) return true;
+    if (!daemon::look_at_lock(lock_file(client)).held) return true;
     std::this_thread::sleep_for(20ms);
   }
   return false;
@@ -247,12 +229,13 @@ bool gone_within(const Client& client, pid_t pid, std::chrono::milliseconds pati
 
 int up(const UpOptions& options, const Client& client)
 {
-  if (const auto running = daemon_process(client))
+  // From the lock file rather than the socket, so that a daemon that hangs is found too.
+  if (const auto lock = daemon::look_at_lock(lock_file(client)); lock.owner_runs)
   {
     if (options.any() || options.foreground)
-      throw Failure { "tandemd is running already (process " + std::to_string(*running)
+      throw Failure { "tandemd is running already (process " + std::to_string(lock.owner)
                       + "); stop it first: tandem down" };
-    std::cout << "tandemd is running already (process " << *running << ")\n";
+    std::cout << "tandemd is running already (process " << lock.owner << ")\n";
     return 0;
   }
   UpOptions chosen = options;
@@ -275,7 +258,7 @@ int up(const UpOptions& options, const Client& client)
 
 int down(const Client& client)
 {
-  const auto pid = daemon_process(client);
+  const auto lock = daemon::look_at_lock(lock_file(client));
   if (unit_is_installed() && run({ "systemctl", "is-active", "--quiet", unit }, true) == 0)
   {
     std::error_code fault;
@@ -285,19 +268,23 @@ int down(const Client& client)
     std::cout << "tandemd is down\n";
     return 0;
   }
-  if (!pid)
+  if (!lock.held)
   {
     std::cout << "tandemd is not running\n";
     return 0;
   }
-  if (::kill(*pid, SIGTERM) != 0 && errno != ESRCH)
-    throw Failure { "process " + std::to_string(*pid) + ": " + std::strerror(errno) + "; run as root" };
-  if (!gone_within(client, *pid, 5s))
+  const std::string process = "process " + std::to_string(lock.owner);
+  if (lock.owner_runs && ::kill(lock.owner, SIGTERM) != 0 && errno != ESRCH)
+    throw Failure { process + ": " + std::strerror(errno) + "; run as root" };
+  if (!gone_within(client, 5s))
   {
     // Its keeper sees the end and takes rules and routes away.
-    std::cerr << "tandemd (process " << *pid << ") does not stop by itself; killing it\n";
-    ::kill(*pid, SIGKILL);
-    if (!gone_within(client, *pid, 10s)) throw Failure { "process " + std::to_string(*pid) + " cannot be ended" };
+    if (lock.owner_runs)
+    {
+      std::cerr << "tandemd (" << process << ") does not stop by itself; killing it\n";
+      ::kill(lock.owner, SIGKILL);
+    }
+    if (!gone_within(client, 10s)) throw Failure { process + " or its keeper cannot be ended" };
   }
   std::cout << "tandemd is down\n";
   return 0;

@@ -302,7 +302,8 @@ int main(int argc, char** argv)
         chosen = [&](const Client& c)
         {
           if (topic.empty())
-            print(app.help());
+            print(app.get_formatter()->make_help(&app, "tandem",
+                                                 CLI::AppFormatMode::Normal)); // help() would show this command's
           else if (const auto named =
                        app.get_subcommands([&](const CLI::App* each) { return each->get_name() == topic; });
                    !named.empty())

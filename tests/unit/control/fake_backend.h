@@ -37,7 +37,7 @@ public:
           { "cell", { { "interface", "wwan0" }, { "present", false }, { "up", false }, { "bytes_out", 12345 } } } } },
       { "datapath", { { "queued", 1000 }, { "passed", 900 }, { "edited", 100 }, { "queue_drops", 0 } } },
       { "faults", { { "checksum", 2 } } },
-      { "keeper", { { "phase", "armed" } } },
+      { "keeper", { { "state", "armed" } } },
       { "flows", { { "count", 1 }, { "capacity", 4096 }, { "refused", 0 } } },
       { "modules", modules() }
     };

@@ -1,0 +1,77 @@
+# Completion of tandem(1) for bash. Modules and knobs are asked from the running daemon.
+
+_tandem_modules()
+{
+  tandem module --json 2>/dev/null | sed -n 's/^    "name": "\([a-z0-9_]*\)".*/\1/p'
+}
+
+_tandem_knobs()
+{
+  local module
+  for module in $(_tandem_modules); do
+    tandem module "$module" --json 2>/dev/null | sed -n 's/^      "name": "\([a-z0-9_]*\)".*/'"$module"'.\1/p'
+  done
+}
+
+_tandem()
+{
+  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command="" i
+  local commands=" up down status module set flows doctor help trace lab bench ab version "
+  COMPREPLY=()
+  for ((i = 1; i < COMP_CWORD; i++)); do
+    if [[ $commands == *" ${COMP_WORDS[i]} "* ]]; then
+      command=${COMP_WORDS[i]}
+      break
+    fi
+  done
+
+  case $before in
+    --wifi | --cell)
+      COMPREPLY=($(compgen -W "auto $(ls /sys/class/net 2>/dev/null)" -- "$word"))
+      [[ $before == --cell ]] && COMPREPLY+=($(compgen -W "none" -- "$word"))
+      return
+      ;;
+    --config | -c | --socket)
+      COMPREPLY=($(compgen -f -- "$word"))
+      return
+      ;;
+    --module)
+      COMPREPLY=($(compgen -W "$(_tandem_modules)" -- "$word"))
+      return
+      ;;
+  esac
+
+  case $command in
+    "") COMPREPLY=($(compgen -W "$commands --socket --version --help" -- "$word")) ;;
+    up) COMPREPLY=($(compgen -W "--wifi --cell --module --set --config --foreground --help" -- "$word")) ;;
+    status | flows) COMPREPLY=($(compgen -W "--watch --json --help" -- "$word")) ;;
+    doctor) COMPREPLY=($(compgen -W "--config --json --help" -- "$word")) ;;
+    version) COMPREPLY=($(compgen -W "--json --help" -- "$word")) ;;
+    help) COMPREPLY=($(compgen -W "$commands $(_tandem_modules)" -- "$word")) ;;
+    set) [[ $before == set ]] && COMPREPLY=($(compgen -W "$(_tandem_knobs)" -- "$word")) ;;
+    module)
+      if [[ $before == module ]]; then
+        COMPREPLY=($(compgen -W "$(_tandem_modules) --json" -- "$word"))
+      else
+        COMPREPLY=($(compgen -W "on off --json" -- "$word"))
+      fi
+      ;;
+    trace)
+      if [[ $before == trace ]]; then
+        COMPREPLY=($(compgen -W "save print explain" -- "$word"))
+      else
+        COMPREPLY=($(compgen -f -- "$word"))
+      fi
+      ;;
+    lab)
+      if [[ $before == lab ]]; then
+        COMPREPLY=($(compgen -W "up down exec run list shell" -- "$word"))
+      else
+        COMPREPLY=($(compgen -f -- "$word"))
+      fi
+      ;;
+    *) COMPREPLY=($(compgen -f -- "$word")) ;;
+  esac
+}
+
+complete -F _tandem tandem

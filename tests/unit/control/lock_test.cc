@@ -1,0 +1,124 @@
+#include "src/daemon/lock.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+namespace tandem::daemon
+{
+namespace
+{
+
+using testing::HasSubstr;
+
+class LockTest : public testing::Test
+{
+protected:
+  std::filesystem::path directory;
+  std::filesystem::path file;
+
+  void SetUp() override
+  {
+    std::string pattern = testing::TempDir() + "lock_test.XXXXXX";
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    directory = pattern;
+    file = directory / "run" / "tandemd.lock";
+  }
+  void TearDown() override { std::filesystem::remove_all(directory); }
+
+  std::string fault() const
+  {
+    try
+    {
+      const InstanceLock lock { file };
+    }
+    catch (const std::runtime_error& error)
+    {
+      return error.what();
+    }
+    return "none";
+  }
+};
+
+TEST_F(LockTest, a_second_instance_is_refused_with_the_process_of_the_first)
+{
+  const InstanceLock first { file };
+  EXPECT_THAT(fault(), HasSubstr("another tandemd is running (process " + std::to_string(::getpid()) + ")"));
+  const LockState state = look_at_lock(file);
+  EXPECT_TRUE(state.held);
+  EXPECT_TRUE(state.owner_runs);
+  EXPECT_EQ(state.owner, ::getpid());
+}
+
+TEST_F(LockTest, is_free_again_afterwards)
+{
+  {
+    const InstanceLock first { file };
+  }
+  EXPECT_FALSE(look_at_lock(file).held);
+  EXPECT_EQ(fault(), "none");
+}
+
+TEST_F(LockTest, looking_neither_makes_nor_takes_it)
+{
+  EXPECT_FALSE(look_at_lock(file).held);
+  EXPECT_FALSE(std::filesystem::exists(file));
+}
+
+TEST_F(LockTest, a_file_left_behind_is_no_hindrance)
+{
+  std::filesystem::create_directory(file.parent_path());
+  std::ofstream { file } << "1\n"; // a process that runs, but holds no lock
+  EXPECT_FALSE(look_at_lock(file).held);
+  EXPECT_EQ(fault(), "none");
+}
+
+TEST_F(LockTest, the_keeper_of_a_killed_daemon_is_waited_for)
+{
+  std::array<int, 2> ready {};
+  ASSERT_EQ(::pipe(ready.data()), 0);
+  const pid_t daemon = ::fork();
+  if (daemon == 0)
+  {
+    const InstanceLock lock { file };
+    if (::fork() == 0) // the keeper: holds what it inherited a little longer
+    {
+      ::usleep(300'000);
+      ::_exit(0);
+    }
+    [[maybe_unused]] const auto told = ::write(ready[1], "x", 1);
+    ::pause();
+    ::_exit(0);
+  }
+  char byte = 0;
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  ::kill(daemon, SIGKILL);
+  // Not reaped yet: a zombie must not count as running.
+  siginfo_t info {};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(daemon), &info, WEXITED | WNOWAIT), 0);
+  const LockState state = look_at_lock(file);
+  EXPECT_TRUE(state.held);
+  EXPECT_FALSE(state.owner_runs);
+  EXPECT_EQ(fault(), "none");
+  ::waitpid(daemon, nullptr, 0);
+  ::close(ready[0]);
+  ::close(ready[1]);
+}
+
+TEST_F(LockTest, a_directory_that_cannot_be_made_is_said)
+{
+  file = "/proc/tandem/tandemd.lock";
+  EXPECT_THAT(fault(), HasSubstr("lock file /proc/tandem/tandemd.lock: "));
+}
+
+} // namespace
+} // namespace tandem::daemon

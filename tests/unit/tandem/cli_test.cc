@@ -1,0 +1,236 @@
+#include "src/control/server.h"
+#include "tests/unit/control/fake_backend.h"
+#include "tests/unit/tandem/run.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <regex>
+#include <string>
+
+namespace tandem::cli
+{
+namespace
+{
+
+using nlohmann::json;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+class CliTest : public testing::Test
+{
+protected:
+  control::FakeBackend backend;
+  std::filesystem::path directory;
+  std::unique_ptr<control::Server> server;
+
+  void SetUp() override
+  {
+    std::string pattern = testing::TempDir() + "cli_test.XXXXXX";
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    directory = pattern;
+    control::ServerOptions options { .socket = directory / "control.sock" };
+    options.doctor = [this] { return doctor; };
+    server = std::make_unique<control::Server>(backend, std::move(options));
+  }
+  void TearDown() override
+  {
+    server.reset();
+    std::filesystem::remove_all(directory);
+  }
+
+  json doctor { { "health", "warn" },
+                { "checks",
+                  { { { "name", "nft queue expression" },
+                      { "health", "warn" },
+                      { "found", "absent" },
+                      { "remedy", "load nft_queue" } } } } };
+
+  test::Run tandem(const std::string& arguments) const
+  {
+    return test::run("TANDEM_SOCKET=" + (directory / "control.sock").string() + " " TANDEM_PROGRAM " " + arguments);
+  }
+};
+
+TEST_F(CliTest, status_for_people_and_for_programs)
+{
+  const auto people = tandem("status");
+  EXPECT_EQ(people.code, 0) << people.err;
+  EXPECT_THAT(people.out, HasSubstr("tandemd 0.1.0, process 4711, up 75.2 s"));
+  EXPECT_THAT(people.out, HasSubstr("rules by iptables: no queue expression in this kernel"));
+  EXPECT_THAT(people.out, HasSubstr("offload  on"));
+  EXPECT_THAT(people.out, Not(HasSubstr("\x1b"))) << "no colours into a pipe";
+  const auto programs = tandem("status --json");
+  EXPECT_EQ(programs.code, 0);
+  EXPECT_EQ(json::parse(programs.out), backend.status());
+}
+
+TEST_F(CliTest, watch_goes_on_until_it_is_stopped)
+{
+  const auto watched = test::run("TANDEM_SOCKET=" + (directory / "control.sock").string()
+                                 + " timeout 2.5 " TANDEM_PROGRAM " status --json --watch");
+  EXPECT_EQ(watched.code, 124); // of timeout(1)
+  EXPECT_GE(std::count(watched.out.begin(), watched.out.end(), '\n'), 2) << "one document a line";
+}
+
+TEST_F(CliTest, modules_are_shown_and_switched)
+{
+  EXPECT_THAT(tandem("module").out, HasSubstr("freeze   off"));
+  EXPECT_THAT(tandem("module offload").out, HasSubstr("window_threshold     30  MSS        20  Windows below"));
+  EXPECT_EQ(json::parse(tandem("module offload --json").out).at("name"), "offload");
+  EXPECT_EQ(tandem("module offload off").out, "offload is off\n");
+  EXPECT_EQ(tandem("module freeze on").code, 0);
+  EXPECT_THAT(backend.calls(), ElementsAre("enable offload off", "enable freeze on"));
+
+  const auto unknown = tandem("module rocket on");
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_EQ(unknown.err, "tandem: no module named rocket; loaded: freeze, offload\n");
+  EXPECT_EQ(tandem("module rocket").code, 2);
+  EXPECT_EQ(tandem("module offload maybe").code, 2);
+  EXPECT_EQ(tandem("module ../status on").code, 2);
+}
+
+TEST_F(CliTest, knobs_are_set)
+{
+  EXPECT_EQ(tandem("set offload.window_threshold 20").out, "offload.window_threshold = 20\n");
+  EXPECT_THAT(backend.calls(), ElementsAre("set offload.window_threshold 20"));
+  const auto outside = tandem("set offload.window_threshold 0");
+  EXPECT_EQ(outside.code, 2);
+  EXPECT_EQ(outside.err, "tandem: offload.window_threshold = 0: a whole number from 1 to 1000 MSS is needed\n");
+  EXPECT_EQ(tandem("set offload.rocket 1").code, 2);
+  EXPECT_EQ(tandem("set offload 1").code, 2);
+  EXPECT_EQ(tandem("set 'offload/x.y' 1").code, 2);
+  EXPECT_EQ(tandem("set offload.window_threshold").code, 2);
+}
+
+TEST_F(CliTest, flows)
+{
+  const auto flows = tandem("flows");
+  EXPECT_EQ(flows.code, 0);
+  EXPECT_THAT(flows.out, HasSubstr("198.51.100.7:443"));
+  EXPECT_THAT(flows.out, HasSubstr("48.2 ms"));
+  EXPECT_THAT(flows.out, HasSubstr("21.8 Mbit/s"));
+  EXPECT_THAT(flows.out, HasSubstr("offload: path cell proved 41"));
+  EXPECT_EQ(json::parse(tandem("flows --json").out), backend.flows());
+}
+
+TEST_F(CliTest, doctor_ends_with_1_only_when_tandem_cannot_work)
+{
+  const auto warned = tandem("doctor");
+  EXPECT_EQ(warned.code, 0);
+  EXPECT_THAT(warned.out, HasSubstr("nft queue expression: load nft_queue"));
+  doctor["health"] = "fail";
+  EXPECT_EQ(tandem("doctor").code, 1);
+  EXPECT_EQ(json::parse(tandem("doctor --json").out), doctor);
+}
+
+TEST_F(CliTest, a_recording_is_saved_whole_and_for_its_owner_only)
+{
+  const auto file = directory / "r.pcapng";
+  const auto saved = tandem("trace save " + file.string());
+  EXPECT_EQ(saved.code, 0) << saved.err;
+  std::ifstream in { file, std::ios::binary };
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char> { in }, {}), backend.recording());
+  EXPECT_EQ(std::filesystem::status(file).permissions(), std::filesystem::perms { 0600 });
+  EXPECT_EQ(tandem("trace save - | wc -c").out, std::to_string(backend.recording().size()) + "\n");
+  EXPECT_EQ(tandem("trace save /nonexistent/r.pcapng").code, 1);
+}
+
+TEST_F(CliTest, help_of_a_command_and_of_a_module)
+{
+  EXPECT_THAT(tandem("help").out, HasSubstr("doctor"));
+  EXPECT_THAT(tandem("help set").out, HasSubstr("MODULE.KNOB"));
+  EXPECT_THAT(tandem("help offload").out, HasSubstr("The manual."));
+  EXPECT_EQ(tandem("help rocket").code, 2);
+}
+
+TEST_F(CliTest, versions)
+{
+  EXPECT_THAT(tandem("version").out, testing::MatchesRegex("tandem [0-9.]+\ntandemd 0.1.0\n"));
+  EXPECT_EQ(json::parse(tandem("version --json").out).at("tandemd"), "0.1.0");
+  EXPECT_THAT(tandem("--version").out, testing::StartsWith("tandem "));
+}
+
+TEST_F(CliTest, a_busy_daemon_is_a_failure_in_its_own_words)
+{
+  backend.busy = true;
+  const auto busy = tandem("status");
+  EXPECT_EQ(busy.code, 1);
+  EXPECT_THAT(busy.err, HasSubstr("did not answer within 1000 ms"));
+  EXPECT_THAT(busy.out, IsEmpty());
+}
+
+TEST_F(CliTest, without_a_daemon_it_says_how_to_start_one)
+{
+  server.reset();
+  for (const char* command : { "status", "flows", "module", "module offload on", "set a.b 1", "trace save /tmp/x" })
+  {
+    const auto nobody = tandem(command);
+    EXPECT_EQ(nobody.code, 1) << command;
+    EXPECT_THAT(nobody.err, HasSubstr("tandemd is not running")) << command;
+    EXPECT_THAT(nobody.err, HasSubstr("tandem up")) << command;
+  }
+  EXPECT_EQ(tandem("version").code, 0);
+  EXPECT_THAT(tandem("down").out, HasSubstr("not running"));
+}
+
+TEST_F(CliTest, usage_faults_end_with_2)
+{
+  for (const char* wrong : { "", "statsu", "status --jsn", "module a b c", "trace", "--nonsense status" })
+  {
+    const auto refused = tandem(wrong);
+    EXPECT_EQ(refused.code, 2) << wrong;
+    EXPECT_THAT(refused.err, Not(IsEmpty())) << wrong;
+  }
+}
+
+std::string contents(const std::filesystem::path& file)
+{
+  std::ifstream in { file };
+  EXPECT_TRUE(in.is_open()) << file;
+  return { std::istreambuf_iterator<char> { in }, {} };
+}
+
+// Every command and option that the program knows must be in its man page and in the completions.
+TEST_F(CliTest, man_page_and_completions_know_every_command_and_option)
+{
+  const std::string man = contents(TANDEM_SOURCE "/docs/man/tandem.1");
+  const std::string bash = contents(TANDEM_SOURCE "/packaging/completions/tandem.bash");
+  const std::string zsh = contents(TANDEM_SOURCE "/packaging/completions/_tandem");
+  const std::string overview = tandem("--help").out;
+  std::size_t commands = 0;
+  const std::regex command_line { "\n  ([a-z]+) {2,}" };
+  const std::string list = overview.substr(overview.find("Subcommands:"));
+  for (std::sregex_iterator found { list.begin(), list.end(), command_line }, end; found != end; ++found)
+  {
+    const std::string command = (*found)[1];
+    ++commands;
+    EXPECT_THAT(man, HasSubstr("\n.SS " + command)) << "tandem.1";
+    EXPECT_THAT(bash, testing::ContainsRegex("[ \"]" + command + "[ \"]")) << "tandem.bash";
+    EXPECT_THAT(zsh, HasSubstr("'" + command + ":")) << "_tandem";
+    if (command == "lab" || command == "bench" || command == "ab") continue; // have command lines of their own
+    const std::string help = tandem("help " + command).out;
+    const std::regex option { "--[a-z-]+" };
+    for (std::sregex_iterator each { help.begin(), help.end(), option }; each != end; ++each)
+    {
+      std::string escaped = each->str();
+      for (std::size_t at = 0; (at = escaped.find('-', at)) != std::string::npos; at += 2)
+        escaped.insert(at, "\\");
+      if (each->str() == "--help") continue;
+      EXPECT_THAT(man, HasSubstr(escaped)) << command;
+      EXPECT_THAT(bash, HasSubstr(each->str())) << command;
+      EXPECT_THAT(zsh, HasSubstr(each->str())) << command;
+    }
+  }
+  EXPECT_GE(commands, 13u) << overview;
+}
+
+} // namespace
+} // namespace tandem::cli

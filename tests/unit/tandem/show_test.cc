@@ -1,0 +1,85 @@
+#include "tools/tandem/show.h"
+#include "tools/tandem/table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace tandem::cli
+{
+namespace
+{
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(Table, aligns_columns)
+{
+  Table table { { "NAME", ">RTT", "WHY" } };
+  table.add({ "a", "5 ms", "x" });
+  table.add({ "longer", "120 ms", "" });
+  EXPECT_EQ(table.text({}), "NAME       RTT  WHY\n"
+                            "a         5 ms  x\n"
+                            "longer  120 ms\n");
+}
+
+TEST(Table, colours_do_not_move_columns)
+{
+  Table table { { "STATE", "X" } };
+  table.add({ { "up", Tone::good }, "1" });
+  EXPECT_EQ(table.text({ true }), "\x1b[2mSTATE\x1b[0m  \x1b[2mX\x1b[0m\n\x1b[32mup\x1b[0m     1\n");
+}
+
+TEST(Table, counts_letters_rather_than_bytes)
+{
+  Table table { { "N", "X" } };
+  table.add({ "\xc3\xa4\xc3\xb6", "1" });
+  table.add({ "abc", "2" });
+  EXPECT_EQ(table.text({}), "N    X\n\xc3\xa4\xc3\xb6   1\nabc  2\n");
+}
+
+TEST(Show, control_characters_never_reach_the_terminal)
+{
+  const json flows = json::array({ { { "id", 1 },
+                                     { "remote", "evil\x1b]0;title\x07" },
+                                     { "modules", { { "m\x1b[2J", { { "f", "\r\n" } } } } } } });
+  const std::string text = show_flows(flows, {});
+  EXPECT_THAT(text, Not(HasSubstr("\x1b")));
+  EXPECT_THAT(text, Not(HasSubstr("\x07")));
+  EXPECT_THAT(text, Not(HasSubstr("\r")));
+}
+
+// Of another version, or broken: shown as far as it goes, never a crash.
+TEST(Show, takes_whatever_comes)
+{
+  for (const json& strange :
+       { json {}, json::object(), json::array(), json("text"), json(7),
+         json { { "links", 3 }, { "modules", { 1, "x", nullptr } }, { "flows", "many" } },
+         json { { "links", { { "wifi", nullptr } } }, { "uptime_s", 1e300 }, { "checks", { 1 } } } })
+  {
+    EXPECT_NO_THROW(show_status(strange, {})) << strange;
+    EXPECT_NO_THROW(show_modules(strange, {})) << strange;
+    EXPECT_NO_THROW(show_module(strange, {})) << strange;
+    EXPECT_NO_THROW(show_flows(strange, {})) << strange;
+    EXPECT_NO_THROW(show_doctor(strange, {})) << strange;
+  }
+}
+
+TEST(Show, the_fastest_flow_comes_first_and_one_left_alone_says_why)
+{
+  const json flows = json::array(
+      { { { "id", 1 }, { "rate_mbps", 1.0 }, { "hands_off", "attached mid-flow" }, { "modules", json::object() } },
+        { { "id", 2 }, { "rate_mbps", 9.0 }, { "hands_off", "none" } } });
+  const std::string text = show_flows(flows, {});
+  EXPECT_LT(text.find("9 Mbit/s"), text.find("1 Mbit/s"));
+  EXPECT_THAT(text, HasSubstr("left alone: attached mid-flow"));
+}
+
+TEST(Show, a_keeper_that_stood_in_is_told)
+{
+  const json status { { "keeper", { { "state", "suspended" }, { "suspensions", 2 }, { "suspended_s", 1.5 } } } };
+  EXPECT_THAT(show_status(status, {}), HasSubstr("keeper suspended, stood in 2 times for 1.5 s"));
+}
+
+} // namespace
+} // namespace tandem::cli

@@ -1,0 +1,64 @@
+// tandemd as far as it goes without touching the network: options, configuration, exit codes.
+#include "tests/unit/tandem/run.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace tandem::daemon
+{
+namespace
+{
+
+using testing::HasSubstr;
+
+test::Run tandemd(const std::string& arguments)
+{
+  return test::run(TANDEMD_PROGRAM " " + arguments);
+}
+
+TEST(Tandemd, check_says_whether_a_configuration_is_fine)
+{
+  const std::string file = testing::TempDir() + "tandemd_options_test.toml";
+  std::ofstream { file } << "[links]\nwifi = \"wlan0\"\n";
+  const auto fine = tandemd("--check -c " + file);
+  EXPECT_EQ(fine.code, 0) << fine.err;
+  EXPECT_EQ(fine.out, "the configuration is fine\n");
+
+  std::ofstream { file } << "[links]\nwifi = \"\"\n[daemon]\nqueue = -1\n";
+  const auto wrong = tandemd("--check -c " + file);
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_EQ(wrong.err, file + ":2: links.wifi = \"\": an interface name of 1 to 15 characters, or \"auto\", is needed\n"
+                           + file + ":4: daemon.queue = -1: an NFQUEUE number from 0 to 65535 is needed\n");
+
+  std::ofstream { file } << "[modules.no_such_module]\n";
+  const auto unknown = tandemd("--check -c " + file);
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_THAT(unknown.err, HasSubstr(file + ":1: modules.no_such_module: "));
+  std::filesystem::remove(file);
+}
+
+TEST(Tandemd, the_command_line_goes_through_the_same_checks)
+{
+  const auto wrong = tandemd("--check --wifi 'a b' --set daemon.queue=x --set nonsense");
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("command line: links.wifi = \"a b\": "));
+  EXPECT_THAT(wrong.err, HasSubstr("command line: daemon.queue = \"x\": "));
+  EXPECT_THAT(wrong.err, HasSubstr("command line: --set nonsense: KEY=VALUE is needed"));
+  EXPECT_EQ(tandemd("--check --wifi wlan0 --cell wlan0").code, 2);
+  EXPECT_EQ(tandemd("--nonsense").code, 2);
+  EXPECT_EQ(tandemd("-c /nonexistent.toml").code, 2);
+}
+
+TEST(Tandemd, version)
+{
+  const auto version = tandemd("--version");
+  EXPECT_EQ(version.code, 0);
+  EXPECT_THAT(version.out, testing::StartsWith("tandemd "));
+}
+
+} // namespace
+} // namespace tandem::daemon
