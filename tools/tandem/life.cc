@@ -202,6 +202,8 @@ int up_in_background(const UpOptions& options, const Client& client)
     ::dup2(null, STDIN_FILENO);
     ::dup2(out, STDOUT_FILENO);
     ::dup2(out, STDERR_FILENO);
+    // Nothing of the caller's stays open for as long as the daemon lives: a lock held through it would never be free.
+    ::close_range(STDERR_FILENO + 1, ~0U, 0);
     if (::chdir("/") == 0) ::execv(list[0], list.data());
     ::_exit(127);
   }
