@@ -7,13 +7,15 @@ import os
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
-from conftest import LAB_PY
 
+import tandem_lab
 from tandem_lab import Lab, LabError, system, topology
 from tandem_lab.life import LabState, is_running
 
+LAB_PY = Path(tandem_lab.__file__).resolve().parents[1] / "lab.py"
 AIR = [pytest.param(False, id="veth"), pytest.param(True, id="air")]
 
 
@@ -146,7 +148,7 @@ def test_without_root_it_says_so(without_air):
 BAD = {
     "not TOML": ('[scenario]\nname = "x\n', 2),
     "congestion": ('[scenario]\nname = "x"\nsummary = "x"\n\n[[server]]\nname = "srv1"\ncongestion = "vegas"\n', None),
-    "server name": ('[scenario]\nname = "x"\nsummary = "x"\n\n[[server]]\nname = "www"\n', None),
+    "server name": ('[scenario]\nname = "x"\nsummary = "x"\n\n[[server]]\nname = "Web_1"\n', None),
 }
 
 

@@ -6,6 +6,7 @@ carries out is read.
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import tomllib
@@ -92,6 +93,10 @@ def value_text(value: Any) -> str:
     """A Python value in the words of the emulator's --set."""
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{key} = {value_text(inner)}" for key, inner in value.items()) + " }"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(json.dumps(inner) for inner in value) + "]"
     return str(value)
 
 
