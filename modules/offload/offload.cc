@@ -232,8 +232,9 @@ Plan Offload::decide(const Event& event, const FlowView& flow, State& state)
       return return_home(event, flow, state, from_seconds(knobs_.retry_first), "offload: cellular link lost", true);
     return {};
   case EventKind::switched_off:
-    // Nothing may stay held: the newest state leaves by the way that is proved.
-    if (state.held > 0) return return_home(event, flow, state, Duration {}, "offload: switched off", true);
+    // Nothing may stay held or unproved: nobody will notice any more when the cellular path has lost it.
+    if (state.phase == Phase::away && (state.held > 0 || state.unproved > 0))
+      return return_home(event, flow, state, Duration {}, "offload: switched off", true);
     return {};
   case EventKind::radio:
     return {};

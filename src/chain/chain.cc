@@ -432,6 +432,8 @@ void Chain::links(const LinkStates& states, Tick now)
 void Chain::enable(std::size_t i, bool on, Tick now)
 {
   if (slots_[i].enabled == on) return;
+  // While nothing was switched on nothing was queued: what is known of the flows' numbers is old.
+  if (on && interest().decide == 0) queue_resumed();
   if (!on)
     table_.each(
         [&](flow::Flow& flow)

@@ -928,5 +928,21 @@ TEST(ChainQueue, WhatPassedBesideItIsNotMistakenForProgress)
   EXPECT_EQ(stand.view(peers).hands_off, HandsOff::none);
 }
 
+TEST(ChainQueue, NothingWasSeenWhileEveryModuleWasOff)
+{
+  Puppet puppet { "offload" };
+  Stand stand { { &puppet } };
+  Peers peers {};
+  stand.open(peers);
+  stand.download(peers, 20, ms(5), ms(20));
+  stand.chain.enable(0, false, stand.now());
+  peers.received += 3'000'000'000u;
+  stand.run_for(ms(1000));
+  stand.chain.enable(0, true, stand.now());
+  stand.ack(peers);
+  EXPECT_EQ(stand.view(peers).highest_ack, peers.remote_isn + peers.received);
+  EXPECT_EQ(stand.view(peers).sent_ack, peers.remote_isn + peers.received);
+}
+
 } // namespace
 } // namespace tandem::chain

@@ -520,11 +520,24 @@ TEST_F(Thinning, SwitchingOffReleasesWhatIsHeld)
   EXPECT_EQ(s.left.back().why, "offload: switched off") << "nothing afterwards";
 }
 
-TEST(OffloadSwitch, OffWithNothingHeldSaysNothing)
+TEST(OffloadSwitch, OffRepeatsByWifiWhatIsNotProved)
 {
   Session s {};
   ASSERT_TRUE(s.until("offload: path proved"));
   s.steps(50);
+  s.cell().delivers = false;
+  s.steps(5); // lost, and nothing more comes
+  s.stand.chain.enable(0, false, s.stand.now());
+  s.wait(ms(1000));
+  s.server.echo(s.stand.now());
+  EXPECT_EQ(s.server.acknowledged, s.acked) << "nobody would ever say it again";
+}
+
+TEST(OffloadSwitch, OffAtHomeSaysNothing)
+{
+  Session s {};
+  s.cell().delivers = false;
+  ASSERT_TRUE(s.until("offload: no proof (filtered, NAT or too slow)"));
   const std::size_t before = s.left.size();
   s.stand.chain.enable(0, false, s.stand.now());
   s.note_crafts();

@@ -1,1 +1,236 @@
+// Whatever happens, in whatever order: what chain and offload let leave keeps these promises.
+#include "tests/unit/offload/session.h"
 
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <random>
+
+namespace tandem::offload
+{
+namespace
+{
+
+using namespace test;
+
+// What a run saw, to be sure that the interesting states were reached at all.
+struct Coverage
+{
+  std::uint64_t away = 0, dropped = 0, by_timer = 0, silence = 0, link_lost = 0, proof_lost = 0, spoiled = 0;
+  std::uint64_t switched_off = 0;
+};
+
+class Ordeal
+{
+public:
+  explicit Ordeal(std::uint64_t seed) : random_ { static_cast<std::uint32_t>(seed) }, s_ { peers_for(seed) }
+  {
+    s_.module.set("retry_first", 0.2);
+    s_.module.set("regret", 1);
+    s_.every = ms(1);
+  }
+
+  void run(int steps)
+  {
+    for (int i = 0; i < steps && !::testing::Test::HasFatalFailure(); ++i)
+    {
+      event();
+      settle();
+    }
+  }
+
+  // Afterwards the server knows whatever the host last acknowledged, be the cellular path dead or not.
+  void finish()
+  {
+    s_.wait(ms(3000));
+    s_.server.echo(s_.stand.now());
+    settle();
+    EXPECT_EQ(s_.server.acknowledged, s_.acked) << "an ACK was lost for good";
+    EXPECT_EQ(s_.stand.violations(), 0u);
+    EXPECT_EQ(s_.stand.chain.stats(0).excluded, 0u);
+    for (std::size_t v = 0; v < chain::violation_count; ++v)
+      EXPECT_EQ(s_.stand.chain.stats(0).violations[v], 0u) << chain::name(static_cast<chain::Violation>(v));
+  }
+
+  void add_to(Coverage& c) const
+  {
+    const auto count = [&](std::string_view why) { return s_.stand.count(why); };
+    c.away += count("offload: path proved");
+    c.dropped += count("offload: repeated by the next ACK");
+    c.by_timer += count("offload: timer sends what was left out");
+    c.silence += count("offload: silence, back to Wi-Fi");
+    c.link_lost += count("offload: cellular link lost");
+    c.proof_lost += count("offload: proof lost");
+    c.spoiled += count("offload: probe spoiled by upload data");
+    c.switched_off += count("offload: switched off");
+  }
+
+private:
+  static Peers peers_for(std::uint64_t seed)
+  {
+    Peers peers {};
+    if (seed % 3 == 1) peers.remote_isn = Seq { 0u - 2'000'000u }; // wraps on the way
+    if (seed % 4 == 1) peers.local_clock = TsClock { 0u - 3'000u };
+    if (seed % 5 == 1) peers.key = key_v6();
+    return peers;
+  }
+
+  std::uint32_t draw(std::uint32_t below) { return static_cast<std::uint32_t>(random_()) % below; }
+
+  void event()
+  {
+    const std::uint32_t what = draw(1000);
+    LinkState& cell = s_.stand.links[static_cast<std::size_t>(Link::cell)];
+    if (what < 880)
+      arrival();
+    else if (what < 900)
+      s_.wait(ms(draw(30)));
+    else if (what < 904)
+      s_.wait(ms(100 + draw(500)));
+    else if (what < 909)
+      s_.peers.next += 1 + draw(2000); // upload data by Wi-Fi, seen by nobody
+    else if (what < 914)
+      s_.cell().delay = ms(2 + draw(30));
+    else if (what < 917)
+      s_.peers.downlink = ms(10 + draw(60));
+    else if (what < 920)
+      s_.cell().delivers = !s_.cell().delivers || draw(2) == 0;
+    else if (what < 923)
+    {
+      cell.up = !cell.up;
+      s_.stand.chain.links(s_.stand.links, s_.stand.now());
+      s_.note_crafts();
+    }
+    else if (what < 960)
+      s_.state().stretch = static_cast<std::uint16_t>(s_.phase() == Phase::away ? 1 + draw(16) : 1);
+    else if (what < 964)
+    {
+      s_.stand.chain.enable(0, !s_.stand.chain.enabled(0), s_.stand.now());
+      s_.note_crafts();
+    }
+    else if (what < 980)
+      s_.length = 500 + draw(6000);
+    else if (what < 990)
+      s_.every = Duration { 100'000 + draw(3'000'000) };
+    else
+      s_.peers.window = static_cast<std::uint16_t>(400 + draw(200));
+    if (!cell.up && draw(20) == 0)
+    {
+      cell.up = true;
+      s_.stand.chain.links(s_.stand.links, s_.stand.now());
+      s_.note_crafts();
+    }
+    if (!s_.stand.chain.enabled(0) && draw(20) == 0) s_.stand.chain.enable(0, true, s_.stand.now());
+  }
+
+  void arrival()
+  {
+    s_.wait(s_.every);
+    s_.data();
+    s_.note_crafts();
+    if (draw(20) == 0) return; // this one is acknowledged later
+    Segment ack = s_.peers.ack(s_.stand.now());
+    bool loaded = false;
+    if (draw(30) == 0)
+    {
+      ack.sack_count = 1;
+      ack.sack_blocks[0] = { ack.ack + 1448, ack.ack + 2896 };
+      ack.options |= option::sack;
+      loaded = true;
+    }
+    if (draw(60) == 0)
+    {
+      ack.flags |= tcp_flag::ece;
+      loaded = true;
+    }
+    const bool window_changed = s_.stand.view(s_.peers).sent_any && ack.window != s_.stand.view(s_.peers).sent_window;
+    const chain::Outcome outcome = s_.ack(ack);
+    if (outcome.verdict != Verdict::drop) return;
+    ASSERT_FALSE(loaded || window_changed) << "an ACK that says more was left out";
+    owed_.push_back({ s_.stand.now(), ack.ack, s_.stand.view(s_.peers).rtt_smoothed });
+  }
+
+  // Checks what has left since the last look.
+  void settle()
+  {
+    const Duration rtt = s_.stand.view(s_.peers).rtt_smoothed;
+    for (; checked_ < s_.left.size(); ++checked_)
+    {
+      const Left& one = s_.left[checked_];
+      ASSERT_TRUE(one.ack.at_or_before(s_.peers.remote_isn + s_.peers.received)) << "beyond received: " << one.why;
+      ASSERT_TRUE(one.value.at_or_before(s_.peers.local_ts(one.at))) << "ahead of the kernel's clock: " << one.why;
+      const auto way = static_cast<std::size_t>(one.by);
+      ASSERT_TRUE(!seen_[way] || one.value.at_or_after(newest_[way]))
+          << "TSval went back on " << name(one.by) << ": " << one.why;
+      newest_[way] = one.value;
+      seen_[way] = true;
+      while (!owed_.empty() && one.ack.at_or_after(owed_.front().ack))
+      {
+        const Owed& owed = owed_.front();
+        ASSERT_LE(one.at - owed.at, std::max(owed.rtt, rtt) / 4 + ms(1)) << "held too long";
+        owed_.pop_front();
+      }
+    }
+    if (!owed_.empty())
+    {
+      ASSERT_LE(s_.stand.now() - owed_.front().at, std::max(owed_.front().rtt, rtt) / 4 + ms(1))
+          << "a dropped ACK has no successor";
+    }
+  }
+
+  struct Owed
+  {
+    Tick at {};
+    Seq ack {};
+    Duration rtt {};
+  };
+  std::mt19937 random_;
+  Session s_;
+  std::deque<Owed> owed_ {};
+  std::size_t checked_ = 0;
+  std::array<TsClock, link_count> newest_ {};
+  std::array<bool, link_count> seen_ {};
+};
+
+TEST(OffloadProperties, HoldUnderRandomEvents)
+{
+  Coverage coverage {};
+  for (std::uint64_t seed = 1; seed <= 150; ++seed)
+  {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Ordeal ordeal { seed };
+    ordeal.run(4000);
+    if (!HasFatalFailure()) ordeal.finish();
+    if (HasFailure()) break;
+    ordeal.add_to(coverage);
+  }
+  if (HasFailure()) return;
+  // A test that never gets there would pass as well.
+  EXPECT_GT(coverage.away, 500u);
+  EXPECT_GT(coverage.dropped, 10'000u);
+  EXPECT_GT(coverage.by_timer, 100u);
+  EXPECT_GT(coverage.silence, 100u);
+  EXPECT_GT(coverage.link_lost, 20u);
+  EXPECT_GT(coverage.proof_lost, 5u);
+  EXPECT_GT(coverage.spoiled, 10u);
+  EXPECT_GT(coverage.switched_off, 10u);
+}
+
+TEST(OffloadProperties, TheSameEventsGiveTheSamePlans)
+{
+  const auto trace = [](std::uint64_t seed)
+  {
+    Session s { {}, { .seed = seed } };
+    s.cell().delay = ms(12);
+    s.steps(3000);
+    std::string all {};
+    for (const Left& one : s.left)
+      all += std::to_string(one.at.time_since_epoch().count()) + " " + std::string { name(one.by) } + " "
+             + std::to_string(one.ack.raw) + " " + std::to_string(one.value.raw) + " " + one.why + "\n";
+    return all;
+  };
+  EXPECT_EQ(trace(1), trace(1));
+}
+
+} // namespace
+} // namespace tandem::offload

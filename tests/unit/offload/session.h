@@ -61,6 +61,7 @@ struct Session
   // The kernel's ACK at hand, as it is or changed by the test.
   chain::Outcome ack(const Segment& segment)
   {
+    acked = segment.ack;
     const chain::Outcome outcome = stand.show(segment).value_or(chain::Outcome {});
     note_crafts();
     if (outcome.verdict == Verdict::pass)
@@ -108,6 +109,7 @@ struct Session
   Duration every = ms(1);
   std::uint32_t length = 2896;
   std::vector<Left> left {};
+  Seq acked {}; // by the kernel
   std::size_t noted = 0;
 };
 
