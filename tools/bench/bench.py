@@ -1,0 +1,14 @@
+#!/usr/bin/python3
+"""Entry of the benches: `bench.py NAME [--quick] [--json FILE] [--seed N] [--check] ...`; see docs/benches.md."""
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.dont_write_bytecode = True  # an installed directory stays as the package left it
+sys.path[:0] = [str(HERE), str(HERE.parent / "lab")]  # in the source tree and installed, the lab lies beside the benches
+
+from tandem_bench.cli import main  # noqa: E402
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,20 @@
+"""The benches by name. A new one is a module here and an entry in CATALOGUE."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from ..model import Bench
+
+# Name -> module; imported when asked for, so that a bench's needs do not burden the others.
+CATALOGUE = {
+    "offload": "offload",
+    "overhead": "overhead",
+    "latency": "latency",
+    "scale": "scale",
+}
+
+
+def load(name: str) -> Bench:
+    """The bench of that name. Raises KeyError when there is none."""
+    return import_module(f"{__name__}.{CATALOGUE[name]}").BENCH

@@ -1,0 +1,91 @@
+"""What the daemon costs where the network is no bottleneck: downloads over plain veth pairs."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from typing import Any, Iterator
+
+from tandem_lab import Lab
+
+from .. import gear
+from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options
+
+ABSENT, AGAIN = Arm("no daemon", "plain"), Arm("no daemon again")
+MODULES, EVERYTHING = Arm("all modules", "tandem"), Arm("everything queued", "tandem")
+GOODPUT = Metric("goodput", "Gb/s")
+DAEMON_CPU = Metric("daemon CPU per GB", "s", 3)
+MACHINE_CPU = Metric("machine CPU per GB", "s", 3)
+
+
+class Overhead(Bench):
+    name = "overhead"
+    summary = "goodput and CPU of unshaped downloads without the daemon, with every module on, and with every packet queued"
+    headings = {"plain": "no daemon", "tandem": "all modules / everything queued"}
+    detail_columns = (("queued_per_s", "queued per s"), ("observed_per_s", "observed per s"), ("queue_drops", "queue drops"),
+                      ("user_drops", "user drops"), ("backend", "rules by"))
+    notes = (
+        "One machine carries client, routers and server over plain veth pairs; iperf3 -R, CUBIC. The CPU is shared by sender, receiver and daemon.",
+        "\"everything queued\" is every TCP packet of the Wi-Fi addresses in both directions ([recorder] everything = true).",
+        "Machine CPU is all CPU time of the machine in the counted seconds, its other processes included.")
+
+    def cases(self, quick: bool) -> list[Case]:
+        goals = (Goal(MODULES.name, ">=", 0.97, over=ABSENT.name, noise=AGAIN.name, tolerance_cap=0.0),
+                 Goal(EVERYTHING.name, ">=", 0.60, over=ABSENT.name))
+        return [Case(f"{streams} download{'s' if streams > 1 else ''}", (ABSENT, AGAIN, MODULES, EVERYTHING),
+                     (GOODPUT, DAEMON_CPU, MACHINE_CPU), 5 if quick else 15, goals, "", {"streams": streams}) for streams in (1, 64)]
+
+    @staticmethod
+    def _seconds(quick: bool) -> int:
+        return 2 if quick else 3
+
+    def estimate(self, case: Case, arm: Arm, quick: bool) -> float:
+        return self._seconds(quick) + 1.7
+
+    @contextmanager
+    def session(self, case: Case, seed: int, options: Options) -> Iterator[Lab]:
+        with Lab("plain", prefix=options.prefix, seed=seed, air=False, counters=False) as lab:
+            yield lab
+
+    def measure(self, session: Lab, case: Case, arm: Arm, seed: int, options: Options) -> Measurement:
+        if arm.name in (ABSENT.name, AGAIN.name):
+            return self._download(session, case, options, None)
+        config: dict[str, Any] = {"recorder": {"everything": True}} if arm.name == EVERYTHING.name else {}
+        modules = loaded_modules(session, options) if arm.name == MODULES.name else []
+        with gear.tandem(session, options, modules, config, f"{case.name}-{arm.name}-{seed}") as daemon:
+            return self._download(session, case, options, daemon)
+
+    def _download(self, lab: Lab, case: Case, options: Options, daemon: Any) -> Measurement:
+        seconds = self._seconds(options.quick)
+        before = daemon.api("/v1/status")["datapath"] if daemon else {}
+        began, machine, own = time.monotonic(), gear.machine_cpu_seconds(), gear.cpu_seconds(daemon.pid) if daemon else 0.0
+        # The counted part has no warm-up of its own: CPU and bytes cover the same time.
+        report = lab.iperf3("-R", "-P", str(case.parameters["streams"]), "-t", str(seconds), "-C", "cubic", timeout=seconds + 30)
+        own = gear.cpu_seconds(daemon.pid) - own if daemon else 0.0
+        machine = gear.machine_cpu_seconds() - machine
+        passed = time.monotonic() - began
+        received = report["end"]["sum_received"]
+        gigabytes = received["bytes"] / 1e9
+        details: dict[str, Any] = {"bytes": received["bytes"], "retransmits": report["end"].get("sum_sent", {}).get("retransmits")}
+        if daemon:
+            status = daemon.api("/v1/status")
+            path = status["datapath"]
+            details |= {"queued_per_s": (path["queued"] - before["queued"]) / passed, "observed_per_s": (path["observed"] - before["observed"]) / passed,
+                        "queue_drops": path["queue_drops"] - before["queue_drops"], "user_drops": path["user_drops"] - before["user_drops"],
+                        "backend": status["backend"]["name"], "datapath": path, "knobs": gear.knobs(status)}
+        return Measurement({GOODPUT.name: received["bits_per_second"] / 1e9, DAEMON_CPU.name: own / gigabytes,
+                            MACHINE_CPU.name: machine / gigabytes}, details)
+
+
+_loaded: list[str] = []
+
+
+def loaded_modules(lab: Lab, options: Options) -> list[str]:
+    """The names of all modules that this daemon brings; asked once."""
+    if not _loaded:
+        with gear.tandem(lab, options) as daemon:
+            _loaded.extend(module["name"] for module in daemon.api("/v1/modules"))
+    return _loaded
+
+
+BENCH = Overhead()

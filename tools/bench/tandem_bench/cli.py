@@ -1,0 +1,166 @@
+"""The command line: `tandem bench NAME ...`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any, Sequence
+
+from tandem_lab import system
+from tandem_lab.errors import BadInput, LabError
+
+from . import benches, header, report, table
+from .model import Bench, Case, Options, Run
+from .progress import Progress
+from .runner import execute
+from .statistics import judge
+
+EPILOG = """\
+Every arm of a case runs on the same seeds, in turned order. The table shows medians over the seeds, the paired ratios with
+their 95 % interval, and every goal as met or missed. Exit codes: 0 done, 1 a goal missed or a run failed with --check, or
+nothing could be measured, 2 wrong usage, 130 interrupted (what was measured until then is written).
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(prog="tandem bench", description="Measures Tandem against no Tandem, against the published "
+                                   "method and against what the links allow.", epilog=EPILOG)
+    made.add_argument("name", nargs="?", metavar="NAME", help="the bench; see --list")
+    made.add_argument("--list", action="store_true", help="list the benches (with NAME: its cases) and exit")
+    made.add_argument("--quick", action="store_true", help="fewer and shorter runs, within 4 minutes on 2 cores")
+    made.add_argument("--json", metavar="FILE", type=Path, help="write every run, the paired ratios and the goals (- = standard output)")
+    made.add_argument("--markdown", metavar="FILE", type=Path, help="write header and tables as a page")
+    made.add_argument("--plot", metavar="DIR", type=Path, help="write NAME.png and NAME.svg there")
+    made.add_argument("--seed", type=int, default=1, metavar="N", help="first seed (default 1); each further round takes the next")
+    made.add_argument("--rounds", type=int, metavar="N", help="rounds per case, in place of the bench's own number")
+    made.add_argument("--case", action="append", default=[], metavar="TEXT", help="only cases whose name contains TEXT (may be repeated)")
+    made.add_argument("--check", action="store_true", help="exit 1 when a goal is missed or a run failed, and name it")
+    made.add_argument("--prefix", default="bench-", help="prefix of the lab's namespaces (default bench-)")
+    made.add_argument("--lock", default="", metavar="FILE", help="hold this file lock during each round, so that measurements take turns")
+    made.add_argument("--keep-logs", default="", metavar="DIR", help="keep the daemon's log of every run that failed there")
+    return made
+
+
+def main(arguments: Sequence[str]) -> int:
+    given = parser().parse_args(arguments)
+    try:
+        return _main(given, list(arguments))
+    except LabError as error:
+        print(f"tandem bench: {error}", file=sys.stderr)
+        return error.code
+
+
+def _main(given: argparse.Namespace, arguments: list[str]) -> int:
+    if given.name is None:
+        if not given.list:
+            raise BadInput(f"which bench? allowed: {', '.join(benches.CATALOGUE)}; see --list")
+        for name in benches.CATALOGUE:
+            print(f"{name:<12} {benches.load(name).summary}")
+        return 0
+    if given.name not in benches.CATALOGUE:
+        raise BadInput(f"bench {given.name}: there is none of that name; allowed: {', '.join(benches.CATALOGUE)}")
+    if given.seed < 0:
+        raise BadInput(f"--seed {given.seed}: allowed: a whole number from 0")
+    if given.rounds is not None and given.rounds < 1:
+        raise BadInput(f"--rounds {given.rounds}: allowed: a whole number from 1")
+    bench = benches.load(given.name)
+    cases = select(bench, given)
+    if given.list:
+        for case in cases:
+            print(f"{case.name}: {case.seeds} rounds of {', '.join(arm.name for arm in case.arms)}"
+                  + "".join(f"; goal {goal.sentence}" for goal in case.goals))
+        return 0
+    if os.geteuid() != 0:
+        raise LabError("root is needed: the benches create network namespaces; run it with sudo")
+    return run(bench, cases, given, arguments)
+
+
+def select(bench: Bench, given: argparse.Namespace) -> list[Case]:
+    """The cases that were asked for."""
+    from dataclasses import replace
+
+    all_cases = bench.cases(given.quick)
+    cases = [case for case in all_cases if not given.case or any(word in case.name for word in given.case)]
+    if not cases:
+        raise BadInput(f"--case {' '.join(given.case)}: no case of {bench.name} has that in its name; "
+                       f"allowed: parts of: {', '.join(case.name for case in all_cases)}")
+    return [replace(case, seeds=given.rounds) for case in cases] if given.rounds else cases
+
+
+class _Interrupt:
+    """The first Ctrl-C or SIGTERM ends the running measurement; further ones must not disturb cleaning up and writing."""
+
+    def __enter__(self) -> None:
+        self._before = {number: signal.signal(number, self._first) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+
+    def _first(self, *_: object) -> None:
+        for number in self._before:
+            signal.signal(number, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+
+def run(bench: Bench, cases: list[Case], given: argparse.Namespace, arguments: list[str]) -> int:
+    """Runs, shows, writes, and gives the exit code."""
+    try:
+        tandemd: str | None = str(system.tandem_binary("tandemd"))
+    except LabError:
+        tandemd = None
+    head = header.make(arguments, given.seed, given.quick, tandemd)
+    options = Options(quick=given.quick, prefix=given.prefix, keep_logs=given.keep_logs)
+    runs: list[Run] = []
+    interrupted = False
+    with _Interrupt():
+        with Progress(bench, cases, given.quick) as progress:
+            try:
+                execute(bench, cases, given.seed, options, runs, progress, given.lock)
+            except KeyboardInterrupt:
+                interrupted = True
+        return _conclude(bench, cases, runs, head, given, interrupted)
+
+
+def _conclude(bench: Bench, cases: list[Case], runs: list[Run], head: dict[str, Any], given: argparse.Namespace, interrupted: bool) -> int:
+    for done in runs:
+        if knobs := done.details.get("knobs"):
+            head["knobs"].setdefault(done.arm, knobs)
+    verdicts = [judge(case, goal, runs) for case in cases for goal in case.goals]
+    out = sys.stderr if given.json and str(given.json) == "-" else sys.stdout
+    print("\n" + table.as_text(*table.result_rows(bench, cases, runs, verdicts)), file=out)
+    if details := table.detail_rows(bench, cases, runs):
+        print("\n" + table.as_text(*details), file=out)
+    failed = table.failures(runs)
+    if failed:
+        print("\nfailed runs:\n" + "\n".join(f"  {line}" for line in failed), file=out)
+    missed = [verdict for verdict in verdicts if not verdict.met]
+    print(f"\n{len(verdicts) - len(missed)} of {len(verdicts)} goals met; {len(runs) - len(failed)} runs done, {len(failed)} failed"
+          + ("; interrupted" if interrupted else ""), file=out)
+    if given.json:
+        text = report.as_json(report.document(bench, cases, runs, verdicts, head, interrupted))
+        if str(given.json) == "-":
+            print(text, end="")
+        else:
+            report.write(given.json, text)
+    if given.markdown:
+        report.write(given.markdown, report.as_page(bench, cases, runs, verdicts, head, interrupted))
+    if given.plot:
+        from .plot import draw
+
+        for path in draw(bench, cases, runs, given.plot):
+            print(f"wrote {path}", file=sys.stderr)
+    if interrupted:
+        return 130
+    if given.check:
+        for verdict in missed:
+            value = "no result" if verdict.value is None else f"{verdict.value:.4g}"
+            print(f"tandem bench: {bench.name}: {verdict.case}: {verdict.metric}: {verdict.goal.sentence}: {value}", file=sys.stderr)
+        for line in failed:
+            print(f"tandem bench: {bench.name}: run failed: {line}", file=sys.stderr)
+        if missed or failed:
+            return 1
+    return 0 if len(failed) < len(runs) else 1

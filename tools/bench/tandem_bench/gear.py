@@ -1,0 +1,99 @@
+"""What several benches need: the benches' own programs, the daemon with its knobs and faults, CPU time, memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Iterator, Mapping, Sequence
+
+from tandem_lab import Lab, system
+from tandem_lab.api import Daemon, Endpoint
+from tandem_lab.errors import LabError
+
+from .model import Options, Unavailable
+
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def program(name: str) -> str:
+    """One of tools/bench's programs: beside the other binaries, or installed beside bench.py."""
+    beside = Path(__file__).resolve().parents[1] / name
+    if os.access(beside, os.X_OK):
+        return str(beside)
+    try:
+        return str(system.tandem_binary(name))
+    except LabError as error:
+        raise Unavailable(str(error)) from error
+
+
+@contextmanager
+def serving(place: Endpoint, argv: Sequence[str], patience: float = 10.0) -> Iterator[subprocess.Popen]:
+    """A program that prints "ready" and then works until it is ended."""
+    process = place.popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout and process.stderr
+        line = process.stdout.readline().strip()
+        if line != "ready":
+            process.wait(patience)
+            raise LabError(f"{Path(argv[0]).name} did not start: {process.stderr.read().strip() or line or process.returncode}")
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def answer(place: Endpoint, argv: Sequence[str], timeout: float = 120.0) -> dict[str, Any]:
+    """The JSON that a program prints last."""
+    done = place.run(argv, timeout=timeout)
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+@contextmanager
+def tandem(lab: Lab, options: Options, modules: Sequence[str] = (), config: Mapping[str, Any] | None = None, label: str = "") -> Iterator[Daemon]:
+    """tandemd in the client. With --keep-logs its log stays when the run fails."""
+    try:
+        daemon = Daemon(lab, modules, config, ())
+        daemon.start()
+    except LabError as error:
+        raise Unavailable(f"tandemd did not start: {error}") from error
+    try:
+        yield daemon
+    except BaseException:
+        if options.keep_logs:
+            target = Path(options.keep_logs)
+            target.mkdir(parents=True, exist_ok=True)
+            shutil.copy(daemon.log, target / f"{label or 'run'}.log".replace("/", "_").replace(" ", "_"))
+        raise
+    finally:
+        daemon.stop()
+
+
+def knobs(status: Mapping[str, Any]) -> str:
+    """The knobs of the enabled modules as the daemon knows them, e.g. "offload: strategy=proved window_mss=20"."""
+    return "; ".join(f"{module['name']}: " + " ".join(f"{knob['name']}={knob['value']}" for knob in module["knobs"])
+                     for module in status.get("modules", []) if module.get("enabled"))
+
+
+def cpu_seconds(pid: int) -> float:
+    """CPU time of a process so far, all threads, finished ones included."""
+    text = Path(f"/proc/{pid}/stat").read_text()
+    fields = text[text.rindex(")") + 2:].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def machine_cpu_seconds() -> float:
+    """CPU time that the whole machine has spent so far on anything but idling and waiting."""
+    user, nice, kernel, _idle, _wait, irq, softirq, steal = map(int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9])
+    return (user + nice + kernel + irq + softirq + steal) / TICKS
+
+
+def resident_bytes(pid: int) -> int:
+    """Resident memory of a process (VmRSS)."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    raise LabError(f"/proc/{pid}/status: no VmRSS; did the process end?")

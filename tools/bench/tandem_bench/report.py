@@ -1,0 +1,73 @@
+"""The result as JSON and as a Markdown page."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Mapping, Sequence
+
+from . import table
+from .model import Bench, Case, Run
+from .statistics import Spread, Verdict, paired_ratios
+
+
+def write(path: Path, text: str) -> None:
+    """A reader sees the old or the new file, never half of one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_name(path.name + ".new")
+    fresh.write_text(text)
+    fresh.replace(path)
+
+
+def document(bench: Bench, cases: Sequence[Case], runs: Sequence[Run], verdicts: Sequence[Verdict], header: Mapping[str, Any],
+             interrupted: bool) -> dict[str, Any]:
+    """Everything: every run (one entry per metric), the paired ratios, the goals."""
+    units = {(case.name, metric.name): metric.unit for case in cases for metric in case.metrics}
+    entries: list[dict[str, Any]] = []
+    for run in runs:
+        common = {"case": run.case, "arm": run.arm, "seed": run.seed, "order": run.order, "seconds": round(run.seconds, 3)}
+        if run.error is not None:
+            entries.append({**common, "value": None, "unit": "", "error": run.error})
+        for name, value in run.values.items():
+            entries.append({**common, "metric": name, "value": value, "unit": units.get((run.case, name), ""), "details": dict(run.details)})
+    ratios: list[dict[str, Any]] = []
+    for case in cases:
+        for metric in case.metrics:
+            wanted = {(verdict.goal.arm, verdict.goal.over) for verdict in verdicts
+                      if verdict.case == case.name and verdict.metric == metric.name and verdict.goal.over}
+            plain = next((arm.name for arm in case.arms if arm.column == "plain"), "")
+            wanted |= {(arm.name, plain) for arm in case.arms if plain and arm.name != plain}
+            for arm, over in sorted(wanted):
+                pairs = paired_ratios(runs, case.name, arm, over, metric.name)
+                if spread := Spread.of(pairs.values()):
+                    ratios.append({"case": case.name, "metric": metric.name, "arm": arm, "over": over, "median": spread.median,
+                                   "ci95": spread.ci, "pairs": [{"seed": seed, "ratio": ratio} for seed, ratio in pairs.items()]})
+    goals = [{"case": v.case, "metric": v.metric, "goal": v.goal.sentence, "arm": v.goal.arm, "over": v.goal.over, "sense": v.goal.sense,
+              "bound": v.goal.bound, "value": v.value, "ci95": v.ci, "pairs": v.pairs, "resolution": v.resolution,
+              "status": "met" if v.met else "missed", "within_resolution": v.within_resolution} for v in verdicts]
+    return {"bench": bench.name, "summary": bench.summary, "header": dict(header), "interrupted": interrupted,
+            "cases": [{"case": case.name, "published": case.published, "arms": [arm.name for arm in case.arms], "rounds": case.seeds,
+                       "parameters": dict(case.parameters)} for case in cases],
+            "runs": entries, "failed": len(table.failures(runs)), "ratios": ratios, "goals": goals}
+
+
+def as_json(content: Mapping[str, Any]) -> str:
+    return json.dumps(content, indent=1, default=str) + "\n"
+
+
+def as_page(bench: Bench, cases: Sequence[Case], runs: Sequence[Run], verdicts: Sequence[Verdict], header: Mapping[str, Any],
+            interrupted: bool) -> str:
+    """A page of docs/results: header, tables, failed runs. Only what was measured."""
+    counts = sorted({case.seeds for case in cases})
+    rounds = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    parts = [f"# {bench.name}", bench.summary, "\n".join(f"- {line}" for line in table.header_lines(header)),
+             f"Medians of {rounds} paired rounds; in brackets the 95 % bootstrap interval of the median of the paired ratios. "
+             "The resolution is that interval's half-width for two equal arms."
+             + (" This run was interrupted." if interrupted else ""),
+             table.as_markdown(*table.result_rows(bench, cases, runs, verdicts))]
+    if details := table.detail_rows(bench, cases, runs):
+        parts.append(table.as_markdown(*details))
+    if failed := table.failures(runs):
+        parts.append("Failed runs:\n\n" + "\n".join(f"- {line}" for line in failed))
+    parts += ["\n".join(f"- {note}" for note in bench.notes)] if bench.notes else []
+    return "\n\n".join(parts) + "\n"

@@ -1,0 +1,73 @@
+"""Makes the runs of a bench, round by round, and keeps what came of each, also of those that failed."""
+
+from __future__ import annotations
+
+import fcntl
+import time
+from contextlib import contextmanager
+from typing import Callable, Iterator, Sequence
+
+from .model import Arm, Bench, Case, Options, Run
+from .order import seeds_of, turned
+
+# What the runner says while it works: ("begin" | "end", case, arm, run or None).
+Listener = Callable[[str, Case, Arm, "Run | None"], None]
+
+
+@contextmanager
+def turn(lock: str) -> Iterator[None]:
+    """Holds a file lock, so that measurements that share a machine take turns. No file name: nothing."""
+    if not lock:
+        yield
+        return
+    with open(lock, "a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def rounds(cases: Sequence[Case], first_seed: int) -> list[tuple[Case, int, int]]:
+    """(case, number of the round, seed), all first rounds before all second ones: an interrupted bench has something on every case."""
+    most = max((case.seeds for case in cases), default=0)
+    return [(case, number, seeds_of(first_seed, case.seeds)[number])
+            for number in range(most) for case in cases if number < case.seeds]
+
+
+def execute(bench: Bench, cases: Sequence[Case], first_seed: int, options: Options, runs: list[Run], listen: Listener,
+            lock: str = "") -> None:
+    """Makes every run and appends it to `runs`, which is complete up to the last finished run when an interrupt passes through."""
+    for case, number, seed in rounds(cases, first_seed):
+        with turn(lock):
+            _round(bench, case, number, seed, options, runs, listen)
+
+
+def _round(bench: Bench, case: Case, number: int, seed: int, options: Options, runs: list[Run], listen: Listener) -> None:
+    arms = turned(bench.measured_arms(case), number)
+    done: list[Run] = []
+
+    def keep(run: Run, arm: Arm) -> None:
+        runs.append(run)
+        done.append(run)
+        listen("end", case, arm, run)
+
+    try:
+        with bench.session(case, seed, options) as session:
+            for arm in arms:
+                listen("begin", case, arm, None)
+                began = time.monotonic()
+                try:
+                    result = bench.measure(session, case, arm, seed, options)
+                    run = Run(case.name, arm.name, seed, len(runs), time.monotonic() - began, dict(result.values), dict(result.details))
+                except Exception as error:  # whatever went wrong belongs into the report, not only what was foreseen
+                    run = Run(case.name, arm.name, seed, len(runs), time.monotonic() - began, error=_words(error))
+                keep(run, arm)
+    except Exception as error:
+        # The session itself failed: every arm that has no run of this round failed with it.
+        for arm in arms:
+            if arm.name not in [run.arm for run in done]:
+                keep(Run(case.name, arm.name, seed, len(runs), 0.0, error=_words(error)), arm)
+    derived = bench.derive(case, {run.arm: run.values for run in done if run.error is None})
+    runs += [Run(case.name, name, seed, len(runs), 0.0, values, {"derived": True}) for name, values in derived.items()]
+
+
+def _words(error: Exception) -> str:
+    return str(error).strip() or type(error).__name__

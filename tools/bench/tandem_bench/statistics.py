@@ -1,0 +1,106 @@
+"""Medians, paired ratios and their bootstrap confidence intervals, and the verdict on a goal. Pure: same runs, same numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Iterable, Sequence
+
+import numpy
+
+from .model import Case, Goal, Run
+
+CONFIDENCE = 0.95
+RESAMPLES = 10_000
+
+
+def interval(values: Sequence[float]) -> tuple[float, float] | None:
+    """The bootstrap percentile interval of the median at CONFIDENCE; None with fewer than three values, which carry none."""
+    if len(values) < 3:
+        return None
+    data = numpy.asarray(values, dtype=float)
+    picks = numpy.random.default_rng(2009).integers(0, len(data), size=(RESAMPLES, len(data)))
+    medians = numpy.median(data[picks], axis=1)
+    low, high = numpy.quantile(medians, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    return float(low), float(high)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Values over the seeds in one figure. `ci` of the median."""
+
+    values: tuple[float, ...]
+    median: float
+    ci: tuple[float, float] | None
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> "Spread | None":
+        kept = tuple(float(value) for value in values)
+        return cls(kept, float(numpy.median(kept)), interval(kept)) if kept else None
+
+    @property
+    def half_width(self) -> float | None:
+        return (self.ci[1] - self.ci[0]) / 2 if self.ci else None
+
+
+def values_of(runs: Iterable[Run], case: str, arm: str, metric: str) -> dict[int, float]:
+    """Seed -> value of the runs that succeeded."""
+    return {run.seed: run.values[metric] for run in runs
+            if run.case == case and run.arm == arm and run.error is None and metric in run.values}
+
+
+def paired_ratios(runs: Sequence[Run], case: str, arm: str, over: str, metric: str) -> dict[int, float]:
+    """Seed -> value of arm / value of over, where both succeeded and the divisor is positive."""
+    top, bottom = values_of(runs, case, arm, metric), values_of(runs, case, over, metric)
+    return {seed: top[seed] / bottom[seed] for seed in sorted(top.keys() & bottom.keys()) if bottom[seed] > 0}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A goal and how it stands. `value` is None when no pair was measured; the goal counts as missed then."""
+
+    case: str
+    goal: Goal
+    metric: str
+    value: float | None
+    ci: tuple[float, float] | None
+    pairs: int
+    resolution: float | None  # measured, when the goal names a noise arm
+    met: bool
+    within_resolution: bool  # met only thanks to the resolution
+
+    @property
+    def word(self) -> str:
+        if self.value is None:
+            return "no result"
+        if self.within_resolution:
+            return "met within resolution"
+        return "met" if self.met else "MISSED"
+
+
+def judge(case: Case, goal: Goal, runs: Sequence[Run]) -> Verdict:
+    """How a goal stands after these runs."""
+    metric = goal.metric or case.metrics[0].name
+    if goal.over:
+        spread = Spread.of(paired_ratios(runs, case.name, goal.arm, goal.over, metric).values())
+    else:
+        spread = Spread.of(values_of(runs, case.name, goal.arm, metric).values())
+    resolution = None
+    if goal.noise:
+        noise = Spread.of(paired_ratios(runs, case.name, goal.noise, goal.over, metric).values())
+        resolution = _resolution(noise)
+    if spread is None:
+        return Verdict(case.name, goal, metric, None, None, 0, resolution, False, False)
+    short = goal.bound - spread.median if goal.sense == ">=" else spread.median - goal.bound
+    strictly = short <= 0
+    allowed = min(resolution or 0.0, goal.tolerance_cap)
+    return Verdict(case.name, goal, metric, spread.median, spread.ci, len(spread.values), resolution,
+                   strictly or short <= allowed, not strictly and short <= allowed)
+
+
+def _resolution(noise: Spread | None) -> float | None:
+    """How far the median of equal arms can lie from 1: the interval's half-width, with few rounds the largest deviation."""
+    if noise is None:
+        return None
+    if noise.half_width is not None:
+        return noise.half_width
+    return max(abs(value - 1.0) for value in noise.values)
