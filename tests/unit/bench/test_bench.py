@@ -1,0 +1,276 @@
+"""Order of runs, paired ratios, goals, the runner's book-keeping and the tables, with made-up runs."""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import json
+from contextlib import contextmanager
+
+import pytest
+
+from tandem_bench import benches, cli, report, table
+from tandem_bench.model import Arm, Bench, Case, Goal, Measurement, Metric, Options, Run
+from tandem_bench.order import turned
+from tandem_bench.progress import Progress, clock
+from tandem_bench.runner import execute, rounds, turn
+from tandem_bench.statistics import Spread, interval, judge, paired_ratios
+
+PLAIN, AGAIN, TANDEM, LIMIT = Arm("plain", "plain"), Arm("again"), Arm("tandem", "tandem"), Arm("limit", "limit")
+RATE = Metric("goodput", "Mb/s")
+
+
+def case(*goals: Goal, seeds: int = 3, name: str = "c") -> Case:
+    return Case(name, (PLAIN, AGAIN, TANDEM, LIMIT), (RATE,), seeds, goals)
+
+
+def made(arm: str, *values: float, name: str = "c") -> list[Run]:
+    return [Run(name, arm, seed, 0, 1.0, {"goodput": value}) for seed, value in enumerate(values, 1)]
+
+
+# -- order
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 5])
+def test_every_arm_stands_equally_often_at_each_place_and_before_each_other(count: int) -> None:
+    arms = list(range(count))
+    orders = [turned(arms, number) for number in range(2 * count)]
+    for place in range(count):
+        assert sorted(order[place] for order in orders) == sorted(arms * 2)
+    for one in arms:
+        for other in arms:
+            if one != other:
+                assert sum(order.index(one) < order.index(other) for order in orders) == count
+
+
+def test_first_rounds_of_all_cases_come_before_second_ones() -> None:
+    plan = rounds([case(seeds=2, name="a"), case(seeds=1, name="b")], first_seed=7)
+    assert [(entry.name, number, seed) for entry, number, seed in plan] == [("a", 0, 7), ("b", 0, 7), ("a", 1, 8)]
+
+
+# -- statistics
+
+
+def test_ratios_are_paired_by_seed_not_by_position() -> None:
+    runs = made("plain", 10, 20, 40)
+    runs += [Run("c", "tandem", 3, 0, 1.0, {"goodput": 44}), Run("c", "tandem", 1, 0, 1.0, {"goodput": 12}),
+             Run("c", "tandem", 2, 0, 1.0, error="no lab")]
+    assert paired_ratios(runs, "c", "tandem", "plain", "goodput") == {1: 1.2, 3: 1.1}
+
+
+def test_median_of_the_ratios_is_not_the_ratio_of_the_medians() -> None:
+    runs = made("plain", 1, 10, 100) + made("tandem", 2, 5, 300)
+    assert judge(case(), Goal("tandem", ">=", 1, over="plain"), runs).value == 2.0
+
+
+def test_interval_covers_the_median_and_is_repeatable() -> None:
+    values = [1.0, 1.1, 0.9, 1.05, 0.97, 1.02]
+    low, high = interval(values) or (0, 0)
+    assert low <= Spread.of(values).median <= high and 0.9 <= low < high <= 1.1
+    assert interval(values) == interval(values)
+    assert interval([1.0, 2.0]) is None
+
+
+@pytest.mark.parametrize("tandem, met, within", [((10, 10, 10), True, False), ((9.95, 9.95, 9.95), True, True),
+                                                 ((9.7, 9.7, 9.7), False, False)])
+def test_resolution_forgives_what_equal_arms_also_show_and_no_more(tandem, met: bool, within: bool) -> None:
+    goal = Goal("tandem", ">=", 1.0, over="plain", noise="again")
+    runs = made("plain", 10, 10, 10) + made("again", 9.9, 10, 10.1) + made("tandem", *tandem)
+    verdict = judge(case(), goal, runs)
+    assert verdict.resolution == pytest.approx(0.01)
+    assert (verdict.met, verdict.within_resolution) == (met, within)
+
+
+def test_a_coarse_measurement_excuses_at_most_the_cap() -> None:
+    goal = Goal("tandem", ">=", 1.0, over="plain", noise="again")
+    noisy = made("plain", 10, 10, 10) + made("again", 5, 10, 15)
+    assert judge(case(), goal, noisy + made("tandem", 9.9, 9.9, 9.9)).met
+    assert not judge(case(), goal, noisy + made("tandem", 9.7, 9.7, 9.7)).met
+
+
+def test_a_goal_without_a_noise_arm_is_strict_and_without_runs_missed() -> None:
+    goal = Goal("tandem", ">=", 0.95, over="limit")
+    runs = made("limit", 10, 10, 10) + made("tandem", 9.49, 9.49, 9.49)
+    assert judge(case(), goal, runs).word == "MISSED"
+    verdict = judge(case(), goal, made("limit", 10))
+    assert not verdict.met and verdict.word == "no result"
+
+
+def test_goals_on_a_value_itself_and_downwards() -> None:
+    assert judge(case(), Goal("tandem", "<=", 32), made("tandem", 30, 31, 40)).met
+    assert not judge(case(), Goal("tandem", "<=", 30.5), made("tandem", 30, 31, 40)).met
+    with pytest.raises(ValueError):
+        Goal("tandem", ">", 1)
+
+
+# -- runner
+
+
+class Fake(Bench):
+    name, summary = "fake", "made-up values"
+
+    def __init__(self, broken: str = "", session_fails: bool = False, interrupt_at: int = 10**9):
+        self.broken, self.session_fails, self.interrupt_at, self.made = broken, session_fails, interrupt_at, 0
+
+    def cases(self, quick: bool) -> list[Case]:
+        return [case(Goal("tandem", ">=", 1.0, over="plain", noise="again"))]
+
+    @contextmanager
+    def session(self, one: Case, seed: int, options: Options):
+        if self.session_fails:
+            raise RuntimeError("no namespaces")
+        yield seed
+
+    def measure(self, session, one: Case, arm: Arm, seed: int, options: Options) -> Measurement:
+        self.made += 1
+        if self.made > self.interrupt_at:
+            raise KeyboardInterrupt
+        if arm.name == self.broken:
+            raise OSError("the air went away")
+        return Measurement({"goodput": {"plain": 10, "again": 10, "tandem": 9, "limit": 14}[arm.name] + session * 0.1})
+
+
+def run_all(bench: Fake) -> list[Run]:
+    runs: list[Run] = []
+    execute(bench, bench.cases(False), 1, Options(), runs, lambda *_: None)
+    return runs
+
+
+def test_failed_runs_are_kept_with_their_reason_and_the_others_go_on() -> None:
+    runs = run_all(Fake(broken="tandem"))
+    assert len(runs) == 12
+    assert {run.error for run in runs if run.arm == "tandem"} == {"the air went away"}
+    assert all(run.error is None for run in runs if run.arm != "tandem")
+
+
+def test_a_failed_session_fails_every_arm_of_the_round() -> None:
+    runs = run_all(Fake(session_fails=True))
+    assert len(runs) == 12 and {run.error for run in runs} == {"no namespaces"}
+
+
+def test_an_interrupt_leaves_what_was_measured() -> None:
+    runs: list[Run] = []
+    bench = Fake(interrupt_at=5)
+    with pytest.raises(KeyboardInterrupt):
+        execute(bench, bench.cases(False), 1, Options(), runs, lambda *_: None)
+    assert len(runs) == 5
+
+
+def test_turn_holds_the_lock(tmp_path) -> None:
+    lock = tmp_path / "lock"
+    with turn(str(lock)), open(lock) as other, pytest.raises(BlockingIOError):
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with open(lock) as other:
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+# -- report
+
+
+def judged(runs: list[Run]):
+    bench = Fake()
+    cases = bench.cases(False)
+    return bench, cases, [judge(one, goal, runs) for one in cases for goal in one.goals]
+
+
+def header() -> dict:
+    return {"commit": "abc", "dirty": True, "command": "tandem bench fake", "date": "today", "seed": 1, "kernel": "Linux", "cpu": "one",
+            "versions": {"python": "3"}, "knobs": {"tandem": "offload: stretch=16"}}
+
+
+def test_json_has_every_run_the_ratios_and_the_goals() -> None:
+    runs = run_all(Fake(broken="again"))
+    bench, cases, verdicts = judged(runs)
+    content = json.loads(report.as_json(report.document(bench, cases, runs, verdicts, header(), False)))
+    assert len(content["runs"]) == 12 and content["failed"] == 3
+    entry = next(run for run in content["runs"] if run["arm"] == "tandem" and run["seed"] == 2)
+    assert (entry["case"], entry["value"], entry["unit"]) == ("c", 9.2, "Mb/s")
+    assert [goal["status"] for goal in content["goals"]] == ["missed"]
+    ratio = next(entry for entry in content["ratios"] if entry["arm"] == "tandem")
+    assert [pair["seed"] for pair in ratio["pairs"]] == [1, 2, 3] and ratio["pairs"][0]["ratio"] == pytest.approx(9.1 / 10.1)
+
+
+def test_table_and_page_name_medians_failures_and_missed_goals() -> None:
+    runs = run_all(Fake(broken="limit"))
+    bench, cases, verdicts = judged(runs)
+    headings, rows = table.result_rows(bench, cases, runs, verdicts)
+    assert headings == ["case", "published", "plain", "Tandem", "limit", "ratio", "goal met?"]
+    assert rows[0][2:5] == ["10.20", "9.20", "- (3 failed)"] and rows[0][6].startswith("MISSED: tandem / plain >= 1")
+    page = report.as_page(bench, cases, runs, verdicts, header(), True)
+    assert "with uncommitted changes" in page and "interrupted" in page and "the air went away" in page and "stretch=16" in page
+
+
+# -- command line
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    def put(bench: Fake) -> None:
+        monkeypatch.setitem(benches.CATALOGUE, "fake", "fake")
+        monkeypatch.setattr(benches, "load", lambda name: bench)
+        monkeypatch.setattr(cli.os, "geteuid", lambda: 0)
+        monkeypatch.setattr(cli.header, "make", lambda *_: header() | {"knobs": {}})
+
+    return put
+
+
+def test_check_names_the_missed_goal_and_fails(fake, capsys, tmp_path) -> None:
+    fake(Fake())
+    out = tmp_path / "deep" / "r.json"
+    assert cli.main(["fake", "--check", "--json", str(out), "--markdown", str(tmp_path / "r.md")]) == 1
+    assert "fake: c: goodput: tandem / plain >= 1: 0.90" in capsys.readouterr().err
+    assert json.loads(out.read_text())["goals"][0]["status"] == "missed"
+    assert cli.main(["fake"]) == 0
+
+
+def test_an_interrupted_bench_writes_what_it_has(fake, tmp_path) -> None:
+    fake(Fake(interrupt_at=6))
+    out = tmp_path / "r.json"
+    assert cli.main(["fake", "--json", str(out)]) == 130
+    content = json.loads(out.read_text())
+    assert content["interrupted"] and len(content["runs"]) == 6
+
+
+@pytest.mark.parametrize("words", [["nonsense"], ["fake", "--case", "zzz"], ["fake", "--seed", "-1"], ["fake", "--rounds", "0"], []])
+def test_wrong_usage_is_2_and_says_what_is_allowed(fake, capsys, words: list[str]) -> None:
+    fake(Fake())
+    assert cli.main(words) == 2
+    assert "allowed" in capsys.readouterr().err
+
+
+def test_all_benches_have_cases_whose_goals_name_their_arms() -> None:
+    for name in benches.CATALOGUE:
+        bench = benches.load(name)
+        assert bench.name == name
+        for quick in (False, True):
+            cases = bench.cases(quick)
+            assert len({one.name for one in cases}) == len(cases)
+            for one in cases:
+                arms, metrics = {arm.name for arm in one.arms}, {metric.name for metric in one.metrics}
+                for goal in one.goals:
+                    assert {goal.arm} | ({goal.over} if goal.over else set()) | ({goal.noise} if goal.noise else set()) <= arms
+                    assert not goal.metric or goal.metric in metrics
+
+
+def test_quick_benches_are_meant_to_end_within_four_minutes() -> None:
+    for name in benches.CATALOGUE:
+        bench = benches.load(name)
+        seconds = sum(bench.estimate(one, arm, True) * one.seeds for one in bench.cases(True) for arm in bench.measured_arms(one))
+        assert seconds <= 230, name
+
+
+# -- progress
+
+
+def test_progress_says_every_run_and_the_time_left() -> None:
+    stream = io.StringIO()
+    bench = Fake(broken="limit")
+    cases = bench.cases(False)
+    runs: list[Run] = []
+    with Progress(bench, cases, False, stream) as progress:
+        execute(bench, cases, 1, Options(), runs, progress)
+        assert progress.remaining() == pytest.approx(0, abs=1)
+    lines = stream.getvalue().splitlines()
+    assert lines[0] == "fake: 12 runs, about 2:00" and len(lines) == 13
+    assert any("FAILED: the air went away" in line for line in lines) and "10.10 Mb/s" in stream.getvalue()
+    assert clock(3725) == "1:02:05"
