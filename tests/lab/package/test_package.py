@@ -1,0 +1,149 @@
+"""The Debian packages: what is in them, what they depend on, and that an installed tree runs by itself, away from the build."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+BUILD = Path(os.environ.get("TANDEM_BUILD_DIR") or ROOT / "build")
+PARTS = ("tandem", "tandem-lab", "tandem-dev")
+
+
+def output(*command: str | Path, **options: object) -> str:
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120, **options)
+    assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    if not (BUILD / "bin" / "tandemd").exists() or not (BUILD / "bin" / "tandem").exists():
+        pytest.skip(f"not built: {BUILD}/bin/tandemd and tandem")
+    if lacks := [tool for tool in ("cpack", "dpkg-deb", "dpkg-shlibdeps") if not shutil.which(tool)]:
+        pytest.skip(f"missing: {', '.join(lacks)}")
+    directory = tmp_path_factory.mktemp("deb")
+    output("cpack", "-G", "DEB", "--config", BUILD / "CPackConfig.cmake", "-B", directory, cwd=BUILD)
+    found = {path.name.split("_")[0]: path for path in directory.glob("*.deb")}
+    assert sorted(found) == sorted(PARTS)
+    return found
+
+
+@pytest.fixture(scope="module")
+def tree(packages: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The root of a system with nothing but the packages."""
+    root = tmp_path_factory.mktemp("root")
+    for package in packages.values():
+        output("dpkg-deb", "-x", package, root)
+    return root
+
+
+def fields(package: Path) -> dict[str, str]:
+    return dict(re.findall(r"^([A-Za-z-]+): (.*)$", output("dpkg-deb", "-f", package), re.MULTILINE))
+
+
+def members(package: Path) -> list[tarfile.TarInfo]:
+    with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", str(package)], stdout=subprocess.PIPE) as unpacked:
+        with tarfile.open(fileobj=unpacked.stdout, mode="r|") as archive:
+            return list(archive)
+
+
+def test_libraries_are_depended_on(packages: dict[str, Path]) -> None:
+    needed = fields(packages["tandem"])["Depends"]
+    for library in ("libc6", "libstdc++6", "libnetfilter-queue1", "libnftables1", "libpcap0.8", "libev4", "libnl-route-3-200", "libcap-ng0"):
+        assert re.search(rf"\b{re.escape(library)}\b", needed), f"{library} is not in: {needed}"
+
+
+def test_lab_depends_on_what_it_runs(packages: dict[str, Path]) -> None:
+    lab = fields(packages["tandem-lab"])
+    for package in ("python3-pyroute2", "nginx-light", "iperf3"):
+        assert package in lab["Depends"]
+    assert f"tandem (= {fields(packages['tandem'])['Version']})" in lab["Depends"]
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_fields_a_package_must_have(packages: dict[str, Path], part: str) -> None:
+    shown = fields(packages[part])
+    assert {"Package", "Version", "Architecture", "Maintainer", "Description", "Section", "Installed-Size"} <= shown.keys()
+    assert shown["Architecture"] == ("all" if part == "tandem-dev" else output("dpkg", "--print-architecture").strip())
+    assert not shown["Description"].lower().startswith(("a ", "an ", "the ", part)) and len(shown["Description"]) <= 100
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_files_belong_to_root_and_nobody_else_may_write(packages: dict[str, Path], part: str) -> None:
+    wrong = [member.name for member in members(packages[part])
+             if (member.uid, member.gid) != (0, 0) or member.mode & (stat.S_IWGRP | stat.S_IWOTH) or member.mode & (stat.S_ISUID | stat.S_ISGID)]
+    assert not wrong
+
+
+@pytest.mark.parametrize("file", [
+    "usr/sbin/tandemd", "usr/bin/tandem", "usr/bin/tandem-air", "usr/lib/tandem/offload.so", "usr/lib/tandem/lab/lab.py",
+    "usr/lib/tandem/lab/scenarios/plain.toml", "usr/lib/tandem/bench/bench.py", "usr/lib/systemd/system/tandemd.service",
+    "usr/lib/sysusers.d/tandem.conf", "usr/lib/tmpfiles.d/tandem.conf", "etc/tandem/tandem.toml", "usr/share/man/man8/tandemd.8.gz",
+    "usr/share/man/man1/tandem.1.gz", "usr/share/man/man5/tandem.toml.5.gz", "usr/share/doc/tandem/changelog.gz", "usr/share/doc/tandem/copyright",
+    "usr/share/bash-completion/completions/tandem", "usr/share/zsh/vendor-completions/_tandem", "usr/include/tandem/module.h",
+    "usr/share/tandem/profiles/wifi-g.toml"])
+def test_file_is_there(tree: Path, file: str) -> None:
+    assert (tree / file).is_file()
+
+
+def test_nothing_lies_where_only_the_administrator_puts_things(packages: dict[str, Path]) -> None:
+    names = [member.name.removeprefix("./") for package in packages.values() for member in members(package) if not member.isdir()]
+    assert not [name for name in names if not name.startswith(("usr/bin/", "usr/sbin/", "usr/lib/", "usr/include/", "usr/share/", "etc/tandem/"))]
+    assert not [name for name in names if "__pycache__" in name or name.startswith(("usr/local", "usr/lib/x86_64-linux-gnu"))]
+
+
+def test_configuration_survives_an_upgrade(packages: dict[str, Path], tmp_path: Path) -> None:
+    output("dpkg-deb", "-e", packages["tandem"], tmp_path)
+    assert (tmp_path / "conffiles").read_text().split() == ["/etc/tandem/tandem.toml"]
+    for script in ("postinst", "prerm", "postrm"):
+        assert os.access(tmp_path / script, os.X_OK)
+        output("sh", "-n", tmp_path / script)
+
+
+def test_service_starts_the_installed_daemon_with_two_capabilities(tree: Path) -> None:
+    unit = (tree / "usr/lib/systemd/system/tandemd.service").read_text()
+    assert "ExecStart=/usr/sbin/tandemd\n" in unit
+    assert "@" not in unit
+    assert re.findall(r"^(?:AmbientCapabilities|CapabilityBoundingSet)=(.*)$", unit, re.MULTILINE) == ["CAP_NET_ADMIN CAP_NET_RAW"] * 2
+    if not (verify := shutil.which("systemd-analyze")):
+        pytest.skip("systemd-analyze is not installed: the unit's syntax was not checked")
+    checked = tree / "tandemd.service"
+    checked.write_text(unit.replace("/usr/sbin/tandemd", str(tree / "usr/sbin/tandemd")))
+    done = subprocess.run([verify, "verify", "--man=no", str(checked)], capture_output=True, text=True)
+    assert "tandemd.service" not in done.stderr, done.stderr
+
+
+def test_programs_carry_no_debug_information(tree: Path) -> None:
+    for program in ("usr/sbin/tandemd", "usr/bin/tandem", "usr/lib/tandem/offload.so"):
+        assert ".debug_info" not in output("readelf", "-SW", tree / program)
+
+
+def test_installed_commands_say_what_they_are(tree: Path) -> None:
+    version = fields_version()
+    assert output(tree / "usr/sbin/tandemd", "--version").strip() == f"tandemd {version}"
+    assert "lab" in output(tree / "usr/bin/tandem", "--help")
+
+
+def fields_version() -> str:
+    return re.search(r"project\(tandem VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text())[1]
+
+
+def test_installed_lab_is_found_beside_the_program(tree: Path) -> None:
+    """Moved anywhere: the command line finds lib/tandem/lab from where it is itself."""
+    assert "plain" in output(tree / "usr/bin/tandem", "lab", "list", cwd="/")
+    (tree / "usr/lib/tandem/lab/scenarios/only-here.toml").write_text((tree / "usr/lib/tandem/lab/scenarios/plain.toml").read_text())
+    assert "only-here" in output(tree / "usr/bin/tandem", "lab", "list", cwd="/")
+
+
+def test_delivered_configuration_fits_the_delivered_modules(tree: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("root is needed: modules are taken from directories of root only")
+    assert "fine" in output(tree / "usr/sbin/tandemd", "--check", "-c", tree / "etc/tandem/tandem.toml")

@@ -1,0 +1,115 @@
+#!/bin/bash
+# The daemon on a kernel with the nft queue expression: downloads through it, as root, killed in the middle, and as the service's user.
+#   daemon.sh PROGRAMS
+# Facts are printed as "fact NAME VALUE", one a line.
+set -euo pipefail
+programs=$1
+work=/run/work
+mkdir -p $work/www /run/tandem
+fact() { echo "fact $*"; }
+cli() { ip netns exec cli "$@"; }
+srv() { ip netns exec srv "$@"; }
+
+# The client has two ways to the one server; the Wi-Fi way carries 60 Mb/s with a round trip of 20 ms.
+ip netns add cli
+ip netns add srv
+for name in cli srv; do
+  ip -n $name link set lo up
+  ip netns exec $name sysctl -qw net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0
+done
+ip link add wlan0 netns cli type veth peer name w0 netns srv
+ip link add cell0 netns cli type veth peer name c0 netns srv
+ip -n cli address add 10.71.1.2/24 dev wlan0
+ip -n srv address add 10.71.1.1/24 dev w0
+ip -n cli address add 10.71.2.2/24 dev cell0
+ip -n srv address add 10.71.2.1/24 dev c0
+ip -n srv address add 10.71.9.9/32 dev lo
+for link in wlan0 cell0; do ip -n cli link set $link up; done
+for link in w0 c0; do ip -n srv link set $link up; done
+ip -n cli route add default via 10.71.1.1 dev wlan0 metric 100
+ip -n cli route add default via 10.71.2.1 dev cell0 metric 600
+tc -n srv qdisc add dev w0 root netem delay 20ms rate 60mbit limit 400
+
+head -c 20000000 /dev/urandom >$work/www/file
+cat >$work/nginx.conf <<CONF
+daemon on;
+pid $work/nginx.pid;
+error_log $work/nginx.log;
+events { }
+http { access_log off; client_body_temp_path $work/b; proxy_temp_path $work/p; fastcgi_temp_path $work/f; uwsgi_temp_path $work/u;
+       scgi_temp_path $work/s; server { listen 10.71.9.9:80; root $work/www; } }
+CONF
+srv nginx -e $work/nginx.log -c $work/nginx.conf
+fact file "$(sha256sum <$work/www/file | cut -d' ' -f1)"
+
+cat >$work/tandem.toml <<CONF
+[links]
+wifi = "wlan0"
+cell = "cell0"
+[recorder]
+seconds = 0
+[modules.offload]
+enabled = true
+CONF
+
+start_daemon() # [COMMAND BEFORE...]; $daemon is the daemon itself, since all before it become it
+{
+  ip netns exec cli "$@" "$programs/tandemd" -c $work/tandem.toml &>$work/tandemd.log &
+  daemon=$!
+  for _ in $(seq 150); do
+    if cli "$programs/tandem" status --json &>$work/status.json; then return; fi
+    sleep 0.1
+  done
+  echo "the daemon is not ready:"
+  cat $work/tandemd.log $work/status.json
+  exit 1
+}
+
+download() { cli curl -sS --max-time 60 http://10.71.9.9/file | sha256sum | cut -d' ' -f1; }
+tables() { cli nft list tables | tr '\n' ';'; }
+
+# Rules are there while a flow needs them.
+wait_for_rules()
+{
+  for _ in $(seq 60); do
+    if cli nft list ruleset >$work/ruleset && grep -q tandem $work/ruleset; then return; fi
+    sleep 0.05
+  done
+}
+
+start_daemon
+download >$work/first &
+busy=$!
+wait_for_rules
+fact owner "$(grep -m1 -o 'flags owner' $work/ruleset || true)"
+fact rule "$(grep -m1 -o 'queue.*' $work/ruleset || true)"
+wait $busy
+fact download "$(cat $work/first)"
+fact status "$(cli "$programs/tandem" status --json | tr -d '\n')"
+fact kernel_warnings "$(dmesg | grep -c 'WARNING: ' || true)"
+
+download >$work/killed &
+busy=$!
+sleep 0.5
+wait_for_rules
+fact tables_before_kill "$(tables)"
+kill -9 $daemon
+wait $daemon 2>/dev/null || true
+fact early "$(kill -0 $busy 2>/dev/null && echo 'still downloading' || echo 'already done')"
+sleep 0.5
+fact tables_after_kill "$(tables)"
+fact rules_after_kill "$(cli ip rule list | grep -c 8484 || true)"
+wait $busy
+fact download_killed "$(cat $work/killed)"
+
+# As tandemd.service does: an ordinary user with two capabilities.
+chown -R 65534:65534 /run/tandem
+start_daemon setpriv --reuid 65534 --regid 65534 --clear-groups --no-new-privs --inh-caps=-all,+net_admin,+net_raw \
+  --ambient-caps=-all,+net_admin,+net_raw --bounding-set=-all,+net_admin,+net_raw
+fact service_download "$(download)"
+fact service_status "$(cli "$programs/tandem" status --json | tr -d '\n')"
+kill -TERM $daemon
+wait $daemon && code=0 || code=$?
+fact service_exit $code
+fact tables_after_stop "$(tables)"
+srv nginx -e $work/nginx.log -c $work/nginx.conf -s stop

@@ -1,0 +1,62 @@
+"""tandemd where the kernel has the nft queue expression, as on every stock Debian: back end, traffic, death, the service's rights."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from conftest import Guest
+
+
+@pytest.fixture(scope="module")
+def facts(guest: Guest, programs: Path) -> dict[str, str]:
+    result = guest("daemon.sh", str(programs), timeout=240.0, modules=["nfnetlink_queue", "nft_queue", "nf_tables", "veth", "sch_netem"])
+    assert result.exit_code == 0, result.output
+    return dict(re.findall(r"^fact (\w+) (.*)$", result.output, re.MULTILINE))
+
+
+def test_nftables_is_chosen(facts: dict[str, str]) -> None:
+    backend = json.loads(facts["status"])["backend"]
+    assert backend["name"] == "nftables", backend
+    assert backend["why"]
+
+
+def test_a_download_arrives_whole(facts: dict[str, str]) -> None:
+    assert facts["download"] == facts["file"]
+
+
+def test_packets_went_through_the_daemon(facts: dict[str, str]) -> None:
+    datapath = json.loads(facts["status"])["datapath"]
+    assert datapath["queued"] > 100, datapath
+
+
+def test_own_table_with_owner_flag_and_bypass(facts: dict[str, str]) -> None:
+    assert facts["owner"] == "flags owner"
+    assert "bypass" in facts["rule"]
+
+
+def test_the_kernel_has_nothing_to_complain_of(facts: dict[str, str]) -> None:
+    """A chain that goes while packets wait for a verdict makes the kernel warn, and drop them (nf_reinject, 6.1)."""
+    assert facts["kernel_warnings"] == "0"
+
+
+def test_kill_leaves_no_rule_and_the_download_goes_on(facts: dict[str, str]) -> None:
+    assert "tandem" in facts["tables_before_kill"]
+    assert facts["early"] == "still downloading"
+    assert "tandem" not in facts["tables_after_kill"]
+    assert facts["rules_after_kill"] == "0"
+    assert facts["download_killed"] == facts["file"]
+
+
+def test_an_ordinary_user_with_two_capabilities_is_enough(facts: dict[str, str]) -> None:
+    status = json.loads(facts["service_status"])
+    assert status["backend"]["name"] == "nftables"
+    assert status["datapath"]["queued"] > 100
+    assert facts["service_download"] == facts["file"]
+
+
+def test_stop_leaves_no_table(facts: dict[str, str]) -> None:
+    assert facts["service_exit"] == "0"
+    assert "tandem" not in facts["tables_after_stop"]
