@@ -127,6 +127,15 @@ std::optional<std::int64_t> as_integer(const Value& value)
   return number;
 }
 
+// A size with its unit, or a plain number of bytes.
+std::optional<std::uint64_t> as_bytes(const Value& value)
+{
+  if (const auto* integer = std::get_if<std::int64_t>(&value.what); integer && *integer >= 0)
+    return static_cast<std::uint64_t>(*integer);
+  const auto text = as_text(value);
+  return text ? parse_bytes(*text) : std::nullopt;
+}
+
 template <class Number>
 bool put_integer(Number& out, const Value& value, std::int64_t from, std::int64_t to)
 {
@@ -343,8 +352,7 @@ constexpr std::array settings {
   Setting { "recorder.bytes",
             [](Config& c, const Value& v)
             {
-              const auto text = as_text(v);
-              const auto bytes = text ? parse_bytes(*text) : std::nullopt;
+              const auto bytes = as_bytes(v);
               if (!bytes || *bytes < (1u << 16) || *bytes > (1u << 30)) return false;
               c.recorder.bytes = *bytes;
               return true;
@@ -374,13 +382,12 @@ constexpr std::array settings {
   Setting { "budget.cell_bytes",
             [](Config& c, const Value& v)
             {
-              const auto text = as_text(v);
-              if (text == "")
+              if (as_text(v) == "")
               {
                 c.budget.cell_bytes.reset();
                 return true;
               }
-              const auto bytes = text ? parse_bytes(*text) : std::nullopt;
+              const auto bytes = as_bytes(v);
               if (!bytes) return false;
               c.budget.cell_bytes = *bytes;
               return true;

@@ -246,8 +246,8 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong {
             "[metrics]\nlisten = \"127.0.0.1\"",
             R"(t.toml:2: metrics.listen = "127.0.0.1": a loopback address with a port such as "127.0.0.1:9101" or "[::1]:9101", or "" for none, is needed)" },
-        Wrong { "[budget]\ncell_bytes = 5",
-                R"(t.toml:2: budget.cell_bytes = 5: a size such as "500MB", or "" for no limit, is needed)" },
+        Wrong { "[budget]\ncell_bytes = -5",
+                R"(t.toml:2: budget.cell_bytes = -5: a size such as "500MB", or "" for no limit, is needed)" },
         Wrong { "[modules]\noffload = true",
                 "t.toml:2: modules.offload = true: a table is needed, e.g. [modules.offload] "
                 "and below it enabled = true" },
@@ -259,6 +259,14 @@ INSTANTIATE_TEST_SUITE_P(
                 "t.toml:2: modules.offload.list = [1]: a number, a text, true or false is needed" },
         Wrong { "[modules.offload]\n\"a b\" = 1",
                 "t.toml:2: modules.offload.a b: a knob's name has 1 to 32 letters a-z, digits or _" }));
+
+TEST(Config, a_size_may_be_a_plain_number_of_bytes)
+{
+  const auto [config, wrong] = parse_config("[budget]\ncell_bytes = 500000000\n[recorder]\nbytes = 65536\n", "t.toml");
+  EXPECT_THAT(wrong, IsEmpty());
+  EXPECT_EQ(config.budget.cell_bytes, 500'000'000u);
+  EXPECT_EQ(config.recorder.bytes, 65536u);
+}
 
 TEST(Config, lists_every_mistake_in_the_order_of_the_lines)
 {
