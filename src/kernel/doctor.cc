@@ -103,6 +103,9 @@ std::uint32_t mark_bits_used(const std::string& line)
       const bool whole = number == start && std::string_view { option }.find("mask") == std::string_view::npos;
       bits |= whole ? 0xffff'ffffu : static_cast<std::uint32_t>(std::strtoul(line.c_str() + number, nullptr, 0));
     }
+  // nft copies whole marks: a saved by-cell bit would come back on every packet of the flow.
+  for (const char* copy : { "ct mark set meta mark", "ct mark set mark", "mark set ct mark" })
+    if (line.find(copy) != std::string::npos && line.find('&') == std::string::npos) bits = 0xffff'ffff;
   return bits;
 }
 

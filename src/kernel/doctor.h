@@ -46,12 +46,12 @@ struct Check
 
 struct DoctorInput
 {
-  std::string wifi; // interface names; empty: detect
-  std::string cell;
+  std::string wifi {}; // interface names; empty: detect
+  std::string cell {};
   std::uint16_t queue = 84;
   Marks marks {};
   RoutePlan route {};
-  std::string module_directory; // empty: not checked
+  std::string module_directory {}; // empty: not checked
 };
 
 // Looks only: changes nothing that outlasts the call. Never throws; a check that cannot be made says so. Takes up to a

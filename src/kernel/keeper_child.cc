@@ -158,8 +158,13 @@ private:
     if (what == "apply")
     {
       auto plan = order.at("plan").get<RulePlan>();
-      backend_->apply(plan);
-      if (plan.traffic != 0) ++state_.applied;
+      if (plan.traffic != 0)
+      {
+        backend_->apply(plan);
+        ++state_.applied;
+      }
+      else
+        take_away();
       plan_ = plan;
       enter(plan.traffic != 0 ? KeeperState::Phase::armed : KeeperState::Phase::idle);
       state_.why = backend_->why();
@@ -227,12 +232,19 @@ private:
     if (queue_) release_waiting(queue_.get(), queue_number_);
   }
 
+  void take_away()
+  {
+    backend_->pause();
+    release();
+    backend_->clear();
+  }
+
   void suspend()
   {
     release();
     try
     {
-      backend_->clear();
+      backend_->pause();
     }
     catch (const std::exception& e)
     {
@@ -266,7 +278,7 @@ private:
     release();
     try
     {
-      backend_->clear();
+      take_away();
     }
     catch (const std::exception&)
     {

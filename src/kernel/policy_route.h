@@ -14,7 +14,7 @@ namespace tandem::kernel
 
 struct RoutePlan
 {
-  std::string cell; // interface name; empty: no rule, no route
+  std::string cell {}; // interface name; empty: no rule, no route
   MarkBits mark = Marks {}.by_cell;
   std::uint32_t table = 8484;
   std::uint32_t priority = 8484; // of the ip rule; before main (32766)
@@ -30,8 +30,8 @@ struct RouteState
 {
   bool v4 = false; // a default route for IPv4 is in place
   bool v6 = false;
-  std::string gateway_v4; // empty: on-link
-  std::string gateway_v6;
+  std::string gateway_v4 {}; // empty: on-link
+  std::string gateway_v6 {};
 };
 
 // ip rule `fwmark VALUE/MASK lookup TABLE` for both IP versions, and in TABLE one default route by the cell interface:

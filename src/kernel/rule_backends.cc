@@ -42,7 +42,7 @@ public:
   void apply(const RulePlan& plan) override
   {
     validate(plan);
-    if (plan.traffic == 0) return clear();
+    if (plan.traffic == 0) return pause();
     std::string reason = nft_.load(render::nftables(plan, owner_));
     if (!reason.empty() && owner_)
     {
@@ -58,6 +58,7 @@ public:
     if (!reason.empty()) throw std::runtime_error { "nftables refused Tandem's rules: " + reason };
   }
 
+  void pause() override { nft_.load("flush table inet tandem\n"); }
   void clear() override { nft_.load("delete table inet tandem\n"); }
 
   // Empty when the kernel would take the rules; nothing is changed.
@@ -107,11 +108,16 @@ public:
     current_ = plan;
   }
 
-  void clear() override
+  void pause() override
   {
     for (bool v6 : { false, true })
       if (!v6 || has_v6()) load({}, v6);
     current_ = {};
+  }
+
+  void clear() override
+  {
+    pause();
     if (variant_ == "nft") borrowed_.give_back();
   }
 

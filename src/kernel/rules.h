@@ -25,12 +25,12 @@ struct RulePlan
   std::uint16_t queue = 84;
   std::uint32_t traffic = 0; // tandem::traffic bits
   Marks marks {};
-  std::string wifi;                        // interface name
-  std::string cell;                        // interface name, may be empty
-  std::vector<std::string> wifi_addresses; // "192.0.2.1", "2001:db8::1"
-  std::vector<std::string> exempt_local;   // CIDRs never queued, by this host's address
-  std::vector<std::string> exempt_remote;  // CIDRs never queued, by the peer's address
-  std::vector<std::uint16_t> exempt_ports; // never queued when either port is one of these
+  std::string wifi {};                        // interface name
+  std::string cell {};                        // interface name, may be empty
+  std::vector<std::string> wifi_addresses {}; // "192.0.2.1", "2001:db8::1"
+  std::vector<std::string> exempt_local {};   // CIDRs never queued, by this host's address
+  std::vector<std::string> exempt_remote {};  // CIDRs never queued, by the peer's address
+  std::vector<std::uint16_t> exempt_ports {}; // never queued when either port is one of these
   // A flow of which one packet was accepted with marks.release is not queued any more: the bit is remembered in its
   // conntrack mark. Loads connection tracking.
   bool release_by_connmark = false;
@@ -51,10 +51,14 @@ public:
   virtual ~RuleBackend() = default;
   virtual std::string name() const = 0; // "nftables", "iptables-nft", "iptables-legacy"
   virtual std::string why() const = 0;  // why this one, in a sentence for the user
-  // Replaces Tandem's rules as a whole; a plan without traffic bits clears. Throws std::runtime_error with a sentence;
+  // Replaces Tandem's rules as a whole; a plan without traffic bits pauses. Throws std::runtime_error with a sentence;
   // then the rules before are still in place (iptables: of at most one IP version the new ones).
   virtual void apply(const RulePlan& plan) = 0;
-  // Removes Tandem's tables and chains, also those a killed run left behind. Harmless when there are none.
+  // Takes the rules out of force at once. The hooks stay: the kernel drops every packet that waits in a queue when a
+  // hook goes away, whosever it is.
+  virtual void pause() = 0;
+  // Removes Tandem's tables and chains, also those a killed run left behind. Harmless when there are none. Pause and
+  // let the waiting packets go before.
   virtual void clear() = 0;
 };
 

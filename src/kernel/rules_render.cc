@@ -80,6 +80,7 @@ public:
 
   std::string text()
   {
+    if (plan_.traffic == 0) return {};
     if (plan_.traffic & egress_bits) egress();
     if (plan_.traffic & ingress_bits) ingress();
     if (plan_.release_by_connmark) release();
@@ -185,10 +186,10 @@ private:
 std::string nftables(const RulePlan& plan, bool owner)
 {
   const std::string flags = owner ? "  flags owner\n" : "";
-  // Adding before deleting makes the deletion succeed whether the table was there or not; all is one transaction.
-  std::string text = "table inet tandem {\n" + flags + "}\ndelete table inet tandem\n";
-  if (plan.traffic == 0) return text;
-  return text + "table inet tandem {\n" + flags + NftChains { plan }.text() + "}\n";
+  // Rules are replaced, chains stay: deleting a base chain makes the kernel drop every packet that waits in a queue.
+  // All is one transaction; the table is made first so that flushing it succeeds whether it was there or not.
+  return "table inet tandem {\n" + flags + "}\nflush table inet tandem\n" + "table inet tandem {\n" + flags
+         + NftChains { plan }.text() + "}\n";
 }
 
 Present present(const std::string& saved)

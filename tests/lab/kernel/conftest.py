@@ -20,6 +20,7 @@ PROBE = os.environ.get("TANDEM_PROBE", str(HERE.parents[2] / "build" / "tests" /
 CLIENT4, CELL4, SERVER4 = "10.71.1.2", "10.71.2.2", "10.71.9.9"
 CLIENT6, CELL6, SERVER6 = "fd71:1::2", "fd71:2::2", "fd71:9::9"
 PORT = 7100
+SCALE = float(os.environ.get("TANDEM_TEST_SCALE", "1"))  # sizes of the transfers; an emulated machine is slow
 
 
 def sh(command: str, check: bool = True) -> str:

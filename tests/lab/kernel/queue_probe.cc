@@ -2,6 +2,7 @@
 // for every packet. Reads its settings as KEY=VALUE words; prints "ready", and on SIGTERM its counters as JSON.
 #include "src/kernel/check.h"
 #include "src/kernel/clock.h"
+#include "src/kernel/doctor.h"
 #include "src/kernel/injector.h"
 #include "src/kernel/keeper.h"
 #include "src/kernel/observer.h"
@@ -142,6 +143,15 @@ private:
   std::uint64_t seen_ = 0;
 };
 
+int run_doctor()
+{
+  json report = json::object();
+  for (const Check& check : examine({ .wifi = setting("wifi", "wlan0"), .cell = setting("cell", "cell0") }))
+    report[check.name] = { { "health", name(check.health) }, { "found", check.found }, { "remedy", check.remedy } };
+  std::cout << report.dump() << std::endl;
+  return 0;
+}
+
 int run()
 {
   KeeperOptions keeper_options;
@@ -272,7 +282,7 @@ int main(int count, char** words)
   std::signal(SIGUSR1, [](int) { hung = !hung; });
   try
   {
-    return run();
+    return setting("mode", "") == "doctor" ? run_doctor() : run();
   }
   catch (const std::exception& e)
   {

@@ -6,10 +6,10 @@ import subprocess
 
 import pytest
 
-from conftest import CLIENT4, CLIENT6, SERVER4, SERVER6, World, sh
+from conftest import CLIENT4, CLIENT6, SCALE, SERVER4, SERVER6, World, sh
 
 ALL = "egress_pure_ack,egress_data,egress_closing,ingress_data,ingress_ack"
-MEGABYTE = 1_000_000
+MEGABYTE = int(1_000_000 * SCALE)
 
 
 def test_accepts_everything(world: World) -> None:

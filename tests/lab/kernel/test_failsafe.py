@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
-from conftest import World, sh, wait_until
+from conftest import SCALE, World, sh, wait_until
 
-MEGABYTE = 1_000_000
+MEGABYTE = int(1_000_000 * SCALE)
 RATE = 20 * MEGABYTE  # bytes per second
 BUSY = "egress_pure_ack,ingress_data"
 
@@ -20,6 +21,7 @@ def test_kill(world: World, guard: str) -> None:
     """kill -9: rules and routes vanish, the transfer goes on within a second."""
     want = world.serve(80 * MEGABYTE, RATE)
     probe = world.probe(mode="edit", traffic=BUSY, guard=guard)
+    keeper = probe.keeper()
     download = world.begin()
     download.wait_for(10 * MEGABYTE)
     killed = time.monotonic()
@@ -28,7 +30,7 @@ def test_kill(world: World, guard: str) -> None:
     got = download.finish()
     assert got.digest == want
     assert got.between(killed, killed + 1.0) > 0.3 * RATE
-    wait_until(lambda: "tandem-keeper" not in sh("ps -eo comm"), 3)
+    wait_until(lambda: not Path(f"/proc/{keeper}").exists(), 3)
 
 
 @pytest.mark.parametrize("traffic", [BUSY, "egress_pure_ack"])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from conftest import SERVER4, SERVER6, World
+from conftest import SCALE, SERVER4, SERVER6, World
 
-MEGABYTE = 1_000_000
+MEGABYTE = int(1_000_000 * SCALE)
 
 
 @pytest.mark.parametrize("host", [SERVER4, SERVER6])

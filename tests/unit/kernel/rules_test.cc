@@ -30,7 +30,7 @@ TEST(Rules, NoTrafficNoRules)
   plan.release_by_connmark = true;
   EXPECT_EQ(render::iptables(plan, false), "*mangle\nCOMMIT\n");
   EXPECT_THAT(render::nftables(plan), Not(HasSubstr("chain")));
-  EXPECT_THAT(render::nftables(plan), HasSubstr("delete table inet tandem"));
+  EXPECT_THAT(render::nftables(plan), HasSubstr("flush table inet tandem"));
 }
 
 TEST(Rules, OneDirectionOnly)

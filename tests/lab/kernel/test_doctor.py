@@ -1,0 +1,62 @@
+"""What the doctor says of a machine, sound and with planted trouble."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+
+from conftest import PROBE, World, sh
+
+
+def examine(world: World, **settings: str) -> dict:
+    words = [f"{key}={value}" for key, value in settings.items()]
+    return json.loads(sh(" ".join(["ip netns exec", world.c, PROBE, "mode=doctor", *words])))
+
+
+def test_sound(world: World) -> None:
+    seen = examine(world)
+    assert not [name for name, check in seen.items() if check["health"] in ("fail", "warn")]
+    assert seen["wifi interface"]["found"] == "wlan0: up, 2 addresses, MTU 1500"
+    assert world.rules() == ""
+    assert sh(f"ip netns exec {world.c} nft list ruleset") == ""  # not even an empty table stays
+
+
+def test_beside_a_running_one(world: World) -> None:
+    """The probes leave a running Tandem's rules alone."""
+    probe = world.probe()
+    before = world.rules()
+    seen = examine(world)
+    assert seen["queue number 84"]["found"] == "in use by the running Tandem"
+    assert seen["leftover rules"]["health"] == "ok"
+    assert world.rules() == before != ""
+    probe.stop()
+
+
+def test_planted_trouble(world: World) -> None:
+    for command in ("iptables -t mangle -A OUTPUT -p udp -j NFQUEUE --queue-num 84 --queue-bypass",
+                    "iptables -t mangle -A POSTROUTING -j CONNMARK --save-mark",
+                    "ip rule add fwmark 0x10000000/0x10000000 lookup 99 priority 8484",
+                    "ip route del default via 10.71.2.1",
+                    "ip -6 route del default via fd71:2::1",
+                    "sysctl -qw net.ipv4.tcp_timestamps=0",
+                    "ip link set wlan0 down"):
+        sh(f"ip netns exec {world.c} {command}")
+    seen = examine(world)
+    for name, health in (("other rules on queue 84", "fail"), ("mark bits 0x70000000", "warn"), ("routing table 8484", "warn"),
+                         ("second default route", "fail"), ("tcp_timestamps", "warn"), ("wifi interface", "warn")):
+        assert seen[name]["health"] == health and seen[name]["remedy"], name
+    assert "CONNMARK --save-mark" in seen["mark bits 0x70000000"]["found"]
+    assert "ip rule 8484" in seen["mark bits 0x70000000"]["found"]
+
+
+def test_leftovers(world: World) -> None:
+    probe = world.probe()
+    keeper = probe.keeper()
+    subprocess.run(["kill", "-9", str(keeper)], check=True)
+    probe.signal(signal.SIGKILL)
+    probe.process.wait()
+    found = examine(world)["leftover rules"]
+    # With nftables the table died with its owner: only routes are left, and those are harmless.
+    if "TANDEM" in world.rules():
+        assert found["health"] == "warn" and "next start" in found["remedy"]
