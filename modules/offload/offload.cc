@@ -20,32 +20,28 @@ struct Row
   double Knobs::*field;
 };
 
-constexpr std::array<Row, 14> rows { {
+constexpr std::array<Row, 15> rows { {
     { { .name = "fraction",
         .minimum = 0,
         .maximum = 1,
-        .initial = 0.5,
         .help = "strategy fraction only: share of the ACKs that leave by the cellular link" },
       &Knobs::fraction },
     { { .name = "window_mss",
         .unit = "MSS",
         .minimum = 1,
         .maximum = 10000,
-        .initial = 20,
         .help = "offload only while the sender's window is above this; below it an RTT counts for more than air time" },
       &Knobs::window_mss },
     { { .name = "probe_copies",
         .type = KnobType::integer,
         .minimum = 1,
         .maximum = 32,
-        .initial = 6,
         .help = "copies of an ACK sent by the cellular link in search of a proof before a path is given up for now" },
       &Knobs::probe_copies },
     { { .name = "proof_acks",
         .type = KnobType::integer,
         .minimum = 8,
         .maximum = 4096,
-        .initial = 64,
         .help = "ACKs sent by the cellular link without an echo until the flow returns to Wi-Fi" },
       &Knobs::proof_acks },
     { { .name = "retry_first",
@@ -53,7 +49,6 @@ constexpr std::array<Row, 14> rows { {
         .unit = "s",
         .minimum = 0.1,
         .maximum = 600,
-        .initial = 0.5,
         .help = "rest after the first failed proof; doubles with every further one" },
       &Knobs::retry_first },
     { { .name = "retry_longest",
@@ -61,13 +56,11 @@ constexpr std::array<Row, 14> rows { {
         .unit = "s",
         .minimum = 0.1,
         .maximum = 3600,
-        .initial = 300,
         .help = "longest rest between two tries" },
       &Knobs::retry_longest },
     { { .name = "added_delay_share",
         .minimum = 0,
         .maximum = 10,
-        .initial = 1,
         .help = "share of the flow's standing queueing delay that a slower ACK path may add" },
       &Knobs::added_delay_share },
     { { .name = "added_delay_free",
@@ -75,7 +68,6 @@ constexpr std::array<Row, 14> rows { {
         .unit = "s",
         .minimum = 0,
         .maximum = 1,
-        .initial = 0.004,
         .help = "added delay that is always accepted" },
       &Knobs::added_delay_free },
     { { .name = "added_delay_longest",
@@ -83,41 +75,41 @@ constexpr std::array<Row, 14> rows { {
         .unit = "s",
         .minimum = 0,
         .maximum = 2,
-        .initial = 0.25,
         .help = "added delay that is never accepted" },
       &Knobs::added_delay_longest },
     { { .name = "regret",
         .minimum = 0,
         .maximum = 1,
-        .initial = 0.05,
         .help = "return to Wi-Fi when the goodput stays this share below what it was there" },
       &Knobs::regret },
     { { .name = "stretch",
         .type = KnobType::integer,
         .minimum = 1,
         .maximum = 128,
-        .initial = 16,
         .help = "on a thin cellular link at most one ACK in this many is sent" },
       &Knobs::stretch },
     { { .name = "stretch_time",
         .unit = "RTT",
         .minimum = 0.01,
         .maximum = 1,
-        .initial = 0.25,
         .help = "and at least one in this share of a round trip" },
       &Knobs::stretch_time },
+    { { .name = "thin_at_home",
+        .type = KnobType::integer,
+        .minimum = 1,
+        .maximum = 64,
+        .help = "without a cellular way at most one ACK in this many is sent by Wi-Fi, 1 = all" },
+      &Knobs::thin_at_home },
     { { .name = "sparse_acks",
         .unit = "MSS",
         .minimum = 1,
         .maximum = 1000,
-        .initial = 8,
         .help = "leave a flow alone whose ACKs each cover more than this: there is no air to save" },
       &Knobs::sparse_acks },
     { { .name = "cell_budget",
         .unit = "bytes",
         .minimum = 0,
         .maximum = 1e15,
-        .initial = 0,
         .help = "bytes that decisions may put on the cellular link in total, 0 = no limit" },
       &Knobs::cell_budget },
 } };
@@ -137,7 +129,10 @@ constexpr auto knob_table = []
   std::array<Knob, rows.size() + 1> all {};
   all[0] = strategy_knob;
   for (std::size_t i = 0; i < rows.size(); ++i)
+  {
     all[i + 1] = rows[i].knob;
+    all[i + 1].initial = Knobs {}.*rows[i].field;
+  }
   return all;
 }();
 
@@ -233,7 +228,7 @@ Plan Offload::decide(const Event& event, const FlowView& flow, State& state)
     return {};
   case EventKind::switched_off:
     // Nothing may stay held or unproved: nobody will notice any more when the cellular path has lost it.
-    if (state.phase == Phase::away && (state.held > 0 || state.unproved > 0))
+    if (state.held > 0 || (state.phase == Phase::away && state.unproved > 0))
       return return_home(event, flow, state, Duration {}, "offload: switched off", true);
     return {};
   case EventKind::radio:
@@ -268,6 +263,67 @@ Plan Offload::acknowledge(const Event& event, const FlowView& flow, State& state
 
 Plan Offload::at_home(const Event& event, const FlowView& flow, State& state)
 {
+  count_acks(flow, state);
+  Plan plan = consider(event, flow, state);
+  if (state.phase != Phase::home)
+  {
+    state.held = 0;
+    return plan;
+  }
+  // Without a second way, or while it rests, fewer ACKs by Wi-Fi save most of the air that none would.
+  const unsigned stretch = stretch_at_home(*event.segment, flow, state);
+  if (stretch > 1)
+  {
+    plan.quiet.reset();
+    leave_out(event, flow, state, stretch, plan);
+  }
+  return plan;
+}
+
+void Offload::count_acks(const FlowView& flow, State& state)
+{
+  if (state.counted == 0 || flow.bytes_delivered < state.counted_from) state.counted_from = flow.bytes_delivered;
+  if (++state.counted <= acks_counted) return;
+  state.mss_per_ack = static_cast<float>(flow.bytes_delivered - state.counted_from) / acks_counted / flow.mss;
+  state.counted = 0;
+}
+
+// One ACK in this many is sent by Wi-Fi; 1 = all. At least sixteen remain for every round trip, so that the sender's
+// bursts stay small.
+unsigned Offload::stretch_at_home(const Segment& segment, const FlowView& flow, const State& state) const
+{
+  if (flow.mptcp || !flow.sack_ok || segment.has(not_copied) || state.mss_per_ack <= 0
+      || state.mss_per_ack > knobs_.sparse_acks || flow.window_estimate < knobs_.window_mss * flow.mss)
+    return 1;
+  constexpr double acks_per_rtt = 16;
+  const double acks = flow.window_estimate / (static_cast<double>(flow.mss) * state.mss_per_ack);
+  return static_cast<unsigned>(std::clamp(acks / acks_per_rtt, 1.0, knobs_.thin_at_home));
+}
+
+// Drops the ACK at hand when the next one is sure to repeat it: by its own timer at the latest. True when it was
+// dropped.
+bool Offload::leave_out(const Event& event, const FlowView& flow, State& state, unsigned stretch, Plan& plan) const
+{
+  const auto stretch_time =
+      Duration { static_cast<std::int64_t>(static_cast<double>(flow.rtt_smoothed.count()) * knobs_.stretch_time) };
+  if (state.held + 1u < stretch && event.now - state.released_at < stretch_time
+      && repeats_in_next(*event.segment, flow))
+  {
+    ++state.held;
+    plan.edit = {}; // an edit would be the wish that it leaves
+    plan.verdict = Verdict::drop;
+    plan.wake = state.released_at + stretch_time;
+    plan.why = "offload: repeated by the next ACK";
+    return true;
+  }
+  state.held = 0;
+  state.released_at = event.now;
+  return false;
+}
+
+// Whether to look for a way by cellular now.
+Plan Offload::consider(const Event& event, const FlowView& flow, State& state)
+{
   const Segment& segment = *event.segment;
   // Only a rest that is worth the change of rules takes the queue out of the way.
   const auto quiet = [&]() -> std::optional<Tick>
@@ -295,12 +351,8 @@ Plan Offload::at_home(const Event& event, const FlowView& flow, State& state)
     return rest(std::max(flow.rtt_smoothed, 10ms + Duration {}), "offload: window below threshold");
   // What ACKs cost in air grows with their number. Where the receiver merges segments (GRO) there is one for dozens,
   // and nothing to save.
-  if (state.counted == 0) state.counted_from = flow.bytes_delivered;
-  if (++state.counted < acks_counted) return {};
-  const double per_ack =
-      static_cast<double>(flow.bytes_delivered - state.counted_from) / (state.counted - 1) / flow.mss;
-  state.counted = 0;
-  if (per_ack > knobs_.sparse_acks)
+  if (state.mss_per_ack <= 0) return {};
+  if (state.mss_per_ack > knobs_.sparse_acks)
   {
     const Duration rest_time = std::min<Duration>(1s * (1 << std::min<int>(state.sparse, 5)), 30s);
     if (state.sparse < 255) ++state.sparse;
@@ -323,17 +375,21 @@ Plan Offload::probe(const Event& event, const FlowView& flow, State& state)
   Plan plan {};
   if (!segment.timestamps) return plan;
   const TsClock own = segment.timestamps->value;
+  count_acks(flow, state);
+  if (state.probes > 0 && event.now - state.proof_at >= patience(flow))
+    return return_home(event, flow, state, backoff(state.failures), "offload: no proof (filtered, NAT or too slow)",
+                       false);
   if (!own.after(state.frozen)) return plan;
   plan.edit.ts_value = state.frozen;
   plan.why = "offload: TSval kept while probing";
 
   const Duration gap = std::max<Duration>(flow.rtt_smoothed / 8, 5ms);
   if (!segment.has(not_copied) && state.probes < static_cast<unsigned>(knobs_.probe_copies)
-      && (state.probes == 0 || event.now - state.released_at >= gap))
+      && (state.probes == 0 || event.now - state.probe_at >= gap))
   {
     if (state.probes == 0) state.proof_at = event.now;
     ++state.probes;
-    state.released_at = event.now;
+    state.probe_at = event.now;
     scratch_[0] = { .kind = CraftKind::ack,
                     .by = Link::cell,
                     .at = event.now,
@@ -347,7 +403,11 @@ Plan Offload::probe(const Event& event, const FlowView& flow, State& state)
     plan.craft = scratch_;
     plan.why = "offload: probe by cellular";
     plan.wake = event.now + patience(flow);
+    state.held = 0;
+    state.released_at = event.now;
   }
+  else if (const unsigned stretch = stretch_at_home(segment, flow, state); stretch > 1)
+    leave_out(event, flow, state, stretch, plan);
   return plan;
 }
 
@@ -358,23 +418,17 @@ Plan Offload::go_away(const Event& event, const FlowView& flow, State& state)
   const LinkState& cell = (*event.links)[static_cast<std::size_t>(Link::cell)];
   if (knobs_.cell_budget > 0 && static_cast<double>(cell.bytes_out + max_budget_share) > knobs_.cell_budget)
     return return_home(event, flow, state, 60s, "offload: cellular budget spent", false);
-  if (state.unproved >= knobs_.proof_acks && event.now - state.proof_at > flow.rtt_smoothed + 20ms)
+  // An echo is due after a round trip; the queue that data stands in may have grown by half since it was measured.
+  if (state.unproved >= knobs_.proof_acks && event.now - state.proof_at > flow.rtt_smoothed * 3 / 2 + 50ms)
     return return_home(event, flow, state, backoff(state.failures), "offload: proof lost", false);
   if (state.slow_windows >= 2)
     return return_home(event, flow, state, backoff(state.regrets), "offload: slower than on Wi-Fi", false);
 
-  // Thinning: left out only while a later ACK is sure to follow, by timer at the latest.
-  const auto stretch_time =
-      Duration { static_cast<std::int64_t>(static_cast<double>(flow.rtt_smoothed.count()) * knobs_.stretch_time) };
-  if (state.held + 1u < state.stretch && event.now - state.released_at < stretch_time && repeats_in_next(segment, flow))
+  if (Plan plan {}; leave_out(event, flow, state, state.stretch, plan))
   {
-    ++state.held;
-    return { .verdict = Verdict::drop,
-             .wake = std::min(state.released_at + stretch_time, event.now + patience(flow)),
-             .why = "offload: repeated by the next ACK" };
+    plan.wake = std::min(*plan.wake, event.now + patience(flow));
+    return plan;
   }
-  state.held = 0;
-  state.released_at = event.now;
   ++state.unproved;
   Plan plan { .edit = { .route = Link::cell }, .wake = event.now + patience(flow), .why = "offload: by cellular" };
   // Odd TSvals mark the cellular path. Rounded down, so that it is never ahead of the kernel's clock; never below one
@@ -395,17 +449,17 @@ Plan Offload::hear(const Event& event, const FlowView& flow, State& state)
   measure_delay(segment, flow, state, event.now);
   if (state.phase == Phase::probing && state.probes > 0 && echo == state.frozen + 1)
   {
+    // Every copy carries the same TSval, and the server may have ignored the first ones (an ACK older than others that
+    // came by Wi-Fi meanwhile counts only while the window stands still). The last copy gives the lower bound; a round
+    // away tells exactly.
+    const Duration copies = state.probe_at - state.proof_at;
     const auto delay = static_cast<std::int32_t>(segment.timestamps->value.raw - echo.raw);
-    // The one-way difference where the clocks allow it; otherwise the round trips, which the queue behind the data also
-    // stretches.
-    const double cell = state.clocks_agree && state.base_known
-                            ? wrapped(delay, state.home_delay) * 1e-3
-                            : seconds(event.now - state.proof_at - flow.rtt_smoothed);
-    state.added_delay = static_cast<float>(cell);
-    const double accepted =
-        std::min(knobs_.added_delay_longest,
-                 std::max(knobs_.added_delay_free, knobs_.added_delay_share * seconds(standing_queue(flow))));
-    if (cell > accepted)
+    const double added = state.clocks_agree && state.base_known
+                             ? wrapped(delay, state.home_delay) * 1e-3 - seconds(copies)
+                             : seconds(event.now - state.probe_at - flow.rtt_smoothed);
+    state.added_delay = static_cast<float>(added);
+    state.queue_at_home = static_cast<float>(seconds(standing_queue(flow)));
+    if (added > longest_delay(state))
       return return_home(event, flow, state, backoff(state.failures), "offload: added delay costs more than it saves",
                          false);
     proved(event, flow, state);
@@ -415,18 +469,30 @@ Plan Offload::hear(const Event& event, const FlowView& flow, State& state)
     state.stretch = 1;
     state.held = 0;
     state.released_at = event.now;
-    state.away_base_known = state.round_any = false;
+    state.away_base_known = state.round_any = state.delay_known = false;
     state.window_at = Tick {};
     state.slow_windows = 0;
     state.why = "offload: by cellular";
     return { .wake = event.now + patience(flow), .why = "offload: path proved" };
   }
+  if (state.phase == Phase::away && state.delay_known && state.added_delay > longest_delay(state))
+    return return_home(event, flow, state, backoff(state.failures), "offload: added delay costs more than it saves",
+                       true);
   if (state.phase == Phase::away && (echo.raw & 1u) != 0 && echo.after(state.trusted_after))
   {
     state.trusted_after = echo;
     proved(event, flow, state);
   }
   return {};
+}
+
+// The added delay beyond which the cellular path is not worth while, in seconds. What a sender of window W delivers is
+// min(C, W / (rtt_min + added)); as long as `added` is no more than what already stands in queues, W still fills the
+// link at the moment of the change, and grows on from there.
+double Offload::longest_delay(const State& state) const
+{
+  return std::min(knobs_.added_delay_longest,
+                  std::max(knobs_.added_delay_free, knobs_.added_delay_share * state.queue_at_home));
 }
 
 void Offload::proved(const Event& event, const FlowView&, State& state)
@@ -438,6 +504,30 @@ void Offload::proved(const Event& event, const FlowView&, State& state)
 
 Plan Offload::alarm(const Event& event, const FlowView& flow, State& state)
 {
+  const bool away = state.phase == Phase::away;
+  if (state.held > 0)
+  {
+    // The round trip may have grown since the timer was set: too early is no reason to forget about it.
+    const auto stretch_time =
+        Duration { static_cast<std::int64_t>(static_cast<double>(flow.rtt_smoothed.count()) * knobs_.stretch_time) };
+    if (event.now - state.released_at < stretch_time) return { .wake = state.released_at + stretch_time };
+    state.held = 0;
+    state.released_at = event.now;
+    scratch_[0] = latest(flow, away ? Link::cell : Link::wifi);
+    Plan plan { .craft = scratch_, .why = "offload: timer sends what was left out" };
+    if (state.phase == Phase::probing)
+    {
+      // A younger TSval by Wi-Fi would make the server refuse the copies (PAWS).
+      scratch_[0].timestamps->value = state.frozen;
+      plan.wake = state.proof_at + patience(flow);
+    }
+    if (away)
+    {
+      ++state.unproved;
+      plan.wake = event.now + patience(flow);
+    }
+    return plan;
+  }
   if (state.phase == Phase::probing)
   {
     if (event.now - state.proof_at < patience(flow)) return { .wake = state.proof_at + patience(flow) };
@@ -445,21 +535,8 @@ Plan Offload::alarm(const Event& event, const FlowView& flow, State& state)
     return return_home(event, flow, state, backoff(state.failures), "offload: no proof (filtered, NAT or too slow)",
                        false);
   }
-  if (state.phase != Phase::away) return {};
-  const auto stretch_time =
-      Duration { static_cast<std::int64_t>(static_cast<double>(flow.rtt_smoothed.count()) * knobs_.stretch_time) };
+  if (!away || state.unproved == 0) return {};
   const Tick limit = std::max(state.proof_at, state.since) + patience(flow);
-  if (state.held > 0)
-  {
-    // The round trip may have grown since the timer was set: too early is no reason to forget about it.
-    if (event.now - state.released_at < stretch_time) return { .wake = state.released_at + stretch_time };
-    state.held = 0;
-    state.released_at = event.now;
-    ++state.unproved;
-    scratch_[0] = latest(flow, Link::cell);
-    return { .craft = scratch_, .wake = event.now + patience(flow), .why = "offload: timer sends what was left out" };
-  }
-  if (state.unproved == 0) return {};
   if (event.now < limit) return { .wake = limit };
   // Either the path died or the server has nothing to say. The newest ACK by Wi-Fi settles it before the server's RTO.
   return return_home(event, flow, state, 1s, "offload: silence, back to Wi-Fi", true);
@@ -549,6 +626,11 @@ void Offload::measure_delay(const Segment& segment, const FlowView& flow, State&
   {
     state.away_base = state.round_delay;
     state.away_base_known = true;
+  }
+  if (state.base_known && !state.delay_known)
+  {
+    state.added_delay = static_cast<float>(wrapped(state.away_base, state.home_delay)) * 1e-3f;
+    state.delay_known = true;
   }
   const double queued = wrapped(state.round_delay, state.away_base) * 1e-3;
   const double limit = std::max(0.02, seconds(flow.rtt_smoothed) / 8);

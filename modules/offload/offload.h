@@ -31,7 +31,8 @@ struct Knobs
   double regret = 0.05;              // return when the goodput falls by more than this share
   double stretch = 16;               // thinning: at most one ACK in this many
   double stretch_time = 0.25;        // and at least one in this share of an RTT
-  double sparse_acks = 8;            // MSS an ACK may cover on average
+  double thin_at_home = 4;           // one ACK in this many by Wi-Fi, when none goes by cellular
+  double sparse_acks = 32;           // MSS an ACK may cover on average
   double cell_budget = 0;            // bytes since start, 0 = no limit
 };
 
@@ -61,6 +62,7 @@ struct State
 
   Tick since {}; // start of the phase
   Tick retry_at {};
+  Tick probe_at {};    // last probe copy
   Tick proof_at {};    // last proof, or the first probe
   Tick released_at {}; // last ACK that left while thinning
   Seq data_edge {};    // next_seq when the phase began: local data in between spoils tags
@@ -82,11 +84,14 @@ struct State
   bool first_known = false;
 
   std::uint64_t counted_from = 0; // bytes delivered then
+  float mss_per_ack = 0;          // what the local TCP acknowledges at a time; 0 = not known yet
 
   // Goodput: bytes delivered at the start of the running window.
   Tick window_at {};
   std::uint64_t window_bytes = 0;
-  float home_rate = 0; // bytes per second
+  bool delay_known = false; // added_delay was measured over a round away
+  float queue_at_home = 0;  // s, standing queue when the flow left
+  float home_rate = 0;      // bytes per second
   float away_rate = 0;
   float added_delay = 0; // s, of the cellular ACK path over Wi-Fi; negative when it is faster
 };
@@ -107,6 +112,10 @@ public:
 private:
   Plan acknowledge(const Event& event, const FlowView& flow, State& state);
   Plan at_home(const Event& event, const FlowView& flow, State& state);
+  Plan consider(const Event& event, const FlowView& flow, State& state);
+  void count_acks(const FlowView& flow, State& state);
+  unsigned stretch_at_home(const Segment& segment, const FlowView& flow, const State& state) const;
+  bool leave_out(const Event& event, const FlowView& flow, State& state, unsigned stretch, Plan& plan) const;
   Plan probe(const Event& event, const FlowView& flow, State& state);
   Plan go_away(const Event& event, const FlowView& flow, State& state);
   Plan hear(const Event& event, const FlowView& flow, State& state);
@@ -114,6 +123,7 @@ private:
   Plan publish(const Event& event, const FlowView& flow, State& state);
   Plan return_home(const Event& event, const FlowView& flow, State& state, Duration rest, std::string_view why,
                    bool say_again);
+  double longest_delay(const State& state) const;
   void proved(const Event& event, const FlowView& flow, State& state);
   void measure_delay(const Segment& segment, const FlowView& flow, State& state, Tick now);
   void measure_rate(const FlowView& flow, State& state, Tick now);
