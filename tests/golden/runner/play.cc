@@ -1,0 +1,646 @@
+#include "tests/golden/runner/play.h"
+
+#include "tests/golden/harness/stand.h"
+
+#ifdef TANDEM_GOLDEN_OFFLOAD
+#include "modules/offload/offload.h"
+#endif
+#ifdef TANDEM_GOLDEN_FREEZE
+#include "modules/freeze/freeze.h"
+#endif
+#ifdef TANDEM_GOLDEN_MIRROR
+#include "modules/mirror/mirror.h"
+#endif
+#ifdef TANDEM_GOLDEN_ECN
+#include "modules/ecn/ecn.h"
+#endif
+#ifdef TANDEM_GOLDEN_RATE
+#include "modules/rate/rate.h"
+#endif
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <optional>
+
+namespace tandem::golden
+{
+
+namespace
+{
+
+using namespace test;
+
+std::unique_ptr<Module> make_module(const std::string& name)
+{
+#ifdef TANDEM_GOLDEN_OFFLOAD
+  if (name == "offload") return std::make_unique<offload::Offload>();
+#endif
+#ifdef TANDEM_GOLDEN_FREEZE
+  if (name == "freeze") return std::make_unique<freeze::Freeze>();
+#endif
+#ifdef TANDEM_GOLDEN_MIRROR
+  if (name == "mirror") return std::make_unique<mirror::Mirror>();
+#endif
+#ifdef TANDEM_GOLDEN_ECN
+  if (name == "ecn") return std::make_unique<ecn::EcnSteering>();
+#endif
+#ifdef TANDEM_GOLDEN_RATE
+  if (name == "rate") return std::make_unique<rate::RatePolicy>();
+#endif
+  return nullptr;
+}
+
+// Milliseconds as written in scripts: up to two decimals, no trailing zeros.
+std::string ms_text(double ms)
+{
+  char buffer[32];
+  std::snprintf(buffer, sizeof buffer, "%.2f", ms);
+  std::string text { buffer };
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.back() == '.') text.pop_back();
+  return text;
+}
+
+std::string ms_text(Tick at)
+{
+  return ms_text(milliseconds(at.time_since_epoch()));
+}
+
+// The flags in tcpdump's letters, E for ECE, W for CWR, e for AE.
+std::optional<std::uint16_t> flags_of(const std::string& letters)
+{
+  static const std::map<char, std::uint16_t> known { { 'S', tcp_flag::syn }, { 'F', tcp_flag::fin },
+                                                     { 'R', tcp_flag::rst }, { 'P', tcp_flag::psh },
+                                                     { '.', tcp_flag::ack }, { 'U', tcp_flag::urg },
+                                                     { 'E', tcp_flag::ece }, { 'W', tcp_flag::cwr },
+                                                     { 'e', tcp_flag::ae } };
+  std::uint16_t flags = 0;
+  for (const char letter : letters)
+  {
+    const auto at = known.find(letter);
+    if (at == known.end()) return std::nullopt;
+    flags |= at->second;
+  }
+  return flags;
+}
+
+// One plan line, by field; a verdict or "craft" or "wish" is the field "".
+using Fields = std::map<std::string, std::string>;
+
+std::string text_of(const Fields& fields)
+{
+  std::string text = fields.contains("") ? fields.at("") : "";
+  for (const auto& [key, value] : fields)
+    if (!key.empty()) text += " " + key + " " + (key == "why" ? "\"" + value + "\"" : value);
+  return text;
+}
+
+class FactFields final : public Facts
+{
+public:
+  void add(std::string_view key, std::string_view value) override { all[std::string { key }] = value; }
+  void add(std::string_view key, double value, std::string_view) override { all[std::string { key }] = ms_text(value); }
+  Fields all {};
+};
+
+class Player
+{
+public:
+  explicit Player(const Script& script) : script_ { script } {}
+
+  std::vector<std::string> play()
+  {
+    settings();
+    for (const Entry& entry : script_.entries)
+    {
+      const Tick at = at_ms(entry.at_ms);
+      alarms_until(at, entry.line.words[0] == "alarm");
+      const std::size_t differences = differences_.size();
+      perform(entry);
+      if (differences_.size() > differences + 20)
+      {
+        differences_.resize(differences + 20);
+        differences_.push_back("  ... and more");
+      }
+      crafted_ = stand_->actions.crafted.size();
+      wished_ = stand_->actions.wishes.size();
+    }
+    // What alarms still do after the last event is expected as well.
+    alarms_until(stand_->now() + ms(3000), false);
+    if (!violations_allowed_)
+      for (std::size_t i = 0; i < stand_->chain.module_count(); ++i)
+        for (std::size_t v = 1; v < chain::violation_count; ++v)
+          if (const auto n = stand_->chain.stats(i).violations[v]; n != 0)
+            differences_.push_back(script_.file + ": " + std::string { stand_->chain.module(i).name() } + " broke \""
+                                   + std::string { chain::name(static_cast<chain::Violation>(v)) } + "\" "
+                                   + std::to_string(n) + " times");
+    return std::move(differences_);
+  }
+
+private:
+  struct Flow
+  {
+    Peers peers {};
+    Duration rtt = ms(20);
+  };
+
+  [[noreturn]] void fail(const Line& line, const std::string& what) const
+  {
+    throw ScriptError { script_.file, line.number, what + ": " + line.text };
+  }
+
+  const std::string& word(const Line& line, std::size_t at) const
+  {
+    if (at >= line.words.size()) fail(line, "a word is missing at the end");
+    return line.words[at];
+  }
+
+  double number(const Line& line, std::size_t at) const
+  {
+    const std::string& text = word(line, at);
+    char* end = nullptr;
+    const double value = std::strtod(text.c_str(), &end);
+    if (text.empty() || *end != '\0') fail(line, "\"" + text + "\" is no number");
+    return value;
+  }
+
+  std::uint32_t count(const Line& line, std::size_t at) const
+  {
+    const double value = number(line, at);
+    if (value < 0 || value > 4294967295.0) fail(line, "\"" + word(line, at) + "\" is not within 32 bits");
+    return static_cast<std::uint32_t>(std::llround(value));
+  }
+
+  // ---- settings ----
+
+  void settings()
+  {
+    std::vector<std::string> wanted {};
+    for (const Line& line : script_.settings)
+    {
+      const std::string& what = line.words[0];
+      if (what == "module")
+        wanted.push_back(word(line, 1));
+      else if (what == "set")
+        knobs_.push_back(&line);
+      else if (what == "family")
+      {
+        if (word(line, 1) != "v4" && word(line, 1) != "v6") fail(line, "a family is v4 or v6");
+        first_.peers.key = word(line, 1) == "v6" ? key_v6() : key_v4();
+      }
+      else if (what == "isn" || what == "clock")
+        numbers(line, what == "isn");
+      else if (what == "options")
+        options(line);
+      else if (what == "downlink")
+        first_.peers.downlink = ms(number(line, 1));
+      else if (what == "window")
+        first_.peers.window = static_cast<std::uint16_t>(count(line, 1));
+      else if (what == "budget")
+        options_.cell_budget = count(line, 1);
+      else if (what == "seed")
+        options_.seed = options_.table.seed = count(line, 1);
+      else if (what == "violations" && word(line, 1) == "allowed")
+        violations_allowed_ = true;
+      else
+        fail(line, "no such setting");
+    }
+    if (wanted.empty()) throw ScriptError { script_.file, 1, "no `module NAME` setting" };
+    std::vector<Module*> modules {};
+    for (const std::string& name : wanted)
+    {
+      owned_.push_back(make_module(name));
+      if (!owned_.back()) throw ScriptError { script_.file, 1, "no module \"" + name + "\" is built into the runner" };
+      modules.push_back(owned_.back().get());
+    }
+    stand_ = std::make_unique<Stand>(modules, options_);
+    for (const Line* line : knobs_)
+      set(*line);
+    flows_["a"] = first_;
+  }
+
+  void numbers(const Line& line, bool sequence)
+  {
+    for (std::size_t i = 1; i < line.words.size(); i += 2)
+    {
+      const std::uint32_t value = count(line, i + 1);
+      if (line.words[i] == "local" && sequence)
+        first_.peers.local_isn = Seq { value };
+      else if (line.words[i] == "remote" && sequence)
+        first_.peers.remote_isn = Seq { value };
+      else if (line.words[i] == "local")
+        first_.peers.local_clock = TsClock { value };
+      else if (line.words[i] == "remote")
+        first_.peers.remote_clock = TsClock { value };
+      else
+        fail(line, "neither local nor remote");
+    }
+  }
+
+  void options(const Line& line)
+  {
+    for (std::size_t i = 1; i < line.words.size(); ++i)
+    {
+      const std::string& one = line.words[i];
+      if (one == "no-timestamps")
+        first_.peers.timestamps = false;
+      else if (one == "no-sack")
+        first_.peers.sack = false;
+      else if (one == "no-scale")
+        first_.peers.local_scale = first_.peers.remote_scale = std::nullopt;
+      else if (one == "md5")
+        first_.peers.more_options |= option::md5;
+      else if (one == "ao")
+        first_.peers.more_options |= option::ao;
+      else
+        fail(line, "no such option \"" + one + "\"");
+    }
+  }
+
+  std::size_t slot(const Line& line, const std::string& module) const
+  {
+    for (std::size_t i = 0; i < stand_->chain.module_count(); ++i)
+      if (stand_->chain.module(i).name() == module) return i;
+    fail(line, "no module \"" + module + "\" in this script");
+  }
+
+  void set(const Line& line)
+  {
+    const std::string& full = word(line, 1);
+    const std::size_t dot = full.find('.');
+    if (dot == std::string::npos) fail(line, "a knob is written module.knob");
+    Module& module = stand_->chain.module(slot(line, full.substr(0, dot)));
+    const std::string name = full.substr(dot + 1);
+    for (const Knob& knob : module.knobs())
+      if (knob.name == name)
+      {
+        for (std::size_t c = 0; c < knob.choices.size(); ++c)
+          if (knob.choices[c] == word(line, 2)) return module.set(knob.name, static_cast<double>(c));
+        const double value = number(line, 2);
+        if (value < knob.minimum || value > knob.maximum) fail(line, "out of the knob's range");
+        return module.set(knob.name, value);
+      }
+    fail(line, "no such knob");
+  }
+
+  // ---- events ----
+
+  Flow& flow() { return flows_.at(current_); }
+  Peers& peers() { return flow().peers; }
+
+  void perform(const Entry& entry)
+  {
+    const Line& line = entry.line;
+    const std::string& what = line.words[0];
+    if (what == "open")
+      stand_->open(peers()), expect(entry, {});
+    else if (what == "download")
+      download(entry);
+    else if (what == "in" || what == "out")
+      segment(entry, what == "out");
+    else if (what == "upload")
+      peers().next += count(line, 1), expect(entry, {}); // by the home link, seen by no module
+    else if (what == "link")
+      link(line), expect(entry, {});
+    else if (what == "set")
+      set(line), expect(entry, {});
+    else if (what == "module")
+    {
+      if (word(line, 2) != "on" && word(line, 2) != "off") fail(line, "on or off");
+      stand_->chain.enable(slot(line, word(line, 1)), word(line, 2) == "on", stand_->now());
+      expect(entry, {});
+    }
+    else if (what == "flow")
+    {
+      current_ = word(line, 1);
+      if (!flows_.contains(current_))
+      {
+        Flow fresh = first_;
+        fresh.peers.key.local_port = static_cast<std::uint16_t>(40'000 + flows_.size());
+        flows_[current_] = fresh;
+      }
+    }
+    else if (what == "facts")
+      facts(entry);
+    else if (what == "wait" || what == "alarm")
+      expect(entry, {});
+    else
+      fail(line, "no such event");
+  }
+
+  void link(const Line& line)
+  {
+    if (word(line, 1) != "wifi" && word(line, 1) != "cell") fail(line, "a link is wifi or cell");
+    LinkState& state = stand_->links[static_cast<std::size_t>(word(line, 1) == "wifi" ? Link::wifi : Link::cell)];
+    const std::string& how = word(line, 2);
+    if (how == "up" || how == "down")
+      state.up = how == "up";
+    else if (how == "route" || how == "no-route")
+      state.route = state.route_v6 = how == "route";
+    else if (how == "risk" || how == "no-risk")
+      state.at_risk = how == "risk";
+    else
+      fail(line, "up, down, route, no-route, risk or no-risk");
+    state.changed = stand_->now();
+    stand_->chain.links(stand_->links, stand_->now());
+  }
+
+  // download N every MS [rtt MS] [len BYTES]: arrivals and their ACKs. All pass untouched, unless `> any`.
+  void download(const Entry& entry)
+  {
+    const Line& line = entry.line;
+    std::uint32_t length = 2896;
+    for (std::size_t i = 4; i < line.words.size(); i += 2)
+      if (line.words[i] == "rtt")
+        flow().rtt = ms(number(line, i + 1));
+      else if (line.words[i] == "len")
+        length = count(line, i + 1);
+      else
+        fail(line, "rtt or len");
+    if (word(line, 2) != "every") fail(line, "download N every MS");
+    const int touched =
+        stand_->download(peers(), static_cast<int>(count(line, 1)), ms(number(line, 3)), flow().rtt, length);
+    if (is_any(entry)) return;
+    if (touched != 0)
+      differences_.push_back(script_.file + ":" + std::to_string(line.number) + ": " + std::to_string(touched)
+                             + " ACKs of the download were not passed byte for byte");
+    expect(entry, {});
+  }
+
+  void segment(const Entry& entry, bool out)
+  {
+    const Line& line = entry.line;
+    const Tick now = stand_->now();
+    Peers& p = peers();
+    Segment s = p.bare(out ? Direction::egress : Direction::ingress, tcp_flag::ack, now);
+    if (!out && s.timestamps) s.timestamps->echo = p.local_ts(now - flow().rtt);
+    bool in_order = true;
+    for (std::size_t i = 1; i < line.words.size(); i += 2)
+    {
+      const std::string& field = line.words[i];
+      if (field == "flags")
+      {
+        const auto flags = flags_of(word(line, i + 1));
+        if (!flags) fail(line, "flags are letters of SFRP.UEWe");
+        s.flags = *flags;
+      }
+      else if (field == "len")
+        s.payload_length = count(line, i + 1);
+      else if (field == "win")
+        s.window = static_cast<std::uint16_t>(count(line, i + 1));
+      else if (field == "seq")
+      {
+        s.seq = (out ? p.local_isn : p.remote_isn) + count(line, i + 1);
+        in_order = s.seq == (out ? p.local_isn + p.next : p.remote_isn + p.received);
+      }
+      else if (field == "ack")
+        s.ack = (out ? p.remote_isn : p.local_isn) + count(line, i + 1);
+      else if (field == "tsval" && s.timestamps)
+        s.timestamps->value = (out ? p.local_clock : p.remote_clock) + count(line, i + 1);
+      else if (field == "echo" && s.timestamps && !out)
+        s.timestamps->echo = p.local_clock + count(line, i + 1);
+      else if (field == "sack")
+        sack(line, word(line, i + 1), out ? p.remote_isn : p.local_isn, s);
+      else if (field == "ecn")
+        s.ecn = word(line, i + 1) == "ce" ? Ecn::ce : word(line, i + 1) == "ect1" ? Ecn::ect1 : Ecn::ect0;
+      else if (field == "option" && word(line, i + 1) == "unknown")
+        s.options |= option::unknown;
+      else if (field == "option" && word(line, i + 1) == "md5")
+        s.options |= option::md5;
+      else
+        fail(line, "no such field \"" + field + "\"");
+    }
+    const std::optional<chain::Outcome> outcome = stand_->show(s);
+    if (out)
+    {
+      p.window = s.window;
+      if (in_order) p.next += s.payload_length + (s.has(tcp_flag::fin) ? 1u : 0u);
+    }
+    else
+    {
+      if (in_order) p.received += s.payload_length + (s.has(tcp_flag::fin) ? 1u : 0u);
+      if (s.timestamps) p.recent = s.timestamps->value;
+    }
+    expect(entry, verdict(s, outcome));
+  }
+
+  void sack(const Line& line, const std::string& text, Seq base, Segment& s) const
+  {
+    unsigned long left = 0, right = 0;
+    if (std::sscanf(text.c_str(), "%lu-%lu", &left, &right) != 2 || s.sack_count == s.sack_blocks.size())
+      fail(line, "a SACK block is LEFT-RIGHT, at most four of them");
+    s.options |= option::sack;
+    s.sack_blocks[s.sack_count++] = { base + static_cast<std::uint32_t>(left),
+                                      base + static_cast<std::uint32_t>(right) };
+  }
+
+  void facts(const Entry& entry)
+  {
+    const std::size_t i = slot(entry.line, word(entry.line, 1));
+    FactFields found {};
+    flow::Flow& f = stand_->flow(peers());
+    if ((f.begun >> i & 1) != 0)
+      stand_->chain.module(i).describe(f.view, std::as_const(stand_->chain).state(f, i), found);
+    for (const Line& line : entry.expected)
+    {
+      const std::string was = found.all.contains(line.words[0]) ? found.all[line.words[0]] : "(no such fact)";
+      if (was != word(line, 1))
+        differences_.push_back(at(line) + "\n  - > " + line.words[0] + " " + line.words[1] + "\n  + > " + line.words[0]
+                               + " " + was);
+    }
+  }
+
+  // ---- what came out ----
+
+  std::string relative(Seq number, Seq base) const { return std::to_string((number - base.raw).raw); }
+
+  Fields verdict(const Segment& s, const std::optional<chain::Outcome>& outcome) const
+  {
+    const Peers& p = flows_.at(current_).peers;
+    if (!outcome) return { { "", "unseen" } };
+    Fields f { { "", outcome->verdict == Verdict::drop ? "drop" : "pass" } };
+    const bool out = s.direction == Direction::egress;
+    if (outcome->verdict == Verdict::pass)
+    {
+      const Edit& e = outcome->edit;
+      if (e.ack) f["ack"] = relative(*e.ack, out ? p.remote_isn : p.local_isn);
+      if (e.window) f["win"] = std::to_string(*e.window);
+      if (e.ts_value) f["tsval"] = std::to_string((*e.ts_value - (out ? p.local_clock : p.remote_clock).raw).raw);
+      if (e.ts_echo) f["tsecr"] = std::to_string((*e.ts_echo - (out ? p.remote_clock : p.local_clock).raw).raw);
+      if (e.ecn)
+        f["ecn"] = *e.ecn == Ecn::ce ? "ce" : *e.ecn == Ecn::ect0 ? "ect0" : *e.ecn == Ecn::ect1 ? "ect1" : "no";
+      if (e.route) f["route"] = name(*e.route);
+    }
+    if (!outcome->why.empty()) f["why"] = outcome->why;
+    return f;
+  }
+
+  Fields craft_fields(const Crafted& one) const
+  {
+    const Peers* p = &flows_.at(current_).peers;
+    for (const auto& [flow_name, candidate] : flows_)
+      if (const flow::Flow* f = stand_->chain.table().find(candidate.peers.key); f != nullptr && f->view.id == one.flow)
+        p = &candidate.peers;
+    const Craft& c = one.craft;
+    Fields f { { "", c.kind == CraftKind::ack ? "craft ack" : "craft unreachable" },
+               { "by", std::string { name(c.by) } } };
+    if (c.kind == CraftKind::ack)
+    {
+      f["ack"] = relative(c.ack, p->remote_isn);
+      f["seq"] = relative(c.seq, p->local_isn);
+      f["win"] = std::to_string(c.window);
+      if (c.timestamps)
+      {
+        f["tsval"] = std::to_string((c.timestamps->value - p->local_clock.raw).raw);
+        f["tsecr"] = std::to_string((c.timestamps->echo - p->remote_clock.raw).raw);
+      }
+      for (std::size_t i = 0; i < c.sack_count && i < c.sack_blocks.size(); ++i)
+        f["sack"] += (i == 0 ? "" : ",") + relative(c.sack_blocks[i].left, p->remote_isn) + "-"
+                     + relative(c.sack_blocks[i].right, p->remote_isn);
+      if (c.flags != tcp_flag::ack) f["flags"] = (c.flags & tcp_flag::ece) != 0 ? ".E" : "other";
+    }
+    else
+      f["seq"] = relative(c.seq, p->remote_isn);
+    if (!one.why.empty()) f["why"] = one.why;
+    return f;
+  }
+
+  static Fields wish_fields(const std::pair<Wish, std::string>& one)
+  {
+    const char* kind = one.first.kind == WishKind::mptcp_backup     ? "wish mptcp_backup"
+                       : one.first.kind == WishKind::mptcp_endpoint ? "wish mptcp_endpoint"
+                                                                    : "wish ce_rate";
+    return { { "", kind },
+             { "link", std::string { name(one.first.link) } },
+             { "value", ms_text(one.first.value) },
+             { "why", one.second } };
+  }
+
+  std::string at(const Line& line) const
+  {
+    return script_.file + ":" + std::to_string(line.number) + ": at " + ms_text(stand_->now()) + " ms: ";
+  }
+
+  static bool is_any(const Entry& entry) { return entry.expected.size() == 1 && entry.expected[0].words[0] == "any"; }
+
+  Fields parse(const Line& line) const
+  {
+    Fields f {};
+    std::size_t i = 1;
+    f[""] = line.words[0];
+    if (f[""] == "craft" || f[""] == "wish") f[""] += " " + word(line, i++);
+    if (f[""] == "why")
+    {
+      f[""] = "pass";
+      i = 0;
+    }
+    for (; i < line.words.size(); i += 2)
+    {
+      if (line.words[i] == "sack" && f.contains("sack"))
+        f["sack"] += "," + word(line, i + 1);
+      else
+        f[line.words[i]] = word(line, i + 1);
+    }
+    return f;
+  }
+
+  // A verdict must have exactly the fields that are written; of crafts and wishes those are compared that are written.
+  // A reason is compared when it is written.
+  static bool same(const Fields& expected, const Fields& was)
+  {
+    const bool exact = expected.at("") == "pass" || expected.at("") == "drop" || expected.at("") == "unseen";
+    for (const auto& [key, value] : expected)
+      if (!was.contains(key) || was.at(key) != value) return false;
+    if (exact)
+      for (const auto& [key, value] : was)
+        if (key != "why" && !expected.contains(key)) return false;
+    return true;
+  }
+
+  void expect(const Entry& entry, const Fields& verdict_was)
+  {
+    if (is_any(entry)) return;
+    std::vector<Fields> was {};
+    if (!verdict_was.empty()) was.push_back(verdict_was);
+    for (std::size_t i = crafted_; i < stand_->actions.crafted.size(); ++i)
+      was.push_back(craft_fields(stand_->actions.crafted[i]));
+    for (std::size_t i = wished_; i < stand_->actions.wishes.size(); ++i)
+      was.push_back(wish_fields(stand_->actions.wishes[i]));
+
+    std::vector<Fields> expected {};
+    for (const Line& line : entry.expected)
+      expected.push_back(parse(line));
+    // An event without a written verdict passes byte for byte.
+    const auto is_verdict = [](const Fields& f)
+    { return f.at("") == "pass" || f.at("") == "drop" || f.at("") == "unseen"; };
+    if (!verdict_was.empty() && std::none_of(expected.begin(), expected.end(), is_verdict))
+      expected.insert(expected.begin(), Fields { { "", verdict_was.at("") == "unseen" ? "unseen" : "pass" } });
+
+    const bool equal = was.size() == expected.size() && std::equal(expected.begin(), expected.end(), was.begin(), same);
+    if (equal) return;
+    std::string text = at(entry.line) + entry.line.text;
+    for (std::size_t i = 0; i < std::max(was.size(), expected.size()); ++i)
+    {
+      if (i < was.size() && i < expected.size() && same(expected[i], was[i]))
+      {
+        text += "\n    > " + text_of(was[i]);
+        continue;
+      }
+      if (i < expected.size()) text += "\n  - > " + text_of(expected[i]);
+      if (i < was.size()) text += "\n  + > " + text_of(was[i]);
+    }
+    differences_.push_back(text);
+  }
+
+  // Alarms fire at their own times. Those that send something must stand in the script as `TIME alarm`, right to the
+  // millisecond.
+  void alarms_until(Tick until, bool alarm_expected)
+  {
+    const auto something = [&]
+    { return crafted_ < stand_->actions.crafted.size() || wished_ < stand_->actions.wishes.size(); };
+    const Tick end = alarm_expected ? until + ms(1) : until;
+    while (stand_->now() < end)
+    {
+      stand_->actions.now = std::min(stand_->chain.advance(stand_->now()), end);
+      stand_->chain.advance(stand_->now());
+      if (alarm_expected && something() && stand_->now() >= until - ms(1)) return;
+      // At the very time of the next event: its crafts are compared with that event.
+      if (!alarm_expected && stand_->now() == until) return;
+      for (; crafted_ < stand_->actions.crafted.size(); ++crafted_)
+        unexpected(craft_fields(stand_->actions.crafted[crafted_]));
+      for (; wished_ < stand_->actions.wishes.size(); ++wished_)
+        unexpected(wish_fields(stand_->actions.wishes[wished_]));
+    }
+  }
+
+  void unexpected(const Fields& fields)
+  {
+    differences_.push_back(script_.file + ": not in the script:\n  + " + ms_text(stand_->now()) + " alarm\n  +     > "
+                           + text_of(fields));
+  }
+
+  const Script& script_;
+  chain::Chain::Options options_ {};
+  bool violations_allowed_ = false;
+  std::vector<const Line*> knobs_ {};
+  std::vector<std::unique_ptr<Module>> owned_ {};
+  std::unique_ptr<Stand> stand_ {};
+  Flow first_ {};
+  std::map<std::string, Flow> flows_ {};
+  std::string current_ = "a";
+  std::size_t crafted_ = 0, wished_ = 0;
+  std::vector<std::string> differences_ {};
+};
+
+} // namespace
+
+std::vector<std::string> play(const Script& script)
+{
+  return Player { script }.play();
+}
+
+} // namespace tandem::golden
