@@ -58,14 +58,14 @@ def make_lab(prefix: str) -> Iterator[Callable[..., Lab]]:
 @pytest.fixture(scope="module")
 def veth_lab(without_air: None, prefix: str) -> Iterator[Lab]:
     """One lab without air for all tests of a file that leave no trace in it."""
-    with Lab("plain", prefix=prefix, air=False) as lab:
+    with Lab("plain", prefix=prefix[:-1] + "v-", air=False) as lab:
         yield lab
 
 
 @pytest.fixture(scope="module")
 def air_lab(with_air: None, prefix: str) -> Iterator[Lab]:
     """One lab with air (scenario plain) for all tests of a file that leave no trace in it."""
-    with Lab("plain", prefix=prefix) as lab:
+    with Lab("plain", prefix=prefix[:-1] + "a-") as lab:
         yield lab
 
 

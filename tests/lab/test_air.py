@@ -214,7 +214,7 @@ def test_ecn_marks_reach_tcp(make_lab):
     download.wait_bytes(1 << 20)
     entry = lab.sock_stats()[0]
     download.stop()
-    assert "ecn" in entry.fields, entry.fields
+    assert entry.delivered_ce > 0
     assert lab.stats()["wan"]["srv1"]["down"]["marked"] > 0
 
 

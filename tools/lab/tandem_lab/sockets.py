@@ -39,6 +39,7 @@ class Socket:
     bytes_received: int = 0
     bytes_retrans: int = 0
     unacked: int = 0
+    delivered_ce: int = 0  # segments whose acknowledgement echoed a congestion mark
     delivery_mbps: float = 0.0
     pacing_mbps: float = 0.0
     fields: dict[str, Any] = field(default_factory=dict)
@@ -92,5 +93,5 @@ def _parse_line(line: str) -> Socket:
         rtt_ms=float(rtt), rttvar_ms=float(rttvar or 0), min_rtt_ms=number("minrtt"), rto_ms=number("rto"),
         retrans=int(retrans or 0), lost=int(number("lost")), bytes_sent=int(number("bytes_sent")),
         bytes_acked=int(number("bytes_acked")), bytes_received=int(number("bytes_received")),
-        bytes_retrans=int(number("bytes_retrans")), unacked=int(number("unacked")),
+        bytes_retrans=int(number("bytes_retrans")), unacked=int(number("unacked")), delivered_ce=int(number("delivered_ce")),
         delivery_mbps=rate("delivery_rate"), pacing_mbps=rate("pacing_rate"), fields=values)
