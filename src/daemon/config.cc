@@ -34,16 +34,14 @@ struct Value
   bool typed = false; // on the command line: a number is still text
 };
 
-std::string in_quotes(std::string_view text)
+// Control characters spelled out, long texts cut: a message is one line, whatever the file holds.
+std::string in_one_line(std::string_view text, std::size_t longest)
 {
-  constexpr std::size_t longest = 60;
-  std::string out = "\"";
+  std::string out;
   for (const char letter : text.substr(0, longest))
   {
     const auto code = static_cast<unsigned char>(letter);
-    if (letter == '"' || letter == '\\')
-      (out += '\\') += letter;
-    else if (code < 0x20 || code == 0x7f)
+    if (code < 0x20 || code == 0x7f)
     {
       constexpr std::string_view digits = "0123456789abcdef";
       ((out += "\\x") += digits[code >> 4]) += digits[code & 15];
@@ -51,7 +49,18 @@ std::string in_quotes(std::string_view text)
     else
       out += letter;
   }
-  return out + (text.size() > longest ? "...\"" : "\"");
+  return out + (text.size() > longest ? "..." : "");
+}
+
+std::string in_quotes(std::string_view text)
+{
+  std::string escaped;
+  for (const char letter : text.substr(0, 61))
+  {
+    if (letter == '"' || letter == '\\') escaped += '\\';
+    escaped += letter;
+  }
+  return '"' + in_one_line(escaped, 60) + '"';
 }
 
 std::string shown(const Value& value)
@@ -474,7 +483,7 @@ public:
     catch (const toml::parse_error& error)
     {
       // A file that is not TOML has no settings to look at: the one complaint that can come alone.
-      complain(error.source().begin.line, "not valid TOML: " + std::string { error.description() });
+      complain(error.source().begin.line, "not valid TOML: " + in_one_line(error.description(), 300));
       return;
     }
     for (const auto& [name, node] : root)

@@ -280,6 +280,7 @@ TEST(Config, text_that_is_not_toml_is_named_with_its_line)
   EXPECT_THAT(complaints("[links]\nwifi = wlan0\n"), ElementsAre(testing::StartsWith("t.toml:2: not valid TOML: ")));
   EXPECT_THAT(complaints("[links]\nwifi = \"a\"\nwifi = \"b\"\n"),
               ElementsAre(testing::StartsWith("t.toml:3: not valid TOML: ")));
+  EXPECT_THAT(complaints("[links]\nwifi = i\x1b[31m\n"), ElementsAre(testing::Not(HasSubstr("\x1b"))));
   EXPECT_THAT(complaints("[.Bii .5"), ElementsAre(testing::StartsWith("t.toml:1: not valid TOML: ")));
   EXPECT_THAT(complaints(std::string { "\xff\xfe\0", 3 }), ElementsAre(HasSubstr("not valid TOML")));
 }
