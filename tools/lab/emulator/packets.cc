@@ -3,16 +3,26 @@
 namespace tandem::lab
 {
 
+PacketPool::PacketPool(std::size_t stock)
+{
+  while (lengths_.size() < stock)
+    grow();
+}
+
+void PacketPool::grow()
+{
+  const auto first = static_cast<medium::Handle>(lengths_.size());
+  slabs_.emplace_back(slab_frames * frame_bytes);
+  lengths_.resize(lengths_.size() + slab_frames);
+  free_.reserve(lengths_.size());
+  for (std::size_t i = slab_frames; i > 0; --i)
+    free_.push_back(first + static_cast<medium::Handle>(i) - 1);
+}
+
 medium::Handle PacketPool::take()
 {
   if (free_.empty())
-  {
-    const auto first = static_cast<medium::Handle>(lengths_.size());
-    slabs_.emplace_back(slab_frames * frame_bytes);
-    lengths_.resize(lengths_.size() + slab_frames);
-    for (std::size_t i = slab_frames; i > 0; --i)
-      free_.push_back(first + static_cast<medium::Handle>(i) - 1);
-  }
+    grow();
   const medium::Handle handle = free_.back();
   free_.pop_back();
   return handle;

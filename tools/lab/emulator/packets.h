@@ -18,6 +18,8 @@ class PacketPool
 public:
   static constexpr std::size_t frame_bytes = 1518; // MTU 1500, Ethernet header, room for one VLAN tag
 
+  explicit PacketPool(std::size_t stock = 4096);
+
   medium::Handle take();
   void give_back(medium::Handle handle) { free_.push_back(handle); }
   std::span<std::byte> buffer(medium::Handle handle);
@@ -26,6 +28,8 @@ public:
   std::size_t in_use() const { return lengths_.size() - free_.size(); }
 
 private:
+  void grow();
+
   static constexpr std::size_t slab_frames = 256;
 
   std::vector<std::vector<std::byte>> slabs_;

@@ -221,7 +221,7 @@ private:
     }
     profiles_.push_back(parse_document(found));
     const toml::table& document = profiles_.back();
-    refuse_unknown(document, "profile", { "profile", kind == "wifi" ? "wifi" : "cell", kind });
+    refuse_unknown(document, found.stem().string(), { "profile", "wifi", "cell" });
     const toml::node* inner = document.get(kind);
     if (inner == nullptr)
       throw BadInput(mention + ": that profile has no [" + kind + "]; it is for another kind of link");

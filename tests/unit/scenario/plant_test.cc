@@ -1,0 +1,168 @@
+// The lab as a model in virtual time: where packets come out, and what the timeline does.
+
+#include "tests/unit/scenario/files.h"
+#include "tools/lab/emulator/plant.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace tandem::lab::test
+{
+
+namespace
+{
+
+using namespace tandem::literals;
+using Kind = PortId::Kind;
+
+constexpr Tick at(Duration since_start)
+{
+  return Tick {} + since_start;
+}
+
+struct Bench
+{
+  explicit Bench(const std::string& text) : plant(load(text), 1) {}
+
+  std::size_t port(Kind kind, std::size_t index = 0) const
+  {
+    for (std::size_t i = 0; i < plant.ports().size(); ++i)
+      if (plant.ports()[i] == PortId { kind, index }) return i;
+    ADD_FAILURE();
+    return 0;
+  }
+
+  void run(Tick until)
+  {
+    plant.run_until(until);
+    for (const auto& a : plant.arrivals())
+      arrived[a.handle] = a;
+    dropped += plant.dropped().size();
+    for (const auto& a : plant.announcements())
+      announced.push_back(a);
+    plant.done();
+  }
+
+  void send(Tick now, Kind from, std::size_t index = 0, bool pure_ack = false)
+  {
+    run(now);
+    plant.submit(now, port(from, index), { .handle = next++, .bytes = 1000, .airless = pure_ack });
+  }
+
+  Plant plant;
+  medium::Handle next = 0;
+  std::map<medium::Handle, Plant::Arrival> arrived;
+  std::size_t dropped = 0;
+  std::vector<Announcement> announced;
+};
+
+TEST(Plant, EveryPortLeadsToItsOtherEnd)
+{
+  Bench b("[[ap]]\nname = \"ap1\"\n[[ap]]\nname = \"ap2\"\n[[server]]\nname = \"a\"\n[[server]]\nname = \"b\"\n");
+  const std::vector<std::pair<PortId, PortId>> ways {
+    { { Kind::client_wifi, 0 }, { Kind::ap, 0 } },
+    { { Kind::ap, 0 }, { Kind::client_wifi, 0 } },
+    { { Kind::client_cell, 0 }, { Kind::gateway_cell, 0 } },
+    { { Kind::gateway_cell, 0 }, { Kind::client_cell, 0 } },
+    { { Kind::wan, 0 }, { Kind::server, 0 } },
+    { { Kind::server, 0 }, { Kind::wan, 0 } },
+    { { Kind::wan, 1 }, { Kind::server, 1 } },
+    { { Kind::server, 1 }, { Kind::wan, 1 } },
+  };
+  for (std::size_t i = 0; i < ways.size(); ++i)
+    b.send(at(static_cast<int>(i) * 100ms), ways[i].first.kind, ways[i].first.index);
+  b.run(at(5s));
+  ASSERT_EQ(b.arrived.size(), ways.size());
+  for (std::size_t i = 0; i < ways.size(); ++i)
+    EXPECT_EQ(b.arrived[static_cast<medium::Handle>(i)].port, b.port(ways[i].second.kind, ways[i].second.index)) << i;
+  // The access point that the client is not associated with has nobody to give it to.
+  b.send(at(5s), Kind::ap, 1);
+  b.run(at(6s));
+  EXPECT_EQ(b.dropped, 1u);
+}
+
+TEST(Plant, TheTimelineStartsWhenToldAndRepeats)
+{
+  Bench b("[[timeline]]\nat = \"1s\"\nevery = \"4s\"\nfor = \"2s\"\nwhat = \"blackout\"\n");
+  b.run(at(3s));
+  EXPECT_TRUE(b.announced.empty());
+  b.plant.start(at(3s));
+  // Blackouts from 4 to 6, 8 to 10, 12 to 14 s.
+  for (int ms = 3000; ms < 13000; ms += 100)
+    b.send(at(ms * 1ms), Kind::ap);
+  b.run(at(13s));
+  ASSERT_EQ(b.announced.size(), 5u);
+  EXPECT_EQ(b.announced[0].at, at(4s));
+  EXPECT_TRUE(b.announced[0].begin);
+  EXPECT_EQ(b.announced[1].at, at(6s));
+  EXPECT_FALSE(b.announced[1].begin);
+  EXPECT_EQ(b.announced[4].at, at(12s));
+  for (const auto& [handle, arrival] : b.arrived)
+  {
+    const auto second = static_cast<int>(seconds(arrival.at - at(3s))) % 4;
+    EXPECT_TRUE(second == 0 || second == 3) << handle;
+  }
+  EXPECT_EQ(b.dropped, 50u);
+}
+
+TEST(Plant, AChangeEndsWithTheScenariosOwnValue)
+{
+  Bench b("[wan]\ndelay = \"20ms\"\n[[timeline]]\nat = \"1s\"\nfor = \"1s\"\nwhat = \"wan_delay\"\nvalue = \"50ms\"\n");
+  b.plant.start(at(0s));
+  const auto delay = [&](Tick now)
+  {
+    b.send(now, Kind::server);
+    b.run(now + 200ms);
+    return b.arrived[b.next - 1].at - now;
+  };
+  EXPECT_NEAR(milliseconds(delay(at(0s))), 20, 0.1);
+  EXPECT_NEAR(milliseconds(delay(at(1500ms))), 50, 0.1);
+  EXPECT_NEAR(milliseconds(delay(at(2500ms))), 20, 0.1);
+  // A live change is the new own value.
+  const toml::table value { { "v", "30ms" } };
+  b.plant.change(at(3s), parse_change(b.plant.scenario(), "wan.delay", *value.get("v")));
+  EXPECT_NEAR(milliseconds(delay(at(3s))), 30, 0.1);
+}
+
+TEST(Plant, AckFreeIsForUplinkPureAcksOnly)
+{
+  Bench b("[wifi]\nack_free = true\n");
+  b.send(at(0s), Kind::client_wifi, 0, true);
+  b.send(at(1s), Kind::client_wifi, 0, false);
+  b.send(at(2s), Kind::ap, 0, true);
+  b.run(at(3s));
+  EXPECT_EQ(b.arrived[0].at, at(50us));
+  EXPECT_GT(b.arrived[1].at, at(1s) + 150us);
+  EXPECT_GT(b.arrived[2].at, at(2s) + 150us);
+  EXPECT_EQ(b.plant.air().stats(b.plant.client()).attempts, 1u);
+}
+
+TEST(Plant, HandoffMovesTheClientAndSaysSo)
+{
+  Bench b("[[ap]]\nname = \"ap1\"\n[[ap]]\nname = \"ap2\"\nchannel = 6\n[[timeline]]\nat = \"1s\"\nwhat = "
+          "\"handoff\"\nap = \"ap2\"\n");
+  b.plant.start(at(0s));
+  b.send(at(2s), Kind::client_wifi);
+  b.run(at(3s));
+  EXPECT_EQ(b.arrived[0].port, b.port(Kind::ap, 1));
+  EXPECT_EQ(b.plant.associated_ap(), 1u);
+  ASSERT_EQ(b.announced.size(), 1u);
+  EXPECT_EQ(b.announced[0].access_point, "ap2");
+}
+
+TEST(Plant, EventsForOthersAreAnnouncedInTime)
+{
+  Bench b("[[timeline]]\nat = \"1s\"\nfor = \"500ms\"\nwhat = \"source_filter\"\nvalue = true\n");
+  b.plant.start(at(0s));
+  EXPECT_EQ(b.plant.next_event() <= at(1s), true);
+  b.run(at(2s));
+  ASSERT_EQ(b.announced.size(), 2u);
+  EXPECT_TRUE(b.announced[0].value);
+  EXPECT_FALSE(b.announced[1].value);
+  EXPECT_EQ(b.announced[1].at, at(1500ms));
+}
+
+} // namespace
+
+} // namespace tandem::lab::test
