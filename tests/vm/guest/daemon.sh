@@ -68,19 +68,30 @@ start_daemon() # [COMMAND BEFORE...]; $daemon is the daemon itself, since all be
 download() { cli curl -sS --max-time 60 http://10.71.9.9/file | sha256sum | cut -d' ' -f1; }
 tables() { cli nft list tables | tr '\n' ';'; }
 
-# Rules are there while a flow needs them.
-wait_for_rules()
+# Rules come and go with the need of flows. Stops daemon and keeper in a moment at which they are there; the list is then in
+# $work/ruleset.
+stop_with_rules()
 {
-  for _ in $(seq 60); do
-    if cli nft list ruleset >$work/ruleset && grep -q tandem $work/ruleset; then return; fi
+  keeper=$(pgrep -P $daemon)
+  for _ in $(seq 100); do
+    if [[ $(grep -E '^(add|delete) rule' $work/monitor | tail -n 1) == add* ]]; then
+      kill -STOP $daemon $keeper
+      cli nft list ruleset &>$work/ruleset && listed=0 || listed=$?
+      if [ $listed != 0 ] || grep -q queue $work/ruleset; then return; fi
+      kill -CONT $keeper $daemon
+    fi
     sleep 0.05
   done
 }
 
+cli nft monitor >$work/monitor &
+monitor=$!
 start_daemon
 download >$work/first &
 busy=$!
-wait_for_rules
+stop_with_rules
+kill -CONT $keeper $daemon
+fact list_exit $listed
 fact owner "$(grep -m1 -o 'flags owner' $work/ruleset || true)"
 fact rule "$(grep -m1 -o 'queue.*' $work/ruleset || true)"
 wait $busy
@@ -88,19 +99,20 @@ fact download "$(cat $work/first)"
 fact status "$(cli "$programs/tandem" status --json | tr -d '\n')"
 fact kernel_warnings "$(dmesg | grep -c 'WARNING: ' || true)"
 
+# Both at once, so that nobody is left to clean up but the kernel.
 download >$work/killed &
 busy=$!
 sleep 0.5
-wait_for_rules
+stop_with_rules
 fact tables_before_kill "$(tables)"
-kill -9 $daemon
+kill -9 $daemon $keeper
 wait $daemon 2>/dev/null || true
 fact early "$(kill -0 $busy 2>/dev/null && echo 'still downloading' || echo 'already done')"
 sleep 0.5
 fact tables_after_kill "$(tables)"
-fact rules_after_kill "$(cli ip rule list | grep -c 8484 || true)"
 wait $busy
 fact download_killed "$(cat $work/killed)"
+kill $monitor
 
 # As tandemd.service does: an ordinary user with two capabilities.
 chown -R 65534:65534 /run/tandem
@@ -112,4 +124,5 @@ kill -TERM $daemon
 wait $daemon && code=0 || code=$?
 fact service_exit $code
 fact tables_after_stop "$(tables)"
+fact routing_after_stop "$(cli ip rule list | grep -c 8484 || true)"
 srv nginx -e $work/nginx.log -c $work/nginx.conf -s stop
