@@ -60,14 +60,26 @@ sockaddr_in endpoint(const std::string& address, std::uint16_t port)
   return place;
 }
 
-void allow_descriptors(rlim_t count)
+// Raises the limit of open files towards `wanted`; gives what it is then, at least `needed`.
+std::size_t allow_descriptors(std::size_t wanted, std::size_t needed)
 {
   rlimit limit {};
   check("read the limit of open files", getrlimit(RLIMIT_NOFILE, &limit));
-  if (limit.rlim_cur >= count) return;
-  limit.rlim_cur = count;
-  limit.rlim_max = std::max(limit.rlim_max, count);
-  check("raise the limit of open files to " + std::to_string(count), setrlimit(RLIMIT_NOFILE, &limit));
+  if (limit.rlim_cur < wanted)
+  {
+    // Beyond the hard limit only with CAP_SYS_RESOURCE; without it, up to the hard limit.
+    rlimit more { wanted, std::max<rlim_t>(limit.rlim_max, wanted) };
+    if (setrlimit(RLIMIT_NOFILE, &more) < 0)
+    {
+      more = { std::min<rlim_t>(limit.rlim_max, wanted), limit.rlim_max };
+      check("raise the limit of open files", setrlimit(RLIMIT_NOFILE, &more));
+    }
+    limit = more;
+  }
+  if (limit.rlim_cur < needed)
+    throw std::runtime_error { "only " + std::to_string(limit.rlim_cur) + " open files are allowed (ulimit -Hn), "
+                               + std::to_string(needed) + " are needed" };
+  return limit.rlim_cur;
 }
 
 void watch(const Fd& epoll, int operation, int socket, std::uint32_t events, std::uint64_t data)
@@ -93,7 +105,7 @@ class Server
 public:
   explicit Server(const Settings& settings) : settings_ { settings }
   {
-    allow_descriptors(65536);
+    allow_descriptors(65536, 1024);
     epoll_ = Fd { static_cast<int>(check("open an epoll", epoll_create1(EPOLL_CLOEXEC))) };
     for (unsigned i = 0; i < settings.ports; ++i)
     {
@@ -198,9 +210,9 @@ class Client
 public:
   explicit Client(const Settings& settings) : settings_ { settings }
   {
-    allow_descriptors(settings.hold + 20000);
+    const std::size_t places = allow_descriptors(settings.hold + 20000, settings.hold + 1000) - 64;
     epoll_ = Fd { static_cast<int>(check("open an epoll", epoll_create1(EPOLL_CLOEXEC))) };
-    flows_.resize(settings.hold + 20000);
+    flows_.resize(std::min<std::size_t>(places, settings.hold + 20000));
     for (std::size_t i = flows_.size(); i-- > 0;)
       free_.push_back(i);
   }

@@ -57,6 +57,7 @@ def tandem(lab: Lab, options: Options, modules: Sequence[str] = (), config: Mapp
     """tandemd in the client. With --keep-logs its log stays when the run fails."""
     try:
         daemon = Daemon(lab, modules, config, ())
+        daemon.log.unlink(missing_ok=True)  # it is appended to; only this run's words belong to this run
         daemon.start()
     except LabError as error:
         raise Unavailable(f"tandemd did not start: {error}") from error

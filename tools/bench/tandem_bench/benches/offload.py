@@ -71,7 +71,7 @@ class Offload(Bench):
     detail_columns = (
         ("acks_wlan0", "ACKs wlan0"), ("acks_cell0", "ACKs cell0"), ("cell_bytes_out", "bytes out cell0"),
         ("server_rtt_ms", "RTT at the server, ms"), ("server_retrans", "retransmitted"), ("proved", "paths proved"),
-        ("went_home", "returns to Wi-Fi"), ("thinned", "left out"), ("last_reason", "last reason"))
+        ("went_home", "returns to Wi-Fi"), ("thinned", "left out"), ("faults", "module faults"), ("last_reason", "reasons of returns"))
     notes = (
         f"One AP, LTE 30/10 Mb/s with 20 ms each way unless the case says otherwise, WAN {WAN} each way, nginx on an unmodified server.",
         "\"plain\" and \"plain again\" are the same arm measured twice per round: their ratio shows the resolution.",
