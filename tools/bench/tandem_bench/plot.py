@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from typing import Sequence
 
-from .model import Bench, Case, Metric, Run
+from .model import Arm, Bench, Case, Metric, Run
 from .statistics import Spread, values_of
 
 # Okabe and Ito: told apart with any colour vision.
 COLOURS = {"plain": "#0072B2", "published": "#E69F00", "tandem": "#D55E00", "limit": "#000000", "": "#999999"}
+
+MOST = 9  # cases side by side in one panel
 
 
 def draw(bench: Bench, cases: Sequence[Case], runs: Sequence[Run], directory: Path) -> list[Path]:
@@ -31,22 +34,34 @@ def draw(bench: Bench, cases: Sequence[Case], runs: Sequence[Run], directory: Pa
                 panels.append((metric, [case]))
     if not panels:
         return []
-    columns = min(3, len(panels))
+    # A long row of cases is broken into several panels, like text into lines.
+    panels = [(metric, members[start:start + MOST]) for metric, members in panels for start in range(0, len(members), MOST)]
+    widest = max(len(members) for _, members in panels)
+    columns = min(len(panels), max(1, MOST // (2 * widest)))
     lines = -(-len(panels) // columns)
-    widest = max(len(panel[1]) for panel in panels)
     figure, axes = pyplot.subplots(lines, columns, squeeze=False, constrained_layout=True,
-                                   figsize=(max(6.0, min(22.0, 1.1 * widest + 2.0)) * (1 if columns == 1 else 0.7) * columns, 4.8 * lines))
+                                   figsize=(max(7.0, columns * max(4.0, 1.35 * widest + 1.0)), 4.2 * lines))
     for place, (metric, members) in zip(axes.flat, panels):
         _panel(place, bench, metric, members, runs)
     for place in list(axes.flat)[len(panels):]:
         place.set_visible(False)
-    figure.suptitle(f"{bench.name}: {bench.summary}", fontsize=10)
+    figure.suptitle("\n".join(textwrap.wrap(f"{bench.name}: {bench.summary}", int(figure.get_figwidth() * 11))), fontsize=10)
     directory.mkdir(parents=True, exist_ok=True)
     written = [directory / f"{bench.name}.{kind}" for kind in ("png", "svg")]
     for path in written:
         figure.savefig(path, dpi=130)
     pyplot.close(figure)
     return written
+
+
+def _colour(case: Case, arm: Arm) -> tuple[float, float, float]:
+    """The column's colour, lighter for each further arm of the same column."""
+    from matplotlib.colors import to_rgb
+
+    number = [other.name for other in case.arms if other.column == arm.column].index(arm.name)
+    share = 0.65 ** number
+    red, green, blue = (share * part + 1 - share for part in to_rgb(COLOURS[arm.column]))
+    return red, green, blue
 
 
 def _panel(axes, bench: Bench, metric: Metric, cases: Sequence[Case], runs: Sequence[Run]) -> None:
@@ -59,20 +74,24 @@ def _panel(axes, bench: Bench, metric: Metric, cases: Sequence[Case], runs: Sequ
             if not values:
                 continue
             middle = position - 0.4 + width * (number + 0.5)
-            colour = COLOURS[arm.column]
+            colour = _colour(case, arm)
             spread = [middle + width * 0.5 * ((i + 0.5) / len(values) - 0.5) for i in range(len(values))]
-            dots = axes.plot(spread, values, "o", markersize=3.5, alpha=0.6, color=colour, markeredgewidth=0)[0]
             median = Spread.of(values)
             assert median
-            axes.hlines(median.median, middle - width * 0.42, middle + width * 0.42, color=colour, linewidth=2.4)
-            seen.setdefault(f"{bench.headings.get(arm.column, arm.name) if arm.column else arm.name}", dots)
+            bar = axes.hlines(median.median, middle - width * 0.42, middle + width * 0.42, color=colour, linewidth=2.4)
+            axes.plot(spread, values, "o", markersize=3.5, color=colour, markeredgecolor="black", markeredgewidth=0.4)
+            seen.setdefault(arm.name, bar)
         for arm in case.arms:
             if arm.column == "limit" and (limit := Spread.of(values_of(runs, case.name, arm.name, metric.name).values())):
                 seen.setdefault(bench.headings.get("limit", "limit"),
                                 axes.hlines(limit.median, position - 0.45, position + 0.45, color=COLOURS["limit"], linestyle="--", linewidth=1.2))
-    axes.set_xticks(range(len(cases)), [case.name for case in cases], rotation=35, ha="right", fontsize=8)
+    if len(cases) <= 4:
+        axes.set_xticks(range(len(cases)), [textwrap.fill(case.name, 24) for case in cases], fontsize=8)
+    else:
+        axes.set_xticks(range(len(cases)), [case.name for case in cases], rotation=30, ha="right", fontsize=8)
     axes.set_xlim(-0.6, len(cases) - 0.4)
-    axes.set_ylim(bottom=0)
+    low, high = axes.get_ylim()
+    axes.set_ylim(min(0.0, low), max(high, 0.0) + 0.04 * (max(high, 0.0) - min(0.0, low)) or 1.0)
     axes.set_ylabel(f"{metric.name}, {metric.unit}" if metric.unit else metric.name)
     axes.grid(axis="y", alpha=0.3)
-    axes.legend(list(seen.values()), list(seen), fontsize=8, framealpha=0.9)
+    axes.legend(list(seen.values()), list(seen), fontsize=7, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=min(4, len(seen)), frameon=False)
