@@ -73,11 +73,12 @@ tables() { cli nft list tables | tr '\n' ';'; }
 stop_with_rules()
 {
   keeper=$(pgrep -P $daemon)
+  listed='no rules seen'
   for _ in $(seq 100); do
     if [[ $(grep -E '^(add|delete) rule' $work/monitor | tail -n 1) == add* ]]; then
       kill -STOP $daemon $keeper
       cli nft list ruleset &>$work/ruleset && listed=0 || listed=$?
-      if [ $listed != 0 ] || grep -q queue $work/ruleset; then return; fi
+      if [ "$listed" != 0 ] || grep -q queue $work/ruleset; then return; fi
       kill -CONT $keeper $daemon
     fi
     sleep 0.05
@@ -91,7 +92,7 @@ download >$work/first &
 busy=$!
 stop_with_rules
 kill -CONT $keeper $daemon
-fact list_exit $listed
+fact list_exit "$listed"
 fact owner "$(grep -m1 -o 'flags owner' $work/ruleset || true)"
 fact rule "$(grep -m1 -o 'queue.*' $work/ruleset || true)"
 wait $busy
