@@ -36,12 +36,6 @@ def configure(root: Path, preset: str, build: Path, progress: Progress) -> None:
         raise BuildFailed(f"cmake --preset {preset} failed:\n{done.stdout[-6000:]}")
 
 
-def targets_in(build: Path, directory: str) -> list[str]:
-    """Programs that are linked into a directory of the build, as ninja names them."""
-    done = subprocess.run(["ninja", "-C", str(build), "-t", "targets", "all"], capture_output=True, text=True, check=True)
-    return re.findall(rf"^({re.escape(directory)}/[^/:]+): CXX_EXECUTABLE_LINKER", done.stdout, re.MULTILINE)
-
-
 def compile_targets(preset: str, build: Path, targets: Sequence[str], progress: Progress) -> None:
     """Builds the targets (none: everything). Raises BuildFailed."""
     started = said = progress.elapsed()

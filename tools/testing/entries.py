@@ -16,6 +16,8 @@ from reports import BadReport, Case, Layer, Outcome, Verdict, judge, read_ctest,
 
 # "2/9 Test #2: unit.crash .......................Subprocess aborted***Exception:   0.04 sec"
 _ENDED = re.compile(r"^\s*\d+/\d+ Test\s+#\d+: (?P<name>\S+) \.*\s*(?P<how>.*?):?\s+(?P<seconds>[\d.]+) sec")
+# add_test([=[unit.crash]=] "/where/it/is/crash" "--argument")
+_ADDED = re.compile(r'^add_test\(\[=\[(.+?)\]=\] "([^"]*)"', re.MULTILINE)
 _STARTED = re.compile(r"^\s*Start\s+\d+: (?P<name>\S+)")
 
 
@@ -25,7 +27,8 @@ class Entry:
 
     name: str
     labels: frozenset[str]
-    command: tuple[str, ...]  # empty when its program is not built
+    program: Path
+    command: tuple[str, ...]  # empty when the program is not built
 
     def own_report(self) -> Path | None:
         """Where pytest writes its report, as the entry's command says."""
@@ -40,10 +43,14 @@ def list_entries(build: Path) -> list[Entry]:
     done = subprocess.run(["ctest", "--test-dir", str(build), "--show-only=json-v1"], capture_output=True, text=True)
     if done.returncode != 0:
         raise RuntimeError(f"ctest cannot list the tests of {build}: {done.stderr.strip()}")
+    # ctest keeps quiet about the command of a test whose program is not built yet; the file it reads does not.
+    programs = {name: program for file in build.rglob("CTestTestfile.cmake") for name, program in _ADDED.findall(file.read_text())}
     entries = []
     for test in json.loads(done.stdout)["tests"]:
         properties = {entry["name"]: entry["value"] for entry in test.get("properties", [])}
-        entries.append(Entry(test["name"], frozenset(properties.get("LABELS", [])), tuple(test.get("command", []))))
+        command = tuple(test.get("command", []))
+        program = command[0] if command else programs.get(test["name"], "")
+        entries.append(Entry(test["name"], frozenset(properties.get("LABELS", [])), Path(program), command))
     return entries
 
 
@@ -55,14 +62,10 @@ def run_entries(layer: str, build: Path, entries: list[Entry], jobs: int, progre
     directory = build / "reports" / layer
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
-    reports: dict[str, Path | None] = {}
+    reports: dict[str, Path] = {}
     for entry in entries:
-        # GoogleTest names the report after the program.
-        reports[entry.name] = entry.own_report() or (directory / f"{Path(entry.command[0]).name}.xml" if entry.command else None)
-        if own := entry.own_report():
-            own.unlink(missing_ok=True)
-    if twice := {path for path in reports.values() if path and list(reports.values()).count(path) > 1}:
-        raise RuntimeError(f"entries of {layer} share a report, so that one would hide the other: {', '.join(sorted(path.name for path in twice))}")
+        reports[entry.name] = entry.own_report() or directory / f"{entry.program.name}.xml"  # GoogleTest names it after the program
+        reports[entry.name].unlink(missing_ok=True)
 
     summary = directory / "ctest.xml"
     names = "|".join(re.sub(r"([.+*()\[\]^$?|\\])", r"\\\1", entry.name) for entry in entries)
@@ -88,11 +91,13 @@ def run_entries(layer: str, build: Path, entries: list[Entry], jobs: int, progre
         outcomes = {}
         progress.note(f"{layer}: ctest did not report: {error}")
     for entry in entries:
+        report = reports[entry.name]
         outcome = outcomes.get(entry.name) or Outcome(entry.name, Verdict.failed, "ctest did not report on it")
         if outcome.verdict is Verdict.failed and how.get(entry.name):
             outcome = Outcome(outcome.name, outcome.verdict, f"{how[entry.name]} {outcome.why}".strip(), outcome.output, outcome.seconds)
-        own = entry.own_report()
-        cases = judge(outcome, reports[entry.name], must_report=own is not None)
+        if report.exists() and list(reports.values()).count(report) > 1:
+            outcome = Outcome(entry.name, Verdict.failed, f"several entries write {report.name}, so that one hides the other")
+        cases = judge(outcome, report, must_report=entry.own_report() is not None)
         result.cases += [Case(f"{entry.name}: {case.name}" if case.name != entry.name else case.name, case.verdict, case.why) for case in cases]
     result.seconds = time.monotonic() - started
     return result

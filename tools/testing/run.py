@@ -106,12 +106,10 @@ def run_layer(layer: str, labels: tuple[str, ...], build: Build, entries: list[E
 
 
 def _programs(build: Build, entries: list[Entry]) -> tuple[list[Entry], list[str]]:
-    """The entries with the build's labels, and the programs in tests/ that they run, which are all that has to be built."""
+    """The entries with the build's labels that run a program of the build, and these programs as ninja names them."""
     labels = {label for wanted in build.layers.values() for label in wanted}
-    mine = [entry for entry in entries if entry.labels & labels]
-    there = {Path(target).name: target for target in builds.targets_in(build.directory, "tests")}
-    named = {entry.name: there.get(Path(entry.command[0]).name if entry.command else entry.name.split(".", 1)[-1]) for entry in mine}
-    return mine, sorted({target for target in named.values() if target})
+    mine = [entry for entry in entries if entry.labels & labels and entry.program.is_relative_to(build.directory)]
+    return mine, sorted({str(entry.program.relative_to(build.directory)) for entry in mine})
 
 
 def _fixed_addresses() -> tuple[str, ...]:
