@@ -270,6 +270,15 @@ constexpr std::array settings {
             "a group name, or \"\" for root only, is needed" },
   Setting { "daemon.module_dir", [](Config& c, const Value& v) { return put_path(c.daemon.module_dir, v); },
             "an absolute path of a directory is needed" },
+  Setting { "recorder.everything",
+            [](Config& c, const Value& v)
+            {
+              // On the command line every value is text.
+              const std::string text = shown(v);
+              c.recorder.everything = text == "true" || text == "\"true\"";
+              return c.recorder.everything || text == "false" || text == "\"false\"";
+            },
+            "true or false is needed" },
   Setting { "daemon.queue", [](Config& c, const Value& v) { return put_integer(c.daemon.queue, v, 0, 65535); },
             "an NFQUEUE number from 0 to 65535 is needed" },
   Setting { "daemon.queue_length",

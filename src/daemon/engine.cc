@@ -425,7 +425,9 @@ void Engine::Parts::retune_rules()
   const Interest interest = chain.interest();
   kernel::RulePlan plan {};
   plan.queue = config.daemon.queue;
-  plan.traffic = interest.decide;
+  constexpr std::uint32_t all_traffic = traffic::egress_pure_ack | traffic::egress_data | traffic::egress_closing
+                                        | traffic::ingress_data | traffic::ingress_ack;
+  plan.traffic = interest.decide | (config.recorder.everything ? all_traffic : 0);
   plan.marks = marks;
   plan.wifi = wifi_name;
   plan.cell = cell_name;
@@ -470,7 +472,7 @@ void Engine::Parts::retune_rules()
 void Engine::Parts::retune_queue()
 {
   constexpr int patience = 3;
-  if (chain.needs_queue(kernel::now()))
+  if (config.recorder.everything || chain.needs_queue(kernel::now()))
   {
     unneeded = 0;
     if (!bypass) return;
