@@ -147,6 +147,12 @@ bool cell_usable(const Event& event, const FlowView& flow)
   return cell.up && (flow.key.local.v6 ? cell.route_v6 : cell.route);
 }
 
+// Whether the newest ACK by cellular may be lost. An echo proves those up to its own TSval, not what left after it.
+bool unsure(const FlowView& flow, const State& state)
+{
+  return state.unproved > 0 || flow.sent_ts_value.after(state.trusted_after);
+}
+
 // a - b of two delays whose common constant is arbitrary, so that the difference may wrap; in ticks.
 std::int32_t wrapped(std::int32_t a, std::int32_t b)
 {
@@ -228,7 +234,7 @@ Plan Offload::decide(const Event& event, const FlowView& flow, State& state)
     return {};
   case EventKind::switched_off:
     // Nothing may stay held or unproved: nobody will notice any more when the cellular path has lost it.
-    if (state.held > 0 || (state.phase == Phase::away && state.unproved > 0))
+    if (state.held > 0 || (state.phase == Phase::away && unsure(flow, state)))
       return return_home(event, flow, state, Duration {}, "offload: switched off", true);
     return {};
   case EventKind::radio:
@@ -349,6 +355,8 @@ Plan Offload::consider(const Event& event, const FlowView& flow, State& state)
   if (flow.rtt_smoothed == Duration {}) return rest(10ms, "offload: RTT not known yet");
   if (flow.window_estimate < knobs_.window_mss * flow.mss)
     return rest(std::max(flow.rtt_smoothed, 10ms + Duration {}), "offload: window below threshold");
+  // Without it nobody could tell later what the cellular way adds; clocks of another kind are not waited for.
+  if (!state.base_known && event.now - flow.first_seen < 1s) return rest(20ms, "offload: delay by Wi-Fi not known yet");
   // What ACKs cost in air grows with their number. Where the receiver merges segments (GRO) there is one for dozens,
   // and nothing to save.
   if (state.mss_per_ack <= 0) return {};
@@ -406,8 +414,9 @@ Plan Offload::probe(const Event& event, const FlowView& flow, State& state)
     state.held = 0;
     state.released_at = event.now;
   }
-  else if (const unsigned stretch = stretch_at_home(segment, flow, state); stretch > 1)
-    leave_out(event, flow, state, stretch, plan);
+  else if (const unsigned stretch = stretch_at_home(segment, flow, state);
+           stretch > 1 && leave_out(event, flow, state, stretch, plan))
+    plan.edit = {}; // an edit would be the wish that this one leaves
   return plan;
 }
 
@@ -446,6 +455,8 @@ Plan Offload::hear(const Event& event, const FlowView& flow, State& state)
   const Segment& segment = *event.segment;
   if (!segment.timestamps || !segment.has(tcp_flag::ack) || segment.has(tcp_flag::syn)) return {};
   const TsClock echo = segment.timestamps->echo;
+  // What never left is not echoed: the copy is damaged (nobody has verified its checksum), or of upload data.
+  if (flow.sent_any && echo.after(flow.sent_ts_value)) return {};
   measure_delay(segment, flow, state, event.now);
   if (state.phase == Phase::probing && state.probes > 0 && echo == state.frozen + 1)
   {
@@ -459,9 +470,11 @@ Plan Offload::hear(const Event& event, const FlowView& flow, State& state)
                              : seconds(event.now - state.probe_at - flow.rtt_smoothed);
     state.added_delay = static_cast<float>(added);
     state.queue_at_home = static_cast<float>(seconds(standing_queue(flow)));
+    // An ACK that was left out meanwhile must be said before its timer is forgotten.
+    const bool held = state.held > 0;
     if (added > longest_delay(state))
       return return_home(event, flow, state, backoff(state.failures), "offload: added delay costs more than it saves",
-                         false);
+                         held);
     proved(event, flow, state);
     state.phase = Phase::away;
     state.since = event.now;
@@ -473,7 +486,14 @@ Plan Offload::hear(const Event& event, const FlowView& flow, State& state)
     state.window_at = Tick {};
     state.slow_windows = 0;
     state.why = "offload: by cellular";
-    return { .wake = event.now + patience(flow), .why = "offload: path proved" };
+    Plan plan { .wake = event.now + patience(flow), .why = "offload: path proved" };
+    if (held)
+    {
+      scratch_[0] = latest(flow, Link::cell);
+      plan.craft = scratch_;
+      ++state.unproved;
+    }
+    return plan;
   }
   if (state.phase == Phase::away && state.delay_known && state.added_delay > longest_delay(state))
     return return_home(event, flow, state, backoff(state.failures), "offload: added delay costs more than it saves",
@@ -535,7 +555,7 @@ Plan Offload::alarm(const Event& event, const FlowView& flow, State& state)
     return return_home(event, flow, state, backoff(state.failures), "offload: no proof (filtered, NAT or too slow)",
                        false);
   }
-  if (!away || state.unproved == 0) return {};
+  if (!away || !unsure(flow, state)) return {};
   const Tick limit = std::max(state.proof_at, state.since) + patience(flow);
   if (event.now < limit) return { .wake = limit };
   // Either the path died or the server has nothing to say. The newest ACK by Wi-Fi settles it before the server's RTO.

@@ -45,7 +45,7 @@ public:
     s_.wait(ms(3000));
     s_.server.echo(s_.stand.now());
     settle();
-    EXPECT_EQ(s_.server.acknowledged, s_.acked) << "an ACK was lost for good";
+    EXPECT_EQ(s_.server.acknowledged, s_.acked) << "an ACK was lost for good; the last that left:" << tail();
     EXPECT_EQ(s_.stand.violations(), 0u);
     EXPECT_EQ(s_.stand.chain.stats(0).excluded, 0u);
     for (std::size_t v = 0; v < chain::violation_count; ++v)
@@ -75,13 +75,23 @@ private:
     return peers;
   }
 
+  std::string tail() const
+  {
+    std::string text {};
+    for (std::size_t i = s_.left.size() < 6 ? 0 : s_.left.size() - 6; i < s_.left.size(); ++i)
+      text += "\n  " + std::to_string(s_.left[i].at.time_since_epoch().count() / 1000) + " us by "
+              + std::string { name(s_.left[i].by) } + ", ack " + std::to_string(s_.left[i].ack.raw) + ", "
+              + s_.left[i].why;
+    return text;
+  }
+
   std::uint32_t draw(std::uint32_t below) { return static_cast<std::uint32_t>(random_()) % below; }
 
   void event()
   {
     const std::uint32_t what = draw(1000);
     LinkState& cell = s_.stand.links[static_cast<std::size_t>(Link::cell)];
-    if (what < 880)
+    if (what < 830)
       arrival();
     else if (what < 900)
       s_.wait(ms(draw(30)));
@@ -128,7 +138,7 @@ private:
     s_.wait(s_.every);
     s_.data();
     s_.note_crafts();
-    if (draw(20) == 0) return; // this one is acknowledged later
+    if (draw(6) == 0) return; // this one is acknowledged later
     Segment ack = s_.peers.ack(s_.stand.now());
     bool loaded = false;
     if (draw(30) == 0)
