@@ -96,6 +96,13 @@ TEST(Dcf, TheChannelIsHalfDuplex)
     collisions += frame.collision;
     const bool overlap = frame.start < before.start + before.duration;
     EXPECT_EQ(overlap, before.collision && frame.collision && frame.start == before.start) << i;
+    // Nobody moves within EIFS of a collision's end: the longest of the frames that met.
+    if (before.collision && !frame.collision && i > 1)
+    {
+      const Tick end =
+          std::max(before.start + before.duration, bench.frames[i - 2].start + bench.frames[i - 2].duration);
+      EXPECT_GE(frame.start - end, config.phy.eifs()) << i;
+    }
   }
   EXPECT_NEAR(static_cast<double>(beacons), 2 / 0.1024, 2);
   EXPECT_GT(collisions, 100u);

@@ -15,6 +15,31 @@ double packet_error(const PhyRate& rate, double snr, unsigned bytes)
   return -std::expm1(-8.0 * bytes * error_exponent(rate, snr));
 }
 
+// Worked out by hand from the standards: preamble, 16 service and 6 tail bits, whole symbols, signal extension.
+TEST(Airtime, MatchesWorkedExamples)
+{
+  const Phy b = Phy::of(Standard::b);
+  EXPECT_EQ(b.airtime(b.rates[0], mac_bytes::ack), 304us); // 192 + 112
+  EXPECT_EQ(b.airtime(b.rates[3], 1536), 1310us);          // 192 + 1117.1 rounded up
+  Phy fast = b;
+  fast.short_preamble = true;
+  EXPECT_EQ(fast.airtime(b.rates[3], 1536), 1214us);
+  EXPECT_EQ(fast.airtime(b.rates[0], mac_bytes::ack), 304us); // never short at 1 Mb/s
+  const Phy a = Phy::of(Standard::a);
+  EXPECT_EQ(a.airtime(a.rates[7], 1350), 224us); // 10822 bits: one more than 50 symbols of 216
+  EXPECT_EQ(a.airtime(a.response_rate(a.rates[7]), mac_bytes::ack), 28us);
+  const Phy g = Phy::of(Standard::g);
+  EXPECT_EQ(g.airtime(g.rates[7], 1350), 230us);
+  EXPECT_EQ(g.difs(), 28us);
+  EXPECT_EQ(a.difs(), 34us);
+  EXPECT_EQ(b.difs(), 50us);
+  EXPECT_EQ(b.eifs(), 364us); // 10 + 304 + 50
+  const Phy n = Phy::of(Standard::n, true);
+  EXPECT_EQ(n.difs(), 43us);
+  EXPECT_EQ(n.airtime(n.rates[7], 1300), 184us); // 36 + 41 symbols of 3.6 us on a 4 us boundary
+  EXPECT_EQ(Phy::of(Standard::n).airtime(n.rates[7], 1300), 200us);
+}
+
 TEST(ErrorRate, FallsWithSignalRisesWithRateAndLength)
 {
   for (Standard standard : { Standard::b, Standard::g, Standard::n })

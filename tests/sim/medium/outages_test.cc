@@ -109,6 +109,24 @@ TEST(Blackout, DropLosesWhatComesAndWhatWaits)
   EXPECT_EQ(bench.dropped(DropReason::blackout), 200u);
 }
 
+TEST(Blackout, DropEmptiesTheQueues)
+{
+  Downlink bench(quiet(Standard::g, 54));
+  for (int i = 0; i < 50; ++i)
+  {
+    bench.air.submit(at(0s), bench.feeder.make(1500), bench.ap, bench.station);
+    bench.air.submit(at(0s), bench.feeder.make(1500), bench.station, nobody);
+  }
+  bench.air.run_until(at(2ms));
+  const std::size_t before = bench.box.deliveries.size();
+  bench.air.set_blackout(at(2ms), bench.station, Blackout::drop);
+  bench.air.run_until(at(1s));
+  bench.air.set_blackout(at(1s), bench.station, Blackout::none);
+  bench.air.run_until(at(2s));
+  EXPECT_EQ(bench.box.deliveries.size(), before);
+  EXPECT_EQ(bench.dropped(DropReason::blackout), 100 - before);
+}
+
 TEST(Blackout, BufferDeliversAfterwardsWhatTheQueueHeld)
 {
   AirConfig config = quiet(Standard::g, 54);

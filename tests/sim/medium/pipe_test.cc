@@ -64,6 +64,10 @@ TEST(Pipe, JitterStaysInItsRangeAndNeverReorders)
   for (std::size_t i = 0; i < 5000; ++i)
   {
     EXPECT_EQ(box.deliveries[i].handle, i);
+    if (i > 0)
+    {
+      EXPECT_GE(box.deliveries[i].at, box.deliveries[i - 1].at);
+    }
     const Duration delay = box.deliveries[i].at - at(static_cast<int>(i) * 1ms);
     least = std::min(least, delay);
     most = std::max(most, delay);

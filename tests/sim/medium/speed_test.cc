@@ -80,10 +80,10 @@ TEST(Speed, WarmAirAllocatesNothing)
   Load load;
   // Queues grow to the longest they have been and stay; a burst takes them there.
   for (Handle i = 0; i < 100; ++i)
-    {
-      load.air->submit(Tick {}, { .handle = i, .bytes = 1500 }, load.ap, load.station);
-      load.air->submit(Tick {}, { .handle = i, .bytes = 1500 }, load.station, nobody);
-    }
+  {
+    load.air->submit(Tick {}, { .handle = i, .bytes = 1500 }, load.ap, load.station);
+    load.air->submit(Tick {}, { .handle = i, .bytes = 1500 }, load.station, nobody);
+  }
   load.run(20s);
   const std::size_t before = allocations;
   load.run(20s);

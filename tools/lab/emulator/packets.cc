@@ -21,8 +21,7 @@ void PacketPool::grow()
 
 medium::Handle PacketPool::take()
 {
-  if (free_.empty())
-    grow();
+  if (free_.empty()) grow();
   const medium::Handle handle = free_.back();
   free_.pop_back();
   return handle;
