@@ -3,6 +3,7 @@
 #include "src/kernel/rules.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <sstream>
 
@@ -47,26 +48,9 @@ std::string join(const List& list)
   return text.str();
 }
 
-// Every header length a TCP segment without payload can have, so that one set lookup tells it exactly, offloaded
-// super-packets and IP options included.
-std::string empty_segments_v4()
-{
-  std::ostringstream text;
-  const char* comma = "";
-  for (int ip = 5; ip <= 15; ++ip)
-    for (int tcp = 5; tcp <= 15; ++tcp, comma = ", ")
-      text << comma << ip << " . " << tcp << " . " << 4 * (ip + tcp);
-  return text.str();
-}
-
-std::string empty_segments_v6()
-{
-  std::ostringstream text;
-  const char* comma = "";
-  for (int tcp = 5; tcp <= 15; ++tcp, comma = ", ")
-    text << comma << tcp << " . " << 4 * tcp;
-  return text.str();
-}
+// TCP header lengths in words, those of ACKs in bulk transfers first: timestamps; plain; timestamps with SACK blocks.
+constexpr std::array<int, 11> header_words { 8, 5, 11, 13, 15, 10, 6, 7, 9, 12, 14 };
+constexpr int longest_empty = 40 + 4 * 15; // bytes of an IPv6 packet without payload
 
 std::string bits_set(const char* what, const MarkBits& bits)
 {
@@ -133,6 +117,12 @@ private:
     if (closing != bare) rule("tcp flags & (fin | rst) != 0 " + (closing ? queue() : "return"));
     if (bare) rule(queue());
     end();
+    chain(name + "_payload");
+    if (data)
+      rule(queue());
+    else if (closing && name == "egress") // a FIN that carries data
+      rule("tcp flags & (fin | rst) != 0 " + queue());
+    end();
 
     chain(name);
     rule(bits_set("meta", plan_.marks.crafted) + " return");
@@ -151,12 +141,15 @@ private:
       for (const char* port : { "sport", "dport" })
         rule(std::string { "tcp " } + port + " { " + join(plan_.exempt_ports) + " } return");
     if (plan_.release_by_connmark) rule(bits_set("ct", plan_.marks.release) + " return");
-    rule("ip hdrlength . tcp doff . ip length { " + empty_segments_v4() + " } goto " + name + "_empty");
-    rule("tcp doff . ip6 length { " + empty_segments_v6() + " } goto " + name + "_empty");
-    if (data)
-      rule(queue());
-    else if (closing && name == "egress") // a FIN that carries data
-      rule("tcp flags & (fin | rst) != 0 " + queue());
+    // Exact, and cheap for data. A set of header and packet lengths would be one rule, but nft 1.0.6 stops with an
+    // assertion when it lists a set over fields that are not whole bytes.
+    rule("meta length > " + std::to_string(longest_empty) + " goto " + name + "_payload");
+    rule("ip hdrlength != 5 return");
+    for (int words : header_words)
+      for (bool v6 : { false, true })
+        rule("tcp doff " + std::to_string(words) + (v6 ? " ip6" : " ip") + " length "
+             + std::to_string(4 * words + (v6 ? 0 : 20)) + " goto " + name + "_empty");
+    rule("goto " + name + "_payload");
     end();
   }
 

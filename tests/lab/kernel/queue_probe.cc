@@ -152,6 +152,19 @@ int run_doctor()
   return 0;
 }
 
+RulePlan rule_plan()
+{
+  RulePlan plan;
+  plan.traffic = traffic_bits();
+  plan.wifi = setting("wifi", "wlan0");
+  plan.cell = setting("cell", "cell0");
+  plan.release_by_connmark = setting("connmark", "no") == "yes";
+  if (auto port = number("exempt_port", 0)) plan.exempt_ports.push_back(static_cast<std::uint16_t>(port));
+  if (auto remote = setting("exempt_remote", ""); !remote.empty()) plan.exempt_remote.push_back(remote);
+  if (auto own = setting("address", ""); !own.empty()) plan.wifi_addresses.push_back(own);
+  return plan;
+}
+
 int run()
 {
   KeeperOptions keeper_options;
@@ -161,15 +174,7 @@ int run()
                                                    : BackendChoice::automatic;
   Keeper keeper = Keeper::start(keeper_options);
 
-  RulePlan plan;
-  plan.traffic = traffic_bits();
-  plan.wifi = setting("wifi", "wlan0");
-  plan.cell = setting("cell", "cell0");
-  plan.release_by_connmark = setting("connmark", "no") == "yes";
-  if (auto port = number("exempt_port", 0)) plan.exempt_ports.push_back(static_cast<std::uint16_t>(port));
-  if (auto remote = setting("exempt_remote", ""); !remote.empty()) plan.exempt_remote.push_back(remote);
-  if (auto own = setting("address", ""); !own.empty()) plan.wifi_addresses.push_back(own);
-
+  const RulePlan plan = rule_plan();
   links::Monitor monitor { plan.wifi, plan.cell, now() };
   keeper.set_route({ .cell = plan.cell });
   QueueOptions queue_options;
@@ -282,7 +287,11 @@ int main(int count, char** words)
   std::signal(SIGUSR1, [](int) { hung = !hung; });
   try
   {
-    return setting("mode", "") == "doctor" ? run_doctor() : run();
+    const std::string mode = setting("mode", "accept");
+    if (mode == "doctor") return run_doctor();
+    if (mode != "render") return run();
+    std::cout << render::nftables(rule_plan(), false);
+    return 0;
   }
   catch (const std::exception& e)
   {

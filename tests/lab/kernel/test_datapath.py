@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from conftest import CLIENT4, CLIENT6, SCALE, SERVER4, SERVER6, World, sh
+from conftest import CLIENT4, CLIENT6, PROBE, SCALE, SERVER4, SERVER6, World, sh
 
 ALL = "egress_pure_ack,egress_data,egress_closing,ingress_data,ingress_ack"
 MEGABYTE = int(1_000_000 * SCALE)
@@ -99,7 +99,7 @@ def test_reroutes_acks_and_keeps_the_source(world: World, host: str, source: str
     seen = probe.stop()
     lines = dump.communicate(timeout=25)[0].splitlines()
     assert got.digest == want
-    assert seen["marked"] > 100
+    assert seen["marked"] > 30
     assert len(lines) == 30 and all(f" {source}." in line and "Flags [.]" in line for line in lines)
     # Left on Wi-Fi: handshake, FIN, address resolution and what the neighbour discovery of both versions says.
     assert world.packets(world.c, "wlan0", "tx") - sent_before < 40
@@ -226,3 +226,19 @@ def test_second_instance_is_refused(world: World) -> None:
     assert second.first.startswith("failed: another Tandem is running here")
     assert world.rules() != ""
     first.stop()
+
+
+@pytest.mark.parametrize("host", [SERVER4, SERVER6])
+def test_nft_text(world: World, host: str) -> None:
+    """Where the kernel has no nft queue, its text is loaded with counters in place of the queue: it tells pure ACKs from
+    the rest as the iptables rules do, and nft can list it."""
+    text = sh(f"ip netns exec {world.c} {PROBE} mode=render connmark=yes exempt_remote=192.0.2.0/24")
+    assert text.count("queue flags bypass to 84") == 1
+    want = world.serve(50 * MEGABYTE)
+    probe = world.probe(backend="iptables")
+    subprocess.run(["ip", "netns", "exec", world.c, "nft", "-f", "-"], text=True, check=True,
+                   input=text.replace("queue flags bypass to 84", "counter"))
+    assert world.download(host).digest == want
+    seen = probe.stop()
+    listed = sh(f"ip netns exec {world.c} nft list table inet tandem")
+    assert int(listed.split("counter packets ")[1].split()[0]) == seen["queued"]["egress_pure_ack"] > 0

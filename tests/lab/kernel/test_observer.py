@@ -22,7 +22,7 @@ def test_samples_one_in_n(world: World, host: str) -> None:
     assert 0.8 * expected < kinds["ingress_data"] < 1.25 * expected
     assert kinds["egress_syn"] == kinds["ingress_syn"] == 1  # the handshake, always and both ways
     assert kinds["egress_closing"] >= 1
-    assert kinds["egress_pure_ack"] == kinds["ingress_bare"] - 0 == kinds["unparsed"] == 0 or kinds["ingress_bare"] <= 1
+    assert kinds["egress_pure_ack"] == kinds["unparsed"] == 0
     assert seen["longest"] == 1500
 
 
