@@ -136,6 +136,10 @@ constexpr auto knob_table = []
   return all;
 }();
 
+// Behind a NAT the server does not know the copy and answers with an RST whose sequence number is the copy's ACK number
+// (RFC 9293 3.10.7.1), which the NAT may well deliver. Two bytes lower it lies before the window, and TCP ignores it;
+// one byte would not do for Linux in CLOSE_WAIT.
+constexpr std::uint32_t probe_lag = 2;
 constexpr std::uint16_t acks_counted = 32; // before it is known how much an ACK covers
 // Flags of a pure ACK that is never copied.
 constexpr std::uint16_t not_copied = tcp_flag::ae | tcp_flag::cwr | tcp_flag::urg;
@@ -402,7 +406,7 @@ Plan Offload::probe(const Event& event, const FlowView& flow, State& state)
                     .by = Link::cell,
                     .at = event.now,
                     .seq = segment.seq,
-                    .ack = segment.ack,
+                    .ack = segment.ack - probe_lag,
                     .window = segment.window,
                     .flags = segment.flags,
                     .timestamps = Timestamps { state.frozen + 1, segment.timestamps->echo },
