@@ -174,7 +174,7 @@ def judged(runs: list[Run]):
 
 
 def header() -> dict:
-    return {"commit": "abc", "dirty": True, "command": "tandem bench fake", "date": "today", "seed": 1, "kernel": "Linux", "cpu": "one",
+    return {"commit": "abc", "dirty": True, "command": "tandem bench fake", "date": "today", "seed": 1, "kernel": "Linux", "cpu": "one", "busy_before": 0.02,
             "versions": {"python": "3"}, "knobs": {"tandem": "offload: stretch=16"}}
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Iterator, Mapping, Sequence
@@ -90,6 +91,13 @@ def machine_cpu_seconds() -> float:
     """CPU time that the whole machine has spent so far on anything but idling and waiting."""
     user, nice, kernel, _idle, _wait, irq, softirq, steal = map(int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9])
     return (user + nice + kernel + irq + softirq + steal) / TICKS
+
+
+def busy_share(seconds: float = 0.5) -> float:
+    """Share of the machine's CPU in use over the next `seconds`, 0 to 1."""
+    before = machine_cpu_seconds()
+    time.sleep(seconds)
+    return min(1.0, (machine_cpu_seconds() - before) / seconds / len(os.sched_getaffinity(0)))
 
 
 def resident_bytes(pid: int) -> int:

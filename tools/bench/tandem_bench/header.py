@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from .gear import busy_share
+
 ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -77,7 +79,7 @@ def make(arguments: list[str], seed: int, quick: bool, tandemd: str | None) -> d
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "kernel": f"{platform.system()} {platform.release()}",
         "cpu": cpu(),
-        "load_before": os.getloadavg()[0],
+        "busy_before": round(busy_share(), 3),  # share of the CPU that other programs used just before
         "versions": versions(tandemd),
         "knobs": {},
     }

@@ -42,7 +42,7 @@ def draw(bench: Bench, cases: Sequence[Case], runs: Sequence[Run], directory: Pa
     figure, axes = pyplot.subplots(lines, columns, squeeze=False, constrained_layout=True,
                                    figsize=(max(7.0, columns * max(4.0, 1.35 * widest + 1.0)), 4.2 * lines))
     for place, (metric, members) in zip(axes.flat, panels):
-        _panel(place, bench, metric, members, runs)
+        _panel(place, figure.get_figwidth() / columns, bench, metric, members, runs)
     for place in list(axes.flat)[len(panels):]:
         place.set_visible(False)
     figure.suptitle("\n".join(textwrap.wrap(f"{bench.name}: {bench.summary}", int(figure.get_figwidth() * 11))), fontsize=10)
@@ -64,7 +64,7 @@ def _colour(case: Case, arm: Arm) -> tuple[float, float, float]:
     return red, green, blue
 
 
-def _panel(axes, bench: Bench, metric: Metric, cases: Sequence[Case], runs: Sequence[Run]) -> None:
+def _panel(axes, width_inches: float, bench: Bench, metric: Metric, cases: Sequence[Case], runs: Sequence[Run]) -> None:
     seen: dict[str, object] = {}
     for position, case in enumerate(cases):
         shown = [arm for arm in case.arms if arm.column != "limit"]
@@ -94,4 +94,4 @@ def _panel(axes, bench: Bench, metric: Metric, cases: Sequence[Case], runs: Sequ
     axes.set_ylim(min(0.0, low), max(high, 0.0) + 0.04 * (max(high, 0.0) - min(0.0, low)) or 1.0)
     axes.set_ylabel(f"{metric.name}, {metric.unit}" if metric.unit else metric.name)
     axes.grid(axis="y", alpha=0.3)
-    axes.legend(list(seen.values()), list(seen), fontsize=7, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=min(4, len(seen)), frameon=False)
+    axes.legend(list(seen.values()), list(seen), fontsize=7, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=max(1, min(len(seen), round(width_inches / 1.7))), frameon=False)

@@ -107,7 +107,8 @@ def header_lines(header: Mapping[str, Any]) -> list[str]:
     if header.get("dirty"):
         commit += ", with uncommitted changes"
     lines = [f"command: {header['command']}", f"commit: {commit}", f"date: {header['date']}", f"seed: {header['seed']}",
-             f"kernel: {header['kernel']}", f"cpu: {header['cpu']}",
+             f"kernel: {header['kernel']}",
+             f"cpu: {header['cpu']}; in use by other programs just before: {header['busy_before'] * 100:.0f} %",
              "versions: " + ", ".join(f"{name} {text}" for name, text in header["versions"].items())]
     lines += [f"knobs of {arm}: {text}" for arm, text in header["knobs"].items()]
     return lines
