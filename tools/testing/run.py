@@ -7,6 +7,7 @@ import argparse
 import os
 import platform
 import shutil
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -158,6 +159,7 @@ def _heading() -> str:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # by an exception, so that what runs is ended, too
     try:
         sys.exit(main(sys.argv[1:]))
     except KeyboardInterrupt:
