@@ -6,6 +6,7 @@ import datetime
 import os
 import platform
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -66,7 +67,7 @@ def versions(tandemd: str | None) -> dict[str, str]:
 
 def command(arguments: list[str]) -> str:
     """The command as the user would repeat it."""
-    return " ".join(["tandem", "bench", *arguments])
+    return shlex.join(["tandem", "bench", *arguments])
 
 
 def make(arguments: list[str], seed: int, quick: bool, tandemd: str | None) -> dict[str, Any]:

@@ -62,7 +62,7 @@ def as_page(bench: Bench, cases: Sequence[Case], runs: Sequence[Run], verdicts: 
     rounds = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     parts = [f"# {bench.name}", bench.summary, "\n".join(f"- {line}" for line in table.header_lines(header)),
              f"Medians of {rounds} paired rounds; in brackets the 95 % bootstrap interval of the median of the paired ratios. "
-             "The resolution is that interval's half-width for two equal arms."
+             "The resolution is that interval's half-width for two equal arms (with fewer than three rounds their largest deviation from 1)."
              + (" This run was interrupted." if interrupted else ""),
              table.as_markdown(*table.result_rows(bench, cases, runs, verdicts))]
     if details := table.detail_rows(bench, cases, runs):
