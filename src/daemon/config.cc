@@ -475,6 +475,57 @@ bool is_module_name(std::string_view name)
 
 // ---- Reading ----
 
+// The line of the first character beyond ASCII outside strings and comments, or behind a backslash; 0 when there is
+// none. Never valid TOML, and toml++ 3.3 has undefined behaviour for U+00A1 to U+0499 where it looks for white space
+// (is_non_ascii_horizontal_whitespace).
+std::uint32_t misplaced_character(std::string_view text)
+{
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3); // byte order mark
+  std::uint32_t line = 1;
+  char quote = 0;       // of the string we are in
+  bool tripled = false; // by three quotes
+  bool comment = false;
+  for (std::size_t i = 0; i < text.size(); ++i)
+  {
+    const char c = text[i];
+    const auto three = [&] { return i + 2 < text.size() && text[i + 1] == c && text[i + 2] == c; };
+    if (c == '\n')
+    {
+      ++line;
+      comment = false;
+      if (!tripled) quote = 0;
+    }
+    else if (comment)
+      continue;
+    else if (quote == 0)
+    {
+      if (static_cast<unsigned char>(c) >= 0x80) return line;
+      comment = c == '#';
+      if (c != '"' && c != '\'') continue;
+      quote = c;
+      tripled = three();
+      if (tripled) i += 2;
+    }
+    else if (c == '\\' && quote == '"')
+    {
+      std::size_t next = i + 1;
+      if (tripled) next = std::min(text.find_first_not_of(" \t\r\n", next), text.size()); // white space it swallows
+      if (next < text.size() && static_cast<unsigned char>(text[next]) >= 0x80) return line;
+      if (i + 1 < text.size() && text[i + 1] != '\n') ++i;
+    }
+    else if (c == quote && (!tripled || three()))
+    {
+      if (tripled) i += 2;
+      quote = 0;
+      // Up to two further quotes are still part of the string.
+      for (int more = 0; tripled && more < 2 && i + 1 < text.size() && text[i + 1] == c; ++more)
+        ++i;
+      tripled = false;
+    }
+  }
+  return 0;
+}
+
 class Reader
 {
 public:
@@ -484,6 +535,11 @@ public:
 
   void read(std::string_view text)
   {
+    if (const auto line = misplaced_character(text))
+    {
+      complain(line, "not valid TOML: a character beyond ASCII stands outside quotes or behind a backslash");
+      return;
+    }
     toml::table root;
     try
     {

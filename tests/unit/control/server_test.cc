@@ -254,7 +254,7 @@ TEST_F(ServerTest, requests_are_limited_in_size)
 TEST_F(ServerTest, what_is_not_http_gets_400_or_the_door)
 {
   start();
-  for (const std::string& bytes : { std::string { "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 hello\r\n\r\n", 27 },
+  for (const std::string& bytes : { std::string { "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 hello\r\n\r\n", 21 },
                                     std::string { "GET\r\n\r\n" }, std::string { "GET / HTTP/9.9\r\n\r\n" },
                                     std::string { "GET / HTTP/1.1\r\nContent-Length: -1\r\n\r\n" } })
   {
