@@ -32,6 +32,15 @@ void merge(Edit& into, const Edit& from)
   if (from.route && !into.route) into.route = from.route;
 }
 
+// Whether the flow is over for this host. An arriving RST that lies before what is already acknowledged is one that TCP
+// ignores (RFC 5961 3.2): forged, late, or drawn by a probe from a server that does not know the translated address.
+bool ends(const Segment& segment, const FlowView& flow)
+{
+  if (segment.direction == Direction::egress) return segment.has(tcp_flag::rst | tcp_flag::fin);
+  if (!segment.has(tcp_flag::rst)) return false;
+  return flow.hands_off == HandsOff::mid_flow || segment.seq.at_or_after(flow.highest_ack);
+}
+
 bool later_alarm(const auto& a, const auto& b)
 {
   return a.at > b.at;
@@ -290,8 +299,7 @@ Outcome Chain::segment(const Segment& segment, bool queued, Tick now)
   }
   table_.touch(*flow, now);
   flow->tracker.seen(segment, flow->view, now);
-  if (segment.has(tcp_flag::rst) || (segment.has(tcp_flag::fin) && segment.direction == Direction::egress))
-    table_.close(*flow);
+  if (ends(segment, flow->view)) table_.close(*flow);
 
   Outcome outcome { .flow = &flow->view };
   if (flow->view.hands_off == HandsOff::none)

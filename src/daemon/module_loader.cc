@@ -3,9 +3,11 @@
 #include "src/control/literal.h"
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <fstream>
 
 namespace tandem::daemon
 {
@@ -28,9 +30,33 @@ std::string insecure(const std::filesystem::path& path)
   return {};
 }
 
+// Whether the file holds all that its program headers promise. dlopen() maps without looking: a torn file ends the
+// daemon by SIGBUS.
+bool is_whole_library(const std::filesystem::path& file)
+{
+  std::ifstream in { file, std::ios::binary | std::ios::ate };
+  const auto size = static_cast<std::uint64_t>(std::max<std::streamoff>(in.tellg(), 0));
+  in.seekg(0);
+  Elf64_Ehdr head {};
+  if (!in.read(reinterpret_cast<char*>(&head), sizeof head)) return false;
+  if (!std::equal(head.e_ident, head.e_ident + SELFMAG, ELFMAG) || head.e_ident[EI_CLASS] != ELFCLASS64
+      || head.e_phentsize != sizeof(Elf64_Phdr) || head.e_phnum == 0)
+    return false;
+  in.seekg(static_cast<std::streamoff>(head.e_phoff));
+  for (unsigned i = 0; i < head.e_phnum; ++i)
+  {
+    Elf64_Phdr part {};
+    if (!in.read(reinterpret_cast<char*>(&part), sizeof part)) return false;
+    if (part.p_offset > size || part.p_filesz > size - part.p_offset) return false;
+  }
+  return true;
+}
+
 std::string open_module(const std::filesystem::path& file, LoadedModules& into)
 {
   if (std::string problem = insecure(file); !problem.empty()) return problem;
+  if (!is_whole_library(file))
+    return file.string() + ": is not a whole shared library (torn or of another kind); install it again";
   void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) return file.string() + ": " + dlerror();
   std::shared_ptr<void> library { handle, [](void* h) { dlclose(h); } };

@@ -694,6 +694,22 @@ TEST(ChainLife, AClosedFlowGoesSoon)
   }
 }
 
+TEST(ChainLife, AResetThatTcpIgnoresEndsNothing)
+{
+  Puppet puppet { "offload" };
+  Stand stand { { &puppet } };
+  Peers peers {};
+  stand.open(peers);
+  stand.download(peers, 5, ms(5), ms(20));
+  Segment reset = peers.bare(Direction::ingress, tcp_flag::rst, stand.now());
+  reset.seq = stand.view(peers).highest_ack - 2;
+  stand.show(reset);
+  EXPECT_TRUE(stand.chain.needs_queue(stand.now()));
+  reset.seq = stand.view(peers).highest_ack;
+  stand.show(reset);
+  EXPECT_FALSE(stand.chain.needs_queue(stand.now()));
+}
+
 TEST(ChainLife, AnAlarmDoesNotOutliveItsFlow)
 {
   Puppet puppet { "offload" };

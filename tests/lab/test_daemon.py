@@ -1,0 +1,243 @@
+"""The daemon between real TCPs: what a user relies on when it is switched, stopped, killed, stuck or short of something."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+
+from tandem_lab import system, topology
+
+# A few seconds of download at the emulated 802.11g rate; the checksum covers every byte.
+FILE = "random"
+
+
+@pytest.fixture(scope="module")
+def daemon_needed(without_air: None) -> None:
+    """The test needs the daemon and the command line."""
+    for name in ("tandemd", "tandem"):
+        try:
+            system.tandem_binary(name)
+        except Exception as error:  # noqa: BLE001 - whatever the reason, it is the reason to skip
+            pytest.skip(f"{name}: {error}")
+
+
+@pytest.fixture
+def lab(air_lab, daemon_needed):
+    yield air_lab
+    air_lab.set("cell.source_filter", False)
+
+
+def rules(lab) -> str:
+    """Everything of ours that netfilter holds in the client's namespace."""
+    found = lab.client.run(["nft", "list", "ruleset"], check=False).stdout
+    for tool in ("iptables-save", "ip6tables-save"):
+        found += lab.client.run([tool], check=False).stdout
+    return "\n".join(line for line in found.splitlines() if re.search(r"table inet tandem\b|TANDEM|NFQUEUE|queue (num|to|flags)", line))
+
+
+def routes(lab) -> str:
+    """Our policy rules, both IP versions."""
+    return "".join(lab.client.run(["ip", *family, "rule", "show"]).stdout for family in ([], ["-6"])).count("8484") * "x"
+
+
+def tandem(lab, daemon, *words: str, check: bool = True) -> subprocess.CompletedProcess:
+    """The command line, as a user of this client would type it."""
+    return lab.client.run([str(system.tandem_binary("tandem")), "--socket", str(daemon.socket), *words], check=check)
+
+
+def whole(lab, result) -> None:
+    """The file arrived, every byte of it."""
+    assert result.error is None
+    assert result.sha256 == lab.random_file["sha256"]
+
+
+def away(daemon) -> bool:
+    """Some flow's ACKs leave by cellular now."""
+    return any(flow["modules"].get("offload", {}).get("phase") == "away" for flow in daemon.api("/v1/flows"))
+
+
+def queued(daemon) -> int:
+    return daemon.api("/v1/status")["datapath"]["queued"]
+
+
+def test_all_modules_off_means_no_rule(lab):
+    with lab.daemon() as daemon:
+        assert system.wait_until(lambda: daemon.api("/v1/status")["keeper"]["state"] == "idle", 3)
+        assert rules(lab) == ""
+        whole(lab, lab.download(FILE, sha256=True))
+        assert queued(daemon) == 0
+
+
+def test_switched_on_and_off_while_traffic_runs(lab):
+    with lab.daemon() as daemon:
+        going = lab.start_download(FILE, sha256=True)
+        going.wait_bytes(1_000_000)
+        assert queued(daemon) == 0
+        tandem(lab, daemon, "module", "offload", "on")
+        # This connection is older than the rules: it is left alone, and a new one is not.
+        second = lab.start_download(FILE, sha256=True)
+        assert system.wait_until(lambda: queued(daemon) > 0, 5)
+        tandem(lab, daemon, "module", "offload", "off")
+        assert system.wait_until(lambda: not re.search("NFQUEUE|queue", rules(lab)), 3)
+        whole(lab, going.wait())
+        whole(lab, second.wait())
+
+
+def test_nothing_stays_behind_after_a_stop(lab):
+    before = rules(lab), routes(lab)
+    with lab.daemon(["offload"]) as daemon:
+        going = lab.start_download(FILE, sha256=True)
+        assert system.wait_until(lambda: rules(lab) != before[0] and routes(lab) != before[1], 5)
+        going.wait_bytes(2_000_000)
+        assert daemon.stop() == 0
+        assert (rules(lab), routes(lab)) == before
+        whole(lab, going.wait())
+
+
+@pytest.mark.parametrize("moved", [False, True], ids=["acks-by-wifi", "acks-by-cellular"])
+def test_killed_in_mid_transfer(lab, moved):
+    lab.set("cell.source_filter", not moved)
+    before = rules(lab), routes(lab)
+    with lab.daemon(["offload"], {"modules": {"offload": {"added_delay_free": "250ms"}}}) as daemon:
+        going = lab.start_download(FILE, sha256=True)
+        going.wait_bytes(500_000)
+        if moved:
+            assert system.wait_until(lambda: away(daemon) or not going.running(), 8) and going.running()
+        daemon.kill()
+        whole(lab, going.wait())
+        assert system.wait_until(lambda: (rules(lab), routes(lab)) == before, 3)
+
+
+def test_killed_with_its_keeper_and_started_again(lab):
+    """Then nobody is left to clean; traffic flows all the same, and the next start cleans."""
+    before = rules(lab)
+    with lab.daemon(["offload"]) as daemon:
+        going = lab.start_download(FILE, sha256=True)
+        going.wait_bytes(500_000)
+        keeper = daemon.api("/v1/status")["keeper"]["pid"]
+        lab.client.run(["kill", "-9", str(keeper), str(daemon.pid)])
+        daemon.process.wait()
+        whole(lab, going.wait())
+    with lab.daemon() as daemon:
+        assert system.wait_until(lambda: rules(lab) == before, 3)
+
+
+def test_stopped_for_five_seconds_traffic_goes_on(lab):
+    with lab.daemon(["offload"]) as daemon:
+        going = lab.start_download("100G", seconds=9)
+        going.wait_bytes(1_500_000)
+        began = going.progress()[0]
+        daemon.signal(signal.SIGSTOP)
+        time.sleep(5)
+        daemon.signal(signal.SIGCONT)
+        samples = going.wait().samples
+        after = [total for now, total in samples if began + 1.0 <= now <= began + 5.0]
+        # Within a second it goes on, and not at a trickle: 4 s at a tenth of the rate would be about 1 MB.
+        assert after[-1] - after[0] > 4_000_000
+        status = daemon.api("/v1/status")
+        assert status["keeper"]["suspensions"] == 1
+        assert system.wait_until(lambda: daemon.api("/v1/status")["keeper"]["state"] in ("armed", "idle"), 3)
+
+
+def test_full_queue_lets_packets_pass(lab):
+    """Sixteen places and eight connections: what does not fit passes; nothing is lost."""
+    with lab.daemon(["offload"], {"daemon": {"queue_length": 16}}):
+        flows = [lab.start_download(FILE, sha256=True, timeout=60) for _ in range(4)]
+        for going in flows:
+            whole(lab, going.wait())
+
+
+def test_wifi_goes_and_comes_back(lab):
+    with lab.daemon(["offload"]) as daemon:
+        lab.client.run(["ip", "link", "set", "wlan0", "down"])
+        assert system.wait_until(lambda: not daemon.api("/v1/status")["links"]["wifi"]["up"], 3)
+        lab.client.run(["ip", "link", "set", "wlan0", "up"])
+        lab.client.run(["ip", "route", "replace", "default", "via", topology.WIFI_GATEWAY[0], "dev", "wlan0", "metric", "100"])
+        assert system.wait_until(lambda: daemon.api("/v1/status")["links"]["wifi"]["up"], 3)
+        whole(lab, lab.download(FILE, sha256=True))
+        assert queued(daemon) > 0
+
+
+def test_without_a_second_interface(lab):
+    with lab.daemon(["offload"], {"links": {"wifi": "wlan0", "cell": "none"}}) as daemon:
+        whole(lab, lab.download(FILE, sha256=True))
+        assert not daemon.api("/v1/status")["links"]["cell"]["present"]
+
+
+def test_a_second_instance_is_refused(lab):
+    with lab.daemon() as daemon:
+        again = lab.client.run([str(system.tandem_binary("tandemd")), "-c", str(daemon.config_file)], check=False)
+        assert again.returncode == 1
+        assert str(daemon.pid) in again.stderr
+
+
+def test_modules_that_cannot_be_trusted_are_refused(lab, tmp_path):
+    good = system.tandem_binary("tandemd").parent.parent / "lib" / "tandem" / "offload.so"
+    (tmp_path / "offload.so").write_bytes(good.read_bytes())
+    (tmp_path / "offload.so").chmod(0o666)
+    (tmp_path / "torn.so").write_bytes(good.read_bytes()[:5000])
+    (tmp_path / "torn.so").chmod(0o644)
+    tmp_path.chmod(0o755)
+    with lab.daemon(config={"daemon": {"socket": str(lab.directory / "tandemd.sock"), "module_dir": str(tmp_path)}}) as daemon:
+        status = daemon.api("/v1/status")
+        assert status["modules"] == []
+        assert any("others than root may write it" in problem for problem in status["problems"])
+        assert any("torn.so" in problem for problem in status["problems"])
+        whole(lab, lab.download(FILE, sha256=True))
+
+
+@pytest.mark.parametrize(("text", "line", "words"), [
+    ('[links]\nwifi = ""\n', 2, "links.wifi"),
+    ('[links]\nwifi = "wlan0"\n[modules.offload]\nwindow_mss = "many"\n', 4, "window_mss"),
+    ('[links]\nwifi = "wlan0"\n[modules.ofload]\n', 3, "ofload"),
+    ('[daemon]\nqueue = 70000\n', 2, "daemon.queue"),
+])
+def test_bad_configuration_is_named_by_line(lab, tmp_path, text, line, words):
+    file = tmp_path / "bad.toml"
+    file.write_text(text)
+    done = lab.client.run([str(system.tandem_binary("tandemd")), "-c", str(file)], check=False, timeout=20)
+    assert done.returncode == 2
+    assert f"bad.toml:{line}:" in done.stderr and words in done.stderr
+    assert rules(lab) == ""
+
+
+def test_full_flow_table_passes_new_flows(lab):
+    with lab.daemon(["offload"], {"daemon": {"max_flows": 16}}) as daemon:
+        whole(lab, lab.download(FILE, sha256=True, flows=20, timeout=90))
+        flows = daemon.api("/v1/status")["flows"]
+        assert flows["count"] <= 16 and flows["refused"] > 0
+
+
+def test_recording_names_the_reason(lab, tmp_path):
+    with lab.daemon(["offload"]) as daemon:
+        whole(lab, lab.download(FILE, sha256=True))
+        file = tmp_path / "t.pcapng"
+        tandem(lab, daemon, "trace", "save", str(file))
+        printed = tandem(lab, daemon, "trace", "print", str(file)).stdout
+        assert "offload: " in printed
+
+
+def test_status_for_people_and_programs(lab):
+    with lab.daemon(["offload"]) as daemon:
+        assert "offload" in tandem(lab, daemon, "status").stdout
+        assert json.loads(tandem(lab, daemon, "status", "--json").stdout)["links"]["wifi"]["interface"] == "wlan0"
+        assert json.loads(tandem(lab, daemon, "module", "--json").stdout)[0]["name"] == "offload"
+        bad = tandem(lab, daemon, "set", "offload.window_mss", "lots", check=False)
+        assert bad.returncode == 2 and "window_mss" in bad.stderr
+        tandem(lab, daemon, "set", "offload.window_mss", "33")
+        knobs = {knob["name"]: knob["value"] for knob in daemon.api("/v1/modules")[0]["knobs"]}
+        assert knobs["window_mss"] == "33"
+        metrics = daemon.api("/metrics")
+        assert re.search(r"^tandem_module_enabled\{module=\"offload\"\} 1$", metrics, re.M)
+
+
+def test_checksum_of_the_file_is_the_real_one(lab):
+    """The yardstick of this file: the checksum that downloads are held against is that of the server's bytes."""
+    served = (lab.directory / "www" / lab.random_file["name"]).read_bytes()
+    assert hashlib.sha256(served).hexdigest() == lab.random_file["sha256"]

@@ -1,0 +1,149 @@
+"""modules/offload between real TCPs: which way the ACKs go, and that nothing is lost whichever way that is."""
+
+from __future__ import annotations
+
+import pytest
+
+from tandem_lab import system, topology
+
+PIECE = 3_000_000  # bytes into a download: the window is above the threshold by then
+
+
+@pytest.fixture(scope="module")
+def module_needed(with_air: None) -> None:
+    """The test needs the daemon and the module."""
+    module = system.tandem_binary("tandemd").parent.parent / "lib" / "tandem" / "offload.so"
+    if not module.exists():
+        pytest.skip(f"{module} is not built")
+
+
+@pytest.fixture
+def lab(air_lab, module_needed):
+    yield air_lab
+    for key, value in (("cell.source_filter", False), ("cell.nat", False), ("cell.delay", "20ms"), ("cell.down", False)):
+        air_lab.set(key, value)
+
+
+def offloads(daemon) -> list[dict]:
+    """What the module says of every flow that has moved data."""
+    return [flow["modules"]["offload"] for flow in daemon.api("/v1/flows")
+            if flow["delivered_bytes"] > 500_000 and "offload" in flow["modules"]]
+
+
+def phases(daemon) -> list[str]:
+    return [facts["phase"] for facts in offloads(daemon)]
+
+
+def decisions(daemon) -> dict[str, int]:
+    return daemon.api("/v1/modules")[0]["decisions"]
+
+
+def clean(daemon) -> None:
+    """The guard had nothing to object to, and no module was taken out."""
+    module = daemon.api("/v1/modules")[0]
+    assert module["violations"] == {} and module["excluded"] == 0 and module["faults"] == 0
+
+
+# A path of any delay is accepted: these tests are about proof, not about whether it pays.
+ANY_DELAY = {"modules": {"offload": {"added_delay_free": "1s", "added_delay_longest": "2s", "regret": 1.0}}}
+
+
+@pytest.mark.parametrize("congestion", ["cubic", "reno", "bbr"])
+@pytest.mark.parametrize("v6", [False, True], ids=["ipv4", "ipv6"])
+def test_acks_move_to_cellular_once_proved(make_lab, module_needed, congestion, v6):
+    lab = make_lab("plain", congestion=congestion)
+    with lab.daemon(["offload"], ANY_DELAY) as daemon:
+        going = lab.start_download("random", sha256=True, v6=v6)
+        assert system.wait_until(lambda: "away" in phases(daemon) or not going.running(), 10) and going.running()
+        result = going.wait()
+        assert result.error is None and result.sha256 == lab.random_file["sha256"]
+        assert result.interfaces["cell0"]["acks_out"] > 100
+        clean(daemon)
+
+
+@pytest.mark.parametrize("obstacle", ["cell.source_filter", "cell.nat"])
+def test_no_way_means_wifi(lab, obstacle):
+    lab.set(obstacle, True)
+    with lab.daemon(["offload"], ANY_DELAY) as daemon:
+        result = lab.download("random", sha256=True)
+        assert result.error is None and result.sha256 == lab.random_file["sha256"]
+        seen = decisions(daemon)
+        assert "offload: by cellular" not in seen
+        assert seen["offload: no proof (filtered, NAT or too slow)"] >= 1
+        # Probes are few: a handful of copies for each try, and the tries grow rarer.
+        assert result.interfaces["cell0"]["acks_out"] <= 6 * seen["offload: probe begins"]
+        clean(daemon)
+
+
+def test_a_way_that_dies_is_left(lab):
+    with lab.daemon(["offload"], ANY_DELAY) as daemon:
+        going = lab.start_download("100M", seconds=12)
+        assert system.wait_until(lambda: "away" in phases(daemon) or not going.running(), 10) and going.running()
+        lab.set("cell.source_filter", True)
+        assert system.wait_until(lambda: phases(daemon) != ["away"], 3)
+        before = going.progress()[1]
+        going.wait_bytes(before + PIECE)
+        going.stop()
+        seen = decisions(daemon)
+        assert seen.get("offload: silence, back to Wi-Fi", 0) + seen.get("offload: proof lost", 0) >= 1
+        clean(daemon)
+
+
+def test_cellular_interface_goes_down_while_away(lab):
+    with lab.daemon(["offload"], ANY_DELAY) as daemon:
+        going = lab.start_download("random", sha256=True)
+        assert system.wait_until(lambda: "away" in phases(daemon) or not going.running(), 10) and going.running()
+        lab.client.run(["ip", "link", "set", "cell0", "down"])
+        try:
+            assert system.wait_until(lambda: "away" not in phases(daemon), 3)
+            result = going.wait()
+            assert result.error is None and result.sha256 == lab.random_file["sha256"]
+        finally:
+            # The kernel forgets routes by an interface that goes down; whoever manages it brings them back.
+            lab.client.run(["ip", "link", "set", "cell0", "up"])
+            lab.client.run(["ip", "route", "replace", "default", "via", topology.CELL_GATEWAY[0], "dev", "cell0", "metric", "600"])
+        clean(daemon)
+
+
+def test_slower_way_is_proved_and_declined(lab):
+    """120 ms more than Wi-Fi is more than the queue of this network holds: proved, perhaps, but not used."""
+    lab.set("cell.delay", "150ms")
+    with lab.daemon(["offload"]) as daemon:
+        result = lab.download("random", sha256=True)
+        assert result.error is None and result.sha256 == lab.random_file["sha256"]
+        assert decisions(daemon).get("offload: by cellular", 0) < 200
+        clean(daemon)
+
+
+def test_budget_is_kept(lab):
+    budget = 20_000
+    with lab.daemon(["offload"], {"budget": {"cell_bytes": "20kB"}, **ANY_DELAY}) as daemon:
+        result = lab.download("random", sha256=True)
+        assert result.error is None and result.sha256 == lab.random_file["sha256"]
+        assert 0 < daemon.api("/v1/status")["datapath"]["cell_bytes"] <= budget
+
+
+def test_short_transfers_are_left_alone(lab):
+    with lab.daemon(["offload"]) as daemon:
+        for _ in range(5):
+            assert lab.download("1k").error is None
+        assert decisions(daemon).get("offload: by cellular", 0) == 0
+        assert decisions(daemon).get("offload: probe begins", 0) == 0
+
+
+def test_published_strategy_splits_by_packet(lab):
+    config = {"modules": {"offload": {"strategy": "fraction", "fraction": 0.5}}}
+    with lab.daemon(["offload"], config):
+        result = lab.download("random", sha256=True)
+        assert result.error is None and result.sha256 == lab.random_file["sha256"]
+        wifi, cell = result.interfaces["wlan0"]["acks_out"], result.interfaces["cell0"]["acks_out"]
+        assert 0.3 < cell / (wifi + cell) < 0.7
+
+
+def test_eight_downloads_at_once(lab):
+    with lab.daemon(["offload"], ANY_DELAY) as daemon:
+        going = [lab.start_download("10M", sha256=True) for _ in range(2)] + [lab.start_download("random", sha256=True) for _ in range(2)]
+        results = [one.wait() for one in going]
+        assert all(result.error is None for result in results)
+        assert {result.sha256 for result in results[2:]} == {lab.random_file["sha256"]}
+        clean(daemon)
