@@ -140,6 +140,8 @@ constexpr auto knob_table = []
 // (RFC 9293 3.10.7.1), which the NAT may well deliver. Two bytes lower it lies before the window, and TCP ignores it;
 // one byte would not do for Linux in CLOSE_WAIT.
 constexpr std::uint32_t probe_lag = 2;
+constexpr std::uint8_t still_acks = 16;    // with the same window before a probe
+constexpr Duration longest_wait = 3s;      // for that, from the first time the flow is worth a probe
 constexpr std::uint16_t acks_counted = 32; // before it is known how much an ACK covers
 // Flags of a pure ACK that is never copied.
 constexpr std::uint16_t not_copied = tcp_flag::ae | tcp_flag::cwr | tcp_flag::urg;
@@ -163,9 +165,15 @@ std::int32_t wrapped(std::int32_t a, std::int32_t b)
   return static_cast<std::int32_t>(static_cast<std::uint32_t>(a) - static_cast<std::uint32_t>(b));
 }
 
-Duration standing_queue(const FlowView& flow)
+// What is left of a loss-based sender's window on average after a loss: 0.7 at once (RFC 9438 4.6), and back within
+// some round trips.
+constexpr double window_kept = 0.8;
+
+// The queueing delay in seconds that the sender's window can do without: what the window after a loss still keeps in
+// queues.
+double spare_queue(const FlowView& flow, const State& state)
 {
-  return flow.rtt_smoothed - flow.rtt_min;
+  return std::max(0.0, window_kept * state.rtt_high - seconds(flow.rtt_min));
 }
 
 } // namespace
@@ -257,6 +265,21 @@ Plan Offload::acknowledge(const Event& event, const FlowView& flow, State& state
     state.trusted_after = flow.last_ts_value;
     if (state.phase == Phase::probing)
       return return_home(event, flow, state, 100ms, "offload: probe spoiled by upload data", false);
+  }
+  if (event.segment->window != state.window)
+  {
+    state.window = event.segment->window;
+    state.still = 0;
+  }
+  else if (state.still < still_acks)
+    ++state.still;
+  if (state.phase == Phase::home && flow.rtt_at != state.rtt_taken)
+  {
+    // The highest round trip of late: a peak is forgotten over about ten seconds.
+    const auto rtt = static_cast<float>(seconds(flow.rtt_smoothed));
+    const auto age = static_cast<float>(std::min(1.0, seconds(flow.rtt_at - state.rtt_taken) / 10));
+    state.rtt_high = rtt >= state.rtt_high ? rtt : state.rtt_high - (state.rtt_high - rtt) * age;
+    state.rtt_taken = flow.rtt_at;
   }
   measure_rate(flow, state, event.now);
   switch (state.phase)
@@ -363,6 +386,7 @@ Plan Offload::consider(const Event& event, const FlowView& flow, State& state)
   if (!state.base_known && event.now - flow.first_seen < 1s) return rest(20ms, "offload: delay by Wi-Fi not known yet");
   // What ACKs cost in air grows with their number. Where the receiver merges segments (GRO) there is one for dozens,
   // and nothing to save.
+  if (state.considered == Tick {}) state.considered = event.now;
   if (state.mss_per_ack <= 0) return {};
   if (state.mss_per_ack > knobs_.sparse_acks)
   {
@@ -371,6 +395,14 @@ Plan Offload::consider(const Event& event, const FlowView& flow, State& state)
     return rest(rest_time, "offload: ACKs are sparse already");
   }
   state.sparse = 0;
+  // A copy that a slower path delivers after younger ACKs came by Wi-Fi is echoed only while the advertised window
+  // stands still: Linux then takes it by header prediction, before it sees that the ACK is old. A young flow's window
+  // moves with every ACK.
+  if (state.still < still_acks && event.now - state.considered < longest_wait)
+  {
+    state.why = "offload: advertised window still grows";
+    return {};
+  }
 
   state.phase = Phase::probing;
   state.since = event.now;
@@ -473,7 +505,7 @@ Plan Offload::hear(const Event& event, const FlowView& flow, State& state)
                              ? wrapped(delay, state.home_delay) * 1e-3 - seconds(copies)
                              : seconds(event.now - state.probe_at - flow.rtt_smoothed);
     state.added_delay = static_cast<float>(added);
-    state.queue_at_home = static_cast<float>(seconds(standing_queue(flow)));
+    state.queue_at_home = static_cast<float>(spare_queue(flow, state));
     // An ACK that was left out meanwhile must be said before its timer is forgotten.
     const bool held = state.held > 0;
     if (added > longest_delay(state))
@@ -511,8 +543,8 @@ Plan Offload::hear(const Event& event, const FlowView& flow, State& state)
 }
 
 // The added delay beyond which the cellular path is not worth while, in seconds. What a sender of window W delivers is
-// min(C, W / (rtt_min + added)); as long as `added` is no more than what already stands in queues, W still fills the
-// link at the moment of the change, and grows on from there.
+// min(C, W / (rtt_min + added)); as long as `added` is no more than what stands in queues anyway, even after a loss, W
+// still fills the link at the moment of the change, and grows on from there.
 double Offload::longest_delay(const State& state) const
 {
   return std::min(knobs_.added_delay_longest,

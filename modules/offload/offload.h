@@ -51,6 +51,9 @@ struct State
   std::uint8_t regrets = 0;      // times the goodput was worse away, likewise
   std::uint8_t slow_windows = 0; // in a row, slower than at home
   std::uint16_t stretch = 1;     // one ACK in this many
+  std::uint8_t still = 0;        // ACKs in a row with the same window
+  std::uint16_t window = 0;      // of the last ACK, unscaled
+  Tick considered {};            // when the flow was first worth a probe
   std::uint16_t counted = 0;     // ACKs since counted_from
   std::uint8_t sparse = 0;       // times in a row that ACKs were found sparse
   std::uint16_t held = 0;        // ACKs left out since the last that left
@@ -90,7 +93,9 @@ struct State
   Tick window_at {};
   std::uint64_t window_bytes = 0;
   bool delay_known = false; // added_delay was measured over a round away
-  float queue_at_home = 0;  // s, standing queue when the flow left
+  Tick rtt_taken {};        // flow.rtt_at of the last look
+  float rtt_high = 0;       // s, highest smoothed round trip of late at home
+  float queue_at_home = 0;  // s, queue the window could do without when the flow left
   float home_rate = 0;      // bytes per second
   float away_rate = 0;
   float added_delay = 0; // s, of the cellular ACK path over Wi-Fi; negative when it is faster
