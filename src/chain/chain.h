@@ -63,6 +63,13 @@ public:
   // One packet. `queued`: a verdict counts; otherwise it is an observed copy. `bytes` is its size on the wire.
   Outcome segment(const Segment& segment, bool queued, Tick now);
 
+  // Whether the handshake of a flow is known, or known to have been missed.
+  bool knows(const FlowKey& key)
+  {
+    const flow::Flow* flow = table_.find(key);
+    return flow != nullptr && (flow->view.hands_off != HandsOff::mid_flow || flow->view.sent_any);
+  }
+
   // Fires due alarms and delayed crafts, forgets idle flows. Returns when to call again, at the latest.
   Tick advance(Tick now);
 

@@ -182,6 +182,7 @@ struct Engine::Parts final : chain::Actions
   chain::Chain chain;
   kernel::RulePlan rules {};
   Tick started {};
+  Tick timer_due {}; // when chain_timer fires
   std::optional<trace::Recorder> recorder;
 
   struct Counters
@@ -292,6 +293,8 @@ kernel::Decision Engine::Parts::queued(kernel::QueuedPacket& packet)
     ++counters.passed;
     return {};
   }
+  // Handshakes first: the copies of both SYNs were made before the ACK that now waits for its verdict.
+  if (!chain.knows(segment.key)) drain_observer();
   const chain::Outcome outcome = chain.segment(segment, true, packet.arrival);
   entry.why = outcome.why;
   if (outcome.verdict == Verdict::drop)
@@ -388,8 +391,6 @@ void Engine::Parts::drain_observer()
 
 void Engine::Parts::drain_queue()
 {
-  // Handshakes first: the copy of a SYN was made before the ACK that now waits for its verdict.
-  drain_observer();
   queue.receive([this](kernel::QueuedPacket& packet) { return queued(packet); });
   schedule();
 }
@@ -511,6 +512,9 @@ void Engine::Parts::schedule()
 {
   const Tick now = kernel::now();
   const Tick next = chain.advance(now);
+  // The timer is set anew only for something earlier; firing too early costs one look.
+  if (timer_due > now && next >= timer_due) return;
+  timer_due = next;
   chain_timer.repeat = std::max(seconds(next - now), 1e-4);
   ev_timer_again(loop, &chain_timer);
 }
