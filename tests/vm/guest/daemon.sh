@@ -3,14 +3,17 @@
 #   daemon.sh PROGRAMS
 # Facts are printed as "fact NAME VALUE", one a line.
 set -euo pipefail
-programs=$1
 work=/run/work
-mkdir -p $work/www /run/tandem
+mkdir -p $work/www $work/lib /run/tandem
+# Beside the checkout, which may lie where an ordinary user cannot look.
+cp -r "$1" $work/bin
+cp -r "$1/../lib/tandem" $work/lib/tandem
+programs=$work/bin
 fact() { echo "fact $*"; }
 cli() { ip netns exec cli "$@"; }
 srv() { ip netns exec srv "$@"; }
 
-# The client has two ways to the one server; the Wi-Fi way carries 60 Mb/s with a round trip of 20 ms.
+# The client has two ways to the one server; the Wi-Fi way carries 40 Mb/s with a round trip of 20 ms.
 ip netns add cli
 ip netns add srv
 for name in cli srv; do
@@ -28,9 +31,12 @@ for link in wlan0 cell0; do ip -n cli link set $link up; done
 for link in w0 c0; do ip -n srv link set $link up; done
 ip -n cli route add default via 10.71.1.1 dev wlan0 metric 100
 ip -n cli route add default via 10.71.2.1 dev cell0 metric 600
-tc -n srv qdisc add dev w0 root netem delay 20ms rate 60mbit limit 400
+tc -n srv qdisc add dev w0 root netem delay 20ms rate 40mbit limit 400
+# Segments as they are on air: with super-packets one ACK covers so much that there is little to move.
+srv ethtool -K w0 tso off gso off
 
-head -c 20000000 /dev/urandom >$work/www/file
+head -c 16000000 /dev/urandom >$work/www/file
+head -c 10000 /dev/zero >$work/www/small
 cat >$work/nginx.conf <<CONF
 daemon on;
 pid $work/nginx.pid;
@@ -68,7 +74,7 @@ start_daemon() # [COMMAND BEFORE...]; $daemon is the daemon itself, since all be
 download() { cli curl -sS --max-time 60 http://10.71.9.9/file | sha256sum | cut -d' ' -f1; }
 tables() { cli nft list tables | tr '\n' ';'; }
 
-# Rules come and go with the need of flows. Stops daemon and keeper in a moment at which they are there; the list is then in
+# Rules come and go with the need of flows; a new flow brings them. Stops daemon and keeper in a moment at which they are there; the list is then in
 # $work/ruleset.
 stop_with_rules()
 {
@@ -85,6 +91,8 @@ stop_with_rules()
   done
 }
 
+while cli curl -s -o $work/knock --max-time 5 http://10.71.9.9/small || true; do sleep 0.3; done &
+knocking=$!
 cli nft monitor >$work/monitor &
 monitor=$!
 start_daemon
@@ -103,9 +111,8 @@ fact kernel_warnings "$(dmesg | grep -c 'WARNING: ' || true)"
 # Both at once, so that nobody is left to clean up but the kernel.
 download >$work/killed &
 busy=$!
-sleep 0.5
 stop_with_rules
-fact tables_before_kill "$(tables)"
+fact rule_before_kill "$(grep -m1 -o 'queue.*' $work/ruleset || true)"
 kill -9 $daemon $keeper
 wait $daemon 2>/dev/null || true
 fact early "$(kill -0 $busy 2>/dev/null && echo 'still downloading' || echo 'already done')"
@@ -113,7 +120,7 @@ sleep 0.5
 fact tables_after_kill "$(tables)"
 wait $busy
 fact download_killed "$(cat $work/killed)"
-kill $monitor
+kill $monitor $knocking
 
 # As tandemd.service does: an ordinary user with two capabilities.
 chown -R 65534:65534 /run/tandem
