@@ -194,11 +194,15 @@ one timestamp (TSval), a few copies with the next one leave by cellular. When th
 proved, and its delay is known. From then on all pure ACKs of the flow go by cellular, marked by an odd TSval, and every echo proves the path
 again. When proofs fail to appear, the flow returns to Wi-Fi at once and tries again later, each time after a longer rest.
 
-**When.** Only above `window_mss` segments of window, only while the cellular ACK path adds less delay than the flow has standing in queues
-(`added_delay_share`), and only as long as the goodput does not fall (`regret`).
+**When.** Only above `window_mss` segments of window, only while the cellular ACK path adds less delay than the flow keeps standing in queues
+even after a loss (`added_delay_share`), and only as long as the goodput does not fall (`regret`).
 
-**Thin links.** When the cellular uplink begins to queue, ACKs that say nothing the next one does not repeat are left out, at most
-`stretch` to one and never for longer than `stretch_time` of a round trip. ACKs with SACK, DSACK, ECE, a window change, FIN or RST always leave.
+**Without a way by cellular** (filtered, translated, too slow, or none there) fewer ACKs leave by Wi-Fi instead: at most `thin_at_home` to one,
+at least sixteen in a round trip.
+
+**Thin links.** When the cellular uplink begins to queue, ACKs are left out there too, at most `stretch` to one. Either way only an ACK that
+says nothing the next one does not repeat is left out, and never for longer than `stretch_time` of a round trip. ACKs with SACK, DSACK, ECE,
+a window change, FIN or RST always leave.
 
 `strategy = "fraction"` is the method as published in 2009, for comparison: each ACK goes by cellular with probability `fraction`, unproved.)";
 }

@@ -50,8 +50,9 @@ public:
     flow::Table::Options table {};
     std::uint64_t seed = 0;
     std::uint64_t cell_budget = std::numeric_limits<std::uint64_t>::max(); // bytes over the cellular link since start
-    Duration call_limit = std::chrono::milliseconds { 5 }; // a decision that takes longer costs the module the flow
-    std::function<Tick()> stopwatch {};                    // for call_limit; empty: not measured
+    Duration call_limit =
+        std::chrono::milliseconds { 5 }; // the third decision that takes longer costs the module the flow
+    std::function<Tick()> stopwatch {};  // for call_limit; empty: not measured
   };
 
   // Order of merging: freeze, mirror, offload, ecn, rate, then others by name. The modules must outlive the chain.

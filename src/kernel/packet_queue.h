@@ -104,9 +104,9 @@ public:
   int fd() const; // readable when packets wait; hand it to Keeper::guard_queue too
   const QueueOptions& options() const;
 
-  // Calls `sink` as Decision(QueuedPacket&) for the packets waiting now, at most `limit` of them (rounded up to a whole
-  // batch), and sends the verdicts. Returns how many were taken; fewer than `limit` means the queue is drained.
-  // Allocates nothing. Never throws.
+  // Calls `sink` as Decision(QueuedPacket&) for packets that wait now, at most `limit` of them (rounded up to a whole
+  // batch), and sends the verdicts. Returns how many were taken; more may wait, and then fd() stays readable. Allocates
+  // nothing. Never throws.
   template <class Sink>
   std::size_t receive(Sink&& sink, std::size_t limit = 256) noexcept
   {

@@ -11,6 +11,7 @@ import time
 
 import pytest
 
+from conftest import ROOT
 from tandem_lab import system, topology
 
 # A few seconds of download at the emulated 802.11g rate; the checksum covers every byte.
@@ -235,6 +236,14 @@ def test_status_for_people_and_programs(lab):
         assert knobs["window_mss"] == "33"
         metrics = daemon.api("/metrics")
         assert re.search(r"^tandem_module_enabled\{module=\"offload\"\} 1$", metrics, re.M)
+
+
+def test_module_pages_are_what_the_module_says(lab):
+    """docs/modules is written by `tandem help MODULE`; a change of a knob is a change of its page."""
+    with lab.daemon() as daemon:
+        for module in daemon.api("/v1/modules"):
+            page = ROOT / "docs" / "modules" / f"{module['name']}.md"
+            assert tandem(lab, daemon, "help", module["name"]).stdout.rstrip() == page.read_text().rstrip(), f"tandem help {module['name']} > {page}"
 
 
 def test_checksum_of_the_file_is_the_real_one(lab):
