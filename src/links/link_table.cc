@@ -131,7 +131,8 @@ void LinkTable::fill(LinkStates& states) const
   {
     states[i].present = roles_[i].present();
     states[i].up = roles_[i].up;
-    states[i].route = roles_[i].default_v4 || roles_[i].default_v6;
+    states[i].route = roles_[i].default_v4;
+    states[i].route_v6 = roles_[i].default_v6;
     states[i].changed = roles_[i].changed;
     states[i].mtu = roles_[i].mtu;
   }

@@ -140,6 +140,7 @@ TEST_F(Links, FillForModules)
   states[1].bytes_out = 77;
   table.fill(states);
   EXPECT_TRUE(states[1].present && states[1].up && states[1].route);
+  EXPECT_FALSE(states[1].route_v6) << "each IP version has its own";
   EXPECT_EQ(states[1].bytes_out, 77u);
   EXPECT_FALSE(states[0].present || states[0].up || states[0].route);
 }
