@@ -337,6 +337,14 @@ unsigned Offload::stretch_at_home(const Segment& segment, const FlowView& flow, 
   return static_cast<unsigned>(std::clamp(acks / acks_per_rtt, 1.0, knobs_.thin_at_home));
 }
 
+// How long a flow with sparse ACKs is left alone: longer each time it is found so again.
+Duration Offload::sparse_rest(State& state) const
+{
+  const Duration rest = std::min<Duration>(4s * (1 << std::min<int>(state.sparse, 4)), 60s);
+  if (state.sparse < 255) ++state.sparse;
+  return rest;
+}
+
 // Drops the ACK at hand when the next one is sure to repeat it: by its own timer at the latest. True when it was
 // dropped.
 bool Offload::leave_out(const Event& event, const FlowView& flow, State& state, unsigned stretch, Plan& plan) const
@@ -392,12 +400,7 @@ Plan Offload::consider(const Event& event, const FlowView& flow, State& state)
   // and nothing to save.
   if (state.considered == Tick {}) state.considered = event.now;
   if (state.mss_per_ack <= 0) return {};
-  if (state.mss_per_ack > knobs_.sparse_acks)
-  {
-    const Duration rest_time = std::min<Duration>(1s * (1 << std::min<int>(state.sparse, 5)), 30s);
-    if (state.sparse < 255) ++state.sparse;
-    return rest(rest_time, "offload: ACKs are sparse already");
-  }
+  if (state.mss_per_ack > knobs_.sparse_acks) return rest(sparse_rest(state), "offload: ACKs are sparse already");
   state.sparse = 0;
   // A copy that a slower path delivers after younger ACKs came by Wi-Fi is echoed only while the advertised window
   // stands still: Linux then takes it by header prediction, before it sees that the ACK is old. A young flow's window
@@ -470,6 +473,9 @@ Plan Offload::go_away(const Event& event, const FlowView& flow, State& state)
   // An echo is due after a round trip; the queue that data stands in may have grown by half since it was measured.
   if (state.unproved >= knobs_.proof_acks && event.now - state.proof_at > flow.rtt_smoothed * 3 / 2 + 50ms)
     return return_home(event, flow, state, backoff(state.failures), "offload: proof lost", false);
+  count_acks(flow, state);
+  if (state.mss_per_ack > knobs_.sparse_acks)
+    return return_home(event, flow, state, sparse_rest(state), "offload: ACKs are sparse already", false);
   if (state.slow_windows >= 2)
     return return_home(event, flow, state, backoff(state.regrets), "offload: slower than on Wi-Fi", false);
 

@@ -121,6 +121,7 @@ private:
   void count_acks(const FlowView& flow, State& state);
   unsigned stretch_at_home(const Segment& segment, const FlowView& flow, const State& state) const;
   bool leave_out(const Event& event, const FlowView& flow, State& state, unsigned stretch, Plan& plan) const;
+  Duration sparse_rest(State& state) const;
   Plan probe(const Event& event, const FlowView& flow, State& state);
   Plan go_away(const Event& event, const FlowView& flow, State& state);
   Plan hear(const Event& event, const FlowView& flow, State& state);

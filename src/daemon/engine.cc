@@ -472,7 +472,7 @@ void Engine::Parts::retune_rules()
 // that is to be looked at again, brings them back well before its window has grown.
 void Engine::Parts::retune_queue()
 {
-  constexpr int patience = 3;
+  constexpr int patience = 2;
   if (config.recorder.everything || chain.needs_queue(kernel::now()))
   {
     unneeded = 0;
