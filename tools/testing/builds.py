@@ -37,10 +37,10 @@ def configure(root: Path, preset: str, build: Path, progress: Progress) -> None:
 
 
 def compile_targets(preset: str, build: Path, targets: Sequence[str], progress: Progress) -> None:
-    """Builds the targets (none: everything). Raises BuildFailed."""
+    """Builds the targets (none: everything), as many as can be built. Raises BuildFailed when one could not."""
     started = said = progress.elapsed()
     kept: list[str] = []
-    lines = lines_of(["ninja", "-C", str(build), f"-j{parallel_jobs()}", *targets])
+    lines = lines_of(["ninja", "-C", str(build), f"-j{parallel_jobs()}", "-k0", *targets])
     try:
         while True:
             line = next(lines)
@@ -58,6 +58,8 @@ def compile_targets(preset: str, build: Path, targets: Sequence[str], progress: 
 
 
 def _faults(lines: list[str]) -> str:
-    """The output from the first failed step on, at most 80 lines."""
-    first = next((index for index, line in enumerate(lines) if line.startswith("FAILED:")), max(0, len(lines) - 80))
-    return "".join(lines[first:first + 80])
+    """The beginning of each failed step's output, its command left out; else the end."""
+    starts = [index for index, line in enumerate(lines) if line.startswith("FAILED:")]
+    if not starts:
+        return "".join(lines[-80:])
+    return "".join("".join([lines[start], *lines[start + 2:start + 22]]) for start in starts[:5])

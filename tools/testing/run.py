@@ -75,22 +75,33 @@ def main(arguments: list[str]) -> int:
 
 
 def run_build(build: Build, progress: Progress) -> list[Layer]:
-    """Builds a preset and runs its layers; a build that fails is a failed case."""
+    """Builds a preset and runs its layers. A build that fails is a failed case; of the sanitizer builds the rest runs all the same."""
+    failed: list[Layer] = []
+
+    def failure(error: Exception) -> None:
+        progress.note(f"build  {build.preset}: FAILED")
+        print(error, flush=True)
+        failed.append(Layer("build", cases=[Case(f"build of preset {build.preset}", Verdict.failed, "its output is above")]))
+
     try:
         builds.configure(ROOT, build.preset, build.directory, progress)
         entries = list_entries(build.directory)
         targets: list[str] = []
         if build.programs_only:
             entries, targets = _programs(build, entries)
-        if targets or not build.programs_only:
-            builds.compile_targets(build.preset, build.directory, targets, progress)
+        try:
+            if targets or not build.programs_only:
+                builds.compile_targets(build.preset, build.directory, targets, progress)
+        except builds.BuildFailed as error:
+            failure(error)
+            if not build.programs_only:
+                return failed
         names = {entry.name for entry in entries}
         entries = [entry for entry in list_entries(build.directory) if entry.name in names]  # with the programs that are there now
     except (builds.BuildFailed, RuntimeError, OSError, subprocess.SubprocessError) as error:
-        progress.note(f"build  {build.preset}: FAILED")
-        print(error, flush=True)
-        return [Layer("build", cases=[Case(f"build of preset {build.preset}", Verdict.failed, f"see above; not run: {', '.join(build.layers)}")])]
-    return [run_layer(layer, labels, build, entries, progress) for layer, labels in build.layers.items()]
+        failure(error)
+        return failed
+    return failed + [run_layer(layer, labels, build, entries, progress) for layer, labels in build.layers.items()]
 
 
 def run_layer(layer: str, labels: tuple[str, ...], build: Build, entries: list[Entry], progress: Progress) -> Layer:
