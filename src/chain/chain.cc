@@ -416,7 +416,8 @@ Tick Chain::advance(Tick now)
 bool Chain::needs_queue(Tick now)
 {
   // A flow that has not been heard of for this long says so with its next observed packet.
-  constexpr Duration recent = std::chrono::milliseconds { 1500 };
+  constexpr Duration recent = std::chrono::milliseconds { 400 };
+  constexpr Duration handshake = std::chrono::milliseconds { 1500 };
   bool needed = false;
   table_.each(
       [&](flow::Flow& flow)
@@ -424,7 +425,7 @@ bool Chain::needs_queue(Tick now)
         needed = needed
                  || (!flow.closed && flow.quiet_until <= now && now - flow.view.last_seen < recent
                      && (flow.view.hands_off == HandsOff::none
-                         || (flow.view.hands_off == HandsOff::mid_flow && now - flow.view.first_seen < recent)));
+                         || (flow.view.hands_off == HandsOff::mid_flow && now - flow.view.first_seen < handshake)));
       });
   return needed;
 }

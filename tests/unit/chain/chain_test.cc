@@ -905,7 +905,7 @@ TEST(ChainQueue, IsNeededWhileAModuleMustSeeSomeFlow)
   Peers peers {};
   stand.open(peers);
   EXPECT_TRUE(stand.chain.needs_queue(stand.now()));
-  const Tick until = stand.now() + ms(800);
+  const Tick until = stand.now() + ms(300);
   puppet.act = [&](const Event&, const FlowView&) { return Plan { .quiet = until }; };
   stand.ack(peers);
   EXPECT_FALSE(stand.chain.needs_queue(stand.now()));
