@@ -266,7 +266,6 @@ Engine::Parts::~Parts()
 void Engine::Parts::record(trace::Entry entry)
 {
   if (!recorder) return;
-  entry.before_length = static_cast<std::uint32_t>(entry.before.size());
   recorder->add(entry);
 }
 
@@ -274,8 +273,10 @@ kernel::Decision Engine::Parts::queued(kernel::QueuedPacket& packet)
 {
   ++counters.queued;
   const Direction direction = packet.egress() ? Direction::egress : Direction::ingress;
-  wire::Parsed parsed = wire::parse(packet.bytes, direction);
-  trace::Entry entry { .at = packet.arrival, .direction = direction, .before = packet.bytes };
+  wire::Parsed parsed = wire::parse(packet.bytes, direction, packet.cut, 0, packet.original_length);
+  trace::Entry entry {
+    .at = packet.arrival, .direction = direction, .before = packet.bytes, .before_length = packet.original_length
+  };
   if (!parsed.ok())
   {
     ++counters.faults[static_cast<std::size_t>(parsed.fault)];
@@ -336,7 +337,7 @@ kernel::Decision Engine::Parts::queued(kernel::QueuedPacket& packet)
   if (recorder)
   {
     entry.fate = outcome.edit.empty() ? trace::Fate::passed : trace::Fate::edited;
-    entry.before_length = entry.after_length = static_cast<std::uint32_t>(packet.bytes.size());
+    entry.after_length = packet.original_length;
     recorder->add(entry);
   }
   return decision;
@@ -439,6 +440,9 @@ void Engine::Parts::retune_rules()
   plan.exempt_ports = config.daemon.exempt_ports;
   const bool wanted = plan.traffic != 0;
   if (plan.wifi_addresses.empty() || bypass) plan.traffic = 0; // no address, no flow of ours
+  // Whole packets are needed only where one with payload may be changed.
+  const bool whole = (interest.decide & ~(traffic::egress_pure_ack | traffic::ingress_ack)) != 0;
+  queue.set_copy_range(whole ? 0xffff : std::max<std::uint32_t>(256, config.recorder.snap));
   if (plan != rules)
   {
     rules = plan;

@@ -185,7 +185,6 @@ namespace
 struct Parsed
 {
   QueuedPacket packet {};
-  bool truncated = false;
   bool readable = false;
 };
 
@@ -227,7 +226,8 @@ bool parse(nlmsghdr* message, Parsed& out) noexcept
       break;
     }
     case NFQA_CAP_LEN: // only present when the packet was cut
-      out.truncated = true;
+      out.packet.cut = true;
+      out.packet.original_length = read_u32(attribute);
       break;
     case NFQA_PAYLOAD:
       out.packet.bytes = { static_cast<std::byte*>(mnl_attr_get_payload(attribute)),
@@ -237,6 +237,7 @@ bool parse(nlmsghdr* message, Parsed& out) noexcept
       break;
     }
   }
+  if (!out.packet.cut) out.packet.original_length = static_cast<std::uint32_t>(out.packet.bytes.size());
   if (!out.packet.bytes.empty())
   {
     unsigned version = std::to_integer<unsigned>(out.packet.bytes.front()) >> 4;
@@ -303,6 +304,16 @@ const QueueStats& PacketQueue::stats() const
   return parts_->stats;
 }
 
+void PacketQueue::set_copy_range(std::uint32_t bytes) noexcept
+{
+  if (bytes == parts_->options.copy_range) return;
+  parts_->options.copy_range = bytes;
+  alignas(nlmsghdr) std::array<char, 512> buffer {};
+  nlmsghdr* message = nfq_nlmsg_put(buffer.data(), NFQNL_MSG_CONFIG, parts_->options.number);
+  nfq_nlmsg_cfg_put_params(message, NFQNL_COPY_PACKET, static_cast<int>(bytes));
+  if (::send(parts_->socket.get(), message, message->nlmsg_len, 0) < 0) ++parts_->stats.verdict_errors;
+}
+
 std::size_t PacketQueue::drain(Call call, void* context, std::size_t limit) noexcept
 {
   Parts& p = *parts_;
@@ -352,9 +363,8 @@ std::size_t PacketQueue::drain(Call call, void* context, std::size_t limit) noex
         ++p.stats.received;
         p.stats.bytes += parsed.packet.bytes.size();
         Decision decision {};
-        if (parsed.truncated)
-          ++p.stats.truncated;
-        else if (!parsed.readable)
+        if (parsed.packet.cut) ++p.stats.truncated;
+        if (!parsed.readable)
           ++p.stats.unparsable;
         else
         {
@@ -368,6 +378,8 @@ std::size_t PacketQueue::drain(Call call, void* context, std::size_t limit) noex
             ++p.stats.sink_faults;
             decision = {};
           }
+          // What was not seen whole cannot be sent on changed, and is not for us to drop.
+          if (parsed.packet.cut) decision = { .mark = decision.mark };
         }
         p.answer(parsed.packet.id, decision);
       }

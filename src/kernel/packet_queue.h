@@ -49,8 +49,10 @@ struct QueuedPacket
   std::uint32_t mark = 0;
   bool gso = false; // a super-packet of several segments
   bool checksum_not_ready =
-      false;       // the TCP checksum field holds the pseudo-header sum only; compute it whole if you edit
-  Tick arrival {}; // when this batch was read
+      false;        // the TCP checksum field holds the pseudo-header sum only; compute it whole if you edit
+  bool cut = false; // longer than the copy range: only its head is here; it can be accepted, not changed
+  std::uint32_t original_length = 0; // bytes of the whole packet
+  Tick arrival {};                   // when this batch was read
 
   bool egress() const { return hook == Hook::output || hook == Hook::postrouting; }
 };
@@ -73,7 +75,7 @@ struct QueueStats
   std::uint64_t marked = 0;
   std::uint64_t replaced = 0;
   std::uint64_t dropped = 0;
-  std::uint64_t truncated = 0;        // longer than the copy range: accepted untouched, never shown to the sink
+  std::uint64_t truncated = 0;        // longer than the copy range: never changed or dropped
   std::uint64_t unparsable = 0;       // neither IPv4 nor IPv6, or without bytes: accepted untouched
   std::uint64_t sink_faults = 0;      // the sink threw: accepted untouched
   std::uint64_t overruns = 0;         // ENOBUFS from the socket (the packets themselves passed: fail-open)
@@ -114,6 +116,10 @@ public:
     { return (*static_cast<std::remove_reference_t<Sink>*>(context))(packet); };
     return drain(call, const_cast<void*>(static_cast<const void*>(std::addressof(sink))), limit);
   }
+
+  // How much of each packet is copied from now on. Copying 64 KiB super-packets costs more than everything else that is
+  // done to them.
+  void set_copy_range(std::uint32_t bytes) noexcept;
 
   const QueueStats& stats() const;
   // Nothing when the queue is not listed. Opens a file: not for every packet.
