@@ -1,10 +1,11 @@
-// What the control API can ask of the running daemon. The control thread calls it; the engine answers from the packet thread.
+// What the control API can ask of the running daemon. The control thread calls it; the engine answers from the packet
+// thread.
 #pragma once
+
+#include <nlohmann/json.hpp>
 
 #include <stdexcept>
 #include <string>
-
-#include <nlohmann/json.hpp>
 
 namespace tandem::control
 {
@@ -15,9 +16,9 @@ class Refused : public std::runtime_error
 public:
   enum class Kind
   {
-    bad_request,  // unknown module, knob or value: HTTP 400, exit code 2
-    conflict,     // not possible now: HTTP 409, exit code 1
-    busy,         // the packet thread did not answer in time: HTTP 503, exit code 1
+    bad_request, // unknown module, knob or value: HTTP 400, exit code 2
+    conflict,    // not possible now: HTTP 409, exit code 1
+    busy,        // the packet thread did not answer in time: HTTP 503, exit code 1
   };
   Refused(Kind k, const std::string& what) : std::runtime_error { what }, kind { k } {}
   Kind kind;
@@ -29,12 +30,16 @@ class Backend
 public:
   virtual ~Backend() = default;
 
-  // {version, pid, uptime_s, backend: {name, why}, links: {wifi: {...}, cell: {...}}, datapath: {queued, passed, edited, dropped, crafted,
-  //  observed, queue_drops, ...}, faults: {reason: count}, keeper: {...}, flows: {count, capacity, refused}, modules: [ ... as modules() ]}
+  // {version, pid, uptime_s, backend: {name, why}, links: {wifi: {...}, cell: {...}}, datapath: {queued, passed,
+  // edited, dropped, crafted,
+  //  observed, queue_drops, ...}, faults: {reason: count}, keeper: {...}, flows: {count, capacity, refused}, modules: [
+  //  ... as modules() ]}
   virtual nlohmann::json status() = 0;
-  // [{name, summary, enabled, faults, flows, decisions: {why: count}, knobs: [{name, type, unit, minimum, maximum, default, value, help, choices?}]}]
+  // [{name, summary, enabled, faults, flows, decisions: {why: count}, knobs: [{name, type, unit, minimum, maximum,
+  // default, value, help, choices?}]}]
   virtual nlohmann::json modules() = 0;
-  // [{id, local, remote, link, age_s, rtt_ms, rtt_min_ms, rate_mbps, window_bytes, delivered_bytes, hands_off, modules: {name: {fact: value}}}]
+  // [{id, local, remote, link, age_s, rtt_ms, rtt_min_ms, rate_mbps, window_bytes, delivered_bytes, hands_off, modules:
+  // {name: {fact: value}}}]
   virtual nlohmann::json flows() = 0;
   // The module's Markdown manual with its knobs.
   virtual std::string manual(const std::string& module) = 0;
@@ -44,8 +49,9 @@ public:
   virtual void set(const std::string& module, const std::string& knob, const std::string& value) = 0;
   // Writes the flight recorder as pcapng; returns the bytes of the file.
   virtual std::string recording() = 0;
-  // Numbers for Prometheus: [{name, help, type: "counter" | "gauge", value, labels: {..}}]; names carry the prefix tandem_.
+  // Numbers for Prometheus: [{name, help, type: "counter" | "gauge", value, labels: {..}}]; names carry the prefix
+  // tandem_.
   virtual nlohmann::json metrics() = 0;
 };
 
-}  // namespace tandem::control
+} // namespace tandem::control

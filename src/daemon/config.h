@@ -118,10 +118,10 @@ struct Config
 
   struct Recorder
   {
-    std::uint32_t seconds = 30;                          // kept; 0 turns the recorder off
-    std::uint64_t bytes = 8u << 20;                      // of memory at most
-    bool everything = false;                             // queue all TCP of the Wi-Fi addresses, also what no module needs
-    std::uint32_t snap = 256;                            // bytes kept of each packet
+    std::uint32_t seconds = 30;     // kept; 0 turns the recorder off
+    std::uint64_t bytes = 8u << 20; // of memory at most
+    bool everything = false;        // queue all TCP of the Wi-Fi addresses, also what no module needs
+    std::uint32_t snap = 256;       // bytes kept of each packet
     std::filesystem::path directory = "/var/lib/tandem"; // where SIGUSR1 writes
   } recorder;
 
