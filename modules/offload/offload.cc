@@ -165,16 +165,10 @@ std::int32_t wrapped(std::int32_t a, std::int32_t b)
   return static_cast<std::int32_t>(static_cast<std::uint32_t>(a) - static_cast<std::uint32_t>(b));
 }
 
-// What is left of a loss-based sender's window on average after a loss: 0.7 at once (RFC 9438 4.6), and back within
-// some round trips.
-constexpr double window_kept = 0.8;
-
-// The queueing delay in seconds that the sender's window can do without: what the window after a loss still keeps in
-// queues.
-double spare_queue(const FlowView& flow, const State& state)
-{
-  return std::max(0.0, window_kept * state.rtt_high - seconds(flow.rtt_min));
-}
+// Over how long the standing queue is averaged, in seconds: longer than a peak, shorter than a download.
+constexpr double queue_memory = 1;
+// How long a delay that was found too long counts without a new probe.
+constexpr Duration delay_memory = 30s;
 
 } // namespace
 
@@ -194,11 +188,11 @@ one timestamp (TSval), a few copies with the next one leave by cellular. When th
 proved, and its delay is known. From then on all pure ACKs of the flow go by cellular, marked by an odd TSval, and every echo proves the path
 again. When proofs fail to appear, the flow returns to Wi-Fi at once and tries again later, each time after a longer rest.
 
-**When.** Only above `window_mss` segments of window, only while the cellular ACK path adds less delay than the flow keeps standing in queues
-even after a loss (`added_delay_share`), and only as long as the goodput does not fall (`regret`).
+**When.** Only above `window_mss` segments of window, only while the cellular ACK path adds less delay than the flow has standing in queues
+on average (`added_delay_share`), and only as long as the goodput does not fall (`regret`).
 
 **Without a way by cellular** (filtered, translated, too slow, or none there) fewer ACKs leave by Wi-Fi instead: at most `thin_at_home` to one,
-at least sixteen in a round trip.
+at least sixteen in a round trip, each for at most eight segments.
 
 **Thin links.** When the cellular uplink begins to queue, ACKs are left out there too, at most `stretch` to one. Either way only an ACK that
 says nothing the next one does not repeat is left out, and never for longer than `stretch_time` of a round trip. ACKs with SACK, DSACK, ECE,
@@ -279,10 +273,10 @@ Plan Offload::acknowledge(const Event& event, const FlowView& flow, State& state
     ++state.still;
   if (state.phase == Phase::home && flow.rtt_at != state.rtt_taken)
   {
-    // The highest round trip of late: a peak is forgotten over about ten seconds.
-    const auto rtt = static_cast<float>(seconds(flow.rtt_smoothed));
-    const auto age = static_cast<float>(std::min(1.0, seconds(flow.rtt_at - state.rtt_taken) / 10));
-    state.rtt_high = rtt >= state.rtt_high ? rtt : state.rtt_high - (state.rtt_high - rtt) * age;
+    const double queue = seconds(flow.rtt_smoothed - flow.rtt_min);
+    const double age = std::clamp(seconds(flow.rtt_at - state.rtt_taken) / queue_memory, 0.0, 1.0);
+    // From nothing: a young flow's overshoot is no standing queue.
+    if (state.rtt_taken != Tick {}) state.queue_at_home += static_cast<float>((queue - state.queue_at_home) * age);
     state.rtt_taken = flow.rtt_at;
   }
   measure_rate(flow, state, event.now);
@@ -325,8 +319,9 @@ void Offload::count_acks(const FlowView& flow, State& state)
   state.counted = 0;
 }
 
-// One ACK in this many is sent by Wi-Fi; 1 = all. At least sixteen remain for every round trip, so that the sender's
-// bursts stay small.
+// One ACK in this many is sent by Wi-Fi; 1 = all. What a sender is told at a time it sends at a time: at most eight
+// segments, and at least sixteen ACKs in a round trip, or short queues overflow and cost more than the air that was
+// saved (802.11n: an aggregate of frames is acknowledged by few ACKs anyway).
 unsigned Offload::stretch_at_home(const Segment& segment, const FlowView& flow, const State& state) const
 {
   if (flow.mptcp || !flow.sack_ok || segment.has(not_copied) || state.mss_per_ack <= 0
@@ -334,7 +329,9 @@ unsigned Offload::stretch_at_home(const Segment& segment, const FlowView& flow, 
     return 1;
   constexpr double acks_per_rtt = 16;
   const double acks = flow.window_estimate / (static_cast<double>(flow.mss) * state.mss_per_ack);
-  return static_cast<unsigned>(std::clamp(acks / acks_per_rtt, 1.0, knobs_.thin_at_home));
+  constexpr double burst_mss = 8;
+  return static_cast<unsigned>(
+      std::clamp(std::min(acks / acks_per_rtt, burst_mss / state.mss_per_ack), 1.0, knobs_.thin_at_home));
 }
 
 // How long a flow with sparse ACKs is left alone: longer each time it is found so again.
@@ -402,6 +399,7 @@ Plan Offload::consider(const Event& event, const FlowView& flow, State& state)
   if (state.mss_per_ack <= 0) return {};
   if (state.mss_per_ack > knobs_.sparse_acks) return rest(sparse_rest(state), "offload: ACKs are sparse already");
   state.sparse = 0;
+  if (event.now < state.slow_until && state.slow_delay > longest_delay(state)) return {};
   // A copy that a slower path delivers after younger ACKs came by Wi-Fi is echoed only while the advertised window
   // stands still: Linux then takes it by header prediction, before it sees that the ACK is old. A young flow's window
   // moves with every ACK.
@@ -515,12 +513,9 @@ Plan Offload::hear(const Event& event, const FlowView& flow, State& state)
                              ? wrapped(delay, state.home_delay) * 1e-3 - seconds(copies)
                              : seconds(event.now - state.probe_at - flow.rtt_smoothed);
     state.added_delay = static_cast<float>(added);
-    state.queue_at_home = static_cast<float>(spare_queue(flow, state));
     // An ACK that was left out meanwhile must be said before its timer is forgotten.
     const bool held = state.held > 0;
-    if (added > longest_delay(state))
-      return return_home(event, flow, state, backoff(state.failures), "offload: added delay costs more than it saves",
-                         held);
+    if (added > longest_delay(state)) return too_slow(event, flow, state, held);
     proved(event, flow, state);
     state.phase = Phase::away;
     state.since = event.now;
@@ -542,8 +537,7 @@ Plan Offload::hear(const Event& event, const FlowView& flow, State& state)
     return plan;
   }
   if (state.phase == Phase::away && state.delay_known && state.added_delay > longest_delay(state))
-    return return_home(event, flow, state, backoff(state.failures), "offload: added delay costs more than it saves",
-                       true);
+    return too_slow(event, flow, state, true);
   if (state.phase == Phase::away && (echo.raw & 1u) != 0 && echo.after(state.trusted_after))
   {
     state.trusted_after = echo;
@@ -553,12 +547,22 @@ Plan Offload::hear(const Event& event, const FlowView& flow, State& state)
 }
 
 // The added delay beyond which the cellular path is not worth while, in seconds. What a sender of window W delivers is
-// min(C, W / (rtt_min + added)); as long as `added` is no more than what stands in queues anyway, even after a loss, W
-// still fills the link at the moment of the change, and grows on from there.
+// min(C, W / (rtt_min + added)); as long as `added` is no more than what stands in queues on average, W delivers as
+// much at the moment of the change as before, and grows on from there into the air that is free.
 double Offload::longest_delay(const State& state) const
 {
   return std::min(knobs_.added_delay_longest,
                   std::max(knobs_.added_delay_free, knobs_.added_delay_share * state.queue_at_home));
+}
+
+// Comes home from a path that is there but too slow for the queue of now. Its delay is remembered, so that the next try
+// waits for a longer queue.
+Plan Offload::too_slow(const Event& event, const FlowView& flow, State& state, bool say_again)
+{
+  state.slow_delay = state.added_delay;
+  state.slow_until = event.now + delay_memory;
+  return return_home(event, flow, state, from_seconds(knobs_.retry_first),
+                     "offload: added delay costs more than it saves", say_again);
 }
 
 void Offload::proved(const Event& event, const FlowView&, State& state)

@@ -94,8 +94,9 @@ struct State
   std::uint64_t window_bytes = 0;
   bool delay_known = false; // added_delay was measured over a round away
   Tick rtt_taken {};        // flow.rtt_at of the last look
-  float rtt_high = 0;       // s, highest smoothed round trip of late at home
-  float queue_at_home = 0;  // s, queue the window could do without when the flow left
+  float queue_at_home = 0;  // s, standing queue at home, averaged
+  float slow_delay = 0;     // s, added delay that was found too long
+  Tick slow_until {};       // how long that counts
   float home_rate = 0;      // bytes per second
   float away_rate = 0;
   float added_delay = 0; // s, of the cellular ACK path over Wi-Fi; negative when it is faster
@@ -129,6 +130,7 @@ private:
   Plan publish(const Event& event, const FlowView& flow, State& state);
   Plan return_home(const Event& event, const FlowView& flow, State& state, Duration rest, std::string_view why,
                    bool say_again);
+  Plan too_slow(const Event& event, const FlowView& flow, State& state, bool say_again);
   double longest_delay(const State& state) const;
   void proved(const Event& event, const FlowView& flow, State& state);
   void measure_delay(const Segment& segment, const FlowView& flow, State& state, Tick now);

@@ -213,7 +213,7 @@ TEST(OffloadProof, ASlowerPathIsTakenWhenTheFlowStandsInAQueueAnyway)
   s.module.set("window_mss", 10'000); // not yet
   s.steps(200);
   s.peers.downlink = ms(60); // the AP's queue fills: RTT 20 -> 70
-  s.steps(400);
+  s.steps(2000);             // and stands: a peak would not count
   s.cell().delay = ms(30);
   s.module.set("window_mss", 20);
   ASSERT_TRUE(s.until("offload: path proved"));
