@@ -136,13 +136,14 @@ def test_loss_set_while_traffic_runs(make_lab):
     lab = make_lab("plain", congestion="reno")
     download = lab.start_download(seconds=30)
     download.wait_bytes(4 << 20)
-    assert _lost(lab) == 0
+    before = _lost(lab)  # a group-addressed frame has no retry and may be lost without this setting
+    assert before <= 5
     lab.set("wifi.loss_down", 0.02)
     time.sleep(2.0)
     retransmitted = lab.sock_stats()[0].retrans
     download.stop()
     # 2 % of some hundred segments at least, and TCP had to send them again.
-    assert _lost(lab) >= 3
+    assert _lost(lab) >= before + 3
     assert retransmitted >= 3
 
 

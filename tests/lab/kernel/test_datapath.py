@@ -132,7 +132,7 @@ def test_injects_by_a_link(world: World) -> None:
     got = world.download()
     seen = probe.stop()
     assert got.digest == want
-    assert seen["injected"] > 100 and seen["inject_failures"] == 0
+    assert seen["injected"] > 30 and seen["inject_failures"] == 0
     assert seen["injected"] == seen["dropped"] == seen["received"]
 
 
