@@ -342,25 +342,35 @@ Duration Offload::sparse_rest(State& state) const
   return rest;
 }
 
+// How long what an ACK says may wait for the next one.
+Duration Offload::longest_hold(const FlowView& flow) const
+{
+  return Duration { static_cast<std::int64_t>(static_cast<double>(flow.rtt_smoothed.count()) * knobs_.stretch_time) };
+}
+
 // Drops the ACK at hand when the next one is sure to repeat it: by its own timer at the latest. True when it was
 // dropped.
 bool Offload::leave_out(const Event& event, const FlowView& flow, State& state, unsigned stretch, Plan& plan) const
 {
-  const auto stretch_time =
-      Duration { static_cast<std::int64_t>(static_cast<double>(flow.rtt_smoothed.count()) * knobs_.stretch_time) };
-  if (state.held + 1u < stretch && event.now - state.released_at < stretch_time
-      && repeats_in_next(*event.segment, flow))
+  const Duration longest = longest_hold(flow);
+  if (state.held + 1u < stretch && event.now - state.released_at < longest && repeats_in_next(*event.segment, flow))
   {
     ++state.held;
     plan.edit = {}; // an edit would be the wish that it leaves
     plan.verdict = Verdict::drop;
-    plan.wake = state.released_at + stretch_time;
+    plan.wake = state.released_at + longest;
     plan.why = "offload: repeated by the next ACK";
     return true;
   }
   state.held = 0;
   state.released_at = event.now;
   return false;
+}
+
+bool Offload::budget_spent(const Event& event) const
+{
+  const LinkState& cell = (*event.links)[static_cast<std::size_t>(Link::cell)];
+  return knobs_.cell_budget > 0 && static_cast<double>(cell.bytes_out + max_budget_share) > knobs_.cell_budget;
 }
 
 // Whether to look for a way by cellular now.
@@ -385,9 +395,7 @@ Plan Offload::consider(const Event& event, const FlowView& flow, State& state)
   // RFC 9768: a counter in the flags of every ACK, which neither a copy nor a crafted ACK may repeat or skip.
   if (segment.has(not_copied)) return rest(10s, "offload: accurate ECN, left alone");
   if (!cell_usable(event, flow)) return rest(500ms, "offload: no cellular link");
-  const LinkState& cell = (*event.links)[static_cast<std::size_t>(Link::cell)];
-  if (knobs_.cell_budget > 0 && static_cast<double>(cell.bytes_out + max_budget_share) > knobs_.cell_budget)
-    return rest(1s, "offload: cellular budget spent");
+  if (budget_spent(event)) return rest(1s, "offload: cellular budget spent");
   if (flow.rtt_smoothed == Duration {}) return rest(10ms, "offload: RTT not known yet");
   if (flow.window_estimate < knobs_.window_mss * flow.mss)
     return rest(std::max(flow.rtt_smoothed, 10ms + Duration {}), "offload: window below threshold");
@@ -465,9 +473,7 @@ Plan Offload::go_away(const Event& event, const FlowView& flow, State& state)
 {
   const Segment& segment = *event.segment;
   if (!segment.timestamps) return {};
-  const LinkState& cell = (*event.links)[static_cast<std::size_t>(Link::cell)];
-  if (knobs_.cell_budget > 0 && static_cast<double>(cell.bytes_out + max_budget_share) > knobs_.cell_budget)
-    return return_home(event, flow, state, 60s, "offload: cellular budget spent", false);
+  if (budget_spent(event)) return return_home(event, flow, state, 60s, "offload: cellular budget spent", false);
   // An echo is due after a round trip; the queue that data stands in may have grown by half since it was measured.
   if (state.unproved >= knobs_.proof_acks && event.now - state.proof_at > flow.rtt_smoothed * 3 / 2 + 50ms)
     return return_home(event, flow, state, backoff(state.failures), "offload: proof lost", false);
@@ -578,9 +584,8 @@ Plan Offload::alarm(const Event& event, const FlowView& flow, State& state)
   if (state.held > 0)
   {
     // The round trip may have grown since the timer was set: too early is no reason to forget about it.
-    const auto stretch_time =
-        Duration { static_cast<std::int64_t>(static_cast<double>(flow.rtt_smoothed.count()) * knobs_.stretch_time) };
-    if (event.now - state.released_at < stretch_time) return { .wake = state.released_at + stretch_time };
+    const Duration longest = longest_hold(flow);
+    if (event.now - state.released_at < longest) return { .wake = state.released_at + longest };
     state.held = 0;
     state.released_at = event.now;
     scratch_[0] = latest(flow, away ? Link::cell : Link::wifi);

@@ -122,6 +122,8 @@ private:
   void count_acks(const FlowView& flow, State& state);
   unsigned stretch_at_home(const Segment& segment, const FlowView& flow, const State& state) const;
   bool leave_out(const Event& event, const FlowView& flow, State& state, unsigned stretch, Plan& plan) const;
+  Duration longest_hold(const FlowView& flow) const;
+  bool budget_spent(const Event& event) const;
   Duration sparse_rest(State& state) const;
   Plan probe(const Event& event, const FlowView& flow, State& state);
   Plan go_away(const Event& event, const FlowView& flow, State& state);
