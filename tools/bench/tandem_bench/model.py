@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Iterator, Mapping, Sequence
 
-# Columns of the result table, in order. A bench may rename them (Bench.headings); unused ones are left out.
+# Columns of the result table, in order. A bench may rename them (Bench.headings) or have others (Bench.columns); unused ones are left out.
 COLUMNS = ("plain", "published", "tandem", "limit")
 
 
@@ -49,11 +50,17 @@ class Goal:
 
 @dataclass(frozen=True)
 class Metric:
-    """A measured quantity that has a row of the table. The first of a case is its main one."""
+    """A measured quantity that has a row of the table. The first of a case is its main one.
+
+    Commonly a run has one value, and the table shows the median over the runs. A metric with `samples` takes all the values of that list in
+    the runs' details, of all rounds together, in one figure: their "median", "mean" or "p95" (`statistic`).
+    """
 
     name: str
     unit: str
     digits: int = 2
+    samples: str = ""
+    statistic: str = "median"
 
 
 @dataclass(frozen=True)
@@ -103,6 +110,7 @@ class Bench:
 
     name = ""
     summary = ""
+    columns: Sequence[str] = COLUMNS  # of the result table, in order
     headings: Mapping[str, str] = {}  # column -> heading, e.g. {"published": "accept-all"}
     detail_columns: Sequence[tuple[str, str]] = ()  # (key of Measurement.details, heading): medians per arm in a second table
     notes: Sequence[str] = ()  # what must be known to read the figures; only facts of the set-up, never results
@@ -126,6 +134,10 @@ class Bench:
     def derive(self, case: Case, values: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
         """Values of derived arms from one round's measured ones, {arm: {metric: value}}; arms that do not exist are not measured."""
         return {}
+
+    def draw(self, cases: Sequence[Case], runs: Sequence[Run], directory: Path) -> list[Path] | None:
+        """Pictures of the bench's own, written to `directory`; None: the common one, a panel per metric."""
+        return None
 
     def measured_arms(self, case: Case) -> list[Arm]:
         """The arms that are run; the others come from derive()."""

@@ -16,7 +16,9 @@ MOST = 9  # cases side by side in one panel
 
 
 def draw(bench: Bench, cases: Sequence[Case], runs: Sequence[Run], directory: Path) -> list[Path]:
-    """Writes NAME.png and NAME.svg; gives their paths. Nothing when no run succeeded."""
+    """Writes NAME.png and NAME.svg (or the bench's own pictures); gives their paths. Nothing when no run succeeded."""
+    if (own := bench.draw(cases, runs, directory)) is not None:
+        return own
     import matplotlib
 
     matplotlib.use("Agg")
@@ -46,8 +48,15 @@ def draw(bench: Bench, cases: Sequence[Case], runs: Sequence[Run], directory: Pa
     for place in list(axes.flat)[len(panels):]:
         place.set_visible(False)
     figure.suptitle("\n".join(textwrap.wrap(f"{bench.name}: {bench.summary}", int(figure.get_figwidth() * 11))), fontsize=10)
+    return save(figure, directory, bench.name)
+
+
+def save(figure, directory: Path, name: str) -> list[Path]:
+    """Writes the figure as NAME.png and NAME.svg and closes it."""
+    from matplotlib import pyplot
+
     directory.mkdir(parents=True, exist_ok=True)
-    written = [directory / f"{bench.name}.{kind}" for kind in ("png", "svg")]
+    written = [directory / f"{name}.{kind}" for kind in ("png", "svg")]
     for path in written:
         # Without the block of metadata an SVG says nothing but the picture, the same for the same data.
         nothing = dict.fromkeys(("Creator", "Date", "Format", "Type")) if path.suffix == ".svg" else None
@@ -62,7 +71,7 @@ def _colour(case: Case, arm: Arm) -> tuple[float, float, float]:
 
     number = [other.name for other in case.arms if other.column == arm.column].index(arm.name)
     share = 0.65 ** number
-    red, green, blue = (share * part + 1 - share for part in to_rgb(COLOURS[arm.column]))
+    red, green, blue = (share * part + 1 - share for part in to_rgb(COLOURS.get(arm.column, COLOURS[""])))
     return red, green, blue
 
 

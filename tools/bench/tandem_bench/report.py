@@ -21,15 +21,16 @@ def write(path: Path, text: str) -> None:
 
 def document(bench: Bench, cases: Sequence[Case], runs: Sequence[Run], verdicts: Sequence[Verdict], header: Mapping[str, Any],
              interrupted: bool) -> dict[str, Any]:
-    """Everything: every run (one entry per metric), the paired ratios, the goals."""
+    """Everything: every run (one entry per metric, the first with the run's details), the paired ratios, the goals."""
     units = {(case.name, metric.name): metric.unit for case in cases for metric in case.metrics}
     entries: list[dict[str, Any]] = []
     for run in runs:
         common = {"case": run.case, "arm": run.arm, "seed": run.seed, "order": run.order, "seconds": round(run.seconds, 3)}
         if run.error is not None:
             entries.append({**common, "value": None, "unit": "", "error": run.error})
-        for name, value in run.values.items():
-            entries.append({**common, "metric": name, "value": value, "unit": units.get((run.case, name), ""), "details": dict(run.details)})
+        for number, (name, value) in enumerate(run.values.items()):
+            entry = {**common, "metric": name, "value": value, "unit": units.get((run.case, name), "")}
+            entries.append({**entry, "details": dict(run.details)} if number == 0 else entry)  # once per run: they can be long
     ratios: list[dict[str, Any]] = []
     for case in cases:
         for metric in case.metrics:

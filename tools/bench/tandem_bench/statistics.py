@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Iterable, Sequence
+from typing import Callable, Iterable, Mapping, Sequence
 
 import numpy
 
-from .model import Case, Goal, Run
+from .model import Case, Goal, Metric, Run
 
 CONFIDENCE = 0.95
 RESAMPLES = 10_000
@@ -48,6 +48,28 @@ def values_of(runs: Iterable[Run], case: str, arm: str, metric: str) -> dict[int
             if run.case == case and run.arm == arm and run.error is None and metric in run.values}
 
 
+def pooled(runs: Iterable[Run], case: str, arm: str, samples: str) -> list[float]:
+    """Every value of that list in the details of the runs that succeeded."""
+    return [float(value) for run in runs if run.case == case and run.arm == arm and run.error is None
+            for value in run.details.get(samples, ())]
+
+
+STATISTICS: Mapping[str, Callable[[Sequence[float]], float]] = {
+    "median": lambda values: float(numpy.median(values)),
+    "mean": lambda values: float(numpy.mean(values)),
+    "p95": lambda values: float(numpy.quantile(values, 0.95)),
+}
+
+
+def figure_of(runs: Sequence[Run], case: str, arm: str, metric: Metric) -> float | None:
+    """What the table shows of a metric: the median over the runs, or the metric's statistic over its samples. None without any value."""
+    if metric.samples:
+        values = pooled(runs, case, arm, metric.samples)
+        return STATISTICS[metric.statistic](values) if values else None
+    spread = Spread.of(values_of(runs, case, arm, metric.name).values())
+    return spread.median if spread else None
+
+
 def paired_ratios(runs: Sequence[Run], case: str, arm: str, over: str, metric: str) -> dict[int, float]:
     """Seed -> value of arm / value of over, where both succeeded and the divisor is positive."""
     top, bottom = values_of(runs, case, arm, metric), values_of(runs, case, over, metric)
@@ -80,6 +102,12 @@ class Verdict:
 def judge(case: Case, goal: Goal, runs: Sequence[Run]) -> Verdict:
     """How a goal stands after these runs."""
     metric = goal.metric or case.metrics[0].name
+    kind = next((entry for entry in case.metrics if entry.name == metric), None)
+    if kind is not None and kind.samples and not goal.over:
+        values = pooled(runs, case.name, goal.arm, kind.samples)
+        value = STATISTICS[kind.statistic](values) if values else None
+        met = value is not None and (value >= goal.bound if goal.sense == ">=" else value <= goal.bound)
+        return Verdict(case.name, goal, metric, value, None, len(values), None, met, False)
     if goal.over:
         spread = Spread.of(paired_ratios(runs, case.name, goal.arm, goal.over, metric).values())
     else:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping, Sequence
 
-from .model import COLUMNS, Bench, Case, Metric, Run
-from .statistics import Spread, Verdict, values_of
+from .model import Bench, Case, Metric, Run
+from .statistics import Spread, Verdict, figure_of
 
 HEADINGS = {"plain": "plain", "published": "as published", "tandem": "Tandem", "limit": "limit"}
 
@@ -21,9 +21,9 @@ def _cell(case: Case, metric: Metric, column: str, runs: Sequence[Run]) -> str:
     for arm in case.arms:
         if arm.column != column:
             continue
-        spread = Spread.of(values_of(runs, case.name, arm.name, metric.name).values())
+        value = figure_of(runs, case.name, arm.name, metric)
         failed = sum(1 for run in runs if run.case == case.name and run.arm == arm.name and run.error is not None)
-        text = figure(spread.median, metric.digits) if spread else "-"
+        text = figure(value, metric.digits) if value is not None else "-"
         parts.append(text + (f" ({failed} failed)" if failed else ""))
     return " / ".join(parts)
 
@@ -44,8 +44,8 @@ def _goal(verdict: Verdict) -> str:
 
 def result_rows(bench: Bench, cases: Sequence[Case], runs: Sequence[Run], verdicts: Sequence[Verdict]) -> tuple[list[str], list[list[str]]]:
     """Heading and rows: one per case and metric, and a further one for each further goal."""
-    used = [column for column in COLUMNS if any(arm.column == column for case in cases for arm in case.arms)]
-    headings = ["case", "published", *(bench.headings.get(column, HEADINGS[column]) for column in used), "ratio", "goal met?"]
+    used = [column for column in bench.columns if any(arm.column == column for case in cases for arm in case.arms)]
+    headings = ["case", "published", *(bench.headings.get(column, HEADINGS.get(column, column)) for column in used), "ratio", "goal met?"]
     rows: list[list[str]] = []
     for case in cases:
         for number, metric in enumerate(case.metrics):

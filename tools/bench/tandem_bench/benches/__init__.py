@@ -12,6 +12,7 @@ CATALOGUE = {
     "overhead": "overhead",
     "latency": "latency",
     "scale": "scale",
+    "freeze": "freeze",
 }
 
 
