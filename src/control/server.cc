@@ -318,6 +318,8 @@ private:
         return writing ? put_knob(request, peer, module, path[4]) : method_not_allowed("PUT");
     }
 
+    if (is({ "v1", "links", "wifi", "announce" }))
+      return request.method() == http::verb::post ? announce(request, peer) : method_not_allowed("POST");
     if (is({ "" })) return reading ? page() : method_not_allowed("GET");
     if (is({ "metrics" })) return reading ? metrics() : method_not_allowed("GET");
     if (is({ "v1", "status" })) return reading ? ok(backend_.status()) : method_not_allowed("GET");
@@ -341,6 +343,20 @@ private:
       return error(http::status::forbidden, "a recording holds packets; it is given out by the control socket only");
     log(peer, "takes the recording");
     return { .type = "application/vnd.tcpdump.pcap", .body = backend_.recording() };
+  }
+
+  Answer announce(const Request& request, const Peer& peer)
+  {
+    const std::string wanted = "a JSON object such as {\"what\": \"risk\", \"for_s\": 0.5} is needed";
+    const json object = json::parse(request.body(), nullptr, false);
+    if (!object.is_object() || !object.contains("what") || !object["what"].is_string()
+        || object.size() != 1 + object.count("for_s") || (object.contains("for_s") && !object["for_s"].is_number()))
+      throw Refused { Refused::Kind::bad_request, wanted };
+    const std::string what = object["what"];
+    const double for_s = object.value("for_s", 0.5);
+    backend_.announce(what, for_s);
+    log(peer, "announces " + for_log(what));
+    return ok({ { "what", what }, { "for_s", for_s } });
   }
 
   Answer put_module(const Request& request, const Peer& peer, const std::string& module)

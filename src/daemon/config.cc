@@ -224,6 +224,28 @@ std::optional<std::vector<Value>> as_list(const Value& value)
   return list;
 }
 
+bool put_duration(Duration& out, const Value& value, Duration from, Duration to)
+{
+  const auto text = as_text(value);
+  const auto duration = text ? parse_duration(*text) : std::nullopt;
+  if (!duration || *duration < from || *duration > to) return false;
+  out = *duration;
+  return true;
+}
+
+// A number, whole or not.
+std::optional<double> as_real(const Value& value)
+{
+  if (const auto* integer = std::get_if<std::int64_t>(&value.what)) return static_cast<double>(*integer);
+  if (const auto* real = std::get_if<double>(&value.what)) return *real;
+  const auto* text = std::get_if<std::string>(&value.what);
+  if (!text || !value.typed) return {};
+  double number = 0;
+  const auto result = std::from_chars(text->data(), text->data() + text->size(), number);
+  if (result.ec != std::errc {} || result.ptr != text->data() + text->size()) return {};
+  return number;
+}
+
 constexpr std::size_t longest_list = 256;
 
 // ---- The settings ----
@@ -254,6 +276,86 @@ constexpr std::array settings {
               return true;
             },
             "an interface name of 1 to 15 characters, \"auto\" or \"none\" is needed" },
+  Setting { "links.radio",
+            [](Config& c, const Value& v)
+            {
+              const auto name = as_text(v);
+              // A path that fits into sun_path.
+              if (!name || (*name != "none" && !(name->starts_with("lab:/") && name->size() <= 4 + 100))) return false;
+              c.links.radio = *name;
+              return true;
+            },
+            "\"none\", or \"lab:PATH\" with an absolute path of at most 100 characters, is needed" },
+  Setting { "detector.watch",
+            [](Config& c, const Value& v)
+            {
+              const auto name = as_text(v);
+              if (name == "needed")
+                c.detector.watch = BlackoutWatch::needed;
+              else if (name == "always")
+                c.detector.watch = BlackoutWatch::always;
+              else if (name == "never")
+                c.detector.watch = BlackoutWatch::never;
+              else
+                return false;
+              return true;
+            },
+            "\"needed\", \"always\" or \"never\" is needed" },
+  Setting { "detector.busy_packets",
+            [](Config& c, const Value& v) { return put_integer(c.detector.blackout.busy_packets, v, 2, 10000); },
+            "a number of packets from 2 to 10000 is needed" },
+  Setting { "detector.silence",
+            [](Config& c, const Value& v) {
+              return put_duration(c.detector.blackout.silence, v, std::chrono::milliseconds { 20 },
+                                  std::chrono::seconds { 2 });
+            },
+            "a duration from \"20ms\" to \"2s\" is needed" },
+  Setting { "detector.silence_longest",
+            [](Config& c, const Value& v)
+            {
+              return put_duration(c.detector.blackout.silence_longest, v, std::chrono::milliseconds { 20 },
+                                  std::chrono::seconds { 10 });
+            },
+            "a duration from \"20ms\" to \"10s\" is needed" },
+  Setting { "detector.verdict_after",
+            [](Config& c, const Value& v)
+            {
+              return put_duration(c.detector.blackout.verdict_after, v, std::chrono::milliseconds { 20 },
+                                  std::chrono::seconds { 10 });
+            },
+            "a duration from \"20ms\" to \"10s\" is needed" },
+  Setting { "detector.verdict_probes",
+            [](Config& c, const Value& v) { return put_integer(c.detector.blackout.verdict_probes, v, 2, 10); },
+            "a number of probes from 2 to 10 is needed" },
+  Setting { "detector.radio_silence",
+            [](Config& c, const Value& v)
+            {
+              return put_duration(c.detector.blackout.radio_silence, v, std::chrono::milliseconds { 5 },
+                                  std::chrono::seconds { 1 });
+            },
+            "a duration from \"5ms\" to \"1s\" is needed" },
+  Setting { "detector.radio_verdict",
+            [](Config& c, const Value& v)
+            {
+              return put_duration(c.detector.blackout.radio_verdict, v, std::chrono::milliseconds { 10 },
+                                  std::chrono::seconds { 2 });
+            },
+            "a duration from \"10ms\" to \"2s\" is needed" },
+  Setting { "detector.critical_signal",
+            [](Config& c, const Value& v)
+            {
+              const auto dbm = as_real(v);
+              if (!dbm || !(*dbm >= -110 && *dbm <= -30)) return false;
+              c.detector.risk.critical_dbm = *dbm;
+              return true;
+            },
+            "a signal in dBm from -110 to -30 is needed" },
+  Setting { "detector.horizon",
+            [](Config& c, const Value& v) {
+              return put_duration(c.detector.risk.horizon, v, std::chrono::milliseconds { 100 },
+                                  std::chrono::seconds { 5 });
+            },
+            "a duration from \"100ms\" to \"5s\" is needed" },
   Setting { "daemon.socket",
             // sun_path has 108 bytes, the last one a zero; the lock file's name is as long.
             [](Config& c, const Value& v)
@@ -413,7 +515,8 @@ constexpr std::array settings {
             "a size such as \"500MB\", or \"\" for no limit, is needed" },
 };
 
-constexpr std::array<std::string_view, 6> sections { "links", "daemon", "recorder", "metrics", "budget", "modules" };
+constexpr std::array<std::string_view, 7> sections { "links",   "daemon", "recorder", "detector",
+                                                     "metrics", "budget", "modules" };
 
 const Setting* find_setting(std::string_view key)
 {

@@ -1,6 +1,9 @@
 // The daemon's configuration (TOML), read and checked as a whole before anything is touched. Pure: no kernel, no clock.
 #pragma once
 
+#include "src/links/blackout.h"
+#include "src/links/risk.h"
+
 #include <tandem/segment.h>
 #include <tandem/units.h>
 
@@ -77,6 +80,14 @@ enum class RuleBackend : std::uint8_t
   iptables,
 };
 
+// When Wi-Fi is watched for blackouts.
+enum class BlackoutWatch : std::uint8_t
+{
+  needed, // while a module wants to know
+  always,
+  never,
+};
+
 // A loopback TCP address for Prometheus and the dashboard.
 struct Listen
 {
@@ -90,9 +101,10 @@ struct Config
 
   struct Links
   {
-    std::string wifi = "auto"; // interface name, or "auto"
-    std::string cell = "auto"; // interface name, "auto", or "none"
-    Source wifi_where {};      // for errors found when the interface is looked up
+    std::string wifi = "auto";  // interface name, or "auto"
+    std::string cell = "auto";  // interface name, "auto", or "none"
+    std::string radio = "none"; // "none", or "lab:PATH" of the emulator's frames.sock
+    Source wifi_where {};       // for errors found when the interface is looked up
     Source cell_where {};
   } links;
 
@@ -124,6 +136,13 @@ struct Config
     std::uint32_t snap = 256;       // bytes kept of each packet
     std::filesystem::path directory = "/var/lib/tandem"; // where SIGUSR1 writes
   } recorder;
+
+  struct Detector
+  {
+    BlackoutWatch watch = BlackoutWatch::needed;
+    links::DetectorSettings blackout {};
+    links::RiskSettings risk {};
+  } detector;
 
   struct Metrics
   {

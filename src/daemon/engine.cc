@@ -8,6 +8,7 @@
 #include "src/daemon/module_loader.h"
 #include "src/daemon/service.h"
 #include "src/daemon/version.h"
+#include "src/daemon/wifi_watch.h"
 #include "src/kernel/clock.h"
 #include "src/kernel/injector.h"
 #include "src/kernel/keeper.h"
@@ -147,6 +148,8 @@ struct Engine::Parts final : chain::Actions
   void drain_observer();
   void drain_queue();
   void links_changed();
+  void verdict_changed();
+  LinkStates present_links() const;
   void retune_rules();
   void retune_sampling();
   void retune_queue();
@@ -198,6 +201,7 @@ struct Engine::Parts final : chain::Actions
   ev_timer chain_timer {}, beat_timer {}, second_timer {};
   ev_async mail {}, halt {};
   control::Mailbox mailbox;
+  std::optional<WifiWatch> watch; // on the loop: gone before it
 };
 
 Engine::Parts::Parts(const Config& given)
@@ -227,6 +231,12 @@ Engine::Parts::Parts(const Config& given)
       started { kernel::now() }, loop { ev_loop_new(EVFLAG_AUTO) }, mailbox { [this] { ev_async_send(loop, &mail); } }
 {
   if (loop == nullptr) throw std::runtime_error { "libev: no event loop could be made" };
+  watch.emplace(loop,
+                WatchSettings { .interface = wifi_name,
+                                .radio = config.links.radio,
+                                .detector = config.detector.blackout,
+                                .risk = config.detector.risk },
+                [this] { verdict_changed(); });
   for (const std::string& problem : loaded.problems)
     log(Severity::warning, "module not loaded: " + problem);
   const KnobCheck check = knob_check(loaded);
@@ -257,6 +267,7 @@ Engine::Parts::Parts(const Config& given)
 
 Engine::Parts::~Parts()
 {
+  watch.reset();
   ev_loop_destroy(loop);
 }
 
@@ -294,6 +305,7 @@ kernel::Decision Engine::Parts::queued(kernel::QueuedPacket& packet)
     ++counters.passed;
     return {};
   }
+  watch->traffic_seen(!packet.egress(), packet.arrival);
   // Handshakes first: the copies of both SYNs were made before the ACK that now waits for its verdict.
   if (!chain.knows(segment.key)) drain_observer();
   const chain::Outcome outcome = chain.segment(segment, true, packet.arrival);
@@ -351,6 +363,7 @@ void Engine::Parts::observed(const kernel::ObservedPacket& packet)
   if (!parsed.ok()) return; // counted when it is queued; a copy that cannot be read concerns nobody
   parsed.segment.link = monitor.owner(parsed.segment.key.local);
   if (parsed.segment.link != Link::wifi) return;
+  watch->traffic_seen(packet.direction == Direction::ingress, packet.arrival);
   chain.segment(parsed.segment, false, packet.arrival);
   if (bypass && parsed.segment.has(tcp_flag::syn)) retune_queue();
 }
@@ -399,15 +412,32 @@ void Engine::Parts::drain_queue()
 // ---- what changes slowly
 // -----------------------------------------------------------------------------------------------------------
 
-void Engine::Parts::links_changed()
+LinkStates Engine::Parts::present_links() const
 {
   LinkStates states = chain.link_states();
   monitor.table().fill(states);
+  LinkState& wifi = states[static_cast<std::size_t>(Link::wifi)];
+  wifi.up = wifi.up && watch->up();
+  wifi.changed = std::max(wifi.changed, watch->since());
+  wifi.at_risk = watch->at_risk();
   // Whether the second way leads anywhere is known by the policy route rather than by the interface.
   LinkState& cell = states[static_cast<std::size_t>(Link::cell)];
   cell.route = keeper.state().route.v4;
   cell.route_v6 = keeper.state().route.v6;
-  chain.links(states, kernel::now());
+  return states;
+}
+
+// A blackout begins, ends or is foreseen: addresses, routes and rules are what they were.
+void Engine::Parts::verdict_changed()
+{
+  chain.links(present_links(), kernel::now());
+  schedule();
+}
+
+void Engine::Parts::links_changed()
+{
+  watch->link(monitor[Link::wifi]);
+  chain.links(present_links(), kernel::now());
 
   const int wanted = monitor[Link::wifi].ifindex;
   if (wanted != observed_ifindex && observer)
@@ -425,6 +455,8 @@ void Engine::Parts::links_changed()
 void Engine::Parts::retune_rules()
 {
   const Interest interest = chain.interest();
+  watch->watch(config.detector.watch == BlackoutWatch::always
+               || (config.detector.watch == BlackoutWatch::needed && interest.radio));
   kernel::RulePlan plan {};
   plan.queue = config.daemon.queue;
   constexpr std::uint32_t all_traffic = traffic::egress_pure_ack | traffic::egress_data | traffic::egress_closing
@@ -650,9 +682,13 @@ json Engine::Parts::link_json(Link link)
   for (const Address& address : info.addresses)
     addresses.push_back(wire::to_string(address));
   const LinkState& state = chain.link_states()[static_cast<std::size_t>(link)];
-  return { { "interface", info.interface }, { "present", info.present() },   { "up", info.up },
-           { "route", state.route },        { "route_v6", state.route_v6 },  { "mtu", info.mtu },
-           { "addresses", addresses },      { "bytes_out", state.bytes_out } };
+  json all {
+    { "interface", info.interface }, { "present", info.present() },  { "up", state.up },  { "carrier", info.up },
+    { "route", state.route },        { "route_v6", state.route_v6 }, { "mtu", info.mtu }, { "addresses", addresses },
+    { "bytes_out", state.bytes_out }
+  };
+  if (link == Link::wifi) all.update(watch->json());
+  return all;
 }
 
 // module.knob=value for all that differ from their defaults.
@@ -887,6 +923,23 @@ void Engine::set(const std::string& module, const std::string& knob, const std::
       });
 }
 
+void Engine::announce(const std::string& what, double for_s)
+{
+  constexpr double longest = 60;
+  const auto word = what == "risk"   ? std::optional { links::Announcement::risk }
+                    : what == "down" ? std::optional { links::Announcement::down }
+                    : what == "up"   ? std::optional { links::Announcement::up }
+                                     : std::nullopt;
+  if (!word)
+    throw control::Refused { control::Refused::Kind::bad_request,
+                             "what = \"" + what + "\": risk, down or up is needed" };
+  if (!(for_s > 0 && for_s <= longest))
+    throw control::Refused { control::Refused::Kind::bad_request,
+                             "for_s: a number of seconds above 0 and up to 60 is needed" };
+  Parts& p = *parts_;
+  p.on_packet_thread([&] { p.watch->announce(*word, from_seconds(for_s)); });
+}
+
 void Engine::reload(const Config& config)
 {
   Parts& p = *parts_;
@@ -967,7 +1020,27 @@ json Engine::metrics()
   add("tandem_keeper_suspensions_total", "Times the packet loop stood still and rules were lifted", "counter",
       now["keeper"]["suspensions"]);
   for (const auto& [link, state] : now["links"].items())
-    add("tandem_link_up", "Whether the link is up", "gauge", state["up"].get<bool>() ? 1 : 0, { { "link", link } });
+    add("tandem_link_up", "Whether the link is up: carrier, and no blackout", "gauge", state["up"].get<bool>() ? 1 : 0,
+        { { "link", link } });
+  const json& blackout = now["links"]["wifi"]["blackout"];
+  for (const auto& [cause, count] : blackout["verdicts"].items())
+    add("tandem_blackouts_total", "Verdicts that Wi-Fi is down, by cause", "counter", count, { { "cause", cause } });
+  for (const auto& [key, help] :
+       { std::pair { "false_alarms", "Such verdicts that the link contradicted at once" },
+         std::pair { "suspicions", "Silences of a busy link that were looked into" },
+         std::pair { "cleared_by_probe", "Suspicions that an answer cleared" },
+         std::pair { "cleared_by_traffic", "Suspicions that arriving traffic cleared" },
+         std::pair { "undecided", "Suspicions given up without a verdict" },
+         std::pair { "unprovable", "Silences of a busy link whose gateway answers no probe" },
+         std::pair { "probes_sent", "Probes to the Wi-Fi gateway" }, std::pair { "probes_answered", "Their answers" },
+         std::pair { "radio_stale", "Times the radio source said nothing while packets arrived" } })
+    add("tandem_blackout_" + std::string { key } + "_total", help, "counter", blackout[key]);
+  const json& risk = now["links"]["wifi"]["risk"];
+  add("tandem_blackout_risk", "Whether a blackout is predicted or announced", "gauge",
+      risk["at_risk"].get<bool>() ? 1 : 0);
+  for (const char* outcome : { "hits", "misses" })
+    add("tandem_blackout_predictions_total", "Predicted blackouts, by whether they came", "counter", risk[outcome],
+        { { "outcome", outcome } });
   for (const json& module : now["modules"])
   {
     const json labels = { { "module", module["name"] } };

@@ -34,6 +34,7 @@ public:
   std::string manual(const std::string& module) override;
   void enable(const std::string& module, bool on) override;
   void set(const std::string& module, const std::string& knob, const std::string& value) override;
+  void announce(const std::string& what, double for_s) override;
   std::string recording() override;
   nlohmann::json metrics() override;
 

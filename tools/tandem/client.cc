@@ -104,4 +104,12 @@ nlohmann::json Client::put(const std::string& target, const nlohmann::json& body
                                nullptr, false);
 }
 
+nlohmann::json Client::post(const std::string& target, const nlohmann::json& body) const
+{
+  return nlohmann::json::parse(request("POST", target,
+                                       body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
+                                       std::chrono::seconds { 5 }),
+                               nullptr, false);
+}
+
 } // namespace tandem::cli

@@ -37,6 +37,7 @@ public:
   std::string get(const std::string& target, Duration patience = std::chrono::seconds { 5 }) const;
   nlohmann::json get_json(const std::string& target, Duration patience = std::chrono::seconds { 5 }) const;
   nlohmann::json put(const std::string& target, const nlohmann::json& body) const;
+  nlohmann::json post(const std::string& target, const nlohmann::json& body) const;
 
   const std::filesystem::path& socket() const { return socket_; }
 

@@ -287,6 +287,27 @@ int main(int argc, char** argv)
   with_json(sub);
   sub->add_flag("-w,--watch", watch, "again every second, until Ctrl-C");
 
+  std::string word;
+  double for_s = 0.5;
+  CLI::App* link = command("link", "what you know of the Wi-Fi link and Tandem does not", {});
+  link->require_subcommand(1);
+  sub = link->add_subcommand("announce", "a blackout is near (risk), there (down) or over (up); for scripts that roam");
+  sub->add_option("WHAT", word, "risk, down or up")->required()->check(CLI::IsMember { { "risk", "down", "up" } });
+  sub->add_option("--for", for_s, "seconds that this is believed; then evidence counts again")
+      ->capture_default_str()
+      ->check(CLI::Range { 0.001, 60.0 });
+  with_json(sub);
+  sub->callback(
+      [&]
+      {
+        chosen = [&](const Client& c)
+        {
+          const json answer = c.post("/v1/links/wifi/announce", { { "what", word }, { "for_s", for_s } });
+          print(as_json ? pretty(answer) : word + " is believed for " + CLI::detail::to_string(for_s) + " s\n");
+          return 0;
+        };
+      });
+
   std::string doctor_file;
   sub = command("doctor", "what this machine offers, what is in the way, and what to do",
                 [&](const Client& c) { return doctor_command(c, doctor_file, as_json); });

@@ -110,6 +110,12 @@ public:
     record("set " + module + "." + knob + " " + value);
   }
 
+  void announce(const std::string& what, double for_s) override
+  {
+    if (what != "risk" && what != "down" && what != "up")
+      throw Refused { Refused::Kind::bad_request, "what = \"" + what + "\": risk, down or up is needed" };
+    record("announce " + what + " for " + std::to_string(for_s));
+  }
   std::string recording() override
   {
     answer_or_refuse();

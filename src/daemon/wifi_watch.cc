@@ -1,0 +1,328 @@
+#include "src/daemon/wifi_watch.h"
+
+#include "src/daemon/service.h"
+#include "src/feeder/lab_source.h"
+#include "src/kernel/clock.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+namespace tandem::daemon
+{
+
+namespace
+{
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+
+constexpr Duration radio_retry = 1s;
+constexpr double log_burst = 5;
+constexpr double log_per_second = 0.1;
+
+std::string in_ms(Duration span)
+{
+  return std::to_string(span / 1ms) + " ms";
+}
+
+} // namespace
+
+std::unique_ptr<feeder::RadioSource> make_radio(const std::string& name, const std::string& interface)
+{
+  constexpr std::string_view lab = "lab:";
+  if (!name.starts_with(lab)) return {};
+  const auto own = kernel::hardware_address(interface);
+  if (!own) return {}; // not there yet: asked again
+  return std::make_unique<feeder::LabSource>(name.substr(lab.size()), *own);
+}
+
+WifiWatch::WifiWatch(struct ev_loop* loop, WatchSettings settings, std::function<void()> changed)
+    : loop_ { loop }, settings_ { std::move(settings) }, changed_ { std::move(changed) },
+      detector_ { settings_.detector }, risk_ { settings_.risk }
+{
+  ev_timer_init(
+      &timer_, [](struct ev_loop*, ev_timer* w, int) { static_cast<WifiWatch*>(w->data)->look(); }, 0., 1.);
+  const auto on_io = [](struct ev_loop*, ev_io* w, int) { static_cast<WifiWatch*>(w->data)->look(); };
+  for (ev_io* io : { &answers_, &ring_, &air_ })
+  {
+    ev_io_init(io, on_io, -1, EV_READ);
+    io->data = this;
+    ev_set_priority(io, EV_MAXPRI); // a link that is back is worth more than one packet
+  }
+  timer_.data = this;
+}
+
+WifiWatch::~WifiWatch()
+{
+  ev_timer_stop(loop_, &timer_);
+  for (ev_io* io : { &answers_, &ring_, &air_ })
+    ev_io_stop(loop_, io);
+}
+
+// ---- what is handed in
+// -----------------------------------------------------------------------------------------------
+
+void WifiWatch::watch(bool on)
+{
+  if (on == detector_.watching()) return;
+  const Tick now = kernel::now();
+  detector_.watch(on, now);
+  if (on)
+    look();
+  else
+  {
+    risk_.forget();
+    settle(now);
+  }
+}
+
+void WifiWatch::link(const links::LinkInfo& info)
+{
+  const Tick now = kernel::now();
+  kernel::Prober::Target target { .interface = info.interface,
+                                  .ifindex = info.ifindex,
+                                  .point_to_point = info.point_to_point,
+                                  .gateway_v4 = info.gateway_v4,
+                                  .gateway_v6 = info.gateway_v6 };
+  for (const Address& address : info.addresses)
+    if (!address.v6)
+    {
+      target.source_v4 = address;
+      break;
+    }
+  if (info.ifindex != ifindex_)
+  {
+    ifindex_ = info.ifindex;
+    received_.open(info.interface);
+    bell_.disarm();
+    ev_io_stop(loop_, &ring_);
+    radio_.reset();
+    ev_io_stop(loop_, &air_);
+    detector_.radio_present(false, now);
+  }
+  // The kernel drops the routes of an interface that loses its carrier; the gateway will be the same most often.
+  const bool keep = !info.up && !target.gateway_v4 && !target.gateway_v6 && prober_.target().ifindex == info.ifindex;
+  if (!keep && target != prober_.target())
+  {
+    ev_io_stop(loop_, &answers_);
+    const bool can = prober_.aim(target);
+    detector_.new_gateway(can, now);
+    silent_gateway_said_ = false;
+    if (prober_.fd() >= 0)
+    {
+      ev_io_set(&answers_, prober_.fd(), EV_READ);
+      ev_io_start(loop_, &answers_);
+    }
+  }
+  detector_.carrier(info.up, now);
+  look();
+}
+
+void WifiWatch::traffic_seen(bool arriving, Tick now)
+{
+  if (!detector_.watching()) return;
+  if (arriving && !detector_.up())
+  {
+    detector_.frame_arrived(now);
+    look();
+  }
+  // Traffic after a pause: look at the counter soon, not at the end of a slow round.
+  else if (timer_due_ - now > 20ms)
+    set_timer(now + 5ms, now);
+}
+
+void WifiWatch::announce(links::Announcement what, Duration span)
+{
+  detector_.announce(what, span, kernel::now());
+  look();
+}
+
+// ---- the loop
+// --------------------------------------------------------------------------------------------------------
+
+// Everything that has come in is taken in before anything is decided: when this process was held up, an answer that
+// came in time must not be taken for none.
+void WifiWatch::look()
+{
+  const Tick now = kernel::now();
+  if (detector_.watching())
+  {
+    read_radio(now);
+    // Answers before the counter: they are in it, too, and say more.
+    for (int answers = prober_.receive(); answers > 0; --answers)
+      detector_.probe_answered(now);
+    if (bell_.rung()) detector_.frame_arrived(now);
+    if (const auto total = received_.read()) detector_.received_total(*total, now);
+  }
+  settle(now);
+}
+
+void WifiWatch::read_radio(Tick now)
+{
+  if (settings_.radio.empty() || settings_.radio == "none") return;
+  if (!radio_ || radio_->fd() < 0)
+  {
+    if (radio_tried_ != Tick {} && now - radio_tried_ < radio_retry) return;
+    radio_tried_ = now;
+    if (!radio_) radio_ = make_radio(settings_.radio, settings_.interface);
+    if (!radio_ || !radio_->reopen())
+    {
+      if (!radio_said_)
+        log(Severity::warning,
+            "links.radio = \"" + settings_.radio + "\": nothing to read there; blackouts are told without it");
+      radio_said_ = true;
+      return;
+    }
+    radio_said_ = false;
+    risk_.forget();
+    detector_.radio_present(true, now);
+    ev_io_set(&air_, radio_->fd(), EV_READ);
+  }
+  heard_.clear();
+  const bool alive = radio_->receive(now, heard_);
+  for (const feeder::RadioEvent& event : heard_)
+  {
+    detector_.radio(event, now);
+    if (event.kind == feeder::RadioEventKind::associated) risk_.forget();
+    if (event.signal) risk_.sample(*event.signal, event.at);
+  }
+  if (!alive)
+  {
+    ev_io_stop(loop_, &air_);
+    detector_.radio_present(false, now);
+    if (!radio_said_)
+      log(Severity::warning, radio_->name() + " has ended; blackouts are told without it until it is back");
+    radio_said_ = true;
+  }
+}
+
+void WifiWatch::settle(Tick now)
+{
+  auto step = detector_.advance(now);
+  if (step.send_probe)
+  {
+    if (prober_.send()) detector_.probe_sent(now);
+    // A probe that the kernel did not take proves nothing; the next one is due at the next look.
+    else
+      step.next = std::min(step.next, now + 10ms);
+  }
+  if (detector_.up() != was_up_) tell_verdict(now);
+  if (!detector_.up() && was_up_ && detector_.cause() != links::BlackoutCause::announced) risk_.blackout(now);
+  if (!stale_said_ && detector_.counters().radio_stale > 0)
+  {
+    stale_said_ = true;
+    log(Severity::warning,
+        settings_.radio + " says nothing while packets arrive; blackouts are told without it until it does");
+  }
+  if (!silent_gateway_said_ && detector_.counters().unprovable > 0 && !detector_.gateway_answers())
+  {
+    silent_gateway_said_ = true;
+    log(Severity::notice, settings_.interface + ": the gateway answers no probe (" + std::string { prober_.way() }
+                              + "); blackouts without a loss of carrier cannot be told from a silent server");
+  }
+
+  const bool was_at_risk = at_risk_;
+  at_risk_ =
+      detector_.up() && (detector_.risk_announced(now) || (detector_.watching() && radio_ && risk_.at_risk(now)));
+  const bool changed = detector_.up() != was_up_ || at_risk_ != was_at_risk;
+
+  // The bell rings with the first frame of a link that is back. Whoever is suspicious or down listens to the air at
+  // once, who is not reads it with the counter.
+  const bool down = detector_.watching() && !detector_.up();
+  if (down && bell_.fd() < 0 && bell_.arm(ifindex_))
+  {
+    ev_io_set(&ring_, bell_.fd(), EV_READ);
+    ev_io_start(loop_, &ring_);
+  }
+  if (!down && bell_.fd() >= 0)
+  {
+    ev_io_stop(loop_, &ring_);
+    bell_.disarm();
+  }
+  const bool listen = radio_ && radio_->fd() >= 0 && (down || detector_.suspicious());
+  if (listen && ev_is_active(&air_) == 0)
+    ev_io_start(loop_, &air_);
+  else if (!listen && ev_is_active(&air_) != 0)
+    ev_io_stop(loop_, &air_);
+
+  was_up_ = detector_.up();
+  if (step.next == Tick::max())
+  {
+    timer_due_ = step.next;
+    ev_timer_stop(loop_, &timer_);
+  }
+  else
+    set_timer(step.next, now);
+  if (changed) changed_();
+}
+
+void WifiWatch::set_timer(Tick next, Tick now)
+{
+  timer_due_ = next;
+  ev_now_update(loop_);
+  timer_.repeat = std::max(seconds(next - now), 5e-4);
+  ev_timer_again(loop_, &timer_);
+}
+
+// At most a burst of lines, then one in ten seconds: a link at the edge must not fill the log.
+void WifiWatch::tell_verdict(Tick now)
+{
+  log_tokens_ = std::min(log_burst, log_tokens_ + seconds(now - log_tokens_at_) * log_per_second);
+  log_tokens_at_ = now;
+  if (log_tokens_ < 1)
+  {
+    ++unsaid_;
+    return;
+  }
+  log_tokens_ -= 1;
+  std::string text = settings_.interface;
+  if (detector_.up())
+    text += " is up again after " + in_ms(detector_.last_up() - detector_.last_down());
+  else
+    text += ": blackout (" + std::string { links::name(detector_.cause()) } + ")";
+  if (unsaid_ > 0) text += "; " + std::to_string(unsaid_) + " changes before it were not logged";
+  unsaid_ = 0;
+  log(Severity::info, text);
+}
+
+json WifiWatch::json() const
+{
+  const Tick now = kernel::now();
+  const links::DetectorCounters& c = detector_.counters();
+  nlohmann::json verdicts = nlohmann::json::object();
+  for (std::size_t i = 1; i < c.verdicts.size(); ++i)
+    verdicts[std::string { links::name(static_cast<links::BlackoutCause>(i)) }] = c.verdicts[i];
+  return { { "blackout",
+             { { "watching", detector_.watching() },
+               { "down", !detector_.up() },
+               { "cause", links::name(detector_.cause()) },
+               { "since_s", detector_.since() == Tick {} ? 0.0 : seconds(now - detector_.since()) },
+               { "verdicts", std::move(verdicts) },
+               { "false_alarms", c.false_alarms },
+               { "suspicions", c.suspicions },
+               { "cleared_by_probe", c.cleared_by_probe },
+               { "cleared_by_traffic", c.cleared_by_traffic },
+               { "undecided", c.undecided },
+               { "unprovable", c.unprovable },
+               { "probe", prober_.way() },
+               { "probe_problem", prober_.why() },
+               { "gateway_answers", detector_.gateway_answers() },
+               { "probes_sent", c.probes_sent },
+               { "probes_answered", c.probes_answered },
+               { "probe_rtt_ms", milliseconds(detector_.probe_rtt()) },
+               { "radio", radio_ && radio_->fd() >= 0 ? radio_->name() : "none" },
+               { "radio_usable", detector_.radio_usable() },
+               { "radio_stale", c.radio_stale },
+               { "last_verdict_at_ns", detector_.last_down().time_since_epoch().count() },
+               { "last_up_at_ns", detector_.last_up().time_since_epoch().count() } } },
+           { "risk",
+             { { "at_risk", at_risk_ },
+               { "signal_dbm", risk_.known(now) ? nlohmann::json(risk_.level()) : nlohmann::json() },
+               { "slope_db_per_s", risk_.known(now) ? nlohmann::json(risk_.slope()) : nlohmann::json() },
+               { "horizon_ms", milliseconds(risk_.horizon()) },
+               { "hits", risk_.hits() },
+               { "misses", risk_.misses() } } } };
+}
+
+} // namespace tandem::daemon

@@ -1,0 +1,74 @@
+#include "src/feeder/air_log.h"
+
+namespace tandem::feeder
+{
+
+RadioEvent AirLog::take(const Frame& frame, Tick at)
+{
+  RadioEvent event { .at = at };
+  const auto of_ours = [&](RadioEventKind kind)
+  {
+    event.kind = kind;
+    event.signal = frame.signal;
+    return event;
+  };
+
+  if (frame.kind == Frame::Kind::acknowledgement)
+  {
+    const bool expected = awaiting_ == frame.receiver;
+    awaiting_.reset();
+    if (!expected || frame.damaged) return event;
+    if (frame.receiver != own_) return of_ours(RadioEventKind::heard);
+    unanswered_ = 0;
+    if (ap_asked_)
+    {
+      const bool moved = ap_ && ap_ != ap_asked_;
+      ap_ = ap_asked_;
+      ap_asked_.reset();
+      if (moved) return of_ours(RadioEventKind::associated);
+    }
+    return of_ours(RadioEventKind::acknowledged);
+  }
+  awaiting_.reset();
+  if (!frame.transmitter) return event;
+
+  if (*frame.transmitter == own_)
+  {
+    if (!frame.to_ap) return event;
+    awaiting_ = own_;
+    ap_asked_.reset();
+    if (ap_ != frame.receiver) ap_asked_ = frame.receiver;
+    if (frame.sent == 0 || frame.sent != last_sent_) ++unanswered_;
+    last_sent_ = frame.sent;
+    if (unanswered_ < attempts) return event;
+    unanswered_ = 0;
+    event.kind = RadioEventKind::failed;
+    return event;
+  }
+  if (ap_ && frame.to_ap && frame.receiver == *ap_ && !frame.damaged) awaiting_ = frame.transmitter;
+  if (!frame.damaged && frame.from_ap && frame.receiver == own_ && frame.kind == Frame::Kind::data
+      && ap_ != frame.transmitter)
+  {
+    const bool moved = ap_.has_value();
+    ap_ = frame.transmitter;
+    ap_asked_.reset();
+    return of_ours(moved ? RadioEventKind::associated : RadioEventKind::heard);
+  }
+  if (ap_ != frame.transmitter) return event;
+  switch (frame.kind)
+  {
+  case Frame::Kind::beacon:
+    return of_ours(RadioEventKind::beacon);
+  case Frame::Kind::goodbye:
+    if (frame.damaged || frame.receiver != own_) return of_ours(RadioEventKind::heard);
+    event.kind = RadioEventKind::disconnected;
+    return event;
+  case Frame::Kind::data:
+  case Frame::Kind::acknowledgement:
+  case Frame::Kind::other:
+    break;
+  }
+  return of_ours(RadioEventKind::heard);
+}
+
+} // namespace tandem::feeder

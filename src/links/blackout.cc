@@ -1,0 +1,431 @@
+#include "src/links/blackout.h"
+
+#include <algorithm>
+
+namespace tandem::links
+{
+
+namespace
+{
+
+using namespace std::chrono_literals;
+
+constexpr Duration fast_look = 10ms;      // at the counter, while traffic flows
+constexpr Duration slow_look = 250ms;     // while none does
+constexpr Duration suspicious_look = 5ms; // while probes are out
+constexpr Duration busy_memory = 1s;      // silence is worth a look for so long after the link was busy
+constexpr Duration gap_memory = 2s;
+constexpr Duration probe_gap = 25ms;        // of a suspicious link
+constexpr Duration probe_gap_radio = 8ms;   // likewise, when its radio is heard: an acknowledgement takes microseconds
+constexpr Duration radio_probe_time = 20ms; // a frame that waits longer for its acknowledgement will not get one
+constexpr Duration radio_tolerance = 50ms;  // between what the radio hears and what the interface counts
+constexpr Duration shared_channel = 35ms; // more patience while others use the channel: the probe may be waiting for it
+constexpr Duration lesson_gap = 200ms;
+constexpr std::uint32_t lessons_at_first = 5;
+constexpr Duration lesson_gap_later = 10s;
+constexpr Duration suspicion_longest = 2s;
+constexpr Duration radio_silence_longest = 60ms;
+constexpr Duration patience_step = 5s; // of traffic without a wrong suspicion
+constexpr double patience_most = 8;
+
+} // namespace
+
+BlackoutDetector::BlackoutDetector(const DetectorSettings& settings) : settings_ { settings } {}
+
+void BlackoutDetector::watch(bool on, Tick now)
+{
+  if (on == watching_) return;
+  watching_ = on;
+  total_known_ = false;
+  suspicious_ = false;
+  busy_until_ = {};
+  forget_probes();
+  // Without evidence coming in, a verdict that rests on it cannot be kept up.
+  if (!on && !up() && cause_ != BlackoutCause::carrier && cause_ != BlackoutCause::announced)
+  {
+    cause_ = BlackoutCause::none;
+    since_ = last_up_ = now;
+  }
+}
+
+void BlackoutDetector::carrier(bool up_now, Tick now)
+{
+  if (up_now == carrier_) return;
+  carrier_ = up_now;
+  if (!up_now)
+  {
+    go_down(BlackoutCause::carrier, now);
+    return;
+  }
+  // A new association: whether its gateway answers is to be learned.
+  answered_once_ = false;
+  lessons_ = 0;
+  rtt_count_ = 0;
+  forget_probes();
+  probe_now_ = true;
+  if (held_down(now))
+    cause_ = BlackoutCause::announced;
+  else
+    go_up(now);
+}
+
+void BlackoutDetector::new_gateway(bool probeable, Tick)
+{
+  probeable_ = probeable;
+  answered_once_ = false;
+  lessons_ = 0;
+  rtt_count_ = 0;
+  forget_probes();
+}
+
+void BlackoutDetector::received_total(std::uint64_t packets, Tick now)
+{
+  const Duration span = now - looked_;
+  looked_ = now;
+  if (!total_known_ || packets <= total_)
+  {
+    // Less than before: the interface was made anew.
+    const bool same = total_known_ && packets == total_;
+    total_known_ = true;
+    total_ = packets;
+    if (!same) arrived_ = std::max(arrived_, now);
+    return;
+  }
+  std::uint64_t fresh = packets - total_;
+  total_ = packets;
+  arrived_unheard_ += fresh;
+  if (radio_present_ && !radio_stale_ && arrived_unheard_ > settings_.busy_packets
+      && now - std::max(heard_, radio_since_) > 2 * radio_tolerance)
+  {
+    radio_stale_ = true;
+    ++counters_.radio_stale;
+  }
+  // What a slow look counted came over a longer time than the window.
+  if (span > settings_.busy_window)
+    fresh = static_cast<std::uint64_t>(static_cast<double>(fresh) * seconds(settings_.busy_window) / seconds(span));
+  newest_ = (newest_ + 1) % arrivals_.size();
+  arrivals_[newest_] = { now, fresh };
+
+  // A look that came late saw no pause, only its own lateness.
+  const Duration gap = now - arrived_;
+  if (busy(now) && !suspicious_ && up() && span < 3 * fast_look
+      && (gap > usual_gap_ || now - usual_gap_at_ > gap_memory))
+  {
+    usual_gap_ = gap;
+    usual_gap_at_ = now;
+  }
+  std::uint64_t lately = 0;
+  for (const Arrival& one : arrivals_)
+    if (one.packets != 0 && one.at > now - settings_.busy_window) lately += one.packets;
+  if (lately >= settings_.busy_packets)
+  {
+    busy_until_ = now + busy_memory;
+    expecting_ = looked_into_ = false;
+  }
+  alive(now);
+}
+
+void BlackoutDetector::frame_arrived(Tick now)
+{
+  alive(now);
+}
+
+void BlackoutDetector::probe_sent(Tick now)
+{
+  ++counters_.probes_sent;
+  probe_now_ = false;
+  probed_ = now;
+  if (unanswered_++ == 0) first_unanswered_ = now;
+}
+
+void BlackoutDetector::probe_answered(Tick now)
+{
+  ++counters_.probes_answered;
+  // Which of several probes was answered cannot be told from an ARP reply (Karn's rule).
+  if (unanswered_ == 1) rtts_[rtt_count_++ % rtts_.size()] = now - probed_;
+  answered_once_ = true;
+  if (suspicious_) clear_suspicion(true, now);
+  forget_probes();
+  alive(now);
+}
+
+void BlackoutDetector::radio(const feeder::RadioEvent& event, Tick now)
+{
+  using Kind = feeder::RadioEventKind;
+  switch (event.kind)
+  {
+  case Kind::other:
+    other_heard_ = std::max(other_heard_, event.at);
+    return;
+  case Kind::failed:
+    if (event.at >= heard_) transmission_failed_ = true;
+    return;
+  case Kind::disconnected:
+    if (watching_) go_down(BlackoutCause::disconnected, now);
+    return;
+  case Kind::heard:
+  case Kind::beacon:
+  case Kind::acknowledged:
+  case Kind::associated:
+    break;
+  }
+  const bool news = event.at > heard_;
+  heard_ = std::max(heard_, event.at);
+  arrived_unheard_ = 0;
+  radio_stale_ = false;
+  transmission_failed_ = false;
+  if (event.kind == Kind::acknowledged) acknowledgements_seen_ = true;
+  // Frames heard before the verdict was given are not news.
+  if (!up())
+  {
+    if (event.at <= since_) return;
+    if (event.kind == Kind::acknowledged || event.kind == Kind::associated)
+      alive(now);
+    else if (news && now - probed_ >= 2ms)
+      probe_now_ = true; // the access point is audible: does it hear us?
+    return;
+  }
+  if (!suspicious_ || event.at <= suspected_) return;
+  if (event.kind == Kind::acknowledged)
+  {
+    clear_suspicion(unanswered_ > 0, now);
+    quiet_since_ = now;
+  }
+  else if (event.kind == Kind::heard && now - std::max(arrived_, quiet_since_) < silence_wanted())
+    clear_suspicion(false, now); // it was the radio alone that was silent
+}
+
+void BlackoutDetector::radio_present(bool present, Tick now)
+{
+  radio_present_ = present;
+  radio_since_ = now;
+  arrived_unheard_ = 0;
+  if (present) return;
+  heard_ = other_heard_ = {};
+  transmission_failed_ = acknowledgements_seen_ = radio_stale_ = false;
+}
+
+void BlackoutDetector::announce(Announcement what, Duration span, Tick now)
+{
+  if (what == Announcement::risk)
+  {
+    risk_until_ = now + span;
+    return;
+  }
+  announced_ = what;
+  announced_until_ = now + span;
+  if (what == Announcement::down)
+  {
+    if (up()) go_down(BlackoutCause::announced, now);
+    return;
+  }
+  risk_until_ = {};
+  suspicious_ = false;
+  forget_probes();
+  if (carrier_ && !up()) go_up(now);
+}
+
+BlackoutDetector::Step BlackoutDetector::advance(Tick now)
+{
+  // What was announced is over, and there is nothing to tell by whether it still holds.
+  if (cause_ == BlackoutCause::announced && !held_down(now) && (!watching_ || !probeable_ || arrived_ > since_))
+    go_up(now);
+  Step step { .next = Tick::max() };
+  if (watching_) step = up() ? advance_up(now) : advance_down(now);
+  if (cause_ == BlackoutCause::announced && held_down(now)) step.next = std::min(step.next, announced_until_);
+  if (now < risk_until_) step.next = std::min(step.next, risk_until_);
+  return step;
+}
+
+BlackoutDetector::Step BlackoutDetector::advance_down(Tick now)
+{
+  if (cause_ == BlackoutCause::carrier) return { .next = Tick::max() };
+  if (!probeable_) return { .next = now + 2 * fast_look };
+  const Duration gap = probe_gap_down(now);
+  if (probe_now_ || now - probed_ >= gap) return { .send_probe = true, .next = now + gap };
+  return { .next = probed_ + gap };
+}
+
+BlackoutDetector::Step BlackoutDetector::advance_up(Tick now)
+{
+  const bool trusted = announced_ == Announcement::up && now < announced_until_;
+  const bool hearing = radio_usable();
+  if (!suspicious_ && busy(now) && !trusted)
+  {
+    if (patience_ > 1 && now - patience_at_ > patience_step) raise_patience(1 / 1.5, now);
+    const auto radio_wanted =
+        looked_into_ ? settings_.silence_longest
+                     : std::min<Duration>(std::chrono::duration_cast<Duration>(settings_.radio_silence * patience_),
+                                          radio_silence_longest);
+    const bool silent = now - std::max(arrived_, quiet_since_) >= silence_wanted();
+    if (hearing && acknowledgements_seen_ && probeable_ && now - std::max(heard_, quiet_since_) >= radio_wanted)
+      suspect(now);
+    else if (silent && probeable_ && answered_once_)
+      suspect(now);
+    else if (silent && !unprovable_told_)
+    {
+      ++counters_.unprovable;
+      unprovable_told_ = true;
+    }
+  }
+
+  Step step { .next = now + (busy(now) ? fast_look : slow_look) };
+  if (suspicious_)
+  {
+    const bool silent_radio = hearing && acknowledgements_seen_ && now - heard_ >= settings_.radio_silence
+                              && now - arrived_ >= settings_.radio_silence;
+    const Duration radio_wanted = settings_.radio_verdict + (other_heard_ > heard_ ? shared_channel : Duration::zero());
+    const bool unacknowledged =
+        unanswered_ >= 2 && now - first_unanswered_ >= radio_probe_time && now - heard_ >= radio_wanted;
+    if (silent_radio && (unacknowledged || (transmission_failed_ && unanswered_ >= 1)))
+    {
+      go_down(BlackoutCause::radio, now);
+      return advance_down(now);
+    }
+    if (answered_once_ && unanswered_ >= settings_.verdict_probes
+        && now - first_unanswered_ >= std::max<Duration>(settings_.verdict_after, 4 * probe_rtt())
+        && now - arrived_ >= settings_.silence)
+    {
+      go_down(BlackoutCause::silence, now);
+      return advance_down(now);
+    }
+    if (now - suspected_ >= suspicion_longest)
+    {
+      suspicious_ = false;
+      busy_until_ = {};
+      ++counters_.undecided;
+      forget_probes();
+      return { .next = now + slow_look };
+    }
+    step.send_probe = (unanswered_ == 0 || now - probed_ >= (hearing ? probe_gap_radio : probe_gap)) && take_token(now);
+    step.next = now + suspicious_look;
+    return step;
+  }
+  // Whether the gateway answers at all is learned while there is traffic, so that an idle link stays quiet.
+  const Duration lesson_wait = lessons_ < lessons_at_first ? lesson_gap : lesson_gap_later;
+  if (probeable_ && !answered_once_ && (busy(now) || probe_now_) && (probe_now_ || now - probed_ >= lesson_wait)
+      && take_token(now))
+  {
+    ++lessons_;
+    step.send_probe = true;
+  }
+  probe_now_ = false;
+  if (hearing && busy(now)) step.next = std::min(step.next, std::max(heard_ + settings_.radio_silence, now + 1ms));
+  return step;
+}
+
+bool BlackoutDetector::radio_usable() const
+{
+  return radio_present_ && !radio_stale_ && heard_ != Tick {} && heard_ + radio_tolerance >= arrived_;
+}
+
+Duration BlackoutDetector::probe_rtt() const
+{
+  // The shortest: a silent link has no queue in front of the answer.
+  const auto end = rtts_.begin() + static_cast<std::ptrdiff_t>(std::min(rtt_count_, rtts_.size()));
+  const auto least = std::min_element(rtts_.begin(), end);
+  return least == end ? Duration::zero() : *least;
+}
+
+void BlackoutDetector::go_down(BlackoutCause cause, Tick now)
+{
+  if (cause_ == cause) return;
+  ++counters_.verdicts[static_cast<std::size_t>(cause)];
+  if (up())
+  {
+    since_ = last_down_ = now;
+    was_busy_ = busy(now);
+  }
+  cause_ = cause;
+  suspicious_ = false;
+}
+
+void BlackoutDetector::go_up(Tick now)
+{
+  const bool by_evidence = cause_ == BlackoutCause::silence || cause_ == BlackoutCause::radio;
+  if (by_evidence && now - since_ <= false_alarm_within)
+  {
+    ++counters_.false_alarms;
+    raise_patience(2, now);
+  }
+  else if (by_evidence)
+    patience_ = 1;
+  cause_ = BlackoutCause::none;
+  since_ = last_up_ = quiet_since_ = now;
+  usual_gap_ = {};
+  suspicious_ = false;
+  forget_probes();
+  // Who waited for data still does: the link may fade again before much has come.
+  if (was_busy_) busy_until_ = now + busy_memory;
+  expecting_ = true;
+  looked_into_ = false;
+}
+
+void BlackoutDetector::alive(Tick now)
+{
+  arrived_ = std::max(arrived_, now);
+  unprovable_told_ = false;
+  if (!watching_ && cause_ != BlackoutCause::announced) return;
+  if (!up() && cause_ != BlackoutCause::carrier && !held_down(now))
+    go_up(now);
+  else if (suspicious_)
+    clear_suspicion(false, now);
+}
+
+void BlackoutDetector::suspect(Tick now)
+{
+  suspicious_ = true;
+  suspected_ = now;
+  ++counters_.suspicions;
+  // Older probes were sent into another silence.
+  forget_probes();
+}
+
+void BlackoutDetector::clear_suspicion(bool by_probe, Tick now)
+{
+  suspicious_ = false;
+  ++(by_probe ? counters_.cleared_by_probe : counters_.cleared_by_traffic);
+  // Once for each pause of the sender. Right after a blackout its pauses are no habit.
+  if (!expecting_ && !looked_into_) raise_patience(1.5, now);
+  looked_into_ = looked_into_ || by_probe;
+  quiet_since_ = now;
+  if (!by_probe) forget_probes();
+}
+
+void BlackoutDetector::forget_probes()
+{
+  unanswered_ = 0;
+  first_unanswered_ = {};
+}
+
+void BlackoutDetector::raise_patience(double factor, Tick now)
+{
+  patience_ = std::clamp(patience_ * factor, 1.0, patience_most);
+  patience_at_ = now;
+}
+
+bool BlackoutDetector::take_token(Tick now)
+{
+  tokens_ = std::min(probe_burst, tokens_ + seconds(now - tokens_at_) * probes_per_second);
+  tokens_at_ = now;
+  if (tokens_ < 1) return false;
+  tokens_ -= 1;
+  return true;
+}
+
+Duration BlackoutDetector::silence_wanted() const
+{
+  if (looked_into_) return std::max(settings_.silence, settings_.silence_longest);
+  const auto patient = std::chrono::duration_cast<Duration>(settings_.silence * patience_);
+  const Duration usual = 2 * usual_gap_;
+  return std::min(std::max({ settings_.silence, patient, usual }),
+                  std::max(settings_.silence, settings_.silence_longest));
+}
+
+Duration BlackoutDetector::probe_gap_down(Tick now) const
+{
+  const Duration down_for = now - since_;
+  return down_for < 2s ? Duration { 8ms } : down_for < 10s ? Duration { 20ms } : Duration { 50ms };
+}
+
+} // namespace tandem::links

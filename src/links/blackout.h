@@ -1,0 +1,203 @@
+// Whether the Wi-Fi link carries anything now, told from what arrives, what answers, and what the radio hears. Pure:
+// time and every observation are handed in; the same observations give the same verdicts.
+//
+// Silence alone proves nothing: servers pause and applications read slowly. It only raises a suspicion, and only on a
+// link that was busy a moment before; a verdict needs probes that a gateway known to answer leaves unanswered, or a
+// radio that hears nothing of its access point although frames were sent to it. An idle link is never probed.
+#pragma once
+
+#include "src/feeder/radio_source.h"
+
+#include <tandem/units.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace tandem::links
+{
+
+struct DetectorSettings
+{
+  std::uint32_t busy_packets = 20;                              // arrivals ...
+  Duration busy_window = std::chrono::milliseconds { 200 };     // ... within this make silence worth a look
+  Duration silence = std::chrono::milliseconds { 60 };          // silence of a busy link that raises a suspicion
+  Duration silence_longest = std::chrono::milliseconds { 200 }; // the same after suspicions that proved wrong
+  Duration verdict_after = std::chrono::milliseconds { 100 };   // probes go unanswered for at least this
+  std::uint32_t verdict_probes = 3;                             // and at least so many of them
+  Duration radio_silence = std::chrono::milliseconds { 20 };    // nothing heard of the access point of a busy link
+  Duration radio_verdict = std::chrono::milliseconds { 45 };    // nothing heard although probes were sent
+};
+
+enum class BlackoutCause : std::uint8_t
+{
+  none,
+  carrier,      // the interface lost its carrier
+  silence,      // probes to the gateway went unanswered
+  radio,        // frames were sent and nothing of the access point was heard
+  disconnected, // the radio says so
+  announced,    // somebody said so
+};
+constexpr std::size_t blackout_cause_count = 6;
+
+constexpr std::string_view name(BlackoutCause cause)
+{
+  constexpr std::array<std::string_view, blackout_cause_count> names { "none",  "carrier",      "silence",
+                                                                       "radio", "disconnected", "announced" };
+  return names[static_cast<std::size_t>(cause)];
+}
+
+enum class Announcement : std::uint8_t
+{
+  risk, // a blackout is near
+  down, // it is there
+  up,   // it is over
+};
+
+struct DetectorCounters
+{
+  std::array<std::uint64_t, blackout_cause_count> verdicts {}; // "down", by cause
+  // Verdicts by silence or radio after which the link was heard of again within `false_alarm_within`: it had been
+  // alive.
+  std::uint64_t false_alarms = 0;
+  std::uint64_t suspicions = 0;         // silences that were looked into
+  std::uint64_t cleared_by_probe = 0;   // of them: the gateway answered, or its access point acknowledged a probe
+  std::uint64_t cleared_by_traffic = 0; // of them: something arrived
+  std::uint64_t undecided = 0;          // of them: given up without a verdict
+  std::uint64_t unprovable = 0;         // silences that could not be looked into: the gateway never answered a probe
+  std::uint64_t probes_sent = 0;
+  std::uint64_t probes_answered = 0;
+  std::uint64_t radio_stale = 0; // times the radio said nothing while packets arrived
+};
+
+class BlackoutDetector
+{
+public:
+  // A verdict that the link itself contradicts so soon was wrong, or the blackout not worth one.
+  static constexpr Duration false_alarm_within = std::chrono::milliseconds { 50 };
+  // Suspicions cost at most `probe_burst` probes at once and `probes_per_second` on average. A link that is down is
+  // probed every 8 ms for 2 s, every 20 ms up to 10 s, every 50 ms from then on.
+  static constexpr double probes_per_second = 20;
+  static constexpr double probe_burst = 16;
+
+  explicit BlackoutDetector(const DetectorSettings& settings = {});
+
+  // Off: the verdict is the carrier's alone, and nothing is asked for.
+  void watch(bool on, Tick now);
+  bool watching() const { return watching_; }
+
+  void carrier(bool up, Tick now);
+  // Another network, or another gateway: what was learned of the old one counts no more. `probeable`: there is one.
+  void new_gateway(bool probeable, Tick now);
+  // The interface's count of received packets, read now.
+  void received_total(std::uint64_t packets, Tick now);
+  // A frame arrived; also counted by received_total sooner or later.
+  void frame_arrived(Tick now);
+  void probe_sent(Tick now);
+  void probe_answered(Tick now);
+  void radio(const feeder::RadioEvent& event, Tick now);
+  void radio_present(bool present, Tick now);
+  // Holds for `span`; then evidence counts again.
+  void announce(Announcement what, Duration span, Tick now);
+
+  struct Step
+  {
+    bool send_probe = false; // call probe_sent() when it was
+    Tick next {};            // call again then, with fresh observations; Tick::max() = when something happens
+  };
+  // Decides. Hand in everything that has been observed first.
+  Step advance(Tick now);
+
+  bool up() const { return cause_ == BlackoutCause::none; }
+  BlackoutCause cause() const { return cause_; }
+  Tick since() const { return since_; } // of the present verdict
+  Tick last_down() const { return last_down_; }
+  Tick last_up() const { return last_up_; }
+  bool risk_announced(Tick now) const { return now < risk_until_; }
+  bool suspicious() const { return suspicious_; }
+  bool gateway_answers() const { return answered_once_; }
+  bool radio_usable() const;
+  Duration probe_rtt() const; // the shortest of late; zero when unknown
+  const DetectorCounters& counters() const { return counters_; }
+
+private:
+  void go_down(BlackoutCause cause, Tick now);
+  void go_up(Tick now);
+  void alive(Tick now);
+  void suspect(Tick now);
+  void clear_suspicion(bool by_probe, Tick now);
+  void forget_probes();
+  void raise_patience(double factor, Tick now);
+  bool busy(Tick now) const { return now < busy_until_; }
+  bool take_token(Tick now);
+  bool held_down(Tick now) const { return announced_ == Announcement::down && now < announced_until_; }
+  Duration silence_wanted() const;
+  Duration probe_gap_down(Tick now) const;
+  Step advance_down(Tick now);
+  Step advance_up(Tick now);
+
+  DetectorSettings settings_;
+  DetectorCounters counters_ {};
+  bool watching_ = false;
+  bool carrier_ = true;
+  BlackoutCause cause_ = BlackoutCause::none;
+  Tick since_ {}, last_down_ {}, last_up_ {};
+
+  // What arrives.
+  struct Arrival
+  {
+    Tick at {};
+    std::uint64_t packets = 0;
+  };
+  std::array<Arrival, 64> arrivals_ {}; // a ring of counter movements
+  std::size_t newest_ = 0;
+  std::uint64_t total_ = 0;
+  bool total_known_ = false;
+  Tick looked_ {};        // last reading of the counter
+  Tick arrived_ {};       // last time it had moved, or a frame was seen
+  Tick busy_until_ {};    // silence is worth a look until then
+  Duration usual_gap_ {}; // the longest pause between arrivals of late
+  Tick usual_gap_at_ {};
+
+  // What answers.
+  bool probeable_ = false;
+  bool answered_once_ = false;
+  Tick probed_ {}; // last probe
+  Tick first_unanswered_ {};
+  std::uint32_t unanswered_ = 0;
+  std::uint32_t lessons_ = 0; // probes sent to learn whether the gateway answers at all
+  bool probe_now_ = false;    // something calls for a probe without delay
+  std::array<Duration, 8> rtts_ {};
+  std::size_t rtt_count_ = 0;
+  double tokens_ = probe_burst;
+  Tick tokens_at_ {};
+
+  // Suspicion.
+  bool suspicious_ = false;
+  bool unprovable_told_ = false; // of the present silence
+  bool expecting_ = false;       // busy only because it was before the blackout
+  bool looked_into_ = false;     // the present silence was, and was cleared by a probe
+  bool was_busy_ = false;        // when the link went down
+  Tick suspected_ {};
+  Tick quiet_since_ {}; // the present silence counts from here at the earliest
+  double patience_ = 1;
+  Tick patience_at_ {};
+
+  // What the radio hears.
+  bool radio_present_ = false;
+  bool radio_stale_ = false;
+  Tick heard_ {};
+  Tick radio_since_ {};
+  Tick other_heard_ {};
+  bool acknowledgements_seen_ = false; // else that there is none proves nothing
+  bool transmission_failed_ = false;   // since something was heard last
+  std::uint64_t arrived_unheard_ = 0;  // packets counted since
+
+  // What was announced.
+  Tick announced_until_ {};
+  Announcement announced_ = Announcement::up;
+  Tick risk_until_ {};
+};
+
+} // namespace tandem::links

@@ -1,0 +1,121 @@
+#include "src/links/risk.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace tandem::links
+{
+
+namespace
+{
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t points_needed = 4;
+constexpr double falling_db_per_s = 3; // slower is drift, and no reason to look ahead
+constexpr Duration horizon_least = 100ms;
+constexpr Duration rest_first = 2s;
+constexpr unsigned rest_doublings = 4;
+
+template <std::size_t N>
+double median(std::array<double, N>& values, std::size_t count)
+{
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(count / 2);
+  std::nth_element(values.begin(), middle, values.begin() + static_cast<std::ptrdiff_t>(count));
+  return *middle;
+}
+
+} // namespace
+
+void RiskPredictor::sample(double dbm, Tick at)
+{
+  const std::int64_t number = at.time_since_epoch() / bin;
+  Bin& slot = bins_[static_cast<std::size_t>(number) % bins];
+  if (slot.number != number) slot = { .number = number };
+  slot.sum += dbm;
+  ++slot.count;
+}
+
+void RiskPredictor::forget()
+{
+  bins_ = {};
+  points_ = 0;
+  fitted_ = -1;
+  warned_ = false;
+  judged_ = true;
+}
+
+bool RiskPredictor::known(Tick now) const
+{
+  return points_ >= points_needed && now.time_since_epoch() / bin - fitted_ <= 2;
+}
+
+// Theil and Sen: the median of all slopes, so that a fifth of wild readings changes nothing.
+void RiskPredictor::fit(Tick now)
+{
+  const std::int64_t present = now.time_since_epoch() / bin;
+  if (present == fitted_) return;
+  fitted_ = present;
+  std::array<double, bins> when {}, what {};
+  points_ = 0;
+  for (const Bin& one : bins_)
+    if (one.count != 0 && one.number > present - static_cast<std::int64_t>(bins))
+    {
+      when[points_] = static_cast<double>(one.number - present) * seconds(bin);
+      what[points_++] = one.sum / one.count;
+    }
+  if (points_ < points_needed) return;
+  std::array<double, bins*(bins - 1) / 2> slopes {};
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < points_; ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      if (when[i] != when[j]) slopes[count++] = (what[i] - what[j]) / (when[i] - when[j]);
+  slope_ = count > 0 ? median(slopes, count) : 0;
+  for (std::size_t i = 0; i < points_; ++i)
+    what[i] -= slope_ * when[i];
+  level_ = median(what, points_);
+}
+
+bool RiskPredictor::at_risk(Tick now)
+{
+  // A warning that nothing came of within two horizons was wrong: rest, and look less far ahead from then on.
+  if (!judged_ && now - warned_at_ > 2 * horizon_)
+  {
+    judged_ = true;
+    ++misses_;
+    rest_until_ = now + rest_first * (1 << std::min(wrong_in_a_row_, rest_doublings));
+    ++wrong_in_a_row_;
+    horizon_ = std::max(horizon_least, horizon_ * 7 / 10);
+    warned_ = false;
+  }
+  fit(now);
+  if (points_ < points_needed || now < rest_until_) return warned_ = false;
+  const double ahead = level_ + slope_ * seconds(horizon_);
+  const double limit = settings_.critical_dbm + (warned_ ? settings_.hysteresis_db : 0);
+  const bool low = ahead < limit && (slope_ < -falling_db_per_s || level_ < limit);
+  if (low && !warned_ && judged_)
+  {
+    judged_ = false;
+    warned_at_ = now;
+  }
+  return warned_ = low;
+}
+
+void RiskPredictor::blackout(Tick now)
+{
+  if (!judged_ && now - warned_at_ <= 2 * horizon_)
+  {
+    judged_ = true;
+    ++hits_;
+    wrong_in_a_row_ = 0;
+    rest_until_ = {};
+    horizon_ = std::min(settings_.horizon, horizon_ * 14 / 10);
+  }
+  // What is heard after a blackout is another curve.
+  bins_ = {};
+  points_ = 0;
+  fitted_ = -1;
+  warned_ = false;
+}
+
+} // namespace tandem::links
