@@ -12,7 +12,7 @@ from typing import Any, Sequence
 from tandem_lab import system
 from tandem_lab.errors import BadInput, LabError
 
-from . import benches, header, report, table
+from . import benches, header, parallel, report, table
 from .model import Bench, Case, Options, Run
 from .progress import Progress
 from .runner import execute
@@ -37,6 +37,10 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--seed", type=int, default=1, metavar="N", help="first seed (default 1); each further round takes the next")
     made.add_argument("--rounds", type=int, metavar="N", help="rounds per case, in place of the bench's own number")
     made.add_argument("--case", action="append", default=[], metavar="TEXT", help="only cases whose name contains TEXT (may be repeated)")
+    made.add_argument("--arm", action="append", default=[], metavar="NAME", help="only this arm (may be repeated); goals that need others are left out")
+    made.add_argument("--jobs", type=int, default=1, metavar="N", help="rounds measured at the same time, each in a lab of its own (default 1); "
+                      "for benches that mostly wait, see docs/benches.md")
+    made.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of the bench, for all its cases (see --list NAME)")
     made.add_argument("--check", action="store_true", help="exit 1 when a goal is missed or a run failed, and name it")
     made.add_argument("--prefix", default="bench-", help="prefix of the lab's namespaces (default bench-)")
     made.add_argument("--lock", default="", metavar="FILE", help="hold this file lock during each round, so that measurements take turns")
@@ -66,12 +70,18 @@ def _main(given: argparse.Namespace, arguments: list[str]) -> int:
         raise BadInput(f"--seed {given.seed}: allowed: a whole number from 0")
     if given.rounds is not None and given.rounds < 1:
         raise BadInput(f"--rounds {given.rounds}: allowed: a whole number from 1")
+    if given.jobs < 1:
+        raise BadInput(f"--jobs {given.jobs}: allowed: a whole number from 1")
     bench = benches.load(given.name)
     cases = select(bench, given)
+    if given.jobs > 1 and not bench.parallel:
+        raise BadInput(f"--jobs {given.jobs}: {bench.name} measures the machine itself and needs it alone; allowed: 1")
     if given.list:
         for case in cases:
             print(f"{case.name}: {case.seeds} rounds of {', '.join(arm.name for arm in case.arms)}"
                   + "".join(f"; goal {goal.sentence}" for goal in case.goals))
+        for key, words in bench.settings.items():
+            print(f"--set {key}=...: {words}")
         return 0
     if os.geteuid() != 0:
         raise LabError("root is needed: the benches create network namespaces; run it with sudo")
@@ -82,11 +92,24 @@ def select(bench: Bench, given: argparse.Namespace) -> list[Case]:
     """The cases that were asked for."""
     from dataclasses import replace
 
-    all_cases = bench.cases(given.quick)
+    settings: dict[str, str] = {}
+    for word in given.set:
+        key, equals, value = word.partition("=")
+        if not equals or key not in bench.settings:
+            raise BadInput(f"--set {word}: allowed: KEY=VALUE with one of: {', '.join(bench.settings) or 'none, this bench has no settings'}")
+        settings[key] = value
+    all_cases = bench.configured(bench.cases(given.quick), settings) if settings else bench.cases(given.quick)
     cases = [case for case in all_cases if not given.case or any(word in case.name for word in given.case)]
     if not cases:
         raise BadInput(f"--case {' '.join(given.case)}: no case of {bench.name} has that in its name; "
                        f"allowed: parts of: {', '.join(case.name for case in all_cases)}")
+    if given.arm:
+        known = {arm.name for case in cases for arm in case.arms}
+        if unknown := [name for name in given.arm if name not in known]:
+            raise BadInput(f"--arm {unknown[0]}: allowed: {', '.join(sorted(known))}")
+        cases = [replace(case, arms=tuple(arm for arm in case.arms if arm.name in given.arm),
+                         goals=tuple(goal for goal in case.goals if {goal.arm, goal.over or goal.arm} <= set(given.arm)))
+                 for case in cases if any(arm.name in given.arm for arm in case.arms)]
     return [replace(case, seeds=given.rounds) for case in cases] if given.rounds else cases
 
 
@@ -120,9 +143,12 @@ def run(bench: Bench, cases: list[Case], given: argparse.Namespace, arguments: l
     runs: list[Run] = []
     interrupted = False
     with _Interrupt():
-        with Progress(bench, cases, given.quick) as progress:
+        with Progress(bench, cases, given.quick, jobs=given.jobs) as progress:
             try:
-                execute(bench, cases, given.seed, options, runs, progress, given.lock)
+                if given.jobs > 1:
+                    parallel.execute(bench, cases, given.seed, options, runs, progress, given.jobs, given.lock)
+                else:
+                    execute(bench, cases, given.seed, options, runs, progress, given.lock)
             except KeyboardInterrupt:
                 interrupted = True
         return _conclude(bench, cases, runs, head, given, interrupted)

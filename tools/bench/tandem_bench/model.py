@@ -53,7 +53,7 @@ class Metric:
     """A measured quantity that has a row of the table. The first of a case is its main one.
 
     Commonly a run has one value, and the table shows the median over the runs. A metric with `samples` takes all the values of that list in
-    the runs' details, of all rounds together, in one figure: their "median", "mean" or "p95" (`statistic`).
+    the runs' details, of all rounds together, in one figure: their "median", "mean", "p95", "p99" or "sum" (`statistic`).
     """
 
     name: str
@@ -113,10 +113,16 @@ class Bench:
     columns: Sequence[str] = COLUMNS  # of the result table, in order
     headings: Mapping[str, str] = {}  # column -> heading, e.g. {"published": "accept-all"}
     detail_columns: Sequence[tuple[str, str]] = ()  # (key of Measurement.details, heading): medians per arm in a second table
+    parallel = False  # several rounds may run at the same time, each in a lab of its own (--jobs)
+    settings: Mapping[str, str] = {}  # --set KEY: help
     notes: Sequence[str] = ()  # what must be known to read the figures; only facts of the set-up, never results
 
     def cases(self, quick: bool) -> list[Case]:
         raise NotImplementedError
+
+    def configured(self, cases: list[Case], settings: Mapping[str, str]) -> list[Case]:
+        """The cases with the user's settings (--set) in force. Raises BadInput for a value that is not allowed."""
+        return cases
 
     def estimate(self, case: Case, arm: Arm, quick: bool) -> float:
         """Seconds that one run takes, for the progress bar's first guess."""

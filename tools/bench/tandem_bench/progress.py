@@ -29,9 +29,10 @@ def outcome(case: Case, run: Run) -> str:
 class Progress:
     """Told of every begin and end. The time left is the estimates of what is to come, corrected by how they have held so far."""
 
-    def __init__(self, bench: Bench, cases: Sequence[Case], quick: bool, stream: TextIO = sys.stderr):
+    def __init__(self, bench: Bench, cases: Sequence[Case], quick: bool, stream: TextIO = sys.stderr, jobs: int = 1):
         self._bench, self._quick, self._stream = bench, quick, stream
         self._bar = stream.isatty()
+        self._jobs = jobs
         self._left = sum(self._guess(case, arm) * case.seeds for case in cases for arm in bench.measured_arms(case))
         self._total = sum(case.seeds * len(bench.measured_arms(case)) for case in cases)
         self._guessed = self._done = 0.0
@@ -47,7 +48,7 @@ class Progress:
         return self._bench.estimate(case, arm, self._quick)
 
     def __enter__(self) -> "Progress":
-        self._say(f"{self._bench.name}: {self._total} runs, about {clock(self._left)}")
+        self._say(f"{self._bench.name}: {self._total} runs, about {clock(self._left / self._jobs)}")
         if self._bar:
             self._ticker.start()
         return self
@@ -79,7 +80,7 @@ class Progress:
         """Seconds to go."""
         pace = self._done / self._guessed if self._guessed > 0 else 1.0
         under_way = min(time.monotonic() - self._since, self._current * pace) if self._current else 0.0
-        return max(0.0, self._left * pace - under_way)
+        return max(0.0, (self._left * pace - under_way) / self._jobs)
 
     def _say(self, line: str) -> None:
         self._stream.write(("\r\x1b[K" if self._bar else "") + line + "\n")

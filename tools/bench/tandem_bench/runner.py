@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Callable, Iterator, Sequence
 
 from .model import Arm, Bench, Case, Options, Run
@@ -37,15 +38,24 @@ def execute(bench: Bench, cases: Sequence[Case], first_seed: int, options: Optio
     """Makes every run and appends it to `runs`, which is complete up to the last finished run when an interrupt passes through."""
     for case, number, seed in rounds(cases, first_seed):
         with turn(lock):
-            _round(bench, case, number, seed, options, runs, listen)
+            began = len(runs)
+
+            def keep(what: str, case: Case, arm: Arm, run: Run | None) -> None:
+                if run is not None:
+                    run = replace(run, order=len(runs))
+                    runs.append(run)
+                listen(what, case, arm, run)
+
+            done = measure_round(bench, case, number, seed, options, keep)
+            runs += [replace(run, order=len(runs) + place) for place, run in enumerate(done[len(runs) - began:])]
 
 
-def _round(bench: Bench, case: Case, number: int, seed: int, options: Options, runs: list[Run], listen: Listener) -> None:
+def measure_round(bench: Bench, case: Case, number: int, seed: int, options: Options, listen: Listener) -> list[Run]:
+    """Every arm of one round, told to `listen` one by one, and behind them what follows from them (derived runs, not told)."""
     arms = turned(bench.measured_arms(case), number)
     done: list[Run] = []
 
     def keep(run: Run, arm: Arm) -> None:
-        runs.append(run)
         done.append(run)
         listen("end", case, arm, run)
 
@@ -56,17 +66,17 @@ def _round(bench: Bench, case: Case, number: int, seed: int, options: Options, r
                 began = time.monotonic()
                 try:
                     result = bench.measure(session, case, arm, seed, options)
-                    run = Run(case.name, arm.name, seed, len(runs), time.monotonic() - began, dict(result.values), dict(result.details))
+                    run = Run(case.name, arm.name, seed, 0, time.monotonic() - began, dict(result.values), dict(result.details))
                 except Exception as error:  # whatever went wrong belongs into the report, not only what was foreseen
-                    run = Run(case.name, arm.name, seed, len(runs), time.monotonic() - began, error=_words(error))
+                    run = Run(case.name, arm.name, seed, 0, time.monotonic() - began, error=_words(error))
                 keep(run, arm)
     except Exception as error:
         # The session itself failed: every arm that has no run of this round failed with it.
         for arm in arms:
             if arm.name not in [run.arm for run in done]:
-                keep(Run(case.name, arm.name, seed, len(runs), 0.0, error=_words(error)), arm)
+                keep(Run(case.name, arm.name, seed, 0, 0.0, error=_words(error)), arm)
     derived = bench.derive(case, {run.arm: run.values for run in done if run.error is None})
-    runs += [Run(case.name, name, seed, len(runs), 0.0, values, {"derived": True}) for name, values in derived.items()]
+    return done + [Run(case.name, name, seed, 0, 0.0, values, {"derived": True}) for name, values in derived.items()]
 
 
 def _words(error: Exception) -> str:

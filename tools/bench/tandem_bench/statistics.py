@@ -58,6 +58,8 @@ STATISTICS: Mapping[str, Callable[[Sequence[float]], float]] = {
     "median": lambda values: float(numpy.median(values)),
     "mean": lambda values: float(numpy.mean(values)),
     "p95": lambda values: float(numpy.quantile(values, 0.95)),
+    "p99": lambda values: float(numpy.quantile(values, 0.99)),
+    "sum": lambda values: float(numpy.sum(values)),
 }
 
 
@@ -103,11 +105,8 @@ def judge(case: Case, goal: Goal, runs: Sequence[Run]) -> Verdict:
     """How a goal stands after these runs."""
     metric = goal.metric or case.metrics[0].name
     kind = next((entry for entry in case.metrics if entry.name == metric), None)
-    if kind is not None and kind.samples and not goal.over:
-        values = pooled(runs, case.name, goal.arm, kind.samples)
-        value = STATISTICS[kind.statistic](values) if values else None
-        met = value is not None and (value >= goal.bound if goal.sense == ">=" else value <= goal.bound)
-        return Verdict(case.name, goal, metric, value, None, len(values), None, met, False)
+    if kind is not None and kind.samples:
+        return _judge_samples(case, goal, kind, runs)
     if goal.over:
         spread = Spread.of(paired_ratios(runs, case.name, goal.arm, goal.over, metric).values())
     else:
@@ -123,6 +122,37 @@ def judge(case: Case, goal: Goal, runs: Sequence[Run]) -> Verdict:
     allowed = min(resolution or 0.0, goal.tolerance_cap)
     return Verdict(case.name, goal, metric, spread.median, spread.ci, len(spread.values), resolution,
                    strictly or short <= allowed, not strictly and short <= allowed)
+
+
+def _judge_samples(case: Case, goal: Goal, kind: Metric, runs: Sequence[Run]) -> Verdict:
+    """A goal on all samples together, or on the ratio of two arms' figures of them."""
+    statistic = STATISTICS[kind.statistic]
+    top = pooled(runs, case.name, goal.arm, kind.samples)
+    bottom = pooled(runs, case.name, goal.over, kind.samples) if goal.over else [1.0]
+    if not top or not bottom or (goal.over and statistic(bottom) <= 0):
+        return Verdict(case.name, goal, kind.name, None, None, 0, None, False, False)
+    value, ci = statistic(top), None
+    resolution = None
+    if goal.over:
+        value /= statistic(bottom)
+        ci = ratio_interval(top, bottom, statistic)
+        again = pooled(runs, case.name, goal.noise, kind.samples) if goal.noise else []
+        if again and (noise := ratio_interval(again, bottom, statistic)):
+            resolution = (noise[1] - noise[0]) / 2
+    short = goal.bound - value if goal.sense == ">=" else value - goal.bound
+    allowed = min(resolution or 0.0, goal.tolerance_cap)
+    return Verdict(case.name, goal, kind.name, value, ci, len(top), resolution, short <= max(0.0, allowed), 0 < short <= allowed)
+
+
+def ratio_interval(top: Sequence[float], bottom: Sequence[float], statistic: Callable[[Sequence[float]], float]) -> tuple[float, float] | None:
+    """The bootstrap percentile interval of statistic(top) / statistic(bottom); None with fewer than ten values on either side."""
+    if min(len(top), len(bottom)) < 10:
+        return None
+    random = numpy.random.default_rng(2009)
+    above, below = numpy.asarray(top, dtype=float), numpy.asarray(bottom, dtype=float)
+    ratios = [statistic(random.choice(above, len(above))) / statistic(random.choice(below, len(below))) for _ in range(1000)]
+    low, high = numpy.quantile(ratios, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    return float(low), float(high)
 
 
 def _resolution(noise: Spread | None) -> float | None:

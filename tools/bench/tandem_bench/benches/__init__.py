@@ -13,6 +13,8 @@ CATALOGUE = {
     "latency": "latency",
     "scale": "scale",
     "freeze": "freeze",
+    "freeze-random": "freeze_random",
+    "freeze-requests": "freeze_requests",
 }
 
 

@@ -7,16 +7,16 @@ import statistics
 import threading
 import time
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Iterator, Mapping, Sequence
 
 from tandem_lab import Lab
 from tandem_lab.air import AirControl
 from tandem_lab.api import Daemon
-from tandem_lab.errors import LabError
+from tandem_lab.errors import BadInput, LabError
 
-from .. import blackouts, capture, gear
+from .. import blackouts, capture, freeze_pictures, gear
 from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options, Run, Unavailable
 
 PLAIN, AGAIN = Arm("plain", "plain"), Arm("plain again")
@@ -32,14 +32,14 @@ STRATEGY: Mapping[str, str] = {
 ALL = (PLAIN, AGAIN, PUBLISHED, KICK, DRIP, LCD, AHEAD, TANDEM, ORACLE)
 
 GOODPUT = Metric("goodput", "Mb/s")
-FIRST = Metric("first data, median of (t - 10 ms) / RTT", "", 2, "first_sample", "median")
-LATE = Metric("first data, p95 of (t - 50 ms) / RTT", "", 2, "late_sample", "p95")
+FIRST = Metric("first data, median / (1.2 RTT + 10 ms)", "", 2, "first_sample", "median")
+LATE = Metric("first data, p95 / (2 RTT + 50 ms)", "", 2, "late_sample", "p95")
 SHARE = Metric("share of capacity in 3 s", "", 3, "share_sample", "mean")
 METRICS = (GOODPUT, FIRST, LATE, SHARE)
 GOALS = (
     Goal("tandem", ">=", 1.0, over="plain", noise="plain again"),
-    Goal("tandem", "<=", 1.2, metric=FIRST.name, text="first data <= 1.2 RTT + 10 ms in the median"),
-    Goal("tandem", "<=", 2.0, metric=LATE.name, text="first data <= 2 RTT + 50 ms at p95"),
+    Goal("tandem", "<=", 1.0, metric=FIRST.name, text="first data <= 1.2 RTT + 10 ms in the median"),
+    Goal("tandem", "<=", 1.0, metric=LATE.name, text="first data <= 2 RTT + 50 ms at p95"),
     Goal("tandem", ">=", 0.92, metric=SHARE.name, text="tandem >= 0.92 of link-up capacity"))
 PAPER = "+35 %"
 
@@ -171,6 +171,10 @@ class Announcer:
 class Freeze(Bench):
     name = "freeze"
     summary = "downloads over Wi-Fi that goes black: without Tandem, with a zero window as published, by each strategy, and foretold"
+    parallel = True
+    settings = {"rtt_ms": "round-trip time, like 50", "congestion": "cubic, reno, bbr", "mode": "drop, buffer", "window": "queue, rwnd", "flows": "1 to 64",
+                "detection": "carrier, radio, silence", "cell": "lte, none, filtered, nat", "durations": "seconds of the blackouts, like 0.7,2",
+                "gap": "seconds of link between blackouts"}
     columns = ("plain", "published", "kick", "drip", "lcd", "ahead", "tandem", "limit")
     headings = {"limit": "foretold"}
     detail_columns = (
@@ -193,7 +197,7 @@ class Freeze(Bench):
     def cases(self, quick: bool) -> list[Case]:
         if quick:
             arms = (PLAIN, TANDEM, ORACLE)
-            brief = {"durations": (0.7, 2.0), "gap": 3.3, "warmup": 3.0}
+            brief = {"durations": (0.7, 2.0), "gap": 3.1, "warmup": 3.0}
             cells = [Cell(50, "cubic", detection=DETECTIONS[0], **brief), Cell(100, "bbr", "buffer", detection=DETECTIONS[1], **brief),
                      Cell(20, "reno", flows=8, detection=DETECTIONS[1], **brief), Cell(200, "cubic", window="rwnd", detection=DETECTIONS[0], **brief)]
             return [_case(cell, (PLAIN, PUBLISHED, TANDEM, ORACLE) if number == 0 else arms, 1,
@@ -207,14 +211,44 @@ class Freeze(Bench):
             cases.append(_case(cell, (PLAIN, AGAIN, TANDEM), 1))
         return cases
 
+    def configured(self, cases: list[Case], settings: Mapping[str, str]) -> list[Case]:
+        """Cells with some factors fixed; those that become equal are one."""
+        changes: dict[str, Any] = {}
+        for key, text in settings.items():
+            allowed = [word.strip() for word in self.settings[key].split(",")]
+            try:
+                if key in ("rtt_ms", "flows"):
+                    changes[key] = int(text)
+                elif key == "gap":
+                    changes[key] = float(text)
+                elif key == "durations":
+                    changes[key] = tuple(float(word) for word in text.split(","))
+                elif text in allowed:
+                    changes[key] = text
+                else:
+                    raise ValueError
+                if key not in ("congestion", "mode", "window", "detection", "cell") and not all(
+                        0 < number <= 1000 for number in (changes[key] if key == "durations" else [changes[key]])):
+                    raise ValueError
+            except ValueError:
+                raise BadInput(f"--set {key}={text}: allowed: {self.settings[key]}") from None
+        made: dict[str, Case] = {}
+        for case in cases:
+            cell = replace(case.parameters["cell"], **changes)
+            if {"durations", "gap"} & changes.keys():
+                cell = replace(cell, shuffled=True)
+            name = f"{PERIODIC}: {cell.name}" if case.name.startswith(PERIODIC) else cell.name
+            made.setdefault(name, replace(case, name=name, parameters={"cell": cell}))
+        return list(made.values())
+
     def estimate(self, case: Case, arm: Arm, quick: bool) -> float:
         cell: Cell = case.parameters["cell"]
-        return cell.length(1) + 3.0 + (self._undisturbed(cell) + 2.0) / len(case.arms)
+        return cell.length(1) + 2.2 + (self._undisturbed(cell) + 2.0) / len(case.arms)
 
     @staticmethod
     def _undisturbed(cell: Cell) -> float:
         """Seconds of the download that shows the capacity."""
-        return cell.warmup + (5.0 if cell.warmup < 4 else 12.0)
+        return cell.warmup + (4.0 if cell.warmup < 4 else 12.0)
 
     @contextmanager
     def session(self, case: Case, seed: int, options: Options) -> Iterator[float]:
@@ -245,8 +279,8 @@ class Freeze(Bench):
             records = blackouts.after(flows, delivered, seen, ended, cell.rtt, cell.mode == "buffer", session)
             details: dict[str, Any] = {
                 "blackouts": records, "capacity_mbps": session * 8e-6 / blackouts.WINDOW,
-                "first_sample": [round((record["data_ms"] - 10) / cell.rtt_ms, 4) for record in records],
-                "late_sample": [round((record["data_ms"] - 50) / cell.rtt_ms, 4) for record in records],
+                "first_sample": [round(record["data_ms"] / (1.2 * cell.rtt_ms + 10), 4) for record in records],
+                "late_sample": [round(record["data_ms"] / (2 * cell.rtt_ms + 50), 4) for record in records],
                 "share_sample": [record["share"] for record in records],
                 "first_ms_median": statistics.median(record["first_ms"] for record in records),
                 "fresh_ms_median": statistics.median(record["fresh_ms"] for record in records),
@@ -265,6 +299,9 @@ class Freeze(Bench):
         goodput = delivered.between(start + 1.0, ended) * 8e-6 / (ended - start - 1.0)
         return Measurement({GOODPUT.name: goodput, FIRST.name: statistics.median(details["first_sample"]),
                             LATE.name: max(details["late_sample"]), SHARE.name: statistics.mean(details["share_sample"])}, details)
+
+    def draw(self, cases: Sequence[Case], runs: Sequence[Run], directory: Path) -> list[Path]:
+        return freeze_pictures.draw(self, cases, runs, directory, SHARE, PERIODIC)
 
     @staticmethod
     def _config(lab: Lab, cell: Cell, arm: Arm) -> dict[str, Any]:
