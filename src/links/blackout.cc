@@ -114,13 +114,15 @@ void BlackoutDetector::received_total(std::uint64_t packets, Tick now)
     usual_gap_ = gap;
     usual_gap_at_ = now;
   }
+  since_cleared_ += fresh;
   std::uint64_t lately = 0;
   for (const Arrival& one : arrivals_)
     if (one.packets != 0 && one.at > now - settings_.busy_window) lately += one.packets;
   if (lately >= settings_.busy_packets)
   {
     busy_until_ = now + busy_memory;
-    expecting_ = looked_into_ = false;
+    // The answers of probes alone do not end a pause.
+    if (since_cleared_ >= settings_.busy_packets / 2) expecting_ = looked_into_ = false;
   }
   alive(now);
 }
@@ -359,6 +361,7 @@ void BlackoutDetector::go_up(Tick now)
   if (was_busy_) busy_until_ = now + busy_memory;
   expecting_ = true;
   looked_into_ = false;
+  since_cleared_ = 0;
 }
 
 void BlackoutDetector::alive(Tick now)
@@ -388,6 +391,7 @@ void BlackoutDetector::clear_suspicion(bool by_probe, Tick now)
   // Once for each pause of the sender. Right after a blackout its pauses are no habit.
   if (!expecting_ && !looked_into_) raise_patience(1.5, now);
   looked_into_ = looked_into_ || by_probe;
+  since_cleared_ = 0;
   quiet_since_ = now;
   if (!by_probe) forget_probes();
 }

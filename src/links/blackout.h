@@ -175,10 +175,11 @@ private:
 
   // Suspicion.
   bool suspicious_ = false;
-  bool unprovable_told_ = false; // of the present silence
-  bool expecting_ = false;       // busy only because it was before the blackout
-  bool looked_into_ = false;     // the present silence was, and was cleared by a probe
-  bool was_busy_ = false;        // when the link went down
+  bool unprovable_told_ = false;    // of the present silence
+  bool expecting_ = false;          // busy only because it was before the blackout
+  std::uint64_t since_cleared_ = 0; // packets since then
+  bool looked_into_ = false;        // the present silence was, and was cleared by a probe
+  bool was_busy_ = false;           // when the link went down
   Tick suspected_ {};
   Tick quiet_since_ {}; // the present silence counts from here at the earliest
   double patience_ = 1;

@@ -1,0 +1,519 @@
+#include "src/links/blackout.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <functional>
+
+namespace tandem::links
+{
+namespace
+{
+
+using namespace tandem::literals;
+using feeder::RadioEvent;
+using feeder::RadioEventKind;
+
+// A made-up link with a gateway and, perhaps, a radio, in steps of a millisecond.
+class World : public testing::Test
+{
+protected:
+  BlackoutDetector detector {};
+  Tick now { 100s };
+  bool alive = true;   // frames pass
+  bool gateway = true; // it answers probes
+  Duration gateway_rtt = 3ms;
+  bool radio = false;           // somebody listens to the air
+  bool radio_delivers = true;   // and hands on what was heard
+  bool acknowledgements = true; // this radio shows them
+  std::uint64_t sent = 0;       // probes
+
+  void SetUp() override
+  {
+    detector.watch(true, now);
+    detector.new_gateway(true, now);
+  }
+
+  void listen()
+  {
+    radio = true;
+    detector.radio_present(true, now);
+  }
+
+  using Source = std::function<unsigned(Duration)>; // packets that the server sends in the millisecond
+  static Source steady(unsigned per_ms)
+  {
+    return [per_ms](Duration) { return per_ms; };
+  }
+  static Source quiet() { return steady(0); }
+  // `length` of packets at the beginning of every `period`.
+  static Source bursts(Duration period, Duration length)
+  {
+    return [period, length](Duration at) { return at % period < length ? 2u : 0u; };
+  }
+
+  void run(Duration span, const Source& source)
+  {
+    for (const Tick end = now + span; now < end; now += 1ms)
+    {
+      bool event = now >= next_;
+      if (alive)
+      {
+        const unsigned packets = source(now - Tick {});
+        total_ += packets;
+        if (packets > 0)
+        {
+          hear(RadioEventKind::heard);
+          if (!detector.up()) event = true; // the bell
+        }
+        if ((now - Tick {}) % 102ms == 0ms) hear(RadioEventKind::beacon);
+        while (!answers_.empty() && answers_.front() <= now)
+        {
+          answers_.pop_front();
+          ++total_;
+          detector.probe_answered(now);
+          event = true;
+        }
+      }
+      if (event) look();
+    }
+  }
+
+  // Runs until the verdict changes; how long that took.
+  Duration until_change(Duration most, const Source& source)
+  {
+    const Tick begin = now;
+    const bool before = detector.up();
+    while (detector.up() == before && now - begin < most)
+      run(1ms, source);
+    return now - begin;
+  }
+
+  void hear(RadioEventKind kind)
+  {
+    if (kind == RadioEventKind::acknowledged && !acknowledgements) return;
+    if (radio && radio_delivers) detector.radio({ .kind = kind, .at = now }, now);
+  }
+
+  void look()
+  {
+    detector.received_total(total_, now);
+    const auto step = detector.advance(now);
+    next_ = step.next;
+    if (!step.send_probe) return;
+    ++sent;
+    detector.probe_sent(now);
+    if (alive) hear(RadioEventKind::acknowledged);
+    if (alive && gateway) answers_.push_back(now + gateway_rtt);
+  }
+
+  std::uint64_t verdicts() const
+  {
+    std::uint64_t all = 0;
+    for (const auto count : detector.counters().verdicts)
+      all += count;
+    return all;
+  }
+
+  std::uint64_t total_ = 1000;
+  Tick next_ {};
+  std::deque<Tick> answers_ {};
+};
+
+TEST_F(World, a_busy_link_that_falls_silent_is_down_within_300_ms)
+{
+  run(3s, steady(2));
+  EXPECT_TRUE(detector.gateway_answers());
+  alive = false;
+  EXPECT_LE(until_change(2s, steady(2)), 300ms);
+  EXPECT_FALSE(detector.up());
+  EXPECT_EQ(detector.cause(), BlackoutCause::silence);
+  EXPECT_EQ(detector.counters().false_alarms, 0u);
+}
+
+TEST_F(World, it_stays_down_until_something_arrives_and_then_is_up_at_once)
+{
+  run(3s, steady(2));
+  alive = false;
+  run(5s, steady(2));
+  ASSERT_FALSE(detector.up());
+  alive = true;
+  EXPECT_LE(until_change(1s, steady(1)), 2ms);
+  EXPECT_EQ(detector.counters().false_alarms, 0u);
+  EXPECT_EQ(verdicts(), 1u);
+}
+
+TEST_F(World, without_traffic_a_probe_tells_that_it_is_back_within_two_probe_intervals)
+{
+  run(3s, steady(2));
+  alive = false;
+  run(1s, steady(2));
+  ASSERT_FALSE(detector.up());
+  alive = true;
+  EXPECT_LE(until_change(1s, quiet()), 8ms + gateway_rtt + 2ms);
+}
+
+TEST_F(World, probes_of_a_link_that_is_down_grow_rare)
+{
+  run(3s, steady(2));
+  alive = false;
+  run(500ms, steady(2));
+  const auto first = sent;
+  run(1s, quiet());
+  EXPECT_NEAR(static_cast<double>(sent - first), 125, 15);
+  run(20s, quiet());
+  const auto later = sent;
+  run(10s, quiet());
+  EXPECT_NEAR(static_cast<double>(sent - later), 200, 10);
+}
+
+TEST_F(World, an_idle_link_is_never_probed)
+{
+  run(60s, [](Duration at) { return at % 400ms == 0ms ? 1u : 0u; }); // chatter
+  EXPECT_EQ(sent, 0u);
+  EXPECT_EQ(verdicts(), 0u);
+  alive = false;
+  run(60s, quiet());
+  EXPECT_EQ(sent, 0u);
+  EXPECT_TRUE(detector.up());
+}
+
+TEST_F(World, an_idle_link_wakes_nobody_up_more_than_four_times_a_second)
+{
+  run(1s, quiet());
+  look();
+  EXPECT_GE(next_ - now, 250ms);
+}
+
+TEST_F(World, bursts_of_an_application_limited_sender_raise_no_alarm_and_ever_fewer_suspicions)
+{
+  for (const Duration period : { 150ms, 300ms, 1000ms, 2500ms })
+  {
+    SCOPED_TRACE(period.count());
+    run(30s, bursts(period, 40ms));
+    EXPECT_EQ(verdicts(), 0u);
+  }
+  const auto before = detector.counters().suspicions;
+  run(30s, bursts(150ms, 40ms));
+  EXPECT_LT(detector.counters().suspicions - before, 10u) << "pauses of 110 ms are known by now";
+  EXPECT_EQ(detector.counters().false_alarms, 0u);
+}
+
+TEST_F(World, a_blackout_behind_a_bursty_sender_is_still_found_within_300_ms_of_its_last_burst)
+{
+  run(60s, bursts(500ms, 100ms));
+  while (detector.up() && (now - Tick {}) % 500ms != 100ms)
+    run(1ms, bursts(500ms, 100ms));
+  alive = false;
+  EXPECT_LE(until_change(2s, quiet()), 350ms);
+  EXPECT_FALSE(detector.up());
+}
+
+TEST_F(World, a_server_that_stops_raises_no_alarm_and_is_soon_left_alone)
+{
+  run(3s, steady(2));
+  run(3s, quiet());
+  EXPECT_EQ(verdicts(), 0u);
+  EXPECT_GE(detector.counters().cleared_by_probe, 1u);
+  const auto before = sent;
+  run(60s, quiet());
+  EXPECT_EQ(sent, before);
+}
+
+TEST_F(World, suspicion_probes_keep_their_rate_limit_whatever_the_traffic_does)
+{
+  gateway_rtt = 90ms; // every suspicion takes several probes
+  for (const Duration period : { 100ms, 130ms, 270ms, 700ms })
+    run(15s, bursts(period, 30ms));
+  EXPECT_EQ(verdicts(), 0u);
+  EXPECT_LE(sent, 60 * BlackoutDetector::probes_per_second + BlackoutDetector::probe_burst);
+}
+
+TEST_F(World, a_gateway_that_never_answers_is_no_evidence)
+{
+  gateway = false;
+  run(10s, steady(2));
+  EXPECT_LE(sent, 6u) << "it is asked a few times only";
+  alive = false;
+  run(10s, quiet());
+  EXPECT_TRUE(detector.up());
+  EXPECT_EQ(verdicts(), 0u);
+  EXPECT_EQ(detector.counters().unprovable, 1u);
+}
+
+TEST_F(World, a_gateway_of_a_new_association_must_answer_first)
+{
+  run(3s, steady(2));
+  detector.carrier(false, now);
+  EXPECT_EQ(detector.cause(), BlackoutCause::carrier);
+  gateway = false;
+  run(100ms, quiet());
+  detector.carrier(true, now);
+  EXPECT_TRUE(detector.up());
+  run(2s, steady(2));
+  alive = false;
+  run(3s, quiet());
+  EXPECT_TRUE(detector.up());
+}
+
+TEST_F(World, a_slow_gateway_is_given_four_of_its_round_trips)
+{
+  gateway_rtt = 60ms;
+  run(3s, steady(2));
+  for (int i = 0; i < 3; ++i) // its answers are timed
+  {
+    run(1500ms, quiet());
+    run(2s, steady(2));
+  }
+  ASSERT_GE(detector.probe_rtt(), 55ms);
+  alive = false;
+  const Duration took = until_change(3s, quiet());
+  EXPECT_FALSE(detector.up());
+  EXPECT_GE(took, 60ms + 4 * 60ms);
+}
+
+TEST_F(World, the_carrier_decides_at_once_and_alone)
+{
+  detector.carrier(false, now);
+  EXPECT_FALSE(detector.up());
+  detector.frame_arrived(now + 1ms); // was on its way up the stack
+  EXPECT_FALSE(detector.up());
+  detector.announce(Announcement::up, 1s, now + 1ms);
+  EXPECT_FALSE(detector.up());
+  detector.carrier(true, now + 5ms);
+  EXPECT_TRUE(detector.up());
+  EXPECT_EQ(detector.last_up(), now + 5ms);
+}
+
+TEST_F(World, a_link_that_comes_back_with_its_carrier_is_probed_at_once)
+{
+  run(1s, steady(2));
+  detector.carrier(false, now);
+  run(100ms, quiet());
+  const auto before = sent;
+  detector.carrier(true, now);
+  look();
+  EXPECT_EQ(sent, before + 1);
+}
+
+TEST_F(World, a_verdict_that_is_contradicted_at_once_was_a_false_alarm)
+{
+  run(3s, steady(2));
+  alive = false;
+  until_change(2s, quiet());
+  ASSERT_FALSE(detector.up());
+  alive = true;
+  run(20ms, steady(2));
+  EXPECT_TRUE(detector.up());
+  EXPECT_EQ(detector.counters().false_alarms, 1u);
+  // The next silence is given more time.
+  run(3s, steady(2));
+  alive = false;
+  EXPECT_GT(until_change(2s, quiet()), 200ms);
+}
+
+TEST_F(World, nothing_is_asked_while_nobody_wants_to_know)
+{
+  detector.watch(false, now);
+  next_ = now;
+  run(3s, steady(2));
+  alive = false;
+  run(3s, quiet());
+  EXPECT_EQ(sent, 0u);
+  EXPECT_TRUE(detector.up());
+  detector.carrier(false, now);
+  EXPECT_FALSE(detector.up());
+}
+
+TEST_F(World, a_verdict_ends_with_the_watch)
+{
+  run(3s, steady(2));
+  alive = false;
+  run(1s, quiet());
+  ASSERT_FALSE(detector.up());
+  detector.watch(false, now);
+  EXPECT_TRUE(detector.up());
+}
+
+TEST_F(World, a_counter_that_starts_anew_is_no_traffic)
+{
+  run(3s, steady(2));
+  total_ = 5;
+  run(50ms, steady(2));
+  EXPECT_TRUE(detector.up());
+  EXPECT_EQ(verdicts(), 0u);
+}
+
+// ---- the radio ----
+
+TEST_F(World, a_radio_that_hears_nothing_tells_within_60_ms)
+{
+  listen();
+  run(3s, steady(2)); // the acknowledgement of the first probe has been seen
+  alive = false;
+  EXPECT_LE(until_change(1s, quiet()), 60ms);
+  EXPECT_EQ(detector.cause(), BlackoutCause::radio);
+}
+
+TEST_F(World, a_transmission_given_up_is_proof_even_sooner)
+{
+  listen();
+  run(3s, steady(2));
+  alive = false;
+  run(25ms, quiet());
+  ASSERT_TRUE(detector.suspicious());
+  hear(RadioEventKind::failed);
+  run(6ms, quiet());
+  EXPECT_EQ(detector.cause(), BlackoutCause::radio);
+}
+
+TEST_F(World, a_failed_transmission_on_a_link_that_delivers_is_nothing)
+{
+  listen();
+  run(3s, steady(2));
+  hear(RadioEventKind::failed);
+  run(1s, steady(2));
+  EXPECT_EQ(verdicts(), 0u);
+}
+
+TEST_F(World, a_server_that_pauses_is_told_from_a_silent_radio_by_an_acknowledgement)
+{
+  listen();
+  for (const Duration period : { 150ms, 300ms, 1000ms })
+    run(20s, bursts(period, 50ms));
+  EXPECT_EQ(verdicts(), 0u);
+  EXPECT_GE(detector.counters().cleared_by_probe, 1u);
+}
+
+TEST_F(World, a_radio_that_shows_no_acknowledgements_proves_nothing_by_their_absence)
+{
+  listen();
+  acknowledgements = false;
+  run(3s, steady(2));
+  alive = false;
+  until_change(1s, quiet());
+  EXPECT_EQ(detector.cause(), BlackoutCause::silence);
+}
+
+TEST_F(World, a_stale_radio_is_not_believed)
+{
+  listen();
+  run(3s, steady(2));
+  radio_delivers = false;
+  run(3s, steady(2)); // packets arrive, the radio says nothing
+  EXPECT_TRUE(detector.up());
+  EXPECT_FALSE(detector.radio_usable());
+  EXPECT_EQ(detector.counters().radio_stale, 1u);
+  EXPECT_EQ(verdicts(), 0u);
+  alive = false;
+  const Duration took = until_change(1s, quiet());
+  EXPECT_EQ(detector.cause(), BlackoutCause::silence);
+  EXPECT_LE(took, 300ms);
+}
+
+TEST_F(World, a_radio_that_is_gone_is_not_believed)
+{
+  listen();
+  run(3s, steady(2));
+  run(1s, quiet());
+  run(1s, steady(2));
+  detector.radio_present(false, now);
+  radio = false;
+  run(1s, steady(2));
+  alive = false;
+  until_change(1s, quiet());
+  EXPECT_EQ(detector.cause(), BlackoutCause::silence);
+}
+
+TEST_F(World, a_disconnect_is_believed_at_once_and_ends_with_an_association)
+{
+  listen();
+  run(1s, steady(2));
+  hear(RadioEventKind::disconnected);
+  EXPECT_EQ(detector.cause(), BlackoutCause::disconnected);
+  now += 50ms;
+  hear(RadioEventKind::associated);
+  EXPECT_TRUE(detector.up());
+}
+
+TEST_F(World, a_beacon_calls_for_a_probe_but_is_no_link)
+{
+  listen();
+  run(3s, steady(2));
+  alive = false;
+  run(15s, quiet()); // probes are 50 ms apart by now
+  ASSERT_FALSE(detector.up());
+  look();
+  now += 10ms;
+  const auto before = sent;
+  hear(RadioEventKind::beacon);
+  EXPECT_FALSE(detector.up());
+  look();
+  EXPECT_EQ(sent, before + 1);
+}
+
+// ---- announcements ----
+
+TEST_F(World, an_announced_blackout_holds_for_its_time_whatever_arrives)
+{
+  run(1s, steady(2));
+  detector.announce(Announcement::down, 500ms, now);
+  EXPECT_EQ(detector.cause(), BlackoutCause::announced);
+  next_ = now;
+  run(490ms, steady(2));
+  EXPECT_FALSE(detector.up());
+  run(30ms, steady(2));
+  EXPECT_TRUE(detector.up()) << "packets have arrived in the meantime";
+  EXPECT_EQ(detector.counters().false_alarms, 0u);
+}
+
+TEST_F(World, an_announced_blackout_that_goes_on_stays_one)
+{
+  run(1s, steady(2));
+  detector.announce(Announcement::down, 500ms, now);
+  next_ = now;
+  alive = false;
+  run(2s, steady(2));
+  EXPECT_FALSE(detector.up());
+  alive = true;
+  EXPECT_LE(until_change(1s, quiet()), 20ms);
+}
+
+TEST_F(World, an_announced_end_is_an_end_and_protects_for_its_time)
+{
+  run(3s, steady(2));
+  alive = false;
+  run(1s, quiet());
+  ASSERT_FALSE(detector.up());
+  detector.announce(Announcement::up, 400ms, now);
+  EXPECT_TRUE(detector.up());
+  next_ = now;
+  run(390ms, quiet());
+  EXPECT_TRUE(detector.up());
+  run(1s, quiet());
+  EXPECT_FALSE(detector.up()) << "evidence counts again";
+}
+
+TEST_F(World, an_announced_risk_expires)
+{
+  detector.announce(Announcement::risk, 300ms, now);
+  EXPECT_TRUE(detector.risk_announced(now + 299ms));
+  EXPECT_FALSE(detector.risk_announced(now + 300ms));
+  EXPECT_TRUE(detector.up());
+  EXPECT_EQ(detector.advance(now).next, now + 250ms) << "or sooner than the expiry";
+  detector.announce(Announcement::up, 1s, now);
+  EXPECT_FALSE(detector.risk_announced(now));
+}
+
+TEST_F(World, announcements_are_taken_also_while_nobody_watches)
+{
+  detector.watch(false, now);
+  detector.announce(Announcement::down, 200ms, now);
+  EXPECT_FALSE(detector.up());
+  EXPECT_EQ(detector.advance(now).next, now + 200ms);
+  detector.advance(now + 200ms);
+  EXPECT_TRUE(detector.up());
+}
+
+} // namespace
+} // namespace tandem::links
