@@ -1,0 +1,173 @@
+#include "src/feeder/air_log.h"
+#include "tests/unit/feeder/capture.h"
+
+#include <gtest/gtest.h>
+
+namespace tandem::feeder
+{
+namespace
+{
+
+using namespace tandem::literals;
+using Kind = RadioEventKind;
+
+TEST(Frame, is_read_behind_its_radiotap_header)
+{
+  const auto frame = parse_frame(record({ .control = down, .damaged = true, .signal = -71, .sent = 4711 }));
+  ASSERT_TRUE(frame);
+  EXPECT_EQ(frame->kind, Frame::Kind::data);
+  EXPECT_EQ(frame->receiver, own);
+  EXPECT_EQ(frame->transmitter, ap);
+  EXPECT_TRUE(frame->from_ap);
+  EXPECT_FALSE(frame->to_ap);
+  EXPECT_TRUE(frame->damaged);
+  EXPECT_EQ(frame->signal, -71);
+  EXPECT_EQ(frame->sent, 4711u);
+}
+
+TEST(Frame, second_words_of_bits_are_skipped_and_fields_aligned)
+{
+  Capture c {};
+  // Two words of bits; flags, signal: the eight bytes of fields begin behind both words.
+  c.u8(0).u8(0).u16(8 + 4 + 2).u32(1u << 31 | 0b100010).u32(0).u8(0).u8(static_cast<std::uint8_t>(-60));
+  c.u16(beacon_frame).u16(0).mac(own).mac(ap).mac(ap).u16(0);
+  const auto frame = parse_frame(c.bytes);
+  ASSERT_TRUE(frame);
+  EXPECT_EQ(frame->kind, Frame::Kind::beacon);
+  EXPECT_EQ(frame->signal, -60);
+}
+
+TEST(Frame, cut_at_any_byte_it_is_refused_or_still_sensible)
+{
+  const auto whole = record({ .control = down });
+  for (std::size_t length = 0; length < whole.size(); ++length)
+  {
+    const auto frame = parse_frame(std::span { whole }.first(length));
+    EXPECT_EQ(frame.has_value(), length >= 24 + 10) << length;
+    EXPECT_EQ(frame && frame->transmitter, length >= 24 + 16) << length;
+  }
+}
+
+TEST(Frame, lengths_that_contradict_each_other_are_refused)
+{
+  auto bytes = record({});
+  bytes[2] = std::byte { 200 };
+  EXPECT_FALSE(parse_frame(bytes)) << "header longer than the record";
+  bytes[2] = std::byte { 9 };
+  EXPECT_FALSE(parse_frame(bytes)) << "header shorter than its fields";
+  bytes = record({});
+  bytes[7] = std::byte { 0x80 }; // one more word of bits, and one more ...
+  bytes[11] = std::byte { 0x80 };
+  bytes[15] = std::byte { 0x80 };
+  bytes[19] = std::byte { 0x80 };
+  bytes[23] = std::byte { 0x80 };
+  EXPECT_FALSE(parse_frame(bytes));
+}
+
+class Air : public testing::Test
+{
+protected:
+  AirLog log { own };
+  std::uint64_t clock = 0;
+
+  RadioEvent take(Spec spec)
+  {
+    spec.sent = ++clock;
+    return log.take(*parse_frame(record(spec)), Tick { 1s });
+  }
+  Kind downlink(const Mac& from = ap, const Mac& to = own)
+  {
+    return take({ .control = down, .to = to, .from = from }).kind;
+  }
+  Kind uplink(const Mac& to = ap, const Mac& from = own)
+  {
+    return take({ .control = upward, .to = to, .from = from }).kind;
+  }
+  Kind ack(const Mac& to) { return take({ .control = ack_frame, .to = to, .with_from = false }).kind; }
+};
+
+TEST_F(Air, the_access_point_is_learned_from_what_it_sends_us)
+{
+  EXPECT_EQ(take({ .control = beacon_frame, .to = own }).kind, Kind::other) << "whose, is not known yet";
+  EXPECT_EQ(downlink(), Kind::heard);
+  EXPECT_EQ(take({ .control = beacon_frame, .to = own }).kind, Kind::beacon);
+  EXPECT_EQ(downlink(ap, neighbour), Kind::heard) << "to somebody else, but audible";
+  EXPECT_EQ(downlink(ap2, neighbour), Kind::other);
+}
+
+TEST_F(Air, the_access_point_is_learned_from_an_acknowledgement)
+{
+  EXPECT_EQ(uplink(), Kind::other);
+  EXPECT_EQ(ack(own), Kind::acknowledged);
+  EXPECT_EQ(downlink(ap, neighbour), Kind::heard);
+}
+
+TEST_F(Air, acknowledgements_belong_to_the_frame_before_them)
+{
+  downlink();
+  EXPECT_EQ(ack(own), Kind::other) << "nothing of ours was sent";
+  EXPECT_EQ(uplink(), Kind::other);
+  EXPECT_EQ(ack(neighbour), Kind::other) << "not for us";
+  EXPECT_EQ(ack(own), Kind::other) << "too late";
+  uplink();
+  EXPECT_EQ(ack(own), Kind::acknowledged);
+  EXPECT_EQ(uplink(ap, neighbour), Kind::other);
+  EXPECT_EQ(ack(neighbour), Kind::heard) << "our access point acknowledges a neighbour";
+  EXPECT_EQ(uplink(ap2, neighbour), Kind::other);
+  EXPECT_EQ(ack(neighbour), Kind::other) << "another one does";
+}
+
+TEST_F(Air, a_frame_is_given_up_after_seven_attempts)
+{
+  downlink();
+  for (unsigned i = 1; i < AirLog::attempts; ++i)
+    EXPECT_EQ(uplink(), Kind::other) << i;
+  EXPECT_EQ(uplink(), Kind::failed);
+  EXPECT_EQ(uplink(), Kind::other) << "the next frame";
+}
+
+TEST_F(Air, an_acknowledged_attempt_is_no_failure)
+{
+  downlink();
+  for (int i = 0; i < 40; ++i)
+  {
+    EXPECT_EQ(uplink(), Kind::other);
+    EXPECT_EQ(uplink(), Kind::other);
+    EXPECT_EQ(ack(own), Kind::acknowledged);
+  }
+}
+
+TEST_F(Air, frames_of_one_aggregate_are_one_attempt)
+{
+  downlink();
+  for (int i = 0; i < 32; ++i)
+    EXPECT_EQ(log.take(*parse_frame(record({ .control = upward, .to = ap, .from = own, .sent = 99 })), Tick {}).kind,
+              Kind::other);
+}
+
+TEST_F(Air, another_access_point_that_answers_is_an_association)
+{
+  downlink();
+  EXPECT_EQ(uplink(ap2), Kind::other);
+  EXPECT_EQ(downlink(), Kind::heard) << "asked, but not moved";
+  EXPECT_EQ(uplink(ap2), Kind::other);
+  EXPECT_EQ(ack(own), Kind::associated);
+  EXPECT_EQ(downlink(), Kind::associated) << "and back";
+}
+
+TEST_F(Air, a_goodbye_to_us_is_a_disconnect)
+{
+  downlink();
+  EXPECT_EQ(take({ .control = deauthentication, .to = neighbour }).kind, Kind::heard);
+  EXPECT_EQ(take({ .control = deauthentication, .damaged = true }).kind, Kind::heard);
+  EXPECT_EQ(take({ .control = deauthentication }).kind, Kind::disconnected);
+}
+
+TEST_F(Air, signals_are_those_of_our_access_point)
+{
+  EXPECT_EQ(take({ .control = down, .signal = -63 }).signal, -63);
+  EXPECT_FALSE(take({ .control = down, .to = neighbour, .from = ap2, .signal = -40 }).signal);
+}
+
+} // namespace
+} // namespace tandem::feeder
