@@ -215,8 +215,8 @@ class Freeze(Bench):
         for number, congestion in enumerate(("cubic", "reno", "bbr")):
             cell = Cell(50, congestion, durations=(2.0, 2.0, 2.0), gap=18.0, warmup=5.0, shuffled=False, detection=DETECTIONS[number % 2])
             cases.append(_case(cell, ALL, 1, f"{PERIODIC}: {cell.name}"))
-        for cellular in ("none", "filtered", "nat"):
-            cell = Cell(50, "cubic", cell=cellular, durations=(0.7, 2.0, 3.1))
+        for number, cellular in enumerate(("none", "filtered", "nat")):
+            cell = Cell(50, "cubic", cell=cellular, durations=(0.7, 2.0, 3.1), detection=DETECTIONS[number % 2])
             cases.append(_case(cell, (PLAIN, AGAIN, TANDEM), 1))
         return cases
 
