@@ -17,6 +17,8 @@ RadioEvent AirLog::take(const Frame& frame, Tick at)
   {
     const bool expected = awaiting_ == frame.receiver;
     awaiting_.reset();
+    // For our access point: by us, most often, and in any case the echo of what it sent.
+    if (ap_ == frame.receiver) event.kind = RadioEventKind::sent;
     if (!expected || frame.damaged) return event;
     if (frame.receiver != own_) return of_ours(RadioEventKind::heard);
     unanswered_ = 0;
@@ -34,6 +36,7 @@ RadioEvent AirLog::take(const Frame& frame, Tick at)
 
   if (*frame.transmitter == own_)
   {
+    event.kind = RadioEventKind::sent;
     if (!frame.to_ap) return event;
     awaiting_ = own_;
     ap_asked_.reset();

@@ -17,6 +17,7 @@ enum class RadioEventKind : std::uint8_t
   beacon,       // heard, too; but sent at the lowest rate, so it proves less
   acknowledged, // our access point acknowledged a frame of ours
   failed,       // a frame of ours was given up: every attempt went without an acknowledgement
+  sent,         // a frame of ours went on the air; what became of it is not known yet
   other,        // somebody else's frame: the channel is in use
   associated,   // with an access point, perhaps another one than before
   disconnected, // deauthenticated, disassociated, or given up by the driver

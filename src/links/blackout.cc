@@ -108,7 +108,7 @@ void BlackoutDetector::received_total(std::uint64_t packets, Tick now)
 
   // A look that came late saw no pause, only its own lateness.
   const Duration gap = now - arrived_;
-  if (busy(now) && !suspicious_ && up() && span < 3 * fast_look
+  if (busy(now) && !expecting_ && !suspicious_ && up() && span < 3 * fast_look
       && (gap > usual_gap_ || now - usual_gap_at_ > gap_memory))
   {
     usual_gap_ = gap;
@@ -156,6 +156,8 @@ void BlackoutDetector::radio(const feeder::RadioEvent& event, Tick now)
   using Kind = feeder::RadioEventKind;
   switch (event.kind)
   {
+  case Kind::sent:
+    return;
   case Kind::other:
     other_heard_ = std::max(other_heard_, event.at);
     return;

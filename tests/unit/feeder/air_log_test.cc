@@ -97,7 +97,7 @@ TEST_F(Air, the_access_point_is_learned_from_what_it_sends_us)
 
 TEST_F(Air, the_access_point_is_learned_from_an_acknowledgement)
 {
-  EXPECT_EQ(uplink(), Kind::other);
+  EXPECT_EQ(uplink(), Kind::sent);
   EXPECT_EQ(ack(own), Kind::acknowledged);
   EXPECT_EQ(downlink(ap, neighbour), Kind::heard);
 }
@@ -106,7 +106,7 @@ TEST_F(Air, acknowledgements_belong_to_the_frame_before_them)
 {
   downlink();
   EXPECT_EQ(ack(own), Kind::other) << "nothing of ours was sent";
-  EXPECT_EQ(uplink(), Kind::other);
+  EXPECT_EQ(uplink(), Kind::sent);
   EXPECT_EQ(ack(neighbour), Kind::other) << "not for us";
   EXPECT_EQ(ack(own), Kind::other) << "too late";
   uplink();
@@ -117,13 +117,20 @@ TEST_F(Air, acknowledgements_belong_to_the_frame_before_them)
   EXPECT_EQ(ack(neighbour), Kind::other) << "another one does";
 }
 
+TEST_F(Air, our_own_acknowledgements_are_no_use_of_the_channel_by_others)
+{
+  downlink();
+  EXPECT_EQ(ack(ap), Kind::sent);
+  EXPECT_EQ(ack(ap2), Kind::other);
+}
+
 TEST_F(Air, a_frame_is_given_up_after_seven_attempts)
 {
   downlink();
   for (unsigned i = 1; i < AirLog::attempts; ++i)
-    EXPECT_EQ(uplink(), Kind::other) << i;
+    EXPECT_EQ(uplink(), Kind::sent) << i;
   EXPECT_EQ(uplink(), Kind::failed);
-  EXPECT_EQ(uplink(), Kind::other) << "the next frame";
+  EXPECT_EQ(uplink(), Kind::sent) << "the next frame";
 }
 
 TEST_F(Air, an_acknowledged_attempt_is_no_failure)
@@ -131,8 +138,8 @@ TEST_F(Air, an_acknowledged_attempt_is_no_failure)
   downlink();
   for (int i = 0; i < 40; ++i)
   {
-    EXPECT_EQ(uplink(), Kind::other);
-    EXPECT_EQ(uplink(), Kind::other);
+    EXPECT_EQ(uplink(), Kind::sent);
+    EXPECT_EQ(uplink(), Kind::sent);
     EXPECT_EQ(ack(own), Kind::acknowledged);
   }
 }
@@ -142,15 +149,15 @@ TEST_F(Air, frames_of_one_aggregate_are_one_attempt)
   downlink();
   for (int i = 0; i < 32; ++i)
     EXPECT_EQ(log.take(*parse_frame(record({ .control = upward, .to = ap, .from = own, .sent = 99 })), Tick {}).kind,
-              Kind::other);
+              Kind::sent);
 }
 
 TEST_F(Air, another_access_point_that_answers_is_an_association)
 {
   downlink();
-  EXPECT_EQ(uplink(ap2), Kind::other);
+  EXPECT_EQ(uplink(ap2), Kind::sent);
   EXPECT_EQ(downlink(), Kind::heard) << "asked, but not moved";
-  EXPECT_EQ(uplink(ap2), Kind::other);
+  EXPECT_EQ(uplink(ap2), Kind::sent);
   EXPECT_EQ(ack(own), Kind::associated);
   EXPECT_EQ(downlink(), Kind::associated) << "and back";
 }
