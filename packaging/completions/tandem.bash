@@ -16,7 +16,7 @@ _tandem_knobs()
 _tandem()
 {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command="" i
-  local commands=" up down status module set flows doctor help trace lab bench ab version "
+  local commands=" up down status module set flows link doctor help trace lab bench ab version "
   COMPREPLY=()
   for ((i = 1; i < COMP_CWORD; i++)); do
     if [[ $commands == *" ${COMP_WORDS[i]} "* ]]; then
@@ -46,6 +46,13 @@ _tandem()
     up) COMPREPLY=($(compgen -W "--wifi --cell --module --set --config --foreground --help" -- "$word")) ;;
     status | flows) COMPREPLY=($(compgen -W "--watch --json --help" -- "$word")) ;;
     doctor) COMPREPLY=($(compgen -W "--config --json --help" -- "$word")) ;;
+    link)
+      case $before in
+        link) COMPREPLY=($(compgen -W "announce" -- "$word")) ;;
+        announce) COMPREPLY=($(compgen -W "risk down up" -- "$word")) ;;
+        *) COMPREPLY=($(compgen -W "--for --json" -- "$word")) ;;
+      esac
+      ;;
     version) COMPREPLY=($(compgen -W "--json --help" -- "$word")) ;;
     help) COMPREPLY=($(compgen -W "$commands $(_tandem_modules)" -- "$word")) ;;
     set) [[ $before == set ]] && COMPREPLY=($(compgen -W "$(_tandem_knobs)" -- "$word")) ;;

@@ -174,7 +174,7 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong { "[links]\nwifi = \"a\"\ncell = \"a\"",
                 R"(t.toml:3: links.cell = "a": another interface than links.wifi is needed)" },
         Wrong { "[links]\nwfi = \"wlan0\"", "t.toml:2: links.wfi: no such setting; did you mean wifi?" },
-        Wrong { "[links]\nbluetooth = \"x\"", "t.toml:2: links.bluetooth: no such setting; known here: wifi, cell" },
+        Wrong { "[links]\nbluetooth = \"x\"", "t.toml:2: links.bluetooth: no such setting; known here: wifi, cell, radio" },
         Wrong { "[deamon]\nqueue = 1", "t.toml:1: deamon: no such section; did you mean daemon?" },
         Wrong { "wifi = \"wlan0\"", "t.toml:1: wifi: no such section; known here: links, daemon, recorder, metrics, "
                                     "budget, modules" },

@@ -12,6 +12,7 @@ CATALOGUE = {
     "overhead": "overhead",
     "latency": "latency",
     "scale": "scale",
+    "detection": "detection",
     "freeze": "freeze",
     "freeze-random": "freeze_random",
     "freeze-requests": "freeze_requests",
