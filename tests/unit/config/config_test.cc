@@ -43,6 +43,7 @@ constexpr std::string_view everything = R"(
 [links]
 wifi = "wlp3s0"
 cell = "wwan0"
+radio = "lab:/run/air/frames.sock"
 
 [daemon]
 socket = "/run/t/c.sock"
@@ -65,6 +66,18 @@ seconds = 5
 bytes = "1MiB"
 snap = 96
 directory = "/tmp/rec"
+
+[detector]
+watch = "always"
+busy_packets = 30
+silence = "80ms"
+silence_longest = "300ms"
+verdict_after = "120ms"
+verdict_probes = 4
+radio_silence = "15ms"
+radio_verdict = "40ms"
+critical_signal = -82.5
+horizon = "500ms"
 
 [metrics]
 listen = "[::1]:9101"
@@ -115,6 +128,17 @@ TEST(Config, every_setting_is_read)
   EXPECT_EQ(c.recorder.bytes, 1u << 20);
   EXPECT_EQ(c.recorder.snap, 96u);
   EXPECT_EQ(c.recorder.directory, "/tmp/rec");
+  EXPECT_EQ(c.links.radio, "lab:/run/air/frames.sock");
+  EXPECT_EQ(c.detector.watch, BlackoutWatch::always);
+  EXPECT_EQ(c.detector.blackout.busy_packets, 30u);
+  EXPECT_EQ(c.detector.blackout.silence, 80ms);
+  EXPECT_EQ(c.detector.blackout.silence_longest, 300ms);
+  EXPECT_EQ(c.detector.blackout.verdict_after, 120ms);
+  EXPECT_EQ(c.detector.blackout.verdict_probes, 4u);
+  EXPECT_EQ(c.detector.blackout.radio_silence, 15ms);
+  EXPECT_EQ(c.detector.blackout.radio_verdict, 40ms);
+  EXPECT_EQ(c.detector.risk.critical_dbm, -82.5);
+  EXPECT_EQ(c.detector.risk.horizon, 500ms);
   ASSERT_TRUE(c.metrics.listen);
   EXPECT_EQ(c.metrics.listen->host, "::1");
   EXPECT_EQ(c.metrics.listen->port, 9101);
@@ -174,9 +198,10 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong { "[links]\nwifi = \"a\"\ncell = \"a\"",
                 R"(t.toml:3: links.cell = "a": another interface than links.wifi is needed)" },
         Wrong { "[links]\nwfi = \"wlan0\"", "t.toml:2: links.wfi: no such setting; did you mean wifi?" },
-        Wrong { "[links]\nbluetooth = \"x\"", "t.toml:2: links.bluetooth: no such setting; known here: wifi, cell, radio" },
+        Wrong { "[links]\nbluetooth = \"x\"",
+                "t.toml:2: links.bluetooth: no such setting; known here: wifi, cell, radio" },
         Wrong { "[deamon]\nqueue = 1", "t.toml:1: deamon: no such section; did you mean daemon?" },
-        Wrong { "wifi = \"wlan0\"", "t.toml:1: wifi: no such section; known here: links, daemon, recorder, metrics, "
+        Wrong { "wifi = \"wlan0\"", "t.toml:1: wifi: no such section; known here: links, daemon, recorder, detector, metrics, "
                                     "budget, modules" },
         Wrong { "links = \"wlan0\"", "t.toml:1: links = \"wlan0\": a section [links] is needed" },
         Wrong { "[daemon]\nqueue = 65536",
@@ -246,6 +271,29 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong {
             "[metrics]\nlisten = \"127.0.0.1\"",
             R"(t.toml:2: metrics.listen = "127.0.0.1": a loopback address with a port such as "127.0.0.1:9101" or "[::1]:9101", or "" for none, is needed)" },
+        Wrong {
+            "[links]\nradio = \"lab:frames\"",
+            R"(t.toml:2: links.radio = "lab:frames": "none", or "lab:PATH" with an absolute path of at most 100 characters, is needed)" },
+        Wrong { "[detector]\nwatch = true",
+                R"(t.toml:2: detector.watch = true: "needed", "always" or "never" is needed)" },
+        Wrong { "[detector]\nbusy_packets = 1",
+                "t.toml:2: detector.busy_packets = 1: a number of packets from 2 to 10000 is needed" },
+        Wrong { "[detector]\nsilence = \"5ms\"",
+                R"(t.toml:2: detector.silence = "5ms": a duration from "20ms" to "2s" is needed)" },
+        Wrong { "[detector]\nsilence_longest = 200",
+                R"(t.toml:2: detector.silence_longest = 200: a duration from "20ms" to "10s" is needed)" },
+        Wrong { "[detector]\nverdict_after = \"1min\"",
+                R"(t.toml:2: detector.verdict_after = "1min": a duration from "20ms" to "10s" is needed)" },
+        Wrong { "[detector]\nverdict_probes = 0",
+                "t.toml:2: detector.verdict_probes = 0: a number of probes from 2 to 10 is needed" },
+        Wrong { "[detector]\nradio_silence = \"2s\"",
+                R"(t.toml:2: detector.radio_silence = "2s": a duration from "5ms" to "1s" is needed)" },
+        Wrong { "[detector]\nradio_verdict = \"1ms\"",
+                R"(t.toml:2: detector.radio_verdict = "1ms": a duration from "10ms" to "2s" is needed)" },
+        Wrong { "[detector]\ncritical_signal = 85",
+                "t.toml:2: detector.critical_signal = 85: a signal in dBm from -110 to -30 is needed" },
+        Wrong { "[detector]\nhorizon = \"10s\"",
+                R"(t.toml:2: detector.horizon = "10s": a duration from "100ms" to "5s" is needed)" },
         Wrong { "[budget]\ncell_bytes = -5",
                 R"(t.toml:2: budget.cell_bytes = -5: a size such as "500MB", or "" for no limit, is needed)" },
         Wrong { "[modules]\noffload = true",

@@ -226,6 +226,26 @@ TEST_F(ServerTest, bad_bodies_get_400_with_words)
   EXPECT_THAT(backend.calls(), IsEmpty());
 }
 
+TEST_F(ServerTest, takes_announcements_and_logs_who_made_them)
+{
+  start();
+  EXPECT_EQ(ask("POST", "/v1/links/wifi/announce", R"({"what": "risk", "for_s": 1.5})").status, 200);
+  EXPECT_EQ(ask("POST", "/v1/links/wifi/announce", R"({"what": "up"})").status, 200);
+  EXPECT_THAT(backend.calls(), ElementsAre("announce risk for 1.500000", "announce up for 0.500000"));
+  ASSERT_EQ(logged.size(), 2u);
+  EXPECT_THAT(logged[0], testing::EndsWith("announces \"risk\""));
+  for (const char* body : { "", "{", "[]", "{}", R"({"for_s": 1})", R"({"what": 1})", R"({"what": "sideways"})",
+                            R"({"what": "up", "for_s": "1"})", R"({"what": "up", "more": 1})" })
+  {
+    const Reply reply = ask("POST", "/v1/links/wifi/announce", body);
+    EXPECT_EQ(reply.status, 400) << body;
+    EXPECT_THAT(words(reply), HasSubstr("needed")) << body;
+  }
+  EXPECT_THAT(ask("GET", "/v1/links/wifi/announce").head, HasSubstr("Allow: POST"));
+  EXPECT_EQ(ask("POST", "/v1/links/cell/announce", R"({"what": "up"})").status, 404);
+  EXPECT_EQ(backend.calls().size(), 2u);
+}
+
 TEST_F(ServerTest, unknown_paths_and_wrong_methods)
 {
   start();
