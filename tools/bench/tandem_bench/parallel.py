@@ -59,6 +59,8 @@ def execute(bench: Bench, cases: Sequence[Case], first_seed: int, options: Optio
                 else:
                     under_way[end][1].remove(arm_name)
                     _keep(run, plan, runs, listen)
+        for worker in workers.values():
+            worker.join()
     finally:
         for worker in workers.values():
             if worker.is_alive():
