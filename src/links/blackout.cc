@@ -15,6 +15,7 @@ constexpr Duration slow_look = 250ms;     // while none does
 constexpr Duration suspicious_look = 5ms; // while probes are out
 constexpr Duration busy_memory = 1s;      // silence is worth a look for so long after the link was busy
 constexpr Duration gap_memory = 2s;
+constexpr Duration settled_after = 2s;      // a sender that recovers from a blackout pauses without a habit of it
 constexpr Duration probe_gap = 25ms;        // of a suspicious link
 constexpr Duration probe_gap_radio = 8ms;   // likewise, when its radio is heard: an acknowledgement takes microseconds
 constexpr Duration radio_probe_time = 20ms; // a frame that waits longer for its acknowledgement will not get one
@@ -122,7 +123,11 @@ void BlackoutDetector::received_total(std::uint64_t packets, Tick now)
   {
     busy_until_ = now + busy_memory;
     // The answers of probes alone do not end a pause.
-    if (since_cleared_ >= settings_.busy_packets / 2) expecting_ = looked_into_ = false;
+    if (since_cleared_ >= settings_.busy_packets / 2)
+    {
+      looked_into_ = false;
+      if (now - last_up_ >= settled_after) expecting_ = false;
+    }
   }
   alive(now);
 }

@@ -176,7 +176,7 @@ private:
   // Suspicion.
   bool suspicious_ = false;
   bool unprovable_told_ = false;    // of the present silence
-  bool expecting_ = false;          // busy only because it was before the blackout
+  bool expecting_ = false;          // the link has been back for a short time
   std::uint64_t since_cleared_ = 0; // packets since then
   bool looked_into_ = false;        // the present silence was, and was cleared by a probe
   bool was_busy_ = false;           // when the link went down

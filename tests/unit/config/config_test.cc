@@ -201,8 +201,9 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong { "[links]\nbluetooth = \"x\"",
                 "t.toml:2: links.bluetooth: no such setting; known here: wifi, cell, radio" },
         Wrong { "[deamon]\nqueue = 1", "t.toml:1: deamon: no such section; did you mean daemon?" },
-        Wrong { "wifi = \"wlan0\"", "t.toml:1: wifi: no such section; known here: links, daemon, recorder, detector, metrics, "
-                                    "budget, modules" },
+        Wrong { "wifi = \"wlan0\"",
+                "t.toml:1: wifi: no such section; known here: links, daemon, recorder, detector, metrics, "
+                "budget, modules" },
         Wrong { "links = \"wlan0\"", "t.toml:1: links = \"wlan0\": a section [links] is needed" },
         Wrong { "[daemon]\nqueue = 65536",
                 "t.toml:2: daemon.queue = 65536: an NFQUEUE number from 0 to 65535 is needed" },

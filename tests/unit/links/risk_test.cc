@@ -120,12 +120,24 @@ TEST_F(Risk, a_hit_brings_the_horizon_back)
 
 TEST_F(Risk, the_warning_ends_only_well_above_the_limit)
 {
+  predictor = RiskPredictor { { .horizon = 1s } };
   run(1s, 0);
   ASSERT_TRUE(run(3s, -20, true));
   signal = -84; // above -85, but by less than the hysteresis
-  for (int i = 0; i < 80; ++i, now += 5ms)
-    predictor.sample(signal, now);
-  EXPECT_TRUE(predictor.at_risk(now));
+  EXPECT_TRUE(run(1100ms, 0));
+  signal = -80;
+  EXPECT_FALSE(run(800ms, 0));
+  EXPECT_EQ(predictor.misses(), 0u) << "not judged yet";
+}
+
+TEST_F(Risk, a_blackout_long_after_the_warning_is_no_hit)
+{
+  run(1s, 0);
+  ASSERT_TRUE(run(3s, -20, true));
+  predictor.blackout(now + 2s);
+  EXPECT_EQ(predictor.hits(), 0u);
+  predictor.at_risk(now + 2s);
+  EXPECT_EQ(predictor.misses(), 1u);
 }
 
 TEST_F(Risk, old_samples_say_nothing)
