@@ -148,8 +148,13 @@ void BlackoutDetector::probe_sent(Tick now)
 void BlackoutDetector::probe_answered(Tick now)
 {
   ++counters_.probes_answered;
-  // Which of several probes was answered cannot be told from an ARP reply (Karn's rule).
-  if (unanswered_ == 1) rtts_[rtt_count_++ % rtts_.size()] = now - probed_;
+  // An ARP reply does not say which probe it answers: the first one, most often, so the time since then is never too
+  // short. Where other frames arrived in between, the answer may have waited behind them; a silent link has no such
+  // queue. The answers of a link that comes back waited for the link.
+  const bool contradicted = !up() && now - since_ <= false_alarm_within;
+  const bool alone = up() && unanswered_ == 1 && arrived_ <= probed_;
+  if (unanswered_ > 0 && (suspicious_ || contradicted || alone))
+    rtts_[rtt_count_++ % rtts_.size()] = now - first_unanswered_;
   answered_once_ = true;
   if (suspicious_) clear_suspicion(true, now);
   forget_probes();

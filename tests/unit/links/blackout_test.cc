@@ -323,12 +323,39 @@ TEST_F(World, a_slow_gateway_is_given_four_of_its_round_trips)
   SetUp();
   gateway_rtt = 60ms;
   run(3s, steady(2));
+  run(200ms, quiet()); // its answer to a suspicion is timed
+  ASSERT_EQ(verdicts(), 0u);
   ASSERT_GE(detector.probe_rtt(), 55ms);
+  run(3s, steady(2));
   alive = false;
   const Duration took = until_change(3s, quiet());
   EXPECT_FALSE(detector.up());
   EXPECT_GE(took, 60ms + 4 * 60ms);
   EXPECT_LE(took, 60ms + 4 * 60ms + 30ms);
+}
+
+TEST_F(World, an_answer_that_waited_behind_data_says_nothing_of_a_silent_link)
+{
+  gateway_rtt = 60ms; // the queue of a busy access point
+  run(3s, steady(2));
+  ASSERT_TRUE(detector.gateway_answers());
+  alive = false;
+  EXPECT_LE(until_change(3s, quiet()), 180ms);
+}
+
+TEST_F(World, a_very_slow_gateway_is_wronged_once)
+{
+  detector = BlackoutDetector { { .silence_longest = 60ms } };
+  SetUp();
+  gateway_rtt = 130ms;
+  run(3s, steady(2));
+  for (int i = 0; i < 5; ++i)
+  {
+    run(300ms, quiet());
+    run(2500ms, steady(2));
+  }
+  EXPECT_EQ(detector.counters().false_alarms, 1u);
+  EXPECT_EQ(verdicts(), 1u);
 }
 
 TEST_F(World, the_carrier_decides_at_once_and_alone)
