@@ -112,7 +112,7 @@ std::string links_table(const json& links, const Style& style)
     table.add({ name, interface,
                 !present ? Table::Cell { "absent", Tone::bad }
                 : up     ? Table::Cell { "up", Tone::good }
-                         : Table::Cell { "down", Tone::warning },
+                         : Table::Cell { truth(link, "carrier") ? "blackout" : "down", Tone::warning },
                 route.empty() ? "none" : route, text(link, "mtu"), bytes_of(link, "bytes_out"),
                 text(link, "addresses") });
   }

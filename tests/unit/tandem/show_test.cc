@@ -49,6 +49,14 @@ TEST(Show, control_characters_never_reach_the_terminal)
   EXPECT_THAT(text, Not(HasSubstr("\r")));
 }
 
+TEST(Show, a_link_without_carrier_is_down_and_one_with_carrier_in_a_blackout)
+{
+  json link { { "interface", "wlan0" }, { "present", true }, { "up", false }, { "carrier", true } };
+  EXPECT_THAT(show_status({ { "links", { { "wifi", link } } } }, {}), HasSubstr("wlan0      blackout"));
+  link["carrier"] = false;
+  EXPECT_THAT(show_status({ { "links", { { "wifi", link } } } }, {}), HasSubstr("wlan0      down"));
+}
+
 // Of another version, or broken: shown as far as it goes, never a crash.
 TEST(Show, takes_whatever_comes)
 {
