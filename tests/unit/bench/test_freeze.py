@@ -93,7 +93,10 @@ def test_what_the_access_point_had_held_back_is_not_fresh() -> None:
     flow.take(3.025, flow.in_order, MSS, False, 50_000 + 3015)
     found = judged(flow, blackouts.Blackout(2.0, 3.0), 10, buffered=True)
     assert found["first_ms"] == pytest.approx(1, abs=0.1) and found["fresh_ms"] == pytest.approx(25, abs=0.1)
-    assert found["data_ms"] == found["fresh_ms"]
+    assert found["data_ms"] == found["fresh_ms"] and found["held_ms"] == pytest.approx(5, abs=0.1)
+    cell = freeze.Cell(2, "cubic", "buffer")
+    assert freeze._against_goal(cell, found, 1.2, 10) == pytest.approx(25 / 15, abs=0.01)
+    assert freeze._against_goal(replace(cell, mode="drop"), found, 1.2, 10) == pytest.approx(25 / 12.4, abs=0.01)
     assert judged(flow, blackouts.Blackout(2.0, 3.0), 10)["data_ms"] == found["first_ms"]
 
 

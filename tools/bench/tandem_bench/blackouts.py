@@ -88,6 +88,7 @@ def after(flows: Sequence[Flow], delivered: Delivered, blackouts: Sequence[Black
     first_ms       first payload that arrived after link-up, of any connection
     fresh_ms       first payload that the server sent after link-up (by its TSval)
     data_ms        the one that counts: fresh_ms when the access point had held data back (`buffered`), first_ms otherwise
+    held_ms        last payload before fresh_ms that the server had sent before link-up: until then the link was busy with what was held back
     slowest_ms     data_ms of the connection that waited longest
     censored       nothing came until the next blackout (or the end); the times are then this long, and longer in truth
     bytes, share   new bytes in order in the 3 s after link-up, and their share of `link_capacity` bytes
@@ -98,6 +99,7 @@ def after(flows: Sequence[Flow], delivered: Delivered, blackouts: Sequence[Black
         until = blackouts[number + 1].begin if number + 1 < len(blackouts) else end
         first: dict[int, float] = {}
         fresh: dict[int, float] = {}
+        stale: list[float] = []
         for flow in flows:
             offset = offsets[flow.port]
             place = bisect.bisect_left(flow.arrivals, (blackout.up,))
@@ -108,12 +110,14 @@ def after(flows: Sequence[Flow], delivered: Delivered, blackouts: Sequence[Black
                 if tsval is None or offset is None or tsval * _TICK + offset >= blackout.up - _SLACK:
                     fresh[flow.port] = time - blackout.up
                     break
+                stale.append(time - blackout.up)
         waited = until - blackout.up
         counted = fresh if buffered else first
         record = {
             "duration_s": round(blackout.duration, 4),
             "first_ms": 1e3 * min(first.values(), default=waited),
             "fresh_ms": 1e3 * min(fresh.values(), default=waited),
+            "held_ms": 1e3 * max((time for time in stale if time < min(fresh.values(), default=waited)), default=0.0),
             "data_ms": 1e3 * min(counted.values(), default=waited),
             "slowest_ms": 1e3 * max((counted.get(flow.port, waited) for flow in flows), default=waited),
             "censored": not counted,
