@@ -33,6 +33,12 @@ void merge(Edit& into, const Edit& from)
   if (from.route && !into.route) into.route = from.route;
 }
 
+// Whether an edit is the wish that this very segment leaves.
+bool insists(const Edit& edit)
+{
+  return edit.window || edit.ts_echo || edit.ts_value || edit.ecn;
+}
+
 // Whether the flow is over for this host. An arriving RST that lies before what is already acknowledged is one that TCP
 // ignores (RFC 5961 3.2): forged, late, or drawn by a probe from a server that does not know the translated address.
 bool ends(const Segment& segment, const FlowView& flow)
@@ -160,7 +166,9 @@ bool Chain::begin(std::size_t i, flow::Flow& flow)
 void Chain::make_good(flow::Flow& flow, Tick now)
 {
   const FlowView& view = flow.view;
-  if (!view.sent_any || view.hands_off != HandsOff::none || !view.highest_ack.after(view.sent_ack)) return;
+  flow.held_back = 0;
+  const bool less_said = view.highest_ack.after(view.sent_ack) || view.sent_window < view.last_window;
+  if (!view.sent_any || view.hands_off != HandsOff::none || !less_said) return;
   Craft craft { .by = view.link, .seq = view.next_seq, .ack = view.highest_ack, .window = view.last_window };
   if (view.timestamps_ok) craft.timestamps = Timestamps { view.last_ts_value, view.last_ts_echo };
   send(flow, craft, "chain: ACK that a module held back", now);
@@ -210,8 +218,9 @@ Plan Chain::ask(std::size_t i, const Event& event, flow::Flow& flow)
 // Everything of a plan but verdict and edit.
 void Chain::carry_out(std::size_t i, const Plan& plan, const Event& event, flow::Flow& flow)
 {
-  for (const Craft& craft : plan.craft)
+  for (Craft craft : plan.craft)
   {
+    keep_hold(i, craft, flow);
     if (craft.at <= event.now)
       send(flow, craft, plan.why, event.now);
     else if (delayed_.size() < max_delayed)
@@ -237,6 +246,19 @@ void Chain::carry_out(std::size_t i, const Plan& plan, const Event& event, flow:
       std::push_heap(alarms_.begin(), alarms_.end(), later_alarm<Alarm, Alarm>);
     }
   }
+}
+
+// What one module holds back no other gives away by a segment of its own. The holder itself may say it.
+void Chain::keep_hold(std::size_t i, Craft& craft, flow::Flow& flow)
+{
+  if (craft.kind != CraftKind::ack || flow.held_back == 0) return;
+  if (flow.holder == i)
+  {
+    if (craft.ack == flow.view.highest_ack) flow.held_back = 0;
+    return;
+  }
+  const Seq most = later(flow.view.sent_ack, flow.view.highest_ack - flow.held_back);
+  craft.ack = earlier(craft.ack, most);
 }
 
 void Chain::send(flow::Flow& flow, const Craft& craft, std::string_view why, Tick now)
@@ -315,6 +337,8 @@ Outcome Chain::segment(const Segment& segment, bool queued, Tick now)
                         .links = &links_,
                         .seed = options_.seed };
     bool edited = false;
+    bool dropped = false;
+    std::uint32_t held_back = 0;
     Tick quiet = Tick::max();
     for (std::size_t i = 0; i < slots_.size(); ++i)
     {
@@ -324,7 +348,13 @@ Outcome Chain::segment(const Segment& segment, bool queued, Tick now)
       if (queued)
       {
         if (plan.verdict == Verdict::drop) outcome.verdict = Verdict::drop;
-        edited = edited || plan.edit.changes_bytes();
+        dropped = dropped || plan.verdict == Verdict::drop;
+        if (plan.edit.ack && static_cast<std::uint32_t>(segment.ack - *plan.edit.ack) > held_back)
+        {
+          held_back = static_cast<std::uint32_t>(segment.ack - *plan.edit.ack);
+          flow->holder = static_cast<std::uint8_t>(i);
+        }
+        edited = edited || insists(plan.edit);
         merge(outcome.edit, plan.edit);
         if (outcome.why.empty()) outcome.why = plan.why;
         quiet = std::min(quiet, plan.quiet.value_or(Tick {}));
@@ -332,7 +362,11 @@ Outcome Chain::segment(const Segment& segment, bool queued, Tick now)
       carry_out(i, plan, event, *flow);
     }
     if (queued) flow->quiet_until = quiet;
-    // An edit is the wish that this very segment leaves: it beats a drop.
+    // An ACK that is left out says nothing about what is held back.
+    if (queued && segment.is_pure_ack() && segment.direction == Direction::egress && (held_back > 0 || !dropped))
+      flow->held_back = held_back;
+    // An edit is the wish that this very segment leaves: it beats a drop. A lower ACK number alone is not: whoever
+    // holds back does not mind that less is said.
     if (edited) outcome.verdict = Verdict::pass;
   }
   else
@@ -417,26 +451,41 @@ bool Chain::needs_queue(Tick now)
 {
   // A flow that has not been heard of for this long says so with its next observed packet.
   constexpr Duration recent = std::chrono::milliseconds { 400 };
+  // Unless it is its link that is silent: what comes first after a blackout is what the modules wait for.
+  constexpr Duration returning = std::chrono::seconds { 2 };
+  const auto silent = [&](Link link)
+  {
+    const LinkState& state = links_[static_cast<std::size_t>(link)];
+    return state.present && (!state.up || now - state.changed < returning);
+  };
   constexpr Duration handshake = std::chrono::milliseconds { 1500 };
   bool needed = false;
   table_.each(
       [&](flow::Flow& flow)
       {
         needed = needed
-                 || (!flow.closed && flow.quiet_until <= now && now - flow.view.last_seen < recent
+                 || (!flow.closed && flow.quiet_until <= now
+                     && (now - flow.view.last_seen < recent || silent(flow.view.link))
                      && (flow.view.hands_off == HandsOff::none
                          || (flow.view.hands_off == HandsOff::mid_flow && now - flow.view.first_seen < handshake)));
       });
   return needed;
 }
 
-void Chain::links(const LinkStates& states, Tick now)
+void Chain::links(const LinkStates& states, Tick now, const Owner& owner)
 {
   links_ = states;
   links_[static_cast<std::size_t>(Link::cell)].bytes_out = stats_.cell_bytes;
   table_.each(
       [&](flow::Flow& flow)
       {
+        if (owner)
+        {
+          // Without its address a flow is over, unless the address comes back; nobody else may speak in its name.
+          const bool home = owner(flow.view.key.local) == flow.view.link;
+          if (flow.view.hands_off == HandsOff::none && !home) flow.view.hands_off = HandsOff::not_home;
+          if (flow.view.hands_off == HandsOff::not_home && home) flow.view.hands_off = HandsOff::none;
+        }
         for (std::size_t i = 0; i < slots_.size(); ++i)
           if (slots_[i].enabled) tell(i, EventKind::link, flow, now);
       });

@@ -74,8 +74,10 @@ public:
   // Fires due alarms and delayed crafts, forgets idle flows. Returns when to call again, at the latest.
   Tick advance(Tick now);
 
-  // New link states; modules with state on a flow are told.
-  void links(const LinkStates& states, Tick now);
+  // New link states; modules with state on a flow are told. `owner`: the link that owns a local address now; a flow
+  // whose address its link no longer has is left alone. Without it addresses are taken to be as they were.
+  using Owner = std::function<Link(const Address&)>;
+  void links(const LinkStates& states, Tick now, const Owner& owner = {});
 
   // Whether some module must see packets of some flow at `now`. While none must, the queue may be bypassed altogether;
   // call queue_resumed() when it is back.
@@ -144,6 +146,7 @@ private:
   Plan ask(std::size_t i, const Event& event, flow::Flow& flow);
   void carry_out(std::size_t i, const Plan& plan, const Event& event, flow::Flow& flow);
   void make_good(flow::Flow& flow, Tick now);
+  static void keep_hold(std::size_t i, Craft& craft, flow::Flow& flow);
   void send_delayed(Tick now);
   void send(flow::Flow& flow, const Craft& craft, std::string_view why, Tick now);
   void tell(std::size_t i, EventKind kind, flow::Flow& flow, Tick now);

@@ -86,7 +86,9 @@ Violation check_craft(const Craft& craft, const FlowView& flow)
     if (!flow.timestamps_ok) return Violation::no_timestamps;
     if (craft.timestamps->value.after(flow.last_ts_value)) return Violation::ts_value_raised;
     if (flow.sent_any && craft.timestamps->value.before(flow.sent_ts_value - 1)) return Violation::ts_value_stale;
-    if (craft.timestamps->echo.after(flow.last_ts_echo)) return Violation::ts_echo_raised;
+    // Zero says that nothing is echoed (RFC 7323 section 3.2): it claims nothing.
+    if (craft.timestamps->echo.raw != 0 && craft.timestamps->echo.after(flow.last_ts_echo))
+      return Violation::ts_echo_raised;
   }
   // RFC 7323 3.2: once agreed, every segment but an RST carries the option.
   else if (flow.timestamps_ok)

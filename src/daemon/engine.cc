@@ -430,14 +430,14 @@ LinkStates Engine::Parts::present_links() const
 // A blackout begins, ends or is foreseen: addresses, routes and rules are what they were.
 void Engine::Parts::verdict_changed()
 {
-  chain.links(present_links(), kernel::now());
+  chain.links(present_links(), kernel::now(), [this](const Address& local) { return monitor.owner(local); });
   schedule();
 }
 
 void Engine::Parts::links_changed()
 {
   watch->link(monitor[Link::wifi]);
-  chain.links(present_links(), kernel::now());
+  chain.links(present_links(), kernel::now(), [this](const Address& local) { return monitor.owner(local); });
 
   const int wanted = monitor[Link::wifi].ifindex;
   if (wanted != observed_ifindex && observer)

@@ -28,6 +28,8 @@ struct alignas(std::max_align_t) Flow
   Tick quiet_until {};                        // no enabled module needs a packet of this flow before then
   std::uint8_t begun = 0;                     // bit i: module i has state here
   std::uint8_t excluded = 0;                  // bit i: module i was taken out of the chain for this flow
+  std::uint8_t holder = 0;                    // the module that lowered the ACK number of the last ACK
+  std::uint32_t held_back = 0;                // by so many bytes
   std::uint8_t slow_calls = 0;                // decisions that took too long
   std::uint32_t epoch = 0;                    // of the queue, see Chain::queue_resumed()
   bool closed = false;                        // FIN or RST seen: forgotten soon. Set by Table::close()

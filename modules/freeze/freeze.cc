@@ -1,0 +1,638 @@
+#include "modules/freeze/freeze.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tandem::freeze
+{
+
+namespace
+{
+
+using namespace std::chrono_literals;
+
+constexpr std::array<std::string_view, 6> strategies { "auto", "kick", "drip", "lcd", "ahead", "zero_window" };
+
+// One row per knob; `field` is where its value lives.
+struct Row
+{
+  Knob knob;
+  double Knobs::*field;
+};
+
+constexpr std::array<Row, 16> rows { {
+    { { .name = "bulk_bytes",
+        .unit = "bytes",
+        .minimum = 0,
+        .maximum = 1e12,
+        .help = "delivered before a flow counts as a download; nothing of a younger one is held back" },
+      &Knobs::bulk_bytes },
+    { { .name = "bulk_window",
+        .unit = "MSS",
+        .minimum = 2,
+        .maximum = 10000,
+        .help = "window of the sender below which nothing is held back" },
+      &Knobs::bulk_window },
+    { { .name = "reserve_share",
+        .minimum = 0,
+        .maximum = 0.5,
+        .help = "share of the sender's window whose acknowledgement is held back in any case, at least two segments" },
+      &Knobs::reserve_share },
+    { { .name = "reserve_queue",
+        .minimum = 0,
+        .maximum = 1,
+        .help = "and this share of what the flow has standing in queues, where it costs nothing" },
+      &Knobs::reserve_queue },
+    { { .name = "reserve_risk",
+        .minimum = 0,
+        .maximum = 0.5,
+        .help = "after a warning or a recent blackout at least this share of the window" },
+      &Knobs::reserve_risk },
+    { { .name = "reserve_most", .minimum = 0, .maximum = 0.5, .help = "never more than this share of the window" },
+      &Knobs::reserve_most },
+    { { .name = "risk_memory",
+        .type = KnobType::duration,
+        .unit = "s",
+        .minimum = 0,
+        .maximum = 3600,
+        .help = "how long after a blackout another one is thought likely" },
+      &Knobs::risk_memory },
+    { { .name = "release_after",
+        .type = KnobType::duration,
+        .unit = "s",
+        .minimum = 0.001,
+        .maximum = 1,
+        .help = "what is held back is said after this long without progress, or three quarters of a round trip if that "
+                "is longer" },
+      &Knobs::release_after },
+    { { .name = "kick_gap",
+        .type = KnobType::duration,
+        .unit = "s",
+        .minimum = 0.001,
+        .maximum = 1,
+        .help = "between the first two ACKs at link-up; grows by half each time" },
+      &Knobs::kick_gap },
+    { { .name = "kicks",
+        .type = KnobType::integer,
+        .minimum = 1,
+        .maximum = 32,
+        .help = "ACKs sent at link-up until the server answers" },
+      &Knobs::kicks },
+    { { .name = "undo",
+        .type = KnobType::boolean,
+        .minimum = 0,
+        .maximum = 1,
+        .help = "one older TSecr at the end of the retransmissions after a blackout: the sender restores its window" },
+      &Knobs::undo },
+    { { .name = "drips",
+        .type = KnobType::integer,
+        .minimum = 1,
+        .maximum = 32,
+        .help = "strategy drip only: parts in which the reserve is said" },
+      &Knobs::drips },
+    { { .name = "ahead_longest",
+        .type = KnobType::duration,
+        .unit = "s",
+        .minimum = 0.05,
+        .maximum = 10,
+        .help = "how long the window stays closed for a warning without a blackout" },
+      &Knobs::ahead_longest },
+    { { .name = "ahead_rest",
+        .type = KnobType::duration,
+        .unit = "s",
+        .minimum = 0,
+        .maximum = 3600,
+        .help = "after a warning that came to nothing the next ones are not heeded for this long; doubles each time" },
+      &Knobs::ahead_rest },
+    { { .name = "deadline",
+        .type = KnobType::duration,
+        .unit = "s",
+        .minimum = 1,
+        .maximum = 600,
+        .help = "blackouts longer than this are left to TCP, a closed window is opened" },
+      &Knobs::deadline },
+    { { .name = "rest_above",
+        .unit = "bit/s",
+        .minimum = 1e6,
+        .maximum = 1e12,
+        .help = "faster flows are left alone: no Wi-Fi is so fast, and every ACK costs time" },
+      &Knobs::rest_above },
+} };
+
+constexpr Knob strategy_knob {
+  .name = "strategy",
+  .type = KnobType::choice,
+  .minimum = 0,
+  .maximum = 5,
+  .initial = 0,
+  .help = "auto: ahead on a warning, else kick, with lcd where nothing is held back; the others for comparison",
+  .choices = strategies
+};
+
+constexpr auto knob_table = []
+{
+  std::array<Knob, rows.size() + 1> all {};
+  all[0] = strategy_knob;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+  {
+    all[i + 1] = rows[i].knob;
+    all[i + 1].initial = Knobs {}.*rows[i].field;
+  }
+  return all;
+}();
+
+// A flow that has said nothing for this long before a blackout waits for nothing after it.
+constexpr Duration lively = 2s;
+// The episode of retransmissions after a blackout is waited for this long from link-up.
+constexpr Duration longest_watch = 10s;
+// ACKs between two changes of the reserve by a segment: slower than the sender's own growth.
+constexpr std::uint8_t acks_per_step = 4;
+// RFC 6298 2.4 asks for a second; Linux takes 200 ms above the smoothed RTT.
+constexpr float shortest_rttvar = 0.2f;
+// Of the sender's timer that passes before a drip is sent.
+constexpr float drip_margin = 0.7f;
+
+const LinkState& home(const Event& event, const FlowView& flow)
+{
+  return (*event.links)[static_cast<std::size_t>(flow.link)];
+}
+
+bool cell_usable(const Event& event, const FlowView& flow)
+{
+  const LinkState& cell = (*event.links)[static_cast<std::size_t>(Link::cell)];
+  return cell.up && (flow.key.local.v6 ? cell.route_v6 : cell.route);
+}
+
+bool has_reserve(const FlowView& flow)
+{
+  return flow.sent_any && flow.highest_ack.after(flow.sent_ack);
+}
+
+} // namespace
+
+std::string_view Freeze::summary() const
+{
+  return "Lets a download go on one round trip after a Wi-Fi blackout, instead of when the server's retransmission "
+         "timer "
+         "next fires.";
+}
+
+std::string_view Freeze::manual() const
+{
+  return R"(While the Wi-Fi is gone the server's retransmission timer doubles with every try, and its congestion window collapses: a blackout of two
+seconds easily costs four. `freeze` cannot speak to the server over a dead link, but it can prepare.
+
+**Reserve.** Of a download (`bulk_bytes`, `bulk_window`) the acknowledgement of the last few segments is held back: the ACK number in each
+ACK is lowered by the reserve. As much is held as stands in queues anyway, more after a warning or a recent blackout. Whatever goes wrong,
+the server would only send these bytes again; when the flow pauses they are acknowledged after `release_after`. ACKs with SACK blocks are never
+touched.
+
+**Kick.** At link-up the reserve is acknowledged at once, a few times. The ACK is news to the server: it cancels the timer's backoff and,
+because its timestamp (TSecr) is older than the server's retransmissions, the collapse of the congestion window as well (RFC 3522, and
+`tcp_try_undo_loss` of Linux). Data arrives one round trip later. The segments that were really lost are then found by SACK and sent again; the
+ACK that ends this episode carries one older TSecr, so that the blackout is not taken for congestion.
+
+**LCD.** Where nothing was held back, or the kick stays without an answer, an ICMP host unreachable that quotes the flow follows (RFC 6069, TCP-LCD): it
+takes back the doublings of the timer.
+
+**Ahead.** When a blackout is predicted (`tandem link announce risk`, or the radio's signal) the window is closed, so that nothing is in flight
+when it comes. Window probes are answered. At link-up, when the warning is withdrawn, or after `ahead_longest` the window is opened again; a warning
+that came to nothing costs the next ones a rest.
+
+Without a second interface all of this works just as well. The other strategies exist for comparison: `drip` says the reserve bit by bit over the cellular
+link, with a closed window, so that the timer never fires; `zero_window` closes the window over the cellular link once the link is gone, as
+published in 2009, and is worse than nothing against today's Linux senders, because they have data in flight.
+
+Left alone are MPTCP subflows, flows with accurate ECN, and flows faster than `rest_above`.)";
+}
+
+std::span<const Knob> Freeze::knobs() const
+{
+  return knob_table;
+}
+
+void Freeze::set(std::string_view knob, double value)
+{
+  if (knob == strategy_knob.name) knobs_.strategy = static_cast<Strategy>(static_cast<int>(value));
+  for (const Row& row : rows)
+    if (row.knob.name == knob) knobs_.*row.field = value;
+}
+
+double Freeze::get(std::string_view knob) const
+{
+  if (knob == strategy_knob.name) return static_cast<double>(knobs_.strategy);
+  for (const Row& row : rows)
+    if (row.knob.name == knob) return knobs_.*row.field;
+  return 0;
+}
+
+Interest Freeze::interest() const
+{
+  // Copies of what arrives are for the RTT, without which no window is known.
+  return { .decide = traffic::egress_pure_ack, .observe = traffic::ingress_data, .radio = true };
+}
+
+bool Freeze::holds_reserve() const
+{
+  return knobs_.strategy == Strategy::automatic || knobs_.strategy == Strategy::kick
+         || knobs_.strategy == Strategy::drip;
+}
+
+bool Freeze::heeds_warnings() const
+{
+  return knobs_.strategy == Strategy::automatic || knobs_.strategy == Strategy::ahead;
+}
+
+bool Freeze::bulk(const FlowView& flow) const
+{
+  return static_cast<double>(flow.bytes_delivered) >= knobs_.bulk_bytes && flow.sack_ok && !flow.fin_sent
+         && flow.window_estimate >= knobs_.bulk_window * flow.mss && flow.delivery_rate * 8 <= knobs_.rest_above;
+}
+
+// How long without progress means that the flow pauses. Shorter than the sender's tail loss probe, which waits for two
+// round trips (RFC 8985 7.2).
+Duration Freeze::patience(const FlowView& flow) const
+{
+  return std::max(from_seconds(knobs_.release_after), flow.rtt_smoothed * 3 / 4);
+}
+
+Craft Freeze::latest(const FlowView& flow, Link by) const
+{
+  Craft craft { .by = by, .seq = flow.next_seq, .ack = flow.highest_ack, .window = flow.last_window };
+  if (flow.timestamps_ok) craft.timestamps = Timestamps { flow.last_ts_value, flow.last_ts_echo };
+  return craft;
+}
+
+Plan Freeze::decide(const Event& event, const FlowView& flow, State& state)
+{
+  switch (event.kind)
+  {
+  case EventKind::segment:
+    if (event.queued && event.segment->direction == Direction::egress && event.segment->is_pure_ack())
+      return acknowledge(event, flow, state);
+    return {};
+  case EventKind::alarm:
+    return alarm(event, flow, state);
+  case EventKind::link:
+    return link_changed(event, flow, state);
+  case EventKind::switched_off:
+    return give_up(event, flow, state, "freeze: switched off");
+  case EventKind::radio:
+    return {};
+  }
+  return {};
+}
+
+// ---- while packets flow
+
+bool Freeze::left_alone(const Event& event, const FlowView& flow, State& state) const
+{
+  // RFC 9768 counts in the flags of every ACK, which a crafted one may neither repeat nor skip. What an unknown option
+  // ties to the ACK number nobody knows.
+  constexpr std::uint16_t counted = tcp_flag::ae | tcp_flag::cwr | tcp_flag::urg;
+  if (!state.alone && (flow.mptcp || event.segment->has(counted) || event.segment->has_option(option::unknown)))
+  {
+    state.alone = true;
+    state.why = flow.mptcp ? "freeze: MPTCP subflow left alone" : "freeze: accurate ECN or unknown option, left alone";
+  }
+  return state.alone;
+}
+
+Plan Freeze::acknowledge(const Event& event, const FlowView& flow, State& state)
+{
+  const Segment& segment = *event.segment;
+  if (left_alone(event, flow, state)) return {};
+  const bool progress = !state.ack_known || segment.ack.after(state.last_ack);
+  heard(event, flow, state);
+  Plan plan = watch(event, flow, state, progress);
+  if (progress)
+  {
+    state.progress_at = event.now;
+    state.last_ack = segment.ack;
+    state.ack_known = true;
+  }
+  if (plan.edit.empty()) plan = hold_back(event, flow, state, progress);
+  if (state.window_closed && segment.window > 0 && state.phase != Phase::clear)
+  {
+    // Also the local TCP's answer to a window probe.
+    plan.verdict = Verdict::pass;
+    plan.edit.window = 0;
+    plan.why = "freeze: window stays closed";
+  }
+  if (state.phase == Phase::clear && flow.delivery_rate * 8 > knobs_.rest_above && !has_reserve(flow))
+    plan.quiet = event.now + 1s;
+  return plan;
+}
+
+// The local TCP only speaks when something arrived: the server has answered.
+void Freeze::heard(const Event& event, const FlowView&, State& state)
+{
+  if (state.phase != Phase::returning) return;
+  state.first_data = static_cast<float>(seconds(event.now - state.since));
+  state.phase = Phase::clear;
+  state.since = event.now;
+  state.why = "freeze: back";
+}
+
+// After a blackout a Linux sender finds what was lost by SACK, and takes it for congestion. An echo older than its
+// first retransmission, on the ACK that reaches the recovery point, tells it that the retransmissions were not needed
+// (tcp_try_undo_recovery). Once per episode, and never while holes are open: that would clear its marks of what is
+// lost.
+Plan Freeze::watch(const Event& event, const FlowView&, State& state, bool progress) const
+{
+  const Segment& segment = *event.segment;
+  if (!state.watching) return {};
+  if (event.now - state.up_at > longest_watch
+      || (!state.episode && event.now - state.up_at > std::max<Duration>(1s, 4 * from_seconds(state.srtt))))
+  {
+    state.watching = false;
+    return {};
+  }
+  if (segment.has(tcp_flag::ece)) state.watching = false; // congestion was signalled: none of our business
+  if (!state.watching || !segment.timestamps) return {};
+  if (!progress && segment.sack_count > 0 && !state.edge_fixed)
+  {
+    Seq edge = state.episode ? state.recovery_point : segment.sack_blocks[0].right;
+    for (const SackBlock& block : segment.sacks())
+      edge = later(edge, block.right);
+    state.recovery_point = edge;
+    state.episode = true;
+  }
+  if (!state.episode || !progress) return {};
+  if (!state.edge_fixed)
+  {
+    // The head of the hole is filled: TS.Recent is now the TSval of the first retransmission (RFC 7323 4.3).
+    state.edge_fixed = true;
+    state.retransmission = segment.timestamps->echo;
+  }
+  if (!segment.ack.at_or_after(state.recovery_point)) return {};
+  state.watching = false;
+  if (knobs_.undo == 0) return {};
+  return { .edit = { .ts_echo = state.retransmission - 1 }, .why = "freeze: undo at the recovery point" };
+}
+
+// Moves the target of the reserve towards what the flow can spare.
+void Freeze::aim(const Event& event, const FlowView& flow, State& state) const
+{
+  if (!bulk(flow))
+  {
+    state.target = 0;
+    return;
+  }
+  const double window = flow.window_estimate;
+  const double standing = flow.delivery_rate * std::max(0.0, seconds(flow.rtt_smoothed - flow.rtt_min));
+  double wanted = std::max(knobs_.reserve_share * window, 2.0 * flow.mss) + knobs_.reserve_queue * standing;
+  const bool risky =
+      home(event, flow).at_risk || (state.blackouts > 0 && event.now - state.up_at < from_seconds(knobs_.risk_memory));
+  if (risky) wanted = std::max(wanted, knobs_.reserve_risk * window);
+  wanted = std::min(wanted, knobs_.reserve_most * window);
+  if (++state.growing < acks_per_step) return;
+  state.growing = 0;
+  if (wanted >= state.target + flow.mss)
+    state.target += flow.mss;
+  else if (wanted + flow.mss < state.target)
+    state.target -= flow.mss;
+}
+
+Plan Freeze::hold_back(const Event& event, const FlowView& flow, State& state, bool progress) const
+{
+  const Segment& segment = *event.segment;
+  if (!holds_reserve() || state.watching || (state.phase != Phase::clear && state.phase != Phase::closed)) return {};
+  aim(event, flow, state);
+  // With SACK blocks above it, what is held back would look lost and be sent again.
+  if (state.target == 0 || segment.sack_count > 0 || !flow.sent_any || !segment.ack.after(flow.sent_ack)) return {};
+  Plan plan { .wake = event.now + patience(flow), .why = "freeze: reserve held back" };
+  if (!progress)
+  {
+    // A window update is passed on without giving up the reserve; a duplicate is what it is.
+    if (segment.window == flow.sent_window) return {};
+    plan.edit.ack = flow.sent_ack;
+    plan.wake = state.progress_at + patience(flow);
+    return plan;
+  }
+  const auto untold = static_cast<std::uint32_t>(segment.ack - flow.sent_ack);
+  if (untold > state.target + flow.mss)
+    plan.edit.ack = segment.ack - state.target;
+  else if (untold >= 2u * flow.mss)
+    plan.edit.ack = flow.sent_ack + static_cast<std::uint32_t>(flow.mss);
+  else if (repeats_in_next(segment, flow))
+  {
+    plan.verdict = Verdict::drop;
+    return plan;
+  }
+  else
+    return {};
+  // RFC 9293 3.8.6: a window is not shrunk; the offered edge must not move back because the reserve grows.
+  const Seq offered = flow.sent_ack + flow.scaled(flow.sent_window);
+  const Seq least = offered - flow.scaled(segment.window);
+  if (least.after(*plan.edit.ack)) plan.edit.ack = earlier(least, segment.ack);
+  if (*plan.edit.ack == segment.ack) return { .wake = plan.wake };
+  return plan;
+}
+
+// ---- when the link changes
+
+Plan Freeze::link_changed(const Event& event, const FlowView& flow, State& state)
+{
+  if (state.alone || !flow.sent_any) return {};
+  const LinkState& link = home(event, flow);
+  if (!link.up) return state.phase == Phase::down ? Plan {} : go_down(event, flow, state);
+  if (state.phase == Phase::down) return come_back(event, flow, state);
+  if (link.at_risk && state.phase == Phase::clear) return close_ahead(event, flow, state);
+  if (!link.at_risk && state.phase == Phase::closed)
+    return give_up(event, flow, state, "freeze: warning withdrawn, window opened");
+  return {};
+}
+
+Plan Freeze::close_ahead(const Event& event, const FlowView& flow, State& state)
+{
+  if (!heeds_warnings() || !bulk(flow) || event.now < state.rest_until || event.now - state.progress_at > lively)
+    return {};
+  state.phase = Phase::closed;
+  state.since = event.now;
+  state.window_closed = true;
+  state.why = "freeze: window closed, a blackout is predicted";
+  scratch_[0] = latest(flow, flow.link);
+  scratch_[0].ack = flow.sent_ack; // the reserve stays one until nothing is in flight
+  scratch_[0].window = 0;
+  return { .craft = { scratch_.data(), 1 }, .wake = event.now + patience(flow), .why = "freeze: window closed ahead" };
+}
+
+Plan Freeze::go_down(const Event& event, const FlowView& flow, State& state)
+{
+  // Back and gone again before the server could answer: still the same wait.
+  state.stirred = state.phase == Phase::returning || event.now - state.progress_at < lively;
+  state.phase = Phase::down;
+  state.since = event.now;
+  state.drips = 0;
+  state.watching = state.episode = state.edge_fixed = false;
+  state.srtt = static_cast<float>(seconds(flow.rtt_smoothed));
+  state.rttvar = 0;
+  if (state.blackouts < 65535) ++state.blackouts;
+  state.why = "freeze: blackout";
+  Plan plan { .wake = event.now + from_seconds(knobs_.deadline) };
+  if (!state.stirred || !cell_usable(event, flow)) return plan;
+  if (knobs_.strategy == Strategy::drip && has_reserve(flow)) return drip(event, flow, state);
+  if (knobs_.strategy == Strategy::zero_window)
+  {
+    state.window_closed = true;
+    scratch_[0] = latest(flow, Link::cell);
+    scratch_[0].window = 0;
+    plan.craft = { scratch_.data(), 1 };
+    plan.why = "freeze: window closed by cellular";
+  }
+  return plan;
+}
+
+// Says a part of the reserve over the second interface, before the sender's timer fires. Every drip restarts that
+// timer, and its old echo makes it longer: the gaps grow by themselves.
+Plan Freeze::drip(const Event& event, const FlowView& flow, State& state)
+{
+  const auto held = static_cast<std::uint32_t>(flow.highest_ack - flow.sent_ack);
+  const unsigned parts =
+      static_cast<unsigned>(knobs_.drips) - std::min<unsigned>(state.drips, static_cast<unsigned>(knobs_.drips) - 1);
+  const std::uint32_t part = std::clamp<std::uint32_t>(held / parts, std::min<std::uint32_t>(held, flow.mss), held);
+  scratch_[0] = latest(flow, Link::cell);
+  scratch_[0].ack = flow.sent_ack + part;
+  scratch_[0].window = 0;
+  state.window_closed = true;
+  if (state.drips < 255) ++state.drips;
+  // RFC 6298 section 2, fed with the age of the echo that the drip carries.
+  const auto sample = static_cast<float>(seconds(event.now - state.progress_at)) + state.srtt;
+  state.rttvar += (std::abs(state.srtt - sample) - state.rttvar) / 4;
+  state.srtt += (sample - state.srtt) / 8;
+  const float timeout = state.srtt + std::max(shortest_rttvar, 4 * state.rttvar);
+  Tick wake = event.now + from_seconds(drip_margin * timeout);
+  if (held == part) wake = state.since + from_seconds(knobs_.deadline);
+  return { .craft = { scratch_.data(), 1 }, .wake = wake, .why = "freeze: drip by cellular" };
+}
+
+Plan Freeze::come_back(const Event& event, const FlowView& flow, State& state)
+{
+  const bool late = event.now - state.since > from_seconds(knobs_.deadline);
+  state.up_at = state.since = event.now;
+  state.misses = 0;
+  state.kicks = 0;
+  if (!state.stirred || late)
+  {
+    state.phase = Phase::returning;
+    return give_up(event, flow, state, "freeze: link back, nothing waited for");
+  }
+  state.phase = Phase::returning;
+  state.watching = true;
+  state.srtt = static_cast<float>(seconds(flow.rtt_smoothed));
+  state.why = "freeze: link back";
+  return kick(event, flow, state, "freeze: kick");
+}
+
+Plan Freeze::kick(const Event& event, const FlowView& flow, State& state, std::string_view why)
+{
+  const bool reserve = has_reserve(flow) || state.window_closed;
+  const Duration waited = event.now - state.since;
+  std::size_t count = 0;
+  scratch_[count++] = latest(flow, flow.link);
+  if (knobs_.strategy == Strategy::zero_window && state.kicks == 0 && cell_usable(event, flow))
+    scratch_[count++] = latest(flow, Link::cell);
+  // RFC 6069: takes back the doublings of the sender's timer. Behind the ACK, so that it quotes SND.UNA.
+  const bool unanswered = state.kicks > 0 && waited > flow.rtt_smoothed + from_seconds(knobs_.kick_gap);
+  if (knobs_.strategy == Strategy::lcd || (knobs_.strategy == Strategy::automatic && (!reserve || unanswered)))
+    scratch_[count++] = { .kind = CraftKind::host_unreachable, .by = flow.link, .seq = flow.highest_ack };
+  state.window_closed = false;
+  Plan plan { .craft = { scratch_.data(), count }, .why = why };
+  // Without SACK a repetition counts as a duplicate ACK (RFC 5681).
+  const unsigned most = flow.sack_ok ? static_cast<unsigned>(knobs_.kicks) : 1;
+  if (++state.kicks < most)
+    plan.wake = event.now + from_seconds(knobs_.kick_gap * std::pow(1.5, state.kicks - 1));
+  else
+    plan.wake = event.now + lively;
+  return plan;
+}
+
+Plan Freeze::alarm(const Event& event, const FlowView& flow, State& state)
+{
+  switch (state.phase)
+  {
+  case Phase::clear:
+    if (!has_reserve(flow)) return {};
+    if (event.now - state.progress_at < patience(flow)) return { .wake = state.progress_at + patience(flow) };
+    return release(flow, state, "freeze: reserve released, the flow pauses");
+  case Phase::closed:
+  {
+    const Tick limit = state.since + from_seconds(knobs_.ahead_longest);
+    if (event.now >= limit)
+    {
+      state.rest_until = event.now + from_seconds(knobs_.ahead_rest * std::exp2(std::min<int>(state.misses, 8)));
+      if (state.misses < 255) ++state.misses;
+      return give_up(event, flow, state, "freeze: no blackout came, window opened");
+    }
+    const Tick quiet = std::max(state.progress_at, state.since) + patience(flow);
+    if (event.now < quiet) return { .wake = std::min(quiet, limit) };
+    Plan plan { .wake = limit };
+    if (has_reserve(flow))
+    {
+      // Nothing is in flight any more, and nothing may be: an unacknowledged byte keeps the sender's timer running.
+      scratch_[0] = latest(flow, flow.link);
+      scratch_[0].window = 0;
+      plan.craft = { scratch_.data(), 1 };
+      plan.why = "freeze: nothing in flight";
+    }
+    return plan;
+  }
+  case Phase::down:
+    if (event.now >= state.since + from_seconds(knobs_.deadline))
+    {
+      state.stirred = false;
+      return give_up(event, flow, state, "freeze: blackout too long, left to TCP");
+    }
+    if (knobs_.strategy == Strategy::drip && state.stirred && has_reserve(flow) && cell_usable(event, flow))
+      return drip(event, flow, state);
+    return { .wake = state.since + from_seconds(knobs_.deadline) };
+  case Phase::returning:
+    if (state.kicks < static_cast<unsigned>(knobs_.kicks) && flow.sack_ok)
+      return kick(event, flow, state, "freeze: kick again");
+    state.phase = Phase::clear;
+    state.why = "freeze: no answer, left to TCP";
+    return {};
+  }
+  return {};
+}
+
+// Says all that is held back, with the window as the local TCP offers it.
+Plan Freeze::release(const FlowView& flow, State& state, std::string_view why)
+{
+  if (!has_reserve(flow) && !state.window_closed) return {};
+  state.window_closed = false;
+  scratch_[0] = latest(flow, flow.link);
+  return { .craft = { scratch_.data(), 1 }, .why = why };
+}
+
+// Undoes everything; the window is opened by every way that may have closed it.
+Plan Freeze::give_up(const Event& event, const FlowView& flow, State& state, std::string_view why)
+{
+  const bool by_cell = state.window_closed && state.phase == Phase::down && cell_usable(event, flow);
+  if (state.phase != Phase::down) state.phase = Phase::clear;
+  state.why = why;
+  Plan plan = release(flow, state, why);
+  if (by_cell)
+  {
+    scratch_[1] = latest(flow, Link::cell);
+    plan.craft = { scratch_.data(), 2 };
+  }
+  return plan;
+}
+
+void Freeze::describe(const FlowView& flow, const State& state, Facts& facts) const
+{
+  constexpr std::array<std::string_view, 4> phases { "clear", "closed", "down", "returning" };
+  facts.add("phase", phases[static_cast<std::size_t>(state.phase)]);
+  facts.add("why", state.why);
+  facts.add("held back", flow.sent_any ? static_cast<double>(flow.highest_ack - flow.sent_ack) : 0.0, "bytes");
+  facts.add("reserve", state.target, "bytes");
+  facts.add("blackouts", state.blackouts);
+  if (state.first_data > 0) facts.add("answer after link-up", state.first_data * 1e3, "ms");
+}
+
+} // namespace tandem::freeze
+
+using tandem::freeze::Freeze;
+TANDEM_MODULE(Freeze);

@@ -1,0 +1,127 @@
+// Blackouts of the Wi-Fi link, after the freeze of Tsao and Sivakumar (CoNEXT 2009) and beyond it: a download goes on
+// one round trip after the link is back, whatever the sender's retransmission timer made of the silence.
+#pragma once
+
+#include <tandem/module.h>
+
+#include <cstdint>
+
+namespace tandem::freeze
+{
+
+enum class Strategy : std::uint8_t
+{
+  automatic,   // the best by measurement: ahead on a prediction, else kick, with lcd where there is no reserve
+  kick,        // some acknowledgements are held back while all is well and said at link-up
+  drip,        // the reserve is said bit by bit over the second interface while the link is gone, window closed
+  lcd,         // RFC 6069: the latest acknowledgement, then host unreachable
+  ahead,       // the window is closed before a predicted blackout, so that nothing is lost
+  zero_window, // as published in 2009: the window is closed over the second interface once the link is gone
+};
+
+struct Knobs
+{
+  Strategy strategy = Strategy::automatic;
+  double bulk_bytes = 262144;      // delivered before a flow counts as bulk
+  double bulk_window = 10;         // MSS of window below which nothing is held back
+  double reserve_share = 1.0 / 32; // of the window, held back in any case
+  double reserve_queue = 1;        // of what stands in queues
+  double reserve_risk = 1.0 / 8;   // of the window, after a blackout or a warning
+  double reserve_most = 1.0 / 3;   // of the window
+  double risk_memory = 60;         // s after a blackout during which another is likely
+  double release_after = 0.02;     // s without progress, at least
+  double kick_gap = 0.01;          // s between the first repetitions at link-up
+  double kicks = 8;                // ACKs at link-up until the server answers
+  double undo = 1;                 // old TSecr at the recovery point
+  double drips = 6;                // parts of the reserve
+  double ahead_longest = 1;        // s the window stays closed without a blackout
+  double ahead_rest = 10;          // s of rest after a warning that came to nothing; doubles
+  double deadline = 60;            // s, longer blackouts are left to TCP
+  double rest_above = 2e9;         // bit/s, faster flows are left alone
+};
+
+enum class Phase : std::uint8_t
+{
+  clear,     // all is well
+  closed,    // a blackout is predicted: window closed, what is in flight arrives
+  down,      // the link is in a blackout
+  returning, // the link is back, the server has not answered yet
+};
+
+struct State
+{
+  Phase phase = Phase::clear;
+  bool window_closed = false; // the server was told so
+  bool ack_known = false;
+  bool alone = false;       // the flow is one that is never touched
+  bool stirred = false;     // the flow was delivering when the blackout began
+  std::uint8_t kicks = 0;   // since link-up
+  std::uint8_t drips = 0;   // in this blackout
+  std::uint8_t growing = 0; // ACKs since the reserve last changed
+  std::uint8_t misses = 0;  // warnings in a row without a blackout
+  std::uint16_t blackouts = 0;
+  std::uint32_t target = 0; // bytes to hold back
+  std::string_view why = "freeze: young flow";
+
+  Tick since {};       // start of the phase
+  Tick up_at {};       // end of the last blackout
+  Tick progress_at {}; // the local TCP's last progress
+  Tick rest_until {};  // no warning is heeded before
+  Seq last_ack {};     // of the local TCP
+
+  // After a blackout: the episode of retransmissions whose end is watched for.
+  bool watching = false;
+  bool episode = false;      // SACK blocks were seen
+  bool edge_fixed = false;   // a retransmission was seen
+  Seq recovery_point {};     // the highest byte that was sent before it
+  TsClock retransmission {}; // its TSval
+
+  // Model of the sender's RFC 6298 timer while it is fed by drips.
+  float srtt = 0;   // s
+  float rttvar = 0; // s
+
+  float first_data = 0; // s from the last link-up to the first sign of the server, for people
+};
+
+class Freeze final : public FlowModule<State>
+{
+public:
+  std::string_view name() const override { return "freeze"; }
+  std::string_view summary() const override;
+  std::string_view manual() const override;
+  std::span<const Knob> knobs() const override;
+  void set(std::string_view knob, double value) override;
+  double get(std::string_view knob) const override;
+  Interest interest() const override;
+  Plan decide(const Event& event, const FlowView& flow, State& state) override;
+  void describe(const FlowView& flow, const State& state, Facts& facts) const override;
+
+private:
+  Plan acknowledge(const Event& event, const FlowView& flow, State& state);
+  void heard(const Event& event, const FlowView& flow, State& state);
+  bool left_alone(const Event& event, const FlowView& flow, State& state) const;
+  Plan watch(const Event& event, const FlowView& flow, State& state, bool progress) const;
+  Plan hold_back(const Event& event, const FlowView& flow, State& state, bool progress) const;
+  void aim(const Event& event, const FlowView& flow, State& state) const;
+
+  Plan link_changed(const Event& event, const FlowView& flow, State& state);
+  Plan close_ahead(const Event& event, const FlowView& flow, State& state);
+  Plan go_down(const Event& event, const FlowView& flow, State& state);
+  Plan come_back(const Event& event, const FlowView& flow, State& state);
+  Plan alarm(const Event& event, const FlowView& flow, State& state);
+  Plan kick(const Event& event, const FlowView& flow, State& state, std::string_view why);
+  Plan drip(const Event& event, const FlowView& flow, State& state);
+  Plan release(const FlowView& flow, State& state, std::string_view why);
+  Plan give_up(const Event& event, const FlowView& flow, State& state, std::string_view why);
+
+  bool holds_reserve() const;
+  bool heeds_warnings() const;
+  bool bulk(const FlowView& flow) const;
+  Duration patience(const FlowView& flow) const;
+  Craft latest(const FlowView& flow, Link by) const;
+
+  Knobs knobs_ {};
+  std::array<Craft, 4> scratch_ {};
+};
+
+} // namespace tandem::freeze
