@@ -48,6 +48,7 @@ def test_a_hole_holds_back_what_came_behind_it(tmp_path: Path, v6: bool) -> None
     flow, = capture.read(written(tmp_path / "c", frames))
     assert [(round(time, 3), count) for time, count in flow.progress] == [(1.1, 1000), (1.4, 4000)]
     assert len(flow.arrivals) == 5 and flow.repeated_bytes == 1000
+    assert [(round(time, 3), count) for time, count in flow.news] == [(at, 1000) for at in (1.1, 1.2, 1.3, 1.4)]
     assert {tsval for *_, tsval in flow.arrivals} == {7}
 
 
@@ -84,6 +85,7 @@ def test_first_data_and_share_are_counted_from_link_up() -> None:
     assert found["first_ms"] == pytest.approx(500, abs=1) and found["data_ms"] == found["first_ms"]
     assert found["data_rtts"] == pytest.approx(25, abs=0.1)
     assert found["share"] == pytest.approx(2.5 / 3, abs=0.01) and not found["censored"]
+    assert abs(found["bytes_any"] - found["bytes"]) <= MSS
 
 
 def test_what_the_access_point_had_held_back_is_not_fresh() -> None:

@@ -92,6 +92,7 @@ def after(flows: Sequence[Flow], delivered: Delivered, blackouts: Sequence[Black
     slowest_ms     data_ms of the connection that waited longest
     censored       nothing came until the next blackout (or the end); the times are then this long, and longer in truth
     bytes, share   new bytes in order in the 3 s after link-up, and their share of `link_capacity` bytes
+    bytes_any      new bytes of that time in any order: far more than `bytes` where a hole held them back
     """
     offsets = {flow.port: sent_offset(flow, rtt / 2) for flow in flows}
     records: list[dict[str, Any]] = []
@@ -122,6 +123,7 @@ def after(flows: Sequence[Flow], delivered: Delivered, blackouts: Sequence[Black
             "slowest_ms": 1e3 * max((counted.get(flow.port, waited) for flow in flows), default=waited),
             "censored": not counted,
             "bytes": delivered.between(blackout.up, blackout.up + WINDOW),
+            "bytes_any": sum(length for flow in flows for time, length in flow.news if blackout.up < time <= blackout.up + WINDOW),
         }
         record["data_rtts"] = record["data_ms"] / (1e3 * rtt)
         record["share"] = record["bytes"] / link_capacity if link_capacity > 0 else 0.0
