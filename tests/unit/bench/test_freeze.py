@@ -102,6 +102,16 @@ def test_what_the_access_point_had_held_back_is_not_fresh() -> None:
     assert judged(flow, blackouts.Blackout(2.0, 3.0), 10)["data_ms"] == found["first_ms"]
 
 
+def test_a_hole_that_is_filled_late_brings_no_more_than_the_link_did() -> None:
+    flow = steady(2.0)
+    hole = flow.in_order
+    for number in range(1, 101):  # behind the hole, before the blackout
+        flow.take(2.0 + number / 1000, hole + number * MSS, MSS, False, 52_000)
+    flow.take(4.0, hole, MSS, False, 53_990)
+    found = judged(flow, blackouts.Blackout(2.5, 3.0), 10)
+    assert (found["bytes"], found["bytes_any"]) == (101 * MSS, MSS) and found["share"] == pytest.approx(MSS / 300_000, abs=1e-4)
+
+
 def test_a_download_that_never_resumes_counts_as_waiting_until_the_end() -> None:
     found = judged(steady(2.0), blackouts.Blackout(2.0, 3.0), 8.0)
     assert found["censored"] and found["data_ms"] == pytest.approx(5000) and found["share"] == 0

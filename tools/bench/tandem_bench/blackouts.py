@@ -91,8 +91,9 @@ def after(flows: Sequence[Flow], delivered: Delivered, blackouts: Sequence[Black
     held_ms        last payload before fresh_ms that the server had sent before link-up: until then the link was busy with what was held back
     slowest_ms     data_ms of the connection that waited longest
     censored       nothing came until the next blackout (or the end); the times are then this long, and longer in truth
-    bytes, share   new bytes in order in the 3 s after link-up, and their share of `link_capacity` bytes
-    bytes_any      new bytes of that time in any order: far more than `bytes` where a hole held them back
+    bytes          new bytes in order in the 3 s after link-up
+    bytes_any      new bytes of that time in any order: more than `bytes` where a hole held them back, less where one was filled that had
+    share          the smaller of the two, of `link_capacity` bytes: what the link brought in that time and the application could use
     """
     offsets = {flow.port: sent_offset(flow, rtt / 2) for flow in flows}
     records: list[dict[str, Any]] = []
@@ -126,6 +127,6 @@ def after(flows: Sequence[Flow], delivered: Delivered, blackouts: Sequence[Black
             "bytes_any": sum(length for flow in flows for time, length in flow.news if blackout.up < time <= blackout.up + WINDOW),
         }
         record["data_rtts"] = record["data_ms"] / (1e3 * rtt)
-        record["share"] = record["bytes"] / link_capacity if link_capacity > 0 else 0.0
+        record["share"] = min(record["bytes"], record["bytes_any"]) / link_capacity if link_capacity > 0 else 0.0
         records.append({key: round(value, 5) if isinstance(value, float) else value for key, value in record.items()})
     return records
