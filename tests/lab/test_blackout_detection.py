@@ -5,6 +5,7 @@ Bounds are wide: the machine may be slow. How soon is measured by `tandem bench 
 
 from __future__ import annotations
 
+import subprocess
 import time
 
 import pytest
@@ -68,6 +69,9 @@ def test_blackout_and_its_end_are_noticed(lab, mode, radio):
             assert system.wait_until(lambda: wifi(daemon)["up"], SOON)
             assert (wifi(daemon)["blackout"]["last_up_at_ns"] - ended) * 1e-9 < SOON
             assert sum(verdicts(daemon).values()) == 1
+            metrics = daemon.api("/metrics")
+            assert f'tandem_blackouts_total{{cause="{state["blackout"]["cause"]}"}} 1\n' in metrics
+            assert 'tandem_link_up{link="wifi"} 1\n' in metrics
         finally:
             download.stop()
 
@@ -171,6 +175,13 @@ def test_announcements_are_believed_for_their_time(lab):
         assert wifi(daemon)["up"] and not wifi(daemon)["risk"]["at_risk"]
         daemon.api("/v1/links/wifi/announce", "POST", {"what": "risk", "for_s": 0.3})
         assert system.wait_until(lambda: not wifi(daemon)["risk"]["at_risk"], SOON)
+        # As a script would.
+        tandem = [str(system.tandem_binary("tandem")), "--socket", str(daemon.socket), "link", "announce"]
+        subprocess.run([*tandem, "down", "--for", "30"], check=True, capture_output=True)
+        assert not wifi(daemon)["up"]
+        assert subprocess.run([*tandem, "sideways"], capture_output=True, check=False).returncode == 2
+        subprocess.run([*tandem, "up"], check=True, capture_output=True)
+        assert wifi(daemon)["up"]
 
 
 @pytest.mark.parametrize("body", [{"what": "sideways"}, {"what": "up", "for_s": 0}, {"what": "up", "for_s": 61}, {"for_s": 1}])
