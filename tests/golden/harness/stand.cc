@@ -68,6 +68,7 @@ Segment Peers::bare(Direction direction, std::uint16_t flags, Tick now) const
   if (s.has(tcp_flag::ack)) s.ack = out ? remote_isn + received : local_isn + next;
   s.window = out ? window : remote_window;
   s.options = more_options;
+  if (s.has_option(option::mptcp)) s.mptcp = s.has(tcp_flag::syn) ? MptcpSubtype::mp_capable : MptcpSubtype::dss;
   if (timestamps)
   {
     s.options |= option::timestamps;

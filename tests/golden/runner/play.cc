@@ -118,7 +118,7 @@ public:
     for (const Entry& entry : script_.entries)
     {
       const Tick at = at_ms(entry.at_ms);
-      alarms_until(at, entry.line.words[0] == "alarm");
+      alarms_until(at, entry.line.words[0]);
       const std::size_t differences = differences_.size();
       perform(entry);
       if (differences_.size() > differences + 20)
@@ -130,7 +130,7 @@ public:
       wished_ = stand_->actions.wishes.size();
     }
     // What alarms still do after the last event is expected as well.
-    alarms_until(stand_->now() + ms(3000), false);
+    alarms_until(stand_->now() + ms(3000), "");
     if (!violations_allowed_)
       for (std::size_t i = 0; i < stand_->chain.module_count(); ++i)
         for (std::size_t v = 1; v < chain::violation_count; ++v)
@@ -252,6 +252,8 @@ private:
         first_.peers.sack = false;
       else if (one == "no-scale")
         first_.peers.local_scale = first_.peers.remote_scale = std::nullopt;
+      else if (one == "mptcp")
+        first_.peers.more_options |= option::mptcp;
       else if (one == "md5")
         first_.peers.more_options |= option::md5;
       else if (one == "ao")
@@ -270,7 +272,13 @@ private:
 
   void set(const Line& line)
   {
-    const std::string& full = word(line, 1);
+    for (std::size_t i = 1; i == 1 || i < line.words.size(); i += 2)
+      set(line, i);
+  }
+
+  void set(const Line& line, std::size_t at)
+  {
+    const std::string& full = word(line, at);
     const std::size_t dot = full.find('.');
     if (dot == std::string::npos) fail(line, "a knob is written module.knob");
     Module& module = stand_->chain.module(slot(line, full.substr(0, dot)));
@@ -279,8 +287,8 @@ private:
       if (knob.name == name)
       {
         for (std::size_t c = 0; c < knob.choices.size(); ++c)
-          if (knob.choices[c] == word(line, 2)) return module.set(knob.name, static_cast<double>(c));
-        const double value = number(line, 2);
+          if (knob.choices[c] == word(line, at + 1)) return module.set(knob.name, static_cast<double>(c));
+        const double value = number(line, at + 1);
         if (value < knob.minimum || value > knob.maximum) fail(line, "out of the knob's range");
         return module.set(knob.name, value);
       }
@@ -306,6 +314,8 @@ private:
       peers().next += count(line, 1), expect(entry, {}); // by the home link, seen by no module
     else if (what == "link")
       link(line), expect(entry, {});
+    else if (what == "address")
+      address(line), expect(entry, {});
     else if (what == "set")
       set(line), expect(entry, {});
     else if (what == "module")
@@ -326,7 +336,7 @@ private:
     }
     else if (what == "facts")
       facts(entry);
-    else if (what == "wait" || what == "alarm")
+    else if (what == "wait" || what == "alarm" || what == "alarms")
       expect(entry, {});
     else
       fail(line, "no such event");
@@ -347,6 +357,15 @@ private:
       fail(line, "up, down, route, no-route, risk or no-risk");
     state.changed = stand_->now();
     stand_->chain.links(stand_->links, stand_->now());
+  }
+
+  // The link that owns the flows' local address from now on.
+  void address(const Line& line)
+  {
+    const std::string& owner = word(line, 1);
+    if (owner != "wifi" && owner != "cell" && owner != "nowhere") fail(line, "wifi, cell or nowhere");
+    const Link link = owner == "wifi" ? Link::wifi : owner == "cell" ? Link::cell : Link::other;
+    stand_->chain.links(stand_->links, stand_->now(), [link](const Address&) { return link; });
   }
 
   // download N every MS [rtt MS] [len BYTES]: arrivals and their ACKs. All pass untouched, unless `> any`.
@@ -597,9 +616,10 @@ private:
   }
 
   // Alarms fire at their own times. Those that send something must stand in the script as `TIME alarm`, right to the
-  // millisecond.
-  void alarms_until(Tick until, bool alarm_expected)
+  // millisecond. `TIME alarms` takes all up to its time together.
+  void alarms_until(Tick until, const std::string& event)
   {
+    const bool alarm_expected = event == "alarm";
     const auto something = [&]
     { return crafted_ < stand_->actions.crafted.size() || wished_ < stand_->actions.wishes.size(); };
     const Tick end = alarm_expected ? until + ms(1) : until;
@@ -610,6 +630,7 @@ private:
       if (alarm_expected && something() && stand_->now() >= until - ms(1)) return;
       // At the very time of the next event: its crafts are compared with that event.
       if (!alarm_expected && stand_->now() == until) return;
+      if (event == "alarms") continue;
       for (; crafted_ < stand_->actions.crafted.size(); ++crafted_)
         unexpected(craft_fields(stand_->actions.crafted[crafted_]));
       for (; wished_ < stand_->actions.wishes.size(); ++wished_)
