@@ -20,7 +20,7 @@ struct Row
   double Knobs::*field;
 };
 
-constexpr std::array<Row, 16> rows { {
+constexpr std::array<Row, 17> rows { {
     { { .name = "bulk_bytes",
         .unit = "bytes",
         .minimum = 0,
@@ -36,18 +36,23 @@ constexpr std::array<Row, 16> rows { {
     { { .name = "reserve_share",
         .minimum = 0,
         .maximum = 0.5,
-        .help = "share of the sender's window whose acknowledgement is held back in any case, at least two segments" },
+        .help = "share of the sender's window whose acknowledgement is held back in any case, at least one segment" },
       &Knobs::reserve_share },
     { { .name = "reserve_queue",
         .minimum = 0,
         .maximum = 1,
         .help = "and this share of what the flow has standing in queues, where it costs nothing" },
       &Knobs::reserve_queue },
-    { { .name = "reserve_risk",
+    { { .name = "reserve_recent",
         .minimum = 0,
         .maximum = 0.5,
-        .help = "after a warning or a recent blackout at least this share of the window" },
-      &Knobs::reserve_risk },
+        .help = "after a recent blackout at least this share of the window" },
+      &Knobs::reserve_recent },
+    { { .name = "reserve_warned",
+        .minimum = 0,
+        .maximum = 0.5,
+        .help = "while a warning of a blackout stands at least this share of the window" },
+      &Knobs::reserve_warned },
     { { .name = "reserve_most", .minimum = 0, .maximum = 0.5, .help = "never more than this share of the window" },
       &Knobs::reserve_most },
     { { .name = "risk_memory",
@@ -55,7 +60,7 @@ constexpr std::array<Row, 16> rows { {
         .unit = "s",
         .minimum = 0,
         .maximum = 3600,
-        .help = "how long after a blackout another one is thought likely" },
+        .help = "how long a blackout counts as recent" },
       &Knobs::risk_memory },
     { { .name = "release_after",
         .type = KnobType::duration,
@@ -141,6 +146,8 @@ constexpr auto knob_table = []
   return all;
 }();
 
+// What a sender may send at once when its window is opened.
+constexpr double first_burst_mss = 10; // RFC 6928
 // A flow that has said nothing for this long before a blackout waits for nothing after it.
 constexpr Duration lively = 2s;
 // The episode of retransmissions after a blackout is waited for this long from link-up.
@@ -161,6 +168,14 @@ bool cell_usable(const Event& event, const FlowView& flow)
 {
   const LinkState& cell = (*event.links)[static_cast<std::size_t>(Link::cell)];
   return cell.up && (flow.key.local.v6 ? cell.route_v6 : cell.route);
+}
+
+// A window into which no segment fits, but not zero if the scale allows: with data in flight and a window of zero a
+// Linux sender takes every expiry of its timer for a new one, and forgets the congestion window it had
+// (tcp_retransmit_timer).
+std::uint16_t closed_window(const FlowView& flow)
+{
+  return flow.scaled(1) < flow.mss ? std::min<std::uint16_t>(1, flow.last_window) : 0;
 }
 
 bool has_reserve(const FlowView& flow)
@@ -312,16 +327,28 @@ Plan Freeze::acknowledge(const Event& event, const FlowView& flow, State& state)
     state.ack_known = true;
   }
   if (plan.edit.empty()) plan = hold_back(event, flow, state, progress);
-  if (state.window_closed && segment.window > 0 && state.phase != Phase::clear)
+  if (const std::uint16_t window = window_now(event, flow, state, plan.edit.ack.value_or(segment.ack), segment.window);
+      window < segment.window)
   {
-    // Also the local TCP's answer to a window probe.
+    // Also in the local TCP's answer to a window probe.
     plan.verdict = Verdict::pass;
-    plan.edit.window = 0;
-    plan.why = "freeze: window stays closed";
+    plan.edit.window = window;
+    if (plan.why.empty()) plan.why = state.thawing ? "freeze: window opens" : "freeze: window stays closed";
   }
   if (state.phase == Phase::clear && flow.delivery_rate * 8 > knobs_.rest_above && !has_reserve(flow))
     plan.quiet = event.now + 1s;
   return plan;
+}
+
+// The window to offer with `ack` instead of the real one.
+std::uint16_t Freeze::window_now(const Event& event, const FlowView& flow, const State& state, Seq ack,
+                                 std::uint16_t real) const
+{
+  if (state.window_closed) return std::min(real, closed_window(flow));
+  if (!state.thawing || event.now - state.thaw_at > flow.rtt_smoothed * 5 / 4) return real;
+  const Seq edge = state.thaw_edge + static_cast<std::uint32_t>(state.pace * seconds(event.now - state.thaw_at));
+  const std::uint32_t open = edge.after(ack) ? static_cast<std::uint32_t>(edge - ack) >> flow.local_window_scale : 0;
+  return static_cast<std::uint16_t>(std::min<std::uint32_t>(real, std::max<std::uint32_t>(open, closed_window(flow))));
 }
 
 // The local TCP only speaks when something arrived: the server has answered.
@@ -381,10 +408,11 @@ void Freeze::aim(const Event& event, const FlowView& flow, State& state) const
   }
   const double window = flow.window_estimate;
   const double standing = flow.delivery_rate * std::max(0.0, seconds(flow.rtt_smoothed - flow.rtt_min));
-  double wanted = std::max(knobs_.reserve_share * window, 2.0 * flow.mss) + knobs_.reserve_queue * standing;
-  const bool risky =
-      home(event, flow).at_risk || (state.blackouts > 0 && event.now - state.up_at < from_seconds(knobs_.risk_memory));
-  if (risky) wanted = std::max(wanted, knobs_.reserve_risk * window);
+  double share = knobs_.reserve_share;
+  if (state.blackouts > 0 && event.now - state.up_at < from_seconds(knobs_.risk_memory))
+    share = std::max(share, knobs_.reserve_recent);
+  if (home(event, flow).at_risk) share = std::max(share, knobs_.reserve_warned);
+  double wanted = std::max(std::max(share * window, knobs_.reserve_queue * standing), 1.0 * flow.mss);
   wanted = std::min(wanted, knobs_.reserve_most * window);
   if (++state.growing < acks_per_step) return;
   state.growing = 0;
@@ -440,7 +468,10 @@ Plan Freeze::link_changed(const Event& event, const FlowView& flow, State& state
   if (state.phase == Phase::down) return come_back(event, flow, state);
   if (link.at_risk && state.phase == Phase::clear) return close_ahead(event, flow, state);
   if (!link.at_risk && state.phase == Phase::closed)
-    return give_up(event, flow, state, "freeze: warning withdrawn, window opened");
+  {
+    state.phase = Phase::clear;
+    return thaw(event, flow, state, "freeze: warning withdrawn, window opens");
+  }
   return {};
 }
 
@@ -453,9 +484,13 @@ Plan Freeze::close_ahead(const Event& event, const FlowView& flow, State& state)
   state.window_closed = true;
   state.why = "freeze: window closed, a blackout is predicted";
   scratch_[0] = latest(flow, flow.link);
-  scratch_[0].ack = flow.sent_ack; // the reserve stays one until nothing is in flight
-  scratch_[0].window = 0;
-  return { .craft = { scratch_.data(), 1 }, .wake = event.now + patience(flow), .why = "freeze: window closed ahead" };
+  // The reserve stays one. A sender with nothing at all in flight would slowly start anew after a pause (RFC 2861).
+  scratch_[0].ack = flow.sent_ack;
+  scratch_[0].window = closed_window(flow);
+  state.pace = static_cast<float>(flow.delivery_rate);
+  return { .craft = { scratch_.data(), 1 },
+           .wake = event.now + from_seconds(knobs_.ahead_longest),
+           .why = "freeze: window closed ahead" };
 }
 
 Plan Freeze::go_down(const Event& event, const FlowView& flow, State& state)
@@ -465,7 +500,7 @@ Plan Freeze::go_down(const Event& event, const FlowView& flow, State& state)
   state.phase = Phase::down;
   state.since = event.now;
   state.drips = 0;
-  state.watching = state.episode = state.edge_fixed = false;
+  state.watching = state.episode = state.edge_fixed = state.thawing = false;
   state.srtt = static_cast<float>(seconds(flow.rtt_smoothed));
   state.rttvar = 0;
   if (state.blackouts < 65535) ++state.blackouts;
@@ -494,7 +529,7 @@ Plan Freeze::drip(const Event& event, const FlowView& flow, State& state)
   const std::uint32_t part = std::clamp<std::uint32_t>(held / parts, std::min<std::uint32_t>(held, flow.mss), held);
   scratch_[0] = latest(flow, Link::cell);
   scratch_[0].ack = flow.sent_ack + part;
-  scratch_[0].window = 0;
+  scratch_[0].window = closed_window(flow);
   state.window_closed = true;
   if (state.drips < 255) ++state.drips;
   // RFC 6298 section 2, fed with the age of the echo that the drip carries.
@@ -522,6 +557,7 @@ Plan Freeze::come_back(const Event& event, const FlowView& flow, State& state)
   state.watching = true;
   state.srtt = static_cast<float>(seconds(flow.rtt_smoothed));
   state.why = "freeze: link back";
+  if (state.window_closed && heeds_warnings()) return thaw(event, flow, state, "freeze: kick, window opens");
   return kick(event, flow, state, "freeze: kick");
 }
 
@@ -550,6 +586,7 @@ Plan Freeze::kick(const Event& event, const FlowView& flow, State& state, std::s
 
 Plan Freeze::alarm(const Event& event, const FlowView& flow, State& state)
 {
+  if (state.thawing) return thaw(event, flow, state, "freeze: window opens");
   switch (state.phase)
   {
   case Phase::clear:
@@ -563,20 +600,10 @@ Plan Freeze::alarm(const Event& event, const FlowView& flow, State& state)
     {
       state.rest_until = event.now + from_seconds(knobs_.ahead_rest * std::exp2(std::min<int>(state.misses, 8)));
       if (state.misses < 255) ++state.misses;
-      return give_up(event, flow, state, "freeze: no blackout came, window opened");
+      state.phase = Phase::clear;
+      return thaw(event, flow, state, "freeze: no blackout came, window opens");
     }
-    const Tick quiet = std::max(state.progress_at, state.since) + patience(flow);
-    if (event.now < quiet) return { .wake = std::min(quiet, limit) };
-    Plan plan { .wake = limit };
-    if (has_reserve(flow))
-    {
-      // Nothing is in flight any more, and nothing may be: an unacknowledged byte keeps the sender's timer running.
-      scratch_[0] = latest(flow, flow.link);
-      scratch_[0].window = 0;
-      plan.craft = { scratch_.data(), 1 };
-      plan.why = "freeze: nothing in flight";
-    }
-    return plan;
+    return { .wake = limit };
   }
   case Phase::down:
     if (event.now >= state.since + from_seconds(knobs_.deadline))
@@ -597,6 +624,31 @@ Plan Freeze::alarm(const Event& event, const FlowView& flow, State& state)
   return {};
 }
 
+// Opens the window of a sender that may send all of its congestion window at once, so that the queue before the link
+// is not overrun: at the pace that the flow had, for a round trip, after which its own acknowledgements set the pace.
+Plan Freeze::thaw(const Event& event, const FlowView& flow, State& state, std::string_view why)
+{
+  if (!state.thawing)
+  {
+    state.thawing = true;
+    state.window_closed = false;
+    state.thaw_at = event.now;
+    state.thaw_edge = flow.highest_ack + static_cast<std::uint32_t>(first_burst_mss * flow.mss);
+    state.watching = true;
+    state.up_at = event.now;
+  }
+  scratch_[0] = latest(flow, flow.link);
+  if (event.now - state.thaw_at > flow.rtt_smoothed * 5 / 4)
+  {
+    state.thawing = false;
+    if (state.phase == Phase::returning) return kick(event, flow, state, "freeze: kick again");
+    return { .craft = { scratch_.data(), 1 }, .wake = event.now + patience(flow), .why = "freeze: window open" };
+  }
+  scratch_[0].window = window_now(event, flow, state, scratch_[0].ack, flow.last_window);
+  const Duration gap = std::clamp<Duration>(flow.rtt_smoothed / 16, 5ms, 50ms);
+  return { .craft = { scratch_.data(), 1 }, .wake = event.now + gap, .why = why };
+}
+
 // Says all that is held back, with the window as the local TCP offers it.
 Plan Freeze::release(const FlowView& flow, State& state, std::string_view why)
 {
@@ -609,6 +661,7 @@ Plan Freeze::release(const FlowView& flow, State& state, std::string_view why)
 // Undoes everything; the window is opened by every way that may have closed it.
 Plan Freeze::give_up(const Event& event, const FlowView& flow, State& state, std::string_view why)
 {
+  state.thawing = false;
   const bool by_cell = state.window_closed && state.phase == Phase::down && cell_usable(event, flow);
   if (state.phase != Phase::down) state.phase = Phase::clear;
   state.why = why;

@@ -22,22 +22,23 @@ enum class Strategy : std::uint8_t
 struct Knobs
 {
   Strategy strategy = Strategy::automatic;
-  double bulk_bytes = 262144;      // delivered before a flow counts as bulk
-  double bulk_window = 10;         // MSS of window below which nothing is held back
-  double reserve_share = 1.0 / 32; // of the window, held back in any case
-  double reserve_queue = 1;        // of what stands in queues
-  double reserve_risk = 1.0 / 8;   // of the window, after a blackout or a warning
-  double reserve_most = 1.0 / 3;   // of the window
-  double risk_memory = 60;         // s after a blackout during which another is likely
-  double release_after = 0.02;     // s without progress, at least
-  double kick_gap = 0.01;          // s between the first repetitions at link-up
-  double kicks = 8;                // ACKs at link-up until the server answers
-  double undo = 1;                 // old TSecr at the recovery point
-  double drips = 6;                // parts of the reserve
-  double ahead_longest = 1;        // s the window stays closed without a blackout
-  double ahead_rest = 10;          // s of rest after a warning that came to nothing; doubles
-  double deadline = 60;            // s, longer blackouts are left to TCP
-  double rest_above = 2e9;         // bit/s, faster flows are left alone
+  double bulk_bytes = 262144;    // delivered before a flow counts as bulk
+  double bulk_window = 20;       // MSS of window below which nothing is held back
+  double reserve_share = 0.01;   // of the window, held back in any case
+  double reserve_queue = 0.5;    // of what stands in queues
+  double reserve_recent = 0.02;  // of the window, after a recent blackout
+  double reserve_warned = 0.125; // of the window, while a warning stands
+  double reserve_most = 1.0 / 3; // of the window
+  double risk_memory = 60;       // s that a blackout counts as recent
+  double release_after = 0.02;   // s without progress, at least
+  double kick_gap = 0.01;        // s between the first repetitions at link-up
+  double kicks = 8;              // ACKs at link-up until the server answers
+  double undo = 1;               // old TSecr at the recovery point
+  double drips = 6;              // parts of the reserve
+  double ahead_longest = 1;      // s the window stays closed without a blackout
+  double ahead_rest = 10;        // s of rest after a warning that came to nothing; doubles
+  double deadline = 60;          // s, longer blackouts are left to TCP
+  double rest_above = 2e9;       // bit/s, faster flows are left alone
 };
 
 enum class Phase : std::uint8_t
@@ -76,6 +77,12 @@ struct State
   Seq recovery_point {};     // the highest byte that was sent before it
   TsClock retransmission {}; // its TSval
 
+  // The window of a sender that has nothing in flight is opened at the pace of the link.
+  bool thawing = false;
+  Tick thaw_at {};
+  Seq thaw_edge {}; // offered at thaw_at
+  float pace = 0;   // bytes per second
+
   // Model of the sender's RFC 6298 timer while it is fed by drips.
   float srtt = 0;   // s
   float rttvar = 0; // s
@@ -111,6 +118,9 @@ private:
   Plan alarm(const Event& event, const FlowView& flow, State& state);
   Plan kick(const Event& event, const FlowView& flow, State& state, std::string_view why);
   Plan drip(const Event& event, const FlowView& flow, State& state);
+  Plan thaw(const Event& event, const FlowView& flow, State& state, std::string_view why);
+  std::uint16_t window_now(const Event& event, const FlowView& flow, const State& state, Seq ack,
+                           std::uint16_t real) const;
   Plan release(const FlowView& flow, State& state, std::string_view why);
   Plan give_up(const Event& event, const FlowView& flow, State& state, std::string_view why);
 
