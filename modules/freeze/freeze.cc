@@ -283,6 +283,7 @@ Plan Freeze::decide(const Event& event, const FlowView& flow, State& state)
   switch (event.kind)
   {
   case EventKind::segment:
+    if (event.segment->has(tcp_flag::rst)) note_reset(*event.segment, flow, state);
     if (event.queued && event.segment->direction == Direction::egress && event.segment->is_pure_ack())
       return acknowledge(event, flow, state);
     return {};
@@ -313,12 +314,20 @@ bool Freeze::left_alone(const Event& event, const FlowView& flow, State& state) 
   return state.alone;
 }
 
+// One below what was acknowledged is ignored by TCP (RFC 5961 3.2).
+void Freeze::note_reset(const Segment& segment, const FlowView& flow, State& state)
+{
+  state.over = segment.direction == Direction::egress || segment.seq.at_or_after(flow.highest_ack);
+  if (state.over) state.why = "freeze: reset";
+}
+
 Plan Freeze::acknowledge(const Event& event, const FlowView& flow, State& state)
 {
   const Segment& segment = *event.segment;
+  state.over = false; // it was none that the local TCP believed
   if (left_alone(event, flow, state)) return {};
   const bool progress = !state.ack_known || segment.ack.after(state.last_ack);
-  heard(event, flow, state);
+  heard(event, flow, state, progress);
   Plan plan = watch(event, flow, state, progress);
   if (progress)
   {
@@ -327,6 +336,8 @@ Plan Freeze::acknowledge(const Event& event, const FlowView& flow, State& state)
     state.ack_known = true;
   }
   if (plan.edit.empty()) plan = hold_back(event, flow, state, progress);
+  if (state.phase == Phase::closed && plan.wake)
+    plan.wake = std::min(*plan.wake, state.since + from_seconds(knobs_.ahead_longest));
   if (const std::uint16_t window = window_now(event, flow, state, plan.edit.ack.value_or(segment.ack), segment.window);
       window < segment.window)
   {
@@ -344,17 +355,19 @@ Plan Freeze::acknowledge(const Event& event, const FlowView& flow, State& state)
 std::uint16_t Freeze::window_now(const Event& event, const FlowView& flow, const State& state, Seq ack,
                                  std::uint16_t real) const
 {
-  if (state.window_closed) return std::min(real, closed_window(flow));
+  if (state.window_closed)
+    return knobs_.strategy == Strategy::zero_window ? std::uint16_t { 0 } : std::min(real, closed_window(flow));
   if (!state.thawing || event.now - state.thaw_at > flow.rtt_smoothed * 5 / 4) return real;
   const Seq edge = state.thaw_edge + static_cast<std::uint32_t>(state.pace * seconds(event.now - state.thaw_at));
   const std::uint32_t open = edge.after(ack) ? static_cast<std::uint32_t>(edge - ack) >> flow.local_window_scale : 0;
   return static_cast<std::uint16_t>(std::min<std::uint32_t>(real, std::max<std::uint32_t>(open, closed_window(flow))));
 }
 
-// The local TCP only speaks when something arrived: the server has answered.
-void Freeze::heard(const Event& event, const FlowView&, State& state)
+// The local TCP speaks when something arrived: the server has answered. A new window alone is the application reading.
+void Freeze::heard(const Event& event, const FlowView& flow, State& state, bool progress)
 {
   if (state.phase != Phase::returning) return;
+  if (!progress && event.segment->sack_count == 0 && event.segment->window != flow.sent_window) return;
   state.first_data = static_cast<float>(seconds(event.now - state.since));
   state.phase = Phase::clear;
   state.since = event.now;
@@ -377,14 +390,13 @@ Plan Freeze::watch(const Event& event, const FlowView&, State& state, bool progr
   }
   if (segment.has(tcp_flag::ece)) state.watching = false; // congestion was signalled: none of our business
   if (!state.watching || !segment.timestamps) return {};
-  if (!progress && segment.sack_count > 0 && !state.edge_fixed)
-  {
-    Seq edge = state.episode ? state.recovery_point : segment.sack_blocks[0].right;
+  if (!progress && !state.edge_fixed)
     for (const SackBlock& block : segment.sacks())
-      edge = later(edge, block.right);
-    state.recovery_point = edge;
-    state.episode = true;
-  }
+    {
+      if (!block.right.after(segment.ack)) continue; // a duplicate was reported (RFC 2883): no hole
+      state.recovery_point = state.episode ? later(state.recovery_point, block.right) : block.right;
+      state.episode = true;
+    }
   if (!state.episode || !progress) return {};
   if (!state.edge_fixed)
   {
@@ -462,17 +474,27 @@ Plan Freeze::hold_back(const Event& event, const FlowView& flow, State& state, b
 
 Plan Freeze::link_changed(const Event& event, const FlowView& flow, State& state)
 {
-  if (state.alone || !flow.sent_any) return {};
+  if (state.alone || state.over || !flow.sent_any) return {};
   const LinkState& link = home(event, flow);
   if (!link.up) return state.phase == Phase::down ? Plan {} : go_down(event, flow, state);
   if (state.phase == Phase::down) return come_back(event, flow, state);
   if (link.at_risk && state.phase == Phase::clear) return close_ahead(event, flow, state);
   if (!link.at_risk && state.phase == Phase::closed)
   {
+    rest(event, state);
     state.phase = Phase::clear;
     return thaw(event, flow, state, "freeze: warning withdrawn, window opens");
   }
+  // A timer that fired while the local address was away is lost.
+  if (state.window_closed || (state.phase == Phase::clear && has_reserve(flow))) return { .wake = event.now };
   return {};
+}
+
+// After a warning that came to nothing.
+void Freeze::rest(const Event& event, State& state) const
+{
+  state.rest_until = event.now + from_seconds(knobs_.ahead_rest * std::exp2(std::min<int>(state.misses, 8)));
+  if (state.misses < 255) ++state.misses;
 }
 
 Plan Freeze::close_ahead(const Event& event, const FlowView& flow, State& state)
@@ -495,8 +517,11 @@ Plan Freeze::close_ahead(const Event& event, const FlowView& flow, State& state)
 
 Plan Freeze::go_down(const Event& event, const FlowView& flow, State& state)
 {
-  // Back and gone again before the server could answer: still the same wait.
-  state.stirred = state.phase == Phase::returning || event.now - state.progress_at < lively;
+  // Back and gone again before the server could answer: still the same wait. A closed window makes every flow silent.
+  state.stirred =
+      state.phase == Phase::returning || state.phase == Phase::closed || event.now - state.progress_at < lively;
+  // What is said from now on may be lost.
+  state.owed = has_reserve(flow) || state.window_closed || (state.phase == Phase::returning && state.owed);
   state.phase = Phase::down;
   state.since = event.now;
   state.drips = 0;
@@ -510,7 +535,7 @@ Plan Freeze::go_down(const Event& event, const FlowView& flow, State& state)
   if (knobs_.strategy == Strategy::drip && has_reserve(flow)) return drip(event, flow, state);
   if (knobs_.strategy == Strategy::zero_window)
   {
-    state.window_closed = true;
+    state.window_closed = state.owed = true;
     scratch_[0] = latest(flow, Link::cell);
     scratch_[0].window = 0;
     plan.craft = { scratch_.data(), 1 };
@@ -551,7 +576,14 @@ Plan Freeze::come_back(const Event& event, const FlowView& flow, State& state)
   if (!state.stirred || late)
   {
     state.phase = Phase::returning;
-    return give_up(event, flow, state, "freeze: link back, nothing waited for");
+    constexpr std::string_view why = "freeze: link back, nothing waited for";
+    Plan plan = give_up(event, flow, state, why);
+    if (plan.craft.empty() && state.owed)
+    {
+      scratch_[0] = latest(flow, flow.link);
+      plan = { .craft = { scratch_.data(), 1 }, .why = why };
+    }
+    return plan;
   }
   state.phase = Phase::returning;
   state.watching = true;
@@ -563,7 +595,6 @@ Plan Freeze::come_back(const Event& event, const FlowView& flow, State& state)
 
 Plan Freeze::kick(const Event& event, const FlowView& flow, State& state, std::string_view why)
 {
-  const bool reserve = has_reserve(flow) || state.window_closed;
   const Duration waited = event.now - state.since;
   std::size_t count = 0;
   scratch_[count++] = latest(flow, flow.link);
@@ -571,7 +602,7 @@ Plan Freeze::kick(const Event& event, const FlowView& flow, State& state, std::s
     scratch_[count++] = latest(flow, Link::cell);
   // RFC 6069: takes back the doublings of the sender's timer. Behind the ACK, so that it quotes SND.UNA.
   const bool unanswered = state.kicks > 0 && waited > flow.rtt_smoothed + from_seconds(knobs_.kick_gap);
-  if (knobs_.strategy == Strategy::lcd || (knobs_.strategy == Strategy::automatic && (!reserve || unanswered)))
+  if (knobs_.strategy == Strategy::lcd || (knobs_.strategy == Strategy::automatic && (!state.owed || unanswered)))
     scratch_[count++] = { .kind = CraftKind::host_unreachable, .by = flow.link, .seq = flow.highest_ack };
   state.window_closed = false;
   Plan plan { .craft = { scratch_.data(), count }, .why = why };
@@ -586,11 +617,12 @@ Plan Freeze::kick(const Event& event, const FlowView& flow, State& state, std::s
 
 Plan Freeze::alarm(const Event& event, const FlowView& flow, State& state)
 {
+  if (state.over) return {};
   if (state.thawing) return thaw(event, flow, state, "freeze: window opens");
   switch (state.phase)
   {
   case Phase::clear:
-    if (!has_reserve(flow)) return {};
+    if (!has_reserve(flow) || flow.fin_sent) return {}; // a FIN says all
     if (event.now - state.progress_at < patience(flow)) return { .wake = state.progress_at + patience(flow) };
     return release(flow, state, "freeze: reserve released, the flow pauses");
   case Phase::closed:
@@ -598,8 +630,7 @@ Plan Freeze::alarm(const Event& event, const FlowView& flow, State& state)
     const Tick limit = state.since + from_seconds(knobs_.ahead_longest);
     if (event.now >= limit)
     {
-      state.rest_until = event.now + from_seconds(knobs_.ahead_rest * std::exp2(std::min<int>(state.misses, 8)));
-      if (state.misses < 255) ++state.misses;
+      rest(event, state);
       state.phase = Phase::clear;
       return thaw(event, flow, state, "freeze: no blackout came, window opens");
     }

@@ -55,6 +55,8 @@ struct State
   bool window_closed = false; // the server was told so
   bool ack_known = false;
   bool alone = false;       // the flow is one that is never touched
+  bool over = false;        // a reset was seen
+  bool owed = false;        // in this blackout: the server lacks a part of the acknowledgements, or a window
   bool stirred = false;     // the flow was delivering when the blackout began
   std::uint8_t kicks = 0;   // since link-up
   std::uint8_t drips = 0;   // in this blackout
@@ -105,13 +107,15 @@ public:
 
 private:
   Plan acknowledge(const Event& event, const FlowView& flow, State& state);
-  void heard(const Event& event, const FlowView& flow, State& state);
+  void heard(const Event& event, const FlowView& flow, State& state, bool progress);
+  static void note_reset(const Segment& segment, const FlowView& flow, State& state);
   bool left_alone(const Event& event, const FlowView& flow, State& state) const;
   Plan watch(const Event& event, const FlowView& flow, State& state, bool progress) const;
   Plan hold_back(const Event& event, const FlowView& flow, State& state, bool progress) const;
   void aim(const Event& event, const FlowView& flow, State& state) const;
 
   Plan link_changed(const Event& event, const FlowView& flow, State& state);
+  void rest(const Event& event, State& state) const;
   Plan close_ahead(const Event& event, const FlowView& flow, State& state);
   Plan go_down(const Event& event, const FlowView& flow, State& state);
   Plan come_back(const Event& event, const FlowView& flow, State& state);
