@@ -1,0 +1,499 @@
+// Whatever happens, in whatever order: what chain and freeze let leave keeps these promises.
+#include "modules/freeze/freeze.h"
+#include "tests/golden/harness/stand.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace tandem::freeze
+{
+namespace
+{
+
+using namespace test;
+
+// What a run saw, to be sure that the interesting states were reached at all.
+struct Coverage
+{
+  std::uint64_t held = 0, released = 0, kicks = 0, closed = 0, drips = 0, by_cell = 0, undone = 0, too_late = 0;
+  std::uint64_t switched_off = 0, not_home = 0, resets = 0, with_sack = 0, real_closing = 0;
+};
+
+constexpr double ahead_longest = 0.5; // s
+constexpr double deadline = 3;        // s
+// Timers, the round trip of a thaw, and a margin.
+constexpr Duration grace = ms(400);
+
+// What left this host.
+struct Left
+{
+  Link by = Link::wifi;
+  Seq ack {};
+  std::uint16_t window = 0;
+  std::string why;
+  bool on_purpose = false; // the window is held closed, or being opened bit by bit
+};
+
+class Ordeal
+{
+public:
+  explicit Ordeal(std::uint64_t seed)
+      : random_ { static_cast<std::uint32_t>(seed) }, stand_ { { &module_ } }, peers_ { peers_for(seed) }
+  {
+    const auto strategy = static_cast<double>(seed % 6);
+    for (const auto& [knob, value] :
+         std::initializer_list<std::pair<std::string_view, double>> { { "strategy", strategy },
+                                                                      { "bulk_bytes", 50'000 },
+                                                                      { "bulk_window", 4 },
+                                                                      { "reserve_share", 0.05 },
+                                                                      { "reserve_queue", 1 },
+                                                                      { "reserve_most", most },
+                                                                      { "risk_memory", 1 },
+                                                                      { "ahead_longest", ahead_longest },
+                                                                      { "ahead_rest", 0.2 },
+                                                                      { "deadline", deadline },
+                                                                      { "drips", 4 },
+                                                                      { "kicks", 4 } })
+      module_.set(knob, value);
+    stand_.run_for(ms(1));
+    stand_.open(peers_);
+    local_edge_ = peers_.remote_isn + 1 + (static_cast<std::uint32_t>(peers_.window) << 7);
+    best_edge_ = local_edge_;
+    told_ = acked_ = peers_.remote_isn + 1;
+    told_window_ = peers_.window;
+  }
+
+  void run(int steps)
+  {
+    for (int i = 0; i < steps && !::testing::Test::HasFatalFailure(); ++i)
+      event();
+  }
+
+  // Whatever was going on: once the links are well and nothing more arrives, the server knows all.
+  void finish()
+  {
+    stand_.links = both_links();
+    link_event();
+    address(true);
+    fill();
+    if (!off_) acknowledge(0);
+    wait(Duration { static_cast<std::int64_t>(1e9 * (ahead_longest + deadline)) });
+    EXPECT_EQ(told_, acked_) << "held back for good" << tail();
+    EXPECT_EQ(told_window_, peers_.window) << "left with a closed window" << tail();
+    EXPECT_EQ(stand_.chain.stats(0).excluded, 0u);
+    for (std::size_t v = 0; v < chain::violation_count; ++v)
+      EXPECT_EQ(stand_.chain.stats(0).violations[v], 0u) << chain::name(static_cast<chain::Violation>(v));
+    // A reset ends it.
+    if (random_() % 2 == 0)
+    {
+      stand_.show(peers_.bare(random_() % 2 == 0 ? Direction::ingress : Direction::egress,
+                              tcp_flag::rst | tcp_flag::ack, stand_.now()));
+      ++coverage.resets;
+      stand_.links[0].up = false;
+      stand_.chain.links(stand_.links, stand_.now());
+      stand_.run_for(ms(300));
+      stand_.links[0].up = true;
+      stand_.chain.links(stand_.links, stand_.now());
+      stand_.run_for(ms(5000));
+      EXPECT_EQ(stand_.actions.crafted.size(), noted_) << "sent after a reset: " << stand_.actions.crafted.back().why;
+    }
+    const auto count = [&](std::string_view why) { return stand_.count(why); };
+    coverage.held += count("freeze: reserve held back");
+    coverage.released += count("freeze: reserve released, the flow pauses");
+    coverage.kicks += count("freeze: kick") + count("freeze: kick, window opens");
+    coverage.closed += count("freeze: window closed ahead");
+    coverage.drips += count("freeze: drip by cellular");
+    coverage.by_cell += count("freeze: window closed by cellular");
+    coverage.undone += count("freeze: undo at the recovery point");
+    coverage.too_late += count("freeze: blackout too long, left to TCP");
+    const std::uint64_t thaws =
+        count("freeze: no blackout came, window opens") + count("freeze: warning withdrawn, window opens");
+    EXPECT_LE(count("freeze: undo at the recovery point"), episodes_ + thaws);
+  }
+
+  Coverage coverage {};
+
+private:
+  static constexpr double most = 0.3;
+
+  static Peers peers_for(std::uint64_t seed)
+  {
+    Peers peers {};
+    if (seed % 3 == 1) peers.remote_isn = Seq { 0u - 2'000'000u }; // wraps on the way
+    if (seed % 4 == 1) peers.local_clock = TsClock { 0u - 3'000u };
+    if (seed % 4 == 2) peers.remote_clock = TsClock { 0u - 3'000u };
+    if (seed % 5 == 1) peers.key = key_v6();
+    if (seed % 13 == 1) peers.timestamps = false;
+    if (seed % 17 == 1) peers.sack = false;
+    return peers;
+  }
+
+  // The last events, for a failure.
+  std::string tail() const
+  {
+    std::string text {};
+    for (std::size_t i = log_.size() < 12 ? 0 : log_.size() - 12; i < log_.size(); ++i)
+      text += "\n  " + log_[i];
+    return text;
+  }
+  void log(const std::string& what)
+  {
+    log_.push_back(std::to_string(stand_.now().time_since_epoch().count() / 1000) + " us " + what);
+  }
+
+  std::uint32_t draw(std::uint32_t below) { return static_cast<std::uint32_t>(random_()) % below; }
+  LinkState& wifi() { return stand_.links[0]; }
+  const FlowView& view() { return stand_.view(peers_); }
+  const State& state()
+  {
+    return *reinterpret_cast<const State*>(std::as_const(stand_.chain).state(stand_.flow(peers_), 0));
+  }
+  // Whether the window is, or has just been, closed on purpose.
+  bool on_purpose() { return !off_ && (state().window_closed || state().thawing || state().phase == Phase::closed); }
+
+  void event()
+  {
+    const std::uint32_t what = draw(10'000);
+    if (what < 8'800)
+      arrival();
+    else if (what < 9'000)
+      wait(ms(draw(40)));
+    else if (what < 9'030)
+      wait(ms(100 + draw(1500)));
+    else if (what < 9'040)
+      blackout(false);
+    else if (what < 9'050)
+      wifi().at_risk = !wifi().at_risk, link_event();
+    else if (what < 9'054)
+      blackout(true);
+    else if (what < 9'058)
+      stand_.links[1].up = !stand_.links[1].up, link_event();
+    else if (what < 9'062)
+      address(!home_);
+    else if (what < 9'066)
+      switch_module();
+    else if (what < 9'200)
+      every_ = Duration { 100'000 + draw(2'000'000) };
+    else if (what < 9'300)
+      length_ = 1 + draw(6'000);
+    else if (what < 9'350)
+      rtt_ = ms(5 + draw(60));
+    else if (what < 9'450)
+      reading_ = draw(3) != 0;
+    else if (what < 9'500)
+    {
+      window_update();
+    }
+    else if (what < 9'550)
+      peers_.next += 1 + draw(2000); // upload data by Wi-Fi, seen by nobody
+    if (!home_ && draw(30) == 0) address(true);
+    if (off_ && draw(30) == 0) switch_module();
+    if (!wifi().at_risk) return;
+    if (draw(100) == 0) wifi().at_risk = false, link_event();
+  }
+
+  // The link is gone for a while. What was in flight is lost: a hole, sometimes.
+  void blackout(bool predicted)
+  {
+    if (predicted)
+    {
+      wifi().at_risk = true;
+      link_event();
+      for (int i = static_cast<int>(draw(30)); i > 0; --i)
+        arrival();
+      wait(ms(draw(700)));
+    }
+    acknowledge(0); // what the local TCP itself says into the dead link is lost without freeze, too
+    wifi().up = false;
+    link_event();
+    wait(ms(draw(10) == 0 ? 4'500 : 50 + draw(2'000)));
+    if (draw(4) == 0) window_update(); // into the dead link
+    if (draw(6) == 0)
+    {
+      // Back for a moment.
+      wifi().up = true;
+      ++episodes_;
+      link_event();
+      wait(ms(draw(15)));
+      wifi().up = false;
+      link_event();
+      wait(ms(draw(1'000)));
+    }
+    wifi().up = true;
+    wifi().at_risk = false;
+    ++episodes_;
+    link_event();
+    wait(draw(3) == 0 ? ms(1'500) : rtt_); // the server may have nothing more to say
+    if (peers_.sack && draw(3) != 0) hole(1 + draw(8));
+  }
+
+  void link_event()
+  {
+    log(std::string { "wifi " } + (wifi().up ? "up" : "down") + (wifi().at_risk ? ", at risk" : "") + ", cell "
+        + (stand_.links[1].up ? "up" : "down"));
+    wifi_since_ = stand_.now();
+    stand_.chain.links(stand_.links, stand_.now());
+    note_crafts();
+  }
+
+  void address(bool home)
+  {
+    if (home != home_) ++coverage.not_home;
+    log(home ? "address is back" : "address is lost");
+    home_ = home;
+    wifi_since_ = stand_.now();
+    stand_.chain.links(stand_.links, stand_.now(), [home](const Address&) { return home ? Link::wifi : Link::other; });
+    note_crafts();
+  }
+
+  void switch_module()
+  {
+    if (!off_ && home_)
+    {
+      stand_.chain.enable(0, false, stand_.now());
+      note_crafts();
+      off_ = true;
+      ++coverage.switched_off;
+      ASSERT_EQ(view().sent_ack, view().highest_ack) << "held back after the end";
+      ASSERT_EQ(view().sent_window, view().last_window) << "closed after the end";
+    }
+    else if (off_)
+    {
+      stand_.chain.enable(0, true, stand_.now());
+      off_ = false;
+      best_edge_ = told_; // nobody looked
+    }
+  }
+
+  void arrival()
+  {
+    if (!wifi().up || !home_) return wait(ms(5));
+    wait(every_);
+    const std::uint32_t room = static_cast<std::uint32_t>(local_edge_ - (peers_.remote_isn + peers_.received));
+    const std::uint32_t length = std::min(length_, room);
+    if (length == 0 || closed(told_window_)) return read_on();
+    if (beyond_ == 0)
+      stand_.data(peers_, length, peers_.local_ts(stand_.now() - rtt_));
+    else
+    {
+      Segment late = peers_.data_in(stand_.now(), length, peers_.local_ts(stand_.now() - rtt_));
+      late.seq = peers_.remote_isn + beyond_;
+      stand_.show(late);
+      beyond_ += length;
+      // What lies beyond the hole fits into the window, too.
+      if ((peers_.remote_isn + beyond_).after(local_edge_)) beyond_ -= length;
+      if (draw(6) == 0) fill();
+    }
+    note_crafts();
+    if (draw(5) == 0 && beyond_ == 0) return; // this one is acknowledged later
+    if (draw(50) == 0) return acknowledge(tcp_flag::ece);
+    acknowledge(0);
+  }
+
+  void hole(std::uint32_t segments)
+  {
+    const std::uint32_t left = peers_.received + segments * 1448;
+    if ((peers_.remote_isn + left + 1448).after(local_edge_) || !wifi().up || !home_) return;
+    hole_ = left;
+    beyond_ = left + 1448;
+    acknowledge(0);
+  }
+  void fill()
+  {
+    if (beyond_ == 0) return;
+    peers_.recent = peers_.remote_ts(stand_.now());
+    peers_.received = beyond_;
+    beyond_ = 0;
+  }
+
+  void read_on()
+  {
+    reading_ = true;
+    window_update();
+  }
+
+  // The local TCP never takes back what it offered (RFC 9293 3.8.6), as far as its unit of 128 bytes lets it.
+  void window_now()
+  {
+    const Seq received = peers_.remote_isn + peers_.received;
+    if (reading_) local_edge_ = later(local_edge_, received + 64'000);
+    const auto open = static_cast<std::uint32_t>(local_edge_ - received);
+    peers_.window = static_cast<std::uint16_t>(open >> 7);
+    if (peers_.window == 0) ++coverage.real_closing;
+  }
+
+  void window_update()
+  {
+    if (draw(2) == 0) acknowledge(0);
+  }
+
+  void acknowledge(std::uint16_t flags)
+  {
+    window_now();
+    Segment ack = peers_.ack(stand_.now());
+    ack.flags |= flags;
+    if (beyond_ != 0)
+    {
+      ack.sack_count = 1;
+      ack.sack_blocks[0] = { peers_.remote_isn + hole_, peers_.remote_isn + beyond_ };
+      ack.options |= option::sack;
+      ++coverage.with_sack;
+    }
+    const std::optional<chain::Outcome> outcome = stand_.show(ack);
+    acked_ = later(acked_, ack.ack);
+    note_crafts();
+    if (!outcome) return note({ Link::wifi, ack.ack, ack.window, "not looked at", false });
+    if (outcome->verdict == Verdict::drop)
+    {
+      ASSERT_TRUE(ack.sack_count == 0 && flags == 0) << "an ACK that says more was left out";
+      return;
+    }
+    const Edit& edit = outcome->edit;
+    ASSERT_TRUE(ack.sack_count == 0 || !edit.ack) << "lowered below its SACK blocks: " << outcome->why;
+    ASSERT_FALSE(edit.ts_value || edit.ecn || edit.route);
+    ASSERT_TRUE(home_ || edit.empty()) << "touched without an address";
+    note({ edit.route.value_or(Link::wifi), edit.ack.value_or(ack.ack), edit.window.value_or(ack.window),
+           std::string { outcome->why }, on_purpose() });
+  }
+
+  void wait(Duration span)
+  {
+    const Tick end = stand_.now() + span;
+    while (stand_.now() < end && !::testing::Test::HasFatalFailure())
+    {
+      stand_.run_for(std::min<Duration>(ms(20), end - stand_.now()));
+      note_crafts();
+      settle();
+    }
+  }
+
+  void note_crafts()
+  {
+    for (; noted_ < stand_.actions.crafted.size(); ++noted_)
+    {
+      const Crafted& one = stand_.actions.crafted[noted_];
+      ASSERT_TRUE(home_) << "sent without an address: " << one.why;
+      ASSERT_NE(one.why, "chain: ACK that a module held back") << "the chain had to make good" << tail();
+      const bool on_purpose =
+          one.why.find("window opens") != one.why.npos || one.why.find("window closed") != one.why.npos;
+      if (one.craft.kind == CraftKind::ack)
+        note({ one.craft.by, one.craft.ack, one.craft.window, one.why, on_purpose });
+    }
+  }
+
+  // Checks what leaves and lets the server hear it.
+  void note(const Left& one)
+  {
+    log(std::string { name(one.by) } + " ack " + std::to_string((one.ack - peers_.remote_isn.raw).raw) + " win "
+        + std::to_string(one.window) + ": " + one.why);
+    ASSERT_TRUE(one.ack.at_or_before(peers_.remote_isn + peers_.received)) << "beyond received: " << one.why;
+    ASSERT_LE(one.window, peers_.window) << "window raised: " << one.why;
+    const Seq edge = one.ack + (static_cast<std::uint32_t>(one.window) << 7);
+    // 127: what the unit of the window cuts off.
+    if (!one.on_purpose && !off_ && !closed(one.window))
+    {
+      ASSERT_TRUE((edge + 127).at_or_after(best_edge_)) << "offered edge moved back by " << best_edge_ - edge << tail();
+      best_edge_ = later(best_edge_, edge);
+    }
+    if (!off_ && home_)
+    {
+      largest_window_ = std::max<double>(largest_window_, view().window_estimate);
+      const std::int32_t held = view().highest_ack - view().sent_ack;
+      ASSERT_LE(held, std::max(most * largest_window_, 2.0 * view().mss)) << "more than a reserve" << tail();
+    }
+    const bool heard = stand_.links[static_cast<std::size_t>(one.by)].up && home_;
+    if (!heard || one.ack.before(told_)) return;
+    told_ = one.ack;
+    told_window_ = one.window;
+    if (closed(one.window) && !closed(peers_.window))
+      closed_since_ = closed_since_ == Tick::max() ? stand_.now() : closed_since_;
+    else
+      closed_since_ = Tick::max();
+  }
+
+  // No segment fits.
+  static bool closed(std::uint16_t window) { return (window << 7) < 1448; }
+
+  // What time brings.
+  void settle()
+  {
+    if (off_ || !home_) return;
+    const Duration longest = Duration { static_cast<std::int64_t>(1e9 * ahead_longest) } + grace;
+    if (wifi().up && closed_since_ != Tick::max())
+    {
+      ASSERT_LE(stand_.now() - std::max(closed_since_, wifi_since_), longest) << "window closed for too long" << tail();
+    }
+    if (!wifi().up && stand_.links[1].up && closed_since_ != Tick::max())
+    {
+      ASSERT_LE(stand_.now() - std::max(closed_since_, wifi_since_),
+                Duration { static_cast<std::int64_t>(1e9 * deadline) } + grace)
+          << "window closed beyond the deadline" << tail();
+    }
+    if (wifi().up && stand_.now() - std::max(state().progress_at, wifi_since_) > longest)
+    {
+      ASSERT_EQ(told_, acked_) << "held back for too long" << tail();
+    }
+  }
+
+  std::vector<std::string> log_ {};
+  std::mt19937 random_;
+  Freeze module_ {};
+  Stand stand_;
+  Peers peers_;
+  Duration every_ = ms(1);
+  Duration rtt_ = ms(20);
+  std::uint32_t length_ = 2896;
+  bool reading_ = true; // the application
+  bool off_ = false, home_ = true;
+  std::uint32_t hole_ = 0, beyond_ = 0; // relative: begin and end of what arrived behind a hole
+  std::uint64_t episodes_ = 0;
+  std::size_t noted_ = 0;
+  double largest_window_ = 0;
+  Seq acked_ {};      // by the local TCP
+  Seq local_edge_ {}; // offered by the local TCP
+  Seq best_edge_ {};  // by what left
+  Tick wifi_since_ {};
+  // What the server heard.
+  Seq told_ {};
+  std::uint16_t told_window_ = 0;
+  Tick closed_since_ = Tick::max();
+};
+
+TEST(FreezeProperties, HoldUnderRandomEvents)
+{
+  Coverage all {};
+  for (std::uint64_t seed = 1; seed <= 480; ++seed)
+  {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Ordeal ordeal { seed };
+    ordeal.run(4000);
+    if (!HasFatalFailure()) ordeal.finish();
+    if (HasFailure()) return;
+    const Coverage& c = ordeal.coverage;
+    all.held += c.held, all.released += c.released, all.kicks += c.kicks, all.closed += c.closed, all.drips += c.drips;
+    all.by_cell += c.by_cell, all.undone += c.undone, all.too_late += c.too_late, all.not_home += c.not_home;
+    all.switched_off += c.switched_off, all.resets += c.resets, all.with_sack += c.with_sack;
+    all.real_closing += c.real_closing;
+  }
+  // A test that never gets there would pass as well.
+  EXPECT_GT(all.held, 10'000u);
+  EXPECT_GT(all.released, 500u);
+  EXPECT_GT(all.kicks, 500u);
+  EXPECT_GT(all.closed, 100u);
+  EXPECT_GT(all.drips, 20u);
+  EXPECT_GT(all.by_cell, 50u);
+  EXPECT_GT(all.undone, 30u);
+  EXPECT_GT(all.too_late, 50u);
+  EXPECT_GT(all.not_home, 100u);
+  EXPECT_GT(all.switched_off, 100u);
+  EXPECT_GT(all.resets, 50u);
+  EXPECT_GT(all.with_sack, 1'000u);
+  EXPECT_GT(all.real_closing, 100u);
+}
+
+} // namespace
+} // namespace tandem::freeze
