@@ -521,7 +521,8 @@ Plan Freeze::go_down(const Event& event, const FlowView& flow, State& state)
   state.stirred =
       state.phase == Phase::returning || state.phase == Phase::closed || event.now - state.progress_at < lively;
   // What is said from now on may be lost.
-  state.owed = has_reserve(flow) || state.window_closed || (state.phase == Phase::returning && state.owed);
+  state.owed =
+      has_reserve(flow) || state.window_closed || state.thawing || (state.phase == Phase::returning && state.owed);
   state.phase = Phase::down;
   state.since = event.now;
   state.drips = 0;
@@ -692,6 +693,8 @@ Plan Freeze::release(const FlowView& flow, State& state, std::string_view why)
 // Undoes everything; the window is opened by every way that may have closed it.
 Plan Freeze::give_up(const Event& event, const FlowView& flow, State& state, std::string_view why)
 {
+  // A window that is being opened is not open yet.
+  state.window_closed = state.window_closed || state.thawing;
   state.thawing = false;
   const bool by_cell = state.window_closed && state.phase == Phase::down && cell_usable(event, flow);
   if (state.phase != Phase::down) state.phase = Phase::clear;
