@@ -334,6 +334,7 @@ Plan Freeze::acknowledge(const Event& event, const FlowView& flow, State& state)
     state.progress_at = event.now;
     state.last_ack = segment.ack;
     state.ack_known = true;
+    state.unheard = false;
   }
   if (plan.edit.empty()) plan = hold_back(event, flow, state, progress);
   if (state.phase == Phase::closed && plan.wake)
@@ -523,6 +524,8 @@ Plan Freeze::go_down(const Event& event, const FlowView& flow, State& state)
   // What is said from now on may be lost.
   state.owed =
       has_reserve(flow) || state.window_closed || state.thawing || (state.phase == Phase::returning && state.owed);
+  state.unheard = state.unheard && state.stirred;
+  if (!state.unheard) state.said = flow.sent_ack;
   state.phase = Phase::down;
   state.since = event.now;
   state.drips = 0;
@@ -533,7 +536,7 @@ Plan Freeze::go_down(const Event& event, const FlowView& flow, State& state)
   state.why = "freeze: blackout";
   Plan plan { .wake = event.now + from_seconds(knobs_.deadline) };
   if (!state.stirred || !cell_usable(event, flow)) return plan;
-  if (knobs_.strategy == Strategy::drip && has_reserve(flow)) return drip(event, flow, state);
+  if (knobs_.strategy == Strategy::drip && flow.highest_ack.after(state.said)) return drip(event, flow, state);
   if (knobs_.strategy == Strategy::zero_window)
   {
     state.window_closed = state.owed = true;
@@ -549,12 +552,13 @@ Plan Freeze::go_down(const Event& event, const FlowView& flow, State& state)
 // timer, and its old echo makes it longer: the gaps grow by themselves.
 Plan Freeze::drip(const Event& event, const FlowView& flow, State& state)
 {
-  const auto held = static_cast<std::uint32_t>(flow.highest_ack - flow.sent_ack);
+  const auto held = static_cast<std::uint32_t>(flow.highest_ack - state.said);
   const unsigned parts =
       static_cast<unsigned>(knobs_.drips) - std::min<unsigned>(state.drips, static_cast<unsigned>(knobs_.drips) - 1);
   const std::uint32_t part = std::clamp<std::uint32_t>(held / parts, std::min<std::uint32_t>(held, flow.mss), held);
   scratch_[0] = latest(flow, Link::cell);
-  scratch_[0].ack = flow.sent_ack + part;
+  state.said = state.said + part;
+  scratch_[0].ack = state.said;
   scratch_[0].window = closed_window(flow);
   state.window_closed = true;
   if (state.drips < 255) ++state.drips;
@@ -579,7 +583,7 @@ Plan Freeze::come_back(const Event& event, const FlowView& flow, State& state)
     state.phase = Phase::returning;
     constexpr std::string_view why = "freeze: link back, nothing waited for";
     Plan plan = give_up(event, flow, state, why);
-    if (plan.craft.empty() && state.owed)
+    if (plan.craft.empty() && (state.owed || state.unheard))
     {
       scratch_[0] = latest(flow, flow.link);
       plan = { .craft = { scratch_.data(), 1 }, .why = why };
@@ -625,6 +629,9 @@ Plan Freeze::alarm(const Event& event, const FlowView& flow, State& state)
   case Phase::clear:
     if (!has_reserve(flow) || flow.fin_sent) return {}; // a FIN says all
     if (event.now - state.progress_at < patience(flow)) return { .wake = state.progress_at + patience(flow) };
+    // Or the link is gone, which is told later: then the server does not hear this.
+    state.unheard = true;
+    state.said = flow.sent_ack;
     return release(flow, state, "freeze: reserve released, the flow pauses");
   case Phase::closed:
   {
@@ -643,7 +650,8 @@ Plan Freeze::alarm(const Event& event, const FlowView& flow, State& state)
       state.stirred = false;
       return give_up(event, flow, state, "freeze: blackout too long, left to TCP");
     }
-    if (knobs_.strategy == Strategy::drip && state.stirred && has_reserve(flow) && cell_usable(event, flow))
+    if (knobs_.strategy == Strategy::drip && state.stirred && flow.highest_ack.after(state.said)
+        && cell_usable(event, flow))
       return drip(event, flow, state);
     return { .wake = state.since + from_seconds(knobs_.deadline) };
   case Phase::returning:

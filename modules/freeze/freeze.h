@@ -57,6 +57,7 @@ struct State
   bool alone = false;       // the flow is one that is never touched
   bool over = false;        // a reset was seen
   bool owed = false;        // in this blackout: the server lacks a part of the acknowledgements, or a window
+  bool unheard = false;     // the reserve was released, and nothing arrived since
   bool stirred = false;     // the flow was delivering when the blackout began
   std::uint8_t kicks = 0;   // since link-up
   std::uint8_t drips = 0;   // in this blackout
@@ -71,6 +72,7 @@ struct State
   Tick progress_at {}; // the local TCP's last progress
   Tick rest_until {};  // no warning is heeded before
   Seq last_ack {};     // of the local TCP
+  Seq said {};         // to the server, which may have heard more
 
   // After a blackout: the episode of retransmissions whose end is watched for.
   bool watching = false;
