@@ -1,0 +1,248 @@
+"""modules/freeze between real TCPs: that nothing is lost, whatever the strategy and whenever the daemon ends."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import time
+from contextlib import contextmanager
+from typing import Iterator
+
+import pytest
+
+from tandem_lab import system
+
+MSS = 1448
+STRATEGIES = {  # and a reason that its decisions must show
+    "auto": "freeze: kick",
+    "kick": "freeze: kick",
+    "drip": "freeze: drip by cellular",
+    "lcd": "freeze: kick",
+    "ahead": "freeze: window closed ahead",
+    "zero_window": "freeze: window closed by cellular",
+}
+# What follows a bulk part on one connection: a request, timed, whenever a line comes in; a line in answer to each.
+KEPT_CONNECTION = r"""
+import json, socket, sys, time
+connection = socket.create_connection((sys.argv[1], 80), timeout=30)
+connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+def fetch(path):
+    began = time.perf_counter()
+    connection.sendall(f"GET {path} HTTP/1.1\r\nHost: server\r\n\r\n".encode())
+    data = b""
+    while b"\r\n\r\n" not in data:
+        data += connection.recv(65536)
+    head, _, rest = data.partition(b"\r\n\r\n")
+    left = next(int(line.split(b":")[1]) for line in head.splitlines() if line.lower().startswith(b"content-length:")) - len(rest)
+    while left > 0:
+        part = connection.recv(min(left, 262144))
+        if not part: sys.exit("connection closed early")
+        left -= len(part)
+    return 1e3 * (time.perf_counter() - began)
+for line in sys.stdin:
+    print(json.dumps([fetch(path) for path in line.split()]), flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def module_needed(with_air: None) -> None:
+    """The test needs the daemon and the module."""
+    module = system.tandem_binary("tandemd").parent.parent / "lib" / "tandem" / "freeze.so"
+    if not module.exists():
+        pytest.skip(f"{module} is not built")
+
+
+@pytest.fixture
+def lab(air_lab, module_needed):
+    yield air_lab
+    for key, value in (("wifi.blackout", "none"), ("wan.delay", "20ms"), ("cell.source_filter", False)):
+        air_lab.set(key, value)
+
+
+class Kept:
+    """A connection that outlives its requests."""
+
+    def __init__(self, lab):
+        self._process = lab.client.popen(["/usr/bin/python3", "-c", KEPT_CONNECTION, lab.server().ipv4],
+                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def fetch(self, *paths: str) -> list[float]:
+        """One request right after the other; their times in ms."""
+        self._process.stdin.write(" ".join(paths) + "\n")
+        self._process.stdin.flush()
+        return json.loads(self._process.stdout.readline())
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+@contextmanager
+def kept_connection(lab) -> Iterator[Kept]:
+    connection = Kept(lab)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def config(strategy: str, **knobs) -> dict:
+    return {"modules": {"freeze": {"strategy": strategy, **knobs}}}
+
+
+def module(daemon) -> dict:
+    return next(entry for entry in daemon.api("/v1/modules") if entry["name"] == "freeze")
+
+
+def decisions(daemon) -> dict[str, int]:
+    return module(daemon)["decisions"]
+
+
+def facts(daemon) -> dict:
+    """What the module says of the flow that has moved most."""
+    flows = [flow for flow in daemon.api("/v1/flows") if "freeze" in flow["modules"]]
+    return max(flows, key=lambda flow: flow["delivered_bytes"])["modules"]["freeze"] if flows else {}
+
+
+def held(daemon) -> float:
+    """Bytes whose acknowledgement is held back."""
+    return facts(daemon).get("held back (bytes)", 0.0)
+
+
+def clean(daemon) -> None:
+    """The guard had nothing to object to, and the module was not taken out."""
+    entry = module(daemon)
+    assert entry["violations"] == {} and entry["excluded"] == 0 and entry["faults"] == 0
+
+
+def sent_again(lab) -> int:
+    """Bytes that the server retransmitted on its richest connection."""
+    return lab.sock_stats("srv1")[0].bytes_retrans
+
+
+def through_a_blackout(lab, daemon, *, announced: bool = False, seconds: float = 0.7, **download):
+    """The random file, with a blackout in its middle."""
+    going = lab.start_download("random", sha256=True, **download)
+    going.wait_bytes(lab.random_file["size"] // 3)
+    if announced:
+        daemon.api("/v1/links/wifi/announce", "POST", {"what": "risk", "for_s": 2})
+        time.sleep(0.2)
+    lab.set("wifi.blackout", "drop")
+    time.sleep(seconds)
+    lab.set("wifi.blackout", "none")
+    result = going.wait()
+    assert result.error is None and result.sha256 == lab.random_file["sha256"]
+    assert result.longest_gap() >= 0.8 * seconds, "there was no blackout"
+    return result
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_blackout_loses_nothing(lab, strategy):
+    with lab.daemon(["freeze"], config(strategy)) as daemon:
+        through_a_blackout(lab, daemon, announced=strategy == "ahead")
+        assert STRATEGIES[strategy] in decisions(daemon), decisions(daemon)
+        clean(daemon)
+
+
+def test_blackout_over_ipv6(lab):
+    with lab.daemon(["freeze"]) as daemon:
+        through_a_blackout(lab, daemon, v6=True)
+        assert decisions(daemon)["freeze: kick"] >= 1
+        clean(daemon)
+
+
+def test_blackout_without_cellular(lab):
+    with lab.daemon(["freeze"], {"links": {"cell": "none"}}) as daemon:
+        result = through_a_blackout(lab, daemon)
+        assert decisions(daemon)["freeze: kick"] >= 1
+        assert result.interfaces["cell0"]["acks_out"] == 0
+        clean(daemon)
+
+
+def test_two_blackouts_and_a_filter(lab):
+    """What is said by cellular reaches nobody; the flow recovers all the same."""
+    lab.set("cell.source_filter", True)
+    with lab.daemon(["freeze"], config("drip")) as daemon:
+        going = lab.start_download("random", sha256=True)
+        for part in (1, 2):
+            going.wait_bytes(part * lab.random_file["size"] // 3)
+            lab.set("wifi.blackout", "drop")
+            time.sleep(0.6)
+            lab.set("wifi.blackout", "none")
+        result = going.wait()
+        assert result.error is None and result.sha256 == lab.random_file["sha256"]
+        clean(daemon)
+
+
+
+
+@pytest.mark.parametrize("end", ["killed", "stopped"])
+def test_end_of_the_daemon_while_a_reserve_is_held(lab, end):
+    """Killed: the server sends again what was held back, no more. Stopped: nothing."""
+    lab.set("wan.delay", "150ms")  # the server's tail loss probe comes after two round trips
+    with lab.daemon(["freeze"], config("kick", release_after="1s", reserve_recent=0, reserve_queue=0, reserve_share=0.1)) as daemon, kept_connection(lab) as kept:
+        kept.fetch("/1M", "/1M", "/1M")
+        before = sent_again(lab)
+        reserve = held(daemon)
+        assert reserve >= MSS, facts(daemon)
+        assert lab.sock_stats("srv1")[0].unacked > 0, "the server knows all"
+        if end == "killed":
+            daemon.kill()
+        else:
+            assert daemon.stop() == 0
+        assert system.wait_until(lambda: lab.sock_stats("srv1")[0].unacked == 0, 5)
+        time.sleep(0.5)
+        again = sent_again(lab) - before
+        print(f"{end}: {reserve:g} bytes were held back, {again} sent again")
+        if end == "killed":
+            assert 0 < again <= reserve + MSS, f"{again} bytes sent again, {reserve:g} were held back"
+        else:
+            assert again == 0
+        assert kept.fetch("/1k", "/100k")  # the connection is well
+
+
+def test_killed_while_a_reserve_is_held_in_a_download(lab):
+    """The download goes on, and the next ACK of the local TCP says all."""
+    with lab.daemon(["freeze"], config("kick")) as daemon:
+        going = lab.start_download("random", sha256=True)
+        going.wait_bytes(lab.random_file["size"] // 3)
+        assert system.wait_until(lambda: held(daemon) > 0, 3)
+        daemon.kill()
+        result = going.wait()
+        assert result.error is None and result.sha256 == lab.random_file["sha256"]
+
+
+@pytest.mark.parametrize("end", ["killed", "stopped"])
+def test_end_of_the_daemon_while_the_window_is_closed(lab, end):
+    """The server asks for the window, and the local TCP tells it."""
+    with lab.daemon(["freeze"], config("ahead", ahead_longest="10s")) as daemon:
+        going = lab.start_download("random", sha256=True)
+        going.wait_bytes(lab.random_file["size"] // 3)
+        daemon.api("/v1/links/wifi/announce", "POST", {"what": "risk", "for_s": 10})
+        assert system.wait_until(lambda: facts(daemon).get("phase") == "closed", 2)
+        time.sleep(0.4)
+        before = going.progress()[1]
+        time.sleep(0.3)
+        assert going.progress()[1] - before < 100_000, "the window is open"
+        began = time.monotonic()
+        if end == "killed":
+            daemon.kill()
+        else:
+            assert daemon.stop() == 0
+        result = going.wait()
+        assert result.error is None and result.sha256 == lab.random_file["sha256"]
+        assert time.monotonic() - began < 20
+
+
+def test_request_after_a_bulk_part_is_not_delayed(lab):
+    """On a kept connection a short request follows a bulk part at once, while a part of it is still unacknowledged."""
+    paths = [f"/{name}" for _ in range(3) for name in ("1M", "1k")]
+    with kept_connection(lab) as kept:
+        plain = kept.fetch(*paths)[1::2]
+    with lab.daemon(["freeze"], config("kick")) as daemon:
+        with kept_connection(lab) as kept:
+            with_module = kept.fetch(*paths)[1::2]
+        assert decisions(daemon)["freeze: reserve held back"] > 0
+        clean(daemon)
+    assert statistics.median(with_module) <= 1.5 * statistics.median(plain) + 20, (plain, with_module)
