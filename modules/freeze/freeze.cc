@@ -20,7 +20,7 @@ struct Row
   double Knobs::*field;
 };
 
-constexpr std::array<Row, 17> rows { {
+constexpr std::array<Row, 18> rows { {
     { { .name = "bulk_bytes",
         .unit = "bytes",
         .minimum = 0,
@@ -109,6 +109,13 @@ constexpr std::array<Row, 17> rows { {
         .maximum = 3600,
         .help = "after a warning that came to nothing the next ones are not heeded for this long; doubles each time" },
       &Knobs::ahead_rest },
+    { { .name = "prove",
+        .type = KnobType::boolean,
+        .minimum = 0,
+        .maximum = 1,
+        .help = "strategies drip and zero_window: nothing is sent by cellular before the server has proved that it "
+                "arrives" },
+      &Knobs::prove },
     { { .name = "deadline",
         .type = KnobType::duration,
         .unit = "s",
@@ -150,6 +157,16 @@ constexpr auto knob_table = []
 constexpr double first_burst_mss = 10; // RFC 6928
 // A flow that has said nothing for this long before a blackout waits for nothing after it.
 constexpr Duration lively = 2s;
+// A proof of the way by cellular counts this long, and is renewed after half of it.
+constexpr Duration proof_lasts = 30s;
+constexpr unsigned proof_copies = 6;
+// Rests after a proof that failed, in seconds.
+constexpr double first_rest = 1;
+constexpr double longest_rest = 300;
+// An old ACK is echoed only while the advertised window stands still (docs/decisions/0003): waited for so many ACKs,
+// and this long at most.
+constexpr std::uint8_t still_acks = 16;
+constexpr Duration longest_wait = 1s;
 // The episode of retransmissions after a blackout is waited for this long from link-up.
 constexpr Duration longest_watch = 10s;
 // ACKs between two changes of the reserve by a segment: slower than the sender's own growth.
@@ -216,7 +233,8 @@ that came to nothing costs the next ones a rest.
 
 Without a second interface all of this works just as well. The other strategies exist for comparison: `drip` says the reserve bit by bit over the cellular
 link, with a closed window, so that the timer never fires; `zero_window` closes the window over the cellular link once the link is gone, as
-published in 2009, and is worse than nothing against today's Linux senders, because they have data in flight.
+published in 2009, and is worse than nothing against today's Linux senders, because they have data in flight. Both look for a proof that what
+is sent by cellular arrives, as `offload` does, while all is well, and send nothing by it without one (`prove`).
 
 Left alone are MPTCP subflows, flows with accurate ECN, and flows faster than `rest_above`.)";
 }
@@ -284,6 +302,7 @@ Plan Freeze::decide(const Event& event, const FlowView& flow, State& state)
   {
   case EventKind::segment:
     if (event.segment->has(tcp_flag::rst)) note_reset(*event.segment, flow, state);
+    if (!event.queued && event.segment->direction == Direction::ingress) return hear(event, flow, state);
     if (event.queued && event.segment->direction == Direction::egress && event.segment->is_pure_ack())
       return acknowledge(event, flow, state);
     return {};
@@ -347,9 +366,88 @@ Plan Freeze::acknowledge(const Event& event, const FlowView& flow, State& state)
     plan.edit.window = window;
     if (plan.why.empty()) plan.why = state.thawing ? "freeze: window opens" : "freeze: window stays closed";
   }
+  prove(event, flow, state, plan);
   if (state.phase == Phase::clear && flow.delivery_rate * 8 > knobs_.rest_above && !has_reserve(flow))
     plan.quiet = event.now + 1s;
   return plan;
+}
+
+bool Freeze::speaks_by_cell() const
+{
+  return knobs_.strategy == Strategy::drip || knobs_.strategy == Strategy::zero_window;
+}
+
+bool Freeze::cell_trusted(const Event& event, const FlowView& flow, const State& state) const
+{
+  return cell_usable(event, flow)
+         && (knobs_.prove == 0 || (state.proved_at != Tick {} && event.now - state.proved_at < proof_lasts));
+}
+
+// Looks for a proof while all is well: in a blackout it is too late.
+void Freeze::prove(const Event& event, const FlowView& flow, State& state, Plan& plan)
+{
+  if (!speaks_by_cell() || knobs_.prove == 0) return;
+  const Segment& segment = *event.segment;
+  const auto end = [&](Duration rest, std::string_view why)
+  {
+    state.proving = false;
+    state.prove_at = event.now + rest;
+    plan.why = why;
+  };
+  state.still = segment.window != state.window ? std::uint8_t { 0 }
+                                               : static_cast<std::uint8_t>(std::min<int>(state.still + 1, still_acks));
+  state.window = segment.window;
+  const std::uint64_t bytes = (*event.links)[static_cast<std::size_t>(Link::cell)].bytes_out;
+  const bool others = bytes != state.cell_bytes;
+  state.cell_bytes = bytes;
+  if (!state.proving)
+  {
+    // Whoever else sends by cellular now may be marking TSvals of this flow: two such would spoil each other.
+    if (others) state.cell_at = event.now;
+    if (event.now < state.prove_at || state.phase != Phase::clear || state.watching || !segment.timestamps
+        || !bulk(flow) || !cell_usable(event, flow))
+      return;
+    if (state.proved_at != Tick {} && event.now - state.proved_at < proof_lasts / 2) return;
+    if (state.cell_at != Tick {} && event.now - state.cell_at < 1s) return;
+    if (state.worth_at == Tick {}) state.worth_at = event.now;
+    if (state.still < still_acks && event.now - state.worth_at < longest_wait) return;
+    state.worth_at = Tick {};
+    state.proving = true;
+    state.path.begin(segment.timestamps->value, event.now);
+    state.data_edge = flow.next_seq;
+    return;
+  }
+  if (state.phase != Phase::clear) return end(1s, "freeze: proof given up, the link changed");
+  if (flow.next_seq != state.data_edge) return end(100ms, "freeze: proof spoiled by upload data");
+  // Something younger has left, which the server would take for the newest.
+  if (flow.sent_ts_value.after(state.path.frozen + 1)) return end(1s, "freeze: proof spoiled");
+  if (state.path.expired(event.now, flow.rtt_smoothed))
+  {
+    state.proved_at = Tick {};
+    return end(from_seconds(PathProof::rest(state.failures, first_rest, longest_rest)),
+               "freeze: no proof by cellular (filtered, NAT or too slow)");
+  }
+  if (plan.verdict == Verdict::drop || !segment.timestamps || !segment.timestamps->value.after(state.path.frozen))
+    return;
+  plan.edit.ts_value = state.path.frozen;
+  if (plan.why.empty()) plan.why = "freeze: TSval kept for a proof";
+  if (!cell_usable(event, flow) || !state.path.due(event.now, proof_copies, flow.rtt_smoothed)) return;
+  scratch_[0] = state.path.copy(segment, plan.edit.ack.value_or(segment.ack), Link::cell, event.now);
+  plan.craft = { scratch_.data(), 1 };
+  plan.why = "freeze: proof asked for by cellular";
+}
+
+// An observed copy of what arrives: the echo.
+Plan Freeze::hear(const Event& event, const FlowView& flow, State& state) const
+{
+  const Segment& segment = *event.segment;
+  if (!state.proving || !segment.timestamps || !segment.has(tcp_flag::ack)
+      || !state.path.confirmed_by(segment.timestamps->echo) || flow.next_seq != state.data_edge)
+    return {};
+  state.proving = false;
+  state.failures = 0;
+  state.proved_at = event.now;
+  return { .why = "freeze: cellular proved" };
 }
 
 // The window to offer with `ack` instead of the real one.
@@ -526,6 +624,7 @@ Plan Freeze::go_down(const Event& event, const FlowView& flow, State& state)
       has_reserve(flow) || state.window_closed || state.thawing || (state.phase == Phase::returning && state.owed);
   state.unheard = state.unheard && state.stirred;
   if (!state.unheard) state.said = flow.sent_ack;
+  state.proving = false;
   state.phase = Phase::down;
   state.since = event.now;
   state.drips = 0;
@@ -535,7 +634,12 @@ Plan Freeze::go_down(const Event& event, const FlowView& flow, State& state)
   if (state.blackouts < 65535) ++state.blackouts;
   state.why = "freeze: blackout";
   Plan plan { .wake = event.now + from_seconds(knobs_.deadline) };
-  if (!state.stirred || !cell_usable(event, flow)) return plan;
+  if (!state.stirred || !speaks_by_cell() || !cell_usable(event, flow)) return plan;
+  if (!cell_trusted(event, flow, state))
+  {
+    plan.why = "freeze: cellular not proved, nothing is sent by it";
+    return plan;
+  }
   if (knobs_.strategy == Strategy::drip && flow.highest_ack.after(state.said)) return drip(event, flow, state);
   if (knobs_.strategy == Strategy::zero_window)
   {
@@ -603,7 +707,7 @@ Plan Freeze::kick(const Event& event, const FlowView& flow, State& state, std::s
   const Duration waited = event.now - state.since;
   std::size_t count = 0;
   scratch_[count++] = latest(flow, flow.link);
-  if (knobs_.strategy == Strategy::zero_window && state.kicks == 0 && cell_usable(event, flow))
+  if (knobs_.strategy == Strategy::zero_window && state.kicks == 0 && cell_trusted(event, flow, state))
     scratch_[count++] = latest(flow, Link::cell);
   // RFC 6069: takes back the doublings of the sender's timer. Behind the ACK, so that it quotes SND.UNA.
   const bool unanswered = state.kicks > 0 && waited > flow.rtt_smoothed + from_seconds(knobs_.kick_gap);
@@ -651,7 +755,7 @@ Plan Freeze::alarm(const Event& event, const FlowView& flow, State& state)
       return give_up(event, flow, state, "freeze: blackout too long, left to TCP");
     }
     if (knobs_.strategy == Strategy::drip && state.stirred && flow.highest_ack.after(state.said)
-        && cell_usable(event, flow))
+        && cell_trusted(event, flow, state))
       return drip(event, flow, state);
     return { .wake = state.since + from_seconds(knobs_.deadline) };
   case Phase::returning:
@@ -724,6 +828,8 @@ void Freeze::describe(const FlowView& flow, const State& state, Facts& facts) co
   facts.add("held back", flow.sent_any ? static_cast<double>(flow.highest_ack - flow.sent_ack) : 0.0, "bytes");
   facts.add("reserve", state.target, "bytes");
   facts.add("blackouts", state.blackouts);
+  if (speaks_by_cell() && knobs_.prove != 0)
+    facts.add("cellular", state.proved_at != Tick {} ? "proved" : "not proved");
   if (state.first_data > 0) facts.add("answer after link-up", state.first_data * 1e3, "ms");
 }
 

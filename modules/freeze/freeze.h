@@ -3,6 +3,7 @@
 #pragma once
 
 #include <tandem/module.h>
+#include <tandem/path_proof.h>
 
 #include <cstdint>
 
@@ -37,6 +38,7 @@ struct Knobs
   double drips = 6;              // parts of the reserve
   double ahead_longest = 1;      // s the window stays closed without a blackout
   double ahead_rest = 10;        // s of rest after a warning that came to nothing; doubles
+  double prove = 1;              // nothing by cellular without a proof
   double deadline = 60;          // s, longer blackouts are left to TCP
   double rest_above = 2e9;       // bit/s, faster flows are left alone
 };
@@ -91,6 +93,19 @@ struct State
   float srtt = 0;   // s
   float rttvar = 0; // s
 
+  // Strategies drip and zero_window: whether what is sent by cellular arrives.
+  bool proving = false;
+  std::uint8_t failures = 0; // in a row
+  std::uint8_t still = 0;    // ACKs in a row with the same window
+  std::uint16_t window = 0;  // of the last ACK, unscaled
+  PathProof path {};
+  Seq data_edge {};             // next_seq when the proof began
+  std::uint64_t cell_bytes = 0; // by cellular, of all modules and flows
+  Tick cell_at {};              // when that last grew
+  Tick worth_at {};             // since when a proof is wanted
+  Tick prove_at {};             // not before
+  Tick proved_at {};
+
   float first_data = 0; // s from the last link-up to the first sign of the server, for people
 };
 
@@ -114,6 +129,10 @@ private:
   bool left_alone(const Event& event, const FlowView& flow, State& state) const;
   Plan watch(const Event& event, const FlowView& flow, State& state, bool progress) const;
   Plan hold_back(const Event& event, const FlowView& flow, State& state, bool progress) const;
+  void prove(const Event& event, const FlowView& flow, State& state, Plan& plan);
+  Plan hear(const Event& event, const FlowView& flow, State& state) const;
+  bool speaks_by_cell() const;
+  bool cell_trusted(const Event& event, const FlowView& flow, const State& state) const;
   void aim(const Event& event, const FlowView& flow, State& state) const;
 
   Plan link_changed(const Event& event, const FlowView& flow, State& state);

@@ -136,10 +136,6 @@ constexpr auto knob_table = []
   return all;
 }();
 
-// Behind a NAT the server does not know the copy and answers with an RST whose sequence number is the copy's ACK number
-// (RFC 9293 3.10.7.1), which the NAT may well deliver. Two bytes lower it lies before the window, and TCP ignores it;
-// one byte would not do for Linux in CLOSE_WAIT.
-constexpr std::uint32_t probe_lag = 2;
 constexpr std::uint8_t still_acks = 16;    // with the same window before a probe
 constexpr Duration longest_wait = 3s;      // for that, from the first time the flow is worth a probe
 constexpr std::uint16_t acks_counted = 32; // before it is known how much an ACK covers
@@ -419,9 +415,7 @@ Plan Offload::consider(const Event& event, const FlowView& flow, State& state)
 
   state.phase = Phase::probing;
   state.since = event.now;
-  state.proof_at = event.now;
-  state.probes = 0;
-  state.frozen = segment.timestamps->value;
+  state.path.begin(segment.timestamps->value, event.now);
   state.why = "offload: probing";
   return { .wake = event.now + patience(flow), .why = "offload: probe begins" };
 }
@@ -433,30 +427,17 @@ Plan Offload::probe(const Event& event, const FlowView& flow, State& state)
   if (!segment.timestamps) return plan;
   const TsClock own = segment.timestamps->value;
   count_acks(flow, state);
-  if (state.probes > 0 && event.now - state.proof_at >= patience(flow))
+  if (state.path.copies > 0 && state.path.expired(event.now, flow.rtt_smoothed))
     return return_home(event, flow, state, backoff(state.failures), "offload: no proof (filtered, NAT or too slow)",
                        false);
-  if (!own.after(state.frozen)) return plan;
-  plan.edit.ts_value = state.frozen;
+  if (!own.after(state.path.frozen)) return plan;
+  plan.edit.ts_value = state.path.frozen;
   plan.why = "offload: TSval kept while probing";
 
-  const Duration gap = std::max<Duration>(flow.rtt_smoothed / 8, 5ms);
-  if (!segment.has(not_copied) && state.probes < static_cast<unsigned>(knobs_.probe_copies)
-      && (state.probes == 0 || event.now - state.probe_at >= gap))
+  if (!segment.has(not_copied)
+      && state.path.due(event.now, static_cast<unsigned>(knobs_.probe_copies), flow.rtt_smoothed))
   {
-    if (state.probes == 0) state.proof_at = event.now;
-    ++state.probes;
-    state.probe_at = event.now;
-    scratch_[0] = { .kind = CraftKind::ack,
-                    .by = Link::cell,
-                    .at = event.now,
-                    .seq = segment.seq,
-                    .ack = segment.ack - probe_lag,
-                    .window = segment.window,
-                    .flags = segment.flags,
-                    .timestamps = Timestamps { state.frozen + 1, segment.timestamps->echo },
-                    .sack_blocks = segment.sack_blocks,
-                    .sack_count = segment.sack_count };
+    scratch_[0] = state.path.copy(segment, segment.ack, Link::cell, event.now);
     plan.craft = scratch_;
     plan.why = "offload: probe by cellular";
     plan.wake = event.now + patience(flow);
@@ -508,16 +489,16 @@ Plan Offload::hear(const Event& event, const FlowView& flow, State& state)
   // What never left is not echoed: the copy is damaged (nobody has verified its checksum), or of upload data.
   if (flow.sent_any && echo.after(flow.sent_ts_value)) return {};
   measure_delay(segment, flow, state, event.now);
-  if (state.phase == Phase::probing && state.probes > 0 && echo == state.frozen + 1)
+  if (state.phase == Phase::probing && state.path.confirmed_by(echo))
   {
     // Every copy carries the same TSval, and the server may have ignored the first ones (an ACK older than others that
     // came by Wi-Fi meanwhile counts only while the window stands still). The last copy gives the lower bound; a round
     // away tells exactly.
-    const Duration copies = state.probe_at - state.proof_at;
+    const Duration copies = state.path.copy_at - state.path.begun_at;
     const auto delay = static_cast<std::int32_t>(segment.timestamps->value.raw - echo.raw);
     const double added = state.clocks_agree && state.base_known
                              ? wrapped(delay, state.home_delay) * 1e-3 - seconds(copies)
-                             : seconds(event.now - state.probe_at - flow.rtt_smoothed);
+                             : seconds(event.now - state.path.copy_at - flow.rtt_smoothed);
     state.added_delay = static_cast<float>(added);
     // An ACK that was left out meanwhile must be said before its timer is forgotten.
     const bool held = state.held > 0;
@@ -525,7 +506,7 @@ Plan Offload::hear(const Event& event, const FlowView& flow, State& state)
     proved(event, flow, state);
     state.phase = Phase::away;
     state.since = event.now;
-    state.trusted_after = state.frozen + 1;
+    state.trusted_after = state.path.frozen + 1;
     state.stretch = 1;
     state.held = 0;
     state.released_at = event.now;
@@ -593,8 +574,8 @@ Plan Offload::alarm(const Event& event, const FlowView& flow, State& state)
     if (state.phase == Phase::probing)
     {
       // A younger TSval by Wi-Fi would make the server refuse the copies (PAWS).
-      scratch_[0].timestamps->value = state.frozen;
-      plan.wake = state.proof_at + patience(flow);
+      scratch_[0].timestamps->value = state.path.frozen;
+      plan.wake = state.path.begun_at + patience(flow);
     }
     if (away)
     {
@@ -605,8 +586,8 @@ Plan Offload::alarm(const Event& event, const FlowView& flow, State& state)
   }
   if (state.phase == Phase::probing)
   {
-    if (event.now - state.proof_at < patience(flow)) return { .wake = state.proof_at + patience(flow) };
-    if (state.probes == 0) return return_home(event, flow, state, 500ms, "offload: no ACKs to probe with", false);
+    if (!state.path.expired(event.now, flow.rtt_smoothed)) return { .wake = state.path.begun_at + patience(flow) };
+    if (state.path.copies == 0) return return_home(event, flow, state, 500ms, "offload: no ACKs to probe with", false);
     return return_home(event, flow, state, backoff(state.failures), "offload: no proof (filtered, NAT or too slow)",
                        false);
   }
@@ -746,16 +727,14 @@ void Offload::measure_rate(const FlowView& flow, State& state, Tick now)
 
 Duration Offload::backoff(std::uint8_t& times) const
 {
-  const double rest = std::min(knobs_.retry_longest, knobs_.retry_first * std::exp2(times));
-  if (times < 30) ++times;
-  return from_seconds(rest);
+  return from_seconds(PathProof::rest(times, knobs_.retry_first, knobs_.retry_longest));
 }
 
 // How long without a proof is too long: an RTT and a margin, so that the ACK by Wi-Fi is there before the server's RTO
 // (RFC 6298 with Linux's floor of 200 ms above the RTT).
 Duration Offload::patience(const FlowView& flow) const
 {
-  return std::clamp<Duration>(flow.rtt_smoothed + 100ms, 60ms, 1s);
+  return PathProof::patience(flow.rtt_smoothed);
 }
 
 Craft Offload::latest(const FlowView& flow, Link by) const

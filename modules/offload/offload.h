@@ -4,6 +4,7 @@
 #pragma once
 
 #include <tandem/module.h>
+#include <tandem/path_proof.h>
 
 #include <cstdint>
 
@@ -46,7 +47,6 @@ enum class Phase : std::uint8_t
 struct State
 {
   Phase phase = Phase::home;
-  std::uint8_t probes = 0;
   std::uint8_t failures = 0;     // in a row, for the backoff
   std::uint8_t regrets = 0;      // times the goodput was worse away, likewise
   std::uint8_t slow_windows = 0; // in a row, slower than at home
@@ -65,12 +65,11 @@ struct State
 
   Tick since {}; // start of the phase
   Tick retry_at {};
-  Tick probe_at {};    // last probe copy
-  Tick proof_at {};    // last proof, or the first probe
+  Tick proof_at {};    // last proof
   Tick released_at {}; // last ACK that left while thinning
   Seq data_edge {};    // next_seq when the phase began: local data in between spoils tags
 
-  TsClock frozen {};        // probing: TSval kept on Wi-Fi; the probe carries frozen + 1
+  PathProof path {};        // while probing
   TsClock trusted_after {}; // away: echoes up to here may come from local data sent by Wi-Fi
   TsClock last_echo {};     // newest TSecr seen
 

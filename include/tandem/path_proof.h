@@ -1,0 +1,86 @@
+// The proof that pure ACKs with this flow's source address, sent by another link, reach the server: a cellular network
+// may drop them (source filter) or rewrite them (NAT). While the ACKs by Wi-Fi keep one TSval a few copies with the
+// next one leave by the other link. When the server echoes that very timestamp, a copy has arrived (RFC 7323 4.3). Part
+// of a module's flow state; pure.
+#pragma once
+
+#include <tandem/plan.h>
+#include <tandem/segment.h>
+#include <tandem/units.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+
+namespace tandem
+{
+
+struct PathProof
+{
+  TsClock frozen {}; // kept by Wi-Fi; the copies carry frozen + 1
+  std::uint8_t copies = 0;
+  Tick begun_at {}; // and then the first copy
+  Tick copy_at {};  // the last one
+
+  // A copy acknowledges this much less than the ACK it is made of. Behind a NAT the server does not know it and answers
+  // with an RST whose sequence number is the copy's ACK number (RFC 9293 3.10.7.1), which the NAT may well deliver. Two
+  // bytes lower it lies before the window, and TCP ignores it; one byte would not do for Linux in CLOSE_WAIT.
+  static constexpr std::uint32_t lag = 2; // bytes
+
+  // From now on every ACK by Wi-Fi must carry `frozen`, until the proof is there or given up.
+  void begin(TsClock own, Tick now)
+  {
+    frozen = own;
+    copies = 0;
+    begun_at = now;
+  }
+
+  // Whether another copy may leave, at most `most` of them, eight in a round trip.
+  bool due(Tick now, unsigned most, Duration rtt) const
+  {
+    using namespace std::chrono_literals;
+    return copies < most && (copies == 0 || now - copy_at >= std::max<Duration>(rtt / 8, 5ms));
+  }
+
+  // The copy by `by` of an ACK that is about to leave, acknowledging up to `ack` less the lag. Only of one with
+  // timestamps.
+  Craft copy(const Segment& segment, Seq ack, Link by, Tick now)
+  {
+    if (copies == 0) begun_at = now;
+    ++copies;
+    copy_at = now;
+    return { .kind = CraftKind::ack,
+             .by = by,
+             .at = now,
+             .seq = segment.seq,
+             .ack = ack - lag,
+             .window = segment.window,
+             .flags = segment.flags,
+             .timestamps = Timestamps { frozen + 1, segment.timestamps->echo },
+             .sack_blocks = segment.sack_blocks,
+             .sack_count = segment.sack_count };
+  }
+
+  // Whether an arriving segment's echo is that of a copy.
+  bool confirmed_by(TsClock echo) const { return copies > 0 && echo == frozen + 1; }
+
+  // A round trip and a margin, and no longer, so that the newest ACK reaches the server before its timer fires
+  // (RFC 6298 with Linux's floor of 200 ms above the RTT).
+  static Duration patience(Duration rtt)
+  {
+    using namespace std::chrono_literals;
+    return std::clamp<Duration>(rtt + 100ms, 60ms, 1s);
+  }
+  bool expired(Tick now, Duration rtt) const { return now - begun_at >= patience(rtt); }
+
+  // The rest after a failure, in seconds: `first`, doubling with each in a row up to `longest`. Counts it.
+  static double rest(std::uint8_t& failures, double first, double longest)
+  {
+    const double seconds = std::min(longest, first * std::exp2(failures));
+    if (failures < 30) ++failures;
+    return seconds;
+  }
+};
+
+} // namespace tandem
