@@ -31,7 +31,8 @@ constexpr std::array<Row, 18> rows { {
         .unit = "MSS",
         .minimum = 2,
         .maximum = 10000,
-        .help = "window of the sender below which nothing is held back" },
+        .help = "window of the sender below which nothing is held back; twice this when the receive window limits the "
+                "flow" },
       &Knobs::bulk_window },
     { { .name = "reserve_share",
         .minimum = 0,
@@ -278,8 +279,11 @@ bool Freeze::heeds_warnings() const
 
 bool Freeze::bulk(const FlowView& flow) const
 {
+  // A flow that its receive window limits pays for every byte that is held back.
+  const bool limited = 4.0 * flow.window_estimate > 3.0 * flow.scaled(flow.last_window);
   return static_cast<double>(flow.bytes_delivered) >= knobs_.bulk_bytes && flow.sack_ok && !flow.fin_sent
-         && flow.window_estimate >= knobs_.bulk_window * flow.mss && flow.delivery_rate * 8 <= knobs_.rest_above;
+         && flow.window_estimate >= (limited ? 2 : 1) * knobs_.bulk_window * flow.mss
+         && flow.delivery_rate * 8 <= knobs_.rest_above;
 }
 
 // How long without progress means that the flow pauses. Shorter than the sender's tail loss probe, which waits for two
@@ -467,7 +471,11 @@ void Freeze::heard(const Event& event, const FlowView& flow, State& state, bool 
 {
   if (state.phase != Phase::returning) return;
   if (!progress && event.segment->sack_count == 0 && event.segment->window != flow.sent_window) return;
-  state.first_data = static_cast<float>(seconds(event.now - state.since));
+  if (!state.answered) state.first_data = static_cast<float>(seconds(event.now - state.since));
+  state.answered = true;
+  // Behind a hole even data that the access point had kept makes the local TCP speak, while the server goes on waiting
+  // for its timer.
+  if (!progress && (!state.owed || event.now - state.since < flow.rtt_min)) return;
   state.phase = Phase::clear;
   state.since = event.now;
   state.why = "freeze: back";
@@ -603,6 +611,7 @@ Plan Freeze::close_ahead(const Event& event, const FlowView& flow, State& state)
   state.phase = Phase::closed;
   state.since = event.now;
   state.window_closed = true;
+  state.thawing = false;
   state.why = "freeze: window closed, a blackout is predicted";
   scratch_[0] = latest(flow, flow.link);
   // The reserve stays one. A sender with nothing at all in flight would slowly start anew after a pause (RFC 2861).
@@ -620,8 +629,8 @@ Plan Freeze::go_down(const Event& event, const FlowView& flow, State& state)
   state.stirred =
       state.phase == Phase::returning || state.phase == Phase::closed || event.now - state.progress_at < lively;
   // What is said from now on may be lost.
-  state.owed =
-      has_reserve(flow) || state.window_closed || state.thawing || (state.phase == Phase::returning && state.owed);
+  state.window_closed = state.window_closed || state.thawing; // not open yet
+  state.owed = has_reserve(flow) || state.window_closed || (state.phase == Phase::returning && state.owed);
   state.unheard = state.unheard && state.stirred;
   if (!state.unheard) state.said = flow.sent_ack;
   state.proving = false;
@@ -682,6 +691,7 @@ Plan Freeze::come_back(const Event& event, const FlowView& flow, State& state)
   state.up_at = state.since = event.now;
   state.misses = 0;
   state.kicks = 0;
+  state.answered = false;
   if (!state.stirred || late)
   {
     state.phase = Phase::returning;

@@ -61,6 +61,7 @@ struct State
   bool owed = false;        // in this blackout: the server lacks a part of the acknowledgements, or a window
   bool unheard = false;     // the reserve was released, and nothing arrived since
   bool stirred = false;     // the flow was delivering when the blackout began
+  bool answered = false;    // something arrived since link-up
   std::uint8_t kicks = 0;   // since link-up
   std::uint8_t drips = 0;   // in this blackout
   std::uint8_t growing = 0; // ACKs since the reserve last changed

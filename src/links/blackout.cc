@@ -440,8 +440,11 @@ Duration BlackoutDetector::silence_wanted() const
 
 Duration BlackoutDetector::probe_gap_down(Tick now) const
 {
+  // A driver that keeps frames for an access point which is away lets all of them go at once when it is back.
   const Duration down_for = now - since_;
-  return down_for < 2s ? Duration { 8ms } : down_for < 10s ? Duration { 20ms } : Duration { 50ms };
+  if (down_for < 500ms) return 8ms;
+  if (down_for < 3s) return 12ms;
+  return down_for < 10s ? 25ms : 50ms;
 }
 
 } // namespace tandem::links

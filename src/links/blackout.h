@@ -77,7 +77,7 @@ public:
   // A verdict that the link itself contradicts so soon was wrong, or the blackout not worth one.
   static constexpr Duration false_alarm_within = std::chrono::milliseconds { 50 };
   // Suspicions cost at most `probe_burst` probes at once and `probes_per_second` on average. A link that is down is
-  // probed every 8 ms for 2 s, every 20 ms up to 10 s, every 50 ms from then on.
+  // probed every 8 ms for 500 ms, every 12 ms up to 3 s, every 25 ms up to 10 s, every 50 ms from then on.
   static constexpr double probes_per_second = 20;
   static constexpr double probe_burst = 16;
 

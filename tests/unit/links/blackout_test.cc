@@ -160,7 +160,7 @@ TEST_F(World, probes_of_a_link_that_is_down_grow_rare)
   run(500ms, steady(2));
   const auto first = sent;
   run(1s, quiet());
-  EXPECT_NEAR(static_cast<double>(sent - first), 125, 15);
+  EXPECT_NEAR(static_cast<double>(sent - first), 90, 12);
   run(20s, quiet());
   const auto later = sent;
   run(10s, quiet());
