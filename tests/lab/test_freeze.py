@@ -137,7 +137,7 @@ def through_a_blackout(lab, daemon, *, announced: bool = False, proved: bool = F
     lab.set("wifi.blackout", "none")
     result = going.wait()
     assert result.error is None and result.sha256 == lab.random_file["sha256"]
-    assert result.longest_gap() >= 0.8 * seconds, "there was no blackout"
+    assert result.longest_gap() >= seconds - 0.2, "there was no blackout"  # sampled every 0.1 s, and queues end later
     return result
 
 
