@@ -188,17 +188,17 @@ bool cell_usable(const Event& event, const FlowView& flow)
   return cell.up && (flow.key.local.v6 ? cell.route_v6 : cell.route);
 }
 
-// A window into which no segment fits, but not zero if the scale allows: with data in flight and a window of zero a
-// Linux sender takes every expiry of its timer for a new one, and forgets the congestion window it had
-// (tcp_retransmit_timer).
-std::uint16_t closed_window(const FlowView& flow)
-{
-  return flow.scaled(1) < flow.mss ? std::min<std::uint16_t>(1, flow.last_window) : 0;
-}
-
 bool has_reserve(const FlowView& flow)
 {
   return flow.sent_any && flow.highest_ack.after(flow.sent_ack);
+}
+
+// A window into which no segment fits. With data in flight and a window of zero a Linux sender takes every expiry of
+// its timer for a new one, and forgets the congestion window it had (tcp_retransmit_timer): one unit, if the scale
+// allows. With nothing in flight it would fill that unit with a probe, which is then lost and counts as data: zero.
+std::uint16_t closed_window(const FlowView& flow)
+{
+  return has_reserve(flow) && flow.scaled(1) < flow.mss ? std::min<std::uint16_t>(1, flow.last_window) : 0;
 }
 
 } // namespace
@@ -293,6 +293,13 @@ Duration Freeze::patience(const FlowView& flow) const
   return std::max(from_seconds(knobs_.release_after), flow.rtt_smoothed * 3 / 4);
 }
 
+// Between two parts of the reserve while the window is closed and the link still there: well within the sender's timer,
+// which Linux keeps 200 ms above the round trip.
+Duration Freeze::closed_gap(const FlowView& flow)
+{
+  return (flow.rtt_smoothed + 200ms) * 3 / 5;
+}
+
 Craft Freeze::latest(const FlowView& flow, Link by) const
 {
   Craft craft { .by = by, .seq = flow.next_seq, .ack = flow.highest_ack, .window = flow.last_window };
@@ -361,7 +368,8 @@ Plan Freeze::acknowledge(const Event& event, const FlowView& flow, State& state)
   }
   if (plan.edit.empty()) plan = hold_back(event, flow, state, progress);
   if (state.phase == Phase::closed && plan.wake)
-    plan.wake = std::min(*plan.wake, state.since + from_seconds(knobs_.ahead_longest));
+    plan.wake =
+        std::min({ *plan.wake, event.now + closed_gap(flow), state.since + from_seconds(knobs_.ahead_longest) });
   if (const std::uint16_t window = window_now(event, flow, state, plan.edit.ack.value_or(segment.ack), segment.window);
       window < segment.window)
   {
@@ -544,7 +552,8 @@ void Freeze::aim(const Event& event, const FlowView& flow, State& state) const
 Plan Freeze::hold_back(const Event& event, const FlowView& flow, State& state, bool progress) const
 {
   const Segment& segment = *event.segment;
-  if (!holds_reserve() || state.watching || (state.phase != Phase::clear && state.phase != Phase::closed)) return {};
+  const bool held_now = holds_reserve() || (heeds_warnings() && state.phase == Phase::closed);
+  if (!held_now || state.watching || (state.phase != Phase::clear && state.phase != Phase::closed)) return {};
   aim(event, flow, state);
   // With SACK blocks above it, what is held back would look lost and be sent again.
   if (state.target == 0 || segment.sack_count > 0 || !flow.sent_any || !segment.ack.after(flow.sent_ack)) return {};
@@ -756,7 +765,17 @@ Plan Freeze::alarm(const Event& event, const FlowView& flow, State& state)
       state.phase = Phase::clear;
       return thaw(event, flow, state, "freeze: no blackout came, window opens");
     }
-    return { .wake = limit };
+    // Before the sender's timer fires: what it sends again would be answered, and the reserve with it.
+    const Tick next = std::max(state.progress_at, state.dripped_at) + closed_gap(flow);
+    if (event.now < next) return { .wake = std::min(next, limit) };
+    if (!has_reserve(flow) || flow.highest_ack - flow.sent_ack <= flow.mss) return { .wake = limit };
+    state.dripped_at = event.now;
+    scratch_[0] = latest(flow, flow.link);
+    scratch_[0].ack = flow.sent_ack + static_cast<std::uint32_t>(flow.mss);
+    scratch_[0].window = closed_window(flow);
+    return { .craft = { scratch_.data(), 1 },
+             .wake = std::min(event.now + closed_gap(flow), limit),
+             .why = "freeze: a part of the reserve keeps the sender's timer from firing" };
   }
   case Phase::down:
     if (event.now >= state.since + from_seconds(knobs_.deadline))

@@ -72,6 +72,7 @@ struct State
 
   Tick since {};       // start of the phase
   Tick up_at {};       // end of the last blackout
+  Tick dripped_at {};  // the last part of the reserve said with a closed window
   Tick progress_at {}; // the local TCP's last progress
   Tick rest_until {};  // no warning is heeded before
   Seq last_ack {};     // of the local TCP
@@ -154,6 +155,7 @@ private:
   bool heeds_warnings() const;
   bool bulk(const FlowView& flow) const;
   Duration patience(const FlowView& flow) const;
+  static Duration closed_gap(const FlowView& flow);
   Craft latest(const FlowView& flow, Link by) const;
 
   Knobs knobs_ {};
