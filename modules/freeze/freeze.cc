@@ -196,9 +196,9 @@ bool has_reserve(const FlowView& flow)
 // A window into which no segment fits. With data in flight and a window of zero a Linux sender takes every expiry of
 // its timer for a new one, and forgets the congestion window it had (tcp_retransmit_timer): one unit, if the scale
 // allows. With nothing in flight it would fill that unit with a probe, which is then lost and counts as data: zero.
-std::uint16_t closed_window(const FlowView& flow)
+std::uint16_t closed_window(const FlowView& flow, bool in_flight)
 {
-  return has_reserve(flow) && flow.scaled(1) < flow.mss ? std::min<std::uint16_t>(1, flow.last_window) : 0;
+  return in_flight && flow.scaled(1) < flow.mss ? std::min<std::uint16_t>(1, flow.last_window) : 0;
 }
 
 } // namespace
@@ -466,12 +466,14 @@ Plan Freeze::hear(const Event& event, const FlowView& flow, State& state) const
 std::uint16_t Freeze::window_now(const Event& event, const FlowView& flow, const State& state, Seq ack,
                                  std::uint16_t real) const
 {
+  // Of the reserve counts what is left when `ack` has been said.
+  const std::uint16_t closed = closed_window(flow, flow.highest_ack.after(ack));
   if (state.window_closed)
-    return knobs_.strategy == Strategy::zero_window ? std::uint16_t { 0 } : std::min(real, closed_window(flow));
+    return knobs_.strategy == Strategy::zero_window ? std::uint16_t { 0 } : std::min(real, closed);
   if (!state.thawing || event.now - state.thaw_at > flow.rtt_smoothed * 5 / 4) return real;
   const Seq edge = state.thaw_edge + static_cast<std::uint32_t>(state.pace * seconds(event.now - state.thaw_at));
   const std::uint32_t open = edge.after(ack) ? static_cast<std::uint32_t>(edge - ack) >> flow.local_window_scale : 0;
-  return static_cast<std::uint16_t>(std::min<std::uint32_t>(real, std::max<std::uint32_t>(open, closed_window(flow))));
+  return static_cast<std::uint16_t>(std::min<std::uint32_t>(real, std::max<std::uint32_t>(open, closed)));
 }
 
 // The local TCP speaks when something arrived: the server has answered. A new window alone is the application reading.
@@ -625,10 +627,12 @@ Plan Freeze::close_ahead(const Event& event, const FlowView& flow, State& state)
   scratch_[0] = latest(flow, flow.link);
   // The reserve stays one. A sender with nothing at all in flight would slowly start anew after a pause (RFC 2861).
   scratch_[0].ack = flow.sent_ack;
-  scratch_[0].window = closed_window(flow);
+  scratch_[0].window = closed_window(flow, has_reserve(flow));
   state.pace = static_cast<float>(flow.delivery_rate);
+  // The alarm finds out whether there is a part to say: perhaps nothing more arrives that would set it.
   return { .craft = { scratch_.data(), 1 },
-           .wake = event.now + from_seconds(knobs_.ahead_longest),
+           .wake = std::min(std::max(event.now, state.progress_at + closed_gap(flow)),
+                            event.now + from_seconds(knobs_.ahead_longest)),
            .why = "freeze: window closed ahead" };
 }
 
@@ -681,7 +685,7 @@ Plan Freeze::drip(const Event& event, const FlowView& flow, State& state)
   scratch_[0] = latest(flow, Link::cell);
   state.said = state.said + part;
   scratch_[0].ack = state.said;
-  scratch_[0].window = closed_window(flow);
+  scratch_[0].window = closed_window(flow, true); // what the blackout took is in flight
   state.window_closed = true;
   if (state.drips < 255) ++state.drips;
   // RFC 6298 section 2, fed with the age of the echo that the drip carries.
@@ -772,7 +776,7 @@ Plan Freeze::alarm(const Event& event, const FlowView& flow, State& state)
     state.dripped_at = event.now;
     scratch_[0] = latest(flow, flow.link);
     scratch_[0].ack = flow.sent_ack + static_cast<std::uint32_t>(flow.mss);
-    scratch_[0].window = closed_window(flow);
+    scratch_[0].window = closed_window(flow, true);
     return { .craft = { scratch_.data(), 1 },
              .wake = std::min(event.now + closed_gap(flow), limit),
              .why = "freeze: a part of the reserve keeps the sender's timer from firing" };
