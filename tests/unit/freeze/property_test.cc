@@ -20,9 +20,10 @@ using namespace test;
 struct Coverage
 {
   std::uint64_t held = 0, released = 0, kicks = 0, closed = 0, drips = 0, by_cell = 0, undone = 0, too_late = 0;
-  std::uint64_t switched_off = 0, not_home = 0, resets = 0, with_sack = 0, real_closing = 0;
+  std::uint64_t switched_off = 0, not_home = 0, resets = 0, with_sack = 0, real_closing = 0, parts = 0;
 };
 
+constexpr std::string_view part_of_reserve = "freeze: a part of the reserve keeps the sender's timer from firing";
 constexpr double ahead_longest = 0.5; // s
 constexpr double deadline = 3;        // s
 // Timers, the round trip of a thaw, and a margin.
@@ -109,6 +110,7 @@ public:
     coverage.released += count("freeze: reserve released, the flow pauses");
     coverage.kicks += count("freeze: kick") + count("freeze: kick, window opens");
     coverage.closed += count("freeze: window closed ahead");
+    coverage.parts += count(part_of_reserve);
     coverage.drips += count("freeze: drip by cellular");
     coverage.by_cell += count("freeze: window closed by cellular");
     coverage.undone += count("freeze: undo at the recovery point");
@@ -388,6 +390,11 @@ private:
       ASSERT_NE(one.why, "chain: ACK that a module held back") << "the chain had to make good" << tail();
       const bool on_purpose =
           one.why.find("window opens") != one.why.npos || one.why.find("window closed") != one.why.npos;
+      if (one.why == part_of_reserve)
+      {
+        ASSERT_TRUE(one.craft.ack.before(view().highest_ack)) << "the last of the reserve was said" << tail();
+        ASSERT_TRUE(closed(one.craft.window)) << "a part that opens the window" << tail();
+      }
       if (one.craft.kind == CraftKind::ack)
         note({ one.craft.by, one.craft.ack, one.craft.window, one.why, on_purpose });
     }
@@ -487,13 +494,14 @@ TEST(FreezeProperties, HoldUnderRandomEvents)
     all.held += c.held, all.released += c.released, all.kicks += c.kicks, all.closed += c.closed, all.drips += c.drips;
     all.by_cell += c.by_cell, all.undone += c.undone, all.too_late += c.too_late, all.not_home += c.not_home;
     all.switched_off += c.switched_off, all.resets += c.resets, all.with_sack += c.with_sack;
-    all.real_closing += c.real_closing;
+    all.real_closing += c.real_closing, all.parts += c.parts;
   }
   // A test that never gets there would pass as well.
   EXPECT_GT(all.held, 10'000u);
   EXPECT_GT(all.released, 500u);
   EXPECT_GT(all.kicks, 500u);
   EXPECT_GT(all.closed, 100u);
+  EXPECT_GT(all.parts, 50u);
   EXPECT_GT(all.drips, 20u);
   EXPECT_GT(all.by_cell, 50u);
   EXPECT_GT(all.undone, 30u);
