@@ -279,11 +279,8 @@ bool Freeze::heeds_warnings() const
 
 bool Freeze::bulk(const FlowView& flow) const
 {
-  // A flow that its receive window limits pays for every byte that is held back.
-  const bool limited = 4.0 * flow.window_estimate > 3.0 * flow.scaled(flow.last_window);
   return static_cast<double>(flow.bytes_delivered) >= knobs_.bulk_bytes && flow.sack_ok && !flow.fin_sent
-         && flow.window_estimate >= (limited ? 2 : 1) * knobs_.bulk_window * flow.mss
-         && flow.delivery_rate * 8 <= knobs_.rest_above;
+         && flow.window_estimate >= knobs_.bulk_window * flow.mss && flow.delivery_rate * 8 <= knobs_.rest_above;
 }
 
 // How long without progress means that the flow pauses. Shorter than the sender's tail loss probe, which waits for two
@@ -527,10 +524,17 @@ Plan Freeze::watch(const Event& event, const FlowView&, State& state, bool progr
   return { .edit = { .ts_echo = state.retransmission - 1 }, .why = "freeze: undo at the recovery point" };
 }
 
+// A flow that its receive window limits pays for every byte that is held back, and its kick would be small: LCD does
+// better (docs/results/freeze.md).
+bool Freeze::window_limited(const FlowView& flow)
+{
+  return 4.0 * flow.window_estimate > 3.0 * flow.scaled(flow.last_window);
+}
+
 // Moves the target of the reserve towards what the flow can spare.
 void Freeze::aim(const Event& event, const FlowView& flow, State& state) const
 {
-  if (!bulk(flow))
+  if (!bulk(flow) || (knobs_.strategy == Strategy::automatic && state.phase == Phase::clear && window_limited(flow)))
   {
     state.target = 0;
     return;

@@ -154,6 +154,7 @@ private:
   bool holds_reserve() const;
   bool heeds_warnings() const;
   bool bulk(const FlowView& flow) const;
+  static bool window_limited(const FlowView& flow);
   Duration patience(const FlowView& flow) const;
   static Duration closed_gap(const FlowView& flow);
   Craft latest(const FlowView& flow, Link by) const;
