@@ -206,8 +206,7 @@ std::uint16_t closed_window(const FlowView& flow, bool in_flight)
 std::string_view Freeze::summary() const
 {
   return "Lets a download go on one round trip after a Wi-Fi blackout, instead of when the server's retransmission "
-         "timer "
-         "next fires.";
+         "timer next fires.";
 }
 
 std::string_view Freeze::manual() const
@@ -218,7 +217,7 @@ seconds easily costs four. `freeze` cannot speak to the server over a dead link,
 **Reserve.** Of a download (`bulk_bytes`, `bulk_window`) the acknowledgement of the last few segments is held back: the ACK number in each
 ACK is lowered by the reserve. As much is held as stands in queues anyway, more after a warning or a recent blackout. Whatever goes wrong,
 the server would only send these bytes again; when the flow pauses they are acknowledged after `release_after`. ACKs with SACK blocks are never
-touched.
+touched. A flow that its receive window limits would pay for a reserve, so by default it holds none and is served by LCD.
 
 **Kick.** At link-up the reserve is acknowledged at once, a few times. The ACK is news to the server: it cancels the timer's backoff and,
 because its timestamp (TSecr) is older than the server's retransmissions, the collapse of the congestion window as well (RFC 3522, and
