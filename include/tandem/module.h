@@ -59,6 +59,13 @@ struct LinkState
 
 using LinkStates = std::array<LinkState, link_count>;
 
+// Whether packets of the flow can leave by the link now.
+constexpr bool usable(Link link, const LinkStates& links, const FlowView& flow)
+{
+  const auto at = static_cast<std::size_t>(link);
+  return at < links.size() && links[at].up && (flow.key.local.v6 ? links[at].route_v6 : links[at].route);
+}
+
 enum class EventKind : std::uint8_t
 {
   segment,      // a packet of the flow; `queued` says whether a verdict counts

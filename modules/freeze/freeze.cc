@@ -1,5 +1,7 @@
 #include "modules/freeze/freeze.h"
 
+#include <tandem/knob_table.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -13,14 +15,7 @@ using namespace std::chrono_literals;
 
 constexpr std::array<std::string_view, 6> strategies { "auto", "kick", "drip", "lcd", "ahead", "zero_window" };
 
-// One row per knob; `field` is where its value lives.
-struct Row
-{
-  Knob knob;
-  double Knobs::*field;
-};
-
-constexpr std::array<Row, 18> rows { {
+constexpr std::array<KnobRow<Knobs>, 18> rows { {
     { { .name = "bulk_bytes",
         .unit = "bytes",
         .minimum = 0,
@@ -142,17 +137,7 @@ constexpr Knob strategy_knob {
   .choices = strategies
 };
 
-constexpr auto knob_table = []
-{
-  std::array<Knob, rows.size() + 1> all {};
-  all[0] = strategy_knob;
-  for (std::size_t i = 0; i < rows.size(); ++i)
-  {
-    all[i + 1] = rows[i].knob;
-    all[i + 1].initial = Knobs {}.*rows[i].field;
-  }
-  return all;
-}();
+constexpr auto all_knobs = knob_table(strategy_knob, rows);
 
 // What a sender may send at once when its window is opened.
 constexpr double first_burst_mss = 10; // RFC 6928
@@ -180,12 +165,6 @@ constexpr float drip_margin = 0.7f;
 const LinkState& home(const Event& event, const FlowView& flow)
 {
   return (*event.links)[static_cast<std::size_t>(flow.link)];
-}
-
-bool cell_usable(const Event& event, const FlowView& flow)
-{
-  const LinkState& cell = (*event.links)[static_cast<std::size_t>(Link::cell)];
-  return cell.up && (flow.key.local.v6 ? cell.route_v6 : cell.route);
 }
 
 bool has_reserve(const FlowView& flow)
@@ -241,22 +220,19 @@ Left alone are MPTCP subflows, flows with accurate ECN, and flows faster than `r
 
 std::span<const Knob> Freeze::knobs() const
 {
-  return knob_table;
+  return all_knobs;
 }
 
 void Freeze::set(std::string_view knob, double value)
 {
   if (knob == strategy_knob.name) knobs_.strategy = static_cast<Strategy>(static_cast<int>(value));
-  for (const Row& row : rows)
-    if (row.knob.name == knob) knobs_.*row.field = value;
+  set_knob(knobs_, rows, knob, value);
 }
 
 double Freeze::get(std::string_view knob) const
 {
   if (knob == strategy_knob.name) return static_cast<double>(knobs_.strategy);
-  for (const Row& row : rows)
-    if (row.knob.name == knob) return knobs_.*row.field;
-  return 0;
+  return get_knob(knobs_, rows, knob);
 }
 
 Interest Freeze::interest() const
@@ -387,7 +363,7 @@ bool Freeze::speaks_by_cell() const
 
 bool Freeze::cell_trusted(const Event& event, const FlowView& flow, const State& state) const
 {
-  return cell_usable(event, flow)
+  return usable(Link::cell, *event.links, flow)
          && (knobs_.prove == 0 || (state.proved_at != Tick {} && event.now - state.proved_at < proof_lasts));
 }
 
@@ -413,7 +389,7 @@ void Freeze::prove(const Event& event, const FlowView& flow, State& state, Plan&
     // Whoever else sends by cellular now may be marking TSvals of this flow: two such would spoil each other.
     if (others) state.cell_at = event.now;
     if (event.now < state.prove_at || state.phase != Phase::clear || state.watching || !segment.timestamps
-        || !bulk(flow) || !cell_usable(event, flow))
+        || !bulk(flow) || !usable(Link::cell, *event.links, flow))
       return;
     if (state.proved_at != Tick {} && event.now - state.proved_at < proof_lasts / 2) return;
     if (state.cell_at != Tick {} && event.now - state.cell_at < 1s) return;
@@ -439,7 +415,7 @@ void Freeze::prove(const Event& event, const FlowView& flow, State& state, Plan&
     return;
   plan.edit.ts_value = state.path.frozen;
   if (plan.why.empty()) plan.why = "freeze: TSval kept for a proof";
-  if (!cell_usable(event, flow) || !state.path.due(event.now, proof_copies, flow.rtt_smoothed)) return;
+  if (!usable(Link::cell, *event.links, flow) || !state.path.due(event.now, proof_copies, flow.rtt_smoothed)) return;
   scratch_[0] = state.path.copy(segment, plan.edit.ack.value_or(segment.ack), Link::cell, event.now);
   plan.craft = { scratch_.data(), 1 };
   plan.why = "freeze: proof asked for by cellular";
@@ -659,7 +635,7 @@ Plan Freeze::go_down(const Event& event, const FlowView& flow, State& state)
   if (state.blackouts < 65535) ++state.blackouts;
   state.why = "freeze: blackout";
   Plan plan { .wake = event.now + from_seconds(knobs_.deadline) };
-  if (!state.stirred || !speaks_by_cell() || !cell_usable(event, flow)) return plan;
+  if (!state.stirred || !speaks_by_cell() || !usable(Link::cell, *event.links, flow)) return plan;
   if (!cell_trusted(event, flow, state))
   {
     plan.why = "freeze: cellular not proved, nothing is sent by it";
@@ -844,7 +820,7 @@ Plan Freeze::give_up(const Event& event, const FlowView& flow, State& state, std
   // A window that is being opened is not open yet.
   state.window_closed = state.window_closed || state.thawing;
   state.thawing = false;
-  const bool by_cell = state.window_closed && state.phase == Phase::down && cell_usable(event, flow);
+  const bool by_cell = state.window_closed && state.phase == Phase::down && usable(Link::cell, *event.links, flow);
   if (state.phase != Phase::down) state.phase = Phase::clear;
   state.why = why;
   Plan plan = release(flow, state, why);

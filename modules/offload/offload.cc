@@ -1,5 +1,7 @@
 #include "modules/offload/offload.h"
 
+#include <tandem/knob_table.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -13,14 +15,7 @@ using namespace std::chrono_literals;
 
 constexpr std::array<std::string_view, 2> strategies { "proved", "fraction" };
 
-// One row per knob; `field` is where its value lives.
-struct Row
-{
-  Knob knob;
-  double Knobs::*field;
-};
-
-constexpr std::array<Row, 15> rows { {
+constexpr std::array<KnobRow<Knobs>, 15> rows { {
     { { .name = "fraction",
         .minimum = 0,
         .maximum = 1,
@@ -124,17 +119,7 @@ constexpr Knob strategy_knob {
   .choices = strategies
 };
 
-constexpr auto knob_table = []
-{
-  std::array<Knob, rows.size() + 1> all {};
-  all[0] = strategy_knob;
-  for (std::size_t i = 0; i < rows.size(); ++i)
-  {
-    all[i + 1] = rows[i].knob;
-    all[i + 1].initial = Knobs {}.*rows[i].field;
-  }
-  return all;
-}();
+constexpr auto all_knobs = knob_table(strategy_knob, rows);
 
 constexpr std::uint8_t still_acks = 16;    // with the same window before a probe
 constexpr Duration longest_wait = 3s;      // for that, from the first time the flow is worth a probe
@@ -142,12 +127,6 @@ constexpr std::uint16_t acks_counted = 32; // before it is known how much an ACK
 // Flags of a pure ACK that is never copied.
 constexpr std::uint16_t not_copied = tcp_flag::ae | tcp_flag::cwr | tcp_flag::urg;
 constexpr std::uint32_t max_budget_share = 120; // an ACK is never larger than this, in bytes
-
-bool cell_usable(const Event& event, const FlowView& flow)
-{
-  const LinkState& cell = (*event.links)[static_cast<std::size_t>(Link::cell)];
-  return cell.up && (flow.key.local.v6 ? cell.route_v6 : cell.route);
-}
 
 // Whether the newest ACK by cellular may be lost. An echo proves those up to its own TSval, not what left after it.
 bool unsure(const FlowView& flow, const State& state)
@@ -199,22 +178,19 @@ a window change, FIN or RST always leave.
 
 std::span<const Knob> Offload::knobs() const
 {
-  return knob_table;
+  return all_knobs;
 }
 
 void Offload::set(std::string_view knob, double value)
 {
   if (knob == strategy_knob.name) knobs_.strategy = static_cast<Strategy>(static_cast<int>(value));
-  for (const Row& row : rows)
-    if (row.knob.name == knob) knobs_.*row.field = value;
+  set_knob(knobs_, rows, knob, value);
 }
 
 double Offload::get(std::string_view knob) const
 {
   if (knob == strategy_knob.name) return static_cast<double>(knobs_.strategy);
-  for (const Row& row : rows)
-    if (row.knob.name == knob) return knobs_.*row.field;
-  return 0;
+  return get_knob(knobs_, rows, knob);
 }
 
 Interest Offload::interest() const
@@ -235,7 +211,7 @@ Plan Offload::decide(const Event& event, const FlowView& flow, State& state)
   case EventKind::alarm:
     return alarm(event, flow, state);
   case EventKind::link:
-    if (state.phase != Phase::home && !cell_usable(event, flow))
+    if (state.phase != Phase::home && !usable(Link::cell, *event.links, flow))
       return return_home(event, flow, state, from_seconds(knobs_.retry_first), "offload: cellular link lost", true);
     return {};
   case EventKind::switched_off:
@@ -390,7 +366,7 @@ Plan Offload::consider(const Event& event, const FlowView& flow, State& state)
   if (!flow.sack_ok) return rest(60s, "offload: no SACK");
   // RFC 9768: a counter in the flags of every ACK, which neither a copy nor a crafted ACK may repeat or skip.
   if (segment.has(not_copied)) return rest(10s, "offload: accurate ECN, left alone");
-  if (!cell_usable(event, flow)) return rest(500ms, "offload: no cellular link");
+  if (!usable(Link::cell, *event.links, flow)) return rest(500ms, "offload: no cellular link");
   if (budget_spent(event)) return rest(1s, "offload: cellular budget spent");
   if (flow.rtt_smoothed == Duration {}) return rest(10ms, "offload: RTT not known yet");
   if (flow.window_estimate < knobs_.window_mss * flow.mss)
@@ -622,7 +598,7 @@ Plan Offload::return_home(const Event& event, const FlowView& flow, State& state
 // same.
 Plan Offload::publish(const Event& event, const FlowView& flow, State&)
 {
-  if (flow.window_estimate < knobs_.window_mss * flow.mss || !cell_usable(event, flow)) return {};
+  if (flow.window_estimate < knobs_.window_mss * flow.mss || !usable(Link::cell, *event.links, flow)) return {};
   std::uint64_t h =
       event.seed ^ (static_cast<std::uint64_t>(event.segment->ack.raw) << 32) ^ flow.bytes_delivered ^ flow.id;
   h = (h ^ (h >> 33)) * 0xff51afd7ed558ccdull;

@@ -96,13 +96,6 @@ Violation check_craft(const Craft& craft, const FlowView& flow)
   return Violation::none;
 }
 
-bool usable(Link link, const LinkStates& links, const FlowView& flow)
-{
-  const auto at = static_cast<std::size_t>(link);
-  if (at >= links.size()) return false;
-  return links[at].up && (flow.key.local.v6 ? links[at].route_v6 : links[at].route);
-}
-
 // What a crafted segment weighs at most: a pure ACK of IPv6 with a full TCP header, and some room.
 constexpr std::uint64_t craft_cost = 120;
 
