@@ -5,7 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
+#include <vector>
 
 namespace tandem::lab::test
 {
@@ -161,6 +163,132 @@ TEST(Plant, EventsForOthersAreAnnouncedInTime)
   EXPECT_TRUE(b.announced[0].value);
   EXPECT_FALSE(b.announced[1].value);
   EXPECT_EQ(b.announced[1].at, at(1500ms));
+}
+
+// --- Wi-Fi that is a pipe ---
+
+constexpr std::string_view exact_wifi = R"(
+[wifi]
+profile = "wifi-pipe"
+rate_down = "8Mbit"
+rate_up = "4Mbit"
+queue = 1000
+queue_bytes = "3000B"
+delay = "2ms"
+)";
+
+TEST(Plant, WifiThatIsAPipeHasItsExactRatesQueueAndDelay)
+{
+  Bench b { std::string(exact_wifi) };
+  // 1000 bytes take 1 ms down and 2 ms up, then 2 ms on the way; one is being sent, three wait, the rest is dropped.
+  b.run(at(1s));
+  for (int i = 0; i < 6; ++i)
+    b.plant.submit(at(1s), b.port(Kind::ap), { .handle = b.next++, .bytes = 1000 });
+  b.plant.submit(at(1s), b.port(Kind::client_wifi), { .handle = b.next++, .bytes = 1000 });
+  b.run(at(2s));
+  ASSERT_EQ(b.arrived.size(), 5u);
+  EXPECT_EQ(b.dropped, 2u);
+  for (medium::Handle i = 0; i < 4; ++i)
+  {
+    EXPECT_EQ(b.arrived[i].port, b.port(Kind::client_wifi));
+    EXPECT_EQ(b.arrived[i].at, at(1s + 2ms + (static_cast<int>(i) + 1) * 1ms));
+  }
+  EXPECT_EQ(b.arrived[6].port, b.port(Kind::ap));
+  EXPECT_EQ(b.arrived[6].at, at(1s + 2ms + 2ms));
+}
+
+// Which of a thousand packets arrived.
+std::vector<bool> pattern(const std::string& more, std::uint64_t seed)
+{
+  Plant plant(load(std::string(exact_wifi) + more), seed);
+  std::vector<bool> arrived(1000);
+  for (medium::Handle i = 0; i < arrived.size(); ++i)
+  {
+    plant.run_until(at(static_cast<int>(i) * 10ms));
+    plant.submit(at(static_cast<int>(i) * 10ms), 1, { .handle = i, .bytes = 1000 });
+  }
+  plant.run_until(at(60s));
+  for (const auto& a : plant.arrivals())
+    arrived[a.handle] = true;
+  return arrived;
+}
+
+TEST(Plant, WifiThatIsAPipeLosesTheSamePacketsForTheSameSeedOnly)
+{
+  const auto lost = pattern("loss_down = 0.1\n", 7);
+  EXPECT_NEAR(static_cast<double>(std::count(lost.begin(), lost.end(), false)), 100, 40);
+  // Neither the load of other links nor other servers shift the draws.
+  EXPECT_EQ(
+      lost,
+      pattern("loss_down = 0.1\nloss_up = 0.5\n[[server]]\nname = \"a\"\n[[server]]\nname = \"b\"\nloss = 0.2\n", 7));
+  EXPECT_NE(lost, pattern("loss_down = 0.1\n", 8));
+}
+
+TEST(Plant, WifiThatIsAPipeTellsWhereWhyAndBehindWhatAPacketWasLost)
+{
+  Bench b(std::string(exact_wifi) + "loss_up = 1\n");
+  b.run(at(1s));
+  for (int i = 0; i < 5; ++i)
+    b.plant.submit(at(1s), b.port(Kind::ap), { .handle = b.next++, .bytes = 1000 });
+  b.plant.submit(at(1s), b.port(Kind::client_wifi), { .handle = b.next++, .bytes = 500 });
+  b.plant.run_until(at(1s + 1ms));
+  const auto losses = b.plant.dropped();
+  ASSERT_EQ(losses.size(), 2u);
+  EXPECT_EQ(losses[0].why, medium::DropReason::queue_full);
+  EXPECT_EQ(losses[0].place.link, 0);
+  EXPECT_TRUE(losses[0].place.down);
+  EXPECT_EQ(losses[0].place.queued, 3u);
+  EXPECT_EQ(losses[0].place.queued_bytes, 3000u);
+  EXPECT_EQ(losses[0].at, at(1s));
+  EXPECT_EQ(losses[1].why, medium::DropReason::loss);
+  EXPECT_FALSE(losses[1].place.down);
+  EXPECT_EQ(losses[1].at, at(1s + 1ms)); // behind the queue: when it had been sent
+}
+
+TEST(Plant, WifiThatIsAPipeShowsItsLossesAsDamagedFrames)
+{
+  Bench b(std::string(exact_wifi) + "loss_down = 0.5\nbeacon_interval = \"0ms\"\n");
+  b.plant.want_frames(true);
+  for (int i = 0; i < 100; ++i)
+    b.plant.run_until(at(i * 10ms)),
+        b.plant.submit(at(i * 10ms), b.port(Kind::ap), { .handle = b.next++, .bytes = 1000 });
+  b.plant.run_until(at(2s));
+  ASSERT_EQ(b.plant.frames().size(), 100u);
+  std::size_t damaged = 0;
+  for (std::size_t i = 0; i < 100; ++i)
+  {
+    damaged += b.plant.frames()[i].bad_fcs ? 1 : 0;
+    EXPECT_EQ(b.plant.frames()[i].sequence, i);
+  }
+  EXPECT_EQ(damaged, b.plant.dropped().size());
+  EXPECT_GT(damaged, 20u);
+}
+
+TEST(Plant, WifiThatIsAPipeHoldsOrDropsInABlackout)
+{
+  for (const bool hold : { true, false })
+  {
+    Bench b(std::string(exact_wifi) + "[[timeline]]\nat = \"1s\"\nfor = \"1s\"\nwhat = \"blackout\"\nmode = \""
+            + (hold ? "buffer" : "drop") + "\"\n");
+    b.plant.start(at(0s));
+    b.send(at(1500ms), Kind::ap);
+    b.run(at(1900ms));
+    EXPECT_EQ(b.arrived.size(), 0u);
+    b.send(at(2100ms), Kind::ap);
+    b.run(at(3s));
+    EXPECT_EQ(b.arrived.size(), hold ? 2u : 1u);
+    EXPECT_EQ(b.dropped, hold ? 0u : 1u);
+  }
+}
+
+TEST(Plant, WifiThatIsAPipeChangesItsRateInTime)
+{
+  Bench b(std::string(exact_wifi)
+          + "[[timeline]]\nat = \"1s\"\nwhat = \"rate\"\nvalue = \"80Mbit\"\ndirection = \"down\"\n");
+  b.plant.start(at(0s));
+  b.send(at(2s), Kind::ap);
+  b.run(at(3s));
+  EXPECT_EQ(b.arrived[0].at, at(2s + 2ms + 100us));
 }
 
 } // namespace

@@ -42,6 +42,26 @@ TEST(LiveChange, TakesKeysOfTheAirAndThePipes)
   EXPECT_THROW(parse_change(s, "wifi.loss", *values.get("delay")), BadInput);
 }
 
+TEST(Pipe, KeysOfTheOtherKindOfWifiAreRefused)
+{
+  EXPECT_EQ(
+      refusal("[wifi]\nprofile = \"wifi-pipe\"\nrate_down = \"100Mbit\"\nqueue_bytes = \"50kB\"\necn = \"mark\"\n"),
+      "accepted");
+  EXPECT_NE(refusal("[wifi]\nqueue_bytes = \"50kB\"\n").find("s.toml:2: wifi.queue_bytes"), std::string::npos);
+  EXPECT_NE(refusal("[wifi]\nprofile = \"wifi-g\"\nrate_up = \"5Mbit\"\n").find("s.toml:3: wifi.rate_up"),
+            std::string::npos);
+  EXPECT_NE(refusal("[wifi]\nprofile = \"wifi-pipe\"\ncw_min = 7\n").find("s.toml:3: wifi.cw_min"), std::string::npos);
+  EXPECT_NE(refusal("[wifi]\nprofile = \"wifi-pipe\"\n[[station]]\n").find("no neighbours"), std::string::npos);
+  EXPECT_NE(refusal("[wifi]\nprofile = \"wifi-pipe\"\n[[ap]]\nname = \"ap1\"\n[[timeline]]\nat = \"1s\"\nwhat = "
+                    "\"handoff\"\nap = \"ap1\"\n")
+                .find("no handoff"),
+            std::string::npos);
+  const Scenario s = load("[wifi]\nprofile = \"wifi-pipe\"\n");
+  const toml::table values { { "rate", "7Mbit" } };
+  EXPECT_EQ(parse_change(s, "wifi.rate_up", *values.get("rate")).wifi.rate_up.bits_per_second, 7e6);
+  EXPECT_THROW(parse_change(load(""), "wifi.rate_up", *values.get("rate")), BadInput);
+}
+
 TEST(Suggestion, OnlyWhenCloseEnough)
 {
   EXPECT_EQ(closest("los", { "loss", "delay" }), "loss");

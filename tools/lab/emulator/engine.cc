@@ -204,8 +204,8 @@ void Engine::release()
       ++port.refused;
     pool_.give_back(arrival.handle);
   }
-  for (const auto handle : plant_.dropped())
-    pool_.give_back(handle);
+  for (const auto& loss : plant_.dropped())
+    pool_.give_back(loss.handle);
   if (!plant_.frames().empty()) publish_frames();
   if (!plant_.announcements().empty()) publish_announcements();
   plant_.done();
@@ -413,6 +413,12 @@ json Engine::stats() const
   for (std::size_t i = 0; i < scenario_.servers.size(); ++i)
     wan[scenario_.servers[i].name] = { { "down", pipe_json(plant_.wan_pipe(i, true)) },
                                        { "up", pipe_json(plant_.wan_pipe(i, false)) } };
+  json wifi { { "ap", scenario_.aps[plant_.associated_ap()].name }, { "nodes", nodes } };
+  if (const medium::Pipe* pipe = plant_.wifi_pipe(true))
+  {
+    wifi["down"] = pipe_json(*pipe);
+    wifi["up"] = pipe_json(*plant_.wifi_pipe(false));
+  }
   return { { "ok", true },
            { "time_s", seconds(now().time_since_epoch()) },
            { "release_error_us",
@@ -422,7 +428,7 @@ json Engine::stats() const
                { "count", release_error_.count() } } },
            { "loops", loops_ },
            { "packets_held", pool_.in_use() },
-           { "wifi", { { "ap", scenario_.aps[plant_.associated_ap()].name }, { "nodes", nodes } } },
+           { "wifi", wifi },
            { "cell", { { "down", pipe_json(plant_.cell_pipe(true)) }, { "up", pipe_json(plant_.cell_pipe(false)) } } },
            { "wan", wan },
            { "ports", ports },

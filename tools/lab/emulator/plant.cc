@@ -25,7 +25,7 @@ std::string_view name(medium::Blackout mode)
 } // namespace
 
 Plant::Plant(const Scenario& scenario, std::uint64_t seed)
-    : scenario_(scenario), wifi_(scenario.wifi), cell_(scenario.cell.pipes)
+    : scenario_(scenario), frame_random_(seed, 0xf4), wifi_(scenario.wifi), cell_(scenario.cell.pipes)
 {
   air_ = std::make_unique<medium::Air>(scenario.wifi.air, seed, air_box_);
   for (const auto& ap : scenario.aps)
@@ -72,6 +72,22 @@ Plant::Plant(const Scenario& scenario, std::uint64_t seed)
     add_pipe(wan_[i].down, { PortId::Kind::server, i }, { PortId::Kind::wan, i });
     add_pipe(wan_[i].up, { PortId::Kind::wan, i }, { PortId::Kind::server, i });
   }
+  wifi_first_ = pipes_.size();
+  if (!scenario.wifi.pipe) return;
+  // A stream of its own, whatever else the scenario has: equal seeds lose the same packets of the Wi-Fi.
+  constexpr std::uint64_t wifi_stream = 0x8000;
+  const auto client = static_cast<medium::NodeId>(port_of({ PortId::Kind::client_wifi, 0 }));
+  const auto ap = static_cast<medium::NodeId>(port_of({ PortId::Kind::ap, 0 }));
+  pipes_.push_back(std::make_unique<medium::Pipe>(shown_wifi_pipe(true), seed, wifi_stream, ap, client, pipe_box_));
+  pipes_.push_back(
+      std::make_unique<medium::Pipe>(shown_wifi_pipe(false), seed, wifi_stream + 1, client, ap, pipe_box_));
+}
+
+medium::PipeConfig Plant::shown_wifi_pipe(bool down) const
+{
+  medium::PipeConfig config = lab::wifi_pipe(wifi_, down);
+  config.shown = true;
+  return config;
 }
 
 std::size_t Plant::port_of(PortId id) const
@@ -87,10 +103,12 @@ void Plant::submit(Tick now, std::size_t port, medium::Packet packet)
   switch (id.kind)
   {
   case PortId::Kind::client_wifi:
+    if (wifi_.pipe) return pipes_[wifi_first_ + 1]->submit(now, packet);
     packet.airless = pure_ack && wifi_.ack_free;
     air_->submit(now, packet, client_, medium::nobody);
     break;
   case PortId::Kind::ap:
+    if (wifi_.pipe && id.index == 0) return pipes_[wifi_first_]->submit(now, packet);
     air_->submit(now, packet, ap_nodes_[id.index], packet.group ? medium::nobody : client_);
     break;
   case PortId::Kind::client_cell:
@@ -145,13 +163,92 @@ void Plant::run_until(Tick now)
     arrivals_.push_back({ delivery.handle, port, delivery.at, delivery.mark });
   }
   for (const auto& delivery : pipe_box_.deliveries)
-    arrivals_.push_back({ delivery.handle, delivery.to, delivery.at, delivery.mark });
-  for (const auto* box : { &air_box_, &pipe_box_ })
-    for (const auto& drop : box->drops)
-      dropped_.push_back(drop.handle);
+  {
+    Arrival& arrival = arrivals_.emplace_back();
+    arrival = { delivery.handle, delivery.to, delivery.at, delivery.mark };
+    if (delivery.mark)
+    {
+      arrival.place = place_of(ports_[delivery.from]);
+      arrival.place.queued = delivery.queued;
+      arrival.place.queued_bytes = delivery.queued_bytes;
+    }
+  }
+  for (const auto& drop : air_box_.drops)
+    dropped_.push_back({ drop.handle, drop.at, drop.why, { 0, drop.from != client_, drop.queued, drop.queued_bytes } });
+  for (const auto& drop : pipe_box_.drops)
+  {
+    Place place = place_of(ports_[drop.from]);
+    place.queued = drop.queued;
+    place.queued_bytes = drop.queued_bytes;
+    dropped_.push_back({ drop.handle, drop.at, drop.why, place });
+  }
+  if (!pipe_box_.frames.empty()) show_frames();
   air_box_.deliveries.clear();
   air_box_.drops.clear();
   pipe_box_.clear();
+}
+
+Plant::Place Plant::place_of(const PortId& from) const
+{
+  switch (from.kind)
+  {
+  case PortId::Kind::client_wifi:
+  case PortId::Kind::ap:
+    return { 0, from.kind == PortId::Kind::ap };
+  case PortId::Kind::client_cell:
+  case PortId::Kind::gateway_cell:
+    return { 1, from.kind == PortId::Kind::gateway_cell };
+  case PortId::Kind::wan:
+  case PortId::Kind::server:
+    return { static_cast<std::uint8_t>(2 + from.index), from.kind == PortId::Kind::server };
+  }
+  return {};
+}
+
+// What a monitor at the client sees of a Wi-Fi that is a pipe: each packet as a frame of its own, the ones that the
+// residual loss takes with a bad FCS, and before some that came well an attempt that did not (frame_error).
+void Plant::show_frames()
+{
+  const std::size_t client = port_of({ PortId::Kind::client_wifi, 0 });
+  for (medium::FrameReport frame : pipe_box_.frames)
+  {
+    const bool down = frame.receiver == client;
+    const medium::NodeId ap = ap_nodes_[associated_];
+    frame.transmitter = down ? ap : client_;
+    frame.receiver = down ? client_ : ap;
+    frame.channel = static_cast<std::uint8_t>(scenario_.aps[associated_].channel);
+    frame.ht = true;
+    frame.mcs = static_cast<std::uint8_t>(wifi_.air.phy.rates.back().mcs);
+    frame.bytes = wifi_.air.phy.mpdu(frame.bytes);
+    frame.sequence = frame_sequences_[down ? 0 : 1];
+    frame_sequences_[down ? 0 : 1] = (frame.sequence + 1) & 0x0fff;
+    frame.signal_valid = down ? 1 : 0;
+    frame.signal_dbm = static_cast<float>(air_->signal(client_, ap, frame.start));
+    const bool lost = frame.failed;
+    if (frame_random_.chance(wifi_.air.frame_error))
+    {
+      frame.failed = true;
+      frame.bad_fcs = down;
+      air_box_.frames.push_back(frame);
+      frame.retry = true;
+    }
+    frame.failed = lost;
+    frame.bad_fcs = lost && down;
+    air_box_.frames.push_back(frame);
+  }
+  std::stable_sort(air_box_.frames.begin(), air_box_.frames.end(),
+                   [](const medium::FrameReport& a, const medium::FrameReport& b)
+                   { return a.start + a.duration < b.start + b.duration; });
+}
+
+void Plant::set_wifi_down(Tick at, bool down, bool hold)
+{
+  if (!wifi_.pipe) return;
+  for (const std::size_t pipe : { wifi_first_, wifi_first_ + 1 })
+  {
+    pipes_[pipe]->run_until(at);
+    pipes_[pipe]->set_down(at, down, hold);
+  }
 }
 
 void Plant::done()
@@ -197,6 +294,7 @@ void Plant::begin(const Event& event, Tick at)
   else if (const auto* blackout = std::get_if<BlackoutEvent>(&event.action))
   {
     air_->set_blackout(at, client_, blackout->mode);
+    set_wifi_down(at, true, blackout->mode == medium::Blackout::buffer);
     wifi_carrier_ = !blackout->carrier_down;
     announcement.detail = name(blackout->mode);
   }
@@ -233,6 +331,7 @@ void Plant::end(const Event& event, Tick at)
   else if (std::holds_alternative<BlackoutEvent>(event.action))
   {
     air_->set_blackout(at, client_, medium::Blackout::none);
+    set_wifi_down(at, false, false);
     wifi_carrier_ = true;
   }
   else if (const auto* signal = std::get_if<SignalEvent>(&event.action))
@@ -281,6 +380,16 @@ void Plant::apply_wifi(std::string_view key, Tick at)
   air_->set_ap_queue(wanted.ap_queue);
   air_->set_delay(wanted.delay, wanted.jitter);
   air_->set_power_save(at, wanted.power_save);
+  if (wifi_.pipe)
+  {
+    for (const bool down : { true, false })
+    {
+      medium::Pipe& pipe = *pipes_[wifi_first_ + (down ? 0 : 1)];
+      pipe.run_until(at);
+      pipe.configure(at, shown_wifi_pipe(down));
+    }
+    return;
+  }
   if (key == "rate") air_->set_rate(wanted.rate);
 }
 
@@ -299,6 +408,7 @@ void Plant::change(Tick now, const ChangeEvent& change)
 void Plant::set_blackout(Tick now, medium::Blackout mode)
 {
   air_->set_blackout(now, client_, mode);
+  set_wifi_down(now, mode != medium::Blackout::none, mode == medium::Blackout::buffer);
   announcements_.push_back(
       { .what = "blackout", .begin = mode != medium::Blackout::none, .at = now, .detail = std::string(name(mode)) });
 }

@@ -56,20 +56,36 @@ public:
   // Afterwards deliveries() and drops() hold what came out; the caller clears them by done().
   void run_until(Tick now);
 
+  // Where on its way a packet was.
+  struct Place
+  {
+    std::uint8_t link = 0; // 0 Wi-Fi, 1 cellular, 2 and on: the servers' WAN pipes
+    bool down = false;     // towards the client
+    std::uint32_t queued = 0;
+    std::uint64_t queued_bytes = 0;
+  };
   struct Arrival
   {
     medium::Handle handle = 0;
     std::size_t port = 0;
     Tick at {};
     bool mark = false;
+    Place place {}; // of the mark
+  };
+  struct Loss
+  {
+    medium::Handle handle = 0;
+    Tick at {};
+    medium::DropReason why = medium::DropReason::loss;
+    Place place {};
   };
   // In order of time per link, not across links.
   const std::vector<Arrival>& arrivals() const { return arrivals_; }
-  const std::vector<medium::Handle>& dropped() const { return dropped_; }
+  const std::vector<Loss>& dropped() const { return dropped_; }
   const std::vector<medium::FrameReport>& frames() const { return air_box_.frames; }
   const std::vector<Announcement>& announcements() const { return announcements_; }
   void done();
-  void want_frames(bool on) { air_box_.want_frames = on; }
+  void want_frames(bool on) { air_box_.want_frames = pipe_box_.want_frames = on; }
 
   // The timeline's clock begins.
   void start(Tick now);
@@ -90,6 +106,11 @@ public:
   medium::NodeId client() const { return client_; }
   medium::NodeId ap_node(std::size_t index) const { return ap_nodes_[index]; }
   medium::NodeId station_node(std::size_t index) const { return station_nodes_[index]; }
+  // The Wi-Fi as a pipe; nullptr when it is air.
+  const medium::Pipe* wifi_pipe(bool down) const
+  {
+    return scenario_.wifi.pipe ? pipes_[wifi_first_ + (down ? 0 : 1)].get() : nullptr;
+  }
   const medium::Pipe& cell_pipe(bool down) const { return *pipes_[down ? 0 : 1]; }
   const medium::Pipe& wan_pipe(std::size_t server, bool down) const { return *pipes_[2 + 2 * server + (down ? 0 : 1)]; }
   const Scenario& scenario() const { return scenario_; }
@@ -111,6 +132,10 @@ private:
   void apply(const ChangeEvent& change, const WifiSettings& wifi, const PipePair* pipes, Tick at);
   void apply_wifi(std::string_view key, Tick at);
   std::size_t port_of(PortId id) const;
+  medium::PipeConfig shown_wifi_pipe(bool down) const;
+  void set_wifi_down(Tick at, bool down, bool hold);
+  void show_frames();
+  Place place_of(const PortId& from) const;
 
   Scenario scenario_; // with the live changes of `change`
   std::vector<PortId> ports_;
@@ -119,12 +144,16 @@ private:
   std::unique_ptr<medium::Air> air_;
   std::vector<medium::NodeId> ap_nodes_, station_nodes_;
   medium::NodeId client_ = 0;
-  std::vector<std::unique_ptr<medium::Pipe>> pipes_; // cell down, cell up, then down and up of each server
-  WifiSettings wifi_;                                // in effect now
+  std::vector<std::unique_ptr<medium::Pipe>>
+      pipes_; // cell down, cell up, down and up of each server, then of the Wi-Fi if it is one
+  std::size_t wifi_first_ = 0;
+  medium::Random frame_random_;         // repeated attempts that a monitor sees
+  std::uint16_t frame_sequences_[2] {}; // down, up
+  WifiSettings wifi_;                   // in effect now
   PipePair cell_;
   std::vector<PipePair> wan_;
   std::vector<Arrival> arrivals_;
-  std::vector<medium::Handle> dropped_;
+  std::vector<Loss> dropped_;
   std::vector<Announcement> announcements_;
   std::vector<Pending> pending_;
   std::uint64_t order_ = 0;

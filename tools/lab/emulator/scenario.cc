@@ -363,6 +363,10 @@ private:
     for (const toml::table* table : list("station"))
     {
       refuse_unknown(*table, "station", { "name", "ap", "direction", "load", "size", "signal" });
+      if (result_.wifi.pipe)
+        throw BadInput(
+            place(*table)
+            + ": station: a Wi-Fi with standard = \"pipe\" has no neighbours; leave it out, or take another profile");
       BackgroundSettings station;
       station.name = "sta" + std::to_string(result_.stations.size() + 1);
       with(*table, "station", "name", [&](const Value& v) { station.name = v.text(); });
@@ -483,6 +487,9 @@ private:
       with(table, "timeline", "gap",
            [&](const Value& v) { handoff.gap = v.duration(Duration {}, std::chrono::minutes { 10 }); });
       with(table, "timeline", "mode", [&](const Value& v) { handoff.forward = v.choice({ "drop", "buffer" }) == 1; });
+      if (result_.wifi.pipe)
+        Value(*table.get("what"), "timeline.what")
+            .refuse("no handoff with standard = \"pipe\": it is one link without channel access");
       if (event.lasts)
         Value(*table.get("for"), "timeline.for")
             .refuse("a handoff has no length; `gap` is the time without an access point");

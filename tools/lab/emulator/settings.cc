@@ -34,22 +34,47 @@ void set_rate(medium::PipeConfig& pipe, const Value& value)
   pipe.trace = nullptr;
 }
 
-medium::Standard standard(const Value& value)
-{
-  return static_cast<medium::Standard>(value.choice({ "b", "g", "a", "n" }));
-}
-
 // A changed standard starts from that standard's own numbers, so `standard` must come first in a profile; the loader
 // sees to it.
 void set_standard(WifiSettings& wifi, const Value& value)
 {
-  wifi.air.phy = medium::Phy::of(standard(value), wifi.air.phy.short_guard);
+  const std::size_t choice = value.choice({ "b", "g", "a", "n", "pipe" });
+  wifi.pipe = choice == 4;
+  // A pipe's frames are shown as 802.11n's, whose radiotap headers carry any rate that matters here.
+  wifi.air.phy = medium::Phy::of(wifi.pipe ? medium::Standard::n : static_cast<medium::Standard>(choice),
+                                 wifi.air.phy.short_guard);
   wifi.air.rate = static_cast<unsigned>(wifi.air.phy.rates.size() - 1);
   if (wifi.air.phy.standard == medium::Standard::n) wifi.air.aggregation.frames = 32;
 }
 
+// Keys that one kind of Wi-Fi only has are refused with the other: a scenario must not say what nothing carries out.
+void need_pipe(const WifiSettings& wifi, const Value& value)
+{
+  if (!wifi.pipe) value.refuse("this key goes with standard = \"pipe\" only");
+}
+
+void need_air(const WifiSettings& wifi, const Value& value)
+{
+  if (wifi.pipe) value.refuse("this key does not go with standard = \"pipe\"");
+}
+
+Rate pipe_rate(const WifiSettings& wifi, const Value& value)
+{
+  need_pipe(wifi, value);
+  return value.rate();
+}
+
+void set_wifi_rate(WifiSettings& wifi, const Value& value)
+{
+  if (wifi.pipe)
+    wifi.rate_down = wifi.rate_up = value.rate();
+  else
+    wifi.air.rate = wifi_rate(wifi.air.phy, value);
+}
+
 void set_short_guard(WifiSettings& wifi, const Value& value)
 {
+  need_air(wifi, value);
   wifi.air.phy.short_guard = value.boolean();
   if (wifi.air.phy.standard == medium::Standard::n)
     wifi.air.phy.rates = medium::Phy::of(medium::Standard::n, wifi.air.phy.short_guard).rates;
@@ -94,39 +119,80 @@ std::optional<unsigned> wifi_rate(const medium::Phy& phy, const Value& value)
     name, [](WifiSettings& s, const Value& v) { s.field = read; },                                                     \
         [](WifiSettings& to, const WifiSettings& from) { to.field = from.field; }, live                                \
   }
+#define AIR(name, live, read, field)                                                                                   \
+  {                                                                                                                    \
+    name,                                                                                                              \
+        [](WifiSettings& s, const Value& v)                                                                            \
+    {                                                                                                                  \
+      need_air(s, v);                                                                                                  \
+      s.field = read;                                                                                                  \
+    },                                                                                                                 \
+        [](WifiSettings& to, const WifiSettings& from) { to.field = from.field; }, live                                \
+  }
+#define PIPE(name, read, field)                                                                                        \
+  {                                                                                                                    \
+    name,                                                                                                              \
+        [](WifiSettings& s, const Value& v)                                                                            \
+    {                                                                                                                  \
+      need_pipe(s, v);                                                                                                 \
+      s.field = read;                                                                                                  \
+    },                                                                                                                 \
+        [](WifiSettings& to, const WifiSettings& from) { to.field = from.field; }, true                                \
+  }
 
 // Keys are taken over in this order: what others depend on comes first.
 const std::vector<Key<WifiSettings>>& wifi_keys()
 {
   static const std::vector<Key<WifiSettings>> keys {
-    { "standard", set_standard, [](WifiSettings& to, const WifiSettings& from) { to.air.phy = from.air.phy; }, false },
+    { "standard", set_standard,
+      [](WifiSettings& to, const WifiSettings& from)
+      {
+        to.air.phy = from.air.phy;
+        to.pipe = from.pipe;
+      },
+      false },
     WIFI("profile", false, v.text(), profile),
-    WIFI("queue", true, static_cast<unsigned>(v.integer(1, 100000)), air.ap_queue),
-    WIFI("station_queue", false, static_cast<unsigned>(v.integer(1, 100000)), air.station_queue),
-    WIFI("retry_limit", false, static_cast<unsigned>(v.integer(1, 100)), air.retry_limit),
-    WIFI("short_preamble", false, v.boolean(), air.phy.short_preamble),
+    WIFI("queue", true, static_cast<unsigned>(v.integer(1, 1000000)), air.ap_queue),
+    WIFI("station_queue", false, static_cast<unsigned>(v.integer(1, 1000000)), air.station_queue),
+    AIR("retry_limit", false, static_cast<unsigned>(v.integer(1, 100)), air.retry_limit),
+    AIR("short_preamble", false, v.boolean(), air.phy.short_preamble),
     { "short_guard", set_short_guard,
       [](WifiSettings& to, const WifiSettings& from) { to.air.phy.short_guard = from.air.phy.short_guard; }, false },
-    { "rate", [](WifiSettings& s, const Value& v) { s.air.rate = wifi_rate(s.air.phy, v); },
-      [](WifiSettings& to, const WifiSettings& from) { to.air.rate = from.air.rate; }, true },
+    { "rate", set_wifi_rate,
+      [](WifiSettings& to, const WifiSettings& from)
+      {
+        to.air.rate = from.air.rate;
+        to.rate_down = from.rate_down;
+        to.rate_up = from.rate_up;
+      },
+      true },
+    { "rate_down", [](WifiSettings& s, const Value& v) { s.rate_down = pipe_rate(s, v); },
+      [](WifiSettings& to, const WifiSettings& from) { to.rate_down = from.rate_down; }, true },
+    { "rate_up", [](WifiSettings& s, const Value& v) { s.rate_up = pipe_rate(s, v); },
+      [](WifiSettings& to, const WifiSettings& from) { to.rate_up = from.rate_up; }, true },
+    PIPE("queue_bytes", v.bytes(), queue_bytes),
+    PIPE("ecn", v.choice({ "none", "mark" }) == 1, aqm.mark),
+    PIPE("threshold", v.duration(Duration {}, longest_delay), aqm.threshold),
+    PIPE("threshold_full", v.duration(Duration {}, longest_delay), aqm.full),
     { "basic_rates",
       [](WifiSettings& s, const Value& v)
       {
+        need_air(s, v);
         const auto wanted = v.numbers();
         if (wanted.empty() || s.air.phy.restrict_basic(wanted))
           v.refuse(s.air.phy.standard == medium::Standard::b ? "a list of 1, 2, 5.5, 11 is allowed"
                                                              : "a list of 6, 9, 12, 18, 24, 36, 48, 54 is allowed");
       },
       [](WifiSettings& to, const WifiSettings& from) { to.air.phy.basic = from.air.phy.basic; }, false },
-    WIFI("slot", false, v.duration(Duration { 1000 }, milliseconds { 1 }), air.phy.slot),
-    WIFI("sifs", false, v.duration(Duration { 1000 }, milliseconds { 1 }), air.phy.sifs),
-    WIFI("aifsn", false, static_cast<unsigned>(v.integer(1, 15)), air.phy.aifsn),
-    WIFI("signal_extension", false, v.duration(Duration {}, milliseconds { 1 }), air.phy.signal_extension),
-    WIFI("cw_min", false, static_cast<std::uint32_t>(v.integer(1, 32767)), air.phy.cw_min),
-    WIFI("cw_max", false, static_cast<std::uint32_t>(v.integer(1, 32767)), air.phy.cw_max),
-    WIFI("ampdu_frames", false, static_cast<unsigned>(v.integer(1, 64)), air.aggregation.frames),
-    WIFI("ampdu_bytes", false, static_cast<std::uint32_t>(v.integer(1600, 65535)), air.aggregation.bytes),
-    WIFI("ampdu_time", false, v.duration(Duration { 100000 }, milliseconds { 10 }), air.aggregation.time),
+    AIR("slot", false, v.duration(Duration { 1000 }, milliseconds { 1 }), air.phy.slot),
+    AIR("sifs", false, v.duration(Duration { 1000 }, milliseconds { 1 }), air.phy.sifs),
+    AIR("aifsn", false, static_cast<unsigned>(v.integer(1, 15)), air.phy.aifsn),
+    AIR("signal_extension", false, v.duration(Duration {}, milliseconds { 1 }), air.phy.signal_extension),
+    AIR("cw_min", false, static_cast<std::uint32_t>(v.integer(1, 32767)), air.phy.cw_min),
+    AIR("cw_max", false, static_cast<std::uint32_t>(v.integer(1, 32767)), air.phy.cw_max),
+    AIR("ampdu_frames", false, static_cast<unsigned>(v.integer(1, 64)), air.aggregation.frames),
+    AIR("ampdu_bytes", false, static_cast<std::uint32_t>(v.integer(1600, 65535)), air.aggregation.bytes),
+    AIR("ampdu_time", false, v.duration(Duration { 100000 }, milliseconds { 10 }), air.aggregation.time),
     WIFI("beacon_interval", false, v.duration(Duration {}, seconds { 10 }), air.beacon_interval),
     WIFI("noise", false, v.number(-120, -30), air.noise_dbm),
     WIFI("frame_error", true, v.probability(), air.frame_error),
@@ -150,13 +216,28 @@ const std::vector<Key<WifiSettings>>& wifi_keys()
     WIFI("gilbert_up", true, v.gilbert(), air.loss_up.gilbert),
     WIFI("delay", true, v.duration(Duration {}, longest_delay), air.delay),
     WIFI("jitter", true, v.duration(Duration {}, longest_delay), air.jitter),
-    WIFI("ack_free", true, v.boolean(), ack_free),
-    WIFI("power_save", true, v.boolean(), air.power_save),
-    WIFI("power_save_timeout", false, v.duration(milliseconds { 1 }, seconds { 60 }), air.power_save_timeout),
+    AIR("ack_free", true, v.boolean(), ack_free),
+    AIR("power_save", true, v.boolean(), air.power_save),
+    AIR("power_save_timeout", false, v.duration(milliseconds { 1 }, seconds { 60 }), air.power_save_timeout),
   };
   return keys;
 }
 #undef WIFI
+#undef AIR
+#undef PIPE
+
+medium::PipeConfig wifi_pipe(const WifiSettings& wifi, bool down)
+{
+  medium::PipeConfig pipe;
+  pipe.rate = down ? wifi.rate_down : wifi.rate_up;
+  pipe.delay = wifi.air.delay;
+  pipe.jitter = wifi.air.jitter;
+  pipe.queue_packets = down ? wifi.air.ap_queue : wifi.air.station_queue;
+  pipe.queue_bytes = down ? wifi.queue_bytes : 0;
+  pipe.loss = down ? wifi.air.loss_down : wifi.air.loss_up;
+  pipe.aqm = down ? wifi.aqm : medium::Aqm {};
+  return pipe;
+}
 
 // Keys of a link with two directions: NAME sets both, NAME_down and NAME_up one.
 #define BOTH_WAYS(name, read, field)                                                                                   \

@@ -19,7 +19,16 @@ struct WifiSettings
   std::string profile = "wifi-g";
   medium::AirConfig air {};
   bool ack_free = false; // uplink pure TCP ACKs take no air
+  // standard = "pipe": two links with exact numbers in place of the channel access. Queue lengths, losses, delay and
+  // jitter are those of `air`; only the beacons are still its.
+  bool pipe = false;
+  Rate rate_down {}, rate_up {};
+  std::uint64_t queue_bytes = 0; // of the access point; 0 = no limit in bytes
+  medium::Aqm aqm {};            // of the access point
 };
+
+// One direction of a Wi-Fi that is a pipe.
+medium::PipeConfig wifi_pipe(const WifiSettings& wifi, bool down);
 
 // A link with two directions: down is towards the client.
 struct PipePair

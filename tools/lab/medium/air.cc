@@ -345,7 +345,11 @@ void Air::flush(NodeId from, Lane& lane, DropReason why)
 void Air::drop(Handle handle, NodeId from, DropReason why)
 {
   ++nodes_[from].stats.drops[static_cast<std::size_t>(why)];
-  if (handle != virtual_packet) outbox_.drops.push_back({ handle, from, now_, why });
+  if (handle == virtual_packet) return;
+  std::uint32_t queued = 0;
+  for (const auto& lane : nodes_[from].lanes)
+    queued += static_cast<std::uint32_t>(lane.queue.size());
+  outbox_.drops.push_back({ handle, from, now_, why, queued });
 }
 
 void Air::deliver(Handle handle, NodeId from, NodeId to, Tick at)
@@ -360,10 +364,10 @@ void Air::deliver(Handle handle, NodeId from, NodeId to, Tick at)
   node.last_release = at;
   if (at <= now_)
   {
-    outbox_.deliveries.push_back({ handle, from, to, at, false });
+    outbox_.deliveries.push_back({ .handle = handle, .from = from, .to = to, .at = at });
     return;
   }
-  flights_.push({ handle, from, to, at, false });
+  flights_.push({ .handle = handle, .from = from, .to = to, .at = at });
   for (std::size_t i = flights_.size() - 1; i > 0 && flights_[i].at < flights_[i - 1].at; --i)
     std::swap(flights_[i], flights_[i - 1]);
 }

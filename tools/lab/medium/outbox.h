@@ -34,6 +34,9 @@ struct Delivery
   NodeId to = 0;
   Tick at {};
   bool mark = false; // set Congestion Experienced in the IP header (RFC 3168)
+  // Marked by a pipe: what waited in its queue when the mark was decided.
+  std::uint32_t queued = 0;
+  std::uint64_t queued_bytes = 0;
 };
 
 enum class DropReason : std::uint8_t
@@ -59,6 +62,8 @@ struct Drop
   NodeId from = 0;
   Tick at {};
   DropReason why = DropReason::queue_full;
+  std::uint32_t queued = 0;       // packets that waited in the sender's queue at that moment, this one not counted
+  std::uint64_t queued_bytes = 0; // of a pipe; 0 on the air
 };
 
 enum class FrameType : std::uint8_t

@@ -15,7 +15,7 @@ Pipe::Pipe(const PipeConfig& config, std::uint64_t seed, std::uint64_t stream, N
 void Pipe::drop(const Packet& packet, Tick at, DropReason why)
 {
   ++stats_.drops[static_cast<std::size_t>(why)];
-  outbox_.drops.push_back({ packet.handle, from_, at, why });
+  outbox_.drops.push_back({ packet.handle, from_, at, why, static_cast<std::uint32_t>(queue_.size()), queue_bytes_ });
 }
 
 void Pipe::submit(Tick now, const Packet& packet)
@@ -104,7 +104,19 @@ void Pipe::complete(Tick at)
 
 void Pipe::send(const Packet& packet, bool mark, Tick at)
 {
-  if (loss_.lose()) return drop(packet, at, DropReason::loss);
+  const bool lost = loss_.lose();
+  if (config_.shown && outbox_.want_frames)
+  {
+    FrameReport& frame = outbox_.frames.emplace_back();
+    frame.duration = config_.rate.bits_per_second > 0 ? config_.rate.time_for(packet.bytes) : Duration {};
+    frame.start = at - frame.duration;
+    frame.transmitter = from_;
+    frame.receiver = to_;
+    frame.bytes = packet.bytes;
+    frame.mbps = config_.rate.bits_per_second / 1e6;
+    frame.failed = lost;
+  }
+  if (lost) return drop(packet, at, DropReason::loss);
   ++stats_.delivered;
   stats_.delivered_bytes += packet.bytes;
   stats_.marked += mark ? 1 : 0;
@@ -113,7 +125,12 @@ void Pipe::send(const Packet& packet, bool mark, Tick at)
     release += Duration { static_cast<std::int64_t>(random_.uniform() * static_cast<double>(config_.jitter.count())) };
   release = std::max(release, last_release_);
   last_release_ = release;
-  const Delivery delivery { packet.handle, from_, to_, release, mark };
+  Delivery delivery { packet.handle, from_, to_, release, mark };
+  if (mark)
+  {
+    delivery.queued = static_cast<std::uint32_t>(queue_.size());
+    delivery.queued_bytes = queue_bytes_;
+  }
   if (release <= now_ && flights_.empty())
     outbox_.deliveries.push_back(delivery);
   else

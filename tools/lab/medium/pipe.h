@@ -45,6 +45,7 @@ struct PipeConfig
   std::uint64_t queue_bytes = 0; // 0 = no limit in bytes
   LossSettings loss {};
   Aqm aqm {};
+  bool shown = false; // reports a frame for each packet it sends, lost ones with a bad FCS (outbox.want_frames)
 };
 
 struct PipeStats
