@@ -40,6 +40,28 @@ constexpr std::string_view name(HandsOff why)
   return "?";
 }
 
+// What is known of the answer that the flow carries now, for Interest::content.
+enum class Content : std::uint8_t
+{
+  unknown, // nothing was looked at: another port, no module wants it, or the answer has not begun
+  http,    // a plaintext HTTP/1.1 download, followed byte for byte: Plan::fetch may ask for parts of it
+  refused, // looked at, and nothing is to be fetched of it
+};
+
+constexpr std::string_view name(Content content)
+{
+  switch (content)
+  {
+  case Content::unknown:
+    return "unknown";
+  case Content::http:
+    return "http";
+  case Content::refused:
+    return "refused";
+  }
+  return "?";
+}
+
 // A flow as modules see it. Sequence numbers of the download direction (server to client) are called "received".
 struct FlowView
 {
@@ -64,6 +86,12 @@ struct FlowView
   TsClock last_ts_value {};      // last TSval the local TCP sent
   TsClock last_ts_echo {};       // last TSecr the local TCP sent
   bool fin_sent = false;
+  // Behind the highest byte that the local TCP has said it holds: by its SACK blocks, else highest_ack.
+  Seq highest_held {};
+
+  // What the flow carries, as far as a fetch service looks into it.
+  Content content = Content::unknown;
+  std::string_view content_why {}; // literal; why it is refused
 
   // What really left for the server, after edits; the chain keeps it.
   Seq sent_ack {};               // last acknowledgement number sent

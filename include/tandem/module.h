@@ -24,7 +24,7 @@ namespace tandem
 {
 
 // Raised with every incompatible change of anything below include/tandem.
-constexpr std::uint32_t module_abi_version = 1;
+constexpr std::uint32_t module_abi_version = 2;
 
 // What a module must see. Rules are generated from the union of the enabled modules' interests: nothing else is ever
 // queued.
@@ -42,6 +42,9 @@ struct Interest
   std::uint32_t decide = 0;  // traffic:: bits that are queued for this module's verdict, on the Wi-Fi link's addresses
   std::uint32_t observe = 0; // traffic:: bits of which copies are enough (sampled; no verdict, no delay, no risk)
   bool radio = false;        // wants radio events
+  // Wants to fetch bytes of plaintext downloads a second time: flows on the configured ports are followed and
+  // FlowView::content is kept while a cellular link is there.
+  bool content = false;
 };
 
 // What a link is now. Kept by src/links, handed in with every event.
@@ -73,16 +76,31 @@ enum class EventKind : std::uint8_t
   link,         // some LinkState changed
   radio,        // fresh driver statistics
   switched_off, // the module is being switched off, or the daemon stops: undo what is held for this flow, now
+  fetched,      // the answer to a Fetch of this module on this flow
+};
+
+// What became of a Fetch.
+struct FetchResult
+{
+  FetchHow how = FetchHow::range;
+  Seq from {}; // as asked for
+  Seq to {};
+  bool ok = false;         // the bytes are here, compared with what arrived on both sides: CraftKind::fill may use them
+  std::string_view why {}; // literal: the reason when not ok
+  // Not ok, and no Fetch of this download by the same way ever will be.
+  bool final = false;
+  Duration took {}; // from asking to having
 };
 
 struct Event
 {
   EventKind kind = EventKind::segment;
   Tick now {};
-  const Segment* segment = nullptr;  // with EventKind::segment
-  bool queued = false;               // false: an observed copy, verdict and edit are ignored
-  const LinkStates* links = nullptr; // never null
-  std::uint64_t seed = 0;            // for a decision that needs chance: the same in every replay
+  const Segment* segment = nullptr;     // with EventKind::segment
+  bool queued = false;                  // false: an observed copy, verdict and edit are ignored
+  const LinkStates* links = nullptr;    // never null
+  std::uint64_t seed = 0;               // for a decision that needs chance: the same in every replay
+  const FetchResult* fetched = nullptr; // with EventKind::fetched
 };
 
 // One line of what a module knows about a flow, for `tandem flows`.

@@ -296,6 +296,7 @@ Plan Freeze::decide(const Event& event, const FlowView& flow, State& state)
   case EventKind::switched_off:
     return give_up(event, flow, state, "freeze: switched off");
   case EventKind::radio:
+  case EventKind::fetched:
     return {};
   }
   return {};

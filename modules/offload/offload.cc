@@ -220,6 +220,7 @@ Plan Offload::decide(const Event& event, const FlowView& flow, State& state)
       return return_home(event, flow, state, Duration {}, "offload: switched off", true);
     return {};
   case EventKind::radio:
+  case EventKind::fetched:
     return {};
   }
   return {};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <utility>
 
 namespace tandem::chain
 {
@@ -46,6 +47,11 @@ bool ends(const Segment& segment, const FlowView& flow)
   if (segment.direction == Direction::egress) return segment.has(tcp_flag::rst | tcp_flag::fin);
   if (!segment.has(tcp_flag::rst)) return false;
   return flow.hands_off == HandsOff::mid_flow || segment.seq.at_or_after(flow.highest_ack);
+}
+
+std::uint64_t fetch_cost(Seq from, Seq to)
+{
+  return static_cast<std::uint32_t>(to - from) + fetch_overhead;
 }
 
 bool later_alarm(const auto& a, const auto& b)
@@ -119,7 +125,8 @@ void Chain::count(ModuleStats& stats, std::string_view why)
 
 std::uint64_t Chain::budget_left() const
 {
-  return options_.cell_budget > stats_.cell_bytes ? options_.cell_budget - stats_.cell_bytes : 0;
+  const std::uint64_t taken = stats_.cell_bytes + fetching_bytes_;
+  return options_.cell_budget > taken ? options_.cell_budget - taken : 0;
 }
 
 Interest Chain::interest() const
@@ -132,6 +139,7 @@ Interest Chain::interest() const
       all.decide |= one.decide;
       all.observe |= one.observe;
       all.radio = all.radio || one.radio;
+      all.content = all.content || one.content;
     }
   return all;
 }
@@ -233,6 +241,8 @@ void Chain::carry_out(std::size_t i, const Plan& plan, const Event& event, flow:
   }
   for (const Wish& wish : plan.wish)
     actions_.wish(wish, plan.why);
+  for (const Fetch& fetch : plan.fetch)
+    begin_fetch(i, fetch, plan.why, flow);
   if (plan.wake)
   {
     const Tick at = std::max(*plan.wake, event.now + shortest_wake);
@@ -246,6 +256,38 @@ void Chain::carry_out(std::size_t i, const Plan& plan, const Event& event, flow:
       std::push_heap(alarms_.begin(), alarms_.end(), later_alarm<Alarm, Alarm>);
     }
   }
+}
+
+void Chain::begin_fetch(std::size_t i, const Fetch& fetch, std::string_view why, flow::Flow& flow)
+{
+  const auto slot = static_cast<std::uint8_t>(i);
+  if (actions_.fetch(flow.view, fetch, slot, why))
+  {
+    ++stats_.fetches;
+    fetching_bytes_ += fetch_cost(fetch.from, fetch.to);
+  }
+  else
+    unfetched_.push_back(
+        { flow.view.id, slot, { .how = fetch.how, .from = fetch.from, .to = fetch.to, .why = "no fetch service" } });
+}
+
+void Chain::content(const FlowKey& key, Content content, std::string_view why)
+{
+  if (flow::Flow* flow = table_.find(key))
+  {
+    flow->view.content = content;
+    flow->view.content_why = why;
+  }
+}
+
+void Chain::fetched(std::uint64_t id, std::uint8_t slot, const FetchResult& result, std::uint64_t cell_bytes, Tick now)
+{
+  fetching_bytes_ -= std::min(fetching_bytes_, fetch_cost(result.from, result.to));
+  stats_.cell_bytes += cell_bytes;
+  links_[static_cast<std::size_t>(Link::cell)].bytes_out = stats_.cell_bytes;
+  if (result.ok) ++stats_.fetched;
+  flow::Flow* flow = table_.by_id(id);
+  if (flow != nullptr && slots_[slot].enabled) tell(slot, EventKind::fetched, *flow, now, &result);
 }
 
 // What one module holds back no other gives away by a segment of its own. The holder itself may say it.
@@ -275,6 +317,7 @@ void Chain::send(flow::Flow& flow, const Craft& craft, std::string_view why, Tic
     stats_.cell_bytes += bytes;
     links_[static_cast<std::size_t>(Link::cell)].bytes_out = stats_.cell_bytes;
   }
+  if (craft.kind == CraftKind::fill) ++stats_.fills;
   if (craft.kind == CraftKind::ack)
   {
     Segment as_sent {};
@@ -386,10 +429,10 @@ Outcome Chain::segment(const Segment& segment, bool queued, Tick now)
   return outcome;
 }
 
-void Chain::tell(std::size_t i, EventKind kind, flow::Flow& flow, Tick now)
+void Chain::tell(std::size_t i, EventKind kind, flow::Flow& flow, Tick now, const FetchResult* result)
 {
   if ((flow.begun >> i & 1) == 0 || (flow.excluded >> i & 1) != 0 || flow.view.hands_off != HandsOff::none) return;
-  const Event event { .kind = kind, .now = now, .links = &links_, .seed = options_.seed };
+  const Event event { .kind = kind, .now = now, .links = &links_, .seed = options_.seed, .fetched = result };
   const Plan plan = ask(i, event, flow);
   carry_out(i, plan, event, flow);
 }
@@ -433,6 +476,10 @@ Tick Chain::advance(Tick now)
     flow->wake[alarm.slot] = Tick::max();
     if (slots_[alarm.slot].enabled) tell(alarm.slot, EventKind::alarm, *flow, now);
   }
+  // A module may ask again at once; that is for the next time.
+  for (const Unfetched& one : std::exchange(unfetched_, {}))
+    if (flow::Flow* flow = table_.by_id(one.flow); flow != nullptr && slots_[one.slot].enabled)
+      tell(one.slot, EventKind::fetched, *flow, now, &one.result);
   send_delayed(now);
   for (int forgotten = 0; forgotten < 64; ++forgotten)
   {
@@ -444,6 +491,7 @@ Tick Chain::advance(Tick now)
   Tick next = now + std::chrono::seconds { 1 };
   if (!alarms_.empty()) next = std::min(next, alarms_.front().at);
   if (!delayed_.empty()) next = std::min(next, delayed_.front().at);
+  if (!unfetched_.empty()) next = std::min(next, now + shortest_wake);
   return next;
 }
 

@@ -24,6 +24,13 @@ public:
   // Sends a crafted segment now. Returns the bytes that left (0: not sent).
   virtual std::size_t craft(const FlowView& flow, const Craft& craft, std::string_view why) = 0;
   virtual void wish(const Wish& wish, std::string_view why) = 0;
+  // Begins to get bytes of a download a second time, for the module in `slot`. Chain::fetched() tells what became of
+  // it. False: it cannot be begun.
+  virtual bool fetch(const FlowView& flow, const Fetch& fetch, std::uint8_t slot, std::string_view why)
+  {
+    static_cast<void>(flow), static_cast<void>(fetch), static_cast<void>(slot), static_cast<void>(why);
+    return false;
+  }
 };
 
 // What is to become of the segment at hand. Edit{} and pass: the bytes go as they came.
@@ -79,6 +86,11 @@ public:
   using Owner = std::function<Link(const Address&)>;
   void links(const LinkStates& states, Tick now, const Owner& owner = {});
 
+  // What a flow carries now, as far as somebody looked into it. Nothing happens when the flow is not known (any more).
+  void content(const FlowKey& key, Content content, std::string_view why);
+  // The answer to Actions::fetch() of the module in `slot`; `cell_bytes` went over the cellular link for it.
+  void fetched(std::uint64_t flow, std::uint8_t slot, const FetchResult& result, std::uint64_t cell_bytes, Tick now);
+
   // Whether some module must see packets of some flow at `now`. While none must, the queue may be bypassed altogether;
   // call queue_resumed() when it is back.
   bool needs_queue(Tick now);
@@ -111,6 +123,9 @@ public:
     std::uint64_t crafts_refused = 0;  // no room for another delayed craft
     std::uint64_t crafts_outdated = 0; // delayed, and no longer allowed when the time came
     std::uint64_t cell_bytes = 0;      // what decisions put on the cellular link
+    std::uint64_t fetches = 0;         // asked for and begun
+    std::uint64_t fetched = 0;         // that brought their bytes
+    std::uint64_t fills = 0;           // segments handed to the local TCP
   };
   const Stats& stats() const { return stats_; }
   flow::Table& table() { return table_; }
@@ -141,6 +156,13 @@ private:
     std::string_view why {};
   };
 
+  struct Unfetched
+  {
+    std::uint64_t flow = 0;
+    std::uint8_t slot = 0;
+    FetchResult result {};
+  };
+
   std::byte* state(flow::Flow& flow, std::size_t i) { return table_.state(flow) + slots_[i].offset; }
   bool begin(std::size_t i, flow::Flow& flow);
   Plan ask(std::size_t i, const Event& event, flow::Flow& flow);
@@ -149,7 +171,8 @@ private:
   static void keep_hold(std::size_t i, Craft& craft, flow::Flow& flow);
   void send_delayed(Tick now);
   void send(flow::Flow& flow, const Craft& craft, std::string_view why, Tick now);
-  void tell(std::size_t i, EventKind kind, flow::Flow& flow, Tick now);
+  void begin_fetch(std::size_t i, const Fetch& fetch, std::string_view why, flow::Flow& flow);
+  void tell(std::size_t i, EventKind kind, flow::Flow& flow, Tick now, const FetchResult* result = nullptr);
   void exclude(std::size_t i, flow::Flow& flow);
   void forget(flow::Flow& flow, Tick now);
   std::uint64_t budget_left() const;
@@ -163,6 +186,8 @@ private:
   std::vector<Alarm> alarms_;    // heap, earliest on top
   std::vector<Delayed> delayed_; // likewise
   std::uint64_t delayed_order_ = 0;
+  std::vector<Unfetched> unfetched_; // could not be begun; told by the next advance()
+  std::uint64_t fetching_bytes_ = 0; // set aside of the cellular budget for fetches under way
   Stats stats_ {};
   std::uint32_t epoch_ = 0;
 };

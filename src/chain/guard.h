@@ -28,8 +28,12 @@ enum class Violation : std::uint8_t
   authenticated,  // TCP-MD5 or TCP-AO
   route_unusable, // the link is down or has no route
   budget,         // the cellular budget is spent
+  fetch_range,    // a fetch or a fill of something that is not a hole
+  fetch_mptcp,    // likewise on an MPTCP subflow, whose bytes need a mapping
+  too_many_fetches,
+  content_unknown, // nothing is known any more of what the flow carries
 };
-constexpr std::size_t violation_count = 17;
+constexpr std::size_t violation_count = 21;
 
 std::string_view name(Violation violation);
 
@@ -37,10 +41,16 @@ std::string_view name(Violation violation);
 // a module that asks for it is wrong rather than late.
 constexpr bool is_refusal(Violation violation)
 {
-  return violation == Violation::route_unusable || violation == Violation::budget;
+  return violation == Violation::route_unusable || violation == Violation::budget
+         || violation == Violation::content_unknown;
 }
 
 constexpr std::size_t max_crafts = 32;
+constexpr std::size_t max_fetches = 16;
+
+// What a fetch may weigh on the cellular link beyond its bytes: the request and the answer's head, a handshake,
+// headers.
+constexpr std::uint64_t fetch_overhead = 2048;
 
 // The first invariant `plan` would break, or none. `cell_budget` is what may still leave by the cellular link, in
 // bytes.

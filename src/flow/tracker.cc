@@ -103,9 +103,12 @@ void Tracker::acknowledged(const Segment& segment, FlowView& view, Tick now)
   {
     ack_seen_ = true;
     view.highest_ack = segment.ack;
+    view.highest_held = segment.ack;
+    held(segment, view);
     round_start_ = now;
     return;
   }
+  held(segment, view);
   if (!segment.ack.after(view.highest_ack)) return;
 
   const auto progress = static_cast<std::uint32_t>(segment.ack - view.highest_ack);
@@ -127,6 +130,13 @@ void Tracker::acknowledged(const Segment& segment, FlowView& view, Tick now)
   }
   round_start_ = now;
   round_bytes_ = 0;
+}
+
+void Tracker::held(const Segment& segment, FlowView& view)
+{
+  view.highest_held = later(view.highest_held, segment.ack);
+  for (const SackBlock& block : segment.sacks())
+    view.highest_held = later(view.highest_held, block.right);
 }
 
 void Tracker::left(const Segment& segment, Seq ack, std::uint16_t window, TsClock ts_value, FlowView& view, Tick now)

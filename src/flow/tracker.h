@@ -32,6 +32,7 @@ public:
 private:
   void handshake(const Segment& segment, FlowView& view);
   void acknowledged(const Segment& segment, FlowView& view, Tick now);
+  static void held(const Segment& segment, FlowView& view);
   void make_room();
   void echoed(TsClock echo, FlowView& view, Tick now);
   void rtt_sample(Duration sample, FlowView& view, Tick now);

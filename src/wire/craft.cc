@@ -207,6 +207,20 @@ std::size_t craft_unreachable(std::span<std::byte> out, const Unreachable& messa
   return total;
 }
 
+std::size_t craft_fill(std::span<std::byte> out, const FlowKey& key, const Craft& request, const Fill& fill)
+{
+  if (request.kind != CraftKind::fill || fill.bytes.size() != request.length || fill.bytes.empty()) return 0;
+  return craft_segment(out,
+                       { .key = key,
+                         .direction = Direction::ingress,
+                         .seq = request.seq,
+                         .ack = fill.ack,
+                         .window = fill.window,
+                         .timestamps = request.timestamps,
+                         .ttl = 1 },
+                       fill.bytes);
+}
+
 std::size_t craft(std::span<std::byte> out, const FlowKey& key, const Craft& request)
 {
   switch (request.kind)
@@ -225,6 +239,8 @@ std::size_t craft(std::span<std::byte> out, const FlowKey& key, const Craft& req
   }
   case CraftKind::host_unreachable:
     return craft_unreachable(out, { .key = key, .seq = request.seq, .ack = request.ack });
+  case CraftKind::fill:
+    return 0; // has bytes of its own: craft_fill
   }
   return 0;
 }

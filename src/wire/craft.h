@@ -62,7 +62,20 @@ struct Unreachable
 // server, quoting a header of the server's own segment: makes it revert its RTO backoff (RFC 6069).
 std::size_t craft_unreachable(std::span<std::byte> out, const Unreachable& message);
 
-// What a module asked for, on its flow. SACK blocks beyond the room in the header are left out, the last ones first.
+// What only the server's own segments say: its last acknowledgement number and window.
+struct Fill
+{
+  Seq ack {};
+  std::uint16_t window = 0;            // unscaled
+  std::span<const std::byte> bytes {}; // all of it: its size is the Craft's length
+};
+
+// A fill, to be handed to the local TCP as if the server had sent it. Its TTL of 1 keeps it on this host whatever the
+// routes are.
+std::size_t craft_fill(std::span<std::byte> out, const FlowKey& key, const Craft& request, const Fill& fill);
+
+// What a module asked for, on its flow, except a fill. SACK blocks beyond the room in the header are left out, the last
+// ones first.
 std::size_t craft(std::span<std::byte> out, const FlowKey& key, const Craft& request);
 
 } // namespace tandem::wire

@@ -38,6 +38,12 @@ std::size_t Recorder::craft(const FlowView& flow, const Craft& craft, std::strin
   return bytes_each;
 }
 
+bool Recorder::fetch(const FlowView& flow, const Fetch& fetch, std::uint8_t slot, std::string_view why)
+{
+  if (fetches) asked.push_back({ now, flow.id, slot, fetch, std::string { why } });
+  return fetches;
+}
+
 void Recorder::wish(const Wish& wish, std::string_view why)
 {
   wishes.emplace_back(wish, why);

@@ -42,16 +42,29 @@ struct Crafted
   std::string why;
 };
 
+// A fetch that was begun.
+struct Asked
+{
+  Tick at {};
+  std::uint64_t flow = 0;
+  std::uint8_t slot = 0;
+  Fetch fetch {};
+  std::string why;
+};
+
 class Recorder final : public chain::Actions
 {
 public:
   std::size_t craft(const FlowView& flow, const Craft& craft, std::string_view why) override;
   void wish(const Wish& wish, std::string_view why) override;
+  bool fetch(const FlowView& flow, const Fetch& fetch, std::uint8_t slot, std::string_view why) override;
 
   Tick now {};
+  bool fetches = true;         // whether there is a fetch service
   std::size_t bytes_each = 52; // what a crafted segment weighs; 0 = sending fails
   std::vector<Crafted> crafted {};
   std::vector<std::pair<Wish, std::string>> wishes {};
+  std::vector<Asked> asked {};
 };
 
 // What the TCP of this host and the server would put into their next segments. Relative numbers begin with the SYN at

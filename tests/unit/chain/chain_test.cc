@@ -963,5 +963,138 @@ TEST(ChainQueue, NothingWasSeenWhileEveryModuleWasOff)
   EXPECT_EQ(stand.view(peers).sent_ack, peers.remote_isn + peers.received);
 }
 
+// ---- fetching ----
+
+// A download with a hole of 1,000 bytes before 2,000 that are held, on a flow that somebody follows.
+struct Fetching : ::testing::Test
+{
+  Fetching()
+  {
+    stand.open(peers);
+    stand.download(peers, 10, ms(5), ms(20));
+    stand.chain.content(peers.key, Content::http, {});
+  }
+  void duplicate_ack()
+  {
+    Segment ack = peers.ack(stand.now());
+    ack.options |= option::sack;
+    ack.sack_count = 1;
+    ack.sack_blocks[0] = { ack.ack + 1000, ack.ack + 3000 };
+    stand.show(ack);
+  }
+  Plan asks(const FlowView& flow)
+  {
+    fetch = { .from = flow.highest_ack, .to = flow.highest_ack + 1000, .deadline = stand.now() + ms(100) };
+    return { .fetch = std::span { &fetch, 1 }, .why = "fetch" };
+  }
+  void asks_at_the_hole()
+  {
+    puppet.act = [this](const Event& event, const FlowView& flow) -> Plan
+    {
+      if (event.kind == EventKind::fetched)
+      {
+        heard = *event.fetched;
+        return {};
+      }
+      return event.kind == EventKind::segment && event.segment->sack_count > 0 ? asks(flow) : Plan {};
+    };
+    duplicate_ack();
+  }
+
+  Puppet puppet { "mirror" };
+  Stand stand { { &puppet } };
+  Peers peers {};
+  Fetch fetch {};
+  std::optional<FetchResult> heard {};
+};
+
+TEST_F(Fetching, TheAnswerGoesToWhoAsked)
+{
+  asks_at_the_hole();
+  ASSERT_EQ(stand.actions.asked.size(), 1u);
+  const Asked& asked = stand.actions.asked[0];
+  EXPECT_EQ(asked.fetch.to - asked.fetch.from, 1000);
+  EXPECT_FALSE(heard);
+  stand.chain.fetched(asked.flow, asked.slot, { .from = asked.fetch.from, .to = asked.fetch.to, .ok = true }, 1700,
+                      stand.now());
+  ASSERT_TRUE(heard);
+  EXPECT_TRUE(heard->ok);
+  EXPECT_EQ(stand.chain.stats().cell_bytes, 1700u);
+  EXPECT_EQ(stand.chain.stats().fetched, 1u);
+  EXPECT_EQ(stand.violations(), 0u);
+}
+
+TEST_F(Fetching, WithoutAServiceTheModuleHearsSo)
+{
+  stand.actions.fetches = false;
+  asks_at_the_hole();
+  stand.run_for(ms(1));
+  ASSERT_TRUE(heard);
+  EXPECT_FALSE(heard->ok);
+  EXPECT_EQ(heard->why, "no fetch service");
+}
+
+TEST_F(Fetching, AnAnswerForAFlowThatIsGoneIsDropped)
+{
+  asks_at_the_hole();
+  stand.chain.fetched(stand.actions.asked[0].flow + 77, 0, { .ok = true }, 0, stand.now());
+  EXPECT_FALSE(heard);
+}
+
+TEST_F(Fetching, AFillGoesOutOnlyWhileTheHoleIsThere)
+{
+  puppet.act = [this](const Event& event, const FlowView& flow) -> Plan
+  {
+    if (event.kind != EventKind::segment || event.segment->sack_count == 0) return {};
+    puppet.room[0] = { .kind = CraftKind::fill,
+                       .at = event.now + ms(10),
+                       .seq = flow.highest_ack,
+                       .timestamps = Timestamps { flow.last_ts_echo, {} },
+                       .length = 1000 };
+    return { .craft = std::span { puppet.room }.first(1), .why = "fill" };
+  };
+  duplicate_ack();
+  stand.run_for(ms(20));
+  ASSERT_EQ(stand.actions.crafted.size(), 1u);
+  EXPECT_EQ(stand.actions.crafted[0].craft.kind, CraftKind::fill);
+  EXPECT_EQ(stand.chain.stats().fills, 1u);
+
+  duplicate_ack();
+  peers.received += 3000; // the server's own retransmission was faster
+  stand.show(peers.ack(stand.now()));
+  stand.run_for(ms(20));
+  EXPECT_EQ(stand.actions.crafted.size(), 1u);
+  EXPECT_EQ(stand.chain.stats().crafts_outdated, 1u);
+  EXPECT_EQ(stand.violations(), 0u);
+}
+
+TEST_F(Fetching, WhatIsUnderWayIsSetAsideOfTheBudget)
+{
+  Puppet greedy { "mirror" };
+  Stand poor { { &greedy }, { .cell_budget = 2 * (1000 + fetch_overhead) } };
+  Peers other {};
+  poor.open(other);
+  poor.download(other, 10, ms(5), ms(20));
+  poor.chain.content(other.key, Content::http, {});
+  greedy.act = [this](const Event& event, const FlowView& flow)
+  { return event.kind == EventKind::segment && event.segment->sack_count > 0 ? asks(flow) : Plan {}; };
+  const auto hole = [&]
+  {
+    Segment ack = other.ack(poor.now());
+    ack.sack_count = 1;
+    ack.sack_blocks[0] = { ack.ack + 1000, ack.ack + 3000 };
+    poor.show(ack);
+  };
+  hole();
+  hole();
+  hole();
+  EXPECT_EQ(poor.actions.asked.size(), 2u);
+  const Asked first = poor.actions.asked[0];
+  poor.chain.fetched(first.flow, first.slot, { .from = first.fetch.from, .to = first.fetch.to, .ok = true }, 0,
+                     poor.now());
+  hole();
+  EXPECT_EQ(poor.actions.asked.size(), 3u) << "it cost nothing after all";
+}
+
 } // namespace
 } // namespace tandem::chain

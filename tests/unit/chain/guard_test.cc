@@ -287,6 +287,87 @@ TEST_F(Guard, VerdictAndEditOfACopyAreIgnored)
   EXPECT_EQ(check(plan, event(false), flow, no_limit), Violation::none);
 }
 
+// A download with a hole of 3,000 bytes, 20,000 behind it held.
+struct GuardOfHoles : Guard
+{
+  GuardOfHoles()
+  {
+    flow.content = Content::http;
+    flow.highest_held = flow.highest_ack + 23'000;
+    good = { .kind = CraftKind::fill,
+             .by = Link::wifi,
+             .seq = flow.highest_ack,
+             .timestamps = Timestamps { flow.last_ts_echo, {} },
+             .length = 3000 };
+    hole = { .from = flow.highest_ack, .to = flow.highest_ack + 3000, .deadline = now + ms(100) };
+  }
+  Violation fetches(const Fetch& fetch, std::uint64_t budget = no_limit) const
+  {
+    return check({ .fetch = std::span { &fetch, 1 } }, event(), flow, budget);
+  }
+  Fetch hole {};
+};
+
+TEST_F(GuardOfHoles, AFillClosesWhatIsMissing)
+{
+  EXPECT_EQ(crafts(good, 0), Violation::none) << "it stays on this host: no budget is needed";
+  EXPECT_EQ(crafts_with([](Craft& c) { c.seq = c.seq - 1; }), Violation::fetch_range) << "the first byte is held";
+  EXPECT_EQ(crafts_with([](Craft& c) { c.length = 23'000; }), Violation::none);
+  EXPECT_EQ(crafts_with([](Craft& c) { c.length = 23'001; }), Violation::fetch_range) << "nothing behind it is held";
+  EXPECT_EQ(crafts_with([](Craft& c) { c.length = 0; }), Violation::fetch_range);
+  EXPECT_EQ(crafts_with([](Craft& c) { c.by = Link::cell; }), Violation::route_unusable);
+  flow.highest_held = flow.highest_ack + 2 * longest_fill;
+  EXPECT_EQ(crafts_with([](Craft& c) { c.length = longest_fill; }), Violation::none);
+  EXPECT_EQ(crafts_with([](Craft& c) { c.length = longest_fill + 1; }), Violation::fetch_range);
+}
+
+TEST_F(GuardOfHoles, AFillLooksAsOldAsTheLastThatArrivedInOrder)
+{
+  const auto value = [&](int ticks) {
+    return crafts_with([&](Craft& c) { c.timestamps->value = flow.last_ts_echo + static_cast<std::uint32_t>(ticks); });
+  };
+  EXPECT_EQ(value(0), Violation::none);
+  EXPECT_EQ(value(1), Violation::ts_value_raised) << "its ACK would echo what the server never sent";
+  EXPECT_EQ(value(-1), Violation::none);
+  EXPECT_EQ(value(-2), Violation::ts_value_stale) << "PAWS";
+  EXPECT_EQ(crafts_with([&](Craft& c) { c.timestamps->echo = flow.sent_ts_value; }), Violation::none);
+  EXPECT_EQ(crafts_with([&](Craft& c) { c.timestamps->echo = flow.sent_ts_value + 1; }), Violation::ts_echo_raised);
+  EXPECT_EQ(crafts_with([](Craft& c) { c.timestamps.reset(); }), Violation::no_timestamps);
+  flow.timestamps_ok = false;
+  EXPECT_EQ(crafts(good), Violation::no_timestamps);
+  EXPECT_EQ(crafts_with([](Craft& c) { c.timestamps.reset(); }), Violation::none);
+}
+
+TEST_F(GuardOfHoles, NeitherIsForSubflowsOrUnknownContent)
+{
+  EXPECT_EQ(fetches(hole), Violation::none);
+  for (const Content content : { Content::unknown, Content::refused })
+  {
+    flow.content = content;
+    EXPECT_EQ(crafts(good), Violation::content_unknown);
+    EXPECT_EQ(fetches(hole), Violation::content_unknown);
+  }
+  flow.content = Content::http;
+  flow.mptcp = true;
+  EXPECT_EQ(crafts(good), Violation::fetch_mptcp);
+  EXPECT_EQ(fetches(hole), Violation::fetch_mptcp);
+}
+
+TEST_F(GuardOfHoles, AFetchIsOfAHoleByALinkThatIsUpWithinTheBudget)
+{
+  EXPECT_EQ(fetches({ .from = hole.from - 1, .to = hole.to }), Violation::fetch_range);
+  EXPECT_EQ(fetches({ .from = hole.from, .to = hole.from }), Violation::fetch_range);
+  EXPECT_EQ(fetches({ .from = hole.to, .to = hole.from }), Violation::fetch_range);
+  EXPECT_EQ(fetches({ .from = hole.from, .to = flow.highest_held + 1 }), Violation::fetch_range);
+  EXPECT_EQ(fetches(hole, 3000 + fetch_overhead), Violation::none);
+  EXPECT_EQ(fetches(hole, 2999 + fetch_overhead), Violation::budget);
+  const std::vector<Fetch> many(max_fetches + 1, hole);
+  EXPECT_EQ(check({ .fetch = many }, event(), flow, no_limit), Violation::too_many_fetches);
+  EXPECT_EQ(check({ .fetch = std::span { many }.first(max_fetches) }, event(), flow, no_limit), Violation::none);
+  links[static_cast<std::size_t>(Link::cell)].up = false;
+  EXPECT_EQ(fetches(hole), Violation::route_unusable);
+}
+
 TEST(Violations, OnlyLateOnesAreRefusals)
 {
   std::set<std::string_view> names {};
@@ -295,7 +376,8 @@ TEST(Violations, OnlyLateOnesAreRefusals)
     const auto violation = static_cast<Violation>(v);
     EXPECT_NE(name(violation), "?") << v;
     names.insert(name(violation));
-    EXPECT_EQ(is_refusal(violation), violation == Violation::route_unusable || violation == Violation::budget);
+    EXPECT_EQ(is_refusal(violation), violation == Violation::route_unusable || violation == Violation::budget
+                                         || violation == Violation::content_unknown);
   }
   EXPECT_EQ(names.size(), violation_count) << "every violation has a name of its own";
   EXPECT_EQ(name(static_cast<Violation>(violation_count)), "?");

@@ -180,6 +180,42 @@ TEST(Craft, NoRouteToDestinationV6)
   EXPECT_EQ(parse(quote, Direction::ingress).segment.key, key_v6);
 }
 
+TEST(Craft, AFillIsTheServersSegmentAndStaysOnThisHost)
+{
+  Generator random { 9 };
+  for (int round = 0; round < 200; ++round)
+  {
+    const Headers headers = random.headers();
+    const Packet bytes = random.bytes(1 + random.below(3000));
+    const Craft request { .kind = CraftKind::fill,
+                          .seq = headers.seq,
+                          .timestamps = headers.timestamps,
+                          .length = static_cast<std::uint32_t>(bytes.size()) };
+    Packet out(longest_header + bytes.size());
+    out.resize(craft_fill(out, headers.key, request, { .ack = headers.ack, .window = headers.window, .bytes = bytes }));
+    const Parsed parsed = parse(out, Direction::ingress);
+    ASSERT_TRUE(parsed.ok()) << name(parsed.fault);
+    ASSERT_TRUE(verify(out, parsed.segment));
+    EXPECT_EQ(parsed.segment.key, headers.key);
+    EXPECT_EQ(parsed.segment.seq, headers.seq);
+    EXPECT_EQ(parsed.segment.ack, headers.ack);
+    EXPECT_EQ(parsed.segment.flags, tcp_flag::ack);
+    EXPECT_EQ(parsed.segment.timestamps, headers.timestamps);
+    EXPECT_EQ(parsed.segment.payload_length, bytes.size());
+    EXPECT_EQ(out[headers.key.local.v6 ? 7 : 8], std::byte { 1 }) << "TTL";
+  }
+}
+
+TEST(Craft, AFillWithoutItsBytesIsNothing)
+{
+  std::array<std::byte, 256> out {};
+  const Packet bytes(20);
+  const Craft request { .kind = CraftKind::fill, .length = 21 };
+  EXPECT_EQ(craft_fill(out, {}, request, { .bytes = bytes }), 0u);
+  EXPECT_EQ(craft_fill(out, {}, { .kind = CraftKind::fill }, {}), 0u);
+  EXPECT_EQ(craft(out, {}, request), 0u);
+}
+
 TEST(Craft, AModulesRequest)
 {
   Craft request { .seq = { 1 }, .ack = { 2 }, .window = 3, .timestamps = Timestamps { { 4 }, { 5 } }, .sack_count = 4 };
