@@ -260,3 +260,38 @@ def test_run_ends_in_a_table_and_json(command):
     table = command("run", "plain", "--seconds", "2")
     assert table.returncode == 0 and "goodput" in table.stdout and "pure ACKs out" in table.stdout
     assert table.stderr.count("Mb/s") >= 2  # progress as plain lines
+
+
+EXACT = """
+[scenario]
+name = "exact"
+summary = "20 Mb/s, a queue of half a bandwidth-delay product, 0.5 % loss behind it"
+[wifi]
+profile = "wifi-pipe"
+rate_down = "20Mbit"
+queue = 100000
+queue_bytes = "50kB"
+loss_down = 0.005
+[[server]]
+name = "srv1"
+congestion = "bbr"
+"""
+
+
+def test_exact_wifi_carries_its_rate_and_every_loss_is_told(make_lab, prefix):
+    """Goodput is bounded by the rate; the log has each lost packet, and the server had to send at least those again."""
+    lab = make_lab(EXACT, prefix=prefix[:-1] + "x-", seed=5)
+    result = lab.download(seconds=5, warmup=1)
+    told = lab.losses()
+    drops = lab.stats()["wifi"]["down"]["drops"]
+    assert 8 < result.goodput_mbps <= 20 * 1448 / 1500 * 1.02
+    assert len(told) == drops["loss"] + drops["queue_full"] > 10
+    assert {loss.reason for loss in told} <= {"loss", "queue_full"} and any(loss.reason == "loss" for loss in told)
+    port = result.flows[0]["local_port"]
+    for loss in told:
+        assert (loss.link, loss.down, loss.source, loss.source_port, loss.destination_port) == ("wifi", True, lab.server().ipv4, 80, port)
+        assert 0 < loss.length <= 1448 and loss.queued_bytes <= 50_000
+        assert result.began <= loss.at <= result.began + result.seconds + 1
+        assert loss.reason != "queue_full" or loss.queued_bytes > 50_000 - 1500
+    # The last ones may still have been under way to be repeated when the download was stopped.
+    assert lab.tcp_counters()["RetransSegs"] >= len(told) - 30

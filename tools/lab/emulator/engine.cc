@@ -138,6 +138,7 @@ void Engine::open()
   poll_.add(signals_.get(), signal_id);
   control_ = std::make_unique<SocketServer>(poll_, (options_.state / "control.sock").string(), control_id, 1u << 20);
   frames_ = std::make_unique<SocketServer>(poll_, (options_.state / "frames.sock").string(), frames_id, 1u << 20);
+  losses_ = std::make_unique<LossLog>(options_.state / "losses.bin");
   for (const PortId& id : plant_.ports())
   {
     Port port;
@@ -193,7 +194,11 @@ void Engine::release()
   {
     Port& port = ports_[arrival.port];
     const auto frame = pool_.frame(arrival.handle);
-    if (arrival.mark) mark_congestion(frame);
+    if (arrival.mark)
+    {
+      mark_congestion(frame);
+      log_loss(arrival.handle, arrival.at, loss_log_marked, arrival.place);
+    }
     // One network behind all access points: a frame for the old one's address reaches the new one.
     if (port.to_rewrite && (frame[0] & std::byte { 1 }) == std::byte { 0 })
       std::memcpy(frame.data(), port.device.mac.data(), port.device.mac.size());
@@ -205,10 +210,18 @@ void Engine::release()
     pool_.give_back(arrival.handle);
   }
   for (const auto& loss : plant_.dropped())
+  {
+    log_loss(loss.handle, loss.at, static_cast<std::uint8_t>(loss.why), loss.place);
     pool_.give_back(loss.handle);
+  }
   if (!plant_.frames().empty()) publish_frames();
   if (!plant_.announcements().empty()) publish_announcements();
   plant_.done();
+}
+
+void Engine::log_loss(medium::Handle handle, Tick at, std::uint8_t what, const Plant::Place& place)
+{
+  if (const auto record = loss_record(pool_.frame(handle), at, epoch_, what, place)) losses_->add(*record);
 }
 
 void Engine::run()
@@ -334,6 +347,7 @@ json Engine::answer(SocketServer::Peer& peer, const json& request)
   const std::string cmd = request.at("cmd").get<std::string>();
   const Tick at = now();
   plant_.run_until(at);
+  losses_->flush();
   if (cmd == "start")
   {
     plant_.start(at);
@@ -350,6 +364,7 @@ json Engine::answer(SocketServer::Peer& peer, const json& request)
     peer.subscribed = true;
     return { { "ok", true } };
   }
+  if (cmd == "flush") return { { "ok", true } };
   if (cmd == "quit")
   {
     stop_ = true;
@@ -382,7 +397,7 @@ json Engine::answer(SocketServer::Peer& peer, const json& request)
       plant_.change(at, parse_change(plant_.scenario(), key, node));
     return { { "ok", true } };
   }
-  throw BadInput("control: cmd = \"" + cmd + "\": one of start, stats, set, subscribe, quit is allowed");
+  throw BadInput("control: cmd = \"" + cmd + "\": one of start, stats, set, subscribe, flush, quit is allowed");
 }
 
 json Engine::stats() const

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tools/lab/emulator/histogram.h"
+#include "tools/lab/emulator/loss_log.h"
 #include "tools/lab/emulator/packets.h"
 #include "tools/lab/emulator/plant.h"
 #include "tools/lab/emulator/radiotap.h"
@@ -66,6 +67,7 @@ private:
   Tick now() const { return Tick { Duration { monotonic_ns() - epoch_ } }; }
   void read_port(std::size_t index);
   void release();
+  void log_loss(medium::Handle handle, Tick at, std::uint8_t what, const Plant::Place& place);
   void publish_frames();
   void publish_announcements();
   void command(SocketServer::Peer& peer, std::string_view line);
@@ -82,6 +84,7 @@ private:
   Fd signals_;
   std::unique_ptr<SocketServer> control_;
   std::unique_ptr<SocketServer> frames_;
+  std::unique_ptr<LossLog> losses_;
   FrameContext frame_context_;
   std::vector<std::byte> frame_bytes_;
   std::int64_t epoch_ = 0;

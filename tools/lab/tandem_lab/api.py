@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
-from . import counters, life, scenario, sockets, system, topology
+from . import counters, life, losses, scenario, sockets, system, topology
 from .air import AirControl
 from .errors import BadInput, LabError
 from .life import LabState
@@ -405,6 +405,20 @@ class Lab:
         return [float(part.split()[0]) for part in done.stdout.split("time=")[1:]]
 
     # -- what to look at
+
+    def losses(self, *, data: bool = True) -> list[losses.Loss]:
+        """Every TCP packet that the emulator has lost or marked so far, oldest first; with `data` those with payload only."""
+        self._ask("flush")
+        found = losses.read(self.directory / "losses.bin", list(self.info["servers"]))
+        return [loss for loss in found if loss.length > 0] if data else found
+
+    def tcp_counters(self, role: str = "srv1") -> dict[str, int]:
+        """What the kernel of a place has counted so far, by nstat's names without the protocol, e.g. RetransSegs, TCPFullUndo."""
+        lines = self.endpoint(role).run(["cat", "/proc/net/snmp", "/proc/net/netstat"]).stdout.splitlines()
+        counted: dict[str, int] = {}
+        for names, values in zip(lines[::2], lines[1::2]):
+            counted |= {key: int(value) for key, value in zip(names.split()[1:], values.split()[1:])}
+        return counted
 
     def sock_stats(self, role: str = "srv1", port: int | None = None) -> list[sockets.Socket]:
         """The established connections at a place (by default those of the server's ports 80 and 443), richest first."""

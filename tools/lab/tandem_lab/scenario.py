@@ -148,7 +148,7 @@ def load(path: Path, overrides: Mapping[str, Any] | None = None, congestion: str
         servers.append(Server(name, control))
 
     cell = _table(tree, "cell", path)
-    links = [cell, _table(tree, "wan", path), *_tables(tree, "server", path)]
+    links = [_table(tree, "wifi", path), cell, _table(tree, "wan", path), *_tables(tree, "server", path)]
     ecn = any(link.get(key) == "mark" for link in links for key in ("ecn", "ecn_down", "ecn_up")) or \
         any(event.get("what") == "wan_ecn" for event in _tables(tree, "timeline", path))
     return Scenario(

@@ -415,10 +415,7 @@ _COUNTERS = ("RetransSegs", "TCPTimeouts", "TCPSpuriousRTOs", "TCPLossUndo", "TC
 
 def server_counters(lab: Lab, name: str = "srv1") -> dict[str, int]:
     """What a server's TCP counted so far, as nstat shows it."""
-    lines = lab.server(name).run(["cat", "/proc/net/snmp", "/proc/net/netstat"]).stdout.splitlines()
-    counted: dict[str, int] = {}
-    for names, values in zip(lines[::2], lines[1::2]):
-        counted |= {key: int(value) for key, value in zip(names.split()[1:], values.split()[1:])}
+    counted = lab.tcp_counters(name)
     return {key: counted.get(key, 0) for key in _COUNTERS}
 
 

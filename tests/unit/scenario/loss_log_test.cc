@@ -1,0 +1,99 @@
+// The record of a lost packet: what it says of which frame.
+
+#include "tools/lab/emulator/loss_log.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace tandem::lab::test
+{
+
+namespace
+{
+
+using namespace tandem::literals;
+
+// Ethernet, then `ip`, then TCP 443 -> 50000 with a timestamp option and `payload` bytes.
+std::vector<std::byte> frame(std::vector<unsigned> ip, unsigned payload)
+{
+  std::vector<unsigned> all { 2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2 };
+  all.insert(all.end(), ip.begin(), ip.end());
+  const std::vector<unsigned> tcp { 0x01, 0xbb, 0xc3, 0x50, 0x80, 0, 0, 1,  0x70, 0,    0, 2, 0x80, 0x18, 0, 9,
+                                    0,    0,    0,    0,    1,    1, 8, 10, 0xde, 0xad, 0, 5, 0,    0,    0, 0 };
+  all.insert(all.end(), tcp.begin(), tcp.end());
+  std::vector<std::byte> out;
+  for (unsigned v : all)
+    out.push_back(static_cast<std::byte>(v));
+  out.resize(out.size() + payload);
+  return out;
+}
+
+std::vector<unsigned> ipv4(unsigned payload, unsigned protocol = 6)
+{
+  const unsigned total = 52 + payload;
+  return { 8, 0, 0x45, 0, total >> 8, total & 255, 0, 0, 0x40, 0, 64, protocol, 0, 0, 10, 77, 10, 1, 10, 77, 1, 2 };
+}
+
+std::vector<unsigned> ipv6(unsigned payload)
+{
+  std::vector<unsigned> head { 0x86, 0xdd, 0x60, 0, 0, 0, 0, 32 + payload, 6, 64 };
+  for (unsigned host : { 1u, 2u })
+    for (unsigned i = 0; i < 16; ++i)
+      head.push_back(i < 15 ? i : host);
+  return head;
+}
+
+TEST(LossLog, RecordSaysWhichPacketWasLostWhereAndWhy)
+{
+  const Plant::Place place { .link = 2, .down = true, .queued = 7, .queued_bytes = 9000 };
+  const auto four = loss_record(frame(ipv4(100), 100), Tick {} + 5ns, 1000, 2, place);
+  ASSERT_TRUE(four);
+  EXPECT_EQ(four->at_ns, 1005);
+  EXPECT_EQ(four->seq, 0x80000001u);
+  EXPECT_EQ(four->ack, 0x70000002u);
+  EXPECT_EQ(four->tsval, 0xdead0005u);
+  EXPECT_EQ(four->payload, 100);
+  EXPECT_EQ(four->source_port, 443);
+  EXPECT_EQ(four->destination_port, 50000);
+  EXPECT_EQ(four->flags, 0x18);
+  EXPECT_EQ(four->version, 4);
+  EXPECT_EQ(four->what, 2);
+  EXPECT_EQ(four->link, 2);
+  EXPECT_EQ(four->down, 1);
+  EXPECT_EQ(four->queued, 7u);
+  EXPECT_EQ(four->queued_bytes, 9000u);
+  EXPECT_EQ(four->source[3], 1);
+  EXPECT_EQ(four->destination[3], 2);
+  const auto six = loss_record(frame(ipv6(30), 30), Tick {}, 0, 0, {});
+  ASSERT_TRUE(six);
+  EXPECT_EQ(six->version, 6);
+  EXPECT_EQ(six->payload, 30);
+  EXPECT_EQ(six->source[15], 1);
+  EXPECT_EQ(six->destination[15], 2);
+}
+
+TEST(LossLog, PaddingIsNoPayload)
+{
+  const auto record = loss_record(frame(ipv4(0), 8), Tick {}, 0, 0, {});
+  ASSERT_TRUE(record);
+  EXPECT_EQ(record->payload, 0);
+}
+
+TEST(LossLog, WhatIsNoWholeTcpSegmentHasNoRecord)
+{
+  EXPECT_FALSE(loss_record(frame(ipv4(10, 17), 10), Tick {}, 0, 0, {}));
+  auto cut = frame(ipv4(10), 10);
+  for (std::size_t length = 0; length < cut.size(); ++length)
+    EXPECT_FALSE(loss_record(std::span(cut).first(length), Tick {}, 0, 0, {})) << length;
+  auto fragment = frame(ipv4(10), 10);
+  fragment[21] = std::byte { 1 };
+  EXPECT_FALSE(loss_record(fragment, Tick {}, 0, 0, {}));
+  auto liar = frame(ipv4(10), 10);
+  liar[46] = std::byte { 0xf0 }; // a header longer than the segment
+  EXPECT_FALSE(loss_record(liar, Tick {}, 0, 0, {}));
+}
+
+} // namespace
+
+} // namespace tandem::lab::test
