@@ -293,5 +293,9 @@ def test_exact_wifi_carries_its_rate_and_every_loss_is_told(make_lab, prefix):
         assert 0 < loss.length <= 1448 and loss.queued_bytes <= 50_000
         assert result.began <= loss.at <= result.began + result.seconds + 1
         assert loss.reason != "queue_full" or loss.queued_bytes > 50_000 - 1500
+    repairs = lab.repairs()
+    assert len(told) - 40 <= len(repairs) <= len(told)
+    assert {repair.seq for repair in repairs} <= {loss.seq for loss in told}
+    assert 0.04 < sorted(repair.after for repair in repairs)[len(repairs) // 2] < 1.0  # the repetition takes a round trip
     # The last ones may still have been under way to be repeated when the download was stopped.
     assert lab.tcp_counters()["RetransSegs"] >= len(told) - 30

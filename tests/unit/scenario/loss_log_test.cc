@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
 #include <vector>
 
 namespace tandem::lab::test
@@ -78,6 +79,59 @@ TEST(LossLog, PaddingIsNoPayload)
   const auto record = loss_record(frame(ipv4(0), 8), Tick {}, 0, 0, {});
   ASSERT_TRUE(record);
   EXPECT_EQ(record->payload, 0);
+}
+
+// A lost data packet to the client's port 50000, and what the client sends.
+LossRecord lost(std::uint32_t seq, std::int64_t at_ns, std::uint8_t why = 2)
+{
+  LossRecord record;
+  record.seq = seq;
+  record.payload = 1000;
+  record.at_ns = at_ns;
+  record.what = why;
+  record.version = 4;
+  record.source_port = 80;
+  record.destination_port = 50000;
+  record.source[0] = 10;
+  record.destination[0] = 11;
+  return record;
+}
+
+LossRecord ack(std::uint32_t number, std::int64_t at_ns, std::uint16_t port = 50000)
+{
+  LossRecord record = lost(1, at_ns);
+  std::swap(record.source, record.destination);
+  record.source_port = port;
+  record.destination_port = 80;
+  record.ack = number;
+  return record;
+}
+
+TEST(Unrepaired, TellsEachLossOnceWhenTheClientAcknowledgesAllOfIt)
+{
+  Unrepaired unrepaired;
+  std::vector<LossRecord> repaired;
+  const auto take = [&](const LossRecord& r) { repaired.push_back(r); };
+  const std::uint32_t wraps = 0xfffffe00;
+  unrepaired.lost(lost(wraps + 5000, 2'000'000, 0));
+  unrepaired.lost(lost(wraps, 1'000'000));
+  unrepaired.lost(lost(wraps, 7'000'000)); // its repetition, too: the first loss counts
+  unrepaired.acknowledged(ack(wraps + 999, 8'000'000), take);
+  unrepaired.acknowledged(ack(wraps + 6000, 8'000'000, 50001), take); // another connection
+  EXPECT_TRUE(repaired.empty());
+  unrepaired.acknowledged(ack(wraps + 5000, 9'000'000), take);
+  ASSERT_EQ(repaired.size(), 1u);
+  EXPECT_EQ(repaired[0].seq, wraps);
+  EXPECT_EQ(repaired[0].what, loss_log_repaired);
+  EXPECT_EQ(repaired[0].why, 2);
+  EXPECT_EQ(repaired[0].at_ns, 9'000'000);
+  EXPECT_EQ(repaired[0].queued_bytes, 8000u);
+  unrepaired.acknowledged(ack(wraps + 5999, 9'500'000), take);
+  EXPECT_EQ(repaired.size(), 1u);
+  unrepaired.acknowledged(ack(wraps + 9000, 10'000'000), take);
+  unrepaired.acknowledged(ack(wraps + 9000, 11'000'000), take);
+  ASSERT_EQ(repaired.size(), 2u);
+  EXPECT_EQ(repaired[1].why, 0);
 }
 
 TEST(LossLog, WhatIsNoWholeTcpSegmentHasNoRecord)

@@ -170,6 +170,8 @@ std::string Engine::describe() const
 void Engine::read_port(std::size_t index)
 {
   Port& port = ports_[index];
+  const PortId::Kind kind = plant_.ports()[index].kind;
+  const bool from_client = kind == PortId::Kind::client_wifi || kind == PortId::Kind::client_cell;
   for (int i = 0; i < read_batch; ++i)
   {
     const medium::Handle handle = pool_.take();
@@ -183,6 +185,9 @@ void Engine::read_port(std::size_t index)
     ++port.received;
     const Tick at = now();
     if (plant_.next_event() <= at) plant_.run_until(at);
+    if (from_client && !unrepaired_.empty())
+      if (const auto packet = loss_record(pool_.frame(handle), at, epoch_, loss_log_repaired, {}))
+        unrepaired_.acknowledged(*packet, [this](const LossRecord& loss) { losses_->add(loss); });
     plant_.submit(at, index, classify(handle, pool_.frame(handle)));
   }
 }
@@ -221,7 +226,10 @@ void Engine::release()
 
 void Engine::log_loss(medium::Handle handle, Tick at, std::uint8_t what, const Plant::Place& place)
 {
-  if (const auto record = loss_record(pool_.frame(handle), at, epoch_, what, place)) losses_->add(*record);
+  const auto record = loss_record(pool_.frame(handle), at, epoch_, what, place);
+  if (!record) return;
+  losses_->add(*record);
+  if (what != loss_log_marked && place.down && record->payload > 0) unrepaired_.lost(*record);
 }
 
 void Engine::run()

@@ -85,6 +85,7 @@ private:
   std::unique_ptr<SocketServer> control_;
   std::unique_ptr<SocketServer> frames_;
   std::unique_ptr<LossLog> losses_;
+  Unrepaired unrepaired_;
   FrameContext frame_context_;
   std::vector<std::byte> frame_bytes_;
   std::int64_t epoch_ = 0;

@@ -2,9 +2,11 @@
 
 #include "tools/lab/emulator/packets.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <system_error>
+#include <utility>
 
 namespace tandem::lab
 {
@@ -89,6 +91,36 @@ std::optional<LossRecord> loss_record(std::span<const std::byte> frame, Tick at,
   record.queued = place.queued;
   record.queued_bytes = static_cast<std::uint32_t>(place.queued_bytes);
   return record;
+}
+
+bool Unrepaired::Flow::is_answered_by(const LossRecord& packet) const
+{
+  return packet.destination_port == name.source_port && packet.source_port == name.destination_port
+         && packet.version == name.version && std::memcmp(packet.destination, name.source, sizeof name.source) == 0
+         && std::memcmp(packet.source, name.destination, sizeof name.destination) == 0;
+}
+
+void Unrepaired::lost(const LossRecord& record)
+{
+  LossRecord answer = record;
+  std::swap(answer.source_port, answer.destination_port);
+  std::swap(answer.source, answer.destination);
+  auto flow = std::find_if(flows_.begin(), flows_.end(), [&](const Flow& f) { return f.is_answered_by(answer); });
+  constexpr std::uint8_t syn = 0x02;
+  if (flow == flows_.end())
+  {
+    // Connections that are over give way to new ones: a client does not have this many at once in the lab.
+    constexpr std::size_t most_flows = 256;
+    if (flows_.size() >= most_flows) flows_.erase(flows_.begin());
+    flow = flows_.insert(flows_.end(), Flow {});
+    flow->name = record;
+  }
+  if ((record.flags & syn) != 0) flow->losses.clear();
+  const std::uint32_t end = record.seq + record.payload;
+  for (const LossRecord& known : flow->losses)
+    if (known.seq == record.seq) return;
+  if (flow->losses.empty() || static_cast<std::int32_t>(flow->first_end - end) > 0) flow->first_end = end;
+  flow->losses.push_back(record);
 }
 
 LossLog::LossLog(const std::filesystem::path& file) : file_(std::fopen(file.c_str(), "wbe"))

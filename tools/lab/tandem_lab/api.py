@@ -408,9 +408,16 @@ class Lab:
 
     def losses(self, *, data: bool = True) -> list[losses.Loss]:
         """Every TCP packet that the emulator has lost or marked so far, oldest first; with `data` those with payload only."""
-        self._ask("flush")
-        found = losses.read(self.directory / "losses.bin", list(self.info["servers"]))
+        found, _ = self._truth()
         return [loss for loss in found if loss.length > 0] if data else found
+
+    def repairs(self) -> list[losses.Repair]:
+        """Every lost data packet that the client has acknowledged since, oldest acknowledgement first."""
+        return self._truth()[1]
+
+    def _truth(self) -> tuple[list[losses.Loss], list[losses.Repair]]:
+        self._ask("flush")
+        return losses.read(self.directory / "losses.bin", list(self.info["servers"]))
 
     def tcp_counters(self, role: str = "srv1") -> dict[str, int]:
         """What the kernel of a place has counted so far, by nstat's names without the protocol, e.g. RetransSegs, TCPFullUndo."""
