@@ -1,0 +1,70 @@
+// The published way to fetch lost bytes: a mirror connection over the cellular link that replays the request, and of
+// whose answer only the wanted pieces are received (src/fetch/mirror_tcp.h). Plaintext only, off by default.
+#pragma once
+
+#include "src/fetch/fetcher.h"
+#include "src/fetch/mirror_tcp.h"
+#include "src/kernel/marks.h"
+
+#include <boost/asio/io_context.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace tandem::fetch
+{
+
+struct ReplayOptions
+{
+  std::string cell {};         // interface of the cellular link
+  kernel::Marks marks {};      // on what is sent
+  bool credentials = false;    // replay requests with cookies or Basic / Bearer authorization, too
+  std::size_t downloads = 8;   // that have a mirror connection at a time
+  std::size_t connections = 2; // of one download: a piece behind the first one's position needs a fresh one
+  std::uint64_t longest_piece = 512 * 1024;
+  bool optimistic = true; // the rest as in MirrorConfig
+  Duration guard = 256ms;
+  bool early_guard = true;
+  Rate sweep_rate = MirrorConfig {}.sweep_rate;
+  std::uint64_t sweep_window = MirrorConfig {}.sweep_window;
+  std::uint64_t near = MirrorConfig {}.near;
+};
+
+struct ReplayStats
+{
+  std::uint64_t connections = 0; // mirror connections opened
+  std::uint64_t asked = 0;
+  std::uint64_t fetched = 0;
+  std::uint64_t refused = 0;
+  std::uint64_t cell_bytes = 0; // IP bytes both ways
+  std::uint64_t stalls = 0;     // of connections that are over
+  std::uint64_t ahead = 0;
+};
+
+// Runs on the thread of `context`; every call must be made there. Reads the monotonic clock and the kernel's random
+// numbers, and owns raw ports (src/kernel/raw_port.h).
+class Replay final : public Fetcher
+{
+public:
+  Replay(boost::asio::io_context& context, ReplayOptions options);
+  ~Replay() override;
+  Replay(const Replay&) = delete;
+  Replay& operator=(const Replay&) = delete;
+
+  // Reasons are literals. Besides those of why_not_replay() and same_answer(): no way to the server by the cellular
+  // link, silence, a reset, a piece that the mirror has passed, a missed deadline.
+  void fetch(std::shared_ptr<const Download> download, Piece wanted, Tick deadline, Done done) override;
+  void forget(std::uint64_t flow) override;
+  // Opens the mirror connection ahead of the first need. Harmless when it is there, or when the download is refused.
+  void prepare(const std::shared_ptr<const Download>& download);
+
+  ReplayStats stats() const;
+
+private:
+  struct Parts;
+  std::shared_ptr<Parts> parts_;
+};
+
+} // namespace tandem::fetch
