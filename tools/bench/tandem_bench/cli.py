@@ -31,6 +31,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("name", nargs="?", metavar="NAME", help="the bench; see --list")
     made.add_argument("--list", action="store_true", help="list the benches (with NAME: its cases) and exit")
     made.add_argument("--quick", action="store_true", help="fewer and shorter runs, within 4 minutes on 2 cores")
+    made.add_argument("--full", action="store_true", help="every combination instead of the covering choice; can take days, see --list")
     made.add_argument("--json", metavar="FILE", type=Path, help="write every run, the paired ratios and the goals (- = standard output)")
     made.add_argument("--markdown", metavar="FILE", type=Path, help="write header and tables as a page")
     made.add_argument("--plot", metavar="DIR", type=Path, help="write NAME.png and NAME.svg there")
@@ -98,7 +99,13 @@ def select(bench: Bench, given: argparse.Namespace) -> list[Case]:
         if not equals or key not in bench.settings:
             raise BadInput(f"--set {word}: allowed: KEY=VALUE with one of: {', '.join(bench.settings) or 'none, this bench has no settings'}")
         settings[key] = value
-    all_cases = bench.configured(bench.cases(given.quick), settings) if settings else bench.cases(given.quick)
+    all_cases = bench.cases(given.quick)
+    if given.full:
+        if given.quick or (every := bench.full_cases()) is None:
+            raise BadInput("--full: " + ("not together with --quick" if given.quick else f"{bench.name} always measures all its cases"))
+        all_cases = every
+    if settings:
+        all_cases = bench.configured(all_cases, settings)
     cases = [case for case in all_cases if not given.case or any(word in case.name for word in given.case)]
     if not cases:
         raise BadInput(f"--case {' '.join(given.case)}: no case of {bench.name} has that in its name; "
@@ -158,6 +165,9 @@ def _conclude(bench: Bench, cases: list[Case], runs: list[Run], head: dict[str, 
     for done in runs:
         if knobs := done.details.get("knobs"):
             head["knobs"].setdefault(done.arm, knobs)
+    for case, pooled in bench.summarise(cases, runs):
+        cases = [*cases, case]
+        runs = [*runs, *pooled]
     verdicts = [judge(case, goal, runs) for case in cases for goal in case.goals]
     out = sys.stderr if given.json and str(given.json) == "-" else sys.stdout
     print("\n" + table.as_text(*table.result_rows(bench, cases, runs, verdicts)), file=out)
@@ -181,7 +191,7 @@ def _conclude(bench: Bench, cases: list[Case], runs: list[Run], head: dict[str, 
     if given.plot:
         from .plot import draw
 
-        for path in draw(bench, cases, runs, given.plot):
+        for path in draw(bench, [case for case in cases if not case.parameters.get("pooled")], runs, given.plot):
             print(f"wrote {path}", file=sys.stderr)
     if interrupted:
         return 130

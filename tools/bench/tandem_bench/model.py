@@ -120,6 +120,10 @@ class Bench:
     def cases(self, quick: bool) -> list[Case]:
         raise NotImplementedError
 
+    def full_cases(self) -> list[Case] | None:
+        """Every combination (--full); None: cases() already has all there is."""
+        return None
+
     def configured(self, cases: list[Case], settings: Mapping[str, str]) -> list[Case]:
         """The cases with the user's settings (--set) in force. Raises BadInput for a value that is not allowed."""
         return cases
@@ -140,6 +144,10 @@ class Bench:
     def derive(self, case: Case, values: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
         """Values of derived arms from one round's measured ones, {arm: {metric: value}}; arms that do not exist are not measured."""
         return {}
+
+    def summarise(self, cases: Sequence[Case], runs: Sequence[Run]) -> list[tuple[Case, list[Run]]]:
+        """Further rows of the table over several cases together, each with its runs made from the measured ones."""
+        return []
 
     def draw(self, cases: Sequence[Case], runs: Sequence[Run], directory: Path) -> list[Path] | None:
         """Pictures of the bench's own, written to `directory`; None: the common one, a panel per metric."""

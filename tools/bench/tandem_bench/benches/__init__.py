@@ -16,6 +16,7 @@ CATALOGUE = {
     "freeze": "freeze",
     "freeze-random": "freeze_random",
     "freeze-requests": "freeze_requests",
+    "mirror": "mirror",
 }
 
 
