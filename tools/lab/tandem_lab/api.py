@@ -549,19 +549,27 @@ class Daemon:
 
     def api(self, path: str, method: str = "GET", body: Any = None) -> Any:
         """One request to its control API; the answer as parsed JSON (or text when it is none)."""
-        connection = _UnixHttp(str(self.socket))
-        try:
-            connection.request(method, path, json.dumps(body) if body is not None else None, {"Content-Type": "application/json"})
-            answer = connection.getresponse()
-            text = answer.read().decode()
-            if answer.status >= 400:
-                raise LabError(f"tandemd: {method} {path}: {answer.status} {text.strip()}")
-        finally:
-            connection.close()
+        text = self._ask(path, method, body).decode()
         try:
             return json.loads(text)
         except ValueError:
             return text
+
+    def recording(self) -> bytes:
+        """What its flight recorder holds, pcapng."""
+        return self._ask("/v1/recording", "GET", None)
+
+    def _ask(self, path: str, method: str, body: Any) -> bytes:
+        connection = _UnixHttp(str(self.socket))
+        try:
+            connection.request(method, path, json.dumps(body) if body is not None else None, {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            content = answer.read()
+            if answer.status >= 400:
+                raise LabError(f"tandemd: {method} {path}: {answer.status} {content.decode().strip()}")
+        finally:
+            connection.close()
+        return content
 
 
 class _UnixHttp(http.client.HTTPConnection):

@@ -17,6 +17,7 @@ CATALOGUE = {
     "freeze-random": "freeze_random",
     "freeze-requests": "freeze_requests",
     "mirror": "mirror",
+    "mirror-roc": "mirror_roc",
 }
 
 
