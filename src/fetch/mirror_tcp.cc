@@ -27,7 +27,7 @@ constexpr std::uint64_t held_back_segments = 4;
 constexpr std::uint64_t slack_segments = 4;
 // CUBIC's HyStart takes ACKs that come within 2 ms of each other for a sign of a full link; these are no such sign.
 constexpr Duration shortest_tick = 4ms, longest_tick = 10ms;
-constexpr Duration quiet = 10ms; // nothing came for so long: the link's queue is empty
+constexpr Duration quiet = 20ms; // nothing came for so long: the link's queue is empty
 constexpr Duration remembered = 4s;
 constexpr std::size_t most_remembered = 4096;
 
@@ -81,7 +81,7 @@ void MirrorTcp::put(std::uint16_t flags, std::uint64_t request_from, std::span<c
   stats_.bytes_out += packet.size();
   packets_.push_back(std::move(packet));
   if (!timestamps_ || reset) return;
-  sent_.push_back({ .clock = clock_, .ack = sent_ack_, .at = now });
+  sent_.push_back({ .clock = clock_, .ack = sent_ack_, .edge = edge_, .at = now });
   while (sent_.size() > most_remembered || (sent_.size() > 1 && sent_[1].at + remembered < now))
     sent_.pop_front();
 }
@@ -93,7 +93,7 @@ void MirrorTcp::send_syn(Tick now)
                                 .window = 0xffff,
                                 .timestamps = Timestamps { .value = next_clock(now) } };
   auto packet = craft_syn(headers, { .mss = config_.mss, .window_scale = our_window_scale });
-  sent_.push_back({ .clock = clock_, .ack = 0, .at = now });
+  sent_.push_back({ .clock = clock_, .ack = 0, .edge = 0, .at = now });
   ++stats_.packets_out;
   stats_.bytes_out += packet.size();
   packets_.push_back(std::move(packet));
@@ -329,7 +329,10 @@ void MirrorTcp::take_payload(const Segment& segment, std::int64_t offset)
   const bool kept = store_.add(from, payload);
   if (kept || !config_.optimistic) received_.add(from, to);
   store_.trim(wants_);
+  // A cellular link keeps the order, so what lies before the newest byte was sent again (RFC 2883).
+  if (from < high_) duplicate_ = Piece { from, to };
   last_payload_ = from;
+  if (move_ == MirrorMove::receiving && from > high_) lost_ = true;
   if (to <= high_) return;
   high_ = to;
   progress_at_ = last_arrival_;
@@ -414,11 +417,17 @@ std::uint64_t MirrorTcp::proved() const
   return config_.optimistic ? std::max(high_, confirmed_) : received_.first_gap(0);
 }
 
-std::uint64_t MirrorTcp::acknowledged_at(Tick when) const
+// What the server has sent by the time that it has seen what left here before `when`: as much beyond the
+// acknowledgement as it has been seen to send, if the window allowed it.
+std::uint64_t MirrorTcp::sent_by_server(Tick when) const
 {
   const auto behind =
       std::upper_bound(sent_.begin(), sent_.end(), when, [](Tick at, const Sent& sent) { return at < sent.at; });
-  return behind == sent_.begin() ? confirmed_ : std::prev(behind)->ack;
+  if (behind == sent_.begin()) return confirmed_;
+  const Sent& last = *std::prev(behind);
+  const std::uint64_t margin = held_back_segments * config_.mss;
+  const std::uint64_t allowed = std::max(last.ack, last.edge > margin ? last.edge - margin : 0);
+  return std::min(last.ack + flight_, allowed);
 }
 
 // ---- what to do next ----
@@ -436,8 +445,10 @@ void MirrorTcp::judge(Tick now, bool arrived)
     if (now >= tick_at_) sweep(now);
     break;
   case MirrorMove::guarding:
-    // Silence: nothing may draw more data now. Only what was lost on the way is said again.
-    if (now >= repeat_at_) acknowledge(std::min(proved(), limit_), edge_, now);
+    // The window ends at the wanted byte, so acknowledging draws none of it; staying silent would make the server think
+    // that the last ones were lost.
+    if (const std::uint64_t ack = std::min(proved(), limit_); now >= repeat_at_ || ack > sent_ack_)
+      acknowledge(ack, edge_, now);
     break;
   case MirrorMove::receiving:
     receive(now, arrived);
@@ -460,8 +471,11 @@ void MirrorTcp::enter(MirrorMove move, Tick now)
   if (move == MirrorMove::guarding) guard_since_ = now;
   if (move != MirrorMove::sweeping) return;
   ++stats_.sweeps;
-  // A server that was idle, or that has just repaired a loss, begins with a small window again.
-  flight_ = initial_segments * config_.mss;
+  // A server that was idle halves its window for each timeout gone by (RFC 2861), one that repaired a loss once.
+  const Duration idle = now - last_arrival_;
+  const auto halvings = static_cast<unsigned>(std::min<std::int64_t>(idle / shortest_timeout, 30)) + (lost_ ? 1 : 0);
+  flight_ = std::max(flight_ >> halvings, initial_segments * config_.mss);
+  lost_ = false;
   credit_ = static_cast<double>(flight_);
   credit_at_ = progress_at_ = now;
   stalls_in_row_ = 0;
@@ -489,13 +503,11 @@ void MirrorTcp::steer(Tick now)
   if (move_ != MirrorMove::guarding) return;
   if (config_.early_guard && high_ + margin >= need) return enter(MirrorMove::receiving, now);
   const Duration waited = now - guard_since_;
-  if (waited < config_.guard || (now - last_arrival_ < quiet && waited < 4 * config_.guard)) return;
-  if (sure + config_.near >= need) return enter(MirrorMove::receiving, now);
-  // The server has not come as far as it was believed to be.
-  ++stats_.stalls;
-  enter(MirrorMove::sweeping, now);
-  sent_ack_ = sure;
-  lead_after_ = now + 2 * rtt_;
+  const bool empty = now - last_arrival_ >= quiet;
+  // By then the last bytes would have come if nothing was queued; while something is, they come without a pause.
+  const bool early = config_.early_guard && empty && waited >= stats_.rtt_min + quiet;
+  if (!early && (waited < config_.guard || (!empty && waited < 4 * config_.guard))) return;
+  enter(MirrorMove::receiving, now);
 }
 
 void MirrorTcp::sweep(Tick now)
@@ -517,11 +529,11 @@ void MirrorTcp::sweep(Tick now)
     progress_at_ = now;
     lead_after_ = now + 2 * rtt_;
     flight_ = std::max(flight_ / 2, initial_segments * config_.mss);
-    return acknowledge(sure, std::max(edge_, std::min(limit_, sure + config_.sweep_window)), now);
+    return acknowledge_both(sure, std::min(limit_, sure + config_.sweep_window), now);
   }
   if (timestamps_ && now >= lead_after_ && stats_.rtt_min != Duration {})
   {
-    const std::uint64_t by_now = acknowledged_at(now - stats_.rtt_min) + flight_;
+    const std::uint64_t by_now = sent_by_server(now - stats_.rtt_min);
     const std::uint64_t reach = limit_ > margin ? limit_ - margin : 0;
     ack = std::max(ack, std::min(by_now, reach));
   }
@@ -541,11 +553,12 @@ void MirrorTcp::receive(Tick now, bool arrived)
   const std::uint64_t need = missing.value_or(high_);
   const std::uint64_t ack = std::min(proved(), need);
   const std::uint64_t window = config_.optimistic ? config_.receive_window : config_.sweep_window;
-  const std::uint64_t wish = std::min(cluster_end(need) + slack_segments * config_.mss, ack + window);
+  const std::uint64_t wish =
+      std::min(cluster_end(need) + slack_segments * config_.mss, std::max(ack, top_ack_) + window);
   const std::uint64_t edge = std::max(edge_, wish);
   const bool again = now >= repeat_at_;
   if (again) repeat_after_ = std::min(2 * repeat_after_, Duration { 1s });
-  if (again || arrived || ack != sent_ack_ || ((edge - ack) >> scale_) > window_) acknowledge(ack, edge, now);
+  if (again || arrived || edge > edge_ + (1u << scale_) || ack > sent_ack_) acknowledge_both(ack, edge, now);
 }
 
 void MirrorTcp::park(bool arrived, Tick now)
@@ -555,6 +568,15 @@ void MirrorTcp::park(bool arrived, Tick now)
     acknowledge(ack, std::max(edge_, ack), now);
   else if (arrived)
     challenge(now);
+}
+
+// What is proved, and what was said ahead of it: the server ignores the first if it took the other one, with its
+// window, and the second if it had not sent so much. One of them counts.
+void MirrorTcp::acknowledge_both(std::uint64_t ack, std::uint64_t edge, Tick now)
+{
+  const std::uint64_t ahead = top_ack_;
+  acknowledge(ack, std::max(edge, edge_), now);
+  if (ahead > ack) acknowledge(ahead, std::max(edge, edge_), now);
 }
 
 void MirrorTcp::acknowledge(std::uint64_t ack, std::uint64_t edge, Tick now)
@@ -568,6 +590,13 @@ void MirrorTcp::acknowledge(std::uint64_t ack, std::uint64_t edge, Tick now)
   sacks_.clear();
   if (config_.optimistic) received_.forget_below(ack);
   if (move_ == MirrorMove::receiving && sack_ && high_ > ack) report_ranges(ack);
+  if (duplicate_ && sack_ && duplicate_->to <= ack)
+  {
+    // Without it a Linux sender takes the probe of a tail for the repair of a loss, and halves its window.
+    sacks_.insert(sacks_.begin(), { .left = seq_of(duplicate_->from), .right = seq_of(duplicate_->to) });
+    if (sacks_.size() > (timestamps_ ? 3u : 4u)) sacks_.pop_back();
+  }
+  duplicate_.reset();
   last_ack_at_ = now;
   if (move_ == MirrorMove::receiving || move_ == MirrorMove::guarding) repeat_at_ = now + repeat_after_;
   put(tcp_flag::ack, request_top_, {}, now);
@@ -628,7 +657,8 @@ Tick MirrorTcp::wake() const
   next = std::min({ next, repeat_at_, tick_at_, last_arrival_ + config_.give_up });
   if (move_ == MirrorMove::guarding)
   {
-    const Tick over = guard_since_ + config_.guard;
+    const Duration least = config_.early_guard ? std::min(config_.guard, stats_.rtt_min + quiet) : config_.guard;
+    const Tick over = guard_since_ + least;
     next = std::min(next, std::max(over, last_arrival_ + quiet));
   }
   return next;

@@ -119,6 +119,7 @@ private:
   {
     TsClock clock {};
     std::uint64_t ack = 0;
+    std::uint64_t edge = 0;
     Tick at {};
   };
 
@@ -140,12 +141,13 @@ private:
   void receive(Tick now, bool arrived);
   void park(bool arrived, Tick now);
   void acknowledge(std::uint64_t ack, std::uint64_t edge, Tick now);
+  void acknowledge_both(std::uint64_t ack, std::uint64_t edge, Tick now);
   void report_ranges(std::uint64_t ack);
 
   std::optional<std::uint64_t> first_missing() const;
   std::uint64_t cluster_end(std::uint64_t from) const;
   std::uint64_t proved() const;
-  std::uint64_t acknowledged_at(Tick when) const;
+  std::uint64_t sent_by_server(Tick when) const;
   std::int64_t offset_of(Seq seq) const;
   Seq seq_of(std::uint64_t offset) const;
   TsClock next_clock(Tick now);
@@ -195,6 +197,9 @@ private:
   bool echoed_ = false;
   Duration rtt_ {};          // smoothed, with queue
   std::uint64_t flight_ = 0; // bytes beyond an acknowledgement that the server has been seen to send
+
+  std::optional<Piece> duplicate_ {};
+  bool lost_ = false; // something was missing while receiving
 
   std::uint64_t limit_ = 0; // of the sweep: the wanted piece
   double credit_ = 0;       // bytes that may be acknowledged by now (sweep_rate)
