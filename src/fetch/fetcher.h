@@ -21,7 +21,7 @@ namespace tandem::fetch
 // One exchange on the original connection: a request, and the answer that is being downloaded.
 struct Download
 {
-  std::uint64_t flow = 0;         // FlowView::id
+  std::uint64_t flow = 0;         // a number of its own for each connection, never used again
   FlowKey key {};                 // of the original connection
   std::vector<std::byte> request; // as the application sent it, head and nothing else (GET has no body)
   Seq answer {};                  // sequence number of the first byte of the answer ("HTTP/1.1 200 ...")
@@ -43,10 +43,11 @@ struct Piece
 struct Fetched
 {
   bool ok = false;
-  std::vector<std::byte> bytes; // exactly the piece that was asked for when `ok`
-  std::string_view why {};      // literal: the reason when not
-  Duration took {};             // from asking to having
-  std::uint64_t cell_bytes = 0; // that went over the cellular link for it, both ways, as far as known
+  std::vector<std::byte> bytes {}; // exactly the piece that was asked for when `ok`
+  std::string_view why {};         // literal: the reason when not
+  Duration took {};                // from asking to having
+  std::uint64_t cell_bytes = 0;    // that went over the cellular link for it, both ways, as far as known
+  bool final = false;              // not ok, and it would be the same for every piece of this download
 };
 
 class Fetcher
@@ -58,6 +59,8 @@ public:
   // Calls `done` once, later: with the piece, or with a reason. Several may be under way at once. Compares nothing: the
   // caller asks for some bytes on both sides that it has, and compares.
   virtual void fetch(std::shared_ptr<const Download> download, Piece wanted, Tick deadline, Done done) = 0;
+  // Pieces of this download may be wanted soon: what takes a round trip may begin now.
+  virtual void prepare(const std::shared_ptr<const Download>&) {}
   // The download is over: connections that were kept for it are closed, what is under way fails.
   virtual void forget(std::uint64_t flow) = 0;
 };

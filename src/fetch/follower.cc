@@ -302,13 +302,6 @@ void Follower::forget_holes_before(std::uint64_t position)
   holes_.erase(holes_.begin(), first);
 }
 
-void Follower::filled(Seq from, Seq to)
-{
-  if (over() || !known(from) || !known(to)) return;
-  const std::uint64_t left = position(from), right = position(to);
-  std::erase_if(holes_, [&](const Hole& hole) { return hole.from >= left && hole.to <= right; });
-}
-
 std::optional<Request> Follower::request(Seq from, Seq to, std::string_view& why) const
 {
   if (content_ != Content::http)

@@ -90,6 +90,7 @@ public:
   // Nothing is looked at any more.
   bool over() const { return phase_ == Phase::refused || phase_ == Phase::closed; }
   bool closed() const { return phase_ == Phase::closed; }
+  bool handshaking() const { return phase_ == Phase::handshake; }
   // The download that is on the way; null unless content() is http.
   std::shared_ptr<const Download> download() const { return content_ == Content::http ? download_ : nullptr; }
 
@@ -97,8 +98,6 @@ public:
   std::optional<Request> request(Seq from, Seq to, std::string_view& why) const;
   // Nothing may be fetched on this connection any more.
   void refuse(std::string_view why);
-  // The hole was closed behind the observer's back.
-  void filled(Seq from, Seq to);
 
   const std::vector<Hole>& holes() const { return holes_; }
   // What the server said last: for segments in its name.

@@ -1,0 +1,391 @@
+#include "src/fetch/service.h"
+
+#include "src/kernel/clock.h"
+#include "src/kernel/local_input.h"
+#include "src/kernel/tap.h"
+#include "src/wire/checksum.h"
+#include "src/wire/parse.h"
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <optional>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+
+namespace tandem::fetch
+{
+
+namespace
+{
+
+namespace asio = boost::asio;
+using namespace std::chrono_literals;
+
+constexpr Duration idle = 120s;
+constexpr Duration linger = 5s; // after FIN or RST
+
+struct KeyHash
+{
+  std::size_t operator()(const FlowKey& key) const
+  {
+    std::array<char, 36> all {};
+    std::memcpy(all.data(), key.local.bytes.data(), 16);
+    std::memcpy(all.data() + 16, key.remote.bytes.data(), 16);
+    std::memcpy(all.data() + 32, &key.local_port, 2);
+    std::memcpy(all.data() + 34, &key.remote_port, 2);
+    return std::hash<std::string_view> {}({ all.data(), all.size() });
+  }
+};
+
+struct Followed
+{
+  Follower follower;
+  std::uint64_t id = 0;
+  Tick last {};
+  Content told = Content::unknown;
+  std::string_view told_why {};
+  std::shared_ptr<const Download> download {}; // that the fetchers know of
+};
+
+} // namespace
+
+struct Service::Parts
+{
+  Parts(ServiceOptions given, Maker make, Deliver take)
+      : options { std::move(given) }, maker { std::move(make) }, deliver { std::move(take) },
+        tap { options.wifi, options.ports }, tap_events { context, ::dup(tap.fd()) }
+  {
+  }
+
+  void run();
+  void wait_for_packets();
+  void drain();
+  void see(const kernel::TappedPacket& packet);
+  void tell(const FlowKey& key, Followed& followed);
+  void handle(const Job& job);
+  void judge(const Job& job, std::uint64_t id, const Request& request, Fetched&& fetched);
+  void answer(Answer&& message);
+  void refuse(const Job& job, std::string_view why, bool final, std::uint64_t cell_bytes = 0, Duration took = {});
+  void push(Message&& message);
+  void flush();
+  void tidy();
+  Fetcher* fetcher(FetchHow how);
+  void forget(Followed& followed);
+
+  const ServiceOptions options;
+  Maker maker;
+  Deliver deliver;
+  asio::io_context context { 1 };
+  kernel::Tap tap;
+  asio::posix::stream_descriptor tap_events; // a descriptor of its own, of the same socket
+  asio::steady_timer second { context };
+  asio::steady_timer again { context };
+  kernel::SocketQuery sockets {};
+  std::array<std::unique_ptr<Fetcher>, 2> fetchers {};
+  std::optional<FetchHow> lately {}; // the way that is in use
+  std::unordered_map<FlowKey, Followed, KeyHash> connections {};
+  std::uint64_t next_id = 1;
+  std::size_t pieces = 0;
+  std::uint64_t bytes = 0; // of pieces under way
+  std::deque<Message> undelivered {};
+
+  struct
+  {
+    std::atomic<std::uint64_t> connections { 0 }, downloads { 0 }, tap_drops { 0 }, asked { 0 }, fetched { 0 },
+        differed { 0 }, bytes { 0 };
+  } count {};
+  std::thread thread {};
+};
+
+Service::Service(ServiceOptions options, Maker maker, Deliver deliver)
+    : parts_ { std::make_unique<Parts>(std::move(options), std::move(maker), std::move(deliver)) }
+{
+  // Signals are for the main thread.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  parts_->thread = std::thread { [parts = parts_.get()] { parts->run(); } };
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_setname_np(parts_->thread.native_handle(), "tandem-fetch");
+}
+
+Service::~Service()
+{
+  parts_->context.stop();
+  parts_->thread.join();
+  // Before the context that their connections live on.
+  for (auto& fetcher : parts_->fetchers)
+    fetcher.reset();
+}
+
+void Service::ask(const Job& job)
+{
+  asio::post(parts_->context, [parts = parts_.get(), job] { parts->handle(job); });
+}
+
+const ServiceOptions& Service::options() const
+{
+  return parts_->options;
+}
+
+ServiceStats Service::stats() const
+{
+  const auto& c = parts_->count;
+  return { .connections = c.connections,
+           .downloads = c.downloads,
+           .tap_drops = c.tap_drops,
+           .asked = c.asked,
+           .fetched = c.fetched,
+           .differed = c.differed,
+           .bytes = c.bytes };
+}
+
+void Service::Parts::run()
+{
+  wait_for_packets();
+  tidy();
+  while (!context.stopped())
+    try
+    {
+      context.run();
+    }
+    catch (const std::exception&)
+    {
+      // Memory, at most: what was under way is answered by its deadline's refusal in the packet thread.
+    }
+}
+
+// ---- what passes ----
+
+void Service::Parts::wait_for_packets()
+{
+  tap_events.async_wait(asio::posix::stream_descriptor::wait_read,
+                        [this](boost::system::error_code failed)
+                        {
+                          if (failed) return;
+                          drain();
+                          wait_for_packets();
+                        });
+}
+
+void Service::Parts::drain()
+{
+  // -1: the interface is down. What comes when it is up again is seen by the same socket.
+  constexpr int most = 256;
+  constexpr int rounds = 8; // and then it is another's turn
+  for (int i = 0; i < rounds && tap.receive([this](const kernel::TappedPacket& packet) { see(packet); }, most) >= most;)
+    ++i;
+}
+
+void Service::Parts::see(const kernel::TappedPacket& packet)
+{
+  const wire::Parsed parsed = wire::parse(packet.bytes, packet.direction, packet.bytes.size() < packet.original_length,
+                                          0, static_cast<std::uint32_t>(packet.original_length));
+  if (!parsed.ok()) return;
+  const Segment& segment = parsed.segment;
+  // What the local TCP throws away must not be taken for held.
+  if (!packet.sound && !wire::verify(packet.bytes, segment)) return;
+  auto found = connections.find(segment.key);
+  const bool begins =
+      segment.direction == Direction::egress && segment.has(tcp_flag::syn) && !segment.has(tcp_flag::ack);
+  if (begins)
+  {
+    const auto& own = options.wifi_addresses;
+    if (std::find(own.begin(), own.end(), segment.key.local) == own.end()) return;
+    if (found != connections.end() && found->second.follower.handshaking()) return; // sent again
+    if (found != connections.end())
+    {
+      forget(found->second);
+      connections.erase(found);
+    }
+    if (connections.size() >= options.connections) return;
+    const std::uint64_t id = next_id++;
+    const Follower::Limits limits { .piece = options.piece_bytes };
+    found = connections.emplace(segment.key, Followed { .follower = { segment.key, id, limits }, .id = id }).first;
+    ++count.connections;
+  }
+  if (found == connections.end()) return;
+  Followed& followed = found->second;
+  followed.last = packet.arrival;
+  if (followed.follower.over() && !segment.has(tcp_flag::fin | tcp_flag::rst)) return;
+  const std::size_t headers = std::size_t { segment.ip_header_length } + segment.tcp_header_length;
+  std::span<const std::byte> payload =
+      segment.bytes.size() > headers ? segment.bytes.subspan(headers) : segment.bytes.first(0);
+  payload = payload.first(std::min<std::size_t>(payload.size(), segment.payload_length)); // without Ethernet's padding
+  followed.follower.see(segment, payload);
+  tell(found->first, followed);
+}
+
+// Passes on what changed about a connection.
+void Service::Parts::tell(const FlowKey& key, Followed& followed)
+{
+  const auto download = followed.follower.download();
+  if (download != followed.download)
+  {
+    forget(followed);
+    followed.download = download;
+    if (download)
+    {
+      ++count.downloads;
+      if (lately)
+        if (Fetcher* way = fetcher(*lately)) way->prepare(download);
+    }
+  }
+  if (followed.follower.content() == followed.told && followed.follower.why() == followed.told_why) return;
+  followed.told = followed.follower.content();
+  followed.told_why = followed.follower.why();
+  push(News { key, followed.told, followed.told_why });
+}
+
+void Service::Parts::forget(Followed& followed)
+{
+  if (!followed.download) return;
+  for (const auto& fetcher : fetchers)
+    if (fetcher) fetcher->forget(followed.id);
+  followed.download.reset();
+}
+
+void Service::Parts::tidy()
+{
+  count.tap_drops += tap.dropped();
+  const Tick now = kernel::now();
+  for (auto each = connections.begin(); each != connections.end();)
+  {
+    const Duration age = now - each->second.last;
+    if (age < linger || (age < idle && !each->second.follower.closed()))
+    {
+      ++each;
+      continue;
+    }
+    forget(each->second);
+    each = connections.erase(each);
+  }
+  second.expires_after(1s);
+  second.async_wait(
+      [this](boost::system::error_code cancelled)
+      {
+        if (!cancelled) tidy();
+      });
+}
+
+// ---- what is asked for ----
+
+Fetcher* Service::Parts::fetcher(FetchHow how)
+{
+  auto& way = fetchers[how == FetchHow::range ? 0 : 1];
+  if (!way) way = maker(how, context);
+  return way.get();
+}
+
+void Service::Parts::refuse(const Job& job, std::string_view why, bool final, std::uint64_t cell_bytes, Duration took)
+{
+  answer({ .job = job,
+           .result = { .how = job.fetch.how,
+                       .from = job.fetch.from,
+                       .to = job.fetch.to,
+                       .why = why,
+                       .final = final,
+                       .took = took },
+           .cell_bytes = cell_bytes });
+}
+
+void Service::Parts::handle(const Job& job)
+{
+  ++count.asked;
+  lately = job.fetch.how;
+  // The ACK that shows the hole was caused by packets that may still wait here.
+  drain();
+  const auto found = connections.find(job.key);
+  if (found == connections.end()) return refuse(job, "the connection's beginning was not seen", true);
+  std::string_view why {};
+  const std::optional<Request> request = found->second.follower.request(job.fetch.from, job.fetch.to, why);
+  if (!request) return refuse(job, why, found->second.follower.content() == Content::refused);
+  if (const std::string_view no = sockets.refuse(job.key, options.wifi_index); !no.empty())
+    return refuse(job, no, true);
+  if (pieces >= options.pieces || bytes + request->piece.size() > options.total_bytes)
+    return refuse(job, "too much is under way", false);
+  Fetcher* way = fetcher(job.fetch.how);
+  if (way == nullptr) return refuse(job, "there is no such way to fetch", true);
+  ++pieces;
+  bytes += request->piece.size();
+  way->fetch(request->download, request->piece, job.fetch.deadline,
+             [this, job, id = found->second.id, request = *request](Fetched fetched)
+             {
+               --pieces;
+               bytes -= request.piece.size();
+               judge(job, id, request, std::move(fetched));
+             });
+}
+
+void Service::Parts::judge(const Job& job, std::uint64_t id, const Request& request, Fetched&& fetched)
+{
+  if (!fetched.ok) return refuse(job, fetched.why, fetched.final, fetched.cell_bytes, fetched.took);
+  const auto found = connections.find(job.key);
+  if (found == connections.end() || found->second.id != id || found->second.follower.download() != request.download)
+    return refuse(job, "the download is over", true, fetched.cell_bytes, fetched.took);
+  Follower& follower = found->second.follower;
+  if (!equal(request, fetched.bytes))
+  {
+    ++count.differed;
+    follower.refuse("fetched bytes differ from those that arrived");
+    tell(job.key, found->second);
+    return refuse(job, follower.why(), true, fetched.cell_bytes, fetched.took);
+  }
+  if (const std::string_view no = sockets.refuse(job.key, options.wifi_index); !no.empty())
+    return refuse(job, no, true, fetched.cell_bytes, fetched.took);
+  ++count.fetched;
+  const auto size = static_cast<std::size_t>(static_cast<std::uint32_t>(job.fetch.to - job.fetch.from));
+  count.bytes += size;
+  const auto first = fetched.bytes.begin() + static_cast<std::ptrdiff_t>(request.offset);
+  answer({ .job = job,
+           .result = { .how = job.fetch.how,
+                       .from = job.fetch.from,
+                       .to = job.fetch.to,
+                       .ok = true,
+                       .took = fetched.took },
+           .cell_bytes = fetched.cell_bytes,
+           .bytes = { first, first + static_cast<std::ptrdiff_t>(size) },
+           .server_ack = follower.server_ack(),
+           .server_window = follower.server_window() });
+}
+
+void Service::Parts::answer(Answer&& message)
+{
+  push(std::move(message));
+}
+
+void Service::Parts::push(Message&& message)
+{
+  undelivered.push_back(std::move(message));
+  flush();
+}
+
+// In order, and none is lost: an answer that nobody gets would leave its budget set aside.
+void Service::Parts::flush()
+{
+  while (!undelivered.empty())
+  {
+    if (!deliver(undelivered.front()))
+    {
+      again.expires_after(5ms);
+      again.async_wait(
+          [this](boost::system::error_code cancelled)
+          {
+            if (!cancelled) flush();
+          });
+      return;
+    }
+    undelivered.pop_front();
+  }
+}
+
+} // namespace tandem::fetch
