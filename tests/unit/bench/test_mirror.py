@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from tandem_bench import daemon_status
-from tandem_bench.benches import mirror
+from tandem_bench.benches import mirror, mirror_fairness, mirror_losses
 from tandem_bench.model import Run
 from tandem_bench.statistics import judge
 from tandem_lab.errors import BadInput
@@ -103,3 +103,48 @@ def test_the_daemon_is_asked_for_the_module_that_was_measured() -> None:
                                                              "violations": {"ack": 2, "window": {"a": 1}}, "decisions": {"b": 1, "a": 7, "never": 0}}]}
     told = daemon_status.of_module(status, "mirror")
     assert (told["violations"], told["faults"], told["reasons"], told["knobs"]) == (3, 0, "a, b", "mirror: threshold=0.5")
+
+
+# -- fairness
+
+
+def test_the_honest_server_is_exempt_and_the_pairs_share_one_queue() -> None:
+    cases = mirror_fairness.BENCH.cases(False)
+    pairs = [case.parameters["pair"] for case in cases]
+    assert {(pair.link.congestion == pair.honest, pair.lossy) for pair in pairs} == {(True, True), (True, False), (False, True), (False, False)}
+    lossy, calm = next(pair for pair in pairs if pair.lossy), next(pair for pair in pairs if not pair.lossy)
+    assert "loss_down" in lossy.scenario(True) and "loss_down" not in lossy.scenario(False) and "loss_down" not in calm.scenario(True)
+    assert lossy.scenario(False).count("[[server]]") == 2
+    lab = SimpleNamespace(directory="d", server=lambda name: SimpleNamespace(ipv4="10.77.11.1", ipv6="fd77:11::1"))
+    assert mirror_fairness.config_of(lab, lossy)["daemon"] == {"exempt_networks": ["10.77.11.1/32", "fd77:11::1/128"]}
+
+
+def test_queue_drops_are_compared_with_a_link_that_is_used() -> None:
+    cases = {case.parameters["pair"].lossy: case for case in mirror_fairness.BENCH.cases(False)}
+    values = {"plain": 0, "plain again": 0, "tandem": 21, "loss-free": 20}
+    runs = [Run(case.name, arm.name, 1, 0, 1.0, {"honest flow": 9.5 if arm.name == "tandem" else 10.0, "other flow": 9.0, "queue drops": values[arm.name] + 20 * (not lossy)})
+            for lossy, case in cases.items() for arm in case.arms]
+    told = {lossy: {goal.metric: judge(case, goal, runs) for goal in case.goals} for lossy, case in cases.items()}
+    assert told[True]["queue drops"].met and told[True]["queue drops"].value == pytest.approx(1.05)
+    assert not told[False]["queue drops"].met and told[False]["honest flow"].met
+
+
+# -- losses
+
+
+def test_a_batch_follows_from_its_seed_and_the_rounds_meet_every_strategy_and_loss() -> None:
+    assert mirror_losses.Batch.drawn(7, 5) == mirror_losses.Batch.drawn(7, 5) != mirror_losses.Batch.drawn(8, 5)
+    case, = mirror_losses.BENCH.cases(False)
+    batches = [mirror_losses.Batch.drawn(seed, 5) for seed in range(1, case.seeds + 1)]
+    assert {batch.strategy for batch in batches} == set(mirror_losses.STRATEGIES) and {batch.radio for batch in batches} == {False, True}
+    assert len({batch.loss for batch in batches}) == 4
+    assert all(("gilbert_down" in batch.scenario) == batch.loss.startswith("bursts") for batch in batches)
+
+
+def test_ten_thousand_repairs_are_counted_over_all_batches_and_one_bad_download_spoils_it() -> None:
+    case, = mirror_losses.BENCH.cases(False)
+    runs = [Run(case.name, "tandem", seed, 0, 1.0, {}, {"repaired": [400], "completed": [30], "bad": [0], "breaches": [0]}) for seed in range(30)]
+    assert all(judge(case, goal, runs).met for goal in case.goals)
+    runs[0] = Run(case.name, "tandem", 0, 0, 1.0, {}, {"repaired": [400], "completed": [29], "bad": [1], "breaches": [0]})
+    assert [judge(case, goal, runs).met for goal in case.goals] == [True, False, True]
+    assert not judge(case, case.goals[0], runs[:20]).met

@@ -18,6 +18,8 @@ CATALOGUE = {
     "freeze-requests": "freeze_requests",
     "mirror": "mirror",
     "mirror-roc": "mirror_roc",
+    "mirror-fairness": "mirror_fairness",
+    "mirror-losses": "mirror_losses",
 }
 
 

@@ -32,7 +32,7 @@ SECONDS = 20.0
 # Losses, RTT in ms, queue in bandwidth-delay products. Short round trips and small queues overflow often; where random losses are hidden the flow
 # meets its queue as well, so that each kind but the last brings both sorts of episodes.
 KINDS: Mapping[str, tuple[str, int, float]] = {
-    "random": ("0.3 %", 50, 1.0), "random, short queue": ("0.1 %", 20, 0.5), "bursts": ("bursts of 3, 0.3 %", 50, 1.0), "queue": (NO_LOSS, 20, 1.0)}
+    "random": ("0.3 %", 50, 1.0), "random, short queue": ("0.3 %", 20, 0.5), "bursts": ("bursts of 3, 0.3 %", 50, 1.0), "queue": (NO_LOSS, 20, 1.0)}
 OVERFLOWING = ("random, short queue", "queue")
 OTHER = {"cubic": "reno", "reno": "bbr", "bbr": "cubic"}
 
