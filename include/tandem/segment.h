@@ -3,6 +3,7 @@
 
 #include <tandem/link.h>
 #include <tandem/seq.h>
+#include <tandem/units.h>
 
 #include <algorithm>
 #include <array>
@@ -111,6 +112,9 @@ struct Segment
       0;                      // TCP payload bytes; of the whole super-packet when GSO / GRO merged several segments
   std::uint16_t gso_size = 0; // payload bytes of one segment of a super-packet, 0 for an ordinary packet
   Ecn ecn = Ecn::not_ect;
+  // When the kernel had it: a little before the event's time, without the daemon's own delays. Zero when not known. For
+  // measuring only: it may lie before what other events said.
+  Tick received {};
 
   std::uint32_t options = 0; // option::*
   std::optional<Timestamps> timestamps {};

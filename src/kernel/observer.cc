@@ -21,7 +21,9 @@ namespace tandem::kernel
 namespace
 {
 constexpr std::size_t batch = 64;
-constexpr std::size_t control_size = CMSG_SPACE(sizeof(tpacket_auxdata));
+constexpr std::size_t control_size = CMSG_SPACE(sizeof(tpacket_auxdata)) + CMSG_SPACE(sizeof(timespec));
+// A time stamp further from now than this was taken before the wall clock was stepped.
+constexpr Duration oldest = std::chrono::seconds { 1 };
 } // namespace
 
 struct Observer::Parts
@@ -61,6 +63,8 @@ Observer::Observer(const std::string& interface, const Sampling& sampling) : par
   p.attach(sampling);
   int one = 1;
   check("set PACKET_AUXDATA", setsockopt(p.socket.get(), SOL_PACKET, PACKET_AUXDATA, &one, sizeof one));
+  // Without it the time of reading has to do.
+  setsockopt(p.socket.get(), SOL_SOCKET, SO_TIMESTAMPNS, &one, sizeof one);
   int size = 1024 * 1024;
   if (setsockopt(p.socket.get(), SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof size) < 0)
     setsockopt(p.socket.get(), SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
@@ -116,6 +120,7 @@ int Observer::drain(Call call, void* context, int limit) noexcept
       break;
     }
     const Tick arrival = now();
+    const Duration offset = realtime_offset();
     for (int n = 0; n < count; ++n)
     {
       auto i = static_cast<std::size_t>(n);
@@ -123,12 +128,24 @@ int Observer::drain(Call call, void* context, int limit) noexcept
       std::size_t length = std::min<std::size_t>(p.messages[i].msg_len, snap);
       packet.bytes = { p.buffers[i].data(), length };
       packet.original_length = length;
+      packet.received = arrival;
       for (cmsghdr* c = CMSG_FIRSTHDR(&p.messages[i].msg_hdr); c; c = CMSG_NXTHDR(&p.messages[i].msg_hdr, c))
       {
-        if (c->cmsg_level != SOL_PACKET || c->cmsg_type != PACKET_AUXDATA) continue;
-        tpacket_auxdata aux;
-        std::memcpy(&aux, CMSG_DATA(c), sizeof aux);
-        packet.original_length = aux.tp_len;
+        if (c->cmsg_level == SOL_PACKET && c->cmsg_type == PACKET_AUXDATA)
+        {
+          tpacket_auxdata aux;
+          std::memcpy(&aux, CMSG_DATA(c), sizeof aux);
+          packet.original_length = aux.tp_len;
+        }
+        if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_TIMESTAMPNS)
+        {
+          timespec at;
+          std::memcpy(&at, CMSG_DATA(c), sizeof at);
+          const Tick received {
+            std::chrono::seconds { at.tv_sec } + std::chrono::nanoseconds { at.tv_nsec } - offset
+          };
+          if (received <= arrival && arrival - received < oldest) packet.received = received;
+        }
       }
       packet.direction = p.addresses[i].sll_pkttype == PACKET_OUTGOING ? Direction::egress : Direction::ingress;
       packet.ifindex = p.addresses[i].sll_ifindex;

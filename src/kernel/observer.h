@@ -35,7 +35,8 @@ struct ObservedPacket
   std::size_t original_length = 0;     // of the IP packet; beyond the MTU for a merged super-packet
   Direction direction = Direction::ingress;
   int ifindex = 0;
-  Tick arrival {}; // when this batch was read
+  Tick arrival {};  // when this batch was read
+  Tick received {}; // when the kernel had the packet; `arrival` when it does not say
 };
 
 struct ObserverStats
