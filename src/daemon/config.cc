@@ -26,6 +26,7 @@ namespace
 {
 
 constexpr std::size_t largest_file = 1u << 20;
+constexpr std::size_t most_fetch_ports = 16; // kernel::Tap::most_ports
 
 // A TOML value, or the text of a command-line option standing for one.
 struct Value
@@ -499,6 +500,38 @@ constexpr std::array settings {
         return true;
       },
       "a loopback address with a port such as \"127.0.0.1:9101\" or \"[::1]:9101\", or \"\" for none, is needed" },
+  Setting { "fetch.ports",
+            [](Config& c, const Value& v)
+            {
+              const auto list = as_list(v);
+              if (!list || list->size() > most_fetch_ports) return false;
+              std::vector<std::uint16_t> ports(list->size());
+              for (std::size_t i = 0; i < ports.size(); ++i)
+                if (!put_integer(ports[i], (*list)[i], 1, 65535)) return false;
+              c.fetch.ports = std::move(ports);
+              return true;
+            },
+            "a list of at most 16 ports from 1 to 65535 such as [80, 8080] is needed" },
+  Setting { "fetch.max_pieces", [](Config& c, const Value& v) { return put_integer(c.fetch.max_pieces, v, 1, 256); },
+            "a number of pieces from 1 to 256 is needed" },
+  Setting { "fetch.piece_bytes",
+            [](Config& c, const Value& v)
+            {
+              const auto bytes = as_bytes(v);
+              if (!bytes || *bytes < (4u << 10) || *bytes > (4u << 20)) return false;
+              c.fetch.piece_bytes = *bytes;
+              return true;
+            },
+            "a size from \"4KiB\" to \"4MiB\" is needed" },
+  Setting { "fetch.total_bytes",
+            [](Config& c, const Value& v)
+            {
+              const auto bytes = as_bytes(v);
+              if (!bytes || *bytes < (64u << 10) || *bytes > (256u << 20)) return false;
+              c.fetch.total_bytes = *bytes;
+              return true;
+            },
+            "a size from \"64KiB\" to \"256MiB\" is needed" },
   Setting { "budget.cell_bytes",
             [](Config& c, const Value& v)
             {
@@ -515,8 +548,8 @@ constexpr std::array settings {
             "a size such as \"500MB\", or \"\" for no limit, is needed" },
 };
 
-constexpr std::array<std::string_view, 7> sections { "links",   "daemon", "recorder", "detector",
-                                                     "metrics", "budget", "modules" };
+constexpr std::array<std::string_view, 8> sections { "links",   "daemon", "recorder", "detector",
+                                                     "metrics", "fetch",  "budget",   "modules" };
 
 const Setting* find_setting(std::string_view key)
 {

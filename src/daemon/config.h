@@ -155,6 +155,15 @@ struct Config
         cell_bytes; // sent by the cellular link on Tandem's decision since start; none: no limit
   } budget;
 
+  // How bytes of plaintext downloads are fetched a second time, for modules that do so.
+  struct Fetching
+  {
+    std::vector<std::uint16_t> ports = { 80 }; // of plaintext HTTP servers; empty: nothing is looked into
+    std::uint32_t max_pieces = 16;             // under way at a time
+    std::uint64_t piece_bytes = 256u << 10;    // of one piece at most, with what is compared
+    std::uint64_t total_bytes = 4u << 20;      // of all pieces, under way or waiting to be handed over
+  } fetch;
+
   std::vector<ModuleSetting> modules;
   std::vector<KnobSetting> knobs;
 

@@ -9,9 +9,13 @@
 #include "src/daemon/service.h"
 #include "src/daemon/version.h"
 #include "src/daemon/wifi_watch.h"
+#include "src/fetch/range.h"
+#include "src/fetch/replay.h"
+#include "src/fetch/service.h"
 #include "src/kernel/clock.h"
 #include "src/kernel/injector.h"
 #include "src/kernel/keeper.h"
+#include "src/kernel/local_input.h"
 #include "src/kernel/observer.h"
 #include "src/kernel/packet_queue.h"
 #include "src/links/find_interfaces.h"
@@ -141,7 +145,14 @@ struct Engine::Parts final : chain::Actions
   // chain::Actions
   std::size_t craft(const FlowView& flow, const Craft& craft, std::string_view why) override;
   void wish(const Wish& wish, std::string_view why) override;
+  bool fetch(const FlowView& flow, const Fetch& fetch, std::uint8_t slot, std::string_view why) override;
 
+  std::size_t fill(const FlowView& flow, const Craft& request, std::string_view why);
+  void retune_fetching();
+  void stop_fetching(std::string_view why);
+  void fetch_message(const fetch::Message& message);
+  void forget_fetched();
+  json fetch_json();
   kernel::Decision queued(kernel::QueuedPacket& packet);
   void observed(const kernel::ObservedPacket& packet);
   void record(trace::Entry entry);
@@ -201,7 +212,22 @@ struct Engine::Parts final : chain::Actions
   ev_timer chain_timer {}, beat_timer {}, second_timer {};
   ev_async mail {}, halt {};
   control::Mailbox mailbox;
-  std::optional<WifiWatch> watch; // on the loop: gone before it
+  control::Mailbox fetch_mail; // from the fetch thread; of its own, so that neither crowds the other out
+
+  // What was asked of the fetch thread and what it has brought.
+  struct Fetching
+  {
+    std::vector<fetch::Job> asked {};
+    std::vector<fetch::Answer> held {}; // until it is acknowledged
+    std::uint64_t held_bytes = 0;
+    std::uint64_t generation = 0; // of the service: an old one's messages are void
+    std::string why = "no module wants it";
+    bool complained = false;
+  } fetching {};
+  std::optional<kernel::LocalInput> local_input;
+  std::vector<std::byte> fill_buffer;
+  std::unique_ptr<fetch::Service> service; // its thread posts to the mailbox: ends before it
+  std::optional<WifiWatch> watch;          // on the loop: gone before it
 };
 
 Engine::Parts::Parts(const Config& given)
@@ -228,7 +254,8 @@ Engine::Parts::Parts(const Config& given)
                 return all;
               }(),
               *this },
-      started { kernel::now() }, loop { ev_loop_new(EVFLAG_AUTO) }, mailbox { [this] { ev_async_send(loop, &mail); } }
+      started { kernel::now() }, loop { ev_loop_new(EVFLAG_AUTO) }, mailbox { [this] { ev_async_send(loop, &mail); } },
+      fetch_mail { [this] { ev_async_send(loop, &mail); }, 1024 }
 {
   if (loop == nullptr) throw std::runtime_error { "libev: no event loop could be made" };
   watch.emplace(loop,
@@ -267,6 +294,7 @@ Engine::Parts::Parts(const Config& given)
 
 Engine::Parts::~Parts()
 {
+  service.reset();
   watch.reset();
   ev_loop_destroy(loop);
 }
@@ -363,6 +391,7 @@ void Engine::Parts::observed(const kernel::ObservedPacket& packet)
   if (!parsed.ok()) return; // counted when it is queued; a copy that cannot be read concerns nobody
   parsed.segment.link = monitor.owner(parsed.segment.key.local);
   if (parsed.segment.link != Link::wifi) return;
+  parsed.segment.received = packet.received;
   watch->traffic_seen(packet.direction == Direction::ingress, packet.arrival);
   chain.segment(parsed.segment, false, packet.arrival);
   if (bypass && parsed.segment.has(tcp_flag::syn)) retune_queue();
@@ -370,6 +399,7 @@ void Engine::Parts::observed(const kernel::ObservedPacket& packet)
 
 std::size_t Engine::Parts::craft(const FlowView& flow, const Craft& request, std::string_view why)
 {
+  if (request.kind == CraftKind::fill) return fill(flow, request, why);
   std::array<std::byte, 256> buffer {};
   const std::size_t length = wire::craft(buffer, flow.key, request);
   if (length == 0)
@@ -393,6 +423,198 @@ std::size_t Engine::Parts::craft(const FlowView& flow, const Craft& request, std
 void Engine::Parts::wish(const Wish&, std::string_view)
 {
   ++counters.wishes;
+}
+
+// ---- bytes fetched a second time (docs/decisions/0007)
+// ----------------------------------------------------------------------------------------------
+
+bool Engine::Parts::fetch(const FlowView& flow, const Fetch& wanted, std::uint8_t slot, std::string_view)
+{
+  constexpr std::size_t most_asked = 256;
+  if (!service || fetching.asked.size() >= most_asked) return false;
+  const fetch::Job job { .flow = flow.id, .slot = slot, .key = flow.key, .fetch = wanted };
+  fetching.asked.push_back(job);
+  service->ask(job);
+  return true;
+}
+
+void Engine::Parts::fetch_message(const fetch::Message& message)
+{
+  if (const auto* news = std::get_if<fetch::News>(&message))
+  {
+    chain.content(news->key, news->content, news->why);
+    return;
+  }
+  const auto& answer = std::get<fetch::Answer>(message);
+  const auto same = [&](const fetch::Job& job)
+  {
+    return job.flow == answer.job.flow && job.slot == answer.job.slot && job.fetch.from == answer.job.fetch.from
+           && job.fetch.to == answer.job.fetch.to;
+  };
+  const auto asked = std::find_if(fetching.asked.begin(), fetching.asked.end(), same);
+  if (asked == fetching.asked.end()) return; // given up
+  fetching.asked.erase(asked);
+  FetchResult result = answer.result;
+  if (result.ok && fetching.held_bytes + answer.bytes.size() > config.fetch.total_bytes)
+  {
+    result.ok = false;
+    result.why = "too much is held";
+  }
+  if (result.ok)
+  {
+    fetching.held_bytes += answer.bytes.size();
+    fetching.held.push_back(answer);
+  }
+  chain.fetched(answer.job.flow, answer.job.slot, result, answer.cell_bytes, kernel::now());
+}
+
+// Bytes are kept until the local TCP has acknowledged them, or the flow is gone.
+void Engine::Parts::forget_fetched()
+{
+  std::erase_if(fetching.held,
+                [this](const fetch::Answer& answer)
+                {
+                  const flow::Flow* flow = chain.table().by_id(answer.job.flow);
+                  if (flow != nullptr && answer.job.fetch.to.after(flow->view.highest_ack)) return false;
+                  fetching.held_bytes -= answer.bytes.size();
+                  return true;
+                });
+  // An answer that never came; the service itself gives up well before.
+  constexpr Duration patience = 30s;
+  const Tick now = kernel::now();
+  for (std::size_t i = 0; i < fetching.asked.size();)
+    if (const fetch::Job job = fetching.asked[i]; now > job.fetch.deadline + patience)
+    {
+      fetching.asked.erase(fetching.asked.begin() + static_cast<std::ptrdiff_t>(i));
+      chain.fetched(job.flow, job.slot,
+                    { .how = job.fetch.how, .from = job.fetch.from, .to = job.fetch.to, .why = "no answer" }, 0, now);
+    }
+    else
+      ++i;
+}
+
+std::size_t Engine::Parts::fill(const FlowView& flow, const Craft& request, std::string_view why)
+{
+  const auto found = std::find_if(fetching.held.begin(), fetching.held.end(),
+                                  [&](const fetch::Answer& answer)
+                                  {
+                                    return answer.job.flow == flow.id && request.seq.at_or_after(answer.job.fetch.from)
+                                           && (request.seq + request.length).at_or_before(answer.job.fetch.to);
+                                  });
+  // Whose address is not this host's any more would be routed away.
+  if (found == fetching.held.end() || !local_input || monitor.owner(flow.key.local) != Link::wifi)
+  {
+    ++counters.craft_failed;
+    return 0;
+  }
+  const auto offset = static_cast<std::size_t>(request.seq - found->job.fetch.from);
+  fill_buffer.resize(wire::longest_header + longest_fill);
+  const std::size_t length = wire::craft_fill(fill_buffer, flow.key, request,
+                                              { .ack = found->server_ack,
+                                                .window = found->server_window,
+                                                .bytes = std::span { found->bytes }.subspan(offset, request.length) });
+  const std::span<const std::byte> packet { fill_buffer.data(), length };
+  if (length == 0 || local_input->send(packet) != 0)
+  {
+    ++counters.craft_failed;
+    return 0;
+  }
+  ++counters.crafted;
+  if (recorder)
+    recorder->add({ .at = kernel::now(),
+                    .direction = Direction::ingress,
+                    .link = request.by,
+                    .fate = trace::Fate::crafted,
+                    .after = packet,
+                    .why = why });
+  return length;
+}
+
+void Engine::Parts::stop_fetching(std::string_view why)
+{
+  service.reset();
+  ++fetching.generation;
+  fetching.held.clear();
+  fetching.held_bytes = 0;
+  const Tick now = kernel::now();
+  for (const fetch::Job& job : std::exchange(fetching.asked, {}))
+    chain.fetched(job.flow, job.slot,
+                  { .how = job.fetch.how, .from = job.fetch.from, .to = job.fetch.to, .why = why, .final = true }, 0,
+                  now);
+  chain.table().each([](flow::Flow& flow) { flow.view.content = Content::unknown; });
+}
+
+// There is a fetch thread only while a module wants one and both links are there.
+void Engine::Parts::retune_fetching()
+{
+  const links::LinkInfo& wifi = monitor[Link::wifi];
+  const links::LinkInfo& cell = monitor[Link::cell];
+  fetching.why = !chain.interest().content    ? "no module wants it"
+                 : config.fetch.ports.empty() ? "fetch.ports is empty"
+                 : !wifi.present()            ? "there is no Wi-Fi"
+                 : !cell.present()            ? "there is no cellular link"
+                                              : "";
+  if (!fetching.why.empty())
+  {
+    if (service) stop_fetching("no cellular link any more");
+    return;
+  }
+  const fetch::ServiceOptions options { .wifi = wifi_name,
+                                        .wifi_index = wifi.ifindex,
+                                        .wifi_addresses = wifi.addresses,
+                                        .cell = cell_name,
+                                        .cell_addresses = cell.addresses,
+                                        .marks = marks,
+                                        .ports = config.fetch.ports,
+                                        .pieces = config.fetch.max_pieces,
+                                        .piece_bytes = config.fetch.piece_bytes,
+                                        .total_bytes = config.fetch.total_bytes };
+  if (service && service->options() == options) return;
+  if (service) stop_fetching("the links have changed");
+  try
+  {
+    if (!local_input) local_input.emplace(marks);
+    const auto maker = [options](FetchHow how, boost::asio::io_context& context) -> std::unique_ptr<fetch::Fetcher>
+    {
+      if (how == FetchHow::range)
+        return std::make_unique<fetch::Range>(
+            context,
+            fetch::RangeOptions { .cell = options.cell, .addresses = options.cell_addresses, .marks = options.marks });
+      return std::make_unique<fetch::Replay>(context,
+                                             fetch::ReplayOptions { .cell = options.cell, .marks = options.marks });
+    };
+    service = std::make_unique<fetch::Service>(options, maker,
+                                               [this, generation = fetching.generation](fetch::Message message)
+                                               {
+                                                 return fetch_mail.post(
+                                                     [this, generation, message = std::move(message)]
+                                                     {
+                                                       if (generation == fetching.generation) fetch_message(message);
+                                                     });
+                                               });
+    fetching.complained = false;
+  }
+  catch (const std::exception& error)
+  {
+    // Without it every module falls back to doing without.
+    fetching.why = error.what();
+    if (!std::exchange(fetching.complained, true))
+      log(Severity::warning, "downloads cannot be followed: " + fetching.why);
+  }
+}
+
+json Engine::Parts::fetch_json()
+{
+  json all { { "running", service != nullptr },     { "why", fetching.why },
+             { "asked", chain.stats().fetches },    { "brought", chain.stats().fetched },
+             { "fills", chain.stats().fills },      { "held_bytes", fetching.held_bytes },
+             { "under_way", fetching.asked.size() } };
+  const fetch::ServiceStats stats = service ? service->stats() : fetch::ServiceStats {};
+  all.update({ { "connections", stats.connections },
+               { "downloads", stats.downloads },
+               { "copies_lost", stats.tap_drops },
+               { "differed", stats.differed } });
+  return all;
 }
 
 void Engine::Parts::drain_observer()
@@ -480,6 +702,8 @@ void Engine::Parts::retune_rules()
     rules = plan;
     keeper.post_apply(plan);
   }
+
+  retune_fetching();
 
   const bool observing = wanted || interest.observe != 0;
   if (!observing && observer)
@@ -605,6 +829,7 @@ Engine::Engine(const Config& config) : parts_ { std::make_unique<Parts>(config) 
       {
         static_cast<Parts*>(w->data)->retune_sampling();
         static_cast<Parts*>(w->data)->retune_queue();
+        static_cast<Parts*>(w->data)->forget_fetched();
       },
       0.2, 0.2);
   ev_async_init(&p.mail,
@@ -612,7 +837,8 @@ Engine::Engine(const Config& config) : parts_ { std::make_unique<Parts>(config) 
                 {
                   Parts& parts = *static_cast<Parts*>(w->data);
                   parts.mailbox.run_pending();
-                  if (parts.mailbox.pending()) ev_async_send(l, w);
+                  if (parts.fetch_mail.run_pending() > 0) parts.schedule();
+                  if (parts.mailbox.pending() || parts.fetch_mail.pending()) ev_async_send(l, w);
                 });
   ev_async_init(&p.halt, [](struct ev_loop* l, ev_async*, int) { ev_break(l, EVBREAK_ALL); });
   for (auto* data : { &p.queue_io.data, &p.observer_io.data, &p.monitor_io.data, &p.keeper_io.data, &p.chain_timer.data,
@@ -630,6 +856,7 @@ void Engine::run()
 {
   Parts& p = *parts_;
   p.mailbox.bind_to_this_thread();
+  p.fetch_mail.bind_to_this_thread();
   ev_io_start(p.loop, &p.queue_io);
   ev_io_start(p.loop, &p.monitor_io);
   ev_io_start(p.loop, &p.keeper_io);
@@ -639,6 +866,7 @@ void Engine::run()
   p.keeper.beat();
   p.links_changed();
   ev_run(p.loop, 0);
+  p.stop_fetching("the daemon stops");
   // Whatever a module holds back leaves now; then no packet waits for a verdict that nobody gives.
   for (std::size_t i = 0; i < p.chain.module_count(); ++i)
     p.chain.enable(i, false, kernel::now());
@@ -652,6 +880,7 @@ void Engine::run()
   }
   p.queue.receive([](kernel::QueuedPacket&) { return kernel::Decision {}; });
   p.mailbox.close();
+  p.fetch_mail.close();
 }
 
 void Engine::stop() noexcept
@@ -786,6 +1015,7 @@ json Engine::status()
               { "late_verdicts", q.late_verdicts },
               { "verdict_errors", q.verdict_errors },
               { "verdict_messages", q.verdict_messages } } },
+          { "fetch", p.fetch_json() },
           { "faults", faults },
           { "keeper",
             { { "state", kernel::name(keeper.phase) },
@@ -854,6 +1084,8 @@ json Engine::flows()
                               { "delivered_bytes", v.bytes_delivered },
                               { "hands_off", name(v.hands_off) },
                               { "closed", flow.closed },
+                              { "content", name(v.content) },
+                              { "content_why", v.content_why },
                               { "modules", std::move(modules) } });
             });
         return all;
@@ -1019,6 +1251,11 @@ json Engine::metrics()
   add("tandem_flows_refused_total", "Flows for which the table had no room", "counter", now["flows"]["refused"]);
   add("tandem_keeper_suspensions_total", "Times the packet loop stood still and rules were lifted", "counter",
       now["keeper"]["suspensions"]);
+  for (const auto& [key, help] : { std::pair { "asked", "Pieces of downloads that were asked for a second time" },
+                                   std::pair { "brought", "Of these, that came and were right" },
+                                   std::pair { "fills", "Segments handed to the local TCP" },
+                                   std::pair { "differed", "Pieces that differed from what had arrived" } })
+    add("tandem_fetch_" + std::string { key } + "_total", help, "counter", now["fetch"][key]);
   for (const auto& [link, state] : now["links"].items())
     add("tandem_link_up", "Whether the link is up: carrier, and no blackout", "gauge", state["up"].get<bool>() ? 1 : 0,
         { { "link", link } });

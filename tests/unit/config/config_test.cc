@@ -79,6 +79,12 @@ radio_verdict = "40ms"
 critical_signal = -82.5
 horizon = "500ms"
 
+[fetch]
+ports = [80, 8080]
+max_pieces = 5
+piece_bytes = "32KiB"
+total_bytes = "1MiB"
+
 [metrics]
 listen = "[::1]:9101"
 
@@ -139,6 +145,10 @@ TEST(Config, every_setting_is_read)
   EXPECT_EQ(c.detector.blackout.radio_verdict, 40ms);
   EXPECT_EQ(c.detector.risk.critical_dbm, -82.5);
   EXPECT_EQ(c.detector.risk.horizon, 500ms);
+  EXPECT_THAT(c.fetch.ports, ElementsAre(80, 8080));
+  EXPECT_EQ(c.fetch.max_pieces, 5u);
+  EXPECT_EQ(c.fetch.piece_bytes, 32u << 10);
+  EXPECT_EQ(c.fetch.total_bytes, 1u << 20);
   ASSERT_TRUE(c.metrics.listen);
   EXPECT_EQ(c.metrics.listen->host, "::1");
   EXPECT_EQ(c.metrics.listen->port, 9101);
@@ -203,7 +213,7 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong { "[deamon]\nqueue = 1", "t.toml:1: deamon: no such section; did you mean daemon?" },
         Wrong { "wifi = \"wlan0\"",
                 "t.toml:1: wifi: no such section; known here: links, daemon, recorder, detector, metrics, "
-                "budget, modules" },
+                "fetch, budget, modules" },
         Wrong { "links = \"wlan0\"", "t.toml:1: links = \"wlan0\": a section [links] is needed" },
         Wrong { "[daemon]\nqueue = 65536",
                 "t.toml:2: daemon.queue = 65536: an NFQUEUE number from 0 to 65535 is needed" },
@@ -257,6 +267,15 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong { "[daemon]\nexempt_ports = 22",
                 "t.toml:2: daemon.exempt_ports = 22: a list of at most 256 ports from 1 to 65535 such as [22, 5060] is "
                 "needed" },
+        Wrong { "[fetch]\nports = [80, 0]",
+                "t.toml:2: fetch.ports = [80, 0]: a list of at most 16 ports from 1 to 65535 such as [80, 8080] is "
+                "needed" },
+        Wrong { "[fetch]\nmax_pieces = 0",
+                "t.toml:2: fetch.max_pieces = 0: a number of pieces from 1 to 256 is needed" },
+        Wrong { "[fetch]\npiece_bytes = \"5MiB\"",
+                R"(t.toml:2: fetch.piece_bytes = "5MiB": a size from "4KiB" to "4MiB" is needed)" },
+        Wrong { "[fetch]\ntotal_bytes = 5",
+                R"(t.toml:2: fetch.total_bytes = 5: a size from "64KiB" to "256MiB" is needed)" },
         Wrong { "[recorder]\nseconds = 1979-05-27", "t.toml:2: recorder.seconds = (a table or date): a whole number of "
                                                     "seconds from 0 (off) to 3600 is needed" },
         Wrong { "[recorder]\nbytes = \"8MIB\"",
