@@ -81,7 +81,7 @@ void MirrorTcp::put(std::uint16_t flags, std::uint64_t request_from, std::span<c
   stats_.bytes_out += packet.size();
   packets_.push_back(std::move(packet));
   if (!timestamps_ || reset) return;
-  sent_.push_back({ .clock = clock_, .ack = sent_ack_, .edge = edge_, .at = now });
+  sent_.push_back({ .clock = clock_, .ack = sent_ack_, .edge = granted_, .at = now, .fallback = fallback_ });
   while (sent_.size() > most_remembered || (sent_.size() > 1 && sent_[1].at + remembered < now))
     sent_.pop_front();
 }
@@ -93,7 +93,7 @@ void MirrorTcp::send_syn(Tick now)
                                 .window = 0xffff,
                                 .timestamps = Timestamps { .value = next_clock(now) } };
   auto packet = craft_syn(headers, { .mss = config_.mss, .window_scale = our_window_scale });
-  sent_.push_back({ .clock = clock_, .ack = 0, .edge = 0, .at = now });
+  sent_.push_back({ .clock = clock_, .ack = 0, .edge = 0, .at = now, .fallback = false });
   ++stats_.packets_out;
   stats_.bytes_out += packet.size();
   packets_.push_back(std::move(packet));
@@ -106,7 +106,7 @@ void MirrorTcp::open(Tick now)
 {
   if (phase_ != MirrorPhase::idle) return;
   phase_ = MirrorPhase::connecting;
-  opened_ = last_arrival_ = credit_at_ = progress_at_ = lead_after_ = now;
+  opened_ = opened_wide_ = last_arrival_ = credit_at_ = progress_at_ = lead_after_ = now;
   send_syn(now);
 }
 
@@ -295,8 +295,20 @@ void MirrorTcp::learn_from_echo(const Segment& segment, std::int64_t end, Tick n
     progress_at_ = now;
     stalls_in_row_ = 0;
   }
+  // The server answers the lower one of two: it had not sent what the upper one acknowledged.
+  if (found->fallback && found->ack == confirmed_ && top_ack_ > confirmed_)
+  {
+    top_ack_ = std::max(sent_ack_, confirmed_);
+    refused_ahead_ = true;
+  }
+  // The largest of the last round trip and of the one before.
+  if (now - flight_since_ >= rtt_)
+  {
+    flight_before_ = std::exchange(flight_now_, 0);
+    flight_since_ = now;
+  }
   if (static_cast<std::uint64_t>(end) > found->ack)
-    flight_ = std::max(flight_, static_cast<std::uint64_t>(end) - found->ack);
+    flight_now_ = std::max(flight_now_, static_cast<std::uint64_t>(end) - found->ack);
 }
 
 void MirrorTcp::take_acknowledgement(const Segment& segment, Tick now)
@@ -427,7 +439,24 @@ std::uint64_t MirrorTcp::sent_by_server(Tick when) const
   const Sent& last = *std::prev(behind);
   const std::uint64_t margin = held_back_segments * config_.mss;
   const std::uint64_t allowed = std::max(last.ack, last.edge > margin ? last.edge - margin : 0);
-  return std::min(last.ack + flight_, allowed);
+  return std::min(last.ack + flight(), allowed);
+}
+
+std::uint64_t MirrorTcp::flight() const
+{
+  return std::max({ flight_now_, flight_before_, initial_segments * config_.mss });
+}
+
+// When the first acknowledgement left that nothing has come of yet; nothing when there is none.
+std::optional<Tick> MirrorTcp::unanswered_since() const
+{
+  const std::uint64_t sure = proved();
+  auto at = echoed_ ? std::upper_bound(sent_.begin(), sent_.end(), newest_echo_,
+                                       [](TsClock clock, const Sent& sent) { return sent.clock.after(clock); })
+                    : sent_.begin();
+  at = std::find_if(at, sent_.end(), [&](const Sent& sent) { return sent.ack > sure; });
+  if (at == sent_.end()) return {};
+  return at->at;
 }
 
 // ---- what to do next ----
@@ -471,12 +500,15 @@ void MirrorTcp::enter(MirrorMove move, Tick now)
   if (move == MirrorMove::guarding) guard_since_ = now;
   if (move != MirrorMove::sweeping) return;
   ++stats_.sweeps;
-  // A server that was idle halves its window for each timeout gone by (RFC 2861), one that repaired a loss once.
-  const Duration idle = now - last_arrival_;
-  const auto halvings = static_cast<unsigned>(std::min<std::int64_t>(idle / shortest_timeout, 30)) + (lost_ ? 1 : 0);
-  flight_ = std::max(flight_ >> halvings, initial_segments * config_.mss);
+  // A server that was idle or repaired a loss goes on with a smaller window (RFC 2861, RFC 5681).
+  const Duration idle = now - opened_wide_;
+  const auto halvings = static_cast<unsigned>(std::min<std::int64_t>(idle / (rtt_ + 200ms), 4)) + (lost_ ? 1 : 0);
+  flight_before_ = flight() >> halvings;
+  flight_now_ = 0;
+  flight_since_ = now;
   lost_ = false;
-  credit_ = static_cast<double>(flight_);
+  refused_ahead_ = false;
+  credit_ = static_cast<double>(flight());
   credit_at_ = progress_at_ = now;
   stalls_in_row_ = 0;
   tick_at_ = now;
@@ -494,7 +526,7 @@ void MirrorTcp::steer(Tick now)
   if (!config_.optimistic) return enter(MirrorMove::receiving, now);
   if (!under_way)
   {
-    if (need <= edge_ || need <= sure + config_.near) return enter(MirrorMove::receiving, now);
+    if ((need <= edge_ && !refused_ahead_) || need <= sure + config_.near) return enter(MirrorMove::receiving, now);
     limit_ = need;
     if (move_ == MirrorMove::guarding) move_ = MirrorMove::receiving; // so that the sweep begins anew
     return enter(MirrorMove::sweeping, now);
@@ -520,16 +552,21 @@ void MirrorTcp::sweep(Tick now)
   credit_at_ = now;
 
   const Duration patience = clamp(2 * rtt_ + 20ms, 60ms, 1s) * (1u << std::min(stalls_in_row_, 4u));
+  const Duration pause = std::max(quiet, stats_.rtt_min / 4);
+  const auto unanswered = unanswered_since();
+  // What had to come by now has not, and nothing is queued.
+  const bool ignored =
+      unanswered && now - *unanswered >= stats_.rtt_min + pause && now - last_arrival_ >= pause && now >= lead_after_;
   std::uint64_t ack = std::max(sure, sent_ack_);
-  if (now - progress_at_ >= patience)
+  if (now - progress_at_ >= patience || ignored)
   {
-    // Not an answer for so long: what is said now is sure to be taken.
     ++stats_.stalls;
     ++stalls_in_row_;
     progress_at_ = now;
-    lead_after_ = now + 2 * rtt_;
-    flight_ = std::max(flight_ / 2, initial_segments * config_.mss);
-    return acknowledge_both(sure, std::min(limit_, sure + config_.sweep_window), now);
+    lead_after_ = now + stats_.rtt_min + pause;
+    flight_before_ = flight() / 2;
+    flight_now_ = 0;
+    return acknowledge_both(sure, std::min(limit_, sure + config_.sweep_window), limit_, now);
   }
   if (timestamps_ && now >= lead_after_ && stats_.rtt_min != Duration {})
   {
@@ -538,12 +575,13 @@ void MirrorTcp::sweep(Tick now)
     ack = std::max(ack, std::min(by_now, reach));
   }
   ack = std::min(ack, sent_ack_ + static_cast<std::uint64_t>(std::max(credit_, 0.0)));
-  const std::uint64_t edge = std::max(edge_, std::min(limit_, ack + config_.sweep_window));
+  const std::uint64_t edge = std::min(limit_, ack + config_.sweep_window);
   // The header carries the edge in steps.
   const bool wider = ((edge - ack) >> scale_) > window_;
   if (ack <= sent_ack_ && !wider) return;
   if (ack > sent_ack_) credit_ -= static_cast<double>(ack - sent_ack_);
   if (ack > sure) ++stats_.ahead;
+  if (wider || ack > sent_ack_) opened_wide_ = now;
   acknowledge(ack, edge, now);
 }
 
@@ -558,7 +596,8 @@ void MirrorTcp::receive(Tick now, bool arrived)
   const std::uint64_t edge = std::max(edge_, wish);
   const bool again = now >= repeat_at_;
   if (again) repeat_after_ = std::min(2 * repeat_after_, Duration { 1s });
-  if (again || arrived || edge > edge_ + (1u << scale_) || ack > sent_ack_) acknowledge_both(ack, edge, now);
+  if (again || arrived || edge > edge_ + (1u << scale_) || ack > sent_ack_)
+    acknowledge_both(ack, need <= ack + config_.near || !config_.optimistic ? edge : limit_, edge, now);
 }
 
 void MirrorTcp::park(bool arrived, Tick now)
@@ -570,13 +609,16 @@ void MirrorTcp::park(bool arrived, Tick now)
     challenge(now);
 }
 
-// What is proved, and what was said ahead of it: the server ignores the first if it took the other one, with its
-// window, and the second if it had not sent so much. One of them counts.
-void MirrorTcp::acknowledge_both(std::uint64_t ack, std::uint64_t edge, Tick now)
+// What was said ahead of what is proved, with the edge that is meant for the first, and then what is proved, with an
+// edge of its own: the server ignores the second with its window if it took the first, and the first if it had not sent
+// so much. One of them counts.
+void MirrorTcp::acknowledge_both(std::uint64_t ack, std::uint64_t edge, std::uint64_t edge_ahead, Tick now)
 {
-  const std::uint64_t ahead = top_ack_;
-  acknowledge(ack, std::max(edge, edge_), now);
-  if (ahead > ack) acknowledge(ahead, std::max(edge, edge_), now);
+  const bool both = top_ack_ > ack;
+  if (both) acknowledge(top_ack_, edge_ahead, now);
+  fallback_ = both;
+  acknowledge(ack, edge, now);
+  fallback_ = false;
 }
 
 void MirrorTcp::acknowledge(std::uint64_t ack, std::uint64_t edge, Tick now)
@@ -586,7 +628,8 @@ void MirrorTcp::acknowledge(std::uint64_t ack, std::uint64_t edge, Tick now)
   window_ = static_cast<std::uint16_t>(window);
   sent_ack_ = ack;
   top_ack_ = std::max(top_ack_, ack);
-  edge_ = std::max(edge_, ack + (window << scale_));
+  granted_ = ack + (window << scale_);
+  edge_ = std::max(edge_, granted_);
   sacks_.clear();
   if (config_.optimistic) received_.forget_below(ack);
   if (move_ == MirrorMove::receiving && sack_ && high_ > ack) report_ranges(ack);
@@ -597,7 +640,6 @@ void MirrorTcp::acknowledge(std::uint64_t ack, std::uint64_t edge, Tick now)
     if (sacks_.size() > (timestamps_ ? 3u : 4u)) sacks_.pop_back();
   }
   duplicate_.reset();
-  last_ack_at_ = now;
   if (move_ == MirrorMove::receiving || move_ == MirrorMove::guarding) repeat_at_ = now + repeat_after_;
   put(tcp_flag::ack, request_top_, {}, now);
 }

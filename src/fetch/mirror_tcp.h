@@ -121,6 +121,7 @@ private:
     std::uint64_t ack = 0;
     std::uint64_t edge = 0;
     Tick at {};
+    bool fallback = false; // the lower one of two
   };
 
   void arrive_connecting(const Segment& segment, Tick now);
@@ -141,12 +142,14 @@ private:
   void receive(Tick now, bool arrived);
   void park(bool arrived, Tick now);
   void acknowledge(std::uint64_t ack, std::uint64_t edge, Tick now);
-  void acknowledge_both(std::uint64_t ack, std::uint64_t edge, Tick now);
+  void acknowledge_both(std::uint64_t ack, std::uint64_t edge, std::uint64_t edge_ahead, Tick now);
   void report_ranges(std::uint64_t ack);
 
   std::optional<std::uint64_t> first_missing() const;
   std::uint64_t cluster_end(std::uint64_t from) const;
   std::uint64_t proved() const;
+  std::uint64_t flight() const;
+  std::optional<Tick> unanswered_since() const;
   std::uint64_t sent_by_server(Tick when) const;
   std::int64_t offset_of(Seq seq) const;
   Seq seq_of(std::uint64_t offset) const;
@@ -181,6 +184,9 @@ private:
   std::uint64_t sent_ack_ = 0;  // the last acknowledgement
   std::uint64_t top_ack_ = 0;   // the highest one
   std::uint64_t edge_ = 0;      // behind the last byte that the server may send
+  std::uint64_t granted_ = 0;   // the same, as the last header said it
+  bool fallback_ = false;       // the next ACK is the lower one of two
+  bool refused_ahead_ = false;  // the server had not sent what was acknowledged ahead
   std::uint16_t window_ = 0;    // as in the last header
   std::optional<std::uint64_t> fin_ {};
   TsClock ts_recent_ {};
@@ -195,8 +201,11 @@ private:
   std::deque<Sent> sent_ {}; // ACKs of late, by clock
   TsClock newest_echo_ {};
   bool echoed_ = false;
-  Duration rtt_ {};          // smoothed, with queue
-  std::uint64_t flight_ = 0; // bytes beyond an acknowledgement that the server has been seen to send
+  Duration rtt_ {}; // smoothed, with queue
+  // Bytes beyond an acknowledgement that the server has been seen to send.
+  std::uint64_t flight_now_ = 0;
+  std::uint64_t flight_before_ = 0;
+  Tick flight_since_ {};
 
   std::optional<Piece> duplicate_ {};
   bool lost_ = false; // something was missing while receiving
@@ -210,7 +219,7 @@ private:
   Tick progress_at_ {};
   unsigned stalls_in_row_ = 0;
   Tick last_arrival_ {};
-  Tick last_ack_at_ {};
+  Tick opened_wide_ {}; // when the server was last made to send much
   Tick repeat_at_ = Tick::max();
   Duration repeat_after_ {};
   Tick challenges_since_ {};
