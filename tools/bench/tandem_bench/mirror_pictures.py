@@ -49,6 +49,7 @@ def draw(bench: Bench, cases: Sequence[Case], runs: Sequence[Run], directory: Pa
         panel.set_title(control, fontsize=9)
         panel.set_xticks(range(len(places)), places, rotation=30, ha="right", fontsize=8)
         panel.set_xlabel("loss behind the queue")
+        panel.set_xlim(-0.5, len(places) - 0.5)
         panel.set_ylim(0, 1.15)
         panel.grid(alpha=0.3)
     if not shown:

@@ -156,14 +156,14 @@ class Mirror(Bench):
     columns = ("plain", "replay", "range", "undo", "tandem", "loss-free")
     headings = {"replay": "replay (published)", "tandem": "default", "loss-free": "loss-free"}
     detail_columns = (
-        ("steady_mbps", f"goodput after {STEADY:g} s, Mb/s"), ("recovered_per_s", "recovered losses, 1/s"), ("recovery_ms", "time to recover, ms"),
+        ("steady_mbps", "steady goodput, Mb/s"), ("recovered_per_s", "recovered losses, 1/s"), ("recovery_ms", "time to recover, ms"),
         ("recovery_p99_ms", "p99, ms"), ("random_losses", "random losses"), ("queue_drops", "queue drops"), ("RetransSegs", "retransmitted"),
         ("undone", "undone by the server"), ("TCPTimeouts", "timeouts"), ("faults", "module faults"), ("violations", "violations"), ("reasons", "reasons"))
     notes = (
         "Cell names: loss, congestion control of the server, RTT (half of it each way on the WAN), rate of the bottleneck, its drop-tail queue in bandwidth-delay "
         "products, HTTP or HTTPS by nginx. The bottleneck is the Wi-Fi stand-in wifi-pipe; losses come behind its queue and hit data only (downlink). LTE beside it.",
         "Bursts: Gilbert-Elliott chain, the loss rate and the mean burst as named; all packets are lost in the bad state.",
-        f"Goodput is the HTTP body over the {SECONDS:g} s from connect(), the first round trips included. Client and server may use 32 MiB of socket buffer "
+        f"Goodput is the HTTP body over the {SECONDS:g} s from connect(), the first round trips included; steady leaves the first {STEADY:g} s out. Client and server may use 32 MiB of socket buffer "
         "(net.ipv4.tcp_rmem and tcp_wmem), at least 4 times RTT x rate + queue: the window does not limit.",
         "Losses, queue drops and the time to recover are the emulator's own account: from the first loss of a segment at the bottleneck to the client's acknowledgement of "
         "it; recovered losses count those of random and bursty loss.",
