@@ -294,6 +294,7 @@ void MirrorTcp::learn_from_echo(const Segment& segment, std::int64_t end, Tick n
     confirmed_ = found->ack;
     progress_at_ = now;
     stalls_in_row_ = 0;
+    if (found->ack > high_) haste_ = std::min(haste_ * 1.03, haste_limit_);
   }
   // The server answers the lower one of two: it had not sent what the upper one acknowledged.
   if (found->fallback && found->ack == confirmed_ && top_ack_ > confirmed_)
@@ -564,13 +565,15 @@ void MirrorTcp::sweep(Tick now)
     ++stalls_in_row_;
     progress_at_ = now;
     lead_after_ = now + stats_.rtt_min + pause;
+    haste_limit_ = std::max(0.6 * haste_, 1.0);
+    haste_ = 1;
     flight_before_ = flight() / 2;
     flight_now_ = 0;
     return acknowledge_both(sure, std::min(limit_, sure + config_.sweep_window), limit_, now);
   }
   if (timestamps_ && now >= lead_after_ && stats_.rtt_min != Duration {})
   {
-    const std::uint64_t by_now = sent_by_server(now - stats_.rtt_min);
+    const std::uint64_t by_now = sent_by_server(now - from_seconds(seconds(stats_.rtt_min) / haste_));
     const std::uint64_t reach = limit_ > margin ? limit_ - margin : 0;
     ack = std::max(ack, std::min(by_now, reach));
   }

@@ -215,6 +215,10 @@ private:
   Tick credit_at_ {};
   Tick tick_at_ = Tick::max();
   Tick guard_since_ {};
+  // Round trips' worth of data that are acknowledged per round trip: more than one as long as the server keeps up,
+  // which one that does not pace does.
+  double haste_ = 1;
+  double haste_limit_ = 4;
   Tick lead_after_ {}; // no acknowledging ahead before
   Tick progress_at_ {};
   unsigned stalls_in_row_ = 0;
