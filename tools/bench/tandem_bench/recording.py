@@ -20,7 +20,7 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True)
 class Ack:
-    """A TCP packet that the client sent, as it came from the kernel. `at` is CLOCK_MONOTONIC in seconds; `comment` is fate, part and reason."""
+    """A TCP packet that left the client (or was thinned), as it came from the kernel or was crafted. `at` is CLOCK_MONOTONIC in seconds; `comment` is fate, part and reason."""
 
     at: float
     server: str
@@ -79,7 +79,7 @@ def _packet(data: bytes, place: int, length: int, offset: float) -> Ack | None:
         elif code == _FLAGS:
             flags = struct.unpack("<I", value)[0]
     head, _, _ = comment.partition(": ")
-    if flags & 3 != _OUTBOUND or head.endswith(", after") or head == "crafted":
+    if flags & 3 != _OUTBOUND or head.endswith(", after"):
         return None
     at = (high << 32 | low) * 1e-9 - offset
     return _segment(data, begin, begin + kept, at, comment)
