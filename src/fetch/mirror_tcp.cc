@@ -522,7 +522,7 @@ void MirrorTcp::steer(Tick now)
   if (!missing) return enter(MirrorMove::parked, now);
   const std::uint64_t need = *missing;
   const std::uint64_t sure = proved();
-  const std::uint64_t margin = held_back_segments * config_.mss;
+  const std::uint64_t margin = held_back_segments * config_.mss + (1u << scale_); // the edge is said in steps
   const bool under_way = (move_ == MirrorMove::sweeping || move_ == MirrorMove::guarding) && limit_ == need;
   if (!config_.optimistic) return enter(MirrorMove::receiving, now);
   if (!under_way)
@@ -532,7 +532,7 @@ void MirrorTcp::steer(Tick now)
     if (move_ == MirrorMove::guarding) move_ = MirrorMove::receiving; // so that the sweep begins anew
     return enter(MirrorMove::sweeping, now);
   }
-  if (move_ == MirrorMove::sweeping && std::max(sent_ack_, sure) + margin >= need) enter(MirrorMove::guarding, now);
+  if (move_ == MirrorMove::sweeping && std::max(top_ack_, sure) + margin >= need) enter(MirrorMove::guarding, now);
   if (move_ != MirrorMove::guarding) return;
   if (config_.early_guard && high_ + margin >= need) return enter(MirrorMove::receiving, now);
   const Duration waited = now - guard_since_;
@@ -565,11 +565,16 @@ void MirrorTcp::sweep(Tick now)
     ++stalls_in_row_;
     progress_at_ = now;
     lead_after_ = now + stats_.rtt_min + pause;
+    // Perhaps it has sent all that it may, and the end of that was lost: then only a wider window brings an answer.
+    // That neither of two acknowledgements brought one says the same.
+    const bool all_sent = top_ack_ > sure && (limit_ <= top_ack_ + flight() + margin || stalls_in_row_ > 1);
     haste_limit_ = std::max(0.6 * haste_, 1.0);
     haste_ = 1;
     flight_before_ = flight() / 2;
     flight_now_ = 0;
-    return acknowledge_both(sure, std::min(limit_, sure + config_.sweep_window), limit_, now);
+    if (!all_sent) return acknowledge_both(sure, std::min(limit_, sure + config_.sweep_window), limit_, now);
+    enter(MirrorMove::receiving, now);
+    return receive(now, true);
   }
   if (timestamps_ && now >= lead_after_ && stats_.rtt_min != Duration {})
   {
