@@ -134,6 +134,21 @@ TEST(Unrepaired, TellsEachLossOnceWhenTheClientAcknowledgesAllOfIt)
   EXPECT_EQ(repaired[1].why, 0);
 }
 
+TEST(Unrepaired, AcknowledgementsGoOnBeyondTheWrap)
+{
+  Unrepaired unrepaired;
+  std::size_t repaired = 0;
+  const auto count = [&](const LossRecord&) { ++repaired; };
+  unrepaired.lost(lost(0xffffff00 - 1000, 1)); // ends before the wrap
+  unrepaired.lost(lost(0x100, 2));             // lies behind it
+  unrepaired.acknowledged(ack(0xffffff00 - 1, 3), count);
+  EXPECT_EQ(repaired, 0u);
+  unrepaired.acknowledged(ack(0x50, 4), count);
+  EXPECT_EQ(repaired, 1u);
+  unrepaired.acknowledged(ack(0x100 + 1000, 5), count);
+  EXPECT_EQ(repaired, 2u);
+}
+
 TEST(LossLog, WhatIsNoWholeTcpSegmentHasNoRecord)
 {
   EXPECT_FALSE(loss_record(frame(ipv4(10, 17), 10), Tick {}, 0, 0, {}));
