@@ -6,11 +6,11 @@ import struct
 
 import pytest
 
-from tandem_bench import episodes, recording, roc_pictures
+from tandem_bench import episodes, recording, roc_pictures, table
 from tandem_bench.benches import mirror_roc
 from tandem_bench.model import Run
 from tandem_bench.recording import Ack
-from tandem_bench.statistics import judge
+from tandem_bench.statistics import figure_of, judge
 from tandem_lab.losses import Loss
 
 MSS = 1000
@@ -148,4 +148,9 @@ def test_goals_are_on_all_episodes_together_and_the_curve_on_all_swept_cells() -
     runs = [run(swept[0].name, "with radio, threshold 0.25", [1, 1, 0], [0]), run(swept[1].name, "with radio, threshold 0.25", [1], [1]),
             run(swept[0].name, "with radio, threshold 1", [0], [0])]
     assert roc_pictures.curve(cases, runs, "with radio", mirror_roc.RANDOM, mirror_roc.CONGESTION) == [(0.25, 0.5, 0.75), (1.0, 0.0, 0.0)]
+    rows = {case.name: (case, pooled) for case, pooled in mirror_roc.BENCH.summarise(swept, runs)}
+    assert [run.arm for run in rows["threshold 0.25, all swept cells"][1]] == ["with radio"] * 2 and not rows["threshold 0.1, all swept cells"][1]
+    assert figure_of(rows["threshold 0.25, all swept cells"][1], "threshold 0.25, all swept cells", "with radio", mirror_roc.RANDOM) == 0.75
+    _, table_rows = table.result_rows(mirror_roc.BENCH, [*swept, rows["threshold 0.25, all swept cells"][0]], rows["threshold 0.25, all swept cells"][1], [])
+    assert [row[0] for row in table_rows] == ["threshold 0.25, all swept cells: random episodes hidden", "threshold 0.25, all swept cells: congestion episodes hidden"]
     assert roc_pictures.curve(cases, runs, "without radio", mirror_roc.RANDOM, mirror_roc.CONGESTION) == []

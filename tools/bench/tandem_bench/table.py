@@ -50,6 +50,8 @@ def result_rows(bench: Bench, cases: Sequence[Case], runs: Sequence[Run], verdic
     for case in cases:
         for number, metric in enumerate(case.metrics):
             own = [verdict for verdict in verdicts if verdict.case == case.name and verdict.metric == metric.name]
+            if not own and not any(arm.column for arm in case.arms):
+                continue  # measured for the picture and for other rows
             title = case.name if len(case.metrics) == 1 else f"{case.name}: {metric.name}"
             first = [f"{title}, {metric.unit}" if metric.unit else title, case.published if number == 0 else "",
                      *(_cell(case, metric, column, runs) for column in used)]

@@ -75,7 +75,7 @@ def judged_cells() -> list[RocCell]:
 
 
 def swept_cells() -> list[RocCell]:
-    return [RocCell("random", _link("random", "cubic")), RocCell("random, short queue", _link("random, short queue", "reno"), "cubic"),
+    return [RocCell("random", _link("random", "cubic"), "reno"), RocCell("random, short queue", _link("random, short queue", "reno")),
             RocCell("bursts", _link("bursts", "cubic"), "bbr")]
 
 
@@ -171,8 +171,14 @@ class MirrorRoc(Bench):
         return Measurement(values, details)
 
     def summarise(self, cases: Sequence[Case], runs: Sequence[Run]) -> list[tuple[Case, list[Run]]]:
-        """All judged cells together, and by the number of flows."""
+        """All judged cells together, and by the number of flows; then the points of the curve."""
         made: list[tuple[Case, list[Run]]] = []
+
+        def add(title: str, arms: tuple[Arm, ...], goals: tuple[Goal, ...], members: Sequence[tuple[Run, str]]) -> None:
+            pooled = [replace(run, case=title, arm=arm, details={"derived": True, **{key: run.details[key] for key in (RANDOM.samples, CONGESTION.samples)}})
+                      for run, arm in members if run.error is None]
+            made.append((Case(title, arms, METRICS, 1, goals, parameters={"pooled": True}), pooled))
+
         judged = [case for case in cases if not case.name.startswith("sweep, ")]
         for title, belongs in (("all cells, single flow", lambda cell: not cell.competing), ("all cells, competing flows", lambda cell: bool(cell.competing)),
                                ("all cells", lambda cell: True)):
@@ -180,10 +186,11 @@ class MirrorRoc(Bench):
             if len(members) < 2 or (title != "all cells" and len(members) == len(judged)):
                 continue
             arms = judged[0].arms
-            pooled = [replace(run, case=title, details={"derived": True, **{key: run.details[key] for key in (RANDOM.samples, CONGESTION.samples)}})
-                      for run in runs if run.case in members and run.error is None]
-            goals = tuple(goal for goal in GOALS if goal.arm in {arm.name for arm in arms})
-            made.append((Case(title, arms, METRICS, 1, goals, parameters={"pooled": True}), pooled))
+            add(title, arms, tuple(goal for goal in GOALS if goal.arm in {arm.name for arm in arms}), [(run, run.arm) for run in runs if run.case in members])
+        swept = {case.name for case in cases if case.name.startswith("sweep, ")}
+        for threshold in THRESHOLDS if swept else ():
+            names = {sweep_arm(threshold, radio).name: arm.name for radio, arm in ((False, BLIND), (True, RADIO))}
+            add(f"threshold {threshold:g}, all swept cells", (BLIND, RADIO), (), [(run, names[run.arm]) for run in runs if run.case in swept and run.arm in names])
         return made
 
     def draw(self, cases: Sequence[Case], runs: Sequence[Run], directory: Path) -> list[Path]:
