@@ -32,7 +32,7 @@ TEST(RequestHead, OnlyAPlainGetCanBeMadeAgain)
   EXPECT_EQ(request("GET /a?b=c HTTP/1.1\r\nHost: x\r\nCookie: a=b\r\nAuthorization: Basic eA==\r\n\r\n"), "");
   EXPECT_EQ(request("POST /a HTTP/1.1\r\nHost: x\r\n\r\n"), "not a GET of plaintext HTTP");
   EXPECT_EQ(request("GET /a HTTP/1.0\r\nHost: x\r\n\r\n"), "not HTTP/1.1");
-  EXPECT_EQ(request("GET http://x/a HTTP/1.1\r\nHost: x\r\n\r\n"), "a request to a proxy");
+  EXPECT_EQ(request("GET http://example.org/a HTTP/1.1\r\nHost: x\r\n\r\n"), "a request to a proxy");
   EXPECT_EQ(request("GET /a HTTP/1.1\r\n\r\n"), "a request without one host");
   EXPECT_EQ(request("GET /a HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n"), "a request without one host");
   EXPECT_EQ(request("GET /a HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"), "a GET with a body");
