@@ -540,7 +540,16 @@ void MirrorTcp::steer(Tick now)
   // By then the last bytes would have come if nothing was queued; while something is, they come without a pause.
   const bool early = config_.early_guard && empty && waited >= stats_.rtt_min + quiet;
   if (!early && (waited < config_.guard || (!empty && waited < 4 * config_.guard))) return;
+  presume_all_sent();
   enter(MirrorMove::receiving, now);
+}
+
+// The server should have sent all that comes before the wanted piece, though the end of it has not been seen. If it has
+// not it says so by answering the lower one of two acknowledgements (acknowledge_both).
+void MirrorTcp::presume_all_sent()
+{
+  const std::uint64_t margin = held_back_segments * config_.mss + (1u << scale_);
+  if (limit_ > proved() + config_.near) top_ack_ = std::max(top_ack_, limit_ - margin);
 }
 
 void MirrorTcp::sweep(Tick now)
@@ -573,6 +582,7 @@ void MirrorTcp::sweep(Tick now)
     flight_before_ = flight() / 2;
     flight_now_ = 0;
     if (!all_sent) return acknowledge_both(sure, std::min(limit_, sure + config_.sweep_window), limit_, now);
+    presume_all_sent();
     enter(MirrorMove::receiving, now);
     return receive(now, true);
   }
@@ -604,8 +614,9 @@ void MirrorTcp::receive(Tick now, bool arrived)
   const std::uint64_t edge = std::max(edge_, wish);
   const bool again = now >= repeat_at_;
   if (again) repeat_after_ = std::min(2 * repeat_after_, Duration { 1s });
+  const bool doubt = top_ack_ > ack && need > ack + config_.near;
   if (again || arrived || edge > edge_ + (1u << scale_) || ack > sent_ack_)
-    acknowledge_both(ack, need <= ack + config_.near || !config_.optimistic ? edge : limit_, edge, now);
+    acknowledge_both(ack, doubt ? limit_ : edge, edge, now);
 }
 
 void MirrorTcp::park(bool arrived, Tick now)
@@ -704,7 +715,7 @@ Tick MirrorTcp::wake() const
   if (phase_ != MirrorPhase::connecting && phase_ != MirrorPhase::open) return Tick::max();
   Tick next = retransmit_at_;
   if (phase_ == MirrorPhase::connecting || move_ == MirrorMove::parked) return next;
-  next = std::min({ next, repeat_at_, tick_at_, last_arrival_ + config_.give_up });
+  next = std::min({ next, move_ == MirrorMove::sweeping ? tick_at_ : repeat_at_, last_arrival_ + config_.give_up });
   if (move_ == MirrorMove::guarding)
   {
     const Duration least = config_.early_guard ? std::min(config_.guard, stats_.rtt_min + quiet) : config_.guard;

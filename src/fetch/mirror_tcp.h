@@ -138,6 +138,7 @@ private:
   void judge(Tick now, bool arrived);
   void steer(Tick now);
   void enter(MirrorMove move, Tick now);
+  void presume_all_sent();
   void sweep(Tick now);
   void receive(Tick now, bool arrived);
   void park(bool arrived, Tick now);
