@@ -158,7 +158,7 @@ class Mirror(Bench):
     detail_columns = (
         ("steady_mbps", "steady goodput, Mb/s"), ("recovered_per_s", "recovered losses, 1/s"), ("recovery_ms", "time to recover, ms"),
         ("recovery_p99_ms", "p99, ms"), ("random_losses", "random losses"), ("queue_drops", "queue drops"), ("RetransSegs", "retransmitted"),
-        ("undone", "undone by the server"), ("TCPTimeouts", "timeouts"), ("faults", "module faults"), ("violations", "violations"), ("reasons", "reasons"))
+        ("undone", "undone by the server"), ("TCPTimeouts", "timeouts"), ("cell_mb", "cellular, MB"), ("faults", "module faults"), ("violations", "violations"), ("reasons", "reasons"))
     notes = (
         "Cell names: loss, congestion control of the server, RTT (half of it each way on the WAN), rate of the bottleneck, its drop-tail queue in bandwidth-delay "
         "products, HTTP or HTTPS by nginx. The bottleneck is the Wi-Fi stand-in wifi-pipe; losses come behind its queue and hit data only (downlink). LTE beside it.",
@@ -225,8 +225,9 @@ class Mirror(Bench):
             begin = max((sample for sample in samples if sample[0] <= STEADY * cell.seconds / SECONDS + 0.01), default=(0.0, 0))
             details["steady_mbps"] = (result.bytes - begin[1]) * 8e-6 / (result.seconds - begin[0])
             details["series_mbps"] = [round(rate, 3) for rate in result.rates(0.5)]
-            errors = lab.stats()["release_error_us"]
-            details |= {"release_error_p99_us": errors["p99"], "release_error_max_us": errors["max"]}
+            stats = lab.stats()
+            errors = stats["release_error_us"]
+            details |= {"cell_mb": (stats["cell"]["down"]["bytes"] + stats["cell"]["up"]["bytes"]) / 1e6, "release_error_p99_us": errors["p99"], "release_error_max_us": errors["max"]}
             if errors["p99"] > HONEST_US:
                 raise _Late(f"the emulator was late in {ATTEMPTS} attempts: p99 {errors['p99']:.0f} us of {HONEST_US} us allowed; the machine is too busy")
             if daemon is not None:
