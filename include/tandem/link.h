@@ -1,6 +1,9 @@
 // The two ways to the Internet, by the role they play rather than by device name.
 #pragma once
 
+#include <tandem/units.h>
+
+#include <array>
 #include <cstdint>
 #include <string_view>
 
@@ -29,5 +32,24 @@ constexpr std::string_view name(Link link)
   }
   return "?";
 }
+
+// The newest frames for this host that the radio heard with a bad check sequence: losses of the air, unless the access
+// point's retries made them good.
+struct DamageLog
+{
+  std::array<Tick, 32> at {}; // a ring
+  std::uint64_t count = 0;    // in all
+  bool listening = false;     // a source of frames says so now; without one nothing means nothing
+
+  void add(Tick when) { at[count++ % at.size()] = when; }
+  // How many of the newest were heard in [from, to].
+  constexpr unsigned between(Tick from, Tick to) const
+  {
+    unsigned heard = 0;
+    for (std::size_t i = 0; i < at.size() && i < count; ++i)
+      heard += at[i] >= from && at[i] <= to ? 1 : 0;
+    return heard;
+  }
+};
 
 } // namespace tandem

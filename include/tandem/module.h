@@ -101,6 +101,7 @@ struct Event
   const LinkStates* links = nullptr;    // never null
   std::uint64_t seed = 0;               // for a decision that needs chance: the same in every replay
   const FetchResult* fetched = nullptr; // with EventKind::fetched
+  const DamageLog* damage = nullptr;    // of the Wi-Fi link; null without a radio that listens
 };
 
 // One line of what a module knows about a flow, for `tandem flows`.
@@ -111,6 +112,9 @@ public:
   virtual void add(std::string_view key, std::string_view value) = 0;
   virtual void add(std::string_view key, double value, std::string_view unit = "") = 0;
 };
+
+// Bytes that a module may keep for each flow.
+constexpr std::size_t largest_flow_state = 448;
 
 class Module
 {
@@ -126,7 +130,7 @@ public:
   virtual Interest interest() const = 0;
 
   // Per-flow state lives in the chain's flow table: bytes that the module constructs and destroys in place. At most
-  // 256.
+  // largest_flow_state.
   virtual std::size_t flow_state_size() const = 0;
   virtual void flow_begin(std::byte* state, const FlowView& flow) = 0;
   virtual void flow_end(std::byte* state) noexcept = 0;
@@ -141,7 +145,7 @@ template <class State>
 class FlowModule : public Module
 {
 public:
-  static_assert(sizeof(State) <= 256, "per-flow state of a module is at most 256 bytes");
+  static_assert(sizeof(State) <= largest_flow_state, "per-flow state of a module is at most largest_flow_state bytes");
   static_assert(alignof(State) <= alignof(std::max_align_t));
 
   virtual Plan decide(const Event& event, const FlowView& flow, State& state) = 0;

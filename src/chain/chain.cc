@@ -378,7 +378,8 @@ Outcome Chain::segment(const Segment& segment, bool queued, Tick now)
                         .segment = &segment,
                         .queued = queued,
                         .links = &links_,
-                        .seed = options_.seed };
+                        .seed = options_.seed,
+                        .damage = damage_ != nullptr && damage_->listening ? damage_ : nullptr };
     bool edited = false;
     bool dropped = false;
     std::uint32_t held_back = 0;

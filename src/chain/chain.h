@@ -91,6 +91,9 @@ public:
   // The answer to Actions::fetch() of the module in `slot`; `cell_bytes` went over the cellular link for it.
   void fetched(std::uint64_t flow, std::uint8_t slot, const FetchResult& result, std::uint64_t cell_bytes, Tick now);
 
+  // Where damaged frames are noted; must outlive the chain. Null: nowhere.
+  void damage(const DamageLog* log) { damage_ = log; }
+
   // Whether some module must see packets of some flow at `now`. While none must, the queue may be bypassed altogether;
   // call queue_resumed() when it is back.
   bool needs_queue(Tick now);
@@ -183,6 +186,7 @@ private:
   flow::Table table_;
   Actions& actions_;
   LinkStates links_ {};
+  const DamageLog* damage_ = nullptr;
   std::vector<Alarm> alarms_;    // heap, earliest on top
   std::vector<Delayed> delayed_; // likewise
   std::uint64_t delayed_order_ = 0;

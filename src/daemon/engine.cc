@@ -264,6 +264,7 @@ Engine::Parts::Parts(const Config& given)
                                 .detector = config.detector.blackout,
                                 .risk = config.detector.risk },
                 [this] { verdict_changed(); });
+  chain.damage(&watch->damage());
   for (const std::string& problem : loaded.problems)
     log(Severity::warning, "module not loaded: " + problem);
   const KnobCheck check = knob_check(loaded);

@@ -77,9 +77,9 @@ std::string open_module(const std::filesystem::path& file, LoadedModules& into)
     const auto same = [&](const LoadedModule& other) { return other.module->name() == module->name(); };
     if (std::any_of(into.modules.begin(), into.modules.end(), same))
       return file.string() + ": a module named " + std::string { module->name() } + " is already loaded";
-    if (module->flow_state_size() > 256)
-      return file.string() + ": wants " + std::to_string(module->flow_state_size())
-             + " bytes per flow, at most 256 are allowed";
+    if (module->flow_state_size() > largest_flow_state)
+      return file.string() + ": wants " + std::to_string(module->flow_state_size()) + " bytes per flow, at most "
+             + std::to_string(largest_flow_state) + " are allowed";
     into.modules.push_back({ std::move(library), std::move(module), file.string() });
   }
   catch (const std::exception& error)

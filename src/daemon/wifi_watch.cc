@@ -186,6 +186,7 @@ void WifiWatch::read_radio(Tick now)
     detector_.radio(event, now);
     if (event.kind == feeder::RadioEventKind::associated) risk_.forget();
     if (event.signal) risk_.sample(*event.signal, event.at);
+    if (event.damaged) damage_.add(event.at);
   }
   if (!alive)
   {
@@ -199,6 +200,7 @@ void WifiWatch::read_radio(Tick now)
 
 void WifiWatch::settle(Tick now)
 {
+  damage_.listening = radio_ && radio_->fd() >= 0 && detector_.radio_usable();
   auto step = detector_.advance(now);
   if (step.send_probe)
   {

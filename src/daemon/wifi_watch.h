@@ -49,6 +49,8 @@ public:
   bool up() const { return detector_.up(); }
   Tick since() const { return detector_.since(); }
   bool at_risk() const { return at_risk_; }
+  // Frames that were heard damaged, while a radio listens.
+  const DamageLog& damage() const { return damage_; }
   // {"blackout": {...}, "risk": {...}} for the status.
   nlohmann::json json() const;
 
@@ -69,6 +71,7 @@ private:
   kernel::ArrivalBell bell_ {};
   std::unique_ptr<feeder::RadioSource> radio_ {};
   std::vector<feeder::RadioEvent> heard_ {};
+  DamageLog damage_ {};
   Tick radio_tried_ {};
   bool radio_said_ = false; // that it is missing
   bool stale_said_ = false;

@@ -58,6 +58,7 @@ RadioEvent AirLog::take(const Frame& frame, Tick at)
     return of_ours(moved ? RadioEventKind::associated : RadioEventKind::heard);
   }
   if (ap_ != frame.transmitter) return event;
+  event.damaged = frame.damaged && frame.receiver == own_ && frame.kind == Frame::Kind::data;
   switch (frame.kind)
   {
   case Frame::Kind::beacon:

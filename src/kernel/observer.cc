@@ -141,9 +141,7 @@ int Observer::drain(Call call, void* context, int limit) noexcept
         {
           timespec at;
           std::memcpy(&at, CMSG_DATA(c), sizeof at);
-          const Tick received {
-            std::chrono::seconds { at.tv_sec } + std::chrono::nanoseconds { at.tv_nsec } - offset
-          };
+          const Tick received { std::chrono::seconds { at.tv_sec } + std::chrono::nanoseconds { at.tv_nsec } - offset };
           if (received <= arrival && arrival - received < oldest) packet.received = received;
         }
       }

@@ -10,7 +10,7 @@ namespace
 
 using namespace tandem;
 
-// What the module remembers of one flow: at most 256 bytes, default-constructed when the flow begins.
+// What the module remembers of one flow: at most 448 bytes, default-constructed when the flow begins.
 struct State
 {
   std::uint64_t capped = 0;

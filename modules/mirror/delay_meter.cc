@@ -1,0 +1,106 @@
+#include "modules/mirror/delay_meter.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace tandem::mirror
+{
+
+namespace
+{
+
+using namespace std::chrono_literals;
+
+// Two halves: what is remembered is between one and two of them old. Long enough for a sender to empty the queue once,
+// short enough for clocks that drift by 50 ppm.
+constexpr Duration half = 15s;
+// TSval is compared with the clock over at least this long before its tick is believed.
+constexpr Duration span = 2s;
+constexpr Duration around = 5ms;
+constexpr std::uint8_t enough = 2; // samples within it
+constexpr Duration settle = 100ms;
+constexpr std::array<float, 4> ticks { 1e-6f, 1e-3f, 4e-3f, 10e-3f };
+constexpr double tolerance = 0.35;
+
+} // namespace
+
+void DelayMeter::arrived(TsClock value, Tick now)
+{
+  if (epoch_ == Tick {})
+  {
+    epoch_ = now;
+    origin_ = value;
+    return;
+  }
+  const std::int32_t passed = value - origin_;
+  const double elapsed = seconds(now - epoch_);
+  if (!known())
+  {
+    if (now - epoch_ < settle || passed <= 0) return;
+    const double pace = elapsed / passed;
+    for (const float candidate : ticks)
+      if (pace > static_cast<double>(candidate) * (1 - tolerance)
+          && pace < static_cast<double>(candidate) * (1 + tolerance))
+        tick_ = candidate;
+    if (!known())
+    {
+      // A pause, or a clock nobody has: looked at again from here.
+      epoch_ = now;
+      origin_ = value;
+      return;
+    }
+    latest_ = static_cast<float>(elapsed - passed * static_cast<double>(tick_));
+    floor_now_ = floor_before_ = peak_now_ = peak_before_ = low_ = latest_;
+    tops_.fill(latest_);
+    turn_ = peak_turn_ = span_turn_ = now;
+    return;
+  }
+  latest_ = static_cast<float>(elapsed - passed * static_cast<double>(tick_));
+  if (now - peak_turn_ >= around)
+  {
+    if (samples_ >= enough) tops_[span_] = std::max(tops_[span_], low_);
+    peak_before_ = now - peak_turn_ >= 2 * around ? latest_ : peak_now_;
+    peak_now_ = low_ = latest_;
+    peak_turn_ = now;
+    samples_ = 0;
+  }
+  peak_now_ = std::max(peak_now_, latest_);
+  low_ = std::min(low_, latest_);
+  if (samples_ < enough) ++samples_;
+  if (now - span_turn_ >= span)
+  {
+    span_ = static_cast<std::uint8_t>((span_ + 1u) % spans);
+    tops_[span_] = floor();
+    span_turn_ = now;
+  }
+  if (now - turn_ >= half)
+  {
+    const bool stale = now - turn_ >= 2 * half;
+    floor_before_ = stale ? latest_ : floor_now_;
+    floor_now_ = latest_;
+    turn_ = now;
+    // Keeps the numbers small, for single precision.
+    const auto moved = static_cast<std::uint32_t>(std::max(0, passed));
+    epoch_ += from_seconds(moved * static_cast<double>(tick_));
+    origin_ = origin_ + moved;
+  }
+  floor_now_ = std::min(floor_now_, latest_);
+}
+
+float DelayMeter::floor() const
+{
+  return std::min(floor_now_, floor_before_);
+}
+
+double DelayMeter::top() const
+{
+  return known() ? static_cast<double>(*std::max_element(tops_.begin(), tops_.end()) - floor()) : 0;
+}
+
+double DelayMeter::recent() const
+{
+  return known() ? static_cast<double>(std::max(tops_[span_], tops_[(span_ + spans - 1u) % spans]) - floor()) : 0;
+}
+
+} // namespace tandem::mirror

@@ -1,0 +1,90 @@
+#include "modules/mirror/episode.h"
+
+#include <algorithm>
+
+namespace tandem::mirror
+{
+
+namespace
+{
+
+// A block at or below the cumulative ACK reports a duplicate (RFC 2883), not something beyond a hole.
+bool beyond_hole(const SackBlock& block, Seq ack)
+{
+  return block.left.after(ack) && block.right.after(block.left);
+}
+
+bool shows_hole(const Segment& segment)
+{
+  return std::any_of(segment.sacks().begin(), segment.sacks().end(),
+                     [&](const SackBlock& block) { return beyond_hole(block, segment.ack); });
+}
+
+} // namespace
+
+// Counts the holes that blocks show above what was known. Blocks come in any order (RFC 2018 section 4: the newest
+// first).
+unsigned Episode::note_blocks(const Segment& segment)
+{
+  unsigned fresh = 0;
+  for (;;)
+  {
+    const SackBlock* lowest = nullptr;
+    for (const SackBlock& block : segment.sacks())
+      if (beyond_hole(block, segment.ack) && block.right.after(edge)
+          && (lowest == nullptr || block.left.before(lowest->left)))
+        lowest = &block;
+    if (lowest == nullptr) break;
+    if (lowest->left.after(edge))
+    {
+      if (holes + fresh < first.size()) first[holes + fresh] = { edge, lowest->left };
+      ++fresh;
+      lost += static_cast<std::uint32_t>(lowest->left - edge);
+    }
+    edge = lowest->right;
+  }
+  holes = static_cast<std::uint16_t>(std::min<unsigned>(holes + fresh, 0xffff));
+  return fresh;
+}
+
+Step Episode::acknowledged(const Segment& segment, bool progress, Duration patience, Tick now)
+{
+  Step step {};
+  if (segment.has(tcp_flag::ece)) ece = true;
+  if (stage == Stage::open && progress)
+  {
+    step.filled = true;
+    stage = Stage::repairing;
+    late = now - began > patience;
+    point = late ? segment.ack : edge;
+    // The head of the hole is filled: TS.Recent is now the TSval of what filled it (RFC 7323 4.3).
+    if (!chained && !late && segment.timestamps) old = segment.timestamps->echo - 1;
+  }
+  if (stage == Stage::repairing && segment.ack.at_or_after(point))
+    step.crossed = true;
+  else
+    step.holes = note_blocks(segment);
+  return step;
+}
+
+bool Episode::next(const Segment& segment, Tick now)
+{
+  const bool repaired = stage == Stage::repairing;
+  const TsClock before = old;
+  stage = Stage::none;
+  if (!shows_hole(segment)) return false;
+  *this = Episode { .stage = Stage::open,
+                    .chained = repaired,
+                    .holes = repaired ? std::uint16_t { 1 } : std::uint16_t { 0 },
+                    .una = segment.ack,
+                    // In a chain the ACK need not show all that is held: it has room for three blocks.
+                    .edge = repaired ? later(edge, segment.ack) : segment.ack,
+                    .old = repaired             ? before
+                           : segment.timestamps ? segment.timestamps->echo
+                                                : TsClock {},
+                    .began = now };
+  note_blocks(segment);
+  return true;
+}
+
+} // namespace tandem::mirror

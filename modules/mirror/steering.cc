@@ -1,0 +1,160 @@
+#include "modules/mirror/steering.h"
+
+#include <algorithm>
+
+namespace tandem::mirror
+{
+
+namespace
+{
+
+using namespace std::chrono_literals;
+
+// HyStart takes delays of an eighth of the round trip, within these limits, for a standing queue (RFC 9406 4.2; Linux
+// HYSTART_DELAY_MIN and _MAX): below it slow start goes on.
+constexpr double target_share = 1.0 / 8;
+constexpr double smallest_target = 0.004;
+constexpr double largest_target = 0.016;
+// HyStart takes ACKs closer than this for a train.
+constexpr Duration train_gap = 2200us;
+// The arrival rate is measured over steps of half a round trip, at least this long.
+constexpr Duration shortest_step = 5ms;
+constexpr Duration shortest_round = 5ms;
+// Rounds of thinning after the cap was set: the congestion window doubles once more.
+constexpr std::uint8_t rounds_to_double = 4;
+// Or without more in flight than ever before: slow start is over.
+constexpr std::uint8_t rounds_without_growth = 8;
+constexpr double growth = 1.25;
+// What a round may change of the cap.
+constexpr double largest_step = 0.05;
+// Of the cap in flight means that it is what limits the flow.
+constexpr double limited = 0.8;
+// A queue this many times the target, for so many rounds, in spite of the cap is somebody else's.
+constexpr double crowd = 3;
+constexpr std::uint8_t crowded_rounds = 5;
+constexpr Duration rest = 20s;
+constexpr std::uint32_t first_flight_mss = 10; // RFC 6928
+
+} // namespace
+
+double Steering::target(const FlowView& flow, const Settings& settings)
+{
+  return settings.target * std::clamp(seconds(flow.rtt_min) * target_share, smallest_target, largest_target);
+}
+
+Duration Steering::gap(const FlowView& flow, const Settings& settings)
+{
+  return std::max(train_gap, from_seconds(seconds(flow.rtt_min) / std::max(1.0, settings.acks)));
+}
+
+void Steering::acknowledged(const Segment& segment, const FlowView& flow, const DelayMeter& delay,
+                            const Settings& settings, Tick now)
+{
+  const Seq before = edge_;
+  if (!known_) edge_ = mark_ = step_ = segment.ack;
+  edge_ = later(edge_, segment.ack);
+  for (const SackBlock& block : segment.sacks())
+    edge_ = later(edge_, block.right);
+  if (!known_)
+  {
+    known_ = true;
+    mark_at_ = step_at_ = now;
+    least_queued_ = static_cast<float>(delay.queued());
+    return;
+  }
+  // As fast as slow start: what arrives, and as much again.
+  if (opening_) limit_ = limit_ + 2 * static_cast<std::uint32_t>(edge_ - before);
+  if (opening_ && now > opening_until_) opening_ = false;
+  if (flow.rtt_min > Duration {}) measure(flow, delay, settings, now);
+}
+
+void Steering::measure(const FlowView& flow, const DelayMeter& delay, const Settings& settings, Tick now)
+{
+  least_queued_ = std::min(least_queued_, static_cast<float>(delay.queued()));
+  if (now - step_at_ >= std::max(shortest_step, flow.rtt_min / 2))
+  {
+    fastest_ = std::max(fastest_, static_cast<float>((edge_ - step_) / seconds(now - step_at_)));
+    step_ = edge_;
+    step_at_ = now;
+    // The queue grows, so what arrives does so at the rate of the link.
+    if (settings.target > 0 && lossy_ && cap_ == 0 && now >= free_until_ && delay.queued() > target(flow, settings))
+    {
+      const double rate = static_cast<double>(std::max(fastest_, fastest_before_));
+      cap_ = static_cast<std::uint32_t>(rate * (seconds(flow.rtt_min) + target(flow, settings)));
+      rounds_ = crowded_ = 0;
+    }
+  }
+  if (now - mark_at_ >= std::max(flow.rtt_min, shortest_round))
+  {
+    end_round(flow, settings, now);
+    least_queued_ = static_cast<float>(delay.queued());
+  }
+}
+
+void Steering::end_round(const FlowView& flow, const Settings& settings, Tick now)
+{
+  const double rate = (edge_ - mark_) / seconds(now - mark_at_);
+  flight_ = static_cast<std::uint32_t>(rate * seconds(flow.rtt_smoothed));
+  mark_ = edge_;
+  mark_at_ = now;
+  fastest_before_ = fastest_;
+  fastest_ = 0;
+  if (rounds_ < 255) ++rounds_;
+  if (cap_ == 0)
+  {
+    if (flight_ > growth * most_)
+    {
+      most_ = flight_;
+      rounds_ = 0;
+    }
+    if (rounds_ > rounds_without_growth) thinning_ = false;
+    return;
+  }
+  if (rounds_ > rounds_to_double) thinning_ = false;
+  // Towards the target, as delay-based congestion control does (RFC 6817), a little each round.
+  const double aim = target(flow, settings);
+  const double missing = aim - static_cast<double>(least_queued_);
+  const double base = seconds(flow.rtt_min);
+  if (missing > aim / 2 && flight_ > limited * cap_)
+    cap_ = static_cast<std::uint32_t>(cap_ * (1 + std::min(largest_step, missing / base)));
+  else if (missing < -aim / 4)
+    cap_ = static_cast<std::uint32_t>(
+        std::max(cap_ * (1 - std::min(largest_step, -missing / base / 2)), 0.9 * rate * base));
+  crowded_ =
+      static_cast<double>(least_queued_) > crowd * aim ? static_cast<std::uint8_t>(crowded_ + 1) : std::uint8_t { 0 };
+  if (crowded_ < crowded_rounds) return;
+  cap_ = most_ = 0;
+  crowded_ = rounds_ = 0;
+  free_until_ = now + rest;
+}
+
+void Steering::undone(const FlowView& flow, const Settings& settings, Tick now)
+{
+  if (!lossy_) thinning_ = settings.acks > 0;
+  lossy_ = true;
+  if (!settings.paced) return;
+  opening_ = true;
+  limit_ = edge_ + std::max<std::uint32_t>(flight_, first_flight_mss * flow.mss);
+  opening_until_ = now + 3 * flow.rtt_smoothed;
+}
+
+std::uint16_t Steering::window(const FlowView& flow, Seq ack, std::uint16_t real, Tick now) const
+{
+  std::uint32_t window = flow.scaled(real);
+  const auto offer = [&](Seq edge) { window = std::min(window, static_cast<std::uint32_t>(std::max(edge - ack, 0))); };
+  if (opening_ && now <= opening_until_) offer(limit_);
+  if (cap_ > 0) offer(edge_ + cap_);
+  return static_cast<std::uint16_t>(window >> flow.local_window_scale);
+}
+
+bool Steering::may_wait(const FlowView& flow, const Settings& settings, Tick now) const
+{
+  return thinning_ && settings.acks > 0 && now < due(flow, settings);
+}
+
+bool Steering::holds(const FlowView& flow, double queued, const Settings& settings) const
+{
+  return cap_ > 0 && queued < 2 * target(flow, settings);
+}
+
+} // namespace tandem::mirror

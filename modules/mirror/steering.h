@@ -1,0 +1,87 @@
+// Keeps a download over a lossy link in the state in which losses cost nothing: the sender's congestion window well
+// above what is in flight, and the queue far from full.
+//
+// A congestion window only grows in slow start when every round trip sees a loss: undone or not, each recovery starts
+// CUBIC's clock and Reno's count of acknowledgements anew. So slow start must not end early, and no queue may overflow,
+// because that loss is not hidden and its reaction lasts. Three levers, all the receiver's own: the advertised window
+// (RFC 9293 3.8.6), which bounds what is in flight while the congestion window grows on to twice as much (a Linux
+// sender counts itself as limited up to there in slow start, tcp_is_cwnd_limited); its pace after an undo, when the
+// whole difference would leave in one burst; and fewer ACKs in slow start, of which HyStart (RFC 9406) needs eight a
+// round to take a short burst for a standing queue.
+#pragma once
+
+#include "modules/mirror/delay_meter.h"
+
+#include <tandem/flow.h>
+#include <tandem/plan.h>
+#include <tandem/units.h>
+
+#include <cstdint>
+
+namespace tandem::mirror
+{
+
+class Steering
+{
+public:
+  struct Settings
+  {
+    double target = 1; // queueing delay aimed at, times an eighth of the round trip within 4 to 16 ms; 0: no cap
+    double acks = 6;   // per round trip while the sender may be in slow start; 0: all
+    bool paced = true; // the window opens at most twice as fast as data arrive after an undo
+  };
+
+  // An outgoing pure ACK. Keeps track of what arrives, and of the queue.
+  void acknowledged(const Segment& segment, const FlowView& flow, const DelayMeter& delay, const Settings& settings,
+                    Tick now);
+  // A random loss was hidden: the sender restores its window now.
+  void undone(const FlowView& flow, const Settings& settings, Tick now);
+
+  // The window to advertise with `ack` in place of `real`, both unscaled; never larger.
+  std::uint16_t window(const FlowView& flow, Seq ack, std::uint16_t real, Tick now) const;
+  // Whether an ACK that the next one repeats may wait, and until when.
+  bool may_wait(const FlowView& flow, const Settings& settings, Tick now) const;
+  Tick due(const FlowView& flow, const Settings& settings) const { return said_at_ + gap(flow, settings); }
+  void said(Tick now) { said_at_ = now; }
+
+  // The highest byte that has arrived.
+  Seq edge() const { return edge_; }
+  // Whether the cap holds the queue below what any usual queue holds, so that it cannot be the cause of a loss.
+  bool holds(const FlowView& flow, double queued, const Settings& settings) const;
+  bool lossy() const { return lossy_; }
+  // Whether more was in flight lately than ever before: slow start, most likely.
+  bool growing() const { return thinning_ || (cap_ == 0 && rounds_ <= 1); }
+  bool thinning() const { return thinning_; }
+  std::uint32_t cap() const { return cap_; }       // bytes in flight; 0: none
+  std::uint32_t flight() const { return flight_; } // bytes that arrived in the last round trip
+
+private:
+  static double target(const FlowView& flow, const Settings& settings);
+  static Duration gap(const FlowView& flow, const Settings& settings);
+  void measure(const FlowView& flow, const DelayMeter& delay, const Settings& settings, Tick now);
+  void end_round(const FlowView& flow, const Settings& settings, Tick now);
+
+  bool known_ = false;
+  bool lossy_ = false;
+  bool thinning_ = false;
+  bool opening_ = false;
+  std::uint8_t rounds_ = 0;  // with the cap, or without growth while there is none
+  std::uint8_t crowded_ = 0; // rounds in a row with much more in the queue than the cap lets this flow put there
+  Seq edge_ {};
+  Seq mark_ {};  // edge at the beginning of the round
+  Seq step_ {};  // and of the step
+  Seq limit_ {}; // with opening_: the right edge of the window
+  std::uint32_t cap_ = 0;
+  std::uint32_t flight_ = 0;
+  std::uint32_t most_ = 0;   // of flight_, while there is no cap
+  float fastest_ = 0;        // bytes per second, the fastest step of this round
+  float fastest_before_ = 0; // and of the last
+  float least_queued_ = 0;   // s, in this round
+  Tick mark_at_ {};
+  Tick step_at_ {};
+  Tick opening_until_ {};
+  Tick said_at_ {};
+  Tick free_until_ {}; // no cap before: somebody else fills the queue
+};
+
+} // namespace tandem::mirror
