@@ -339,6 +339,14 @@ void MirrorTcp::take_payload(const Segment& segment, std::int64_t offset)
   const auto from = static_cast<std::uint64_t>(offset);
   const std::uint64_t to = from + payload.size();
   if (fin_ && to > *fin_) return; // nothing follows a FIN
+  // The link's rate: the best of the last 100 ms that were busy, slowly forgotten.
+  carried_ += payload.size();
+  if (const Duration span = last_arrival_ - carried_since_; span >= 100ms)
+  {
+    if (span < 150ms) link_rate_ = std::max(0.9 * link_rate_, static_cast<double>(carried_) / seconds(span));
+    carried_ = 0;
+    carried_since_ = last_arrival_;
+  }
   const bool kept = store_.add(from, payload);
   if (kept || !config_.optimistic) received_.add(from, to);
   store_.trim(wants_);
@@ -420,8 +428,16 @@ std::uint64_t MirrorTcp::cluster_end(std::uint64_t from) const
 {
   std::uint64_t end = from;
   for (const Piece& piece : wants_)
-    if (!config_.optimistic || piece.from <= end + config_.near) end = std::max(end, piece.to);
+    if (!config_.optimistic || piece.from <= end + near()) end = std::max(end, piece.to);
   return end;
+}
+
+// What the link carries while a skip waits for its guard and for the first bytes behind it is no farther by receiving.
+std::uint64_t MirrorTcp::near() const
+{
+  constexpr std::uint64_t most = 4 * 1024 * 1024;
+  const double carried = link_rate_ * seconds(stats_.rtt_min + quiet + std::min(config_.guard, 2 * rtt_));
+  return std::max(config_.near, std::min(static_cast<std::uint64_t>(carried), most));
 }
 
 // All before is sure to have been sent: it was seen, or its acknowledgement was taken.
@@ -527,7 +543,7 @@ void MirrorTcp::steer(Tick now)
   if (!config_.optimistic) return enter(MirrorMove::receiving, now);
   if (!under_way)
   {
-    if ((need <= edge_ && !refused_ahead_) || need <= sure + config_.near) return enter(MirrorMove::receiving, now);
+    if ((need <= edge_ && !refused_ahead_) || need <= sure + near()) return enter(MirrorMove::receiving, now);
     limit_ = need;
     if (move_ == MirrorMove::guarding) move_ = MirrorMove::receiving; // so that the sweep begins anew
     return enter(MirrorMove::sweeping, now);
@@ -608,7 +624,10 @@ void MirrorTcp::receive(Tick now, bool arrived)
   const auto missing = first_missing();
   const std::uint64_t need = missing.value_or(high_);
   const std::uint64_t ack = std::min(proved(), need);
-  const std::uint64_t window = config_.optimistic ? config_.receive_window : config_.sweep_window;
+  const auto filled = static_cast<std::uint64_t>(1.25 * link_rate_ * seconds(stats_.rtt_min));
+  const std::uint64_t window = config_.optimistic
+                                   ? std::max(config_.receive_window, std::min(filled, config_.sweep_window))
+                                   : config_.sweep_window;
   const std::uint64_t wish =
       std::min(cluster_end(need) + slack_segments * config_.mss, std::max(ack, top_ack_) + window);
   const std::uint64_t edge = std::max(edge_, wish);

@@ -40,7 +40,8 @@ struct MirrorConfig
   bool optimistic = true;   // false: everything is received, as by any TCP; for comparison
   Duration guard = 256ms;   // before a wanted piece; the publication's value
   bool early_guard = true;  // the guard ends when the last byte before the piece is here: nothing is queued behind it
-  std::uint64_t near = 128 * 1024; // a wanted piece no farther away is reached by receiving, not by skipping
+  std::uint64_t near = 128 * 1024;              // a wanted piece no farther away is reached by receiving, not by
+                                                // skipping; more on a link that carries more during the guard
   std::uint64_t sweep_window = 4 * 1024 * 1024; // bytes the server may have under way while skipping
   Rate sweep_rate = 200_mbps;                   // acknowledging never runs faster
   std::uint64_t receive_window = 256 * 1024;    // bytes under way while receiving
@@ -149,6 +150,7 @@ private:
   std::optional<std::uint64_t> first_missing() const;
   std::uint64_t cluster_end(std::uint64_t from) const;
   std::uint64_t proved() const;
+  std::uint64_t near() const;
   std::uint64_t flight() const;
   std::optional<Tick> unanswered_since() const;
   std::uint64_t sent_by_server(Tick when) const;
@@ -208,6 +210,9 @@ private:
   std::uint64_t flight_before_ = 0;
   Tick flight_since_ {};
 
+  double link_rate_ = 0; // bytes per second that the cellular link was seen to carry
+  std::uint64_t carried_ = 0;
+  Tick carried_since_ {};
   std::optional<Piece> duplicate_ {};
   bool lost_ = false; // something was missing while receiving
 

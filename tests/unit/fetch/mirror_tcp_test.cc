@@ -329,6 +329,37 @@ TEST(MirrorTcp, HostileSegmentsAreRefusedAndChallengesAreFew)
   EXPECT_TRUE(world.fetch({ 100'000, 101'000 }));
 }
 
+TEST(MirrorTcp, AnOldDuplicateDoesNotFillAWantedPiece)
+{
+  World world { {} };
+  begin(world);
+  settle(world);
+  const std::uint64_t at = world.tcp->position();
+  ASSERT_TRUE(world.tcp->want({ at, at + 1000 }, world.now));
+  auto wrong = content(Piece { at, at + 1000 });
+  wrong[500] ^= std::byte { 1 };
+  world.hand(world.craft(tcp_flag::ack, world.server_seq(at), wrong, {}, TsClock { 5 })); // RFC 7323 5: older than seen
+  EXPECT_FALSE(world.tcp->holds({ at, at + 1000 }));
+  EXPECT_TRUE(world.fetch({ at, at + 1000 }));
+}
+
+TEST(MirrorTcp, AServerThatSuddenlySendsLessIsStillFollowed)
+{
+  WorldConfig config;
+  World world { config };
+  begin(world);
+  ASSERT_TRUE(world.fetch({ 8'000'000, 8'001'000 }));
+  ASSERT_TRUE(world.tcp->want({ 14'000'000, 14'001'000 }, world.now));
+  world.said();
+  world.slow_down(60'000);
+  const Tick since = world.now;
+  ASSERT_TRUE(world.run_until([&] { return world.tcp->holds({ 14'000'000, 14'001'000 }); }, 60s));
+  EXPECT_GT(world.tcp->stats().stalls, 0u);
+  EXPECT_GT(world.unsent_acks, 0u);
+  // 60 kB a round trip of 80 ms are 8 s for the whole way.
+  EXPECT_LT(world.now - since, 20s);
+}
+
 TEST(MirrorTcp, ACloseIsTakenWhenNothingIsWanted)
 {
   World world { {} };

@@ -86,6 +86,9 @@ public:
   std::uint64_t window_edge() const { return edge_; }
   std::uint64_t acknowledged() const { return una_; }
 
+  // The server sends no more than this beyond what is acknowledged from now on.
+  void slow_down(std::uint64_t limit) { config_.server_limit = window_ = limit; }
+
   Seq server_seq(std::uint64_t offset) const { return config_.server_initial + 1 + static_cast<std::uint32_t>(offset); }
   const MirrorConfig& mirror() const { return config_.mirror; }
 
