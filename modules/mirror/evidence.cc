@@ -14,10 +14,13 @@ constexpr double smallest_queue = 0.25;
 // The share of an episode's bytes that the air loses even in bursts. A sender in slow start overshoots by far more.
 constexpr double usual_share = 0.1;
 constexpr double share_weight = 5;
-constexpr double growing_weight = 0.8;
+constexpr double growing_weight = 0.88;
 // Where the air loses something in every round trip anyway, a hole at a full queue is most likely its work, too.
 constexpr double usual_weight = 0.3;
-constexpr double unusual = 4; // times what is expected
+// More than so many times what is expected is not the usual.
+constexpr double unusual = 4;
+constexpr std::uint32_t few_holes = 10;
+constexpr double unusual_weight = 0.3;
 // A few segments are no share.
 constexpr std::uint32_t few_bytes = 4 * 1460;
 // A frame that was heard damaged for every hole speaks for the air even where the queue was rather full; a radio that
@@ -41,7 +44,10 @@ Score judge(const Evidence& e)
     score = { .congestion = std::min(1.0, e.queued / full), .why = Weight::queue };
     // In slow start the queue is different at every moment, and when it does overflow much is lost at once.
     if (e.growing) score.congestion *= growing_weight;
-    score.congestion *= 1 - usual_weight * std::min(1.0, e.expected);
+    if (e.holes > few_holes + unusual * e.expected)
+      score.congestion += unusual_weight;
+    else
+      score.congestion *= 1 - usual_weight * std::min(1.0, e.expected);
     if (e.steered) score = { .congestion = std::min(score.congestion, 0.5), .why = Weight::steered };
   }
   if (e.lost > few_bytes && e.lost > unusual * e.expected * few_bytes / 4 && e.span > 0)

@@ -290,7 +290,9 @@ Plan Mirror::alarm(const Event& event, const FlowView& flow, State& state)
 
 void Mirror::note_hole(const Event& event, State& state) const
 {
-  state.hole_queue = std::max(state.hole_queue, static_cast<float>(state.delay.peak()));
+  const auto queued = static_cast<float>(state.delay.peak());
+  float& at = state.episode.stage == Stage::repairing ? state.later_queue : state.hole_queue;
+  at = std::max(at, queued);
   if (event.damage == nullptr) return;
   // The frame was lost after what arrived last, and before what showed the hole.
   const unsigned heard = event.damage->between(state.edge_at - radio_slack, event.now);
@@ -344,9 +346,11 @@ Plan Mirror::repair(const Event& event, const FlowView& flow, State& state, bool
   Episode& episode = state.episode;
   const auto begin = [&]
   {
-    state.hole_queue = 0;
+    const bool above = episode.next(segment, event.now) && episode.chained;
+    state.hole_queue = above ? state.later_queue : 0;
+    state.later_queue = 0;
     state.damaged = 0;
-    if (episode.next(segment, event.now)) note_hole(event, state);
+    if (episode.stage != Stage::none && !above) note_hole(event, state);
   };
   Plan plan {};
   // Another module held the ACK number back: the echo is for the one that says it.
@@ -375,8 +379,10 @@ Plan Mirror::repair(const Event& event, const FlowView& flow, State& state, bool
   // At the recovery point, and in a chain at any progress, because nobody knows where its next one lies.
   if (step.crossed) learn(state);
   const Score verdict = score(event, flow, state);
-  const bool hides =
-      !episode.ece && knobs_.undo != 0 && event.now >= state.rest_until && verdict.congestion <= knobs_.threshold;
+  // What is left of losses by congestion is theirs, too.
+  const bool left_over = episode.chained && state.was_kept && episode.holes <= 1;
+  const bool hides = !left_over && !episode.ece && knobs_.undo != 0 && event.now >= state.rest_until
+                     && verdict.congestion <= knobs_.threshold;
   if (!step.crossed)
   {
     if (hides && flow.timestamps_ok)
@@ -385,12 +391,14 @@ Plan Mirror::repair(const Event& event, const FlowView& flow, State& state, bool
   }
   state.score = static_cast<float>(verdict.congestion);
   learn_rate(flow, state, verdict.congestion < sure);
+  state.was_kept = !hides;
   if (hides)
     plan = hide(event, flow, state, verdict);
   else
   {
     bump(state.kept);
-    plan.why = episode.ece                    ? "mirror: kept, ECN says congestion"
+    plan.why = left_over                      ? "mirror: kept, left over from congestion"
+               : episode.ece                  ? "mirror: kept, ECN says congestion"
                : event.now < state.rest_until ? "mirror: kept, the sender does not respond"
                : knobs_.undo == 0             ? "mirror: kept, undo is off"
                                               : kept(verdict);

@@ -28,7 +28,7 @@ struct Knobs
   Strategy strategy = Strategy::undo;
   double threshold = 0.85; // of the score, above which an episode is congestion's
   double undo = 1;
-  double cap = 1;     // of the target delay; 0: no cap
+  double cap = 0.5;   // of the target delay; 0: no cap
   double acks = 6;    // per round trip in a lossy slow start; 0: all
   double pace = 1;    // the window opens at the pace of arrivals after an undo
   double dsack = 1;   // without timestamps
@@ -40,6 +40,7 @@ struct State
 {
   bool ack_known = false;
   bool alone = false;     // the flow is one that is never touched
+  bool was_kept = false;  // the episode before
   bool insisting = false; // the old echo is repeated until an ACK has reached `until`
   std::uint8_t vain = 0;  // undos in a row that brought nothing
   std::uint8_t alike = 0; // episodes in a row at the same queueing delay
@@ -49,6 +50,7 @@ struct State
   Seq until {};
   std::uint32_t flight = 0;    // bytes in flight when the last undo was asked for
   float hole_queue = 0;        // s, the most that was queued at a hole of this episode
+  float later_queue = 0;       // s, at holes above the recovery point: of the next episode in a chain
   float last_queue = 0;        // s, of the episode before
   float loss_rate = 0;         // bytes that the air surely lost, of all
   std::uint64_t judged_at = 0; // bytes delivered at the last decision

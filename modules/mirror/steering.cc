@@ -27,6 +27,7 @@ constexpr std::uint8_t rounds_without_growth = 8;
 constexpr double growth = 1.25;
 // What a round may change of the cap.
 constexpr double largest_step = 0.05;
+constexpr double rise = 0.1;
 // Of the cap in flight means that it is what limits the flow.
 constexpr double limited = 0.8;
 // A queue this many times the target, for so many rounds, in spite of the cap is somebody else's.
@@ -116,7 +117,7 @@ void Steering::end_round(const FlowView& flow, const Settings& settings, Tick no
   const double missing = aim - static_cast<double>(least_queued_);
   const double base = seconds(flow.rtt_min);
   if (missing > aim / 2 && flight_ > limited * cap_)
-    cap_ = static_cast<std::uint32_t>(cap_ * (1 + std::min(largest_step, missing / base)));
+    cap_ = static_cast<std::uint32_t>(cap_ * (1 + rise));
   else if (missing < -aim / 4)
     cap_ = static_cast<std::uint32_t>(
         std::max(cap_ * (1 - std::min(largest_step, -missing / base / 2)), 0.9 * rate * base));

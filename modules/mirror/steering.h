@@ -26,9 +26,9 @@ class Steering
 public:
   struct Settings
   {
-    double target = 1; // queueing delay aimed at, times an eighth of the round trip within 4 to 16 ms; 0: no cap
-    double acks = 6;   // per round trip while the sender may be in slow start; 0: all
-    bool paced = true; // the window opens at most twice as fast as data arrive after an undo
+    double target = 0.5; // queueing delay aimed at, times an eighth of the round trip within 4 to 16 ms; 0: no cap
+    double acks = 6;     // per round trip while the sender may be in slow start; 0: all
+    bool paced = true;   // the window opens at most twice as fast as data arrive after an undo
   };
 
   // An outgoing pure ACK. Keeps track of what arrives, and of the queue.
