@@ -100,6 +100,19 @@ Violation check_fill(const Craft& craft, const FlowView& flow)
   return Violation::none;
 }
 
+// What lies beyond a hole only the local TCP reports. A crafted ACK may report duplicates (RFC 2883), of bytes that it
+// has acknowledged.
+bool may_report(const Craft& craft, const FlowView& flow)
+{
+  if (craft.sack_count > craft.sack_blocks.size() || (craft.sack_count > 0 && !flow.sack_ok)) return false;
+  for (std::size_t i = 0; i < craft.sack_count; ++i)
+  {
+    const SackBlock& block = craft.sack_blocks[i];
+    if (!block.left.before(block.right) || block.right.after(flow.highest_ack)) return false;
+  }
+  return true;
+}
+
 Violation check_craft(const Craft& craft, const FlowView& flow)
 {
   if (craft.kind == CraftKind::fill) return check_fill(craft, flow);
@@ -111,8 +124,7 @@ Violation check_craft(const Craft& craft, const FlowView& flow)
   if ((craft.flags & ~allowed) != 0 || (craft.flags & tcp_flag::ack) == 0) return Violation::craft_flags;
   if (craft.ack.after(flow.highest_ack)) return Violation::ack_beyond_received;
   if (craft.seq.after(flow.next_seq) || flow.next_seq - craft.seq > 1) return Violation::craft_sequence;
-  if (craft.sack_count > craft.sack_blocks.size() || (craft.sack_count > 0 && !flow.sack_ok))
-    return Violation::craft_sack;
+  if (!may_report(craft, flow)) return Violation::craft_sack;
   if (craft.window > flow.last_window) return Violation::window_raised;
   if (craft.timestamps)
   {

@@ -23,7 +23,7 @@ enum class Violation : std::uint8_t
   ecn_forbidden,  // ECN field of a packet that is not ECN-capable
   craft_sequence, // crafted segment outside what this host has sent
   craft_flags,
-  craft_sack, // SACK blocks that were never agreed, or more than fit
+  craft_sack, // SACK blocks that were never agreed, more than fit, or of bytes that are not acknowledged
   too_many_crafts,
   authenticated,  // TCP-MD5 or TCP-AO
   route_unusable, // the link is down or has no route

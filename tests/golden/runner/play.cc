@@ -128,6 +128,7 @@ public:
       }
       crafted_ = stand_->actions.crafted.size();
       wished_ = stand_->actions.wishes.size();
+      asked_ = stand_->actions.asked.size();
     }
     // What alarms still do after the last event is expected as well.
     alarms_until(stand_->now() + ms(3000), "");
@@ -145,7 +146,8 @@ private:
   struct Flow
   {
     Peers peers {};
-    Duration rtt = ms(20);
+    Duration rtt = ms(20);  // with what stands in the queue
+    Duration queue = ms(0); // that part of it, and of the downlink
   };
 
   [[noreturn]] void fail(const Line& line, const std::string& what) const
@@ -218,6 +220,7 @@ private:
       modules.push_back(owned_.back().get());
     }
     stand_ = std::make_unique<Stand>(modules, options_);
+    stand_->chain.damage(&damage_);
     for (const Line* line : knobs_)
       set(*line);
     flows_["a"] = first_;
@@ -316,6 +319,18 @@ private:
       link(line), expect(entry, {});
     else if (what == "address")
       address(line), expect(entry, {});
+    else if (what == "radio")
+    {
+      if (word(line, 1) != "on" && word(line, 1) != "off") fail(line, "on or off");
+      damage_.listening = word(line, 1) == "on";
+      expect(entry, {});
+    }
+    else if (what == "damaged")
+      damage_.add(stand_->now() - ms(line.words.size() > 1 ? number(line, 1) : 0)), expect(entry, {});
+    else if (what == "content")
+      content(line), expect(entry, {});
+    else if (what == "fetched")
+      fetched(line), expect(entry, {});
     else if (what == "set")
       set(line), expect(entry, {});
     else if (what == "module")
@@ -368,21 +383,63 @@ private:
     stand_->chain.links(stand_->links, stand_->now(), [link](const Address&) { return link; });
   }
 
-  // download N every MS [rtt MS] [len BYTES]: arrivals and their ACKs. All pass untouched, unless `> any`.
+  void content(const Line& line)
+  {
+    const std::string& what = word(line, 1);
+    for (const Content one : { Content::unknown, Content::http, Content::refused })
+      if (what == name(one)) return stand_->chain.content(peers().key, one, "as the script says");
+    fail(line, "unknown, http or refused");
+  }
+
+  // fetched FROM-TO ok|failed|refused: the answer to the newest fetch of these bytes.
+  void fetched(const Line& line)
+  {
+    const SackBlock range = block(line, word(line, 1), peers().remote_isn);
+    const auto& asked = stand_->actions.asked;
+    const auto at =
+        std::find_if(asked.rbegin(), asked.rend(),
+                     [&](const Asked& a) { return a.fetch.from == range.left && a.fetch.to == range.right; });
+    if (at == asked.rend()) fail(line, "nobody asked for these bytes");
+    const std::string& how = word(line, 2);
+    if (how != "ok" && how != "failed" && how != "refused") fail(line, "ok, failed or refused");
+    const Asked one = *at;
+    stand_->chain.fetched(one.flow, one.slot,
+                          { .how = one.fetch.how,
+                            .from = one.fetch.from,
+                            .to = one.fetch.to,
+                            .ok = how == "ok",
+                            .why = how == "ok" ? "" : "as the script says",
+                            .final = how == "refused",
+                            .took = stand_->now() - one.at },
+                          static_cast<std::uint32_t>(range.right - range.left), stand_->now());
+  }
+
+  // download N every MS [rtt MS] [len BYTES] [queue MS]: arrivals and their ACKs. All pass untouched, unless `> any`.
   void download(const Entry& entry)
   {
     const Line& line = entry.line;
     std::uint32_t length = 2896;
+    Flow& f = flow();
+    Duration queue = f.queue;
     for (std::size_t i = 4; i < line.words.size(); i += 2)
       if (line.words[i] == "rtt")
-        flow().rtt = ms(number(line, i + 1));
+        f.rtt = ms(number(line, i + 1)) + f.queue;
       else if (line.words[i] == "len")
         length = count(line, i + 1);
+      else if (line.words[i] == "queue")
+        queue = ms(number(line, i + 1));
       else
-        fail(line, "rtt or len");
+        fail(line, "rtt, len or queue");
     if (word(line, 2) != "every") fail(line, "download N every MS");
-    const int touched =
-        stand_->download(peers(), static_cast<int>(count(line, 1)), ms(number(line, 3)), flow().rtt, length);
+    const int times = static_cast<int>(count(line, 1));
+    int touched = 0;
+    // The queue fills, or drains, evenly.
+    for (int i = 0; i < times; ++i)
+    {
+      const Duration step = (queue - f.queue) / (times - i);
+      f.queue += step, f.rtt += step, f.peers.downlink += step;
+      touched += stand_->download(f.peers, 1, ms(number(line, 3)), f.rtt, length);
+    }
     if (is_any(entry)) return;
     if (touched != 0)
       differences_.push_back(script_.file + ":" + std::to_string(line.number) + ": " + std::to_string(touched)
@@ -437,24 +494,33 @@ private:
     if (out)
     {
       p.window = s.window;
+      // What lay behind a hole counts once that is filled.
+      if ((p.remote_isn + p.received).before(s.ack) && s.has(tcp_flag::ack))
+        p.received = (s.ack - p.remote_isn.raw).raw;
       if (in_order) p.next += s.payload_length + (s.has(tcp_flag::fin) ? 1u : 0u);
     }
     else
     {
+      // RFC 7323 4.3: what lies behind a hole is not echoed.
+      if (s.timestamps && s.seq.at_or_before(p.remote_isn + p.received) && s.timestamps->value.at_or_after(p.recent))
+        p.recent = s.timestamps->value;
       if (in_order) p.received += s.payload_length + (s.has(tcp_flag::fin) ? 1u : 0u);
-      if (s.timestamps) p.recent = s.timestamps->value;
     }
     expect(entry, verdict(s, outcome));
   }
 
-  void sack(const Line& line, const std::string& text, Seq base, Segment& s) const
+  SackBlock block(const Line& line, const std::string& text, Seq base) const
   {
     unsigned long left = 0, right = 0;
-    if (std::sscanf(text.c_str(), "%lu-%lu", &left, &right) != 2 || s.sack_count == s.sack_blocks.size())
-      fail(line, "a SACK block is LEFT-RIGHT, at most four of them");
+    if (std::sscanf(text.c_str(), "%lu-%lu", &left, &right) != 2) fail(line, "bytes are LEFT-RIGHT");
+    return { base + static_cast<std::uint32_t>(left), base + static_cast<std::uint32_t>(right) };
+  }
+
+  void sack(const Line& line, const std::string& text, Seq base, Segment& s) const
+  {
+    if (s.sack_count == s.sack_blocks.size()) fail(line, "at most four SACK blocks");
     s.options |= option::sack;
-    s.sack_blocks[s.sack_count++] = { base + static_cast<std::uint32_t>(left),
-                                      base + static_cast<std::uint32_t>(right) };
+    s.sack_blocks[s.sack_count++] = block(line, text, base);
   }
 
   void facts(const Entry& entry)
@@ -498,14 +564,34 @@ private:
     return f;
   }
 
+  const Peers& peers_of(std::uint64_t id) const
+  {
+    for (const auto& [flow_name, candidate] : flows_)
+      if (const flow::Flow* f = stand_->chain.table().find(candidate.peers.key); f != nullptr && f->view.id == id)
+        return candidate.peers;
+    return flows_.at(current_).peers;
+  }
+
+  std::string range_text(Seq left, Seq right, const Peers& p) const
+  {
+    return relative(left, p.remote_isn) + "-" + relative(right, p.remote_isn);
+  }
+
+  Fields fetch_fields(const Asked& one) const
+  {
+    Fields f { { "", "fetch " + std::string { name(one.fetch.how) } },
+               { "bytes", range_text(one.fetch.from, one.fetch.to, peers_of(one.flow)) } };
+    if (!one.why.empty()) f["why"] = one.why;
+    return f;
+  }
+
   Fields craft_fields(const Crafted& one) const
   {
-    const Peers* p = &flows_.at(current_).peers;
-    for (const auto& [flow_name, candidate] : flows_)
-      if (const flow::Flow* f = stand_->chain.table().find(candidate.peers.key); f != nullptr && f->view.id == one.flow)
-        p = &candidate.peers;
+    const Peers* p = &peers_of(one.flow);
     const Craft& c = one.craft;
-    Fields f { { "", c.kind == CraftKind::ack ? "craft ack" : "craft unreachable" },
+    Fields f { { "", c.kind == CraftKind::ack    ? "craft ack"
+                     : c.kind == CraftKind::fill ? "craft fill"
+                                                 : "craft unreachable" },
                { "by", std::string { name(c.by) } } };
     if (c.kind == CraftKind::ack)
     {
@@ -518,10 +604,11 @@ private:
         f["tsecr"] = std::to_string((c.timestamps->echo - p->remote_clock.raw).raw);
       }
       for (std::size_t i = 0; i < c.sack_count && i < c.sack_blocks.size(); ++i)
-        f["sack"] += (i == 0 ? "" : ",") + relative(c.sack_blocks[i].left, p->remote_isn) + "-"
-                     + relative(c.sack_blocks[i].right, p->remote_isn);
+        f["sack"] += (i == 0 ? "" : ",") + range_text(c.sack_blocks[i].left, c.sack_blocks[i].right, *p);
       if (c.flags != tcp_flag::ack) f["flags"] = (c.flags & tcp_flag::ece) != 0 ? ".E" : "other";
     }
+    else if (c.kind == CraftKind::fill)
+      f["bytes"] = range_text(c.seq, c.seq + c.length, *p);
     else
       f["seq"] = relative(c.seq, p->remote_isn);
     if (!one.why.empty()) f["why"] = one.why;
@@ -551,7 +638,7 @@ private:
     Fields f {};
     std::size_t i = 1;
     f[""] = line.words[0];
-    if (f[""] == "craft" || f[""] == "wish") f[""] += " " + word(line, i++);
+    if (f[""] == "craft" || f[""] == "wish" || f[""] == "fetch") f[""] += " " + word(line, i++);
     if (f[""] == "why")
     {
       f[""] = "pass";
@@ -589,6 +676,8 @@ private:
       was.push_back(craft_fields(stand_->actions.crafted[i]));
     for (std::size_t i = wished_; i < stand_->actions.wishes.size(); ++i)
       was.push_back(wish_fields(stand_->actions.wishes[i]));
+    for (std::size_t i = asked_; i < stand_->actions.asked.size(); ++i)
+      was.push_back(fetch_fields(stand_->actions.asked[i]));
 
     std::vector<Fields> expected {};
     for (const Line& line : entry.expected)
@@ -621,7 +710,10 @@ private:
   {
     const bool alarm_expected = event == "alarm";
     const auto something = [&]
-    { return crafted_ < stand_->actions.crafted.size() || wished_ < stand_->actions.wishes.size(); };
+    {
+      return crafted_ < stand_->actions.crafted.size() || wished_ < stand_->actions.wishes.size()
+             || asked_ < stand_->actions.asked.size();
+    };
     const Tick end = alarm_expected ? until + ms(1) : until;
     while (stand_->now() < end)
     {
@@ -635,6 +727,8 @@ private:
         unexpected(craft_fields(stand_->actions.crafted[crafted_]));
       for (; wished_ < stand_->actions.wishes.size(); ++wished_)
         unexpected(wish_fields(stand_->actions.wishes[wished_]));
+      for (; asked_ < stand_->actions.asked.size(); ++asked_)
+        unexpected(fetch_fields(stand_->actions.asked[asked_]));
     }
   }
 
@@ -653,7 +747,8 @@ private:
   Flow first_ {};
   std::map<std::string, Flow> flows_ {};
   std::string current_ = "a";
-  std::size_t crafted_ = 0, wished_ = 0;
+  DamageLog damage_ {};
+  std::size_t crafted_ = 0, wished_ = 0, asked_ = 0;
   std::vector<std::string> differences_ {};
 };
 

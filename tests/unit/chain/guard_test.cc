@@ -219,11 +219,35 @@ TEST_F(Guard, CraftFlags)
 
 TEST_F(Guard, CraftSack)
 {
+  good.sack_blocks.fill({ flow.highest_ack - 1460u, flow.highest_ack });
   EXPECT_EQ(crafts_with([](Craft& c) { c.sack_count = 5; }), Violation::craft_sack) << "there is room for four";
   EXPECT_EQ(crafts_with([](Craft& c) { c.sack_count = 4; }), Violation::none);
   flow.sack_ok = false;
   EXPECT_EQ(crafts_with([](Craft& c) { c.sack_count = 1; }), Violation::craft_sack) << "never agreed";
   EXPECT_EQ(crafts(good), Violation::none);
+}
+
+TEST_F(Guard, CraftSackReportsDuplicatesOnly)
+{
+  const auto with = [&](Seq left, Seq right)
+  {
+    return crafts_with(
+        [&](Craft& c)
+        {
+          c.sack_blocks[1] = { left, right };
+          c.sack_blocks[0] = { flow.highest_ack - 2u, flow.highest_ack - 1u };
+          c.sack_count = 2;
+        });
+  };
+  const Seq ack = flow.highest_ack;
+  EXPECT_EQ(with(ack - 1460u, ack), Violation::none);
+  EXPECT_EQ(with(ack - 1460u, ack + 1), Violation::craft_sack) << "a byte that was not acknowledged";
+  EXPECT_EQ(with(ack + 1, ack + 1461), Violation::craft_sack) << "beyond a hole";
+  EXPECT_EQ(with(ack - 1460u, ack - 1460u), Violation::craft_sack) << "nothing";
+  EXPECT_EQ(with(ack, ack - 1460u), Violation::craft_sack) << "the wrong way round";
+  flow.highest_ack = good.ack = Seq { 700 }; // across the wrap
+  EXPECT_EQ(with(Seq { 700 } - 1460u, Seq { 700 }), Violation::none);
+  EXPECT_EQ(with(Seq { 700 } - 1460u, Seq { 701 }), Violation::craft_sack);
 }
 
 TEST_F(Guard, TooManyCrafts)
