@@ -247,6 +247,14 @@ std::optional<double> as_real(const Value& value)
   return number;
 }
 
+// On the command line every value is text.
+bool put_flag(bool& out, const Value& value)
+{
+  const std::string text = shown(value);
+  out = text == "true" || text == "\"true\"";
+  return out || text == "false" || text == "\"false\"";
+}
+
 constexpr std::size_t longest_list = 256;
 
 // ---- The settings ----
@@ -373,14 +381,7 @@ constexpr std::array settings {
             "a group name, or \"\" for root only, is needed" },
   Setting { "daemon.module_dir", [](Config& c, const Value& v) { return put_path(c.daemon.module_dir, v); },
             "an absolute path of a directory is needed" },
-  Setting { "recorder.everything",
-            [](Config& c, const Value& v)
-            {
-              // On the command line every value is text.
-              const std::string text = shown(v);
-              c.recorder.everything = text == "true" || text == "\"true\"";
-              return c.recorder.everything || text == "false" || text == "\"false\"";
-            },
+  Setting { "recorder.everything", [](Config& c, const Value& v) { return put_flag(c.recorder.everything, v); },
             "true or false is needed" },
   Setting { "daemon.queue", [](Config& c, const Value& v) { return put_integer(c.daemon.queue, v, 0, 65535); },
             "an NFQUEUE number from 0 to 65535 is needed" },
@@ -532,6 +533,34 @@ constexpr std::array settings {
               return true;
             },
             "a size from \"64KiB\" to \"256MiB\" is needed" },
+  Setting { "fetch.credentials", [](Config& c, const Value& v) { return put_flag(c.fetch.credentials, v); },
+            "true or false is needed" },
+  Setting { "fetch.replay_guard",
+            [](Config& c, const Value& v)
+            { return put_duration(c.fetch.replay_guard, v, Duration {}, std::chrono::seconds { 2 }); },
+            "a duration from \"0ms\" to \"2s\" is needed" },
+  Setting { "fetch.replay_early_guard",
+            [](Config& c, const Value& v) { return put_flag(c.fetch.replay_early_guard, v); },
+            "true or false is needed" },
+  Setting { "fetch.replay_sweep_rate",
+            [](Config& c, const Value& v)
+            {
+              const auto text = as_text(v);
+              const auto rate = text ? parse_rate(*text) : std::nullopt;
+              if (!rate || rate->bits_per_second < 1e6 || rate->bits_per_second > 1e10) return false;
+              c.fetch.replay_sweep_rate = *rate;
+              return true;
+            },
+            "a rate from \"1Mbit\" to \"10Gbit\" is needed" },
+  Setting { "fetch.replay_sweep_window",
+            [](Config& c, const Value& v)
+            {
+              const auto bytes = as_bytes(v);
+              if (!bytes || *bytes < (64u << 10) || *bytes > (64u << 20)) return false;
+              c.fetch.replay_sweep_window = *bytes;
+              return true;
+            },
+            "a size from \"64KiB\" to \"64MiB\" is needed" },
   Setting { "budget.cell_bytes",
             [](Config& c, const Value& v)
             {
@@ -842,6 +871,24 @@ std::string Source::text() const
 
 ConfigError::ConfigError(std::vector<Complaint> all) : std::runtime_error { joined(all) }, complaints { std::move(all) }
 {
+}
+
+bool Network::contains(const Address& other) const
+{
+  if (other.v6 != address.v6) return false;
+  const unsigned whole = prefix / 8;
+  if (!std::equal(address.bytes.begin(), address.bytes.begin() + whole, other.bytes.begin())) return false;
+  const unsigned rest = prefix % 8;
+  return rest == 0 || (address.bytes[whole] ^ other.bytes[whole]) >> (8 - rest) == 0;
+}
+
+bool Config::Daemon::exempts(const FlowKey& flow) const
+{
+  const auto listed = [&](std::uint16_t port)
+  { return std::find(exempt_ports.begin(), exempt_ports.end(), port) != exempt_ports.end(); };
+  return listed(flow.remote_port) || listed(flow.local_port)
+         || std::any_of(exempt_networks.begin(), exempt_networks.end(),
+                        [&](const Network& network) { return network.contains(flow.remote); });
 }
 
 bool Config::module_enabled(std::string_view name) const

@@ -70,6 +70,7 @@ struct Network
   Address address {}; // bits behind the prefix are zero
   unsigned prefix = 0;
 
+  bool contains(const Address& other) const;
   bool operator==(const Network&) const = default;
 };
 
@@ -126,6 +127,9 @@ struct Config
     std::uint32_t observe_sample = 16;       // one of so many packets is copied for passive measurement
     std::vector<Network> exempt_networks;    // remote addresses that are never touched
     std::vector<std::uint16_t> exempt_ports; // remote ports that are never touched
+
+    // Whether the flow is one that is never touched, as the rules have it: they look at both ports.
+    bool exempts(const FlowKey& flow) const;
   } daemon;
 
   struct Recorder
@@ -162,6 +166,13 @@ struct Config
     std::uint32_t max_pieces = 16;             // under way at a time
     std::uint64_t piece_bytes = 256u << 10;    // of one piece at most, with what is compared
     std::uint64_t total_bytes = 4u << 20;      // of all pieces, under way or waiting to be handed over
+    // Requests with cookies, or with an authorization that may be said twice, are made again, too.
+    bool credentials = false;
+    // Of a mirror connection, as in fetch::MirrorConfig.
+    Duration replay_guard = std::chrono::milliseconds { 256 };
+    bool replay_early_guard = true;
+    Rate replay_sweep_rate = { 200e6 };
+    std::uint64_t replay_sweep_window = 4u << 20;
   } fetch;
 
   std::vector<ModuleSetting> modules;

@@ -394,6 +394,7 @@ void Engine::Parts::observed(const kernel::ObservedPacket& packet)
   if (parsed.segment.link != Link::wifi) return;
   parsed.segment.received = packet.received;
   watch->traffic_seen(packet.direction == Direction::ingress, packet.arrival);
+  if (config.daemon.exempts(parsed.segment.key)) return; // no rule queues it: it is not to be watched either
   chain.segment(parsed.segment, false, packet.arrival);
   if (bypass && parsed.segment.has(tcp_flag::syn)) retune_queue();
 }
@@ -575,16 +576,26 @@ void Engine::Parts::retune_fetching()
   try
   {
     if (!local_input) local_input.emplace(marks);
-    const auto maker = [options](FetchHow how, boost::asio::io_context& context) -> std::unique_ptr<fetch::Fetcher>
+    const auto maker = [options, given = config.fetch](
+                           FetchHow how, boost::asio::io_context& context) -> std::unique_ptr<fetch::Fetcher>
     {
       if (how == FetchHow::range)
-        return std::make_unique<fetch::Range>(
-            context,
-            fetch::RangeOptions { .cell = options.cell, .addresses = options.cell_addresses, .marks = options.marks });
+        return std::make_unique<fetch::Range>(context, fetch::RangeOptions { .cell = options.cell,
+                                                                             .addresses = options.cell_addresses,
+                                                                             .marks = options.marks,
+                                                                             .credentials = given.credentials });
       return std::make_unique<fetch::Replay>(context,
-                                             fetch::ReplayOptions { .cell = options.cell, .marks = options.marks });
+                                             fetch::ReplayOptions { .cell = options.cell,
+                                                                    .marks = options.marks,
+                                                                    .credentials = given.credentials,
+                                                                    .longest_piece = given.piece_bytes,
+                                                                    .guard = given.replay_guard,
+                                                                    .early_guard = given.replay_early_guard,
+                                                                    .sweep_rate = given.replay_sweep_rate,
+                                                                    .sweep_window = given.replay_sweep_window });
     };
-    service = std::make_unique<fetch::Service>(options, maker,
+    const auto follows = [exempt = config.daemon](const FlowKey& key) { return !exempt.exempts(key); };
+    service = std::make_unique<fetch::Service>(options, maker, follows,
                                                [this, generation = fetching.generation](fetch::Message message)
                                                {
                                                  return fetch_mail.post(

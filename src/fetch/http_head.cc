@@ -85,6 +85,23 @@ std::string_view check_request(std::span<const std::byte> request)
   return {};
 }
 
+std::string_view check_credentials(std::span<const std::byte> request, bool allowed)
+{
+  http::request_parser<http::buffer_body> parser {};
+  if (!parse(parser, request)) return "the request is not well-formed";
+  const auto& head = parser.get();
+  if (count(head, Field::authorization) != 0)
+  {
+    const auto scheme = head[Field::authorization];
+    const auto is = [&](boost::beast::string_view word)
+    { return scheme.size() >= word.size() && iequals(scheme.substr(0, word.size()), word); };
+    if (!is("basic ") && !is("bearer ")) return "the authorization is good for one request only";
+    if (!allowed) return "the request carries authorization";
+  }
+  if (!allowed && count(head, Field::cookie) != 0) return "the request carries cookies";
+  return {};
+}
+
 AnswerHead read_answer_head(std::span<const std::byte> bytes)
 {
   http::response_parser<http::buffer_body> parser {};

@@ -433,6 +433,16 @@ struct Range::Parts
   }
 };
 
+namespace
+{
+// Why nothing of the download may be asked for by range.
+std::string_view refused(const Download& download, const RangeOptions& options)
+{
+  if (download.validator.empty()) return "the answer has no strong ETag";
+  return check_credentials(download.request, options.credentials);
+}
+} // namespace
+
 Range::Range(asio::io_context& context, RangeOptions options)
     : parts_ { std::make_shared<Parts>(Parts { context, std::move(options) }) }
 {
@@ -448,14 +458,13 @@ void Range::fetch(std::shared_ptr<const Download> download, Piece wanted, Tick d
             .deadline = deadline,
             .done = std::move(done),
             .context = &parts_->context };
-  std::string_view why {};
+  std::string_view why = refused(*download, parts_->options);
   Server* server = nullptr;
-  if (download->validator.empty())
-    why = "the answer has no strong ETag";
-  else if (wanted.from < download->head.size() || wanted.to > download->head.size() + download->length
-           || wanted.from >= wanted.to)
+  if (why.empty()
+      && (wanted.from < download->head.size() || wanted.to > download->head.size() + download->length
+          || wanted.from >= wanted.to))
     why = "not within the answer's body";
-  else if ((server = parts_->server(*download)) == nullptr)
+  if (why.empty() && (server = parts_->server(*download)) == nullptr)
     why = "no address of this kind on the cellular link";
   if (server != nullptr && why.empty())
   {
@@ -476,7 +485,7 @@ void Range::fetch(std::shared_ptr<const Download> download, Piece wanted, Tick d
 
 void Range::prepare(const std::shared_ptr<const Download>& download)
 {
-  if (download->validator.empty()) return;
+  if (!refused(*download, parts_->options).empty()) return;
   if (Server* server = parts_->server(*download)) server->use(download->flow), server->prepare();
 }
 

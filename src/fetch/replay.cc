@@ -55,10 +55,11 @@ Fetched success(std::vector<std::byte> bytes)
   return result;
 }
 
-Fetched failure(std::string_view why)
+Fetched failure(std::string_view why, bool final = false)
 {
   Fetched result;
   result.why = why;
+  result.final = final;
   return result;
 }
 
@@ -127,7 +128,7 @@ public:
 
   bool usable() const { return tcp_ && tcp_->phase() != MirrorPhase::closed && refusal_.empty(); }
   bool busy() const { return !asks_.empty(); }
-  std::string_view refusal() const { return refusal_; }
+  std::string_view refusal() const { return refusal_; } // the server gives another answer: for good
   const MirrorStats& stats() const { return tcp_->stats(); }
   std::uint64_t position() const { return tcp_->position(); }
 
@@ -151,7 +152,7 @@ public:
     {
       if (tcp_->phase() != MirrorPhase::closed) tcp_->abort();
       send();
-      fail_all(why);
+      fail_all(why, why == refusal_);
     }
     finish();
   }
@@ -298,13 +299,13 @@ private:
                [done = std::move(ask->done), result = std::move(result)]() mutable { done(std::move(result)); });
   }
 
-  void fail_all(std::string_view why)
+  void fail_all(std::string_view why, bool final = false)
   {
     const Tick now = kernel::now();
     for (auto ask = asks_.begin(); ask != asks_.end(); ask = asks_.erase(ask))
     {
       ask->placed = false;
-      finish_ask(ask, failure(why), now);
+      finish_ask(ask, failure(why, final), now);
     }
   }
 
@@ -487,7 +488,10 @@ void Replay::fetch(std::shared_ptr<const Download> download, Piece wanted, Tick 
   };
   const std::string_view why = parts_->serve(download, ask);
   if (why.empty()) return;
-  asio::post(parts_->context, [done = std::move(ask.done), why]() { done(failure(why)); });
+  // What the rules or another answer refuse they will refuse again.
+  const auto entry = parts_->entries.find(download->flow);
+  const bool final = entry != parts_->entries.end() && why == entry->second.refusal;
+  asio::post(parts_->context, [done = std::move(ask.done), why, final]() { done(failure(why, final)); });
 }
 
 void Replay::forget(std::uint64_t flow)

@@ -58,7 +58,7 @@ public:
   void fetch(std::shared_ptr<const Download> download, Piece wanted, Tick deadline, Done done) override;
   void forget(std::uint64_t flow) override;
   // Opens the mirror connection ahead of the first need. Harmless when it is there, or when the download is refused.
-  void prepare(const std::shared_ptr<const Download>& download);
+  void prepare(const std::shared_ptr<const Download>& download) override;
 
   ReplayStats stats() const;
 

@@ -1,5 +1,7 @@
 #include "src/fetch/replay_rules.h"
 
+#include "src/fetch/http_head.h"
+
 #include <boost/asio/buffer.hpp>
 #include <boost/beast/http/empty_body.hpp>
 #include <boost/beast/http/parser.hpp>
@@ -45,12 +47,6 @@ void read(Read<Parser>& into, std::span<const std::byte> bytes)
 using Request = Read<http::request_parser<http::empty_body>>;
 using Response = Read<http::response_parser<http::empty_body>>;
 
-bool begins_with(boost::beast::string_view value, std::string_view word)
-{
-  return value.size() >= word.size()
-         && boost::beast::iequals(value.substr(0, word.size()), { word.data(), word.size() });
-}
-
 } // namespace
 
 std::string_view why_not_replay(const Download& download, bool credentials)
@@ -65,13 +61,7 @@ std::string_view why_not_replay(const Download& download, bool credentials)
     return "the request has a body";
   if (head.find(http::field::upgrade) != head.end()) return "the request asks for another protocol";
   if (head.find(http::field::expect) != head.end()) return "the request expects an answer before it is complete";
-  if (const auto found = head.find(http::field::authorization); found != head.end())
-  {
-    if (!begins_with(found->value(), "basic ") && !begins_with(found->value(), "bearer "))
-      return "the authorization is good for one request only";
-    if (!credentials) return "the request carries authorization";
-  }
-  if (!credentials && head.find(http::field::cookie) != head.end()) return "the request carries cookies";
+  if (const std::string_view why = check_credentials(download.request, credentials); !why.empty()) return why;
 
   Response response;
   read(response, download.head);

@@ -54,15 +54,16 @@ struct Followed
   Content told = Content::unknown;
   std::string_view told_why {};
   std::shared_ptr<const Download> download {}; // that the fetchers know of
+  std::string_view refusal {};                 // by the way to fetch, for this download
 };
 
 } // namespace
 
 struct Service::Parts
 {
-  Parts(ServiceOptions given, Maker make, Deliver take)
-      : options { std::move(given) }, maker { std::move(make) }, deliver { std::move(take) },
-        tap { options.wifi, options.ports }, tap_events { context, ::dup(tap.fd()) }
+  Parts(ServiceOptions given, Maker make, Follows look, Deliver take)
+      : options { std::move(given) }, maker { std::move(make) }, follows { std::move(look) },
+        deliver { std::move(take) }, tap { options.wifi, options.ports }, tap_events { context, ::dup(tap.fd()) }
   {
   }
 
@@ -83,6 +84,7 @@ struct Service::Parts
 
   const ServiceOptions options;
   Maker maker;
+  Follows follows;
   Deliver deliver;
   asio::io_context context { 1 };
   kernel::Tap tap;
@@ -106,8 +108,8 @@ struct Service::Parts
   std::thread thread {};
 };
 
-Service::Service(ServiceOptions options, Maker maker, Deliver deliver)
-    : parts_ { std::make_unique<Parts>(std::move(options), std::move(maker), std::move(deliver)) }
+Service::Service(ServiceOptions options, Maker maker, Follows follows, Deliver deliver)
+    : parts_ { std::make_unique<Parts>(std::move(options), std::move(maker), std::move(follows), std::move(deliver)) }
 {
   // Signals are for the main thread.
   sigset_t all, before;
@@ -207,7 +209,7 @@ void Service::Parts::see(const kernel::TappedPacket& packet)
       forget(found->second);
       connections.erase(found);
     }
-    if (connections.size() >= options.connections) return;
+    if (connections.size() >= options.connections || !follows(segment.key)) return;
     const std::uint64_t id = next_id++;
     const Follower::Limits limits { .piece = options.piece_bytes };
     found = connections.emplace(segment.key, Followed { .follower = { segment.key, id, limits }, .id = id }).first;
@@ -233,6 +235,7 @@ void Service::Parts::tell(const FlowKey& key, Followed& followed)
   {
     forget(followed);
     followed.download = download;
+    followed.refusal = {};
     if (download)
     {
       ++count.downloads;
@@ -240,9 +243,12 @@ void Service::Parts::tell(const FlowKey& key, Followed& followed)
         if (Fetcher* way = fetcher(*lately)) way->prepare(download);
     }
   }
-  if (followed.follower.content() == followed.told && followed.follower.why() == followed.told_why) return;
-  followed.told = followed.follower.content();
-  followed.told_why = followed.follower.why();
+  const bool refused = followed.follower.content() == Content::http && !followed.refusal.empty();
+  const Content content = refused ? Content::refused : followed.follower.content();
+  const std::string_view why = refused ? followed.refusal : followed.follower.why();
+  if (content == followed.told && why == followed.told_why) return;
+  followed.told = content;
+  followed.told_why = why;
   push(News { key, followed.told, followed.told_why });
 }
 
@@ -328,10 +334,20 @@ void Service::Parts::handle(const Job& job)
 
 void Service::Parts::judge(const Job& job, std::uint64_t id, const Request& request, Fetched&& fetched)
 {
-  if (!fetched.ok) return refuse(job, fetched.why, fetched.final, fetched.cell_bytes, fetched.took);
   const auto found = connections.find(job.key);
-  if (found == connections.end() || found->second.id != id || found->second.follower.download() != request.download)
-    return refuse(job, "the download is over", true, fetched.cell_bytes, fetched.took);
+  const bool current =
+      found != connections.end() && found->second.id == id && found->second.follower.download() == request.download;
+  if (!fetched.ok)
+  {
+    if (fetched.final && current)
+    {
+      // Whoever asks why nothing is fetched of it is told.
+      found->second.refusal = fetched.why;
+      tell(job.key, found->second);
+    }
+    return refuse(job, fetched.why, fetched.final, fetched.cell_bytes, fetched.took);
+  }
+  if (!current) return refuse(job, "the download is over", true, fetched.cell_bytes, fetched.took);
   Follower& follower = found->second.follower;
   if (!equal(request, fetched.bytes))
   {

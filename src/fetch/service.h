@@ -84,11 +84,13 @@ class Service
 public:
   // Makes the way to fetch for one of FetchHow; called on the fetch thread, once each when first wanted.
   using Maker = std::function<std::unique_ptr<Fetcher>(FetchHow, boost::asio::io_context&)>;
+  // Whether a connection to one of the ports is to be looked into; called on the fetch thread.
+  using Follows = std::function<bool(const FlowKey&)>;
   // Takes a message over to another thread; false: there is no room now, it will be offered again.
   using Deliver = std::function<bool(Message)>;
 
   // Starts the thread. Throws when the interface cannot be tapped.
-  Service(ServiceOptions options, Maker maker, Deliver deliver);
+  Service(ServiceOptions options, Maker maker, Follows follows, Deliver deliver);
   // Ends it: nothing is delivered any more. Never waits for the network.
   ~Service();
   Service(const Service&) = delete;

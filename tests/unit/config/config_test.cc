@@ -84,6 +84,11 @@ ports = [80, 8080]
 max_pieces = 5
 piece_bytes = "32KiB"
 total_bytes = "1MiB"
+credentials = true
+replay_guard = "100ms"
+replay_early_guard = false
+replay_sweep_rate = "50Mbit"
+replay_sweep_window = "1MiB"
 
 [metrics]
 listen = "[::1]:9101"
@@ -149,6 +154,11 @@ TEST(Config, every_setting_is_read)
   EXPECT_EQ(c.fetch.max_pieces, 5u);
   EXPECT_EQ(c.fetch.piece_bytes, 32u << 10);
   EXPECT_EQ(c.fetch.total_bytes, 1u << 20);
+  EXPECT_TRUE(c.fetch.credentials);
+  EXPECT_EQ(c.fetch.replay_guard, 100ms);
+  EXPECT_FALSE(c.fetch.replay_early_guard);
+  EXPECT_EQ(c.fetch.replay_sweep_rate, 50_mbps);
+  EXPECT_EQ(c.fetch.replay_sweep_window, 1u << 20);
   ASSERT_TRUE(c.metrics.listen);
   EXPECT_EQ(c.metrics.listen->host, "::1");
   EXPECT_EQ(c.metrics.listen->port, 9101);
@@ -166,6 +176,43 @@ TEST(Config, every_setting_is_read)
         << knob.knob;
     EXPECT_GT(knob.where.line, 35);
   }
+}
+
+Address address_of(std::initializer_list<int> bytes, bool v6 = false)
+{
+  Address address { .v6 = v6 };
+  std::size_t at = 0;
+  for (const int byte : bytes)
+    address.bytes[at++] = static_cast<std::uint8_t>(byte);
+  return address;
+}
+
+TEST(Exempt, flows_are_told_by_the_remote_address_and_by_either_port)
+{
+  const ConfigResult result = parse_config("[daemon]\nexempt_networks = [\"10.1.0.0/12\", \"2001:db8::/33\"]\n"
+                                           "exempt_ports = [22]\n",
+                                           "t.toml");
+  ASSERT_TRUE(result.complaints.empty());
+  const Config::Daemon& daemon = result.config.daemon;
+  const auto exempt = [&](Address remote, std::uint16_t remote_port = 80, std::uint16_t local_port = 40000)
+  {
+    return daemon.exempts({ .local = address_of({ 10, 1, 0, 1 }),
+                            .remote = remote,
+                            .local_port = local_port,
+                            .remote_port = remote_port });
+  };
+  EXPECT_TRUE(exempt(address_of({ 10, 15, 255, 255 })));
+  EXPECT_FALSE(exempt(address_of({ 10, 16, 0, 0 }))) << "one bit beyond the prefix";
+  EXPECT_FALSE(exempt(address_of({ 10, 15, 255, 255 }, true))) << "the same bytes, the other IP version";
+  EXPECT_TRUE(exempt(address_of({ 0x20, 0x01, 0x0d, 0xb8, 0x7f }, true)));
+  EXPECT_FALSE(exempt(address_of({ 0x20, 0x01, 0x0d, 0xb8, 0x80 }, true)));
+  EXPECT_TRUE(exempt(address_of({ 192, 0, 2, 1 }), 22));
+  EXPECT_TRUE(exempt(address_of({ 192, 0, 2, 1 }), 80, 22)) << "the rules look at both ports";
+  EXPECT_FALSE(exempt(address_of({ 192, 0, 2, 1 })));
+  EXPECT_FALSE(Config {}.daemon.exempts({}));
+  const ConfigResult all = parse_config("[daemon]\nexempt_networks = [\"0.0.0.0/0\"]\n", "t.toml");
+  EXPECT_TRUE(all.config.daemon.exempts({ .remote = address_of({ 192, 0, 2, 1 }) }));
+  EXPECT_FALSE(all.config.daemon.exempts({ .remote = address_of({ 0x20, 1 }, true) }));
 }
 
 // Each line below is wrong in its own way; each must be named with its line, value and what is allowed.
