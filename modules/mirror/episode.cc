@@ -74,6 +74,7 @@ bool Episode::next(const Segment& segment, Tick now)
   stage = Stage::none;
   if (!shows_hole(segment)) return false;
   *this = Episode { .stage = Stage::open,
+                    .ece = segment.has(tcp_flag::ece),
                     .chained = repaired,
                     .holes = repaired ? std::uint16_t { 1 } : std::uint16_t { 0 },
                     .una = segment.ack,
