@@ -280,11 +280,16 @@ void Chain::content(const FlowKey& key, Content content, std::string_view why)
   }
 }
 
+void Chain::spent(std::uint64_t cell_bytes)
+{
+  stats_.cell_bytes += cell_bytes;
+  links_[static_cast<std::size_t>(Link::cell)].bytes_out = stats_.cell_bytes;
+}
+
 void Chain::fetched(std::uint64_t id, std::uint8_t slot, const FetchResult& result, std::uint64_t cell_bytes, Tick now)
 {
   fetching_bytes_ -= std::min(fetching_bytes_, fetch_cost(result.from, result.to));
-  stats_.cell_bytes += cell_bytes;
-  links_[static_cast<std::size_t>(Link::cell)].bytes_out = stats_.cell_bytes;
+  spent(cell_bytes);
   if (result.ok) ++stats_.fetched;
   flow::Flow* flow = table_.by_id(id);
   if (flow != nullptr && slots_[slot].enabled) tell(slot, EventKind::fetched, *flow, now, &result);

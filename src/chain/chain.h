@@ -90,6 +90,8 @@ public:
   void content(const FlowKey& key, Content content, std::string_view why);
   // The answer to Actions::fetch() of the module in `slot`; `cell_bytes` went over the cellular link for it.
   void fetched(std::uint64_t flow, std::uint8_t slot, const FetchResult& result, std::uint64_t cell_bytes, Tick now);
+  // So many bytes went over the cellular link for modules, beyond what fetched() was told.
+  void spent(std::uint64_t cell_bytes);
 
   // Where damaged frames are noted; must outlive the chain. Null: nowhere.
   void damage(const DamageLog* log) { damage_ = log; }

@@ -447,6 +447,11 @@ void Engine::Parts::fetch_message(const fetch::Message& message)
     chain.content(news->key, news->content, news->why);
     return;
   }
+  if (const auto* cost = std::get_if<fetch::Cost>(&message))
+  {
+    chain.spent(cost->cell_bytes);
+    return;
+  }
   const auto& answer = std::get<fetch::Answer>(message);
   const auto same = [&](const fetch::Job& job)
   {

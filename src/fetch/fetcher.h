@@ -61,6 +61,11 @@ public:
   virtual void fetch(std::shared_ptr<const Download> download, Piece wanted, Tick deadline, Done done) = 0;
   // Pieces of this download may be wanted soon: what takes a round trip may begin now.
   virtual void prepare(const std::shared_ptr<const Download>&) {}
+  // The download has come so far, in order, counted from the answer's first byte: what is fetched next lies there or
+  // behind. Only while pieces of it are asked for; called now and then.
+  virtual void follow(const std::shared_ptr<const Download>&, std::uint64_t) {}
+  // Bytes that went over the cellular link since the last call, and were booked with no piece.
+  virtual std::uint64_t take_unbooked() { return 0; }
   // The download is over: connections that were kept for it are closed, what is under way fails.
   virtual void forget(std::uint64_t flow) = 0;
 };

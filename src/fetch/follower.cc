@@ -63,6 +63,12 @@ bool Follower::known(Seq seq) const
   return distance < farthest && distance > -farthest && static_cast<std::int64_t>(top_) + distance >= 0;
 }
 
+std::uint64_t Follower::progress() const
+{
+  const std::uint64_t all = holes_.empty() ? top_ : holes_.front().from;
+  return all > answer_at_ ? all - answer_at_ : 0;
+}
+
 void Follower::refuse(std::string_view why)
 {
   if (over()) return;

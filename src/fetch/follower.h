@@ -94,6 +94,9 @@ public:
   // The download that is on the way; null unless content() is http.
   std::shared_ptr<const Download> download() const { return content_ == Content::http ? download_ : nullptr; }
 
+  // How far the download has come in order, from the answer's first byte.
+  std::uint64_t progress() const;
+
   // What must be fetched for [from, to); `why` says why nothing can be.
   std::optional<Request> request(Seq from, Seq to, std::string_view& why) const;
   // Nothing may be fetched on this connection any more.

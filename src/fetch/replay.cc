@@ -145,6 +145,22 @@ public:
     return true;
   }
 
+  // Goes on to there when nothing else is wanted.
+  void follow(std::uint64_t progress)
+  {
+    if (!usable() || progress <= followed_) return;
+    followed_ = progress;
+    keep_up();
+    settle();
+  }
+
+  std::uint64_t take_unbooked()
+  {
+    if (!tcp_) return 0;
+    const std::uint64_t sum = tcp_->stats().bytes_in + tcp_->stats().bytes_out;
+    return sum - std::exchange(charged_, sum);
+  }
+
   void close(std::string_view why)
   {
     if (over_) return;
@@ -165,6 +181,20 @@ private:
     ask.mirrored = { moved(ask.wanted.from), moved(ask.wanted.to) };
     ask.placed = tcp_->want(ask.mirrored, kernel::now());
     return ask.placed;
+  }
+
+  // By wanting one byte there, for no other reason than to be near it.
+  void keep_up()
+  {
+    if (!shift_ || followed_ == 0 || followed_ >= download_->head.size() + download_->length) return;
+    const auto at = static_cast<std::uint64_t>(static_cast<std::int64_t>(followed_) + *shift_);
+    const Piece next { at, at + 1 };
+    if (goal_ == next) return;
+    const Tick now = kernel::now();
+    // The new one first, so that the window does not close in between.
+    const std::optional<Piece> before = std::exchange(goal_, std::nullopt);
+    if (tcp_->want(next, now)) goal_ = next;
+    if (before) tcp_->unwant(*before, now);
   }
 
   void wait_for_packets()
@@ -254,6 +284,7 @@ private:
     shift_ = static_cast<std::int64_t>(answer.head) - static_cast<std::int64_t>(download_->head.size());
     for (Ask& ask : asks_)
       place(ask);
+    keep_up();
     // Only now, so that the window does not close in between.
     tcp_->unwant(head_, now);
   }
@@ -341,6 +372,8 @@ private:
   std::uint64_t looked_ = 0;
   std::optional<std::int64_t> shift_ {}; // what the mirror's head is longer than the download's
   std::string_view refusal_ {};
+  std::uint64_t followed_ = 0;   // how far the download has come
+  std::optional<Piece> goal_ {}; // a byte there that is wanted
   std::uint64_t charged_ = 0;
   std::uint64_t counted_ = 0;
   bool settling_ = false;
@@ -363,8 +396,11 @@ struct Replay::Parts
   ReplayStats stats {};
   std::map<std::uint64_t, Entry> entries {};
 
-  void retire(const Mirror& mirror)
+  std::uint64_t unbooked = 0; // of mirror connections that are over
+
+  void retire(Mirror& mirror)
   {
+    unbooked += mirror.take_unbooked();
     stats.stalls += mirror.stats().stalls;
     stats.ahead += mirror.stats().ahead;
   }
@@ -492,6 +528,27 @@ void Replay::fetch(std::shared_ptr<const Download> download, Piece wanted, Tick 
   const auto entry = parts_->entries.find(download->flow);
   const bool final = entry != parts_->entries.end() && why == entry->second.refusal;
   asio::post(parts_->context, [done = std::move(ask.done), why, final]() { done(failure(why, final)); });
+}
+
+void Replay::follow(const std::shared_ptr<const Download>& download, std::uint64_t progress)
+{
+  const auto found = parts_->entries.find(download->flow);
+  if (found == parts_->entries.end() || !Parts::same(*found->second.download, *download)) return;
+  Parts::Entry& entry = found->second;
+  parts_->tidy(entry);
+  // The one that has come farthest.
+  const auto best = std::max_element(entry.mirrors.begin(), entry.mirrors.end(),
+                                     [](const auto& a, const auto& b) { return a->position() < b->position(); });
+  if (best != entry.mirrors.end()) (*best)->follow(progress);
+}
+
+std::uint64_t Replay::take_unbooked()
+{
+  std::uint64_t sum = std::exchange(parts_->unbooked, 0);
+  for (const auto& [flow, entry] : parts_->entries)
+    for (const auto& mirror : entry.mirrors)
+      sum += mirror->take_unbooked();
+  return sum;
 }
 
 void Replay::forget(std::uint64_t flow)

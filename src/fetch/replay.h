@@ -57,6 +57,10 @@ public:
   // link, silence, a reset, a piece that the mirror has passed, a missed deadline.
   void fetch(std::shared_ptr<const Download> download, Piece wanted, Tick deadline, Done done) override;
   void forget(std::uint64_t flow) override;
+  // The mirror connection keeps up with the download: as published it skips ahead, and a lost piece is a short way off.
+  // Costs about as many cellular bytes as the download has.
+  void follow(const std::shared_ptr<const Download>& download, std::uint64_t progress) override;
+  std::uint64_t take_unbooked() override;
   // Opens the mirror connection ahead of the first need. Harmless when it is there, or when the download is refused.
   void prepare(const std::shared_ptr<const Download>& download) override;
 

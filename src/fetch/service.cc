@@ -32,6 +32,10 @@ using namespace std::chrono_literals;
 
 constexpr Duration idle = 120s;
 constexpr Duration linger = 5s; // after FIN or RST
+// A way to fetch keeps up with a download in steps of so many bytes, for so long after the last piece that was asked
+// for: whoever rests, or has spent the budget, asks no more.
+constexpr std::uint64_t follow_step = 32768;
+constexpr Duration follow_for = 3s;
 
 struct KeyHash
 {
@@ -55,6 +59,9 @@ struct Followed
   std::string_view told_why {};
   std::shared_ptr<const Download> download {}; // that the fetchers know of
   std::string_view refusal {};                 // by the way to fetch, for this download
+  FetchHow how = FetchHow::range;              // the way that is used
+  Tick asked {};                               // when a piece of this download was last asked for
+  std::uint64_t kept_up = 0;                   // Fetcher::follow() was told
 };
 
 } // namespace
@@ -72,6 +79,7 @@ struct Service::Parts
   void drain();
   void see(const kernel::TappedPacket& packet);
   void tell(const FlowKey& key, Followed& followed);
+  void keep_up(Followed& followed);
   void handle(const Job& job);
   void judge(const Job& job, std::uint64_t id, const Request& request, Fetched&& fetched);
   void answer(Answer&& message);
@@ -225,6 +233,16 @@ void Service::Parts::see(const kernel::TappedPacket& packet)
   payload = payload.first(std::min<std::size_t>(payload.size(), segment.payload_length)); // without Ethernet's padding
   followed.follower.see(segment, payload);
   tell(found->first, followed);
+  keep_up(followed);
+}
+
+void Service::Parts::keep_up(Followed& followed)
+{
+  if (!followed.download || !followed.refusal.empty() || followed.last - followed.asked > follow_for) return;
+  const std::uint64_t progress = followed.follower.progress();
+  if (progress < followed.kept_up + follow_step) return;
+  followed.kept_up = progress;
+  if (Fetcher* way = fetcher(followed.how)) way->follow(followed.download, progress);
 }
 
 // Passes on what changed about a connection.
@@ -236,6 +254,8 @@ void Service::Parts::tell(const FlowKey& key, Followed& followed)
     forget(followed);
     followed.download = download;
     followed.refusal = {};
+    followed.asked = {};
+    followed.kept_up = 0;
     if (download)
     {
       ++count.downloads;
@@ -275,6 +295,8 @@ void Service::Parts::tidy()
     forget(each->second);
     each = connections.erase(each);
   }
+  for (const auto& way : fetchers)
+    if (const std::uint64_t spent = way ? way->take_unbooked() : 0; spent > 0) push(Cost { spent });
   second.expires_after(1s);
   second.async_wait(
       [this](boost::system::error_code cancelled)
@@ -323,6 +345,8 @@ void Service::Parts::handle(const Job& job)
   if (way == nullptr) return refuse(job, "there is no such way to fetch", true);
   ++pieces;
   bytes += request->piece.size();
+  found->second.how = job.fetch.how;
+  found->second.asked = kernel::now();
   way->fetch(request->download, request->piece, job.fetch.deadline,
              [this, job, id = found->second.id, request = *request](Fetched fetched)
              {

@@ -49,7 +49,13 @@ struct Answer
   std::uint16_t server_window = 0;
 };
 
-using Message = std::variant<News, Answer>;
+// What went over the cellular link for no piece in particular.
+struct Cost
+{
+  std::uint64_t cell_bytes = 0;
+};
+
+using Message = std::variant<News, Answer, Cost>;
 
 struct ServiceOptions
 {
