@@ -14,10 +14,13 @@ bool beyond_hole(const SackBlock& block, Seq ack)
   return block.left.after(ack) && block.right.after(block.left);
 }
 
-bool shows_hole(const Segment& segment)
+// The end of the first hole; the cumulative ACK when there is none.
+Seq lowest_beyond(const Segment& segment)
 {
-  return std::any_of(segment.sacks().begin(), segment.sacks().end(),
-                     [&](const SackBlock& block) { return beyond_hole(block, segment.ack); });
+  const SackBlock* lowest = nullptr;
+  for (const SackBlock& block : segment.sacks())
+    if (beyond_hole(block, segment.ack) && (lowest == nullptr || block.left.before(lowest->left))) lowest = &block;
+  return lowest == nullptr ? segment.ack : lowest->left;
 }
 
 } // namespace
@@ -72,18 +75,21 @@ bool Episode::next(const Segment& segment, Tick now)
   const bool repaired = stage == Stage::repairing;
   const TsClock before = old;
   stage = Stage::none;
-  if (!shows_hole(segment)) return false;
+  const Seq beyond = lowest_beyond(segment);
+  if (beyond == segment.ack) return false;
+  const bool carried = repaired && edge.after(segment.ack);
   *this = Episode { .stage = Stage::open,
                     .ece = segment.has(tcp_flag::ece),
                     .chained = repaired,
-                    .holes = repaired ? std::uint16_t { 1 } : std::uint16_t { 0 },
+                    .holes = carried ? std::uint16_t { 1 } : std::uint16_t { 0 },
                     .una = segment.ack,
                     // In a chain the ACK need not show all that is held: it has room for three blocks.
-                    .edge = repaired ? later(edge, segment.ack) : segment.ack,
+                    .edge = carried ? edge : segment.ack,
                     .old = repaired             ? before
                            : segment.timestamps ? segment.timestamps->echo
                                                 : TsClock {},
                     .began = now };
+  if (carried) first[0] = { segment.ack, beyond };
   note_blocks(segment);
   return true;
 }

@@ -313,15 +313,17 @@ Plan Mirror::alarm(const Event& event, const FlowView& flow, State& state)
   return plan;
 }
 
-void Mirror::note_hole(const Event& event, State& state) const
+void Mirror::note_holes(const Event& event, State& state, unsigned holes) const
 {
   const auto queued = static_cast<float>(state.delay.peak());
-  float& at = state.episode.stage == Stage::repairing ? state.later_queue : state.hole_queue;
+  const bool above = state.episode.stage == Stage::repairing;
+  float& at = above ? state.later_queue : state.hole_queue;
   at = std::max(at, queued);
   if (event.damage == nullptr) return;
-  // The frame was lost after what arrived last, and before what showed the hole.
-  const unsigned heard = event.damage->between(state.edge_at - radio_slack, event.now);
-  state.damaged = static_cast<std::uint16_t>(std::min<unsigned>(state.damaged + (heard > 0 ? 1 : 0), 0xffff));
+  // The frames were lost after what arrived last, and before what showed the holes.
+  const unsigned heard = std::min(event.damage->between(state.edge_at - radio_slack, event.now), holes);
+  state.damaged = static_cast<std::uint16_t>(std::min(state.damaged + heard, 0xffffu));
+  if (above && heard < holes) state.later_unheard = true;
 }
 
 Score Mirror::score(const Event& event, const FlowView& flow, const State& state) const
@@ -371,11 +373,16 @@ Plan Mirror::repair(const Event& event, const FlowView& flow, State& state, bool
   Episode& episode = state.episode;
   const auto begin = [&]
   {
-    const bool above = episode.next(segment, event.now) && episode.chained;
-    state.hole_queue = above ? state.later_queue : 0;
+    const Seq edge = episode.edge;
+    const bool shown = episode.next(segment, event.now);
+    // Holes above the recovery point that were seen before count as one.
+    const bool carried = shown && episode.chained && edge.after(segment.ack);
+    state.hole_queue = carried ? state.later_queue : 0;
     state.later_queue = 0;
-    state.damaged = 0;
-    if (episode.stage != Stage::none && !above) note_hole(event, state);
+    state.damaged = carried && event.damage != nullptr && !state.later_unheard ? 1 : 0;
+    state.later_unheard = false;
+    const unsigned fresh = episode.holes - (carried ? 1u : 0u);
+    if (shown && fresh > 0) note_holes(event, state, fresh);
   };
   Plan plan {};
   // Another module held the ACK number back: the echo is for the one that says it.
@@ -388,10 +395,13 @@ Plan Mirror::repair(const Event& event, const FlowView& flow, State& state, bool
     return plan;
   }
 
-  const Duration patience = flow.rtt_smoothed * static_cast<int>(late_trips * 2) / 2 + late_slack;
+  // Without timestamps no round trip is known, and nothing is late.
+  const Duration patience = flow.rtt_smoothed > Duration {}
+                                ? flow.rtt_smoothed * static_cast<int>(late_trips * 2) / 2 + late_slack
+                                : Duration::max();
   const bool first = episode.stage == Stage::open && !episode.chained;
   const Step step = episode.acknowledged(segment, progress, patience, event.now);
-  if (step.holes > 0) note_hole(event, state);
+  if (step.holes > 0) note_holes(event, state, step.holes);
   if (step.filled && first && event.now - episode.began < from_seconds(seconds(flow.rtt_min) * reordering))
   {
     bump(state.reordered);
@@ -407,7 +417,7 @@ Plan Mirror::repair(const Event& event, const FlowView& flow, State& state, bool
   // What is left of losses by congestion is theirs, too.
   const bool left_over = episode.chained && state.was_kept && episode.holes <= 1;
   const bool hides = !left_over && !episode.ece && knobs_.undo != 0 && event.now >= state.rest_until
-                     && verdict.congestion <= knobs_.threshold;
+                     && verdict.congestion <= knobs_.threshold && verdict.congestion < 1;
   if (!step.crossed)
   {
     if (hides && flow.timestamps_ok)
@@ -442,7 +452,12 @@ Plan Mirror::hide(const Event& event, const FlowView& flow, State& state, const 
   else
   {
     plan.craft = duplicates(event, flow, episode);
-    if (plan.craft.empty()) return { .why = "mirror: kept, no timestamps and too many holes" };
+    if (plan.craft.empty())
+    {
+      bump(state.kept);
+      state.was_kept = true;
+      return { .why = "mirror: kept, no timestamps and too many holes" };
+    }
   }
   plan.why = hidden(score, episode.late);
   bump(state.hidden);
@@ -469,18 +484,21 @@ Plan Mirror::hide(const Event& event, const FlowView& flow, State& state, const 
 // (tcp_try_undo_dsack). Each is reported once it is acknowledged: for nothing else does the sender count.
 std::span<const Craft> Mirror::duplicates(const Event& event, const FlowView& flow, const Episode& episode)
 {
-  if (knobs_.dsack == 0 || episode.holes == 0 || episode.holes > episode.first.size()) return {};
+  if (knobs_.dsack == 0 || episode.holes > episode.first.size()) return {};
+  std::size_t count = 0;
   for (std::size_t i = 0; i < episode.holes; ++i)
   {
-    crafts_[i] = { .by = flow.link,
-                   .at = event.now + behind,
-                   .seq = flow.next_seq,
-                   .ack = event.segment->ack,
-                   .window = event.segment->window,
-                   .sack_blocks = { episode.first[i] },
-                   .sack_count = 1 };
+    const SackBlock& hole = episode.first[i];
+    if (hole.right.after(event.segment->ack)) continue; // of the next episode
+    crafts_[count++] = { .by = flow.link,
+                         .at = event.now + behind,
+                         .seq = flow.next_seq,
+                         .ack = event.segment->ack,
+                         .window = event.segment->window,
+                         .sack_blocks = { hole },
+                         .sack_count = 1 };
   }
-  return { crafts_.data(), episode.holes };
+  return { crafts_.data(), count };
 }
 
 void Mirror::describe(const FlowView& flow, const State& state, Facts& facts) const
