@@ -26,8 +26,9 @@ constexpr std::uint8_t rounds_to_double = 4;
 constexpr std::uint8_t rounds_without_growth = 8;
 constexpr double growth = 1.25;
 // What a round may change of the cap.
-constexpr double largest_step = 0.05;
 constexpr double rise = 0.1;
+constexpr double fall = 0.1;
+constexpr double least_kept = 0.8; // of what arrived in the round
 // Of the cap in flight means that it is what limits the flow.
 constexpr double limited = 0.8;
 // A queue this many times the target, for so many rounds, in spite of the cap is somebody else's.
@@ -83,6 +84,7 @@ void Steering::measure(const FlowView& flow, const DelayMeter& delay, const Sett
       const double rate = static_cast<double>(std::max(fastest_, fastest_before_));
       cap_ = static_cast<std::uint32_t>(rate * (seconds(flow.rtt_min) + target(flow, settings)));
       rounds_ = crowded_ = 0;
+      most_ = cap_;
     }
   }
   if (now - mark_at_ >= std::max(flow.rtt_min, shortest_round))
@@ -119,10 +121,11 @@ void Steering::end_round(const FlowView& flow, const Settings& settings, Tick no
   if (missing > aim / 2 && flight_ > limited * cap_)
     cap_ = static_cast<std::uint32_t>(cap_ * (1 + rise));
   else if (missing < -aim / 4)
-    cap_ = static_cast<std::uint32_t>(
-        std::max(cap_ * (1 - std::min(largest_step, -missing / base / 2)), 0.9 * rate * base));
-  crowded_ =
-      static_cast<double>(least_queued_) > crowd * aim ? static_cast<std::uint8_t>(crowded_ + 1) : std::uint8_t { 0 };
+    cap_ = static_cast<std::uint32_t>(std::max(cap_ * (1 - std::min(fall, -missing / base)), least_kept * rate * base));
+  most_ = std::max(most_, cap_);
+  // Having given way by half and still finding the queue long means that somebody fills it who does not.
+  const bool crowded = static_cast<double>(least_queued_) > crowd * aim && cap_ < most_ / 2;
+  crowded_ = crowded ? static_cast<std::uint8_t>(crowded_ + 1) : std::uint8_t { 0 };
   if (crowded_ < crowded_rounds) return;
   cap_ = most_ = 0;
   crowded_ = rounds_ = 0;

@@ -73,7 +73,7 @@ private:
   Seq limit_ {}; // with opening_: the right edge of the window
   std::uint32_t cap_ = 0;
   std::uint32_t flight_ = 0;
-  std::uint32_t most_ = 0;   // of flight_, while there is no cap
+  std::uint32_t most_ = 0;   // of flight_; of cap_ while there is one
   float fastest_ = 0;        // bytes per second, the fastest step of this round
   float fastest_before_ = 0; // and of the last
   float least_queued_ = 0;   // s, in this round
