@@ -51,6 +51,20 @@ Duration useful(const FlowView& flow)
   return std::clamp<Duration>(3 * flow.rtt_smoothed + 100ms, 200ms, 2s);
 }
 
+// No sooner than the server's own retransmission, one round trip after it heard of the hole. Then a fill brings little,
+// and costs: the sender takes what it hears for reordering (RFC 8985 6.2 step 4), and from then on waits up to a round
+// trip more before each retransmission.
+bool no_sooner(Duration took, const FlowView& flow)
+{
+  return flow.rtt_smoothed > Duration {} && took > flow.rtt_smoothed * 3 / 4;
+}
+
+// The server's own retransmission would have come by then: it was lost, too, or there is none yet.
+bool overdue(std::uint32_t age, const FlowView& flow)
+{
+  return std::chrono::milliseconds { age } > flow.rtt_smoothed * 3 / 2;
+}
+
 bool rests(State& state, Tick now)
 {
   if (state.resting && static_cast<std::int32_t>(ms(now) - state.rests_until) >= 0) state.resting = false;
@@ -260,6 +274,13 @@ Plan on_fetched(const Event& event, const FlowView& flow, State& state, Scratch&
   {
     state.stage[i] = Stage::none;
     return { .why = "mirror: fetched too late" };
+  }
+  if (no_sooner(result.took, flow) && !overdue(age(state.holes[i], event.now), flow))
+  {
+    state.stage[i] = Stage::none;
+    add(state.beaten);
+    came_out(state, false, event.now);
+    return { .why = "mirror: fetched no sooner than the server repairs" };
   }
   std::size_t count = 0;
   for (Seq at = from; at.before(result.to) && count < scratch.crafts.size();)

@@ -154,6 +154,31 @@ TEST_F(Holes, AFetchedHoleIsFilledAsOldAsTheLastInOrder)
   clean();
 }
 
+TEST_F(Holes, WhatComesNoSoonerThanTheServersOwnIsNotFilled)
+{
+  for (int i = 0; i < 8; ++i)
+  {
+    report({ { 10 * i + 1, 10 * i + 5 } });
+    ASSERT_EQ(asked(), static_cast<std::size_t>(i + 1));
+    answer(asked() - 1, { .ok = true, .took = ms(31) }); // the round trip is 40 ms
+    arrives(10 * i + 5);
+  }
+  EXPECT_EQ(fills(), 0u);
+  EXPECT_EQ(module.last.beaten, 8);
+  EXPECT_TRUE(module.last.resting);
+  clean();
+}
+
+TEST_F(Holes, UnlessTheServersOwnWasLostToo)
+{
+  report({ { 1, 5 } });
+  ASSERT_EQ(asked(), 1u);
+  stand.run_for(ms(65));
+  answer(0, { .ok = true, .took = ms(65) });
+  EXPECT_EQ(fills(), 1u);
+  clean();
+}
+
 TEST_F(Holes, SeveralAtATimeAndNoMoreThanThat)
 {
   module.settings.at_once = 3;
