@@ -100,15 +100,18 @@ Violation check_fill(const Craft& craft, const FlowView& flow)
   return Violation::none;
 }
 
-// What lies beyond a hole only the local TCP reports. A crafted ACK may report duplicates (RFC 2883), of bytes that it
-// has acknowledged.
+// A crafted ACK may report duplicates (RFC 2883) of bytes that the local TCP has acknowledged, and, like a copy of one
+// of its ACKs, what it holds beyond a hole: never the byte that it waits for, and nothing above what it has reported
+// itself.
 bool may_report(const Craft& craft, const FlowView& flow)
 {
   if (craft.sack_count > craft.sack_blocks.size() || (craft.sack_count > 0 && !flow.sack_ok)) return false;
   for (std::size_t i = 0; i < craft.sack_count; ++i)
   {
     const SackBlock& block = craft.sack_blocks[i];
-    if (!block.left.before(block.right) || block.right.after(flow.highest_ack)) return false;
+    if (!block.left.before(block.right)) return false;
+    const bool beyond_hole = block.left.after(flow.highest_ack);
+    if (block.right.after(beyond_hole ? flow.highest_held : flow.highest_ack)) return false;
   }
   return true;
 }

@@ -227,7 +227,7 @@ TEST_F(Guard, CraftSack)
   EXPECT_EQ(crafts(good), Violation::none);
 }
 
-TEST_F(Guard, CraftSackReportsDuplicatesOnly)
+TEST_F(Guard, CraftSackReportsWhatIsHeld)
 {
   const auto with = [&](Seq left, Seq right)
   {
@@ -240,12 +240,15 @@ TEST_F(Guard, CraftSackReportsDuplicatesOnly)
         });
   };
   const Seq ack = flow.highest_ack;
+  flow.highest_held = ack + 1461;
   EXPECT_EQ(with(ack - 1460u, ack), Violation::none);
   EXPECT_EQ(with(ack - 1460u, ack + 1), Violation::craft_sack) << "a byte that was not acknowledged";
-  EXPECT_EQ(with(ack + 1, ack + 1461), Violation::craft_sack) << "beyond a hole";
+  EXPECT_EQ(with(ack, ack + 1461), Violation::craft_sack) << "the byte that is waited for";
+  EXPECT_EQ(with(ack + 1, ack + 1461), Violation::none) << "beyond a hole, as the local TCP has said";
+  EXPECT_EQ(with(ack + 1, ack + 1462), Violation::craft_sack) << "what it has not said";
   EXPECT_EQ(with(ack - 1460u, ack - 1460u), Violation::craft_sack) << "nothing";
   EXPECT_EQ(with(ack, ack - 1460u), Violation::craft_sack) << "the wrong way round";
-  flow.highest_ack = good.ack = Seq { 700 }; // across the wrap
+  flow.highest_ack = flow.highest_held = good.ack = Seq { 700 }; // across the wrap
   EXPECT_EQ(with(Seq { 700 } - 1460u, Seq { 700 }), Violation::none);
   EXPECT_EQ(with(Seq { 700 } - 1460u, Seq { 701 }), Violation::craft_sack);
 }
