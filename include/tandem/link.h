@@ -33,8 +33,8 @@ constexpr std::string_view name(Link link)
   return "?";
 }
 
-// The newest frames for this host that the radio heard with a bad check sequence: losses of the air, unless the access
-// point's retries made them good.
+// The newest frames for this host that the radio heard with a bad check sequence: losses of the air, without those
+// that a retry made good.
 struct DamageLog
 {
   std::array<Tick, 32> at {}; // a ring
@@ -42,12 +42,18 @@ struct DamageLog
   bool listening = false;     // a source of frames says so now; without one nothing means nothing
 
   void add(Tick when) { at[count++ % at.size()] = when; }
+  // It was repeated and arrived whole.
+  void take_back(Tick when)
+  {
+    for (Tick& one : at)
+      if (one == when) one = Tick {};
+  }
   // How many of the newest were heard in [from, to].
   constexpr unsigned between(Tick from, Tick to) const
   {
     unsigned heard = 0;
     for (std::size_t i = 0; i < at.size() && i < count; ++i)
-      heard += at[i] >= from && at[i] <= to ? 1 : 0;
+      heard += at[i] != Tick {} && at[i] >= from && at[i] <= to ? 1 : 0;
     return heard;
   }
 };

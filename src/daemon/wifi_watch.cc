@@ -187,6 +187,7 @@ void WifiWatch::read_radio(Tick now)
     if (event.kind == feeder::RadioEventKind::associated) risk_.forget();
     if (event.signal) risk_.sample(*event.signal, event.at);
     if (event.damaged) damage_.add(event.at);
+    if (event.repaired) damage_.take_back(*event.repaired);
   }
   if (!alive)
   {

@@ -1,5 +1,7 @@
 #include "src/feeder/air_log.h"
 
+#include <algorithm>
+
 namespace tandem::feeder
 {
 
@@ -58,7 +60,7 @@ RadioEvent AirLog::take(const Frame& frame, Tick at)
     return of_ours(moved ? RadioEventKind::associated : RadioEventKind::heard);
   }
   if (ap_ != frame.transmitter) return event;
-  event.damaged = frame.damaged && frame.receiver == own_ && frame.kind == Frame::Kind::data;
+  if (frame.receiver == own_ && frame.kind == Frame::Kind::data) note_for_us(frame, event);
   switch (frame.kind)
   {
   case Frame::Kind::beacon:
@@ -73,6 +75,31 @@ RadioEvent AirLog::take(const Frame& frame, Tick at)
     break;
   }
   return of_ours(RadioEventKind::heard);
+}
+
+// Most damaged frames are repeated at once and lose nothing. The attempts have one number, which wraps after 4096
+// frames.
+void AirLog::note_for_us(const Frame& frame, RadioEvent& event)
+{
+  if (!frame.sequence)
+  {
+    event.damaged = frame.damaged;
+    return;
+  }
+  constexpr Duration repeated_within = std::chrono::milliseconds { 100 };
+  Damaged* known = nullptr;
+  for (std::size_t i = 0; i < std::min(damaged_count_, damaged_.size()); ++i)
+    if (damaged_[i].sequence == *frame.sequence && damaged_[i].at != Tick {}
+        && event.at - damaged_[i].at < repeated_within)
+      known = &damaged_[i];
+  if (!frame.damaged && known != nullptr)
+  {
+    event.repaired = known->at;
+    known->at = Tick {};
+  }
+  if (!frame.damaged || known != nullptr) return;
+  event.damaged = true;
+  damaged_[damaged_count_++ % damaged_.size()] = { *frame.sequence, event.at };
 }
 
 } // namespace tandem::feeder

@@ -4,6 +4,8 @@
 #include "src/feeder/frame.h"
 #include "src/feeder/radio_source.h"
 
+#include <array>
+
 namespace tandem::feeder
 {
 
@@ -19,12 +21,23 @@ public:
   RadioEvent take(const Frame& frame, Tick at);
 
 private:
+  void note_for_us(const Frame& frame, RadioEvent& event);
+
   Mac own_;
   std::optional<Mac> ap_ {};
   std::optional<Mac> ap_asked_ {}; // we sent to this one, which has not answered yet
   std::optional<Mac> awaiting_ {}; // who sent the latest frame to our access point: the next acknowledgement is for it
   unsigned unanswered_ = 0;
   std::uint64_t last_sent_ = 0; // frames of one aggregate carry the same time
+
+  // Frames for us that were heard damaged, the newest ones.
+  struct Damaged
+  {
+    std::uint16_t sequence = 0;
+    Tick at {};
+  };
+  std::array<Damaged, 32> damaged_ {};
+  std::size_t damaged_count_ = 0;
 };
 
 } // namespace tandem::feeder

@@ -81,6 +81,9 @@ std::optional<Frame> parse_frame(std::span<const std::byte> record)
   frame.receiver = mac_at(header, 4);
   const bool with_transmitter = header.size() >= 16 && !(type == 1 && (subtype == 12 || subtype == 13)); // CTS, ACK
   if (with_transmitter) frame.transmitter = mac_at(header, 10);
+  constexpr std::size_t with_sequence = 24;
+  if (type != 1 && header.size() >= with_sequence)
+    frame.sequence = static_cast<std::uint16_t>(little_endian(header.subspan(22, 2)) >> 4);
   if (type == 2)
     frame.kind = Frame::Kind::data;
   else if (type == 1 && (subtype == 13 || subtype == 9)) // ACK, block ACK

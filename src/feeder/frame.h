@@ -26,7 +26,9 @@ struct Frame
   Mac receiver {};
   std::optional<Mac> transmitter {}; // acknowledgements do not say who sends them
   bool to_ap = false, from_ap = false;
-  bool damaged = false;           // bad check sequence
+  bool damaged = false; // bad check sequence
+  std::optional<std::uint16_t>
+      sequence {};                // number of the frame, the same in every attempt (9.2.4.4), not of control frames
   std::optional<float> signal {}; // dBm
   std::uint64_t sent = 0;         // of the radio's clock, in microseconds; 0 when it does not say
 };

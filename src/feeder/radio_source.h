@@ -28,7 +28,10 @@ struct RadioEvent
   RadioEventKind kind = RadioEventKind::other;
   Tick at {};                     // when it happened on the air, as well as the source knows
   std::optional<float> signal {}; // dBm, of frames of our access point
-  bool damaged = false;           // a data frame of our access point for us with a bad check sequence
+  // A data frame of our access point for us with a bad check sequence, for the first time.
+  bool damaged = false;
+  // Such a frame was repeated and arrived whole: when it had been heard damaged.
+  std::optional<Tick> repaired {};
 };
 
 // A source never blocks and never grows: what cannot be taken in is skipped and counted.

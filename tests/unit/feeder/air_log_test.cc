@@ -1,6 +1,8 @@
 #include "src/feeder/air_log.h"
 #include "tests/unit/feeder/capture.h"
 
+#include <tandem/link.h>
+
 #include <gtest/gtest.h>
 
 namespace tandem::feeder
@@ -168,6 +170,40 @@ TEST_F(Air, a_goodbye_to_us_is_a_disconnect)
   EXPECT_EQ(take({ .control = deauthentication, .to = neighbour }).kind, Kind::heard);
   EXPECT_EQ(take({ .control = deauthentication, .damaged = true }).kind, Kind::heard);
   EXPECT_EQ(take({ .control = deauthentication }).kind, Kind::disconnected);
+}
+
+TEST_F(Air, a_damaged_frame_for_us_is_told_once_and_taken_back_when_it_is_repeated_whole)
+{
+  downlink();
+  const Tick first { 2s };
+  const auto frame = [&](std::uint16_t sequence, bool damaged, Tick at, const Mac& to = own) {
+    return log.take(*parse_frame(record({ .control = down, .to = to, .damaged = damaged, .sequence = sequence })), at);
+  };
+  EXPECT_TRUE(frame(7, true, first).damaged);
+  EXPECT_FALSE(frame(7, true, first + 1ms).damaged) << "the second attempt of the same";
+  EXPECT_TRUE(frame(8, true, first + 2ms).damaged);
+  const RadioEvent whole = frame(7, false, first + 3ms);
+  EXPECT_FALSE(whole.damaged);
+  ASSERT_TRUE(whole.repaired);
+  EXPECT_EQ(*whole.repaired, first);
+  EXPECT_FALSE(frame(7, false, first + 4ms).repaired) << "an acknowledgement of it was lost";
+  EXPECT_FALSE(frame(9, false, first + 5ms).repaired);
+  EXPECT_FALSE(frame(10, true, first + 6ms, neighbour).damaged) << "for somebody else";
+  // The number comes again after 4096 frames.
+  EXPECT_FALSE(frame(8, false, first + 500ms).repaired);
+  EXPECT_TRUE(frame(8, true, first + 501ms).damaged);
+}
+
+TEST(DamageLog, forgets_what_was_taken_back)
+{
+  DamageLog log {};
+  for (int i = 1; i <= 40; ++i)
+    log.add(Tick { i * 1ms });
+  EXPECT_EQ(log.between(Tick { 1ms }, Tick { 40ms }), 32u) << "the newest";
+  EXPECT_EQ(log.between(Tick { 20ms }, Tick { 21ms }), 2u);
+  log.take_back(Tick { 21ms });
+  EXPECT_EQ(log.between(Tick { 20ms }, Tick { 21ms }), 1u);
+  EXPECT_EQ(log.between(Tick { -5ms }, Tick { 40ms }), 31u);
 }
 
 TEST_F(Air, signals_are_those_of_our_access_point)

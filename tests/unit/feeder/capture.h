@@ -54,6 +54,7 @@ struct Spec
   bool damaged = false;
   std::int8_t signal = -50;
   std::uint64_t sent = 1000;
+  std::uint16_t sequence = 0;
 };
 
 // radiotap with TSFT, flags, rate, channel and signal; then the 802.11 header.
@@ -63,7 +64,7 @@ inline std::vector<std::byte> record(const Spec& s)
   c.u8(0).u8(0).u16(8 + 8 + 1 + 1 + 4 + 1 + 1).u32(0b101111).u64(s.sent).u8(s.damaged ? 0x40 : 0).u8(108);
   c.u16(2412).u16(0x00c0).u8(static_cast<std::uint8_t>(s.signal)).u8(0);
   c.u16(s.control).u16(44).mac(s.to);
-  if (s.with_from) c.mac(s.from).mac(ap).u16(0);
+  if (s.with_from) c.mac(s.from).mac(ap).u16(static_cast<std::uint64_t>(s.sequence) << 4);
   return c.bytes;
 }
 
