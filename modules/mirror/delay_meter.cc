@@ -78,6 +78,7 @@ void DelayMeter::arrived(TsClock value, Tick now)
   {
     const bool stale = now - turn_ >= 2 * half;
     floor_before_ = stale ? latest_ : floor_now_;
+    if (stale) tops_.fill(latest_); // the clocks have drifted apart
     floor_now_ = latest_;
     turn_ = now;
     // Keeps the numbers small, for single precision.

@@ -36,6 +36,8 @@ constexpr double crowd = 3;
 constexpr std::uint8_t crowded_rounds = 5;
 constexpr Duration rest = 20s;
 constexpr std::uint32_t first_flight_mss = 10; // RFC 6928
+// The cap gives way to others down to so many segments: with fewer in flight a loss waits for the sender's timer.
+constexpr std::uint32_t smallest_cap_mss = 4;
 
 } // namespace
 
@@ -147,8 +149,10 @@ std::uint16_t Steering::window(const FlowView& flow, Seq ack, std::uint16_t real
   std::uint32_t window = flow.scaled(real);
   const auto offer = [&](Seq edge) { window = std::min(window, static_cast<std::uint32_t>(std::max(edge - ack, 0))); };
   if (opening_ && now <= opening_until_) offer(limit_);
-  if (cap_ > 0) offer(edge_ + cap_);
-  return static_cast<std::uint16_t>(window >> flow.local_window_scale);
+  if (cap_ > 0) offer(edge_ + std::max<std::uint32_t>(cap_, smallest_cap_mss * flow.mss));
+  // Up to the next unit, which may be more than the cap.
+  return static_cast<std::uint16_t>(
+      std::min<std::uint32_t>((window + flow.scaled(1) - 1) >> flow.local_window_scale, real));
 }
 
 bool Steering::may_wait(const FlowView& flow, const Settings& settings, Tick now) const
