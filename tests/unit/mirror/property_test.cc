@@ -1,1 +1,443 @@
+// Whatever is lost, overtaken or sent again: what chain and mirror let leave keeps these promises.
+#include "modules/freeze/freeze.h"
+#include "modules/mirror/mirror.h"
+#include "tests/golden/harness/stand.h"
+
 #include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace tandem::mirror
+{
+namespace
+{
+
+using namespace test;
+
+// What a run saw, to be sure that the interesting states were reached at all.
+struct Coverage
+{
+  std::uint64_t echoes = 0, exact = 0, chains = 0, dropped = 0, waited = 0, windows = 0, duplicates = 0, kept = 0;
+  std::uint64_t reordered = 0, late = 0, fills = 0, quiet = 0, off = 0, rests = 0, blocks = 0, held = 0;
+};
+
+class Ordeal
+{
+public:
+  explicit Ordeal(std::uint64_t seed)
+      : random_ { static_cast<std::uint32_t>(seed) }, with_freeze_ { seed % 5 == 2 },
+        stand_ { with_freeze_ ? std::vector<Module*> { &freeze_, &module_ } : std::vector<Module*> { &module_ } },
+        peers_ { peers_for(seed) }
+  {
+    slot_ = with_freeze_ ? 1 : 0;
+    for (const auto& [knob, value] :
+         std::initializer_list<std::pair<std::string_view, double>> { { "strategy", seed % 7 == 3 ? 1 + seed % 2 : 0 },
+                                                                      { "threshold", seed % 4 == 0 ? 1 : 0.85 },
+                                                                      { "cap", seed % 3 == 0 ? 0 : 0.5 },
+                                                                      { "acks", seed % 3 == 1 ? 0 : 6 },
+                                                                      { "pace", static_cast<double>(seed % 2) },
+                                                                      { "give_up", 3 },
+                                                                      { "rest", 0.5 } })
+      module_.set(knob, value);
+    for (const auto& [knob, value] : std::initializer_list<std::pair<std::string_view, double>> {
+             { "strategy", 1 }, { "bulk_bytes", 50'000 }, { "bulk_window", 4 }, { "reserve_share", 0.05 } })
+      freeze_.set(knob, value);
+    loss_ = std::array { 0.0005, 0.003, 0.02, 0.1 }[seed % 4];
+    damage_.listening = seed % 3 != 2;
+    stand_.chain.damage(&damage_);
+    stand_.run_for(ms(1));
+    stand_.open(peers_);
+    if (module_.get("strategy") != 0) stand_.chain.content(peers_.key, Content::http, "");
+    top_ = 1;
+    told_ = acked_ = peers_.remote_isn + 1;
+    clean_ = peers_.recent;
+  }
+
+  void run(int steps)
+  {
+    for (int i = 0; i < steps && !::testing::Test::HasFatalFailure(); ++i)
+      step();
+    if (::testing::Test::HasFatalFailure()) return;
+    while (!due_.empty() && !::testing::Test::HasFatalFailure())
+      deliver_due();
+    quiet(ms(1000));
+    EXPECT_EQ(peers_.received, top_) << "the model lost something itself";
+    for (std::size_t i = 0; i < stand_.chain.module_count(); ++i)
+    {
+      EXPECT_EQ(stand_.chain.stats(i).excluded, 0u);
+      for (std::size_t v = 0; v < chain::violation_count; ++v)
+        EXPECT_EQ(stand_.chain.stats(i).violations[v], 0u) << chain::name(static_cast<chain::Violation>(v)) << tail();
+    }
+    coverage.kept += stand_.count("mirror: kept, queue full") + stand_.count("mirror: kept, no damaged frame heard");
+    coverage.reordered += stand_.count("mirror: reordered, not lost");
+    coverage.chains += stand_.count("mirror: goes on after what was hidden");
+    coverage.late += stand_.count("mirror: hidden, queue not full, repaired late");
+    coverage.fills += stand_.count("mirror: hole filled");
+    coverage.rests += stand_.count("mirror: kept, the sender does not respond");
+    coverage.held += stand_.count("freeze: reserve held back");
+  }
+
+  Coverage coverage {};
+
+private:
+  struct Piece
+  {
+    std::uint32_t left = 0, right = 0;
+  };
+  // What is on its way again, or overtaken.
+  struct Due
+  {
+    Piece piece {};
+    TsClock value {};
+    bool again = false; // a retransmission
+  };
+
+  static Peers peers_for(std::uint64_t seed)
+  {
+    Peers peers {};
+    if (seed % 3 == 1) peers.remote_isn = Seq { 0u - 2'000'000u }; // wraps on the way
+    if (seed % 4 == 1) peers.local_clock = TsClock { 0u - 3'000u };
+    if (seed % 4 == 2) peers.remote_clock = TsClock { 0u - 3'000u };
+    if (seed % 5 == 1) peers.key = key_v6();
+    if (seed % 11 == 1) peers.timestamps = false;
+    if (seed % 13 == 1) peers.local_scale = std::uint8_t { 14 }, peers.window = 40;
+    if (seed % 2 == 0 && peers.local_scale == 7) peers.window = 6000;
+    return peers;
+  }
+
+  std::uint32_t draw(std::uint32_t below) { return static_cast<std::uint32_t>(random_()) % below; }
+  bool chance(double p) { return static_cast<double>(random_()) < p * 4294967295.0; }
+  std::string tail() const
+  {
+    std::string text {};
+    for (std::size_t i = log_.size() < 40 ? 0 : log_.size() - 40; i < log_.size(); ++i)
+      text += "\n  " + log_[i];
+    return text;
+  }
+  void log(const std::string& what)
+  {
+    log_.push_back(std::to_string(stand_.now().time_since_epoch().count() / 1000) + " us " + what);
+  }
+  Seq seq(std::uint32_t number) const { return peers_.remote_isn + number; }
+  TsClock sent_now() const { return peers_.remote_ts(stand_.now() - queue_); }
+
+  void step()
+  {
+    const std::uint32_t what = draw(10'000);
+    if (what < 30)
+      quiet(ms(draw(draw(20) == 0 ? 3000 : 300)));
+    else if (what < 60)
+      peers_.window = static_cast<std::uint16_t>(1 + draw(peers_.local_scale == 14 ? 60 : 8000)), acknowledge(0);
+    else if (what < 80)
+      peers_.next += 1 + draw(3000); // upload data, seen by nobody
+    else if (what < 90)
+      switch_module();
+    else if (what < 110)
+      ece_ = draw(20);
+    else if (what < 2000)
+      every_ = std::clamp<Duration>(every_ + Duration { static_cast<int>(draw(200'001)) - 100'000 }, ms(0.05), ms(3));
+    // The queue breathes.
+    queue_ = std::clamp<Duration>(queue_ + Duration { static_cast<int>(draw(1'000'001)) - 500'000 }, ms(0), ms(60));
+    pass(every_);
+    while (!due_.empty() && due_.begin()->first <= stand_.now() && !::testing::Test::HasFatalFailure())
+      deliver_due();
+    if (::testing::Test::HasFatalFailure()) return;
+    const Piece fresh { top_, top_ + 1448 * (1 + draw(draw(8) == 0 ? 8 : 2)) };
+    top_ = fresh.right;
+    if (chance(loss_))
+      lose(fresh);
+    else if (chance(0.005))
+      due_.emplace(stand_.now() + ms(0.5 + draw(60) * 0.1), Due { fresh, sent_now(), false });
+    else
+      deliver({ fresh, sent_now(), false });
+  }
+
+  void lose(const Piece& piece)
+  {
+    log("lost " + std::to_string(piece.left));
+    if (draw(3) != 0) damage_.add(stand_.now());
+    // The first hole is repaired first.
+    repair_at_ = std::max(repair_at_ + ms(0.1), stand_.now() + ms(22 + draw(10)) + queue_);
+    due_.emplace(repair_at_, Due { piece, {}, true });
+  }
+
+  void deliver_due()
+  {
+    auto first = due_.begin();
+    Due one = first->second;
+    const Tick at = first->first;
+    due_.erase(first);
+    if (at > stand_.now()) pass(at - stand_.now());
+    if (::testing::Test::HasFatalFailure()) return;
+    if (one.again)
+    {
+      one.value = sent_now();
+      if (!again_known_) first_again_ = one.value, again_known_ = true;
+      if (chance(0.05))
+      {
+        again_lost_ = true;
+        due_.emplace(stand_.now() + ms(30 + draw(300)), one);
+        return;
+      }
+    }
+    deliver(one);
+    if (one.again || draw(3) != 0) return;
+    // Sent again needlessly: when, no ACK shows.
+    due_.emplace(stand_.now() + ms(draw(20)), Due { one.piece, sent_now(), true });
+    again_lost_ = true;
+  }
+
+  // The receiver, as RFC 9293, 2018, 2883 and 7323 want it.
+  void deliver(const Due& one)
+  {
+    Segment s = peers_.data_in(stand_.now(), one.piece.right - one.piece.left, peers_.local_ts(stand_.now() - ms(20)));
+    s.seq = seq(one.piece.left);
+    if (s.timestamps) s.timestamps->value = one.value;
+    log((one.again ? "again " : "in ") + std::to_string(one.piece.left) + " TSval "
+        + std::to_string((one.value - peers_.remote_clock.raw).raw));
+    stand_.show(s);
+    if (s.timestamps && seq(one.piece.left).at_or_before(acked_) && one.value.after(peers_.recent))
+      peers_.recent = one.value;
+    const auto known = [&](const Piece& p) { return p.left <= one.piece.left && one.piece.right <= p.right; };
+    duplicate_ =
+        one.piece.right <= peers_.received || std::any_of(held_.begin(), held_.end(), known) ? one.piece : Piece {};
+    bool gap = !held_.empty();
+    if (one.piece.left <= peers_.received)
+      peers_.received = std::max(peers_.received, one.piece.right);
+    else if (duplicate_.right == 0)
+    {
+      // The newest first.
+      Piece merged = one.piece;
+      std::erase_if(held_,
+                    [&](const Piece& p)
+                    {
+                      if (p.right < merged.left || p.left > merged.right) return false;
+                      merged = { std::min(p.left, merged.left), std::max(p.right, merged.right) };
+                      return true;
+                    });
+      held_.insert(held_.begin(), merged);
+      gap = true;
+    }
+    for (bool grown = true; grown;)
+    {
+      grown = false;
+      std::erase_if(held_,
+                    [&](const Piece& p)
+                    {
+                      if (p.left > peers_.received) return false;
+                      grown = grown || p.right > peers_.received;
+                      peers_.received = std::max(peers_.received, p.right);
+                      return true;
+                    });
+    }
+    // At once about holes and duplicates, unless ACKs are compressed; else every second segment.
+    unsaid_ = true;
+    if (gap || duplicate_.right != 0 ? draw(10) != 0 : draw(2) == 0) acknowledge(0);
+  }
+
+  void acknowledge(std::uint16_t flags)
+  {
+    Segment ack = peers_.ack(stand_.now());
+    if (ece_ > 0) ack.flags |= tcp_flag::ece, --ece_;
+    ack.flags |= flags;
+    const std::size_t room = peers_.timestamps ? 3 : 4;
+    const auto add = [&](const Piece& p)
+    {
+      if (ack.sack_count < room) ack.sack_blocks[ack.sack_count++] = { seq(p.left), seq(p.right) };
+      ack.options |= option::sack;
+    };
+    if (duplicate_.right != 0) add(duplicate_);
+    duplicate_ = {};
+    for (const Piece& p : held_)
+      add(p);
+    coverage.blocks += ack.sack_count;
+    unsaid_ = false;
+    acked_ = later(acked_, ack.ack);
+    const bool clean = held_.empty();
+    const chain::Outcome outcome = stand_.show(ack).value_or(chain::Outcome {});
+    note_crafts();
+    if (outcome.verdict == Verdict::drop)
+    {
+      ++coverage.dropped;
+      ASSERT_TRUE(ack.sack_count == 0 && ack.flags == tcp_flag::ack) << "an ACK that says more was left out" << tail();
+    }
+    else
+    {
+      const Edit& edit = outcome.edit;
+      log("ack " + std::to_string((ack.ack - peers_.remote_isn.raw).raw) + " blocks " + std::to_string(ack.sack_count)
+          + ": " + std::string { outcome.why } + " echo "
+          + std::to_string((peers_.recent - peers_.remote_clock.raw).raw)
+          + (edit.ts_echo ? " now " + std::to_string((*edit.ts_echo - peers_.remote_clock.raw).raw) : ""));
+      note(edit.ack.value_or(ack.ack), edit.window.value_or(ack.window));
+      ASSERT_FALSE(edit.ts_value || edit.ecn || edit.route);
+      ASSERT_TRUE(with_freeze_ || !edit.ack);
+      if (edit.window) ++coverage.windows;
+      if (edit.ts_echo) echo(*edit.ts_echo, ack);
+    }
+    if (!clean) return;
+    // Nothing is missing: whatever comes is another episode.
+    if (ack.timestamps) clean_ = ack.timestamps->echo;
+    again_known_ = again_lost_ = false;
+    // What the sender sends again of the last one, needlessly, would be the first of nothing.
+    for (const auto& [when, one] : due_)
+      again_lost_ = again_lost_ || one.again;
+  }
+
+  void echo(TsClock value, const Segment& ack)
+  {
+    ++coverage.echoes;
+    ASSERT_TRUE(value.at_or_before(ack.timestamps->echo)) << "TSecr raised" << tail();
+    if (with_freeze_) return; // may be said a little later
+    ASSERT_TRUE(value.at_or_after(clean_ - 1)) << "far too old: it inflates the round trip time" << tail();
+    if (!again_known_ || again_lost_) return;
+    ++coverage.exact;
+    ASSERT_TRUE(value.before(first_again_)) << "not older than the first retransmission" << tail();
+  }
+
+  // What the server hears.
+  void note(Seq ack, std::uint16_t window)
+  {
+    ASSERT_TRUE(ack.at_or_before(acked_)) << "beyond received" << tail();
+    ASSERT_LE(window, peers_.window) << "window raised" << tail();
+    ASSERT_TRUE(peers_.window == 0 || window > 0) << "window closed" << tail();
+    told_ = later(told_, ack);
+  }
+
+  void note_crafts()
+  {
+    for (; noted_ < stand_.actions.crafted.size(); ++noted_)
+    {
+      const Crafted& one = stand_.actions.crafted[noted_];
+      log("craft: " + one.why);
+      if (one.craft.kind != CraftKind::ack) continue;
+      note(one.craft.ack, one.craft.window);
+      if (one.why == "mirror: the ACK that was waiting") ++coverage.waited;
+      if (one.craft.sack_count == 0) continue;
+      ++coverage.duplicates;
+      ASSERT_FALSE(peers_.timestamps);
+      ASSERT_TRUE(one.craft.sack_blocks[0].right.at_or_before(one.craft.ack)) << "more than a duplicate" << tail();
+    }
+    // Somebody fetches, sometimes.
+    for (; answered_ < stand_.actions.asked.size(); ++answered_)
+    {
+      const Asked one = stand_.actions.asked[answered_];
+      const bool ok = draw(2) == 0;
+      stand_.chain.fetched(one.flow, one.slot,
+                           { .how = one.fetch.how, .from = one.fetch.from, .to = one.fetch.to, .ok = ok, .why = "no" },
+                           2000, stand_.now());
+    }
+  }
+
+  void pass(Duration span)
+  {
+    stand_.run_for(span);
+    note_crafts();
+  }
+
+  // Nothing arrives any more for a while.
+  void quiet(Duration span)
+  {
+    if (unsaid_) acknowledge(0);
+    const Tick end = stand_.now() + span;
+    pass(std::min<Duration>(span, ms(120)));
+    if (!with_freeze_ && span >= ms(120) && !::testing::Test::HasFatalFailure())
+    {
+      ++coverage.quiet;
+      ASSERT_EQ((told_ - peers_.remote_isn.raw).raw, (acked_ - peers_.remote_isn.raw).raw)
+          << "the last ACK never left" << tail();
+    }
+    while (stand_.now() < end && !::testing::Test::HasFatalFailure())
+      pass(std::min<Duration>(end - stand_.now(), ms(50)));
+  }
+
+  void switch_module()
+  {
+    if (on_)
+    {
+      if (unsaid_) acknowledge(0);
+      stand_.chain.enable(slot_, false, stand_.now());
+      note_crafts();
+      ++coverage.off;
+      on_ = false;
+      if (with_freeze_) return;
+      ASSERT_EQ(stand_.view(peers_).sent_ack, stand_.view(peers_).highest_ack) << "held back after the end" << tail();
+      ASSERT_EQ(stand_.view(peers_).sent_window, stand_.view(peers_).last_window) << "narrow after the end" << tail();
+      told_ = acked_;
+    }
+    stand_.chain.enable(slot_, true, stand_.now());
+    on_ = true;
+    // In the middle of an episode it cannot know when that began.
+    again_lost_ = true;
+  }
+
+  std::vector<std::string> log_ {};
+  std::mt19937 random_;
+  bool with_freeze_;
+  freeze::Freeze freeze_ {};
+  Mirror module_ {};
+  Stand stand_;
+  Peers peers_;
+  std::size_t slot_ = 0;
+  DamageLog damage_ {};
+  double loss_ = 0.01;
+  Duration every_ = ms(0.5);
+  Duration queue_ = ms(0);
+  std::uint32_t ece_ = 0;
+  bool on_ = true;
+  // The server.
+  std::uint32_t top_ = 1;
+  std::multimap<Tick, Due> due_ {};
+  Tick repair_at_ {};
+  TsClock first_again_ {};
+  bool again_known_ = false, again_lost_ = false; // since nothing was missing
+  // The receiver.
+  std::vector<Piece> held_ {}; // the newest first
+  Piece duplicate_ {};
+  bool unsaid_ = false;
+  Seq acked_ {};
+  TsClock clean_ {}; // echoed when nothing was missing
+  // What left.
+  Seq told_ {};
+  std::size_t noted_ = 0, answered_ = 0;
+};
+
+TEST(MirrorProperties, HoldUnderRandomEvents)
+{
+  Coverage all {};
+  for (std::uint64_t seed = 1; seed <= 240; ++seed)
+  {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Ordeal ordeal { seed };
+    ordeal.run(6000);
+    if (HasFailure()) return;
+    const Coverage& c = ordeal.coverage;
+    all.echoes += c.echoes, all.exact += c.exact, all.chains += c.chains, all.dropped += c.dropped;
+    all.waited += c.waited, all.windows += c.windows, all.duplicates += c.duplicates, all.kept += c.kept;
+    all.reordered += c.reordered, all.late += c.late, all.fills += c.fills, all.quiet += c.quiet, all.off += c.off;
+    all.rests += c.rests, all.blocks += c.blocks, all.held += c.held;
+  }
+  // A test that never gets there would pass as well.
+  EXPECT_GT(all.echoes, 2'000u);
+  EXPECT_GT(all.exact, 1'000u);
+  EXPECT_GT(all.chains, 200u);
+  EXPECT_GT(all.dropped, 1'000u);
+  EXPECT_GT(all.waited, 50u);
+  EXPECT_GT(all.windows, 1'000u);
+  EXPECT_GT(all.duplicates, 50u);
+  EXPECT_GT(all.kept, 500u);
+  EXPECT_GT(all.reordered, 200u);
+  EXPECT_GT(all.late, 50u);
+  EXPECT_GT(all.fills, 20u);
+  EXPECT_GT(all.quiet, 500u);
+  EXPECT_GT(all.off, 100u);
+  EXPECT_GT(all.rests, 10u);
+  EXPECT_GT(all.blocks, 10'000u);
+  EXPECT_GT(all.held, 100u);
+}
+
+} // namespace
+} // namespace tandem::mirror
