@@ -21,6 +21,7 @@ int rank(std::string_view module)
 constexpr std::size_t max_delayed = 4096;
 constexpr unsigned slow_calls_allowed = 2; // in the life of a flow
 constexpr Duration shortest_wake = std::chrono::microseconds { 100 };
+constexpr Duration pause = std::chrono::seconds { 1 }; // between what is one transfer and the next
 
 // The conflict rules of docs/decisions/0002: the more cautious wish wins; routes go to the first module that has one.
 void merge(Edit& into, const Edit& from)
@@ -151,12 +152,18 @@ void Chain::exclude(std::size_t i, flow::Flow& flow)
   flow.wake[i] = Tick::max();
 }
 
+// Whether the flow is one that modules are asked about.
+bool Chain::worth(const flow::Flow& flow) const
+{
+  return flow.begun != 0 || flow.view.bytes_delivered - flow.paused_at >= options_.worth;
+}
+
 // Gives a module its state on the flow; false when it cannot begin.
 bool Chain::begin(std::size_t i, flow::Flow& flow)
 {
   try
   {
-    slots_[i].module->flow_begin(state(flow, i), flow.view);
+    slots_[i].module->flow_begin(table_.make_state(flow) + slots_[i].offset, flow.view);
   }
   catch (...)
   {
@@ -371,12 +378,17 @@ Outcome Chain::segment(const Segment& segment, bool queued, Tick now)
     flow->view.resumed = now;
     flow->epoch = epoch_;
   }
+  if (now - flow->view.last_seen >= pause) flow->paused_at = flow->view.bytes_delivered;
   table_.touch(*flow, now);
   flow->tracker.seen(segment, flow->view, now);
   if (ends(segment, flow->view)) table_.close(*flow);
 
   Outcome outcome { .flow = &flow->view };
-  if (flow->view.hands_off == HandsOff::none)
+  if (flow->view.hands_off == HandsOff::none && !worth(*flow))
+  {
+    if (queued) flow->quiet_until = {};
+  }
+  else if (flow->view.hands_off == HandsOff::none)
   {
     const Event event { .kind = EventKind::segment,
                         .now = now,

@@ -57,6 +57,9 @@ public:
     flow::Table::Options table {};
     std::uint64_t seed = 0;
     std::uint64_t cell_budget = std::numeric_limits<std::uint64_t>::max(); // bytes over the cellular link since start
+    // Modules begin on a flow, and are asked about it, once it has delivered so many bytes without a pause of a second.
+    // Until then it costs no state: most flows are short.
+    std::uint64_t worth = 0;
     Duration call_limit =
         std::chrono::milliseconds { 5 }; // the third decision that takes longer costs the module the flow
     std::function<Tick()> stopwatch {};  // for call_limit; empty: not measured
@@ -135,6 +138,7 @@ public:
   const Stats& stats() const { return stats_; }
   flow::Table& table() { return table_; }
   const LinkStates& link_states() const { return links_; }
+  // Of a flow on which the module has begun.
   const std::byte* state(const flow::Flow& flow, std::size_t i) const { return table_.state(flow) + slots_[i].offset; }
 
 private:
@@ -170,6 +174,7 @@ private:
 
   std::byte* state(flow::Flow& flow, std::size_t i) { return table_.state(flow) + slots_[i].offset; }
   bool begin(std::size_t i, flow::Flow& flow);
+  bool worth(const flow::Flow& flow) const;
   Plan ask(std::size_t i, const Event& event, flow::Flow& flow);
   void carry_out(std::size_t i, const Plan& plan, const Event& event, flow::Flow& flow);
   void make_good(flow::Flow& flow, Tick now);

@@ -53,6 +53,9 @@ using nlohmann::json;
 
 // About so many observed copies a second are enough for RTT and proofs; the sampling rate follows the traffic.
 constexpr double observed_per_second = 1000;
+// What a server may send before it has heard anything (ten segments, RFC 6928): a flow that is over by then has nothing
+// to gain from any module.
+constexpr std::uint64_t worth_bytes = 14'000;
 constexpr std::uint32_t coarsest_sampling = 4096;
 
 // One bit of the configured mask for each kind of packet, from the lowest.
@@ -245,6 +248,7 @@ Engine::Parts::Parts(const Config& given)
       chain { { .table = { .capacity = given.daemon.max_flows, .seed = random_seed(), .idle = given.daemon.flow_idle },
                 .seed = seed,
                 .cell_budget = given.budget.cell_bytes.value_or(std::numeric_limits<std::uint64_t>::max()),
+                .worth = worth_bytes,
                 .stopwatch = [] { return kernel::now(); } },
               [this]
               {
@@ -1044,7 +1048,9 @@ json Engine::status()
             { { "count", p.chain.table().size() },
               { "capacity", p.chain.table().capacity() },
               { "refused", p.chain.table().refused() },
-              { "bytes_each", p.chain.table().bytes_per_flow() } } },
+              { "bytes_each", p.chain.table().bytes_per_flow() },
+              { "with_state", p.chain.table().states() },
+              { "state_bytes_each", p.chain.table().bytes_per_state() } } },
           { "problems", p.loaded.problems },
           { "modules", modules },
         };

@@ -28,11 +28,12 @@ std::uint64_t mix(std::uint64_t h, std::uint64_t word)
 } // namespace
 
 Table::Table(Options options)
-    : options_ { options }, stride_ { round_up(sizeof(Flow)) + round_up(options.state_bytes) },
+    : options_ { options }, state_stride_ { round_up(options.state_bytes) },
       buckets_(std::bit_ceil(std::max<std::size_t>(options.capacity, 16)), 0)
 {
   chunks_.reserve(options.capacity / chunk_flows + 1);
   free_.reserve(options.capacity);
+  state_chunks_.reserve(options.capacity / chunk_flows + 1);
 }
 
 Table::~Table() = default; // Flow is trivially destructible; modules' states are ended by the chain before
@@ -40,7 +41,45 @@ Table::~Table() = default; // Flow is trivially destructible; modules' states ar
 Flow& Table::slot(std::uint32_t index)
 {
   const std::size_t at = index - 1;
-  return *std::launder(reinterpret_cast<Flow*>(chunks_[at / chunk_flows].get() + (at % chunk_flows) * stride_));
+  return chunks_[at / chunk_flows][at % chunk_flows];
+}
+
+std::byte* Table::state(const Flow& flow) const
+{
+  if (flow.state_ == 0) return nullptr;
+  const std::size_t at = flow.state_ - 1;
+  return state_chunks_[at / chunk_flows].get() + (at % chunk_flows) * state_stride_;
+}
+
+std::byte* Table::make_state(Flow& flow)
+{
+  if (flow.state_ != 0) return state(flow);
+  if (!free_states_.empty())
+  {
+    flow.state_ = free_states_.back();
+    free_states_.pop_back();
+  }
+  else
+  {
+    // Room in the list of free ones first, so that none is lost and giving one back never allocates.
+    const std::size_t chunk = (next_unused_state_ - 1) / chunk_flows;
+    if (chunk == state_chunks_.size())
+    {
+      free_states_.reserve((chunk + 1) * chunk_flows);
+      state_chunks_.push_back(std::make_unique_for_overwrite<std::byte[]>(chunk_flows * state_stride_));
+    }
+    flow.state_ = next_unused_state_++;
+  }
+  ++states_;
+  return state(flow);
+}
+
+void Table::drop_state(Flow& flow)
+{
+  if (flow.state_ == 0) return;
+  free_states_.push_back(flow.state_);
+  flow.state_ = 0;
+  --states_;
 }
 
 std::size_t Table::bucket_of(const FlowKey& key) const
@@ -91,14 +130,10 @@ Flow* Table::insert(const FlowKey& key, Tick now)
   else
   {
     index = next_unused_++;
-    if ((index - 1) / chunk_flows == chunks_.size())
-    {
-      chunks_.push_back(std::make_unique_for_overwrite<std::byte[]>(chunk_flows * stride_));
-      for (std::size_t i = 0; i < chunk_flows; ++i)
-        new (chunks_.back().get() + i * stride_) Flow {};
-    }
+    if ((index - 1) / chunk_flows == chunks_.size()) chunks_.push_back(std::make_unique<Flow[]>(chunk_flows));
   }
-  Flow* flow = new (&slot(index)) Flow {};
+  Flow* flow = &slot(index);
+  *flow = {};
   flow->wake.fill(Tick::max());
   flow->scheduled.fill(Tick::max());
   flow->view.key = key;
@@ -151,8 +186,10 @@ void Table::close(Flow& flow)
 
 std::size_t Table::memory() const
 {
-  return chunks_.size() * chunk_flows * stride_ + chunks_.capacity() * sizeof(chunks_[0])
-         + buckets_.capacity() * sizeof(buckets_[0]) + free_.capacity() * sizeof(free_[0]);
+  return chunks_.size() * chunk_flows * sizeof(Flow) + chunks_.capacity() * sizeof(chunks_[0])
+         + state_chunks_.size() * chunk_flows * state_stride_ + state_chunks_.capacity() * sizeof(state_chunks_[0])
+         + free_states_.capacity() * sizeof(free_states_[0]) + buckets_.capacity() * sizeof(buckets_[0])
+         + free_.capacity() * sizeof(free_[0]);
 }
 
 void Table::erase(Flow& flow)
@@ -163,6 +200,7 @@ void Table::erase(Flow& flow)
     at = &slot(*at).next_in_bucket_;
   *at = flow.next_in_bucket_;
   unlink(flow);
+  drop_state(flow);
   flow.self_ = 0;
   free_.push_back(index);
   --size_;

@@ -18,7 +18,7 @@ namespace tandem::flow
 
 constexpr std::size_t max_modules = 8;
 
-// One flow: what modules see, how it is measured, and room for each module's state right behind it.
+// One flow: what modules see, and how it is measured.
 struct alignas(std::max_align_t) Flow
 {
   FlowView view {};
@@ -32,6 +32,7 @@ struct alignas(std::max_align_t) Flow
   std::uint32_t held_back = 0;                // by so many bytes
   std::uint8_t slow_calls = 0;                // decisions that took too long
   std::uint32_t epoch = 0;                    // of the queue, see Chain::queue_resumed()
+  std::uint64_t paused_at = 0;                // bytes delivered by the last pause, see Chain::Options::worth
   bool closed = false;                        // FIN or RST seen: forgotten soon. Set by Table::close()
 
 private:
@@ -39,6 +40,7 @@ private:
   std::uint32_t next_in_bucket_ = 0;
   std::uint32_t older_ = 0, newer_ = 0; // in its list
   std::uint32_t self_ = 0;
+  std::uint32_t state_ = 0; // index of the block with the modules' state, 0 = none
 };
 
 class Table
@@ -47,7 +49,7 @@ public:
   struct Options
   {
     std::size_t capacity = 4096;
-    std::size_t state_bytes = 0; // per flow, for all modules together
+    std::size_t state_bytes = 0; // of a flow that has state, for all modules together
     std::uint64_t seed = 0;      // of the hash: remote hosts choose ports, so bucket order must not be theirs to choose
     Duration idle = std::chrono::seconds { 120 };
     Duration linger = std::chrono::seconds { 5 }; // after FIN or RST
@@ -67,8 +69,11 @@ public:
   // FIN or RST was seen: the flow is forgotten `linger` after its last segment.
   void close(Flow& flow);
   void erase(Flow& flow);
-  std::byte* state(Flow& flow) { return reinterpret_cast<std::byte*>(&flow) + sizeof(Flow); }
-  const std::byte* state(const Flow& flow) const { return reinterpret_cast<const std::byte*>(&flow) + sizeof(Flow); }
+  // Room for the modules' state, which most flows never need: nullptr until made, then at one place until the flow
+  // is erased. Not initialised.
+  std::byte* state(const Flow& flow) const;
+  // Makes room when there is none yet. Allocates only when more flows have state than ever before.
+  std::byte* make_state(Flow& flow);
 
   // The oldest flow that has been idle too long at `now`, or nullptr. The caller ends its modules' state, then erases
   // it.
@@ -77,8 +82,10 @@ public:
   std::size_t size() const { return size_; }
   std::size_t capacity() const { return options_.capacity; }
   std::uint64_t refused() const { return refused_; }
-  std::size_t bytes_per_flow() const { return stride_; }
-  // Bytes of heap in use by all flows and the index.
+  std::size_t bytes_per_flow() const { return sizeof(Flow); }
+  std::size_t bytes_per_state() const { return state_stride_; }
+  std::size_t states() const { return states_; } // flows that have state
+  // Bytes of heap in use by all flows, their state and the index.
   std::size_t memory() const;
   std::size_t bucket_of(const FlowKey& key) const;
 
@@ -108,12 +115,17 @@ private:
   List& list_of(const Flow& flow) { return flow.closed ? closed_ : living_; }
   void unlink(Flow& flow);
   void link_newest(Flow& flow);
+  void drop_state(Flow& flow);
 
   Options options_;
-  std::size_t stride_;
+  std::size_t state_stride_;
   std::vector<std::uint32_t> buckets_; // index + 1 of the first flow, 0 = empty
-  std::vector<std::unique_ptr<std::byte[]>> chunks_;
+  std::vector<std::unique_ptr<Flow[]>> chunks_;
   std::vector<std::uint32_t> free_;
+  std::vector<std::unique_ptr<std::byte[]>> state_chunks_;
+  std::vector<std::uint32_t> free_states_;
+  std::uint32_t next_unused_state_ = 1;
+  std::size_t states_ = 0;
   List living_ {};
   List closed_ {};
   std::size_t size_ = 0;

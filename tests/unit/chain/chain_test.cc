@@ -605,6 +605,41 @@ TEST(ChainLife, AModuleStartsOffAndIsNotAsked)
   EXPECT_EQ(puppet.begun, 1);
 }
 
+TEST(ChainLife, AShortFlowCostsNoStateUntilItIsWorthIt)
+{
+  Puppet puppet { "offload" };
+  Stand stand { { &puppet }, { .worth = 14'000 } };
+  Peers peers {};
+  stand.open(peers);
+  const auto delivers = [&](std::uint32_t bytes)
+  {
+    peers.received += bytes;
+    stand.show(peers.ack(stand.now()));
+    stand.run_for(ms(10));
+  };
+  // Now and then a little, for ever.
+  for (int i = 0; i < 20; ++i)
+  {
+    delivers(6'000);
+    delivers(6'000);
+    stand.run_for(ms(1000));
+  }
+  EXPECT_EQ(puppet.begun, 0);
+  EXPECT_TRUE(puppet.events.empty());
+  EXPECT_EQ(stand.chain.table().states(), 0u);
+  EXPECT_TRUE(stand.chain.needs_queue(stand.now() - ms(1000))) << "its ACKs are needed to know what it delivers";
+  delivers(6'000);
+  delivers(7'999);
+  EXPECT_EQ(puppet.begun, 0);
+  delivers(1);
+  EXPECT_EQ(puppet.begun, 1);
+  EXPECT_EQ(puppet.heard(EventKind::segment), 1);
+  EXPECT_EQ(stand.chain.table().states(), 1u);
+  stand.run_for(ms(5000));
+  delivers(1);
+  EXPECT_EQ(puppet.heard(EventKind::segment), 2) << "once begun, a pause ends nothing";
+}
+
 TEST(ChainLife, SwitchingOffTellsEveryFlowAndEndsItOnce)
 {
   Puppet puppet { "offload" };

@@ -1,5 +1,6 @@
-#include "modules/offload/offload.h"
 #include "src/flow/table.h"
+
+#include <tandem/module.h>
 
 #include <gtest/gtest.h>
 
@@ -207,25 +208,40 @@ TEST(Table, BucketsFillEvenlyWhateverTheSeed)
 TEST(Table, TenThousandFlowsStayUnderOneKibibyteEach)
 {
   constexpr std::size_t flows = 10'000;
-  Table table { { .capacity = flows, .state_bytes = sizeof(offload::State) } };
+  Table table { { .capacity = flows, .state_bytes = 3 * largest_flow_state } };
   for (std::uint32_t i = 0; i < flows; ++i)
     ASSERT_NE(table.insert(key(i), at(0s)), nullptr);
-  EXPECT_GE(table.memory(), flows * (sizeof(Flow) + sizeof(offload::State)));
+  EXPECT_GE(table.memory(), flows * sizeof(Flow));
   EXPECT_LE(table.memory() / flows, 1024u);
 }
 
-TEST(Table, StateLiesBehindTheFlowAndIsAligned)
+TEST(Table, StateIsAlignedApartAndGivenBack)
 {
-  Table table { { .state_bytes = 200 } };
+  constexpr std::size_t size = 200;
+  Table table { { .state_bytes = size } };
+  std::vector<std::byte*> all {};
   for (std::uint32_t i = 0; i < 200; ++i)
   {
     Flow* flow = table.insert(key(i), at(0s));
-    std::byte* state = table.state(*flow);
+    ASSERT_EQ(table.state(*flow), nullptr);
+    std::byte* state = table.make_state(*flow);
+    ASSERT_EQ(table.make_state(*flow), state) << "the same again";
+    ASSERT_EQ(table.state(*flow), state);
     ASSERT_EQ(reinterpret_cast<std::uintptr_t>(state) % alignof(std::max_align_t), 0u);
-    std::fill_n(state, 200, std::byte { 0xa5 });
+    std::fill_n(state, size, static_cast<std::byte>(i));
+    all.push_back(state);
   }
+  EXPECT_EQ(table.states(), 200u);
   for (std::uint32_t i = 0; i < 200; ++i)
-    ASSERT_NE(table.find(key(i)), nullptr) << "one flow's state runs into the next flow";
+    ASSERT_TRUE(std::all_of(all[i], all[i] + size, [&](std::byte b) { return b == static_cast<std::byte>(i); }))
+        << "one flow's state runs into another's";
+  const std::size_t memory = table.memory();
+  table.erase(*table.find(key(7)));
+  EXPECT_EQ(table.states(), 199u);
+  Flow* next = table.insert(key(7), at(0s));
+  EXPECT_EQ(table.state(*next), nullptr) << "a new flow has none of the old one's";
+  EXPECT_EQ(table.make_state(*next), all[7]);
+  EXPECT_EQ(table.memory(), memory) << "what was given back is used again";
 }
 
 // Random inserts, touches, closes and erases against a plain map.
