@@ -56,7 +56,7 @@ Duration useful(const FlowView& flow)
 // trip more before each retransmission.
 bool no_sooner(Duration took, const FlowView& flow)
 {
-  return flow.rtt_smoothed > Duration {} && took > flow.rtt_smoothed * 3 / 4;
+  return flow.rtt_smoothed > Duration {} && took > flow.rtt_smoothed * 9 / 10;
 }
 
 // The server's own retransmission would have come by then: it was lost, too, or there is none yet.

@@ -160,7 +160,7 @@ TEST_F(Holes, WhatComesNoSoonerThanTheServersOwnIsNotFilled)
   {
     report({ { 10 * i + 1, 10 * i + 5 } });
     ASSERT_EQ(asked(), static_cast<std::size_t>(i + 1));
-    answer(asked() - 1, { .ok = true, .took = ms(31) }); // the round trip is 40 ms
+    answer(asked() - 1, { .ok = true, .took = ms(38) }); // the round trip is 40 ms
     arrives(10 * i + 5);
   }
   EXPECT_EQ(fills(), 0u);
