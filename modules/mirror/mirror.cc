@@ -425,7 +425,7 @@ Plan Mirror::repair(const Event& event, const FlowView& flow, State& state, bool
     return plan;
   }
   state.score = static_cast<float>(verdict.congestion);
-  learn_rate(flow, state, verdict.congestion < sure);
+  learn_rate(flow, state, verdict.congestion < sure && !left_over && !episode.ece);
   state.was_kept = !hides;
   if (hides)
     plan = hide(event, flow, state, verdict);
