@@ -51,8 +51,11 @@ void DelayMeter::arrived(TsClock value, Tick now)
       return;
     }
     latest_ = static_cast<float>(elapsed - passed * static_cast<double>(tick_));
-    floor_now_ = floor_before_ = peak_now_ = peak_before_ = low_ = latest_;
-    tops_.fill(latest_);
+    // The first segment of all had a delay of 0, by definition: slow start fills the queue while the tick is looked
+    // for.
+    floor_now_ = floor_before_ = std::min(latest_, 0.0F);
+    peak_now_ = peak_before_ = low_ = latest_;
+    tops_.fill(floor_now_);
     turn_ = peak_turn_ = span_turn_ = now;
     return;
   }

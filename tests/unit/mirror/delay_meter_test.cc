@@ -108,6 +108,24 @@ TEST(DelayMeter, AQueueThatGrowsFromTheBeginningDoesNotSpoilTheTick)
   EXPECT_NEAR(path.meter.queued(), 0, 1.1e-3);
 }
 
+// Slow start fills it before the tick is known. A queue that grows by more in that time is taken for another clock at
+// first.
+TEST(DelayMeter, AQueueThatStandsFromTheBeginningIsNoFloor)
+{
+  for (const double tick : { 1e-6, 1e-3, 4e-3 })
+    for (const double full : { 0.01, 0.02 })
+    {
+      Path path { tick };
+      path.run(0.02);
+      path.run(0.06, [&](double now) { return full * std::min(1.0, (now - 1.02) / 0.06); });
+      path.run(2, full);
+      ASSERT_TRUE(path.meter.known()) << tick << " " << full;
+      EXPECT_NEAR(path.meter.tick(), tick, tick / 100);
+      EXPECT_NEAR(path.meter.queued(), full, tick + 1e-4) << tick << " " << full;
+      EXPECT_NEAR(path.meter.top(), full, tick + 1e-4) << tick << " " << full;
+    }
+}
+
 struct Wraps : ::testing::TestWithParam<double>
 {
 };
