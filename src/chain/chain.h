@@ -95,6 +95,7 @@ public:
   void fetched(std::uint64_t flow, std::uint8_t slot, const FetchResult& result, std::uint64_t cell_bytes, Tick now);
   // So many bytes went over the cellular link for modules, beyond what fetched() was told.
   void spent(std::uint64_t cell_bytes);
+  bool budget_spent() const { return budget_left() == 0; }
 
   // Where damaged frames are noted; must outlive the chain. Null: nowhere.
   void damage(const DamageLog* log) { damage_ = log; }

@@ -454,6 +454,7 @@ void Engine::Parts::fetch_message(const fetch::Message& message)
   if (const auto* cost = std::get_if<fetch::Cost>(&message))
   {
     chain.spent(cost->cell_bytes);
+    if (chain.budget_spent() && service) service->stop_keeping_up();
     return;
   }
   const auto& answer = std::get<fetch::Answer>(message);

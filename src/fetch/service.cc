@@ -14,6 +14,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <deque>
 #include <optional>
@@ -61,6 +62,7 @@ struct Followed
   std::string_view refusal {};                 // by the way to fetch, for this download
   FetchHow how = FetchHow::range;              // the way that is used
   Tick asked {};                               // when a piece of this download was last asked for
+  bool halted = false;                         // the ways to fetch were told that it is over
   std::uint64_t kept_up = 0;                   // Fetcher::follow() was told
 };
 
@@ -93,6 +95,7 @@ struct Service::Parts
   const ServiceOptions options;
   Maker maker;
   Follows follows;
+  std::atomic<bool> halted = false; // the budget is spent
   Deliver deliver;
   asio::io_context context { 1 };
   kernel::Tap tap;
@@ -126,6 +129,11 @@ Service::Service(ServiceOptions options, Maker maker, Follows follows, Deliver d
   parts_->thread = std::thread { [parts = parts_.get()] { parts->run(); } };
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   pthread_setname_np(parts_->thread.native_handle(), "tandem-fetch");
+}
+
+void Service::stop_keeping_up()
+{
+  parts_->halted.store(true, std::memory_order_relaxed);
 }
 
 Service::~Service()
@@ -238,11 +246,22 @@ void Service::Parts::see(const kernel::TappedPacket& packet)
 
 void Service::Parts::keep_up(Followed& followed)
 {
+  if (halted.load(std::memory_order_relaxed))
+  {
+    if (!std::exchange(followed.halted, true))
+      for (const auto& each : fetchers)
+        if (each) each->forget(followed.id);
+    return;
+  }
   if (!followed.download || !followed.refusal.empty() || followed.last - followed.asked > follow_for) return;
   const std::uint64_t progress = followed.follower.progress();
   if (progress < followed.kept_up + follow_step) return;
   followed.kept_up = progress;
-  if (Fetcher* way = fetcher(followed.how)) way->follow(followed.download, progress);
+  if (Fetcher* way = fetcher(followed.how))
+  {
+    way->follow(followed.download, progress);
+    if (const std::uint64_t spent = way->take_unbooked(); spent > 0) push(Cost { spent });
+  }
 }
 
 // Passes on what changed about a connection.

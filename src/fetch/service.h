@@ -104,6 +104,8 @@ public:
 
   // From any thread. An Answer follows, while the service lives.
   void ask(const Job& job);
+  // From any thread. The budget is spent: no way to fetch keeps up with a download any more, what was open is closed.
+  void stop_keeping_up();
   const ServiceOptions& options() const;
   ServiceStats stats() const; // from any thread
 
