@@ -26,7 +26,8 @@ constexpr std::uint32_t few_bytes = 4 * 1460;
 // A frame that was heard damaged for every hole speaks for the air even where the queue was rather full; a radio that
 // heard none speaks for congestion.
 constexpr double heard_weight = 0.35;
-constexpr double silent_weight = 0.5;
+constexpr double silent_weight = 0.3; // frames can be missed
+constexpr double likely = 0.8;
 
 } // namespace
 
@@ -62,8 +63,10 @@ Score judge(const Evidence& e)
   if (e.radio && e.holes > 0)
   {
     const double heard = static_cast<double>(std::min(e.damaged, e.holes)) / e.holes;
-    score.congestion += heard >= 1 ? -heard_weight : silent_weight * (1 - heard);
-    score.why = Weight::radio;
+    const double term = heard >= 1 ? -heard_weight : silent_weight * (1 - heard);
+    // An episode that is hidden although nothing was heard is hidden for another reason.
+    if (heard >= 1 || score.congestion + term > likely) score.why = Weight::radio;
+    score.congestion += term;
   }
   score.congestion = std::clamp(score.congestion, 0.0, 1.0);
   return score;
