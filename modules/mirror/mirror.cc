@@ -306,7 +306,8 @@ Plan Mirror::alarm(const Event& event, const FlowView& flow, State& state)
             .seq = flow.next_seq,
             .ack = flow.highest_ack,
             .window = state.steering.window(flow, flow.highest_ack, flow.last_window, event.now) };
-  if (flow.timestamps_ok) craft.timestamps = Timestamps { flow.last_ts_value, flow.last_ts_echo };
+  // No younger TSval than what has left: another module may be holding it back for a proof (docs/decisions/0003).
+  if (flow.timestamps_ok) craft.timestamps = Timestamps { flow.sent_ts_value, flow.last_ts_echo };
   state.steering.said(event.now);
   plan.craft = { crafts_.data(), 1 };
   plan.why = "mirror: the ACK that was waiting";
