@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 namespace tandem::mirror
 {
@@ -15,10 +14,12 @@ using namespace std::chrono_literals;
 // Two halves: what is remembered is between one and two of them old. Long enough for a sender to empty the queue once,
 // short enough for clocks that drift by 50 ppm.
 constexpr Duration half = 15s;
-// TSval is compared with the clock over at least this long before its tick is believed.
+// Of each of these the most that stood in the queue is kept.
 constexpr Duration span = 2s;
+// What stands there for this long is no stall of a moment.
 constexpr Duration around = 5ms;
 constexpr std::uint8_t enough = 2; // samples within it
+// TSval is compared with the clock over at least this long before its tick is believed.
 constexpr Duration settle = 100ms;
 constexpr std::array<float, 4> ticks { 1e-6f, 1e-3f, 4e-3f, 10e-3f };
 constexpr double tolerance = 0.35;

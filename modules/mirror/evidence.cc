@@ -9,7 +9,7 @@ namespace
 {
 
 // A queue of which nothing else is known is taken to hold at least this part of the round trip: routers and access
-// points hold a half and more. What is found to be smaller is `shallow`.
+// points hold a half and more.
 constexpr double smallest_queue = 0.25;
 // The share of an episode's bytes that the air loses even in bursts. A sender in slow start overshoots by far more.
 constexpr double usual_share = 0.1;

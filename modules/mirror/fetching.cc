@@ -1,8 +1,9 @@
 #include "modules/mirror/fetching.h"
 
+#include "modules/mirror/count.h"
+
 #include <algorithm>
 #include <cstdlib>
-#include <limits>
 
 namespace tandem::mirror::fetching
 {
@@ -31,12 +32,6 @@ void enter(State& state, std::size_t i, Stage stage, Tick now)
 {
   state.stage[i] = stage;
   state.holes[i].at = static_cast<std::uint16_t>(ms(now));
-}
-
-template <class Count>
-void add(Count& count)
-{
-  if (count < std::numeric_limits<Count>::max()) ++count;
 }
 
 // How long a hole may be mere reordering. Linux waits as long (RACK, RFC 8985 6.2).
@@ -78,7 +73,7 @@ void rest(State& state, Tick now)
   state.rests_until = ms(now) + (shortest << std::min(state.rests, most));
   state.resting = true;
   state.outcome_count = 0;
-  add(state.rests);
+  bump(state.rests);
 }
 
 // Fetching what the server sends sooner costs cellular bytes for nothing.
@@ -125,13 +120,13 @@ std::string_view settle(const FlowView& flow, const Segment& segment, State& sta
       state.stage[i] = Stage::none;
       if (stage == Stage::asked)
       {
-        add(state.beaten);
+        bump(state.beaten);
         say(came_out(state, false, now));
         say("mirror: the server was faster");
       }
       else if (stage == Stage::filled)
       {
-        add(state.filled);
+        bump(state.filled);
         state.not_taken = 0;
         say(came_out(state, true, now));
         say("mirror: fill acknowledged");
@@ -141,7 +136,7 @@ std::string_view settle(const FlowView& flow, const Segment& segment, State& sta
     {
       // A firewall may forbid such packets on the loopback interface.
       state.stage[i] = Stage::none;
-      add(state.not_taken);
+      bump(state.not_taken);
       say("mirror: fill not taken");
     }
   }
@@ -202,7 +197,7 @@ Plan ask(const Event& event, const FlowView& flow, State& state, const Settings&
     }
     if (under_way >= most) continue; // its turn comes with the next ACK
     ++under_way;
-    add(state.asked);
+    bump(state.asked);
     enter(state, i, Stage::asked, event.now);
     scratch.fetches[count++] = { .how = settings.how,
                                  .from = later(hole.from, flow.highest_ack),
@@ -258,7 +253,7 @@ Plan on_fetched(const Event& event, const FlowView& flow, State& state, Scratch&
     ++i;
   if (!result.ok)
   {
-    add(state.failed);
+    bump(state.failed);
     if (i < State::room)
     {
       state.stage[i] = Stage::none;
@@ -278,7 +273,7 @@ Plan on_fetched(const Event& event, const FlowView& flow, State& state, Scratch&
   if (no_sooner(result.took, flow) && !overdue(age(state.holes[i], event.now), flow))
   {
     state.stage[i] = Stage::none;
-    add(state.beaten);
+    bump(state.beaten);
     came_out(state, false, event.now);
     return { .why = "mirror: fetched no sooner than the server repairs" };
   }

@@ -1,5 +1,7 @@
 #include "modules/mirror/mirror.h"
 
+#include "modules/mirror/count.h"
+
 #include <tandem/knob_table.h>
 
 #include <algorithm>
@@ -106,12 +108,6 @@ constexpr std::uint8_t alike_losses = 3;
 constexpr Duration radio_slack = 3ms;
 // Crafted duplicates leave behind the ACK that made them true.
 constexpr Duration behind = 1ms;
-
-template <class Count>
-void bump(Count& count)
-{
-  if (count < std::numeric_limits<Count>::max()) ++count;
-}
 
 std::string_view hidden(const Score& score, bool late)
 {
@@ -253,7 +249,6 @@ Plan Mirror::acknowledge(const Event& event, const FlowView& flow, State& state)
 {
   const Segment& segment = *event.segment;
   if (left_alone(event, flow, state)) return {};
-  // A window that was not advertised for a while, or a flow that was not looked at: what was known is old.
   if (state.ack_known && segment.ack.before(state.last_ack)) return {}; // an old one, overtaken
   const bool progress = !state.ack_known || segment.ack.after(state.last_ack);
   if (progress) state.last_ack = segment.ack;

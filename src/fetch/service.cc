@@ -84,13 +84,14 @@ struct Service::Parts
   void keep_up(Followed& followed);
   void handle(const Job& job);
   void judge(const Job& job, std::uint64_t id, const Request& request, Fetched&& fetched);
-  void answer(Answer&& message);
   void refuse(const Job& job, std::string_view why, bool final, std::uint64_t cell_bytes = 0, Duration took = {});
   void push(Message&& message);
   void flush();
   void tidy();
   Fetcher* fetcher(FetchHow how);
   void forget(Followed& followed);
+  void let_go(std::uint64_t id);
+  void book(Fetcher& way);
 
   const ServiceOptions options;
   Maker maker;
@@ -248,9 +249,7 @@ void Service::Parts::keep_up(Followed& followed)
 {
   if (halted.load(std::memory_order_relaxed))
   {
-    if (!std::exchange(followed.halted, true))
-      for (const auto& each : fetchers)
-        if (each) each->forget(followed.id);
+    if (!std::exchange(followed.halted, true)) let_go(followed.id);
     return;
   }
   if (!followed.download || !followed.refusal.empty() || followed.last - followed.asked > follow_for) return;
@@ -260,7 +259,7 @@ void Service::Parts::keep_up(Followed& followed)
   if (Fetcher* way = fetcher(followed.how))
   {
     way->follow(followed.download, progress);
-    if (const std::uint64_t spent = way->take_unbooked(); spent > 0) push(Cost { spent });
+    book(*way);
   }
 }
 
@@ -294,9 +293,20 @@ void Service::Parts::tell(const FlowKey& key, Followed& followed)
 void Service::Parts::forget(Followed& followed)
 {
   if (!followed.download) return;
-  for (const auto& fetcher : fetchers)
-    if (fetcher) fetcher->forget(followed.id);
+  let_go(followed.id);
   followed.download.reset();
+}
+
+// No way to fetch keeps anything for this connection.
+void Service::Parts::let_go(std::uint64_t id)
+{
+  for (const auto& way : fetchers)
+    if (way) way->forget(id);
+}
+
+void Service::Parts::book(Fetcher& way)
+{
+  if (const std::uint64_t spent = way.take_unbooked(); spent > 0) push(Cost { spent });
 }
 
 void Service::Parts::tidy()
@@ -315,7 +325,7 @@ void Service::Parts::tidy()
     each = connections.erase(each);
   }
   for (const auto& way : fetchers)
-    if (const std::uint64_t spent = way ? way->take_unbooked() : 0; spent > 0) push(Cost { spent });
+    if (way) book(*way);
   second.expires_after(1s);
   second.async_wait(
       [this](boost::system::error_code cancelled)
@@ -335,14 +345,14 @@ Fetcher* Service::Parts::fetcher(FetchHow how)
 
 void Service::Parts::refuse(const Job& job, std::string_view why, bool final, std::uint64_t cell_bytes, Duration took)
 {
-  answer({ .job = job,
-           .result = { .how = job.fetch.how,
-                       .from = job.fetch.from,
-                       .to = job.fetch.to,
-                       .why = why,
-                       .final = final,
-                       .took = took },
-           .cell_bytes = cell_bytes });
+  push(Answer { .job = job,
+                .result = { .how = job.fetch.how,
+                            .from = job.fetch.from,
+                            .to = job.fetch.to,
+                            .why = why,
+                            .final = final,
+                            .took = took },
+                .cell_bytes = cell_bytes });
 }
 
 void Service::Parts::handle(const Job& job)
@@ -405,21 +415,13 @@ void Service::Parts::judge(const Job& job, std::uint64_t id, const Request& requ
   const auto size = static_cast<std::size_t>(static_cast<std::uint32_t>(job.fetch.to - job.fetch.from));
   count.bytes += size;
   const auto first = fetched.bytes.begin() + static_cast<std::ptrdiff_t>(request.offset);
-  answer({ .job = job,
-           .result = { .how = job.fetch.how,
-                       .from = job.fetch.from,
-                       .to = job.fetch.to,
-                       .ok = true,
-                       .took = fetched.took },
-           .cell_bytes = fetched.cell_bytes,
-           .bytes = { first, first + static_cast<std::ptrdiff_t>(size) },
-           .server_ack = follower.server_ack(),
-           .server_window = follower.server_window() });
-}
-
-void Service::Parts::answer(Answer&& message)
-{
-  push(std::move(message));
+  push(Answer {
+      .job = job,
+      .result = { .how = job.fetch.how, .from = job.fetch.from, .to = job.fetch.to, .ok = true, .took = fetched.took },
+      .cell_bytes = fetched.cell_bytes,
+      .bytes = { first, first + static_cast<std::ptrdiff_t>(size) },
+      .server_ack = follower.server_ack(),
+      .server_window = follower.server_window() });
 }
 
 void Service::Parts::push(Message&& message)
