@@ -3,6 +3,7 @@
 #include "src/kernel/bpf.h"
 #include "src/kernel/check.h"
 #include "src/kernel/clock.h"
+#include "src/kernel/packet_socket.h"
 
 #include <arpa/inet.h>
 #include <linux/if_ether.h>
@@ -40,10 +41,7 @@ struct Observer::Parts
 
   void attach(const Sampling& wanted)
   {
-    BpfProgram program = observer_filter(wanted, snap);
-    sock_fprog filter { static_cast<unsigned short>(program.size()), program.data() };
-    check("attach the sampling filter on " + interface,
-          setsockopt(socket.get(), SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter));
+    attach_filter(socket, observer_filter(wanted, snap), "attach the sampling filter on " + interface);
     int ignore = wanted.egress ? 0 : 1;
     check("choose the direction to observe on " + interface,
           setsockopt(socket.get(), SOL_PACKET, PACKET_IGNORE_OUTGOING, &ignore, sizeof ignore));
@@ -57,23 +55,12 @@ Observer::Observer(const std::string& interface, const Sampling& sampling) : par
   p.interface = interface;
   int ifindex = static_cast<int>(if_nametoindex(interface.c_str()));
   if (ifindex == 0) fail("observe interface " + interface, errno);
-  // Protocol 0 until the filter is in place: not one unwanted packet.
-  p.socket = Fd { static_cast<int>(check("open a packet socket (needs root or CAP_NET_RAW)",
-                                         ::socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0))) };
+  p.socket = open_packet_socket(1024 * 1024);
   p.attach(sampling);
-  int one = 1;
-  check("set PACKET_AUXDATA", setsockopt(p.socket.get(), SOL_PACKET, PACKET_AUXDATA, &one, sizeof one));
+  const int one = 1;
   // Without it the time of reading has to do.
   setsockopt(p.socket.get(), SOL_SOCKET, SO_TIMESTAMPNS, &one, sizeof one);
-  int size = 1024 * 1024;
-  if (setsockopt(p.socket.get(), SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof size) < 0)
-    setsockopt(p.socket.get(), SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
-  sockaddr_ll address {};
-  address.sll_family = AF_PACKET;
-  address.sll_protocol = htons(ETH_P_ALL); // ETH_P_IP would miss what leaves
-  address.sll_ifindex = ifindex;
-  check("bind a packet socket to " + interface,
-        ::bind(p.socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address));
+  bind_packet_socket(p.socket, ifindex, ETH_P_ALL, interface); // ETH_P_IP would miss what leaves
   for (std::size_t i = 0; i < batch; ++i)
   {
     p.vectors[i] = { p.buffers[i].data(), snap };

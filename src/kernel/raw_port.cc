@@ -2,6 +2,7 @@
 
 #include "src/kernel/bpf.h"
 #include "src/kernel/check.h"
+#include "src/kernel/packet_socket.h"
 
 #include <ifaddrs.h>
 #include <linux/if_ether.h>
@@ -120,12 +121,6 @@ BpfProgram conversation_filter(const FlowKey& key)
   return code;
 }
 
-void attach(const Fd& socket, BpfProgram program, const char* what)
-{
-  const sock_fprog filter { static_cast<unsigned short>(program.size()), program.data() };
-  check(what, setsockopt(socket.get(), SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter));
-}
-
 } // namespace
 
 std::optional<Address> global_address(const std::string& interface, bool v6)
@@ -193,23 +188,13 @@ RawPort::RawPort(const std::string& interface, const Marks& marks, const Address
     key_.local_port = ntohs(got.sin_port);
   }
   // First the filter, then listening: not one packet is answered in between.
-  attach(listener_, { { BPF_RET | BPF_K, 0, 0, 0 } }, "close the held port to the kernel's TCP");
+  attach_filter(listener_, { { BPF_RET | BPF_K, 0, 0, 0 } }, "close the held port to the kernel's TCP");
   check("hold the port", ::listen(listener_.get(), 1));
 
-  packets_ = Fd { static_cast<int>(check("open a packet socket (needs root or CAP_NET_RAW)",
-                                         ::socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0))) };
-  attach(packets_, conversation_filter(key_), "attach the filter of a mirror connection");
-  const int one = 1;
-  check("set PACKET_AUXDATA", setsockopt(packets_.get(), SOL_PACKET, PACKET_AUXDATA, &one, sizeof one));
-  const int room = 8 * 1024 * 1024; // a server that is not held back sends in large bursts
-  if (setsockopt(packets_.get(), SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof room) < 0)
-    setsockopt(packets_.get(), SOL_SOCKET, SO_RCVBUF, &room, sizeof room);
-  sockaddr_ll where {};
-  where.sll_family = AF_PACKET;
-  where.sll_protocol = htons(local.v6 ? ETH_P_IPV6 : ETH_P_IP); // arriving packets only
-  where.sll_ifindex = ifindex;
-  check("bind a packet socket to " + interface,
-        ::bind(packets_.get(), reinterpret_cast<sockaddr*>(&where), sizeof where));
+  packets_ = open_packet_socket(8 * 1024 * 1024); // a server that is not held back sends in large bursts
+  attach_filter(packets_, conversation_filter(key_), "attach the filter of a mirror connection");
+  // Arriving packets only.
+  bind_packet_socket(packets_, ifindex, local.v6 ? ETH_P_IPV6 : ETH_P_IP, interface);
   injector_.bind(Link::cell, interface);
 }
 

@@ -2,6 +2,7 @@
 
 #include "src/kernel/check.h"
 #include "src/kernel/clock.h"
+#include "src/kernel/packet_socket.h"
 
 #include <arpa/inet.h>
 #include <linux/filter.h>
@@ -103,24 +104,9 @@ Tap::Tap(const std::string& interface, std::span<const std::uint16_t> ports) : p
   Parts& p = *parts_;
   const int ifindex = static_cast<int>(if_nametoindex(interface.c_str()));
   if (ifindex == 0) fail("tap interface " + interface, errno);
-  // Protocol 0 until the filter is in place: not one unwanted packet.
-  p.socket = Fd { static_cast<int>(check("open a packet socket (needs root or CAP_NET_RAW)",
-                                         ::socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0))) };
-  Program program = filter_for(ports);
-  const sock_fprog filter { static_cast<unsigned short>(program.size()), program.data() };
-  check("attach the port filter on " + interface,
-        setsockopt(p.socket.get(), SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter));
-  int one = 1;
-  check("set PACKET_AUXDATA", setsockopt(p.socket.get(), SOL_PACKET, PACKET_AUXDATA, &one, sizeof one));
-  int size = 8 * 1024 * 1024;
-  if (setsockopt(p.socket.get(), SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof size) < 0)
-    setsockopt(p.socket.get(), SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
-  sockaddr_ll address {};
-  address.sll_family = AF_PACKET;
-  address.sll_protocol = htons(ETH_P_ALL); // ETH_P_IP would miss what leaves
-  address.sll_ifindex = ifindex;
-  check("bind a packet socket to " + interface,
-        ::bind(p.socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address));
+  p.socket = open_packet_socket(8 * 1024 * 1024);
+  attach_filter(p.socket, filter_for(ports), "attach the port filter on " + interface);
+  bind_packet_socket(p.socket, ifindex, ETH_P_ALL, interface); // ETH_P_IP would miss what leaves
   for (std::size_t i = 0; i < batch; ++i)
   {
     p.vectors[i] = { p.memory.data() + i * largest, largest };
