@@ -55,7 +55,9 @@ ANY_DELAY = {"modules": {"offload": {"added_delay_free": "1s", "added_delay_long
 @pytest.mark.parametrize("congestion", ["cubic", "reno", "bbr"])
 @pytest.mark.parametrize("v6", [False, True], ids=["ipv4", "ipv6"])
 def test_acks_move_to_cellular_once_proved(make_lab, module_needed, congestion, v6):
-    lab = make_lab("plain", congestion=congestion)
+    # A slow air, so that the file lasts: a probe that BBR's start makes fail is repeated after a pause, and at full rate
+    # the third one may come after the end.
+    lab = make_lab("plain", congestion=congestion, overrides={"wifi.rate": "18"})
     with lab.daemon(["offload"], ANY_DELAY) as daemon:
         going = lab.start_download("random", sha256=True, v6=v6)
         assert system.wait_until(lambda: "away" in phases(daemon) or not going.running(), 10) and going.running()
