@@ -1,0 +1,100 @@
+// The frames of one access point for us within the last half second, eight bytes each. Pure.
+#pragma once
+
+#include "src/feeder/airtime.h"
+
+#include <tandem/units.h>
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <vector>
+
+namespace tandem::feeder
+{
+
+class ApWindow
+{
+public:
+  explicit ApWindow(Duration span) : span_ { span } {}
+
+  // One PHY rate of data frames; what does not fit into the table of them counts without its rate.
+  struct Rate
+  {
+    double mbps = 0;
+    bool ht = false;
+    std::uint8_t streams = 1;
+
+    bool operator==(const Rate&) const = default;
+  };
+
+  struct Sums
+  {
+    int first = 0;      // arrived with the first attempt
+    int retried = 0;    // with a later one
+    int lost = 0;       // never
+    int repeated = 0;   // attempts that arrived although an earlier one had: its acknowledgement was lost
+    int damaged = 0;    // attempts that were heard damaged
+    int foretold = 0;   // of `retried`: an earlier attempt was heard damaged
+    int aggregated = 0; // attempts within aggregates
+    int aggregates = 0;
+  };
+
+  enum class What : std::uint8_t
+  {
+    first,
+    retried,
+    foretold, // retried, and an earlier attempt was heard damaged
+    repeated,
+    damaged,
+    lost_only, // none of these, but numbers that are missing
+  };
+  struct Seen
+  {
+    What what = What::first;
+    int lost = 0; // numbers found missing before it; -1: it had been taken for lost
+    bool aggregated = false;
+    bool new_aggregate = false;
+    std::optional<Rate> rate {};
+  };
+  void add(const Seen& seen, Tick at);
+  void purge(Tick now);
+  void clear();
+
+  const Sums& sums() const { return sums_; }
+  bool empty() const { return entries_.empty(); }
+  // Calls f(rate, count) for the rates of frames that arrived.
+  template <class F>
+  void each_rate(F f) const
+  {
+    for (std::size_t i = 0; i < rates_.size(); ++i)
+      if (arrived_[i] > 0) f(rates_[i], arrived_[i]);
+  }
+  std::size_t memory() const { return entries_.size() * sizeof(Entry); }
+
+private:
+  struct Entry
+  {
+    std::uint32_t at_us = 0; // wraps; only differences count
+    What what = What::first;
+    std::int8_t lost = 0;
+    std::uint8_t rate = 0;      // index into rates_ + 1; 0: not known
+    std::uint8_t aggregate = 0; // bit 0: within one, bit 1: the first of it
+  };
+  static_assert(sizeof(Entry) == 8);
+
+  void count(const Entry& entry, int sign);
+  std::uint8_t code(const Rate& rate);
+
+  static constexpr std::size_t most_rates = 64;
+  static constexpr std::size_t most_entries = 65536; // hostile floods end here
+
+  Duration span_;
+  std::deque<Entry> entries_ {};
+  Sums sums_ {};
+  std::vector<Rate> rates_ {};
+  std::array<int, most_rates> arrived_ {};
+};
+
+} // namespace tandem::feeder
