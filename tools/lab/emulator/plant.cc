@@ -32,6 +32,7 @@ Plant::Plant(const Scenario& scenario, std::uint64_t seed)
     ap_nodes_.push_back(air_->add_access_point(Tick {}, ap.channel, ap.signal_dbm));
   client_ = air_->add_station(ap_nodes_[0]);
   air_->observe(client_);
+  air_->set_hidden(Tick {}, client_, scenario.wifi.hidden);
   for (std::size_t i = 0; i < scenario.stations.size(); ++i)
   {
     const BackgroundSettings& station = scenario.stations[i];
@@ -390,6 +391,7 @@ void Plant::apply_wifi(std::string_view key, Tick at)
     }
     return;
   }
+  air_->set_hidden(at, client_, wifi_.hidden);
   if (key == "rate") air_->set_rate(wanted.rate);
 }
 

@@ -439,6 +439,7 @@ private:
     static constexpr Change changes[] = {
       { "loss", Section::wifi, "loss" },
       { "gilbert", Section::wifi, "gilbert" },
+      { "hidden", Section::wifi, "hidden" },
       { "frame_error", Section::wifi, "frame_error" },
       { "rate", Section::wifi, "rate" },
       { "ack_free", Section::wifi, "ack_free" },

@@ -216,6 +216,7 @@ const std::vector<Key<WifiSettings>>& wifi_keys()
     WIFI("gilbert_up", true, v.gilbert(), air.loss_up.gilbert),
     WIFI("delay", true, v.duration(Duration {}, longest_delay), air.delay),
     WIFI("jitter", true, v.duration(Duration {}, longest_delay), air.jitter),
+    AIR("hidden", true, v.hidden(), hidden),
     AIR("ack_free", true, v.boolean(), ack_free),
     AIR("power_save", true, v.boolean(), air.power_save),
     AIR("power_save_timeout", false, v.duration(milliseconds { 1 }, seconds { 60 }), air.power_save_timeout),

@@ -18,7 +18,8 @@ struct WifiSettings
 {
   std::string profile = "wifi-g";
   medium::AirConfig air {};
-  bool ack_free = false; // uplink pure TCP ACKs take no air
+  medium::HiddenSettings hidden {}; // an interferer at the client that the access points do not sense
+  bool ack_free = false;            // uplink pure TCP ACKs take no air
   // standard = "pipe": two links with exact numbers in place of the channel access. Queue lengths, losses, delay and
   // jitter are those of `air`; only the beacons are still its.
   bool pipe = false;

@@ -256,6 +256,29 @@ medium::Gilbert Value::gilbert() const
   return result;
 }
 
+medium::HiddenSettings Value::hidden() const
+{
+  static constexpr std::string_view allowed =
+      "a table { share = part of the time, 0 to 0.95, length = of a burst, fixed "
+      "= true or false } is allowed; share is needed";
+  const toml::table* table = node_.as_table();
+  if (table == nullptr || !table->contains("share")) refuse(allowed);
+  medium::HiddenSettings result;
+  for (const auto& [key, node] : *table)
+  {
+    const Value value(node, key_ + "." + std::string(key.str()));
+    if (key == "share")
+      result.share = value.number(0, 0.95);
+    else if (key == "length")
+      result.length = value.duration(std::chrono::microseconds { 10 }, std::chrono::seconds { 10 });
+    else if (key == "fixed")
+      result.fixed = value.boolean();
+    else
+      unknown_key(node, key_ + ".", key.str(), { "share", "length", "fixed" });
+  }
+  return result;
+}
+
 std::vector<double> Value::numbers() const
 {
   std::vector<double> result;

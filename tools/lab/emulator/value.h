@@ -1,6 +1,7 @@
 // One value of a scenario, a profile, the command line or the control socket, read with its unit and its place.
 #pragma once
 
+#include "tools/lab/medium/hidden.h"
 #include "tools/lab/medium/loss.h"
 
 #include <tandem/units.h>
@@ -50,6 +51,7 @@ public:
   std::size_t choice(std::initializer_list<std::string_view> words) const;
   std::uint64_t bytes() const;
   medium::Gilbert gilbert() const;
+  medium::HiddenSettings hidden() const;
   std::vector<double> numbers() const;
 
   [[noreturn]] void refuse(std::string_view allowed) const;

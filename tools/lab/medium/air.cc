@@ -118,6 +118,32 @@ void Air::add_background(Tick now, NodeId station, Traffic direction, std::uint3
   add_timer(now_, TimerKind::arrival, from, index);
 }
 
+void Air::set_hidden(Tick now, NodeId station, const HiddenSettings& settings)
+{
+  now_ = std::max(now_, now);
+  auto& hidden = nodes_[station].hidden;
+  if (hidden.empty()) hidden.emplace_back(Random(seed_, 0x40000 + station));
+  hidden.front().configure(now_, settings);
+}
+
+bool Air::jammed(NodeId receiver, Tick from, Tick to)
+{
+  if (receiver == nobody || nodes_[receiver].hidden.empty()) return false;
+  return nodes_[receiver].hidden.front().overlaps(from, to);
+}
+
+// A station that hears an interferer's burst puts its access off behind it and DIFS.
+bool Air::wait_for_silence(Channel& channel, Node& node)
+{
+  if (node.hidden.empty()) return false;
+  const auto end = node.hidden.front().busy_until(channel.next);
+  if (!end) return false;
+  const Duration wait = *end - channel.next + config_.phy.difs();
+  node.backoff = static_cast<std::uint32_t>((wait + config_.phy.slot - Duration { 1 }) / config_.phy.slot)
+                 + node.random.up_to(node.cw);
+  return true;
+}
+
 void Air::add_timer(Tick at, TimerKind kind, NodeId node, std::uint32_t lane)
 {
   timers_.push_back({ at, timer_order_++, kind, node, lane });
@@ -397,7 +423,11 @@ void Air::access(Channel& channel)
       sending.group = true;
       sending.count = 1;
       sending.duration = config_.phy.airtime(config_.phy.basic.front(), mac_bytes::beacon);
+      sending.sequence = node.next_sequence;
+      node.next_sequence = (node.next_sequence + 1) & sequence_mask;
     }
+    else if (wait_for_silence(channel, node))
+      continue;
     else if (!prepare(id, sending))
     {
       node.contending = false;
@@ -431,11 +461,11 @@ bool Air::prepare(NodeId id, Sending& out)
     node.lane = lane;
   }
   out.lane = node.lane;
-  fill(node.lanes[node.lane], out);
+  fill(node, node.lanes[node.lane], out);
   return true;
 }
 
-void Air::fill(Lane& lane, Sending& out)
+void Air::fill(Node& node, Lane& lane, Sending& out)
 {
   const Phy& phy = config_.phy;
   if (lane.saturated)
@@ -451,6 +481,16 @@ void Air::fill(Lane& lane, Sending& out)
   out.generation = lane.generation;
   out.count = 1;
   out.entries[0] = 0;
+  const auto number = [&](Queued& entry)
+  {
+    if (entry.numbered) return;
+    const bool qos = phy.standard == Standard::n && !entry.group && !entry.null_frame;
+    std::uint16_t& next = qos ? lane.next_sequence : node.next_sequence;
+    entry.numbered = true;
+    entry.sequence = next;
+    next = (next + 1) & sequence_mask;
+  };
+  number(front);
   if (front.group)
   {
     out.duration = phy.airtime(phy.basic.front(), phy.mpdu(front.bytes));
@@ -459,14 +499,6 @@ void Air::fill(Lane& lane, Sending& out)
   if (front.attempts == 0) lane.rates.begin_packet(now_);
   out.rate = lane.rates.rate(front.attempts);
   const PhyRate& rate = phy.rates[out.rate];
-  const auto number = [&lane](Queued& entry)
-  {
-    if (entry.numbered) return;
-    entry.numbered = true;
-    entry.sequence = lane.next_sequence;
-    lane.next_sequence = (lane.next_sequence + 1) & sequence_mask;
-  };
-  number(front);
   if (config_.aggregation.frames > 1 && !front.null_frame)
   {
     std::uint32_t total = subframe_bytes(phy.mpdu(front.bytes));
@@ -544,6 +576,9 @@ void Air::settle_unicast(Channel& channel, const Sending& sending, bool collided
   const std::uint32_t aggregate = sending.count > 1 ? ++aggregates_ : 0;
   unsigned received = 0;
   std::uint64_t received_now = 0;
+  // The preamble is what the receiver locks on to; behind it each MPDU takes its part of the time.
+  const Duration preamble = phy.airtime(rate, 0);
+  const bool jammed_first = jammed(lane.to, channel.sent_at, channel.sent_at + preamble);
   for (unsigned i = 0; i < sending.count; ++i)
   {
     Queued& entry = lane.queue[sending.entries[i]];
@@ -551,7 +586,11 @@ void Air::settle_unicast(Channel& channel, const Sending& sending, bool collided
     const bool retry = entry.attempts > 0;
     if (entry.attempts < 255) ++entry.attempts;
     bool ok = false;
-    if (!deaf)
+    const Duration body = sending.duration - preamble;
+    const bool met = jammed_first
+                     || jammed(lane.to, channel.sent_at + preamble + body * i / sending.count,
+                               channel.sent_at + preamble + body * (i + 1) / sending.count);
+    if (!deaf && !met)
     {
       ok = !node.random.chance(frame_error(lane, sending.rate, mpdu));
       node.stats.errors += ok ? 0 : 1;
@@ -566,14 +605,13 @@ void Air::settle_unicast(Channel& channel, const Sending& sending, bool collided
         entry.lost = !entry.null_frame && entry.handle != virtual_packet && lane.loss.lose();
       }
     }
-    if (FrameReport* frame = report(channel, id, lane.to, rate, mpdu, collided))
+    if (FrameReport* frame = report(channel, id, lane.to, rate, mpdu, collided, channel.sent_at, sending.duration))
     {
       frame->type = sending.type;
-      frame->start = channel.sent_at;
-      frame->duration = sending.duration;
       frame->retry = retry;
       frame->sequence = entry.sequence;
       frame->failed = !ok;
+      frame->collision |= met;
       if (lane.to == observer_ && !collided) frame->bad_fcs = !ok || entry.lost;
       frame->aggregated = sending.count > 1;
       frame->last_of_aggregate = frame->aggregated && i + 1 == sending.count;
@@ -586,12 +624,13 @@ void Air::settle_unicast(Channel& channel, const Sending& sending, bool collided
   bool confirmed = false;
   if (received > 0)
   {
-    confirmed = !node.random.chance(response_error(lane, response, response_bytes));
-    if (FrameReport* frame = report(channel, lane.to, id, response, response_bytes, false))
+    const Tick answered = now_ + phy.sifs;
+    const Duration answer = phy.airtime(response, response_bytes);
+    confirmed =
+        !node.random.chance(response_error(lane, response, response_bytes)) && !jammed(id, answered, answered + answer);
+    if (FrameReport* frame = report(channel, lane.to, id, response, response_bytes, false, answered, answer))
     {
       frame->type = sending.count > 1 ? FrameType::block_ack : FrameType::ack;
-      frame->start = now_ + phy.sifs;
-      frame->duration = phy.airtime(response, response_bytes);
       frame->failed = !confirmed;
       if (id == observer_) frame->bad_fcs = !confirmed;
     }
@@ -684,30 +723,27 @@ void Air::settle_group(Channel& channel, const Sending& sending, bool collided)
     return;
   }
   const std::uint32_t bytes = beacon ? mac_bytes::beacon : phy.mpdu(node.lanes[sending.lane].queue.front().bytes);
-  if (FrameReport* frame = report(channel, id, nobody, rate, bytes, collided))
+  if (FrameReport* frame = report(channel, id, nobody, rate, bytes, collided, channel.sent_at, sending.duration))
   {
     frame->type = sending.type;
-    frame->start = channel.sent_at;
-    frame->duration = sending.duration;
-    frame->sequence = beacon ? node.beacon_sequence : node.group_sequence;
+    frame->sequence = beacon ? sending.sequence : node.lanes[sending.lane].queue.front().sequence;
     frame->failed = collided;
   }
   if (beacon)
   {
-    node.beacon_sequence = (node.beacon_sequence + 1) & sequence_mask;
     if (config_.power_save && !collided)
       for (const Lane& lane : node.lanes)
         // The traffic indication map: a dozing station with frames waiting asks for them.
         if (lane.down && lane.open && !lane.queue.empty() && nodes_[lane.station].dozing) wake_station(lane.station);
     return;
   }
-  node.group_sequence = (node.group_sequence + 1) & sequence_mask;
   Lane& lane = node.lanes[sending.lane];
   update_quality(id, lane);
   const Queued entry = lane.queue.front();
   lane.queue.pop();
   lane.released -= std::min<std::size_t>(lane.released, 1);
-  const bool deaf = collided || nodes_[lane.station].blackout != Blackout::none;
+  const bool deaf = collided || nodes_[lane.station].blackout != Blackout::none
+                    || jammed(lane.station, channel.sent_at, channel.sent_at + sending.duration);
   if (deaf || node.random.chance(response_error(lane, rate, bytes)) || lane.loss.lose())
     drop(entry.handle, id, DropReason::loss);
   else
@@ -798,10 +834,12 @@ double Air::response_error(Lane& lane, const PhyRate& rate, std::uint32_t bytes)
 }
 
 FrameReport* Air::report(const Channel& channel, NodeId transmitter, NodeId receiver, const PhyRate& rate,
-                         std::uint32_t bytes, bool collided)
+                         std::uint32_t bytes, bool collided, Tick start, Duration duration)
 {
   if (!outbox_.want_frames || observer_ == nobody || &channels_[nodes_[observer_].channel] != &channel) return nullptr;
   FrameReport& frame = outbox_.frames.emplace_back();
+  frame.start = start;
+  frame.duration = duration;
   frame.transmitter = transmitter;
   frame.receiver = receiver;
   frame.channel = static_cast<std::uint8_t>(channel.number);
@@ -816,8 +854,9 @@ FrameReport* Air::report(const Channel& channel, NodeId transmitter, NodeId rece
   frame.signal_valid = 1;
   frame.signal_dbm = static_cast<float>(snr + config_.noise_dbm);
   frame.heard = snr >= detection_snr_db && !(observer.blackout != Blackout::none && transmitter == observer.ap);
+  frame.heard &= !jammed(observer_, start, start + config_.phy.airtime(rate, 0));
   frame.bad_fcs =
-      collided
+      collided || jammed(observer_, start, start + duration)
       || (receiver != observer_ && observer_random_.chance(-std::expm1(-8.0 * bytes * error_exponent(rate, snr))));
   return &frame;
 }

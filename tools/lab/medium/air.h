@@ -2,6 +2,7 @@
 // by slot.
 #pragma once
 
+#include "tools/lab/medium/hidden.h"
 #include "tools/lab/medium/loss.h"
 #include "tools/lab/medium/outbox.h"
 #include "tools/lab/medium/phy.h"
@@ -71,10 +72,14 @@ struct NodeStats
   Duration air {}; // channel time of this node's exchanges, responses included
 };
 
-// Simplifications, all deliberate: every node on a channel senses every other one (no hidden terminals, no capture);
-// after a failed exchange everyone resumes at the same moment (the colliding stations' ACK timeout is as long as the
-// EIFS of the others); an idle station that may send at once waits for the next slot boundary; access points serve
-// their stations' queues in turn.
+// Sequence numbers (IEEE 802.11-2016 10.3.2.11): non-QoS frames of a transmitter take one counter, whoever they are
+// for, and beacons and group-addressed frames with them; QoS data (standard n) has one per receiver. The model has one
+// TID.
+//
+// Simplifications, all deliberate: every node on a channel senses every other one, interferers of add_hidden() aside,
+// and there is no capture; after a failed exchange everyone resumes at the same moment (the colliding stations' ACK
+// timeout is as long as the EIFS of the others); an idle station that may send at once waits for the next slot
+// boundary; access points serve their stations' queues in turn.
 //
 // Residual loss (loss_down, loss_up) stands for losses that the MAC did not repair: the receiver sees the frame with a
 // wrong FCS, the sender believes it delivered. It costs no retry, so the rate of the link stays what it is;
@@ -95,7 +100,14 @@ public:
   // network-layer length. An empty rate means saturated: there is always a next packet.
   void add_background(Tick now, NodeId station, Traffic direction, std::uint32_t packet_bytes,
                       std::optional<Rate> rate);
-  // Frames are reported as this station would capture them (outbox.want_frames).
+  // An interferer that the access points do not sense. At this station each frame that overlaps one of its bursts is
+  // lost, so the sender repeats it with a doubled window, perhaps into the same burst; of an A-MPDU the frames that it
+  // meets are lost, all when it meets the preamble. The station senses it and waits for the end of a burst before it
+  // sends, but acknowledges in any case. A monitor at the station misses frames that begin in a burst, and gets the
+  // others with a bad FCS. Calling it again changes the settings of the station's interferer.
+  void set_hidden(Tick now, NodeId station, const HiddenSettings& settings);
+  // Frames are reported as this station would capture them (outbox.want_frames). Every frame on its channel is
+  // reported, `heard` or not, with the truth: what a second monitor beside each transmitter would know.
   void observe(NodeId station) { observer_ = station; }
 
   // Hands over a packet. It ends as exactly one Delivery or Drop. `to` may be `nobody` from a station (its access
@@ -158,8 +170,8 @@ private:
     bool open = true;        // associated
     bool down = false;
     Ring<Queued> queue;
-    std::size_t released = 0; // entries at the front that the receiver has already handed up
-    std::uint16_t next_sequence = 0;
+    std::size_t released = 0;        // entries at the front that the receiver has already handed up
+    std::uint16_t next_sequence = 0; // of QoS data
     RateControl rates;
     LossModel loss;
     std::uint32_t generation = 0; // changes when the queue is emptied under a frame that is on the air
@@ -202,8 +214,8 @@ private:
     std::uint32_t cw = 0;
     std::uint32_t backoff = 0; // slots from the channel's `contention`
     std::uint32_t beacon_slot = 0;
-    std::uint16_t group_sequence = 0;
-    std::uint16_t beacon_sequence = 0;
+    std::uint16_t next_sequence = 0;    // of non-QoS frames
+    std::vector<HiddenTerminal> hidden; // stations: none or one
     Random random { 0 };
     NodeStats stats {};
     Tick last_release {}; // order is kept behind the air, whatever the jitter
@@ -219,6 +231,7 @@ private:
     unsigned count = 0; // MPDUs
     std::uint32_t generation = 0;
     Duration duration {};
+    std::uint16_t sequence = 0;              // of beacons
     std::array<std::uint8_t, 64> entries {}; // positions in the lane's queue
   };
 
@@ -265,7 +278,9 @@ private:
   void enqueue(NodeId from, Lane& lane, const Packet& packet);
   void access(Channel& channel);
   bool prepare(NodeId id, Sending& out);
-  void fill(Lane& lane, Sending& out);
+  void fill(Node& node, Lane& lane, Sending& out);
+  bool wait_for_silence(Channel& channel, Node& node);
+  bool jammed(NodeId receiver, Tick from, Tick to);
   void finish(Channel& channel);
   void settle_unicast(Channel& channel, const Sending& sending, bool collided);
   void settle_group(Channel& channel, const Sending& sending, bool collided);
@@ -280,7 +295,7 @@ private:
   double response_error(Lane& lane, const PhyRate& rate, std::uint32_t bytes);
   double snr_between(NodeId a, NodeId b) const;
   FrameReport* report(const Channel& channel, NodeId transmitter, NodeId receiver, const PhyRate& rate,
-                      std::uint32_t bytes, bool collided);
+                      std::uint32_t bytes, bool collided, Tick start, Duration duration);
 
   AirConfig config_;
   std::uint64_t seed_;
