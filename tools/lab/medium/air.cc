@@ -853,7 +853,9 @@ FrameReport* Air::report(const Channel& channel, NodeId transmitter, NodeId rece
   const Node& observer = nodes_[observer_];
   frame.signal_valid = 1;
   frame.signal_dbm = static_cast<float>(snr + config_.noise_dbm);
-  frame.heard = snr >= detection_snr_db && !(observer.blackout != Blackout::none && transmitter == observer.ap);
+  const bool dsss = rate.bits_per_symbol == 0;
+  frame.heard = snr >= (dsss ? dsss_detection_snr_db : detection_snr_db)
+                && !(observer.blackout != Blackout::none && transmitter == observer.ap);
   frame.heard &= !jammed(observer_, start, start + config_.phy.airtime(rate, 0));
   frame.bad_fcs =
       collided || jammed(observer_, start, start + duration)

@@ -106,7 +106,8 @@ struct Phy
 //  codeword distances.
 double error_exponent(const PhyRate& rate, double snr_db);
 
-// Below this a receiver does not even notice the preamble.
+// Below this a receiver does not even notice the preamble. Barker's code gains 10.4 dB.
 constexpr double detection_snr_db = 2.0;
+constexpr double dsss_detection_snr_db = -8.4;
 
 } // namespace tandem::medium
