@@ -42,7 +42,8 @@ struct ThreadedSource::Shared
 {
   enum class State : std::uint8_t
   {
-    opening, // or about to
+    starting, // opened for the first time, not known yet with what result
+    opening,  // again
     working,
     ended,
   };
@@ -54,8 +55,9 @@ struct ThreadedSource::Shared
 
   mutable std::mutex mutex {};
   std::deque<Report> reports {};
-  State state = State::opening;
+  State state = State::starting;
   bool stop = false;
+  std::optional<std::optional<Mac>> ap {}; // to be handed on
   std::string problem {};
   std::uint64_t inner_skipped = 0;
   std::uint64_t pushed_out = 0;
@@ -117,7 +119,7 @@ struct ThreadedSource::Shared
       // Sources may throw what they do not foresee; that ends the source, not the daemon.
       try
       {
-        if (now_in() == State::opening) open(first, batch);
+        if (first || now_in() == State::opening) open(first, batch);
         if (now_in() == State::working)
           work(batch);
         else
@@ -135,6 +137,16 @@ struct ThreadedSource::Shared
     inner.reset();
   }
 
+  void hand_on_ap()
+  {
+    std::optional<std::optional<Mac>> news {};
+    {
+      const std::lock_guard lock { mutex };
+      std::swap(news, ap);
+    }
+    if (news) inner->set_ap(*news);
+  }
+
   void open(bool first, std::vector<Report>& batch)
   {
     // A source may have been opened by its constructor.
@@ -150,6 +162,7 @@ struct ThreadedSource::Shared
       return;
     }
     if (stopping()) return;
+    hand_on_ap();
     const bool going_on = inner->receive(kernel::now(), batch);
     const bool idle = batch.empty();
     publish(going_on ? State::working : State::ended, batch, inner->problem(), inner->skipped());
@@ -180,7 +193,8 @@ ThreadedSource::~ThreadedSource()
 int ThreadedSource::fd() const
 {
   const std::lock_guard lock { shared_->mutex };
-  return shared_->state == Shared::State::working ? shared_->arrived.get() : -1;
+  const auto state = shared_->state;
+  return state == Shared::State::working || state == Shared::State::starting ? shared_->arrived.get() : -1;
 }
 
 bool ThreadedSource::receive(Tick, std::vector<Report>& reports)
@@ -189,7 +203,7 @@ bool ThreadedSource::receive(Tick, std::vector<Report>& reports)
   silence(shared_->arrived);
   std::move(shared_->reports.begin(), shared_->reports.end(), std::back_inserter(reports));
   shared_->reports.clear();
-  return shared_->state == Shared::State::working;
+  return shared_->state == Shared::State::working || shared_->state == Shared::State::starting;
 }
 
 bool ThreadedSource::reopen(Tick)
@@ -201,6 +215,13 @@ bool ThreadedSource::reopen(Tick)
     ring(shared_->wanted);
   }
   return shared_->state == Shared::State::working;
+}
+
+void ThreadedSource::set_ap(const std::optional<Mac>& ap)
+{
+  const std::lock_guard lock { shared_->mutex };
+  shared_->ap.emplace(ap);
+  ring(shared_->wanted);
 }
 
 std::string ThreadedSource::problem() const

@@ -32,12 +32,14 @@ public:
   ThreadedSource& operator=(const ThreadedSource&) = delete;
 
   std::string name() const override { return name_; }
-  // -1 until the inner source works, and again when it has ended.
+  // -1 when the inner source has ended, until it works again. While it is being opened for the first time it counts as
+  // one that works and says nothing.
   int fd() const override;
   bool receive(Tick now, std::vector<Report>& reports) override;
   // Asks the thread to reopen the inner source and does not wait for it: true only when it works already. Call it again
   // some time later.
   bool reopen(Tick now) override;
+  void set_ap(const std::optional<Mac>& ap) override;
   std::string problem() const override;
   // What the inner source skipped, and what did not fit in here.
   std::uint64_t skipped() const override;

@@ -33,6 +33,7 @@ struct Script
   std::binary_semaphore release { 0 };
   std::atomic<bool> destroyed = false;
   std::atomic<std::uint64_t> skipped = 0;
+  std::atomic<int> ap_ending = 0;  // last byte of the access point; -1: none
   std::atomic<bool> timed = false; // driven by due() alone
 };
 
@@ -64,6 +65,7 @@ public:
     open_ = script_->opens;
     return open_;
   }
+  void set_ap(const std::optional<Mac>& ap) override { script_->ap_ending = ap ? (*ap)[5] : -1; }
   std::string problem() const override { return open_ ? "" : "scripted: closed by the test"; }
   std::uint64_t skipped() const override { return script_->skipped; }
   Duration stale_after() const override { return 3s; }
@@ -117,15 +119,13 @@ TEST_F(ThreadedSourceTest, passes_on_what_the_inner_source_says)
   EXPECT_EQ(source.stale_after(), 3s);
   EXPECT_EQ(source.rate_limit(), 77u);
   ASSERT_TRUE(eventually([&] { return source.fd() >= 0; }));
-  EXPECT_EQ(script->reopened, 0); // it was open
-  source.receive(kernel::now(), reports);
-  EXPECT_FALSE(readable(source.fd()));
   script->skipped = 5;
   ring(*script, 3);
   ASSERT_TRUE(eventually([&] { return source.receive(kernel::now(), reports) && reports.size() == 3; }));
   for (std::size_t i = 0; i < reports.size(); ++i)
     EXPECT_EQ(reports[i].at, Tick { Duration { i + 1 } });
   EXPECT_FALSE(readable(source.fd()));
+  EXPECT_EQ(script->reopened, 0); // it was open
   EXPECT_EQ(source.skipped(), 5u);
   EXPECT_EQ(source.problem(), "");
 }
@@ -137,11 +137,35 @@ TEST_F(ThreadedSourceTest, calls_a_source_that_has_no_descriptor_when_it_is_due)
   EXPECT_TRUE(eventually([&] { return source.receive(kernel::now(), reports) && reports.size() > 1; }));
 }
 
+TEST_F(ThreadedSourceTest, hands_on_the_access_point)
+{
+  ThreadedSource source { inner() };
+  source.set_ap(Mac { 2, 0, 0, 0, 1, 7 });
+  EXPECT_TRUE(eventually([&] { return script->ap_ending == 7; }));
+  source.set_ap({});
+  EXPECT_TRUE(eventually([&] { return script->ap_ending == -1; }));
+}
+
+// It would be told as a source that has failed.
+TEST_F(ThreadedSourceTest, counts_as_open_while_it_is_opened_for_the_first_time)
+{
+  script->hangs = true;
+  ThreadedSource source { inner(false) };
+  ASSERT_TRUE(eventually([&] { return script->entered.load(); }));
+  EXPECT_GE(source.fd(), 0);
+  EXPECT_TRUE(source.receive(kernel::now(), reports));
+  script->opens = false;
+  script->hangs = false;
+  script->release.release();
+  EXPECT_TRUE(eventually([&] { return source.fd() < 0 && !source.receive(kernel::now(), reports); }));
+}
+
 TEST_F(ThreadedSourceTest, opens_what_is_not_open)
 {
   ThreadedSource source { inner(false) };
-  ASSERT_TRUE(eventually([&] { return source.fd() >= 0; }));
-  EXPECT_EQ(script->reopened, 1);
+  EXPECT_TRUE(eventually([&] { return script->reopened == 1; }));
+  ring(*script);
+  EXPECT_TRUE(eventually([&] { return source.receive(kernel::now(), reports) && reports.size() == 1; }));
 }
 
 TEST_F(ThreadedSourceTest, tells_the_end_and_why_and_reopens_on_demand)
@@ -207,7 +231,7 @@ TEST_F(ThreadedSourceTest, does_not_wait_for_a_call_that_hangs)
     ThreadedSource source { inner(false), { .patience = 50ms } };
     ASSERT_TRUE(eventually([&] { return script->entered.load(); }));
     EXPECT_FALSE(source.reopen(kernel::now()));
-    EXPECT_TRUE(source.receive(kernel::now(), reports) == false && reports.empty());
+    EXPECT_TRUE(source.receive(kernel::now(), reports) && reports.empty());
   }
   EXPECT_FALSE(script->destroyed);
   script->hangs = false;
