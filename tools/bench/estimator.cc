@@ -61,12 +61,13 @@ struct Preset
   std::function<void(Setting&)> set;
 };
 
-void rate_control(Setting& s, medium::Standard standard, unsigned aggregate)
+// Failures that no slower rate avoids, else a rate control settles where nothing fails.
+void rate_control(Setting& s, medium::Standard standard, double noise, unsigned aggregate)
 {
   s.standard = standard;
   s.mbps = 0;
   s.delivery = 0.4;
-  s.noise = 0.2;
+  s.noise = noise;
   s.aggregate = aggregate;
 }
 
@@ -81,10 +82,15 @@ const std::map<std::string, Preset>& presets()
           s.delivery = 0.65;
           s.later = 0.92;
         } } },
-    { "rates-a", { "802.11a with rate control", [](Setting& s) { rate_control(s, medium::Standard::a, 1); } } },
-    { "rates-g", { "802.11g with rate control", [](Setting& s) { rate_control(s, medium::Standard::g, 1); } } },
+    { "rates-a",
+      { "802.11a with rate control, 20 % of all attempts fail at any rate",
+        [](Setting& s) { rate_control(s, medium::Standard::a, 0.2, 1); } } },
+    { "rates-g",
+      { "802.11g with rate control, 30 % of all attempts fail at any rate",
+        [](Setting& s) { rate_control(s, medium::Standard::g, 0.3, 1); } } },
     { "rates-n",
-      { "802.11n with rate control and aggregates", [](Setting& s) { rate_control(s, medium::Standard::n, 32); } } },
+      { "802.11n with rate control and aggregates, 20 % of all attempts fail at any rate",
+        [](Setting& s) { rate_control(s, medium::Standard::n, 0.2, 32); } } },
     { "contention",
       { "as fixed; a station in carrier sense sends 2 Mb/s", [](Setting& s) { s.neighbour = Rate { 2e6 }; } } },
     { "shared",
@@ -150,7 +156,8 @@ struct Options
   std::string scenario = "fixed";
   std::uint64_t seed = 1;
   double seconds = 60;
-  unsigned rounds = 0; // of the measurement of cost
+  unsigned rounds = 0;  // of the measurement of cost
+  double damaged = 0.9; // share of the damaged frames that the monitor passes on
 };
 
 class World
@@ -339,6 +346,7 @@ void print_windows(const Setting& setting, const Options& options)
   // damaged, which not every driver passes on.
   feeder::ApEstimator whole({ world.address_of_client() }), all({ world.address_of_client() });
   Naive naive;
+  medium::Random passes(options.seed, 0xbad);
   std::vector<medium::FrameReport> captured;
   const auto windows = static_cast<int>(options.seconds / seconds(window));
   for (int i = 1; i <= windows; ++i)
@@ -350,7 +358,7 @@ void print_windows(const Setting& setting, const Options& options)
       if (const auto frame = feeder::parse_frame(world.record(report)))
       {
         const Tick at = report.start + report.duration;
-        all.take(*frame, at);
+        if (!frame->damaged || passes.chance(options.damaged)) all.take(*frame, at);
         if (frame->damaged) continue;
         whole.take(*frame, at);
         if (frame->kind == feeder::Frame::Kind::data && frame->receiver == world.address_of_client())
@@ -520,7 +528,10 @@ int main(int argc, char** argv)
   app.add_option("--own", own, "with --serve: the client's address");
   std::string standard;
   double mbps = -1, delivery = -1;
+  double fading = -1;
   int aggregate = -1;
+  app.add_option("--damaged", options.damaged, "share of the damaged frames that the client's monitor passes on")
+      ->check(CLI::Range(0.0, 1.0));
   app.add_option("--standard", standard, "another PHY")->check(CLI::IsMember({ "b", "g", "a", "n" }));
   app.add_option("--mbps", mbps, "another rate; 0 = rate control");
   app.add_option("--delivery", delivery, "another share of attempts that arrive")->check(CLI::Range(0.01, 1.0));
@@ -529,6 +540,7 @@ int main(int argc, char** argv)
   app.add_flag("--no-beacons", no_beacons, "the access point sends none: they take air time");
   app.add_option("--hidden", hidden, "another share of time of the hidden interferer")->check(CLI::Range(0.0, 0.95));
   app.add_option("--burst-ms", burst_ms, "another mean length of its bursts")->check(CLI::Range(0.01, 1000.0));
+  app.add_option("--fading", fading, "another standard deviation of the signal, in dB")->check(CLI::Range(0.0, 20.0));
   app.add_option("--aggregate", aggregate, "another length of aggregates")->check(CLI::Range(1, 64));
   try
   {
@@ -542,6 +554,7 @@ int main(int argc, char** argv)
     if (aggregate > 0) setting.aggregate = static_cast<unsigned>(aggregate);
     if (hidden >= 0) setting.hidden.share = hidden;
     if (burst_ms > 0) setting.hidden.length = Duration { static_cast<std::int64_t>(burst_ms * 1e6) };
+    if (fading >= 0) setting.fading_db = fading;
     setting.beacons = !no_beacons;
     if (!path.empty()) serve(setting, options, path, rate, own);
     if (options.rounds > 0)

@@ -20,6 +20,7 @@ CATALOGUE = {
     "mirror-roc": "mirror_roc",
     "mirror-fairness": "mirror_fairness",
     "mirror-losses": "mirror_losses",
+    "estimator": "estimator",
 }
 
 
