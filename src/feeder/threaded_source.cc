@@ -156,13 +156,13 @@ struct ThreadedSource::Shared
 
   void work(std::vector<Report>& batch)
   {
+    hand_on_ap();
     if (!wait(inner->fd(), inner->due()))
     {
       publish(State::ended, batch, inner->name() + ": its descriptor is closed", inner->skipped());
       return;
     }
     if (stopping()) return;
-    hand_on_ap();
     const bool going_on = inner->receive(kernel::now(), batch);
     const bool idle = batch.empty();
     publish(going_on ? State::working : State::ended, batch, inner->problem(), inner->skipped());
