@@ -19,11 +19,17 @@ namespace tandem::feeder
 namespace
 {
 
-int bring_up(const char* name)
+ifreq named(const std::string& name)
+{
+  ifreq request {};
+  std::strncpy(request.ifr_name, name.c_str(), sizeof request.ifr_name - 1);
+  return request;
+}
+
+int bring_up(const std::string& name)
 {
   const kernel::Fd socket { ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0) };
-  ifreq request {};
-  std::strncpy(request.ifr_name, name, sizeof request.ifr_name - 1);
+  ifreq request = named(name);
   if (::ioctl(socket.get(), SIOCGIFFLAGS, &request) != 0) return errno;
   request.ifr_flags = static_cast<short>(request.ifr_flags | IFF_UP);
   return ::ioctl(socket.get(), SIOCSIFFLAGS, &request) == 0 ? 0 : errno;
@@ -66,6 +72,13 @@ int create(nl80211::Socket& socket, std::uint32_t wiphy, std::initializer_list<i
 }
 
 } // namespace
+
+bool interface_is_up(const std::string& name)
+{
+  const kernel::Fd socket { ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0) };
+  ifreq request = named(name);
+  return ::ioctl(socket.get(), SIOCGIFFLAGS, &request) == 0 && (request.ifr_flags & IFF_UP) != 0;
+}
 
 bool MonitorInterface::fails(const std::string& what, int error)
 {

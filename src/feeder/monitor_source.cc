@@ -20,7 +20,7 @@ namespace
 constexpr int longest = 256;          // headers only, with a long radiotap header
 constexpr int ring = 2 * 1024 * 1024; // bytes; some thousand frames
 constexpr int frames_at_a_time = 512; // the packet thread has other work
-constexpr Duration statistics_period = std::chrono::seconds { 1 };
+constexpr Duration look_period = std::chrono::seconds { 1 };
 constexpr Duration stepped = std::chrono::milliseconds { 10 }; // the wall clock was set
 
 std::optional<Mac> address_of(const std::string& interface)
@@ -83,10 +83,10 @@ bool MonitorSource::reopen(Tick now)
 {
   if (pcap_) return true;
   if (monitor_.empty() && !interface_.make(wifi_)) return ended(interface_.problem());
-  const std::string device = monitor_.empty() ? MonitorInterface::own_name : monitor_;
+  device_ = monitor_.empty() ? MonitorInterface::own_name : monitor_;
   std::array<char, PCAP_ERRBUF_SIZE> said {};
-  pcap_.reset(pcap_create(device.c_str(), said.data()));
-  if (!pcap_) return ended("opening " + device + ": " + said.data());
+  pcap_.reset(pcap_create(device_.c_str(), said.data()));
+  if (!pcap_) return ended("opening " + device_ + ": " + said.data());
   pcap_t* handle = pcap_.get();
   pcap_set_snaplen(handle, longest);
   pcap_set_immediate_mode(handle, 1);
@@ -95,25 +95,25 @@ bool MonitorSource::reopen(Tick now)
   if (const int rc = pcap_activate(handle); rc < 0)
   {
     const std::string detail = pcap_geterr(handle);
-    std::string why = "opening " + device + ": " + (detail.empty() ? pcap_statustostr(rc) : detail);
+    std::string why = "opening " + device_ + ": " + (detail.empty() ? pcap_statustostr(rc) : detail);
     if (rc == PCAP_ERROR_PERM_DENIED) why += "; the capability NET_RAW is needed";
-    if (rc == PCAP_ERROR_IFACE_NOT_UP) why += "; bring it up: ip link set " + device + " up";
+    if (rc == PCAP_ERROR_IFACE_NOT_UP) why += "; bring it up: ip link set " + device_ + " up";
     if (rc == PCAP_ERROR_NO_SUCH_DEVICE) why += "; see `iw dev`";
     return ended(std::move(why));
   }
   if (const int type = pcap_datalink(handle); type != DLT_IEEE802_11_RADIO)
   {
     const char* named = pcap_datalink_val_to_name(type);
-    return ended(device + " delivers " + (named != nullptr ? named : std::to_string(type))
-                 + ", not radiotap frames; is it a monitor interface? `iw dev " + device + " set type monitor`");
+    return ended(device_ + " delivers " + (named != nullptr ? named : std::to_string(type))
+                 + ", not radiotap frames; is it a monitor interface? `iw dev " + device_ + " set type monitor`");
   }
-  if (pcap_setnonblock(handle, 1, said.data()) != 0) return ended("setting " + device + " up: " + said.data());
+  if (pcap_setnonblock(handle, 1, said.data()) != 0) return ended("setting " + device_ + " up: " + said.data());
   filter_.clear();
   if (!apply_filter()) return false;
   fd_ = pcap_get_selectable_fd(handle);
-  if (fd_ < 0) return ended(device + " cannot be waited for");
+  if (fd_ < 0) return ended(device_ + " cannot be waited for");
   problem_.clear();
-  statistics_due_ = now + statistics_period;
+  look_due_ = now + look_period;
   return true;
 }
 
@@ -164,12 +164,16 @@ bool MonitorSource::receive(Tick now, std::vector<Report>& reports)
     take(steady ? time_ns : offset.count() + now.time_since_epoch().count(),
          std::as_bytes(std::span { data, header->caplen }), header->len, now, reports);
   }
-  if (now >= statistics_due_)
-  {
-    statistics_due_ = now + statistics_period;
-    pcap_stat statistics {};
-    if (pcap_stats(pcap_.get(), &statistics) == 0) dropped_ = dropped_before_ + statistics.ps_drop;
-  }
+  return now < look_due_ || look(now);
+}
+
+// libpcap is silent about an interface that goes down or away while nobody waits in it.
+bool MonitorSource::look(Tick now)
+{
+  look_due_ = now + look_period;
+  if (!interface_is_up(device_)) return ended("listening: " + device_ + " has gone or is down");
+  pcap_stat statistics {};
+  if (pcap_stats(pcap_.get(), &statistics) == 0) dropped_ = dropped_before_ + statistics.ps_drop;
   return true;
 }
 

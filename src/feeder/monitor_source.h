@@ -39,6 +39,9 @@ private:
   std::string problem_ {}, note_ {};
 };
 
+// Whether there is such an interface, and it is up.
+bool interface_is_up(const std::string& name);
+
 // Which frames are worth the way out of the kernel, in libpcap's language: those to and from our own interfaces, those
 // that the access point sends, and acknowledgements that it gets. Damaged ones pass as well. Pure.
 std::string monitor_filter(const std::vector<Mac>& own, const std::optional<Mac>& ap);
@@ -55,10 +58,11 @@ public:
 
   // Our access point is another one now, or there is none. Reads the address of our interface anew, too: it may change
   // with every association.
-  void set_ap(const std::optional<Mac>& ap);
+  void set_ap(const std::optional<Mac>& ap) override;
 
   std::string name() const override { return monitor_.empty() ? "monitor" : "monitor:" + monitor_; }
   int fd() const override { return fd_; }
+  Tick due() const override { return pcap_ ? look_due_ : Tick::max(); }
   bool receive(Tick now, std::vector<Report>& reports) override;
   bool reopen(Tick now) override;
   std::string problem() const override { return problem_; }
@@ -77,10 +81,11 @@ private:
   bool ended(std::string why);
   void close();
   bool apply_filter();
+  bool look(Tick now);
   void take(std::int64_t time_ns, std::span<const std::byte> record, std::uint32_t length, Tick now,
             std::vector<Report>& reports);
 
-  std::string wifi_, monitor_;
+  std::string wifi_, monitor_, device_;
   std::vector<Mac> more_own_;
   std::optional<Mac> ap_ {};
   MonitorInterface interface_ {};
@@ -89,7 +94,7 @@ private:
   std::string filter_ {};
   std::string problem_ {};
   std::uint64_t skipped_ = 0, dropped_ = 0, dropped_before_ = 0;
-  Tick statistics_due_ {};
+  Tick look_due_ {};
   Duration offset_ {}; // from our clock to the capture's
   bool offset_known_ = false;
 };

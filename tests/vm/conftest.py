@@ -49,3 +49,12 @@ def programs() -> Path:
     if missing := [name for name in ("tandemd", "tandem") if not os.access(directory / name, os.X_OK)]:
         pytest.skip(f"not built: {', '.join(str(directory / name) for name in missing)}")
     return directory
+
+
+@pytest.fixture(scope="session")
+def probe() -> Path:
+    """The program feeder_probe."""
+    program = Path(os.environ.get("TANDEM_FEEDER_PROBE") or ROOT / "build" / "tests" / "feeder_probe")
+    if not os.access(program, os.X_OK):
+        pytest.skip(f"not built: {program}")
+    return program
