@@ -68,7 +68,7 @@ class Estimator(Bench):
     summary = "estimated delivery probability and packet time against a sniffer at the access point; what the estimator costs"
     headings = {"plain": "by numbers", "published": "whole frames (equation 2)", "tandem": "with damaged frames"}
     detail_columns = (("truth", "delivered, truth"), ("estimate", "estimate"), ("bias", "bias, points"), ("p95", "95 % of errors below, points"),
-                      ("truth_packet_us", "packet time, truth, us"), ("packet_us", "estimate, us"), ("confidence", "confidence"), ("memory", "memory, bytes"),
+                      ("truth_packet_us", "packet time, truth, us"), ("packet_us", "estimate, us"), ("confidence", "confidence"), ("memory", "memory, bytes"), ("frames_per_s", "frames taken in per s"),
                       ("heap", "heap, bytes"))
     notes = (
         "The air is the lab's, in virtual time; the estimator gets the frames that a monitor at the client captures, as radiotap records, in windows of 0.5 s. "
@@ -149,24 +149,28 @@ class Estimator(Bench):
         seconds: int = case.parameters["live"]
         socket = Path(lab.directory) / "offered.sock"
         # The source is configured in both arms; only one has somebody who offers frames there.
-        config = {"links": {"radio": f"lab:{socket}"}}
+        config = {"links": {"radio": f"lab:{socket}"}, "detector": {"watch": "always"}}
         address = json.loads(lab.client.run(["ip", "-j", "link", "show", "wlan0"]).stdout)[0]["address"]
         argv = [gear.program("tandem-bench-estimator"), "--serve", str(socket), "--rate", str(LIVE_RATE), "--own", address, "--seconds", "20", "--seed", str(seed)]
         socket.unlink(missing_ok=True)
         if arm.name == QUIET.name:
-            return self._watched(lab, config, seconds, options, case, arm, seed)
+            return self._watched(lab, config, seconds, options, f"{case.name}-{arm.name}-{seed}")
         with gear.serving(lab.client, argv):
-            return self._watched(lab, config, seconds, options, case, arm, seed)
+            result = self._watched(lab, config, seconds, options, f"{case.name}-{arm.name}-{seed}")
+        # Frames that nobody reads cost nothing: the figure counts only if they were taken in.
+        if result.details["frames_per_s"] < 0.95 * LIVE_RATE:
+            raise LabError(f"the daemon took in {result.details['frames_per_s']:.0f} frames a second of {LIVE_RATE}")
+        return result
 
     @staticmethod
-    def _watched(lab: Lab, config: Mapping[str, Any], seconds: int, options: Options, case: Case, arm: Arm, seed: int) -> Measurement:
-        with gear.tandem(lab, options, [], config, f"{case.name}-{arm.name}-{seed}") as daemon:
+    def _watched(lab: Lab, config: Mapping[str, Any], seconds: int, options: Options, label: str) -> Measurement:
+        with gear.tandem(lab, options, [], config, label) as daemon:
             time.sleep(2.0)  # it has started, connected, and learned the access point
-            before, began = gear.cpu_seconds(daemon.pid), time.monotonic()
+            frames, used, began = taken_in(daemon.api("/v1/links")), run_seconds(daemon.pid), time.monotonic()
             time.sleep(seconds)
-            used, passed = gear.cpu_seconds(daemon.pid) - before, time.monotonic() - began
-            status = daemon.api("/v1/status")
-        return Measurement({DAEMON.name: 100 * used / passed}, {"links": status.get("links", {}), "radio": status.get("radio", {}), "knobs": gear.knobs(status)})
+            used, passed = run_seconds(daemon.pid) - used, time.monotonic() - began
+            links = daemon.api("/v1/links")
+        return Measurement({DAEMON.name: 100 * used / passed}, {"links": links, "frames_per_s": (taken_in(links) - frames) / passed})
 
     def derive(self, case: Case, values: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
         if not {QUIET.name, HEARING.name} <= set(values):
@@ -175,6 +179,16 @@ class Estimator(Bench):
 
     def draw(self, cases: Sequence[Case], runs: Sequence[Run], directory: Path) -> list[Path]:
         return estimator_pictures.draw(self, cases, runs, directory)
+
+
+def taken_in(links: Any) -> int:
+    """Frames that the daemon's lab source has reported so far."""
+    return sum(source["reports"] for source in links["wifi"]["sources"] if source["name"].startswith("lab:"))
+
+
+def run_seconds(pid: int) -> float:
+    """CPU time of a process so far, all living threads: in nanoseconds, where /proc/PID/stat counts ticks of 10 ms."""
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in Path(f"/proc/{pid}/task").iterdir()) * 1e-9
 
 
 def output(argv: Sequence[str]) -> str:
