@@ -183,7 +183,7 @@ def test_what_frames_say_arrives(probe: Probe, air: Air) -> None:
 
 
 def test_only_what_matters_leaves_the_kernel(probe: Probe, air: Air) -> None:
-    matters = [frame(ACK, OWN, None), frame(ACK, AP, None), frame(BLOCK_ACK, AP, OWN), frame(DATA_DOWN, STRANGER, AP, number=2),
+    matters = [frame(ACK, OWN, None), frame(ACK, AP, None), frame(BLOCK_ACK, AP, STRANGER), frame(DATA_DOWN, STRANGER, AP, number=2),
                frame(DATA_DOWN, AP, OWN, number=3, damaged=True), frame(RTS, OWN, AP)]
     others = [frame(ACK, STRANGER, None), frame(BEACON, "ff:ff:ff:ff:ff:ff", STRANGER, number=5), frame(DATA_DOWN, STRANGER, STRANGER, number=6),
               frame(RTS, AP, STRANGER), frame(DATA_DOWN, AP, STRANGER, number=9)]
