@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace tandem
@@ -32,6 +33,15 @@ constexpr std::string_view name(Link link)
   }
   return "?";
 }
+
+// What the radio tells of the access point that a link is associated with (src/feeder/estimator.h).
+struct RadioState
+{
+  std::optional<Duration> packet_time {}; // mean time to deliver one full packet if we were alone
+  std::optional<float> delivery {};       // probability that an attempt arrives
+  std::optional<float> signal {};         // dBm
+  float confidence = 0;                   // of the first two, 0 .. 1
+};
 
 // The newest frames for this host that the radio heard with a bad check sequence: losses of the air, without those
 // that a retry made good.

@@ -24,7 +24,7 @@ namespace tandem
 {
 
 // Raised with every incompatible change of anything below include/tandem.
-constexpr std::uint32_t module_abi_version = 2;
+constexpr std::uint32_t module_abi_version = 3;
 
 // What a module must see. Rules are generated from the union of the enabled modules' interests: nothing else is ever
 // queued.
@@ -57,6 +57,7 @@ struct LinkState
   bool at_risk = false;  // a blackout is predicted
   Tick changed {};       // when `up` last changed
   std::uint32_t mtu = 1500;
+  std::optional<RadioState> radio {}; // absent without a source of driver statistics, or when what it said is stale
   std::uint64_t bytes_out = 0; // sent by Tandem's decisions over this link (edits of route and crafts), since start
 };
 

@@ -88,6 +88,11 @@ public:
   // whose address its link no longer has is left alone. Without it addresses are taken to be as they were.
   using Owner = std::function<Link(const Address&)>;
   void links(const LinkStates& states, Tick now, const Owner& owner = {});
+  // What the radio of a link says now; modules find it in the next event.
+  void radio(Link link, const std::optional<RadioState>& state)
+  {
+    links_[static_cast<std::size_t>(link)].radio = state;
+  }
 
   // What a flow carries now, as far as somebody looked into it. Nothing happens when the flow is not known (any more).
   void content(const FlowKey& key, Content content, std::string_view why);

@@ -41,6 +41,9 @@ public:
   // [{id, local, remote, link, age_s, rtt_ms, rtt_min_ms, rate_mbps, window_bytes, delivered_bytes, hands_off, modules:
   // {name: {fact: value}}}]
   virtual nlohmann::json flows() = 0;
+  // {wifi: {sources: [...], aps: [...], surveys: [...], candidates: [...]}, cell: {modems: [...]}}: what the sources of
+  // driver statistics know. Asking opens them for a while.
+  virtual nlohmann::json links() = 0;
   // The module's Markdown manual with its knobs.
   virtual std::string manual(const std::string& module) = 0;
 

@@ -324,6 +324,7 @@ private:
     if (is({ "metrics" })) return reading ? metrics() : method_not_allowed("GET");
     if (is({ "v1", "status" })) return reading ? ok(backend_.status()) : method_not_allowed("GET");
     if (is({ "v1", "modules" })) return reading ? ok(backend_.modules()) : method_not_allowed("GET");
+    if (is({ "v1", "links" })) return reading ? ok(backend_.links()) : method_not_allowed("GET");
     if (is({ "v1", "flows" })) return reading ? ok(backend_.flows()) : method_not_allowed("GET");
     if (is({ "v1", "doctor" }) && options_.doctor) return reading ? ok(options_.doctor()) : method_not_allowed("GET");
     if (is({ "v1", "recording" })) return reading ? recording(peer) : method_not_allowed("GET");

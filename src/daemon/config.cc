@@ -1,6 +1,7 @@
 #include "src/daemon/config.h"
 
 #include "src/control/literal.h"
+#include "src/feeder/source_name.h"
 
 #include <arpa/inet.h>
 // Without NDEBUG the library asserts where it also has an error to report ("[.a"): a file must never abort the daemon.
@@ -225,6 +226,29 @@ std::optional<std::vector<Value>> as_list(const Value& value)
   return list;
 }
 
+// Names of sources of driver statistics: a list, or one text with commas.
+std::optional<std::vector<std::string>> as_sources(const Value& value)
+{
+  std::vector<std::string> names;
+  constexpr std::size_t most = 8;
+  const auto* list = std::get_if<std::vector<Value>>(&value.what);
+  for (const Value& one : list ? *list : std::vector<Value> { value })
+  {
+    const auto text = as_text(one);
+    if (!text) return {};
+    std::istringstream words { *text };
+    for (std::string word; std::getline(words, word, ',');)
+    {
+      const auto from = word.find_first_not_of(' '), to = word.find_last_not_of(' ');
+      names.push_back(from == std::string::npos ? std::string {} : word.substr(from, to - from + 1));
+    }
+  }
+  if (names.empty() || names.size() > most || !std::all_of(names.begin(), names.end(), feeder::is_source_name))
+    return {};
+  std::erase(names, "none");
+  return names;
+}
+
 bool put_duration(Duration& out, const Value& value, Duration from, Duration to)
 {
   const auto text = as_text(value);
@@ -288,13 +312,30 @@ constexpr std::array settings {
   Setting { "links.radio",
             [](Config& c, const Value& v)
             {
-              const auto name = as_text(v);
-              // A path that fits into sun_path.
-              if (!name || (*name != "none" && !(name->starts_with("lab:/") && name->size() <= 4 + 100))) return false;
-              c.links.radio = *name;
+              const auto names = as_sources(v);
+              if (names) c.links.radio = *names;
+              return names.has_value();
+            },
+            "\"auto\", \"none\", or names with commas between them are needed: \"nl80211\", \"monitor\", "
+            "\"monitor:INTERFACE\", \"lab:PATH\", \"replay:PATH\" (absolute paths of at most 100 characters)" },
+  Setting { "links.modem",
+            [](Config& c, const Value& v)
+            {
+              const auto text = as_text(v);
+              if (!text || (*text != "auto" && *text != "none")) return false;
+              c.links.modem = *text == "auto";
               return true;
             },
-            "\"none\", or \"lab:PATH\" with an absolute path of at most 100 characters, is needed" },
+            "\"auto\" or \"none\" is needed" },
+  Setting { "links.record",
+            [](Config& c, const Value& v)
+            {
+              const auto text = as_text(v);
+              if (!text || (!text->empty() && !text->starts_with('/'))) return false;
+              c.links.record = *text;
+              return true;
+            },
+            "an absolute path, or an empty text, is needed" },
   Setting { "detector.watch",
             [](Config& c, const Value& v)
             {

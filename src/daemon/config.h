@@ -102,10 +102,12 @@ struct Config
 
   struct Links
   {
-    std::string wifi = "auto";  // interface name, or "auto"
-    std::string cell = "auto";  // interface name, "auto", or "none"
-    std::string radio = "none"; // "none", or "lab:PATH" of the emulator's frames.sock
-    Source wifi_where {};       // for errors found when the interface is looked up
+    std::string wifi = "auto";                 // interface name, or "auto"
+    std::string cell = "auto";                 // interface name, "auto", or "none"
+    std::vector<std::string> radio { "auto" }; // sources of driver statistics, see is_source_name(); empty: none
+    bool modem = true;                         // ask ModemManager, when it is there
+    std::string record;                        // file that gets every report; empty: none
+    Source wifi_where {};                      // for errors found when the interface is looked up
     Source cell_where {};
   } links;
 

@@ -262,12 +262,15 @@ Engine::Parts::Parts(const Config& given)
       fetch_mail { [this] { ev_async_send(loop, &mail); }, 1024 }
 {
   if (loop == nullptr) throw std::runtime_error { "libev: no event loop could be made" };
-  watch.emplace(loop,
-                WatchSettings { .interface = wifi_name,
-                                .radio = config.links.radio,
-                                .detector = config.detector.blackout,
-                                .risk = config.detector.risk },
-                [this] { verdict_changed(); });
+  watch.emplace(
+      loop,
+      WatchSettings { .interface = wifi_name,
+                      .radio = config.links.radio,
+                      .modem = config.links.modem,
+                      .record = config.links.record,
+                      .detector = config.detector.blackout,
+                      .risk = config.detector.risk },
+      [this] { verdict_changed(); }, [this] { chain.radio(Link::wifi, watch->radio()); });
   chain.damage(&watch->damage());
   for (const std::string& problem : loaded.problems)
     log(Severity::warning, "module not loaded: " + problem);
@@ -664,6 +667,7 @@ LinkStates Engine::Parts::present_links() const
   wifi.up = wifi.up && watch->up();
   wifi.changed = std::max(wifi.changed, watch->since());
   wifi.at_risk = watch->at_risk();
+  wifi.radio = watch->radio();
   // Whether the second way leads anywhere is known by the policy route rather than by the interface.
   LinkState& cell = states[static_cast<std::size_t>(Link::cell)];
   cell.route = keeper.state().route.v4;
@@ -1068,6 +1072,19 @@ json Engine::modules()
         for (std::size_t i = 0; i < p.chain.module_count(); ++i)
           all.push_back(p.module_json(i));
         return all;
+      });
+}
+
+json Engine::links()
+{
+  Parts& p = *parts_;
+  return p.on_packet_thread(
+      [&p]() -> json
+      {
+        json wifi = p.watch->sources_json();
+        wifi["interface"] = p.wifi_name;
+        return { { "wifi", std::move(wifi) },
+                 { "cell", { { "interface", p.cell_name }, { "modems", p.watch->modems_json() } } } };
       });
 }
 

@@ -30,6 +30,7 @@ public:
 
   nlohmann::json status() override;
   nlohmann::json modules() override;
+  nlohmann::json links() override;
   nlohmann::json flows() override;
   std::string manual(const std::string& module) override;
   void enable(const std::string& module, bool on) override;

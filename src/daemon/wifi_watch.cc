@@ -1,7 +1,8 @@
 #include "src/daemon/wifi_watch.h"
 
+#include "src/daemon/radio_sources.h"
 #include "src/daemon/service.h"
-#include "src/feeder/lab_source.h"
+#include "src/feeder/feeder_json.h"
 #include "src/kernel/clock.h"
 
 #include <algorithm>
@@ -17,7 +18,9 @@ namespace
 using namespace std::chrono_literals;
 using nlohmann::json;
 
-constexpr Duration radio_retry = 1s;
+constexpr Duration frames_pause = 50ms; // frames wait so long in their buffers while nobody is in a hurry
+constexpr Duration radio_told_every = 100ms;
+constexpr Duration looked_at_for = 10s; // after a request of the control API
 constexpr double log_burst = 5;
 constexpr double log_per_second = 0.1;
 
@@ -28,36 +31,36 @@ std::string in_ms(Duration span)
 
 } // namespace
 
-std::unique_ptr<feeder::RadioSource> make_radio(const std::string& name, const std::string& interface)
-{
-  constexpr std::string_view lab = "lab:";
-  if (!name.starts_with(lab)) return {};
-  const auto own = kernel::hardware_address(interface);
-  if (!own) return {}; // not there yet: asked again
-  return std::make_unique<feeder::LabSource>(name.substr(lab.size()), *own);
-}
-
-WifiWatch::WifiWatch(struct ev_loop* loop, WatchSettings settings, std::function<void()> changed)
+WifiWatch::WifiWatch(struct ev_loop* loop, WatchSettings settings, std::function<void()> changed,
+                     std::function<void()> radio_changed)
     : loop_ { loop }, settings_ { std::move(settings) }, changed_ { std::move(changed) },
-      detector_ { settings_.detector }, risk_ { settings_.risk }
+      radio_changed_ { std::move(radio_changed) }, detector_ { settings_.detector }, risk_ { settings_.risk }
 {
   ev_timer_init(
       &timer_, [](struct ev_loop*, ev_timer* w, int) { static_cast<WifiWatch*>(w->data)->look(); }, 0., 1.);
   const auto on_io = [](struct ev_loop*, ev_io* w, int) { static_cast<WifiWatch*>(w->data)->look(); };
-  for (ev_io* io : { &answers_, &ring_, &air_ })
+  for (ev_io* io : { &answers_, &ring_ })
   {
     ev_io_init(io, on_io, -1, EV_READ);
     io->data = this;
     ev_set_priority(io, EV_MAXPRI); // a link that is back is worth more than one packet
   }
+  for (ev_io& io : sources_)
+  {
+    ev_io_init(&io, on_io, -1, EV_READ);
+    io.data = this;
+    ev_set_priority(&io, EV_MAXPRI);
+  }
   timer_.data = this;
+  if (!settings_.record.empty()) recorder_ = std::make_unique<feeder::Recorder>(settings_.record, kernel::now());
 }
 
 WifiWatch::~WifiWatch()
 {
   ev_timer_stop(loop_, &timer_);
-  for (ev_io* io : { &answers_, &ring_, &air_ })
+  for (ev_io* io : { &answers_, &ring_ })
     ev_io_stop(loop_, io);
+  close_sources();
 }
 
 // ---- what is handed in
@@ -97,9 +100,7 @@ void WifiWatch::link(const links::LinkInfo& info)
     received_.open(info.interface);
     bell_.disarm();
     ev_io_stop(loop_, &ring_);
-    radio_.reset();
-    ev_io_stop(loop_, &air_);
-    detector_.radio_present(false, now);
+    close_sources();
   }
   // The kernel drops the routes of an interface that loses its carrier; the gateway will be the same most often.
   const bool keep = !info.up && !target.gateway_v4 && !target.gateway_v6 && prober_.target().ifindex == info.ifindex;
@@ -146,9 +147,12 @@ void WifiWatch::announce(links::Announcement what, Duration span)
 void WifiWatch::look()
 {
   const Tick now = kernel::now();
+  if (feeding(now))
+    read_sources(now);
+  else if (feeder_)
+    close_sources();
   if (detector_.watching())
   {
-    read_radio(now);
     // Answers before the counter: they are in it, too, and say more.
     for (int answers = prober_.receive(); answers > 0; --answers)
       detector_.probe_answered(now);
@@ -158,29 +162,23 @@ void WifiWatch::look()
   settle(now);
 }
 
-void WifiWatch::read_radio(Tick now)
+bool WifiWatch::feeding(Tick now) const
 {
-  if (settings_.radio.empty() || settings_.radio == "none") return;
-  if (!radio_ || radio_->fd() < 0)
-  {
-    if (radio_tried_ != Tick {} && now - radio_tried_ < radio_retry) return;
-    radio_tried_ = now;
-    if (!radio_) radio_ = make_radio(settings_.radio, settings_.interface);
-    if (!radio_ || !radio_->reopen())
-    {
-      if (!radio_said_)
-        log(Severity::warning,
-            "links.radio = \"" + settings_.radio + "\": nothing to read there; blackouts are told without it");
-      radio_said_ = true;
-      return;
-    }
-    radio_said_ = false;
-    risk_.forget();
-    detector_.radio_present(true, now);
-    ev_io_set(&air_, radio_->fd(), EV_READ);
-  }
+  return detector_.watching() || now < asked_until_ || recorder_;
+}
+
+void WifiWatch::read_sources(Tick now)
+{
+  if (!feeder_) open_sources();
+  if (!feeder_) return;
   heard_.clear();
-  const bool alive = radio_->receive(now, heard_);
+  feeder_->receive(now, heard_);
+  if (const bool hears = feeder_->hears_frames(); hears != hears_frames_)
+  {
+    hears_frames_ = hears;
+    if (hears) risk_.forget();
+    detector_.radio_present(hears, now);
+  }
   for (const feeder::RadioEvent& event : heard_)
   {
     detector_.radio(event, now);
@@ -189,19 +187,64 @@ void WifiWatch::read_radio(Tick now)
     if (event.damaged) damage_.add(event.at);
     if (event.repaired) damage_.take_back(*event.repaired);
   }
-  if (!alive)
-  {
-    ev_io_stop(loop_, &air_);
-    detector_.radio_present(false, now);
-    if (!radio_said_)
-      log(Severity::warning, radio_->name() + " has ended; blackouts are told without it until it is back");
-    radio_said_ = true;
-  }
+}
+
+void WifiWatch::open_sources()
+{
+  const auto own = kernel::hardware_address(settings_.interface);
+  if (!own) return; // not there yet
+  auto sources = make_sources(settings_.radio, settings_.modem, settings_.interface);
+  if (sources.empty() && !settings_.radio.empty()) return;
+  feeder_ = std::make_unique<feeder::Feeder>(std::move(sources), std::vector<feeder::Mac> { *own },
+                                             [](bool problem, const std::string& words)
+                                             { log(problem ? Severity::warning : Severity::notice, words); });
+  if (recorder_)
+    feeder_->tap([this](const std::string& source, const feeder::Report& report) { recorder_->take(source, report); });
+}
+
+void WifiWatch::close_sources()
+{
+  for (ev_io& io : sources_)
+    ev_io_stop(loop_, &io);
+  if (hears_frames_) detector_.radio_present(false, kernel::now());
+  hears_frames_ = false;
+  damage_.listening = false;
+  feeder_.reset();
+}
+
+// Frames come by the thousand: they are listened to at once only by who is in a hurry, else read with the timer.
+void WifiWatch::watch_descriptors(bool frames)
+{
+  std::size_t used = 0;
+  if (feeder_)
+    for (const feeder::Feeder::Descriptor& one : feeder_->descriptors())
+    {
+      if (one.frames && !frames) continue;
+      if (used == sources_.size()) break;
+      ev_io& io = sources_[used++];
+      if (ev_is_active(&io) != 0 && io.fd == one.fd) continue;
+      ev_io_stop(loop_, &io);
+      ev_io_set(&io, one.fd, EV_READ);
+      ev_io_start(loop_, &io);
+    }
+  for (; used < sources_.size(); ++used)
+    ev_io_stop(loop_, &sources_[used]);
+}
+
+std::optional<RadioState> WifiWatch::radio() const
+{
+  if (!feeder_) return {};
+  const auto known = feeder_->current();
+  if (!known) return {};
+  RadioState state { .packet_time = known->packet_time, .confidence = static_cast<float>(known->confidence) };
+  if (known->delivery) state.delivery = static_cast<float>(*known->delivery);
+  if (feeder_->signal_trusted()) state.signal = known->signal;
+  return state;
 }
 
 void WifiWatch::settle(Tick now)
 {
-  damage_.listening = radio_ && radio_->fd() >= 0 && detector_.radio_usable();
+  damage_.listening = hears_frames_ && detector_.radio_usable();
   auto step = detector_.advance(now);
   if (step.send_probe)
   {
@@ -215,8 +258,7 @@ void WifiWatch::settle(Tick now)
   if (!stale_said_ && detector_.counters().radio_stale > 0)
   {
     stale_said_ = true;
-    log(Severity::warning,
-        settings_.radio + " says nothing while packets arrive; blackouts are told without it until it does");
+    log(Severity::warning, "the radio hears nothing while packets arrive; blackouts are told without it until it does");
   }
   if (!silent_gateway_said_ && detector_.counters().unprovable > 0 && !detector_.gateway_answers())
   {
@@ -226,8 +268,9 @@ void WifiWatch::settle(Tick now)
   }
 
   const bool was_at_risk = at_risk_;
-  at_risk_ =
-      detector_.up() && (detector_.risk_announced(now) || (detector_.watching() && radio_ && risk_.at_risk(now)));
+  at_risk_ = detector_.up()
+             && (detector_.risk_announced(now)
+                 || (detector_.watching() && feeder_ && feeder_->signal_trusted() && risk_.at_risk(now)));
   const bool changed = detector_.up() != was_up_ || at_risk_ != was_at_risk;
 
   // The bell rings with the first frame of a link that is back. Whoever is suspicious or down listens to the air at
@@ -243,11 +286,8 @@ void WifiWatch::settle(Tick now)
     ev_io_stop(loop_, &ring_);
     bell_.disarm();
   }
-  const bool listen = radio_ && radio_->fd() >= 0 && (down || detector_.suspicious());
-  if (listen && ev_is_active(&air_) == 0)
-    ev_io_start(loop_, &air_);
-  else if (!listen && ev_is_active(&air_) != 0)
-    ev_io_stop(loop_, &air_);
+  watch_descriptors(down || detector_.suspicious());
+  if (feeder_) step.next = std::min({ step.next, feeder_->due(), hears_frames_ ? now + frames_pause : Tick::max() });
 
   was_up_ = detector_.up();
   if (step.next == Tick::max())
@@ -258,6 +298,9 @@ void WifiWatch::settle(Tick now)
   else
     set_timer(step.next, now);
   if (changed) changed_();
+  if (now - radio_told_ < radio_told_every) return;
+  radio_told_ = now;
+  radio_changed_();
 }
 
 void WifiWatch::set_timer(Tick next, Tick now)
@@ -314,7 +357,7 @@ json WifiWatch::json() const
                { "probes_sent", c.probes_sent },
                { "probes_answered", c.probes_answered },
                { "probe_rtt_ms", milliseconds(detector_.probe_rtt()) },
-               { "radio", radio_ && radio_->fd() >= 0 ? radio_->name() : "none" },
+               { "radio", hears_frames_ ? "frames" : "none" },
                { "radio_usable", detector_.radio_usable() },
                { "radio_stale", c.radio_stale },
                { "last_verdict_at_ns", detector_.last_down().time_since_epoch().count() },
@@ -326,6 +369,20 @@ json WifiWatch::json() const
                { "horizon_ms", milliseconds(risk_.horizon()) },
                { "hits", risk_.hits() },
                { "misses", risk_.misses() } } } };
+}
+
+json WifiWatch::sources_json()
+{
+  const Tick now = kernel::now();
+  const bool was_feeding = feeding(now);
+  asked_until_ = now + looked_at_for;
+  if (!was_feeding) look();
+  return feeder_ ? feeder::wifi_json(*feeder_, now) : json::object();
+}
+
+json WifiWatch::modems_json() const
+{
+  return feeder_ ? feeder::modems_json(*feeder_) : json::array();
 }
 
 } // namespace tandem::daemon

@@ -2,16 +2,20 @@
 // announcements.
 #pragma once
 
-#include "src/feeder/radio_source.h"
+#include "src/feeder/feeder.h"
+#include "src/feeder/recorder.h"
 #include "src/kernel/arrivals.h"
 #include "src/kernel/prober.h"
 #include "src/links/blackout.h"
 #include "src/links/link_table.h"
 #include "src/links/risk.h"
 
+#include <tandem/link.h>
+
 #include <ev.h>
 #include <nlohmann/json.hpp>
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <string>
@@ -23,7 +27,9 @@ namespace tandem::daemon
 struct WatchSettings
 {
   std::string interface;
-  std::string radio; // as in links.radio
+  std::vector<std::string> radio; // as in links.radio
+  bool modem = true;              // as in links.modem
+  std::string record;             // as in links.record
   links::DetectorSettings detector {};
   links::RiskSettings risk {};
 };
@@ -33,7 +39,9 @@ class WifiWatch
 public:
   // `changed` is called from the loop when up() or at_risk() is another one than before; never from within the
   // functions below but announce(), watch() and link().
-  WifiWatch(struct ev_loop* loop, WatchSettings settings, std::function<void()> changed);
+  // `radio_changed`: radio() may be another one, at most ten times a second.
+  WifiWatch(struct ev_loop* loop, WatchSettings settings, std::function<void()> changed,
+            std::function<void()> radio_changed);
   ~WifiWatch();
   WifiWatch(const WifiWatch&) = delete;
   WifiWatch& operator=(const WifiWatch&) = delete;
@@ -49,31 +57,42 @@ public:
   bool up() const { return detector_.up(); }
   Tick since() const { return detector_.since(); }
   bool at_risk() const { return at_risk_; }
+  // What is known of the radio at our access point; nothing without a source, or when it is stale.
+  std::optional<RadioState> radio() const;
   // Frames that were heard damaged, while a radio listens.
   const DamageLog& damage() const { return damage_; }
   // {"blackout": {...}, "risk": {...}} for the status.
   nlohmann::json json() const;
+  // What the sources know, see docs/control-api.md. Opens them for a while when nobody else wanted them.
+  nlohmann::json sources_json();
+  nlohmann::json modems_json() const;
 
 private:
   void look();
-  void read_radio(Tick now);
+  bool feeding(Tick now) const;
+  void read_sources(Tick now);
+  void open_sources();
+  void close_sources();
+  void watch_descriptors(bool frames);
   void settle(Tick now);
   void set_timer(Tick next, Tick now);
   void tell_verdict(Tick now);
 
   struct ev_loop* loop_;
   WatchSettings settings_;
-  std::function<void()> changed_;
+  std::function<void()> changed_, radio_changed_;
+  Tick radio_told_ {};
   links::BlackoutDetector detector_;
   links::RiskPredictor risk_;
   kernel::Prober prober_ {};
   kernel::ReceivedCounter received_ {};
   kernel::ArrivalBell bell_ {};
-  std::unique_ptr<feeder::RadioSource> radio_ {};
+  std::unique_ptr<feeder::Feeder> feeder_ {};
   std::vector<feeder::RadioEvent> heard_ {};
   DamageLog damage_ {};
-  Tick radio_tried_ {};
-  bool radio_said_ = false; // that it is missing
+  std::unique_ptr<feeder::Recorder> recorder_ {};
+  Tick asked_until_ {}; // somebody looks at what the sources say
+  bool hears_frames_ = false;
   bool stale_said_ = false;
   bool silent_gateway_said_ = false;
   int ifindex_ = 0;
@@ -84,10 +103,8 @@ private:
   Tick log_tokens_at_ {};
   std::uint64_t unsaid_ = 0;
   ev_timer timer_ {};
-  ev_io answers_ {}, ring_ {}, air_ {};
+  ev_io answers_ {}, ring_ {};
+  std::array<ev_io, 8> sources_ {}; // stopped ones have the descriptor -1
 };
-
-// The source that links.radio names, for an interface; null for "none".
-std::unique_ptr<feeder::RadioSource> make_radio(const std::string& name, const std::string& interface);
 
 } // namespace tandem::daemon

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "src/feeder/frame.h"
-#include "src/feeder/radio_source.h"
+#include "src/feeder/radio_event.h"
 
 #include <array>
 
@@ -19,6 +19,7 @@ public:
 
   // The event that a frame captured at `at` makes. The access point is learned from the frames that go to and fro.
   RadioEvent take(const Frame& frame, Tick at);
+  const std::optional<Mac>& ap() const { return ap_; }
 
 private:
   void note_for_us(const Frame& frame, RadioEvent& event);

@@ -5,18 +5,6 @@
 namespace tandem::feeder
 {
 
-namespace
-{
-
-constexpr std::uint8_t within = 1, leads = 2;
-
-std::uint32_t microseconds(Tick at)
-{
-  return static_cast<std::uint32_t>(at.time_since_epoch().count() / 1000);
-}
-
-} // namespace
-
 std::uint8_t ApWindow::code(const Rate& rate)
 {
   const auto known = std::find(rates_.begin(), rates_.end(), rate);
@@ -29,7 +17,7 @@ std::uint8_t ApWindow::code(const Rate& rate)
 void ApWindow::count(const Entry& entry, int sign)
 {
   bool arrived = true;
-  switch (entry.what)
+  switch (static_cast<What>(entry.what & what_bits))
   {
   case What::first:
     sums_.first += sign;
@@ -52,37 +40,41 @@ void ApWindow::count(const Entry& entry, int sign)
     break;
   }
   sums_.lost += sign * entry.lost;
-  if ((entry.aggregate & within) != 0) sums_.aggregated += sign;
-  if ((entry.aggregate & leads) != 0) sums_.aggregates += sign;
+  if ((entry.what & within) != 0) sums_.aggregated += sign;
+  if ((entry.what & leads) != 0) sums_.aggregates += sign;
   if (arrived && entry.rate > 0) arrived_[entry.rate - 1U] += sign;
+}
+
+void ApWindow::pop()
+{
+  count(entries_.front(), -1);
+  entries_.pop_front();
+  if (!entries_.empty()) first_at_ += entries_.front().after;
 }
 
 void ApWindow::add(const Seen& seen, Tick at)
 {
-  if (entries_.size() >= most_entries)
-  {
-    count(entries_.front(), -1);
-    entries_.pop_front();
-  }
-  constexpr int most = 127;
-  const Entry entry { .at_us = microseconds(at),
-                      .what = seen.what,
-                      .lost = static_cast<std::int8_t>(std::clamp(seen.lost, -most, most)),
-                      .rate = seen.rate ? code(*seen.rate) : std::uint8_t { 0 },
-                      .aggregate = static_cast<std::uint8_t>((seen.aggregated ? within : 0)
-                                                             | (seen.aggregated && seen.new_aggregate ? leads : 0)) };
+  purge(at);
+  if (entries_.size() >= most_entries) pop();
+  const std::int64_t now = at.time_since_epoch() / step;
+  if (entries_.empty()) first_at_ = last_at_ = now;
+  constexpr std::int64_t most_lost = 127, longest = 0xffff;
+  const auto what = static_cast<unsigned>(seen.what) | (seen.aggregated ? within : 0U)
+                    | (seen.aggregated && seen.new_aggregate ? leads : 0U);
+  const Entry entry { .after = static_cast<std::uint16_t>(std::clamp<std::int64_t>(now - last_at_, 0, longest)),
+                      .what = static_cast<std::uint8_t>(what),
+                      .lost = static_cast<std::int8_t>(std::clamp<std::int64_t>(seen.lost, -most_lost, most_lost)),
+                      .rate = seen.rate ? code(*seen.rate) : std::uint8_t { 0 } };
+  last_at_ += entry.after;
   count(entry, 1);
   entries_.push_back(entry);
 }
 
 void ApWindow::purge(Tick now)
 {
-  const auto span = static_cast<std::uint32_t>(span_ / std::chrono::microseconds { 1 });
-  while (!entries_.empty() && microseconds(now) - entries_.front().at_us > span)
-  {
-    count(entries_.front(), -1);
-    entries_.pop_front();
-  }
+  const std::int64_t oldest = now.time_since_epoch() / step - span_;
+  while (!entries_.empty() && first_at_ < oldest)
+    pop();
   if (entries_.empty()) rates_.clear();
 }
 

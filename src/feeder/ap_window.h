@@ -1,4 +1,4 @@
-// The frames of one access point for us within the last half second, eight bytes each. Pure.
+// The frames of one access point for us within the last half second, six bytes each. Pure.
 #pragma once
 
 #include "src/feeder/airtime.h"
@@ -17,7 +17,7 @@ namespace tandem::feeder
 class ApWindow
 {
 public:
-  explicit ApWindow(Duration span) : span_ { span } {}
+  explicit ApWindow(Duration span) : span_ { span / step } {}
 
   // One PHY rate of data frames; what does not fit into the table of them counts without its rate.
   struct Rate
@@ -76,13 +76,14 @@ public:
 private:
   struct Entry
   {
-    std::uint32_t at_us = 0; // wraps; only differences count
-    What what = What::first;
+    std::uint16_t after = 0; // steps of time since the entry before it
+    std::uint8_t what = 0;   // What, and the bits within and leads: of an aggregate
     std::int8_t lost = 0;
-    std::uint8_t rate = 0;      // index into rates_ + 1; 0: not known
-    std::uint8_t aggregate = 0; // bit 0: within one, bit 1: the first of it
+    std::uint8_t rate = 0; // index into rates_ + 1; 0: not known
   };
-  static_assert(sizeof(Entry) == 8);
+  static_assert(sizeof(Entry) == 6);
+  static constexpr Duration step = std::chrono::microseconds { 16 };
+  static constexpr std::uint8_t within = 0x10, leads = 0x20, what_bits = 0x0f;
 
   void count(const Entry& entry, int sign);
   std::uint8_t code(const Rate& rate);
@@ -90,7 +91,10 @@ private:
   static constexpr std::size_t most_rates = 64;
   static constexpr std::size_t most_entries = 65536; // hostile floods end here
 
-  Duration span_;
+  void pop();
+
+  std::int64_t span_; // in steps, as the next two
+  std::int64_t first_at_ = 0, last_at_ = 0;
   std::deque<Entry> entries_ {};
   Sums sums_ {};
   std::vector<Rate> rates_ {};

@@ -87,7 +87,7 @@ void ApEstimator::take(const Frame& frame, Tick at)
     heard(ap, frame, at);
     for_us(ap, frame, at);
   }
-  else if (const auto known = aps_.find(*frame.transmitter); known != aps_.end() && !frame.damaged)
+  else if (const auto known = aps_.find(*frame.transmitter); known != aps_.end())
   {
     heard(known->second, frame, at);
     for_others(known->second, frame);
@@ -112,9 +112,9 @@ void ApEstimator::beacon(Ap& ap, const Frame& frame, Tick at)
 void ApEstimator::for_others(Ap& ap, const Frame& frame)
 {
   if (frame.tid || !frame.sequence) return;
-  if (frame.kind == Frame::Kind::data && !frame.retry) ap.our_share -= smoothing / 4 * ap.our_share;
-  const auto taken = ap.shared.take_near(*frame.sequence);
-  ap.lost_fraction += taken.lost * ap.our_share;
+  if (frame.kind == Frame::Kind::data && !frame.retry && !frame.damaged) ap.our_share -= smoothing / 4 * ap.our_share;
+  // Of damaged ones, too: the number is at the beginning of the frame, most often it is right.
+  ap.shared.take_near(*frame.sequence);
 }
 
 void ApEstimator::for_us(Ap& ap, const Frame& frame, Tick at)
@@ -145,14 +145,9 @@ void ApEstimator::for_us(Ap& ap, const Frame& frame, Tick at)
     ap.our_share += smoothing / 4 * (1 - ap.our_share);
   if (seen.aggregated) log->expect_disorder();
   const SequenceLog::Taken taken = log->take(*frame.sequence);
-  if (frame.tid)
-    seen.lost = taken.lost;
-  else
-  {
-    ap.lost_fraction += taken.lost > 0 ? taken.lost * ap.our_share : taken.lost;
-    seen.lost = static_cast<int>(ap.lost_fraction);
-    ap.lost_fraction -= seen.lost;
-  }
+  // Where others have numbers of the same counter, missing ones may be theirs, which we did not hear.
+  constexpr double alone = 0.95;
+  if (frame.tid || ap.our_share > alone) seen.lost = taken.lost;
   const auto end = ap.damaged.begin() + static_cast<std::ptrdiff_t>(std::min(ap.damaged_count, ap.damaged.size()));
   const bool foretold = std::find(ap.damaged.begin(), end, key_of(frame)) != end;
   if (!taken.fresh)
@@ -162,6 +157,12 @@ void ApEstimator::for_us(Ap& ap, const Frame& frame, Tick at)
   else
     seen.what = foretold ? ApWindow::What::foretold : ApWindow::What::retried;
   ap.frames.add(seen, at);
+
+  const double kept = std::exp(-seconds(at - ap.faded) / seconds(settings_.memory));
+  ap.faded = at;
+  ap.packets = ap.packets * kept + (taken.fresh ? 1 : 0) + seen.lost;
+  ap.firsts = ap.firsts * kept + (seen.what == ApWindow::What::first ? 1 : 0);
+  ap.losts = ap.losts * kept + seen.lost;
 }
 
 void ApEstimator::take(const StationStats& stats, Tick at)
@@ -188,6 +189,8 @@ void ApEstimator::advance(Tick now)
     ap.frames.purge(now);
     while (!ap.beacons.empty() && now - ap.beacons.front() > settings_.beacon_window)
       ap.beacons.pop_front();
+    // Old counters are no statement about now.
+    if (!ap.stats.empty() && now - ap.stats.back().first > settings_.driver_window) ap.stats.clear();
     it = now - ap.heard > forgotten_after ? aps_.erase(it) : std::next(it);
   }
 }
@@ -235,9 +238,11 @@ ApEstimate ApEstimator::from_frames(const Mac& mac, const Ap& ap) const
   // Independent attempts: a packet is given up with probability (1 - p)^(R + 1); and the attempts after the first fail
   // as often as the first ones.
   const double failed_first = sums.retried + lost;
-  const double expected_lost = (arrived + lost) * std::pow(1 - of_first_attempts, settings_.retry_limit + 1);
-  constexpr double sigmas = 5, many = 0.01, worse = 0.15;
-  out.hidden_terminal = lost - expected_lost > sigmas * std::sqrt(expected_lost + 1) && lost > many * (arrived + lost);
+  const double expected_lost =
+      ap.packets * std::pow(1 - std::min(1.0, ap.firsts / ap.packets), settings_.retry_limit + 1);
+  constexpr double sigmas = 5, many = 0.001, worse = 0.15;
+  out.hidden_terminal =
+      ap.losts - expected_lost > sigmas * std::sqrt(expected_lost + 1) && ap.losts > many * ap.packets;
   if (hears_failures)
   {
     const double later_failed = std::max(0.0, sums.damaged / foretold - failed_first);
@@ -248,8 +253,14 @@ ApEstimate ApEstimator::from_frames(const Mac& mac, const Ap& ap) const
   }
 
   double count = 0, rates = 0, airtime = 0;
-  const double frames_each =
-      sums.aggregates > 0 ? std::max(1.0, static_cast<double>(sums.aggregated) / sums.aggregates) : 1.0;
+  double frames_each = 1;
+  if (sums.aggregates > 0)
+  {
+    // Those that failed unheard were in the aggregates, too.
+    frames_each = static_cast<double>(sums.aggregated) / sums.aggregates / (hears_failures ? 1 : delivery);
+    constexpr double most_frames = 256;
+    frames_each = std::clamp(frames_each, 1.0, most_frames);
+  }
   // The share of attempts that went within aggregates; most often all or none.
   ap.frames.each_rate(
       [&](const ApWindow::Rate& rate, int frames)
@@ -335,7 +346,7 @@ std::size_t ApEstimator::memory() const
 {
   std::size_t bytes = 0;
   for (const auto& [mac, ap] : aps_)
-    bytes += ap.frames.memory();
+    bytes += sizeof mac + sizeof ap + ap.frames.memory();
   return bytes;
 }
 

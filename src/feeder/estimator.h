@@ -24,6 +24,7 @@ struct EstimatorSettings
   unsigned packet_bytes = 1500;                        // MSS of their equation 1: network-layer length of a full packet
   unsigned retry_limit = 6;                            // R: attempts after the first (dot11ShortRetryLimit 7)
   unsigned enough = 100;                               // frames in the window for full confidence
+  Duration memory = std::chrono::seconds { 5 };        // over which given-up packets are counted
   Duration driver_window = std::chrono::seconds { 2 }; // counters of a driver move in jumps
   Duration beacon_window = std::chrono::seconds { 2 }; // section 6.5 counts beacons over 2 s
 };
@@ -69,7 +70,7 @@ public:
 
   std::optional<ApEstimate> estimate(const Mac& ap) const;
   std::vector<ApEstimate> all() const; // in the order of addresses
-  // Bytes that the windows take.
+  // Bytes that it takes for all access points.
   std::size_t memory() const;
 
 private:
@@ -83,8 +84,11 @@ private:
     // traffic class.
     SequenceLog shared {};
     std::array<std::optional<SequenceLog>, 16> classes {};
-    double our_share = 1;                      // of the frames without QoS
-    double lost_fraction = 0;                  // of missing numbers that may have been for others
+    double our_share = 1; // of the frames without QoS
+    // Sums that fade over seconds, for what half a second is too short: packets, those of them that arrived with the
+    // first attempt, those that never came.
+    double packets = 0, firsts = 0, losts = 0;
+    Tick faded {};
     std::array<std::uint32_t, 128> damaged {}; // who was heard damaged: class and number, the newest ones
     std::size_t damaged_count = 0;
     std::optional<std::uint32_t> aggregate {};

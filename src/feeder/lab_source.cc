@@ -70,7 +70,8 @@ std::optional<PcapStream::Record> PcapStream::next()
   begin_ += record_header + length;
   return Record { .time_ns = std::int64_t { word(left, 0) } * 1'000'000'000
                              + std::int64_t { word(left, 4) } * (nanoseconds_ ? 1 : 1000),
-                  .bytes = left.subspan(record_header, length) };
+                  .bytes = left.subspan(record_header, length),
+                  .length = word(left, 12) };
 }
 
 void PcapStream::reset()
@@ -79,9 +80,9 @@ void PcapStream::reset()
   headed_ = broken_ = nanoseconds_ = false;
 }
 
-LabSource::LabSource(std::string path, const Mac& own) : path_ { std::move(path) }, log_ { own }
+LabSource::LabSource(std::string path) : path_ { std::move(path) }
 {
-  reopen();
+  reopen({});
 }
 
 LabSource::~LabSource()
@@ -95,7 +96,7 @@ void LabSource::close()
   fd_ = -1;
 }
 
-bool LabSource::reopen()
+bool LabSource::reopen(Tick)
 {
   if (fd_ >= 0) return true;
   sockaddr_un address {};
@@ -104,14 +105,19 @@ bool LabSource::reopen()
   std::memcpy(address.sun_path, path_.c_str(), path_.size());
   // A Unix socket connects at once or not at all.
   fd_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (fd_ < 0) return false;
-  if (::connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) close();
+  if (fd_ < 0 || ::connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+  {
+    problem_ = path_ + ": " + std::strerror(errno) + "; is the lab running there?";
+    close();
+    return false;
+  }
+  problem_.clear();
   stream_.reset();
   offset_known_ = false;
-  return fd_ >= 0;
+  return true;
 }
 
-bool LabSource::receive(Tick now, std::vector<RadioEvent>& events)
+bool LabSource::receive(Tick now, std::vector<Report>& reports)
 {
   if (fd_ < 0) return false;
   for (int i = 0; i < reads_at_a_time; ++i)
@@ -122,13 +128,14 @@ bool LabSource::receive(Tick now, std::vector<RadioEvent>& events)
     if (count < 0 && errno == EAGAIN) return true;
     if (count <= 0)
     {
+      problem_ = path_ + " has ended";
       close();
       return false;
     }
     stream_.commit(static_cast<std::size_t>(count));
     while (const auto record = stream_.next())
     {
-      const auto frame = parse_frame(record->bytes);
+      const auto frame = parse_frame(record->bytes, record->length);
       if (!frame)
       {
         ++skipped_;
@@ -137,11 +144,12 @@ bool LabSource::receive(Tick now, std::vector<RadioEvent>& events)
       const std::int64_t offset = now.time_since_epoch().count() - record->time_ns;
       if (!offset_known_ || offset < offset_ || offset - offset_ > step_ns) offset_ = offset;
       offset_known_ = true;
-      events.push_back(log_.take(*frame, std::min(now, Tick { Duration { record->time_ns + offset_ } })));
+      reports.push_back({ .at = std::min(now, Tick { Duration { record->time_ns + offset_ } }), .what = *frame });
     }
     if (stream_.broken())
     {
       ++skipped_;
+      problem_ = path_ + " does not offer a pcap stream of radiotap frames";
       close();
       return false;
     }

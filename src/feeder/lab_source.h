@@ -1,8 +1,7 @@
 // The lab's radio: the stream of captured frames that the emulator offers on a Unix socket (pcap, link type 127).
 #pragma once
 
-#include "src/feeder/air_log.h"
-#include "src/feeder/radio_source.h"
+#include "src/feeder/source.h"
 
 #include <array>
 #include <cstddef>
@@ -21,6 +20,7 @@ public:
   {
     std::int64_t time_ns = 0;
     std::span<const std::byte> bytes {}; // valid until the next call
+    std::uint32_t length = 0;            // on the air; more than bytes when the capture cut it
   };
 
   // Where to put what is read next; commit() says how much came.
@@ -41,31 +41,34 @@ private:
   bool nanoseconds_ = false;
 };
 
-class LabSource final : public RadioSource
+class LabSource final : public Source
 {
 public:
-  // `own`: the Wi-Fi interface's address. Does not throw when nobody listens there: reopen() tries again.
-  LabSource(std::string path, const Mac& own);
+  // Does not throw when nobody listens there: reopen() tries again.
+  explicit LabSource(std::string path);
   ~LabSource() override;
   LabSource(const LabSource&) = delete;
   LabSource& operator=(const LabSource&) = delete;
 
   std::string name() const override { return "lab:" + path_; }
   int fd() const override { return fd_; }
-  bool receive(Tick now, std::vector<RadioEvent>& events) override;
-  bool reopen() override;
+  bool receive(Tick now, std::vector<Report>& reports) override;
+  bool reopen(Tick now) override;
+  std::string problem() const override { return problem_; }
   std::uint64_t skipped() const override { return skipped_; }
+  Duration stale_after() const override { return std::chrono::seconds { 1 }; } // beacons come every 102 ms
+  unsigned rate_limit() const override { return 20000; }
 
 private:
   void close();
 
   std::string path_;
-  AirLog log_;
   int fd_ = -1;
   PcapStream stream_ {};
   std::int64_t offset_ = 0; // from the capture's clock to ours: the least that was seen, which is the fastest delivery
   bool offset_known_ = false;
   std::uint64_t skipped_ = 0;
+  std::string problem_ {};
 };
 
 } // namespace tandem::feeder

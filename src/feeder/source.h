@@ -28,6 +28,8 @@ public:
   virtual bool receive(Tick now, std::vector<Report>& reports) = 0;
   // Tries to come (back) to work. True when it works.
   virtual bool reopen(Tick now) = 0;
+  // The access point that we are associated with is another one now, or there is none: a hint what to listen to.
+  virtual void set_ap(const std::optional<Mac>&) {}
   // Why it does not work, for people: what failed, why, what to do. Empty while it works.
   virtual std::string problem() const { return {}; }
   // Records that could not be used.

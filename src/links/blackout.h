@@ -6,7 +6,7 @@
 // radio that hears nothing of its access point although frames were sent to it. An idle link is never probed.
 #pragma once
 
-#include "src/feeder/radio_source.h"
+#include "src/feeder/radio_event.h"
 
 #include <tandem/units.h>
 

@@ -139,7 +139,7 @@ TEST(Config, every_setting_is_read)
   EXPECT_EQ(c.recorder.bytes, 1u << 20);
   EXPECT_EQ(c.recorder.snap, 96u);
   EXPECT_EQ(c.recorder.directory, "/tmp/rec");
-  EXPECT_EQ(c.links.radio, "lab:/run/air/frames.sock");
+  EXPECT_EQ(c.links.radio, std::vector<std::string> { "lab:/run/air/frames.sock" });
   EXPECT_EQ(c.detector.watch, BlackoutWatch::always);
   EXPECT_EQ(c.detector.blackout.busy_packets, 30u);
   EXPECT_EQ(c.detector.blackout.silence, 80ms);
@@ -256,7 +256,7 @@ INSTANTIATE_TEST_SUITE_P(
                 R"(t.toml:3: links.cell = "a": another interface than links.wifi is needed)" },
         Wrong { "[links]\nwfi = \"wlan0\"", "t.toml:2: links.wfi: no such setting; did you mean wifi?" },
         Wrong { "[links]\nbluetooth = \"x\"",
-                "t.toml:2: links.bluetooth: no such setting; known here: wifi, cell, radio" },
+                "t.toml:2: links.bluetooth: no such setting; known here: wifi, cell, radio, modem, record" },
         Wrong { "[deamon]\nqueue = 1", "t.toml:1: deamon: no such section; did you mean daemon?" },
         Wrong { "wifi = \"wlan0\"",
                 "t.toml:1: wifi: no such section; known here: links, daemon, recorder, detector, metrics, "
@@ -340,7 +340,7 @@ INSTANTIATE_TEST_SUITE_P(
             R"(t.toml:2: metrics.listen = "127.0.0.1": a loopback address with a port such as "127.0.0.1:9101" or "[::1]:9101", or "" for none, is needed)" },
         Wrong {
             "[links]\nradio = \"lab:frames\"",
-            R"(t.toml:2: links.radio = "lab:frames": "none", or "lab:PATH" with an absolute path of at most 100 characters, is needed)" },
+            R"(t.toml:2: links.radio = "lab:frames": "auto", "none", or names with commas between them are needed: "nl80211", "monitor", "monitor:INTERFACE", "lab:PATH", "replay:PATH" (absolute paths of at most 100 characters))" },
         Wrong { "[detector]\nwatch = true",
                 R"(t.toml:2: detector.watch = true: "needed", "always" or "never" is needed)" },
         Wrong { "[detector]\nbusy_packets = 1",

@@ -71,6 +71,7 @@ public:
             { "knobs", nlohmann::json::array() } } });
   }
 
+  nlohmann::json links() override { return { { "wifi", { { "aps", nlohmann::json::array() } } } }; }
   nlohmann::json flows() override
   {
     answer_or_refuse();

@@ -129,7 +129,7 @@ class Lab : public testing::Test
 protected:
   std::string directory = std::filesystem::temp_directory_path() / ("tandem-feeder-" + std::to_string(::getpid()));
   std::string path = directory + "/frames.sock";
-  std::vector<RadioEvent> events {};
+  std::vector<Report> events {};
 
   void SetUp() override { std::filesystem::create_directories(directory); }
   void TearDown() override { std::filesystem::remove_all(directory); }
@@ -137,11 +137,11 @@ protected:
 
 TEST_F(Lab, a_source_that_is_not_there_can_come_later)
 {
-  LabSource source { path, own };
+  LabSource source { path };
   EXPECT_EQ(source.fd(), -1);
   EXPECT_FALSE(source.receive(Tick { 1s }, events));
   Server server { path };
-  EXPECT_TRUE(source.reopen());
+  EXPECT_TRUE(source.reopen({}));
   EXPECT_TRUE(source.receive(Tick { 1s }, events)) << "nothing has come yet, and nobody waits for it";
   EXPECT_TRUE(events.empty());
 }
@@ -149,7 +149,7 @@ TEST_F(Lab, a_source_that_is_not_there_can_come_later)
 TEST_F(Lab, times_are_those_of_the_capture_on_our_clock)
 {
   Server server { path };
-  LabSource source { path, own };
+  LabSource source { path };
   server.accept();
   server.send(file_header());
   const auto frame = record({ .control = down, .signal = -61 });
@@ -163,27 +163,26 @@ TEST_F(Lab, times_are_those_of_the_capture_on_our_clock)
   EXPECT_EQ(events[0].at, Tick { 5s });
   EXPECT_EQ(events[1].at, Tick { 5s + 30ms });
   EXPECT_EQ(events[2].at, Tick { 5s + 40ms });
-  EXPECT_EQ(events[2].signal, -61);
-  EXPECT_EQ(events[2].kind, RadioEventKind::heard);
+  EXPECT_EQ(std::get<Frame>(events[2].what).signal, -61);
 }
 
 TEST_F(Lab, a_source_that_ends_says_so_and_comes_back)
 {
   auto server = std::make_unique<Server>(path);
-  LabSource source { path, own };
+  LabSource source { path };
   server->accept();
   server->send(file_header());
   server->hang_up();
   EXPECT_TRUE(source.receive(Tick { 1s }, events)) << "what came before is taken in first";
   EXPECT_FALSE(source.receive(Tick { 1s }, events));
   EXPECT_EQ(source.fd(), -1);
-  EXPECT_TRUE(source.reopen());
+  EXPECT_TRUE(source.reopen({}));
 }
 
 TEST_F(Lab, rubbish_ends_the_source_and_is_counted)
 {
   Server server { path };
-  LabSource source { path, own };
+  LabSource source { path };
   server.accept();
   server.send(std::vector<std::byte>(100, std::byte { 0x5a }));
   EXPECT_FALSE(source.receive(Tick { 1s }, events));
@@ -193,7 +192,7 @@ TEST_F(Lab, rubbish_ends_the_source_and_is_counted)
 TEST_F(Lab, a_record_that_is_no_frame_is_skipped)
 {
   Server server { path };
-  LabSource source { path, own };
+  LabSource source { path };
   server.accept();
   server.send(file_header());
   server.send(packed(std::vector<std::byte>(12, std::byte { 9 }), 1, 1));

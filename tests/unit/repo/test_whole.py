@@ -83,7 +83,7 @@ def test_packages_are_those_of_this_list() -> None:
     lacking = []
     for path in (path for path in tracked() if path.name == "CMakeLists.txt" or path.suffix == ".cmake"):
         content = path.read_text()
-        found = re.findall(r"find_package\((\w+)", content) + re.findall(r"find_library\(\w+ (?:NAMES )?(\w+)", content)
+        found = re.findall(r"find_package\(([\w+-]+)", content) + re.findall(r"find_library\(\w+ (?:NAMES )?(\w+)", content)
         for arguments in re.findall(r"pkg_check_modules\((?:\w+)\s+([^)]*)\)", content):
             found += [word for word in re.split(r"\s+|[<>=]+[\d.]+", arguments) if word and word not in ("REQUIRED", "IMPORTED_TARGET", "QUIET")]
         lacking += [f"{relative(path)}: {name}" for name in found if wanted.get(name) not in listed]

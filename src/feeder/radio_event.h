@@ -1,12 +1,10 @@
-// What a radio can tell about its access point, and the one interface behind which every source of it stands.
+// What reports mean for the link to our access point: what the blackout detector and the risk predictor take.
 #pragma once
 
 #include <tandem/units.h>
 
 #include <cstdint>
 #include <optional>
-#include <string>
-#include <vector>
 
 namespace tandem::feeder
 {
@@ -32,22 +30,6 @@ struct RadioEvent
   bool damaged = false;
   // Such a frame was repeated and arrived whole: when it had been heard damaged.
   std::optional<Tick> repaired {};
-};
-
-// A source never blocks and never grows: what cannot be taken in is skipped and counted.
-class RadioSource
-{
-public:
-  virtual ~RadioSource() = default;
-
-  virtual std::string name() const = 0;
-  // Readable when there is something to receive; -1 while there is none.
-  virtual int fd() const = 0;
-  // Appends what has come in, in order of time. False: the source has ended; call reopen() some time later.
-  virtual bool receive(Tick now, std::vector<RadioEvent>& events) = 0;
-  // Tries to come back. True when it works (again).
-  virtual bool reopen() = 0;
-  virtual std::uint64_t skipped() const = 0; // records that could not be used
 };
 
 } // namespace tandem::feeder

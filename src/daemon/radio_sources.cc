@@ -1,0 +1,55 @@
+#include "src/daemon/radio_sources.h"
+
+#include "src/feeder/lab_source.h"
+#include "src/feeder/monitor_source.h"
+#include "src/feeder/nl80211_source.h"
+#include "src/feeder/replay_source.h"
+#include "src/feeder/source_name.h"
+#include "src/feeder/threaded_source.h"
+
+#include <filesystem>
+
+namespace tandem::daemon
+{
+
+namespace
+{
+
+using feeder::Source;
+using feeder::ThreadedSource;
+
+bool wireless(const std::string& interface)
+{
+  std::error_code ignored;
+  return std::filesystem::exists("/sys/class/net/" + interface + "/phy80211", ignored);
+}
+
+std::unique_ptr<Source> behind_thread(std::unique_ptr<Source> source)
+{
+  return std::make_unique<ThreadedSource>(std::move(source));
+}
+
+} // namespace
+
+std::vector<std::unique_ptr<Source>> make_sources(const std::vector<std::string>& names, bool modem,
+                                                  const std::string& wifi)
+{
+  std::vector<std::unique_ptr<Source>> all;
+  for (const std::string& name : names)
+  {
+    if (name == "nl80211" || (name == "auto" && wireless(wifi)))
+      all.push_back(behind_thread(std::make_unique<feeder::Nl80211Source>(wifi)));
+    else if (name == "monitor")
+      all.push_back(std::make_unique<feeder::MonitorSource>(wifi));
+    else if (const auto interface = feeder::behind(feeder::monitor_prefix, name))
+      all.push_back(std::make_unique<feeder::MonitorSource>(wifi, *interface));
+    else if (const auto socket = feeder::behind(feeder::lab_prefix, name))
+      all.push_back(std::make_unique<feeder::LabSource>(*socket));
+    else if (const auto file = feeder::behind(feeder::replay_prefix, name))
+      all.push_back(std::make_unique<feeder::ReplaySource>(*file));
+  }
+  static_cast<void>(modem);
+  return all;
+}
+
+} // namespace tandem::daemon

@@ -1,0 +1,17 @@
+// From links.radio and links.modem to sources.
+#pragma once
+
+#include "src/feeder/source.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tandem::daemon
+{
+
+// The sources of these names (src/feeder/source_name.h). "auto" is nl80211 where `wifi` is a wireless interface.
+std::vector<std::unique_ptr<feeder::Source>> make_sources(const std::vector<std::string>& names, bool modem,
+                                                          const std::string& wifi);
+
+} // namespace tandem::daemon

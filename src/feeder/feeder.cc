@@ -1,0 +1,242 @@
+#include "src/feeder/feeder.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace tandem::feeder
+{
+
+namespace
+{
+
+using namespace std::chrono_literals;
+
+constexpr Duration retry = 1s;
+constexpr Duration quiet_between_lines = 10s;
+constexpr std::size_t most_candidates = 256, most_surveys = 256, most_modems = 8; // drivers may be hostile, too
+constexpr Duration candidate_kept = 60s;
+
+std::string span_text(Duration span)
+{
+  return span >= 1s ? std::to_string(span / 1s) + " s" : std::to_string(span / 1ms) + " ms";
+}
+
+} // namespace
+
+bool RateGate::admit(Tick now)
+{
+  tokens_ = std::min(double(per_second_), tokens_ + seconds(now - at_) * per_second_);
+  at_ = now;
+  if (tokens_ < 1) return false;
+  tokens_ -= 1;
+  return true;
+}
+
+Feeder::Feeder(std::vector<std::unique_ptr<Source>> sources, std::vector<Mac> own, Say say, EstimatorSettings settings)
+    : say_ { std::move(say) }, air_ { own.empty() ? Mac {} : own.front() }, estimator_ { std::move(own), settings }
+{
+  for (auto& source : sources)
+    slots_.emplace_back(std::move(source));
+}
+
+void Feeder::receive(Tick now, std::vector<RadioEvent>& events)
+{
+  for (Slot& slot : slots_)
+  {
+    if (slot.source->fd() < 0 && (slot.tried == Tick {} || now - slot.tried >= retry))
+    {
+      slot.tried = now;
+      if (slot.source->reopen(now))
+      {
+        if (slot.said_closed) say_(false, slot.source->name() + " is back");
+        slot.said_closed = false;
+      }
+      else if (!slot.said_closed)
+      {
+        slot.said_closed = true;
+        say_(true, slot.source->name() + ": nothing comes from there: " + slot.source->problem());
+      }
+    }
+    if (slot.source->fd() >= 0) read(slot, now, events);
+    check_staleness(slot, now);
+  }
+  if (ap_ != ap_told_)
+  {
+    ap_told_ = ap_;
+    for (Slot& slot : slots_)
+      slot.source->set_ap(ap_);
+  }
+  estimator_.advance(now);
+  std::erase_if(candidates_, [&](const auto& one) { return now - one.second.at > candidate_kept; });
+  std::stable_sort(events.begin(), events.end(), [](const auto& a, const auto& b) { return a.at < b.at; });
+}
+
+void Feeder::read(Slot& slot, Tick now, std::vector<RadioEvent>& events)
+{
+  reports_.clear();
+  const bool alive = slot.source->receive(now, reports_);
+  for (Report& report : reports_)
+  {
+    if (!slot.gate.admit(now))
+    {
+      ++slot.limited;
+      continue;
+    }
+    if (slot.trust.examine(report, now)) estimator_.forget();
+    if (tap_) tap_(slot.source->name(), report);
+    ++slot.reports;
+    slot.last = std::max(slot.last, report.at);
+    if (slot.is_stale) say_(false, slot.source->name() + " speaks again");
+    slot.is_stale = false;
+    take(slot, report, events);
+  }
+  if (!reports_.empty()) tell_doubts(slot);
+  if (alive) return;
+  slot.tried = now;
+  went_away(slot);
+  if (!slot.said_closed) say_(true, slot.source->name() + " has ended: " + slot.source->problem());
+  slot.said_closed = true;
+}
+
+void Feeder::take(Slot& slot, const Report& report, std::vector<RadioEvent>& events)
+{
+  if (const auto* frame = std::get_if<Frame>(&report.what))
+  {
+    slot.frames = true;
+    events.push_back(air_.take(*frame, report.at));
+    if (air_.ap()) ap_ = air_.ap();
+    estimator_.take(*frame, report.at);
+  }
+  else if (const auto* stats = std::get_if<StationStats>(&report.what))
+  {
+    slot.driver = true;
+    station_.take(*stats, report.at, events);
+    ap_ = station_.ap();
+    estimator_.take(*stats, report.at);
+  }
+  else if (const auto* change = std::get_if<WifiChange>(&report.what))
+  {
+    station_.take(*change, report.at, events);
+    ap_ = station_.ap();
+  }
+  else if (const auto* survey = std::get_if<Survey>(&report.what))
+  {
+    if (surveys_.size() < most_surveys || surveys_.contains(survey->frequency)) surveys_[survey->frequency] = *survey;
+  }
+  else if (const auto* candidate = std::get_if<Candidate>(&report.what))
+  {
+    if (candidates_.size() < most_candidates || candidates_.contains(candidate->ap))
+      candidates_[candidate->ap] = { *candidate, report.at };
+  }
+  else if (const auto* modem = std::get_if<ModemStats>(&report.what))
+  {
+    slot.modem = true;
+    if (modem->gone)
+      modems_.erase(modem->modem);
+    else if (modems_.size() < most_modems || modems_.contains(modem->modem))
+      modems_[modem->modem] = *modem;
+  }
+}
+
+void Feeder::tell_doubts(Slot& slot)
+{
+  for (std::size_t i = 0; i < doubt_count; ++i)
+  {
+    if (slot.trust.counts()[i] == 0 || slot.said_doubt[i]) continue;
+    slot.said_doubt[i] = true;
+    say_(true, slot.source->name() + " is not believed: " + std::string { feeder::name(static_cast<Doubt>(i)) }
+                   + (static_cast<Doubt>(i) == Doubt::constant_signal ? "; warnings of a weak signal are off"
+                                                                      : "; such values count as absent"));
+  }
+}
+
+// Windows of frames and differences of counters pass by themselves; what was said once does not.
+void Feeder::went_away(const Slot& slot)
+{
+  if (slot.modem) modems_.clear();
+}
+
+void Feeder::check_staleness(Slot& slot, Tick now)
+{
+  if (slot.last == Tick {} || slot.is_stale || now - slot.last <= slot.source->stale_after()) return;
+  slot.is_stale = true;
+  ++slot.stale;
+  went_away(slot);
+  if (slot.said_at != Tick {} && now - slot.said_at < quiet_between_lines) return;
+  slot.said_at = now;
+  say_(true, slot.source->name() + " has said nothing for " + span_text(slot.source->stale_after())
+                 + "; what depends on it is off until it does");
+}
+
+Tick Feeder::due() const
+{
+  Tick next = Tick::max();
+  for (const Slot& slot : slots_)
+  {
+    next = std::min(next, slot.source->fd() < 0 ? slot.tried + retry : slot.source->due());
+    if (slot.last != Tick {} && !slot.is_stale && slot.source->stale_after() < 24h)
+      next = std::min(next, slot.last + slot.source->stale_after() + 1ms);
+  }
+  return next;
+}
+
+std::vector<Feeder::Descriptor> Feeder::descriptors() const
+{
+  std::vector<Descriptor> all;
+  for (const Slot& slot : slots_)
+    if (slot.source->fd() >= 0) all.push_back({ slot.source->fd(), slot.frames });
+  return all;
+}
+
+bool Feeder::hears_frames() const
+{
+  return std::any_of(slots_.begin(), slots_.end(),
+                     [](const Slot& slot) { return slot.frames && !slot.is_stale && slot.source->fd() >= 0; });
+}
+
+bool Feeder::signal_trusted() const
+{
+  return std::none_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return !slot.trust.signal_varies(); });
+}
+
+std::optional<ApEstimate> Feeder::current() const
+{
+  if (!ap_) return {};
+  auto estimate = estimator_.estimate(*ap_);
+  if (!estimate) return {};
+  const bool fresh = std::any_of(slots_.begin(), slots_.end(),
+                                 [&](const Slot& slot)
+                                 {
+                                   const bool basis = estimate->basis == Basis::frames ? slot.frames : slot.driver;
+                                   return basis && !slot.is_stale && slot.source->fd() >= 0;
+                                 });
+  return fresh ? estimate : std::nullopt;
+}
+
+std::vector<Feeder::Status> Feeder::status(Tick now) const
+{
+  std::vector<Status> all;
+  for (const Slot& slot : slots_)
+  {
+    const bool open = slot.source->fd() >= 0;
+    Status one { .name = slot.source->name(),
+                 .state = State::silent,
+                 .problem = slot.source->problem(),
+                 .reports = slot.reports,
+                 .skipped = slot.source->skipped(),
+                 .limited = slot.limited,
+                 .stale = slot.stale,
+                 .doubts = slot.trust.counts() };
+    if (!open)
+      one.state = State::closed;
+    else if (slot.is_stale)
+      one.state = State::stale;
+    else if (slot.last != Tick {})
+      one.state = State::fresh;
+    if (slot.last != Tick {}) one.age = now - slot.last;
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
+} // namespace tandem::feeder

@@ -1,0 +1,143 @@
+// All sources of driver statistics behind one door: each within its rate, trusted as far as it makes sense, stale when
+// it falls silent; and what their reports mean for the link, the access points and the modem. Does I/O only through its
+// sources.
+#pragma once
+
+#include "src/feeder/air_log.h"
+#include "src/feeder/estimator.h"
+#include "src/feeder/radio_event.h"
+#include "src/feeder/source.h"
+#include "src/feeder/station_log.h"
+#include "src/feeder/trust.h"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tandem::feeder
+{
+
+// A token bucket: so many reports a second, a second's worth at once.
+class RateGate
+{
+public:
+  explicit RateGate(unsigned per_second) : per_second_ { per_second }, tokens_ { double(per_second) } {}
+  bool admit(Tick now);
+
+private:
+  unsigned per_second_;
+  double tokens_;
+  Tick at_ {};
+};
+
+class Feeder
+{
+public:
+  // A line for the log: whether it is a problem, and the words.
+  using Say = std::function<void(bool problem, const std::string& words)>;
+  // Gets every report that was let in, before anything is made of it.
+  using Tap = std::function<void(const std::string& source, const Report&)>;
+
+  // `own`: the addresses of our Wi-Fi interface.
+  Feeder(std::vector<std::unique_ptr<Source>> sources, std::vector<Mac> own, Say say, EstimatorSettings settings = {});
+
+  // Takes in everything that has come; appends what it means for the link to our access point. Tries again to open what
+  // is closed.
+  void receive(Tick now, std::vector<RadioEvent>& events);
+  // When receive() wants to be called although no descriptor is readable.
+  Tick due() const;
+  struct Descriptor
+  {
+    int fd = -1;
+    bool frames = false; // many a second: need not be read at once while nobody waits for them
+  };
+  std::vector<Descriptor> descriptors() const;
+  void tap(Tap tap) { tap_ = std::move(tap); }
+
+  // A source of frames is open, and has not fallen silent.
+  bool hears_frames() const;
+  // Its signal can be believed: it varies.
+  bool signal_trusted() const;
+  // What is known of the access point that we are associated with; nothing when stale or not associated.
+  std::optional<ApEstimate> current() const;
+  const std::optional<Mac>& ap() const { return ap_; }
+  const ApEstimator& estimator() const { return estimator_; }
+  const std::map<std::string, ModemStats>& modems() const { return modems_; }
+  const std::map<unsigned, Survey>& surveys() const { return surveys_; } // by frequency
+  struct Known
+  {
+    Candidate candidate;
+    Tick at {};
+  };
+  const std::map<Mac, Known>& candidates() const { return candidates_; }
+
+  enum class State : std::uint8_t
+  {
+    closed, // it does not work: see problem
+    silent, // open, nothing has come yet
+    fresh,
+    stale, // it has spoken, and then no more: it does not count
+  };
+  struct Status
+  {
+    std::string name;
+    State state = State::closed;
+    std::string problem;
+    std::uint64_t reports = 0;
+    std::uint64_t skipped = 0; // not usable
+    std::uint64_t limited = 0; // beyond the rate limit
+    std::uint64_t stale = 0;   // times it fell silent
+    std::optional<Duration> age {};
+    std::array<std::uint64_t, doubt_count> doubts {};
+  };
+  std::vector<Status> status(Tick now) const;
+
+private:
+  struct Slot
+  {
+    explicit Slot(std::unique_ptr<Source> s) : source { std::move(s) }, gate { source->rate_limit() } {}
+
+    std::unique_ptr<Source> source;
+    RateGate gate;
+    Trust trust {};
+    Tick tried {};
+    Tick last {};
+    Tick said_at {};
+    bool frames = false; // it gives frames
+    bool driver = false; // it gives station statistics
+    bool modem = false;  // it tells of modems
+    bool is_stale = false;
+    bool said_closed = false;
+    std::array<bool, doubt_count> said_doubt {};
+    std::uint64_t reports = 0, limited = 0, stale = 0;
+  };
+
+  void read(Slot& slot, Tick now, std::vector<RadioEvent>& events);
+  void take(Slot& slot, const Report& report, std::vector<RadioEvent>& events);
+  void tell_doubts(Slot& slot);
+  void went_away(const Slot& slot);
+  void check_staleness(Slot& slot, Tick now);
+
+  std::vector<Slot> slots_;
+  Say say_;
+  Tap tap_ {};
+  AirLog air_;
+  StationLog station_ {};
+  ApEstimator estimator_;
+  std::optional<Mac> ap_ {}, ap_told_ {};
+  std::map<std::string, ModemStats> modems_ {};
+  std::map<unsigned, Survey> surveys_ {};
+  std::map<Mac, Known> candidates_ {};
+  std::vector<Report> reports_ {};
+};
+
+constexpr std::string_view name(Feeder::State state)
+{
+  constexpr std::string_view names[] = { "closed", "silent", "fresh", "stale" };
+  return names[static_cast<std::size_t>(state)];
+}
+
+} // namespace tandem::feeder

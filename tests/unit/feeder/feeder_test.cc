@@ -1,0 +1,233 @@
+#include "src/feeder/feeder.h"
+#include "src/feeder/feeder_json.h"
+#include "tests/unit/feeder/capture.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace tandem::feeder
+{
+namespace
+{
+
+using namespace tandem::literals;
+
+// A source that says what the test tells it to.
+class Played final : public Source
+{
+public:
+  struct Hands // outlives the source
+  {
+    std::vector<Report> next {};
+    bool open = true;
+    std::optional<Mac> told {};
+  };
+  Played(Hands& hands, std::string name, unsigned limit) : hands_ { hands }, name_ { std::move(name) }, limit_ { limit }
+  {
+  }
+
+  std::string name() const override { return name_; }
+  int fd() const override { return fd_; }
+  bool receive(Tick, std::vector<Report>& reports) override
+  {
+    if (!hands_.open)
+    {
+      fd_ = -1;
+      return false;
+    }
+    reports.insert(reports.end(), hands_.next.begin(), hands_.next.end());
+    hands_.next.clear();
+    return true;
+  }
+  bool reopen(Tick) override
+  {
+    fd_ = hands_.open ? 7 : -1;
+    return hands_.open;
+  }
+  void set_ap(const std::optional<Mac>& ap) override { hands_.told = ap; }
+  std::string problem() const override { return hands_.open ? "" : "unplugged"; }
+  std::uint64_t skipped() const override { return 0; }
+  Duration stale_after() const override { return 1s; }
+  unsigned rate_limit() const override { return limit_; }
+
+private:
+  Hands& hands_;
+  std::string name_;
+  unsigned limit_;
+  int fd_ = -1;
+};
+
+class FeederTest : public testing::Test
+{
+protected:
+  Played::Hands radio {}, modem {};
+  std::vector<std::string> said {};
+  std::vector<RadioEvent> events {};
+
+  Feeder make(unsigned limit = 10000)
+  {
+    std::vector<std::unique_ptr<Source>> sources;
+    sources.push_back(std::make_unique<Played>(radio, "radio", limit));
+    sources.push_back(std::make_unique<Played>(modem, "modem", limit));
+    return { std::move(sources), { own }, [this](bool, const std::string& words) { said.push_back(words); } };
+  }
+  bool was_said(const std::string& part) const
+  {
+    return std::any_of(said.begin(), said.end(), [&](const auto& line) { return line.find(part) != line.npos; });
+  }
+};
+
+StationStats station(std::uint32_t packets)
+{
+  StationStats stats { .ap = ap };
+  stats.rx_packets = stats.tx_packets = packets;
+  stats.tx_retries = packets / 4;
+  stats.rx_mbps = 54;
+  stats.signal = -60.F;
+  return stats;
+}
+
+Frame data(std::uint16_t sequence)
+{
+  Frame frame { .kind = Frame::Kind::data, .receiver = own, .transmitter = ap, .from_ap = true };
+  frame.sequence = sequence;
+  frame.mbps = 54;
+  return frame;
+}
+
+TEST_F(FeederTest, what_is_stale_switches_off_what_depends_on_it)
+{
+  Feeder feeder = make();
+  Tick now { 10s };
+  for (unsigned i = 0; i < 30; ++i, now += 100ms)
+  {
+    radio.next.push_back({ .at = now, .what = station(20 * i) });
+    feeder.receive(now, events);
+  }
+  ASSERT_TRUE(feeder.current());
+  EXPECT_TRUE(feeder.current()->packet_time);
+  EXPECT_EQ(radio.told, ap);
+  feeder.receive(now + 1s, events);
+  EXPECT_FALSE(feeder.current());
+  EXPECT_TRUE(was_said("radio has said nothing for 1 s"));
+  EXPECT_EQ(feeder.status(now + 1s)[0].state, Feeder::State::stale);
+  radio.next.push_back({ .at = now + 2s, .what = station(1000) });
+  feeder.receive(now + 2s, events);
+  EXPECT_TRUE(was_said("radio speaks again"));
+  EXPECT_EQ(feeder.status(now + 2s)[0].state, Feeder::State::fresh);
+}
+
+TEST_F(FeederTest, a_flood_is_limited_and_counted)
+{
+  Feeder feeder = make(100);
+  Tick now { 10s };
+  for (int second = 0; second < 3; ++second, now += 1s)
+  {
+    for (std::uint16_t i = 0; i < 1000; ++i)
+      radio.next.push_back({ .at = now, .what = data(i) });
+    feeder.receive(now, events);
+  }
+  const auto status = feeder.status(now)[0];
+  EXPECT_EQ(status.reports, 300u);
+  EXPECT_EQ(status.limited, 2700u);
+}
+
+TEST_F(FeederTest, a_source_that_ends_is_told_once_and_comes_back)
+{
+  radio.open = false;
+  Feeder feeder = make();
+  for (Tick now { 10s }; now < Tick { 30s }; now += 100ms)
+    feeder.receive(now, events);
+  EXPECT_EQ(
+      std::count_if(said.begin(), said.end(), [](const auto& line) { return line.find("unplugged") != line.npos; }), 1);
+  EXPECT_EQ(feeder.status(Tick { 30s })[0].state, Feeder::State::closed);
+  radio.open = true;
+  feeder.receive(Tick { 32s }, events);
+  EXPECT_TRUE(was_said("radio is back"));
+  EXPECT_EQ(feeder.descriptors().size(), 2u);
+}
+
+TEST_F(FeederTest, frames_become_events_and_estimates)
+{
+  Feeder feeder = make();
+  Tick now { 10s };
+  for (std::uint16_t i = 0; i < 400; ++i, now += 1ms)
+    radio.next.push_back({ .at = now, .what = data(i) });
+  feeder.receive(now, events);
+  EXPECT_EQ(events.size(), 400u);
+  EXPECT_TRUE(feeder.hears_frames());
+  ASSERT_TRUE(feeder.current());
+  EXPECT_EQ(feeder.current()->basis, Basis::frames);
+  EXPECT_EQ(*feeder.current()->delivery, 1);
+}
+
+TEST_F(FeederTest, associations_become_events)
+{
+  Feeder feeder = make();
+  using Kind = WifiChange::Kind;
+  Tick now { 10s };
+  for (const auto& [kind, mac] :
+       { std::pair { Kind::connected, ap }, { Kind::roamed, ap2 }, { Kind::disconnected, ap2 } })
+  {
+    radio.next.push_back({ .at = now, .what = WifiChange { .kind = kind, .ap = mac } });
+    feeder.receive(now, events);
+    now += 1s;
+    EXPECT_EQ(feeder.ap(), kind == Kind::disconnected ? std::nullopt : std::optional { mac });
+  }
+  ASSERT_EQ(events.size(), 3u);
+  EXPECT_EQ(events[1].kind, RadioEventKind::associated);
+  EXPECT_EQ(events[2].kind, RadioEventKind::disconnected);
+  EXPECT_FALSE(feeder.current());
+}
+
+TEST_F(FeederTest, a_modem_that_vanishes_is_not_remembered)
+{
+  Feeder feeder = make();
+  ModemStats lte { .modem = "/modem/0" };
+  lte.rsrp = -95.F;
+  modem.next.push_back({ .at = Tick { 10s }, .what = lte });
+  feeder.receive(Tick { 10s }, events);
+  ASSERT_EQ(modems_json(feeder).size(), 1u);
+  EXPECT_EQ(modems_json(feeder)[0]["rsrp_dbm"], -95.F);
+  EXPECT_FALSE(modems_json(feeder)[0].contains("rsrq_db")) << "absent, not zero";
+  lte.gone = true;
+  modem.next.push_back({ .at = Tick { 10s + 100ms }, .what = lte });
+  feeder.receive(Tick { 10s + 100ms }, events);
+  EXPECT_TRUE(feeder.modems().empty());
+
+  lte.gone = false;
+  modem.next.push_back({ .at = Tick { 11s }, .what = lte });
+  feeder.receive(Tick { 11s }, events);
+  EXPECT_FALSE(feeder.modems().empty());
+  feeder.receive(Tick { 13s }, events);
+  EXPECT_TRUE(feeder.modems().empty()) << "stale";
+}
+
+TEST_F(FeederTest, what_is_distrusted_is_told_once)
+{
+  Feeder feeder = make();
+  for (int i = 0; i < 5; ++i)
+  {
+    StationStats stats = station(100);
+    stats.rx_mbps = 1e9;
+    radio.next.push_back({ .at = Tick { 10s } + i * 100ms, .what = stats });
+    feeder.receive(Tick { 10s } + i * 100ms, events);
+  }
+  EXPECT_EQ(std::count_if(said.begin(), said.end(),
+                          [](const auto& line) { return line.find("impossible rate") != line.npos; }),
+            1);
+  EXPECT_EQ(wifi_json(feeder, Tick { 11s })["sources"][0]["distrusted"]["impossible rate"], 5);
+}
+
+TEST_F(FeederTest, any_bytes_may_be_in_a_name)
+{
+  Feeder feeder = make();
+  radio.next.push_back(
+      { .at = Tick { 10s }, .what = Candidate { .ap = ap, .ssid = "caf\xe9 \xff\x01\"", .frequency = 2437 } });
+  feeder.receive(Tick { 10s }, events);
+  EXPECT_NO_THROW(static_cast<void>(wifi_json(feeder, Tick { 10s }).dump()));
+}
+
+} // namespace
+} // namespace tandem::feeder
