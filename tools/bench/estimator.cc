@@ -8,8 +8,13 @@
 #include "tools/lab/medium/air.h"
 
 #include <CLI/CLI.hpp>
+#include <fcntl.h>
+#include <linux/if_tun.h>
 #include <malloc.h>
+#include <net/if.h>
+#include <net/if_arp.h>
 #include <nlohmann/json.hpp>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -446,20 +451,65 @@ int checked(const char* what, int result)
   return result;
 }
 
-// Stands in for the emulator's frames.sock: so many frames a second for whoever connects, until it is killed. Stamped
-// with the present time; the air itself was computed before, so that this process hardly uses the CPU.
-[[noreturn]] void serve(const Setting& setting, const Options& options, const std::string& path, double rate,
-                        const std::string& own)
-{
-  using Clock = std::chrono::steady_clock;
-  World world(setting, options);
-  std::vector<medium::FrameReport> reports;
-  world.run(Tick {} + Duration { static_cast<std::int64_t>(options.seconds * 1e9) }, reports);
-  lab::FrameContext context = world.context();
-  context.addresses[1] = mac_of(own);
-  context.realtime_offset =
-      std::chrono::system_clock::now().time_since_epoch() / 1ns - Clock::now().time_since_epoch() / 1ns;
+using Clock = std::chrono::steady_clock;
 
+// So many frames a second, stamped with the time at which they are due. The air itself was computed before, so that
+// this process hardly uses the CPU.
+class Offer
+{
+public:
+  Offer(const Setting& setting, const Options& options, double rate, const std::string& own) : rate_(rate)
+  {
+    World world(setting, options);
+    world.run(Tick {} + Duration { static_cast<std::int64_t>(options.seconds * 1e9) }, reports_);
+    context_ = world.context();
+    context_.addresses[1] = mac_of(own);
+    const auto wall = std::chrono::system_clock::now().time_since_epoch();
+    context_.realtime_offset = wall / 1ns - Clock::now().time_since_epoch() / 1ns;
+  }
+
+  void begin()
+  {
+    began_ = Clock::now();
+    sent_ = 0;
+  }
+  // Waits a little, then calls f(record) for every frame that is due; a record begins with its pcap header. Ends when f
+  // says so.
+  template <class F>
+  bool go_on(F f)
+  {
+    std::this_thread::sleep_for(2ms);
+    const auto due = static_cast<std::uint64_t>(std::chrono::duration<double>(Clock::now() - began_).count() * rate_);
+    for (; sent_ < due; ++sent_)
+    {
+      medium::FrameReport frame = reports_[sent_ % reports_.size()];
+      const Duration since { static_cast<std::int64_t>(static_cast<double>(sent_) * 1e9 / rate_) };
+      frame.start = Tick { began_.time_since_epoch() } + since;
+      record_.clear();
+      lab::append_record(record_, frame, context_);
+      if (!f(std::span<const std::byte>(record_))) return false;
+    }
+    return true;
+  }
+
+private:
+  double rate_;
+  std::vector<medium::FrameReport> reports_;
+  lab::FrameContext context_;
+  std::vector<std::byte> record_;
+  Clock::time_point began_ {};
+  std::uint64_t sent_ = 0;
+};
+
+void ready()
+{
+  std::puts("ready");
+  std::fflush(stdout);
+}
+
+// Stands in for the emulator's frames.sock, until it is killed.
+[[noreturn]] void serve(Offer& offer, const std::string& path)
+{
   const int listener = checked("socket", ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un address {};
   address.sun_family = AF_UNIX;
@@ -469,36 +519,51 @@ int checked(const char* what, int result)
   ::unlink(path.c_str());
   checked(("bind " + path).c_str(), ::bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof(address)));
   checked("listen", ::listen(listener, 4));
-  std::puts("ready");
-  std::fflush(stdout);
+  ready();
   for (;;)
   {
     const int peer = checked("accept", ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
-    std::vector<std::byte> out = lab::pcap_header();
-    const auto began = Clock::now();
-    std::uint64_t sent = 0;
-    for (bool open = true; open;)
+    const auto send = [peer](std::span<const std::byte> bytes)
     {
-      const auto now = Clock::now();
-      const auto due = static_cast<std::uint64_t>(std::chrono::duration<double>(now - began).count() * rate);
-      for (; sent < due; ++sent)
+      while (!bytes.empty())
       {
-        medium::FrameReport frame = reports[sent % reports.size()];
-        const Duration since { static_cast<std::int64_t>(static_cast<double>(sent) * 1e9 / rate) };
-        frame.start = Tick { began.time_since_epoch() } + since;
-        lab::append_record(out, frame, context);
+        const ssize_t n = ::send(peer, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+        if (n <= 0) return false;
+        bytes = bytes.subspan(static_cast<std::size_t>(n));
       }
-      for (std::size_t at = 0; open && at < out.size();)
-      {
-        const ssize_t n = ::send(peer, out.data() + at, out.size() - at, MSG_NOSIGNAL);
-        if (n > 0) at += static_cast<std::size_t>(n);
-        open = n > 0;
-      }
-      out.clear();
-      std::this_thread::sleep_for(2ms);
-    }
+      return true;
+    };
+    offer.begin();
+    for (bool open = send(lab::pcap_header()); open;)
+      open = offer.go_on(send);
     ::close(peer);
   }
+}
+
+// Makes an interface of link type radiotap that frames arrive at as at a monitor interface, until it is killed.
+[[noreturn]] void play(Offer& offer, const std::string& name)
+{
+  const int tap = checked("open /dev/net/tun", ::open("/dev/net/tun", O_RDWR | O_CLOEXEC));
+  ifreq request {};
+  name.copy(request.ifr_name, IFNAMSIZ - 1);
+  request.ifr_flags = IFF_TAP | IFF_NO_PI;
+  checked(("create " + name).c_str(), ::ioctl(tap, TUNSETIFF, &request));
+  checked("set the link type to radiotap", ::ioctl(tap, TUNSETLINK, ARPHRD_IEEE80211_RADIOTAP));
+  const int any = checked("socket", ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  checked("read the flags", ::ioctl(any, SIOCGIFFLAGS, &request));
+  request.ifr_flags = static_cast<short>(request.ifr_flags | IFF_UP);
+  checked(("bring up " + name).c_str(), ::ioctl(any, SIOCSIFFLAGS, &request));
+  ::close(any);
+  ready();
+  offer.begin();
+  for (;;)
+    offer.go_on(
+        [tap](std::span<const std::byte> record)
+        {
+          const auto frame = record.subspan(pcap_record_header);
+          checked("write a frame", static_cast<int>(::write(tap, frame.data(), frame.size())));
+          return true;
+        });
 }
 
 } // namespace
@@ -521,11 +586,12 @@ int main(int argc, char** argv)
   app.add_option("--seconds", options.seconds, "how long, in virtual time")->check(CLI::Range(1.0, 36000.0));
   app.add_option("--cost", options.rounds, "measure the time for a frame instead, so many times")
       ->check(CLI::Range(1u, 1000u));
-  std::string path, own = "02:54:44:4d:01:01";
+  std::string path, tap, own = "02:54:44:4d:01:01";
   double rate = 5000;
   app.add_option("--serve", path, "offer the captured frames on this Unix socket in real time instead");
-  app.add_option("--rate", rate, "with --serve: frames a second")->check(CLI::Range(1.0, 1e6));
-  app.add_option("--own", own, "with --serve: the client's address");
+  app.add_option("--tap", tap, "let them arrive at a new interface of this name and of link type radiotap instead");
+  app.add_option("--rate", rate, "with --serve, --tap: frames a second")->check(CLI::Range(1.0, 1e6));
+  app.add_option("--own", own, "with --serve, --tap: the client's address");
   std::string standard;
   double mbps = -1, delivery = -1;
   double fading = -1;
@@ -556,7 +622,12 @@ int main(int argc, char** argv)
     if (burst_ms > 0) setting.hidden.length = Duration { static_cast<std::int64_t>(burst_ms * 1e6) };
     if (fading >= 0) setting.fading_db = fading;
     setting.beacons = !no_beacons;
-    if (!path.empty()) serve(setting, options, path, rate, own);
+    if (!path.empty() || !tap.empty())
+    {
+      Offer offer(setting, options, rate, own);
+      if (!tap.empty()) play(offer, tap);
+      serve(offer, path);
+    }
     if (options.rounds > 0)
       print_cost(setting, options);
     else
