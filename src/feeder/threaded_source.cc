@@ -56,11 +56,15 @@ struct ThreadedSource::Shared
   mutable std::mutex mutex {};
   std::deque<Report> reports {};
   State state = State::starting;
+  bool end_told = true; // receive() has said that the source has ended
   bool stop = false;
   std::optional<std::optional<Mac>> ap {}; // to be handed on
   std::string problem {};
   std::uint64_t inner_skipped = 0;
   std::uint64_t pushed_out = 0;
+
+  // With the mutex held.
+  bool open() const { return state == State::working || state == State::starting; }
 
   bool stopping() const
   {
@@ -89,6 +93,7 @@ struct ThreadedSource::Shared
     }
     const bool news = !batch.empty() || next != state;
     batch.clear();
+    if (next == State::ended && state != State::opening) end_told = false;
     state = next;
     problem = std::move(trouble);
     inner_skipped = skipped;
@@ -150,8 +155,8 @@ struct ThreadedSource::Shared
   void open(bool first, std::vector<Report>& batch)
   {
     // A source may have been opened by its constructor.
-    const bool open = (first && (inner->fd() >= 0 || inner->due() != Tick::max())) || inner->reopen(kernel::now());
-    publish(open ? State::working : State::ended, batch, inner->problem(), inner->skipped());
+    const bool works = (first && (inner->fd() >= 0 || inner->due() != Tick::max())) || inner->reopen(kernel::now());
+    publish(works ? State::working : State::ended, batch, inner->problem(), inner->skipped());
   }
 
   void work(std::vector<Report>& batch)
@@ -193,8 +198,7 @@ ThreadedSource::~ThreadedSource()
 int ThreadedSource::fd() const
 {
   const std::lock_guard lock { shared_->mutex };
-  const auto state = shared_->state;
-  return state == Shared::State::working || state == Shared::State::starting ? shared_->arrived.get() : -1;
+  return shared_->open() || !shared_->end_told ? shared_->arrived.get() : -1;
 }
 
 bool ThreadedSource::receive(Tick, std::vector<Report>& reports)
@@ -203,13 +207,15 @@ bool ThreadedSource::receive(Tick, std::vector<Report>& reports)
   silence(shared_->arrived);
   std::move(shared_->reports.begin(), shared_->reports.end(), std::back_inserter(reports));
   shared_->reports.clear();
-  return shared_->state == Shared::State::working || shared_->state == Shared::State::starting;
+  if (shared_->open()) return true;
+  shared_->end_told = true;
+  return false;
 }
 
 bool ThreadedSource::reopen(Tick)
 {
   const std::lock_guard lock { shared_->mutex };
-  if (shared_->state == Shared::State::ended)
+  if (shared_->state == Shared::State::ended && shared_->end_told)
   {
     shared_->state = Shared::State::opening;
     ring(shared_->wanted);

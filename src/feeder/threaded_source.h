@@ -32,8 +32,8 @@ public:
   ThreadedSource& operator=(const ThreadedSource&) = delete;
 
   std::string name() const override { return name_; }
-  // -1 when the inner source has ended, until it works again. While it is being opened for the first time it counts as
-  // one that works and says nothing.
+  // -1 from when receive() has told the end of the inner source until it works again. While it is being opened for the
+  // first time it counts as one that works and says nothing.
   int fd() const override;
   bool receive(Tick now, std::vector<Report>& reports) override;
   // Asks the thread to reopen the inner source and does not wait for it: true only when it works already. Call it again

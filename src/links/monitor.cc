@@ -1,20 +1,16 @@
 #include "src/links/monitor.h"
 
+#include "src/links/rtnetlink.h"
+
 #include <linux/if_addr.h>
 #include <linux/rtnetlink.h>
-#include <net/if.h>
-#include <netlink/cache.h>
-#include <netlink/msg.h>
-#include <netlink/netlink.h>
 #include <netlink/route/addr.h>
-#include <netlink/route/link.h>
 #include <netlink/route/nexthop.h>
 #include <netlink/route/route.h>
-#include <netlink/socket.h>
 
 #include <algorithm>
 #include <cstring>
-#include <stdexcept>
+#include <exception>
 
 namespace tandem::links
 {
@@ -22,17 +18,7 @@ namespace tandem::links
 namespace
 {
 
-// RFC 2863 states; <linux/if.h>, which names them, cannot stand beside <net/if.h>.
-constexpr std::uint8_t oper_unknown = 0, oper_up = 6;
 constexpr int addr_unusable = IFA_F_TENTATIVE | IFA_F_DADFAILED;
-
-struct Release
-{
-  void operator()(nl_sock* s) const { nl_socket_free(s); }
-  void operator()(nl_cache* c) const { nl_cache_free(c); }
-};
-template <class T>
-using Owned = std::unique_ptr<T, Release>;
 
 Address from_nl(nl_addr* address)
 {
@@ -41,22 +27,6 @@ Address from_nl(nl_addr* address)
   std::memcpy(result.bytes.data(), nl_addr_get_binary_addr(address),
               std::min<std::size_t>(result.bytes.size(), nl_addr_get_len(address)));
   return result;
-}
-
-InterfaceNews read_link(rtnl_link* link, bool gone)
-{
-  InterfaceNews news;
-  news.ifindex = rtnl_link_get_ifindex(link);
-  if (const char* name = rtnl_link_get_name(link)) news.name = name;
-  const unsigned flags = rtnl_link_get_flags(link);
-  const std::uint8_t state = rtnl_link_get_operstate(link);
-  news.gone = gone;
-  news.admin_up = flags & IFF_UP;
-  // TUN and many modems never report an operational state: with carrier they run.
-  news.running = (flags & IFF_RUNNING) && (state == oper_up || state == oper_unknown);
-  news.point_to_point = flags & IFF_POINTOPOINT;
-  news.mtu = rtnl_link_get_mtu(link);
-  return news;
 }
 
 // Nothing for what is no unicast default route of the main table.
@@ -87,6 +57,7 @@ struct Monitor::Parts
   LinkTable table;
   Owned<nl_sock> asking {};    // dumps
   Owned<nl_sock> listening {}; // multicast
+  std::function<void(nl_object*)> taker = [this](nl_object* object) { take(object); };
   bool changed = false;
   bool overrun = false;
   Tick now {};
@@ -95,30 +66,9 @@ struct Monitor::Parts
 
   void open()
   {
-    auto check = [](const char* what, int code)
-    {
-      if (code < 0) throw std::runtime_error { std::string { what } + ": " + nl_geterror(code) };
-    };
-    asking.reset(nl_socket_alloc());
-    listening.reset(nl_socket_alloc());
-    if (!asking || !listening) throw std::bad_alloc {};
-    check("open a routing socket", nl_connect(asking.get(), NETLINK_ROUTE));
-    nl_socket_disable_seq_check(listening.get());
-    check("open a routing socket", nl_connect(listening.get(), NETLINK_ROUTE));
-    check("listen to link changes",
-          nl_socket_add_memberships(listening.get(), RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR,
-                                    RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROUTE, 0));
-    check("make the routing socket non-blocking", nl_socket_set_nonblocking(listening.get()));
-    nl_socket_set_buffer_size(listening.get(), 1024 * 1024, 0);
-    nl_socket_modify_cb(
-        listening.get(), NL_CB_VALID, NL_CB_CUSTOM,
-        [](nl_msg* message, void* self)
-        {
-          nl_msg_parse(
-              message, [](nl_object* object, void* parts) { static_cast<Parts*>(parts)->take(object); }, self);
-          return static_cast<int>(NL_OK);
-        },
-        this);
+    asking = routing_socket();
+    listening = listening_socket(
+        { RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR, RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROUTE }, taker);
   }
 
   void take(nl_object* object)
@@ -171,7 +121,7 @@ struct Monitor::Parts
   template <class Each>
   void dump(int code, nl_cache* raw, Each each)
   {
-    if (code < 0) throw std::runtime_error { std::string { "read links, addresses and routes: " } + nl_geterror(code) };
+    check_netlink("read links, addresses and routes", code);
     Owned<nl_cache> cache { raw };
     for (nl_object* object = nl_cache_get_first(raw); object; object = nl_cache_get_next(object))
       each(object);
@@ -221,16 +171,7 @@ bool Monitor::receive(Tick now)
   Parts& p = *parts_;
   p.now = now;
   p.changed = p.overrun = false;
-  for (int code = 0; code >= 0;)
-  {
-    code = nl_recvmsgs_default(p.listening.get());
-    // libnl tells ENOBUFS as "out of memory": messages were lost.
-    if (code == -NLE_NOMEM)
-    {
-      p.overrun = true;
-      code = 0;
-    }
-  }
+  p.overrun |= receive_all(p.listening.get());
   if (p.overrun)
   {
     try

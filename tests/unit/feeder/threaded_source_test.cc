@@ -157,7 +157,8 @@ TEST_F(ThreadedSourceTest, counts_as_open_while_it_is_opened_for_the_first_time)
   script->opens = false;
   script->hangs = false;
   script->release.release();
-  EXPECT_TRUE(eventually([&] { return source.fd() < 0 && !source.receive(kernel::now(), reports); }));
+  EXPECT_TRUE(eventually([&] { return !source.receive(kernel::now(), reports); }));
+  EXPECT_EQ(source.fd(), -1);
 }
 
 TEST_F(ThreadedSourceTest, opens_what_is_not_open)
@@ -174,7 +175,10 @@ TEST_F(ThreadedSourceTest, tells_the_end_and_why_and_reopens_on_demand)
   ThreadedSource source { inner() };
   script->ends = true;
   ring(*script);
-  ASSERT_TRUE(eventually([&] { return !source.receive(kernel::now(), reports) && !source.problem().empty(); }));
+  // Nobody who looks at the descriptor alone misses the end.
+  ASSERT_TRUE(eventually([&] { return !source.problem().empty(); }));
+  ASSERT_TRUE(readable(source.fd()));
+  EXPECT_FALSE(source.receive(kernel::now(), reports));
   EXPECT_EQ(reports.size(), 1u); // the last one is not lost
   EXPECT_EQ(source.fd(), -1);
   EXPECT_EQ(source.problem(), "scripted: closed by the test");
