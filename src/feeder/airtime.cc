@@ -86,7 +86,7 @@ double exchange_us(const PhySeen& phy, unsigned packet_bytes)
   return whole / std::max(1.0, phy.per_aggregate);
 }
 
-Duration packet_time(const PhySeen& phy, unsigned packet_bytes, double p, unsigned retry_limit)
+Duration packet_time(const PhySeen& phy, unsigned packet_bytes, double p, double later, unsigned retry_limit)
 {
   const PhyTimes times = PhyTimes::of(phy);
   const double exchange = exchange_us(phy, packet_bytes);
@@ -99,7 +99,7 @@ Duration packet_time(const PhySeen& phy, unsigned packet_bytes, double p, unsign
     for (unsigned i = 0; i <= retry_limit; ++i)
     {
       sum += reached * (exchange + times.slot_us * window / 2);
-      reached *= p;
+      reached *= i == 0 ? p : later;
       window = std::min(2 * window + 1, static_cast<double>(times.cw_max));
     }
     sum /= 1 - reached;

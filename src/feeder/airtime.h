@@ -43,7 +43,7 @@ double exchange_us(const PhySeen& phy, unsigned packet_bytes);
 // Equation 1 with what given-up packets cost: the attempt i = 0 .. R is made with probability p^i, and costs the
 // exchange and a mean backoff of C * 2^i (cut at cw_max); divided by the share that arrives, 1 - p^(R+1). Within
 // aggregates a failed packet waits for the next one, and the backoff is that of the aggregate. `p`: probability that
-// an attempt fails, below 1.
-Duration packet_time(const PhySeen& phy, unsigned packet_bytes, double p, unsigned retry_limit);
+// an attempt fails, below 1; `later`: of those after the first, which rate control sends at other rates.
+Duration packet_time(const PhySeen& phy, unsigned packet_bytes, double p, double later, unsigned retry_limit);
 
 } // namespace tandem::feeder

@@ -232,7 +232,15 @@ ApEstimate ApEstimator::from_frames(const Mac& mac, const Ap& ap) const
   constexpr double enough_foretold = 0.8, enough_retried = 5;
   const double foretold = sums.retried > 0 ? static_cast<double>(sums.foretold) / sums.retried : 0;
   const bool hears_failures = sums.retried >= enough_retried && foretold >= enough_foretold;
-  if (hears_failures) delivery = (arrived + sums.repeated) / (arrived + sums.repeated + sums.damaged / foretold);
+  double failures = 0;
+  if (hears_failures)
+  {
+    // A packet counts as foretold when any of its failed attempts was heard. With a share h of them heard and
+    // independent attempts, 1 - foretold = (1 - h) p / (1 - q (1 - h)), solved for h.
+    const double missed = 1 - foretold, q = 1 - of_first_attempts;
+    failures = sums.damaged / (1 - missed / (of_first_attempts + q * missed));
+    delivery = (arrived + sums.repeated) / (arrived + sums.repeated + failures);
+  }
   out.delivery = delivery;
 
   // Independent attempts: a packet is given up with probability (1 - p)^(R + 1); and the attempts after the first fail
@@ -245,12 +253,19 @@ ApEstimate ApEstimator::from_frames(const Mac& mac, const Ap& ap) const
       ap.losts - expected_lost > sigmas * std::sqrt(expected_lost + 1) && ap.losts > many * ap.packets;
   if (hears_failures)
   {
-    const double later_failed = std::max(0.0, sums.damaged / foretold - failed_first);
+    const double later_failed = std::max(0.0, failures - failed_first);
     const double later = later_failed + sums.retried;
     const double of_later = sums.retried / later;
     const double spread = std::sqrt(std::max(0.01, of_first_attempts * (1 - of_first_attempts)) / later);
     out.hidden_terminal |= of_first_attempts - of_later > std::max(worse, sigmas * spread);
   }
+
+  // Had the later attempts failed as often as the first ones, more packets would have been given up: rate control sends
+  // them at rates that work.
+  constexpr double worst = 0.98; // beyond, the sum says nothing any more
+  const double p = std::min(1 - delivery, worst);
+  const double given_up = (lost + 0.5) / (arrived + lost + 1);
+  const double later = p > 0 ? std::min(p, std::pow(std::min(1.0, given_up / p), 1.0 / settings_.retry_limit)) : 0;
 
   double count = 0, rates = 0, airtime = 0;
   double frames_each = 1;
@@ -271,9 +286,7 @@ ApEstimate ApEstimator::from_frames(const Mac& mac, const Ap& ap) const
                             .frequency = ap.frequency,
                             .qos = ap.qos,
                             .per_aggregate = frames_each };
-        constexpr double worst = 0.98; // beyond, the sum says nothing any more
-        const Duration time =
-            feeder::packet_time(phy, settings_.packet_bytes, std::min(1 - delivery, worst), settings_.retry_limit);
+        const Duration time = feeder::packet_time(phy, settings_.packet_bytes, p, later, settings_.retry_limit);
         count += frames;
         rates += frames * rate.mbps;
         airtime += frames * seconds(time);
@@ -321,8 +334,8 @@ void ApEstimator::from_driver(const Ap& ap, ApEstimate& out) const
                       .frequency = ap.frequency,
                       .qos = true };
   constexpr double worst = 0.98;
-  out.packet_time =
-      feeder::packet_time(phy, settings_.packet_bytes, std::min(1 - *out.delivery, worst), settings_.retry_limit);
+  const double p = std::min(1 - *out.delivery, worst);
+  out.packet_time = feeder::packet_time(phy, settings_.packet_bytes, p, p, settings_.retry_limit);
 }
 
 std::optional<ApEstimate> ApEstimator::estimate(const Mac& mac) const
