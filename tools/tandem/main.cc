@@ -3,6 +3,7 @@
 #include "src/daemon/version.h"
 #include "tools/tandem/client.h"
 #include "tools/tandem/life.h"
+#include "tools/tandem/links_view.h"
 #include "tools/tandem/show.h"
 
 #ifdef TANDEM_WITH_TRACE
@@ -49,7 +50,7 @@ void print(const std::string& text)
 
 // Shows once, or again every second until Ctrl-C. With --json a watch is one document a line.
 int show(const Client& client, const std::string& target, bool as_json, bool watch,
-         std::string (*text)(const json&, const Style&))
+         const std::function<std::string(const json&, const Style&)>& text)
 {
   const Style style = style_of_stdout();
   while (true)
@@ -286,6 +287,16 @@ int main(int argc, char** argv)
                 [&](const Client& c) { return show(c, "/v1/flows", as_json, watch, show_flows); });
   with_json(sub);
   sub->add_flag("-w,--watch", watch, "again every second, until Ctrl-C");
+
+  sub = command("links", "what driver statistics tell of access points and modem: packet time, delivery, signal",
+                [&](const Client& c)
+                {
+                  LinksView view {};
+                  return show(c, "/v1/links", as_json, watch,
+                              [&view](const json& links, const Style& style) { return view.show(links, style); });
+                });
+  with_json(sub);
+  sub->add_flag("-w,--watch", watch, "again every second, with how it went lately, until Ctrl-C");
 
   std::string word;
   double for_s = 0.5;

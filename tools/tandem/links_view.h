@@ -1,0 +1,36 @@
+// What the sources of driver statistics know, as text: access points with what each packet costs there, the modem, and
+// how the values went lately. Pure; tolerant of missing members, which are shown as absent.
+#pragma once
+
+#include "tools/tandem/table.h"
+
+#include <nlohmann/json.hpp>
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tandem::cli
+{
+
+// A row of block characters, the newest value on the right; absent values leave a gap. The scale is that of the values.
+std::string sparkline(const std::deque<std::optional<double>>& values);
+
+class LinksView
+{
+public:
+  static constexpr std::size_t kept = 30; // values of a sparkline
+
+  // Takes the answer of GET /v1/links in and shows it, with the past of what was taken in before.
+  std::string show(const nlohmann::json& links, const Style& style);
+
+private:
+  using History = std::deque<std::optional<double>>;
+  std::string past(const std::string& key, std::optional<double> value);
+
+  std::map<std::string, History> history_ {}; // by access point and value
+};
+
+} // namespace tandem::cli
