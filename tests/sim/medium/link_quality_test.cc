@@ -181,6 +181,35 @@ TEST(Minstrel, FollowsAFallingSignal)
   EXPECT_GT(air.stats(ap).delivered, 10000u);
 }
 
+// A repeated frame in front of most aggregates must not keep the rate control from trying other rates.
+TEST(RateControl, FindsTheRateWithAggregatesToo)
+{
+  AirConfig config;
+  config.phy = Phy::of(Standard::n);
+  config.aggregation.frames = 32;
+  config.frame_error = 0.2;
+  // Where two thirds of the fastest attempts fail to noise: the second fastest rate delivers twice as much.
+  double snr = 10;
+  while (packet_error(config.phy.rates[7], snr, config.phy.mpdu(1500)) > 0.6)
+    snr += 0.01;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed)
+  {
+    Outbox box;
+    Air air(config, seed, box);
+    const NodeId ap = air.add_access_point(Tick {}, 36);
+    const NodeId station = air.add_station(ap);
+    air.set_signal(station, ap, config.noise_dbm + snr);
+    air.add_background(Tick {}, station, Traffic::down, 1500, std::nullopt);
+    unsigned wrong = 0;
+    for (int i = 1; i <= 200; ++i)
+    {
+      air.run_until(at(100ms * i));
+      if (i > 50) wrong += air.best_rate(ap, station) != 6;
+    }
+    EXPECT_LT(wrong, 30u) << seed; // of 150
+  }
+}
+
 } // namespace
 
 } // namespace tandem::medium::test

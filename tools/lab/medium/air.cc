@@ -496,7 +496,9 @@ void Air::fill(Node& node, Lane& lane, Sending& out)
     out.duration = phy.airtime(phy.basic.front(), phy.mpdu(front.bytes));
     return;
   }
-  if (front.attempts == 0) lane.rates.begin_packet(now_);
+  // Within aggregates there is nearly always a repeated frame in front: each aggregate chooses anew, or a rate control
+  // would never try another rate.
+  if (front.attempts == 0 || config_.aggregation.frames > 1) lane.rates.begin_packet(now_);
   out.rate = lane.rates.rate(front.attempts);
   const PhyRate& rate = phy.rates[out.rate];
   if (config_.aggregation.frames > 1 && !front.null_frame)
