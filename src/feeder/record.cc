@@ -492,7 +492,14 @@ ReadRecord from_json(std::string_view line)
     return { .fault = "the line is longer than " + std::to_string(longest_record) + " bytes" };
   try
   {
-    return { .record = record_of(Json::parse(line)) };
+    // Records are flat. What is not could be nested deeply enough to overflow the stack of whoever walks it.
+    const auto flat = [](int depth, Json::parse_event_t event, const Json&)
+    {
+      const bool opens = event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start;
+      if (opens && depth > 0) throw Fault { "a value is an object or a list; a record has none" };
+      return true;
+    };
+    return { .record = record_of(Json::parse(line, flat)) };
   }
   catch (const Json::parse_error& error)
   {
