@@ -127,6 +127,35 @@ TEST(Plant, AChangeEndsWithTheScenariosOwnValue)
   EXPECT_NEAR(milliseconds(delay(at(3s))), 30, 0.1);
 }
 
+TEST(Plant, AHiddenInterfererIsTheScenariosAndChangesInTime)
+{
+  Bench b(
+      "[wifi]\nhidden = { share = 0.5, length = \"5ms\" }\n[[timeline]]\nat = \"2s\"\nfor = \"2s\"\nwhat = \"hidden\"\n"
+      "value = { share = 0.0 }\n");
+  b.plant.start(at(0s));
+  // Attempts that were in vain, of a packet each millisecond.
+  const auto vain = [&](Tick from, Tick to)
+  {
+    const auto count = [&]
+    {
+      const auto& stats = b.plant.air().stats(b.plant.ap_node(0));
+      return stats.attempts - stats.delivered;
+    };
+    const auto before = count();
+    for (Tick now = from; now < to; now += 1ms)
+      b.send(now, Kind::ap);
+    b.run(to);
+    return count() - before;
+  };
+  EXPECT_GT(vain(at(0s), at(2s)), 500u);
+  EXPECT_EQ(vain(at(2100ms), at(4s)), 0u);
+  EXPECT_GT(vain(at(4s), at(6s)), 500u); // the event is over
+  const toml::table value { { "v", toml::table { { "share", 0.0 } } } };
+  b.plant.change(at(6s), parse_change(b.plant.scenario(), "wifi.hidden", *value.get("v")));
+  b.run(at(6100ms));
+  EXPECT_EQ(vain(at(6100ms), at(8s)), 0u);
+}
+
 TEST(Plant, AckFreeIsForUplinkPureAcksOnly)
 {
   Bench b("[wifi]\nack_free = true\n");
