@@ -58,6 +58,7 @@ struct Setting
   double fading_db = 0; // standard deviation of the signal
   double noise = 0;     // probability that an attempt fails whatever its rate
   bool beacons = true;
+  unsigned attempts = 7; // of a frame, the first included
 };
 
 struct Preset
@@ -239,6 +240,7 @@ private:
     }
     config.aggregation.frames = setting.aggregate;
     config.frame_error = setting.noise;
+    config.retry_limit = setting.attempts;
     if (setting.beacons) config.beacon_interval = 102400us;
     return config;
   }
@@ -607,6 +609,9 @@ int main(int argc, char** argv)
   app.add_option("--hidden", hidden, "another share of time of the hidden interferer")->check(CLI::Range(0.0, 0.95));
   app.add_option("--burst-ms", burst_ms, "another mean length of its bursts")->check(CLI::Range(0.01, 1000.0));
   app.add_option("--fading", fading, "another standard deviation of the signal, in dB")->check(CLI::Range(0.0, 20.0));
+  unsigned attempts = 0;
+  app.add_option("--attempts", attempts, "another number of attempts before the access point gives up (7)")
+      ->check(CLI::Range(1u, 100u));
   app.add_option("--aggregate", aggregate, "another length of aggregates")->check(CLI::Range(1, 64));
   try
   {
@@ -621,6 +626,7 @@ int main(int argc, char** argv)
     if (hidden >= 0) setting.hidden.share = hidden;
     if (burst_ms > 0) setting.hidden.length = Duration { static_cast<std::int64_t>(burst_ms * 1e6) };
     if (fading >= 0) setting.fading_db = fading;
+    if (attempts > 0) setting.attempts = attempts;
     setting.beacons = !no_beacons;
     if (!path.empty() || !tap.empty())
     {

@@ -103,6 +103,8 @@ class Estimator(Bench):
             case("hidden terminal, heavy", Air("hidden-heavy"), (HIDDEN, ERROR, FIRST), reported(), "unreliable"),
             case("download with acknowledgements", Air("download"), plain, accurate(ERROR) + silent()),
             case("another station at the same access point", Air("shared"), plain, accurate(ERROR) + silent()),
+            *(case(f"access point that gives up after {attempts} attempts", Air("fixed", ("--attempts", str(attempts), "--no-beacons")), (*plain, PACKET),
+                   accurate(ERROR) + silent()) for attempts in (4, 10)),
             case("20 packets a second", Air("slow"), (CONFIDENCE, ERROR),
                  tuple(Goal(arm.name, "<=", 0.2, metric=CONFIDENCE.name, text=f"{arm.name}: confidence <= 0.2") for arm in (WHOLE, DAMAGED))),
             case("signal wanders by 1 dB at 54 Mb/s", Air("fading"), plain),
