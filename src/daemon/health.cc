@@ -1,6 +1,7 @@
 #include "src/daemon/health.h"
 
 #include "src/daemon/layout.h"
+#include "src/daemon/radio_matrix.h"
 #include "src/kernel/doctor.h"
 
 namespace tandem::daemon
@@ -39,7 +40,11 @@ nlohmann::json machine_health(const Config& config)
                        { "found", check.found },
                        { "remedy", check.remedy } });
   }
-  return { { "health", failed ? "fail" : warned ? "warn" : "ok" }, { "checks", std::move(checks) } };
+  return { { "health", failed   ? "fail"
+                       : warned ? "warn"
+                                : "ok" },
+           { "checks", std::move(checks) },
+           { "radio", radio_matrix(config) } };
 }
 
 } // namespace tandem::daemon

@@ -8,8 +8,8 @@
 namespace tandem::daemon
 {
 
-// {health, checks: [{name, health, found, remedy}]}; health is "ok", "warn" or "fail", of a check also "absent". Looks
-// only; takes up to a second or two.
+// {health, checks: [{name, health, found, remedy}], radio: [{source, field, there, why}]}; health is "ok", "warn" or
+// "fail", of a check also "absent"; for `radio` see radio_matrix(). Looks only; takes a few seconds.
 nlohmann::json machine_health(const Config& config);
 
 } // namespace tandem::daemon

@@ -348,7 +348,7 @@ struct ModemSource::Bus
   void set_up(const std::string& path, Modem& modem)
   {
     const bool too_soon = modem.refused && now - *modem.refused < settings.again;
-    if (modem.rate != 0 || modem.asking || too_soon) return;
+    if (!settings.measure || modem.rate != 0 || modem.asking || too_soon) return;
     auto& proxy = proxies[path];
     proxy = sdbus::createProxy(*connection, owner, path);
     modem.asking = true;

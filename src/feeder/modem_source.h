@@ -23,6 +23,7 @@ public:
   {
     Duration poll = std::chrono::seconds { 5 };   // also the rate asked of Signal.Setup
     Duration answer = std::chrono::seconds { 3 }; // a method call that takes longer has failed
+    bool measure = true;                          // ask for measurements; a mere onlooker does not
     Duration again = std::chrono::seconds { 60 }; // Setup was refused: when to ask again
   };
 
@@ -45,6 +46,7 @@ public:
   std::uint64_t skipped() const override;
   Duration stale_after() const override { return 3 * settings_.poll; }
   unsigned rate_limit() const override { return 100; }
+  bool optional() const override { return true; }
 
 private:
   struct Bus;

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import signal
 import subprocess
 import sys
@@ -330,3 +332,28 @@ def test_gives_back_the_measurements(start, bus: Bus) -> None:
     while manager.property(path, "Rate") != 0:
         assert time.monotonic() < end, "it still measures"
         time.sleep(0.05)
+
+
+def test_doctor_shows_what_the_modem_tells_and_changes_nothing(bus: Bus, start, tmp_path: Path) -> None:
+    tandem = program().parent.parent / "bin" / "tandem"
+    if not tandem.exists():
+        pytest.skip(f"{tandem} is not built")
+    manager = start()
+    path = manager.add()
+    (tmp_path / "tandem.toml").write_text('[links]\nwifi = "lo"\ncell = "none"\n')
+
+    def matrix() -> dict[tuple[str, str], str]:
+        done = subprocess.run([str(tandem), "doctor", "--json", "--config", str(tmp_path / "tandem.toml")], capture_output=True, text=True,
+                              env={**os.environ, **bus.environment}, timeout=60)
+        return {(row["source"], row["field"]): row["there"] for row in json.loads(done.stdout)["radio"]}
+
+    seen = matrix()
+    assert seen["modem", "ModemManager"] == seen["modem", "state"] == seen["modem", "quality"] == "yes"
+    assert seen["modem", "rsrp"] == seen["modem", "snr"] == "unknown"  # nobody measures
+    assert seen["rtnetlink", "carrier of lo"] == "yes"
+    assert manager.property(path, "Rate") == 0  # an onlooker
+    manager.signal(path, Lte={"rsrp": -92.5})
+    seen = matrix()
+    assert seen["modem", "rsrp"] == "yes" and seen["modem", "snr"] == "absent"
+    manager.stop()
+    assert matrix()["modem", "ModemManager"] == "absent"

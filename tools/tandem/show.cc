@@ -270,6 +270,24 @@ std::string show_flows(const json& flows, const Style& style)
   return table.text(style);
 }
 
+namespace
+{
+
+// Which source tells what. An absent field is no fault: drivers differ.
+std::string show_radio(const json& radio, const Style& style)
+{
+  Table table { { "SOURCE", "FIELD", "", "WHY" } };
+  for (const json& row : radio)
+  {
+    const std::string there = text(row, "there");
+    const Tone tone = there == "yes" ? Tone::good : there == "absent" ? Tone::warning : Tone::faint;
+    table.add({ text(row, "source"), text(row, "field"), { there, tone }, text(row, "why") });
+  }
+  return table.text(style);
+}
+
+} // namespace
+
 std::string show_doctor(const json& doctor, const Style& style)
 {
   Table table { { "", "CHECK", "FOUND" } };
@@ -288,6 +306,8 @@ std::string show_doctor(const json& doctor, const Style& style)
     }
   std::string out = table.text(style);
   if (!remedies.empty()) out += "\nWhat to do:\n" + remedies;
+  if (const json& radio = member(doctor, "radio"); radio.is_array() && !radio.empty())
+    out += "\nWhat the radio tells:\n" + show_radio(radio, style);
   const std::string health = text(doctor, "health");
   out += health == "ok"     ? "\nTandem can work here.\n"
          : health == "warn" ? "\nTandem can work here, with the warnings above.\n"

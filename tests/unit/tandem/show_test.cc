@@ -10,6 +10,7 @@ namespace
 {
 
 using nlohmann::json;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -55,6 +56,21 @@ TEST(Show, a_link_without_carrier_is_down_and_one_with_carrier_in_a_blackout)
   EXPECT_THAT(show_status({ { "links", { { "wifi", link } } } }, {}), HasSubstr("wlan0      blackout"));
   link["carrier"] = false;
   EXPECT_THAT(show_status({ { "links", { { "wifi", link } } } }, {}), HasSubstr("wlan0      down"));
+}
+
+TEST(Show, doctor_shows_what_the_radio_tells)
+{
+  const std::string shown = show_doctor(
+      { { "health", "ok" },
+        { "checks", json::array() },
+        { "radio",
+          { { { "source", "nl80211" }, { "field", "station signal" }, { "there", "yes" }, { "why", "reported now" } },
+            { { "source", "modem" }, { "field", "rsrp" }, { "there", "absent" }, { "why", "" } },
+            7 } } },
+      {});
+  EXPECT_THAT(shown, HasSubstr("What the radio tells:"));
+  EXPECT_THAT(shown, ContainsRegex("nl80211 +station signal +yes +reported now"));
+  EXPECT_THAT(shown, ContainsRegex("modem +rsrp +absent"));
 }
 
 // Of another version, or broken: shown as far as it goes, never a crash.
