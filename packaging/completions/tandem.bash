@@ -16,7 +16,7 @@ _tandem_knobs()
 _tandem()
 {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command="" i
-  local commands=" up down status module set flows link doctor help trace lab bench ab version "
+  local commands=" up down status module set links flows link doctor help trace lab bench ab version "
   COMPREPLY=()
   for ((i = 1; i < COMP_CWORD; i++)); do
     if [[ $commands == *" ${COMP_WORDS[i]} "* ]]; then
@@ -44,7 +44,7 @@ _tandem()
   case $command in
     "") COMPREPLY=($(compgen -W "$commands --socket --version --help" -- "$word")) ;;
     up) COMPREPLY=($(compgen -W "--wifi --cell --module --set --config --foreground --help" -- "$word")) ;;
-    status | flows) COMPREPLY=($(compgen -W "--watch --json --help" -- "$word")) ;;
+    status | links | flows) COMPREPLY=($(compgen -W "--watch --json --help" -- "$word")) ;;
     doctor) COMPREPLY=($(compgen -W "--config --json --help" -- "$word")) ;;
     link)
       case $before in

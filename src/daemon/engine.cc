@@ -265,6 +265,7 @@ Engine::Parts::Parts(const Config& given)
   watch.emplace(
       loop,
       WatchSettings { .interface = wifi_name,
+                      .cell = cell_name,
                       .radio = config.links.radio,
                       .modem = config.links.modem,
                       .record = config.links.record,

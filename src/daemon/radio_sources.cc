@@ -1,9 +1,11 @@
 #include "src/daemon/radio_sources.h"
 
 #include "src/feeder/lab_source.h"
+#include "src/feeder/modem_source.h"
 #include "src/feeder/monitor_source.h"
 #include "src/feeder/nl80211_source.h"
 #include "src/feeder/replay_source.h"
+#include "src/feeder/rtnetlink_source.h"
 #include "src/feeder/source_name.h"
 #include "src/feeder/threaded_source.h"
 
@@ -32,8 +34,9 @@ std::unique_ptr<Source> behind_thread(std::unique_ptr<Source> source)
 } // namespace
 
 std::vector<std::unique_ptr<Source>> make_sources(const std::vector<std::string>& names, bool modem,
-                                                  const std::string& wifi)
+                                                  const std::vector<std::string>& interfaces)
 {
+  const std::string& wifi = interfaces.front();
   std::vector<std::unique_ptr<Source>> all;
   for (const std::string& name : names)
   {
@@ -48,7 +51,8 @@ std::vector<std::unique_ptr<Source>> make_sources(const std::vector<std::string>
     else if (const auto file = feeder::behind(feeder::replay_prefix, name))
       all.push_back(std::make_unique<feeder::ReplaySource>(*file));
   }
-  static_cast<void>(modem);
+  if (modem) all.push_back(behind_thread(std::make_unique<feeder::ModemSource>()));
+  all.push_back(std::make_unique<feeder::RtnetlinkSource>(interfaces));
   return all;
 }
 

@@ -10,8 +10,9 @@
 namespace tandem::daemon
 {
 
-// The sources of these names (src/feeder/source_name.h). "auto" is nl80211 where `wifi` is a wireless interface.
+// The sources of these names (src/feeder/source_name.h), and rtnetlink for `interfaces`, of which the first is the
+// Wi-Fi one. "auto" is nl80211 where that is wireless.
 std::vector<std::unique_ptr<feeder::Source>> make_sources(const std::vector<std::string>& names, bool modem,
-                                                          const std::string& wifi);
+                                                          const std::vector<std::string>& interfaces);
 
 } // namespace tandem::daemon

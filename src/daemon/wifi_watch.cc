@@ -193,11 +193,11 @@ void WifiWatch::open_sources()
 {
   const auto own = kernel::hardware_address(settings_.interface);
   if (!own) return; // not there yet
-  auto sources = make_sources(settings_.radio, settings_.modem, settings_.interface);
-  if (sources.empty() && !settings_.radio.empty()) return;
-  feeder_ = std::make_unique<feeder::Feeder>(std::move(sources), std::vector<feeder::Mac> { *own },
-                                             [](bool problem, const std::string& words)
-                                             { log(problem ? Severity::warning : Severity::notice, words); });
+  std::vector<std::string> interfaces { settings_.interface };
+  if (!settings_.cell.empty()) interfaces.push_back(settings_.cell);
+  feeder_ = std::make_unique<feeder::Feeder>(
+      make_sources(settings_.radio, settings_.modem, interfaces), std::vector<feeder::Mac> { *own },
+      [](bool problem, const std::string& words) { log(problem ? Severity::warning : Severity::notice, words); });
   if (recorder_)
     feeder_->tap([this](const std::string& source, const feeder::Report& report) { recorder_->take(source, report); });
 }

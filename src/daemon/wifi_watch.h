@@ -27,6 +27,7 @@ namespace tandem::daemon
 struct WatchSettings
 {
   std::string interface;
+  std::string cell;               // the other one; empty: none
   std::vector<std::string> radio; // as in links.radio
   bool modem = true;              // as in links.modem
   std::string record;             // as in links.record

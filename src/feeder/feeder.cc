@@ -13,7 +13,8 @@ using namespace std::chrono_literals;
 
 constexpr Duration retry = 1s;
 constexpr Duration quiet_between_lines = 10s;
-constexpr std::size_t most_candidates = 256, most_surveys = 256, most_modems = 8; // drivers may be hostile, too
+constexpr std::size_t most_candidates = 256, most_surveys = 256, most_modems = 8,
+                      most_interfaces = 64; // drivers may be hostile, too
 constexpr Duration candidate_kept = 60s;
 
 std::string span_text(Duration span)
@@ -51,7 +52,7 @@ void Feeder::receive(Tick now, std::vector<RadioEvent>& events)
         if (slot.said_closed) say_(false, slot.source->name() + " is back");
         slot.said_closed = false;
       }
-      else if (!slot.said_closed)
+      else if (!slot.said_closed && !slot.source->optional())
       {
         slot.said_closed = true;
         say_(true, slot.source->name() + ": nothing comes from there: " + slot.source->problem());
@@ -135,6 +136,13 @@ void Feeder::take(Slot& slot, const Report& report, std::vector<RadioEvent>& eve
       modems_.erase(modem->modem);
     else if (modems_.size() < most_modems || modems_.contains(modem->modem))
       modems_[modem->modem] = *modem;
+  }
+  else if (const auto* news = std::get_if<InterfaceChange>(&report.what))
+  {
+    if (news->gone)
+      interfaces_.erase(news->interface);
+    else if (interfaces_.size() < most_interfaces || interfaces_.contains(news->interface))
+      interfaces_[news->interface] = *news;
   }
 }
 

@@ -66,6 +66,7 @@ public:
   const std::optional<Mac>& ap() const { return ap_; }
   const ApEstimator& estimator() const { return estimator_; }
   const std::map<std::string, ModemStats>& modems() const { return modems_; }
+  const std::map<std::string, InterfaceChange>& interfaces() const { return interfaces_; }
   const std::map<unsigned, Survey>& surveys() const { return surveys_; } // by frequency
   struct Known
   {
@@ -129,6 +130,7 @@ private:
   ApEstimator estimator_;
   std::optional<Mac> ap_ {}, ap_told_ {};
   std::map<std::string, ModemStats> modems_ {};
+  std::map<std::string, InterfaceChange> interfaces_ {};
   std::map<unsigned, Survey> surveys_ {};
   std::map<Mac, Known> candidates_ {};
   std::vector<Report> reports_ {};

@@ -82,11 +82,9 @@ json ap_json(const ApEstimate& estimate, const Feeder& feeder, bool current)
 
 json wifi_json(const Feeder& feeder, Tick now)
 {
-  json out { { "sources", json::array() },
-             { "aps", json::array() },
-             { "surveys", json::array() },
-             { "candidates", json::array() },
-             { "signal_trusted", feeder.signal_trusted() } };
+  json out { { "sources", json::array() },    { "aps", json::array() },
+             { "surveys", json::array() },    { "candidates", json::array() },
+             { "interfaces", json::array() }, { "signal_trusted", feeder.signal_trusted() } };
   for (const Feeder::Status& status : feeder.status(now))
     out["sources"].push_back(source_json(status));
   const auto current = feeder.current();
@@ -112,6 +110,8 @@ json wifi_json(const Feeder& feeder, Tick now)
     if (known.candidate.age) one["age_s"] = seconds(*known.candidate.age + (now - known.at));
     out["candidates"].push_back(std::move(one));
   }
+  for (const auto& [interface, state] : feeder.interfaces())
+    out["interfaces"].push_back({ { "interface", interface }, { "up", state.up }, { "carrier", state.carrier } });
   return out;
 }
 

@@ -8,7 +8,8 @@
 namespace tandem::feeder
 {
 
-// {"sources": [...], "aps": [...], "surveys": [...], "candidates": [...]}, see docs/control-api.md.
+// {"sources": [...], "aps": [...], "surveys": [...], "candidates": [...], "interfaces": [...]}, see
+// docs/control-api.md.
 nlohmann::json wifi_json(const Feeder& feeder, Tick now);
 // [{"modem": ..., "state": ..., ...}]
 nlohmann::json modems_json(const Feeder& feeder);

@@ -32,6 +32,8 @@ public:
   virtual void set_ap(const std::optional<Mac>&) {}
   // Why it does not work, for people: what failed, why, what to do. Empty while it works.
   virtual std::string problem() const { return {}; }
+  // What it asks is not on every machine: that it is closed is no news for the log.
+  virtual bool optional() const { return false; }
   // Records that could not be used.
   virtual std::uint64_t skipped() const = 0;
 

@@ -177,8 +177,8 @@ struct ThreadedSource::Shared
 };
 
 ThreadedSource::ThreadedSource(std::unique_ptr<Source> inner, Limits limits)
-    : name_ { inner->name() }, stale_after_ { inner->stale_after() },
-      rate_limit_ { inner->rate_limit() }, patience_ { limits.patience }, shared_ { std::make_shared<Shared>() }
+    : name_ { inner->name() }, stale_after_ { inner->stale_after() }, rate_limit_ { inner->rate_limit() },
+      optional_ { inner->optional() }, patience_ { limits.patience }, shared_ { std::make_shared<Shared>() }
 {
   shared_->limits = limits;
   shared_->inner = std::move(inner);

@@ -45,6 +45,7 @@ public:
   std::uint64_t skipped() const override;
   Duration stale_after() const override { return stale_after_; }
   unsigned rate_limit() const override { return rate_limit_; }
+  bool optional() const override { return optional_; }
 
 private:
   struct Shared;
@@ -52,6 +53,7 @@ private:
   std::string name_;
   Duration stale_after_;
   unsigned rate_limit_;
+  bool optional_;
   Duration patience_;
   std::shared_ptr<Shared> shared_;
   std::optional<ThreadedWorker> worker_ {};
