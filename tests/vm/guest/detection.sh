@@ -1,0 +1,78 @@
+#!/bin/bash
+# The daemon's blackout detection on the kernel's own Wi-Fi stack, timed: deauthenticated, out of reach for a moment, out of reach for
+# long. The Wi-Fi way goes over simulated radios, the cellular one over a veth pair; the nft queue carries what a module wants.
+#   detection.sh PROGRAMS FEEDER_PROBE CYCLES RADIO...        RADIO: as links.radio
+set -euo pipefail
+. "$(dirname "$0")/radios.sh"
+work=/run/work
+mkdir -p $work/www /run/tandem
+programs=$1
+probe=$2
+cycles=$3
+shift 3
+
+start_radios
+ip link add cell0 netns sta type veth peer name c0 netns ap
+ip -n sta address add 10.71.2.2/24 dev cell0
+ip -n ap address add 10.71.2.1/24 dev c0
+ip netns add srv
+ip link add r0 netns ap type veth peer name s0 netns srv
+ip -n ap address add 10.71.9.1/24 dev r0
+ip -n srv address add 10.71.9.9/24 dev s0
+for link in lo s0; do ip -n srv link set $link up; done
+ip -n ap link set r0 up
+ip -n srv route add default via 10.71.9.1
+ap sysctl -qw net.ipv4.ip_forward=1
+ip -n sta link set cell0 up
+ip -n ap link set c0 up
+for name in sta ap; do ip netns exec $name sysctl -qw net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0; done
+start_station
+wait_for 20 associated ''
+ip -n sta route add default via 10.88.0.1 dev wlan2 metric 100
+ip -n sta route add default via 10.71.2.1 dev cell0 metric 600
+
+# Steady downloads, far below what the radios carry here, of a server somewhere behind the access points.
+tc -n srv qdisc add dev s0 root netem delay 20ms rate 4mbit limit 60
+srv() { ip netns exec srv "$@"; }
+srv ethtool -K s0 tso off gso off
+head -c 4000000 /dev/zero >$work/www/file
+cat >$work/nginx.conf <<CONF
+daemon on;
+pid $work/nginx.pid;
+error_log $work/nginx.log;
+events { }
+http { access_log off; client_body_temp_path $work/b; proxy_temp_path $work/p; fastcgi_temp_path $work/f; uwsgi_temp_path $work/u;
+       scgi_temp_path $work/s; server { listen 10.71.9.9:80; root $work/www; } }
+CONF
+srv nginx -e $work/nginx.log -c $work/nginx.conf
+while sta curl -s -o /dev/null --max-time 60 http://10.71.9.9/file || true; do sleep 0.1; done &
+download=$!
+
+for radio; do
+  cat >$work/tandem.toml <<CONF
+[links]
+wifi = "wlan2"
+cell = "cell0"
+radio = "$radio"
+[detector]
+watch = "always"
+[recorder]
+seconds = 0
+[modules.freeze]
+enabled = true
+CONF
+  ip netns exec sta "$programs/tandemd" -c $work/tandem.toml &>$work/tandemd.log &
+  daemon=$!
+  wait_for 30 sta "$programs/tandem" status --json || { cat $work/tandemd.log; exit 1; }
+  if ! python3 "$(dirname "$0")/detection.py" "$radio" "$programs/tandem" "$probe" $hwsim "$cycles"; then
+    cat $work/tandemd.log
+    exit 1
+  fi
+  sed "s/^/log $radio /" $work/tandemd.log
+  fact "monitors_${radio//[^a-z0-9]/_}" "$(sta iw dev | grep -c 'type monitor' || true)"
+  kill -TERM $daemon
+  wait $daemon && code=0 || code=$?
+  fact "exit_${radio//[^a-z0-9]/_}" $code
+done
+fact monitors_after "$(sta iw dev | grep -c 'type monitor' || true)"
+kill $download

@@ -1,0 +1,83 @@
+"""The daemon's blackout verdicts against real disconnects and real silence on the kernel's own Wi-Fi stack; prints how long they took."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Guest
+
+RADIOS = ("none", "nl80211,monitor")
+LONGEST_MS = 5000  # an emulated machine that others slow down; the measured figures are printed
+MODULES = ["nfnetlink_queue", "nft_queue", "nf_tables", "veth", "sch_netem"]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What the guest printed."""
+
+    facts: dict[str, str]
+    done: list[dict[str, Any]]
+
+    def of(self, radio: str, what: str) -> list[dict[str, Any]]:
+        found = [one for one in self.done if (one["radio"], one["what"]) == (radio, what)]
+        assert found, f"{what} was not measured with {radio}"
+        return found
+
+
+@pytest.fixture(scope="module")
+def measured(guest: Guest, programs: Path, probe: Path) -> Measured:
+    if not (programs.parent / "lib" / "tandem" / "freeze.so").exists():
+        pytest.skip("modules/freeze is not built")
+    result = guest("detection.sh", str(programs), str(probe), "1", *RADIOS, timeout=300.0, modules=MODULES)
+    assert result.exit_code == 0, result.output
+    done = [json.loads(line) for line in re.findall(r"^(\{.*\})$", result.output, re.MULTILINE)]
+    for one in done:
+        if figures := {name: value for name, value in one.items() if name.endswith("_ms")}:
+            print(f"{one['radio']}: {one['what']} {one.get('causes', '')}: {figures}")
+    return Measured(dict(re.findall(r"^fact (\w+) (.*)$", result.output, re.MULTILINE)), done)
+
+
+@pytest.mark.parametrize("radio", RADIOS)
+def test_a_deauthentication_is_a_blackout_at_once(measured: Measured, radio: str) -> None:
+    for one in measured.of(radio, "deauthenticated"):
+        assert set(one["causes"]) & {"carrier", "disconnected"}
+        assert 0 <= one["down_ms"] < LONGEST_MS
+
+
+@pytest.mark.parametrize("radio", RADIOS)
+def test_silence_is_a_blackout_before_the_driver_gives_up(measured: Measured, radio: str) -> None:
+    for one in measured.of(radio, "long silence"):
+        assert 0 <= one["down_ms"] < LONGEST_MS
+        assert one["down_ms"] < one["driver_ms"]
+        assert set(one["causes"]) & {"silence", "radio"}
+
+
+@pytest.mark.parametrize("radio", RADIOS)
+def test_the_link_is_up_again_after_each(measured: Measured, radio: str) -> None:
+    ended = measured.of(radio, "ended")[0]["status"]["links"]["wifi"]
+    assert not ended["blackout"]["down"]
+    for what in ("deauthenticated", "long silence"):
+        assert all(one["up_ms"] < LONGEST_MS for one in measured.of(radio, what))
+
+
+@pytest.mark.parametrize("radio", RADIOS)
+def test_downloads_went_through_the_nft_queue_and_freeze_kicked(measured: Measured, radio: str) -> None:
+    status = measured.of(radio, "ended")[0]["status"]
+    assert status["backend"]["name"] == "nftables"
+    assert status["datapath"]["queued"] > 10
+    freeze = next(module for module in status["modules"] if module["name"] == "freeze")
+    # A verdict that an emulated machine delays counts as the module's fault; what it must never do does not happen.
+    assert not freeze["violations"]
+    assert freeze["decisions"].get("freeze: kick", 0) > 0
+
+
+def test_the_daemon_ends_as_it_should_and_leaves_no_monitor_interface(measured: Measured) -> None:
+    assert measured.facts["exit_none"] == measured.facts["exit_nl80211_monitor"] == "0"
+    assert measured.facts["monitors_none"] == "0"
+    assert measured.facts["monitors_nl80211_monitor"] == "1"
+    assert measured.facts["monitors_after"] == "0"
