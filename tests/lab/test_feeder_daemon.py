@@ -1,0 +1,213 @@
+"""The daemon with sources that lie, break off, or fall silent: it keeps running, says what it distrusts, and traffic flows."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import socket
+import struct
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from test_feeder_monitor import AP, BEACON, DATA_DOWN, frame
+
+from tandem_lab import system
+from tandem_lab.errors import LabError
+
+
+@pytest.fixture
+def lab(air_lab):
+    try:
+        system.tandem_binary("tandemd")
+    except LabError as error:
+        pytest.skip(str(error))
+    return air_lab
+
+
+class Radio:
+    """Stands in for the lab's stream of captured frames: sends what the test wants, with times of its own."""
+
+    def __init__(self, path: Path) -> None:
+        path.unlink(missing_ok=True)
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(path))
+        self._listener.listen()
+        self._peers: list[socket.socket] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                peer, _ = self._listener.accept()
+            except OSError:
+                return
+            peer.sendall(struct.pack("<IHHIIII", 0xA1B23C4D, 2, 4, 0, 0, 65535, 127))
+            self._peers.append(peer)
+
+    def heard(self) -> bool:
+        return bool(self._peers)
+
+    def send(self, record: bytes, at: float | None = None) -> None:
+        at = time.time() if at is None else at
+        head = struct.pack("<IIII", int(at), int(at % 1 * 1e9), len(record), len(record))
+        for peer in self._peers:
+            peer.sendall(head + record)
+
+    def close(self) -> None:
+        self._listener.close()
+        for peer in self._peers:
+            peer.close()
+
+
+@pytest.fixture
+def radio(lab, tmp_path):
+    made = Radio(tmp_path / "radio.sock")
+    yield made
+    made.close()
+
+
+def config(tmp_path: Path, **links) -> dict:
+    return {"detector": {"watch": "always"}, "links": {"radio": f"lab:{tmp_path / 'radio.sock'}", "modem": "none", **links}}
+
+
+def own_address(lab) -> str:
+    return lab.client.run(["cat", "/sys/class/net/wlan0/address"]).stdout.strip()
+
+
+def source(daemon) -> dict:
+    return daemon.api("/v1/links")["wifi"]["sources"][0]
+
+
+def ap(daemon) -> dict:
+    """Our access point; empty while nothing is known of it."""
+    return next((one for one in daemon.api("/v1/links")["wifi"]["aps"] if one["ap"] == AP), {})
+
+
+def carries_traffic(lab, daemon) -> bool:
+    return lab.download("1M").error is None and daemon.process.poll() is None
+
+
+def with_rate(record: bytes, half_megabits: int, signal_dbm: int) -> bytes:
+    """The same frame with another rate and signal in its radiotap header."""
+    changed = bytearray(record)
+    changed[9] = half_megabits
+    changed[14] = signal_dbm & 0xFF
+    return bytes(changed)
+
+
+def test_truncated_and_senseless_radiotap_is_skipped(lab, radio, tmp_path):
+    with lab.daemon([], config(tmp_path)) as daemon:
+        assert system.wait_until(radio.heard, 5)
+        whole = frame(DATA_DOWN, own_address(lab), AP, number=7)
+        for length in range(len(whole)):
+            radio.send(whole[:length])
+        radio.send(struct.pack("<BBHI", 0, 0, 12, 0x80000000) + b"\xff\xff\xff\xff" + bytes(30))  # presence words without end
+        radio.send(b"\x09" * 60)
+        radio.send(whole)
+        assert system.wait_until(lambda: source(daemon)["reports"] >= 1, 5)
+        assert source(daemon)["skipped"] > 20 and source(daemon)["state"] == "fresh"
+        assert carries_traffic(lab, daemon)
+
+
+def test_impossible_signals_are_absent_and_said(lab, radio, tmp_path):
+    with lab.daemon([], config(tmp_path)) as daemon:
+        assert system.wait_until(radio.heard, 5)
+        whole = frame(DATA_DOWN, own_address(lab), AP)
+        for number in range(100):
+            radio.send(with_rate(whole, 108, -127))
+        assert system.wait_until(lambda: source(daemon)["distrusted"].get("impossible signal", 0) == 100, 5), source(daemon)
+        assert "signal_dbm" not in ap(daemon)
+        for number in range(20):
+            radio.send(with_rate(whole, 1, -50))  # 0.5 Mb/s: no PHY has it
+        assert system.wait_until(lambda: source(daemon)["distrusted"].get("impossible rate", 0) == 20, 5), source(daemon)
+        assert ap(daemon)["signal_dbm"] == -50
+        log = daemon.log.read_text()
+        assert log.count("is not believed: impossible signal") == 1 and log.count("is not believed: impossible rate") == 1
+        assert carries_traffic(lab, daemon)
+
+
+def test_a_recording_whose_clock_jumps_is_played_and_said(lab, tmp_path):
+    """Times of a capture are put on our clock by the source; a recording carries them, and a jump, into the daemon."""
+    own = own_address(lab)
+    with lab.daemon([], config(tmp_path, radio="none", record=str(tmp_path / "made.jsonl"))) as daemon:
+        assert system.wait_until(lambda: (tmp_path / "made.jsonl").exists(), 5)
+        time.sleep(0.3)
+    header = (tmp_path / "made.jsonl").read_text().splitlines()[0]
+    lines = [header]
+    at = json.loads(header)["start_ns"]
+    for number in range(300):
+        if number == 150:
+            at -= 3_600_000_000_000  # the machine slept, or somebody glued two recordings together
+        at += 2_000_000
+        lines.append(json.dumps({"at_ns": at, "source": "lab", "kind": "frame", "type": "data", "receiver": own, "transmitter": AP, "from_ap": True,
+                                 "sequence": number, "retry": False, "to_ap": False, "damaged": False, "payload": True, "mbps": 54.0, "signal": -50.0,
+                                 "bytes": 1528, "sent": 0}))
+    lines.insert(100, "this is no record")
+    recording = tmp_path / "jump.jsonl"
+    recording.write_text("\n".join(lines) + "\n")
+    with lab.daemon([], config(tmp_path, radio=f"replay:{recording}")) as daemon:
+        assert system.wait_until(lambda: source(daemon)["reports"] == 300, 15), source(daemon)
+        assert source(daemon)["skipped"] == 1
+        assert carries_traffic(lab, daemon)
+
+
+def test_silence_is_told_and_what_was_known_is_absent(lab, radio, tmp_path):
+    with lab.daemon([], config(tmp_path)) as daemon:
+        assert system.wait_until(radio.heard, 5)
+        whole = own_address(lab)
+        for number in range(200):
+            radio.send(frame(DATA_DOWN, whole, AP, number=number))
+        assert system.wait_until(lambda: ap(daemon).get("delivery") == 1.0, 3)
+        assert system.wait_until(lambda: source(daemon)["state"] == "stale", 5)
+        assert "delivery" not in ap(daemon) and "packet_time_us" not in ap(daemon)
+        assert "has said nothing for 1 s" in daemon.log.read_text()
+        radio.send(frame(BEACON, "ff:ff:ff:ff:ff:ff", AP))
+        assert system.wait_until(lambda: source(daemon)["state"] == "fresh", 5)
+
+
+def test_what_was_recorded_can_be_played_again(lab, tmp_path):
+    recording = tmp_path / "radio.jsonl"
+    with lab.daemon([], {"detector": {"watch": "always"}, "links": {"radio": f"lab:{lab.directory / 'frames.sock'}", "modem": "none",
+                                                                     "record": str(recording)}}) as daemon:
+        going = lab.start_download("100M", seconds=10)
+        going.wait_bytes(3_000_000)
+        known = next(one for one in daemon.api("/v1/links")["wifi"]["aps"] if one["associated"])
+        going.stop()
+    assert recording.stat().st_mode & 0o077 == 0
+    with lab.daemon([], {"detector": {"watch": "always"}, "links": {"radio": f"replay:{recording}", "modem": "none"}}) as daemon:
+        def same() -> bool:
+            again = next((one for one in daemon.api("/v1/links")["wifi"]["aps"] if one["associated"]), {})
+            return again.get("ap") == known["ap"] and again.get("mbps") == known["mbps"] and abs(again.get("delivery", 0) - known["delivery"]) < 0.15
+        assert system.wait_until(same, 10)
+
+
+def test_links_are_watched_on_a_terminal(lab):
+    with lab.daemon([], {"detector": {"watch": "always"}, "links": {"radio": f"lab:{lab.directory / 'frames.sock'}", "modem": "none"}}) as daemon:
+        going = lab.start_download("100M", seconds=15)
+        going.wait_bytes(1_000_000)
+        master, slave = pty.openpty()
+        command = [str(system.tandem_binary("tandem")), "--socket", str(daemon.socket), "links", "--watch"]
+        process = subprocess.Popen(command, stdout=slave, stderr=slave, env={**os.environ, "TERM": "xterm"})
+        os.close(slave)
+        seen = b""
+        try:
+            until = time.monotonic() + 10
+            # The second picture has a past to show.
+            while time.monotonic() < until and not re.search(r"[▁▂▃▄▅▆▇█]{2}".encode(), seen):
+                if select.select([master], [], [], 0.2)[0]:
+                    seen += os.read(master, 65536)
+        finally:
+            process.terminate()
+            process.wait()
+            os.close(master)
+            going.stop()
+        text = seen.decode(errors="replace")
+        for part in ("ACCESS POINT", "DELIVERY", "BEACONS LOST", " ms", "dBm", "frames"):
+            assert part in text, text
+        assert re.search("[▁▂▃▄▅▆▇█]{2}", text), text
