@@ -1320,6 +1320,26 @@ json Engine::metrics()
   for (const char* outcome : { "hits", "misses" })
     add("tandem_blackout_predictions_total", "Predicted blackouts, by whether they came", "counter", risk[outcome],
         { { "outcome", outcome } });
+  const json radio = parts_->on_packet_thread([this] { return parts_->watch->known_json(); });
+  for (const json& source : radio.value("sources", json::array()))
+  {
+    const json labels = { { "source", source["name"] } };
+    add("tandem_radio_reports_total", "Reports of a source of driver statistics", "counter", source["reports"], labels);
+    add("tandem_radio_skipped_total", "Records of it that could not be used, or were too many", "counter",
+        source["skipped"].get<std::uint64_t>() + source["limited"].get<std::uint64_t>(), labels);
+    add("tandem_radio_stale_total", "Times it fell silent", "counter", source["stale"], labels);
+  }
+  for (const json& ap : radio.value("aps", json::array()))
+  {
+    if (!ap["associated"].get<bool>() || !ap["fresh"].get<bool>()) continue;
+    const json labels = { { "ap", ap["ap"] } };
+    if (ap.contains("delivery"))
+      add("tandem_ap_delivery_ratio", "Share of the access point's attempts that arrive", "gauge", ap["delivery"],
+          labels);
+    if (ap.contains("packet_time_us"))
+      add("tandem_ap_packet_time_seconds", "Mean time to deliver one full packet if we were alone", "gauge",
+          ap["packet_time_us"].get<double>() * 1e-6, labels);
+  }
   for (const json& module : now["modules"])
   {
     const json labels = { { "module", module["name"] } };

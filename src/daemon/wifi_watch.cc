@@ -377,7 +377,12 @@ json WifiWatch::sources_json()
   const bool was_feeding = feeding(now);
   asked_until_ = now + looked_at_for;
   if (!was_feeding) look();
-  return feeder_ ? feeder::wifi_json(*feeder_, now) : json::object();
+  return known_json();
+}
+
+json WifiWatch::known_json() const
+{
+  return feeder_ ? feeder::wifi_json(*feeder_, kernel::now()) : json::object();
 }
 
 json WifiWatch::modems_json() const

@@ -66,6 +66,8 @@ public:
   nlohmann::json json() const;
   // What the sources know, see docs/control-api.md. Opens them for a while when nobody else wanted them.
   nlohmann::json sources_json();
+  // The same without opening anything.
+  nlohmann::json known_json() const;
   nlohmann::json modems_json() const;
 
 private:

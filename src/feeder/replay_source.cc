@@ -71,8 +71,9 @@ bool ReplaySource::receive(Tick now, std::vector<Report>& reports)
   if (problem_.empty())
   {
     problem_ = "replay " + path_ + ": the recording has ended";
-    if (skipped_ > 0)
-      problem_ += "; " + std::to_string(skipped_) + " lines could not be used, the latest: " + complaint_;
+    if (complaints_ > 0)
+      problem_ +=
+          "; " + std::to_string(complaints_) + " places could not be played as they stand, the latest: " + complaint_;
   }
   finished_ = true;
   file_ = {};

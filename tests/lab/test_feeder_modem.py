@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """The modem source against a real D-Bus service that plays ModemManager on a bus of its own."""
 
 from __future__ import annotations
@@ -28,9 +27,7 @@ POLL_MS = "1000"
 LTE, NR5G = 1 << 14, 1 << 15
 UNKNOWN = -sys.float_info.max  # ModemManager's mark
 
-BUS = """<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
- "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
-<busconfig><type>system</type><listen>unix:path={path}</listen><auth>EXTERNAL</auth>
+BUS = """<busconfig><type>system</type><listen>unix:path={path}</listen><auth>EXTERNAL</auth>
 <policy context="default"><allow send_destination="*" eavesdrop="true"/><allow eavesdrop="true"/><allow own="*"/></policy></busconfig>
 """
 

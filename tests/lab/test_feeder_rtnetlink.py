@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """The rtnetlink source on real interfaces in a namespace."""
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ TEST_F(ReplaySourceTest, skips_what_is_no_record_and_says_where)
   EXPECT_EQ(source.skipped(), 2u);
   EXPECT_EQ(source.complaint(),
             path + ":4: frequency: a whole number from 0 to 4294967295 is expected, not \"2.4 GHz\"");
-  EXPECT_THAT(source.problem(), HasSubstr("2 lines could not be used, the latest: " + path + ":4: "));
+  EXPECT_THAT(source.problem(), HasSubstr("2 places could not be played as they stand, the latest: " + path + ":4: "));
 }
 
 TEST_F(ReplaySourceTest, a_line_without_end_needs_no_memory)
