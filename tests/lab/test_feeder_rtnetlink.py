@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from pathlib import Path
 from typing import Any, Callable, Iterator
 
 import pytest
@@ -23,8 +24,10 @@ def add(space: str, name: str) -> None:
 @pytest.fixture
 def space(without_air: None) -> Iterator[str]:
     program()
+    for left in Path("/run/netns").glob("tb*-rtnl"):  # by a run that was killed
+        if not Path(f"/proc/{int(left.name[2:-5], 16)}").exists():
+            ip("netns", "delete", left.name)
     name = f"tb{os.getpid():x}-rtnl"
-    subprocess.run(["ip", "netns", "delete", name], stderr=subprocess.DEVNULL)  # of a run that was killed
     ip("netns", "add", name)
     yield name
     ip("netns", "delete", name)
