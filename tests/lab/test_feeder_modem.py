@@ -37,8 +37,8 @@ class Bus:
 
     def __init__(self, directory: Path) -> None:
         (directory / "bus.conf").write_text(BUS.format(path=directory / "bus"))
-        self._process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "dbus-daemon", f"--config-file={directory / 'bus.conf'}", "--nofork", "--print-address=1"],
-                                         stdout=subprocess.PIPE, text=True)
+        command = ["dbus-daemon", f"--config-file={directory / 'bus.conf'}", "--nofork", "--print-address=1"]
+        self._process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *command], stdout=subprocess.PIPE, text=True)
         assert self._process.stdout
         self.environment = {"DBUS_SYSTEM_BUS_ADDRESS": self._process.stdout.readline().strip()}
         self.connection = dbus.bus.BusConnection(self.environment["DBUS_SYSTEM_BUS_ADDRESS"])
