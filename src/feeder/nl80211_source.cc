@@ -51,7 +51,9 @@ bool Nl80211Source::reopen(Tick now)
       [&](std::span<const std::byte> bytes) { wireless |= nl80211::decode_interface(bytes).has_value(); });
   if (error != 0 || !wireless) return ended("asking what it is", error != 0 ? error : ENODEV);
   problem_.clear();
-  station_due_ = survey_due_ = scan_due_ = now;
+  station_due_ = now;
+  survey_due_ = std::max(survey_due_, now);
+  scan_due_ = std::max(scan_due_, now);
   scan_wanted_ = surveys_ = true;
   known_ = false;
   disagreed_ = 0;

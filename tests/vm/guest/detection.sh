@@ -45,8 +45,10 @@ http { access_log off; client_body_temp_path $work/b; proxy_temp_path $work/p; f
        scgi_temp_path $work/s; server { listen 10.71.9.9:80; root $work/www; } }
 CONF
 srv nginx -e $work/nginx.log -c $work/nginx.conf
-while sta curl -s -o /dev/null --max-time 60 http://10.71.9.9/file || true; do sleep 0.1; done &
-download=$!
+downloads() # of files that begin while the daemon runs: it leaves those alone that it has not seen from the start
+{
+  while ip netns exec sta curl -s -o /dev/null --max-time 60 http://10.71.9.9/file || true; do sleep 0.1; done
+}
 
 for radio; do
   cat >$work/tandem.toml <<CONF
@@ -64,15 +66,19 @@ CONF
   ip netns exec sta "$programs/tandemd" -c $work/tandem.toml &>$work/tandemd.log &
   daemon=$!
   wait_for 30 sta "$programs/tandem" status --json || { cat $work/tandemd.log; exit 1; }
+  downloads &
+  download=$!
   if ! python3 "$(dirname "$0")/detection.py" "$radio" "$programs/tandem" "$probe" $hwsim "$cycles"; then
     cat $work/tandemd.log
     exit 1
   fi
   sed "s/^/log $radio /" $work/tandemd.log
   fact "monitors_${radio//[^a-z0-9]/_}" "$(sta iw dev | grep -c 'type monitor' || true)"
+  kill $download
+  wait $download 2>/dev/null || true
+  ip netns pids sta | while read -r pid; do [ "$(cat /proc/$pid/comm)" != curl ] || kill $pid; done
   kill -TERM $daemon
   wait $daemon && code=0 || code=$?
   fact "exit_${radio//[^a-z0-9]/_}" $code
 done
 fact monitors_after "$(sta iw dev | grep -c 'type monitor' || true)"
-kill $download
