@@ -22,7 +22,7 @@ option(TANDEM_TESTS "Build the tests" ON)
 
 add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wcast-align -Werror)
 # gcc 12 accuses std::string wrongly when it inlines as much as -O3 does.
-add_compile_options(-Wno-restrict)
+add_compile_options($<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
 if(TANDEM_SANITIZE)
   # gcc 12 sees too little through the instrumentation: these accuse std::regex, replaced
   # operator new and std::sort of a small array wrongly.
