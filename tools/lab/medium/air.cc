@@ -496,10 +496,11 @@ void Air::fill(Node& node, Lane& lane, Sending& out)
     out.duration = phy.airtime(phy.basic.front(), phy.mpdu(front.bytes));
     return;
   }
-  // Within aggregates there is nearly always a repeated frame in front: each aggregate chooses anew, or a rate control
-  // would never try another rate.
-  if (front.attempts == 0 || config_.aggregation.frames > 1) lane.rates.begin_packet(now_);
-  out.rate = lane.rates.rate(front.attempts);
+  // There is nearly always a repeated frame in front of an aggregate: each one chooses anew, and samples faster rates
+  // whatever is in front, or a rate control would hardly ever try another rate.
+  const bool aggregates = config_.aggregation.frames > 1;
+  if (front.attempts == 0 || aggregates) lane.rates.begin_packet(now_);
+  out.rate = lane.rates.rate(aggregates && lane.rates.samples_faster() ? 0 : front.attempts);
   const PhyRate& rate = phy.rates[out.rate];
   if (config_.aggregation.frames > 1 && !front.null_frame)
   {

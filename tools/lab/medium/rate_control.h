@@ -26,6 +26,8 @@ public:
   void begin_packet(Tick now);
   // Rate of attempt 0, 1, ... of the packet begun last.
   unsigned rate(unsigned attempt) const;
+  // Whether attempt 0 is to sample a faster rate than the leading one.
+  bool samples_faster() const { return !fixed_ && chain_[0] != best_; }
   // Outcome of one attempt: `sent` MPDUs, `delivered` of them acknowledged.
   void report(unsigned rate, unsigned sent, unsigned delivered);
 
