@@ -42,7 +42,9 @@ void ApWindow::count(const Entry& entry, int sign)
   sums_.lost += sign * entry.lost;
   if ((entry.what & within) != 0) sums_.aggregated += sign;
   if ((entry.what & leads) != 0) sums_.aggregates += sign;
-  if (arrived && entry.rate > 0) arrived_[entry.rate - 1U] += sign;
+  if (!arrived || entry.rate == 0) return;
+  Arrived& at_rate = arrived_[entry.rate - 1U];
+  (static_cast<What>(entry.what & what_bits) == What::first ? at_rate.first : at_rate.later) += sign;
 }
 
 void ApWindow::pop()

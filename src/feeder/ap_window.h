@@ -64,12 +64,12 @@ public:
 
   const Sums& sums() const { return sums_; }
   bool empty() const { return entries_.empty(); }
-  // Calls f(rate, count) for the rates of frames that arrived.
+  // Calls f(rate, first, later) for the rates of frames that arrived, with the first attempt and with later ones.
   template <class F>
   void each_rate(F f) const
   {
     for (std::size_t i = 0; i < rates_.size(); ++i)
-      if (arrived_[i] > 0) f(rates_[i], arrived_[i]);
+      if (arrived_[i].first + arrived_[i].later > 0) f(rates_[i], arrived_[i].first, arrived_[i].later);
   }
   std::size_t memory() const { return entries_.size() * sizeof(Entry); }
 
@@ -98,7 +98,11 @@ private:
   std::deque<Entry> entries_ {};
   Sums sums_ {};
   std::vector<Rate> rates_ {};
-  std::array<int, most_rates> arrived_ {};
+  struct Arrived
+  {
+    int first = 0, later = 0;
+  };
+  std::array<Arrived, most_rates> arrived_ {};
 };
 
 } // namespace tandem::feeder

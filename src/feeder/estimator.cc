@@ -16,10 +16,10 @@ constexpr Duration usual_beacon_interval = 100 * time_unit;
 constexpr double smoothing = 1.0 / 16;
 
 // An attempt is known by the counter that numbers it and its number.
-std::uint32_t key_of(const Frame& frame)
+std::uint16_t key_of(const Frame& frame)
 {
-  constexpr std::uint32_t no_class = 16;
-  return (frame.tid ? *frame.tid : no_class) << 12 | *frame.sequence;
+  constexpr unsigned no_class = 15;
+  return static_cast<std::uint16_t>((frame.tid ? *frame.tid & 7U : no_class) << 12 | *frame.sequence);
 }
 
 std::optional<ApWindow::Rate> rate_of(const Frame& frame)
@@ -29,6 +29,13 @@ std::optional<ApWindow::Rate> rate_of(const Frame& frame)
                           .ht = frame.mcs.has_value(),
                           .streams = frame.streams.value_or(std::uint8_t { 1 }) };
 }
+
+PhySeen phy_of(const ApWindow::Rate& rate, unsigned frequency, bool qos)
+{
+  return { .mbps = rate.mbps, .ht = rate.ht, .streams = rate.streams, .frequency = frequency, .qos = qos };
+}
+
+constexpr double worst = 0.98; // beyond this share of failures, the sum over attempts says nothing any more
 
 // Since when a counter that may have wrapped, or have begun anew, has grown by how much.
 template <class T>
@@ -114,7 +121,9 @@ void ApEstimator::for_others(Ap& ap, const Frame& frame)
   if (frame.tid || !frame.sequence) return;
   if (frame.kind == Frame::Kind::data && !frame.retry && !frame.damaged) ap.our_share -= smoothing / 4 * ap.our_share;
   // Of damaged ones, too: the number is at the beginning of the frame, most often it is right.
-  ap.shared.take_near(*frame.sequence);
+  const auto taken = ap.shared.take_near(*frame.sequence);
+  ap.lost_before += taken.lost;
+  if (frame.kind == Frame::Kind::beacon) ap.beacons_share = taken.fresh;
 }
 
 void ApEstimator::for_us(Ap& ap, const Frame& frame, Tick at)
@@ -147,7 +156,8 @@ void ApEstimator::for_us(Ap& ap, const Frame& frame, Tick at)
   const SequenceLog::Taken taken = log->take(*frame.sequence);
   // Where others have numbers of the same counter, missing ones may be theirs, which we did not hear.
   constexpr double alone = 0.95;
-  if (frame.tid || ap.our_share > alone) seen.lost = taken.lost;
+  if (frame.tid || ap.our_share > alone) seen.lost = taken.lost + (frame.tid ? 0 : ap.lost_before);
+  if (!frame.tid) ap.lost_before = 0;
   const auto end = ap.damaged.begin() + static_cast<std::ptrdiff_t>(std::min(ap.damaged_count, ap.damaged.size()));
   const bool foretold = std::find(ap.damaged.begin(), end, key_of(frame)) != end;
   if (!taken.fresh)
@@ -156,6 +166,7 @@ void ApEstimator::for_us(Ap& ap, const Frame& frame, Tick at)
     seen.what = ApWindow::What::first;
   else
     seen.what = foretold ? ApWindow::What::foretold : ApWindow::What::retried;
+  learn_attempts(ap, seen, log->ahead(), at);
   ap.frames.add(seen, at);
 
   const double kept = std::exp(-seconds(at - ap.faded) / seconds(settings_.memory));
@@ -163,6 +174,38 @@ void ApEstimator::for_us(Ap& ap, const Frame& frame, Tick at)
   ap.packets = ap.packets * kept + (taken.fresh ? 1 : 0) + seen.lost;
   ap.firsts = ap.firsts * kept + (seen.what == ApWindow::What::first ? 1 : 0);
   ap.losts = ap.losts * kept + seen.lost;
+}
+
+// A beacon was due in this time and was not heard.
+bool ApEstimator::beacon_missed(const Ap& ap, Tick from, Tick to) const
+{
+  if (ap.beacons.empty() || ap.beacon_interval <= Duration {} || !ap.beacons_share) return false;
+  const auto intervals = (to - ap.beacons.back()) / ap.beacon_interval;
+  constexpr Duration late = std::chrono::milliseconds { 5 }; // it waits for the channel
+  return intervals > 0 && ap.beacons.back() + intervals * ap.beacon_interval >= from - late;
+}
+
+// A number is found missing some frames later. These, and the one before the gap, had an exchange each, too.
+void ApEstimator::learn_attempts(Ap& ap, ApWindow::Seen& seen, unsigned ahead, Tick at) const
+{
+  const std::size_t back = ahead + 1U;
+  if (seen.lost > 0 && back <= ap.for_us.size() && back <= ap.for_us_count)
+  {
+    const Tick before = ap.for_us[(ap.for_us_count - back) % ap.for_us.size()].at;
+    bool retried = seen.what != ApWindow::What::first;
+    for (std::size_t i = 1; i < back; ++i)
+      retried = retried || ap.for_us[(ap.for_us_count - i) % ap.for_us.size()].retried;
+    if (!ap.qos && beacon_missed(ap, before, at))
+      --seen.lost;
+    else if (seen.lost == 1 && !retried && !seen.aggregated && seen.rate)
+    {
+      const PhySeen phy = phy_of(*seen.rate, ap.frequency, ap.qos);
+      const std::chrono::duration<double, std::micro> others { static_cast<double>(back)
+                                                               * exchange_us(phy, settings_.packet_bytes) };
+      ap.attempts.lost(at - before - std::chrono::duration_cast<Duration>(others), phy, settings_.packet_bytes);
+    }
+  }
+  ap.for_us[ap.for_us_count++ % ap.for_us.size()] = { at, seen.what != ApWindow::What::first };
 }
 
 void ApEstimator::take(const StationStats& stats, Tick at)
@@ -211,91 +254,122 @@ std::optional<double> ApEstimator::beacon_loss(const Ap& ap) const
   return std::clamp(1 - static_cast<double>(ap.beacons.size()) / expected, 0.0, 1.0);
 }
 
+// What is known of the attempts in the window.
+struct ApEstimator::Failures
+{
+  double arrived = 0, lost = 0; // packets
+  double first = 0;             // share of first attempts that arrived
+  double delivery = 0;          // share of all attempts
+  bool counted = false;         // failed attempts are heard, and the next two are known
+  double failed = 0;            // attempts
+  double later = 0;             // share of the attempts after the first that arrived
+};
+
+ApEstimator::Failures ApEstimator::failures(const Ap& ap) const
+{
+  const ApWindow::Sums& sums = ap.frames.sums();
+  Failures out { .arrived = static_cast<double>(sums.first + sums.retried),
+                 .lost = static_cast<double>(std::max(0, sums.lost)) };
+  out.first = out.delivery = out.later = sums.first / (out.arrived + out.lost);
+  // Failed attempts that the radio hears damaged can be counted, which tells more than the retry bit. It does when most
+  // retried packets were heard damaged before.
+  constexpr double enough_foretold = 0.8, enough_retried = 5;
+  const double foretold = sums.retried > 0 ? static_cast<double>(sums.foretold) / sums.retried : 0;
+  out.counted = sums.retried >= enough_retried && foretold >= enough_foretold;
+  if (!out.counted) return out;
+  // A packet counts as foretold when any of its failed attempts was heard. With a share h of them heard and independent
+  // attempts, 1 - foretold = (1 - h) p / (1 - q (1 - h)), solved for h.
+  const double missed = 1 - foretold, q = 1 - out.first;
+  out.failed = sums.damaged / (1 - missed / (out.first + q * missed));
+  const double succeeded = out.arrived + sums.repeated;
+  out.delivery = succeeded / (succeeded + out.failed);
+  out.later = sums.retried / (sums.retried + std::max(0.0, out.failed - sums.retried - out.lost));
+  return out;
+}
+
+// Independent attempts: a packet is given up with probability (1 - p)^attempts, and the attempts after the first fail
+// as often as the first ones.
+bool ApEstimator::fail_together(const Ap& ap, const Failures& failed) const
+{
+  const ApWindow::Sums& sums = ap.frames.sums();
+  constexpr double sigmas = 5, many = 0.001, worse = 0.15;
+  // What an aggregate gives up is its sender's own affair.
+  if (sums.aggregates == 0 && ap.attempts.known())
+  {
+    const unsigned attempts = ap.attempts.attempts(settings_.retry_limit + 1);
+    const double expected = ap.packets * std::pow(1 - std::min(1.0, ap.firsts / ap.packets), attempts);
+    if (ap.losts - expected > sigmas * std::sqrt(expected + 1) && ap.losts > many * ap.packets) return true;
+  }
+  if (!failed.counted) return false;
+  const double later = sums.retried / failed.later; // attempts
+  const double spread = std::sqrt(std::max(0.01, failed.first * (1 - failed.first)) / later);
+  return failed.first - failed.later > std::max(worse, sigmas * spread);
+}
+
+void ApEstimator::packet_time(const Ap& ap, const Failures& failed, ApEstimate& out) const
+{
+  const ApWindow::Sums& sums = ap.frames.sums();
+  double frames_each = 1;
+  if (sums.aggregates > 0)
+  {
+    // Those that failed unheard were in the aggregates, too.
+    frames_each = static_cast<double>(sums.aggregated) / sums.aggregates / (failed.counted ? 1 : failed.delivery);
+    constexpr double most_frames = 256;
+    frames_each = std::clamp(frames_each, 1.0, most_frames);
+  }
+  double count = 0, rates = 0, first_count = 0, first_rates = 0;
+  ap.frames.each_rate(
+      [&](const ApWindow::Rate& rate, int first, int later)
+      {
+        count += first + later;
+        rates += (first + later) * rate.mbps;
+        first_count += first;
+        first_rates += first * rate.mbps;
+      });
+  if (count <= 0) return;
+  out.mbps = rates / count;
+
+  const unsigned retries = ap.attempts.attempts(settings_.retry_limit + 1) - 1;
+  const double p = std::min(1 - (sums.aggregates > 0 ? failed.delivery : failed.first), worst);
+  double later = std::min(1 - failed.later, worst);
+  // Rate control repeats packets at slower, safer rates: those that were repeated arrive at lower rates than the
+  // others. Had their attempts failed as often as the first ones, more packets would have been given up.
+  constexpr double slower = 0.97;
+  const bool adapts = count > first_count && first_count > 0
+                      && (rates - first_rates) / (count - first_count) < slower * first_rates / first_count;
+  if (!failed.counted && adapts && p > 0 && retries > 0)
+  {
+    const double given_up = (failed.lost + 0.5) / (failed.arrived + failed.lost + 1);
+    later = std::min(p, std::pow(std::min(1.0, given_up / p), 1.0 / retries));
+  }
+  double airtime = 0;
+  ap.frames.each_rate(
+      [&](const ApWindow::Rate& rate, int first, int more)
+      {
+        PhySeen phy = phy_of(rate, ap.frequency, ap.qos);
+        phy.per_aggregate = frames_each;
+        airtime += (first + more) * seconds(feeder::packet_time(phy, settings_.packet_bytes, p, later, retries));
+      });
+  out.packet_time = Duration { static_cast<std::int64_t>(airtime / count * 1e9) };
+}
+
 ApEstimate ApEstimator::from_frames(const Mac& mac, const Ap& ap) const
 {
   const ApWindow::Sums& sums = ap.frames.sums();
   ApEstimate out { .ap = mac, .mcs = ap.mcs, .signal = ap.signal };
   if (!ap.beacons.empty()) out.beacon_loss = beacon_loss(ap);
-  const double arrived = sums.first + sums.retried;
-  if (arrived <= 0) return out;
-  const double lost = std::max(0, sums.lost);
+  if (sums.first + sums.retried <= 0) return out;
+  const Failures failed = failures(ap);
   out.basis = Basis::frames;
   out.first = static_cast<unsigned>(sums.first);
   out.retried = static_cast<unsigned>(sums.retried);
-  out.lost = static_cast<unsigned>(lost);
-  out.confidence = std::min(1.0, (arrived + lost) / settings_.enough);
-  const double of_first_attempts = sums.first / (arrived + lost);
-  double delivery = of_first_attempts;
-
-  // Failed attempts that the radio hears damaged can be counted, which tells more than the retry bit. It does when most
-  // retried packets were heard damaged before.
-  constexpr double enough_foretold = 0.8, enough_retried = 5;
-  const double foretold = sums.retried > 0 ? static_cast<double>(sums.foretold) / sums.retried : 0;
-  const bool hears_failures = sums.retried >= enough_retried && foretold >= enough_foretold;
-  double failures = 0;
-  if (hears_failures)
-  {
-    // A packet counts as foretold when any of its failed attempts was heard. With a share h of them heard and
-    // independent attempts, 1 - foretold = (1 - h) p / (1 - q (1 - h)), solved for h.
-    const double missed = 1 - foretold, q = 1 - of_first_attempts;
-    failures = sums.damaged / (1 - missed / (of_first_attempts + q * missed));
-    delivery = (arrived + sums.repeated) / (arrived + sums.repeated + failures);
-  }
-  out.delivery = delivery;
-
-  // Independent attempts: a packet is given up with probability (1 - p)^(R + 1); and the attempts after the first fail
-  // as often as the first ones.
-  const double failed_first = sums.retried + lost;
-  const double expected_lost =
-      ap.packets * std::pow(1 - std::min(1.0, ap.firsts / ap.packets), settings_.retry_limit + 1);
-  constexpr double sigmas = 5, many = 0.001, worse = 0.15;
-  out.hidden_terminal =
-      ap.losts - expected_lost > sigmas * std::sqrt(expected_lost + 1) && ap.losts > many * ap.packets;
-  if (hears_failures)
-  {
-    const double later_failed = std::max(0.0, failures - failed_first);
-    const double later = later_failed + sums.retried;
-    const double of_later = sums.retried / later;
-    const double spread = std::sqrt(std::max(0.01, of_first_attempts * (1 - of_first_attempts)) / later);
-    out.hidden_terminal |= of_first_attempts - of_later > std::max(worse, sigmas * spread);
-  }
-
-  // Had the later attempts failed as often as the first ones, more packets would have been given up: rate control sends
-  // them at rates that work.
-  constexpr double worst = 0.98; // beyond, the sum says nothing any more
-  const double p = std::min(1 - delivery, worst);
-  const double given_up = (lost + 0.5) / (arrived + lost + 1);
-  const double later = p > 0 ? std::min(p, std::pow(std::min(1.0, given_up / p), 1.0 / settings_.retry_limit)) : 0;
-
-  double count = 0, rates = 0, airtime = 0;
-  double frames_each = 1;
-  if (sums.aggregates > 0)
-  {
-    // Those that failed unheard were in the aggregates, too.
-    frames_each = static_cast<double>(sums.aggregated) / sums.aggregates / (hears_failures ? 1 : delivery);
-    constexpr double most_frames = 256;
-    frames_each = std::clamp(frames_each, 1.0, most_frames);
-  }
-  // The share of attempts that went within aggregates; most often all or none.
-  ap.frames.each_rate(
-      [&](const ApWindow::Rate& rate, int frames)
-      {
-        const PhySeen phy { .mbps = rate.mbps,
-                            .ht = rate.ht,
-                            .streams = rate.streams,
-                            .frequency = ap.frequency,
-                            .qos = ap.qos,
-                            .per_aggregate = frames_each };
-        const Duration time = feeder::packet_time(phy, settings_.packet_bytes, p, later, settings_.retry_limit);
-        count += frames;
-        rates += frames * rate.mbps;
-        airtime += frames * seconds(time);
-      });
-  if (count > 0)
-  {
-    out.mbps = rates / count;
-    out.packet_time = Duration { static_cast<std::int64_t>(airtime / count * 1e9) };
-  }
+  out.lost = static_cast<unsigned>(failed.lost);
+  out.confidence = std::min(1.0, (failed.arrived + failed.lost) / settings_.enough);
+  out.delivery = failed.delivery;
+  out.hidden_terminal = fail_together(ap, failed);
+  constexpr double little = 0.3; // such an estimate is too high by 10 to 20 points
+  if (out.hidden_terminal) out.confidence = std::min(out.confidence, little);
+  packet_time(ap, failed, out);
   return out;
 }
 
@@ -328,12 +402,10 @@ void ApEstimator::from_driver(const Ap& ap, ApEstimate& out) const
   constexpr double no_more_than = 0.3; // the other direction, and attempts of many rates
   out.confidence = no_more_than * std::min(1.0, (*sent + *retries) / settings_.enough);
   if (!out.mbps || *out.mbps <= 0) return;
-  const PhySeen phy { .mbps = *out.mbps,
-                      .ht = out.mcs.has_value(),
-                      .streams = now.rx_streams.value_or(std::uint8_t { 1 }),
-                      .frequency = ap.frequency,
-                      .qos = true };
-  constexpr double worst = 0.98;
+  const ApWindow::Rate rate { .mbps = *out.mbps,
+                              .ht = out.mcs.has_value(),
+                              .streams = now.rx_streams.value_or(std::uint8_t { 1 }) };
+  const PhySeen phy = phy_of(rate, ap.frequency, true);
   const double p = std::min(1 - *out.delivery, worst);
   out.packet_time = feeder::packet_time(phy, settings_.packet_bytes, p, p, settings_.retry_limit);
 }

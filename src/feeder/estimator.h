@@ -4,6 +4,7 @@
 #pragma once
 
 #include "src/feeder/ap_window.h"
+#include "src/feeder/attempt_bound.h"
 #include "src/feeder/report.h"
 #include "src/feeder/sequence_log.h"
 
@@ -22,8 +23,8 @@ struct EstimatorSettings
 {
   Duration window = std::chrono::milliseconds { 500 }; // section 5.1, "Our implementation uses an interval of 500ms"
   unsigned packet_bytes = 1500;                        // MSS of their equation 1: network-layer length of a full packet
-  unsigned retry_limit = 6;                            // R: attempts after the first (dot11ShortRetryLimit 7)
-  unsigned enough = 100;                               // frames in the window for full confidence
+  unsigned retry_limit = 6; // R: attempts after the first (dot11ShortRetryLimit 7), unless fewer are seen
+  unsigned enough = 100;    // frames in the window for full confidence
   Duration memory = std::chrono::seconds { 5 };        // over which given-up packets are counted
   Duration driver_window = std::chrono::seconds { 2 }; // counters of a driver move in jumps
   Duration beacon_window = std::chrono::seconds { 2 }; // section 6.5 counts beacons over 2 s
@@ -83,13 +84,23 @@ private:
     // Frames without QoS have the numbers of one counter, whoever they are for; QoS data has one for each receiver and
     // traffic class.
     SequenceLog shared {};
-    std::array<std::optional<SequenceLog>, 16> classes {};
+    std::array<std::optional<SequenceLog>, 8> classes {};
     double our_share = 1; // of the frames without QoS
     // Sums that fade over seconds, for what half a second is too short: packets, those of them that arrived with the
     // first attempt, those that never came.
     double packets = 0, firsts = 0, losts = 0;
     Tick faded {};
-    std::array<std::uint32_t, 128> damaged {}; // who was heard damaged: class and number, the newest ones
+    AttemptBound attempts {};
+    struct Arrival
+    {
+      Tick at {};
+      bool retried = false;
+    };
+    std::array<Arrival, 6> for_us {}; // the latest frames for us that arrived, a ring
+    std::size_t for_us_count = 0;
+    int lost_before = 0;                       // found missing by a frame for others
+    bool beacons_share = false;                // beacons have numbers of the shared counter
+    std::array<std::uint16_t, 128> damaged {}; // who was heard damaged: class and number, the newest ones
     std::size_t damaged_count = 0;
     std::optional<std::uint32_t> aggregate {};
     std::optional<std::uint8_t> mcs {};
@@ -107,8 +118,14 @@ private:
   Ap& find(const Mac& mac, Tick at);
   void for_us(Ap& ap, const Frame& frame, Tick at);
   void for_others(Ap& ap, const Frame& frame);
+  void learn_attempts(Ap& ap, ApWindow::Seen& seen, unsigned ahead, Tick at) const;
+  bool beacon_missed(const Ap& ap, Tick from, Tick to) const;
   void heard(Ap& ap, const Frame& frame, Tick at);
   void beacon(Ap& ap, const Frame& frame, Tick at);
+  struct Failures;
+  Failures failures(const Ap& ap) const;
+  bool fail_together(const Ap& ap, const Failures& failed) const;
+  void packet_time(const Ap& ap, const Failures& failed, ApEstimate& out) const;
   ApEstimate from_frames(const Mac& mac, const Ap& ap) const;
   void from_driver(const Ap& ap, ApEstimate& out) const;
   std::optional<double> beacon_loss(const Ap& ap) const;

@@ -166,6 +166,8 @@ void Feeder::went_away(const Slot& slot)
 
 void Feeder::check_staleness(Slot& slot, Tick now)
 {
+  // Not associated, the driver has nothing to say, and it has said so.
+  if (slot.driver && !slot.frames && !ap_) return;
   if (slot.last == Tick {} || slot.is_stale || now - slot.last <= slot.source->stale_after()) return;
   slot.is_stale = true;
   ++slot.stale;

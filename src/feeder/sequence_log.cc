@@ -1,5 +1,7 @@
 #include "src/feeder/sequence_log.h"
 
+#include <algorithm>
+
 namespace tandem::feeder
 {
 
@@ -25,7 +27,10 @@ SequenceLog::Taken SequenceLog::take(std::uint16_t number)
     // Behind the first open number everything was decided.
     const bool decided = (highest_ + 1 - open_ + range) % range <= back;
     if (!decided) return { .fresh = true };
-    expect_disorder();
+    if (back < few)
+      ahead_ = std::max(ahead_, back + 1);
+    else
+      expect_disorder();
     return { .fresh = true, .lost = -1 };
   }
   // So many are missing that nobody knows what they were: the sender was away, or began anew.

@@ -7,8 +7,9 @@
 namespace tandem::feeder
 {
 
-// Sequence numbers have 12 bits (IEEE 802.11-2016, 9.2.4.4). A number counts as lost when frames that far ahead of it
-// have come: at once without block acknowledgements, which keep the order, else after the window of those (64).
+// Sequence numbers have 12 bits (IEEE 802.11-2016, 9.2.4.4). A number counts as lost when frames so far ahead of it
+// have come: none or a few without block acknowledgements (a beacon may go out between two attempts of a frame), else
+// the window of those, 64.
 class SequenceLog
 {
 public:
@@ -23,11 +24,14 @@ public:
   Taken take_near(std::uint16_t number);
   // Frames come out of order from now on: block acknowledgements are in use.
   void expect_disorder() { ahead_ = block; }
+  // How far ahead that is.
+  unsigned ahead() const { return ahead_; }
   void forget() { started_ = false; }
 
 private:
   static constexpr unsigned range = 4096;
   static constexpr unsigned block = 64;  // frames of a block acknowledgement
+  static constexpr unsigned few = 4;     // out of order without block acknowledgements
   static constexpr unsigned known = 256; // numbers that are remembered
 
   Taken restart(std::uint16_t number);

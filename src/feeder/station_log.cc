@@ -21,11 +21,12 @@ void StationLog::take(const StationStats& stats, Tick at, std::vector<RadioEvent
   ap_ = stats.ap;
   if (same)
   {
+    // Beacons do not count as activity.
     const Tick heard = stats.inactive ? at - *stats.inactive : at;
     if (grew(last_->rx_packets, stats.rx_packets))
       events.push_back({ .kind = RadioEventKind::heard, .at = heard, .signal = stats.signal });
     else if (grew(last_->beacons, stats.beacons))
-      events.push_back({ .kind = RadioEventKind::beacon, .at = heard, .signal = stats.signal });
+      events.push_back({ .kind = RadioEventKind::beacon, .at = at, .signal = stats.signal });
     if (grew(last_->tx_failed, stats.tx_failed)) events.push_back({ .kind = RadioEventKind::failed, .at = at });
   }
   last_ = stats;

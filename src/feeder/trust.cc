@@ -47,7 +47,9 @@ void Trust::watch_signal(float signal, Tick at)
 bool Trust::examine(Report& report, Tick now)
 {
   bool jumped = false;
-  if (report.at > now + clock_tolerance || report.at + clock_tolerance < last_)
+  // A scan's result is of the time when the access point was heard.
+  const bool may_be_old = std::holds_alternative<Candidate>(report.what);
+  if (report.at > now + clock_tolerance || (!may_be_old && report.at + clock_tolerance < last_))
   {
     doubt(Doubt::clock_jump);
     report.at = now;

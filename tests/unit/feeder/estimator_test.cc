@@ -121,19 +121,39 @@ TEST(ApEstimator, attempts_that_fail_together_are_told)
   {
     ApEstimator estimator { { own } };
     std::uint16_t sequence = 0;
-    for (Tick at { 1s }; at < Tick { 6s }; at += 400us, ++sequence)
+    // Seven attempts and their backoffs take their time.
+    for (Tick at { 1s }; at < Tick { 6s }; ++sequence)
     {
       const bool hidden = sequence % 10 == 0;
-      for (unsigned i = 0; i < 7; ++i)
+      for (unsigned i = 0; i < (hidden ? 7 : 1); ++i)
       {
         Frame frame = data(sequence, i > 0);
         frame.damaged = hidden;
         if (!hidden || heard) estimator.take(frame, at);
-        if (!hidden) break;
+        at += 330us + std::chrono::microseconds { 67 << i };
       }
     }
     EXPECT_TRUE(estimator.estimate(ap)->hidden_terminal) << heard;
   }
+}
+
+// The same losses of a sender that gives up after four attempts, of which each fails by itself.
+TEST(ApEstimator, a_sender_that_gives_up_early_is_no_hidden_terminal)
+{
+  ApEstimator estimator { { own } };
+  std::mt19937 random { 5 };
+  std::uint16_t sequence = 0;
+  for (Tick at { 1s }; at < Tick { 9s }; ++sequence)
+    for (unsigned i = 0; i < 4; ++i)
+    {
+      at += 330us + std::chrono::microseconds { random() % (135U << i) };
+      if (random() % 2 == 0) continue;
+      estimator.take(data(sequence, i > 0), at);
+      break;
+    }
+  const auto seen = estimator.estimate(ap);
+  EXPECT_GT(seen->lost, 10u);
+  EXPECT_FALSE(seen->hidden_terminal);
 }
 
 TEST(ApEstimator, an_acknowledgement_that_was_lost_is_no_loss)
