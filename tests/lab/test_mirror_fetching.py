@@ -173,8 +173,10 @@ def test_cookies_are_shown_to_no_other_network_unless_allowed(lab, strategy):
         with lab.daemon(["mirror"], config(strategy, credentials=allowed)) as daemon, server_that(lab, "honest"):
             for attempt in range(3):
                 ask(lab, f"/{attempt}", headers='{"Cookie": "session=1"}')
-            assert (why in decisions(daemon)) is not allowed
-            assert (daemon.api("/v1/status")["datapath"]["cell_bytes"] > 0) is allowed
+                refused, used = why in decisions(daemon), daemon.api("/v1/status")["datapath"]["cell_bytes"] > 0
+                if used if allowed else refused:
+                    break
+            assert refused is not allowed and used is allowed
 
 
 @pytest.mark.parametrize("strategy", ["range", "replay"])
