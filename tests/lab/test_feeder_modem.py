@@ -15,6 +15,8 @@ import pytest
 
 from feeder_probe_run import LONG_ENOUGH, Line, Probe, program
 
+from tandem_lab import system
+
 dbus = pytest.importorskip("dbus", reason="python3-dbus is missing")
 pytest.importorskip("dbusmock", reason="python3-dbusmock is missing")
 
@@ -354,3 +356,23 @@ def test_doctor_shows_what_the_modem_tells_and_changes_nothing(bus: Bus, start, 
     assert seen["modem", "rsrp"] == "yes" and seen["modem", "snr"] == "absent"
     manager.stop()
     assert matrix()["modem", "ModemManager"] == "absent"
+
+
+def test_a_modem_that_vanishes_under_the_daemon(bus: Bus, start, air_lab, monkeypatch) -> None:
+    """Gone with its service, the modem is forgotten; the daemon runs on, and knows it again when it is back."""
+    monkeypatch.setenv("DBUS_SYSTEM_BUS_ADDRESS", bus.environment["DBUS_SYSTEM_BUS_ADDRESS"])
+    manager = start()
+    manager.add(signal={"rsrp": -92.5})
+    with air_lab.daemon([], {"detector": {"watch": "always"}}) as daemon:
+        def modems() -> list[dict[str, Any]]:
+            return daemon.api("/v1/links")["cell"]["modems"]
+
+        assert system.wait_until(lambda: [modem.get("rsrp_dbm") for modem in modems()] == [-92.5], 15)
+        assert "rsrq_db" not in modems()[0] and modems()[0]["technology"] == "lte"
+        manager.stop()
+        assert system.wait_until(lambda: not modems(), 15)
+        assert air_lab.download("1M").error is None and daemon.process.poll() is None
+        source = next(one for one in daemon.api("/v1/links")["wifi"]["sources"] if one["name"] == "modem")
+        assert source["state"] == "closed" and "ModemManager" in source["problem"]
+        start().add(signal={"rsrp": -80.0})
+        assert system.wait_until(lambda: [modem.get("rsrp_dbm") for modem in modems()] == [-80.0], 20)

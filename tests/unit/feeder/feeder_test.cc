@@ -220,6 +220,25 @@ TEST_F(FeederTest, what_is_distrusted_is_told_once)
   EXPECT_EQ(wifi_json(feeder, Tick { 11s })["sources"][0]["distrusted"]["impossible rate"], 5);
 }
 
+TEST_F(FeederTest, a_driver_that_always_says_the_same_signal_is_told)
+{
+  Feeder feeder = make();
+  Tick now { 10s };
+  for (unsigned i = 0; i < 700; ++i, now += 100ms)
+  {
+    radio.next.push_back({ .at = now, .what = station(20 * i) });
+    feeder.receive(now, events);
+  }
+  EXPECT_FALSE(feeder.signal_trusted());
+  EXPECT_TRUE(was_said("radio is not believed: constant signal; warnings of a weak signal are off"));
+  EXPECT_EQ(wifi_json(feeder, now)["signal_trusted"], false);
+  StationStats moved = station(20000);
+  moved.signal = -61.F;
+  radio.next.push_back({ .at = now, .what = moved });
+  feeder.receive(now, events);
+  EXPECT_TRUE(feeder.signal_trusted());
+}
+
 TEST_F(FeederTest, any_bytes_may_be_in_a_name)
 {
   Feeder feeder = make();
