@@ -1,0 +1,275 @@
+#include "tools/sim/laptop.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace tandem::sim
+{
+
+namespace
+{
+
+using namespace std::chrono_literals;
+
+constexpr std::uint8_t window_shift = 7; // what Linux takes for a buffer of 6 MB
+
+// Modules never look behind the headers; the chain counts bytes.
+std::span<const std::byte> blank(std::size_t length)
+{
+  static constexpr std::array<std::byte, 2048> nothing {};
+  return std::span<const std::byte>(nothing).first(std::min(length, nothing.size()));
+}
+
+std::uint32_t class_of(const Segment& segment)
+{
+  if (segment.direction == Direction::ingress)
+    return segment.payload_length > 0 ? traffic::ingress_data : traffic::ingress_ack;
+  return segment.payload_length > 0 ? traffic::egress_data : traffic::egress_pure_ack;
+}
+
+} // namespace
+
+Laptop::Laptop(World& world, const std::vector<Module*>& modules)
+    : world_(world), timer_(world.loop, [this] { later(); }), crafted_timer_(world.loop, [this] { send_crafted(); })
+{
+  for (LinkState& link : links_)
+    link = { .present = true, .up = true, .route = true };
+  if (modules.empty()) return;
+  chain_ = std::make_unique<chain::Chain>(chain::Chain::Options { .seed = world.seed }, modules, *this);
+  for (std::size_t i = 0; i < chain_->module_count(); ++i)
+    chain_->enable(i, true, world.now());
+  chain_->links(links_, world.now());
+}
+
+Laptop::~Laptop() = default;
+
+std::uint16_t Laptop::add_interface(Link role)
+{
+  interfaces_.push_back({ .role = role, .random = medium::Random(world_.seed, world_.stream()) });
+  return static_cast<std::uint16_t>(interfaces_.size() - 1);
+}
+
+void Laptop::radio(Link link, const RadioState& state)
+{
+  links_[static_cast<std::size_t>(link)].radio = state;
+  if (!chain_) return;
+  chain_->radio(link, state);
+  later();
+}
+
+void Laptop::set_up(Link link, bool up)
+{
+  LinkState& state = links_[static_cast<std::size_t>(link)];
+  if (state.up == up) return;
+  state.up = up;
+  state.changed = world_.now();
+  if (!chain_) return;
+  chain_->links(links_, world_.now());
+  later();
+}
+
+Laptop::Port::Port(Laptop& laptop, std::uint16_t interface, std::uint32_t mss, bool mptcp, Route& up,
+                   const Route* by_cell, std::uint16_t number)
+    : laptop_(laptop), interface_(interface), mss_(mss), mptcp_(mptcp), up_(up), by_cell_(by_cell), ingress_(*this),
+      egress_(*this)
+{
+  const auto low = static_cast<std::uint8_t>(interface + 1);
+  key_.local.bytes = { 10, 77, low, 2 };
+  key_.remote.bytes = { 10, 77, 100, 1 };
+  key_.local_port = static_cast<std::uint16_t>(40000 + number);
+  key_.remote_port = 80;
+  // Anything, but the same in every run of a seed.
+  medium::Random random(laptop.world_.seed, 0x15ab0000u + number);
+  client_isn_ = { static_cast<std::uint32_t>(random.bits()) };
+  server_isn_ = { static_cast<std::uint32_t>(random.bits()) };
+}
+
+std::uint64_t Laptop::Port::segments(Seq seq, std::uint64_t close) const
+{
+  const std::int32_t bytes = seq - server(close);
+  const auto step = static_cast<std::int32_t>(mss_);
+  // Towards the smaller: nothing is acknowledged in part.
+  const std::int64_t whole = bytes >= 0 ? bytes / step : -((-std::int64_t { bytes } + step - 1) / step);
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(0, static_cast<std::int64_t>(close) + whole));
+}
+
+Segment Laptop::Port::segment(const Packet& packet, Direction direction) const
+{
+  Segment out;
+  out.direction = direction;
+  out.link = laptop_.interfaces_[interface_].role;
+  out.key = key_;
+  out.received = laptop_.world_.now();
+  out.timestamps = { { packet.ts_value }, { packet.ts_echo } };
+  out.options = option::timestamps;
+  out.ecn = packet.ce ? Ecn::ce : packet.ect ? Ecn::ect0 : Ecn::not_ect;
+  out.ip_header_length = 20;
+  out.tcp_header_length = 32;
+  out.bytes = blank(packet.bytes);
+  const bool syn = packet.kind == Kind::syn || packet.kind == Kind::syn_ack;
+  if (mptcp_)
+  {
+    out.options |= option::mptcp;
+    out.mptcp = syn ? MptcpSubtype::mp_capable : MptcpSubtype::dss;
+  }
+  if (syn)
+  {
+    out.flags = packet.kind == Kind::syn ? tcp_flag::syn : tcp_flag::syn | tcp_flag::ack;
+    out.seq = packet.kind == Kind::syn ? client_isn_ : server_isn_;
+    if (packet.kind == Kind::syn_ack) out.ack = client_isn_ + 1u;
+    out.options |= option::mss | option::window_scale | option::sack_permitted;
+    out.mss = static_cast<std::uint16_t>(mss_);
+    out.window_scale = window_shift;
+    out.window = 65535;
+    return out;
+  }
+  out.flags = tcp_flag::ack;
+  if (direction == Direction::ingress)
+  {
+    out.seq = server(packet.seq);
+    out.ack = client_isn_ + 1u;
+    out.payload_length = packet.length;
+    out.window = 512;
+    if (packet.cwr) out.flags |= tcp_flag::cwr;
+    return out;
+  }
+  out.seq = client_isn_ + 1u;
+  out.ack = server(packet.ack);
+  out.window = static_cast<std::uint16_t>(std::min<std::uint64_t>(65535, packet.window >> window_shift));
+  if (packet.ece) out.flags |= tcp_flag::ece;
+  out.sack_count = packet.sacks;
+  for (unsigned i = 0; i < packet.sacks; ++i)
+    out.sack_blocks[i] = { server(packet.sack[i].from), server(packet.sack[i].to) };
+  if (packet.sacks > 0) out.options |= option::sack;
+  return out;
+}
+
+Laptop::Port& Laptop::connect(std::uint16_t interface, std::uint32_t mss, bool mptcp, Route& up, const Route* by_cell)
+{
+  ports_.push_back(
+      std::make_unique<Port>(*this, interface, mss, mptcp, up, by_cell, static_cast<std::uint16_t>(ports_.size())));
+  return *ports_.back();
+}
+
+chain::Outcome Laptop::show(const Segment& segment)
+{
+  const Interest interest = chain_->interest();
+  const std::uint32_t what = class_of(segment);
+  const bool syn = segment.has(tcp_flag::syn);
+  if (!syn && ((interest.decide | interest.observe) & what) == 0) return {};
+  const chain::Outcome outcome = chain_->segment(segment, !syn && (interest.decide & what) != 0, world_.now());
+  later();
+  return outcome;
+}
+
+void Laptop::later()
+{
+  timer_.set(chain_->advance(world_.now()));
+}
+
+void Laptop::arrive(Port& port, Handle handle)
+{
+  Packet& packet = world_.pool[handle];
+  Interface& interface = interfaces_[port.interface_];
+  if (packet.ect && !packet.ce && interface.random.chance(interface.ce_rate))
+  {
+    packet.ce = true;
+    ++interface.marked;
+  }
+  if (chain_)
+  {
+    const chain::Outcome outcome = show(port.segment(packet, Direction::ingress));
+    if (outcome.edit.ecn && packet.ect) packet.ce = *outcome.edit.ecn == Ecn::ce;
+  }
+  world_.forward(handle);
+}
+
+void Laptop::leave(Port& port, Handle handle)
+{
+  if (!chain_)
+  {
+    world_.forward(handle);
+    return;
+  }
+  Packet& packet = world_.pool[handle];
+  const Segment segment = port.segment(packet, Direction::egress);
+  port.acked_ = packet.ack;
+  port.data_ack_ = packet.data_ack;
+  const chain::Outcome outcome = show(segment);
+  if (outcome.verdict == Verdict::drop)
+  {
+    ++stats_.dropped;
+    world_.pool.free(handle);
+    return;
+  }
+  const Edit& edit = outcome.edit;
+  stats_.edited += edit.changes_bytes() ? 1 : 0;
+  if (edit.ack) packet.ack = port.segments(*edit.ack, packet.ack);
+  if (edit.window) packet.window = std::uint64_t { *edit.window } << window_shift;
+  if (edit.ts_echo) packet.ts_echo = edit.ts_echo->raw;
+  if (edit.ts_value) packet.ts_value = edit.ts_value->raw;
+  if (edit.route == Link::cell && port.by_cell_ != nullptr)
+  {
+    ++stats_.rerouted;
+    packet.route = port.by_cell_;
+    packet.hop = 0;
+  }
+  world_.forward(handle);
+}
+
+std::size_t Laptop::craft(const FlowView& flow, const Craft& craft, std::string_view)
+{
+  const auto found = std::find_if(ports_.begin(), ports_.end(), [&](const auto& p) { return p->key_ == flow.key; });
+  const bool by_cell = craft.by == Link::cell;
+  if (found == ports_.end() || craft.kind != CraftKind::ack || (by_cell && (*found)->by_cell_ == nullptr))
+  {
+    ++stats_.not_crafted;
+    return 0;
+  }
+  Port& port = **found;
+  ++stats_.crafted;
+  const Handle handle = world_.pool.make();
+  Packet& packet = world_.pool[handle];
+  packet.route = by_cell ? port.by_cell_ : &port.up_;
+  packet.hop = by_cell ? 0 : 1; // behind this laptop
+  packet.kind = Kind::ack;
+  packet.interface = port.interface_;
+  packet.ack = port.segments(craft.ack, port.acked_);
+  packet.data_ack = port.data_ack_;
+  packet.window = std::uint64_t { craft.window } << window_shift;
+  packet.ece = (craft.flags & tcp_flag::ece) != 0;
+  if (craft.timestamps)
+  {
+    packet.ts_value = craft.timestamps->value.raw;
+    packet.ts_echo = craft.timestamps->echo.raw;
+  }
+  for (unsigned i = 0; i < craft.sack_count && i < packet.sack.size(); ++i)
+    packet.sack[packet.sacks++] = { port.segments(craft.sack_blocks[i].left, port.acked_),
+                                    port.segments(craft.sack_blocks[i].right, port.acked_) };
+  packet.bytes = 52 + (packet.sacks > 0 ? 4 + 8u * packet.sacks : 0);
+  crafted_.push_back(handle);
+  crafted_timer_.set(world_.now());
+  return packet.bytes;
+}
+
+void Laptop::send_crafted()
+{
+  const std::vector<Handle> ready = std::exchange(crafted_, {});
+  for (const Handle handle : ready)
+    world_.forward(handle);
+}
+
+void Laptop::wish(const Wish& wish, std::string_view)
+{
+  if (wish.kind != WishKind::ce_rate)
+  {
+    ++stats_.other_wishes;
+    return;
+  }
+  ++stats_.wishes;
+  for (Interface& interface : interfaces_)
+    if (interface.role == wish.link) interface.ce_rate = std::clamp(wish.value, 0.0, 1.0);
+}
+
+} // namespace tandem::sim

@@ -1,0 +1,126 @@
+// The client with the daemon's decisions: packets that arrive and leave are shown to a chain::Chain with the very
+// modules that the daemon loads, and what comes of it is done to them.
+#pragma once
+
+#include "src/chain/chain.h"
+#include "tools/lab/medium/random.h"
+#include "tools/sim/packet.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tandem::sim
+{
+
+// Carried out: edits of acknowledgements (ACK number to whole segments, window, timestamps, ECN), drops, routes by the
+// cellular link, crafted ACKs, CE rates of interfaces. Not simulated, and answered "not sent": ICMP, fills, fetches,
+// MP_PRIO and endpoint wishes (counted). A flow's segments all have the size of a full one, connections are not closed.
+class Laptop final : public chain::Actions
+{
+public:
+  struct Stats
+  {
+    std::uint64_t dropped = 0;  // acknowledgements left out
+    std::uint64_t edited = 0;   // packets with changed bytes
+    std::uint64_t rerouted = 0; // acknowledgements by the cellular link
+    std::uint64_t crafted = 0;
+    std::uint64_t not_crafted = 0; // asked for and not simulated
+    std::uint64_t wishes = 0;      // ce_rate
+    std::uint64_t other_wishes = 0;
+  };
+
+  // `modules` must outlive the laptop; none: only interfaces that mark.
+  Laptop(World& world, const std::vector<Module*>& modules);
+  ~Laptop() override;
+
+  // Interfaces are numbered from 0; each plays the role of a link. ce_rate wishes for a link reach all of its
+  // interfaces.
+  std::uint16_t add_interface(Link role);
+  // Share of the ECN-capable packets arriving by the interface that get Congestion Experienced.
+  void set_ce_rate(std::uint16_t interface, double rate) { interfaces_[interface].ce_rate = rate; }
+  double ce_rate(std::uint16_t interface) const { return interfaces_[interface].ce_rate; }
+  std::uint64_t marked(std::uint16_t interface) const { return interfaces_[interface].marked; }
+  // As the feeder tells the daemon.
+  void radio(Link link, const RadioState& state);
+  void set_up(Link link, bool up);
+
+  // One subflow at this laptop.
+  class Port
+  {
+  public:
+    Port(Laptop& laptop, std::uint16_t interface, std::uint32_t mss, bool mptcp, Route& up, const Route* by_cell,
+         std::uint16_t number);
+    Stage& ingress() { return ingress_; }
+    Stage& egress() { return egress_; }
+
+  private:
+    friend class Laptop;
+    struct Ingress final : Stage
+    {
+      explicit Ingress(Port& owner) : port(owner) {}
+      void accept(Handle handle) override { port.laptop_.arrive(port, handle); }
+      Port& port;
+    };
+    struct Egress final : Stage
+    {
+      explicit Egress(Port& owner) : port(owner) {}
+      void accept(Handle handle) override { port.laptop_.leave(port, handle); }
+      Port& port;
+    };
+    Segment segment(const Packet& packet, Direction direction) const;
+    Seq server(std::uint64_t segments) const { return server_isn_ + 1u + static_cast<std::uint32_t>(segments * mss_); }
+    // Whole segments before a sequence number of the server, near `close`.
+    std::uint64_t segments(Seq seq, std::uint64_t close) const;
+
+    Laptop& laptop_;
+    std::uint16_t interface_;
+    std::uint32_t mss_;
+    bool mptcp_;
+    Route& up_;
+    const Route* by_cell_;
+    FlowKey key_ {};
+    Seq client_isn_ {}, server_isn_ {};
+    std::uint64_t acked_ = 0; // segments, of the newest acknowledgement that left
+    std::uint64_t data_ack_ = 0;
+    Ingress ingress_;
+    Egress egress_;
+  };
+
+  Port& connect(std::uint16_t interface, std::uint32_t mss, bool mptcp, Route& up, const Route* by_cell);
+
+  chain::Chain* chain() { return chain_.get(); } // null without modules
+  const Stats& stats() const { return stats_; }
+
+  std::size_t craft(const FlowView& flow, const Craft& craft, std::string_view why) override;
+  void wish(const Wish& wish, std::string_view why) override;
+
+private:
+  struct Interface
+  {
+    Link role = Link::wifi;
+    double ce_rate = 0;
+    std::uint64_t marked = 0;
+    medium::Random random { 0 };
+  };
+
+  void arrive(Port& port, Handle handle);
+  void leave(Port& port, Handle handle);
+  chain::Outcome show(const Segment& segment);
+  void later();
+  void send_crafted();
+
+  World& world_;
+  std::vector<Interface> interfaces_;
+  std::vector<std::unique_ptr<Port>> ports_;
+  std::unique_ptr<chain::Chain> chain_;
+  LinkStates links_ {};
+  Timer timer_;
+  std::vector<Handle> crafted_; // leave when the chain has returned: it must not be called back
+  Timer crafted_timer_;
+  Stats stats_ {};
+};
+
+} // namespace tandem::sim

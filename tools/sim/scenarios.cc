@@ -1,0 +1,642 @@
+#include "tools/sim/scenarios.h"
+
+#include "modules/freeze/freeze.h"
+#include "modules/mirror/mirror.h"
+#include "modules/offload/offload.h"
+#include "tools/sim/laptop.h"
+#include "tools/sim/marking.h"
+#include "tools/sim/stages.h"
+#include "tools/sim/transfer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <initializer_list>
+#include <map>
+#include <set>
+
+namespace tandem::sim
+{
+
+namespace
+{
+
+using nlohmann::json;
+
+// A JSON object that knows where it is, and refuses keys that nobody reads.
+class Reader
+{
+public:
+  Reader(const json& value, std::string place) : value_(value), place_(std::move(place))
+  {
+    if (!value.is_object()) fail("", "an object is needed");
+  }
+  [[noreturn]] void fail(const std::string& key, const std::string& why) const
+  {
+    const std::string where = place_ + (place_.empty() || key.empty() ? "" : ".") + key;
+    throw BadScenario((where.empty() ? "description" : where) + ": " + why);
+  }
+  double number(const std::string& key, double fallback, double least, double most)
+  {
+    const json* found = find(key);
+    if (found == nullptr) return fallback;
+    if (!found->is_number()) fail(key, "a number is needed");
+    const double value = found->get<double>();
+    if (!(value >= least && value <= most))
+      fail(key, found->dump() + " is outside " + json(least).dump() + " .. " + json(most).dump());
+    return value;
+  }
+  Duration ms(const std::string& key, double fallback) { return from_seconds(number(key, fallback, 0, 1e7) / 1e3); }
+  bool flag(const std::string& key, bool fallback)
+  {
+    const json* found = find(key);
+    if (found == nullptr) return fallback;
+    if (!found->is_boolean()) fail(key, "true or false is needed");
+    return found->get<bool>();
+  }
+  std::string word(const std::string& key, const std::string& fallback)
+  {
+    const json* found = find(key);
+    if (found == nullptr) return fallback;
+    if (!found->is_string()) fail(key, "a string is needed");
+    return found->get<std::string>();
+  }
+  std::size_t choice(const std::string& key, std::size_t fallback, std::initializer_list<const char*> names)
+  {
+    const std::string given = word(key, *(names.begin() + fallback));
+    std::string all;
+    for (std::size_t i = 0; i < names.size(); ++i)
+    {
+      if (given == *(names.begin() + i)) return i;
+      all += (i > 0 ? ", " : "") + std::string(*(names.begin() + i));
+    }
+    fail(key, "\"" + given + "\" is not one of: " + all);
+  }
+  const json& list(const std::string& key)
+  {
+    static const json empty = json::array();
+    const json* found = find(key);
+    if (found == nullptr) return empty;
+    if (!found->is_array()) fail(key, "a list is needed");
+    return *found;
+  }
+  const json* object(const std::string& key) { return find(key); }
+  std::string at(const std::string& key, std::size_t i) const
+  {
+    return place_ + (place_.empty() ? "" : ".") + key + "[" + std::to_string(i) + "]";
+  }
+  void done() const
+  {
+    for (const auto& [key, ignored] : value_.items())
+      if (known_.count(key) == 0) fail(key, "not known");
+  }
+
+private:
+  const json* find(const std::string& key)
+  {
+    known_.insert(key);
+    const auto found = value_.find(key);
+    return found == value_.end() ? nullptr : &*found;
+  }
+  const json& value_;
+  std::string place_;
+  std::set<std::string> known_;
+};
+
+struct NamedLink
+{
+  std::string name;
+  Wire* wire = nullptr;
+  std::size_t ap = 0; // of the weighted air
+  bool weighted = false;
+  medium::NodeId node = medium::nobody, station = medium::nobody; // wifi
+  Stage* stage = nullptr;
+  Stage* back = nullptr; // wifi: from the station
+};
+
+struct Snapshot
+{
+  std::uint64_t delivered = 0;
+  std::vector<std::uint64_t> bytes;
+  std::vector<Sender::Stats> sent;
+  std::vector<double> cwnd_sum, rtt_sum; // of the samples since
+  unsigned samples = 0;
+};
+
+struct Flow
+{
+  std::string name;
+  std::unique_ptr<Transfer> transfer;
+  Tick start {};
+  std::uint32_t mss = 0;
+  Snapshot before {};
+};
+
+std::unique_ptr<Module> make_module(const std::string& name)
+{
+  if (name == "offload") return std::make_unique<offload::Offload>();
+  if (name == "freeze") return std::make_unique<freeze::Freeze>();
+  if (name == "mirror") return std::make_unique<mirror::Mirror>();
+  return nullptr;
+}
+
+class Simulation
+{
+public:
+  explicit Simulation(const json& description) : top_(description, ""), world_(seed_of(top_)), weighted_(world_)
+  {
+    seconds_ = top_.number("seconds", 30, 0.001, 1e6);
+    warmup_ = top_.number("warmup", 0, 0, seconds_);
+    top_.word("name", "");
+    make_laptop();
+    make_wifi();
+    make_links();
+    make_flows();
+    make_marking();
+    top_.done();
+  }
+
+  json run()
+  {
+    const auto began = std::chrono::steady_clock::now();
+    world_.loop.run_until(Tick {} + from_seconds(warmup_));
+    for (Flow& flow : flows_)
+      flow.before = take(*flow.transfer);
+    const WeightedStats air_before = air();
+    // Windows and round-trip times are sampled, 50 times a second.
+    const Tick end = Tick {} + from_seconds(seconds_);
+    for (Tick now = world_.now(); now < end;)
+    {
+      now = std::min(end, now + std::chrono::milliseconds { 20 });
+      world_.loop.run_until(now);
+      for (Flow& flow : flows_)
+        sample(flow);
+      if (all_finished()) break;
+    }
+    json out = report(air_before);
+    out["events"] = world_.loop.events();
+    out["virtual_seconds"] = seconds(world_.now().time_since_epoch());
+    out["wall_seconds"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+    return out;
+  }
+
+private:
+  using WeightedStats = std::vector<WeightedAir::Stats>;
+
+  static std::uint64_t seed_of(Reader& top) { return static_cast<std::uint64_t>(top.number("seed", 1, 0, 1e15)); }
+
+  void make_laptop()
+  {
+    std::map<std::string, Module*> by_name;
+    std::vector<Module*> chosen;
+    for (const json& name : top_.list("modules"))
+    {
+      auto module = name.is_string() ? make_module(name.get<std::string>()) : nullptr;
+      if (!module) top_.fail("modules", name.dump() + " is not one of: freeze, mirror, offload");
+      by_name[name.get<std::string>()] = module.get();
+      chosen.push_back(module.get());
+      modules_.push_back(std::move(module));
+    }
+    if (const json* knobs = top_.object("knobs"))
+      for (const auto& [key, value] : knobs->items())
+      {
+        const std::size_t dot = key.find('.');
+        const auto module = by_name.find(key.substr(0, dot));
+        if (dot == std::string::npos || module == by_name.end() || !value.is_number())
+          top_.fail("knobs." + key, "MODULE.KNOB of a chosen module and a number are needed");
+        const auto all = module->second->knobs();
+        const auto knob = std::find_if(all.begin(), all.end(),
+                                       [name = key.substr(dot + 1)](const Knob& k) { return k.name == name; });
+        if (knob == all.end() || value.get<double>() < knob->minimum || value.get<double>() > knob->maximum)
+          top_.fail("knobs." + key, "no such knob, or out of its range");
+        module->second->set(knob->name, value.get<double>());
+      }
+    laptop_ = std::make_unique<Laptop>(world_, chosen);
+  }
+
+  void make_wifi()
+  {
+    const json* given = top_.object("wifi");
+    if (given == nullptr) return;
+    Reader in(*given, "wifi");
+    medium::AirConfig config;
+    config.phy = medium::Phy::of(static_cast<medium::Standard>(in.choice("standard", 1, { "b", "g", "a", "n" })));
+    if (const double mbps = in.number("mbps", 0, 0, 1000); mbps > 0)
+    {
+      config.rate = config.phy.find_rate(mbps);
+      if (!config.rate) in.fail("mbps", "the standard has no such rate");
+    }
+    config.ap_queue = static_cast<unsigned>(in.number("queue", 200, 1, 1e6));
+    config.frame_error = in.number("frame_error", 0, 0, 1);
+    config.aggregation.frames = static_cast<unsigned>(in.number("aggregate", 1, 1, 64));
+    if (in.flag("beacons", true)) config.beacon_interval = std::chrono::microseconds { 102400 };
+    in.done();
+    wifi_ = std::make_unique<Wifi>(world_, config);
+  }
+
+  void make_links()
+  {
+    const json& list = top_.list("links");
+    for (std::size_t i = 0; i < list.size(); ++i)
+    {
+      Reader in(list[i], top_.at("links", i));
+      NamedLink link;
+      link.name = in.word("name", std::to_string(i));
+      const auto type = in.choice("type", 0, { "wire", "weighted", "wifi" });
+      if (type == 0)
+      {
+        medium::PipeConfig config;
+        config.rate = { in.number("mbps", 0, 0, 1e6) * 1e6 };
+        config.delay = in.ms("delay_ms", 0);
+        config.jitter = in.ms("jitter_ms", 0);
+        config.queue_packets = static_cast<std::uint32_t>(in.number("queue", 1000, 1, 1e7));
+        config.loss.random = in.number("loss", 0, 0, 1);
+        if (const Duration mark = in.ms("mark_ms", 0); mark > Duration {}) config.aqm = { true, mark, mark };
+        wires_.push_back(std::make_unique<Wire>(world_, config));
+        link.wire = wires_.back().get();
+        link.stage = link.wire;
+      }
+      else if (type == 1)
+      {
+        link.weighted = true;
+        link.ap = weighted_.size();
+        link.stage = &weighted_.add({ .packet_time = in.ms("packet_ms", 1),
+                                      .weight = in.number("weight", 1, 1e-3, 1e3),
+                                      .buffer = static_cast<std::uint32_t>(in.number("queue", 200, 1, 1e7)),
+                                      .mark_above = in.ms("mark_ms", 0) });
+      }
+      else
+      {
+        if (!wifi_) in.fail("type", "there is no \"wifi\" in the description");
+        medium::Air& air = wifi_->air();
+        const double signal = in.number("signal_dbm", -50, -120, 0);
+        link.node = air.add_access_point(world_.now(), static_cast<unsigned>(in.number("channel", 1, 1, 200)), signal);
+        link.station = air.add_station(link.node);
+        link.stage = &wifi_->lane(link.node, link.station);
+        link.back = &wifi_->lane(link.station, medium::nobody);
+      }
+      in.done();
+      links_.push_back(link);
+    }
+    if (wifi_) wifi_->sync();
+  }
+
+  std::vector<Stage*> way(Reader& in, const std::string& key, std::vector<std::size_t>* which = nullptr)
+  {
+    std::vector<Stage*> stages;
+    for (const json& entry : in.list(key))
+    {
+      const auto found =
+          std::find_if(links_.begin(), links_.end(),
+                       [&](const NamedLink& l) { return entry.is_string() && l.name == entry.get<std::string>(); });
+      if (found == links_.end()) in.fail(key, "no link is called " + entry.dump());
+      if (which != nullptr) which->push_back(static_cast<std::size_t>(found - links_.begin()));
+      stages.push_back(key == "down" || found->back == nullptr ? found->stage : found->back);
+    }
+    return stages;
+  }
+
+  Stage* delay(Duration one_way, Duration jitter)
+  {
+    medium::PipeConfig config;
+    config.delay = one_way;
+    config.jitter = jitter;
+    wires_.push_back(std::make_unique<Wire>(world_, config));
+    return wires_.back().get();
+  }
+
+  void make_flows()
+  {
+    const json& list = top_.list("flows");
+    if (list.empty()) top_.fail("flows", "at least one is needed");
+    medium::Random starts(world_.seed, 0x57a7);
+    for (std::size_t i = 0; i < list.size(); ++i)
+    {
+      Reader in(list[i], top_.at("flows", i));
+      TransferConfig config;
+      SenderConfig& sender = config.sender;
+      sender.algorithm = static_cast<Algorithm>(in.choice("cc", 1, { "reno", "cubic", "lia", "olia" }));
+      sender.repair = static_cast<Repair>(in.choice("repair", 0, { "rack", "sack", "reno" }));
+      sender.ecn = in.flag("ecn", false);
+      sender.mss = static_cast<std::uint32_t>(in.number("mss", 1448, 100, 9000));
+      sender.initial_window = in.number("initial_window", 10, 1, 1000);
+      sender.rto_min = in.ms("rto_min_ms", 200);
+      sender.undo = in.flag("undo", true);
+      config.receiver.delayed = static_cast<unsigned>(in.number("delayed_acks", 2, 1, 100));
+      config.receiver.delay = in.ms("ack_delay_ms", 40);
+      config.mptcp = in.flag("mptcp", false);
+      config.scheduler = static_cast<Scheduler>(in.choice("scheduler", 0, { "lowest-rtt", "linux-like" }));
+      config.receive_buffer = static_cast<std::uint64_t>(in.number("receive_buffer", 3e6, 1e3, 1e12));
+      if (const double size = in.number("size", 0, 0, 1e15); size > 0) config.size = static_cast<std::uint64_t>(size);
+      const auto count = static_cast<unsigned>(in.number("count", 1, 0, 1000));
+      const bool at_laptop = in.flag("laptop", false);
+      const double start = in.number("start", 0, 0, seconds_);
+      const double spread = in.number("spread", 0, 0, seconds_);
+      const std::string name = in.word("name", "flow" + std::to_string(i));
+      const json& paths = in.list("subflows");
+      if (paths.empty() || (paths.size() > 1 && !config.mptcp))
+        in.fail("subflows", "one is needed, or several with \"mptcp\": true");
+      if (paths.size() > 16) in.fail("subflows", "at most 16");
+      for (unsigned k = 0; k < count; ++k)
+      {
+        Flow& flow = flows_.emplace_back();
+        flow.name = count > 1 ? name + "." + std::to_string(k) : name;
+        flow.transfer = std::make_unique<Transfer>(world_, config, at_laptop ? laptop_.get() : nullptr);
+        flow.start = Tick {} + from_seconds(start + spread * starts.uniform());
+        flow.mss = sender.mss;
+        for (std::size_t s = 0; s < paths.size(); ++s)
+          add_subflow(in, paths[s], in.at("subflows", s), s, flow, at_laptop && k == 0);
+      }
+      in.done();
+    }
+  }
+
+  void add_subflow(Reader&, const json& given, const std::string& place, std::size_t index, Flow& flow, bool at_laptop)
+  {
+    Reader in(given, place);
+    Path path;
+    const Duration rtt = in.ms("rtt_ms", 0);
+    const Duration jitter = in.ms("jitter_ms", 0);
+    std::vector<std::size_t> passed;
+    path.down = way(in, "down", &passed);
+    path.up = way(in, "up");
+    path.up_by_cell = way(in, "up_by_cell");
+    if (!path.up_by_cell.empty()) path.up_by_cell.push_back(delay(rtt - rtt / 2, {}));
+    // The delay lies between the server and the first link, as a WAN does.
+    path.down.insert(path.down.begin(), delay(rtt / 2, jitter));
+    path.up.push_back(delay(rtt - rtt / 2, {}));
+    if (at_laptop)
+      path.interface = laptop_->add_interface(index == 0   ? tandem::Link::wifi
+                                              : index == 1 ? tandem::Link::cell
+                                                           : tandem::Link::other);
+    const double start = in.number("start", 0, 0, 1e6);
+    flow.transfer->add(path, flow.start + from_seconds(start));
+    in.done();
+    if (!at_laptop) return;
+    const auto air = std::find_if(passed.begin(), passed.end(), [&](std::size_t l) { return links_[l].weighted; });
+    if (air == passed.end()) return;
+    marked_.push_back({ path.interface, [this, ap = links_[*air].ap] { return weighted_.settings(ap).packet_time; },
+                        [&transfer = *flow.transfer, index] { return transfer.subflow(index).receiver->rtt(); } });
+  }
+
+  void make_marking()
+  {
+    const json* given = top_.object("marking");
+    if (given == nullptr) return;
+    Reader in(*given, "marking");
+    const auto how = in.choice("how", 0, { "none", "fixed", "published" });
+    const json& rates = in.list("rates");
+    MarkingConfig config;
+    config.cap = in.number("cap", 0.05, 0, 1);
+    config.threshold = in.number("threshold", 1.2, 1, 1e3);
+    config.period = in.ms("period_ms", 100);
+    if (config.period < std::chrono::milliseconds { 1 }) in.fail("period_ms", "at least 1 is needed");
+    in.done();
+    if (how == 1)
+      for (std::size_t i = 0; i < rates.size(); ++i)
+      {
+        if (!rates[i].is_number() || i >= marked_.size()) in.fail("rates", "a number for each interface is needed");
+        laptop_->set_ce_rate(static_cast<std::uint16_t>(i), rates[i].get<double>());
+      }
+    if (how == 2) marking_ = std::make_unique<PublishedMarking>(world_, config, *laptop_, marked_);
+  }
+
+  static Snapshot take(const Transfer& transfer)
+  {
+    Snapshot now;
+    now.delivered = transfer.delivered();
+    for (std::size_t i = 0; i < transfer.subflows(); ++i)
+    {
+      now.bytes.push_back(transfer.subflow(i).receiver->stats().bytes);
+      now.sent.push_back(transfer.subflow(i).sender->stats());
+    }
+    now.cwnd_sum.resize(transfer.subflows());
+    now.rtt_sum.resize(transfer.subflows());
+    return now;
+  }
+
+  static void sample(Flow& flow)
+  {
+    ++flow.before.samples;
+    for (std::size_t i = 0; i < flow.transfer->subflows(); ++i)
+    {
+      const Window& window = flow.transfer->subflow(i).sender->window();
+      flow.before.cwnd_sum[i] += window.cwnd;
+      flow.before.rtt_sum[i] += milliseconds(window.rtt);
+    }
+  }
+
+  bool all_finished() const
+  {
+    return std::all_of(flows_.begin(), flows_.end(), [](const Flow& f) { return f.transfer->finished().has_value(); });
+  }
+
+  WeightedStats air() const
+  {
+    WeightedStats all;
+    for (std::size_t i = 0; i < weighted_.size(); ++i)
+      all.push_back(weighted_.stats(i));
+    return all;
+  }
+
+  json report(const WeightedStats& air_before) const
+  {
+    const double length = seconds(world_.now().time_since_epoch()) - warmup_;
+    json flows = json::array();
+    for (const Flow& flow : flows_)
+    {
+      json subflows = json::array();
+      for (std::size_t i = 0; i < flow.transfer->subflows(); ++i)
+      {
+        const Transfer::Subflow& one = flow.transfer->subflow(i);
+        const Sender::Stats &now = one.sender->stats(), &then = flow.before.sent[i];
+        const auto sent = now.segments - then.segments;
+        subflows.push_back(
+            { { "mbps", static_cast<double>(one.receiver->stats().bytes - flow.before.bytes[i]) * 8e-6 / length },
+              { "cwnd", flow.before.cwnd_sum[i] / std::max(1u, flow.before.samples) },
+              { "rtt_ms", flow.before.rtt_sum[i] / std::max(1u, flow.before.samples) },
+              { "sent", sent },
+              { "retransmissions", now.retransmissions - then.retransmissions },
+              { "recoveries", now.recoveries - then.recoveries },
+              { "timeouts", now.timeouts - then.timeouts },
+              { "ecn_reductions", now.ecn_reductions - then.ecn_reductions },
+              { "undone", now.undone - then.undone } });
+      }
+      json entry { { "name", flow.name },
+                   { "mbps", static_cast<double>(flow.transfer->delivered() - flow.before.delivered) * 8e-6 / length },
+                   { "subflows", subflows },
+                   { "blocked", flow.transfer->blocked() } };
+      entry["finished"] = flow.transfer->finished() ? json(seconds(*flow.transfer->finished() - flow.start)) : json();
+      flows.push_back(entry);
+    }
+    json links = json::array();
+    for (const NamedLink& link : links_)
+    {
+      json entry { { "name", link.name } };
+      if (link.weighted)
+      {
+        const auto &now = weighted_.stats(link.ap), &then = air_before[link.ap];
+        entry["sent"] = now.sent - then.sent;
+        entry["dropped"] = now.dropped - then.dropped;
+        entry["air_share"] = seconds(now.air - then.air) / length;
+      }
+      else if (link.wire != nullptr)
+      {
+        const medium::PipeStats& stats = link.wire->pipe().stats();
+        std::uint64_t dropped = 0;
+        for (const std::uint64_t one : stats.drops)
+          dropped += one;
+        entry["delivered"] = stats.delivered;
+        entry["dropped"] = dropped;
+        entry["marked"] = stats.marked;
+      }
+      else
+      {
+        const medium::NodeStats& stats = wifi_->air().stats(link.node);
+        entry["delivered"] = stats.delivered;
+        entry["collisions"] = stats.collisions;
+        entry["back"] = wifi_->air().stats(link.station).delivered;
+        entry["air_s"] = seconds(stats.air);
+      }
+      links.push_back(entry);
+    }
+    json out { { "flows", flows }, { "links", links } };
+    const Laptop::Stats& stats = laptop_->stats();
+    json laptop { { "dropped", stats.dropped },          { "edited", stats.edited },
+                  { "rerouted", stats.rerouted },        { "crafted", stats.crafted },
+                  { "not_crafted", stats.not_crafted },  { "wishes", stats.wishes },
+                  { "other_wishes", stats.other_wishes } };
+    json marked = json::array(), rates = json::array();
+    for (const auto& entry : marked_)
+    {
+      marked.push_back(laptop_->marked(entry.interface));
+      rates.push_back(laptop_->ce_rate(entry.interface));
+    }
+    laptop["marked"] = marked;
+    laptop["ce_rate"] = rates; // at the end
+    if (chain::Chain* chain = laptop_->chain())
+      for (std::size_t i = 0; i < chain->module_count(); ++i)
+        for (const auto& reason : chain->stats(i).reasons)
+          if (reason.count > 0) laptop["reasons"][std::string(reason.why)] = reason.count;
+    out["laptop"] = laptop;
+    return out;
+  }
+
+  Reader top_;
+  World world_;
+  double seconds_ = 0, warmup_ = 0;
+  std::vector<std::unique_ptr<Module>> modules_;
+  std::unique_ptr<Laptop> laptop_;
+  WeightedAir weighted_;
+  std::unique_ptr<Wifi> wifi_;
+  std::vector<std::unique_ptr<Wire>> wires_;
+  std::vector<NamedLink> links_;
+  std::vector<Flow> flows_;
+  std::vector<PublishedMarking::Entry> marked_;
+  std::unique_ptr<PublishedMarking> marking_;
+};
+
+json access_point(const std::string& name, double packet_ms, double weight, double buffer)
+{
+  return {
+    { "name", name }, { "type", "weighted" }, { "packet_ms", packet_ms }, { "weight", weight }, { "queue", buffer }
+  };
+}
+
+json base(const Paper& paper, json links, json subflows)
+{
+  json flow { { "name", "laptop" },
+              { "laptop", true },
+              { "ecn", paper.ecn },
+              { "repair", paper.repair },
+              { "receive_buffer", paper.receive_buffer } };
+  if (paper.arm == "mptcp")
+  {
+    flow["mptcp"] = true;
+    flow["cc"] = paper.cc;
+    flow["scheduler"] = paper.scheduler;
+    flow["subflows"] = std::move(subflows);
+  }
+  else
+  {
+    // The same payload in every packet, so that arms can be compared.
+    flow["mss"] = 1428;
+    flow["cc"] = "reno";
+    flow["subflows"] = json::array({ subflows.at(paper.arm == "ap1" ? 0 : 1) });
+  }
+  json marking { { "how", paper.marking } };
+  if (paper.marking == "fixed") marking["rates"] = { paper.mark1 };
+  return { { "seed", paper.seed },        { "seconds", paper.seconds },       { "warmup", paper.warmup },
+           { "links", std::move(links) }, { "flows", json::array({ flow }) }, { "marking", marking } };
+}
+
+// The small jitter of a real path keeps drop-tail queues from locking in step (Floyd and Jacobson, "On traffic phase
+// effects in packet-switched gateways", 1992).
+json by(const Paper& paper, std::vector<std::string> links, double start)
+{
+  return { { "rtt_ms", paper.rtt_ms }, { "jitter_ms", 0.5 }, { "down", std::move(links) }, { "start", start } };
+}
+
+json with_share(json result, double optimum)
+{
+  result["optimum_mbps"] = optimum;
+  result["share"] = result["flows"][0]["mbps"].get<double>() / optimum;
+  return result;
+}
+
+// AP alone on the medium, always busy.
+double capacity(double packet_ms)
+{
+  return 1428 * 8e-3 / packet_ms;
+}
+
+} // namespace
+
+json simulate(const json& description)
+{
+  return Simulation(description).run();
+}
+
+json grid(const Paper& paper)
+{
+  const json links { access_point("ap1", paper.t1_ms, paper.weight, paper.buffer),
+                     access_point("ap2", paper.t2_ms, 1, paper.buffer) };
+  const json subflows { by(paper, { "ap1" }, 0), by(paper, { "ap2" }, 0.1) };
+  return with_share(simulate(base(paper, links, subflows)), capacity(paper.t2_ms));
+}
+
+json uplink(const Paper& paper)
+{
+  const json links { access_point("ap1", paper.t1_ms, paper.weight, paper.buffer),
+                     access_point("ap2", paper.t2_ms, 1, paper.buffer),
+                     { { "name", "uplink" }, { "mbps", paper.uplink_mbps }, { "queue", paper.uplink_queue } } };
+  const json subflows { by(paper, { "ap1" }, 0), by(paper, { "uplink", "ap2" }, 0.1) };
+  json description = base(paper, links, subflows);
+  if (paper.uplink_flows > 0)
+    description["flows"].push_back({ { "name", "competitor" },
+                                     { "cc", "reno" },
+                                     { "repair", paper.repair },
+                                     { "count", paper.uplink_flows },
+                                     { "spread", std::min(5.0, paper.seconds / 4) },
+                                     { "subflows", json::array({ by(paper, { "uplink" }, 0) }) } });
+  json result = simulate(description);
+  // The best single way: AP1 alone, or a fair share of the uplink.
+  const double fair = std::min(paper.uplink_mbps * 1428 / 1500 / (paper.uplink_flows + 1), capacity(paper.t2_ms));
+  return with_share(std::move(result), std::max(capacity(paper.t1_ms), fair));
+}
+
+json many(const Paper& paper)
+{
+  json links = json::array(), subflows = json::array();
+  for (unsigned i = 0; i < paper.aps; ++i)
+  {
+    const bool best = i + 1 == paper.aps;
+    const double spread = paper.aps > 1 ? static_cast<double>(i) / (paper.aps - 1) : 1;
+    const double packet = best ? paper.t2_ms : paper.others == "poor" ? 6 : 6 - (6 - paper.t2_ms) * spread;
+    const std::string name = "ap" + std::to_string(i + 1);
+    links.push_back(access_point(name, packet, 1, paper.buffer));
+    subflows.push_back(by(paper, { name }, 0.1 * i));
+  }
+  return with_share(simulate(base(paper, links, subflows)), capacity(paper.t2_ms));
+}
+
+} // namespace tandem::sim

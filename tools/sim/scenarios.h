@@ -1,0 +1,50 @@
+// Simulations described by JSON: what sweeps and benches run. docs/sim.md has the format.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <stdexcept>
+
+namespace tandem::sim
+{
+
+// What is wrong with a description, with its place ("flows[0].cc").
+struct BadScenario : std::runtime_error
+{
+  using std::runtime_error::runtime_error;
+};
+
+// Runs it and tells what came of it: {"flows": [...], "links": [...], "laptop": {...}, "events", "wall_seconds"}.
+// Everything but wall_seconds depends on the description alone. Throws BadScenario.
+nlohmann::json simulate(const nlohmann::json& description);
+
+// The settings of the paper's simulations (6.2.1) that a bench varies.
+struct Paper
+{
+  double rtt_ms = 50;
+  double t1_ms = 3;   // packet time of AP1
+  double t2_ms = 0.5; // of AP2: a perfect 802.11a/g connection
+  double weight = 1;  // AP1 wins contention so often for once of AP2
+  std::string cc = "olia";
+  std::string repair = "rack";
+  std::string scheduler = "lowest-rtt";
+  std::string arm = "mptcp";    // mptcp; ap1, ap2: plain TCP (reno) by one of them
+  std::string marking = "none"; // none, published, fixed
+  double mark1 = 0;             // fixed: rate on AP1
+  bool ecn = true;              // the sender negotiates ECN
+  double buffer = 200;          // packets at each access point
+  double receive_buffer = 3e6;
+  double uplink_flows = 0; // uplink: TCP flows that compete for the uplink of AP2
+  double uplink_mbps = 25;
+  double uplink_queue = 100;   // packets
+  unsigned aps = 2;            // many: all together, the good one included
+  std::string others = "poor"; // many: poor (6 ms) or mixed (uniform between 0.5 and 6 ms)
+  double seconds = 60, warmup = 20;
+  std::uint64_t seed = 1;
+};
+
+nlohmann::json grid(const Paper& paper);   // scenario 1 (figures 4a, 6a)
+nlohmann::json uplink(const Paper& paper); // scenario 2 (figures 4b, 6b)
+nlohmann::json many(const Paper& paper);   // figure 6c
+
+} // namespace tandem::sim

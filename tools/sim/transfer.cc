@@ -1,0 +1,167 @@
+#include "tools/sim/transfer.h"
+
+#include "tools/sim/laptop.h"
+
+#include <algorithm>
+
+namespace tandem::sim
+{
+
+namespace
+{
+
+constexpr std::uint64_t burst_bytes = 65536;         // MPTCP_SEND_BURST_SIZE of Linux
+constexpr std::uint32_t dss_data = 20, dss_ack = 12; // RFC 8684 3.3, with 8-byte data ACK and checksum off
+
+} // namespace
+
+Transfer::Transfer(World& world, const TransferConfig& config, Laptop* laptop)
+    : world_(world), config_(config), laptop_(laptop)
+{
+  SenderConfig& sender = config_.sender;
+  sender.own_window = !config_.mptcp;
+  if (config_.mptcp)
+  {
+    sender.header += dss_data;
+    sender.mss -= dss_data;
+    config_.receiver.option_bytes = dss_ack;
+  }
+  config_.receiver.sack = sender.repair != Repair::reno;
+  if (config_.size) total_ = (*config_.size + sender.mss - 1) / sender.mss;
+  edge_ = config_.mptcp ? config_.receive_buffer / sender.mss : ~std::uint64_t { 0 };
+}
+
+Transfer::~Transfer() = default;
+
+Transfer::Subflow& Transfer::add(const Path& path, Tick start)
+{
+  subflows_.push_back(std::make_unique<Subflow>());
+  Subflow& one = *subflows_.back();
+  one.down = path.down;
+  one.up = path.up;
+  one.up_by_cell = path.up_by_cell;
+  one.sender = std::make_unique<Sender>(world_, config_.sender, *this, one.down, group_);
+  one.receiver = std::make_unique<Receiver>(world_, config_.receiver, *this, one.up);
+  one.sender->interface = one.receiver->interface = path.interface;
+  one.up.push_back(one.sender.get());
+  if (!one.up_by_cell.empty()) one.up_by_cell.push_back(one.sender.get());
+  if (laptop_ != nullptr)
+  {
+    Laptop::Port& port = laptop_->connect(path.interface, config_.sender.mss, config_.mptcp, one.up,
+                                          one.up_by_cell.empty() ? nullptr : &one.up_by_cell);
+    one.down.push_back(&port.ingress());
+    one.up.insert(one.up.begin(), &port.egress());
+  }
+  one.down.push_back(one.receiver.get());
+  one.start = std::make_unique<Timer>(world_.loop, [receiver = one.receiver.get()] { receiver->connect(); });
+  one.start->set(start);
+  return one;
+}
+
+std::uint32_t Transfer::length_of(std::uint64_t dsn) const
+{
+  const std::uint32_t mss = config_.sender.mss;
+  if (dsn + 1 < total_ || !config_.size) return mss;
+  return static_cast<std::uint32_t>(*config_.size - (total_ - 1) * mss);
+}
+
+bool Transfer::available() const
+{
+  return next_ < total_ && next_ < edge_;
+}
+
+Transfer::Subflow& Transfer::of(const Sender& sender)
+{
+  for (const auto& one : subflows_)
+    if (one->sender.get() == &sender) return *one;
+  return *subflows_.front();
+}
+
+// Writes data to the subflow that will have sent what it has first, until none has room.
+void Transfer::assign()
+{
+  const std::uint64_t burst = std::max<std::uint64_t>(1, burst_bytes / config_.sender.mss);
+  while (available())
+  {
+    Subflow* best = nullptr;
+    double least = 0;
+    for (const auto& one : subflows_)
+    {
+      const Window& window = one->sender->window();
+      if (!window.established) continue;
+      const double held = static_cast<double>(one->sender->waiting() + one->assigned.size());
+      // tcp_sndbuf_expand: twice the window.
+      if (held >= 2 * std::max(window.cwnd, 10.0)) continue;
+      const double linger = held * seconds(window.rtt) / window.cwnd;
+      if (best == nullptr || linger < least)
+      {
+        best = one.get();
+        least = linger;
+      }
+    }
+    if (best == nullptr) return;
+    for (std::uint64_t i = 0; i < burst && available(); ++i)
+      best->assigned.push(next_++);
+  }
+}
+
+std::optional<Chunk> Transfer::next(Sender& sender)
+{
+  if (config_.mptcp && config_.scheduler == Scheduler::linux_like)
+  {
+    Subflow& one = of(sender);
+    if (one.assigned.empty()) assign();
+    if (one.assigned.empty())
+    {
+      blocked_ |= !available() && next_ < total_;
+      return {};
+    }
+    const std::uint64_t dsn = one.assigned.front();
+    one.assigned.pop();
+    return Chunk { dsn, length_of(dsn) };
+  }
+  if (!available())
+  {
+    if (next_ < total_ && !blocked_)
+    {
+      blocked_ = true;
+      ++blocked_count_;
+    }
+    return {};
+  }
+  const std::uint64_t dsn = next_++;
+  return Chunk { dsn, length_of(dsn) };
+}
+
+void Transfer::acknowledged(Sender& sender, std::uint64_t data_ack, std::uint64_t window)
+{
+  if (!config_.mptcp) return;
+  edge_ = std::max(edge_, data_ack + window / config_.sender.mss);
+  const bool unblocked = blocked_ && available();
+  if (config_.scheduler == Scheduler::linux_like)
+    assign();
+  else if (!unblocked)
+    return;
+  blocked_ = false;
+  // Whoever waited for room; the fastest first. The caller sends by itself afterwards.
+  std::array<Sender*, 16> order {};
+  std::size_t count = 0;
+  for (const auto& one : subflows_)
+    if (count < order.size()) order[count++] = one->sender.get();
+  std::sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count),
+            [](const Sender* a, const Sender* b) { return a->window().rtt < b->window().rtt; });
+  for (std::size_t i = 0; i < count; ++i)
+    if (order[i] != &sender || unblocked) order[i]->push();
+}
+
+void Transfer::received(std::uint64_t dsn, std::uint32_t length)
+{
+  static_cast<void>(length);
+  const std::uint64_t before = arrived_.next();
+  if (!arrived_.add(dsn)) return;
+  for (std::uint64_t seq = before; seq < arrived_.next(); ++seq)
+    delivered_ += length_of(seq);
+  if (arrived_.next() >= total_ && !finished_) finished_ = world_.now();
+}
+
+} // namespace tandem::sim

@@ -1,0 +1,94 @@
+// A download: plain TCP, or MPTCP over several subflows.
+#pragma once
+
+#include "tools/sim/receiver.h"
+#include "tools/sim/sender.h"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace tandem::sim
+{
+
+class Laptop;
+
+enum class Scheduler : std::uint8_t
+{
+  lowest_rtt, // whoever has room in its window; the one with the lowest round-trip time first
+  linux_like, // upstream Linux: bursts of 64 kB to the subflow whose queue will be empty first
+};
+
+struct TransferConfig
+{
+  SenderConfig sender {};
+  ReceiverConfig receiver {};
+  bool mptcp = false;
+  Scheduler scheduler = Scheduler::lowest_rtt;
+  std::uint64_t receive_buffer = 3'000'000; // bytes; of the connection with MPTCP. Linux's 6 MB buffer advertises half
+  std::optional<std::uint64_t> size {};     // bytes; empty = for ever
+};
+
+// The way of a subflow: what packets pass between the ends.
+struct Path
+{
+  std::vector<Stage*> down, up;
+  std::uint16_t interface = 0; // of the laptop, when there is one
+  // By which acknowledgements leave when a module says so (Link::cell); empty = no such way.
+  std::vector<Stage*> up_by_cell {};
+};
+
+class Transfer final : public Source, public Sink
+{
+public:
+  struct Subflow
+  {
+    Route down, up, up_by_cell;
+    std::unique_ptr<Sender> sender;
+    std::unique_ptr<Receiver> receiver;
+    std::unique_ptr<Timer> start;
+    medium::Ring<std::uint64_t> assigned; // linux_like: written to the subflow, not yet sent
+  };
+
+  // `laptop`: sees, marks and edits what arrives and leaves. May be null.
+  Transfer(World& world, const TransferConfig& config, Laptop* laptop = nullptr);
+  ~Transfer() override;
+  // A subflow that connects at `start`. Plain TCP has one.
+  Subflow& add(const Path& path, Tick start);
+
+  const Subflow& subflow(std::size_t i) const { return *subflows_[i]; }
+  std::size_t subflows() const { return subflows_.size(); }
+  std::uint64_t delivered() const { return delivered_; } // bytes, in order
+  std::optional<Tick> finished() const { return finished_; }
+  // Time spent with window left on some subflow, but none in the receive buffer.
+  std::uint64_t blocked() const { return blocked_count_; }
+
+  std::optional<Chunk> next(Sender& sender) override;
+  void acknowledged(Sender& sender, std::uint64_t data_ack, std::uint64_t window) override;
+  void received(std::uint64_t dsn, std::uint32_t length) override;
+  std::uint64_t data_ack() const override { return arrived_.next(); }
+  std::uint64_t room() const override { return config_.receive_buffer; }
+
+private:
+  std::uint32_t length_of(std::uint64_t dsn) const;
+  bool available() const;
+  void assign();
+  Subflow& of(const Sender& sender);
+
+  World& world_;
+  TransferConfig config_;
+  Laptop* laptop_;
+  Group group_;
+  std::vector<std::unique_ptr<Subflow>> subflows_;
+  std::uint64_t next_ = 0; // segment to be given to a subflow
+  std::uint64_t total_ = ~std::uint64_t { 0 };
+  std::uint64_t edge_;
+  bool blocked_ = false;
+  std::uint64_t blocked_count_ = 0;
+  Arrived arrived_;
+  std::uint64_t delivered_ = 0;
+  std::optional<Tick> finished_ {};
+};
+
+} // namespace tandem::sim
