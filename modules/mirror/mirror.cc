@@ -309,37 +309,40 @@ Plan Mirror::alarm(const Event& event, const FlowView& flow, State& state)
   return plan;
 }
 
-void Mirror::note_holes(const Event& event, State& state, unsigned holes) const
+void Mirror::note_holes(const Event& event, State& state) const
 {
   const auto queued = static_cast<float>(state.delay.peak());
   const bool above = state.episode.stage == Stage::repairing;
   float& at = above ? state.later_queue : state.hole_queue;
   at = std::max(at, queued);
-  if (event.damage == nullptr) return;
-  // The frames were lost after what arrived last, and before what showed the holes.
-  const unsigned heard = std::min(event.damage->between(state.edge_at - radio_slack, event.now), holes);
-  state.damaged = static_cast<std::uint16_t>(std::min(state.damaged + heard, 0xffffu));
-  if (above && heard < holes) state.later_unheard = true;
+  // The frames were lost after what arrived last, and before what showed the holes. Which of them the radio heard is
+  // asked at the recovery point: a frame's record may come after the ACK, and a retry may still make it good.
+  if (event.damage == nullptr) state.deaf = true;
+  if (state.hole_from == Tick {}) state.hole_from = state.edge_at - radio_slack;
+  state.hole_span = static_cast<float>(seconds(event.now - state.hole_from));
 }
 
 Score Mirror::score(const Event& event, const FlowView& flow, const State& state) const
 {
   const Episode& episode = state.episode;
-  return judge({ .timed = state.delay.known(),
-                 .timestamps = flow.timestamps_ok,
-                 .queued = static_cast<double>(state.hole_queue),
-                 .top = state.delay.top(),
-                 .rtt_min = seconds(flow.rtt_min),
-                 .recent = state.delay.recent(),
-                 .repeated = state.alike >= alike_losses,
-                 .growing = state.steering.growing(),
-                 .steered = state.steering.holds(flow, static_cast<double>(state.hole_queue), steering()),
-                 .lost = episode.lost,
-                 .span = static_cast<std::uint32_t>(std::max(0, episode.edge - episode.una)),
-                 .holes = episode.holes,
-                 .expected = static_cast<double>(state.loss_rate) * std::max(0, episode.edge - episode.una) / flow.mss,
-                 .radio = event.damage != nullptr,
-                 .damaged = state.damaged });
+  const bool listening = event.damage != nullptr && !state.deaf;
+  return judge(
+      { .timed = state.delay.known(),
+        .timestamps = flow.timestamps_ok,
+        .queued = static_cast<double>(state.hole_queue),
+        .top = state.delay.top(),
+        .rtt_min = seconds(flow.rtt_min),
+        .recent = state.delay.recent(),
+        .repeated = state.alike >= alike_losses,
+        .growing = state.steering.growing(),
+        .steered = state.steering.holds(flow, static_cast<double>(state.hole_queue), steering()),
+        .lost = episode.lost,
+        .span = static_cast<std::uint32_t>(std::max(0, episode.edge - episode.una)),
+        .holes = episode.holes,
+        .expected = static_cast<double>(state.loss_rate) * std::max(0, episode.edge - episode.una) / flow.mss,
+        .radio = listening,
+        .damaged =
+            listening ? event.damage->between(state.hole_from, state.hole_from + from_seconds(state.hole_span)) : 0 });
 }
 
 // Losses of the air come at any delay; those of a full queue always at the same.
@@ -375,10 +378,11 @@ Plan Mirror::repair(const Event& event, const FlowView& flow, State& state, bool
     const bool carried = shown && episode.chained && edge.after(segment.ack);
     state.hole_queue = carried ? state.later_queue : 0;
     state.later_queue = 0;
-    state.damaged = carried && event.damage != nullptr && !state.later_unheard ? 1 : 0;
-    state.later_unheard = false;
-    const unsigned fresh = episode.holes - (carried ? 1u : 0u);
-    if (shown && fresh > 0) note_holes(event, state, fresh);
+    // Holes above the recovery point were seen while those of the episode before were being filled: a round trip.
+    const Tick last = state.hole_from + from_seconds(state.hole_span);
+    state.hole_from = carried ? std::max(state.hole_from, last - flow.rtt_min - radio_slack) : Tick {};
+    state.deaf = carried && state.deaf;
+    if (shown && episode.holes > (carried ? 1u : 0u)) note_holes(event, state);
   };
   Plan plan {};
   // Another module held the ACK number back: the echo is for the one that says it.
@@ -397,7 +401,7 @@ Plan Mirror::repair(const Event& event, const FlowView& flow, State& state, bool
                                 : Duration::max();
   const bool first = episode.stage == Stage::open && !episode.chained;
   const Step step = episode.acknowledged(segment, progress, patience, event.now);
-  if (step.holes > 0) note_holes(event, state, step.holes);
+  if (step.holes > 0) note_holes(event, state);
   if (step.filled && first && event.now - episode.began < from_seconds(seconds(flow.rtt_min) * reordering))
   {
     bump(state.reordered);

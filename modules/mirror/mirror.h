@@ -39,12 +39,12 @@ struct Knobs
 struct State
 {
   bool ack_known = false;
-  bool alone = false;         // the flow is one that is never touched
-  bool was_kept = false;      // the episode before
-  bool later_unheard = false; // a hole above the recovery point without a damaged frame at its time
-  bool insisting = false;     // the old echo is repeated until an ACK has reached `until`
-  std::uint8_t vain = 0;      // undos in a row that brought nothing
-  std::uint8_t alike = 0;     // episodes in a row at the same queueing delay
+  bool alone = false;     // the flow is one that is never touched
+  bool was_kept = false;  // the episode before
+  bool deaf = false;      // a hole of this episode came while no radio listened
+  bool insisting = false; // the old echo is repeated until an ACK has reached `until`
+  std::uint8_t vain = 0;  // undos in a row that brought nothing
+  std::uint8_t alike = 0; // episodes in a row at the same queueing delay
   std::uint8_t rests = 0;
   std::uint16_t hidden = 0, kept = 0, reordered = 0; // episodes; the counts stop at their largest value
   Seq last_ack {};
@@ -56,7 +56,8 @@ struct State
   float loss_rate = 0;         // bytes that the air surely lost, of all
   std::uint64_t judged_at = 0; // bytes delivered at the last decision
   float score = 0;             // of the last episode
-  std::uint16_t damaged = 0;   // holes of this episode at whose time a damaged frame was heard
+  float hole_span = 0;         // s, within which the frames of this episode's holes were lost
+  Tick hole_from {};           // since when
   Tick edge_at {};             // when the last new data arrived
   Tick rest_until {};
   Episode episode {};
@@ -85,7 +86,7 @@ private:
   Plan repair(const Event& event, const FlowView& flow, State& state, bool progress);
   Plan hide(const Event& event, const FlowView& flow, State& state, const Score& score);
   Score score(const Event& event, const FlowView& flow, const State& state) const;
-  void note_holes(const Event& event, State& state, unsigned holes) const;
+  void note_holes(const Event& event, State& state) const;
   static void learn(State& state);
   static void learn_rate(const FlowView& flow, State& state, bool surely);
   std::span<const Craft> duplicates(const Event& event, const FlowView& flow, const Episode& episode);

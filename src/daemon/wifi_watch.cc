@@ -18,7 +18,8 @@ namespace
 using namespace std::chrono_literals;
 using nlohmann::json;
 
-constexpr Duration frames_pause = 50ms; // frames wait so long in their buffers while nobody is in a hurry
+constexpr Duration frames_pause = 10ms;      // frames wait so long in their buffers while modules decide by them
+constexpr Duration frames_pause_idle = 50ms; // and so long while somebody only looks
 constexpr Duration radio_told_every = 100ms;
 constexpr Duration looked_at_for = 10s; // after a request of the control API
 constexpr double log_burst = 5;
@@ -287,7 +288,10 @@ void WifiWatch::settle(Tick now)
     bell_.disarm();
   }
   watch_descriptors(down || detector_.suspicious());
-  if (feeder_) step.next = std::min({ step.next, feeder_->due(), hears_frames_ ? now + frames_pause : Tick::max() });
+  if (feeder_)
+    step.next =
+        std::min({ step.next, feeder_->due(),
+                   hears_frames_ ? now + (detector_.watching() ? frames_pause : frames_pause_idle) : Tick::max() });
 
   was_up_ = detector_.up();
   if (step.next == Tick::max())

@@ -197,13 +197,13 @@ TEST_F(Air, a_damaged_frame_for_us_is_told_once_and_taken_back_when_it_is_repeat
 TEST(DamageLog, forgets_what_was_taken_back)
 {
   DamageLog log {};
-  for (int i = 1; i <= 40; ++i)
+  for (int i = 1; i <= 140; ++i)
     log.add(Tick { i * 1ms });
-  EXPECT_EQ(log.between(Tick { 1ms }, Tick { 40ms }), 32u) << "the newest";
+  EXPECT_EQ(log.between(Tick { 1ms }, Tick { 140ms }), 128u) << "the newest";
   EXPECT_EQ(log.between(Tick { 20ms }, Tick { 21ms }), 2u);
   log.take_back(Tick { 21ms });
   EXPECT_EQ(log.between(Tick { 20ms }, Tick { 21ms }), 1u);
-  EXPECT_EQ(log.between(Tick { -5ms }, Tick { 40ms }), 31u);
+  EXPECT_EQ(log.between(Tick { -5ms }, Tick { 140ms }), 127u);
 }
 
 TEST_F(Air, signals_are_those_of_our_access_point)
