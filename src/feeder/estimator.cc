@@ -37,7 +37,7 @@ PhySeen phy_of(const ApWindow::Rate& rate, unsigned frequency, bool qos)
 
 constexpr double worst = 0.98; // beyond this share of failures, the sum over attempts says nothing any more
 
-// Since when a counter that may have wrapped, or have begun anew, has grown by how much.
+// By how much a counter has grown, which may have wrapped; nothing when it began anew.
 template <class T>
 std::optional<double> growth(const std::optional<T>& from, const std::optional<T>& to)
 {
@@ -119,7 +119,8 @@ void ApEstimator::beacon(Ap& ap, const Frame& frame, Tick at)
 void ApEstimator::for_others(Ap& ap, const Frame& frame)
 {
   if (frame.tid || !frame.sequence) return;
-  if (frame.kind == Frame::Kind::data && !frame.retry && !frame.damaged) ap.our_share -= smoothing / 4 * ap.our_share;
+  if (frame.kind == Frame::Kind::data && frame.payload && !frame.retry && !frame.damaged)
+    ap.our_share -= smoothing / 4 * ap.our_share;
   // Of damaged ones, too: the number is at the beginning of the frame, most often it is right.
   const auto taken = ap.shared.take_near(*frame.sequence);
   ap.lost_before += taken.lost;
@@ -139,6 +140,7 @@ void ApEstimator::for_us(Ap& ap, const Frame& frame, Tick at)
     ap.frames.add(seen, at);
     return;
   }
+  if (!frame.payload) for_others(ap, frame); // it has a number, but is no packet
   if (!frame.sequence || !frame.payload) return;
   ap.mcs = frame.mcs;
   ap.qos = frame.tid.has_value();
