@@ -281,7 +281,7 @@ void Sender::begin_reduction(State state)
 void Sender::enter_recovery()
 {
   ++stats_.recoveries;
-  undo_possible_ = config_.undo;
+  undo_possible_ = config_.undo && state_ != State::reducing; // what ECE asked for stays
   first_again_ = 0;
   if (state_ == State::reducing) // has just been reduced
   {

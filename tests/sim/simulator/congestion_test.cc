@@ -69,8 +69,10 @@ TEST(Congestion, OliaAloneIsTcp)
 TEST(Congestion, Reductions)
 {
   const Group none;
-  for (const auto& [algorithm, share] :
-       { std::pair { Algorithm::reno, 0.5 }, { Algorithm::lia, 0.5 }, { Algorithm::olia, 0.5 }, { Algorithm::cubic, 0.7 } })
+  for (const auto& [algorithm, share] : { std::pair { Algorithm::reno, 0.5 },
+                                          { Algorithm::lia, 0.5 },
+                                          { Algorithm::olia, 0.5 },
+                                          { Algorithm::cubic, 0.7 } })
   {
     Window a = window(100, 100ms);
     EXPECT_NEAR(make_congestion(algorithm, a, none)->reduce(), share * 100, 0.5) << name(algorithm);

@@ -37,7 +37,8 @@ constexpr Duration round_trip = 100ms;
 
 struct SenderRig
 {
-  explicit SenderRig(const SenderConfig& config) : out(world), route { &out }, sender(world, config, source, route, group)
+  explicit SenderRig(const SenderConfig& config)
+      : out(world), route { &out }, sender(world, config, source, route, group)
   {
     Packet syn;
     syn.kind = Kind::syn;

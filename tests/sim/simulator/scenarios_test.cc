@@ -1,0 +1,155 @@
+// Descriptions: determinism, bad input, finite files, the paper's scenarios.
+
+#include "tools/sim/scenarios.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace tandem::sim::test
+{
+
+namespace
+{
+
+using nlohmann::json;
+
+json lossy(std::uint64_t seed)
+{
+  return { { "seed", seed },
+           { "seconds", 20 },
+           { "links", { { { "name", "a" }, { "mbps", 20 }, { "queue", 50 }, { "loss", 0.002 } } } },
+           { "flows",
+             { { { "cc", "cubic" }, { "subflows", json::array({ { { "rtt_ms", 40 }, { "down", { "a" } } } }) } } } } };
+}
+
+json without_clock(json result)
+{
+  result.erase("wall_seconds");
+  return result;
+}
+
+TEST(Scenarios, ASeedIsARun)
+{
+  EXPECT_EQ(without_clock(simulate(lossy(1))), without_clock(simulate(lossy(1))));
+  EXPECT_NE(without_clock(simulate(lossy(1))), without_clock(simulate(lossy(2))));
+}
+
+TEST(Scenarios, AFileEnds)
+{
+  json description = lossy(1);
+  description["flows"][0]["size"] = 1'000'001;
+  const json result = simulate(description);
+  ASSERT_TRUE(result["flows"][0]["finished"].is_number());
+  EXPECT_GT(result["flows"][0]["finished"].get<double>(), 0.4); // the link's rate
+  EXPECT_LT(result["flows"][0]["finished"].get<double>(), 3);
+  EXPECT_NEAR(result["flows"][0]["mbps"].get<double>() * result["virtual_seconds"].get<double>() * 1e6 / 8, 1'000'001,
+              1);
+}
+
+TEST(Scenarios, BadInputIsNamedWithItsPlace)
+{
+  const auto complaint = [](const json& description) -> std::string
+  {
+    try
+    {
+      simulate(description);
+    }
+    catch (const BadScenario& error)
+    {
+      return error.what();
+    }
+    return "";
+  };
+  json bad = lossy(1);
+  bad["flows"][0]["cc"] = "vegas";
+  EXPECT_THAT(complaint(bad), testing::HasSubstr("flows[0].cc: \"vegas\" is not one of: reno, cubic"));
+  bad = lossy(1);
+  bad["links"][0]["loss"] = 1.5;
+  EXPECT_THAT(complaint(bad), testing::HasSubstr("links[0].loss: 1.5 is outside"));
+  bad = lossy(1);
+  bad["links"][0]["rate"] = 1;
+  EXPECT_THAT(complaint(bad), testing::HasSubstr("links[0].rate: not known"));
+  bad = lossy(1);
+  bad["flows"][0]["subflows"][0]["down"] = { "b" };
+  EXPECT_THAT(complaint(bad), testing::HasSubstr("flows[0].subflows[0].down: no link is called \"b\""));
+  bad = lossy(1);
+  bad["modules"] = { "nothing" };
+  EXPECT_THAT(complaint(bad), testing::HasSubstr("modules: \"nothing\" is not one of"));
+  EXPECT_THAT(complaint(json::array()), testing::HasSubstr("an object is needed"));
+}
+
+TEST(Scenarios, MarksAtAQueueInsteadOfDrops)
+{
+  json description = lossy(1);
+  description["links"][0]["loss"] = 0;
+  description["links"][0]["mark_ms"] = 5;
+  description["flows"][0]["ecn"] = true;
+  const json result = simulate(description);
+  EXPECT_GT(result["links"][0]["marked"], 0);
+  EXPECT_EQ(result["links"][0]["dropped"], 0);
+  EXPECT_GT(result["flows"][0]["subflows"][0]["ecn_reductions"], 0);
+}
+
+// Croitoru et al. 6.2.1: MPTCP alone keeps both access points busy, so the medium goes by contention; AP2 alone would
+// have all of it, and so nearly does MPTCP with marks.
+TEST(Scenarios, GridAloneAndMarked)
+{
+  Paper paper;
+  paper.rtt_ms = 50;
+  paper.t1_ms = 3;
+  paper.weight = 4;
+  // Five packets of 4 * 3 + 0.5 ms, where AP2 alone sends 25.
+  EXPECT_NEAR(grid(paper)["share"].get<double>(), 0.2, 0.04);
+  paper.marking = "published";
+  EXPECT_GT(grid(paper)["share"].get<double>(), 0.6);
+  paper.marking = "none";
+  paper.arm = "ap2";
+  EXPECT_GT(grid(paper)["share"].get<double>(), 0.95);
+  paper.arm = "ap1";
+  EXPECT_NEAR(grid(paper)["share"].get<double>(), 0.5 / 3, 0.02);
+}
+
+TEST(Scenarios, UplinkHasCompetitors)
+{
+  Paper paper;
+  paper.rtt_ms = 25;
+  paper.arm = "ap2";
+  const double alone = uplink(paper)["flows"][0]["mbps"];
+  paper.uplink_flows = 9;
+  const double crowded = uplink(paper)["flows"][0]["mbps"];
+  EXPECT_GT(alone, 20);
+  EXPECT_LT(crowded, 6);
+  EXPECT_GT(crowded, 0.5);
+}
+
+TEST(Scenarios, ManyAccessPointsTakeAir)
+{
+  Paper paper;
+  paper.aps = 1;
+  EXPECT_GT(many(paper)["share"].get<double>(), 0.95);
+  paper.aps = 8;
+  const json result = many(paper);
+  EXPECT_EQ(result["flows"][0]["subflows"].size(), 8u);
+  EXPECT_LT(result["share"].get<double>(), 0.5);
+}
+
+// The issue asks for 50 times real time with two 22 Mb/s subflows; a tenth of that holds under sanitizers on a busy
+// machine as well.
+TEST(Scenarios, IsFarFasterThanRealTime)
+{
+  const auto link = [](const char* name) -> json { return { { "name", name }, { "mbps", 23 }, { "queue", 100 } }; };
+  const auto by = [](const char* name) -> json { return { { "rtt_ms", 50 }, { "down", { name } } }; };
+  const json result =
+      simulate({ { "seconds", 20 },
+                 { "links", { link("a"), link("b") } },
+                 { "flows", { { { "cc", "olia" }, { "mptcp", true }, { "subflows", { by("a"), by("b") } } } } } });
+  const double speed = result["virtual_seconds"].get<double>() / result["wall_seconds"].get<double>();
+  std::printf("two subflows, %.1f Mb/s together: %.0f times real time\n", result["flows"][0]["mbps"].get<double>(),
+              speed);
+  EXPECT_GT(result["flows"][0]["mbps"].get<double>(), 35);
+  EXPECT_GT(speed, 5);
+}
+
+} // namespace
+
+} // namespace tandem::sim::test
