@@ -1,6 +1,7 @@
 #include "src/chain/chain.h"
 
 #include <algorithm>
+#include <cmath>
 #include <exception>
 #include <utility>
 
@@ -63,6 +64,22 @@ bool later_alarm(const auto& a, const auto& b)
 bool later_craft(const auto& a, const auto& b)
 {
   return a.at != b.at ? a.at > b.at : a.order > b.order;
+}
+
+// A change that a decision may hang on: estimates of half a second are noisy.
+bool tells_more(const std::optional<RadioState>& told, const std::optional<RadioState>& now)
+{
+  if (told.has_value() != now.has_value()) return true;
+  if (!now) return false;
+  constexpr double some = 0.05;                           // of the packet time
+  constexpr float some_delivery = 0.02F, some_signal = 2; // dB
+  const auto moved = [](const auto& a, const auto& b, auto by)
+  { return a.has_value() != b.has_value() || (a && std::abs(*a - *b) > by); };
+  if (told->packet_time.has_value() != now->packet_time.has_value()) return true;
+  if (now->packet_time
+      && std::abs(seconds(*now->packet_time - *told->packet_time)) > some * seconds(*told->packet_time))
+    return true;
+  return moved(told->delivery, now->delivery, some_delivery) || moved(told->signal, now->signal, some_signal);
 }
 
 } // namespace
@@ -555,6 +572,17 @@ void Chain::links(const LinkStates& states, Tick now, const Owner& owner)
         for (std::size_t i = 0; i < slots_.size(); ++i)
           if (slots_[i].enabled) tell(i, EventKind::link, flow, now);
       });
+}
+
+void Chain::radio(Link link, const std::optional<RadioState>& state, Tick now)
+{
+  const auto at = static_cast<std::size_t>(link);
+  links_[at].radio = state;
+  if (!tells_more(radio_told_[at], state)) return;
+  radio_told_[at] = state;
+  for (std::size_t i = 0; i < slots_.size(); ++i)
+    if (slots_[i].enabled && slots_[i].module->interest().radio)
+      table_.each([&](flow::Flow& flow) { tell(i, EventKind::radio, flow, now); });
 }
 
 void Chain::enable(std::size_t i, bool on, Tick now)

@@ -88,11 +88,9 @@ public:
   // whose address its link no longer has is left alone. Without it addresses are taken to be as they were.
   using Owner = std::function<Link(const Address&)>;
   void links(const LinkStates& states, Tick now, const Owner& owner = {});
-  // What the radio of a link says now; modules find it in the next event.
-  void radio(Link link, const std::optional<RadioState>& state)
-  {
-    links_[static_cast<std::size_t>(link)].radio = state;
-  }
+  // What the radio of a link says now: in the next event of every module, and when it differs from what was told
+  // last, an event for those that want to know (Interest::radio).
+  void radio(Link link, const std::optional<RadioState>& state, Tick now);
 
   // What a flow carries now, as far as somebody looked into it. Nothing happens when the flow is not known (any more).
   void content(const FlowKey& key, Content content, std::string_view why);
@@ -199,6 +197,7 @@ private:
   flow::Table table_;
   Actions& actions_;
   LinkStates links_ {};
+  std::array<std::optional<RadioState>, link_count> radio_told_ {};
   const DamageLog* damage_ = nullptr;
   std::vector<Alarm> alarms_;    // heap, earliest on top
   std::vector<Delayed> delayed_; // likewise

@@ -271,7 +271,12 @@ Engine::Parts::Parts(const Config& given)
                       .record = config.links.record,
                       .detector = config.detector.blackout,
                       .risk = config.detector.risk },
-      [this] { verdict_changed(); }, [this] { chain.radio(Link::wifi, watch->radio()); });
+      [this] { verdict_changed(); },
+      [this]
+      {
+        chain.radio(Link::wifi, watch->radio(), kernel::now());
+        schedule();
+      });
   chain.damage(&watch->damage());
   for (const std::string& problem : loaded.problems)
     log(Severity::warning, "module not loaded: " + problem);

@@ -2,7 +2,9 @@
 #include "tools/sim/scenarios.h"
 
 #include <CLI/CLI.hpp>
+#include <sys/prctl.h>
 
+#include <csignal>
 #include <cstdio>
 #include <fstream>
 #include <iostream>
@@ -67,6 +69,14 @@ int main(int argc, char** argv)
 {
   CLI::App app { "Simulates TCP and MPTCP downloads in virtual time and prints what came of it as JSON." };
   app.require_subcommand(1);
+  bool with_parent = false;
+  app.add_flag("--with-parent", with_parent, "end when the program ends that started this one");
+  // Before the subcommand's callback, which is the whole run.
+  app.parse_complete_callback(
+      [&]
+      {
+        if (with_parent) ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      });
   json result;
 
   std::string file;

@@ -916,6 +916,38 @@ TEST(ChainLife, LinkChangesReachEveryFlowWithState)
   EXPECT_EQ(puppet.heard(EventKind::link), 2);
 }
 
+TEST(ChainLife, RadioNewsReachesWhoWantsItAndNoiseDoesNot)
+{
+  Puppet curious { "freeze" }, content { "offload" };
+  curious.wants.radio = true;
+  std::optional<RadioState> found {};
+  curious.act = [&](const Event& event, const FlowView&) -> Plan
+  {
+    found = (*event.links)[static_cast<std::size_t>(Link::wifi)].radio;
+    return {};
+  };
+  Stand stand { { &curious, &content } };
+  Peers peers {};
+  stand.open(peers);
+  curious.events.clear();
+  content.events.clear();
+  const RadioState first { .packet_time = 500us, .delivery = 0.8F, .confidence = 1 };
+  stand.chain.radio(Link::wifi, first, stand.now());
+  EXPECT_EQ(curious.heard(EventKind::radio), 1);
+  EXPECT_EQ(found->packet_time, Duration { 500us });
+  RadioState noise = first;
+  noise.packet_time = 510us;
+  stand.chain.radio(Link::wifi, noise, stand.now());
+  EXPECT_EQ(curious.heard(EventKind::radio), 1);
+  noise.packet_time = 600us;
+  stand.chain.radio(Link::wifi, noise, stand.now());
+  EXPECT_EQ(curious.heard(EventKind::radio), 2);
+  stand.chain.radio(Link::wifi, {}, stand.now());
+  EXPECT_EQ(curious.heard(EventKind::radio), 3) << "stale: what depends on it is off";
+  EXPECT_FALSE(found);
+  EXPECT_EQ(content.heard(EventKind::radio), 0);
+}
+
 TEST(ChainInterest, IsTheUnionOfWhatIsSwitchedOn)
 {
   Puppet a { "freeze" }, b { "offload" };
