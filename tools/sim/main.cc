@@ -111,6 +111,8 @@ int main(int argc, char** argv)
     into.add_option("--t2", paper.t2_ms, "packet time of AP2, ms")->check(CLI::Range(0.001, 1e3));
     into.add_option("--weight", paper.weight, "how often AP1 wins contention for once of AP2")
         ->check(CLI::Range(0.001, 1e3));
+    into.add_option("--fair", paper.fair, "what the weights share: packets, as winning contention does, or air time")
+        ->check(CLI::IsMember({ "packets", "air" }));
     into.add_option("--cc", paper.cc, "congestion control of MPTCP")->check(controls);
     into.add_option("--repair", paper.repair, "how losses are found")->check(repairs);
     into.add_option("--scheduler", paper.scheduler, "of MPTCP")->check(CLI::IsMember({ "lowest-rtt", "linux-like" }));

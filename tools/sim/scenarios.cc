@@ -262,7 +262,8 @@ private:
         link.stage = &weighted_.add({ .packet_time = in.ms("packet_ms", 1),
                                       .weight = in.number("weight", 1, 1e-3, 1e3),
                                       .buffer = static_cast<std::uint32_t>(in.number("queue", 200, 1, 1e7)),
-                                      .mark_above = in.ms("mark_ms", 0) });
+                                      .mark_above = in.ms("mark_ms", 0),
+                                      .cost = in.number("cost", 1, 1e-6, 1e6) });
       }
       else
       {
@@ -535,11 +536,10 @@ private:
   std::unique_ptr<PublishedMarking> marking_;
 };
 
-json access_point(const std::string& name, double packet_ms, double weight, double buffer)
+json access_point(const Paper& paper, const std::string& name, double packet_ms, double weight)
 {
-  return {
-    { "name", name }, { "type", "weighted" }, { "packet_ms", packet_ms }, { "weight", weight }, { "queue", buffer }
-  };
+  return { { "name", name },     { "type", "weighted" },    { "packet_ms", packet_ms },
+           { "weight", weight }, { "queue", paper.buffer }, { "cost", paper.fair == "air" ? packet_ms : 1.0 } };
 }
 
 json base(const Paper& paper, json links, json subflows)
@@ -598,16 +598,16 @@ json simulate(const json& description)
 
 json grid(const Paper& paper)
 {
-  const json links { access_point("ap1", paper.t1_ms, paper.weight, paper.buffer),
-                     access_point("ap2", paper.t2_ms, 1, paper.buffer) };
+  const json links { access_point(paper, "ap1", paper.t1_ms, paper.weight),
+                     access_point(paper, "ap2", paper.t2_ms, 1) };
   const json subflows { by(paper, { "ap1" }, 0), by(paper, { "ap2" }, 0.1) };
   return with_share(simulate(base(paper, links, subflows)), capacity(paper.t2_ms));
 }
 
 json uplink(const Paper& paper)
 {
-  const json links { access_point("ap1", paper.t1_ms, paper.weight, paper.buffer),
-                     access_point("ap2", paper.t2_ms, 1, paper.buffer),
+  const json links { access_point(paper, "ap1", paper.t1_ms, paper.weight),
+                     access_point(paper, "ap2", paper.t2_ms, 1),
                      { { "name", "uplink" }, { "mbps", paper.uplink_mbps }, { "queue", paper.uplink_queue } } };
   const json subflows { by(paper, { "ap1" }, 0), by(paper, { "uplink", "ap2" }, 0.1) };
   json description = base(paper, links, subflows);
@@ -633,7 +633,7 @@ json many(const Paper& paper)
     const double spread = paper.aps > 1 ? static_cast<double>(i) / (paper.aps - 1) : 1;
     const double packet = best ? paper.t2_ms : paper.others == "poor" ? 6 : 6 - (6 - paper.t2_ms) * spread;
     const std::string name = "ap" + std::to_string(i + 1);
-    links.push_back(access_point(name, packet, 1, paper.buffer));
+    links.push_back(access_point(paper, name, packet, 1));
     subflows.push_back(by(paper, { name }, 0.1 * i));
   }
   return with_share(simulate(base(paper, links, subflows)), capacity(paper.t2_ms));

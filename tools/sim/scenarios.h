@@ -22,9 +22,10 @@ nlohmann::json simulate(const nlohmann::json& description);
 struct Paper
 {
   double rtt_ms = 50;
-  double t1_ms = 3;   // packet time of AP1
-  double t2_ms = 0.5; // of AP2: a perfect 802.11a/g connection
-  double weight = 1;  // AP1 wins contention so often for once of AP2
+  double t1_ms = 3;             // packet time of AP1
+  double t2_ms = 0.5;           // of AP2: a perfect 802.11a/g connection
+  double weight = 1;            // AP1 wins contention so often for once of AP2
+  std::string fair = "packets"; // what the weights share: packets (contention) or air (its time)
   std::string cc = "olia";
   std::string repair = "rack";
   std::string scheduler = "lowest-rtt";

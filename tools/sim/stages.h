@@ -162,6 +162,8 @@ public:
     double weight = 1;
     std::uint32_t buffer = 200; // packets
     Duration mark_above {};     // ECN: marks what has waited longer; 0 = never
+    // What a packet counts in the weighted queue: 1 for all shares packets, its packet time shares air.
+    double cost = 1;
   };
   struct Stats
   {

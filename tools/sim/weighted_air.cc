@@ -19,7 +19,7 @@ void WeightedAir::enqueue(Port& port, Handle handle)
     world_.pool.free(handle);
     return;
   }
-  port.last_finish = std::max(virtual_time_, port.last_finish) + 1 / port.settings.weight;
+  port.last_finish = std::max(virtual_time_, port.last_finish) + port.settings.cost / port.settings.weight;
   port.queue.push({ handle, port.last_finish, world_.now() });
   if (serving_ == nullptr) start();
 }

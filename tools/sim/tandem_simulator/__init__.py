@@ -1,0 +1,1 @@
+"""Sweeps of the virtual-time simulator."""
