@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <fstream>
 #include <iostream>
+#include <string_view>
 
 namespace
 {
@@ -69,16 +70,12 @@ int main(int argc, char** argv)
 {
   CLI::App app { "Simulates TCP and MPTCP downloads in virtual time and prints what came of it as JSON." };
   app.require_subcommand(1);
-  bool with_parent = false;
-  app.add_flag("--with-parent", with_parent, "end when the program ends that started this one");
-  // Before the subcommand's callback, which is the whole run.
-  app.parse_complete_callback(
-      [&]
-      {
-        if (with_parent) ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      });
-  json result;
+  // Heeded before the parsing, which ends in the run itself.
+  bool with_parent = argc > 1 && std::string_view(argv[1]) == "--with-parent";
+  if (with_parent) ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  app.add_flag("--with-parent", with_parent, "first of all options: end when the program ends that started this one");
 
+  json result;
   std::string file;
   CLI::App* run = app.add_subcommand("run", "what a JSON file describes (docs/sim.md)");
   run->add_option("FILE", file, "the description; - reads it from the standard input")->required();

@@ -11,6 +11,7 @@ from typing import Any, Iterator, Mapping
 from .program import SimError
 
 MOST_FLOWS = 8  # of each run with columns of their own
+RESULTS = ("share", "optimum_mbps", "events", "virtual_seconds", "wall_seconds", "mbps", "mbps_all", "finished", "key", "program", "scenario", "error")
 
 
 def flatten(result: Mapping[str, Any]) -> dict[str, Any]:
@@ -43,7 +44,7 @@ def flatten(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Table:
-    """Rows are keyed by scenario, settings and program. Safe against kill -9: SQLite's log, a commit for each row."""
+    """A setting whose name is that of a result has the column set_NAME. Rows are keyed by scenario, settings and program. Safe against kill -9: SQLite's log, a commit for each row."""
 
     def __init__(self, file: Path):
         self._file = file
@@ -71,8 +72,10 @@ class Table:
 
     def add(self, key: str, program: str, scenario: str, settings: Mapping[str, Any], values: Mapping[str, Any], error: str | None) -> None:
         row: dict[str, Any] = {"key": key, "program": program, "scenario": scenario, "error": error}
-        row |= {name: value if isinstance(value, (int, float, str, type(None))) else json.dumps(value) for name, value in settings.items()}
-        row |= {name: value for name, value in values.items() if name not in row}
+        for name, value in settings.items():
+            plain = value if isinstance(value, (int, float, str)) else json.dumps(value)
+            row[f"set_{name}" if name in RESULTS else name] = plain
+        row |= values
         for name in row:
             if name.lower() not in self._columns:
                 self._base.execute(f'ALTER TABLE runs ADD COLUMN "{self._quoted(name)}"')
