@@ -70,8 +70,8 @@ def test_goes_on_after_kill_9(tmp_path: Path) -> None:
     process.wait()
     time.sleep(0.2)
     # What it had started ended with it.
-    left = [entry for entry in Path("/proc").glob("[0-9]*/stat") if f" {process.pid} " in _stat(entry).split(")")[-1]]
-    assert not left
+    left = [_stat(entry) for entry in Path("/proc").glob("[0-9]*/stat") if f" {process.pid} " in _stat(entry).split(")")[-1]]
+    assert not [stat for stat in left if ") Z " not in stat]  # an ended one may wait for somebody to take note
     kept = len(rows(tmp_path / "a.db", "key"))
     assert 2 <= kept < 40
     words[words.index("seed=1..40")] = f"seed=1..{kept + 2}"
