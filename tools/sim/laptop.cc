@@ -54,7 +54,7 @@ void Laptop::radio(Link link, const RadioState& state)
 {
   links_[static_cast<std::size_t>(link)].radio = state;
   if (!chain_) return;
-  chain_->radio(link, state);
+  chain_->radio(link, state, world_.now());
   later();
 }
 

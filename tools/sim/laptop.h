@@ -39,6 +39,7 @@ public:
   // Interfaces are numbered from 0; each plays the role of a link. ce_rate wishes for a link reach all of its
   // interfaces.
   std::uint16_t add_interface(Link role);
+  Link role(std::uint16_t interface) const { return interfaces_[interface].role; }
   // Share of the ECN-capable packets arriving by the interface that get Congestion Experienced.
   void set_ce_rate(std::uint16_t interface, double rate) { interfaces_[interface].ce_rate = rate; }
   double ce_rate(std::uint16_t interface) const { return interfaces_[interface].ce_rate; }

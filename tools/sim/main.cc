@@ -119,6 +119,22 @@ int main(int argc, char** argv)
         ->check(CLI::IsMember({ "none", "fixed", "published" }));
     into.add_option("--mark1", paper.mark1, "with fixed: share on AP1")->check(CLI::Range(0.0, 1.0));
     into.add_option("--ecn", paper.ecn, "the sender negotiates ECN");
+    into.add_option("--modules", paper.modules, "the daemon's modules that run at the client, with commas between")
+        ->delimiter(',');
+    into.add_option_function<std::vector<std::string>>(
+        "--knobs",
+        [&](const std::vector<std::string>& given)
+        {
+          for (const std::string& text : given)
+          {
+            double value = 0;
+            const std::size_t equals = text.find('=');
+            if (equals == std::string::npos || !CLI::detail::lexical_cast(text.substr(equals + 1), value))
+              throw CLI::ValidationError("--knobs", text + ": MODULE.KNOB=NUMBER is needed");
+            paper.knobs[text.substr(0, equals)] = value;
+          }
+        },
+        "their settings, like offload.stretch=8");
     into.add_option("--buffer", paper.buffer, "packets at each access point")->check(CLI::Range(1.0, 1e6));
     into.add_option("--receive-buffer", paper.receive_buffer, "bytes")->check(CLI::Range(1e3, 1e12));
     into.add_option("--seconds", paper.seconds, "virtual time")->check(CLI::Range(0.001, 1e6));

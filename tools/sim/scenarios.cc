@@ -152,6 +152,7 @@ public:
     make_links();
     make_flows();
     make_marking();
+    make_radio();
     top_.done();
   }
 
@@ -401,6 +402,22 @@ private:
     if (how == 2) marking_ = std::make_unique<PublishedMarking>(world_, config, *laptop_, marked_);
   }
 
+  // The daemon's estimate of packet times, without its errors: twice a second, as its window of half a second is.
+  void make_radio()
+  {
+    if (!top_.flag("radio", true) || laptop_->chain() == nullptr || marked_.empty()) return;
+    radio_ = std::make_unique<Timer>(world_.loop, [this] { tell_radio(); });
+    radio_->set(world_.now());
+  }
+
+  void tell_radio()
+  {
+    for (const auto& entry : marked_)
+      laptop_->radio(laptop_->role(entry.interface),
+                     { .packet_time = entry.packet_time(), .delivery = {}, .signal = {}, .confidence = 1 });
+    radio_->set(world_.now() + std::chrono::milliseconds { 500 });
+  }
+
   static Snapshot take(const Transfer& transfer)
   {
     Snapshot now;
@@ -534,6 +551,7 @@ private:
   std::vector<Flow> flows_;
   std::vector<PublishedMarking::Entry> marked_;
   std::unique_ptr<PublishedMarking> marking_;
+  std::unique_ptr<Timer> radio_;
 };
 
 json access_point(const Paper& paper, const std::string& name, double packet_ms, double weight)
@@ -565,8 +583,12 @@ json base(const Paper& paper, json links, json subflows)
   }
   json marking { { "how", paper.marking } };
   if (paper.marking == "fixed") marking["rates"] = { paper.mark1 };
-  return { { "seed", paper.seed },        { "seconds", paper.seconds },       { "warmup", paper.warmup },
-           { "links", std::move(links) }, { "flows", json::array({ flow }) }, { "marking", marking } };
+  json knobs = json::object();
+  for (const auto& [knob, value] : paper.knobs)
+    knobs[knob] = value;
+  return { { "modules", paper.modules },       { "knobs", knobs },         { "seed", paper.seed },
+           { "seconds", paper.seconds },       { "warmup", paper.warmup }, { "links", std::move(links) },
+           { "flows", json::array({ flow }) }, { "marking", marking } };
 }
 
 // The small jitter of a real path keeps drop-tail queues from locking in step (Floyd and Jacobson, "On traffic phase

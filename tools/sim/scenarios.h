@@ -3,7 +3,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include <map>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 namespace tandem::sim
 {
@@ -37,9 +40,11 @@ struct Paper
   double receive_buffer = 3e6;
   double uplink_flows = 0; // uplink: TCP flows that compete for the uplink of AP2
   double uplink_mbps = 25;
-  double uplink_queue = 100;   // packets
-  unsigned aps = 2;            // many: all together, the good one included
-  std::string others = "poor"; // many: poor (6 ms) or mixed (uniform between 0.5 and 6 ms)
+  double uplink_queue = 100;              // packets
+  unsigned aps = 2;                       // many: all together, the good one included
+  std::string others = "poor";            // many: poor (6 ms) or mixed (uniform between 0.5 and 6 ms)
+  std::vector<std::string> modules {};    // of the daemon, that run at the client
+  std::map<std::string, double> knobs {}; // "offload.stretch": value
   double seconds = 60, warmup = 20;
   std::uint64_t seed = 1;
 };
