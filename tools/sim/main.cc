@@ -117,6 +117,8 @@ int main(int argc, char** argv)
         ->check(CLI::IsMember({ "mptcp", "ap1", "ap2" }));
     into.add_option("--marking", paper.marking, "CE marks at the client; published: equation 5")
         ->check(CLI::IsMember({ "none", "fixed", "published" }));
+    into.add_option("--marking-rtt", paper.marking_rtt, "round-trip time that equation 5 is given")
+        ->check(CLI::IsMember({ "smoothed", "least" }));
     into.add_option("--mark1", paper.mark1, "with fixed: share on AP1")->check(CLI::Range(0.0, 1.0));
     into.add_option("--ecn", paper.ecn, "the sender negotiates ECN");
     into.add_option("--modules", paper.modules, "the daemon's modules that run at the client, with commas between")

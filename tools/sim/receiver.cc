@@ -93,6 +93,7 @@ void Receiver::accept(Handle handle)
   {
     const Duration sample = world_.now() - timed_at_;
     rtt_ = rtt_ == Duration {} ? sample : (7 * rtt_ + sample) / 8;
+    rtt_min_ = rtt_min_ == Duration {} ? sample : std::min(rtt_min_, sample);
     timed_ = 0;
   }
   // RFC 7323 4.3: the timestamp of the segment that the next acknowledgement will be about first.

@@ -64,6 +64,7 @@ public:
   const Stats& stats() const { return stats_; }
   // Smoothed round-trip time as a client sees it: from a TSval that left to its echo.
   Duration rtt() const { return rtt_; }
+  Duration rtt_min() const { return rtt_min_; }
   bool connected() const { return connected_; }
   std::uint16_t interface = 0;
 
@@ -87,7 +88,7 @@ private:
   // A TSval that is being timed.
   std::uint32_t timed_ = 0;
   Tick timed_at_ {};
-  Duration rtt_ {};
+  Duration rtt_ {}, rtt_min_ {};
   Timer delayed_;
   Timer syn_;
 };

@@ -377,7 +377,11 @@ private:
     const auto air = std::find_if(passed.begin(), passed.end(), [&](std::size_t l) { return links_[l].weighted; });
     if (air == passed.end()) return;
     marked_.push_back({ path.interface, [this, ap = links_[*air].ap] { return weighted_.settings(ap).packet_time; },
-                        [&transfer = *flow.transfer, index] { return transfer.subflow(index).receiver->rtt(); } });
+                        [this, &transfer = *flow.transfer, index]
+                        {
+                          const Receiver& receiver = *transfer.subflow(index).receiver;
+                          return least_rtt_ ? receiver.rtt_min() : receiver.rtt();
+                        } });
   }
 
   void make_marking()
@@ -387,6 +391,7 @@ private:
     Reader in(*given, "marking");
     const auto how = in.choice("how", 0, { "none", "fixed", "published" });
     const json& rates = in.list("rates");
+    least_rtt_ = in.choice("rtt", 0, { "smoothed", "least" }) == 1;
     MarkingConfig config;
     config.cap = in.number("cap", 0.05, 0, 1);
     config.threshold = in.number("threshold", 1.2, 1, 1e3);
@@ -552,6 +557,7 @@ private:
   std::vector<PublishedMarking::Entry> marked_;
   std::unique_ptr<PublishedMarking> marking_;
   std::unique_ptr<Timer> radio_;
+  bool least_rtt_ = false; // published marking: the least round-trip time instead of the smoothed one
 };
 
 json access_point(const Paper& paper, const std::string& name, double packet_ms, double weight)
@@ -581,7 +587,7 @@ json base(const Paper& paper, json links, json subflows)
     flow["cc"] = "reno";
     flow["subflows"] = json::array({ subflows.at(paper.arm == "ap1" ? 0 : 1) });
   }
-  json marking { { "how", paper.marking } };
+  json marking { { "how", paper.marking }, { "rtt", paper.marking_rtt } };
   if (paper.marking == "fixed") marking["rates"] = { paper.mark1 };
   json knobs = json::object();
   for (const auto& [knob, value] : paper.knobs)

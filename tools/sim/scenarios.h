@@ -32,11 +32,12 @@ struct Paper
   std::string cc = "olia";
   std::string repair = "rack";
   std::string scheduler = "lowest-rtt";
-  std::string arm = "mptcp";    // mptcp; ap1, ap2: plain TCP (reno) by one of them
-  std::string marking = "none"; // none, published, fixed
-  double mark1 = 0;             // fixed: rate on AP1
-  bool ecn = true;              // the sender negotiates ECN
-  double buffer = 200;          // packets at each access point
+  std::string arm = "mptcp";            // mptcp; ap1, ap2: plain TCP (reno) by one of them
+  std::string marking = "none";         // none, published, fixed
+  std::string marking_rtt = "smoothed"; // of the formula: as the client measures it now, or the least it has seen
+  double mark1 = 0;                     // fixed: rate on AP1
+  bool ecn = true;                      // the sender negotiates ECN
+  double buffer = 200;                  // packets at each access point
   double receive_buffer = 3e6;
   double uplink_flows = 0; // uplink: TCP flows that compete for the uplink of AP2
   double uplink_mbps = 25;
