@@ -90,6 +90,38 @@ TEST(Scenarios, MarksAtAQueueInsteadOfDrops)
   EXPECT_GT(result["flows"][0]["subflows"][0]["ecn_reductions"], 0);
 }
 
+json two_paths(const char* scheduler, double receive_buffer, double far_ms)
+{
+  const auto link = [](const char* name) -> json { return { { "name", name }, { "mbps", 10 }, { "queue", 60 } }; };
+  const auto by = [](const char* name, double rtt) -> json { return { { "rtt_ms", rtt }, { "down", { name } } }; };
+  return simulate({ { "seconds", 40 },
+                    { "warmup", 10 },
+                    { "links", { link("a"), link("b") } },
+                    { "flows",
+                      { { { "cc", "lia" },
+                          { "mptcp", true },
+                          { "scheduler", scheduler },
+                          { "receive_buffer", receive_buffer },
+                          { "subflows", { by("a", 20), by("b", far_ms) } } } } } });
+}
+
+TEST(Scenarios, BothSchedulersFillTwoPaths)
+{
+  for (const char* scheduler : { "lowest-rtt", "linux-like" })
+    EXPECT_GT(two_paths(scheduler, 3e6, 40)["flows"][0]["mbps"].get<double>(), 16) << scheduler;
+}
+
+// Data that waits behind a slow path takes room that the fast one needs.
+TEST(Scenarios, ASmallReceiveBufferBindsTheWholeConnection)
+{
+  for (const char* scheduler : { "lowest-rtt", "linux-like" })
+  {
+    const json roomy = two_paths(scheduler, 3e6, 300), tight = two_paths(scheduler, 60e3, 300);
+    EXPECT_LT(tight["flows"][0]["mbps"].get<double>(), 0.6 * roomy["flows"][0]["mbps"].get<double>()) << scheduler;
+    EXPECT_GT(tight["flows"][0]["mbps"].get<double>(), 0.5) << scheduler;
+  }
+}
+
 // Croitoru et al. 6.2.1: MPTCP alone keeps both access points busy, so the medium goes by contention; AP2 alone would
 // have all of it, and so nearly does MPTCP with marks.
 TEST(Scenarios, GridAloneAndMarked)
