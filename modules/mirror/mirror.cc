@@ -93,6 +93,9 @@ constexpr double reordering = 0.6;
 // A retransmission that takes longer than this many round trips was lost itself.
 constexpr double late_trips = 1.5;
 constexpr Duration late_slack = 10ms;
+// No new data for longer than both is a pause.
+constexpr Duration pause = 1s;
+constexpr int pause_trips = 4;
 // Less in flight than this part of what was there before an undo means that it brought nothing.
 constexpr double in_vain = 0.75;
 constexpr double worked = 0.9;
@@ -256,7 +259,13 @@ Plan Mirror::acknowledge(const Event& event, const FlowView& flow, State& state)
   const Seq edge = state.steering.edge();
   state.steering.acknowledged(segment, flow, state.delay, steering(), event.now);
 
+  // An echo from before a pause would make the sender believe in a round trip of that length, and wait as long before
+  // its next timeout.
+  if (state.episode.stage != Stage::none && state.edge_at != Tick {}
+      && event.now - state.edge_at > std::max(pause, flow.rtt_smoothed * pause_trips))
+    state.stopped = true;
   Plan plan = repair(event, flow, state, progress);
+  if (state.episode.stage == Stage::none) state.stopped = false;
   if (state.steering.edge() != edge) state.edge_at = event.now;
   if (fetches())
   {
@@ -416,7 +425,7 @@ Plan Mirror::repair(const Event& event, const FlowView& flow, State& state, bool
   const Score verdict = score(event, flow, state);
   // What is left of losses by congestion is theirs, too.
   const bool left_over = episode.chained && state.was_kept && episode.holes <= 1;
-  const bool hides = !left_over && !episode.ece && knobs_.undo != 0 && event.now >= state.rest_until
+  const bool hides = !left_over && !episode.ece && !state.stopped && knobs_.undo != 0 && event.now >= state.rest_until
                      && verdict.congestion <= knobs_.threshold && verdict.congestion < 1;
   if (!step.crossed)
   {
@@ -434,6 +443,7 @@ Plan Mirror::repair(const Event& event, const FlowView& flow, State& state, bool
     bump(state.kept);
     plan.why = left_over                      ? "mirror: kept, left over from congestion"
                : episode.ece                  ? "mirror: kept, ECN says congestion"
+               : state.stopped                ? "mirror: kept, data had stopped"
                : event.now < state.rest_until ? "mirror: kept, the sender does not respond"
                : knobs_.undo == 0             ? "mirror: kept, undo is off"
                                               : kept(verdict);

@@ -42,6 +42,7 @@ struct State
   bool alone = false;     // the flow is one that is never touched
   bool was_kept = false;  // the episode before
   bool deaf = false;      // a hole of this episode came while no radio listened
+  bool stopped = false;   // data had stopped within this chain of episodes
   bool insisting = false; // the old echo is repeated until an ACK has reached `until`
   std::uint8_t vain = 0;  // undos in a row that brought nothing
   std::uint8_t alike = 0; // episodes in a row at the same queueing delay
