@@ -133,6 +133,24 @@ TEST(Sender, ReducesOnceAWindowForEceAndSaysSo)
   EXPECT_EQ(rig.sender.stats().ecn_reductions, 2u);
 }
 
+// The receiver repeats ECE until it has the CWR, which leaves behind the recovery point.
+TEST(Sender, DoesNotReduceAgainForTheWindowThatRecoveryWasAbout)
+{
+  SenderRig rig(with(Algorithm::reno, Repair::rack, true));
+  rig.round();
+  rig.wait(round_trip);
+  const std::uint64_t hole = rig.sender.window().acked, edge = rig.sender.window().sent;
+  rig.acknowledge(hole, { { hole + 1, hole + 5 } });
+  ASSERT_EQ(rig.sender.state(), Sender::State::recovery);
+  rig.wait(round_trip);
+  rig.acknowledge(edge, {}, true);
+  EXPECT_EQ(rig.sender.state(), Sender::State::open);
+  EXPECT_EQ(rig.sender.stats().ecn_reductions, 0u);
+  rig.acknowledge(rig.sender.window().acked, {}, true);
+  EXPECT_EQ(rig.sender.stats().ecn_reductions, 0u);
+  EXPECT_DOUBLE_EQ(rig.sender.window().ssthresh, 10);
+}
+
 TEST(Sender, IgnoresEceThatWasNotNegotiated)
 {
   SenderRig rig(with(Algorithm::reno));
