@@ -74,8 +74,8 @@ ApEstimator::Ap& ApEstimator::find(const Mac& mac, Tick at)
 
 void ApEstimator::take(const Frame& frame, Tick at)
 {
-  advance(std::max(at, now_));
-  at = now_;
+  // Only the access point at hand: advance() sees to the others.
+  at = now_ = std::max(at, now_);
   if (!frame.transmitter || ours(*frame.transmitter)) return;
   if (frame.kind == Frame::Kind::beacon && !frame.damaged)
   {
@@ -104,6 +104,7 @@ void ApEstimator::take(const Frame& frame, Tick at)
 void ApEstimator::heard(Ap& ap, const Frame& frame, Tick at)
 {
   ap.heard = at;
+  purge(ap);
   if (frame.frequency) ap.frequency = *frame.frequency;
   if (frame.signal && !frame.damaged)
     ap.signal = ap.signal ? *ap.signal + static_cast<float>(smoothing) * (*frame.signal - *ap.signal) : *frame.signal;
@@ -224,19 +225,22 @@ void ApEstimator::take(const StationStats& stats, Tick at)
   if (stats.beacon_interval) ap.beacon_interval = *stats.beacon_interval;
 }
 
+void ApEstimator::purge(Ap& ap) const
+{
+  ap.frames.purge(now_);
+  while (!ap.beacons.empty() && now_ - ap.beacons.front() > settings_.beacon_window)
+    ap.beacons.pop_front();
+  // Old counters are no statement about now.
+  if (!ap.stats.empty() && now_ - ap.stats.back().first > settings_.driver_window) ap.stats.clear();
+}
+
 void ApEstimator::advance(Tick now)
 {
-  if (now <= now_) return;
-  now_ = now;
+  now_ = std::max(now, now_);
   for (auto it = aps_.begin(); it != aps_.end();)
   {
-    Ap& ap = it->second;
-    ap.frames.purge(now);
-    while (!ap.beacons.empty() && now - ap.beacons.front() > settings_.beacon_window)
-      ap.beacons.pop_front();
-    // Old counters are no statement about now.
-    if (!ap.stats.empty() && now - ap.stats.back().first > settings_.driver_window) ap.stats.clear();
-    it = now - ap.heard > forgotten_after ? aps_.erase(it) : std::next(it);
+    purge(it->second);
+    it = now_ - it->second.heard > forgotten_after ? aps_.erase(it) : std::next(it);
   }
 }
 

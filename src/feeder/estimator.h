@@ -116,6 +116,7 @@ private:
 
   bool ours(const Mac& mac) const;
   Ap& find(const Mac& mac, Tick at);
+  void purge(Ap& ap) const;
   void for_us(Ap& ap, const Frame& frame, Tick at);
   void for_others(Ap& ap, const Frame& frame);
   void learn_attempts(Ap& ap, ApWindow::Seen& seen, unsigned ahead, Tick at) const;
