@@ -22,8 +22,6 @@ constexpr Duration frames_pause = 10ms;      // frames wait so long in their buf
 constexpr Duration frames_pause_idle = 50ms; // and so long while somebody only looks
 constexpr Duration radio_told_every = 100ms;
 constexpr Duration looked_at_for = 10s; // after a request of the control API
-constexpr double log_burst = 5;
-constexpr double log_per_second = 0.1;
 
 std::string in_ms(Duration span)
 {
@@ -318,14 +316,11 @@ void WifiWatch::set_timer(Tick next, Tick now)
 // At most a burst of lines, then one in ten seconds: a link at the edge must not fill the log.
 void WifiWatch::tell_verdict(Tick now)
 {
-  log_tokens_ = std::min(log_burst, log_tokens_ + seconds(now - log_tokens_at_) * log_per_second);
-  log_tokens_at_ = now;
-  if (log_tokens_ < 1)
+  if (!log_gate_.take(now))
   {
     ++unsaid_;
     return;
   }
-  log_tokens_ -= 1;
   std::string text = settings_.interface;
   if (detector_.up())
     text += " is up again after " + in_ms(detector_.last_up() - detector_.last_down());

@@ -102,8 +102,7 @@ private:
   bool was_up_ = true;
   bool at_risk_ = false;
   Tick timer_due_ {};
-  double log_tokens_ = 5;
-  Tick log_tokens_at_ {};
+  feeder::TokenBucket log_gate_ { 0.1, 5 };
   std::uint64_t unsaid_ = 0;
   ev_timer timer_ {};
   ev_io answers_ {}, ring_ {};

@@ -24,15 +24,6 @@ std::string span_text(Duration span)
 
 } // namespace
 
-bool RateGate::admit(Tick now)
-{
-  tokens_ = std::min(double(per_second_), tokens_ + seconds(now - at_) * per_second_);
-  at_ = now;
-  if (tokens_ < 1) return false;
-  tokens_ -= 1;
-  return true;
-}
-
 Feeder::Feeder(std::vector<std::unique_ptr<Source>> sources, std::vector<Mac> own, Say say, EstimatorSettings settings)
     : say_ { std::move(say) }, air_ { own.empty() ? Mac {} : own.front() }, estimator_ { std::move(own), settings }
 {
@@ -78,7 +69,7 @@ void Feeder::read(Slot& slot, Tick now, std::vector<RadioEvent>& events)
   const bool alive = slot.source->receive(now, reports_);
   for (Report& report : reports_)
   {
-    if (!slot.gate.admit(now))
+    if (!slot.gate.take(now))
     {
       ++slot.limited;
       continue;

@@ -8,6 +8,7 @@
 #include "src/feeder/radio_event.h"
 #include "src/feeder/source.h"
 #include "src/feeder/station_log.h"
+#include "src/feeder/token_bucket.h"
 #include "src/feeder/trust.h"
 
 #include <functional>
@@ -19,19 +20,6 @@
 
 namespace tandem::feeder
 {
-
-// A token bucket: so many reports a second, a second's worth at once.
-class RateGate
-{
-public:
-  explicit RateGate(unsigned per_second) : per_second_ { per_second }, tokens_ { double(per_second) } {}
-  bool admit(Tick now);
-
-private:
-  unsigned per_second_;
-  double tokens_;
-  Tick at_ {};
-};
 
 class Feeder
 {
@@ -99,10 +87,13 @@ public:
 private:
   struct Slot
   {
-    explicit Slot(std::unique_ptr<Source> s) : source { std::move(s) }, gate { source->rate_limit() } {}
+    explicit Slot(std::unique_ptr<Source> s)
+        : source { std::move(s) }, gate { double(source->rate_limit()), double(source->rate_limit()) }
+    {
+    }
 
     std::unique_ptr<Source> source;
-    RateGate gate;
+    TokenBucket gate; // a second's worth at once
     Trust trust {};
     Tick tried {};
     Tick last {};

@@ -20,9 +20,9 @@ void put_ms(json& into, const char* key, const std::optional<Duration>& value)
 }
 
 // Any bytes may be in an SSID; JSON takes UTF-8 only.
-std::string printable(const std::string& bytes)
+json printable(const std::string& bytes)
 {
-  return json(bytes).dump(-1, ' ', false, json::error_handler_t::replace);
+  return json::parse(json(bytes).dump(-1, ' ', false, json::error_handler_t::replace));
 }
 
 const char* name(Basis basis)
@@ -61,7 +61,7 @@ json ap_json(const ApEstimate& estimate, const Feeder& feeder, bool current)
              { "confidence", estimate.confidence } };
   if (const auto known = feeder.candidates().find(estimate.ap); known != feeder.candidates().end())
   {
-    out["ssid"] = json::parse(printable(known->second.candidate.ssid));
+    out["ssid"] = printable(known->second.candidate.ssid);
     out["frequency_mhz"] = known->second.candidate.frequency;
   }
   if (estimate.packet_time) out["packet_time_us"] = milliseconds(*estimate.packet_time) * 1e3;
@@ -103,7 +103,7 @@ json wifi_json(const Feeder& feeder, Tick now)
   for (const auto& [mac, known] : feeder.candidates())
   {
     json one { { "ap", text(mac) },
-               { "ssid", json::parse(printable(known.candidate.ssid)) },
+               { "ssid", printable(known.candidate.ssid) },
                { "frequency_mhz", known.candidate.frequency },
                { "associated", known.candidate.associated } };
     put(one, "signal_dbm", known.candidate.signal);

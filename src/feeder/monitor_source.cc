@@ -1,13 +1,13 @@
 #include "src/feeder/monitor_source.h"
 
 #include "src/kernel/clock.h"
+#include "src/kernel/prober.h"
 
 #include <net/if.h>
 #include <pcap/pcap.h>
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <span>
 #include <utility>
 
@@ -22,14 +22,6 @@ constexpr int ring = 2 * 1024 * 1024; // bytes; some thousand frames
 constexpr int frames_at_a_time = 512; // the packet thread has other work
 constexpr Duration look_period = std::chrono::seconds { 1 };
 constexpr Duration stepped = std::chrono::milliseconds { 10 }; // the wall clock was set
-
-std::optional<Mac> address_of(const std::string& interface)
-{
-  std::ifstream file { "/sys/class/net/" + interface + "/address" };
-  std::string line {};
-  std::getline(file, line);
-  return parse_mac(line);
-}
 
 } // namespace
 
@@ -126,7 +118,7 @@ void MonitorSource::set_ap(const std::optional<Mac>& ap)
 bool MonitorSource::apply_filter()
 {
   std::vector<Mac> own = more_own_;
-  if (const auto mac = address_of(wifi_)) own.push_back(*mac);
+  if (const auto mac = kernel::hardware_address(wifi_)) own.push_back(*mac);
   std::string wanted = monitor_filter(own, ap_);
   if (wanted.empty()) return ended("the address of " + wifi_ + " is not known; is there such an interface?");
   if (wanted == filter_) return true;

@@ -311,14 +311,15 @@ BlackoutDetector::Step BlackoutDetector::advance_up(Tick now)
       forget_probes();
       return { .next = now + slow_look };
     }
-    step.send_probe = (unanswered_ == 0 || now - probed_ >= (hearing ? probe_gap_radio : probe_gap)) && take_token(now);
+    step.send_probe =
+        (unanswered_ == 0 || now - probed_ >= (hearing ? probe_gap_radio : probe_gap)) && probe_gate_.take(now);
     step.next = now + suspicious_look;
     return step;
   }
   // Whether the gateway answers at all is learned while there is traffic, so that an idle link stays quiet.
   const Duration lesson_wait = lessons_ < lessons_at_first ? lesson_gap : lesson_gap_later;
   if (probeable_ && !answered_once_ && (busy(now) || probe_now_) && (probe_now_ || now - probed_ >= lesson_wait)
-      && take_token(now))
+      && probe_gate_.take(now))
   {
     ++lessons_;
     step.send_probe = true;
@@ -418,15 +419,6 @@ void BlackoutDetector::raise_patience(double factor, Tick now)
 {
   patience_ = std::clamp(patience_ * factor, 1.0, patience_most);
   patience_at_ = now;
-}
-
-bool BlackoutDetector::take_token(Tick now)
-{
-  tokens_ = std::min(probe_burst, tokens_ + seconds(now - tokens_at_) * probes_per_second);
-  tokens_at_ = now;
-  if (tokens_ < 1) return false;
-  tokens_ -= 1;
-  return true;
 }
 
 Duration BlackoutDetector::silence_wanted() const

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "src/feeder/radio_event.h"
+#include "src/feeder/token_bucket.h"
 
 #include <tandem/units.h>
 
@@ -130,7 +131,6 @@ private:
   void forget_probes();
   void raise_patience(double factor, Tick now);
   bool busy(Tick now) const { return now < busy_until_; }
-  bool take_token(Tick now);
   bool held_down(Tick now) const { return announced_ == Announcement::down && now < announced_until_; }
   Duration silence_wanted() const;
   Duration probe_gap_down(Tick now) const;
@@ -170,8 +170,7 @@ private:
   bool probe_now_ = false;    // something calls for a probe without delay
   std::array<Duration, 8> rtts_ {};
   std::size_t rtt_count_ = 0;
-  double tokens_ = probe_burst;
-  Tick tokens_at_ {};
+  feeder::TokenBucket probe_gate_ { probes_per_second, probe_burst };
 
   // Suspicion.
   bool suspicious_ = false;
