@@ -1,4 +1,4 @@
-// The two ways to the Internet, by the role they play rather than by device name.
+// The ways to the Internet, by the role they play rather than by device name.
 #pragma once
 
 #include <tandem/units.h>
@@ -16,9 +16,30 @@ enum class Link : std::uint8_t
   wifi,  // the link downloads arrive on
   cell,  // the second way
   other, // anything else: never touched
+  // More stations of this laptop, each at an access point of its own. Only modules with Interest::every_link hear of
+  // their flows, as copies.
+  wifi_2,
+  wifi_3,
+  wifi_4,
+  wifi_5,
+  wifi_6,
+  wifi_7,
+  wifi_8,
 };
 
-constexpr std::size_t link_count = 3;
+constexpr std::size_t link_count = 10;
+constexpr std::size_t most_wifi = 8; // wifi and wifi_2 .. wifi_8
+
+// The laptop's Wi-Fi links by number, 0 to most_wifi - 1.
+constexpr Link wifi_link(std::size_t number)
+{
+  return number == 0 ? Link::wifi : static_cast<Link>(static_cast<std::size_t>(Link::wifi_2) + number - 1);
+}
+
+constexpr bool is_wifi(Link link)
+{
+  return link == Link::wifi || link >= Link::wifi_2;
+}
 
 constexpr std::string_view name(Link link)
 {
@@ -30,6 +51,20 @@ constexpr std::string_view name(Link link)
     return "cell";
   case Link::other:
     return "other";
+  case Link::wifi_2:
+    return "wifi2";
+  case Link::wifi_3:
+    return "wifi3";
+  case Link::wifi_4:
+    return "wifi4";
+  case Link::wifi_5:
+    return "wifi5";
+  case Link::wifi_6:
+    return "wifi6";
+  case Link::wifi_7:
+    return "wifi7";
+  case Link::wifi_8:
+    return "wifi8";
   }
   return "?";
 }
@@ -41,6 +76,7 @@ struct RadioState
   std::optional<float> delivery {};       // probability that an attempt arrives
   std::optional<float> signal {};         // dBm
   float confidence = 0;                   // of the first two, 0 .. 1
+  std::uint32_t frequency = 0;            // MHz; 0 = not known. Links of one frequency share their air
 };
 
 // The newest frames for this host that the radio heard with a bad check sequence: losses of the air, without those

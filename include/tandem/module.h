@@ -24,7 +24,7 @@ namespace tandem
 {
 
 // Raised with every incompatible change of anything below include/tandem.
-constexpr std::uint32_t module_abi_version = 3;
+constexpr std::uint32_t module_abi_version = 4;
 
 // What a module must see. Rules are generated from the union of the enabled modules' interests: nothing else is ever
 // queued.
@@ -45,6 +45,9 @@ struct Interest
   // Wants to fetch bytes of plaintext downloads a second time: flows on the configured ports are followed and
   // FlowView::content is kept while a cellular link is there.
   bool content = false;
+  // Wants copies (observe) of the flows of every link, not of Link::wifi alone: it compares links. Nothing of the other
+  // links' flows is ever queued, edited or spoken for.
+  bool every_link = false;
 };
 
 // What a link is now. Kept by src/links, handed in with every event.

@@ -124,6 +124,10 @@ struct Segment
   std::optional<std::uint8_t> window_scale {}; // shift count, clamped to 14 (RFC 7323 2.3; SYN only)
   MptcpSubtype mptcp = MptcpSubtype::none;     // the first MPTCP option
   std::uint32_t mptcp_token = 0;               // receiver's token of an MP_JOIN SYN (RFC 8684 3.2), else 0
+  std::optional<std::uint64_t> mptcp_key {};   // sender's key of MP_CAPABLE, where it carries one
+  std::uint8_t mptcp_version = 0;              // of MP_CAPABLE
+  std::uint8_t mptcp_address_id = 0;           // of MP_JOIN with SYN, and of MP_PRIO that has one
+  bool mptcp_backup = false;                   // B bit of MP_JOIN with SYN, or of MP_PRIO
 
   // Where things are inside `bytes`; used by src/wire to edit in place.
   std::uint16_t ip_header_length = 0;  // including IPv6 extension headers

@@ -158,6 +158,7 @@ Interest Chain::interest() const
       all.observe |= one.observe;
       all.radio = all.radio || one.radio;
       all.content = all.content || one.content;
+      all.every_link = all.every_link || one.every_link;
     }
   return all;
 }
@@ -413,7 +414,8 @@ Outcome Chain::segment(const Segment& segment, bool queued, Tick now)
                         .queued = queued,
                         .links = &links_,
                         .seed = options_.seed,
-                        .damage = damage_ != nullptr && damage_->listening ? damage_ : nullptr };
+                        .damage = flow->view.link == Link::wifi && damage_ != nullptr && damage_->listening ? damage_
+                                                                                                            : nullptr };
     bool edited = false;
     bool dropped = false;
     std::uint32_t held_back = 0;
@@ -421,6 +423,7 @@ Outcome Chain::segment(const Segment& segment, bool queued, Tick now)
     for (std::size_t i = 0; i < slots_.size(); ++i)
     {
       if (!slots_[i].enabled || (flow->excluded >> i & 1) != 0) continue;
+      if (flow->view.link != Link::wifi && !slots_[i].module->interest().every_link) continue;
       if ((flow->begun >> i & 1) == 0 && !begin(i, *flow)) continue;
       const Plan plan = ask(i, event, *flow);
       if (queued)
@@ -547,7 +550,7 @@ bool Chain::needs_queue(Tick now)
       [&](flow::Flow& flow)
       {
         needed = needed
-                 || (!flow.closed && flow.quiet_until <= now
+                 || (!flow.closed && flow.view.link == Link::wifi && flow.quiet_until <= now
                      && (now - flow.view.last_seen < recent || silent(flow.view.link))
                      && (flow.view.hands_off == HandsOff::none
                          || (flow.view.hands_off == HandsOff::mid_flow && now - flow.view.first_seen < handshake)));
