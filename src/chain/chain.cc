@@ -265,7 +265,7 @@ void Chain::carry_out(std::size_t i, const Plan& plan, const Event& event, flow:
       ++stats_.crafts_refused;
   }
   for (const Wish& wish : plan.wish)
-    actions_.wish(wish, plan.why);
+    actions_.wish(wish, static_cast<std::uint8_t>(i), plan.why);
   for (const Fetch& fetch : plan.fetch)
     begin_fetch(i, fetch, plan.why, flow);
   if (plan.wake)

@@ -23,7 +23,8 @@ public:
   virtual ~Actions() = default;
   // Sends a crafted segment now. Returns the bytes that left (0: not sent).
   virtual std::size_t craft(const FlowView& flow, const Craft& craft, std::string_view why) = 0;
-  virtual void wish(const Wish& wish, std::string_view why) = 0;
+  // A link-level wish of the module in `slot`. The same one may come again and again: it is a state, not an event.
+  virtual void wish(const Wish& wish, std::uint8_t slot, std::string_view why) = 0;
   // Begins to get bytes of a download a second time, for the module in `slot`. Chain::fetched() tells what became of
   // it. False: it cannot be begun.
   virtual bool fetch(const FlowView& flow, const Fetch& fetch, std::uint8_t slot, std::string_view why)

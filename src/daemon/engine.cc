@@ -147,7 +147,7 @@ struct Engine::Parts final : chain::Actions
 
   // chain::Actions
   std::size_t craft(const FlowView& flow, const Craft& craft, std::string_view why) override;
-  void wish(const Wish& wish, std::string_view why) override;
+  void wish(const Wish& wish, std::uint8_t slot, std::string_view why) override;
   bool fetch(const FlowView& flow, const Fetch& fetch, std::uint8_t slot, std::string_view why) override;
 
   std::size_t fill(const FlowView& flow, const Craft& request, std::string_view why);
@@ -435,7 +435,7 @@ std::size_t Engine::Parts::craft(const FlowView& flow, const Craft& request, std
   return length;
 }
 
-void Engine::Parts::wish(const Wish&, std::string_view)
+void Engine::Parts::wish(const Wish&, std::uint8_t, std::string_view)
 {
   ++counters.wishes;
 }

@@ -260,7 +260,7 @@ void Laptop::send_crafted()
     world_.forward(handle);
 }
 
-void Laptop::wish(const Wish& wish, std::string_view)
+void Laptop::wish(const Wish& wish, std::uint8_t, std::string_view)
 {
   if (wish.kind != WishKind::ce_rate)
   {

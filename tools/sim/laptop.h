@@ -96,7 +96,7 @@ public:
   const Stats& stats() const { return stats_; }
 
   std::size_t craft(const FlowView& flow, const Craft& craft, std::string_view why) override;
-  void wish(const Wish& wish, std::string_view why) override;
+  void wish(const Wish& wish, std::uint8_t slot, std::string_view why) override;
 
 private:
   struct Interface

@@ -44,7 +44,7 @@ bool Recorder::fetch(const FlowView& flow, const Fetch& fetch, std::uint8_t slot
   return fetches;
 }
 
-void Recorder::wish(const Wish& wish, std::string_view why)
+void Recorder::wish(const Wish& wish, std::uint8_t, std::string_view why)
 {
   wishes.emplace_back(wish, why);
 }

@@ -56,7 +56,7 @@ class Recorder final : public chain::Actions
 {
 public:
   std::size_t craft(const FlowView& flow, const Craft& craft, std::string_view why) override;
-  void wish(const Wish& wish, std::string_view why) override;
+  void wish(const Wish& wish, std::uint8_t slot, std::string_view why) override;
   bool fetch(const FlowView& flow, const Fetch& fetch, std::uint8_t slot, std::string_view why) override;
 
   Tick now {};
