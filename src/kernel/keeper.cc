@@ -4,6 +4,7 @@
 #include "src/kernel/clock.h"
 #include "src/kernel/fd.h"
 #include "src/kernel/keeper_child.h"
+#include "src/kernel/steerer.h"
 
 #include <nlohmann/json.hpp>
 #include <poll.h>
@@ -46,6 +47,7 @@ void to_json(json& out, const KeeperState& state)
           { "backend", state.backend },
           { "why", state.why },
           { "route", state.route },
+          { "steering", state.steering },
           { "last_error", state.last_error } };
 }
 
@@ -59,6 +61,7 @@ void from_json(const json& in, KeeperState& state)
   state.backend = in.at("backend");
   state.why = in.at("why");
   state.route = in.at("route");
+  state.steering = in.at("steering");
   state.last_error = in.at("last_error");
 }
 
@@ -99,6 +102,7 @@ struct Keeper::Parts
   // The keeper was killed: what it owned is undone from here.
   void undo_here() noexcept
   {
+    Steerer::clear(options.steering_file);
     try
     {
       PolicyRoute::clear(route.table, route.priority);
@@ -271,6 +275,17 @@ void Keeper::post_route(const RoutePlan& plan)
 {
   parts_->route = plan;
   parts_->post({ { "order", "route" }, { "plan", plan } });
+}
+
+void Keeper::set_steering(const SteeringPlan& plan)
+{
+  validate(plan);
+  parts_->wait_for(parts_->post({ { "order", "steering" }, { "plan", plan } }));
+}
+
+void Keeper::post_steering(const SteeringPlan& plan)
+{
+  parts_->post({ { "order", "steering" }, { "plan", plan } });
 }
 
 void Keeper::guard_queue(int queue_fd, std::uint16_t number)

@@ -7,6 +7,7 @@
 
 #include "src/kernel/policy_route.h"
 #include "src/kernel/rules.h"
+#include "src/kernel/steering.h"
 
 #include <tandem/units.h>
 
@@ -24,6 +25,9 @@ struct KeeperOptions
   BackendChoice backend = BackendChoice::automatic;
   Duration patience = std::chrono::milliseconds { 300 }; // heartbeat may stand still this long
   Duration period = std::chrono::milliseconds { 100 };   // between looks at the heartbeat
+  // Where the keeper notes which MPTCP endpoints, flags and limits it changed, for the next start after both it and the
+  // daemon were killed. A file in the daemon's run directory, which only root can write. Empty: nothing is noted.
+  std::string steering_file {};
 };
 
 struct KeeperState
@@ -43,6 +47,7 @@ struct KeeperState
   std::string backend;           // RuleBackend::name()
   std::string why;               // RuleBackend::why()
   RouteState route {};
+  SteeringState steering {};
   std::string last_error; // of the last failed command, empty when the last one succeeded
 };
 
@@ -87,6 +92,11 @@ public:
   void post_clear();
   void set_route(const RoutePlan& plan);
   void post_route(const RoutePlan& plan);
+  // What of a steering plan fails shows in state().steering, and is never an error of the command: the plan before, or
+  // as much of the new one as could be done, is in force. The empty plan takes all of it back. Only a plan that cannot
+  // be meant (validate()) throws.
+  void set_steering(const SteeringPlan& plan);
+  void post_steering(const SteeringPlan& plan);
 
   // Lets the keeper release the packets waiting in the queue when the daemon hangs or dies: hands it the queue's
   // socket.

@@ -3,6 +3,7 @@
 #include "src/kernel/clock.h"
 #include "src/kernel/fd.h"
 #include "src/kernel/packet_queue.h"
+#include "src/kernel/steerer.h"
 
 #include <fcntl.h>
 #include <nlohmann/json.hpp>
@@ -84,6 +85,7 @@ public:
       place_ = take_the_only_place();
       PolicyRoute::clear(stale.table, stale.priority);
       backend_ = choose_backend(options_.backend);
+      steerer_.emplace(options_.steering_file);
       state_.backend = backend_->name();
       state_.why = backend_->why();
       state_.since = now();
@@ -105,15 +107,17 @@ private:
   bool turn()
   {
     std::array<pollfd, 2> polled { pollfd { socket_, POLLIN, 0 }, pollfd { route_ ? route_->fd() : -1, POLLIN, 0 } };
-    const bool watching = plan_.traffic != 0;
+    const bool watching = must_watch();
     const auto period = std::chrono::duration_cast<std::chrono::milliseconds>(options_.period).count();
     int ready = poll(polled.data(), polled.size(), watching ? static_cast<int>(period) : -1);
     if (ready < 0 && errno != EINTR) return false;
     if (ready > 0 && polled[1].revents != 0) follow_routes();
     if (ready > 0 && polled[0].revents != 0 && !take_order()) return false;
-    if (plan_.traffic != 0) look();
+    if (must_watch()) look();
     return true;
   }
+
+  bool must_watch() const { return plan_.traffic != 0 || steerer_->in_force() || steerer_->state().suspended; }
 
   bool take_order()
   {
@@ -176,6 +180,11 @@ private:
       if (!plan.cell.empty()) route_.emplace(plan);
       state_.route = route_ ? route_->state() : RouteState {};
     }
+    else if (what == "steering")
+    {
+      steerer_->carry_out(order.at("plan").get<SteeringPlan>());
+      state_.steering = steerer_->state();
+    }
     else if (what == "guard")
     {
       queue_ = std::move(passed);
@@ -216,12 +225,14 @@ private:
       restart_watch();
       last_beat_ = beat;
       if (state_.phase == KeeperState::Phase::suspended) resume();
+      if (steerer_->state().suspended) steer_again();
       return;
     }
     ++still_looks_;
     // Looks count besides time: when this process itself did not get to run, the daemon is not to blame.
-    if (state_.phase == KeeperState::Phase::armed && now() - last_moved_ > options_.patience
-        && still_looks_ * options_.period >= options_.patience)
+    const bool still = now() - last_moved_ > options_.patience && still_looks_ * options_.period >= options_.patience;
+    if (still && steerer_->in_force()) stop_steering();
+    if (state_.phase == KeeperState::Phase::armed && still)
       suspend();
     else if (state_.phase == KeeperState::Phase::suspended)
       release();
@@ -273,6 +284,20 @@ private:
     answer(0, "");
   }
 
+  void stop_steering()
+  {
+    steerer_->suspend();
+    state_.steering = steerer_->state();
+    answer(0, "");
+  }
+
+  void steer_again()
+  {
+    steerer_->resume();
+    state_.steering = steerer_->state();
+    answer(0, "");
+  }
+
   void undo() noexcept
   {
     release();
@@ -283,6 +308,7 @@ private:
     catch (const std::exception&)
     {
     }
+    steerer_.reset();
     route_.reset();
     release();
     queue_.reset();
@@ -308,6 +334,7 @@ private:
   Fd place_ {};
   std::unique_ptr<RuleBackend> backend_ {};
   std::optional<PolicyRoute> route_ {};
+  std::optional<Steerer> steerer_ {};
   RulePlan plan_ {};
   KeeperState state_ {};
   Fd queue_ {};

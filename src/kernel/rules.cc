@@ -19,14 +19,6 @@ namespace
   throw std::invalid_argument { field + ": \"" + value + "\" is not allowed: " + allowed };
 }
 
-void check_interface(const std::string& field, const std::string& name)
-{
-  auto fine = [](unsigned char c)
-  { return std::isalnum(c) || c == '_' || c == '.' || c == '-' || c == ':' || c == '@'; };
-  if (name.empty() || name.size() > 15 || !std::all_of(name.begin(), name.end(), fine) || name == "." || name == "..")
-    refuse(field, name, "an interface name has 1 to 15 letters, digits or any of _ . - : @");
-}
-
 void check_cidr(const std::string& field, const std::string& text, bool prefix_allowed)
 {
   const char* allowed = prefix_allowed ? "an IPv4 or IPv6 address, with or without /PREFIX" : "an IPv4 or IPv6 address";
@@ -53,6 +45,19 @@ void check_bits(const std::string& field, const MarkBits& bits)
 }
 
 } // namespace
+
+void check_interface(const std::string& field, const std::string& name)
+{
+  auto fine = [](unsigned char c)
+  { return std::isalnum(c) || c == '_' || c == '.' || c == '-' || c == ':' || c == '@'; };
+  if (name.empty() || name.size() > 15 || !std::all_of(name.begin(), name.end(), fine) || name == "." || name == "..")
+    refuse(field, name, "an interface name has 1 to 15 letters, digits or any of _ . - : @");
+}
+
+void check_address(const std::string& field, const std::string& text)
+{
+  check_cidr(field, text, false);
+}
 
 void validate(const RulePlan& plan)
 {

@@ -42,6 +42,10 @@ struct RulePlan
 // checked here, so that no name or address can smuggle in another rule.
 void validate(const RulePlan& plan);
 
+// The same for one interface name, or one address without a prefix length.
+void check_interface(const std::string& field, const std::string& name);
+void check_address(const std::string& field, const std::string& text);
+
 void to_json(nlohmann::json& json, const RulePlan& plan);
 void from_json(const nlohmann::json& json, RulePlan& plan);
 
