@@ -5,6 +5,7 @@
 #include <tandem/units.h>
 
 #include <cstdint>
+#include <optional>
 
 namespace tandem
 {
@@ -75,15 +76,16 @@ struct FlowView
   bool sack_ok = false;              // RFC 2018, both sides
   bool mptcp = false;                // MP_CAPABLE or MP_JOIN seen
   bool mptcp_joined = false;         // a subflow made by MP_JOIN
-  bool mptcp_backup = false;         // this host's last word on the subflow's priority (MP_JOIN's B bit, MP_PRIO)
-  std::uint8_t mptcp_version = 0;    // of MP_CAPABLE; of an MP_JOIN the version of the connection it joins, if known
+  bool mptcp_backup = false;         // this host's last word on its priority (MP_JOIN's B bit, MP_PRIO)
   std::uint8_t mptcp_address_id = 0; // this host's, of MP_JOIN
-  // The server's token: the same for all subflows of a connection. From MP_JOIN, or from the server's key in MP_CAPABLE
-  // (RFC 8684 3.1, RFC 6824). 0 = not known.
+  // Of MP_CAPABLE: 1 is RFC 8684, 0 RFC 6824. A subflow that joined does not say.
+  std::optional<std::uint8_t> mptcp_version {};
+  // The server's token, the same for all subflows of a connection: from MP_JOIN, or from the server's key in MP_CAPABLE
+  // (RFC 8684 3.2, RFC 6824 3.2). 0 = not known.
   std::uint32_t mptcp_token = 0;
-  bool ecn = false;                    // ECN agreed in the handshake: classic (RFC 3168) or accurate
+  bool ecn = false;                    // ECN agreed in the handshake, classic (RFC 3168) or accurate
   bool acc_ecn = false;                // AccECN agreed (RFC 9768): ECE, CWR and AE count marks
-  Ecn ecn_seen = Ecn::not_ect;         // ECN field of the last data that arrived: what the sender can be told
+  Ecn ecn_seen = Ecn::not_ect;         // of the last data that arrived
   std::uint8_t local_window_scale = 0; // shift for windows this host advertises
   std::uint8_t remote_window_scale = 0;
   std::uint16_t mss = 536; // bytes per segment the server may send (RFC 9293 3.7.1)

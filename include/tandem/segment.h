@@ -120,14 +120,16 @@ struct Segment
   std::optional<Timestamps> timestamps {};
   std::array<SackBlock, 4> sack_blocks {};
   std::uint8_t sack_count = 0;
-  std::optional<std::uint16_t> mss {};         // MSS option (SYN only)
-  std::optional<std::uint8_t> window_scale {}; // shift count, clamped to 14 (RFC 7323 2.3; SYN only)
-  MptcpSubtype mptcp = MptcpSubtype::none;     // the first MPTCP option
-  std::uint32_t mptcp_token = 0;               // receiver's token of an MP_JOIN SYN (RFC 8684 3.2), else 0
-  std::optional<std::uint64_t> mptcp_key {};   // sender's key of MP_CAPABLE, where it carries one
-  std::uint8_t mptcp_version = 0;              // of MP_CAPABLE
-  std::uint8_t mptcp_address_id = 0;           // of MP_JOIN with SYN, and of MP_PRIO that has one
-  bool mptcp_backup = false;                   // B bit of MP_JOIN with SYN, or of MP_PRIO
+  std::optional<std::uint16_t> mss {};          // MSS option (SYN only)
+  std::optional<std::uint8_t> window_scale {};  // shift count, clamped to 14 (RFC 7323 2.3; SYN only)
+  MptcpSubtype mptcp = MptcpSubtype::none;      // the first MPTCP option
+  std::uint32_t mptcp_token = 0;                // receiver's token of an MP_JOIN SYN (RFC 8684 3.2), else 0
+  std::optional<std::uint64_t> mptcp_key {};    // the sender's, of MP_CAPABLE that carries one
+  std::uint8_t mptcp_version = 0;               // of MP_CAPABLE
+  std::uint8_t mptcp_address_id = 0;            // of MP_JOIN with SYN
+  bool mptcp_backup = false;                    // B bit of MP_JOIN with SYN, or of MP_PRIO
+  bool mptcp_prio = false;                      // carries MP_PRIO, as the first MPTCP option or behind a DSS
+  std::optional<std::uint8_t> mptcp_prio_of {}; // of MP_PRIO: another subflow's address id (RFC 6824 3.3.8)
 
   // Where things are inside `bytes`; used by src/wire to edit in place.
   std::uint16_t ip_header_length = 0;  // including IPv6 extension headers

@@ -1,5 +1,7 @@
 #include "src/flow/tracker.h"
 
+#include "src/flow/token.h"
+
 #include <algorithm>
 
 namespace tandem::flow
@@ -21,7 +23,10 @@ void Tracker::seen(const Segment& segment, FlowView& view, Tick now)
   {
     view.mptcp = view.mptcp || segment.mptcp == MptcpSubtype::mp_capable || segment.mptcp == MptcpSubtype::mp_join;
     if (segment.mptcp_token != 0) view.mptcp_token = segment.mptcp_token;
+    if (segment.mptcp_prio && segment.direction == Direction::egress && !segment.mptcp_prio_of)
+      view.mptcp_backup = segment.mptcp_backup;
   }
+  if (segment.direction == Direction::ingress && segment.payload_length > 0) view.ecn_seen = segment.ecn;
   if (segment.has(tcp_flag::syn))
   {
     if (fits(segment, view)) handshake(segment, view);
@@ -78,11 +83,24 @@ void Tracker::handshake(const Segment& segment, FlowView& view)
     view.local_window_scale = segment.window_scale.value_or(0);
     if (!ack_seen_) view.next_seq = segment.end();
     if (segment.mss) view.mss = *segment.mss;
+    if (segment.mptcp == MptcpSubtype::mp_join)
+    {
+      view.mptcp_joined = true;
+      view.mptcp_address_id = segment.mptcp_address_id;
+      view.mptcp_backup = segment.mptcp_backup;
+    }
+    local_flags_ = segment.flags;
   }
   else
   {
     view.remote_window_scale = segment.window_scale.value_or(0);
     if (!ack_seen_) view.highest_ack = segment.end();
+    if (segment.mptcp == MptcpSubtype::mp_capable)
+    {
+      view.mptcp_version = segment.mptcp_version;
+      if (segment.mptcp_key) view.mptcp_token = token_of(*segment.mptcp_key, segment.mptcp_version);
+    }
+    remote_flags_ = segment.flags;
   }
   if (!local_syn_ || !remote_syn_) return;
 
@@ -90,11 +108,24 @@ void Tracker::handshake(const Segment& segment, FlowView& view)
   const std::uint32_t both = local_options_ & remote_options_;
   view.timestamps_ok = (both & option::timestamps) != 0;
   view.sack_ok = (both & option::sack_permitted) != 0;
+  agree_on_ecn(view);
   // RFC 7323 1.3: scaling is in force only when both SYNs carried the option.
   if ((both & option::window_scale) == 0) view.local_window_scale = view.remote_window_scale = 0;
   // RFC 9293 3.7.1: the effective send MSS is without options; timestamps take twelve bytes of every segment.
   if (view.timestamps_ok && view.mss > 512) view.mss = static_cast<std::uint16_t>(view.mss - 12);
   if (view.hands_off == HandsOff::mid_flow) view.hands_off = HandsOff::none;
+}
+
+// RFC 3168 6.1.1 and RFC 9768 3.1, table 2.
+void Tracker::agree_on_ecn(FlowView& view) const
+{
+  constexpr std::uint16_t bits = tcp_flag::ae | tcp_flag::cwr | tcp_flag::ece;
+  const auto asked = static_cast<std::uint16_t>(local_flags_ & bits);
+  const auto answer = static_cast<std::uint16_t>(remote_flags_ & bits);
+  const bool classic = answer == tcp_flag::ece || answer == (tcp_flag::ae | tcp_flag::ece);
+  const bool accurate = answer != 0 && !classic && answer != bits;
+  view.acc_ecn = asked == bits && accurate;
+  view.ecn = view.acc_ecn || (asked != 0 && asked != tcp_flag::ece && classic);
 }
 
 void Tracker::acknowledged(const Segment& segment, FlowView& view, Tick now)

@@ -31,6 +31,7 @@ public:
 
 private:
   void handshake(const Segment& segment, FlowView& view);
+  void agree_on_ecn(FlowView& view) const;
   void acknowledged(const Segment& segment, FlowView& view, Tick now);
   static void held(const Segment& segment, FlowView& view);
   void make_room();
@@ -62,6 +63,7 @@ private:
 
   // Handshake so far: options of both SYNs.
   std::uint32_t local_options_ = 0;
+  std::uint16_t local_flags_ = 0, remote_flags_ = 0; // of the SYNs
   std::uint32_t remote_options_ = 0;
   bool local_syn_ = false;
   bool remote_syn_ = false;

@@ -168,9 +168,31 @@ void read_mptcp(Bytes body, Segment& segment)
   if (subtype > static_cast<std::uint8_t>(MptcpSubtype::mp_tcprst)) segment.options |= option::unknown;
   if (segment.mptcp == MptcpSubtype::none) segment.mptcp = static_cast<MptcpSubtype>(subtype);
   // RFC 8684 figure 5: the SYN of an MP_JOIN carries the receiver's token; the SYN/ACK and the ACK do not.
-  const bool first_syn = segment.has(tcp_flag::syn) && !segment.has(tcp_flag::ack);
-  if (subtype == static_cast<std::uint8_t>(MptcpSubtype::mp_join) && first_syn && body.size() == 12)
-    segment.mptcp_token = load32(body, 4);
+  const bool syn = segment.has(tcp_flag::syn);
+  const bool first_syn = syn && !segment.has(tcp_flag::ack);
+  const auto low = static_cast<std::uint8_t>(load8(body, 2) & 0xf);
+  switch (static_cast<MptcpSubtype>(subtype))
+  {
+  case MptcpSubtype::mp_capable:
+    // Figure 4: without a key in the first SYN (RFC 6824 has one there), the sender's key in the SYN/ACK, both after.
+    segment.mptcp_version = low;
+    if (body.size() >= 12) segment.mptcp_key = std::uint64_t { load32(body, 4) } << 32 | load32(body, 8);
+    return;
+  case MptcpSubtype::mp_join:
+    if (!syn || body.size() < 12) return;
+    segment.mptcp_backup = (low & 1) != 0;
+    segment.mptcp_address_id = load8(body, 3);
+    if (first_syn && body.size() == 12) segment.mptcp_token = load32(body, 4);
+    return;
+  case MptcpSubtype::mp_prio:
+    // Figure 11; with the address id of another subflow in RFC 6824.
+    segment.mptcp_prio = true;
+    segment.mptcp_backup = (low & 1) != 0;
+    if (body.size() == 4) segment.mptcp_prio_of = load8(body, 3);
+    return;
+  default:
+    return;
+  }
 }
 
 // One option, `body` from its kind byte on and of exactly its length. `at` is the option's place in the packet.

@@ -1,0 +1,152 @@
+#include "modules/ecn/loop.h"
+
+#include <algorithm>
+
+namespace tandem::ecn
+{
+
+namespace
+{
+
+using namespace std::chrono_literals;
+
+constexpr Duration sample_every = 90ms;
+constexpr Duration longest_settle = 3s;
+constexpr unsigned patience = 3; // measuring times, when the first leaves it open
+constexpr double clear_win = 1.3, clear_loss = 0.75;
+constexpr double hopeless = 0.5;    // ends a trial early
+constexpr double least_busy = 50e3; // bytes per second; below it there is nothing to compare
+constexpr double fallen = 0.7;      // of the usual goodput: something has changed
+constexpr Duration usual_over = 5s;
+constexpr Duration reset_gap = 5s;
+
+} // namespace
+
+// Bytes per second since about `from`, by the oldest sample that is not older.
+double Loop::rate(Tick from) const
+{
+  if (count_ == 0) return 0;
+  const std::size_t kept = std::min(count_, samples_.size());
+  const Sample& last = samples_[(count_ - 1) % samples_.size()];
+  for (std::size_t i = count_ - kept; i < count_; ++i)
+  {
+    const Sample& one = samples_[i % samples_.size()];
+    if (one.at < from) continue;
+    const Duration span = last.at - one.at;
+    return span > Duration {} ? static_cast<double>(last.delivered - one.delivered) / seconds(span) : 0;
+  }
+  return 0;
+}
+
+// What was learned of other links, or in another order, is of no use.
+void Loop::forget(Tick now, const LoopSettings& settings)
+{
+  for (Record& record : records_)
+    record = { .next = now, .pause = settings.retry };
+  reset_at_ = now;
+}
+
+void Loop::begin(std::size_t level, double reference, Tick now, Duration settle)
+{
+  trial_ = level;
+  trial_from_ = now;
+  settle_ = settle;
+  reference_ = reference;
+  ++trials_;
+}
+
+void Loop::decide(double ratio, Tick now, const LoopSettings& settings)
+{
+  const bool up = *trial_ > level_;
+  // Of two that bring the same the one that uses less air is the better one.
+  const bool won = up ? ratio >= 1 + settings.gain : ratio >= 1 - settings.gain / 2;
+  const std::size_t loser = won ? level_ : *trial_;
+  if (won)
+  {
+    level_ = *trial_;
+    ++moves_;
+    usual_ = 0;
+  }
+  Record& record = records_[loser];
+  record.next = now + record.pause;
+  record.pause = std::min(2 * record.pause, settings.retry_most);
+  trial_.reset();
+  since_ = now;
+}
+
+// The level to be tried now, if any: from the bottom the first that uses a link whole, from anywhere else the
+// neighbours and the bottom.
+std::optional<std::size_t> Loop::due(const Look& look, Tick now) const
+{
+  const std::size_t top = look.levels - 1;
+  std::array<std::size_t, 3> others {};
+  std::size_t count = 0;
+  const auto add = [&](std::size_t level)
+  {
+    if (level != level_ && level <= top
+        && std::find(others.begin(), others.begin() + count, level) == others.begin() + count)
+      others[count++] = level;
+  };
+  if (level_ == 0)
+    add(std::min<std::size_t>(2, top));
+  else
+  {
+    add(0);
+    add(level_ + 1);
+    add(level_ - 1);
+  }
+  std::optional<std::size_t> first {};
+  for (std::size_t i = 0; i < count; ++i)
+    if (records_[others[i]].next <= now && (!first || records_[others[i]].next < records_[*first].next))
+      first = others[i];
+  return first;
+}
+
+void Loop::look(const Look& look, Tick now, const LoopSettings& settings)
+{
+  if (count_ == 0 || now - samples_[(count_ - 1) % samples_.size()].at >= sample_every)
+    samples_[count_++ % samples_.size()] = { now, look.delivered };
+  if (look.levels <= 1 || look.changed || level_ >= look.levels || (trial_ && *trial_ >= look.levels))
+  {
+    trial_.reset();
+    level_ = 0;
+    since_ = now;
+    usual_ = goodput_ = 0;
+    settle_ = std::clamp(2 * look.rtt, settings.settle, longest_settle);
+    forget(now, settings);
+    return;
+  }
+  const Tick changed = trial_ ? trial_from_ : since_;
+  const Tick settled = changed + settle_;
+  const Duration measured = now - settled;
+  if (measured <= Duration {}) return;
+  goodput_ = rate(std::max(settled, now - settings.measure));
+  const double latest = rate(now - 300ms);
+
+  if (trial_)
+  {
+    // A download that has ended says nothing about levels.
+    if (latest <= 0 && measured > 300ms)
+    {
+      trial_.reset();
+      since_ = now;
+      return;
+    }
+    const double ratio = rate(settled) / reference_;
+    const bool clear = measured >= settings.measure && (ratio >= clear_win || ratio <= clear_loss);
+    const bool early = measured >= settings.measure / 2 && ratio <= hopeless;
+    if (clear || early || measured >= patience * settings.measure) decide(ratio, now, settings);
+    return;
+  }
+
+  if (measured < settings.measure || goodput_ < least_busy || latest <= 0) return;
+  if (usual_ > 0 && goodput_ < fallen * usual_ && now - reset_at_ >= reset_gap) forget(now, settings);
+  const double share = std::min(1.0, seconds(sample_every) / seconds(usual_over));
+  usual_ = usual_ > 0 ? usual_ + share * (goodput_ - usual_) : goodput_;
+  if (level_ == 0 && look.capacity > 0 && goodput_ >= settings.enough * look.capacity) return;
+  if (const auto level = due(look, now))
+    begin(*level, rate(std::max(settled, now - patience * settings.measure)), now,
+          std::clamp(2 * look.rtt, settings.settle, longest_settle));
+}
+
+} // namespace tandem::ecn

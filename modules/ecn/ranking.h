@@ -1,0 +1,54 @@
+// Which access points share one channel, which of them is the best, and which are so much worse that they cost more
+// air than they bring. Pure.
+#pragma once
+
+#include <tandem/link.h>
+#include <tandem/units.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace tandem::ecn
+{
+
+// What is known of one Wi-Fi link when it is ranked.
+struct Candidate
+{
+  bool usable = false;                    // up, and subflows of connections that have others elsewhere
+  std::optional<Duration> packet_time {}; // T_i; absent: missing or stale
+  std::uint32_t frequency = 0;            // MHz, 0 = not known
+};
+
+struct RankingSettings
+{
+  double threshold = 1.2;                            // worse: packet time of at least so many times the best's
+  double release = 1.1;                              // worse no longer: below so many times
+  Duration hold = std::chrono::milliseconds { 500 }; // either must last so long
+};
+
+class Ranking
+{
+public:
+  // Takes the links as they are now. True when the order, or who is worse, changed.
+  bool update(std::span<const Candidate, most_wifi> links, Tick now, const RankingSettings& settings);
+
+  // Numbers of the links of the group, by rising packet time, the good ones first. Fewer than two: nothing to choose.
+  std::span<const std::uint8_t> order() const { return { order_.data(), count_ }; }
+  std::size_t good() const { return good_; } // of order(): so many are not worse
+  bool worse(std::size_t link) const { return worse_[link]; }
+  Duration best_time() const { return best_time_; }
+
+private:
+  std::array<std::uint8_t, most_wifi> order_ {};
+  std::size_t count_ = 0;
+  std::size_t good_ = 0;
+  std::array<bool, most_wifi> worse_ {};
+  std::array<bool, most_wifi> member_ {};
+  std::array<std::optional<Tick>, most_wifi> doubted_ {}; // since when its packet time says otherwise
+  Duration best_time_ {};
+};
+
+} // namespace tandem::ecn
