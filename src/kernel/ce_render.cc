@@ -61,7 +61,10 @@ std::string ce_nftables(const std::vector<CeRule>& rules, bool owner)
       out << "    ";
       if (from > 0) out << "meta length > " << from << " ";
       if (c.up_to > 0) out << "meta length <= " << c.up_to << " ";
-      out << "numgen random mod 1000000 < " << ce_millionths(marking[i].rate, c.packets) << " goto set_ce\n";
+      // nft knows that every number drawn is below a million, and refuses to compare.
+      if (const std::uint32_t share = ce_millionths(marking[i].rate, c.packets); share < million)
+        out << "numgen random mod 1000000 < " << share << " ";
+      out << "goto set_ce\n";
       from = c.up_to;
     }
     out << "  }\n";
