@@ -86,6 +86,7 @@ public:
       PolicyRoute::clear(stale.table, stale.priority);
       backend_ = choose_backend(options_.backend);
       steerer_.emplace(options_.steering_file);
+      state_.steering = steerer_->state();
       state_.backend = backend_->name();
       state_.why = backend_->why();
       state_.since = now();

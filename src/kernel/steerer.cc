@@ -1,6 +1,9 @@
 #include "src/kernel/steerer.h"
 
 #include "src/kernel/ce_rules.h"
+#include "src/kernel/mptcp_steps.h"
+
+#include <net/if.h>
 
 #include <algorithm>
 #include <optional>
@@ -12,6 +15,8 @@ struct Steerer::Parts
 {
   std::string file {};
   std::optional<CeMarker> marker {};
+  std::optional<MptcpPathManager> manager {};
+  SteeringLedger ledger {};
   SteeringPlan plan {};
   SteeringState state {};
 
@@ -27,23 +32,148 @@ struct Steerer::Parts
     if (std::string reason = marker->apply(rules); !reason.empty())
     {
       for (const CeRule& rule : rules)
-        state.refused.push_back({ "CE marks on " + rule.interface, reason });
+        refuse("CE marks on " + rule.interface, reason);
       return;
     }
     state.ce = rules;
     ++state.ce_changes;
   }
+
+  void refuse(const std::string& what, const std::string& why) { state.refused.push_back({ what, why }); }
+
+  // Makes the path manager as the plan wants it. A failure is in state.last_error.
+  void guide(SteeringPlan wanted)
+  {
+    state.mptcp_why = mptcp_unavailable();
+    if (!state.mptcp_why.empty())
+    {
+      for (const SteeringPath& path : wanted.paths)
+        if (path.backup || (wanted.setup && path.endpoint)) refuse("MPTCP on " + path.interface, state.mptcp_why);
+      wanted = {}; // what was changed before goes all the same
+    }
+    if (wanted.paths.empty() && ledger.empty())
+    {
+      state.endpoints.clear();
+      return;
+    }
+    try
+    {
+      if (!manager) manager.emplace();
+      PathManagerView view = look(wanted);
+      const MptcpChange change = mptcp_change(wanted, view, ledger);
+      state.refused.insert(state.refused.end(), change.refused.begin(), change.refused.end());
+      if (change.ledger != ledger)
+        if (std::string reason = write_ledger(file, change.ledger); !reason.empty())
+          throw std::runtime_error { "MPTCP is left as it is, since a change could not be noted for the next start: "
+                                     + reason };
+      ledger = change.ledger;
+      if (!change.steps.empty())
+      {
+        for (const MptcpStep& step : change.steps)
+          take(step);
+        view = look(wanted);
+        settle(view);
+      }
+      claim(view.endpoints, ledger);
+      state.endpoints = view.endpoints;
+      state.limit_subflows = view.limits.subflows;
+      state.limit_add_addr = view.limits.add_addr;
+    }
+    catch (const std::exception& e)
+    {
+      state.last_error = e.what();
+    }
+  }
+
+  PathManagerView look(const SteeringPlan& wanted)
+  {
+    PathManagerView view { .endpoints = manager->endpoints(), .limits = manager->limits() };
+    for (const SteeringPath& path : wanted.paths)
+      if (const unsigned index = if_nametoindex(path.interface.c_str()); index != 0)
+        view.interfaces[path.interface] = static_cast<int>(index);
+    return view;
+  }
+
+  void take(const MptcpStep& step)
+  {
+    const std::string& address = step.endpoint.address;
+    auto done = [&](const std::string& what, const std::string& reason, std::uint64_t& counter)
+    {
+      if (reason.empty())
+        ++counter;
+      else
+        refuse(what, "the kernel refused: " + reason);
+    };
+    std::uint64_t limits_set = 0;
+    switch (step.kind)
+    {
+    case MptcpStep::Kind::limits:
+      return done("subflow limit " + std::to_string(step.limits.subflows), manager->set_limits(step.limits),
+                  limits_set);
+    case MptcpStep::Kind::add:
+      return done("endpoint " + address, manager->add(address, step.endpoint.ifindex, step.endpoint.flags),
+                  state.endpoints_added);
+    case MptcpStep::Kind::backup:
+      return done("backup of " + address, manager->set_backup(step.endpoint, step.backup), state.flag_changes);
+    case MptcpStep::Kind::remove:
+      return done("removal of the endpoint " + address, manager->remove(step.endpoint), state.endpoints_deleted);
+    }
+  }
+
+  // Keeps of the ledger what is so after the steps, with the ids that the kernel has given.
+  void settle(const PathManagerView& view)
+  {
+    SteeringLedger kept {};
+    std::vector<MptcpEndpoint> own = view.endpoints;
+    claim(own, ledger);
+    for (const MptcpEndpoint& endpoint : own)
+      if (endpoint.own)
+        kept.own.push_back({ .address = endpoint.address, .ifindex = endpoint.ifindex, .id = endpoint.id });
+    for (const auto& flag : ledger.flags)
+      if (std::any_of(view.endpoints.begin(), view.endpoints.end(),
+                      [&](const MptcpEndpoint& e)
+                      { return e.address == flag.address && e.id == flag.id && e.backup() != flag.before; }))
+        kept.flags.push_back(flag);
+    if (ledger.limit && view.limits == ledger.limit->set) kept.limit = ledger.limit;
+    if (kept == ledger) return;
+    ledger = kept;
+    if (std::string reason = write_ledger(file, ledger); !reason.empty())
+      state.last_error = "what Tandem changed of MPTCP could not be noted for the next start: " + reason;
+  }
+
+  // What a killed run has noted is undone.
+  void recover()
+  {
+    if (file.empty()) return;
+    const ReadLedger read = read_ledger(file);
+    if (!read.fault.empty())
+    {
+      state.recovered = "the note of an earlier run in " + file + " is not usable (" + read.fault
+                        + "): if that run was killed, its MPTCP endpoints are still there; see `ip mptcp endpoint`";
+      return;
+    }
+    if (read.ledger.empty()) return;
+    ledger = read.ledger;
+    guide({});
+    state.recovered = "an earlier run was killed: " + std::to_string(state.endpoints_deleted)
+                      + " MPTCP endpoints removed, " + std::to_string(state.flag_changes) + " backup flags put back";
+    state.endpoints_deleted = state.flag_changes = 0;
+    // Nothing there any more: then nothing is to be done for it either.
+    if (state.last_error.empty() && ledger.empty()) (void)write_ledger(file, ledger);
+  }
 };
 
 Steerer::Steerer(const std::string& file) : parts_ { std::make_unique<Parts>() }
 {
+  CeMarker::clear();
   parts_->file = file;
-  clear(file);
+  parts_->recover();
 }
 
 Steerer::~Steerer()
 {
   parts_->mark({});
+  parts_->guide({});
 }
 
 void Steerer::carry_out(const SteeringPlan& plan)
@@ -55,23 +185,33 @@ void Steerer::carry_out(const SteeringPlan& plan)
   p.state.refused.clear();
   p.state.last_error.clear();
   p.mark(plan.ce);
+  p.guide(plan);
   ++p.state.plans;
 }
 
 bool Steerer::in_force() const
 {
-  return !parts_->state.ce.empty();
+  const Parts& p = *parts_;
+  return !p.state.ce.empty() || !p.ledger.flags.empty()
+         || std::any_of(p.state.endpoints.begin(), p.state.endpoints.end(),
+                        [](const MptcpEndpoint& e) { return e.own && e.backup(); });
 }
 
 void Steerer::suspend()
 {
-  parts_->mark({});
-  parts_->state.suspended = true;
+  Parts& p = *parts_;
+  SteeringPlan lapsed = p.plan;
+  for (SteeringPath& path : lapsed.paths)
+    path.backup = false;
+  p.mark({});
+  p.guide(lapsed);
+  p.state.suspended = true;
 }
 
 void Steerer::resume()
 {
-  carry_out(parts_->plan);
+  const SteeringPlan plan = parts_->plan;
+  carry_out(plan);
 }
 
 const SteeringState& Steerer::state() const
@@ -79,9 +219,16 @@ const SteeringState& Steerer::state() const
   return parts_->state;
 }
 
-void Steerer::clear(const std::string&) noexcept
+void Steerer::clear(const std::string& file) noexcept
 {
-  CeMarker::clear();
+  try
+  {
+    Steerer { file };
+  }
+  catch (const std::exception&)
+  {
+    // No memory: the next start does it.
+  }
 }
 
 } // namespace tandem::kernel

@@ -127,6 +127,7 @@ void to_json(nlohmann::json& json, const SteeringState& state)
            { "limit_subflows", state.limit_subflows },
            { "limit_add_addr", state.limit_add_addr },
            { "refused", state.refused },
+           { "recovered", state.recovered },
            { "last_error", state.last_error },
            { "suspended", state.suspended },
            { "plans", state.plans },
@@ -146,6 +147,7 @@ void from_json(const nlohmann::json& json, SteeringState& state)
   state.limit_subflows = json.at("limit_subflows");
   state.limit_add_addr = json.at("limit_add_addr");
   state.refused = json.at("refused").get<std::vector<RefusedWish>>();
+  state.recovered = json.at("recovered");
   state.last_error = json.at("last_error");
   state.suspended = json.at("suspended");
   state.plans = json.at("plans");

@@ -103,6 +103,7 @@ struct SteeringState
   std::uint32_t limit_subflows = 0;        // of the kernel: further subflows of a connection
   std::uint32_t limit_add_addr = 0;        // addresses taken from the peer
   std::vector<RefusedWish> refused {};
+  std::string recovered {};  // what the start undid of a killed run, or why it could not; a sentence, or empty
   std::string last_error {}; // empty when the last plan was carried out, but for `refused`
   bool suspended = false;    // the packet loop stands still: marks and backup flags are taken back
   std::uint64_t plans = 0;   // carried out
