@@ -3,6 +3,8 @@
 #include "src/control/literal.h"
 #include "src/feeder/source_name.h"
 
+#include <tandem/link.h>
+
 #include <arpa/inet.h>
 // Without NDEBUG the library asserts where it also has an error to report ("[.a"): a file must never abort the daemon.
 #define TOML_ASSERT(expression) static_assert(true)
@@ -281,6 +283,29 @@ bool put_flag(bool& out, const Value& value)
 
 constexpr std::size_t longest_list = 256;
 
+bool put_more_wifi(Config& config, const Value& value)
+{
+  const auto word = as_text(value);
+  if (word == "auto" || word == "none")
+  {
+    config.links.more_wifi.reset();
+    if (word == "none") config.links.more_wifi.emplace();
+    return true;
+  }
+  const auto list = as_list(value);
+  if (!list || list->size() >= most_wifi) return false;
+  std::vector<std::string> names;
+  for (const Value& one : *list)
+  {
+    const auto name = as_text(one);
+    if (!name || !is_interface_name(*name) || *name == "auto" || *name == "none") return false;
+    if (std::find(names.begin(), names.end(), *name) != names.end()) return false;
+    names.push_back(*name);
+  }
+  config.links.more_wifi = std::move(names);
+  return true;
+}
+
 // ---- The settings ----
 
 struct Setting
@@ -309,6 +334,9 @@ constexpr std::array settings {
               return true;
             },
             "an interface name of 1 to 15 characters, \"auto\" or \"none\" is needed" },
+  Setting { "links.more_wifi", put_more_wifi,
+            "\"auto\", \"none\", or a list of at most 7 interface names, each once, such as [\"wlan1\", \"wlan2\"] is "
+            "needed" },
   Setting { "links.radio",
             [](Config& c, const Value& v)
             {
@@ -602,6 +630,10 @@ constexpr std::array settings {
               return true;
             },
             "a size from \"64KiB\" to \"64MiB\" is needed" },
+  Setting { "mptcp.setup", [](Config& c, const Value& v) { return put_flag(c.mptcp.setup, v); },
+            "true or false is needed" },
+  Setting { "mptcp.foreign", [](Config& c, const Value& v) { return put_flag(c.mptcp.foreign, v); },
+            "true or false is needed" },
   Setting { "budget.cell_bytes",
             [](Config& c, const Value& v)
             {
@@ -618,8 +650,8 @@ constexpr std::array settings {
             "a size such as \"500MB\", or \"\" for no limit, is needed" },
 };
 
-constexpr std::array<std::string_view, 8> sections { "links",   "daemon", "recorder", "detector",
-                                                     "metrics", "fetch",  "budget",   "modules" };
+constexpr std::array<std::string_view, 9> sections { "links", "daemon", "recorder", "detector", "metrics",
+                                                     "fetch", "mptcp",  "budget",   "modules" };
 
 const Setting* find_setting(std::string_view key)
 {
@@ -770,7 +802,7 @@ public:
       else
         read_section(section, *table);
     }
-    check_together(root);
+    check_together();
     for (Complaint& complaint : check_modules(result.config, check_))
       result.complaints.push_back(std::move(complaint));
     std::stable_sort(result.complaints.begin(), result.complaints.end(),
@@ -805,6 +837,8 @@ private:
         result.config.links.wifi_where = at(line);
       else if (key == "links.cell")
         result.config.links.cell_where = at(line);
+      else if (key == "links.more_wifi")
+        result.config.links.more_wifi_where = at(line);
     }
   }
 
@@ -860,19 +894,11 @@ private:
     result.config.knobs.push_back({ module.name, knob, text ? *text : shown(value), at(line) });
   }
 
-  // Rules between settings are reported at the later of the lines involved, as far as they are in the file.
-  void check_together(const toml::table& root)
+  // Rules between settings are reported where the one that is to change stands, or the later of both.
+  void check_together()
   {
-    const auto line_of = [&](std::string_view path)
-    {
-      const auto node = root.at_path(path);
-      return node ? node.node()->source().begin.line : 0u;
-    };
     for (Complaint& complaint : conflicts(result.config))
-    {
-      const auto line = std::max(line_of("links.wifi"), line_of("links.cell"));
-      complain(line, std::move(complaint.what));
-    }
+      complain(static_cast<std::uint32_t>(std::max(0, complaint.where.line)), std::move(complaint.what));
   }
 };
 
@@ -955,10 +981,28 @@ Config load_config(const std::filesystem::path& path, const KnobCheck& check)
 std::vector<Complaint> conflicts(const Config& config)
 {
   std::vector<Complaint> complaints;
-  const auto complain = [&](std::string what) { complaints.push_back({ { "command line", 0 }, std::move(what) }); };
+  const Config::Links& links = config.links;
+  const auto complain = [&](const Source& one, const Source& other, std::string what)
+  {
+    // What the command line says is on top of the file, and is at fault.
+    const bool in_file = one.line > 0 && (other.line > 0 || other.file.empty());
+    const Source later = one.line > other.line ? one : other;
+    complaints.push_back({ in_file ? later : Source { "command line", 0 }, std::move(what) });
+  };
 
-  if (config.links.wifi == config.links.cell && config.links.wifi != "auto")
-    complain("links.cell = " + in_quotes(config.links.cell) + ": another interface than links.wifi is needed");
+  if (links.wifi == links.cell && links.wifi != "auto")
+    complain(links.cell_where, links.wifi_where,
+             "links.cell = " + in_quotes(links.cell) + ": another interface than links.wifi is needed");
+  if (links.more_wifi)
+    for (const std::string& name : *links.more_wifi)
+    {
+      if (name == links.wifi)
+        complain(links.more_wifi_where, links.wifi_where,
+                 "links.more_wifi: " + in_quotes(name) + " is links.wifi already; other interfaces are needed");
+      if (name == links.cell)
+        complain(links.more_wifi_where, links.cell_where,
+                 "links.more_wifi: " + in_quotes(name) + " is links.cell already; other interfaces are needed");
+    }
   return complaints;
 }
 
@@ -1027,6 +1071,7 @@ std::optional<Complaint> override_setting(Config& config, std::string_view key, 
     return complaint(std::string { key } + " = " + in_quotes(value) + ": " + std::string { setting->needed });
   if (key == "links.wifi") changed.links.wifi_where = where;
   if (key == "links.cell") changed.links.cell_where = where;
+  if (key == "links.more_wifi") changed.links.more_wifi_where = where;
   config = std::move(changed);
   return {};
 }

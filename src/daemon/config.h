@@ -102,14 +102,24 @@ struct Config
 
   struct Links
   {
-    std::string wifi = "auto";                 // interface name, or "auto"
-    std::string cell = "auto";                 // interface name, "auto", or "none"
+    std::string wifi = "auto"; // interface name, or "auto"
+    std::string cell = "auto"; // interface name, "auto", or "none"
+    // Further Wi-Fi interfaces; nothing: those that are there ("auto").
+    std::optional<std::vector<std::string>> more_wifi {};
     std::vector<std::string> radio { "auto" }; // sources of driver statistics, see is_source_name(); empty: none
     bool modem = true;                         // ask ModemManager, when it is there
     std::string record;                        // file that gets every report; empty: none
     Source wifi_where {};                      // for errors found when the interface is looked up
     Source cell_where {};
+    Source more_wifi_where {};
   } links;
+
+  // What Tandem may do to the kernel's MPTCP.
+  struct Mptcp
+  {
+    bool setup = false;   // make endpoints on the links and raise limits; taken back at the end
+    bool foreign = false; // change the backup flag of endpoints that others made; put back at the end
+  } mptcp;
 
   struct Daemon
   {
@@ -207,7 +217,7 @@ std::vector<Complaint> check_modules(const Config& config, const KnobCheck& chec
 // are left to conflicts().
 std::optional<Complaint> override_setting(Config& config, std::string_view key, std::string_view value);
 
-// What is wrong between settings, each fine by itself: one interface for both links.
+// What is wrong between settings, each fine by itself: one interface for two links.
 // parse_config does this for a file; call it after the last override_setting.
 std::vector<Complaint> conflicts(const Config& config);
 

@@ -6,6 +6,8 @@
 #include "src/daemon/config.h"
 #include "src/daemon/layout.h"
 #include "src/daemon/module_loader.h"
+#include "src/daemon/observers.h"
+#include "src/daemon/roles.h"
 #include "src/daemon/service.h"
 #include "src/daemon/version.h"
 #include "src/daemon/wifi_watch.h"
@@ -16,9 +18,7 @@
 #include "src/kernel/injector.h"
 #include "src/kernel/keeper.h"
 #include "src/kernel/local_input.h"
-#include "src/kernel/observer.h"
 #include "src/kernel/packet_queue.h"
-#include "src/links/find_interfaces.h"
 #include "src/links/monitor.h"
 #include "src/trace/pcapng_writer.h"
 #include "src/trace/recorder.h"
@@ -51,12 +51,9 @@ namespace
 using namespace std::chrono_literals;
 using nlohmann::json;
 
-// About so many observed copies a second are enough for RTT and proofs; the sampling rate follows the traffic.
-constexpr double observed_per_second = 1000;
 // What a server may send before it has heard anything (ten segments, RFC 6928): a flow that is over by then has nothing
 // to gain from any module.
 constexpr std::uint64_t worth_bytes = 14'000;
-constexpr std::uint32_t coarsest_sampling = 4096;
 
 // One bit of the configured mask for each kind of packet, from the lowest.
 kernel::Marks marks_of(const Config::Daemon& daemon)
@@ -85,15 +82,6 @@ kernel::BackendChoice choice_of(RuleBackend backend)
     return kernel::BackendChoice::iptables;
   }
   return kernel::BackendChoice::automatic;
-}
-
-std::string interface_or_throw(const std::string& wanted, bool wifi)
-{
-  if (wanted == "none") return {};
-  if (wanted != "auto") return wanted;
-  const links::Found found = wifi ? links::find_wifi() : links::find_cell();
-  if (found.interface.empty() && wifi) throw std::runtime_error { "no Wi-Fi interface found: " + found.why };
-  return found.interface;
 }
 
 // Kept apart, so that plain strings can be told from numbers by whoever reads the JSON.
@@ -157,15 +145,14 @@ struct Engine::Parts final : chain::Actions
   void forget_fetched();
   json fetch_json();
   kernel::Decision queued(kernel::QueuedPacket& packet);
-  void observed(const kernel::ObservedPacket& packet);
+  void observed(Link by, const kernel::ObservedPacket& packet);
   void record(trace::Entry entry);
-  void drain_observer();
   void drain_queue();
   void links_changed();
   void verdict_changed();
   LinkStates present_links() const;
   void retune_rules();
-  void retune_sampling();
+  void retune_observers();
   void retune_queue();
   void schedule();
   void guard_health();
@@ -181,21 +168,15 @@ struct Engine::Parts final : chain::Actions
 
   Config config;
   kernel::Marks marks;
-  std::string wifi_name;
-  std::string cell_name;
+  Roles roles;
   kernel::Keeper keeper;
   LoadedModules loaded;
   links::Monitor monitor;
   std::uint64_t seed = random_seed(); // of every decision that needs chance; written into recordings
   kernel::PacketQueue queue;
   kernel::Injector injector;
-  std::optional<kernel::Observer> observer;
-  int observed_ifindex = 0;
-  std::uint32_t sampling = 16;
   bool bypass = false; // no module needs a packet now: no rule, whatever is switched on
   int unneeded = 0;    // looks in a row at which none did
-  std::uint64_t observed_before = 0;
-  Tick sampled_at {};
   chain::Chain chain;
   kernel::RulePlan rules {};
   Tick started {};
@@ -211,7 +192,7 @@ struct Engine::Parts final : chain::Actions
   } counters {};
 
   struct ev_loop* loop;
-  ev_io queue_io {}, observer_io {}, monitor_io {}, keeper_io {};
+  ev_io queue_io {}, monitor_io {}, keeper_io {};
   ev_timer chain_timer {}, beat_timer {}, second_timer {};
   ev_async mail {}, halt {};
   control::Mailbox mailbox;
@@ -230,21 +211,20 @@ struct Engine::Parts final : chain::Actions
   std::optional<kernel::LocalInput> local_input;
   std::vector<std::byte> fill_buffer;
   std::unique_ptr<fetch::Service> service; // its thread posts to the mailbox: ends before it
-  std::optional<WifiWatch> watch;          // on the loop: gone before it
+  std::optional<WifiWatch> watch;          // on the loop, as those below: gone before it
+  std::optional<Observers> observers;
 };
 
 Engine::Parts::Parts(const Config& given)
-    : config { given }, marks { marks_of(given.daemon) }, wifi_name { interface_or_throw(given.links.wifi, true) },
-      cell_name { interface_or_throw(given.links.cell, false) }, keeper { kernel::Keeper::start(
-                                                                     { .backend = choice_of(given.daemon.backend) },
-                                                                     { .cell = {},
-                                                                       .mark = marks.by_cell,
-                                                                       .table = given.daemon.route_table,
-                                                                       .priority = given.daemon.rule_priority }) },
+    : config { given }, marks { marks_of(given.daemon) }, roles { find_roles(given.links) },
+      keeper { kernel::Keeper::start({ .backend = choice_of(given.daemon.backend) },
+                                     { .cell = {},
+                                       .mark = marks.by_cell,
+                                       .table = given.daemon.route_table,
+                                       .priority = given.daemon.rule_priority }) },
       loaded { load_modules(given.daemon.module_dir.empty() ? default_module_dir() : given.daemon.module_dir) },
-      monitor { wifi_name, cell_name, kernel::now() }, queue { { .number = given.daemon.queue,
-                                                                 .max_length = given.daemon.queue_length } },
-      injector { marks }, sampling { std::max<std::uint32_t>(1, given.daemon.observe_sample) },
+      monitor { roles.wifi, roles.cell, kernel::now(), roles.more_wifi },
+      queue { { .number = given.daemon.queue, .max_length = given.daemon.queue_length } }, injector { marks },
       chain { { .table = { .capacity = given.daemon.max_flows, .seed = random_seed(), .idle = given.daemon.flow_idle },
                 .seed = seed,
                 .cell_budget = given.budget.cell_bytes.value_or(std::numeric_limits<std::uint64_t>::max()),
@@ -264,8 +244,8 @@ Engine::Parts::Parts(const Config& given)
   if (loop == nullptr) throw std::runtime_error { "libev: no event loop could be made" };
   watch.emplace(
       loop,
-      WatchSettings { .interface = wifi_name,
-                      .cell = cell_name,
+      WatchSettings { .interface = roles.wifi,
+                      .cell = roles.cell,
                       .radio = config.links.radio,
                       .modem = config.links.modem,
                       .record = config.links.record,
@@ -278,6 +258,22 @@ Engine::Parts::Parts(const Config& given)
         schedule();
       });
   chain.damage(&watch->damage());
+  observers.emplace(
+      loop, given.daemon.observe_sample,
+      [this](Link by, const kernel::ObservedPacket& packet) { observed(by, packet); },
+      [this](Link by, bool down)
+      {
+        if (down && !monitor[by].up) links_changed();
+        schedule();
+      });
+  if (!roles.unused.empty())
+  {
+    std::string names {};
+    for (const std::string& name : roles.unused)
+      names += (names.empty() ? "" : ", ") + name;
+    log(Severity::warning, "at most " + std::to_string(most_wifi) + " Wi-Fi interfaces are used; left alone: " + names
+                               + " (links.more_wifi chooses)");
+  }
   for (const std::string& problem : loaded.problems)
     log(Severity::warning, "module not loaded: " + problem);
   const KnobCheck check = knob_check(loaded);
@@ -289,10 +285,10 @@ Engine::Parts::Parts(const Config& given)
                                                .bytes = config.recorder.bytes,
                                                .snap = config.recorder.snap });
   keeper.guard_queue(queue.fd(), config.daemon.queue);
-  injector.bind(Link::wifi, wifi_name);
-  injector.bind(Link::cell, cell_name);
-  if (!cell_name.empty())
-    keeper.set_route({ .cell = cell_name,
+  injector.bind(Link::wifi, roles.wifi);
+  injector.bind(Link::cell, roles.cell);
+  if (!roles.cell.empty())
+    keeper.set_route({ .cell = roles.cell,
                        .mark = marks.by_cell,
                        .table = config.daemon.route_table,
                        .priority = config.daemon.rule_priority });
@@ -309,6 +305,7 @@ Engine::Parts::Parts(const Config& given)
 Engine::Parts::~Parts()
 {
   service.reset();
+  observers.reset();
   watch.reset();
   ev_loop_destroy(loop);
 }
@@ -349,7 +346,7 @@ kernel::Decision Engine::Parts::queued(kernel::QueuedPacket& packet)
   }
   watch->traffic_seen(!packet.egress(), packet.arrival);
   // Handshakes first: the copies of both SYNs were made before the ACK that now waits for its verdict.
-  if (!chain.knows(segment.key)) drain_observer();
+  if (!chain.knows(segment.key)) observers->drain(Link::wifi);
   const chain::Outcome outcome = chain.segment(segment, true, packet.arrival);
   entry.why = outcome.why;
   if (outcome.verdict == Verdict::drop)
@@ -397,19 +394,20 @@ kernel::Decision Engine::Parts::queued(kernel::QueuedPacket& packet)
   return decision;
 }
 
-void Engine::Parts::observed(const kernel::ObservedPacket& packet)
+void Engine::Parts::observed(Link by, const kernel::ObservedPacket& packet)
 {
   ++counters.observed;
   wire::Parsed parsed =
       wire::parse(packet.bytes, packet.direction, true, 0, static_cast<std::uint32_t>(packet.original_length));
   if (!parsed.ok()) return; // counted when it is queued; a copy that cannot be read concerns nobody
+  // What Tandem itself sent this way for another link's flow is no news of that flow.
   parsed.segment.link = monitor.owner(parsed.segment.key.local);
-  if (parsed.segment.link != Link::wifi) return;
+  if (parsed.segment.link != by) return;
   parsed.segment.received = packet.received;
-  watch->traffic_seen(packet.direction == Direction::ingress, packet.arrival);
+  if (by == Link::wifi) watch->traffic_seen(packet.direction == Direction::ingress, packet.arrival);
   if (config.daemon.exempts(parsed.segment.key)) return; // no rule queues it: it is not to be watched either
   chain.segment(parsed.segment, false, packet.arrival);
-  if (bypass && parsed.segment.has(tcp_flag::syn)) retune_queue();
+  if (by == Link::wifi && bypass && parsed.segment.has(tcp_flag::syn)) retune_queue();
 }
 
 std::size_t Engine::Parts::craft(const FlowView& flow, const Craft& request, std::string_view why)
@@ -580,10 +578,10 @@ void Engine::Parts::retune_fetching()
     if (service) stop_fetching("no cellular link any more");
     return;
   }
-  const fetch::ServiceOptions options { .wifi = wifi_name,
+  const fetch::ServiceOptions options { .wifi = roles.wifi,
                                         .wifi_index = wifi.ifindex,
                                         .wifi_addresses = wifi.addresses,
-                                        .cell = cell_name,
+                                        .cell = roles.cell,
                                         .cell_addresses = cell.addresses,
                                         .marks = marks,
                                         .ports = config.fetch.ports,
@@ -648,14 +646,6 @@ json Engine::Parts::fetch_json()
   return all;
 }
 
-void Engine::Parts::drain_observer()
-{
-  if (!observer) return;
-  if (observer->receive([this](const kernel::ObservedPacket& packet) { observed(packet); }) < 0
-      && !monitor[Link::wifi].up)
-    links_changed();
-}
-
 void Engine::Parts::drain_queue()
 {
   queue.receive([this](kernel::QueuedPacket& packet) { return queued(packet); });
@@ -693,15 +683,8 @@ void Engine::Parts::links_changed()
   watch->link(monitor[Link::wifi]);
   chain.links(present_links(), kernel::now(), [this](const Address& local) { return monitor.owner(local); });
 
-  const int wanted = monitor[Link::wifi].ifindex;
-  if (wanted != observed_ifindex && observer)
-  {
-    ev_io_stop(loop, &observer_io);
-    observer.reset();
-  }
-  observed_ifindex = wanted;
-  injector.bind(Link::wifi, wifi_name);
-  injector.bind(Link::cell, cell_name);
+  injector.bind(Link::wifi, roles.wifi);
+  injector.bind(Link::cell, roles.cell);
   retune_rules();
   schedule();
 }
@@ -717,14 +700,13 @@ void Engine::Parts::retune_rules()
                                         | traffic::ingress_data | traffic::ingress_ack;
   plan.traffic = interest.decide | (config.recorder.everything ? all_traffic : 0);
   plan.marks = marks;
-  plan.wifi = wifi_name;
-  plan.cell = cell_name;
+  plan.wifi = roles.wifi;
+  plan.cell = roles.cell;
   for (const Address& address : monitor[Link::wifi].addresses)
     plan.wifi_addresses.push_back(wire::to_string(address));
   for (const Network& network : config.daemon.exempt_networks)
     plan.exempt_remote.push_back(wire::to_string(network.address) + "/" + std::to_string(network.prefix));
   plan.exempt_ports = config.daemon.exempt_ports;
-  const bool wanted = plan.traffic != 0;
   if (plan.wifi_addresses.empty() || bypass) plan.traffic = 0; // no address, no flow of ours
   // Whole packets are needed only where one with payload may be changed.
   const bool whole = (interest.decide & ~(traffic::egress_pure_ack | traffic::ingress_ack)) != 0;
@@ -737,26 +719,27 @@ void Engine::Parts::retune_rules()
 
   retune_fetching();
 
-  const bool observing = wanted || interest.observe != 0;
-  if (!observing && observer)
+  retune_observers();
+}
+
+// Copies are made of what no rule queues: who is queued is seen by every module, and a copy of what leaves is one of
+// what it was edited to.
+void Engine::Parts::retune_observers()
+{
+  const Interest interest = chain.interest();
+  const links::LinkInfo& wifi = monitor[Link::wifi];
+  // Handshakes are seen by copies even when a module wants nothing else of them.
+  const bool needed = interest.decide != 0 || config.recorder.everything || interest.observe != 0;
+  constexpr std::uint32_t leaving = traffic::egress_pure_ack | traffic::egress_data;
+  observers->want(Link::wifi, wifi.interface, wifi.ifindex, needed, interest.observe & ~(rules.traffic & leaving));
+  std::uint32_t everywhere = 0;
+  for (std::size_t i = 0; i < chain.module_count(); ++i)
+    if (const Interest one = chain.module(i).interest(); chain.enabled(i) && one.every_link) everywhere |= one.observe;
+  for (std::size_t i = 0; i < link_count; ++i)
   {
-    ev_io_stop(loop, &observer_io);
-    observer.reset();
-  }
-  if (observing && !observer && observed_ifindex != 0)
-  {
-    try
-    {
-      observer.emplace(wifi_name, kernel::Sampling {
-                                      .ingress_data = (interest.observe & traffic::ingress_data) != 0 ? sampling : 0 });
-      ev_io_set(&observer_io, observer->fd(), EV_READ);
-      ev_io_start(loop, &observer_io);
-    }
-    catch (const std::exception& error)
-    {
-      // Without copies no proof appears, and every module falls back to doing nothing.
-      log(Severity::warning, wifi_name + " cannot be observed: " + error.what());
-    }
+    const auto link = static_cast<Link>(i);
+    if (link == Link::wifi || monitor[link].interface.empty()) continue;
+    observers->want(link, monitor[link].interface, monitor[link].ifindex, everywhere != 0, everywhere);
   }
 }
 
@@ -780,26 +763,6 @@ void Engine::Parts::retune_queue()
   }
 }
 
-void Engine::Parts::retune_sampling()
-{
-  const Tick now = kernel::now();
-  const double span = seconds(now - sampled_at);
-  const double rate = static_cast<double>(counters.observed - observed_before) / std::max(span, 1e-3);
-  sampled_at = now;
-  observed_before = counters.observed;
-  if (!observer || observer->sampling().ingress_data == 0) return;
-  std::uint32_t wanted = sampling;
-  if (rate > 2 * observed_per_second)
-    wanted = std::min(coarsest_sampling, sampling * 2);
-  else if (rate < observed_per_second / 2 && sampling > 1)
-    wanted = sampling / 2;
-  if (wanted == sampling) return;
-  sampling = wanted;
-  kernel::Sampling next = observer->sampling();
-  next.ingress_data = sampling;
-  observer->set(next);
-}
-
 void Engine::Parts::schedule()
 {
   const Tick now = kernel::now();
@@ -820,14 +783,6 @@ Engine::Engine(const Config& config) : parts_ { std::make_unique<Parts>(config) 
   ev_io_init(
       &p.queue_io, [](struct ev_loop*, ev_io* w, int) { static_cast<Parts*>(w->data)->drain_queue(); }, p.queue.fd(),
       EV_READ);
-  ev_io_init(
-      &p.observer_io,
-      [](struct ev_loop*, ev_io* w, int)
-      {
-        static_cast<Parts*>(w->data)->drain_observer();
-        static_cast<Parts*>(w->data)->schedule();
-      },
-      0, EV_READ);
   ev_io_init(
       &p.monitor_io,
       [](struct ev_loop*, ev_io* w, int)
@@ -859,7 +814,7 @@ Engine::Engine(const Config& config) : parts_ { std::make_unique<Parts>(config) 
       &p.second_timer,
       [](struct ev_loop*, ev_timer* w, int)
       {
-        static_cast<Parts*>(w->data)->retune_sampling();
+        static_cast<Parts*>(w->data)->observers->retune(kernel::now());
         static_cast<Parts*>(w->data)->retune_queue();
         static_cast<Parts*>(w->data)->forget_fetched();
       },
@@ -873,8 +828,8 @@ Engine::Engine(const Config& config) : parts_ { std::make_unique<Parts>(config) 
                   if (parts.mailbox.pending() || parts.fetch_mail.pending()) ev_async_send(l, w);
                 });
   ev_async_init(&p.halt, [](struct ev_loop* l, ev_async*, int) { ev_break(l, EVBREAK_ALL); });
-  for (auto* data : { &p.queue_io.data, &p.observer_io.data, &p.monitor_io.data, &p.keeper_io.data, &p.chain_timer.data,
-                      &p.beat_timer.data, &p.second_timer.data, &p.mail.data, &p.halt.data })
+  for (auto* data : { &p.queue_io.data, &p.monitor_io.data, &p.keeper_io.data, &p.chain_timer.data, &p.beat_timer.data,
+                      &p.second_timer.data, &p.mail.data, &p.halt.data })
     *data = &p;
   // Packets before everything else.
   ev_set_priority(&p.queue_io, EV_MAXPRI);
@@ -1033,7 +988,7 @@ json Engine::status()
               { "crafted", c.crafted },
               { "craft_failed", c.craft_failed },
               { "observed", c.observed },
-              { "observe_one_in", p.sampling },
+              { "observe_one_in", p.observers->one_in(Link::wifi) },
               { "bypassed", p.bypass },
               { "not_wifi", c.not_wifi },
               { "wishes_without_actuator", c.wishes },
@@ -1088,9 +1043,9 @@ json Engine::links()
       [&p]() -> json
       {
         json wifi = p.watch->sources_json();
-        wifi["interface"] = p.wifi_name;
+        wifi["interface"] = p.roles.wifi;
         return { { "wifi", std::move(wifi) },
-                 { "cell", { { "interface", p.cell_name }, { "modems", p.watch->modems_json() } } } };
+                 { "cell", { { "interface", p.roles.cell }, { "modems", p.watch->modems_json() } } } };
       });
 }
 
@@ -1259,8 +1214,8 @@ std::string Engine::recording()
                    .kernel = kernel_name(),
                    .knobs = p.knobs_text(),
                    .seed = p.seed,
-                   .wifi_device = p.wifi_name,
-                   .cell_device = p.cell_name } };
+                   .wifi_device = p.roles.wifi,
+                   .cell_device = p.roles.cell } };
       });
   if (!copy.recorder)
     throw control::Refused { control::Refused::Kind::conflict,

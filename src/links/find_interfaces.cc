@@ -34,53 +34,82 @@ struct Candidate
   bool up = false;
 };
 
-template <class Sign>
-Found choose(const std::string& sysfs, Sign sign, const std::string& remedy)
+std::string sign_of_wifi(const fs::path& device)
 {
-  std::vector<Candidate> candidates;
+  int type = 1; // ARPHRD_ETHER, as of a station
+  std::ifstream { device / "type" } >> type;
+  if (type != 1) return {};
+  if (fs::exists(device / "phy80211")) return "has a phy80211 in sysfs";
+  if (fs::exists(device / "wireless")) return "has wireless extensions in sysfs";
+  return {};
+}
+
+std::string sign_of_modem(const fs::path& device)
+{
+  if (has_devtype(device, "wwan")) return "is a device of type wwan";
+  const std::string name = device.filename();
+  for (const char* prefix : { "wwan", "wwp", "ppp" })
+    if (name.rfind(prefix, 0) == 0) return std::string { "is named like a modem (" } + prefix + ")";
+  return {};
+}
+
+// Those with the sign, the first ones to be taken in front.
+template <class Sign>
+std::vector<Candidate> candidates(const std::string& sysfs, Sign sign, const std::vector<std::string>& besides)
+{
+  std::vector<Candidate> all;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator { sysfs, error })
-    if (std::string why = sign(entry.path()); !why.empty())
-      candidates.push_back({ entry.path().filename(), why, is_up(entry.path()) });
-  if (candidates.empty()) return { "", remedy };
-  std::sort(candidates.begin(), candidates.end(),
+  {
+    const std::string name = entry.path().filename();
+    if (std::find(besides.begin(), besides.end(), name) != besides.end()) continue;
+    if (std::string why = sign(entry.path()); !why.empty()) all.push_back({ name, why, is_up(entry.path()) });
+  }
+  std::sort(all.begin(), all.end(),
             [](const Candidate& a, const Candidate& b) { return a.up != b.up ? a.up : a.name < b.name; });
-  Found found { candidates.front().name, candidates.front().name + " " + candidates.front().sign };
-  for (std::size_t i = 1; i < candidates.size(); ++i)
-    found.why += (i == 1 ? "; also possible: " : ", ") + candidates[i].name;
+  return all;
+}
+
+Found first_of(const std::vector<Candidate>& all, const std::string& remedy)
+{
+  if (all.empty()) return { "", remedy };
+  Found found { all.front().name, all.front().name + " " + all.front().sign };
+  for (std::size_t i = 1; i < all.size(); ++i)
+    found.why += (i == 1 ? "; also possible: " : ", ") + all[i].name;
   return found;
 }
 
 } // namespace
 
+Found find_wifi(const std::vector<std::string>& besides, const std::string& sysfs)
+{
+  return first_of(candidates(sysfs, sign_of_wifi, besides),
+                  "no Wi-Fi interface found: plug one in, or name it with --wifi INTERFACE");
+}
+
+Found find_cell(const std::vector<std::string>& besides, const std::string& sysfs)
+{
+  return first_of(candidates(sysfs, sign_of_modem, besides),
+                  "no cellular interface found: connect the modem, or name the interface with --cell INTERFACE (a "
+                  "tethered phone looks like Ethernet)");
+}
+
 Found find_wifi(const std::string& sysfs)
 {
-  return choose(
-      sysfs,
-      [](const fs::path& device) -> std::string
-      {
-        if (fs::exists(device / "phy80211")) return "has a phy80211 in sysfs";
-        if (fs::exists(device / "wireless")) return "has wireless extensions in sysfs";
-        return {};
-      },
-      "no Wi-Fi interface found: plug one in, or name it with --wifi INTERFACE");
+  return find_wifi({}, sysfs);
 }
 
 Found find_cell(const std::string& sysfs)
 {
-  return choose(
-      sysfs,
-      [](const fs::path& device) -> std::string
-      {
-        if (has_devtype(device, "wwan")) return "is a device of type wwan";
-        const std::string name = device.filename();
-        for (const char* prefix : { "wwan", "wwp", "ppp" })
-          if (name.rfind(prefix, 0) == 0) return std::string { "is named like a modem (" } + prefix + ")";
-        return {};
-      },
-      "no cellular interface found: connect the modem, or name the interface with --cell INTERFACE (a tethered phone "
-      "looks "
-      "like Ethernet)");
+  return find_cell({}, sysfs);
+}
+
+std::vector<std::string> find_more_wifi(const std::vector<std::string>& besides, const std::string& sysfs)
+{
+  std::vector<std::string> names;
+  for (const Candidate& one : candidates(sysfs, sign_of_wifi, besides))
+    names.push_back(one.name);
+  return names;
 }
 
 } // namespace tandem::links

@@ -1,13 +1,19 @@
 #include "src/links/link_table.h"
 
 #include <algorithm>
+#include <stdexcept>
 #include <utility>
 
 namespace tandem::links
 {
 
-LinkTable::LinkTable(std::string wifi, std::string cell)
+LinkTable::LinkTable(std::string wifi, std::string cell, const std::vector<std::string>& more_wifi)
 {
+  if (more_wifi.size() >= most_wifi)
+    throw std::length_error { "at most " + std::to_string(most_wifi) + " Wi-Fi interfaces can be used, not "
+                              + std::to_string(more_wifi.size() + 1) };
+  for (std::size_t i = 0; i < more_wifi.size(); ++i)
+    roles_[static_cast<std::size_t>(wifi_link(i + 1))].interface = more_wifi[i];
   roles_[static_cast<std::size_t>(Link::wifi)].interface = std::move(wifi);
   roles_[static_cast<std::size_t>(Link::cell)].interface = std::move(cell);
 }
@@ -109,10 +115,10 @@ const LinkInfo& LinkTable::operator[](Link link) const
 
 Link LinkTable::owner(const Address& local) const
 {
-  for (Link link : { Link::wifi, Link::cell })
+  for (std::size_t i = 0; i < link_count; ++i)
   {
-    const auto& addresses = (*this)[link].addresses;
-    if (std::find(addresses.begin(), addresses.end(), local) != addresses.end()) return link;
+    const auto& addresses = roles_[i].addresses;
+    if (std::find(addresses.begin(), addresses.end(), local) != addresses.end()) return static_cast<Link>(i);
   }
   return Link::other;
 }
@@ -120,8 +126,8 @@ Link LinkTable::owner(const Address& local) const
 Link LinkTable::of_ifindex(int ifindex) const
 {
   if (ifindex == 0) return Link::other;
-  for (Link link : { Link::wifi, Link::cell })
-    if ((*this)[link].ifindex == ifindex) return link;
+  for (std::size_t i = 0; i < link_count; ++i)
+    if (roles_[i].ifindex == ifindex) return static_cast<Link>(i);
   return Link::other;
 }
 

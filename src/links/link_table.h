@@ -1,4 +1,5 @@
-// What the interfaces in the roles "wifi" and "cell" are now, merged from kernel messages. Pure: no socket, no clock.
+// What the interfaces in the roles "wifi", "cell", "wifi2" .. are now, merged from kernel messages. Pure: no socket, no
+// clock.
 #pragma once
 
 #include <tandem/link.h>
@@ -70,8 +71,9 @@ struct LinkInfo
 class LinkTable
 {
 public:
-  // Interface names; an empty name: the role is not filled.
-  LinkTable(std::string wifi, std::string cell);
+  // Interface names; an empty name: the role is not filled. `more_wifi`: those of wifi_2 and so on, at most
+  // most_wifi - 1. Throws std::length_error when there are more.
+  LinkTable(std::string wifi, std::string cell, const std::vector<std::string>& more_wifi = {});
 
   // Each returns whether a role changed.
   bool apply(const InterfaceNews& news, Tick now);

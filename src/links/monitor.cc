@@ -62,7 +62,10 @@ struct Monitor::Parts
   bool overrun = false;
   Tick now {};
 
-  Parts(const std::string& wifi, const std::string& cell) : table { wifi, cell } {}
+  Parts(const std::string& wifi, const std::string& cell, const std::vector<std::string>& more_wifi)
+      : table { wifi, cell, more_wifi }
+  {
+  }
 
   void open()
   {
@@ -150,8 +153,8 @@ struct Monitor::Parts
   }
 };
 
-Monitor::Monitor(const std::string& wifi, const std::string& cell, Tick now)
-    : parts_ { std::make_unique<Parts>(wifi, cell) }
+Monitor::Monitor(const std::string& wifi, const std::string& cell, Tick now, const std::vector<std::string>& more_wifi)
+    : parts_ { std::make_unique<Parts>(wifi, cell, more_wifi) }
 {
   // Listening starts before the dump: a change in between is seen twice rather than never.
   parts_->now = now;

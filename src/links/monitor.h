@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace tandem::links
 {
@@ -14,8 +15,9 @@ namespace tandem::links
 class Monitor
 {
 public:
-  // Reads the present state; the interfaces need not exist yet. Throws std::runtime_error with a sentence.
-  Monitor(const std::string& wifi, const std::string& cell, Tick now);
+  // Reads the present state; the interfaces need not exist yet. Names as for LinkTable. Throws std::runtime_error with
+  // a sentence.
+  Monitor(const std::string& wifi, const std::string& cell, Tick now, const std::vector<std::string>& more_wifi = {});
   ~Monitor();
   Monitor(const Monitor&) = delete;
   Monitor& operator=(const Monitor&) = delete;

@@ -25,12 +25,46 @@ std::vector<std::string> complaints(std::string_view text, const KnobCheck& chec
   return all;
 }
 
+TEST(Config, further_wifi_interfaces)
+{
+  const auto of = [](const std::string& value)
+  {
+    const auto [config, wrong] = parse_config("[links]\nmore_wifi = " + value, "t.toml");
+    EXPECT_THAT(wrong, IsEmpty()) << value;
+    return config.links.more_wifi;
+  };
+  EXPECT_FALSE(of("\"auto\""));
+  EXPECT_THAT(of("\"none\"").value(), IsEmpty());
+  EXPECT_THAT(of("[]").value(), IsEmpty());
+  EXPECT_THAT(of("[\"wlan1\", \"wlan2\"]").value(), ElementsAre("wlan1", "wlan2"));
+  EXPECT_THAT(of("[\"1\", \"2\", \"3\", \"4\", \"5\", \"6\", \"7\"]").value(), testing::SizeIs(7));
+}
+
+TEST(Config, further_wifi_interfaces_on_the_command_line)
+{
+  Config config = parse_config("[links]\nwifi = \"wlan0\"\ncell = \"none\"", "t.toml").config;
+  EXPECT_EQ(override_setting(config, "links.more_wifi", "wlan1,wlan2"), std::nullopt);
+  EXPECT_THAT(config.links.more_wifi.value(), ElementsAre("wlan1", "wlan2"));
+  EXPECT_THAT(conflicts(config), IsEmpty());
+  EXPECT_EQ(override_setting(config, "links.more_wifi", "wlan1,wlan0"), std::nullopt);
+  ASSERT_EQ(conflicts(config).size(), 1u);
+  EXPECT_EQ(conflicts(config)[0].text(),
+            R"(command line: links.more_wifi: "wlan0" is links.wifi already; other interfaces are needed)");
+  EXPECT_TRUE(override_setting(config, "links.more_wifi", "a,b,c,d,e,f,g,h"));
+  EXPECT_THAT(config.links.more_wifi.value(), ElementsAre("wlan1", "wlan0")) << "a refused value changes nothing";
+  EXPECT_EQ(override_setting(config, "links.more_wifi", "auto"), std::nullopt);
+  EXPECT_FALSE(config.links.more_wifi);
+}
+
 TEST(Config, an_empty_file_means_the_defaults)
 {
   const auto [config, wrong] = parse_config("", "t.toml");
   EXPECT_THAT(wrong, IsEmpty());
   EXPECT_EQ(config.links.wifi, "auto");
   EXPECT_EQ(config.links.cell, "auto");
+  EXPECT_FALSE(config.links.more_wifi) << "auto";
+  EXPECT_FALSE(config.mptcp.setup);
+  EXPECT_FALSE(config.mptcp.foreign);
   EXPECT_EQ(config.daemon.socket, "/run/tandem/control.sock");
   EXPECT_EQ(config.daemon.mark_mask, 0x70000000u);
   EXPECT_EQ(config.recorder.bytes, 8u << 20);
@@ -254,13 +288,28 @@ INSTANTIATE_TEST_SUITE_P(
                 R"(t.toml:2: links.cell = 3: an interface name of 1 to 15 characters, "auto" or "none" is needed)" },
         Wrong { "[links]\nwifi = \"a\"\ncell = \"a\"",
                 R"(t.toml:3: links.cell = "a": another interface than links.wifi is needed)" },
+        Wrong { "[links]\nwifi = \"a\"\nmore_wifi = [\"b\", \"a\"]",
+                R"(t.toml:3: links.more_wifi: "a" is links.wifi already; other interfaces are needed)" },
+        Wrong { "[links]\nmore_wifi = [\"b\"]\ncell = \"b\"",
+                R"(t.toml:3: links.more_wifi: "b" is links.cell already; other interfaces are needed)" },
+        Wrong {
+            "[links]\nmore_wifi = [\"b\", \"b\"]",
+            R"(t.toml:2: links.more_wifi = ["b", "b"]: "auto", "none", or a list of at most 7 interface names, each once, such as ["wlan1", "wlan2"] is needed)" },
+        Wrong {
+            "[links]\nmore_wifi = [\"1\", \"2\", \"3\", \"4\", \"5\", \"6\", \"7\", \"8\"]",
+            R"(t.toml:2: links.more_wifi = ["1", "2", "3", "4", "5", "6", "7", "8"]: "auto", "none", or a list of at most 7 interface names, each once, such as ["wlan1", "wlan2"] is needed)" },
+        Wrong {
+            "[links]\nmore_wifi = [\"auto\"]",
+            R"(t.toml:2: links.more_wifi = ["auto"]: "auto", "none", or a list of at most 7 interface names, each once, such as ["wlan1", "wlan2"] is needed)" },
+        Wrong { "[mptcp]\nsetup = 1", "t.toml:2: mptcp.setup = 1: true or false is needed" },
+        Wrong { "[mptcp]\nset_up = true", "t.toml:2: mptcp.set_up: no such setting; did you mean setup?" },
         Wrong { "[links]\nwfi = \"wlan0\"", "t.toml:2: links.wfi: no such setting; did you mean wifi?" },
         Wrong { "[links]\nbluetooth = \"x\"",
-                "t.toml:2: links.bluetooth: no such setting; known here: wifi, cell, radio, modem, record" },
+                "t.toml:2: links.bluetooth: no such setting; known here: wifi, cell, more_wifi, radio, modem, record" },
         Wrong { "[deamon]\nqueue = 1", "t.toml:1: deamon: no such section; did you mean daemon?" },
         Wrong { "wifi = \"wlan0\"",
                 "t.toml:1: wifi: no such section; known here: links, daemon, recorder, detector, metrics, "
-                "fetch, budget, modules" },
+                "fetch, mptcp, budget, modules" },
         Wrong { "links = \"wlan0\"", "t.toml:1: links = \"wlan0\": a section [links] is needed" },
         Wrong { "[daemon]\nqueue = 65536",
                 "t.toml:2: daemon.queue = 65536: an NFQUEUE number from 0 to 65535 is needed" },

@@ -64,5 +64,18 @@ TEST_F(Sysfs, CellByTypeOrName)
   EXPECT_EQ(find_cell(root).interface, "ppp0");
 }
 
+TEST_F(Sysfs, FurtherOnes)
+{
+  device("wlan0", "up", "wlan", "phy80211");
+  device("wlan2", "up", "wlan", "phy80211");
+  device("wlan1", "down", "wlan", "phy80211");
+  device("mon0", "up", "wlan", "phy80211");
+  std::ofstream { root / "mon0" / "type" } << "803\n"; // ARPHRD_IEEE80211_RADIOTAP
+  device("eth0", "up");
+  EXPECT_THAT(find_more_wifi({ "wlan0" }, root), testing::ElementsAre("wlan2", "wlan1"));
+  EXPECT_EQ(find_wifi({ "wlan0" }, root).interface, "wlan2");
+  EXPECT_THAT(find_more_wifi({}, root / "missing"), testing::IsEmpty());
+}
+
 } // namespace
 } // namespace tandem::links
