@@ -18,7 +18,7 @@ constexpr std::array<std::string_view, 3> senders { "automatic", "coupled", "unc
 constexpr std::array<std::string_view, 3> pole_words { "cap", "formula", "nothing" };
 constexpr std::array<std::string_view, 2> rtt_words { "least", "smoothed" };
 
-constexpr std::array<KnobRow<Knobs>, 21> rows { {
+constexpr std::array<KnobRow<Knobs>, 20> rows { {
     { { .name = "sender",
         .type = KnobType::choice,
         .maximum = static_cast<double>(senders.size() - 1),
@@ -87,11 +87,7 @@ constexpr std::array<KnobRow<Knobs>, 21> rows { {
       &Knobs::measure },
     { { .name = "gain", .minimum = 0, .maximum = 1, .help = "share of goodput that more links must bring" },
       &Knobs::gain },
-    { { .name = "enough",
-        .minimum = 0,
-        .maximum = 10,
-        .help = "share of the best link's capacity (1,500 bytes in a packet time) from which no other link is tried" },
-      &Knobs::enough },
+
     { { .name = "retry",
         .type = KnobType::duration,
         .unit = "s",
@@ -336,6 +332,7 @@ Tick Ecn::treat(const LinkStates& links, Tick now)
   const auto most = static_cast<std::size_t>(knobs_.most_used);
   const std::size_t good_used = std::min(ranking_.good(), most);
   const std::size_t level = strategy == Strategy::closed ? loop_.level() : 1 + order.size();
+  const bool unmarked = strategy == Strategy::closed && marking_ && level + 1 == loop_levels_;
   Tick next = now + look_every;
   for (std::size_t i = 0; i < order.size(); ++i)
   {
@@ -357,7 +354,7 @@ Tick Ecn::treat(const LinkStates& links, Tick now)
     }
     else
       treatment.backup = strategy == Strategy::closed && (level < 2 || place >= level - 1 || good_used + place >= most);
-    if (!treatment.backup) treatment.ce_rate = rate_for(link, links[at(link)], now);
+    if (!treatment.backup && !unmarked) treatment.ce_rate = rate_for(link, links[at(link)], now);
   }
   return next;
 }
@@ -408,19 +405,28 @@ void Ecn::tick(const Event& event)
   const std::size_t worse = ranking_.order().size() - ranking_.good();
   const auto most = static_cast<std::size_t>(knobs_.most_used);
   const std::size_t usable = std::min(worse, most - std::min(ranking_.good(), most));
-  Look look { .capacity = ranking_.order().empty() ? 0 : full_packet / seconds(ranking_.best_time()),
-              .levels = usable == 0 ? 1 : usable + 2,
-              .changed = changed };
+  Look look { .levels = usable == 0 ? 1 : usable + 2, .changed = changed };
+  marking_ = false;
+  if (usable > 0)
+  {
+    const Link first = wifi_link(ranking_.order()[ranking_.good()]);
+    look.capacity = full_packet / seconds(ranking_.best_time());
+    look.spare = full_packet / seconds(*links[at(first)].radio->packet_time);
+    marking_ = rate_for(first, links[at(first)], event.now) > 0;
+    look.levels += marking_ ? 1 : 0;
+  }
   for (const Path& path : paths_)
   {
     look.delivered += path.delivered;
-    if (path.flows > 0) look.rtt = std::max(look.rtt, path.smoothed);
+    if (path.flows == 0) continue;
+    look.rtt = std::max(look.rtt, path.smoothed);
+    look.rtt_least = std::max(look.rtt_least, least_of(path));
   }
+  loop_levels_ = look.levels;
   loop_.look(look, event.now,
              { .settle = from_seconds(knobs_.settle),
                .measure = from_seconds(knobs_.measure),
                .gain = knobs_.gain,
-               .enough = knobs_.enough,
                .retry = from_seconds(knobs_.retry),
                .retry_most = from_seconds(std::max(knobs_.retry, knobs_.retry_most)) });
 

@@ -52,7 +52,7 @@ struct Knobs
   double settle = 0.5;   // s, LoopSettings
   double measure = 1;    // s
   double gain = 0.05;
-  double enough = 0.8;
+
   double retry = 5;          // s
   double retry_most = 160;   // s
   double cycle = 0.25;       // s, of the level that uses a link part of the time
@@ -138,8 +138,10 @@ private:
   Ranking ranking_;
   Loop loop_;
   Treatments wanted_ {}, told_ {};
-  Tick next_ {}; // look
-  Tick wake_ {}; // asked for
+  bool marking_ = false; // there is one more level, without marks
+  std::size_t loop_levels_ = 1;
+  Tick next_ {};        // look
+  Tick wake_ {};        // asked for
   bool retell_ = false; // what was told before may be forgotten
   std::string_view why_ {};
   std::array<Wish, 3 * link_count> wishes_ {};

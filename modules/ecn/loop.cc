@@ -19,6 +19,7 @@ constexpr double least_busy = 50e3; // bytes per second; below it there is nothi
 constexpr double fallen = 0.7;      // of the usual goodput: something has changed
 constexpr Duration usual_over = 5s;
 constexpr Duration reset_gap = 5s;
+constexpr Duration recovery = 3s; // after a trial that lost, until the goodput is what it was
 
 } // namespace
 
@@ -46,11 +47,12 @@ void Loop::forget(Tick now, const LoopSettings& settings)
   reset_at_ = now;
 }
 
-void Loop::begin(std::size_t level, double reference, Tick now, Duration settle)
+void Loop::begin(std::size_t level, const Look& look, double reference, Tick now, const LoopSettings& settings)
 {
+  // A link that is left out empties its queue first; one that is added does its good and its harm at once.
+  settle_ = std::clamp(2 * (level > level_ ? look.rtt_least : look.rtt), settings.settle, longest_settle);
   trial_ = level;
   trial_from_ = now;
-  settle_ = settle;
   reference_ = reference;
   ++trials_;
 }
@@ -65,11 +67,12 @@ void Loop::decide(double ratio, Tick now, const LoopSettings& settings)
   {
     level_ = *trial_;
     ++moves_;
-    usual_ = 0;
   }
   Record& record = records_[loser];
   record.next = now + record.pause;
   record.pause = std::min(2 * record.pause, settings.retry_most);
+  if (!won) reset_at_ = now + recovery - reset_gap;
+  usual_ = 0;
   trial_.reset();
   since_ = now;
 }
@@ -143,10 +146,11 @@ void Loop::look(const Look& look, Tick now, const LoopSettings& settings)
   if (usual_ > 0 && goodput_ < fallen * usual_ && now - reset_at_ >= reset_gap) forget(now, settings);
   const double share = std::min(1.0, seconds(sample_every) / seconds(usual_over));
   usual_ = usual_ > 0 ? usual_ + share * (goodput_ - usual_) : goodput_;
-  if (level_ == 0 && look.capacity > 0 && goodput_ >= settings.enough * look.capacity) return;
+  // Another link can bring no more than the air that is left over carries at its rate.
+  const double left_over = look.capacity > 0 ? std::max(0.0, 1 - goodput_ / look.capacity) : 1;
+  if (level_ == 0 && left_over * look.spare < settings.gain * goodput_) return;
   if (const auto level = due(look, now))
-    begin(*level, rate(std::max(settled, now - patience * settings.measure)), now,
-          std::clamp(2 * look.rtt, settings.settle, longest_settle));
+    begin(*level, look, rate(std::max(settled, now - patience * settings.measure)), now, settings);
 }
 
 } // namespace tandem::ecn

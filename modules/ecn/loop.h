@@ -20,8 +20,8 @@ struct LoopSettings
 {
   Duration settle = std::chrono::milliseconds { 500 }; // after a change, before its effect is measured
   Duration measure = std::chrono::seconds { 1 };
-  double gain = 0.05;                          // goodput that a level must bring over a lower one
-  double enough = 0.8;                         // of the best link's capacity: nothing to be gained by more links
+  double gain = 0.05; // goodput that a level must bring over a lower one
+
   Duration retry = std::chrono::seconds { 5 }; // until a level that lost is tried again; doubles
   Duration retry_most = std::chrono::seconds { 160 };
 };
@@ -31,7 +31,9 @@ struct Look
 {
   std::uint64_t delivered = 0; // bytes, all subflows on all links, since start
   double capacity = 0;         // bytes per second of the best link, alone on its air; 0 = not known
+  double spare = 0;            // likewise of the best of the worse links
   Duration rtt {};             // longest smoothed round-trip time of the subflows
+  Duration rtt_least {};       // longest of their least ones
   std::size_t levels = 1;      // how many there are
   bool changed = false;        // other links, or another order
 };
@@ -61,7 +63,7 @@ private:
   };
 
   double rate(Tick from) const;
-  void begin(std::size_t level, double reference, Tick now, Duration settle);
+  void begin(std::size_t level, const Look& look, double reference, Tick now, const LoopSettings& settings);
   void decide(double ratio, Tick now, const LoopSettings& settings);
   void forget(Tick now, const LoopSettings& settings);
   std::optional<std::size_t> due(const Look& look, Tick now) const;

@@ -1,5 +1,7 @@
 #include "tools/sim/laptop.h"
 
+#include "src/flow/token.h"
+
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -69,12 +71,10 @@ void Laptop::set_up(Link link, bool up)
   later();
 }
 
-Laptop::Port::Port(Laptop& laptop, std::uint16_t interface, std::uint32_t mss, bool mptcp, Route& up,
-                   const Route* by_cell, std::uint16_t number)
-    : laptop_(laptop), interface_(interface), mss_(mss), mptcp_(mptcp), up_(up), by_cell_(by_cell), ingress_(*this),
-      egress_(*this)
+Laptop::Port::Port(Laptop& laptop, const Connect& with, std::uint16_t number)
+    : laptop_(laptop), with_(with), ingress_(*this), egress_(*this)
 {
-  const auto low = static_cast<std::uint8_t>(interface + 1);
+  const auto low = static_cast<std::uint8_t>(with.interface + 1);
   key_.local.bytes = { 10, 77, low, 2 };
   key_.remote.bytes = { 10, 77, 100, 1 };
   key_.local_port = static_cast<std::uint16_t>(40000 + number);
@@ -88,7 +88,7 @@ Laptop::Port::Port(Laptop& laptop, std::uint16_t interface, std::uint32_t mss, b
 std::uint64_t Laptop::Port::segments(Seq seq, std::uint64_t close) const
 {
   const std::int32_t bytes = seq - server(close);
-  const auto step = static_cast<std::int32_t>(mss_);
+  const auto step = static_cast<std::int32_t>(with_.mss);
   // Towards the smaller: nothing is acknowledged in part.
   const std::int64_t whole = bytes >= 0 ? bytes / step : -((-std::int64_t { bytes } + step - 1) / step);
   return static_cast<std::uint64_t>(std::max<std::int64_t>(0, static_cast<std::int64_t>(close) + whole));
@@ -98,7 +98,7 @@ Segment Laptop::Port::segment(const Packet& packet, Direction direction) const
 {
   Segment out;
   out.direction = direction;
-  out.link = laptop_.interfaces_[interface_].role;
+  out.link = laptop_.interfaces_[with_.interface].role;
   out.key = key_;
   out.received = laptop_.world_.now();
   out.timestamps = { { packet.ts_value }, { packet.ts_echo } };
@@ -108,18 +108,23 @@ Segment Laptop::Port::segment(const Packet& packet, Direction direction) const
   out.tcp_header_length = 32;
   out.bytes = blank(packet.bytes);
   const bool syn = packet.kind == Kind::syn || packet.kind == Kind::syn_ack;
-  if (mptcp_)
+  if (with_.mptcp)
   {
     out.options |= option::mptcp;
-    out.mptcp = syn ? MptcpSubtype::mp_capable : MptcpSubtype::dss;
+    out.mptcp = !syn ? MptcpSubtype::dss : with_.subflow == 0 ? MptcpSubtype::mp_capable : MptcpSubtype::mp_join;
+    out.mptcp_version = with_.version;
+    out.mptcp_address_id = with_.subflow;
+    if (packet.kind == Kind::syn_ack && with_.subflow == 0) out.mptcp_key = with_.key;
+    if (packet.kind == Kind::syn && with_.subflow > 0) out.mptcp_token = flow::token_of(with_.key, with_.version);
   }
   if (syn)
   {
     out.flags = packet.kind == Kind::syn ? tcp_flag::syn : tcp_flag::syn | tcp_flag::ack;
     out.seq = packet.kind == Kind::syn ? client_isn_ : server_isn_;
     if (packet.kind == Kind::syn_ack) out.ack = client_isn_ + 1u;
+    if (with_.ecn) out.flags |= packet.kind == Kind::syn ? tcp_flag::ece | tcp_flag::cwr : tcp_flag::ece;
     out.options |= option::mss | option::window_scale | option::sack_permitted;
-    out.mss = static_cast<std::uint16_t>(mss_);
+    out.mss = static_cast<std::uint16_t>(with_.mss);
     out.window_scale = window_shift;
     out.window = 65535;
     return out;
@@ -145,10 +150,9 @@ Segment Laptop::Port::segment(const Packet& packet, Direction direction) const
   return out;
 }
 
-Laptop::Port& Laptop::connect(std::uint16_t interface, std::uint32_t mss, bool mptcp, Route& up, const Route* by_cell)
+Laptop::Port& Laptop::connect(const Connect& with)
 {
-  ports_.push_back(
-      std::make_unique<Port>(*this, interface, mss, mptcp, up, by_cell, static_cast<std::uint16_t>(ports_.size())));
+  ports_.push_back(std::make_unique<Port>(*this, with, static_cast<std::uint16_t>(ports_.size())));
   return *ports_.back();
 }
 
@@ -171,7 +175,7 @@ void Laptop::later()
 void Laptop::arrive(Port& port, Handle handle)
 {
   Packet& packet = world_.pool[handle];
-  Interface& interface = interfaces_[port.interface_];
+  Interface& interface = interfaces_[port.with_.interface];
   if (packet.ect && !packet.ce && interface.random.chance(interface.ce_rate))
   {
     packet.ce = true;
@@ -209,10 +213,10 @@ void Laptop::leave(Port& port, Handle handle)
   if (edit.window) packet.window = std::uint64_t { *edit.window } << window_shift;
   if (edit.ts_echo) packet.ts_echo = edit.ts_echo->raw;
   if (edit.ts_value) packet.ts_value = edit.ts_value->raw;
-  if (edit.route == Link::cell && port.by_cell_ != nullptr)
+  if (edit.route == Link::cell && port.with_.by_cell != nullptr)
   {
     ++stats_.rerouted;
-    packet.route = port.by_cell_;
+    packet.route = port.with_.by_cell;
     packet.hop = 0;
   }
   world_.forward(handle);
@@ -222,7 +226,7 @@ std::size_t Laptop::craft(const FlowView& flow, const Craft& craft, std::string_
 {
   const auto found = std::find_if(ports_.begin(), ports_.end(), [&](const auto& p) { return p->key_ == flow.key; });
   const bool by_cell = craft.by == Link::cell;
-  if (found == ports_.end() || craft.kind != CraftKind::ack || (by_cell && (*found)->by_cell_ == nullptr))
+  if (found == ports_.end() || craft.kind != CraftKind::ack || (by_cell && (*found)->with_.by_cell == nullptr))
   {
     ++stats_.not_crafted;
     return 0;
@@ -231,10 +235,10 @@ std::size_t Laptop::craft(const FlowView& flow, const Craft& craft, std::string_
   ++stats_.crafted;
   const Handle handle = world_.pool.make();
   Packet& packet = world_.pool[handle];
-  packet.route = by_cell ? port.by_cell_ : &port.up_;
+  packet.route = by_cell ? port.with_.by_cell : port.with_.up;
   packet.hop = by_cell ? 0 : 1; // behind this laptop
   packet.kind = Kind::ack;
-  packet.interface = port.interface_;
+  packet.interface = port.with_.interface;
   packet.ack = port.segments(craft.ack, port.acked_);
   packet.data_ack = port.data_ack_;
   packet.window = std::uint64_t { craft.window } << window_shift;
@@ -262,14 +266,26 @@ void Laptop::send_crafted()
 
 void Laptop::wish(const Wish& wish, std::uint8_t, std::string_view)
 {
-  if (wish.kind != WishKind::ce_rate)
+  if (wish.kind == WishKind::mptcp_endpoint)
   {
     ++stats_.other_wishes;
     return;
   }
   ++stats_.wishes;
-  for (Interface& interface : interfaces_)
-    if (interface.role == wish.link) interface.ce_rate = std::clamp(wish.value, 0.0, 1.0);
+  for (std::uint16_t i = 0; i < interfaces_.size(); ++i)
+  {
+    Interface& interface = interfaces_[i];
+    if (interface.role != wish.link) continue;
+    if (wish.kind == WishKind::ce_rate)
+      interface.ce_rate = std::clamp(wish.value, 0.0, 1.0);
+    else if (interface.backup != (wish.value > 0))
+    {
+      interface.backup = wish.value > 0;
+      for (const auto& port : ports_)
+        if (port->with_.interface == i && port->with_.mptcp && port->with_.prioritize)
+          port->with_.prioritize(interface.backup);
+    }
+  }
 }
 
 } // namespace tandem::sim

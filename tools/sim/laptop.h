@@ -7,6 +7,7 @@
 #include "tools/sim/packet.h"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -16,8 +17,8 @@ namespace tandem::sim
 {
 
 // Carried out: edits of acknowledgements (ACK number to whole segments, window, timestamps, ECN), drops, routes by the
-// cellular link, crafted ACKs, CE rates of interfaces. Not simulated, and answered "not sent": ICMP, fills, fetches,
-// MP_PRIO and endpoint wishes (counted). A flow's segments all have the size of a full one, connections are not closed.
+// cellular link, crafted ACKs, CE rates of interfaces, MP_PRIO. Not simulated, and answered "not sent": ICMP, fills,
+// fetches, endpoint wishes (counted). A flow's segments all have the size of a full one, connections are not closed.
 class Laptop final : public chain::Actions
 {
 public:
@@ -28,7 +29,7 @@ public:
     std::uint64_t rerouted = 0; // acknowledgements by the cellular link
     std::uint64_t crafted = 0;
     std::uint64_t not_crafted = 0; // asked for and not simulated
-    std::uint64_t wishes = 0;      // ce_rate
+    std::uint64_t wishes = 0;      // ce_rate, mptcp_backup
     std::uint64_t other_wishes = 0;
   };
 
@@ -43,17 +44,31 @@ public:
   // Share of the ECN-capable packets arriving by the interface that get Congestion Experienced.
   void set_ce_rate(std::uint16_t interface, double rate) { interfaces_[interface].ce_rate = rate; }
   double ce_rate(std::uint16_t interface) const { return interfaces_[interface].ce_rate; }
+  bool backup(std::uint16_t interface) const { return interfaces_[interface].backup; }
   std::uint64_t marked(std::uint16_t interface) const { return interfaces_[interface].marked; }
   // As the feeder tells the daemon.
   void radio(Link link, const RadioState& state);
   void set_up(Link link, bool up);
 
+  // What the laptop is to know of a subflow.
+  struct Connect
+  {
+    std::uint16_t interface = 0;
+    std::uint32_t mss = 0;
+    bool mptcp = false, ecn = false;
+    std::uint8_t version = 1; // of MPTCP
+    std::uint8_t subflow = 0; // the first opens the connection, the others join
+    std::uint64_t key = 0;    // the server's
+    Route* up = nullptr;
+    const Route* by_cell = nullptr; // null: no such way
+    std::function<void(bool backup)> prioritize {};
+  };
+
   // One subflow at this laptop.
   class Port
   {
   public:
-    Port(Laptop& laptop, std::uint16_t interface, std::uint32_t mss, bool mptcp, Route& up, const Route* by_cell,
-         std::uint16_t number);
+    Port(Laptop& laptop, const Connect& with, std::uint16_t number);
     Stage& ingress() { return ingress_; }
     Stage& egress() { return egress_; }
 
@@ -72,16 +87,12 @@ public:
       Port& port;
     };
     Segment segment(const Packet& packet, Direction direction) const;
-    Seq server(std::uint64_t segments) const { return server_isn_ + 1u + static_cast<std::uint32_t>(segments * mss_); }
+    Seq server(std::uint64_t segments) const { return server_isn_ + 1u + static_cast<std::uint32_t>(segments * with_.mss); }
     // Whole segments before a sequence number of the server, near `close`.
     std::uint64_t segments(Seq seq, std::uint64_t close) const;
 
     Laptop& laptop_;
-    std::uint16_t interface_;
-    std::uint32_t mss_;
-    bool mptcp_;
-    Route& up_;
-    const Route* by_cell_;
+    Connect with_;
     FlowKey key_ {};
     Seq client_isn_ {}, server_isn_ {};
     std::uint64_t acked_ = 0; // segments, of the newest acknowledgement that left
@@ -90,7 +101,7 @@ public:
     Egress egress_;
   };
 
-  Port& connect(std::uint16_t interface, std::uint32_t mss, bool mptcp, Route& up, const Route* by_cell);
+  Port& connect(const Connect& with);
 
   chain::Chain* chain() { return chain_.get(); } // null without modules
   const Stats& stats() const { return stats_; }
@@ -103,6 +114,7 @@ private:
   {
     Link role = Link::wifi;
     double ce_rate = 0;
+    bool backup = false;
     std::uint64_t marked = 0;
     medium::Random random { 0 };
   };

@@ -1,5 +1,6 @@
 #include "tools/sim/scenarios.h"
 
+#include "modules/ecn/ecn.h"
 #include "modules/freeze/freeze.h"
 #include "modules/mirror/mirror.h"
 #include "modules/offload/offload.h"
@@ -136,6 +137,7 @@ std::unique_ptr<Module> make_module(const std::string& name)
   if (name == "offload") return std::make_unique<offload::Offload>();
   if (name == "freeze") return std::make_unique<freeze::Freeze>();
   if (name == "mirror") return std::make_unique<mirror::Mirror>();
+  if (name == "ecn") return std::make_unique<ecn::Ecn>();
   return nullptr;
 }
 
@@ -192,7 +194,7 @@ private:
     for (const json& name : top_.list("modules"))
     {
       auto module = name.is_string() ? make_module(name.get<std::string>()) : nullptr;
-      if (!module) top_.fail("modules", name.dump() + " is not one of: freeze, mirror, offload");
+      if (!module) top_.fail("modules", name.dump() + " is not one of: ecn, freeze, mirror, offload");
       by_name[name.get<std::string>()] = module.get();
       chosen.push_back(module.get());
       modules_.push_back(std::move(module));
@@ -352,6 +354,14 @@ private:
     }
   }
 
+  // Access points are Wi-Fi by their number, up to most_wifi; of other links the second is cellular.
+  Link role_of(std::size_t index, bool radio)
+  {
+    if (index == 0) return Link::wifi;
+    if (radio && laptop_wifi_ < most_wifi) return wifi_link(laptop_wifi_++);
+    return index == 1 ? Link::cell : Link::other;
+  }
+
   void add_subflow(Reader&, const json& given, const std::string& place, std::size_t index, Flow& flow, bool at_laptop)
   {
     Reader in(given, place);
@@ -366,10 +376,10 @@ private:
     // The delay lies between the server and the first link, as a WAN does.
     path.down.insert(path.down.begin(), delay(rtt / 2, jitter));
     path.up.push_back(delay(rtt - rtt / 2, {}));
-    if (at_laptop)
-      path.interface = laptop_->add_interface(index == 0   ? tandem::Link::wifi
-                                              : index == 1 ? tandem::Link::cell
-                                                           : tandem::Link::other);
+    const auto radio = std::find_if(passed.begin(), passed.end(),
+                                    [&](std::size_t l) { return links_[l].weighted || links_[l].back != nullptr; });
+    if (at_laptop) path.interface = laptop_->add_interface(role_of(index, radio != passed.end()));
+    path.signal_delay = rtt - rtt / 2;
     const double start = in.number("start", 0, 0, 1e6);
     flow.transfer->add(path, flow.start + from_seconds(start));
     in.done();
@@ -528,14 +538,16 @@ private:
                   { "rerouted", stats.rerouted },        { "crafted", stats.crafted },
                   { "not_crafted", stats.not_crafted },  { "wishes", stats.wishes },
                   { "other_wishes", stats.other_wishes } };
-    json marked = json::array(), rates = json::array();
+    json marked = json::array(), rates = json::array(), backup = json::array();
     for (const auto& entry : marked_)
     {
       marked.push_back(laptop_->marked(entry.interface));
       rates.push_back(laptop_->ce_rate(entry.interface));
+      backup.push_back(laptop_->backup(entry.interface));
     }
     laptop["marked"] = marked;
     laptop["ce_rate"] = rates; // at the end
+    laptop["backup"] = backup; // likewise
     if (chain::Chain* chain = laptop_->chain())
       for (std::size_t i = 0; i < chain->module_count(); ++i)
         for (const auto& reason : chain->stats(i).reasons)
@@ -549,6 +561,7 @@ private:
   double seconds_ = 0, warmup_ = 0;
   std::vector<std::unique_ptr<Module>> modules_;
   std::unique_ptr<Laptop> laptop_;
+  std::size_t laptop_wifi_ = 1; // access points of the laptop so far
   WeightedAir weighted_;
   std::unique_ptr<Wifi> wifi_;
   std::vector<std::unique_ptr<Wire>> wires_;

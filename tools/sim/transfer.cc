@@ -20,6 +20,7 @@ Transfer::Transfer(World& world, const TransferConfig& config, Laptop* laptop)
 {
   SenderConfig& sender = config_.sender;
   sender.own_window = !config_.mptcp;
+  connection_key_ = medium::Random(world.seed, world.stream()).bits();
   if (config_.mptcp)
   {
     sender.header += dss_data;
@@ -47,8 +48,29 @@ Transfer::Subflow& Transfer::add(const Path& path, Tick start)
   if (!one.up_by_cell.empty()) one.up_by_cell.push_back(one.sender.get());
   if (laptop_ != nullptr)
   {
-    Laptop::Port& port = laptop_->connect(path.interface, config_.sender.mss, config_.mptcp, one.up,
-                                          one.up_by_cell.empty() ? nullptr : &one.up_by_cell);
+    const std::size_t number = subflows_.size() - 1;
+    const bool coupled = config_.sender.algorithm == Algorithm::lia || config_.sender.algorithm == Algorithm::olia;
+    Laptop::Port& port =
+        laptop_->connect({ .interface = path.interface,
+                           .mss = config_.sender.mss,
+                           .mptcp = config_.mptcp,
+                           .ecn = config_.sender.ecn,
+                           .version = static_cast<std::uint8_t>(coupled ? 0 : 1),
+                           .subflow = static_cast<std::uint8_t>(number),
+                           .key = connection_key_,
+                           .up = &one.up,
+                           .by_cell = one.up_by_cell.empty() ? nullptr : &one.up_by_cell,
+                           .prioritize = [this, number](bool backup) { prioritize(number, backup); } });
+    signal_delay_.push_back(path.signal_delay);
+    one.heard = std::make_unique<Timer>(world_.loop,
+                                        [this, &one]
+                                        {
+                                          one.backup = one.said.front().second;
+                                          one.said.pop_front();
+                                          if (!one.said.empty()) one.heard->set(one.said.front().first);
+                                          for (const auto& other : subflows_)
+                                            if (other->sender->window().established) other->sender->push();
+                                        });
     one.down.push_back(&port.ingress());
     one.up.insert(one.up.begin(), &port.egress());
   }
@@ -70,6 +92,20 @@ bool Transfer::available() const
   return next_ < total_ && next_ < edge_;
 }
 
+bool Transfer::idle(const Subflow& one) const
+{
+  return one.backup
+         && std::any_of(subflows_.begin(), subflows_.end(),
+                        [](const auto& other) { return !other->backup && other->sender->window().established; });
+}
+
+void Transfer::prioritize(std::size_t subflow, bool backup)
+{
+  Subflow& one = *subflows_[subflow];
+  one.said.emplace_back(world_.now() + signal_delay_[subflow], backup);
+  if (one.said.size() == 1) one.heard->set(one.said.front().first);
+}
+
 Transfer::Subflow& Transfer::of(const Sender& sender)
 {
   for (const auto& one : subflows_)
@@ -88,7 +124,7 @@ void Transfer::assign()
     for (const auto& one : subflows_)
     {
       const Window& window = one->sender->window();
-      if (!window.established) continue;
+      if (!window.established || idle(*one)) continue;
       const double held = static_cast<double>(one->sender->waiting() + one->assigned.size());
       // tcp_sndbuf_expand: twice the window.
       if (held >= 2 * std::max(window.cwnd, 10.0)) continue;
@@ -107,6 +143,8 @@ void Transfer::assign()
 
 std::optional<Chunk> Transfer::next(Sender& sender)
 {
+  if (config_.mptcp)
+    if (const Subflow& one = of(sender); one.assigned.empty() && idle(one)) return {};
   if (config_.mptcp && config_.scheduler == Scheduler::linux_like)
   {
     Subflow& one = of(sender);

@@ -5,8 +5,10 @@
 #include "tools/sim/sender.h"
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace tandem::sim
@@ -37,6 +39,7 @@ struct Path
   std::uint16_t interface = 0; // of the laptop, when there is one
   // By which acknowledgements leave when a module says so (Link::cell); empty = no such way.
   std::vector<Stage*> up_by_cell {};
+  Duration signal_delay {}; // until what the client tells about the subflow is heard by the server
 };
 
 class Transfer final : public Source, public Sink
@@ -48,7 +51,10 @@ public:
     std::unique_ptr<Sender> sender;
     std::unique_ptr<Receiver> receiver;
     std::unique_ptr<Timer> start;
-    medium::Ring<std::uint64_t> assigned; // linux_like: written to the subflow, not yet sent
+    medium::Ring<std::uint64_t> assigned;   // linux_like: written to the subflow, not yet sent
+    bool backup = false;                    // used only when no other is there (RFC 8684 3.3.8)
+    std::deque<std::pair<Tick, bool>> said; // by MP_PRIO, on its way
+    std::unique_ptr<Timer> heard;
   };
 
   // `laptop`: sees, marks and edits what arrives and leaves. May be null.
@@ -63,6 +69,8 @@ public:
   std::optional<Tick> finished() const { return finished_; }
   // Time spent with window left on some subflow, but none in the receive buffer.
   std::uint64_t blocked() const { return blocked_count_; }
+  // The client sends MP_PRIO on the subflow.
+  void prioritize(std::size_t subflow, bool backup);
 
   std::optional<Chunk> next(Sender& sender) override;
   void acknowledged(Sender& sender, std::uint64_t data_ack, std::uint64_t window) override;
@@ -73,6 +81,7 @@ public:
 private:
   std::uint32_t length_of(std::uint64_t dsn) const;
   bool available() const;
+  bool idle(const Subflow& one) const; // a backup while another is there
   void assign();
   Subflow& of(const Sender& sender);
 
@@ -81,7 +90,9 @@ private:
   Laptop* laptop_;
   Group group_;
   std::vector<std::unique_ptr<Subflow>> subflows_;
-  std::uint64_t next_ = 0; // segment to be given to a subflow
+  std::vector<Duration> signal_delay_; // of each, at a laptop
+  std::uint64_t connection_key_ = 0;   // of MPTCP
+  std::uint64_t next_ = 0;             // segment to be given to a subflow
   std::uint64_t total_ = ~std::uint64_t { 0 };
   std::uint64_t edge_;
   bool blocked_ = false;
