@@ -414,6 +414,8 @@ void Ecn::tick(const Event& event)
     look.spare = full_packet / seconds(*links[at(first)].radio->packet_time);
     marking_ = rate_for(first, links[at(first)], event.now) > 0;
     look.levels += marking_ ? 1 : 0;
+    // A coupled sender moves by itself, and comes back slowly to a subflow that lay idle.
+    look.first = marking_ ? 2 : 0;
   }
   for (const Path& path : paths_)
   {

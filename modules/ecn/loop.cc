@@ -112,7 +112,7 @@ void Loop::look(const Look& look, Tick now, const LoopSettings& settings)
   if (look.levels <= 1 || look.changed || level_ >= look.levels || (trial_ && *trial_ >= look.levels))
   {
     trial_.reset();
-    level_ = 0;
+    level_ = std::min(look.first, look.levels - 1);
     since_ = now;
     usual_ = goodput_ = 0;
     settle_ = std::clamp(2 * look.rtt, settings.settle, longest_settle);

@@ -34,6 +34,7 @@ struct Look
   double spare = 0;            // likewise of the best of the worse links
   Duration rtt {};             // longest smoothed round-trip time of the subflows
   Duration rtt_least {};       // longest of their least ones
+  std::size_t first = 0;       // level to begin with
   std::size_t levels = 1;      // how many there are
   bool changed = false;        // other links, or another order
 };
