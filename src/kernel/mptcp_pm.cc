@@ -186,6 +186,7 @@ MptcpPathManager::MptcpPathManager() : parts_ { std::make_unique<Parts>() }
   Parts& p = *parts_;
   p.socket.reset(nl_socket_alloc());
   if (!p.socket) throw std::bad_alloc {};
+  nl_socket_disable_auto_ack(p.socket.get()); // a question is answered by its answer
   int code = genl_connect(p.socket.get());
   if (code >= 0) code = p.family = genl_ctrl_resolve(p.socket.get(), MPTCP_PM_NAME);
   if (code < 0)

@@ -82,6 +82,7 @@ struct Steerer::Parts
     catch (const std::exception& e)
     {
       state.last_error = e.what();
+      manager.reset(); // what is left of an answer would come into the next one
     }
   }
 
@@ -152,14 +153,16 @@ struct Steerer::Parts
                         + "): if that run was killed, its MPTCP endpoints are still there; see `ip mptcp endpoint`";
       return;
     }
-    if (read.ledger.empty()) return;
-    ledger = read.ledger;
-    guide({});
-    state.recovered = "an earlier run was killed: " + std::to_string(state.endpoints_deleted)
-                      + " MPTCP endpoints removed, " + std::to_string(state.flag_changes) + " backup flags put back";
-    state.endpoints_deleted = state.flag_changes = 0;
-    // Nothing there any more: then nothing is to be done for it either.
-    if (state.last_error.empty() && ledger.empty()) (void)write_ledger(file, ledger);
+    if (!read.ledger.empty())
+    {
+      ledger = read.ledger;
+      guide({});
+      state.recovered = "an earlier run was killed: " + std::to_string(state.endpoints_deleted)
+                        + " MPTCP endpoints removed, " + std::to_string(state.flag_changes) + " backup flags put back"
+                        + (state.last_error.empty() ? "" : "; " + state.last_error);
+      state.endpoints_deleted = state.flag_changes = 0;
+    }
+    if (ledger.empty()) (void)write_ledger(file, ledger); // of before a reboot, or of another namespace
   }
 };
 

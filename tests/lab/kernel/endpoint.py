@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Both ends of a transfer: `serve PORT SIZE RATE` sends SIZE seeded bytes to whoever connects and prints their SHA-256;
-`fetch HOST PORT` reads to the end, prints progress every 50 ms and the SHA-256 of what came."""
+`fetch HOST PORT` reads to the end, prints progress every 50 ms and the SHA-256 of what came. A further word "mptcp" makes it
+MPTCP; the server then cannot pace, and RATE must be 0."""
 
 from __future__ import annotations
 
@@ -12,12 +13,17 @@ import threading
 import time
 
 SO_MAX_PACING_RATE = 47
+IPPROTO_MPTCP = 262
 
 
-def serve(port: int, size: int, rate: int) -> None:
+def serve(port: int, size: int, rate: int, protocol: int) -> None:
     block = random.Random(size).randbytes(1 << 20)
     data = (block * (size // len(block) + 1))[:size]
-    listener = socket.create_server(("::", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=64)
+    listener = socket.socket(socket.AF_INET6, socket.SOCK_STREAM, protocol)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    listener.bind(("::", port))
+    listener.listen(64)
     print(hashlib.sha256(data).hexdigest(), flush=True)
 
     def send(peer: socket.socket) -> None:
@@ -35,9 +41,10 @@ def serve(port: int, size: int, rate: int) -> None:
         threading.Thread(target=send, args=(peer,), daemon=True).start()
 
 
-def fetch(host: str, port: int) -> None:
+def fetch(host: str, port: int, protocol: int) -> None:
     digest, length, shown, start = hashlib.sha256(), 0, 0.0, time.monotonic()
-    with socket.create_connection((host, port)) as peer:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM, protocol) as peer:
+        peer.connect((host, port))
         buffer = bytearray(1 << 20)
         while n := peer.recv_into(buffer):
             digest.update(memoryview(buffer)[:n])
@@ -49,7 +56,8 @@ def fetch(host: str, port: int) -> None:
     print("done", digest.hexdigest(), length, time.monotonic() - start, flush=True)
 
 
+chosen = IPPROTO_MPTCP if sys.argv[-1] == "mptcp" else 0
 if sys.argv[1] == "serve":
-    serve(*map(int, sys.argv[2:5]))
+    serve(*map(int, sys.argv[2:5]), chosen)
 else:
-    fetch(sys.argv[2], int(sys.argv[3]))
+    fetch(sys.argv[2], int(sys.argv[3]), chosen)

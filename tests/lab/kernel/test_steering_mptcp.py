@@ -1,0 +1,188 @@
+"""MPTCP's path manager, guided: on the kernel's own MPTCP at both ends, two ways of 20 Mb/s."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from conftest import CELL4, CELL6, CLIENT4, CLIENT6, SERVER6, World, sh, wait_until
+from steering import Steering, endpoints, fetch_mptcp, limits, path, plan, received, serve_mptcp, two_ways
+
+ENDLESS = 2_000_000_000  # bytes; no test lasts that long
+LONG = 20.0  # seconds; for a busy machine
+
+
+@pytest.fixture
+def ways(world: World) -> World:
+    if not Path("/proc/sys/net/mptcp").exists():
+        pytest.skip("no MPTCP in this kernel")
+    two_ways(world, "20mbit")
+    return world
+
+
+@pytest.fixture
+def note(tmp_path: Path) -> Path:
+    return tmp_path / "steering.json"
+
+
+def rest(world: World, interface: str, seconds: float = 0.4) -> int:
+    """Bytes that come by an interface within a while."""
+    before = received(world, interface)
+    time.sleep(seconds)
+    return received(world, interface) - before
+
+
+def busy(world: World, interface: str) -> None:
+    """Until the interface carries a good part of its 20 Mb/s."""
+    wait_until(lambda: rest(world, interface) > 300_000, LONG)
+
+
+def quiet(world: World, interface: str) -> None:
+    """Until next to nothing comes by it; 0.4 s at full rate are a megabyte."""
+    wait_until(lambda: rest(world, interface) < 30_000, LONG)
+
+
+def test_priority_moves_the_traffic(ways: World, note: Path) -> None:
+    """A backup flag empties its way, be it the connection's first or a joined one, and gives it back."""
+    serve_mptcp(ways, ENDLESS)
+    steering = Steering(ways, note)
+    state = steering.steer(path("wlan0"), path("cell0"), setup=True)
+    assert [e["own"] for e in state["endpoints"]] == [True, True] and state["last_error"] == "" and state["refused"] == []
+    download = fetch_mptcp(ways)
+    busy(ways, "wlan0")
+    busy(ways, "cell0")
+    steering.steer(path("wlan0", backup=True), path("cell0"), setup=True)
+    quiet(ways, "wlan0")
+    busy(ways, "cell0")
+    steering.steer(path("wlan0"), path("cell0", backup=True), setup=True)
+    quiet(ways, "cell0")
+    busy(ways, "wlan0")
+    assert steering.steer(path("wlan0"), path("cell0"), setup=True)["flag_changes"] == 4
+    busy(ways, "cell0")
+    # The endpoint goes: its subflow closes; it comes back: a new one joins.
+    assert steering.steer(path("wlan0"), path("cell0", endpoint=False), setup=True)["endpoints_deleted"] == 1
+    quiet(ways, "cell0")
+    steering.steer(path("wlan0"), path("cell0"), setup=True)
+    busy(ways, "cell0")
+    steering.stop()
+    assert endpoints(ways) == {} and not note.exists()
+    before = download.received()
+    wait_until(lambda: download.received() > before, LONG)  # by whatever way is left
+
+
+def test_six(ways: World, note: Path) -> None:
+    steering = Steering(ways, note)
+    serve_mptcp(ways, ENDLESS)
+    wlan, cell = [CLIENT4, CLIENT6], [CELL4, CELL6]
+    steering.steer(path("wlan0", addresses=wlan), path("cell0", addresses=cell), setup=True)
+    assert len(endpoints(ways)) == 4
+    fetch_mptcp(ways, SERVER6)
+    busy(ways, "wlan0")
+    busy(ways, "cell0")
+    steering.steer(path("wlan0", addresses=wlan, backup=True), path("cell0", addresses=cell), setup=True)
+    quiet(ways, "wlan0")
+    busy(ways, "cell0")
+
+
+def test_limits_are_raised_and_put_back(ways: World, note: Path) -> None:
+    sh(f"ip -n {ways.c} mptcp limits set subflows 1 add_addr_accepted 3")
+    steering = Steering(ways, note)
+    steering.steer(path("wlan0"), path("cell0"), setup=True)
+    assert limits(ways) == {"add_addr_accepted": 3, "subflows": 2}
+    steering.stop()
+    assert limits(ways) == {"add_addr_accepted": 3, "subflows": 1}
+    # Changed by somebody else meanwhile: it stays as they want it.
+    steering = Steering(ways, note)
+    steering.steer(path("wlan0"), path("cell0"), setup=True)
+    sh(f"ip -n {ways.c} mptcp limits set subflows 5 add_addr_accepted 3")
+    steering.stop()
+    assert limits(ways)["subflows"] == 5
+
+
+def test_someone_elses_endpoint_stays(ways: World, note: Path) -> None:
+    """Not deleted, not changed, not doubled; with `foreign` its backup flag alone, which is put back."""
+    sh(f"ip -n {ways.c} mptcp endpoint add {CELL4} dev cell0 id 7 subflow fullmesh")
+    found = endpoints(ways)
+    steering = Steering(ways, note)
+    state = steering.steer(path("wlan0"), path("cell0", backup=True), setup=True)
+    assert [wish["what"] for wish in state["refused"]] == [f"backup of {CELL4}"] and "foreign" in state["refused"][0]["why"]
+    assert endpoints(ways)[CELL4] == found[CELL4] and set(endpoints(ways)) == {CLIENT4, CELL4}
+    state = steering.steer(path("wlan0"), path("cell0", endpoint=False, backup=True), setup=True, foreign=True)
+    assert [wish["what"] for wish in state["refused"]] == [f"removal of the endpoint {CELL4}"]
+    assert endpoints(ways)[CELL4] == {**found[CELL4], "backup": True}
+    steering.stop()
+    assert endpoints(ways) == found
+
+
+def test_a_backup_of_the_user_stays_one(ways: World, note: Path) -> None:
+    sh(f"ip -n {ways.c} mptcp endpoint add {CELL4} dev cell0 subflow backup")
+    found = endpoints(ways)
+    steering = Steering(ways, note)
+    for backup in (True, False):
+        steering.steer(path("cell0", backup=backup), foreign=True)
+        assert endpoints(ways) == found
+    steering.stop()
+    assert endpoints(ways) == found
+
+
+@pytest.mark.parametrize("order", ["both", "daemon", "keeper"])
+def test_killed(ways: World, note: Path, order: str) -> None:
+    """Whoever is killed: at the latest after the next start all is as it was."""
+    sh(f"ip -n {ways.c} mptcp endpoint add {CELL4} dev cell0 subflow")
+    sh(f"ip -n {ways.c} mptcp limits set subflows 1 add_addr_accepted 0")
+    found, before = endpoints(ways), limits(ways)
+    steering = Steering(ways, note)
+    steering.steer(path("wlan0"), path("cell0", backup=True), setup=True, foreign=True)
+    assert endpoints(ways) != found and limits(ways) != before
+    if order == "daemon":
+        steering.process.kill()
+        wait_until(lambda: endpoints(ways) == found and limits(ways) == before, LONG)
+    elif order == "keeper":
+        os.kill(steering.keeper, signal.SIGKILL)
+        steering.stop()  # the daemon undoes it at its own end
+        assert endpoints(ways) == found and limits(ways) == before
+    else:
+        steering.kill_both()
+        assert endpoints(ways) != found  # nobody is left who could
+        again = Steering(ways, note)
+        assert endpoints(ways) == found and limits(ways) == before
+        assert "1 MPTCP endpoint" in again.first["steering"]["recovered"]
+        again.stop()
+    assert not note.exists()
+
+
+def test_standstill_puts_backup_flags_back(ways: World, note: Path) -> None:
+    steering = Steering(ways, note)
+    steering.steer(path("wlan0", backup=True), setup=True)
+    assert endpoints(ways)[CLIENT4].get("backup")
+    steering.process.send_signal(signal.SIGSTOP)
+    wait_until(lambda: "backup" not in endpoints(ways)[CLIENT4], LONG)
+    steering.process.send_signal(signal.SIGCONT)
+    wait_until(lambda: endpoints(ways)[CLIENT4].get("backup"), LONG)
+    steering.stop()
+
+
+def test_what_does_not_work_is_said(ways: World, note: Path) -> None:
+    """No such interface, MPTCP off, managed from user space, a note that cannot be read: a sentence, and no change."""
+    note.write_text("{\"version\": 1,")
+    steering = Steering(ways, note)
+    assert str(note) in steering.first["steering"]["recovered"]
+    state = steering.steer(path("nowhere0", addresses=["10.9.9.9"]), setup=True)
+    assert "no interface nowhere0" in state["refused"][0]["why"] and endpoints(ways) == {}
+    steering.steer(path("wlan0"), setup=True)
+    sysctl = f"ip netns exec {ways.c} sysctl -qw net.mptcp."
+    sh(sysctl + "pm_type=1")
+    state = steering.steer(path("wlan0"), path("cell0"), setup=True)
+    assert "user space" in state["mptcp_why"] and endpoints(ways) == {}  # and what was Tandem's is gone
+    sh(sysctl + "pm_type=0")
+    sh(sysctl + "enabled=0")
+    assert "net.mptcp.enabled=1" in steering.steer(path("wlan0"), setup=True)["mptcp_why"]
+    sh(sysctl + "enabled=1")
+    assert steering.steer(path("wlan0"), setup=True)["mptcp_why"] == "" and CLIENT4 in endpoints(ways)
+    assert "failed" in steering.ask(plan=plan(paths=[path("wlan0", addresses=["10.0.0.1/8"])]))
+    steering.stop()
+    assert endpoints(ways) == {}

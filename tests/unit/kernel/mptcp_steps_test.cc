@@ -1,0 +1,252 @@
+#include "src/kernel/mptcp_steps.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace tandem::kernel
+{
+namespace
+{
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr std::uint32_t subflow = mptcp_flag::subflow, backup = mptcp_flag::backup;
+const std::string wlan = "192.0.2.1", cell = "198.51.100.1";
+
+MptcpEndpoint endpoint(const std::string& address, std::uint8_t id, int ifindex, std::uint32_t flags = subflow)
+{
+  MptcpEndpoint one {};
+  one.address = address;
+  one.id = id;
+  one.ifindex = ifindex;
+  one.flags = flags;
+  return one;
+}
+
+SteeringPath path(const std::string& interface, const std::string& address, bool there = true, bool is_backup = false)
+{
+  return { .interface = interface, .addresses = { address }, .endpoint = there, .backup = is_backup };
+}
+
+// "add 192.0.2.1", one a step.
+std::vector<std::string> words(const MptcpChange& change)
+{
+  std::vector<std::string> all {};
+  for (const MptcpStep& step : change.steps)
+    switch (step.kind)
+    {
+    case MptcpStep::Kind::limits:
+      all.push_back("limits " + std::to_string(step.limits.subflows) + " " + std::to_string(step.limits.add_addr));
+      break;
+    case MptcpStep::Kind::add:
+      all.push_back("add " + step.endpoint.address + (step.endpoint.backup() ? " backup" : ""));
+      break;
+    case MptcpStep::Kind::backup:
+      all.push_back(std::string { step.backup ? "backup " : "no backup " } + step.endpoint.address);
+      break;
+    case MptcpStep::Kind::remove:
+      all.push_back("remove " + step.endpoint.address);
+      break;
+    }
+  return all;
+}
+
+struct World
+{
+  PathManagerView view { .endpoints = {}, .limits = { 2, 0 }, .interfaces = { { "wlan0", 3 }, { "wwan0", 4 } } };
+  SteeringLedger ledger {};
+
+  MptcpChange change(const SteeringPlan& plan) const { return mptcp_change(plan, view, ledger); }
+  void own(const MptcpEndpoint& one)
+  {
+    view.endpoints.push_back(one);
+    ledger.own.push_back({ .address = one.address, .ifindex = one.ifindex, .id = one.id });
+  }
+};
+
+SteeringPlan both(bool wlan_backup = false, bool cell_backup = false)
+{
+  return { .ce = {},
+           .paths = { path("wlan0", wlan, true, wlan_backup), path("wwan0", cell, true, cell_backup) },
+           .setup = true };
+}
+
+TEST(MptcpSteps, SetsUpAndIsThenContent)
+{
+  World world {};
+  MptcpChange change = world.change(both(false, true));
+  EXPECT_THAT(words(change), ElementsAre("add " + wlan, "add " + cell + " backup"));
+  EXPECT_EQ(change.steps[0].endpoint.ifindex, 3);
+  // Noted before it is done.
+  EXPECT_EQ(change.ledger.own.size(), 2u);
+  EXPECT_EQ(change.ledger.own[0].id, 0);
+  world.own(endpoint(wlan, 1, 3));
+  world.own(endpoint(cell, 2, 4, subflow | backup));
+  change = world.change(both(false, true));
+  EXPECT_THAT(words(change), IsEmpty());
+  EXPECT_EQ(change.ledger, world.ledger);
+  EXPECT_THAT(words(world.change(both(true, false))), ElementsAre("backup " + wlan, "no backup " + cell));
+  EXPECT_THAT(words(world.change({})), ElementsAre("remove " + wlan, "remove " + cell));
+}
+
+TEST(MptcpSteps, WithoutSetupNothingIsMade)
+{
+  World world {};
+  SteeringPlan plan = both(true);
+  plan.setup = false;
+  const MptcpChange change = world.change(plan);
+  EXPECT_THAT(words(change), IsEmpty());
+  ASSERT_EQ(change.refused.size(), 1u);
+  EXPECT_EQ(change.refused[0].what, "backup of " + wlan);
+  EXPECT_THAT(change.refused[0].why, testing::HasSubstr("mptcp.setup"));
+}
+
+TEST(MptcpSteps, WhatOthersMadeIsLeft)
+{
+  World world {};
+  world.view.endpoints = { endpoint(wlan, 1, 3), endpoint("203.0.113.9", 2, 0) };
+  world.view.limits = { 3, 0 };
+  SteeringPlan plan = both(true);
+  plan.paths[0].endpoint = false;
+  const MptcpChange change = world.change(plan);
+  EXPECT_THAT(words(change), ElementsAre("add " + cell));
+  ASSERT_EQ(change.refused.size(), 2u); // its removal, its flag
+  EXPECT_THAT(change.refused[1].why, testing::HasSubstr("mptcp.foreign"));
+  EXPECT_THAT(words(world.change({})), IsEmpty());
+}
+
+TEST(MptcpSteps, AnEndpointLikeOursIsNotOurs)
+{
+  // Same address as one in the note, but of another id: somebody deleted ours and made their own.
+  World world {};
+  world.own(endpoint(wlan, 1, 3));
+  world.view.endpoints[0].id = 5;
+  EXPECT_THAT(words(world.change({})), IsEmpty());
+  world.view.endpoints[0] = endpoint(wlan, 1, 9);
+  EXPECT_THAT(words(world.change({})), IsEmpty());
+  // Killed between note and id: ours only while it looks as it was made.
+  world.ledger.own[0].id = 0;
+  world.view.endpoints[0] = endpoint(wlan, 5, 3);
+  EXPECT_THAT(words(world.change({})), ElementsAre("remove " + wlan));
+  world.view.endpoints[0].flags = subflow | mptcp_flag::fullmesh;
+  EXPECT_THAT(words(world.change({})), IsEmpty());
+}
+
+TEST(MptcpSteps, AForeignFlagIsNotedAndPutBack)
+{
+  World world {};
+  world.view.endpoints = { endpoint(wlan, 7, 3) };
+  SteeringPlan plan { .ce = {}, .paths = { path("wlan0", wlan, true, true) }, .setup = false, .foreign = true };
+  MptcpChange change = world.change(plan);
+  EXPECT_THAT(words(change), ElementsAre("backup " + wlan));
+  EXPECT_THAT(change.ledger.flags,
+              ElementsAre(SteeringLedger::Flag { .address = wlan, .id = 7, .before = false, .set = true }));
+  world.ledger = change.ledger;
+  world.view.endpoints[0].flags |= backup;
+  EXPECT_THAT(words(world.change(plan)), IsEmpty());
+  EXPECT_EQ(world.change(plan).ledger, world.ledger);
+  change = world.change({});
+  EXPECT_THAT(words(change), ElementsAre("no backup " + wlan));
+  EXPECT_EQ(change.ledger, world.ledger); // until it is done
+  // Leave withdrawn: put back as well, and the wish refused.
+  plan.foreign = false;
+  change = world.change(plan);
+  EXPECT_THAT(words(change), ElementsAre("no backup " + wlan));
+  EXPECT_EQ(change.refused.size(), 1u);
+}
+
+TEST(MptcpSteps, WhoChangesTheFlagMeanwhileWins)
+{
+  World world {};
+  world.view.endpoints = { endpoint(wlan, 7, 3) }; // cleared by hand
+  world.ledger.flags = { { .address = wlan, .id = 7, .before = false, .set = true } };
+  const SteeringPlan plan { .ce = {}, .paths = { path("wlan0", wlan, true, true) }, .setup = false, .foreign = true };
+  MptcpChange change = world.change(plan);
+  EXPECT_THAT(words(change), IsEmpty());
+  EXPECT_EQ(change.refused.size(), 1u);
+  EXPECT_EQ(change.ledger, world.ledger);
+  change = world.change({});
+  EXPECT_THAT(words(change), IsEmpty());
+  EXPECT_TRUE(change.ledger.empty());
+}
+
+TEST(MptcpSteps, TheUsersOwnBackupStays)
+{
+  World world {};
+  world.view.endpoints = { endpoint(wlan, 7, 3, subflow | backup) };
+  for (bool wanted : { true, false })
+    for (bool foreign : { true, false })
+    {
+      const SteeringPlan plan {
+        .ce = {}, .paths = { path("wlan0", wlan, true, wanted) }, .setup = true, .foreign = foreign
+      };
+      EXPECT_THAT(words(world.change(plan)), IsEmpty());
+      EXPECT_THAT(world.change(plan).refused, IsEmpty());
+      EXPECT_TRUE(world.change(plan).ledger.empty());
+    }
+}
+
+TEST(MptcpSteps, LimitsOnlyRise)
+{
+  World world {};
+  world.view.limits = { 1, 3 };
+  MptcpChange change = world.change(both());
+  EXPECT_THAT(words(change), ElementsAre("limits 2 3", "add " + wlan, "add " + cell));
+  ASSERT_TRUE(change.ledger.limit);
+  EXPECT_EQ(change.ledger.limit->before, (MptcpLimits { 1, 3 }));
+  world.ledger.limit = change.ledger.limit;
+  world.view.limits = { 2, 3 };
+  EXPECT_THAT(words(world.change({})), ElementsAre("limits 1 3"));
+  EXPECT_EQ(world.change(both()).ledger.limit, world.ledger.limit);
+  world.view.limits = { 5, 3 }; // by somebody else
+  EXPECT_THAT(words(world.change({})), IsEmpty());
+  EXPECT_FALSE(world.change({}).ledger.limit);
+  world.view.limits = { 8, 8 };
+  world.ledger = {};
+  EXPECT_THAT(words(world.change(both())), ElementsAre("add " + wlan, "add " + cell));
+}
+
+TEST(MptcpSteps, AnInterfaceMadeAnewGetsItsEndpointAnew)
+{
+  World world {};
+  world.own(endpoint(wlan, 1, 2));
+  EXPECT_THAT(words(world.change(both())), ElementsAre("remove " + wlan, "add " + wlan, "add " + cell));
+  world.view.interfaces.erase("wlan0");
+  const MptcpChange change = world.change(both());
+  EXPECT_THAT(words(change), ElementsAre("add " + cell, "remove " + wlan));
+  ASSERT_EQ(change.refused.size(), 1u);
+  EXPECT_THAT(change.refused[0].why, testing::HasSubstr("no interface wlan0"));
+}
+
+TEST(MptcpSteps, AnotherAddressComesBeforeTheOldOneGoes)
+{
+  World world {};
+  world.own(endpoint("192.0.2.77", 1, 3));
+  const SteeringPlan plan { .ce = {}, .paths = { path("wlan0", wlan) }, .setup = true };
+  EXPECT_THAT(words(world.change(plan)), ElementsAre("add " + wlan, "remove 192.0.2.77"));
+}
+
+TEST(MptcpSteps, TheKernelsOwnAreNobodys)
+{
+  // It makes an implicit one for a subflow's address; ours replaces it.
+  World world {};
+  world.view.endpoints = { endpoint(wlan, 1, 3, 16) };
+  const SteeringPlan plan { .ce = {}, .paths = { path("wlan0", wlan) }, .setup = true };
+  EXPECT_THAT(words(world.change(plan)), ElementsAre("add " + wlan));
+  EXPECT_THAT(words(world.change({})), IsEmpty());
+}
+
+TEST(MptcpSteps, LinkLocalAddressesLeadNowhere)
+{
+  World world {};
+  const SteeringPlan plan { .ce = {}, .paths = { path("wlan0", "fe80::1") }, .setup = true };
+  EXPECT_THAT(words(world.change(plan)), IsEmpty());
+  EXPECT_EQ(world.change(plan).refused.size(), 1u);
+}
+
+} // namespace
+} // namespace tandem::kernel
