@@ -107,6 +107,7 @@ std::optional<std::size_t> Loop::due(const Look& look, Tick now) const
 
 void Loop::look(const Look& look, Tick now, const LoopSettings& settings)
 {
+  if (count_ == 0) forget(now, settings);
   if (count_ == 0 || now - samples_[(count_ - 1) % samples_.size()].at >= sample_every)
     samples_[count_++ % samples_.size()] = { now, look.delivered };
   if (look.levels <= 1 || look.changed || level_ >= look.levels || (trial_ && *trial_ >= look.levels))

@@ -1,0 +1,440 @@
+#include "modules/ecn/ecn.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tandem::ecn
+{
+namespace
+{
+
+using namespace std::chrono_literals;
+
+// Two or more subflows of MPTCP connections at a module, with made-up goodput.
+class Stand
+{
+public:
+  Stand()
+  {
+    for (LinkState& link : links)
+      link = { .present = true, .up = true, .route = true };
+  }
+
+  struct Subflow
+  {
+    FlowView view {};
+    alignas(std::max_align_t) std::array<std::byte, sizeof(State)> state {};
+    bool begun = false;
+    double rate = 0; // bytes per second while not a backup
+    double bytes = 0;
+  };
+
+  Subflow& add(Link link, std::uint32_t token, double rate, std::uint8_t version = 0)
+  {
+    flows.push_back(std::make_unique<Subflow>());
+    Subflow& one = *flows.back();
+    one.view.id = flows.size();
+    one.view.link = link;
+    one.view.hands_off = HandsOff::none;
+    one.view.mptcp = true;
+    one.view.mptcp_token = token;
+    one.view.mptcp_version = version;
+    one.view.ecn = true;
+    one.view.ecn_seen = tandem::Ecn::ect0;
+    one.view.rtt_smoothed = one.view.rtt_min = 50ms;
+    one.rate = rate;
+    module.flow_begin(one.state.data(), one.view);
+    one.begun = true;
+    return one;
+  }
+  void end(Subflow& one)
+  {
+    module.flow_end(one.state.data());
+    one.begun = false;
+  }
+  ~Stand()
+  {
+    for (auto& one : flows)
+      if (one->begun) end(*one);
+  }
+
+  void packet_time(Link link, std::optional<Duration> time, std::uint32_t frequency = 2412)
+  {
+    links[static_cast<std::size_t>(link)].radio =
+        time ? std::optional { RadioState { .packet_time = time, .confidence = 1, .frequency = frequency } }
+             : std::nullopt;
+  }
+
+  // What is wished for of a link now; the kernel's default before anything was said.
+  double wished(WishKind kind, Link link) const
+  {
+    const auto found = wishes.find({ kind, link });
+    return found != wishes.end() ? found->second : kind == WishKind::mptcp_endpoint ? 1 : 0;
+  }
+  bool backup(Link link) const { return wished(WishKind::mptcp_backup, link) > 0; }
+  double marks(Link link) const { return wished(WishKind::ce_rate, link); }
+
+  void give(Subflow& one, EventKind kind)
+  {
+    Segment segment;
+    segment.direction = Direction::ingress;
+    segment.link = one.view.link;
+    segment.payload_length = 1400;
+    segment.flags = tcp_flag::ack;
+    const Event event {
+      .kind = kind, .now = now, .segment = kind == EventKind::segment ? &segment : nullptr, .links = &links, .seed = 1
+    };
+    const Plan plan = module.decide(event, one.view, one.state.data());
+    EXPECT_EQ(plan.verdict, Verdict::pass);
+    EXPECT_TRUE(plan.edit.empty());
+    EXPECT_TRUE(plan.craft.empty());
+    for (const Wish& wish : plan.wish)
+    {
+      wishes[{ wish.kind, wish.link }] = wish.value;
+      ++told;
+      EXPECT_TRUE(wish.value >= 0 && wish.value <= 1);
+      EXPECT_TRUE(wish.kind != WishKind::ce_rate || wish.value <= module.get("cap"));
+    }
+  }
+
+  void run(double length)
+  {
+    const Tick end_at = now + from_seconds(length);
+    for (; now < end_at; now += step)
+      for (auto& one : flows)
+      {
+        if (!one->begun) continue;
+        if (!backup(one->view.link)) one->bytes += seconds(step) * (model ? model(*one, *this) : one->rate);
+        one->view.bytes_delivered = static_cast<std::uint64_t>(one->bytes);
+        give(*one, EventKind::segment);
+      }
+  }
+
+  std::string fact(Subflow& one, const std::string& key)
+  {
+    struct Text final : Facts
+    {
+      std::map<std::string, std::string> all;
+      void add(std::string_view k, std::string_view v) override { all[std::string(k)] = v; }
+      void add(std::string_view k, double v, std::string_view) override { all[std::string(k)] = std::to_string(v); }
+    } facts;
+    static_cast<const Module&>(module).describe(one.view, one.state.data(), facts);
+    return facts.all[key];
+  }
+
+  Ecn owner {};
+  Module& module = owner;
+  LinkStates links {};
+  Tick now { 1h };
+  std::vector<std::unique_ptr<Subflow>> flows;
+  std::map<std::pair<WishKind, Link>, double> wishes;
+  unsigned told = 0;
+  Duration step = 20ms;
+  std::function<double(const Subflow&, const Stand&)> model {};
+};
+
+// One air: what the worse link takes is missing at the better one.
+double one_air(const Stand::Subflow& flow, const Stand& stand)
+{
+  const bool other_used = !stand.backup(Link::wifi);
+  if (flow.view.link == Link::wifi) return 4e5;
+  return other_used ? 2e5 : 2.8e6;
+}
+
+TEST(ecn, leaves_the_worse_access_point_out_where_it_wastes_air)
+{
+  Stand s;
+  s.add(Link::wifi, 7, 4e5, 1);
+  s.add(Link::wifi_2, 7, 2.8e6, 1);
+  s.packet_time(Link::wifi, 3ms);
+  s.packet_time(Link::wifi_2, 500us);
+  s.model = one_air;
+  s.run(20);
+  EXPECT_TRUE(s.backup(Link::wifi));
+  EXPECT_FALSE(s.backup(Link::wifi_2));
+  EXPECT_EQ(s.marks(Link::wifi), 0);
+}
+
+TEST(ecn, uses_it_where_the_better_ones_uplink_is_the_bottleneck)
+{
+  Stand s;
+  s.add(Link::wifi, 7, 4e5, 1);
+  s.add(Link::wifi_2, 7, 1e5, 1);
+  s.packet_time(Link::wifi, 3ms);
+  s.packet_time(Link::wifi_2, 500us);
+  s.run(30);
+  EXPECT_FALSE(s.backup(Link::wifi));
+  EXPECT_FALSE(s.backup(Link::wifi_2));
+}
+
+TEST(ecn, marks_only_for_coupled_senders_and_below_the_cap)
+{
+  for (const std::uint8_t version : { 0, 1 })
+  {
+    Stand s;
+    s.add(Link::wifi, 7, 4e5, version);
+    s.add(Link::wifi_2, 7, 1e5, version);
+    s.packet_time(Link::wifi, 3ms);
+    s.packet_time(Link::wifi_2, 500us);
+    s.module.set("strategy", 1); // published
+    s.run(3);
+    EXPECT_EQ(s.marks(Link::wifi) > 0, version == 0);
+    EXPECT_EQ(s.marks(Link::wifi_2), 0);
+    s.module.set("sender", version == 0 ? 2 : 1);
+    s.run(3);
+    EXPECT_EQ(s.marks(Link::wifi) > 0, version == 1) << "told otherwise";
+  }
+}
+
+TEST(ecn, not_ect_l4s_and_lonely_flows_are_not_marked)
+{
+  const auto marked = [](const std::function<void(Stand&)>& change)
+  {
+    Stand s;
+    s.add(Link::wifi, 7, 4e5);
+    s.add(Link::wifi_2, 7, 1e5);
+    s.packet_time(Link::wifi, 3ms);
+    s.packet_time(Link::wifi_2, 500us);
+    s.module.set("strategy", 1);
+    change(s);
+    s.run(4);
+    return s.marks(Link::wifi) > 0;
+  };
+  EXPECT_TRUE(marked([](Stand&) {}));
+  EXPECT_FALSE(marked([](Stand& s) { s.flows[0]->view.ecn = false; }));
+  EXPECT_FALSE(marked([](Stand& s) { s.flows[0]->view.ecn_seen = tandem::Ecn::not_ect; }));
+  EXPECT_FALSE(marked([](Stand& s) { s.flows[0]->view.ecn_seen = tandem::Ecn::ect1; }));
+  EXPECT_TRUE(marked([](Stand& s) { s.flows[0]->view.acc_ecn = true; }))
+      << "AccECN counts marks, the sender answers alike";
+  // A connection that has nowhere else to go.
+  EXPECT_FALSE(marked([](Stand& s) { s.add(Link::wifi, 8, 1e5); }));
+}
+
+TEST(ecn, does_nothing_without_packet_times)
+{
+  for (const bool one_missing : { true, false })
+  {
+    Stand s;
+    s.add(Link::wifi, 7, 4e5);
+    s.add(Link::wifi_2, 7, 1e5);
+    if (one_missing) s.packet_time(Link::wifi, 3ms);
+    s.run(10);
+    EXPECT_EQ(s.told, 0u);
+    EXPECT_EQ(s.fact(*s.flows[0], "state"), "ecn: packet times not known");
+  }
+}
+
+TEST(ecn, a_packet_time_that_goes_stale_takes_everything_back)
+{
+  Stand s;
+  s.add(Link::wifi, 7, 4e5);
+  s.add(Link::wifi_2, 7, 2.8e6);
+  s.packet_time(Link::wifi, 3ms);
+  s.packet_time(Link::wifi_2, 500us);
+  s.module.set("strategy", 1);
+  s.run(3);
+  ASSERT_GT(s.marks(Link::wifi), 0);
+  s.packet_time(Link::wifi, std::nullopt);
+  s.run(0.3);
+  EXPECT_EQ(s.marks(Link::wifi), 0);
+  s.module.set("strategy", 0);
+  s.packet_time(Link::wifi, 3ms);
+  s.model = one_air;
+  s.run(10);
+  ASSERT_TRUE(s.backup(Link::wifi));
+  s.packet_time(Link::wifi_2, std::nullopt);
+  s.run(0.3);
+  EXPECT_FALSE(s.backup(Link::wifi));
+}
+
+TEST(ecn, one_access_point_is_left_alone)
+{
+  Stand s;
+  s.add(Link::wifi, 7, 4e5);
+  s.add(Link::cell, 7, 4e5);
+  s.packet_time(Link::wifi, 30ms);
+  s.run(10);
+  EXPECT_EQ(s.told, 0u);
+  EXPECT_EQ(s.fact(*s.flows[0], "state"), "ecn: one access point");
+}
+
+TEST(ecn, plain_tcp_and_unknown_tokens_are_nobody)
+{
+  Stand s;
+  s.add(Link::wifi, 7, 4e5).view.mptcp = false;
+  s.add(Link::wifi_2, 0, 4e5);
+  s.packet_time(Link::wifi, 3ms);
+  s.packet_time(Link::wifi_2, 500us);
+  s.run(10);
+  EXPECT_EQ(s.told, 0u);
+}
+
+TEST(ecn, two_connections_of_one_subflow_each_are_not_steered)
+{
+  Stand s;
+  s.add(Link::wifi, 7, 4e5);
+  s.add(Link::wifi_2, 8, 4e5);
+  s.packet_time(Link::wifi, 3ms);
+  s.packet_time(Link::wifi_2, 500us);
+  s.run(10);
+  EXPECT_EQ(s.told, 0u);
+}
+
+TEST(ecn, uses_at_most_so_many_access_points)
+{
+  Stand s;
+  for (std::size_t i = 0; i < most_wifi; ++i)
+  {
+    s.add(wifi_link(i), 7, 1e5, 1);
+    s.packet_time(wifi_link(i), 1ms);
+  }
+  s.run(5);
+  int used = 0;
+  for (std::size_t i = 0; i < most_wifi; ++i)
+    used += s.backup(wifi_link(i)) ? 0 : 1;
+  EXPECT_EQ(used, 4) << "all are equally good";
+  s.module.set("most_used", 2);
+  s.run(1);
+  used = 0;
+  for (std::size_t i = 0; i < most_wifi; ++i)
+    used += s.backup(wifi_link(i)) ? 0 : 1;
+  EXPECT_EQ(used, 2);
+}
+
+TEST(ecn, part_time_is_a_duty_cycle)
+{
+  Stand s;
+  s.add(Link::wifi, 7, 0, 1);
+  s.add(Link::wifi_2, 7, 0, 1);
+  s.packet_time(Link::wifi, 3ms);
+  s.packet_time(Link::wifi_2, 500us);
+  // Best with the worse link open part of the time.
+  double share = 0; // of the last second or so
+  s.model = [&](const Stand::Subflow& flow, const Stand& stand)
+  {
+    if (flow.view.link == Link::wifi) return 2e5;
+    share += 0.02 * ((stand.backup(Link::wifi) ? 0 : 1) - share);
+    return 6e5 * (1 - std::abs(share - 0.5));
+  };
+  s.run(60);
+  const unsigned before = s.told;
+  int level_one = 0;
+  for (int i = 0; i < 100; ++i)
+  {
+    s.run(0.1);
+    level_one += s.fact(*s.flows[0], "level") == "1.000000" ? 1 : 0;
+  }
+  EXPECT_TRUE(level_one < 100 || (s.told - before >= 72 && s.told - before <= 88)) << "twice in every 250 ms";
+  EXPECT_GT(level_one, 60);
+}
+
+TEST(ecn, on_off_uses_one_at_a_time_by_equation_6)
+{
+  Stand s;
+  s.add(Link::wifi, 7, 1e5);
+  s.add(Link::wifi_2, 7, 1e5);
+  s.packet_time(Link::wifi, 2ms);
+  s.packet_time(Link::wifi_2, 1ms);
+  s.module.set("strategy", 2);
+  s.step = 3ms;
+  s.run(1);
+  int first = 0, second = 0;
+  for (int i = 0; i < 500; ++i)
+  {
+    s.run(0.023);
+    first += s.backup(Link::wifi) ? 0 : 1;
+    second += s.backup(Link::wifi_2) ? 0 : 1;
+  }
+  EXPECT_EQ(first + second, 500) << "never both, never none";
+  EXPECT_NEAR(first, 100, 25) << "a fifth: (1/2)^2 against 1";
+}
+
+TEST(ecn, a_dead_link_loses_its_endpoint_until_it_is_back)
+{
+  Stand s;
+  s.add(Link::wifi, 7, 1e5);
+  s.add(Link::wifi_2, 7, 1e5);
+  s.run(1);
+  auto& wifi = s.links[static_cast<std::size_t>(Link::wifi)];
+  wifi.up = false;
+  s.give(*s.flows[1], EventKind::link);
+  EXPECT_EQ(s.wished(WishKind::mptcp_endpoint, Link::wifi), 0);
+  EXPECT_EQ(s.wished(WishKind::mptcp_endpoint, Link::wifi_2), 1);
+  wifi.up = true;
+  s.give(*s.flows[1], EventKind::link);
+  EXPECT_EQ(s.wished(WishKind::mptcp_endpoint, Link::wifi), 1);
+  s.module.set("leave_dead", 0);
+  wifi.up = false;
+  s.give(*s.flows[1], EventKind::link);
+  EXPECT_EQ(s.wished(WishKind::mptcp_endpoint, Link::wifi), 1);
+}
+
+TEST(ecn, the_last_link_keeps_its_endpoint)
+{
+  Stand s;
+  s.add(Link::wifi, 7, 1e5);
+  s.add(Link::wifi_2, 7, 1e5);
+  s.run(1);
+  for (const Link link : { Link::wifi, Link::wifi_2 })
+    s.links[static_cast<std::size_t>(link)].up = false;
+  s.give(*s.flows[1], EventKind::link);
+  for (const Link link : { Link::wifi, Link::wifi_2 })
+    EXPECT_EQ(s.wished(WishKind::mptcp_endpoint, link), 1);
+}
+
+TEST(ecn, says_everything_again_after_it_was_switched_off)
+{
+  Stand s;
+  s.add(Link::wifi, 7, 4e5, 1);
+  s.add(Link::wifi_2, 7, 2.8e6, 1);
+  s.packet_time(Link::wifi, 3ms);
+  s.packet_time(Link::wifi_2, 500us);
+  s.model = one_air;
+  s.run(10);
+  ASSERT_TRUE(s.backup(Link::wifi));
+  for (auto& one : s.flows)
+    s.give(*one, EventKind::switched_off);
+  s.wishes.clear(); // they lapse with the module
+  s.run(1);
+  EXPECT_TRUE(s.backup(Link::wifi));
+}
+
+TEST(ecn, counts_flows_that_come_and_go)
+{
+  Stand s;
+  auto& first = s.add(Link::wifi, 7, 4e5, 1);
+  s.add(Link::wifi_2, 7, 2.8e6, 1);
+  s.packet_time(Link::wifi, 3ms);
+  s.packet_time(Link::wifi_2, 500us);
+  s.model = one_air;
+  s.run(5);
+  ASSERT_TRUE(s.backup(Link::wifi));
+  s.end(first);
+  s.run(1);
+  EXPECT_FALSE(s.backup(Link::wifi)) << "no connection has a choice any more";
+  s.add(Link::wifi, 7, 4e5, 1);
+  s.run(5);
+  EXPECT_TRUE(s.backup(Link::wifi));
+}
+
+TEST(ecn, every_knob_is_set_and_read)
+{
+  Ecn module;
+  for (const Knob& knob : module.knobs())
+  {
+    EXPECT_GE(knob.initial, knob.minimum) << knob.name;
+    EXPECT_LE(knob.initial, knob.maximum) << knob.name;
+    EXPECT_FALSE(knob.help.empty()) << knob.name;
+    EXPECT_EQ(module.get(knob.name), knob.initial) << knob.name;
+    module.set(knob.name, knob.maximum);
+    EXPECT_EQ(module.get(knob.name), knob.maximum) << knob.name;
+  }
+}
+
+} // namespace
+} // namespace tandem::ecn

@@ -1,0 +1,165 @@
+#include "modules/ecn/loop.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+namespace tandem::ecn
+{
+namespace
+{
+
+using namespace std::chrono_literals;
+
+// Goodput by level and time, in bytes per second.
+using Model = std::function<double(std::size_t level, double at)>;
+
+struct Outcome
+{
+  double delivered = 0;
+  double seconds = 0;
+  std::vector<double> at_level = std::vector<double>(Loop::most_levels, 0.0); // seconds
+  Loop loop;
+};
+
+Outcome run(const Model& model, double length, Look look = { .capacity = 3e6, .spare = 5e5, .levels = 3 },
+            LoopSettings settings = {})
+{
+  Outcome out;
+  Tick now { 1h };
+  for (; out.seconds < length; out.seconds += 0.1, now += 100ms)
+  {
+    look.delivered = static_cast<std::uint64_t>(out.delivered);
+    out.loop.look(look, now, settings);
+    const std::size_t level = out.loop.level();
+    out.at_level[level] += 0.1;
+    out.delivered += 0.1 * model(level, out.seconds);
+  }
+  return out;
+}
+
+TEST(loop, stays_at_the_bottom_where_the_best_link_fills_the_air)
+{
+  const Outcome r = run([](std::size_t level, double) { return level == 0 ? 2.9e6 : 6e5; }, 120);
+  EXPECT_EQ(r.loop.trials(), 0u) << "the air that is left over is not worth a try";
+  EXPECT_NEAR(r.at_level[0], 120, 0.2);
+}
+
+TEST(loop, goes_up_where_more_links_bring_more)
+{
+  const Outcome r = run([](std::size_t level, double) { return level == 0 ? 2e5 : level == 1 ? 4e5 : 6e5; }, 60);
+  EXPECT_EQ(r.loop.level(), 2u);
+  EXPECT_GT(r.at_level[2], 45);
+  EXPECT_GT(r.delivered, 0.85 * 60 * 6e5);
+}
+
+TEST(loop, finds_the_part_time_level_between)
+{
+  const Outcome r = run([](std::size_t level, double) { return level == 0 ? 4e5 : level == 1 ? 9e5 : 6e5; }, 120);
+  EXPECT_EQ(r.loop.level(), 1u);
+  EXPECT_GT(r.at_level[1], 80);
+}
+
+TEST(loop, takes_the_lower_level_of_two_that_bring_the_same)
+{
+  const Outcome r = run([](std::size_t, double) { return 5e5; }, 120);
+  EXPECT_EQ(r.loop.level(), 0u);
+  EXPECT_GT(r.at_level[0], 100);
+}
+
+TEST(loop, asks_less_and_less_often)
+{
+  const Model bad_above = [](std::size_t level, double) { return level == 0 ? 1e6 : 3e5; };
+  const Outcome r = run(bad_above, 400);
+  EXPECT_GE(r.loop.trials(), 3u);
+  EXPECT_LE(r.loop.trials(), 9u) << "5, 10, 20, 40, 80, 160 s";
+  EXPECT_GT(r.delivered, 0.97 * 400 * 1e6) << "trying costs little";
+  EXPECT_EQ(r.loop.moves(), 0u);
+}
+
+TEST(loop, begins_anew_when_the_goodput_falls)
+{
+  // After a minute the best link's uplink is full.
+  const Model model = [](std::size_t level, double at) {
+    return at < 60 ? (level == 0 ? 2e6 : 6e5) : (level == 0 ? 1e5 : level == 1 ? 3e5 : 5e5);
+  };
+  const Outcome r = run(model, 90);
+  EXPECT_EQ(r.loop.level(), 2u);
+  EXPECT_GT(r.at_level[2], 20);
+}
+
+TEST(loop, forgets_when_the_links_change)
+{
+  Loop loop;
+  Tick now { 1h };
+  Look look { .capacity = 3e6, .spare = 5e5, .levels = 3 };
+  double delivered = 0;
+  for (int i = 0; i < 300; ++i, now += 100ms)
+  {
+    look.delivered = static_cast<std::uint64_t>(delivered);
+    loop.look(look, now, {});
+    delivered += loop.level() == 0 ? 1e4 : loop.level() == 1 ? 3e4 : 6e4;
+  }
+  ASSERT_EQ(loop.level(), 2u);
+  look.changed = true;
+  loop.look(look, now, {});
+  EXPECT_EQ(loop.level(), 0u);
+  look.changed = false;
+  look.levels = 1;
+  for (int i = 0; i < 100; ++i, now += 100ms)
+  {
+    look.delivered += 10000;
+    loop.look(look, now, {});
+    EXPECT_EQ(loop.level(), 0u) << "there is no other";
+  }
+}
+
+TEST(loop, a_download_that_ends_in_a_trial_proves_nothing)
+{
+  Loop loop;
+  Tick now { 1h };
+  Look look { .capacity = 3e6, .spare = 5e5, .levels = 3 };
+  int i = 0;
+  for (; i < 100 && !loop.trying(); ++i, now += 100ms)
+  {
+    look.delivered += 50'000;
+    loop.look(look, now, {});
+  }
+  ASSERT_TRUE(loop.trying());
+  for (i = 0; i < 20; ++i, now += 100ms)
+    loop.look(look, now, {});
+  EXPECT_FALSE(loop.trying());
+  EXPECT_EQ(loop.level(), 0u);
+  // The level was not judged: it is tried again as soon as there is something to see.
+  for (i = 0; i < 40 && !loop.trying(); ++i, now += 100ms)
+  {
+    look.delivered += 50'000;
+    loop.look(look, now, {});
+  }
+  EXPECT_TRUE(loop.trying());
+}
+
+TEST(loop, does_nothing_while_nothing_is_downloaded)
+{
+  const Outcome r = run([](std::size_t, double) { return 1000.0; }, 100);
+  EXPECT_EQ(r.loop.trials(), 0u);
+}
+
+TEST(loop, begins_where_it_is_told_to)
+{
+  const Outcome r = run([](std::size_t level, double) { return level == 2 ? 1e6 : 4e5; }, 60,
+                        { .capacity = 3e6, .spare = 5e5, .first = 2, .levels = 4 });
+  EXPECT_EQ(r.loop.level(), 2u);
+  EXPECT_GT(r.at_level[2], 45);
+}
+
+TEST(loop, climbs_one_link_at_a_time_and_no_further_than_it_pays)
+{
+  const Outcome r =
+      run([](std::size_t level, double) { return 2e5 + 1e5 * std::min<double>(static_cast<double>(level), 4); }, 200,
+          { .capacity = 3e6, .spare = 5e5, .levels = 6 });
+  EXPECT_EQ(r.loop.level(), 4u);
+}
+
+} // namespace
+} // namespace tandem::ecn
