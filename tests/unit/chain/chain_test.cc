@@ -588,6 +588,61 @@ TEST(ChainWishes, AreHandedOn)
   EXPECT_EQ(stand.actions.wishes[0].second, "ecn: mark");
 }
 
+// ---- several Wi-Fi links ----
+
+TEST(ChainLinks, FlowsOfOtherLinksConcernOnlyWhoComparesLinks)
+{
+  Puppet deciding { "offload" }, comparing { "ecn" };
+  comparing.wants = { .observe = traffic::egress_pure_ack | traffic::ingress_data, .every_link = true };
+  Stand stand { { &deciding, &comparing } };
+  EXPECT_TRUE(stand.chain.interest().every_link);
+  Peers peers {};
+  const auto by_second = [](Segment segment)
+  {
+    segment.link = Link::wifi_2;
+    return segment;
+  };
+  for (const Segment& one : { peers.syn(stand.now()), peers.syn_ack(stand.now()), peers.ack(stand.now()) })
+    stand.chain.segment(by_second(one), false, stand.now());
+  EXPECT_EQ(stand.flow(peers).view.link, Link::wifi_2);
+  EXPECT_EQ(deciding.begun, 0);
+  EXPECT_EQ(comparing.begun, 1);
+  EXPECT_FALSE(stand.chain.needs_queue(stand.now())) << "nothing of it is ever queued";
+  Peers other {};
+  other.key.local_port = static_cast<std::uint16_t>(peers.key.local_port + 1);
+  stand.open(other);
+  stand.ack(other);
+  EXPECT_EQ(deciding.begun, 1);
+  EXPECT_TRUE(stand.chain.needs_queue(stand.now()));
+  stand.chain.enable(1, false, stand.now());
+  EXPECT_FALSE(stand.chain.interest().every_link);
+}
+
+TEST(ChainLinks, CopiesOfAcksThatNobodyDecidesAboutGiveRoundTripTimes)
+{
+  for (const bool decides : { false, true })
+  {
+    Puppet puppet { "ecn" };
+    puppet.wants = { .decide = decides ? traffic::egress_pure_ack : 0u,
+                     .observe = traffic::egress_pure_ack | traffic::ingress_data,
+                     .every_link = true };
+    Stand stand { { &puppet } };
+    Peers peers {};
+    for (const Segment& one : { peers.syn(stand.now()), peers.syn_ack(stand.now()) })
+      stand.chain.segment(one, false, stand.now());
+    for (int i = 0; i < 5; ++i)
+    {
+      const TsClock sent = peers.local_ts(stand.now());
+      stand.chain.segment(peers.ack(stand.now()), false, stand.now());
+      stand.run_for(ms(40));
+      stand.chain.segment(peers.data_in(stand.now(), 1000, sent), false, stand.now());
+      peers.received += 1000;
+    }
+    EXPECT_EQ(stand.view(peers).rtt_smoothed, decides ? Duration {} : Duration { ms(40) })
+        << "a copy of what is queued as well says nothing of when it left, or with which TSval";
+  }
+}
+
 // ---- the life of a flow ----
 
 TEST(ChainLife, AModuleStartsOffAndIsNotAsked)

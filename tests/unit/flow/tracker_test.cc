@@ -200,6 +200,106 @@ TEST(Tracker, MultipathIsRecognised)
   EXPECT_EQ(w.view.mptcp_token, 0xabcd'0123u);
 }
 
+TEST(Tracker, TheTokenComesFromTheServersKey)
+{
+  for (const std::uint8_t version : { 0, 1 })
+  {
+    Watched w {};
+    Segment syn = w.peers.syn(w.now);
+    Segment answer = w.peers.syn_ack(w.now);
+    for (Segment* one : { &syn, &answer })
+    {
+      one->options |= option::mptcp;
+      one->mptcp = MptcpSubtype::mp_capable;
+      one->mptcp_version = version;
+    }
+    answer.mptcp_key = 0x0102030405060708;
+    w.seen(syn);
+    EXPECT_EQ(w.view.mptcp_token, 0u);
+    w.seen(answer);
+    // The first four bytes of SHA-1 and of SHA-256 of the bytes 1 to 8.
+    EXPECT_EQ(w.view.mptcp_token, version == 0 ? 0xdd5783bcu : 0x66840ddau);
+    EXPECT_EQ(w.view.mptcp_version, version);
+    EXPECT_FALSE(w.view.mptcp_joined);
+  }
+}
+
+TEST(Tracker, AJoinHasItsAddressAndItsPriority)
+{
+  Watched w {};
+  Segment syn = w.peers.syn(w.now);
+  syn.options |= option::mptcp;
+  syn.mptcp = MptcpSubtype::mp_join;
+  syn.mptcp_token = 7;
+  syn.mptcp_address_id = 3;
+  syn.mptcp_backup = true;
+  w.seen(syn);
+  w.seen(w.peers.syn_ack(w.now));
+  EXPECT_TRUE(w.view.mptcp_joined);
+  EXPECT_TRUE(w.view.mptcp_backup);
+  EXPECT_EQ(w.view.mptcp_address_id, 3);
+  Segment prio = w.peers.ack(w.now);
+  prio.options |= option::mptcp;
+  prio.mptcp = MptcpSubtype::dss;
+  prio.mptcp_prio = true;
+  prio.mptcp_prio_of = 9;
+  w.seen(prio);
+  EXPECT_TRUE(w.view.mptcp_backup) << "that was about another subflow";
+  prio.mptcp_prio_of.reset();
+  w.seen(prio);
+  EXPECT_FALSE(w.view.mptcp_backup);
+}
+
+TEST(Tracker, EcnIsAgreedClassicOrAccurate)
+{
+  constexpr std::uint16_t ae = tcp_flag::ae, cwr = tcp_flag::cwr, ece = tcp_flag::ece;
+  struct Case
+  {
+    std::uint16_t asked, answered;
+    bool ecn, accurate;
+  };
+  // RFC 3168 6.1.1, RFC 9768 table 2.
+  const std::vector<Case> cases {
+    { 0, 0, false, false },
+    { 0, ece, false, false },
+    { ece | cwr, 0, false, false },
+    { ece | cwr, ece, true, false },
+    { ece | cwr, ece | cwr, false, false }, // reflected
+    { ae | cwr | ece, 0, false, false },
+    { ae | cwr | ece, ece, true, false },
+    { ae | cwr | ece, ae | ece, true, false }, // RFC 3540
+    { ae | cwr | ece, cwr, true, true },
+    { ae | cwr | ece, cwr | ece, true, true },
+    { ae | cwr | ece, ae, true, true },
+    { ae | cwr | ece, ae | cwr, true, true },
+    { ae | cwr | ece, ae | cwr | ece, false, false }, // reflected
+  };
+  for (const Case& one : cases)
+  {
+    Watched w {};
+    Segment syn = w.peers.syn(w.now);
+    syn.flags |= one.asked;
+    Segment answer = w.peers.syn_ack(w.now);
+    answer.flags |= one.answered;
+    w.seen(syn);
+    w.seen(answer);
+    EXPECT_EQ(w.view.ecn, one.ecn) << one.asked << " " << one.answered;
+    EXPECT_EQ(w.view.acc_ecn, one.accurate) << one.asked << " " << one.answered;
+  }
+}
+
+TEST(Tracker, TheEcnFieldIsThatOfArrivingData)
+{
+  Watched w {};
+  w.open();
+  Segment data = w.peers.data_in(w.now, 100, w.peers.local_ts(w.now));
+  data.ecn = Ecn::ect0;
+  w.seen(data);
+  EXPECT_EQ(w.view.ecn_seen, Ecn::ect0);
+  w.seen(w.peers.ack(w.now));
+  EXPECT_EQ(w.view.ecn_seen, Ecn::ect0);
+}
+
 TEST(Tracker, RttIsTheTimeFromATsvalToItsEcho)
 {
   Watched w {};

@@ -95,6 +95,60 @@ TEST(Parse, JoinTokenOnlyFromTheFirstSyn)
   EXPECT_EQ(parse(later, Direction::egress).segment.mptcp_token, 0u);
 }
 
+TEST(Parse, KeysAndVersionsOfMpCapable)
+{
+  struct Case
+  {
+    std::vector<std::uint8_t> option;
+    std::uint16_t flags;
+    std::uint8_t version;
+    std::optional<std::uint64_t> key;
+  };
+  constexpr std::uint16_t syn = tcp_flag::syn, syn_ack = tcp_flag::syn | tcp_flag::ack;
+  const std::vector<Case> cases {
+    { { 30, 4, 0x01, 0x81 }, syn, 1, {} }, // RFC 8684: no key yet
+    { { 30, 12, 0x00, 0x81, 1, 2, 3, 4, 5, 6, 7, 8 }, syn, 0, 0x0102030405060708 },
+    { { 30, 12, 0x01, 0x81, 1, 2, 3, 4, 5, 6, 7, 8 }, syn_ack, 1, 0x0102030405060708 },
+    { { 30, 20, 0x01, 0x81, 8, 7, 6, 5, 4, 3, 2, 1, 1, 2, 3, 4, 5, 6, 7, 8 }, tcp_flag::ack, 1, 0x0807060504030201 },
+  };
+  for (const Case& one : cases)
+  {
+    const Packet packet = with_options(one.option, one.flags);
+    const Segment s = parse(packet, Direction::egress).segment;
+    EXPECT_EQ(s.mptcp, MptcpSubtype::mp_capable);
+    EXPECT_EQ(s.mptcp_version, one.version);
+    EXPECT_EQ(s.mptcp_key, one.key);
+    EXPECT_FALSE(s.mptcp_backup);
+  }
+}
+
+TEST(Parse, BackupAndAddressOfAJoin)
+{
+  for (const bool backup : { false, true })
+  {
+    const Packet syn = with_options(
+        { 30, 12, static_cast<std::uint8_t>(0x10 | (backup ? 1 : 0)), 5, 0xde, 0xad, 0xbe, 0xef, 1, 2, 3, 4 },
+        tcp_flag::syn);
+    const Segment s = parse(syn, Direction::egress).segment;
+    EXPECT_EQ(s.mptcp_backup, backup);
+    EXPECT_EQ(s.mptcp_address_id, 5);
+    EXPECT_FALSE(s.mptcp_prio);
+  }
+}
+
+TEST(Parse, PriorityAloneBehindADssAndOfAnotherSubflow)
+{
+  const Packet alone = with_options({ 30, 3, 0x51, 1 });
+  EXPECT_TRUE(parse(alone, Direction::egress).segment.mptcp_prio);
+  EXPECT_TRUE(parse(alone, Direction::egress).segment.mptcp_backup);
+  EXPECT_FALSE(parse(alone, Direction::egress).segment.mptcp_prio_of);
+  const Packet behind = with_options({ 30, 4, 0x20, 0, 30, 3, 0x50, 1 });
+  EXPECT_TRUE(parse(behind, Direction::egress).segment.mptcp_prio);
+  EXPECT_FALSE(parse(behind, Direction::egress).segment.mptcp_backup);
+  const Packet other = with_options({ 30, 4, 0x51, 9 });
+  EXPECT_EQ(parse(other, Direction::egress).segment.mptcp_prio_of, 9);
+}
+
 TEST(Parse, TheFirstMptcpOptionNamesTheSegment)
 {
   const Packet packet = with_options({ 30, 4, 0x20, 0, 30, 4, 0x50, 1 });
