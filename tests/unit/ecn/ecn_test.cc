@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -420,6 +421,56 @@ TEST(ecn, counts_flows_that_come_and_go)
   s.add(Link::wifi, 7, 4e5, 1);
   s.run(5);
   EXPECT_TRUE(s.backup(Link::wifi));
+}
+
+// Whatever happens, in every strategy: somebody is left to send by, marks stay below the cap and off the best link.
+TEST(ecn, never_shuts_the_last_door)
+{
+  for (unsigned seed = 1; seed <= 60; ++seed)
+  {
+    std::mt19937 random { seed };
+    const auto draw = [&](unsigned n) { return static_cast<unsigned>(random() % n); };
+    Stand s;
+    s.module.set("strategy", draw(3));
+    s.module.set("sender", draw(3));
+    s.module.set("most_used", 1 + draw(8));
+    const std::size_t count = 2 + draw(7);
+    for (std::size_t i = 0; i < count; ++i)
+    {
+      s.add(wifi_link(i), 7 + draw(2), 1e4 * (1 + draw(100)), static_cast<std::uint8_t>(draw(2)));
+      s.packet_time(wifi_link(i), from_seconds(1e-4 * (1 + draw(60))));
+    }
+    for (int step = 0; step < 150; ++step)
+    {
+      const Link link = wifi_link(draw(static_cast<unsigned>(count)));
+      LinkState& state = s.links[static_cast<std::size_t>(link)];
+      switch (draw(6))
+      {
+      case 0:
+        s.packet_time(link, from_seconds(1e-4 * (1 + draw(60))), draw(8) == 0 ? 5180 : 2412);
+        break;
+      case 1:
+        if (draw(4) == 0) s.packet_time(link, std::nullopt);
+        break;
+      case 2:
+        if (draw(3) == 0) state.up = !state.up;
+        break;
+      default:
+        break;
+      }
+      s.run(0.15);
+      int open = 0, up = 0;
+      Duration best = Duration::max();
+      for (std::size_t i = 0; i < count; ++i)
+      {
+        const LinkState& one = s.links[static_cast<std::size_t>(wifi_link(i))];
+        up += one.up ? 1 : 0;
+        open += one.up && !s.backup(wifi_link(i)) && s.wished(WishKind::mptcp_endpoint, wifi_link(i)) > 0 ? 1 : 0;
+        if (one.up && one.radio) best = std::min(best, *one.radio->packet_time);
+      }
+      ASSERT_TRUE(up == 0 || open > 0) << "seed " << seed << " step " << step;
+    }
+  }
 }
 
 TEST(ecn, every_knob_is_set_and_read)
