@@ -20,23 +20,40 @@ constexpr double fallen = 0.7;      // of the usual goodput: something has chang
 constexpr Duration usual_over = 5s;
 constexpr Duration reset_gap = 5s;
 constexpr Duration recovery = 3s; // after a trial that lost, until the goodput is what it was
+constexpr Duration peak_span = 4s;
+constexpr Duration rise_over = 600ms;
+constexpr double steep = 1.1;
+// A link that is added and takes the air shows it within a few round-trip times.
+constexpr Duration soon = 400ms;
+constexpr double ruinous = 0.4;
 
 } // namespace
 
-// Bytes per second since about `from`, by the oldest sample that is not older.
-double Loop::rate(Tick from) const
+// Bytes per second between the oldest and the newest sample within the two times.
+double Loop::rate(Tick from, Tick to) const
 {
-  if (count_ == 0) return 0;
-  const std::size_t kept = std::min(count_, samples_.size());
-  const Sample& last = samples_[(count_ - 1) % samples_.size()];
-  for (std::size_t i = count_ - kept; i < count_; ++i)
+  const Sample* first = nullptr;
+  const Sample* last = nullptr;
+  for (std::size_t i = count_ - std::min(count_, samples_.size()); i < count_; ++i)
   {
     const Sample& one = samples_[i % samples_.size()];
-    if (one.at < from) continue;
-    const Duration span = last.at - one.at;
-    return span > Duration {} ? static_cast<double>(last.delivered - one.delivered) / seconds(span) : 0;
+    if (one.at < from || one.at > to) continue;
+    if (first == nullptr) first = &one;
+    last = &one;
   }
-  return 0;
+  if (first == last) return 0;
+  return static_cast<double>(last->delivered - first->delivered) / seconds(last->at - first->at);
+}
+
+double Loop::rate(Tick from) const
+{
+  return rate(from, Tick::max());
+}
+
+// Slow start and recovery are not yet what a level brings.
+bool Loop::rising(Tick now) const
+{
+  return rate(now - rise_over) > steep * rate(now - 2 * rise_over, now - rise_over);
 }
 
 // What was learned of other links, or in another order, is of no use.
@@ -73,6 +90,7 @@ void Loop::decide(double ratio, Tick now, const LoopSettings& settings)
   record.pause = std::min(2 * record.pause, settings.retry_most);
   if (!won) reset_at_ = now + recovery - reset_gap;
   usual_ = 0;
+  peaks_ = {};
   trial_.reset();
   since_ = now;
 }
@@ -116,8 +134,15 @@ void Loop::look(const Look& look, Tick now, const LoopSettings& settings)
     level_ = std::min(look.first, look.levels - 1);
     since_ = now;
     usual_ = goodput_ = 0;
+    peaks_ = {};
     settle_ = std::clamp(2 * look.rtt, settings.settle, longest_settle);
     forget(now, settings);
+    return;
+  }
+  if (trial_ && *trial_ > level_ && now - trial_from_ >= soon && rate(now - 300ms) < ruinous * reference_
+      && rate(now - 300ms) > 0)
+  {
+    decide(0, now, settings);
     return;
   }
   const Tick changed = trial_ ? trial_from_ : since_;
@@ -144,12 +169,20 @@ void Loop::look(const Look& look, Tick now, const LoopSettings& settings)
   }
 
   if (measured < settings.measure || goodput_ < least_busy || latest <= 0) return;
-  if (usual_ > 0 && goodput_ < fallen * usual_ && now - reset_at_ >= reset_gap) forget(now, settings);
+  if (now - peaks_from_ >= peak_span)
+  {
+    peaks_ = { 0, peaks_[0] };
+    peaks_from_ = now;
+  }
+  peaks_[0] = std::max(peaks_[0], goodput_);
+  const double peak = std::max(peaks_[0], peaks_[1]);
+  if (usual_ > 0 && peak < fallen * usual_ && now - reset_at_ >= reset_gap) forget(now, settings);
   const double share = std::min(1.0, seconds(sample_every) / seconds(usual_over));
   usual_ = usual_ > 0 ? usual_ + share * (goodput_ - usual_) : goodput_;
   // Another link can bring no more than the air that is left over carries at its rate.
-  const double left_over = look.capacity > 0 ? std::max(0.0, 1 - goodput_ / look.capacity) : 1;
-  if (level_ == 0 && left_over * look.spare < settings.gain * goodput_) return;
+  const double left_over = look.capacity > 0 ? std::max(0.0, 1 - peak / look.capacity) : 1;
+  if (level_ == 0 && left_over * look.spare < settings.gain * peak) return;
+  if (rising(now)) return;
   if (const auto level = due(look, now))
     begin(*level, look, rate(std::max(settled, now - patience * settings.measure)), now, settings);
 }

@@ -64,6 +64,8 @@ private:
   };
 
   double rate(Tick from) const;
+  double rate(Tick from, Tick to) const;
+  bool rising(Tick now) const;
   void begin(std::size_t level, const Look& look, double reference, Tick now, const LoopSettings& settings);
   void decide(double ratio, Tick now, const LoopSettings& settings);
   void forget(Tick now, const LoopSettings& settings);
@@ -80,6 +82,9 @@ private:
   std::array<Record, most_levels> records_ {};
   double goodput_ = 0;
   double usual_ = 0; // goodput over many seconds at this level
+  // Its highest values in this span of time and in the one before: a download dips now and then by itself.
+  std::array<double, 2> peaks_ {};
+  Tick peaks_from_ {};
   Tick reset_at_ {};
   std::uint64_t trials_ = 0, moves_ = 0;
 };
