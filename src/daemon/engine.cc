@@ -5,12 +5,14 @@
 #include "src/control/mailbox.h"
 #include "src/daemon/config.h"
 #include "src/daemon/layout.h"
+#include "src/daemon/link_radio.h"
 #include "src/daemon/module_loader.h"
 #include "src/daemon/observers.h"
 #include "src/daemon/roles.h"
 #include "src/daemon/service.h"
 #include "src/daemon/version.h"
 #include "src/daemon/wifi_watch.h"
+#include "src/daemon/wishes.h"
 #include "src/fetch/range.h"
 #include "src/fetch/replay.h"
 #include "src/fetch/service.h"
@@ -36,6 +38,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <optional>
 #include <random>
@@ -96,6 +99,15 @@ public:
   json all = json::object();
 };
 
+// As `ss` writes it; empty when not known.
+std::string token_text(std::uint32_t token)
+{
+  if (token == 0) return {};
+  std::array<char, 16> buffer {};
+  std::snprintf(buffer.data(), buffer.size(), "%08x", token);
+  return buffer.data();
+}
+
 std::string kernel_name()
 {
   utsname names {};
@@ -153,6 +165,12 @@ struct Engine::Parts final : chain::Actions
   LinkStates present_links() const;
   void retune_rules();
   void retune_observers();
+  void keeper_news();
+  void steer();
+  void steer_soon();
+  void rest_wishes();
+  void switch_module(std::size_t i, bool on);
+  json steering_json(Link link);
   void retune_queue();
   void schedule();
   void guard_health();
@@ -160,6 +178,9 @@ struct Engine::Parts final : chain::Actions
   json module_json(std::size_t i);
   std::string knobs_text();
   json link_json(Link link);
+  json all_links_json(const std::function<json(Link)>& of);
+  json endpoints_json();
+  json all_steering_json();
   template <class Work>
   auto on_packet_thread(Work work)
   {
@@ -193,7 +214,7 @@ struct Engine::Parts final : chain::Actions
 
   struct ev_loop* loop;
   ev_io queue_io {}, monitor_io {}, keeper_io {};
-  ev_timer chain_timer {}, beat_timer {}, second_timer {};
+  ev_timer chain_timer {}, beat_timer {}, second_timer {}, steer_timer {};
   ev_async mail {}, halt {};
   control::Mailbox mailbox;
   control::Mailbox fetch_mail; // from the fetch thread; of its own, so that neither crowds the other out
@@ -213,15 +234,29 @@ struct Engine::Parts final : chain::Actions
   std::unique_ptr<fetch::Service> service; // its thread posts to the mailbox: ends before it
   std::optional<WifiWatch> watch;          // on the loop, as those below: gone before it
   std::optional<Observers> observers;
+  std::map<Link, LinkRadio> more_radio; // of the further Wi-Fi links
+
+  // What modules wish of the links, and what the keeper was told of it.
+  Wishes wishes;
+  kernel::SteeringPlan steering {};
+  Tick steered_at {};
+  struct WishOf
+  {
+    std::uint64_t excluded = 0; // as last seen
+    Tick flowless {};           // since when the module has no flow
+  };
+  std::array<WishOf, flow::max_modules> wish_of {};
 };
 
 Engine::Parts::Parts(const Config& given)
     : config { given }, marks { marks_of(given.daemon) }, roles { find_roles(given.links) },
-      keeper { kernel::Keeper::start({ .backend = choice_of(given.daemon.backend) },
-                                     { .cell = {},
-                                       .mark = marks.by_cell,
-                                       .table = given.daemon.route_table,
-                                       .priority = given.daemon.rule_priority }) },
+      keeper { kernel::Keeper::start(
+          { .backend = choice_of(given.daemon.backend),
+            .steering_file = (given.daemon.socket.parent_path() / "steering.json").string() },
+          { .cell = {},
+            .mark = marks.by_cell,
+            .table = given.daemon.route_table,
+            .priority = given.daemon.rule_priority }) },
       loaded { load_modules(given.daemon.module_dir.empty() ? default_module_dir() : given.daemon.module_dir) },
       monitor { roles.wifi, roles.cell, kernel::now(), roles.more_wifi },
       queue { { .number = given.daemon.queue, .max_length = given.daemon.queue_length } }, injector { marks },
@@ -239,7 +274,8 @@ Engine::Parts::Parts(const Config& given)
               }(),
               *this },
       started { kernel::now() }, loop { ev_loop_new(EVFLAG_AUTO) }, mailbox { [this] { ev_async_send(loop, &mail); } },
-      fetch_mail { [this] { ev_async_send(loop, &mail); }, 1024 }
+      fetch_mail { [this] { ev_async_send(loop, &mail); }, 1024 }, wishes { { .setup = given.mptcp.setup,
+                                                                              .foreign = given.mptcp.foreign } }
 {
   if (loop == nullptr) throw std::runtime_error { "libev: no event loop could be made" };
   watch.emplace(
@@ -258,6 +294,16 @@ Engine::Parts::Parts(const Config& given)
         schedule();
       });
   chain.damage(&watch->damage());
+  for (std::size_t i = 0; i < roles.more_wifi.size(); ++i)
+  {
+    const Link link = wifi_link(i + 1);
+    more_radio.try_emplace(link, loop, roles.more_wifi[i], config.links.radio,
+                           [this, link]
+                           {
+                             chain.radio(link, more_radio.at(link).radio(), kernel::now());
+                             schedule();
+                           });
+  }
   observers.emplace(
       loop, given.daemon.observe_sample,
       [this](Link by, const kernel::ObservedPacket& packet) { observed(by, packet); },
@@ -305,6 +351,7 @@ Engine::Parts::Parts(const Config& given)
 Engine::Parts::~Parts()
 {
   service.reset();
+  more_radio.clear();
   observers.reset();
   watch.reset();
   ev_loop_destroy(loop);
@@ -433,9 +480,94 @@ std::size_t Engine::Parts::craft(const FlowView& flow, const Craft& request, std
   return length;
 }
 
-void Engine::Parts::wish(const Wish&, std::uint8_t, std::string_view)
+void Engine::Parts::wish(const Wish& wish, std::uint8_t slot, std::string_view why)
 {
   ++counters.wishes;
+  wishes.take(wish, slot, why);
+  steer_soon();
+}
+
+// ---- what is wished of links
+// ------------------------------------------------------------------------------------------------------------------
+
+// Never from within the chain: a plan takes memory, and is told to another process.
+void Engine::Parts::steer_soon()
+{
+  if (ev_is_active(&steer_timer) != 0) return;
+  ev_timer_set(&steer_timer, 0., 0.1);
+  ev_timer_start(loop, &steer_timer);
+}
+
+// At most ten plans a second leave for the keeper; the newest is always among them.
+void Engine::Parts::steer()
+{
+  constexpr Duration apart = 95ms;
+  const Tick now = kernel::now();
+  wishes.advance(now);
+  const kernel::SteeringPlan wanted = wishes.plan(monitor.table());
+  if (wanted != steering && now - steered_at >= apart)
+  {
+    steered_at = now;
+    steering = wanted;
+    try
+    {
+      keeper.post_steering(wanted);
+    }
+    catch (const std::exception& error)
+    {
+      log(Severity::warning, std::string { "steering is not possible: " } + error.what());
+    }
+  }
+  if (wanted == steering && wishes.settled()) ev_timer_stop(loop, &steer_timer);
+}
+
+void Engine::Parts::switch_module(std::size_t i, bool on)
+{
+  chain.enable(i, on, kernel::now());
+  if (on) return;
+  wishes.lapse(static_cast<std::uint8_t>(i));
+  steer_soon();
+}
+
+// A module that failed, or has no flow for a while, cannot take back what it wished.
+void Engine::Parts::rest_wishes()
+{
+  constexpr Duration patience = 5s;
+  const Tick now = kernel::now();
+  for (std::size_t i = 0; i < chain.module_count(); ++i)
+  {
+    const auto slot = static_cast<std::uint8_t>(i);
+    WishOf& its = wish_of[i];
+    const auto& stats = chain.stats(i);
+    if (stats.flows > 0) its.flowless = now;
+    if (!wishes.any(slot))
+    {
+      its.excluded = stats.excluded;
+      continue;
+    }
+    if (std::exchange(its.excluded, stats.excluded) != stats.excluded) wishes.lapse(slot);
+    wishes.rest(slot, now - its.flowless >= patience);
+    steer_soon();
+  }
+}
+
+void Engine::Parts::keeper_news()
+{
+  const kernel::KeeperState before = keeper.state();
+  if (!keeper.dispatch()) return;
+  const kernel::KeeperState& after = keeper.state();
+  // Steering has news ten times a second at most; links are looked at for anything else.
+  const bool steering_only = before.steering != after.steering && before.phase == after.phase
+                             && before.route.v4 == after.route.v4 && before.route.v6 == after.route.v6
+                             && before.last_error == after.last_error;
+  if (!steering_only) links_changed();
+  const auto tell = [](const std::string& was, const std::string& is)
+  {
+    if (was != is && !is.empty()) log(Severity::warning, "steering: " + is);
+  };
+  tell(before.steering.mptcp_why, after.steering.mptcp_why);
+  tell(before.steering.last_error, after.steering.last_error);
+  if (after.steering.ce_backend.empty()) tell(before.steering.ce_why, after.steering.ce_why);
 }
 
 // ---- bytes fetched a second time (docs/decisions/0007)
@@ -681,6 +813,11 @@ void Engine::Parts::verdict_changed()
 void Engine::Parts::links_changed()
 {
   watch->link(monitor[Link::wifi]);
+  for (auto& [link, radio] : more_radio)
+    radio.link(monitor[link].ifindex);
+  for (std::size_t i = 0; i < link_count; ++i)
+    if (const auto link = static_cast<Link>(i); !monitor[link].present()) wishes.gone(link);
+  steer_soon();
   chain.links(present_links(), kernel::now(), [this](const Address& local) { return monitor.owner(local); });
 
   injector.bind(Link::wifi, roles.wifi);
@@ -694,6 +831,8 @@ void Engine::Parts::retune_rules()
   const Interest interest = chain.interest();
   watch->watch(config.detector.watch == BlackoutWatch::always
                || (config.detector.watch == BlackoutWatch::needed && interest.radio));
+  for (auto& [link, radio] : more_radio)
+    radio.watch(interest.radio && interest.every_link);
   kernel::RulePlan plan {};
   plan.queue = config.daemon.queue;
   constexpr std::uint32_t all_traffic = traffic::egress_pure_ack | traffic::egress_data | traffic::egress_closing
@@ -796,7 +935,7 @@ Engine::Engine(const Config& config) : parts_ { std::make_unique<Parts>(config) 
       [](struct ev_loop* l, ev_io* w, int)
       {
         Parts& parts = *static_cast<Parts*>(w->data);
-        if (parts.keeper.dispatch()) parts.links_changed();
+        parts.keeper_news();
         if (parts.keeper.state().phase == kernel::KeeperState::Phase::lost)
         {
           // Without the keeper nothing would lift the rules in an accident.
@@ -817,8 +956,11 @@ Engine::Engine(const Config& config) : parts_ { std::make_unique<Parts>(config) 
         static_cast<Parts*>(w->data)->observers->retune(kernel::now());
         static_cast<Parts*>(w->data)->retune_queue();
         static_cast<Parts*>(w->data)->forget_fetched();
+        static_cast<Parts*>(w->data)->rest_wishes();
       },
       0.2, 0.2);
+  ev_timer_init(
+      &p.steer_timer, [](struct ev_loop*, ev_timer* w, int) { static_cast<Parts*>(w->data)->steer(); }, 0., 0.1);
   ev_async_init(&p.mail,
                 [](struct ev_loop* l, ev_async* w, int)
                 {
@@ -829,7 +971,7 @@ Engine::Engine(const Config& config) : parts_ { std::make_unique<Parts>(config) 
                 });
   ev_async_init(&p.halt, [](struct ev_loop* l, ev_async*, int) { ev_break(l, EVBREAK_ALL); });
   for (auto* data : { &p.queue_io.data, &p.monitor_io.data, &p.keeper_io.data, &p.chain_timer.data, &p.beat_timer.data,
-                      &p.second_timer.data, &p.mail.data, &p.halt.data })
+                      &p.second_timer.data, &p.steer_timer.data, &p.mail.data, &p.halt.data })
     *data = &p;
   // Packets before everything else.
   ev_set_priority(&p.queue_io, EV_MAXPRI);
@@ -857,6 +999,14 @@ void Engine::run()
   // Whatever a module holds back leaves now; then no packet waits for a verdict that nobody gives.
   for (std::size_t i = 0; i < p.chain.module_count(); ++i)
     p.chain.enable(i, false, kernel::now());
+  try
+  {
+    p.keeper.set_steering({});
+  }
+  catch (const std::exception& error)
+  {
+    log(Severity::error, error.what());
+  }
   try
   {
     p.keeper.clear();
@@ -903,7 +1053,88 @@ json Engine::Parts::link_json(Link link)
     { "route", state.route },        { "route_v6", state.route_v6 }, { "mtu", info.mtu }, { "addresses", addresses },
     { "bytes_out", state.bytes_out }
   };
+  if (const auto& radio = state.radio)
+  {
+    json known { { "confidence", radio->confidence } };
+    if (radio->packet_time) known["packet_time_us"] = milliseconds(*radio->packet_time) * 1e3;
+    if (radio->delivery) known["delivery"] = *radio->delivery;
+    if (radio->signal) known["signal_dbm"] = *radio->signal;
+    if (radio->frequency != 0) known["frequency_mhz"] = radio->frequency;
+    all["radio"] = std::move(known);
+  }
+  if (const json steered = steering_json(link); !steered.empty()) all["steering"] = steered;
+  if (observers->observing(link))
+    all.update({ { "observed", observers->seen(link) }, { "observe_one_in", observers->one_in(link) } });
   if (link == Link::wifi) all.update(watch->json());
+  return all;
+}
+
+// "wifi" and "cell" are always there, the further ones when an interface has the role.
+json Engine::Parts::all_links_json(const std::function<json(Link)>& of)
+{
+  json all = json::object();
+  for (std::size_t i = 0; i < link_count; ++i)
+    if (const auto link = static_cast<Link>(i);
+        link == Link::wifi || link == Link::cell || !monitor[link].interface.empty())
+      all[std::string { name(link) }] = of(link);
+  return all;
+}
+
+// Of the kernel's path manager, as of the last plan.
+json Engine::Parts::endpoints_json()
+{
+  json all = json::array();
+  for (const kernel::MptcpEndpoint& endpoint : keeper.state().steering.endpoints)
+    all.push_back({ { "address", endpoint.address },
+                    { "id", endpoint.id },
+                    { "interface", endpoint.interface },
+                    { "own", endpoint.own },
+                    { "subflow", endpoint.subflow() },
+                    { "backup", endpoint.backup() } });
+  return all;
+}
+
+json Engine::Parts::all_steering_json()
+{
+  const kernel::SteeringState& state = keeper.state().steering;
+  json refused = json::array();
+  for (const kernel::RefusedWish& one : state.refused)
+    refused.push_back({ { "what", one.what }, { "why", one.why } });
+  return { { "ce_backend", state.ce_backend },
+           { "ce_why", state.ce_why },
+           { "mptcp_why", state.mptcp_why },
+           { "setup", config.mptcp.setup },
+           { "foreign", config.mptcp.foreign },
+           { "endpoints", endpoints_json() },
+           { "limit_subflows", state.limit_subflows },
+           { "limit_add_addr", state.limit_add_addr },
+           { "refused", refused },
+           { "last_error", state.last_error },
+           { "suspended", state.suspended },
+           { "plans", state.plans },
+           { "ce_changes", state.ce_changes },
+           { "flag_changes", state.flag_changes },
+           { "endpoints_added", state.endpoints_added },
+           { "endpoints_deleted", state.endpoints_deleted } };
+}
+
+// What is wished of the link, and what is in force. Nothing without either.
+json Engine::Parts::steering_json(Link link)
+{
+  json all = json::object();
+  const auto put = [&](WishKind kind, const char* key)
+  {
+    const auto wish = wishes.of(link, kind);
+    if (!wish) return;
+    all[key] = { { "value", wish->value }, { "by", chain.module(wish->slot).name() }, { "why", wish->why } };
+  };
+  put(WishKind::ce_rate, "ce_rate_wished");
+  put(WishKind::mptcp_backup, "backup_wished");
+  put(WishKind::mptcp_endpoint, "endpoint_wished");
+  const std::string& interface = monitor[link].interface;
+  for (const kernel::CeRule& rule : keeper.state().steering.ce)
+    if (rule.interface == interface) all["ce_rate"] = rule.rate;
+  if (all.contains("ce_rate_wished") && !all.contains("ce_rate")) all["ce_rate"] = 0.0;
   return all;
 }
 
@@ -978,7 +1209,8 @@ json Engine::status()
           { "pid", ::getpid() },
           { "uptime_s", seconds(kernel::now() - p.started) },
           { "backend", { { "name", keeper.backend }, { "why", keeper.why } } },
-          { "links", { { "wifi", p.link_json(Link::wifi) }, { "cell", p.link_json(Link::cell) } } },
+          { "links", p.all_links_json([&p](Link link) { return p.link_json(link); }) },
+          { "steering", p.all_steering_json() },
           { "datapath",
             { { "queued", c.queued },
               { "passed", c.passed },
@@ -991,7 +1223,7 @@ json Engine::status()
               { "observe_one_in", p.observers->one_in(Link::wifi) },
               { "bypassed", p.bypass },
               { "not_wifi", c.not_wifi },
-              { "wishes_without_actuator", c.wishes },
+              { "wishes", c.wishes },
               { "mid_flow", p.chain.stats().mid_flow },
               { "cell_bytes", p.chain.stats().cell_bytes },
               { "waiting", in_kernel ? in_kernel->waiting : 0 },
@@ -1042,10 +1274,18 @@ json Engine::links()
   return p.on_packet_thread(
       [&p]() -> json
       {
-        json wifi = p.watch->sources_json();
-        wifi["interface"] = p.roles.wifi;
-        return { { "wifi", std::move(wifi) },
-                 { "cell", { { "interface", p.roles.cell }, { "modems", p.watch->modems_json() } } } };
+        json all = p.all_links_json(
+            [&p](Link link) -> json
+            {
+              json one = link == Link::wifi   ? p.watch->sources_json()
+                         : link == Link::cell ? json { { "modems", p.watch->modems_json() } }
+                                              : p.more_radio.at(link).sources_json();
+              one["interface"] = p.monitor[link].interface;
+              if (const json steered = p.steering_json(link); !steered.empty()) one["steering"] = steered;
+              return one;
+            });
+        all["steering"] = p.all_steering_json();
+        return all;
       });
 }
 
@@ -1077,6 +1317,8 @@ json Engine::flows()
                               { "local", wire::to_string(v.key.local, v.key.local_port) },
                               { "remote", wire::to_string(v.key.remote, v.key.remote_port) },
                               { "link", name(v.link) },
+                              { "ecn", v.ecn },
+                              { "acc_ecn", v.acc_ecn },
                               { "age_s", seconds(now - v.first_seen) },
                               { "idle_s", seconds(now - v.last_seen) },
                               { "rtt_ms", milliseconds(v.rtt_smoothed) },
@@ -1089,6 +1331,13 @@ json Engine::flows()
                               { "content", name(v.content) },
                               { "content_why", v.content_why },
                               { "modules", std::move(modules) } });
+              if (!v.mptcp) return;
+              json& mptcp = all.back()["mptcp"];
+              mptcp = { { "token", token_text(v.mptcp_token) },
+                        { "joined", v.mptcp_joined },
+                        { "backup", v.mptcp_backup },
+                        { "address_id", v.mptcp_address_id } };
+              if (v.mptcp_version) mptcp["version"] = *v.mptcp_version;
             });
         return all;
       });
@@ -1126,7 +1375,7 @@ void Engine::enable(const std::string& module, bool on)
   p.on_packet_thread(
       [&]
       {
-        p.chain.enable(p.slot_of(module), on, kernel::now());
+        p.switch_module(p.slot_of(module), on);
         p.links_changed();
       });
 }
@@ -1189,7 +1438,7 @@ void Engine::reload(const Config& config)
               p.chain.module(p.slot_of(setting.module))
                   .set(knob.name, std::get<double>(parse_knob(knob, setting.text)));
         for (std::size_t i = 0; i < p.chain.module_count(); ++i)
-          p.chain.enable(i, config.module_enabled(p.chain.module(i).name()), kernel::now());
+          p.switch_module(i, config.module_enabled(p.chain.module(i).name()));
         p.links_changed();
       });
 }
@@ -1261,6 +1510,28 @@ json Engine::metrics()
   for (const auto& [link, state] : now["links"].items())
     add("tandem_link_up", "Whether the link is up: carrier, and no blackout", "gauge", state["up"].get<bool>() ? 1 : 0,
         { { "link", link } });
+  for (const auto& [link, state] : now["links"].items())
+  {
+    const json labels = { { "link", link } };
+    if (state.contains("observed"))
+      add("tandem_link_observed_total", "Copies of packets taken of the link", "counter", state["observed"], labels);
+    if (!state.contains("steering")) continue;
+    const json& steered = state["steering"];
+    if (steered.contains("ce_rate"))
+      add("tandem_ce_mark_ratio", "Share of ECN-capable MPTCP packets arriving by the link that get CE", "gauge",
+          steered["ce_rate"], labels);
+    if (steered.contains("backup_wished"))
+      add("tandem_mptcp_backup_wished", "Whether the link's subflows are wished to be backup", "gauge",
+          steered["backup_wished"]["value"], labels);
+  }
+  const json& steering = now["steering"];
+  add("tandem_mptcp_endpoints", "Endpoints of the kernel's path manager, as of the last plan", "gauge",
+      steering["endpoints"].size());
+  for (const auto& [key, help] :
+       { std::pair { "plans", "Steering plans carried out" }, std::pair { "ce_changes", "Changes of a share of marks" },
+         std::pair { "flag_changes", "Changes of an endpoint's backup flag" },
+         std::pair { "endpoints_added", "Endpoints made" }, std::pair { "endpoints_deleted", "Endpoints taken away" } })
+    add("tandem_steering_" + std::string { key } + "_total", help, "counter", steering[key]);
   const json& blackout = now["links"]["wifi"]["blackout"];
   for (const auto& [cause, count] : blackout["verdicts"].items())
     add("tandem_blackouts_total", "Verdicts that Wi-Fi is down, by cause", "counter", count, { { "cause", cause } });

@@ -232,13 +232,7 @@ void WifiWatch::watch_descriptors(bool frames)
 
 std::optional<RadioState> WifiWatch::radio() const
 {
-  if (!feeder_) return {};
-  const auto known = feeder_->current();
-  if (!known) return {};
-  RadioState state { .packet_time = known->packet_time, .confidence = static_cast<float>(known->confidence) };
-  if (known->delivery) state.delivery = static_cast<float>(*known->delivery);
-  if (feeder_->signal_trusted()) state.signal = known->signal;
-  return state;
+  return feeder_ ? feeder_->radio() : std::nullopt;
 }
 
 void WifiWatch::settle(Tick now)

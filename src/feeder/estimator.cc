@@ -425,6 +425,12 @@ std::optional<ApEstimate> ApEstimator::estimate(const Mac& mac) const
   return out;
 }
 
+unsigned ApEstimator::frequency(const Mac& mac) const
+{
+  const auto known = aps_.find(mac);
+  return known == aps_.end() ? 0 : known->second.frequency;
+}
+
 std::vector<ApEstimate> ApEstimator::all() const
 {
   std::vector<ApEstimate> out;

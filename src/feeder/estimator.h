@@ -70,6 +70,8 @@ public:
   void forget();
 
   std::optional<ApEstimate> estimate(const Mac& ap) const;
+  // MHz, as its frames were heard on; 0 when no source of frames says.
+  unsigned frequency(const Mac& ap) const;
   std::vector<ApEstimate> all() const; // in the order of addresses
   // Bytes that it takes for all access points.
   std::size_t memory() const;

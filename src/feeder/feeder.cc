@@ -214,6 +214,28 @@ std::optional<ApEstimate> Feeder::current() const
   return fresh ? estimate : std::nullopt;
 }
 
+unsigned Feeder::frequency() const
+{
+  if (!ap_) return 0;
+  if (const unsigned heard = estimator_.frequency(*ap_); heard != 0) return heard;
+  if (const auto known = candidates_.find(*ap_); known != candidates_.end()) return known->second.candidate.frequency;
+  for (const auto& [frequency, survey] : surveys_)
+    if (survey.in_use) return frequency;
+  return 0;
+}
+
+std::optional<RadioState> Feeder::radio() const
+{
+  const auto known = current();
+  if (!known) return {};
+  RadioState state { .packet_time = known->packet_time,
+                     .confidence = static_cast<float>(known->confidence),
+                     .frequency = frequency() };
+  if (known->delivery) state.delivery = static_cast<float>(*known->delivery);
+  if (signal_trusted()) state.signal = known->signal;
+  return state;
+}
+
 std::vector<Feeder::Status> Feeder::status(Tick now) const
 {
   std::vector<Status> all;

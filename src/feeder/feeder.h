@@ -11,6 +11,8 @@
 #include "src/feeder/token_bucket.h"
 #include "src/feeder/trust.h"
 
+#include <tandem/link.h>
+
 #include <functional>
 #include <map>
 #include <memory>
@@ -51,6 +53,10 @@ public:
   bool signal_trusted() const;
   // What is known of the access point that we are associated with; nothing when stale or not associated.
   std::optional<ApEstimate> current() const;
+  // The same for modules, without a signal that is not believed.
+  std::optional<RadioState> radio() const;
+  // MHz on which we are associated: as frames were heard, else as a scan or the survey has it. 0: not known.
+  unsigned frequency() const;
   const std::optional<Mac>& ap() const { return ap_; }
   const ApEstimator& estimator() const { return estimator_; }
   const std::map<std::string, ModemStats>& modems() const { return modems_; }

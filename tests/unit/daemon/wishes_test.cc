@@ -1,0 +1,183 @@
+#include "src/daemon/wishes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace tandem::daemon
+{
+namespace
+{
+
+using namespace tandem::literals;
+using kernel::SteeringPath;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr std::uint8_t ecn = 3, other_module = 4;
+
+class Steering : public testing::Test
+{
+protected:
+  void SetUp() override
+  {
+    add(1, "wlan0", 1);
+    add(2, "wlan1", 2);
+    add(3, "wwan0", 3);
+  }
+  void add(int ifindex, const std::string& name, std::uint8_t last)
+  {
+    table.apply(links::InterfaceNews { .ifindex = ifindex, .name = name, .admin_up = true, .running = true }, Tick {});
+    table.apply(links::AddressNews { .ifindex = ifindex, .address = { .bytes = { 192, 0, 2, last } } }, Tick {});
+  }
+  void ce(double rate, Link link = Link::wifi_2) { wishes.take({ WishKind::ce_rate, link, rate }, ecn, "worse"); }
+  void backup(double value, Link link = Link::wifi_2, std::uint8_t slot = ecn)
+  {
+    wishes.take({ WishKind::mptcp_backup, link, value }, slot, "worse");
+  }
+  void endpoint(double value) { wishes.take({ WishKind::mptcp_endpoint, Link::wifi_2, value }, ecn, "gone"); }
+  // So many steps later.
+  void steps(int count)
+  {
+    for (; count > 0; --count)
+      wishes.advance(now += 100ms);
+  }
+  kernel::SteeringPlan plan() const { return wishes.plan(table); }
+
+  links::LinkTable table { "wlan0", "wwan0", { "wlan1" } };
+  Wishes wishes { {} };
+  Tick now { 10s };
+};
+
+TEST_F(Steering, NothingWishedIsTheEmptyPlan)
+{
+  EXPECT_EQ(plan(), kernel::SteeringPlan {});
+  EXPECT_TRUE(wishes.settled());
+}
+
+TEST_F(Steering, MarksGrowAndShrinkInSteps)
+{
+  ce(0.025);
+  EXPECT_FALSE(wishes.settled());
+  EXPECT_THAT(plan().ce, IsEmpty());
+  steps(1);
+  ASSERT_EQ(plan().ce.size(), 1u);
+  EXPECT_EQ(plan().ce[0].interface, "wlan1");
+  EXPECT_DOUBLE_EQ(plan().ce[0].rate, 0.01);
+  wishes.advance(now + 50ms);
+  EXPECT_DOUBLE_EQ(wishes.rate(Link::wifi_2), 0.01) << "not faster than a step in 100 ms";
+  steps(1);
+  EXPECT_DOUBLE_EQ(wishes.rate(Link::wifi_2), 0.02);
+  steps(1);
+  EXPECT_DOUBLE_EQ(wishes.rate(Link::wifi_2), 0.025);
+  EXPECT_TRUE(wishes.settled());
+  ce(0);
+  steps(2);
+  EXPECT_NEAR(wishes.rate(Link::wifi_2), 0.005, 1e-9);
+  steps(1);
+  EXPECT_TRUE(wishes.settled());
+  EXPECT_EQ(plan(), kernel::SteeringPlan {});
+}
+
+TEST_F(Steering, AfterALongRestThereIsOneStep)
+{
+  ce(0.05);
+  wishes.advance(now += 10s);
+  EXPECT_DOUBLE_EQ(wishes.rate(Link::wifi_2), 0.01);
+}
+
+TEST_F(Steering, TheNewestWishOfAKindAndLinkCounts)
+{
+  backup(1);
+  backup(1, Link::wifi);
+  backup(0, Link::wifi);
+  EXPECT_THAT(plan().paths, ElementsAre(SteeringPath { "wlan0", { "192.0.2.1" }, true, false },
+                                        SteeringPath { "wlan1", { "192.0.2.2" }, true, true }));
+  EXPECT_FALSE(plan().setup);
+  backup(0, Link::wifi_2, other_module);
+  EXPECT_FALSE(plan().paths[1].backup);
+}
+
+TEST_F(Steering, AnEndpointGoesAndComesBack)
+{
+  endpoint(0);
+  ASSERT_EQ(plan().paths.size(), 1u);
+  EXPECT_FALSE(plan().paths[0].endpoint);
+  endpoint(1);
+  EXPECT_TRUE(plan().paths[0].endpoint);
+}
+
+TEST_F(Steering, WithTheModuleItsWishesLapseAtOnceAndNoOthers)
+{
+  ce(0.05);
+  backup(1);
+  backup(1, Link::wifi, other_module);
+  steps(9);
+  EXPECT_TRUE(wishes.any(ecn));
+  wishes.lapse(ecn);
+  EXPECT_FALSE(wishes.any(ecn));
+  EXPECT_TRUE(wishes.settled()) << "no way down in steps";
+  EXPECT_THAT(plan().ce, IsEmpty());
+  EXPECT_THAT(plan().paths, ElementsAre(SteeringPath { "wlan0", { "192.0.2.1" }, true, true }));
+}
+
+TEST_F(Steering, RestingWishesAreOfNoForceUntilTheModuleIsBack)
+{
+  ce(0.01);
+  backup(1);
+  steps(3);
+  wishes.rest(ecn, true);
+  steps(3);
+  EXPECT_EQ(plan(), kernel::SteeringPlan {});
+  EXPECT_TRUE(wishes.any(ecn));
+  wishes.rest(ecn, false);
+  steps(3);
+  EXPECT_EQ(plan().ce.size(), 1u);
+  EXPECT_TRUE(plan().paths[0].backup);
+}
+
+TEST_F(Steering, AnAbsentLinkIsInNoPlanAndBeginsWithoutMarks)
+{
+  ce(0.05);
+  backup(1);
+  steps(9);
+  table.apply(links::InterfaceNews { .ifindex = 2, .name = "wlan1", .gone = true }, now);
+  wishes.gone(Link::wifi_2);
+  EXPECT_EQ(plan(), kernel::SteeringPlan {});
+  add(9, "wlan1", 9);
+  EXPECT_THAT(plan().ce, IsEmpty());
+  EXPECT_THAT(plan().paths, ElementsAre(SteeringPath { "wlan1", { "192.0.2.9" }, true, true }));
+  steps(1);
+  EXPECT_DOUBLE_EQ(plan().ce[0].rate, 0.01);
+}
+
+TEST_F(Steering, WhatCannotBeMeantIsNotTaken)
+{
+  ce(std::numeric_limits<double>::quiet_NaN());
+  wishes.take({ WishKind::mptcp_backup, Link::other, 1 }, ecn, "");
+  wishes.take({ WishKind::mptcp_backup, static_cast<Link>(200), 1 }, ecn, "");
+  wishes.take({ static_cast<WishKind>(9), Link::wifi, 1 }, ecn, "");
+  EXPECT_FALSE(wishes.any(ecn));
+  ce(7);
+  steps(200);
+  EXPECT_DOUBLE_EQ(wishes.rate(Link::wifi_2), 1);
+  ce(-7);
+  steps(200);
+  EXPECT_DOUBLE_EQ(wishes.rate(Link::wifi_2), 0);
+}
+
+TEST_F(Steering, SetUpMakesEndpointsOfAllLinksTheCellularOneABackup)
+{
+  wishes = Wishes { { .setup = true, .foreign = true } };
+  EXPECT_TRUE(plan().setup);
+  EXPECT_TRUE(plan().foreign);
+  EXPECT_THAT(plan().paths, ElementsAre(SteeringPath { "wlan0", { "192.0.2.1" }, true, false },
+                                        SteeringPath { "wwan0", { "192.0.2.3" }, true, true },
+                                        SteeringPath { "wlan1", { "192.0.2.2" }, true, false }));
+  backup(0, Link::cell);
+  EXPECT_FALSE(plan().paths[1].backup);
+}
+
+} // namespace
+} // namespace tandem::daemon
