@@ -89,13 +89,15 @@ struct Keeper::Parts
   {
     socket.reset();
     Tick deadline = now() + std::chrono::seconds { 5 };
+    int status = 0; // of a keeper that undid everything
     while (now() < deadline)
     {
-      pid_t ended = waitpid(child, nullptr, WNOHANG);
+      pid_t ended = waitpid(child, &status, WNOHANG);
       if (ended == child || (ended < 0 && errno == ECHILD && kill(child, 0) < 0)) break;
       poll(nullptr, 0, 5);
     }
-    if (state.phase == KeeperState::Phase::lost) undo_here();
+    // Killed: perhaps at this moment, and nobody has noticed before.
+    if (state.phase == KeeperState::Phase::lost || WIFSIGNALED(status)) undo_here();
     child = -1;
   }
 

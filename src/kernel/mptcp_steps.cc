@@ -1,6 +1,7 @@
 #include "src/kernel/mptcp_steps.h"
 
 #include <algorithm>
+#include <set>
 
 namespace tandem::kernel
 {
@@ -37,6 +38,7 @@ public:
         treat(path, address);
     for (const MptcpEndpoint& endpoint : now_.endpoints)
       if (std::find(named_.begin(), named_.end(), endpoint.address) == named_.end()) let_go(endpoint);
+    spare_connections();
     limit();
     // More ways first, fewer last: a connection does not lose its only one in between.
     std::stable_sort(out_.steps.begin(), out_.steps.end(),
@@ -157,6 +159,57 @@ private:
     }
     else if (!endpoint.implicit())
       foreign(endpoint, false);
+  }
+
+  void spare_connections()
+  {
+    auto first_remove =
+        std::stable_partition(out_.steps.begin(), out_.steps.end(),
+                              [](const MptcpStep& step) { return step.kind != MptcpStep::Kind::remove; });
+    std::vector<MptcpStep> removals { first_remove, out_.steps.end() };
+    out_.steps.erase(first_remove, out_.steps.end());
+    if (!now_.subflows)
+    {
+      for (const MptcpStep& step : removals)
+        retain(step, "it cannot be told which connections need it");
+      return;
+    }
+    auto opened = [this](const MptcpStep& step)
+    {
+      return std::count_if(now_.subflows->begin(), now_.subflows->end(),
+                           [&](const MptcpSubflow& subflow)
+                           { return subflow.first && subflow.address == step.endpoint.address; });
+    };
+    std::stable_sort(removals.begin(), removals.end(),
+                     [&](const MptcpStep& a, const MptcpStep& b) { return opened(a) < opened(b); });
+    std::set<std::string> gone {};
+    for (const MptcpStep& step : removals)
+    {
+      gone.insert(step.endpoint.address);
+      std::set<std::uint32_t> losing, keeping;
+      for (const MptcpSubflow& subflow : *now_.subflows)
+      {
+        if (subflow.address == step.endpoint.address) losing.insert(subflow.connection);
+        if (gone.count(subflow.address) == 0) keeping.insert(subflow.connection);
+      }
+      const auto stalled = std::count_if(losing.begin(), losing.end(), [&](auto c) { return keeping.count(c) == 0; });
+      if (stalled == 0)
+      {
+        out_.steps.push_back(step);
+        continue;
+      }
+      gone.erase(step.endpoint.address);
+      retain(step, std::to_string(stalled) + " connection" + (stalled > 1 ? "s have" : " has")
+                       + " no other subflow and would stall");
+    }
+  }
+
+  void retain(const MptcpStep& step, const std::string& why)
+  {
+    ++wanted_;
+    refuse("removal of the endpoint " + step.endpoint.address, why);
+    if (step.endpoint.backup())
+      out_.steps.push_back({ .kind = MptcpStep::Kind::backup, .endpoint = step.endpoint, .backup = false });
   }
 
   void limit()

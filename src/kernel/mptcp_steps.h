@@ -2,9 +2,11 @@
 #pragma once
 
 #include "src/kernel/mptcp_pm.h"
+#include "src/kernel/mptcp_subflows.h"
 #include "src/kernel/steering_ledger.h"
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +35,8 @@ struct PathManagerView
   std::vector<MptcpEndpoint> endpoints {};
   MptcpLimits limits {};
   std::map<std::string, int> interfaces {}; // index of those that a plan names and that are there
+  // No value: they cannot be told. Needed when an endpoint is to be removed.
+  std::optional<std::vector<MptcpSubflow>> subflows {};
 };
 
 struct MptcpChange
@@ -45,6 +49,9 @@ struct MptcpChange
 // Tells own endpoints from others' by the ledger: sets `own`.
 void claim(std::vector<MptcpEndpoint>& endpoints, const SteeringLedger& ledger);
 
+// The kernel closes the subflows of an endpoint that is removed, the first one of a connection too. A removal that
+// would leave a connection without any subflow, where it would stall until it times out, is refused; of several such
+// endpoints the one by which most connections were opened stays.
 MptcpChange mptcp_change(const SteeringPlan& plan, const PathManagerView& now, const SteeringLedger& ledger);
 
 } // namespace tandem::kernel

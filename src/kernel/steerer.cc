@@ -60,7 +60,8 @@ struct Steerer::Parts
     {
       if (!manager) manager.emplace();
       PathManagerView view = look(wanted);
-      const MptcpChange change = mptcp_change(wanted, view, ledger);
+      MptcpChange change = mptcp_change(wanted, view, ledger);
+      if (!ledger.own.empty() && tell_subflows(view, change)) change = mptcp_change(wanted, view, ledger);
       state.refused.insert(state.refused.end(), change.refused.begin(), change.refused.end());
       if (change.ledger != ledger)
         if (std::string reason = write_ledger(file, change.ledger); !reason.empty())
@@ -93,6 +94,23 @@ struct Steerer::Parts
       if (const unsigned index = if_nametoindex(path.interface.c_str()); index != 0)
         view.interfaces[path.interface] = static_cast<int>(index);
     return view;
+  }
+
+  // Connections are looked at only when an endpoint is to be removed. True when they are known now.
+  static bool tell_subflows(PathManagerView& view, const MptcpChange& change)
+  {
+    if (std::none_of(change.refused.begin(), change.refused.end(),
+                     [](const RefusedWish& wish) { return wish.what.rfind("removal", 0) == 0; }))
+      return false;
+    try
+    {
+      view.subflows = mptcp_subflows();
+    }
+    catch (const std::exception&)
+    {
+      return false; // then nothing is removed, and the refusal says why
+    }
+    return true;
   }
 
   void take(const MptcpStep& step)

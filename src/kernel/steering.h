@@ -1,6 +1,9 @@
 // Where a sender's traffic is wanted, told to the kernel: shares of CE marks by interface, and MPTCP endpoints with
 // their backup flags. A plan says how all of it shall be; the keeper process makes it so and takes it back.
 //
+// The kernel closes the subflows of an endpoint that it removes. Tandem removes none by which a connection has its only
+// subflow, on order or at its end: such an endpoint stays, noted in the file, and goes at a later plan or start.
+//
 // Coexistence: what Tandem did not create stays as it is. With SteeringPlan::foreign the backup flag of such an
 // endpoint may change; it is put back at the end, unless somebody else changed it meanwhile. Limits are only raised,
 // and put back unless somebody else changed them meanwhile.

@@ -57,7 +57,10 @@ std::vector<std::string> words(const MptcpChange& change)
 
 struct World
 {
-  PathManagerView view { .endpoints = {}, .limits = { 2, 0 }, .interfaces = { { "wlan0", 3 }, { "wwan0", 4 } } };
+  PathManagerView view { .endpoints = {},
+                         .limits = { 2, 0 },
+                         .interfaces = { { "wlan0", 3 }, { "wwan0", 4 } },
+                         .subflows = std::vector<MptcpSubflow> {} };
   SteeringLedger ledger {};
 
   MptcpChange change(const SteeringPlan& plan) const { return mptcp_change(plan, view, ledger); }
@@ -238,6 +241,43 @@ TEST(MptcpSteps, TheKernelsOwnAreNobodys)
   const SteeringPlan plan { .ce = {}, .paths = { path("wlan0", wlan) }, .setup = true };
   EXPECT_THAT(words(world.change(plan)), ElementsAre("add " + wlan));
   EXPECT_THAT(words(world.change({})), IsEmpty());
+}
+
+TEST(MptcpSteps, NoConnectionLosesItsOnlySubflow)
+{
+  World world {};
+  world.own(endpoint(wlan, 1, 3));
+  world.own(endpoint(cell, 2, 4));
+  SteeringPlan plan = both();
+  plan.paths[0].endpoint = false;
+  // By Wi-Fi alone; then joined by cell; then one more that is not.
+  world.view.subflows = { { { 7, wlan, true } } };
+  MptcpChange change = world.change(plan);
+  EXPECT_THAT(words(change), IsEmpty());
+  ASSERT_EQ(change.refused.size(), 1u);
+  EXPECT_EQ(change.refused[0].what, "removal of the endpoint " + wlan);
+  EXPECT_EQ(change.ledger, world.ledger); // still to be removed one day
+  world.view.subflows = { { { 7, wlan, true }, { 7, cell, false } } };
+  EXPECT_THAT(words(world.change(plan)), ElementsAre("remove " + wlan));
+  world.view.subflows = { { { 7, wlan, true }, { 7, cell, false }, { 8, wlan, true } } };
+  EXPECT_THAT(words(world.change(plan)), IsEmpty());
+  // By an address of nobody's concern it lives on.
+  world.view.subflows = { { { 7, wlan, true }, { 7, "203.0.113.9", false } } };
+  EXPECT_THAT(words(world.change({})), ElementsAre("remove " + cell, "remove " + wlan));
+}
+
+TEST(MptcpSteps, AtTheEndTheWayByWhichConnectionsWereOpenedStays)
+{
+  World world {};
+  world.own(endpoint(wlan, 1, 3, subflow | backup));
+  world.own(endpoint(cell, 2, 4));
+  world.view.subflows = { { { 7, wlan, true }, { 7, cell, false } } };
+  const MptcpChange change = world.change({});
+  EXPECT_THAT(words(change), ElementsAre("no backup " + wlan, "remove " + cell));
+  EXPECT_EQ(change.refused.size(), 1u);
+  world.view.subflows.reset(); // unknown
+  EXPECT_THAT(words(world.change({})), ElementsAre("no backup " + wlan));
+  EXPECT_EQ(world.change({}).refused.size(), 2u);
 }
 
 TEST(MptcpSteps, LinkLocalAddressesLeadNowhere)

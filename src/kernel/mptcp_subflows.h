@@ -1,0 +1,28 @@
+// Which subflows the MPTCP connections of this host have (sock_diag).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+struct nlattr;
+
+namespace tandem::kernel
+{
+
+struct MptcpSubflow
+{
+  std::uint32_t connection = 0; // the local token
+  std::string address {};       // local; an IPv4 address in an IPv6 socket as IPv4
+  bool first = false;           // opened the connection; else joined it
+
+  bool operator==(const MptcpSubflow&) const = default;
+};
+
+// Those that carry data or may. A connection that fell back to TCP is none. Throws std::runtime_error with a sentence.
+std::vector<MptcpSubflow> mptcp_subflows();
+
+// From INET_DIAG_ULP_INFO; false when that is of no MPTCP subflow. Leaves the address.
+bool read_subflow(nlattr* nested, MptcpSubflow& subflow);
+
+} // namespace tandem::kernel
