@@ -4,9 +4,39 @@
 
 #include <optional>
 #include <stdexcept>
+#include <string_view>
 
 namespace tandem::kernel
 {
+
+namespace
+{
+
+// Empty when the kernel would take a rule. A table of another name: a running Tandem owns its own.
+std::string sample(NftContext& nft, bool owner)
+{
+  std::string text = render::ce_nftables({ { .interface = "lo", .rate = 0.5 } }, owner);
+  constexpr std::string_view name = "tandem_steer";
+  for (std::size_t at = 0; (at = text.find(name, at)) != std::string::npos; at += name.size())
+    text.insert(at + name.size(), "_probe");
+  return nft.try_out(text);
+}
+
+} // namespace
+
+std::string probe_ce()
+{
+  try
+  {
+    NftContext nft {};
+    const std::string reason = sample(nft, true);
+    return reason.empty() ? reason : sample(nft, false);
+  }
+  catch (const std::exception& e)
+  {
+    return e.what();
+  }
+}
 
 struct CeMarker::Parts
 {
@@ -26,12 +56,12 @@ struct CeMarker::Parts
       why = e.what();
       return;
     }
-    const std::vector<CeRule> sample { { .interface = "lo", .rate = 0.5 } };
-    std::string reason = nft->try_out(render::ce_nftables(sample, true));
+    owner = true;
+    std::string reason = sample(*nft, owner);
     if (!reason.empty())
     {
       owner = false; // kernels before 5.12
-      reason = nft->try_out(render::ce_nftables(sample, false));
+      reason = sample(*nft, owner);
     }
     if (reason.empty())
     {

@@ -35,6 +35,9 @@ private:
   std::unique_ptr<Parts> parts_;
 };
 
+// Would marks work here? Empty when they would, else the reason. Changes nothing.
+std::string probe_ce();
+
 namespace render
 {
 

@@ -1,8 +1,10 @@
 #include "src/kernel/doctor.h"
 
+#include "src/kernel/ce_rules.h"
 #include "src/kernel/clock.h"
 #include "src/kernel/command.h"
 #include "src/kernel/fd.h"
+#include "src/kernel/mptcp_pm.h"
 #include "src/kernel/rules.h"
 #include "src/links/find_interfaces.h"
 #include "src/links/monitor.h"
@@ -74,7 +76,8 @@ ForeignRules read_rules()
     std::istringstream lines { text };
     for (std::string line; std::getline(lines, line);)
     {
-      if (line.rfind("table ", 0) == 0) in_own_table = line.rfind("table inet tandem ", 0) == 0;
+      if (line.rfind("table ", 0) == 0)
+        in_own_table = line.rfind("table inet tandem ", 0) == 0 || line.rfind("table inet tandem_steer ", 0) == 0;
       const bool own = in_own_table || line.find("TANDEM-") != std::string::npos;
       found.own |= own;
       if (!own) found.lines.push_back(line);
@@ -117,7 +120,8 @@ public:
   std::vector<Check> run_all()
   {
     for (auto part : { &Examination::rights, &Examination::queueing, &Examination::interfaces, &Examination::conflicts,
-                       &Examination::routing, &Examination::tcp, &Examination::managers, &Examination::modules })
+                       &Examination::routing, &Examination::tcp, &Examination::steering, &Examination::managers,
+                       &Examination::modules })
     {
       try
       {
@@ -319,12 +323,30 @@ private:
         sack ? "" : "sysctl -w net.ipv4.tcp_sack=1: loss recovery is poor without");
     add("congestion control", Health::ok,
         read_word("/proc/sys/net/ipv4/tcp_congestion_control") + ": the server's matters, not this host's");
-    const std::string mptcp = read_word("/proc/sys/net/mptcp/enabled");
-    add("MPTCP", mptcp == "1" ? Health::ok : Health::absent,
-        mptcp == "1"    ? "on"
-        : mptcp.empty() ? "not in this kernel"
-                        : "off",
-        mptcp == "0" ? "optional: sysctl -w net.mptcp.enabled=1" : "");
+  }
+
+  // For steering between access points.
+  void steering()
+  {
+    const std::string marks = probe_ce();
+    add("CE marks by rule", marks.empty() ? Health::ok : Health::absent, marks.empty() ? "work" : marks,
+        marks.empty() ? "" : "only for the module ecn on servers with coupled congestion control");
+    if (const std::string reason = mptcp_unavailable(); !reason.empty())
+      return add("MPTCP", Health::absent, reason, "optional: downloads over several links at once");
+    MptcpPathManager manager {};
+    const auto endpoints = manager.endpoints();
+    const std::string further = std::to_string(manager.limits().subflows) + " further subflows a connection";
+    std::string list;
+    for (const MptcpEndpoint& one : endpoints)
+      list += (list.empty() ? "" : ", ") + one.address + (one.interface.empty() ? "" : " on " + one.interface)
+              + (one.backup() ? " (backup)" : "");
+    if (endpoints.empty())
+      add("MPTCP", Health::ok, "on, managed by the kernel; no endpoints, so each connection has one path",
+          "optional: `tandem up --mptcp` makes them for its run");
+    else
+      add("MPTCP", Health::ok, "on, managed by the kernel; endpoints " + list + "; up to " + further,
+          "made by others than Tandem, such as NetworkManager (connection.mptcp-flags), they stay as they are unless "
+          "mptcp.foreign = true");
   }
 
   void managers()
@@ -338,9 +360,12 @@ private:
       const char* remark;
     };
     for (const Manager& m :
-         { Manager { "NetworkManager", "NetworkManager", "it may replace routes; Tandem follows" },
+         { Manager { "NetworkManager", "NetworkManager",
+                     "it may replace routes, which Tandem follows, and make MPTCP endpoints, which Tandem leaves" },
            Manager { "ModemManager", "ModemManager", "good: it keeps the modem up and tells its signal" },
-           Manager { "mptcpd", "mptcpd", "it also manages MPTCP endpoints: use one of the two for MPTCP" } })
+           Manager { "mptcpd", "mptcpd",
+                     "it may manage MPTCP paths: Tandem leaves its endpoints, and does nothing where net.mptcp.pm_type "
+                     "is 1" } })
     {
       const bool there = programs.count(m.comm) != 0;
       const bool conflict = there && std::string { m.name } == "mptcpd";

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+from pathlib import Path
+
+import pytest
 
 from conftest import PROBE, World, sh
 
@@ -60,3 +63,19 @@ def test_leftovers(world: World) -> None:
     # With nftables the table died with its owner: only routes are left, and those are harmless.
     if "TANDEM" in world.rules():
         assert found["health"] == "warn" and "next start" in found["remedy"]
+
+
+def test_mptcp(world: World) -> None:
+    """Endpoints are found and named, whoever made them; a path manager in user space is said."""
+    if not Path("/proc/sys/net/mptcp").exists():
+        pytest.skip("no MPTCP in this kernel")
+    sh(f"ip netns exec {world.c} sysctl -qw net.mptcp.enabled=1")
+    assert "no endpoints" in examine(world)["MPTCP"]["found"]
+    sh(f"ip -n {world.c} mptcp endpoint add 10.71.1.2 dev wlan0 subflow backup")
+    seen = examine(world)
+    assert "10.71.1.2 on wlan0 (backup)" in seen["MPTCP"]["found"] and "mptcp.foreign" in seen["MPTCP"]["remedy"]
+    assert seen["CE marks by rule"]["health"] in ("ok", "absent")
+    sh(f"ip netns exec {world.c} sysctl -qw net.mptcp.pm_type=1")
+    assert "user space" in examine(world)["MPTCP"]["found"]
+    sh(f"ip netns exec {world.c} sysctl -qw net.mptcp.enabled=0")
+    assert "sysctl" in examine(world)["MPTCP"]["found"]
