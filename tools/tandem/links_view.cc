@@ -1,5 +1,7 @@
 #include "tools/tandem/links_view.h"
 
+#include "tools/tandem/show.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -140,9 +142,8 @@ std::string LinksView::past(const std::string& key, std::optional<double> value)
   return history.size() > 1 ? sparkline(history) : std::string {};
 }
 
-std::string LinksView::show(const json& links, const Style& style)
+std::string LinksView::show_wifi(const std::string& link, const json& wifi, const Style& style)
 {
-  const json& wifi = part(links, "wifi");
   std::string out = sources_table(wifi, style);
 
   Table aps { { "ACCESS POINT", "NETWORK", ">T", "", ">DELIVERY", "", ">RATE", ">MCS", ">SIGNAL", "", ">BEACONS LOST",
@@ -159,13 +160,13 @@ std::string LinksView::show(const json& links, const Style& style)
     aps.add({ { name, ours ? Tone::strong : Tone::plain },
               words_of(ap, "ssid"),
               number(time, 2, " ms", 1e-3),
-              { past(name + " T", time), Tone::faint },
+              { past(link + name + " T", time), Tone::faint },
               number(delivery, 0, " %", 100),
-              { past(name + " p", delivery), Tone::faint },
+              { past(link + name + " p", delivery), Tone::faint },
               number(value_of(ap, "mbps"), 1),
               number(value_of(ap, "mcs"), 0),
               number(signal, 0, " dBm"),
-              { past(name + " s", signal), Tone::faint },
+              { past(link + name + " s", signal), Tone::faint },
               number(value_of(ap, "beacon_loss"), 0, " %", 100),
               number(basis == "none" ? std::nullopt : value_of(ap, "confidence"), 0, " %", 100),
               { from, from == basis || from == absent ? Tone::plain : Tone::warning } });
@@ -189,7 +190,33 @@ std::string LinksView::show(const json& links, const Style& style)
         { number(value_of(survey, "frequency_mhz"), 0), share, number(value_of(survey, "noise_dbm"), 0, " dBm") });
   }
   if (!channels.empty()) out += '\n' + channels.text(style);
-  return out + modems_table(part(links, "cell"), style);
+  return out;
+}
+
+std::string LinksView::show(const json& links, const Style& style)
+{
+  std::vector<std::string> names;
+  if (links.is_object())
+    for (const auto& [name, link] : links.items())
+      if (name.starts_with("wifi") && link.is_object()) names.push_back(name);
+  std::string out;
+  if (names.empty()) out = sources_table(part(links, "wifi"), style);
+  for (const std::string& name : names)
+  {
+    const json& link = part(links, name.c_str());
+    const json& steering = part(link, "steering");
+    if (names.size() > 1 || !steering.empty())
+    {
+      out += (out.empty() ? "" : "\n") + style(Tone::strong, printable(name) + " " + words_of(link, "interface"));
+      if (!steering.empty()) out += ": " + steering_words(steering);
+      out += '\n';
+    }
+    out += show_wifi(name, link, style);
+  }
+  out += modems_table(part(links, "cell"), style);
+  if (const std::string steering = show_steering(part(links, "steering"), style); !steering.empty())
+    out += '\n' + steering;
+  return out;
 }
 
 } // namespace tandem::cli

@@ -28,9 +28,10 @@ public:
 
 private:
   using History = std::deque<std::optional<double>>;
+  std::string show_wifi(const std::string& link, const nlohmann::json& wifi, const Style& style);
   std::string past(const std::string& key, std::optional<double> value);
 
-  std::map<std::string, History> history_ {}; // by access point and value
+  std::map<std::string, History> history_ {}; // by link, access point and value
 };
 
 } // namespace tandem::cli

@@ -254,6 +254,9 @@ int main(int argc, char** argv)
   sub->add_option("--wifi", starting.wifi, "Wi-Fi interface, or auto");
   sub->add_option("--cell", starting.cell, "cellular interface, auto or none");
   sub->add_option("--module", starting.modules, "switch this module on (may be repeated)")->allow_extra_args(false);
+  sub->add_flag_callback(
+      "--mptcp", [&starting] { starting.settings.insert(starting.settings.begin(), "mptcp.setup=true"); },
+      "set MPTCP up while the daemon runs: endpoints on the links, limits");
   sub->add_option("--set", starting.settings, "any setting of tandem.toml (may be repeated)")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);

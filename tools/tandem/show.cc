@@ -100,7 +100,12 @@ Table::Cell on_off(const json& module)
 
 std::string links_table(const json& links, const Style& style)
 {
-  Table table { { "LINK", "INTERFACE", "STATE", "ROUTE", ">MTU", ">SENT BY TANDEM", "ADDRESSES" } };
+  // Seldom there: only then it has a column.
+  const bool steered =
+      std::any_of(links.begin(), links.end(), [](const json& link) { return link.contains("steering"); });
+  std::vector<std::string> headings { "LINK", "INTERFACE", "STATE", "ROUTE", ">MTU", ">SENT BY TANDEM", "ADDRESSES" };
+  if (steered) headings.emplace_back("STEERED");
+  Table table { headings };
   for (const auto& [name, link] : links.items())
   {
     const bool present = truth(link, "present");
@@ -109,12 +114,17 @@ std::string links_table(const json& links, const Style& style)
     if (interface.empty()) interface = "none";
     std::string route = member(link, "route").is_null() ? "-" : truth(link, "route") ? "IPv4" : "";
     if (truth(link, "route_v6")) route += route.empty() ? "IPv6" : " IPv6";
-    table.add({ name, interface,
-                !present ? Table::Cell { "absent", Tone::bad }
-                : up     ? Table::Cell { "up", Tone::good }
-                         : Table::Cell { truth(link, "carrier") ? "blackout" : "down", Tone::warning },
-                route.empty() ? "none" : route, text(link, "mtu"), bytes_of(link, "bytes_out"),
-                text(link, "addresses") });
+    std::vector<Table::Cell> cells { name,
+                                     interface,
+                                     !present ? Table::Cell { "absent", Tone::bad }
+                                     : up     ? Table::Cell { "up", Tone::good }
+                                          : Table::Cell { truth(link, "carrier") ? "blackout" : "down", Tone::warning },
+                                     route.empty() ? "none" : route,
+                                     text(link, "mtu"),
+                                     bytes_of(link, "bytes_out"),
+                                     text(link, "addresses") };
+    if (steered) cells.emplace_back(steering_words(member(link, "steering")));
+    table.add(std::move(cells));
   }
   return table.text(style);
 }
@@ -137,6 +147,52 @@ std::string counters_line(const json& counters)
 
 } // namespace
 
+std::string steering_words(const json& steering)
+{
+  if (!steering.is_object()) return "-";
+  std::string words;
+  const auto add = [&](const std::string& more) { words += (words.empty() ? "" : ", ") + more; };
+  if (const double wished = number(member(steering, "ce_rate_wished"), "value"), now = number(steering, "ce_rate");
+      now > 0 || wished > 0)
+    add("CE " + fixed(now * 100, 1) + " %"
+        + (std::fabs(wished - now) > 1e-5 ? " on the way to " + fixed(wished * 100, 1) + " %" : ""));
+  if (number(member(steering, "backup_wished"), "value") > 0) add("backup");
+  if (const json& endpoint = member(steering, "endpoint_wished");
+      endpoint.is_object() && number(endpoint, "value") == 0)
+    add("endpoint taken away");
+  if (words.empty()) return "not now";
+  for (const char* wish : { "ce_rate_wished", "backup_wished", "endpoint_wished" })
+    if (const json& one = member(steering, wish); one.is_object()) return words + " (" + text(one, "why") + ")";
+  return words;
+}
+
+std::string show_steering(const json& steering, const Style& style)
+{
+  std::string out;
+  Table table { { "MPTCP ENDPOINT", ">ID", "INTERFACE", "MADE BY", "FLAGS" } };
+  if (const json& endpoints = member(steering, "endpoints"); endpoints.is_array())
+    for (const json& one : endpoints)
+    {
+      std::string flags = truth(one, "subflow") ? "subflow" : "";
+      if (truth(one, "backup")) flags += flags.empty() ? "backup" : " backup";
+      const std::string interface = text(one, "interface");
+      table.add({ text(one, "address"), text(one, "id"), interface.empty() ? "-" : interface,
+                  truth(one, "own") ? "Tandem" : "others", flags.empty() ? "-" : flags });
+    }
+  if (!table.empty()) out += table.text(style);
+  if (const std::string why = text(steering, "mptcp_why"); why != "-" && !why.empty())
+    out += style(Tone::warning, "MPTCP is not steered: " + why) + '\n';
+  const std::string ce_why = text(steering, "ce_why"), backend = text(steering, "ce_backend");
+  if ((backend == "-" || backend.empty()) && ce_why != "-" && !ce_why.empty())
+    out += style(Tone::warning, "no CE marks: " + ce_why) + '\n';
+  if (const json& refused = member(steering, "refused"); refused.is_array())
+    for (const json& one : refused)
+      out += style(Tone::warning, "not done: " + text(one, "what") + ": " + text(one, "why")) + '\n';
+  if (const std::string fault = text(steering, "last_error"); fault != "-" && !fault.empty())
+    out += style(Tone::bad, "steering: " + fault) + '\n';
+  return out;
+}
+
 std::string show_status(const json& status, const Style& style)
 {
   std::string out = style(Tone::strong, "tandemd " + text(status, "version")) + ", process " + text(status, "pid")
@@ -158,6 +214,8 @@ std::string show_status(const json& status, const Style& style)
     out += '\n';
   }
   if (member(status, "links").is_object()) out += '\n' + links_table(member(status, "links"), style);
+  if (const std::string steering = show_steering(member(status, "steering"), style); !steering.empty())
+    out += '\n' + steering;
   if (member(status, "modules").is_array()) out += '\n' + show_modules(member(status, "modules"), style);
 
   const json& flows = member(status, "flows");
@@ -226,6 +284,22 @@ std::string show_module(const json& module, const Style& style)
   return out;
 }
 
+namespace
+{
+
+// The same token: subflows of one connection.
+std::string mptcp_words(const json& mptcp)
+{
+  if (!mptcp.is_object()) return "-";
+  const std::string token = text(mptcp, "token");
+  std::string words = token.empty() || token == "-" ? "token not known" : token;
+  if (truth(mptcp, "joined")) words += " joined";
+  if (truth(mptcp, "backup")) words += " backup";
+  return words;
+}
+
+} // namespace
+
 std::string show_flows(const json& flows, const Style& style)
 {
   if (!flows.is_array() || flows.empty()) return "no flows\n";
@@ -235,8 +309,14 @@ std::string show_flows(const json& flows, const Style& style)
   std::stable_sort(order.begin(), order.end(),
                    [](const json* a, const json* b) { return number(*a, "rate_mbps") > number(*b, "rate_mbps"); });
 
-  Table table { { ">ID", "LOCAL", "REMOTE", "LINK", ">AGE", ">RTT", ">MIN RTT", ">RATE", ">DELIVERED",
-                  "WHAT IS DONE" } };
+  const bool multipath =
+      std::any_of(flows.begin(), flows.end(), [](const json& flow) { return member(flow, "mptcp").is_object(); });
+  std::vector<std::string> headings { ">ID",  "LOCAL",    "REMOTE", "LINK",      ">AGE",
+                                      ">RTT", ">MIN RTT", ">RATE",  ">DELIVERED" };
+  if (multipath) headings.emplace_back("MPTCP");
+  headings.emplace_back("ECN");
+  headings.emplace_back("WHAT IS DONE");
+  Table table { headings };
   for (const json* flow : order)
   {
     std::string done;
@@ -256,16 +336,19 @@ std::string show_flows(const json& flows, const Style& style)
       const double value = number(*flow, key);
       return value > 0 ? duration_of(value / 1e3) : "-";
     };
-    table.add({ text(*flow, "id"),
-                text(*flow, "local"),
-                text(*flow, "remote"),
-                text(*flow, "link"),
-                duration_of(number(*flow, "age_s")),
-                rtt("rtt_ms"),
-                rtt("rtt_min_ms"),
-                format_rate({ number(*flow, "rate_mbps") * 1e6 }),
-                bytes_of(*flow, "delivered_bytes"),
-                { done, left_alone ? Tone::warning : Tone::plain } });
+    std::vector<Table::Cell> cells { text(*flow, "id"),
+                                     text(*flow, "local"),
+                                     text(*flow, "remote"),
+                                     text(*flow, "link"),
+                                     duration_of(number(*flow, "age_s")),
+                                     rtt("rtt_ms"),
+                                     rtt("rtt_min_ms"),
+                                     format_rate({ number(*flow, "rate_mbps") * 1e6 }),
+                                     bytes_of(*flow, "delivered_bytes") };
+    if (multipath) cells.emplace_back(mptcp_words(member(*flow, "mptcp")));
+    cells.emplace_back(truth(*flow, "acc_ecn") ? "accurate" : truth(*flow, "ecn") ? "classic" : "-");
+    cells.emplace_back(done, left_alone ? Tone::warning : Tone::plain);
+    table.add(std::move(cells));
   }
   return table.text(style);
 }

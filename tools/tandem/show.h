@@ -16,6 +16,10 @@ std::string show_modules(const nlohmann::json& modules, const Style& style);
 // One module with its knobs and decisions.
 std::string show_module(const nlohmann::json& module, const Style& style);
 std::string show_flows(const nlohmann::json& flows, const Style& style);
+// How a link is steered: {ce_rate, ce_rate_wished, backup_wished, endpoint_wished} of the status.
+std::string steering_words(const nlohmann::json& steering);
+// The endpoints of the kernel's MPTCP, and what is not carried out and why. Empty when there is nothing to say.
+std::string show_steering(const nlohmann::json& steering, const Style& style);
 std::string show_doctor(const nlohmann::json& doctor, const Style& style);
 
 } // namespace tandem::cli

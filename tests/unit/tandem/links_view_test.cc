@@ -79,5 +79,22 @@ TEST(LinksView, an_answer_of_another_version_does_no_harm)
     EXPECT_THAT(LinksView {}.show(json::parse(odd), {}), Not(HasSubstr("\x1b"))) << odd;
 }
 
+TEST(LinksView, further_wifi_links_have_parts_of_their_own)
+{
+  LinksView view {};
+  EXPECT_THAT(view.show(one_ap(400), {}), Not(HasSubstr("wifi")));
+  json links = one_ap(400);
+  links["wifi2"] = one_ap(4000)["wifi"];
+  links["wifi"]["interface"] = "wlan0";
+  links["wifi2"]["interface"] = "wlan1";
+  links["wifi2"]["steering"] = { { "ce_rate", 0.05 } };
+  const std::string text = view.show(links, {});
+  EXPECT_LT(text.find("wifi wlan0"), text.find("0.40 ms"));
+  EXPECT_LT(text.find("0.40 ms"), text.find("wifi2 wlan1: CE 5.0 %"));
+  EXPECT_LT(text.find("wifi2 wlan1"), text.find("4.00 ms"));
+  EXPECT_THAT(text, HasSubstr("▁▁")) << "the same access point by two links has two pasts";
+  EXPECT_THAT(text, Not(HasSubstr("█")));
+}
+
 } // namespace
 } // namespace tandem::cli

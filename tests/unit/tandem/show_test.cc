@@ -105,5 +105,55 @@ TEST(Show, a_keeper_that_stood_in_is_told)
   EXPECT_THAT(show_status(status, {}), HasSubstr("keeper suspended, stood in 2 times for 1.5 s"));
 }
 
+TEST(Show, links_that_are_steered_say_how_and_why)
+{
+  const auto wish = [](double value) { return json { { "value", value }, { "by", "ecn" }, { "why", "ecn: worse" } }; };
+  json status { { "links", { { "wifi", json::object() }, { "wifi2", json::object() } } } };
+  EXPECT_THAT(show_status(status, {}), Not(HasSubstr("STEERED")));
+  json& steering = status["links"]["wifi2"]["steering"];
+  steering = { { "ce_rate", 0.02 }, { "ce_rate_wished", wish(0.05) }, { "backup_wished", wish(1) } };
+  EXPECT_THAT(show_status(status, {}), HasSubstr("CE 2.0 % on the way to 5.0 %, backup (ecn: worse)"));
+  steering = { { "backup_wished", wish(0) }, { "endpoint_wished", wish(0) } };
+  EXPECT_THAT(show_status(status, {}), HasSubstr("endpoint taken away (ecn: worse)"));
+  steering = { { "backup_wished", wish(0) } };
+  EXPECT_THAT(show_status(status, {}), HasSubstr("not now"));
+}
+
+TEST(Show, endpoints_and_what_is_not_done)
+{
+  const json steering {
+    { "ce_why", "nft: no" },
+    { "endpoints",
+      json::array({ { { "address", "192.0.2.1" },
+                      { "id", 3 },
+                      { "interface", "wlan1" },
+                      { "own", true },
+                      { "subflow", true },
+                      { "backup", true } },
+                    { { "address", "192.0.2.9" }, { "id", 4 }, { "interface", "" }, { "own", false } } }) },
+    { "refused", json::array({ { { "what", "backup of 192.0.2.9" }, { "why", "others made it" } } }) }
+  };
+  const std::string text = show_status({ { "steering", steering } }, {});
+  EXPECT_THAT(text, ContainsRegex("192.0.2.1 +3  wlan1 +Tandem +subflow backup"));
+  EXPECT_THAT(text, ContainsRegex("192.0.2.9 +4  - +others +-"));
+  EXPECT_THAT(text, HasSubstr("no CE marks: nft: no"));
+  EXPECT_THAT(text, HasSubstr("not done: backup of 192.0.2.9: others made it"));
+  EXPECT_THAT(show_steering({ { "ce_backend", "nftables" }, { "ce_why", "fine" } }, {}), "");
+}
+
+TEST(Show, subflows_of_one_connection_have_one_token)
+{
+  json flows = json::array({ { { "id", 1 }, { "ecn", true } } });
+  EXPECT_THAT(show_flows(flows, {}), Not(HasSubstr("MPTCP")));
+  flows.push_back(
+      { { "id", 2 },
+        { "acc_ecn", true },
+        { "mptcp", { { "token", "00c0ffee" }, { "joined", true }, { "backup", true }, { "version", 1 } } } });
+  const std::string text = show_flows(flows, {});
+  EXPECT_THAT(text, HasSubstr("MPTCP"));
+  EXPECT_THAT(text, ContainsRegex("00c0ffee joined backup +accurate"));
+  EXPECT_THAT(text, ContainsRegex("- +classic"));
+}
+
 } // namespace
 } // namespace tandem::cli
