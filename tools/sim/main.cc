@@ -124,19 +124,21 @@ int main(int argc, char** argv)
     into.add_option("--modules", paper.modules, "the daemon's modules that run at the client, with commas between")
         ->delimiter(',');
     into.add_option_function<std::vector<std::string>>(
-        "--knobs",
-        [&](const std::vector<std::string>& given)
-        {
-          for (const std::string& text : given)
-          {
-            double value = 0;
-            const std::size_t equals = text.find('=');
-            if (equals == std::string::npos || !CLI::detail::lexical_cast(text.substr(equals + 1), value))
-              throw CLI::ValidationError("--knobs", text + ": MODULE.KNOB=NUMBER is needed");
-            paper.knobs[text.substr(0, equals)] = value;
-          }
-        },
-        "their settings, like offload.stretch=8");
+            "--knobs",
+            [&](const std::vector<std::string>& given)
+            {
+              for (const std::string& text : given)
+              {
+                double value = 0;
+                const std::size_t equals = text.find('=');
+                if (equals == std::string::npos || !CLI::detail::lexical_cast(text.substr(equals + 1), value))
+                  throw CLI::ValidationError("--knobs", text + ": MODULE.KNOB=NUMBER is needed");
+                paper.knobs[text.substr(0, equals)] = value;
+              }
+            },
+            "their settings, like offload.stretch=8, with commas between")
+        ->delimiter(',');
+    into.add_option("--radio", paper.radio, "modules are told the packet times");
     into.add_option("--buffer", paper.buffer, "packets at each access point")->check(CLI::Range(1.0, 1e6));
     into.add_option("--receive-buffer", paper.receive_buffer, "bytes")->check(CLI::Range(1e3, 1e12));
     into.add_option("--seconds", paper.seconds, "virtual time")->check(CLI::Range(0.001, 1e6));
@@ -157,6 +159,8 @@ int main(int argc, char** argv)
   in_many->add_option("--aps", paper.aps, "access points, the good one included")->check(CLI::Range(1u, 16u));
   in_many->add_option("--others", paper.others, "poor: 6 ms each; mixed: between 0.5 and 6 ms")
       ->check(CLI::IsMember({ "poor", "mixed" }));
+  in_many->add_option("--best", paper.best, "the number of the good access point: the last, or the first")
+      ->check(CLI::IsMember({ "last", "first" }));
   in_many->callback([&] { result = many(paper); });
 
   try

@@ -8,6 +8,7 @@
 #include "tools/sim/marking.h"
 #include "tools/sim/stages.h"
 #include "tools/sim/transfer.h"
+#include "tools/sim/variation.h"
 
 #include <algorithm>
 #include <chrono>
@@ -107,7 +108,8 @@ struct NamedLink
 {
   std::string name;
   Wire* wire = nullptr;
-  std::size_t ap = 0; // of the weighted air
+  std::size_t client = 0;          // of the weighted air
+  std::vector<Variation*> vary {}; // its packet time: the least of these
   bool weighted = false;
   medium::NodeId node = medium::nobody, station = medium::nobody; // wifi
   Stage* stage = nullptr;
@@ -150,6 +152,8 @@ public:
     warmup_ = top_.number("warmup", 0, 0, seconds_);
     top_.word("name", "");
     make_laptop();
+    until_first_ = top_.choice("until", 0, { "all", "first" }) == 1;
+    make_variations();
     make_wifi();
     make_links();
     make_flows();
@@ -173,6 +177,11 @@ public:
       world_.loop.run_until(now);
       for (Flow& flow : flows_)
         sample(flow);
+      for (std::size_t i = 0; i < marked_.size(); ++i)
+      {
+        marked_[i].backup += laptop_->backup(marked_[i].entry.interface) ? 1 : 0;
+        marked_[i].ce_rate += laptop_->ce_rate(marked_[i].entry.interface);
+      }
       if (all_finished()) break;
     }
     json out = report(air_before);
@@ -236,6 +245,79 @@ private:
     wifi_ = std::make_unique<Wifi>(world_, config);
   }
 
+  void make_variations()
+  {
+    const json& list = top_.list("variations");
+    for (std::size_t i = 0; i < list.size(); ++i)
+    {
+      Reader in(list[i], top_.at("variations", i));
+      Variation::Config config;
+      config.how = static_cast<Variation::Config::How>(in.choice("how", 0, { "two-state", "log-normal" }));
+      if (config.how == Variation::Config::How::two_state)
+      {
+        config.good_ms = in.number("good_ms", config.good_ms, 1e-3, 1e4);
+        config.bad_ms = in.number("bad_ms", config.bad_ms, 1e-3, 1e4);
+        config.good_s = in.number("good_s", config.good_s, 1e-3, 1e6);
+        config.bad_s = in.number("bad_s", config.bad_s, 1e-3, 1e6);
+      }
+      else
+      {
+        config.median_ms = in.number("median_ms", config.median_ms, 1e-3, 1e4);
+        config.sigma = in.number("sigma", config.sigma, 0, 5);
+        config.hold_s = in.number("hold_s", config.hold_s, 1e-3, 1e6);
+      }
+      const std::string name = in.word("name", std::to_string(i));
+      in.done();
+      if (!variations_.emplace(name, std::make_unique<Variation>(world_.loop, config, world_.seed, i)).second)
+        in.fail("name", "\"" + name + "\" is there twice");
+    }
+  }
+
+  // Its packet time is from now on the least of the variations that it names.
+  void follow(Reader& in, NamedLink& link)
+  {
+    for (const json& name : in.list("vary"))
+    {
+      const auto found = name.is_string() ? variations_.find(name.get<std::string>()) : variations_.end();
+      if (found == variations_.end()) in.fail("vary", "no variation is called " + name.dump());
+      link.vary.push_back(found->second.get());
+    }
+    if (link.vary.empty()) return;
+    const auto update = [this, client = link.client, vary = link.vary]
+    {
+      Duration least = Duration::max();
+      for (const Variation* one : vary)
+        least = std::min(least, one->now());
+      weighted_.set_packet_time(client, least);
+    };
+    update();
+    for (Variation* one : link.vary)
+      one->follow(update);
+  }
+
+  void make_weighted(Reader& in, NamedLink& link)
+  {
+    link.weighted = true;
+    link.client = weighted_.size();
+    const Duration packet_time = in.ms("packet_ms", 1);
+    const double cost = in.number("cost", 1, 1e-6, 1e6);
+    if (const std::string ap = in.word("ap", ""); !ap.empty())
+    {
+      const auto found =
+          std::find_if(links_.begin(), links_.end(), [&](const NamedLink& l) { return l.weighted && l.name == ap; });
+      if (found == links_.end()) in.fail("ap", "no weighted link before this one is called \"" + ap + "\"");
+      link.stage = &weighted_.add(WeightedAir::Client { .packet_time = packet_time, .cost = cost }, found->client);
+    }
+    else
+      link.stage = &weighted_.add(
+          WeightedAir::AccessPoint { .packet_time = packet_time,
+                                     .weight = in.number("weight", 1, 1e-3, 1e3),
+                                     .buffer = static_cast<std::uint32_t>(in.number("queue", 200, 1, 1e7)),
+                                     .mark_above = in.ms("mark_ms", 0),
+                                     .cost = cost });
+    follow(in, link);
+  }
+
   void make_links()
   {
     const json& list = top_.list("links");
@@ -259,15 +341,7 @@ private:
         link.stage = link.wire;
       }
       else if (type == 1)
-      {
-        link.weighted = true;
-        link.ap = weighted_.size();
-        link.stage = &weighted_.add({ .packet_time = in.ms("packet_ms", 1),
-                                      .weight = in.number("weight", 1, 1e-3, 1e3),
-                                      .buffer = static_cast<std::uint32_t>(in.number("queue", 200, 1, 1e7)),
-                                      .mark_above = in.ms("mark_ms", 0),
-                                      .cost = in.number("cost", 1, 1e-6, 1e6) });
-      }
+        make_weighted(in, link);
       else
       {
         if (!wifi_) in.fail("type", "there is no \"wifi\" in the description");
@@ -352,6 +426,7 @@ private:
       }
       in.done();
     }
+    if (flows_.empty()) top_.fail("flows", "there is none, every count is 0");
   }
 
   // Access points are Wi-Fi by their number, up to most_wifi; of other links the second is cellular.
@@ -386,12 +461,15 @@ private:
     if (!at_laptop) return;
     const auto air = std::find_if(passed.begin(), passed.end(), [&](std::size_t l) { return links_[l].weighted; });
     if (air == passed.end()) return;
-    marked_.push_back({ path.interface, [this, ap = links_[*air].ap] { return weighted_.settings(ap).packet_time; },
-                        [this, &transfer = *flow.transfer, index]
-                        {
-                          const Receiver& receiver = *transfer.subflow(index).receiver;
-                          return least_rtt_ ? receiver.rtt_min() : receiver.rtt();
-                        } });
+    const NamedLink& link = links_[*air];
+    marked_.push_back(
+        { .entry = { path.interface, [this, client = link.client] { return weighted_.packet_time(client); },
+                     [this, &transfer = *flow.transfer, index]
+                     {
+                       const Receiver& receiver = *transfer.subflow(index).receiver;
+                       return least_rtt_ ? receiver.rtt_min() : receiver.rtt();
+                     } },
+          .vary = link.vary.size() == 1 ? link.vary.front() : nullptr });
   }
 
   void make_marking()
@@ -414,10 +492,15 @@ private:
         if (!rates[i].is_number() || i >= marked_.size()) in.fail("rates", "a number for each interface is needed");
         laptop_->set_ce_rate(static_cast<std::uint16_t>(i), rates[i].get<double>());
       }
-    if (how == 2) marking_ = std::make_unique<PublishedMarking>(world_, config, *laptop_, marked_);
+    if (how != 2) return;
+    std::vector<PublishedMarking::Entry> entries;
+    for (const auto& one : marked_)
+      entries.push_back(one.entry);
+    marking_ = std::make_unique<PublishedMarking>(world_, config, *laptop_, std::move(entries));
   }
 
-  // The daemon's estimate of packet times, without its errors: twice a second, as its window of half a second is.
+  // The daemon's estimate of packet times, without its errors: twice a second, of the half second before, as its
+  // window is.
   void make_radio()
   {
     if (!top_.flag("radio", true) || laptop_->chain() == nullptr || marked_.empty()) return;
@@ -427,10 +510,22 @@ private:
 
   void tell_radio()
   {
-    for (const auto& entry : marked_)
-      laptop_->radio(laptop_->role(entry.interface),
-                     { .packet_time = entry.packet_time(), .delivery = {}, .signal = {}, .confidence = 1 });
-    radio_->set(world_.now() + std::chrono::milliseconds { 500 });
+    const Tick now = world_.now();
+    for (auto& one : marked_)
+    {
+      Duration packet_time = one.entry.packet_time();
+      if (one.vary != nullptr)
+      {
+        const double integral = one.vary->integral(now);
+        if (now > one.told) packet_time = from_seconds((integral - one.integral) / seconds(now - one.told));
+        one.integral = integral;
+        one.told = now;
+      }
+      laptop_->radio(
+          laptop_->role(one.entry.interface),
+          { .packet_time = packet_time, .delivery = {}, .signal = {}, .confidence = 1, .frequency = channel_mhz });
+    }
+    radio_->set(now + radio_window);
   }
 
   static Snapshot take(const Transfer& transfer)
@@ -460,7 +555,8 @@ private:
 
   bool all_finished() const
   {
-    return std::all_of(flows_.begin(), flows_.end(), [](const Flow& f) { return f.transfer->finished().has_value(); });
+    const auto end = until_first_ ? flows_.begin() + 1 : flows_.end();
+    return std::all_of(flows_.begin(), end, [](const Flow& f) { return f.transfer->finished().has_value(); });
   }
 
   WeightedStats air() const
@@ -507,7 +603,7 @@ private:
       json entry { { "name", link.name } };
       if (link.weighted)
       {
-        const auto &now = weighted_.stats(link.ap), &then = air_before[link.ap];
+        const auto &now = weighted_.stats(link.client), &then = air_before[link.client];
         entry["sent"] = now.sent - then.sent;
         entry["dropped"] = now.dropped - then.dropped;
         entry["air_share"] = seconds(now.air - then.air) / length;
@@ -538,16 +634,19 @@ private:
                   { "rerouted", stats.rerouted },        { "crafted", stats.crafted },
                   { "not_crafted", stats.not_crafted },  { "wishes", stats.wishes },
                   { "other_wishes", stats.other_wishes } };
-    json marked = json::array(), rates = json::array(), backup = json::array();
-    for (const auto& entry : marked_)
+    json marked = json::array(), rates = json::array(), backup = json::array(), time = json::array();
+    for (const auto& one : marked_)
     {
-      marked.push_back(laptop_->marked(entry.interface));
-      rates.push_back(laptop_->ce_rate(entry.interface));
-      backup.push_back(laptop_->backup(entry.interface));
+      marked.push_back(laptop_->marked(one.entry.interface));
+      rates.push_back(laptop_->ce_rate(one.entry.interface));
+      backup.push_back(laptop_->backup(one.entry.interface));
+      time.push_back({ { "backup", one.backup / std::max(1u, flows_.front().before.samples) },
+                       { "ce_rate", one.ce_rate / std::max(1u, flows_.front().before.samples) } });
     }
     laptop["marked"] = marked;
     laptop["ce_rate"] = rates; // at the end
     laptop["backup"] = backup; // likewise
+    laptop["mean"] = time;     // over the time that counts
     if (chain::Chain* chain = laptop_->chain())
       for (std::size_t i = 0; i < chain->module_count(); ++i)
         for (const auto& reason : chain->stats(i).reasons)
@@ -567,7 +666,21 @@ private:
   std::vector<std::unique_ptr<Wire>> wires_;
   std::vector<NamedLink> links_;
   std::vector<Flow> flows_;
-  std::vector<PublishedMarking::Entry> marked_;
+  // An interface of the laptop on the weighted air.
+  struct Marked
+  {
+    PublishedMarking::Entry entry;
+    const Variation* vary = nullptr;
+    double integral = 0; // of the variation, when the radio told last
+    Tick told {};
+    double backup = 0, ce_rate = 0; // summed up over the samples
+  };
+  static constexpr Duration radio_window = std::chrono::milliseconds { 500 };
+  static constexpr std::uint32_t channel_mhz = 2412; // whatever it is, it is one
+
+  std::map<std::string, std::unique_ptr<Variation>> variations_;
+  std::vector<Marked> marked_;
+  bool until_first_ = false; // the run ends with the first flow
   std::unique_ptr<PublishedMarking> marking_;
   std::unique_ptr<Timer> radio_;
   bool least_rtt_ = false; // published marking: the least round-trip time instead of the smoothed one
@@ -598,16 +711,16 @@ json base(const Paper& paper, json links, json subflows)
     // The same payload in every packet, so that arms can be compared.
     flow["mss"] = 1428;
     flow["cc"] = "reno";
-    flow["subflows"] = json::array({ subflows.at(paper.arm == "ap1" ? 0 : 1) });
+    flow["subflows"] = json::array({ paper.arm == "ap1" ? subflows.front() : subflows.back() });
   }
   json marking { { "how", paper.marking }, { "rtt", paper.marking_rtt } };
   if (paper.marking == "fixed") marking["rates"] = { paper.mark1 };
   json knobs = json::object();
   for (const auto& [knob, value] : paper.knobs)
     knobs[knob] = value;
-  return { { "modules", paper.modules },       { "knobs", knobs },         { "seed", paper.seed },
-           { "seconds", paper.seconds },       { "warmup", paper.warmup }, { "links", std::move(links) },
-           { "flows", json::array({ flow }) }, { "marking", marking } };
+  return { { "radio", paper.radio },      { "modules", paper.modules },       { "knobs", knobs },
+           { "seed", paper.seed },        { "seconds", paper.seconds },       { "warmup", paper.warmup },
+           { "links", std::move(links) }, { "flows", json::array({ flow }) }, { "marking", marking } };
 }
 
 // The small jitter of a real path keeps drop-tail queues from locking in step (Floyd and Jacobson, "On traffic phase
@@ -670,8 +783,10 @@ json many(const Paper& paper)
   json links = json::array(), subflows = json::array();
   for (unsigned i = 0; i < paper.aps; ++i)
   {
-    const bool best = i + 1 == paper.aps;
-    const double spread = paper.aps > 1 ? static_cast<double>(i) / (paper.aps - 1) : 1;
+    // Counted from the worst one.
+    const unsigned place = paper.best == "first" ? paper.aps - 1 - i : i;
+    const bool best = place + 1 == paper.aps;
+    const double spread = paper.aps > 1 ? static_cast<double>(place) / (paper.aps - 1) : 1;
     const double packet = best ? paper.t2_ms : paper.others == "poor" ? 6 : 6 - (6 - paper.t2_ms) * spread;
     const std::string name = "ap" + std::to_string(i + 1);
     links.push_back(access_point(paper, name, packet, 1));

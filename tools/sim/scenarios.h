@@ -32,7 +32,7 @@ struct Paper
   std::string cc = "olia";
   std::string repair = "rack";
   std::string scheduler = "lowest-rtt";
-  std::string arm = "mptcp";            // mptcp; ap1, ap2: plain TCP (reno) by one of them
+  std::string arm = "mptcp";            // mptcp; ap1, ap2 (of many: the first, the last): plain TCP (reno)
   std::string marking = "none";         // none, published, fixed
   std::string marking_rtt = "smoothed"; // of the formula: as the client measures it now, or the least it has seen
   double mark1 = 0;                     // fixed: rate on AP1
@@ -44,8 +44,10 @@ struct Paper
   double uplink_queue = 100;              // packets
   unsigned aps = 2;                       // many: all together, the good one included
   std::string others = "poor";            // many: poor (6 ms) or mixed (uniform between 0.5 and 6 ms)
+  std::string best = "last";              // many: which one is the good one (first: it is among those with roles)
   std::vector<std::string> modules {};    // of the daemon, that run at the client
   std::map<std::string, double> knobs {}; // "offload.stretch": value
+  bool radio = true;                      // modules are told the packet times
   double seconds = 60, warmup = 20;
   std::uint64_t seed = 1;
 };

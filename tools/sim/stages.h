@@ -152,17 +152,25 @@ private:
 // Croitoru et al. (NSDI 2015) 6.2.1: the packets of access point i take T_i on the shared medium; when several have
 // packets, the next one is chosen by weighted fair queueing with weights w_i. The share is one of packets, as winning
 // contention is: of two backlogged access points the first sends w_1 packets for w_2 of the other. Each has a drop-tail
-// buffer of its own.
+// buffer of its own, first in, first out, which all of its clients share.
 class WeightedAir
 {
 public:
+  // Of a new access point's first client.
   struct AccessPoint
   {
     Duration packet_time {};
     double weight = 1;
     std::uint32_t buffer = 200; // packets
     Duration mark_above {};     // ECN: marks what has waited longer; 0 = never
-    // What a packet counts in the weighted queue: 1 for all shares packets, its packet time shares air.
+    // What a packet counts in the weighted queue: 1 for all shares packets, its packet time shares air. Retries are
+    // backed off for, so a packet that needs some wins fewer turns than one that needs none.
+    double cost = 1;
+  };
+  // Of a further one.
+  struct Client
+  {
+    Duration packet_time {};
     double cost = 1;
   };
   struct Stats
@@ -172,29 +180,43 @@ public:
   };
 
   explicit WeightedAir(World& world) : world_(world), done_(world.loop, [this] { complete(); }) {}
-  // The stage for packets of a new access point.
+  // The stage for packets to a client. Clients are numbered in the order in which they are added.
   Stage& add(const AccessPoint& settings);
-  void set_packet_time(std::size_t ap, Duration packet_time) { ports_[ap]->settings.packet_time = packet_time; }
-  const AccessPoint& settings(std::size_t ap) const { return ports_[ap]->settings; }
-  const Stats& stats(std::size_t ap) const { return ports_[ap]->stats; }
-  std::size_t queued(std::size_t ap) const { return ports_[ap]->queue.size(); }
+  // To another one at the access point of `client`.
+  Stage& add(const Client& settings, std::size_t client);
+  void set_packet_time(std::size_t client, Duration packet_time) { ports_[client]->packet_time = packet_time; }
+  Duration packet_time(std::size_t client) const { return ports_[client]->packet_time; }
+  const Stats& stats(std::size_t client) const { return ports_[client]->stats; }
   std::size_t size() const { return ports_.size(); }
 
 private:
+  struct Port;
   struct Waiting
   {
     Handle handle = 0;
+    Port* port = nullptr;
     double finish = 0; // virtual finish time
     Tick since {};
   };
+  struct Station // of the access point
+  {
+    double weight = 1;
+    std::uint32_t buffer = 0;
+    Duration mark_above {};
+    medium::Ring<Waiting> queue {};
+    double last_finish = 0;
+  };
   struct Port final : Stage
   {
-    Port(WeightedAir& owner, const AccessPoint& how) : air(owner), settings(how) {}
+    Port(WeightedAir& owner, Station& at, Duration time, double counts)
+        : air(owner), station(at), packet_time(time), cost(counts)
+    {
+    }
     void accept(Handle handle) override { air.enqueue(*this, handle); }
     WeightedAir& air;
-    AccessPoint settings;
-    medium::Ring<Waiting> queue;
-    double last_finish = 0;
+    Station& station;
+    Duration packet_time;
+    double cost;
     Stats stats {};
   };
   void enqueue(Port& port, Handle handle);
@@ -202,8 +224,9 @@ private:
   void complete();
 
   World& world_;
+  std::vector<std::unique_ptr<Station>> stations_;
   std::vector<std::unique_ptr<Port>> ports_;
-  Port* serving_ = nullptr;
+  bool serving_ = false;
   Handle current_ = 0;
   double virtual_time_ = 0; // finish time of the packet in service (Golestani's self-clocked fair queueing, 1994)
   Timer done_;

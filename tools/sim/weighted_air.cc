@@ -7,45 +7,54 @@ namespace tandem::sim
 
 Stage& WeightedAir::add(const AccessPoint& settings)
 {
-  ports_.push_back(std::make_unique<Port>(*this, settings));
+  stations_.push_back(std::make_unique<Station>(
+      Station { .weight = settings.weight, .buffer = settings.buffer, .mark_above = settings.mark_above }));
+  ports_.push_back(std::make_unique<Port>(*this, *stations_.back(), settings.packet_time, settings.cost));
+  return *ports_.back();
+}
+
+Stage& WeightedAir::add(const Client& settings, std::size_t client)
+{
+  ports_.push_back(std::make_unique<Port>(*this, ports_[client]->station, settings.packet_time, settings.cost));
   return *ports_.back();
 }
 
 void WeightedAir::enqueue(Port& port, Handle handle)
 {
-  if (port.queue.size() >= port.settings.buffer)
+  Station& station = port.station;
+  if (station.queue.size() >= station.buffer)
   {
     ++port.stats.dropped;
     world_.pool.free(handle);
     return;
   }
-  port.last_finish = std::max(virtual_time_, port.last_finish) + port.settings.cost / port.settings.weight;
-  port.queue.push({ handle, port.last_finish, world_.now() });
-  if (serving_ == nullptr) start();
+  station.last_finish = std::max(virtual_time_, station.last_finish) + port.cost / station.weight;
+  station.queue.push({ handle, &port, station.last_finish, world_.now() });
+  if (!serving_) start();
 }
 
 void WeightedAir::start()
 {
-  Port* next = nullptr;
-  for (const auto& port : ports_)
-    if (!port->queue.empty() && (next == nullptr || port->queue.front().finish < next->queue.front().finish))
-      next = port.get();
-  serving_ = next;
+  Station* next = nullptr;
+  for (const auto& station : stations_)
+    if (!station->queue.empty() && (next == nullptr || station->queue.front().finish < next->queue.front().finish))
+      next = station.get();
+  serving_ = next != nullptr;
   if (next == nullptr) return;
   const Waiting waiting = next->queue.front();
   next->queue.pop();
   virtual_time_ = waiting.finish;
   current_ = waiting.handle;
+  Port& port = *waiting.port;
   Packet& packet = world_.pool[current_];
-  const Duration limit = next->settings.mark_above;
-  if (limit > Duration {} && packet.ect && world_.now() - waiting.since > limit)
+  if (next->mark_above > Duration {} && packet.ect && world_.now() - waiting.since > next->mark_above)
   {
     packet.ce = true;
-    ++next->stats.marked;
+    ++port.stats.marked;
   }
-  ++next->stats.sent;
-  next->stats.air += next->settings.packet_time;
-  done_.set(world_.now() + next->settings.packet_time);
+  ++port.stats.sent;
+  port.stats.air += port.packet_time;
+  done_.set(world_.now() + port.packet_time);
 }
 
 void WeightedAir::complete()

@@ -84,8 +84,8 @@ def _main(given: argparse.Namespace, arguments: list[str]) -> int:
         for key, words in bench.settings.items():
             print(f"--set {key}=...: {words}")
         return 0
-    if os.geteuid() != 0:
-        raise LabError("root is needed: the benches create network namespaces; run it with sudo")
+    if bench.needs_root and os.geteuid() != 0:
+        raise LabError("root is needed: this bench creates network namespaces; run it with sudo")
     return run(bench, cases, given, arguments)
 
 

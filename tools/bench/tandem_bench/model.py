@@ -113,6 +113,7 @@ class Bench:
     columns: Sequence[str] = COLUMNS  # of the result table, in order
     headings: Mapping[str, str] = {}  # column -> heading, e.g. {"published": "accept-all"}
     detail_columns: Sequence[tuple[str, str]] = ()  # (key of Measurement.details, heading): medians per arm in a second table
+    needs_root = True  # it uses the lab
     parallel = False  # several rounds may run at the same time, each in a lab of its own (--jobs)
     settings: Mapping[str, str] = {}  # --set KEY: help
     notes: Sequence[str] = ()  # what must be known to read the figures; only facts of the set-up, never results

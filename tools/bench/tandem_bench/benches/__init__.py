@@ -21,6 +21,11 @@ CATALOGUE = {
     "mirror-fairness": "mirror_fairness",
     "mirror-losses": "mirror_losses",
     "estimator": "estimator",
+    "ecn-grid": "ecn_grid",
+    "ecn-uplink": "ecn_uplink",
+    "ecn-many": "ecn_many",
+    "fairness": "fairness",
+    "static-tail": "static_tail",
 }
 
 

@@ -1,0 +1,87 @@
+"""Scenario 1 of Croitoru et al. (NSDI 2015): two access points on one channel, 120 cells (figure 6a), in the simulator."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+from typing import Any, Iterator, Mapping, Sequence
+
+from .. import ecn_pictures, simulations
+from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options, Run
+from ..simulations import ALONE, LETTER, OLIA, OPTIMUM, PUBLISHED, SENDERS, TANDEM, TURNS, SenderKind
+
+RTTS, TIMES, WEIGHTS = (10, 25, 50, 100), (1, 2, 3, 4, 5, 6), (1, 2, 4, 8, 16)
+ARMS = (ALONE, PUBLISHED, LETTER, TURNS, TANDEM, OPTIMUM)
+SHARE = Metric("share of the optimum", "%", 1)
+MEAN, MEDIAN, WORST = Metric("mean", "%", 1), Metric("median", "%", 1), Metric("worst run", "%", 1)
+FIGURES: Mapping[str, simulations.Figure] = {MEAN.name: simulations.mean, MEDIAN.name: statistics.median}
+
+
+def cells(quick: bool) -> Iterator[tuple[int, int, int]]:
+    """(round-trip time, packet time of AP1, its weight). The quick choice has every value of each with every value of another."""
+    for i, rtt in enumerate(RTTS):
+        for j, t1 in enumerate(TIMES):
+            for k, weight in enumerate(WEIGHTS):
+                if not quick or (i + j + k) % 5 == 0:
+                    yield rtt, t1, weight
+
+
+def title(sender: SenderKind, rtt: int, t1: int, weight: int) -> str:
+    return f"{sender.name}, RTT {rtt} ms, T1 {t1} ms, weight {weight}"
+
+
+class EcnGrid(Bench):
+    name = "ecn-grid"
+    summary = "MPTCP over two access points of one channel, 120 cells: alone, marked as published, in turn, and with Tandem (simulator)"
+    columns = simulations.COLUMNS
+    headings = simulations.HEADINGS
+    needs_root = False
+    parallel = True
+    notes = (
+        "In the simulator (docs/sim.md): round-trip times of 10, 25, 50 and 100 ms, packet times T1 of 1 to 6 ms, T2 of 0.5 ms, AP1 wins contention 1, 2, 4, 8 or 16 times for once of AP2. "
+        "Queues of 200 packets. Each cell runs on each seed for 100 s of virtual time, the first 20 s do not count: what the module tries out does.",
+        "The optimum is AP2 alone on the air, busy all the time. \"worst run\" is the worst of all cells and seeds.",
+        simulations.NOTE_ARMS, simulations.NOTE_SENDERS)
+
+    def cases(self, quick: bool) -> list[Case]:
+        # Without columns a case has no row of its own: the rows are those over all cells.
+        arms = tuple(Arm(arm.name) for arm in ARMS)
+        return [Case(title(sender, *cell), arms, (SHARE,), 1 if quick else 3, (), "", {"sender": sender.name, "rtt": cell[0], "t1": cell[1], "weight": cell[2]})
+                for sender in SENDERS for cell in cells(quick)]
+
+    def estimate(self, case: Case, arm: Arm, quick: bool) -> float:
+        return 0.3
+
+    def measured_arms(self, case: Case) -> list[Arm]:
+        return [arm for arm in case.arms if arm.name != OPTIMUM.name]
+
+    def measure(self, session: Any, case: Case, arm: Arm, seed: int, options: Options) -> Measurement:
+        sender = next(kind for kind in SENDERS if kind.name == case.parameters["sender"])
+        own = {key: case.parameters[key] for key in ("rtt", "t1", "weight")}
+        result = simulations.simulate("grid", {**own, **simulations.settings_of(arm, sender), "seed": seed, "seconds": 100, "warmup": 20})
+        return Measurement({SHARE.name: 100 * result["share"]}, {**simulations.told(result), "knobs": simulations.knob_words(arm)})
+
+    def derive(self, case: Case, values: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
+        return {OPTIMUM.name: {SHARE.name: 100.0}}
+
+    def summarise(self, cases: Sequence[Case], runs: Sequence[Run]) -> list[tuple[Case, list[Run]]]:
+        rows: list[tuple[Case, list[Run]]] = []
+        for sender in SENDERS:
+            own = [case for case in cases if case.parameters.get("sender") == sender.name]
+            if not own:
+                continue
+            shown = {arm.name for arm in own[0].arms}
+            goals = (Goal(TANDEM.name, ">=", 92, metric=MEAN.name, text="at least 92 % on average"),
+                     Goal(TANDEM.name, ">=", 80, metric=WORST.name, text="at least 80 % in the worst run"))
+            row = Case(f"{sender.name}, {len(own)} cells", tuple(arm for arm in ARMS if arm.name in shown), (MEAN, MEDIAN, WORST), own[0].seeds,
+                       goals if sender == OLIA and TANDEM.name in shown else (),
+                       "85 mean, 87 median, 65 worst; 34 mean, 28 median alone" if sender == OLIA else "", {"pooled": True})
+            rows.append((row, simulations.together(row, runs, own, SHARE.name, FIGURES, WORST)))
+        return rows
+
+    def draw(self, cases: Sequence[Case], runs: Sequence[Run], directory: Path) -> list[Path]:
+        return ecn_pictures.sorted_curves(self, {sender.name: [case for case in cases if case.parameters["sender"] == sender.name] for sender in SENDERS}, runs,
+                                          SHARE.name, directory, {"as published": 85.0, "MPTCP alone": 34.0})
+
+
+BENCH = EcnGrid()
