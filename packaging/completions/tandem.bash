@@ -43,7 +43,7 @@ _tandem()
 
   case $command in
     "") COMPREPLY=($(compgen -W "$commands --socket --version --help" -- "$word")) ;;
-    up) COMPREPLY=($(compgen -W "--wifi --cell --module --set --config --foreground --help" -- "$word")) ;;
+    up) COMPREPLY=($(compgen -W "--wifi --cell --module --mptcp --set --config --foreground --help" -- "$word")) ;;
     status | links | flows) COMPREPLY=($(compgen -W "--watch --json --help" -- "$word")) ;;
     doctor) COMPREPLY=($(compgen -W "--config --json --help" -- "$word")) ;;
     link)

@@ -30,7 +30,8 @@ class Backend
 public:
   virtual ~Backend() = default;
 
-  // {version, pid, uptime_s, backend: {name, why}, links: {wifi: {...}, cell: {...}}, datapath: {queued, passed,
+  // {version, pid, uptime_s, backend: {name, why}, links: {wifi: {...}, cell: {...}, wifi2: ...}, steering: {...},
+  // datapath: {queued, passed,
   // edited, dropped, crafted,
   //  observed, queue_drops, ...}, faults: {reason: count}, keeper: {...}, flows: {count, capacity, refused}, modules: [
   //  ... as modules() ]}
@@ -41,8 +42,8 @@ public:
   // [{id, local, remote, link, age_s, rtt_ms, rtt_min_ms, rate_mbps, window_bytes, delivered_bytes, hands_off, modules:
   // {name: {fact: value}}}]
   virtual nlohmann::json flows() = 0;
-  // {wifi: {sources: [...], aps: [...], surveys: [...], candidates: [...]}, cell: {modems: [...]}}: what the sources of
-  // driver statistics know. Asking opens them for a while.
+  // {wifi: {sources: [...], aps: [...], surveys: [...], candidates: [...]}, cell: {modems: [...]}, wifi2: as wifi, ...,
+  // steering: {...}}: what the sources of driver statistics know. Asking opens them for a while.
   virtual nlohmann::json links() = 0;
   // The module's Markdown manual with its knobs.
   virtual std::string manual(const std::string& module) = 0;

@@ -49,6 +49,11 @@ TEST(Tandemd, the_command_line_goes_through_the_same_checks)
   EXPECT_THAT(wrong.err, HasSubstr("command line: daemon.queue = \"x\": "));
   EXPECT_THAT(wrong.err, HasSubstr("command line: --set nonsense: KEY=VALUE is needed"));
   EXPECT_EQ(tandemd("--check --wifi wlan0 --cell wlan0").code, 2);
+  const auto twice = tandemd("--check --wifi wlan0 --cell none --set links.more_wifi=wlan1,wlan0");
+  EXPECT_EQ(twice.code, 2);
+  EXPECT_THAT(twice.err, HasSubstr("command line: links.more_wifi: \"wlan0\" is links.wifi already"));
+  EXPECT_EQ(tandemd("--check --wifi wlan0 --cell none --set links.more_wifi=1,2,3,4,5,6,7,8").code, 2);
+  EXPECT_EQ(tandemd("--check --wifi wlan0 --cell none --set links.more_wifi=1,2,3,4,5,6,7").code, 0);
   EXPECT_EQ(tandemd("--nonsense").code, 2);
   EXPECT_EQ(tandemd("-c /nonexistent.toml").code, 2);
 }
