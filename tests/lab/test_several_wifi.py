@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import time
 from pathlib import Path
 from typing import Any, Iterator
@@ -77,10 +78,9 @@ def links(daemon) -> dict[str, Any]:
     return daemon.api("/v1/status")["links"]
 
 
-def fetch(lab, number: int, size: str = "1M", mptcp: bool = False) -> None:
+def fetch(lab, number: int, size: str = "1M") -> None:
     """A download by one of the stations."""
-    words = ["curl", "-sS", "-o", "/dev/null", "-m", "30", "--interface", f"wlan{number}", f"http://10.88.{number}.1/{size}"]
-    lab.client.run((["mptcpize", "run"] if mptcp else []) + words, timeout=40)
+    lab.client.run(["curl", "-sS", "-o", "/dev/null", "-m", "30", "--interface", f"wlan{number}", f"http://10.88.{number}.1/{size}"])
 
 
 def flows(daemon, link: str) -> list[dict[str, Any]]:
@@ -277,16 +277,65 @@ def test_mptcp_of_others_is_not_touched(lab, modules, with_mptcp):
         lab.client.run(["ip", "mptcp", "endpoint", "flush"], check=False)
 
 
-def test_subflows_are_told_apart(lab, modules, with_mptcp):
-    if not shutil.which("mptcpize"):
-        pytest.skip("mptcpize is not installed")
-    with lab.daemon(["wish_probe"], settings(modules)) as daemon:
-        fetch(lab, 1, "10M", mptcp=True)
-        assert system.wait_until(lambda: flows(daemon, "wifi2"), 5)
-        flow = flows(daemon, "wifi2")[0]
-        # The lab's server may speak plain TCP; what this host asked for shows all the same.
-        assert set(flow["mptcp"]) >= {"token", "joined", "backup", "address_id"} and not flow["mptcp"]["joined"]
-        assert flow["ecn"] in (True, False) and flow["acc_ecn"] in (True, False)
+SERVER = """
+import socket, sys
+listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262)  # IPPROTO_MPTCP
+listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+listener.bind(("10.88.99.1", 7000))
+listener.listen()
+print("listening", flush=True)
+peer, _ = listener.accept()
+try:
+    while True:
+        peer.sendall(bytes(65536))
+except OSError:
+    pass
+"""
+CLIENT = """
+import socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262)
+s.connect(("10.88.99.1", 7000))
+while s.recv(1 << 18):
+    pass
+"""
+
+
+def test_subflows_of_a_connection_share_its_token(lab, modules, with_mptcp):
+    server, client = lab.server(), lab.client
+    server.run(["ip", "addr", "add", "10.88.99.1/32", "dev", "lo"])
+    processes = []
+    try:
+        for number in (1, 2):
+            client.run(["ip", "route", "add", "10.88.99.1", "via", f"10.88.{number}.1", "dev", f"wlan{number}", "metric", str(number)])
+        with lab.daemon(["wish_probe"], settings(modules, mptcp={"setup": True})) as daemon:
+            assert system.wait_until(lambda: {"10.88.1.2", "10.88.2.2"} <= set(endpoints(lab)), 5), endpoints(lab)
+            processes.append(server.popen(["/usr/bin/python3", "-c", SERVER], stdout=subprocess.PIPE, text=True))
+            assert processes[0].stdout.readline() == "listening\n"
+            processes.append(client.popen(["/usr/bin/python3", "-c", CLIENT]))
+
+            def tokens() -> dict[str, str]:
+                return {flow["link"]: flow["mptcp"]["token"] for flow in daemon.api("/v1/flows")
+                        if flow["remote"] == "10.88.99.1:7000" and "mptcp" in flow}
+
+            assert system.wait_until(lambda: {"wifi2", "wifi3"} <= set(tokens()), 10), daemon.api("/v1/flows")
+            assert tokens()["wifi2"] == tokens()["wifi3"] != ""
+            joined = {flow["link"]: flow["mptcp"]["joined"] for flow in daemon.api("/v1/flows") if "mptcp" in flow}
+            assert not joined["wifi2"] and joined["wifi3"]
+            shown = client.run([str(system.tandem_binary("tandem")), "--socket", str(daemon.socket), "flows"]).stdout
+            assert f"{tokens()['wifi3']} joined" in shown
+
+            turn(daemon, "backup", "yes")
+            backup = lambda: [flow["mptcp"]["backup"] for flow in flows(daemon, "wifi2") if "mptcp" in flow]  # noqa: E731
+            assert system.wait_until(lambda: backup() == [True], 5), daemon.api("/v1/flows")
+            switch(daemon, "wish_probe", False)
+            assert system.wait_until(lambda: "backup" not in endpoints(lab)["10.88.1.2"], 5)
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+        for number in (1, 2):
+            client.run(["ip", "route", "del", "10.88.99.1", "dev", f"wlan{number}"], check=False)
+        server.run(["ip", "addr", "del", "10.88.99.1/32", "dev", "lo"], check=False)
 
 
 def test_each_link_has_a_radio_of_its_own(lab, modules, tmp_path):
