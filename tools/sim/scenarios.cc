@@ -504,6 +504,7 @@ private:
   void make_radio()
   {
     if (!top_.flag("radio", true) || laptop_->chain() == nullptr || marked_.empty()) return;
+    survey_ = top_.flag("survey", true);
     radio_ = std::make_unique<Timer>(world_.loop, [this] { tell_radio(); });
     radio_->set(world_.now());
   }
@@ -511,6 +512,15 @@ private:
   void tell_radio()
   {
     const Tick now = world_.now();
+    // As a driver's survey has it, whoever uses the air.
+    Duration air_used {};
+    for (std::size_t i = 0; i < weighted_.size(); ++i)
+      air_used += weighted_.stats(i).air;
+    std::optional<float> busy;
+    if (now > surveyed_)
+      busy = static_cast<float>(std::min(1.0, seconds(air_used - air_before_) / seconds(now - surveyed_)));
+    air_before_ = air_used;
+    surveyed_ = now;
     for (auto& one : marked_)
     {
       Duration packet_time = one.entry.packet_time();
@@ -521,9 +531,12 @@ private:
         one.integral = integral;
         one.told = now;
       }
-      laptop_->radio(
-          laptop_->role(one.entry.interface),
-          { .packet_time = packet_time, .delivery = {}, .signal = {}, .confidence = 1, .frequency = channel_mhz });
+      laptop_->radio(laptop_->role(one.entry.interface), { .packet_time = packet_time,
+                                                           .delivery = {},
+                                                           .signal = {},
+                                                           .confidence = 1,
+                                                           .frequency = channel_mhz,
+                                                           .busy = survey_ ? busy : std::nullopt });
     }
     radio_->set(now + radio_window);
   }
@@ -683,6 +696,9 @@ private:
   bool until_first_ = false; // the run ends with the first flow
   std::unique_ptr<PublishedMarking> marking_;
   std::unique_ptr<Timer> radio_;
+  bool survey_ = true; // whether the driver tells how busy the channel is
+  Duration air_before_ {};
+  Tick surveyed_ {};
   bool least_rtt_ = false; // published marking: the least round-trip time instead of the smoothed one
 };
 

@@ -78,6 +78,58 @@ TEST(Scenarios, BadInputIsNamedWithItsPlace)
   EXPECT_THAT(complaint(json::array()), testing::HasSubstr("an object is needed"));
 }
 
+json weighted_pair()
+{
+  return { { "seconds", 60 },
+           { "links",
+             { { { "name", "near" }, { "type", "weighted" }, { "packet_ms", 0.5 } },
+               { { "name", "far" }, { "type", "weighted" }, { "ap", "near" }, { "packet_ms", 2 } } } },
+           { "flows",
+             { { { "size", 1e6 }, { "subflows", json::array({ { { "rtt_ms", 20 }, { "down", { "near" } } } }) } },
+               { { "subflows", json::array({ { { "rtt_ms", 20 }, { "down", { "far" } } } }) } } } } };
+}
+
+TEST(Scenarios, PlacesInTheWeightedAir)
+{
+  const auto complaint = [](const json& description) -> std::string
+  {
+    try
+    {
+      simulate(description);
+    }
+    catch (const BadScenario& error)
+    {
+      return error.what();
+    }
+    return "";
+  };
+  json bad = weighted_pair();
+  bad["links"][1]["ap"] = "nobody";
+  EXPECT_THAT(complaint(bad), testing::HasSubstr("links[1].ap: no weighted link before this one is called \"nobody\""));
+  bad = weighted_pair();
+  bad["links"][1]["weight"] = 2; // the access point's
+  EXPECT_THAT(complaint(bad), testing::HasSubstr("links[1].weight: not known"));
+  bad = weighted_pair();
+  bad["links"][0]["vary"] = { "weather" };
+  EXPECT_THAT(complaint(bad), testing::HasSubstr("links[0].vary: no variation is called \"weather\""));
+  bad = weighted_pair();
+  bad["variations"] = { { { "name", "a" } }, { { "name", "a" } } };
+  EXPECT_THAT(complaint(bad), testing::HasSubstr("variations[1].name: \"a\" is there twice"));
+  bad = weighted_pair();
+  bad["until"] = "never";
+  EXPECT_THAT(complaint(bad), testing::HasSubstr("until: \"never\" is not one of"));
+}
+
+TEST(Scenarios, ARunMayEndWithItsFirstFlow)
+{
+  json description = weighted_pair();
+  EXPECT_EQ(simulate(description)["virtual_seconds"].get<double>(), 60);
+  description["until"] = "first";
+  const json result = simulate(description);
+  EXPECT_LT(result["virtual_seconds"].get<double>(), 20);
+  EXPECT_TRUE(result["flows"][0]["finished"].is_number());
+}
+
 TEST(Scenarios, MarksAtAQueueInsteadOfDrops)
 {
   json description = lossy(1);

@@ -18,6 +18,8 @@ struct Medium
     for (const auto& ap : aps)
       routes.push_back({ &air.add(ap), &end });
   }
+  // A further client of the access point that the first one has.
+  void join(const WeightedAir::Client& client) { routes.push_back({ &air.add(client, 0), &end }); }
   void put(std::size_t ap, unsigned packets)
   {
     for (unsigned i = 0; i < packets; ++i)
@@ -73,6 +75,40 @@ TEST(WeightedAir, ABufferOfItsOwnForEach)
   EXPECT_EQ(medium.air.stats(1).dropped, 0u);
   medium.world.loop.run_until(Tick {} + 1s);
   EXPECT_EQ(medium.world.pool.in_use(), 0u);
+}
+
+// One queue, first in, first out, and one buffer.
+TEST(WeightedAir, ClientsOfAnAccessPointShareItsQueue)
+{
+  Medium medium({ { .packet_time = 1ms, .buffer = 20 } });
+  medium.join({ .packet_time = 4ms });
+  for (unsigned i = 0; i < 15; ++i)
+  {
+    medium.put(0, 1);
+    medium.put(1, 1);
+  }
+  EXPECT_EQ(medium.air.stats(0).dropped + medium.air.stats(1).dropped, 9u); // one is being sent, 20 wait
+  medium.world.loop.run_until(Tick {} + 1s);
+  ASSERT_EQ(medium.end.packets.size(), 21u);
+  for (std::size_t i = 0; i < 20; ++i)
+    EXPECT_EQ(medium.end.packets[i].seq, i % 2) << i;
+  EXPECT_EQ(medium.air.stats(1).air, 4ms * static_cast<int>(medium.air.stats(1).sent));
+}
+
+// Table 2 of the paper: C1 and a far C by AP1, C2 by AP2; the far one's packets cost 2.7 turns.
+TEST(WeightedAir, AFarClientCostsItsAccessPointTurns)
+{
+  Medium medium({ { .packet_time = 520us, .buffer = 10'000 }, { .packet_time = 520us, .buffer = 10'000 } });
+  medium.join({ .packet_time = 810us, .cost = 2.7 });
+  medium.put(1, 9000);
+  for (unsigned i = 0; i < 3000; ++i)
+  {
+    medium.put(0, 1);
+    medium.put(2, 1);
+  }
+  medium.world.loop.run_until(Tick {} + 2s);
+  const auto first = static_cast<double>(medium.air.stats(0).sent + medium.air.stats(2).sent);
+  EXPECT_NEAR(static_cast<double>(medium.air.stats(1).sent) / first, (1 + 2.7) / 2, 0.05);
 }
 
 TEST(WeightedAir, MarksWhatWaitedTooLong)

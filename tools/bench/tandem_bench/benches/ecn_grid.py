@@ -18,7 +18,7 @@ FIGURES: Mapping[str, simulations.Figure] = {MEAN.name: simulations.mean, MEDIAN
 
 
 def cells(quick: bool) -> Iterator[tuple[int, int, int]]:
-    """(round-trip time, packet time of AP1, its weight). The quick choice has every value of each with every value of another."""
+    """(round-trip time, packet time of AP1, its weight). The quick choice has every round-trip time with every packet time, and all weights."""
     for i, rtt in enumerate(RTTS):
         for j, t1 in enumerate(TIMES):
             for k, weight in enumerate(WEIGHTS):
