@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Both ends of a transfer: `serve PORT SIZE RATE` sends SIZE seeded bytes to whoever connects and prints their SHA-256;
+"""Both ends of a transfer: `serve PORT SIZE RATE` sends SIZE seeded bytes to whoever connects and prints their SHA-256 (SIZE 0: never ends);
 `fetch HOST PORT` reads to the end, prints progress every 50 ms and the SHA-256 of what came. A further word "mptcp" makes it
 MPTCP; the server then cannot pace, and RATE must be 0."""
 
@@ -18,7 +18,7 @@ IPPROTO_MPTCP = 262
 
 def serve(port: int, size: int, rate: int, protocol: int) -> None:
     block = random.Random(size).randbytes(1 << 20)
-    data = (block * (size // len(block) + 1))[:size]
+    data = (block * (size // len(block) + 1))[:size] if size else block
     listener = socket.socket(socket.AF_INET6, socket.SOCK_STREAM, protocol)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
@@ -33,6 +33,8 @@ def serve(port: int, size: int, rate: int, protocol: int) -> None:
         with peer:
             try:
                 peer.sendall(data)
+                while not size:
+                    peer.sendall(data)
             except OSError as error:
                 print(error, file=sys.stderr)
 

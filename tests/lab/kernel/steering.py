@@ -98,12 +98,12 @@ def two_ways(world: World, rate: str) -> None:
         sh(f"ip netns exec {name} sysctl -qw net.mptcp.enabled=1")
 
 
-def serve_mptcp(world: World, size: int) -> str:
-    """A server of `size` bytes over MPTCP; the digest."""
-    server = world.spawn(world.s, [sys.executable, str(HERE / "endpoint.py"), "serve", str(PORT), str(size), "0", "mptcp"],
+def serve_mptcp(world: World) -> None:
+    """A server over MPTCP whose downloads never end."""
+    server = world.spawn(world.s, [sys.executable, str(HERE / "endpoint.py"), "serve", str(PORT), "0", "0", "mptcp"],
                          stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
-    return server.stdout.readline().strip()
+    server.stdout.readline()  # it listens
 
 
 def fetch_mptcp(world: World, host: str = SERVER4, timeout: float = 120.0) -> Running:

@@ -12,7 +12,6 @@ import pytest
 from conftest import CELL4, CELL6, CLIENT4, CLIENT6, SERVER6, World, sh, wait_until
 from steering import Steering, endpoints, fetch_mptcp, limits, path, plan, received, serve_mptcp, two_ways
 
-ENDLESS = 2_000_000_000  # bytes; no test lasts that long
 LONG = 20.0  # seconds; for a busy machine
 
 
@@ -48,7 +47,7 @@ def quiet(world: World, interface: str) -> None:
 
 def test_priority_moves_the_traffic(ways: World, note: Path) -> None:
     """A backup flag empties its way, be it the connection's first or a joined one, and gives it back."""
-    serve_mptcp(ways, ENDLESS)
+    serve_mptcp(ways)
     steering = Steering(ways, note)
     state = steering.steer(path("wlan0"), path("cell0"), setup=True)
     assert [e["own"] for e in state["endpoints"]] == [True, True] and state["last_error"] == "" and state["refused"] == []
@@ -82,7 +81,7 @@ def test_priority_moves_the_traffic(ways: World, note: Path) -> None:
 
 def test_no_connection_loses_its_only_subflow(ways: World, note: Path) -> None:
     """An order to remove it is refused while there is no other."""
-    serve_mptcp(ways, ENDLESS)
+    serve_mptcp(ways)
     steering = Steering(ways, note)
     steering.steer(path("wlan0"), setup=True)
     fetch_mptcp(ways)
@@ -99,7 +98,7 @@ def test_no_connection_loses_its_only_subflow(ways: World, note: Path) -> None:
 
 def test_six(ways: World, note: Path) -> None:
     steering = Steering(ways, note)
-    serve_mptcp(ways, ENDLESS)
+    serve_mptcp(ways)
     wlan, cell = [CLIENT4, CLIENT6], [CELL4, CELL6]
     steering.steer(path("wlan0", addresses=wlan), path("cell0", addresses=cell), setup=True)
     assert len(endpoints(ways)) == 4
