@@ -77,6 +77,7 @@ struct RadioState
   std::optional<float> signal {};         // dBm
   float confidence = 0;                   // of the first two, 0 .. 1
   std::uint32_t frequency = 0;            // MHz; 0 = not known. Links of one frequency share their air
+  std::optional<float> busy {};           // share of time in which the channel is in use, by anybody, us included
 };
 
 // The newest frames for this host that the radio heard with a bad check sequence: losses of the air, without those

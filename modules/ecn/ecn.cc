@@ -18,7 +18,7 @@ constexpr std::array<std::string_view, 3> senders { "automatic", "coupled", "unc
 constexpr std::array<std::string_view, 3> pole_words { "cap", "formula", "nothing" };
 constexpr std::array<std::string_view, 2> rtt_words { "least", "smoothed" };
 
-constexpr std::array<KnobRow<Knobs>, 20> rows { {
+constexpr std::array<KnobRow<Knobs>, 21> rows { {
     { { .name = "sender",
         .type = KnobType::choice,
         .maximum = static_cast<double>(senders.size() - 1),
@@ -87,6 +87,12 @@ constexpr std::array<KnobRow<Knobs>, 20> rows { {
       &Knobs::measure },
     { { .name = "gain", .minimum = 0, .maximum = 1, .help = "share of goodput that more links must bring" },
       &Knobs::gain },
+    { { .name = "full",
+        .minimum = 0.1,
+        .maximum = 10,
+        .help = "share of time in use, by anybody, from which on the air counts as full, where the driver's survey "
+                "tells it" },
+      &Knobs::full },
 
     { { .name = "retry",
         .type = KnobType::duration,
@@ -411,6 +417,9 @@ void Ecn::tick(const Event& event)
   {
     const Link first = wifi_link(ranking_.order()[ranking_.good()]);
     look.capacity = full_packet / seconds(ranking_.best_time());
+    for (const std::uint8_t one : ranking_.order())
+      if (const auto& busy = links[at(wifi_link(one))].radio->busy)
+        look.busy = std::max(look.busy.value_or(0), static_cast<double>(*busy));
     look.spare = full_packet / seconds(*links[at(first)].radio->packet_time);
     marking_ = rate_for(first, links[at(first)], event.now) > 0;
     look.levels += marking_ ? 1 : 0;
@@ -429,6 +438,7 @@ void Ecn::tick(const Event& event)
              { .settle = from_seconds(knobs_.settle),
                .measure = from_seconds(knobs_.measure),
                .gain = knobs_.gain,
+               .full = knobs_.full,
                .retry = from_seconds(knobs_.retry),
                .retry_most = from_seconds(std::max(knobs_.retry, knobs_.retry_most)) });
 

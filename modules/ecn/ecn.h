@@ -52,6 +52,7 @@ struct Knobs
   double settle = 0.5;   // s, LoopSettings
   double measure = 1;    // s
   double gain = 0.05;
+  double full = 0.8;
 
   double retry = 5;          // s
   double retry_most = 160;   // s

@@ -74,11 +74,8 @@ void Loop::begin(std::size_t level, const Look& look, double reference, Tick now
   ++trials_;
 }
 
-void Loop::decide(double ratio, Tick now, const LoopSettings& settings)
+void Loop::decide(bool won, Tick now, const LoopSettings& settings)
 {
-  const bool up = *trial_ > level_;
-  // Of two that bring the same the one that uses less air is the better one.
-  const bool won = up ? ratio >= 1 + settings.gain : ratio >= 1 - settings.gain / 2;
   const std::size_t loser = won ? level_ : *trial_;
   if (won)
   {
@@ -142,7 +139,7 @@ void Loop::look(const Look& look, Tick now, const LoopSettings& settings)
   if (trial_ && *trial_ > level_ && now - trial_from_ >= soon && rate(now - 300ms) < ruinous * reference_
       && rate(now - 300ms) > 0)
   {
-    decide(0, now, settings);
+    decide(false, now, settings);
     return;
   }
   const Tick changed = trial_ ? trial_from_ : since_;
@@ -162,9 +159,14 @@ void Loop::look(const Look& look, Tick now, const LoopSettings& settings)
       return;
     }
     const double ratio = rate(settled) / reference_;
-    const bool clear = measured >= settings.measure && (ratio >= clear_win || ratio <= clear_loss);
-    const bool early = measured >= settings.measure / 2 && ratio <= hopeless;
-    if (clear || early || measured >= patience * settings.measure) decide(ratio, now, settings);
+    const bool up = *trial_ > level_;
+    // Of two that bring the same the one that uses less air is the better one.
+    const bool won = up ? ratio >= 1 + settings.gain : ratio >= 1 - settings.gain / 2;
+    // Air that is full without the worse links is used by others: what these would bring would be taken from them.
+    const bool full = !up && *trial_ == 0 && look.busy && *look.busy >= settings.full;
+    const bool clear = measured >= settings.measure && (ratio >= clear_win || ratio <= clear_loss) && (won || !full);
+    const bool early = measured >= settings.measure / 2 && ratio <= hopeless && !full;
+    if (clear || early || measured >= patience * settings.measure) decide(won || full, now, settings);
     return;
   }
 
@@ -180,7 +182,8 @@ void Loop::look(const Look& look, Tick now, const LoopSettings& settings)
   const double share = std::min(1.0, seconds(sample_every) / seconds(usual_over));
   usual_ = usual_ > 0 ? usual_ + share * (goodput_ - usual_) : goodput_;
   // Another link can bring no more than the air that is left over carries at its rate.
-  const double left_over = look.capacity > 0 ? std::max(0.0, 1 - peak / look.capacity) : 1;
+  const double used = std::max(look.capacity > 0 ? peak / look.capacity : 0, look.busy.value_or(0) / settings.full);
+  const double left_over = std::max(0.0, 1 - used);
   if (level_ == 0 && left_over * look.spare < settings.gain * peak) return;
   if (rising(now)) return;
   if (const auto level = due(look, now))

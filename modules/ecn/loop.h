@@ -21,6 +21,7 @@ struct LoopSettings
   Duration settle = std::chrono::milliseconds { 500 }; // after a change, before its effect is measured
   Duration measure = std::chrono::seconds { 1 };
   double gain = 0.05; // goodput that a level must bring over a lower one
+  double full = 0.8;  // share of busy air from which on it counts as full: between frames it is idle
 
   Duration retry = std::chrono::seconds { 5 }; // until a level that lost is tried again; doubles
   Duration retry_most = std::chrono::seconds { 160 };
@@ -29,14 +30,15 @@ struct LoopSettings
 // What the loop sees, at every look.
 struct Look
 {
-  std::uint64_t delivered = 0; // bytes, all subflows on all links, since start
-  double capacity = 0;         // bytes per second of the best link, alone on its air; 0 = not known
-  double spare = 0;            // likewise of the best of the worse links
-  Duration rtt {};             // longest smoothed round-trip time of the subflows
-  Duration rtt_least {};       // longest of their least ones
-  std::size_t first = 0;       // level to begin with
-  std::size_t levels = 1;      // how many there are
-  bool changed = false;        // other links, or another order
+  std::uint64_t delivered = 0;   // bytes, all subflows on all links, since start
+  double capacity = 0;           // bytes per second of the best link, alone on its air; 0 = not known
+  double spare = 0;              // likewise of the best of the worse links
+  Duration rtt {};               // longest smoothed round-trip time of the subflows
+  Duration rtt_least {};         // longest of their least ones
+  std::optional<double> busy {}; // share of time in which the channel is in use by anybody
+  std::size_t first = 0;         // level to begin with
+  std::size_t levels = 1;        // how many there are
+  bool changed = false;          // other links, or another order
 };
 
 class Loop
@@ -67,7 +69,7 @@ private:
   double rate(Tick from, Tick to) const;
   bool rising(Tick now) const;
   void begin(std::size_t level, const Look& look, double reference, Tick now, const LoopSettings& settings);
-  void decide(double ratio, Tick now, const LoopSettings& settings);
+  void decide(bool won, Tick now, const LoopSettings& settings);
   void forget(Tick now, const LoopSettings& settings);
   std::optional<std::size_t> due(const Look& look, Tick now) const;
 

@@ -365,7 +365,7 @@ Outcome Chain::segment(const Segment& segment, bool queued, Tick now)
   {
     // Only a handshake or something that waits for a verdict makes a flow; stray observed copies do not.
     if (!segment.has(tcp_flag::syn) && !queued) return {};
-    while (flow::Flow* old = table_.expired(now))
+    while (flow::Flow* old = overdue(now))
       forget(*old, now);
     flow = table_.insert(segment.key, now);
     if (flow == nullptr)
@@ -535,7 +535,7 @@ Tick Chain::advance(Tick now)
   send_delayed(now);
   for (int forgotten = 0; forgotten < 64; ++forgotten)
   {
-    flow::Flow* old = table_.expired(now);
+    flow::Flow* old = overdue(now);
     if (old == nullptr) break;
     forget(*old, now);
   }
@@ -623,6 +623,32 @@ void Chain::enable(std::size_t i, bool on, Tick now)
           flow.excluded = static_cast<std::uint8_t>(flow.excluded & ~(1u << i));
         });
   slots_[i].enabled = on;
+}
+
+// A subflow that was made a backup is silent while its connection lives: whoever compares links must know it still.
+bool Chain::has_living_sibling(const flow::Flow& flow, Tick now)
+{
+  if (flow.closed || !flow.view.mptcp || flow.view.mptcp_token == 0) return false;
+  bool living = false;
+  table_.each(
+      [&](const flow::Flow& other)
+      {
+        living = living
+                 || (&other != &flow && !other.closed && other.view.mptcp_token == flow.view.mptcp_token
+                     && now - other.view.last_seen < options_.table.idle);
+      });
+  return living;
+}
+
+flow::Flow* Chain::overdue(Tick now)
+{
+  flow::Flow* old = table_.expired(now);
+  while (old != nullptr && has_living_sibling(*old, now))
+  {
+    table_.spare(*old, now);
+    old = table_.expired(now);
+  }
+  return old;
 }
 
 void Chain::forget(flow::Flow& flow, Tick now)

@@ -191,6 +191,8 @@ private:
   void tell(std::size_t i, EventKind kind, flow::Flow& flow, Tick now, const FetchResult* result = nullptr);
   void exclude(std::size_t i, flow::Flow& flow);
   void forget(flow::Flow& flow, Tick now);
+  bool has_living_sibling(const flow::Flow& flow, Tick now);
+  flow::Flow* overdue(Tick now);
   std::uint64_t budget_left() const;
   static void count(ModuleStats& stats, std::string_view why);
 

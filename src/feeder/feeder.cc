@@ -33,6 +33,7 @@ Feeder::Feeder(std::vector<std::unique_ptr<Source>> sources, std::vector<Mac> ow
 
 void Feeder::receive(Tick now, std::vector<RadioEvent>& events)
 {
+  seen_ = now;
   for (Slot& slot : slots_)
   {
     if (slot.source->fd() < 0 && (slot.tried == Tick {} || now - slot.tried >= retry))
@@ -114,6 +115,7 @@ void Feeder::take(Slot& slot, const Report& report, std::vector<RadioEvent>& eve
   else if (const auto* survey = std::get_if<Survey>(&report.what))
   {
     if (surveys_.size() < most_surveys || surveys_.contains(survey->frequency)) surveys_[survey->frequency] = *survey;
+    busy_.take(*survey, report.at);
   }
   else if (const auto* candidate = std::get_if<Candidate>(&report.what))
   {
@@ -230,7 +232,8 @@ std::optional<RadioState> Feeder::radio() const
   if (!known) return {};
   RadioState state { .packet_time = known->packet_time,
                      .confidence = static_cast<float>(known->confidence),
-                     .frequency = frequency() };
+                     .frequency = frequency(),
+                     .busy = busy_.share(seen_) };
   if (known->delivery) state.delivery = static_cast<float>(*known->delivery);
   if (signal_trusted()) state.signal = known->signal;
   return state;

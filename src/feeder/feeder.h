@@ -4,6 +4,7 @@
 #pragma once
 
 #include "src/feeder/air_log.h"
+#include "src/feeder/busy_meter.h"
 #include "src/feeder/estimator.h"
 #include "src/feeder/radio_event.h"
 #include "src/feeder/source.h"
@@ -129,6 +130,8 @@ private:
   std::map<std::string, ModemStats> modems_ {};
   std::map<std::string, InterfaceChange> interfaces_ {};
   std::map<unsigned, Survey> surveys_ {};
+  BusyMeter busy_ {};
+  Tick seen_ {}; // when the sources were read last
   std::map<Mac, Known> candidates_ {};
   std::vector<Report> reports_ {};
 };

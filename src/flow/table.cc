@@ -175,6 +175,14 @@ void Table::touch(Flow& flow, Tick now)
   link_newest(flow);
 }
 
+void Table::spare(Flow& flow, Tick now)
+{
+  flow.spared_ = now;
+  if (list_of(flow).newest == flow.self_) return;
+  unlink(flow);
+  link_newest(flow);
+}
+
 void Table::close(Flow& flow)
 {
   if (flow.closed) return;
@@ -212,7 +220,7 @@ Flow* Table::expired(Tick now)
   {
     if (list.oldest == 0) return nullptr;
     Flow& flow = slot(list.oldest);
-    return now - flow.view.last_seen >= limit ? &flow : nullptr;
+    return now - std::max(flow.view.last_seen, flow.spared_) >= limit ? &flow : nullptr;
   };
   Flow* flow = due(closed_, options_.linger);
   return flow != nullptr ? flow : due(living_, options_.idle);

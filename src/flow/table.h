@@ -39,6 +39,7 @@ private:
   friend class Table;
   std::uint32_t next_in_bucket_ = 0;
   std::uint32_t older_ = 0, newer_ = 0; // in its list
+  Tick spared_ {};
   std::uint32_t self_ = 0;
   std::uint32_t state_ = 0; // index of the block with the modules' state, 0 = none
 };
@@ -66,6 +67,8 @@ public:
   Flow* insert(const FlowKey& key, Tick now);
   // Moves the flow to the young end; call on every segment.
   void touch(Flow& flow, Tick now);
+  // Not idle for this reason alone: the flow is asked for again by expired() after another idle time.
+  void spare(Flow& flow, Tick now);
   // FIN or RST was seen: the flow is forgotten `linger` after its last segment.
   void close(Flow& flow);
   void erase(Flow& flow);

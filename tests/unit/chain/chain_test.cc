@@ -643,6 +643,40 @@ TEST(ChainLinks, CopiesOfAcksThatNobodyDecidesAboutGiveRoundTripTimes)
   }
 }
 
+TEST(ChainLinks, ASilentSubflowIsKnownWhileItsConnectionLives)
+{
+  Puppet puppet { "ecn" };
+  puppet.wants = { .observe = traffic::egress_pure_ack | traffic::ingress_data, .every_link = true };
+  Stand stand { { &puppet }, { .table = { .idle = std::chrono::seconds { 10 } } } };
+  Peers silent {}, living {}, stranger {};
+  living.key.local_port = static_cast<std::uint16_t>(silent.key.local_port + 1);
+  stranger.key.local_port = static_cast<std::uint16_t>(silent.key.local_port + 2);
+  for (Peers* peers : { &silent, &living, &stranger })
+  {
+    Segment syn = peers->syn(stand.now());
+    syn.options |= option::mptcp;
+    syn.mptcp = MptcpSubtype::mp_join;
+    syn.mptcp_token = peers == &stranger ? 8 : 7;
+    stand.chain.segment(syn, false, stand.now());
+    stand.chain.segment(peers->syn_ack(stand.now()), false, stand.now());
+    stand.chain.segment(peers->ack(stand.now()), false, stand.now());
+  }
+  for (int i = 0; i < 60; ++i)
+  {
+    stand.run_for(ms(1000));
+    stand.chain.segment(living.ack(stand.now()), false, stand.now());
+    stand.chain.advance(stand.now());
+  }
+  EXPECT_NE(stand.chain.table().find(silent.key), nullptr);
+  EXPECT_EQ(stand.chain.table().find(stranger.key), nullptr) << "it has no sibling";
+  for (int i = 0; i < 40; ++i)
+  {
+    stand.run_for(ms(1000));
+    stand.chain.advance(stand.now());
+  }
+  EXPECT_EQ(stand.chain.table().size(), 0u) << "silent siblings do not keep each other";
+}
+
 // ---- the life of a flow ----
 
 TEST(ChainLife, AModuleStartsOffAndIsNotAsked)

@@ -153,6 +153,24 @@ TEST(loop, begins_where_it_is_told_to)
   EXPECT_GT(r.at_level[2], 45);
 }
 
+TEST(loop, full_air_is_not_taken_from_others)
+{
+  // Somebody else uses what we leave; more links would bring more to us, at his cost.
+  const Model greedy = [](std::size_t level, double) { return level == 0 ? 5e5 : level == 1 ? 7e5 : 9e5; };
+  const Outcome blind = run(greedy, 60);
+  EXPECT_EQ(blind.loop.level(), 2u) << "without a survey nobody knows";
+  const Outcome sees = run(greedy, 60, { .capacity = 3e6, .spare = 5e5, .busy = 0.95, .levels = 3 });
+  EXPECT_EQ(sees.loop.level(), 0u);
+  EXPECT_EQ(sees.loop.trials(), 0u);
+  // Others come while we use all: the next look at the good links alone shows it.
+  const Outcome later = run(greedy, 60, { .capacity = 3e6, .spare = 5e5, .busy = 0.95, .first = 2, .levels = 3 });
+  EXPECT_EQ(later.loop.level(), 0u);
+  EXPECT_LT(later.at_level[2], 10);
+  // Idle air is there to be used.
+  const Outcome idle = run(greedy, 60, { .capacity = 3e6, .spare = 5e5, .busy = 0.2, .levels = 3 });
+  EXPECT_EQ(idle.loop.level(), 2u);
+}
+
 TEST(loop, climbs_one_link_at_a_time_and_no_further_than_it_pays)
 {
   const Outcome r =
