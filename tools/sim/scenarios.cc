@@ -503,8 +503,8 @@ private:
   // window is.
   void make_radio()
   {
-    if (!top_.flag("radio", true) || laptop_->chain() == nullptr || marked_.empty()) return;
     survey_ = top_.flag("survey", true);
+    if (!top_.flag("radio", true) || laptop_->chain() == nullptr || marked_.empty()) return;
     radio_ = std::make_unique<Timer>(world_.loop, [this] { tell_radio(); });
     radio_->set(world_.now());
   }
@@ -734,9 +734,10 @@ json base(const Paper& paper, json links, json subflows)
   json knobs = json::object();
   for (const auto& [knob, value] : paper.knobs)
     knobs[knob] = value;
-  return { { "radio", paper.radio },      { "modules", paper.modules },       { "knobs", knobs },
-           { "seed", paper.seed },        { "seconds", paper.seconds },       { "warmup", paper.warmup },
-           { "links", std::move(links) }, { "flows", json::array({ flow }) }, { "marking", marking } };
+  return { { "radio", paper.radio },   { "survey", paper.survey },    { "modules", paper.modules },
+           { "knobs", knobs },         { "seed", paper.seed },        { "seconds", paper.seconds },
+           { "warmup", paper.warmup }, { "links", std::move(links) }, { "flows", json::array({ flow }) },
+           { "marking", marking } };
 }
 
 // The small jitter of a real path keeps drop-tail queues from locking in step (Floyd and Jacobson, "On traffic phase

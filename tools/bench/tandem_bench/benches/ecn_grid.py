@@ -26,6 +26,11 @@ def cells(quick: bool) -> Iterator[tuple[int, int, int]]:
                     yield rtt, t1, weight
 
 
+def arms_for(sender: SenderKind) -> tuple[Arm, ...]:
+    """The paper's sender is shown in every way."""
+    return ARMS if sender == OLIA else (ALONE, PUBLISHED, TANDEM, OPTIMUM)
+
+
 def title(sender: SenderKind, rtt: int, t1: int, weight: int) -> str:
     return f"{sender.name}, RTT {rtt} ms, T1 {t1} ms, weight {weight}"
 
@@ -39,14 +44,13 @@ class EcnGrid(Bench):
     parallel = True
     notes = (
         "In the simulator (docs/sim.md): round-trip times of 10, 25, 50 and 100 ms, packet times T1 of 1 to 6 ms, T2 of 0.5 ms, AP1 wins contention 1, 2, 4, 8 or 16 times for once of AP2. "
-        "Queues of 200 packets. Each cell runs on each seed for 100 s of virtual time, the first 20 s do not count: what the module tries out does.",
+        "Queues of 200 packets. Each cell runs on each seed for 160 s of virtual time, the first 20 s do not count: what the module tries out does.",
         "The optimum is AP2 alone on the air, busy all the time. \"worst run\" is the worst of all cells and seeds.",
         simulations.NOTE_ARMS, simulations.NOTE_SENDERS)
 
     def cases(self, quick: bool) -> list[Case]:
         # Without columns a case has no row of its own: the rows are those over all cells.
-        arms = tuple(Arm(arm.name) for arm in ARMS)
-        return [Case(title(sender, *cell), arms, (SHARE,), 1 if quick else 3, (), "", {"sender": sender.name, "rtt": cell[0], "t1": cell[1], "weight": cell[2]})
+        return [Case(title(sender, *cell), tuple(Arm(arm.name) for arm in arms_for(sender)), (SHARE,), 1 if quick else 3, (), "", {"sender": sender.name, "rtt": cell[0], "t1": cell[1], "weight": cell[2]})
                 for sender in SENDERS for cell in cells(quick)]
 
     def estimate(self, case: Case, arm: Arm, quick: bool) -> float:
@@ -58,7 +62,7 @@ class EcnGrid(Bench):
     def measure(self, session: Any, case: Case, arm: Arm, seed: int, options: Options) -> Measurement:
         sender = next(kind for kind in SENDERS if kind.name == case.parameters["sender"])
         own = {key: case.parameters[key] for key in ("rtt", "t1", "weight")}
-        result = simulations.simulate("grid", {**own, **simulations.settings_of(arm, sender), "seed": seed, "seconds": 100, "warmup": 20})
+        result = simulations.simulate("grid", {**own, **simulations.settings_of(arm, sender), "seed": seed, "seconds": 160, "warmup": 20})
         return Measurement({SHARE.name: 100 * result["share"]}, {**simulations.told(result), "knobs": simulations.knob_words(arm)})
 
     def derive(self, case: Case, values: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
