@@ -78,6 +78,7 @@ def test_settings_of_arms() -> None:
     assert simulations.settings_of(simulations.BY_AP2, olia) == {"arm": "ap2"}
     assert simulations.settings_of(simulations.ALONE, olia) == {"cc": "olia", "scheduler": "lowest-rtt"}
     assert simulations.settings_of(simulations.TANDEM, olia) == {"cc": "olia", "scheduler": "lowest-rtt", "modules": "ecn"}
+    assert simulations.settings_of(simulations.BLIND, olia)["survey"] is False
     assert simulations.settings_of(simulations.PUBLISHED, olia)["knobs"] == "ecn.strategy=1,ecn.sender=1"
     # Without its column, as in cells, it is the same arm.
     assert simulations.settings_of(Arm("as published"), olia) == simulations.settings_of(simulations.PUBLISHED, olia)

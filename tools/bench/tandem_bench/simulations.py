@@ -19,10 +19,11 @@ PUBLISHED = Arm("as published", "published")
 LETTER = Arm("to the letter", "letter")
 TURNS = Arm("on-off", "on-off")
 TANDEM = Arm("Tandem", "tandem")
+BLIND = Arm("Tandem, no survey", "blind")
 OPTIMUM = Arm("optimum", "limit")
 BY_AP1, BY_AP2 = Arm("TCP by AP1", "ap1"), Arm("TCP by AP2", "ap2")
-COLUMNS = ("ap1", "ap2", "plain", "published", "letter", "on-off", "tandem", "limit")
-HEADINGS = {"ap1": "TCP by AP1", "ap2": "TCP by AP2", "plain": "MPTCP alone", "letter": "to the letter", "on-off": "on-off", "limit": "optimum"}
+COLUMNS = ("ap1", "ap2", "plain", "published", "letter", "on-off", "blind", "tandem", "limit")
+HEADINGS = {"ap1": "TCP by AP1", "ap2": "TCP by AP2", "plain": "MPTCP alone", "letter": "to the letter", "on-off": "on-off", "blind": "Tandem, no survey", "limit": "optimum"}
 
 # Marks are as published when every sender gets them, whatever it does with them. The paper says neither which round-trip time
 # equation 5 takes nor what it gives below its pole: "as published" takes the readings that serve it best, "to the letter" the others.
@@ -30,11 +31,12 @@ KNOBS: Mapping[str, Mapping[str, float]] = {
     PUBLISHED.name: {"strategy": 1, "sender": 1},
     LETTER.name: {"strategy": 1, "sender": 1, "rtt": 1, "below_pole": 1},
     TURNS.name: {"strategy": 2},
+    BLIND.name: {},
     TANDEM.name: {},
 }
 
 NOTE_ARMS = ("\"MPTCP alone\": no module. \"as published\": marks by equation 5 from the least round-trip time, 5 % below its pole; \"to the letter\": from the smoothed one, with what "
-             "the formula gives as printed. \"on-off\": one access point at a time by MP_PRIO (sections 5 and 7). \"Tandem\": the module's defaults.")
+             "the formula gives as printed. \"on-off\": one access point at a time by MP_PRIO (sections 5 and 7). \"Tandem\": the module's defaults; \"no survey\": with a driver that does not tell how much of the air is in use.")
 NOTE_SENDERS = ("OLIA is the paper's sender, LIA the other coupled one. CUBIC couples nothing and is scheduled as upstream Linux does; marks that a sender of that kind gets "
                 "\"as published\" only slow it down. Goals are about OLIA.")
 
@@ -88,6 +90,8 @@ def settings_of(arm: Arm, sender: SenderKind) -> dict[str, Any]:
     if arm.name in (BY_AP1.name, BY_AP2.name):
         return {"arm": "ap1" if arm.name == BY_AP1.name else "ap2"}
     settings: dict[str, Any] = {"cc": sender.cc, "scheduler": sender.scheduler}
+    if arm.name == BLIND.name:
+        settings["survey"] = False
     if (knobs := knobs_of(arm)) is not None:
         settings["modules"] = MODULE
         if knobs:
@@ -98,7 +102,7 @@ def settings_of(arm: Arm, sender: SenderKind) -> dict[str, Any]:
 def module_of(arm: Arm) -> dict[str, Any]:
     """The same for a description."""
     knobs = knobs_of(arm)
-    return {} if knobs is None else {"modules": [MODULE], "knobs": knobs}
+    return {} if knobs is None else {"modules": [MODULE], "knobs": knobs, "survey": arm.name != BLIND.name}
 
 
 def told(result: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,10 +8,10 @@ from typing import Any, Iterator, Mapping, Sequence
 
 from .. import ecn_pictures, simulations
 from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options, Run
-from ..simulations import ALONE, LETTER, OLIA, OPTIMUM, PUBLISHED, SENDERS, TANDEM, TURNS, SenderKind
+from ..simulations import ALONE, BLIND, LETTER, OLIA, OPTIMUM, PUBLISHED, SENDERS, TANDEM, TURNS, SenderKind
 
 RTTS, TIMES, WEIGHTS = (10, 25, 50, 100), (1, 2, 3, 4, 5, 6), (1, 2, 4, 8, 16)
-ARMS = (ALONE, PUBLISHED, LETTER, TURNS, TANDEM, OPTIMUM)
+ARMS = (ALONE, PUBLISHED, LETTER, TURNS, BLIND, TANDEM, OPTIMUM)
 SHARE = Metric("share of the optimum", "%", 1)
 MEAN, MEDIAN, WORST = Metric("mean", "%", 1), Metric("median", "%", 1), Metric("worst run", "%", 1)
 FIGURES: Mapping[str, simulations.Figure] = {MEAN.name: simulations.mean, MEDIAN.name: statistics.median}
@@ -28,7 +28,7 @@ def cells(quick: bool) -> Iterator[tuple[int, int, int]]:
 
 def arms_for(sender: SenderKind) -> tuple[Arm, ...]:
     """The paper's sender is shown in every way."""
-    return ARMS if sender == OLIA else (ALONE, PUBLISHED, TANDEM, OPTIMUM)
+    return ARMS if sender == OLIA else (ALONE, PUBLISHED, BLIND, TANDEM, OPTIMUM)
 
 
 def title(sender: SenderKind, rtt: int, t1: int, weight: int) -> str:

@@ -8,10 +8,10 @@ from typing import Any, Mapping, Sequence
 
 from .. import ecn_pictures, simulations
 from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options, Run
-from ..simulations import ALONE, BY_AP1, BY_AP2, LETTER, OLIA, OPTIMUM, PUBLISHED, SENDERS, TANDEM, TURNS
+from ..simulations import ALONE, BLIND, BY_AP1, BY_AP2, LETTER, OLIA, OPTIMUM, PUBLISHED, SENDERS, TANDEM, TURNS
 
 FLOWS = tuple(range(11))
-ARMS = (BY_AP1, BY_AP2, ALONE, PUBLISHED, LETTER, TURNS, TANDEM, OPTIMUM)
+ARMS = (BY_AP1, BY_AP2, ALONE, PUBLISHED, LETTER, TURNS, BLIND, TANDEM, OPTIMUM)
 GOODPUT = Metric("goodput", "Mb/s")
 SHARE = Metric("share of the optimum", "%", 1)  # in the JSON and the rows over all n
 RAW, CAPPED, MEDIAN, WORST = (Metric("mean", "%", 1), Metric("mean, every n capped at 100 %", "%", 1), Metric("median", "%", 1), Metric("worst run", "%", 1))

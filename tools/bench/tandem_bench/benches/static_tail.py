@@ -11,9 +11,9 @@ from tandem_simulator.program import SimError
 
 from .. import ecn_pictures, simulations
 from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options, Run
-from ..simulations import ALONE, BY_AP1, BY_AP2, LETTER, OLIA, OPTIMUM, PUBLISHED, TANDEM, SenderKind
+from ..simulations import ALONE, BLIND, BY_AP1, BY_AP2, LETTER, OLIA, OPTIMUM, PUBLISHED, TANDEM, SenderKind
 
-ARMS = (BY_AP1, BY_AP2, ALONE, PUBLISHED, LETTER, TANDEM, OPTIMUM)
+ARMS = (BY_AP1, BY_AP2, ALONE, PUBLISHED, LETTER, BLIND, TANDEM, OPTIMUM)
 SIZE = 10e6  # bytes
 LONGEST = 1200.0  # s of virtual time
 BATCH = 50  # downloads of a round
