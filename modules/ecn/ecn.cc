@@ -159,6 +159,7 @@ constexpr Knob strategy_knob {
 constexpr auto all_knobs = knob_table(strategy_knob, rows);
 
 constexpr Duration look_every = 100ms;
+constexpr Duration tell_every = 2s;
 constexpr Duration least_span = 5s;   // of one of the two spans that the least round-trip time is taken over
 constexpr Duration markable_for = 2s; // after the last ECN-capable packet
 constexpr double full_packet = 1500;  // bytes of the packet that T_i is about (equation 1: MSS)
@@ -200,11 +201,15 @@ the download gains by it.
 so is everything when there is one access point only. Good links are used, up to `most_used`.
 
 **How far it is used (strategy `closed`).** Level 0 uses the good links alone; level 1 the best of the worse ones for a `share` of every `cycle`; the
-levels above use one, two .. of the worse links whole. The module holds a level and measures the goodput of all subflows together. When
-that is less than `enough` of what the best access point could carry, another level is tried for a second or so: it stays when it brings
-`gain` more (a lower one: when it brings no less). A level that lost is tried again after `retry`, then after twice that, up to `retry_most`; a
-drop of the goodput or another order of links forgets what was learned. So the slow access point is left out where it only wastes air, and used where
-the fast one's uplink is the bottleneck, without being told which.
+levels above use one, two .. of the worse links whole. The module holds a level and measures the goodput of all subflows together. Another level is
+tried for a second or so when it has a chance: the air that is left over must carry `gain` more at the worse link's rate. It stays when it brings
+that much (a lower one: when it brings no less). A level that lost is tried again after `retry`, then after twice that, up to `retry_most`; a
+lasting drop of the goodput or another order of links forgets what was learned. So the slow access point is left out where it only wastes air, and
+used where the fast one's uplink is the bottleneck, without being told which.
+
+**Others on the air.** Where the driver's survey tells how busy the channel is, nothing is tried while the air is `full`, and a look at the good links
+alone that finds it full without the worse ones decides for them: what the worse links would bring would be taken from others. A driver without
+busy times leaves the module blind for that.
 
 **By what means.** A link is left out by MP_PRIO: its MPTCP endpoint becomes a backup, and senders use it only when no other is there. That works with
 every MPTCP sender. Marks work only where the sender couples its subflows (LIA, OLIA): there a worse link in use also gets CE marks at the
@@ -476,20 +481,22 @@ Plan Ecn::plan(const Event& event)
 {
   Plan plan {};
   std::size_t count = 0;
+  // Wishes are states. Who carries them out may have dropped some, with a link or after a fault.
+  retell_ = retell_ || event.now - told_at_ >= tell_every;
   for (std::size_t i = 0; i < link_count; ++i)
   {
     const Link link = static_cast<Link>(i);
-    const bool tell = retell_ && is_wifi(link);
-    if (tell || wanted_[i].ce_rate != told_[i].ce_rate)
+    if (wanted_[i].ce_rate != told_[i].ce_rate || (retell_ && wanted_[i].ce_rate > 0))
       wishes_[count++] = { .kind = WishKind::ce_rate, .link = link, .value = wanted_[i].ce_rate };
-    if (tell || wanted_[i].backup != told_[i].backup)
+    if (wanted_[i].backup != told_[i].backup || (retell_ && wanted_[i].backup))
       wishes_[count++] = { .kind = WishKind::mptcp_backup, .link = link, .value = wanted_[i].backup ? 1.0 : 0.0 };
-    if (tell || wanted_[i].dead != told_[i].dead)
+    if (wanted_[i].dead != told_[i].dead || (retell_ && wanted_[i].dead))
       wishes_[count++] = { .kind = WishKind::mptcp_endpoint, .link = link, .value = wanted_[i].dead ? 0.0 : 1.0 };
   }
   if (count > 0)
   {
     told_ = wanted_;
+    if (retell_) told_at_ = event.now;
     retell_ = false;
     plan.wish = { wishes_.data(), count };
     plan.why = why_;

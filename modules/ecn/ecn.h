@@ -144,6 +144,7 @@ private:
   Tick next_ {};        // look
   Tick wake_ {};        // asked for
   bool retell_ = false; // what was told before may be forgotten
+  Tick told_at_ {}; // everything
   std::string_view why_ {};
   std::array<Wish, 3 * link_count> wishes_ {};
 };

@@ -46,7 +46,7 @@ std::unique_ptr<Module> make_module(const std::string& name)
   if (name == "mirror") return std::make_unique<mirror::Mirror>();
 #endif
 #ifdef TANDEM_GOLDEN_ECN
-  if (name == "ecn") return std::make_unique<ecn::EcnSteering>();
+  if (name == "ecn") return std::make_unique<ecn::Ecn>();
 #endif
 #ifdef TANDEM_GOLDEN_RATE
   if (name == "rate") return std::make_unique<rate::RatePolicy>();
