@@ -18,7 +18,7 @@ constexpr std::array<std::string_view, 3> senders { "automatic", "coupled", "unc
 constexpr std::array<std::string_view, 3> pole_words { "cap", "formula", "nothing" };
 constexpr std::array<std::string_view, 2> rtt_words { "least", "smoothed" };
 
-constexpr std::array<KnobRow<Knobs>, 21> rows { {
+constexpr std::array<KnobRow<Knobs>, 22> rows { {
     { { .name = "sender",
         .type = KnobType::choice,
         .maximum = static_cast<double>(senders.size() - 1),
@@ -43,6 +43,11 @@ constexpr std::array<KnobRow<Knobs>, 21> rows { {
         .maximum = 60,
         .help = "how long a packet time must say so before a link becomes worse, or good again" },
       &Knobs::hold },
+    { { .name = "clear",
+        .minimum = 1.01,
+        .maximum = 100,
+        .help = "a link is worse without waiting for hold from so many times the best packet time on" },
+      &Knobs::clear },
     { { .name = "cap", .minimum = 0, .maximum = 1, .help = "largest share of packets to mark (section 6.2.1: 0.05)" },
       &Knobs::cap },
     { { .name = "buffer",
@@ -197,7 +202,7 @@ one with a slow radio takes most of the air and delivers little, and an MPTCP se
 the download gains by it.
 
 **Who is worse.** Links of one frequency on which MPTCP connections have subflows are ranked by T_i. A link is worse when its packet time is at least
-`threshold` times the best one for `hold`, and good again below `release` times. A link without a packet time, or with a stale one, is left alone;
+`threshold` times the best one for `hold` (at once when it is `clear` times), and good again below `release` times. A link without a packet time, or with a stale one, is left alone;
 so is everything when there is one access point only. Good links are used, up to `most_used`.
 
 **How far it is used (strategy `closed`).** Level 0 uses the good links alone; level 1 the best of the worse ones for a `share` of every `cycle`; the
@@ -412,7 +417,8 @@ void Ecn::tick(const Event& event)
   const bool changed = ranking_.update(candidates, event.now,
                                        { .threshold = knobs_.threshold,
                                          .release = std::min(knobs_.release, knobs_.threshold),
-                                         .hold = from_seconds(knobs_.hold) });
+                                         .hold = from_seconds(knobs_.hold),
+                                         .clear = knobs_.clear });
   const std::size_t worse = ranking_.order().size() - ranking_.good();
   const auto most = static_cast<std::size_t>(knobs_.most_used);
   const std::size_t usable = std::min(worse, most - std::min(ranking_.good(), most));
@@ -429,7 +435,8 @@ void Ecn::tick(const Event& event)
     marking_ = rate_for(first, links[at(first)], event.now) > 0;
     look.levels += marking_ ? 1 : 0;
     // A coupled sender moves by itself, and comes back slowly to a subflow that lay idle.
-    look.first = marking_ ? 2 : 0;
+    // Marks would leave what stands in the queue of a link that has just become slow; that one is left at once.
+    look.first = marking_ && !ranking_.turned() ? 2 : 0;
   }
   for (const Path& path : paths_)
   {

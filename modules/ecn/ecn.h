@@ -43,7 +43,8 @@ struct Knobs
   double sender = 0;      // Sender
   double threshold = 1.2; // RankingSettings
   double release = 1.1;
-  double hold = 0.5;     // s
+  double hold = 0.5; // s
+  double clear = 2;
   double cap = 0.05;     // DeltaSettings
   double buffer = 200;   // packets
   double below_pole = 0; // BelowPole
@@ -144,7 +145,7 @@ private:
   Tick next_ {};        // look
   Tick wake_ {};        // asked for
   bool retell_ = false; // what was told before may be forgotten
-  Tick told_at_ {}; // everything
+  Tick told_at_ {};     // everything
   std::string_view why_ {};
   std::array<Wish, 3 * link_count> wishes_ {};
 };

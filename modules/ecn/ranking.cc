@@ -37,6 +37,8 @@ bool Ranking::update(std::span<const Candidate, most_wifi> links, Tick now, cons
   const std::size_t count_before = count_, good_before = good_;
 
   Duration best = Duration::max();
+  std::array<bool, most_wifi> known {};
+  turned_ = false;
   for (std::size_t i = 0; i < links.size(); ++i)
   {
     const Candidate& one = links[i];
@@ -44,6 +46,7 @@ bool Ranking::update(std::span<const Candidate, most_wifi> links, Tick now, cons
                     && (one.frequency == 0 || one.frequency == frequency);
     // Who comes is judged at once, who is here only after a while.
     if (in && !member_[i]) doubted_[i] = Tick::min();
+    known[i] = in && member_[i];
     member_[i] = in;
     if (in) best = std::min(best, *one.packet_time);
   }
@@ -59,15 +62,17 @@ bool Ranking::update(std::span<const Candidate, most_wifi> links, Tick now, cons
     }
     const double ratio = seconds(*links[i].packet_time) / seconds(best);
     const bool says_worse = worse_[i] ? ratio >= settings.release : ratio >= settings.threshold;
+    const bool at_once = (doubted_[i] && *doubted_[i] == Tick::min()) || (says_worse && ratio >= settings.clear);
     if (says_worse == worse_[i])
       doubted_[i].reset();
-    else if (!doubted_[i])
-      doubted_[i] = now;
-    else if (*doubted_[i] == Tick::min() || now - *doubted_[i] >= settings.hold)
+    else if (at_once || (doubted_[i] && now - *doubted_[i] >= settings.hold))
     {
+      turned_ = turned_ || (says_worse && known[i]);
       worse_[i] = says_worse;
       doubted_[i].reset();
     }
+    else if (!doubted_[i])
+      doubted_[i] = now;
   }
   // Somebody must be good: at worst the best of this moment.
   bool any_good = false;

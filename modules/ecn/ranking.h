@@ -27,6 +27,7 @@ struct RankingSettings
   double threshold = 1.2;                            // worse: packet time of at least so many times the best's
   double release = 1.1;                              // worse no longer: below so many times
   Duration hold = std::chrono::milliseconds { 500 }; // either must last so long
+  double clear = 2;                                  // worse without waiting from so many times the best packet time on
 };
 
 class Ranking
@@ -39,6 +40,8 @@ public:
   std::span<const std::uint8_t> order() const { return { order_.data(), count_ }; }
   std::size_t good() const { return good_; } // of order(): so many are not worse
   bool worse(std::size_t link) const { return worse_[link]; }
+  // A link that was good became worse with the last update.
+  bool turned() const { return turned_; }
   Duration best_time() const { return best_time_; }
 
 private:
@@ -49,6 +52,7 @@ private:
   std::array<bool, most_wifi> member_ {};
   std::array<std::optional<Tick>, most_wifi> doubted_ {}; // since when its packet time says otherwise
   Duration best_time_ {};
+  bool turned_ = false;
 };
 
 } // namespace tandem::ecn

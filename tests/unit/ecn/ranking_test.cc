@@ -68,7 +68,7 @@ TEST(ranking, short_fluctuations_change_nothing)
   s.update();
   for (int i = 0; i < 40; ++i)
   {
-    s.set(1, i % 4 < 3 ? 2 : 1); // 300 ms of doubt at a time
+    s.set(1, i % 4 < 3 ? 1.9 : 1); // 300 ms of doubt at a time
     EXPECT_FALSE(s.update());
     EXPECT_FALSE(s.ranking.worse(1));
   }
@@ -115,6 +115,25 @@ TEST(ranking, the_best_may_change_places)
   EXPECT_TRUE(changed);
   EXPECT_EQ(s.order(), (std::vector<int> { 1, 0 }));
   EXPECT_EQ(s.ranking.good(), 1u);
+}
+
+TEST(ranking, a_clear_case_needs_no_time)
+{
+  Stand s;
+  s.set(0, 1);
+  s.set(1, 1);
+  s.update();
+  EXPECT_FALSE(s.ranking.turned());
+  s.set(1, 2);
+  EXPECT_TRUE(s.update());
+  EXPECT_TRUE(s.ranking.worse(1));
+  EXPECT_TRUE(s.ranking.turned());
+  EXPECT_FALSE(s.update());
+  EXPECT_FALSE(s.ranking.turned());
+  s.set(2, 7);
+  EXPECT_TRUE(s.update());
+  EXPECT_TRUE(s.ranking.worse(2));
+  EXPECT_FALSE(s.ranking.turned()) << "it came as it is";
 }
 
 TEST(ranking, leaves_out_what_is_not_known_or_not_usable)
