@@ -88,7 +88,7 @@ Device device_of(const Scenario& scenario, const PortId& port, const std::string
   switch (port.kind)
   {
   case Kind::client_wifi:
-    return { prefix + "client", "wlan0", address(1, 1) };
+    return { prefix + "client", "wlan" + std::to_string(port.index), address(1, n) };
   case Kind::ap:
     return { prefix + scenario.aps[port.index].name, "air0", address(2, n) };
   case Kind::client_cell:
@@ -119,7 +119,9 @@ Engine::Engine(const Scenario& scenario, const EngineOptions& options)
   };
   for (std::size_t i = 0; i < scenario.aps.size(); ++i)
     add(address(2, i + 1), true, plant_.ap_node(i), scenario.aps[i].name);
-  add(address(1, 1), false, plant_.ap_node(0), "");
+  for (std::size_t i = 0; i < scenario.interfaces.size(); ++i)
+    add(address(1, i + 1), false, plant_.ap_node(scenario.interfaces[i]), "");
+  wifi_carriers_.assign(scenario.interfaces.size(), 1);
   for (std::size_t i = 0; i < scenario.stations.size(); ++i)
     add(address(7, i + 1), false, plant_.ap_node(scenario.stations[i].ap), "");
 }
@@ -306,9 +308,10 @@ void Engine::update_carrier()
 {
   for (std::size_t i = 0; i < ports_.size(); ++i)
   {
-    if (plant_.ports()[i].kind == PortId::Kind::client_wifi && plant_.wifi_carrier() != wifi_carrier_)
-      ports_[i].tap->set_carrier(wifi_carrier_ = plant_.wifi_carrier());
-    if (plant_.ports()[i].kind == PortId::Kind::client_cell && plant_.cell_carrier() != cell_carrier_)
+    const PortId& id = plant_.ports()[i];
+    if (id.kind == PortId::Kind::client_wifi && plant_.wifi_carrier(id.index) != (wifi_carriers_[id.index] != 0))
+      ports_[i].tap->set_carrier((wifi_carriers_[id.index] = plant_.wifi_carrier(id.index)) != 0);
+    if (id.kind == PortId::Kind::client_cell && plant_.cell_carrier() != cell_carrier_)
       ports_[i].tap->set_carrier(cell_carrier_ = plant_.cell_carrier());
   }
 }
@@ -385,20 +388,24 @@ json Engine::answer(SocketServer::Peer& peer, const json& request)
     insert_json(holder, "value", request.at("value"));
     const toml::node& node = *holder.get("value");
     const Value value(node, key);
+    const auto ap_named = [&](const std::string& ap)
+    {
+      const auto it =
+          std::find_if(scenario_.aps.begin(), scenario_.aps.end(), [&](const auto& a) { return a.name == ap; });
+      if (it == scenario_.aps.end()) throw BadInput("control: " + key + ": no access point " + ap);
+      return static_cast<std::size_t>(it - scenario_.aps.begin());
+    };
     if (key == "wifi.blackout")
     {
       static constexpr medium::Blackout modes[] = { medium::Blackout::none, medium::Blackout::drop,
                                                     medium::Blackout::buffer, medium::Blackout::fade };
-      plant_.set_blackout(at, modes[value.choice({ "none", "drop", "buffer", "fade" })]);
+      std::optional<std::size_t> ap;
+      if (request.contains("ap")) ap = ap_named(request.at("ap").get<std::string>());
+      plant_.set_blackout(at, modes[value.choice({ "none", "drop", "buffer", "fade" })], ap);
     }
     else if (key == "wifi.signal")
-    {
-      const std::string ap = request.value("ap", scenario_.aps[plant_.associated_ap()].name);
-      const auto it =
-          std::find_if(scenario_.aps.begin(), scenario_.aps.end(), [&](const auto& a) { return a.name == ap; });
-      if (it == scenario_.aps.end()) throw BadInput("control: wifi.signal: no access point " + ap);
-      plant_.set_signal(static_cast<std::size_t>(it - scenario_.aps.begin()), value.number(-120, 0));
-    }
+      plant_.set_signal(ap_named(request.value("ap", scenario_.aps[plant_.associated_ap()].name)),
+                        value.number(-120, 0));
     else if (key == "cell.down")
       plant_.set_cell_down(at, value.boolean(), false);
     else
@@ -418,11 +425,14 @@ json Engine::stats() const
   {
     json ap = node_json(air.stats(plant_.ap_node(i)));
     ap["channel_busy_ms"] = milliseconds(air.busy(plant_.ap_node(i)));
-    ap["queued"] = air.queued(plant_.ap_node(i), plant_.client());
-    ap["signal_dbm"] = air.signal(plant_.client(), plant_.ap_node(i), now());
+    const medium::NodeId client = plant_.client(plant_.interface_at(i));
+    ap["queued"] = air.queued(plant_.ap_node(i), client);
+    ap["signal_dbm"] = air.signal(client, plant_.ap_node(i), now());
     nodes[scenario_.aps[i].name] = std::move(ap);
   }
   nodes["client"] = node_json(air.stats(plant_.client()));
+  for (std::size_t i = 1; i < plant_.interfaces(); ++i)
+    nodes["wlan" + std::to_string(i)] = node_json(air.stats(plant_.client(i)));
   for (std::size_t i = 0; i < scenario_.stations.size(); ++i)
     nodes[scenario_.stations[i].name] = node_json(air.stats(plant_.station_node(i)));
   json ports = json::array();

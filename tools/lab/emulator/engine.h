@@ -93,7 +93,7 @@ private:
   Histogram release_error_;
   std::uint64_t loops_ = 0;
   std::uint64_t frames_sent_ = 0;
-  bool wifi_carrier_ = true;
+  std::vector<std::uint8_t> wifi_carriers_;
   bool cell_carrier_ = true;
   bool stop_ = false;
 };

@@ -30,9 +30,17 @@ Plant::Plant(const Scenario& scenario, std::uint64_t seed)
   air_ = std::make_unique<medium::Air>(scenario.wifi.air, seed, air_box_);
   for (const auto& ap : scenario.aps)
     ap_nodes_.push_back(air_->add_access_point(Tick {}, ap.channel, ap.signal_dbm));
-  client_ = air_->add_station(ap_nodes_[0]);
-  air_->observe(client_);
-  air_->set_hidden(Tick {}, client_, scenario.wifi.hidden);
+  for (const std::size_t ap : scenario.interfaces)
+  {
+    const medium::NodeId client = air_->add_station(ap_nodes_[ap]);
+    clients_.push_back(client);
+    wifi_carriers_.push_back(1);
+    air_->observe(client);
+    air_->set_hidden(Tick {}, client, scenario.wifi.hidden);
+    if (scenario.aps[ap].rate || scenario.aps[ap].frame_error > 0)
+      air_->set_link(client, ap_nodes_[ap], scenario.aps[ap].rate, scenario.aps[ap].frame_error);
+  }
+  associated_ = scenario.interfaces[0];
   for (std::size_t i = 0; i < scenario.stations.size(); ++i)
   {
     const BackgroundSettings& station = scenario.stations[i];
@@ -46,7 +54,8 @@ Plant::Plant(const Scenario& scenario, std::uint64_t seed)
     air_->add_background(Tick {}, node, station.direction, station.size + udp_headers, rate);
   }
 
-  ports_.push_back({ PortId::Kind::client_wifi, 0 });
+  for (std::size_t i = 0; i < clients_.size(); ++i)
+    ports_.push_back({ PortId::Kind::client_wifi, i });
   for (std::size_t i = 0; i < scenario.aps.size(); ++i)
     ports_.push_back({ PortId::Kind::ap, i });
   if (scenario.cell.enabled)
@@ -91,6 +100,11 @@ medium::PipeConfig Plant::shown_wifi_pipe(bool down) const
   return config;
 }
 
+std::size_t Plant::interface_at(std::size_t ap) const
+{
+  return scenario_.aps[ap].interface.value_or(0);
+}
+
 std::size_t Plant::port_of(PortId id) const
 {
   return static_cast<std::size_t>(std::find(ports_.begin(), ports_.end(), id) - ports_.begin());
@@ -106,11 +120,11 @@ void Plant::submit(Tick now, std::size_t port, medium::Packet packet)
   case PortId::Kind::client_wifi:
     if (wifi_.pipe) return pipes_[wifi_first_ + 1]->submit(now, packet);
     packet.airless = pure_ack && wifi_.ack_free;
-    air_->submit(now, packet, client_, medium::nobody);
+    air_->submit(now, packet, clients_[id.index], medium::nobody);
     break;
   case PortId::Kind::ap:
     if (wifi_.pipe && id.index == 0) return pipes_[wifi_first_]->submit(now, packet);
-    air_->submit(now, packet, ap_nodes_[id.index], packet.group ? medium::nobody : client_);
+    air_->submit(now, packet, ap_nodes_[id.index], packet.group ? medium::nobody : clients_[interface_at(id.index)]);
     break;
   case PortId::Kind::client_cell:
     pipes_[1]->submit(now, packet);
@@ -157,10 +171,10 @@ void Plant::run_until(Tick now)
   run_links(now);
   for (const auto& delivery : air_box_.deliveries)
   {
-    std::size_t port = 0;
-    if (delivery.to != client_)
-      port =
-          1 + static_cast<std::size_t>(std::find(ap_nodes_.begin(), ap_nodes_.end(), delivery.to) - ap_nodes_.begin());
+    const auto client = std::find(clients_.begin(), clients_.end(), delivery.to);
+    auto port = static_cast<std::size_t>(client - clients_.begin());
+    if (client == clients_.end())
+      port += static_cast<std::size_t>(std::find(ap_nodes_.begin(), ap_nodes_.end(), delivery.to) - ap_nodes_.begin());
     arrivals_.push_back({ delivery.handle, port, delivery.at, delivery.mark });
   }
   for (const auto& delivery : pipe_box_.deliveries)
@@ -175,7 +189,8 @@ void Plant::run_until(Tick now)
     }
   }
   for (const auto& drop : air_box_.drops)
-    dropped_.push_back({ drop.handle, drop.at, drop.why, { 0, drop.from != client_, drop.queued, drop.queued_bytes } });
+    dropped_.push_back(
+        { drop.handle, drop.at, drop.why, { 0, !is_client(drop.from), drop.queued, drop.queued_bytes } });
   for (const auto& drop : pipe_box_.drops)
   {
     Place place = place_of(ports_[drop.from]);
@@ -215,8 +230,8 @@ void Plant::show_frames()
   {
     const bool down = frame.receiver == client;
     const medium::NodeId ap = ap_nodes_[associated_];
-    frame.transmitter = down ? ap : client_;
-    frame.receiver = down ? client_ : ap;
+    frame.transmitter = down ? ap : clients_[0];
+    frame.receiver = down ? clients_[0] : ap;
     frame.channel = static_cast<std::uint8_t>(scenario_.aps[associated_].channel);
     frame.ht = true;
     frame.mcs = static_cast<std::uint8_t>(wifi_.air.phy.rates.back().mcs);
@@ -224,7 +239,7 @@ void Plant::show_frames()
     frame.sequence = frame_sequences_[down ? 0 : 1];
     frame_sequences_[down ? 0 : 1] = (frame.sequence + 1) & 0x0fff;
     frame.signal_valid = down ? 1 : 0;
-    frame.signal_dbm = static_cast<float>(air_->signal(client_, ap, frame.start));
+    frame.signal_dbm = static_cast<float>(air_->signal(clients_[0], ap, frame.start));
     const bool lost = frame.failed;
     if (frame_random_.chance(wifi_.air.frame_error))
     {
@@ -294,9 +309,8 @@ void Plant::begin(const Event& event, Tick at)
     apply(*change, change->wifi, &change->pipes, at);
   else if (const auto* blackout = std::get_if<BlackoutEvent>(&event.action))
   {
-    air_->set_blackout(at, client_, blackout->mode);
-    set_wifi_down(at, true, blackout->mode == medium::Blackout::buffer);
-    wifi_carrier_ = !blackout->carrier_down;
+    set_blackouts(at, blackout->mode, blackout->ap, !blackout->carrier_down);
+    if (blackout->ap) announcement.access_point = scenario_.aps[*blackout->ap].name;
     announcement.detail = name(blackout->mode);
   }
   else if (const auto* signal = std::get_if<SignalEvent>(&event.action))
@@ -304,12 +318,12 @@ void Plant::begin(const Event& event, Tick at)
     std::vector<std::pair<Tick, double>> points;
     for (const auto& [offset, dbm] : signal->points)
       points.emplace_back(at + offset, dbm);
-    air_->set_signal(client_, ap_nodes_[signal->ap], std::move(points));
+    air_->set_signal(clients_[interface_at(signal->ap)], ap_nodes_[signal->ap], std::move(points));
     announcement.access_point = scenario_.aps[signal->ap].name;
   }
   else if (const auto* handoff = std::get_if<HandoffEvent>(&event.action))
   {
-    air_->handoff(at, client_, ap_nodes_[handoff->ap], handoff->gap, handoff->forward);
+    air_->handoff(at, clients_[0], ap_nodes_[handoff->ap], handoff->gap, handoff->forward);
     associated_ = handoff->ap;
     announcement.access_point = scenario_.aps[handoff->ap].name;
   }
@@ -329,15 +343,14 @@ void Plant::end(const Event& event, Tick at)
   Announcement announcement { .what = event.what, .begin = false, .at = at };
   if (const auto* change = std::get_if<ChangeEvent>(&event.action))
     apply(*change, scenario_.wifi, nullptr, at);
-  else if (std::holds_alternative<BlackoutEvent>(event.action))
+  else if (const auto* blackout = std::get_if<BlackoutEvent>(&event.action))
   {
-    air_->set_blackout(at, client_, medium::Blackout::none);
-    set_wifi_down(at, false, false);
-    wifi_carrier_ = true;
+    set_blackouts(at, medium::Blackout::none, blackout->ap, true);
+    if (blackout->ap) announcement.access_point = scenario_.aps[*blackout->ap].name;
   }
   else if (const auto* signal = std::get_if<SignalEvent>(&event.action))
   {
-    air_->set_signal(client_, ap_nodes_[signal->ap], scenario_.aps[signal->ap].signal_dbm);
+    air_->set_signal(clients_[interface_at(signal->ap)], ap_nodes_[signal->ap], scenario_.aps[signal->ap].signal_dbm);
     announcement.access_point = scenario_.aps[signal->ap].name;
   }
   else if (std::holds_alternative<CellDownEvent>(event.action))
@@ -391,7 +404,8 @@ void Plant::apply_wifi(std::string_view key, Tick at)
     }
     return;
   }
-  air_->set_hidden(at, client_, wifi_.hidden);
+  for (const medium::NodeId client : clients_)
+    air_->set_hidden(at, client, wifi_.hidden);
   if (key == "rate") air_->set_rate(wanted.rate);
 }
 
@@ -407,17 +421,32 @@ void Plant::change(Tick now, const ChangeEvent& change)
   apply(change, change.wifi, &change.pipes, now);
 }
 
-void Plant::set_blackout(Tick now, medium::Blackout mode)
+void Plant::set_blackout(Tick now, medium::Blackout mode, std::optional<std::size_t> ap)
 {
-  air_->set_blackout(now, client_, mode);
+  for (std::size_t i = 0; i < clients_.size(); ++i)
+    if (!ap || interface_at(*ap) == i) air_->set_blackout(now, clients_[i], mode);
   set_wifi_down(now, mode != medium::Blackout::none, mode == medium::Blackout::buffer);
-  announcements_.push_back(
-      { .what = "blackout", .begin = mode != medium::Blackout::none, .at = now, .detail = std::string(name(mode)) });
+  announcements_.push_back({ .what = "blackout",
+                             .begin = mode != medium::Blackout::none,
+                             .at = now,
+                             .detail = std::string(name(mode)),
+                             .access_point = ap ? scenario_.aps[*ap].name : "" });
+}
+
+void Plant::set_blackouts(Tick at, medium::Blackout mode, std::optional<std::size_t> ap, bool carrier)
+{
+  for (std::size_t i = 0; i < clients_.size(); ++i)
+  {
+    if (ap && interface_at(*ap) != i) continue;
+    air_->set_blackout(at, clients_[i], mode);
+    wifi_carriers_[i] = carrier;
+  }
+  set_wifi_down(at, mode != medium::Blackout::none, mode == medium::Blackout::buffer);
 }
 
 void Plant::set_signal(std::size_t ap, double dbm)
 {
-  air_->set_signal(client_, ap_nodes_[ap], dbm);
+  air_->set_signal(clients_[interface_at(ap)], ap_nodes_[ap], dbm);
 }
 
 void Plant::set_cell_down(Tick now, bool down, bool hold)

@@ -6,6 +6,7 @@
 #include "tools/lab/medium/air.h"
 #include "tools/lab/medium/pipe.h"
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -94,16 +95,21 @@ public:
 
   // Live changes, in effect from `now` and for good (a timeline event that ends goes back to these).
   void change(Tick now, const ChangeEvent& change);
-  void set_blackout(Tick now, medium::Blackout mode);
+  // Of the interface at this access point; empty: of all.
+  void set_blackout(Tick now, medium::Blackout mode, std::optional<std::size_t> ap = {});
   void set_signal(std::size_t ap, double dbm);
   void set_cell_down(Tick now, bool down, bool hold);
 
-  bool wifi_carrier() const { return wifi_carrier_; }
+  bool wifi_carrier(std::size_t interface = 0) const { return wifi_carriers_[interface] != 0; }
   bool cell_carrier() const { return cell_carrier_; }
   std::size_t associated_ap() const { return associated_; }
 
   const medium::Air& air() const { return *air_; }
-  medium::NodeId client() const { return client_; }
+  // The client's stations, one for each of its Wi-Fi interfaces.
+  medium::NodeId client(std::size_t interface = 0) const { return clients_[interface]; }
+  std::size_t interfaces() const { return clients_.size(); }
+  // The interface that is, or may come, to this access point.
+  std::size_t interface_at(std::size_t ap) const;
   medium::NodeId ap_node(std::size_t index) const { return ap_nodes_[index]; }
   medium::NodeId station_node(std::size_t index) const { return station_nodes_[index]; }
   // The Wi-Fi as a pipe; nullptr when it is air.
@@ -134,6 +140,11 @@ private:
   std::size_t port_of(PortId id) const;
   medium::PipeConfig shown_wifi_pipe(bool down) const;
   void set_wifi_down(Tick at, bool down, bool hold);
+  void set_blackouts(Tick at, medium::Blackout mode, std::optional<std::size_t> ap, bool carrier);
+  bool is_client(medium::NodeId node) const
+  {
+    return std::find(clients_.begin(), clients_.end(), node) != clients_.end();
+  }
   void show_frames();
   Place place_of(const PortId& from) const;
 
@@ -143,7 +154,7 @@ private:
   medium::Outbox pipe_box_;
   std::unique_ptr<medium::Air> air_;
   std::vector<medium::NodeId> ap_nodes_, station_nodes_;
-  medium::NodeId client_ = 0;
+  std::vector<medium::NodeId> clients_;
   std::vector<std::unique_ptr<medium::Pipe>>
       pipes_; // cell down, cell up, down and up of each server, then of the Wi-Fi if it is one
   std::size_t wifi_first_ = 0;
@@ -160,7 +171,7 @@ private:
   bool started_ = false;
   Tick start_ {};
   std::size_t associated_ = 0;
-  bool wifi_carrier_ = true;
+  std::vector<std::uint8_t> wifi_carriers_;
   bool cell_carrier_ = true;
 };
 

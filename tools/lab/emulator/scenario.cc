@@ -232,7 +232,8 @@ private:
   {
     const toml::table* table = section("scenario");
     if (table == nullptr) return;
-    refuse_unknown(*table, "scenario", { "name", "summary", "duration", "seed" });
+    refuse_unknown(*table, "scenario", { "name", "summary", "duration", "seed", "mptcp" });
+    with(*table, "scenario", "mptcp", [this](const Value& v) { result_.mptcp = v.boolean(); });
     with(*table, "scenario", "name", [this](const Value& v) { result_.name = v.text(); });
     with(*table, "scenario", "summary", [this](const Value& v) { result_.summary = v.text(); });
     with(*table, "scenario", "duration", [this](const Value& v) { result_.duration = v.duration(milliseconds { 1 }); });
@@ -322,16 +323,82 @@ private:
     std::set<std::string> seen;
     for (const toml::table* table : list("ap"))
     {
-      refuse_unknown(*table, "ap", { "name", "channel", "signal" });
+      refuse_unknown(*table, "ap",
+                     { "name", "channel", "signal", "interface", "rate", "frame_error", "uplink", "uplink_queue",
+                       "uplink_flows" });
       ApSettings ap;
       ap.name = "ap" + std::to_string(result_.aps.size() + 1);
       with(*table, "ap", "name", [&](const Value& v) { ap.name = device_name(v, seen, 8); });
       seen.insert(ap.name);
       with(*table, "ap", "channel", [&](const Value& v) { ap.channel = static_cast<unsigned>(v.integer(1, 177)); });
       with(*table, "ap", "signal", [&](const Value& v) { ap.signal_dbm = v.number(-120, 0); });
+      with(*table, "ap", "interface", [&](const Value& v) { ap.interface = interface_number(v); });
+      with(*table, "ap", "rate",
+           [&](const Value& v)
+           {
+             if (result_.wifi.pipe) v.refuse("this key does not go with standard = \"pipe\"");
+             ap.rate = wifi_rate(result_.wifi.air.phy, v);
+           });
+      with(*table, "ap", "frame_error",
+           [&](const Value& v)
+           {
+             if (result_.wifi.pipe) v.refuse("this key does not go with standard = \"pipe\"");
+             ap.frame_error = v.probability();
+           });
+      with(*table, "ap", "uplink",
+           [&](const Value& v)
+           {
+             ap.uplink = v.rate();
+             // Below it a token bucket could not pass a full packet.
+             if (ap.uplink->bits_per_second < 1e5) v.refuse("a rate from \"100kbit\" is allowed");
+           });
+      with(*table, "ap", "uplink_queue",
+           [&](const Value& v) { ap.uplink_queue = static_cast<unsigned>(v.integer(1, 100000)); });
+      with(*table, "ap", "uplink_flows",
+           [&](const Value& v) { ap.uplink_flows = static_cast<unsigned>(v.integer(0, 100)); });
+      if (const toml::node* queue = table->get("uplink_queue"); queue != nullptr && !ap.uplink)
+        Value(*queue, "ap.uplink_queue")
+            .refuse("only together with `uplink`, a rate: without one nothing queues there");
       result_.aps.push_back(std::move(ap));
     }
     if (result_.aps.empty()) result_.aps.push_back({ .name = "ap1" });
+    interfaces();
+  }
+
+  // "wlan0" .. "wlan7".
+  static std::size_t interface_number(const Value& value)
+  {
+    const std::string name = value.text();
+    for (std::size_t i = 0; i < most_interfaces; ++i)
+      if (name == "wlan" + std::to_string(i)) return i;
+    value.refuse("\"wlan0\" to \"wlan" + std::to_string(most_interfaces - 1) + "\" is allowed");
+  }
+
+  void interfaces()
+  {
+    std::vector<std::optional<std::size_t>> at(most_interfaces);
+    std::size_t count = 0;
+    const auto tables = list("ap");
+    for (std::size_t i = 0; i < result_.aps.size(); ++i)
+    {
+      if (!result_.aps[i].interface) continue;
+      const Value value(*tables[i]->get("interface"), "ap.interface");
+      auto& place = at[*result_.aps[i].interface];
+      if (place) value.refuse("another interface is allowed: this one is at " + result_.aps[*place].name);
+      place = i;
+      count = std::max(count, *result_.aps[i].interface + 1);
+      if (result_.wifi.pipe && count > 1)
+        value.refuse("only \"wlan0\" is allowed with standard = \"pipe\": it is one link without channel access");
+    }
+    if (count == 0) return;
+    result_.interfaces.clear();
+    for (std::size_t i = 0; i < count; ++i)
+    {
+      if (!at[i])
+        throw BadInput(place(*document_->get("ap")) + ": ap.interface: wlan" + std::to_string(i)
+                       + " is at no access point; interfaces are numbered from wlan0 without a gap");
+      result_.interfaces.push_back(*at[i]);
+    }
   }
 
   std::size_t find_ap(const Value& value) const
@@ -468,12 +535,13 @@ private:
                                                            medium::Blackout::fade };
              blackout.mode = modes[v.choice({ "drop", "buffer", "fade" })];
            });
+      with(table, "timeline", "ap", [&](const Value& v) { blackout.ap = find_ap(v); });
       with(table, "timeline", "carrier",
            [&](const Value& v) {
              blackout.carrier_down = v.choice({ "up", "down" }) == 1;
            });
       event.action = blackout;
-      return { "mode", "carrier" };
+      return { "mode", "carrier", "ap" };
     }
     if (event.what == "signal")
     {
@@ -491,6 +559,9 @@ private:
       if (result_.wifi.pipe)
         Value(*table.get("what"), "timeline.what")
             .refuse("no handoff with standard = \"pipe\": it is one link without channel access");
+      if (result_.interfaces.size() > 1)
+        Value(*table.get("what"), "timeline.what")
+            .refuse("no handoff when the client has several Wi-Fi interfaces: each stays at its access point");
       if (event.lasts)
         Value(*table.get("for"), "timeline.for")
             .refuse("a handoff has no length; `gap` is the time without an access point");

@@ -18,7 +18,19 @@ struct ApSettings
   std::string name;
   unsigned channel = 1;
   double signal_dbm = -50; // as the client hears it
+  // The client's Wi-Fi interface that stays with this access point: 0 = wlan0. Empty: wlan0 may come by in a handoff.
+  std::optional<std::size_t> interface {
+  };
+  std::optional<unsigned> rate {}; // of the client's frames here, both ways; index into the rates of the standard
+  double frame_error = 0;          // likewise, on top of [wifi]'s
+  // Of the wire between the access point and the WAN; set outside of the emulator. Empty: no limit.
+  std::optional<Rate> uplink {};
+  unsigned uplink_queue = 100; // packets, drop-tail
+  unsigned uplink_flows = 0;   // downloads of others behind this access point, who do not use its air
 };
+
+// Most Wi-Fi interfaces that the client can have.
+constexpr std::size_t most_interfaces = 8;
 
 // Background traffic of one more station.
 struct BackgroundSettings
@@ -61,6 +73,7 @@ struct BlackoutEvent
 {
   medium::Blackout mode = medium::Blackout::drop;
   bool carrier_down = false;
+  std::optional<std::size_t> ap {}; // of the interface that is at this one only; empty: all of the client
 };
 
 struct SignalEvent
@@ -110,6 +123,9 @@ struct Scenario
   std::vector<BackgroundSettings> stations;
   std::vector<ServerSettings> servers;
   std::vector<Event> timeline; // in order of `at`
+  // The access point at which each Wi-Fi interface of the client begins, by the interface's number.
+  std::vector<std::size_t> interfaces { 0 };
+  bool mptcp = false; // the client's kernel gets an MPTCP endpoint for each of them; set up outside of the emulator
 };
 
 // Reads a scenario. `overrides` are SECTION.KEY=VALUE texts (--set); a key of server, ap or station goes to each of

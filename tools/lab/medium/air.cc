@@ -615,7 +615,7 @@ void Air::settle_unicast(Channel& channel, const Sending& sending, bool collided
       frame->sequence = entry.sequence;
       frame->failed = !ok;
       frame->collision |= met;
-      if (lane.to == observer_ && !collided) frame->bad_fcs = !ok || entry.lost;
+      if (nodes_[lane.to].observes && !collided) frame->bad_fcs = !ok || entry.lost;
       frame->aggregated = sending.count > 1;
       frame->last_of_aggregate = frame->aggregated && i + 1 == sending.count;
       frame->aggregate = aggregate;
@@ -635,7 +635,7 @@ void Air::settle_unicast(Channel& channel, const Sending& sending, bool collided
     {
       frame->type = sending.count > 1 ? FrameType::block_ack : FrameType::ack;
       frame->failed = !confirmed;
-      if (id == observer_) frame->bad_fcs = !confirmed;
+      if (nodes_[id].observes) frame->bad_fcs = !confirmed;
     }
   }
   lane.rates.report(sending.rate, sending.count, confirmed ? received : 0);
@@ -816,7 +816,7 @@ double Air::frame_error(Lane& lane, unsigned rate_index, std::uint32_t mpdu) con
   const double bits = 8.0 * mpdu;
   // Below 1e-9 a run of a billion frames would not show it; then no random number is drawn either.
   const double by_noise = exponent * bits < 1e-9 ? 0 : -std::expm1(-exponent * bits);
-  return 1 - (1 - by_noise) * (1 - config_.frame_error);
+  return 1 - (1 - by_noise) * (1 - config_.frame_error) * (1 - lane.frame_error);
 }
 
 double Air::response_error(Lane& lane, const PhyRate& rate, std::uint32_t bytes)
@@ -836,10 +836,28 @@ double Air::response_error(Lane& lane, const PhyRate& rate, std::uint32_t bytes)
   return exponent * bits < 1e-9 ? 0 : -std::expm1(-exponent * bits);
 }
 
+void Air::observe(NodeId station)
+{
+  if (nodes_[station].observes) return;
+  nodes_[station].observes = true;
+  observers_.push_back(station);
+}
+
+NodeId Air::observer_of(const Channel& channel, NodeId transmitter, NodeId receiver) const
+{
+  for (const NodeId end : { receiver, transmitter })
+    if (end != nobody && nodes_[end].observes) return end;
+  for (const NodeId id : observers_)
+    if (&channels_[nodes_[id].channel] == &channel) return id;
+  return nobody;
+}
+
 FrameReport* Air::report(const Channel& channel, NodeId transmitter, NodeId receiver, const PhyRate& rate,
                          std::uint32_t bytes, bool collided, Tick start, Duration duration)
 {
-  if (!outbox_.want_frames || observer_ == nobody || &channels_[nodes_[observer_].channel] != &channel) return nullptr;
+  if (!outbox_.want_frames) return nullptr;
+  const NodeId by = observer_of(channel, transmitter, receiver);
+  if (by == nobody) return nullptr;
   FrameReport& frame = outbox_.frames.emplace_back();
   frame.start = start;
   frame.duration = duration;
@@ -851,18 +869,17 @@ FrameReport* Air::report(const Channel& channel, NodeId transmitter, NodeId rece
   frame.mbps = rate.mbps;
   frame.bytes = bytes;
   frame.collision = collided;
-  if (transmitter == observer_) return &frame;
-  const double snr = snr_between(observer_, transmitter);
-  const Node& observer = nodes_[observer_];
+  if (transmitter == by) return &frame;
+  const double snr = snr_between(by, transmitter);
+  const Node& observer = nodes_[by];
   frame.signal_valid = 1;
   frame.signal_dbm = static_cast<float>(snr + config_.noise_dbm);
   const bool dsss = rate.bits_per_symbol == 0;
   frame.heard = snr >= (dsss ? dsss_detection_snr_db : detection_snr_db)
                 && !(observer.blackout != Blackout::none && transmitter == observer.ap);
-  frame.heard &= !jammed(observer_, start, start + config_.phy.airtime(rate, 0));
-  frame.bad_fcs =
-      collided || jammed(observer_, start, start + duration)
-      || (receiver != observer_ && observer_random_.chance(-std::expm1(-8.0 * bytes * error_exponent(rate, snr))));
+  frame.heard &= !jammed(by, start, start + config_.phy.airtime(rate, 0));
+  frame.bad_fcs = collided || jammed(by, start, start + duration)
+                  || (receiver != by && observer_random_.chance(-std::expm1(-8.0 * bytes * error_exponent(rate, snr))));
   return &frame;
 }
 
@@ -881,7 +898,17 @@ void Air::set_rate(std::optional<unsigned> rate)
   config_.rate = rate;
   for (auto& node : nodes_)
     for (auto& lane : node.lanes)
-      lane.rates = RateControl(config_.phy, rate, Random(seed_, 0x20000 + streams_++));
+      if (!lane.own_rate) lane.rates = RateControl(config_.phy, rate, Random(seed_, 0x20000 + streams_++));
+}
+
+void Air::set_link(NodeId station, NodeId ap, std::optional<unsigned> rate, double frame_error)
+{
+  for (Lane* lane : { lane_to(station, ap), lane_to(ap, station) })
+  {
+    lane->frame_error = frame_error;
+    lane->own_rate = rate.has_value();
+    if (rate) lane->rates = RateControl(config_.phy, rate, Random(seed_, 0x20000 + streams_++));
+  }
 }
 
 void Air::set_delay(Duration delay, Duration jitter)

@@ -107,8 +107,10 @@ public:
   // others with a bad FCS. Calling it again changes the settings of the station's interferer.
   void set_hidden(Tick now, NodeId station, const HiddenSettings& settings);
   // Frames are reported as this station would capture them (outbox.want_frames). Every frame on its channel is
-  // reported, `heard` or not, with the truth: what a second monitor beside each transmitter would know.
-  void observe(NodeId station) { observer_ = station; }
+  // reported, `heard` or not, with the truth: what a second monitor beside each transmitter would know. May be called
+  // for several stations, the radios of one laptop: a frame is reported once, as its receiver among them hears it, or
+  // the first one on its channel.
+  void observe(NodeId station);
 
   // Hands over a packet. It ends as exactly one Delivery or Drop. `to` may be `nobody` from a station (its access
   // point) or for group-addressed packets of an access point, which go to every real station associated with it (one
@@ -129,6 +131,9 @@ public:
   // Signal between a station and an access point, both ways: a constant, or points (time, dBm) interpolated linearly
   // and constant outside. Points must be in order of time.
   void set_signal(NodeId station, NodeId ap, double dbm);
+  // Of this pair, both ways, in place of AirConfig: a fixed data rate (empty: as the configuration says), and an error
+  // probability of each attempt on top of frame_error.
+  void set_link(NodeId station, NodeId ap, std::optional<unsigned> rate, double frame_error);
   void set_signal(NodeId station, NodeId ap, std::vector<std::pair<Tick, double>> points);
   double signal(NodeId station, NodeId ap, Tick now) const;
   void set_blackout(Tick now, NodeId station, Blackout mode);
@@ -173,6 +178,8 @@ private:
     std::size_t released = 0;        // entries at the front that the receiver has already handed up
     std::uint16_t next_sequence = 0; // of QoS data
     RateControl rates;
+    bool own_rate = false;  // set_link
+    double frame_error = 0; // set_link
     LossModel loss;
     std::uint32_t generation = 0; // changes when the queue is emptied under a frame that is on the air
     // Background load.
@@ -196,6 +203,7 @@ private:
   {
     bool is_ap = false;
     bool real = true; // false for stations with background traffic
+    bool observes = false;
     std::uint8_t channel = 0;
     NodeId ap = nobody; // stations: their access point
     bool associating = false;
@@ -294,6 +302,7 @@ private:
   double frame_error(Lane& lane, unsigned rate_index, std::uint32_t mpdu) const;
   double response_error(Lane& lane, const PhyRate& rate, std::uint32_t bytes);
   double snr_between(NodeId a, NodeId b) const;
+  NodeId observer_of(const Channel& channel, NodeId transmitter, NodeId receiver) const;
   FrameReport* report(const Channel& channel, NodeId transmitter, NodeId receiver, const PhyRate& rate,
                       std::uint32_t bytes, bool collided, Tick start, Duration duration);
 
@@ -309,7 +318,7 @@ private:
   Ring<Delivery> flights_; // delivered by the air, still in the receiver's driver; in order of release
   Random driver_random_;   // jitter
   Random observer_random_; // what the observer misses of frames for others
-  NodeId observer_ = nobody;
+  std::vector<NodeId> observers_;
   std::uint32_t aggregates_ = 0;
 };
 

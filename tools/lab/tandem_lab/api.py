@@ -29,7 +29,7 @@ from .life import LabState
 from .topology import CellGateway
 
 _HERE = Path(__file__).resolve().parent
-PYTHON = "/usr/bin/python3"
+PYTHON = system.PYTHON
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,7 @@ class DownloadResult:
     error: str | None
     began: float  # time.monotonic() of the start
     interfaces: dict[str, dict[str, Any]] = field(default_factory=dict)  # counters.interfaces(), the difference over the download
+    received: dict[str, list[int]] = field(default_factory=dict)  # per interface: bytes on the wire so far, at the times of the samples
 
     def rates(self, width: float = 1.0) -> list[float]:
         """Mb/s per slice of `width` seconds from the start."""
@@ -85,6 +86,17 @@ class DownloadResult:
                 last_time, last_bytes = now, total
                 edge = now + width
         return slices
+
+    def goodput_from(self, second: float) -> float:
+        """Mb/s from that second on."""
+        return _goodput(self.samples, self.seconds, self.bytes, second)
+
+    def shares(self, second: float = 0.0) -> dict[str, float]:
+        """Which part of what came in from that second on each interface carried."""
+        first = sum(now <= second + 0.001 for now, _ in self.samples) - 1
+        carried = {name: counts[-1] - (counts[first] if first >= 0 else 0) for name, counts in self.received.items() if counts}
+        total = sum(carried.values())
+        return {name: count / total if total else 0.0 for name, count in carried.items()}
 
     def longest_gap(self) -> float:
         """Longest time without a byte, in seconds, to the sampling interval's precision."""
@@ -162,7 +174,7 @@ class Download:
             bytes=last["bytes"], seconds=last["seconds"],
             goodput_mbps=_goodput(samples, last["seconds"], last["bytes"], self._warmup), samples=samples,
             sha256=last["flows"][0]["sha256"], flows=last["flows"], error=errors[0] if errors else None, began=last["began"],
-            interfaces=counters.difference(self._lab.counters(), self._before))
+            interfaces=counters.difference(self._lab.counters(), self._before), received=last.get("received", {}))
 
 
 def _goodput(samples: list[tuple[float, int]], seconds: float, total: int, warmup: float) -> float:
@@ -366,18 +378,24 @@ class Lab:
     # -- traffic
 
     def start_download(self, what: str = "100G", *, seconds: float | None = None, server: str = "srv1", tls: bool = False,
-                       flows: int = 1, v6: bool = False, sha256: bool = False, warmup: float = 0.0, interval: float = 0.1,
-                       timeout: float = 120.0) -> Download:
+                       flows: int = 1, v6: bool = False, sha256: bool = False, mptcp: bool | None = None, interface: str = "",
+                       warmup: float = 0.0, interval: float = 0.1, timeout: float = 120.0) -> Download:
         """Starts a download of a server's file (1k, 100k, 1M, 10M, 100M, 1G, 100G, random, or one of add_file) and returns.
 
-        seconds stops it after that time; without it, the whole file is fetched, for at most `timeout` seconds.
+        seconds stops it after that time; without it, the whole file is fetched, for at most `timeout` seconds. mptcp: by
+        default when the scenario sets it up; interface: plain TCP by this one alone, e.g. "wlan1".
         """
         place = self.server(server)
+        if interface and interface not in self.info["interfaces"]:
+            raise BadInput(f"no {interface} in this lab; allowed: {', '.join(self.info['interfaces'])}")
         argv = [PYTHON, str(_HERE / "fetch.py"), place.ipv6 if v6 else place.ipv4, "/" + what.lstrip("/"),
                 "--flows", str(flows), "--interval", str(interval), "--timeout", str(timeout)]
         argv += ["--tls"] if tls else []
         argv += ["--sha256"] if sha256 else []
         argv += ["--seconds", str(seconds)] if seconds is not None else []
+        argv += ["--mptcp"] if (self.info.get("mptcp", False) and not interface if mptcp is None else mptcp) else []
+        argv += ["--source", self.info["interfaces"][interface]["ipv6" if v6 else "ipv4"]] if interface else []
+        argv += ["--interfaces", ",".join(self.info.get("interfaces", {"wlan0": {}}))]
         return Download(self, argv, warmup)
 
     def download(self, what: str = "100G", *, on_progress: Callable[[float, int], None] | None = None, check: bool = True,
@@ -436,8 +454,13 @@ class Lab:
         found = [entry for entry in found if entry.local_port in ports or entry.peer_port in ports]
         return sorted(found, key=lambda entry: -max(entry.bytes_sent, entry.bytes_received))
 
+    def mptcp_backup(self, interface: str, on: bool = True) -> None:
+        """Sets or clears the backup flag of an interface's MPTCP endpoint by hand: MP_PRIO on its subflows. The scenario must set MPTCP up."""
+        number = list(self.info["interfaces"]).index(interface) + 1
+        self.client.run(["ip", "mptcp", "endpoint", "change", "id", str(number), "backup" if on else "nobackup"])
+
     def counters(self) -> dict[str, dict[str, Any]]:
-        """wlan0 and cell0 of the client: packets_in/out, bytes_in/out, acks_out (pure ACKs), sack_acks_out."""
+        """wlan0 (wlan1, ...) and cell0 of the client: packets_in/out, bytes_in/out, acks_out (pure ACKs), sack_acks_out."""
         return counters.interfaces(self.client.namespace)
 
     def gateway_counters(self) -> dict[str, int]:
@@ -496,7 +519,8 @@ class Daemon:
 
     def _defaults(self, modules: Sequence[str], config: Mapping[str, Any]) -> dict[str, Any]:
         base: dict[str, Any] = {
-            "links": {"wifi": "wlan0", "cell": "cell0" if self.lab.info["cell"] else "none"},
+            "links": {"wifi": "wlan0", "cell": "cell0" if self.lab.info["cell"] else "none",
+                      **({"more_wifi": more} if (more := list(self.lab.info["interfaces"])[1:]) else {})},
             "daemon": {"socket": str(self.socket)},
             "recorder": {"directory": str(self.lab.directory)},
             "modules": {name: {"enabled": True} for name in modules},

@@ -35,7 +35,9 @@ def _shell_message(info: dict[str, Any], stays: bool) -> str:
     """What greets a person in the client."""
     server = next(iter(info["servers"].values()))["ipv4"]
     prefix = "" if info["prefix"] == topology.DEFAULT_PREFIX else f" --prefix {info['prefix']}"
-    places = [["  wlan0", *topology.WIFI_CLIENT, "Wi-Fi, the default route"]]
+    places = [["  " + name, entry["ipv4"], entry["ipv6"],
+               ("Wi-Fi, the default route" if name == "wlan0" else "Wi-Fi") + (f", at {entry['ap']}" if len(info["interfaces"]) > 1 else "")]
+              for name, entry in info["interfaces"].items()]
     if info["cell"]:
         places.append(["  cell0", *topology.CELL_CLIENT, f"cellular, the second way (metric {topology.CELL_METRIC})"])
     places += [["  " + name, entry["ipv4"], entry["ipv6"], f"server, {entry['congestion']}"] for name, entry in info["servers"].items()]
@@ -213,7 +215,7 @@ def _run(options: argparse.Namespace) -> int:
             "goodput_mbps": round(result.goodput_mbps, 3), "rates_mbps": [round(rate, 2) for rate in result.rates()],
             "longest_gap_s": round(result.longest_gap(), 2), "rtt_ms": rtts[len(rtts) // 2] if rtts else None,
             "retransmitted": last.retrans if last else None, "congestion": last.congestion if last else None,
-            "interfaces": result.interfaces, "events": lab.events(), "error": result.error}
+            "interfaces": result.interfaces, "shares": {name: round(share, 4) for name, share in result.shares().items()}, "events": lab.events(), "error": result.error}
         if lab.info["air"]:
             report["air"] = lab.stats()
         if options.json:

@@ -7,20 +7,21 @@ length that is headers only. The rules sit last on the way out, so they see the 
 from __future__ import annotations
 
 import json
-from typing import Any
+import re
+from typing import Any, Sequence
 
 from . import system
 
 TABLE = "tandem_lab_count"
-INTERFACES = ("wlan0", "cell0")
+_OURS = re.compile(r"wlan[0-7]|cell0")
 
 
-def install(namespace: str) -> None:
+def install(namespace: str, interfaces: Sequence[str] = ("wlan0", "cell0")) -> None:
     """Puts the counting rules into a namespace."""
     lines: list[str] = []
-    for interface in INTERFACES:
+    for interface in interfaces:
         lines += [f"counter acks_{interface} {{", "}", f"counter sack_acks_{interface} {{", "}"]
-    for interface in INTERFACES:
+    for interface in interfaces:
         lines.append(f"chain pure_{interface} {{")
         # Most frequent first: bare timestamps, then one to three SACK blocks.
         for words in (8, 11, 13, 15, 10, 5, 6, 7, 9, 12, 14):
@@ -31,7 +32,7 @@ def install(namespace: str) -> None:
                 lines.append(f"meta nfproto {family} tcp doff {words} meta length {ip_header + 4 * words} counter name {names[0]} return")
         lines.append("}")
     lines += ["chain out {", "type filter hook postrouting priority 400; policy accept;"]
-    for interface in INTERFACES:
+    for interface in interfaces:
         lines.append(f'oifname "{interface}" meta length 40-100 tcp flags & (fin|syn|rst|psh|ack|urg) == ack jump pure_{interface}')
     lines.append("}")
     text = f"table inet {TABLE} {{\n" + "\n".join(lines) + "\n}\n"
@@ -46,12 +47,12 @@ def nft_counters(namespace: str, table: str) -> dict[str, int]:
 
 
 def interfaces(namespace: str) -> dict[str, dict[str, Any]]:
-    """For wlan0 and cell0: packets and bytes each way, and (with the rules installed) `acks_out` and `sack_acks_out`."""
+    """For wlan0 (wlan1, ...) and cell0: packets and bytes each way, and (with the rules installed) `acks_out` and `sack_acks_out`."""
     counted = nft_counters(namespace, TABLE)
     result: dict[str, dict[str, Any]] = {}
     for link in json.loads(system.call(["ip", "-n", namespace, "-s", "-j", "link", "show"])):
         name = link["ifname"]
-        if name not in INTERFACES:
+        if not _OURS.fullmatch(name):
             continue
         stats = link["stats64"]
         result[name] = {

@@ -18,12 +18,25 @@ import threading
 import time
 
 CHUNK = 256 << 10
+IPPROTO_MPTCP = 262  # socket.IPPROTO_MPTCP, where Python was built with it
+
+
+def received(interfaces: list[str]) -> dict[str, int]:
+    """Bytes that came in by each of these interfaces of the present namespace."""
+    counted: dict[str, int] = {}
+    with open("/proc/self/net/dev") as file:
+        for line in file:
+            name, colon, numbers = line.partition(":")
+            if colon and name.strip() in interfaces:
+                counted[name.strip()] = int(numbers.split()[0])
+    return counted
 
 
 class Flow:
     """One connection. `bytes` counts the body; read by the sampling thread while it grows."""
 
-    def __init__(self, address: str, port: int, path: str, tls: bool, digest: bool):
+    def __init__(self, address: str, port: int, path: str, tls: bool, digest: bool, mptcp: bool = False, source: str = ""):
+        self.mptcp, self.source = mptcp, source
         self.address, self.port, self.path, self.tls = address, port, path, tls
         self.digest = hashlib.sha256() if digest else None
         self.bytes = 0
@@ -45,8 +58,11 @@ class Flow:
             self.error = f"connection closed after {self.bytes} of {self.expected} bytes"
 
     def _run(self, began: float) -> None:
-        self.socket = socket.create_connection((self.address, self.port))
-        self.socket.settimeout(None)
+        self.socket = socket.socket(socket.AF_INET6 if ":" in self.address else socket.AF_INET, socket.SOCK_STREAM,
+                                    IPPROTO_MPTCP if self.mptcp else 0)
+        if self.source:
+            self.socket.bind((self.source, 0))
+        self.socket.connect((self.address, self.port))
         self.connected = time.monotonic() - began
         self.local_port = self.socket.getsockname()[1]
         if self.tls:
@@ -106,16 +122,22 @@ def main() -> int:
     parser.add_argument("--timeout", type=float, default=300.0, help="give up after this time")
     parser.add_argument("--interval", type=float, default=0.1)
     parser.add_argument("--sha256", action="store_true")
+    parser.add_argument("--mptcp", action="store_true", help="ask for MPTCP")
+    parser.add_argument("--source", default="", metavar="ADDRESS", help="bind to this address")
+    parser.add_argument("--interfaces", default="", metavar="NAME,...", help="sample what comes in by these")
     options = parser.parse_args()
     port = options.port or (443 if options.tls else 80)
 
     began = time.monotonic()
-    flows = [Flow(options.address, port, options.path, options.tls, options.sha256) for _ in range(options.flows)]
+    flows = [Flow(options.address, port, options.path, options.tls, options.sha256, options.mptcp, options.source) for _ in range(options.flows)]
     threads = [threading.Thread(target=flow.run, args=(began,), daemon=True) for flow in flows]
     for thread in threads:
         thread.start()
     limit = options.seconds if options.seconds is not None else options.timeout
     samples: list[list[float]] = []
+    watched = [name for name in options.interfaces.split(",") if name]
+    before = received(watched)
+    counted: dict[str, list[int]] = {name: [] for name in before}
     tick = 0
     try:
         while any(thread.is_alive() for thread in threads):
@@ -129,6 +151,9 @@ def main() -> int:
                 threads[0].join(max(0.0, min(pause, limit - (time.monotonic() - began))))
             now = time.monotonic() - began
             samples.append([round(now, 4), sum(flow.bytes for flow in flows)])
+            for name, count in received(watched).items() if watched else ():
+                if name in counted:
+                    counted[name].append(count - before[name])
             sys.stdout.write(json.dumps({"t": samples[-1][0], "bytes": samples[-1][1]}) + "\n")
             sys.stdout.flush()
             if now >= limit:
@@ -150,6 +175,7 @@ def main() -> int:
         "seconds": seconds if options.seconds is not None or late else max(flow.end for flow in flows),
         "bytes": total,
         "samples": samples,
+        "received": counted,
         "flows": [{"bytes": flow.bytes, "local_port": flow.local_port, "connected": flow.connected, "first_byte": flow.first_byte,
                    "end": flow.end, "error": flow.error,
                    "sha256": flow.digest.hexdigest() if flow.digest else None} for flow in flows],

@@ -10,7 +10,7 @@ import json
 import re
 import subprocess
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Mapping
 
@@ -35,6 +35,15 @@ class Server:
 
 
 @dataclass(frozen=True)
+class Uplink:
+    """A limit of the wire between an access point and the WAN, and who else uses it."""
+
+    rate: float = 0.0  # bit/s; 0: no limit
+    queue: int = 100  # packets
+    flows: int = 0  # downloads of others behind the access point
+
+
+@dataclass(frozen=True)
 class Scenario:
     """What the namespaces and servers need to know of a scenario file."""
 
@@ -49,6 +58,9 @@ class Scenario:
     nat: bool
     source_filter: bool
     ecn: bool  # some link marks: the client's TCP asks for ECN
+    interfaces: tuple[str, ...] = ("ap1",)  # the access point at which wlan0, wlan1, ... begin
+    uplinks: Mapping[str, Uplink] = field(default_factory=dict)  # by access point
+    mptcp: bool = False  # an MPTCP endpoint for each Wi-Fi interface
 
 
 def find(name: str | Path) -> Path:
@@ -129,12 +141,21 @@ def load(path: Path, overrides: Mapping[str, Any] | None = None, congestion: str
 
     head = tree.get("scenario", {})
     aps: list[str] = []
+    interfaces: dict[int, str] = {}
+    uplinks: dict[str, Uplink] = {}
     for number, entry in enumerate(_tables(tree, "ap", path) or [{}]):
         name = str(entry.get("name", f"ap{number + 1}"))
         if not _AP_NAME.fullmatch(name) or name in (*_TAKEN, *aps):
             raise BadInput(f"{path}:{_line_of(path, 'ap', number)}: ap.name = \"{name}\": a name of its own is allowed, "
                            f"1 to 8 of a-z and 0-9, none of {', '.join(_TAKEN)}")
         aps.append(name)
+        if "interface" in entry:
+            interfaces[_interface_number(entry["interface"], path, number)] = name
+        rate = _bits_per_second(entry.get("uplink", "0bit"), path, number)
+        if rate or entry.get("uplink_flows"):
+            uplinks[name] = Uplink(rate, int(entry.get("uplink_queue", 100)), int(entry.get("uplink_flows", 0)))
+    if sorted(interfaces) != list(range(len(interfaces))):
+        raise BadInput(f"{path}: ap.interface: interfaces are numbered from wlan0 without a gap")
     servers: list[Server] = []
     for number, entry in enumerate(_tables(tree, "server", path) or [{}]):
         name = str(entry.get("name", f"srv{number + 1}"))
@@ -163,7 +184,26 @@ def load(path: Path, overrides: Mapping[str, Any] | None = None, congestion: str
         nat=bool(cell.get("nat", False)),
         source_filter=bool(cell.get("source_filter", False)),
         ecn=ecn,
+        interfaces=tuple(interfaces[number] for number in sorted(interfaces)) or (aps[0],),
+        uplinks=uplinks,
+        mptcp=bool(head.get("mptcp", False)),
     )
+
+
+def _interface_number(value: Any, path: Path, nth: int) -> int:
+    """The number behind "wlan"."""
+    found = re.fullmatch(r"wlan([0-7])", str(value))
+    if not found:
+        raise BadInput(f'{path}:{_line_of(path, "ap", nth)}: ap.interface = "{value}": "wlan0" to "wlan7" is allowed')
+    return int(found.group(1))
+
+
+def _bits_per_second(value: Any, path: Path, nth: int) -> float:
+    """A rate in the words of the emulator."""
+    found = re.fullmatch(r"([0-9.]+) *(|k|M|G)bit", str(value))
+    if not found:
+        raise BadInput(f'{path}:{_line_of(path, "ap", nth)}: ap.uplink = "{value}": a rate with its unit is allowed, like "25Mbit"')
+    return float(found.group(1)) * {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9}[found.group(2)]
 
 
 def _table(tree: Mapping[str, Any], name: str, path: Path) -> Mapping[str, Any]:

@@ -14,12 +14,18 @@ from .topology import ServerLink
 # Sparse files of zeros: they cost no memory, and nothing on the way compresses them.
 SIZES = {"1k": 1 << 10, "100k": 100 << 10, "1M": 1 << 20, "10M": 10 << 20, "100M": 100 << 20, "1G": 1 << 30, "100G": 100 << 30}
 
+_HERE = Path(__file__).resolve().parent
+
+# nginx takes over inherited sockets only with a master process. Its worker would outlive a killed master: in a process namespace of its own
+# it does not.
+_LISTEN_BY_MPTCP = ["unshare", "--pid", "--fork", "--kill-child", system.PYTHON, str(_HERE / "mptcp_listen.py")]
+
 RANDOM_FILE = "random"
 RANDOM_SIZE = 10 << 20
 
 _NGINX = """\
 worker_processes 1;
-master_process off;
+master_process {master};
 daemon off;
 user root;
 pid {state}/nginx.pid;
@@ -75,15 +81,26 @@ def make_certificate(directory: Path, servers: list[ServerLink]) -> None:
                 what="certificate for the servers")
 
 
-def start(namespace: str, server: ServerLink, state: Path, www: Path) -> list[tuple[str, subprocess.Popen]]:
-    """Starts a server's programs and waits until they answer; they end with the process that called this."""
+def start_others(namespace: str, server: ServerLink, flows: int, state: Path) -> subprocess.Popen:
+    """Downloads without end of somebody behind an access point: plain TCP, in the gateway itself, so that they use its uplink only."""
+    with open(state / "others.log", "ab") as log:
+        return subprocess.Popen(
+            system.owned([system.PYTHON, str(_HERE / "fetch.py"), server.server_side[0], "/100G", "--flows", str(flows), "--timeout", "1e9",
+                          "--interval", "10"], namespace=namespace), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+
+def start(namespace: str, server: ServerLink, state: Path, www: Path, mptcp: bool = False) -> list[tuple[str, subprocess.Popen]]:
+    """Starts a server's programs and waits until they answer; they end with the process that called this.
+
+    mptcp: nginx gets its listening sockets from mptcp_listen.py and speaks MPTCP with clients that ask for it.
+    """
     place = state / server.name
     place.mkdir(exist_ok=True)
     config = place / "nginx.conf"
-    config.write_text(_NGINX.format(state=place, cert=state, www=www))
+    config.write_text(_NGINX.format(master="on" if mptcp else "off", state=place, cert=state, www=www))
     with open(place / "output.log", "ab") as log:
         started = [
-            (f"nginx {server.name}", [system.tool("nginx"), "-e", str(place / "error.log"), "-p", str(place), "-c", str(config)]),
+            (f"nginx {server.name}", [*(_LISTEN_BY_MPTCP if mptcp else []), system.tool("nginx"), "-e", str(place / "error.log"), "-p", str(place), "-c", str(config)]),
             (f"iperf3 {server.name}", [system.tool("iperf3"), "--server", "--forceflush"]),
         ]
         processes = [(name, subprocess.Popen(system.owned(argv, namespace=namespace), stdin=subprocess.DEVNULL, stdout=log,

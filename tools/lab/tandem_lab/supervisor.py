@@ -17,7 +17,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from . import air, counters, scenario, servers, system
+from . import air, counters, scenario, servers, system, topology
 from .air import AirControl
 from .errors import LabError
 from .life import LabState, sweep
@@ -55,13 +55,19 @@ class Supervisor:
         self.topology.finish()
         self.gateway.apply(nat=self.scenario.nat, source_filter=self.scenario.source_filter)
         if self.spec["counters"]:
-            counters.install(self.topology.namespace("client"))
+            counters.install(self.topology.namespace("client"), [f"wlan{number}" for number in range(len(self.scenario.interfaces))] +
+                             (["cell0"] if self.scenario.cell else []))
         seed = self.spec["seed"] if self.spec["seed"] is not None else self.scenario.seed
         sha256 = servers.prepare_files(directory / "www", seed)
         servers.make_certificate(directory, self.topology.servers)
         for link in self.topology.servers:
-            for name, process in servers.start(self.topology.namespace(link.name), link, directory, directory / "www"):
+            for name, process in servers.start(self.topology.namespace(link.name), link, directory, directory / "www",
+                                               mptcp=self.scenario.mptcp or len(self.scenario.interfaces) > 1):
                 self._own(name, process)
+        for ap, uplink in self.scenario.uplinks.items():
+            if uplink.flows:
+                self._own(f"others at {ap}", servers.start_others(self.topology.namespace(ap), self.topology.servers[0], uplink.flows,
+                                                                 directory))
         self.state.events.touch()
         if self.spec["air"]:
             self.control = AirControl(directory)
@@ -79,6 +85,9 @@ class Supervisor:
             "namespaces": {role: self.topology.namespace(role) for role in self.topology.roles},
             "aps": list(self.scenario.aps),
             "cell": self.scenario.cell,
+            "interfaces": {f"wlan{number}": {"ap": ap, "ipv4": topology.wifi_client(number)[0], "ipv6": topology.wifi_client(number)[1]}
+                           for number, ap in enumerate(self.scenario.interfaces)},
+            "mptcp": self.scenario.mptcp,
             "servers": {server.name: {"ipv4": link.server_side[0], "ipv6": link.server_side[1], "congestion": server.congestion}
                         for server, link in zip(self.scenario.servers, self.topology.servers)},
             "random_file": {"name": servers.RANDOM_FILE, "size": servers.RANDOM_SIZE, "sha256": sha256},

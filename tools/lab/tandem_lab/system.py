@@ -18,6 +18,8 @@ from .errors import BadInput, LabError
 
 STATE_ROOT = Path("/run/tandem-lab")
 
+PYTHON = "/usr/bin/python3"
+
 # Tool -> the Debian package that brings it.
 TOOLS = {
     "ip": "iproute2",

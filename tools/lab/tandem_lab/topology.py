@@ -30,7 +30,24 @@ CELL_GATEWAY = ("10.77.2.1", "fd77:2::1")
 WIFI_NET = ("10.77.1.0/24", "fd77:1::/64")
 CELL_NET = ("10.77.2.0/24", "fd77:2::/64")
 
+def wifi_client(interface: int) -> tuple[str, str]:
+    """The client's addresses on wlanN."""
+    return WIFI_CLIENT if interface == 0 else (f"10.77.{240 + interface}.2", f"fd77:{240 + interface}::2")
+
+
+def wifi_gateway(interface: int) -> tuple[str, str]:
+    """The addresses of the access point that wlanN is at."""
+    return WIFI_GATEWAY if interface == 0 else (f"10.77.{240 + interface}.1", f"fd77:{240 + interface}::1")
+
+
+def wifi_net(interface: int) -> tuple[str, str]:
+    """The subnets of wlanN."""
+    return WIFI_NET if interface == 0 else (f"10.77.{240 + interface}.0/24", f"fd77:{240 + interface}::/64")
+
+
 WIFI_METRIC = 100
+SOURCE_TABLE = 1000  # plus the interface's number: the routing table of what comes from its address
+MPTCP_MOST = 8  # subflows and addresses that the kernel's path manager may use
 CELL_METRIC = 600
 
 # Buffers for 500 Mb/s over 400 ms; the kernel grows a socket's buffer up to the last number by itself.
@@ -161,7 +178,7 @@ class Topology:
 
     def wire_without_air(self) -> None:
         """Plain veth pairs in the place of the emulated hops: no delay, no loss, no limit."""
-        pairs = [("client", "wlan0", self.scenario.aps[0], "air0")]
+        pairs = [("client", f"wlan{number}", ap, "air0") for number, ap in enumerate(self.scenario.interfaces)]
         if self.scenario.cell:
             pairs.append(("client", "cell0", "cgw", "air0"))
         pairs += [("wan", f"wan-{server.name}", server.name, "eth0") for server in self.servers]
@@ -171,13 +188,12 @@ class Topology:
 
     def finish(self) -> None:
         """Addresses, neighbours and routes, once every interface is there."""
-        client_mac = self._mac("client", "wlan0")
-        ap_mac = self._mac(self.scenario.aps[0], "air0")
-        for name in self.scenario.aps if self.air else self.scenario.aps[:1]:
-            self._ip(name, self._edge("air0", WIFI_GATEWAY, 24) + self._neighbours("air0", WIFI_CLIENT, client_mac))
-        self._ip("client", self._edge("wlan0", WIFI_CLIENT, 24) + self._neighbours("wlan0", WIFI_GATEWAY, ap_mac) + [
-            f"route add default via {WIFI_GATEWAY[0]} dev wlan0 metric {WIFI_METRIC}",
-            f"route add ::/0 via {WIFI_GATEWAY[1]} dev wlan0 metric {WIFI_METRIC}"])
+        for name in self.scenario.aps if self.air else self.scenario.interfaces:
+            number = self.scenario.interfaces.index(name) if name in self.scenario.interfaces else 0
+            self._ip(name, self._edge("air0", wifi_gateway(number), 24) +
+                     self._neighbours("air0", wifi_client(number), self._mac("client", f"wlan{number}")))
+        for number, ap in enumerate(self.scenario.interfaces):
+            self._station(number, ap)
         if self.scenario.cell:
             gateway_mac = self._mac("cgw", "air0")
             cell_mac = self._mac("client", "cell0")
@@ -199,15 +215,61 @@ class Topology:
         cgw = self.uplinks[-1]
         self._ip("wan", [f"route add {CELL_NET[0]} via {cgw.gateway_side[0]} dev cgw",
                          f"route add {CELL_NET[1]} via {cgw.gateway_side[1]} dev cgw"])
-        self.follow_association(self.scenario.aps[0])
+        for number, ap in enumerate(self.scenario.interfaces):
+            self.follow_association(ap, number)
+        self._limit_uplinks()
+        if len(self.scenario.interfaces) > 1 or self.scenario.mptcp:
+            self._mptcp()
 
-    def follow_association(self, ap: str) -> None:
-        """Sends what is meant for the Wi-Fi subnet by way of this access point."""
+    def _station(self, number: int, ap: str) -> None:
+        """Addresses and routes of one of the client's Wi-Fi interfaces. With several, each address leaves by its own."""
+        device, here, there = f"wlan{number}", wifi_client(number), wifi_gateway(number)
+        metric = WIFI_METRIC + number
+        self._ip("client", self._edge(device, here, 24) + self._neighbours(device, there, self._mac(ap, "air0")) + [
+            f"route add default via {there[0]} dev {device} metric {metric}",
+            f"route add ::/0 via {there[1]} dev {device} metric {metric}"])
+        if len(self.scenario.interfaces) == 1:
+            return
+        table = SOURCE_TABLE + number
+        self._ip("client", [f"route add default via {there[0]} dev {device} table {table}",
+                            f"route add ::/0 via {there[1]} dev {device} table {table}",
+                            f"rule add from {here[0]} lookup {table} priority {table}"])
+        system.call(["ip", "-6", "-n", self.namespace("client"), "rule", "add", "from", here[1], "lookup", str(table),
+                     "priority", str(table)])
+
+    def _limit_uplinks(self) -> None:
+        """A token bucket with a FIFO behind it, each way, where the scenario limits an access point's wire."""
+        for ap, uplink in self.scenario.uplinks.items():
+            if not uplink.rate:
+                continue
+            for role, device in (("wan", ap), (ap, "up0")):
+                # The bucket holds two packets: less, and a timer that is late costs rate; more, and the queue is not what is said.
+                system.call(["tc", "-n", self.namespace(role), "qdisc", "replace", "dev", device, "root", "tbf",
+                             "rate", f"{uplink.rate:.0f}bit", "burst", "3028", "limit", str(1514 * uplink.queue)],
+                            what=f"the uplink of {ap} (it needs the kernel's sch_tbf)")
+
+    def _mptcp(self) -> None:
+        """The path managers' limits, and the client's endpoints when the scenario asks for them."""
+        if not Path("/proc/sys/net/mptcp/enabled").exists():
+            if self.scenario.mptcp:
+                raise LabError("scenario.mptcp: this kernel has no MPTCP (CONFIG_MPTCP)")
+            return
+        for role in ["client", *(server.name for server in self.servers)]:
+            system.call(["ip", "-n", self.namespace(role), "mptcp", "limits", "set", "subflows",
+                         str(MPTCP_MOST if role != "client" or self.scenario.mptcp else 2),
+                         "add_addr_accepted", str(MPTCP_MOST if role != "client" or self.scenario.mptcp else 0)])
+        if self.scenario.mptcp:
+            for number in range(len(self.scenario.interfaces)):
+                system.call(["ip", "-n", self.namespace("client"), "mptcp", "endpoint", "add", wifi_client(number)[0],
+                             "dev", f"wlan{number}", "id", str(number + 1), "subflow"])
+
+    def follow_association(self, ap: str, interface: int = 0) -> None:
+        """Sends what is meant for the subnet of a Wi-Fi interface by way of this access point."""
         link = next((entry for entry in self.uplinks if entry.gateway == ap), None)
         if link is None:
             raise LabError(f"handoff to {ap}: no such access point")
-        self._ip("wan", [f"route replace {WIFI_NET[0]} via {link.gateway_side[0]} dev {ap}",
-                         f"route replace {WIFI_NET[1]} via {link.gateway_side[1]} dev {ap}"])
+        self._ip("wan", [f"route replace {wifi_net(interface)[0]} via {link.gateway_side[0]} dev {ap}",
+                         f"route replace {wifi_net(interface)[1]} via {link.gateway_side[1]} dev {ap}"])
 
     def _edge(self, device: str, addresses: tuple[str, str], length: int) -> list[str]:
         return [f"link set {device} addrgenmode none", f"link set {device} up",
