@@ -102,7 +102,7 @@ class Fairness(Bench):
                 bound = jain(table.published) - 0.02
                 goals = (Goal(TANDEM.name, ">=", bound, metric=JAIN.name, text=f"as fair as published: at least {bound:.3f}"),
                          Goal(TANDEM.name, ">=", 0.98, over=AT_AP2.name, metric=LEAST.name, text="the others not worse off than with TCP by the better one"))
-                made.append(Case(f"{table.name}, {kinds.sender.name}", ARMS, (C1, C2, C, JAIN, LEAST, OTHERS), 1 if quick else 6,
+                made.append(Case(f"{table.name}, {kinds.sender.name}", ARMS, (C1, C2, C, JAIN, LEAST, OTHERS), 1 if quick else 12,
                                  goals if kinds.sender != simulations.CUBIC else (), table.rows, {"sender": kinds.sender.name, "table": table.name}))
         return made
 
