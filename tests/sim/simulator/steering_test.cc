@@ -146,6 +146,50 @@ TEST(SteeringInTime, ARadioThatTurnsBadIsLeft)
   EXPECT_GT(run(true), 16);
 }
 
+// Flows that are silent for two minutes are forgotten otherwise; what was wished for would lapse, and come back as
+// nobody's.
+TEST(SteeringInTime, WhoIsLeftOutForLongStaysKnown)
+{
+  Paper in = steered();
+  in.aps = 3;
+  in.seconds = 330;
+  in.warmup = 270;
+  EXPECT_GT(share(many(in)), 0.8);
+}
+
+// Table 2 of the paper: C near AP2 has a far way by AP1, where C1 is. Senders that do not couple would take C1's air;
+// the channel is busy without them.
+TEST(SteeringInTime, AirThatOthersUseIsLeftToThem)
+{
+  const auto by = [](const char* link) -> json {
+    return { { "rtt_ms", 25 }, { "jitter_ms", 0.5 }, { "down", { link } } };
+  };
+  const auto run = [&](bool with)
+  {
+    json description {
+      { "seconds", 150 },
+      { "warmup", 30 },
+      { "links",
+        { { { "name", "ap1" }, { "type", "weighted" }, { "packet_ms", 0.52 } },
+          { { "name", "ap2" }, { "type", "weighted" }, { "packet_ms", 0.52 } },
+          { { "name", "far" }, { "type", "weighted" }, { "ap", "ap1" }, { "packet_ms", 0.81 }, { "cost", 2.7 } },
+          { { "name", "near" }, { "type", "weighted" }, { "ap", "ap2" }, { "packet_ms", 0.52 } } } },
+      { "flows",
+        { { { "laptop", true },
+            { "mptcp", true },
+            { "ecn", true },
+            { "scheduler", "linux-like" },
+            { "subflows", { by("far"), by("near") } } },
+          { { "subflows", json::array({ by("ap1") }) } },
+          { { "subflows", json::array({ by("ap2") }) } } } }
+    };
+    if (with) description["modules"] = { "ecn" };
+    return simulate(description)["flows"][1]["mbps"].get<double>();
+  };
+  EXPECT_LT(run(false), 5);
+  EXPECT_GT(run(true), 8); // TCP by AP2 leaves C1 11
+}
+
 } // namespace
 
 } // namespace tandem::sim::test
