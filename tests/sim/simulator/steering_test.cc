@@ -146,8 +146,8 @@ TEST(SteeringInTime, ARadioThatTurnsBadIsLeft)
   EXPECT_GT(run(true), 16);
 }
 
-// Flows that are silent for two minutes are forgotten otherwise; what was wished for would lapse, and come back as
-// nobody's.
+// A silent flow is forgotten after two minutes, unless a sibling lives; what was wished for would lapse, and the flow
+// come back as one that nobody knows.
 TEST(SteeringInTime, WhoIsLeftOutForLongStaysKnown)
 {
   Paper in = steered();
