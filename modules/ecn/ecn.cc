@@ -18,7 +18,7 @@ constexpr std::array<std::string_view, 3> senders { "automatic", "coupled", "unc
 constexpr std::array<std::string_view, 3> pole_words { "cap", "formula", "nothing" };
 constexpr std::array<std::string_view, 2> rtt_words { "least", "smoothed" };
 
-constexpr std::array<KnobRow<Knobs>, 22> rows { {
+constexpr std::array<KnobRow<Knobs>, 24> rows { {
     { { .name = "sender",
         .type = KnobType::choice,
         .maximum = static_cast<double>(senders.size() - 1),
@@ -48,6 +48,19 @@ constexpr std::array<KnobRow<Knobs>, 22> rows { {
         .maximum = 100,
         .help = "a link is worse without waiting for hold from so many times the best packet time on" },
       &Knobs::clear },
+    { { .name = "confidence",
+        .maximum = 1,
+        .help = "a packet time counts with at least so much confidence; until then the one before does, for two "
+                "seconds of traffic" },
+      &Knobs::confidence },
+    { { .name = "remember",
+        .type = KnobType::duration,
+        .unit = "s",
+        .minimum = 1,
+        .maximum = 3600,
+        .help = "how long the packet time of a link that is left out counts: nothing arrives there that could tell "
+                "another one; then it is looked at again" },
+      &Knobs::remember },
     { { .name = "cap", .minimum = 0, .maximum = 1, .help = "largest share of packets to mark (section 6.2.1: 0.05)" },
       &Knobs::cap },
     { { .name = "buffer",
@@ -165,6 +178,9 @@ constexpr auto all_knobs = knob_table(strategy_knob, rows);
 
 constexpr Duration look_every = 100ms;
 constexpr Duration tell_every = 2s;
+constexpr Duration unsure_for = 5s;      // of traffic, without a packet time that can be believed
+constexpr Duration radio_window = 500ms; // of an estimate (section 5.1)
+constexpr Duration evidence_for = 4s;
 constexpr Duration least_span = 5s;   // of one of the two spans that the least round-trip time is taken over
 constexpr Duration markable_for = 2s; // after the last ECN-capable packet
 constexpr double full_packet = 1500;  // bytes of the packet that T_i is about (equation 1: MSS)
@@ -239,7 +255,11 @@ std::span<const Knob> Ecn::knobs() const
 
 void Ecn::set(std::string_view knob, double value)
 {
-  if (knob == strategy_knob.name) knobs_.strategy = value;
+  if (knob == strategy_knob.name)
+  {
+    knobs_.strategy = value;
+    loop_ = {};
+  }
   set_knob(knobs_, rows, knob, value);
 }
 
@@ -334,7 +354,8 @@ double Ecn::rate_for(Link link, const LinkState& state, Tick now) const
       || !coupled(link) || !siblings(link, true))
     return 0;
   const bool smoothed = static_cast<RttChoice>(static_cast<int>(knobs_.rtt)) == RttChoice::smoothed;
-  return delta(*state.radio->packet_time, smoothed ? path.smoothed : least_of(path),
+  const auto number = link == Link::wifi ? 0 : at(link) - at(Link::wifi_2) + 1;
+  return delta(times_[number].value_or(*state.radio->packet_time), smoothed ? path.smoothed : least_of(path),
                { .buffer = knobs_.buffer,
                  .cap = knobs_.cap,
                  .below_pole = static_cast<BelowPole>(static_cast<int>(knobs_.below_pole)) });
@@ -376,13 +397,13 @@ Tick Ecn::treat(const LinkStates& links, Tick now)
 }
 
 // One access point at a time: slots by equation 6, the rate being what the packet times allow.
-Tick Ecn::treat_in_turn(const LinkStates& links, Tick now)
+Tick Ecn::treat_in_turn(Tick now)
 {
   const auto order = ranking_.order();
   std::array<double, most_wifi> slots {};
   double sum = 0;
   for (std::size_t i = 0; i < order.size(); ++i)
-    sum += slots[i] = std::pow(seconds(*links[at(wifi_link(order[i]))].radio->packet_time), -knobs_.on_off_alpha);
+    sum += slots[i] = std::pow(seconds(*times_[order[i]]), -knobs_.on_off_alpha);
   double cycle = 0;
   for (std::size_t i = 0; i < order.size(); ++i)
     cycle += slots[i] = std::max(knobs_.on_off_least, slots[i] / sum * knobs_.on_off_cycle);
@@ -400,9 +421,59 @@ Tick Ecn::treat_in_turn(const LinkStates& links, Tick now)
   return next;
 }
 
+// A link that gets few packets, because a slow one takes the air, says little at a time.
+std::optional<Duration> Ecn::believe(Evidence& evidence, const RadioState& radio, Tick now, double least)
+{
+  if (radio.confidence >= least)
+  {
+    evidence = {};
+    return radio.packet_time;
+  }
+  if (now - evidence.taken < radio_window) return {}; // the same frames
+  if (now - evidence.from > evidence_for) evidence = { .from = now };
+  evidence.taken = now;
+  evidence.weight += radio.confidence;
+  evidence.weighted_time += radio.confidence * seconds(*radio.packet_time);
+  if (evidence.weight < least) return {};
+  const Duration mean = from_seconds(evidence.weighted_time / evidence.weight);
+  evidence = { .from = now, .taken = now };
+  return mean;
+}
+
+// A link that is left out has no traffic by which its packet time could be told: the last one counts, as long as the
+// radio says something of another link.
+void Ecn::learn_times(const LinkStates& links, Tick now)
+{
+  std::uint64_t delivered = 0;
+  for (const Path& path : paths_)
+    delivered += path.delivered;
+  if (delivered != delivered_) traffic_ += std::min<Duration>(now - learned_, unsure_for);
+  delivered_ = delivered;
+  learned_ = now;
+  bool alive = false;
+  const bool published = static_cast<Strategy>(static_cast<int>(knobs_.strategy)) == Strategy::published;
+  const double least = published ? 0 : knobs_.confidence;
+  const auto sure = [&](const Memory& memory) { return traffic_ - memory.traffic_at <= unsure_for; };
+  for (std::size_t i = 0; i < most_wifi; ++i)
+  {
+    const auto& radio = links[at(wifi_link(i))].radio;
+    if (memory_[i] && now - memory_[i]->at > from_seconds(knobs_.remember)) memory_[i].reset();
+    if (radio && radio->packet_time && *radio->packet_time > Duration {})
+      if (const auto believed = believe(evidence_[i], *radio, now, least)) memory_[i] = { *believed, now, traffic_ };
+    alive = alive || (memory_[i] && !told_[at(wifi_link(i))].backup && sure(*memory_[i]));
+  }
+  for (std::size_t i = 0; i < most_wifi; ++i)
+  {
+    if (memory_[i] && alive && told_[at(wifi_link(i))].backup) memory_[i]->traffic_at = traffic_;
+    times_[i].reset();
+    if (memory_[i] && sure(*memory_[i])) times_[i] = memory_[i]->packet_time;
+  }
+}
+
 void Ecn::tick(const Event& event)
 {
   const LinkStates& links = *event.links;
+  learn_times(links, event.now);
   std::array<Candidate, most_wifi> candidates {};
   bool other_up = false;
   for (std::size_t i = 0; i < most_wifi; ++i)
@@ -411,7 +482,7 @@ void Ecn::tick(const Event& event)
     const LinkState& state = links[at(link)];
     other_up = other_up || (state.up && paths_[at(link)].flows > 0);
     candidates[i] = { .usable = state.up && siblings(link, false),
-                      .packet_time = state.radio ? state.radio->packet_time : std::nullopt,
+                      .packet_time = times_[i],
                       .frequency = state.radio ? state.radio->frequency : 0 };
   }
   const bool changed = ranking_.update(candidates, event.now,
@@ -429,9 +500,9 @@ void Ecn::tick(const Event& event)
     const Link first = wifi_link(ranking_.order()[ranking_.good()]);
     look.capacity = full_packet / seconds(ranking_.best_time());
     for (const std::uint8_t one : ranking_.order())
-      if (const auto& busy = links[at(wifi_link(one))].radio->busy)
-        look.busy = std::max(look.busy.value_or(0), static_cast<double>(*busy));
-    look.spare = full_packet / seconds(*links[at(first)].radio->packet_time);
+      if (const auto& radio = links[at(wifi_link(one))].radio; radio && radio->busy)
+        look.busy = std::max(look.busy.value_or(0), static_cast<double>(*radio->busy));
+    look.spare = full_packet / seconds(*times_[ranking_.order()[ranking_.good()]]);
     marking_ = rate_for(first, links[at(first)], event.now) > 0;
     look.levels += marking_ ? 1 : 0;
     // A coupled sender moves by itself, and comes back slowly to a subflow that lay idle.
@@ -445,6 +516,8 @@ void Ecn::tick(const Event& event)
     look.rtt = std::max(look.rtt, path.smoothed);
     look.rtt_least = std::max(look.rtt_least, least_of(path));
   }
+  // Levels that nobody puts in force must not be judged.
+  if (static_cast<Strategy>(static_cast<int>(knobs_.strategy)) != Strategy::closed) look.levels = 1;
   loop_levels_ = look.levels;
   loop_.look(look, event.now,
              { .settle = from_seconds(knobs_.settle),
@@ -459,7 +532,7 @@ void Ecn::tick(const Event& event)
   if (ranking_.order().size() >= 2)
   {
     const bool in_turn = static_cast<Strategy>(static_cast<int>(knobs_.strategy)) == Strategy::on_off;
-    next_ = in_turn ? treat_in_turn(links, event.now) : treat(links, event.now);
+    next_ = in_turn ? treat_in_turn(event.now) : treat(links, event.now);
     why_ = in_turn      ? "ecn: one access point at a time"
            : worse == 0 ? "ecn: all access points are good"
            : static_cast<Strategy>(static_cast<int>(knobs_.strategy)) != Strategy::closed ? "ecn: marked as published"

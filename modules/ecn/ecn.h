@@ -45,6 +45,8 @@ struct Knobs
   double release = 1.1;
   double hold = 0.5; // s
   double clear = 2;
+  double confidence = 0.2;
+  double remember = 60;  // s
   double cap = 0.05;     // DeltaSettings
   double buffer = 200;   // packets
   double below_pole = 0; // BelowPole
@@ -124,14 +126,32 @@ private:
     bool operator==(const Treatment&) const = default;
   };
   using Treatments = std::array<Treatment, link_count>;
+  // The last packet time of a Wi-Fi link that could be believed.
+  struct Memory
+  {
+    Duration packet_time {};
+    Tick at {};
+    Duration traffic_at {}; // on the clock that runs while something is downloaded
+  };
+
+  // Packet times of too few frames each, added up by their confidence.
+  struct Evidence
+  {
+    double weight = 0;
+    double weighted_time = 0; // s
+    Tick from {};
+    Tick taken {};
+  };
 
   void account(const Event& event, const FlowView& flow, State& state);
   void tick(const Event& event);
+  static std::optional<Duration> believe(Evidence& evidence, const RadioState& radio, Tick now, double least);
+  void learn_times(const LinkStates& links, Tick now);
   bool siblings(Link link, bool good_only) const;
   bool coupled(Link link) const;
   double rate_for(Link link, const LinkState& state, Tick now) const;
   Tick treat(const LinkStates& links, Tick now);
-  Tick treat_in_turn(const LinkStates& links, Tick now);
+  Tick treat_in_turn(Tick now);
   Plan plan(const Event& event);
 
   Knobs knobs_ {};
@@ -139,6 +159,12 @@ private:
   std::map<std::uint32_t, Connection> connections_; // by the server's token
   Ranking ranking_;
   Loop loop_;
+  std::array<std::optional<Memory>, most_wifi> memory_ {};
+  std::array<Evidence, most_wifi> evidence_ {};
+  std::array<std::optional<Duration>, most_wifi> times_ {}; // T_i as it is taken to be now
+  Duration traffic_ {};                                     // time in which something was downloaded
+  std::uint64_t delivered_ = 0;
+  Tick learned_ {};
   Treatments wanted_ {}, told_ {};
   bool marking_ = false; // there is one more level, without marks
   std::size_t loop_levels_ = 1;

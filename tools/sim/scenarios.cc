@@ -15,6 +15,7 @@
 #include <initializer_list>
 #include <map>
 #include <set>
+#include <utility>
 
 namespace tandem::sim
 {
@@ -469,6 +470,7 @@ private:
                        const Receiver& receiver = *transfer.subflow(index).receiver;
                        return least_rtt_ ? receiver.rtt_min() : receiver.rtt();
                      } },
+          .client = link.client,
           .vary = link.vary.size() == 1 ? link.vary.front() : nullptr });
   }
 
@@ -499,8 +501,8 @@ private:
     marking_ = std::make_unique<PublishedMarking>(world_, config, *laptop_, std::move(entries));
   }
 
-  // The daemon's estimate of packet times, without its errors: twice a second, of the half second before, as its
-  // window is.
+  // The daemon's estimate of packet times, without its errors: twice a second, of the frames in the half second before,
+  // as its window is.
   void make_radio()
   {
     survey_ = top_.flag("survey", true);
@@ -531,12 +533,13 @@ private:
         one.integral = integral;
         one.told = now;
       }
-      laptop_->radio(laptop_->role(one.entry.interface), { .packet_time = packet_time,
-                                                           .delivery = {},
-                                                           .signal = {},
-                                                           .confidence = 1,
-                                                           .frequency = channel_mhz,
-                                                           .busy = survey_ ? busy : std::nullopt });
+      // Estimates come from frames: without any there is none, with few it is not sure (EstimatorSettings::enough).
+      const std::uint64_t sent = weighted_.stats(one.client).sent, frames = sent - std::exchange(one.sent, sent);
+      RadioState state { .confidence = std::min(1.F, static_cast<float>(frames) / 100),
+                         .frequency = channel_mhz,
+                         .busy = survey_ ? busy : std::nullopt };
+      if (frames > 0) state.packet_time = packet_time;
+      laptop_->radio(laptop_->role(one.entry.interface), state);
     }
     radio_->set(now + radio_window);
   }
@@ -683,6 +686,8 @@ private:
   struct Marked
   {
     PublishedMarking::Entry entry;
+    std::size_t client = 0; // of the weighted air
+    std::uint64_t sent = 0; // packets to it, when the radio told last
     const Variation* vary = nullptr;
     double integral = 0; // of the variation, when the radio told last
     Tick told {};

@@ -248,9 +248,72 @@ TEST(ecn, a_packet_time_that_goes_stale_takes_everything_back)
   s.model = one_air;
   s.run(10);
   ASSERT_TRUE(s.backup(Link::wifi));
-  s.packet_time(Link::wifi_2, std::nullopt);
-  s.run(0.3);
+  // Of a link that is left out nothing is heard: that is no reason to use it.
+  s.packet_time(Link::wifi, std::nullopt);
+  s.run(20);
+  EXPECT_TRUE(s.backup(Link::wifi));
+  s.packet_time(Link::wifi_2, std::nullopt); // now the radio is gone
+  s.run(5.5);
   EXPECT_FALSE(s.backup(Link::wifi));
+}
+
+TEST(ecn, a_link_left_out_is_looked_at_again_after_a_while)
+{
+  Stand s;
+  s.add(Link::wifi, 7, 4e5, 1);
+  s.add(Link::wifi_2, 7, 2.8e6, 1);
+  s.packet_time(Link::wifi, 3ms);
+  s.packet_time(Link::wifi_2, 500us);
+  s.module.set("remember", 10);
+  s.model = one_air;
+  s.run(5);
+  ASSERT_TRUE(s.backup(Link::wifi));
+  s.packet_time(Link::wifi, std::nullopt);
+  double open_at = -1;
+  for (double t = 0; t < 20 && open_at < 0; t += 0.1)
+  {
+    s.run(0.1);
+    if (!s.backup(Link::wifi)) open_at = t;
+  }
+  EXPECT_NEAR(open_at, 10, 1.5);
+}
+
+TEST(ecn, an_idle_download_forgets_nothing)
+{
+  Stand s;
+  s.add(Link::wifi, 7, 4e5, 1);
+  s.add(Link::wifi_2, 7, 2.8e6, 1);
+  s.packet_time(Link::wifi, 3ms);
+  s.packet_time(Link::wifi_2, 500us);
+  s.model = one_air;
+  s.run(5);
+  ASSERT_TRUE(s.backup(Link::wifi));
+  s.packet_time(Link::wifi, std::nullopt);
+  s.packet_time(Link::wifi_2, std::nullopt);
+  s.model = [](const Stand::Subflow&, const Stand&) { return 0.0; };
+  s.run(30);
+  EXPECT_TRUE(s.backup(Link::wifi));
+  s.model = one_air;
+  s.run(1);
+  EXPECT_TRUE(s.backup(Link::wifi)) << "the first frames do not yet make a packet time";
+}
+
+TEST(ecn, unsure_packet_times_count_together)
+{
+  for (const float confidence : { 0.F, 0.02F, 0.05F, 0.9F })
+  {
+    Stand s;
+    s.add(Link::wifi, 7, 4e5, 1);
+    s.add(Link::wifi_2, 7, 2.8e6, 1);
+    s.packet_time(Link::wifi, 3ms);
+    s.links[0].radio->confidence = confidence;
+    s.packet_time(Link::wifi_2, 500us);
+    s.model = one_air;
+    s.run(0.4);
+    EXPECT_EQ(s.backup(Link::wifi), confidence > 0.2F) << confidence;
+    s.run(4);
+    EXPECT_EQ(s.backup(Link::wifi), confidence >= 0.05F) << confidence << " eight half seconds";
+  }
 }
 
 TEST(ecn, one_access_point_is_left_alone)
