@@ -24,6 +24,7 @@ CATALOGUE = {
     "ecn-grid": "ecn_grid",
     "ecn-uplink": "ecn_uplink",
     "ecn-many": "ecn_many",
+    "ecn-linux": "ecn_linux",
     "fairness": "fairness",
     "static-tail": "static_tail",
 }

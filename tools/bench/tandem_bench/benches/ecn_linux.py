@@ -1,0 +1,293 @@
+"""Steering between two access points on kernel MPTCP in the lab: scenarios 1 and 2 of Croitoru et al. (NSDI 2015) without a coupled sender."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Mapping, Sequence
+
+from tandem_lab import Lab
+from tandem_lab.api import DownloadResult
+from tandem_lab.errors import BadInput, LabError
+
+from .. import ecn_linux_pictures, gear
+from ..daemon_status import of_module
+from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options, Run, Unavailable
+
+BY_AP1, BY_AP2 = Arm("TCP by AP1", "ap1"), Arm("TCP by AP2", "ap2")
+ALONE = Arm("MPTCP alone", "plain")
+MARKS = Arm("CE 5 %", "marks")
+PUBLISHED = Arm("as published", "published")
+BACKUP = Arm("AP1 backup by hand", "backup")
+TANDEM = Arm("Tandem", "tandem")
+OPTIMUM = Arm("optimum", "limit")
+ARMS = (BY_AP1, BY_AP2, ALONE, MARKS, PUBLISHED, BACKUP, TANDEM, OPTIMUM)
+
+GOODPUT, SETTLED = Metric("goodput", "Mb/s"), Metric("settled goodput", "Mb/s")
+SHARE, SETTLED_SHARE = "share of the optimum", "settled share of the optimum"
+MEAN, SETTLED_MEAN, MEDIAN, WORST = (Metric("mean", "%", 1), Metric("mean, settled", "%", 1), Metric("median", "%", 1), Metric("worst run", "%", 1))
+
+SECONDS, SETTLE = 30.0, 10.0
+MARKED = 0.05  # the published cap, section 6.2.1
+HONEST_US = 3000  # the emulator's lateness at the 99th percentile: an eighth of the shortest round-trip time
+ATTEMPTS = 3
+
+# 802.11g in the lab's profile wifi-g: what a 1500-byte packet takes at a rate, with the mean first backoff, ACK and spaces, in ms. The slow
+# access point has the fastest rate that is slower than T1 allows, and frame errors for the rest (relation 1: T = time / delivery).
+AIR_MS = {6: 2.2335, 9: 1.5555, 12: 1.1975, 18: 0.8615, 24: 0.6895}
+FAST_MS = 0.3935
+FAST_ACK_MS, SLOW_ACK_MS = 0.181, 0.305  # of a TCP ACK, one for every second packet
+PAYLOAD_KBIT = 11.584  # 1448 bytes
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One download's world. t1 and rtt in ms; flows: TCP downloads that share AP2's uplink, None: no limit there (scenario 1)."""
+
+    t1: float = 3
+    rtt: int = 25
+    flows: int | None = None
+    seconds: float = SECONDS
+    congestion: str = "cubic"
+
+    @property
+    def name(self) -> str:
+        return f"T1 {self.t1:g} ms, RTT {self.rtt} ms" if self.flows is None else f"uplink with {self.flows} others"
+
+    @property
+    def radio(self) -> tuple[int, float]:
+        """The rate and the frame errors of AP1."""
+        rate = next((rate for rate, time_ms in sorted(AIR_MS.items()) if time_ms <= self.t1), max(AIR_MS))
+        return rate, max(0.0, 1 - AIR_MS[rate] / self.t1)
+
+    @property
+    def calculated(self) -> float:
+        """Mb/s of the best single way by the packet times, an ACK for every second packet, and an equal part of the uplink."""
+        _, errors = self.radio
+        by_ap1 = PAYLOAD_KBIT / (self.t1 + SLOW_ACK_MS / 2 / (1 - errors))
+        by_ap2 = PAYLOAD_KBIT / (FAST_MS + FAST_ACK_MS / 2)
+        if self.flows is not None:
+            by_ap2 = min(by_ap2, 25 * 1448 / 1514 / (self.flows + 1))
+        return max(by_ap1, by_ap2)
+
+    def scenario(self, mptcp: bool) -> str:
+        rate, errors = self.radio
+        uplink = "" if self.flows is None else f'uplink = "25Mbit"\nuplink_queue = 100\nuplink_flows = {self.flows}\n'
+        return f"""[scenario]
+name = "ecn-linux"
+summary = "{self.name}"
+duration = "{self.seconds:g}s"
+mptcp = {str(mptcp).lower()}
+[wifi]
+profile = "wifi-g"
+retry_limit = 16
+[cell]
+enabled = false
+[wan]
+delay = "{self.rtt / 2}ms"
+[[ap]]
+name = "ap1"
+interface = "wlan0"
+signal = -75
+rate = "{rate}"
+frame_error = {errors:.4f}
+[[ap]]
+name = "ap2"
+interface = "wlan1"
+signal = -50
+{uplink}[[server]]
+name = "srv1"
+congestion = "{self.congestion}"
+"""
+
+
+SCENARIO_1 = tuple(Cell(t1, rtt) for t1 in (1.5, 3, 6) for rtt in (25, 50))
+SCENARIO_2 = tuple(Cell(flows=flows) for flows in (0, 1, 3, 6))
+QUICK = (Cell(3, 25, seconds=20), Cell(flows=6, seconds=20))
+ALL_CELLS, FIRST, SECOND = "all cells, of the optimum", "scenario 1, of the optimum", "scenario 2, of the optimum"
+
+
+class _Late(LabError):
+    """The emulator could not keep time."""
+
+
+class EcnLinux(Bench):
+    name = "ecn-linux"
+    summary = ("an MPTCP download over two access points of one channel on the kernel's own MPTCP: by either alone, free, with CE marks, and with Tandem")
+    columns = tuple(arm.column for arm in ARMS)
+    headings = {arm.column: arm.name for arm in ARMS}
+    detail_columns = (("ap1_percent", "% by AP1"), ("settled_ap1_percent", "% by AP1, settled"), ("marked", "packets marked"), ("flag_changes", "MP_PRIO changes"),
+                      ("release_error_p99_us", "lab late, p99 us"))
+    settings = {"seconds": "length of a download in s, 12 to 3600", "congestion": "of all senders: cubic, reno or bbr"}
+    notes = (
+        f"Real kernel TCP and MPTCP, nginx, two access points on one channel of the lab's 802.11g (docs/lab.md). AP2 sends at 54 Mb/s (T2 = {FAST_MS} ms), AP1 at a slow rate and with frame errors. "
+        f"Uplink cells: T1 = 3 ms, RTT 25 ms, 25 Mb/s and 100 packets behind AP2, TCP downloads of others through it. "
+        f"Downloads of {SECONDS:g} s ({QUICK[0].seconds:g} s with --quick), counted from the first second, what the module has to learn included; settled: from {SETTLE:g} s on.",
+        "The optimum of a round is the better of TCP by AP1 and TCP by AP2, measured the same way on the same seed; both ways together may carry more. The details of each run have the calculated one, too.",
+        f"\"CE 5 %\": a rule by hand marks that share of what comes by AP1. \"as published\": the module marks by equation 5 whatever the sender is (strategy = published, sender = coupled). In both arms the "
+        "client asks for ECN. The upstream kernel couples nothing; the paper's senders did. \"AP1 backup by hand\": its endpoint is a backup all the time, which is right in scenario 1 only.")
+
+    def cases(self, quick: bool) -> list[Case]:
+        return [case_of(cell, 1 if quick else 3) for cell in (QUICK if quick else SCENARIO_1 + SCENARIO_2)]
+
+    def configured(self, cases: list[Case], settings: Mapping[str, str]) -> list[Case]:
+        changes: dict[str, Any] = {}
+        for key, text in settings.items():
+            try:
+                if key == "seconds":
+                    changes[key] = float(text)
+                    if not SETTLE + 2 <= changes[key] <= 3600:
+                        raise ValueError
+                elif text in ("cubic", "reno", "bbr"):
+                    changes[key] = text
+                else:
+                    raise ValueError
+            except ValueError:
+                raise BadInput(f"--set {key}={text}: allowed: {self.settings[key]}") from None
+        return [case_of(Cell(**{**vars(case.parameters["cell"]), **changes}), case.seeds) for case in cases]
+
+    def estimate(self, case: Case, arm: Arm, quick: bool) -> float:
+        return case.parameters["cell"].seconds + 4.0
+
+    def measured_arms(self, case: Case) -> list[Arm]:
+        return [arm for arm in case.arms if arm != OPTIMUM]
+
+    def measure(self, session: Any, case: Case, arm: Arm, seed: int, options: Options) -> Measurement:
+        if not Path("/proc/sys/net/mptcp/enabled").exists():
+            raise Unavailable("this kernel has no MPTCP (CONFIG_MPTCP)")
+        for attempt in range(ATTEMPTS):
+            try:
+                done = self._measure(case, arm, seed, options)
+                return Measurement(done.values, {**done.details, "discarded_before": attempt})
+            except _Late:
+                if attempt + 1 == ATTEMPTS:
+                    raise
+        raise AssertionError
+
+    def _measure(self, case: Case, arm: Arm, seed: int, options: Options) -> Measurement:
+        cell: Cell = case.parameters["cell"]
+        by_daemon = arm in (PUBLISHED, TANDEM)
+        with ExitStack() as stack:
+            # With Tandem the endpoints are its own: mptcp.setup. The others get theirs from the lab.
+            lab = stack.enter_context(Lab(cell.scenario(mptcp=not by_daemon), seed=seed, prefix=options.prefix, counters=False))
+            daemon = None
+            if arm in (MARKS, PUBLISHED):
+                lab.client.run(["sysctl", "-q", "-w", "net.ipv4.tcp_ecn=1"])
+            if arm == MARKS:
+                mark_by_hand(lab, "wlan0", MARKED)
+            elif arm == BACKUP:
+                lab.mptcp_backup("wlan0")
+            elif by_daemon:
+                module = {"strategy": "published", "sender": "coupled"} if arm == PUBLISHED else {}
+                daemon = stack.enter_context(gear.tandem(lab, options, ["ecn"], {
+                    "links": {"radio": f"lab:{lab.directory / 'frames.sock'}", "modem": "none"}, "mptcp": {"setup": True}, "modules": {"ecn": module}},
+                    f"{case.name}-{arm.name}-{seed}"))
+                wait_for_endpoints(lab)
+            single = {BY_AP1: "wlan0", BY_AP2: "wlan1"}.get(arm, "")
+            result = lab.start_download(seconds=cell.seconds, mptcp=not single, interface=single).wait()
+            if result.error:
+                raise LabError(f"download: {result.error}")
+            details = details_of(result) | {"calculated_optimum_mbps": cell.calculated}
+            if arm == MARKS:
+                details["marked"] = marked_by_hand(lab)
+            if daemon is not None:
+                status = daemon.api("/v1/status")
+                steering = status.get("steering", {})
+                details |= of_module(status, "ecn") | {"steering": steering, "flag_changes": steering.get("flag_changes")}
+                if arm == PUBLISHED and steering.get("ce_why") and not steering.get("ce_backend"):
+                    raise Unavailable(f"no CE marks: {steering['ce_why']}")
+            errors = lab.stats()["release_error_us"]
+            details |= {"release_error_p99_us": errors["p99"], "release_error_max_us": errors["max"]}
+            if errors["p99"] > HONEST_US:
+                raise _Late(f"the emulator was late in {ATTEMPTS} attempts: p99 {errors['p99']:.0f} us of {HONEST_US} us allowed; the machine is too busy")
+        return Measurement({GOODPUT.name: result.bytes * 8e-6 / result.seconds, SETTLED.name: result.goodput_from(SETTLE)}, details)
+
+    def derive(self, case: Case, values: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
+        singles = [values[arm.name] for arm in (BY_AP1, BY_AP2) if arm.name in values]
+        if len(singles) < 2:
+            return {}
+        return {OPTIMUM.name: {metric.name: max(entry[metric.name] for entry in singles) for metric in (GOODPUT, SETTLED)}}
+
+    def summarise(self, cases: Sequence[Case], runs: Sequence[Run]) -> list[tuple[Case, list[Run]]]:
+        """Shares of the optimum, paired by round, over the cells of a scenario and over all."""
+        kinds = {ALL_CELLS: cases, FIRST: [case for case in cases if case.parameters["cell"].flows is None],
+                 SECOND: [case for case in cases if case.parameters["cell"].flows is not None]}
+        made: list[tuple[Case, list[Run]]] = []
+        for title, members in kinds.items():
+            if not members or (title != ALL_CELLS and len(members) == len(cases)):
+                continue
+            shares = shares_of(members, runs)
+            arms = tuple(arm for arm in members[0].arms if arm.name in shares)
+            pooled: list[Run] = []
+            for place, arm in enumerate(arms):
+                for seed in sorted({seed for _, seed in shares[arm.name]}):
+                    whole = [share[0] for (_, own), share in shares[arm.name].items() if own == seed]
+                    settled = [share[1] for (_, own), share in shares[arm.name].items() if own == seed]
+                    pooled.append(Run(title, arm.name, seed, place, 0.0, {
+                        MEAN.name: statistics.fmean(whole), SETTLED_MEAN.name: statistics.fmean(settled), MEDIAN.name: statistics.median(whole),
+                        WORST.name: min(share[0] for share in shares[arm.name].values())}, {"derived": True}))
+            goals = (Goal(TANDEM.name, ">=", 90, metric=MEAN.name, text="at least 90 % of the optimum on average"),) if TANDEM in arms and title == ALL_CELLS else ()
+            made.append((Case(title, arms, (MEAN, SETTLED_MEAN, MEDIAN, WORST), members[0].seeds, goals, "marking backfires", {"pooled": True}), pooled))
+        return made
+
+    def draw(self, cases: Sequence[Case], runs: Sequence[Run], directory: Path) -> list[Path]:
+        groups = {"scenario 1: AP1 wastes the air": [case for case in cases if case.parameters["cell"].flows is None],
+                  "scenario 2: AP2's uplink is shared": [case for case in cases if case.parameters["cell"].flows is not None]}
+        return ecn_linux_pictures.draw(self, {title: {arm: [share[0] for share in found.values()] for arm, found in shares_of(members, runs).items()}
+                                              for title, members in groups.items() if members}, directory)
+
+
+def case_of(cell: Cell, rounds: int) -> Case:
+    return Case(cell.name, ARMS, (GOODPUT, SETTLED), rounds, (), "marking backfires", {"cell": cell})
+
+
+def shares_of(cases: Sequence[Case], runs: Sequence[Run]) -> dict[str, dict[tuple[str, int], tuple[float, float]]]:
+    """Arm -> (case, seed) -> per cent of that round's optimum, whole and settled."""
+    names = {case.name for case in cases}
+    optimum = {(run.case, run.seed): run.values for run in runs if run.arm == OPTIMUM.name and run.error is None and run.case in names}
+    shares: dict[str, dict[tuple[str, int], tuple[float, float]]] = {}
+    for run in runs:
+        best = optimum.get((run.case, run.seed))
+        if run.error is None and best and min(best.values()) > 0:
+            shares.setdefault(run.arm, {})[run.case, run.seed] = (100 * run.values[GOODPUT.name] / best[GOODPUT.name], 100 * run.values[SETTLED.name] / best[SETTLED.name])
+    return shares
+
+
+def details_of(result: DownloadResult) -> dict[str, Any]:
+    return {"ap1_percent": 100 * result.shares().get("wlan0", 0.0), "settled_ap1_percent": 100 * result.shares(SETTLE).get("wlan0", 0.0),
+            "series_mbps": [round(rate, 2) for rate in result.rates(1.0)], "longest_gap_s": result.longest_gap()}
+
+
+def wait_for_endpoints(lab: Lab, patience: float = 10.0) -> None:
+    """Until the daemon has set MPTCP up: a connection that begins before has one subflow only."""
+    until = time.monotonic() + patience
+    wanted = [entry["ipv4"] for entry in lab.info["interfaces"].values()]
+    while not all(address in (text := lab.client.run(["ip", "mptcp", "endpoint", "show"]).stdout) for address in wanted):
+        if time.monotonic() > until:
+            raise Unavailable(f"tandemd made no MPTCP endpoints within {patience:g} s; there are: {text.strip() or 'none'}")
+        time.sleep(0.1)
+
+
+def mark_by_hand(lab: Lab, interface: str, share: float) -> None:
+    """A rule like the daemon's: CE on this share of the ECN-capable packets that come by this interface."""
+    done = lab.client.run(["nft", "-f", "-"], check=False, input=f"""table inet by_hand {{
+  counter marked {{ }}
+  chain in {{
+    type filter hook prerouting priority mangle;
+    iifname "{interface}" ip ecn ect0 meta l4proto tcp numgen random mod 10000 < {round(share * 10000)} counter name marked ip ecn set ce
+  }}
+}}
+""")
+    if done.returncode != 0:
+        raise Unavailable(f"this kernel's nftables cannot mark: {done.stderr.strip().splitlines()[0]}")
+
+
+def marked_by_hand(lab: Lab) -> int:
+    words = lab.client.run(["nft", "list", "counter", "inet", "by_hand", "marked"]).stdout.split()
+    return int(words[words.index("packets") + 1])
+
+
+BENCH = EcnLinux()
