@@ -18,6 +18,7 @@ constexpr double hopeless = 0.5;    // ends a trial early
 constexpr double least_busy = 50e3; // bytes per second; below it there is nothing to compare
 constexpr double fallen = 0.7;      // of the usual goodput: something has changed
 constexpr Duration usual_over = 5s;
+constexpr Duration best_over = 60s;
 constexpr Duration reset_gap = 5s;
 constexpr Duration recovery = 3s; // after a trial that lost, until the goodput is what it was
 constexpr Duration peak_span = 4s;
@@ -170,7 +171,9 @@ void Loop::look(const Look& look, Tick now, const LoopSettings& settings)
     return;
   }
 
-  if (measured < settings.measure || goodput_ < least_busy || latest <= 0) return;
+  // What has collapsed is not idle.
+  best_ = std::max(goodput_, best_ * (1 - seconds(sample_every) / seconds(best_over)));
+  if (measured < settings.measure || best_ < least_busy || latest <= 0) return;
   if (now - peaks_from_ >= peak_span)
   {
     peaks_ = { 0, peaks_[0] };

@@ -84,6 +84,7 @@ private:
   std::array<Record, most_levels> records_ {};
   double goodput_ = 0;
   double usual_ = 0; // goodput over many seconds at this level
+  double best_ = 0;  // of the last minute or so, at any
   // Its highest values in this span of time and in the one before: a download dips now and then by itself.
   std::array<double, 2> peaks_ {};
   Tick peaks_from_ {};
