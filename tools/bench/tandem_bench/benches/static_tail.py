@@ -100,7 +100,7 @@ class StaticTail(Bench):
                 goals = [Goal(TANDEM.name, "<=", 1.0, over=arm.name, metric=MEDIAN.name, text=f"median not above {arm.name}") for arm in (BY_AP1, BY_AP2)]
                 if outside == CHANNEL:
                     goals += [Goal(TANDEM.name, "<=", 0.5, over=arm.name, metric=P99.name, text=f"99th percentile at most half of {arm.name}") for arm in (BY_AP1, BY_AP2)]
-                made.append(Case(f"{outside.name}, {sender.name}", ARMS, (MEDIAN, P95, P99), 2 if quick else 20, tuple(goals) if sender == OLIA else (),
+                made.append(Case(f"{outside.name}, {sender.name}", ARMS, (MEDIAN, P95, P99), 2 if quick else 12, tuple(goals) if sender == OLIA else (),
                                  "median 5 and 5.6 s by one, 6 s by both; 99th percentile halved" if sender == OLIA and outside == CHANNEL else "",
                                  {"sender": sender.name, "outside": outside.name}))
         return made
