@@ -12,7 +12,9 @@ using namespace std::chrono_literals;
 
 constexpr Duration sample_every = 90ms;
 constexpr Duration longest_settle = 3s;
-constexpr unsigned patience = 3; // measuring times, when the first leaves it open
+constexpr unsigned patience = 3;      // measuring times, when the first leaves it open
+constexpr unsigned longest_trial = 8; // likewise, while the goodput grows
+constexpr double growth = 1.04;
 constexpr double clear_win = 1.3, clear_loss = 0.75;
 constexpr double hopeless = 0.5;    // ends a trial early
 constexpr double least_busy = 50e3; // bytes per second; below it there is nothing to compare
@@ -22,7 +24,7 @@ constexpr Duration best_over = 60s;
 constexpr Duration reset_gap = 5s;
 constexpr Duration recovery = 3s; // after a trial that lost, until the goodput is what it was
 constexpr Duration peak_span = 4s;
-constexpr Duration rise_over = 600ms;
+constexpr Duration rise_over = 600ms, slow_rise = 2s;
 constexpr double steep = 1.1;
 // A link that is added and takes the air shows it within a few round-trip times.
 constexpr Duration soon = 400ms;
@@ -52,9 +54,9 @@ double Loop::rate(Tick from) const
 }
 
 // Slow start and recovery are not yet what a level brings.
-bool Loop::rising(Tick now) const
+bool Loop::rising(Tick now, Duration over) const
 {
-  return rate(now - rise_over) > steep * rate(now - 2 * rise_over, now - rise_over);
+  return rate(now - over) > steep * rate(now - 2 * over, now - over);
 }
 
 // What was learned of other links, or in another order, is of no use.
@@ -159,15 +161,22 @@ void Loop::look(const Look& look, Tick now, const LoopSettings& settings)
       since_ = now;
       return;
     }
-    const double ratio = rate(settled) / reference_;
+    // What was taken from a subflow by the level before comes back slowly, against others at a bottleneck in many
+    // seconds.
     const bool up = *trial_ > level_;
+    const double ratio = rate(std::max(settled, now - 3 * settings.measure / 2)) / reference_;
+    const bool growing =
+        !up && measured < longest_trial * settings.measure
+        && rate(now - settings.measure) > growth * rate(now - 2 * settings.measure, now - settings.measure);
     // Of two that bring the same the one that uses less air is the better one.
     const bool won = up ? ratio >= 1 + settings.gain : ratio >= 1 - settings.gain / 2;
     // Air that is full without the worse links is used by others: what these would bring would be taken from them.
     const bool full = !up && *trial_ == 0 && look.busy && *look.busy >= settings.full;
-    const bool clear = measured >= settings.measure && (ratio >= clear_win || ratio <= clear_loss) && (won || !full);
-    const bool early = measured >= settings.measure / 2 && ratio <= hopeless && !full;
-    if (clear || early || measured >= patience * settings.measure) decide(won || full, now, settings);
+    const bool clear =
+        measured >= settings.measure && (ratio >= clear_win || (ratio <= clear_loss && !full && !growing));
+    const bool early = measured >= settings.measure / 2 && ratio <= hopeless && !full && !growing;
+    if (clear || early || (measured >= patience * settings.measure && (won || !growing)))
+      decide(won || full, now, settings);
     return;
   }
 
@@ -188,7 +197,9 @@ void Loop::look(const Look& look, Tick now, const LoopSettings& settings)
   const double used = std::max(look.capacity > 0 ? peak / look.capacity : 0, look.busy.value_or(0) / settings.full);
   const double left_over = std::max(0.0, 1 - used);
   if (level_ == 0 && left_over * look.spare < settings.gain * peak) return;
-  if (rising(now)) return;
+  // While the good links bring more than the worse one could, there is time to see what they come to.
+  const bool time = look.spare > 0 && goodput_ > look.spare;
+  if (rising(now, rise_over) || (time && (measured < 2 * slow_rise || rising(now, slow_rise)))) return;
   if (const auto level = due(look, now))
     begin(*level, look, rate(std::max(settled, now - patience * settings.measure)), now, settings);
 }

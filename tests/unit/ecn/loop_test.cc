@@ -158,7 +158,7 @@ TEST(loop, full_air_is_not_taken_from_others)
   // Somebody else uses what we leave; more links would bring more to us, at his cost.
   const Model greedy = [](std::size_t level, double) { return level == 0 ? 5e5 : level == 1 ? 7e5 : 9e5; };
   const Outcome blind = run(greedy, 60);
-  EXPECT_EQ(blind.loop.level(), 2u) << "without a survey nobody knows";
+  EXPECT_GT(blind.at_level[2], 30) << "without a survey nobody knows";
   const Outcome sees = run(greedy, 60, { .capacity = 3e6, .spare = 5e5, .busy = 0.95, .levels = 3 });
   EXPECT_EQ(sees.loop.level(), 0u);
   EXPECT_EQ(sees.loop.trials(), 0u);
@@ -168,7 +168,7 @@ TEST(loop, full_air_is_not_taken_from_others)
   EXPECT_LT(later.at_level[2], 10);
   // Idle air is there to be used.
   const Outcome idle = run(greedy, 60, { .capacity = 3e6, .spare = 5e5, .busy = 0.2, .levels = 3 });
-  EXPECT_EQ(idle.loop.level(), 2u);
+  EXPECT_GT(idle.at_level[2], 30);
 }
 
 TEST(loop, climbs_one_link_at_a_time_and_no_further_than_it_pays)
