@@ -57,7 +57,7 @@ struct Knobs
   double gain = 0.05;
   double full = 0.8;
 
-  double retry = 5;          // s
+  double retry = 10;         // s
   double retry_most = 160;   // s
   double cycle = 0.25;       // s, of the level that uses a link part of the time
   double share = 0.5;        // of that cycle

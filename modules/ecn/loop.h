@@ -23,7 +23,7 @@ struct LoopSettings
   double gain = 0.05; // goodput that a level must bring over a lower one
   double full = 0.8;  // share of busy air from which on it counts as full: between frames it is idle
 
-  Duration retry = std::chrono::seconds { 5 }; // until a level that lost is tried again; doubles
+  Duration retry = std::chrono::seconds { 10 }; // until a level that lost is tried again; doubles
   Duration retry_most = std::chrono::seconds { 160 };
 };
 
