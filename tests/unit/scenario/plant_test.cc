@@ -182,6 +182,90 @@ TEST(Plant, HandoffMovesTheClientAndSaysSo)
   EXPECT_EQ(b.announced[0].access_point, "ap2");
 }
 
+constexpr const char* two_stations =
+    "[wifi]\nretry_limit = 50\n[[ap]]\nname = \"ap1\"\ninterface = \"wlan1\"\nrate = \"6\"\nframe_error = 0.5\n"
+    "[[ap]]\nname = \"ap2\"\ninterface = \"wlan0\"\n[[ap]]\nname = \"ap3\"\n";
+
+TEST(Plant, EachStationStaysAtItsAccessPoint)
+{
+  Bench b(two_stations);
+  const std::vector<std::pair<PortId, PortId>> ways {
+    { { Kind::client_wifi, 0 }, { Kind::ap, 1 } },
+    { { Kind::client_wifi, 1 }, { Kind::ap, 0 } },
+    { { Kind::ap, 0 }, { Kind::client_wifi, 1 } },
+    { { Kind::ap, 1 }, { Kind::client_wifi, 0 } },
+  };
+  for (std::size_t i = 0; i < ways.size(); ++i)
+    b.send(at(static_cast<int>(i) * 100ms), ways[i].first.kind, ways[i].first.index);
+  b.send(at(1s), Kind::ap, 2); // nobody of ours is there
+  b.run(at(5s));
+  ASSERT_EQ(b.arrived.size(), ways.size());
+  for (std::size_t i = 0; i < ways.size(); ++i)
+    EXPECT_EQ(b.arrived[static_cast<medium::Handle>(i)].port, b.port(ways[i].second.kind, ways[i].second.index)) << i;
+  EXPECT_EQ(b.dropped, 1u);
+}
+
+TEST(Plant, AnAccessPointHasARateAndErrorsOfItsOwn)
+{
+  Bench b(two_stations);
+  const auto of = [&](std::size_t ap) -> const medium::NodeStats& { return b.plant.air().stats(b.plant.ap_node(ap)); };
+  // Not at the same moment, or they would meet in the first slot each time.
+  for (int number = 0; number < 800; ++number)
+    b.send(at(number * 25ms), Kind::ap, static_cast<std::size_t>(number % 2));
+  b.run(at(21s));
+  ASSERT_EQ(of(0).delivered, 400u);
+  ASSERT_EQ(of(1).delivered, 400u);
+  // Every second attempt fails at ap1, none but collisions at ap2, and each takes several times as long (beacons count,
+  // too).
+  EXPECT_NEAR(static_cast<double>(of(0).attempts) / 400, 2.0, 0.3);
+  EXPECT_LT(of(1).attempts, 450u);
+  const auto attempt = [&](std::size_t ap) { return seconds(of(ap).air) / static_cast<double>(of(ap).attempts); };
+  EXPECT_GT(attempt(0), 3 * attempt(1));
+}
+
+TEST(Plant, FramesOfBothStationsAreHeardOnce)
+{
+  Bench b(two_stations);
+  b.plant.want_frames(true);
+  std::map<medium::NodeId, unsigned> data, bad;
+  for (int number = 0; number < 400; ++number)
+  {
+    const Tick now = at(number * 25ms);
+    b.plant.run_until(now);
+    b.plant.submit(now, b.port(Kind::ap, static_cast<std::size_t>(number % 2)), { .handle = b.next++, .bytes = 1000 });
+    for (const auto& frame : b.plant.frames())
+      if (frame.type == medium::FrameType::data)
+      {
+        ++data[frame.receiver];
+        bad[frame.receiver] += frame.bad_fcs;
+      }
+    b.plant.done();
+  }
+  // Each attempt once; the failed ones of ap1 are seen with a bad FCS by the station they are for.
+  EXPECT_NEAR(data[b.plant.client(1)], 400, 80);
+  EXPECT_NEAR(bad[b.plant.client(1)], 200, 60);
+  EXPECT_NEAR(data[b.plant.client(0)], 200, 25);
+  EXPECT_LT(bad[b.plant.client(0)], 25u);
+}
+
+TEST(Plant, ABlackoutMayBeOfOneStation)
+{
+  Bench b(std::string(two_stations)
+          + "[[timeline]]\nat = \"1s\"\nfor = \"1s\"\nwhat = \"blackout\"\nap = \"ap1\"\ncarrier = \"down\"\n");
+  b.plant.start(at(0s));
+  b.send(at(1500ms), Kind::ap, 0);
+  b.send(at(1500ms), Kind::ap, 1);
+  EXPECT_FALSE(b.plant.wifi_carrier(1));
+  EXPECT_TRUE(b.plant.wifi_carrier(0));
+  b.run(at(3s));
+  EXPECT_TRUE(b.plant.wifi_carrier(1));
+  EXPECT_EQ(b.dropped, 1u);
+  ASSERT_EQ(b.arrived.size(), 1u);
+  EXPECT_EQ(b.arrived.begin()->second.port, b.port(Kind::client_wifi, 0));
+  ASSERT_EQ(b.announced.size(), 2u);
+  EXPECT_EQ(b.announced[0].access_point, "ap1");
+}
+
 TEST(Plant, EventsForOthersAreAnnouncedInTime)
 {
   Bench b("[[timeline]]\nat = \"1s\"\nfor = \"500ms\"\nwhat = \"source_filter\"\nvalue = true\n");
