@@ -20,7 +20,8 @@ int rank(std::string_view module)
 }
 
 constexpr std::size_t max_delayed = 4096;
-constexpr unsigned slow_calls_allowed = 2; // in the life of a flow
+constexpr unsigned slow_calls_allowed = 2; // of a flow
+constexpr int swift_calls_forgive = 500;   // between two of them
 constexpr Duration shortest_wake = std::chrono::microseconds { 100 };
 constexpr Duration pause = std::chrono::seconds { 1 }; // between what is one transfer and the next
 
@@ -225,14 +226,19 @@ Plan Chain::ask(std::size_t i, const Event& event, flow::Flow& flow)
     return {};
   }
   // By the wall clock, which is cheap to read, a decision also seems long when the thread lost its core in the middle.
-  // That does not happen to one flow again and again.
-  if (options_.stopwatch && options_.stopwatch() - begin > options_.call_limit
-      && ++flow.slow_calls > slow_calls_allowed)
+  // That does not happen to one flow again and again, but in a long life it happens.
+  flow.swift_calls = static_cast<std::uint16_t>(std::min(flow.swift_calls + 1, swift_calls_forgive));
+  if (options_.stopwatch && options_.stopwatch() - begin > options_.call_limit)
   {
-    ++slot.stats.faults;
-    exclude(i, flow);
-    if (!event.queued) make_good(flow, event.now);
-    return {};
+    if (flow.swift_calls >= swift_calls_forgive) flow.slow_calls = 0;
+    flow.swift_calls = 0;
+    if (++flow.slow_calls > slow_calls_allowed)
+    {
+      ++slot.stats.faults;
+      exclude(i, flow);
+      if (!event.queued) make_good(flow, event.now);
+      return {};
+    }
   }
   if (const Violation violation = check(plan, event, flow.view, budget_left()); violation != Violation::none)
   {

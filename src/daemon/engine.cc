@@ -567,6 +567,7 @@ void Engine::Parts::keeper_news()
   };
   tell(before.steering.mptcp_why, after.steering.mptcp_why);
   tell(before.steering.last_error, after.steering.last_error);
+  tell(before.steering.recovered, after.steering.recovered);
   if (after.steering.ce_backend.empty()) tell(before.steering.ce_why, after.steering.ce_why);
 }
 
@@ -1110,6 +1111,7 @@ json Engine::Parts::all_steering_json()
            { "limit_add_addr", state.limit_add_addr },
            { "refused", refused },
            { "last_error", state.last_error },
+           { "recovered", state.recovered },
            { "suspended", state.suspended },
            { "plans", state.plans },
            { "ce_changes", state.ce_changes },

@@ -31,6 +31,7 @@ struct alignas(std::max_align_t) Flow
   std::uint8_t holder = 0;                    // the module that lowered the ACK number of the last ACK
   std::uint32_t held_back = 0;                // by so many bytes
   std::uint8_t slow_calls = 0;                // decisions that took too long
+  std::uint16_t swift_calls = 0;              // since the last of them, up to a bound
   std::uint32_t epoch = 0;                    // of the queue, see Chain::queue_resumed()
   std::uint64_t paused_at = 0;                // bytes delivered by the last pause, see Chain::Options::worth
   bool closed = false;                        // FIN or RST seen: forgotten soon. Set by Table::close()

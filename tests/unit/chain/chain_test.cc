@@ -279,6 +279,29 @@ TEST(ChainFaults, ASlowModuleIsTakenOut)
   EXPECT_EQ(stand.chain.stats(0).excluded, 1u);
 }
 
+TEST(ChainFaults, ALostCoreNowAndThenIsForgiven)
+{
+  Puppet module { "offload" };
+  Tick clock {};
+  Stand stand { { &module }, { .call_limit = ms(5), .stopwatch = [&] { return clock; } } };
+  Peers peers {};
+  stand.open(peers);
+  int calls = 0;
+  int every = 600;
+  module.act = [&](const Event&, const FlowView&)
+  {
+    if (++calls % every == 0) clock += ms(50);
+    return Plan {};
+  };
+  for (int i = 0; i < 6000; ++i)
+    stand.ack(peers);
+  EXPECT_EQ(stand.chain.stats(0).excluded, 0u) << "ten times in six thousand decisions";
+  every = 100;
+  for (int i = 0; i < 600; ++i)
+    stand.ack(peers);
+  EXPECT_EQ(stand.chain.stats(0).excluded, 1u);
+}
+
 TEST(ChainFaults, AnImpossiblePlanTakesTheModuleOut)
 {
   Puppet bad { "freeze" }, good { "offload" };
