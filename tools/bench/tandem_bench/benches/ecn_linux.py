@@ -106,7 +106,8 @@ congestion = "{self.congestion}"
 
 SCENARIO_1 = tuple(Cell(t1, rtt) for t1 in (1.5, 3, 6) for rtt in (25, 50))
 SCENARIO_2 = tuple(Cell(flows=flows) for flows in (0, 1, 3, 6))
-QUICK = (Cell(3, 25, seconds=20), Cell(flows=6, seconds=20))
+QUICK = (Cell(3, 25, seconds=18), Cell(flows=6, seconds=18))
+QUICK_ARMS = (BY_AP1, BY_AP2, ALONE, PUBLISHED, TANDEM, OPTIMUM)
 ALL_CELLS, FIRST, SECOND = "all cells, of the optimum", "scenario 1, of the optimum", "scenario 2, of the optimum"
 
 
@@ -131,7 +132,7 @@ class EcnLinux(Bench):
         "client asks for ECN. The upstream kernel couples nothing; the paper's senders did. \"AP1 backup by hand\": its endpoint is a backup all the time, which is right in scenario 1 only.")
 
     def cases(self, quick: bool) -> list[Case]:
-        return [case_of(cell, 1 if quick else 3) for cell in (QUICK if quick else SCENARIO_1 + SCENARIO_2)]
+        return [case_of(cell, QUICK_ARMS, 1) for cell in QUICK] if quick else [case_of(cell, ARMS, 3) for cell in SCENARIO_1 + SCENARIO_2]
 
     def configured(self, cases: list[Case], settings: Mapping[str, str]) -> list[Case]:
         changes: dict[str, Any] = {}
@@ -147,7 +148,7 @@ class EcnLinux(Bench):
                     raise ValueError
             except ValueError:
                 raise BadInput(f"--set {key}={text}: allowed: {self.settings[key]}") from None
-        return [case_of(Cell(**{**vars(case.parameters["cell"]), **changes}), case.seeds) for case in cases]
+        return [case_of(Cell(**{**vars(case.parameters["cell"]), **changes}), case.arms, case.seeds) for case in cases]
 
     def estimate(self, case: Case, arm: Arm, quick: bool) -> float:
         return case.parameters["cell"].seconds + 4.0
@@ -240,8 +241,8 @@ class EcnLinux(Bench):
                                               for title, members in groups.items() if members}, directory)
 
 
-def case_of(cell: Cell, rounds: int) -> Case:
-    return Case(cell.name, ARMS, (GOODPUT, SETTLED), rounds, (), "marking backfires", {"cell": cell})
+def case_of(cell: Cell, arms: Sequence[Arm], rounds: int) -> Case:
+    return Case(cell.name, tuple(arms), (GOODPUT, SETTLED), rounds, (), "marking backfires", {"cell": cell})
 
 
 def shares_of(cases: Sequence[Case], runs: Sequence[Run]) -> dict[str, dict[tuple[str, int], tuple[float, float]]]:
