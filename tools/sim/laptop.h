@@ -87,7 +87,10 @@ public:
       Port& port;
     };
     Segment segment(const Packet& packet, Direction direction) const;
-    Seq server(std::uint64_t segments) const { return server_isn_ + 1u + static_cast<std::uint32_t>(segments * with_.mss); }
+    Seq server(std::uint64_t segments) const
+    {
+      return server_isn_ + 1u + static_cast<std::uint32_t>(segments * with_.mss);
+    }
     // Whole segments before a sequence number of the server, near `close`.
     std::uint64_t segments(Seq seq, std::uint64_t close) const;
 
