@@ -74,8 +74,8 @@ def sorted_curves(bench: Bench, groups: Mapping[str, Sequence[Case]], runs: Sequ
         axes.set_ylabel("% of the optimum")
         axes.set_ylim(0, 105)
         axes.grid(alpha=0.3)
-    # The first one has all the arms; its curves leave the middle on the right free.
-    places[0].legend(fontsize=6, frameon=False, loc="center right")
+    # The first one has all the arms; below, where no curve is.
+    places[0].legend(fontsize=7, frameon=False, loc="upper left", bbox_to_anchor=(-0.1, -0.13), ncols=3)
     return _finish(bench, figure, directory)
 
 
