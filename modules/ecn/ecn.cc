@@ -59,7 +59,7 @@ constexpr std::array<KnobRow<Knobs>, 24> rows { {
         .minimum = 1,
         .maximum = 3600,
         .help = "how long the packet time of a link that is left out counts: nothing arrives there that could tell "
-                "another one; then it is looked at again" },
+                "another one. It is looked at again earlier when the best packet time has grown clear times" },
       &Knobs::remember },
     { { .name = "cap", .minimum = 0, .maximum = 1, .help = "largest share of packets to mark (section 6.2.1: 0.05)" },
       &Knobs::cap },
@@ -181,6 +181,7 @@ constexpr Duration tell_every = 2s;
 constexpr Duration unsure_for = 5s;      // of traffic, without a packet time that can be believed
 constexpr Duration radio_window = 500ms; // of an estimate (section 5.1)
 constexpr Duration evidence_for = 4s;
+constexpr Duration look_again = 5s;
 constexpr Duration least_span = 5s;   // of one of the two spans that the least round-trip time is taken over
 constexpr Duration markable_for = 2s; // after the last ECN-capable packet
 constexpr double full_packet = 1500;  // bytes of the packet that T_i is about (equation 1: MSS)
@@ -457,9 +458,15 @@ void Ecn::learn_times(const LinkStates& links, Tick now)
   for (std::size_t i = 0; i < most_wifi; ++i)
   {
     const auto& radio = links[at(wifi_link(i))].radio;
-    if (memory_[i] && now - memory_[i]->at > from_seconds(knobs_.remember)) memory_[i].reset();
+    // Looking again costs a flood of a queue. It is worth it when the good links have become much worse since.
+    if (memory_[i]
+        && (now - memory_[i]->at > from_seconds(knobs_.remember)
+            || (now - memory_[i]->at > look_again && memory_[i]->best_then > Duration {}
+                && seconds(ranking_.best_time()) >= knobs_.clear * seconds(memory_[i]->best_then))))
+      memory_[i].reset();
     if (radio && radio->packet_time && *radio->packet_time > Duration {})
-      if (const auto believed = believe(evidence_[i], *radio, now, least)) memory_[i] = { *believed, now, traffic_ };
+      if (const auto believed = believe(evidence_[i], *radio, now, least))
+        memory_[i] = { *believed, now, traffic_, ranking_.best_time() };
     alive = alive || (memory_[i] && !told_[at(wifi_link(i))].backup && sure(*memory_[i]));
   }
   for (std::size_t i = 0; i < most_wifi; ++i)

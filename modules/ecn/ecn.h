@@ -46,7 +46,7 @@ struct Knobs
   double hold = 0.5; // s
   double clear = 2;
   double confidence = 0.2;
-  double remember = 60;  // s
+  double remember = 600; // s
   double cap = 0.05;     // DeltaSettings
   double buffer = 200;   // packets
   double below_pole = 0; // BelowPole
@@ -132,6 +132,7 @@ private:
     Duration packet_time {};
     Tick at {};
     Duration traffic_at {}; // on the clock that runs while something is downloaded
+    Duration best_then {};  // packet time of the best link
   };
 
   // Packet times of too few frames each, added up by their confidence.

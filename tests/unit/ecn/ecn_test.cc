@@ -278,6 +278,29 @@ TEST(ecn, a_link_left_out_is_looked_at_again_after_a_while)
   EXPECT_NEAR(open_at, 10, 1.5);
 }
 
+TEST(ecn, a_link_left_out_is_looked_at_again_when_the_good_one_turns_bad)
+{
+  Stand s;
+  s.add(Link::wifi, 7, 4e5, 1);
+  s.add(Link::wifi_2, 7, 2.8e6, 1);
+  s.packet_time(Link::wifi, 6ms);
+  s.packet_time(Link::wifi_2, 500us);
+  s.model = one_air;
+  s.run(10);
+  ASSERT_TRUE(s.backup(Link::wifi));
+  s.packet_time(Link::wifi, std::nullopt);
+  s.packet_time(Link::wifi_2, 900us);
+  s.run(20);
+  EXPECT_TRUE(s.backup(Link::wifi));
+  s.packet_time(Link::wifi_2, 4ms); // better than what is remembered, still worth a look
+  s.run(1);
+  EXPECT_FALSE(s.backup(Link::wifi));
+  s.packet_time(Link::wifi, 500us);
+  s.run(1);
+  EXPECT_TRUE(s.backup(Link::wifi_2));
+  EXPECT_FALSE(s.backup(Link::wifi));
+}
+
 TEST(ecn, an_idle_download_forgets_nothing)
 {
   Stand s;
