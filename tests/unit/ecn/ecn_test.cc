@@ -147,14 +147,34 @@ double one_air(const Stand::Subflow& flow, const Stand& stand)
   return other_used ? 2e5 : 2.8e6;
 }
 
+// Scenario 1: the access point of the first link is slow, that of the second one fills the air alone.
+struct OneAir : Stand
+{
+  explicit OneAir(std::uint8_t version)
+  {
+    add(Link::wifi, 7, 4e5, version);
+    add(Link::wifi_2, 7, 2.8e6, version);
+    packet_time(Link::wifi, 3ms);
+    packet_time(Link::wifi_2, 500us);
+    model = one_air;
+  }
+};
+
+// Scenario 2: the uplink of the second one's access point is the bottleneck.
+struct FullUplink : Stand
+{
+  explicit FullUplink(std::uint8_t version)
+  {
+    add(Link::wifi, 7, 4e5, version);
+    add(Link::wifi_2, 7, 1e5, version);
+    packet_time(Link::wifi, 3ms);
+    packet_time(Link::wifi_2, 500us);
+  }
+};
+
 TEST(ecn, leaves_the_worse_access_point_out_where_it_wastes_air)
 {
-  Stand s;
-  s.add(Link::wifi, 7, 4e5, 1);
-  s.add(Link::wifi_2, 7, 2.8e6, 1);
-  s.packet_time(Link::wifi, 3ms);
-  s.packet_time(Link::wifi_2, 500us);
-  s.model = one_air;
+  OneAir s { 1 };
   s.run(20);
   EXPECT_TRUE(s.backup(Link::wifi));
   EXPECT_FALSE(s.backup(Link::wifi_2));
@@ -163,11 +183,7 @@ TEST(ecn, leaves_the_worse_access_point_out_where_it_wastes_air)
 
 TEST(ecn, uses_it_where_the_better_ones_uplink_is_the_bottleneck)
 {
-  Stand s;
-  s.add(Link::wifi, 7, 4e5, 1);
-  s.add(Link::wifi_2, 7, 1e5, 1);
-  s.packet_time(Link::wifi, 3ms);
-  s.packet_time(Link::wifi_2, 500us);
+  FullUplink s { 1 };
   s.run(30);
   EXPECT_FALSE(s.backup(Link::wifi));
   EXPECT_FALSE(s.backup(Link::wifi_2));
@@ -177,11 +193,7 @@ TEST(ecn, marks_only_for_coupled_senders_and_below_the_cap)
 {
   for (const std::uint8_t version : { 0, 1 })
   {
-    Stand s;
-    s.add(Link::wifi, 7, 4e5, version);
-    s.add(Link::wifi_2, 7, 1e5, version);
-    s.packet_time(Link::wifi, 3ms);
-    s.packet_time(Link::wifi_2, 500us);
+    FullUplink s { version };
     s.module.set("strategy", 1); // published
     s.run(3);
     EXPECT_EQ(s.marks(Link::wifi) > 0, version == 0);
@@ -196,11 +208,7 @@ TEST(ecn, not_ect_l4s_and_lonely_flows_are_not_marked)
 {
   const auto marked = [](const std::function<void(Stand&)>& change)
   {
-    Stand s;
-    s.add(Link::wifi, 7, 4e5);
-    s.add(Link::wifi_2, 7, 1e5);
-    s.packet_time(Link::wifi, 3ms);
-    s.packet_time(Link::wifi_2, 500us);
+    FullUplink s { 0 };
     s.module.set("strategy", 1);
     change(s);
     s.run(4);
@@ -232,11 +240,7 @@ TEST(ecn, does_nothing_without_packet_times)
 
 TEST(ecn, a_packet_time_that_goes_stale_takes_everything_back)
 {
-  Stand s;
-  s.add(Link::wifi, 7, 4e5);
-  s.add(Link::wifi_2, 7, 2.8e6);
-  s.packet_time(Link::wifi, 3ms);
-  s.packet_time(Link::wifi_2, 500us);
+  OneAir s { 0 };
   s.module.set("strategy", 1);
   s.run(3);
   ASSERT_GT(s.marks(Link::wifi), 0);
@@ -259,13 +263,8 @@ TEST(ecn, a_packet_time_that_goes_stale_takes_everything_back)
 
 TEST(ecn, a_link_left_out_is_looked_at_again_after_a_while)
 {
-  Stand s;
-  s.add(Link::wifi, 7, 4e5, 1);
-  s.add(Link::wifi_2, 7, 2.8e6, 1);
-  s.packet_time(Link::wifi, 3ms);
-  s.packet_time(Link::wifi_2, 500us);
+  OneAir s { 1 };
   s.module.set("remember", 10);
-  s.model = one_air;
   s.run(5);
   ASSERT_TRUE(s.backup(Link::wifi));
   s.packet_time(Link::wifi, std::nullopt);
@@ -303,12 +302,7 @@ TEST(ecn, a_link_left_out_is_looked_at_again_when_the_good_one_turns_bad)
 
 TEST(ecn, an_idle_download_forgets_nothing)
 {
-  Stand s;
-  s.add(Link::wifi, 7, 4e5, 1);
-  s.add(Link::wifi_2, 7, 2.8e6, 1);
-  s.packet_time(Link::wifi, 3ms);
-  s.packet_time(Link::wifi_2, 500us);
-  s.model = one_air;
+  OneAir s { 1 };
   s.run(5);
   ASSERT_TRUE(s.backup(Link::wifi));
   s.packet_time(Link::wifi, std::nullopt);
@@ -477,12 +471,7 @@ TEST(ecn, the_last_link_keeps_its_endpoint)
 
 TEST(ecn, says_everything_again_after_it_was_switched_off)
 {
-  Stand s;
-  s.add(Link::wifi, 7, 4e5, 1);
-  s.add(Link::wifi_2, 7, 2.8e6, 1);
-  s.packet_time(Link::wifi, 3ms);
-  s.packet_time(Link::wifi_2, 500us);
-  s.model = one_air;
+  OneAir s { 1 };
   s.run(10);
   ASSERT_TRUE(s.backup(Link::wifi));
   for (auto& one : s.flows)
@@ -494,12 +483,7 @@ TEST(ecn, says_everything_again_after_it_was_switched_off)
 
 TEST(ecn, repeats_what_may_have_been_dropped)
 {
-  Stand s;
-  s.add(Link::wifi, 7, 4e5, 1);
-  s.add(Link::wifi_2, 7, 2.8e6, 1);
-  s.packet_time(Link::wifi, 3ms);
-  s.packet_time(Link::wifi_2, 500us);
-  s.model = one_air;
+  OneAir s { 1 };
   s.run(10);
   ASSERT_TRUE(s.backup(Link::wifi));
   s.wishes.clear(); // after a fault, or with a link
