@@ -59,6 +59,17 @@ bool Loop::rising(Tick now, Duration over) const
   return rate(now - over) > steep * rate(now - 2 * over, now - over);
 }
 
+// What the best of the worse links can bring to `goodput` at most. Access points win contention equally often: where
+// both have packets the better one falls to the same rate. Where it needs less, the air that is left over carries more.
+double Loop::most_gain(double goodput, const Look& look, const LoopSettings& settings)
+{
+  if (look.capacity <= 0 || look.spare <= 0) return goodput;
+  const double used = std::max(goodput / look.capacity, look.busy.value_or(0) / settings.full);
+  const double left_over = std::max(0.0, 1 - used) * look.spare;
+  const double alike = look.capacity * look.spare / (look.capacity + look.spare);
+  return goodput <= alike ? left_over : std::min(left_over, 2 * alike - goodput);
+}
+
 // What was learned of other links, or in another order, is of no use.
 void Loop::forget(Tick now, const LoopSettings& settings)
 {
@@ -193,10 +204,7 @@ void Loop::look(const Look& look, Tick now, const LoopSettings& settings)
   if (usual_ > 0 && peak < fallen * usual_ && now - reset_at_ >= reset_gap) forget(now, settings);
   const double share = std::min(1.0, seconds(sample_every) / seconds(usual_over));
   usual_ = usual_ > 0 ? usual_ + share * (goodput_ - usual_) : goodput_;
-  // Another link can bring no more than the air that is left over carries at its rate.
-  const double used = std::max(look.capacity > 0 ? peak / look.capacity : 0, look.busy.value_or(0) / settings.full);
-  const double left_over = std::max(0.0, 1 - used);
-  if (level_ == 0 && left_over * look.spare < settings.gain * peak) return;
+  if (level_ == 0 && most_gain(peak, look, settings) < settings.gain * peak) return;
   // While the good links bring more than the worse one could, there is time to see what they come to.
   const bool time = look.spare > 0 && goodput_ > look.spare;
   if (rising(now, rise_over) || (time && (measured < 2 * slow_rise || rising(now, slow_rise)))) return;

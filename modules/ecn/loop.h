@@ -68,6 +68,7 @@ private:
   double rate(Tick from) const;
   double rate(Tick from, Tick to) const;
   bool rising(Tick now, Duration over) const;
+  static double most_gain(double goodput, const Look& look, const LoopSettings& settings);
   void begin(std::size_t level, const Look& look, double reference, Tick now, const LoopSettings& settings);
   void decide(bool won, Tick now, const LoopSettings& settings);
   void forget(Tick now, const LoopSettings& settings);

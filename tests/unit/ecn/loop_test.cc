@@ -70,7 +70,7 @@ TEST(loop, takes_the_lower_level_of_two_that_bring_the_same)
 TEST(loop, asks_less_and_less_often)
 {
   const Model bad_above = [](std::size_t level, double) { return level == 0 ? 1e6 : 3e5; };
-  const Outcome r = run(bad_above, 400);
+  const Outcome r = run(bad_above, 400, { .capacity = 3e6, .spare = 2.4e6, .levels = 3 });
   EXPECT_GE(r.loop.trials(), 3u);
   EXPECT_LE(r.loop.trials(), 9u) << "10, 20, 40, 80, 160 s";
   EXPECT_GT(r.delivered, 0.97 * 400 * 1e6) << "trying costs little";
@@ -153,21 +153,30 @@ TEST(loop, begins_where_it_is_told_to)
   EXPECT_GT(r.at_level[2], 45);
 }
 
+TEST(loop, a_link_that_would_halve_the_better_one_is_not_tried)
+{
+  // 1.5 MB/s by an uplink; with packets taking turns both links would bring 2 x 0.43 MB/s.
+  const Outcome r = run([](std::size_t level, double) { return level == 0 ? 1.5e6 : 8e5; }, 120);
+  EXPECT_EQ(r.loop.trials(), 0u);
+  const Outcome needed = run([](std::size_t level, double) { return level == 0 ? 4e5 : 8e5; }, 120);
+  EXPECT_GT(needed.at_level[1] + needed.at_level[2], 90);
+}
+
 TEST(loop, full_air_is_not_taken_from_others)
 {
   // Somebody else uses what we leave; more links would bring more to us, at his cost.
   const Model greedy = [](std::size_t level, double) { return level == 0 ? 5e5 : level == 1 ? 7e5 : 9e5; };
-  const Outcome blind = run(greedy, 60);
+  const Outcome blind = run(greedy, 60, { .capacity = 3e6, .spare = 2e6, .levels = 3 });
   EXPECT_GT(blind.at_level[2], 30) << "without a survey nobody knows";
-  const Outcome sees = run(greedy, 60, { .capacity = 3e6, .spare = 5e5, .busy = 0.95, .levels = 3 });
+  const Outcome sees = run(greedy, 60, { .capacity = 3e6, .spare = 2e6, .busy = 0.95, .levels = 3 });
   EXPECT_EQ(sees.loop.level(), 0u);
   EXPECT_EQ(sees.loop.trials(), 0u);
   // Others come while we use all: the next look at the good links alone shows it.
-  const Outcome later = run(greedy, 60, { .capacity = 3e6, .spare = 5e5, .busy = 0.95, .first = 2, .levels = 3 });
+  const Outcome later = run(greedy, 60, { .capacity = 3e6, .spare = 2e6, .busy = 0.95, .first = 2, .levels = 3 });
   EXPECT_EQ(later.loop.level(), 0u);
   EXPECT_LT(later.at_level[2], 10);
   // Idle air is there to be used.
-  const Outcome idle = run(greedy, 60, { .capacity = 3e6, .spare = 5e5, .busy = 0.2, .levels = 3 });
+  const Outcome idle = run(greedy, 60, { .capacity = 3e6, .spare = 2e6, .busy = 0.2, .levels = 3 });
   EXPECT_GT(idle.at_level[2], 30);
 }
 
