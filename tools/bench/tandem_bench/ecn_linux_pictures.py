@@ -32,6 +32,7 @@ def draw(bench: Bench, groups: Mapping[str, Mapping[str, Sequence[float]]], dire
         panel.set_title(title, fontsize=9)
         panel.set_xlabel("rounds of all cells, sorted")
         panel.set_ylim(bottom=0)
+        panel.xaxis.get_major_locator().set_params(integer=True)
         panel.grid(alpha=0.3)
     axes[0][0].set_ylabel("goodput, % of the better access point alone")
     axes[0][0].legend(fontsize=7, frameon=False, loc="lower right")
