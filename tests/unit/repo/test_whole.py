@@ -78,7 +78,7 @@ def test_packages_are_those_of_this_list() -> None:
               "libcap-ng": "libcap-ng-dev", "libpcap": "libpcap-dev", "libmnl": "libmnl-dev", "libnetfilter_queue": "libnetfilter-queue-dev",
               "libnftables": "libnftables-dev", "libnl-3.0": "libnl-3-dev", "libnl-genl-3.0": "libnl-genl-3-dev",
               "libnl-route-3.0": "libnl-route-3-dev", "sdbus-c++": "libsdbus-c++-dev", "libcap": "libcap-dev", "liburing": "liburing-dev",
-              "ev": "libev-dev", "Python3": "python3"}
+              "ev": "libev-dev", "Python3": "python3", "nettle": "nettle-dev"}
     listed = packages("build", "run", "test")
     lacking = []
     for path in (path for path in tracked() if path.name == "CMakeLists.txt" or path.suffix == ".cmake"):
