@@ -460,7 +460,7 @@ Outcome Chain::segment(const Segment& segment, bool queued, Tick now)
     outcome.why = name(flow->view.hands_off);
 
   // What no module decides about leaves as it is seen.
-  if (!queued && segment.direction == Direction::egress && !segment.has(tcp_flag::syn) && !decided(segment, flow->view))
+  if (!queued && segment.direction == Direction::egress && !segment.has(tcp_flag::syn) && !decided(flow->view))
     flow->tracker.left(segment, segment.ack, segment.window,
                        segment.timestamps ? segment.timestamps->value : TsClock {}, flow->view, now);
   if (queued && segment.direction == Direction::egress && outcome.verdict == Verdict::pass)
@@ -477,14 +477,12 @@ Outcome Chain::segment(const Segment& segment, bool queued, Tick now)
   return outcome;
 }
 
-// Whether segments like this one are queued for somebody's verdict.
-bool Chain::decided(const Segment& segment, const FlowView& flow) const
+// Whether egress of the flow is queued for somebody's verdict: then what is queued tells what left, and with which
+// TSval.
+bool Chain::decided(const FlowView& flow) const
 {
-  if (flow.link != Link::wifi) return false;
-  const std::uint32_t kind = segment.has(tcp_flag::fin | tcp_flag::rst) ? traffic::egress_closing
-                             : segment.payload_length > 0               ? traffic::egress_data
-                                                                        : traffic::egress_pure_ack;
-  return (interest().decide & kind) != 0;
+  constexpr std::uint32_t leaving = traffic::egress_pure_ack | traffic::egress_data | traffic::egress_closing;
+  return flow.link == Link::wifi && (interest().decide & leaving) != 0;
 }
 
 void Chain::tell(std::size_t i, EventKind kind, flow::Flow& flow, Tick now, const FetchResult* result)

@@ -180,7 +180,7 @@ private:
   std::byte* state(flow::Flow& flow, std::size_t i) { return table_.state(flow) + slots_[i].offset; }
   bool begin(std::size_t i, flow::Flow& flow);
   bool worth(const flow::Flow& flow) const;
-  bool decided(const Segment& segment, const FlowView& flow) const;
+  bool decided(const FlowView& flow) const;
   Plan ask(std::size_t i, const Event& event, flow::Flow& flow);
   void carry_out(std::size_t i, const Plan& plan, const Event& event, flow::Flow& flow);
   void make_good(flow::Flow& flow, Tick now);

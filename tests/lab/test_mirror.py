@@ -228,10 +228,12 @@ def test_reordering(lab):
         for words in REORDERING:
             lab.server().run(words)
         with lab.daemon(["mirror"]) as daemon:
-            right(lab)
-            made = decisions(daemon)
-            print(made)
-            assert made.get("mirror: reordered, not lost", 0) >= 3
+            for _ in range(4):  # 2 to 16 in one download
+                right(lab)
+                made = decisions(daemon)
+                if made.get("mirror: reordered, not lost", 0) >= 3:
+                    break
+            assert made.get("mirror: reordered, not lost", 0) >= 3, made
     finally:
         lab.server().run(["tc", "qdisc", "del", "dev", "eth0", "root"], check=False)
         lab.server().run(["nft", "delete", "table", "inet", "reordering"], check=False)
