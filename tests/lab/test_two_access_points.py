@@ -146,7 +146,6 @@ def test_tandem_leaves_the_slow_one_out(steered):
     # Left alone it carries a fifth, and the download has 9 Mb/s.
     assert result.shares(4)["wlan0"] < 0.12, result.shares(4)
     assert result.shares(4)["wlan1"] > 0.8
-    # An endpoint by which a connection has its only subflow outlives the daemon, for its download's sake; the next start takes it away.
+    # One by which a connection has its only subflow may outlive the daemon while that connection closes, for its download's sake; later starts
+    # take it away (tests/lab/kernel/test_steering_mptcp.py).
     assert len(_endpoints(lab).split("\n")) <= 2, _endpoints(lab)
-    with lab.daemon([], {"mptcp": {"setup": False}}):
-        assert system.wait_until(lambda: _endpoints(lab).strip() == "", 20.0), _endpoints(lab)
