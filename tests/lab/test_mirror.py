@@ -149,7 +149,9 @@ def test_losses_of_a_full_queue_stay_visible(lab):
     try:
         with lab.daemon(["mirror"]) as daemon:
             before, lost = undone(lab), len(lab.losses())
-            result = lab.download(seconds=6, flows=3)
+            # One download has 8 to 30 episodes, of which a busy machine makes a handful look random: three of them say more.
+            for _ in range(3):
+                result = lab.download(seconds=6, flows=3)
             hidden, kept = episodes(daemon)
             lost = len(lab.losses()) - lost
             print(f"{result.goodput_mbps:.1f} Mb/s, {lost} lost, hidden {hidden}, kept {kept}, undone {undone(lab) - before}")
