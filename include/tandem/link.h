@@ -36,6 +36,12 @@ constexpr Link wifi_link(std::size_t number)
   return number == 0 ? Link::wifi : static_cast<Link>(static_cast<std::size_t>(Link::wifi_2) + number - 1);
 }
 
+// The other way round, of a Wi-Fi link.
+constexpr std::size_t wifi_number(Link link)
+{
+  return link == Link::wifi ? 0 : static_cast<std::size_t>(link) - static_cast<std::size_t>(Link::wifi_2) + 1;
+}
+
 constexpr bool is_wifi(Link link)
 {
   return link == Link::wifi || link >= Link::wifi_2;

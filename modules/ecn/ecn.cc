@@ -355,8 +355,7 @@ double Ecn::rate_for(Link link, const LinkState& state, Tick now) const
       || !coupled(link) || !siblings(link, true))
     return 0;
   const bool smoothed = static_cast<RttChoice>(static_cast<int>(knobs_.rtt)) == RttChoice::smoothed;
-  const auto number = link == Link::wifi ? 0 : at(link) - at(Link::wifi_2) + 1;
-  return delta(times_[number].value_or(*state.radio->packet_time), smoothed ? path.smoothed : least_of(path),
+  return delta(times_[wifi_number(link)].value_or(*state.radio->packet_time), smoothed ? path.smoothed : least_of(path),
                { .buffer = knobs_.buffer,
                  .cap = knobs_.cap,
                  .below_pole = static_cast<BelowPole>(static_cast<int>(knobs_.below_pole)) });
@@ -365,12 +364,12 @@ double Ecn::rate_for(Link link, const LinkState& state, Tick now) const
 // Returns when to look again.
 Tick Ecn::treat(const LinkStates& links, Tick now)
 {
-  const auto strategy = static_cast<Strategy>(static_cast<int>(knobs_.strategy));
+  const bool closed = strategy() == Strategy::closed;
   const auto order = ranking_.order();
   const auto most = static_cast<std::size_t>(knobs_.most_used);
   const std::size_t good_used = std::min(ranking_.good(), most);
-  const std::size_t level = strategy == Strategy::closed ? loop_.level() : 1 + order.size();
-  const bool unmarked = strategy == Strategy::closed && marking_ && level + 1 == loop_levels_;
+  const std::size_t level = closed ? loop_.level() : 1 + order.size();
+  const bool unmarked = closed && marking_ && level + 1 == loop_levels_;
   Tick next = now + look_every;
   for (std::size_t i = 0; i < order.size(); ++i)
   {
@@ -378,11 +377,11 @@ Tick Ecn::treat(const LinkStates& links, Tick now)
     Treatment& treatment = wanted_[at(link)];
     if (i < ranking_.good())
     {
-      treatment.backup = strategy == Strategy::closed && i >= most;
+      treatment.backup = closed && i >= most;
       continue;
     }
     const std::size_t place = i - ranking_.good(); // among the worse ones
-    if (strategy == Strategy::closed && level == 1 && place == 0)
+    if (closed && level == 1 && place == 0)
     {
       // Open in the first part of every cycle.
       const Duration cycle = from_seconds(knobs_.cycle), open = from_seconds(knobs_.cycle * knobs_.share);
@@ -391,7 +390,7 @@ Tick Ecn::treat(const LinkStates& links, Tick now)
       next = std::min(next, now - into + (into < open ? open : cycle));
     }
     else
-      treatment.backup = strategy == Strategy::closed && (level < 2 || place >= level - 1 || good_used + place >= most);
+      treatment.backup = closed && (level < 2 || place >= level - 1 || good_used + place >= most);
     if (!treatment.backup && !unmarked) treatment.ce_rate = rate_for(link, links[at(link)], now);
   }
   return next;
@@ -452,7 +451,7 @@ void Ecn::learn_times(const LinkStates& links, Tick now)
   delivered_ = delivered;
   learned_ = now;
   bool alive = false;
-  const bool published = static_cast<Strategy>(static_cast<int>(knobs_.strategy)) == Strategy::published;
+  const bool published = strategy() == Strategy::published;
   const double least = published ? 0 : knobs_.confidence;
   const auto sure = [&](const Memory& memory) { return traffic_ - memory.traffic_at <= unsure_for; };
   for (std::size_t i = 0; i < most_wifi; ++i)
@@ -500,7 +499,7 @@ void Ecn::tick(const Event& event)
   const std::size_t worse = ranking_.order().size() - ranking_.good();
   const auto most = static_cast<std::size_t>(knobs_.most_used);
   const std::size_t usable = std::min(worse, most - std::min(ranking_.good(), most));
-  Look look { .levels = usable == 0 ? 1 : usable + 2, .changed = changed };
+  Look look { .delivered = delivered_, .levels = usable == 0 ? 1 : usable + 2, .changed = changed };
   marking_ = false;
   if (usable > 0)
   {
@@ -518,13 +517,12 @@ void Ecn::tick(const Event& event)
   }
   for (const Path& path : paths_)
   {
-    look.delivered += path.delivered;
     if (path.flows == 0) continue;
     look.rtt = std::max(look.rtt, path.smoothed);
     look.rtt_least = std::max(look.rtt_least, least_of(path));
   }
   // Levels that nobody puts in force must not be judged.
-  if (static_cast<Strategy>(static_cast<int>(knobs_.strategy)) != Strategy::closed) look.levels = 1;
+  if (strategy() != Strategy::closed) look.levels = 1;
   loop_levels_ = look.levels;
   loop_.look(look, event.now,
              { .settle = from_seconds(knobs_.settle),
@@ -538,15 +536,15 @@ void Ecn::tick(const Event& event)
   next_ = event.now + look_every;
   if (ranking_.order().size() >= 2)
   {
-    const bool in_turn = static_cast<Strategy>(static_cast<int>(knobs_.strategy)) == Strategy::on_off;
+    const bool in_turn = strategy() == Strategy::on_off;
     next_ = in_turn ? treat_in_turn(event.now) : treat(links, event.now);
-    why_ = in_turn      ? "ecn: one access point at a time"
-           : worse == 0 ? "ecn: all access points are good"
-           : static_cast<Strategy>(static_cast<int>(knobs_.strategy)) != Strategy::closed ? "ecn: marked as published"
-           : loop_.trying()     ? "ecn: another level is tried"
-           : loop_.level() == 0 ? "ecn: the good access points alone"
-           : loop_.level() == 1 ? "ecn: a worse access point part of the time"
-                                : "ecn: worse access points bring more";
+    why_ = in_turn                          ? "ecn: one access point at a time"
+           : worse == 0                     ? "ecn: all access points are good"
+           : strategy() != Strategy::closed ? "ecn: marked as published"
+           : loop_.trying()                 ? "ecn: another level is tried"
+           : loop_.level() == 0             ? "ecn: the good access points alone"
+           : loop_.level() == 1             ? "ecn: a worse access point part of the time"
+                                            : "ecn: worse access points bring more";
   }
   else
   {

@@ -148,6 +148,7 @@ private:
   void tick(const Event& event);
   static std::optional<Duration> believe(Evidence& evidence, const RadioState& radio, Tick now, double least);
   void learn_times(const LinkStates& links, Tick now);
+  Strategy strategy() const { return static_cast<Strategy>(static_cast<int>(knobs_.strategy)); }
   bool siblings(Link link, bool good_only) const;
   bool coupled(Link link) const;
   double rate_for(Link link, const LinkState& state, Tick now) const;

@@ -1,5 +1,7 @@
 #include "tools/sim/marking.h"
 
+#include "modules/ecn/delta.h"
+
 #include <algorithm>
 
 namespace tandem::sim
@@ -7,12 +9,7 @@ namespace tandem::sim
 
 double published_delta(Duration packet_time, Duration rtt, double cap)
 {
-  const double t = seconds(packet_time), r = seconds(rtt);
-  if (t <= 0 || r <= 0) return 0;
-  const double pole = r * (r - 50 * t);
-  if (pole == 0) return cap;
-  const double x = 50 * t * t / pole;
-  return std::min(cap, x * x / 2);
+  return ecn::delta(packet_time, rtt, { .cap = cap, .below_pole = ecn::BelowPole::formula });
 }
 
 PublishedMarking::PublishedMarking(World& world, const MarkingConfig& config, Laptop& laptop,
