@@ -231,7 +231,7 @@ used where the fast one's uplink is the bottleneck, without being told which.
 
 **Others on the air.** Where the driver's survey tells how busy the channel is, nothing is tried while the air is `full`, and a look at the good links
 alone that finds it full without the worse ones decides for them: what the worse links would bring would be taken from others. A driver without
-busy times leaves the module blind for that.
+busy times leaves the module blind for that. Senders that couple their subflows are fair by themselves; for them the measured goodput decides on full air, too.
 
 **By what means.** A link is left out by MP_PRIO: its MPTCP endpoint becomes a backup, and senders use it only when no other is there. That works with
 every MPTCP sender. Marks work only where the sender couples its subflows (LIA, OLIA): there a worse link in use also gets CE marks at the
@@ -505,15 +505,17 @@ void Ecn::tick(const Event& event)
   {
     const Link first = wifi_link(ranking_.order()[ranking_.good()]);
     look.capacity = full_packet / seconds(ranking_.best_time());
-    for (const std::uint8_t one : ranking_.order())
-      if (const auto& radio = links[at(wifi_link(one))].radio; radio && radio->busy)
-        look.busy = std::max(look.busy.value_or(0), static_cast<double>(*radio->busy));
     look.spare = full_packet / seconds(*times_[ranking_.order()[ranking_.good()]]);
     marking_ = rate_for(first, links[at(first)], event.now) > 0;
     look.levels += marking_ ? 1 : 0;
-    // A coupled sender moves by itself, and comes back slowly to a subflow that lay idle.
-    // Marks would leave what stands in the queue of a link that has just become slow; that one is left at once.
-    look.first = marking_ && !ranking_.turned() ? 2 : 0;
+    // A coupled sender is fair to others by itself. Without the worse link it would take less than its part: LIA counts
+    // the window of a subflow that lies idle.
+    for (const std::uint8_t one : ranking_.order())
+      if (const auto& radio = links[at(wifi_link(one))].radio; !coupled(first) && radio && radio->busy)
+        look.busy = std::max(look.busy.value_or(0), static_cast<double>(*radio->busy));
+    // It moves by itself, too, and comes back slowly to a subflow that lay idle. But marks leave what stands in the
+    // queue of a link that has just become slow, or is clearly slow: that one is left at once.
+    look.first = marking_ && !ranking_.turned() && look.capacity < knobs_.clear * look.spare ? 2 : 0;
   }
   for (const Path& path : paths_)
   {

@@ -204,6 +204,37 @@ TEST(ecn, marks_only_for_coupled_senders_and_below_the_cap)
   }
 }
 
+TEST(ecn, a_clearly_slow_access_point_is_left_at_once_by_coupled_senders_too)
+{
+  const auto left_at_once = [](Duration slow)
+  {
+    OneAir s { 0 };
+    s.packet_time(Link::wifi, slow);
+    s.run(0.5);
+    EXPECT_EQ(s.marks(Link::wifi) > 0, !s.backup(Link::wifi)) << "marks do the rest";
+    return s.backup(Link::wifi);
+  };
+  EXPECT_TRUE(left_at_once(1100us));
+  EXPECT_FALSE(left_at_once(900us));
+}
+
+TEST(ecn, on_full_air_a_coupled_sender_is_fair_by_itself)
+{
+  for (const std::uint8_t version : { 0, 1 })
+  {
+    // What the worse link brings is others' air; the good one alone brings half.
+    OneAir s { version };
+    s.packet_time(Link::wifi, 900us);
+    for (const Link link : { Link::wifi, Link::wifi_2 })
+      s.links[static_cast<std::size_t>(link)].radio->busy = 0.95F;
+    s.model = [](const Stand::Subflow& flow, const Stand& stand) {
+      return flow.view.link == Link::wifi ? 4e5 : stand.backup(Link::wifi) ? 4e5 : 5e5;
+    };
+    s.run(30);
+    EXPECT_EQ(s.backup(Link::wifi), version == 1);
+  }
+}
+
 TEST(ecn, not_ect_l4s_and_lonely_flows_are_not_marked)
 {
   const auto marked = [](const std::function<void(Stand&)>& change)
