@@ -5,11 +5,15 @@ from __future__ import annotations
 import fcntl
 import io
 import json
+import os
+import subprocess
+import sys
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
-from tandem_bench import benches, cli, report, table
+from tandem_bench import benches, cli, lateness, report, table
 from tandem_bench.model import Arm, Bench, Case, Goal, Measurement, Metric, Options, Run
 from tandem_bench.order import turned
 from tandem_bench.progress import Progress, clock
@@ -274,3 +278,34 @@ def test_progress_says_every_run_and_the_time_left() -> None:
     assert lines[0] == "fake: 12 runs, about 2:00" and len(lines) == 13
     assert any("FAILED: the air went away" in line for line in lines) and "10.10 Mb/s" in stream.getvalue()
     assert clock(3725) == "1:02:05"
+
+
+def test_a_reader_that_goes_away_is_no_failure() -> None:
+    """`tandem bench NAME --list | head -1` ends in silence."""
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    entry = Path(benches.__file__).resolve().parents[2] / "bench.py"
+    done = subprocess.run([sys.executable, str(entry), "ecn-uplink", "--list"], stdout=write_end, stderr=subprocess.PIPE, text=True, timeout=60)
+    os.close(write_end)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# -- runs in which the emulator was late
+
+
+class _Emulator:
+    def __init__(self, *p99: float):
+        self.p99 = list(p99)
+
+    def stats(self) -> dict[str, dict[str, float]]:
+        return {"release_error_us": {"p99": self.p99.pop(0), "max": 9000.0}}
+
+
+def test_a_run_of_a_late_emulator_is_made_again() -> None:
+    emulator = _Emulator(1001, 1000)
+    done = lateness.measured(lambda: Measurement({"goodput": 1.0}, lateness.checked(emulator)))
+    assert done.details == {"release_error_p99_us": 1000, "release_error_max_us": 9000.0, "discarded_before": 1}
+    with pytest.raises(lateness.Late, match="late in 3 attempts: p99 5000 us of 3000 us allowed"):
+        emulator = _Emulator(5000, 5000, 5000)
+        lateness.measured(lambda: Measurement({}, lateness.checked(emulator, 3000)))
+    assert not emulator.p99

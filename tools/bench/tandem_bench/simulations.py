@@ -10,7 +10,7 @@ from typing import Any, Callable, Mapping, Sequence
 from tandem_simulator import program
 from tandem_simulator.program import SimError
 
-from .model import Arm, Case, Metric, Run, Unavailable
+from .model import Arm, Bench, Case, Metric, Run, Unavailable
 
 MODULE = "ecn"
 
@@ -39,6 +39,15 @@ NOTE_ARMS = ("\"MPTCP alone\": no module. \"as published\": marks by equation 5 
              "the formula gives as printed. \"on-off\": one access point at a time by MP_PRIO (sections 5 and 7). \"Tandem\": the module's defaults; \"no survey\": with a driver that does not tell how much of the air is in use.")
 NOTE_SENDERS = ("OLIA is the paper's sender, LIA the other coupled one. CUBIC couples nothing and is scheduled as upstream Linux does; marks that a sender of that kind gets "
                 "\"as published\" only slow it down. Goals are about OLIA.")
+
+
+class SimulatorBench(Bench):
+    """A bench whose runs are tandem-sim's."""
+
+    columns = COLUMNS
+    headings = HEADINGS
+    needs_root = False
+    parallel = True
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Iterator, Mapping, Sequence
 
 from .. import ecn_pictures, simulations
-from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options, Run
+from ..model import Arm, Case, Goal, Measurement, Metric, Options, Run
 from ..simulations import ALONE, BLIND, LETTER, OLIA, OPTIMUM, PUBLISHED, SENDERS, TANDEM, TURNS, SenderKind
 
 RTTS, TIMES, WEIGHTS = (10, 25, 50, 100), (1, 2, 3, 4, 5, 6), (1, 2, 4, 8, 16)
@@ -35,13 +35,9 @@ def title(sender: SenderKind, rtt: int, t1: int, weight: int) -> str:
     return f"{sender.name}, RTT {rtt} ms, T1 {t1} ms, weight {weight}"
 
 
-class EcnGrid(Bench):
+class EcnGrid(simulations.SimulatorBench):
     name = "ecn-grid"
     summary = "MPTCP over two access points of one channel, 120 cells: alone, marked as published, in turn, and with Tandem (simulator)"
-    columns = simulations.COLUMNS
-    headings = simulations.HEADINGS
-    needs_root = False
-    parallel = True
     notes = (
         "In the simulator (docs/sim.md): round-trip times of 10, 25, 50 and 100 ms, packet times T1 of 1 to 6 ms, T2 of 0.5 ms, AP1 wins contention 1, 2, 4, 8 or 16 times for once of AP2. "
         "Queues of 200 packets. Each cell runs on each seed for 160 s of virtual time, the first 20 s do not count: what the module tries out does.",

@@ -13,7 +13,7 @@ from tandem_lab import Lab
 from tandem_lab.api import DownloadResult
 from tandem_lab.errors import BadInput, LabError
 
-from .. import ecn_linux_pictures, gear
+from .. import ecn_linux_pictures, gear, lateness
 from ..daemon_status import of_module
 from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options, Run, Unavailable
 
@@ -33,7 +33,6 @@ MEAN, SETTLED_MEAN, MEDIAN, WORST = (Metric("mean", "%", 1), Metric("mean, settl
 SECONDS, SETTLE = 30.0, 10.0
 MARKED = 0.05  # the published cap, section 6.2.1
 HONEST_US = 3000  # the emulator's lateness at the 99th percentile: an eighth of the shortest round-trip time
-ATTEMPTS = 3
 
 # 802.11g in the lab's profile wifi-g: what a 1500-byte packet takes at a rate, with the mean first backoff, ACK and spaces, in ms. The slow
 # access point has the fastest rate that is slower than T1 allows, and frame errors for the rest (relation 1: T = time / delivery).
@@ -111,10 +110,6 @@ QUICK_ARMS = (BY_AP1, BY_AP2, ALONE, PUBLISHED, TANDEM, OPTIMUM)
 ALL_CELLS, FIRST, SECOND = "all cells, of the optimum", "scenario 1, of the optimum", "scenario 2, of the optimum"
 
 
-class _Late(LabError):
-    """The emulator could not keep time."""
-
-
 class EcnLinux(Bench):
     name = "ecn-linux"
     summary = ("an MPTCP download over two access points of one channel on the kernel's own MPTCP: by either alone, free, with CE marks, and with Tandem")
@@ -129,7 +124,8 @@ class EcnLinux(Bench):
         f"Downloads of {SECONDS:g} s ({QUICK[0].seconds:g} s with --quick), counted from the first second, what the module has to learn included; settled: from {SETTLE:g} s on.",
         "The optimum of a round is the better of TCP by AP1 and TCP by AP2, measured the same way on the same seed; both ways together may carry more. The details of each run have the calculated one, too.",
         f"\"CE 5 %\": a rule by hand marks that share of what comes by AP1. \"as published\": the module marks by equation 5 whatever the sender is (strategy = published, sender = coupled). In both arms the "
-        "client asks for ECN. The upstream kernel couples nothing; the paper's senders did. \"AP1 backup by hand\": its endpoint is a backup all the time, which is right in scenario 1 only.")
+        "client asks for ECN. The upstream kernel couples nothing; the paper's senders did. \"AP1 backup by hand\": its endpoint is a backup all the time, which is right in scenario 1 only.",
+        lateness.note(HONEST_US))
 
     def cases(self, quick: bool) -> list[Case]:
         return [case_of(cell, QUICK_ARMS, 1) for cell in QUICK] if quick else [case_of(cell, ARMS, 3) for cell in SCENARIO_1 + SCENARIO_2]
@@ -159,14 +155,7 @@ class EcnLinux(Bench):
     def measure(self, session: Any, case: Case, arm: Arm, seed: int, options: Options) -> Measurement:
         if not Path("/proc/sys/net/mptcp/enabled").exists():
             raise Unavailable("this kernel has no MPTCP (CONFIG_MPTCP)")
-        for attempt in range(ATTEMPTS):
-            try:
-                done = self._measure(case, arm, seed, options)
-                return Measurement(done.values, {**done.details, "discarded_before": attempt})
-            except _Late:
-                if attempt + 1 == ATTEMPTS:
-                    raise
-        raise AssertionError
+        return lateness.measured(lambda: self._measure(case, arm, seed, options))
 
     def _measure(self, case: Case, arm: Arm, seed: int, options: Options) -> Measurement:
         cell: Cell = case.parameters["cell"]
@@ -200,10 +189,7 @@ class EcnLinux(Bench):
                 details |= of_module(status, "ecn") | {"steering": steering, "flag_changes": steering.get("flag_changes")}
                 if arm == PUBLISHED and steering.get("ce_why") and not steering.get("ce_backend"):
                     raise Unavailable(f"no CE marks: {steering['ce_why']}")
-            errors = lab.stats()["release_error_us"]
-            details |= {"release_error_p99_us": errors["p99"], "release_error_max_us": errors["max"]}
-            if errors["p99"] > HONEST_US:
-                raise _Late(f"the emulator was late in {ATTEMPTS} attempts: p99 {errors['p99']:.0f} us of {HONEST_US} us allowed; the machine is too busy")
+            details |= lateness.checked(lab, HONEST_US)
         return Measurement({GOODPUT.name: result.bytes * 8e-6 / result.seconds, SETTLED.name: result.goodput_from(SETTLE)}, details)
 
     def derive(self, case: Case, values: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Mapping, Sequence
 
 from .. import ecn_pictures, simulations
-from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options, Run
+from ..model import Arm, Case, Goal, Measurement, Metric, Options, Run
 from ..simulations import ALONE, BLIND, LETTER, OLIA, OPTIMUM, PUBLISHED, SENDERS, TANDEM
 
 ARMS = (ALONE, PUBLISHED, LETTER, BLIND, TANDEM, OPTIMUM)
@@ -17,13 +17,9 @@ KEPT = Metric("least share for 2 to 8, of that for 1", "%", 1)
 MOST = Metric("most used", "", 0)
 
 
-class EcnMany(Bench):
+class EcnMany(simulations.SimulatorBench):
     name = "ecn-many"
     summary = "1 to 16 access points on one channel, all but one poor or mixed: MPTCP alone, marked as published, and with Tandem (simulator)"
-    columns = simulations.COLUMNS
-    headings = simulations.HEADINGS
-    needs_root = False
-    parallel = True
     notes = (
         "In the simulator (docs/sim.md): one access point with 0.5 ms, the others poor (6 ms each) or mixed (evenly between 0.5 and 6 ms), 50 ms of round-trip time, equal weights. "
         "200 s of virtual time, the first 30 s do not count. The optimum is the best one alone on the air.",

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Mapping, Sequence
 
 from .. import ecn_pictures, simulations
-from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options, Run
+from ..model import Arm, Case, Goal, Measurement, Metric, Options, Run
 from ..simulations import ALONE, BLIND, BY_AP1, BY_AP2, LETTER, OLIA, OPTIMUM, PUBLISHED, SENDERS, TANDEM, TURNS
 
 FLOWS = tuple(range(11))
@@ -18,13 +18,9 @@ RAW, CAPPED, MEDIAN, WORST = (Metric("mean", "%", 1), Metric("mean, every n capp
 FIGURES: Mapping[str, simulations.Figure] = {RAW.name: simulations.mean, CAPPED.name: simulations.capped_mean, MEDIAN.name: statistics.median}
 
 
-class EcnUplink(Bench):
+class EcnUplink(simulations.SimulatorBench):
     name = "ecn-uplink"
     summary = "n TCP flows compete for the uplink of the better access point: TCP by either, MPTCP alone, marked as published, in turn, and with Tandem (simulator)"
-    columns = simulations.COLUMNS
-    headings = simulations.HEADINGS
-    needs_root = False
-    parallel = True
     notes = (
         "In the simulator (docs/sim.md): T1 of 3 ms, T2 of 0.5 ms, 25 ms of round-trip time, an uplink of 25 Mb/s with 100 packets of queue behind AP2, n Reno flows through it. "
         "150 s of virtual time, the first 30 s do not count.",

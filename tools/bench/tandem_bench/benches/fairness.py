@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Mapping, Sequence
 
 from .. import ecn_pictures, simulations
-from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options, Run
+from ..model import Arm, Case, Goal, Measurement, Metric, Options, Run
 from ..simulations import ALONE, BLIND, LETTER, LIA, OLIA, PUBLISHED, TANDEM, TURNS, SenderKind
 
 AT_AP1, AT_AP2 = Arm("C at AP1", "ap1"), Arm("C at AP2", "ap2")
@@ -79,13 +79,10 @@ def description(table: Table, kinds: Kinds, arm: Arm, seed: int) -> dict[str, An
     return {"seed": seed, "seconds": 600, "warmup": 60, "links": links, "flows": [laptop, *others], **simulations.module_of(arm)}
 
 
-class Fairness(Bench):
+class Fairness(simulations.SimulatorBench):
     name = "fairness"
     summary = "three clients and two access points, one of the clients at both: who gets how much (simulator)"
-    columns = simulations.COLUMNS
     headings = {**simulations.HEADINGS, "ap1": "C at AP1 (TCP)", "ap2": "C at AP2 (TCP)"}
-    needs_root = False
-    parallel = True
     notes = (
         "In the simulator (docs/sim.md): C1 is a client of AP1, C2 of AP2, C of AP1, AP2 or both. Each access point has one queue, first in, first out, for all its clients, and the access "
         "points take turns packet by packet; a packet to a far client takes longer and costs more turns. Those two numbers are taken from the published rows of TCP clients, "

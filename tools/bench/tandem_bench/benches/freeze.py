@@ -16,7 +16,7 @@ from tandem_lab.air import AirControl
 from tandem_lab.api import Daemon
 from tandem_lab.errors import BadInput, LabError
 
-from .. import blackouts, capture, freeze_pictures, gear
+from .. import blackouts, capture, freeze_pictures, gear, lateness
 from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options, Run, Unavailable
 
 PLAIN, AGAIN = Arm("plain", "plain"), Arm("plain again")
@@ -49,8 +49,6 @@ LINK_MBPS = 24.0  # what a download gets on wifi-g, for the size of a window tha
 MSS = 1448
 
 # A run whose emulator was later than this (p99) is made again: it measured the machine, not the link.
-HONEST_US = 1000
-ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
@@ -140,10 +138,6 @@ def _case(cell: Cell, arms: tuple[Arm, ...], seeds: int, name: str = "", goals: 
     return Case(name or cell.name, arms, METRICS, seeds, goals, PAPER if name.startswith("periodic") else "", {"cell": cell})
 
 
-class _Late(LabError):
-    """The emulator could not keep up during a run."""
-
-
 class Announcer:
     """Tells the daemon what comes, as an oracle would: risk before each blackout, up at the moment of link-up."""
 
@@ -200,7 +194,7 @@ class Freeze(Bench):
         "Share of capacity: new bytes in order in the 3 s after link-up over what the same download delivers in 3 s without blackouts (median "
         "window of an uninterrupted plain run of the same round); mean over all blackouts.",
         "\"foretold\": the default, told of each blackout 2 RTT (at least 0.3 s) before it and of link-up at its moment.",
-        f"A run in which the emulator released packets more than {HONEST_US / 1000:g} ms late (p99) is discarded and made again, at most {ATTEMPTS} times.",
+        lateness.note(),
         "\"plain\" and \"plain again\" are the same arm measured twice per round: their ratio shows the resolution.")
 
     def cases(self, quick: bool) -> list[Case]:
@@ -272,14 +266,7 @@ class Freeze(Bench):
         yield found
 
     def measure(self, session: float, case: Case, arm: Arm, seed: int, options: Options) -> Measurement:
-        for attempt in range(ATTEMPTS):
-            try:
-                done = self._measure(session, case, arm, seed, options)
-                return Measurement(done.values, {**done.details, "discarded_before": attempt})
-            except _Late:
-                if attempt + 1 == ATTEMPTS:
-                    raise
-        raise AssertionError
+        return lateness.measured(lambda: self._measure(session, case, arm, seed, options))
 
     def _measure(self, session: float, case: Case, arm: Arm, seed: int, options: Options) -> Measurement:
         cell: Cell = case.parameters["cell"]
@@ -309,10 +296,7 @@ class Freeze(Bench):
                 "repeated_bytes": sum(flow.repeated_bytes for flow in flows),
                 "schedule": cell.schedule(seed), "series_step_s": 0.1, "series_bytes": delivered.series(start, ended, 0.1),
                 "announced_late_ms": late}
-            errors = lab.stats()["release_error_us"]
-            details |= {"release_error_p99_us": errors["p99"], "release_error_max_us": errors["max"]}
-            if errors["p99"] > HONEST_US:
-                raise _Late(f"the emulator was late in {ATTEMPTS} attempts: p99 {errors['p99']:.0f} us of {HONEST_US} us allowed; the machine is too busy")
+            details |= lateness.checked(lab)
             if daemon is not None:
                 details |= from_status(daemon.api("/v1/status"))
         goodput = delivered.between(start + 1.0, ended) * 8e-6 / (ended - start - 1.0)

@@ -12,7 +12,7 @@ from typing import Any, Mapping, Sequence
 from tandem_lab import Lab
 from tandem_lab.errors import BadInput, LabError
 
-from .. import gear, mirror_pictures
+from .. import gear, lateness, mirror_pictures
 from ..daemon_status import of_module
 from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options, Run
 
@@ -43,8 +43,6 @@ STEADY = 6.0  # the first seconds, left out of the steady goodput
 UPLINK_QUEUE = 10_000
 
 # A run whose emulator was later than this (p99) is made again: it measured the machine, not the link.
-HONEST_US = 1000
-ATTEMPTS = 3
 
 COUNTERS = ("RetransSegs", "TCPTimeouts", "TCPFullUndo", "TCPPartialUndo", "TCPLossUndo", "TCPDSACKUndo", "TCPSpuriousRTOs", "TCPLossProbes",
             "TCPLossProbeRecovery", "TCPFastRetrans", "TCPSlowStartRetrans", "TCPLostRetransmit", "TCPSackRecovery", "TCPSACKReneging",
@@ -142,10 +140,6 @@ def case_of(cell: Cell, arms: Sequence[Arm], rounds: int) -> Case:
     return Case(cell.name, tuple(arms), (GOODPUT,), rounds, goals_of(cell, AGAIN in arms), parameters={"cell": cell})
 
 
-class _Late(LabError):
-    """The emulator could not keep up during a run."""
-
-
 class Mirror(Bench):
     name = "mirror"
     summary = "downloads over a bottleneck with random losses behind it: without Tandem, as published, by each strategy, and without the losses"
@@ -169,7 +163,7 @@ class Mirror(Bench):
         "it; recovered losses count those of random and bursty loss.",
         "\"loss-free\" is a plain download over the same bottleneck without random losses. \"default\" has the module's default knobs, "
         "\"undo\", \"range\", \"replay\" that strategy. Undone: the server's TCPFullUndo, TCPPartialUndo, TCPLossUndo and TCPDSACKUndo together.",
-        f"A run in which the emulator released packets more than {HONEST_US / 1000:g} ms late (p99) is discarded and made again, at most {ATTEMPTS} times.",
+        lateness.note(),
         "\"plain\" and \"plain again\" are the same arm measured twice per round: their ratio shows the resolution.")
 
     def cases(self, quick: bool) -> list[Case]:
@@ -196,14 +190,7 @@ class Mirror(Bench):
         return case.parameters["cell"].seconds + 2.3
 
     def measure(self, session: Any, case: Case, arm: Arm, seed: int, options: Options) -> Measurement:
-        for attempt in range(ATTEMPTS):
-            try:
-                done = self._measure(case, arm, seed, options)
-                return Measurement(done.values, {**done.details, "discarded_before": attempt})
-            except _Late:
-                if attempt + 1 == ATTEMPTS:
-                    raise
-        raise AssertionError
+        return lateness.measured(lambda: self._measure(case, arm, seed, options))
 
     def _measure(self, case: Case, arm: Arm, seed: int, options: Options) -> Measurement:
         cell: Cell = case.parameters["cell"]
@@ -226,10 +213,7 @@ class Mirror(Bench):
             details["steady_mbps"] = (result.bytes - begin[1]) * 8e-6 / (result.seconds - begin[0])
             details["series_mbps"] = [round(rate, 3) for rate in result.rates(0.5)]
             stats = lab.stats()
-            errors = stats["release_error_us"]
-            details |= {"cell_mb": (stats["cell"]["down"]["bytes"] + stats["cell"]["up"]["bytes"]) / 1e6, "release_error_p99_us": errors["p99"], "release_error_max_us": errors["max"]}
-            if errors["p99"] > HONEST_US:
-                raise _Late(f"the emulator was late in {ATTEMPTS} attempts: p99 {errors['p99']:.0f} us of {HONEST_US} us allowed; the machine is too busy")
+            details |= {"cell_mb": (stats["cell"]["down"]["bytes"] + stats["cell"]["up"]["bytes"]) / 1e6} | lateness.checked(lab)
             if daemon is not None:
                 details |= of_module(daemon.api("/v1/status"), "mirror")
         return Measurement({GOODPUT.name: result.bytes * 8e-6 / result.seconds}, details)

@@ -9,10 +9,10 @@ from typing import Any, Mapping, Sequence
 from tandem_lab import Lab
 from tandem_lab.errors import LabError
 
-from .. import gear
+from .. import gear, lateness
 from ..daemon_status import of_module
 from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options, Run
-from .mirror import ATTEMPTS, HONEST_US, Cell, read_settings
+from .mirror import Cell, read_settings
 
 PLAIN, AGAIN, TANDEM, LOSS_FREE = Arm("plain", "plain"), Arm("plain again"), Arm("tandem", "tandem"), Arm("loss-free", "loss-free")
 
@@ -81,7 +81,7 @@ class MirrorFairness(Bench):
         "Share: the honest flow's goodput beside the treated flow, of its goodput beside the same flow without Tandem.",
         "Queue drops under random losses are compared with the same two flows without Tandem and without random losses: two plain flows under random losses "
         "do not fill the link, and then a queue that is used at all would count as infinitely worse.",
-        f"A run in which the emulator released packets more than {HONEST_US / 1000:g} ms late (p99) is discarded and made again, at most {ATTEMPTS} times.")
+        lateness.note())
 
     def cases(self, quick: bool) -> list[Case]:
         def link(loss: str, congestion: str, seconds: float = SECONDS) -> Cell:
@@ -105,13 +105,9 @@ class MirrorFairness(Bench):
         return case.parameters["pair"].link.seconds + 3.0
 
     def measure(self, session: Any, case: Case, arm: Arm, seed: int, options: Options) -> Measurement:
-        for attempt in range(ATTEMPTS):
-            measurement, late = self._measure(case, arm, seed, options)
-            if late <= HONEST_US:
-                return Measurement(measurement.values, {**measurement.details, "discarded_before": attempt})
-        raise LabError(f"the emulator was late in {ATTEMPTS} attempts: p99 {late:.0f} us of {HONEST_US} us allowed; the machine is too busy")
+        return lateness.measured(lambda: self._measure(case, arm, seed, options))
 
-    def _measure(self, case: Case, arm: Arm, seed: int, options: Options) -> tuple[Measurement, float]:
+    def _measure(self, case: Case, arm: Arm, seed: int, options: Options) -> Measurement:
         pair: Pair = case.parameters["pair"]
         seconds = pair.link.seconds
         with ExitStack() as stack:
@@ -131,13 +127,12 @@ class MirrorFairness(Bench):
                 "honest_drops": sum(loss.reason == "queue_full" and loss.source == lab.server("srv2").ipv4 for loss in lost),
                 "queued_ms": (sum(loss.queued_bytes for loss in lost if loss.reason == "loss") * 8e-3 / pair.link.rate
                               / max(1, sum(loss.reason == "loss" for loss in lost))),
-                "series_honest": [round(rate, 3) for rate in honest.rates(0.5)], "series_other": [round(rate, 3) for rate in other.rates(0.5)],
-                "release_error_p99_us": stats["release_error_us"]["p99"]}
+                "series_honest": [round(rate, 3) for rate in honest.rates(0.5)], "series_other": [round(rate, 3) for rate in other.rates(0.5)]} | lateness.checked(lab)
             drops = sum(loss.reason == "queue_full" for loss in lost)
             details["drop_rate"] = 1e3 * drops / max(1, stats["wifi"]["down"]["offered_packets"])
             if daemon is not None:
                 details |= of_module(daemon.api("/v1/status"), "mirror")
-        return Measurement({HONEST.name: honest.goodput_mbps, OTHER.name: other.goodput_mbps, DROPS.name: drops}, details), details["release_error_p99_us"]
+        return Measurement({HONEST.name: honest.goodput_mbps, OTHER.name: other.goodput_mbps, DROPS.name: drops}, details)
 
     def summarise(self, cases: Sequence[Case], runs: Sequence[Run]) -> list[tuple[Case, list[Run]]]:
         """All pairs of a kind together: a pair of runs per case and seed."""

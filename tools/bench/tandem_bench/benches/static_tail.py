@@ -10,7 +10,7 @@ from typing import Any, Mapping, Sequence
 from tandem_simulator.program import SimError
 
 from .. import ecn_pictures, simulations
-from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options, Run
+from ..model import Arm, Case, Goal, Measurement, Metric, Options, Run
 from ..simulations import ALONE, BLIND, BY_AP1, BY_AP2, LETTER, OLIA, OPTIMUM, PUBLISHED, TANDEM, SenderKind
 
 ARMS = (BY_AP1, BY_AP2, ALONE, PUBLISHED, LETTER, BLIND, TANDEM, OPTIMUM)
@@ -75,13 +75,9 @@ def description(outside: Outside, sender: SenderKind, arm: Arm, seed: int) -> di
             "flows": [laptop, *outside.downloads_of_others(seed, 300.0)], **simulations.module_of(arm)}
 
 
-class StaticTail(Bench):
+class StaticTail(simulations.SimulatorBench):
     name = "static-tail"
     summary = "downloads of 10 MB over two access points that have bad times: TCP by either, MPTCP alone, marked as published, and with Tandem (simulator)"
-    columns = simulations.COLUMNS
-    headings = simulations.HEADINGS
-    needs_root = False
-    parallel = True
     notes = (
         "In the simulator (docs/sim.md): both access points on one channel, 25 ms of round-trip time, each download on a seed of its own, the same for all arms. "
         "\"good and bad times\": the packet time is 0.7 ms for 40 s on average, then 7 ms for 5 s, exponentially distributed, each access point by itself. "

@@ -1,0 +1,42 @@
+"""Runs in which the lab's emulator did not keep time: they are discarded and made again."""
+
+from __future__ import annotations
+
+from typing import Callable
+
+from tandem_lab import Lab
+from tandem_lab.errors import LabError
+
+from .model import Measurement
+
+HONEST_US = 1000  # how late packets may be released at the 99th percentile
+ATTEMPTS = 3
+
+
+class Late(LabError):
+    """The emulator could not keep up during a run."""
+
+
+def note(allowed_us: float = HONEST_US) -> str:
+    """What the notes of a bench say about it."""
+    return f"A run in which the emulator released packets more than {allowed_us / 1000:g} ms late (p99) is discarded and made again, at most {ATTEMPTS} times."
+
+
+def checked(lab: Lab, allowed_us: float = HONEST_US) -> dict[str, float]:
+    """How late packets were released, in us, as details of the run. Raises Late when that is more than `allowed_us` at the 99th percentile."""
+    errors = lab.stats()["release_error_us"]
+    if errors["p99"] > allowed_us:
+        raise Late(f"the emulator was late in {ATTEMPTS} attempts: p99 {errors['p99']:.0f} us of {allowed_us:.0f} us allowed; the machine is too busy")
+    return {"release_error_p99_us": errors["p99"], "release_error_max_us": errors["max"]}
+
+
+def measured(attempt: Callable[[], Measurement]) -> Measurement:
+    """The first attempt in which the emulator kept time; its details say how many were discarded before it. Raises Late when none did."""
+    for discarded in range(ATTEMPTS):
+        try:
+            done = attempt()
+            return Measurement(done.values, {**done.details, "discarded_before": discarded})
+        except Late:
+            if discarded + 1 == ATTEMPTS:
+                raise
+    raise AssertionError
