@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+import statistics
 import subprocess
 import time
 from typing import Iterator
@@ -148,16 +149,17 @@ def test_losses_of_a_full_queue_stay_visible(lab):
     sysctl(lab, "net.ipv4.tcp_congestion_control=reno")
     try:
         with lab.daemon(["mirror"]) as daemon:
-            before, lost = undone(lab), len(lab.losses())
-            # One download has 8 to 30 episodes, of which a busy machine makes a handful look random: three of them say more.
+            counts = []
+            # A download has 3 to 30 episodes, of which a busy machine now and then makes most look random: the middle one of three counts.
             for _ in range(3):
+                before = (*episodes(daemon), undone(lab))
                 result = lab.download(seconds=6, flows=3)
-            hidden, kept = episodes(daemon)
-            lost = len(lab.losses()) - lost
-            print(f"{result.goodput_mbps:.1f} Mb/s, {lost} lost, hidden {hidden}, kept {kept}, undone {undone(lab) - before}")
-            assert kept >= 6
-            assert hidden <= 3 + kept / 2
-            assert undone(lab) - before <= 4 + kept / 2
+                hidden, kept, undos = (now - then for now, then in zip((*episodes(daemon), undone(lab)), before))
+                print(f"{result.goodput_mbps:.1f} Mb/s, {len(lab.losses())} lost so far, hidden {hidden}, kept {kept}, undone {undos}")
+                counts.append((hidden, kept, undos))
+            assert sum(kept for _, kept, _ in counts) >= 6
+            assert statistics.median(hidden - kept / 2 for hidden, kept, _ in counts) <= 3, counts
+            assert statistics.median(undos - kept / 2 for _, kept, undos in counts) <= 4, counts
     finally:
         sysctl(lab, "net.ipv4.tcp_congestion_control=cubic")
 
