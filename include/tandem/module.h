@@ -35,6 +35,8 @@ constexpr std::uint32_t egress_data = 1u << 1;     // leaving, with payload
 constexpr std::uint32_t egress_closing = 1u << 2;  // leaving FIN or RST
 constexpr std::uint32_t ingress_data = 1u << 3;    // arriving with payload
 constexpr std::uint32_t ingress_ack = 1u << 4;     // arriving without payload
+constexpr std::uint32_t egress = egress_pure_ack | egress_data | egress_closing;
+constexpr std::uint32_t ingress = ingress_data | ingress_ack;
 } // namespace traffic
 
 struct Interest

@@ -510,9 +510,10 @@ void Ecn::tick(const Event& event)
     look.levels += marking_ ? 1 : 0;
     // A coupled sender is fair to others by itself. Without the worse link it would take less than its part: LIA counts
     // the window of a subflow that lies idle.
-    for (const std::uint8_t one : ranking_.order())
-      if (const auto& radio = links[at(wifi_link(one))].radio; !coupled(first) && radio && radio->busy)
-        look.busy = std::max(look.busy.value_or(0), static_cast<double>(*radio->busy));
+    if (!coupled(first))
+      for (const std::uint8_t one : ranking_.order())
+        if (const auto& radio = links[at(wifi_link(one))].radio; radio && radio->busy)
+          look.busy = std::max(look.busy.value_or(0), static_cast<double>(*radio->busy));
     // It moves by itself, too, and comes back slowly to a subflow that lay idle. But marks leave what stands in the
     // queue of a link that has just become slow, or is clearly slow: that one is left at once.
     look.first = marking_ && !ranking_.turned() && look.capacity < knobs_.clear * look.spare ? 2 : 0;

@@ -481,8 +481,7 @@ Outcome Chain::segment(const Segment& segment, bool queued, Tick now)
 // TSval.
 bool Chain::decided(const FlowView& flow) const
 {
-  constexpr std::uint32_t leaving = traffic::egress_pure_ack | traffic::egress_data | traffic::egress_closing;
-  return flow.link == Link::wifi && (interest().decide & leaving) != 0;
+  return flow.link == Link::wifi && (interest().decide & traffic::egress) != 0;
 }
 
 void Chain::tell(std::size_t i, EventKind kind, flow::Flow& flow, Tick now, const FetchResult* result)

@@ -836,9 +836,7 @@ void Engine::Parts::retune_rules()
     radio.watch(interest.radio && interest.every_link);
   kernel::RulePlan plan {};
   plan.queue = config.daemon.queue;
-  constexpr std::uint32_t all_traffic = traffic::egress_pure_ack | traffic::egress_data | traffic::egress_closing
-                                        | traffic::ingress_data | traffic::ingress_ack;
-  plan.traffic = interest.decide | (config.recorder.everything ? all_traffic : 0);
+  plan.traffic = interest.decide | (config.recorder.everything ? traffic::egress | traffic::ingress : 0);
   plan.marks = marks;
   plan.wifi = roles.wifi;
   plan.cell = roles.cell;

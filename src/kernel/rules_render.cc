@@ -13,9 +13,6 @@ namespace tandem::kernel::render
 namespace
 {
 
-constexpr std::uint32_t egress_bits = traffic::egress_pure_ack | traffic::egress_data | traffic::egress_closing;
-constexpr std::uint32_t ingress_bits = traffic::ingress_data | traffic::ingress_ack;
-
 std::string hex(std::uint32_t n)
 {
   char text[16];
@@ -65,8 +62,8 @@ public:
   std::string text()
   {
     if (plan_.traffic == 0) return {};
-    if (plan_.traffic & egress_bits) egress();
-    if (plan_.traffic & ingress_bits) ingress();
+    if (plan_.traffic & traffic::egress) egress();
+    if (plan_.traffic & traffic::ingress) ingress();
     if (plan_.release_by_connmark) release();
     return out_.str();
   }
@@ -163,7 +160,7 @@ private:
     rule("type filter hook postrouting priority mangle; policy accept;");
     rule(remember);
     end();
-    if (!(plan_.traffic & ingress_bits)) return;
+    if (!(plan_.traffic & traffic::ingress)) return;
     chain("input");
     rule("type filter hook input priority mangle; policy accept;");
     rule(remember);
@@ -225,7 +222,7 @@ void iptables_direction(std::ostream& out, const RulePlan& plan, bool egress, bo
 
 std::string iptables(const RulePlan& plan, bool v6, const Present& before)
 {
-  const bool egress = (plan.traffic & egress_bits) != 0, ingress = (plan.traffic & ingress_bits) != 0;
+  const bool egress = (plan.traffic & traffic::egress) != 0, ingress = (plan.traffic & traffic::ingress) != 0;
   const bool release = plan.traffic != 0 && plan.release_by_connmark;
   std::vector<std::string> wanted;
   if (egress) wanted.insert(wanted.end(), { "TANDEM-OUT", "TANDEM-EGRESS" });
