@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import time
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Iterator
 
 import pytest
 from conftest import LAB_PY, ROOT
@@ -134,12 +135,19 @@ def _endpoints(lab: Lab) -> str:
     return lab.client.run(["ip", "mptcp", "endpoint", "show"]).stdout
 
 
-def test_tandem_leaves_the_slow_one_out(steered):
-    """With modules/ecn the slow access point gets little, the file is the server's, and nothing stays behind."""
-    lab = steered
+@contextmanager
+def _steering(lab: Lab) -> Iterator[None]:
+    """The daemon with modules/ecn and endpoints of its own, which are there."""
     config: dict[str, Any] = {"links": {"radio": f"lab:{lab.directory / 'frames.sock'}", "modem": "none"}, "mptcp": {"setup": True}}
     with lab.daemon(["ecn"], config):
         assert system.wait_until(lambda: all(entry["ipv4"] in _endpoints(lab) for entry in lab.info["interfaces"].values()), 15.0), _endpoints(lab)
+        yield
+
+
+def test_tandem_leaves_the_slow_one_out(steered):
+    """With modules/ecn the slow access point gets little, the file is the server's, and nothing stays behind."""
+    lab = steered
+    with _steering(lab):
         whole = lab.download("random", sha256=True, mptcp=True, timeout=60)
         result = lab.download(seconds=14, mptcp=True)
     assert whole.sha256 == lab.random_file["sha256"]
@@ -148,15 +156,13 @@ def test_tandem_leaves_the_slow_one_out(steered):
     assert result.shares(4)["wlan1"] > 0.8
     # One by which a connection has its only subflow may outlive the daemon while that connection closes, for its download's sake; later starts
     # take it away (tests/lab/kernel/test_steering_mptcp.py).
-    assert len(_endpoints(lab).split("\n")) <= 2, _endpoints(lab)
+    assert len(_endpoints(lab).splitlines()) <= 1, _endpoints(lab)
 
 
 def test_a_silent_blackout_of_the_good_one_is_bridged_by_the_other(steered):
     """The slow access point stands by as a backup: the kernel uses it when the good one falls silent, and the download goes on."""
     lab = steered
-    config: dict[str, Any] = {"links": {"radio": f"lab:{lab.directory / 'frames.sock'}", "modem": "none"}, "mptcp": {"setup": True}}
-    with lab.daemon(["ecn"], config):
-        assert system.wait_until(lambda: all(entry["ipv4"] in _endpoints(lab) for entry in lab.info["interfaces"].values()), 15.0), _endpoints(lab)
+    with _steering(lab):
         download = lab.start_download(seconds=16, mptcp=True)
         began = time.monotonic()
         assert system.wait_until(lambda: "backup" in _endpoints(lab), 10.0), _endpoints(lab)

@@ -293,19 +293,14 @@ def test_a_reader_that_goes_away_is_no_failure() -> None:
 # -- runs in which the emulator was late
 
 
-class _Emulator:
-    def __init__(self, *p99: float):
-        self.p99 = list(p99)
-
-    def stats(self) -> dict[str, dict[str, float]]:
-        return {"release_error_us": {"p99": self.p99.pop(0), "max": 9000.0}}
-
-
 def test_a_run_of_a_late_emulator_is_made_again() -> None:
-    emulator = _Emulator(1001, 1000)
-    done = lateness.measured(lambda: Measurement({"goodput": 1.0}, lateness.checked(emulator)))
+    def measured(*p99: float, **allowed: float) -> Measurement:
+        late = [{"release_error_us": {"p99": value, "max": 9000.0}} for value in p99]
+        done = lateness.measured(lambda: Measurement({"goodput": 1.0}, lateness.checked(late.pop(0), **allowed)))
+        assert not late
+        return done
+
+    done = measured(1001, 1000)
     assert done.details == {"release_error_p99_us": 1000, "release_error_max_us": 9000.0, "discarded_before": 1}
     with pytest.raises(lateness.Late, match="late in 3 attempts: p99 5000 us of 3000 us allowed"):
-        emulator = _Emulator(5000, 5000, 5000)
-        lateness.measured(lambda: Measurement({}, lateness.checked(emulator, 3000)))
-    assert not emulator.p99
+        measured(5000, 5000, 5000, allowed_us=3000)

@@ -54,8 +54,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         return _main(given, list(arguments))
     except BrokenPipeError:
-        # Whoever read the output has seen enough (--list | head); the interpreter would complain once more at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        system.output_unread()
         return 0 if given.list else 1
     except LabError as error:
         print(f"tandem bench: {error}", file=sys.stderr)

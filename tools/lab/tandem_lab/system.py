@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -48,6 +49,11 @@ def tool(name: str) -> str:
         hint = f"; install it: apt-get install {package}" if package else ""
         raise LabError(f"{name}: not found{hint}")
     return path
+
+
+def output_unread() -> None:
+    """After BrokenPipeError: whoever read the output has seen enough (... | head). The interpreter would complain once more at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def tandem_binary(name: str) -> Path:

@@ -189,7 +189,7 @@ class EcnLinux(Bench):
                 details |= of_module(status, "ecn") | {"steering": steering, "flag_changes": steering.get("flag_changes")}
                 if arm == PUBLISHED and steering.get("ce_why") and not steering.get("ce_backend"):
                     raise Unavailable(f"no CE marks: {steering['ce_why']}")
-            details |= lateness.checked(lab, HONEST_US)
+            details |= lateness.checked(lab.stats(), HONEST_US)
         return Measurement({GOODPUT.name: result.bytes * 8e-6 / result.seconds, SETTLED.name: result.goodput_from(SETTLE)}, details)
 
     def derive(self, case: Case, values: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:

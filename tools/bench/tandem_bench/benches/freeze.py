@@ -48,8 +48,6 @@ LONG = (*SHORT, 15.0)
 LINK_MBPS = 24.0  # what a download gets on wifi-g, for the size of a window that just fills the path
 MSS = 1448
 
-# A run whose emulator was later than this (p99) is made again: it measured the machine, not the link.
-
 
 @dataclass(frozen=True)
 class Cell:
@@ -296,7 +294,7 @@ class Freeze(Bench):
                 "repeated_bytes": sum(flow.repeated_bytes for flow in flows),
                 "schedule": cell.schedule(seed), "series_step_s": 0.1, "series_bytes": delivered.series(start, ended, 0.1),
                 "announced_late_ms": late}
-            details |= lateness.checked(lab)
+            details |= lateness.checked(lab.stats())
             if daemon is not None:
                 details |= from_status(daemon.api("/v1/status"))
         goodput = delivered.between(start + 1.0, ended) * 8e-6 / (ended - start - 1.0)

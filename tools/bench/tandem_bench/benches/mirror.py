@@ -42,8 +42,6 @@ SECONDS = 16.0
 STEADY = 6.0  # the first seconds, left out of the steady goodput
 UPLINK_QUEUE = 10_000
 
-# A run whose emulator was later than this (p99) is made again: it measured the machine, not the link.
-
 COUNTERS = ("RetransSegs", "TCPTimeouts", "TCPFullUndo", "TCPPartialUndo", "TCPLossUndo", "TCPDSACKUndo", "TCPSpuriousRTOs", "TCPLossProbes",
             "TCPLossProbeRecovery", "TCPFastRetrans", "TCPSlowStartRetrans", "TCPLostRetransmit", "TCPSackRecovery", "TCPSACKReneging",
             "TCPDSACKRecv", "TCPSackFailures", "TCPLossFailures")
@@ -213,7 +211,7 @@ class Mirror(Bench):
             details["steady_mbps"] = (result.bytes - begin[1]) * 8e-6 / (result.seconds - begin[0])
             details["series_mbps"] = [round(rate, 3) for rate in result.rates(0.5)]
             stats = lab.stats()
-            details |= {"cell_mb": (stats["cell"]["down"]["bytes"] + stats["cell"]["up"]["bytes"]) / 1e6} | lateness.checked(lab)
+            details |= {"cell_mb": (stats["cell"]["down"]["bytes"] + stats["cell"]["up"]["bytes"]) / 1e6} | lateness.checked(stats)
             if daemon is not None:
                 details |= of_module(daemon.api("/v1/status"), "mirror")
         return Measurement({GOODPUT.name: result.bytes * 8e-6 / result.seconds}, details)

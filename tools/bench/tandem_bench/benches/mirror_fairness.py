@@ -127,7 +127,7 @@ class MirrorFairness(Bench):
                 "honest_drops": sum(loss.reason == "queue_full" and loss.source == lab.server("srv2").ipv4 for loss in lost),
                 "queued_ms": (sum(loss.queued_bytes for loss in lost if loss.reason == "loss") * 8e-3 / pair.link.rate
                               / max(1, sum(loss.reason == "loss" for loss in lost))),
-                "series_honest": [round(rate, 3) for rate in honest.rates(0.5)], "series_other": [round(rate, 3) for rate in other.rates(0.5)]} | lateness.checked(lab)
+                "series_honest": [round(rate, 3) for rate in honest.rates(0.5)], "series_other": [round(rate, 3) for rate in other.rates(0.5)]} | lateness.checked(stats)
             drops = sum(loss.reason == "queue_full" for loss in lost)
             details["drop_rate"] = 1e3 * drops / max(1, stats["wifi"]["down"]["offered_packets"])
             if daemon is not None:
