@@ -4,6 +4,7 @@
 
 #include <array>
 #include <charconv>
+#include <chrono>
 #include <limits>
 #include <sstream>
 
@@ -51,13 +52,43 @@ std::optional<std::uint64_t> number(std::string_view digits)
   return value;
 }
 
-// A strong entity tag, alone: no W/, no list.
+// A strong entity tag, alone: no W/, no list. Not "" either: the grammar allows it, but it tells nothing apart.
 bool is_strong(std::string_view tag)
 {
-  if (tag.size() < 2 || tag.size() > 256 || tag.front() != '"' || tag.back() != '"') return false;
+  if (tag.size() < 3 || tag.size() > 256 || tag.front() != '"' || tag.back() != '"') return false;
   for (const char c : tag.substr(1, tag.size() - 2))
     if (c == '"' || static_cast<unsigned char>(c) <= 0x20 || c == 0x7f) return false;
   return true;
+}
+
+// "Sun, 06 Nov 1994 08:49:37 GMT", the form that servers must send (RFC 9110 5.6.7); obsolete forms are no date here.
+std::optional<std::chrono::sys_seconds> date(std::string_view value)
+{
+  constexpr std::string_view months = "JanFebMarAprMayJunJulAugSepOctNovDec";
+  if (value.size() != 29 || value.substr(3, 2) != ", " || value[7] != ' ' || value[11] != ' ' || value[16] != ' '
+      || value[19] != ':' || value[22] != ':' || value.substr(25) != " GMT")
+    return {};
+  const std::size_t month = months.find(value.substr(8, 3));
+  const auto day = number(value.substr(5, 2)), year = number(value.substr(12, 4)), hour = number(value.substr(17, 2)),
+             minute = number(value.substr(20, 2)), second = number(value.substr(23, 2));
+  if (month == std::string_view::npos || month % 3 != 0 || !day || !year || !hour || !minute || !second) return {};
+  const std::chrono::year_month_day on { std::chrono::year { static_cast<int>(*year) },
+                                         std::chrono::month { static_cast<unsigned>(month / 3 + 1) },
+                                         std::chrono::day { static_cast<unsigned>(*day) } };
+  if (!on.ok() || *hour > 23 || *minute > 59 || *second > 60) return {}; // 60: a leap second
+  return std::chrono::sys_days { on } + std::chrono::hours { *hour } + std::chrono::minutes { *minute }
+         + std::chrono::seconds { *second };
+}
+
+template <class Fields>
+std::string validator_of(const Fields& head)
+{
+  const auto only = [&](Field name) { return count(head, name) == 1 ? text(head[name]) : std::string_view {}; };
+  // A weak ETag says that bytes may differ: then a date proves nothing (RFC 9110 13.1.5 takes it without a tag only).
+  if (count(head, Field::etag) != 0) return std::string { is_strong(only(Field::etag)) ? only(Field::etag) : "" };
+  const auto modified = date(only(Field::last_modified)), sent = date(only(Field::date));
+  constexpr std::chrono::seconds distance { 60 };
+  return std::string { modified && sent && *sent - *modified >= distance ? only(Field::last_modified) : "" };
 }
 
 template <class Fields>
@@ -100,6 +131,12 @@ std::string_view check_credentials(std::span<const std::byte> request, bool allo
   }
   if (!allowed && count(head, Field::cookie) != 0) return "the request carries cookies";
   return {};
+}
+
+std::string strong_validator(std::span<const std::byte> bytes)
+{
+  http::response_parser<http::buffer_body> parser {};
+  return parse(parser, bytes) ? validator_of(parser.get()) : std::string {};
 }
 
 AnswerHead read_answer_head(std::span<const std::byte> bytes)

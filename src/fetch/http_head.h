@@ -21,6 +21,13 @@ std::string_view check_request(std::span<const std::byte> request);
 // authorization that is made for one request or connection (Digest, NTLM, Negotiate).
 std::string_view check_credentials(std::span<const std::byte> request, bool allowed);
 
+// What shows that two answers are the same bytes (RFC 9110 8.8.1): the strong ETag; without any ETag the Last-Modified,
+// where the answer's own Date makes it strong. Empty when there is neither, or when the head is not well-formed.
+//
+// A Last-Modified is strong when the Date is at least 60 s later: RFC 9110 8.8.2.2 wants a second when both come from
+// one clock, and otherwise a distance that makes their difference unlikely to matter; RFC 7232 2.2.2 said 60 s.
+std::string strong_validator(std::span<const std::byte> head);
+
 struct AnswerHead
 {
   std::optional<std::uint64_t> length {}; // of the body; empty: where the answer ends is not known

@@ -18,6 +18,7 @@ namespace http = boost::beast::http;
 using boost::asio::const_buffer;
 
 constexpr std::uint32_t head_limit = 32 * 1024;
+constexpr std::string_view no_validator = "the answer has no strong validator";
 
 const_buffer buffer(std::span<const std::byte> bytes)
 {
@@ -71,6 +72,7 @@ std::string_view why_not_replay(const Download& download, bool credentials)
   if (*response.parser.content_length() != download.length) return "the answer's length is not clear";
   const unsigned status = response.parser.get().result_int();
   if (status != 200 && status != 206) return "the answer is neither 200 nor 206";
+  if (strong_validator(download.head).empty()) return no_validator;
   return {};
 }
 
@@ -97,6 +99,7 @@ Answer same_answer(const Download& download, std::span<const std::byte> beginnin
   const auto& a = original.parser.get();
   const auto& b = mirror.parser.get();
   const auto same = [&](http::field field) { return a[field] == b[field]; };
+  const std::string validator = strong_validator(download.head);
   if (a.result_int() != b.result_int())
     answer.why = "the mirror's answer has another status";
   else if (mirror.parser.chunked())
@@ -104,7 +107,9 @@ Answer same_answer(const Download& download, std::span<const std::byte> beginnin
   else if (mirror.parser.content_length() != original.parser.content_length()
            || mirror.parser.content_length() != boost::optional<std::uint64_t> { download.length })
     answer.why = "the mirror's answer has another length";
-  else if (!same(http::field::etag))
+  else if (validator.empty())
+    answer.why = no_validator;
+  else if (strong_validator(beginning.first(static_cast<std::size_t>(mirror.length))) != validator)
     answer.why = "the mirror's answer has another validator";
   else if (!same(http::field::last_modified))
     answer.why = "the mirror's answer has another date of modification";

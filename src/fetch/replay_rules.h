@@ -16,7 +16,8 @@ namespace tandem::fetch
 // Only a GET without a body (RFC 9110 9.2.1: safe) in plaintext HTTP/1.1. Cookies and authorization are refused unless
 // `credentials` says otherwise: a server may take the same session from another address for theft and end it, a token
 // may be good for one time only, and they would be shown to another network. Authorization that is made for one request
-// or one connection (Digest, NTLM, Negotiate) is always refused. So is an answer without a fixed length.
+// or one connection (Digest, NTLM, Negotiate) is always refused. So is an answer without a fixed length, or without a
+// strong validator (src/fetch/http_head.h): nothing else shows that another answer has the same bytes.
 std::string_view why_not_replay(const Download& download, bool credentials);
 
 struct Answer
@@ -27,7 +28,8 @@ struct Answer
 };
 
 // Compares the beginning of the mirror connection's answer with the download's: status, length, coding, range and
-// validators must agree. The bytes themselves are compared by who knows some of them.
+// validators must agree, and the validator must be a strong one. The bytes themselves are compared by who knows some of
+// them.
 Answer same_answer(const Download& download, std::span<const std::byte> beginning);
 
 } // namespace tandem::fetch

@@ -52,7 +52,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if again and how == "denied": part, status = b"no", 403
         if again and how == "differs": part = bytes(b ^ 1 for b in body)
         self.send_response(status)
-        if how != "none": self.send_header("ETag", tag)
+        if how == "weak": tag = "W/" + tag
+        if how == "dated": self.send_header("Last-Modified", "Sun, 06 Nov 1994 08:49:37 GMT")
+        if how not in ("none", "dated"): self.send_header("ETag", tag)
         self.send_header("Content-Length", str(len(part)))
         self.end_headers()
         try: self.wfile.write(part)
@@ -158,8 +160,20 @@ def test_replay_is_refused_with_the_reason(lab, how, why):
         assert any(flow["content"] == "refused" and flow["content_why"] == why for flow in daemon.api("/v1/flows"))
 
 
-def test_replay_needs_no_validator(lab):
-    with lab.daemon(["mirror"], config("replay")) as daemon, server_that(lab, "none"):
+@pytest.mark.parametrize("how", ["none", "weak"])
+def test_replay_needs_a_strong_validator(lab, how):
+    why = "the answer has no strong validator"
+    with lab.daemon(["mirror"], config("replay")) as daemon, server_that(lab, how):
+        for attempt in range(4):  # until something is lost
+            ask(lab, f"/{attempt}")
+            if why in decisions(daemon):
+                break
+        assert decisions(daemon)[why] >= 1
+        assert fetched(daemon)["fills"] == 0
+
+
+def test_replay_takes_a_date_of_modification_that_is_long_past(lab):
+    with lab.daemon(["mirror"], config("replay")) as daemon, server_that(lab, "dated"):
         for attempt in range(3):
             ask(lab, f"/{attempt}")
         assert fetched(daemon)["fills"] >= 1 and fetched(daemon)["differed"] == 0

@@ -92,13 +92,38 @@ TEST(AnswerHead, OnlyAStrongTagIsAValidator)
   const auto tag = [](std::string_view line)
   { return answer("HTTP/1.1 200 OK\r\nContent-Length: 7\r\n" + std::string { line } + "\r\n\r\n").validator; };
   EXPECT_EQ(tag("ETag: \"x\""), "\"x\"");
-  EXPECT_EQ(tag("ETag: \"\""), "\"\"");
+  EXPECT_EQ(tag("ETag: \"\""), "") << "tells nothing apart";
   EXPECT_EQ(tag("ETag: W/\"x\""), "");
   EXPECT_EQ(tag("ETag: x"), "");
   EXPECT_EQ(tag("ETag: \"x\", \"y\""), "");
   EXPECT_EQ(tag("ETag: \"x"), "");
   EXPECT_EQ(tag("ETag: \"x\"\r\nETag: \"y\""), "");
   EXPECT_EQ(tag("Last-Modified: Sat, 29 Oct 1994 19:43:31 GMT"), "");
+}
+
+// RFC 9110 8.8.2.2: by the server's own clock, the last change is over for longer than the clock is coarse.
+TEST(StrongValidator, ADateOnlyWhenTheAnswerIsClearlyYounger)
+{
+  const auto validator = [](std::string_view fields)
+  { return strong_validator(bytes("HTTP/1.1 200 OK\r\n" + std::string { fields } + "\r\n")); };
+  const std::string modified = "Last-Modified: Sat, 29 Oct 1994 19:43:31 GMT\r\n";
+  const std::string value = "Sat, 29 Oct 1994 19:43:31 GMT";
+  EXPECT_EQ(validator(modified + "Date: Sat, 29 Oct 1994 19:44:31 GMT\r\n"), value);
+  EXPECT_EQ(validator(modified + "Date: Sun, 30 Oct 1994 00:00:00 GMT\r\n"), value);
+  EXPECT_EQ(validator("ETag: \"x\"\r\n" + modified + "Date: Sun, 30 Oct 1994 00:00:00 GMT\r\n"), "\"x\"");
+  EXPECT_EQ(validator(modified), "") << "no Date";
+  EXPECT_EQ(validator(modified + "Date: Sat, 29 Oct 1994 19:44:30 GMT\r\n"), "") << "too close";
+  EXPECT_EQ(validator(modified + "Date: Sat, 29 Oct 1994 19:43:31 GMT\r\n"), "") << "the same second";
+  EXPECT_EQ(validator(modified + "Date: Fri, 28 Oct 1994 19:43:31 GMT\r\n"), "") << "modified in the future";
+  EXPECT_EQ(validator("ETag: W/\"x\"\r\n" + modified + "Date: Sun, 30 Oct 1994 00:00:00 GMT\r\n"), "")
+      << "the server says itself that bytes may differ";
+  EXPECT_EQ(validator(modified + modified + "Date: Sun, 30 Oct 1994 00:00:00 GMT\r\n"), "") << "two dates";
+  for (const char* odd :
+       { "Saturday, 29-Oct-94 19:43:31 GMT", "Sat Oct 29 19:43:31 1994", "Sat, 31 Feb 1994 19:43:31 GMT",
+         "Sat, 29 Okt 1994 19:43:31 GMT", "Sat, 29 Oct 1994 19:43:31 CET", "Sat, 29 Oct 1994 24:43:31 GMT",
+         "Sat, +9 Oct 1994 19:43:31 GMT", "" })
+    EXPECT_EQ(validator("Last-Modified: " + std::string { odd } + "\r\nDate: Sun, 01 Jan 1995 00:00:00 GMT\r\n"), "")
+        << odd;
 }
 
 TEST(RangeRequest, AsksForTheSameRepresentation)

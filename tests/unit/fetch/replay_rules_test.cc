@@ -61,6 +61,27 @@ TEST(WhyNotReplay, NamesWhatStandsInTheWay)
             "the answer has no length");
 }
 
+// An answer's head of the download's length with these validators.
+std::string head_with(std::string_view validators)
+{
+  return "HTTP/1.1 200 OK\r\nDate: Fri, 20 Nov 2026 12:00:00 GMT\r\nContent-Length: 1000000\r\n"
+         + std::string { validators } + "\r\n";
+}
+
+constexpr std::string_view get = "GET /f HTTP/1.1\r\nHost: h\r\n\r\n";
+constexpr std::string_view long_ago = "Last-Modified: Thu, 19 Nov 2026 12:00:00 GMT\r\n";
+
+TEST(WhyNotReplay, AnAnswerNeedsAStrongValidator)
+{
+  const auto refusal = [](std::string_view validators)
+  { return why_not_replay(download(std::string { get }, head_with(validators)), false); };
+  EXPECT_EQ(refusal("ETag: \"a-1\"\r\n"), "");
+  EXPECT_EQ(refusal(long_ago), "");
+  for (const char* weak : { "", "ETag: \r\n", "ETag: \"\"\r\n", "ETag: W/\"a-1\"\r\n",
+                            "Last-Modified: Fri, 20 Nov 2026 12:00:00 GMT\r\n" })
+    EXPECT_EQ(refusal(weak), "the answer has no strong validator") << weak;
+}
+
 TEST(WhyNotReplay, CredentialsWhenAllowedButNeverThoseForOneRequest)
 {
   EXPECT_EQ(why("Cookie: a=b\r\n", "GET /f HTTP/1.1", true), "");
@@ -95,6 +116,36 @@ TEST(SameAnswer, WaitsForTheWholeHead)
     EXPECT_EQ(answer.why, "") << size;
   }
   EXPECT_TRUE(compare(ok_head).complete);
+}
+
+// Equal, and yet no proof: the server does not say that the bytes are the same.
+TEST(SameAnswer, EqualIsNotEnoughWithoutAStrongValidator)
+{
+  const auto twice = [](std::string_view validators)
+  {
+    const std::string head = head_with(validators);
+    return same_answer(download(std::string { get }, head), bytes(head)).why;
+  };
+  EXPECT_EQ(twice("ETag: \"a-1\"\r\n"), "");
+  EXPECT_EQ(twice(long_ago), "");
+  for (const char* weak : { "", "ETag: \r\n", "ETag: \"\"\r\n", "ETag: W/\"a-1\"\r\n",
+                            "Last-Modified: Fri, 20 Nov 2026 12:00:00 GMT\r\n" })
+    EXPECT_EQ(twice(weak), "the answer has no strong validator") << weak;
+}
+
+TEST(SameAnswer, AValidatorOnOneSideOnlyIsADifference)
+{
+  const auto between = [](std::string_view original, std::string_view mirror)
+  { return same_answer(download(std::string { get }, head_with(original)), bytes(head_with(mirror))).why; };
+  EXPECT_EQ(between(long_ago, ""), "the mirror's answer has another validator");
+  EXPECT_EQ(between("ETag: \"a-1\"\r\n", "ETag: W/\"a-1\"\r\n"), "the mirror's answer has another validator");
+  EXPECT_EQ(between(long_ago, "Last-Modified: Thu, 19 Nov 2026 12:00:01 GMT\r\n"),
+            "the mirror's answer has another validator");
+  // A tag decides, but a date that contradicts it is doubt enough.
+  const std::string both = "ETag: \"a-1\"\r\n" + std::string { long_ago };
+  EXPECT_EQ(between(both, both), "");
+  EXPECT_EQ(between(both, "ETag: \"a-1\"\r\nLast-Modified: Thu, 19 Nov 2026 12:00:01 GMT\r\n"),
+            "the mirror's answer has another date of modification");
 }
 
 TEST(SameAnswer, NamesTheDifference)
