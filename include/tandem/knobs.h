@@ -31,4 +31,12 @@ struct Knob
   std::span<const std::string_view> choices {}; // for KnobType::choice
 };
 
+// A knob that existed in an earlier release. A file that still sets it gets a warning and is otherwise read as before.
+struct RetiredKnob
+{
+  std::string_view name;
+  std::string_view now;  // what to do instead, behind the name: "is a constant now: 64", "moved to budget.cell_bytes"
+  bool refused = false;  // without the value Tandem would do what the user meant to forbid: the file is refused
+};
+
 } // namespace tandem

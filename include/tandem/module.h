@@ -14,6 +14,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <new>
 #include <span>
@@ -24,7 +25,7 @@ namespace tandem
 {
 
 // Raised with every incompatible change of anything below include/tandem.
-constexpr std::uint32_t module_abi_version = 4;
+constexpr std::uint32_t module_abi_version = 5;
 
 // What a module must see. Rules are generated from the union of the enabled modules' interests: nothing else is ever
 // queued.
@@ -64,6 +65,8 @@ struct LinkState
   std::uint32_t mtu = 1500;
   std::optional<RadioState> radio {}; // absent without a source of driver statistics, or when what it said is stale
   std::uint64_t bytes_out = 0; // sent by Tandem's decisions over this link (edits of route and crafts), since start
+  // That Tandem's decisions may still send over this link: what is left of budget.cell_bytes. The guard refuses more.
+  std::uint64_t bytes_left = std::numeric_limits<std::uint64_t>::max();
 };
 
 using LinkStates = std::array<LinkState, link_count>;
@@ -130,6 +133,8 @@ public:
   virtual std::string_view summary() const = 0; // a sentence or two
   virtual std::string_view manual() const = 0;  // Markdown body of docs/modules/NAME.md, without the knob table
   virtual std::span<const Knob> knobs() const = 0;
+  // Names that were knobs in earlier releases.
+  virtual std::span<const RetiredKnob> retired_knobs() const { return {}; }
   // Called with a value that was checked against the knob's range.
   virtual void set(std::string_view knob, double value) = 0;
   virtual double get(std::string_view knob) const = 0;

@@ -214,6 +214,7 @@ Plan Chain::ask(std::size_t i, const Event& event, flow::Flow& flow)
   Slot& slot = slots_[i];
   Plan plan {};
   const Tick begin = options_.stopwatch ? options_.stopwatch() : Tick {};
+  links_[static_cast<std::size_t>(Link::cell)].bytes_left = budget_left();
   try
   {
     plan = slot.module->decide(event, flow.view, state(flow, i));

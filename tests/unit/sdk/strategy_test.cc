@@ -1,0 +1,165 @@
+// A module with two strategies, as modules/offload has.
+#include <tandem/strategy.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <vector>
+
+namespace tandem
+{
+namespace
+{
+
+using testing::ElementsAre;
+
+struct Held
+{
+  static constexpr std::string_view name = "held";
+  static constexpr std::string_view help = "withholds every ACK";
+  struct Knobs
+  {
+    double most = 3;
+    double shared = 5;
+  };
+  static constexpr std::array<KnobRow<Knobs>, 2> rows { {
+      { { .name = "most", .maximum = 9, .help = "ACKs" }, &Knobs::most },
+      { { .name = "shared", .maximum = 9, .help = "of both" }, &Knobs::shared },
+  } };
+  struct State
+  {
+    std::size_t held = 0;
+  };
+  Knobs knobs {};
+  std::array<Craft, 1> craft {};
+
+  Plan decide(const Event& event, const FlowView&, State& state)
+  {
+    if (event.kind == EventKind::switched_off)
+    {
+      EXPECT_EQ(event.segment, nullptr);
+      EXPECT_FALSE(event.queued);
+      return state.held > 0 ? Plan { .craft = craft, .why = "held: flush" } : Plan {};
+    }
+    ++state.held;
+    return { .verdict = Verdict::drop, .why = "held: one more" };
+  }
+  void describe(const FlowView&, const State& state, Facts& facts) const
+  {
+    facts.add("held", static_cast<double>(state.held));
+  }
+};
+
+struct Open
+{
+  static constexpr std::string_view name = "open";
+  static constexpr std::string_view help = "as published: passes everything";
+  struct Knobs
+  {
+    double shared = 5;
+  };
+  static constexpr std::array<KnobRow<Knobs>, 1> rows { {
+      { { .name = "shared", .maximum = 9, .help = "of both" }, &Knobs::shared },
+  } };
+  struct State
+  {
+  };
+  Knobs knobs {};
+  Plan decide(const Event&, const FlowView&, State&) { return { .why = "open: passed" }; }
+  void describe(const FlowView&, const State&, Facts& facts) const { facts.add("shared", knobs.shared); }
+};
+
+class Both final : public StrategyModule<Held, Open>
+{
+public:
+  std::string_view name() const override { return "both"; }
+  std::string_view summary() const override { return ""; }
+  std::string_view manual() const override { return ""; }
+  Interest interest() const override { return {}; }
+};
+
+struct StrategyTest : ::testing::Test
+{
+  struct Lines final : Facts
+  {
+    void add(std::string_view key, std::string_view) override { all.emplace_back(key); }
+    void add(std::string_view key, double value, std::string_view) override
+    {
+      all.push_back(std::string { key } + " " + std::to_string(static_cast<int>(value)));
+    }
+    std::vector<std::string> all {};
+  };
+
+  StrategyTest() { module.flow_begin(bytes.data(), flow); }
+  ~StrategyTest() override { module.flow_end(bytes.data()); }
+  Plan show()
+  {
+    const Event event { .kind = EventKind::segment, .segment = &segment, .queued = true };
+    return module.decide(event, flow, bytes.data());
+  }
+  std::vector<std::string> facts()
+  {
+    Lines lines;
+    module.describe(flow, bytes.data(), lines);
+    return lines.all;
+  }
+
+  Both module {};
+  Segment segment {};
+  FlowView flow {};
+  alignas(std::max_align_t) std::array<std::byte, sizeof(Both::State)> bytes {};
+};
+
+TEST_F(StrategyTest, TheFirstOneIsTheDefault)
+{
+  EXPECT_EQ(module.get("strategy"), 0);
+  EXPECT_EQ(show().why, "held: one more");
+  EXPECT_THAT(facts(), ElementsAre("held 1"));
+}
+
+TEST_F(StrategyTest, EveryKnobIsListedOnceWithTheDefaultOfItsStrategy)
+{
+  std::vector<std::string_view> names;
+  for (const Knob& knob : module.knobs())
+    names.push_back(knob.name);
+  EXPECT_THAT(names, ElementsAre("strategy", "most", "shared"));
+  EXPECT_EQ(module.knobs()[0].help, "held: withholds every ACK; open: as published: passes everything");
+  EXPECT_THAT(module.knobs()[0].choices, ElementsAre("held", "open"));
+  EXPECT_EQ(module.knobs()[1].initial, 3);
+  EXPECT_EQ(module.get("most"), 3);
+}
+
+TEST_F(StrategyTest, AKnobOfSeveralIsSetInEach)
+{
+  module.set("shared", 8);
+  EXPECT_EQ(module.get("shared"), 8);
+  module.set("strategy", 1);
+  show();
+  EXPECT_THAT(facts(), ElementsAre("shared 8"));
+}
+
+TEST_F(StrategyTest, AnotherStrategyTakesAFlowOverWhenTheOldOneHasUndoneWhatItHolds)
+{
+  show();
+  module.set("strategy", 1);
+  const Plan undo = show();
+  EXPECT_EQ(undo.why, "held: flush");
+  EXPECT_EQ(undo.verdict, Verdict::pass) << "the packet at hand is neither one's to drop";
+  EXPECT_EQ(show().why, "open: passed");
+  module.set("strategy", 0);
+  EXPECT_EQ(show().why, "held: one more") << "nothing to undo: the event is the new one's";
+  EXPECT_THAT(facts(), ElementsAre("held 1")) << "what was known before is forgotten";
+}
+
+TEST_F(StrategyTest, AFlowThatBeginsBelongsToTheChosenOne)
+{
+  module.set("strategy", 1);
+  alignas(std::max_align_t) std::array<std::byte, sizeof(Both::State)> other {};
+  module.flow_begin(other.data(), flow);
+  EXPECT_EQ(Both::state_of(other.data()).index(), 1u);
+  module.flow_end(other.data());
+}
+
+} // namespace
+} // namespace tandem
