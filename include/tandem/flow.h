@@ -1,6 +1,7 @@
 // What Tandem knows of a flow from looking at it. Kept by src/flow, read by modules.
 #pragma once
 
+#include <tandem/fetch.h>
 #include <tandem/segment.h>
 #include <tandem/units.h>
 
@@ -37,28 +38,6 @@ constexpr std::string_view name(HandsOff why)
     return "module fault";
   case HandsOff::not_home:
     return "address on neither link";
-  }
-  return "?";
-}
-
-// What is known of the answer that the flow carries now, for Interest::content.
-enum class Content : std::uint8_t
-{
-  unknown, // nothing was looked at: another port, no module wants it, or the answer has not begun
-  http,    // a plaintext HTTP/1.1 download, followed byte for byte: Plan::fetch may ask for parts of it
-  refused, // looked at, and nothing is to be fetched of it
-};
-
-constexpr std::string_view name(Content content)
-{
-  switch (content)
-  {
-  case Content::unknown:
-    return "unknown";
-  case Content::http:
-    return "http";
-  case Content::refused:
-    return "refused";
   }
   return "?";
 }

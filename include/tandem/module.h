@@ -45,9 +45,7 @@ struct Interest
   std::uint32_t decide = 0;  // traffic:: bits that are queued for this module's verdict, on the Wi-Fi link's addresses
   std::uint32_t observe = 0; // traffic:: bits of which copies are enough (sampled; no verdict, no delay, no risk)
   bool radio = false;        // wants radio events
-  // Wants to fetch bytes of plaintext downloads a second time: flows on the configured ports are followed and
-  // FlowView::content is kept while a cellular link is there.
-  bool content = false;
+  bool content = false;      // wants to fetch bytes a second time, see <tandem/fetch.h>
   // Wants copies (observe) of the flows of every link, not of Link::wifi alone: it compares links. Nothing of the other
   // links' flows is ever queued, edited or spoken for.
   bool every_link = false;
@@ -86,19 +84,6 @@ enum class EventKind : std::uint8_t
   radio,        // fresh driver statistics
   switched_off, // the module is being switched off, or the daemon stops: undo what is held for this flow, now
   fetched,      // the answer to a Fetch of this module on this flow
-};
-
-// What became of a Fetch.
-struct FetchResult
-{
-  FetchHow how = FetchHow::range;
-  Seq from {}; // as asked for
-  Seq to {};
-  bool ok = false;         // the bytes are here, compared with what arrived on both sides: CraftKind::fill may use them
-  std::string_view why {}; // literal: the reason when not ok
-  // Not ok, and no Fetch of this download by the same way ever will be.
-  bool final = false;
-  Duration took {}; // from asking to having
 };
 
 struct Event

@@ -2,6 +2,7 @@
 // src/kernel carries them out.
 #pragma once
 
+#include <tandem/fetch.h>
 #include <tandem/link.h>
 #include <tandem/segment.h>
 #include <tandem/units.h>
@@ -39,11 +40,7 @@ enum class CraftKind : std::uint8_t
 {
   ack,              // a pure ACK of this flow
   host_unreachable, // ICMP type 3 code 1 / ICMPv6 type 1 code 0 quoting this flow at `seq` (RFC 6069)
-  // Fetched bytes, as one segment of the server handed to the LOCAL TCP: closes a hole. `seq`, `length` and
-  // `timestamps` count; value: FlowView::last_ts_echo, so that the ACK it causes echoes nothing younger than the last
-  // one did; echo: 0 or a TSval that left. `ack` and `window` are the last the server sent, whatever is written here.
-  // Only of a range for which EventKind::fetched said ok.
-  fill,
+  fill,             // fetched bytes for the LOCAL TCP, see <tandem/fetch.h>
 };
 
 // A new segment of the flow, sent by a named link at a time. Sequence and acknowledgement numbers obey the same rules
@@ -61,31 +58,6 @@ struct Craft
   std::array<SackBlock, 4> sack_blocks {};
   std::uint8_t sack_count = 0;
   std::uint32_t length = 0; // of a fill: payload bytes from `seq` on, at most longest_fill
-};
-
-// One segment is one IP packet over the loopback interface.
-constexpr std::uint32_t longest_fill = 32768; // bytes
-
-// How bytes are got a second time, over the cellular link (docs/decisions/0007).
-enum class FetchHow : std::uint8_t
-{
-  range,  // an HTTP Range request of its own
-  replay, // the request once more on a mirror connection, everything else acknowledged unread
-};
-
-constexpr std::string_view name(FetchHow how)
-{
-  return how == FetchHow::range ? "range" : "replay";
-}
-
-// The wish to have the bytes [from, to) of the flow's download. The answer is one EventKind::fetched for each, by the
-// deadline or soon after. Only while FlowView::content is http.
-struct Fetch
-{
-  FetchHow how = FetchHow::range;
-  Seq from {};      // a hole: behind bytes that this host holds
-  Seq to {};        // and before some
-  Tick deadline {}; // the bytes are of no use later
 };
 
 // A wish about a link rather than a packet.

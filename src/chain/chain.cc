@@ -1,5 +1,7 @@
 #include "src/chain/chain.h"
 
+#include "src/chain/guard_fetch.h"
+
 #include <algorithm>
 #include <cmath>
 #include <exception>
@@ -50,11 +52,6 @@ bool ends(const Segment& segment, const FlowView& flow)
   if (segment.direction == Direction::egress) return segment.has(tcp_flag::rst | tcp_flag::fin);
   if (!segment.has(tcp_flag::rst)) return false;
   return flow.hands_off == HandsOff::mid_flow || segment.seq.at_or_after(flow.highest_ack);
-}
-
-std::uint64_t fetch_cost(Seq from, Seq to)
-{
-  return static_cast<std::uint32_t>(to - from) + fetch_overhead;
 }
 
 bool later_alarm(const auto& a, const auto& b)

@@ -1,57 +1,9 @@
 #include "src/chain/guard.h"
 
+#include "src/chain/guard_fetch.h"
+
 namespace tandem::chain
 {
-
-std::string_view name(Violation violation)
-{
-  switch (violation)
-  {
-  case Violation::none:
-    return "none";
-  case Violation::ack_beyond_received:
-    return "ack beyond received";
-  case Violation::window_raised:
-    return "window raised";
-  case Violation::window_unscaled:
-    return "window scale unknown";
-  case Violation::ts_value_raised:
-    return "TSval raised";
-  case Violation::ts_value_stale:
-    return "TSval stale";
-  case Violation::ts_echo_raised:
-    return "TSecr raised";
-  case Violation::no_timestamps:
-    return "no timestamps";
-  case Violation::drop_forbidden:
-    return "drop forbidden";
-  case Violation::ecn_forbidden:
-    return "not ECN-capable";
-  case Violation::craft_sequence:
-    return "crafted sequence number";
-  case Violation::craft_flags:
-    return "crafted flags";
-  case Violation::craft_sack:
-    return "crafted SACK blocks";
-  case Violation::too_many_crafts:
-    return "too many crafted segments";
-  case Violation::authenticated:
-    return "MD5 or AO";
-  case Violation::route_unusable:
-    return "link unusable";
-  case Violation::budget:
-    return "cellular budget spent";
-  case Violation::fetch_range:
-    return "fetched what is not missing";
-  case Violation::fetch_mptcp:
-    return "fetched for MPTCP";
-  case Violation::too_many_fetches:
-    return "too many fetches";
-  case Violation::content_unknown:
-    return "content unknown";
-  }
-  return "?";
-}
 
 namespace
 {
@@ -73,30 +25,6 @@ Violation check_edit(const Edit& edit, const Segment& segment, const FlowView& f
   }
   if (edit.ts_echo && edit.ts_echo->after(segment.timestamps->echo)) return Violation::ts_echo_raised;
   if (edit.ecn && segment.ecn == Ecn::not_ect) return Violation::ecn_forbidden;
-  return Violation::none;
-}
-
-// Holes are what this host lacks before something that it has.
-Violation check_hole(Seq from, Seq to, const FlowView& flow)
-{
-  if (flow.mptcp) return Violation::fetch_mptcp;
-  if (!from.before(to) || from.before(flow.highest_ack) || to.after(flow.highest_held)) return Violation::fetch_range;
-  return flow.content == Content::http ? Violation::none : Violation::content_unknown;
-}
-
-// What the local TCP makes of a fill must be what it would have said anyway, had the byte not been lost: the ACK
-// echoes nothing younger than the last one did, and no byte is filled that the server did not send.
-Violation check_fill(const Craft& craft, const FlowView& flow)
-{
-  if (craft.length == 0 || craft.length > longest_fill) return Violation::fetch_range;
-  if (const Violation v = check_hole(craft.seq, craft.seq + craft.length, flow); v != Violation::none) return v;
-  if (craft.by != flow.link) return Violation::route_unusable;
-  if (!craft.timestamps) return flow.timestamps_ok ? Violation::no_timestamps : Violation::none;
-  if (!flow.timestamps_ok) return Violation::no_timestamps;
-  if (craft.timestamps->value.after(flow.last_ts_echo)) return Violation::ts_value_raised;
-  if (craft.timestamps->value.before(flow.last_ts_echo - 1)) return Violation::ts_value_stale;
-  if (craft.timestamps->echo.raw != 0 && craft.timestamps->echo.after(flow.sent_ts_value))
-    return Violation::ts_echo_raised;
   return Violation::none;
 }
 
@@ -181,13 +109,7 @@ Violation check(const Plan& plan, const Event& event, const FlowView& flow, std:
     if (const Violation v = check_way(craft, *event.links, flow); v != Violation::none) return v;
     if (craft.by == Link::cell) cost += craft_cost;
   }
-  if (plan.fetch.size() > max_fetches) return Violation::too_many_fetches;
-  for (const Fetch& fetch : plan.fetch)
-  {
-    if (const Violation v = check_hole(fetch.from, fetch.to, flow); v != Violation::none) return v;
-    if (!usable(Link::cell, *event.links, flow)) return Violation::route_unusable;
-    cost += static_cast<std::uint32_t>(fetch.to - fetch.from) + fetch_overhead;
-  }
+  if (const Violation v = check_fetches(plan.fetch, *event.links, flow, cost); v != Violation::none) return v;
   // A whole plan is refused rather than cut.
   return cost > cell_budget ? Violation::budget : Violation::none;
 }

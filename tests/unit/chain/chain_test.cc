@@ -1,4 +1,5 @@
 #include "src/chain/chain.h"
+#include "src/chain/guard_fetch.h"
 #include "tests/golden/harness/stand.h"
 
 #include <gtest/gtest.h>
