@@ -118,6 +118,9 @@ public:
   virtual std::string_view summary() const = 0; // a sentence or two
   virtual std::string_view manual() const = 0;  // Markdown body of docs/modules/NAME.md, without the knob table
   virtual std::span<const Knob> knobs() const = 0;
+  // Constants for everybody but tests, which reach a state sooner with other values: no configuration, command or manual
+  // knows them.
+  virtual std::span<const Knob> test_knobs() const { return {}; }
   // Names that were knobs in earlier releases.
   virtual std::span<const RetiredKnob> retired_knobs() const { return {}; }
   // Called with a value that was checked against the knob's range.

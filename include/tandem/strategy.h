@@ -26,6 +26,7 @@ namespace tandem
 //   static constexpr std::string_view name; the value of the knob `strategy`
 //   static constexpr std::string_view help; half a sentence for the manual
 //   static constexpr std::array<KnobRow<Knobs>, n> rows;
+//   static constexpr std::array<KnobRow<Knobs>, n> test_rows; optional: Module::test_knobs()
 //   Knobs knobs;
 //   Plan decide(const Event& event, const FlowView& flow, State& state);
 //   void describe(const FlowView& flow, const State& state, Facts& facts) const;
@@ -44,13 +45,14 @@ public:
 
   std::span<const Knob> knobs() const final
   {
-    static const Table table {};
-    return { table.all.data(), table.count };
+    return { table().all.data(), table().count };
   }
+  std::span<const Knob> test_knobs() const final { return { table().for_tests.data(), table().test_count }; }
   void set(std::string_view knob, double value) final
   {
     if (knob == "strategy") chosen_ = std::min(static_cast<std::size_t>(value), sizeof...(Strategies) - 1);
     std::apply([&](auto&... one) { (set_knob(one.knobs, one.rows, knob, value), ...); }, strategies_);
+    std::apply([&](auto&... one) { (set_knob(one.knobs, test_rows(one), knob, value), ...); }, strategies_);
   }
   double get(std::string_view knob) const final
   {
@@ -59,6 +61,8 @@ public:
     const auto look = [&](const auto& one)
     {
       for (const auto& row : one.rows)
+        if (row.knob.name == knob) value = one.knobs.*row.field;
+      for (const auto& row : test_rows(one))
         if (row.knob.name == knob) value = one.knobs.*row.field;
     };
     std::apply([&](const auto&... one) { (look(one), ...); }, strategies_);
@@ -99,11 +103,24 @@ protected:
   std::size_t chosen() const { return chosen_; }
 
 private:
+  template <class Strategy>
+  static constexpr auto test_rows(const Strategy&)
+  {
+    if constexpr (requires { Strategy::test_rows; })
+      return Strategy::test_rows;
+    else
+      return std::array<KnobRow<typename Strategy::Knobs>, 0> {};
+  }
+  template <class Strategy>
+  static constexpr std::size_t test_row_count = decltype(test_rows(std::declval<const Strategy&>())) {}.size();
+
   struct Table
   {
     static constexpr std::array<std::string_view, sizeof...(Strategies)> names { Strategies::name... };
     std::array<Knob, 1 + (Strategies::rows.size() + ...)> all {};
     std::size_t count = 1;
+    std::array<Knob, (test_row_count<Strategies> + ...)> for_tests {};
+    std::size_t test_count = 0;
     std::string help;
 
     Table()
@@ -115,24 +132,30 @@ private:
                  .maximum = static_cast<double>(names.size() - 1),
                  .help = help,
                  .choices = names };
-      (add<Strategies>(), ...);
+      (add<Strategies>(Strategies::rows, all, count), ...);
+      (add<Strategies>(test_rows(Strategies {}), for_tests, test_count), ...);
     }
     Table(const Table&) = delete;
     Table& operator=(const Table&) = delete;
 
     template <class Strategy>
-    void add()
+    static void add(const auto& rows, auto& knobs, std::size_t& known)
     {
       const typename Strategy::Knobs initial {};
-      for (const auto& row : Strategy::rows)
+      for (const auto& row : rows)
       {
         const auto same = [&](const Knob& knob) { return knob.name == row.knob.name; };
-        if (std::any_of(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count), same)) continue;
-        all[count] = row.knob;
-        all[count++].initial = initial.*row.field;
+        if (std::any_of(knobs.begin(), knobs.begin() + static_cast<std::ptrdiff_t>(known), same)) continue;
+        knobs[known] = row.knob;
+        knobs[known++].initial = initial.*row.field;
       }
     }
   };
+  static const Table& table()
+  {
+    static const Table one {};
+    return one;
+  }
 
   template <class Do>
   static void each(const Do& what)

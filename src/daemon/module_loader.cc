@@ -119,6 +119,16 @@ LoadedModules load_modules(const std::filesystem::path& directory)
   return loaded;
 }
 
+std::string no_such_knob(const Module& module, std::string_view knob)
+{
+  for (const RetiredKnob& retired : module.retired_knobs())
+    if (retired.name == knob) return std::string { knob } + " " + std::string { retired.now } + "; leave it out";
+  std::string known {};
+  for (const Knob& each : module.knobs())
+    known += (known.empty() ? "" : ", ") + std::string { each.name };
+  return "no such knob; " + std::string { module.name() } + " has: " + known;
+}
+
 KnobCheck knob_check(const LoadedModules& loaded)
 {
   std::vector<std::shared_ptr<Module>> modules {};
@@ -138,13 +148,7 @@ KnobCheck knob_check(const LoadedModules& loaded)
     if (setting.knob.empty()) return std::nullopt;
     const std::span<const Knob> knobs = (*at)->knobs();
     const auto knob = std::find_if(knobs.begin(), knobs.end(), [&](const Knob& k) { return k.name == setting.knob; });
-    if (knob == knobs.end())
-    {
-      std::string known {};
-      for (const Knob& k : knobs)
-        known += (known.empty() ? "" : ", ") + std::string { k.name };
-      return "no such knob; " + setting.module + " has: " + known;
-    }
+    if (knob == knobs.end()) return no_such_knob(**at, setting.knob);
     const auto value = parse_knob(*knob, setting.text);
     if (const auto* words = std::get_if<std::string>(&value)) return *words;
     return std::nullopt;

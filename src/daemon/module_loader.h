@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tandem::daemon
@@ -34,5 +35,8 @@ LoadedModules load_modules(const std::filesystem::path& directory);
 
 // Checks module and knob names and values of a configuration against the modules that are loaded.
 KnobCheck knob_check(const LoadedModules& loaded);
+
+// Why the module has no such knob, as a sentence: what became of one that an earlier version had, else which there are.
+std::string no_such_knob(const Module& module, std::string_view knob);
 
 } // namespace tandem::daemon

@@ -286,15 +286,16 @@ private:
     if (dot == std::string::npos) fail(line, "a knob is written module.knob");
     Module& module = stand_->chain.module(slot(line, full.substr(0, dot)));
     const std::string name = full.substr(dot + 1);
-    for (const Knob& knob : module.knobs())
-      if (knob.name == name)
-      {
-        for (std::size_t c = 0; c < knob.choices.size(); ++c)
-          if (knob.choices[c] == word(line, at + 1)) return module.set(knob.name, static_cast<double>(c));
-        const double value = number(line, at + 1);
-        if (value < knob.minimum || value > knob.maximum) fail(line, "out of the knob's range");
-        return module.set(knob.name, value);
-      }
+    for (const std::span<const Knob> knobs : { module.knobs(), module.test_knobs() })
+      for (const Knob& knob : knobs)
+        if (knob.name == name)
+        {
+          for (std::size_t c = 0; c < knob.choices.size(); ++c)
+            if (knob.choices[c] == word(line, at + 1)) return module.set(knob.name, static_cast<double>(c));
+          const double value = number(line, at + 1);
+          if (value < knob.minimum || value > knob.maximum) fail(line, "out of the knob's range");
+          return module.set(knob.name, value);
+        }
     fail(line, "no such knob");
   }
 

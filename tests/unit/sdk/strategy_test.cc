@@ -1,6 +1,8 @@
 // A module with two strategies, as modules/offload has.
 #include <tandem/strategy.h>
 
+#include "src/daemon/module_loader.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,10 +24,14 @@ struct Held
   {
     double most = 3;
     double shared = 5;
+    double patience = 7;
   };
   static constexpr std::array<KnobRow<Knobs>, 2> rows { {
       { { .name = "most", .maximum = 9, .help = "ACKs" }, &Knobs::most },
       { { .name = "shared", .maximum = 9, .help = "of both" }, &Knobs::shared },
+  } };
+  static constexpr std::array<KnobRow<Knobs>, 1> test_rows { {
+      { { .name = "patience", .maximum = 9, .help = "for tests" }, &Knobs::patience },
   } };
   struct State
   {
@@ -77,6 +83,12 @@ public:
   std::string_view summary() const override { return ""; }
   std::string_view manual() const override { return ""; }
   Interest interest() const override { return {}; }
+  std::span<const RetiredKnob> retired_knobs() const override
+  {
+    static constexpr std::array<RetiredKnob, 2> retired { { { .name = "patience", .now = "is a constant now: 7" },
+                                                            { .name = "least", .now = "is a constant now: 1 ms" } } };
+    return retired;
+  }
 };
 
 struct StrategyTest : ::testing::Test
@@ -137,6 +149,29 @@ TEST_F(StrategyTest, AKnobOfSeveralIsSetInEach)
   module.set("strategy", 1);
   show();
   EXPECT_THAT(facts(), ElementsAre("shared 8"));
+}
+
+TEST_F(StrategyTest, AConstantThatOnlyTestsSetIsNotListed)
+{
+  ASSERT_EQ(module.test_knobs().size(), 1u);
+  EXPECT_EQ(module.test_knobs()[0].name, "patience");
+  EXPECT_EQ(module.test_knobs()[0].initial, 7);
+  EXPECT_EQ(module.get("patience"), 7);
+  module.set("patience", 2);
+  EXPECT_EQ(module.get("patience"), 2);
+}
+
+TEST(RetiredKnob, AConfigurationIsToldWhatBecameOfIt)
+{
+  daemon::LoadedModules loaded {};
+  loaded.modules.push_back({ .module = std::make_shared<Both>(), .file = "" });
+  const daemon::KnobCheck check = daemon::knob_check(loaded);
+  const auto answer = [&](const std::string& knob)
+  { return check({ .module = "both", .knob = knob, .text = "3" }).value_or("fine"); };
+  EXPECT_EQ(answer("most"), "fine");
+  EXPECT_EQ(answer("least"), "least is a constant now: 1 ms; leave it out");
+  EXPECT_EQ(answer("patience"), "patience is a constant now: 7; leave it out") << "that tests may set it is no matter";
+  EXPECT_EQ(answer("worst"), "no such knob; both has: strategy, most, shared");
 }
 
 TEST_F(StrategyTest, AnotherStrategyTakesAFlowOverWhenTheOldOneHasUndoneWhatItHolds)
