@@ -75,7 +75,7 @@ constexpr std::string_view name(Link link)
   return "?";
 }
 
-// What the radio tells of the access point that a link is associated with (src/feeder/estimator.h).
+// What the radio tells of the access point that a link is associated with (src/feeder/radio/estimator.h).
 struct RadioState
 {
   std::optional<Duration> packet_time {}; // mean time to deliver one full packet if we were alone

@@ -1,7 +1,7 @@
 #include "src/daemon/config.h"
 
 #include "src/control/literal.h"
-#include "src/feeder/source_name.h"
+#include "src/feeder/sources/source_name.h"
 
 #include <tandem/link.h>
 

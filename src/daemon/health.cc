@@ -1,8 +1,8 @@
 #include "src/daemon/health.h"
 
+#include "src/daemon/doctor.h"
 #include "src/daemon/layout.h"
 #include "src/daemon/radio_matrix.h"
-#include "src/kernel/doctor.h"
 
 namespace tandem::daemon
 {
@@ -20,23 +20,23 @@ std::string named(const std::string& interface)
 nlohmann::json machine_health(const Config& config)
 {
   const auto& given = config.daemon;
-  kernel::DoctorInput input { .wifi = named(config.links.wifi),
-                              .cell = named(config.links.cell),
-                              .queue = given.queue,
-                              .module_directory =
-                                  (given.module_dir.empty() ? default_module_dir() : given.module_dir).string() };
+  DoctorInput input { .wifi = named(config.links.wifi),
+                      .cell = named(config.links.cell),
+                      .queue = given.queue,
+                      .module_directory =
+                          (given.module_dir.empty() ? default_module_dir() : given.module_dir).string() };
   input.route.table = given.route_table;
   input.route.priority = given.rule_priority;
 
   auto checks = nlohmann::json::array();
   bool warned = false;
   bool failed = false;
-  for (const kernel::Check& check : kernel::examine(input))
+  for (const Check& check : examine(input))
   {
-    warned = warned || check.health == kernel::Health::warn;
-    failed = failed || check.health == kernel::Health::fail;
+    warned = warned || check.health == Health::warn;
+    failed = failed || check.health == Health::fail;
     checks.push_back({ { "name", check.name },
-                       { "health", kernel::name(check.health) },
+                       { "health", name(check.health) },
                        { "found", check.found },
                        { "remedy", check.remedy } });
   }

@@ -4,7 +4,7 @@
 #include "src/daemon/service.h"
 #include "src/feeder/feeder_json.h"
 #include "src/kernel/clock.h"
-#include "src/kernel/prober.h"
+#include "src/kernel/packet/prober.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,7 +1,7 @@
 // The observers of all links on the packet thread's loop: which packets are copied, and how many of them.
 #pragma once
 
-#include "src/kernel/observer.h"
+#include "src/kernel/packet/observer.h"
 
 #include <tandem/link.h>
 #include <tandem/units.h>

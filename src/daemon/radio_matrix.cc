@@ -1,10 +1,10 @@
 #include "src/daemon/radio_matrix.h"
 
-#include "src/feeder/modem_source.h"
-#include "src/feeder/nl80211_capabilities.h"
-#include "src/feeder/rtnetlink_source.h"
-#include "src/feeder/source_name.h"
-#include "src/feeder/threaded_source.h"
+#include "src/feeder/sources/modem_source.h"
+#include "src/feeder/sources/nl80211_capabilities.h"
+#include "src/feeder/sources/rtnetlink_source.h"
+#include "src/feeder/sources/source_name.h"
+#include "src/feeder/sources/threaded_source.h"
 #include "src/kernel/clock.h"
 #include "src/links/find_interfaces.h"
 

@@ -1,13 +1,13 @@
 #include "src/daemon/radio_sources.h"
 
-#include "src/feeder/lab_source.h"
-#include "src/feeder/modem_source.h"
-#include "src/feeder/monitor_source.h"
-#include "src/feeder/nl80211_source.h"
-#include "src/feeder/replay_source.h"
-#include "src/feeder/rtnetlink_source.h"
-#include "src/feeder/source_name.h"
-#include "src/feeder/threaded_source.h"
+#include "src/feeder/recording/replay_source.h"
+#include "src/feeder/sources/lab_source.h"
+#include "src/feeder/sources/modem_source.h"
+#include "src/feeder/sources/monitor_source.h"
+#include "src/feeder/sources/nl80211_source.h"
+#include "src/feeder/sources/rtnetlink_source.h"
+#include "src/feeder/sources/source_name.h"
+#include "src/feeder/sources/threaded_source.h"
 
 #include <filesystem>
 

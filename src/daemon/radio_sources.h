@@ -1,7 +1,7 @@
 // From links.radio and links.modem to sources.
 #pragma once
 
-#include "src/feeder/source.h"
+#include "src/feeder/sources/source.h"
 
 #include <memory>
 #include <string>
@@ -10,8 +10,8 @@
 namespace tandem::daemon
 {
 
-// The sources of these names (src/feeder/source_name.h), and rtnetlink for `interfaces`, of which the first is the
-// Wi-Fi one. "auto" is nl80211 where that is wireless.
+// The sources of these names (src/feeder/sources/source_name.h), and rtnetlink for `interfaces`, of which the first is
+// the Wi-Fi one. "auto" is nl80211 where that is wireless.
 std::vector<std::unique_ptr<feeder::Source>> make_sources(const std::vector<std::string>& names, bool modem,
                                                           const std::vector<std::string>& interfaces);
 

@@ -3,9 +3,9 @@
 #pragma once
 
 #include "src/feeder/feeder.h"
-#include "src/feeder/recorder.h"
-#include "src/kernel/arrivals.h"
-#include "src/kernel/prober.h"
+#include "src/feeder/recording/recorder.h"
+#include "src/kernel/packet/arrivals.h"
+#include "src/kernel/packet/prober.h"
 #include "src/links/blackout.h"
 #include "src/links/link_table.h"
 #include "src/links/risk.h"

@@ -3,7 +3,7 @@
 // The newest wish of each kind and link holds until another one comes, or it lapses with its module.
 #pragma once
 
-#include "src/kernel/steering.h"
+#include "src/kernel/mptcp/steering.h"
 #include "src/links/link_table.h"
 
 #include <tandem/link.h>

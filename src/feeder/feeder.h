@@ -3,14 +3,14 @@
 // sources.
 #pragma once
 
-#include "src/feeder/air_log.h"
-#include "src/feeder/busy_meter.h"
-#include "src/feeder/estimator.h"
-#include "src/feeder/radio_event.h"
-#include "src/feeder/source.h"
-#include "src/feeder/station_log.h"
-#include "src/feeder/token_bucket.h"
-#include "src/feeder/trust.h"
+#include "src/feeder/radio/air_log.h"
+#include "src/feeder/radio/busy_meter.h"
+#include "src/feeder/radio/estimator.h"
+#include "src/feeder/radio/radio_event.h"
+#include "src/feeder/radio/station_log.h"
+#include "src/feeder/radio/token_bucket.h"
+#include "src/feeder/radio/trust.h"
+#include "src/feeder/sources/source.h"
 
 #include <tandem/link.h>
 

@@ -2,7 +2,7 @@
 
 #include "src/fetch/http_head.h"
 #include "src/kernel/clock.h"
-#include "src/kernel/tcp_cost.h"
+#include "src/kernel/packet/tcp_cost.h"
 
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/ip/tcp.hpp>

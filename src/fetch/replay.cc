@@ -2,7 +2,7 @@
 
 #include "src/fetch/replay_rules.h"
 #include "src/kernel/clock.h"
-#include "src/kernel/raw_port.h"
+#include "src/kernel/packet/raw_port.h"
 #include "src/wire/checksum.h"
 #include "src/wire/parse.h"
 

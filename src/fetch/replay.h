@@ -44,7 +44,7 @@ struct ReplayStats
 };
 
 // Runs on the thread of `context`; every call must be made there. Reads the monotonic clock and the kernel's random
-// numbers, and owns raw ports (src/kernel/raw_port.h).
+// numbers, and owns raw ports (src/kernel/packet/raw_port.h).
 class Replay final : public Fetcher
 {
 public:

@@ -1,8 +1,8 @@
 #include "src/fetch/service.h"
 
 #include "src/kernel/clock.h"
-#include "src/kernel/local_input.h"
-#include "src/kernel/tap.h"
+#include "src/kernel/packet/local_input.h"
+#include "src/kernel/packet/tap.h"
 #include "src/wire/checksum.h"
 #include "src/wire/parse.h"
 

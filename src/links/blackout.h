@@ -6,8 +6,8 @@
 // radio that hears nothing of its access point although frames were sent to it. An idle link is never probed.
 #pragma once
 
-#include "src/feeder/radio_event.h"
-#include "src/feeder/token_bucket.h"
+#include "src/feeder/radio/radio_event.h"
+#include "src/feeder/radio/token_bucket.h"
 
 #include <tandem/units.h>
 

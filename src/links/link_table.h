@@ -2,6 +2,8 @@
 // clock.
 #pragma once
 
+#include "src/kernel/interface_news.h"
+
 #include <tandem/link.h>
 #include <tandem/module.h>
 #include <tandem/segment.h>
@@ -18,17 +20,7 @@
 namespace tandem::links
 {
 
-// RTM_NEWLINK / RTM_DELLINK.
-struct InterfaceNews
-{
-  int ifindex = 0;
-  std::string name;
-  bool gone = false;
-  bool admin_up = false; // IFF_UP
-  bool running = false;  // operstate up or unknown, with carrier
-  bool point_to_point = false;
-  std::uint32_t mtu = 1500;
-};
+using kernel::InterfaceNews;
 
 // RTM_NEWADDR / RTM_DELADDR.
 struct AddressNews

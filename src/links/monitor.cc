@@ -1,6 +1,6 @@
 #include "src/links/monitor.h"
 
-#include "src/links/rtnetlink.h"
+#include "src/kernel/rtnetlink.h"
 
 #include <linux/if_addr.h>
 #include <linux/rtnetlink.h>
@@ -14,6 +14,8 @@
 
 namespace tandem::links
 {
+
+using namespace kernel; // of libnl: owned handles, sockets
 
 namespace
 {

@@ -1,13 +1,30 @@
 // The file formats behind Reader. Inner header of src/trace.
 #pragma once
 
-#include "src/trace/reader.h"
+#include "src/trace/heading.h"
+#include "src/trace/recorded.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
 
 namespace tandem::trace
 {
 
-std::unique_ptr<Reader::Format> open_pcapng(const std::filesystem::path& file);
-std::unique_ptr<Reader::Format> open_pcap(const std::filesystem::path& file);
+// What a source of packets in one file format does.
+class Format
+{
+public:
+  virtual ~Format() = default;
+  virtual std::optional<Recorded> next() = 0; // the next packet, without its number; throws BadFile
+  virtual const std::optional<Heading>& heading() const = 0;
+};
+
+std::unique_ptr<Format> open_pcapng(const std::filesystem::path& file);
+std::unique_ptr<Format> open_pcap(const std::filesystem::path& file);
 
 // The IP packet inside a frame of the given link type: how many bytes of link layer stand before it, or nothing when it
 // carries no IP or the link type is not one of RAW, IPv4, IPv6, Ethernet (with VLAN tags), BSD loopback and Linux

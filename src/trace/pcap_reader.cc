@@ -11,7 +11,7 @@ namespace tandem::trace
 namespace
 {
 
-class Pcap : public Reader::Format
+class Pcap : public Format
 {
 public:
   explicit Pcap(const std::filesystem::path& file) : file_ { file }
@@ -67,7 +67,7 @@ private:
 
 } // namespace
 
-std::unique_ptr<Reader::Format> open_pcap(const std::filesystem::path& file)
+std::unique_ptr<Format> open_pcap(const std::filesystem::path& file)
 {
   return std::make_unique<Pcap>(file);
 }

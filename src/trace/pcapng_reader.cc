@@ -67,7 +67,7 @@ std::optional<Heading> heading_from(std::string_view text)
   return heading;
 }
 
-class Pcapng : public Reader::Format
+class Pcapng : public Format
 {
 public:
   explicit Pcapng(const std::filesystem::path& file) : file_ { file }, in_ { file, std::ios::binary }
@@ -328,7 +328,7 @@ private:
 
 } // namespace
 
-std::unique_ptr<Reader::Format> open_pcapng(const std::filesystem::path& file)
+std::unique_ptr<Format> open_pcapng(const std::filesystem::path& file)
 {
   return std::make_unique<Pcapng>(file);
 }

@@ -12,12 +12,7 @@ namespace tandem::trace
 namespace
 {
 
-std::string message(const std::filesystem::path& file, std::optional<std::uint64_t> offset, const std::string& reason)
-{
-  return file.string() + ": " + (offset ? "offset " + std::to_string(*offset) + ": " : std::string {}) + reason;
-}
-
-std::unique_ptr<Reader::Format> open(const std::filesystem::path& file)
+std::unique_ptr<Format> open(const std::filesystem::path& file)
 {
   if (std::filesystem::is_directory(file)) throw BadFile { file, {}, "is a directory, not a recording" };
   std::ifstream in { file, std::ios::binary };
@@ -32,11 +27,6 @@ std::unique_ptr<Reader::Format> open(const std::filesystem::path& file)
 }
 
 } // namespace
-
-BadFile::BadFile(const std::filesystem::path& file, std::optional<std::uint64_t> offset, const std::string& reason)
-    : std::runtime_error { message(file, offset, reason) }, offset_ { offset }
-{
-}
 
 Reader::Reader(const std::filesystem::path& file) : format_ { open(file) } {}
 

@@ -1,10 +1,10 @@
 // Prints what the feeder's sources say of a Wi-Fi interface, as JSON Lines: for tests in the virtual machine, and for a
 // look at a driver by hand.
-#include "src/feeder/monitor_source.h"
-#include "src/feeder/nl80211_capabilities.h"
-#include "src/feeder/nl80211_socket.h"
-#include "src/feeder/nl80211_source.h"
-#include "src/feeder/record.h"
+#include "src/feeder/recording/record.h"
+#include "src/feeder/sources/monitor_source.h"
+#include "src/feeder/sources/nl80211_capabilities.h"
+#include "src/feeder/sources/nl80211_socket.h"
+#include "src/feeder/sources/nl80211_source.h"
 #include "src/kernel/clock.h"
 
 #include <CLI/CLI.hpp>

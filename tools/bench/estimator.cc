@@ -1,9 +1,9 @@
 // The access-point estimator against the truth: minutes of the lab's air in virtual time, and for each half second what
 // the estimator makes of the frames that the client's monitor captures beside what a sniffer at the access point
 // counts.
-#include "src/feeder/estimator.h"
+#include "src/feeder/radio/estimator.h"
 
-#include "src/feeder/frame.h"
+#include "src/feeder/radio/frame.h"
 #include "tools/lab/emulator/radiotap.h"
 #include "tools/lab/medium/air.h"
 

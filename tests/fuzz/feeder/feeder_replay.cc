@@ -1,5 +1,5 @@
 // Any bytes as a recording: each line is a record or a fault in words, and a record survives being written again.
-#include "src/feeder/record.h"
+#include "src/feeder/recording/record.h"
 #include "tests/fuzz/check.h"
 
 #include <algorithm>

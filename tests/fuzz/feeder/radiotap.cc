@@ -1,9 +1,9 @@
 // Any bytes as captured frames, at any times: what is read of them makes sense, and so does what is made of it.
 // Input: records one behind the other, each after 4 bytes: length (16 bits, big endian), flags (8 bits: 0x80 the clock
 // goes back, 0x40 a big step, 0x20 the capture cut it), step of the clock (8 bits).
-#include "src/feeder/air_log.h"
-#include "src/feeder/estimator.h"
-#include "src/feeder/frame.h"
+#include "src/feeder/radio/air_log.h"
+#include "src/feeder/radio/estimator.h"
+#include "src/feeder/radio/frame.h"
 #include "src/wire/bytes.h"
 #include "tests/fuzz/check.h"
 

@@ -1,10 +1,10 @@
 // Prints what the modem or the rtnetlink source says as JSON Lines, until its standard input ends. Tests drive it.
 //   feeder_probe_bus modem [POLL_MS] | rtnetlink INTERFACE...
 // Records are those of a recording; besides, {"problem": "..."} whenever that changes.
-#include "src/feeder/modem_source.h"
-#include "src/feeder/record.h"
-#include "src/feeder/rtnetlink_source.h"
-#include "src/feeder/threaded_source.h"
+#include "src/feeder/recording/record.h"
+#include "src/feeder/sources/modem_source.h"
+#include "src/feeder/sources/rtnetlink_source.h"
+#include "src/feeder/sources/threaded_source.h"
 #include "src/kernel/clock.h"
 
 #include <poll.h>

@@ -1,12 +1,12 @@
 // A daemon in miniature for the kernel tests: keeper, rules, policy route, queue and observer, with one fixed decision
 // for every packet. Reads its settings as KEY=VALUE words; prints "ready", and on SIGTERM its counters as JSON.
+#include "src/daemon/doctor.h"
 #include "src/kernel/check.h"
 #include "src/kernel/clock.h"
-#include "src/kernel/doctor.h"
-#include "src/kernel/injector.h"
-#include "src/kernel/keeper.h"
-#include "src/kernel/observer.h"
-#include "src/kernel/packet_queue.h"
+#include "src/kernel/keeper/keeper.h"
+#include "src/kernel/packet/injector.h"
+#include "src/kernel/packet/observer.h"
+#include "src/kernel/packet/packet_queue.h"
 #include "src/links/monitor.h"
 #include "src/wire/edit.h"
 #include "src/wire/parse.h"
@@ -146,7 +146,8 @@ private:
 int run_doctor()
 {
   json report = json::object();
-  for (const Check& check : examine({ .wifi = setting("wifi", "wlan0"), .cell = setting("cell", "cell0") }))
+  for (const daemon::Check& check :
+       daemon::examine({ .wifi = setting("wifi", "wlan0"), .cell = setting("cell", "cell0") }))
     report[check.name] = { { "health", name(check.health) }, { "found", check.found }, { "remedy", check.remedy } };
   std::cout << report.dump() << std::endl;
   return 0;

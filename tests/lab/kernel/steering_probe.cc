@@ -4,7 +4,7 @@
 // Lines: {"plan": {...}} is waited for, {"look": true} just tells the state, {"hang": SECONDS} lets the heartbeat stand
 // still. The end of the input is the order to stop.
 #include "src/kernel/clock.h"
-#include "src/kernel/keeper.h"
+#include "src/kernel/keeper/keeper.h"
 
 #include <nlohmann/json.hpp>
 #include <poll.h>

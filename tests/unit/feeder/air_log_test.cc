@@ -1,4 +1,4 @@
-#include "src/feeder/air_log.h"
+#include "src/feeder/radio/air_log.h"
 #include "tests/unit/feeder/capture.h"
 
 #include <tandem/link.h>

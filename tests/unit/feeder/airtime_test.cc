@@ -1,4 +1,4 @@
-#include "src/feeder/airtime.h"
+#include "src/feeder/radio/airtime.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "src/feeder/busy_meter.h"
+#include "src/feeder/radio/busy_meter.h"
 
 #include <gtest/gtest.h>
 

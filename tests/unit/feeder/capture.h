@@ -1,7 +1,7 @@
 // Captured frames for tests, byte by byte.
 #pragma once
 
-#include "src/feeder/frame.h"
+#include "src/feeder/radio/frame.h"
 
 #include <cstddef>
 #include <cstdint>

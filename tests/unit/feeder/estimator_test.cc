@@ -1,4 +1,4 @@
-#include "src/feeder/estimator.h"
+#include "src/feeder/radio/estimator.h"
 #include "tests/unit/feeder/capture.h"
 
 #include <gtest/gtest.h>

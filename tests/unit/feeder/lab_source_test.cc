@@ -1,4 +1,4 @@
-#include "src/feeder/lab_source.h"
+#include "src/feeder/sources/lab_source.h"
 #include "tests/unit/feeder/capture.h"
 
 #include <gtest/gtest.h>

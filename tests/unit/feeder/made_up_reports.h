@@ -1,7 +1,7 @@
 // Reports of every kind with made-up values: extremes and absent fields included.
 #pragma once
 
-#include "src/feeder/report.h"
+#include "src/feeder/radio/report.h"
 
 #include <limits>
 #include <random>

@@ -1,4 +1,4 @@
-#include "src/feeder/modem_values.h"
+#include "src/feeder/sources/modem_values.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Netlink messages as the kernel sent them, and as no kernel would.
-#include "src/feeder/nl80211_decode.h"
+#include "src/feeder/sources/nl80211_decode.h"
 
 #include <gtest/gtest.h>
 #include <linux/netlink.h>

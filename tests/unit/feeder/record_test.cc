@@ -1,4 +1,4 @@
-#include "src/feeder/record.h"
+#include "src/feeder/recording/record.h"
 #include "tests/unit/feeder/made_up_reports.h"
 
 #include <gmock/gmock.h>

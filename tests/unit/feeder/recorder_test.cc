@@ -1,4 +1,4 @@
-#include "src/feeder/recorder.h"
+#include "src/feeder/recording/recorder.h"
 #include "tests/unit/feeder/made_up_reports.h"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-#include "src/feeder/replay_source.h"
+#include "src/feeder/recording/replay_source.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "src/feeder/sequence_log.h"
+#include "src/feeder/radio/sequence_log.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "src/feeder/threaded_source.h"
+#include "src/feeder/sources/threaded_source.h"
 #include "src/kernel/clock.h"
 #include "src/kernel/fd.h"
 

@@ -1,4 +1,4 @@
-#include "src/feeder/trust.h"
+#include "src/feeder/radio/trust.h"
 #include "tests/unit/feeder/capture.h"
 
 #include <gtest/gtest.h>

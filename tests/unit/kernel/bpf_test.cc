@@ -1,4 +1,4 @@
-#include "src/kernel/bpf.h"
+#include "src/kernel/packet/bpf.h"
 
 #include <tandem/module.h>
 

@@ -1,4 +1,4 @@
-#include "src/kernel/ce_rules.h"
+#include "src/kernel/rules/ce_rules.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "src/kernel/mptcp_pm.h"
+#include "src/kernel/mptcp/mptcp_pm.h"
 
 #include <gtest/gtest.h>
 #include <linux/mptcp.h>

@@ -1,4 +1,4 @@
-#include "src/kernel/mptcp_steps.h"
+#include "src/kernel/mptcp/mptcp_steps.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

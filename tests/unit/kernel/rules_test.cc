@@ -1,4 +1,4 @@
-#include "src/kernel/rules.h"
+#include "src/kernel/rules/rules.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

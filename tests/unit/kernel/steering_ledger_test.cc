@@ -1,4 +1,4 @@
-#include "src/kernel/steering_ledger.h"
+#include "src/kernel/mptcp/steering_ledger.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

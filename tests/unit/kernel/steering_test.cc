@@ -1,4 +1,4 @@
-#include "src/kernel/steering.h"
+#include "src/kernel/mptcp/steering.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

@@ -1,0 +1,423 @@
+#include "src/daemon/doctor.h"
+
+#include "src/kernel/clock.h"
+#include "src/kernel/command.h"
+#include "src/kernel/fd.h"
+#include "src/kernel/mptcp/mptcp_pm.h"
+#include "src/kernel/rules/ce_rules.h"
+#include "src/kernel/rules/rules.h"
+#include "src/links/find_interfaces.h"
+#include "src/links/monitor.h"
+
+#include <linux/capability.h>
+#include <nlohmann/json.hpp>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+namespace tandem::daemon
+{
+
+using namespace kernel;
+
+namespace
+{
+
+namespace fs = std::filesystem;
+
+std::string read_word(const std::string& path)
+{
+  std::string word;
+  std::ifstream { path } >> word;
+  return word;
+}
+
+std::string hex(std::uint32_t n)
+{
+  std::ostringstream text;
+  text << "0x" << std::hex << n;
+  return text.str();
+}
+
+bool has_capability(int number)
+{
+  std::ifstream file { "/proc/self/status" };
+  for (std::string line; std::getline(file, line);)
+    if (line.rfind("CapEff:", 0) == 0) return std::stoull(line.substr(7), nullptr, 16) >> number & 1;
+  return false;
+}
+
+std::set<std::string> running_programs()
+{
+  std::set<std::string> names;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator { "/proc", error })
+    if (std::isdigit(static_cast<unsigned char>(entry.path().filename().string().front())))
+      names.insert(read_word(entry.path() / "comm"));
+  return names;
+}
+
+// Lines of every rule set on this machine that are not Tandem's own.
+struct ForeignRules
+{
+  std::vector<std::string> lines;
+  bool own = false; // Tandem's are there as well
+};
+
+ForeignRules read_rules()
+{
+  ForeignRules found;
+  auto take = [&](const std::string& text)
+  {
+    bool in_own_table = false;
+    std::istringstream lines { text };
+    for (std::string line; std::getline(lines, line);)
+    {
+      if (line.rfind("table ", 0) == 0)
+        in_own_table = line.rfind("table inet tandem ", 0) == 0 || line.rfind("table inet tandem_steer ", 0) == 0;
+      const bool own = in_own_table || line.find("TANDEM-") != std::string::npos;
+      found.own |= own;
+      if (!own) found.lines.push_back(line);
+    }
+  };
+  // nft shows the chains of iptables-nft as well, but its text of their matches is not complete: both are asked.
+  take(run({ "nft", "list", "ruleset" }).output);
+  for (const char* tool : { "iptables-nft-save", "ip6tables-nft-save" })
+    take(run({ tool }).output);
+  if (!read_word("/proc/net/ip_tables_names").empty()) take(run({ "iptables-legacy-save" }).output);
+  if (!read_word("/proc/net/ip6_tables_names").empty()) take(run({ "ip6tables-legacy-save" }).output);
+  return found;
+}
+
+// The line, and which of our bits it uses; 0 when none.
+std::uint32_t mark_bits_used(const std::string& line)
+{
+  std::uint32_t bits = 0;
+  for (const char* option : { "--set-xmark ", "--mark ", "--set-mark ", "--nfmask ", "--ctmask " })
+    for (std::size_t at = 0; (at = line.find(option, at)) != std::string::npos; ++at)
+    {
+      std::size_t start = at + std::string_view { option }.size();
+      std::size_t slash = line.find('/', start), space = line.find(' ', start);
+      std::size_t number = slash != std::string::npos && slash < space ? slash + 1 : start;
+      // Without a mask all bits are meant.
+      const bool whole = number == start && std::string_view { option }.find("mask") == std::string_view::npos;
+      bits |= whole ? 0xffff'ffffu : static_cast<std::uint32_t>(std::strtoul(line.c_str() + number, nullptr, 0));
+    }
+  // nft copies whole marks: a saved by-cell bit would come back on every packet of the flow.
+  for (const char* copy : { "ct mark set meta mark", "ct mark set mark", "mark set ct mark" })
+    if (line.find(copy) != std::string::npos && line.find('&') == std::string::npos) bits = 0xffff'ffff;
+  return bits;
+}
+
+class Examination
+{
+public:
+  explicit Examination(const DoctorInput& input) : in_ { input } {}
+
+  std::vector<Check> run_all()
+  {
+    for (auto part : { &Examination::rights, &Examination::queueing, &Examination::interfaces, &Examination::conflicts,
+                       &Examination::routing, &Examination::tcp, &Examination::steering, &Examination::managers,
+                       &Examination::modules })
+    {
+      try
+      {
+        (this->*part)();
+      }
+      catch (const std::exception& e)
+      {
+        add("examination", Health::warn, std::string { "not finished: " } + e.what(), "report this");
+      }
+    }
+    return std::move(checks_);
+  }
+
+private:
+  void add(std::string name, Health health, std::string found, std::string remedy = {})
+  {
+    checks_.push_back({ std::move(name), health, std::move(found), std::move(remedy) });
+  }
+
+  void rights()
+  {
+    const bool admin = has_capability(CAP_NET_ADMIN), raw = has_capability(CAP_NET_RAW);
+    privileged_ = admin && raw;
+    add("permissions", privileged_ ? Health::ok : Health::fail,
+        privileged_ ? "CAP_NET_ADMIN and CAP_NET_RAW"
+                    : std::string { "missing:" } + (admin ? "" : " CAP_NET_ADMIN") + (raw ? "" : " CAP_NET_RAW"),
+        privileged_ ? "" : "run it as root");
+    Fd raw_socket { socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, 255) };
+    add("raw sockets", raw_socket ? Health::ok : Health::fail, raw_socket ? "can be opened" : "refused",
+        raw_socket ? "" : "run it as root");
+    Fd packet_socket { socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC, 0) };
+    add("packet sockets", packet_socket ? Health::ok : Health::fail, packet_socket ? "can be opened" : "refused",
+        packet_socket ? "" : "run it as root; the kernel needs CONFIG_PACKET");
+  }
+
+  void queueing()
+  {
+    if (!privileged_)
+    {
+      add("packet queue", Health::fail, "cannot be examined without permissions", "run it as root");
+      return;
+    }
+    const std::string nft = probe_nftables();
+    add("nft queue expression", nft.empty() ? Health::ok : Health::absent, nft.empty() ? "present" : nft,
+        nft.empty() ? "" : "none needed when iptables NFQUEUE works; else load the kernel module nft_queue");
+    bool iptables_works = false;
+    std::string reasons;
+    for (const std::string variant : { "nft", "legacy" })
+    {
+      std::string reason = probe_iptables(variant);
+      if (reason.empty())
+      {
+        iptables_works = true;
+        reasons = "works with iptables-" + variant;
+        break;
+      }
+      reasons += (reasons.empty() ? "" : "; ") + ("iptables-" + variant) + ": " + reason;
+    }
+    const Health without = nft.empty() ? Health::absent : Health::fail;
+    add("iptables NFQUEUE", iptables_works ? Health::ok : without, reasons,
+        iptables_works || nft.empty() ? "" : "install iptables and load the kernel module xt_NFQUEUE");
+
+    std::ifstream queues { "/proc/self/net/netfilter/nfnetlink_queue" };
+    bool taken = false;
+    for (std::string line; std::getline(queues, line);)
+      taken |= std::atoi(line.c_str()) == in_.queue && !line.empty();
+    const bool by_tandem = keeper_runs();
+    add("queue number " + std::to_string(in_.queue), taken && !by_tandem ? Health::fail : Health::ok,
+        !taken      ? "free"
+        : by_tandem ? "in use by the running Tandem"
+                    : "in use by another program",
+        taken && !by_tandem ? "stop that program, or set another queue number" : "");
+  }
+
+  static bool keeper_runs()
+  {
+    std::ifstream sockets { "/proc/self/net/unix" };
+    for (std::string line; std::getline(sockets, line);)
+      if (line.find("@tandem-keeper") != std::string::npos) return true;
+    return false;
+  }
+
+  void interfaces()
+  {
+    auto role = [&](const char* what, const std::string& given, links::Found found)
+    {
+      const std::string name = given.empty() ? found.interface : given;
+      if (name.empty()) add(std::string { what } + " interface", Health::fail, "none", found.why);
+      return name;
+    };
+    wifi_ = role("wifi", in_.wifi, links::find_wifi());
+    cell_ = role("cell", in_.cell, links::find_cell());
+    links::Monitor monitor { wifi_, cell_, now() };
+    for (Link link : { Link::wifi, Link::cell })
+    {
+      const links::LinkInfo& info = monitor[link];
+      if (info.interface.empty()) continue;
+      const std::string what = std::string { name(link) } + " interface";
+      if (info.ifindex == 0)
+        add(what, Health::fail, info.interface + " does not exist",
+            "connect it, or name another with --" + std::string { name(link) });
+      else if (!info.up)
+        add(what, Health::warn, info.interface + " is down", "connect it; Tandem follows by itself");
+      else if (info.addresses.empty())
+        add(what, Health::warn, info.interface + " has no address",
+            "wait for DHCP, or connect it; Tandem follows by itself");
+      else
+        add(what, Health::ok,
+            info.interface + ": up, " + std::to_string(info.addresses.size()) + " address"
+                + (info.addresses.size() > 1 ? "es" : "") + ", MTU " + std::to_string(info.mtu));
+    }
+    const links::LinkInfo& cell = monitor[Link::cell];
+    if (cell.ifindex == 0) return;
+    const bool route = cell.default_v4 || cell.default_v6;
+    add("second default route", route || cell.point_to_point ? Health::ok : Health::fail,
+        route                 ? "by " + cell.interface
+        : cell.point_to_point ? cell.interface + " is point-to-point: none needed"
+                              : "none by " + cell.interface,
+        route || cell.point_to_point
+            ? ""
+            : "give " + cell.interface + " a default route with a higher metric than the Wi-Fi one");
+  }
+
+  void conflicts()
+  {
+    if (!privileged_) return;
+    const ForeignRules rules = read_rules();
+    const std::string number = std::to_string(in_.queue);
+    std::string queue_user, mark_users;
+    const std::uint32_t ours = in_.marks.mask();
+    for (const std::string& line : rules.lines)
+    {
+      std::istringstream words { line };
+      std::vector<std::string> all { std::istream_iterator<std::string> { words }, {} };
+      for (std::size_t i = 0; i + 1 < all.size(); ++i)
+        if ((all[i] == "--queue-num" || all[i] == "to" || all[i] == "num") && all[i + 1] == number
+            && line.find("ueue") != std::string::npos)
+          queue_user = line;
+      if (std::uint32_t common = mark_bits_used(line) & ours; common != 0)
+        mark_users += (mark_users.empty() ? "" : "; ") + hex(common) + " in \"" + line + "\"";
+    }
+    add("other rules on queue " + number, queue_user.empty() ? Health::ok : Health::fail,
+        queue_user.empty() ? "none" : queue_user,
+        queue_user.empty() ? "" : "remove that rule, or set another queue number");
+
+    auto routing = nlohmann::json::parse(run({ "ip", "-j", "rule" }).output, nullptr, false);
+    std::string clash;
+    if (routing.is_array())
+      for (const auto& rule : routing)
+      {
+        const bool own = rule.value("protocol", "") == "84";
+        const std::uint32_t priority = rule.value("priority", 0u);
+        if (own) continue;
+        if (priority == in_.route.priority || rule.value("table", "") == std::to_string(in_.route.table))
+          clash = "ip rule " + std::to_string(priority) + " is not Tandem's";
+        if (!rule.contains("fwmark")) continue;
+        const auto mask =
+            static_cast<std::uint32_t>(std::strtoul(rule.value("fwmask", "0xffffffff").c_str(), nullptr, 0));
+        if (mask & ours)
+          mark_users += (mark_users.empty() ? "" : "; ") + hex(mask & ours) + " in ip rule " + std::to_string(priority);
+      }
+    add("mark bits " + hex(ours), mark_users.empty() ? Health::ok : Health::warn,
+        mark_users.empty() ? "unused by others" : mark_users,
+        mark_users.empty() ? "" : "if that is a VPN or a container manager, set other mark bits for Tandem");
+    add("routing table " + std::to_string(in_.route.table), clash.empty() ? Health::ok : Health::warn,
+        clash.empty() ? "free for Tandem" : clash, clash.empty() ? "" : "set another table and priority for Tandem");
+
+    const bool runs = keeper_runs();
+    add("leftover rules", rules.own && !runs ? Health::warn : Health::ok,
+        runs        ? "Tandem is running"
+        : rules.own ? "rules of a Tandem that was killed"
+                    : "none",
+        rules.own && !runs ? "harmless: packets pass; the next start of tandemd removes them" : "");
+  }
+
+  void routing()
+  {
+    auto setting = [](const std::string& name) { return read_word("/proc/sys/net/ipv4/conf/" + name); };
+    const std::string all = setting("all/rp_filter"), own = wifi_.empty() ? "" : setting(wifi_ + "/rp_filter");
+    const bool strict = all == "1" || own == "1";
+    const bool by_mark =
+        setting("all/src_valid_mark") == "1" || (!wifi_.empty() && setting(wifi_ + "/src_valid_mark") == "1");
+    // Acknowledgements only leave by cell; what arrives on Wi-Fi is looked up without the mark unless src_valid_mark.
+    add("reverse-path filter", strict && by_mark ? Health::warn : Health::ok,
+        strict ? by_mark ? "strict, by mark (src_valid_mark)" : "strict: does not matter, only ACKs leave by cell"
+               : "not strict",
+        strict && by_mark ? "sysctl net.ipv4.conf.all.src_valid_mark=0, unless your VPN needs it" : "");
+  }
+
+  void tcp()
+  {
+    const bool timestamps = read_word("/proc/sys/net/ipv4/tcp_timestamps") != "0";
+    add("tcp_timestamps", timestamps ? Health::ok : Health::warn, timestamps ? "on" : "off",
+        timestamps
+            ? ""
+            : "sysctl -w net.ipv4.tcp_timestamps=1: without them no delivery can be proved, and flows are left alone");
+    const bool sack = read_word("/proc/sys/net/ipv4/tcp_sack") != "0";
+    add("tcp_sack", sack ? Health::ok : Health::warn, sack ? "on" : "off",
+        sack ? "" : "sysctl -w net.ipv4.tcp_sack=1: loss recovery is poor without");
+    add("congestion control", Health::ok,
+        read_word("/proc/sys/net/ipv4/tcp_congestion_control") + ": the server's matters, not this host's");
+  }
+
+  // For steering between access points.
+  void steering()
+  {
+    const std::string marks = probe_ce();
+    add("CE marks by rule", marks.empty() ? Health::ok : Health::absent, marks.empty() ? "work" : marks,
+        marks.empty() ? "" : "only for the module ecn on servers with coupled congestion control");
+    if (const std::string reason = mptcp_unavailable(); !reason.empty())
+      return add("MPTCP", Health::absent, reason, "optional: downloads over several links at once");
+    MptcpPathManager manager {};
+    const auto endpoints = manager.endpoints();
+    const std::string further = std::to_string(manager.limits().subflows) + " further subflows a connection";
+    std::string list;
+    for (const MptcpEndpoint& one : endpoints)
+      list += (list.empty() ? "" : ", ") + one.address + (one.interface.empty() ? "" : " on " + one.interface)
+              + (one.backup() ? " (backup)" : "");
+    if (endpoints.empty())
+      add("MPTCP", Health::ok, "on, managed by the kernel; no endpoints, so each connection has one path",
+          "optional: `tandem up --mptcp` makes them for its run");
+    else
+      add("MPTCP", Health::ok, "on, managed by the kernel; endpoints " + list + "; up to " + further,
+          "made by others than Tandem, such as NetworkManager (connection.mptcp-flags), they stay as they are unless "
+          "mptcp.foreign = true");
+  }
+
+  void managers()
+  {
+    const auto programs = running_programs();
+    // comm is cut at 15 characters.
+    struct Manager
+    {
+      const char* name;
+      const char* comm;
+      const char* remark;
+    };
+    for (const Manager& m :
+         { Manager { "NetworkManager", "NetworkManager",
+                     "it may replace routes, which Tandem follows, and make MPTCP endpoints, which Tandem leaves" },
+           Manager { "ModemManager", "ModemManager", "good: it keeps the modem up and tells its signal" },
+           Manager { "mptcpd", "mptcpd",
+                     "it may manage MPTCP paths: Tandem leaves its endpoints, and does nothing where net.mptcp.pm_type "
+                     "is 1" } })
+    {
+      const bool there = programs.count(m.comm) != 0;
+      const bool conflict = there && std::string { m.name } == "mptcpd";
+      add(m.name,
+          !there     ? Health::absent
+          : conflict ? Health::warn
+                     : Health::ok,
+          there ? "running" : "not running", there ? m.remark : "");
+    }
+  }
+
+  void modules()
+  {
+    if (in_.module_directory.empty()) return;
+    std::error_code error;
+    fs::path path = fs::canonical(in_.module_directory, error);
+    if (error)
+    {
+      add("module directory", Health::fail, in_.module_directory + " does not exist",
+          "install Tandem, or set the module directory");
+      return;
+    }
+    for (;; path = path.parent_path())
+    {
+      struct stat info
+      {
+      };
+      const bool sticky_shared = stat(path.c_str(), &info) == 0 && (info.st_mode & S_ISVTX);
+      if (info.st_uid != 0 || ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0 && !sticky_shared))
+      {
+        add("module directory", Health::fail, path.string() + " can be written by others than root",
+            "chown root:root and chmod go-w " + path.string());
+        return;
+      }
+      if (path == path.root_path()) break;
+    }
+    add("module directory", Health::ok, in_.module_directory + ": only root can write");
+  }
+
+  const DoctorInput& in_;
+  std::vector<Check> checks_ {};
+  std::string wifi_, cell_;
+  bool privileged_ = false;
+};
+
+} // namespace
+
+std::vector<Check> examine(const DoctorInput& input)
+{
+  return Examination { input }.run_all();
+}
+
+} // namespace tandem::daemon

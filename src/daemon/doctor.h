@@ -1,0 +1,61 @@
+// What this machine offers Tandem, and what stands in its way: the checks behind `tandem doctor`.
+#pragma once
+
+#include "src/kernel/marks.h"
+#include "src/kernel/rules/policy_route.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tandem::daemon
+{
+
+enum class Health : std::uint8_t
+{
+  ok,
+  warn,   // Tandem runs, with less gain or at the user's own risk
+  fail,   // Tandem cannot work like this
+  absent, // an optional part that is not there
+};
+
+constexpr std::string_view name(Health health)
+{
+  switch (health)
+  {
+  case Health::ok:
+    return "ok";
+  case Health::warn:
+    return "warn";
+  case Health::fail:
+    return "fail";
+  case Health::absent:
+    return "absent";
+  }
+  return "?";
+}
+
+struct Check
+{
+  std::string name; // "nft queue expression"
+  Health health = Health::ok;
+  std::string found;  // what was seen
+  std::string remedy; // what to do; empty when there is nothing to do
+};
+
+struct DoctorInput
+{
+  std::string wifi {}; // interface names; empty: detect
+  std::string cell {};
+  std::uint16_t queue = 84;
+  kernel::Marks marks {};
+  kernel::RoutePlan route {};
+  std::string module_directory {}; // empty: not checked
+};
+
+// Looks only: changes nothing that outlasts the call. Never throws; a check that cannot be made says so. Takes up to a
+// second or two (it asks nft and iptables).
+std::vector<Check> examine(const DoctorInput& input);
+
+} // namespace tandem::daemon

@@ -1,0 +1,537 @@
+#include "src/feeder/sources/modem_source.h"
+
+#include "src/feeder/sources/modem_values.h"
+
+#include <poll.h>
+#include <sdbus-c++/sdbus-c++.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <stdexcept>
+
+namespace tandem::feeder
+{
+namespace
+{
+
+const std::string service = "org.freedesktop.ModemManager1";
+const std::string root_path = "/org/freedesktop/ModemManager1";
+const std::string modem_interface = "org.freedesktop.ModemManager1.Modem";
+const std::string signal_interface = "org.freedesktop.ModemManager1.Modem.Signal";
+
+constexpr std::size_t most_modems = 8;
+constexpr int most_messages = 256; // that one receive() takes in
+
+using Properties = std::map<std::string, sdbus::Variant>;
+using Interfaces = std::map<std::string, Properties>;
+using Objects = std::map<sdbus::ObjectPath, Interfaces>;
+
+// Reads values whatever type they come in; counts those that make no sense.
+struct Values
+{
+  std::uint64_t& odd;
+
+  std::optional<double> number(const sdbus::Variant& value) const
+  {
+    const std::string type = value.peekValueType();
+    if (type == "d") return value.get<double>();
+    if (type == "i") return value.get<std::int32_t>();
+    if (type == "u") return value.get<std::uint32_t>();
+    if (type == "x") return static_cast<double>(value.get<std::int64_t>());
+    if (type == "t") return static_cast<double>(value.get<std::uint64_t>());
+    if (type == "n") return value.get<std::int16_t>();
+    if (type == "q") return value.get<std::uint16_t>();
+    if (type == "y") return value.get<std::uint8_t>();
+    ++odd;
+    return {};
+  }
+
+  std::optional<std::int64_t> whole(const sdbus::Variant& value) const
+  {
+    const auto any = number(value);
+    constexpr double end = 0x1p53;
+    if (!any || !(*any > -end && *any < end)) return {};
+    return static_cast<std::int64_t>(*any);
+  }
+};
+
+struct Modem
+{
+  std::optional<std::int64_t> state {};
+  std::uint64_t technologies = 0;
+  std::optional<float> quality {};
+  CellSignals signals {};
+  bool measures = false; // it has the interface Signal
+  std::int64_t rate = 0; // of its measurements, in seconds; 0: none
+  bool asked = false;    // we have set the rate up
+  bool asking = false;
+  std::optional<Tick> refused {};
+  std::string refusal {};
+  bool dirty = true;
+
+  ModemStats stats(const std::string& path) const
+  {
+    ModemStats s {};
+    s.modem = path;
+    if (state) s.state = modem_state(*state);
+    s.technology = modem_technology(technologies);
+    s.quality = quality;
+    choose_signal(signals, technologies, s);
+    return s;
+  }
+};
+
+} // namespace
+
+struct ModemSource::Bus
+{
+  Settings settings;
+  std::unique_ptr<sdbus::IConnection> connection {};
+  std::unique_ptr<sdbus::IProxy> bus_proxy {}, manager {};
+  std::map<std::string, std::unique_ptr<sdbus::IProxy>> proxies {}; // of modems, for Setup
+  std::vector<sdbus::Slot> matches {};
+  std::string owner {}; // of the service, its unique name; empty: nobody
+  std::map<std::string, Modem> modems {};
+  std::set<std::string> gone {};
+  std::uint64_t odd = 0;
+  Tick now {};
+  Tick next_poll {};
+  bool asking = false;
+  bool broken = false;
+
+  // Throws sdbus::Error.
+  explicit Bus(const Settings& s) : settings { s }
+  {
+    connection = sdbus::createSystemBusConnection();
+    connection->setMethodCallTimeout(micro(settings.answer));
+    bus_proxy = sdbus::createProxy(*connection, "org.freedesktop.DBus", "/org/freedesktop/DBus");
+    match(
+        "type='signal',sender='org.freedesktop.DBus',interface='org.freedesktop.DBus',member='NameOwnerChanged',arg0='"
+            + service + "'",
+        [this](sdbus::Message& message) { owner_changed(message); });
+    const std::string from = "type='signal',sender='" + service + "',";
+    match(from + "interface='org.freedesktop.DBus.Properties',member='PropertiesChanged',path_namespace='" + root_path
+              + "'",
+          [this](sdbus::Message& message) { properties_changed(message); });
+    match(from + "interface='org.freedesktop.DBus.ObjectManager',path='" + root_path + "'",
+          [this](sdbus::Message& message) { objects_changed(message); });
+    try
+    {
+      bus_proxy->callMethod("GetNameOwner")
+          .onInterface("org.freedesktop.DBus")
+          .withArguments(service)
+          .storeResultsTo(owner);
+    }
+    catch (const sdbus::Error& error)
+    {
+      if (error.getName() != "org.freedesktop.DBus.Error.NameHasNoOwner") throw;
+    }
+  }
+
+  static std::uint64_t micro(Duration span)
+  {
+    return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(span).count());
+  }
+
+  template <class Handler>
+  void match(const std::string& rule, Handler handler)
+  {
+    matches.push_back(connection->addMatch(rule,
+                                           [this, handler](sdbus::Message& message)
+                                           {
+                                             try
+                                             {
+                                               handler(message);
+                                             }
+                                             catch (const std::exception&)
+                                             {
+                                               ++odd;
+                                             }
+                                           }));
+  }
+
+  // Signals can be sent to us alone by anybody, past the bus's own filter.
+  bool from_manager(const sdbus::Message& message) const { return !owner.empty() && message.getSender() == owner; }
+
+  void owner_changed(sdbus::Message& message)
+  {
+    std::string name {}, before {}, after {};
+    message >> name >> before >> after;
+    if (message.getSender() != "org.freedesktop.DBus" || name != service) return;
+    lose_all();
+    owner = after;
+    next_poll = now;
+    asking = false;
+    manager.reset(); // with the calls that wait for an answer
+  }
+
+  void lose_all()
+  {
+    for (const auto& [path, modem] : modems)
+      gone.insert(path);
+    modems.clear();
+    proxies.clear();
+  }
+
+  void lose(const std::string& path)
+  {
+    if (modems.erase(path) > 0) gone.insert(path);
+    proxies.erase(path);
+  }
+
+  void properties_changed(sdbus::Message& message)
+  {
+    if (!from_manager(message)) return;
+    std::string interface {
+    };
+    Properties changed {};
+    std::vector<std::string> invalidated {};
+    message >> interface >> changed >> invalidated;
+    const auto found = modems.find(message.getPath());
+    if (found == modems.end()) return;
+    take(found->second, interface, changed);
+    if (!invalidated.empty()) next_poll = now;
+  }
+
+  void objects_changed(sdbus::Message& message)
+  {
+    if (!from_manager(message)) return;
+    sdbus::ObjectPath path {};
+    message >> path;
+    if (message.getMemberName() == "InterfacesAdded")
+    {
+      Interfaces interfaces {};
+      message >> interfaces;
+      add(path, interfaces);
+    }
+    else if (message.getMemberName() == "InterfacesRemoved")
+    {
+      std::vector<std::string> interfaces {};
+      message >> interfaces;
+      if (std::find(interfaces.begin(), interfaces.end(), modem_interface) != interfaces.end()) lose(path);
+      const auto found = modems.find(path);
+      if (found != modems.end()
+          && std::find(interfaces.begin(), interfaces.end(), signal_interface) != interfaces.end())
+      {
+        found->second.measures = false;
+        found->second.signals.clear();
+        found->second.dirty = true;
+      }
+    }
+  }
+
+  void add(const std::string& path, const Interfaces& interfaces)
+  {
+    const bool is_modem = interfaces.contains(modem_interface);
+    if (!modems.contains(path) && (!is_modem || modems.size() >= most_modems)) return;
+    Modem& modem = modems[path];
+    modem.dirty = true;
+    gone.erase(path);
+    for (const auto& [interface, properties] : interfaces)
+      take(modem, interface, properties);
+    if (interfaces.contains(signal_interface)) set_up(path, modem);
+  }
+
+  void take(Modem& modem, const std::string& interface, const Properties& properties)
+  {
+    const Values values { odd };
+    if (interface == modem_interface)
+    {
+      for (const auto& [name, value] : properties)
+        if (name == "State")
+          modem.state = values.whole(value);
+        else if (name == "AccessTechnologies")
+          modem.technologies = static_cast<std::uint64_t>(std::max<std::int64_t>(0, values.whole(value).value_or(0)));
+        else if (name == "SignalQuality")
+          modem.quality = quality_of(value);
+        else
+          continue;
+      modem.dirty = true;
+    }
+    else if (interface == signal_interface)
+    {
+      static const std::map<std::string, Cell> cells {
+        { "Nr5g", Cell::nr5g }, { "Lte", Cell::lte }, { "Umts", Cell::umts }, { "Gsm", Cell::gsm }
+      };
+      modem.measures = true;
+      for (const auto& [name, value] : properties)
+        if (const auto cell = cells.find(name); cell != cells.end())
+          modem.signals[cell->second] = signal_of(value);
+        else if (name == "Rate")
+          modem.rate = values.whole(value).value_or(0);
+      modem.dirty = true;
+    }
+  }
+
+  std::optional<float> quality_of(const sdbus::Variant& value)
+  {
+    if (value.peekValueType() != "(ub)")
+    {
+      ++odd;
+      return {};
+    }
+    const auto quality = value.get<sdbus::Struct<std::uint32_t, bool>>();
+    // The second member: whether it was measured recently.
+    if (!std::get<1>(quality) || std::get<0>(quality) > 100) return {};
+    return static_cast<float>(std::get<0>(quality)) / 100;
+  }
+
+  CellSignal signal_of(const sdbus::Variant& value)
+  {
+    CellSignal signal {};
+    if (value.peekValueType() != "a{sv}")
+    {
+      ++odd;
+      return signal;
+    }
+    const Values values { odd };
+    for (const auto& [name, one] : value.get<Properties>())
+    {
+      std::optional<float>* to = name == "rssi"   ? &signal.rssi
+                                 : name == "rsrp" ? &signal.rsrp
+                                 : name == "rsrq" ? &signal.rsrq
+                                 : name == "snr"  ? &signal.snr
+                                                  : nullptr;
+      if (!to) continue;
+      if (const auto number = values.number(one)) *to = modem_decibel(*number);
+    }
+    return signal;
+  }
+
+  void ask()
+  {
+    next_poll = now + settings.poll;
+    if (asking || owner.empty()) return;
+    // To the owner, not to the name: a call to the name would start ModemManager.
+    manager = sdbus::createProxy(*connection, owner, root_path);
+    asking = true;
+    manager->callMethodAsync("GetManagedObjects")
+        .onInterface("org.freedesktop.DBus.ObjectManager")
+        .withTimeout(settings.answer)
+        .uponReplyInvoke(
+            [this](const sdbus::Error* error, const Objects& objects)
+            {
+              asking = false;
+              if (error)
+                ++odd;
+              else
+                take_all(objects);
+            });
+  }
+
+  void take_all(const Objects& objects)
+  {
+    std::vector<std::string> lost {};
+    for (const auto& [path, modem] : modems)
+    {
+      const auto found = objects.find(sdbus::ObjectPath { path });
+      if (found == objects.end() || !found->second.contains(modem_interface)) lost.push_back(path);
+    }
+    for (const std::string& path : lost)
+      lose(path);
+    for (const auto& [path, interfaces] : objects)
+    {
+      try
+      {
+        if (const auto found = modems.find(path); found != modems.end()) found->second.signals.clear();
+        add(path, interfaces);
+      }
+      catch (const std::exception&)
+      {
+        ++odd;
+      }
+    }
+  }
+
+  void set_up(const std::string& path, Modem& modem)
+  {
+    const bool too_soon = modem.refused && now - *modem.refused < settings.again;
+    if (!settings.measure || modem.rate != 0 || modem.asking || too_soon) return;
+    auto& proxy = proxies[path];
+    proxy = sdbus::createProxy(*connection, owner, path);
+    modem.asking = true;
+    const auto rate = static_cast<std::uint32_t>(
+        std::max<std::int64_t>(1, std::chrono::duration_cast<std::chrono::seconds>(settings.poll).count()));
+    proxy->callMethodAsync("Setup")
+        .onInterface(signal_interface)
+        .withTimeout(settings.answer)
+        .withArguments(rate)
+        .uponReplyInvoke(
+            [this, path](const sdbus::Error* error)
+            {
+              const auto found = modems.find(path);
+              if (found == modems.end()) return;
+              Modem& asked = found->second;
+              asked.asking = false;
+              asked.asked = !error;
+              asked.refusal = error ? error->getName() + ": " + error->getMessage() : "";
+              asked.refused.reset();
+              if (error)
+              {
+                asked.refused = now;
+                ++odd;
+              }
+            });
+  }
+
+  // Takes back the measurements that we have asked for. Without waiting for an answer.
+  void give_back() noexcept
+  {
+    for (const auto& [path, modem] : modems)
+    {
+      if (!modem.asked || !proxies.contains(path)) continue;
+      try
+      {
+        proxies[path]
+            ->callMethod("Setup")
+            .onInterface(signal_interface)
+            .withArguments(std::uint32_t { 0 })
+            .dontExpectReply();
+      }
+      catch (const std::exception&)
+      {
+        return; // the bus is gone, and ModemManager has nobody to measure for
+      }
+    }
+  }
+
+  // All messages that are there. False when the bus is gone.
+  bool process(Tick at)
+  {
+    now = at;
+    try
+    {
+      for (int i = 0; i < most_messages && connection->processPendingRequest(); ++i)
+      {
+      }
+      if (!owner.empty() && now >= next_poll)
+      {
+        ask();
+        while (connection->processPendingRequest())
+        {
+        }
+      }
+    }
+    catch (const std::exception&)
+    {
+      broken = true;
+    }
+    return !broken;
+  }
+
+  void report(std::vector<Report>& reports)
+  {
+    for (const std::string& path : gone)
+    {
+      ModemStats stats {};
+      stats.modem = path;
+      stats.gone = true;
+      reports.push_back({ now, stats });
+    }
+    gone.clear();
+    for (auto& [path, modem] : modems)
+    {
+      if (!modem.dirty) continue;
+      modem.dirty = false;
+      reports.push_back({ now, modem.stats(path) });
+    }
+  }
+};
+
+ModemSource::ModemSource(Settings settings) : settings_ { settings } {}
+
+ModemSource::~ModemSource()
+{
+  if (bus_) bus_->give_back();
+}
+
+int ModemSource::fd() const
+{
+  if (!bus_ || bus_->owner.empty()) return -1;
+  return bus_->connection->getEventLoopPollData().fd;
+}
+
+Tick ModemSource::due() const
+{
+  if (!bus_ || bus_->owner.empty()) return Tick::max();
+  Tick next = bus_->next_poll;
+  const auto poll = bus_->connection->getEventLoopPollData();
+  // Of calls that wait for an answer; UINT64_MAX: none.
+  if (poll.timeout_usec < static_cast<std::uint64_t>(Duration::max().count()) / 1000)
+    next = std::min(next, Tick { std::chrono::microseconds { poll.timeout_usec } });
+  // What could not be written yet has no other way to say so.
+  if ((poll.events & POLLOUT) != 0) next = std::min(next, bus_->now + std::chrono::milliseconds { 20 });
+  return next;
+}
+
+bool ModemSource::receive(Tick now, std::vector<Report>& reports)
+{
+  if (!bus_) return false;
+  const bool works = bus_->process(now);
+  if (!works) bus_->lose_all();
+  bus_->report(reports);
+  if (!works)
+  {
+    problem_ = "the system bus has closed the connection; modems are known again when it is back";
+    skipped_ += bus_->odd;
+    bus_.reset();
+    return false;
+  }
+  if (!bus_->owner.empty()) return true;
+  problem_ = "ModemManager has left the bus; modems are known again when it is back (systemctl start ModemManager)";
+  return false;
+}
+
+bool ModemSource::reopen(Tick now)
+{
+  try
+  {
+    if (bus_ && !bus_->process(now))
+    {
+      skipped_ += bus_->odd;
+      bus_.reset();
+    }
+    if (!bus_)
+    {
+      bus_ = std::make_unique<Bus>(settings_);
+      bus_->process(now);
+    }
+    if (bus_->owner.empty())
+    {
+      problem_ = "there is no ModemManager on the bus; install and start it (systemctl start ModemManager), or set "
+                 "links.modem to none";
+      return false;
+    }
+  }
+  catch (const std::exception& error)
+  {
+    bus_.reset();
+    problem_ =
+        std::string { "the system bus cannot be used: " } + error.what() + "; start dbus, or set links.modem to none";
+    return false;
+  }
+  problem_.clear();
+  return true;
+}
+
+std::string ModemSource::problem() const
+{
+  if (!problem_.empty() || !bus_) return problem_;
+  for (const auto& [path, modem] : bus_->modems)
+  {
+    if (!modem.refusal.empty())
+      return path + " does not measure its signal, only its quality is known: ModemManager refuses (" + modem.refusal
+             + "); allow org.freedesktop.ModemManager1.Device.Control to the user of tandemd";
+    if (!modem.measures) return path + " cannot measure its signal, only its quality is known";
+  }
+  return {};
+}
+
+std::uint64_t ModemSource::skipped() const
+{
+  return skipped_ + (bus_ ? bus_->odd : 0);
+}
+
+} // namespace tandem::feeder

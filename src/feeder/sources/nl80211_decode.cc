@@ -1,0 +1,331 @@
+#include "src/feeder/sources/nl80211_decode.h"
+
+#include <linux/nl80211.h>
+#include <netlink/attr.h>
+#include <netlink/genl/genl.h>
+#include <netlink/msg.h>
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+namespace tandem::feeder::nl80211
+{
+
+namespace
+{
+
+constexpr std::size_t longest_ssid = 32; // 9.4.2.2
+
+// Attributes by type. Lengths are checked where a value is taken, so that one bad field costs that field alone.
+class Attributes
+{
+public:
+  Attributes(int most, nlattr* head, int length) : table_(static_cast<std::size_t>(most) + 1)
+  {
+    nla_parse(table_.data(), most, head, length, nullptr);
+  }
+  Attributes(int most, nlattr* nest)
+      : Attributes { most, nest == nullptr ? nullptr : static_cast<nlattr*>(nla_data(nest)),
+                     nest == nullptr ? 0 : nla_len(nest) }
+  {
+  }
+
+  nlattr* raw(int type) const { return table_[static_cast<std::size_t>(type)]; }
+  bool flag(int type) const { return raw(type) != nullptr; }
+  std::span<const std::byte> bytes(int type) const
+  {
+    if (raw(type) == nullptr) return {};
+    return { static_cast<const std::byte*>(nla_data(raw(type))), static_cast<std::size_t>(nla_len(raw(type))) };
+  }
+  template <typename T>
+  std::optional<T> number(int type) const
+  {
+    T value {};
+    const auto all = bytes(type);
+    if (all.size() < sizeof value) return {};
+    std::memcpy(&value, all.data(), sizeof value);
+    return value;
+  }
+  std::optional<Mac> mac(int type) const { return number<Mac>(type); }
+  Attributes nest(int type, int most) const { return { most, raw(type) }; }
+
+private:
+  std::vector<nlattr*> table_;
+};
+
+struct Parsed
+{
+  std::uint8_t command;
+  Attributes attributes;
+};
+
+std::optional<Parsed> parse(std::span<const std::byte> bytes)
+{
+  if (bytes.size() < static_cast<std::size_t>(NLMSG_HDRLEN + GENL_HDRLEN)) return {};
+  // libnl's functions take what they only read as not constant.
+  auto* head = reinterpret_cast<nlmsghdr*>(const_cast<std::byte*>(bytes.data()));
+  if (head->nlmsg_len > bytes.size() || genlmsg_valid_hdr(head, 0) == 0) return {};
+  auto* generic = static_cast<genlmsghdr*>(nlmsg_data(head));
+  return Parsed { generic->cmd,
+                  Attributes { NL80211_ATTR_MAX, genlmsg_attrdata(generic, 0), genlmsg_attrlen(generic, 0) } };
+}
+
+template <typename T>
+std::optional<Duration> in(std::optional<T> count, Duration unit)
+{
+  // Nobody waits for three centuries; a driver's garbage must not overflow.
+  const auto most = static_cast<std::uint64_t>(Duration::max() / unit);
+  if (!count || *count > most) return {};
+  return static_cast<std::int64_t>(*count) * unit;
+}
+
+std::optional<float> dbm(std::optional<std::int8_t> value)
+{
+  if (!value) return {};
+  return static_cast<float>(*value);
+}
+
+struct Rate
+{
+  std::optional<double> mbps {};
+  std::optional<std::uint8_t> mcs {};
+  std::optional<std::uint8_t> streams {};
+};
+
+Rate rate(const Attributes& all)
+{
+  Rate rate {};
+  std::optional<std::uint32_t> tenths = all.number<std::uint32_t>(NL80211_RATE_INFO_BITRATE32);
+  if (!tenths) tenths = all.number<std::uint16_t>(NL80211_RATE_INFO_BITRATE);
+  if (tenths && *tenths > 0) rate.mbps = *tenths / 10.0; // zero: the driver does not know
+  for (const int type :
+       { NL80211_RATE_INFO_MCS, NL80211_RATE_INFO_VHT_MCS, NL80211_RATE_INFO_HE_MCS, NL80211_RATE_INFO_EHT_MCS })
+    if (const auto index = all.number<std::uint8_t>(type)) rate.mcs = index;
+  for (const int type : { NL80211_RATE_INFO_VHT_NSS, NL80211_RATE_INFO_HE_NSS, NL80211_RATE_INFO_EHT_NSS })
+    if (const auto streams = all.number<std::uint8_t>(type)) rate.streams = streams;
+  return rate;
+}
+
+std::optional<StationStats> station(const Attributes& message)
+{
+  const auto ap = message.mac(NL80211_ATTR_MAC);
+  if (!ap || !message.flag(NL80211_ATTR_STA_INFO)) return {};
+  const Attributes info = message.nest(NL80211_ATTR_STA_INFO, NL80211_STA_INFO_MAX);
+  StationStats s { .ap = *ap };
+  s.signal = dbm(info.number<std::int8_t>(NL80211_STA_INFO_SIGNAL));
+  s.signal_average = dbm(info.number<std::int8_t>(NL80211_STA_INFO_SIGNAL_AVG));
+  s.inactive = in(info.number<std::uint32_t>(NL80211_STA_INFO_INACTIVE_TIME), std::chrono::milliseconds { 1 });
+  const Rate rx = rate(info.nest(NL80211_STA_INFO_RX_BITRATE, NL80211_RATE_INFO_MAX));
+  const Rate tx = rate(info.nest(NL80211_STA_INFO_TX_BITRATE, NL80211_RATE_INFO_MAX));
+  s.rx_mbps = rx.mbps;
+  s.rx_mcs = rx.mcs;
+  s.rx_streams = rx.streams;
+  s.tx_mbps = tx.mbps;
+  s.tx_mcs = tx.mcs;
+  s.rx_bytes = info.number<std::uint64_t>(NL80211_STA_INFO_RX_BYTES64);
+  if (!s.rx_bytes) s.rx_bytes = info.number<std::uint32_t>(NL80211_STA_INFO_RX_BYTES);
+  s.tx_bytes = info.number<std::uint64_t>(NL80211_STA_INFO_TX_BYTES64);
+  if (!s.tx_bytes) s.tx_bytes = info.number<std::uint32_t>(NL80211_STA_INFO_TX_BYTES);
+  s.rx_packets = info.number<std::uint32_t>(NL80211_STA_INFO_RX_PACKETS);
+  s.tx_packets = info.number<std::uint32_t>(NL80211_STA_INFO_TX_PACKETS);
+  s.tx_retries = info.number<std::uint32_t>(NL80211_STA_INFO_TX_RETRIES);
+  s.tx_failed = info.number<std::uint32_t>(NL80211_STA_INFO_TX_FAILED);
+  s.beacon_loss = info.number<std::uint32_t>(NL80211_STA_INFO_BEACON_LOSS);
+  s.beacons = info.number<std::uint64_t>(NL80211_STA_INFO_BEACON_RX);
+  s.rx_duration = in(info.number<std::uint64_t>(NL80211_STA_INFO_RX_DURATION), std::chrono::microseconds { 1 });
+  const Attributes bss = info.nest(NL80211_STA_INFO_BSS_PARAM, NL80211_STA_BSS_PARAM_MAX);
+  constexpr std::chrono::microseconds time_unit { 1024 };
+  s.beacon_interval = in(bss.number<std::uint16_t>(NL80211_STA_BSS_PARAM_BEACON_INTERVAL), time_unit);
+  return s;
+}
+
+std::optional<Survey> survey(const Attributes& message)
+{
+  const Attributes info = message.nest(NL80211_ATTR_SURVEY_INFO, NL80211_SURVEY_INFO_MAX);
+  const auto frequency = info.number<std::uint32_t>(NL80211_SURVEY_INFO_FREQUENCY);
+  if (!frequency) return {};
+  const auto time = [&info](int type) { return in(info.number<std::uint64_t>(type), std::chrono::milliseconds { 1 }); };
+  return Survey { .frequency = *frequency,
+                  .in_use = info.flag(NL80211_SURVEY_INFO_IN_USE),
+                  .noise = dbm(info.number<std::int8_t>(NL80211_SURVEY_INFO_NOISE)),
+                  .active = time(NL80211_SURVEY_INFO_TIME),
+                  .busy = time(NL80211_SURVEY_INFO_TIME_BUSY),
+                  .receiving = time(NL80211_SURVEY_INFO_TIME_RX),
+                  .sending = time(NL80211_SURVEY_INFO_TIME_TX) };
+}
+
+// The name in a beacon's elements (IEEE 802.11-2016, 9.4.2): number, length, content, one after the other.
+std::string ssid(std::span<const std::byte> elements)
+{
+  while (elements.size() >= 2)
+  {
+    const auto length = std::to_integer<std::size_t>(elements[1]);
+    if (elements.size() < 2 + length) return {};
+    const auto content = elements.subspan(2, length);
+    if (elements[0] == std::byte { 0 })
+    {
+      // A hidden name is left out, or each of its bytes is zero.
+      const bool hidden = std::all_of(content.begin(), content.end(), [](std::byte b) { return b == std::byte { 0 }; });
+      if (hidden || length > longest_ssid) return {};
+      return { reinterpret_cast<const char*>(content.data()), content.size() };
+    }
+    elements = elements.subspan(2 + length);
+  }
+  return {};
+}
+
+std::optional<Candidate> candidate(const Attributes& message)
+{
+  const Attributes bss = message.nest(NL80211_ATTR_BSS, NL80211_BSS_MAX);
+  const auto ap = bss.mac(NL80211_BSS_BSSID);
+  const auto frequency = bss.number<std::uint32_t>(NL80211_BSS_FREQUENCY);
+  if (!ap || !frequency) return {};
+  Candidate c { .ap = *ap, .ssid = ssid(bss.bytes(NL80211_BSS_INFORMATION_ELEMENTS)), .frequency = *frequency };
+  // The elements of a probe response know the name that beacons hide.
+  if (c.ssid.empty()) c.ssid = ssid(bss.bytes(NL80211_BSS_BEACON_IES));
+  if (const auto mbm = bss.number<std::int32_t>(NL80211_BSS_SIGNAL_MBM)) c.signal = static_cast<float>(*mbm) / 100.0f;
+  c.age = in(bss.number<std::uint32_t>(NL80211_BSS_SEEN_MS_AGO), std::chrono::milliseconds { 1 });
+  c.associated = bss.number<std::uint32_t>(NL80211_BSS_STATUS) == std::uint32_t { NL80211_BSS_STATUS_ASSOCIATED };
+  return c;
+}
+
+// A deauthentication or disassociation comes as the frame itself, which may also be our own.
+std::optional<WifiChange> goodbye(std::span<const std::byte> frame)
+{
+  constexpr std::size_t header = 24, reason = 2; // 9.3.3.2, 9.4.1.7
+  if (frame.size() < header + reason) return {};
+  WifiChange change {}; // disconnected
+  Mac transmitter {}, bssid {};
+  std::memcpy(transmitter.data(), frame.data() + 10, transmitter.size());
+  std::memcpy(bssid.data(), frame.data() + 16, bssid.size());
+  change.ap = bssid;
+  change.by_ap = transmitter == bssid;
+  change.reason = static_cast<std::uint16_t>(std::to_integer<unsigned>(frame[header])
+                                             | std::to_integer<unsigned>(frame[header + 1]) << 8);
+  return change;
+}
+
+std::optional<WifiChange> quality(const Attributes& message)
+{
+  const Attributes cqm = message.nest(NL80211_ATTR_CQM, NL80211_ATTR_CQM_MAX);
+  WifiChange change {};
+  change.ap = message.mac(NL80211_ATTR_MAC);
+  if (const auto event = cqm.number<std::uint32_t>(NL80211_ATTR_CQM_RSSI_THRESHOLD_EVENT))
+  {
+    if (*event == NL80211_CQM_RSSI_THRESHOLD_EVENT_LOW)
+      change.kind = WifiChange::Kind::signal_low;
+    else if (*event == NL80211_CQM_RSSI_THRESHOLD_EVENT_HIGH)
+      change.kind = WifiChange::Kind::signal_high;
+    else if (*event == NL80211_CQM_RSSI_BEACON_LOSS_EVENT)
+      change.kind = WifiChange::Kind::beacon_loss;
+    else
+      return {};
+    if (const auto level = cqm.number<std::int32_t>(NL80211_ATTR_CQM_RSSI_LEVEL); level && *level != 0)
+      change.signal = static_cast<float>(*level); // zero: not known
+    return change;
+  }
+  if (cqm.flag(NL80211_ATTR_CQM_BEACON_LOSS_EVENT))
+  {
+    change.kind = WifiChange::Kind::beacon_loss;
+    return change;
+  }
+  if (const auto packets = cqm.number<std::uint32_t>(NL80211_ATTR_CQM_PKT_LOSS_EVENT))
+  {
+    change.kind = WifiChange::Kind::packet_loss;
+    change.packets = *packets;
+    return change;
+  }
+  return {};
+}
+
+std::optional<WifiChange> change(std::uint8_t command, const Attributes& message)
+{
+  if (command == NL80211_CMD_DEAUTHENTICATE || command == NL80211_CMD_DISASSOCIATE)
+    return goodbye(message.bytes(NL80211_ATTR_FRAME));
+  if (command == NL80211_CMD_NOTIFY_CQM) return quality(message);
+  WifiChange change {};
+  change.ap = message.mac(NL80211_ATTR_MAC);
+  if (command == NL80211_CMD_CONNECT)
+  {
+    const auto status = message.number<std::uint16_t>(NL80211_ATTR_STATUS_CODE);
+    if (status.value_or(0) != 0 || message.flag(NL80211_ATTR_TIMED_OUT)) return {};
+    change.kind = WifiChange::Kind::connected;
+  }
+  else if (command == NL80211_CMD_ROAM)
+    change.kind = WifiChange::Kind::roamed;
+  else if (command == NL80211_CMD_DISCONNECT)
+  {
+    change.reason = message.number<std::uint16_t>(NL80211_ATTR_REASON_CODE);
+    change.by_ap = message.flag(NL80211_ATTR_DISCONNECTED_BY_AP);
+  }
+  else
+    return {};
+  return change;
+}
+
+std::string text(std::span<const std::byte> bytes)
+{
+  const char* begin = reinterpret_cast<const char*>(bytes.data());
+  return { begin, bytes.empty() ? 0 : strnlen(begin, bytes.size()) };
+}
+
+} // namespace
+
+std::optional<Message> decode(std::span<const std::byte> bytes)
+{
+  const auto parsed = parse(bytes);
+  if (!parsed) return {};
+  const auto& [command, attributes] = *parsed;
+  Message message { .command = command, .ifindex = attributes.number<std::uint32_t>(NL80211_ATTR_IFINDEX) };
+  const auto say = [&message](auto&& what)
+  {
+    if (what) message.what = std::forward<decltype(what)>(what).value();
+  };
+  if (command == NL80211_CMD_NEW_STATION)
+    say(station(attributes));
+  else if (command == NL80211_CMD_NEW_SURVEY_RESULTS)
+    say(survey(attributes));
+  else if (command == NL80211_CMD_NEW_SCAN_RESULTS)
+    say(candidate(attributes));
+  else
+    say(change(command, attributes));
+  return message;
+}
+
+std::optional<Interface> decode_interface(std::span<const std::byte> bytes)
+{
+  const auto parsed = parse(bytes);
+  if (!parsed || parsed->command != NL80211_CMD_NEW_INTERFACE) return {};
+  const Attributes& all = parsed->attributes;
+  const auto ifindex = all.number<std::uint32_t>(NL80211_ATTR_IFINDEX);
+  const auto wiphy = all.number<std::uint32_t>(NL80211_ATTR_WIPHY);
+  const auto type = all.number<std::uint32_t>(NL80211_ATTR_IFTYPE);
+  if (!ifindex || !wiphy || !type) return {};
+  return Interface { .name = text(all.bytes(NL80211_ATTR_IFNAME)),
+                     .ifindex = *ifindex,
+                     .wiphy = *wiphy,
+                     .type = *type,
+                     .mac = all.mac(NL80211_ATTR_MAC) };
+}
+
+void Wiphy::take(std::span<const std::byte> bytes)
+{
+  const auto parsed = parse(bytes);
+  if (!parsed || parsed->command != NL80211_CMD_NEW_WIPHY) return;
+  const Attributes& all = parsed->attributes;
+  if (all.flag(NL80211_ATTR_WIPHY_NAME)) name = text(all.bytes(NL80211_ATTR_WIPHY_NAME));
+  const auto has_monitor = [&all](int list) {
+    return Attributes { NL80211_IFTYPE_MAX, all.raw(list) }.flag(NL80211_IFTYPE_MONITOR);
+  };
+  if (all.flag(NL80211_ATTR_SUPPORTED_IFTYPES)) monitor = has_monitor(NL80211_ATTR_SUPPORTED_IFTYPES);
+  if (all.flag(NL80211_ATTR_SOFTWARE_IFTYPES)) software_monitor = has_monitor(NL80211_ATTR_SOFTWARE_IFTYPES);
+  if (all.flag(NL80211_ATTR_EXT_FEATURES))
+  {
+    const auto features = all.bytes(NL80211_ATTR_EXT_FEATURES); // a bit each
+    constexpr std::size_t bit = NL80211_EXT_FEATURE_CQM_RSSI_LIST;
+    cqm_list = bit / 8 < features.size() && (std::to_integer<unsigned>(features[bit / 8]) >> bit % 8 & 1) != 0;
+  }
+}
+
+} // namespace tandem::feeder::nl80211

@@ -1,0 +1,280 @@
+#include "src/kernel/keeper/keeper.h"
+
+#include "src/kernel/check.h"
+#include "src/kernel/clock.h"
+#include "src/kernel/fd.h"
+#include "src/kernel/keeper/keeper_child.h"
+#include "src/kernel/mptcp/steerer.h"
+
+#include <nlohmann/json.hpp>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <stdexcept>
+
+namespace tandem::kernel
+{
+
+using nlohmann::json;
+
+struct Keeper::Parts
+{
+  KeeperOptions options {};
+  Fd socket {};
+  pid_t child = -1;
+  std::atomic<std::uint64_t>* heartbeat = nullptr;
+  KeeperState state {};
+  RoutePlan route {};
+  std::uint64_t last_ticket = 0;
+  std::uint64_t answered = 0;
+  std::string answer_error;
+  std::vector<char> buffer = std::vector<char>(keeper_message_limit);
+
+  ~Parts()
+  {
+    if (child > 0) end();
+    if (heartbeat) munmap(heartbeat, sizeof *heartbeat);
+  }
+
+  // Closing our end is the order to undo everything.
+  void end()
+  {
+    socket.reset();
+    Tick deadline = now() + std::chrono::seconds { 5 };
+    int status = 0; // of a keeper that undid everything
+    while (now() < deadline)
+    {
+      pid_t ended = waitpid(child, &status, WNOHANG);
+      if (ended == child || (ended < 0 && errno == ECHILD && kill(child, 0) < 0)) break;
+      poll(nullptr, 0, 5);
+    }
+    // Killed: perhaps at this moment, and nobody has noticed before.
+    if (state.phase == KeeperState::Phase::lost || WIFSIGNALED(status)) undo_here();
+    child = -1;
+  }
+
+  // The keeper was killed: what it owned is undone from here.
+  void undo_here() noexcept
+  {
+    Steerer::clear(options.steering_file);
+    try
+    {
+      PolicyRoute::clear(route.table, route.priority);
+      choose_backend(options.backend)->clear();
+    }
+    catch (const std::exception&)
+    {
+      // Without a back end there are no rules either.
+    }
+  }
+
+  void lose()
+  {
+    if (state.phase == KeeperState::Phase::lost) return;
+    state.phase = KeeperState::Phase::lost;
+    state.since = now();
+    state.last_error = "the keeper process ended; nothing takes the rules away when the daemon hangs";
+    waitpid(child, nullptr, WNOHANG);
+  }
+
+  std::uint64_t post(json message, int passed_fd = -1)
+  {
+    message["ticket"] = ++last_ticket;
+    std::string text = message.dump();
+    if (text.size() > keeper_message_limit)
+    {
+      answer_error = state.last_error = "the rule plan is too long";
+      answered = last_ticket;
+      return last_ticket;
+    }
+    iovec part { text.data(), text.size() };
+    msghdr header {};
+    header.msg_iov = &part;
+    header.msg_iovlen = 1;
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control {};
+    if (passed_fd >= 0)
+    {
+      header.msg_control = control.data();
+      header.msg_controllen = control.size();
+      cmsghdr* c = CMSG_FIRSTHDR(&header);
+      c->cmsg_level = SOL_SOCKET;
+      c->cmsg_type = SCM_RIGHTS;
+      c->cmsg_len = CMSG_LEN(sizeof(int));
+      std::memcpy(CMSG_DATA(c), &passed_fd, sizeof(int));
+    }
+    if (!socket || sendmsg(socket.get(), &header, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+    {
+      if (!socket || errno != EAGAIN) lose();
+      answer_error = state.phase == KeeperState::Phase::lost ? state.last_error : "the keeper does not keep up";
+      answered = last_ticket;
+    }
+    return last_ticket;
+  }
+
+  // Takes in one message; false when there is none.
+  bool take()
+  {
+    if (!socket) return false;
+    ssize_t length = recv(socket.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+    if (length > 0)
+    {
+      json message = json::parse(buffer.data(), buffer.data() + length, nullptr, false);
+      if (message.is_discarded()) return true;
+      state = message.at("state").get<KeeperState>();
+      if (auto ticket = message.value("ticket", std::uint64_t { 0 }); ticket > answered)
+      {
+        answered = ticket;
+        answer_error = message.value("error", "");
+      }
+      return true;
+    }
+    if (length == 0 || (errno != EAGAIN && errno != EINTR))
+    {
+      lose();
+      socket.reset();
+    }
+    return false;
+  }
+
+  void wait_for(std::uint64_t ticket)
+  {
+    Tick deadline = now() + std::chrono::seconds { 10 };
+    while (answered < ticket)
+    {
+      if (take()) continue;
+      if (!socket) throw std::runtime_error { state.last_error };
+      auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - now()).count();
+      if (left <= 0) throw std::runtime_error { "the keeper did not answer within 10 s" };
+      pollfd wait { socket.get(), POLLIN, 0 };
+      poll(&wait, 1, static_cast<int>(left));
+      beat(); // waiting here is no standstill of the packet loop
+    }
+    if (!answer_error.empty()) throw std::runtime_error { answer_error };
+  }
+
+  void beat() { heartbeat->fetch_add(1, std::memory_order_relaxed); }
+};
+
+Keeper::Keeper() : parts_ { std::make_unique<Parts>() } {}
+Keeper::Keeper(Keeper&&) noexcept = default;
+Keeper& Keeper::operator=(Keeper&&) noexcept = default;
+Keeper::~Keeper() = default;
+
+Keeper Keeper::start(const KeeperOptions& options, const RoutePlan& stale)
+{
+  Keeper keeper;
+  Parts& p = *keeper.parts_;
+  p.options = options;
+  p.route = stale;
+  void* shared =
+      mmap(nullptr, sizeof(std::atomic<std::uint64_t>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED) throw std::bad_alloc {};
+  p.heartbeat = new (shared) std::atomic<std::uint64_t> { 0 };
+
+  std::array<int, 2> ends { -1, -1 };
+  check("open a socket to the keeper", socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()));
+  p.socket = Fd { ends[0] };
+  Fd far { ends[1] };
+  int room = static_cast<int>(2 * keeper_message_limit);
+  for (int end : ends)
+    setsockopt(end, SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof room);
+
+  p.child = static_cast<pid_t>(check("start the keeper process", fork()));
+  if (p.child == 0)
+  {
+    p.child = -1;
+    p.socket.reset();
+    run_keeper(far.get(), *p.heartbeat, options, stale); // does not return
+  }
+  far.reset();
+  // The keeper announces itself, or says why it cannot work.
+  ++p.last_ticket;
+  p.wait_for(p.last_ticket);
+  return keeper;
+}
+
+void Keeper::beat() noexcept
+{
+  parts_->beat();
+}
+
+void Keeper::apply(const RulePlan& plan)
+{
+  validate(plan);
+  parts_->wait_for(parts_->post({ { "order", "apply" }, { "plan", plan } }));
+}
+
+void Keeper::post_apply(const RulePlan& plan)
+{
+  parts_->post({ { "order", "apply" }, { "plan", plan } });
+}
+
+void Keeper::clear()
+{
+  apply({});
+}
+
+void Keeper::post_clear()
+{
+  post_apply({});
+}
+
+void Keeper::set_route(const RoutePlan& plan)
+{
+  parts_->route = plan;
+  parts_->wait_for(parts_->post({ { "order", "route" }, { "plan", plan } }));
+}
+
+void Keeper::post_route(const RoutePlan& plan)
+{
+  parts_->route = plan;
+  parts_->post({ { "order", "route" }, { "plan", plan } });
+}
+
+void Keeper::set_steering(const SteeringPlan& plan)
+{
+  validate(plan);
+  parts_->wait_for(parts_->post({ { "order", "steering" }, { "plan", plan } }));
+}
+
+void Keeper::post_steering(const SteeringPlan& plan)
+{
+  parts_->post({ { "order", "steering" }, { "plan", plan } });
+}
+
+void Keeper::guard_queue(int queue_fd, std::uint16_t number)
+{
+  parts_->wait_for(parts_->post({ { "order", "guard" }, { "number", number } }, queue_fd));
+}
+
+int Keeper::fd() const
+{
+  return parts_->socket.get();
+}
+
+bool Keeper::dispatch()
+{
+  bool changed = false;
+  auto phase = parts_->state.phase;
+  while (parts_->take())
+    changed = true;
+  return changed || phase != parts_->state.phase;
+}
+
+const KeeperState& Keeper::state() const
+{
+  return parts_->state;
+}
+
+int Keeper::pid() const
+{
+  return parts_->child;
+}
+
+} // namespace tandem::kernel

@@ -1,0 +1,64 @@
+// The fail-safe: a small process that owns rules and routes, and takes them away when the daemon dies or hangs.
+//
+// It watches a heartbeat in shared memory. Standing still for more than `patience` while rules are in place: rules are
+// taken away and waiting packets let pass (suspended); moving again: rules are put back (armed). When the daemon's end
+// of the socket closes, by exit, crash or kill -9, waiting packets pass, rules and routes go, and the keeper ends.
+#pragma once
+
+#include "src/kernel/keeper/keeper_state.h"
+
+#include <cstdint>
+#include <memory>
+
+namespace tandem::kernel
+{
+
+class Keeper
+{
+public:
+  // Forks; call before any thread starts. The child clears what a killed run left behind (rules, and routes of `stale`)
+  // and chooses the back end; returns when that is done. Throws std::runtime_error with the child's sentence.
+  static Keeper start(const KeeperOptions& options = {}, const RoutePlan& stale = {});
+
+  Keeper(Keeper&&) noexcept;
+  Keeper& operator=(Keeper&&) noexcept;
+  // Orders the keeper to undo everything and waits for its end, a few seconds at most; does it in this process when the
+  // keeper is lost.
+  ~Keeper();
+
+  // Call at least every 100 ms from the packet loop (a timer), and never from another thread. Costs one store.
+  void beat() noexcept;
+
+  // Commands. The plain ones wait for the keeper's answer (typically 5 to 50 ms, at most 10 s) and throw
+  // std::runtime_error with a sentence when it failed. The `post_` ones return at once; the outcome shows in state()
+  // after dispatch(): use them from the packet loop.
+  void apply(const RulePlan& plan);
+  void post_apply(const RulePlan& plan);
+  void clear(); // no rules
+  void post_clear();
+  void set_route(const RoutePlan& plan);
+  void post_route(const RoutePlan& plan);
+  // What of a steering plan fails shows in state().steering, and is never an error of the command: the plan before, or
+  // as much of the new one as could be done, is in force. The empty plan takes all of it back. Only a plan that cannot
+  // be meant (validate()) throws.
+  void set_steering(const SteeringPlan& plan);
+  void post_steering(const SteeringPlan& plan);
+
+  // Lets the keeper release the packets waiting in the queue when the daemon hangs or dies: hands it the queue's
+  // socket.
+  void guard_queue(int queue_fd, std::uint16_t number);
+
+  // Readable when the keeper has news or is gone.
+  int fd() const;
+  // Takes in the news; never blocks. True when state() changed.
+  bool dispatch();
+  const KeeperState& state() const;
+  int pid() const;
+
+private:
+  Keeper();
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+} // namespace tandem::kernel

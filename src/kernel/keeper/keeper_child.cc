@@ -1,0 +1,359 @@
+#include "src/kernel/keeper/keeper_child.h"
+
+#include "src/kernel/clock.h"
+#include "src/kernel/fd.h"
+#include "src/kernel/mptcp/steerer.h"
+#include "src/kernel/packet/packet_queue.h"
+
+#include <fcntl.h>
+#include <nlohmann/json.hpp>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <optional>
+#include <stdexcept>
+#include <vector>
+
+namespace tandem::kernel
+{
+
+using nlohmann::json;
+
+namespace
+{
+
+// Only one keeper per network namespace, so that the one that cleans up after a killed daemon and the one of its
+// successor do not undo each other's work. The name vanishes with the process.
+Fd take_the_only_place()
+{
+  Fd place { socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0) };
+  sockaddr_un address {};
+  address.sun_family = AF_UNIX;
+  constexpr char name[] = "\0tandem-keeper";
+  std::memcpy(address.sun_path, name, sizeof name - 1);
+  socklen_t size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + sizeof name - 1);
+  Tick deadline = now() + std::chrono::seconds { 5 };
+  while (bind(place.get(), reinterpret_cast<sockaddr*>(&address), size) < 0)
+  {
+    if (errno != EADDRINUSE || now() > deadline)
+      throw std::runtime_error { "another Tandem is running here: stop it first (tandem-keeper holds its place)" };
+    poll(nullptr, 0, 20);
+  }
+  return place;
+}
+
+void become_keeper(int socket)
+{
+  prctl(PR_SET_NAME, "tandem-keeper");
+  // Ctrl-C, a terminal's end or a signal to the daemon's group must not end the one that cleans up.
+  setsid();
+  for (int signal : { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGTTIN, SIGTTOU, SIGPIPE, SIGUSR1, SIGUSR2 })
+    std::signal(signal, SIG_IGN);
+  std::signal(SIGCHLD, SIG_DFL);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  std::ofstream { "/proc/self/oom_score_adj" } << "-1000";
+  // Nothing of the daemon's is kept open, least of all what should close when it dies.
+  close_range(3, static_cast<unsigned>(socket - 1), 0);
+  close_range(static_cast<unsigned>(socket + 1), ~0u, 0);
+  Fd null { open("/dev/null", O_RDWR | O_CLOEXEC) };
+  if (null) dup2(null.get(), 0);
+}
+
+class Guard
+{
+public:
+  Guard(int socket, const std::atomic<std::uint64_t>& heartbeat, const KeeperOptions& options)
+      : socket_ { socket }, heartbeat_ { heartbeat }, options_ { options }
+  {
+  }
+
+  void serve(const RoutePlan& stale)
+  {
+    try
+    {
+      place_ = take_the_only_place();
+      PolicyRoute::clear(stale.table, stale.priority);
+      backend_ = choose_backend(options_.backend);
+      steerer_.emplace(options_.steering_file);
+      state_.steering = steerer_->state();
+      state_.backend = backend_->name();
+      state_.why = backend_->why();
+      state_.since = now();
+      answer(1, "");
+    }
+    catch (const std::exception& e)
+    {
+      answer(1, e.what());
+      return;
+    }
+    while (turn())
+    {
+    }
+    undo();
+  }
+
+private:
+  // One round of waiting and doing. False: the daemon is gone.
+  bool turn()
+  {
+    std::array<pollfd, 2> polled { pollfd { socket_, POLLIN, 0 }, pollfd { route_ ? route_->fd() : -1, POLLIN, 0 } };
+    const bool watching = must_watch();
+    const auto period = std::chrono::duration_cast<std::chrono::milliseconds>(options_.period).count();
+    int ready = poll(polled.data(), polled.size(), watching ? static_cast<int>(period) : -1);
+    if (ready < 0 && errno != EINTR) return false;
+    if (ready > 0 && polled[1].revents != 0) follow_routes();
+    if (ready > 0 && polled[0].revents != 0 && !take_order()) return false;
+    if (must_watch()) look();
+    return true;
+  }
+
+  bool must_watch() const { return plan_.traffic != 0 || steerer_->in_force() || steerer_->state().suspended; }
+
+  bool take_order()
+  {
+    iovec part { buffer_.data(), buffer_.size() };
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control {};
+    msghdr header {};
+    header.msg_iov = &part;
+    header.msg_iovlen = 1;
+    header.msg_control = control.data();
+    header.msg_controllen = control.size();
+    ssize_t length = recvmsg(socket_, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (length < 0) return errno == EAGAIN || errno == EINTR;
+    if (length == 0) return false;
+    Fd passed;
+    if (cmsghdr* c = CMSG_FIRSTHDR(&header); c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
+    {
+      int number;
+      std::memcpy(&number, CMSG_DATA(c), sizeof number);
+      passed.reset(number);
+    }
+    json order = json::parse(buffer_.data(), buffer_.data() + length, nullptr, false);
+    if (order.is_discarded()) return true;
+    std::string error;
+    try
+    {
+      carry_out(order, std::move(passed));
+    }
+    catch (const std::exception& e)
+    {
+      error = e.what();
+    }
+    state_.last_error = error;
+    // The daemon that gave an order lives; the wait starts anew.
+    restart_watch();
+    answer(order.value("ticket", std::uint64_t { 0 }), error);
+    return true;
+  }
+
+  void carry_out(const json& order, Fd passed)
+  {
+    const std::string what = order.at("order");
+    if (what == "apply")
+    {
+      auto plan = order.at("plan").get<RulePlan>();
+      if (plan.traffic != 0)
+      {
+        backend_->apply(plan);
+        ++state_.applied;
+      }
+      else
+        take_away();
+      plan_ = plan;
+      enter(plan.traffic != 0 ? KeeperState::Phase::armed : KeeperState::Phase::idle);
+      state_.why = backend_->why();
+    }
+    else if (what == "route")
+    {
+      auto plan = order.at("plan").get<RoutePlan>();
+      route_.reset();
+      if (!plan.cell.empty()) route_.emplace(plan);
+      state_.route = route_ ? route_->state() : RouteState {};
+    }
+    else if (what == "steering")
+    {
+      steerer_->carry_out(order.at("plan").get<SteeringPlan>());
+      state_.steering = steerer_->state();
+    }
+    else if (what == "guard")
+    {
+      queue_ = std::move(passed);
+      queue_number_ = order.at("number");
+    }
+    else
+      throw std::runtime_error { "unknown order " + what };
+  }
+
+  void follow_routes()
+  {
+    bool changed = false;
+    try
+    {
+      changed = route_->refresh();
+    }
+    catch (const std::exception& e)
+    {
+      state_.last_error = e.what();
+      changed = true;
+    }
+    state_.route = route_->state();
+    if (changed) answer(0, "");
+  }
+
+  void restart_watch()
+  {
+    last_beat_ = heartbeat_.load(std::memory_order_relaxed);
+    last_moved_ = now();
+    still_looks_ = 0;
+  }
+
+  void look()
+  {
+    const std::uint64_t beat = heartbeat_.load(std::memory_order_relaxed);
+    if (beat != last_beat_)
+    {
+      restart_watch();
+      last_beat_ = beat;
+      if (state_.phase == KeeperState::Phase::suspended) resume();
+      if (steerer_->state().suspended) steer_again();
+      return;
+    }
+    ++still_looks_;
+    // Looks count besides time: when this process itself did not get to run, the daemon is not to blame.
+    const bool still = now() - last_moved_ > options_.patience && still_looks_ * options_.period >= options_.patience;
+    if (still && steerer_->in_force()) stop_steering();
+    if (state_.phase == KeeperState::Phase::armed && still)
+      suspend();
+    else if (state_.phase == KeeperState::Phase::suspended)
+      release();
+  }
+
+  void release()
+  {
+    if (queue_) release_waiting(queue_.get(), queue_number_);
+  }
+
+  void take_away()
+  {
+    backend_->pause();
+    release();
+    backend_->clear();
+  }
+
+  void suspend()
+  {
+    release();
+    try
+    {
+      backend_->pause();
+    }
+    catch (const std::exception& e)
+    {
+      state_.last_error = e.what(); // the queue is emptied at every look, so packets pass even so
+    }
+    release();
+    ++state_.suspensions;
+    enter(KeeperState::Phase::suspended);
+    answer(0, "");
+  }
+
+  void resume()
+  {
+    try
+    {
+      backend_->apply(plan_);
+      ++state_.applied;
+      state_.suspended_total += now() - state_.since;
+      enter(KeeperState::Phase::armed);
+    }
+    catch (const std::exception& e)
+    {
+      state_.last_error = e.what();
+    }
+    restart_watch();
+    answer(0, "");
+  }
+
+  void stop_steering()
+  {
+    steerer_->suspend();
+    state_.steering = steerer_->state();
+    answer(0, "");
+  }
+
+  void steer_again()
+  {
+    steerer_->resume();
+    state_.steering = steerer_->state();
+    answer(0, "");
+  }
+
+  void undo() noexcept
+  {
+    release();
+    try
+    {
+      take_away();
+    }
+    catch (const std::exception&)
+    {
+    }
+    steerer_.reset();
+    route_.reset();
+    release();
+    queue_.reset();
+  }
+
+  void enter(KeeperState::Phase phase)
+  {
+    if (phase != state_.phase) state_.since = now();
+    state_.phase = phase;
+  }
+
+  void answer(std::uint64_t ticket, const std::string& error)
+  {
+    std::string text = json { { "ticket", ticket }, { "error", error }, { "state", state_ } }.dump(
+        -1, ' ', false, json::error_handler_t::replace);
+    // A daemon that hangs does not read; it must not stop us.
+    (void)send(socket_, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
+
+  int socket_;
+  const std::atomic<std::uint64_t>& heartbeat_;
+  KeeperOptions options_;
+  Fd place_ {};
+  std::unique_ptr<RuleBackend> backend_ {};
+  std::optional<PolicyRoute> route_ {};
+  std::optional<Steerer> steerer_ {};
+  RulePlan plan_ {};
+  KeeperState state_ {};
+  Fd queue_ {};
+  std::uint16_t queue_number_ = 0;
+  std::uint64_t last_beat_ = 0;
+  Tick last_moved_ {};
+  std::int64_t still_looks_ = 0;
+  std::vector<char> buffer_ = std::vector<char>(keeper_message_limit);
+};
+
+} // namespace
+
+void run_keeper(int socket, const std::atomic<std::uint64_t>& heartbeat, const KeeperOptions& options,
+                const RoutePlan& stale) noexcept
+{
+  become_keeper(socket);
+  Guard { socket, heartbeat, options }.serve(stale);
+  _exit(0);
+}
+
+} // namespace tandem::kernel

@@ -1,0 +1,52 @@
+#include "src/kernel/keeper/keeper_state.h"
+
+#include <nlohmann/json.hpp>
+
+namespace tandem::kernel
+{
+
+using nlohmann::json;
+
+void to_json(json& out, const RouteState& state)
+{
+  out = {
+    { "v4", state.v4 }, { "v6", state.v6 }, { "gateway_v4", state.gateway_v4 }, { "gateway_v6", state.gateway_v6 }
+  };
+}
+
+void from_json(const json& in, RouteState& state)
+{
+  state = {
+    .v4 = in.at("v4"), .v6 = in.at("v6"), .gateway_v4 = in.at("gateway_v4"), .gateway_v6 = in.at("gateway_v6")
+  };
+}
+
+void to_json(json& out, const KeeperState& state)
+{
+  out = { { "phase", static_cast<int>(state.phase) },
+          { "since", state.since.time_since_epoch().count() },
+          { "suspensions", state.suspensions },
+          { "suspended_total", state.suspended_total.count() },
+          { "applied", state.applied },
+          { "backend", state.backend },
+          { "why", state.why },
+          { "route", state.route },
+          { "steering", state.steering },
+          { "last_error", state.last_error } };
+}
+
+void from_json(const json& in, KeeperState& state)
+{
+  state.phase = static_cast<KeeperState::Phase>(in.at("phase").get<int>());
+  state.since = Tick { Duration { in.at("since").get<std::int64_t>() } };
+  state.suspensions = in.at("suspensions");
+  state.suspended_total = Duration { in.at("suspended_total").get<std::int64_t>() };
+  state.applied = in.at("applied");
+  state.backend = in.at("backend");
+  state.why = in.at("why");
+  state.route = in.at("route");
+  state.steering = in.at("steering");
+  state.last_error = in.at("last_error");
+}
+
+} // namespace tandem::kernel

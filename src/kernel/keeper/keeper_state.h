@@ -1,0 +1,73 @@
+// What the daemon and the keeper's process say to each other of the keeper.
+#pragma once
+
+#include "src/kernel/mptcp/steering.h"
+#include "src/kernel/rules/policy_route.h"
+#include "src/kernel/rules/rules.h"
+
+#include <tandem/units.h>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace tandem::kernel
+{
+
+constexpr std::size_t keeper_message_limit = 64 * 1024; // bytes of one command or answer
+
+struct KeeperOptions
+{
+  BackendChoice backend = BackendChoice::automatic;
+  Duration patience = std::chrono::milliseconds { 300 }; // heartbeat may stand still this long
+  Duration period = std::chrono::milliseconds { 100 };   // between looks at the heartbeat
+  // Where the keeper notes which MPTCP endpoints, flags and limits it changed, for the next start after both it and the
+  // daemon were killed. A file in the daemon's run directory, which only root can write. Empty: nothing is noted.
+  std::string steering_file {};
+};
+
+struct KeeperState
+{
+  enum class Phase : std::uint8_t
+  {
+    idle,      // no rules wanted
+    armed,     // rules in place
+    suspended, // rules wanted, but the packet loop stands still: taken away
+    lost,      // the keeper itself is gone: nothing watches any more
+  };
+  Phase phase = Phase::idle;
+  Tick since {};
+  std::uint64_t suspensions = 0; // how often the packet loop stood still
+  Duration suspended_total {};   // completed suspensions only
+  std::uint64_t applied = 0;     // rule sets loaded
+  std::string backend;           // RuleBackend::name()
+  std::string why;               // RuleBackend::why()
+  RouteState route {};
+  SteeringState steering {};
+  std::string last_error; // of the last failed command, empty when the last one succeeded
+};
+
+constexpr std::string_view name(KeeperState::Phase phase)
+{
+  switch (phase)
+  {
+  case KeeperState::Phase::idle:
+    return "idle";
+  case KeeperState::Phase::armed:
+    return "armed";
+  case KeeperState::Phase::suspended:
+    return "suspended";
+  case KeeperState::Phase::lost:
+    return "lost";
+  }
+  return "?";
+}
+
+void to_json(nlohmann::json& out, const KeeperState& state);
+void from_json(const nlohmann::json& in, KeeperState& state);
+
+} // namespace tandem::kernel

@@ -1,0 +1,261 @@
+#include "src/kernel/mptcp/mptcp_steps.h"
+
+#include <algorithm>
+#include <set>
+
+namespace tandem::kernel
+{
+
+namespace
+{
+
+bool is_own(const MptcpEndpoint& endpoint, const SteeringLedger::Own& own)
+{
+  if (endpoint.address != own.address || endpoint.ifindex != own.ifindex || endpoint.implicit()) return false;
+  // Noted, but killed before its id was known: then it still looks as it was made.
+  if (own.id == 0) return (endpoint.flags & ~mptcp_flag::backup) == mptcp_flag::subflow && endpoint.port == 0;
+  return endpoint.id == own.id;
+}
+
+bool link_local(const std::string& address)
+{
+  return address.rfind("fe80:", 0) == 0 || address.rfind("169.254.", 0) == 0;
+}
+
+class Comparison
+{
+public:
+  Comparison(const SteeringPlan& plan, const PathManagerView& now, const SteeringLedger& ledger)
+      : plan_ { plan }, now_ { now }, before_ { ledger }
+  {
+    claim(now_.endpoints, ledger);
+  }
+
+  MptcpChange run()
+  {
+    for (const SteeringPath& path : plan_.paths)
+      for (const std::string& address : path.addresses)
+        treat(path, address);
+    for (const MptcpEndpoint& endpoint : now_.endpoints)
+      if (std::find(named_.begin(), named_.end(), endpoint.address) == named_.end()) let_go(endpoint);
+    spare_connections();
+    limit();
+    // More ways first, fewer last: a connection does not lose its only one in between.
+    std::stable_sort(out_.steps.begin(), out_.steps.end(),
+                     [](const MptcpStep& a, const MptcpStep& b) { return a.kind < b.kind; });
+    out_.steps.insert(out_.steps.begin(), replaced_.begin(), replaced_.end());
+    return std::move(out_);
+  }
+
+private:
+  void refuse(const std::string& what, const std::string& why) { out_.refused.push_back({ what, why }); }
+
+  const MptcpEndpoint* at(const std::string& address) const
+  {
+    auto same = [&](bool own)
+    {
+      return std::find_if(now_.endpoints.begin(), now_.endpoints.end(),
+                          [&](const MptcpEndpoint& e)
+                          { return e.address == address && e.own == own && !e.implicit(); });
+    };
+    auto found = same(true);
+    if (found == now_.endpoints.end()) found = same(false);
+    return found == now_.endpoints.end() ? nullptr : &*found;
+  }
+
+  void keep_own(const MptcpEndpoint& endpoint)
+  {
+    out_.ledger.own.push_back({ .address = endpoint.address, .ifindex = endpoint.ifindex, .id = endpoint.id });
+    ++wanted_;
+  }
+
+  void treat(const SteeringPath& path, const std::string& address)
+  {
+    named_.push_back(address);
+    const MptcpEndpoint* there = at(address);
+    if (there && !there->own)
+    {
+      if (plan_.setup && !path.endpoint) refuse("removal of the endpoint " + address, "Tandem did not create it");
+      foreign(*there, path.backup);
+      return;
+    }
+    const bool wanted = plan_.setup && path.endpoint;
+    const auto found = now_.interfaces.find(path.interface);
+    const int ifindex = found == now_.interfaces.end() ? 0 : found->second;
+    if (there && (!wanted || ifindex != there->ifindex))
+    {
+      if (wanted && ifindex != 0)
+        replaced_.push_back({ .kind = MptcpStep::Kind::remove, .endpoint = *there });
+      else
+        out_.steps.push_back({ .kind = MptcpStep::Kind::remove, .endpoint = *there });
+      keep_own(*there);
+      --wanted_;
+      there = nullptr;
+    }
+    if (there)
+    {
+      keep_own(*there);
+      if (there->backup() != path.backup)
+        out_.steps.push_back({ .kind = MptcpStep::Kind::backup, .endpoint = *there, .backup = path.backup });
+      return;
+    }
+    if (wanted)
+      create(path, address, ifindex);
+    else if (path.backup)
+      refuse("backup of " + address,
+             "no MPTCP endpoint has this address" + std::string { plan_.setup ? "" : setup_hint });
+  }
+
+  void create(const SteeringPath& path, const std::string& address, int ifindex)
+  {
+    if (ifindex == 0) return refuse("endpoint " + address, "there is no interface " + path.interface);
+    if (link_local(address)) return refuse("endpoint " + address, "a link-local address leads to no server");
+    MptcpEndpoint fresh {};
+    fresh.address = address;
+    fresh.ifindex = ifindex;
+    fresh.flags = mptcp_flag::subflow | (path.backup ? mptcp_flag::backup : 0);
+    keep_own(fresh);
+    out_.steps.push_back({ .kind = MptcpStep::Kind::add, .endpoint = fresh });
+  }
+
+  const SteeringLedger::Flag* noted(const MptcpEndpoint& endpoint) const
+  {
+    auto found =
+        std::find_if(before_.flags.begin(), before_.flags.end(),
+                     [&](const auto& flag) { return flag.address == endpoint.address && flag.id == endpoint.id; });
+    return found == before_.flags.end() ? nullptr : &*found;
+  }
+
+  void foreign(const MptcpEndpoint& endpoint, bool backup)
+  {
+    ++wanted_;
+    const SteeringLedger::Flag* note = noted(endpoint);
+    const bool changed_by_others = note && endpoint.backup() != note->set;
+    if (changed_by_others)
+    {
+      if (!backup) return; // and forget what we had found
+      out_.ledger.flags.push_back(*note);
+      return refuse("backup of " + endpoint.address, "somebody else changed this endpoint's backup flag meanwhile");
+    }
+    const bool found = note ? note->before : endpoint.backup();
+    const bool wanted = backup && plan_.foreign ? true : found;
+    if (backup && !plan_.foreign && !found)
+      refuse("backup of " + endpoint.address, "Tandem did not create this endpoint: mptcp.foreign = true allows it");
+    if (wanted != found)
+      out_.ledger.flags.push_back({ .address = endpoint.address, .id = endpoint.id, .before = found, .set = wanted });
+    else if (note && wanted != endpoint.backup())
+      out_.ledger.flags.push_back(*note); // until it is put back
+    if (wanted != endpoint.backup())
+      out_.steps.push_back({ .kind = MptcpStep::Kind::backup, .endpoint = endpoint, .backup = wanted });
+  }
+
+  void let_go(const MptcpEndpoint& endpoint)
+  {
+    if (endpoint.own)
+    {
+      keep_own(endpoint);
+      --wanted_;
+      out_.steps.push_back({ .kind = MptcpStep::Kind::remove, .endpoint = endpoint });
+    }
+    else if (!endpoint.implicit())
+      foreign(endpoint, false);
+  }
+
+  void spare_connections()
+  {
+    auto first_remove =
+        std::stable_partition(out_.steps.begin(), out_.steps.end(),
+                              [](const MptcpStep& step) { return step.kind != MptcpStep::Kind::remove; });
+    std::vector<MptcpStep> removals { first_remove, out_.steps.end() };
+    out_.steps.erase(first_remove, out_.steps.end());
+    if (!now_.subflows)
+    {
+      for (const MptcpStep& step : removals)
+        retain(step, "it cannot be told which connections need it");
+      return;
+    }
+    auto opened = [this](const MptcpStep& step)
+    {
+      return std::count_if(now_.subflows->begin(), now_.subflows->end(),
+                           [&](const MptcpSubflow& subflow)
+                           { return subflow.first && subflow.address == step.endpoint.address; });
+    };
+    std::stable_sort(removals.begin(), removals.end(),
+                     [&](const MptcpStep& a, const MptcpStep& b) { return opened(a) < opened(b); });
+    std::set<std::string> gone {};
+    for (const MptcpStep& step : removals)
+    {
+      gone.insert(step.endpoint.address);
+      std::set<std::uint32_t> losing, keeping;
+      for (const MptcpSubflow& subflow : *now_.subflows)
+      {
+        if (subflow.address == step.endpoint.address) losing.insert(subflow.connection);
+        if (gone.count(subflow.address) == 0) keeping.insert(subflow.connection);
+      }
+      const auto stalled = std::count_if(losing.begin(), losing.end(), [&](auto c) { return keeping.count(c) == 0; });
+      if (stalled == 0)
+      {
+        out_.steps.push_back(step);
+        continue;
+      }
+      gone.erase(step.endpoint.address);
+      retain(step, std::to_string(stalled) + " connection" + (stalled > 1 ? "s have" : " has")
+                       + " no other subflow and would stall");
+    }
+  }
+
+  void retain(const MptcpStep& step, const std::string& why)
+  {
+    ++wanted_;
+    refuse("removal of the endpoint " + step.endpoint.address, why);
+    if (step.endpoint.backup())
+      out_.steps.push_back({ .kind = MptcpStep::Kind::backup, .endpoint = step.endpoint, .backup = false });
+  }
+
+  void limit()
+  {
+    // One more than needed when the first subflow has an endpoint's address; it need not have.
+    const std::uint32_t need = std::min<std::uint32_t>(most_mptcp_subflows, static_cast<std::uint32_t>(wanted_));
+    const bool ours = before_.limit && now_.limits == before_.limit->set;
+    if (plan_.setup && need > now_.limits.subflows)
+    {
+      const MptcpLimits before = ours ? before_.limit->before : now_.limits;
+      const MptcpLimits raised { .subflows = need, .add_addr = now_.limits.add_addr };
+      out_.ledger.limit = SteeringLedger::Limit { .before = before, .set = raised };
+      out_.steps.push_back({ .kind = MptcpStep::Kind::limits, .limits = raised });
+    }
+    else if (ours && plan_.setup)
+      out_.ledger.limit = before_.limit;
+    else if (ours && before_.limit->before != now_.limits)
+    {
+      out_.ledger.limit = before_.limit; // until it is put back
+      out_.steps.push_back({ .kind = MptcpStep::Kind::limits, .limits = before_.limit->before });
+    }
+  }
+
+  static constexpr const char* setup_hint = "; mptcp.setup = true (tandem up --mptcp) makes one";
+
+  const SteeringPlan& plan_;
+  PathManagerView now_;
+  const SteeringLedger& before_;
+  MptcpChange out_ {};
+  std::vector<MptcpStep> replaced_ {};
+  std::vector<std::string> named_ {};
+  int wanted_ = 0; // endpoints that will be there
+};
+
+} // namespace
+
+void claim(std::vector<MptcpEndpoint>& endpoints, const SteeringLedger& ledger)
+{
+  for (MptcpEndpoint& endpoint : endpoints)
+    endpoint.own =
+        std::any_of(ledger.own.begin(), ledger.own.end(), [&](const auto& own) { return is_own(endpoint, own); });
+}
+
+MptcpChange mptcp_change(const SteeringPlan& plan, const PathManagerView& now, const SteeringLedger& ledger)
+{
+  return Comparison { plan, now, ledger }.run();
+}
+
+} // namespace tandem::kernel

@@ -1,0 +1,77 @@
+// What Tandem changed in the kernel's MPTCP path manager, so that it can be undone: kept in a file for a start after
+// daemon and keeper were killed.
+#pragma once
+
+#include "src/kernel/mptcp/mptcp_pm.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tandem::kernel
+{
+
+struct SteeringLedger
+{
+  struct Own // an endpoint that Tandem created
+  {
+    std::string address {};
+    int ifindex = 0;
+    std::uint8_t id = 0; // 0: about to be created
+
+    bool operator==(const Own&) const = default;
+  };
+  struct Flag // the backup flag of somebody else's endpoint
+  {
+    std::string address {};
+    std::uint8_t id = 0;
+    bool before = false; // as found
+    bool set = false;    // by Tandem
+
+    bool operator==(const Flag&) const = default;
+  };
+  struct Limit
+  {
+    MptcpLimits before {};
+    MptcpLimits set {};
+
+    bool operator==(const Limit&) const = default;
+  };
+
+  std::vector<Own> own {};
+  std::vector<Flag> flags {};
+  std::optional<Limit> limit {};
+
+  bool empty() const { return own.empty() && flags.empty() && !limit; }
+  bool operator==(const SteeringLedger&) const = default;
+};
+
+// Where a ledger holds: endpoints are gone after a reboot, and belong to one network namespace.
+struct LedgerPlace
+{
+  std::string boot {};     // /proc/sys/kernel/random/boot_id
+  std::uint64_t space = 0; // inode of /proc/self/ns/net
+
+  bool operator==(const LedgerPlace&) const = default;
+};
+
+std::string render_ledger(const SteeringLedger& ledger, const LedgerPlace& place);
+
+struct ReadLedger
+{
+  SteeringLedger ledger {}; // empty when the text is of another place, or bad
+  std::string fault {};     // what is bad about it; empty: nothing
+};
+ReadLedger parse_ledger(std::string_view text, const LedgerPlace& here);
+
+LedgerPlace ledger_place();
+
+// Empty path: no file, and nothing to do.
+// The file is replaced in one step; an empty ledger removes it. Empty when it worked; else the reason.
+std::string write_ledger(const std::string& path, const SteeringLedger& ledger);
+// A file that is not there is an empty ledger. One that belongs to another user is not believed.
+ReadLedger read_ledger(const std::string& path);
+
+} // namespace tandem::kernel

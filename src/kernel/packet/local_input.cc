@@ -1,0 +1,126 @@
+#include "src/kernel/packet/local_input.h"
+
+#include "src/kernel/check.h"
+
+#include <arpa/inet.h>
+#include <libmnl/libmnl.h>
+#include <linux/inet_diag.h>
+#include <linux/sock_diag.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+namespace tandem::kernel
+{
+
+namespace
+{
+
+Fd open_raw(int family, std::uint32_t mark)
+{
+  Fd fd { static_cast<int>(check("open a raw socket (needs root or CAP_NET_RAW)",
+                                 ::socket(family, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_RAW))) };
+  const int one = 1;
+  if (family == AF_INET)
+    check("set IP_HDRINCL", setsockopt(fd.get(), IPPROTO_IP, IP_HDRINCL, &one, sizeof one));
+  else
+    check("set IPV6_HDRINCL", setsockopt(fd.get(), IPPROTO_IPV6, IPV6_HDRINCL, &one, sizeof one));
+  check("set SO_MARK on a raw socket (needs root or CAP_NET_ADMIN)",
+        setsockopt(fd.get(), SOL_SOCKET, SO_MARK, &mark, sizeof mark));
+  return fd;
+}
+
+} // namespace
+
+LocalInput::LocalInput(const Marks& marks) : v4_ { open_raw(AF_INET, marks.crafted.value) }
+{
+  try
+  {
+    v6_ = open_raw(AF_INET6, marks.crafted.value);
+  }
+  catch (const std::exception&)
+  {
+    // A kernel without IPv6 has no IPv6 flows either.
+  }
+}
+
+int LocalInput::send(std::span<const std::byte> packet) noexcept
+{
+  if (packet.empty()) return EINVAL;
+  const unsigned version = std::to_integer<unsigned>(packet[0]) >> 4;
+  ssize_t sent = -1;
+  if (version == 4 && packet.size() >= 20)
+  {
+    sockaddr_in to {};
+    to.sin_family = AF_INET;
+    std::memcpy(&to.sin_addr, packet.data() + 16, 4);
+    sent = sendto(v4_.get(), packet.data(), packet.size(), MSG_DONTWAIT, reinterpret_cast<sockaddr*>(&to), sizeof to);
+  }
+  else if (version == 6 && packet.size() >= 40)
+  {
+    if (!v6_) return EAFNOSUPPORT;
+    sockaddr_in6 to {};
+    to.sin6_family = AF_INET6;
+    std::memcpy(&to.sin6_addr, packet.data() + 24, 16);
+    sent = sendto(v6_.get(), packet.data(), packet.size(), MSG_DONTWAIT, reinterpret_cast<sockaddr*>(&to), sizeof to);
+  }
+  else
+    return EINVAL;
+  return sent < 0 ? errno : 0;
+}
+
+SocketQuery::SocketQuery()
+    : socket_ { static_cast<int>(
+        check("open a socket-diagnosis socket", ::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG))) }
+{
+  // The kernel answers within the call; this is for a kernel that does not.
+  const timeval patience { .tv_sec = 0, .tv_usec = 100'000 };
+  check("set a receive timeout", setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience));
+}
+
+std::string_view SocketQuery::refuse(const FlowKey& key, int ifindex) noexcept
+{
+  constexpr std::string_view unknown = "the kernel does not say whether the socket is there";
+  constexpr std::uint8_t established = TCP_ESTABLISHED;
+  alignas(nlmsghdr) std::array<char, MNL_NLMSG_HDRLEN + MNL_ALIGN(sizeof(inet_diag_req_v2))> question {};
+  nlmsghdr* header = mnl_nlmsg_put_header(question.data());
+  header->nlmsg_type = SOCK_DIAG_BY_FAMILY;
+  header->nlmsg_flags = NLM_F_REQUEST;
+  header->nlmsg_seq = ++sequence_;
+  auto* request = static_cast<inet_diag_req_v2*>(mnl_nlmsg_put_extra_header(header, sizeof(inet_diag_req_v2)));
+  request->sdiag_family = key.local.v6 ? AF_INET6 : AF_INET;
+  request->sdiag_protocol = IPPROTO_TCP;
+  request->idiag_states = ~0u;
+  request->id.idiag_sport = htons(key.local_port);
+  request->id.idiag_dport = htons(key.remote_port);
+  std::memcpy(request->id.idiag_src, key.local.bytes.data(), key.local.v6 ? 16 : 4);
+  std::memcpy(request->id.idiag_dst, key.remote.bytes.data(), key.remote.v6 ? 16 : 4);
+  request->id.idiag_if = static_cast<std::uint32_t>(ifindex); // found: bound to it, or to none
+  request->id.idiag_cookie[0] = request->id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
+  if (::send(socket_.get(), question.data(), header->nlmsg_len, 0) < 0) return unknown;
+
+  alignas(nlmsghdr) std::array<char, 4096> answer {};
+  for (int tries = 0; tries < 4; ++tries)
+  {
+    const ssize_t length = ::recv(socket_.get(), answer.data(), answer.size(), 0);
+    if (length < 0 && errno == EINTR) continue;
+    if (length < static_cast<ssize_t>(sizeof(nlmsghdr))) return unknown;
+    const auto* reply = reinterpret_cast<const nlmsghdr*>(answer.data());
+    if (!mnl_nlmsg_ok(reply, static_cast<int>(length)) || reply->nlmsg_seq != sequence_) continue; // of an earlier one
+    if (reply->nlmsg_type == NLMSG_ERROR) return "the socket is gone, or bound to another device";
+    if (reply->nlmsg_type != SOCK_DIAG_BY_FAMILY || mnl_nlmsg_get_payload_len(reply) < sizeof(inet_diag_msg))
+      return unknown;
+    const auto* found = static_cast<const inet_diag_msg*>(mnl_nlmsg_get_payload(reply));
+    // A lookup falls back to who listens on the port.
+    if (found->id.idiag_dport != htons(key.remote_port)) return "the socket is gone, or bound to another device";
+    return found->idiag_state == established ? std::string_view {} : std::string_view { "the socket is closing" };
+  }
+  return unknown;
+}
+
+} // namespace tandem::kernel

@@ -1,0 +1,433 @@
+#include "src/kernel/packet/packet_queue.h"
+
+#include "src/kernel/check.h"
+#include "src/kernel/clock.h"
+#include "src/kernel/fd.h"
+
+#include <arpa/inet.h>
+#include <libmnl/libmnl.h>
+#include <libnetfilter_queue/libnetfilter_queue.h>
+#include <linux/if_ether.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <linux/netfilter/nfnetlink_queue.h>
+#include <linux/netlink.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <new>
+#include <system_error>
+#include <thread>
+
+namespace tandem::kernel
+{
+
+namespace
+{
+
+constexpr std::size_t batch = 32;                     // messages read by one system call
+constexpr std::size_t slot_size = 0x10000 + 4096;     // a packet of the largest copy range plus its attributes
+constexpr std::size_t verdict_room = 192 * 1024;      // below the default netlink send buffer
+constexpr std::size_t verdict_headroom = 128;         // headers of one verdict message
+constexpr std::uint32_t release_sequence = 0x7e1ea5e; // tells the answers to release_waiting() from those to verdicts
+
+std::uint32_t read_u32(const nlattr* attribute)
+{
+  std::uint32_t raw;
+  std::memcpy(&raw, mnl_attr_get_payload(attribute), sizeof raw);
+  return ntohl(raw);
+}
+
+// What a run of verdicts has in common, so that one message can carry them all.
+struct Run
+{
+  bool open = false;
+  bool drop = false;
+  std::optional<std::uint32_t> mark {};
+  std::uint32_t last_id = 0;
+  std::uint32_t count = 0;
+};
+
+} // namespace
+
+struct PacketQueue::Parts
+{
+  std::size_t wanted = 1; // messages asked for at once
+  Tick finished {};       // when the last verdicts were sent
+
+  QueueOptions options {};
+  QueueStats stats {};
+  Fd socket {};
+  std::byte* slots = nullptr; // batch * slot_size; untouched pages cost nothing
+  std::array<mmsghdr, batch> messages {};
+  std::array<iovec, batch> vectors {};
+  std::array<char, verdict_room> verdicts {};
+  std::size_t verdicts_used = 0;
+  Run run {};
+
+  ~Parts()
+  {
+    if (slots) munmap(slots, batch * slot_size);
+  }
+
+  // Sends one configuration message and returns the kernel's answer as an errno.
+  int configure(nlmsghdr* message)
+  {
+    static std::uint32_t sequence = 0;
+    message->nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK;
+    message->nlmsg_seq = ++sequence;
+    if (::send(socket.get(), message, message->nlmsg_len, 0) < 0) return errno;
+    alignas(nlmsghdr) std::array<char, 8192> answer;
+    while (true)
+    {
+      ssize_t length = ::recv(socket.get(), answer.data(), answer.size(), MSG_TRUNC);
+      if (length < 0) return errno;
+      const auto* header = reinterpret_cast<const nlmsghdr*>(answer.data());
+      if (header->nlmsg_type != NLMSG_ERROR || header->nlmsg_seq != message->nlmsg_seq) continue;
+      return -static_cast<const nlmsgerr*>(mnl_nlmsg_get_payload(header))->error;
+    }
+  }
+
+  int bind_once()
+  {
+    alignas(nlmsghdr) std::array<char, 512> buffer {};
+    nlmsghdr* message = nfq_nlmsg_put(buffer.data(), NFQNL_MSG_CONFIG, options.number);
+    nfq_nlmsg_cfg_put_cmd(message, AF_UNSPEC, NFQNL_CFG_CMD_BIND);
+    return configure(message);
+  }
+
+  void bind_queue()
+  {
+    // A keeper that is just cleaning up after a killed daemon still holds the queue for some milliseconds.
+    int code = 0;
+    for (int attempt = 0; attempt < 20; ++attempt)
+    {
+      code = bind_once();
+      if (code != EBUSY && code != EPERM) break;
+      if (code == EPERM && geteuid() != 0) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds { 50 });
+    }
+    const std::string what = "bind netfilter queue " + std::to_string(options.number);
+    if (code == EBUSY || (code == EPERM && geteuid() == 0))
+      fail(what + " (another program listens on it: stop that one or choose another queue number)", code);
+    if (code == EPERM) fail(what + " (needs root or CAP_NET_ADMIN)", code);
+    if (code == EINVAL || code == EPROTONOSUPPORT) fail(what + " (kernel without nfnetlink_queue)", code);
+    check_code(what, code);
+
+    alignas(nlmsghdr) std::array<char, 512> buffer {};
+    nlmsghdr* message = nfq_nlmsg_put(buffer.data(), NFQNL_MSG_CONFIG, options.number);
+    nfq_nlmsg_cfg_put_params(message, NFQNL_COPY_PACKET, static_cast<int>(options.copy_range));
+    nfq_nlmsg_cfg_put_qmaxlen(message, options.max_length);
+    std::uint32_t flags = NFQA_CFG_F_FAIL_OPEN;
+    if (options.gso) flags |= NFQA_CFG_F_GSO;
+    mnl_attr_put_u32(message, NFQA_CFG_FLAGS, htonl(flags));
+    mnl_attr_put_u32(message, NFQA_CFG_MASK, htonl(flags));
+    check_code("set the parameters of netfilter queue " + std::to_string(options.number), configure(message));
+    // Rules are loaded after the queue is up; should a stray one have fed it meanwhile, its packets were read as
+    // answers.
+    release_waiting(socket.get(), options.number);
+  }
+
+  void flush_verdicts() noexcept
+  {
+    if (verdicts_used == 0) return;
+    if (::send(socket.get(), verdicts.data(), verdicts_used, 0) < 0) ++stats.verdict_errors;
+    verdicts_used = 0;
+  }
+
+  nlmsghdr* new_verdict(int type, std::uint32_t id, bool drop, std::size_t payload)
+  {
+    if (verdicts_used + payload + verdict_headroom > verdicts.size()) flush_verdicts();
+    nlmsghdr* message = nfq_nlmsg_put(verdicts.data() + verdicts_used, type, options.number);
+    nfq_nlmsg_verdict_put(message, static_cast<int>(id), drop ? NF_DROP : NF_ACCEPT);
+    ++stats.verdict_messages;
+    return message;
+  }
+
+  void close_run() noexcept
+  {
+    if (!run.open) return;
+    // A batch verdict covers every waiting packet up to this id; those before the run have theirs already.
+    int type = run.count == 1 ? NFQNL_MSG_VERDICT : NFQNL_MSG_VERDICT_BATCH;
+    nlmsghdr* message = new_verdict(type, run.last_id, run.drop, 0);
+    if (run.mark) nfq_nlmsg_verdict_put_mark(message, *run.mark);
+    verdicts_used += MNL_ALIGN(message->nlmsg_len);
+    run.open = false;
+  }
+
+  void answer(std::uint32_t id, const Decision& decision) noexcept
+  {
+    if (!decision.drop && !decision.bytes.empty() && decision.bytes.size() <= 0xffff)
+    {
+      close_run();
+      ++stats.replaced;
+      nlmsghdr* message = new_verdict(NFQNL_MSG_VERDICT, id, false, decision.bytes.size());
+      if (decision.mark) nfq_nlmsg_verdict_put_mark(message, *decision.mark);
+      nfq_nlmsg_verdict_put_pkt(message, decision.bytes.data(), static_cast<std::uint32_t>(decision.bytes.size()));
+      verdicts_used += MNL_ALIGN(message->nlmsg_len);
+      return;
+    }
+    const std::optional<std::uint32_t> mark = decision.drop ? std::nullopt : decision.mark;
+    ++(decision.drop ? stats.dropped : mark ? stats.marked : stats.accepted);
+    if (run.open && (run.drop != decision.drop || run.mark != mark)) close_run();
+    run = { .open = true, .drop = decision.drop, .mark = mark, .last_id = id, .count = run.open ? run.count + 1 : 1 };
+  }
+};
+
+namespace
+{
+
+// One message as a packet. False when it is none that has an id.
+struct Parsed
+{
+  QueuedPacket packet {};
+  bool readable = false;
+};
+
+bool parse(nlmsghdr* message, Parsed& out) noexcept
+{
+  bool has_header = false;
+  const auto* end = static_cast<const char*>(mnl_nlmsg_get_payload_tail(message));
+  for (auto* attribute = static_cast<nlattr*>(mnl_nlmsg_get_payload_offset(message, sizeof(nfgenmsg)));
+       mnl_attr_ok(attribute, static_cast<int>(end - reinterpret_cast<const char*>(attribute)));
+       attribute = mnl_attr_next(attribute))
+  {
+    switch (mnl_attr_get_type(attribute))
+    {
+    case NFQA_PACKET_HDR:
+    {
+      if (mnl_attr_get_payload_len(attribute) < sizeof(nfqnl_msg_packet_hdr)) break;
+      nfqnl_msg_packet_hdr header;
+      std::memcpy(&header, mnl_attr_get_payload(attribute), sizeof header);
+      out.packet.id = ntohl(header.packet_id);
+      out.packet.hook = static_cast<Hook>(header.hook);
+      out.packet.ip_version = ntohs(header.hw_protocol) == ETH_P_IPV6 ? 6 : 4;
+      has_header = true;
+      break;
+    }
+    case NFQA_MARK:
+      out.packet.mark = read_u32(attribute);
+      break;
+    case NFQA_IFINDEX_INDEV:
+      out.packet.in_ifindex = static_cast<int>(read_u32(attribute));
+      break;
+    case NFQA_IFINDEX_OUTDEV:
+      out.packet.out_ifindex = static_cast<int>(read_u32(attribute));
+      break;
+    case NFQA_SKB_INFO:
+    {
+      std::uint32_t info = read_u32(attribute);
+      out.packet.gso = info & NFQA_SKB_GSO;
+      out.packet.checksum_not_ready = info & NFQA_SKB_CSUMNOTREADY;
+      break;
+    }
+    case NFQA_CAP_LEN: // only present when the packet was cut
+      out.packet.cut = true;
+      out.packet.original_length = read_u32(attribute);
+      break;
+    case NFQA_PAYLOAD:
+      out.packet.bytes = { static_cast<std::byte*>(mnl_attr_get_payload(attribute)),
+                           mnl_attr_get_payload_len(attribute) };
+      break;
+    default:
+      break;
+    }
+  }
+  if (!out.packet.cut) out.packet.original_length = static_cast<std::uint32_t>(out.packet.bytes.size());
+  if (!out.packet.bytes.empty())
+  {
+    unsigned version = std::to_integer<unsigned>(out.packet.bytes.front()) >> 4;
+    out.readable = version == out.packet.ip_version;
+  }
+  return has_header;
+}
+
+} // namespace
+
+PacketQueue::PacketQueue(const QueueOptions& options) : parts_ { std::make_unique<Parts>() }
+{
+  Parts& p = *parts_;
+  p.options = options;
+  p.socket = Fd { static_cast<int>(
+      check("open a netfilter socket", ::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_NETFILTER))) };
+  sockaddr_nl self {};
+  self.nl_family = AF_NETLINK;
+  check("bind a netfilter socket", ::bind(p.socket.get(), reinterpret_cast<sockaddr*>(&self), sizeof self));
+
+  // A full socket must not turn into an error for us or a drop for the packet: the kernel lets it pass (fail-open).
+  int one = 1;
+  check("set NETLINK_NO_ENOBUFS", setsockopt(p.socket.get(), SOL_NETLINK, NETLINK_NO_ENOBUFS, &one, sizeof one));
+  int size = options.receive_buffer;
+  if (setsockopt(p.socket.get(), SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof size) < 0)
+    check("set the receive buffer of the netfilter socket",
+          setsockopt(p.socket.get(), SOL_SOCKET, SO_RCVBUF, &size, sizeof size));
+
+  void* memory = mmap(nullptr, batch * slot_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc {};
+  p.slots = static_cast<std::byte*>(memory);
+  for (std::size_t i = 0; i < batch; ++i)
+  {
+    p.vectors[i] = { p.slots + i * slot_size, slot_size };
+    p.messages[i].msg_hdr.msg_iov = &p.vectors[i];
+    p.messages[i].msg_hdr.msg_iovlen = 1;
+  }
+  p.bind_queue();
+}
+
+PacketQueue::~PacketQueue()
+{
+  // Unbinding, rather than only closing, also ends the queue while the keeper still holds a copy of the socket.
+  Parts& p = *parts_;
+  alignas(nlmsghdr) std::array<char, 512> buffer {};
+  nlmsghdr* message = nfq_nlmsg_put(buffer.data(), NFQNL_MSG_CONFIG, p.options.number);
+  nfq_nlmsg_cfg_put_cmd(message, AF_UNSPEC, NFQNL_CFG_CMD_UNBIND);
+  release_waiting(p.socket.get(), p.options.number);
+  (void)::send(p.socket.get(), message, message->nlmsg_len, 0);
+}
+
+int PacketQueue::fd() const
+{
+  return parts_->socket.get();
+}
+
+const QueueOptions& PacketQueue::options() const
+{
+  return parts_->options;
+}
+
+const QueueStats& PacketQueue::stats() const
+{
+  return parts_->stats;
+}
+
+void PacketQueue::set_copy_range(std::uint32_t bytes) noexcept
+{
+  if (bytes == parts_->options.copy_range) return;
+  parts_->options.copy_range = bytes;
+  alignas(nlmsghdr) std::array<char, 512> buffer {};
+  nlmsghdr* message = nfq_nlmsg_put(buffer.data(), NFQNL_MSG_CONFIG, parts_->options.number);
+  nfq_nlmsg_cfg_put_params(message, NFQNL_COPY_PACKET, static_cast<int>(bytes));
+  if (::send(parts_->socket.get(), message, message->nlmsg_len, 0) < 0) ++parts_->stats.verdict_errors;
+}
+
+std::size_t PacketQueue::drain(Call call, void* context, std::size_t limit) noexcept
+{
+  Parts& p = *parts_;
+  std::size_t taken = 0;
+  Tick arrival = now();
+  // Packets that already waited when the last ones were answered come in batches. A lone packet is read by a call that
+  // asks for no second one, which is a system call and most of a microsecond less for it.
+  constexpr Duration at_once = std::chrono::microseconds { 3 };
+  p.wanted = arrival - p.finished < at_once ? std::min(batch, p.wanted * 2) : std::max<std::size_t>(1, p.wanted / 2);
+  while (taken < limit)
+  {
+    for (std::size_t i = 0; i < p.wanted; ++i)
+      p.messages[i].msg_hdr.msg_namelen = 0;
+    const int count =
+        recvmmsg(p.socket.get(), p.messages.data(), static_cast<unsigned>(p.wanted), MSG_DONTWAIT, nullptr);
+    if (count < 0)
+    {
+      if (errno == EINTR) continue;
+      if (errno == ENOBUFS)
+      {
+        ++p.stats.overruns;
+        continue;
+      }
+      break;
+    }
+    if (taken > 0) arrival = now();
+    for (int i = 0; i < count; ++i)
+    {
+      auto* message = reinterpret_cast<nlmsghdr*>(p.slots + static_cast<std::size_t>(i) * slot_size);
+      int left = static_cast<int>(p.messages[static_cast<std::size_t>(i)].msg_len);
+      for (; mnl_nlmsg_ok(message, left); message = mnl_nlmsg_next(message, &left))
+      {
+        if (message->nlmsg_type == NLMSG_ERROR)
+        {
+          const auto* error = static_cast<const nlmsgerr*>(mnl_nlmsg_get_payload(message));
+          int code = -error->error;
+          if (error->msg.nlmsg_seq == release_sequence) continue; // nothing was waiting
+          if (code == ENOENT)
+            ++p.stats.late_verdicts;
+          else if (code != 0)
+            ++p.stats.verdict_errors;
+          continue;
+        }
+        if (message->nlmsg_type != ((NFNL_SUBSYS_QUEUE << 8) | NFQNL_MSG_PACKET)) continue;
+        Parsed parsed;
+        if (!parse(message, parsed)) continue;
+        ++p.stats.received;
+        p.stats.bytes += parsed.packet.bytes.size();
+        Decision decision {};
+        if (parsed.packet.cut) ++p.stats.truncated;
+        if (!parsed.readable)
+          ++p.stats.unparsable;
+        else
+        {
+          parsed.packet.arrival = arrival;
+          try
+          {
+            decision = call(context, parsed.packet);
+          }
+          catch (...)
+          {
+            ++p.stats.sink_faults;
+            decision = {};
+          }
+          // What was not seen whole cannot be sent on changed, and is not for us to drop.
+          if (parsed.packet.cut) decision = { .mark = decision.mark };
+        }
+        p.answer(parsed.packet.id, decision);
+      }
+    }
+    // The verdicts refer to the receive buffers' bytes only by copy, but a packet should not wait for the next batch.
+    p.close_run();
+    p.flush_verdicts();
+    taken += static_cast<std::size_t>(count);
+    if (static_cast<std::size_t>(count) < batch) break;
+  }
+  p.finished = now();
+  return taken;
+}
+
+std::optional<KernelQueueStats> PacketQueue::kernel_stats() const
+{
+  std::FILE* file = std::fopen("/proc/self/net/netfilter/nfnetlink_queue", "re");
+  if (!file) return {};
+  std::optional<KernelQueueStats> found;
+  std::array<char, 256> line;
+  while (std::fgets(line.data(), line.size(), file))
+  {
+    unsigned number, port, waiting, mode, range;
+    unsigned long long queue_drops, user_drops, id;
+    if (std::sscanf(line.data(), "%u %u %u %u %u %llu %llu %llu", &number, &port, &waiting, &mode, &range, &queue_drops,
+                    &user_drops, &id)
+            == 8
+        && number == parts_->options.number)
+      found = KernelQueueStats { waiting, queue_drops, user_drops, id };
+  }
+  std::fclose(file);
+  return found;
+}
+
+bool release_waiting(int fd, std::uint16_t number) noexcept
+{
+  // A batch verdict reaches the ids up to half the number circle behind its own, so two cover the circle; the first is
+  // repeated because the queue is walked in order of arrival and an id may wrap inside it.
+  alignas(nlmsghdr) std::array<char, 512> buffer {};
+  std::size_t used = 0;
+  for (std::uint32_t id : { 0x7fff'ffffu, 0xffff'ffffu, 0x7fff'ffffu })
+  {
+    nlmsghdr* message = nfq_nlmsg_put(buffer.data() + used, NFQNL_MSG_VERDICT_BATCH, number);
+    message->nlmsg_seq = release_sequence;
+    nfq_nlmsg_verdict_put(message, static_cast<int>(id), NF_ACCEPT);
+    used += MNL_ALIGN(message->nlmsg_len);
+  }
+  return ::send(fd, buffer.data(), used, MSG_DONTWAIT) >= 0;
+}
+
+} // namespace tandem::kernel

@@ -1,0 +1,41 @@
+// What everyone needs who talks rtnetlink by libnl: owned handles, a listening socket, and what a link message says.
+#pragma once
+
+#include "src/kernel/interface_news.h"
+
+#include <netlink/cache.h>
+#include <netlink/netlink.h>
+#include <netlink/route/link.h>
+#include <netlink/socket.h>
+
+#include <functional>
+#include <initializer_list>
+#include <memory>
+
+namespace tandem::kernel
+{
+
+struct NetlinkRelease
+{
+  void operator()(nl_sock* s) const { nl_socket_free(s); }
+  void operator()(nl_cache* c) const { nl_cache_free(c); }
+};
+template <class T>
+using Owned = std::unique_ptr<T, NetlinkRelease>;
+
+// Throws std::runtime_error "<what>: <reason>" when the code of libnl is an error.
+void check_netlink(const char* what, int code);
+
+// A socket for requests. Throws std::runtime_error.
+Owned<nl_sock> routing_socket();
+// A socket that never blocks and is told of the groups (RTNLGRP_...); each object of a message goes to `take`, which
+// lives as long as the socket. Throws std::runtime_error.
+Owned<nl_sock> listening_socket(std::initializer_list<int> groups, const std::function<void(nl_object*)>& take);
+// Takes in what is waiting; true when messages were lost, and everything has to be read anew. `failure`, when wanted,
+// gets the code of another error.
+bool receive_all(nl_sock* socket, int* failure = nullptr);
+
+// RTM_NEWLINK, or RTM_DELLINK when `gone`.
+InterfaceNews read_link(rtnl_link* link, bool gone);
+
+} // namespace tandem::kernel

@@ -1,0 +1,117 @@
+#include "src/kernel/rules/ce_rules.h"
+
+#include "src/kernel/rules/nft_context.h"
+
+#include <optional>
+#include <stdexcept>
+#include <string_view>
+
+namespace tandem::kernel
+{
+
+namespace
+{
+
+// Empty when the kernel would take a rule. A table of another name: a running Tandem owns its own.
+std::string sample(NftContext& nft, bool owner)
+{
+  std::string text = render::ce_nftables({ { .interface = "lo", .rate = 0.5 } }, owner);
+  constexpr std::string_view name = "tandem_steer";
+  for (std::size_t at = 0; (at = text.find(name, at)) != std::string::npos; at += name.size())
+    text.insert(at + name.size(), "_probe");
+  return nft.try_out(text);
+}
+
+} // namespace
+
+std::string probe_ce()
+{
+  try
+  {
+    NftContext nft {};
+    const std::string reason = sample(nft, true);
+    return reason.empty() ? reason : sample(nft, false);
+  }
+  catch (const std::exception& e)
+  {
+    return e.what();
+  }
+}
+
+struct CeMarker::Parts
+{
+  std::optional<NftContext> nft {};
+  bool owner = true;
+  std::string backend {};
+  std::string why {};
+
+  void find_way()
+  {
+    try
+    {
+      nft.emplace();
+    }
+    catch (const std::exception& e)
+    {
+      why = e.what();
+      return;
+    }
+    owner = true;
+    std::string reason = sample(*nft, owner);
+    if (!reason.empty())
+    {
+      owner = false; // kernels before 5.12
+      reason = sample(*nft, owner);
+    }
+    if (reason.empty())
+    {
+      backend = "nftables";
+      why = "this kernel's nft matches TCP options and draws random numbers";
+    }
+    else
+      why = "no CE marks here: nftables refused the rule (" + reason
+            + "); the kernel modules nf_tables, nft_numgen and nft_exthdr are needed";
+  }
+};
+
+CeMarker::CeMarker() : parts_ { std::make_unique<Parts>() }
+{
+  parts_->find_way();
+}
+
+CeMarker::~CeMarker()
+{
+  if (!parts_->backend.empty()) parts_->nft->load("delete table inet tandem_steer\n");
+}
+
+void CeMarker::clear() noexcept
+{
+  try
+  {
+    // Only on a kernel without table owners has a killed run left it.
+    NftContext {}.load("delete table inet tandem_steer\n");
+  }
+  catch (const std::exception&)
+  {
+    // Without nftables in the kernel there is no such table.
+  }
+}
+
+const std::string& CeMarker::backend() const
+{
+  return parts_->backend;
+}
+
+const std::string& CeMarker::why() const
+{
+  return parts_->why;
+}
+
+std::string CeMarker::apply(const std::vector<CeRule>& rules)
+{
+  if (parts_->backend.empty()) return parts_->why;
+  std::string reason = parts_->nft->load(render::ce_nftables(rules, parts_->owner));
+  return reason.empty() ? reason : "nftables refused the CE rules: " + reason;
+}
+
+} // namespace tandem::kernel

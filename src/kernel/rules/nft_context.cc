@@ -1,0 +1,103 @@
+#include "src/kernel/rules/nft_context.h"
+
+#include <nftables/libnftables.h>
+
+#include <sstream>
+#include <stdexcept>
+
+namespace tandem::kernel
+{
+
+NftContext::NftContext() : context_ { nft_ctx_new(NFT_CTX_DEFAULT) }
+{
+  if (!context_) throw std::runtime_error { "nftables: cannot open a netlink socket (needs root or CAP_NET_ADMIN)" };
+  nft_ctx_buffer_output(context_);
+  nft_ctx_buffer_error(context_);
+}
+
+NftContext::~NftContext()
+{
+  nft_ctx_free(context_);
+}
+
+std::string NftContext::load(const std::string& text)
+{
+  const int rc = nft_run_cmd_from_buffer(context_, text.c_str());
+  // Reading the buffers empties them.
+  nft_ctx_get_output_buffer(context_);
+  const char* errors = nft_ctx_get_error_buffer(context_);
+  if (rc == 0) return {};
+  std::string first = errors ? errors : "";
+  first = first.substr(0, first.find('\n'));
+  return first.empty() ? "no reason given" : first;
+}
+
+std::string NftContext::try_out(const std::string& text)
+{
+  nft_ctx_set_dry_run(context_, true);
+  std::string reason = load(text);
+  nft_ctx_set_dry_run(context_, false);
+  return reason;
+}
+
+std::string NftContext::list(const std::string& command)
+{
+  const int rc = nft_run_cmd_from_buffer(context_, command.c_str());
+  nft_ctx_get_error_buffer(context_);
+  const char* output = nft_ctx_get_output_buffer(context_);
+  return rc == 0 && output ? output : "";
+}
+
+namespace
+{
+
+// Nothing but built-in chains that accept.
+bool is_bare(const std::string& listed)
+{
+  if (listed.empty()) return false;
+  std::istringstream lines { listed };
+  for (std::string line; std::getline(lines, line);)
+  {
+    line.erase(0, line.find_first_not_of(" \t"));
+    const bool frame = line.empty() || line == "}" || line.front() == '#' || line.rfind("table ", 0) == 0
+                       || line.rfind("chain ", 0) == 0;
+    const bool hook = line.rfind("type ", 0) == 0 && line.find("policy accept;") != std::string::npos;
+    if (!frame && !hook) return false;
+  }
+  return true;
+}
+
+} // namespace
+
+BorrowedMangle::BorrowedMangle()
+{
+  try
+  {
+    NftContext nft;
+    there_v4_ = !nft.list("list table ip mangle").empty();
+    there_v6_ = !nft.list("list table ip6 mangle").empty();
+  }
+  catch (const std::exception&)
+  {
+    // Without nftables in the kernel there is no such table to be given back.
+  }
+}
+
+void BorrowedMangle::give_back() noexcept
+{
+  try
+  {
+    NftContext nft;
+    for (const char* table : { "ip mangle", "ip6 mangle" })
+    {
+      const bool was_there = table[2] == '6' ? there_v6_ : there_v4_;
+      if (!was_there && is_bare(nft.list(std::string { "list table " } + table)))
+        nft.load(std::string { "delete table " } + table);
+    }
+  }
+  catch (const std::exception&)
+  {
+  }
+}
+
+} // namespace tandem::kernel

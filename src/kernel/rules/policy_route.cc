@@ -1,0 +1,372 @@
+#include "src/kernel/rules/policy_route.h"
+
+#include "src/kernel/fd.h"
+
+#include <linux/fib_rules.h>
+#include <linux/rtnetlink.h>
+#include <net/if.h>
+#include <netlink/cache.h>
+#include <netlink/netlink.h>
+#include <netlink/route/addr.h>
+#include <netlink/route/link.h>
+#include <netlink/route/nexthop.h>
+#include <netlink/route/route.h>
+#include <netlink/route/rule.h>
+#include <netlink/socket.h>
+#include <nlohmann/json.hpp>
+#include <sys/socket.h>
+
+#include <array>
+#include <fstream>
+#include <optional>
+#include <stdexcept>
+#include <vector>
+
+namespace tandem::kernel
+{
+
+namespace
+{
+
+constexpr std::uint8_t own_protocol = 84; // in no registry of /etc/iproute2/rt_protos
+
+// libnl objects under C++ ownership.
+struct Release
+{
+  void operator()(nl_sock* s) const { nl_socket_free(s); }
+  void operator()(nl_cache* c) const { nl_cache_free(c); }
+  void operator()(rtnl_rule* r) const { rtnl_rule_put(r); }
+  void operator()(rtnl_route* r) const { rtnl_route_put(r); }
+  void operator()(nl_addr* a) const { nl_addr_put(a); }
+  void operator()(rtnl_link* l) const { rtnl_link_put(l); }
+};
+template <class T>
+using Owned = std::unique_ptr<T, Release>;
+
+void check_nl(const std::string& what, int code)
+{
+  if (code < 0) throw std::runtime_error { what + ": " + nl_geterror(code) };
+}
+
+Owned<nl_sock> connect()
+{
+  Owned<nl_sock> socket { nl_socket_alloc() };
+  if (!socket) throw std::bad_alloc {};
+  check_nl("open a routing socket", nl_connect(socket.get(), NETLINK_ROUTE));
+  return socket;
+}
+
+template <class Each>
+void for_each(nl_cache* cache, Each each)
+{
+  for (nl_object* object = nl_cache_get_first(cache); object; object = nl_cache_get_next(object))
+    each(object);
+}
+
+// A route of one's own as (gateway or none); no value: no route at all.
+struct Way
+{
+  std::vector<std::uint8_t> gateway {}; // binary; empty: on-link
+  std::string text;
+  bool operator==(const Way& other) const { return gateway == other.gateway; }
+};
+
+Way way_by(nl_addr* gateway)
+{
+  Way way;
+  if (!gateway || nl_addr_get_len(gateway) == 0) return way;
+  const auto* bytes = static_cast<const std::uint8_t*>(nl_addr_get_binary_addr(gateway));
+  way.gateway.assign(bytes, bytes + nl_addr_get_len(gateway));
+  std::array<char, 64> text {};
+  way.text = nl_addr2str(gateway, text.data(), text.size());
+  return way;
+}
+
+// The kernel asks "who has the gateway, tell <source of the packet>": with the Wi-Fi address as source a careful
+// gateway does not answer on the cell side. 2 makes it ask with an address of the cell interface.
+class ArpAnnounce
+{
+public:
+  ~ArpAnnounce() { restore(); }
+  void prefer_own_address(const std::string& interface)
+  {
+    const std::string path = "/proc/sys/net/ipv4/conf/" + interface + "/arp_announce";
+    std::string value;
+    if (!(std::ifstream { path } >> value) || value == "2") return;
+    if (!(std::ofstream { path } << "2" << std::flush)) return;
+    if (path_ != path)
+    {
+      restore();
+      path_ = path;
+      before_ = value;
+    }
+  }
+  void restore()
+  {
+    if (!path_.empty()) std::ofstream { path_ } << before_ << std::flush;
+    path_.clear();
+  }
+
+private:
+  std::string path_ {};
+  std::string before_ {};
+};
+
+} // namespace
+
+static void to_json(nlohmann::json& json, const MarkBits& bits)
+{
+  json = { { "value", bits.value }, { "mask", bits.mask } };
+}
+
+static void from_json(const nlohmann::json& json, MarkBits& bits)
+{
+  bits.value = json.at("value");
+  bits.mask = json.at("mask");
+}
+
+void to_json(nlohmann::json& json, const RoutePlan& plan)
+{
+  json = { { "cell", plan.cell }, { "mark", plan.mark }, { "table", plan.table }, { "priority", plan.priority } };
+}
+
+void from_json(const nlohmann::json& json, RoutePlan& plan)
+{
+  plan.cell = json.at("cell");
+  plan.mark = json.at("mark");
+  plan.table = json.at("table");
+  plan.priority = json.at("priority");
+}
+
+struct PolicyRoute::Parts
+{
+  RoutePlan plan {};
+  Owned<nl_sock> socket {};
+  Fd events {};
+  RouteState state {};
+  ArpAnnounce arp {};
+
+  void subscribe()
+  {
+    events = Fd { ::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE) };
+    sockaddr_nl address {};
+    address.nl_family = AF_NETLINK;
+    address.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR | RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_ROUTE;
+    if (!events || ::bind(events.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) < 0)
+      throw std::runtime_error { "listen to routing changes: the kernel refused" };
+  }
+
+  void add_rule(int family)
+  {
+    Owned<rtnl_rule> rule { rtnl_rule_alloc() };
+    rtnl_rule_set_family(rule.get(), family);
+    rtnl_rule_set_prio(rule.get(), plan.priority);
+    rtnl_rule_set_mark(rule.get(), plan.mark.value);
+    rtnl_rule_set_mask(rule.get(), plan.mark.mask);
+    rtnl_rule_set_table(rule.get(), plan.table);
+    rtnl_rule_set_action(rule.get(), FR_ACT_TO_TBL);
+    rtnl_rule_set_protocol(rule.get(), own_protocol);
+    int code = rtnl_rule_add(socket.get(), rule.get(), NLM_F_CREATE | NLM_F_EXCL);
+    if (family == AF_INET6 && code == -NLE_AF_NOSUPPORT) return; // a kernel without IPv6
+    check_nl("add the ip rule for table " + std::to_string(plan.table), code);
+  }
+
+  // What the main table and the interface say the way by cell is.
+  std::optional<Way> wanted(int family, nl_cache* routes, int ifindex)
+  {
+    if (ifindex == 0) return {};
+    std::optional<Way> best;
+    std::uint32_t best_metric = 0;
+    for_each(routes,
+             [&](nl_object* object)
+             {
+               auto* route = reinterpret_cast<rtnl_route*>(object);
+               nl_addr* destination = rtnl_route_get_dst(route);
+               if (rtnl_route_get_table(route) != RT_TABLE_MAIN || rtnl_route_get_type(route) != RTN_UNICAST) return;
+               if (destination && nl_addr_get_prefixlen(destination) != 0) return;
+               for (int i = 0; i < rtnl_route_get_nnexthops(route); ++i)
+               {
+                 rtnl_nexthop* hop = rtnl_route_nexthop_n(route, i);
+                 if (rtnl_route_nh_get_ifindex(hop) != ifindex) continue;
+                 std::uint32_t metric = rtnl_route_get_priority(route);
+                 if (best && metric >= best_metric) continue;
+                 best = way_by(rtnl_route_nh_get_gateway(hop));
+                 best_metric = metric;
+               }
+             });
+    if (best) return best;
+
+    rtnl_link* raw = nullptr;
+    if (rtnl_link_get_kernel(socket.get(), ifindex, nullptr, &raw) < 0) return {};
+    Owned<rtnl_link> link { raw };
+    if (!(rtnl_link_get_flags(raw) & IFF_POINTOPOINT) || !(rtnl_link_get_flags(raw) & IFF_UP)) return {};
+    nl_cache* addresses = nullptr;
+    if (rtnl_addr_alloc_cache(socket.get(), &addresses) < 0) return {};
+    Owned<nl_cache> keep { addresses };
+    bool has_address = false;
+    for_each(addresses,
+             [&](nl_object* object)
+             {
+               auto* address = reinterpret_cast<rtnl_addr*>(object);
+               has_address |= rtnl_addr_get_ifindex(address) == ifindex && rtnl_addr_get_family(address) == family
+                              && rtnl_addr_get_scope(address) == RT_SCOPE_UNIVERSE;
+             });
+    if (!has_address) return {};
+    return Way {};
+  }
+
+  std::optional<Way> present(nl_cache* routes, int ifindex, std::vector<rtnl_route*>& own)
+  {
+    std::optional<Way> found;
+    for_each(routes,
+             [&](nl_object* object)
+             {
+               auto* route = reinterpret_cast<rtnl_route*>(object);
+               if (rtnl_route_get_table(route) != plan.table || rtnl_route_get_protocol(route) != own_protocol) return;
+               own.push_back(route);
+               if (rtnl_route_get_nnexthops(route) != 1) return;
+               rtnl_nexthop* hop = rtnl_route_nexthop_n(route, 0);
+               if (rtnl_route_nh_get_ifindex(hop) == ifindex) found = way_by(rtnl_route_nh_get_gateway(hop));
+             });
+    return found;
+  }
+
+  // 0 or a libnl error.
+  int add_route(int family, int ifindex, const Way& way)
+  {
+    Owned<rtnl_route> route { rtnl_route_alloc() };
+    Owned<nl_addr> everywhere { nl_addr_build(family, nullptr, 0) };
+    nl_addr_set_prefixlen(everywhere.get(), 0);
+    rtnl_route_set_family(route.get(), static_cast<std::uint8_t>(family));
+    rtnl_route_set_dst(route.get(), everywhere.get());
+    rtnl_route_set_table(route.get(), plan.table);
+    rtnl_route_set_protocol(route.get(), own_protocol);
+    rtnl_route_set_type(route.get(), RTN_UNICAST);
+    rtnl_route_set_scope(route.get(), way.gateway.empty() ? RT_SCOPE_LINK : RT_SCOPE_UNIVERSE);
+    rtnl_nexthop* hop = rtnl_route_nh_alloc();
+    rtnl_route_nh_set_ifindex(hop, ifindex);
+    if (!way.gateway.empty())
+    {
+      Owned<nl_addr> gateway { nl_addr_build(family, way.gateway.data(), way.gateway.size()) };
+      rtnl_route_nh_set_gateway(hop, gateway.get());
+      rtnl_route_nh_set_flags(hop, RTNH_F_ONLINK); // the gateway may be outside the interface's prefix
+    }
+    rtnl_route_add_nexthop(route.get(), hop);
+    return rtnl_route_add(socket.get(), route.get(), NLM_F_CREATE | NLM_F_REPLACE);
+  }
+
+  std::optional<Way> follow(int family, int ifindex, bool& changed)
+  {
+    nl_cache* raw = nullptr;
+    if (rtnl_route_alloc_cache(socket.get(), family, 0, &raw) < 0) return {};
+    Owned<nl_cache> routes { raw };
+    std::vector<rtnl_route*> own;
+    std::optional<Way> want = wanted(family, raw, ifindex), have = present(raw, ifindex, own);
+    if (want == have && own.size() <= 1) return want;
+    changed = true;
+    for (rtnl_route* route : own)
+      rtnl_route_delete(socket.get(), route, 0);
+    if (want && add_route(family, ifindex, *want) < 0) return {}; // going down at this moment: the next event retries
+    return want;
+  }
+};
+
+PolicyRoute::PolicyRoute(const RoutePlan& plan) : parts_ { std::make_unique<Parts>() }
+{
+  Parts& p = *parts_;
+  p.plan = plan;
+  clear(plan.table, plan.priority);
+  p.socket = connect();
+  p.subscribe();
+  if (plan.cell.empty()) return;
+  if (plan.mark.value == 0 || (plan.mark.value & ~plan.mark.mask) != 0)
+    throw std::runtime_error { "policy route: the mark must not be zero and must lie within its mask" };
+  try
+  {
+    p.add_rule(AF_INET);
+    p.add_rule(AF_INET6);
+    refresh();
+  }
+  catch (...)
+  {
+    clear(plan.table, plan.priority);
+    throw;
+  }
+}
+
+PolicyRoute::~PolicyRoute()
+{
+  clear(parts_->plan.table, parts_->plan.priority);
+}
+
+int PolicyRoute::fd() const
+{
+  return parts_->events.get();
+}
+
+bool PolicyRoute::refresh()
+{
+  Parts& p = *parts_;
+  // What the messages say does not matter: the tables are read again.
+  std::array<char, 16384> scrap;
+  while (recv(p.events.get(), scrap.data(), scrap.size(), MSG_DONTWAIT) > 0 || errno == ENOBUFS)
+  {
+  }
+  if (p.plan.cell.empty()) return false;
+  int ifindex = static_cast<int>(if_nametoindex(p.plan.cell.c_str()));
+  if (ifindex != 0) p.arp.prefer_own_address(p.plan.cell);
+  bool changed = false;
+  auto v4 = p.follow(AF_INET, ifindex, changed), v6 = p.follow(AF_INET6, ifindex, changed);
+  p.state = {
+    .v4 = v4.has_value(), .v6 = v6.has_value(), .gateway_v4 = v4 ? v4->text : "", .gateway_v6 = v6 ? v6->text : ""
+  };
+  return changed;
+}
+
+const RouteState& PolicyRoute::state() const
+{
+  return parts_->state;
+}
+
+void PolicyRoute::clear(std::uint32_t table, std::uint32_t priority) noexcept
+{
+  try
+  {
+    Owned<nl_sock> socket = connect();
+    for (int family : { AF_INET, AF_INET6 })
+    {
+      nl_cache* raw = nullptr;
+      if (rtnl_rule_alloc_cache(socket.get(), family, &raw) == 0)
+      {
+        Owned<nl_cache> rules { raw };
+        for_each(raw,
+                 [&](nl_object* object)
+                 {
+                   auto* rule = reinterpret_cast<rtnl_rule*>(object);
+                   std::uint8_t protocol = 0;
+                   if (rtnl_rule_get_protocol(rule, &protocol) < 0 || protocol != own_protocol) return;
+                   if (rtnl_rule_get_table(rule) == table || rtnl_rule_get_prio(rule) == priority)
+                     rtnl_rule_delete(socket.get(), rule, 0);
+                 });
+      }
+      raw = nullptr;
+      if (rtnl_route_alloc_cache(socket.get(), family, 0, &raw) == 0)
+      {
+        Owned<nl_cache> routes { raw };
+        for_each(raw,
+                 [&](nl_object* object)
+                 {
+                   auto* route = reinterpret_cast<rtnl_route*>(object);
+                   if (rtnl_route_get_table(route) == table && rtnl_route_get_protocol(route) == own_protocol)
+                     rtnl_route_delete(socket.get(), route, 0);
+                 });
+      }
+    }
+  }
+  catch (const std::exception&)
+  {
+    // No permission or no memory: then there is nothing that could be done about it here.
+  }
+}
+
+} // namespace tandem::kernel

@@ -1,0 +1,278 @@
+// Loading rules: libnftables where the kernel has nft's queue expression, iptables otherwise.
+#include "src/kernel/command.h"
+#include "src/kernel/rules/nft_context.h"
+#include "src/kernel/rules/rules.h"
+
+#include <filesystem>
+#include <sstream>
+#include <stdexcept>
+#include <utility>
+
+namespace tandem::kernel
+{
+
+namespace
+{
+
+// The first line of a program's complaint, which is where the reason is.
+std::string first_line(const std::string& text)
+{
+  std::size_t start = text.find_first_not_of(" \n");
+  if (start == std::string::npos) return "no reason given";
+  return text.substr(start, text.find('\n', start) - start);
+}
+
+// A plan that needs every kernel part a real one may need, short of connection tracking.
+RulePlan probe_plan()
+{
+  RulePlan plan;
+  plan.wifi = "lo";
+  plan.traffic = traffic::egress_pure_ack | traffic::ingress_data;
+  return plan;
+}
+
+class Nftables final : public RuleBackend
+{
+public:
+  explicit Nftables(std::string why) : why_ { std::move(why) } {}
+
+  std::string name() const override { return "nftables"; }
+  std::string why() const override { return why_ + (owner_ ? "; the table belongs to this run and dies with it" : ""); }
+
+  void apply(const RulePlan& plan) override
+  {
+    validate(plan);
+    if (plan.traffic == 0) return pause();
+    std::string reason = nft_.load(render::nftables(plan, owner_));
+    if (!reason.empty() && owner_)
+    {
+      // Kernels before 5.12 know no table owner; a table that a run without owner left behind stands in the way.
+      clear();
+      reason = nft_.load(render::nftables(plan, true));
+      if (!reason.empty())
+      {
+        reason = nft_.load(render::nftables(plan, false));
+        owner_ = !reason.empty();
+      }
+    }
+    if (!reason.empty()) throw std::runtime_error { "nftables refused Tandem's rules: " + reason };
+  }
+
+  void pause() override { nft_.load("flush table inet tandem\n"); }
+  void clear() override { nft_.load("delete table inet tandem\n"); }
+
+  // Empty when the kernel would take the rules; nothing is changed.
+  std::string probe()
+  {
+    // A table of another name: a running Tandem owns its own.
+    auto text = [](bool owner)
+    {
+      std::string rules = render::nftables(probe_plan(), owner);
+      for (std::size_t at = 0; (at = rules.find("inet tandem", at)) != std::string::npos; at += 17)
+        rules.insert(at + 11, "_probe");
+      return rules;
+    };
+    std::string reason = nft_.try_out(text(true));
+    if (!reason.empty()) reason = nft_.try_out(text(false));
+    if (reason.find("No such file or directory") != std::string::npos) return "not in this kernel";
+    return reason;
+  }
+
+private:
+  NftContext nft_ {};
+  std::string why_;
+  bool owner_ = true;
+};
+
+class Iptables final : public RuleBackend
+{
+public:
+  Iptables(std::string variant, std::string why) : variant_ { std::move(variant) }, why_ { std::move(why) } {}
+
+  std::string name() const override { return "iptables-" + variant_; }
+  std::string why() const override { return why_; }
+
+  void apply(const RulePlan& plan) override
+  {
+    validate(plan);
+    load(plan, false);
+    try
+    {
+      if (has_v6()) load(plan, true);
+    }
+    catch (const std::exception&)
+    {
+      load(current_, false);
+      throw;
+    }
+    current_ = plan;
+  }
+
+  void pause() override
+  {
+    for (bool v6 : { false, true })
+      if (!v6 || has_v6()) load({}, v6);
+    current_ = {};
+  }
+
+  void clear() override
+  {
+    pause();
+    if (variant_ == "nft") borrowed_.give_back();
+  }
+
+  // Empty when the kernel takes a queue rule. The chains have names of their own and nothing jumps to them.
+  std::string probe()
+  {
+    for (bool v6 : { false, true })
+    {
+      if (v6 && !has_v6()) continue;
+      std::string rules, remove = "*mangle\n";
+      std::istringstream lines { render::iptables(probe_plan(), v6) };
+      for (std::string line; std::getline(lines, line);)
+      {
+        if (line.rfind("-A OUTPUT", 0) == 0 || line.rfind("-A PREROUTING", 0) == 0) continue;
+        for (std::size_t at = 0; (at = line.find("TANDEM-", at)) != std::string::npos; at += 13)
+          line.insert(at, "PROBE-");
+        if (line.front() == ':') remove += "-F " + line.substr(1, line.find(' ') - 1) + "\n";
+        rules += line + "\n";
+      }
+      CommandResult result = restore(rules, v6);
+      if (!result.ok()) return first_line(result.errors);
+      std::istringstream flushes { remove.substr(remove.find('\n') + 1) };
+      for (std::string line; std::getline(flushes, line);)
+        remove += "-X" + line.substr(2) + "\n";
+      restore(remove + "COMMIT\n", v6);
+    }
+    if (variant_ == "nft") borrowed_.give_back();
+    return {};
+  }
+
+private:
+  static bool has_v6() { return std::filesystem::exists("/proc/sys/net/ipv6"); }
+  std::string tool(bool v6, const char* action) const
+  {
+    return (v6 ? "ip6tables-" : "iptables-") + variant_ + "-" + action;
+  }
+  CommandResult restore(const std::string& rules, bool v6) const
+  {
+    return run({ tool(v6, "restore"), "--noflush", "-w", "5" }, rules);
+  }
+  void load(const RulePlan& plan, bool v6)
+  {
+    CommandResult saved = run({ tool(v6, "save"), "-t", "mangle" });
+    render::Present before = render::present(saved.output);
+    if (plan.traffic == 0 && before.empty()) return;
+    CommandResult result = restore(render::iptables(plan, v6, before), v6);
+    if (!result.ok())
+      throw std::runtime_error { tool(v6, "restore") + " refused Tandem's rules: " + first_line(result.errors) };
+  }
+
+  std::string variant_;
+  std::string why_;
+  RulePlan current_ {};
+  BorrowedMangle borrowed_ {};
+};
+
+// Removes what a killed run left in the back ends that are not chosen now.
+void clear_others(const std::string& chosen)
+{
+  for (const std::string variant : { "nft", "legacy" })
+  {
+    if (chosen == "iptables-" + variant) continue;
+    // Asking the legacy tool would create its tables: only when one exists.
+    if (variant == "legacy" && !std::filesystem::exists("/proc/net/ip_tables_names")) continue;
+    try
+    {
+      Iptables { variant, "" }.clear();
+    }
+    catch (const std::exception&)
+    {
+      // The tool is missing or cannot work here: then it has left nothing either.
+    }
+  }
+  if (chosen != "nftables")
+  {
+    try
+    {
+      Nftables { "" }.clear();
+    }
+    catch (const std::exception&)
+    {
+    }
+  }
+}
+
+} // namespace
+
+std::string probe_nftables()
+{
+  try
+  {
+    return Nftables { "" }.probe();
+  }
+  catch (const std::exception& e)
+  {
+    return e.what();
+  }
+}
+
+std::string probe_iptables(const std::string& variant)
+{
+  return Iptables { variant, "" }.probe();
+}
+
+std::unique_ptr<RuleBackend> choose_backend(BackendChoice wanted)
+{
+  std::string nft_reason;
+  if (wanted != BackendChoice::iptables)
+  {
+    try
+    {
+      auto nftables = std::make_unique<Nftables>("this kernel has nft's queue expression");
+      nft_reason = nftables->probe();
+      if (nft_reason.empty())
+      {
+        clear_others("nftables");
+        nftables->clear();
+        return nftables;
+      }
+    }
+    catch (const std::exception& e)
+    {
+      nft_reason = e.what();
+    }
+    if (wanted == BackendChoice::nftables)
+      throw std::runtime_error { "nftables cannot queue packets here (" + nft_reason
+                                 + "): load the kernel module nft_queue, or choose iptables" };
+  }
+  std::string iptables_reason;
+  for (const std::string variant : { "nft", "legacy" })
+  {
+    std::string why = wanted == BackendChoice::iptables
+                          ? "chosen by the user"
+                          : "nft queue expression: " + nft_reason + "; using iptables NFQUEUE";
+    auto iptables = std::make_unique<Iptables>(variant, why);
+    std::string reason;
+    try
+    {
+      reason = iptables->probe();
+    }
+    catch (const std::exception& e)
+    {
+      reason = e.what();
+    }
+    if (reason.empty())
+    {
+      clear_others(iptables->name());
+      iptables->clear();
+      return iptables;
+    }
+    iptables_reason += (iptables_reason.empty() ? "" : "; ") + ("iptables-" + variant) + ": " + reason;
+  }
+  throw std::runtime_error { "no way to queue packets: nftables: "
+                             + (nft_reason.empty() ? std::string { "not tried" } : nft_reason) + "; " + iptables_reason
+                             + ". Install nftables or iptables, and use a kernel with nft_queue or xt_NFQUEUE" };
+}
+
+} // namespace tandem::kernel

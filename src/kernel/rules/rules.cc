@@ -1,0 +1,122 @@
+#include "src/kernel/rules/rules.h"
+
+#include <arpa/inet.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <stdexcept>
+
+namespace tandem::kernel
+{
+
+namespace
+{
+
+[[noreturn]] void refuse(const std::string& field, const std::string& value, const std::string& allowed)
+{
+  throw std::invalid_argument { field + ": \"" + value + "\" is not allowed: " + allowed };
+}
+
+void check_cidr(const std::string& field, const std::string& text, bool prefix_allowed)
+{
+  const char* allowed = prefix_allowed ? "an IPv4 or IPv6 address, with or without /PREFIX" : "an IPv4 or IPv6 address";
+  std::size_t slash = text.find('/');
+  std::string address = text.substr(0, slash);
+  std::array<unsigned char, 16> bytes;
+  int bits = inet_pton(AF_INET, address.c_str(), bytes.data()) == 1    ? 32
+             : inet_pton(AF_INET6, address.c_str(), bytes.data()) == 1 ? 128
+                                                                       : 0;
+  if (bits == 0) refuse(field, text, allowed);
+  if (slash == std::string::npos) return;
+  std::string prefix = text.substr(slash + 1);
+  if (!prefix_allowed || prefix.empty() || prefix.size() > 3
+      || !std::all_of(prefix.begin(), prefix.end(), [](unsigned char c) { return std::isdigit(c); })
+      || std::stoi(prefix) > bits)
+    refuse(field, text, allowed);
+}
+
+void check_bits(const std::string& field, const MarkBits& bits)
+{
+  if (bits.value == 0 || (bits.value & ~bits.mask) != 0)
+    refuse(field, std::to_string(bits.value) + "/" + std::to_string(bits.mask),
+           "a value that is not zero and within its mask");
+}
+
+} // namespace
+
+void check_interface(const std::string& field, const std::string& name)
+{
+  auto fine = [](unsigned char c)
+  { return std::isalnum(c) || c == '_' || c == '.' || c == '-' || c == ':' || c == '@'; };
+  if (name.empty() || name.size() > 15 || !std::all_of(name.begin(), name.end(), fine) || name == "." || name == "..")
+    refuse(field, name, "an interface name has 1 to 15 letters, digits or any of _ . - : @");
+}
+
+void check_address(const std::string& field, const std::string& text)
+{
+  check_cidr(field, text, false);
+}
+
+void validate(const RulePlan& plan)
+{
+  if (plan.traffic != 0 || !plan.wifi.empty()) check_interface("wifi", plan.wifi);
+  if (!plan.cell.empty()) check_interface("cell", plan.cell);
+  for (const auto& address : plan.wifi_addresses)
+    check_cidr("wifi_addresses", address, false);
+  for (const auto& cidr : plan.exempt_local)
+    check_cidr("exempt_local", cidr, true);
+  for (const auto& cidr : plan.exempt_remote)
+    check_cidr("exempt_remote", cidr, true);
+  check_bits("marks.by_cell", plan.marks.by_cell);
+  check_bits("marks.crafted", plan.marks.crafted);
+  check_bits("marks.release", plan.marks.release);
+  const std::uint32_t a = plan.marks.by_cell.mask, b = plan.marks.crafted.mask, c = plan.marks.release.mask;
+  if ((a & b) || (a & c) || (b & c)) refuse("marks", std::to_string(a | b | c), "three masks without common bits");
+}
+
+static void to_json(nlohmann::json& json, const MarkBits& bits)
+{
+  json = { { "value", bits.value }, { "mask", bits.mask } };
+}
+
+static void from_json(const nlohmann::json& json, MarkBits& bits)
+{
+  bits.value = json.at("value");
+  bits.mask = json.at("mask");
+}
+
+void to_json(nlohmann::json& json, const RulePlan& plan)
+{
+  json = { { "queue", plan.queue },
+           { "traffic", plan.traffic },
+           { "by_cell", plan.marks.by_cell },
+           { "crafted", plan.marks.crafted },
+           { "release", plan.marks.release },
+           { "wifi", plan.wifi },
+           { "cell", plan.cell },
+           { "wifi_addresses", plan.wifi_addresses },
+           { "exempt_local", plan.exempt_local },
+           { "exempt_remote", plan.exempt_remote },
+           { "exempt_ports", plan.exempt_ports },
+           { "release_by_connmark", plan.release_by_connmark } };
+}
+
+void from_json(const nlohmann::json& json, RulePlan& plan)
+{
+  plan.queue = json.at("queue");
+  plan.traffic = json.at("traffic");
+  plan.marks.by_cell = json.at("by_cell");
+  plan.marks.crafted = json.at("crafted");
+  plan.marks.release = json.at("release");
+  plan.wifi = json.at("wifi");
+  plan.cell = json.at("cell");
+  plan.wifi_addresses = json.at("wifi_addresses").get<std::vector<std::string>>();
+  plan.exempt_local = json.at("exempt_local").get<std::vector<std::string>>();
+  plan.exempt_remote = json.at("exempt_remote").get<std::vector<std::string>>();
+  plan.exempt_ports = json.at("exempt_ports").get<std::vector<std::uint16_t>>();
+  plan.release_by_connmark = json.at("release_by_connmark");
+}
+
+} // namespace tandem::kernel

@@ -1,0 +1,277 @@
+// A rule plan as the text that nft and iptables-restore load.
+#include "src/kernel/packet/bpf.h"
+#include "src/kernel/rules/rules.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <sstream>
+
+namespace tandem::kernel::render
+{
+
+namespace
+{
+
+std::string hex(std::uint32_t n)
+{
+  char text[16];
+  std::snprintf(text, sizeof text, "0x%x", n);
+  return text;
+}
+
+bool is_v6(const std::string& address)
+{
+  return address.find(':') != std::string::npos;
+}
+
+std::vector<std::string> of_version(const std::vector<std::string>& all, bool v6)
+{
+  std::vector<std::string> some;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(some), [&](const auto& a) { return is_v6(a) == v6; });
+  return some;
+}
+
+template <class List>
+std::string join(const List& list)
+{
+  std::ostringstream text;
+  const char* comma = "";
+  for (const auto& item : list)
+  {
+    text << comma << item;
+    comma = ", ";
+  }
+  return text.str();
+}
+
+// TCP header lengths in words, those of ACKs in bulk transfers first: timestamps; plain; timestamps with SACK blocks.
+constexpr std::array<int, 11> header_words { 8, 5, 11, 13, 15, 10, 6, 7, 9, 12, 14 };
+constexpr int longest_empty = 40 + 4 * 15; // bytes of an IPv6 packet without payload
+
+std::string bits_set(const char* what, const MarkBits& bits)
+{
+  return std::string { what } + " mark & " + hex(bits.mask) + " == " + hex(bits.value);
+}
+
+class NftChains
+{
+public:
+  explicit NftChains(const RulePlan& plan) : plan_ { plan } {}
+
+  std::string text()
+  {
+    if (plan_.traffic == 0) return {};
+    if (plan_.traffic & traffic::egress) egress();
+    if (plan_.traffic & traffic::ingress) ingress();
+    if (plan_.release_by_connmark) release();
+    return out_.str();
+  }
+
+private:
+  void chain(const std::string& name) { out_ << "  chain " << name << " {\n"; }
+  void rule(const std::string& text) { out_ << "    " << text << "\n"; }
+  void end() { out_ << "  }\n"; }
+  std::string queue() const { return "queue flags bypass to " + std::to_string(plan_.queue); }
+
+  void egress()
+  {
+    chain("output");
+    rule("type route hook output priority mangle; policy accept;");
+    if (plan_.wifi_addresses.empty())
+      rule("oifname \"" + plan_.wifi + "\" meta l4proto tcp goto egress");
+    else
+      for (bool v6 : { false, true })
+        if (auto own = of_version(plan_.wifi_addresses, v6); !own.empty())
+          rule("oifname != \"lo\" meta l4proto tcp " + std::string { v6 ? "ip6" : "ip" } + " saddr { " + join(own)
+               + " } goto egress");
+    end();
+    direction("egress", "saddr", "daddr", (plan_.traffic & traffic::egress_data) != 0,
+              (plan_.traffic & traffic::egress_pure_ack) != 0, (plan_.traffic & traffic::egress_closing) != 0);
+  }
+
+  void ingress()
+  {
+    chain("prerouting");
+    rule("type filter hook prerouting priority mangle; policy accept;");
+    const std::string arriving = "iifname \"" + plan_.wifi + "\" meta l4proto tcp ";
+    if (plan_.wifi_addresses.empty())
+      rule(arriving + "fib daddr type local goto ingress"); // not what is forwarded to a container or a tethered device
+    else
+      for (bool v6 : { false, true })
+        if (auto own = of_version(plan_.wifi_addresses, v6); !own.empty())
+          rule(arriving + (v6 ? "ip6" : "ip") + " daddr { " + join(own) + " } goto ingress");
+    end();
+    const bool bare = (plan_.traffic & traffic::ingress_ack) != 0;
+    direction("ingress", "daddr", "saddr", (plan_.traffic & traffic::ingress_data) != 0, bare, bare);
+  }
+
+  void direction(const std::string& name, const std::string& local, const std::string& remote, bool data, bool bare,
+                 bool closing)
+  {
+    // Declared first: a chain must be known before it is jumped to.
+    chain(name + "_empty");
+    if (closing != bare) rule("tcp flags & (fin | rst) != 0 " + (closing ? queue() : "return"));
+    if (bare) rule(queue());
+    end();
+    chain(name + "_payload");
+    if (data)
+      rule(queue());
+    else if (closing && name == "egress") // a FIN that carries data
+      rule("tcp flags & (fin | rst) != 0 " + queue());
+    end();
+
+    chain(name);
+    rule(bits_set("meta", plan_.marks.crafted) + " return");
+    rule("tcp flags & syn != 0 return");
+    rule("ip frag-off & 0x1fff != 0 return");
+    rule("meta nfproto ipv6 ip6 nexthdr != tcp return");
+    for (bool v6 : { false, true })
+    {
+      const std::string version = v6 ? "ip6 " : "ip ";
+      if (auto list = of_version(plan_.exempt_local, v6); !list.empty())
+        rule(version + local + " { " + join(list) + " } return");
+      if (auto list = of_version(plan_.exempt_remote, v6); !list.empty())
+        rule(version + remote + " { " + join(list) + " } return");
+    }
+    if (!plan_.exempt_ports.empty())
+      for (const char* port : { "sport", "dport" })
+        rule(std::string { "tcp " } + port + " { " + join(plan_.exempt_ports) + " } return");
+    if (plan_.release_by_connmark) rule(bits_set("ct", plan_.marks.release) + " return");
+    // Exact, and cheap for data. A set of header and packet lengths would be one rule, but nft 1.0.6 stops with an
+    // assertion when it lists a set over fields that are not whole bytes.
+    rule("meta length > " + std::to_string(longest_empty) + " goto " + name + "_payload");
+    rule("ip hdrlength != 5 return");
+    for (int words : header_words)
+      for (bool v6 : { false, true })
+        rule("tcp doff " + std::to_string(words) + (v6 ? " ip6" : " ip") + " length "
+             + std::to_string(4 * words + (v6 ? 0 : 20)) + " goto " + name + "_empty");
+    rule("goto " + name + "_payload");
+    end();
+  }
+
+  void release()
+  {
+    // The verdict's mark is seen by the hooks behind the queue only.
+    const MarkBits& bit = plan_.marks.release;
+    const std::string remember =
+        bits_set("meta", bit) + " ct mark set ct mark and " + hex(~bit.mask) + " or " + hex(bit.value);
+    chain("postrouting");
+    rule("type filter hook postrouting priority mangle; policy accept;");
+    rule(remember);
+    end();
+    if (!(plan_.traffic & traffic::ingress)) return;
+    chain("input");
+    rule("type filter hook input priority mangle; policy accept;");
+    rule(remember);
+    end();
+  }
+
+  const RulePlan& plan_;
+  std::ostringstream out_ {};
+};
+
+} // namespace
+
+std::string nftables(const RulePlan& plan, bool owner)
+{
+  const std::string flags = owner ? "  flags owner\n" : "";
+  // Rules are replaced, chains stay: deleting a base chain makes the kernel drop every packet that waits in a queue.
+  // All is one transaction; the table is made first so that flushing it succeeds whether it was there or not.
+  return "table inet tandem {\n" + flags + "}\nflush table inet tandem\n" + "table inet tandem {\n" + flags
+         + NftChains { plan }.text() + "}\n";
+}
+
+Present present(const std::string& saved)
+{
+  Present found;
+  std::istringstream lines { saved };
+  for (std::string line; std::getline(lines, line);)
+  {
+    if (line.rfind(":TANDEM-", 0) == 0)
+      found.chains.push_back(line.substr(1, line.find(' ') - 1));
+    else if (line.rfind("-A ", 0) == 0 && line.rfind("-A TANDEM-", 0) != 0
+             && (line.find(" -j TANDEM-") != std::string::npos || line.find(" -g TANDEM-") != std::string::npos))
+      found.jumps.push_back(line.substr(3));
+  }
+  return found;
+}
+
+namespace
+{
+
+// One direction's chain: what is spared, then one exact match and the queue.
+void iptables_direction(std::ostream& out, const RulePlan& plan, bool egress, bool v6)
+{
+  const std::string chain = egress ? "TANDEM-EGRESS" : "TANDEM-INGRESS";
+  const std::string add = "-A " + chain + " ";
+  auto bits = [](const MarkBits& b) { return hex(b.value) + "/" + hex(b.mask); };
+  out << add << "-m mark --mark " << bits(plan.marks.crafted) << " -j RETURN\n";
+  for (const auto& cidr : of_version(plan.exempt_local, v6))
+    out << add << (egress ? "-s " : "-d ") << cidr << " -j RETURN\n";
+  for (const auto& cidr : of_version(plan.exempt_remote, v6))
+    out << add << (egress ? "-d " : "-s ") << cidr << " -j RETURN\n";
+  for (std::uint16_t port : plan.exempt_ports)
+    out << add << "-p tcp -m multiport --ports " << port << " -j RETURN\n";
+  if (plan.release_by_connmark) out << add << "-m connmark --mark " << bits(plan.marks.release) << " -j RETURN\n";
+  out << add << "-p tcp -m bpf --bytecode \"" << bytecode(traffic_filter(plan.traffic, egress, v6))
+      << "\" -j NFQUEUE --queue-num " << plan.queue << " --queue-bypass\n";
+}
+
+} // namespace
+
+std::string iptables(const RulePlan& plan, bool v6, const Present& before)
+{
+  const bool egress = (plan.traffic & traffic::egress) != 0, ingress = (plan.traffic & traffic::ingress) != 0;
+  const bool release = plan.traffic != 0 && plan.release_by_connmark;
+  std::vector<std::string> wanted;
+  if (egress) wanted.insert(wanted.end(), { "TANDEM-OUT", "TANDEM-EGRESS" });
+  if (ingress) wanted.insert(wanted.end(), { "TANDEM-IN", "TANDEM-INGRESS" });
+  if (release) wanted.emplace_back("TANDEM-KEEP");
+
+  std::ostringstream out;
+  out << "*mangle\n";
+  for (const auto& chain : wanted)
+    out << ":" << chain << " - [0:0]\n"; // creates it, or empties it
+  for (const auto& jump : before.jumps)
+    out << "-D " << jump << "\n";
+  std::vector<std::string> stale;
+  for (const auto& chain : before.chains)
+    if (std::find(wanted.begin(), wanted.end(), chain) == wanted.end()) stale.push_back(chain);
+  for (const auto& chain : stale)
+    out << "-F " << chain << "\n";
+  for (const auto& chain : stale)
+    out << "-X " << chain << "\n";
+
+  const auto own = of_version(plan.wifi_addresses, v6);
+  if (egress)
+  {
+    iptables_direction(out, plan, true, v6);
+    if (plan.wifi_addresses.empty()) out << "-A TANDEM-OUT -o " << plan.wifi << " -g TANDEM-EGRESS\n";
+    for (const auto& address : own)
+      out << "-A TANDEM-OUT ! -o lo -s " << address << " -g TANDEM-EGRESS\n";
+    out << "-A OUTPUT -p tcp -j TANDEM-OUT\n";
+  }
+  if (ingress)
+  {
+    iptables_direction(out, plan, false, v6);
+    // Not what is forwarded to a container or a tethered device.
+    if (plan.wifi_addresses.empty())
+      out << "-A TANDEM-IN -i " << plan.wifi << " -m addrtype --dst-type LOCAL -g TANDEM-INGRESS\n";
+    for (const auto& address : own)
+      out << "-A TANDEM-IN -i " << plan.wifi << " -d " << address << " -g TANDEM-INGRESS\n";
+    out << "-A PREROUTING -p tcp -j TANDEM-IN\n";
+  }
+  if (release)
+  {
+    // The verdict's mark is seen by the hooks behind the queue only.
+    const std::string bit = hex(plan.marks.release.value) + "/" + hex(plan.marks.release.mask);
+    out << "-A TANDEM-KEEP -m mark --mark " << bit << " -j CONNMARK --set-xmark " << bit << "\n";
+    out << "-A POSTROUTING -p tcp -j TANDEM-KEEP\n";
+    if (ingress) out << "-A INPUT -p tcp -j TANDEM-KEEP\n";
+  }
+  out << "COMMIT\n";
+  return out.str();
+}
+
+} // namespace tandem::kernel::render

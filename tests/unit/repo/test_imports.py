@@ -1,0 +1,152 @@
+"""Imports of C++ run one way: from the daemon down to the SDK (docs/decisions/0001).
+
+Two files that import each other are one file in two places, and two such folders one folder. A header and its source
+count as one file.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections import defaultdict
+from collections.abc import Callable
+
+import pytest
+from conftest import ROOT, relative, tracked
+
+Graph = dict[str, set[str]]
+
+_INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.MULTILINE)
+_ROOMS = ("include", "src", "modules", "tools")
+
+
+def sources() -> dict[str, str]:
+    """Every C++ file of the rooms, by its path from the root."""
+    found = (path for path in tracked() if path.suffix in (".cc", ".h") and path.relative_to(ROOT).parts[0] in _ROOMS)
+    return {relative(path): path.read_text() for path in found}
+
+
+def imports(files: dict[str, str]) -> Graph:
+    """Which file includes which; what is no file of the rooms is left out."""
+    graph: Graph = {}
+    for name, text in files.items():
+        wanted = [(target, f"include/{target}", posixpath.normpath(posixpath.join(posixpath.dirname(name), target))) for target in _INCLUDE.findall(text)]
+        graph[name] = {path for paths in wanted for path in paths if path in files}
+    return graph
+
+
+def merged(graph: Graph, group: Callable[[str], str]) -> Graph:
+    """The same imports between groups of files."""
+    result: Graph = defaultdict(set)
+    for name, targets in graph.items():
+        result[group(name)] |= {group(target) for target in targets} - {group(name)}
+    return result
+
+
+def unit(name: str) -> str:
+    return name.rpartition(".")[0]
+
+
+def folder(name: str) -> str:
+    return posixpath.dirname(name)
+
+
+def room(name: str) -> str:
+    """The folder with all that is below it: src/kernel, tools/lab."""
+    return "/".join(name.split("/")[:2])
+
+
+def circle(graph: Graph) -> list[str]:
+    """One loop of imports, its first at the end again; empty when there is none."""
+    done: set[str] = set()
+
+    def follow(name: str, way: list[str]) -> list[str]:
+        if name in way:
+            return [*way[way.index(name) :], name]
+        if name in done:
+            return []
+        for target in sorted(graph.get(name, ())):
+            if found := follow(target, [*way, name]):
+                return found
+        done.add(name)
+        return []
+
+    return next((found for name in sorted(graph) if (found := follow(name, []))), [])
+
+
+def order() -> list[str]:
+    """The rooms as the root CMakeLists.txt names them: each imports from those before it."""
+    listed = re.search(r"foreach\(room\s+(.*?)\)", (ROOT / "CMakeLists.txt").read_text(), re.DOTALL)
+    assert listed, "the root CMakeLists.txt has no list of rooms: foreach(room ..."
+    return ["include/tandem", *(name for name in listed[1].split() if "/" in name)]
+
+
+def against(order: list[str], graph: Graph) -> list[str]:
+    """Imports from a room that comes later, and of a module from anything but the SDK."""
+    place = {name: at for at, name in enumerate(order)}
+    wrong: list[str] = []
+    for name, targets in sorted(merged(graph, room).items()):
+        assert name in place, f"{name} is not among the rooms of the root CMakeLists.txt"
+        late = [target for target in sorted(targets) if place[target] > place[name]]
+        foreign = [target for target in sorted(targets) if name.startswith("modules/") and target != "include/tandem"]
+        wrong += [f"{name} -> {target}" for target in dict.fromkeys(late + foreign)]
+    return wrong
+
+
+LEVELS: tuple[Callable[[str], str], ...] = (unit, folder, room)
+
+
+def test_imports_are_read() -> None:
+    """At least as many as a daemon of this size has; a pattern that matches nothing would let everything pass."""
+    graph = imports(sources())
+    assert sum(map(len, graph.values())) > 500
+    assert "src/kernel/rules/rules.h" in graph["src/kernel/keeper/keeper_state.h"]
+    assert "include/tandem/module.h" in graph["src/kernel/packet/bpf.cc"]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_no_circle(level: Callable[[str], str]) -> None:
+    found = circle(merged(imports(sources()), level))
+    assert not found, " -> ".join(found)
+
+
+def test_rooms_import_from_earlier_rooms_only() -> None:
+    wrong = against(order(), imports(sources()))
+    assert not wrong
+
+
+def planted(extra: dict[str, list[str]]) -> dict[str, str]:
+    """Rooms without fault, and files with imports of their own."""
+    files: dict[str, str] = {
+        "include/tandem/a.h": "",
+        "src/low/x/one.h": "#include <tandem/a.h>\n",
+        "src/low/x/one.cc": '#include "src/low/x/one.h"\n',
+        "src/low/y/two.h": '#include "src/low/x/one.h"\n',
+        "src/high/three.h": '#include "src/low/y/two.h"\n',
+    }
+    for name, targets in extra.items():
+        files[name] = files.get(name, "") + "".join(f'#include "{target}"\n' for target in targets)
+    return files
+
+
+@pytest.mark.parametrize(
+    ("level", "at", "target"),
+    [
+        (unit, "src/low/x/one.cc", "src/low/y/two.h"),  # a source that includes its header's user
+        (folder, "src/low/x/four.cc", "src/low/y/two.h"),
+        (room, "src/low/five.cc", "src/high/three.h"),
+    ],
+)
+def test_a_planted_circle_is_found(level: Callable[[str], str], at: str, target: str) -> None:
+    assert not circle(merged(imports(planted({})), level))
+    found = circle(merged(imports(planted({at: [target]})), level))
+    assert level(at) in found and level(target) in found
+
+
+@pytest.mark.parametrize(
+    ("at", "target"), [("src/low/five.cc", "src/high/three.h"), ("include/tandem/a.h", "src/low/x/one.h"), ("modules/m/m.cc", "src/low/x/one.h")]
+)
+def test_a_planted_import_against_the_order_is_found(at: str, target: str) -> None:
+    rooms = ["include/tandem", "src/low", "src/high", "modules/m"]
+    assert not against(rooms, imports(planted({})))
+    assert against(rooms, imports(planted({at: [target]}))) == [f"{room(at)} -> {room(target)}"]
