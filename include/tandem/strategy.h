@@ -125,7 +125,8 @@ private:
 
     Table()
     {
-      ((help += (help.empty() ? "" : "; ") + std::string { Strategies::name } + ": " + std::string { Strategies::help }),
+      ((help +=
+        (help.empty() ? "" : "; ") + std::string { Strategies::name } + ": " + std::string { Strategies::help }),
        ...);
       all[0] = { .name = "strategy",
                  .type = KnobType::choice,
@@ -161,7 +162,10 @@ private:
   static void each(const Do& what)
   {
     [&]<std::size_t... i>(std::index_sequence<i...>)
-    { (what(std::integral_constant<std::size_t, i> {}), ...); }(std::index_sequence_for<Strategies...> {});
+    {
+      (what(std::integral_constant<std::size_t, i> {}), ...);
+    }
+    (std::index_sequence_for<Strategies...> {});
   }
   void begin(State& state) const
   {

@@ -166,7 +166,7 @@ def test_blackout_without_cellular(lab):
 
 def test_blackout_with_offload(lab):
     """Both modules look for a proof by cellular, and neither spoils the other's for good."""
-    more = {"added_delay_free": "1s", "added_delay_longest": "2s", "regret": 1.0}
+    more = {"added_delay_free": "2s", "regret": 1.0}
     with lab.daemon(["freeze", "offload"], {"modules": {"freeze": {"strategy": "drip"}, "offload": more}}) as daemon:
         through_a_blackout(lab, daemon)
         assert decisions(daemon)["freeze: kick"] >= 1

@@ -269,7 +269,7 @@ def test_switched_off_and_on_in_the_middle(lab):
 
 def test_with_all_other_modules(lab):
     """Blackouts, a second way for ACKs, and losses at once."""
-    more = {"added_delay_free": "1s", "added_delay_longest": "2s", "regret": 1.0}
+    more = {"added_delay_free": "2s", "regret": 1.0}
     with lab.daemon(["freeze", "offload", "mirror"], {"modules": {"offload": more}}) as daemon:
         going = lab.start_download(FILE, sha256=True)
         going.wait_bytes(len(CONTENT) // 2)

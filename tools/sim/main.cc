@@ -136,7 +136,7 @@ int main(int argc, char** argv)
                 paper.knobs[text.substr(0, equals)] = value;
               }
             },
-            "their settings, like offload.stretch=8, with commas between")
+            "their settings, like offload.window_mss=30, with commas between")
         ->delimiter(',');
     into.add_option("--radio", paper.radio, "modules are told the packet times");
     into.add_option("--survey", paper.survey, "and how much of the air is in use");

@@ -46,7 +46,7 @@ struct Paper
   std::string others = "poor";            // many: poor (6 ms) or mixed (uniform between 0.5 and 6 ms)
   std::string best = "last";              // many: which one is the good one (first: it is among those with roles)
   std::vector<std::string> modules {};    // of the daemon, that run at the client
-  std::map<std::string, double> knobs {}; // "offload.stretch": value
+  std::map<std::string, double> knobs {}; // "offload.window_mss": value
   bool radio = true;                      // modules are told the packet times
   bool survey = true;                     // and how much of the air is in use
   double seconds = 60, warmup = 20;

@@ -96,10 +96,11 @@ struct Session
     return stand.count(why) != before;
   }
   Phase phase() { return state().phase; }
-  State& state()
+  ValidatedPath::State& state()
   {
     flow::Flow& flow = stand.flow(peers);
-    return *reinterpret_cast<State*>(const_cast<std::byte*>(std::as_const(stand.chain).state(flow, 0)));
+    auto* bytes = const_cast<std::byte*>(std::as_const(stand.chain).state(flow, 0));
+    return std::get<ValidatedPath::State>(Offload::state_of(bytes));
   }
 
   Offload module {};

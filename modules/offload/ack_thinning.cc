@@ -1,0 +1,77 @@
+#include "modules/offload/ack_thinning.h"
+
+#include <algorithm>
+
+namespace tandem::offload
+{
+
+namespace
+{
+
+using namespace std::chrono_literals;
+
+constexpr std::uint16_t acks_counted = 32; // before it is known how much an ACK covers
+
+// MSS that an ACK may cover on average; beyond it there is no air to save. docs/results/offload.md was measured with
+// this and with hold_share.
+constexpr float sparse_mss = 32;
+
+// Share of a round trip that what an ACK says waits at most: a sender is told four times in each.
+constexpr double hold_share = 0.25;
+
+} // namespace
+
+void AckThinning::count(const FlowView& flow)
+{
+  if (counted == 0 || flow.bytes_delivered < counted_from) counted_from = flow.bytes_delivered;
+  if (++counted <= acks_counted) return;
+  mss_per_ack = static_cast<float>(flow.bytes_delivered - counted_from) / acks_counted / flow.mss;
+  counted = 0;
+}
+
+bool AckThinning::sparse() const
+{
+  return mss_per_ack > sparse_mss;
+}
+
+Duration AckThinning::sparse_rest()
+{
+  const Duration rest = std::min<Duration>(4s * (1 << std::min<int>(sparse_times, 4)), 60s);
+  if (sparse_times < 255) ++sparse_times;
+  return rest;
+}
+
+// What a sender is told at a time it sends at a time: at most eight segments, and at least sixteen ACKs in a round
+// trip, or short queues overflow and cost more than the air that was saved (802.11n: an aggregate of frames is
+// acknowledged by few ACKs anyway).
+unsigned AckThinning::wifi_ratio(const Segment& segment, const FlowView& flow, double most) const
+{
+  if (flow.mptcp || !flow.sack_ok || segment.has(loaded_flags) || mss_per_ack <= 0 || sparse()) return 1;
+  constexpr double acks_per_rtt = 16;
+  const double acks = flow.window_estimate / (static_cast<double>(flow.mss) * mss_per_ack);
+  constexpr double burst_mss = 8;
+  return static_cast<unsigned>(std::clamp(std::min(acks / acks_per_rtt, burst_mss / mss_per_ack), 1.0, most));
+}
+
+bool AckThinning::withhold(const Event& event, const FlowView& flow, unsigned ratio, Plan& plan)
+{
+  const Duration longest = longest_hold(flow);
+  if (held + 1u < ratio && event.now - released_at < longest && repeats_in_next(*event.segment, flow))
+  {
+    ++held;
+    plan.edit = {}; // an edit would ask that it leaves
+    plan.verdict = Verdict::drop;
+    plan.wake = released_at + longest;
+    plan.why = "offload: repeated by the next ACK";
+    return true;
+  }
+  released(event.now);
+  return false;
+}
+
+Duration longest_hold(const FlowView& flow)
+{
+  return Duration { static_cast<std::int64_t>(static_cast<double>(flow.rtt_smoothed.count()) * hold_share) };
+}
+
+} // namespace tandem::offload

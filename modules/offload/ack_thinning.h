@@ -1,0 +1,47 @@
+// Which pure ACKs of a flow are withheld, since the next one repeats what they say. Part of a flow's state; pure.
+#pragma once
+
+#include <tandem/module.h>
+
+#include <cstdint>
+
+namespace tandem::offload
+{
+
+// Flags of a pure ACK that is neither withheld nor copied: a counter of accurate ECN (RFC 9768), CWR, urgent data.
+constexpr std::uint16_t loaded_flags = tcp_flag::ae | tcp_flag::cwr | tcp_flag::urg;
+
+struct AckThinning
+{
+  std::uint64_t counted_from = 0; // bytes delivered when the running count began
+  Tick released_at {};            // last ACK that left while thinning
+  float mss_per_ack = 0;          // what the local TCP acknowledges at a time; 0 = not known yet
+  std::uint16_t counted = 0;      // ACKs since counted_from
+  std::uint16_t held = 0;         // ACKs withheld since the last that left
+  std::uint8_t sparse_times = 0;  // in a row that ACKs were found sparse
+
+  void count(const FlowView& flow);
+
+  // What ACKs cost in air grows with their number. Where the receiver merges segments (GRO) there is one for dozens,
+  // and nothing to save.
+  bool sparse() const;
+  // How long a flow with sparse ACKs is left alone: longer each time it is found so again.
+  Duration sparse_rest();
+
+  // One ACK in this many leaves by Wi-Fi, at most one in `most`; 1 = all.
+  unsigned wifi_ratio(const Segment& segment, const FlowView& flow, double most) const;
+
+  // Withholds the ACK at hand when the next one is sure to repeat it: until its own timer at the latest. True when it
+  // did; otherwise the ACK leaves now, and the count begins anew.
+  bool withhold(const Event& event, const FlowView& flow, unsigned ratio, Plan& plan);
+  void released(Tick now)
+  {
+    held = 0;
+    released_at = now;
+  }
+};
+
+// How long what an ACK says may wait for the next one.
+Duration longest_hold(const FlowView& flow);
+
+} // namespace tandem::offload

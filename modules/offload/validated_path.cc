@@ -1,0 +1,461 @@
+#include "modules/offload/validated_path.h"
+
+#include <algorithm>
+
+namespace tandem::offload
+{
+
+namespace
+{
+
+using namespace std::chrono_literals;
+
+constexpr std::uint8_t still_acks = 16;    // with the same window before a probe
+constexpr Duration longest_wait = 3s;      // for that, from the first time the flow is worth a probe
+constexpr std::uint32_t largest_ack = 120; // bytes: IPv6 with every option
+// ACKs by cellular without an echo until the flow returns to Wi-Fi. docs/results/offload.md was measured with this and
+// the three values below.
+constexpr std::uint16_t proof_acks = 64;
+constexpr double longest_retry = 300;        // s, between two tries
+constexpr double longest_added_delay = 0.25; // s, that a standing queue can excuse
+constexpr double most_stretch = 16;          // on a thin cellular link at least one ACK in this many is sent
+
+// Over how long the standing queue is averaged, in seconds: longer than a peak, shorter than a download.
+constexpr double queue_memory = 1;
+// How long a delay that was found too long counts without a new probe.
+constexpr Duration delay_memory = 30s;
+
+// Whether the newest ACK by cellular may be lost. An echo proves those up to its own TSval, not what left after it.
+bool unsure(const FlowView& flow, const ValidatedPath::State& state)
+{
+  return state.unproved > 0 || flow.sent_ts_value.after(state.trusted_after);
+}
+
+void proved(ValidatedPath::State& state, Tick now)
+{
+  state.proof_at = now;
+  state.unproved = 0;
+  state.failures = 0;
+}
+
+bool budget_spent(const Event& event)
+{
+  return (*event.links)[static_cast<std::size_t>(Link::cell)].bytes_left < largest_ack;
+}
+
+// How long without a proof is too long: an RTT and a margin, so that the ACK by Wi-Fi is there before the server's RTO
+// (RFC 6298 with Linux's floor of 200 ms above the RTT).
+Duration patience(const FlowView& flow)
+{
+  return PathProof::patience(flow.rtt_smoothed);
+}
+
+Craft latest(const FlowView& flow, Link by)
+{
+  return { .kind = CraftKind::ack,
+           .by = by,
+           .seq = flow.next_seq,
+           .ack = flow.highest_ack,
+           .window = flow.last_window,
+           .timestamps = Timestamps { flow.last_ts_value, flow.last_ts_echo } };
+}
+
+} // namespace
+
+Plan ValidatedPath::decide(const Event& event, const FlowView& flow, State& state)
+{
+  switch (event.kind)
+  {
+  case EventKind::segment:
+    if (!event.queued) return event.segment->direction == Direction::ingress ? hear(event, flow, state) : Plan {};
+    if (event.segment->direction == Direction::egress && event.segment->is_pure_ack())
+      return acknowledge(event, flow, state);
+    return {};
+  case EventKind::alarm:
+    return alarm(event, flow, state);
+  case EventKind::link:
+    if (state.phase != Phase::home && !usable(Link::cell, *event.links, flow))
+      return return_home(event, flow, state, from_seconds(knobs.retry_first), "offload: cellular link lost", true);
+    return {};
+  case EventKind::switched_off:
+    // Nothing may stay held or unproved: nobody will notice any more when the cellular path has lost it.
+    if (state.thinning.held > 0 || (state.phase == Phase::away && unsure(flow, state)))
+      return return_home(event, flow, state, Duration {}, "offload: switched off", true);
+    return {};
+  case EventKind::radio:
+  case EventKind::fetched:
+    return {};
+  }
+  return {};
+}
+
+Plan ValidatedPath::acknowledge(const Event& event, const FlowView& flow, State& state)
+{
+  if (flow.next_seq != state.data_edge)
+  {
+    // The host sent data by Wi-Fi with the kernel's own TSval: echoes up to now prove nothing about the cellular path.
+    state.data_edge = flow.next_seq;
+    state.trusted_after = flow.last_ts_value;
+    if (state.phase == Phase::probing)
+      return return_home(event, flow, state, 100ms, "offload: probe spoiled by upload data", false);
+  }
+  if (event.segment->window != state.window)
+  {
+    state.window = event.segment->window;
+    state.still = 0;
+  }
+  else if (state.still < still_acks)
+    ++state.still;
+  if (state.phase == Phase::home) measure_queue(flow, state);
+  state.goodput.measure(flow, state.phase == Phase::away, state.since, knobs.regret, event.now);
+  switch (state.phase)
+  {
+  case Phase::home:
+    return at_home(event, flow, state);
+  case Phase::probing:
+    return probe(event, flow, state);
+  case Phase::away:
+    return go_away(event, flow, state);
+  }
+  return {};
+}
+
+// The queue that the flow stands in.
+void ValidatedPath::measure_queue(const FlowView& flow, State& state) const
+{
+  if (flow.rtt_at == state.rtt_taken) return;
+  const double queue = seconds(flow.rtt_smoothed - flow.rtt_min);
+  const double age = std::clamp(seconds(flow.rtt_at - state.rtt_taken) / queue_memory, 0.0, 1.0);
+  // From nothing: a young flow's overshoot is no standing queue.
+  if (state.rtt_taken != Tick {}) state.queue_at_home += static_cast<float>((queue - state.queue_at_home) * age);
+  state.rtt_taken = flow.rtt_at;
+}
+
+Plan ValidatedPath::at_home(const Event& event, const FlowView& flow, State& state)
+{
+  state.thinning.count(flow);
+  Plan plan = consider(event, flow, state);
+  if (state.phase != Phase::home)
+  {
+    state.thinning.held = 0;
+    return plan;
+  }
+  // Without a second way, or while it rests, fewer ACKs by Wi-Fi save most of the air that none would.
+  const unsigned ratio = wifi_ratio(*event.segment, flow, state);
+  if (ratio > 1)
+  {
+    plan.quiet.reset();
+    state.thinning.withhold(event, flow, ratio, plan);
+  }
+  return plan;
+}
+
+// One ACK in this many is sent by Wi-Fi; 1 = all.
+unsigned ValidatedPath::wifi_ratio(const Segment& segment, const FlowView& flow, const State& state) const
+{
+  if (flow.window_estimate < knobs.window_mss * flow.mss) return 1;
+  return state.thinning.wifi_ratio(segment, flow, knobs.thin_at_home);
+}
+
+// Why the flow cannot use the cellular link, and for how long not to look again; empty when it can.
+std::string_view ValidatedPath::obstacle(const Event& event, const FlowView& flow, Duration& rest) const
+{
+  const Segment& segment = *event.segment;
+  const auto for_so_long = [&](Duration how_long, std::string_view why)
+  {
+    rest = how_long;
+    return why;
+  };
+  if (flow.mptcp) return for_so_long(10s, "offload: MPTCP subflow left alone");
+  if (!flow.timestamps_ok || !segment.timestamps) return for_so_long(60s, "offload: no timestamps, no proof possible");
+  // A copied ACK is a duplicate; only with SACK does a sender not count it as a sign of loss (RFC 6675).
+  if (!flow.sack_ok) return for_so_long(60s, "offload: no SACK");
+  // RFC 9768: a counter in the flags of every ACK, which neither a copy nor a crafted ACK may repeat or skip.
+  if (segment.has(loaded_flags)) return for_so_long(10s, "offload: accurate ECN, left alone");
+  if (!usable(Link::cell, *event.links, flow)) return for_so_long(500ms, "offload: no cellular link");
+  if (budget_spent(event)) return for_so_long(1s, "offload: cellular budget spent");
+  if (flow.rtt_smoothed == Duration {}) return for_so_long(10ms, "offload: RTT not known yet");
+  if (flow.window_estimate < knobs.window_mss * flow.mss)
+    return for_so_long(std::max(flow.rtt_smoothed, 10ms + Duration {}), "offload: window below threshold");
+  return {};
+}
+
+// Whether to look for a way by cellular now.
+Plan ValidatedPath::consider(const Event& event, const FlowView& flow, State& state)
+{
+  // Only a rest that is worth the change of rules takes the queue out of the way.
+  const auto quiet = [&]() -> std::optional<Tick>
+  { return state.retry_at - event.now >= 300ms ? std::optional { state.retry_at } : std::nullopt; };
+  if (event.now < state.retry_at) return { .quiet = quiet() };
+  // What cannot change soon is looked at once in a while, not with every ACK.
+  const auto rest = [&](Duration how_long, std::string_view why) -> Plan
+  {
+    state.retry_at = event.now + how_long;
+    state.why = why;
+    return { .quiet = quiet(), .why = why };
+  };
+  Duration how_long {};
+  if (const std::string_view why = obstacle(event, flow, how_long); !why.empty()) return rest(how_long, why);
+  // Without it nobody could tell later what the cellular way adds; clocks of another kind are not waited for.
+  if (!state.base_known && event.now - flow.first_seen < 1s) return rest(20ms, "offload: delay by Wi-Fi not known yet");
+  if (state.considered == Tick {}) state.considered = event.now;
+  if (state.thinning.mss_per_ack <= 0) return {};
+  if (state.thinning.sparse()) return rest(state.thinning.sparse_rest(), "offload: ACKs are sparse already");
+  state.thinning.sparse_times = 0;
+  if (event.now < state.slow_until && state.slow_delay > longest_delay(state)) return {};
+  // A copy that a slower path delivers after younger ACKs came by Wi-Fi is echoed only while the advertised window
+  // stands still: Linux then takes it by header prediction, before it sees that the ACK is old. A young flow's window
+  // moves with every ACK.
+  if (state.still < still_acks && event.now - state.considered < longest_wait)
+  {
+    state.why = "offload: advertised window still grows";
+    return {};
+  }
+
+  state.phase = Phase::probing;
+  state.since = event.now;
+  state.path.begin(event.segment->timestamps->value, event.now);
+  state.why = "offload: probing";
+  return { .wake = event.now + patience(flow), .why = "offload: probe begins" };
+}
+
+Plan ValidatedPath::probe(const Event& event, const FlowView& flow, State& state)
+{
+  const Segment& segment = *event.segment;
+  Plan plan {};
+  if (!segment.timestamps) return plan;
+  const TsClock own = segment.timestamps->value;
+  state.thinning.count(flow);
+  if (state.path.copies > 0 && state.path.expired(event.now, flow.rtt_smoothed))
+    return return_home(event, flow, state, backoff(state.failures), "offload: no proof (filtered, NAT or too slow)",
+                       false);
+  if (!own.after(state.path.frozen)) return plan;
+  plan.edit.ts_value = state.path.frozen;
+  plan.why = "offload: TSval kept while probing";
+
+  if (!segment.has(loaded_flags)
+      && state.path.due(event.now, static_cast<unsigned>(knobs.probe_copies), flow.rtt_smoothed))
+  {
+    scratch_[0] = state.path.copy(segment, segment.ack, Link::cell, event.now);
+    plan.craft = scratch_;
+    plan.why = "offload: probe by cellular";
+    plan.wake = event.now + patience(flow);
+    state.thinning.released(event.now);
+  }
+  else if (const unsigned ratio = wifi_ratio(segment, flow, state); ratio > 1)
+    state.thinning.withhold(event, flow, ratio, plan);
+  return plan;
+}
+
+Plan ValidatedPath::go_away(const Event& event, const FlowView& flow, State& state)
+{
+  const Segment& segment = *event.segment;
+  if (!segment.timestamps) return {};
+  if (budget_spent(event)) return return_home(event, flow, state, 60s, "offload: cellular budget spent", false);
+  // An echo is due after a round trip; the queue that data stands in may have grown by half since it was measured.
+  if (state.unproved >= proof_acks && event.now - state.proof_at > flow.rtt_smoothed * 3 / 2 + 50ms)
+    return return_home(event, flow, state, backoff(state.failures), "offload: proof lost", false);
+  state.thinning.count(flow);
+  if (state.thinning.sparse())
+    return return_home(event, flow, state, state.thinning.sparse_rest(), "offload: ACKs are sparse already", false);
+  if (state.goodput.lost())
+    return return_home(event, flow, state, backoff(state.regrets), "offload: slower than on Wi-Fi", false);
+
+  if (Plan plan {}; state.thinning.withhold(event, flow, state.stretch, plan))
+  {
+    plan.wake = std::min(*plan.wake, event.now + patience(flow));
+    return plan;
+  }
+  ++state.unproved;
+  Plan plan { .edit = { .route = Link::cell }, .wake = event.now + patience(flow), .why = "offload: by cellular" };
+  // Odd TSvals mark the cellular path. Rounded down, so that it is never ahead of the kernel's clock; never below one
+  // sent before.
+  const TsClock own = segment.timestamps->value;
+  TsClock tagged { own.raw & 1u ? own : own - 1 };
+  if (flow.sent_any && tagged.before(flow.sent_ts_value)) tagged = flow.sent_ts_value;
+  if (tagged != own && !tagged.after(own)) plan.edit.ts_value = tagged;
+  return plan;
+}
+
+// An observed copy of what arrives: the echoes.
+Plan ValidatedPath::hear(const Event& event, const FlowView& flow, State& state)
+{
+  const Segment& segment = *event.segment;
+  if (!segment.timestamps || !segment.has(tcp_flag::ack) || segment.has(tcp_flag::syn)) return {};
+  const TsClock echo = segment.timestamps->echo;
+  // What never left is not echoed: the copy is damaged (nobody has verified its checksum), or of upload data.
+  if (flow.sent_any && echo.after(flow.sent_ts_value)) return {};
+  measure_delay(segment, flow, state, event.now);
+  if (state.phase == Phase::probing && state.path.confirmed_by(echo)) return confirm(event, flow, state);
+  if (state.phase == Phase::away && state.delay_known && state.added_delay > longest_delay(state))
+    return too_slow(event, flow, state, true);
+  if (state.phase == Phase::away && (echo.raw & 1u) != 0 && echo.after(state.trusted_after))
+  {
+    state.trusted_after = echo;
+    proved(state, event.now);
+  }
+  return {};
+}
+
+// The echo of a probe's copies has come.
+Plan ValidatedPath::confirm(const Event& event, const FlowView& flow, State& state)
+{
+  // Every copy carries the same TSval, and the server may have ignored the first ones (an ACK older than others that
+  // came by Wi-Fi meanwhile counts only while the window stands still). The last copy gives the lower bound; a round
+  // away tells exactly.
+  const Timestamps& heard = *event.segment->timestamps;
+  const Duration copies = state.path.copy_at - state.path.begun_at;
+  const auto delay = static_cast<std::int32_t>(heard.value.raw - heard.echo.raw);
+  const double added = state.delay.clocks_agree() && state.base_known
+                           ? wrapped(delay, state.home_delay) * 1e-3 - seconds(copies)
+                           : seconds(event.now - state.path.copy_at - flow.rtt_smoothed);
+  state.added_delay = static_cast<float>(added);
+  // An ACK that was withheld meanwhile must be said before its timer is forgotten.
+  const bool held = state.thinning.held > 0;
+  if (added > longest_delay(state)) return too_slow(event, flow, state, held);
+  proved(state, event.now);
+  state.phase = Phase::away;
+  state.since = event.now;
+  state.trusted_after = state.path.frozen + 1;
+  state.stretch = 1;
+  state.thinning.released(event.now);
+  state.delay.new_round();
+  state.away_base_known = state.delay_known = false;
+  state.goodput.restart();
+  state.goodput.forgive();
+  state.why = "offload: by cellular";
+  Plan plan { .wake = event.now + patience(flow), .why = "offload: path proved" };
+  if (held)
+  {
+    scratch_[0] = latest(flow, Link::cell);
+    plan.craft = scratch_;
+    ++state.unproved;
+  }
+  return plan;
+}
+
+// The added delay beyond which the cellular path is not worth while, in seconds. What a sender of window W delivers is
+// min(C, W / (rtt_min + added)); as long as `added` is no more than what stands in queues on average, W delivers as
+// much at the moment of the change as before, and grows on from there into the air that is free.
+double ValidatedPath::longest_delay(const State& state) const
+{
+  return std::max(knobs.added_delay_free, std::min<double>(longest_added_delay, state.queue_at_home));
+}
+
+// Comes home from a path that is there but too slow for the queue of now. Its delay is remembered, so that the next try
+// waits for a longer queue.
+Plan ValidatedPath::too_slow(const Event& event, const FlowView& flow, State& state, bool say_again)
+{
+  state.slow_delay = state.added_delay;
+  state.slow_until = event.now + delay_memory;
+  return return_home(event, flow, state, from_seconds(knobs.retry_first),
+                     "offload: added delay costs more than it saves", say_again);
+}
+
+// The timer of a withheld ACK, when no other said the same in time.
+Plan ValidatedPath::release(const Event& event, const FlowView& flow, State& state)
+{
+  const bool away = state.phase == Phase::away;
+  // The round trip may have grown since the timer was set: too early is no reason to forget about it.
+  const Duration longest = longest_hold(flow);
+  if (event.now - state.thinning.released_at < longest) return { .wake = state.thinning.released_at + longest };
+  state.thinning.released(event.now);
+  scratch_[0] = latest(flow, away ? Link::cell : Link::wifi);
+  Plan plan { .craft = scratch_, .why = "offload: timer sends what was left out" };
+  if (state.phase == Phase::probing)
+  {
+    // A younger TSval by Wi-Fi would make the server refuse the copies (PAWS).
+    scratch_[0].timestamps->value = state.path.frozen;
+    plan.wake = state.path.begun_at + patience(flow);
+  }
+  if (away)
+  {
+    ++state.unproved;
+    plan.wake = event.now + patience(flow);
+  }
+  return plan;
+}
+
+Plan ValidatedPath::alarm(const Event& event, const FlowView& flow, State& state)
+{
+  if (state.thinning.held > 0) return release(event, flow, state);
+  if (state.phase == Phase::probing)
+  {
+    if (!state.path.expired(event.now, flow.rtt_smoothed)) return { .wake = state.path.begun_at + patience(flow) };
+    if (state.path.copies == 0) return return_home(event, flow, state, 500ms, "offload: no ACKs to probe with", false);
+    return return_home(event, flow, state, backoff(state.failures), "offload: no proof (filtered, NAT or too slow)",
+                       false);
+  }
+  if (state.phase != Phase::away || !unsure(flow, state)) return {};
+  const Tick limit = std::max(state.proof_at, state.since) + patience(flow);
+  if (event.now < limit) return { .wake = limit };
+  // Either the path died or the server has nothing to say. The newest ACK by Wi-Fi settles it before the server's RTO.
+  return return_home(event, flow, state, 1s, "offload: silence, back to Wi-Fi", true);
+}
+
+Plan ValidatedPath::return_home(const Event& event, const FlowView& flow, State& state, Duration rest,
+                                std::string_view why, bool say_again)
+{
+  state.phase = Phase::home;
+  state.since = event.now;
+  state.retry_at = event.now + rest;
+  state.thinning.held = 0;
+  state.stretch = 1;
+  state.goodput.restart();
+  state.delay.new_round();
+  state.why = why;
+  Plan plan { .why = why };
+  if (say_again && flow.sent_any && flow.timestamps_ok)
+  {
+    scratch_[0] = latest(flow, Link::wifi);
+    plan.craft = scratch_;
+  }
+  return plan;
+}
+
+void ValidatedPath::measure_delay(const Segment& segment, const FlowView& flow, State& state, Tick now)
+{
+  const auto round = state.delay.hear(segment, flow, now);
+  if (!round) return;
+  if (state.phase == Phase::home)
+  {
+    state.home_delay = *round;
+    state.base_known = true;
+    return;
+  }
+  if (state.phase != Phase::away) return;
+  if (!state.away_base_known || wrapped(*round, state.away_base) < 0)
+  {
+    state.away_base = *round;
+    state.away_base_known = true;
+  }
+  if (state.base_known && !state.delay_known)
+  {
+    state.added_delay = static_cast<float>(wrapped(state.away_base, state.home_delay)) * 1e-3f;
+    state.delay_known = true;
+  }
+  const double queued = wrapped(*round, state.away_base) * 1e-3;
+  const double limit = std::max(0.02, seconds(flow.rtt_smoothed) / 8);
+  if (queued > limit)
+    state.stretch = static_cast<std::uint16_t>(std::min<double>(most_stretch, state.stretch * 2));
+  else if (queued < limit / 4 && state.stretch > 1)
+    --state.stretch;
+}
+
+Duration ValidatedPath::backoff(std::uint8_t& times) const
+{
+  return from_seconds(PathProof::rest(times, knobs.retry_first, std::max(knobs.retry_first, longest_retry)));
+}
+
+void ValidatedPath::describe(const FlowView&, const State& state, Facts& facts) const
+{
+  constexpr std::array<std::string_view, 3> phases { "home", "probing", "away" };
+  facts.add("phase", phases[static_cast<std::size_t>(state.phase)]);
+  facts.add("why", state.why);
+  facts.add("one ACK in", state.stretch);
+  facts.add("added delay", state.added_delay * 1e3, "ms");
+  if (state.goodput.by_wifi() > 0) facts.add("goodput at home", state.goodput.by_wifi() * 8e-6, "Mb/s");
+  if (state.goodput.by_cell() > 0) facts.add("goodput away", state.goodput.by_cell() * 8e-6, "Mb/s");
+}
+
+} // namespace tandem::offload
