@@ -89,7 +89,7 @@ public:
   }
   void describe(const FlowView& flow, const std::byte* bytes, Facts& facts) const final
   {
-    const State& state = *std::launder(reinterpret_cast<const State*>(bytes));
+    const State& state = state_of(bytes);
     each(
         [&](auto i)
         {
@@ -97,6 +97,10 @@ public:
         });
   }
 
+  static const State& state_of(const std::byte* bytes)
+  {
+    return *std::launder(reinterpret_cast<const State*>(bytes));
+  }
   static State& state_of(std::byte* bytes) { return *std::launder(reinterpret_cast<State*>(bytes)); }
 
 protected:

@@ -195,7 +195,7 @@ def test_two_blackouts_and_a_filter(lab):
 def test_end_of_the_daemon_while_a_reserve_is_held(lab, end):
     """Killed: the server sends again what was held back, no more. Stopped: nothing."""
     lab.set("wan.delay", "150ms")  # the server's tail loss probe comes after two round trips
-    with lab.daemon(["freeze"], config("kick", release_after="1s", reserve_recent=0, reserve_queue=0, reserve_share=0.1)) as daemon, kept_connection(lab) as kept:
+    with lab.daemon(["freeze"], config("kick", release_after="1s", reserve_queue=0, reserve_share=0.1)) as daemon, kept_connection(lab) as kept:
         kept.fetch("/1M", "/1M", "/1M")
         before = sent_again(lab)
         reserve = held(daemon)

@@ -52,8 +52,6 @@ public:
                                                                       { "bulk_window", 4 },
                                                                       { "reserve_share", 0.05 },
                                                                       { "reserve_queue", 1 },
-                                                                      { "reserve_most", most },
-                                                                      { "risk_memory", 1 },
                                                                       { "ahead_longest", ahead_longest },
                                                                       { "ahead_rest", 0.2 },
                                                                       { "deadline", deadline },
@@ -123,7 +121,7 @@ public:
   Coverage coverage {};
 
 private:
-  static constexpr double most = 0.3;
+  static constexpr double most = 1.0 / 3;
 
   static Peers peers_for(std::uint64_t seed)
   {
@@ -154,12 +152,15 @@ private:
   std::uint32_t draw(std::uint32_t below) { return static_cast<std::uint32_t>(random_()) % below; }
   LinkState& wifi() { return stand_.links[0]; }
   const FlowView& view() { return stand_.view(peers_); }
-  const State& state()
+  const BlackoutState& state()
   {
-    return *reinterpret_cast<const State*>(std::as_const(stand_.chain).state(stand_.flow(peers_), 0));
+    static const BlackoutState none {};
+    if ((stand_.flow(peers_).begun & 1u) == 0) return none; // switched off, or nothing came since
+    return std::visit([](const auto& one) -> const BlackoutState& { return one; },
+                      Freeze::state_of(std::as_const(stand_.chain).state(stand_.flow(peers_), 0)));
   }
   // Whether the window is, or has just been, closed on purpose.
-  bool on_purpose() { return !off_ && (state().window_closed || state().thawing || state().phase == Phase::closed); }
+  bool on_purpose() { return !off_ && (state().window_closed || state().reopening || state().phase == Phase::closed); }
 
   void event()
   {

@@ -1,0 +1,49 @@
+// What every strategy of freeze remembers of a flow.
+#pragma once
+
+#include "modules/freeze/recovery_undo.h"
+
+#include <tandem/module.h>
+
+#include <cstdint>
+
+namespace tandem::freeze
+{
+
+enum class Phase : std::uint8_t
+{
+  clear,     // all is well
+  closed,    // a blackout is predicted: window closed, what is in flight arrives
+  down,      // the link is in a blackout
+  returning, // the link is back, the server has not answered yet
+};
+
+struct BlackoutState
+{
+  Phase phase = Phase::clear;
+  bool window_closed = false; // the server was told so
+  bool reopening = false;     // and it is being opened again at the pace of the link
+  bool ack_known = false;
+  bool bypassed = false;    // the flow is one that is never touched
+  bool over = false;        // a reset was seen
+  bool owed = false;        // in this blackout: the server lacks a part of the acknowledgements, or a window
+  bool unheard = false;     // the withheld ACKs were flushed, and nothing arrived since
+  bool stirred = false;     // the flow was delivering when the blackout began
+  bool answered = false;    // something arrived since link-up
+  std::uint8_t resumes = 0; // ACKs since link-up
+  std::uint8_t growing = 0; // ACKs since the target last changed
+  std::uint16_t blackouts = 0;
+  std::uint32_t target = 0; // bytes to withhold
+  Seq last_ack {};          // of the local TCP
+  Seq said {};              // to the server, which may have heard more
+  float rtt = 0;            // s, when the link came back
+  float first_data = 0;     // s from the last link-up to the first sign of the server, for people
+  RecoveryUndo undo {};
+  const char* why = "freeze: young flow";
+
+  Tick since {};       // start of the phase
+  Tick up_at {};       // end of the last blackout
+  Tick progress_at {}; // the local TCP's last progress
+};
+
+} // namespace tandem::freeze

@@ -1,0 +1,44 @@
+#include "modules/freeze/by_cellular.h"
+
+#include "modules/freeze/withheld_acks.h"
+
+namespace tandem::freeze
+{
+
+bool ByCellular::trusted(const Event& event, const FlowView& flow, const BlackoutState& state) const
+{
+  const auto& path = static_cast<const State&>(state).path;
+  return usable(Link::cell, *event.links, flow) && (knobs.prove == 0 || (path && path->fresh(event.now)));
+}
+
+void ByCellular::acknowledged(const Event& event, const FlowView& flow, BlackoutState& state, Plan& plan)
+{
+  if (knobs.prove == 0) return;
+  auto& path = static_cast<State&>(state).path;
+  if (!path) path = std::make_unique<CellularPath>();
+  path->acknowledged(event, flow, state.phase == Phase::clear, !state.undo.watching && bulk(flow, knobs), scratch_[0],
+                     plan);
+}
+
+Plan ByCellular::arrived(const Event& event, const FlowView& flow, BlackoutState& state)
+{
+  const auto& path = static_cast<State&>(state).path;
+  return path ? path->arrived(event, flow) : Plan {};
+}
+
+Plan ByCellular::link_lost(const Event& event, const FlowView& flow, BlackoutState& state, const Plan& plan)
+{
+  if (const auto& path = static_cast<State&>(state).path) path->stop();
+  if (!state.stirred || !usable(Link::cell, *event.links, flow)) return plan;
+  if (!trusted(event, flow, state))
+    return { .wake = plan.wake, .why = "freeze: cellular not proved, nothing is sent by it" };
+  return say_by_cellular(event, flow, state, plan);
+}
+
+void ByCellular::describe(const FlowView& flow, const State& state, Facts& facts) const
+{
+  BlackoutStrategy::describe(flow, state, facts);
+  if (knobs.prove != 0) facts.add("cellular", state.path && state.path->validated() ? "proved" : "not proved");
+}
+
+} // namespace tandem::freeze

@@ -1,0 +1,98 @@
+#include "modules/freeze/cellular_path.h"
+
+#include <algorithm>
+
+namespace tandem::freeze
+{
+
+namespace
+{
+
+using namespace std::chrono_literals;
+
+// A validation counts this long, and is renewed after half of it.
+constexpr Duration lasts = 30s;
+constexpr unsigned copies = 6;
+// Back-off after one that failed, in seconds.
+constexpr double first_rest = 1;
+constexpr double longest_rest = 300;
+// An old ACK is echoed only while the advertised window stands still (docs/decisions/0003): waited for so many ACKs,
+// and this long at most.
+constexpr std::uint8_t still_acks = 16;
+constexpr Duration longest_wait = 1s;
+
+} // namespace
+
+bool CellularPath::fresh(Tick now) const
+{
+  return validated() && now - validated_at_ < lasts;
+}
+
+void CellularPath::end(Tick next, std::string_view why, Plan& plan)
+{
+  running_ = false;
+  next_ = next;
+  plan.why = why;
+}
+
+void CellularPath::consider(const Event& event, const FlowView& flow, bool wanted)
+{
+  if (event.now < next_ || !wanted || !event.segment->timestamps || !usable(Link::cell, *event.links, flow)) return;
+  if (validated() && event.now - validated_at_ < lasts / 2) return;
+  if (cell_at_ != Tick {} && event.now - cell_at_ < 1s) return;
+  if (wanted_at_ == Tick {}) wanted_at_ = event.now;
+  if (still_ < still_acks && event.now - wanted_at_ < longest_wait) return;
+  wanted_at_ = Tick {};
+  running_ = true;
+  path_.begin(event.segment->timestamps->value, event.now);
+  data_edge_ = flow.next_seq;
+}
+
+void CellularPath::acknowledged(const Event& event, const FlowView& flow, bool clear, bool wanted, Craft& scratch,
+                                Plan& plan)
+{
+  const Segment& segment = *event.segment;
+  still_ = segment.window != window_ ? std::uint8_t { 0 }
+                                     : static_cast<std::uint8_t>(std::min<int>(still_ + 1, still_acks));
+  window_ = segment.window;
+  const std::uint64_t bytes = (*event.links)[static_cast<std::size_t>(Link::cell)].bytes_out;
+  const bool others = bytes != cell_bytes_;
+  cell_bytes_ = bytes;
+  if (!running_)
+  {
+    // Whoever else sends by cellular now may be marking TSvals of this flow: two such would spoil each other.
+    if (others) cell_at_ = event.now;
+    return consider(event, flow, clear && wanted);
+  }
+  if (!clear) return end(event.now + 1s, "freeze: proof given up, the link changed", plan);
+  if (flow.next_seq != data_edge_) return end(event.now + 100ms, "freeze: proof spoiled by upload data", plan);
+  // Something younger has left, which the server would take for the newest.
+  if (flow.sent_ts_value.after(path_.frozen + 1)) return end(event.now + 1s, "freeze: proof spoiled", plan);
+  if (path_.expired(event.now, flow.rtt_smoothed))
+  {
+    validated_at_ = Tick {};
+    return end(event.now + from_seconds(PathProof::rest(failures_, first_rest, longest_rest)),
+               "freeze: no proof by cellular (filtered, NAT or too slow)", plan);
+  }
+  if (plan.verdict == Verdict::drop || !segment.timestamps || !segment.timestamps->value.after(path_.frozen)) return;
+  plan.edit.ts_value = path_.frozen;
+  if (plan.why.empty()) plan.why = "freeze: TSval kept for a proof";
+  if (!usable(Link::cell, *event.links, flow) || !path_.due(event.now, copies, flow.rtt_smoothed)) return;
+  scratch = path_.copy(segment, plan.edit.ack.value_or(segment.ack), Link::cell, event.now);
+  plan.craft = { &scratch, 1 };
+  plan.why = "freeze: proof asked for by cellular";
+}
+
+Plan CellularPath::arrived(const Event& event, const FlowView& flow)
+{
+  const Segment& segment = *event.segment;
+  if (!running_ || !segment.timestamps || !segment.has(tcp_flag::ack) || !path_.confirmed_by(segment.timestamps->echo)
+      || flow.next_seq != data_edge_)
+    return {};
+  running_ = false;
+  failures_ = 0;
+  validated_at_ = event.now;
+  return { .why = "freeze: cellular proved" };
+}
+
+} // namespace tandem::freeze

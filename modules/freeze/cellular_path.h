@@ -1,0 +1,44 @@
+// Validates, while all is well, that what is sent by the second interface reaches the server: in a blackout it is too
+// late (docs/decisions/0003).
+#pragma once
+
+#include <tandem/module.h>
+#include <tandem/path_proof.h>
+
+#include <cstdint>
+
+namespace tandem::freeze
+{
+
+class CellularPath
+{
+public:
+  // An ACK that leaves by Wi-Fi. `clear`: no blackout is on or foretold; `wanted`: the path is of use to this flow. May
+  // change the plan; `scratch` is where an injected copy lives.
+  void acknowledged(const Event& event, const FlowView& flow, bool clear, bool wanted, Craft& scratch, Plan& plan);
+  // An observed copy of what arrives: the echo.
+  Plan arrived(const Event& event, const FlowView& flow);
+  // The link is gone.
+  void stop() { running_ = false; }
+
+  bool validated() const { return validated_at_ != Tick {}; }
+  bool fresh(Tick now) const;
+
+private:
+  void consider(const Event& event, const FlowView& flow, bool wanted);
+  void end(Tick next, std::string_view why, Plan& plan);
+
+  bool running_ = false;
+  std::uint8_t failures_ = 0; // in a row
+  std::uint8_t still_ = 0;    // ACKs in a row with the same window
+  std::uint16_t window_ = 0;  // of the last ACK, unscaled
+  PathProof path_ {};
+  Seq data_edge_ {};             // next_seq when the validation began
+  std::uint64_t cell_bytes_ = 0; // by cellular, of all modules and flows
+  Tick cell_at_ {};              // when that last grew
+  Tick wanted_at_ {};            // since when
+  Tick next_ {};                 // not before
+  Tick validated_at_ {};
+};
+
+} // namespace tandem::freeze
