@@ -3,6 +3,7 @@
 
 #include <tandem/fetch.h>
 #include <tandem/segment.h>
+#include <tandem/ts_reservation.h>
 #include <tandem/units.h>
 
 #include <cstdint>
@@ -72,6 +73,7 @@ struct FlowView
   // Egress: what this host has told the server. The kernel's own numbers, before any edit.
   Seq highest_ack {};            // highest acknowledgement number the local TCP sent: all before it is held here
   Seq next_seq {};               // behind the last byte this host sent
+  Seq snd_una {};                // the newest acknowledgement number that arrived: all of this host's data before it is
   std::uint16_t last_window = 0; // unscaled
   TsClock last_ts_value {};      // last TSval the local TCP sent
   TsClock last_ts_echo {};       // last TSecr the local TCP sent
@@ -88,6 +90,10 @@ struct FlowView
   std::uint16_t sent_window = 0; // last window sent, unscaled
   TsClock sent_ts_value {};      // highest TSval sent (PAWS, RFC 7323 5)
   bool sent_any = false;
+
+  // Which TSvals the chain keeps for one module, What::none: for none. A module that reserved some and finds others
+  // here, or none, has lost them: data of this host left with one.
+  TsReservation ts_reserved {};
 
   // Passive measurements. Durations are zero until first measured.
   Duration rtt_latest {}; // from a TSval leaving to its first seen echo

@@ -127,6 +127,10 @@ public:
   virtual void set(std::string_view knob, double value) = 0;
   virtual double get(std::string_view knob) const = 0;
   virtual Interest interest() const = 0;
+  // Modules are asked in ascending order of this, equal ones by name; of two that want a route the first one gets it
+  // (docs/decisions/0002). Whoever withholds or repairs speaks before whoever chooses a way: freeze 10, mirror 20,
+  // offload 30, ecn 40, rate 50.
+  virtual int priority() const { return 100; }
 
   // Per-flow state lives in the chain's flow table: bytes that the module constructs and destroys in place. At most
   // largest_flow_state.

@@ -4,6 +4,7 @@
 // of a module's flow state; pure.
 #pragma once
 
+#include <tandem/flow.h>
 #include <tandem/plan.h>
 #include <tandem/segment.h>
 #include <tandem/units.h>
@@ -34,6 +35,16 @@ struct PathProof
     frozen = own;
     copies = 0;
     begun_at = now;
+  }
+
+  // What the copies need: nothing else carries their TSval or a younger one.
+  TsReservation reservation() const { return { .what = TsReservation::What::onward, .from = frozen + 1 }; }
+  // Whether the module still has it. Without it an echo proves nothing.
+  bool holds(const FlowView& flow) const { return flow.ts_reserved == reservation(); }
+  // Whether it can be had now: nobody else has one, and no data of this host waits to be sent once more.
+  static bool possible(const FlowView& flow)
+  {
+    return flow.ts_reserved.what == TsReservation::What::none && flow.snd_una == flow.next_seq;
   }
 
   // Whether another copy may leave, at most `most` of them, eight in a round trip.

@@ -5,6 +5,7 @@
 #include <tandem/fetch.h>
 #include <tandem/link.h>
 #include <tandem/segment.h>
+#include <tandem/ts_reservation.h>
 #include <tandem/units.h>
 
 #include <array>
@@ -83,6 +84,9 @@ struct Plan
   std::span<const Craft> craft {}; // valid until the module is called again
   std::span<const Wish> wish {};   // likewise
   std::span<const Fetch> fetch {}; // likewise
+  // Asks for a reservation, changes the module's own, or (What::none) gives it back. Without effect, and counted, while
+  // another module has one, when a TSval of it has left already, or while data of this host is not acknowledged.
+  std::optional<TsReservation> reserve {};
   std::optional<Tick> wake {};     // an Alarm for this flow and module; a later plan with a wake replaces it
   // Until then the module needs to see nothing of this flow. When no flow is needed by any module the queue is taken
   // out of the way.

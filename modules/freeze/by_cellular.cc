@@ -29,10 +29,13 @@ Plan ByCellular::arrived(const Event& event, const FlowView& flow, BlackoutState
 Plan ByCellular::link_lost(const Event& event, const FlowView& flow, BlackoutState& state, const Plan& plan)
 {
   if (const auto& path = static_cast<State&>(state).path) path->stop();
-  if (!state.stirred || !usable(Link::cell, *event.links, flow)) return plan;
-  if (!trusted(event, flow, state))
-    return { .wake = plan.wake, .why = "freeze: cellular not proved, nothing is sent by it" };
-  return say_by_cellular(event, flow, state, plan);
+  Plan said = plan;
+  if (state.stirred && usable(Link::cell, *event.links, flow))
+    said = trusted(event, flow, state)
+               ? say_by_cellular(event, flow, state, plan)
+               : Plan { .wake = plan.wake, .why = "freeze: cellular not proved, nothing is sent by it" };
+  said.reserve = TsReservation {}; // no copy needs it any more
+  return said;
 }
 
 void ByCellular::describe(const FlowView& flow, const State& state, Facts& facts) const

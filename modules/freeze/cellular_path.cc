@@ -32,19 +32,21 @@ void CellularPath::end(Tick next, std::string_view why, Plan& plan)
 {
   running_ = false;
   next_ = next;
+  plan.reserve = TsReservation {};
   plan.why = why;
 }
 
-void CellularPath::consider(const Event& event, const FlowView& flow, bool wanted)
+void CellularPath::consider(const Event& event, const FlowView& flow, bool wanted, Plan& plan)
 {
   if (event.now < next_ || !wanted || !event.segment->timestamps || !usable(Link::cell, *event.links, flow)) return;
   if (validated() && event.now - validated_at_ < lasts / 2) return;
-  if (cell_at_ != Tick {} && event.now - cell_at_ < 1s) return;
   if (wanted_at_ == Tick {}) wanted_at_ = event.now;
   if (still_ < still_acks && event.now - wanted_at_ < longest_wait) return;
+  if (!PathProof::possible(flow)) return;
   wanted_at_ = Tick {};
   running_ = true;
   path_.begin(event.segment->timestamps->value, event.now);
+  plan.reserve = path_.reservation();
   data_edge_ = flow.next_seq;
 }
 
@@ -55,19 +57,10 @@ void CellularPath::acknowledged(const Event& event, const FlowView& flow, bool c
   still_ = segment.window != window_ ? std::uint8_t { 0 }
                                      : static_cast<std::uint8_t>(std::min<int>(still_ + 1, still_acks));
   window_ = segment.window;
-  const std::uint64_t bytes = (*event.links)[static_cast<std::size_t>(Link::cell)].bytes_out;
-  const bool others = bytes != cell_bytes_;
-  cell_bytes_ = bytes;
-  if (!running_)
-  {
-    // Whoever else sends by cellular now may be marking TSvals of this flow: two such would spoil each other.
-    if (others) cell_at_ = event.now;
-    return consider(event, flow, clear && wanted);
-  }
+  if (!running_) return consider(event, flow, clear && wanted, plan);
   if (!clear) return end(event.now + 1s, "freeze: proof given up, the link changed", plan);
   if (flow.next_seq != data_edge_) return end(event.now + 100ms, "freeze: proof spoiled by upload data", plan);
-  // Something younger has left, which the server would take for the newest.
-  if (flow.sent_ts_value.after(path_.frozen + 1)) return end(event.now + 1s, "freeze: proof spoiled", plan);
+  if (!path_.holds(flow)) return end(event.now + 1s, "freeze: proof spoiled", plan);
   if (path_.expired(event.now, flow.rtt_smoothed))
   {
     validated_at_ = Tick {};
@@ -86,13 +79,13 @@ void CellularPath::acknowledged(const Event& event, const FlowView& flow, bool c
 Plan CellularPath::arrived(const Event& event, const FlowView& flow)
 {
   const Segment& segment = *event.segment;
-  if (!running_ || !segment.timestamps || !segment.has(tcp_flag::ack) || !path_.confirmed_by(segment.timestamps->echo)
-      || flow.next_seq != data_edge_)
+  if (!running_ || !segment.timestamps || !segment.has(tcp_flag::ack) || !path_.holds(flow)
+      || !path_.confirmed_by(segment.timestamps->echo) || flow.next_seq != data_edge_)
     return {};
   running_ = false;
   failures_ = 0;
   validated_at_ = event.now;
-  return { .why = "freeze: cellular proved" };
+  return { .reserve = TsReservation {}, .why = "freeze: cellular proved" };
 }
 
 } // namespace tandem::freeze

@@ -25,7 +25,7 @@ public:
   bool fresh(Tick now) const;
 
 private:
-  void consider(const Event& event, const FlowView& flow, bool wanted);
+  void consider(const Event& event, const FlowView& flow, bool wanted, Plan& plan);
   void end(Tick next, std::string_view why, Plan& plan);
 
   bool running_ = false;
@@ -34,8 +34,6 @@ private:
   std::uint16_t window_ = 0;  // of the last ACK, unscaled
   PathProof path_ {};
   Seq data_edge_ {};             // next_seq when the validation began
-  std::uint64_t cell_bytes_ = 0; // by cellular, of all modules and flows
-  Tick cell_at_ {};              // when that last grew
   Tick wanted_at_ {};            // since when
   Tick next_ {};                 // not before
   Tick validated_at_ {};

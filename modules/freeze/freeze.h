@@ -23,6 +23,7 @@ public:
   std::string_view manual() const override;
   std::span<const RetiredKnob> retired_knobs() const override;
   Interest interest() const override;
+  int priority() const override { return 10; }
 };
 
 } // namespace tandem::freeze

@@ -78,6 +78,7 @@ public:
   void set(std::string_view knob, double value) override;
   double get(std::string_view knob) const override;
   Interest interest() const override;
+  int priority() const override { return 20; }
   Plan decide(const Event& event, const FlowView& flow, State& state) override;
   void describe(const FlowView& flow, const State& state, Facts& facts) const override;
 

@@ -212,11 +212,13 @@ Plan ValidatedPath::consider(const Event& event, const FlowView& flow, State& st
     return {};
   }
 
+  if (!PathProof::possible(flow)) return rest(10ms, "offload: TSval not free for a probe yet");
+
   state.phase = Phase::probing;
   state.since = event.now;
   state.path.begin(event.segment->timestamps->value, event.now);
   state.why = "offload: probing";
-  return { .wake = event.now + patience(flow), .why = "offload: probe begins" };
+  return { .reserve = state.path.reservation(), .wake = event.now + patience(flow), .why = "offload: probe begins" };
 }
 
 Plan ValidatedPath::probe(const Event& event, const FlowView& flow, State& state)
@@ -229,6 +231,7 @@ Plan ValidatedPath::probe(const Event& event, const FlowView& flow, State& state
   if (state.path.copies > 0 && state.path.expired(event.now, flow.rtt_smoothed))
     return return_home(event, flow, state, backoff(state.failures), "offload: no proof (filtered, NAT or too slow)",
                        false);
+  if (!state.path.holds(flow)) return return_home(event, flow, state, 100ms, "offload: probe spoiled", false);
   if (!own.after(state.path.frozen)) return plan;
   plan.edit.ts_value = state.path.frozen;
   plan.why = "offload: TSval kept while probing";
@@ -286,10 +289,11 @@ Plan ValidatedPath::hear(const Event& event, const FlowView& flow, State& state)
   // What never left is not echoed: the copy is damaged (nobody has verified its checksum), or of upload data.
   if (flow.sent_any && echo.after(flow.sent_ts_value)) return {};
   measure_delay(segment, flow, state, event.now);
-  if (state.phase == Phase::probing && state.path.confirmed_by(echo)) return confirm(event, flow, state);
+  if (state.phase == Phase::probing && state.path.holds(flow) && state.path.confirmed_by(echo))
+    return confirm(event, flow, state);
   if (state.phase == Phase::away && state.delay_known && state.added_delay > longest_delay(state))
     return too_slow(event, flow, state, true);
-  if (state.phase == Phase::away && (echo.raw & 1u) != 0 && echo.after(state.trusted_after))
+  if (state.phase == Phase::away && flow.ts_reserved.holds(echo) && echo.after(state.trusted_after))
   {
     state.trusted_after = echo;
     proved(state, event.now);
@@ -324,7 +328,10 @@ Plan ValidatedPath::confirm(const Event& event, const FlowView& flow, State& sta
   state.goodput.restart();
   state.goodput.forgive();
   state.why = "offload: by cellular";
-  Plan plan { .wake = event.now + patience(flow), .why = "offload: path proved" };
+  // Odd TSvals mark the cellular path from now on.
+  Plan plan { .reserve = TsReservation { .what = TsReservation::What::odd, .from = state.trusted_after + 1 },
+              .wake = event.now + patience(flow),
+              .why = "offload: path proved" };
   if (held)
   {
     scratch_[0] = latest(flow, Link::cell);
@@ -404,7 +411,7 @@ Plan ValidatedPath::return_home(const Event& event, const FlowView& flow, State&
   state.goodput.restart();
   state.delay.new_round();
   state.why = why;
-  Plan plan { .why = why };
+  Plan plan { .reserve = TsReservation {}, .why = why };
   if (say_again && flow.sent_any && flow.timestamps_ok)
   {
     scratch_[0] = latest(flow, Link::wifi);

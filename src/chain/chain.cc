@@ -1,6 +1,7 @@
 #include "src/chain/chain.h"
 
 #include "src/chain/guard_fetch.h"
+#include "src/chain/holds.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,14 +13,6 @@ namespace tandem::chain
 
 namespace
 {
-
-// The documented order (docs/decisions/0002): who holds back or repairs a flow speaks before who routes it.
-int rank(std::string_view module)
-{
-  constexpr std::array<std::string_view, 5> order { "freeze", "mirror", "offload", "ecn", "rate" };
-  const auto at = std::find(order.begin(), order.end(), module);
-  return static_cast<int>(at - order.begin());
-}
 
 constexpr std::size_t max_delayed = 4096;
 constexpr unsigned slow_calls_allowed = 2; // of a flow
@@ -64,6 +57,12 @@ bool later_craft(const auto& a, const auto& b)
   return a.at != b.at ? a.at > b.at : a.order > b.order;
 }
 
+// A reservation is given back whatever else of the plan is not allowed.
+std::optional<TsReservation> gives_back(const Plan& plan)
+{
+  return plan.reserve && plan.reserve->what == TsReservation::What::none ? plan.reserve : std::nullopt;
+}
+
 // A change that a decision may hang on: estimates of half a second are noisy.
 bool tells_more(const std::optional<RadioState>& told, const std::optional<RadioState>& now)
 {
@@ -80,36 +79,42 @@ bool tells_more(const std::optional<RadioState>& told, const std::optional<Radio
   return moved(told->delivery, now->delivery, some_delivery) || moved(told->signal, now->signal, some_signal);
 }
 
+// A module's state begins where any type may.
+std::size_t aligned(std::size_t size)
+{
+  return (size + alignof(std::max_align_t) - 1) & ~(alignof(std::max_align_t) - 1);
+}
+
 } // namespace
 
-Chain::Chain(Options options, std::vector<Module*> modules, Actions& actions)
-    : options_ { std::move(options) }, slots_ { [&]
-                                                {
-                                                  std::stable_sort(modules.begin(), modules.end(),
-                                                                   [](Module* a, Module* b)
-                                                                   {
-                                                                     const int ra = rank(a->name());
-                                                                     const int rb = rank(b->name());
-                                                                     return ra != rb ? ra < rb : a->name() < b->name();
-                                                                   });
-                                                  if (modules.size() > flow::max_modules)
-                                                    throw std::length_error { "more than "
-                                                                              + std::to_string(flow::max_modules)
-                                                                              + " modules are loaded" };
-                                                  std::vector<Slot> slots(modules.size());
-                                                  std::size_t offset = 0;
-                                                  for (std::size_t i = 0; i < modules.size(); ++i)
-                                                  {
-                                                    slots[i].module = modules[i];
-                                                    slots[i].offset = offset;
-                                                    const std::size_t size = modules[i]->flow_state_size();
-                                                    offset += (size + alignof(std::max_align_t) - 1)
-                                                              & ~(alignof(std::max_align_t) - 1);
-                                                  }
-                                                  options_.table.state_bytes = offset;
-                                                  return slots;
-                                                }() },
-      table_ { options_.table }, actions_ { actions }
+Chain::Options Chain::with_state(Options options, const std::vector<Module*>& modules)
+{
+  options.table.state_bytes = 0;
+  for (const Module* module : modules)
+    options.table.state_bytes += aligned(module->flow_state_size());
+  return options;
+}
+
+std::vector<Chain::Slot> Chain::slots_of(std::vector<Module*> modules)
+{
+  if (modules.size() > flow::max_modules)
+    throw std::length_error { "more than " + std::to_string(flow::max_modules) + " modules are loaded" };
+  std::stable_sort(modules.begin(), modules.end(),
+                   [](const Module* a, const Module* b)
+                   { return a->priority() != b->priority() ? a->priority() < b->priority() : a->name() < b->name(); });
+  std::vector<Slot> slots(modules.size());
+  std::size_t offset = 0;
+  for (std::size_t i = 0; i < modules.size(); ++i)
+  {
+    slots[i].module = modules[i];
+    slots[i].offset = offset;
+    offset += aligned(modules[i]->flow_state_size());
+  }
+  return slots;
+}
+
+Chain::Chain(Options options, std::vector<Module*> modules)
+    : options_ { with_state(std::move(options), modules) }, slots_ { slots_of(modules) }, table_ { options_.table }
 {
   alarms_.reserve(1024);
   delayed_.reserve(256);
@@ -166,6 +171,8 @@ void Chain::exclude(std::size_t i, flow::Flow& flow)
   ++slots_[i].stats.excluded;
   flow.excluded = static_cast<std::uint8_t>(flow.excluded | 1u << i);
   flow.wake[i] = Tick::max();
+  reserve(i, {}, flow);
+  flow.holds[i] = {};
 }
 
 // Whether the flow is one that modules are asked about.
@@ -192,17 +199,18 @@ bool Chain::begin(std::size_t i, flow::Flow& flow)
   return true;
 }
 
-// Whatever happens to a module: an ACK that was left out is followed by one that says at least as much, at once and by
-// the flow's own link.
-void Chain::make_good(flow::Flow& flow, Tick now)
+// Whatever happens to module `i`: an ACK that it left out is followed by one that says at least as much, at once and by
+// the flow's own link, as far as no other module withholds it.
+void Chain::flush_withheld(std::size_t i, flow::Flow& flow, Tick now)
 {
   const FlowView& view = flow.view;
-  flow.held_back = 0;
-  const bool less_said = view.highest_ack.after(view.sent_ack) || view.sent_window < view.last_window;
-  if (!view.sent_any || view.hands_off != HandsOff::none || !less_said) return;
-  Craft craft { .by = view.link, .seq = view.next_seq, .ack = view.highest_ack, .window = view.last_window };
-  if (view.timestamps_ok) craft.timestamps = Timestamps { view.last_ts_value, view.last_ts_echo };
-  send(flow, craft, "chain: ACK that a module held back", now);
+  flow.holds[i] = {};
+  if (!view.sent_any || view.hands_off != HandsOff::none) return;
+  Craft ack { .by = view.link, .seq = view.next_seq, .ack = view.highest_ack, .window = view.last_window };
+  if (view.timestamps_ok) ack.timestamps = Timestamps { view.last_ts_value, view.last_ts_echo };
+  keep_holds(i, ack, flow);
+  if (ack.ack.after(view.sent_ack) || ack.window > view.sent_window)
+    send(i, flow, ack, "chain: ACK that a module withheld", now);
 }
 
 // Asks one module, keeps its faults away from the packet. The plan is already checked by the guard.
@@ -220,7 +228,7 @@ Plan Chain::ask(std::size_t i, const Event& event, flow::Flow& flow)
   {
     ++slot.stats.faults;
     exclude(i, flow);
-    if (!event.queued) make_good(flow, event.now);
+    if (!event.queued) flush_withheld(i, flow, event.now);
     return {};
   }
   // By the wall clock, which is cheap to read, a decision also seems long when the thread lost its core in the middle.
@@ -234,19 +242,23 @@ Plan Chain::ask(std::size_t i, const Event& event, flow::Flow& flow)
     {
       ++slot.stats.faults;
       exclude(i, flow);
-      if (!event.queued) make_good(flow, event.now);
+      if (!event.queued) flush_withheld(i, flow, event.now);
       return {};
     }
   }
   if (const Violation violation = check(plan, event, flow.view, budget_left()); violation != Violation::none)
   {
     ++slot.stats.violations[static_cast<std::size_t>(violation)];
-    if (!is_refusal(violation)) exclude(i, flow);
+    if (is_conflict(violation))
+      ++slot.stats.conflicts;
+    else if (!is_refusal(violation))
+      exclude(i, flow);
     // What the module meant to send may be the answer to an ACK that it dropped earlier. A queued segment needs no
     // such care: it passes.
-    if (!event.queued) make_good(flow, event.now);
+    if (!event.queued) flush_withheld(i, flow, event.now);
     // A refused module keeps its timer: it may wake up and find another way.
-    return is_refusal(violation) ? Plan { .wake = plan.wake } : Plan {};
+    const bool goes_on = is_refusal(violation) || is_conflict(violation);
+    return goes_on ? Plan { .reserve = gives_back(plan), .wake = plan.wake } : Plan {};
   }
   count(slot.stats, plan.why);
   return plan;
@@ -255,11 +267,12 @@ Plan Chain::ask(std::size_t i, const Event& event, flow::Flow& flow)
 // Everything of a plan but verdict and edit.
 void Chain::carry_out(std::size_t i, const Plan& plan, const Event& event, flow::Flow& flow)
 {
-  for (Craft craft : plan.craft)
+  // What is given back no longer binds the segments that say so.
+  if (plan.reserve) reserve(i, *plan.reserve, flow);
+  for (const Craft& craft : plan.craft)
   {
-    keep_hold(i, craft, flow);
     if (craft.at <= event.now)
-      send(flow, craft, plan.why, event.now);
+      send(i, flow, craft, plan.why, event.now);
     else if (delayed_.size() < max_delayed)
     {
       delayed_.push_back({ craft.at, delayed_order_++, flow.view.id, static_cast<std::uint8_t>(i), craft, plan.why });
@@ -269,7 +282,7 @@ void Chain::carry_out(std::size_t i, const Plan& plan, const Event& event, flow:
       ++stats_.crafts_refused;
   }
   for (const Wish& wish : plan.wish)
-    actions_.wish(wish, static_cast<std::uint8_t>(i), plan.why);
+    output_.requests.push_back({ wish, static_cast<std::uint8_t>(i), plan.why });
   for (const Fetch& fetch : plan.fetch)
     begin_fetch(i, fetch, plan.why, flow);
   if (plan.wake)
@@ -289,15 +302,18 @@ void Chain::carry_out(std::size_t i, const Plan& plan, const Event& event, flow:
 
 void Chain::begin_fetch(std::size_t i, const Fetch& fetch, std::string_view why, flow::Flow& flow)
 {
-  const auto slot = static_cast<std::uint8_t>(i);
-  if (actions_.fetch(flow.view, fetch, slot, why))
-  {
-    ++stats_.fetches;
-    fetching_bytes_ += fetch_cost(fetch.from, fetch.to);
-  }
-  else
-    unfetched_.push_back(
-        { flow.view.id, slot, { .how = fetch.how, .from = fetch.from, .to = fetch.to, .why = "no fetch service" } });
+  output_.fetches.push_back({ flow.view.id, flow.view.key, fetch, static_cast<std::uint8_t>(i), why });
+  ++stats_.fetches;
+  fetching_bytes_ += fetch_cost(fetch.from, fetch.to);
+}
+
+void Chain::fetch_refused(const FetchRequest& request)
+{
+  const Fetch& fetch = request.fetch;
+  --stats_.fetches;
+  fetching_bytes_ -= std::min(fetching_bytes_, fetch_cost(fetch.from, fetch.to));
+  unfetched_.push_back({ request.flow, request.slot,
+                         { .how = fetch.how, .from = fetch.from, .to = fetch.to, .why = "no fetch service" } });
 }
 
 void Chain::content(const FlowKey& key, Content content, std::string_view why)
@@ -324,138 +340,230 @@ void Chain::fetched(std::uint64_t id, std::uint8_t slot, const FetchResult& resu
   if (flow != nullptr && slots_[slot].enabled) tell(slot, EventKind::fetched, *flow, now, &result);
 }
 
-// What one module holds back no other gives away by a segment of its own. The holder itself may say it.
-void Chain::keep_hold(std::size_t i, Craft& craft, flow::Flow& flow)
+Known Chain::known(const FlowView& flow)
 {
-  if (craft.kind != CraftKind::ack || flow.held_back == 0) return;
-  if (flow.holder == i)
-  {
-    if (craft.ack == flow.view.highest_ack) flow.held_back = 0;
-    return;
-  }
-  const Seq most = later(flow.view.sent_ack, flow.view.highest_ack - flow.held_back);
-  craft.ack = earlier(craft.ack, most);
+  return { .ack = flow.sent_ack, .ts_value = flow.sent_ts_value, .window = flow.sent_window, .any = flow.sent_any };
 }
 
-void Chain::send(flow::Flow& flow, const Craft& craft, std::string_view why, Tick now)
+// The server is taken to know what is handed to the caller; sent() takes it back when it could not be sent.
+void Chain::send(std::size_t i, flow::Flow& flow, Craft segment, std::string_view why, Tick now)
 {
-  const std::size_t bytes = actions_.craft(flow.view, craft, why);
-  if (bytes == 0)
+  keep_holds(i, segment, flow);
+  FlowView& view = flow.view;
+  if (segment.kind == CraftKind::ack && segment.timestamps && (segment.by == view.link || i != flow.ts_owner))
   {
-    ++stats_.craft_failed;
-    return;
+    const TsClock free = view.ts_reserved.free(segment.timestamps->value);
+    if (free != segment.timestamps->value) ++stats_.ts_lowered;
+    segment.timestamps->value = free;
   }
-  ++stats_.crafted;
-  if (craft.by == Link::cell)
-  {
-    stats_.cell_bytes += bytes;
-    links_[static_cast<std::size_t>(Link::cell)].bytes_out = stats_.cell_bytes;
-  }
-  if (craft.kind == CraftKind::fill) ++stats_.fills;
-  if (craft.kind == CraftKind::ack)
-  {
-    Segment as_sent {};
-    as_sent.flags = craft.flags;
-    as_sent.timestamps = craft.timestamps;
-    flow.tracker.left(as_sent, craft.ack, craft.window, craft.timestamps ? craft.timestamps->value : TsClock {},
-                      flow.view, now);
-  }
+  output_.segments.push_back({ view.id, view.key, segment, why, known(view) });
+  if (segment.kind != CraftKind::ack) return;
+  Segment as_sent {};
+  as_sent.flags = segment.flags;
+  as_sent.timestamps = segment.timestamps;
+  flow.tracker.left(as_sent, segment.ack, segment.window,
+                    segment.timestamps ? segment.timestamps->value : TsClock {}, view, now);
 }
 
-Outcome Chain::segment(const Segment& segment, bool queued, Tick now)
+void Chain::sent(const Injection& injection, std::size_t bytes)
+{
+  const Craft& segment = injection.segment;
+  if (bytes > 0)
+  {
+    ++stats_.crafted;
+    if (segment.by == Link::cell) spent(bytes);
+    if (segment.kind == CraftKind::fill) ++stats_.fills;
+    return;
+  }
+  ++stats_.craft_failed;
+  flow::Flow* flow = table_.by_id(injection.flow);
+  if (flow == nullptr || segment.kind != CraftKind::ack) return;
+  // Unless something left since that said more.
+  FlowView& view = flow->view;
+  Known said { .ack = segment.ack, .ts_value = injection.before.ts_value, .window = segment.window, .any = true };
+  if (injection.before.any) said.ack = later(said.ack, injection.before.ack);
+  if (segment.timestamps && (!injection.before.any || segment.timestamps->value.after(said.ts_value)))
+    said.ts_value = segment.timestamps->value;
+  if (known(view) != said) return;
+  view.sent_ack = injection.before.ack;
+  view.sent_ts_value = injection.before.ts_value;
+  view.sent_window = injection.before.window;
+  view.sent_any = injection.before.any;
+}
+
+// A value is a module's own only when nothing ever carried it and no data of this host, whose TSvals nobody chooses, is
+// waiting to be sent once more.
+void Chain::reserve(std::size_t i, const TsReservation& wanted, flow::Flow& flow)
+{
+  FlowView& view = flow.view;
+  const bool own = view.ts_reserved.what != TsReservation::What::none && flow.ts_owner == i;
+  if (wanted.what == TsReservation::What::none)
+  {
+    if (own) view.ts_reserved = {};
+    return;
+  }
+  const bool taken = view.ts_reserved.what != TsReservation::What::none && !own;
+  const bool used = view.sent_any && !wanted.from.after(view.sent_ts_value);
+  if (taken || used || view.snd_una != view.next_seq)
+  {
+    ++slots_[i].stats.conflicts;
+    return;
+  }
+  view.ts_reserved = wanted;
+  flow.ts_owner = static_cast<std::uint8_t>(i);
+}
+
+// Segments of another origin leave with a TSval that is free.
+void Chain::keep_reservation(const Segment& segment, Outcome& outcome, flow::Flow& flow, bool by_owner)
+{
+  if (!segment.timestamps || outcome.verdict != Verdict::pass) return;
+  if (by_owner && outcome.edit.route && *outcome.edit.route != flow.view.link) return;
+  const TsClock value = outcome.edit.ts_value.value_or(segment.timestamps->value);
+  const TsClock free = flow.view.ts_reserved.free(value);
+  if (free == value) return;
+  outcome.edit.ts_value = free;
+  ++stats_.ts_lowered;
+}
+
+// Data of this host leaves with the kernel's own TSval: what it may have carried is nobody's any more. Of unseen data
+// the server's acknowledgement tells; `una` and `next` are SND.UNA and SND.NXT before the segment.
+void Chain::spoil_reservation(const Segment& segment, bool queued, Seq una, Seq next, flow::Flow& flow)
+{
+  TsReservation& reserved = flow.view.ts_reserved;
+  if (reserved.what == TsReservation::What::none || !segment.timestamps) return;
+  const bool arrived = segment.direction == Direction::ingress;
+  if (arrived && !(segment.has(tcp_flag::ack) && segment.ack.after(una))) return;
+  // What is queued can be given another TSval; what left before it unseen could not.
+  if (!arrived && !segment.seq.after(next) && (queued || segment.sequence_length() == 0)) return;
+  const TsClock carried = arrived ? segment.timestamps->echo : segment.timestamps->value;
+  if (reserved.what == TsReservation::What::onward)
+  {
+    reserved = {};
+    ++stats_.ts_spoiled;
+  }
+  else if (carried.at_or_after(reserved.from))
+    reserved.from = carried + 1;
+}
+
+// The flow of a segment, a new one where there is none; null when none is to be made, with the reason.
+flow::Flow* Chain::flow_of(const Segment& segment, bool queued, Tick now, std::string_view& why)
 {
   flow::Flow* flow = table_.find(segment.key);
-  if (flow == nullptr)
-  {
-    // Only a handshake or something that waits for a verdict makes a flow; stray observed copies do not.
-    if (!segment.has(tcp_flag::syn) && !queued) return {};
-    while (flow::Flow* old = overdue(now))
-      forget(*old, now);
-    flow = table_.insert(segment.key, now);
-    if (flow == nullptr)
-    {
-      ++stats_.untracked;
-      return { .why = "flow table full" };
-    }
-    flow->view.link = segment.link;
-    flow->epoch = epoch_;
-    flow->view.hands_off = HandsOff::mid_flow; // until both SYNs are seen
-    if (!segment.has(tcp_flag::syn)) ++stats_.mid_flow;
-  }
-  else if (segment.has(tcp_flag::syn)
-           && ((flow->closed && !segment.has(tcp_flag::ack))
-               || (segment.direction == Direction::egress && !flow->tracker.fits(segment, flow->view)
-                   && segment.end() != flow->view.next_seq)))
+  if (flow != nullptr && segment.has(tcp_flag::syn)
+      && ((flow->closed && !segment.has(tcp_flag::ack))
+          || (segment.direction == Direction::egress && !flow->tracker.fits(segment, flow->view)
+              && segment.end() != flow->view.next_seq)))
   {
     // The ports are used again. Without the old connection's end only this host's own SYN says so: anyone may have sent
     // one that arrives.
     forget(*flow, now);
-    return this->segment(segment, queued, now);
+    flow = nullptr;
   }
-  if (queued && flow->epoch != epoch_)
+  if (flow != nullptr) return flow;
+  // Only a handshake or something that waits for a verdict makes a flow; stray observed copies do not.
+  if (!segment.has(tcp_flag::syn) && !queued) return nullptr;
+  while (flow::Flow* old = overdue(now))
+    forget(*old, now);
+  flow = table_.insert(segment.key, now);
+  if (flow == nullptr)
+  {
+    ++stats_.untracked;
+    why = "flow table full";
+    return nullptr;
+  }
+  flow->view.link = segment.link;
+  flow->epoch = epoch_;
+  flow->view.hands_off = HandsOff::mid_flow; // until both SYNs are seen
+  if (!segment.has(tcp_flag::syn)) ++stats_.mid_flow;
+  return flow;
+}
+
+// What the segment says of its flow, before anybody is asked about it.
+void Chain::take_note(const Segment& segment, bool queued, flow::Flow& flow, Tick now)
+{
+  if (queued && flow.epoch != epoch_)
   {
     // Packets of this flow passed beside the queue. What was known of its numbers may be more than a sequence space
     // old.
-    flow->tracker.resume(flow->view);
-    flow->view.resumed = now;
-    flow->epoch = epoch_;
+    flow.tracker.resume(flow.view);
+    flow.view.resumed = now;
+    flow.view.ts_reserved = {};
+    flow.epoch = epoch_;
   }
-  if (now - flow->view.last_seen >= pause) flow->paused_at = flow->view.bytes_delivered;
-  table_.touch(*flow, now);
-  flow->tracker.seen(segment, flow->view, now);
-  if (ends(segment, flow->view)) table_.close(*flow);
+  if (now - flow.view.last_seen >= pause) flow.paused_at = flow.view.bytes_delivered;
+  table_.touch(flow, now);
+  const Seq una = flow.view.snd_una;
+  const Seq next = flow.view.next_seq;
+  flow.tracker.seen(segment, flow.view, now);
+  spoil_reservation(segment, queued, una, next, flow);
+  if (ends(segment, flow.view)) table_.close(flow);
+}
 
-  Outcome outcome { .flow = &flow->view };
-  if (flow->view.hands_off == HandsOff::none && !worth(*flow))
+// Asks every module about the segment, carries out what it wants beside, and merges what it wants with the segment.
+void Chain::decide(const Segment& segment, bool queued, flow::Flow& flow, Outcome& outcome, Tick now)
+{
+  const bool heard = flow.view.link == Link::wifi && damage_ != nullptr && damage_->listening;
+  const Event event { .kind = EventKind::segment,
+                      .now = now,
+                      .segment = &segment,
+                      .queued = queued,
+                      .links = &links_,
+                      .seed = options_.seed,
+                      .damage = heard ? damage_ : nullptr };
+  const bool is_ack = segment.is_pure_ack() && segment.direction == Direction::egress;
+  Tick quiet = Tick::max();
+  bool insisted = false;
+  bool routed_by_owner = false;
+  std::array<Edit, flow::max_modules> asked {};
+  std::uint32_t were_asked = 0;
+  for (std::size_t i = 0; i < slots_.size(); ++i)
   {
-    if (queued) flow->quiet_until = {};
-  }
-  else if (flow->view.hands_off == HandsOff::none)
-  {
-    const Event event { .kind = EventKind::segment,
-                        .now = now,
-                        .segment = &segment,
-                        .queued = queued,
-                        .links = &links_,
-                        .seed = options_.seed,
-                        .damage = flow->view.link == Link::wifi && damage_ != nullptr && damage_->listening ? damage_
-                                                                                                            : nullptr };
-    bool edited = false;
-    bool dropped = false;
-    std::uint32_t held_back = 0;
-    Tick quiet = Tick::max();
-    for (std::size_t i = 0; i < slots_.size(); ++i)
+    if (!slots_[i].enabled || (flow.excluded >> i & 1) != 0) continue;
+    if (flow.view.link != Link::wifi && !slots_[i].module->interest().every_link) continue;
+    if ((flow.begun >> i & 1) == 0 && !begin(i, flow)) continue;
+    const Plan plan = ask(i, event, flow);
+    if (queued)
     {
-      if (!slots_[i].enabled || (flow->excluded >> i & 1) != 0) continue;
-      if (flow->view.link != Link::wifi && !slots_[i].module->interest().every_link) continue;
-      if ((flow->begun >> i & 1) == 0 && !begin(i, *flow)) continue;
-      const Plan plan = ask(i, event, *flow);
-      if (queued)
-      {
-        if (plan.verdict == Verdict::drop) outcome.verdict = Verdict::drop;
-        dropped = dropped || plan.verdict == Verdict::drop;
-        if (plan.edit.ack && static_cast<std::uint32_t>(segment.ack - *plan.edit.ack) > held_back)
-        {
-          held_back = static_cast<std::uint32_t>(segment.ack - *plan.edit.ack);
-          flow->holder = static_cast<std::uint8_t>(i);
-        }
-        edited = edited || insists(plan.edit);
-        merge(outcome.edit, plan.edit);
-        if (outcome.why.empty()) outcome.why = plan.why;
-        quiet = std::min(quiet, plan.quiet.value_or(Tick {}));
-      }
-      carry_out(i, plan, event, *flow);
+      if (plan.verdict == Verdict::drop) outcome.verdict = Verdict::drop;
+      if (is_ack) note_hold(i, segment, plan.edit, false, flow);
+      asked[i] = plan.edit;
+      were_asked |= 1u << i;
+      insisted = insisted || insists(plan.edit);
+      const bool routes = plan.edit.route && !outcome.edit.route;
+      merge(outcome.edit, plan.edit);
+      if (outcome.why.empty()) outcome.why = plan.why;
+      quiet = std::min(quiet, plan.quiet.value_or(Tick {}));
+      carry_out(i, plan, event, flow);
+      routed_by_owner = routed_by_owner || (routes && i == flow.ts_owner);
     }
-    if (queued) flow->quiet_until = quiet;
-    // An ACK that is left out says nothing about what is held back.
-    if (queued && segment.is_pure_ack() && segment.direction == Direction::egress && (held_back > 0 || !dropped))
-      flow->held_back = held_back;
-    // An edit is the wish that this very segment leaves: it beats a drop. A lower ACK number alone is not: whoever
-    // holds back does not mind that less is said.
-    if (edited) outcome.verdict = Verdict::pass;
+    else
+      carry_out(i, plan, event, flow);
   }
-  else
+  if (!queued) return;
+  flow.quiet_until = quiet;
+  // An ACK that is left out says nothing about what is withheld.
+  if (is_ack && outcome.verdict == Verdict::pass)
+    for (std::size_t i = 0; i < slots_.size(); ++i)
+      if ((were_asked >> i & 1) != 0) note_hold(i, segment, asked[i], true, flow);
+  // An edit asks that this very segment leaves: it beats a drop. A lower ACK number alone does not: whoever withholds
+  // does not mind that less is said.
+  if (insisted) outcome.verdict = Verdict::pass;
+  keep_reservation(segment, outcome, flow, routed_by_owner);
+}
+
+Outcome Chain::segment(const Segment& segment, bool queued, Tick now)
+{
+  Outcome outcome {};
+  flow::Flow* flow = flow_of(segment, queued, now, outcome.why);
+  if (flow == nullptr) return outcome;
+  take_note(segment, queued, *flow, now);
+  outcome.flow = &flow->view;
+  if (flow->view.hands_off != HandsOff::none)
     outcome.why = name(flow->view.hands_off);
+  else if (worth(*flow))
+    decide(segment, queued, *flow, outcome, now);
+  else if (queued)
+    flow->quiet_until = {};
 
   // What no module decides about leaves as it is seen.
   if (!queued && segment.direction == Direction::egress && !segment.has(tcp_flag::syn) && !decided(flow->view))
@@ -466,11 +574,7 @@ Outcome Chain::segment(const Segment& segment, bool queued, Tick now)
     const TsClock value = outcome.edit.ts_value.value_or(segment.timestamps ? segment.timestamps->value : TsClock {});
     flow->tracker.left(segment, outcome.edit.ack.value_or(segment.ack), outcome.edit.window.value_or(segment.window),
                        value, flow->view, now);
-    if (outcome.edit.route == Link::cell)
-    {
-      stats_.cell_bytes += segment.bytes.size();
-      links_[static_cast<std::size_t>(Link::cell)].bytes_out = stats_.cell_bytes;
-    }
+    if (outcome.edit.route == Link::cell) spent(segment.bytes.size());
   }
   return outcome;
 }
@@ -503,7 +607,7 @@ void Chain::send_delayed(Tick now)
     if (check(due.craft, links_, flow->view, budget_left()) != Violation::none)
       ++stats_.crafts_outdated;
     else
-      send(*flow, due.craft, due.why, now);
+      send(due.slot, *flow, due.craft, due.why, now);
   }
 }
 
@@ -613,9 +717,10 @@ void Chain::enable(std::size_t i, bool on, Tick now)
         [&](flow::Flow& flow)
         {
           tell(i, EventKind::switched_off, flow, now);
+          reserve(i, {}, flow);
           if ((flow.begun >> i & 1) != 0)
           {
-            make_good(flow, now);
+            flush_withheld(i, flow, now);
             slots_[i].module->flow_end(state(flow, i));
             flow.begun = static_cast<std::uint8_t>(flow.begun & ~(1u << i));
             --slots_[i].stats.flows;

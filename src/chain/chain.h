@@ -2,6 +2,7 @@
 #pragma once
 
 #include "src/chain/guard.h"
+#include "src/chain/output.h"
 #include "src/flow/table.h"
 
 #include <tandem/module.h>
@@ -15,24 +16,6 @@
 
 namespace tandem::chain
 {
-
-// What the chain cannot do itself. Called from inside segment() and advance(); must not call back into the chain.
-class Actions
-{
-public:
-  virtual ~Actions() = default;
-  // Sends a crafted segment now. Returns the bytes that left (0: not sent).
-  virtual std::size_t craft(const FlowView& flow, const Craft& craft, std::string_view why) = 0;
-  // A link-level wish of the module in `slot`. The same one may come again and again: it is a state, not an event.
-  virtual void wish(const Wish& wish, std::uint8_t slot, std::string_view why) = 0;
-  // Begins to get bytes of a download a second time, for the module in `slot`. Chain::fetched() tells what became of
-  // it. False: it cannot be begun.
-  virtual bool fetch(const FlowView& flow, const Fetch& fetch, std::uint8_t slot, std::string_view why)
-  {
-    static_cast<void>(flow), static_cast<void>(fetch), static_cast<void>(slot), static_cast<void>(why);
-    return false;
-  }
-};
 
 // What is to become of the segment at hand. Edit{} and pass: the bytes go as they came.
 struct Outcome
@@ -66,11 +49,19 @@ public:
     std::function<Tick()> stopwatch {};  // for call_limit; empty: not measured
   };
 
-  // Order of merging: freeze, mirror, offload, ecn, rate, then others by name. The modules must outlive the chain.
-  Chain(Options options, std::vector<Module*> modules, Actions& actions);
+  // Modules are asked, and win conflicts, in the order of Module::priority(), then by name. They must outlive the chain.
+  Chain(Options options, std::vector<Module*> modules);
   ~Chain();
   Chain(const Chain&) = delete;
   Chain& operator=(const Chain&) = delete;
+
+  // What is to be done after what was called last: to be carried out, and cleared, after every call that takes the time
+  // or a FetchResult, and before the verdict of the segment at hand is given.
+  Output& output() { return output_; }
+  // What became of an injected segment: the bytes that left by its link, 0 when it could not be sent.
+  void sent(const Injection& injection, std::size_t bytes);
+  // There is nobody to fetch it. The module is told by the next advance().
+  void fetch_refused(const FetchRequest& request);
 
   // One packet. `queued`: a verdict counts; otherwise it is an observed copy. `bytes` is its size on the wire.
   Outcome segment(const Segment& segment, bool queued, Tick now);
@@ -95,7 +86,7 @@ public:
 
   // What a flow carries now, as far as somebody looked into it. Nothing happens when the flow is not known (any more).
   void content(const FlowKey& key, Content content, std::string_view why);
-  // The answer to Actions::fetch() of the module in `slot`; `cell_bytes` went over the cellular link for it.
+  // The answer to a FetchRequest of the module in `slot`; `cell_bytes` went over the cellular link for it.
   void fetched(std::uint64_t flow, std::uint8_t slot, const FetchResult& result, std::uint64_t cell_bytes, Tick now);
   // So many bytes went over the cellular link for modules, beyond what fetched() was told.
   void spent(std::uint64_t cell_bytes);
@@ -122,6 +113,7 @@ public:
     std::uint64_t flows = 0;    // flows with state now
     std::uint64_t excluded = 0; // times the module was taken out of a flow
     std::uint64_t faults = 0;   // exceptions and overlong calls
+    std::uint64_t conflicts = 0; // plans and reservations that what another module did stood against; asked again later
     std::array<ReasonCount, 48> reasons {};
     std::array<std::uint64_t, violation_count> violations {};
   };
@@ -139,6 +131,8 @@ public:
     std::uint64_t fetches = 0;         // asked for and begun
     std::uint64_t fetched = 0;         // that brought their bytes
     std::uint64_t fills = 0;           // segments handed to the local TCP
+    std::uint64_t ts_lowered = 0;      // TSvals changed for a reservation
+    std::uint64_t ts_spoiled = 0;      // reservations that data of this host ended
   };
   const Stats& stats() const { return stats_; }
   flow::Table& table() { return table_; }
@@ -177,16 +171,24 @@ private:
     FetchResult result {};
   };
 
+  static Options with_state(Options options, const std::vector<Module*>& modules);
+  static std::vector<Slot> slots_of(std::vector<Module*> modules);
   std::byte* state(flow::Flow& flow, std::size_t i) { return table_.state(flow) + slots_[i].offset; }
   bool begin(std::size_t i, flow::Flow& flow);
   bool worth(const flow::Flow& flow) const;
   bool decided(const FlowView& flow) const;
   Plan ask(std::size_t i, const Event& event, flow::Flow& flow);
   void carry_out(std::size_t i, const Plan& plan, const Event& event, flow::Flow& flow);
-  void make_good(flow::Flow& flow, Tick now);
-  static void keep_hold(std::size_t i, Craft& craft, flow::Flow& flow);
+  flow::Flow* flow_of(const Segment& segment, bool queued, Tick now, std::string_view& why);
+  void take_note(const Segment& segment, bool queued, flow::Flow& flow, Tick now);
+  void decide(const Segment& segment, bool queued, flow::Flow& flow, Outcome& outcome, Tick now);
+  static Known known(const FlowView& flow);
+  void flush_withheld(std::size_t i, flow::Flow& flow, Tick now);
   void send_delayed(Tick now);
-  void send(flow::Flow& flow, const Craft& craft, std::string_view why, Tick now);
+  void send(std::size_t i, flow::Flow& flow, Craft segment, std::string_view why, Tick now);
+  void reserve(std::size_t i, const TsReservation& wanted, flow::Flow& flow);
+  void keep_reservation(const Segment& segment, Outcome& outcome, flow::Flow& flow, bool by_owner);
+  void spoil_reservation(const Segment& segment, bool queued, Seq una, Seq next, flow::Flow& flow);
   void begin_fetch(std::size_t i, const Fetch& fetch, std::string_view why, flow::Flow& flow);
   void tell(std::size_t i, EventKind kind, flow::Flow& flow, Tick now, const FetchResult* result = nullptr);
   void exclude(std::size_t i, flow::Flow& flow);
@@ -199,14 +201,14 @@ private:
   Options options_;
   std::vector<Slot> slots_;
   flow::Table table_;
-  Actions& actions_;
+  Output output_ {};
   LinkStates links_ {};
   std::array<std::optional<RadioState>, link_count> radio_told_ {};
   const DamageLog* damage_ = nullptr;
   std::vector<Alarm> alarms_;    // heap, earliest on top
   std::vector<Delayed> delayed_; // likewise
   std::uint64_t delayed_order_ = 0;
-  std::vector<Unfetched> unfetched_; // could not be begun; told by the next advance()
+  std::vector<Unfetched> unfetched_; // there was nobody to do it; told by the next advance()
   std::uint64_t fetching_bytes_ = 0; // set aside of the cellular budget for fetches under way
   Stats stats_ {};
   std::uint32_t epoch_ = 0;

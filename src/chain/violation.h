@@ -36,12 +36,18 @@ constexpr std::size_t violation_count = 21;
 
 std::string_view name(Violation violation);
 
-// A refusal passes the packet and counts; everything else also takes the module out of the chain for this flow, because
+// A refusal and a conflict pass the packet and count; everything else also takes the module out of the chain for this flow, because
 // a module that asks for it is wrong rather than late.
 constexpr bool is_refusal(Violation violation)
 {
   return violation == Violation::route_unusable || violation == Violation::budget
          || violation == Violation::content_unknown;
+}
+
+// What another module did stood against the plan, which was right when its module last looked: it is asked again.
+constexpr bool is_conflict(Violation violation)
+{
+  return violation == Violation::ts_value_stale;
 }
 
 } // namespace tandem::chain

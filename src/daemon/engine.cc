@@ -140,17 +140,17 @@ std::string type_name(KnobType type)
 
 } // namespace
 
-struct Engine::Parts final : chain::Actions
+struct Engine::Parts final
 {
   explicit Parts(const Config& given);
   ~Parts();
 
-  // chain::Actions
-  std::size_t craft(const FlowView& flow, const Craft& craft, std::string_view why) override;
-  void wish(const Wish& wish, std::uint8_t slot, std::string_view why) override;
-  bool fetch(const FlowView& flow, const Fetch& fetch, std::uint8_t slot, std::string_view why) override;
+  void carry_out();
+  std::size_t inject(const chain::Injection& injection);
+  void wish(const chain::LinkRequest& request);
+  bool fetch(const chain::FetchRequest& request);
 
-  std::size_t fill(const FlowView& flow, const Craft& request, std::string_view why);
+  std::size_t fill(const chain::Injection& injection);
   void retune_fetching();
   void stop_fetching(std::string_view why);
   void fetch_message(const fetch::Message& message);
@@ -271,8 +271,7 @@ Engine::Parts::Parts(const Config& given)
                 for (const LoadedModule& one : loaded.modules)
                   all.push_back(one.module.get());
                 return all;
-              }(),
-              *this },
+              }() },
       started { kernel::now() }, loop { ev_loop_new(EVFLAG_AUTO) }, mailbox { [this] { ev_async_send(loop, &mail); } },
       fetch_mail { [this] { ev_async_send(loop, &mail); }, 1024 }, wishes { { .setup = given.mptcp.setup,
                                                                               .foreign = given.mptcp.foreign } }
@@ -291,6 +290,7 @@ Engine::Parts::Parts(const Config& given)
       [this]
       {
         chain.radio(Link::wifi, watch->radio(), kernel::now());
+        carry_out();
         schedule();
       });
   chain.damage(&watch->damage());
@@ -301,6 +301,7 @@ Engine::Parts::Parts(const Config& given)
                            [this, link]
                            {
                              chain.radio(link, more_radio.at(link).radio(), kernel::now());
+                             carry_out();
                              schedule();
                            });
   }
@@ -395,6 +396,7 @@ kernel::Decision Engine::Parts::queued(kernel::QueuedPacket& packet)
   // Handshakes first: the copies of both SYNs were made before the ACK that now waits for its verdict.
   if (!chain.knows(segment.key)) observers->drain(Link::wifi);
   const chain::Outcome outcome = chain.segment(segment, true, packet.arrival);
+  carry_out();
   entry.why = outcome.why;
   if (outcome.verdict == Verdict::drop)
   {
@@ -454,14 +456,30 @@ void Engine::Parts::observed(Link by, const kernel::ObservedPacket& packet)
   if (by == Link::wifi) watch->traffic_seen(packet.direction == Direction::ingress, packet.arrival);
   if (config.daemon.exempts(parsed.segment.key)) return; // no rule queues it: it is not to be watched either
   chain.segment(parsed.segment, false, packet.arrival);
+  carry_out();
   if (by == Link::wifi && bypass && parsed.segment.has(tcp_flag::syn)) retune_queue();
 }
 
-std::size_t Engine::Parts::craft(const FlowView& flow, const Craft& request, std::string_view why)
+// What the chain wants done, in its order: segments leave before the verdict of the packet at hand is given.
+void Engine::Parts::carry_out()
 {
-  if (request.kind == CraftKind::fill) return fill(flow, request, why);
+  chain::Output& output = chain.output();
+  if (output.empty()) return;
+  for (const chain::Injection& one : output.segments)
+    chain.sent(one, inject(one));
+  for (const chain::LinkRequest& one : output.requests)
+    wish(one);
+  for (const chain::FetchRequest& one : output.fetches)
+    if (!fetch(one)) chain.fetch_refused(one);
+  output.clear();
+}
+
+std::size_t Engine::Parts::inject(const chain::Injection& injection)
+{
+  const Craft& request = injection.segment;
+  if (request.kind == CraftKind::fill) return fill(injection);
   std::array<std::byte, 256> buffer {};
-  const std::size_t length = wire::craft(buffer, flow.key, request);
+  const std::size_t length = wire::craft(buffer, injection.key, request);
   if (length == 0)
   {
     ++counters.craft_failed;
@@ -476,14 +494,18 @@ std::size_t Engine::Parts::craft(const FlowView& flow, const Craft& request, std
   ++counters.crafted;
   if (recorder)
     recorder->add(
-        { .at = kernel::now(), .link = request.by, .fate = trace::Fate::crafted, .after = packet, .why = why });
+        { .at = kernel::now(),
+          .link = request.by,
+          .fate = trace::Fate::crafted,
+          .after = packet,
+          .why = injection.why });
   return length;
 }
 
-void Engine::Parts::wish(const Wish& wish, std::uint8_t slot, std::string_view why)
+void Engine::Parts::wish(const chain::LinkRequest& request)
 {
   ++counters.wishes;
-  wishes.take(wish, slot, why);
+  wishes.take(request.wish, request.slot, request.why);
   steer_soon();
 }
 
@@ -524,6 +546,7 @@ void Engine::Parts::steer()
 void Engine::Parts::switch_module(std::size_t i, bool on)
 {
   chain.enable(i, on, kernel::now());
+  carry_out();
   if (on) return;
   wishes.lapse(static_cast<std::uint8_t>(i));
   steer_soon();
@@ -574,11 +597,11 @@ void Engine::Parts::keeper_news()
 // ---- bytes fetched a second time (docs/decisions/0007)
 // ----------------------------------------------------------------------------------------------
 
-bool Engine::Parts::fetch(const FlowView& flow, const Fetch& wanted, std::uint8_t slot, std::string_view)
+bool Engine::Parts::fetch(const chain::FetchRequest& request)
 {
   constexpr std::size_t most_asked = 256;
   if (!service || fetching.asked.size() >= most_asked) return false;
-  const fetch::Job job { .flow = flow.id, .slot = slot, .key = flow.key, .fetch = wanted };
+  const fetch::Job job { .flow = request.flow, .slot = request.slot, .key = request.key, .fetch = request.fetch };
   fetching.asked.push_back(job);
   service->ask(job);
   return true;
@@ -618,6 +641,7 @@ void Engine::Parts::fetch_message(const fetch::Message& message)
     fetching.held.push_back(answer);
   }
   chain.fetched(answer.job.flow, answer.job.slot, result, answer.cell_bytes, kernel::now());
+  carry_out();
 }
 
 // Bytes are kept until the local TCP has acknowledged them, or the flow is gone.
@@ -640,28 +664,30 @@ void Engine::Parts::forget_fetched()
       fetching.asked.erase(fetching.asked.begin() + static_cast<std::ptrdiff_t>(i));
       chain.fetched(job.flow, job.slot,
                     { .how = job.fetch.how, .from = job.fetch.from, .to = job.fetch.to, .why = "no answer" }, 0, now);
+      carry_out();
     }
     else
       ++i;
 }
 
-std::size_t Engine::Parts::fill(const FlowView& flow, const Craft& request, std::string_view why)
+std::size_t Engine::Parts::fill(const chain::Injection& injection)
 {
+  const Craft& request = injection.segment;
   const auto found = std::find_if(fetching.held.begin(), fetching.held.end(),
                                   [&](const fetch::Answer& answer)
                                   {
-                                    return answer.job.flow == flow.id && request.seq.at_or_after(answer.job.fetch.from)
+                                    return answer.job.flow == injection.flow && request.seq.at_or_after(answer.job.fetch.from)
                                            && (request.seq + request.length).at_or_before(answer.job.fetch.to);
                                   });
   // Whose address is not this host's any more would be routed away.
-  if (found == fetching.held.end() || !local_input || monitor.owner(flow.key.local) != Link::wifi)
+  if (found == fetching.held.end() || !local_input || monitor.owner(injection.key.local) != Link::wifi)
   {
     ++counters.craft_failed;
     return 0;
   }
   const auto offset = static_cast<std::size_t>(request.seq - found->job.fetch.from);
   fill_buffer.resize(wire::longest_header + longest_fill);
-  const std::size_t length = wire::craft_fill(fill_buffer, flow.key, request,
+  const std::size_t length = wire::craft_fill(fill_buffer, injection.key, request,
                                               { .ack = found->server_ack,
                                                 .window = found->server_window,
                                                 .bytes = std::span { found->bytes }.subspan(offset, request.length) });
@@ -678,7 +704,7 @@ std::size_t Engine::Parts::fill(const FlowView& flow, const Craft& request, std:
                     .link = request.by,
                     .fate = trace::Fate::crafted,
                     .after = packet,
-                    .why = why });
+                    .why = injection.why });
   return length;
 }
 
@@ -693,6 +719,7 @@ void Engine::Parts::stop_fetching(std::string_view why)
     chain.fetched(job.flow, job.slot,
                   { .how = job.fetch.how, .from = job.fetch.from, .to = job.fetch.to, .why = why, .final = true }, 0,
                   now);
+  carry_out();
   chain.table().each([](flow::Flow& flow) { flow.view.content = Content::unknown; });
 }
 
@@ -808,6 +835,7 @@ LinkStates Engine::Parts::present_links() const
 void Engine::Parts::verdict_changed()
 {
   chain.links(present_links(), kernel::now(), [this](const Address& local) { return monitor.owner(local); });
+  carry_out();
   schedule();
 }
 
@@ -820,6 +848,7 @@ void Engine::Parts::links_changed()
     if (const auto link = static_cast<Link>(i); !monitor[link].present()) wishes.gone(link);
   steer_soon();
   chain.links(present_links(), kernel::now(), [this](const Address& local) { return monitor.owner(local); });
+  carry_out();
 
   injector.bind(Link::wifi, roles.wifi);
   injector.bind(Link::cell, roles.cell);
@@ -905,6 +934,7 @@ void Engine::Parts::schedule()
 {
   const Tick now = kernel::now();
   const Tick next = chain.advance(now);
+  carry_out();
   // The timer is set anew only for something earlier; firing too early costs one look.
   if (timer_due > now && next >= timer_due) return;
   timer_due = next;
@@ -997,7 +1027,7 @@ void Engine::run()
   p.stop_fetching("the daemon stops");
   // Whatever a module holds back leaves now; then no packet waits for a verdict that nobody gives.
   for (std::size_t i = 0; i < p.chain.module_count(); ++i)
-    p.chain.enable(i, false, kernel::now());
+    p.switch_module(i, false);
   try
   {
     p.keeper.set_steering({});

@@ -18,6 +18,13 @@ namespace tandem::flow
 
 constexpr std::size_t max_modules = 8;
 
+// What a module keeps from the server: nobody else says it by a segment of its own.
+struct Hold
+{
+  std::uint32_t withheld = 0;    // bytes that the last ACK acknowledged less than the local TCP did
+  std::uint16_t window = 0xffff; // the largest that may be advertised, unscaled; 0xffff: as the local TCP does
+};
+
 // One flow: what modules see, and how it is measured.
 struct alignas(std::max_align_t) Flow
 {
@@ -28,8 +35,8 @@ struct alignas(std::max_align_t) Flow
   Tick quiet_until {};                        // no enabled module needs a packet of this flow before then
   std::uint8_t begun = 0;                     // bit i: module i has state here
   std::uint8_t excluded = 0;                  // bit i: module i was taken out of the chain for this flow
-  std::uint8_t holder = 0;                    // the module that lowered the ACK number of the last ACK
-  std::uint32_t held_back = 0;                // by so many bytes
+  std::uint8_t ts_owner = 0;                  // the module that view.ts_reserved is for
+  std::array<Hold, max_modules> holds {};     // what each module asked for with the last ACK
   std::uint8_t slow_calls = 0;                // decisions that took too long
   std::uint16_t swift_calls = 0;              // since the last of them, up to a bound
   std::uint32_t epoch = 0;                    // of the queue, see Chain::queue_resumed()

@@ -48,13 +48,17 @@ void Tracker::seen(const Segment& segment, FlowView& view, Tick now)
       view.last_ts_echo = segment.timestamps->echo;
     }
   }
-  else if (segment.timestamps && segment.has(tcp_flag::ack))
-    echoed(segment.timestamps->echo, view, now);
+  else if (segment.has(tcp_flag::ack))
+  {
+    if (!una_known_ || segment.ack.after(view.snd_una)) view.snd_una = segment.ack;
+    una_known_ = true;
+    if (segment.timestamps) echoed(segment.timestamps->echo, view, now);
+  }
 }
 
 void Tracker::resume(FlowView& view)
 {
-  ack_seen_ = false;
+  ack_seen_ = una_known_ = false;
   view.sent_any = false;
   sent_count_ = 0;
   round_bytes_ = 0;
@@ -95,6 +99,8 @@ void Tracker::handshake(const Segment& segment, FlowView& view)
   {
     view.remote_window_scale = segment.window_scale.value_or(0);
     if (!ack_seen_) view.highest_ack = segment.end();
+    if (segment.has(tcp_flag::ack)) view.snd_una = segment.ack;
+    una_known_ = segment.has(tcp_flag::ack);
     if (segment.mptcp == MptcpSubtype::mp_capable)
     {
       view.mptcp_version = segment.mptcp_version;

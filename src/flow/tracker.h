@@ -69,6 +69,7 @@ private:
   bool remote_syn_ = false;
   bool established_ = false; // both were seen
   bool ack_seen_ = false;
+  bool una_known_ = false; // view.snd_una is
 };
 
 } // namespace tandem::flow

@@ -38,7 +38,7 @@ Laptop::Laptop(World& world, const std::vector<Module*>& modules)
   for (LinkState& link : links_)
     link = { .present = true, .up = true, .route = true };
   if (modules.empty()) return;
-  chain_ = std::make_unique<chain::Chain>(chain::Chain::Options { .seed = world.seed }, modules, *this);
+  chain_ = std::make_unique<chain::Chain>(chain::Chain::Options { .seed = world.seed }, modules);
   for (std::size_t i = 0; i < chain_->module_count(); ++i)
     chain_->enable(i, true, world.now());
   chain_->links(links_, world.now());
@@ -163,13 +163,28 @@ chain::Outcome Laptop::show(const Segment& segment)
   const bool syn = segment.has(tcp_flag::syn);
   if (!syn && ((interest.decide | interest.observe) & what) == 0) return {};
   const chain::Outcome outcome = chain_->segment(segment, !syn && (interest.decide & what) != 0, world_.now());
+  carry_out();
   later();
   return outcome;
 }
 
 void Laptop::later()
 {
-  timer_.set(chain_->advance(world_.now()));
+  const Tick next = chain_->advance(world_.now());
+  carry_out();
+  timer_.set(next);
+}
+
+void Laptop::carry_out()
+{
+  chain::Output& output = chain_->output();
+  for (const chain::Injection& one : output.segments)
+    chain_->sent(one, inject(one.key, one.segment));
+  for (const chain::LinkRequest& one : output.requests)
+    steer(one.wish);
+  for (const chain::FetchRequest& one : output.fetches)
+    chain_->fetch_refused(one);
+  output.clear();
 }
 
 void Laptop::arrive(Port& port, Handle handle)
@@ -222,9 +237,9 @@ void Laptop::leave(Port& port, Handle handle)
   world_.forward(handle);
 }
 
-std::size_t Laptop::craft(const FlowView& flow, const Craft& craft, std::string_view)
+std::size_t Laptop::inject(const FlowKey& key, const Craft& craft)
 {
-  const auto found = std::find_if(ports_.begin(), ports_.end(), [&](const auto& p) { return p->key_ == flow.key; });
+  const auto found = std::find_if(ports_.begin(), ports_.end(), [&](const auto& p) { return p->key_ == key; });
   const bool by_cell = craft.by == Link::cell;
   if (found == ports_.end() || craft.kind != CraftKind::ack || (by_cell && (*found)->with_.by_cell == nullptr))
   {
@@ -264,7 +279,7 @@ void Laptop::send_crafted()
     world_.forward(handle);
 }
 
-void Laptop::wish(const Wish& wish, std::uint8_t, std::string_view)
+void Laptop::steer(const Wish& wish)
 {
   if (wish.kind == WishKind::mptcp_endpoint)
   {

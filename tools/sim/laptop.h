@@ -19,7 +19,7 @@ namespace tandem::sim
 // Carried out: edits of acknowledgements (ACK number to whole segments, window, timestamps, ECN), drops, routes by the
 // cellular link, crafted ACKs, CE rates of interfaces, MP_PRIO. Not simulated, and answered "not sent": ICMP, fills,
 // fetches, endpoint wishes (counted). A flow's segments all have the size of a full one, connections are not closed.
-class Laptop final : public chain::Actions
+class Laptop final
 {
 public:
   struct Stats
@@ -35,7 +35,7 @@ public:
 
   // `modules` must outlive the laptop; none: only interfaces that mark.
   Laptop(World& world, const std::vector<Module*>& modules);
-  ~Laptop() override;
+  ~Laptop();
 
   // Interfaces are numbered from 0; each plays the role of a link. ce_rate wishes for a link reach all of its
   // interfaces.
@@ -109,9 +109,6 @@ public:
   chain::Chain* chain() { return chain_.get(); } // null without modules
   const Stats& stats() const { return stats_; }
 
-  std::size_t craft(const FlowView& flow, const Craft& craft, std::string_view why) override;
-  void wish(const Wish& wish, std::uint8_t slot, std::string_view why) override;
-
 private:
   struct Interface
   {
@@ -125,6 +122,9 @@ private:
   void arrive(Port& port, Handle handle);
   void leave(Port& port, Handle handle);
   chain::Outcome show(const Segment& segment);
+  void carry_out();
+  std::size_t inject(const FlowKey& key, const Craft& craft);
+  void steer(const Wish& wish);
   void later();
   void send_crafted();
 

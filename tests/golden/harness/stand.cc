@@ -31,22 +31,24 @@ LinkStates both_links()
   return links;
 }
 
-std::size_t Recorder::craft(const FlowView& flow, const Craft& craft, std::string_view why)
+void Recorder::carry_out(chain::Chain& chain)
 {
-  if (bytes_each == 0) return 0;
-  crafted.push_back({ now, flow.id, craft, std::string { why } });
-  return bytes_each;
-}
-
-bool Recorder::fetch(const FlowView& flow, const Fetch& fetch, std::uint8_t slot, std::string_view why)
-{
-  if (fetches) asked.push_back({ now, flow.id, slot, fetch, std::string { why } });
-  return fetches;
-}
-
-void Recorder::wish(const Wish& wish, std::uint8_t, std::string_view why)
-{
-  wishes.emplace_back(wish, why);
+  chain::Output& output = chain.output();
+  for (const chain::Injection& one : output.segments)
+  {
+    if (bytes_each > 0) crafted.push_back({ now, one.flow, one.segment, std::string { one.why } });
+    chain.sent(one, bytes_each);
+  }
+  for (const chain::LinkRequest& one : output.requests)
+    wishes.emplace_back(one.wish, one.why);
+  for (const chain::FetchRequest& one : output.fetches)
+  {
+    if (fetches)
+      asked.push_back({ now, one.flow, one.slot, one.fetch, std::string { one.why } });
+    else
+      chain.fetch_refused(one);
+  }
+  output.clear();
 }
 
 TsClock Peers::local_ts(Tick now) const

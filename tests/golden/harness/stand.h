@@ -1,5 +1,5 @@
 // A test stand around the real chain: virtual time, a stand-in for the two TCPs that numbers segments as they would,
-// and Actions that write down what they are asked for. Golden traces and the unit tests of chain and modules share it.
+// and a recorder that writes down what is to be done. Golden traces and the unit tests of chain and modules share it.
 #pragma once
 
 #include "src/chain/chain.h"
@@ -52,12 +52,11 @@ struct Asked
   std::string why;
 };
 
-class Recorder final : public chain::Actions
+// Carries out what a chain wants done by writing it down.
+class Recorder final
 {
 public:
-  std::size_t craft(const FlowView& flow, const Craft& craft, std::string_view why) override;
-  void wish(const Wish& wish, std::uint8_t slot, std::string_view why) override;
-  bool fetch(const FlowView& flow, const Fetch& fetch, std::uint8_t slot, std::string_view why) override;
+  void carry_out(chain::Chain& chain);
 
   Tick now {};
   bool fetches = true;         // whether there is a fetch service
@@ -101,6 +100,52 @@ struct Peers
   Segment bare(Direction direction, std::uint16_t flags, Tick now) const;
 };
 
+// A chain whose output is carried out after every call.
+class CarriedChain final : public chain::Chain
+{
+public:
+  CarriedChain(chain::Chain::Options options, std::vector<Module*> modules, Recorder& recorder)
+      : Chain { std::move(options), std::move(modules) }, recorder_ { recorder }
+  {
+  }
+
+  chain::Outcome segment(const Segment& segment, bool queued, Tick now)
+  {
+    const chain::Outcome outcome = Chain::segment(segment, queued, now);
+    recorder_.carry_out(*this);
+    return outcome;
+  }
+  Tick advance(Tick now)
+  {
+    const Tick next = Chain::advance(now);
+    recorder_.carry_out(*this);
+    return next;
+  }
+  void links(const LinkStates& states, Tick now, const Owner& owner = {})
+  {
+    Chain::links(states, now, owner);
+    recorder_.carry_out(*this);
+  }
+  void radio(Link link, const std::optional<RadioState>& state, Tick now)
+  {
+    Chain::radio(link, state, now);
+    recorder_.carry_out(*this);
+  }
+  void fetched(std::uint64_t flow, std::uint8_t slot, const FetchResult& result, std::uint64_t cell_bytes, Tick now)
+  {
+    Chain::fetched(flow, slot, result, cell_bytes, now);
+    recorder_.carry_out(*this);
+  }
+  void enable(std::size_t i, bool on, Tick now)
+  {
+    Chain::enable(i, on, now);
+    recorder_.carry_out(*this);
+  }
+
+private:
+  Recorder& recorder_;
+};
+
 // Runs a chain with its modules switched on, one flow or several, in virtual time.
 class Stand
 {
@@ -130,7 +175,7 @@ public:
   std::uint64_t count(std::string_view why) const; // how often any module gave this reason
 
   Recorder actions {};
-  chain::Chain chain;
+  CarriedChain chain;
   LinkStates links = both_links();
   bool see_everything = false; // queue every egress segment and copy every ingress one, whatever the modules want
 };

@@ -388,7 +388,7 @@ private:
     {
       const Crafted& one = stand_.actions.crafted[noted_];
       ASSERT_TRUE(home_) << "sent without an address: " << one.why;
-      ASSERT_NE(one.why, "chain: ACK that a module held back") << "the chain had to make good" << tail();
+      ASSERT_NE(one.why, "chain: ACK that a module withheld") << "the chain had to make good" << tail();
       const bool on_purpose =
           one.why.find("window opens") != one.why.npos || one.why.find("window closed") != one.why.npos;
       if (one.why == part_of_reserve)

@@ -1,0 +1,36 @@
+#include "src/chain/holds.h"
+
+#include <algorithm>
+
+namespace tandem::chain
+{
+
+void keep_holds(std::size_t i, Craft& segment, flow::Flow& flow)
+{
+  if (segment.kind != CraftKind::ack) return;
+  const FlowView& view = flow.view;
+  flow::Hold& own = flow.holds[i];
+  if (segment.ack == view.highest_ack) own.withheld = 0;
+  own.window = segment.window < view.last_window ? segment.window : any_window;
+  for (std::size_t other = 0; other < flow.holds.size(); ++other)
+  {
+    const flow::Hold& hold = flow.holds[other];
+    if (other == i) continue;
+    if (hold.withheld > 0)
+      segment.ack = earlier(segment.ack, later(view.sent_ack, view.highest_ack - hold.withheld));
+    segment.window = std::min(segment.window, hold.window);
+  }
+}
+
+void note_hold(std::size_t i, const Segment& ack, const Edit& edit, bool left, flow::Flow& flow)
+{
+  flow::Hold& own = flow.holds[i];
+  const bool withholds = edit.ack && ack.ack.after(*edit.ack);
+  if (withholds)
+    own.withheld = static_cast<std::uint32_t>(ack.ack - *edit.ack);
+  else if (left)
+    own.withheld = 0;
+  if (edit.window || left) own.window = edit.window.value_or(any_window);
+}
+
+} // namespace tandem::chain

@@ -1,0 +1,23 @@
+// What one module keeps from the server, no other gives away (docs/decisions/0002): acknowledgement numbers and windows
+// of injected segments stay within what the strictest of the other modules asked for.
+#pragma once
+
+#include "src/flow/table.h"
+
+#include <tandem/plan.h>
+
+#include <cstddef>
+
+namespace tandem::chain
+{
+
+constexpr std::uint16_t any_window = 0xffff;
+
+// Lowers a segment that module `i` injects to what all others allow, and takes note of what it says for `i` itself.
+void keep_holds(std::size_t i, Craft& segment, flow::Flow& flow);
+
+// What module `i` asks for with the ACK at hand. `left`: no module left the ACK out, so that it also says what `i` does
+// not ask for any more.
+void note_hold(std::size_t i, const Segment& ack, const Edit& edit, bool left, flow::Flow& flow);
+
+} // namespace tandem::chain

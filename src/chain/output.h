@@ -1,0 +1,67 @@
+// What the chain wants done after an event. It calls nobody: whoever called it carries this out, in this order.
+#pragma once
+
+#include <tandem/module.h>
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace tandem::chain
+{
+
+// What the server knows of a flow, for the case that a segment could not be sent after all.
+struct Known
+{
+  Seq ack {};
+  TsClock ts_value {};
+  std::uint16_t window = 0;
+  bool any = false;
+
+  bool operator==(const Known&) const = default;
+};
+
+// A segment that leaves now. The flow may be forgotten by the time it is sent, so all that is needed is here.
+struct Injection
+{
+  std::uint64_t flow = 0; // FlowView::id
+  FlowKey key {};
+  Craft segment {};
+  std::string_view why {};
+  Known before {}; // what the server knew
+};
+
+// What a module asks of a link. The same may come again and again: it is a state, not an event.
+struct LinkRequest
+{
+  Wish wish {};
+  std::uint8_t slot = 0; // of the module
+  std::string_view why {};
+};
+
+// Bytes of a download to be got a second time. Chain::fetched() or Chain::fetch_refused() answers it.
+struct FetchRequest
+{
+  std::uint64_t flow = 0;
+  FlowKey key {};
+  Fetch fetch {};
+  std::uint8_t slot = 0; // of the module
+  std::string_view why {};
+};
+
+struct Output
+{
+  std::vector<Injection> segments {};
+  std::vector<LinkRequest> requests {};
+  std::vector<FetchRequest> fetches {};
+
+  bool empty() const { return segments.empty() && requests.empty() && fetches.empty(); }
+  void clear()
+  {
+    segments.clear();
+    requests.clear();
+    fetches.clear();
+  }
+};
+
+} // namespace tandem::chain
