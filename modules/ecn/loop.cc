@@ -26,6 +26,7 @@ constexpr Duration recovery = 3s; // after a trial that lost, until the goodput 
 constexpr Duration peak_span = 4s;
 constexpr Duration rise_over = 600ms, slow_rise = 2s;
 constexpr double steep = 1.1;
+constexpr Duration latest = 300ms; // over which the goodput of this moment is taken
 // A link that is added and takes the air shows it within a few round-trip times.
 constexpr Duration soon = 400ms;
 constexpr double ruinous = 0.4;
@@ -134,66 +135,53 @@ std::optional<std::size_t> Loop::due(const Look& look, Tick now) const
   return first;
 }
 
-void Loop::look(const Look& look, Tick now, const LoopSettings& settings)
+// Other links, or nothing to choose between.
+void Loop::restart(const Look& look, Tick now, const LoopSettings& settings)
 {
-  if (count_ == 0) forget(now, settings);
-  if (count_ == 0 || now - samples_[(count_ - 1) % samples_.size()].at >= sample_every)
-    samples_[count_++ % samples_.size()] = { now, look.delivered };
-  if (look.levels <= 1 || look.changed || level_ >= look.levels || (trial_ && *trial_ >= look.levels))
+  trial_.reset();
+  level_ = std::min(look.first, look.levels - 1);
+  since_ = now;
+  usual_ = goodput_ = 0;
+  peaks_ = {};
+  settle_ = std::clamp(2 * look.rtt, settings.settle, longest_settle);
+  forget(now, settings);
+}
+
+// Whether the level on trial has won or lost, as soon as that is clear.
+void Loop::judge(const Look& look, Tick settled, Tick now, const LoopSettings& settings)
+{
+  const Duration measured = now - settled;
+  // A download that has ended says nothing about levels.
+  if (rate(now - latest) <= 0 && measured > latest)
   {
     trial_.reset();
-    level_ = std::min(look.first, look.levels - 1);
     since_ = now;
-    usual_ = goodput_ = 0;
-    peaks_ = {};
-    settle_ = std::clamp(2 * look.rtt, settings.settle, longest_settle);
-    forget(now, settings);
     return;
   }
-  if (trial_ && *trial_ > level_ && now - trial_from_ >= soon && rate(now - 300ms) < ruinous * reference_
-      && rate(now - 300ms) > 0)
-  {
-    decide(false, now, settings);
-    return;
-  }
-  const Tick changed = trial_ ? trial_from_ : since_;
-  const Tick settled = changed + settle_;
+  // What was taken from a subflow by the level before comes back slowly, against others at a bottleneck in many
+  // seconds.
+  const bool up = *trial_ > level_;
+  const double ratio = rate(std::max(settled, now - 3 * settings.measure / 2)) / reference_;
+  const bool growing =
+      !up && measured < longest_trial * settings.measure
+      && rate(now - settings.measure) > growth * rate(now - 2 * settings.measure, now - settings.measure);
+  // Of two that bring the same the one that uses less air is the better one.
+  const bool won = up ? ratio >= 1 + settings.gain : ratio >= 1 - settings.gain / 2;
+  // Air that is full without the worse links is used by others: what these would bring would be taken from them.
+  const bool full = !up && *trial_ == 0 && look.busy && *look.busy >= settings.full;
+  const bool clear = measured >= settings.measure && (ratio >= clear_win || (ratio <= clear_loss && !full && !growing));
+  const bool early = measured >= settings.measure / 2 && ratio <= hopeless && !full && !growing;
+  if (clear || early || (measured >= patience * settings.measure && (won || !growing)))
+    decide(won || full, now, settings);
+}
+
+// Whether to try another level, while one is held.
+void Loop::consider(const Look& look, Tick settled, Tick now, const LoopSettings& settings)
+{
   const Duration measured = now - settled;
-  if (measured <= Duration {}) return;
-  goodput_ = rate(std::max(settled, now - settings.measure));
-  const double latest = rate(now - 300ms);
-
-  if (trial_)
-  {
-    // A download that has ended says nothing about levels.
-    if (latest <= 0 && measured > 300ms)
-    {
-      trial_.reset();
-      since_ = now;
-      return;
-    }
-    // What was taken from a subflow by the level before comes back slowly, against others at a bottleneck in many
-    // seconds.
-    const bool up = *trial_ > level_;
-    const double ratio = rate(std::max(settled, now - 3 * settings.measure / 2)) / reference_;
-    const bool growing =
-        !up && measured < longest_trial * settings.measure
-        && rate(now - settings.measure) > growth * rate(now - 2 * settings.measure, now - settings.measure);
-    // Of two that bring the same the one that uses less air is the better one.
-    const bool won = up ? ratio >= 1 + settings.gain : ratio >= 1 - settings.gain / 2;
-    // Air that is full without the worse links is used by others: what these would bring would be taken from them.
-    const bool full = !up && *trial_ == 0 && look.busy && *look.busy >= settings.full;
-    const bool clear =
-        measured >= settings.measure && (ratio >= clear_win || (ratio <= clear_loss && !full && !growing));
-    const bool early = measured >= settings.measure / 2 && ratio <= hopeless && !full && !growing;
-    if (clear || early || (measured >= patience * settings.measure && (won || !growing)))
-      decide(won || full, now, settings);
-    return;
-  }
-
   // What has collapsed is not idle.
   best_ = std::max(goodput_, best_ * (1 - seconds(sample_every) / seconds(best_over)));
-  if (measured < settings.measure || best_ < least_busy || latest <= 0) return;
+  if (measured < settings.measure || best_ < least_busy || rate(now - latest) <= 0) return;
   if (now - peaks_from_ >= peak_span)
   {
     peaks_ = { 0, peaks_[0] };
@@ -210,6 +198,31 @@ void Loop::look(const Look& look, Tick now, const LoopSettings& settings)
   if (rising(now, rise_over) || (time && (measured < 2 * slow_rise || rising(now, slow_rise)))) return;
   if (const auto level = due(look, now))
     begin(*level, look, rate(std::max(settled, now - patience * settings.measure)), now, settings);
+}
+
+void Loop::look(const Look& look, Tick now, const LoopSettings& settings)
+{
+  if (count_ == 0) forget(now, settings);
+  if (count_ == 0 || now - samples_[(count_ - 1) % samples_.size()].at >= sample_every)
+    samples_[count_++ % samples_.size()] = { now, look.delivered };
+  if (look.levels <= 1 || look.changed || level_ >= look.levels || (trial_ && *trial_ >= look.levels))
+  {
+    restart(look, now, settings);
+    return;
+  }
+  const double of_late = rate(now - latest);
+  if (trial_ && *trial_ > level_ && now - trial_from_ >= soon && of_late < ruinous * reference_ && of_late > 0)
+  {
+    decide(false, now, settings);
+    return;
+  }
+  const Tick settled = (trial_ ? trial_from_ : since_) + settle_;
+  if (now <= settled) return;
+  goodput_ = rate(std::max(settled, now - settings.measure));
+  if (trial_)
+    judge(look, settled, now, settings);
+  else
+    consider(look, settled, now, settings);
 }
 
 } // namespace tandem::ecn

@@ -70,6 +70,9 @@ private:
   bool rising(Tick now, Duration over) const;
   static double most_gain(double goodput, const Look& look, const LoopSettings& settings);
   void begin(std::size_t level, const Look& look, double reference, Tick now, const LoopSettings& settings);
+  void restart(const Look& look, Tick now, const LoopSettings& settings);
+  void judge(const Look& look, Tick settled, Tick now, const LoopSettings& settings);
+  void consider(const Look& look, Tick settled, Tick now, const LoopSettings& settings);
   void decide(bool won, Tick now, const LoopSettings& settings);
   void forget(Tick now, const LoopSettings& settings);
   std::optional<std::size_t> due(const Look& look, Tick now) const;

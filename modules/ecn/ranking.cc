@@ -30,15 +30,12 @@ std::uint32_t commonest(std::span<const Candidate, most_wifi> links)
 
 } // namespace
 
-bool Ranking::update(std::span<const Candidate, most_wifi> links, Tick now, const RankingSettings& settings)
+// Who belongs to the group; returns who did already.
+std::array<bool, most_wifi> Ranking::gather(std::span<const Candidate, most_wifi> links)
 {
   const std::uint32_t frequency = commonest(links);
-  const auto before = order_;
-  const std::size_t count_before = count_, good_before = good_;
-
   Duration best = Duration::max();
   std::array<bool, most_wifi> known {};
-  turned_ = false;
   for (std::size_t i = 0; i < links.size(); ++i)
   {
     const Candidate& one = links[i];
@@ -51,35 +48,33 @@ bool Ranking::update(std::span<const Candidate, most_wifi> links, Tick now, cons
     if (in) best = std::min(best, *one.packet_time);
   }
   best_time_ = best == Duration::max() ? Duration {} : best;
+  return known;
+}
 
-  for (std::size_t i = 0; i < links.size(); ++i)
+// Whether a member is worse, by its packet time. True when a known one became so.
+bool Ranking::judge(std::size_t i, Duration packet_time, bool known, Tick now, const RankingSettings& settings)
+{
+  const double ratio = seconds(packet_time) / seconds(best_time_);
+  const bool says_worse = worse_[i] ? ratio >= settings.release : ratio >= settings.threshold;
+  const bool at_once = (doubted_[i] && *doubted_[i] == Tick::min()) || (says_worse && ratio >= settings.clear);
+  if (says_worse == worse_[i])
+    doubted_[i].reset();
+  else if (at_once || (doubted_[i] && now - *doubted_[i] >= settings.hold))
   {
-    if (!member_[i])
-    {
-      worse_[i] = false;
-      doubted_[i].reset();
-      continue;
-    }
-    const double ratio = seconds(*links[i].packet_time) / seconds(best);
-    const bool says_worse = worse_[i] ? ratio >= settings.release : ratio >= settings.threshold;
-    const bool at_once = (doubted_[i] && *doubted_[i] == Tick::min()) || (says_worse && ratio >= settings.clear);
-    if (says_worse == worse_[i])
-      doubted_[i].reset();
-    else if (at_once || (doubted_[i] && now - *doubted_[i] >= settings.hold))
-    {
-      turned_ = turned_ || (says_worse && known[i]);
-      worse_[i] = says_worse;
-      doubted_[i].reset();
-    }
-    else if (!doubted_[i])
-      doubted_[i] = now;
+    worse_[i] = says_worse;
+    doubted_[i].reset();
+    return says_worse && known;
   }
-  // Somebody must be good: at worst the best of this moment.
-  bool any_good = false;
-  for (std::size_t i = 0; i < links.size(); ++i)
-    any_good = any_good || (member_[i] && !worse_[i]);
-  for (std::size_t i = 0; i < links.size() && !any_good; ++i)
-    if (member_[i] && *links[i].packet_time == best) any_good = !(worse_[i] = false);
+  else if (!doubted_[i])
+    doubted_[i] = now;
+  return false;
+}
+
+// Puts the members in order. True when that, or who is worse, is other than before.
+bool Ranking::arrange(std::span<const Candidate, most_wifi> links)
+{
+  const auto before = order_;
+  const std::size_t count_before = count_, good_before = good_;
   std::array<std::uint8_t, most_wifi> fresh {};
   std::size_t count = 0;
   for (std::size_t i = 0; i < links.size(); ++i)
@@ -103,6 +98,27 @@ bool Ranking::update(std::span<const Candidate, most_wifi> links, Tick now, cons
                                before.begin() + static_cast<std::ptrdiff_t>(from));
   };
   return !same(0, good_) || !same(good_, count_);
+}
+
+bool Ranking::update(std::span<const Candidate, most_wifi> links, Tick now, const RankingSettings& settings)
+{
+  const auto known = gather(links);
+  turned_ = false;
+  for (std::size_t i = 0; i < links.size(); ++i)
+    if (member_[i])
+      turned_ = judge(i, *links[i].packet_time, known[i], now, settings) || turned_;
+    else
+    {
+      worse_[i] = false;
+      doubted_[i].reset();
+    }
+  // Somebody must be good: at worst the best of this moment.
+  bool any_good = false;
+  for (std::size_t i = 0; i < links.size(); ++i)
+    any_good = any_good || (member_[i] && !worse_[i]);
+  for (std::size_t i = 0; i < links.size() && !any_good; ++i)
+    if (member_[i] && *links[i].packet_time == best_time_) any_good = !(worse_[i] = false);
+  return arrange(links);
 }
 
 } // namespace tandem::ecn

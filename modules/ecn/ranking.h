@@ -14,6 +14,12 @@
 namespace tandem::ecn
 {
 
+// Place of a link in an array over all links.
+constexpr std::size_t at(Link link)
+{
+  return static_cast<std::size_t>(link);
+}
+
 // What is known of one Wi-Fi link when it is ranked.
 struct Candidate
 {
@@ -45,6 +51,10 @@ public:
   Duration best_time() const { return best_time_; }
 
 private:
+  std::array<bool, most_wifi> gather(std::span<const Candidate, most_wifi> links);
+  bool judge(std::size_t i, Duration packet_time, bool known, Tick now, const RankingSettings& settings);
+  bool arrange(std::span<const Candidate, most_wifi> links);
+
   std::array<std::uint8_t, most_wifi> order_ {};
   std::size_t count_ = 0;
   std::size_t good_ = 0;

@@ -1,0 +1,72 @@
+#include "modules/ecn/packet_times.h"
+
+#include <algorithm>
+
+namespace tandem::ecn
+{
+
+namespace
+{
+
+using namespace std::chrono_literals;
+
+constexpr Duration unsure_for = 5s;      // of traffic, without a packet time that can be validated
+constexpr Duration radio_window = 500ms; // of an estimate (section 5.1)
+constexpr Duration evidence_for = 4s;
+constexpr Duration look_again = 5s;
+// How long the packet time of a link that is left out counts at most: a look at it costs a flood of a queue.
+constexpr Duration remember_for = 600s;
+
+} // namespace
+
+// A link that gets few packets, because a slow one takes the air, says little at a time.
+std::optional<Duration> PacketTimes::weigh(Evidence& evidence, const RadioState& radio, Tick now, double least)
+{
+  if (radio.confidence >= least)
+  {
+    evidence = {};
+    return radio.packet_time;
+  }
+  if (now - evidence.taken < radio_window) return {}; // the same frames
+  if (now - evidence.from > evidence_for) evidence = { .from = now };
+  evidence.taken = now;
+  evidence.weight += radio.confidence;
+  evidence.weighted_time += radio.confidence * seconds(*radio.packet_time);
+  if (evidence.weight < least) return {};
+  const Duration mean = from_seconds(evidence.weighted_time / evidence.weight);
+  evidence = { .from = now, .taken = now };
+  return mean;
+}
+
+// A link that is left out has no traffic by which its packet time could be told: the last one counts, as long as the
+// radio says something of another link.
+void PacketTimes::learn(const LinkStates& links, const LeftOut& left_out, std::uint64_t delivered, double least,
+                        Duration best, Tick now)
+{
+  if (delivered != delivered_) traffic_ += std::min<Duration>(now - learned_, unsure_for);
+  delivered_ = delivered;
+  learned_ = now;
+  bool alive = false;
+  const auto sure = [&](const Memory& memory) { return traffic_ - memory.traffic_at <= unsure_for; };
+  for (std::size_t i = 0; i < most_wifi; ++i)
+  {
+    const auto& radio = links[at(wifi_link(i))].radio;
+    // Looking again is worth it when the good links have become much worse since.
+    if (memory_[i]
+        && (now - memory_[i]->at > remember_for
+            || (now - memory_[i]->at > look_again && memory_[i]->best_then > Duration {}
+                && seconds(best) >= RankingSettings {}.clear * seconds(memory_[i]->best_then))))
+      memory_[i].reset();
+    if (radio && radio->packet_time && *radio->packet_time > Duration {})
+      if (const auto valid = weigh(evidence_[i], *radio, now, least)) memory_[i] = { *valid, now, traffic_, best };
+    alive = alive || (memory_[i] && !left_out[i] && sure(*memory_[i]));
+  }
+  for (std::size_t i = 0; i < most_wifi; ++i)
+  {
+    if (memory_[i] && alive && left_out[i]) memory_[i]->traffic_at = traffic_;
+    times_[i].reset();
+    if (memory_[i] && sure(*memory_[i])) times_[i] = memory_[i]->packet_time;
+  }
+}
+
+} // namespace tandem::ecn
