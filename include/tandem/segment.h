@@ -97,6 +97,13 @@ enum class MptcpSubtype : std::uint8_t
   none = 0xff,
 };
 
+// The subtype's bit in Segment::mptcp_subtypes.
+constexpr std::uint16_t subtype_bit(MptcpSubtype subtype)
+{
+  return subtype == MptcpSubtype::none ? std::uint16_t { 0 }
+                                       : static_cast<std::uint16_t>(1u << static_cast<std::uint8_t>(subtype));
+}
+
 // One TCP segment. Sequence space and addresses are in host byte order unless a type says otherwise.
 struct Segment
 {
@@ -123,6 +130,8 @@ struct Segment
   std::optional<std::uint16_t> mss {};          // MSS option (SYN only)
   std::optional<std::uint8_t> window_scale {};  // shift count, clamped to 14 (RFC 7323 2.3; SYN only)
   MptcpSubtype mptcp = MptcpSubtype::none;      // the first MPTCP option
+  std::uint16_t mptcp_subtypes = 0;             // subtype_bit() of every MPTCP option, unassigned ones as well
+  bool mptcp_data_fin = false;                  // a DSS carries DATA_FIN (RFC 8684 3.3.3)
   std::uint32_t mptcp_token = 0;                // receiver's token of an MP_JOIN SYN (RFC 8684 3.2), else 0
   std::optional<std::uint64_t> mptcp_key {};    // the sender's, of MP_CAPABLE that carries one
   std::uint8_t mptcp_version = 0;               // of MP_CAPABLE
@@ -145,6 +154,14 @@ struct Segment
   {
     return payload_length == 0
            && (flags & (tcp_flag::ack | tcp_flag::syn | tcp_flag::fin | tcp_flag::rst)) == tcp_flag::ack;
+  }
+  // Carries an MPTCP option that the next segment does not repeat: anything but a DSS whose acknowledgement and mapping
+  // are cumulative (RFC 8684 3.3). DATA_FIN is sent until it is acknowledged, but nothing says that it is again.
+  constexpr bool has_mptcp_signal() const
+  {
+    constexpr std::uint16_t cumulative = subtype_bit(MptcpSubtype::dss);
+    return has_option(option::mptcp)
+           && (mptcp != MptcpSubtype::dss || (mptcp_subtypes & ~cumulative) != 0 || mptcp_data_fin);
   }
   // Sequence space taken: payload plus one each for SYN and FIN.
   constexpr std::uint32_t sequence_length() const

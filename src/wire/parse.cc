@@ -165,6 +165,7 @@ void read_mptcp(Bytes body, Segment& segment)
   }
   const std::uint8_t subtype = load8(body, 2) >> 4;
   mark(segment, option::mptcp);
+  segment.mptcp_subtypes |= static_cast<std::uint16_t>(1u << subtype);
   if (subtype > static_cast<std::uint8_t>(MptcpSubtype::mp_tcprst)) segment.options |= option::unknown;
   if (segment.mptcp == MptcpSubtype::none) segment.mptcp = static_cast<MptcpSubtype>(subtype);
   // RFC 8684 figure 5: the SYN of an MP_JOIN carries the receiver's token; the SYN/ACK and the ACK do not.
@@ -184,6 +185,16 @@ void read_mptcp(Bytes body, Segment& segment)
     segment.mptcp_address_id = load8(body, 3);
     if (first_syn && body.size() == 12) segment.mptcp_token = load32(body, 4);
     return;
+  case MptcpSubtype::dss:
+  {
+    // Figure 9: the flags stand in the fourth byte.
+    constexpr std::uint8_t data_fin = 0x10;
+    if (body.size() < 4)
+      segment.options |= option::unknown;
+    else if ((load8(body, 3) & data_fin) != 0)
+      segment.mptcp_data_fin = true;
+    return;
+  }
   case MptcpSubtype::mp_prio:
     // Figure 11; with the address id of another subflow in RFC 6824.
     segment.mptcp_prio = true;

@@ -157,6 +157,42 @@ TEST(Parse, TheFirstMptcpOptionNamesTheSegment)
   EXPECT_EQ(s.options, option::mptcp);
 }
 
+TEST(Parse, EveryMptcpOptionIsNoted)
+{
+  using enum MptcpSubtype;
+  struct Case
+  {
+    std::string_view what;
+    std::vector<std::uint8_t> options;
+    int subtypes;
+    bool data_fin, signal;
+  };
+  const int alone = subtype_bit(dss);
+  const std::vector<Case> cases {
+    { "no MPTCP", { 1, 1 }, 0, false, false },
+    { "DATA_ACK", { 30, 8, 0x20, 0x01, 0, 0, 0, 1 }, alone, false, false },
+    { "DATA_ACK of eight bytes", { 30, 12, 0x20, 0x03, 0, 0, 0, 0, 0, 0, 0, 1 }, alone, false, false },
+    { "DATA_FIN", { 30, 8, 0x20, 0x11, 0, 0, 0, 1 }, alone, true, true },
+    { "ADD_ADDR behind a DSS", { 30, 4, 0x20, 0, 30, 8, 0x31, 2, 10, 0, 0, 1 }, alone | subtype_bit(add_addr), false, true },
+    { "REMOVE_ADDR behind", { 30, 4, 0x20, 0, 30, 4, 0x40, 2 }, alone | subtype_bit(remove_addr), false, true },
+    { "MP_PRIO behind", { 30, 4, 0x20, 0, 30, 3, 0x51, 1 }, alone | subtype_bit(mp_prio), false, true },
+    { "MP_FAIL behind", { 30, 4, 0x20, 0, 30, 12, 0x60, 0, 0, 0, 0, 0, 0, 0, 0, 1 }, alone | subtype_bit(mp_fail), false, true },
+    { "MP_FASTCLOSE alone", { 30, 12, 0x70, 0, 0, 0, 0, 0, 0, 0, 0, 1 }, subtype_bit(mp_fastclose), false, true },
+    { "MP_TCPRST before a DSS", { 30, 4, 0x80, 1, 30, 4, 0x20, 0 }, alone | subtype_bit(mp_tcprst), false, true },
+    { "two DSS, the second with DATA_FIN", { 30, 4, 0x20, 0, 30, 4, 0x20, 0x10 }, alone, true, true },
+    { "an unassigned one behind", { 30, 4, 0x20, 0, 30, 4, 0xb0, 0 }, alone | 1 << 0xb, false, true },
+    { "three of them", { 30, 4, 0x20, 0, 30, 3, 0x51, 30, 4, 0x40, 2 }, alone | 1 << 5 | 1 << 4, false, true },
+  };
+  for (const Case& one : cases)
+  {
+    const Packet packet = with_options(one.options);
+    const Segment s = parse(packet, Direction::egress).segment;
+    EXPECT_EQ(s.mptcp_subtypes, one.subtypes) << one.what;
+    EXPECT_EQ(s.mptcp_data_fin, one.data_fin) << one.what;
+    EXPECT_EQ(s.has_mptcp_signal(), one.signal) << one.what;
+  }
+}
+
 struct OptionCase
 {
   std::string_view what;
@@ -194,6 +230,7 @@ TEST(Parse, OptionsAreRecognised)
     { "empty sack", { 5, 2 }, option::unknown },
     { "timestamps length", { 8, 9, 0, 0, 0, 0, 0, 0, 0 }, option::unknown },
     { "mptcp without a subtype", { 30, 2 }, option::unknown },
+    { "a DSS that ends before its flags", { 30, 3, 0x20, 1 }, option::mptcp | option::unknown },
     { "mptcp unassigned subtype", { 30, 4, 0xb0, 0 }, option::mptcp | option::unknown },
   };
   for (const OptionCase& c : cases)
