@@ -54,7 +54,9 @@ struct FlowView
   // Options agreed in the handshake; meaningful unless hands_off is mid_flow.
   bool timestamps_ok = false;        // RFC 7323, both sides
   bool sack_ok = false;              // RFC 2018, both sides
-  bool mptcp = false;                // MP_CAPABLE or MP_JOIN seen
+  // MPTCP was offered by a SYN and not refused. False again once the SYN/ACK came without MP_CAPABLE: from then on both
+  // ends speak plain TCP (RFC 8684 3.7). Whatever is less certain than that counts as MPTCP.
+  bool mptcp = false;
   bool mptcp_joined = false;         // a subflow made by MP_JOIN
   bool mptcp_backup = false;         // this host's last word on its priority (MP_JOIN's B bit, MP_PRIO)
   std::uint8_t mptcp_address_id = 0; // this host's, of MP_JOIN
@@ -65,6 +67,7 @@ struct FlowView
   std::uint32_t mptcp_token = 0;
   bool ecn = false;                    // ECN agreed in the handshake, classic (RFC 3168) or accurate
   bool acc_ecn = false;                // AccECN agreed (RFC 9768): ECE, CWR and AE count marks
+  std::uint16_t ace = 0;               // with AccECN: the counter in these three bits, as the local TCP last sent it
   Ecn ecn_seen = Ecn::not_ect;         // of the last data that arrived
   std::uint8_t local_window_scale = 0; // shift for windows this host advertises
   std::uint8_t remote_window_scale = 0;
@@ -116,16 +119,28 @@ struct FlowView
   }
 };
 
+// The bits of the header that AccECN counts in (RFC 9768 3.2.2).
+constexpr std::uint16_t ace_bits = tcp_flag::ae | tcp_flag::cwr | tcp_flag::ece;
+
+// The flags of an injected segment: with AccECN it repeats the counter of the last ACK, so that nothing is counted.
+// What AccECN's option counts it does not say: the option may be missing from any ACK, its counters are cumulative, and
+// a sender goes by the header without it (RFC 9768 3.2.3).
+constexpr std::uint16_t injected_flags(std::uint16_t asked, const FlowView& flow)
+{
+  return flow.acc_ecn ? static_cast<std::uint16_t>((asked & ~ace_bits) | flow.ace) : asked;
+}
+
 // Whether an outgoing ACK says nothing that the next one does not repeat: no SACK, DSACK, ECE, CWR, window change,
 // duplicate, FIN, RST, data, one-time MPTCP signal or unknown option. Only such an ACK may be left out, and only while
-// a later one is sure to follow.
+// a later one is sure to follow. With AccECN none is: three bits count marks modulo eight, so that a sender must guess
+// how often they went round in what was left out (RFC 9768 3.2.2.5).
 constexpr bool repeats_in_next(const Segment& segment, const FlowView& flow)
 {
-  constexpr std::uint16_t loaded = tcp_flag::ece | tcp_flag::cwr | tcp_flag::ae | tcp_flag::urg;
-  const bool mptcp_signal = segment.has_option(option::mptcp) && segment.mptcp != MptcpSubtype::dss;
+  constexpr std::uint32_t counting = option::acc_ecn | option::unknown;
   return segment.direction == Direction::egress && segment.is_pure_ack() && segment.sack_count == 0
-         && !segment.has(loaded) && !mptcp_signal && !segment.has_option(option::unknown) && flow.sent_any
-         && segment.window == flow.sent_window && segment.ack.after(flow.sent_ack);
+         && !segment.has(ace_bits | tcp_flag::urg) && !flow.acc_ecn && !segment.has_mptcp_signal()
+         && !segment.has_option(counting) && flow.sent_any && segment.window == flow.sent_window
+         && segment.ack.after(flow.sent_ack);
 }
 
 } // namespace tandem

@@ -22,11 +22,12 @@ constexpr bool withholds_ack(const FlowView& flow)
 }
 
 // Whether an ACK says more than numbers, so that it can be neither repeated nor skipped: RFC 9768 counts in the flags
-// of every ACK, and what an unknown option ties to the ACK number nobody knows.
-constexpr bool tied_to_its_flags(const Segment& segment)
+// of every ACK, with nothing to see while the count stands at zero, and what an unknown option ties to the ACK number
+// nobody knows.
+constexpr bool tied_to_its_flags(const Segment& segment, const FlowView& flow)
 {
   constexpr std::uint16_t counted = tcp_flag::ae | tcp_flag::cwr | tcp_flag::urg;
-  return segment.has(counted) || segment.has_option(option::unknown);
+  return flow.acc_ecn || segment.has(counted) || segment.has_option(option::unknown);
 }
 
 } // namespace tandem

@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 
 bool bypassed(const Event& event, const FlowView& flow, BlackoutState& state)
 {
-  if (!state.bypassed && (flow.mptcp || tied_to_its_flags(*event.segment)))
+  if (!state.bypassed && (flow.mptcp || tied_to_its_flags(*event.segment, flow)))
   {
     state.bypassed = true;
     state.why = flow.mptcp ? "freeze: MPTCP subflow left alone" : "freeze: accurate ECN or unknown option, left alone";

@@ -238,7 +238,8 @@ bool Mirror::left_alone(const Event& event, const FlowView& flow, State& state) 
   // told by data-level ACKs what arrived, and its other subflows have windows of their own.
   constexpr std::uint16_t counted = tcp_flag::ae | tcp_flag::cwr | tcp_flag::urg;
   if (!state.alone
-      && (flow.mptcp || !flow.sack_ok || event.segment->has(counted) || event.segment->has_option(option::unknown)))
+      && (flow.mptcp || flow.acc_ecn || !flow.sack_ok || event.segment->has(counted)
+          || event.segment->has_option(option::unknown)))
   {
     state.alone = true;
     state.why = flow.mptcp      ? "MPTCP subflow, left alone"

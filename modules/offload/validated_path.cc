@@ -170,8 +170,9 @@ std::string_view ValidatedPath::obstacle(const Event& event, const FlowView& flo
   if (!flow.timestamps_ok || !segment.timestamps) return for_so_long(60s, "offload: no timestamps, no proof possible");
   // A copied ACK is a duplicate; only with SACK does a sender not count it as a sign of loss (RFC 6675).
   if (!flow.sack_ok) return for_so_long(60s, "offload: no SACK");
-  // RFC 9768: a counter in the flags of every ACK, which neither a copy nor a crafted ACK may repeat or skip.
-  if (segment.has(loaded_flags)) return for_so_long(10s, "offload: accurate ECN, left alone");
+  // RFC 9768: a counter in the flags of every ACK, which neither a copy nor a crafted ACK may repeat or skip. It may
+  // well stand at zero.
+  if (flow.acc_ecn || segment.has(loaded_flags)) return for_so_long(10s, "offload: accurate ECN, left alone");
   if (!usable(Link::cell, *event.links, flow)) return for_so_long(500ms, "offload: no cellular link");
   if (budget_spent(event)) return for_so_long(1s, "offload: cellular budget spent");
   if (flow.rtt_smoothed == Duration {}) return for_so_long(10ms, "offload: RTT not known yet");

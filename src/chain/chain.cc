@@ -350,6 +350,7 @@ void Chain::send(std::size_t i, flow::Flow& flow, Craft segment, std::string_vie
 {
   keep_holds(i, segment, flow);
   FlowView& view = flow.view;
+  if (segment.kind == CraftKind::ack) segment.flags = injected_flags(segment.flags, view);
   if (segment.kind == CraftKind::ack && segment.timestamps && (segment.by == view.link || i != flow.ts_owner))
   {
     const TsClock free = view.ts_reserved.free(segment.timestamps->value);

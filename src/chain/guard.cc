@@ -44,6 +44,14 @@ bool may_report(const Craft& craft, const FlowView& flow)
   return true;
 }
 
+// ECE with classic ECN. With AccECN what the local TCP counted, or nothing: the chain writes it (injected_flags).
+bool may_carry(std::uint16_t flags, const FlowView& flow)
+{
+  const std::uint16_t counted = flow.acc_ecn ? flags & ace_bits : 0;
+  const std::uint16_t allowed = tcp_flag::ack | tcp_flag::psh | (flow.acc_ecn ? flow.ace : tcp_flag::ece);
+  return (flags & tcp_flag::ack) != 0 && (flags & ~allowed) == 0 && (counted == 0 || counted == flow.ace);
+}
+
 Violation check_craft(const Craft& craft, const FlowView& flow)
 {
   if (craft.kind == CraftKind::fill) return check_fill(craft, flow);
@@ -51,8 +59,7 @@ Violation check_craft(const Craft& craft, const FlowView& flow)
     // Quotes the server's own segment, which begins at or before what this host has acknowledged (RFC 6069
     // section 4.2).
     return craft.seq.after(flow.highest_ack) ? Violation::craft_sequence : Violation::none;
-  constexpr std::uint16_t allowed = tcp_flag::ack | tcp_flag::ece | tcp_flag::psh;
-  if ((craft.flags & ~allowed) != 0 || (craft.flags & tcp_flag::ack) == 0) return Violation::craft_flags;
+  if (!may_carry(craft.flags, flow)) return Violation::craft_flags;
   if (craft.ack.after(flow.highest_ack)) return Violation::ack_beyond_received;
   if (craft.seq.after(flow.next_seq) || flow.next_seq - craft.seq > 1) return Violation::craft_sequence;
   if (!may_report(craft, flow)) return Violation::craft_sack;

@@ -19,13 +19,7 @@ void Tracker::seen(const Segment& segment, FlowView& view, Tick now)
 {
   view.last_seen = now;
   if (segment.has_option(option::md5 | option::ao)) view.hands_off = HandsOff::authenticated;
-  if (segment.has_option(option::mptcp))
-  {
-    view.mptcp = view.mptcp || segment.mptcp == MptcpSubtype::mp_capable || segment.mptcp == MptcpSubtype::mp_join;
-    if (segment.mptcp_token != 0) view.mptcp_token = segment.mptcp_token;
-    if (segment.mptcp_prio && segment.direction == Direction::egress && !segment.mptcp_prio_of)
-      view.mptcp_backup = segment.mptcp_backup;
-  }
+  if (segment.has_option(option::mptcp)) multipath(segment, view);
   if (segment.direction == Direction::ingress && segment.payload_length > 0) view.ecn_seen = segment.ecn;
   if (segment.has(tcp_flag::syn))
   {
@@ -42,6 +36,7 @@ void Tracker::seen(const Segment& segment, FlowView& view, Tick now)
     }
     view.fin_sent = view.fin_sent || segment.has(tcp_flag::fin);
     view.last_window = segment.window;
+    if (view.acc_ecn) count_marks(segment, view);
     if (segment.timestamps)
     {
       view.last_ts_value = segment.timestamps->value;
@@ -54,6 +49,26 @@ void Tracker::seen(const Segment& segment, FlowView& view, Tick now)
     una_known_ = true;
     if (segment.timestamps) echoed(segment.timestamps->echo, view, now);
   }
+}
+
+// Multipath is offered by a SYN of either side. Later options count when they are this host's own: who still speaks
+// MPTCP has not fallen back, whatever SYN/ACK was seen.
+void Tracker::multipath(const Segment& segment, FlowView& view)
+{
+  const bool own = segment.direction == Direction::egress;
+  const bool begins = segment.mptcp == MptcpSubtype::mp_capable || segment.mptcp == MptcpSubtype::mp_join;
+  view.mptcp = view.mptcp || own || begins;
+  if (segment.mptcp_token != 0) view.mptcp_token = segment.mptcp_token;
+  if (segment.mptcp_prio && own && !segment.mptcp_prio_of) view.mptcp_backup = segment.mptcp_backup;
+}
+
+// The ACK of the SYN/ACK tells in the same bits how that came; in all of table 3 but its last line the count stands at
+// five nevertheless (RFC 9768 3.2.2.1).
+void Tracker::count_marks(const Segment& segment, FlowView& view)
+{
+  constexpr std::uint16_t marked = tcp_flag::ae | tcp_flag::cwr;
+  const auto said = static_cast<std::uint16_t>(segment.flags & ace_bits);
+  if (view.bytes_delivered > 0 || said == marked) view.ace = said;
 }
 
 void Tracker::resume(FlowView& view)
@@ -80,6 +95,7 @@ bool Tracker::fits(const Segment& syn, const FlowView& view) const
 void Tracker::handshake(const Segment& segment, FlowView& view)
 {
   const bool local = segment.direction == Direction::egress;
+  joins_ = joins_ || segment.mptcp == MptcpSubtype::mp_join;
   (local ? local_options_ : remote_options_) = segment.options;
   (local ? local_syn_ : remote_syn_) = true;
   if (local)
@@ -115,11 +131,21 @@ void Tracker::handshake(const Segment& segment, FlowView& view)
   view.timestamps_ok = (both & option::timestamps) != 0;
   view.sack_ok = (both & option::sack_permitted) != 0;
   agree_on_ecn(view);
+  if (refused_multipath()) view.mptcp = false;
   // RFC 7323 1.3: scaling is in force only when both SYNs carried the option.
   if ((both & option::window_scale) == 0) view.local_window_scale = view.remote_window_scale = 0;
   // RFC 9293 3.7.1: the effective send MSS is without options; timestamps take twelve bytes of every segment.
   if (view.timestamps_ok && view.mss > 512) view.mss = static_cast<std::uint16_t>(view.mss - 12);
   if (view.hands_off == HandsOff::mid_flow) view.hands_off = HandsOff::none;
+}
+
+// RFC 8684 3.7: whose SYN carried MP_CAPABLE and whose SYN/ACK comes without it speaks plain TCP. A join that is not
+// answered is no connection of its own, and is left as it is.
+bool Tracker::refused_multipath() const
+{
+  const bool here = (local_flags_ & tcp_flag::ack) != 0; // who answers
+  const bool answered = here || (remote_flags_ & tcp_flag::ack) != 0;
+  return answered && !joins_ && ((here ? local_options_ : remote_options_) & option::mptcp) == 0;
 }
 
 // RFC 3168 6.1.1 and RFC 9768 3.1, table 2.
@@ -131,6 +157,7 @@ void Tracker::agree_on_ecn(FlowView& view) const
   const bool classic = answer == tcp_flag::ece || answer == (tcp_flag::ae | tcp_flag::ece);
   const bool accurate = answer != 0 && !classic && answer != bits;
   view.acc_ecn = asked == bits && accurate;
+  if (view.acc_ecn) view.ace = tcp_flag::ae | tcp_flag::ece; // the count begins at five (RFC 9768 3.2.1)
   view.ecn = view.acc_ecn || (asked != 0 && asked != tcp_flag::ece && classic);
 }
 

@@ -32,6 +32,9 @@ public:
 private:
   void handshake(const Segment& segment, FlowView& view);
   void agree_on_ecn(FlowView& view) const;
+  static void multipath(const Segment& segment, FlowView& view);
+  bool refused_multipath() const;
+  static void count_marks(const Segment& segment, FlowView& view);
   void acknowledged(const Segment& segment, FlowView& view, Tick now);
   static void held(const Segment& segment, FlowView& view);
   void make_room();
@@ -67,6 +70,7 @@ private:
   std::uint32_t remote_options_ = 0;
   bool local_syn_ = false;
   bool remote_syn_ = false;
+  bool joins_ = false; // a SYN carried MP_JOIN
   bool established_ = false; // both were seen
   bool ack_seen_ = false;
   bool una_known_ = false; // view.snd_una is

@@ -76,6 +76,8 @@ Segment Peers::bare(Direction direction, std::uint16_t flags, Tick now) const
   if (s.has(tcp_flag::ack)) s.ack = out ? remote_isn + received : local_isn + next;
   s.window = out ? window : remote_window;
   s.options = more_options;
+  if (mptcp_refused && (!out || s.has(tcp_flag::ack))) s.options &= ~option::mptcp;
+  if (ace && !s.has(tcp_flag::syn)) s.flags |= static_cast<std::uint16_t>((*ace & 7u) << 6);
   if (s.has_option(option::mptcp)) s.mptcp = s.has(tcp_flag::syn) ? MptcpSubtype::mp_capable : MptcpSubtype::dss;
   if (timestamps)
   {
@@ -96,6 +98,7 @@ Segment Peers::syn(Tick now) const
   s.window_scale = local_scale;
   s.options |= option::mss | (sack ? option::sack_permitted : 0) | (local_scale ? option::window_scale : 0);
   if (s.timestamps) s.timestamps->echo = {};
+  if (ace) s.flags |= ace_bits;
   return s;
 }
 
@@ -107,6 +110,7 @@ Segment Peers::syn_ack(Tick now) const
   s.mss = mss;
   s.window_scale = remote_scale;
   s.options |= option::mss | (sack ? option::sack_permitted : 0) | (remote_scale ? option::window_scale : 0);
+  if (ace) s.flags |= tcp_flag::cwr; // RFC 9768 table 2: the SYN came as Not-ECT
   return s;
 }
 

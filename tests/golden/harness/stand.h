@@ -84,6 +84,9 @@ struct Peers
   bool timestamps = true;
   bool sack = true;
   std::uint32_t more_options = 0; // option::* on every segment
+  bool mptcp_refused = false;     // only this host's SYN carries an MPTCP option
+  // AccECN is agreed, and both counters stand here: what the three bits of every segment say.
+  std::optional<std::uint8_t> ace {};
 
   std::uint32_t next = 1;     // relative: what the host sends next
   std::uint32_t received = 1; // relative: what the host has in order

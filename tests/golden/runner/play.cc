@@ -200,6 +200,8 @@ private:
         options(line);
       else if (what == "downlink")
         first_.peers.downlink = ms(number(line, 1));
+      else if (what == "accecn")
+        first_.peers.ace = static_cast<std::uint8_t>(count(line, 1));
       else if (what == "window")
         first_.peers.window = static_cast<std::uint16_t>(count(line, 1));
       else if (what == "budget")
@@ -257,6 +259,8 @@ private:
         first_.peers.local_scale = first_.peers.remote_scale = std::nullopt;
       else if (one == "mptcp")
         first_.peers.more_options |= option::mptcp;
+      else if (one == "mptcp-refused")
+        first_.peers.more_options |= option::mptcp, first_.peers.mptcp_refused = true;
       else if (one == "md5")
         first_.peers.more_options |= option::md5;
       else if (one == "ao")

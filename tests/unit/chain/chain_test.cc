@@ -394,6 +394,35 @@ TEST(ChainFaults, WhatASwitchedOffModuleKeepsIsSentByTheChain)
   EXPECT_EQ(stand.actions.crafted[0].craft.ack, stand.view(peers).highest_ack);
 }
 
+// With AccECN every ACK carries a counter. What is injected repeats it, whoever injects.
+TEST(ChainFaults, InjectedAcksRepeatTheCounterOfAccurateEcn)
+{
+  for (const unsigned count : { 0u, 1u, 5u, 7u })
+  {
+    Puppet puppet { "offload" };
+    Stand stand { { &puppet } };
+    Peers peers {};
+    peers.ace = static_cast<std::uint8_t>(count);
+    stand.open(peers);
+    stand.download(peers, 3, ms(5), ms(20));
+    puppet.act = [&](const Event& event, const FlowView& flow) -> Plan
+    {
+      if (!is_ack(event)) return {};
+      puppet.room[0] = newest(flow, Link::cell, event.now);
+      puppet.room[1] = newest(flow, Link::cell, event.now + ms(2));
+      puppet.room[0].window = puppet.room[1].window = 1;
+      return { .edit = { .window = std::uint16_t { 1 } }, .craft = std::span { puppet.room }.first(2) };
+    };
+    stand.download(peers, 1, ms(5), ms(20));
+    stand.run_for(ms(3));
+    stand.chain.enable(0, false, stand.now()); // the window is opened again by the chain
+    ASSERT_EQ(stand.actions.crafted.size(), 3u);
+    for (const Crafted& one : stand.actions.crafted)
+      EXPECT_EQ(one.craft.flags, static_cast<unsigned>(tcp_flag::ack) | count << 6) << one.why;
+    EXPECT_EQ(stand.violations(), 0u);
+  }
+}
+
 TEST(ChainFaults, WhatCouldNotLeaveByTheBudgetLeavesByTheHomeLink)
 {
   Puppet puppet { "offload" };

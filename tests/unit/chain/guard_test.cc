@@ -218,6 +218,22 @@ TEST_F(Guard, CraftFlags)
   EXPECT_EQ(crafts_with([](Craft& c) { c.flags |= tcp_flag::ece | tcp_flag::psh; }), Violation::none);
 }
 
+// With AccECN three flags are a counter: either left to the chain, or what the local TCP said last.
+TEST_F(Guard, CraftedCounterOfAccurateEcn)
+{
+  flow.acc_ecn = true;
+  for (unsigned said = 0; said < 8; ++said)
+    for (unsigned crafted = 0; crafted < 8; ++crafted)
+    {
+      flow.ace = static_cast<std::uint16_t>(said << 6);
+      const Violation expected = crafted == 0 || crafted == said ? Violation::none : Violation::craft_flags;
+      EXPECT_EQ(crafts_with([&](Craft& c) { c.flags = static_cast<std::uint16_t>(c.flags | crafted << 6); }), expected)
+          << said << " " << crafted;
+    }
+  EXPECT_EQ(crafts_with([](Craft& c) { c.flags |= tcp_flag::psh; }), Violation::none);
+  EXPECT_EQ(crafts_with([](Craft& c) { c.flags |= tcp_flag::fin; }), Violation::craft_flags);
+}
+
 TEST_F(Guard, CraftSack)
 {
   good.sack_blocks.fill({ flow.highest_ack - 1460u, flow.highest_ack });

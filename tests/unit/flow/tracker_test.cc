@@ -200,6 +200,109 @@ TEST(Tracker, MultipathIsRecognised)
   EXPECT_EQ(w.view.mptcp_token, 0xabcd'0123u);
 }
 
+// RFC 8684 3.7: without MP_CAPABLE in the SYN/ACK the connection is plain TCP.
+TEST(Tracker, AServerThatDoesNotSpeakMultipathMakesItPlainTcp)
+{
+  struct Case
+  {
+    MptcpSubtype asked, answered;
+    bool multipath;
+  };
+  using enum MptcpSubtype;
+  for (const Case& one : { Case { mp_capable, mp_capable, true }, Case { mp_capable, none, false },
+                           Case { mp_join, mp_join, true }, Case { mp_join, none, true }, Case { none, none, false },
+                           Case { none, mp_capable, true } })
+  {
+    Watched w {};
+    Segment syn = w.peers.syn(w.now);
+    Segment answer = w.peers.syn_ack(w.now);
+    for (auto [segment, subtype] : { std::pair { &syn, one.asked }, std::pair { &answer, one.answered } })
+      if (subtype != none)
+      {
+        segment->options |= option::mptcp;
+        segment->mptcp = subtype;
+      }
+    w.seen(syn);
+    EXPECT_EQ(w.view.mptcp, one.asked != none) << "asked for, not refused yet";
+    w.seen(answer);
+    EXPECT_EQ(w.view.mptcp, one.multipath) << static_cast<int>(one.asked) << " " << static_cast<int>(one.answered);
+    w.leaves(w.peers.ack(w.now));
+    EXPECT_EQ(w.view.mptcp, one.multipath);
+  }
+}
+
+TEST(Tracker, ASynWithoutMultipathIsNotEnoughToBePlain)
+{
+  // Linux leaves MP_CAPABLE out after some SYNs without an answer; the answer may be to an earlier one.
+  for (const bool answered : { true, false })
+  {
+    Watched w {};
+    Segment syn = w.peers.syn(w.now);
+    syn.options |= option::mptcp;
+    syn.mptcp = MptcpSubtype::mp_capable;
+    w.seen(syn);
+    w.now += ms(3000);
+    w.seen(w.peers.syn(w.now));
+    EXPECT_TRUE(w.view.mptcp);
+    Segment answer = w.peers.syn_ack(w.now);
+    if (answered)
+    {
+      answer.options |= option::mptcp;
+      answer.mptcp = MptcpSubtype::mp_capable;
+    }
+    w.seen(answer);
+    EXPECT_EQ(w.view.mptcp, answered);
+  }
+}
+
+TEST(Tracker, MultipathThatThisHostStillSpeaksCounts)
+{
+  Watched w {};
+  w.open();
+  EXPECT_FALSE(w.view.mptcp);
+  Segment ack = w.peers.ack(w.now);
+  ack.options |= option::mptcp;
+  ack.mptcp = MptcpSubtype::dss;
+  w.leaves(ack);
+  EXPECT_TRUE(w.view.mptcp) << "the SYN/ACK that was seen was not the one this host took";
+}
+
+TEST(Tracker, TheCounterOfAccurateEcnIsTheLastOneSent)
+{
+  const auto bits = [](unsigned n) { return static_cast<std::uint16_t>(n << 6); };
+  Watched w {};
+  w.peers.ace = std::uint8_t { 5 };
+  w.seen(w.peers.syn(w.now));
+  w.seen(w.peers.syn_ack(w.now));
+  ASSERT_TRUE(w.view.acc_ecn);
+  EXPECT_EQ(w.view.ace, bits(5)) << "where the counter begins";
+  // The ACK of the SYN/ACK says how that came: 0b100 is ECT(0), not four marks (RFC 9768 3.2.2.1).
+  w.peers.ace = std::uint8_t { 4 };
+  w.leaves(w.peers.ack(w.now));
+  EXPECT_EQ(w.view.ace, bits(5));
+  for (const unsigned count : { 5u, 6u, 7u, 0u, 1u })
+  {
+    w.peers.ace = static_cast<std::uint8_t>(count);
+    w.arrives(1448, w.peers.local_ts(w.now));
+    w.leaves(w.peers.ack(w.now));
+    EXPECT_EQ(w.view.ace, bits(count));
+    EXPECT_EQ(injected_flags(tcp_flag::ack, w.view), tcp_flag::ack | bits(count));
+    EXPECT_EQ(injected_flags(tcp_flag::ack | tcp_flag::ece, w.view), tcp_flag::ack | bits(count));
+  }
+  Watched plain {};
+  plain.open();
+  EXPECT_EQ(plain.view.ace, 0);
+  EXPECT_EQ(injected_flags(tcp_flag::ack | tcp_flag::ece, plain.view), tcp_flag::ack | tcp_flag::ece);
+}
+
+TEST(Tracker, AMarkedSynAckIsTheFirstOfTheCount)
+{
+  Watched w {};
+  w.peers.ace = std::uint8_t { 6 }; // CE, RFC 9768 table 3
+  w.open();
+  EXPECT_EQ(w.view.ace, 6u << 6);
+}
+
 TEST(Tracker, TheTokenComesFromTheServersKey)
 {
   for (const std::uint8_t version : { 0, 1 })
@@ -623,7 +726,30 @@ TEST_F(Repeats, WhatCarriesMoreIsNot)
         s.mptcp = MptcpSubtype::dss;
       }))
       << "a DSS is repeated by the next one";
+  EXPECT_FALSE(changed(
+      [](Segment& s)
+      {
+        s.options |= option::mptcp;
+        s.mptcp = MptcpSubtype::dss;
+        s.mptcp_subtypes = subtype_bit(MptcpSubtype::dss) | subtype_bit(MptcpSubtype::add_addr);
+      }))
+      << "a signal behind a DSS";
+  EXPECT_FALSE(changed(
+      [](Segment& s)
+      {
+        s.options |= option::mptcp;
+        s.mptcp = MptcpSubtype::dss;
+        s.mptcp_data_fin = true;
+      }))
+      << "DATA_FIN";
+  EXPECT_FALSE(changed([](Segment& s) { s.options |= option::acc_ecn; })) << "AccECN's byte counters";
   EXPECT_FALSE(changed([](Segment& s) { s.direction = Direction::ingress; })) << "arriving";
+}
+
+TEST_F(Repeats, NothingOfAFlowThatCountsMarks)
+{
+  w.view.acc_ecn = true;
+  EXPECT_FALSE(repeats_in_next(ack, w.view)) << "a counter of zero looks like no flag at all";
 }
 
 } // namespace
