@@ -1,6 +1,7 @@
 #include "src/daemon/config.h"
 
 #include "src/control/literal.h"
+#include "src/control/nearest.h"
 #include "src/feeder/sources/source_name.h"
 
 #include <tandem/link.h>
@@ -661,38 +662,11 @@ const Setting* find_setting(std::string_view key)
 
 // ---- Names that do not exist ----
 
-std::size_t edit_distance(std::string_view a, std::string_view b)
-{
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j)
-    row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i)
-  {
-    std::size_t diagonal = std::exchange(row[0], i);
-    for (std::size_t j = 1; j <= b.size(); ++j)
-    {
-      const std::size_t substitution = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({ row[j] + 1, row[j - 1] + 1, substitution });
-    }
-  }
-  return row[b.size()];
-}
-
 // "did you mean X?" when one is near, else all there are.
 std::string suggestion(std::string_view name, std::span<const std::string_view> known)
 {
-  std::string_view nearest;
-  std::size_t least = std::numeric_limits<std::size_t>::max();
-  // A name as long as a novel is near to nothing, and the distance takes time in its square.
-  if (name.size() <= 64)
-    for (const std::string_view candidate : known)
-      if (const std::size_t distance = edit_distance(name, candidate); distance < least)
-      {
-        least = distance;
-        nearest = candidate;
-      }
-  if (least <= std::max<std::size_t>(2, name.size() / 3)) return "did you mean " + std::string { nearest } + "?";
+  if (const std::string_view nearest = closest(name, known); !nearest.empty())
+    return "did you mean " + std::string { nearest } + "?";
   std::string all = "known here: ";
   for (std::size_t i = 0; i < known.size(); ++i)
     all += (i == 0 ? "" : ", ") + std::string { known[i] };

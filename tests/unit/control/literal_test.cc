@@ -18,6 +18,7 @@ TEST(Literal, durations)
   EXPECT_EQ(parse_duration("250ms"), 250ms);
   EXPECT_EQ(parse_duration("1.5s"), 1500ms);
   EXPECT_EQ(parse_duration(" 20 us "), 20us);
+  EXPECT_EQ(parse_duration("250 us"), 250us);
   EXPECT_EQ(parse_duration("2min"), 120s);
   EXPECT_EQ(parse_duration("1d"), 24h);
   EXPECT_EQ(parse_duration("0"), 0s);
@@ -26,8 +27,8 @@ TEST(Literal, durations)
 
 TEST(Literal, what_is_no_duration)
 {
-  for (const char* text : { "", " ", "ms", "250", "250 parsecs", "-1s", "1e400s", "1e30s", "inf", "nans", "0x10ms",
-                            "1s2", "+1s", "1.2.3s", "\0s" })
+  for (const char* text : { "", " ", "ms", "250", "250 parsecs", "nan s", "-1s", "1e400s", "1e30s", "inf", "nans",
+                            "0x10ms", "1s2", "+1s", "1.2.3s", "\0s" })
     EXPECT_EQ(parse_duration(text), std::nullopt) << text;
 }
 
@@ -35,6 +36,7 @@ TEST(Literal, bytes)
 {
   EXPECT_EQ(parse_bytes("1500"), 1500u);
   EXPECT_EQ(parse_bytes("20kB"), 20000u);
+  EXPECT_EQ(parse_bytes("64KiB"), 65536u);
   EXPECT_EQ(parse_bytes("8MiB"), 8u << 20);
   EXPECT_EQ(parse_bytes("1.5 KiB"), 1536u);
   EXPECT_EQ(parse_bytes("1.1kB"), 1100u);
@@ -43,7 +45,7 @@ TEST(Literal, bytes)
 
 TEST(Literal, what_is_no_number_of_bytes)
 {
-  for (const char* text : { "", "many", "-1", "0.5", "8mib", "8 Mbit", "1e300", "99999999999GiB", "kB" })
+  for (const char* text : { "", "many", "-1", "-5kB", "0.5", "8mib", "8 Mbit", "1e300", "99999999999GiB", "kB" })
     EXPECT_EQ(parse_bytes(text), std::nullopt) << text;
 }
 
@@ -52,8 +54,9 @@ TEST(Literal, rates)
   EXPECT_EQ(parse_rate("2Mbit"), 2_mbps);
   EXPECT_EQ(parse_rate("2.5 Mbit/s"), 2.5_mbps);
   EXPECT_EQ(parse_rate("384kbps"), 384_kbps);
+  EXPECT_EQ(parse_rate("1.2Gbit"), Rate { 1.2e9 });
   EXPECT_EQ(parse_rate("0"), 0_kbps);
-  for (const char* text : { "", "2", "2 MB", "-2Mbit", "Mbit" })
+  for (const char* text : { "", "2", "2 MB", "5MB", "-2Mbit", "Mbit" })
     EXPECT_EQ(parse_rate(text), std::nullopt) << text;
 }
 

@@ -12,22 +12,6 @@ namespace
 
 using namespace tandem::literals;
 
-TEST(Literals, DurationsRatesAndSizes)
-{
-  EXPECT_EQ(parse_duration("20ms"), 20ms);
-  EXPECT_EQ(parse_duration("1.5s"), 1500ms);
-  EXPECT_EQ(parse_duration("250 us"), 250us);
-  EXPECT_EQ(parse_duration("2min"), 2min);
-  EXPECT_EQ(parse_rate("54Mbit"), 54_mbps);
-  EXPECT_EQ(parse_rate("1.2Gbit"), Rate { 1.2e9 });
-  EXPECT_EQ(parse_bytes("64KiB"), 65536u);
-  EXPECT_EQ(parse_bytes("100kB"), 100000u);
-  for (const char* bad : { "", "ms", "20", "20 parsecs", "1e400s", "20ms ", "nan s" })
-    EXPECT_THROW(parse_duration(bad), std::invalid_argument) << bad;
-  EXPECT_THROW(parse_rate("5MB"), std::invalid_argument);
-  EXPECT_THROW(parse_bytes("-5kB"), std::invalid_argument);
-}
-
 TEST(LiveChange, TakesKeysOfTheAirAndThePipes)
 {
   const Scenario s = load("[[server]]\nname = \"a\"\n[[server]]\nname = \"b\"\n");
@@ -60,12 +44,6 @@ TEST(Pipe, KeysOfTheOtherKindOfWifiAreRefused)
   const toml::table values { { "rate", "7Mbit" } };
   EXPECT_EQ(parse_change(s, "wifi.rate_up", *values.get("rate")).wifi.rate_up.bits_per_second, 7e6);
   EXPECT_THROW(parse_change(load(""), "wifi.rate_up", *values.get("rate")), BadInput);
-}
-
-TEST(Suggestion, OnlyWhenCloseEnough)
-{
-  EXPECT_EQ(closest("los", { "loss", "delay" }), "loss");
-  EXPECT_EQ(closest("completely_else", { "loss", "delay" }), "");
 }
 
 } // namespace

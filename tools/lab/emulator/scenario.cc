@@ -1,5 +1,8 @@
 #include "tools/lab/emulator/scenario.h"
 
+#include "src/control/literal.h"
+#include "src/control/nearest.h"
+
 #include <algorithm>
 #include <set>
 
@@ -446,13 +449,7 @@ private:
            [&](const Value& v)
            {
              if (v.node().is_string() && *v.node().value<std::string>() == "saturated") return;
-             try
-             {
-               station.load = parse_rate(v.text());
-             }
-             catch (const std::invalid_argument&)
-             {
-             }
+             station.load = parse_rate(v.text());
              if (!station.load || station.load->bits_per_second <= 0)
                v.refuse("\"saturated\" or a rate with its unit is allowed, like \"5Mbit\"");
            });

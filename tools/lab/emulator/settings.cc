@@ -1,5 +1,6 @@
 #include "tools/lab/emulator/settings.h"
 
+#include "src/control/literal.h"
 #include "tools/lab/medium/trace.h"
 
 #include <fstream>
@@ -103,7 +104,8 @@ std::optional<unsigned> wifi_rate(const medium::Phy& phy, const Value& value)
     if (text == "minstrel") return std::nullopt;
     try
     {
-      mbps = text.find("bit") == std::string::npos ? std::stod(text) : parse_rate(text).bits_per_second / 1e6;
+      mbps = text.find("bit") == std::string::npos ? std::stod(text)
+                                                   : parse_rate(text).value_or(Rate {}).bits_per_second / 1e6;
     }
     catch (const std::exception&)
     {

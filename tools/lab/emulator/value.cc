@@ -1,9 +1,9 @@
 #include "tools/lab/emulator/value.h"
 
+#include "src/control/literal.h"
+#include "src/control/nearest.h"
+
 #include <algorithm>
-#include <charconv>
-#include <cmath>
-#include <numeric>
 #include <sstream>
 
 namespace tandem::lab
@@ -11,31 +11,6 @@ namespace tandem::lab
 
 namespace
 {
-
-struct Unit
-{
-  std::string_view name;
-  double factor;
-};
-
-constexpr Unit duration_units[] = { { "ns", 1 },  { "us", 1e3 },   { "ms", 1e6 },
-                                    { "s", 1e9 }, { "min", 60e9 }, { "h", 3600e9 } };
-constexpr Unit rate_units[] = { { "bit", 1 }, { "kbit", 1e3 }, { "Mbit", 1e6 }, { "Gbit", 1e9 } };
-constexpr Unit byte_units[] = { { "B", 1 }, { "kB", 1e3 }, { "MB", 1e6 }, { "KiB", 1024 }, { "MiB", 1048576 } };
-
-template <std::size_t count>
-double with_unit(std::string_view text, const Unit (&units)[count])
-{
-  double number = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc {} || !std::isfinite(number)) throw std::invalid_argument("no number");
-  std::string_view unit(rest, static_cast<std::size_t>(text.data() + text.size() - rest));
-  while (!unit.empty() && unit.front() == ' ')
-    unit.remove_prefix(1);
-  for (const Unit& known : units)
-    if (known.name == unit) return number * known.factor;
-  throw std::invalid_argument("no unit");
-}
 
 std::string shown(const toml::node& node)
 {
@@ -58,24 +33,6 @@ std::string shown(const toml::node& node)
   return text;
 }
 
-std::size_t edit_distance(std::string_view a, std::string_view b)
-{
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t { 0 });
-  for (std::size_t i = 1; i <= a.size(); ++i)
-  {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j)
-    {
-      const std::size_t above = row[j];
-      row[j] = std::min({ above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0u : 1u) });
-      diagonal = above;
-    }
-  }
-  return row[b.size()];
-}
-
 std::string plain(double number)
 {
   std::ostringstream out;
@@ -84,36 +41,6 @@ std::string plain(double number)
 }
 
 } // namespace
-
-Duration parse_duration(std::string_view text)
-{
-  return Duration { static_cast<std::int64_t>(std::llround(with_unit(text, duration_units))) };
-}
-
-Rate parse_rate(std::string_view text)
-{
-  return { with_unit(text, rate_units) };
-}
-
-std::uint64_t parse_bytes(std::string_view text)
-{
-  const double bytes = with_unit(text, byte_units);
-  if (bytes < 0) throw std::invalid_argument("negative");
-  return static_cast<std::uint64_t>(bytes);
-}
-
-std::string_view closest(std::string_view word, const std::vector<std::string_view>& known)
-{
-  std::string_view best;
-  std::size_t least = std::max<std::size_t>(2, word.size() / 3) + 1;
-  for (std::string_view candidate : known)
-    if (const std::size_t d = edit_distance(word, candidate); d < least)
-    {
-      least = d;
-      best = candidate;
-    }
-  return best;
-}
 
 std::string place(const toml::node& node)
 {
@@ -147,19 +74,13 @@ Duration Value::duration(Duration least, Duration most) const
 {
   static constexpr std::string_view allowed = "a time with its unit is allowed, like \"20ms\" (ns, us, ms, s, min, h)";
   const auto string = node_.value<std::string>();
-  if (!node_.is_string() || !string) refuse(allowed);
-  Duration result {};
-  try
-  {
-    result = parse_duration(*string);
-  }
-  catch (const std::invalid_argument&)
-  {
-    refuse(allowed);
-  }
-  if (result < least || result > most)
+  const bool negative = node_.is_string() && string && string->starts_with('-');
+  const auto result =
+      node_.is_string() && string ? parse_duration(std::string_view { *string }.substr(negative)) : std::nullopt;
+  if (!result) refuse(allowed);
+  if (negative || *result < least || *result > most)
     refuse("a time from " + plain(milliseconds(least)) + "ms to " + plain(milliseconds(most)) + "ms is allowed");
-  return result;
+  return *result;
 }
 
 Rate Value::rate() const
@@ -167,16 +88,9 @@ Rate Value::rate() const
   static constexpr std::string_view allowed =
       "a rate above 0 with its unit is allowed, like \"5Mbit\" (bit, kbit, Mbit, Gbit)";
   const auto string = node_.value<std::string>();
-  if (!node_.is_string() || !string) refuse(allowed);
-  try
-  {
-    const Rate result = parse_rate(*string);
-    if (result.bits_per_second > 0 && result.bits_per_second <= 1e12) return result;
-  }
-  catch (const std::invalid_argument&)
-  {
-  }
-  refuse(allowed);
+  const auto result = node_.is_string() && string ? parse_rate(*string) : std::nullopt;
+  if (!result || result->bits_per_second <= 0 || result->bits_per_second > 1e12) refuse(allowed);
+  return *result;
 }
 
 std::int64_t Value::integer(std::int64_t least, std::int64_t most) const
@@ -221,13 +135,8 @@ std::size_t Value::choice(std::initializer_list<std::string_view> words) const
 
 std::uint64_t Value::bytes() const
 {
-  try
-  {
-    if (node_.is_string()) return parse_bytes(*node_.value<std::string>());
-  }
-  catch (const std::invalid_argument&)
-  {
-  }
+  if (node_.is_string())
+    if (const auto result = parse_bytes(*node_.value<std::string>())) return *result;
   refuse("a size with its unit is allowed, like \"64KiB\" (B, kB, MB, KiB, MiB)");
 }
 

@@ -26,14 +26,6 @@ public:
   using std::runtime_error::runtime_error;
 };
 
-// Literals: "20ms", "1.5s", "250us", "2min"; "5Mbit", "54kbit", "1Gbit"; "64KiB", "100kB". Throw std::invalid_argument.
-Duration parse_duration(std::string_view text);
-Rate parse_rate(std::string_view text);
-std::uint64_t parse_bytes(std::string_view text);
-
-// The closest of `known` to `word`, when it is close enough to be a slip of the fingers; else empty.
-std::string_view closest(std::string_view word, const std::vector<std::string_view>& known);
-
 class Value
 {
 public:
