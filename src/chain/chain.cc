@@ -512,40 +512,42 @@ void Chain::decide(const Segment& segment, bool queued, flow::Flow& flow, Outcom
                       .seed = options_.seed,
                       .damage = heard ? damage_ : nullptr };
   const bool is_ack = segment.is_pure_ack() && segment.direction == Direction::egress;
-  Tick quiet = Tick::max();
-  bool insisted = false;
-  bool routed_by_owner = false;
-  std::array<Edit, flow::max_modules> asked {};
-  std::uint32_t were_asked = 0;
+  // All are asked before anything is carried out: what one injects must not say what another is about to withhold.
+  std::array<Plan, flow::max_modules> plans {};
+  std::uint32_t asked = 0;
   for (std::size_t i = 0; i < slots_.size(); ++i)
   {
     if (!slots_[i].enabled || (flow.excluded >> i & 1) != 0) continue;
     if (flow.view.link != Link::wifi && !slots_[i].module->interest().every_link) continue;
     if ((flow.begun >> i & 1) == 0 && !begin(i, flow)) continue;
-    const Plan plan = ask(i, event, flow);
-    if (queued)
-    {
-      if (plan.verdict == Verdict::drop) outcome.verdict = Verdict::drop;
-      if (is_ack) note_hold(i, segment, plan.edit, false, flow);
-      asked[i] = plan.edit;
-      were_asked |= 1u << i;
-      insisted = insisted || insists(plan.edit);
-      const bool routes = plan.edit.route && !outcome.edit.route;
-      merge(outcome.edit, plan.edit);
-      if (outcome.why.empty()) outcome.why = plan.why;
-      quiet = std::min(quiet, plan.quiet.value_or(Tick {}));
-      carry_out(i, plan, event, flow);
-      routed_by_owner = routed_by_owner || (routes && i == flow.ts_owner);
-    }
-    else
-      carry_out(i, plan, event, flow);
+    plans[i] = ask(i, event, flow);
+    asked |= 1u << i;
+    if (queued && is_ack) note_hold(i, segment, plans[i].edit, false, flow);
   }
+  const auto was_asked = [asked](std::size_t i) { return (asked >> i & 1) != 0; };
+  for (std::size_t i = 0; i < slots_.size(); ++i)
+    if (was_asked(i)) carry_out(i, plans[i], event, flow);
   if (!queued) return;
+
+  Tick quiet = Tick::max();
+  bool insisted = false;
+  bool routed_by_owner = false;
+  for (std::size_t i = 0; i < slots_.size(); ++i)
+  {
+    if (!was_asked(i)) continue;
+    const Plan& plan = plans[i];
+    if (plan.verdict == Verdict::drop) outcome.verdict = Verdict::drop;
+    insisted = insisted || insists(plan.edit);
+    routed_by_owner = routed_by_owner || (plan.edit.route && !outcome.edit.route && i == flow.ts_owner);
+    merge(outcome.edit, plan.edit);
+    if (outcome.why.empty()) outcome.why = plan.why;
+    quiet = std::min(quiet, plan.quiet.value_or(Tick {}));
+  }
   flow.quiet_until = quiet;
   // An ACK that is left out says nothing about what is withheld.
   if (is_ack && outcome.verdict == Verdict::pass)
     for (std::size_t i = 0; i < slots_.size(); ++i)
-      if ((were_asked >> i & 1) != 0) note_hold(i, segment, asked[i], true, flow);
+      if (was_asked(i)) note_hold(i, segment, plans[i].edit, true, flow);
   // An edit asks that this very segment leaves: it beats a drop. A lower ACK number alone does not: whoever withholds
   // does not mind that less is said.
   if (insisted) outcome.verdict = Verdict::pass;

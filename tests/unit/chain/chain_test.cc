@@ -205,6 +205,108 @@ TEST_F(TwoModules, WhatLeftIsRememberedAsItLeft)
   EXPECT_EQ(stand.view(peers).highest_ack, sent + 1448);
 }
 
+// ---- one owner for TSval ----
+
+struct Reserving : TwoModules
+{
+  // The first module asks for the TSvals after that of the ACK at hand.
+  void reserve()
+  {
+    first.act = [](const Event& event, const FlowView&)
+    {
+      if (!is_ack(event)) return Plan {};
+      return Plan { .reserve = TsReservation { .what = TsReservation::What::onward,
+                                               .from = event.segment->timestamps->value + 1 } };
+    };
+    stand.run_for(ms(5));
+    stand.ack(peers);
+    first.act = {};
+  }
+  TsReservation::What reserved() { return stand.view(peers).ts_reserved.what; }
+};
+
+TEST_F(Reserving, NothingElseLeavesWithAReservedValue)
+{
+  reserve();
+  const TsClock frozen = peers.local_ts(stand.now());
+  ASSERT_EQ(reserved(), TsReservation::What::onward);
+  stand.run_for(ms(7));
+  EXPECT_EQ(stand.ack(peers).edit.ts_value, frozen) << "the kernel's own";
+  second.act = [&](const Event& event, const FlowView& flow)
+  {
+    second.room[0] = newest(flow, Link::wifi, event.now);
+    return Plan { .craft = std::span { second.room }.first(1) };
+  };
+  stand.ack(peers);
+  ASSERT_EQ(stand.actions.crafted.size(), 1u);
+  EXPECT_EQ(stand.actions.crafted[0].craft.timestamps->value, frozen) << "another module's";
+  first.act = [&](const Event& event, const FlowView& flow)
+  {
+    first.room[0] = newest(flow, Link::cell, event.now);
+    return Plan { .craft = std::span { first.room }.first(1) };
+  };
+  second.act = {};
+  stand.ack(peers);
+  ASSERT_EQ(stand.actions.crafted.size(), 2u);
+  EXPECT_EQ(stand.actions.crafted[1].craft.timestamps->value, peers.local_ts(stand.now())) << "the owner's";
+  EXPECT_EQ(stand.chain.stats().ts_lowered, 4u);
+}
+
+TEST_F(Reserving, ASecondModuleIsRefusedAndNeverTakenOut)
+{
+  reserve();
+  second.act = [](const Event& event, const FlowView&)
+  {
+    return Plan { .reserve = TsReservation { .what = TsReservation::What::odd,
+                                             .from = event.segment->timestamps->value + 1 } };
+  };
+  stand.ack(peers);
+  EXPECT_EQ(reserved(), TsReservation::What::onward);
+  EXPECT_EQ(stand.chain.stats(1).conflicts, 1u);
+  EXPECT_EQ(stand.chain.stats(1).excluded, 0u);
+}
+
+TEST_F(Reserving, DataThatWaitsForItsAcknowledgementPreventsIt)
+{
+  peers.next += 100; // sent by Wi-Fi, seen by nobody
+  reserve();
+  EXPECT_EQ(reserved(), TsReservation::What::none) << "sent once more it could carry any TSval";
+  stand.data(peers, 1448, peers.local_ts(stand.now())); // acknowledges it
+  reserve();
+  EXPECT_EQ(reserved(), TsReservation::What::onward);
+}
+
+TEST_F(Reserving, UnseenDataEndsIt)
+{
+  reserve();
+  peers.next += 100;
+  stand.data(peers, 1448, peers.local_ts(stand.now()));
+  EXPECT_EQ(reserved(), TsReservation::What::none) << "its acknowledgement tells of it";
+  EXPECT_EQ(stand.chain.stats().ts_spoiled, 1u);
+}
+
+TEST_F(Reserving, ItEndsWithItsModule)
+{
+  reserve();
+  stand.chain.enable(0, false, stand.now());
+  EXPECT_EQ(reserved(), TsReservation::What::none);
+}
+
+TEST_F(TwoModules, WhatCouldNotBeSentIsTakenBack)
+{
+  const Seq told = stand.view(peers).sent_ack;
+  stand.actions.bytes_each = 0;
+  second.act = [&](const Event& event, const FlowView& flow)
+  {
+    second.room[0] = newest(flow, Link::cell, event.now);
+    return Plan { .verdict = Verdict::drop, .craft = std::span { second.room }.first(1) };
+  };
+  stand.run_for(ms(5));
+  stand.ack(peers);
+  EXPECT_EQ(stand.view(peers).sent_ack, told);
+  EXPECT_EQ(stand.chain.stats().craft_failed, 1u);
+}
+
 // ---- faults of modules ----
 
 TEST(ChainFaults, AThrowingModuleIsTakenOutOfThatFlowOnly)

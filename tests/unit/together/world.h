@@ -1,0 +1,118 @@
+// A download with every module switched on: random losses, blackouts, data of this host that nobody sees, a cellular link
+// that may filter what leaves by it, and a module that asks for what it likes.
+#pragma once
+
+#include "modules/ecn/ecn.h"
+#include "modules/freeze/freeze.h"
+#include "modules/mirror/mirror.h"
+#include "modules/offload/offload.h"
+#include "tests/golden/harness/server.h"
+#include "tests/golden/harness/stand.h"
+
+#include <deque>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tandem::test
+{
+
+// Withholds and closes windows at random, as far as the guard allows. It knows what it asked for last.
+class Strict final : public FlowModule<int>
+{
+public:
+  explicit Strict(std::uint32_t seed) : random_ { seed } {}
+
+  std::string_view name() const override { return "strict"; }
+  std::string_view summary() const override { return "asks for little"; }
+  std::string_view manual() const override { return ""; }
+  std::span<const Knob> knobs() const override { return {}; }
+  void set(std::string_view, double) override {}
+  double get(std::string_view) const override { return 0; }
+  Interest interest() const override { return { .decide = traffic::egress_pure_ack }; }
+  Plan decide(const Event& event, const FlowView& flow, int&) override;
+  void describe(const FlowView&, const int&, Facts&) const override {}
+
+  bool active = true;
+  std::uint16_t window = 0xffff; // the largest it allows
+  std::uint32_t withheld = 0;    // bytes below the highest that the local TCP has acknowledged
+
+private:
+  std::mt19937 random_;
+};
+
+// What a run saw, to be sure that the interesting states were reached at all.
+struct Reached
+{
+  std::uint64_t probes = 0, validated = 0, withheld = 0, resumed = 0, closed_ahead = 0, hidden = 0, left_out = 0;
+  std::uint64_t ts_lowered = 0, ts_spoiled = 0, strict_bound = 0, filtered_runs = 0, lost_uploads = 0;
+};
+
+class World
+{
+public:
+  explicit World(std::uint32_t seed);
+
+  void run(int steps);
+  // After everything has settled.
+  void finish();
+
+  Reached reached {};
+
+private:
+  struct Piece
+  {
+    std::uint32_t left = 0, right = 0;
+  };
+  struct Upload
+  {
+    Tick sent {};
+    TsClock value {};
+    std::uint32_t end = 0;
+    bool lost = false;
+  };
+
+  std::uint32_t draw(std::uint32_t below) { return static_cast<std::uint32_t>(random_()) % below; }
+  void step();
+  void event(std::uint32_t what);
+  void arrival();
+  void repair();
+  void acknowledge(std::uint16_t flags = 0);
+  void upload();
+  void uploads_arrive();
+  void change_link(bool up, bool at_risk);
+  void pass(Duration span);
+  // Looks at the injected segments since the last call.
+  void check_injected();
+  void leaves(std::string_view why, Link by, Seq ack, std::uint16_t window, TsClock value);
+  void compare();
+  Segment data(const Piece& piece);
+  std::string tail() const;
+
+  std::mt19937 random_;
+  freeze::Freeze freeze_ {};
+  mirror::Mirror mirror_ {};
+  offload::Offload offload_ {};
+  ecn::Ecn ecn_ {};
+  Strict strict_;
+  Stand stand_;
+  Peers peers_ {};
+  Server server_ {};
+  DamageLog damage_ {};
+  bool filtered_ = false; // nothing that leaves by cellular reaches the server
+  bool up_ = true;
+  std::uint32_t top_ = 1;  // relative, behind what the server has sent
+  std::deque<std::pair<Tick, Piece>> holes_ {};
+  std::deque<Upload> uploads_ {};
+  std::uint32_t server_has_ = 1; // of this host's data, relative
+  TsReservation reserved_ {};
+  // What left, as the server would put it together.
+  Seq sent_ack_ {};
+  TsClock sent_value_ {};
+  std::uint16_t sent_window_ = 0;
+  std::size_t noted_ = 0;
+  std::vector<std::string> log_ {};
+};
+
+} // namespace tandem::test
