@@ -4,6 +4,7 @@
 // nothing; the same events give the same plans, in a unit test, on a recorded trace, in the simulator and live.
 #pragma once
 
+#include <tandem/classify.h>
 #include <tandem/flow.h>
 #include <tandem/knobs.h>
 #include <tandem/link.h>
@@ -28,18 +29,7 @@ namespace tandem
 constexpr std::uint32_t module_abi_version = 5;
 
 // What a module must see. Rules are generated from the union of the enabled modules' interests: nothing else is ever
-// queued.
-namespace traffic
-{
-constexpr std::uint32_t egress_pure_ack = 1u << 0; // leaving, no payload, no SYN / FIN / RST
-constexpr std::uint32_t egress_data = 1u << 1;     // leaving, with payload
-constexpr std::uint32_t egress_closing = 1u << 2;  // leaving FIN or RST
-constexpr std::uint32_t ingress_data = 1u << 3;    // arriving with payload
-constexpr std::uint32_t ingress_ack = 1u << 4;     // arriving without payload
-constexpr std::uint32_t egress = egress_pure_ack | egress_data | egress_closing;
-constexpr std::uint32_t ingress = ingress_data | ingress_ack;
-} // namespace traffic
-
+// queued. Kinds of packets: tandem/classify.h; what becomes of each: tandem/admission.h.
 struct Interest
 {
   std::uint32_t decide = 0;  // traffic:: bits that are queued for this module's verdict, on the Wi-Fi link's addresses

@@ -1,6 +1,7 @@
 #include "src/daemon/engine.h"
 
 #include "src/chain/chain.h"
+#include "src/chain/wanted.h"
 #include "src/control/literal.h"
 #include "src/control/mailbox.h"
 #include "src/daemon/config.h"
@@ -199,6 +200,7 @@ struct Engine::Parts final
   bool bypass = false; // no module needs a packet now: no rule, whatever is switched on
   int unneeded = 0;    // looks in a row at which none did
   chain::Chain chain;
+  Wanted wanted_packets {}; // what rules and observers were made of
   kernel::RulePlan rules {};
   Tick started {};
   Tick timer_due {}; // when chain_timer fires
@@ -865,7 +867,12 @@ void Engine::Parts::retune_rules()
     radio.watch(interest.radio && interest.every_link);
   kernel::RulePlan plan {};
   plan.queue = config.daemon.queue;
-  plan.traffic = interest.decide | (config.recorder.everything ? traffic::egress | traffic::ingress : 0);
+  wanted_packets = chain::wanted(chain);
+  if (config.recorder.everything)
+  {
+    wanted_packets.queued |= traffic::egress | traffic::ingress;
+    wanted_packets.any = true;
+  }
   plan.marks = marks;
   plan.wifi = roles.wifi;
   plan.cell = roles.cell;
@@ -874,7 +881,8 @@ void Engine::Parts::retune_rules()
   for (const Network& network : config.daemon.exempt_networks)
     plan.exempt_remote.push_back(wire::to_string(network.address) + "/" + std::to_string(network.prefix));
   plan.exempt_ports = config.daemon.exempt_ports;
-  if (plan.wifi_addresses.empty() || bypass) plan.traffic = 0; // no address, no flow of ours
+  if (plan.wifi_addresses.empty() || bypass) wanted_packets.queued = 0; // no address, no flow of ours
+  plan.traffic = wanted_packets.queued;
   // Whole packets are needed only where one with payload may be changed.
   const bool whole = (interest.decide & ~(traffic::egress_pure_ack | traffic::ingress_ack)) != 0;
   queue.set_copy_range(whole ? 0xffff : std::max<std::uint32_t>(256, config.recorder.snap));
@@ -889,24 +897,13 @@ void Engine::Parts::retune_rules()
   retune_observers();
 }
 
-// Copies are made of what no rule queues: who is queued is seen by every module, and a copy of what leaves is one of
-// what it was edited to.
 void Engine::Parts::retune_observers()
 {
-  const Interest interest = chain.interest();
-  const links::LinkInfo& wifi = monitor[Link::wifi];
-  // Handshakes are seen by copies even when a module wants nothing else of them.
-  const bool needed = interest.decide != 0 || config.recorder.everything || interest.observe != 0;
-  constexpr std::uint32_t leaving = traffic::egress_pure_ack | traffic::egress_data;
-  observers->want(Link::wifi, wifi.interface, wifi.ifindex, needed, interest.observe & ~(rules.traffic & leaving));
-  std::uint32_t everywhere = 0;
-  for (std::size_t i = 0; i < chain.module_count(); ++i)
-    if (const Interest one = chain.module(i).interest(); chain.enabled(i) && one.every_link) everywhere |= one.observe;
   for (std::size_t i = 0; i < link_count; ++i)
   {
-    const auto link = static_cast<Link>(i);
-    if (link == Link::wifi || monitor[link].interface.empty()) continue;
-    observers->want(link, monitor[link].interface, monitor[link].ifindex, everywhere != 0, everywhere);
+    const links::LinkInfo& link = monitor[static_cast<Link>(i)];
+    if (static_cast<Link>(i) == Link::wifi || !link.interface.empty())
+      observers->want(static_cast<Link>(i), link.interface, link.ifindex, wanted_packets);
   }
 }
 

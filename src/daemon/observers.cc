@@ -2,8 +2,6 @@
 
 #include "src/daemon/service.h"
 
-#include <tandem/module.h>
-
 #include <algorithm>
 #include <exception>
 #include <utility>
@@ -26,7 +24,7 @@ Observers::Observers(struct ev_loop* loop, std::uint32_t one_in, Take take, std:
     One& one = ones_[i];
     one.all = this;
     one.link = static_cast<Link>(i);
-    one.one_in = std::max<std::uint32_t>(1, one_in);
+    one.sampling.one_in = std::max<std::uint32_t>(1, one_in);
     ev_io_init(
         &one.io,
         [](struct ev_loop*, ev_io* w, int)
@@ -53,18 +51,10 @@ void Observers::close(One& one)
   one.observer.reset();
 }
 
-kernel::Sampling Observers::sampling(std::uint32_t kinds, std::uint32_t one_in)
-{
-  const auto of = [&](std::uint32_t bit) { return (kinds & bit) != 0 ? one_in : 0; };
-  return { .ingress_data = of(traffic::ingress_data),
-           .ingress_ack = of(traffic::ingress_ack),
-           .egress_data = of(traffic::egress_data),
-           .egress_ack = of(traffic::egress_pure_ack) };
-}
-
-void Observers::want(Link link, const std::string& interface, int ifindex, bool on, std::uint32_t kinds)
+void Observers::want(Link link, const std::string& interface, int ifindex, const Wanted& wanted)
 {
   One& one = at(link);
+  const bool on = wanted.watches(link);
   if (!on || ifindex != one.ifindex)
   {
     close(one);
@@ -72,16 +62,16 @@ void Observers::want(Link link, const std::string& interface, int ifindex, bool 
   }
   one.ifindex = ifindex;
   if (!on || ifindex == 0) return;
+  one.sampling.kinds = wanted.observed_of(link);
+  one.sampling.queued = wanted.queued_of(link);
   try
   {
     if (one.observer)
     {
-      one.observer->set(sampling(kinds, one.one_in));
-      one.kinds = kinds;
+      one.observer->set(one.sampling);
       return;
     }
-    one.observer.emplace(interface, sampling(kinds, one.one_in));
-    one.kinds = kinds;
+    one.observer.emplace(interface, one.sampling);
     one.complained = false;
     ev_io_set(&one.io, one.observer->fd(), EV_READ);
     ev_io_start(loop_, &one.io);
@@ -114,15 +104,16 @@ void Observers::retune(Tick now)
   for (One& one : ones_)
   {
     const double rate = static_cast<double>(one.seen - std::exchange(one.seen_before, one.seen)) / span;
-    if (!one.observer || one.kinds == 0) continue;
-    std::uint32_t wanted = one.one_in;
+    if (!one.observer || one.sampling.kinds == 0) continue;
+    std::uint32_t& one_in = one.sampling.one_in;
+    std::uint32_t wanted = one_in;
     if (rate > 2 * observed_per_second)
-      wanted = std::min(coarsest_sampling, one.one_in * 2);
-    else if (rate < observed_per_second / 2 && one.one_in > 1)
-      wanted = one.one_in / 2;
-    if (wanted == one.one_in) continue;
-    one.one_in = wanted;
-    one.observer->set(sampling(one.kinds, wanted));
+      wanted = std::min(coarsest_sampling, one_in * 2);
+    else if (rate < observed_per_second / 2 && one_in > 1)
+      wanted = one_in / 2;
+    if (wanted == one_in) continue;
+    one_in = wanted;
+    one.observer->set(one.sampling);
   }
 }
 

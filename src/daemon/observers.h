@@ -3,6 +3,7 @@
 
 #include "src/kernel/packet/observer.h"
 
+#include <tandem/admission.h>
 #include <tandem/link.h>
 #include <tandem/units.h>
 
@@ -30,16 +31,15 @@ public:
   Observers(const Observers&) = delete;
   Observers& operator=(const Observers&) = delete;
 
-  // What is to be observed from now on. No `ifindex`, or not `on`: nothing. `kinds`: the traffic bits of which copies
-  // are wanted; SYN, FIN and RST come with every kind. Says so once in the log when it does not work.
-  void want(Link link, const std::string& interface, int ifindex, bool on, std::uint32_t kinds);
+  // What is to be observed from now on; nothing without `ifindex`. Says so once in the log when it does not work.
+  void want(Link link, const std::string& interface, int ifindex, const Wanted& wanted);
   // Takes in what waits, at once. False when the interface is down or gone.
   bool drain(Link link);
   // Follows the traffic, so that about `observed_per_second` copies are made on each link.
   void retune(Tick now);
 
   bool observing(Link link) const { return at(link).observer.has_value(); }
-  std::uint32_t one_in(Link link) const { return at(link).one_in; }
+  std::uint32_t one_in(Link link) const { return at(link).sampling.one_in; }
   std::uint64_t seen(Link link) const { return at(link).seen; }
 
 private:
@@ -52,8 +52,7 @@ private:
     Link link = Link::wifi;
     int ifindex = 0;
     std::optional<kernel::Observer> observer {};
-    std::uint32_t kinds = 0;
-    std::uint32_t one_in = 1;
+    kernel::Sampling sampling {};
     std::uint64_t seen = 0, seen_before = 0;
     bool complained = false;
     ev_io io {};
@@ -61,7 +60,6 @@ private:
   const One& at(Link link) const { return ones_[static_cast<std::size_t>(link)]; }
   One& at(Link link) { return ones_[static_cast<std::size_t>(link)]; }
   void close(One& one);
-  static kernel::Sampling sampling(std::uint32_t kinds, std::uint32_t one_in);
 
   struct ev_loop* loop_;
   Take take_;

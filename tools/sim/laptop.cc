@@ -1,5 +1,6 @@
 #include "tools/sim/laptop.h"
 
+#include "src/chain/wanted.h"
 #include "src/flow/token.h"
 
 #include <algorithm>
@@ -21,13 +22,6 @@ std::span<const std::byte> blank(std::size_t length)
 {
   static constexpr std::array<std::byte, 2048> nothing {};
   return std::span<const std::byte>(nothing).first(std::min(length, nothing.size()));
-}
-
-std::uint32_t class_of(const Segment& segment)
-{
-  if (segment.direction == Direction::ingress)
-    return segment.payload_length > 0 ? traffic::ingress_data : traffic::ingress_ack;
-  return segment.payload_length > 0 ? traffic::egress_data : traffic::egress_pure_ack;
 }
 
 } // namespace
@@ -158,11 +152,9 @@ Laptop::Port& Laptop::connect(const Connect& with)
 
 chain::Outcome Laptop::show(const Segment& segment)
 {
-  const Interest interest = chain_->interest();
-  const std::uint32_t what = class_of(segment);
-  const bool syn = segment.has(tcp_flag::syn);
-  if (!syn && ((interest.decide | interest.observe) & what) == 0) return {};
-  const chain::Outcome outcome = chain_->segment(segment, !syn && (interest.decide & what) != 0, world_.now());
+  const Admission admission = admit(chain::wanted(*chain_), segment);
+  if (admission == Admission::unseen) return {};
+  const chain::Outcome outcome = chain_->segment(segment, admission == Admission::queued, world_.now());
   carry_out();
   later();
   return outcome;

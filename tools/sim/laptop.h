@@ -106,6 +106,10 @@ public:
 
   Port& connect(const Connect& with);
 
+  // Shows the modules a segment as the daemon would (tandem/admission.h). Outcome::flow is null for one that no module
+  // is to see. Only with modules.
+  chain::Outcome show(const Segment& segment);
+
   chain::Chain* chain() { return chain_.get(); } // null without modules
   const Stats& stats() const { return stats_; }
 
@@ -121,7 +125,6 @@ private:
 
   void arrive(Port& port, Handle handle);
   void leave(Port& port, Handle handle);
-  chain::Outcome show(const Segment& segment);
   void carry_out();
   std::size_t inject(const FlowKey& key, const Craft& craft);
   void steer(const Wish& wish);

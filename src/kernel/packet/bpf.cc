@@ -1,6 +1,6 @@
 #include "src/kernel/packet/bpf.h"
 
-#include <tandem/module.h>
+#include <tandem/classify.h>
 
 #include <linux/if_packet.h>
 
@@ -12,7 +12,6 @@ namespace tandem::kernel
 namespace
 {
 
-constexpr std::uint32_t fin = 0x01, syn = 0x02, rst = 0x04;
 constexpr std::uint32_t protocol_tcp = 6;
 
 // Forward jumps by label: an instruction names where to go, finish() turns names into offsets.
@@ -72,73 +71,61 @@ private:
 
 constexpr std::uint32_t flags_slot = 0; // scratch memory
 
-// Leaves the TCP flags in scratch memory and jumps to `payload` or `empty`; to `reject` for what is no whole first TCP
-// header.
-void split_v4(Assembler& a, Assembler::Label payload, Assembler::Label empty, Assembler::Label reject)
+// Leaves the TCP flags in scratch memory and jumps to `payload` or `empty`; to `reject` for what is no whole segment
+// right behind a plain IP header.
+void split(Assembler& a, bool v6, Assembler::Label payload, Assembler::Label empty, Assembler::Label reject)
 {
-  a.op(BPF_LD | BPF_B | BPF_ABS, 9);
+  const std::uint32_t tcp = v6 ? 40 : 20;
+  if (!v6)
+  {
+    a.op(BPF_LD | BPF_B | BPF_ABS, 0);
+    a.jump_if(BPF_JEQ | BPF_K, 0x45, Assembler::next, reject); // no IP options
+    a.op(BPF_LD | BPF_H | BPF_ABS, 6);
+    a.jump_if(BPF_JSET | BPF_K, 0x3fff, reject, Assembler::next); // no fragment, not the first one either
+  }
+  a.op(BPF_LD | BPF_B | BPF_ABS, v6 ? 6 : 9);
   a.jump_if(BPF_JEQ | BPF_K, protocol_tcp, Assembler::next, reject);
-  a.op(BPF_LD | BPF_H | BPF_ABS, 6);
-  a.jump_if(BPF_JSET | BPF_K, 0x1fff, reject, Assembler::next); // a later fragment has no TCP header
-  a.op(BPF_LDX | BPF_B | BPF_MSH, 0);                           // X = IP header length
-  a.op(BPF_LD | BPF_B | BPF_IND, 13);
+  a.op(BPF_LD | BPF_B | BPF_ABS, tcp + 13);
   a.op(BPF_ST, flags_slot);
-  a.op(BPF_LD | BPF_B | BPF_IND, 12);
+  a.op(BPF_LD | BPF_B | BPF_ABS, tcp + 12);
   a.op(BPF_ALU | BPF_RSH | BPF_K, 2);
   a.op(BPF_ALU | BPF_AND | BPF_K, 0x3c);
-  a.op(BPF_ALU | BPF_ADD | BPF_X);
-  a.op(BPF_MISC | BPF_TAX); // X = both headers
-  a.op(BPF_LD | BPF_H | BPF_ABS, 2);
+  // IPv4's length counts its own header, that of IPv6 does not.
+  if (!v6) a.op(BPF_ALU | BPF_ADD | BPF_K, tcp);
+  a.op(BPF_MISC | BPF_TAX);
+  a.op(BPF_LD | BPF_H | BPF_ABS, v6 ? 4 : 2);
   a.jump_if(BPF_JEQ | BPF_K, 0, payload, Assembler::next); // beyond 65535 bytes the field holds zero
   a.jump_if(BPF_JGT | BPF_X, 0, payload, empty);
 }
 
-void split_v6(Assembler& a, Assembler::Label payload, Assembler::Label empty, Assembler::Label reject)
+// The rows of the table for one direction, with payload or without, as jumps: `where(rule)` is the label for a segment
+// of that row.
+template <class Where>
+void judge(Assembler& a, Direction direction, bool payload, Where where)
 {
-  a.op(BPF_LD | BPF_B | BPF_ABS, 6);
-  a.jump_if(BPF_JEQ | BPF_K, protocol_tcp, Assembler::next, reject);
-  a.op(BPF_LD | BPF_B | BPF_ABS, 53);
-  a.op(BPF_ST, flags_slot);
-  a.op(BPF_LD | BPF_B | BPF_ABS, 52);
-  a.op(BPF_ALU | BPF_RSH | BPF_K, 2);
-  a.op(BPF_ALU | BPF_AND | BPF_K, 0x3c);
-  a.op(BPF_MISC | BPF_TAX);
-  a.op(BPF_LD | BPF_H | BPF_ABS, 4);
-  a.jump_if(BPF_JEQ | BPF_K, 0, payload, Assembler::next); // jumbogram
-  a.jump_if(BPF_JGT | BPF_X, 0, payload, empty);
+  a.op(BPF_LD | BPF_MEM, flags_slot);
+  for (const KindRule& rule : kind_rules)
+  {
+    if (!rule.concerns(direction, payload)) continue;
+    const Assembler::Label there = where(rule);
+    if (rule.flags == 0) return a.go(there);
+    a.jump_if(BPF_JSET | BPF_K, rule.flags, rule.set ? there : Assembler::next, rule.set ? Assembler::next : there);
+  }
 }
 
 } // namespace
 
 BpfProgram traffic_filter(std::uint32_t traffic, bool egress, bool v6)
 {
-  const bool data = traffic & (egress ? traffic::egress_data : traffic::ingress_data);
-  const bool bare = traffic & (egress ? traffic::egress_pure_ack : traffic::ingress_ack);
-  // Arriving FIN and RST count as "without payload"; leaving ones have a bit of their own.
-  const bool closing = egress ? (traffic & traffic::egress_closing) != 0 : bare;
-
+  const Direction direction = egress ? Direction::egress : Direction::ingress;
   Assembler a;
   auto payload = a.label(), empty = a.label(), yes = a.label(), no = a.label();
-  if (v6)
-    split_v6(a, payload, empty, no);
-  else
-    split_v4(a, payload, empty, no);
-
+  const auto where = [&](const KindRule& rule) { return (traffic & rule.kind & ~traffic::handshake) != 0 ? yes : no; };
+  split(a, v6, payload, empty, no);
   a.place(payload);
-  a.op(BPF_LD | BPF_MEM, flags_slot);
-  a.jump_if(BPF_JSET | BPF_K, syn, no, Assembler::next);
-  if (data)
-    a.go(yes);
-  else if (egress && closing)
-    a.jump_if(BPF_JSET | BPF_K, fin | rst, yes, no);
-  else
-    a.go(no);
-
+  judge(a, direction, true, where);
   a.place(empty);
-  a.op(BPF_LD | BPF_MEM, flags_slot);
-  a.jump_if(BPF_JSET | BPF_K, syn, no, Assembler::next);
-  a.jump_if(BPF_JSET | BPF_K, fin | rst, closing ? yes : no, bare ? yes : no);
-
+  judge(a, direction, false, where);
   a.place(yes);
   a.op(BPF_RET | BPF_K, 1);
   a.place(no);
@@ -149,44 +136,42 @@ BpfProgram traffic_filter(std::uint32_t traffic, bool egress, bool v6)
 BpfProgram observer_filter(const Sampling& sampling, std::uint32_t snap)
 {
   Assembler a;
-  auto v6 = a.label(), payload = a.label(), empty = a.label(), yes = a.label(), no = a.label();
-  auto version_else = a.label();
-  a.op(BPF_LD | BPF_B | BPF_ABS, 0);
-  a.op(BPF_ALU | BPF_RSH | BPF_K, 4);
-  a.jump_if(BPF_JEQ | BPF_K, 4, Assembler::next, version_else);
-  split_v4(a, payload, empty, no);
-  a.place(version_else);
-  a.jump_if(BPF_JEQ | BPF_K, 6, v6, no);
-  a.place(v6);
-  split_v6(a, payload, empty, no);
-
-  auto sample = [&](std::uint32_t one_in)
+  auto v4 = a.label(), v6 = a.label(), payload = a.label(), empty = a.label(), sample = a.label(), yes = a.label(),
+       no = a.label();
+  const auto where = [&](const KindRule& rule)
   {
-    if (one_in <= 1)
-    {
-      a.go(one_in == 1 ? yes : no);
-      return;
-    }
-    a.op(BPF_LD | BPF_W | BPF_ABS, static_cast<std::uint32_t>(SKF_AD_OFF + SKF_AD_RANDOM));
-    a.jump_if(BPF_JGT | BPF_K, 0xffff'ffffu / one_in, no, yes);
+    if ((sampling.queued & rule.kind) != 0) return no;
+    if (rule.always_observed) return yes;
+    return (sampling.kinds & rule.kind) != 0 ? sample : no;
   };
-  auto judge = [&](std::uint32_t leaving, std::uint32_t arriving)
+  const auto judge_both = [&](bool with_payload)
   {
-    a.op(BPF_LD | BPF_MEM, flags_slot);
-    a.jump_if(BPF_JSET | BPF_K, syn | fin | rst, yes, Assembler::next);
     auto out = a.label(), in = a.label();
     a.op(BPF_LD | BPF_W | BPF_ABS, static_cast<std::uint32_t>(SKF_AD_OFF + SKF_AD_PKTTYPE));
     a.jump_if(BPF_JEQ | BPF_K, PACKET_OUTGOING, out, in);
     a.place(out);
-    sample(leaving);
+    judge(a, Direction::egress, with_payload, where);
     a.place(in);
-    sample(arriving);
+    judge(a, Direction::ingress, with_payload, where);
   };
+  a.op(BPF_LD | BPF_B | BPF_ABS, 0);
+  a.op(BPF_ALU | BPF_RSH | BPF_K, 4);
+  a.jump_if(BPF_JEQ | BPF_K, 6, v6, v4);
+  a.place(v4);
+  split(a, false, payload, empty, no);
+  a.place(v6);
+  split(a, true, payload, empty, no);
   a.place(payload);
-  judge(sampling.egress_data, sampling.ingress_data);
+  judge_both(true);
   a.place(empty);
-  judge(sampling.egress_ack, sampling.ingress_ack);
+  judge_both(false);
 
+  a.place(sample);
+  if (sampling.one_in > 1)
+  {
+    a.op(BPF_LD | BPF_W | BPF_ABS, static_cast<std::uint32_t>(SKF_AD_OFF + SKF_AD_RANDOM));
+    a.jump_if(BPF_JGT | BPF_K, 0xffff'ffffu / sampling.one_in, no, yes);
+  }
   a.place(yes);
   a.op(BPF_RET | BPF_K, snap);
   a.place(no);

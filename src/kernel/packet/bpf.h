@@ -15,9 +15,9 @@ namespace tandem::kernel
 
 using BpfProgram = std::vector<sock_filter>;
 
-// Matches (returns 1) the segments of one IP version and direction that `traffic` names; see tandem/module.h. SYNs,
-// later fragments and IPv6 packets with extension headers before TCP never match. The caller has established the IP
-// version. At most 64 instructions, the limit of iptables' bpf match.
+// Matches (returns 1) the segments of one IP version and direction that `traffic` names, by the table in
+// tandem/classify.h. Fragments, IPv4 packets with options and IPv6 packets with extension headers before TCP never
+// match. The caller has established the IP version. At most 64 instructions, the limit of iptables' bpf match.
 BpfProgram traffic_filter(std::uint32_t traffic, bool egress, bool v6);
 
 // Returns `snap` for the TCP packets of both versions that `sampling` picks, else 0. For a SOCK_DGRAM packet socket.

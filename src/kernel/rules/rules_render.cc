@@ -2,10 +2,13 @@
 #include "src/kernel/packet/bpf.h"
 #include "src/kernel/rules/rules.h"
 
+#include <tandem/classify.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
 #include <sstream>
+#include <utility>
 
 namespace tandem::kernel::render
 {
@@ -49,6 +52,18 @@ std::string join(const List& list)
 constexpr std::array<int, 11> header_words { 8, 5, 11, 13, 15, 10, 6, 7, 9, 12, 14 };
 constexpr int longest_empty = 40 + 4 * 15; // bytes of an IPv6 packet without payload
 
+// "syn", "(fin | rst)"
+std::string flag_names(std::uint16_t flags)
+{
+  constexpr std::array<std::pair<std::uint16_t, const char*>, 4> names {
+    { { tcp_flag::fin, "fin" }, { tcp_flag::syn, "syn" }, { tcp_flag::rst, "rst" }, { tcp_flag::ack, "ack" } }
+  };
+  std::string text;
+  for (const auto& [bit, name] : names)
+    if ((flags & bit) != 0) text += (text.empty() ? "" : " | ") + std::string { name };
+  return text.find('|') == std::string::npos ? text : "(" + text + ")";
+}
+
 std::string bits_set(const char* what, const MarkBits& bits)
 {
   return std::string { what } + " mark & " + hex(bits.mask) + " == " + hex(bits.value);
@@ -86,8 +101,7 @@ private:
           rule("oifname != \"lo\" meta l4proto tcp " + std::string { v6 ? "ip6" : "ip" } + " saddr { " + join(own)
                + " } goto egress");
     end();
-    direction("egress", "saddr", "daddr", (plan_.traffic & traffic::egress_data) != 0,
-              (plan_.traffic & traffic::egress_pure_ack) != 0, (plan_.traffic & traffic::egress_closing) != 0);
+    direction("egress", "saddr", "daddr", Direction::egress);
   }
 
   void ingress()
@@ -102,29 +116,48 @@ private:
         if (auto own = of_version(plan_.wifi_addresses, v6); !own.empty())
           rule(arriving + (v6 ? "ip6" : "ip") + " daddr { " + join(own) + " } goto ingress");
     end();
-    const bool bare = (plan_.traffic & traffic::ingress_ack) != 0;
-    direction("ingress", "daddr", "saddr", (plan_.traffic & traffic::ingress_data) != 0, bare, bare);
+    direction("ingress", "daddr", "saddr", Direction::ingress);
   }
 
-  void direction(const std::string& name, const std::string& local, const std::string& remote, bool data, bool bare,
-                 bool closing)
+  // The rows of the table for one direction, with payload or without. Neighbours with the same end are one rule, and
+  // what follows the last `queue` needs none.
+  void kinds(const std::string& name, Direction way, bool payload)
+  {
+    struct Row
+    {
+      std::uint16_t flags;
+      bool set;
+      bool queued;
+    };
+    std::vector<Row> rows;
+    for (const KindRule& rule : kind_rules)
+    {
+      if (!rule.concerns(way, payload)) continue;
+      const bool queued = (plan_.traffic & rule.kind & ~traffic::handshake) != 0;
+      if (!rows.empty() && rule.set && rows.back().set && rows.back().queued == queued)
+        rows.back().flags |= rule.flags;
+      else
+        rows.push_back({ rule.flags, rule.set, queued });
+    }
+    while (!rows.empty() && !rows.back().queued)
+      rows.pop_back();
+    chain(name);
+    for (const Row& row : rows)
+      rule((row.flags == 0 ? "" : "tcp flags & " + flag_names(row.flags) + (row.set ? " != 0 " : " == 0 "))
+           + (row.queued ? queue() : "return"));
+    end();
+  }
+
+  void direction(const std::string& name, const std::string& local, const std::string& remote, Direction way)
   {
     // Declared first: a chain must be known before it is jumped to.
-    chain(name + "_empty");
-    if (closing != bare) rule("tcp flags & (fin | rst) != 0 " + (closing ? queue() : "return"));
-    if (bare) rule(queue());
-    end();
-    chain(name + "_payload");
-    if (data)
-      rule(queue());
-    else if (closing && name == "egress") // a FIN that carries data
-      rule("tcp flags & (fin | rst) != 0 " + queue());
-    end();
+    kinds(name + "_empty", way, false);
+    kinds(name + "_payload", way, true);
 
     chain(name);
     rule(bits_set("meta", plan_.marks.crafted) + " return");
-    rule("tcp flags & syn != 0 return");
-    rule("ip frag-off & 0x1fff != 0 return");
+    rule("ip frag-off & 0x3fff != 0 return");
+    rule("ip hdrlength != 5 return");
     rule("meta nfproto ipv6 ip6 nexthdr != tcp return");
     for (bool v6 : { false, true })
     {
@@ -141,7 +174,6 @@ private:
     // Exact, and cheap for data. A set of header and packet lengths would be one rule, but nft 1.0.6 stops with an
     // assertion when it lists a set over fields that are not whole bytes.
     rule("meta length > " + std::to_string(longest_empty) + " goto " + name + "_payload");
-    rule("ip hdrlength != 5 return");
     for (int words : header_words)
       for (bool v6 : { false, true })
         rule("tcp doff " + std::to_string(words) + (v6 ? " ip6" : " ip") + " length "

@@ -1,5 +1,7 @@
 #include "tests/golden/harness/stand.h"
 
+#include "src/chain/wanted.h"
+
 #include <array>
 
 namespace tandem::test
@@ -156,20 +158,16 @@ void Stand::run(Tick until)
 
 std::optional<chain::Outcome> Stand::show(const Segment& segment)
 {
-  const Interest interest = chain.interest();
-  const bool control = segment.has(tcp_flag::syn | tcp_flag::fin | tcp_flag::rst);
-  std::uint32_t kind = 0;
-  if (segment.direction == Direction::egress)
-    kind = segment.is_pure_ack()                        ? traffic::egress_pure_ack
-           : segment.has(tcp_flag::fin | tcp_flag::rst) ? traffic::egress_closing
-           : segment.payload_length > 0                 ? traffic::egress_data
-                                                        : 0;
-  else
-    kind = segment.payload_length > 0 ? traffic::ingress_data : traffic::ingress_ack;
-  const bool queued =
-      (interest.decide & kind) != 0 || (see_everything && segment.direction == Direction::egress && !control);
-  if (!queued && !control && (interest.observe & kind) == 0 && !see_everything) return std::nullopt;
-  return chain.segment(segment, queued, now());
+  Wanted wanted = chain::wanted(chain);
+  if (see_everything)
+  {
+    wanted.queued |= traffic::egress_pure_ack | traffic::egress_data;
+    wanted.observed |= traffic::ingress;
+    wanted.any = true;
+  }
+  const Admission admission = admit(wanted, segment);
+  if (admission == Admission::unseen) return std::nullopt;
+  return chain.segment(segment, admission == Admission::queued, now());
 }
 
 void Stand::open(Peers& peers)

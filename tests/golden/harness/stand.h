@@ -160,8 +160,8 @@ public:
   void run_for(Duration span) { run(now() + span); }
   Tick now() const { return actions.now; }
 
-  // Shows the chain a segment at now(), as the daemon would: queued when a module wants to decide it, as a copy when
-  // one wants to observe it or it is a SYN, FIN or RST, else not at all (nullopt).
+  // Shows the chain a segment at now() as the daemon would (tandem/admission.h): queued, as a copy, or not at all
+  // (nullopt).
   std::optional<chain::Outcome> show(const Segment& segment);
 
   // Three-way handshake, one millisecond apart, the SYN at now().

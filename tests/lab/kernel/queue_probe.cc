@@ -11,6 +11,8 @@
 #include "src/wire/edit.h"
 #include "src/wire/parse.h"
 
+#include <tandem/admission.h>
+
 #include <nlohmann/json.hpp>
 #include <poll.h>
 
@@ -45,42 +47,73 @@ std::uint32_t number(const std::string& key, std::uint32_t otherwise)
   return found == settings.end() ? otherwise : static_cast<std::uint32_t>(std::stoul(found->second));
 }
 
-std::uint32_t traffic_bits()
+std::uint32_t traffic_bits(const std::string& key, const std::string& otherwise)
 {
-  const std::string wanted = "," + setting("traffic", "egress_pure_ack") + ",";
+  const std::string wanted = "," + setting(key, otherwise) + ",";
   auto has = [&](const char* name) { return wanted.find(std::string { "," } + name + ",") != std::string::npos; };
   return (has("egress_pure_ack") ? traffic::egress_pure_ack : 0) | (has("egress_data") ? traffic::egress_data : 0)
          | (has("egress_closing") ? traffic::egress_closing : 0) | (has("ingress_data") ? traffic::ingress_data : 0)
          | (has("ingress_ack") ? traffic::ingress_ack : 0);
 }
 
+Wanted wanted()
+{
+  Wanted all {};
+  all.add({ .decide = traffic_bits("traffic", "egress_pure_ack"), .observe = traffic_bits("observe", "none") });
+  return all;
+}
+
 struct Kinds
 {
   std::uint64_t egress_pure_ack = 0, egress_data = 0, egress_closing = 0, egress_syn = 0, ingress_data = 0,
-                ingress_bare = 0, ingress_syn = 0, gso = 0, checksum_not_ready = 0, v6 = 0, unparsed = 0;
+                ingress_bare = 0, ingress_syn = 0, none = 0, gso = 0, checksum_not_ready = 0, v6 = 0, unparsed = 0;
+  std::map<std::string, std::uint64_t> ports {}; // "egress 80", by the peer's port; with `ports=yes`
 
   void count(const Segment& s)
   {
-    const bool syn = s.has(tcp_flag::syn), closing = s.has(tcp_flag::fin | tcp_flag::rst);
-    if (s.direction == Direction::egress)
-      ++(syn ? egress_syn : closing ? egress_closing : s.payload_length > 0 ? egress_data : egress_pure_ack);
-    else
-      ++(syn ? ingress_syn : s.payload_length > 0 ? ingress_data : ingress_bare);
+    const bool leaves = s.direction == Direction::egress;
+    switch (classify(s))
+    {
+    case traffic::handshake:
+      ++(leaves ? egress_syn : ingress_syn);
+      break;
+    case traffic::egress_closing:
+      ++egress_closing;
+      break;
+    case traffic::egress_data:
+      ++egress_data;
+      break;
+    case traffic::egress_pure_ack:
+      ++egress_pure_ack;
+      break;
+    case traffic::ingress_data:
+      ++ingress_data;
+      break;
+    case traffic::ingress_ack:
+      ++ingress_bare;
+      break;
+    default:
+      ++none;
+    }
     v6 += s.key.local.v6;
+    if (setting("ports", "no") == "yes") ++ports[(leaves ? "egress " : "ingress ") + std::to_string(s.key.remote_port)];
   }
   json out() const
   {
-    return { { "egress_pure_ack", egress_pure_ack },
-             { "egress_data", egress_data },
-             { "egress_closing", egress_closing },
-             { "egress_syn", egress_syn },
-             { "ingress_data", ingress_data },
-             { "ingress_bare", ingress_bare },
-             { "ingress_syn", ingress_syn },
-             { "gso", gso },
-             { "checksum_not_ready", checksum_not_ready },
-             { "v6", v6 },
-             { "unparsed", unparsed } };
+    json all { { "egress_pure_ack", egress_pure_ack },
+               { "egress_data", egress_data },
+               { "egress_closing", egress_closing },
+               { "egress_syn", egress_syn },
+               { "ingress_data", ingress_data },
+               { "ingress_bare", ingress_bare },
+               { "ingress_syn", ingress_syn },
+               { "none", none },
+               { "gso", gso },
+               { "checksum_not_ready", checksum_not_ready },
+               { "v6", v6 },
+               { "unparsed", unparsed } };
+    if (!ports.empty()) all["ports"] = ports;
+    return all;
   }
 };
 
@@ -153,10 +186,28 @@ int run_doctor()
   return 0;
 }
 
+// What becomes of a packet by tandem/admission.h: for every mix of direction, payload, flags and IP header, in this
+// order, "queued", "observed" or "unseen".
+int show_admission()
+{
+  json all = json::array();
+  for (const Direction direction : { Direction::egress, Direction::ingress })
+    for (const std::uint32_t payload : { 0u, 10u })
+      for (std::uint16_t flags = 0; flags < 0x200; ++flags)
+        for (const std::uint16_t ip_header : { 20, 24 })
+          all.push_back(name(admit(wanted(), { .direction = direction,
+                                               .link = Link::wifi,
+                                               .flags = flags,
+                                               .payload_length = payload,
+                                               .ip_header_length = ip_header })));
+  std::cout << all.dump() << std::endl;
+  return 0;
+}
+
 RulePlan rule_plan()
 {
   RulePlan plan;
-  plan.traffic = traffic_bits();
+  plan.traffic = wanted().queued;
   plan.wifi = setting("wifi", "wlan0");
   plan.cell = setting("cell", "cell0");
   plan.release_by_connmark = setting("connmark", "no") == "yes";
@@ -192,11 +243,10 @@ int run()
   std::unique_ptr<Observer> observer;
   Kinds observed;
   std::uint64_t longest = 0;
-  if (setting("observe", "no") == "yes")
-    observer = std::make_unique<Observer>(plan.wifi, Sampling { .ingress_data = number("ingress_data", 64),
-                                                                .ingress_ack = number("ingress_ack", 0),
-                                                                .egress_data = number("egress_data", 0),
-                                                                .egress_ack = number("egress_ack", 0) });
+  if (const Wanted all = wanted(); settings.contains("observe") && all.watches(Link::wifi))
+    observer = std::make_unique<Observer>(plan.wifi, Sampling { .kinds = all.observed_of(Link::wifi),
+                                                                .one_in = number("one_in", 1),
+                                                                .queued = all.queued_of(Link::wifi) });
 
   keeper.apply(plan);
   std::cout << "ready" << std::endl;
@@ -290,6 +340,7 @@ int main(int count, char** words)
   {
     const std::string mode = setting("mode", "accept");
     if (mode == "doctor") return run_doctor();
+    if (mode == "admission") return show_admission();
     if (mode != "render") return run();
     std::cout << render::nftables(rule_plan(), false);
     return 0;

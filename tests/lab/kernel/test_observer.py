@@ -13,7 +13,7 @@ MEGABYTE = int(1_000_000 * SCALE)
 def test_samples_one_in_n(world: World, host: str) -> None:
     world.offload(False)  # one segment is one packet: about 70,000
     want = world.serve(100 * MEGABYTE)
-    probe = world.probe(traffic="none", observe="yes", ingress_data=64)
+    probe = world.probe(traffic="none", observe="ingress_data", one_in=64)
     got = world.download(host)
     seen = probe.stop()
     assert got.digest == want
@@ -29,7 +29,7 @@ def test_samples_one_in_n(world: World, host: str) -> None:
 def test_super_packets_tell_their_length(world: World) -> None:
     world.offload(True)
     want = world.serve(50 * MEGABYTE)
-    probe = world.probe(traffic="none", observe="yes", ingress_data=1, egress_ack=1)
+    probe = world.probe(traffic="none", observe="ingress_data,egress_pure_ack")
     got = world.download()
     seen = probe.stop()
     assert got.digest == want

@@ -836,8 +836,9 @@ TEST(ChainLinks, ASilentSubflowIsKnownWhileItsConnectionLives)
 
 TEST(ChainLife, AModuleStartsOffAndIsNotAsked)
 {
-  Puppet puppet { "offload" };
-  Stand stand { { &puppet } };
+  Puppet puppet { "offload" }, other { "other" };
+  other.wants = { .observe = traffic::ingress_data }; // else nobody sees the handshake
+  Stand stand { { &puppet, &other } };
   stand.chain.enable(0, false, stand.now());
   EXPECT_EQ(stand.chain.interest().decide, 0u);
   Peers peers {};

@@ -101,7 +101,7 @@ def test_imports_are_read() -> None:
     graph = imports(sources())
     assert sum(map(len, graph.values())) > 500
     assert "src/kernel/rules/rules.h" in graph["src/kernel/keeper/keeper_state.h"]
-    assert "include/tandem/module.h" in graph["src/kernel/packet/bpf.cc"]
+    assert "include/tandem/classify.h" in graph["src/kernel/packet/bpf.cc"]
 
 
 @pytest.mark.parametrize("level", LEVELS)
