@@ -7,19 +7,7 @@ namespace tandem::kernel
 
 using nlohmann::json;
 
-void to_json(json& out, const RouteState& state)
-{
-  out = {
-    { "v4", state.v4 }, { "v6", state.v6 }, { "gateway_v4", state.gateway_v4 }, { "gateway_v6", state.gateway_v6 }
-  };
-}
-
-void from_json(const json& in, RouteState& state)
-{
-  state = {
-    .v4 = in.at("v4"), .v6 = in.at("v6"), .gateway_v4 = in.at("gateway_v4"), .gateway_v6 = in.at("gateway_v6")
-  };
-}
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RouteState, v4, v6, gateway_v4, gateway_v6)
 
 void to_json(json& out, const KeeperState& state)
 {

@@ -1,6 +1,7 @@
 #include "src/kernel/rules/policy_route.h"
 
 #include "src/kernel/fd.h"
+#include "src/kernel/json_fields.h"
 
 #include <linux/fib_rules.h>
 #include <linux/rtnetlink.h>
@@ -13,7 +14,6 @@
 #include <netlink/route/route.h>
 #include <netlink/route/rule.h>
 #include <netlink/socket.h>
-#include <nlohmann/json.hpp>
 #include <sys/socket.h>
 
 #include <array>
@@ -114,29 +114,7 @@ private:
 
 } // namespace
 
-static void to_json(nlohmann::json& json, const MarkBits& bits)
-{
-  json = { { "value", bits.value }, { "mask", bits.mask } };
-}
-
-static void from_json(const nlohmann::json& json, MarkBits& bits)
-{
-  bits.value = json.at("value");
-  bits.mask = json.at("mask");
-}
-
-void to_json(nlohmann::json& json, const RoutePlan& plan)
-{
-  json = { { "cell", plan.cell }, { "mark", plan.mark }, { "table", plan.table }, { "priority", plan.priority } };
-}
-
-void from_json(const nlohmann::json& json, RoutePlan& plan)
-{
-  plan.cell = json.at("cell");
-  plan.mark = json.at("mark");
-  plan.table = json.at("table");
-  plan.priority = json.at("priority");
-}
+TANDEM_JSON_FIELDS(RoutePlan, cell, mark, table, priority)
 
 struct PolicyRoute::Parts
 {

@@ -1,7 +1,8 @@
 #include "src/kernel/rules/rules.h"
 
+#include "src/kernel/json_fields.h"
+
 #include <arpa/inet.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -76,47 +77,7 @@ void validate(const RulePlan& plan)
   if ((a & b) || (a & c) || (b & c)) refuse("marks", std::to_string(a | b | c), "three masks without common bits");
 }
 
-static void to_json(nlohmann::json& json, const MarkBits& bits)
-{
-  json = { { "value", bits.value }, { "mask", bits.mask } };
-}
-
-static void from_json(const nlohmann::json& json, MarkBits& bits)
-{
-  bits.value = json.at("value");
-  bits.mask = json.at("mask");
-}
-
-void to_json(nlohmann::json& json, const RulePlan& plan)
-{
-  json = { { "queue", plan.queue },
-           { "traffic", plan.traffic },
-           { "by_cell", plan.marks.by_cell },
-           { "crafted", plan.marks.crafted },
-           { "release", plan.marks.release },
-           { "wifi", plan.wifi },
-           { "cell", plan.cell },
-           { "wifi_addresses", plan.wifi_addresses },
-           { "exempt_local", plan.exempt_local },
-           { "exempt_remote", plan.exempt_remote },
-           { "exempt_ports", plan.exempt_ports },
-           { "release_by_connmark", plan.release_by_connmark } };
-}
-
-void from_json(const nlohmann::json& json, RulePlan& plan)
-{
-  plan.queue = json.at("queue");
-  plan.traffic = json.at("traffic");
-  plan.marks.by_cell = json.at("by_cell");
-  plan.marks.crafted = json.at("crafted");
-  plan.marks.release = json.at("release");
-  plan.wifi = json.at("wifi");
-  plan.cell = json.at("cell");
-  plan.wifi_addresses = json.at("wifi_addresses").get<std::vector<std::string>>();
-  plan.exempt_local = json.at("exempt_local").get<std::vector<std::string>>();
-  plan.exempt_remote = json.at("exempt_remote").get<std::vector<std::string>>();
-  plan.exempt_ports = json.at("exempt_ports").get<std::vector<std::uint16_t>>();
-  plan.release_by_connmark = json.at("release_by_connmark");
-}
+TANDEM_JSON_FIELDS(RulePlan, queue, traffic, marks, wifi, cell, wifi_addresses, exempt_local, exempt_remote,
+                   exempt_ports, release_by_connmark)
 
 } // namespace tandem::kernel
