@@ -155,7 +155,7 @@ Plan BlackoutStrategy::come_back(const Event& event, const FlowView& flow, Black
   state.phase = Phase::returning;
   if (state.stirred && !late)
   {
-    state.undo.watching = true;
+    state.undo.begin();
     state.rtt = static_cast<float>(seconds(flow.rtt_smoothed));
     state.why = "freeze: link back";
     return link_back(event, flow, state);

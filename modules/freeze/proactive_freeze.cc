@@ -123,7 +123,7 @@ Plan ProactiveFreeze::reopen(const Event& event, const FlowView& flow, State& st
     state.window_closed = false;
     state.reopening_at = event.now;
     state.edge = flow.highest_ack + static_cast<std::uint32_t>(first_burst_mss * flow.mss);
-    state.undo.watching = true;
+    state.undo.begin();
     state.up_at = event.now;
   }
   scratch_[0] = latest_ack(flow, flow.link);

@@ -17,7 +17,12 @@ struct RecoveryUndo
   Seq recovery_point {};     // the highest byte that was sent before it
   TsClock retransmission {}; // its TSval
 
-  void stop() { watching = episode = edge_fixed = false; }
+  // From now on, and without what an earlier episode left; one that is under way goes on.
+  void begin()
+  {
+    if (!watching) *this = { .watching = true };
+  }
+  void stop() { watching = false; }
 
   // Takes note of an outgoing pure ACK, `since_up` after the link came back; `progress`: its number is higher than any
   // before. An edit when it reaches the recovery point.
