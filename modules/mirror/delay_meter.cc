@@ -35,32 +35,51 @@ void DelayMeter::arrived(TsClock value, Tick now)
     return;
   }
   const std::int32_t passed = value - origin_;
+  if (!known()) return find_tick(value, passed, now);
+  latest_ = static_cast<float>(seconds(now - epoch_) - passed * static_cast<double>(tick_));
+  note_peak(now);
+  if (now - turn_ >= half)
+  {
+    const bool stale = now - turn_ >= 2 * half;
+    floor_before_ = stale ? latest_ : floor_now_;
+    if (stale) tops_.fill(latest_); // the clocks have drifted apart
+    floor_now_ = latest_;
+    turn_ = now;
+    // Keeps the numbers small, for single precision.
+    const auto moved = static_cast<std::uint32_t>(std::max(0, passed));
+    epoch_ += from_seconds(moved * static_cast<double>(tick_));
+    origin_ = origin_ + moved;
+  }
+  floor_now_ = std::min(floor_now_, latest_);
+}
+
+void DelayMeter::find_tick(TsClock value, std::int32_t passed, Tick now)
+{
+  if (now - epoch_ < settle || passed <= 0) return;
   const double elapsed = seconds(now - epoch_);
+  const double pace = elapsed / passed;
+  for (const float candidate : ticks)
+    if (pace > static_cast<double>(candidate) * (1 - tolerance)
+        && pace < static_cast<double>(candidate) * (1 + tolerance))
+      tick_ = candidate;
   if (!known())
   {
-    if (now - epoch_ < settle || passed <= 0) return;
-    const double pace = elapsed / passed;
-    for (const float candidate : ticks)
-      if (pace > static_cast<double>(candidate) * (1 - tolerance)
-          && pace < static_cast<double>(candidate) * (1 + tolerance))
-        tick_ = candidate;
-    if (!known())
-    {
-      // A pause, or a clock nobody has: looked at again from here.
-      epoch_ = now;
-      origin_ = value;
-      return;
-    }
-    latest_ = static_cast<float>(elapsed - passed * static_cast<double>(tick_));
-    // The first segment of all had a delay of 0, by definition: slow start fills the queue while the tick is looked
-    // for.
-    floor_now_ = floor_before_ = std::min(latest_, 0.0F);
-    peak_now_ = peak_before_ = low_ = latest_;
-    tops_.fill(floor_now_);
-    turn_ = peak_turn_ = span_turn_ = now;
+    // A pause, or a clock nobody has: looked at again from here.
+    epoch_ = now;
+    origin_ = value;
     return;
   }
   latest_ = static_cast<float>(elapsed - passed * static_cast<double>(tick_));
+  // The first segment of all had a delay of 0, by definition: slow start fills the queue while the tick is looked for.
+  floor_now_ = floor_before_ = std::min(latest_, 0.0F);
+  peak_now_ = peak_before_ = low_ = latest_;
+  tops_.fill(floor_now_);
+  turn_ = peak_turn_ = span_turn_ = now;
+}
+
+// What stood in the queue around now, and in this span of time.
+void DelayMeter::note_peak(Tick now)
+{
   if (now - peak_turn_ >= around)
   {
     if (samples_ >= enough) tops_[span_] = std::max(tops_[span_], low_);
@@ -78,19 +97,6 @@ void DelayMeter::arrived(TsClock value, Tick now)
     tops_[span_] = floor();
     span_turn_ = now;
   }
-  if (now - turn_ >= half)
-  {
-    const bool stale = now - turn_ >= 2 * half;
-    floor_before_ = stale ? latest_ : floor_now_;
-    if (stale) tops_.fill(latest_); // the clocks have drifted apart
-    floor_now_ = latest_;
-    turn_ = now;
-    // Keeps the numbers small, for single precision.
-    const auto moved = static_cast<std::uint32_t>(std::max(0, passed));
-    epoch_ += from_seconds(moved * static_cast<double>(tick_));
-    origin_ = origin_ + moved;
-  }
-  floor_now_ = std::min(floor_now_, latest_);
 }
 
 float DelayMeter::floor() const

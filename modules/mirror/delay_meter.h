@@ -39,6 +39,8 @@ private:
   // Of each of the last spans of time the most that stood there.
   static constexpr std::size_t spans = 8;
   float floor() const;
+  void find_tick(TsClock value, std::int32_t passed, Tick now);
+  void note_peak(Tick now);
 
   Tick epoch_ {};
   Tick turn_ {};

@@ -1,0 +1,386 @@
+#include "modules/mirror/undo.h"
+
+#include "modules/mirror/count.h"
+
+#include <tandem/pure_ack.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace tandem::mirror
+{
+
+namespace
+{
+
+using namespace std::chrono_literals;
+
+// What fills a hole sooner than this part of the round trip was not asked for: it had only been overtaken.
+constexpr double reordering = 0.6;
+// A retransmission that takes longer than this many round trips was lost itself.
+constexpr double late_trips = 1.5;
+constexpr Duration late_slack = 10ms;
+// No new data for longer than both is a pause.
+constexpr Duration pause = 1s;
+constexpr int pause_trips = 4;
+// Less in flight than this part of what was there before an undo means that it brought nothing.
+constexpr double in_vain = 0.75;
+constexpr double worked = 0.9;
+constexpr int most_doublings = 6; // doublings
+// Delays this close, in seconds or as a share, are the same, and so many in a row no accident.
+constexpr float same_delay = 0.0015f;
+constexpr float same_share = 0.12f;
+// Below this score the air alone explains an episode. The rate of such losses is averaged over about so many.
+constexpr double sure = 0.5;
+constexpr float rate_memory = 8;
+constexpr std::uint8_t alike_losses = 3;
+// Around a hole, within which the radio's clock and ours agree.
+constexpr Duration radio_slack = 3ms;
+// Injected duplicates leave behind the ACK that made them true.
+constexpr Duration behind = 1ms;
+
+std::string_view hidden(const Score& score, bool late)
+{
+  switch (score.why)
+  {
+  case Weight::young:
+    return "mirror: hidden, young flow";
+  case Weight::steered:
+    return "mirror: hidden, the cap keeps the queue short";
+  case Weight::radio:
+    return "mirror: hidden, damaged frames heard";
+  case Weight::share:
+  case Weight::queue:
+  case Weight::none:
+    break;
+  }
+  return late ? "mirror: hidden, queue not full, repaired late" : "mirror: hidden, queue not full";
+}
+
+std::string_view kept(const Score& score)
+{
+  switch (score.why)
+  {
+  case Weight::share:
+    return "mirror: kept, too many at once";
+  case Weight::radio:
+    return "mirror: kept, no damaged frame heard";
+  case Weight::none:
+    return "mirror: kept, nothing known of the queue";
+  case Weight::young:
+  case Weight::steered:
+  case Weight::queue:
+    break;
+  }
+  return "mirror: kept, queue full";
+}
+
+bool bypassed(const Event& event, const FlowView& flow, Undo::State& state)
+{
+  // An MPTCP subflow is told by data-level ACKs what arrived, and its other subflows have windows of their own.
+  if (!state.bypassed && (flow.mptcp || !flow.sack_ok || tied_to_its_flags(*event.segment, flow)))
+  {
+    state.bypassed = true;
+    state.why = flow.mptcp      ? "MPTCP subflow, left alone"
+                : !flow.sack_ok ? "no SACK, left alone"
+                                : "accurate ECN or unknown option, left alone";
+  }
+  return state.bypassed;
+}
+
+void note_holes(const Event& event, Undo::State& state)
+{
+  const auto queued = static_cast<float>(state.delay.peak());
+  const bool above = state.episode.stage == Stage::repairing;
+  float& at = above ? state.later_queue : state.hole_queue;
+  at = std::max(at, queued);
+  // The frames were lost after what arrived last, and before what showed the holes. Which of them the radio heard is
+  // asked at the recovery point: a frame's record may come after the ACK, and a retry may still make it good.
+  if (event.damage == nullptr) state.deaf = true;
+  if (state.hole_from == Tick {}) state.hole_from = state.edge_at - radio_slack;
+  state.hole_span = static_cast<float>(seconds(event.now - state.hole_from));
+}
+
+// Losses of the air come at any delay; those of a full queue always at the same.
+void learn(Undo::State& state)
+{
+  const float apart = std::abs(state.hole_queue - state.last_queue);
+  if (apart < std::max(same_delay, same_share * state.hole_queue))
+    bump(state.alike);
+  else
+    state.alike = 0;
+  state.last_queue = state.hole_queue;
+}
+
+// How many losses of the air are usual, from those that nothing else explains.
+void learn_rate(const FlowView& flow, Undo::State& state, bool surely)
+{
+  const auto delivered = static_cast<double>(flow.bytes_delivered - state.judged_at);
+  state.judged_at = flow.bytes_delivered;
+  if (!surely || delivered <= 0) return;
+  const auto rate = static_cast<float>(std::min(1.0, state.episode.holes * static_cast<double>(flow.mss) / delivered));
+  state.loss_rate += (rate - state.loss_rate) / rate_memory;
+}
+
+// Ends an episode. The next one may be there already, shown by the same ACK.
+void begin(const Event& event, const FlowView& flow, Undo::State& state)
+{
+  const Segment& segment = *event.segment;
+  Episode& episode = state.episode;
+  const Seq edge = episode.edge;
+  const bool shown = episode.next(segment, event.now);
+  // Holes above the recovery point that were seen before count as one.
+  const bool carried = shown && episode.chained && edge.after(segment.ack);
+  state.hole_queue = carried ? state.later_queue : 0;
+  state.later_queue = 0;
+  // Holes above the recovery point were seen while those of the episode before were being filled: a round trip.
+  const Tick last = state.hole_from + from_seconds(static_cast<double>(state.hole_span));
+  state.hole_from = carried ? std::max(state.hole_from, last - flow.rtt_min - radio_slack) : Tick {};
+  state.deaf = carried && state.deaf;
+  if (shown && episode.holes > (carried ? 1u : 0u)) note_holes(event, state);
+}
+
+// Longer until the first hole is filled means that its retransmission was lost. Without timestamps no round trip is
+// known, and nothing is late.
+Duration retransmission_timeout(const FlowView& flow)
+{
+  return flow.rtt_smoothed > Duration {} ? flow.rtt_smoothed * static_cast<int>(late_trips * 2) / 2 + late_slack
+                                         : Duration::max();
+}
+
+} // namespace
+
+Plan Undo::decide(const Event& event, const FlowView& flow, State& state)
+{
+  switch (event.kind)
+  {
+  case EventKind::segment:
+    if (event.queued && event.segment->direction == Direction::egress && event.segment->is_pure_ack())
+      return acknowledge(event, flow, state);
+    if (event.segment->direction == Direction::ingress && event.segment->timestamps
+        && event.segment->payload_length > 0)
+      state.delay.arrived(event.segment->timestamps->value,
+                          event.segment->received != Tick {} ? event.segment->received : event.now);
+    return {};
+  case EventKind::alarm:
+    return alarm(event, flow, state);
+  case EventKind::fetched:
+    return fetched(event, flow, state);
+  case EventKind::link:
+  case EventKind::radio:
+  case EventKind::switched_off: // the chain makes good what was left out, and opens the window
+    return {};
+  }
+  return {};
+}
+
+Plan Undo::acknowledge(const Event& event, const FlowView& flow, State& state)
+{
+  const Segment& segment = *event.segment;
+  if (bypassed(event, flow, state)) return {};
+  if (state.ack_known && segment.ack.before(state.last_ack)) return {}; // an old one, overtaken
+  const bool progress = !state.ack_known || segment.ack.after(state.last_ack);
+  if (progress) state.last_ack = segment.ack;
+  state.ack_known = true;
+  const Seq edge = state.steering.edge();
+  state.steering.acknowledged(segment, flow, state.delay, steering(), event.now);
+
+  // An echo from before a pause would make the sender believe in a round trip of that length, and wait as long before
+  // its next timeout.
+  if (state.episode.stage != Stage::none && state.edge_at != Tick {}
+      && event.now - state.edge_at > std::max(pause, flow.rtt_smoothed * pause_trips))
+    state.stopped = true;
+  Plan plan = follow(event, flow, state, progress);
+  if (state.episode.stage == Stage::none) state.stopped = false;
+  if (state.steering.edge() != edge) state.edge_at = event.now;
+  repair_too(event, flow, state, plan);
+
+  if (plan.edit.empty() && state.steering.may_wait(flow, steering(), event.now) && repeats_in_next(segment, flow))
+  {
+    const Tick due = state.steering.due(flow, steering());
+    plan.verdict = Verdict::drop;
+    plan.wake = plan.wake ? std::min(*plan.wake, due) : due;
+    if (plan.why.empty()) plan.why = "mirror: repeated by the next ACK";
+    return plan;
+  }
+  state.steering.said(event.now);
+  if (const std::uint16_t window = state.steering.window(flow, segment.ack, segment.window, event.now);
+      window < segment.window)
+  {
+    plan.edit.window = window;
+    if (plan.why.empty()) plan.why = "mirror: window keeps the queue short";
+  }
+  return plan;
+}
+
+Plan Undo::alarm(const Event& event, const FlowView& flow, State& state)
+{
+  if (state.bypassed || !withholds_ack(flow)) return {};
+  if (const Tick due = state.steering.due(flow, steering()); event.now < due) return { .wake = due };
+  Craft& ack = scratch_[0];
+  ack = latest_ack(flow, flow.link);
+  ack.window = state.steering.window(flow, flow.highest_ack, flow.last_window, event.now);
+  // No younger TSval than what has left: another module may be keeping it back for a proof (docs/decisions/0003).
+  if (ack.timestamps) ack.timestamps->value = flow.sent_ts_value;
+  state.steering.said(event.now);
+  return { .craft = { &ack, 1 }, .why = "mirror: the ACK that was waiting" };
+}
+
+Score Undo::score(const Event& event, const FlowView& flow, const State& state) const
+{
+  const Episode& episode = state.episode;
+  const bool listening = event.damage != nullptr && !state.deaf;
+  return judge(
+      { .timed = state.delay.known(),
+        .timestamps = flow.timestamps_ok,
+        .queued = static_cast<double>(state.hole_queue),
+        .top = state.delay.top(),
+        .rtt_min = seconds(flow.rtt_min),
+        .recent = state.delay.recent(),
+        .repeated = state.alike >= alike_losses,
+        .growing = state.steering.growing(),
+        .steered = state.steering.holds(flow, static_cast<double>(state.hole_queue), steering()),
+        .lost = episode.lost,
+        .span = static_cast<std::uint32_t>(std::max(0, episode.edge - episode.una)),
+        .holes = episode.holes,
+        .expected = static_cast<double>(state.loss_rate) * std::max(0, episode.edge - episode.una) / flow.mss,
+        .radio = listening,
+        .damaged =
+            listening ? event.damage->between(state.hole_from, state.hole_from + from_seconds(state.hole_span)) : 0 });
+}
+
+Plan Undo::follow(const Event& event, const FlowView& flow, State& state, bool progress)
+{
+  const Segment& segment = *event.segment;
+  Episode& episode = state.episode;
+  // Another module lowered the ACK number: the echo is for the ACK that reaches it.
+  if (state.insisting && (flow.sent_ack.at_or_after(state.until) || segment.sack_count > 0)) state.insisting = false;
+  if (episode.stage == Stage::none)
+  {
+    begin(event, flow, state);
+    if (state.insisting && progress && flow.timestamps_ok)
+      return { .edit = { .ts_echo = episode.old }, .why = "mirror: echo again, the number was held back" };
+    return {};
+  }
+  const bool first = episode.stage == Stage::open && !episode.chained;
+  const Step step = episode.acknowledged(segment, progress, retransmission_timeout(flow), event.now);
+  if (step.holes > 0) note_holes(event, state);
+  if (step.filled && first && event.now - episode.began < from_seconds(seconds(flow.rtt_min) * reordering))
+  {
+    bump(state.reordered);
+    state.why = "reordering";
+    begin(event, flow, state);
+    return { .why = "mirror: reordered, not lost" };
+  }
+  if (!progress || (!step.crossed && !episode.chained)) return {};
+  return go_on(event, flow, state, step.crossed);
+}
+
+// At the recovery point (`crossed`), and in a chain at any progress, because nobody knows where its next one lies.
+Plan Undo::go_on(const Event& event, const FlowView& flow, State& state, bool crossed)
+{
+  const Episode& episode = state.episode;
+  if (crossed) learn(state);
+  const Score verdict = score(event, flow, state);
+  // What is left of losses by congestion is theirs, too.
+  const bool left_over = episode.chained && state.was_kept && episode.holes <= 1;
+  const bool hides = !left_over && !episode.ece && !state.stopped && knobs.undo != 0 && event.now >= state.bypass_until
+                     && verdict.congestion <= knobs.threshold && verdict.congestion < 1;
+  if (!crossed)
+  {
+    if (!hides || !flow.timestamps_ok) return {};
+    return { .edit = { .ts_echo = episode.old }, .why = "mirror: goes on after what was hidden" };
+  }
+  state.score = static_cast<float>(verdict.congestion);
+  learn_rate(flow, state, verdict.congestion < sure && !left_over && !episode.ece);
+  state.was_kept = !hides;
+  Plan plan {};
+  if (hides)
+    plan = hide(event, flow, state, verdict);
+  else
+  {
+    bump(state.kept);
+    plan.why = left_over                        ? "mirror: kept, left over from congestion"
+               : episode.ece                    ? "mirror: kept, ECN says congestion"
+               : state.stopped                  ? "mirror: kept, data had stopped"
+               : event.now < state.bypass_until ? "mirror: kept, the sender does not respond"
+               : knobs.undo == 0                ? "mirror: kept, undo is off"
+                                                : kept(verdict);
+  }
+  state.why = plan.why.data() + 8; // behind "mirror: "
+  begin(event, flow, state);
+  return plan;
+}
+
+Plan Undo::hide(const Event& event, const FlowView& flow, State& state, const Score& score)
+{
+  Plan plan {};
+  const Episode& episode = state.episode;
+  if (flow.timestamps_ok)
+    plan.edit.ts_echo = episode.old;
+  else
+  {
+    plan.craft = duplicates(event, flow, episode);
+    if (plan.craft.empty())
+    {
+      bump(state.kept);
+      state.was_kept = true;
+      return { .why = "mirror: kept, no timestamps and too many holes" };
+    }
+  }
+  plan.why = hidden(score, episode.late);
+  bump(state.hidden);
+  state.insisting = flow.timestamps_ok;
+  state.until = event.segment->ack;
+
+  const std::uint32_t flight = state.steering.flight();
+  if (state.flight > 0 && flight < in_vain * state.flight)
+    bump(state.vain);
+  else if (flight > worked * state.flight)
+    state.vain = 0;
+  state.flight = flight;
+  if (state.vain >= knobs.give_up)
+  {
+    state.vain = 0;
+    state.bypass_until = event.now + from_seconds(knobs.rest * (1 << std::min<int>(state.pauses, most_doublings)));
+    bump(state.pauses);
+  }
+  state.steering.undone(flow, steering(), event.now);
+  return plan;
+}
+
+// A Linux sender also takes back its reaction when all its retransmissions are reported as duplicates
+// (tcp_try_undo_dsack). Each is reported once it is acknowledged: for nothing else does the sender count.
+std::span<const Craft> Undo::duplicates(const Event& event, const FlowView& flow, const Episode& episode)
+{
+  if (episode.holes > episode.first.size()) return {};
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < episode.holes; ++i)
+  {
+    const SackBlock& hole = episode.first[i];
+    if (hole.right.after(event.segment->ack)) continue; // of the next episode
+    scratch_[count++] = { .by = flow.link,
+                         .at = event.now + behind,
+                         .seq = flow.next_seq,
+                         .ack = event.segment->ack,
+                         .window = event.segment->window,
+                         .sack_blocks = { hole },
+                         .sack_count = 1 };
+  }
+  return { scratch_.data(), count };
+}
+
+void Undo::describe(const FlowView&, const State& state, Facts& facts) const
+{
+  facts.add("state", state.why);
+  facts.add("hidden", state.hidden);
+  facts.add("kept", state.kept);
+  facts.add("reordered", state.reordered);
+  facts.add("score", static_cast<double>(state.score));
+  facts.add("queued", state.delay.queued() * 1e3, "ms");
+  facts.add("most queued", state.delay.top() * 1e3, "ms");
+  if (state.delay.known()) facts.add("server's clock tick", state.delay.tick() * 1e3, "ms");
+  if (state.steering.cap() > 0) facts.add("in flight at most", state.steering.cap(), "bytes");
+}
+
+} // namespace tandem::mirror

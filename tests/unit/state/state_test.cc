@@ -1,0 +1,36 @@
+// What a flow costs in memory: the state that each module keeps for it, and all of them together.
+#include "modules/ecn/ecn.h"
+#include "modules/freeze/freeze.h"
+#include "modules/mirror/mirror.h"
+#include "modules/offload/offload.h"
+
+#include <gtest/gtest.h>
+
+#include <iostream>
+
+namespace tandem
+{
+namespace
+{
+
+// Whoever needs more raises the bound here, and says in the commit what it buys.
+TEST(FlowState, OfEveryModuleStaysWithinItsBound)
+{
+  ecn::Ecn ecn {};
+  freeze::Freeze freeze {};
+  mirror::Mirror mirror {};
+  offload::Offload offload {};
+  std::size_t all = 0;
+  for (const auto& [module, most] : std::initializer_list<std::pair<const Module*, std::size_t>> {
+           { &freeze, 128 }, { &mirror, 368 }, { &offload, 256 }, { &ecn, 24 } })
+  {
+    std::cout << module->name() << ": " << module->flow_state_size() << " bytes\n";
+    EXPECT_LE(module->flow_state_size(), most) << module->name();
+    all += module->flow_state_size();
+  }
+  std::cout << "together: " << all << " bytes\n";
+  EXPECT_LE(all, 776u);
+}
+
+} // namespace
+} // namespace tandem
