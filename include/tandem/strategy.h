@@ -81,9 +81,11 @@ public:
       over.kind = EventKind::switched_off;
       over.segment = nullptr;
       over.queued = false;
-      const Plan undo = ask(over, flow, state);
+      Plan plan = ask(over, flow, state);
       begin(state);
-      if (!undo.craft.empty() || !undo.wish.empty()) return undo;
+      if (plan.craft.empty() && plan.wish.empty()) plan = ask(event, flow, state);
+      if (!plan.reserve) plan.reserve = TsReservation {}; // the old one's TSvals
+      return plan;
     }
     return ask(event, flow, state);
   }

@@ -187,6 +187,16 @@ TEST_F(StrategyTest, AnotherStrategyTakesAFlowOverWhenTheOldOneHasUndoneWhatItHo
   EXPECT_THAT(facts(), ElementsAre("held 1")) << "what was known before is forgotten";
 }
 
+TEST_F(StrategyTest, WhatTheOldOneReservedIsGivenBack)
+{
+  module.set("strategy", 1);
+  const Plan plan = show();
+  EXPECT_EQ(plan.why, "open: passed");
+  ASSERT_TRUE(plan.reserve);
+  EXPECT_EQ(plan.reserve->what, TsReservation::What::none);
+  EXPECT_FALSE(show().reserve) << "once";
+}
+
 TEST_F(StrategyTest, AFlowThatBeginsBelongsToTheChosenOne)
 {
   module.set("strategy", 1);
