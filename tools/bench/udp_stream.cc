@@ -1,5 +1,8 @@
 // A UDP download with or without small datagrams the other way, one for every so many received: the self-contention of
 // a half-duplex link, shown without TCP (Tsao and Sivakumar, CoNEXT 2009: 1464 bytes of data, 32 bytes of "ACK").
+//
+// iperf3 -u does not serve: what it sends the other way (--bidir) has a rate of its own, and does not fall as data is
+// lost, which is what contends here.
 #include "src/kernel/check.h"
 #include "src/kernel/fd.h"
 
