@@ -125,8 +125,17 @@ private:
     bool fallback = false; // the lower one of two
   };
 
+  static constexpr std::uint64_t initial_segments = 10; // RFC 6928
+  static constexpr Duration quiet =
+      std::chrono::milliseconds { 20 }; // nothing came for so long: the link's queue is empty
+  static constexpr Duration clamp(Duration value, Duration low, Duration high)
+  {
+    return std::max(low, std::min(value, high));
+  }
+
   void arrive_connecting(const Segment& segment, Tick now);
   void arrive_open(const Segment& segment, Tick now);
+  bool acceptable(const Segment& segment, std::int64_t from, std::int64_t to, Tick now);
   void learn_from_echo(const Segment& segment, std::int64_t end, Tick now);
   void take_payload(const Segment& segment, std::int64_t offset);
   void take_acknowledgement(const Segment& segment, Tick now);
