@@ -52,9 +52,10 @@ bool is_whole_library(const std::filesystem::path& file)
   return true;
 }
 
-std::string open_module(const std::filesystem::path& file, LoadedModules& into)
+} // namespace
+
+std::string load_module(const std::filesystem::path& file, LoadedModules& into)
 {
-  if (std::string problem = insecure(file); !problem.empty()) return problem;
   if (!is_whole_library(file))
     return file.string() + ": is not a whole shared library (torn or of another kind); install it again";
   void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -93,8 +94,6 @@ std::string open_module(const std::filesystem::path& file, LoadedModules& into)
   return {};
 }
 
-} // namespace
-
 LoadedModules load_modules(const std::filesystem::path& directory)
 {
   LoadedModules loaded {};
@@ -114,8 +113,11 @@ LoadedModules load_modules(const std::filesystem::path& directory)
     if (entry.path().extension() == ".so") files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   for (const auto& file : files)
-    if (std::string problem = open_module(file, loaded); !problem.empty())
-      loaded.problems.push_back(std::move(problem));
+  {
+    std::string problem = insecure(file);
+    if (problem.empty()) problem = load_module(file, loaded);
+    if (!problem.empty()) loaded.problems.push_back(std::move(problem));
+  }
   return loaded;
 }
 

@@ -33,6 +33,10 @@ struct LoadedModules
 // runs with network privileges.
 LoadedModules load_modules(const std::filesystem::path& directory);
 
+// Loads one library, whoever may write it: for a developer's own runs of a module, never for the daemon. Empty, or the
+// sentence that says why it was refused.
+std::string load_module(const std::filesystem::path& file, LoadedModules& into);
+
 // Checks module and knob names and values of a configuration against the modules that are loaded.
 KnobCheck knob_check(const LoadedModules& loaded);
 

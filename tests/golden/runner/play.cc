@@ -1,5 +1,6 @@
 #include "tests/golden/runner/play.h"
 
+#include "src/daemon/module_loader.h"
 #include "tests/golden/harness/stand.h"
 
 #ifdef TANDEM_GOLDEN_OFFLOAD
@@ -25,6 +26,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 
 namespace tandem::golden
 {
@@ -110,7 +112,12 @@ public:
 class Player
 {
 public:
-  explicit Player(const Script& script) : script_ { script } {}
+  Player(const Script& script, const std::vector<std::string>& libraries) : script_ { script }
+  {
+    for (const std::string& file : libraries)
+      if (const std::string problem = daemon::load_module(file, loaded_); !problem.empty())
+        throw std::runtime_error { problem };
+  }
 
   std::vector<std::string> play()
   {
@@ -179,6 +186,13 @@ private:
 
   // ---- settings ----
 
+  std::shared_ptr<Module> module_named(const std::string& name) const
+  {
+    for (const daemon::LoadedModule& one : loaded_.modules)
+      if (one.module->name() == name) return one.module;
+    return make_module(name);
+  }
+
   void settings()
   {
     std::vector<std::string> wanted {};
@@ -206,6 +220,8 @@ private:
         first_.peers.window = static_cast<std::uint16_t>(count(line, 1));
       else if (what == "budget")
         options_.cell_budget = count(line, 1);
+      else if (what == "worth")
+        options_.worth = count(line, 1);
       else if (what == "seed")
         options_.seed = options_.table.seed = count(line, 1);
       else if (what == "violations" && word(line, 1) == "allowed")
@@ -217,8 +233,10 @@ private:
     std::vector<Module*> modules {};
     for (const std::string& name : wanted)
     {
-      owned_.push_back(make_module(name));
-      if (!owned_.back()) throw ScriptError { script_.file, 1, "no module \"" + name + "\" is built into the runner" };
+      owned_.push_back(module_named(name));
+      if (!owned_.back())
+        throw ScriptError { script_.file, 1,
+                            "no module \"" + name + "\" is built into the runner or loaded by --module" };
       modules.push_back(owned_.back().get());
     }
     stand_ = std::make_unique<Stand>(modules, options_);
@@ -747,7 +765,8 @@ private:
   chain::Chain::Options options_ {};
   bool violations_allowed_ = false;
   std::vector<const Line*> knobs_ {};
-  std::vector<std::unique_ptr<Module>> owned_ {};
+  daemon::LoadedModules loaded_ {};
+  std::vector<std::shared_ptr<Module>> owned_ {};
   std::unique_ptr<Stand> stand_ {};
   Flow first_ {};
   std::map<std::string, Flow> flows_ {};
@@ -759,9 +778,9 @@ private:
 
 } // namespace
 
-std::vector<std::string> play(const Script& script)
+std::vector<std::string> play(const Script& script, const std::vector<std::string>& libraries)
 {
-  return Player { script }.play();
+  return Player { script, libraries }.play();
 }
 
 } // namespace tandem::golden

@@ -72,7 +72,7 @@ def test_lab_depends_on_what_it_runs(packages: dict[str, Path]) -> None:
 def test_fields_a_package_must_have(packages: dict[str, Path], part: str) -> None:
     shown = fields(packages[part])
     assert {"Package", "Version", "Architecture", "Maintainer", "Description", "Section", "Installed-Size"} <= shown.keys()
-    assert shown["Architecture"] == ("all" if part == "tandem-dev" else output("dpkg", "--print-architecture").strip())
+    assert shown["Architecture"] == output("dpkg", "--print-architecture").strip()
     assert not shown["Description"].lower().startswith(("a ", "an ", "the ", part)) and len(shown["Description"]) <= 100
 
 
@@ -89,7 +89,8 @@ def test_files_belong_to_root_and_nobody_else_may_write(packages: dict[str, Path
     "usr/lib/sysusers.d/tandem.conf", "usr/lib/tmpfiles.d/tandem.conf", "etc/tandem/tandem.toml", "usr/share/man/man8/tandemd.8.gz",
     "usr/share/man/man1/tandem.1.gz", "usr/share/man/man5/tandem.toml.5.gz", "usr/share/doc/tandem/changelog.gz", "usr/share/doc/tandem/copyright",
     "usr/share/bash-completion/completions/tandem", "usr/share/zsh/vendor-completions/_tandem", "usr/include/tandem/module.h",
-    "usr/share/tandem/profiles/wifi-g.toml"])
+    "usr/share/tandem/profiles/wifi-g.toml", "usr/include/tandem/classify.h", "usr/lib/tandem/dev/golden_runner",
+    "usr/share/doc/tandem-dev/golden-traces.md", "usr/share/doc/tandem-dev/copyright"])
 def test_file_is_there(tree: Path, file: str) -> None:
     assert (tree / file).is_file()
 
@@ -147,3 +148,55 @@ def test_delivered_configuration_fits_the_delivered_modules(tree: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("root is needed: modules are taken from directories of root only")
     assert "fine" in output(tree / "usr/sbin/tandemd", "--check", "-c", tree / "etc/tandem/tandem.toml")
+
+
+class Page:
+    """docs/writing-a-module.md as the package delivers it: its files (fenced blocks with a name) and its commands."""
+
+    def __init__(self, tree: Path, directory: Path) -> None:
+        text = (tree / "usr/share/doc/tandem/writing-a-module.md").read_text()
+        self.files = dict(re.findall(r"^```(?:cpp|text) (\S+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
+        self.commands = re.findall(r"^    ((?:g\+\+|/usr/lib/tandem/dev/golden_runner) .*)$", text, re.MULTILINE)
+        for name, content in self.files.items():
+            (directory / name).write_text(content)
+        self.tree, self.directory = tree, directory
+
+    def run(self, command: str) -> subprocess.CompletedProcess[str]:
+        """With nothing of Tandem but the unpacked packages."""
+        words = [word.replace("/usr/lib/tandem", f"{self.tree}/usr/lib/tandem") for word in command.split()]
+        environment = {"PATH": os.environ["PATH"], "CPLUS_INCLUDE_PATH": str(self.tree / "usr/include")}
+        return subprocess.run(words, cwd=self.directory, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120)
+
+
+@pytest.fixture
+def page(tree: Path, tmp_path: Path) -> Page:
+    if not shutil.which("g++"):
+        pytest.skip("missing: g++")
+    return Page(tree, tmp_path)
+
+
+def test_page_about_modules_works_as_written(page: Page) -> None:
+    """An edit, an injected segment and a request to a link: built, and played by the runner that is delivered."""
+    assert sorted(page.files) == ["cap.cc", "cap.seg", "tail.cc", "tail.seg"]
+    assert len(page.commands) == 4
+    for command in page.commands:
+        done = page.run(command)
+        assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+
+
+@pytest.mark.parametrize("module,was,planted", [("cap", "win 512 why", "win 513 why"), ("cap", "worth 14000", "worth 0"),
+                                                ("tail", "> craft ack by wifi ack 57921", "> craft ack by wifi ack 57920"),
+                                                ("tail", "value 0.02", "value 0.03")])
+def test_delivered_runner_sees_a_planted_fault(page: Page, module: str, was: str, planted: str) -> None:
+    trace = page.files[f"{module}.seg"]
+    assert was in trace
+    (page.directory / f"{module}.seg").write_text(trace.replace(was, planted))
+    build, play = (command for command in page.commands if f"{module}.so" in command)
+    assert page.run(build).returncode == 0
+    assert page.run(play).returncode == 1
+
+
+def test_runner_refuses_what_is_no_module(page: Page) -> None:
+    (page.directory / "cap.so").write_text("no library")
+    done = page.run("/usr/lib/tandem/dev/golden_runner --module ./cap.so cap.seg")
+    assert done.returncode == 2 and "not a whole shared library" in done.stderr

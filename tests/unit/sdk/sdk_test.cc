@@ -128,14 +128,18 @@ TEST_F(Sdk, WhatOthersMayWriteIsNotLoaded)
   EXPECT_NE(loaded.problems[0].find("chmod go-w"), std::string::npos);
 }
 
-TEST(SdkManual, ShowsTheVeryExampleThatIsTested)
+TEST(SdkManual, ShowsTheVeryExamplesThatAreTested)
 {
-  const std::string example = text_of(SDK_EXAMPLE);
   const std::string manual = text_of(SDK_MANUAL);
-  ASSERT_FALSE(example.empty());
   ASSERT_FALSE(manual.empty());
-  EXPECT_NE(manual.find("```cpp\n" + example + "```\n"), std::string::npos)
-      << "docs/writing-a-module.md must contain tests/unit/sdk/example/cap.cc word for word";
+  for (const char* file : { "cap.cc", "cap.seg", "tail.cc", "tail.seg" })
+  {
+    const std::string name { file }, example = text_of(SDK_EXAMPLES "/" + name);
+    ASSERT_FALSE(example.empty()) << name;
+    const std::string language = name.ends_with(".cc") ? "```cpp " : "```text ";
+    EXPECT_NE(manual.find(language + name + "\n" + example + "```\n"), std::string::npos)
+        << "docs/writing-a-module.md must contain tests/unit/sdk/example/" << name << " word for word";
+  }
 }
 
 } // namespace
