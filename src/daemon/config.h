@@ -15,6 +15,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tandem::daemon
@@ -132,7 +133,7 @@ struct Config
     // Tandem, need not be queued any more (src/kernel/marks.h). All other bits are left to others.
     std::uint32_t mark_mask = 0x70000000;
     std::uint32_t route_table = 8484;
-    std::uint32_t rule_priority = 8484;
+    static constexpr std::uint32_t rule_priority = 8484; // before the main table's 32766
     RuleBackend backend = RuleBackend::automatic;
     std::uint32_t max_flows = 4096;
     Duration flow_idle = std::chrono::seconds { 120 };
@@ -146,10 +147,10 @@ struct Config
 
   struct Recorder
   {
-    std::uint32_t seconds = 30;     // kept; 0 turns the recorder off
-    std::uint64_t bytes = 8u << 20; // of memory at most
-    bool everything = false;        // queue all TCP of the Wi-Fi addresses, also what no module needs
-    std::uint32_t snap = 256;       // bytes kept of each packet
+    std::uint32_t seconds = 30;                // kept; 0 turns the recorder off
+    std::uint64_t bytes = 8u << 20;            // of memory at most
+    bool everything = false;                   // queue all TCP of the Wi-Fi addresses, also what no module needs
+    static constexpr std::uint32_t snap = 256; // bytes kept of each packet
     std::filesystem::path directory = "/var/lib/tandem"; // where SIGUSR1 writes
   } recorder;
 
@@ -175,27 +176,40 @@ struct Config
   struct Fetching
   {
     std::vector<std::uint16_t> ports = { 80 }; // of plaintext HTTP servers; empty: nothing is looked into
-    std::uint32_t max_pieces = 16;             // under way at a time
-    std::uint64_t piece_bytes = 256u << 10;    // of one piece at most, with what is compared
-    std::uint64_t total_bytes = 4u << 20;      // of all pieces, under way or waiting to be handed over
     // Requests with cookies, or with an authorization that may be said twice, are made again, too.
     bool credentials = false;
-    // Of a mirror connection, as in fetch::MirrorConfig.
-    Duration replay_guard = std::chrono::milliseconds { 256 };
-    bool replay_early_guard = true;
-    Rate replay_sweep_rate = { 200e6 };
-    std::uint64_t replay_sweep_window = 4u << 20;
+    static constexpr std::uint32_t max_pieces = 16;          // under way at a time
+    static constexpr std::uint64_t piece_bytes = 256u << 10; // of one piece at most, with what is compared
+    static constexpr std::uint64_t total_bytes = 4u << 20;   // of all pieces, under way or waiting to be handed over
+    // Of a mirror connection, as in fetch::MirrorConfig; the first as published.
+    static constexpr Duration replay_guard = std::chrono::milliseconds { 256 };
+    static constexpr bool replay_early_guard = true;
+    static constexpr Rate replay_sweep_rate { 200e6 };
+    static constexpr std::uint64_t replay_sweep_window = 4u << 20;
   } fetch;
 
   std::vector<ModuleSetting> modules;
   std::vector<KnobSetting> knobs;
+  // What has no effect any more: settings and knobs of earlier releases. No reason to refuse a configuration.
+  std::vector<Complaint> warnings;
 
   bool module_enabled(std::string_view name) const;
 };
 
-// Says what is wrong with a setting ("an integer from 1 to 100 is needed"), or nothing. Supplied by whoever has the
-// modules loaded. It is also asked about ModuleSettings: `knob` is empty then.
-using KnobCheck = std::function<std::optional<std::string>(const KnobSetting&)>;
+// What is wrong with a setting: "an integer from 1 to 100 is needed".
+struct KnobRemark
+{
+  KnobRemark(std::string what) : text { std::move(what) } {}
+  KnobRemark(const char* what) : text { what } {}
+  KnobRemark(std::string what, bool without_harm) : text { std::move(what) }, harmless { without_harm } {}
+
+  std::string text;
+  bool harmless = false; // the knob of an earlier release: a warning, and without effect
+};
+
+// Says what is wrong with a setting, or nothing. Supplied by whoever has the modules loaded. It is also asked about
+// ModuleSettings: `knob` is empty then.
+using KnobCheck = std::function<std::optional<KnobRemark>(const KnobSetting&)>;
 
 struct ConfigResult
 {
@@ -209,8 +223,9 @@ ConfigResult parse_config(std::string_view text, const std::string& file, const 
 // The same from a file. Throws ConfigError with every complaint, also when the file cannot be read.
 Config load_config(const std::filesystem::path& path, const KnobCheck& check = {});
 
-// Asks `check` about every module and knob of a configuration read earlier.
-std::vector<Complaint> check_modules(const Config& config, const KnobCheck& check);
+// Asks `check` about every module and knob of a configuration read earlier. What is harmless goes to `warnings`.
+std::vector<Complaint> check_modules(const Config& config, const KnobCheck& check,
+                                     std::vector<Complaint>* warnings = nullptr);
 
 // Settings from the command line go through the same checks as the file. `key` is dotted ("links.wifi"); returns the
 // complaint, if any, and leaves the configuration as it was then. Lists are written with commas. Rules between settings

@@ -77,13 +77,15 @@ Config configured(const Options& options)
   return config;
 }
 
-// Names and values of modules and knobs, against the modules that would be loaded.
-void check_against_modules(const Config& config)
+// Names and values of modules and knobs, against the modules that would be loaded. Returns what has no effect any more.
+std::vector<Complaint> check_against_modules(const Config& config)
 {
   const LoadedModules loaded =
       load_modules(config.daemon.module_dir.empty() ? default_module_dir() : config.daemon.module_dir);
-  std::vector<Complaint> complaints = check_modules(config, knob_check(loaded));
+  std::vector<Complaint> warnings = config.warnings;
+  std::vector<Complaint> complaints = check_modules(config, knob_check(loaded), &warnings);
   if (!complaints.empty()) throw ConfigError { std::move(complaints) };
+  return warnings;
 }
 
 // Under another name until it is whole, so that nobody reads half a recording.
@@ -135,7 +137,8 @@ void logged(const char* what, Work work)
 void run(const Options& options)
 {
   const Config config = configured(options);
-  check_against_modules(config);
+  for (const Complaint& each : check_against_modules(config))
+    log(Severity::warning, each.text());
 
   // Root's or the service's directory: the lock is where the socket is.
   const InstanceLock lock { config.daemon.socket.parent_path() / "tandemd.lock" };
@@ -160,7 +163,10 @@ void run(const Options& options)
                {
                  notify_service_manager("RELOADING=1");
                  const Config fresh = configured(options);
+                 const std::vector<Complaint> warnings = check_against_modules(fresh);
                  engine.reload(fresh);
+                 for (const Complaint& each : warnings)
+                   log(Severity::warning, each.text());
                  log(Severity::notice, "module switches and knobs taken over; other settings need a restart");
                });
         notify_service_manager("READY=1");
@@ -223,7 +229,8 @@ int main(int argc, char** argv)
   {
     if (options.check)
     {
-      check_against_modules(configured(options));
+      for (const Complaint& each : check_against_modules(configured(options)))
+        std::cerr << each.text() << '\n';
       std::cout << "the configuration is fine\n";
       return 0;
     }

@@ -136,7 +136,7 @@ KnobCheck knob_check(const LoadedModules& loaded)
   std::vector<std::shared_ptr<Module>> modules {};
   for (const LoadedModule& one : loaded.modules)
     modules.push_back(one.module);
-  return [modules](const KnobSetting& setting) -> std::optional<std::string>
+  return [modules](const KnobSetting& setting) -> std::optional<KnobRemark>
   {
     const auto at =
         std::find_if(modules.begin(), modules.end(), [&](const auto& m) { return m->name() == setting.module; });
@@ -150,7 +150,13 @@ KnobCheck knob_check(const LoadedModules& loaded)
     if (setting.knob.empty()) return std::nullopt;
     const std::span<const Knob> knobs = (*at)->knobs();
     const auto knob = std::find_if(knobs.begin(), knobs.end(), [&](const Knob& k) { return k.name == setting.knob; });
-    if (knob == knobs.end()) return no_such_knob(**at, setting.knob);
+    if (knob == knobs.end())
+    {
+      const auto retired = (*at)->retired_knobs();
+      const bool harmless = std::any_of(retired.begin(), retired.end(),
+                                        [&](const RetiredKnob& r) { return r.name == setting.knob && !r.refused; });
+      return KnobRemark { no_such_knob(**at, setting.knob), harmless };
+    }
     const auto value = parse_knob(*knob, setting.text);
     if (const auto* words = std::get_if<std::string>(&value)) return *words;
     return std::nullopt;

@@ -1,10 +1,14 @@
 #include "src/control/literal.h"
 #include "src/daemon/config.h"
+#include "src/daemon/settings.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
 #include <string>
 
 namespace tandem::daemon
@@ -87,7 +91,6 @@ queue = 7
 queue_length = 2048
 mark_mask = 0x1600
 route_table = 99
-rule_priority = 1000
 backend = "iptables"
 max_flows = 100
 flow_idle = "90s"
@@ -98,31 +101,16 @@ exempt_ports = [22, 5060]
 [recorder]
 seconds = 5
 bytes = "1MiB"
-snap = 96
 directory = "/tmp/rec"
 
 [detector]
 watch = "always"
-busy_packets = 30
-silence = "80ms"
-silence_longest = "300ms"
-verdict_after = "120ms"
-verdict_probes = 4
-radio_silence = "15ms"
-radio_verdict = "40ms"
 critical_signal = -82.5
 horizon = "500ms"
 
 [fetch]
 ports = [80, 8080]
-max_pieces = 5
-piece_bytes = "32KiB"
-total_bytes = "1MiB"
 credentials = true
-replay_guard = "100ms"
-replay_early_guard = false
-replay_sweep_rate = "50Mbit"
-replay_sweep_window = "1MiB"
 
 [metrics]
 listen = "[::1]:9101"
@@ -156,7 +144,6 @@ TEST(Config, every_setting_is_read)
   EXPECT_EQ(c.daemon.queue_length, 2048u);
   EXPECT_EQ(c.daemon.mark_mask, 0x1600u);
   EXPECT_EQ(c.daemon.route_table, 99u);
-  EXPECT_EQ(c.daemon.rule_priority, 1000u);
   EXPECT_EQ(c.daemon.backend, RuleBackend::iptables);
   EXPECT_EQ(c.daemon.max_flows, 100u);
   EXPECT_EQ(c.daemon.flow_idle, 90s);
@@ -171,28 +158,13 @@ TEST(Config, every_setting_is_read)
   EXPECT_EQ(c.daemon.exempt_networks[2].prefix, 0u);
   EXPECT_EQ(c.recorder.seconds, 5u);
   EXPECT_EQ(c.recorder.bytes, 1u << 20);
-  EXPECT_EQ(c.recorder.snap, 96u);
   EXPECT_EQ(c.recorder.directory, "/tmp/rec");
   EXPECT_EQ(c.links.radio, std::vector<std::string> { "lab:/run/air/frames.sock" });
   EXPECT_EQ(c.detector.watch, BlackoutWatch::always);
-  EXPECT_EQ(c.detector.blackout.busy_packets, 30u);
-  EXPECT_EQ(c.detector.blackout.silence, 80ms);
-  EXPECT_EQ(c.detector.blackout.silence_longest, 300ms);
-  EXPECT_EQ(c.detector.blackout.verdict_after, 120ms);
-  EXPECT_EQ(c.detector.blackout.verdict_probes, 4u);
-  EXPECT_EQ(c.detector.blackout.radio_silence, 15ms);
-  EXPECT_EQ(c.detector.blackout.radio_verdict, 40ms);
   EXPECT_EQ(c.detector.risk.critical_dbm, -82.5);
   EXPECT_EQ(c.detector.risk.horizon, 500ms);
   EXPECT_THAT(c.fetch.ports, ElementsAre(80, 8080));
-  EXPECT_EQ(c.fetch.max_pieces, 5u);
-  EXPECT_EQ(c.fetch.piece_bytes, 32u << 10);
-  EXPECT_EQ(c.fetch.total_bytes, 1u << 20);
   EXPECT_TRUE(c.fetch.credentials);
-  EXPECT_EQ(c.fetch.replay_guard, 100ms);
-  EXPECT_FALSE(c.fetch.replay_early_guard);
-  EXPECT_EQ(c.fetch.replay_sweep_rate, 50_mbps);
-  EXPECT_EQ(c.fetch.replay_sweep_window, 1u << 20);
   ASSERT_TRUE(c.metrics.listen);
   EXPECT_EQ(c.metrics.listen->host, "::1");
   EXPECT_EQ(c.metrics.listen->port, 9101);
@@ -208,7 +180,7 @@ TEST(Config, every_setting_is_read)
                          : knob.knob == "strict"         ? "false"
                                                          : "250ms")
         << knob.knob;
-    EXPECT_GT(knob.where.line, 35);
+    EXPECT_GT(knob.where.line, 30);
   }
 }
 
@@ -342,9 +314,6 @@ INSTANTIATE_TEST_SUITE_P(
             "[daemon]\nroute_table = 254",
             "t.toml:2: daemon.route_table = 254: a routing table number from 1 to 4294967294, other than 253 to 255 "
             "(default, main, local), is needed" },
-        Wrong {
-            "[daemon]\nrule_priority = 32766",
-            "t.toml:2: daemon.rule_priority = 32766: a priority from 1 to 32765 (before the main table's) is needed" },
         Wrong { "[daemon]\nmax_flows = 9223372036854775807",
                 "t.toml:2: daemon.max_flows = 9223372036854775807: a number of flows from 16 to 1048576 is needed" },
         Wrong { "[daemon]\nflow_idle = 120",
@@ -366,19 +335,12 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong { "[fetch]\nports = [80, 0]",
                 "t.toml:2: fetch.ports = [80, 0]: a list of at most 16 ports from 1 to 65535 such as [80, 8080] is "
                 "needed" },
-        Wrong { "[fetch]\nmax_pieces = 0",
-                "t.toml:2: fetch.max_pieces = 0: a number of pieces from 1 to 256 is needed" },
-        Wrong { "[fetch]\npiece_bytes = \"5MiB\"",
-                R"(t.toml:2: fetch.piece_bytes = "5MiB": a size from "4KiB" to "4MiB" is needed)" },
-        Wrong { "[fetch]\ntotal_bytes = 5",
-                R"(t.toml:2: fetch.total_bytes = 5: a size from "64KiB" to "256MiB" is needed)" },
         Wrong { "[recorder]\nseconds = 1979-05-27", "t.toml:2: recorder.seconds = (a table or date): a whole number of "
                                                     "seconds from 0 (off) to 3600 is needed" },
         Wrong { "[recorder]\nbytes = \"8MIB\"",
                 R"(t.toml:2: recorder.bytes = "8MIB": a size from "64KiB" to "1GiB" is needed)" },
         Wrong { "[recorder]\nbytes = \"2GiB\"",
                 R"(t.toml:2: recorder.bytes = "2GiB": a size from "64KiB" to "1GiB" is needed)" },
-        Wrong { "[recorder]\nsnap = 12", "t.toml:2: recorder.snap = 12: a number of bytes from 64 to 65535 is needed" },
         Wrong { "[recorder]\ndirectory = \"rec\"",
                 R"(t.toml:2: recorder.directory = "rec": an absolute path of a directory is needed)" },
         Wrong {
@@ -392,20 +354,6 @@ INSTANTIATE_TEST_SUITE_P(
             R"(t.toml:2: links.radio = "lab:frames": "auto", "none", or names with commas between them are needed: "nl80211", "monitor", "monitor:INTERFACE", "lab:PATH", "replay:PATH" (absolute paths of at most 100 characters))" },
         Wrong { "[detector]\nwatch = true",
                 R"(t.toml:2: detector.watch = true: "needed", "always" or "never" is needed)" },
-        Wrong { "[detector]\nbusy_packets = 1",
-                "t.toml:2: detector.busy_packets = 1: a number of packets from 2 to 10000 is needed" },
-        Wrong { "[detector]\nsilence = \"5ms\"",
-                R"(t.toml:2: detector.silence = "5ms": a duration from "20ms" to "2s" is needed)" },
-        Wrong { "[detector]\nsilence_longest = 200",
-                R"(t.toml:2: detector.silence_longest = 200: a duration from "20ms" to "10s" is needed)" },
-        Wrong { "[detector]\nverdict_after = \"1min\"",
-                R"(t.toml:2: detector.verdict_after = "1min": a duration from "20ms" to "10s" is needed)" },
-        Wrong { "[detector]\nverdict_probes = 0",
-                "t.toml:2: detector.verdict_probes = 0: a number of probes from 2 to 10 is needed" },
-        Wrong { "[detector]\nradio_silence = \"2s\"",
-                R"(t.toml:2: detector.radio_silence = "2s": a duration from "5ms" to "1s" is needed)" },
-        Wrong { "[detector]\nradio_verdict = \"1ms\"",
-                R"(t.toml:2: detector.radio_verdict = "1ms": a duration from "10ms" to "2s" is needed)" },
         Wrong { "[detector]\ncritical_signal = 85",
                 "t.toml:2: detector.critical_signal = 85: a signal in dBm from -110 to -30 is needed" },
         Wrong { "[detector]\nhorizon = \"10s\"",
@@ -434,8 +382,8 @@ TEST(Config, a_size_may_be_a_plain_number_of_bytes)
 
 TEST(Config, lists_every_mistake_in_the_order_of_the_lines)
 {
-  EXPECT_THAT(complaints("[recorder]\nsnap = 1\n[links]\nwifi = \"\"\nquux = 1\n[daemon]\nqueue = -1\n"),
-              ElementsAre(HasSubstr("t.toml:2: recorder.snap"), HasSubstr("t.toml:4: links.wifi"),
+  EXPECT_THAT(complaints("[recorder]\nseconds = -1\n[links]\nwifi = \"\"\nquux = 1\n[daemon]\nqueue = -1\n"),
+              ElementsAre(HasSubstr("t.toml:2: recorder.seconds"), HasSubstr("t.toml:4: links.wifi"),
                           HasSubstr("t.toml:5: links.quux"), HasSubstr("t.toml:7: daemon.queue")));
 }
 
@@ -473,7 +421,7 @@ TEST(Config, a_very_long_name_or_value_is_cut_short_in_the_message)
 }
 
 // Stands for the daemon, which has the modules loaded.
-std::optional<std::string> only_offload(const KnobSetting& setting)
+std::optional<KnobRemark> only_offload(const KnobSetting& setting)
 {
   constexpr Knob threshold { .name = "window_threshold",
                              .type = KnobType::integer,
@@ -484,9 +432,10 @@ std::optional<std::string> only_offload(const KnobSetting& setting)
                              .help = "" };
   if (setting.module != "offload") return "no such module";
   if (setting.knob.empty()) return {};
+  if (setting.knob == "stretch") return KnobRemark { "stretch is a constant now: 16; leave it out", true };
   if (setting.knob != threshold.name) return "no such knob";
   const auto value = parse_knob(threshold, setting.text);
-  if (const auto* fault = std::get_if<std::string>(&value)) return *fault;
+  if (const auto* fault = std::get_if<std::string>(&value)) return KnobRemark { *fault };
   return {};
 }
 
@@ -499,6 +448,76 @@ TEST(Config, knobs_are_checked_with_file_and_line)
   EXPECT_THAT(complaints("[modules.offload]\nwindow_threshold = \"many\"\n", only_offload),
               ElementsAre(HasSubstr(R"(window_threshold = "many": )")));
   EXPECT_THAT(complaints("[modules.offload]\nwindow_threshold = 30\n", only_offload), IsEmpty());
+}
+
+// Nobody is stranded by an upgrade: a file that was good is still used.
+TEST(Retired, a_setting_that_was_is_a_warning_and_the_rest_is_read)
+{
+  const auto [config, wrong] = parse_config("[detector]\nsilence = \"80ms\"\nwatch = \"always\"\n"
+                                            "[daemon]\nrule_priority = 100\nqueue = 5\n",
+                                            "t.toml");
+  EXPECT_THAT(wrong, IsEmpty());
+  EXPECT_EQ(config.detector.watch, BlackoutWatch::always);
+  EXPECT_EQ(config.detector.blackout.silence, 60ms) << "without effect";
+  EXPECT_EQ(config.daemon.queue, 5);
+  ASSERT_EQ(config.warnings.size(), 2u);
+  EXPECT_EQ(config.warnings[0].text(), "t.toml:2: detector.silence is a constant now: 60 ms; leave it out");
+  EXPECT_EQ(config.warnings[1].text(), "t.toml:5: daemon.rule_priority is a constant now: 8484; leave it out");
+}
+
+TEST(Retired, so_it_is_on_the_command_line)
+{
+  Config config;
+  EXPECT_EQ(override_setting(config, "fetch.replay_guard", "1s"), std::nullopt);
+  ASSERT_EQ(config.warnings.size(), 1u);
+  EXPECT_EQ(config.warnings[0].text(), "command line: fetch.replay_guard is a constant now: 256 ms; leave it out");
+  EXPECT_TRUE(override_setting(config, "fetch.replay_gard", "1s")) << "a slip of the fingers is still a mistake";
+}
+
+TEST(Retired, a_knob_that_was_is_a_warning_when_it_does_no_harm)
+{
+  const auto [config, wrong] =
+      parse_config("[modules.offload]\nstretch = 8\nwindow_threshold = 30\n", "t.toml", only_offload);
+  EXPECT_THAT(wrong, IsEmpty());
+  ASSERT_EQ(config.warnings.size(), 1u);
+  EXPECT_EQ(config.warnings[0].text(),
+            "t.toml:2: modules.offload.stretch = 8: stretch is a constant now: 16; leave it out");
+}
+
+std::string text_of(const std::string& file)
+{
+  std::ifstream in { std::string { REPOSITORY } + "/" + file };
+  return { std::istreambuf_iterator<char> { in }, {} };
+}
+
+TEST(Manual, has_every_setting_but_those_for_tests_and_not_more_than_anyone_can_turn)
+{
+  std::set<std::string> manual, for_tests;
+  for (const Setting& setting : settings())
+    (setting.for_tests ? for_tests : manual).insert(std::string { setting.key });
+  EXPECT_LE(manual.size(), 24u);
+  EXPECT_GE(manual.size(), 20u);
+  for (const std::string& key : manual)
+    EXPECT_EQ(find_retired_setting(key), nullptr) << key;
+
+  // A section's heading, then a table row or a tagged paragraph for each setting.
+  const auto listed = [](const std::string& text, const std::regex& line)
+  {
+    std::set<std::string> keys;
+    std::string section;
+    for (std::sregex_iterator at { text.begin(), text.end(), line }, end; at != end; ++at)
+      if ((*at)[1].matched)
+        section = (*at)[1];
+      else if (!section.empty())
+        keys.insert(section + "." + (*at)[2].str());
+    return keys;
+  };
+  EXPECT_EQ(listed(text_of("docs/configuration.md"), std::regex { R"(### \[([a-z]+)\]|\n\| `([a-z_]+)` \|)" }), manual);
+  EXPECT_EQ(listed(text_of("docs/man/tandem.toml.5"), std::regex { R"(\.SH \[([a-z]+)\]|\n\.BR ([a-z_]+) \")" }),
+            manual);
+  const std::string testing = text_of("docs/testing.md");
+  for (const std::string& key : for_tests)
+    EXPECT_THAT(testing, HasSubstr("`" + key + "`"));
 }
 
 TEST(ConfigFile, every_complaint_is_thrown_at_once)

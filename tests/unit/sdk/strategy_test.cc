@@ -1,7 +1,7 @@
 // A module with two strategies, as modules/offload has.
-#include <tandem/strategy.h>
-
 #include "src/daemon/module_loader.h"
+
+#include <tandem/strategy.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -167,7 +167,7 @@ TEST(RetiredKnob, AConfigurationIsToldWhatBecameOfIt)
   loaded.modules.push_back({ .module = std::make_shared<Both>(), .file = "" });
   const daemon::KnobCheck check = daemon::knob_check(loaded);
   const auto answer = [&](const std::string& knob)
-  { return check({ .module = "both", .knob = knob, .text = "3" }).value_or("fine"); };
+  { return check({ .module = "both", .knob = knob, .text = "3" }).value_or("fine").text; };
   EXPECT_EQ(answer("most"), "fine");
   EXPECT_EQ(answer("least"), "least is a constant now: 1 ms; leave it out");
   EXPECT_EQ(answer("patience"), "patience is a constant now: 7; leave it out") << "that tests may set it is no matter";

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -38,6 +39,27 @@ TEST(Tandemd, check_says_whether_a_configuration_is_fine)
   const auto unknown = tandemd("--check -c " + file);
   EXPECT_EQ(unknown.code, 2);
   EXPECT_THAT(unknown.err, HasSubstr(file + ":1: modules.no_such_module: "));
+  std::filesystem::remove(file);
+}
+
+// An upgrade strands nobody, and spends nothing that was forbidden.
+TEST(Tandemd, what_has_no_effect_any_more_is_said_and_a_lost_limit_is_refused)
+{
+  if (geteuid() != 0) GTEST_SKIP() << "modules must belong to root";
+  const std::string file = testing::TempDir() + "tandemd_retired_test.toml";
+  std::ofstream { file } << "[daemon]\nrule_priority = 5\n[modules.offload]\nstretch = 8\n";
+  const auto old = tandemd("--check -c " + file);
+  EXPECT_EQ(old.code, 0);
+  EXPECT_EQ(old.out, "the configuration is fine\n");
+  EXPECT_EQ(old.err, file + ":2: daemon.rule_priority is a constant now: 8484; leave it out\n" + file
+                         + ":4: modules.offload.stretch = 8: stretch is a constant now: 16; leave it out\n");
+
+  std::ofstream { file } << "[modules.offload]\ncell_budget = 5000000\n";
+  const auto limit = tandemd("--check -c " + file);
+  EXPECT_EQ(limit.code, 2);
+  EXPECT_EQ(limit.err, file
+                           + ":2: modules.offload.cell_budget = 5000000: cell_budget moved to budget.cell_bytes; "
+                             "leave it out\n");
   std::filesystem::remove(file);
 }
 

@@ -142,7 +142,7 @@ class MirrorRoc(Bench):
         if ", threshold " in arm.name:
             knobs["threshold"] = float(arm.name.rpartition(" ")[2])
         config: dict[str, Any] = {"modules": {"mirror": knobs},
-                                  "recorder": {"seconds": int(cell.link.seconds) + 30, "bytes": "256MiB", "snap": 128}}
+                                  "recorder": {"seconds": int(cell.link.seconds) + 30, "bytes": "256MiB"}}
         with ExitStack() as stack:
             lab = stack.enter_context(Lab(cell.scenario(), seed=seed, prefix=options.prefix, counters=False))
             if arm.name.startswith("with radio"):

@@ -1,0 +1,338 @@
+#include "src/daemon/settings.h"
+
+#include "src/control/literal.h"
+#include "src/control/nearest.h"
+#include "src/daemon/config_value.h"
+
+#include <tandem/link.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <chrono>
+#include <utility>
+
+namespace tandem::daemon
+{
+namespace
+{
+
+constexpr std::size_t most_fetch_ports = 16; // kernel::Tap::most_ports
+constexpr std::size_t longest_list = 256;
+
+bool put_more_wifi(Config& config, const Value& value)
+{
+  const auto word = as_text(value);
+  if (word == "auto" || word == "none")
+  {
+    config.links.more_wifi.reset();
+    if (word == "none") config.links.more_wifi.emplace();
+    return true;
+  }
+  const auto list = as_list(value);
+  if (!list || list->size() >= most_wifi) return false;
+  std::vector<std::string> names;
+  for (const Value& one : *list)
+  {
+    const auto name = as_text(one);
+    if (!name || !is_interface_name(*name) || *name == "auto" || *name == "none") return false;
+    if (std::find(names.begin(), names.end(), *name) != names.end()) return false;
+    names.push_back(*name);
+  }
+  config.links.more_wifi = std::move(names);
+  return true;
+}
+
+constexpr std::array all {
+  Setting { "links.wifi",
+            [](Config& c, const Value& v)
+            {
+              const auto name = as_text(v);
+              if (!name || !is_interface_name(*name) || *name == "none") return false;
+              c.links.wifi = *name;
+              return true;
+            },
+            "an interface name of 1 to 15 characters, or \"auto\", is needed" },
+  Setting { "links.cell",
+            [](Config& c, const Value& v)
+            {
+              const auto name = as_text(v);
+              if (!name || !is_interface_name(*name)) return false;
+              c.links.cell = *name;
+              return true;
+            },
+            "an interface name of 1 to 15 characters, \"auto\" or \"none\" is needed" },
+  Setting { "links.more_wifi", put_more_wifi,
+            "\"auto\", \"none\", or a list of at most 7 interface names, each once, such as [\"wlan1\", \"wlan2\"] is "
+            "needed" },
+  Setting { "links.radio",
+            [](Config& c, const Value& v)
+            {
+              const auto names = as_sources(v);
+              if (names) c.links.radio = *names;
+              return names.has_value();
+            },
+            "\"auto\", \"none\", or names with commas between them are needed: \"nl80211\", \"monitor\", "
+            "\"monitor:INTERFACE\", \"lab:PATH\", \"replay:PATH\" (absolute paths of at most 100 characters)" },
+  Setting { "links.modem",
+            [](Config& c, const Value& v)
+            {
+              const auto text = as_text(v);
+              if (!text || (*text != "auto" && *text != "none")) return false;
+              c.links.modem = *text == "auto";
+              return true;
+            },
+            "\"auto\" or \"none\" is needed" },
+  Setting { "links.record",
+            [](Config& c, const Value& v)
+            {
+              const auto text = as_text(v);
+              if (!text || (!text->empty() && !text->starts_with('/'))) return false;
+              c.links.record = *text;
+              return true;
+            },
+            "an absolute path, or an empty text, is needed" },
+  Setting { "detector.watch",
+            [](Config& c, const Value& v)
+            {
+              const auto name = as_text(v);
+              if (name == "needed")
+                c.detector.watch = BlackoutWatch::needed;
+              else if (name == "always")
+                c.detector.watch = BlackoutWatch::always;
+              else if (name == "never")
+                c.detector.watch = BlackoutWatch::never;
+              else
+                return false;
+              return true;
+            },
+            "\"needed\", \"always\" or \"never\" is needed" },
+  Setting { "detector.critical_signal",
+            [](Config& c, const Value& v)
+            {
+              const auto dbm = as_real(v);
+              if (!dbm || !(*dbm >= -110 && *dbm <= -30)) return false;
+              c.detector.risk.critical_dbm = *dbm;
+              return true;
+            },
+            "a signal in dBm from -110 to -30 is needed", true },
+  Setting { "detector.horizon",
+            [](Config& c, const Value& v) {
+              return put_duration(c.detector.risk.horizon, v, std::chrono::milliseconds { 100 },
+                                  std::chrono::seconds { 5 });
+            },
+            "a duration from \"100ms\" to \"5s\" is needed", true },
+  Setting { "daemon.socket",
+            // sun_path has 108 bytes, the last one a zero; the lock file's name is as long.
+            [](Config& c, const Value& v)
+            { return put_path(c.daemon.socket, v, 100) && c.daemon.socket.has_filename(); },
+            "an absolute path of a file, at most 100 characters, is needed" },
+  Setting { "daemon.socket_group",
+            [](Config& c, const Value& v)
+            {
+              const auto name = as_text(v);
+              if (!name || name->size() > 32 || name->find_first_of(" \t\n:") != std::string::npos) return false;
+              c.daemon.socket_group = *name;
+              return true;
+            },
+            "a group name, or \"\" for root only, is needed" },
+  Setting { "daemon.module_dir", [](Config& c, const Value& v) { return put_path(c.daemon.module_dir, v); },
+            "an absolute path of a directory is needed" },
+  Setting { "recorder.everything", [](Config& c, const Value& v) { return put_flag(c.recorder.everything, v); },
+            "true or false is needed", true },
+  Setting { "daemon.queue", [](Config& c, const Value& v) { return put_integer(c.daemon.queue, v, 0, 65535); },
+            "an NFQUEUE number from 0 to 65535 is needed" },
+  Setting { "daemon.queue_length",
+            [](Config& c, const Value& v) { return put_integer(c.daemon.queue_length, v, 16, 65536); },
+            "a number of packets from 16 to 65536 is needed", true },
+  Setting { "daemon.mark_mask",
+            [](Config& c, const Value& v)
+            {
+              std::uint32_t mask = 0;
+              if (!put_integer(mask, v, 1, 0xffffffff) || std::popcount(mask) != 3) return false;
+              c.daemon.mark_mask = mask;
+              return true;
+            },
+            "three bits of the 32-bit firewall mark, such as 0x70000000, are needed" },
+  Setting { "daemon.route_table",
+            [](Config& c, const Value& v)
+            {
+              std::uint32_t table = 0;
+              if (!put_integer(table, v, 1, 0xfffffffe) || (table >= 253 && table <= 255)) return false;
+              c.daemon.route_table = table;
+              return true;
+            },
+            "a routing table number from 1 to 4294967294, other than 253 to 255 (default, main, local), is needed" },
+  Setting { "daemon.backend",
+            [](Config& c, const Value& v)
+            {
+              const auto name = as_text(v);
+              if (name == "auto")
+                c.daemon.backend = RuleBackend::automatic;
+              else if (name == "nft")
+                c.daemon.backend = RuleBackend::nft;
+              else if (name == "iptables")
+                c.daemon.backend = RuleBackend::iptables;
+              else
+                return false;
+              return true;
+            },
+            "\"auto\", \"nft\" or \"iptables\" is needed" },
+  Setting { "daemon.max_flows",
+            [](Config& c, const Value& v) { return put_integer(c.daemon.max_flows, v, 16, 1 << 20); },
+            "a number of flows from 16 to 1048576 is needed", true },
+  Setting { "daemon.flow_idle",
+            [](Config& c, const Value& v)
+            { return put_duration(c.daemon.flow_idle, v, std::chrono::seconds { 1 }, std::chrono::hours { 24 }); },
+            "a duration from \"1s\" to \"24h\" is needed", true },
+  Setting { "daemon.observe_sample",
+            [](Config& c, const Value& v) { return put_integer(c.daemon.observe_sample, v, 1, 65535); },
+            "a whole number from 1 (every packet) to 65535 is needed", true },
+  Setting { "daemon.exempt_networks",
+            [](Config& c, const Value& v)
+            {
+              const auto list = as_list(v);
+              if (!list || list->size() > longest_list) return false;
+              std::vector<Network> networks;
+              for (const Value& element : *list)
+              {
+                const auto text = as_text(element);
+                const auto network = text ? as_network(*text) : std::nullopt;
+                if (!network) return false;
+                networks.push_back(*network);
+              }
+              c.daemon.exempt_networks = std::move(networks);
+              return true;
+            },
+            "a list of at most 256 networks such as [\"10.0.0.0/8\", \"2001:db8::/32\"] is needed" },
+  Setting { "daemon.exempt_ports",
+            [](Config& c, const Value& v)
+            {
+              const auto ports = as_ports(v, longest_list);
+              if (ports) c.daemon.exempt_ports = *ports;
+              return ports.has_value();
+            },
+            "a list of at most 256 ports from 1 to 65535 such as [22, 5060] is needed" },
+  Setting { "recorder.seconds", [](Config& c, const Value& v) { return put_integer(c.recorder.seconds, v, 0, 3600); },
+            "a whole number of seconds from 0 (off) to 3600 is needed" },
+  Setting { "recorder.bytes",
+            [](Config& c, const Value& v)
+            {
+              const auto bytes = as_bytes(v);
+              if (!bytes || *bytes < (1u << 16) || *bytes > (1u << 30)) return false;
+              c.recorder.bytes = *bytes;
+              return true;
+            },
+            "a size from \"64KiB\" to \"1GiB\" is needed", true },
+  Setting { "recorder.directory", [](Config& c, const Value& v) { return put_path(c.recorder.directory, v); },
+            "an absolute path of a directory is needed" },
+  Setting {
+      "metrics.listen",
+      [](Config& c, const Value& v)
+      {
+        const auto text = as_text(v);
+        if (!text) return false;
+        if (text->empty())
+        {
+          c.metrics.listen.reset();
+          return true;
+        }
+        auto listen = as_loopback(*text);
+        if (!listen) return false;
+        c.metrics.listen = std::move(listen);
+        return true;
+      },
+      "a loopback address with a port such as \"127.0.0.1:9101\" or \"[::1]:9101\", or \"\" for none, is needed" },
+  Setting { "fetch.ports",
+            [](Config& c, const Value& v)
+            {
+              const auto ports = as_ports(v, most_fetch_ports);
+              if (ports) c.fetch.ports = *ports;
+              return ports.has_value();
+            },
+            "a list of at most 16 ports from 1 to 65535 such as [80, 8080] is needed" },
+  Setting { "fetch.credentials", [](Config& c, const Value& v) { return put_flag(c.fetch.credentials, v); },
+            "true or false is needed" },
+  Setting { "mptcp.setup", [](Config& c, const Value& v) { return put_flag(c.mptcp.setup, v); },
+            "true or false is needed" },
+  Setting { "mptcp.foreign", [](Config& c, const Value& v) { return put_flag(c.mptcp.foreign, v); },
+            "true or false is needed" },
+  Setting { "budget.cell_bytes",
+            [](Config& c, const Value& v)
+            {
+              if (as_text(v) == "")
+              {
+                c.budget.cell_bytes.reset();
+                return true;
+              }
+              const auto bytes = as_bytes(v);
+              if (!bytes) return false;
+              c.budget.cell_bytes = *bytes;
+              return true;
+            },
+            "a size such as \"500MB\", or \"\" for no limit, is needed" },
+};
+
+constexpr std::array<RetiredSetting, 16> gone { {
+    { "daemon.rule_priority", "is a constant now: 8484" },
+    { "recorder.snap", "is a constant now: 256 bytes" },
+    { "detector.busy_packets", "is a constant now: 20" },
+    { "detector.silence", "is a constant now: 60 ms" },
+    { "detector.silence_longest", "is a constant now: 200 ms" },
+    { "detector.verdict_after", "is a constant now: 100 ms" },
+    { "detector.verdict_probes", "is a constant now: 3" },
+    { "detector.radio_silence", "is a constant now: 20 ms" },
+    { "detector.radio_verdict", "is a constant now: 45 ms" },
+    { "fetch.max_pieces", "is a constant now: 16" },
+    { "fetch.piece_bytes", "is a constant now: 256 KiB; budget.cell_bytes limits what goes by cellular" },
+    { "fetch.total_bytes", "is a constant now: 4 MiB; budget.cell_bytes limits what goes by cellular" },
+    { "fetch.replay_guard", "is a constant now: 256 ms" },
+    { "fetch.replay_early_guard", "is a constant now: true" },
+    { "fetch.replay_sweep_rate", "is a constant now: 200 Mbit/s" },
+    { "fetch.replay_sweep_window", "is a constant now: 4 MiB" },
+} };
+
+} // namespace
+
+std::span<const Setting> settings()
+{
+  return all;
+}
+
+const Setting* find_setting(std::string_view key)
+{
+  const auto found = std::find_if(all.begin(), all.end(), [&](const Setting& s) { return s.key == key; });
+  return found == all.end() ? nullptr : &*found;
+}
+
+const RetiredSetting* find_retired_setting(std::string_view key)
+{
+  const auto found = std::find_if(gone.begin(), gone.end(), [&](const RetiredSetting& s) { return s.key == key; });
+  return found == gone.end() ? nullptr : &*found;
+}
+
+Complaint warning(const RetiredSetting& setting, Source where)
+{
+  return { std::move(where), std::string { setting.key } + " " + std::string { setting.now } + "; leave it out" };
+}
+
+std::vector<std::string_view> known_settings(std::string_view section)
+{
+  std::vector<std::string_view> known;
+  for (const Setting& each : all)
+    if (each.key.starts_with(section) && !each.for_tests) known.push_back(each.key.substr(section.size()));
+  return known;
+}
+
+// "did you mean X?" when one is near, else all there are.
+std::string suggestion(std::string_view name, std::span<const std::string_view> known)
+{
+  if (const std::string_view nearest = closest(name, known); !nearest.empty())
+    return "did you mean " + std::string { nearest } + "?";
+  std::string all = "known here: ";
+  for (std::size_t i = 0; i < known.size(); ++i)
+    all += (i == 0 ? "" : ", ") + std::string { known[i] };
+  return all;
+}
+
+} // namespace tandem::daemon
