@@ -1425,11 +1425,8 @@ void Engine::set(const std::string& module, const std::string& knob, const std::
             p.retune_rules();
             return;
           }
-        std::string known {};
-        for (const Knob& one : m.knobs())
-          known += (known.empty() ? "" : ", ") + std::string { one.name };
         throw control::Refused { control::Refused::Kind::bad_request,
-                                 module + " has no knob \"" + knob + "\"; it has: " + known };
+                                 module + "." + knob + ": " + no_such_knob(m, knob) };
       });
 }
 

@@ -231,6 +231,8 @@ def test_status_for_people_and_programs(lab):
         assert "offload" in [entry["name"] for entry in json.loads(tandem(lab, daemon, "module", "--json").stdout)]
         bad = tandem(lab, daemon, "set", "offload.window_mss", "lots", check=False)
         assert bad.returncode == 2 and "window_mss" in bad.stderr
+        retired = tandem(lab, daemon, "set", "freeze.kick_gap", "20ms", check=False)
+        assert retired.returncode == 2 and "kick_gap is a constant now: 10 ms" in retired.stderr
         tandem(lab, daemon, "set", "offload.window_mss", "33")
         offload = next(entry for entry in daemon.api("/v1/modules") if entry["name"] == "offload")
         knobs = {knob["name"]: knob["value"] for knob in offload["knobs"]}
