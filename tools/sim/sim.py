@@ -6,7 +6,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.dont_write_bytecode = True  # an installed directory stays as the package left it
-sys.path[:0] = [str(HERE), str(HERE.parent / "bench"), str(HERE.parent / "lab")]
+sys.path[:0] = [str(HERE), str(HERE.parent / "common"), str(HERE.parent / "lab")]
 
 from tandem_simulator.cli import main  # noqa: E402
 

@@ -20,9 +20,9 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "lab"))
-sys.path.insert(0, str(HERE.parent / "bench"))
+sys.path.insert(0, str(HERE.parent / "common"))
 
-from tandem_bench import header  # noqa: E402
+from tandem_common import provenance  # noqa: E402
 from tandem_lab import Lab  # noqa: E402
 
 
@@ -53,7 +53,7 @@ def simulator() -> str:
 
 def changed() -> bool:
     """Whether what takes part differs from the commit."""
-    done = subprocess.run(["git", "status", "--porcelain", "--", "tools/sim", "tools/lab"], cwd=header.ROOT, capture_output=True, text=True)
+    done = subprocess.run(["git", "status", "--porcelain", "--", "tools/sim", "tools/lab"], cwd=provenance.ROOT, capture_output=True, text=True)
     return bool(done.stdout.strip())
 
 
@@ -103,13 +103,13 @@ def main() -> int:
         print(lines[-1], flush=True)
     print(f"largest difference {worst:.1%}")
     if options.out:
-        commit = header.commit()["commit"] or "unknown"
+        commit = provenance.commit()["commit"] or "unknown"
         page = ["# The simulator against kernel TCP", "",
                 f"One download through equal links: in the lab (kernel TCP over the real-time emulator's pipe) and in virtual time. {options.seconds:g} s each, "
                 f"the first {options.warmup:g} s not counted. Goodput is the payload the application got.", "", *lines, "",
                 f"Largest difference {worst:.1%}; the goal is 10 %.", "",
                 f"- commit {commit}{' (with changes)' if changed() else ''}",
-                f"- kernel {platform.release()}, {header.cpu()}",
+                f"- kernel {platform.release()}, {provenance.cpu()}",
                 f"- seed {options.seed}",
                 f"- command `{shlex.join(['tools/sim/validate.py', *sys.argv[1:]])}`",
                 f"- {datetime.datetime.now(datetime.timezone.utc).date().isoformat()}", ""]

@@ -4,5 +4,5 @@ import sys
 from pathlib import Path
 
 TOOLS = Path(__file__).resolve().parents[3] / "tools"
-sys.path[:0] = [str(TOOLS / "bench"), str(TOOLS / "lab"), str(TOOLS / "sim")]
+sys.path[:0] = [str(TOOLS / "bench"), str(TOOLS / "common"), str(TOOLS / "lab"), str(TOOLS / "sim")]
 sys.dont_write_bytecode = True

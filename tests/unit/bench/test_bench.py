@@ -13,12 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from tandem_bench import benches, cli, lateness, report, table
+from tandem_bench import benches, cli, lateness, plot, report, table
 from tandem_bench.model import Arm, Bench, Case, Goal, Measurement, Metric, Options, Run
 from tandem_bench.order import turned
-from tandem_bench.progress import Progress, clock
+from tandem_bench.progress import Progress
 from tandem_bench.runner import execute, rounds, turn
 from tandem_bench.statistics import Spread, interval, judge, paired_ratios
+from tandem_common.duration import clock
 
 PLAIN, AGAIN, TANDEM, LIMIT = Arm("plain", "plain"), Arm("again"), Arm("tandem", "tandem"), Arm("limit", "limit")
 RATE = Metric("goodput", "Mb/s")
@@ -202,6 +203,25 @@ def test_table_and_page_name_medians_failures_and_missed_goals() -> None:
     assert rows[0][2:5] == ["10.20", "9.20", "- (3 failed)"] and rows[0][6].startswith("MISSED: tandem / plain >= 1")
     page = report.as_page(bench, cases, runs, verdicts, header(), True)
     assert "with uncommitted changes" in page and "interrupted" in page and "the air went away" in page and "stretch=16" in page
+
+
+def test_page_folds_the_knobs_and_says_equal_ones_once() -> None:
+    bench, cases, verdicts = judged(run_all(Fake()))
+    knobs = {"one": "offload: stretch=16", "two": "offload: stretch=8", "three": "offload: stretch=16"}
+    page = report.as_page(bench, cases, [], verdicts, header() | {"knobs": knobs}, False)
+    assert ("<details><summary>Knobs</summary>\n\n- knobs of one, three: offload: stretch=16\n- knobs of two: offload: stretch=8\n\n</details>") in page
+    assert "details" not in report.as_page(bench, cases, [], verdicts, header() | {"knobs": {}}, False)
+
+
+def test_a_picture_is_one_file(tmp_path) -> None:
+    from matplotlib import pyplot
+
+    assert plot.save(pyplot.figure(), tmp_path, "some") == [tmp_path / "some.png"] == list(tmp_path.iterdir())
+
+
+def test_the_simulator_imports_nothing_of_the_benches() -> None:
+    scripts = list((Path(__file__).resolve().parents[3] / "tools/sim").rglob("*.py"))
+    assert scripts and not [script for script in scripts if "tandem_bench" in script.read_text()]
 
 
 # -- command line

@@ -34,7 +34,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--full", action="store_true", help="every combination instead of the covering choice; can take days, see --list")
     made.add_argument("--json", metavar="FILE", type=Path, help="write every run, the paired ratios and the goals (- = standard output)")
     made.add_argument("--markdown", metavar="FILE", type=Path, help="write header and tables as a page")
-    made.add_argument("--plot", metavar="DIR", type=Path, help="write NAME.png and NAME.svg there")
+    made.add_argument("--plot", metavar="DIR", type=Path, help="write NAME.png there")
     made.add_argument("--seed", type=int, default=1, metavar="N", help="first seed (default 1); each further round takes the next")
     made.add_argument("--rounds", type=int, metavar="N", help="rounds per case, in place of the bench's own number")
     made.add_argument("--case", action="append", default=[], metavar="TEXT", help="only cases whose name contains TEXT (may be repeated)")

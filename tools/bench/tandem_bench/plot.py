@@ -16,7 +16,7 @@ MOST = 9  # cases side by side in one panel
 
 
 def draw(bench: Bench, cases: Sequence[Case], runs: Sequence[Run], directory: Path) -> list[Path]:
-    """Writes NAME.png and NAME.svg (or the bench's own pictures); gives their paths. Nothing when no run succeeded."""
+    """Writes NAME.png (or the bench's own pictures); gives their paths. Nothing when no run succeeded."""
     if (own := bench.draw(cases, runs, directory)) is not None:
         return own
     import matplotlib
@@ -52,17 +52,14 @@ def draw(bench: Bench, cases: Sequence[Case], runs: Sequence[Run], directory: Pa
 
 
 def save(figure, directory: Path, name: str) -> list[Path]:
-    """Writes the figure as NAME.png and NAME.svg and closes it."""
+    """Writes the figure as NAME.png and closes it."""
     from matplotlib import pyplot
 
     directory.mkdir(parents=True, exist_ok=True)
-    written = [directory / f"{name}.{kind}" for kind in ("png", "svg")]
-    for path in written:
-        # Without the block of metadata an SVG says nothing but the picture, the same for the same data.
-        nothing = dict.fromkeys(("Creator", "Date", "Format", "Type")) if path.suffix == ".svg" else None
-        figure.savefig(path, dpi=130, metadata=nothing)
+    path = directory / f"{name}.png"
+    figure.savefig(path, dpi=130)
     pyplot.close(figure)
-    return written
+    return [path]
 
 
 def _colour(case: Case, arm: Arm) -> tuple[float, float, float]:

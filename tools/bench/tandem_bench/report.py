@@ -62,6 +62,7 @@ def as_page(bench: Bench, cases: Sequence[Case], runs: Sequence[Run], verdicts: 
     counts = sorted({case.seeds for case in cases})
     rounds = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     parts = [f"# {bench.name}", bench.summary, "\n".join(f"- {line}" for line in table.header_lines(header)),
+             table.folded(table.knob_lines(header)),
              f"Medians of {rounds} paired rounds; in brackets the 95 % bootstrap interval of the median of the paired ratios. "
              "The resolution is that interval's half-width for two equal arms (with fewer than three rounds their largest deviation from 1)."
              + (" This run was interrupted." if interrupted else ""),
@@ -71,4 +72,4 @@ def as_page(bench: Bench, cases: Sequence[Case], runs: Sequence[Run], verdicts: 
     if failed := table.failures(runs):
         parts.append("Failed runs:\n\n" + "\n".join(f"- {line}" for line in failed))
     parts += ["\n".join(f"- {note}" for note in bench.notes)] if bench.notes else []
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(part for part in parts if part) + "\n"

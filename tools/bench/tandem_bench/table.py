@@ -104,7 +104,7 @@ def as_markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def header_lines(header: Mapping[str, Any]) -> list[str]:
-    """The header in words, one thing a line."""
+    """The header in words but for the knobs, one thing a line."""
     commit = header["commit"] or "none (not run from a source tree)"
     if header.get("dirty"):
         commit += ", with uncommitted changes"
@@ -112,5 +112,19 @@ def header_lines(header: Mapping[str, Any]) -> list[str]:
              f"kernel: {header['kernel']}",
              f"cpu: {header['cpu']}; in use by other programs just before: {header['busy_before'] * 100:.0f} %",
              "versions: " + ", ".join(f"{name} {text}" for name, text in header["versions"].items())]
-    lines += [f"knobs of {arm}: {text}" for arm, text in header["knobs"].items()]
     return lines
+
+
+def knob_lines(header: Mapping[str, Any]) -> list[str]:
+    """The knobs of each arm; arms with the same knobs share a line."""
+    arms: dict[str, list[str]] = {}
+    for arm, text in header["knobs"].items():
+        arms.setdefault(text, []).append(arm)
+    return [f"knobs of {', '.join(names)}: {text}" for text, names in arms.items()]
+
+
+def folded(lines: Sequence[str]) -> str:
+    """A page's list that opens with a click; empty without lines."""
+    if not lines:
+        return ""
+    return "<details><summary>Knobs</summary>\n\n" + "\n".join(f"- {line}" for line in lines) + "\n\n</details>"

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any, Iterable, Sequence
 
-from tandem_bench import header
+from tandem_common import provenance
 
 from . import program as programs
 from .program import BadSweep, SimError
@@ -80,7 +80,7 @@ def sweep(arguments: list[str]) -> int:
         for block in blocks:
             block.vary["seed"] = list(range(1, options.seeds + 1))
     table = Table(options.out)
-    table.about({"commit": header.commit()["commit"], "command": shlex.join(["tandem", "sim", "sweep", *arguments]), "kernel": platform.release(),
+    table.about({"commit": provenance.commit()["commit"], "command": shlex.join(["tandem", "sim", "sweep", *arguments]), "kernel": platform.release(),
                  "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "program": programs.fingerprint(programs.find())})
     try:
         keys, failed = execute(blocks, table, options.jobs)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Mapping, Sequence, TextIO
 
-from tandem_bench.progress import clock
+from tandem_common.duration import clock
 
 from . import program as programs
 from .program import SIM_DIR, BadSweep

@@ -1,0 +1,1 @@
+"""What the benches and the simulator share; neither imports the other for it."""
