@@ -98,6 +98,7 @@ function(tandem_module name)
       target_precompile_headers(${target} REUSE_FROM tandem_pch)
     endif()
   endforeach()
+  set_property(GLOBAL APPEND PROPERTY TANDEM_MODULES ${name})
   install(TARGETS ${name} LIBRARY DESTINATION lib/tandem COMPONENT tandem)
 endfunction()
 

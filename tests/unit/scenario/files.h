@@ -13,8 +13,7 @@
 namespace tandem::lab::test
 {
 
-inline const std::vector<std::filesystem::path> profiles { std::filesystem::path(TANDEM_SOURCE_DIR)
-                                                           / "tools/lab/profiles" };
+inline const std::vector<std::filesystem::path> profiles { TANDEM_PROFILES };
 
 class Folder
 {

@@ -20,8 +20,8 @@
 namespace
 {
 
-// Where profiles are, the first that has one wins: --profiles, $TANDEM_PROFILES, beside the binary (installed or built
-// in the source tree), the source tree this was built from.
+// Where profiles are, the first that has one wins: --profiles, $TANDEM_PROFILES, beside the binary (installed or
+// built), the build directory this comes from.
 std::vector<std::filesystem::path> profile_dirs(const std::string& given)
 {
   namespace fs = std::filesystem;
@@ -31,8 +31,7 @@ std::vector<std::filesystem::path> profile_dirs(const std::string& given)
   std::error_code error;
   const fs::path binary = fs::read_symlink("/proc/self/exe", error).parent_path();
   dirs.push_back(binary / "../share/tandem/profiles");
-  dirs.push_back(binary / "../../tools/lab/profiles");
-  dirs.emplace_back(TANDEM_SOURCE_PROFILES);
+  dirs.emplace_back(TANDEM_BUILT_PROFILES);
   return dirs;
 }
 

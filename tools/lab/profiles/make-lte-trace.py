@@ -1,13 +1,15 @@
 #!/usr/bin/python3
-"""Makes lte-down.trace and lte-up.trace beside this file: packet-delivery opportunities in mahimahi's format.
+"""Makes lte-down.trace and lte-up.trace in the directory of the command line: packet-delivery opportunities in mahimahi's format.
 
 The rate follows a mean-reverting random walk in the logarithm, one step per 20 ms, with rare outages of 100 to 400 ms, the
-shape of published LTE drive traces. The seed is fixed, so running this again gives the same files byte for byte.
+shape of published LTE drive traces. The seed is fixed, so running this again gives the same files byte for byte (tests/unit/repo).
+The build runs it; the files are 20 383 lines that a source tree need not keep.
 """
 
 import math
 import pathlib
 import random
+import sys
 
 
 def opportunities(seed: int, mean_mbps: float, length_ms: int) -> list[int]:
@@ -32,10 +34,13 @@ def opportunities(seed: int, mean_mbps: float, length_ms: int) -> list[int]:
 
 
 def main() -> None:
-    here = pathlib.Path(__file__).resolve().parent
+    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+        sys.exit("usage: make-lte-trace.py DIRECTORY")
+    directory = pathlib.Path(sys.argv[1])
+    directory.mkdir(parents=True, exist_ok=True)
     for name, seed, mean in (("lte-down.trace", 2009, 18.0), ("lte-up.trace", 2010, 6.0)):
         times = opportunities(seed, mean, 10_000)
-        (here / name).write_text("".join(f"{t}\n" for t in times))
+        (directory / name).write_text("".join(f"{t}\n" for t in times))
         print(f"{name}: {len(times) * 1500 * 8 / times[-1] / 1000:.1f} Mb/s over {times[-1] / 1000:.0f} s")
 
 
