@@ -1,4 +1,4 @@
-// The packet thread: queue, observers, raw sockets and timers on one libev loop, with the chain in the middle.
+// What the control API asks, answered by the packet thread.
 #pragma once
 
 #include "src/control/backend.h"
@@ -10,6 +10,7 @@ namespace tandem::daemon
 {
 
 struct Config;
+class PacketLoop;
 
 // Owns everything that touches packets. Built in the main thread; throws std::exception with a sentence for the user
 // when it cannot start.
@@ -40,8 +41,7 @@ public:
   nlohmann::json metrics() override;
 
 private:
-  struct Parts;
-  std::unique_ptr<Parts> parts_;
+  std::unique_ptr<PacketLoop> loop_;
 };
 
 } // namespace tandem::daemon

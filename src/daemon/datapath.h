@@ -1,0 +1,81 @@
+// Bytes to segments and decisions to bytes: queued packets, observed copies, and injected segments. Each is counted,
+// and written into the flight recorder. Decides nothing and calls nobody back: the caller asks the chain in between.
+#pragma once
+
+#include "src/chain/chain.h"
+#include "src/kernel/marks.h"
+#include "src/kernel/packet/observer.h"
+#include "src/kernel/packet/packet_queue.h"
+#include "src/links/link_table.h"
+#include "src/trace/recorder.h"
+#include "src/wire/edit.h"
+#include "src/wire/parse.h"
+
+#include <tandem/link.h>
+#include <tandem/segment.h>
+#include <tandem/units.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+
+namespace tandem::daemon
+{
+
+class Datapath
+{
+public:
+  // Sends a whole packet by the link. 0 or an errno.
+  using Send = std::function<int(std::span<const std::byte> packet, Link by)>;
+
+  struct Settings
+  {
+    kernel::MarkBits by_cell {};                      // of a packet that leaves by the cellular link
+    std::optional<trace::Recorder::Limits> record {}; // nothing: no flight recorder
+  };
+
+  struct Counters
+  {
+    std::uint64_t queued = 0, passed = 0, edited = 0, rerouted = 0, dropped = 0, observed = 0;
+    std::uint64_t injected = 0, inject_failed = 0;
+    std::uint64_t not_wifi = 0; // queued, of a flow that Wi-Fi does not own
+    std::array<std::uint64_t, wire::parse_fault_count> faults {};
+    std::array<std::uint64_t, wire::edit_fault_count> edit_faults {};
+  };
+
+  // The table must outlive the datapath. Throws std::invalid_argument when the recorder's limits cannot be met.
+  Datapath(const Settings& settings, const links::LinkTable& links, Send send);
+
+  // A packet that waits for its verdict. Nothing: none of ours, it passes untouched.
+  std::optional<Segment> queued(const kernel::QueuedPacket& packet);
+  // What becomes of it, as the chain says. Edits the packet in place.
+  kernel::Decision decided(kernel::QueuedPacket& packet, const Segment& segment, const chain::Outcome& outcome);
+
+  // A copy of a packet of the link's interface. Nothing: it belongs to no flow of the link, or cannot be read.
+  std::optional<Segment> observed(Link by, const kernel::ObservedPacket& packet);
+
+  // Builds and sends a segment of any kind but a fill. Returns the bytes that left; 0: not sent.
+  std::size_t inject(const chain::Injection& injection, Tick now);
+  // The same for a fill, which is built and handed to the local TCP elsewhere: `packet` is what was handed over, empty
+  // when it was not.
+  std::size_t filled(const chain::Injection& injection, std::span<const std::byte> packet, Tick now);
+
+  const Counters& counters() const { return counters_; }
+  // Null without a flight recorder.
+  trace::Recorder* recorder() { return recorder_ ? &*recorder_ : nullptr; }
+
+private:
+  std::size_t injected(trace::Entry entry);
+  void record(const trace::Entry& entry);
+
+  kernel::MarkBits by_cell_;
+  const links::LinkTable& links_;
+  Send send_;
+  Counters counters_ {};
+  std::optional<trace::Recorder> recorder_ {};
+};
+
+} // namespace tandem::daemon

@@ -1,0 +1,122 @@
+#include "src/daemon/fetch_broker.h"
+
+#include "src/daemon/service.h"
+#include "src/fetch/range.h"
+#include "src/fetch/replay.h"
+#include "src/wire/craft.h"
+
+#include <exception>
+#include <utility>
+
+namespace tandem::daemon
+{
+
+FetchBroker::FetchBroker(const Config& config, const Roles& roles, const kernel::Marks& marks,
+                         const links::LinkTable& links, Deliver deliver)
+    : config_ { config }, roles_ { roles }, marks_ { marks }, links_ { links }, deliver_ { std::move(deliver) },
+      store_ { config.fetch.total_bytes }
+{
+}
+
+std::string_view FetchBroker::outdated(bool wanted)
+{
+  const links::LinkInfo& wifi = links_[Link::wifi];
+  const links::LinkInfo& cell = links_[Link::cell];
+  why_ = !wanted                       ? "no module wants it"
+         : config_.fetch.ports.empty() ? "fetch.ports is empty"
+         : !wifi.present()             ? "there is no Wi-Fi"
+         : !cell.present()             ? "there is no cellular link"
+                                       : "";
+  if (!why_.empty()) return service_ ? "no cellular link any more" : "";
+  options_ = { .wifi = roles_.wifi,
+               .wifi_index = wifi.ifindex,
+               .wifi_addresses = wifi.addresses,
+               .cell = roles_.cell,
+               .cell_addresses = cell.addresses,
+               .marks = marks_,
+               .ports = config_.fetch.ports,
+               .pieces = config_.fetch.max_pieces,
+               .piece_bytes = config_.fetch.piece_bytes,
+               .total_bytes = config_.fetch.total_bytes };
+  return service_ && service_->options() != options_ ? "the links have changed" : "";
+}
+
+std::vector<FetchOutcome> FetchBroker::stop(std::string_view why)
+{
+  service_.reset();
+  ++generation_;
+  return store_.clear(why);
+}
+
+fetch::Service::Maker FetchBroker::maker() const
+{
+  return [options = options_,
+          given = config_.fetch](FetchHow how, boost::asio::io_context& context) -> std::unique_ptr<fetch::Fetcher>
+  {
+    if (how == FetchHow::range)
+      return std::make_unique<fetch::Range>(context, fetch::RangeOptions { .cell = options.cell,
+                                                                           .addresses = options.cell_addresses,
+                                                                           .marks = options.marks,
+                                                                           .credentials = given.credentials });
+    return std::make_unique<fetch::Replay>(context, fetch::ReplayOptions { .cell = options.cell,
+                                                                           .marks = options.marks,
+                                                                           .credentials = given.credentials,
+                                                                           .longest_piece = given.piece_bytes,
+                                                                           .guard = given.replay_guard,
+                                                                           .early_guard = given.replay_early_guard,
+                                                                           .sweep_rate = given.replay_sweep_rate,
+                                                                           .sweep_window = given.replay_sweep_window });
+  };
+}
+
+void FetchBroker::start()
+{
+  if (service_ || !why_.empty()) return;
+  try
+  {
+    if (!local_input_) local_input_.emplace(marks_);
+    const auto follows = [exempt = config_.daemon](const FlowKey& key) { return !exempt.exempts(key); };
+    service_ = std::make_unique<fetch::Service>(options_, maker(), follows,
+                                                [deliver = deliver_, generation = generation_](fetch::Message message)
+                                                { return deliver(generation, std::move(message)); });
+    complained_ = false;
+  }
+  catch (const std::exception& error)
+  {
+    // Without it every module falls back to doing without.
+    why_ = error.what();
+    if (!std::exchange(complained_, true)) log(Severity::warning, "downloads cannot be followed: " + why_);
+  }
+}
+
+bool FetchBroker::ask(const chain::FetchRequest& request)
+{
+  const fetch::Job job { .flow = request.flow, .slot = request.slot, .key = request.key, .fetch = request.fetch };
+  if (!service_ || !store_.ask(job)) return false;
+  service_->ask(job);
+  return true;
+}
+
+void FetchBroker::stop_keeping_up()
+{
+  if (service_) service_->stop_keeping_up();
+}
+
+std::span<const std::byte> FetchBroker::fill(const chain::Injection& injection)
+{
+  const Craft& segment = injection.segment;
+  const fetch::Answer* held = store_.find(injection.flow, segment.seq, segment.length);
+  // Whose address is not this host's any more would be routed away.
+  if (held == nullptr || !local_input_ || links_.owner(injection.key.local) != Link::wifi) return {};
+  const auto offset = static_cast<std::size_t>(segment.seq - held->job.fetch.from);
+  fill_buffer_.resize(wire::longest_header + longest_fill);
+  const std::size_t length = wire::craft_fill(fill_buffer_, injection.key, segment,
+                                              { .ack = held->server_ack,
+                                                .window = held->server_window,
+                                                .bytes = std::span { held->bytes }.subspan(offset, segment.length) });
+  const std::span<const std::byte> packet { fill_buffer_.data(), length };
+  if (length == 0 || local_input_->send(packet) != 0) return {};
+  return packet;
+}
+
+} // namespace tandem::daemon

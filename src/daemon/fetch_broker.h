@@ -1,0 +1,78 @@
+// Between the packet thread and the fetch service (docs/decisions/0007): starts and ends the service, hands it what
+// modules want, and hands the local TCP what it brought.
+#pragma once
+
+#include "src/chain/output.h"
+#include "src/daemon/config.h"
+#include "src/daemon/fetch_store.h"
+#include "src/daemon/roles.h"
+#include "src/fetch/service.h"
+#include "src/kernel/marks.h"
+#include "src/kernel/packet/local_input.h"
+#include "src/links/link_table.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tandem::daemon
+{
+
+class FetchBroker
+{
+public:
+  // Takes a message of the service of this generation over to the packet thread. Called on the fetch thread. False:
+  // there is no room now.
+  using Deliver = std::function<bool(std::uint64_t generation, fetch::Message)>;
+
+  // The table must outlive the broker.
+  FetchBroker(const Config& config, const Roles& roles, const kernel::Marks& marks, const links::LinkTable& links,
+              Deliver deliver);
+
+  // There is a service only while a module wants one and both links are there. Call when any of that has changed: first
+  // outdated(), and stop() with its reason unless that is empty, then start().
+  std::string_view outdated(bool wanted);
+  // Ends the service, if there is one. Returns what was under way: none of it comes any more.
+  std::vector<FetchOutcome> stop(std::string_view why);
+  void start();
+
+  // False: it cannot be begun.
+  bool ask(const chain::FetchRequest& request);
+  void stop_keeping_up(); // the budget is spent
+  // Whether a message is of the service that runs now; an old one's are void.
+  bool current(std::uint64_t generation) const { return generation == generation_; }
+  FetchStore& store() { return store_; }
+  const FetchStore& store() const { return store_; }
+
+  // Hands the bytes of a fill to the local TCP. Returns the packet, valid until the next call; empty: not sent.
+  std::span<const std::byte> fill(const chain::Injection& injection);
+
+  bool running() const { return service_ != nullptr; }
+  const std::string& why() const { return why_; } // why there is no service; empty when there is one
+  fetch::ServiceStats stats() const { return service_ ? service_->stats() : fetch::ServiceStats {}; }
+
+private:
+  fetch::Service::Maker maker() const;
+
+  Config config_;
+  Roles roles_;
+  kernel::Marks marks_;
+  const links::LinkTable& links_;
+  Deliver deliver_;
+  FetchStore store_;
+  fetch::ServiceOptions options_ {}; // of the service that is wanted
+  std::uint64_t generation_ = 0;
+  std::string why_ = "no module wants it";
+  bool complained_ = false;
+  std::optional<kernel::LocalInput> local_input_ {};
+  std::vector<std::byte> fill_buffer_ {};
+  std::unique_ptr<fetch::Service> service_ {}; // its thread calls deliver_: ends first
+};
+
+} // namespace tandem::daemon

@@ -1,0 +1,253 @@
+#include "src/daemon/packet_loop.h"
+
+#include "src/daemon/module_settings.h"
+#include "src/daemon/piece_options.h"
+#include "src/daemon/service.h"
+#include "src/kernel/clock.h"
+
+#include <exception>
+#include <stdexcept>
+#include <utility>
+
+namespace tandem::daemon
+{
+
+namespace
+{
+
+// A watcher's callback that calls a member function of the object behind it.
+template <auto function>
+struct Call;
+template <class Object, void (Object::*function)()>
+struct Call<function>
+{
+  template <class Watcher>
+  static void back(struct ev_loop*, Watcher* watcher, int)
+  {
+    (static_cast<Object*>(watcher->data)->*function)();
+  }
+};
+
+} // namespace
+
+PacketLoop::PacketLoop(const Config& given)
+    : config_ { given }, marks_ { marks_of(given.daemon) }, roles_ { find_roles(given.links) },
+      keeper_ { kernel::Keeper::start(keeper_options(given.daemon), route_plan(given.daemon, marks_, {})) },
+      loaded_ { load_configured(given.daemon) }, monitor_ { roles_.wifi, roles_.cell, kernel::now(), roles_.more_wifi },
+      seed_ { random_seed() }, queue_ { { .number = given.daemon.queue, .max_length = given.daemon.queue_length } },
+      injector_ { marks_ }, datapath_ { { .by_cell = marks_.by_cell, .record = recorder_limits(given.recorder) },
+                                        monitor_.table(),
+                                        [this](std::span<const std::byte> packet, Link by)
+                                        { return injector_.send(packet, by); } },
+      chain_ { chain_options(given, seed_), modules_of(loaded_) }, steering_ { { .setup = given.mptcp.setup,
+                                                                                 .foreign = given.mptcp.foreign } },
+      started_ { kernel::now() }, loop_ { ev_loop_new(EVFLAG_AUTO) }, mailbox_ { [this]
+                                                                                 { ev_async_send(loop_, &mail_); } },
+      fetch_mail_ { [this] { ev_async_send(loop_, &mail_); }, 1024 }, broker_ {
+        given, roles_, marks_, monitor_.table(),
+        [this](std::uint64_t generation, fetch::Message message)
+        {
+          return fetch_mail_.post(
+              [this, generation, message = std::move(message)]
+              {
+                if (broker_.current(generation)) fetch_message(message);
+              });
+        }
+      }
+{
+  if (loop_ == nullptr) throw std::runtime_error { "libev: no event loop could be made" };
+  make_radios();
+  make_observers();
+  say_problems();
+  std::vector<Complaint> complaints = check_modules(config_, knob_check(loaded_));
+  if (!complaints.empty()) throw ConfigError { std::move(complaints) };
+
+  keeper_.guard_queue(queue_.fd(), config_.daemon.queue);
+  bind();
+  if (!roles_.cell.empty()) keeper_.set_route(route_plan(config_.daemon, marks_, roles_.cell));
+  take_knobs(chain_, config_.knobs);
+  for (const ModuleSetting& setting : config_.modules)
+    if (setting.enabled) chain_.enable(slot_of(chain_, setting.name), true, started_);
+  make_watchers();
+}
+
+PacketLoop::~PacketLoop()
+{
+  static_cast<void>(broker_.stop("the daemon stops"));
+  more_radio_.clear();
+  observers_.reset();
+  watch_.reset();
+  ev_loop_destroy(loop_);
+}
+
+void PacketLoop::make_radios()
+{
+  watch_.emplace(
+      loop_,
+      WatchSettings { .interface = roles_.wifi,
+                      .cell = roles_.cell,
+                      .radio = config_.links.radio,
+                      .modem = config_.links.modem,
+                      .record = config_.links.record,
+                      .detector = config_.detector.blackout,
+                      .risk = config_.detector.risk },
+      [this] { verdict_changed(); }, [this] { radio_news(Link::wifi, watch_->radio()); });
+  chain_.damage(&watch_->damage());
+  for (std::size_t i = 0; i < roles_.more_wifi.size(); ++i)
+  {
+    const Link link = wifi_link(i + 1);
+    more_radio_.try_emplace(link, loop_, roles_.more_wifi[i], config_.links.radio,
+                            [this, link] { radio_news(link, more_radio_.at(link).radio()); });
+  }
+}
+
+void PacketLoop::make_observers()
+{
+  observers_.emplace(
+      loop_, config_.daemon.observe_sample,
+      [this](Link by, const kernel::ObservedPacket& packet) { observed(by, packet); },
+      [this](Link by, bool down)
+      {
+        if (down && !monitor_[by].up) links_changed();
+        schedule();
+      });
+}
+
+void PacketLoop::say_problems()
+{
+  if (!roles_.unused.empty())
+  {
+    std::string names {};
+    for (const std::string& name : roles_.unused)
+      names += (names.empty() ? "" : ", ") + name;
+    log(Severity::warning, "at most " + std::to_string(most_wifi) + " Wi-Fi interfaces are used; left alone: " + names
+                               + " (links.more_wifi chooses)");
+  }
+  for (const std::string& problem : loaded_.problems)
+    log(Severity::warning, "module not loaded: " + problem);
+}
+
+void PacketLoop::bind()
+{
+  injector_.bind(Link::wifi, roles_.wifi);
+  injector_.bind(Link::cell, roles_.cell);
+}
+
+void PacketLoop::make_watchers()
+{
+  ev_io_init(&queue_io_, Call<&PacketLoop::drain_queue>::back, queue_.fd(), EV_READ);
+  ev_io_init(&monitor_io_, Call<&PacketLoop::monitor_news>::back, monitor_.fd(), EV_READ);
+  ev_io_init(&keeper_io_, Call<&PacketLoop::keeper_news>::back, keeper_.fd(), EV_READ);
+  ev_timer_init(&chain_timer_, Call<&PacketLoop::schedule>::back, 0., 1.);
+  ev_timer_init(&beat_timer_, Call<&PacketLoop::beat>::back, 0., 0.05);
+  ev_timer_init(&look_timer_, Call<&PacketLoop::look>::back, 0.2, 0.2);
+  ev_timer_init(&steer_timer_, Call<&PacketLoop::steer>::back, 0., 0.1);
+  ev_async_init(&mail_, Call<&PacketLoop::take_mail>::back);
+  ev_async_init(&halt_, Call<&PacketLoop::halt>::back);
+  for (auto* data : { &queue_io_.data, &monitor_io_.data, &keeper_io_.data, &chain_timer_.data, &beat_timer_.data,
+                      &look_timer_.data, &steer_timer_.data, &mail_.data, &halt_.data })
+    *data = this;
+  // Packets before everything else.
+  ev_set_priority(&queue_io_, EV_MAXPRI);
+  ev_async_start(loop_, &mail_);
+  ev_async_start(loop_, &halt_);
+}
+
+void PacketLoop::take_mail()
+{
+  mailbox_.run_pending();
+  if (fetch_mail_.run_pending() > 0) schedule();
+  if (mailbox_.pending() || fetch_mail_.pending()) ev_async_send(loop_, &mail_);
+}
+
+void PacketLoop::run()
+{
+  begin();
+  ev_run(loop_, 0);
+  end();
+}
+
+void PacketLoop::begin()
+{
+  mailbox_.bind_to_this_thread();
+  fetch_mail_.bind_to_this_thread();
+  ev_io_start(loop_, &queue_io_);
+  ev_io_start(loop_, &monitor_io_);
+  ev_io_start(loop_, &keeper_io_);
+  ev_timer_start(loop_, &beat_timer_);
+  ev_timer_start(loop_, &look_timer_);
+  ev_timer_again(loop_, &chain_timer_);
+  keeper_.beat();
+  links_changed();
+}
+
+void PacketLoop::end()
+{
+  stop_fetching("the daemon stops");
+  // Whatever a module holds back leaves now; then no packet waits for a verdict that nobody gives.
+  for (std::size_t i = 0; i < chain_.module_count(); ++i)
+    switch_slot(i, false);
+  const auto logged = [](auto work)
+  {
+    try
+    {
+      work();
+    }
+    catch (const std::exception& error)
+    {
+      log(Severity::error, error.what());
+    }
+  };
+  logged([this] { keeper_.set_steering({}); });
+  logged([this] { keeper_.clear(); });
+  queue_.receive([](kernel::QueuedPacket&) { return kernel::Decision {}; });
+  mailbox_.close();
+  fetch_mail_.close();
+}
+
+void PacketLoop::stop() noexcept
+{
+  ev_async_send(loop_, &halt_);
+}
+
+// ---- what the control API asks ----
+
+StatusSources PacketLoop::sources()
+{
+  return { .config = config_,
+           .problems = loaded_.problems,
+           .chain = chain_,
+           .links = monitor_.table(),
+           .datapath = datapath_,
+           .queue = queue_,
+           .bypassed = bypass_.on(),
+           .steering = steering_,
+           .fetching = broker_,
+           .keeper = keeper_,
+           .observers = *observers_,
+           .watch = *watch_,
+           .more_radio = more_radio_,
+           .uptime = kernel::now() - started_ };
+}
+
+void PacketLoop::switch_module(const std::string& name, bool on)
+{
+  switch_slot(slot_of(chain_, name), on);
+  links_changed();
+}
+
+void PacketLoop::set_knob(const std::string& module, const std::string& knob, const std::string& value)
+{
+  daemon::set_knob(chain_, module, knob, value);
+  retune_rules();
+}
+
+void PacketLoop::take_over(const Config& fresh)
+{
+  take_knobs(chain_, fresh.knobs);
+  for (std::size_t i = 0; i < chain_.module_count(); ++i)
+    switch_slot(i, fresh.module_enabled(chain_.module(i).name()));
+  links_changed();
+}
+
+} // namespace tandem::daemon

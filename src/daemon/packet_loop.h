@@ -1,0 +1,147 @@
+// Loop and life: queue, observers, raw sockets and timers on one libev loop, with the chain in the middle, and the
+// order in which the pieces are asked.
+//
+// The pieces below know nothing of the loop: packets and news go up by what they return, and what follows from them is
+// called downwards from here.
+#pragma once
+
+#include "src/chain/chain.h"
+#include "src/control/mailbox.h"
+#include "src/daemon/config.h"
+#include "src/daemon/datapath.h"
+#include "src/daemon/fetch_broker.h"
+#include "src/daemon/link_radio.h"
+#include "src/daemon/module_loader.h"
+#include "src/daemon/observers.h"
+#include "src/daemon/queue_rules.h"
+#include "src/daemon/roles.h"
+#include "src/daemon/status.h"
+#include "src/daemon/steering_controller.h"
+#include "src/daemon/wifi_watch.h"
+#include "src/kernel/keeper/keeper.h"
+#include "src/kernel/packet/injector.h"
+#include "src/kernel/packet/packet_queue.h"
+#include "src/links/monitor.h"
+
+#include <ev.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace tandem::daemon
+{
+
+class PacketLoop final
+{
+public:
+  explicit PacketLoop(const Config& given);
+  ~PacketLoop();
+  PacketLoop(const PacketLoop&) = delete;
+  PacketLoop& operator=(const PacketLoop&) = delete;
+
+  // Runs in the calling thread, the packet thread from then on, until stop(). On return held-back state is released,
+  // rules and routes are gone.
+  void run();
+  // From any thread or a signal handler.
+  void stop() noexcept;
+
+  // Runs `work` on the packet thread and returns its result, within a second. From any thread; throws control::Refused.
+  template <class Work>
+  auto ask(Work work)
+  {
+    return mailbox_.ask(std::move(work), std::chrono::seconds { 1 });
+  }
+
+  // All below: on the packet thread only.
+  void switch_module(const std::string& name, bool on);
+  void set_knob(const std::string& module, const std::string& knob, const std::string& value);
+  // Module switches and knobs of a configuration that was checked; everything else needs a restart.
+  void take_over(const Config& fresh);
+
+  StatusSources sources();
+  chain::Chain& chain() { return chain_; }
+  WifiWatch& watch() { return *watch_; }
+  trace::Recorder* recorder() { return datapath_.recorder(); }
+  const Roles& roles() const { return roles_; }
+  std::uint64_t seed() const { return seed_; }
+  // From any thread: nothing changes it.
+  const LoadedModules& loaded() const { return loaded_; }
+
+private:
+  void make_watchers();
+  void make_radios();
+  void make_observers();
+  void say_problems();
+  void bind();
+  void begin();
+  void end();
+
+  kernel::Decision queued(kernel::QueuedPacket& packet);
+  void observed(Link by, const kernel::ObservedPacket& packet);
+  void carry_out();
+  std::size_t inject(const chain::Injection& injection);
+  void drain_queue();
+  void schedule();
+
+  void links_changed();
+  void tell_links();
+  void verdict_changed();
+  LinkStates present_links() const;
+  void monitor_news();
+  void keeper_news();
+  void beat() { keeper_.beat(); }
+  void look();
+  void take_mail();
+  void halt() { ev_break(loop_, EVBREAK_ALL); }
+
+  void retune_rules();
+  void retune_observers();
+  void retune_queue();
+
+  void radio_news(Link link, const std::optional<RadioState>& radio);
+  void steer();
+  void steer_soon();
+  void switch_slot(std::size_t i, bool on);
+
+  void retune_fetching();
+  void stop_fetching(std::string_view why);
+  void fetch_message(const fetch::Message& message);
+  void tell(const FetchOutcome& outcome);
+
+  Config config_;
+  kernel::Marks marks_;
+  Roles roles_;
+  kernel::Keeper keeper_; // forks: before any thread
+  LoadedModules loaded_;
+  links::Monitor monitor_;
+  std::uint64_t seed_; // of every decision that needs chance; written into recordings
+  kernel::PacketQueue queue_;
+  kernel::Injector injector_;
+  Bypass bypass_ {}; // no module needs a packet now: no rule, whatever is switched on
+  Datapath datapath_;
+  chain::Chain chain_;
+  SteeringController steering_;
+  Wanted wanted_ {};          // what rules and observers were made of
+  kernel::RulePlan rules_ {}; // as the keeper was told
+  Tick started_ {};
+  Tick timer_due_ {}; // when chain_timer_ fires
+
+  struct ev_loop* loop_;
+  ev_io queue_io_ {}, monitor_io_ {}, keeper_io_ {};
+  ev_timer chain_timer_ {}, beat_timer_ {}, look_timer_ {}, steer_timer_ {};
+  ev_async mail_ {}, halt_ {};
+  control::Mailbox mailbox_;
+  control::Mailbox fetch_mail_;       // from the fetch thread; of its own, so that neither crowds the other out
+  FetchBroker broker_;                // its thread posts to the mailbox: ends before it
+  std::optional<WifiWatch> watch_ {}; // on the loop, as those below: gone before it
+  std::optional<Observers> observers_ {};
+  std::map<Link, LinkRadio> more_radio_ {}; // of the further Wi-Fi links
+};
+
+} // namespace tandem::daemon

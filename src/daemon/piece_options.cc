@@ -1,0 +1,105 @@
+#include "src/daemon/piece_options.h"
+
+#include "src/daemon/layout.h"
+#include "src/kernel/clock.h"
+
+#include <sys/utsname.h>
+
+#include <chrono>
+#include <limits>
+#include <random>
+
+namespace tandem::daemon
+{
+
+namespace
+{
+
+// What a server may send before it has heard anything (ten segments, RFC 6928): a flow that is over by then has nothing
+// to gain from any module.
+constexpr std::uint64_t worth_bytes = 14'000;
+
+kernel::BackendChoice choice_of(RuleBackend backend)
+{
+  switch (backend)
+  {
+  case RuleBackend::automatic:
+    return kernel::BackendChoice::automatic;
+  case RuleBackend::nft:
+    return kernel::BackendChoice::nftables;
+  case RuleBackend::iptables:
+    return kernel::BackendChoice::iptables;
+  }
+  return kernel::BackendChoice::automatic;
+}
+
+} // namespace
+
+kernel::Marks marks_of(const Config::Daemon& daemon)
+{
+  std::uint32_t left = daemon.mark_mask;
+  const auto next = [&left]
+  {
+    const std::uint32_t bit = left & (~left + 1);
+    left &= ~bit;
+    return kernel::MarkBits { bit, bit };
+  };
+  const kernel::MarkBits by_cell = next();
+  const kernel::MarkBits crafted = next();
+  return { .by_cell = by_cell, .crafted = crafted, .release = next() };
+}
+
+kernel::KeeperOptions keeper_options(const Config::Daemon& daemon)
+{
+  return { .backend = choice_of(daemon.backend),
+           .steering_file = (daemon.socket.parent_path() / "steering.json").string() };
+}
+
+kernel::RoutePlan route_plan(const Config::Daemon& daemon, const kernel::Marks& marks, const std::string& cell)
+{
+  return { .cell = cell, .mark = marks.by_cell, .table = daemon.route_table, .priority = daemon.rule_priority };
+}
+
+std::optional<trace::Recorder::Limits> recorder_limits(const Config::Recorder& recorder)
+{
+  if (recorder.seconds == 0) return {};
+  return trace::Recorder::Limits { .keep = std::chrono::seconds { recorder.seconds },
+                                   .bytes = recorder.bytes,
+                                   .snap = recorder.snap };
+}
+
+chain::Chain::Options chain_options(const Config& config, std::uint64_t seed)
+{
+  return { .table = { .capacity = config.daemon.max_flows, .seed = random_seed(), .idle = config.daemon.flow_idle },
+           .seed = seed,
+           .cell_budget = config.budget.cell_bytes.value_or(std::numeric_limits<std::uint64_t>::max()),
+           .worth = worth_bytes,
+           .stopwatch = [] { return kernel::now(); } };
+}
+
+LoadedModules load_configured(const Config::Daemon& daemon)
+{
+  return load_modules(daemon.module_dir.empty() ? default_module_dir() : daemon.module_dir);
+}
+
+std::vector<Module*> modules_of(const LoadedModules& loaded)
+{
+  std::vector<Module*> all {};
+  for (const LoadedModule& one : loaded.modules)
+    all.push_back(one.module.get());
+  return all;
+}
+
+std::uint64_t random_seed()
+{
+  std::random_device device {};
+  return (std::uint64_t { device() } << 32) | device();
+}
+
+std::string kernel_name()
+{
+  utsname names {};
+  return ::uname(&names) == 0 ? std::string { names.sysname } + " " + names.release : "unknown";
+}
+
+} // namespace tandem::daemon

@@ -1,0 +1,42 @@
+// What the pieces of the packet loop begin with, from the configuration.
+#pragma once
+
+#include "src/chain/chain.h"
+#include "src/daemon/config.h"
+#include "src/daemon/module_loader.h"
+#include "src/kernel/keeper/keeper.h"
+#include "src/kernel/marks.h"
+#include "src/kernel/rules/policy_route.h"
+#include "src/trace/recorder.h"
+
+#include <tandem/module.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tandem::daemon
+{
+
+// One bit of the configured mask for each kind of packet, from the lowest.
+kernel::Marks marks_of(const Config::Daemon& daemon);
+
+kernel::KeeperOptions keeper_options(const Config::Daemon& daemon);
+
+// What leaves by the cellular link although the main table has another route.
+kernel::RoutePlan route_plan(const Config::Daemon& daemon, const kernel::Marks& marks, const std::string& cell);
+
+// Nothing: the recorder is off.
+std::optional<trace::Recorder::Limits> recorder_limits(const Config::Recorder& recorder);
+
+// `seed`: of every decision that needs chance.
+chain::Chain::Options chain_options(const Config& config, std::uint64_t seed);
+
+LoadedModules load_configured(const Config::Daemon& daemon);
+std::vector<Module*> modules_of(const LoadedModules& loaded);
+
+std::uint64_t random_seed();
+std::string kernel_name(); // "Linux 6.1.0"
+
+} // namespace tandem::daemon

@@ -1,0 +1,59 @@
+#include "src/daemon/queue_rules.h"
+
+#include "src/wire/text.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace tandem::daemon
+{
+
+Wanted wanted_now(Wanted modules, bool everything, const links::LinkInfo& wifi, bool bypass)
+{
+  if (everything)
+  {
+    modules.queued |= traffic::egress | traffic::ingress;
+    modules.any = true;
+  }
+  if (wifi.addresses.empty() || bypass) modules.queued = 0;
+  return modules;
+}
+
+kernel::RulePlan rule_plan(const Wanted& wanted, const Config& config, const Roles& roles, const kernel::Marks& marks,
+                           const links::LinkInfo& wifi)
+{
+  kernel::RulePlan plan {};
+  plan.queue = config.daemon.queue;
+  plan.traffic = wanted.queued;
+  plan.marks = marks;
+  plan.wifi = roles.wifi;
+  plan.cell = roles.cell;
+  for (const Address& address : wifi.addresses)
+    plan.wifi_addresses.push_back(wire::to_string(address));
+  for (const Network& network : config.daemon.exempt_networks)
+    plan.exempt_remote.push_back(wire::to_string(network.address) + "/" + std::to_string(network.prefix));
+  plan.exempt_ports = config.daemon.exempt_ports;
+  return plan;
+}
+
+std::uint32_t copy_range(const Interest& interest, std::uint32_t recorded)
+{
+  const bool whole = (interest.decide & ~(traffic::egress_pure_ack | traffic::ingress_ack)) != 0;
+  return whole ? 0xffff : std::max<std::uint32_t>(256, recorded);
+}
+
+bool Bypass::look(bool needed)
+{
+  constexpr int patience = 2; // looks, so that a short pause takes no rule away
+  if (needed)
+  {
+    unneeded_ = 0;
+    return std::exchange(on_, false);
+  }
+  if (on_ || ++unneeded_ < patience) return false;
+  on_ = true;
+  return true;
+}
+
+} // namespace tandem::daemon

@@ -1,0 +1,117 @@
+#include "src/daemon/status.h"
+
+#include "src/daemon/status_json.h"
+#include "src/daemon/version.h"
+
+#include <unistd.h>
+
+#include <utility>
+
+namespace tandem::daemon
+{
+
+namespace
+{
+
+using nlohmann::json;
+
+json all_steering_json(const StatusSources& from)
+{
+  return steering_json(from.keeper.state().steering, from.config.mptcp.setup, from.config.mptcp.foreign);
+}
+
+// Adds what is requested of the link and what is in force to its JSON, when there is any.
+void add_steering(json& all, Link link, const StatusSources& from)
+{
+  json steered = link_steering_json(link, from.links[link].interface, from.steering.wishes(), from.chain,
+                                    from.keeper.state().steering);
+  if (!steered.empty()) all["steering"] = std::move(steered);
+}
+
+json link_status_json(Link link, const StatusSources& from)
+{
+  json all = link_json(from.links[link], from.chain.link_states()[static_cast<std::size_t>(link)]);
+  add_steering(all, link, from);
+  if (from.observers.observing(link))
+    all.update({ { "observed", from.observers.seen(link) }, { "observe_one_in", from.observers.one_in(link) } });
+  if (link == Link::wifi) all.update(from.watch.json());
+  return all;
+}
+
+json datapath_json(const StatusSources& from)
+{
+  json all = counters_json(from.datapath.counters());
+  const kernel::QueueStats& queue = from.queue.stats();
+  const auto in_kernel = from.queue.kernel_stats();
+  all.update({ { "observe_one_in", from.observers.one_in(Link::wifi) },
+               { "bypassed", from.bypassed },
+               { "wishes", from.steering.taken() },
+               { "mid_flow", from.chain.stats().mid_flow },
+               { "cell_bytes", from.chain.stats().cell_bytes },
+               { "waiting", in_kernel ? in_kernel->waiting : 0 },
+               { "queue_drops", in_kernel ? in_kernel->queue_drops : 0 },
+               { "user_drops", in_kernel ? in_kernel->user_drops : 0 },
+               { "overruns", queue.overruns },
+               { "truncated", queue.truncated },
+               { "late_verdicts", queue.late_verdicts },
+               { "verdict_errors", queue.verdict_errors },
+               { "verdict_messages", queue.verdict_messages } });
+  return all;
+}
+
+json fetch_json(const StatusSources& from)
+{
+  const chain::Chain::Stats& asked = from.chain.stats();
+  const fetch::ServiceStats service = from.fetching.stats();
+  return { { "running", from.fetching.running() },
+           { "why", from.fetching.why() },
+           { "asked", asked.fetches },
+           { "brought", asked.fetched },
+           { "fills", asked.fills },
+           { "held_bytes", from.fetching.store().held_bytes() },
+           { "under_way", from.fetching.store().under_way() },
+           { "connections", service.connections },
+           { "downloads", service.downloads },
+           { "copies_lost", service.tap_drops },
+           { "differed", service.differed } };
+}
+
+} // namespace
+
+json status_json(const StatusSources& from)
+{
+  const kernel::KeeperState& keeper = from.keeper.state();
+  return {
+    { "version", version },
+    { "pid", ::getpid() },
+    { "uptime_s", seconds(from.uptime) },
+    { "backend", { { "name", keeper.backend }, { "why", keeper.why } } },
+    { "links", each_link_json(from.links, [&from](Link link) { return link_status_json(link, from); }) },
+    { "steering", all_steering_json(from) },
+    { "datapath", datapath_json(from) },
+    { "fetch", fetch_json(from) },
+    { "faults", faults_json(from.datapath.counters()) },
+    { "keeper", keeper_json(keeper, from.keeper.pid()) },
+    { "flows", flow_table_json(from.chain.table()) },
+    { "problems", from.problems },
+    { "modules", modules_json(from.chain) },
+  };
+}
+
+json links_json(const StatusSources& from)
+{
+  json all = each_link_json(from.links,
+                            [&from](Link link) -> json
+                            {
+                              json one = link == Link::wifi   ? from.watch.sources_json()
+                                         : link == Link::cell ? json { { "modems", from.watch.modems_json() } }
+                                                              : from.more_radio.at(link).sources_json();
+                              one["interface"] = from.links[link].interface;
+                              add_steering(one, link, from);
+                              return one;
+                            });
+  all["steering"] = all_steering_json(from);
+  return all;
+}
+
+} // namespace tandem::daemon

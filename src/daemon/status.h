@@ -1,0 +1,51 @@
+// The whole status, gathered from the running pieces of the daemon. On the packet thread.
+#pragma once
+
+#include "src/chain/chain.h"
+#include "src/daemon/config.h"
+#include "src/daemon/datapath.h"
+#include "src/daemon/fetch_broker.h"
+#include "src/daemon/link_radio.h"
+#include "src/daemon/observers.h"
+#include "src/daemon/steering_controller.h"
+#include "src/daemon/wifi_watch.h"
+#include "src/kernel/keeper/keeper.h"
+#include "src/kernel/packet/packet_queue.h"
+#include "src/links/link_table.h"
+
+#include <tandem/link.h>
+#include <tandem/units.h>
+
+#include <nlohmann/json.hpp>
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace tandem::daemon
+{
+
+// Where the status comes from; valid during the call.
+struct StatusSources
+{
+  const Config& config;
+  const std::vector<std::string>& problems; // of loading modules
+  chain::Chain& chain;
+  const links::LinkTable& links;
+  const Datapath& datapath;
+  const kernel::PacketQueue& queue;
+  bool bypassed; // no rule queues anything
+  const SteeringController& steering;
+  const FetchBroker& fetching;
+  const kernel::Keeper& keeper;
+  const Observers& observers;
+  WifiWatch& watch;
+  std::map<Link, LinkRadio>& more_radio; // of the further Wi-Fi links
+  Duration uptime;
+};
+
+// As control::Backend::status() and links() tell it.
+nlohmann::json status_json(const StatusSources& from);
+nlohmann::json links_json(const StatusSources& from);
+
+} // namespace tandem::daemon

@@ -1,0 +1,312 @@
+#include "src/daemon/status_json.h"
+
+#include "src/control/literal.h"
+#include "src/wire/text.h"
+
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <string_view>
+#include <utility>
+
+namespace tandem::daemon
+{
+
+namespace
+{
+
+using nlohmann::json;
+
+// Kept apart, so that plain strings can be told from numbers by whoever reads the JSON.
+class JsonFacts final : public Facts
+{
+public:
+  void add(std::string_view key, std::string_view value) override { all[std::string { key }] = value; }
+  void add(std::string_view key, double value, std::string_view unit) override
+  {
+    all[std::string { key } + (unit.empty() ? "" : " (" + std::string { unit } + ")")] = value;
+  }
+  json all = json::object();
+};
+
+// As `ss` writes it; empty when not known.
+std::string token_text(std::uint32_t token)
+{
+  if (token == 0) return {};
+  std::array<char, 16> buffer {};
+  std::snprintf(buffer.data(), buffer.size(), "%08x", token);
+  return buffer.data();
+}
+
+std::string type_name(KnobType type)
+{
+  switch (type)
+  {
+  case KnobType::integer:
+    return "integer";
+  case KnobType::real:
+    return "real";
+  case KnobType::boolean:
+    return "boolean";
+  case KnobType::duration:
+    return "duration";
+  case KnobType::choice:
+    return "choice";
+  }
+  return "?";
+}
+
+json knob_json(const Module& module, const Knob& knob)
+{
+  json one = { { "name", knob.name },
+               { "type", type_name(knob.type) },
+               { "unit", knob.unit },
+               { "minimum", knob.minimum },
+               { "maximum", knob.maximum },
+               { "default", format_knob(knob, knob.initial) },
+               { "value", format_knob(knob, module.get(knob.name)) },
+               { "help", knob.help } };
+  if (knob.type != KnobType::choice) return one;
+  one["choices"] = json::array();
+  for (const std::string_view choice : knob.choices)
+    one["choices"].push_back(choice);
+  return one;
+}
+
+// What each module says of the flow on which it has begun.
+json facts_json(chain::Chain& chain, const flow::Flow& flow)
+{
+  json all = json::object();
+  for (std::size_t i = 0; i < chain.module_count(); ++i)
+  {
+    if ((flow.begun >> i & 1) == 0) continue;
+    JsonFacts facts {};
+    chain.module(i).describe(flow.view, std::as_const(chain).state(flow, i), facts);
+    if ((flow.excluded >> i & 1) != 0) facts.all["excluded"] = "after a fault";
+    all[std::string { chain.module(i).name() }] = std::move(facts.all);
+  }
+  return all;
+}
+
+json mptcp_json(const FlowView& view)
+{
+  json all = { { "token", token_text(view.mptcp_token) },
+               { "joined", view.mptcp_joined },
+               { "backup", view.mptcp_backup },
+               { "address_id", view.mptcp_address_id } };
+  if (view.mptcp_version) all["version"] = *view.mptcp_version;
+  return all;
+}
+
+json flow_json(chain::Chain& chain, const flow::Flow& flow, Tick now)
+{
+  const FlowView& v = flow.view;
+  json all = { { "id", v.id },
+               { "local", wire::to_string(v.key.local, v.key.local_port) },
+               { "remote", wire::to_string(v.key.remote, v.key.remote_port) },
+               { "link", name(v.link) },
+               { "ecn", v.ecn },
+               { "acc_ecn", v.acc_ecn },
+               { "age_s", seconds(now - v.first_seen) },
+               { "idle_s", seconds(now - v.last_seen) },
+               { "rtt_ms", milliseconds(v.rtt_smoothed) },
+               { "rtt_min_ms", milliseconds(v.rtt_min) },
+               { "rate_mbps", v.delivery_rate * 8e-6 },
+               { "window_bytes", v.window_estimate },
+               { "delivered_bytes", v.bytes_delivered },
+               { "hands_off", name(v.hands_off) },
+               { "closed", flow.closed },
+               { "content", name(v.content) },
+               { "content_why", v.content_why },
+               { "modules", facts_json(chain, flow) } };
+  if (v.mptcp) all["mptcp"] = mptcp_json(v);
+  return all;
+}
+
+// Of the kernel's path manager, as of the last plan.
+json endpoints_json(const kernel::SteeringState& state)
+{
+  json all = json::array();
+  for (const kernel::MptcpEndpoint& endpoint : state.endpoints)
+    all.push_back({ { "address", endpoint.address },
+                    { "id", endpoint.id },
+                    { "interface", endpoint.interface },
+                    { "own", endpoint.own },
+                    { "subflow", endpoint.subflow() },
+                    { "backup", endpoint.backup() } });
+  return all;
+}
+
+} // namespace
+
+json each_link_json(const links::LinkTable& links, const std::function<json(Link)>& of)
+{
+  json all = json::object();
+  for (std::size_t i = 0; i < link_count; ++i)
+    if (const auto link = static_cast<Link>(i);
+        link == Link::wifi || link == Link::cell || !links[link].interface.empty())
+      all[std::string { name(link) }] = of(link);
+  return all;
+}
+
+json link_json(const links::LinkInfo& info, const LinkState& state)
+{
+  json addresses = json::array();
+  for (const Address& address : info.addresses)
+    addresses.push_back(wire::to_string(address));
+  json all {
+    { "interface", info.interface }, { "present", info.present() },  { "up", state.up },  { "carrier", info.up },
+    { "route", state.route },        { "route_v6", state.route_v6 }, { "mtu", info.mtu }, { "addresses", addresses },
+    { "bytes_out", state.bytes_out }
+  };
+  if (const auto& radio = state.radio)
+  {
+    json known { { "confidence", radio->confidence } };
+    if (radio->packet_time) known["packet_time_us"] = milliseconds(*radio->packet_time) * 1e3;
+    if (radio->delivery) known["delivery"] = *radio->delivery;
+    if (radio->signal) known["signal_dbm"] = *radio->signal;
+    if (radio->frequency != 0) known["frequency_mhz"] = radio->frequency;
+    all["radio"] = std::move(known);
+  }
+  return all;
+}
+
+json link_steering_json(Link link, const std::string& interface, const Wishes& wishes, chain::Chain& chain,
+                        const kernel::SteeringState& state)
+{
+  json all = json::object();
+  const auto put = [&](WishKind kind, const char* key)
+  {
+    const auto wish = wishes.of(link, kind);
+    if (!wish) return;
+    all[key] = { { "value", wish->value }, { "by", chain.module(wish->slot).name() }, { "why", wish->why } };
+  };
+  put(WishKind::ce_rate, "ce_rate_wished");
+  put(WishKind::mptcp_backup, "backup_wished");
+  put(WishKind::mptcp_endpoint, "endpoint_wished");
+  for (const kernel::CeRule& rule : state.ce)
+    if (rule.interface == interface) all["ce_rate"] = rule.rate;
+  if (all.contains("ce_rate_wished") && !all.contains("ce_rate")) all["ce_rate"] = 0.0;
+  return all;
+}
+
+json steering_json(const kernel::SteeringState& state, bool setup, bool foreign)
+{
+  json refused = json::array();
+  for (const kernel::RefusedWish& one : state.refused)
+    refused.push_back({ { "what", one.what }, { "why", one.why } });
+  return { { "ce_backend", state.ce_backend },
+           { "ce_why", state.ce_why },
+           { "mptcp_why", state.mptcp_why },
+           { "setup", setup },
+           { "foreign", foreign },
+           { "endpoints", endpoints_json(state) },
+           { "limit_subflows", state.limit_subflows },
+           { "limit_add_addr", state.limit_add_addr },
+           { "refused", refused },
+           { "last_error", state.last_error },
+           { "recovered", state.recovered },
+           { "suspended", state.suspended },
+           { "plans", state.plans },
+           { "ce_changes", state.ce_changes },
+           { "flag_changes", state.flag_changes },
+           { "endpoints_added", state.endpoints_added },
+           { "endpoints_deleted", state.endpoints_deleted } };
+}
+
+json flows_json(chain::Chain& chain, Tick now)
+{
+  constexpr std::size_t most = 1000;
+  json all = json::array();
+  chain.table().each(
+      [&](flow::Flow& flow)
+      {
+        if (all.size() < most) all.push_back(flow_json(chain, flow, now));
+      });
+  return all;
+}
+
+json flow_table_json(const flow::Table& table)
+{
+  return { { "count", table.size() },        { "capacity", table.capacity() },
+           { "refused", table.refused() },   { "bytes_each", table.bytes_per_flow() },
+           { "with_state", table.states() }, { "state_bytes_each", table.bytes_per_state() } };
+}
+
+json module_json(chain::Chain& chain, std::size_t i)
+{
+  const Module& module = chain.module(i);
+  const auto& stats = chain.stats(i);
+  json decisions = json::object();
+  for (const chain::ReasonCount& reason : stats.reasons)
+    if (!reason.why.empty()) decisions[std::string { reason.why }] = reason.count;
+  json violations = json::object();
+  for (std::size_t v = 1; v < stats.violations.size(); ++v)
+    if (stats.violations[v] != 0)
+      violations[std::string { chain::name(static_cast<chain::Violation>(v)) }] = stats.violations[v];
+  json knobs = json::array();
+  for (const Knob& knob : module.knobs())
+    knobs.push_back(knob_json(module, knob));
+  return { { "name", module.name() },    { "summary", module.summary() }, { "enabled", chain.enabled(i) },
+           { "flows", stats.flows },     { "faults", stats.faults },      { "excluded", stats.excluded },
+           { "violations", violations }, { "decisions", decisions },      { "knobs", std::move(knobs) } };
+}
+
+json modules_json(chain::Chain& chain)
+{
+  json all = json::array();
+  for (std::size_t i = 0; i < chain.module_count(); ++i)
+    all.push_back(module_json(chain, i));
+  return all;
+}
+
+std::string manual_text(const Module& module)
+{
+  std::string text = "# " + std::string { module.name() } + "\n\n" + std::string { module.summary() } + "\n\n"
+                     + std::string { module.manual() }
+                     + "\n\n## Knobs\n\n| knob | unit | range | default | meaning |\n|---|---|---|---|---|\n";
+  for (const Knob& knob : module.knobs())
+  {
+    std::string range = format_knob(knob, knob.minimum) + " to " + format_knob(knob, knob.maximum);
+    if (knob.type == KnobType::choice)
+    {
+      range.clear();
+      for (const std::string_view choice : knob.choices)
+        range += (range.empty() ? "" : ", ") + std::string { choice };
+    }
+    text += "| `" + std::string { knob.name } + "` | " + std::string { knob.unit } + " | " + range + " | "
+            + format_knob(knob, knob.initial) + " | " + std::string { knob.help } + " |\n";
+  }
+  return text;
+}
+
+json counters_json(const Datapath::Counters& counters)
+{
+  return { { "queued", counters.queued },     { "passed", counters.passed },
+           { "edited", counters.edited },     { "rerouted", counters.rerouted },
+           { "dropped", counters.dropped },   { "crafted", counters.injected },
+           { "observed", counters.observed }, { "craft_failed", counters.inject_failed },
+           { "not_wifi", counters.not_wifi } };
+}
+
+json faults_json(const Datapath::Counters& counters)
+{
+  json all = json::object();
+  for (std::size_t i = 1; i < counters.faults.size(); ++i)
+    if (counters.faults[i] != 0) all[std::string { wire::name(static_cast<wire::ParseFault>(i)) }] = counters.faults[i];
+  for (std::size_t i = 1; i < counters.edit_faults.size(); ++i)
+    if (counters.edit_faults[i] != 0)
+      all["edit: " + std::string { wire::name(static_cast<wire::EditFault>(i)) }] = counters.edit_faults[i];
+  return all;
+}
+
+json keeper_json(const kernel::KeeperState& keeper, int pid)
+{
+  return { { "state", kernel::name(keeper.phase) },
+           { "pid", pid },
+           { "suspensions", keeper.suspensions },
+           { "suspended_s", seconds(keeper.suspended_total) },
+           { "last_error", keeper.last_error } };
+}
+
+} // namespace tandem::daemon

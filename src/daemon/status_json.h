@@ -1,0 +1,46 @@
+// What the daemon knows, as the control API tells it: one piece of it each, from data that is handed in.
+#pragma once
+
+#include "src/chain/chain.h"
+#include "src/daemon/datapath.h"
+#include "src/daemon/wishes.h"
+#include "src/kernel/keeper/keeper_state.h"
+#include "src/kernel/mptcp/steering.h"
+#include "src/links/link_table.h"
+
+#include <tandem/link.h>
+#include <tandem/module.h>
+#include <tandem/units.h>
+
+#include <nlohmann/json.hpp>
+
+#include <cstddef>
+#include <functional>
+#include <string>
+
+namespace tandem::daemon
+{
+
+// "wifi" and "cell" are always there, the further ones when an interface has the role.
+nlohmann::json each_link_json(const links::LinkTable& links, const std::function<nlohmann::json(Link)>& of);
+nlohmann::json link_json(const links::LinkInfo& info, const LinkState& state);
+
+// What is requested of the link, and what is in force. Nothing without either.
+nlohmann::json link_steering_json(Link link, const std::string& interface, const Wishes& wishes, chain::Chain& chain,
+                                  const kernel::SteeringState& state);
+nlohmann::json steering_json(const kernel::SteeringState& state, bool setup, bool foreign);
+
+// At most a thousand: more than anyone reads, and the packet thread must not be held up.
+nlohmann::json flows_json(chain::Chain& chain, Tick now);
+nlohmann::json flow_table_json(const flow::Table& table);
+
+nlohmann::json module_json(chain::Chain& chain, std::size_t i);
+nlohmann::json modules_json(chain::Chain& chain);
+// Markdown, with the table of knobs.
+std::string manual_text(const Module& module);
+
+nlohmann::json counters_json(const Datapath::Counters& counters);
+nlohmann::json faults_json(const Datapath::Counters& counters);
+nlohmann::json keeper_json(const kernel::KeeperState& keeper, int pid);
+
+} // namespace tandem::daemon

@@ -1,0 +1,64 @@
+#include "src/daemon/steering_controller.h"
+
+#include <utility>
+
+namespace tandem::daemon
+{
+
+using namespace std::chrono_literals;
+
+void SteeringController::take(const chain::LinkRequest& request)
+{
+  ++taken_;
+  wishes_.take(request.wish, request.slot, request.why);
+}
+
+void SteeringController::links_changed(const links::LinkTable& table)
+{
+  for (std::size_t i = 0; i < link_count; ++i)
+    if (const auto link = static_cast<Link>(i); !table[link].present()) wishes_.gone(link);
+}
+
+bool SteeringController::look(std::uint8_t slot, const chain::Chain::ModuleStats& module, Tick now)
+{
+  constexpr Duration timeout = 5s;
+  Requester& its = requesters_[slot];
+  if (module.flows > 0) its.flowless = now;
+  const bool failed = std::exchange(its.excluded, module.excluded) != module.excluded;
+  if (!wishes_.any(slot)) return false;
+  if (failed) wishes_.lapse(slot);
+  wishes_.rest(slot, now - its.flowless >= timeout);
+  return true;
+}
+
+std::optional<kernel::SteeringPlan> SteeringController::due(const links::LinkTable& table, Tick now)
+{
+  constexpr Duration apart = 95ms;
+  wishes_.advance(now);
+  kernel::SteeringPlan wanted = wishes_.plan(table);
+  const bool news = wanted != told_;
+  told_newest_ = !news || now - told_at_ >= apart;
+  if (!news || !told_newest_) return {};
+  told_at_ = now;
+  told_ = wanted;
+  return wanted;
+}
+
+KeeperNews compare(const kernel::KeeperState& before, const kernel::KeeperState& after)
+{
+  KeeperNews news {};
+  news.steering_only = before.steering != after.steering && before.phase == after.phase
+                       && before.route.v4 == after.route.v4 && before.route.v6 == after.route.v6
+                       && before.last_error == after.last_error;
+  const auto tell = [&news](const std::string& was, const std::string& is)
+  {
+    if (was != is && !is.empty()) news.warnings.push_back("steering: " + is);
+  };
+  tell(before.steering.mptcp_why, after.steering.mptcp_why);
+  tell(before.steering.last_error, after.steering.last_error);
+  tell(before.steering.recovered, after.steering.recovered);
+  if (after.steering.ce_backend.empty()) tell(before.steering.ce_why, after.steering.ce_why);
+  return news;
+}
+
+} // namespace tandem::daemon

@@ -1,0 +1,67 @@
+// What modules request of the links, and when the keeper is told: the newest plan, at most ten a second. Pure; the
+// caller owns the timer and the keeper.
+#pragma once
+
+#include "src/chain/chain.h"
+#include "src/daemon/wishes.h"
+#include "src/flow/table.h"
+#include "src/kernel/keeper/keeper_state.h"
+#include "src/kernel/mptcp/steering.h"
+#include "src/links/link_table.h"
+
+#include <tandem/units.h>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tandem::daemon
+{
+
+class SteeringController
+{
+public:
+  explicit SteeringController(const WishSettings& settings) : wishes_ { settings } {}
+
+  // Each of these may change what is wanted: ask due() soon.
+  void take(const chain::LinkRequest& request);
+  void lapse(std::uint8_t slot) { wishes_.lapse(slot); } // the module is off
+  void links_changed(const links::LinkTable& table);
+  // A look at the module, now and then: one that failed, or has had no flow for a while, cannot take back what it
+  // requested. True: what is wanted may have changed.
+  bool look(std::uint8_t slot, const chain::Chain::ModuleStats& module, Tick now);
+
+  // The plan that the keeper is to be told now, if any; it counts as told. Call every 100 ms while settled() is false.
+  std::optional<kernel::SteeringPlan> due(const links::LinkTable& table, Tick now);
+  bool settled() const { return told_newest_ && wishes_.settled(); }
+
+  const Wishes& wishes() const { return wishes_; }
+  std::uint64_t taken() const { return taken_; }
+
+private:
+  struct Requester
+  {
+    std::uint64_t excluded = 0; // as last seen
+    Tick flowless {};           // since when the module has no flow
+  };
+
+  Wishes wishes_;
+  std::uint64_t taken_ = 0;
+  kernel::SteeringPlan told_ {};
+  Tick told_at_ {};
+  bool told_newest_ = true;
+  std::array<Requester, flow::max_modules> requesters_ {};
+};
+
+// What the keeper's news mean for the daemon.
+struct KeeperNews
+{
+  bool steering_only = false;           // rules, routes and errors are as they were
+  std::vector<std::string> warnings {}; // for the log
+};
+
+KeeperNews compare(const kernel::KeeperState& before, const kernel::KeeperState& after);
+
+} // namespace tandem::daemon

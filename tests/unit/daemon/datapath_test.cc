@@ -1,0 +1,272 @@
+#include "src/daemon/datapath.h"
+#include "src/wire/craft.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <utility>
+#include <vector>
+
+namespace tandem::daemon
+{
+namespace
+{
+
+using namespace tandem::literals;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+using Bytes = std::vector<std::byte>;
+
+constexpr Address address(std::uint8_t last)
+{
+  return { .bytes = { 192, 0, 2, last } };
+}
+
+constexpr std::uint8_t wifi = 1, cell = 2, nobody = 9, server = 80;
+
+FlowKey flow(std::uint8_t local = wifi)
+{
+  return { .local = address(local), .remote = address(server), .local_port = 40000, .remote_port = 443 };
+}
+
+// What the recorder kept, as it was when it was written.
+struct Kept
+{
+  trace::Fate fate = trace::Fate::passed;
+  Direction direction = Direction::egress;
+  Link link = Link::wifi, after_link = Link::wifi;
+  Bytes before {}, after {};
+  std::string why;
+};
+
+class DatapathOf : public testing::Test
+{
+protected:
+  void SetUp() override
+  {
+    add(1, "wlan0", wifi);
+    add(2, "wwan0", cell);
+  }
+  void add(int ifindex, const std::string& name, std::uint8_t last)
+  {
+    table.apply(links::InterfaceNews { .ifindex = ifindex, .name = name, .admin_up = true, .running = true }, Tick {});
+    table.apply(links::AddressNews { .ifindex = ifindex, .address = address(last) }, Tick {});
+  }
+  static Bytes ack(const FlowKey& key = flow(), Direction direction = Direction::egress)
+  {
+    Bytes bytes(256);
+    bytes.resize(wire::craft_ack(bytes, { .key = key,
+                                          .direction = direction,
+                                          .seq = Seq { 1000 },
+                                          .ack = Seq { 5000 },
+                                          .window = 500,
+                                          .timestamps = Timestamps { TsClock { 70 }, TsClock { 60 } } }));
+    return bytes;
+  }
+  static kernel::QueuedPacket waiting(Bytes& bytes, kernel::Hook hook = kernel::Hook::output)
+  {
+    return { .bytes = bytes,
+             .hook = hook,
+             .mark = 0xa,
+             .original_length = static_cast<std::uint32_t>(bytes.size()),
+             .arrival = Tick { 3s } };
+  }
+  std::vector<Kept> recorded()
+  {
+    std::vector<Kept> all {};
+    path.recorder()->visit(
+        [&](const trace::Entry& entry)
+        {
+          all.push_back({ .fate = entry.fate,
+                          .direction = entry.direction,
+                          .link = entry.link,
+                          .after_link = entry.after_link,
+                          .before = { entry.before.begin(), entry.before.end() },
+                          .after = { entry.after.begin(), entry.after.end() },
+                          .why = std::string { entry.why } });
+        });
+    return all;
+  }
+
+  links::LinkTable table { "wlan0", "wwan0" };
+  std::vector<std::pair<Bytes, Link>> sent {};
+  int error = 0; // of sending
+  kernel::MarkBits by_cell { 0x1000'0000, 0x1000'0000 };
+  Datapath path { { .by_cell = by_cell, .record = trace::Recorder::Limits {} },
+                  table,
+                  [this](std::span<const std::byte> packet, Link by)
+                  {
+                    sent.emplace_back(Bytes { packet.begin(), packet.end() }, by);
+                    return error;
+                  } };
+};
+
+TEST_F(DatapathOf, APacketThatCannotBeReadPassesCountedAndRecorded)
+{
+  Bytes bytes = ack();
+  bytes.resize(24); // the IP header and four bytes
+  EXPECT_FALSE(path.queued(waiting(bytes)));
+  EXPECT_EQ(path.counters().queued, 1u);
+  EXPECT_EQ(path.counters().passed, 1u);
+  EXPECT_EQ(path.counters().faults[static_cast<std::size_t>(wire::ParseFault::truncated_ip)], 1u);
+  const auto kept = recorded();
+  ASSERT_THAT(kept, SizeIs(1));
+  EXPECT_EQ(kept[0].fate, trace::Fate::fault);
+  EXPECT_EQ(kept[0].why, "truncated_ip");
+  EXPECT_EQ(kept[0].before, bytes);
+}
+
+TEST_F(DatapathOf, AFlowThatWiFiDoesNotOwnPassesUnseen)
+{
+  for (const std::uint8_t local : { cell, nobody })
+  {
+    Bytes bytes = ack(flow(local));
+    EXPECT_FALSE(path.queued(waiting(bytes)));
+  }
+  EXPECT_EQ(path.counters().not_wifi, 2u);
+  EXPECT_EQ(path.counters().passed, 2u);
+  EXPECT_THAT(recorded(), IsEmpty());
+}
+
+TEST_F(DatapathOf, WithoutAnOpinionThePacketPassesAsItCame)
+{
+  Bytes bytes = ack();
+  const Bytes before = bytes;
+  kernel::QueuedPacket packet = waiting(bytes);
+  const auto segment = path.queued(packet);
+  ASSERT_TRUE(segment);
+  EXPECT_EQ(segment->link, Link::wifi);
+  EXPECT_EQ(segment->direction, Direction::egress);
+  const kernel::Decision decision = path.decided(packet, *segment, {});
+  EXPECT_FALSE(decision.drop);
+  EXPECT_FALSE(decision.mark);
+  EXPECT_TRUE(decision.bytes.empty());
+  EXPECT_EQ(bytes, before);
+  EXPECT_EQ(path.counters().passed, 1u);
+  ASSERT_THAT(recorded(), SizeIs(1));
+  EXPECT_EQ(recorded()[0].fate, trace::Fate::passed);
+}
+
+TEST_F(DatapathOf, ADropIsCountedAndRecordedWithItsReason)
+{
+  Bytes bytes = ack();
+  kernel::QueuedPacket packet = waiting(bytes);
+  const auto segment = path.queued(packet);
+  ASSERT_TRUE(segment);
+  EXPECT_TRUE(path.decided(packet, *segment, { .verdict = Verdict::drop, .why = "thinned" }).drop);
+  EXPECT_EQ(path.counters().dropped, 1u);
+  EXPECT_EQ(path.counters().passed, 0u);
+  ASSERT_THAT(recorded(), SizeIs(1));
+  EXPECT_EQ(recorded()[0].fate, trace::Fate::dropped);
+  EXPECT_EQ(recorded()[0].why, "thinned");
+}
+
+TEST_F(DatapathOf, AnEditIsWrittenInPlaceAndBothSidesAreRecorded)
+{
+  Bytes bytes = ack();
+  const Bytes before = bytes;
+  kernel::QueuedPacket packet = waiting(bytes);
+  const auto segment = path.queued(packet);
+  ASSERT_TRUE(segment);
+  const kernel::Decision decision =
+      path.decided(packet, *segment, { .edit = { .window = std::uint16_t { 7 } }, .why = "hold" });
+  EXPECT_EQ(decision.bytes.data(), bytes.data());
+  EXPECT_FALSE(decision.mark);
+  const wire::Parsed parsed = wire::parse(bytes, Direction::egress, false, 0, 0);
+  ASSERT_TRUE(parsed.ok());
+  EXPECT_EQ(parsed.segment.window, 7);
+  EXPECT_EQ(path.counters().edited, 1u);
+  EXPECT_EQ(path.counters().passed, 0u);
+  const auto kept = recorded();
+  ASSERT_THAT(kept, SizeIs(1));
+  EXPECT_EQ(kept[0].fate, trace::Fate::edited);
+  EXPECT_EQ(kept[0].before, before) << "what came, not what left";
+  EXPECT_EQ(kept[0].after, bytes);
+}
+
+TEST_F(DatapathOf, AnotherRouteIsAMarkBesideThoseOfOthers)
+{
+  Bytes bytes = ack();
+  kernel::QueuedPacket packet = waiting(bytes);
+  const auto segment = path.queued(packet);
+  ASSERT_TRUE(segment);
+  const kernel::Decision decision = path.decided(packet, *segment, { .edit = { .route = Link::cell } });
+  EXPECT_EQ(decision.mark, 0x1000'000au);
+  EXPECT_TRUE(decision.bytes.empty());
+  EXPECT_EQ(path.counters().rerouted, 1u);
+  EXPECT_EQ(path.counters().edited, 0u);
+  EXPECT_EQ(recorded().at(0).fate, trace::Fate::edited);
+  EXPECT_EQ(recorded().at(0).after_link, Link::cell);
+}
+
+TEST_F(DatapathOf, ACopyCountsOnTheLinkThatOwnsItsFlowOnly)
+{
+  const Bytes own = ack(flow(cell), Direction::ingress), other = ack(flow(wifi), Direction::ingress);
+  const auto copy = [](const Bytes& bytes)
+  {
+    return kernel::ObservedPacket {
+      .bytes = bytes, .original_length = bytes.size(), .direction = Direction::ingress, .received = Tick { 2s }
+    };
+  };
+  const auto segment = path.observed(Link::cell, copy(own));
+  ASSERT_TRUE(segment);
+  EXPECT_EQ(segment->link, Link::cell);
+  EXPECT_EQ(segment->received, Tick { 2s });
+  EXPECT_FALSE(path.observed(Link::cell, copy(other)));
+  EXPECT_FALSE(path.observed(Link::cell, copy({ own.begin(), own.begin() + 10 })));
+  EXPECT_EQ(path.counters().observed, 3u);
+  EXPECT_THAT(recorded(), IsEmpty());
+}
+
+TEST_F(DatapathOf, AnInjectedSegmentLeavesByItsLinkAndIsRecorded)
+{
+  const Craft segment { .by = Link::cell, .seq = Seq { 1000 }, .ack = Seq { 4000 }, .window = 90 };
+  const std::size_t length = path.inject({ .key = flow(), .segment = segment, .why = "copy" }, Tick { 4s });
+  ASSERT_THAT(sent, SizeIs(1));
+  EXPECT_EQ(sent[0].second, Link::cell);
+  EXPECT_EQ(sent[0].first.size(), length);
+  EXPECT_EQ(path.counters().injected, 1u);
+  ASSERT_THAT(recorded(), SizeIs(1));
+  EXPECT_EQ(recorded()[0].fate, trace::Fate::crafted);
+  EXPECT_EQ(recorded()[0].link, Link::cell);
+  EXPECT_EQ(recorded()[0].after, sent[0].first);
+  EXPECT_EQ(recorded()[0].why, "copy");
+}
+
+TEST_F(DatapathOf, WhatCannotBeSentHasNotLeft)
+{
+  error = ENETDOWN;
+  EXPECT_EQ(path.inject({ .key = flow() }, Tick { 4s }), 0u);
+  EXPECT_EQ(path.filled({}, {}, Tick { 4s }), 0u);
+  EXPECT_EQ(path.counters().inject_failed, 2u);
+  EXPECT_EQ(path.counters().injected, 0u);
+  EXPECT_THAT(recorded(), IsEmpty());
+}
+
+TEST_F(DatapathOf, AFillIsRecordedAsIfItHadArrived)
+{
+  const Bytes bytes = ack(flow(), Direction::ingress);
+  EXPECT_EQ(path.filled({ .why = "repair" }, bytes, Tick { 4s }), bytes.size());
+  EXPECT_EQ(path.counters().injected, 1u);
+  ASSERT_THAT(recorded(), SizeIs(1));
+  EXPECT_EQ(recorded()[0].direction, Direction::ingress);
+  EXPECT_EQ(recorded()[0].after, bytes);
+}
+
+TEST_F(DatapathOf, WithoutARecorderTheSameIsDone)
+{
+  Datapath silent { { .by_cell = by_cell }, table, [](std::span<const std::byte>, Link) { return 0; } };
+  EXPECT_EQ(silent.recorder(), nullptr);
+  Bytes bytes = ack();
+  kernel::QueuedPacket packet = waiting(bytes);
+  const auto segment = silent.queued(packet);
+  ASSERT_TRUE(segment);
+  EXPECT_EQ(silent.decided(packet, *segment, { .edit = { .window = std::uint16_t { 7 } } }).bytes.size(), bytes.size());
+  EXPECT_GT(silent.inject({ .key = flow() }, Tick { 4s }), 0u);
+}
+
+} // namespace
+} // namespace tandem::daemon

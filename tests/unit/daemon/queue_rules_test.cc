@@ -1,0 +1,84 @@
+#include "src/daemon/queue_rules.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace tandem::daemon
+{
+namespace
+{
+
+using testing::ElementsAre;
+
+class QueueRules : public testing::Test
+{
+protected:
+  kernel::RulePlan plan(bool bypass = false) const
+  {
+    return rule_plan(wanted_now(modules, config.recorder.everything, wifi, bypass), config,
+                     { .wifi = "wlan0", .cell = "wwan0", .more_wifi = {} }, {}, wifi);
+  }
+
+  Wanted modules { .queued = traffic::egress_pure_ack, .observed = traffic::egress_pure_ack | traffic::ingress_data };
+  Config config {};
+  links::LinkInfo wifi { .interface = "wlan0", .ifindex = 1, .addresses = { { .bytes = { 192, 0, 2, 1 } } } };
+};
+
+TEST_F(QueueRules, QueueWhatTheModulesDecideOn)
+{
+  config.daemon.exempt_networks = { { .address = { .bytes = { 10 } }, .prefix = 8 } };
+  config.daemon.exempt_ports = { 22 };
+  EXPECT_EQ(plan().traffic, traffic::egress_pure_ack);
+  EXPECT_THAT(plan().wifi_addresses, ElementsAre("192.0.2.1"));
+  EXPECT_THAT(plan().exempt_remote, ElementsAre("10.0.0.0/8"));
+  EXPECT_THAT(plan().exempt_ports, ElementsAre(22));
+  EXPECT_EQ(plan().cell, "wwan0");
+}
+
+TEST_F(QueueRules, QueueNothingWhileBypassedOrWithoutAnAddress)
+{
+  EXPECT_EQ(plan(true).traffic, 0u);
+  wifi.addresses.clear();
+  EXPECT_EQ(plan().traffic, 0u);
+}
+
+TEST_F(QueueRules, WhatIsNotQueuedNowIsObserved)
+{
+  EXPECT_EQ(wanted_now(modules, false, wifi, false).observed_of(Link::wifi), traffic::ingress_data);
+  EXPECT_EQ(wanted_now(modules, false, wifi, true).observed_of(Link::wifi), modules.observed);
+}
+
+TEST_F(QueueRules, TheRecorderMayWantEverything)
+{
+  config.recorder.everything = true;
+  EXPECT_EQ(plan().traffic, traffic::egress | traffic::ingress);
+  EXPECT_TRUE(wanted_now({}, true, wifi, false).any);
+  EXPECT_FALSE(wanted_now({}, false, wifi, false).any);
+}
+
+TEST_F(QueueRules, CopyWholePacketsOnlyWherePayloadMayBeChanged)
+{
+  Interest interest { .decide = traffic::egress_pure_ack };
+  EXPECT_EQ(copy_range(interest, 64), 256u);
+  EXPECT_EQ(copy_range(interest, 512), 512u);
+  interest.decide |= traffic::ingress_data;
+  EXPECT_EQ(copy_range(interest, 64), 0xffffu);
+}
+
+TEST(BypassOfTheQueue, BeginsAtTheSecondLookAndEndsAtOnce)
+{
+  Bypass bypass {};
+  EXPECT_FALSE(bypass.look(false));
+  EXPECT_FALSE(bypass.look(true));
+  EXPECT_FALSE(bypass.look(false));
+  EXPECT_FALSE(bypass.on());
+  EXPECT_TRUE(bypass.look(false));
+  EXPECT_TRUE(bypass.on());
+  EXPECT_FALSE(bypass.look(false)) << "nothing new";
+  EXPECT_TRUE(bypass.look(true));
+  EXPECT_FALSE(bypass.on());
+  EXPECT_FALSE(bypass.look(true));
+}
+
+} // namespace
+} // namespace tandem::daemon

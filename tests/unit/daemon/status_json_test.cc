@@ -1,0 +1,130 @@
+#include "src/daemon/metrics_json.h"
+#include "src/daemon/status_json.h"
+#include "tests/golden/harness/stand.h"
+
+#include <gtest/gtest.h>
+
+#include <new>
+
+namespace tandem::daemon
+{
+namespace
+{
+
+using nlohmann::json;
+using test::ms;
+
+// A module that says one of each thing that a module can say.
+class Talker final : public Module
+{
+public:
+  std::string_view name() const override { return "talker"; }
+  std::string_view summary() const override { return "Says so."; }
+  std::string_view manual() const override { return "It talks."; }
+  std::span<const Knob> knobs() const override { return all; }
+  void set(std::string_view, double value) override { speed = value; }
+  double get(std::string_view) const override { return speed; }
+  Interest interest() const override
+  {
+    return { .decide = traffic::egress_pure_ack, .observe = traffic::ingress_data };
+  }
+  std::size_t flow_state_size() const override { return 1; }
+  void flow_begin(std::byte*, const FlowView&) override {}
+  void flow_end(std::byte*) noexcept override {}
+  Plan decide(const Event&, const FlowView&, std::byte*) override { return { .why = "listening" }; }
+  void describe(const FlowView&, const std::byte*, Facts& facts) const override
+  {
+    facts.add("mood", "calm");
+    facts.add("age", 3, "ms");
+  }
+
+  double speed = 2;
+  std::array<Knob, 1> all { Knob { .name = "speed",
+                                   .type = KnobType::integer,
+                                   .unit = "1/s",
+                                   .minimum = 1,
+                                   .maximum = 9,
+                                   .initial = 2,
+                                   .help = "how fast" } };
+};
+
+class StatusOf : public testing::Test
+{
+protected:
+  void SetUp() override
+  {
+    stand.open(peers);
+    stand.download(peers, 10, ms(5), ms(20));
+  }
+  Talker talker {};
+  test::Stand stand { { &talker } };
+  test::Peers peers {};
+};
+
+TEST_F(StatusOf, AFlowSaysWhoItIsAndWhatModulesKnowOfIt)
+{
+  const json flows = flows_json(stand.chain, stand.now() + ms(1500));
+  ASSERT_EQ(flows.size(), 1u);
+  const json& flow = flows[0];
+  EXPECT_EQ(flow["link"], "wifi");
+  EXPECT_EQ(flow["delivered_bytes"], stand.view(peers).bytes_delivered);
+  EXPECT_GT(flow["delivered_bytes"], 0);
+  EXPECT_NEAR(flow["idle_s"], 1.5, 0.1);
+  EXPECT_EQ(flow["hands_off"], name(stand.view(peers).hands_off));
+  EXPECT_EQ(flow["closed"], false);
+  EXPECT_FALSE(flow.contains("mptcp"));
+  EXPECT_EQ(flow["modules"], (json { { "talker", { { "mood", "calm" }, { "age (ms)", 3.0 } } } }));
+}
+
+TEST_F(StatusOf, AnMptcpFlowHasItsToken)
+{
+  FlowView& view = stand.flow(peers).view;
+  view.mptcp = true;
+  view.mptcp_token = 0xabc;
+  view.mptcp_joined = true;
+  const json flows = flows_json(stand.chain, stand.now());
+  EXPECT_EQ(flows[0]["mptcp"]["token"], "00000abc");
+  EXPECT_EQ(flows[0]["mptcp"]["joined"], true);
+}
+
+TEST_F(StatusOf, AnExcludedModuleIsNamedAsSuch)
+{
+  stand.flow(peers).excluded = 1;
+  EXPECT_EQ(flows_json(stand.chain, stand.now())[0]["modules"]["talker"]["excluded"], "after a fault");
+}
+
+TEST_F(StatusOf, AModuleShowsItsKnobsAndDecisions)
+{
+  talker.speed = 5;
+  const json modules = modules_json(stand.chain);
+  ASSERT_EQ(modules.size(), 1u);
+  EXPECT_EQ(modules[0]["enabled"], true);
+  EXPECT_EQ(modules[0]["flows"], 1);
+  EXPECT_GE(modules[0]["decisions"]["listening"], 10);
+  EXPECT_EQ(modules[0]["knobs"][0]["value"], "5");
+  EXPECT_EQ(modules[0]["knobs"][0]["default"], "2");
+  EXPECT_NE(manual_text(talker).find("| `speed` | 1/s | 1 to 9 | 2 | how fast |"), std::string::npos);
+}
+
+TEST(StatusJson, FaultsAreThoseThatHappened)
+{
+  Datapath::Counters counters {};
+  counters.faults[static_cast<std::size_t>(wire::ParseFault::fragment)] = 2;
+  counters.edit_faults[1] = 3;
+  const json faults = faults_json(counters);
+  EXPECT_EQ(faults.size(), 2u);
+  EXPECT_EQ(faults["fragment"], 2);
+  EXPECT_EQ(faults["edit: " + std::string { wire::name(static_cast<wire::EditFault>(1)) }], 3);
+}
+
+TEST(StatusJson, FurtherLinksAreThereWhenAnInterfaceHasTheRole)
+{
+  const links::LinkTable table { "wlan0", "", { "wlan1" } };
+  const json all = each_link_json(table, [](Link link) { return json { { "role", name(link) } }; });
+  EXPECT_EQ(all, (json { { "wifi", { { "role", "wifi" } } },
+                         { "cell", { { "role", "cell" } } },
+                         { "wifi2", { { "role", "wifi2" } } } }));
+}
+
+} // namespace
+} // namespace tandem::daemon

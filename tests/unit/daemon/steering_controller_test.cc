@@ -1,0 +1,125 @@
+#include "src/daemon/steering_controller.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace tandem::daemon
+{
+namespace
+{
+
+using namespace tandem::literals;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr std::uint8_t ecn = 3;
+
+class Controller : public testing::Test
+{
+protected:
+  void SetUp() override
+  {
+    table.apply(links::InterfaceNews { .ifindex = 1, .name = "wlan0", .admin_up = true, .running = true }, Tick {});
+    table.apply(links::AddressNews { .ifindex = 1, .address = { .bytes = { 192, 0, 2, 1 } } }, Tick {});
+  }
+  void backup(double value)
+  {
+    steering.take({ .wish = { WishKind::mptcp_backup, Link::wifi, value }, .slot = ecn, .why = "worse" });
+  }
+  auto due() { return steering.due(table, now); }
+
+  links::LinkTable table { "wlan0", "" };
+  SteeringController steering { {} };
+  chain::Chain::ModuleStats module {};
+  Tick now { 10s };
+};
+
+TEST_F(Controller, TellsNothingThatIsNotNew)
+{
+  EXPECT_FALSE(due());
+  EXPECT_TRUE(steering.settled());
+  backup(1);
+  const auto plan = due();
+  ASSERT_TRUE(plan);
+  ASSERT_EQ(plan->paths.size(), 1u);
+  EXPECT_TRUE(plan->paths[0].backup);
+  now += 1s;
+  EXPECT_FALSE(due());
+  EXPECT_TRUE(steering.settled());
+  EXPECT_EQ(steering.taken(), 1u);
+}
+
+TEST_F(Controller, TellsAtMostTenPlansASecondAndTheNewestAmongThem)
+{
+  backup(1);
+  ASSERT_TRUE(due());
+  backup(0);
+  now += 50ms;
+  EXPECT_FALSE(due());
+  EXPECT_FALSE(steering.settled()) << "ask again";
+  now += 50ms;
+  const auto plan = due();
+  ASSERT_TRUE(plan);
+  EXPECT_FALSE(plan->paths.at(0).backup);
+  EXPECT_TRUE(steering.settled());
+}
+
+TEST_F(Controller, OfAModuleWithoutFlowsTheRequestsRest)
+{
+  module.flows = 1;
+  EXPECT_FALSE(steering.look(ecn, module, now)) << "it requested nothing";
+  backup(1);
+  EXPECT_TRUE(steering.look(ecn, module, now));
+  ASSERT_TRUE(due());
+  module.flows = 0;
+  now += 4s;
+  steering.look(ecn, module, now);
+  EXPECT_FALSE(due());
+  now += 1s;
+  steering.look(ecn, module, now);
+  ASSERT_TRUE(due());
+  module.flows = 1;
+  now += 1s;
+  steering.look(ecn, module, now);
+  const auto plan = due();
+  ASSERT_TRUE(plan);
+  EXPECT_TRUE(plan->paths.at(0).backup);
+}
+
+TEST_F(Controller, OfAModuleThatFailedTheRequestsLapse)
+{
+  module = { .flows = 1, .excluded = 2 };
+  steering.look(ecn, module, now);
+  backup(1);
+  steering.look(ecn, module, now);
+  EXPECT_TRUE(steering.wishes().any(ecn)) << "it failed before it requested anything";
+  module.excluded = 3;
+  steering.look(ecn, module, now);
+  EXPECT_FALSE(steering.wishes().any(ecn));
+}
+
+TEST(KeepersNews, SteeringAloneIsNoReasonToLookAtTheLinks)
+{
+  kernel::KeeperState before {}, after {};
+  EXPECT_FALSE(compare(before, after).steering_only);
+  after.steering.plans = 1;
+  EXPECT_TRUE(compare(before, after).steering_only);
+  EXPECT_THAT(compare(before, after).warnings, IsEmpty());
+  after.route.v4 = !before.route.v4;
+  EXPECT_FALSE(compare(before, after).steering_only);
+}
+
+TEST(KeepersNews, AProblemIsSaidOnce)
+{
+  kernel::KeeperState before {}, after {};
+  after.steering.mptcp_why = "no MPTCP in this kernel";
+  after.steering.ce_why = "no nftables";
+  EXPECT_THAT(compare(before, after).warnings,
+              ElementsAre("steering: no MPTCP in this kernel", "steering: no nftables"));
+  EXPECT_THAT(compare(after, after).warnings, IsEmpty());
+  after.steering.ce_backend = "iptables-nft"; // another way was found
+  EXPECT_THAT(compare(before, after).warnings, ElementsAre("steering: no MPTCP in this kernel"));
+}
+
+} // namespace
+} // namespace tandem::daemon
