@@ -14,6 +14,8 @@ from progress import Progress, lines_of
 _STEP = re.compile(r"^\[(\d+)/(\d+)\] ")
 _MB_PER_COMPILER = 1500
 _SAY_EVERY = 15.0  # seconds
+# Without it ccache keeps no unit that reads precompiled headers, so that every second build would be a first one.
+_CACHE = {"CCACHE_SLOPPINESS": "pch_defines,time_macros"}
 
 
 class BuildFailed(Exception):
@@ -40,7 +42,8 @@ def compile_targets(preset: str, build: Path, targets: Sequence[str], progress: 
     """Builds the targets (none: everything), as many as can be built. Raises BuildFailed when one could not."""
     started = said = progress.elapsed()
     kept: list[str] = []
-    lines = lines_of(["ninja", "-C", str(build), f"-j{parallel_jobs()}", "-k0", *targets])
+    lines = lines_of(["ninja", "-C", str(build), f"-j{parallel_jobs()}", "-k0", *targets],
+                     environment={**os.environ, **_CACHE})
     try:
         while True:
             line = next(lines)
