@@ -100,17 +100,15 @@ void Injector::bind(Link link, const std::string& interface)
   {
     by.v6 = {}; // a kernel without IPv6 has no IPv6 flows either
   }
-  auto tie = [&](const Fd& fd)
+  for (const Fd* fd : { &by.v4, &by.v6 })
   {
-    return setsockopt(fd.get(), SOL_SOCKET, SO_BINDTODEVICE, interface.c_str(),
-                      static_cast<socklen_t>(interface.size() + 1));
-  };
-  if (tie(by.v4) < 0)
-  {
-    if (errno == ENODEV) return; // stays unbound: send() says ENODEV until bound again
+    if (!*fd) continue;
+    const auto size = static_cast<socklen_t>(interface.size() + 1);
+    if (setsockopt(fd->get(), SOL_SOCKET, SO_BINDTODEVICE, interface.c_str(), size) == 0) continue;
+    // The interface may go between any two calls. It stays unbound: send() says ENODEV until bound again.
+    if (errno == ENODEV) return;
     fail("bind a raw socket to " + interface, errno);
   }
-  if (by.v6) check("bind a raw socket to " + interface, tie(by.v6));
   by.bound = true;
 }
 
