@@ -16,7 +16,7 @@ _tandem_knobs()
 _tandem()
 {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command="" i
-  local commands=" up down status module set links flows link doctor help trace lab bench sim ab version "
+  local commands=" up down status module set links flows link doctor help trace lab bench sim version "
   COMPREPLY=()
   for ((i = 1; i < COMP_CWORD; i++)); do
     if [[ $commands == *" ${COMP_WORDS[i]} "* ]]; then

@@ -365,8 +365,7 @@ int main(int argc, char** argv)
   for (const auto& [name, help] :
        { std::pair { "lab", "emulated Wi-Fi and cellular air (see tandem lab --help)" },
          std::pair { "bench", "reproduce the published figures (see tandem bench --help)" },
-         std::pair { "sim", "virtual-time simulator and its sweeps (see tandem sim --help)" },
-         std::pair { "ab", "paired evaluation on the real network (see tandem ab --help)" } })
+         std::pair { "sim", "virtual-time simulator and its sweeps (see tandem sim --help)" } })
   {
     CLI::App* python = command(name, help, {});
     python->prefix_command();

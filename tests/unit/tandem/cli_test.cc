@@ -11,6 +11,7 @@
 #include <iterator>
 #include <memory>
 #include <regex>
+#include <set>
 #include <string>
 
 namespace tandem::cli
@@ -226,7 +227,7 @@ TEST_F(CliTest, man_page_and_completions_know_every_command_and_option)
     EXPECT_THAT(man, HasSubstr("\n.SS " + command)) << "tandem.1";
     EXPECT_THAT(bash, testing::ContainsRegex("[ \"]" + command + "[ \"]")) << "tandem.bash";
     EXPECT_THAT(zsh, HasSubstr("'" + command + ":")) << "_tandem";
-    if (command == "lab" || command == "bench" || command == "ab") continue; // have command lines of their own
+    if (command == "lab" || command == "bench") continue; // have command lines of their own
     const std::string help = tandem("help " + command).out;
     const std::regex option { "--[a-z-]+" };
     for (std::sregex_iterator each { help.begin(), help.end(), option }; each != end; ++each)
@@ -241,6 +242,32 @@ TEST_F(CliTest, man_page_and_completions_know_every_command_and_option)
     }
   }
   EXPECT_GE(commands, 13u) << overview;
+}
+
+// And the other way round: what a page or a completion names is there, and answers.
+TEST_F(CliTest, every_command_of_help_manual_and_completions_is_there)
+{
+  std::set<std::string> named {};
+  const auto read = [&](const std::string& text, const std::string& pattern)
+  {
+    const std::regex word { pattern };
+    const std::size_t before = named.size();
+    for (std::sregex_iterator found { text.begin(), text.end(), word }, end; found != end; ++found)
+      named.insert((*found)[1]);
+    return named.size() - before;
+  };
+  const std::string overview = tandem("--help").out;
+  EXPECT_GE(read(overview.substr(overview.find("Subcommands:")), "\n  ([a-z]+) {2,}"), 13u) << overview;
+  const std::string man = contents(TANDEM_SOURCE "/docs/man/tandem.1");
+  const std::string sections = man.substr(man.find(".SH COMMANDS"), man.find(".SH EXIT") - man.find(".SH COMMANDS"));
+  read(sections, "\n\\.SS ([a-z]+)");
+  read(contents(TANDEM_SOURCE "/packaging/completions/_tandem"), "\n    '([a-z]+):");
+  const std::string bash = contents(TANDEM_SOURCE "/packaging/completions/tandem.bash");
+  const std::string list = "local commands=\"";
+  const std::size_t begin = bash.find(list) + list.size();
+  read(bash.substr(begin, bash.find('"', begin) - begin), "([a-z]+)");
+  for (const std::string& command : named)
+    EXPECT_EQ(tandem(command + " --help").code, 0) << command;
 }
 
 } // namespace
