@@ -1,0 +1,154 @@
+#include "src/daemon/config.h"
+#include "src/daemon/config_value.h"
+#include "src/daemon/settings.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <system_error>
+#include <utility>
+
+namespace tandem::daemon
+{
+namespace
+{
+
+constexpr std::size_t largest_file = 1u << 20;
+
+std::string read_file(const std::filesystem::path& path)
+{
+  const auto refuse = [&](const std::string& why) -> std::string {
+    throw ConfigError { { { { path.string(), 0 }, why } } };
+  };
+
+  std::error_code fault;
+  const auto status = std::filesystem::status(path, fault);
+  if (!std::filesystem::exists(status)) return refuse("no such file");
+  if (std::filesystem::is_directory(status)) return refuse("is a directory; a TOML file is needed");
+  std::ifstream in { path, std::ios::binary };
+  if (!in) return refuse(std::string { "cannot be read: " } + std::strerror(errno));
+  std::string text(largest_file + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  if (text.size() > largest_file) return refuse("is larger than 1 MiB; is this the right file?");
+  return text;
+}
+
+// KEY=VALUE of a module's table.
+std::optional<Complaint> override_module(Config& config, std::string_view key, std::string_view value)
+{
+  const Source where { "command line", 0 };
+  const auto complaint = [&](const std::string& what) { return Complaint { where, what }; };
+  const std::string_view rest = key.substr(8);
+  const std::size_t dot = rest.find('.');
+  const std::string module { rest.substr(0, dot) };
+  const std::string knob { dot == std::string_view::npos ? "" : rest.substr(dot + 1) };
+  if (!is_module_name(module) || !is_module_name(knob))
+    return complaint(shortened(key) + ": modules.NAME.enabled or modules.NAME.KNOB is needed");
+  auto found = std::find_if(config.modules.begin(), config.modules.end(),
+                            [&](const ModuleSetting& each) { return each.name == module; });
+  if (knob == "enabled")
+  {
+    if (value != "true" && value != "false")
+      return complaint(std::string { key } + " = " + in_quotes(value) + ": true or false is needed");
+    if (found == config.modules.end())
+      config.modules.push_back({ module, value == "true", where });
+    else
+      found->enabled = value == "true";
+    return {};
+  }
+  // Knobs of a module that no table switches on do not switch it on.
+  if (found == config.modules.end()) config.modules.push_back({ module, false, where });
+  std::erase_if(config.knobs, [&](const KnobSetting& each) { return each.module == module && each.knob == knob; });
+  config.knobs.push_back({ module, knob, std::string { value }, where });
+  return {};
+}
+
+} // namespace
+
+Config load_config(const std::filesystem::path& path, const KnobCheck& check)
+{
+  ConfigResult result = parse_config(read_file(path), path.string(), check);
+  if (!result.complaints.empty()) throw ConfigError { std::move(result.complaints) };
+  return std::move(result.config);
+}
+
+std::vector<Complaint> conflicts(const Config& config)
+{
+  std::vector<Complaint> complaints;
+  const Config::Links& links = config.links;
+  const auto complain = [&](const Source& one, const Source& other, std::string what)
+  {
+    // What the command line says is on top of the file, and is at fault.
+    const bool in_file = one.line > 0 && (other.line > 0 || other.file.empty());
+    const Source later = one.line > other.line ? one : other;
+    complaints.push_back({ in_file ? later : Source { "command line", 0 }, std::move(what) });
+  };
+
+  if (links.wifi == links.cell && links.wifi != "auto")
+    complain(links.cell_where, links.wifi_where,
+             "links.cell = " + in_quotes(links.cell) + ": another interface than links.wifi is needed");
+  if (links.more_wifi)
+    for (const std::string& name : *links.more_wifi)
+    {
+      if (name == links.wifi)
+        complain(links.more_wifi_where, links.wifi_where,
+                 "links.more_wifi: " + in_quotes(name) + " is links.wifi already; other interfaces are needed");
+      if (name == links.cell)
+        complain(links.more_wifi_where, links.cell_where,
+                 "links.more_wifi: " + in_quotes(name) + " is links.cell already; other interfaces are needed");
+    }
+  return complaints;
+}
+
+std::vector<Complaint> check_modules(const Config& config, const KnobCheck& check, std::vector<Complaint>* warnings)
+{
+  std::vector<Complaint> complaints;
+  if (!check) return complaints;
+  for (const ModuleSetting& module : config.modules)
+  {
+    if (const auto fault = check({ module.name, "", "", module.where }))
+    {
+      complaints.push_back({ module.where, "modules." + module.name + ": " + fault->text });
+      continue; // its knobs are as unknown as it is
+    }
+    for (const KnobSetting& setting : config.knobs)
+      if (setting.module == module.name)
+        if (const auto remark = check(setting))
+        {
+          Complaint one { setting.where, "modules." + setting.module + "." + setting.knob + " = "
+                                             + shown_text(setting.text) + ": " + remark->text };
+          if (!remark->harmless)
+            complaints.push_back(std::move(one));
+          else if (warnings)
+            warnings->push_back(std::move(one));
+        }
+  }
+  return complaints;
+}
+
+std::optional<Complaint> override_setting(Config& config, std::string_view key, std::string_view value)
+{
+  const Source where { "command line", 0 };
+  const auto complaint = [&](const std::string& what) { return Complaint { where, what }; };
+
+  if (key.starts_with("modules.")) return override_module(config, key, value);
+  if (const RetiredSetting* retired = find_retired_setting(key))
+  {
+    config.warnings.push_back(warning(*retired, where));
+    return {};
+  }
+  const Setting* setting = find_setting(key);
+  if (!setting) return complaint(shortened(key) + ": no such setting; " + suggestion(key, known_settings("")));
+  Config changed = config;
+  if (!setting->put(changed, { std::string { value }, true }))
+    return complaint(std::string { key } + " = " + in_quotes(value) + ": " + std::string { setting->needed });
+  if (key == "links.wifi") changed.links.wifi_where = where;
+  if (key == "links.cell") changed.links.cell_where = where;
+  if (key == "links.more_wifi") changed.links.more_wifi_where = where;
+  config = std::move(changed);
+  return {};
+}
+
+} // namespace tandem::daemon
