@@ -38,6 +38,14 @@ bool insists(const Edit& edit)
   return edit.window || edit.ts_echo || edit.ts_value || edit.ecn;
 }
 
+// Whether the handshake is over: this host goes on, or its own SYN was answered. That another host goes on after it was
+// answered is seen by what this one says next.
+bool handshake_over(const Segment& segment, const flow::Flow& flow)
+{
+  if (segment.direction == Direction::egress && !segment.has(tcp_flag::syn)) return true;
+  return flow::Table::stage(flow) == flow::Stage::opening && flow.tracker.established();
+}
+
 // Whether the flow is over for this host. An arriving RST that lies before what is already acknowledged is one that TCP
 // ignores (RFC 5961 3.2): forged, late, or drawn by a probe from a server that does not know the translated address.
 bool ends(const Segment& segment, const FlowView& flow)
@@ -451,21 +459,32 @@ flow::Flow* Chain::flow_of(const Segment& segment, bool queued, Tick now, std::s
 {
   flow::Flow* flow = table_.find(segment.key);
   if (flow != nullptr && segment.has(tcp_flag::syn)
+      && segment.direction == Direction::egress
       && ((flow->closed && !segment.has(tcp_flag::ack))
-          || (segment.direction == Direction::egress && !flow->tracker.fits(segment, flow->view)
-              && segment.end() != flow->view.next_seq)))
+          || (!flow->tracker.fits(segment, flow->view) && segment.end() != flow->view.next_seq)))
   {
-    // The ports are used again. Without the old connection's end only this host's own SYN says so: anyone may have sent
-    // one that arrives.
+    // The ports are used again. Only a SYN of this host says so: anyone may have sent one that arrives.
     forget(*flow, now);
     flow = nullptr;
   }
-  if (flow != nullptr) return flow;
-  // Only a handshake or something that waits for a verdict makes a flow; stray observed copies do not.
-  if (!segment.has(tcp_flag::syn) && !queued) return nullptr;
+  return flow != nullptr ? flow : new_flow(segment, queued, now, why);
+}
+
+// A SYN of this host makes a flow, or its answer to one that arrived; so does something that waits for a verdict. SYNs
+// that arrive do not, since anyone can send them, nor do stray copies.
+flow::Flow* Chain::new_flow(const Segment& segment, bool queued, Tick now, std::string_view& why)
+{
+  const bool syn = segment.has(tcp_flag::syn);
+  if (syn ? segment.direction == Direction::ingress : !queued) return nullptr;
+  const flow::Stage stage = !syn                        ? flow::Stage::living
+                            : segment.has(tcp_flag::ack) ? flow::Stage::answered
+                                                         : flow::Stage::opening;
+  if (stage == flow::Stage::answered)
+    while (flow::Flow* crowded = table_.crowded_out())
+      forget(*crowded, now);
   while (flow::Flow* old = overdue(now))
     forget(*old, now);
-  flow = table_.insert(segment.key, now);
+  flow::Flow* flow = table_.insert(segment.key, now, stage);
   if (flow == nullptr)
   {
     ++stats_.untracked;
@@ -473,14 +492,14 @@ flow::Flow* Chain::flow_of(const Segment& segment, bool queued, Tick now, std::s
     return nullptr;
   }
   flow->view.link = segment.link;
-  flow->epoch = epoch_;
+  flow->epoch = flow->doubted = epoch_;
   flow->view.hands_off = HandsOff::mid_flow; // until both SYNs are seen
-  if (!segment.has(tcp_flag::syn)) ++stats_.mid_flow;
+  if (!syn) ++stats_.mid_flow;
   return flow;
 }
 
 // What the segment says of its flow, before anybody is asked about it.
-void Chain::take_note(const Segment& segment, bool queued, flow::Flow& flow, Tick now)
+flow::Acceptability Chain::take_note(const Segment& segment, bool queued, flow::Flow& flow, Tick now)
 {
   if (queued && flow.epoch != epoch_)
   {
@@ -491,13 +510,23 @@ void Chain::take_note(const Segment& segment, bool queued, flow::Flow& flow, Tic
     flow.view.ts_reserved = {};
     flow.epoch = epoch_;
   }
+  else if (flow.epoch != epoch_ && flow.doubted != epoch_)
+    flow.tracker.lose_sight();
+  flow.doubted = epoch_;
   if (now - flow.view.last_seen >= pause) flow.paused_at = flow.view.bytes_delivered;
   table_.touch(flow, now);
   const Seq una = flow.view.snd_una;
   const Seq next = flow.view.next_seq;
-  flow.tracker.seen(segment, flow.view, now);
+  const flow::Acceptability found = flow.tracker.seen(segment, flow.view, now);
+  if (found == flow::Acceptability::unacceptable)
+  {
+    ++stats_.unacceptable;
+    return found;
+  }
   spoil_reservation(segment, queued, una, next, flow);
+  if (handshake_over(segment, flow)) table_.settle(flow);
   if (ends(segment, flow.view)) table_.close(flow);
+  return found;
 }
 
 // Asks every module about the segment, carries out what it wants beside, and merges what it wants with the segment.
@@ -559,8 +588,13 @@ Outcome Chain::segment(const Segment& segment, bool queued, Tick now)
   Outcome outcome {};
   flow::Flow* flow = flow_of(segment, queued, now, outcome.why);
   if (flow == nullptr) return outcome;
-  take_note(segment, queued, *flow, now);
+  const flow::Acceptability found = take_note(segment, queued, *flow, now);
   outcome.flow = &flow->view;
+  if (found != flow::Acceptability::acceptable)
+  {
+    outcome.why = found == flow::Acceptability::unknown ? "own numbers not known" : "outside the windows";
+    return outcome;
+  }
   if (flow->view.hands_off != HandsOff::none)
     outcome.why = name(flow->view.hands_off);
   else if (worth(*flow))
@@ -574,12 +608,35 @@ Outcome Chain::segment(const Segment& segment, bool queued, Tick now)
                        segment.timestamps ? segment.timestamps->value : TsClock {}, flow->view, now);
   if (queued && segment.direction == Direction::egress && outcome.verdict == Verdict::pass)
   {
+    outcome.before = known(flow->view);
     const TsClock value = outcome.edit.ts_value.value_or(segment.timestamps ? segment.timestamps->value : TsClock {});
     flow->tracker.left(segment, outcome.edit.ack.value_or(segment.ack), outcome.edit.window.value_or(segment.window),
                        value, flow->view, now);
     if (outcome.edit.route == Link::cell) spent(segment.bytes.size());
   }
   return outcome;
+}
+
+void Chain::unedited(const Segment& segment, const Outcome& outcome, Tick now)
+{
+  flow::Flow* flow = table_.find(segment.key);
+  if (flow == nullptr || segment.direction != Direction::egress || outcome.verdict != Verdict::pass) return;
+  FlowView& view = flow->view;
+  view.sent_ack = outcome.before.ack;
+  view.sent_ts_value = outcome.before.ts_value;
+  view.sent_window = outcome.before.window;
+  view.sent_any = outcome.before.any;
+  const TsClock own = segment.timestamps ? segment.timestamps->value : TsClock {};
+  if (outcome.edit.ts_value) flow->tracker.not_left(*outcome.edit.ts_value, now);
+  flow->tracker.left(segment, segment.ack, segment.window, own, view, now);
+  flow->holds = {}; // the server was told all
+  if (segment.timestamps && view.ts_reserved.free(own) != own)
+  {
+    view.ts_reserved = {};
+    ++stats_.ts_spoiled;
+  }
+  if (outcome.edit.route == Link::cell) stats_.cell_bytes -= segment.bytes.size();
+  links_[static_cast<std::size_t>(Link::cell)].bytes_out = stats_.cell_bytes;
 }
 
 // Whether egress of the flow is queued for somebody's verdict: then what is queued tells what left, and with which

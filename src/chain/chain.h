@@ -24,6 +24,7 @@ struct Outcome
   Edit edit {};
   std::string_view why {};
   const FlowView* flow = nullptr; // null when there is no room or no need for a flow
+  Known before {};                // what the server knew, should the edit not be possible
 };
 
 // How often a literal reason was given.
@@ -65,6 +66,8 @@ public:
 
   // One packet. `queued`: a verdict counts; otherwise it is an observed copy. `bytes` is its size on the wire.
   Outcome segment(const Segment& segment, bool queued, Tick now);
+  // The bytes could not be edited: the segment leaves as it came, at the same `now`.
+  void unedited(const Segment& segment, const Outcome& outcome, Tick now);
 
   // Whether the handshake of a flow is known, or known to have been missed.
   bool knows(const FlowKey& key)
@@ -96,8 +99,9 @@ public:
   void damage(const DamageLog* log) { damage_ = log; }
 
   // Whether some module must see packets of some flow at `now`. While none must, the queue may be bypassed altogether;
-  // call queue_resumed() when it is back.
+  // call queue_bypassed() then, and queue_resumed() when it is back.
   bool needs_queue(Tick now);
+  void queue_bypassed() { ++epoch_; }
   void queue_resumed() { ++epoch_; }
 
   std::size_t module_count() const { return slots_.size(); }
@@ -123,6 +127,7 @@ public:
   {
     std::uint64_t mid_flow = 0;  // flows attached after their handshake
     std::uint64_t untracked = 0; // segments of flows for which the table had no room
+    std::uint64_t unacceptable = 0; // arriving segments outside the windows (RFC 9293 3.10.7.4): believed by nobody
     std::uint64_t crafted = 0;
     std::uint64_t craft_failed = 0;
     std::uint64_t crafts_refused = 0;  // no room for another delayed craft
@@ -180,7 +185,8 @@ private:
   Plan ask(std::size_t i, const Event& event, flow::Flow& flow);
   void carry_out(std::size_t i, const Plan& plan, const Event& event, flow::Flow& flow);
   flow::Flow* flow_of(const Segment& segment, bool queued, Tick now, std::string_view& why);
-  void take_note(const Segment& segment, bool queued, flow::Flow& flow, Tick now);
+  flow::Flow* new_flow(const Segment& segment, bool queued, Tick now, std::string_view& why);
+  flow::Acceptability take_note(const Segment& segment, bool queued, flow::Flow& flow, Tick now);
   void decide(const Segment& segment, bool queued, flow::Flow& flow, Outcome& outcome, Tick now);
   static Known known(const FlowView& flow);
   void flush_withheld(std::size_t i, flow::Flow& flow, Tick now);

@@ -1,5 +1,6 @@
 #include "src/daemon/datapath.h"
 
+#include "src/wire/checksum.h"
 #include "src/wire/craft.h"
 
 #include <algorithm>
@@ -47,7 +48,7 @@ std::optional<Segment> Datapath::queued(const kernel::QueuedPacket& packet)
   return parsed.segment;
 }
 
-kernel::Decision Datapath::decided(kernel::QueuedPacket& packet, const Segment& segment, const chain::Outcome& outcome)
+Datapath::Decided Datapath::decided(kernel::QueuedPacket& packet, const Segment& segment, const chain::Outcome& outcome)
 {
   trace::Entry entry { .at = packet.arrival,
                        .direction = segment.direction,
@@ -59,9 +60,9 @@ kernel::Decision Datapath::decided(kernel::QueuedPacket& packet, const Segment& 
     ++counters_.dropped;
     entry.fate = trace::Fate::dropped;
     record(entry);
-    return { .drop = true };
+    return { { .drop = true } };
   }
-  kernel::Decision decision {};
+  Decided decision {};
   std::array<std::byte, 512> original; // what the recorder keeps of the packet before it is edited in place
   if (outcome.edit.changes_bytes())
   {
@@ -79,7 +80,11 @@ kernel::Decision Datapath::decided(kernel::QueuedPacket& packet, const Segment& 
     {
       ++counters_.edit_faults[static_cast<std::size_t>(fault)];
       ++counters_.passed;
-      return {};
+      entry.fate = trace::Fate::fault;
+      entry.why = wire::name(fault);
+      record(entry);
+      decision.unedited = true;
+      return decision;
     }
     decision.bytes = entry.after = packet.bytes;
     ++counters_.edited;
@@ -106,6 +111,11 @@ std::optional<Segment> Datapath::observed(Link by, const kernel::ObservedPacket&
   // What Tandem itself sent this way for another link's flow is no news of that flow.
   parsed.segment.link = links_.owner(parsed.segment.key.local);
   if (parsed.segment.link != by) return {};
+  if (packet.direction == Direction::ingress && packet.checksum_ready && wire::damaged(parsed.segment))
+  {
+    ++counters_.damaged;
+    return {};
+  }
   parsed.segment.received = packet.received;
   return parsed.segment;
 }

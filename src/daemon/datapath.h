@@ -42,6 +42,7 @@ public:
     std::uint64_t queued = 0, passed = 0, edited = 0, rerouted = 0, dropped = 0, observed = 0;
     std::uint64_t injected = 0, inject_failed = 0;
     std::uint64_t not_wifi = 0; // queued, of a flow that Wi-Fi does not own
+    std::uint64_t damaged = 0;  // copies with a wrong checksum
     std::array<std::uint64_t, wire::parse_fault_count> faults {};
     std::array<std::uint64_t, wire::edit_fault_count> edit_faults {};
   };
@@ -52,9 +53,14 @@ public:
   // A packet that waits for its verdict. Nothing: none of ours, it passes untouched.
   std::optional<Segment> queued(const kernel::QueuedPacket& packet);
   // What becomes of it, as the chain says. Edits the packet in place.
-  kernel::Decision decided(kernel::QueuedPacket& packet, const Segment& segment, const chain::Outcome& outcome);
+  struct Decided : kernel::Decision
+  {
+    bool unedited = false; // the edit was not possible: the packet leaves as it came
+  };
+  Decided decided(kernel::QueuedPacket& packet, const Segment& segment, const chain::Outcome& outcome);
 
-  // A copy of a packet of the link's interface. Nothing: it belongs to no flow of the link, or cannot be read.
+  // A copy of a packet of the link's interface. Nothing: it belongs to no flow of the link, cannot be read, or TCP
+  // will drop it for its checksum, as far as that can be told of a copy.
   std::optional<Segment> observed(Link by, const kernel::ObservedPacket& packet);
 
   // Builds and sends a segment of any kind but a fill. Returns the bytes that left; 0: not sent.

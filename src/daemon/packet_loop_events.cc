@@ -24,7 +24,9 @@ kernel::Decision PacketLoop::queued(kernel::QueuedPacket& packet)
   if (!chain_.knows(segment->key)) observers_->drain(Link::wifi);
   const chain::Outcome outcome = chain_.segment(*segment, true, packet.arrival);
   carry_out();
-  return datapath_.decided(packet, *segment, outcome);
+  const Datapath::Decided decided = datapath_.decided(packet, *segment, outcome);
+  if (decided.unedited) chain_.unedited(*segment, outcome, packet.arrival);
+  return decided;
 }
 
 void PacketLoop::observed(Link by, const kernel::ObservedPacket& packet)
@@ -251,7 +253,10 @@ void PacketLoop::retune_observers()
 void PacketLoop::retune_queue()
 {
   if (!bypass_.look(config_.recorder.everything || chain_.needs_queue(kernel::now()))) return;
-  if (!bypass_.on()) chain_.queue_resumed();
+  if (bypass_.on())
+    chain_.queue_bypassed();
+  else
+    chain_.queue_resumed();
   retune_rules();
 }
 

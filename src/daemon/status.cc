@@ -47,6 +47,7 @@ json datapath_json(const StatusSources& from)
                { "bypassed", from.bypassed },
                { "wishes", from.steering.taken() },
                { "mid_flow", from.chain.stats().mid_flow },
+               { "unacceptable", from.chain.stats().unacceptable },
                { "cell_bytes", from.chain.stats().cell_bytes },
                { "waiting", in_kernel ? in_kernel->waiting : 0 },
                { "queue_drops", in_kernel ? in_kernel->queue_drops : 0 },

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 #include <new>
+#include <utility>
 
 namespace tandem::flow
 {
@@ -114,7 +115,7 @@ Flow* Table::by_id(std::uint64_t id)
   return flow.self_ == index && flow.view.id == id ? &flow : nullptr;
 }
 
-Flow* Table::insert(const FlowKey& key, Tick now)
+Flow* Table::insert(const FlowKey& key, Tick now, Stage stage)
 {
   if (size_ >= options_.capacity)
   {
@@ -140,6 +141,7 @@ Flow* Table::insert(const FlowKey& key, Tick now)
   flow->view.id = (std::uint64_t { index } << 40) | (next_id_++ & 0xff'ffff'ffffull);
   flow->view.first_seen = flow->view.last_seen = now;
   flow->self_ = index;
+  flow->stage_ = stage;
   const std::size_t b = bucket_of(key);
   flow->next_in_bucket_ = buckets_[b];
   buckets_[b] = index;
@@ -156,6 +158,7 @@ void Table::link_newest(Flow& flow)
   if (list.newest != 0) slot(list.newest).newer_ = flow.self_;
   list.newest = flow.self_;
   if (list.oldest == 0) list.oldest = flow.self_;
+  ++list.size;
 }
 
 void Table::unlink(Flow& flow)
@@ -165,6 +168,7 @@ void Table::unlink(Flow& flow)
   if (flow.newer_ != 0) slot(flow.newer_).older_ = flow.older_;
   if (list.oldest == flow.self_) list.oldest = flow.newer_;
   if (list.newest == flow.self_) list.newest = flow.older_;
+  --list.size;
 }
 
 void Table::touch(Flow& flow, Tick now)
@@ -183,13 +187,30 @@ void Table::spare(Flow& flow, Tick now)
   link_newest(flow);
 }
 
+// It is the youngest of its new stage, since the chain touches a flow before it moves it.
+void Table::move(Flow& flow, Stage stage)
+{
+  if (flow.stage_ == stage) return;
+  unlink(flow);
+  flow.stage_ = stage;
+  link_newest(flow);
+}
+
+void Table::settle(Flow& flow)
+{
+  if (!flow.closed) move(flow, Stage::living);
+}
+
 void Table::close(Flow& flow)
 {
-  if (flow.closed) return;
-  unlink(flow);
   flow.closed = true;
-  // Among the closed it is the youngest, since the chain touches a flow before it closes it.
-  link_newest(flow);
+  move(flow, Stage::closed);
+}
+
+Flow* Table::crowded_out()
+{
+  const List& list = list_of(Stage::answered);
+  return list.size >= options_.most_answered && list.oldest != 0 ? &slot(list.oldest) : nullptr;
 }
 
 std::size_t Table::memory() const
@@ -222,8 +243,12 @@ Flow* Table::expired(Tick now)
     Flow& flow = slot(list.oldest);
     return now - std::max(flow.view.last_seen, flow.spared_) >= limit ? &flow : nullptr;
   };
-  Flow* flow = due(closed_, options_.linger);
-  return flow != nullptr ? flow : due(living_, options_.idle);
+  for (const auto& [stage, limit] : { std::pair { Stage::closed, options_.linger },
+                                      std::pair { Stage::opening, options_.half_open },
+                                      std::pair { Stage::answered, options_.half_open },
+                                      std::pair { Stage::living, options_.idle } })
+    if (Flow* flow = due(list_of(stage), limit)) return flow;
+  return nullptr;
 }
 
 } // namespace tandem::flow

@@ -25,6 +25,15 @@ struct Hold
   std::uint16_t window = 0xffff; // the largest that may be advertised, unscaled; 0xffff: as the local TCP does
 };
 
+// How far the connection is; each stage has a life of its own.
+enum class Stage : std::uint8_t
+{
+  opening,  // this host's SYN, not answered yet
+  answered, // another host's, which this one has answered: it may be forged
+  living,
+  closed, // FIN or RST seen
+};
+
 // One flow: what modules see, and how it is measured.
 struct alignas(std::max_align_t) Flow
 {
@@ -40,6 +49,7 @@ struct alignas(std::max_align_t) Flow
   std::uint8_t slow_calls = 0;                // decisions that took too long
   std::uint16_t swift_calls = 0;              // since the last of them, up to a bound
   std::uint32_t epoch = 0;                    // of the queue, see Chain::queue_resumed()
+  std::uint32_t doubted = 0;                  // the epoch when this host's numbers were last given up
   std::uint64_t paused_at = 0;                // bytes delivered by the last pause, see Chain::Options::worth
   bool closed = false;                        // FIN or RST seen: forgotten soon. Set by Table::close()
 
@@ -48,6 +58,7 @@ private:
   std::uint32_t next_in_bucket_ = 0;
   std::uint32_t older_ = 0, newer_ = 0; // in its list
   Tick spared_ {};
+  Stage stage_ = Stage::living;
   std::uint32_t self_ = 0;
   std::uint32_t state_ = 0; // index of the block with the modules' state, 0 = none
 };
@@ -61,7 +72,9 @@ public:
     std::size_t state_bytes = 0; // of a flow that has state, for all modules together
     std::uint64_t seed = 0;      // of the hash: remote hosts choose ports, so bucket order must not be theirs to choose
     Duration idle = std::chrono::seconds { 120 };
-    Duration linger = std::chrono::seconds { 5 }; // after FIN or RST
+    Duration linger = std::chrono::seconds { 5 };    // after FIN or RST
+    Duration half_open = std::chrono::seconds { 5 }; // until the handshake is complete
+    std::size_t most_answered = 64; // half-open at a time of those that others begin: anyone can send SYNs
   };
 
   explicit Table(Options options);
@@ -72,11 +85,16 @@ public:
   Flow* find(const FlowKey& key);
   Flow* by_id(std::uint64_t id);
   // A new flow at `now`; nullptr when the table is full (counted in refused()).
-  Flow* insert(const FlowKey& key, Tick now);
+  Flow* insert(const FlowKey& key, Tick now, Stage stage = Stage::living);
   // Moves the flow to the young end; call on every segment.
   void touch(Flow& flow, Tick now);
   // Not idle for this reason alone: the flow is asked for again by expired() after another idle time.
   void spare(Flow& flow, Tick now);
+  // The handshake is complete.
+  void settle(Flow& flow);
+  static Stage stage(const Flow& flow) { return flow.stage_; }
+  // The oldest answered flow when there is no room for another one of them, or nullptr.
+  Flow* crowded_out();
   // FIN or RST was seen: the flow is forgotten `linger` after its last segment.
   void close(Flow& flow);
   void erase(Flow& flow);
@@ -100,12 +118,11 @@ public:
   std::size_t memory() const;
   std::size_t bucket_of(const FlowKey& key) const;
 
-  // Calls visit(Flow&) for every flow, closed ones last, each kind oldest first; visit may erase the flow it is given,
-  // no other.
+  // Calls visit(Flow&) for every flow, stage by stage, oldest first; visit may erase the flow it is given, no other.
   template <class Visit>
   void each(Visit&& visit)
   {
-    for (const List& list : { std::cref(living_), std::cref(closed_) })
+    for (const List& list : lists_)
       for (std::uint32_t at = list.oldest; at != 0;)
       {
         Flow& flow = slot(at);
@@ -117,13 +134,16 @@ public:
 private:
   static constexpr std::size_t chunk_flows = 64;
   Flow& slot(std::uint32_t index);
-  // By age, so that whatever is due first is found at once. Closed flows have a list of their own: they expire after
+  // By age, so that whatever is due first is found at once. Each stage has a list of its own: closed flows expire after
   // `linger`, however many older flows live on.
   struct List
   {
     std::uint32_t oldest = 0, newest = 0;
+    std::size_t size = 0;
   };
-  List& list_of(const Flow& flow) { return flow.closed ? closed_ : living_; }
+  List& list_of(Stage stage) { return lists_[static_cast<std::size_t>(stage)]; }
+  List& list_of(const Flow& flow) { return list_of(flow.stage_); }
+  void move(Flow& flow, Stage stage);
   void unlink(Flow& flow);
   void link_newest(Flow& flow);
   void drop_state(Flow& flow);
@@ -137,8 +157,7 @@ private:
   std::vector<std::uint32_t> free_states_;
   std::uint32_t next_unused_state_ = 1;
   std::size_t states_ = 0;
-  List living_ {};
-  List closed_ {};
+  std::array<List, 4> lists_ {}; // by Stage
   std::size_t size_ = 0;
   std::uint32_t next_unused_ = 1;
   std::uint64_t next_id_ = 1;

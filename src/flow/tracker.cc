@@ -15,40 +15,72 @@ constexpr Duration shortest_round = std::chrono::milliseconds { 10 };
 constexpr Duration default_round = std::chrono::milliseconds { 100 };
 } // namespace
 
-void Tracker::seen(const Segment& segment, FlowView& view, Tick now)
+Acceptability Tracker::seen(const Segment& segment, FlowView& view, Tick now)
 {
   view.last_seen = now;
+  const bool arrives = segment.direction == Direction::ingress;
+  const Acceptability found = arrives ? judge(segment, view) : Acceptability::acceptable;
+  if (found == Acceptability::unacceptable) return found;
   if (segment.has_option(option::md5 | option::ao)) view.hands_off = HandsOff::authenticated;
   if (segment.has_option(option::mptcp)) multipath(segment, view);
-  if (segment.direction == Direction::ingress && segment.payload_length > 0) view.ecn_seen = segment.ecn;
   if (segment.has(tcp_flag::syn))
   {
     if (fits(segment, view)) handshake(segment, view);
-    return;
   }
-  if (segment.direction == Direction::egress)
+  else if (!arrives)
+    sent_by_host(segment, view, now);
+  else if (found == Acceptability::acceptable)
+    arrived(segment, view, now);
+  return found;
+}
+
+// A SYN/ACK must answer this host's SYN; everything else is measured by what this host has said last.
+Acceptability Tracker::judge(const Segment& arriving, const FlowView& view) const
+{
+  using enum Acceptability;
+  if (!established_ && arriving.has(tcp_flag::syn))
   {
-    if (segment.has(tcp_flag::ack)) acknowledged(segment, view, now);
-    if (segment.end().after(view.next_seq) || !view.sent_any)
-    {
-      if (view.sent_any) view.bytes_sent += static_cast<std::uint32_t>(segment.end() - view.next_seq);
-      view.next_seq = segment.end();
-    }
-    view.fin_sent = view.fin_sent || segment.has(tcp_flag::fin);
-    view.last_window = segment.window;
-    if (view.acc_ecn) count_marks(segment, view);
-    if (segment.timestamps)
-    {
-      view.last_ts_value = segment.timestamps->value;
-      view.last_ts_echo = segment.timestamps->echo;
-    }
+    if (!arriving.has(tcp_flag::ack) || !local_syn_) return acceptable;
+    return arriving.ack.after(local_isn_) && arriving.ack.at_or_before(view.next_seq) ? acceptable : unacceptable;
   }
-  else if (segment.has(tcp_flag::ack))
+  if (!synchronized_) return unknown;
+  // Attached mid-flow the shifts are not known: they may be the largest (RFC 7323 2.3).
+  constexpr unsigned largest_shift = 14;
+  const unsigned local = established_ ? view.local_window_scale : largest_shift;
+  const unsigned remote = remote_scale_known_ ? view.remote_window_scale : largest_shift;
+  const Windows windows { .rcv_nxt = view.highest_ack,
+                          .receive = std::uint32_t { largest_window_ } << local,
+                          .snd_nxt = una_known_ ? later(view.next_seq, view.snd_una) : view.next_seq,
+                          .send = std::uint32_t { 0xffff } << remote };
+  return in_windows(arriving, windows) ? acceptable : unacceptable;
+}
+
+void Tracker::sent_by_host(const Segment& segment, FlowView& view, Tick now)
+{
+  if (segment.has(tcp_flag::ack)) acknowledged(segment, view, now);
+  if (segment.end().after(view.next_seq) || !view.sent_any)
   {
-    if (!una_known_ || segment.ack.after(view.snd_una)) view.snd_una = segment.ack;
-    una_known_ = true;
-    if (segment.timestamps) echoed(segment.timestamps->echo, view, now);
+    if (view.sent_any) view.bytes_sent += static_cast<std::uint32_t>(segment.end() - view.next_seq);
+    view.next_seq = segment.end();
   }
+  view.fin_sent = view.fin_sent || segment.has(tcp_flag::fin);
+  view.last_window = segment.window;
+  largest_window_ = std::max(largest_window_, segment.window);
+  if (view.acc_ecn) count_marks(segment, view);
+  if (segment.timestamps)
+  {
+    view.last_ts_value = segment.timestamps->value;
+    view.last_ts_echo = segment.timestamps->echo;
+  }
+}
+
+void Tracker::arrived(const Segment& segment, FlowView& view, Tick now)
+{
+  if (segment.payload_length > 0) view.ecn_seen = segment.ecn;
+  if (!segment.has(tcp_flag::ack)) return;
+  if (!una_known_ || segment.ack.after(view.snd_una)) view.snd_una = segment.ack;
+  una_known_ = true;
+  if (segment.timestamps) echoed(segment.timestamps->echo, view, now);
 }
 
 // Multipath is offered by a SYN of either side. Later options count when they are this host's own: who still speaks
@@ -73,7 +105,7 @@ void Tracker::count_marks(const Segment& segment, FlowView& view)
 
 void Tracker::resume(FlowView& view)
 {
-  ack_seen_ = una_known_ = false;
+  ack_seen_ = una_known_ = synchronized_ = false;
   view.sent_any = false;
   sent_count_ = 0;
   round_bytes_ = 0;
@@ -94,49 +126,73 @@ bool Tracker::fits(const Segment& syn, const FlowView& view) const
 
 void Tracker::handshake(const Segment& segment, FlowView& view)
 {
-  const bool local = segment.direction == Direction::egress;
   joins_ = joins_ || segment.mptcp == MptcpSubtype::mp_join;
-  (local ? local_options_ : remote_options_) = segment.options;
-  (local ? local_syn_ : remote_syn_) = true;
-  if (local)
-  {
-    view.local_window_scale = segment.window_scale.value_or(0);
-    if (!ack_seen_) view.next_seq = segment.end();
-    if (segment.mss) view.mss = *segment.mss;
-    if (segment.mptcp == MptcpSubtype::mp_join)
-    {
-      view.mptcp_joined = true;
-      view.mptcp_address_id = segment.mptcp_address_id;
-      view.mptcp_backup = segment.mptcp_backup;
-    }
-    local_flags_ = segment.flags;
-  }
+  if (segment.direction == Direction::egress)
+    local_syn(segment, view);
   else
-  {
-    view.remote_window_scale = segment.window_scale.value_or(0);
-    if (!ack_seen_) view.highest_ack = segment.end();
-    if (segment.has(tcp_flag::ack)) view.snd_una = segment.ack;
-    una_known_ = segment.has(tcp_flag::ack);
-    if (segment.mptcp == MptcpSubtype::mp_capable)
-    {
-      view.mptcp_version = segment.mptcp_version;
-      if (segment.mptcp_key) view.mptcp_token = token_of(*segment.mptcp_key, segment.mptcp_version);
-    }
-    remote_flags_ = segment.flags;
-  }
+    remote_syn(segment, view);
   if (!local_syn_ || !remote_syn_) return;
 
-  established_ = true;
+  established_ = synchronized_ = true;
   const std::uint32_t both = local_options_ & remote_options_;
   view.timestamps_ok = (both & option::timestamps) != 0;
   view.sack_ok = (both & option::sack_permitted) != 0;
   agree_on_ecn(view);
   if (refused_multipath()) view.mptcp = false;
   // RFC 7323 1.3: scaling is in force only when both SYNs carried the option.
-  if ((both & option::window_scale) == 0) view.local_window_scale = view.remote_window_scale = 0;
+  if ((both & option::window_scale) == 0)
+  {
+    view.local_window_scale = view.remote_window_scale = 0;
+    remote_scale_known_ = true;
+  }
   // RFC 9293 3.7.1: the effective send MSS is without options; timestamps take twelve bytes of every segment.
   if (view.timestamps_ok && view.mss > 512) view.mss = static_cast<std::uint16_t>(view.mss - 12);
   if (view.hands_off == HandsOff::mid_flow) view.hands_off = HandsOff::none;
+}
+
+void Tracker::local_syn(const Segment& segment, FlowView& view)
+{
+  local_options_ = segment.options;
+  local_flags_ = segment.flags;
+  local_syn_ = true;
+  local_isn_ = segment.seq;
+  view.local_window_scale = segment.window_scale.value_or(0);
+  if (!ack_seen_) view.next_seq = segment.end();
+  if (segment.mss) view.mss = *segment.mss;
+  if (segment.mptcp == MptcpSubtype::mp_join)
+  {
+    view.mptcp_joined = true;
+    view.mptcp_address_id = segment.mptcp_address_id;
+    view.mptcp_backup = segment.mptcp_backup;
+  }
+  if (segment.has(tcp_flag::ack) && !remote_syn_) answered_unseen(segment, view);
+}
+
+// A SYN that arrives makes no flow, so what it said is known by the answer: this host agrees to nothing that was not
+// offered (RFC 7323 1.3 and 3.2, RFC 9768 table 2; Linux also with SACK). Only the peer's shift is not in it.
+void Tracker::answered_unseen(const Segment& answer, FlowView& view)
+{
+  constexpr std::uint16_t classic = tcp_flag::ece;
+  const auto said = static_cast<std::uint16_t>(answer.flags & ace_bits);
+  remote_options_ = answer.options;
+  remote_flags_ = tcp_flag::syn;
+  if (said != 0) remote_flags_ |= said == classic ? tcp_flag::ece | tcp_flag::cwr : ace_bits;
+  remote_syn_ = true;
+  if (!ack_seen_) view.highest_ack = answer.ack;
+}
+
+void Tracker::remote_syn(const Segment& segment, FlowView& view)
+{
+  remote_options_ = segment.options;
+  remote_flags_ = segment.flags;
+  remote_syn_ = remote_scale_known_ = true;
+  view.remote_window_scale = segment.window_scale.value_or(0);
+  if (!ack_seen_) view.highest_ack = segment.end();
+  if (segment.has(tcp_flag::ack)) view.snd_una = segment.ack;
+  una_known_ = segment.has(tcp_flag::ack);
+  if (segment.mptcp != MptcpSubtype::mp_capable) return;
+  view.mptcp_version = segment.mptcp_version;
+  if (segment.mptcp_key) view.mptcp_token = token_of(*segment.mptcp_key, segment.mptcp_version);
 }
 
 // RFC 8684 3.7: whose SYN carried MP_CAPABLE and whose SYN/ACK comes without it speaks plain TCP. A join that is not
@@ -152,8 +208,9 @@ bool Tracker::refused_multipath() const
 void Tracker::agree_on_ecn(FlowView& view) const
 {
   constexpr std::uint16_t bits = tcp_flag::ae | tcp_flag::cwr | tcp_flag::ece;
-  const auto asked = static_cast<std::uint16_t>(local_flags_ & bits);
-  const auto answer = static_cast<std::uint16_t>(remote_flags_ & bits);
+  const bool here = (local_flags_ & tcp_flag::ack) != 0; // who answers
+  const auto asked = static_cast<std::uint16_t>((here ? remote_flags_ : local_flags_) & bits);
+  const auto answer = static_cast<std::uint16_t>((here ? local_flags_ : remote_flags_) & bits);
   const bool classic = answer == tcp_flag::ece || answer == (tcp_flag::ae | tcp_flag::ece);
   const bool accurate = answer != 0 && !classic && answer != bits;
   view.acc_ecn = asked == bits && accurate;
@@ -163,6 +220,7 @@ void Tracker::agree_on_ecn(FlowView& view) const
 
 void Tracker::acknowledged(const Segment& segment, FlowView& view, Tick now)
 {
+  synchronized_ = true;
   if (!ack_seen_)
   {
     ack_seen_ = true;
@@ -219,6 +277,11 @@ void Tracker::left(const Segment& segment, Seq ack, std::uint16_t window, TsCloc
     }
   }
   view.sent_any = true;
+}
+
+void Tracker::not_left(TsClock ts_value, Tick now)
+{
+  if (sent_count_ > 0 && sent_[sent_count_ - 1u].value == ts_value && sent_[sent_count_ - 1u].at == now) --sent_count_;
 }
 
 // What is older than the newest echo is never asked for again. When nothing was echoed yet, because the RTT is unknown

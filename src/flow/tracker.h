@@ -2,6 +2,8 @@
 // window.
 #pragma once
 
+#include "src/flow/acceptability.h"
+
 #include <tandem/flow.h>
 #include <tandem/segment.h>
 #include <tandem/units.h>
@@ -16,8 +18,12 @@ namespace tandem::flow
 class Tracker
 {
 public:
-  // Takes note of a segment as the kernel made it (egress) or as it arrived (ingress), before any edit.
-  void seen(const Segment& segment, FlowView& view, Tick now);
+  // Takes note of a segment as the kernel made it (egress) or as it arrived (ingress), before any edit. Of what arrives
+  // only when it is acceptable.
+  Acceptability seen(const Segment& segment, FlowView& view, Tick now);
+
+  // This host's ACKs are not seen for a while: until the next one nothing that arrives can be judged.
+  void lose_sight() { synchronized_ = false; }
 
   // Packets may have gone by unseen, even more than a sequence space: what comes next is taken as it is.
   void resume(FlowView& view);
@@ -26,11 +32,23 @@ public:
   // window (unscaled).
   void left(const Segment& segment, Seq ack, std::uint16_t window, TsClock ts_value, FlowView& view, Tick now);
 
+  // It did not leave with this TSval after all.
+  void not_left(TsClock ts_value, Tick now);
+
+  // Both SYNs were seen.
+  bool established() const { return established_; }
+
   // Whether a SYN can belong to the handshake of this flow.
   bool fits(const Segment& syn, const FlowView& view) const;
 
 private:
+  Acceptability judge(const Segment& arriving, const FlowView& view) const;
+  void sent_by_host(const Segment& segment, FlowView& view, Tick now);
+  void arrived(const Segment& segment, FlowView& view, Tick now);
   void handshake(const Segment& segment, FlowView& view);
+  void local_syn(const Segment& segment, FlowView& view);
+  void remote_syn(const Segment& segment, FlowView& view);
+  void answered_unseen(const Segment& answer, FlowView& view);
   void agree_on_ecn(FlowView& view) const;
   static void multipath(const Segment& segment, FlowView& view);
   bool refused_multipath() const;
@@ -70,9 +88,13 @@ private:
   std::uint32_t remote_options_ = 0;
   bool local_syn_ = false;
   bool remote_syn_ = false;
-  bool joins_ = false; // a SYN carried MP_JOIN
+  bool joins_ = false;              // a SYN carried MP_JOIN
+  bool remote_scale_known_ = false; // view.remote_window_scale is the peer's
   bool established_ = false; // both were seen
   bool ack_seen_ = false;
+  bool synchronized_ = false; // view.highest_ack and view.next_seq are this host's own now
+  std::uint16_t largest_window_ = 0; // that this host has advertised, unscaled
+  Seq local_isn_ {};
   bool una_known_ = false; // view.snd_una is
 };
 

@@ -90,6 +90,17 @@ bool verify(std::span<const std::byte> packet, const Segment& segment)
   return load16(packet, segment.ip_header_length + layout::tcp_checksum) == tcp_checksum(packet, segment);
 }
 
+bool damaged(const Segment& segment)
+{
+  if (!holds(segment.bytes, segment)) return false;
+  if (!segment.key.local.v6 && sum(segment.bytes.first(ipv4_header_length(segment.bytes))) != 0xffff) return true;
+  // By the sum, which takes both ways of writing zero.
+  const auto tcp = segment.bytes.subspan(segment.ip_header_length);
+  const auto pseudo = pseudo_header_sum(segment.key.local, segment.key.remote, layout::protocol::tcp,
+                                        static_cast<std::uint32_t>(tcp.size()));
+  return sum(tcp, pseudo) != 0xffff;
+}
+
 bool seal(std::span<std::byte> packet, const Segment& segment)
 {
   if (!holds(packet, segment)) return false;

@@ -123,6 +123,7 @@ int Observer::drain(Call call, void* context, int limit) noexcept
           tpacket_auxdata aux;
           std::memcpy(&aux, CMSG_DATA(c), sizeof aux);
           packet.original_length = aux.tp_len;
+          packet.checksum_ready = (aux.tp_status & TP_STATUS_CSUMNOTREADY) == 0;
         }
         if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_TIMESTAMPNS)
         {

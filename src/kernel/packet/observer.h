@@ -22,6 +22,7 @@ struct ObservedPacket
   std::span<const std::byte> bytes {}; // from the IP header on, at most `snap` of them
   std::size_t original_length = 0;     // of the IP packet; beyond the MTU for a merged super-packet
   Direction direction = Direction::ingress;
+  bool checksum_ready = false; // the TCP checksum is that of the wire: neither GRO nor offloading has left it for later
   int ifindex = 0;
   Tick arrival {};  // when this batch was read
   Tick received {}; // when the kernel had the packet; `arrival` when it does not say

@@ -139,6 +139,9 @@ public:
     }
     // What alarms still do after the last event is expected as well.
     alarms_until(stand_->now() + ms(3000), "");
+    if (const auto n = stand_->chain.stats().unacceptable; n != unacceptable_)
+      differences_.push_back(script_.file + ": " + std::to_string(n) + " segments lay outside the windows, not "
+                             + std::to_string(unacceptable_));
     if (!violations_allowed_)
       for (std::size_t i = 0; i < stand_->chain.module_count(); ++i)
         for (std::size_t v = 1; v < chain::violation_count; ++v)
@@ -224,6 +227,8 @@ private:
         options_.worth = count(line, 1);
       else if (what == "seed")
         options_.seed = options_.table.seed = count(line, 1);
+      else if (what == "unacceptable")
+        unacceptable_ = count(line, 1);
       else if (what == "violations" && word(line, 1) == "allowed")
         violations_allowed_ = true;
       else
@@ -764,6 +769,7 @@ private:
   const Script& script_;
   chain::Chain::Options options_ {};
   bool violations_allowed_ = false;
+  std::uint64_t unacceptable_ = 0;
   std::vector<const Line*> knobs_ {};
   daemon::LoadedModules loaded_ {};
   std::vector<std::shared_ptr<Module>> owned_ {};

@@ -832,7 +832,319 @@ TEST(ChainLinks, ASilentSubflowIsKnownWhileItsConnectionLives)
   EXPECT_EQ(stand.chain.table().size(), 0u) << "silent siblings do not keep each other";
 }
 
+// ---- what could not be edited ----
+
+// The wire refused the edit, so the segment left as it came. What is known of the server must say so.
+TEST(ChainUnedited, TheServerKnowsWhatTheOriginalSaid)
+{
+  Puppet puppet { "offload" };
+  Stand stand { { &puppet } };
+  Peers peers {};
+  stand.open(peers);
+  stand.download(peers, 20, ms(5), ms(20));
+  puppet.act = [](const Event& event, const FlowView&) -> Plan
+  {
+    if (!is_ack(event)) return {};
+    return { .edit = { .ack = event.segment->ack - 2000u,
+                       .window = std::uint16_t { 7 },
+                       .ts_value = event.segment->timestamps->value - 3,
+                       .route = Link::cell } };
+  };
+  stand.run_for(ms(5));
+  stand.data(peers, 2896, peers.local_ts(stand.now() - ms(20)));
+  const Segment ack = peers.ack(stand.now());
+  const std::uint64_t cell_bytes = stand.chain.stats().cell_bytes;
+  const Outcome outcome = *stand.show(ack);
+  ASSERT_EQ(stand.view(peers).sent_ack, ack.ack - 2000u);
+  EXPECT_GT(stand.chain.stats().cell_bytes, cell_bytes);
+
+  stand.chain.unedited(ack, outcome, stand.now());
+  EXPECT_EQ(stand.view(peers).sent_ack, ack.ack);
+  EXPECT_EQ(stand.view(peers).sent_window, ack.window);
+  EXPECT_EQ(stand.view(peers).sent_ts_value, ack.timestamps->value);
+  EXPECT_EQ(stand.chain.stats().cell_bytes, cell_bytes) << "it left by its own link";
+  EXPECT_EQ(stand.chain.link_states()[static_cast<std::size_t>(Link::cell)].bytes_out, cell_bytes);
+  EXPECT_EQ(stand.flow(peers).holds[0].withheld, 0u) << "nothing is withheld any more";
+  puppet.act = {};
+  stand.chain.enable(0, false, stand.now());
+  EXPECT_TRUE(stand.actions.crafted.empty()) << "there is nothing left to say";
+}
+
+TEST(ChainUnedited, TheOriginalsTimestampIsTimedAndTheEditsIsNot)
+{
+  for (const bool failed : { false, true })
+  {
+    Puppet puppet { "offload" };
+    Stand stand { { &puppet } };
+    Peers peers {};
+    puppet.act = [](const Event& event, const FlowView&) -> Plan
+    { return is_ack(event) ? Plan { .edit = { .ts_value = event.segment->timestamps->value - 1 } } : Plan {}; };
+    stand.open(peers);
+    stand.run_for(ms(1000));
+    const Segment ack = peers.ack(stand.now());
+    const Outcome outcome = *stand.show(ack);
+    if (failed) stand.chain.unedited(ack, outcome, stand.now());
+    stand.run_for(ms(40));
+    const TsClock claimed = ack.timestamps->value - 1;
+    stand.data(peers, 1000, failed ? ack.timestamps->value : claimed);
+    EXPECT_EQ(stand.view(peers).rtt_latest, Duration { ms(40) }) << failed;
+  }
+}
+
+TEST(ChainUnedited, AHigherNumberThatNeverLeftIsTakenBack)
+{
+  Puppet puppet { "offload" };
+  Stand stand { { &puppet } };
+  Peers peers {};
+  stand.open(peers);
+  stand.download(peers, 20, ms(5), ms(20));
+  puppet.act = [](const Event& event, const FlowView&) -> Plan
+  { return is_ack(event) ? Plan { .verdict = Verdict::drop } : Plan {}; };
+  stand.run_for(ms(5));
+  stand.data(peers, 2896, peers.local_ts(stand.now() - ms(20)));
+  Segment old = peers.ack(stand.now());
+  old.ack = old.ack - 1448u;
+  stand.ack(peers); // held by this host, and left out
+  puppet.act = [](const Event& event, const FlowView& flow) -> Plan
+  { return is_ack(event) ? Plan { .edit = { .ack = flow.highest_ack } } : Plan {}; };
+  const Outcome outcome = *stand.show(old);
+  ASSERT_EQ(stand.view(peers).sent_ack, stand.view(peers).highest_ack);
+  stand.chain.unedited(old, outcome, stand.now());
+  EXPECT_EQ(stand.view(peers).sent_ack, old.ack);
+}
+
+// ---- what arrives and what is believed of it ----
+
+// A copy is made before TCP looks at it, and anyone can send one. Outside the windows it decides nothing.
+struct Believed : ::testing::Test
+{
+  Believed()
+  {
+    stand.open(peers);
+    stand.download(peers, 100, ms(5), ms(20));
+    shown = puppet.heard(EventKind::segment);
+  }
+  Segment arriving(std::int64_t seq, std::int64_t ack = 0)
+  {
+    Segment s = peers.data_in(stand.now(), 1448, peers.local_ts(stand.now() - ms(20)));
+    s.seq = s.seq + static_cast<std::uint32_t>(seq);
+    s.ack = s.ack + static_cast<std::uint32_t>(ack);
+    return s;
+  }
+  bool believed(const Segment& s)
+  {
+    const int before = puppet.heard(EventKind::segment);
+    const std::uint64_t refused = stand.chain.stats().unacceptable;
+    stand.show(s);
+    const bool heard = puppet.heard(EventKind::segment) > before;
+    EXPECT_EQ(stand.chain.stats().unacceptable, refused + (heard ? 0 : 1)) << "either believed or counted";
+    return heard;
+  }
+
+  Puppet puppet { "offload" };
+  Stand stand { { &puppet } };
+  Peers peers {}; // a window of 64,000 bytes; the server's are 500 << 7 as well
+  int shown = 0;
+};
+
+TEST_F(Believed, WhatLiesInTheReceiveWindowOrNotFarBelow)
+{
+  EXPECT_TRUE(believed(arriving(0))) << "the next in order";
+  EXPECT_TRUE(believed(arriving(60'000))) << "behind holes";
+  EXPECT_TRUE(believed(arriving(-1448))) << "once more";
+  EXPECT_TRUE(believed(arriving(-60'000))) << "a whole window once more: reported by D-SACK";
+  EXPECT_FALSE(believed(arriving(1'000'000)));
+  EXPECT_FALSE(believed(arriving(-1'000'000)));
+  EXPECT_FALSE(believed(arriving(2'000'000'000)));
+}
+
+TEST_F(Believed, AMergedPacketThatReachesIntoTheWindow)
+{
+  Segment merged = arriving(-100'000);
+  merged.payload_length = 64'000;
+  EXPECT_TRUE(believed(merged));
+  merged = arriving(0);
+  merged.payload_length = 500'000; // big TCP
+  EXPECT_TRUE(believed(merged));
+}
+
+TEST_F(Believed, WhatAcknowledgesSomethingThatThisHostMaySend)
+{
+  EXPECT_TRUE(believed(arriving(0, 0)));
+  EXPECT_TRUE(believed(arriving(0, 5'000))) << "a request that no rule showed";
+  EXPECT_TRUE(believed(arriving(0, -5'000))) << "an old one, overtaken";
+  EXPECT_FALSE(believed(arriving(0, 100'000'000)));
+  EXPECT_FALSE(believed(arriving(0, -100'000'000)));
+}
+
+TEST_F(Believed, NothingOfAnUnacceptableSegmentIsKept)
+{
+  const FlowView before = stand.view(peers);
+  Segment forged = arriving(1'000'000'000, 500'000);
+  forged.ecn = Ecn::ce;
+  forged.timestamps->echo = before.sent_ts_value;
+  forged.options |= option::md5;
+  stand.run_for(ms(3));
+  EXPECT_FALSE(believed(forged));
+  const FlowView& after = stand.view(peers);
+  EXPECT_EQ(after.rtt_at, before.rtt_at);
+  EXPECT_EQ(after.ecn_seen, before.ecn_seen);
+  EXPECT_EQ(after.snd_una, before.snd_una);
+  EXPECT_EQ(after.hands_off, HandsOff::none);
+  forged.flags = tcp_flag::rst;
+  EXPECT_FALSE(believed(forged));
+  EXPECT_FALSE(stand.flow(peers).closed);
+  forged.flags = tcp_flag::syn;
+  EXPECT_FALSE(believed(forged));
+}
+
+TEST_F(Believed, ASynAckThatDoesNotAnswerTheSynIsNone)
+{
+  Peers other {};
+  other.key.local_port = 41'000;
+  stand.show(other.syn(stand.now()));
+  Segment forged = other.syn_ack(stand.now());
+  forged.ack = forged.ack + 1u;
+  stand.show(forged);
+  EXPECT_EQ(stand.view(other).hands_off, HandsOff::mid_flow);
+  stand.show(other.syn_ack(stand.now()));
+  EXPECT_EQ(stand.view(other).hands_off, HandsOff::none);
+}
+
+TEST_F(Believed, ALargerWindowIsAsLargeAsItWasAdvertised)
+{
+  peers.window = 30'000; // 3.84 MB
+  stand.ack(peers);
+  EXPECT_TRUE(believed(arriving(3'000'000)));
+  EXPECT_TRUE(believed(arriving(-3'000'000)));
+  peers.window = 0;
+  stand.ack(peers);
+  EXPECT_TRUE(believed(arriving(3'000'000))) << "what was on its way when the window closed";
+}
+
+// While the queue is out of the way this host's ACKs are not seen: what arrives cannot be judged, and proves nothing,
+// but is no sign of forgery either.
+TEST_F(Believed, NothingIsKnownWhileTheQueueIsBypassed)
+{
+  stand.chain.queue_bypassed();
+  peers.received += 300'000'000;
+  const Tick measured = stand.view(peers).rtt_at;
+  stand.run_for(ms(100));
+  stand.data(peers, 1448, peers.local_ts(stand.now() - ms(20)));
+  EXPECT_EQ(puppet.heard(EventKind::segment), shown);
+  EXPECT_EQ(stand.view(peers).rtt_at, measured);
+  EXPECT_EQ(stand.view(peers).last_seen, stand.now()) << "it says that the flow lives";
+  stand.chain.queue_resumed();
+  stand.data(peers, 1448, peers.local_ts(stand.now() - ms(20)));
+  EXPECT_EQ(puppet.heard(EventKind::segment), shown) << "not before an ACK of this host";
+  stand.ack(peers);
+  stand.data(peers, 1448, peers.local_ts(stand.now() - ms(20)));
+  EXPECT_EQ(puppet.heard(EventKind::segment), shown + 2);
+  EXPECT_EQ(stand.chain.stats().unacceptable, 0u);
+}
+
+TEST(BelievedCopies, OwnAcksThatAreOnlyObservedTellTheNumbersToo)
+{
+  Puppet puppet { "ecn" };
+  puppet.wants = { .observe = traffic::egress_pure_ack | traffic::ingress_data, .every_link = true };
+  Stand stand { { &puppet } };
+  Peers peers {};
+  stand.open(peers);
+  stand.download(peers, 10, ms(5), ms(20));
+  stand.chain.queue_resumed(); // another module was switched on and off
+  peers.received += 300'000'000;
+  stand.ack(peers);
+  const int shown = puppet.heard(EventKind::segment);
+  stand.data(peers, 1448, peers.local_ts(stand.now() - ms(20)));
+  EXPECT_EQ(puppet.heard(EventKind::segment), shown + 1);
+}
+
 // ---- the life of a flow ----
+
+// Anyone can send SYNs. They cost nothing, and answered ones little.
+TEST(ChainLife, AFloodOfSynsIsBoundedAndRunningFlowsAreKept)
+{
+  Puppet puppet { "offload" };
+  Stand stand { { &puppet }, { .table = { .capacity = 256 } } };
+  std::array<Peers, 100> running {};
+  for (std::uint16_t i = 0; i < running.size(); ++i)
+  {
+    running[i].key.local_port = static_cast<std::uint16_t>(40'000 + i);
+    stand.open(running[i]);
+  }
+  for (unsigned i = 0; i < 20'000; ++i)
+  {
+    Peers peer {};
+    peer.key.local_port = 22;
+    peer.key.remote_port = static_cast<std::uint16_t>(1024 + i);
+    peer.key.remote.bytes[3] = static_cast<std::uint8_t>(i >> 12);
+    Segment syn = peer.syn_ack(stand.now());
+    syn.flags = tcp_flag::syn;
+    stand.show(syn);
+    if (i < 10'000) continue;
+    Segment answer = peer.syn(stand.now());
+    answer.flags = tcp_flag::syn | tcp_flag::ack;
+    answer.ack = syn.end();
+    stand.show(answer);
+    if (i % 100 == 0) stand.run_for(ms(1));
+  }
+  EXPECT_LE(stand.chain.table().size(), running.size() + 64);
+  for (Peers& one : running)
+    ASSERT_NE(stand.chain.table().find(one.key), nullptr);
+  Peers fresh {};
+  fresh.key.local_port = 50'000;
+  stand.open(fresh);
+  EXPECT_EQ(stand.view(fresh).hands_off, HandsOff::none);
+  stand.run_for(ms(6'000));
+  EXPECT_EQ(stand.chain.table().size(), running.size() + 1) << "half-open ones go soon";
+  EXPECT_EQ(stand.chain.stats().untracked, 0u);
+}
+
+TEST(ChainLife, WhatThisHostAnswersIsAFlow)
+{
+  for (const bool syn_seen : { false, true })
+  {
+    Puppet puppet { "offload" };
+    Stand stand { { &puppet } };
+    Peers peers {};
+    Segment syn = peers.syn_ack(stand.now());
+    syn.flags = tcp_flag::syn;
+    if (syn_seen) stand.show(syn);
+    EXPECT_EQ(stand.chain.table().size(), 0u) << "nobody knows yet whether it is answered";
+    Segment answer = peers.syn(stand.now());
+    answer.flags = tcp_flag::syn | tcp_flag::ack;
+    answer.ack = syn.end();
+    stand.show(answer);
+    const FlowView& view = stand.view(peers);
+    EXPECT_EQ(view.hands_off, HandsOff::none);
+    EXPECT_TRUE(view.timestamps_ok);
+    EXPECT_TRUE(view.sack_ok);
+    EXPECT_EQ(view.local_window_scale, 7);
+    EXPECT_EQ(view.highest_ack, syn.end());
+    stand.run_for(ms(2'000));
+    stand.ack(peers);
+    EXPECT_EQ(puppet.begun, 1);
+    stand.run_for(ms(60'000));
+    EXPECT_EQ(stand.chain.table().size(), 1u) << "no longer half-open";
+  }
+}
+
+TEST(ChainLife, AConnectionThatIsNotAnsweredGoesSoon)
+{
+  Puppet puppet { "offload" };
+  Stand stand { { &puppet } };
+  Peers silent {}, answered {};
+  answered.key.local_port = 41'000;
+  stand.show(silent.syn(stand.now()));
+  stand.show(answered.syn(stand.now()));
+  stand.show(answered.syn_ack(stand.now()));
+  stand.run_for(ms(6'000));
+  EXPECT_EQ(stand.chain.table().find(silent.key), nullptr);
+  EXPECT_NE(stand.chain.table().find(answered.key), nullptr);
+  stand.show(silent.syn(stand.now())); // once more
+  stand.show(silent.syn_ack(stand.now()));
+  EXPECT_EQ(stand.view(silent).hands_off, HandsOff::none);
+}
 
 TEST(ChainLife, AModuleStartsOffAndIsNotAsked)
 {

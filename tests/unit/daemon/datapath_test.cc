@@ -187,6 +187,44 @@ TEST_F(DatapathOf, AnEditIsWrittenInPlaceAndBothSidesAreRecorded)
   EXPECT_EQ(kept[0].after, bytes);
 }
 
+TEST_F(DatapathOf, WhatCannotBeEditedLeavesAsItCameAndIsRecorded)
+{
+  Bytes bytes(256); // without timestamps
+  bytes.resize(wire::craft_ack(bytes, { .key = flow(), .seq = Seq { 1000 }, .ack = Seq { 5000 }, .window = 500 }));
+  const Bytes before = bytes;
+  kernel::QueuedPacket packet = waiting(bytes);
+  const auto segment = path.queued(packet);
+  ASSERT_TRUE(segment);
+  ASSERT_FALSE(segment->timestamps);
+  const Datapath::Decided decided =
+      path.decided(packet, *segment, { .edit = { .ts_echo = TsClock { 7 }, .route = Link::cell }, .why = "undo" });
+  EXPECT_TRUE(decided.unedited);
+  EXPECT_FALSE(decided.drop);
+  EXPECT_FALSE(decided.mark) << "nor is it routed elsewhere";
+  EXPECT_EQ(bytes, before);
+  EXPECT_EQ(path.counters().edit_faults[static_cast<std::size_t>(wire::EditFault::no_timestamps)], 1u);
+  const std::vector<Kept> all = recorded();
+  ASSERT_THAT(all, SizeIs(1));
+  EXPECT_EQ(all[0].fate, trace::Fate::fault);
+  EXPECT_EQ(all[0].why, "no_timestamps");
+}
+
+TEST_F(DatapathOf, ADamagedCopyIsNobodys)
+{
+  for (const bool ready : { false, true })
+  {
+    Bytes bytes = ack(flow(), Direction::ingress);
+    bytes[bytes.size() - 5] ^= std::byte { 1 }; // of TSecr
+    kernel::ObservedPacket packet {
+      .bytes = bytes, .original_length = bytes.size(), .direction = Direction::ingress, .checksum_ready = ready
+    };
+    EXPECT_EQ(path.observed(Link::wifi, packet).has_value(), !ready) << "GRO leaves the sum for later";
+    bytes[bytes.size() - 5] ^= std::byte { 1 };
+    EXPECT_TRUE(path.observed(Link::wifi, packet));
+  }
+  EXPECT_EQ(path.counters().damaged, 1u);
+}
+
 TEST_F(DatapathOf, AnotherRouteIsAMarkBesideThoseOfOthers)
 {
   Bytes bytes = ack();

@@ -160,6 +160,40 @@ TEST(Table, ClosedFlowsGoHoweverManyOlderOnesLiveOn)
   EXPECT_NE(table.insert(key(200), at(10s)), nullptr);
 }
 
+TEST(Table, EachStageHasALifeOfItsOwn)
+{
+  using std::chrono::milliseconds;
+  Table table { { .capacity = 64, .half_open = milliseconds { 5000 }, .most_answered = 3 } };
+  Flow* living = table.insert(key(0), at(milliseconds { 0 }));
+  Flow* opening = table.insert(key(1), at(milliseconds { 1 }), Stage::opening);
+  Flow* settled = table.insert(key(2), at(milliseconds { 2 }), Stage::opening);
+  for (std::uint16_t i = 3; i < 6; ++i)
+    table.insert(key(i), at(milliseconds { i }), Stage::answered);
+  ASSERT_NE(table.crowded_out(), nullptr);
+  EXPECT_EQ(table.crowded_out()->view.key, key(3)) << "the oldest";
+  table.erase(*table.crowded_out());
+  EXPECT_EQ(table.crowded_out(), nullptr);
+  table.touch(*settled, at(milliseconds { 10 }));
+  table.settle(*settled);
+  EXPECT_EQ(Table::stage(*settled), Stage::living);
+  EXPECT_EQ(table.expired(at(milliseconds { 5000 })), nullptr);
+  EXPECT_EQ(table.expired(at(milliseconds { 5001 })), opening);
+  table.erase(*opening);
+  EXPECT_EQ(table.expired(at(milliseconds { 5003 })), nullptr);
+  for (std::uint16_t i = 4; i < 6; ++i)
+  {
+    Flow* old = table.expired(at(milliseconds { 5006 }));
+    ASSERT_NE(old, nullptr);
+    EXPECT_EQ(old->view.key, key(i));
+    table.erase(*old);
+  }
+  EXPECT_EQ(table.expired(at(milliseconds { 60'000 })), nullptr);
+  EXPECT_EQ(table.expired(at(milliseconds { 120'000 })), living);
+  table.close(*settled);
+  table.settle(*settled);
+  EXPECT_EQ(Table::stage(*settled), Stage::closed) << "what is over stays so";
+}
+
 TEST(Table, EachVisitsAllOnceAndMayErase)
 {
   Table table { {} };

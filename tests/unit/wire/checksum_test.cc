@@ -132,6 +132,34 @@ TEST(Checksum, IncrementalEqualsRecomputation)
   }
 }
 
+TEST(Checksum, DamageIsSeenWhereTheWholePacketIs)
+{
+  Generator random { 12 };
+  for (int round = 0; round < 2000; ++round)
+  {
+    Packet packet = made(random.headers(), random.bytes(random.below(100)));
+    packet.resize(packet.size() + random.below(7)); // padding of the link
+    const Parsed right = parse(packet, Direction::ingress, true);
+    ASSERT_TRUE(right.ok());
+    ASSERT_FALSE(damaged(right.segment));
+    Packet cut = packet;
+    cut.resize(right.segment.ip_header_length + right.segment.tcp_header_length + 0u);
+    cut[cut.size() - 1] ^= std::byte { 1 };
+    if (right.segment.payload_length > 0)
+    {
+      ASSERT_FALSE(damaged(parse(cut, Direction::ingress, true).segment)) << "nobody can tell";
+    }
+    const std::size_t at = right.segment.ip_header_length + random.below(right.segment.payload_length + 20);
+    if (at / 2 == (right.segment.ip_header_length + 12u) / 2) continue; // the header's length: another packet
+    packet[at] ^= static_cast<std::byte>(1 + random.below(255));
+    const Parsed wrong = parse(packet, Direction::ingress, true);
+    if (wrong.ok())
+    {
+      ASSERT_TRUE(damaged(wrong.segment)) << round;
+    }
+  }
+}
+
 TEST(Checksum, PseudoHeaderLengthBeyond16Bits)
 {
   const std::uint16_t small = pseudo_header_sum(key_v6.local, key_v6.remote, 6, 4);
