@@ -46,7 +46,8 @@ Duration AckThinning::sparse_rest()
 // acknowledged by few ACKs anyway).
 unsigned AckThinning::wifi_ratio(const Segment& segment, const FlowView& flow, double most) const
 {
-  if (flow.mptcp || flow.acc_ecn || !flow.sack_ok || segment.has(loaded_flags) || mss_per_ack <= 0 || sparse()) return 1;
+  if (flow.mptcp || flow.acc_ecn || !flow.sack_ok || segment.has(loaded_flags) || mss_per_ack <= 0 || sparse())
+    return 1;
   constexpr double acks_per_rtt = 16;
   const double acks = flow.window_estimate / (static_cast<double>(flow.mss) * mss_per_ack);
   constexpr double burst_mss = 8;

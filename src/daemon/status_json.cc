@@ -286,8 +286,7 @@ json counters_json(const Datapath::Counters& counters)
            { "edited", counters.edited },     { "rerouted", counters.rerouted },
            { "dropped", counters.dropped },   { "crafted", counters.injected },
            { "observed", counters.observed }, { "craft_failed", counters.inject_failed },
-           { "not_wifi", counters.not_wifi },
-           { "damaged", counters.damaged } };
+           { "not_wifi", counters.not_wifi }, { "damaged", counters.damaged } };
 }
 
 json faults_json(const Datapath::Counters& counters)

@@ -243,10 +243,9 @@ Flow* Table::expired(Tick now)
     Flow& flow = slot(list.oldest);
     return now - std::max(flow.view.last_seen, flow.spared_) >= limit ? &flow : nullptr;
   };
-  for (const auto& [stage, limit] : { std::pair { Stage::closed, options_.linger },
-                                      std::pair { Stage::opening, options_.half_open },
-                                      std::pair { Stage::answered, options_.half_open },
-                                      std::pair { Stage::living, options_.idle } })
+  for (const auto& [stage, limit] :
+       { std::pair { Stage::closed, options_.linger }, std::pair { Stage::opening, options_.half_open },
+         std::pair { Stage::answered, options_.half_open }, std::pair { Stage::living, options_.idle } })
     if (Flow* flow = due(list_of(stage), limit)) return flow;
   return nullptr;
 }

@@ -55,7 +55,8 @@ std::uint16_t tcp_checksum(std::span<const std::byte> packet, const Segment& seg
 // Are the IPv4 header checksum and the TCP checksum right? False as well when `packet` does not hold the whole segment.
 bool verify(std::span<const std::byte> packet, const Segment& segment);
 
-// Whether a checksum is there to be looked at and wrong: TCP will drop the segment. False when `segment.bytes` were cut.
+// Whether a checksum is there to be looked at and wrong: TCP will drop the segment. False when `segment.bytes` were
+// cut.
 bool damaged(const Segment& segment);
 
 // Write the IPv4 header checksum and the complete TCP checksum, whatever stood there. Returns false (nothing written)

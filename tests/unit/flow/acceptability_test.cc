@@ -69,7 +69,8 @@ TEST(Acceptability, HoldsAroundTheSequenceSpace)
     ASSERT_TRUE(allowed(rcv, snd, below(receive), length, -below(send), receive, send)) << "new";
     ASSERT_TRUE(allowed(rcv, snd, -below(receive), length, -below(send), receive, send)) << "again";
     ASSERT_TRUE(allowed(rcv, snd, 0, length, below(send), receive, send)) << "of data that was not seen";
-    guessed += allowed(rcv, snd, static_cast<std::uint32_t>(random()), 1448, static_cast<std::uint32_t>(random())) ? 1 : 0;
+    guessed +=
+        allowed(rcv, snd, static_cast<std::uint32_t>(random()), 1448, static_cast<std::uint32_t>(random())) ? 1 : 0;
   }
   // Three windows of 200 kB by three of 100 kB, of 2^64.
   EXPECT_LE(guessed, 1);

@@ -209,9 +209,9 @@ TEST(Tracker, AServerThatDoesNotSpeakMultipathMakesItPlainTcp)
     bool multipath;
   };
   using enum MptcpSubtype;
-  for (const Case& one : { Case { mp_capable, mp_capable, true }, Case { mp_capable, none, false },
-                           Case { mp_join, mp_join, true }, Case { mp_join, none, true }, Case { none, none, false },
-                           Case { none, mp_capable, true } })
+  for (const Case& one :
+       { Case { mp_capable, mp_capable, true }, Case { mp_capable, none, false }, Case { mp_join, mp_join, true },
+         Case { mp_join, none, true }, Case { none, none, false }, Case { none, mp_capable, true } })
   {
     Watched w {};
     Segment syn = w.peers.syn(w.now);
