@@ -21,6 +21,17 @@ constexpr bool withholds_ack(const FlowView& flow)
   return flow.sent_any && flow.highest_ack.after(flow.sent_ack);
 }
 
+// A flow that is faster than any Wi-Fi link of a laptop carries has nothing to gain from a module: it is let past the
+// queue, and looked at again after this time. 802.11ax with two spatial streams at 160 MHz sends 2.4 Gb/s, of which
+// less than 2 Gb/s are TCP payload.
+constexpr double fastest_wifi = 2e9; // bits per second
+constexpr Duration look_again = std::chrono::seconds { 5 };
+
+constexpr bool faster_than_wifi(const FlowView& flow)
+{
+  return flow.delivery_rate * 8 > fastest_wifi;
+}
+
 // Whether an ACK says more than numbers, so that it can be neither repeated nor skipped: RFC 9768 counts in the flags
 // of every ACK, with nothing to see while the count stands at zero, and what an unknown option ties to the ACK number
 // nobody knows.

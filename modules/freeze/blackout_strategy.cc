@@ -86,7 +86,8 @@ Plan BlackoutStrategy::acknowledge(const Event& event, const FlowView& flow, Bla
     if (plan.why.empty()) plan.why = state.reopening ? "freeze: window opens" : "freeze: window stays closed";
   }
   acknowledged(event, flow, state, plan);
-  if (state.phase == Phase::clear && too_fast(flow) && !withholds_ack(flow)) plan.quiet = event.now + 1s;
+  if (state.phase == Phase::clear && faster_than_wifi(flow) && !withholds_ack(flow))
+    plan.quiet = event.now + look_again;
   return plan;
 }
 

@@ -1,5 +1,7 @@
 #include "modules/freeze/withheld_acks.h"
 
+#include <tandem/pure_ack.h>
+
 #include <algorithm>
 
 namespace tandem::freeze
@@ -10,8 +12,6 @@ namespace
 
 using namespace std::chrono_literals;
 
-// No Wi-Fi is so fast, and every ACK costs time.
-constexpr double fastest = 2e9; // bit/s
 // After a recent blackout at least this share of the window. An eighth cost flows that their receive window limits 12 %
 // of goodput (docs/decisions/0006); docs/results/freeze.md was measured with this, as with what follows.
 constexpr double recent_share = 0.02;
@@ -49,15 +49,10 @@ void aim(const Event& event, const FlowView& flow, BlackoutState& state, const K
 
 } // namespace
 
-bool too_fast(const FlowView& flow)
-{
-  return flow.delivery_rate * 8 > fastest;
-}
-
 bool bulk(const FlowView& flow, const Knobs& knobs)
 {
   return static_cast<double>(flow.bytes_delivered) >= knobs.bulk_bytes && flow.sack_ok && !flow.fin_sent
-         && flow.window_estimate >= knobs.bulk_window * flow.mss && !too_fast(flow);
+         && flow.window_estimate >= knobs.bulk_window * flow.mss && !faster_than_wifi(flow);
 }
 
 bool window_limited(const FlowView& flow)

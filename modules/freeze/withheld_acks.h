@@ -15,8 +15,6 @@ bool bulk(const FlowView& flow, const Knobs& knobs);
 // One that pays for every byte that is withheld, because its receive window limits it, and whose resume ACK would
 // bring little: LCD does better (docs/results/freeze.md).
 bool window_limited(const FlowView& flow);
-// Faster than any Wi-Fi: every ACK that is looked at costs time, and no blackout of the air is meant.
-bool too_fast(const FlowView& flow);
 // How long without progress means that the flow pauses. Shorter than the sender's tail loss probe, which waits for two
 // round trips (RFC 8985 7.2).
 Duration release_timeout(const FlowView& flow, const Knobs& knobs);

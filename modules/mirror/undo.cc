@@ -155,6 +155,8 @@ Plan Undo::decide(const Event& event, const FlowView& flow, State& state)
   switch (event.kind)
   {
   case EventKind::segment:
+    // Packets went by beside the queue: what was seen of the flow before may be more than a sequence space old.
+    if (event.queued && event.now == flow.resumed) state = State {};
     if (event.queued && event.segment->direction == Direction::egress && event.segment->is_pure_ack())
       return acknowledge(event, flow, state);
     if (event.segment->direction == Direction::ingress && event.segment->timestamps
@@ -210,6 +212,8 @@ Plan Undo::acknowledge(const Event& event, const FlowView& flow, State& state)
     plan.edit.window = window;
     if (plan.why.empty()) plan.why = "mirror: window keeps the queue short";
   }
+  if (plan.edit.empty() && state.episode.stage == Stage::none && faster_than_wifi(flow))
+    plan.quiet = event.now + look_again;
   return plan;
 }
 
