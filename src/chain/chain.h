@@ -50,7 +50,8 @@ public:
     std::function<Tick()> stopwatch {};  // for call_limit; empty: not measured
   };
 
-  // Modules are asked, and win conflicts, in the order of Module::priority(), then by name. They must outlive the chain.
+  // Modules are asked, and win conflicts, in the order of Module::priority(), then by name. They must outlive the
+  // chain.
   Chain(Options options, std::vector<Module*> modules);
   ~Chain();
   Chain(const Chain&) = delete;
@@ -114,9 +115,9 @@ public:
 
   struct ModuleStats
   {
-    std::uint64_t flows = 0;    // flows with state now
-    std::uint64_t excluded = 0; // times the module was taken out of a flow
-    std::uint64_t faults = 0;   // exceptions and overlong calls
+    std::uint64_t flows = 0;     // flows with state now
+    std::uint64_t excluded = 0;  // times the module was taken out of a flow
+    std::uint64_t faults = 0;    // exceptions and overlong calls
     std::uint64_t conflicts = 0; // plans and reservations that what another module did stood against; asked again later
     std::array<ReasonCount, 48> reasons {};
     std::array<std::uint64_t, violation_count> violations {};
@@ -125,8 +126,8 @@ public:
 
   struct Stats
   {
-    std::uint64_t mid_flow = 0;  // flows attached after their handshake
-    std::uint64_t untracked = 0; // segments of flows for which the table had no room
+    std::uint64_t mid_flow = 0;     // flows attached after their handshake
+    std::uint64_t untracked = 0;    // segments of flows for which the table had no room
     std::uint64_t unacceptable = 0; // arriving segments outside the windows (RFC 9293 3.10.7.4): believed by nobody
     std::uint64_t crafted = 0;
     std::uint64_t craft_failed = 0;

@@ -16,8 +16,7 @@ void keep_holds(std::size_t i, Craft& segment, flow::Flow& flow)
   {
     const flow::Hold& hold = flow.holds[other];
     if (other == i) continue;
-    if (hold.withheld > 0)
-      segment.ack = earlier(segment.ack, later(view.sent_ack, view.highest_ack - hold.withheld));
+    if (hold.withheld > 0) segment.ack = earlier(segment.ack, later(view.sent_ack, view.highest_ack - hold.withheld));
     segment.window = std::min(segment.window, hold.window);
   }
 }

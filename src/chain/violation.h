@@ -36,8 +36,8 @@ constexpr std::size_t violation_count = 21;
 
 std::string_view name(Violation violation);
 
-// A refusal and a conflict pass the packet and count; everything else also takes the module out of the chain for this flow, because
-// a module that asks for it is wrong rather than late.
+// A refusal and a conflict pass the packet and count; everything else also takes the module out of the chain for this
+// flow, because a module that asks for it is wrong rather than late.
 constexpr bool is_refusal(Violation violation)
 {
   return violation == Violation::route_unusable || violation == Violation::budget

@@ -140,6 +140,8 @@ void add_modules(Metrics& list, const json& modules)
     list.add("tandem_module_faults_total", "Exceptions and overlong calls", "counter", module["faults"], labels);
     list.add("tandem_module_excluded_total", "Times the module was taken out of a flow", "counter", module["excluded"],
              labels);
+    list.add("tandem_module_conflicts_total", "Plans that what another module did stood against", "counter",
+             module["conflicts"], labels);
     for (const auto& [why, count] : module["decisions"].items())
       list.add("tandem_decisions_total", "Decisions by reason", "counter", count,
                { { "module", module["name"] }, { "why", why } });

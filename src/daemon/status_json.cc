@@ -247,9 +247,10 @@ json module_json(chain::Chain& chain, std::size_t i)
   json knobs = json::array();
   for (const Knob& knob : module.knobs())
     knobs.push_back(knob_json(module, knob));
-  return { { "name", module.name() },    { "summary", module.summary() }, { "enabled", chain.enabled(i) },
-           { "flows", stats.flows },     { "faults", stats.faults },      { "excluded", stats.excluded },
-           { "violations", violations }, { "decisions", decisions },      { "knobs", std::move(knobs) } };
+  return { { "name", module.name() },        { "summary", module.summary() }, { "enabled", chain.enabled(i) },
+           { "flows", stats.flows },         { "faults", stats.faults },      { "excluded", stats.excluded },
+           { "conflicts", stats.conflicts }, { "violations", violations },    { "decisions", decisions },
+           { "knobs", std::move(knobs) } };
 }
 
 json modules_json(chain::Chain& chain)

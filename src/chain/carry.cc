@@ -1,0 +1,231 @@
+// What a plan asks for beside its segment: injected segments, requests, fetches, alarms, now and at their times.
+#include "src/chain/chain.h"
+#include "src/chain/guard_fetch.h"
+#include "src/chain/holds.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tandem::chain
+{
+
+namespace
+{
+
+constexpr std::size_t max_delayed = 4096;
+constexpr Duration shortest_wake = std::chrono::microseconds { 100 };
+
+bool later_alarm(const auto& a, const auto& b)
+{
+  return a.at > b.at;
+}
+
+bool later_craft(const auto& a, const auto& b)
+{
+  return a.at != b.at ? a.at > b.at : a.order > b.order;
+}
+
+} // namespace
+
+// Whatever happens to module `i`: an ACK that it left out is followed by one that says at least as much, at once and by
+// the flow's own link, as far as no other module withholds it.
+void Chain::flush_withheld(std::size_t i, flow::Flow& flow, Tick now)
+{
+  const FlowView& view = flow.view;
+  flow.holds[i] = {};
+  if (!view.sent_any || view.hands_off != HandsOff::none) return;
+  Craft ack { .by = view.link, .seq = view.next_seq, .ack = view.highest_ack, .window = view.last_window };
+  if (view.timestamps_ok) ack.timestamps = Timestamps { view.last_ts_value, view.last_ts_echo };
+  keep_holds(i, ack, flow);
+  if (ack.ack.after(view.sent_ack) || ack.window > view.sent_window)
+    send(i, flow, ack, "chain: ACK that a module withheld", now);
+}
+
+// Everything of a plan but verdict and edit.
+void Chain::carry_out(std::size_t i, const Plan& plan, const Event& event, flow::Flow& flow)
+{
+  // What is given back no longer binds the segments that say so.
+  if (plan.reserve) reserve(i, *plan.reserve, flow);
+  for (const Craft& craft : plan.craft)
+  {
+    if (craft.at <= event.now)
+      send(i, flow, craft, plan.why, event.now);
+    else if (delayed_.size() < max_delayed)
+    {
+      delayed_.push_back({ craft.at, delayed_order_++, flow.view.id, static_cast<std::uint8_t>(i), craft, plan.why });
+      std::push_heap(delayed_.begin(), delayed_.end(), later_craft<Delayed, Delayed>);
+    }
+    else
+      ++stats_.crafts_refused;
+  }
+  for (const Wish& wish : plan.wish)
+    output_.requests.push_back({ wish, static_cast<std::uint8_t>(i), plan.why });
+  for (const Fetch& fetch : plan.fetch)
+    begin_fetch(i, fetch, plan.why, flow);
+  if (plan.wake)
+  {
+    const Tick at = std::max(*plan.wake, event.now + shortest_wake);
+    // An entry that fires too early is put off when it fires; only an earlier wake needs an entry of its own.
+    const bool covered = flow.scheduled[i] <= at;
+    flow.wake[i] = at;
+    if (!covered)
+    {
+      flow.scheduled[i] = at;
+      alarms_.push_back({ at, flow.view.id, static_cast<std::uint8_t>(i) });
+      std::push_heap(alarms_.begin(), alarms_.end(), later_alarm<Alarm, Alarm>);
+    }
+  }
+}
+
+void Chain::begin_fetch(std::size_t i, const Fetch& fetch, std::string_view why, flow::Flow& flow)
+{
+  output_.fetches.push_back({ flow.view.id, flow.view.key, fetch, static_cast<std::uint8_t>(i), why });
+  ++stats_.fetches;
+  fetching_bytes_ += fetch_cost(fetch.from, fetch.to);
+}
+
+void Chain::fetch_refused(const FetchRequest& request)
+{
+  const Fetch& fetch = request.fetch;
+  --stats_.fetches;
+  fetching_bytes_ -= std::min(fetching_bytes_, fetch_cost(fetch.from, fetch.to));
+  unfetched_.push_back({ request.flow,
+                         request.slot,
+                         { .how = fetch.how, .from = fetch.from, .to = fetch.to, .why = "no fetch service" } });
+}
+
+void Chain::content(const FlowKey& key, Content content, std::string_view why)
+{
+  if (flow::Flow* flow = table_.find(key))
+  {
+    flow->view.content = content;
+    flow->view.content_why = why;
+  }
+}
+
+void Chain::spent(std::uint64_t cell_bytes)
+{
+  stats_.cell_bytes += cell_bytes;
+  links_[static_cast<std::size_t>(Link::cell)].bytes_out = stats_.cell_bytes;
+}
+
+void Chain::fetched(std::uint64_t id, std::uint8_t slot, const FetchResult& result, std::uint64_t cell_bytes, Tick now)
+{
+  fetching_bytes_ -= std::min(fetching_bytes_, fetch_cost(result.from, result.to));
+  spent(cell_bytes);
+  if (result.ok) ++stats_.fetched;
+  flow::Flow* flow = table_.by_id(id);
+  if (flow != nullptr && slots_[slot].enabled) tell(slot, EventKind::fetched, *flow, now, &result);
+}
+
+Known Chain::known(const FlowView& flow)
+{
+  return { .ack = flow.sent_ack, .ts_value = flow.sent_ts_value, .window = flow.sent_window, .any = flow.sent_any };
+}
+
+// The server is taken to know what is handed to the caller; sent() takes it back when it could not be sent.
+void Chain::send(std::size_t i, flow::Flow& flow, Craft segment, std::string_view why, Tick now)
+{
+  keep_holds(i, segment, flow);
+  FlowView& view = flow.view;
+  if (segment.kind == CraftKind::ack) segment.flags = injected_flags(segment.flags, view);
+  if (segment.kind == CraftKind::ack && segment.timestamps && (segment.by == view.link || i != flow.ts_owner))
+  {
+    const TsClock free = view.ts_reserved.free(segment.timestamps->value);
+    if (free != segment.timestamps->value) ++stats_.ts_lowered;
+    segment.timestamps->value = free;
+  }
+  output_.segments.push_back({ view.id, view.key, segment, why, known(view) });
+  if (segment.kind != CraftKind::ack) return;
+  Segment as_sent {};
+  as_sent.flags = segment.flags;
+  as_sent.timestamps = segment.timestamps;
+  flow.tracker.left(as_sent, segment.ack, segment.window, segment.timestamps ? segment.timestamps->value : TsClock {},
+                    view, now);
+}
+
+void Chain::sent(const Injection& injection, std::size_t bytes)
+{
+  const Craft& segment = injection.segment;
+  if (bytes > 0)
+  {
+    ++stats_.crafted;
+    if (segment.by == Link::cell) spent(bytes);
+    if (segment.kind == CraftKind::fill) ++stats_.fills;
+    return;
+  }
+  ++stats_.craft_failed;
+  flow::Flow* flow = table_.by_id(injection.flow);
+  if (flow == nullptr || segment.kind != CraftKind::ack) return;
+  // Unless something left since that said more.
+  FlowView& view = flow->view;
+  Known said { .ack = segment.ack, .ts_value = injection.before.ts_value, .window = segment.window, .any = true };
+  if (injection.before.any) said.ack = later(said.ack, injection.before.ack);
+  if (segment.timestamps && (!injection.before.any || segment.timestamps->value.after(said.ts_value)))
+    said.ts_value = segment.timestamps->value;
+  if (known(view) != said) return;
+  view.sent_ack = injection.before.ack;
+  view.sent_ts_value = injection.before.ts_value;
+  view.sent_window = injection.before.window;
+  view.sent_any = injection.before.any;
+}
+
+void Chain::send_delayed(Tick now)
+{
+  while (!delayed_.empty() && delayed_.front().at <= now)
+  {
+    const Delayed due = delayed_.front();
+    std::pop_heap(delayed_.begin(), delayed_.end(), later_craft<Delayed, Delayed>);
+    delayed_.pop_back();
+    flow::Flow* flow = table_.by_id(due.flow);
+    if (flow == nullptr || !slots_[due.slot].enabled || (flow->excluded >> due.slot & 1) != 0) continue;
+    // Allowed when it was asked for is not allowed now: the flow, its links and the budget went on.
+    if (check(due.craft, links_, flow->view, budget_left()) != Violation::none)
+      ++stats_.crafts_outdated;
+    else
+      send(due.slot, *flow, due.craft, due.why, now);
+  }
+}
+
+Tick Chain::advance(Tick now)
+{
+  while (!alarms_.empty() && alarms_.front().at <= now)
+  {
+    const Alarm alarm = alarms_.front();
+    std::pop_heap(alarms_.begin(), alarms_.end(), later_alarm<Alarm, Alarm>);
+    alarms_.pop_back();
+    flow::Flow* flow = table_.by_id(alarm.flow);
+    if (flow == nullptr || flow->scheduled[alarm.slot] != alarm.at) continue;
+    flow->scheduled[alarm.slot] = Tick::max();
+    const Tick wanted = flow->wake[alarm.slot];
+    if (wanted > now)
+    {
+      if (wanted == Tick::max()) continue;
+      flow->scheduled[alarm.slot] = wanted;
+      alarms_.push_back({ wanted, alarm.flow, alarm.slot });
+      std::push_heap(alarms_.begin(), alarms_.end(), later_alarm<Alarm, Alarm>);
+      continue;
+    }
+    flow->wake[alarm.slot] = Tick::max();
+    if (slots_[alarm.slot].enabled) tell(alarm.slot, EventKind::alarm, *flow, now);
+  }
+  // A module may ask again at once; that is for the next time.
+  for (const Unfetched& one : std::exchange(unfetched_, {}))
+    if (flow::Flow* flow = table_.by_id(one.flow); flow != nullptr && slots_[one.slot].enabled)
+      tell(one.slot, EventKind::fetched, *flow, now, &one.result);
+  send_delayed(now);
+  for (int forgotten = 0; forgotten < 64; ++forgotten)
+  {
+    flow::Flow* old = overdue(now);
+    if (old == nullptr) break;
+    forget(*old, now);
+  }
+  // Idle flows are looked for once a second.
+  Tick next = now + std::chrono::seconds { 1 };
+  if (!alarms_.empty()) next = std::min(next, alarms_.front().at);
+  if (!delayed_.empty()) next = std::min(next, delayed_.front().at);
+  if (!unfetched_.empty()) next = std::min(next, now + shortest_wake);
+  return next;
+}
+
+} // namespace tandem::chain

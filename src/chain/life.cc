@@ -1,0 +1,149 @@
+// What comes from outside a flow: links, radio, modules switched on and off, and flows that end.
+#include "src/chain/chain.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tandem::chain
+{
+
+namespace
+{
+
+// A change that a decision may hang on: estimates of half a second are noisy.
+bool tells_more(const std::optional<RadioState>& told, const std::optional<RadioState>& now)
+{
+  if (told.has_value() != now.has_value()) return true;
+  if (!now) return false;
+  constexpr double some = 0.05;                           // of the packet time
+  constexpr float some_delivery = 0.02F, some_signal = 2; // dB
+  const auto moved = [](const auto& a, const auto& b, auto by)
+  { return a.has_value() != b.has_value() || (a && std::abs(*a - *b) > by); };
+  if (told->packet_time.has_value() != now->packet_time.has_value()) return true;
+  if (now->packet_time
+      && std::abs(seconds(*now->packet_time - *told->packet_time)) > some * seconds(*told->packet_time))
+    return true;
+  return moved(told->delivery, now->delivery, some_delivery) || moved(told->signal, now->signal, some_signal);
+}
+
+} // namespace
+
+bool Chain::needs_queue(Tick now)
+{
+  // A flow that has not been heard of for this long says so with its next observed packet.
+  constexpr Duration recent = std::chrono::milliseconds { 400 };
+  // Unless it is its link that is silent: what comes first after a blackout is what the modules wait for.
+  constexpr Duration returning = std::chrono::seconds { 2 };
+  const auto silent = [&](Link link)
+  {
+    const LinkState& state = links_[static_cast<std::size_t>(link)];
+    return state.present && (!state.up || now - state.changed < returning);
+  };
+  constexpr Duration handshake = std::chrono::milliseconds { 1500 };
+  bool needed = false;
+  table_.each(
+      [&](flow::Flow& flow)
+      {
+        needed = needed
+                 || (!flow.closed && flow.view.link == Link::wifi && flow.quiet_until <= now
+                     && (now - flow.view.last_seen < recent || silent(flow.view.link))
+                     && (flow.view.hands_off == HandsOff::none
+                         || (flow.view.hands_off == HandsOff::mid_flow && now - flow.view.first_seen < handshake)));
+      });
+  return needed;
+}
+
+void Chain::links(const LinkStates& states, Tick now, const Owner& owner)
+{
+  links_ = states;
+  links_[static_cast<std::size_t>(Link::cell)].bytes_out = stats_.cell_bytes;
+  table_.each(
+      [&](flow::Flow& flow)
+      {
+        if (owner)
+        {
+          // Without its address a flow is over, unless the address comes back; nobody else may speak in its name.
+          const bool home = owner(flow.view.key.local) == flow.view.link;
+          if (flow.view.hands_off == HandsOff::none && !home) flow.view.hands_off = HandsOff::not_home;
+          if (flow.view.hands_off == HandsOff::not_home && home) flow.view.hands_off = HandsOff::none;
+        }
+        for (std::size_t i = 0; i < slots_.size(); ++i)
+          if (slots_[i].enabled) tell(i, EventKind::link, flow, now);
+      });
+}
+
+void Chain::radio(Link link, const std::optional<RadioState>& state, Tick now)
+{
+  const auto at = static_cast<std::size_t>(link);
+  links_[at].radio = state;
+  if (!tells_more(radio_told_[at], state)) return;
+  radio_told_[at] = state;
+  for (std::size_t i = 0; i < slots_.size(); ++i)
+    if (slots_[i].enabled && slots_[i].module->interest().radio)
+      table_.each([&](flow::Flow& flow) { tell(i, EventKind::radio, flow, now); });
+}
+
+void Chain::enable(std::size_t i, bool on, Tick now)
+{
+  if (slots_[i].enabled == on) return;
+  // While nothing was switched on nothing was queued: what is known of the flows' numbers is old.
+  if (on && interest().decide == 0) queue_resumed();
+  if (!on)
+    table_.each(
+        [&](flow::Flow& flow)
+        {
+          tell(i, EventKind::switched_off, flow, now);
+          reserve(i, {}, flow);
+          if ((flow.begun >> i & 1) != 0)
+          {
+            flush_withheld(i, flow, now);
+            slots_[i].module->flow_end(state(flow, i));
+            flow.begun = static_cast<std::uint8_t>(flow.begun & ~(1u << i));
+            --slots_[i].stats.flows;
+          }
+          flow.wake[i] = Tick::max();
+          flow.excluded = static_cast<std::uint8_t>(flow.excluded & ~(1u << i));
+        });
+  slots_[i].enabled = on;
+}
+
+// A subflow that was made a backup is silent while its connection lives: whoever compares links must know it still.
+bool Chain::has_living_sibling(const flow::Flow& flow, Tick now)
+{
+  if (flow.closed || !flow.view.mptcp || flow.view.mptcp_token == 0) return false;
+  bool living = false;
+  table_.each(
+      [&](const flow::Flow& other)
+      {
+        living = living
+                 || (&other != &flow && !other.closed && other.view.mptcp_token == flow.view.mptcp_token
+                     && now - other.view.last_seen < options_.table.idle);
+      });
+  return living;
+}
+
+flow::Flow* Chain::overdue(Tick now)
+{
+  flow::Flow* old = table_.expired(now);
+  while (old != nullptr && has_living_sibling(*old, now))
+  {
+    table_.spare(*old, now);
+    old = table_.expired(now);
+  }
+  return old;
+}
+
+void Chain::forget(flow::Flow& flow, Tick now)
+{
+  for (std::size_t i = 0; i < slots_.size(); ++i)
+    if ((flow.begun >> i & 1) != 0)
+    {
+      // An idle flow may still hold something back: it is released like at a switch-off.
+      if (!flow.closed) tell(i, EventKind::switched_off, flow, now);
+      slots_[i].module->flow_end(state(flow, i));
+      --slots_[i].stats.flows;
+    }
+  table_.erase(flow);
+}
+
+} // namespace tandem::chain
