@@ -181,11 +181,6 @@ struct Config
     static constexpr std::uint32_t max_pieces = 16;          // under way at a time
     static constexpr std::uint64_t piece_bytes = 256u << 10; // of one piece at most, with what is compared
     static constexpr std::uint64_t total_bytes = 4u << 20;   // of all pieces, under way or waiting to be handed over
-    // Of a mirror connection, as in fetch::MirrorConfig; the first as published.
-    static constexpr Duration replay_guard = std::chrono::milliseconds { 256 };
-    static constexpr bool replay_early_guard = true;
-    static constexpr Rate replay_sweep_rate { 200e6 };
-    static constexpr std::uint64_t replay_sweep_window = 4u << 20;
   } fetch;
 
   std::vector<ModuleSetting> modules;

@@ -1,5 +1,6 @@
 #include "src/daemon/doctor.h"
 
+#include "src/daemon/fetch_loader.h"
 #include "src/kernel/clock.h"
 #include "src/kernel/command.h"
 #include "src/kernel/fd.h"
@@ -405,6 +406,19 @@ private:
       if (path == path.root_path()) break;
     }
     add("module directory", Health::ok, in_.module_directory + ": only root can write");
+    fetch_service();
+  }
+
+  void fetch_service()
+  {
+    const fs::path file = fetch_library(in_.module_directory);
+    std::error_code error;
+    const std::string problem = fetch_problem(in_.module_directory);
+    if (problem.empty())
+      add("fetch service", Health::ok, file.string() + ": loaded when a strategy asks for it");
+    else
+      add("fetch service", fs::exists(file, error) ? Health::warn : Health::absent, problem,
+          "without it nothing is fetched a second time (mirror: range, replay)");
   }
 
   const DoctorInput& in_;

@@ -1,11 +1,12 @@
 #include "src/daemon/fetch_broker.h"
 
+#include "src/daemon/fetch_loader.h"
+#include "src/daemon/layout.h"
 #include "src/daemon/service.h"
-#include "src/fetch/range.h"
-#include "src/fetch/replay.h"
 #include "src/wire/craft.h"
 
 #include <exception>
+#include <stdexcept>
 #include <utility>
 
 namespace tandem::daemon
@@ -35,6 +36,7 @@ std::string_view FetchBroker::outdated(bool wanted)
                .cell_addresses = cell.addresses,
                .marks = marks_,
                .ports = config_.fetch.ports,
+               .credentials = config_.fetch.credentials,
                .pieces = config_.fetch.max_pieces,
                .piece_bytes = config_.fetch.piece_bytes,
                .total_bytes = config_.fetch.total_bytes };
@@ -48,37 +50,17 @@ std::vector<FetchOutcome> FetchBroker::stop(std::string_view why)
   return store_.clear(why);
 }
 
-fetch::Service::Maker FetchBroker::maker() const
-{
-  return [options = options_,
-          given = config_.fetch](FetchHow how, boost::asio::io_context& context) -> std::unique_ptr<fetch::Fetcher>
-  {
-    if (how == FetchHow::range)
-      return std::make_unique<fetch::Range>(context, fetch::RangeOptions { .cell = options.cell,
-                                                                           .addresses = options.cell_addresses,
-                                                                           .marks = options.marks,
-                                                                           .credentials = given.credentials });
-    return std::make_unique<fetch::Replay>(context, fetch::ReplayOptions { .cell = options.cell,
-                                                                           .marks = options.marks,
-                                                                           .credentials = given.credentials,
-                                                                           .longest_piece = given.piece_bytes,
-                                                                           .guard = given.replay_guard,
-                                                                           .early_guard = given.replay_early_guard,
-                                                                           .sweep_rate = given.replay_sweep_rate,
-                                                                           .sweep_window = given.replay_sweep_window });
-  };
-}
-
 void FetchBroker::start()
 {
   if (service_ || !why_.empty()) return;
   try
   {
-    if (!local_input_) local_input_.emplace(marks_);
+    if (library_ == nullptr) library_ = load_fetch(module_directory(config_.daemon.module_dir), why_);
+    if (library_ == nullptr) throw std::runtime_error { why_ };
     const auto follows = [exempt = config_.daemon](const FlowKey& key) { return !exempt.exempts(key); };
-    service_ = std::make_unique<fetch::Service>(options_, maker(), follows,
-                                                [deliver = deliver_, generation = generation_](fetch::Message message)
-                                                { return deliver(generation, std::move(message)); });
+    service_ = library_->create(options_, follows,
+                                [deliver = deliver_, generation = generation_](fetch::Message message)
+                                { return deliver(generation, std::move(message)); });
     complained_ = false;
   }
   catch (const std::exception& error)
@@ -107,7 +89,7 @@ std::span<const std::byte> FetchBroker::fill(const chain::Injection& injection)
   const Craft& segment = injection.segment;
   const fetch::Answer* held = store_.find(injection.flow, segment.seq, segment.length);
   // Whose address is not this host's any more would be routed away.
-  if (held == nullptr || !local_input_ || links_.owner(injection.key.local) != Link::wifi) return {};
+  if (held == nullptr || !service_ || links_.owner(injection.key.local) != Link::wifi) return {};
   const auto offset = static_cast<std::size_t>(segment.seq - held->job.fetch.from);
   fill_buffer_.resize(wire::longest_header + longest_fill);
   const std::size_t length = wire::craft_fill(fill_buffer_, injection.key, segment,
@@ -115,7 +97,7 @@ std::span<const std::byte> FetchBroker::fill(const chain::Injection& injection)
                                                 .window = held->server_window,
                                                 .bytes = std::span { held->bytes }.subspan(offset, segment.length) });
   const std::span<const std::byte> packet { fill_buffer_.data(), length };
-  if (length == 0 || local_input_->send(packet) != 0) return {};
+  if (length == 0 || service_->hand_over(packet) != 0) return {};
   return packet;
 }
 

@@ -6,9 +6,8 @@
 #include "src/daemon/config.h"
 #include "src/daemon/fetch_store.h"
 #include "src/daemon/roles.h"
-#include "src/fetch/service.h"
+#include "src/fetch/interface.h"
 #include "src/kernel/marks.h"
-#include "src/kernel/packet/local_input.h"
 #include "src/links/link_table.h"
 
 #include <cstddef>
@@ -53,13 +52,12 @@ public:
   // Hands the bytes of a fill to the local TCP. Returns the packet, valid until the next call; empty: not sent.
   std::span<const std::byte> fill(const chain::Injection& injection);
 
+  bool loaded() const { return library_ != nullptr; } // the code of the service is in this process's memory
   bool running() const { return service_ != nullptr; }
   const std::string& why() const { return why_; } // why there is no service; empty when there is one
   fetch::ServiceStats stats() const { return service_ ? service_->stats() : fetch::ServiceStats {}; }
 
 private:
-  fetch::Service::Maker maker() const;
-
   Config config_;
   Roles roles_;
   kernel::Marks marks_;
@@ -70,9 +68,9 @@ private:
   std::uint64_t generation_ = 0;
   std::string why_ = "no module wants it";
   bool complained_ = false;
-  std::optional<kernel::LocalInput> local_input_ {};
   std::vector<std::byte> fill_buffer_ {};
-  std::unique_ptr<fetch::Service> service_ {}; // its thread calls deliver_: ends first
+  const fetch::ServiceEntry* library_ = nullptr; // once a service was wanted; never unloaded (fetch_loader.h)
+  std::unique_ptr<fetch::Service> service_ {};   // its thread calls deliver_: ends first
 };
 
 } // namespace tandem::daemon

@@ -1,7 +1,7 @@
 // Pieces of downloads that were asked for a second time, and the bytes that came, until the local TCP has them. Pure.
 #pragma once
 
-#include "src/fetch/service.h"
+#include "src/fetch/interface.h"
 #include "src/flow/table.h"
 
 #include <tandem/module.h>

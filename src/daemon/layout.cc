@@ -30,6 +30,11 @@ std::filesystem::path default_module_dir()
   return first_directory({ beside / "lib/tandem", beside / TANDEM_LIBDIR / "tandem" });
 }
 
+std::filesystem::path module_directory(const std::filesystem::path& configured)
+{
+  return configured.empty() ? default_module_dir() : configured;
+}
+
 std::filesystem::path tool_dir()
 {
   const std::filesystem::path here = program_directory();

@@ -80,8 +80,7 @@ Config configured(const Options& options)
 // Names and values of modules and knobs, against the modules that would be loaded. Returns what has no effect any more.
 std::vector<Complaint> check_against_modules(const Config& config)
 {
-  const LoadedModules loaded =
-      load_modules(config.daemon.module_dir.empty() ? default_module_dir() : config.daemon.module_dir);
+  const LoadedModules loaded = load_modules(module_directory(config.daemon.module_dir));
   std::vector<Complaint> warnings = config.warnings;
   std::vector<Complaint> complaints = check_modules(config, knob_check(loaded), &warnings);
   if (!complaints.empty()) throw ConfigError { std::move(complaints) };

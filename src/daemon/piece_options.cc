@@ -79,7 +79,7 @@ chain::Chain::Options chain_options(const Config& config, std::uint64_t seed)
 
 LoadedModules load_configured(const Config::Daemon& daemon)
 {
-  return load_modules(daemon.module_dir.empty() ? default_module_dir() : daemon.module_dir);
+  return load_modules(module_directory(daemon.module_dir));
 }
 
 std::vector<Module*> modules_of(const LoadedModules& loaded)

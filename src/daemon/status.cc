@@ -65,6 +65,7 @@ json fetch_json(const StatusSources& from)
   const chain::Chain::Stats& asked = from.chain.stats();
   const fetch::ServiceStats service = from.fetching.stats();
   return { { "running", from.fetching.running() },
+           { "loaded", from.fetching.loaded() },
            { "why", from.fetching.why() },
            { "asked", asked.fetches },
            { "brought", asked.fetched },

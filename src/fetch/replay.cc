@@ -266,7 +266,7 @@ private:
     const std::uint64_t there = tcp_->beginning();
     if (there <= looked_) return;
     looked_ = there;
-    const Answer answer = same_answer(*download_, tcp_->read({ 0, there }));
+    const MirrorAnswer answer = same_answer(*download_, tcp_->read({ 0, there }));
     if (!answer.why.empty())
     {
       refusal_ = answer.why;

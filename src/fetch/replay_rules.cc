@@ -76,9 +76,9 @@ std::string_view why_not_replay(const Download& download, bool credentials)
   return {};
 }
 
-Answer same_answer(const Download& download, std::span<const std::byte> beginning)
+MirrorAnswer same_answer(const Download& download, std::span<const std::byte> beginning)
 {
-  Answer answer;
+  MirrorAnswer answer;
   Response mirror;
   read(mirror, beginning);
   if (mirror.broken) return { .why = "the mirror's answer is not HTTP" };

@@ -20,7 +20,7 @@ namespace tandem::fetch
 // strong validator (src/fetch/http_head.h): nothing else shows that another answer has the same bytes.
 std::string_view why_not_replay(const Download& download, bool credentials);
 
-struct Answer
+struct MirrorAnswer
 {
   std::string_view why {}; // literal: why it is another answer; empty when it is the same, or not complete yet
   bool complete = false;   // the whole head is there
@@ -30,6 +30,6 @@ struct Answer
 // Compares the beginning of the mirror connection's answer with the download's: status, length, coding, range and
 // validators must agree, and the validator must be a strong one. The bytes themselves are compared by who knows some of
 // them.
-Answer same_answer(const Download& download, std::span<const std::byte> beginning);
+MirrorAnswer same_answer(const Download& download, std::span<const std::byte> beginning);
 
 } // namespace tandem::fetch

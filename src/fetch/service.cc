@@ -1,5 +1,6 @@
 #include "src/fetch/service.h"
 
+#include "src/fetch/follower.h"
 #include "src/kernel/clock.h"
 #include "src/kernel/packet/local_input.h"
 #include "src/kernel/packet/tap.h"
@@ -68,11 +69,12 @@ struct Followed
 
 } // namespace
 
-struct Service::Parts
+struct FetchThread::Parts
 {
   Parts(ServiceOptions given, Maker make, Follows look, Deliver take)
-      : options { std::move(given) }, maker { std::move(make) }, follows { std::move(look) },
-        deliver { std::move(take) }, tap { options.wifi, options.ports }, tap_events { context, ::dup(tap.fd()) }
+      : options { std::move(given) }, maker { std::move(make) }, follows { std::move(look) }, deliver { std::move(
+                                                                                                  take) },
+        local_input { options.marks }, tap { options.wifi, options.ports }, tap_events { context, ::dup(tap.fd()) }
   {
   }
 
@@ -98,6 +100,7 @@ struct Service::Parts
   Follows follows;
   std::atomic<bool> halted = false; // the budget is spent
   Deliver deliver;
+  kernel::LocalInput local_input; // of whoever calls hand_over()
   asio::io_context context { 1 };
   kernel::Tap tap;
   asio::posix::stream_descriptor tap_events; // a descriptor of its own, of the same socket
@@ -120,7 +123,7 @@ struct Service::Parts
   std::thread thread {};
 };
 
-Service::Service(ServiceOptions options, Maker maker, Follows follows, Deliver deliver)
+FetchThread::FetchThread(ServiceOptions options, Maker maker, Follows follows, Deliver deliver)
     : parts_ { std::make_unique<Parts>(std::move(options), std::move(maker), std::move(follows), std::move(deliver)) }
 {
   // Signals are for the main thread.
@@ -132,12 +135,12 @@ Service::Service(ServiceOptions options, Maker maker, Follows follows, Deliver d
   pthread_setname_np(parts_->thread.native_handle(), "tandem-fetch");
 }
 
-void Service::stop_keeping_up()
+void FetchThread::stop_keeping_up()
 {
   parts_->halted.store(true, std::memory_order_relaxed);
 }
 
-Service::~Service()
+FetchThread::~FetchThread()
 {
   parts_->context.stop();
   parts_->thread.join();
@@ -146,17 +149,22 @@ Service::~Service()
     fetcher.reset();
 }
 
-void Service::ask(const Job& job)
+void FetchThread::ask(const Job& job)
 {
   asio::post(parts_->context, [parts = parts_.get(), job] { parts->handle(job); });
 }
 
-const ServiceOptions& Service::options() const
+int FetchThread::hand_over(std::span<const std::byte> packet) noexcept
+{
+  return parts_->local_input.send(packet);
+}
+
+const ServiceOptions& FetchThread::options() const
 {
   return parts_->options;
 }
 
-ServiceStats Service::stats() const
+ServiceStats FetchThread::stats() const
 {
   const auto& c = parts_->count;
   return { .connections = c.connections,
@@ -168,7 +176,7 @@ ServiceStats Service::stats() const
            .bytes = c.bytes };
 }
 
-void Service::Parts::run()
+void FetchThread::Parts::run()
 {
   wait_for_packets();
   tidy();
@@ -185,7 +193,7 @@ void Service::Parts::run()
 
 // ---- what passes ----
 
-void Service::Parts::wait_for_packets()
+void FetchThread::Parts::wait_for_packets()
 {
   tap_events.async_wait(asio::posix::stream_descriptor::wait_read,
                         [this](boost::system::error_code failed)
@@ -196,7 +204,7 @@ void Service::Parts::wait_for_packets()
                         });
 }
 
-void Service::Parts::drain()
+void FetchThread::Parts::drain()
 {
   // -1: the interface is down. What comes when it is up again is seen by the same socket.
   constexpr int most = 256;
@@ -205,7 +213,7 @@ void Service::Parts::drain()
     ++i;
 }
 
-void Service::Parts::see(const kernel::TappedPacket& packet)
+void FetchThread::Parts::see(const kernel::TappedPacket& packet)
 {
   const wire::Parsed parsed = wire::parse(packet.bytes, packet.direction, packet.bytes.size() < packet.original_length,
                                           0, static_cast<std::uint32_t>(packet.original_length));
@@ -245,7 +253,7 @@ void Service::Parts::see(const kernel::TappedPacket& packet)
   keep_up(followed);
 }
 
-void Service::Parts::keep_up(Followed& followed)
+void FetchThread::Parts::keep_up(Followed& followed)
 {
   if (halted.load(std::memory_order_relaxed))
   {
@@ -264,7 +272,7 @@ void Service::Parts::keep_up(Followed& followed)
 }
 
 // Passes on what changed about a connection.
-void Service::Parts::tell(const FlowKey& key, Followed& followed)
+void FetchThread::Parts::tell(const FlowKey& key, Followed& followed)
 {
   const auto download = followed.follower.download();
   if (download != followed.download)
@@ -290,7 +298,7 @@ void Service::Parts::tell(const FlowKey& key, Followed& followed)
   push(News { key, followed.told, followed.told_why });
 }
 
-void Service::Parts::forget(Followed& followed)
+void FetchThread::Parts::forget(Followed& followed)
 {
   if (!followed.download) return;
   let_go(followed.id);
@@ -298,18 +306,18 @@ void Service::Parts::forget(Followed& followed)
 }
 
 // No way to fetch keeps anything for this connection.
-void Service::Parts::let_go(std::uint64_t id)
+void FetchThread::Parts::let_go(std::uint64_t id)
 {
   for (const auto& way : fetchers)
     if (way) way->forget(id);
 }
 
-void Service::Parts::book(Fetcher& way)
+void FetchThread::Parts::book(Fetcher& way)
 {
   if (const std::uint64_t spent = way.take_unbooked(); spent > 0) push(Cost { spent });
 }
 
-void Service::Parts::tidy()
+void FetchThread::Parts::tidy()
 {
   count.tap_drops += tap.dropped();
   const Tick now = kernel::now();
@@ -336,14 +344,15 @@ void Service::Parts::tidy()
 
 // ---- what is asked for ----
 
-Fetcher* Service::Parts::fetcher(FetchHow how)
+Fetcher* FetchThread::Parts::fetcher(FetchHow how)
 {
   auto& way = fetchers[how == FetchHow::range ? 0 : 1];
   if (!way) way = maker(how, context);
   return way.get();
 }
 
-void Service::Parts::refuse(const Job& job, std::string_view why, bool final, std::uint64_t cell_bytes, Duration took)
+void FetchThread::Parts::refuse(const Job& job, std::string_view why, bool final, std::uint64_t cell_bytes,
+                                Duration took)
 {
   push(Answer { .job = job,
                 .result = { .how = job.fetch.how,
@@ -355,7 +364,7 @@ void Service::Parts::refuse(const Job& job, std::string_view why, bool final, st
                 .cell_bytes = cell_bytes });
 }
 
-void Service::Parts::handle(const Job& job)
+void FetchThread::Parts::handle(const Job& job)
 {
   ++count.asked;
   lately = job.fetch.how;
@@ -385,7 +394,7 @@ void Service::Parts::handle(const Job& job)
              });
 }
 
-void Service::Parts::judge(const Job& job, std::uint64_t id, const Request& request, Fetched&& fetched)
+void FetchThread::Parts::judge(const Job& job, std::uint64_t id, const Request& request, Fetched&& fetched)
 {
   const auto found = connections.find(job.key);
   const bool current =
@@ -424,14 +433,14 @@ void Service::Parts::judge(const Job& job, std::uint64_t id, const Request& requ
       .server_window = follower.server_window() });
 }
 
-void Service::Parts::push(Message&& message)
+void FetchThread::Parts::push(Message&& message)
 {
   undelivered.push_back(std::move(message));
   flush();
 }
 
 // In order, and none is lost: an answer that nobody gets would leave its budget set aside.
-void Service::Parts::flush()
+void FetchThread::Parts::flush()
 {
   while (!undelivered.empty())
   {

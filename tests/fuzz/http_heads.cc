@@ -66,7 +66,7 @@ void follow(Bytes request, Bytes answer, std::size_t step)
   if (const auto download = follower.download())
   {
     check(fetch::why_not_replay(*download, true) != "the answer's head is not understood", "both parsers agree");
-    const fetch::Answer again = fetch::same_answer(*download, download->head);
+    const fetch::MirrorAnswer again = fetch::same_answer(*download, download->head);
     check(!again.complete || again.why.empty() || again.why == "the mirror's answer has another length",
           "equal to itself");
   }

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import hashlib
 import random
+import shutil
 import subprocess
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
@@ -240,3 +242,41 @@ def test_exempt_flows_are_neither_watched_nor_followed(lab, exempt):
         assert status["datapath"]["observed"] > 0 and status["datapath"]["queued"] == 0
         assert status["flows"]["count"] == 0 and daemon.api("/v1/flows") == []
         assert status["fetch"]["running"] is True and status["fetch"]["connections"] == 0
+
+
+def in_memory(daemon) -> bool:
+    """Whether the fetch service is loaded into the daemon."""
+    return "/services/fetch.so" in Path(f"/proc/{daemon.pid}/maps").read_text()
+
+
+def tasks(daemon) -> set[str]:
+    return {(task / "comm").read_text().strip() for task in Path(f"/proc/{daemon.pid}/task").iterdir()}
+
+
+def test_the_service_is_loaded_when_a_strategy_asks_for_it(lab):
+    strategy = "/v1/modules/mirror/knobs/strategy"
+    with lab.daemon(["mirror"], {"fetch": {"ports": [80, 8080]}}) as daemon:
+        assert lab.download("1M").error is None
+        assert not in_memory(daemon) and fetched(daemon)["loaded"] is False and fetched(daemon)["running"] is False
+        assert fetched(daemon)["why"] == "no module wants it" and "tandem-fetch" not in tasks(daemon)
+        daemon.api(strategy, "PUT", {"value": "range"})
+        assert system.wait_until(lambda: fetched(daemon)["running"], 5.0)
+        assert in_memory(daemon) and fetched(daemon)["loaded"] is True and "tandem-fetch" in tasks(daemon)
+        # Its thread ends with the wish. The code stays: reasons that it gave are kept.
+        daemon.api(strategy, "PUT", {"value": "undo"})
+        assert system.wait_until(lambda: "tandem-fetch" not in tasks(daemon), 5.0)
+        assert fetched(daemon)["running"] is False and fetched(daemon)["loaded"] is True
+
+
+def test_without_the_service_the_module_does_without(lab, tmp_path):
+    built = system.tandem_binary("tandemd").resolve().parents[1] / "lib" / "tandem"
+    tmp_path.chmod(0o755)
+    shutil.copy(built / "mirror.so", tmp_path)
+    with lab.daemon(["mirror"], {**config("range"), "daemon": {"module_dir": str(tmp_path)}}) as daemon:
+        result = lab.download("content", sha256=True)
+        assert result.error is None and result.sha256 == SUM
+        state = fetched(daemon)
+        assert state["why"] == f"{tmp_path}/services/fetch.so: is not installed"
+        assert state["running"] is False and state["fills"] == 0
+        assert any(why.startswith("mirror: hidden") for why in decisions(daemon))
+        assert daemon.log.read_text().count("is not installed") == 1

@@ -145,6 +145,18 @@ std::string counters_line(const json& counters)
   return line;
 }
 
+// Bytes fetched a second time; nothing while nobody wants them.
+std::string fetch_line(const json& fetch, const Style& style)
+{
+  if (!fetch.is_object()) return {};
+  const std::string why = text(fetch, "why");
+  if (member(fetch, "running") == json(true))
+    return "fetching " + text(fetch, "asked") + " pieces asked for, " + text(fetch, "brought") + " brought\n";
+  return why == "-" || why.empty() || why == "no module wants it"
+             ? ""
+             : "fetching " + style(Tone::warning, "off: " + why) + '\n';
+}
+
 } // namespace
 
 std::string steering_words(const json& steering)
@@ -222,7 +234,7 @@ std::string show_status(const json& status, const Style& style)
   out += "\nflows    " + text(flows, "count") + " of " + text(flows, "capacity");
   if (number(flows, "refused") > 0)
     out += ", " + style(Tone::warning, text(flows, "refused") + " new ones passed untouched: the table was full");
-  out += "\npackets  " + counters_line(member(status, "datapath")) + '\n';
+  out += "\npackets  " + counters_line(member(status, "datapath")) + '\n' + fetch_line(member(status, "fetch"), style);
   if (const auto faults = ranked(member(status, "faults")); !faults.empty())
   {
     out += "passed untouched because of:";

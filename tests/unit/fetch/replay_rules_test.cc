@@ -91,7 +91,7 @@ TEST(WhyNotReplay, CredentialsWhenAllowedButNeverThoseForOneRequest)
               "the authorization is good for one request only");
 }
 
-Answer compare(std::string_view mirror)
+MirrorAnswer compare(std::string_view mirror)
 {
   return same_answer(download("GET /f HTTP/1.1\r\nHost: h\r\n\r\n"), bytes(mirror));
 }
@@ -101,7 +101,7 @@ TEST(SameAnswer, AnotherDateIsTheSame)
   const std::string mirror =
       "HTTP/1.1 200 OK\r\nDate: Fri, 20 Nov 2026 12:00:09 GMT\r\nX-Served-By: b\r\n"
       "Content-Length: 1000000\r\nContent-Type: application/octet-stream\r\nETag: \"a-1\"\r\n\r\n";
-  const Answer answer = compare(mirror + "body");
+  const MirrorAnswer answer = compare(mirror + "body");
   EXPECT_TRUE(answer.complete);
   EXPECT_EQ(answer.why, "");
   EXPECT_EQ(answer.head, mirror.size());
@@ -111,7 +111,7 @@ TEST(SameAnswer, WaitsForTheWholeHead)
 {
   for (std::size_t size = 1; size < ok_head.size(); ++size)
   {
-    const Answer answer = compare(ok_head.substr(0, size));
+    const MirrorAnswer answer = compare(ok_head.substr(0, size));
     EXPECT_FALSE(answer.complete) << size;
     EXPECT_EQ(answer.why, "") << size;
   }

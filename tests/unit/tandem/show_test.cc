@@ -73,6 +73,16 @@ TEST(Show, doctor_shows_what_the_radio_tells)
   EXPECT_THAT(shown, ContainsRegex("modem +rsrp +absent"));
 }
 
+TEST(Show, status_says_why_nothing_is_fetched_when_somebody_wants_it)
+{
+  const auto shown = [](const json& fetch) { return show_status({ { "fetch", fetch } }, {}); };
+  EXPECT_THAT(shown({ { "running", false }, { "why", "no module wants it" } }), Not(HasSubstr("fetching")));
+  EXPECT_THAT(shown({ { "running", false }, { "why", "/m/services/fetch.so: is not installed" } }),
+              HasSubstr("fetching off: /m/services/fetch.so: is not installed"));
+  EXPECT_THAT(shown({ { "running", true }, { "why", "" }, { "asked", 7 }, { "brought", 5 } }),
+              HasSubstr("fetching 7 pieces asked for, 5 brought"));
+}
+
 // Of another version, or broken: shown as far as it goes, never a crash.
 TEST(Show, takes_whatever_comes)
 {
