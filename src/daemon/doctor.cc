@@ -1,6 +1,7 @@
 #include "src/daemon/doctor.h"
 
 #include "src/daemon/fetch_loader.h"
+#include "src/daemon/lock.h"
 #include "src/kernel/clock.h"
 #include "src/kernel/command.h"
 #include "src/kernel/fd.h"
@@ -199,12 +200,17 @@ private:
         taken && !by_tandem ? "stop that program, or set another queue number" : "");
   }
 
-  static bool keeper_runs()
+  // In this network namespace.
+  bool keeper_runs() const
   {
-    std::ifstream sockets { "/proc/self/net/unix" };
-    for (std::string line; std::getline(sockets, line);)
-      if (line.find("@tandem-keeper") != std::string::npos) return true;
-    return false;
+    try
+    {
+      return look_at_lock(namespace_lock_file(in_.run_directory)).held;
+    }
+    catch (const std::exception&)
+    {
+      return false; // whoever may not read the lock cannot see rules either
+    }
   }
 
   void interfaces()

@@ -52,6 +52,7 @@ struct DoctorInput
   kernel::Marks marks {};
   kernel::RoutePlan route {};
   std::string module_directory {}; // empty: not checked
+  std::string run_directory {};    // of the daemon
 };
 
 // Looks only: changes nothing that outlasts the call. Never throws; a check that cannot be made says so. Takes up to a

@@ -20,7 +20,10 @@ namespace tandem::daemon
 
 using nlohmann::json;
 
-Engine::Engine(const Config& config) : loop_ { std::make_unique<PacketLoop>(config) } {}
+Engine::Engine(const Config& config, std::vector<int> locks)
+    : loop_ { std::make_unique<PacketLoop>(config, std::move(locks)) }
+{
+}
 
 Engine::~Engine() = default;
 
@@ -49,7 +52,7 @@ json Engine::status()
 
 json Engine::modules()
 {
-  return loop_->ask([this] { return modules_json(loop_->chain()); });
+  return loop_->ask([this] { return modules_json(loop_->chain(), loop_->rules_status()); });
 }
 
 json Engine::links()

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace tandem::daemon
 {
@@ -17,11 +18,12 @@ class PacketLoop;
 class Engine final : public control::Backend
 {
 public:
-  explicit Engine(const Config& config);
+  // `locks`: descriptors whose locks the keeper holds on until it has undone everything.
+  explicit Engine(const Config& config, std::vector<int> locks = {});
   ~Engine() override;
 
   // Runs the packet loop in the calling thread until stop(). On return held-back state is released, rules and routes
-  // are gone.
+  // are gone. Throws std::runtime_error, with all of that done, when it ended because the keeper did.
   void run();
   // From any thread or a signal handler.
   void stop() noexcept;

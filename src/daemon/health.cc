@@ -23,7 +23,8 @@ nlohmann::json machine_health(const Config& config)
   DoctorInput input { .wifi = named(config.links.wifi),
                       .cell = named(config.links.cell),
                       .queue = given.queue,
-                      .module_directory = module_directory(given.module_dir).string() };
+                      .module_directory = module_directory(given.module_dir).string(),
+                      .run_directory = given.socket.parent_path().string() };
   input.route.table = given.route_table;
   input.route.priority = given.rule_priority;
 

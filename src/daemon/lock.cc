@@ -81,6 +81,17 @@ InstanceLock::~InstanceLock()
   if (::ftruncate(descriptor_, 0) == 0) ::close(descriptor_);
 }
 
+std::filesystem::path namespace_lock_file(const std::filesystem::path& own, const std::filesystem::path& shared)
+{
+  struct stat space
+  {
+  };
+  const bool known = ::stat("/proc/self/ns/net", &space) == 0;
+  const std::string name = "network-" + (known ? std::to_string(space.st_ino) : std::string { "unknown" }) + ".lock";
+  ::mkdir(shared.c_str(), 0750); // a failure shows in access()
+  return (::access(shared.c_str(), W_OK) == 0 ? shared : own) / name;
+}
+
 LockState look_at_lock(const std::filesystem::path& file)
 {
   const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);

@@ -22,9 +22,19 @@ public:
   InstanceLock(const InstanceLock&) = delete;
   InstanceLock& operator=(const InstanceLock&) = delete;
 
+  // A process that inherits it holds the lock until it ends, too: the keeper.
+  int descriptor() const { return descriptor_; }
+
 private:
   int descriptor_ = -1;
 };
+
+// The lock file of this network namespace. Rules and routes are the namespace's, so one daemon serves it, whatever its
+// control socket; and no other process than the daemon's user can hold it, as the directory is not everybody's.
+// `shared`: where all daemons of the machine look. `own`: the run directory of a daemon that may not write there, which
+// then excludes only daemons of the same run directory.
+std::filesystem::path namespace_lock_file(const std::filesystem::path& own,
+                                          const std::filesystem::path& shared = "/run/tandem");
 
 // What the lock file says, for those who do not want the lock.
 struct LockState

@@ -140,11 +140,13 @@ void run(const Options& options)
     log(Severity::warning, each.text());
 
   // Root's or the service's directory: the lock is where the socket is.
-  const InstanceLock lock { config.daemon.socket.parent_path() / "tandemd.lock" };
+  const std::filesystem::path run_directory = config.daemon.socket.parent_path();
+  const InstanceLock lock { run_directory / "tandemd.lock" };
+  const InstanceLock alone { namespace_lock_file(run_directory) };
   require_privileges();
   drop_privileges(config.daemon.socket_group);
 
-  Engine engine { config };
+  Engine engine { config, { lock.descriptor(), alone.descriptor() } };
   control::ServerOptions serving { .socket = config.daemon.socket, .group = config.daemon.socket_group };
   if (const auto& listen = config.metrics.listen) serving.tcp = { listen->host, listen->port };
   serving.doctor = [&config] { return machine_health(config); };

@@ -30,9 +30,10 @@ struct Call<function>
 
 } // namespace
 
-PacketLoop::PacketLoop(const Config& given)
+PacketLoop::PacketLoop(const Config& given, std::vector<int> locks)
     : config_ { given }, marks_ { marks_of(given.daemon) }, roles_ { find_roles(given.links) },
-      keeper_ { kernel::Keeper::start(keeper_options(given.daemon), route_plan(given.daemon, marks_, {})) },
+      keeper_ { kernel::Keeper::start(keeper_options(given.daemon, std::move(locks)),
+                                      route_plan(given.daemon, marks_, {})) },
       loaded_ { load_configured(given.daemon) }, monitor_ { roles_.wifi, roles_.cell, kernel::now(), roles_.more_wifi },
       seed_ { random_seed() }, queue_ { { .number = given.daemon.queue, .max_length = given.daemon.queue_length } },
       injector_ { marks_ }, datapath_ { { .by_cell = marks_.by_cell, .record = recorder_limits(given.recorder) },
@@ -203,6 +204,9 @@ void PacketLoop::end()
   queue_.receive([](kernel::QueuedPacket&) { return kernel::Decision {}; });
   mailbox_.close();
   fetch_mail_.close();
+  // A service manager starts anew what ended with a failure, and only that.
+  if (keeper_.state().phase == kernel::KeeperState::Phase::lost)
+    throw std::runtime_error { "stopped because the keeper process ended" };
 }
 
 void PacketLoop::stop() noexcept
@@ -221,6 +225,7 @@ StatusSources PacketLoop::sources()
            .datapath = datapath_,
            .queue = queue_,
            .bypassed = bypass_.on(),
+           .rules = rules_status(),
            .steering = steering_,
            .fetching = broker_,
            .keeper = keeper_,
@@ -228,6 +233,18 @@ StatusSources PacketLoop::sources()
            .watch = *watch_,
            .more_radio = more_radio_,
            .uptime = kernel::now() - started_ };
+}
+
+RulesStatus PacketLoop::rules_status() const
+{
+  const Tick now = kernel::now();
+  const bool waits = rules_.next() != Tick::max() && rules_.next() > now;
+  RulesStatus status { .in_force = rules_.in_force(),
+                       .why = rules_.why(),
+                       .retry = waits ? rules_.next() - now : Duration {} };
+  if (keeper_.state().phase == kernel::KeeperState::Phase::suspended)
+    status = { .in_force = false, .why = "the packet loop stood still; the rules come back" };
+  return status;
 }
 
 void PacketLoop::switch_module(const std::string& name, bool on)

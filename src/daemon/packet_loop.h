@@ -16,9 +16,11 @@
 #include "src/daemon/queue_rules.h"
 #include "src/daemon/roles.h"
 #include "src/daemon/status.h"
+#include "src/daemon/status_json.h"
 #include "src/daemon/steering_controller.h"
 #include "src/daemon/wifi_watch.h"
 #include "src/kernel/keeper/keeper.h"
+#include "src/kernel/keeper/rule_delivery.h"
 #include "src/kernel/packet/injector.h"
 #include "src/kernel/packet/packet_queue.h"
 #include "src/links/monitor.h"
@@ -33,6 +35,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace tandem::daemon
 {
@@ -40,13 +43,14 @@ namespace tandem::daemon
 class PacketLoop final
 {
 public:
-  explicit PacketLoop(const Config& given);
+  // `locks`: descriptors that the keeper inherits.
+  PacketLoop(const Config& given, std::vector<int> locks);
   ~PacketLoop();
   PacketLoop(const PacketLoop&) = delete;
   PacketLoop& operator=(const PacketLoop&) = delete;
 
   // Runs in the calling thread, the packet thread from then on, until stop(). On return held-back state is released,
-  // rules and routes are gone.
+  // rules and routes are gone. Throws std::runtime_error, with all of that done, when the keeper had ended.
   void run();
   // From any thread or a signal handler.
   void stop() noexcept;
@@ -65,6 +69,7 @@ public:
   void take_over(const Config& fresh);
 
   StatusSources sources();
+  RulesStatus rules_status() const;
   chain::Chain& chain() { return chain_; }
   WifiWatch& watch() { return *watch_; }
   trace::Recorder* recorder() { return datapath_.recorder(); }
@@ -95,6 +100,7 @@ private:
   LinkStates present_links() const;
   void monitor_news();
   void keeper_news();
+  void follow_rules();
   void beat() { keeper_.beat(); }
   void look();
   void take_mail();
@@ -127,8 +133,8 @@ private:
   Datapath datapath_;
   chain::Chain chain_;
   SteeringController steering_;
-  Wanted wanted_ {};          // what rules and observers were made of
-  kernel::RulePlan rules_ {}; // as the keeper was told
+  Wanted wanted_ {}; // what rules and observers were made of
+  kernel::RuleDelivery rules_ {};
   Tick started_ {};
   Tick timer_due_ {}; // when chain_timer_ fires
 

@@ -202,11 +202,26 @@ void PacketLoop::monitor_news()
   if (monitor_.receive(kernel::now())) links_changed();
 }
 
+// A plan of rules that failed is posted again, ever more seldom.
+void PacketLoop::follow_rules()
+{
+  const Tick now = kernel::now();
+  if (const auto ended = keeper_.take_outcome())
+  {
+    rules_.answered(ended->ticket, ended->failure, now);
+    if (!ended->failure.empty() && rules_.next() != Tick::max())
+      log(Severity::warning, "the rules are not in force: " + ended->failure + "; tried again in "
+                                 + std::to_string(static_cast<int>(seconds(rules_.next() - now))) + " s");
+  }
+  if (rules_.due(now)) rules_.posted(keeper_.post_apply(rules_.wanted()));
+}
+
 void PacketLoop::keeper_news()
 {
   const kernel::KeeperState before = keeper_.state();
   if (keeper_.dispatch())
   {
+    follow_rules();
     const KeeperNews news = compare(before, keeper_.state());
     // Steering has news ten times a second at most; links are looked at for anything else.
     if (!news.steering_only) links_changed();
@@ -230,12 +245,8 @@ void PacketLoop::retune_rules()
   queue_.set_copy_range(copy_range(interest, config_.recorder.snap));
   const links::LinkInfo& wifi = monitor_[Link::wifi];
   wanted_ = wanted_now(chain::wanted(chain_), config_.recorder.everything, wifi, bypass_.on());
-  kernel::RulePlan plan = rule_plan(wanted_, config_, roles_, marks_, wifi);
-  if (plan != rules_)
-  {
-    rules_ = std::move(plan);
-    keeper_.post_apply(rules_);
-  }
+  const kernel::RulePlan plan = rule_plan(wanted_, config_, roles_, marks_, wifi);
+  if (rules_.want(plan)) rules_.posted(keeper_.post_apply(plan));
   retune_fetching();
   retune_observers();
 }
@@ -265,6 +276,7 @@ void PacketLoop::look()
 {
   const Tick now = kernel::now();
   observers_->retune(now);
+  follow_rules();
   retune_queue();
   broker_.store().forget_acknowledged(chain_.table());
   for (const FetchOutcome& outcome : broker_.store().give_up(now))

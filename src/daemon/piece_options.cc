@@ -49,10 +49,11 @@ kernel::Marks marks_of(const Config::Daemon& daemon)
   return { .by_cell = by_cell, .crafted = crafted, .release = next() };
 }
 
-kernel::KeeperOptions keeper_options(const Config::Daemon& daemon)
+kernel::KeeperOptions keeper_options(const Config::Daemon& daemon, std::vector<int> locks)
 {
   return { .backend = choice_of(daemon.backend),
-           .steering_file = (daemon.socket.parent_path() / "steering.json").string() };
+           .steering_file = (daemon.socket.parent_path() / "steering.json").string(),
+           .inherited = std::move(locks) };
 }
 
 kernel::RoutePlan route_plan(const Config::Daemon& daemon, const kernel::Marks& marks, const std::string& cell)

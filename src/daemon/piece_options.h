@@ -22,7 +22,8 @@ namespace tandem::daemon
 // One bit of the configured mask for each kind of packet, from the lowest.
 kernel::Marks marks_of(const Config::Daemon& daemon);
 
-kernel::KeeperOptions keeper_options(const Config::Daemon& daemon);
+// `locks`: descriptors that the keeper inherits.
+kernel::KeeperOptions keeper_options(const Config::Daemon& daemon, std::vector<int> locks);
 
 // What leaves by the cellular link although the main table has another route.
 kernel::RoutePlan route_plan(const Config::Daemon& daemon, const kernel::Marks& marks, const std::string& cell);

@@ -88,6 +88,7 @@ json status_json(const StatusSources& from)
     { "pid", ::getpid() },
     { "uptime_s", seconds(from.uptime) },
     { "backend", { { "name", keeper.backend }, { "why", keeper.why } } },
+    { "rules", rules_json(from.rules) },
     { "links", each_link_json(from.links, [&from](Link link) { return link_status_json(link, from); }) },
     { "steering", all_steering_json(from) },
     { "datapath", datapath_json(from) },
@@ -96,7 +97,7 @@ json status_json(const StatusSources& from)
     { "keeper", keeper_json(keeper, from.keeper.pid()) },
     { "flows", flow_table_json(from.chain.table()) },
     { "problems", from.problems },
-    { "modules", modules_json(from.chain) },
+    { "modules", modules_json(from.chain, from.rules) },
   };
 }
 

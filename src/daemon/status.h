@@ -7,6 +7,7 @@
 #include "src/daemon/fetch_broker.h"
 #include "src/daemon/link_radio.h"
 #include "src/daemon/observers.h"
+#include "src/daemon/status_json.h"
 #include "src/daemon/steering_controller.h"
 #include "src/daemon/wifi_watch.h"
 #include "src/kernel/keeper/keeper.h"
@@ -35,6 +36,7 @@ struct StatusSources
   const Datapath& datapath;
   const kernel::PacketQueue& queue;
   bool bypassed; // no rule queues anything
+  RulesStatus rules;
   const SteeringController& steering;
   const FetchBroker& fetching;
   const kernel::Keeper& keeper;

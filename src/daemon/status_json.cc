@@ -233,9 +233,16 @@ json flow_table_json(const flow::Table& table)
            { "with_state", table.states() }, { "state_bytes_each", table.bytes_per_state() } };
 }
 
-json module_json(chain::Chain& chain, std::size_t i)
+json rules_json(const RulesStatus& rules)
+{
+  return { { "in_force", rules.in_force }, { "in_force_why", rules.why }, { "retry_s", seconds(rules.retry) } };
+}
+
+json module_json(chain::Chain& chain, std::size_t i, const RulesStatus& rules)
 {
   const Module& module = chain.module(i);
+  // A module that decides nothing about packets needs no rule.
+  const bool waits = chain.enabled(i) && module.interest().decide != 0 && !rules.in_force;
   const auto& stats = chain.stats(i);
   json decisions = json::object();
   for (const chain::ReasonCount& reason : stats.reasons)
@@ -247,17 +254,25 @@ json module_json(chain::Chain& chain, std::size_t i)
   json knobs = json::array();
   for (const Knob& knob : module.knobs())
     knobs.push_back(knob_json(module, knob));
-  return { { "name", module.name() },        { "summary", module.summary() }, { "enabled", chain.enabled(i) },
-           { "flows", stats.flows },         { "faults", stats.faults },      { "excluded", stats.excluded },
-           { "conflicts", stats.conflicts }, { "violations", violations },    { "decisions", decisions },
+  return { { "name", module.name() },
+           { "summary", module.summary() },
+           { "enabled", chain.enabled(i) },
+           { "in_force", chain.enabled(i) && !waits },
+           { "in_force_why", waits ? rules.why : std::string {} },
+           { "flows", stats.flows },
+           { "faults", stats.faults },
+           { "excluded", stats.excluded },
+           { "conflicts", stats.conflicts },
+           { "violations", violations },
+           { "decisions", decisions },
            { "knobs", std::move(knobs) } };
 }
 
-json modules_json(chain::Chain& chain)
+json modules_json(chain::Chain& chain, const RulesStatus& rules)
 {
   json all = json::array();
   for (std::size_t i = 0; i < chain.module_count(); ++i)
-    all.push_back(module_json(chain, i));
+    all.push_back(module_json(chain, i, rules));
   return all;
 }
 

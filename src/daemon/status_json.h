@@ -34,8 +34,16 @@ nlohmann::json steering_json(const kernel::SteeringState& state, bool setup, boo
 nlohmann::json flows_json(chain::Chain& chain, Tick now);
 nlohmann::json flow_table_json(const flow::Table& table);
 
-nlohmann::json module_json(chain::Chain& chain, std::size_t i);
-nlohmann::json modules_json(chain::Chain& chain);
+// Whether the rules that are wanted reach packets.
+struct RulesStatus
+{
+  bool in_force = true;
+  std::string why {}; // not; empty while the keeper's answer is awaited
+  Duration retry {};  // until they are tried again; zero: no retry is due
+};
+nlohmann::json rules_json(const RulesStatus& rules);
+nlohmann::json module_json(chain::Chain& chain, std::size_t i, const RulesStatus& rules);
+nlohmann::json modules_json(chain::Chain& chain, const RulesStatus& rules);
 // Markdown, with the table of knobs.
 std::string manual_text(const Module& module);
 

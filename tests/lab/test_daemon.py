@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import os
 import re
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -127,6 +130,95 @@ def test_killed_with_its_keeper_and_started_again(lab):
         whole(lab, going.wait())
     with lab.daemon() as daemon:
         assert system.wait_until(lambda: rules(lab) == before, 3)
+
+
+def test_without_its_keeper_the_daemon_ends_with_a_failure(lab):
+    """Nothing would take the rules away if it hung. A service manager starts it anew, which it does after a failure only."""
+    before = rules(lab), routes(lab)
+    with lab.daemon(["offload"]) as daemon:
+        going = lab.start_download(FILE, sha256=True)
+        going.wait_bytes(500_000)
+        os.kill(daemon.api("/v1/status")["keeper"]["pid"], signal.SIGKILL)
+        assert daemon.process.wait(10) == 1
+        assert "the keeper process is gone" in daemon.log.read_text()
+        assert (rules(lab), routes(lab)) == before
+        whole(lab, going.wait())
+
+
+# What anybody could do to keep the daemon from starting: take the name, or the lock, first.
+SQUATTER = r"""
+import fcntl, os, socket, sys, time
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+named = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+named.bind("\0tandem-keeper")
+held = []
+for directory in ["/run/tandem", sys.argv[1]]:
+    try:
+        for name in os.listdir(directory):
+            if name.endswith(".lock"):
+                held.append(open(os.path.join(directory, name)))
+                fcntl.flock(held[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except PermissionError:
+        pass
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+def test_an_unprivileged_user_cannot_take_the_daemons_place(lab):
+    with lab.daemon() as daemon:
+        daemon.stop()
+        squatter = lab.client.popen([sys.executable, "-c", SQUATTER, str(lab.directory)], stdout=subprocess.PIPE, text=True)
+        try:
+            assert squatter.stdout.readline() == "ready\n"
+            daemon.start()
+        finally:
+            squatter.kill()
+            squatter.wait()
+
+
+def test_a_second_daemon_of_the_same_network_is_refused(lab, tmp_path):
+    """Rules and routes are the network's: another control socket does not make room for a second daemon."""
+    with lab.daemon(["offload"]) as daemon:
+        second = lab.client.run([str(system.tandem_binary("tandemd")), "-c", str(daemon.config_file), "--socket", str(tmp_path / "other.sock")],
+                                check=False)
+        assert second.returncode == 1
+        assert f"another tandemd is running (process {daemon.pid})" in second.stderr
+        assert daemon.api("/v1/status")["keeper"]["state"] in ("armed", "idle")
+
+
+@contextlib.contextmanager
+def mangle_of_another(lab):
+    """A table that our rules need, owned by somebody else: the kernel refuses every change, until that process ends."""
+    lab.client.run(["nft", "delete", "table", "ip", "mangle"], check=False)  # an empty one, which somebody else began
+    owner = lab.client.popen(["nft", "-i"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    try:
+        owner.stdin.write("add table ip mangle { flags owner; }\n")
+        owner.stdin.flush()
+        if not system.wait_until(lambda: "flags owner" in lab.client.run(["nft", "list", "ruleset"], check=False).stdout, 3):
+            pytest.skip("no table with an owner in this kernel")
+        yield
+    finally:
+        owner.kill()
+        owner.wait()
+
+
+def test_rules_that_failed_are_tried_again_and_said_to_be_missing(lab):
+    with lab.daemon(["offload"], {"daemon": {"backend": "iptables"}}) as daemon:
+        assert system.wait_until(lambda: daemon.api("/v1/status")["datapath"]["bypassed"] and rules(lab) == "", 5)
+        with mangle_of_another(lab):
+            going = lab.start_download("100G", seconds=12)
+            assert system.wait_until(lambda: not daemon.api("/v1/status")["rules"]["in_force"], 5)
+            told = tandem(lab, daemon, "module", "offload", "on").stdout
+            assert re.match("offload is on, not yet in force: iptables-(nft|legacy)-restore refused Tandem's rules", told), told
+            assert re.search("not yet in force: .*, tried again in [0-9]+ s", tandem(lab, daemon, "status").stdout)
+            module = next(one for one in daemon.api("/v1/modules") if one["name"] == "offload")
+            assert module["enabled"] and not module["in_force"] and module["in_force_why"]
+            assert rules(lab) == ""
+        # Nobody asks for it again: the back-off of 1, 2, 4 s ends.
+        assert system.wait_until(lambda: daemon.api("/v1/status")["rules"]["in_force"] and rules(lab) != "", 8)
+        assert "the rules are not in force" in daemon.log.read_text()
+        assert going.wait().error is None
 
 
 def test_stopped_for_five_seconds_traffic_goes_on(lab):

@@ -87,16 +87,41 @@ void need_name(const std::string& name, const char* what)
                     exit_bad_input };
 }
 
+// The rules of a module that was switched on are loaded by another process: its answer is waited for, but not long.
+json once_loaded(const Client& client, const std::string& name)
+{
+  constexpr auto pause = std::chrono::milliseconds { 50 };
+  for (int looks = 40;; --looks)
+  {
+    const json modules = client.get_json("/v1/modules");
+    const json& module = find_module(modules, name);
+    const bool awaited = !not_in_force(module).empty() && module.value("in_force_why", "").empty();
+    if (!awaited || looks == 0) return module;
+    std::this_thread::sleep_for(pause);
+  }
+}
+
+int switch_module(const Client& client, const std::string& name, bool on, bool as_json)
+{
+  client.put("/v1/modules/" + name, { { "enabled", on } });
+  json told { { "module", name }, { "enabled", on } };
+  std::string text = name + (on ? " is on" : " is off");
+  if (on)
+  {
+    const json module = once_loaded(client, name);
+    const std::string missing = not_in_force(module);
+    told.update({ { "in_force", missing.empty() }, { "in_force_why", missing } });
+    if (!missing.empty()) text += ", not yet in force: " + missing;
+  }
+  print(as_json ? pretty(told) : text + '\n');
+  return 0;
+}
+
 int module_command(const Client& client, const std::string& name, const std::string& state, bool as_json)
 {
   if (name.empty()) return show(client, "/v1/modules", as_json, false, show_modules);
   need_name(name, "module");
-  if (!state.empty())
-  {
-    client.put("/v1/modules/" + name, { { "enabled", state == "on" } });
-    print(as_json ? pretty({ { "module", name }, { "enabled", state == "on" } }) : name + " is " + state + '\n');
-    return 0;
-  }
+  if (!state.empty()) return switch_module(client, name, state == "on", as_json);
   const json modules = client.get_json("/v1/modules");
   const json& module = find_module(modules, name);
   print(as_json ? pretty(module) : show_module(module, style_of_stdout()));

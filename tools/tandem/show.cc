@@ -93,8 +93,22 @@ std::vector<std::pair<std::string, double>> ranked(const json& counts)
   return all;
 }
 
+} // namespace
+
+std::string not_in_force(const json& module)
+{
+  const json& in_force = member(module, "in_force");
+  if (!truth(module, "enabled") || !in_force.is_boolean() || in_force.get<bool>()) return {};
+  const std::string why = text(module, "in_force_why");
+  return why.empty() || why == "-" ? "the rules are being loaded" : why;
+}
+
+namespace
+{
+
 Table::Cell on_off(const json& module)
 {
+  if (!not_in_force(module).empty()) return { "on, not yet in force", Tone::warning };
   return truth(module, "enabled") ? Table::Cell { "on", Tone::good } : Table::Cell { "off", Tone::faint };
 }
 
@@ -212,6 +226,14 @@ std::string show_status(const json& status, const Style& style)
   const json& backend = member(status, "backend");
   const std::string why = text(backend, "why");
   out += "rules by " + text(backend, "name") + (why == "-" || why.empty() ? "" : ": " + why) + '\n';
+  if (const json& rules = member(status, "rules"); member(rules, "in_force").is_boolean() && !truth(rules, "in_force"))
+  {
+    const std::string fault = text(rules, "in_force_why");
+    const bool known = fault != "-" && !fault.empty();
+    out += style(Tone::warning, "not yet in force: " + (known ? fault : "the rules are being loaded"));
+    if (const double wait = number(rules, "retry_s"); wait > 0) out += ", tried again in " + fixed(wait, 0) + " s";
+    out += '\n';
+  }
 
   const json& keeper = member(status, "keeper");
   if (keeper.is_object())
@@ -268,8 +290,9 @@ std::string show_modules(const json& modules, const Style& style)
 std::string show_module(const json& module, const Style& style)
 {
   const Table::Cell state = on_off(module);
-  std::string out = style(Tone::strong, text(module, "name")) + " is " + style(state.tone, state.text) + "\n"
-                    + text(module, "summary") + "\n";
+  const std::string missing = not_in_force(module);
+  std::string out = style(Tone::strong, text(module, "name")) + " is " + style(state.tone, state.text)
+                    + (missing.empty() ? "" : ": " + missing) + "\n" + text(module, "summary") + "\n";
   Table knobs { { "KNOB", ">VALUE", "UNIT", ">DEFAULT", "MEANING" } };
   if (const json& all = member(module, "knobs"); all.is_array())
     for (const json& knob : all)

@@ -13,6 +13,8 @@ namespace tandem::cli
 
 std::string show_status(const nlohmann::json& status, const Style& style);
 std::string show_modules(const nlohmann::json& modules, const Style& style);
+// Why a module that is on does not reach packets yet; empty when it does, is off, or the daemon does not say.
+std::string not_in_force(const nlohmann::json& module);
 // One module with its knobs and decisions.
 std::string show_module(const nlohmann::json& module, const Style& style);
 std::string show_flows(const nlohmann::json& flows, const Style& style);

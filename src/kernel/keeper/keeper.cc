@@ -17,6 +17,7 @@
 #include <csignal>
 #include <cstring>
 #include <stdexcept>
+#include <utility>
 
 namespace tandem::kernel
 {
@@ -34,6 +35,8 @@ struct Keeper::Parts
   std::uint64_t last_ticket = 0;
   std::uint64_t answered = 0;
   std::string answer_error;
+  std::uint64_t last_apply = 0; // ticket of the last posted plan of rules
+  std::optional<Outcome> outcome {};
   std::vector<char> buffer = std::vector<char>(keeper_message_limit);
 
   ~Parts()
@@ -83,14 +86,22 @@ struct Keeper::Parts
     waitpid(child, nullptr, WNOHANG);
   }
 
+  void settle(std::uint64_t ticket, const std::string& error)
+  {
+    if (ticket <= answered) return;
+    answered = ticket;
+    answer_error = error;
+    if (ticket == last_apply) outcome = Outcome { ticket, error };
+  }
+
   std::uint64_t post(json message, int passed_fd = -1)
   {
     message["ticket"] = ++last_ticket;
     std::string text = message.dump();
     if (text.size() > keeper_message_limit)
     {
-      answer_error = state.last_error = "the rule plan is too long";
-      answered = last_ticket;
+      state.last_error = "the rule plan is too long";
+      settle(last_ticket, state.last_error);
       return last_ticket;
     }
     iovec part { text.data(), text.size() };
@@ -111,8 +122,7 @@ struct Keeper::Parts
     if (!socket || sendmsg(socket.get(), &header, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
     {
       if (!socket || errno != EAGAIN) lose();
-      answer_error = state.phase == KeeperState::Phase::lost ? state.last_error : "the keeper does not keep up";
-      answered = last_ticket;
+      settle(last_ticket, state.phase == KeeperState::Phase::lost ? state.last_error : "the keeper does not keep up");
     }
     return last_ticket;
   }
@@ -127,11 +137,7 @@ struct Keeper::Parts
       json message = json::parse(buffer.data(), buffer.data() + length, nullptr, false);
       if (message.is_discarded()) return true;
       state = message.at("state").get<KeeperState>();
-      if (auto ticket = message.value("ticket", std::uint64_t { 0 }); ticket > answered)
-      {
-        answered = ticket;
-        answer_error = message.value("error", "");
-      }
+      settle(message.value("ticket", std::uint64_t { 0 }), message.value("error", ""));
       return true;
     }
     if (length == 0 || (errno != EAGAIN && errno != EINTR))
@@ -210,9 +216,16 @@ void Keeper::apply(const RulePlan& plan)
   parts_->wait_for(parts_->post({ { "order", "apply" }, { "plan", plan } }));
 }
 
-void Keeper::post_apply(const RulePlan& plan)
+std::uint64_t Keeper::post_apply(const RulePlan& plan)
 {
-  parts_->post({ { "order", "apply" }, { "plan", plan } });
+  parts_->outcome.reset();
+  parts_->last_apply = parts_->last_ticket + 1;
+  return parts_->post({ { "order", "apply" }, { "plan", plan } });
+}
+
+std::optional<Keeper::Outcome> Keeper::take_outcome()
+{
+  return std::exchange(parts_->outcome, std::nullopt);
 }
 
 void Keeper::clear()

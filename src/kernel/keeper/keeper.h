@@ -9,6 +9,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 
 namespace tandem::kernel
 {
@@ -33,8 +35,8 @@ public:
   // std::runtime_error with a sentence when it failed. The `post_` ones return at once; the outcome shows in state()
   // after dispatch(): use them from the packet loop.
   void apply(const RulePlan& plan);
-  void post_apply(const RulePlan& plan);
-  void clear(); // no rules
+  std::uint64_t post_apply(const RulePlan& plan); // the ticket of its outcome
+  void clear();                                   // no rules
   void post_clear();
   void set_route(const RoutePlan& plan);
   void post_route(const RoutePlan& plan);
@@ -47,6 +49,15 @@ public:
   // Lets the keeper release the packets waiting in the queue when the daemon hangs or dies: hands it the queue's
   // socket.
   void guard_queue(int queue_fd, std::uint16_t number);
+
+  // How the last post_apply() ended: `failure` is empty when its rules are in force. Nothing while the answer is
+  // awaited, and when it has been taken.
+  struct Outcome
+  {
+    std::uint64_t ticket = 0;
+    std::string failure {};
+  };
+  std::optional<Outcome> take_outcome();
 
   // Readable when the keeper has news or is gone.
   int fd() const;

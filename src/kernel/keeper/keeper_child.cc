@@ -10,9 +10,9 @@
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -31,27 +31,22 @@ using nlohmann::json;
 namespace
 {
 
-// Only one keeper per network namespace, so that the one that cleans up after a killed daemon and the one of its
-// successor do not undo each other's work. The name vanishes with the process.
-Fd take_the_only_place()
+// Closes what was open at the fork, but for `kept`.
+void close_others(std::vector<int> kept)
 {
-  Fd place { socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0) };
-  sockaddr_un address {};
-  address.sun_family = AF_UNIX;
-  constexpr char name[] = "\0tandem-keeper";
-  std::memcpy(address.sun_path, name, sizeof name - 1);
-  socklen_t size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + sizeof name - 1);
-  Tick deadline = now() + std::chrono::seconds { 5 };
-  while (bind(place.get(), reinterpret_cast<sockaddr*>(&address), size) < 0)
+  std::sort(kept.begin(), kept.end());
+  unsigned from = 3;
+  for (const int one : kept)
   {
-    if (errno != EADDRINUSE || now() > deadline)
-      throw std::runtime_error { "another Tandem is running here: stop it first (tandem-keeper holds its place)" };
-    poll(nullptr, 0, 20);
+    if (one < static_cast<int>(from)) continue;
+    const auto next = static_cast<unsigned>(one);
+    if (next > from) close_range(from, next - 1, 0);
+    from = next + 1;
   }
-  return place;
+  close_range(from, ~0u, 0);
 }
 
-void become_keeper(int socket)
+void become_keeper(int socket, const std::vector<int>& inherited)
 {
   prctl(PR_SET_NAME, "tandem-keeper");
   // Ctrl-C, a terminal's end or a signal to the daemon's group must not end the one that cleans up.
@@ -63,9 +58,10 @@ void become_keeper(int socket)
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   std::ofstream { "/proc/self/oom_score_adj" } << "-1000";
-  // Nothing of the daemon's is kept open, least of all what should close when it dies.
-  close_range(3, static_cast<unsigned>(socket - 1), 0);
-  close_range(static_cast<unsigned>(socket + 1), ~0u, 0);
+  // Nothing else of the daemon's is kept open, least of all what should close when it dies.
+  std::vector<int> kept = inherited;
+  kept.push_back(socket);
+  close_others(std::move(kept));
   Fd null { open("/dev/null", O_RDWR | O_CLOEXEC) };
   if (null) dup2(null.get(), 0);
 }
@@ -82,7 +78,6 @@ public:
   {
     try
     {
-      place_ = take_the_only_place();
       PolicyRoute::clear(stale.table, stale.priority);
       backend_ = choose_backend(options_.backend);
       steerer_.emplace(options_.steering_file);
@@ -332,7 +327,6 @@ private:
   int socket_;
   const std::atomic<std::uint64_t>& heartbeat_;
   KeeperOptions options_;
-  Fd place_ {};
   std::unique_ptr<RuleBackend> backend_ {};
   std::optional<PolicyRoute> route_ {};
   std::optional<Steerer> steerer_ {};
@@ -351,7 +345,7 @@ private:
 void run_keeper(int socket, const std::atomic<std::uint64_t>& heartbeat, const KeeperOptions& options,
                 const RoutePlan& stale) noexcept
 {
-  become_keeper(socket);
+  become_keeper(socket, options.inherited);
   Guard { socket, heartbeat, options }.serve(stale);
   _exit(0);
 }

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tandem::kernel
 {
@@ -28,6 +29,8 @@ struct KeeperOptions
   // Where the keeper notes which MPTCP endpoints, flags and limits it changed, for the next start after both it and the
   // daemon were killed. A file in the daemon's run directory, which only root can write. Empty: nothing is noted.
   std::string steering_file {};
+  // Descriptors that the keeper keeps open: locks which the next daemon waits for until everything is undone.
+  std::vector<int> inherited {};
 };
 
 struct KeeperState

@@ -1,6 +1,7 @@
 // A daemon in miniature for the kernel tests: keeper, rules, policy route, queue and observer, with one fixed decision
 // for every packet. Reads its settings as KEY=VALUE words; prints "ready", and on SIGTERM its counters as JSON.
 #include "src/daemon/doctor.h"
+#include "src/daemon/lock.h"
 #include "src/kernel/check.h"
 #include "src/kernel/clock.h"
 #include "src/kernel/keeper/keeper.h"
@@ -224,6 +225,8 @@ int run()
   keeper_options.backend = backend == "iptables"   ? BackendChoice::iptables
                            : backend == "nftables" ? BackendChoice::nftables
                                                    : BackendChoice::automatic;
+  const daemon::InstanceLock alone { daemon::namespace_lock_file("/run/tandem") };
+  keeper_options.inherited = { alone.descriptor() };
   Keeper keeper = Keeper::start(keeper_options);
 
   const RulePlan plan = rule_plan();

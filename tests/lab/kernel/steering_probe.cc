@@ -3,6 +3,7 @@
 //   steering_probe [FILE]     FILE: KeeperOptions::steering_file
 // Lines: {"plan": {...}} is waited for, {"look": true} just tells the state, {"hang": SECONDS} lets the heartbeat stand
 // still. The end of the input is the order to stop.
+#include "src/daemon/lock.h"
 #include "src/kernel/clock.h"
 #include "src/kernel/keeper/keeper.h"
 
@@ -56,7 +57,8 @@ json serve(Keeper& keeper, const json& order)
 
 int run(const std::string& file)
 {
-  Keeper keeper = Keeper::start({ .steering_file = file });
+  const daemon::InstanceLock alone { daemon::namespace_lock_file("/run/tandem") };
+  Keeper keeper = Keeper::start({ .steering_file = file, .inherited = { alone.descriptor() } });
   std::cout << tell(keeper).dump() << std::endl;
   std::string pending {};
   for (;;)

@@ -222,7 +222,7 @@ def test_others_keep_their_rules(world: World) -> None:
 def test_second_instance_is_refused(world: World) -> None:
     first = world.probe()
     second = world.probe()
-    assert second.first.startswith("failed: another Tandem is running here")
+    assert second.first.startswith(f"failed: another tandemd is running (process {first.pid})")
     assert world.rules() != ""
     first.stop()
 

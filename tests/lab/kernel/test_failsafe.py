@@ -107,6 +107,20 @@ def test_next_start_cleans_up(world: World) -> None:
     second.stop()
 
 
+def test_a_successor_waits_for_the_keeper_of_a_killed_daemon(world: World) -> None:
+    """Else the one would take away what the other has just made."""
+    probe = world.probe()
+    keeper = probe.keeper()
+    os.kill(keeper, signal.SIGSTOP)
+    probe.signal(signal.SIGKILL)
+    probe.process.wait()
+    assert world.probe().first.startswith("failed: another tandemd is running")
+    os.kill(keeper, signal.SIGCONT)
+    successor = world.probe()
+    assert successor.first == "ready" and world.rules() != ""
+    successor.stop()
+
+
 def test_keeper_ignores_the_group(world: World) -> None:
     """Ctrl-C and SIGTERM to everyone do not end the keeper before the daemon does."""
     probe = world.probe(traffic=BUSY)

@@ -16,6 +16,7 @@ class FakeBackend : public Backend
 public:
   std::atomic<bool> busy { false };
   std::atomic<bool> stopping { false };
+  std::atomic<bool> rules_fail { false }; // the keeper could not load them
 
   // What was asked, e.g. "enable offload on".
   std::vector<std::string> calls()
@@ -31,6 +32,10 @@ public:
       { "version", "0.1.0" },
       { "pid", 4711 },
       { "uptime_s", 75.25 },
+      { "rules",
+        { { "in_force", !rules_fail },
+          { "in_force_why", rules_fail ? "nft: no such chain" : "" },
+          { "retry_s", rules_fail ? 4.2 : 0 } } },
       { "backend", { { "name", "iptables" }, { "why", "no queue expression in this kernel" } } },
       { "links",
         { { "wifi", { { "interface", "wlan0" }, { "present", true }, { "up", true }, { "bytes_out", 0 } } },
@@ -50,6 +55,8 @@ public:
         { { { "name", "offload" },
             { "summary", "Sends pure ACKs by the cellular link." },
             { "enabled", true },
+            { "in_force", !rules_fail },
+            { "in_force_why", rules_fail ? "nft: no such chain" : "" },
             { "faults", 0 },
             { "flows", 1 },
             { "decisions", { { "offload: by cell", 100 }, { "offload: window below threshold", 7 } } },

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -112,6 +113,34 @@ TEST_F(LockTest, the_keeper_of_a_killed_daemon_is_waited_for)
   ::waitpid(daemon, nullptr, 0);
   ::close(ready[0]);
   ::close(ready[1]);
+}
+
+TEST_F(LockTest, one_network_namespace_has_one_lock_file_whatever_the_run_directory)
+{
+  const auto mine = namespace_lock_file(directory / "one", directory / "shared");
+  EXPECT_EQ(mine.parent_path(), directory / "shared");
+  EXPECT_EQ(mine, namespace_lock_file(directory / "two", directory / "shared"));
+  const InstanceLock lock { mine };
+  EXPECT_TRUE(look_at_lock(mine).held);
+}
+
+TEST_F(LockTest, the_namespace_of_another_network_has_another_lock_file)
+{
+  const auto mine = namespace_lock_file(directory, directory);
+  const pid_t child = ::fork();
+  if (child == 0)
+    ::_exit(::unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0        ? 2
+            : namespace_lock_file(directory, directory) == mine ? 1
+                                                                : 0);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  if (WEXITSTATUS(status) == 2) GTEST_SKIP() << "no namespace can be made here";
+  EXPECT_EQ(status, 0);
+}
+
+TEST_F(LockTest, who_may_not_write_where_all_daemons_look_locks_its_own_directory)
+{
+  EXPECT_EQ(namespace_lock_file(directory, "/proc/tandem").parent_path(), directory);
 }
 
 TEST_F(LockTest, a_directory_that_cannot_be_made_is_said)

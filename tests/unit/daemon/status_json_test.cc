@@ -96,7 +96,7 @@ TEST_F(StatusOf, AnExcludedModuleIsNamedAsSuch)
 TEST_F(StatusOf, AModuleShowsItsKnobsAndDecisions)
 {
   talker.speed = 5;
-  const json modules = modules_json(stand.chain);
+  const json modules = modules_json(stand.chain, {});
   ASSERT_EQ(modules.size(), 1u);
   EXPECT_EQ(modules[0]["enabled"], true);
   EXPECT_EQ(modules[0]["flows"], 1);
@@ -104,6 +104,20 @@ TEST_F(StatusOf, AModuleShowsItsKnobsAndDecisions)
   EXPECT_EQ(modules[0]["knobs"][0]["value"], "5");
   EXPECT_EQ(modules[0]["knobs"][0]["default"], "2");
   EXPECT_NE(manual_text(talker).find("| `speed` | 1/s | 1 to 9 | 2 | how fast |"), std::string::npos);
+}
+
+TEST_F(StatusOf, AModuleIsInForceWhenTheRulesAre)
+{
+  ASSERT_NE(talker.interest().decide, 0u);
+  const RulesStatus failed { .in_force = false, .why = "nft: no such chain", .retry = std::chrono::seconds { 4 } };
+  EXPECT_EQ(module_json(stand.chain, 0, {})["in_force"], true);
+  EXPECT_EQ(module_json(stand.chain, 0, {})["in_force_why"], "");
+  EXPECT_EQ(module_json(stand.chain, 0, failed)["in_force"], false);
+  EXPECT_EQ(module_json(stand.chain, 0, failed)["in_force_why"], "nft: no such chain");
+  EXPECT_EQ(rules_json(failed)["retry_s"], 4.0);
+  stand.chain.enable(0, false, Tick {});
+  EXPECT_EQ(module_json(stand.chain, 0, failed)["in_force"], false);
+  EXPECT_EQ(module_json(stand.chain, 0, failed)["in_force_why"], "") << "off, and that is no fault of the rules";
 }
 
 TEST(StatusJson, FaultsAreThoseThatHappened)

@@ -98,6 +98,21 @@ TEST_F(CliTest, modules_are_shown_and_switched)
   EXPECT_EQ(tandem("module ../status on").code, 2);
 }
 
+TEST_F(CliTest, a_module_whose_rules_failed_is_not_said_to_be_in_force)
+{
+  EXPECT_EQ(tandem("module offload on").out, "offload is on\n");
+  EXPECT_EQ(json::parse(tandem("module offload on --json").out).at("in_force"), true);
+  backend.rules_fail = true;
+  EXPECT_EQ(tandem("module offload on").out, "offload is on, not yet in force: nft: no such chain\n");
+  const json told = json::parse(tandem("module offload on --json").out);
+  EXPECT_EQ(told.at("enabled"), true);
+  EXPECT_EQ(told.at("in_force"), false);
+  EXPECT_EQ(told.at("in_force_why"), "nft: no such chain");
+  EXPECT_THAT(tandem("module offload").out, HasSubstr("offload is on, not yet in force: nft: no such chain\n"));
+  EXPECT_THAT(tandem("module").out, HasSubstr("on, not yet in force"));
+  EXPECT_THAT(tandem("status").out, HasSubstr("not yet in force: nft: no such chain, tried again in 4 s\n"));
+}
+
 TEST_F(CliTest, knobs_are_set)
 {
   EXPECT_EQ(tandem("set offload.window_threshold 20").out, "offload.window_threshold = 20\n");
