@@ -11,68 +11,82 @@
 namespace tandem
 {
 
+// What a link is for.
+enum class LinkRole : std::uint8_t
+{
+  wifi,
+  cell,
+  other,
+};
+
+// A link by its role; the first of each role has a name here. This laptop may have more Wi-Fi links, each at an access
+// point of its own: wifi_link(1) and so on. Only modules with Interest::every_link hear of their flows, as copies.
 enum class Link : std::uint8_t
 {
   wifi,  // the link downloads arrive on
   cell,  // the second way
   other, // anything else: never touched
-  // More stations of this laptop, each at an access point of its own. Only modules with Interest::every_link hear of
-  // their flows, as copies.
-  wifi_2,
-  wifi_3,
-  wifi_4,
-  wifi_5,
-  wifi_6,
-  wifi_7,
-  wifi_8,
 };
 
-constexpr std::size_t link_count = 10;
-constexpr std::size_t most_wifi = 8; // wifi and wifi_2 .. wifi_8
+constexpr std::size_t most_wifi = 8;
+constexpr std::size_t link_count = 2 + most_wifi; // with cell and other
 
-// The laptop's Wi-Fi links by number, 0 to most_wifi - 1.
+// The Wi-Fi link of this number, 0 to most_wifi - 1.
 constexpr Link wifi_link(std::size_t number)
 {
-  return number == 0 ? Link::wifi : static_cast<Link>(static_cast<std::size_t>(Link::wifi_2) + number - 1);
+  return number == 0 ? Link::wifi : static_cast<Link>(static_cast<std::size_t>(Link::other) + number);
 }
 
 // The other way round, of a Wi-Fi link.
 constexpr std::size_t wifi_number(Link link)
 {
-  return link == Link::wifi ? 0 : static_cast<std::size_t>(link) - static_cast<std::size_t>(Link::wifi_2) + 1;
+  return link == Link::wifi ? 0 : static_cast<std::size_t>(link) - static_cast<std::size_t>(Link::other);
 }
 
-constexpr bool is_wifi(Link link)
+// Of a number that is no link's: other.
+constexpr LinkRole role(Link link)
 {
-  return link == Link::wifi || link >= Link::wifi_2;
+  if (link == Link::cell) return LinkRole::cell;
+  return link == Link::other || static_cast<std::size_t>(link) >= link_count ? LinkRole::other : LinkRole::wifi;
 }
 
+// Every link, in the order of arrays that have an element for each.
+constexpr std::array<Link, link_count> all_links = []
+{
+  std::array<Link, link_count> all {};
+  for (std::size_t i = 0; i < all.size(); ++i)
+    all[i] = static_cast<Link>(i);
+  return all;
+}();
+
+namespace detail
+{
+static_assert(most_wifi <= 9, "names end in one digit");
+constexpr auto further_wifi_names = []
+{
+  std::array<std::array<char, 5>, most_wifi - 1> names {};
+  for (std::size_t i = 0; i < names.size(); ++i)
+    names[i] = { 'w', 'i', 'f', 'i', static_cast<char>('2' + i) };
+  return names;
+}();
+} // namespace detail
+
+// "wifi", "cell", "other", and of the further Wi-Fi links "wifi2" .. "wifi8".
 constexpr std::string_view name(Link link)
 {
-  switch (link)
+  if (static_cast<std::size_t>(link) >= link_count) return "?";
+  switch (role(link))
   {
-  case Link::wifi:
-    return "wifi";
-  case Link::cell:
+  case LinkRole::cell:
     return "cell";
-  case Link::other:
+  case LinkRole::other:
     return "other";
-  case Link::wifi_2:
-    return "wifi2";
-  case Link::wifi_3:
-    return "wifi3";
-  case Link::wifi_4:
-    return "wifi4";
-  case Link::wifi_5:
-    return "wifi5";
-  case Link::wifi_6:
-    return "wifi6";
-  case Link::wifi_7:
-    return "wifi7";
-  case Link::wifi_8:
-    return "wifi8";
+  case LinkRole::wifi:
+    break;
   }
-  return "?";
+  if (link == Link::wifi) return "wifi";
+  const auto& further = detail::further_wifi_names[wifi_number(link) - 1];
+  return { further.data(), further.size() };
 }
 
 // What the radio tells of the access point that a link is associated with (src/feeder/radio/estimator.h).

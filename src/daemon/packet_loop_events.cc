@@ -253,9 +253,8 @@ void PacketLoop::retune_rules()
 
 void PacketLoop::retune_observers()
 {
-  for (std::size_t i = 0; i < link_count; ++i)
+  for (const Link link : all_links)
   {
-    const auto link = static_cast<Link>(i);
     const links::LinkInfo& info = monitor_[link];
     if (link == Link::wifi || !info.interface.empty()) observers_->want(link, info.interface, info.ifindex, wanted_);
   }

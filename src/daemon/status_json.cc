@@ -142,9 +142,8 @@ json endpoints_json(const kernel::SteeringState& state)
 json each_link_json(const links::LinkTable& links, const std::function<json(Link)>& of)
 {
   json all = json::object();
-  for (std::size_t i = 0; i < link_count; ++i)
-    if (const auto link = static_cast<Link>(i);
-        link == Link::wifi || link == Link::cell || !links[link].interface.empty())
+  for (const Link link : all_links)
+    if (link == Link::wifi || link == Link::cell || !links[link].interface.empty())
       all[std::string { name(link) }] = of(link);
   return all;
 }

@@ -15,8 +15,8 @@ void SteeringController::take(const chain::LinkRequest& request)
 
 void SteeringController::links_changed(const links::LinkTable& table)
 {
-  for (std::size_t i = 0; i < link_count; ++i)
-    if (const auto link = static_cast<Link>(i); !table[link].present()) wishes_.gone(link);
+  for (const Link link : all_links)
+    if (!table[link].present()) wishes_.gone(link);
 }
 
 bool SteeringController::look(std::uint8_t slot, const chain::Chain::ModuleStats& module, Tick now)

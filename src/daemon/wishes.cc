@@ -82,11 +82,10 @@ bool Wishes::settled() const
 kernel::SteeringPlan Wishes::plan(const links::LinkTable& table) const
 {
   kernel::SteeringPlan plan {};
-  for (std::size_t i = 0; i < link_count; ++i)
+  for (const Link link : all_links)
   {
-    const auto link = static_cast<Link>(i);
     const links::LinkInfo& info = table[link];
-    const OfLink& its = links_[i];
+    const OfLink& its = at(link);
     if (link == Link::other || !info.present()) continue;
     if (its.rate > 0) plan.ce.push_back({ info.interface, its.rate });
 

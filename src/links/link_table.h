@@ -63,7 +63,7 @@ struct LinkInfo
 class LinkTable
 {
 public:
-  // Interface names; an empty name: the role is not filled. `more_wifi`: those of wifi_2 and so on, at most
+  // Interface names; an empty name: the role is not filled. `more_wifi`: those of wifi_link(1) and so on, at most
   // most_wifi - 1. Throws std::length_error when there are more.
   LinkTable(std::string wifi, std::string cell, const std::vector<std::string>& more_wifi = {});
 

@@ -11,7 +11,7 @@ namespace
 
 struct Knobs
 {
-  double link = 3; // Link::wifi_2
+  double link = 3; // wifi_link(1)
   double ce_rate = 0;
   double backup = 0;
   double endpoint = 1;

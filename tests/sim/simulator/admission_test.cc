@@ -93,7 +93,7 @@ std::vector<Mix> mixes()
       for (const bool payload : { false, true })
       {
         all.push_back({ direction, flags, payload, true, 0, true });
-        for (const Link link : { Link::cell, Link::other, Link::wifi_2 })
+        for (const Link link : { Link::cell, Link::other, wifi_link(1) })
           all.push_back({ .direction = direction, .flags = flags, .payload = payload, .link = link });
       }
   return all;
@@ -204,7 +204,7 @@ TEST(Admission, NothingIsSeenTwice)
   {
     Wanted wanted {};
     wanted.add(interest);
-    for (const Link link : { Link::wifi, Link::cell, Link::wifi_2, Link::other })
+    for (const Link link : { Link::wifi, Link::cell, wifi_link(1), Link::other })
     {
       EXPECT_EQ(wanted.queued_of(link) & wanted.observed_of(link), 0u);
       if (!wanted.watches(link))

@@ -754,12 +754,12 @@ TEST(ChainLinks, FlowsOfOtherLinksConcernOnlyWhoComparesLinks)
   Peers peers {};
   const auto by_second = [](Segment segment)
   {
-    segment.link = Link::wifi_2;
+    segment.link = wifi_link(1);
     return segment;
   };
   for (const Segment& one : { peers.syn(stand.now()), peers.syn_ack(stand.now()), peers.ack(stand.now()) })
     stand.chain.segment(by_second(one), false, stand.now());
-  EXPECT_EQ(stand.flow(peers).view.link, Link::wifi_2);
+  EXPECT_EQ(stand.flow(peers).view.link, wifi_link(1));
   EXPECT_EQ(deciding.begun, 0);
   EXPECT_EQ(comparing.begun, 1);
   EXPECT_FALSE(stand.chain.needs_queue(stand.now())) << "nothing of it is ever queued";

@@ -31,12 +31,12 @@ protected:
     table.apply(links::InterfaceNews { .ifindex = ifindex, .name = name, .admin_up = true, .running = true }, Tick {});
     table.apply(links::AddressNews { .ifindex = ifindex, .address = { .bytes = { 192, 0, 2, last } } }, Tick {});
   }
-  void ce(double rate, Link link = Link::wifi_2) { wishes.take({ WishKind::ce_rate, link, rate }, ecn, "worse"); }
-  void backup(double value, Link link = Link::wifi_2, std::uint8_t slot = ecn)
+  void ce(double rate, Link link = wifi_link(1)) { wishes.take({ WishKind::ce_rate, link, rate }, ecn, "worse"); }
+  void backup(double value, Link link = wifi_link(1), std::uint8_t slot = ecn)
   {
     wishes.take({ WishKind::mptcp_backup, link, value }, slot, "worse");
   }
-  void endpoint(double value) { wishes.take({ WishKind::mptcp_endpoint, Link::wifi_2, value }, ecn, "gone"); }
+  void endpoint(double value) { wishes.take({ WishKind::mptcp_endpoint, wifi_link(1), value }, ecn, "gone"); }
   // So many steps later.
   void steps(int count)
   {
@@ -66,15 +66,15 @@ TEST_F(Steering, MarksGrowAndShrinkInSteps)
   EXPECT_EQ(plan().ce[0].interface, "wlan1");
   EXPECT_DOUBLE_EQ(plan().ce[0].rate, 0.01);
   wishes.advance(now + 50ms);
-  EXPECT_DOUBLE_EQ(wishes.rate(Link::wifi_2), 0.01) << "not faster than a step in 100 ms";
+  EXPECT_DOUBLE_EQ(wishes.rate(wifi_link(1)), 0.01) << "not faster than a step in 100 ms";
   steps(1);
-  EXPECT_DOUBLE_EQ(wishes.rate(Link::wifi_2), 0.02);
+  EXPECT_DOUBLE_EQ(wishes.rate(wifi_link(1)), 0.02);
   steps(1);
-  EXPECT_DOUBLE_EQ(wishes.rate(Link::wifi_2), 0.025);
+  EXPECT_DOUBLE_EQ(wishes.rate(wifi_link(1)), 0.025);
   EXPECT_TRUE(wishes.settled());
   ce(0);
   steps(2);
-  EXPECT_NEAR(wishes.rate(Link::wifi_2), 0.005, 1e-9);
+  EXPECT_NEAR(wishes.rate(wifi_link(1)), 0.005, 1e-9);
   steps(1);
   EXPECT_TRUE(wishes.settled());
   EXPECT_EQ(plan(), kernel::SteeringPlan {});
@@ -84,7 +84,7 @@ TEST_F(Steering, AfterALongRestThereIsOneStep)
 {
   ce(0.05);
   wishes.advance(now += 10s);
-  EXPECT_DOUBLE_EQ(wishes.rate(Link::wifi_2), 0.01);
+  EXPECT_DOUBLE_EQ(wishes.rate(wifi_link(1)), 0.01);
 }
 
 TEST_F(Steering, TheNewestWishOfAKindAndLinkCounts)
@@ -95,7 +95,7 @@ TEST_F(Steering, TheNewestWishOfAKindAndLinkCounts)
   EXPECT_THAT(plan().paths, ElementsAre(SteeringPath { "wlan0", { "192.0.2.1" }, true, false },
                                         SteeringPath { "wlan1", { "192.0.2.2" }, true, true }));
   EXPECT_FALSE(plan().setup);
-  backup(0, Link::wifi_2, other_module);
+  backup(0, wifi_link(1), other_module);
   EXPECT_FALSE(plan().paths[1].backup);
 }
 
@@ -143,7 +143,7 @@ TEST_F(Steering, AnAbsentLinkIsInNoPlanAndBeginsWithoutMarks)
   backup(1);
   steps(9);
   table.apply(links::InterfaceNews { .ifindex = 2, .name = "wlan1", .gone = true }, now);
-  wishes.gone(Link::wifi_2);
+  wishes.gone(wifi_link(1));
   EXPECT_EQ(plan(), kernel::SteeringPlan {});
   add(9, "wlan1", 9);
   EXPECT_THAT(plan().ce, IsEmpty());
@@ -161,10 +161,10 @@ TEST_F(Steering, WhatCannotBeMeantIsNotTaken)
   EXPECT_FALSE(wishes.any(ecn));
   ce(7);
   steps(200);
-  EXPECT_DOUBLE_EQ(wishes.rate(Link::wifi_2), 1);
+  EXPECT_DOUBLE_EQ(wishes.rate(wifi_link(1)), 1);
   ce(-7);
   steps(200);
-  EXPECT_DOUBLE_EQ(wishes.rate(Link::wifi_2), 0);
+  EXPECT_DOUBLE_EQ(wishes.rate(wifi_link(1)), 0);
 }
 
 TEST_F(Steering, SetUpMakesEndpointsOfAllLinksTheCellularOneABackup)

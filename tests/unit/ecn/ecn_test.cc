@@ -153,9 +153,9 @@ struct OneAir : Stand
   explicit OneAir(std::uint8_t version)
   {
     add(Link::wifi, 7, 4e5, version);
-    add(Link::wifi_2, 7, 2.8e6, version);
+    add(wifi_link(1), 7, 2.8e6, version);
     packet_time(Link::wifi, 3ms);
-    packet_time(Link::wifi_2, 500us);
+    packet_time(wifi_link(1), 500us);
     model = one_air;
   }
 };
@@ -166,9 +166,9 @@ struct FullUplink : Stand
   explicit FullUplink(std::uint8_t version)
   {
     add(Link::wifi, 7, 4e5, version);
-    add(Link::wifi_2, 7, 1e5, version);
+    add(wifi_link(1), 7, 1e5, version);
     packet_time(Link::wifi, 3ms);
-    packet_time(Link::wifi_2, 500us);
+    packet_time(wifi_link(1), 500us);
   }
 };
 
@@ -177,7 +177,7 @@ TEST(ecn, leaves_the_worse_access_point_out_where_it_wastes_air)
   OneAir s { 1 };
   s.run(20);
   EXPECT_TRUE(s.backup(Link::wifi));
-  EXPECT_FALSE(s.backup(Link::wifi_2));
+  EXPECT_FALSE(s.backup(wifi_link(1)));
   EXPECT_EQ(s.marks(Link::wifi), 0);
 }
 
@@ -186,7 +186,7 @@ TEST(ecn, uses_it_where_the_better_ones_uplink_is_the_bottleneck)
   FullUplink s { 1 };
   s.run(30);
   EXPECT_FALSE(s.backup(Link::wifi));
-  EXPECT_FALSE(s.backup(Link::wifi_2));
+  EXPECT_FALSE(s.backup(wifi_link(1)));
 }
 
 TEST(ecn, marks_only_for_coupled_senders_and_below_the_cap)
@@ -197,7 +197,7 @@ TEST(ecn, marks_only_for_coupled_senders_and_below_the_cap)
     s.module.set("strategy", 1); // published
     s.run(3);
     EXPECT_EQ(s.marks(Link::wifi) > 0, version == 0);
-    EXPECT_EQ(s.marks(Link::wifi_2), 0);
+    EXPECT_EQ(s.marks(wifi_link(1)), 0);
     s.module.set("sender", version == 0 ? 2 : 1);
     s.run(3);
     EXPECT_EQ(s.marks(Link::wifi) > 0, version == 1) << "told otherwise";
@@ -225,7 +225,7 @@ TEST(ecn, on_full_air_a_coupled_sender_is_fair_by_itself)
     // What the worse link brings is others' air; the good one alone brings half.
     OneAir s { version };
     s.packet_time(Link::wifi, 900us);
-    for (const Link link : { Link::wifi, Link::wifi_2 })
+    for (const Link link : { Link::wifi, wifi_link(1) })
       s.links[static_cast<std::size_t>(link)].radio->busy = 0.95F;
     s.model = [](const Stand::Subflow& flow, const Stand& stand) {
       return flow.view.link == Link::wifi ? 4e5 : stand.backup(Link::wifi) ? 4e5 : 5e5;
@@ -261,7 +261,7 @@ TEST(ecn, does_nothing_without_packet_times)
   {
     Stand s;
     s.add(Link::wifi, 7, 4e5);
-    s.add(Link::wifi_2, 7, 1e5);
+    s.add(wifi_link(1), 7, 1e5);
     if (one_missing) s.packet_time(Link::wifi, 3ms);
     s.run(10);
     EXPECT_EQ(s.told, 0u);
@@ -287,7 +287,7 @@ TEST(ecn, a_packet_time_that_goes_stale_takes_everything_back)
   s.packet_time(Link::wifi, std::nullopt);
   s.run(20);
   EXPECT_TRUE(s.backup(Link::wifi));
-  s.packet_time(Link::wifi_2, std::nullopt); // now the radio is gone
+  s.packet_time(wifi_link(1), std::nullopt); // now the radio is gone
   s.run(5.5);
   EXPECT_FALSE(s.backup(Link::wifi));
 }
@@ -308,22 +308,22 @@ TEST(ecn, a_link_left_out_is_looked_at_again_when_the_good_one_turns_bad)
 {
   Stand s;
   s.add(Link::wifi, 7, 4e5, 1);
-  s.add(Link::wifi_2, 7, 2.8e6, 1);
+  s.add(wifi_link(1), 7, 2.8e6, 1);
   s.packet_time(Link::wifi, 6ms);
-  s.packet_time(Link::wifi_2, 500us);
+  s.packet_time(wifi_link(1), 500us);
   s.model = one_air;
   s.run(10);
   ASSERT_TRUE(s.backup(Link::wifi));
   s.packet_time(Link::wifi, std::nullopt);
-  s.packet_time(Link::wifi_2, 900us);
+  s.packet_time(wifi_link(1), 900us);
   s.run(20);
   EXPECT_TRUE(s.backup(Link::wifi));
-  s.packet_time(Link::wifi_2, 4ms); // better than what is remembered, still worth a look
+  s.packet_time(wifi_link(1), 4ms); // better than what is remembered, still worth a look
   s.run(1);
   EXPECT_FALSE(s.backup(Link::wifi));
   s.packet_time(Link::wifi, 500us);
   s.run(1);
-  EXPECT_TRUE(s.backup(Link::wifi_2));
+  EXPECT_TRUE(s.backup(wifi_link(1)));
   EXPECT_FALSE(s.backup(Link::wifi));
 }
 
@@ -333,7 +333,7 @@ TEST(ecn, an_idle_download_forgets_nothing)
   s.run(5);
   ASSERT_TRUE(s.backup(Link::wifi));
   s.packet_time(Link::wifi, std::nullopt);
-  s.packet_time(Link::wifi_2, std::nullopt);
+  s.packet_time(wifi_link(1), std::nullopt);
   s.model = [](const Stand::Subflow&, const Stand&) { return 0.0; };
   s.run(30);
   EXPECT_TRUE(s.backup(Link::wifi));
@@ -348,10 +348,10 @@ TEST(ecn, unsure_packet_times_count_together)
   {
     Stand s;
     s.add(Link::wifi, 7, 4e5, 1);
-    s.add(Link::wifi_2, 7, 2.8e6, 1);
+    s.add(wifi_link(1), 7, 2.8e6, 1);
     s.packet_time(Link::wifi, 3ms);
     s.links[0].radio->confidence = confidence;
-    s.packet_time(Link::wifi_2, 500us);
+    s.packet_time(wifi_link(1), 500us);
     s.model = one_air;
     s.run(0.4);
     EXPECT_EQ(s.backup(Link::wifi), confidence > 0.2F) << confidence;
@@ -375,9 +375,9 @@ TEST(ecn, plain_tcp_and_unknown_tokens_are_nobody)
 {
   Stand s;
   s.add(Link::wifi, 7, 4e5).view.mptcp = false;
-  s.add(Link::wifi_2, 0, 4e5);
+  s.add(wifi_link(1), 0, 4e5);
   s.packet_time(Link::wifi, 3ms);
-  s.packet_time(Link::wifi_2, 500us);
+  s.packet_time(wifi_link(1), 500us);
   s.run(10);
   EXPECT_EQ(s.told, 0u);
 }
@@ -386,9 +386,9 @@ TEST(ecn, two_connections_of_one_subflow_each_are_not_steered)
 {
   Stand s;
   s.add(Link::wifi, 7, 4e5);
-  s.add(Link::wifi_2, 8, 4e5);
+  s.add(wifi_link(1), 8, 4e5);
   s.packet_time(Link::wifi, 3ms);
-  s.packet_time(Link::wifi_2, 500us);
+  s.packet_time(wifi_link(1), 500us);
   s.run(10);
   EXPECT_EQ(s.told, 0u);
 }
@@ -418,9 +418,9 @@ TEST(ecn, part_time_is_a_duty_cycle)
 {
   Stand s;
   s.add(Link::wifi, 7, 0, 1);
-  s.add(Link::wifi_2, 7, 0, 1);
+  s.add(wifi_link(1), 7, 0, 1);
   s.packet_time(Link::wifi, 3ms);
-  s.packet_time(Link::wifi_2, 500us);
+  s.packet_time(wifi_link(1), 500us);
   // Best with the worse link open part of the time.
   double share = 0; // of the last second or so
   s.model = [&](const Stand::Subflow& flow, const Stand& stand)
@@ -446,9 +446,9 @@ TEST(ecn, on_off_uses_one_at_a_time_by_equation_6)
 {
   Stand s;
   s.add(Link::wifi, 7, 1e5);
-  s.add(Link::wifi_2, 7, 1e5);
+  s.add(wifi_link(1), 7, 1e5);
   s.packet_time(Link::wifi, 2ms);
-  s.packet_time(Link::wifi_2, 1ms);
+  s.packet_time(wifi_link(1), 1ms);
   s.module.set("strategy", 2);
   s.step = 3ms;
   s.run(1);
@@ -457,7 +457,7 @@ TEST(ecn, on_off_uses_one_at_a_time_by_equation_6)
   {
     s.run(0.023);
     first += s.backup(Link::wifi) ? 0 : 1;
-    second += s.backup(Link::wifi_2) ? 0 : 1;
+    second += s.backup(wifi_link(1)) ? 0 : 1;
   }
   EXPECT_EQ(first + second, 500) << "never both, never none";
   EXPECT_NEAR(first, 100, 25) << "a fifth: (1/2)^2 against 1";
@@ -467,13 +467,13 @@ TEST(ecn, a_dead_link_loses_its_endpoint_until_it_is_back)
 {
   Stand s;
   s.add(Link::wifi, 7, 1e5);
-  s.add(Link::wifi_2, 7, 1e5);
+  s.add(wifi_link(1), 7, 1e5);
   s.run(1);
   auto& wifi = s.links[static_cast<std::size_t>(Link::wifi)];
   wifi.up = false;
   s.give(*s.flows[1], EventKind::link);
   EXPECT_EQ(s.wished(WishKind::mptcp_endpoint, Link::wifi), 0);
-  EXPECT_EQ(s.wished(WishKind::mptcp_endpoint, Link::wifi_2), 1);
+  EXPECT_EQ(s.wished(WishKind::mptcp_endpoint, wifi_link(1)), 1);
   wifi.up = true;
   s.give(*s.flows[1], EventKind::link);
   EXPECT_EQ(s.wished(WishKind::mptcp_endpoint, Link::wifi), 1);
@@ -487,12 +487,12 @@ TEST(ecn, the_last_link_keeps_its_endpoint)
 {
   Stand s;
   s.add(Link::wifi, 7, 1e5);
-  s.add(Link::wifi_2, 7, 1e5);
+  s.add(wifi_link(1), 7, 1e5);
   s.run(1);
-  for (const Link link : { Link::wifi, Link::wifi_2 })
+  for (const Link link : { Link::wifi, wifi_link(1) })
     s.links[static_cast<std::size_t>(link)].up = false;
   s.give(*s.flows[1], EventKind::link);
-  for (const Link link : { Link::wifi, Link::wifi_2 })
+  for (const Link link : { Link::wifi, wifi_link(1) })
     EXPECT_EQ(s.wished(WishKind::mptcp_endpoint, link), 1);
 }
 
@@ -522,9 +522,9 @@ TEST(ecn, counts_flows_that_come_and_go)
 {
   Stand s;
   auto& first = s.add(Link::wifi, 7, 4e5, 1);
-  s.add(Link::wifi_2, 7, 2.8e6, 1);
+  s.add(wifi_link(1), 7, 2.8e6, 1);
   s.packet_time(Link::wifi, 3ms);
-  s.packet_time(Link::wifi_2, 500us);
+  s.packet_time(wifi_link(1), 500us);
   s.model = one_air;
   s.run(5);
   ASSERT_TRUE(s.backup(Link::wifi));
@@ -628,7 +628,7 @@ TEST(ecn, strategies_take_over_from_each_other_at_once)
   EXPECT_EQ(s.fact(*s.flows[0], "levels tried"), "") << "it has no levels";
   s.module.set("strategy", 2);
   s.run(0.2);
-  EXPECT_NE(s.backup(Link::wifi), s.backup(Link::wifi_2));
+  EXPECT_NE(s.backup(Link::wifi), s.backup(wifi_link(1)));
   EXPECT_EQ(s.marks(Link::wifi), 0);
 }
 

@@ -152,39 +152,39 @@ TEST_F(Links, FillForModules)
 TEST(SeveralWifi, EachHasItsRole)
 {
   LinkTable table { "wlan0", "wwan0", { "wlan1", "wlan2" } };
-  EXPECT_EQ(table[Link::wifi_2].interface, "wlan1");
-  EXPECT_EQ(table[Link::wifi_4].interface, "");
+  EXPECT_EQ(table[wifi_link(1)].interface, "wlan1");
+  EXPECT_EQ(table[wifi_link(3)].interface, "");
   EXPECT_TRUE(table.apply(device(7, "wlan2"), at(1s)));
   EXPECT_TRUE(table.apply(AddressNews { .ifindex = 7, .address = v4(7) }, at(1s)));
   EXPECT_TRUE(table.apply(device(3, "wlan0"), at(1s)));
   EXPECT_TRUE(table.apply(AddressNews { .ifindex = 3, .address = v4(3) }, at(1s)));
   EXPECT_FALSE(table.apply(device(9, "wlan9"), at(1s))) << "nobody's";
-  EXPECT_EQ(table.owner(v4(7)), Link::wifi_3);
+  EXPECT_EQ(table.owner(v4(7)), wifi_link(2));
   EXPECT_EQ(table.owner(v4(3)), Link::wifi);
-  EXPECT_EQ(table.of_ifindex(7), Link::wifi_3);
+  EXPECT_EQ(table.of_ifindex(7), wifi_link(2));
   EXPECT_TRUE(table.apply(DefaultRouteNews { .ifindex = 7, .metric = 600 }, at(2s)));
 
   LinkStates states {};
   table.fill(states);
   const auto state = [&](Link link) { return states[static_cast<std::size_t>(link)]; };
   EXPECT_TRUE(state(Link::wifi).present);
-  EXPECT_FALSE(state(Link::wifi_2).present);
-  EXPECT_TRUE(state(Link::wifi_3).present);
-  EXPECT_TRUE(state(Link::wifi_3).up);
-  EXPECT_TRUE(state(Link::wifi_3).route);
-  EXPECT_FALSE(state(Link::wifi_3).route_v6);
+  EXPECT_FALSE(state(wifi_link(1)).present);
+  EXPECT_TRUE(state(wifi_link(2)).present);
+  EXPECT_TRUE(state(wifi_link(2)).up);
+  EXPECT_TRUE(state(wifi_link(2)).route);
+  EXPECT_FALSE(state(wifi_link(2)).route_v6);
 
   EXPECT_TRUE(table.apply(InterfaceNews { .ifindex = 7, .name = "wlan2", .gone = true }, at(3s)));
   EXPECT_EQ(table.owner(v4(7)), Link::other);
   table.fill(states);
-  EXPECT_FALSE(state(Link::wifi_3).present);
-  EXPECT_FALSE(state(Link::wifi_3).up);
+  EXPECT_FALSE(state(wifi_link(2)).present);
+  EXPECT_FALSE(state(wifi_link(2)).up);
 }
 
 TEST(SeveralWifi, EightInAll)
 {
   const std::vector<std::string> seven { "1", "2", "3", "4", "5", "6", "7" };
-  EXPECT_EQ((LinkTable { "0", "", seven }[Link::wifi_8].interface), "7");
+  EXPECT_EQ((LinkTable { "0", "", seven }[wifi_link(7)].interface), "7");
   std::vector<std::string> eight = seven;
   eight.push_back("8");
   EXPECT_THROW((LinkTable { "0", "", eight }), std::length_error);
