@@ -1,4 +1,4 @@
-# What every room shares: language level, warnings as errors, where binaries go, and how a test is declared.
+# What every component shares: language level, warnings as errors, where binaries go, and how a test is declared.
 include(GNUInstallDirs)
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
@@ -73,7 +73,7 @@ add_library(tandem_sdk INTERFACE)
 target_include_directories(tandem_sdk INTERFACE ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR})
 target_compile_features(tandem_sdk INTERFACE cxx_std_20)
 
-# tandem_library(NAME sources... [LINK libraries...]): a static room library on top of the SDK.
+# tandem_library(NAME sources... [LINK libraries...]): a static component library on top of the SDK.
 function(tandem_library name)
   cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
   add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})

@@ -5,7 +5,7 @@
 // cellular link is there. A module then
 //   asks    by Plan::fetch, for a hole of the download;
 //   hears   by EventKind::fetched and a FetchResult what became of it;
-//   closes  the hole by a CraftKind::fill of a range for which the result said ok.
+//   closes  the hole by a InjectedKind::fill of a range for which the result said ok.
 // The guard's part is src/chain/guard_fetch.h.
 #pragma once
 
@@ -52,8 +52,8 @@ constexpr std::string_view name(FetchHow how)
   return how == FetchHow::range ? "range" : "replay";
 }
 
-// The wish to have the bytes [from, to) of the flow's download. The answer is one EventKind::fetched for each, by the
-// deadline or soon after. Only while FlowView::content is http.
+// The request to have the bytes [from, to) of the flow's download. The answer is one EventKind::fetched for each, by
+// the deadline or soon after. Only while FlowView::content is http.
 struct Fetch
 {
   FetchHow how = FetchHow::range;
@@ -68,16 +68,16 @@ struct FetchResult
   FetchHow how = FetchHow::range;
   Seq from {}; // as asked for
   Seq to {};
-  bool ok = false;         // the bytes are here, compared with what arrived on both sides: CraftKind::fill may use them
+  bool ok = false; // the bytes are here, compared with what arrived on both sides: InjectedKind::fill may use them
   std::string_view why {}; // literal: the reason when not ok
   // Not ok, and no Fetch of this download by the same way ever will be.
   bool final = false;
   Duration took {}; // from asking to having
 };
 
-// A CraftKind::fill is fetched bytes as one segment of the server handed to the LOCAL TCP: closes a hole. Of the Craft
-// `seq`, `length` and `timestamps` count; value: FlowView::last_ts_echo, so that the ACK it causes echoes nothing
-// younger than the last one did; echo: 0 or a TSval that left. `ack` and `window` are the last the server sent,
+// A InjectedKind::fill is fetched bytes as one segment of the server handed to the LOCAL TCP: closes a hole. Of the
+// InjectedSegment `seq`, `length` and `timestamps` count; value: FlowView::ts_recent, so that the ACK it causes echoes
+// nothing younger than the last one did; echo: 0 or a TSval that left. `ack` and `window` are the last the server sent,
 // whatever is written there. Only of a range for which EventKind::fetched said ok.
 //
 // One segment is one IP packet over the loopback interface.

@@ -13,7 +13,7 @@ namespace tandem
 {
 
 // Why a flow is left alone, whatever the modules would like.
-enum class HandsOff : std::uint8_t
+enum class Bypass : std::uint8_t
 {
   none,
   mid_flow,        // attached after the handshake: window scale and options unknown
@@ -23,21 +23,21 @@ enum class HandsOff : std::uint8_t
   not_home,        // the local address belongs to neither link
 };
 
-constexpr std::string_view name(HandsOff why)
+constexpr std::string_view name(Bypass why)
 {
   switch (why)
   {
-  case HandsOff::none:
+  case Bypass::none:
     return "none";
-  case HandsOff::mid_flow:
+  case Bypass::mid_flow:
     return "attached mid-flow";
-  case HandsOff::authenticated:
+  case Bypass::authenticated:
     return "TCP-MD5 or TCP-AO";
-  case HandsOff::guard_violation:
+  case Bypass::guard_violation:
     return "guard violation";
-  case HandsOff::module_fault:
+  case Bypass::module_fault:
     return "module fault";
-  case HandsOff::not_home:
+  case Bypass::not_home:
     return "address on neither link";
   }
   return "?";
@@ -49,11 +49,11 @@ struct FlowView
   FlowKey key {};
   std::uint64_t id = 0;    // unique within a run, never reused
   Link link = Link::other; // the link that owns the local address
-  HandsOff hands_off = HandsOff::none;
+  Bypass bypass = Bypass::none;
 
-  // Options agreed in the handshake; meaningful unless hands_off is mid_flow.
-  bool timestamps_ok = false;        // RFC 7323, both sides
-  bool sack_ok = false;              // RFC 2018, both sides
+  // Options agreed in the handshake; meaningful unless bypass is mid_flow.
+  bool timestamps_ok = false; // RFC 7323, both sides
+  bool sack_ok = false;       // RFC 2018, both sides
   // MPTCP was offered by a SYN and not refused. False again once the SYN/ACK came without MP_CAPABLE: from then on both
   // ends speak plain TCP (RFC 8684 3.7). Whatever is less certain than that counts as MPTCP.
   bool mptcp = false;
@@ -74,14 +74,14 @@ struct FlowView
   std::uint16_t mss = 536; // bytes per segment the server may send (RFC 9293 3.7.1)
 
   // Egress: what this host has told the server. The kernel's own numbers, before any edit.
-  Seq highest_ack {};            // highest acknowledgement number the local TCP sent: all before it is held here
-  Seq next_seq {};               // behind the last byte this host sent
+  Seq rcv_nxt {};                // highest acknowledgement number the local TCP sent: all before it is held here
+  Seq snd_nxt {};                // behind the last byte this host sent
   Seq snd_una {};                // the newest acknowledgement number that arrived: all of this host's data before it is
   std::uint16_t last_window = 0; // unscaled
   TsClock last_ts_value {};      // last TSval the local TCP sent
-  TsClock last_ts_echo {};       // last TSecr the local TCP sent
+  TsClock ts_recent {};          // last TSecr the local TCP sent
   bool fin_sent = false;
-  // Behind the highest byte that the local TCP has said it holds: by its SACK blocks, else highest_ack.
+  // Behind the highest byte that the local TCP has said it holds: by its SACK blocks, else rcv_nxt.
   Seq highest_held {};
 
   // What the flow carries, as far as a fetch service looks into it.

@@ -35,8 +35,8 @@ struct Knob
 struct RetiredKnob
 {
   std::string_view name;
-  std::string_view now;  // what to do instead, behind the name: "is a constant now: 64", "moved to budget.cell_bytes"
-  bool refused = false;  // without the value Tandem would do what the user meant to forbid: the file is refused
+  std::string_view now; // what to do instead, behind the name: "is a constant now: 64", "moved to budget.cell_bytes"
+  bool refused = false; // without the value Tandem would do what the user meant to forbid: the file is refused
 };
 
 } // namespace tandem

@@ -100,7 +100,7 @@ struct RadioState
   std::optional<float> busy {};           // share of time in which the channel is in use, by anybody, us included
 };
 
-// The newest frames for this host that the radio heard with a bad check sequence: losses of the air, without those
+// The newest frames for this host that the radio heard with a bad check sequence: wireless losses, without those
 // that a retry made good.
 struct DamageLog
 {

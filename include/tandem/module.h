@@ -52,7 +52,8 @@ struct LinkState
   Tick changed {};       // when `up` last changed
   std::uint32_t mtu = 1500;
   std::optional<RadioState> radio {}; // absent without a source of driver statistics, or when what it said is stale
-  std::uint64_t bytes_out = 0; // sent by Tandem's decisions over this link (edits of route and crafts), since start
+  std::uint64_t bytes_out =
+      0; // sent by Tandem's decisions over this link (edits of route and injected segments), since start
   // That Tandem's decisions may still send over this link: what is left of budget.cell_bytes. The guard refuses more.
   std::uint64_t bytes_left = std::numeric_limits<std::uint64_t>::max();
 };
@@ -108,8 +109,8 @@ public:
   virtual std::string_view summary() const = 0; // a sentence or two
   virtual std::string_view manual() const = 0;  // Markdown body of docs/modules/NAME.md, without the knob table
   virtual std::span<const Knob> knobs() const = 0;
-  // Constants for everybody but tests, which reach a state sooner with other values: no configuration, command or manual
-  // knows them.
+  // Constants for everybody but tests, which reach a state sooner with other values: no configuration, command or
+  // manual knows them.
   virtual std::span<const Knob> test_knobs() const { return {}; }
   // Names that were knobs in earlier releases.
   virtual std::span<const RetiredKnob> retired_knobs() const { return {}; }

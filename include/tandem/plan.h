@@ -26,7 +26,7 @@ enum class Verdict : std::uint8_t
 // Changes to the segment at hand. An empty field leaves the bytes as they are.
 struct Edit
 {
-  std::optional<Seq> ack {};              // only downwards, or up to what this host holds (FlowView::highest_ack)
+  std::optional<Seq> ack {};              // only downwards, or up to what this host holds (FlowView::rcv_nxt)
   std::optional<std::uint16_t> window {}; // unscaled, only downwards
   std::optional<TsClock> ts_echo {};      // TSecr
   std::optional<TsClock> ts_value {};     // TSval, only downwards and never below one sent before (PAWS)
@@ -37,7 +37,7 @@ struct Edit
   constexpr bool empty() const { return !changes_bytes() && !route; }
 };
 
-enum class CraftKind : std::uint8_t
+enum class InjectedKind : std::uint8_t
 {
   ack,              // a pure ACK of this flow
   host_unreachable, // ICMP type 3 code 1 / ICMPv6 type 1 code 0 quoting this flow at `seq` (RFC 6069)
@@ -46,9 +46,9 @@ enum class CraftKind : std::uint8_t
 
 // A new segment of the flow, sent by a named link at a time. Sequence and acknowledgement numbers obey the same rules
 // as an Edit.
-struct Craft
+struct InjectedSegment
 {
-  CraftKind kind = CraftKind::ack;
+  InjectedKind kind = InjectedKind::ack;
   Link by = Link::wifi;
   Tick at {}; // in the past or now: at once
   Seq seq {};
@@ -61,17 +61,17 @@ struct Craft
   std::uint32_t length = 0; // of a fill: payload bytes from `seq` on, at most longest_fill
 };
 
-// A wish about a link rather than a packet.
-enum class WishKind : std::uint8_t
+// A request about a link rather than a packet.
+enum class RequestKind : std::uint8_t
 {
   mptcp_backup,   // MP_PRIO: value 1 = backup, 0 = regular
   mptcp_endpoint, // value 1 = add, 0 = delete
   ce_rate,        // share of ECN-capable packets arriving by the link to mark CE, 0 to 1
 };
 
-struct Wish
+struct LinkRequest
 {
-  WishKind kind = WishKind::ce_rate;
+  RequestKind kind = RequestKind::ce_rate;
   Link link = Link::wifi;
   double value = 0;
 };
@@ -81,13 +81,13 @@ struct Plan
 {
   Verdict verdict = Verdict::pass;
   Edit edit {};
-  std::span<const Craft> craft {}; // valid until the module is called again
-  std::span<const Wish> wish {};   // likewise
-  std::span<const Fetch> fetch {}; // likewise
+  std::span<const InjectedSegment> inject {}; // valid until the module is called again
+  std::span<const LinkRequest> request {};    // likewise
+  std::span<const Fetch> fetch {};            // likewise
   // Asks for a reservation, changes the module's own, or (What::none) gives it back. Without effect, and counted, while
   // another module has one, when a TSval of it has left already, or while data of this host is not acknowledged.
   std::optional<TsReservation> reserve {};
-  std::optional<Tick> wake {};     // an Alarm for this flow and module; a later plan with a wake replaces it
+  std::optional<Tick> wake {}; // an Alarm for this flow and module; a later plan with a wake replaces it
   // Until then the module needs to see nothing of this flow. When no flow is needed by any module the queue is taken
   // out of the way.
   std::optional<Tick> quiet {};

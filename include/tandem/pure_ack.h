@@ -8,17 +8,17 @@ namespace tandem
 {
 
 // An ACK to inject by `by`: what the local TCP said last, as it said it.
-inline Craft latest_ack(const FlowView& flow, Link by)
+inline InjectedSegment latest_ack(const FlowView& flow, Link by)
 {
-  Craft ack { .by = by, .seq = flow.next_seq, .ack = flow.highest_ack, .window = flow.last_window };
-  if (flow.timestamps_ok) ack.timestamps = Timestamps { flow.last_ts_value, flow.last_ts_echo };
+  InjectedSegment ack { .by = by, .seq = flow.snd_nxt, .ack = flow.rcv_nxt, .window = flow.last_window };
+  if (flow.timestamps_ok) ack.timestamps = Timestamps { flow.last_ts_value, flow.ts_recent };
   return ack;
 }
 
 // Whether the server has not been told yet of something that the local TCP acknowledged.
 constexpr bool withholds_ack(const FlowView& flow)
 {
-  return flow.sent_any && flow.highest_ack.after(flow.sent_ack);
+  return flow.sent_any && flow.rcv_nxt.after(flow.sent_ack);
 }
 
 // A flow that is faster than any Wi-Fi link of a laptop carries has nothing to gain from a module: it is let past the

@@ -43,10 +43,7 @@ public:
   static_assert(sizeof(State) <= largest_flow_state, "per-flow state of a module is at most largest_flow_state bytes");
   static_assert(alignof(State) <= alignof(std::max_align_t));
 
-  std::span<const Knob> knobs() const final
-  {
-    return { table().all.data(), table().count };
-  }
+  std::span<const Knob> knobs() const final { return { table().all.data(), table().count }; }
   std::span<const Knob> test_knobs() const final { return { table().for_tests.data(), table().test_count }; }
   void set(std::string_view knob, double value) final
   {
@@ -83,7 +80,7 @@ public:
       over.queued = false;
       Plan plan = ask(over, flow, state);
       begin(state);
-      if (plan.craft.empty() && plan.wish.empty()) plan = ask(event, flow, state);
+      if (plan.inject.empty() && plan.request.empty()) plan = ask(event, flow, state);
       if (!plan.reserve) plan.reserve = TsReservation {}; // the old one's TSvals
       return plan;
     }
@@ -99,10 +96,7 @@ public:
         });
   }
 
-  static const State& state_of(const std::byte* bytes)
-  {
-    return *std::launder(reinterpret_cast<const State*>(bytes));
-  }
+  static const State& state_of(const std::byte* bytes) { return *std::launder(reinterpret_cast<const State*>(bytes)); }
   static State& state_of(std::byte* bytes) { return *std::launder(reinterpret_cast<State*>(bytes)); }
 
 protected:

@@ -206,24 +206,24 @@ Plan Ecn::plan(const Event& event)
 {
   Plan plan {};
   std::size_t count = 0;
-  // Wishes are states. Who carries them out may have dropped some, with a link or after a fault.
+  // LinkRequests are states. Who carries them out may have dropped some, with a link or after a fault.
   retell_ = retell_ || event.now - told_at_ >= tell_every;
   for (std::size_t i = 0; i < link_count; ++i)
   {
     const Link link = static_cast<Link>(i);
     if (wanted_[i].ce_rate != told_[i].ce_rate || (retell_ && wanted_[i].ce_rate > 0))
-      wishes_[count++] = { .kind = WishKind::ce_rate, .link = link, .value = wanted_[i].ce_rate };
+      requests_[count++] = { .kind = RequestKind::ce_rate, .link = link, .value = wanted_[i].ce_rate };
     if (wanted_[i].backup != told_[i].backup || (retell_ && wanted_[i].backup))
-      wishes_[count++] = { .kind = WishKind::mptcp_backup, .link = link, .value = wanted_[i].backup ? 1.0 : 0.0 };
+      requests_[count++] = { .kind = RequestKind::mptcp_backup, .link = link, .value = wanted_[i].backup ? 1.0 : 0.0 };
     if (wanted_[i].dead != told_[i].dead || (retell_ && wanted_[i].dead))
-      wishes_[count++] = { .kind = WishKind::mptcp_endpoint, .link = link, .value = wanted_[i].dead ? 0.0 : 1.0 };
+      requests_[count++] = { .kind = RequestKind::mptcp_endpoint, .link = link, .value = wanted_[i].dead ? 0.0 : 1.0 };
   }
   if (count > 0)
   {
     told_ = wanted_;
     if (retell_) told_at_ = event.now;
     retell_ = false;
-    plan.wish = { wishes_.data(), count };
+    plan.request = { requests_.data(), count };
     plan.why = why_;
   }
   if (wake_ <= event.now || next_ < wake_) plan.wake = wake_ = next_;
@@ -234,7 +234,7 @@ Plan Ecn::decide(const Event& event, const FlowView& flow, State& state)
 {
   if (event.kind == EventKind::switched_off)
   {
-    // What was wished for lapses with the module. Idle flows get this event too.
+    // What was requested for lapses with the module. Idle flows get this event too.
     retell_ = true;
     return {};
   }

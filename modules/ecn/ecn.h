@@ -64,7 +64,7 @@ private:
   bool retell_ = false; // what was told before may be forgotten
   Tick told_at_ {};     // everything
   std::string_view why_ {};
-  std::array<Wish, 3 * link_count> wishes_ {};
+  std::array<LinkRequest, 3 * link_count> requests_ {};
 };
 
 } // namespace tandem::ecn

@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 
 constexpr Duration sample_every = 90ms;
 constexpr Duration longest_settle = 3s;
-constexpr unsigned patience = 3;      // measuring times, when the first leaves it open
+constexpr unsigned timeout = 3;       // measuring times, when the first leaves it open
 constexpr unsigned longest_trial = 8; // likewise, while the goodput grows
 constexpr double growth = 1.04;
 constexpr double clear_win = 1.3, clear_loss = 0.75;
@@ -171,7 +171,7 @@ void Loop::judge(const Look& look, Tick settled, Tick now, const LoopSettings& s
   const bool full = !up && *trial_ == 0 && look.busy && *look.busy >= settings.full;
   const bool clear = measured >= settings.measure && (ratio >= clear_win || (ratio <= clear_loss && !full && !growing));
   const bool early = measured >= settings.measure / 2 && ratio <= hopeless && !full && !growing;
-  if (clear || early || (measured >= patience * settings.measure && (won || !growing)))
+  if (clear || early || (measured >= timeout * settings.measure && (won || !growing)))
     decide(won || full, now, settings);
 }
 
@@ -197,7 +197,7 @@ void Loop::consider(const Look& look, Tick settled, Tick now, const LoopSettings
   const bool time = look.spare > 0 && goodput_ > look.spare;
   if (rising(now, rise_over) || (time && (measured < 2 * slow_rise || rising(now, slow_rise)))) return;
   if (const auto level = due(look, now))
-    begin(*level, look, rate(std::max(settled, now - patience * settings.measure)), now, settings);
+    begin(*level, look, rate(std::max(settled, now - timeout * settings.measure)), now, settings);
 }
 
 void Loop::look(const Look& look, Tick now, const LoopSettings& settings)

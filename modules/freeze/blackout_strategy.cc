@@ -20,7 +20,7 @@ bool bypassed(const Event& event, const FlowView& flow, BlackoutState& state)
   if (!state.bypassed && (flow.mptcp || tied_to_its_flags(*event.segment, flow)))
   {
     state.bypassed = true;
-    state.why = flow.mptcp ? "freeze: MPTCP subflow left alone" : "freeze: accurate ECN or unknown option, left alone";
+    state.why = flow.mptcp ? "freeze: MPTCP subflow, bypassed" : "freeze: accurate ECN or unknown option, bypassed";
   }
   return state.bypassed;
 }
@@ -28,7 +28,7 @@ bool bypassed(const Event& event, const FlowView& flow, BlackoutState& state)
 // One below what was acknowledged is ignored by TCP (RFC 5961 3.2).
 void note_reset(const Segment& segment, const FlowView& flow, BlackoutState& state)
 {
-  state.over = segment.direction == Direction::egress || segment.seq.at_or_after(flow.highest_ack);
+  state.over = segment.direction == Direction::egress || segment.seq.at_or_after(flow.rcv_nxt);
   if (state.over) state.why = "freeze: reset";
 }
 
@@ -66,8 +66,8 @@ Plan BlackoutStrategy::acknowledge(const Event& event, const FlowView& flow, Bla
   if (bypassed(event, flow, state)) return {};
   const bool progress = !state.ack_known || segment.ack.after(state.last_ack);
   heard(event, flow, state, progress);
-  Plan plan = state.undo.acknowledged(segment, progress, event.now - state.up_at,
-                                      from_seconds(static_cast<double>(state.rtt)));
+  Plan plan =
+      state.undo.acknowledged(segment, progress, event.now - state.up_at, from_seconds(static_cast<double>(state.rtt)));
   if (knobs.undo == 0) plan = {};
   if (progress)
   {
@@ -83,7 +83,7 @@ Plan BlackoutStrategy::acknowledge(const Event& event, const FlowView& flow, Bla
     // Also in the local TCP's answer to a window probe.
     plan.verdict = Verdict::pass;
     plan.edit.window = window;
-    if (plan.why.empty()) plan.why = state.reopening ? "freeze: window opens" : "freeze: window stays closed";
+    if (plan.why.empty()) plan.why = state.reopening ? "freeze: window reopens" : "freeze: window stays closed";
   }
   acknowledged(event, flow, state, plan);
   if (state.phase == Phase::clear && faster_than_wifi(flow) && !withholds_ack(flow))
@@ -95,7 +95,7 @@ std::uint16_t BlackoutStrategy::window_now(const Event&, const FlowView& flow, c
                                            std::uint16_t real) const
 {
   // Of what is withheld counts what is left when `ack` has been said.
-  return state.window_closed ? std::min(real, closed_window(flow, flow.highest_ack.after(ack))) : real;
+  return state.window_closed ? std::min(real, closed_window(flow, flow.rcv_nxt.after(ack))) : real;
 }
 
 // The local TCP speaks when something arrived: the server has answered. A new window alone is the application reading.
@@ -163,7 +163,7 @@ Plan BlackoutStrategy::come_back(const Event& event, const FlowView& flow, Black
   }
   constexpr const char* why = "freeze: link back, nothing waited for";
   Plan plan = give_up(event, flow, state, why);
-  if (plan.craft.empty() && (state.owed || state.unheard))
+  if (plan.inject.empty() && (state.owed || state.unheard))
   {
     scratch_[0] = latest_ack(flow, flow.link);
     plan = injected(1, {}, why);
@@ -173,17 +173,17 @@ Plan BlackoutStrategy::come_back(const Event& event, const FlowView& flow, Black
 
 Plan BlackoutStrategy::link_back(const Event& event, const FlowView& flow, BlackoutState& state)
 {
-  return resume(event, flow, state, "freeze: kick");
+  return resume(event, flow, state, "freeze: resume ACK");
 }
 
 Plan BlackoutStrategy::resume(const Event& event, const FlowView& flow, BlackoutState& state, std::string_view why)
 {
   std::size_t count = 0;
   scratch_[count++] = latest_ack(flow, flow.link);
-  if (const std::optional<Craft> more = after_resume(event, flow, state)) scratch_[count++] = *more;
+  if (const std::optional<InjectedSegment> more = after_resume(event, flow, state)) scratch_[count++] = *more;
   state.window_closed = false;
   // Without SACK a repetition counts as a duplicate ACK (RFC 5681).
-  const unsigned most = flow.sack_ok ? static_cast<unsigned>(knobs.kicks) : 1;
+  const unsigned most = flow.sack_ok ? static_cast<unsigned>(knobs.resumes) : 1;
   const Duration gap = ++state.resumes < most ? from_seconds(resume_gap * std::pow(1.5, state.resumes - 1)) : lively;
   return injected(count, event.now + gap, why);
 }
@@ -198,7 +198,7 @@ Plan BlackoutStrategy::alarm(const Event& event, const FlowView& flow, BlackoutS
     // Or the link is gone, which is told later: then the server does not hear this.
     state.unheard = true;
     state.said = flow.sent_ack;
-    return release(flow, state, "freeze: reserve released, the flow pauses");
+    return release(flow, state, "freeze: withheld ACK released, the flow pauses");
   case Phase::closed:
     return {};
   case Phase::down:
@@ -206,8 +206,8 @@ Plan BlackoutStrategy::alarm(const Event& event, const FlowView& flow, BlackoutS
     state.stirred = false;
     return give_up(event, flow, state, "freeze: blackout too long, left to TCP");
   case Phase::returning:
-    if (state.resumes < static_cast<unsigned>(knobs.kicks) && flow.sack_ok)
-      return resume(event, flow, state, "freeze: kick again");
+    if (state.resumes < static_cast<unsigned>(knobs.resumes) && flow.sack_ok)
+      return resume(event, flow, state, "freeze: resume ACK again");
     state.phase = Phase::clear;
     state.why = "freeze: no answer, left to TCP";
     return {};
@@ -245,8 +245,8 @@ void BlackoutStrategy::describe(const FlowView& flow, const BlackoutState& state
   constexpr std::array<std::string_view, 4> phases { "clear", "closed", "down", "returning" };
   facts.add("phase", phases[static_cast<std::size_t>(state.phase)]);
   facts.add("why", state.why);
-  facts.add("held back", flow.sent_any ? static_cast<double>(flow.highest_ack - flow.sent_ack) : 0.0, "bytes");
-  facts.add("reserve", state.target, "bytes");
+  facts.add("withheld", flow.sent_any ? static_cast<double>(flow.rcv_nxt - flow.sent_ack) : 0.0, "bytes");
+  facts.add("to withhold", state.target, "bytes");
   facts.add("blackouts", state.blackouts);
   if (state.first_data > 0) facts.add("answer after link-up", static_cast<double>(state.first_data) * 1e3, "ms");
 }

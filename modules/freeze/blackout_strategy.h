@@ -42,7 +42,10 @@ protected:
   virtual Plan link_lost(const Event&, const FlowView&, BlackoutState&, const Plan& plan) { return plan; }
   virtual Plan while_lost(const Event&, const FlowView&, BlackoutState&, const Plan& plan) { return plan; }
   // What follows the ACK that resumes the download.
-  virtual std::optional<Craft> after_resume(const Event&, const FlowView&, const BlackoutState&) const { return {}; }
+  virtual std::optional<InjectedSegment> after_resume(const Event&, const FlowView&, const BlackoutState&) const
+  {
+    return {};
+  }
 
   // ---- what it may do otherwise
 
@@ -59,11 +62,11 @@ protected:
   Plan release(const FlowView& flow, BlackoutState& state, std::string_view why);
   Plan injected(std::size_t count, std::optional<Tick> wake, std::string_view why) const
   {
-    return { .craft = { scratch_.data(), count }, .wake = wake, .why = why };
+    return { .inject = { scratch_.data(), count }, .wake = wake, .why = why };
   }
   Tick deadline(const BlackoutState& state) const { return state.since + from_seconds(knobs.deadline); }
 
-  std::array<Craft, 3> scratch_ {};
+  std::array<InjectedSegment, 3> scratch_ {};
 
 private:
   Plan acknowledge(const Event& event, const FlowView& flow, BlackoutState& state);

@@ -8,12 +8,12 @@ namespace tandem::freeze
 bool ByCellular::trusted(const Event& event, const FlowView& flow, const BlackoutState& state) const
 {
   const auto& path = static_cast<const State&>(state).path;
-  return usable(Link::cell, *event.links, flow) && (knobs.prove == 0 || (path && path->fresh(event.now)));
+  return usable(Link::cell, *event.links, flow) && (knobs.validate_path == 0 || (path && path->fresh(event.now)));
 }
 
 void ByCellular::acknowledged(const Event& event, const FlowView& flow, BlackoutState& state, Plan& plan)
 {
-  if (knobs.prove == 0) return;
+  if (knobs.validate_path == 0) return;
   auto& path = static_cast<State&>(state).path;
   if (!path) path = std::make_unique<CellularPath>();
   path->acknowledged(event, flow, state.phase == Phase::clear, !state.undo.watching && bulk(flow, knobs), scratch_[0],
@@ -33,7 +33,7 @@ Plan ByCellular::link_lost(const Event& event, const FlowView& flow, BlackoutSta
   if (state.stirred && usable(Link::cell, *event.links, flow))
     said = trusted(event, flow, state)
                ? say_by_cellular(event, flow, state, plan)
-               : Plan { .wake = plan.wake, .why = "freeze: cellular not proved, nothing is sent by it" };
+               : Plan { .wake = plan.wake, .why = "freeze: cellular path not validated, nothing is sent by it" };
   said.reserve = TsReservation {}; // no copy needs it any more
   return said;
 }
@@ -41,7 +41,8 @@ Plan ByCellular::link_lost(const Event& event, const FlowView& flow, BlackoutSta
 void ByCellular::describe(const FlowView& flow, const State& state, Facts& facts) const
 {
   BlackoutStrategy::describe(flow, state, facts);
-  if (knobs.prove != 0) facts.add("cellular", state.path && state.path->validated() ? "proved" : "not proved");
+  if (knobs.validate_path != 0)
+    facts.add("cellular", state.path && state.path->validated() ? "validated" : "not validated");
 }
 
 } // namespace tandem::freeze

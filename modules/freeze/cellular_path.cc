@@ -42,50 +42,50 @@ void CellularPath::consider(const Event& event, const FlowView& flow, bool wante
   if (validated() && event.now - validated_at_ < lasts / 2) return;
   if (wanted_at_ == Tick {}) wanted_at_ = event.now;
   if (still_ < still_acks && event.now - wanted_at_ < longest_wait) return;
-  if (!PathProof::possible(flow)) return;
+  if (!PathValidation::possible(flow)) return;
   wanted_at_ = Tick {};
   running_ = true;
   path_.begin(event.segment->timestamps->value, event.now);
   plan.reserve = path_.reservation();
-  data_edge_ = flow.next_seq;
+  data_edge_ = flow.snd_nxt;
 }
 
-void CellularPath::acknowledged(const Event& event, const FlowView& flow, bool clear, bool wanted, Craft& scratch,
-                                Plan& plan)
+void CellularPath::acknowledged(const Event& event, const FlowView& flow, bool clear, bool wanted,
+                                InjectedSegment& scratch, Plan& plan)
 {
   const Segment& segment = *event.segment;
-  still_ = segment.window != window_ ? std::uint8_t { 0 }
-                                     : static_cast<std::uint8_t>(std::min<int>(still_ + 1, still_acks));
+  still_ =
+      segment.window != window_ ? std::uint8_t { 0 } : static_cast<std::uint8_t>(std::min<int>(still_ + 1, still_acks));
   window_ = segment.window;
   if (!running_) return consider(event, flow, clear && wanted, plan);
-  if (!clear) return end(event.now + 1s, "freeze: proof given up, the link changed", plan);
-  if (flow.next_seq != data_edge_) return end(event.now + 100ms, "freeze: proof spoiled by upload data", plan);
-  if (!path_.holds(flow)) return end(event.now + 1s, "freeze: proof spoiled", plan);
+  if (!clear) return end(event.now + 1s, "freeze: path validation given up, the link changed", plan);
+  if (flow.snd_nxt != data_edge_) return end(event.now + 100ms, "freeze: path validation spoiled by upload data", plan);
+  if (!path_.holds(flow)) return end(event.now + 1s, "freeze: path validation spoiled", plan);
   if (path_.expired(event.now, flow.rtt_smoothed))
   {
     validated_at_ = Tick {};
-    return end(event.now + from_seconds(PathProof::rest(failures_, first_rest, longest_rest)),
-               "freeze: no proof by cellular (filtered, NAT or too slow)", plan);
+    return end(event.now + from_seconds(PathValidation::rest(failures_, first_rest, longest_rest)),
+               "freeze: cellular path not validated (filtered, NAT or too slow)", plan);
   }
   if (plan.verdict == Verdict::drop || !segment.timestamps || !segment.timestamps->value.after(path_.frozen)) return;
   plan.edit.ts_value = path_.frozen;
-  if (plan.why.empty()) plan.why = "freeze: TSval kept for a proof";
+  if (plan.why.empty()) plan.why = "freeze: TSval kept while probing";
   if (!usable(Link::cell, *event.links, flow) || !path_.due(event.now, copies, flow.rtt_smoothed)) return;
   scratch = path_.copy(segment, plan.edit.ack.value_or(segment.ack), Link::cell, event.now);
-  plan.craft = { &scratch, 1 };
-  plan.why = "freeze: proof asked for by cellular";
+  plan.inject = { &scratch, 1 };
+  plan.why = "freeze: path probe by cellular";
 }
 
 Plan CellularPath::arrived(const Event& event, const FlowView& flow)
 {
   const Segment& segment = *event.segment;
   if (!running_ || !segment.timestamps || !segment.has(tcp_flag::ack) || !path_.holds(flow)
-      || !path_.confirmed_by(segment.timestamps->echo) || flow.next_seq != data_edge_)
+      || !path_.confirmed_by(segment.timestamps->echo) || flow.snd_nxt != data_edge_)
     return {};
   running_ = false;
   failures_ = 0;
   validated_at_ = event.now;
-  return { .reserve = TsReservation {}, .why = "freeze: cellular proved" };
+  return { .reserve = TsReservation {}, .why = "freeze: cellular path validated" };
 }
 
 } // namespace tandem::freeze

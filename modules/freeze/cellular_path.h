@@ -3,7 +3,7 @@
 #pragma once
 
 #include <tandem/module.h>
-#include <tandem/path_proof.h>
+#include <tandem/path_validation.h>
 
 #include <cstdint>
 
@@ -15,7 +15,8 @@ class CellularPath
 public:
   // An ACK that leaves by Wi-Fi. `clear`: no blackout is on or foretold; `wanted`: the path is of use to this flow. May
   // change the plan; `scratch` is where an injected copy lives.
-  void acknowledged(const Event& event, const FlowView& flow, bool clear, bool wanted, Craft& scratch, Plan& plan);
+  void acknowledged(const Event& event, const FlowView& flow, bool clear, bool wanted, InjectedSegment& scratch,
+                    Plan& plan);
   // An observed copy of what arrives: the echo.
   Plan arrived(const Event& event, const FlowView& flow);
   // The link is gone.
@@ -32,10 +33,10 @@ private:
   std::uint8_t failures_ = 0; // in a row
   std::uint8_t still_ = 0;    // ACKs in a row with the same window
   std::uint16_t window_ = 0;  // of the last ACK, unscaled
-  PathProof path_ {};
-  Seq data_edge_ {};             // next_seq when the validation began
-  Tick wanted_at_ {};            // since when
-  Tick next_ {};                 // not before
+  PathValidation path_ {};
+  Seq data_edge_ {};  // snd_nxt when the validation began
+  Tick wanted_at_ {}; // since when
+  Tick next_ {};      // not before
   Tick validated_at_ {};
 };
 

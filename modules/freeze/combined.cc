@@ -16,10 +16,10 @@ Plan Combined::withhold(const Event& event, const FlowView& flow, BlackoutState&
 }
 
 // Where nothing was withheld, or when the ACK stays without an answer.
-std::optional<Craft> Combined::after_resume(const Event& event, const FlowView& flow, const BlackoutState& state) const
+std::optional<InjectedSegment> Combined::after_resume(const Event& event, const FlowView& flow,
+                                                      const BlackoutState& state) const
 {
-  const bool unanswered =
-      state.resumes > 0 && event.now - state.since > flow.rtt_smoothed + from_seconds(resume_gap);
+  const bool unanswered = state.resumes > 0 && event.now - state.since > flow.rtt_smoothed + from_seconds(resume_gap);
   if (state.owed && !unanswered) return {};
   return host_unreachable(flow);
 }

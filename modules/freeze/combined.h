@@ -11,12 +11,13 @@ class Combined final : public ProactiveFreeze
 {
 public:
   static constexpr std::string_view name = "auto";
-  static constexpr std::string_view help = "ahead on a warning, else kick, with lcd where nothing is held back";
+  static constexpr std::string_view help =
+      "proactive on a warning, else resume_acks, with lcd where nothing is withheld";
 
 protected:
   Plan withhold(const Event& event, const FlowView& flow, BlackoutState& state, bool progress) override;
-  std::optional<Craft> after_resume(const Event& event, const FlowView& flow,
-                                    const BlackoutState& state) const override;
+  std::optional<InjectedSegment> after_resume(const Event& event, const FlowView& flow,
+                                              const BlackoutState& state) const override;
 };
 
 } // namespace tandem::freeze

@@ -14,34 +14,38 @@ std::string_view Freeze::manual() const
   return R"(While the Wi-Fi is gone the server's retransmission timer doubles with every try, and its congestion window collapses: a blackout of two
 seconds easily costs four. `freeze` cannot speak to the server over a dead link, but it can prepare.
 
-**Reserve.** Of a download (256 KiB delivered, `bulk_window`) the acknowledgement of the last few segments is held back: the ACK number in each
-ACK is lowered by the reserve. As much is held as stands in queues anyway, more after a warning or a recent blackout. Whatever goes wrong,
-the server would only send these bytes again; when the flow pauses they are acknowledged after `release_after`. ACKs with SACK blocks are never
-touched. A flow that its receive window limits would pay for a reserve, so by default it holds none and is served by LCD.
+**Withheld ACK.** Of a download (256 KiB delivered, `bulk_window`) the acknowledgement of the last few segments is withheld: the ACK number in
+each ACK is lowered. As much is withheld as stands in queues anyway, more after a warning or a recent blackout. Whatever goes wrong, the server
+would only send these bytes again; when the flow pauses they are acknowledged after `release_after`. ACKs with SACK blocks are never touched. A
+flow that its receive window limits would pay for a withheld ACK, so by default none is withheld and LCD serves the flow.
 
-**Kick.** At link-up the reserve is acknowledged at once, a few times. The ACK is news to the server: it cancels the timer's backoff and,
-because its timestamp (TSecr) is older than the server's retransmissions, the collapse of the congestion window as well (RFC 3522, and
-`tcp_try_undo_loss` of Linux). Data arrives one round trip later. The segments that were really lost are then found by SACK and sent again; the
-ACK that ends this episode carries one older TSecr, so that the blackout is not taken for congestion.
+**Resume ACK.** At link-up the withheld bytes are acknowledged at once, a few times. The server has not seen this ACK before: it cancels the
+timer's back-off and, because its timestamp (TSecr) is older than the server's retransmissions, the collapse of the congestion window as well
+(RFC 3522, and `tcp_try_undo_loss` of Linux). Data arrives one round trip later. The segments that were really lost are then found by SACK and sent
+again; the ACK that ends this episode carries one older TSecr, so that the blackout is not taken for congestion.
 
-**LCD.** Where nothing was held back, or the kick stays without an answer, an ICMP host unreachable that quotes the flow follows (RFC 6069, TCP-LCD): it
-takes back the doublings of the timer.
+**LCD.** Where nothing was withheld, or resume ACKs get no answer, an ICMP host unreachable that quotes the flow follows (RFC 6069, TCP-LCD): it takes
+back the doublings of the timer.
 
-**Ahead.** When a blackout is predicted (`tandem link announce risk`, or the radio's signal) the window is closed, so that nothing is in flight
-when it comes. Window probes are answered. At link-up, when the warning is withdrawn, or after `ahead_longest` the window is opened again; a warning
-that came to nothing costs the next ones a rest.
+**Proactive freeze.** When a blackout is predicted (`tandem link announce risk`, or the radio's signal) the window is closed, so that nothing is in
+flight when it comes. Window probes are answered. At link-up, when the warning is withdrawn, or after `closed_longest` the window reopens at the pace
+of the link; after a warning that came to nothing the next ones are ignored for a while (back-off).
 
-Without a second interface all of this works just as well. The other strategies exist for comparison: `drip` says the reserve bit by bit over the cellular
-link, with a closed window, so that the timer never fires; `zero_window` closes the window over the cellular link once the link is gone, as
-published in 2009, and is worse than nothing against today's Linux senders, because they have data in flight. Both look for a proof that what
-is sent by cellular arrives, as `offload` does, while all is well, and send nothing by it without one (`prove`).
+Without a second interface all of this works just as well. The other strategies exist for comparison: `paced_release` releases the withheld ACK a
+part at a time over the cellular link, with a closed window, so that the timer never fires; `zero_window` closes the window over the cellular link once
+the link is gone, as published in 2009, and is worse than nothing against today's Linux senders, because they have data in flight. Both validate the
+cellular path, as `offload` does, while all is well, and send nothing by it otherwise (`validate_path`).
 
-Left alone are MPTCP subflows, flows with accurate ECN, and flows faster than 2 Gb/s.)";
+MPTCP subflows, flows with accurate ECN, and flows faster than 2 Gb/s are bypassed.)";
 }
 
 std::span<const RetiredKnob> Freeze::retired_knobs() const
 {
-  static constexpr std::array<RetiredKnob, 11> retired { {
+  static constexpr std::array<RetiredKnob, 15> retired { {
+      { "reserve_share", "is called withheld_share now" },
+      { "reserve_queue", "is called withheld_queue now" },
+      { "ahead_longest", "is called closed_longest now" },
+      { "prove", "is called validate_path now" },
       { "bulk_bytes", "is a constant now: 262144 bytes" },
       { "reserve_recent", "is a constant now: 0.02 of the window" },
       { "reserve_warned", "is a constant now: 0.125 of the window" },

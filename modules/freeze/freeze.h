@@ -14,8 +14,7 @@
 namespace tandem::freeze
 {
 
-class Freeze final
-    : public StrategyModule<Combined, ResumeAcks, PacedRelease, TcpLcd, ProactiveFreeze, ZeroWindow>
+class Freeze final : public StrategyModule<Combined, ResumeAcks, PacedRelease, TcpLcd, ProactiveFreeze, ZeroWindow>
 {
 public:
   std::string_view name() const override { return "freeze"; }

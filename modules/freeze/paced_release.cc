@@ -43,9 +43,9 @@ Plan PacedRelease::while_lost(const Event& event, const FlowView& flow, Blackout
 Plan PacedRelease::say_by_cellular(const Event& event, const FlowView& flow, BlackoutState& core, const Plan& plan)
 {
   auto& state = static_cast<State&>(core);
-  if (!flow.highest_ack.after(state.said)) return plan;
-  const auto held = static_cast<std::uint32_t>(flow.highest_ack - state.said);
-  const auto most = static_cast<unsigned>(knobs.drips);
+  if (!flow.rcv_nxt.after(state.said)) return plan;
+  const auto held = static_cast<std::uint32_t>(flow.rcv_nxt - state.said);
+  const auto most = static_cast<unsigned>(knobs.release_parts);
   const unsigned parts = most - std::min<unsigned>(state.released, most - 1);
   const std::uint32_t part = std::clamp<std::uint32_t>(held / parts, std::min<std::uint32_t>(held, flow.mss), held);
   scratch_[0] = latest_ack(flow, Link::cell);
@@ -60,7 +60,7 @@ Plan PacedRelease::say_by_cellular(const Event& event, const FlowView& flow, Bla
   state.srtt += (sample - state.srtt) / 8;
   const float timeout = state.srtt + std::max(shortest_rttvar, 4 * state.rttvar);
   const Tick next = event.now + from_seconds(static_cast<double>(margin * timeout));
-  return injected(1, held == part ? deadline(state) : next, "freeze: drip by cellular");
+  return injected(1, held == part ? deadline(state) : next, "freeze: paced release by cellular");
 }
 
 } // namespace tandem::freeze

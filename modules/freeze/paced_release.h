@@ -1,5 +1,5 @@
-// Strategy drip: what is withheld is released part by part over the second interface while the link is gone, with a
-// closed window, each before the sender's timer fires.
+// Strategy paced_release: what is withheld is released part by part over the second interface while the link is gone,
+// with a closed window, each before the sender's timer fires.
 #pragma once
 
 #include "modules/freeze/by_cellular.h"
@@ -10,11 +10,11 @@ namespace tandem::freeze
 class PacedRelease final : public ByCellular
 {
 public:
-  static constexpr std::string_view name = "drip";
-  static constexpr std::string_view help = "the reserve is said bit by bit by cellular";
-  static constexpr std::array rows { bulk_window_row,   reserve_share_row, reserve_queue_row,
-                                     release_after_row, prove_row,         deadline_row };
-  static constexpr std::array test_rows { bulk_bytes_row, kicks_row, undo_row, drips_row };
+  static constexpr std::string_view name = "paced_release";
+  static constexpr std::string_view help = "what is withheld is released a part at a time by cellular";
+  static constexpr std::array rows { bulk_window_row,   withheld_share_row, withheld_queue_row,
+                                     release_after_row, validate_path_row,  deadline_row };
+  static constexpr std::array test_rows { bulk_bytes_row, resumes_row, undo_row, release_parts_row };
 
   struct State : ByCellular::State
   {

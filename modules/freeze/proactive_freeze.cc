@@ -56,20 +56,20 @@ Plan ProactiveFreeze::warned(const Event& event, const FlowView& flow, BlackoutS
   state.pace = static_cast<float>(flow.delivery_rate);
   // The alarm finds out whether there is a part to say: perhaps nothing more arrives that would set it.
   return injected(1, std::min(std::max(event.now, state.progress_at + closed_gap(flow)), longest_closed(state)),
-                  "freeze: window closed ahead");
+                  "freeze: window closed, blackout predicted");
 }
 
 Plan ProactiveFreeze::warning_over(const Event& event, const FlowView& flow, BlackoutState& state)
 {
   back_off(event, own(state));
   state.phase = Phase::clear;
-  return reopen(event, flow, own(state), "freeze: warning withdrawn, window opens");
+  return reopen(event, flow, own(state), "freeze: warning withdrawn, window reopens");
 }
 
 // After a warning that came to nothing.
 void ProactiveFreeze::back_off(const Event& event, State& state) const
 {
-  state.heeded_from = event.now + from_seconds(knobs.ahead_rest * std::exp2(std::min<int>(state.misses, 8)));
+  state.heeded_from = event.now + from_seconds(knobs.closed_back_off * std::exp2(std::min<int>(state.misses, 8)));
   if (state.misses < 255) ++state.misses;
 }
 
@@ -81,13 +81,13 @@ Plan ProactiveFreeze::link_lost(const Event&, const FlowView&, BlackoutState& st
 
 Plan ProactiveFreeze::link_back(const Event& event, const FlowView& flow, BlackoutState& state)
 {
-  return state.window_closed ? reopen(event, flow, own(state), "freeze: kick, window opens")
+  return state.window_closed ? reopen(event, flow, own(state), "freeze: resume ACK, window reopens")
                              : BlackoutStrategy::link_back(event, flow, state);
 }
 
 Plan ProactiveFreeze::alarm(const Event& event, const FlowView& flow, BlackoutState& state)
 {
-  if (state.reopening) return reopen(event, flow, own(state), "freeze: window opens");
+  if (state.reopening) return reopen(event, flow, own(state), "freeze: window reopens");
   if (state.phase == Phase::closed) return while_closed(event, flow, own(state));
   return BlackoutStrategy::alarm(event, flow, state);
 }
@@ -99,18 +99,18 @@ Plan ProactiveFreeze::while_closed(const Event& event, const FlowView& flow, Sta
   {
     back_off(event, state);
     state.phase = Phase::clear;
-    return reopen(event, flow, state, "freeze: no blackout came, window opens");
+    return reopen(event, flow, state, "freeze: no blackout came, window reopens");
   }
   // Before the sender's timer fires: what it sends again would be answered, and what is withheld with it.
   const Tick next = std::max(state.progress_at, state.released_at) + closed_gap(flow);
   if (event.now < next) return { .wake = std::min(next, limit) };
-  if (!withholds_ack(flow) || flow.highest_ack - flow.sent_ack <= flow.mss) return { .wake = limit };
+  if (!withholds_ack(flow) || flow.rcv_nxt - flow.sent_ack <= flow.mss) return { .wake = limit };
   state.released_at = event.now;
   scratch_[0] = latest_ack(flow, flow.link);
   scratch_[0].ack = flow.sent_ack + static_cast<std::uint32_t>(flow.mss);
   scratch_[0].window = closed_window(flow, true);
   return injected(1, std::min(event.now + closed_gap(flow), limit),
-                  "freeze: a part of the reserve keeps the sender's timer from firing");
+                  "freeze: a part of the withheld ACK keeps the sender's timer from firing");
 }
 
 // Opens the window of a sender that may send all of its congestion window at once, so that the queue before the link
@@ -122,7 +122,7 @@ Plan ProactiveFreeze::reopen(const Event& event, const FlowView& flow, State& st
     state.reopening = true;
     state.window_closed = false;
     state.reopening_at = event.now;
-    state.edge = flow.highest_ack + static_cast<std::uint32_t>(first_burst_mss * flow.mss);
+    state.edge = flow.rcv_nxt + static_cast<std::uint32_t>(first_burst_mss * flow.mss);
     state.undo.begin();
     state.up_at = event.now;
   }
@@ -130,7 +130,7 @@ Plan ProactiveFreeze::reopen(const Event& event, const FlowView& flow, State& st
   if (event.now - state.reopening_at > reopening(flow))
   {
     state.reopening = false;
-    if (state.phase == Phase::returning) return resume(event, flow, state, "freeze: kick again");
+    if (state.phase == Phase::returning) return resume(event, flow, state, "freeze: resume ACK again");
     return injected(1, event.now + release_timeout(flow, knobs), "freeze: window open");
   }
   scratch_[0].window = window_now(event, flow, state, scratch_[0].ack, flow.last_window);
@@ -145,7 +145,7 @@ std::uint16_t ProactiveFreeze::window_now(const Event& event, const FlowView& fl
     return BlackoutStrategy::window_now(event, flow, state, ack, real);
   const Seq edge = state.edge + static_cast<std::uint32_t>(state.pace * seconds(event.now - state.reopening_at));
   const std::uint32_t open = edge.after(ack) ? static_cast<std::uint32_t>(edge - ack) >> flow.local_window_scale : 0;
-  const std::uint32_t closed = closed_window(flow, flow.highest_ack.after(ack));
+  const std::uint32_t closed = closed_window(flow, flow.rcv_nxt.after(ack));
   return static_cast<std::uint16_t>(std::min<std::uint32_t>(real, std::max(open, closed)));
 }
 

@@ -1,4 +1,4 @@
-// Strategy ahead: the window is closed before a predicted blackout, so that nothing is in flight when it comes, and
+// Strategy proactive: the window is closed before a predicted blackout, so that nothing is in flight when it comes, and
 // reopened at the pace that the flow had.
 #pragma once
 
@@ -10,11 +10,11 @@ namespace tandem::freeze
 class ProactiveFreeze : public BlackoutStrategy
 {
 public:
-  static constexpr std::string_view name = "ahead";
+  static constexpr std::string_view name = "proactive";
   static constexpr std::string_view help = "the window is closed before a predicted blackout";
-  static constexpr std::array rows { bulk_window_row,   reserve_share_row, reserve_queue_row,
-                                     release_after_row, ahead_longest_row, deadline_row };
-  static constexpr std::array test_rows { bulk_bytes_row, kicks_row, undo_row, ahead_rest_row };
+  static constexpr std::array rows { bulk_window_row,   withheld_share_row, withheld_queue_row,
+                                     release_after_row, closed_longest_row, deadline_row };
+  static constexpr std::array test_rows { bulk_bytes_row, resumes_row, undo_row, closed_back_off_row };
 
   struct State : BlackoutState
   {
@@ -41,7 +41,7 @@ private:
   Plan while_closed(const Event& event, const FlowView& flow, State& state);
   Plan reopen(const Event& event, const FlowView& flow, State& state, std::string_view why);
   void back_off(const Event& event, State& state) const;
-  Tick longest_closed(const State& state) const { return state.since + from_seconds(knobs.ahead_longest); }
+  Tick longest_closed(const State& state) const { return state.since + from_seconds(knobs.closed_longest); }
 };
 
 } // namespace tandem::freeze

@@ -34,10 +34,10 @@ void aim(const Event& event, const FlowView& flow, BlackoutState& state, const K
   }
   const double window = flow.window_estimate;
   const double standing = flow.delivery_rate * std::max(0.0, seconds(flow.rtt_smoothed - flow.rtt_min));
-  double share = knobs.reserve_share;
+  double share = knobs.withheld_share;
   if (state.blackouts > 0 && event.now - state.up_at < recent) share = std::max(share, recent_share);
   if ((*event.links)[static_cast<std::size_t>(flow.link)].at_risk) share = std::max(share, warned_share);
-  double wanted = std::max(std::max(share * window, knobs.reserve_queue * standing), 1.0 * flow.mss);
+  double wanted = std::max(std::max(share * window, knobs.withheld_queue * standing), 1.0 * flow.mss);
   wanted = std::min(wanted, largest_share * window);
   if (++state.growing < acks_per_step) return;
   state.growing = 0;
@@ -77,7 +77,7 @@ Plan withhold_acks(const Event& event, const FlowView& flow, BlackoutState& stat
   aim(event, flow, state, knobs);
   // With SACK blocks above it, what is withheld would look lost and be sent again.
   if (state.target == 0 || segment.sack_count > 0 || !flow.sent_any || !segment.ack.after(flow.sent_ack)) return {};
-  Plan plan { .wake = event.now + release_timeout(flow, knobs), .why = "freeze: reserve held back" };
+  Plan plan { .wake = event.now + release_timeout(flow, knobs), .why = "freeze: ACK withheld" };
   if (!progress)
   {
     // A window update is passed on without giving up what is withheld; a duplicate is what it is.

@@ -13,8 +13,8 @@ Plan ZeroWindow::say_by_cellular(const Event&, const FlowView& flow, BlackoutSta
   return injected(1, plan.wake, "freeze: window closed by cellular");
 }
 
-std::optional<Craft> ZeroWindow::after_resume(const Event& event, const FlowView& flow,
-                                              const BlackoutState& state) const
+std::optional<InjectedSegment> ZeroWindow::after_resume(const Event& event, const FlowView& flow,
+                                                        const BlackoutState& state) const
 {
   if (state.resumes > 0 || !trusted(event, flow, state)) return {};
   return latest_ack(flow, Link::cell);

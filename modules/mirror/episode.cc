@@ -50,7 +50,7 @@ unsigned Episode::note_blocks(const Segment& segment)
   return fresh;
 }
 
-Step Episode::acknowledged(const Segment& segment, bool progress, Duration patience, Tick now)
+Step Episode::acknowledged(const Segment& segment, bool progress, Duration timeout, Tick now)
 {
   Step step {};
   if (segment.has(tcp_flag::ece)) ece = true;
@@ -58,7 +58,7 @@ Step Episode::acknowledged(const Segment& segment, bool progress, Duration patie
   {
     step.filled = true;
     stage = Stage::repairing;
-    late = now - began > patience;
+    late = now - began > timeout;
     point = late ? segment.ack : edge;
     // The head of the hole is filled: TS.Recent is now the TSval of what filled it (RFC 7323 4.3).
     if (!chained && !late && segment.timestamps) old = segment.timestamps->echo - 1;

@@ -54,8 +54,8 @@ struct Episode
   std::array<SackBlock, 3> first {}; // the first holes
 
   // Takes note of an outgoing pure ACK while an episode is under way. `progress`: its number is higher than any before.
-  // `patience`: longer until the first hole is filled means that its retransmission was lost.
-  Step acknowledged(const Segment& segment, bool progress, Duration patience, Tick now);
+  // `timeout`: longer until the first hole is filled means that its retransmission was lost.
+  Step acknowledged(const Segment& segment, bool progress, Duration timeout, Tick now);
   // Ends what was, and begins a new episode when the ACK shows a hole; then true.
   bool next(const Segment& segment, Tick now);
 

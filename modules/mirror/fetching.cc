@@ -13,8 +13,8 @@ namespace
 
 using namespace std::chrono_literals;
 
-constexpr std::uint32_t reordering = 3;          // segments held behind a hole (RFC 6675, DupThresh)
-constexpr std::uint32_t patience_for_fill = 200; // ms until a fill that nothing came of is counted
+constexpr std::uint32_t reordering = 3;         // segments held behind a hole (RFC 6675, DupThresh)
+constexpr std::uint32_t timeout_for_fill = 200; // ms until a fill that nothing came of is counted
 constexpr std::uint8_t not_taken_allowed = 3;
 
 std::uint32_t ms(Tick at)
@@ -96,7 +96,7 @@ void forget(State& state, const FlowView& flow)
 
 bool covered(const State::Hole& hole, const FlowView& flow, const Segment& segment)
 {
-  if (flow.highest_ack.at_or_after(hole.to())) return true;
+  if (flow.rcv_nxt.at_or_after(hole.to())) return true;
   for (const SackBlock& block : segment.sacks())
     if (block.left.at_or_before(hole.from) && block.right.at_or_after(hole.to())) return true;
   return false;
@@ -132,7 +132,7 @@ std::string_view settle(const FlowView& flow, const Segment& segment, State& sta
         say("mirror: fill acknowledged");
       }
     }
-    else if (stage == Stage::filled && age(hole, now) > patience_for_fill)
+    else if (stage == Stage::filled && age(hole, now) > timeout_for_fill)
     {
       // A firewall may forbid such packets on the loopback interface.
       state.stage[i] = Stage::none;
@@ -145,7 +145,7 @@ std::string_view settle(const FlowView& flow, const Segment& segment, State& sta
 
 void notice(const FlowView& flow, const Segment& segment, State& state, const Settings& settings, Tick now)
 {
-  state.top = later(state.top, flow.highest_ack);
+  state.top = later(state.top, flow.rcv_nxt);
   std::array<SackBlock, 4> blocks = segment.sack_blocks;
   const auto end = blocks.begin() + std::min<std::size_t>(segment.sack_count, blocks.size());
   std::sort(blocks.begin(), end, [](const SackBlock& a, const SackBlock& b) { return a.left.before(b.left); });
@@ -176,21 +176,21 @@ Plan ask(const Event& event, const FlowView& flow, State& state, const Settings&
   std::size_t count = 0;
   const bool may = !state.refused && state.not_taken < not_taken_allowed && !rests(state, event.now)
                    && usable(Link::cell, *event.links, flow);
-  const Duration patience = window(flow);
+  const Duration timeout = window(flow);
   for (std::size_t i = 0; i < State::room; ++i)
   {
     if (state.stage[i] != Stage::seen) continue;
     const State::Hole& hole = state.holes[i];
     const std::int32_t behind = flow.highest_held - hole.to();
     const Duration waited = std::chrono::milliseconds { age(hole, event.now) };
-    const bool sure = behind >= static_cast<std::int32_t>(reordering * flow.mss) || waited >= patience;
+    const bool sure = behind >= static_cast<std::int32_t>(reordering * flow.mss) || waited >= timeout;
     if (!sure)
     {
-      const Tick at = event.now + (patience - waited);
+      const Tick at = event.now + (timeout - waited);
       plan.wake = plan.wake ? std::min(*plan.wake, at) : at;
       continue;
     }
-    if (!may || hole.to().at_or_before(flow.highest_ack) || hole.to().after(flow.highest_held))
+    if (!may || hole.to().at_or_before(flow.rcv_nxt) || hole.to().after(flow.highest_held))
     {
       state.stage[i] = Stage::none;
       continue;
@@ -199,10 +199,9 @@ Plan ask(const Event& event, const FlowView& flow, State& state, const Settings&
     ++under_way;
     bump(state.asked);
     enter(state, i, Stage::asked, event.now);
-    scratch.fetches[count++] = { .how = settings.how,
-                                 .from = later(hole.from, flow.highest_ack),
-                                 .to = hole.to(),
-                                 .deadline = event.now + useful(flow) };
+    scratch.fetches[count++] = {
+      .how = settings.how, .from = later(hole.from, flow.rcv_nxt), .to = hole.to(), .deadline = event.now + useful(flow)
+    };
   }
   if (count > 0)
   {
@@ -264,7 +263,7 @@ Plan on_fetched(const Event& event, const FlowView& flow, State& state, Scratch&
     return { .why = result.why };
   }
   if (i == State::room) return { .why = "mirror: fetched too late" }; // counted when the server's own came
-  const Seq from = later(result.from, flow.highest_ack);
+  const Seq from = later(result.from, flow.rcv_nxt);
   if (!followed(flow) || from.at_or_after(result.to) || result.to.after(flow.highest_held))
   {
     state.stage[i] = Stage::none;
@@ -278,17 +277,17 @@ Plan on_fetched(const Event& event, const FlowView& flow, State& state, Scratch&
     return { .why = "mirror: fetched no sooner than the server repairs" };
   }
   std::size_t count = 0;
-  for (Seq at = from; at.before(result.to) && count < scratch.crafts.size();)
+  for (Seq at = from; at.before(result.to) && count < scratch.injected_segments.size();)
   {
     const auto length = std::min(static_cast<std::uint32_t>(result.to - at), longest_fill);
-    Craft& craft = scratch.crafts[count++];
-    craft = { .kind = CraftKind::fill, .by = flow.link, .at = event.now, .seq = at, .length = length };
+    InjectedSegment& injected = scratch.injected_segments[count++];
+    injected = { .kind = InjectedKind::fill, .by = flow.link, .at = event.now, .seq = at, .length = length };
     // Not younger than what the last ACK echoed: the fill makes nobody believe that a retransmission has arrived.
-    if (flow.timestamps_ok) craft.timestamps = Timestamps { flow.last_ts_echo, {} };
+    if (flow.timestamps_ok) injected.timestamps = Timestamps { flow.ts_recent, {} };
     at = at + length;
   }
   enter(state, i, Stage::filled, event.now);
-  return { .craft = std::span { scratch.crafts }.first(count), .why = "mirror: hole filled" };
+  return { .inject = std::span { scratch.injected_segments }.first(count), .why = "mirror: hole filled" };
 }
 
 void describe(const FlowView& flow, const State& state, Facts& facts)

@@ -5,9 +5,9 @@
 //   on EventKind::alarm:           the same by fetching::on_alarm (any alarm of the module will do)
 //   on EventKind::fetched:         Plan plan = fetching::on_fetched(event, flow, state.fetching, scratch_);
 //
-// Each returns fetches, crafts, a wake or nothing, and never an edit: take them over into the plan of your own, with
-// the earlier of two wakes. Interest::content must be set, and traffic::egress_pure_ack decided; each egress pure ACK
-// must be shown, in order.
+// Each returns fetches, injected segments, a wake or nothing, and never an edit: take them over into the plan of your
+// own, with the earlier of two wakes. Interest::content must be set, and traffic::egress_pure_ack decided; each egress
+// pure ACK must be shown, in order.
 #pragma once
 
 #include <tandem/module.h>
@@ -27,11 +27,12 @@ struct Settings
   std::uint32_t largest = 65535; // bytes of a hole; a larger one is left to the server
 };
 
-// Where the fetches and crafts of a plan live until the module is called again: one for each module, not for each flow.
+// Where the fetches and injected segments of a plan live until the module is called again: one for each module, not for
+// each flow.
 struct Scratch
 {
   std::array<Fetch, 8> fetches {};
-  std::array<Craft, 8> crafts {};
+  std::array<InjectedSegment, 8> injected_segments {};
 };
 
 enum class Stage : std::uint8_t

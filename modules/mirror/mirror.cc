@@ -5,7 +5,7 @@ namespace tandem::mirror
 
 std::string_view Mirror::summary() const
 {
-  return "Hides losses of the air from the sender's congestion control, and leaves those of full queues visible.";
+  return "Hides wireless losses from the sender's congestion control, and leaves those of full queues visible.";
 }
 
 std::string_view Mirror::manual() const
@@ -18,12 +18,12 @@ control made of it. Nothing is acknowledged that was not received, it works unde
 (TSecr) is set just before the first retransmission. A sender that follows RFC 3522 and RFC 4015, as Linux does, concludes that the retransmission was not
 needed and restores its window. Once per episode; while losses follow each other without a gap, at every step forward.
 
-**Air or queue.** Only losses of the air are hidden: a full queue must stay visible, or the link drowns. Each episode gets a score from 0 (the air) to 1
+**Air or queue.** Only wireless losses are hidden: a full queue must stay visible, or the link drowns. Each episode gets a score from 0 (the air) to 1
 (congestion), `threshold` divides them. It is made of the queueing delay at the holes (one-way, from the server's timestamps) against the most that the queue held
 lately; of losses that come again and again at the same delay; of the share lost at once; of the rate of losses that nothing but the air explains; and, with a radio
 that listens (`links.radio`), of damaged frames heard at the time. One hole at a full queue makes the whole episode congestion's. ECN's word is final.
 
-**Short queue.** While every round trip sees a loss no congestion window grows except in slow start. So once losses of the air were seen the advertised window keeps
+**Short queue.** While every round trip sees a loss no congestion window grows except in slow start. So once wireless losses were seen the advertised window keeps
 the queueing delay near `cap` eighths of the round trip, and the sender's window stays above what is in flight. It also opens gently after an undo (`pace`), and in slow
 start fewer ACKs are sent (`acks`), which keeps HyStart from ending it early. When somebody else fills the queue the cap is lifted. A flow that never loses to the air
 is not steered at all.

@@ -1,4 +1,4 @@
-// Losses of the air, kept away from the sender's congestion control: after the loss fetching ("mirroring") of Tsao and
+// Wireless losses, kept away from the sender's congestion control: after the loss fetching ("mirroring") of Tsao and
 // Sivakumar (CoNEXT 2009), and beyond it.
 #pragma once
 

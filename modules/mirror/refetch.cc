@@ -21,7 +21,7 @@ void Refetch::repair_too(const Event& event, const FlowView& flow, Undo::State& 
 {
   const Plan fetch = fetching::on_ack(event, flow, holes_of(state), settings_, scratch_);
   plan.fetch = fetch.fetch;
-  if (plan.craft.empty()) plan.craft = fetch.craft;
+  if (plan.inject.empty()) plan.inject = fetch.inject;
   plan.wake = fetch.wake;
   if (plan.why.empty()) plan.why = fetch.why;
 }
@@ -29,10 +29,10 @@ void Refetch::repair_too(const Event& event, const FlowView& flow, Undo::State& 
 Plan Refetch::alarm(const Event& event, const FlowView& flow, Undo::State& state)
 {
   Plan plan = fetching::on_alarm(event, flow, holes_of(state), settings_, scratch_);
-  if (!plan.craft.empty()) return plan;
+  if (!plan.inject.empty()) return plan;
   const Plan own = Undo::alarm(event, flow, state);
   if (own.wake) plan.wake = plan.wake ? std::min(*plan.wake, *own.wake) : *own.wake;
-  plan.craft = own.craft;
+  plan.inject = own.inject;
   if (!own.why.empty()) plan.why = own.why;
   return plan;
 }

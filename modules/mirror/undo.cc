@@ -81,9 +81,9 @@ bool bypassed(const Event& event, const FlowView& flow, Undo::State& state)
   if (!state.bypassed && (flow.mptcp || !flow.sack_ok || tied_to_its_flags(*event.segment, flow)))
   {
     state.bypassed = true;
-    state.why = flow.mptcp      ? "MPTCP subflow, left alone"
-                : !flow.sack_ok ? "no SACK, left alone"
-                                : "accurate ECN or unknown option, left alone";
+    state.why = flow.mptcp      ? "MPTCP subflow, bypassed"
+                : !flow.sack_ok ? "no SACK, bypassed"
+                                : "accurate ECN or unknown option, bypassed";
   }
   return state.bypassed;
 }
@@ -101,7 +101,7 @@ void note_holes(const Event& event, Undo::State& state)
   state.hole_span = static_cast<float>(seconds(event.now - state.hole_from));
 }
 
-// Losses of the air come at any delay; those of a full queue always at the same.
+// Wireless losses come at any delay; those of a full queue always at the same.
 void learn(Undo::State& state)
 {
   const float apart = std::abs(state.hole_queue - state.last_queue);
@@ -112,7 +112,7 @@ void learn(Undo::State& state)
   state.last_queue = state.hole_queue;
 }
 
-// How many losses of the air are usual, from those that nothing else explains.
+// How many wireless losses are usual, from those that nothing else explains.
 void learn_rate(const FlowView& flow, Undo::State& state, bool surely)
 {
   const auto delivered = static_cast<double>(flow.bytes_delivered - state.judged_at);
@@ -221,13 +221,13 @@ Plan Undo::alarm(const Event& event, const FlowView& flow, State& state)
 {
   if (state.bypassed || !withholds_ack(flow)) return {};
   if (const Tick due = state.steering.due(flow, steering()); event.now < due) return { .wake = due };
-  Craft& ack = scratch_[0];
+  InjectedSegment& ack = scratch_[0];
   ack = latest_ack(flow, flow.link);
-  ack.window = state.steering.window(flow, flow.highest_ack, flow.last_window, event.now);
+  ack.window = state.steering.window(flow, flow.rcv_nxt, flow.last_window, event.now);
   // No younger TSval than what has left: another module may be keeping it back for a proof (docs/decisions/0003).
   if (ack.timestamps) ack.timestamps->value = flow.sent_ts_value;
   state.steering.said(event.now);
-  return { .craft = { &ack, 1 }, .why = "mirror: the ACK that was waiting" };
+  return { .inject = { &ack, 1 }, .why = "mirror: the ACK that was waiting" };
 }
 
 Score Undo::score(const Event& event, const FlowView& flow, const State& state) const
@@ -263,7 +263,7 @@ Plan Undo::follow(const Event& event, const FlowView& flow, State& state, bool p
   {
     begin(event, flow, state);
     if (state.insisting && progress && flow.timestamps_ok)
-      return { .edit = { .ts_echo = episode.old }, .why = "mirror: echo again, the number was held back" };
+      return { .edit = { .ts_echo = episode.old }, .why = "mirror: echo again, the number was withheld" };
     return {};
   }
   const bool first = episode.stage == Stage::open && !episode.chained;
@@ -324,8 +324,8 @@ Plan Undo::hide(const Event& event, const FlowView& flow, State& state, const Sc
     plan.edit.ts_echo = episode.old;
   else
   {
-    plan.craft = duplicates(event, flow, episode);
-    if (plan.craft.empty())
+    plan.inject = duplicates(event, flow, episode);
+    if (plan.inject.empty())
     {
       bump(state.kept);
       state.was_kept = true;
@@ -355,7 +355,7 @@ Plan Undo::hide(const Event& event, const FlowView& flow, State& state, const Sc
 
 // A Linux sender also takes back its reaction when all its retransmissions are reported as duplicates
 // (tcp_try_undo_dsack). Each is reported once it is acknowledged: for nothing else does the sender count.
-std::span<const Craft> Undo::duplicates(const Event& event, const FlowView& flow, const Episode& episode)
+std::span<const InjectedSegment> Undo::duplicates(const Event& event, const FlowView& flow, const Episode& episode)
 {
   if (episode.holes > episode.first.size()) return {};
   std::size_t count = 0;
@@ -364,12 +364,12 @@ std::span<const Craft> Undo::duplicates(const Event& event, const FlowView& flow
     const SackBlock& hole = episode.first[i];
     if (hole.right.after(event.segment->ack)) continue; // of the next episode
     scratch_[count++] = { .by = flow.link,
-                         .at = event.now + behind,
-                         .seq = flow.next_seq,
-                         .ack = event.segment->ack,
-                         .window = event.segment->window,
-                         .sack_blocks = { hole },
-                         .sack_count = 1 };
+                          .at = event.now + behind,
+                          .seq = flow.snd_nxt,
+                          .ack = event.segment->ack,
+                          .window = event.segment->window,
+                          .sack_blocks = { hole },
+                          .sack_count = 1 };
   }
   return { scratch_.data(), count };
 }

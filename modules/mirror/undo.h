@@ -49,18 +49,18 @@ public:
           .minimum = 0,
           .maximum = 1,
           .help =
-              "the sender's reaction to losses of the air is taken back; off, they are fetched only (range, replay)" },
+              "the sender's reaction to wireless losses is taken back; off, they are fetched only (range, replay)" },
         &Knobs::undo },
       { { .name = "cap",
           .minimum = 0,
           .maximum = 8,
-          .help = "once losses of the air were seen the advertised window keeps the queueing delay near this many "
+          .help = "once wireless losses were seen the advertised window keeps the queueing delay near this many "
                   "eighths of the round trip (4 to 16 ms times this); 0: the window is left alone" },
         &Knobs::cap },
       { { .name = "acks",
           .minimum = 0,
           .maximum = 1000,
-          .help = "ACKs per round trip in a slow start with losses of the air, so that it does not end early; 0: all" },
+          .help = "ACKs per round trip in a slow start with wireless losses, so that it does not end early; 0: all" },
         &Knobs::acks },
       { { .name = "pace",
           .type = KnobType::boolean,
@@ -128,10 +128,10 @@ private:
   Plan go_on(const Event& event, const FlowView& flow, State& state, bool crossed);
   Plan hide(const Event& event, const FlowView& flow, State& state, const Score& score);
   Score score(const Event& event, const FlowView& flow, const State& state) const;
-  std::span<const Craft> duplicates(const Event& event, const FlowView& flow, const Episode& episode);
+  std::span<const InjectedSegment> duplicates(const Event& event, const FlowView& flow, const Episode& episode);
   Steering::Settings steering() const { return { .target = knobs.cap, .acks = knobs.acks, .paced = knobs.pace != 0 }; }
 
-  std::array<Craft, 3> scratch_ {};
+  std::array<InjectedSegment, 3> scratch_ {};
 };
 
 } // namespace tandem::mirror

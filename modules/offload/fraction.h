@@ -17,7 +17,7 @@ class Fraction
 {
 public:
   static constexpr std::string_view name = "fraction";
-  static constexpr std::string_view help = "as published, packet by packet, unproved, for comparison";
+  static constexpr std::string_view help = "as published, packet by packet, unvalidated, for comparison";
   struct Knobs
   {
     double fraction = 0.5;

@@ -8,7 +8,9 @@ namespace tandem::offload
 namespace
 {
 
-constexpr std::array<RetiredKnob, 8> retired { {
+constexpr std::array<RetiredKnob, 10> retired { {
+    { .name = "regret", .now = "is called goodput_loss_limit now" },
+    { .name = "thin_at_home", .now = "is called wifi_ack_ratio now" },
     { .name = "proof_acks", .now = "is a constant now: 64 ACKs" },
     { .name = "retry_longest", .now = "is a constant now: 300 s" },
     { .name = "added_delay_share", .now = "is a constant now: 1" },
@@ -23,8 +25,8 @@ constexpr std::array<RetiredKnob, 8> retired { {
 
 std::string_view Offload::summary() const
 {
-  return "Moves the pure ACKs of a download from the Wi-Fi air to the cellular link, as long as the server proves that "
-         "they arrive.";
+  return "Moves the pure ACKs of a download from the Wi-Fi air to the cellular link, as long as the server's "
+         "echoes validate that path.";
 }
 
 std::string_view Offload::manual() const
@@ -32,24 +34,24 @@ std::string_view Offload::manual() const
   return R"(Wi-Fi is half-duplex: every TCP ACK takes air from the data it acknowledges, and costs a contention of its own. `offload` lets the
 pure ACKs of a download leave by the cellular interface, with the Wi-Fi source address, so that the server sees one connection as before.
 
-**Proof.** A cellular network may drop packets with a foreign source address, or rewrite it. So nothing is assumed: while the Wi-Fi ACKs keep
+**Path validation.** A cellular network may drop packets with a foreign source address, or rewrite it. So nothing is assumed: while the Wi-Fi ACKs keep
 one timestamp (TSval), a few copies with the next one leave by cellular. When the server echoes that very timestamp (TSecr) the path is
-proved, and its delay is known. From then on all pure ACKs of the flow go by cellular, marked by an odd TSval, and every echo proves the path
-again. When proofs fail to appear, the flow returns to Wi-Fi at once and tries again later, each time after a longer rest.
+validated (as RFC 9000 8.2 has it), and its delay is known. From then on all pure ACKs of the flow leave by cellular, with an odd TSval, and every
+echo validates the path again. When echoes fail to appear, the flow returns to Wi-Fi at once and tries again later, with a back-off that doubles.
 
 **When.** Only above `window_mss` segments of window, only while the cellular ACK path adds less delay than the flow has standing in queues
-on average (`added_delay_free`: always), and only as long as the goodput does not fall (`regret`).
+on average (`added_delay_free`: always), and only as long as the goodput does not fall (`goodput_loss_limit`).
 
-**Without a way by cellular** (filtered, translated, too slow, or none there) fewer ACKs leave by Wi-Fi instead: at most `thin_at_home` to one,
+**Without a cellular path** (filtered, translated, too slow, or no link) fewer ACKs leave by Wi-Fi instead: at most `wifi_ack_ratio` to one,
 at least sixteen in a round trip, each for at most eight segments.
 
-**Thin links.** When the cellular uplink begins to queue, ACKs are left out there too, at most sixteen to one. Either way only an ACK that
-says nothing the next one does not repeat is left out, and never for longer than a quarter of a round trip. ACKs with SACK, DSACK, ECE,
+**Slow uplinks.** When the cellular uplink begins to queue, ACKs are left out there too, at most sixteen to one. Either way only an ACK that
+says nothing but what the next one repeats is left out, and never for longer than a quarter of a round trip. ACKs with SACK, DSACK, ECE,
 a window change, FIN or RST always leave.
 
-**Money.** What Tandem may put on the cellular link in total is said once for all modules: `budget.cell_bytes` in docs/configuration.md.
+**Budget.** What Tandem may put on the cellular link in total is set once for all modules: `budget.cell_bytes` in docs/configuration.md.
 
-`strategy = "fraction"` is the method as published in 2009, for comparison: each ACK goes by cellular with probability `fraction`, unproved.)";
+`strategy = "fraction"` is the method as published in 2009, for comparison: each ACK goes by cellular with probability `fraction`, unvalidated.)";
 }
 
 std::span<const RetiredKnob> Offload::retired_knobs() const
@@ -59,7 +61,7 @@ std::span<const RetiredKnob> Offload::retired_knobs() const
 
 Interest Offload::interest() const
 {
-  // Echoes are the proofs, and the RTT without which no window is known.
+  // Echoes validate the path and give the RTT, without which no window is known.
   return { .decide = traffic::egress_pure_ack, .observe = traffic::ingress_data };
 }
 

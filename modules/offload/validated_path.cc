@@ -15,7 +15,7 @@ constexpr Duration longest_wait = 3s;      // for that, from the first time the 
 constexpr std::uint32_t largest_ack = 120; // bytes: IPv6 with every option
 // ACKs by cellular without an echo until the flow returns to Wi-Fi. docs/results/offload.md was measured with this and
 // the three values below.
-constexpr std::uint16_t proof_acks = 64;
+constexpr std::uint16_t validation_acks = 64;
 constexpr double longest_retry = 300;        // s, between two tries
 constexpr double longest_added_delay = 0.25; // s, that a standing queue can excuse
 constexpr double most_stretch = 16;          // on a thin cellular link at least one ACK in this many is sent
@@ -28,13 +28,13 @@ constexpr Duration delay_memory = 30s;
 // Whether the newest ACK by cellular may be lost. An echo proves those up to its own TSval, not what left after it.
 bool unsure(const FlowView& flow, const ValidatedPath::State& state)
 {
-  return state.unproved > 0 || flow.sent_ts_value.after(state.trusted_after);
+  return state.unvalidated > 0 || flow.sent_ts_value.after(state.validated_after);
 }
 
 void proved(ValidatedPath::State& state, Tick now)
 {
-  state.proof_at = now;
-  state.unproved = 0;
+  state.validated_at = now;
+  state.unvalidated = 0;
   state.failures = 0;
 }
 
@@ -45,19 +45,19 @@ bool budget_spent(const Event& event)
 
 // How long without a proof is too long: an RTT and a margin, so that the ACK by Wi-Fi is there before the server's RTO
 // (RFC 6298 with Linux's floor of 200 ms above the RTT).
-Duration patience(const FlowView& flow)
+Duration timeout(const FlowView& flow)
 {
-  return PathProof::patience(flow.rtt_smoothed);
+  return PathValidation::timeout(flow.rtt_smoothed);
 }
 
-Craft latest(const FlowView& flow, Link by)
+InjectedSegment latest(const FlowView& flow, Link by)
 {
-  return { .kind = CraftKind::ack,
+  return { .kind = InjectedKind::ack,
            .by = by,
-           .seq = flow.next_seq,
-           .ack = flow.highest_ack,
+           .seq = flow.snd_nxt,
+           .ack = flow.rcv_nxt,
            .window = flow.last_window,
-           .timestamps = Timestamps { flow.last_ts_value, flow.last_ts_echo } };
+           .timestamps = Timestamps { flow.last_ts_value, flow.ts_recent } };
 }
 
 } // namespace
@@ -78,7 +78,7 @@ Plan ValidatedPath::decide(const Event& event, const FlowView& flow, State& stat
       return return_home(event, flow, state, from_seconds(knobs.retry_first), "offload: cellular link lost", true);
     return {};
   case EventKind::switched_off:
-    // Nothing may stay held or unproved: nobody will notice any more when the cellular path has lost it.
+    // Nothing may stay held or unvalidated: nobody will notice any more when the cellular path has lost it.
     if (state.thinning.held > 0 || (state.phase == Phase::away && unsure(flow, state)))
       return return_home(event, flow, state, Duration {}, "offload: switched off", true);
     return {};
@@ -91,11 +91,11 @@ Plan ValidatedPath::decide(const Event& event, const FlowView& flow, State& stat
 
 Plan ValidatedPath::acknowledge(const Event& event, const FlowView& flow, State& state)
 {
-  if (flow.next_seq != state.data_edge)
+  if (flow.snd_nxt != state.data_edge)
   {
     // The host sent data by Wi-Fi with the kernel's own TSval: echoes up to now prove nothing about the cellular path.
-    state.data_edge = flow.next_seq;
-    state.trusted_after = flow.last_ts_value;
+    state.data_edge = flow.snd_nxt;
+    state.validated_after = flow.last_ts_value;
     if (state.phase == Phase::probing)
       return return_home(event, flow, state, 100ms, "offload: probe spoiled by upload data", false);
   }
@@ -107,7 +107,7 @@ Plan ValidatedPath::acknowledge(const Event& event, const FlowView& flow, State&
   else if (state.still < still_acks)
     ++state.still;
   if (state.phase == Phase::home) measure_queue(flow, state);
-  state.goodput.measure(flow, state.phase == Phase::away, state.since, knobs.regret, event.now);
+  state.goodput.measure(flow, state.phase == Phase::away, state.since, knobs.goodput_loss_limit, event.now);
   switch (state.phase)
   {
   case Phase::home:
@@ -154,7 +154,7 @@ Plan ValidatedPath::at_home(const Event& event, const FlowView& flow, State& sta
 unsigned ValidatedPath::wifi_ratio(const Segment& segment, const FlowView& flow, const State& state) const
 {
   if (flow.window_estimate < knobs.window_mss * flow.mss) return 1;
-  return state.thinning.wifi_ratio(segment, flow, knobs.thin_at_home);
+  return state.thinning.wifi_ratio(segment, flow, knobs.wifi_ack_ratio);
 }
 
 // Why the flow cannot use the cellular link, and for how long not to look again; empty when it can.
@@ -166,13 +166,14 @@ std::string_view ValidatedPath::obstacle(const Event& event, const FlowView& flo
     rest = how_long;
     return why;
   };
-  if (flow.mptcp) return for_so_long(10s, "offload: MPTCP subflow left alone");
-  if (!flow.timestamps_ok || !segment.timestamps) return for_so_long(60s, "offload: no timestamps, no proof possible");
+  if (flow.mptcp) return for_so_long(10s, "offload: MPTCP subflow, bypassed");
+  if (!flow.timestamps_ok || !segment.timestamps)
+    return for_so_long(60s, "offload: no timestamps, no path validation possible");
   // A copied ACK is a duplicate; only with SACK does a sender not count it as a sign of loss (RFC 6675).
   if (!flow.sack_ok) return for_so_long(60s, "offload: no SACK");
-  // RFC 9768: a counter in the flags of every ACK, which neither a copy nor a crafted ACK may repeat or skip. It may
+  // RFC 9768: a counter in the flags of every ACK, which neither a copy nor an injected ACK may repeat or skip. It may
   // well stand at zero.
-  if (flow.acc_ecn || segment.has(loaded_flags)) return for_so_long(10s, "offload: accurate ECN, left alone");
+  if (flow.acc_ecn || segment.has(loaded_flags)) return for_so_long(10s, "offload: accurate ECN, bypassed");
   if (!usable(Link::cell, *event.links, flow)) return for_so_long(500ms, "offload: no cellular link");
   if (budget_spent(event)) return for_so_long(1s, "offload: cellular budget spent");
   if (flow.rtt_smoothed == Duration {}) return for_so_long(10ms, "offload: RTT not known yet");
@@ -213,13 +214,13 @@ Plan ValidatedPath::consider(const Event& event, const FlowView& flow, State& st
     return {};
   }
 
-  if (!PathProof::possible(flow)) return rest(10ms, "offload: TSval not free for a probe yet");
+  if (!PathValidation::possible(flow)) return rest(10ms, "offload: TSval not free for a probe yet");
 
   state.phase = Phase::probing;
   state.since = event.now;
   state.path.begin(event.segment->timestamps->value, event.now);
   state.why = "offload: probing";
-  return { .reserve = state.path.reservation(), .wake = event.now + patience(flow), .why = "offload: probe begins" };
+  return { .reserve = state.path.reservation(), .wake = event.now + timeout(flow), .why = "offload: probe begins" };
 }
 
 Plan ValidatedPath::probe(const Event& event, const FlowView& flow, State& state)
@@ -230,8 +231,8 @@ Plan ValidatedPath::probe(const Event& event, const FlowView& flow, State& state
   const TsClock own = segment.timestamps->value;
   state.thinning.count(flow);
   if (state.path.copies > 0 && state.path.expired(event.now, flow.rtt_smoothed))
-    return return_home(event, flow, state, backoff(state.failures), "offload: no proof (filtered, NAT or too slow)",
-                       false);
+    return return_home(event, flow, state, backoff(state.failures),
+                       "offload: path not validated (filtered, NAT or too slow)", false);
   if (!state.path.holds(flow)) return return_home(event, flow, state, 100ms, "offload: probe spoiled", false);
   if (!own.after(state.path.frozen)) return plan;
   plan.edit.ts_value = state.path.frozen;
@@ -241,9 +242,9 @@ Plan ValidatedPath::probe(const Event& event, const FlowView& flow, State& state
       && state.path.due(event.now, static_cast<unsigned>(knobs.probe_copies), flow.rtt_smoothed))
   {
     scratch_[0] = state.path.copy(segment, segment.ack, Link::cell, event.now);
-    plan.craft = scratch_;
+    plan.inject = scratch_;
     plan.why = "offload: probe by cellular";
-    plan.wake = event.now + patience(flow);
+    plan.wake = event.now + timeout(flow);
     state.thinning.released(event.now);
   }
   else if (const unsigned ratio = wifi_ratio(segment, flow, state); ratio > 1)
@@ -257,21 +258,21 @@ Plan ValidatedPath::go_away(const Event& event, const FlowView& flow, State& sta
   if (!segment.timestamps) return {};
   if (budget_spent(event)) return return_home(event, flow, state, 60s, "offload: cellular budget spent", false);
   // An echo is due after a round trip; the queue that data stands in may have grown by half since it was measured.
-  if (state.unproved >= proof_acks && event.now - state.proof_at > flow.rtt_smoothed * 3 / 2 + 50ms)
-    return return_home(event, flow, state, backoff(state.failures), "offload: proof lost", false);
+  if (state.unvalidated >= validation_acks && event.now - state.validated_at > flow.rtt_smoothed * 3 / 2 + 50ms)
+    return return_home(event, flow, state, backoff(state.failures), "offload: path validation lost", false);
   state.thinning.count(flow);
   if (state.thinning.sparse())
     return return_home(event, flow, state, state.thinning.sparse_rest(), "offload: ACKs are sparse already", false);
   if (state.goodput.lost())
-    return return_home(event, flow, state, backoff(state.regrets), "offload: slower than on Wi-Fi", false);
+    return return_home(event, flow, state, backoff(state.goodput_losses), "offload: slower than on Wi-Fi", false);
 
   if (Plan plan {}; state.thinning.withhold(event, flow, state.stretch, plan))
   {
-    plan.wake = std::min(*plan.wake, event.now + patience(flow));
+    plan.wake = std::min(*plan.wake, event.now + timeout(flow));
     return plan;
   }
-  ++state.unproved;
-  Plan plan { .edit = { .route = Link::cell }, .wake = event.now + patience(flow), .why = "offload: by cellular" };
+  ++state.unvalidated;
+  Plan plan { .edit = { .route = Link::cell }, .wake = event.now + timeout(flow), .why = "offload: by cellular" };
   // Odd TSvals mark the cellular path. Rounded down, so that it is never ahead of the kernel's clock; never below one
   // sent before.
   const TsClock own = segment.timestamps->value;
@@ -294,9 +295,9 @@ Plan ValidatedPath::hear(const Event& event, const FlowView& flow, State& state)
     return confirm(event, flow, state);
   if (state.phase == Phase::away && state.delay_known && state.added_delay > longest_delay(state))
     return too_slow(event, flow, state, true);
-  if (state.phase == Phase::away && flow.ts_reserved.holds(echo) && echo.after(state.trusted_after))
+  if (state.phase == Phase::away && flow.ts_reserved.holds(echo) && echo.after(state.validated_after))
   {
-    state.trusted_after = echo;
+    state.validated_after = echo;
     proved(state, event.now);
   }
   return {};
@@ -321,7 +322,7 @@ Plan ValidatedPath::confirm(const Event& event, const FlowView& flow, State& sta
   proved(state, event.now);
   state.phase = Phase::away;
   state.since = event.now;
-  state.trusted_after = state.path.frozen + 1;
+  state.validated_after = state.path.frozen + 1;
   state.stretch = 1;
   state.thinning.released(event.now);
   state.delay.new_round();
@@ -330,14 +331,14 @@ Plan ValidatedPath::confirm(const Event& event, const FlowView& flow, State& sta
   state.goodput.forgive();
   state.why = "offload: by cellular";
   // Odd TSvals mark the cellular path from now on.
-  Plan plan { .reserve = TsReservation { .what = TsReservation::What::odd, .from = state.trusted_after + 1 },
-              .wake = event.now + patience(flow),
-              .why = "offload: path proved" };
+  Plan plan { .reserve = TsReservation { .what = TsReservation::What::odd, .from = state.validated_after + 1 },
+              .wake = event.now + timeout(flow),
+              .why = "offload: path validated" };
   if (held)
   {
     scratch_[0] = latest(flow, Link::cell);
-    plan.craft = scratch_;
-    ++state.unproved;
+    plan.inject = scratch_;
+    ++state.unvalidated;
   }
   return plan;
 }
@@ -369,17 +370,17 @@ Plan ValidatedPath::release(const Event& event, const FlowView& flow, State& sta
   if (event.now - state.thinning.released_at < longest) return { .wake = state.thinning.released_at + longest };
   state.thinning.released(event.now);
   scratch_[0] = latest(flow, away ? Link::cell : Link::wifi);
-  Plan plan { .craft = scratch_, .why = "offload: timer sends what was left out" };
+  Plan plan { .inject = scratch_, .why = "offload: timer sends what was left out" };
   if (state.phase == Phase::probing)
   {
     // A younger TSval by Wi-Fi would make the server refuse the copies (PAWS).
     scratch_[0].timestamps->value = state.path.frozen;
-    plan.wake = state.path.begun_at + patience(flow);
+    plan.wake = state.path.begun_at + timeout(flow);
   }
   if (away)
   {
-    ++state.unproved;
-    plan.wake = event.now + patience(flow);
+    ++state.unvalidated;
+    plan.wake = event.now + timeout(flow);
   }
   return plan;
 }
@@ -389,13 +390,13 @@ Plan ValidatedPath::alarm(const Event& event, const FlowView& flow, State& state
   if (state.thinning.held > 0) return release(event, flow, state);
   if (state.phase == Phase::probing)
   {
-    if (!state.path.expired(event.now, flow.rtt_smoothed)) return { .wake = state.path.begun_at + patience(flow) };
+    if (!state.path.expired(event.now, flow.rtt_smoothed)) return { .wake = state.path.begun_at + timeout(flow) };
     if (state.path.copies == 0) return return_home(event, flow, state, 500ms, "offload: no ACKs to probe with", false);
-    return return_home(event, flow, state, backoff(state.failures), "offload: no proof (filtered, NAT or too slow)",
-                       false);
+    return return_home(event, flow, state, backoff(state.failures),
+                       "offload: path not validated (filtered, NAT or too slow)", false);
   }
   if (state.phase != Phase::away || !unsure(flow, state)) return {};
-  const Tick limit = std::max(state.proof_at, state.since) + patience(flow);
+  const Tick limit = std::max(state.validated_at, state.since) + timeout(flow);
   if (event.now < limit) return { .wake = limit };
   // Either the path died or the server has nothing to say. The newest ACK by Wi-Fi settles it before the server's RTO.
   return return_home(event, flow, state, 1s, "offload: silence, back to Wi-Fi", true);
@@ -416,7 +417,7 @@ Plan ValidatedPath::return_home(const Event& event, const FlowView& flow, State&
   if (say_again && flow.sent_any && flow.timestamps_ok)
   {
     scratch_[0] = latest(flow, Link::wifi);
-    plan.craft = scratch_;
+    plan.inject = scratch_;
   }
   return plan;
 }
@@ -452,7 +453,7 @@ void ValidatedPath::measure_delay(const Segment& segment, const FlowView& flow, 
 
 Duration ValidatedPath::backoff(std::uint8_t& times) const
 {
-  return from_seconds(PathProof::rest(times, knobs.retry_first, std::max(knobs.retry_first, longest_retry)));
+  return from_seconds(PathValidation::rest(times, knobs.retry_first, std::max(knobs.retry_first, longest_retry)));
 }
 
 void ValidatedPath::describe(const FlowView&, const State& state, Facts& facts) const

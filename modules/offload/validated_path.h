@@ -9,7 +9,7 @@
 
 #include <tandem/knob_table.h>
 #include <tandem/module.h>
-#include <tandem/path_proof.h>
+#include <tandem/path_validation.h>
 
 #include <array>
 #include <cstdint>
@@ -28,8 +28,8 @@ enum class Phase : std::uint8_t
 class ValidatedPath
 {
 public:
-  static constexpr std::string_view name = "proved";
-  static constexpr std::string_view help = "all pure ACKs of a flow, proved by the server's echoes";
+  static constexpr std::string_view name = "validated";
+  static constexpr std::string_view help = "all pure ACKs of a flow, validated by the server's echoes";
 
   struct Knobs
   {
@@ -37,8 +37,8 @@ public:
     double probe_copies = 6;                // copies sent in search of a proof
     double retry_first = 0.5;               // s, after a failed proof; doubles
     double added_delay_free = 0.004;        // s, added delay that is always accepted
-    double regret = 0.05;                   // return when the goodput falls by more than this share
-    double thin_at_home = 4;                // one ACK in this many by Wi-Fi, when none goes by cellular
+    double goodput_loss_limit = 0.05;       // return when the goodput falls by more than this share
+    double wifi_ack_ratio = 4;              // one ACK in this many by Wi-Fi, when none goes by cellular
   };
   static constexpr std::array<KnobRow<Knobs>, 6> rows { {
       { window_knob, &Knobs::window_mss },
@@ -46,14 +46,14 @@ public:
           .type = KnobType::integer,
           .minimum = 1,
           .maximum = 32,
-          .help = "copies of an ACK sent by the cellular link in search of a proof before a path is given up for now" },
+          .help = "copies of an ACK sent by the cellular link to validate the path, before it is given up for now" },
         &Knobs::probe_copies },
       { { .name = "retry_first",
           .type = KnobType::duration,
           .unit = "s",
           .minimum = 0.1,
           .maximum = 600,
-          .help = "rest after the first failed proof; doubles with every further one, up to five minutes" },
+          .help = "back-off after the first failed validation; doubles with every further one, up to five minutes" },
         &Knobs::retry_first },
       { { .name = "added_delay_free",
           .type = KnobType::duration,
@@ -63,17 +63,17 @@ public:
           .help = "delay that a slower ACK path may always add; beyond it as much as the flow stands in queues on "
                   "average, up to 250 ms" },
         &Knobs::added_delay_free },
-      { { .name = "regret",
+      { { .name = "goodput_loss_limit",
           .minimum = 0,
           .maximum = 1,
           .help = "return to Wi-Fi when the goodput stays this share below what it was there" },
-        &Knobs::regret },
-      { { .name = "thin_at_home",
+        &Knobs::goodput_loss_limit },
+      { { .name = "wifi_ack_ratio",
           .type = KnobType::integer,
           .minimum = 1,
           .maximum = 64,
-          .help = "without a cellular way at most one ACK in this many is sent by Wi-Fi, 1 = all" },
-        &Knobs::thin_at_home },
+          .help = "without a cellular path at most one ACK in this many is sent by Wi-Fi, 1 = all" },
+        &Knobs::wifi_ack_ratio },
   } };
 
   struct State
@@ -81,29 +81,29 @@ public:
     std::string_view why = "offload: window below threshold";
     Tick since {}; // start of the phase
     Tick retry_at {};
-    Tick considered {}; // when the flow was first worth a probe
-    Tick proof_at {};   // last proof
-    Tick slow_until {}; // how long slow_delay counts
-    Tick rtt_taken {};  // flow.rtt_at of the last look
+    Tick considered {};   // when the flow was first worth a probe
+    Tick validated_at {}; // last proof
+    Tick slow_until {};   // how long slow_delay counts
+    Tick rtt_taken {};    // flow.rtt_at of the last look
 
-    PathProof path {}; // while probing
+    PathValidation path {}; // while probing
     AckThinning thinning {};
     PathDelay delay {};
     Goodput goodput {};
 
-    Seq data_edge {};            // next_seq when the phase began: local data in between spoils tags
-    TsClock trusted_after {};    // away: echoes up to here may come from local data sent by Wi-Fi
-    std::int32_t home_delay = 0; // ticks: smallest over the last round at home
-    std::int32_t away_base = 0;  // smallest since away
-    float queue_at_home = 0;     // s, standing queue at home, averaged
-    float slow_delay = 0;        // s, added delay that was found too long
-    float added_delay = 0;       // s, of the cellular ACK path over Wi-Fi; negative when it is faster
-    std::uint16_t stretch = 1;   // one ACK in this many leaves by cellular
-    std::uint16_t window = 0;    // of the last ACK, unscaled
-    std::uint16_t unproved = 0;  // ACKs sent by cellular since the last proof
-    std::uint8_t still = 0;      // ACKs in a row with the same window
-    std::uint8_t failures = 0;   // in a row, for the backoff
-    std::uint8_t regrets = 0;    // times the goodput was worse away, likewise
+    Seq data_edge {};                // snd_nxt when the phase began: local data in between spoils tags
+    TsClock validated_after {};      // away: echoes up to here may come from local data sent by Wi-Fi
+    std::int32_t home_delay = 0;     // ticks: smallest over the last round at home
+    std::int32_t away_base = 0;      // smallest since away
+    float queue_at_home = 0;         // s, standing queue at home, averaged
+    float slow_delay = 0;            // s, added delay that was found too long
+    float added_delay = 0;           // s, of the cellular ACK path over Wi-Fi; negative when it is faster
+    std::uint16_t stretch = 1;       // one ACK in this many leaves by cellular
+    std::uint16_t window = 0;        // of the last ACK, unscaled
+    std::uint16_t unvalidated = 0;   // ACKs sent by cellular since the last proof
+    std::uint8_t still = 0;          // ACKs in a row with the same window
+    std::uint8_t failures = 0;       // in a row, for the backoff
+    std::uint8_t goodput_losses = 0; // times the goodput was worse away, likewise
     Phase phase = Phase::home;
     bool base_known = false; // home_delay is
     bool away_base_known = false;
@@ -135,7 +135,7 @@ private:
   void measure_delay(const Segment& segment, const FlowView& flow, State& state, Tick now);
   Duration backoff(std::uint8_t& times) const;
 
-  std::array<Craft, 1> scratch_ {};
+  std::array<InjectedSegment, 1> scratch_ {};
 };
 
 } // namespace tandem::offload

@@ -20,7 +20,7 @@ bool later_alarm(const auto& a, const auto& b)
   return a.at > b.at;
 }
 
-bool later_craft(const auto& a, const auto& b)
+bool later_injected(const auto& a, const auto& b)
 {
   return a.at != b.at ? a.at > b.at : a.order > b.order;
 }
@@ -33,9 +33,9 @@ void Chain::flush_withheld(std::size_t i, flow::Flow& flow, Tick now)
 {
   const FlowView& view = flow.view;
   flow.holds[i] = {};
-  if (!view.sent_any || view.hands_off != HandsOff::none) return;
-  Craft ack { .by = view.link, .seq = view.next_seq, .ack = view.highest_ack, .window = view.last_window };
-  if (view.timestamps_ok) ack.timestamps = Timestamps { view.last_ts_value, view.last_ts_echo };
+  if (!view.sent_any || view.bypass != Bypass::none) return;
+  InjectedSegment ack { .by = view.link, .seq = view.snd_nxt, .ack = view.rcv_nxt, .window = view.last_window };
+  if (view.timestamps_ok) ack.timestamps = Timestamps { view.last_ts_value, view.ts_recent };
   keep_holds(i, ack, flow);
   if (ack.ack.after(view.sent_ack) || ack.window > view.sent_window)
     send(i, flow, ack, "chain: ACK that a module withheld", now);
@@ -46,20 +46,21 @@ void Chain::carry_out(std::size_t i, const Plan& plan, const Event& event, flow:
 {
   // What is given back no longer binds the segments that say so.
   if (plan.reserve) reserve(i, *plan.reserve, flow);
-  for (const Craft& craft : plan.craft)
+  for (const InjectedSegment& injected : plan.inject)
   {
-    if (craft.at <= event.now)
-      send(i, flow, craft, plan.why, event.now);
+    if (injected.at <= event.now)
+      send(i, flow, injected, plan.why, event.now);
     else if (delayed_.size() < max_delayed)
     {
-      delayed_.push_back({ craft.at, delayed_order_++, flow.view.id, static_cast<std::uint8_t>(i), craft, plan.why });
-      std::push_heap(delayed_.begin(), delayed_.end(), later_craft<Delayed, Delayed>);
+      delayed_.push_back(
+          { injected.at, delayed_order_++, flow.view.id, static_cast<std::uint8_t>(i), injected, plan.why });
+      std::push_heap(delayed_.begin(), delayed_.end(), later_injected<Delayed, Delayed>);
     }
     else
-      ++stats_.crafts_refused;
+      ++stats_.injected_refused;
   }
-  for (const Wish& wish : plan.wish)
-    output_.requests.push_back({ wish, static_cast<std::uint8_t>(i), plan.why });
+  for (const LinkRequest& request : plan.request)
+    output_.requests.push_back({ request, static_cast<std::uint8_t>(i), plan.why });
   for (const Fetch& fetch : plan.fetch)
     begin_fetch(i, fetch, plan.why, flow);
   if (plan.wake)
@@ -124,19 +125,19 @@ Known Chain::known(const FlowView& flow)
 }
 
 // The server is taken to know what is handed to the caller; sent() takes it back when it could not be sent.
-void Chain::send(std::size_t i, flow::Flow& flow, Craft segment, std::string_view why, Tick now)
+void Chain::send(std::size_t i, flow::Flow& flow, InjectedSegment segment, std::string_view why, Tick now)
 {
   keep_holds(i, segment, flow);
   FlowView& view = flow.view;
-  if (segment.kind == CraftKind::ack) segment.flags = injected_flags(segment.flags, view);
-  if (segment.kind == CraftKind::ack && segment.timestamps && (segment.by == view.link || i != flow.ts_owner))
+  if (segment.kind == InjectedKind::ack) segment.flags = injected_flags(segment.flags, view);
+  if (segment.kind == InjectedKind::ack && segment.timestamps && (segment.by == view.link || i != flow.ts_owner))
   {
     const TsClock free = view.ts_reserved.free(segment.timestamps->value);
     if (free != segment.timestamps->value) ++stats_.ts_lowered;
     segment.timestamps->value = free;
   }
   output_.segments.push_back({ view.id, view.key, segment, why, known(view) });
-  if (segment.kind != CraftKind::ack) return;
+  if (segment.kind != InjectedKind::ack) return;
   Segment as_sent {};
   as_sent.flags = segment.flags;
   as_sent.timestamps = segment.timestamps;
@@ -146,17 +147,17 @@ void Chain::send(std::size_t i, flow::Flow& flow, Craft segment, std::string_vie
 
 void Chain::sent(const Injection& injection, std::size_t bytes)
 {
-  const Craft& segment = injection.segment;
+  const InjectedSegment& segment = injection.segment;
   if (bytes > 0)
   {
-    ++stats_.crafted;
+    ++stats_.injected;
     if (segment.by == Link::cell) spent(bytes);
-    if (segment.kind == CraftKind::fill) ++stats_.fills;
+    if (segment.kind == InjectedKind::fill) ++stats_.fills;
     return;
   }
-  ++stats_.craft_failed;
+  ++stats_.injected_failed;
   flow::Flow* flow = table_.by_id(injection.flow);
-  if (flow == nullptr || segment.kind != CraftKind::ack) return;
+  if (flow == nullptr || segment.kind != InjectedKind::ack) return;
   // Unless something left since that said more.
   FlowView& view = flow->view;
   Known said { .ack = segment.ack, .ts_value = injection.before.ts_value, .window = segment.window, .any = true };
@@ -175,15 +176,15 @@ void Chain::send_delayed(Tick now)
   while (!delayed_.empty() && delayed_.front().at <= now)
   {
     const Delayed due = delayed_.front();
-    std::pop_heap(delayed_.begin(), delayed_.end(), later_craft<Delayed, Delayed>);
+    std::pop_heap(delayed_.begin(), delayed_.end(), later_injected<Delayed, Delayed>);
     delayed_.pop_back();
     flow::Flow* flow = table_.by_id(due.flow);
     if (flow == nullptr || !slots_[due.slot].enabled || (flow->excluded >> due.slot & 1) != 0) continue;
     // Allowed when it was asked for is not allowed now: the flow, its links and the budget went on.
-    if (check(due.craft, links_, flow->view, budget_left()) != Violation::none)
-      ++stats_.crafts_outdated;
+    if (check(due.segment, links_, flow->view, budget_left()) != Violation::none)
+      ++stats_.injected_outdated;
     else
-      send(due.slot, *flow, due.craft, due.why, now);
+      send(due.slot, *flow, due.segment, due.why, now);
   }
 }
 

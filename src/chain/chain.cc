@@ -18,7 +18,8 @@ constexpr unsigned slow_calls_allowed = 2;             // of a flow
 constexpr int swift_calls_forgive = 500;               // between two of them
 constexpr Duration pause = std::chrono::seconds { 1 }; // between what is one transfer and the next
 
-// The conflict rules of docs/decisions/0002: the more cautious wish wins; routes go to the first module that has one.
+// The conflict rules of docs/decisions/0002: the more cautious request wins; routes go to the first module that has
+// one.
 void merge(Edit& into, const Edit& from)
 {
   if (from.ack) into.ack = into.ack ? earlier(*into.ack, *from.ack) : *from.ack;
@@ -30,7 +31,7 @@ void merge(Edit& into, const Edit& from)
   if (from.route && !into.route) into.route = from.route;
 }
 
-// Whether an edit is the wish that this very segment leaves.
+// Whether an edit is the request that this very segment leaves.
 bool insists(const Edit& edit)
 {
   return edit.window || edit.ts_echo || edit.ts_value || edit.ecn;
@@ -50,7 +51,7 @@ bool ends(const Segment& segment, const FlowView& flow)
 {
   if (segment.direction == Direction::egress) return segment.has(tcp_flag::rst | tcp_flag::fin);
   if (!segment.has(tcp_flag::rst)) return false;
-  return flow.hands_off == HandsOff::mid_flow || segment.seq.at_or_after(flow.highest_ack);
+  return flow.bypass == Bypass::mid_flow || segment.seq.at_or_after(flow.rcv_nxt);
 }
 
 // A reservation is given back whatever else of the plan is not allowed.
@@ -236,7 +237,7 @@ flow::Flow* Chain::flow_of(const Segment& segment, bool queued, Tick now, std::s
   flow::Flow* flow = table_.find(segment.key);
   if (flow != nullptr && segment.has(tcp_flag::syn) && segment.direction == Direction::egress
       && ((flow->closed && !segment.has(tcp_flag::ack))
-          || (!flow->tracker.fits(segment, flow->view) && segment.end() != flow->view.next_seq)))
+          || (!flow->tracker.fits(segment, flow->view) && segment.end() != flow->view.snd_nxt)))
   {
     // The ports are used again. Only a SYN of this host says so: anyone may have sent one that arrives.
     forget(*flow, now);
@@ -268,7 +269,7 @@ flow::Flow* Chain::new_flow(const Segment& segment, bool queued, Tick now, std::
   }
   flow->view.link = segment.link;
   flow->epoch = flow->doubted = epoch_;
-  flow->view.hands_off = HandsOff::mid_flow; // until both SYNs are seen
+  flow->view.bypass = Bypass::mid_flow; // until both SYNs are seen
   if (!syn) ++stats_.mid_flow;
   return flow;
 }
@@ -291,7 +292,7 @@ flow::Acceptability Chain::take_note(const Segment& segment, bool queued, flow::
   if (now - flow.view.last_seen >= pause) flow.paused_at = flow.view.bytes_delivered;
   table_.touch(flow, now);
   const Seq una = flow.view.snd_una;
-  const Seq next = flow.view.next_seq;
+  const Seq next = flow.view.snd_nxt;
   const flow::Acceptability found = flow.tracker.seen(segment, flow.view, now);
   if (found == flow::Acceptability::unacceptable)
   {
@@ -370,8 +371,8 @@ Outcome Chain::segment(const Segment& segment, bool queued, Tick now)
     outcome.why = found == flow::Acceptability::unknown ? "own numbers not known" : "outside the windows";
     return outcome;
   }
-  if (flow->view.hands_off != HandsOff::none)
-    outcome.why = name(flow->view.hands_off);
+  if (flow->view.bypass != Bypass::none)
+    outcome.why = name(flow->view.bypass);
   else if (worth(*flow))
     decide(segment, queued, *flow, outcome, now);
   else if (queued)
@@ -423,7 +424,7 @@ bool Chain::decided(const FlowView& flow) const
 
 void Chain::tell(std::size_t i, EventKind kind, flow::Flow& flow, Tick now, const FetchResult* result)
 {
-  if ((flow.begun >> i & 1) == 0 || (flow.excluded >> i & 1) != 0 || flow.view.hands_off != HandsOff::none) return;
+  if ((flow.begun >> i & 1) == 0 || (flow.excluded >> i & 1) != 0 || flow.view.bypass != Bypass::none) return;
   const Event event { .kind = kind, .now = now, .links = &links_, .seed = options_.seed, .fetched = result };
   const Plan plan = ask(i, event, flow);
   carry_out(i, plan, event, flow);

@@ -74,10 +74,10 @@ public:
   bool knows(const FlowKey& key)
   {
     const flow::Flow* flow = table_.find(key);
-    return flow != nullptr && (flow->view.hands_off != HandsOff::mid_flow || flow->view.sent_any);
+    return flow != nullptr && (flow->view.bypass != Bypass::mid_flow || flow->view.sent_any);
   }
 
-  // Fires due alarms and delayed crafts, forgets idle flows. Returns when to call again, at the latest.
+  // Fires due alarms and delayed injected segments, forgets idle flows. Returns when to call again, at the latest.
   Tick advance(Tick now);
 
   // New link states; modules with state on a flow are told. `owner`: the link that owns a local address now; a flow
@@ -129,16 +129,16 @@ public:
     std::uint64_t mid_flow = 0;     // flows attached after their handshake
     std::uint64_t untracked = 0;    // segments of flows for which the table had no room
     std::uint64_t unacceptable = 0; // arriving segments outside the windows (RFC 9293 3.10.7.4): believed by nobody
-    std::uint64_t crafted = 0;
-    std::uint64_t craft_failed = 0;
-    std::uint64_t crafts_refused = 0;  // no room for another delayed craft
-    std::uint64_t crafts_outdated = 0; // delayed, and no longer allowed when the time came
-    std::uint64_t cell_bytes = 0;      // what decisions put on the cellular link
-    std::uint64_t fetches = 0;         // asked for and begun
-    std::uint64_t fetched = 0;         // that brought their bytes
-    std::uint64_t fills = 0;           // segments handed to the local TCP
-    std::uint64_t ts_lowered = 0;      // TSvals changed for a reservation
-    std::uint64_t ts_spoiled = 0;      // reservations that data of this host ended
+    std::uint64_t injected = 0;
+    std::uint64_t injected_failed = 0;
+    std::uint64_t injected_refused = 0;  // no room for another delayed injected
+    std::uint64_t injected_outdated = 0; // delayed, and no longer allowed when the time came
+    std::uint64_t cell_bytes = 0;        // what decisions put on the cellular link
+    std::uint64_t fetches = 0;           // asked for and begun
+    std::uint64_t fetched = 0;           // that brought their bytes
+    std::uint64_t fills = 0;             // segments handed to the local TCP
+    std::uint64_t ts_lowered = 0;        // TSvals changed for a reservation
+    std::uint64_t ts_spoiled = 0;        // reservations that data of this host ended
   };
   const Stats& stats() const { return stats_; }
   flow::Table& table() { return table_; }
@@ -166,7 +166,7 @@ private:
     std::uint64_t order = 0; // of asking, among those of the same time
     std::uint64_t flow = 0;
     std::uint8_t slot = 0;
-    Craft craft {};
+    InjectedSegment segment {};
     std::string_view why {};
   };
 
@@ -192,7 +192,7 @@ private:
   static Known known(const FlowView& flow);
   void flush_withheld(std::size_t i, flow::Flow& flow, Tick now);
   void send_delayed(Tick now);
-  void send(std::size_t i, flow::Flow& flow, Craft segment, std::string_view why, Tick now);
+  void send(std::size_t i, flow::Flow& flow, InjectedSegment segment, std::string_view why, Tick now);
   void reserve(std::size_t i, const TsReservation& wanted, flow::Flow& flow);
   void keep_reservation(const Segment& segment, Outcome& outcome, flow::Flow& flow, bool by_owner);
   void spoil_reservation(const Segment& segment, bool queued, Seq una, Seq next, flow::Flow& flow);

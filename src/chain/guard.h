@@ -10,13 +10,14 @@
 namespace tandem::chain
 {
 
-constexpr std::size_t max_crafts = 32;
+constexpr std::size_t max_injected = 32;
 
 // The first invariant `plan` would break, or none. `cell_budget` is what may still leave by the cellular link, in
 // bytes.
 Violation check(const Plan& plan, const Event& event, const FlowView& flow, std::uint64_t cell_budget);
 
-// The same for one crafted segment that is about to leave.
-Violation check(const Craft& craft, const LinkStates& links, const FlowView& flow, std::uint64_t cell_budget);
+// The same for one injected segment that is about to leave.
+Violation check(const InjectedSegment& injected, const LinkStates& links, const FlowView& flow,
+                std::uint64_t cell_budget);
 
 } // namespace tandem::chain

@@ -9,7 +9,7 @@ namespace
 Violation check_hole(Seq from, Seq to, const FlowView& flow)
 {
   if (flow.mptcp) return Violation::fetch_mptcp;
-  if (!from.before(to) || from.before(flow.highest_ack) || to.after(flow.highest_held)) return Violation::fetch_range;
+  if (!from.before(to) || from.before(flow.rcv_nxt) || to.after(flow.highest_held)) return Violation::fetch_range;
   return flow.content == Content::http ? Violation::none : Violation::content_unknown;
 }
 
@@ -30,16 +30,17 @@ Violation check_fetches(std::span<const Fetch> fetches, const LinkStates& links,
 
 // What the local TCP makes of a fill must be what it would have said anyway, had the byte not been lost: the ACK
 // echoes nothing younger than the last one did, and no byte is filled that the server did not send.
-Violation check_fill(const Craft& craft, const FlowView& flow)
+Violation check_fill(const InjectedSegment& injected, const FlowView& flow)
 {
-  if (craft.length == 0 || craft.length > longest_fill) return Violation::fetch_range;
-  if (const Violation v = check_hole(craft.seq, craft.seq + craft.length, flow); v != Violation::none) return v;
-  if (craft.by != flow.link) return Violation::route_unusable;
-  if (!craft.timestamps) return flow.timestamps_ok ? Violation::no_timestamps : Violation::none;
+  if (injected.length == 0 || injected.length > longest_fill) return Violation::fetch_range;
+  if (const Violation v = check_hole(injected.seq, injected.seq + injected.length, flow); v != Violation::none)
+    return v;
+  if (injected.by != flow.link) return Violation::route_unusable;
+  if (!injected.timestamps) return flow.timestamps_ok ? Violation::no_timestamps : Violation::none;
   if (!flow.timestamps_ok) return Violation::no_timestamps;
-  if (craft.timestamps->value.after(flow.last_ts_echo)) return Violation::ts_value_raised;
-  if (craft.timestamps->value.before(flow.last_ts_echo - 1)) return Violation::ts_value_stale;
-  if (craft.timestamps->echo.raw != 0 && craft.timestamps->echo.after(flow.sent_ts_value))
+  if (injected.timestamps->value.after(flow.ts_recent)) return Violation::ts_value_raised;
+  if (injected.timestamps->value.before(flow.ts_recent - 1)) return Violation::ts_value_stale;
+  if (injected.timestamps->echo.raw != 0 && injected.timestamps->echo.after(flow.sent_ts_value))
     return Violation::ts_echo_raised;
   return Violation::none;
 }

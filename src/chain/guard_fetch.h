@@ -29,6 +29,6 @@ constexpr std::uint64_t fetch_cost(Seq from, Seq to)
 Violation check_fetches(std::span<const Fetch> fetches, const LinkStates& links, const FlowView& flow,
                         std::uint64_t& cost);
 
-Violation check_fill(const Craft& craft, const FlowView& flow);
+Violation check_fill(const InjectedSegment& injected, const FlowView& flow);
 
 } // namespace tandem::chain

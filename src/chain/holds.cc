@@ -5,18 +5,18 @@
 namespace tandem::chain
 {
 
-void keep_holds(std::size_t i, Craft& segment, flow::Flow& flow)
+void keep_holds(std::size_t i, InjectedSegment& segment, flow::Flow& flow)
 {
-  if (segment.kind != CraftKind::ack) return;
+  if (segment.kind != InjectedKind::ack) return;
   const FlowView& view = flow.view;
   flow::Hold& own = flow.holds[i];
-  if (segment.ack == view.highest_ack) own.withheld = 0;
+  if (segment.ack == view.rcv_nxt) own.withheld = 0;
   own.window = segment.window < view.last_window ? segment.window : any_window;
   for (std::size_t other = 0; other < flow.holds.size(); ++other)
   {
     const flow::Hold& hold = flow.holds[other];
     if (other == i) continue;
-    if (hold.withheld > 0) segment.ack = earlier(segment.ack, later(view.sent_ack, view.highest_ack - hold.withheld));
+    if (hold.withheld > 0) segment.ack = earlier(segment.ack, later(view.sent_ack, view.rcv_nxt - hold.withheld));
     segment.window = std::min(segment.window, hold.window);
   }
 }

@@ -47,8 +47,8 @@ bool Chain::needs_queue(Tick now)
         needed = needed
                  || (!flow.closed && flow.view.link == Link::wifi && flow.quiet_until <= now
                      && (now - flow.view.last_seen < recent || silent(flow.view.link))
-                     && (flow.view.hands_off == HandsOff::none
-                         || (flow.view.hands_off == HandsOff::mid_flow && now - flow.view.first_seen < handshake)));
+                     && (flow.view.bypass == Bypass::none
+                         || (flow.view.bypass == Bypass::mid_flow && now - flow.view.first_seen < handshake)));
       });
   return needed;
 }
@@ -64,8 +64,8 @@ void Chain::links(const LinkStates& states, Tick now, const Owner& owner)
         {
           // Without its address a flow is over, unless the address comes back; nobody else may speak in its name.
           const bool home = owner(flow.view.key.local) == flow.view.link;
-          if (flow.view.hands_off == HandsOff::none && !home) flow.view.hands_off = HandsOff::not_home;
-          if (flow.view.hands_off == HandsOff::not_home && home) flow.view.hands_off = HandsOff::none;
+          if (flow.view.bypass == Bypass::none && !home) flow.view.bypass = Bypass::not_home;
+          if (flow.view.bypass == Bypass::not_home && home) flow.view.bypass = Bypass::none;
         }
         for (std::size_t i = 0; i < slots_.size(); ++i)
           if (slots_[i].enabled) tell(i, EventKind::link, flow, now);

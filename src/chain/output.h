@@ -26,15 +26,15 @@ struct Injection
 {
   std::uint64_t flow = 0; // FlowView::id
   FlowKey key {};
-  Craft segment {};
+  InjectedSegment segment {};
   std::string_view why {};
   Known before {}; // what the server knew
 };
 
 // What a module asks of a link. The same may come again and again: it is a state, not an event.
-struct LinkRequest
+struct ModuleRequest
 {
-  Wish wish {};
+  LinkRequest request {};
   std::uint8_t slot = 0; // of the module
   std::string_view why {};
 };
@@ -52,7 +52,7 @@ struct FetchRequest
 struct Output
 {
   std::vector<Injection> segments {};
-  std::vector<LinkRequest> requests {};
+  std::vector<ModuleRequest> requests {};
   std::vector<FetchRequest> fetches {};
 
   bool empty() const { return segments.empty() && requests.empty() && fetches.empty(); }

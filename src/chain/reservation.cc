@@ -19,7 +19,7 @@ void Chain::reserve(std::size_t i, const TsReservation& wanted, flow::Flow& flow
   }
   const bool taken = view.ts_reserved.what != TsReservation::What::none && !own;
   const bool used = view.sent_any && !wanted.from.after(view.sent_ts_value);
-  if (taken || used || view.snd_una != view.next_seq)
+  if (taken || used || view.snd_una != view.snd_nxt)
   {
     ++slots_[i].stats.conflicts;
     return;

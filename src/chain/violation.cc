@@ -27,14 +27,14 @@ std::string_view name(Violation violation)
     return "drop forbidden";
   case Violation::ecn_forbidden:
     return "not ECN-capable";
-  case Violation::craft_sequence:
-    return "crafted sequence number";
-  case Violation::craft_flags:
-    return "crafted flags";
-  case Violation::craft_sack:
-    return "crafted SACK blocks";
-  case Violation::too_many_crafts:
-    return "too many crafted segments";
+  case Violation::injected_sequence:
+    return "injected sequence number";
+  case Violation::injected_flags:
+    return "injected flags";
+  case Violation::injected_sack:
+    return "injected SACK blocks";
+  case Violation::too_many_injected:
+    return "too many injected segments";
   case Violation::authenticated:
     return "MD5 or AO";
   case Violation::route_unusable:

@@ -18,12 +18,12 @@ enum class Violation : std::uint8_t
   ts_value_stale,  // TSval that PAWS would reject
   ts_echo_raised,  // TSecr newer than the local TCP's own
   no_timestamps,
-  drop_forbidden, // the ACK carries something that no later one repeats
-  ecn_forbidden,  // ECN field of a packet that is not ECN-capable
-  craft_sequence, // crafted segment outside what this host has sent
-  craft_flags,
-  craft_sack, // SACK blocks that were never agreed, more than fit, or of bytes that are not acknowledged
-  too_many_crafts,
+  drop_forbidden,    // the ACK carries something that no later one repeats
+  ecn_forbidden,     // ECN field of a packet that is not ECN-capable
+  injected_sequence, // injected segment outside what this host has sent
+  injected_flags,
+  injected_sack, // SACK blocks that were never agreed, more than fit, or of bytes that are not acknowledged
+  too_many_injected,
   authenticated,  // TCP-MD5 or TCP-AO
   route_unusable, // the link is down or has no route
   budget,         // the cellular budget is spent

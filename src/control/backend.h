@@ -32,14 +32,14 @@ public:
 
   // {version, pid, uptime_s, backend: {name, why}, links: {wifi: {...}, cell: {...}, wifi2: ...}, steering: {...},
   // datapath: {queued, passed,
-  // edited, dropped, crafted,
+  // edited, dropped, injected,
   //  observed, queue_drops, ...}, faults: {reason: count}, keeper: {...}, flows: {count, capacity, refused}, modules: [
   //  ... as modules() ]}
   virtual nlohmann::json status() = 0;
   // [{name, summary, enabled, faults, flows, decisions: {why: count}, knobs: [{name, type, unit, minimum, maximum,
   // default, value, help, choices?}]}]
   virtual nlohmann::json modules() = 0;
-  // [{id, local, remote, link, age_s, rtt_ms, rtt_min_ms, rate_mbps, window_bytes, delivered_bytes, hands_off, modules:
+  // [{id, local, remote, link, age_s, rtt_ms, rtt_min_ms, rate_mbps, window_bytes, delivered_bytes, bypass, modules:
   // {name: {fact: value}}}]
   virtual nlohmann::json flows() = 0;
   // {wifi: {sources: [...], aps: [...], surveys: [...], candidates: [...]}, cell: {modems: [...]}, wifi2: as wifi, ...,

@@ -1,7 +1,7 @@
 #include "src/daemon/datapath.h"
 
+#include "src/wire/build.h"
 #include "src/wire/checksum.h"
-#include "src/wire/craft.h"
 
 #include <algorithm>
 #include <cstring>
@@ -32,7 +32,7 @@ std::optional<Segment> Datapath::queued(const kernel::QueuedPacket& packet)
     ++counters_.passed;
     record({ .at = packet.arrival,
              .direction = direction,
-             .fate = trace::Fate::fault,
+             .disposition = trace::Disposition::fault,
              .before = packet.bytes,
              .before_length = packet.original_length,
              .why = wire::name(parsed.fault) });
@@ -58,7 +58,7 @@ Datapath::Decided Datapath::decided(kernel::QueuedPacket& packet, const Segment&
   if (outcome.verdict == Verdict::drop)
   {
     ++counters_.dropped;
-    entry.fate = trace::Fate::dropped;
+    entry.disposition = trace::Disposition::dropped;
     record(entry);
     return { { .drop = true } };
   }
@@ -80,7 +80,7 @@ Datapath::Decided Datapath::decided(kernel::QueuedPacket& packet, const Segment&
     {
       ++counters_.edit_faults[static_cast<std::size_t>(fault)];
       ++counters_.passed;
-      entry.fate = trace::Fate::fault;
+      entry.disposition = trace::Disposition::fault;
       entry.why = wire::name(fault);
       record(entry);
       decision.unedited = true;
@@ -96,7 +96,7 @@ Datapath::Decided Datapath::decided(kernel::QueuedPacket& packet, const Segment&
     ++counters_.rerouted;
   }
   if (outcome.edit.empty()) ++counters_.passed;
-  entry.fate = outcome.edit.empty() ? trace::Fate::passed : trace::Fate::edited;
+  entry.disposition = outcome.edit.empty() ? trace::Disposition::passed : trace::Disposition::edited;
   entry.after_length = packet.original_length;
   record(entry);
   return decision;
@@ -123,12 +123,12 @@ std::optional<Segment> Datapath::observed(Link by, const kernel::ObservedPacket&
 std::size_t Datapath::inject(const chain::Injection& injection, Tick now)
 {
   std::array<std::byte, 256> buffer {};
-  const std::size_t length = wire::craft(buffer, injection.key, injection.segment);
+  const std::size_t length = wire::build(buffer, injection.key, injection.segment);
   const std::span<const std::byte> packet { buffer.data(), length };
   const bool sent = length != 0 && send_(packet, injection.segment.by) == 0;
   return injected({ .at = now,
                     .link = injection.segment.by,
-                    .fate = trace::Fate::crafted,
+                    .disposition = trace::Disposition::injected,
                     .after = sent ? packet : std::span<const std::byte> {},
                     .why = injection.why });
 }
@@ -138,7 +138,7 @@ std::size_t Datapath::filled(const chain::Injection& injection, std::span<const 
   return injected({ .at = now,
                     .direction = Direction::ingress,
                     .link = injection.segment.by,
-                    .fate = trace::Fate::crafted,
+                    .disposition = trace::Disposition::injected,
                     .after = packet,
                     .why = injection.why });
 }

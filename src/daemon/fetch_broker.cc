@@ -3,7 +3,7 @@
 #include "src/daemon/fetch_loader.h"
 #include "src/daemon/layout.h"
 #include "src/daemon/service.h"
-#include "src/wire/craft.h"
+#include "src/wire/build.h"
 
 #include <exception>
 #include <stdexcept>
@@ -86,13 +86,13 @@ void FetchBroker::stop_keeping_up()
 
 std::span<const std::byte> FetchBroker::fill(const chain::Injection& injection)
 {
-  const Craft& segment = injection.segment;
+  const InjectedSegment& segment = injection.segment;
   const fetch::Answer* held = store_.find(injection.flow, segment.seq, segment.length);
   // Whose address is not this host's any more would be routed away.
   if (held == nullptr || !service_ || links_.owner(injection.key.local) != Link::wifi) return {};
   const auto offset = static_cast<std::size_t>(segment.seq - held->job.fetch.from);
   fill_buffer_.resize(wire::longest_header + longest_fill);
-  const std::size_t length = wire::craft_fill(fill_buffer_, injection.key, segment,
+  const std::size_t length = wire::build_fill(fill_buffer_, injection.key, segment,
                                               { .ack = held->server_ack,
                                                 .window = held->server_window,
                                                 .bytes = std::span { held->bytes }.subspan(offset, segment.length) });

@@ -71,7 +71,7 @@ void FetchStore::forget_acknowledged(flow::Table& flows)
                 [&](const fetch::Answer& answer)
                 {
                   const flow::Flow* flow = flows.by_id(answer.job.flow);
-                  if (flow != nullptr && answer.job.fetch.to.after(flow->view.highest_ack)) return false;
+                  if (flow != nullptr && answer.job.fetch.to.after(flow->view.rcv_nxt)) return false;
                   held_bytes_ -= answer.bytes.size();
                   return true;
                 });

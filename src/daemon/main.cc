@@ -174,7 +174,7 @@ void run(const Options& options)
       },
       .save = [&] { logged("saving the recording", [&] { save_recording(engine, config.recorder.directory); }); },
       // Alive means that packets are looked at, so it is the packet thread that must answer.
-      .beat =
+      .heartbeat =
           [&engine]
       {
         try

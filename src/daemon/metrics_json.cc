@@ -62,9 +62,9 @@ void add_links(Metrics& list, const json& links)
     if (steered.contains("ce_rate"))
       list.add("tandem_ce_mark_ratio", "Share of ECN-capable MPTCP packets arriving by the link that get CE", "gauge",
                steered["ce_rate"], labels);
-    if (steered.contains("backup_wished"))
-      list.add("tandem_mptcp_backup_wished", "Whether the link's subflows are wished to be backup", "gauge",
-               steered["backup_wished"]["value"], labels);
+    if (steered.contains("backup_requested"))
+      list.add("tandem_mptcp_backup_requested", "Whether the link's subflows are requested to be backup", "gauge",
+               steered["backup_requested"]["value"], labels);
   }
 }
 

@@ -138,14 +138,14 @@ void PacketLoop::make_watchers()
 {
   ev_io_init(&queue_io_, Call<&PacketLoop::drain_queue>::back, queue_.fd(), EV_READ);
   ev_io_init(&monitor_io_, Call<&PacketLoop::monitor_news>::back, monitor_.fd(), EV_READ);
-  ev_io_init(&keeper_io_, Call<&PacketLoop::keeper_news>::back, keeper_.fd(), EV_READ);
+  ev_io_init(&keeper_io_, Call<&PacketLoop::keeper_notified>::back, keeper_.fd(), EV_READ);
   ev_timer_init(&chain_timer_, Call<&PacketLoop::schedule>::back, 0., 1.);
-  ev_timer_init(&beat_timer_, Call<&PacketLoop::beat>::back, 0., 0.05);
+  ev_timer_init(&heartbeat_timer_, Call<&PacketLoop::heartbeat>::back, 0., 0.05);
   ev_timer_init(&look_timer_, Call<&PacketLoop::look>::back, 0.2, 0.2);
   ev_timer_init(&steer_timer_, Call<&PacketLoop::steer>::back, 0., 0.1);
   ev_async_init(&mail_, Call<&PacketLoop::take_mail>::back);
   ev_async_init(&halt_, Call<&PacketLoop::halt>::back);
-  for (auto* data : { &queue_io_.data, &monitor_io_.data, &keeper_io_.data, &chain_timer_.data, &beat_timer_.data,
+  for (auto* data : { &queue_io_.data, &monitor_io_.data, &keeper_io_.data, &chain_timer_.data, &heartbeat_timer_.data,
                       &look_timer_.data, &steer_timer_.data, &mail_.data, &halt_.data })
     *data = this;
   // Packets before everything else.
@@ -175,17 +175,17 @@ void PacketLoop::begin()
   ev_io_start(loop_, &queue_io_);
   ev_io_start(loop_, &monitor_io_);
   ev_io_start(loop_, &keeper_io_);
-  ev_timer_start(loop_, &beat_timer_);
+  ev_timer_start(loop_, &heartbeat_timer_);
   ev_timer_start(loop_, &look_timer_);
   ev_timer_again(loop_, &chain_timer_);
-  keeper_.beat();
+  keeper_.heartbeat();
   links_changed();
 }
 
 void PacketLoop::end()
 {
   stop_fetching("the daemon stops");
-  // Whatever a module holds back leaves now; then no packet waits for a verdict that nobody gives.
+  // Whatever a module withholds leaves now; then no packet waits for a verdict that nobody gives.
   for (std::size_t i = 0; i < chain_.module_count(); ++i)
     switch_slot(i, false);
   const auto logged = [](auto work)

@@ -99,9 +99,9 @@ private:
   void verdict_changed();
   LinkStates present_links() const;
   void monitor_news();
-  void keeper_news();
+  void keeper_notified();
   void follow_rules();
-  void beat() { keeper_.beat(); }
+  void heartbeat() { keeper_.heartbeat(); }
   void look();
   void take_mail();
   void halt() { ev_break(loop_, EVBREAK_ALL); }
@@ -140,7 +140,7 @@ private:
 
   struct ev_loop* loop_;
   ev_io queue_io_ {}, monitor_io_ {}, keeper_io_ {};
-  ev_timer chain_timer_ {}, beat_timer_ {}, look_timer_ {}, steer_timer_ {};
+  ev_timer chain_timer_ {}, heartbeat_timer_ {}, look_timer_ {}, steer_timer_ {};
   ev_async mail_ {}, halt_ {};
   control::Mailbox mailbox_;
   control::Mailbox fetch_mail_;       // from the fetch thread; of its own, so that neither crowds the other out

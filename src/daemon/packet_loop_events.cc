@@ -47,7 +47,7 @@ void PacketLoop::carry_out()
   if (output.empty()) return;
   for (const chain::Injection& one : output.segments)
     chain_.sent(one, inject(one));
-  for (const chain::LinkRequest& one : output.requests)
+  for (const chain::ModuleRequest& one : output.requests)
     steering_.take(one);
   if (!output.requests.empty()) steer_soon();
   for (const chain::FetchRequest& one : output.fetches)
@@ -58,8 +58,8 @@ void PacketLoop::carry_out()
 std::size_t PacketLoop::inject(const chain::Injection& injection)
 {
   const Tick now = kernel::now();
-  return injection.segment.kind == CraftKind::fill ? datapath_.filled(injection, broker_.fill(injection), now)
-                                                   : datapath_.inject(injection, now);
+  return injection.segment.kind == InjectedKind::fill ? datapath_.filled(injection, broker_.fill(injection), now)
+                                                      : datapath_.inject(injection, now);
 }
 
 void PacketLoop::drain_queue()
@@ -129,7 +129,7 @@ void PacketLoop::stop_fetching(std::string_view why)
 
 void PacketLoop::fetch_message(const fetch::Message& message)
 {
-  if (const auto* news = std::get_if<fetch::News>(&message))
+  if (const auto* news = std::get_if<fetch::Notification>(&message))
     chain_.content(news->key, news->content, news->why);
   else if (const auto* cost = std::get_if<fetch::Cost>(&message))
   {
@@ -216,7 +216,7 @@ void PacketLoop::follow_rules()
   if (rules_.due(now)) rules_.posted(keeper_.post_apply(rules_.wanted()));
 }
 
-void PacketLoop::keeper_news()
+void PacketLoop::keeper_notified()
 {
   const kernel::KeeperState before = keeper_.state();
   if (keeper_.dispatch())

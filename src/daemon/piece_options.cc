@@ -45,8 +45,8 @@ kernel::Marks marks_of(const Config::Daemon& daemon)
     return kernel::MarkBits { bit, bit };
   };
   const kernel::MarkBits by_cell = next();
-  const kernel::MarkBits crafted = next();
-  return { .by_cell = by_cell, .crafted = crafted, .release = next() };
+  const kernel::MarkBits injected = next();
+  return { .by_cell = by_cell, .injected = injected, .release = next() };
 }
 
 kernel::KeeperOptions keeper_options(const Config::Daemon& daemon, std::vector<int> locks)

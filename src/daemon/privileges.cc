@@ -20,7 +20,7 @@ void require_privileges()
   std::string missing;
   if (!capng_have_capability(CAPNG_EFFECTIVE, CAP_NET_ADMIN)) missing += " CAP_NET_ADMIN (queue, rules, routes)";
   if (!capng_have_capability(CAPNG_EFFECTIVE, CAP_NET_RAW))
-    missing += std::string { missing.empty() ? "" : " and" } + " CAP_NET_RAW (crafted segments, observation)";
+    missing += std::string { missing.empty() ? "" : " and" } + " CAP_NET_RAW (injected segments, observation)";
   if (missing.empty()) return;
   std::error_code fault;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", fault);

@@ -6,8 +6,8 @@
 namespace tandem::daemon
 {
 
-// Throws std::runtime_error that names what is missing of CAP_NET_ADMIN (queue, rules, routes) and CAP_NET_RAW (crafted
-// segments, observation), and how to get it.
+// Throws std::runtime_error that names what is missing of CAP_NET_ADMIN (queue, rules, routes) and CAP_NET_RAW
+// (injected segments, observation), and how to get it.
 void require_privileges();
 
 // Keeps these two and gives up every other capability, for good (no_new_privs, bounding set as far as that is allowed).

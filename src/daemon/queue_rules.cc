@@ -45,13 +45,13 @@ std::uint32_t copy_range(const Interest& interest, std::uint32_t recorded)
 
 bool Bypass::look(bool needed)
 {
-  constexpr int patience = 2; // looks, so that a short pause takes no rule away
+  constexpr int timeout = 2; // looks, so that a short pause takes no rule away
   if (needed)
   {
     unneeded_ = 0;
     return std::exchange(on_, false);
   }
-  if (on_ || ++unneeded_ < patience) return false;
+  if (on_ || ++unneeded_ < timeout) return false;
   on_ = true;
   return true;
 }

@@ -94,7 +94,7 @@ void Signals::serve()
       if (request == 'r' && handlers_.reload) handlers_.reload();
       if (request == 's' && handlers_.save) handlers_.save();
     }
-    if (period >= 0 && handlers_.beat) handlers_.beat();
+    if (period >= 0 && handlers_.heartbeat) handlers_.heartbeat();
   }
 }
 

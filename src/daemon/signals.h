@@ -10,7 +10,7 @@ namespace tandem::daemon
 {
 
 // While it lives: SIGTERM and SIGINT call `stop` in the signal handler; SIGHUP and SIGUSR1 run `reload` and `save` in a
-// thread of their own, one after the other; `beat` runs in that thread every `period` (never when that is zero). A
+// thread of their own, one after the other; `heartbeat` runs in that thread every `period` (never when that is zero). A
 // second SIGTERM or SIGINT ends the process at once: the keeper clears up. SIGPIPE is ignored.
 class Signals
 {
@@ -20,7 +20,7 @@ public:
     std::function<void()> stop; // async-signal-safe
     std::function<void()> reload;
     std::function<void()> save;
-    std::function<void()> beat;
+    std::function<void()> heartbeat;
     Duration period {};
   };
 

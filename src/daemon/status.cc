@@ -23,7 +23,7 @@ json all_steering_json(const StatusSources& from)
 // Adds what is requested of the link and what is in force to its JSON, when there is any.
 void add_steering(json& all, Link link, const StatusSources& from)
 {
-  json steered = link_steering_json(link, from.links[link].interface, from.steering.wishes(), from.chain,
+  json steered = link_steering_json(link, from.links[link].interface, from.steering.requests(), from.chain,
                                     from.keeper.state().steering);
   if (!steered.empty()) all["steering"] = std::move(steered);
 }
@@ -45,7 +45,7 @@ json datapath_json(const StatusSources& from)
   const auto in_kernel = from.queue.kernel_stats();
   all.update({ { "observe_one_in", from.observers.one_in(Link::wifi) },
                { "bypassed", from.bypassed },
-               { "wishes", from.steering.taken() },
+               { "requests", from.steering.taken() },
                { "mid_flow", from.chain.stats().mid_flow },
                { "unacceptable", from.chain.stats().unacceptable },
                { "cell_bytes", from.chain.stats().cell_bytes },

@@ -114,7 +114,7 @@ json flow_json(chain::Chain& chain, const flow::Flow& flow, Tick now)
                { "rate_mbps", v.delivery_rate * 8e-6 },
                { "window_bytes", v.window_estimate },
                { "delivered_bytes", v.bytes_delivered },
-               { "hands_off", name(v.hands_off) },
+               { "bypass", name(v.bypass) },
                { "closed", flow.closed },
                { "content", name(v.content) },
                { "content_why", v.content_why },
@@ -170,29 +170,29 @@ json link_json(const links::LinkInfo& info, const LinkState& state)
   return all;
 }
 
-json link_steering_json(Link link, const std::string& interface, const Wishes& wishes, chain::Chain& chain,
+json link_steering_json(Link link, const std::string& interface, const LinkRequests& requests, chain::Chain& chain,
                         const kernel::SteeringState& state)
 {
   json all = json::object();
-  const auto put = [&](WishKind kind, const char* key)
+  const auto put = [&](RequestKind kind, const char* key)
   {
-    const auto wish = wishes.of(link, kind);
-    if (!wish) return;
-    all[key] = { { "value", wish->value }, { "by", chain.module(wish->slot).name() }, { "why", wish->why } };
+    const auto request = requests.of(link, kind);
+    if (!request) return;
+    all[key] = { { "value", request->value }, { "by", chain.module(request->slot).name() }, { "why", request->why } };
   };
-  put(WishKind::ce_rate, "ce_rate_wished");
-  put(WishKind::mptcp_backup, "backup_wished");
-  put(WishKind::mptcp_endpoint, "endpoint_wished");
+  put(RequestKind::ce_rate, "ce_rate_requested");
+  put(RequestKind::mptcp_backup, "backup_requested");
+  put(RequestKind::mptcp_endpoint, "endpoint_requested");
   for (const kernel::CeRule& rule : state.ce)
     if (rule.interface == interface) all["ce_rate"] = rule.rate;
-  if (all.contains("ce_rate_wished") && !all.contains("ce_rate")) all["ce_rate"] = 0.0;
+  if (all.contains("ce_rate_requested") && !all.contains("ce_rate")) all["ce_rate"] = 0.0;
   return all;
 }
 
 json steering_json(const kernel::SteeringState& state, bool setup, bool foreign)
 {
   json refused = json::array();
-  for (const kernel::RefusedWish& one : state.refused)
+  for (const kernel::RefusedRequest& one : state.refused)
     refused.push_back({ { "what", one.what }, { "why", one.why } });
   return { { "ce_backend", state.ce_backend },
            { "ce_why", state.ce_why },
@@ -299,8 +299,8 @@ json counters_json(const Datapath::Counters& counters)
 {
   return { { "queued", counters.queued },     { "passed", counters.passed },
            { "edited", counters.edited },     { "rerouted", counters.rerouted },
-           { "dropped", counters.dropped },   { "crafted", counters.injected },
-           { "observed", counters.observed }, { "craft_failed", counters.inject_failed },
+           { "dropped", counters.dropped },   { "injected", counters.injected },
+           { "observed", counters.observed }, { "injected_failed", counters.inject_failed },
            { "not_wifi", counters.not_wifi }, { "damaged", counters.damaged } };
 }
 

@@ -3,7 +3,7 @@
 
 #include "src/chain/chain.h"
 #include "src/daemon/datapath.h"
-#include "src/daemon/wishes.h"
+#include "src/daemon/link_requests.h"
 #include "src/kernel/keeper/keeper_state.h"
 #include "src/kernel/mptcp/steering.h"
 #include "src/links/link_table.h"
@@ -26,8 +26,8 @@ nlohmann::json each_link_json(const links::LinkTable& links, const std::function
 nlohmann::json link_json(const links::LinkInfo& info, const LinkState& state);
 
 // What is requested of the link, and what is in force. Nothing without either.
-nlohmann::json link_steering_json(Link link, const std::string& interface, const Wishes& wishes, chain::Chain& chain,
-                                  const kernel::SteeringState& state);
+nlohmann::json link_steering_json(Link link, const std::string& interface, const LinkRequests& requests,
+                                  chain::Chain& chain, const kernel::SteeringState& state);
 nlohmann::json steering_json(const kernel::SteeringState& state, bool setup, bool foreign);
 
 // At most a thousand: more than anyone reads, and the packet thread must not be held up.

@@ -7,16 +7,16 @@ namespace tandem::daemon
 
 using namespace std::chrono_literals;
 
-void SteeringController::take(const chain::LinkRequest& request)
+void SteeringController::take(const chain::ModuleRequest& request)
 {
   ++taken_;
-  wishes_.take(request.wish, request.slot, request.why);
+  requests_.take(request.request, request.slot, request.why);
 }
 
 void SteeringController::links_changed(const links::LinkTable& table)
 {
   for (const Link link : all_links)
-    if (!table[link].present()) wishes_.gone(link);
+    if (!table[link].present()) requests_.gone(link);
 }
 
 bool SteeringController::look(std::uint8_t slot, const chain::Chain::ModuleStats& module, Tick now)
@@ -25,17 +25,17 @@ bool SteeringController::look(std::uint8_t slot, const chain::Chain::ModuleStats
   Requester& its = requesters_[slot];
   if (module.flows > 0) its.flowless = now;
   const bool failed = std::exchange(its.excluded, module.excluded) != module.excluded;
-  if (!wishes_.any(slot)) return false;
-  if (failed) wishes_.lapse(slot);
-  wishes_.rest(slot, now - its.flowless >= timeout);
+  if (!requests_.any(slot)) return false;
+  if (failed) requests_.lapse(slot);
+  requests_.rest(slot, now - its.flowless >= timeout);
   return true;
 }
 
 std::optional<kernel::SteeringPlan> SteeringController::due(const links::LinkTable& table, Tick now)
 {
   constexpr Duration apart = 95ms;
-  wishes_.advance(now);
-  kernel::SteeringPlan wanted = wishes_.plan(table);
+  requests_.advance(now);
+  kernel::SteeringPlan wanted = requests_.plan(table);
   const bool news = wanted != told_;
   told_newest_ = !news || now - told_at_ >= apart;
   if (!news || !told_newest_) return {};

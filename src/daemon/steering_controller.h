@@ -3,7 +3,7 @@
 #pragma once
 
 #include "src/chain/chain.h"
-#include "src/daemon/wishes.h"
+#include "src/daemon/link_requests.h"
 #include "src/flow/table.h"
 #include "src/kernel/keeper/keeper_state.h"
 #include "src/kernel/mptcp/steering.h"
@@ -23,11 +23,11 @@ namespace tandem::daemon
 class SteeringController
 {
 public:
-  explicit SteeringController(const WishSettings& settings) : wishes_ { settings } {}
+  explicit SteeringController(const RequestSettings& settings) : requests_ { settings } {}
 
   // Each of these may change what is wanted: ask due() soon.
-  void take(const chain::LinkRequest& request);
-  void lapse(std::uint8_t slot) { wishes_.lapse(slot); } // the module is off
+  void take(const chain::ModuleRequest& request);
+  void lapse(std::uint8_t slot) { requests_.lapse(slot); } // the module is off
   void links_changed(const links::LinkTable& table);
   // A look at the module, now and then: one that failed, or has had no flow for a while, cannot take back what it
   // requested. True: what is wanted may have changed.
@@ -35,9 +35,9 @@ public:
 
   // The plan that the keeper is to be told now, if any; it counts as told. Call every 100 ms while settled() is false.
   std::optional<kernel::SteeringPlan> due(const links::LinkTable& table, Tick now);
-  bool settled() const { return told_newest_ && wishes_.settled(); }
+  bool settled() const { return told_newest_ && requests_.settled(); }
 
-  const Wishes& wishes() const { return wishes_; }
+  const LinkRequests& requests() const { return requests_; }
   std::uint64_t taken() const { return taken_; }
 
 private:
@@ -47,7 +47,7 @@ private:
     Tick flowless {};           // since when the module has no flow
   };
 
-  Wishes wishes_;
+  LinkRequests requests_;
   std::uint64_t taken_ = 0;
   kernel::SteeringPlan told_ {};
   Tick told_at_ {};

@@ -145,7 +145,7 @@ void Feeder::tell_doubts(Slot& slot)
   {
     if (slot.trust.counts()[i] == 0 || slot.said_doubt[i]) continue;
     slot.said_doubt[i] = true;
-    say_(true, slot.source->name() + " is not believed: " + std::string { feeder::name(static_cast<Doubt>(i)) }
+    say_(true, slot.source->name() + " is not accepted: " + std::string { feeder::name(static_cast<Doubt>(i)) }
                    + (static_cast<Doubt>(i) == Doubt::constant_signal ? "; warnings of a weak signal are off"
                                                                       : "; such values count as absent"));
   }

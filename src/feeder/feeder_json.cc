@@ -46,7 +46,7 @@ json source_json(const Feeder::Status& status)
     if (status.doubts[i] > 0) doubts[std::string { feeder::name(static_cast<Doubt>(i)) }] = status.doubts[i];
   json out { { "name", status.name },       { "state", name(status.state) }, { "reports", status.reports },
              { "skipped", status.skipped }, { "limited", status.limited },   { "stale", status.stale },
-             { "distrusted", doubts } };
+             { "rejected", doubts } };
   if (!status.problem.empty()) out["problem"] = status.problem;
   if (status.age) out["age_s"] = seconds(*status.age);
   return out;

@@ -24,7 +24,7 @@ namespace tandem::fetch
 {
 
 // What a flow carries has changed.
-struct News
+struct Notification
 {
   FlowKey key {};
   Content content = Content::unknown;
@@ -57,7 +57,7 @@ struct Cost
   std::uint64_t cell_bytes = 0;
 };
 
-using Message = std::variant<News, Answer, Cost>;
+using Message = std::variant<Notification, Answer, Cost>;
 
 struct ServiceOptions
 {

@@ -11,7 +11,7 @@ namespace
 
 // A Linux sender that defers a large segment in the hope of more window keeps back up to three segments, and one that
 // does not fit; bytes this near to a limit may therefore not have been sent.
-constexpr std::uint64_t held_back_segments = 4;
+constexpr std::uint64_t withheld_segments = 4;
 // Data behind a wanted piece: what shows the server that the piece's end was lost (RFC 5681: three duplicates).
 constexpr std::uint64_t slack_segments = 4;
 // CUBIC's HyStart takes ACKs that come within 2 ms of each other for a sign of a full link; these are no such sign.
@@ -80,7 +80,7 @@ std::uint64_t MirrorTcp::sent_by_server(Tick when) const
       std::upper_bound(sent_.begin(), sent_.end(), when, [](Tick at, const Sent& sent) { return at < sent.at; });
   if (behind == sent_.begin()) return confirmed_;
   const Sent& last = *std::prev(behind);
-  const std::uint64_t margin = held_back_segments * config_.mss;
+  const std::uint64_t margin = withheld_segments * config_.mss;
   const std::uint64_t allowed = std::max(last.ack, last.edge > margin ? last.edge - margin : 0);
   return std::min(last.ack + flight(), allowed);
 }
@@ -164,7 +164,7 @@ void MirrorTcp::steer(Tick now)
   if (!missing) return enter(MirrorMove::parked, now);
   const std::uint64_t need = *missing;
   const std::uint64_t sure = proved();
-  const std::uint64_t margin = held_back_segments * config_.mss + (1u << scale_); // the edge is said in steps
+  const std::uint64_t margin = withheld_segments * config_.mss + (1u << scale_); // the edge is said in steps
   const bool under_way = (move_ == MirrorMove::sweeping || move_ == MirrorMove::guarding) && limit_ == need;
   if (!config_.optimistic) return enter(MirrorMove::receiving, now);
   if (!under_way)
@@ -190,7 +190,7 @@ void MirrorTcp::steer(Tick now)
 // not it says so by answering the lower one of two acknowledgements (acknowledge_both).
 void MirrorTcp::presume_all_sent()
 {
-  const std::uint64_t margin = held_back_segments * config_.mss + (1u << scale_);
+  const std::uint64_t margin = withheld_segments * config_.mss + (1u << scale_);
   if (limit_ > proved() + config_.near) top_ack_ = std::max(top_ack_, limit_ - margin);
 }
 
@@ -198,19 +198,19 @@ void MirrorTcp::sweep(Tick now)
 {
   tick_at_ = now + clamp(stats_.rtt_min / 16, shortest_tick, longest_tick);
   const std::uint64_t sure = std::min(proved(), limit_);
-  const std::uint64_t margin = held_back_segments * config_.mss;
+  const std::uint64_t margin = withheld_segments * config_.mss;
   const double rate = config_.sweep_rate.bits_per_second / 8;
   credit_ = std::min(credit_ + rate * seconds(now - credit_at_), rate * seconds(rtt_) + 65536);
   credit_at_ = now;
 
-  const Duration patience = clamp(2 * rtt_ + 20ms, 60ms, 1s) * (1u << std::min(stalls_in_row_, 4u));
+  const Duration timeout = clamp(2 * rtt_ + 20ms, 60ms, 1s) * (1u << std::min(stalls_in_row_, 4u));
   const Duration pause = std::max(quiet, stats_.rtt_min / 4);
   const auto unanswered = unanswered_since();
   // What had to come by now has not, and nothing is queued.
   const bool ignored =
       unanswered && now - *unanswered >= stats_.rtt_min + pause && now - last_arrival_ >= pause && now >= lead_after_;
   std::uint64_t ack = std::max(sure, sent_ack_);
-  if (now - progress_at_ >= patience || ignored)
+  if (now - progress_at_ >= timeout || ignored)
   {
     ++stats_.stalls;
     ++stalls_in_row_;
@@ -254,9 +254,9 @@ void MirrorTcp::receive(Tick now, bool arrived)
   const std::uint64_t window = config_.optimistic
                                    ? std::max(config_.receive_window, std::min(filled, config_.sweep_window))
                                    : config_.sweep_window;
-  const std::uint64_t wish =
+  const std::uint64_t request =
       std::min(cluster_end(need) + slack_segments * config_.mss, std::max(ack, top_ack_) + window);
-  const std::uint64_t edge = std::max(edge_, wish);
+  const std::uint64_t edge = std::max(edge_, request);
   const bool again = now >= repeat_at_;
   if (again) repeat_after_ = std::min(2 * repeat_after_, Duration { 1s });
   const bool doubt = top_ack_ > ack && need > ack + config_.near;

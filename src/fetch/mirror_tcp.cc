@@ -1,7 +1,7 @@
 #include "src/fetch/mirror_tcp.h"
 
-#include "src/fetch/craft_syn.h"
-#include "src/wire/craft.h"
+#include "src/fetch/build_syn.h"
+#include "src/wire/build.h"
 
 #include <algorithm>
 #include <utility>
@@ -58,7 +58,7 @@ void MirrorTcp::put(std::uint16_t flags, std::uint64_t request_from, std::span<c
   if (timestamps_ && !reset) headers.timestamps = Timestamps { .value = next_clock(now), .echo = ts_recent_ };
   if (sack_ && !reset) headers.sacks = sacks_;
   std::vector<std::byte> packet(wire::longest_header + payload.size());
-  packet.resize(wire::craft_segment(packet, headers, payload));
+  packet.resize(wire::build_segment(packet, headers, payload));
   if (packet.empty()) return;
   ++stats_.packets_out;
   stats_.bytes_out += packet.size();
@@ -75,7 +75,7 @@ void MirrorTcp::send_syn(Tick now)
                                 .seq = config_.initial_sequence,
                                 .window = 0xffff,
                                 .timestamps = Timestamps { .value = next_clock(now) } };
-  auto packet = craft_syn(headers, { .mss = config_.mss, .window_scale = our_window_scale });
+  auto packet = build_syn(headers, { .mss = config_.mss, .window_scale = our_window_scale });
   sent_.push_back({ .clock = clock_, .ack = 0, .edge = 0, .at = now, .fallback = false });
   ++stats_.packets_out;
   stats_.bytes_out += packet.size();

@@ -102,7 +102,7 @@ private:
   Tcp::socket socket_;
   asio::steady_timer timer_;
   Server* server_; // null once it has let go
-  Duration patience_ {};
+  Duration timeout_ {};
   bool v6_ = false;
   bool ready_ = false;
   std::optional<Job> job_ {};
@@ -229,7 +229,7 @@ private:
 
 void Connection::open(const RangeOptions& options, const Address& local, const Tcp::endpoint& to)
 {
-  patience_ = options.patience;
+  timeout_ = options.timeout;
   v6_ = local.v6;
   Error error {};
   const auto set = [&](int level, int name, const void* value, socklen_t size)
@@ -254,7 +254,7 @@ void Connection::open(const RangeOptions& options, const Address& local, const T
                });
     return;
   }
-  watch(kernel::now() + patience_);
+  watch(kernel::now() + timeout_);
   socket_.async_connect(to,
                         [self](Error failed)
                         {
@@ -285,7 +285,7 @@ void Connection::expired()
   if (!job_->done) return broke(broken);
   // The answer may still come: the connection is worth more than the bytes.
   job_->finish({ .why = late });
-  watch(kernel::now() + patience_);
+  watch(kernel::now() + timeout_);
 }
 
 void Connection::run(Job job)

@@ -295,7 +295,7 @@ void FetchThread::Parts::tell(const FlowKey& key, Followed& followed)
   if (content == followed.told && why == followed.told_why) return;
   followed.told = content;
   followed.told_why = why;
-  push(News { key, followed.told, followed.told_why });
+  push(Notification { key, followed.told, followed.told_why });
 }
 
 void FetchThread::Parts::forget(Followed& followed)

@@ -21,7 +21,7 @@ Acceptability Tracker::seen(const Segment& segment, FlowView& view, Tick now)
   const bool arrives = segment.direction == Direction::ingress;
   const Acceptability found = arrives ? judge(segment, view) : Acceptability::acceptable;
   if (found == Acceptability::unacceptable) return found;
-  if (segment.has_option(option::md5 | option::ao)) view.hands_off = HandsOff::authenticated;
+  if (segment.has_option(option::md5 | option::ao)) view.bypass = Bypass::authenticated;
   if (segment.has_option(option::mptcp)) multipath(segment, view);
   if (segment.has(tcp_flag::syn))
   {
@@ -41,16 +41,16 @@ Acceptability Tracker::judge(const Segment& arriving, const FlowView& view) cons
   if (!established_ && arriving.has(tcp_flag::syn))
   {
     if (!arriving.has(tcp_flag::ack) || !local_syn_) return acceptable;
-    return arriving.ack.after(local_isn_) && arriving.ack.at_or_before(view.next_seq) ? acceptable : unacceptable;
+    return arriving.ack.after(local_isn_) && arriving.ack.at_or_before(view.snd_nxt) ? acceptable : unacceptable;
   }
   if (!synchronized_) return unknown;
   // Attached mid-flow the shifts are not known: they may be the largest (RFC 7323 2.3).
   constexpr unsigned largest_shift = 14;
   const unsigned local = established_ ? view.local_window_scale : largest_shift;
   const unsigned remote = remote_scale_known_ ? view.remote_window_scale : largest_shift;
-  const Windows windows { .rcv_nxt = view.highest_ack,
+  const Windows windows { .rcv_nxt = view.rcv_nxt,
                           .receive = std::uint32_t { largest_window_ } << local,
-                          .snd_nxt = una_known_ ? later(view.next_seq, view.snd_una) : view.next_seq,
+                          .snd_nxt = una_known_ ? later(view.snd_nxt, view.snd_una) : view.snd_nxt,
                           .send = std::uint32_t { 0xffff } << remote };
   return in_windows(arriving, windows) ? acceptable : unacceptable;
 }
@@ -58,10 +58,10 @@ Acceptability Tracker::judge(const Segment& arriving, const FlowView& view) cons
 void Tracker::sent_by_host(const Segment& segment, FlowView& view, Tick now)
 {
   if (segment.has(tcp_flag::ack)) acknowledged(segment, view, now);
-  if (segment.end().after(view.next_seq) || !view.sent_any)
+  if (segment.end().after(view.snd_nxt) || !view.sent_any)
   {
-    if (view.sent_any) view.bytes_sent += static_cast<std::uint32_t>(segment.end() - view.next_seq);
-    view.next_seq = segment.end();
+    if (view.sent_any) view.bytes_sent += static_cast<std::uint32_t>(segment.end() - view.snd_nxt);
+    view.snd_nxt = segment.end();
   }
   view.fin_sent = view.fin_sent || segment.has(tcp_flag::fin);
   view.last_window = segment.window;
@@ -70,7 +70,7 @@ void Tracker::sent_by_host(const Segment& segment, FlowView& view, Tick now)
   if (segment.timestamps)
   {
     view.last_ts_value = segment.timestamps->value;
-    view.last_ts_echo = segment.timestamps->echo;
+    view.ts_recent = segment.timestamps->echo;
   }
 }
 
@@ -119,8 +119,7 @@ bool Tracker::fits(const Segment& syn, const FlowView& view) const
   if (!ack_seen_) return true;
   // The copy of a handshake that took longer than its first ACK: not far behind, never ahead.
   constexpr std::int32_t nearby = 1 << 24;
-  const std::int32_t behind =
-      syn.direction == Direction::egress ? view.next_seq - syn.end() : view.highest_ack - syn.end();
+  const std::int32_t behind = syn.direction == Direction::egress ? view.snd_nxt - syn.end() : view.rcv_nxt - syn.end();
   return behind >= 0 && behind < nearby;
 }
 
@@ -147,7 +146,7 @@ void Tracker::handshake(const Segment& segment, FlowView& view)
   }
   // RFC 9293 3.7.1: the effective send MSS is without options; timestamps take twelve bytes of every segment.
   if (view.timestamps_ok && view.mss > 512) view.mss = static_cast<std::uint16_t>(view.mss - 12);
-  if (view.hands_off == HandsOff::mid_flow) view.hands_off = HandsOff::none;
+  if (view.bypass == Bypass::mid_flow) view.bypass = Bypass::none;
 }
 
 void Tracker::local_syn(const Segment& segment, FlowView& view)
@@ -157,7 +156,7 @@ void Tracker::local_syn(const Segment& segment, FlowView& view)
   local_syn_ = true;
   local_isn_ = segment.seq;
   view.local_window_scale = segment.window_scale.value_or(0);
-  if (!ack_seen_) view.next_seq = segment.end();
+  if (!ack_seen_) view.snd_nxt = segment.end();
   if (segment.mss) view.mss = *segment.mss;
   if (segment.mptcp == MptcpSubtype::mp_join)
   {
@@ -178,7 +177,7 @@ void Tracker::answered_unseen(const Segment& answer, FlowView& view)
   remote_flags_ = tcp_flag::syn;
   if (said != 0) remote_flags_ |= said == classic ? tcp_flag::ece | tcp_flag::cwr : ace_bits;
   remote_syn_ = true;
-  if (!ack_seen_) view.highest_ack = answer.ack;
+  if (!ack_seen_) view.rcv_nxt = answer.ack;
 }
 
 void Tracker::remote_syn(const Segment& segment, FlowView& view)
@@ -187,7 +186,7 @@ void Tracker::remote_syn(const Segment& segment, FlowView& view)
   remote_flags_ = segment.flags;
   remote_syn_ = remote_scale_known_ = true;
   view.remote_window_scale = segment.window_scale.value_or(0);
-  if (!ack_seen_) view.highest_ack = segment.end();
+  if (!ack_seen_) view.rcv_nxt = segment.end();
   if (segment.has(tcp_flag::ack)) view.snd_una = segment.ack;
   una_known_ = segment.has(tcp_flag::ack);
   if (segment.mptcp != MptcpSubtype::mp_capable) return;
@@ -224,17 +223,17 @@ void Tracker::acknowledged(const Segment& segment, FlowView& view, Tick now)
   if (!ack_seen_)
   {
     ack_seen_ = true;
-    view.highest_ack = segment.ack;
+    view.rcv_nxt = segment.ack;
     view.highest_held = segment.ack;
     held(segment, view);
     round_start_ = now;
     return;
   }
   held(segment, view);
-  if (!segment.ack.after(view.highest_ack)) return;
+  if (!segment.ack.after(view.rcv_nxt)) return;
 
-  const auto progress = static_cast<std::uint32_t>(segment.ack - view.highest_ack);
-  view.highest_ack = segment.ack;
+  const auto progress = static_cast<std::uint32_t>(segment.ack - view.rcv_nxt);
+  view.rcv_nxt = segment.ack;
   view.bytes_delivered += progress;
   round_bytes_ += progress;
 

@@ -92,7 +92,7 @@ private:
   bool remote_scale_known_ = false; // view.remote_window_scale is the peer's
   bool established_ = false;        // both were seen
   bool ack_seen_ = false;
-  bool synchronized_ = false;        // view.highest_ack and view.next_seq are this host's own now
+  bool synchronized_ = false;        // view.rcv_nxt and view.snd_nxt are this host's own now
   std::uint16_t largest_window_ = 0; // that this host has advertised, unscaled
   Seq local_isn_ {};
   bool una_known_ = false; // view.snd_una is

@@ -21,6 +21,6 @@ namespace tandem::kernel
 {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MarkBits, value, mask)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Marks, by_cell, crafted, release)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Marks, by_cell, injected, release)
 
 } // namespace tandem::kernel

@@ -23,13 +23,13 @@ struct MarkBits
 // One bit each, free of the ranges of wg-quick (0xca6c), Tailscale (0xff0000), Docker and Kubernetes (0xc000).
 struct Marks
 {
-  MarkBits by_cell { 0x1000'0000, 0x1000'0000 }; // the policy route sends it by the cell link
-  MarkBits crafted { 0x2000'0000, 0x2000'0000 }; // made by Tandem: no rule queues it
+  MarkBits by_cell { 0x1000'0000, 0x1000'0000 };  // the policy route sends it by the cell link
+  MarkBits injected { 0x2000'0000, 0x2000'0000 }; // made by Tandem: no rule queues it
   MarkBits release { 0x4000'0000,
                      0x4000'0000 }; // this flow need not be queued any more (RulePlan::release_by_connmark)
 
   constexpr bool operator==(const Marks&) const = default;
-  constexpr std::uint32_t mask() const { return by_cell.mask | crafted.mask | release.mask; }
+  constexpr std::uint32_t mask() const { return by_cell.mask | injected.mask | release.mask; }
 };
 
 } // namespace tandem::kernel

@@ -73,9 +73,9 @@ bool receive_all(nl_sock* socket, int* failure)
   return lost;
 }
 
-InterfaceNews read_link(rtnl_link* link, bool gone)
+InterfaceNotification read_link(rtnl_link* link, bool gone)
 {
-  InterfaceNews news;
+  InterfaceNotification news;
   news.ifindex = rtnl_link_get_ifindex(link);
   if (const char* name = rtnl_link_get_name(link)) news.name = name;
   const unsigned flags = rtnl_link_get_flags(link);

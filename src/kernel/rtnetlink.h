@@ -1,7 +1,7 @@
 // What everyone needs who talks rtnetlink by libnl: owned handles, a listening socket, and what a link message says.
 #pragma once
 
-#include "src/kernel/interface_news.h"
+#include "src/kernel/interface_notification.h"
 
 #include <netlink/cache.h>
 #include <netlink/netlink.h>
@@ -36,6 +36,6 @@ Owned<nl_sock> listening_socket(std::initializer_list<int> groups, const std::fu
 bool receive_all(nl_sock* socket, int* failure = nullptr);
 
 // RTM_NEWLINK, or RTM_DELLINK when `gone`.
-InterfaceNews read_link(rtnl_link* link, bool gone);
+InterfaceNotification read_link(rtnl_link* link, bool gone);
 
 } // namespace tandem::kernel

@@ -20,14 +20,14 @@ constexpr Duration probe_gap = 25ms;        // of a suspicious link
 constexpr Duration probe_gap_radio = 8ms;   // likewise, when its radio is heard: an acknowledgement takes microseconds
 constexpr Duration radio_probe_time = 20ms; // a frame that waits longer for its acknowledgement will not get one
 constexpr Duration radio_tolerance = 50ms;  // between what the radio hears and what the interface counts
-constexpr Duration shared_channel = 35ms; // more patience while others use the channel: the probe may be waiting for it
+constexpr Duration shared_channel = 35ms; // more timeout while others use the channel: the probe may be waiting for it
 constexpr Duration lesson_gap = 200ms;
 constexpr std::uint32_t lessons_at_first = 5;
 constexpr Duration lesson_gap_later = 10s;
 constexpr Duration suspicion_longest = 2s;
 constexpr Duration radio_silence_longest = 60ms;
-constexpr Duration patience_step = 5s; // of traffic without a wrong suspicion
-constexpr double patience_most = 8;
+constexpr Duration timeout_step = 5s; // of traffic without a wrong suspicion
+constexpr double timeout_most = 8;
 
 } // namespace
 
@@ -266,10 +266,10 @@ BlackoutDetector::Step BlackoutDetector::advance_up(Tick now)
   const bool hearing = radio_usable();
   if (!suspicious_ && busy(now) && !trusted)
   {
-    if (patience_ > 1 && now - patience_at_ > patience_step) raise_patience(1 / 1.5, now);
+    if (timeout_ > 1 && now - timeout_at_ > timeout_step) raise_timeout(1 / 1.5, now);
     const auto radio_wanted =
         looked_into_ ? settings_.silence_longest
-                     : std::min<Duration>(std::chrono::duration_cast<Duration>(settings_.radio_silence * patience_),
+                     : std::min<Duration>(std::chrono::duration_cast<Duration>(settings_.radio_silence * timeout_),
                                           radio_silence_longest);
     const bool silent = now - std::max(arrived_, quiet_since_) >= silence_wanted();
     if (hearing && acknowledgements_seen_ && probeable_ && now - std::max(heard_, quiet_since_) >= radio_wanted)
@@ -361,10 +361,10 @@ void BlackoutDetector::go_up(Tick now)
   if (by_evidence && now - since_ <= false_alarm_within)
   {
     ++counters_.false_alarms;
-    raise_patience(2, now);
+    raise_timeout(2, now);
   }
   else if (by_evidence)
-    patience_ = 1;
+    timeout_ = 1;
   cause_ = BlackoutCause::none;
   since_ = last_up_ = quiet_since_ = now;
   usual_gap_ = {};
@@ -402,7 +402,7 @@ void BlackoutDetector::clear_suspicion(bool by_probe, Tick now)
   suspicious_ = false;
   ++(by_probe ? counters_.cleared_by_probe : counters_.cleared_by_traffic);
   // Once for each pause of the sender. Right after a blackout its pauses are no habit.
-  if (!expecting_ && !looked_into_) raise_patience(1.5, now);
+  if (!expecting_ && !looked_into_) raise_timeout(1.5, now);
   looked_into_ = looked_into_ || by_probe;
   since_cleared_ = 0;
   quiet_since_ = now;
@@ -415,16 +415,16 @@ void BlackoutDetector::forget_probes()
   first_unanswered_ = {};
 }
 
-void BlackoutDetector::raise_patience(double factor, Tick now)
+void BlackoutDetector::raise_timeout(double factor, Tick now)
 {
-  patience_ = std::clamp(patience_ * factor, 1.0, patience_most);
-  patience_at_ = now;
+  timeout_ = std::clamp(timeout_ * factor, 1.0, timeout_most);
+  timeout_at_ = now;
 }
 
 Duration BlackoutDetector::silence_wanted() const
 {
   if (looked_into_) return std::max(settings_.silence, settings_.silence_longest);
-  const auto patient = std::chrono::duration_cast<Duration>(settings_.silence * patience_);
+  const auto patient = std::chrono::duration_cast<Duration>(settings_.silence * timeout_);
   const Duration usual = 2 * usual_gap_;
   return std::min(std::max({ settings_.silence, patient, usual }),
                   std::max(settings_.silence, settings_.silence_longest));

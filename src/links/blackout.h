@@ -129,7 +129,7 @@ private:
   void suspect(Tick now);
   void clear_suspicion(bool by_probe, Tick now);
   void forget_probes();
-  void raise_patience(double factor, Tick now);
+  void raise_timeout(double factor, Tick now);
   bool busy(Tick now) const { return now < busy_until_; }
   bool held_down(Tick now) const { return announced_ == Announcement::down && now < announced_until_; }
   Duration silence_wanted() const;
@@ -181,8 +181,8 @@ private:
   bool was_busy_ = false;           // when the link went down
   Tick suspected_ {};
   Tick quiet_since_ {}; // the present silence counts from here at the earliest
-  double patience_ = 1;
-  Tick patience_at_ {};
+  double timeout_ = 1;
+  Tick timeout_at_ {};
 
   // What the radio hears.
   bool radio_present_ = false;

@@ -18,7 +18,7 @@ LinkTable::LinkTable(std::string wifi, std::string cell, const std::vector<std::
   roles_[static_cast<std::size_t>(Link::cell)].interface = std::move(cell);
 }
 
-bool LinkTable::apply(const InterfaceNews& news, Tick now)
+bool LinkTable::apply(const InterfaceNotification& news, Tick now)
 {
   if (news.gone)
     known_.erase(news.ifindex);
@@ -32,7 +32,7 @@ bool LinkTable::apply(const InterfaceNews& news, Tick now)
   return refresh(now);
 }
 
-bool LinkTable::apply(const AddressNews& news, Tick now)
+bool LinkTable::apply(const AddressNotification& news, Tick now)
 {
   // An address of an interface that is not known (yet): a complete dump starts with the interfaces, so it is being
   // removed.
@@ -44,12 +44,12 @@ bool LinkTable::apply(const AddressNews& news, Tick now)
   return refresh(now);
 }
 
-bool LinkTable::apply(const DefaultRouteNews& news, Tick now)
+bool LinkTable::apply(const DefaultRouteNotification& news, Tick now)
 {
   auto found = known_.find(news.ifindex);
   if (found == known_.end()) return false;
   auto& routes = found->second.routes;
-  std::erase_if(routes, [&](const DefaultRouteNews& r)
+  std::erase_if(routes, [&](const DefaultRouteNotification& r)
                 { return r.v6 == news.v6 && r.metric == news.metric && r.gateway == news.gateway; });
   if (!news.gone) routes.push_back(news);
   return refresh(now);
@@ -83,7 +83,7 @@ LinkInfo LinkTable::derive(const std::string& name) const
     std::stable_partition(info.addresses.begin(), info.addresses.end(), [](const Address& a) { return !a.v6; });
     for (bool v6 : { false, true })
     {
-      const DefaultRouteNews* best = nullptr;
+      const DefaultRouteNotification* best = nullptr;
       for (const auto& route : known.routes)
         if (route.v6 == v6 && (!best || route.metric < best->metric)) best = &route;
       (v6 ? info.default_v6 : info.default_v4) = best != nullptr;

@@ -2,7 +2,7 @@
 // clock.
 #pragma once
 
-#include "src/kernel/interface_news.h"
+#include "src/kernel/interface_notification.h"
 
 #include <tandem/link.h>
 #include <tandem/module.h>
@@ -20,10 +20,10 @@
 namespace tandem::links
 {
 
-using kernel::InterfaceNews;
+using kernel::InterfaceNotification;
 
 // RTM_NEWADDR / RTM_DELADDR.
-struct AddressNews
+struct AddressNotification
 {
   int ifindex = 0;
   Address address {};
@@ -33,7 +33,7 @@ struct AddressNews
 };
 
 // RTM_NEWROUTE / RTM_DELROUTE of a default route in the main table.
-struct DefaultRouteNews
+struct DefaultRouteNotification
 {
   int ifindex = 0;
   bool v6 = false;
@@ -68,9 +68,9 @@ public:
   LinkTable(std::string wifi, std::string cell, const std::vector<std::string>& more_wifi = {});
 
   // Each returns whether a role changed.
-  bool apply(const InterfaceNews& news, Tick now);
-  bool apply(const AddressNews& news, Tick now);
-  bool apply(const DefaultRouteNews& news, Tick now);
+  bool apply(const InterfaceNotification& news, Tick now);
+  bool apply(const AddressNotification& news, Tick now);
+  bool apply(const DefaultRouteNotification& news, Tick now);
   // Before a complete new dump: forgets everything without a trace of it in `changed`, finish() compares.
   void begin_dump();
   bool finish_dump(Tick now);
@@ -85,10 +85,10 @@ public:
 private:
   struct Known
   {
-    InterfaceNews interface {
+    InterfaceNotification interface {
     };
     std::vector<Address> addresses {};
-    std::vector<DefaultRouteNews> routes {};
+    std::vector<DefaultRouteNotification> routes {};
   };
   bool refresh(Tick now);
   LinkInfo derive(const std::string& name) const;

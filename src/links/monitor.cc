@@ -41,7 +41,7 @@ void read_route(rtnl_route* route, bool gone, Each each)
   for (int i = 0; i < rtnl_route_get_nnexthops(route); ++i)
   {
     rtnl_nexthop* hop = rtnl_route_nexthop_n(route, i);
-    DefaultRouteNews news;
+    DefaultRouteNotification news;
     news.ifindex = rtnl_route_nh_get_ifindex(hop);
     news.v6 = rtnl_route_get_family(route) == AF_INET6;
     news.gone = gone;
@@ -101,7 +101,7 @@ struct Monitor::Parts
       // A replaced route comes as new only, and what it replaced is not told: such changes are read anew.
       bool ours = false;
       read_route(reinterpret_cast<rtnl_route*>(object), false,
-                 [&](const DefaultRouteNews& news) { ours |= table.of_ifindex(news.ifindex) != Link::other; });
+                 [&](const DefaultRouteNotification& news) { ours |= table.of_ifindex(news.ifindex) != Link::other; });
       overrun |= ours;
       break;
     }
@@ -114,7 +114,7 @@ struct Monitor::Parts
   {
     nl_addr* local = rtnl_addr_get_local(address);
     if (!local) return;
-    AddressNews news;
+    AddressNotification news;
     news.ifindex = rtnl_addr_get_ifindex(address);
     news.address = from_nl(local);
     news.gone = gone;
@@ -146,9 +146,10 @@ struct Monitor::Parts
       cache = nullptr;
       code = rtnl_route_alloc_cache(asking.get(), family, 0, &cache);
       dump(code, cache,
-           [&](nl_object* o) {
+           [&](nl_object* o)
+           {
              read_route(reinterpret_cast<rtnl_route*>(o), false,
-                        [&](const DefaultRouteNews& n) { table.apply(n, now); });
+                        [&](const DefaultRouteNotification& n) { table.apply(n, now); });
            });
     }
     changed |= table.finish_dump(now);

@@ -13,7 +13,7 @@ constexpr std::array<std::string_view, 3> part_words { "", ", before", ", after"
 
 std::string to_text(const Comment& comment)
 {
-  std::string text { name(comment.fate) };
+  std::string text { name(comment.disposition) };
   text += part_words[static_cast<std::size_t>(comment.part)];
   if (!comment.why.empty()) text += ": " + comment.why;
   return text;
@@ -23,12 +23,12 @@ std::optional<Comment> from_text(std::string_view text)
 {
   const std::size_t colon = text.find(": ");
   const std::string_view head = text.substr(0, colon);
-  for (std::size_t fate = 0; fate < fate_count; ++fate)
+  for (std::size_t disposition = 0; disposition < disposition_count; ++disposition)
     for (std::size_t part = 0; part < part_words.size(); ++part)
     {
-      const auto candidate = static_cast<Fate>(fate);
+      const auto candidate = static_cast<Disposition>(disposition);
       if (head != std::string { name(candidate) } + std::string { part_words[part] }) continue;
-      Comment comment { .fate = candidate, .part = static_cast<Part>(part) };
+      Comment comment { .disposition = candidate, .part = static_cast<Part>(part) };
       if (colon != std::string_view::npos) comment.why = text.substr(colon + 2);
       return comment;
     }

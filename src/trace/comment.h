@@ -1,4 +1,4 @@
-// The packet comment: how fate, part and reason are written for a reader of the trace, and found again.
+// The packet comment: how disposition, part and reason are written for a reader of the trace, and found again.
 #pragma once
 
 #include "src/trace/recorder.h"
@@ -20,7 +20,7 @@ enum class Part : std::uint8_t
 
 struct Comment
 {
-  Fate fate = Fate::passed;
+  Disposition disposition = Disposition::passed;
   Part part = Part::whole;
   std::string why {};
 

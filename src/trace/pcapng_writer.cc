@@ -74,10 +74,10 @@ void PcapngWriter::write(const Entry& entry)
   { return stated != 0 ? stated : static_cast<std::uint32_t>(bytes.size()); };
   const std::uint32_t before_length = length(entry.before, entry.before_length);
   const std::uint32_t after_length = length(entry.after, entry.after_length);
-  Comment comment { .fate = entry.fate, .why = std::string { entry.why } };
-  switch (entry.fate)
+  Comment comment { .disposition = entry.disposition, .why = std::string { entry.why } };
+  switch (entry.disposition)
   {
-  case Fate::edited:
+  case Disposition::edited:
     comment.part = Part::before;
     write_packet(entry, entry.before, before_length, entry.link, to_text(comment));
     comment.part = Part::after;
@@ -86,12 +86,12 @@ void PcapngWriter::write(const Entry& entry)
     else
       write_packet(entry, entry.after, after_length, entry.after_link, to_text(comment));
     return;
-  case Fate::crafted:
+  case Disposition::injected:
     write_packet(entry, entry.after, after_length, entry.link, to_text(comment));
     return;
-  case Fate::passed:
-  case Fate::dropped:
-  case Fate::fault:
+  case Disposition::passed:
+  case Disposition::dropped:
+  case Disposition::fault:
     write_packet(entry, entry.before, before_length, entry.link, to_text(comment));
     return;
   }

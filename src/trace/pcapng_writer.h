@@ -1,4 +1,4 @@
-// Writes entries as a pcapng file that Wireshark opens, with fate and reason as the packet comment.
+// Writes entries as a pcapng file that Wireshark opens, with disposition and reason as the packet comment.
 #pragma once
 
 #include "src/trace/heading.h"

@@ -23,7 +23,7 @@ struct Slot
   Direction direction = Direction::egress;
   Link link = Link::wifi;
   Link after_link = Link::wifi;
-  Fate fate = Fate::passed;
+  Disposition disposition = Disposition::passed;
 };
 
 constexpr std::size_t align(std::size_t size)
@@ -82,8 +82,8 @@ void Recorder::add(const Entry& entry) noexcept
                     .why_length = static_cast<std::uint16_t>(why.size()),
                     .direction = entry.direction,
                     .link = entry.link,
-                    .after_link = entry.fate == Fate::edited ? entry.after_link : entry.link,
-                    .fate = entry.fate };
+                    .after_link = entry.disposition == Disposition::edited ? entry.after_link : entry.link,
+                    .disposition = entry.disposition };
   std::byte* to = memory_.data() + at;
   std::memcpy(to, &slot, sizeof slot);
   to = std::copy(before.begin(), before.end(), to + sizeof slot);
@@ -123,7 +123,7 @@ void Recorder::visit(const std::function<void(const Entry&)>& visitor) const
               .direction = slot.direction,
               .link = slot.link,
               .after_link = slot.after_link,
-              .fate = slot.fate,
+              .disposition = slot.disposition,
               .before = body.first(slot.before_kept),
               .after = body.subspan(slot.before_kept, slot.after_kept),
               .before_length = slot.before_length,

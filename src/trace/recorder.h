@@ -17,30 +17,30 @@ namespace tandem::trace
 {
 
 // What became of a packet.
-enum class Fate : std::uint8_t
+enum class Disposition : std::uint8_t
 {
-  passed,  // byte for byte
-  edited,  // sent on with changed bytes, or by another link
-  dropped, // thinned
-  crafted, // made by a module; there is no packet before it
-  fault,   // not a segment that could be read; passed untouched, `why` names the fault
+  passed,   // byte for byte
+  edited,   // sent on with changed bytes, or by another link
+  dropped,  // thinned
+  injected, // made by a module; there is no packet before it
+  fault,    // not a segment that could be read; passed untouched, `why` names the fault
 };
 
-constexpr std::size_t fate_count = static_cast<std::size_t>(Fate::fault) + 1;
+constexpr std::size_t disposition_count = static_cast<std::size_t>(Disposition::fault) + 1;
 
-constexpr std::string_view name(Fate fate)
+constexpr std::string_view name(Disposition disposition)
 {
-  switch (fate)
+  switch (disposition)
   {
-  case Fate::passed:
+  case Disposition::passed:
     return "passed";
-  case Fate::edited:
+  case Disposition::edited:
     return "edited";
-  case Fate::dropped:
+  case Disposition::dropped:
     return "dropped";
-  case Fate::crafted:
-    return "crafted";
-  case Fate::fault:
+  case Disposition::injected:
+    return "injected";
+  case Disposition::fault:
     return "fault";
   }
   return "?";
@@ -51,11 +51,12 @@ struct Entry
 {
   Tick at {};
   Direction direction = Direction::egress;
-  Link link = Link::wifi; // the link it arrives on, or was about to leave by; of a crafted packet the one it leaves by
-  Link after_link = Link::wifi; // the link an edited packet leaves by; not looked at for another fate
-  Fate fate = Fate::passed;
-  std::span<const std::byte> before {}; // from the IP header on; empty for a crafted packet
-  std::span<const std::byte> after {};  // of an edited or crafted packet; empty when an edit only changed the link
+  Link link =
+      Link::wifi; // the link it arrives on, or was about to leave by; of an injected packet the one it leaves by
+  Link after_link = Link::wifi; // the link an edited packet leaves by; not looked at for another disposition
+  Disposition disposition = Disposition::passed;
+  std::span<const std::byte> before {}; // from the IP header on; empty for an injected packet
+  std::span<const std::byte> after {};  // of an edited or injected packet; empty when an edit only changed the link
   std::uint32_t before_length = 0;      // length on the wire when `before` is already cut; 0: its size
   std::uint32_t after_length = 0;       // likewise
   std::string_view why {};              // at most longest_why bytes are kept

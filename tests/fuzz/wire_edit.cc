@@ -1,7 +1,7 @@
 // Any packet with any edit: what was named is changed, the rest is not, and checksums that were right stay right.
 // Input: 16 bytes of edit (choices, ECN, window, ack, TSval, TSecr), then the packet.
+#include "src/wire/build.h"
 #include "src/wire/bytes.h"
-#include "src/wire/craft.h"
 #include "src/wire/edit.h"
 #include "src/wire/parse.h"
 #include "tests/fuzz/check.h"
@@ -69,6 +69,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::vector<std::byte> copy(old.bytes.size());
   Segment source = old;
   source.bytes = std::span { original }.first(old.bytes.size());
-  check(wire::craft_copy(copy, source, fields, state) == copy.size(), "what can be edited can be copied");
+  check(wire::injected_copy(copy, source, fields, state) == copy.size(), "what can be edited can be copied");
   return 0;
 }

@@ -121,14 +121,14 @@ def test_impossible_signals_are_absent_and_said(lab, radio, tmp_path):
         whole = frame(DATA_DOWN, own_address(lab), AP)
         for number in range(100):
             radio.send(with_rate(whole, 108, -127))
-        assert system.wait_until(lambda: source(daemon)["distrusted"].get("impossible signal", 0) == 100, 5), source(daemon)
+        assert system.wait_until(lambda: source(daemon)["rejected"].get("impossible signal", 0) == 100, 5), source(daemon)
         assert "signal_dbm" not in ap(daemon)
         for number in range(20):
             radio.send(with_rate(whole, 1, -50))  # 0.5 Mb/s: no PHY has it
-        assert system.wait_until(lambda: source(daemon)["distrusted"].get("impossible rate", 0) == 20, 5), source(daemon)
+        assert system.wait_until(lambda: source(daemon)["rejected"].get("impossible rate", 0) == 20, 5), source(daemon)
         assert ap(daemon)["signal_dbm"] == -50
         log = daemon.log.read_text()
-        assert log.count("is not believed: impossible signal") == 1 and log.count("is not believed: impossible rate") == 1
+        assert log.count("is not accepted: impossible signal") == 1 and log.count("is not accepted: impossible rate") == 1
         assert carries_traffic(lab, daemon)
 
 

@@ -15,11 +15,11 @@ from tandem_lab import system
 
 MSS = 1448
 STRATEGIES = {  # and a reason that its decisions must show
-    "auto": "freeze: kick",
-    "kick": "freeze: kick",
-    "drip": "freeze: drip by cellular",
-    "lcd": "freeze: kick",
-    "ahead": "freeze: window closed ahead",
+    "auto": "freeze: resume ACK",
+    "resume_acks": "freeze: resume ACK",
+    "paced_release": "freeze: paced release by cellular",
+    "lcd": "freeze: resume ACK",
+    "proactive": "freeze: window closed, blackout predicted",
     "zero_window": "freeze: window closed by cellular",
 }
 # What follows a bulk part on one connection: a request, timed, whenever a line comes in; a line in answer to each.
@@ -106,8 +106,8 @@ def facts(daemon) -> dict:
 
 
 def held(daemon) -> float:
-    """Bytes whose acknowledgement is held back."""
-    return facts(daemon).get("held back (bytes)", 0.0)
+    """Bytes whose acknowledgement is withheld."""
+    return facts(daemon).get("withheld (bytes)", 0.0)
 
 
 def clean(daemon) -> None:
@@ -121,13 +121,13 @@ def sent_again(lab) -> int:
     return lab.sock_stats("srv1")[0].bytes_retrans
 
 
-def through_a_blackout(lab, daemon, *, announced: bool = False, proved: bool = False, holds: bool = False, seconds: float = 0.5, **download):
+def through_a_blackout(lab, daemon, *, announced: bool = False, validated: bool = False, holds: bool = False, seconds: float = 0.5, **download):
     """The random file, with a blackout in its middle."""
     going = lab.start_download("random", sha256=True, **download)
     going.wait_bytes(lab.random_file["size"] // 3)
-    if proved:
-        assert system.wait_until(lambda: facts(daemon).get("cellular") == "proved", 2), decisions(daemon)
-        # In a recovery nothing is held back.
+    if validated:
+        assert system.wait_until(lambda: facts(daemon).get("cellular") == "validated", 2), decisions(daemon)
+        # In a recovery nothing is withheld.
         assert system.wait_until(lambda: not holds or held(daemon) > 0, 2)
     if announced:
         daemon.api("/v1/links/wifi/announce", "POST", {"what": "risk", "for_s": 2})
@@ -144,7 +144,7 @@ def through_a_blackout(lab, daemon, *, announced: bool = False, proved: bool = F
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_blackout_loses_nothing(lab, strategy):
     with lab.daemon(["freeze"], config(strategy)) as daemon:
-        through_a_blackout(lab, daemon, announced=strategy == "ahead", proved=strategy in ("drip", "zero_window"), holds=strategy == "drip")
+        through_a_blackout(lab, daemon, announced=strategy == "proactive", validated=strategy in ("paced_release", "zero_window"), holds=strategy == "paced_release")
         assert STRATEGIES[strategy] in decisions(daemon), decisions(daemon)
         clean(daemon)
 
@@ -152,24 +152,24 @@ def test_blackout_loses_nothing(lab, strategy):
 def test_blackout_over_ipv6(lab):
     with lab.daemon(["freeze"]) as daemon:
         through_a_blackout(lab, daemon, v6=True)
-        assert decisions(daemon)["freeze: kick"] >= 1
+        assert decisions(daemon)["freeze: resume ACK"] >= 1
         clean(daemon)
 
 
 def test_blackout_without_cellular(lab):
     with lab.daemon(["freeze"], {"links": {"cell": "none"}}) as daemon:
         result = through_a_blackout(lab, daemon)
-        assert decisions(daemon)["freeze: kick"] >= 1
+        assert decisions(daemon)["freeze: resume ACK"] >= 1
         assert result.interfaces["cell0"]["acks_out"] == 0
         clean(daemon)
 
 
 def test_blackout_with_offload(lab):
     """Both modules look for a proof by cellular, and neither spoils the other's for good."""
-    more = {"added_delay_free": "2s", "regret": 1.0}
-    with lab.daemon(["freeze", "offload"], {"modules": {"freeze": {"strategy": "drip"}, "offload": more}}) as daemon:
+    more = {"added_delay_free": "2s", "goodput_loss_limit": 1.0}
+    with lab.daemon(["freeze", "offload"], {"modules": {"freeze": {"strategy": "paced_release"}, "offload": more}}) as daemon:
         through_a_blackout(lab, daemon)
-        assert decisions(daemon)["freeze: kick"] >= 1
+        assert decisions(daemon)["freeze: resume ACK"] >= 1
         for entry in daemon.api("/v1/modules"):
             assert entry["violations"] == {} and entry["excluded"] == 0 and entry["faults"] == 0, entry
 
@@ -177,7 +177,7 @@ def test_blackout_with_offload(lab):
 def test_two_blackouts_and_a_filter(lab):
     """No proof by cellular: nothing but the copies of the proof is sent by it, and the flow recovers all the same."""
     lab.set("cell.source_filter", True)
-    with lab.daemon(["freeze"], config("drip")) as daemon:
+    with lab.daemon(["freeze"], config("paced_release")) as daemon:
         going = lab.start_download("random", sha256=True)
         for part in (1, 2):
             going.wait_bytes(part * lab.random_file["size"] // 3)
@@ -186,16 +186,16 @@ def test_two_blackouts_and_a_filter(lab):
             lab.set("wifi.blackout", "none")
         result = going.wait()
         assert result.error is None and result.sha256 == lab.random_file["sha256"]
-        assert "freeze: proof asked for by cellular" in decisions(daemon)
-        assert "freeze: drip by cellular" not in decisions(daemon)
+        assert "freeze: path probe by cellular" in decisions(daemon)
+        assert "freeze: paced release by cellular" not in decisions(daemon)
         clean(daemon)
 
 
 @pytest.mark.parametrize("end", ["killed", "stopped"])
 def test_end_of_the_daemon_while_a_reserve_is_held(lab, end):
-    """Killed: the server sends again what was held back, no more. Stopped: nothing."""
+    """Killed: the server sends again what was withheld, no more. Stopped: nothing."""
     lab.set("wan.delay", "150ms")  # the server's tail loss probe comes after two round trips
-    with lab.daemon(["freeze"], config("kick", release_after="1s", reserve_queue=0, reserve_share=0.1)) as daemon, kept_connection(lab) as kept:
+    with lab.daemon(["freeze"], config("resume_acks", release_after="1s", withheld_queue=0, withheld_share=0.1)) as daemon, kept_connection(lab) as kept:
         kept.fetch("/1M", "/1M", "/1M")
         before = sent_again(lab)
         reserve = held(daemon)
@@ -208,10 +208,10 @@ def test_end_of_the_daemon_while_a_reserve_is_held(lab, end):
         assert system.wait_until(lambda: lab.sock_stats("srv1")[0].unacked == 0, 5)
         time.sleep(0.5)
         again = sent_again(lab) - before
-        print(f"{end}: {reserve:g} bytes were held back, {again} sent again")
+        print(f"{end}: {reserve:g} bytes were withheld, {again} sent again")
         if end == "killed":
             # Usually the last segment alone: whatever arrives twice makes the local TCP say all.
-            assert again <= reserve + MSS, f"{again} bytes sent again, {reserve:g} were held back"
+            assert again <= reserve + MSS, f"{again} bytes sent again, {reserve:g} were withheld"
         else:
             assert again == 0
         assert kept.fetch("/1k", "/100k")  # the connection is well
@@ -219,7 +219,7 @@ def test_end_of_the_daemon_while_a_reserve_is_held(lab, end):
 
 def test_killed_while_a_reserve_is_held_in_a_download(lab):
     """The download goes on, and the next ACK of the local TCP says all."""
-    with lab.daemon(["freeze"], config("kick")) as daemon:
+    with lab.daemon(["freeze"], config("resume_acks")) as daemon:
         going = lab.start_download("random", sha256=True)
         going.wait_bytes(lab.random_file["size"] // 3)
         assert system.wait_until(lambda: held(daemon) > 0, 3)
@@ -231,7 +231,7 @@ def test_killed_while_a_reserve_is_held_in_a_download(lab):
 @pytest.mark.parametrize("end", ["killed", "stopped"])
 def test_end_of_the_daemon_while_the_window_is_closed(lab, end):
     """The server asks for the window, and the local TCP tells it."""
-    with lab.daemon(["freeze"], config("ahead", ahead_longest="10s")) as daemon:
+    with lab.daemon(["freeze"], config("proactive", closed_longest="10s")) as daemon:
         going = lab.start_download("random", sha256=True)
         going.wait_bytes(lab.random_file["size"] // 3)
         daemon.api("/v1/links/wifi/announce", "POST", {"what": "risk", "for_s": 10})
@@ -255,9 +255,9 @@ def test_request_after_a_bulk_part_is_not_delayed(lab):
     paths = [f"/{name}" for _ in range(3) for name in ("1M", "1k")]
     with kept_connection(lab) as kept:
         plain = kept.fetch(*paths)[1::2]
-    with lab.daemon(["freeze"], config("kick")) as daemon:
+    with lab.daemon(["freeze"], config("resume_acks")) as daemon:
         with kept_connection(lab) as kept:
             with_module = kept.fetch(*paths)[1::2]
-        assert decisions(daemon)["freeze: reserve held back"] > 0
+        assert decisions(daemon)["freeze: ACK withheld"] > 0
         clean(daemon)
     assert statistics.median(with_module) <= 1.5 * statistics.median(plain) + 20, (plain, with_module)

@@ -1,4 +1,4 @@
-"""modules/mirror between real TCPs: losses of the air cost no throughput, full queues stay visible, nothing is lost, doubt changes nothing."""
+"""modules/mirror between real TCPs: wireless losses cost no throughput, full queues stay visible, nothing is lost, doubt changes nothing."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def test_mptcp_is_left_alone(lab):
         try:
             assert server.stdout.readline() == "ready\n"
             client = lab.client.popen(["/usr/bin/python3", "-c", CLIENT_OF_SUBFLOWS, lab.server().ipv4], stdout=subprocess.PIPE, text=True)
-            assert system.wait_until(lambda: facts(daemon).get("state") == "MPTCP subflow, left alone", 5), facts(daemon)
+            assert system.wait_until(lambda: facts(daemon).get("state") == "MPTCP subflow, bypassed", 5), facts(daemon)
             assert client.communicate(timeout=60)[0].strip() == SUM
             assert episodes(daemon) == (0, 0)
         finally:
@@ -269,7 +269,7 @@ def test_switched_off_and_on_in_the_middle(lab):
 
 def test_with_all_other_modules(lab):
     """Blackouts, a second way for ACKs, and losses at once."""
-    more = {"added_delay_free": "2s", "regret": 1.0}
+    more = {"added_delay_free": "2s", "goodput_loss_limit": 1.0}
     with lab.daemon(["freeze", "offload", "mirror"], {"modules": {"offload": more}}) as daemon:
         going = lab.start_download(FILE, sha256=True)
         going.wait_bytes(len(CONTENT) // 2)

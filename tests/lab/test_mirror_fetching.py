@@ -262,7 +262,7 @@ def test_the_service_is_loaded_when_a_strategy_asks_for_it(lab):
         daemon.api(strategy, "PUT", {"value": "range"})
         assert system.wait_until(lambda: fetched(daemon)["running"], 5.0)
         assert in_memory(daemon) and fetched(daemon)["loaded"] is True and "tandem-fetch" in tasks(daemon)
-        # Its thread ends with the wish. The code stays: reasons that it gave are kept.
+        # Its thread ends with the request. The code stays: reasons that it gave are kept.
         daemon.api(strategy, "PUT", {"value": "undo"})
         assert system.wait_until(lambda: "tandem-fetch" not in tasks(daemon), 5.0)
         assert fetched(daemon)["running"] is False and fetched(daemon)["loaded"] is True

@@ -49,7 +49,7 @@ def clean(daemon) -> None:
 
 
 # A path of any delay is accepted: these tests are about proof, not about whether it pays.
-ANY_DELAY = {"modules": {"offload": {"added_delay_free": "2s", "regret": 1.0}}}
+ANY_DELAY = {"modules": {"offload": {"added_delay_free": "2s", "goodput_loss_limit": 1.0}}}
 
 
 @pytest.mark.parametrize("congestion", ["cubic", "reno", "bbr"])
@@ -75,7 +75,7 @@ def test_no_way_means_wifi(lab, obstacle):
         assert result.error is None and result.sha256 == lab.random_file["sha256"]
         seen = decisions(daemon)
         assert "offload: by cellular" not in seen
-        assert seen["offload: no proof (filtered, NAT or too slow)"] >= 1
+        assert seen["offload: path not validated (filtered, NAT or too slow)"] >= 1
         # Probes are few: a handful of copies for each try, and the tries grow rarer.
         assert result.interfaces["cell0"]["acks_out"] <= 6 * seen["offload: probe begins"]
         clean(daemon)
@@ -91,7 +91,7 @@ def test_a_way_that_dies_is_left(lab):
         going.wait_bytes(before + PIECE)
         going.stop()
         seen = decisions(daemon)
-        assert seen.get("offload: silence, back to Wi-Fi", 0) + seen.get("offload: proof lost", 0) >= 1
+        assert seen.get("offload: silence, back to Wi-Fi", 0) + seen.get("offload: path validation lost", 0) >= 1
         clean(daemon)
 
 

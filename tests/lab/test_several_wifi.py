@@ -1,4 +1,4 @@
-"""Several Wi-Fi links at once: roles that come and go, copies of each link's flows, and what modules wish of the links."""
+"""Several Wi-Fi links at once: roles that come and go, copies of each link's flows, and what modules request of the links."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ def lab(veth_lab) -> Iterator[Any]:
 def modules(tmp_path_factory) -> Path:
     """A directory with the probe and one module of Tandem's own."""
     built = system.tandem_binary("tandemd").resolve().parents[1]
-    probe = built / "tests" / "wish_probe" / "wish_probe.so"
+    probe = built / "tests" / "request_probe" / "request_probe.so"
     if not probe.exists():
-        pytest.skip(f"{probe}: not built (cmake --build build --target wish_probe)")
+        pytest.skip(f"{probe}: not built (cmake --build build --target request_probe)")
     directory = tmp_path_factory.mktemp("modules")
     directory.chmod(0o755)
     for file in (probe, built / "lib" / "tandem" / "offload.so"):
@@ -92,7 +92,7 @@ def switch(daemon, module: str, on: bool) -> None:
 
 
 def turn(daemon, knob: str, value: Any) -> None:
-    daemon.api(f"/v1/modules/wish_probe/knobs/{knob}", "PUT", {"value": value})
+    daemon.api(f"/v1/modules/request_probe/knobs/{knob}", "PUT", {"value": value})
 
 
 def steer_rules(lab) -> str:
@@ -142,7 +142,7 @@ def test_copies_of_each_link_while_a_module_compares_them(lab, modules):
     with lab.daemon([], settings(modules)) as daemon:
         fetch(lab, 1)
         assert not flows(daemon, "wifi2") and "observed" not in links(daemon)["wifi2"]
-        switch(daemon, "wish_probe", True)
+        switch(daemon, "request_probe", True)
         assert system.wait_until(lambda: "observed" in links(daemon)["wifi2"], 5)
         for number, link in ((1, "wifi2"), (2, "wifi3"), (3, "wifi4")):
             fetch(lab, number, "10M")
@@ -150,34 +150,34 @@ def test_copies_of_each_link_while_a_module_compares_them(lab, modules):
             assert system.wait_until(lambda: sum(flow["delivered_bytes"] for flow in flows(daemon, link)) > 9_000_000, 5), flows(daemon, link)
             (flow,) = flows(daemon, link)
             assert flow["rtt_ms"] > 0
-            seen = flow["modules"]["wish_probe"]
+            seen = flow["modules"]["request_probe"]
             assert seen["arriving"] > 0 and seen["leaving"] > 0
             assert seen["queued"] == 0 and seen["elsewhere"] == 0
         lab.download("10M")
         assert system.wait_until(lambda: flows(daemon, "wifi"), 5)
-        seen = flows(daemon, "wifi")[0]["modules"]["wish_probe"]
+        seen = flows(daemon, "wifi")[0]["modules"]["request_probe"]
         assert seen["leaving"] > 0 and seen["queued"] == 0
         assert daemon.api("/v1/status")["datapath"]["queued"] == 0
-        switch(daemon, "wish_probe", False)
+        switch(daemon, "request_probe", False)
         assert system.wait_until(lambda: "observed" not in links(daemon)["wifi2"], 5)
 
 
 def test_other_links_are_left_alone_by_who_does_not_compare(lab, modules):
-    with lab.daemon(["wish_probe", "offload"], settings(modules)) as daemon:
+    with lab.daemon(["request_probe", "offload"], settings(modules)) as daemon:
         assert system.wait_until(lambda: "observed" in links(daemon)["wifi2"], 5)
         lab.download("10M")
         queued = daemon.api("/v1/status")["datapath"]["queued"]
         assert queued > 0
         fetch(lab, 1, "10M")
         assert system.wait_until(lambda: flows(daemon, "wifi2"), 5)
-        assert set(flows(daemon, "wifi2")[0]["modules"]) == {"wish_probe"}
-        assert set(flows(daemon, "wifi")[0]["modules"]) == {"wish_probe", "offload"}
+        assert set(flows(daemon, "wifi2")[0]["modules"]) == {"request_probe"}
+        assert set(flows(daemon, "wifi")[0]["modules"]) == {"request_probe", "offload"}
         status = daemon.api("/v1/status")
         assert status["datapath"]["not_wifi"] == 0
 
 
 def test_an_interface_that_is_made_anew_is_observed_again(lab, modules):
-    with lab.daemon(["wish_probe"], settings(modules)) as daemon:
+    with lab.daemon(["request_probe"], settings(modules)) as daemon:
         assert system.wait_until(lambda: "observed" in links(daemon)["wifi4"], 5)
         unwire(lab, 3)
         assert system.wait_until(lambda: "observed" not in links(daemon)["wifi4"], 5)
@@ -189,23 +189,23 @@ def test_an_interface_that_is_made_anew_is_observed_again(lab, modules):
 
 def test_marks_are_wished_grow_and_go_with_the_module(lab, modules):
     before = steer_rules(lab)
-    with lab.daemon(["wish_probe"], settings(modules)) as daemon:
+    with lab.daemon(["request_probe"], settings(modules)) as daemon:
         turn(daemon, "ce_rate", 0.04)
         fetch(lab, 1)
-        wished = lambda: links(daemon)["wifi2"].get("steering", {})  # noqa: E731
-        assert system.wait_until(lambda: wished().get("ce_rate_wished", {}).get("value") == 0.04, 5)
-        assert wished()["ce_rate_wished"]["by"] == "wish_probe"
+        requested = lambda: links(daemon)["wifi2"].get("steering", {})  # noqa: E731
+        assert system.wait_until(lambda: requested().get("ce_rate_requested", {}).get("value") == 0.04, 5)
+        assert requested()["ce_rate_requested"]["by"] == "request_probe"
         no_marks_here(daemon)
-        assert system.wait_until(lambda: wished().get("ce_rate") == pytest.approx(0.04, abs=1e-5), 5), wished()
+        assert system.wait_until(lambda: requested().get("ce_rate") == pytest.approx(0.04, abs=1e-5), 5), requested()
         assert "wlan1" in steer_rules(lab) and "wlan2" not in steer_rules(lab)
         # From nothing in steps: four plans at least.
         assert daemon.api("/v1/status")["steering"]["ce_changes"] >= 4
         assert "tandem_ce_mark_ratio{link=\"wifi2\"}" in daemon.api("/metrics")
-        switch(daemon, "wish_probe", False)
+        switch(daemon, "request_probe", False)
         assert system.wait_until(lambda: "wlan1" not in steer_rules(lab), 5)
-        assert "ce_rate" not in wished()
+        assert "ce_rate" not in requested()
 
-        switch(daemon, "wish_probe", True)
+        switch(daemon, "request_probe", True)
         fetch(lab, 1)
         assert system.wait_until(lambda: "wlan1" in steer_rules(lab), 5)
         daemon.kill()
@@ -213,7 +213,7 @@ def test_marks_are_wished_grow_and_go_with_the_module(lab, modules):
 
 
 def test_marks_rest_when_no_flow_is_left(lab, modules):
-    with lab.daemon(["wish_probe"], settings(modules, daemon={"flow_idle": "1s"})) as daemon:
+    with lab.daemon(["request_probe"], settings(modules, daemon={"flow_idle": "1s"})) as daemon:
         turn(daemon, "ce_rate", 0.02)
         fetch(lab, 1)
         assert system.wait_until(lambda: "wlan1" in steer_rules(lab) or no_marks_here(daemon), 5)
@@ -231,7 +231,7 @@ def with_mptcp(lab) -> None:
 
 def test_mptcp_is_set_up_and_taken_back(lab, modules, with_mptcp):
     before = endpoints(lab), limits(lab)
-    with lab.daemon(["wish_probe"], settings(modules, mptcp={"setup": True})) as daemon:
+    with lab.daemon(["request_probe"], settings(modules, mptcp={"setup": True})) as daemon:
         assert system.wait_until(lambda: {"10.88.1.2", "10.88.2.2", "10.88.3.2"} <= set(endpoints(lab)), 5), endpoints(lab)
         assert "backup" not in endpoints(lab)["10.88.1.2"]
         assert limits(lab) != before[1]
@@ -242,10 +242,10 @@ def test_mptcp_is_set_up_and_taken_back(lab, modules, with_mptcp):
         fetch(lab, 1)
         assert system.wait_until(lambda: "backup" in endpoints(lab)["10.88.1.2"], 5), endpoints(lab)
         assert "backup" not in endpoints(lab)["10.88.2.2"]
-        switch(daemon, "wish_probe", False)
+        switch(daemon, "request_probe", False)
         assert system.wait_until(lambda: "backup" not in endpoints(lab)["10.88.1.2"], 5), endpoints(lab)
 
-        switch(daemon, "wish_probe", True)
+        switch(daemon, "request_probe", True)
         turn(daemon, "backup", "no")
         turn(daemon, "endpoint", "no")
         fetch(lab, 1)
@@ -260,7 +260,7 @@ def test_mptcp_of_others_is_not_touched(lab, modules, with_mptcp):
     lab.client.run(["ip", "mptcp", "endpoint", "add", "10.88.1.2", "dev", "wlan1", "subflow"])
     try:
         before = endpoints(lab), limits(lab)
-        with lab.daemon(["wish_probe"], settings(modules)) as daemon:
+        with lab.daemon(["request_probe"], settings(modules)) as daemon:
             turn(daemon, "backup", "yes")
             turn(daemon, "endpoint", "no")
             fetch(lab, 1)
@@ -268,7 +268,7 @@ def test_mptcp_of_others_is_not_touched(lab, modules, with_mptcp):
             time.sleep(0.5)
             assert (endpoints(lab), limits(lab)) == before
             assert daemon.api("/v1/status")["steering"]["refused"], "it says so"
-        with lab.daemon(["wish_probe"], settings(modules, mptcp={"foreign": True})) as daemon:
+        with lab.daemon(["request_probe"], settings(modules, mptcp={"foreign": True})) as daemon:
             turn(daemon, "backup", "yes")
             fetch(lab, 1)
             assert system.wait_until(lambda: "backup" in endpoints(lab)["10.88.1.2"], 5), endpoints(lab)
@@ -307,7 +307,7 @@ def test_subflows_of_a_connection_share_its_token(lab, modules, with_mptcp):
     try:
         for number in (1, 2):
             client.run(["ip", "route", "add", "10.88.99.1", "via", f"10.88.{number}.1", "dev", f"wlan{number}", "metric", str(number)])
-        with lab.daemon(["wish_probe"], settings(modules, mptcp={"setup": True})) as daemon:
+        with lab.daemon(["request_probe"], settings(modules, mptcp={"setup": True})) as daemon:
             assert system.wait_until(lambda: {"10.88.1.2", "10.88.2.2"} <= set(endpoints(lab)), 5), endpoints(lab)
             processes.append(server.popen(["/usr/bin/python3", "-c", SERVER], stdout=subprocess.PIPE, text=True))
             assert processes[0].stdout.readline() == "listening\n"
@@ -327,7 +327,7 @@ def test_subflows_of_a_connection_share_its_token(lab, modules, with_mptcp):
             turn(daemon, "backup", "yes")
             backup = lambda: [flow["mptcp"]["backup"] for flow in flows(daemon, "wifi2") if "mptcp" in flow]  # noqa: E731
             assert system.wait_until(lambda: backup() == [True], 5), daemon.api("/v1/flows")
-            switch(daemon, "wish_probe", False)
+            switch(daemon, "request_probe", False)
             assert system.wait_until(lambda: "backup" not in endpoints(lab)["10.88.1.2"], 5)
     finally:
         for process in processes:
@@ -342,7 +342,7 @@ def test_each_link_has_a_radio_of_its_own(lab, modules, tmp_path):
     radio = Radio(tmp_path / "radio.sock")
     addresses = {device: lab.client.run(["cat", f"/sys/class/net/{device}/address"]).stdout.strip() for device in ("wlan0", "wlan1")}
     try:
-        with lab.daemon(["wish_probe"], settings(modules, links={"more_wifi": ["wlan1"], "radio": f"lab:{tmp_path / 'radio.sock'}",
+        with lab.daemon(["request_probe"], settings(modules, links={"more_wifi": ["wlan1"], "radio": f"lab:{tmp_path / 'radio.sock'}",
                                                                      "modem": "none"})) as daemon:
             assert system.wait_until(lambda: len(radio._peers) >= 2, 10)
             until = time.monotonic() + 10
@@ -366,7 +366,7 @@ def test_each_link_has_a_radio_of_its_own(lab, modules, tmp_path):
 
 def test_nothing_stays_behind(lab, modules):
     before = steer_rules(lab), endpoints(lab)
-    with lab.daemon(["wish_probe"], settings(modules, mptcp={"setup": True})) as daemon:
+    with lab.daemon(["request_probe"], settings(modules, mptcp={"setup": True})) as daemon:
         turn(daemon, "ce_rate", 0.05)
         turn(daemon, "backup", "yes")
         fetch(lab, 1)

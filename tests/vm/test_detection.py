@@ -76,7 +76,7 @@ def test_freeze_acts_on_real_blackouts(measured: Measured) -> None:
     modules = [module for radio in RADIOS for module in measured.of(radio, "ended")[0]["status"]["modules"] if module["name"] == "freeze"]
     assert not any(module["violations"] for module in modules)
     # Of all runs together: decisions that an emulated machine makes slow cost a flow its module now and then.
-    assert sum(module["decisions"].get("freeze: kick", 0) for module in modules) > 0
+    assert sum(module["decisions"].get("freeze: resume ACK", 0) for module in modules) > 0
 
 
 def test_the_daemon_ends_as_it_should_and_leaves_no_monitor_interface(measured: Measured) -> None:

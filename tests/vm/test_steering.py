@@ -17,9 +17,9 @@ BUSY, QUIET = 250_000, 100_000  # bytes a second; each way carries 1.25 million
 
 @pytest.fixture(scope="module")
 def facts(guest: Guest, programs: Path) -> dict[str, Any]:
-    probe = programs.resolve().parent / "tests" / "wish_probe" / "wish_probe.so"
+    probe = programs.resolve().parent / "tests" / "request_probe" / "request_probe.so"
     if not probe.exists():
-        pytest.skip(f"{probe}: not built (cmake --build build --target wish_probe)")
+        pytest.skip(f"{probe}: not built (cmake --build build --target request_probe)")
     result = guest("steering.py", str(programs), str(probe), timeout=400.0, modules=["nfnetlink_queue", "nf_tables", "veth", "sch_netem"])
     assert result.exit_code == 0, result.output
     return {name: json.loads(value) for name, value in re.findall(r"^fact (\w+) (.*)$", result.output, re.MULTILINE)}

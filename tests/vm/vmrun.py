@@ -160,7 +160,7 @@ class _Listener:
                 return False
             self.script_started = time.monotonic()
             self._data = tail
-        # The last line may be cut anywhere, and the line break before it is ours, too: hold back what may belong to it.
+        # The last line may be cut anywhere, and the line break before it is ours, too: withhold what may belong to it.
         if last := self._end.search(self._data, max(0, len(self._data) - len(piece) - 200)):
             self.exit_code = int(last[1])
             self._data = self._data[:last.start()]

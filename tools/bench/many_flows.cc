@@ -43,7 +43,7 @@ struct Settings
   double seconds = 5;      // after all are held
   double interval = 5;     // between two uses of a held connection
   std::uint32_t bytes = 4096;
-  double patience = 10; // a use that takes longer has failed
+  double timeout = 10; // a use that takes longer has failed
 };
 
 // The request is the number of bytes wanted, in network byte order.
@@ -343,7 +343,7 @@ private:
     {
       swept_ = now;
       for (std::size_t i = 0; i < flows_.size(); ++i)
-        if (flows_[i].busy && Seconds(now - flows_[i].began).count() > settings_.patience) fail(i, ETIMEDOUT);
+        if (flows_[i].busy && Seconds(now - flows_[i].began).count() > settings_.timeout) fail(i, ETIMEDOUT);
     }
   }
 

@@ -12,9 +12,9 @@ double published_delta(Duration packet_time, Duration rtt, double cap)
   return ecn::delta(packet_time, rtt, { .cap = cap, .below_pole = ecn::BelowPole::formula });
 }
 
-PublishedMarking::PublishedMarking(World& world, const MarkingConfig& config, Laptop& laptop,
+PublishedMarking::PublishedMarking(World& world, const MarkingConfig& config, ClientHost& client,
                                    std::vector<Entry> entries)
-    : world_(world), config_(config), laptop_(laptop), entries_(std::move(entries)),
+    : world_(world), config_(config), client_(client), entries_(std::move(entries)),
       timer_(world.loop, [this] { update(); })
 {
   timer_.set(world.now() + config.period);
@@ -29,7 +29,7 @@ void PublishedMarking::update()
   {
     const Duration own = entry.packet_time();
     const bool worse = seconds(own) >= config_.threshold * seconds(best);
-    laptop_.set_ce_rate(entry.interface, worse ? published_delta(own, entry.rtt(), config_.cap) : 0);
+    client_.set_ce_rate(entry.interface, worse ? published_delta(own, entry.rtt(), config_.cap) : 0);
   }
   timer_.set(world_.now() + config_.period);
 }

@@ -1,7 +1,7 @@
 // The marking of Croitoru et al. (NSDI 2015) 5.2, as published.
 #pragma once
 
-#include "tools/sim/laptop.h"
+#include "tools/sim/client_host.h"
 #include "tools/sim/transfer.h"
 
 #include <functional>
@@ -32,14 +32,14 @@ public:
     std::function<Duration()> packet_time;
     std::function<Duration()> rtt;
   };
-  PublishedMarking(World& world, const MarkingConfig& config, Laptop& laptop, std::vector<Entry> entries);
+  PublishedMarking(World& world, const MarkingConfig& config, ClientHost& client, std::vector<Entry> entries);
 
 private:
   void update();
 
   World& world_;
   MarkingConfig config_;
-  Laptop& laptop_;
+  ClientHost& client_;
   std::vector<Entry> entries_;
   Timer timer_;
 };

@@ -37,7 +37,7 @@ struct Block
   std::uint64_t from = 0, to = 0; // segments [from, to)
 };
 
-// Sequence numbers count segments from 0 and do not wrap; laptop.h translates for the daemon's modules.
+// Sequence numbers count segments from 0 and do not wrap; client.h translates for the daemon's modules.
 struct Packet
 {
   const Route* route = nullptr;

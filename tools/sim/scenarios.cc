@@ -4,7 +4,7 @@
 #include "modules/freeze/freeze.h"
 #include "modules/mirror/mirror.h"
 #include "modules/offload/offload.h"
-#include "tools/sim/laptop.h"
+#include "tools/sim/client_host.h"
 #include "tools/sim/marking.h"
 #include "tools/sim/stages.h"
 #include "tools/sim/transfer.h"
@@ -152,7 +152,7 @@ public:
     seconds_ = top_.number("seconds", 30, 0.001, 1e6);
     warmup_ = top_.number("warmup", 0, 0, seconds_);
     top_.word("name", "");
-    make_laptop();
+    make_client();
     until_first_ = top_.choice("until", 0, { "all", "first" }) == 1;
     make_variations();
     make_wifi();
@@ -180,8 +180,8 @@ public:
         sample(flow);
       for (std::size_t i = 0; i < marked_.size(); ++i)
       {
-        marked_[i].backup += laptop_->backup(marked_[i].entry.interface) ? 1 : 0;
-        marked_[i].ce_rate += laptop_->ce_rate(marked_[i].entry.interface);
+        marked_[i].backup += client_->backup(marked_[i].entry.interface) ? 1 : 0;
+        marked_[i].ce_rate += client_->ce_rate(marked_[i].entry.interface);
       }
       if (all_finished()) break;
     }
@@ -197,7 +197,7 @@ private:
 
   static std::uint64_t seed_of(Reader& top) { return static_cast<std::uint64_t>(top.number("seed", 1, 0, 1e15)); }
 
-  void make_laptop()
+  void make_client()
   {
     std::map<std::string, Module*> by_name;
     std::vector<Module*> chosen;
@@ -223,7 +223,7 @@ private:
           top_.fail("knobs." + key, "no such knob, or out of its range");
         module->second->set(knob->name, value.get<double>());
       }
-    laptop_ = std::make_unique<Laptop>(world_, chosen);
+    client_ = std::make_unique<ClientHost>(world_, chosen);
   }
 
   void make_wifi()
@@ -407,7 +407,7 @@ private:
       config.receive_buffer = static_cast<std::uint64_t>(in.number("receive_buffer", 3e6, 1e3, 1e12));
       if (const double size = in.number("size", 0, 0, 1e15); size > 0) config.size = static_cast<std::uint64_t>(size);
       const auto count = static_cast<unsigned>(in.number("count", 1, 0, 1000));
-      const bool at_laptop = in.flag("laptop", false);
+      const bool at_client = in.flag("client", false);
       const double start = in.number("start", 0, 0, seconds_);
       const double spread = in.number("spread", 0, 0, seconds_);
       const std::string name = in.word("name", "flow" + std::to_string(i));
@@ -419,11 +419,11 @@ private:
       {
         Flow& flow = flows_.emplace_back();
         flow.name = count > 1 ? name + "." + std::to_string(k) : name;
-        flow.transfer = std::make_unique<Transfer>(world_, config, at_laptop ? laptop_.get() : nullptr);
+        flow.transfer = std::make_unique<Transfer>(world_, config, at_client ? client_.get() : nullptr);
         flow.start = Tick {} + from_seconds(start + spread * starts.uniform());
         flow.mss = sender.mss;
         for (std::size_t s = 0; s < paths.size(); ++s)
-          add_subflow(in, paths[s], in.at("subflows", s), s, flow, at_laptop && k == 0);
+          add_subflow(in, paths[s], in.at("subflows", s), s, flow, at_client && k == 0);
       }
       in.done();
     }
@@ -434,11 +434,11 @@ private:
   Link role_of(std::size_t index, bool radio)
   {
     if (index == 0) return Link::wifi;
-    if (radio && laptop_wifi_ < most_wifi) return wifi_link(laptop_wifi_++);
+    if (radio && client_wifi_ < most_wifi) return wifi_link(client_wifi_++);
     return index == 1 ? Link::cell : Link::other;
   }
 
-  void add_subflow(Reader&, const json& given, const std::string& place, std::size_t index, Flow& flow, bool at_laptop)
+  void add_subflow(Reader&, const json& given, const std::string& place, std::size_t index, Flow& flow, bool at_client)
   {
     Reader in(given, place);
     Path path;
@@ -454,12 +454,12 @@ private:
     path.up.push_back(delay(rtt - rtt / 2, {}));
     const auto radio = std::find_if(passed.begin(), passed.end(),
                                     [&](std::size_t l) { return links_[l].weighted || links_[l].back != nullptr; });
-    if (at_laptop) path.interface = laptop_->add_interface(role_of(index, radio != passed.end()));
+    if (at_client) path.interface = client_->add_interface(role_of(index, radio != passed.end()));
     path.signal_delay = rtt - rtt / 2;
     const double start = in.number("start", 0, 0, 1e6);
     flow.transfer->add(path, flow.start + from_seconds(start));
     in.done();
-    if (!at_laptop) return;
+    if (!at_client) return;
     const auto air = std::find_if(passed.begin(), passed.end(), [&](std::size_t l) { return links_[l].weighted; });
     if (air == passed.end()) return;
     const NamedLink& link = links_[*air];
@@ -492,13 +492,13 @@ private:
       for (std::size_t i = 0; i < rates.size(); ++i)
       {
         if (!rates[i].is_number() || i >= marked_.size()) in.fail("rates", "a number for each interface is needed");
-        laptop_->set_ce_rate(static_cast<std::uint16_t>(i), rates[i].get<double>());
+        client_->set_ce_rate(static_cast<std::uint16_t>(i), rates[i].get<double>());
       }
     if (how != 2) return;
     std::vector<PublishedMarking::Entry> entries;
     for (const auto& one : marked_)
       entries.push_back(one.entry);
-    marking_ = std::make_unique<PublishedMarking>(world_, config, *laptop_, std::move(entries));
+    marking_ = std::make_unique<PublishedMarking>(world_, config, *client_, std::move(entries));
   }
 
   // The daemon's estimate of packet times, without its errors: twice a second, of the frames in the half second before,
@@ -506,7 +506,7 @@ private:
   void make_radio()
   {
     survey_ = top_.flag("survey", true);
-    if (!top_.flag("radio", true) || laptop_->chain() == nullptr || marked_.empty()) return;
+    if (!top_.flag("radio", true) || client_->chain() == nullptr || marked_.empty()) return;
     radio_ = std::make_unique<Timer>(world_.loop, [this] { tell_radio(); });
     radio_->set(world_.now());
   }
@@ -539,7 +539,7 @@ private:
                          .frequency = channel_mhz,
                          .busy = survey_ ? busy : std::nullopt };
       if (frames > 0) state.packet_time = packet_time;
-      laptop_->radio(laptop_->role(one.entry.interface), state);
+      client_->radio(client_->role(one.entry.interface), state);
     }
     radio_->set(now + radio_window);
   }
@@ -645,29 +645,32 @@ private:
       links.push_back(entry);
     }
     json out { { "flows", flows }, { "links", links } };
-    const Laptop::Stats& stats = laptop_->stats();
-    json laptop { { "dropped", stats.dropped },          { "edited", stats.edited },
-                  { "rerouted", stats.rerouted },        { "crafted", stats.crafted },
-                  { "not_crafted", stats.not_crafted },  { "wishes", stats.wishes },
-                  { "other_wishes", stats.other_wishes } };
+    const ClientHost::Stats& stats = client_->stats();
+    json client { { "dropped", stats.dropped },
+                  { "edited", stats.edited },
+                  { "rerouted", stats.rerouted },
+                  { "injected", stats.injected },
+                  { "not_injected", stats.not_injected },
+                  { "requests", stats.requests },
+                  { "other_requests", stats.other_requests } };
     json marked = json::array(), rates = json::array(), backup = json::array(), time = json::array();
     for (const auto& one : marked_)
     {
-      marked.push_back(laptop_->marked(one.entry.interface));
-      rates.push_back(laptop_->ce_rate(one.entry.interface));
-      backup.push_back(laptop_->backup(one.entry.interface));
+      marked.push_back(client_->marked(one.entry.interface));
+      rates.push_back(client_->ce_rate(one.entry.interface));
+      backup.push_back(client_->backup(one.entry.interface));
       time.push_back({ { "backup", one.backup / std::max(1u, flows_.front().before.samples) },
                        { "ce_rate", one.ce_rate / std::max(1u, flows_.front().before.samples) } });
     }
-    laptop["marked"] = marked;
-    laptop["ce_rate"] = rates; // at the end
-    laptop["backup"] = backup; // likewise
-    laptop["mean"] = time;     // over the time that counts
-    if (chain::Chain* chain = laptop_->chain())
+    client["marked"] = marked;
+    client["ce_rate"] = rates; // at the end
+    client["backup"] = backup; // likewise
+    client["mean"] = time;     // over the time that counts
+    if (chain::Chain* chain = client_->chain())
       for (std::size_t i = 0; i < chain->module_count(); ++i)
         for (const auto& reason : chain->stats(i).reasons)
-          if (reason.count > 0) laptop["reasons"][std::string(reason.why)] = reason.count;
-    out["laptop"] = laptop;
+          if (reason.count > 0) client["reasons"][std::string(reason.why)] = reason.count;
+    out["client"] = client;
     return out;
   }
 
@@ -675,14 +678,14 @@ private:
   World world_;
   double seconds_ = 0, warmup_ = 0;
   std::vector<std::unique_ptr<Module>> modules_;
-  std::unique_ptr<Laptop> laptop_;
-  std::size_t laptop_wifi_ = 1; // access points of the laptop so far
+  std::unique_ptr<ClientHost> client_;
+  std::size_t client_wifi_ = 1; // access points of the client so far
   WeightedAir weighted_;
   std::unique_ptr<Wifi> wifi_;
   std::vector<std::unique_ptr<Wire>> wires_;
   std::vector<NamedLink> links_;
   std::vector<Flow> flows_;
-  // An interface of the laptop on the weighted air.
+  // An interface of the client on the weighted air.
   struct Marked
   {
     PublishedMarking::Entry entry;
@@ -715,8 +718,8 @@ json access_point(const Paper& paper, const std::string& name, double packet_ms,
 
 json base(const Paper& paper, json links, json subflows)
 {
-  json flow { { "name", "laptop" },
-              { "laptop", true },
+  json flow { { "name", "client" },
+              { "client", true },
               { "ecn", paper.ecn },
               { "repair", paper.repair },
               { "receive_buffer", paper.receive_buffer } };

@@ -17,7 +17,7 @@ struct BadScenario : std::runtime_error
   using std::runtime_error::runtime_error;
 };
 
-// Runs it and tells what came of it: {"flows": [...], "links": [...], "laptop": {...}, "events", "wall_seconds"}.
+// Runs it and tells what came of it: {"flows": [...], "links": [...], "client": {...}, "events", "wall_seconds"}.
 // Everything but wall_seconds depends on the description alone. Throws BadScenario.
 nlohmann::json simulate(const nlohmann::json& description);
 

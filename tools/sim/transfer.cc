@@ -1,6 +1,6 @@
 #include "tools/sim/transfer.h"
 
-#include "tools/sim/laptop.h"
+#include "tools/sim/client_host.h"
 
 #include <algorithm>
 
@@ -15,8 +15,8 @@ constexpr std::uint32_t dss_data = 20, dss_ack = 12; // RFC 8684 3.3, with 8-byt
 
 } // namespace
 
-Transfer::Transfer(World& world, const TransferConfig& config, Laptop* laptop)
-    : world_(world), config_(config), laptop_(laptop)
+Transfer::Transfer(World& world, const TransferConfig& config, ClientHost* client)
+    : world_(world), config_(config), client_(client)
 {
   SenderConfig& sender = config_.sender;
   sender.own_window = !config_.mptcp;
@@ -46,12 +46,12 @@ Transfer::Subflow& Transfer::add(const Path& path, Tick start)
   one.sender->interface = one.receiver->interface = path.interface;
   one.up.push_back(one.sender.get());
   if (!one.up_by_cell.empty()) one.up_by_cell.push_back(one.sender.get());
-  if (laptop_ != nullptr)
+  if (client_ != nullptr)
   {
     const std::size_t number = subflows_.size() - 1;
     const bool coupled = config_.sender.algorithm == Algorithm::lia || config_.sender.algorithm == Algorithm::olia;
-    Laptop::Port& port =
-        laptop_->connect({ .interface = path.interface,
+    ClientHost::Port& port =
+        client_->connect({ .interface = path.interface,
                            .mss = config_.sender.mss,
                            .mptcp = config_.mptcp,
                            .ecn = config_.sender.ecn,

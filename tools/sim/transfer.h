@@ -14,7 +14,7 @@
 namespace tandem::sim
 {
 
-class Laptop;
+class ClientHost;
 
 enum class Scheduler : std::uint8_t
 {
@@ -36,7 +36,7 @@ struct TransferConfig
 struct Path
 {
   std::vector<Stage*> down, up;
-  std::uint16_t interface = 0; // of the laptop, when there is one
+  std::uint16_t interface = 0; // of the client, when there is one
   // By which acknowledgements leave when a module says so (Link::cell); empty = no such way.
   std::vector<Stage*> up_by_cell {};
   Duration signal_delay {}; // until what the client tells about the subflow is heard by the server
@@ -57,8 +57,8 @@ public:
     std::unique_ptr<Timer> heard;
   };
 
-  // `laptop`: sees, marks and edits what arrives and leaves. May be null.
-  Transfer(World& world, const TransferConfig& config, Laptop* laptop = nullptr);
+  // `client`: sees, marks and edits what arrives and leaves. May be null.
+  Transfer(World& world, const TransferConfig& config, ClientHost* client = nullptr);
   ~Transfer() override;
   // A subflow that connects at `start`. Plain TCP has one.
   Subflow& add(const Path& path, Tick start);
@@ -87,10 +87,10 @@ private:
 
   World& world_;
   TransferConfig config_;
-  Laptop* laptop_;
+  ClientHost* client_;
   Group group_;
   std::vector<std::unique_ptr<Subflow>> subflows_;
-  std::vector<Duration> signal_delay_; // of each, at a laptop
+  std::vector<Duration> signal_delay_; // of each, at a client
   std::uint64_t connection_key_ = 0;   // of MPTCP
   std::uint64_t next_ = 0;             // segment to be given to a subflow
   std::uint64_t total_ = ~std::uint64_t { 0 };

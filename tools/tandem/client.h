@@ -34,8 +34,8 @@ public:
 
   // The body of a 200 answer. Throws NotRunning; Failure with the daemon's own words and exit code 2 when it answers
   // 400, with exit code 1 otherwise.
-  std::string get(const std::string& target, Duration patience = std::chrono::seconds { 5 }) const;
-  nlohmann::json get_json(const std::string& target, Duration patience = std::chrono::seconds { 5 }) const;
+  std::string get(const std::string& target, Duration timeout = std::chrono::seconds { 5 }) const;
+  nlohmann::json get_json(const std::string& target, Duration timeout = std::chrono::seconds { 5 }) const;
   nlohmann::json put(const std::string& target, const nlohmann::json& body) const;
   nlohmann::json post(const std::string& target, const nlohmann::json& body) const;
 
@@ -45,7 +45,7 @@ private:
   std::filesystem::path socket_;
 
   std::string request(const std::string& method, const std::string& target, const std::string& body,
-                      Duration patience) const;
+                      Duration timeout) const;
 };
 
 } // namespace tandem::cli

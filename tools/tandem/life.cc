@@ -157,8 +157,8 @@ std::string tail(const fs::path& file)
 // Waits until the child answers on the socket, or has ended.
 int wait_until_up(pid_t child, const Client& client, const fs::path& log)
 {
-  constexpr auto patience = 20s; // the first rules may wait for another program's xtables lock
-  const auto give_up = std::chrono::steady_clock::now() + patience;
+  constexpr auto timeout = 20s; // the first rules may wait for another program's xtables lock
+  const auto give_up = std::chrono::steady_clock::now() + timeout;
   while (std::chrono::steady_clock::now() < give_up)
   {
     int status = 0;
@@ -181,7 +181,7 @@ int wait_until_up(pid_t child, const Client& client, const fs::path& log)
   }
   ::kill(child, SIGTERM);
   std::cerr << tail(log);
-  throw Failure { "tandemd did not answer within " + std::to_string(patience.count()) + " s and was stopped" };
+  throw Failure { "tandemd did not answer within " + std::to_string(timeout.count()) + " s and was stopped" };
 }
 
 int up_in_background(const UpOptions& options, const Client& client)
@@ -217,9 +217,9 @@ fs::path lock_file(const Client& client)
 }
 
 // Waits for the lock, so that the keeper has cleared up too.
-bool gone_within(const Client& client, std::chrono::milliseconds patience)
+bool gone_within(const Client& client, std::chrono::milliseconds timeout)
 {
-  for (auto waited = 0ms; waited < patience; waited += 20ms)
+  for (auto waited = 0ms; waited < timeout; waited += 20ms)
   {
     if (!daemon::look_at_lock(lock_file(client)).held) return true;
     std::this_thread::sleep_for(20ms);

@@ -67,10 +67,10 @@ Tone tone_of_state(const std::string& state)
   return state == "closed" || state == "stale" ? Tone::bad : Tone::faint;
 }
 
-std::string distrusted(const json& source)
+std::string rejected(const json& source)
 {
   std::string text;
-  for (const auto& [why, count] : part(source, "distrusted").items())
+  for (const auto& [why, count] : part(source, "rejected").items())
     text += (text.empty() ? "" : ", ") + printable(why) + ' ' + count.dump();
   return text;
 }
@@ -88,7 +88,7 @@ std::string sources_table(const json& wifi, const Style& style)
           number(value_of(source, "reports"), 0),
           number(skipped || limited ? std::optional { skipped.value_or(0) + limited.value_or(0) } : std::nullopt, 0),
           number(value_of(source, "age_s"), 1, " s"),
-          { distrusted(source), Tone::warning },
+          { rejected(source), Tone::warning },
           { words_of(source, "problem"), Tone::bad } });
   }
   if (table.empty()) return "no source of driver statistics is set (links.radio); see `tandem doctor`\n";

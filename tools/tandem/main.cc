@@ -332,7 +332,7 @@ int main(int argc, char** argv)
   link->require_subcommand(1);
   sub = link->add_subcommand("announce", "a blackout is near (risk), there (down) or over (up); for scripts that roam");
   sub->add_option("WHAT", word, "risk, down or up")->required()->check(CLI::IsMember { { "risk", "down", "up" } });
-  sub->add_option("--for", for_s, "seconds that this is believed; then evidence counts again")
+  sub->add_option("--for", for_s, "seconds that this counts; then evidence counts again")
       ->capture_default_str()
       ->check(CLI::Range { 0.001, 60.0 });
   with_json(sub);
@@ -342,7 +342,7 @@ int main(int argc, char** argv)
         chosen = [&](const Client& c)
         {
           const json answer = c.post("/v1/links/wifi/announce", { { "what", word }, { "for_s", for_s } });
-          print(as_json ? pretty(answer) : word + " is believed for " + CLI::detail::to_string(for_s) + " s\n");
+          print(as_json ? pretty(answer) : word + " counts for " + CLI::detail::to_string(for_s) + " s\n");
           return 0;
         };
       });

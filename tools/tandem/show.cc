@@ -178,17 +178,18 @@ std::string steering_words(const json& steering)
   if (!steering.is_object()) return "-";
   std::string words;
   const auto add = [&](const std::string& more) { words += (words.empty() ? "" : ", ") + more; };
-  if (const double wished = number(member(steering, "ce_rate_wished"), "value"), now = number(steering, "ce_rate");
-      now > 0 || wished > 0)
+  if (const double requested = number(member(steering, "ce_rate_requested"), "value"),
+      now = number(steering, "ce_rate");
+      now > 0 || requested > 0)
     add("CE " + fixed(now * 100, 1) + " %"
-        + (std::fabs(wished - now) > 1e-5 ? " on the way to " + fixed(wished * 100, 1) + " %" : ""));
-  if (number(member(steering, "backup_wished"), "value") > 0) add("backup");
-  if (const json& endpoint = member(steering, "endpoint_wished");
+        + (std::fabs(requested - now) > 1e-5 ? " on the way to " + fixed(requested * 100, 1) + " %" : ""));
+  if (number(member(steering, "backup_requested"), "value") > 0) add("backup");
+  if (const json& endpoint = member(steering, "endpoint_requested");
       endpoint.is_object() && number(endpoint, "value") == 0)
     add("endpoint taken away");
   if (words.empty()) return "not now";
-  for (const char* wish : { "ce_rate_wished", "backup_wished", "endpoint_wished" })
-    if (const json& one = member(steering, wish); one.is_object()) return words + " (" + text(one, "why") + ")";
+  for (const char* request : { "ce_rate_requested", "backup_requested", "endpoint_requested" })
+    if (const json& one = member(steering, request); one.is_object()) return words + " (" + text(one, "why") + ")";
   return words;
 }
 
@@ -363,9 +364,9 @@ std::string show_flows(const json& flows, const Style& style)
           for (const auto& [fact, value] : facts.items())
             done += ' ' + fact + ' ' + text(value);
       }
-    const std::string hands_off = text(*flow, "hands_off");
-    const bool left_alone = hands_off != "none" && hands_off != "-";
-    if (left_alone) done = "left alone: " + hands_off;
+    const std::string bypass = text(*flow, "bypass");
+    const bool left_alone = bypass != "none" && bypass != "-";
+    if (left_alone) done = "left alone: " + bypass;
     const auto rtt = [&](const char* key)
     {
       const double value = number(*flow, key);

@@ -36,11 +36,11 @@ void add_word(CLI::App& command, const std::string& option, const std::map<std::
       ->check(CLI::IsMember(allowed));
 }
 
-std::map<std::string, trace::Fate> fates()
+std::map<std::string, trace::Disposition> dispositions()
 {
-  std::map<std::string, trace::Fate> all;
-  for (std::size_t i = 0; i < trace::fate_count; ++i)
-    all.emplace(name(static_cast<trace::Fate>(i)), static_cast<trace::Fate>(i));
+  std::map<std::string, trace::Disposition> all;
+  for (std::size_t i = 0; i < trace::disposition_count; ++i)
+    all.emplace(name(static_cast<trace::Disposition>(i)), static_cast<trace::Disposition>(i));
   return all;
 }
 
@@ -79,7 +79,7 @@ void attach(CLI::App& trace, std::ostream& out, std::ostream& err, int& exit_cod
   print_command->add_option("file", shown->file, "Recording: pcapng of the flight recorder, or any pcap or pcapng")
       ->required();
   print_command->add_flag("--json", shown->json, "One JSON object a line");
-  add_word(*print_command, "--fate", fates(), shown->fate, "Only packets of this fate");
+  add_word(*print_command, "--disposition", dispositions(), shown->disposition, "Only packets of this disposition");
   add_word(*print_command, "--link", links(), shown->link, "Only packets that came or left by this link");
   print_command->add_option("--port", shown->port, "Only segments with this TCP port at either end");
   print_command->add_option("--why", shown->why, "Only packets whose reason contains this text");

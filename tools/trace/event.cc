@@ -20,10 +20,10 @@ std::string timestamps_text(const Timestamps& timestamps)
 
 } // namespace
 
-std::optional<trace::Fate> Event::fate() const
+std::optional<trace::Disposition> Event::disposition() const
 {
   if (!packet.decision) return {};
-  return packet.decision->fate;
+  return packet.decision->disposition;
 }
 
 std::string Event::why() const

@@ -15,7 +15,7 @@ struct Event
   trace::Recorded packet {};               // as it came, or as it was made
   std::optional<trace::Recorded> after {}; // as it was sent on, of an edited packet
 
-  std::optional<trace::Fate> fate() const;
+  std::optional<trace::Disposition> disposition() const;
   std::string why() const;
 };
 

@@ -18,7 +18,7 @@ namespace
 
 void count_link(Summary& summary, const Event& event, const wire::Parsed& parsed)
 {
-  if (event.fate() == trace::Fate::dropped) return;
+  if (event.disposition() == trace::Disposition::dropped) return;
   const trace::Recorded& sent = event.after ? *event.after : event.packet;
   const std::string interface = sent.interface.empty() ? "-" : sent.interface;
   const std::string link = sent.link != Link::other ? std::string { name(sent.link) } : interface;
@@ -61,8 +61,8 @@ Summary summarise(const std::filesystem::path& file)
     ++summary.all.packets;
     summary.all.bytes += event->packet.length;
     // A free comment of another program is no reason to count by.
-    const std::string fate = event->fate() ? std::string { name(*event->fate()) } : "-";
-    Count& reason = summary.reasons[{ fate, event->fate() ? event->why() : "" }];
+    const std::string disposition = event->disposition() ? std::string { name(*event->disposition()) } : "-";
+    Count& reason = summary.reasons[{ disposition, event->disposition() ? event->why() : "" }];
     ++reason.packets;
     reason.bytes += event->packet.length;
     const wire::Parsed parsed = parse(event->packet);
@@ -95,7 +95,7 @@ void write_table(const Summary& summary, const std::filesystem::path& file, std:
                                                                              summary.reasons.end());
   std::stable_sort(reasons.begin(), reasons.end(),
                    [](const auto& a, const auto& b) { return a.second.packets > b.second.packets; });
-  out << "\nfate        packets         bytes  why\n";
+  out << "\ndisposition        packets         bytes  why\n";
   for (const auto& [what, count] : reasons)
   {
     write_line(out, "%-8s %10llu %13llu  ", what.first.c_str(), static_cast<unsigned long long>(count.packets),
@@ -127,8 +127,10 @@ void write_json(const Summary& summary, const std::filesystem::path& file, std::
     all["heading"] = { { "version", heading->version }, { "commit", heading->commit }, { "command", heading->command },
                        { "kernel", heading->kernel },   { "knobs", heading->knobs },   { "seed", heading->seed } };
   for (const auto& [what, count] : summary.reasons)
-    all["reasons"].push_back(
-        { { "fate", what.first }, { "why", what.second }, { "packets", count.packets }, { "bytes", count.bytes } });
+    all["reasons"].push_back({ { "disposition", what.first },
+                               { "why", what.second },
+                               { "packets", count.packets },
+                               { "bytes", count.bytes } });
   for (const auto& [where, count] : summary.links)
     all["links"].push_back({ { "link", where.first },
                              { "direction", where.second },

@@ -38,7 +38,7 @@ struct Summary
   Count all {};
   std::int64_t first_ns = 0; // since 1970
   std::int64_t last_ns = 0;
-  std::map<std::pair<std::string, std::string>, Count> reasons {};   // by fate ("-": of another program) and why
+  std::map<std::pair<std::string, std::string>, Count> reasons {};   // by disposition ("-": of another program) and why
   std::map<std::pair<std::string, std::string>, LinkCount> links {}; // by link and direction
   std::map<std::string, std::uint64_t> faults {};                    // packets that are no segment, by ParseFault
 };

@@ -26,14 +26,14 @@ std::string link_word(const trace::Recorded& packet)
   return packet.interface.empty() ? "-" : packet.interface;
 }
 
-std::string fate_word(const Event& event)
+std::string disposition_word(const Event& event)
 {
-  return event.fate() ? std::string { name(*event.fate()) } : "-";
+  return event.disposition() ? std::string { name(*event.disposition()) } : "-";
 }
 
 bool wanted(const PrintOptions& options, const Event& event, const wire::Parsed& parsed)
 {
-  if (options.fate && event.fate() != options.fate) return false;
+  if (options.disposition && event.disposition() != options.disposition) return false;
   if (options.link && event.packet.link != *options.link && !(event.after && event.after->link == *options.link))
     return false;
   if (options.port
@@ -54,7 +54,7 @@ void print_line(std::ostream& out, const Event& event, const wire::Parsed& parse
 {
   std::array<char, 96> head {};
   std::snprintf(head.data(), head.size(), "%12.6f  %-5s %-3s  %-7s  ", time, link_word(event.packet).c_str(),
-                direction_word(event.packet.direction).c_str(), fate_word(event).c_str());
+                direction_word(event.packet.direction).c_str(), disposition_word(event).c_str());
   out << head.data() << packet_text(event.packet, parsed);
   if (const std::string changes = difference(event); !changes.empty()) out << " => " << changes;
   if (const std::string why = event.why(); !why.empty()) out << " | " << why;
@@ -67,7 +67,7 @@ void print_json(std::ostream& out, const Event& event, const wire::Parsed& parse
                         { "time_ns", event.packet.time_ns },
                         { "link", link_word(event.packet) },
                         { "direction", direction_word(event.packet.direction) },
-                        { "fate", fate_word(event) },
+                        { "disposition", disposition_word(event) },
                         { "length", event.packet.length },
                         { "why", event.why() } };
   if (parsed.ok())
@@ -95,7 +95,7 @@ void print_heading(std::ostream& out, const std::optional<trace::Heading>& headi
     if (!heading->command.empty()) out << "# " << heading->command << '\n';
     if (!heading->knobs.empty()) out << "# " << heading->knobs << '\n';
   }
-  out << "#       time  link  dir  fate     segment\n";
+  out << "#       time  link  dir  disposition     segment\n";
 }
 
 } // namespace

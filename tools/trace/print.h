@@ -17,17 +17,17 @@ namespace tandem::trace_tool
 struct PrintOptions
 {
   std::filesystem::path file {};
-  bool json = false;                    // one JSON object a line
-  std::optional<trace::Fate> fate {};   // only packets of this fate
-  std::optional<Link> link {};          // only packets that came or left by this link
-  std::optional<std::uint16_t> port {}; // only segments with this port at either end
-  std::string why {};                   // only packets whose reason contains this
-  std::uint64_t limit = 0;              // stop after so many; 0: all
+  bool json = false;                                // one JSON object a line
+  std::optional<trace::Disposition> disposition {}; // only packets of this disposition
+  std::optional<Link> link {};                      // only packets that came or left by this link
+  std::optional<std::uint16_t> port {};             // only segments with this port at either end
+  std::string why {};                               // only packets whose reason contains this
+  std::uint64_t limit = 0;                          // stop after so many; 0: all
 };
 
-// Lines: seconds since the first packet of the file, link, direction, fate, segment, "=> " what an edit changed, "| "
-// why. A packet that is no segment shows its fault and its bytes. Throws trace::BadFile; the lines before the fault are
-// written by then.
+// Lines: seconds since the first packet of the file, link, direction, disposition, segment, "=> " what an edit changed,
+// "| " why. A packet that is no segment shows its fault and its bytes. Throws trace::BadFile; the lines before the
+// fault are written by then.
 void print(const PrintOptions& options, std::ostream& out);
 
 } // namespace tandem::trace_tool

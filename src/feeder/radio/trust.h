@@ -1,4 +1,4 @@
-// What a driver says is hostile until it makes sense: values that cannot be are taken out, and what was distrusted is
+// What a driver says is hostile until it makes sense: values that cannot be are taken out, and what was rejected is
 // counted with the reason. Pure.
 #pragma once
 

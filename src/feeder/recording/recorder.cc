@@ -277,7 +277,7 @@ Recorder::~Recorder()
     shared_->stop = true;
   }
   shared_->work.notify_all();
-  worker_->finish(shared_->limits.patience);
+  worker_->finish(shared_->limits.timeout);
 }
 
 void Recorder::take(std::string_view source, const Report& report) noexcept

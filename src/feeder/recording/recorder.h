@@ -19,7 +19,7 @@ struct RecorderLimits
   unsigned frames = 10'000;                           // a second; more are left out, which a note in the file tells
   std::size_t waiting = 4096;                         // reports that wait to be written; a slow disk loses what is more
   Duration delay = std::chrono::milliseconds { 200 }; // until what was taken is written
-  Duration patience = std::chrono::seconds { 2 };     // the destructor waits so long for the disk
+  Duration timeout = std::chrono::seconds { 2 };      // the destructor waits so long for the disk
 };
 
 // take() copies the report into memory that is reserved at start-up and wakes nobody; a thread makes the text and
@@ -32,7 +32,7 @@ public:
   Recorder(std::string path, Tick now, RecorderLimits limits = {});
   // Writes to an open descriptor. `path` is its name in messages.
   Recorder(kernel::Fd file, std::string path, Tick now, RecorderLimits limits = {});
-  // Writes what waits. A disk that takes longer than `patience` is not waited for.
+  // Writes what waits. A disk that takes longer than `timeout` is not waited for.
   ~Recorder();
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;

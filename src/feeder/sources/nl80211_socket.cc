@@ -135,7 +135,7 @@ int Socket::ask(std::uint8_t command, bool dump, const std::function<void(nl_msg
   if (const int rc = nl_send_auto(socket_.get(), question.get()); rc < 0) return positive(rc);
   const std::uint32_t number = nlmsg_hdr(question.get())->nlmsg_seq;
 
-  const Tick until = kernel::now() + patience;
+  const Tick until = kernel::now() + timeout;
   int error = 0;
   bool ended = false;
   const auto consider = [&](const nlmsghdr& head, std::span<const std::byte> bytes)

@@ -26,7 +26,7 @@ class Socket
 {
 public:
   // Longest wait for an answer. What the kernel does before it answers, the wait for its rtnl lock, counts in addition.
-  static constexpr Duration patience = std::chrono::milliseconds { 500 };
+  static constexpr Duration timeout = std::chrono::milliseconds { 500 };
 
   // For questions. `groups`: for the announcements of these instead ("mlme", "scan", "config"). 0 or a positive errno.
   int open(std::span<const char* const> groups = {});

@@ -37,7 +37,7 @@ struct RtnetlinkSource::Socket
 
   void apply(rtnl_link* link, bool gone)
   {
-    const kernel::InterfaceNews news = kernel::read_link(link, gone);
+    const kernel::InterfaceNotification news = kernel::read_link(link, gone);
     // Renamed: what had the name before is no longer there.
     for (auto& [name, known] : state)
       if (known.ifindex == news.ifindex && !known.gone && name != news.name) set({ .interface = name, .gone = true });

@@ -178,7 +178,7 @@ struct ThreadedSource::Shared
 
 ThreadedSource::ThreadedSource(std::unique_ptr<Source> inner, Limits limits)
     : name_ { inner->name() }, stale_after_ { inner->stale_after() }, rate_limit_ { inner->rate_limit() },
-      optional_ { inner->optional() }, patience_ { limits.patience }, shared_ { std::make_shared<Shared>() }
+      optional_ { inner->optional() }, timeout_ { limits.timeout }, shared_ { std::make_shared<Shared>() }
 {
   shared_->limits = limits;
   shared_->inner = std::move(inner);
@@ -192,7 +192,7 @@ ThreadedSource::~ThreadedSource()
     shared_->stop = true;
   }
   ring(shared_->wanted);
-  worker_->finish(patience_);
+  worker_->finish(timeout_);
 }
 
 int ThreadedSource::fd() const

@@ -16,16 +16,16 @@ class ThreadedSource final : public Source
 public:
   struct Limits
   {
-    std::size_t reports = 1024;                             // that wait to be received; more push out the oldest
-    Duration patience = std::chrono::milliseconds { 1000 }; // the destructor waits so long for a call that hangs
-    Duration pace = std::chrono::milliseconds { 1 };        // shortest time between two reads that brought nothing
+    std::size_t reports = 1024;                            // that wait to be received; more push out the oldest
+    Duration timeout = std::chrono::milliseconds { 1000 }; // the destructor waits so long for a call that hangs
+    Duration pace = std::chrono::milliseconds { 1 };       // shortest time between two reads that brought nothing
   };
 
   // The inner source is opened in its thread, right away. Throws std::system_error when there can be no thread or no
   // event descriptor.
   explicit ThreadedSource(std::unique_ptr<Source> inner) : ThreadedSource { std::move(inner), Limits {} } {}
   ThreadedSource(std::unique_ptr<Source> inner, Limits limits);
-  // Ends the thread, and the inner source in it. One that hangs in a system call for longer than `patience` is left
+  // Ends the thread, and the inner source in it. One that hangs in a system call for longer than `timeout` is left
   // behind and ends when the call does.
   ~ThreadedSource() override;
   ThreadedSource(const ThreadedSource&) = delete;
@@ -54,7 +54,7 @@ private:
   Duration stale_after_;
   unsigned rate_limit_;
   bool optional_;
-  Duration patience_;
+  Duration timeout_;
   std::shared_ptr<Shared> shared_;
   std::optional<ThreadedWorker> worker_ {};
 };

@@ -33,15 +33,15 @@ public:
   ThreadedWorker(const ThreadedWorker&) = delete;
   ThreadedWorker& operator=(const ThreadedWorker&) = delete;
 
-  // Waits for the end of the body, which has to be asked for before; one that does not come within `patience` is left
+  // Waits for the end of the body, which has to be asked for before; one that does not come within `timeout` is left
   // to itself. True when it has ended.
-  bool finish(Duration patience)
+  bool finish(Duration timeout)
   {
     if (!thread_.joinable()) return true;
     bool ended = false;
     {
       std::unique_lock lock { done_->mutex };
-      ended = done_->told.wait_for(lock, patience, [&] { return done_->yes; });
+      ended = done_->told.wait_for(lock, timeout, [&] { return done_->yes; });
     }
     if (ended)
       thread_.join();

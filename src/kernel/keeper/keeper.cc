@@ -159,12 +159,12 @@ struct Keeper::Parts
       if (left <= 0) throw std::runtime_error { "the keeper did not answer within 10 s" };
       pollfd wait { socket.get(), POLLIN, 0 };
       poll(&wait, 1, static_cast<int>(left));
-      beat(); // waiting here is no standstill of the packet loop
+      count_heartbeat(); // waiting here is no standstill of the packet loop
     }
     if (!answer_error.empty()) throw std::runtime_error { answer_error };
   }
 
-  void beat() { heartbeat->fetch_add(1, std::memory_order_relaxed); }
+  void count_heartbeat() { heartbeat->fetch_add(1, std::memory_order_relaxed); }
 };
 
 Keeper::Keeper() : parts_ { std::make_unique<Parts>() } {}
@@ -205,9 +205,9 @@ Keeper Keeper::start(const KeeperOptions& options, const RoutePlan& stale)
   return keeper;
 }
 
-void Keeper::beat() noexcept
+void Keeper::heartbeat() noexcept
 {
-  parts_->beat();
+  parts_->count_heartbeat();
 }
 
 void Keeper::apply(const RulePlan& plan)

@@ -1,6 +1,6 @@
 // The fail-safe: a small process that owns rules and routes, and takes them away when the daemon dies or hangs.
 //
-// It watches a heartbeat in shared memory. Standing still for more than `patience` while rules are in place: rules are
+// It watches a heartbeat in shared memory. Standing still for more than `timeout` while rules are in place: rules are
 // taken away and waiting packets let pass (suspended); moving again: rules are put back (armed). When the daemon's end
 // of the socket closes, by exit, crash or kill -9, waiting packets pass, rules and routes go, and the keeper ends.
 #pragma once
@@ -29,7 +29,7 @@ public:
   ~Keeper();
 
   // Call at least every 100 ms from the packet loop (a timer), and never from another thread. Costs one store.
-  void beat() noexcept;
+  void heartbeat() noexcept;
 
   // Commands. The plain ones wait for the keeper's answer (typically 5 to 50 ms, at most 10 s) and throw
   // std::runtime_error with a sentence when it failed. The `post_` ones return at once; the outcome shows in state()

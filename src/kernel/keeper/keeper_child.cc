@@ -208,25 +208,25 @@ private:
 
   void restart_watch()
   {
-    last_beat_ = heartbeat_.load(std::memory_order_relaxed);
+    last_heartbeat_ = heartbeat_.load(std::memory_order_relaxed);
     last_moved_ = now();
     still_looks_ = 0;
   }
 
   void look()
   {
-    const std::uint64_t beat = heartbeat_.load(std::memory_order_relaxed);
-    if (beat != last_beat_)
+    const std::uint64_t count = heartbeat_.load(std::memory_order_relaxed);
+    if (count != last_heartbeat_)
     {
       restart_watch();
-      last_beat_ = beat;
+      last_heartbeat_ = count;
       if (state_.phase == KeeperState::Phase::suspended) resume();
       if (steerer_->state().suspended) steer_again();
       return;
     }
     ++still_looks_;
     // Looks count besides time: when this process itself did not get to run, the daemon is not to blame.
-    const bool still = now() - last_moved_ > options_.patience && still_looks_ * options_.period >= options_.patience;
+    const bool still = now() - last_moved_ > options_.timeout && still_looks_ * options_.period >= options_.timeout;
     if (still && steerer_->in_force()) stop_steering();
     if (state_.phase == KeeperState::Phase::armed && still)
       suspend();
@@ -334,7 +334,7 @@ private:
   KeeperState state_ {};
   Fd queue_ {};
   std::uint16_t queue_number_ = 0;
-  std::uint64_t last_beat_ = 0;
+  std::uint64_t last_heartbeat_ = 0;
   Tick last_moved_ {};
   std::int64_t still_looks_ = 0;
   std::vector<char> buffer_ = std::vector<char>(keeper_message_limit);

@@ -24,8 +24,8 @@ constexpr std::size_t keeper_message_limit = 64 * 1024; // bytes of one command 
 struct KeeperOptions
 {
   BackendChoice backend = BackendChoice::automatic;
-  Duration patience = std::chrono::milliseconds { 300 }; // heartbeat may stand still this long
-  Duration period = std::chrono::milliseconds { 100 };   // between looks at the heartbeat
+  Duration timeout = std::chrono::milliseconds { 300 }; // heartbeat may stand still this long
+  Duration period = std::chrono::milliseconds { 100 };  // between looks at the heartbeat
   // Where the keeper notes which MPTCP endpoints, flags and limits it changed, for the next start after both it and the
   // daemon were killed. A file in the daemon's run directory, which only root can write. Empty: nothing is noted.
   std::string steering_file {};

@@ -35,7 +35,7 @@ struct Release
 template <class T>
 using Owned = std::unique_ptr<T, Release>;
 
-constexpr timeval patience { 2, 0 }; // the kernel answers within the call; this is for a kernel that does not
+constexpr timeval timeout { 2, 0 }; // the kernel answers within the call; this is for a kernel that does not
 
 // What a netlink request came to.
 struct Outcome
@@ -194,7 +194,7 @@ MptcpPathManager::MptcpPathManager() : parts_ { std::make_unique<Parts>() }
                                + nl_geterror(code) };
   const int fd = nl_socket_get_fd(p.socket.get()), on = 1;
   setsockopt(fd, SOL_NETLINK, NETLINK_EXT_ACK, &on, sizeof on);
-  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
 }
 
 MptcpPathManager::~MptcpPathManager() = default;

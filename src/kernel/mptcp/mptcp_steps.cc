@@ -9,7 +9,7 @@ namespace tandem::kernel
 namespace
 {
 
-bool is_own(const MptcpEndpoint& endpoint, const SteeringLedger::Own& own)
+bool is_own(const MptcpEndpoint& endpoint, const UndoJournal::Own& own)
 {
   if (endpoint.address != own.address || endpoint.ifindex != own.ifindex || endpoint.implicit()) return false;
   // Noted, but killed before its id was known: then it still looks as it was made.
@@ -25,10 +25,10 @@ bool link_local(const std::string& address)
 class Comparison
 {
 public:
-  Comparison(const SteeringPlan& plan, const PathManagerView& now, const SteeringLedger& ledger)
-      : plan_ { plan }, now_ { now }, before_ { ledger }
+  Comparison(const SteeringPlan& plan, const PathManagerView& now, const UndoJournal& journal)
+      : plan_ { plan }, now_ { now }, before_ { journal }
   {
-    claim(now_.endpoints, ledger);
+    claim(now_.endpoints, journal);
   }
 
   MptcpChange run()
@@ -65,7 +65,7 @@ private:
 
   void keep_own(const MptcpEndpoint& endpoint)
   {
-    out_.ledger.own.push_back({ .address = endpoint.address, .ifindex = endpoint.ifindex, .id = endpoint.id });
+    out_.journal.own.push_back({ .address = endpoint.address, .ifindex = endpoint.ifindex, .id = endpoint.id });
     ++wanted_;
   }
 
@@ -118,7 +118,7 @@ private:
     out_.steps.push_back({ .kind = MptcpStep::Kind::add, .endpoint = fresh });
   }
 
-  const SteeringLedger::Flag* noted(const MptcpEndpoint& endpoint) const
+  const UndoJournal::Flag* noted(const MptcpEndpoint& endpoint) const
   {
     auto found =
         std::find_if(before_.flags.begin(), before_.flags.end(),
@@ -129,12 +129,12 @@ private:
   void foreign(const MptcpEndpoint& endpoint, bool backup)
   {
     ++wanted_;
-    const SteeringLedger::Flag* note = noted(endpoint);
+    const UndoJournal::Flag* note = noted(endpoint);
     const bool changed_by_others = note && endpoint.backup() != note->set;
     if (changed_by_others)
     {
       if (!backup) return; // and forget what we had found
-      out_.ledger.flags.push_back(*note);
+      out_.journal.flags.push_back(*note);
       return refuse("backup of " + endpoint.address, "somebody else changed this endpoint's backup flag meanwhile");
     }
     const bool found = note ? note->before : endpoint.backup();
@@ -142,9 +142,9 @@ private:
     if (backup && !plan_.foreign && !found)
       refuse("backup of " + endpoint.address, "Tandem did not create this endpoint: mptcp.foreign = true allows it");
     if (wanted != found)
-      out_.ledger.flags.push_back({ .address = endpoint.address, .id = endpoint.id, .before = found, .set = wanted });
+      out_.journal.flags.push_back({ .address = endpoint.address, .id = endpoint.id, .before = found, .set = wanted });
     else if (note && wanted != endpoint.backup())
-      out_.ledger.flags.push_back(*note); // until it is put back
+      out_.journal.flags.push_back(*note); // until it is put back
     if (wanted != endpoint.backup())
       out_.steps.push_back({ .kind = MptcpStep::Kind::backup, .endpoint = endpoint, .backup = wanted });
   }
@@ -221,14 +221,14 @@ private:
     {
       const MptcpLimits before = ours ? before_.limit->before : now_.limits;
       const MptcpLimits raised { .subflows = need, .add_addr = now_.limits.add_addr };
-      out_.ledger.limit = SteeringLedger::Limit { .before = before, .set = raised };
+      out_.journal.limit = UndoJournal::Limit { .before = before, .set = raised };
       out_.steps.push_back({ .kind = MptcpStep::Kind::limits, .limits = raised });
     }
     else if (ours && plan_.setup)
-      out_.ledger.limit = before_.limit;
+      out_.journal.limit = before_.limit;
     else if (ours && before_.limit->before != now_.limits)
     {
-      out_.ledger.limit = before_.limit; // until it is put back
+      out_.journal.limit = before_.limit; // until it is put back
       out_.steps.push_back({ .kind = MptcpStep::Kind::limits, .limits = before_.limit->before });
     }
   }
@@ -237,7 +237,7 @@ private:
 
   const SteeringPlan& plan_;
   PathManagerView now_;
-  const SteeringLedger& before_;
+  const UndoJournal& before_;
   MptcpChange out_ {};
   std::vector<MptcpStep> replaced_ {};
   std::vector<std::string> named_ {};
@@ -246,16 +246,16 @@ private:
 
 } // namespace
 
-void claim(std::vector<MptcpEndpoint>& endpoints, const SteeringLedger& ledger)
+void claim(std::vector<MptcpEndpoint>& endpoints, const UndoJournal& journal)
 {
   for (MptcpEndpoint& endpoint : endpoints)
     endpoint.own =
-        std::any_of(ledger.own.begin(), ledger.own.end(), [&](const auto& own) { return is_own(endpoint, own); });
+        std::any_of(journal.own.begin(), journal.own.end(), [&](const auto& own) { return is_own(endpoint, own); });
 }
 
-MptcpChange mptcp_change(const SteeringPlan& plan, const PathManagerView& now, const SteeringLedger& ledger)
+MptcpChange mptcp_change(const SteeringPlan& plan, const PathManagerView& now, const UndoJournal& journal)
 {
-  return Comparison { plan, now, ledger }.run();
+  return Comparison { plan, now, journal }.run();
 }
 
 } // namespace tandem::kernel

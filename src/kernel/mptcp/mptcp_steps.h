@@ -3,7 +3,7 @@
 
 #include "src/kernel/mptcp/mptcp_pm.h"
 #include "src/kernel/mptcp/mptcp_subflows.h"
-#include "src/kernel/mptcp/steering_ledger.h"
+#include "src/kernel/mptcp/undo_journal.h"
 
 #include <map>
 #include <optional>
@@ -42,16 +42,16 @@ struct PathManagerView
 struct MptcpChange
 {
   std::vector<MptcpStep> steps {};
-  std::vector<RefusedWish> refused {};
-  SteeringLedger ledger {}; // to be written before the first step
+  std::vector<RefusedRequest> refused {};
+  UndoJournal journal {}; // to be written before the first step
 };
 
-// Tells own endpoints from others' by the ledger: sets `own`.
-void claim(std::vector<MptcpEndpoint>& endpoints, const SteeringLedger& ledger);
+// Tells own endpoints from others' by the journal: sets `own`.
+void claim(std::vector<MptcpEndpoint>& endpoints, const UndoJournal& journal);
 
 // The kernel closes the subflows of an endpoint that is removed, the first one of a connection too. A removal that
 // would leave a connection without any subflow, where it would stall until it times out, is refused; of several such
 // endpoints the one by which most connections were opened stays.
-MptcpChange mptcp_change(const SteeringPlan& plan, const PathManagerView& now, const SteeringLedger& ledger);
+MptcpChange mptcp_change(const SteeringPlan& plan, const PathManagerView& now, const UndoJournal& journal);
 
 } // namespace tandem::kernel

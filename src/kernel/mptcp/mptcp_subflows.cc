@@ -30,7 +30,7 @@ struct Release
   void operator()(nl_sock* s) const { nl_socket_free(s); }
 };
 
-constexpr timeval patience { 2, 0 };
+constexpr timeval timeout { 2, 0 };
 constexpr std::array<unsigned char, 12> mapped { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
 
 std::string local_address(const inet_diag_msg& message)
@@ -88,7 +88,7 @@ std::vector<MptcpSubflow> mptcp_subflows()
   int code = nl_connect(socket.get(), NETLINK_SOCK_DIAG);
   if (code >= 0)
   {
-    setsockopt(nl_socket_get_fd(socket.get()), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    setsockopt(nl_socket_get_fd(socket.get()), SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
     nl_socket_modify_cb(socket.get(), NL_CB_VALID, NL_CB_CUSTOM, on_valid, &all);
   }
   for (std::uint8_t family : { AF_INET, AF_INET6 })

@@ -16,7 +16,7 @@ struct Steerer::Parts
   std::string file {};
   std::optional<CeMarker> marker {};
   std::optional<MptcpPathManager> manager {};
-  SteeringLedger ledger {};
+  UndoJournal journal {};
   SteeringPlan plan {};
   SteeringState state {};
 
@@ -51,7 +51,7 @@ struct Steerer::Parts
         if (path.backup || (wanted.setup && path.endpoint)) refuse("MPTCP on " + path.interface, state.mptcp_why);
       wanted = {}; // what was changed before goes all the same
     }
-    if (wanted.paths.empty() && ledger.empty())
+    if (wanted.paths.empty() && journal.empty())
     {
       state.endpoints.clear();
       return;
@@ -60,14 +60,14 @@ struct Steerer::Parts
     {
       if (!manager) manager.emplace();
       PathManagerView view = look(wanted);
-      MptcpChange change = mptcp_change(wanted, view, ledger);
-      if (!ledger.own.empty() && tell_subflows(view, change)) change = mptcp_change(wanted, view, ledger);
+      MptcpChange change = mptcp_change(wanted, view, journal);
+      if (!journal.own.empty() && tell_subflows(view, change)) change = mptcp_change(wanted, view, journal);
       state.refused.insert(state.refused.end(), change.refused.begin(), change.refused.end());
-      if (change.ledger != ledger)
-        if (std::string reason = write_ledger(file, change.ledger); !reason.empty())
+      if (change.journal != journal)
+        if (std::string reason = write_journal(file, change.journal); !reason.empty())
           throw std::runtime_error { "MPTCP is left as it is, since a change could not be noted for the next start: "
                                      + reason };
-      ledger = change.ledger;
+      journal = change.journal;
       if (!change.steps.empty())
       {
         for (const MptcpStep& step : change.steps)
@@ -75,7 +75,7 @@ struct Steerer::Parts
         view = look(wanted);
         settle(view);
       }
-      claim(view.endpoints, ledger);
+      claim(view.endpoints, journal);
       state.endpoints = view.endpoints;
       state.limit_subflows = view.limits.subflows;
       state.limit_add_addr = view.limits.add_addr;
@@ -100,7 +100,7 @@ struct Steerer::Parts
   static bool tell_subflows(PathManagerView& view, const MptcpChange& change)
   {
     if (std::none_of(change.refused.begin(), change.refused.end(),
-                     [](const RefusedWish& wish) { return wish.what.rfind("removal", 0) == 0; }))
+                     [](const RefusedRequest& request) { return request.what.rfind("removal", 0) == 0; }))
       return false;
     try
     {
@@ -139,24 +139,24 @@ struct Steerer::Parts
     }
   }
 
-  // Keeps of the ledger what is so after the steps, with the ids that the kernel has given.
+  // Keeps of the journal what is so after the steps, with the ids that the kernel has given.
   void settle(const PathManagerView& view)
   {
-    SteeringLedger kept {};
+    UndoJournal kept {};
     std::vector<MptcpEndpoint> own = view.endpoints;
-    claim(own, ledger);
+    claim(own, journal);
     for (const MptcpEndpoint& endpoint : own)
       if (endpoint.own)
         kept.own.push_back({ .address = endpoint.address, .ifindex = endpoint.ifindex, .id = endpoint.id });
-    for (const auto& flag : ledger.flags)
+    for (const auto& flag : journal.flags)
       if (std::any_of(view.endpoints.begin(), view.endpoints.end(),
                       [&](const MptcpEndpoint& e)
                       { return e.address == flag.address && e.id == flag.id && e.backup() != flag.before; }))
         kept.flags.push_back(flag);
-    if (ledger.limit && view.limits == ledger.limit->set) kept.limit = ledger.limit;
-    if (kept == ledger) return;
-    ledger = kept;
-    if (std::string reason = write_ledger(file, ledger); !reason.empty())
+    if (journal.limit && view.limits == journal.limit->set) kept.limit = journal.limit;
+    if (kept == journal) return;
+    journal = kept;
+    if (std::string reason = write_journal(file, journal); !reason.empty())
       state.last_error = "what Tandem changed of MPTCP could not be noted for the next start: " + reason;
   }
 
@@ -164,23 +164,23 @@ struct Steerer::Parts
   void recover()
   {
     if (file.empty()) return;
-    const ReadLedger read = read_ledger(file);
+    const ReadJournal read = read_journal(file);
     if (!read.fault.empty())
     {
       state.recovered = "the note of an earlier run in " + file + " is not usable (" + read.fault
                         + "): if that run was killed, its MPTCP endpoints are still there; see `ip mptcp endpoint`";
       return;
     }
-    if (!read.ledger.empty())
+    if (!read.journal.empty())
     {
-      ledger = read.ledger;
+      journal = read.journal;
       guide({});
       state.recovered = "an earlier run was killed: " + std::to_string(state.endpoints_deleted)
                         + " MPTCP endpoints removed, " + std::to_string(state.flag_changes) + " backup flags put back"
                         + (state.last_error.empty() ? "" : "; " + state.last_error);
       state.endpoints_deleted = state.flag_changes = 0;
     }
-    if (ledger.empty()) (void)write_ledger(file, ledger); // of before a reboot, or of another namespace
+    if (journal.empty()) (void)write_journal(file, journal); // of before a reboot, or of another namespace
   }
 };
 
@@ -213,7 +213,7 @@ void Steerer::carry_out(const SteeringPlan& plan)
 bool Steerer::in_force() const
 {
   const Parts& p = *parts_;
-  return !p.state.ce.empty() || !p.ledger.flags.empty()
+  return !p.state.ce.empty() || !p.journal.flags.empty()
          || std::any_of(p.state.endpoints.begin(), p.state.endpoints.end(),
                         [](const MptcpEndpoint& e) { return e.own && e.backup(); });
 }

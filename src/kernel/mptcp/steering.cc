@@ -50,7 +50,7 @@ void validate(const SteeringPlan& plan)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CeRule, interface, rate)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SteeringPath, interface, addresses, endpoint, backup)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MptcpEndpoint, address, port, id, ifindex, flags, own, interface)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RefusedWish, what, why)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RefusedRequest, what, why)
 TANDEM_JSON_FIELDS(SteeringPlan, ce, paths, setup, foreign)
 TANDEM_JSON_FIELDS(SteeringState, ce_backend, ce_why, ce, mptcp_why, endpoints, limit_subflows, limit_add_addr, refused,
                    recovered, last_error, suspended, plans, ce_changes, flag_changes, endpoints_added,

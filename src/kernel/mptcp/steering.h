@@ -73,12 +73,12 @@ struct MptcpEndpoint
 };
 
 // What of the plan is not carried out, and why, in a sentence.
-struct RefusedWish
+struct RefusedRequest
 {
   std::string what {}; // "backup of 192.0.2.1", "CE marks on wlan0"
   std::string why {};
 
-  bool operator==(const RefusedWish&) const = default;
+  bool operator==(const RefusedRequest&) const = default;
 };
 
 struct SteeringState
@@ -94,7 +94,7 @@ struct SteeringState
   std::vector<MptcpEndpoint> endpoints {}; // own and others', as of the last plan
   std::uint32_t limit_subflows = 0;        // of the kernel: further subflows of a connection
   std::uint32_t limit_add_addr = 0;        // addresses taken from the peer
-  std::vector<RefusedWish> refused {};
+  std::vector<RefusedRequest> refused {};
   std::string recovered {};  // what the start undid of a killed run, or why it could not; a sentence, or empty
   std::string last_error {}; // empty when the last plan was carried out, but for `refused`
   bool suspended = false;    // the packet loop stands still: marks and backup flags are taken back

@@ -89,7 +89,7 @@ void Injector::bind(Link link, const std::string& interface)
   Sockets& by = parts_->sockets[static_cast<std::size_t>(link)];
   by = {};
   if (interface.empty()) return;
-  std::uint32_t mark = parts_->marks.crafted.value;
+  std::uint32_t mark = parts_->marks.injected.value;
   if (link == Link::cell) mark = parts_->marks.by_cell.on(mark);
   by.v4 = open_raw(AF_INET, mark);
   try

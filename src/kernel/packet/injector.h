@@ -1,4 +1,4 @@
-// Sends crafted packets by a chosen interface, marked so that no rule queues them.
+// Sends injected packets by a chosen interface, marked so that no rule queues them.
 #pragma once
 
 #include "src/kernel/marks.h"

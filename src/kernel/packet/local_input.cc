@@ -37,11 +37,11 @@ Fd open_raw(int family, std::uint32_t mark)
 
 } // namespace
 
-LocalInput::LocalInput(const Marks& marks) : v4_ { open_raw(AF_INET, marks.crafted.value) }
+LocalInput::LocalInput(const Marks& marks) : v4_ { open_raw(AF_INET, marks.injected.value) }
 {
   try
   {
-    v6_ = open_raw(AF_INET6, marks.crafted.value);
+    v6_ = open_raw(AF_INET6, marks.injected.value);
   }
   catch (const std::exception&)
   {

@@ -26,7 +26,7 @@ namespace
 {
 
 // Behind unicast fails that often in a row, every eighth probe is for all: the neighbour's address may have changed.
-constexpr std::uint32_t unicast_patience = 8;
+constexpr std::uint32_t unicast_timeout = 8;
 // Video class: not behind the queue of a bulk upload (802.11e), and within what needs no CAP_NET_ADMIN.
 constexpr int socket_priority = 5;
 
@@ -176,7 +176,7 @@ bool Prober::send() noexcept
     to.sll_protocol = htons(ETH_P_ARP);
     to.sll_ifindex = target_.ifindex;
     to.sll_halen = 6;
-    if (neighbour_ && (unanswered_ <= unicast_patience || unanswered_ % unicast_patience != 0))
+    if (neighbour_ && (unanswered_ <= unicast_timeout || unanswered_ % unicast_timeout != 0))
       std::memcpy(to.sll_addr, neighbour_->data(), 6);
     else
       std::memset(to.sll_addr, 0xff, 6);

@@ -191,7 +191,7 @@ RawPort::RawPort(const std::string& interface, const Marks& marks, const Address
   attach_filter(listener_, { { BPF_RET | BPF_K, 0, 0, 0 } }, "close the held port to the kernel's TCP");
   check("hold the port", ::listen(listener_.get(), 1));
 
-  packets_ = open_packet_socket(8 * 1024 * 1024); // a server that is not held back sends in large bursts
+  packets_ = open_packet_socket(8 * 1024 * 1024); // a server that is not withheld sends in large bursts
   attach_filter(packets_, conversation_filter(key_), "attach the filter of a mirror connection");
   // Arriving packets only.
   bind_packet_socket(packets_, ifindex, local.v6 ? ETH_P_IPV6 : ETH_P_IP, interface);

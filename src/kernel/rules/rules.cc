@@ -71,9 +71,9 @@ void validate(const RulePlan& plan)
   for (const auto& cidr : plan.exempt_remote)
     check_cidr("exempt_remote", cidr, true);
   check_bits("marks.by_cell", plan.marks.by_cell);
-  check_bits("marks.crafted", plan.marks.crafted);
+  check_bits("marks.injected", plan.marks.injected);
   check_bits("marks.release", plan.marks.release);
-  const std::uint32_t a = plan.marks.by_cell.mask, b = plan.marks.crafted.mask, c = plan.marks.release.mask;
+  const std::uint32_t a = plan.marks.by_cell.mask, b = plan.marks.injected.mask, c = plan.marks.release.mask;
   if ((a & b) || (a & c) || (b & c)) refuse("marks", std::to_string(a | b | c), "three masks without common bits");
 }
 

@@ -155,7 +155,7 @@ private:
     kinds(name + "_payload", way, true);
 
     chain(name);
-    rule(bits_set("meta", plan_.marks.crafted) + " return");
+    rule(bits_set("meta", plan_.marks.injected) + " return");
     rule("ip frag-off & 0x3fff != 0 return");
     rule("ip hdrlength != 5 return");
     rule("meta nfproto ipv6 ip6 nexthdr != tcp return");
@@ -238,7 +238,7 @@ void iptables_direction(std::ostream& out, const RulePlan& plan, bool egress, bo
   const std::string chain = egress ? "TANDEM-EGRESS" : "TANDEM-INGRESS";
   const std::string add = "-A " + chain + " ";
   auto bits = [](const MarkBits& b) { return hex(b.value) + "/" + hex(b.mask); };
-  out << add << "-m mark --mark " << bits(plan.marks.crafted) << " -j RETURN\n";
+  out << add << "-m mark --mark " << bits(plan.marks.injected) << " -j RETURN\n";
   for (const auto& cidr : of_version(plan.exempt_local, v6))
     out << add << (egress ? "-s " : "-d ") << cidr << " -j RETURN\n";
   for (const auto& cidr : of_version(plan.exempt_remote, v6))

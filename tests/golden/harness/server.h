@@ -2,7 +2,7 @@
 // it echoes when. Enough to prove a path or to fail to.
 #pragma once
 
-#include "tests/golden/harness/stand.h"
+#include "tests/golden/harness/fixture.h"
 
 #include <tandem/seq.h>
 #include <tandem/units.h>

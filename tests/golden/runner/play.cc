@@ -1,7 +1,7 @@
 #include "tests/golden/runner/play.h"
 
 #include "src/daemon/module_loader.h"
-#include "tests/golden/harness/stand.h"
+#include "tests/golden/harness/fixture.h"
 
 #ifdef TANDEM_GOLDEN_OFFLOAD
 #include "modules/offload/offload.h"
@@ -90,7 +90,7 @@ std::optional<std::uint16_t> flags_of(const std::string& letters)
   return flags;
 }
 
-// One plan line, by field; a verdict or "craft" or "wish" is the field "".
+// One plan line, by field; a verdict or "inject" or "request" is the field "".
 using Fields = std::map<std::string, std::string>;
 
 std::string text_of(const Fields& fields)
@@ -133,20 +133,20 @@ public:
         differences_.resize(differences + 20);
         differences_.push_back("  ... and more");
       }
-      crafted_ = stand_->actions.crafted.size();
-      wished_ = stand_->actions.wishes.size();
-      asked_ = stand_->actions.asked.size();
+      injected_ = fixture_->actions.injected.size();
+      requested_ = fixture_->actions.requests.size();
+      asked_ = fixture_->actions.asked.size();
     }
     // What alarms still do after the last event is expected as well.
-    alarms_until(stand_->now() + ms(3000), "");
-    if (const auto n = stand_->chain.stats().unacceptable; n != unacceptable_)
+    alarms_until(fixture_->now() + ms(3000), "");
+    if (const auto n = fixture_->chain.stats().unacceptable; n != unacceptable_)
       differences_.push_back(script_.file + ": " + std::to_string(n) + " segments lay outside the windows, not "
                              + std::to_string(unacceptable_));
     if (!violations_allowed_)
-      for (std::size_t i = 0; i < stand_->chain.module_count(); ++i)
+      for (std::size_t i = 0; i < fixture_->chain.module_count(); ++i)
         for (std::size_t v = 1; v < chain::violation_count; ++v)
-          if (const auto n = stand_->chain.stats(i).violations[v]; n != 0)
-            differences_.push_back(script_.file + ": " + std::string { stand_->chain.module(i).name() } + " broke \""
+          if (const auto n = fixture_->chain.stats(i).violations[v]; n != 0)
+            differences_.push_back(script_.file + ": " + std::string { fixture_->chain.module(i).name() } + " broke \""
                                    + std::string { chain::name(static_cast<chain::Violation>(v)) } + "\" "
                                    + std::to_string(n) + " times");
     return std::move(differences_);
@@ -244,8 +244,8 @@ private:
                             "no module \"" + name + "\" is built into the runner or loaded by --module" };
       modules.push_back(owned_.back().get());
     }
-    stand_ = std::make_unique<Stand>(modules, options_);
-    stand_->chain.damage(&damage_);
+    fixture_ = std::make_unique<Fixture>(modules, options_);
+    fixture_->chain.damage(&damage_);
     for (const Line* line : knobs_)
       set(*line);
     flows_["a"] = first_;
@@ -295,8 +295,8 @@ private:
 
   std::size_t slot(const Line& line, const std::string& module) const
   {
-    for (std::size_t i = 0; i < stand_->chain.module_count(); ++i)
-      if (stand_->chain.module(i).name() == module) return i;
+    for (std::size_t i = 0; i < fixture_->chain.module_count(); ++i)
+      if (fixture_->chain.module(i).name() == module) return i;
     fail(line, "no module \"" + module + "\" in this script");
   }
 
@@ -311,7 +311,7 @@ private:
     const std::string& full = word(line, at);
     const std::size_t dot = full.find('.');
     if (dot == std::string::npos) fail(line, "a knob is written module.knob");
-    Module& module = stand_->chain.module(slot(line, full.substr(0, dot)));
+    Module& module = fixture_->chain.module(slot(line, full.substr(0, dot)));
     const std::string name = full.substr(dot + 1);
     for (const std::span<const Knob> knobs : { module.knobs(), module.test_knobs() })
       for (const Knob& knob : knobs)
@@ -336,7 +336,7 @@ private:
     const Line& line = entry.line;
     const std::string& what = line.words[0];
     if (what == "open")
-      stand_->open(peers()), expect(entry, {});
+      fixture_->open(peers()), expect(entry, {});
     else if (what == "download")
       download(entry);
     else if (what == "in" || what == "out")
@@ -354,7 +354,7 @@ private:
       expect(entry, {});
     }
     else if (what == "damaged")
-      damage_.add(stand_->now() - ms(line.words.size() > 1 ? number(line, 1) : 0)), expect(entry, {});
+      damage_.add(fixture_->now() - ms(line.words.size() > 1 ? number(line, 1) : 0)), expect(entry, {});
     else if (what == "content")
       content(line), expect(entry, {});
     else if (what == "fetched")
@@ -364,7 +364,7 @@ private:
     else if (what == "module")
     {
       if (word(line, 2) != "on" && word(line, 2) != "off") fail(line, "on or off");
-      stand_->chain.enable(slot(line, word(line, 1)), word(line, 2) == "on", stand_->now());
+      fixture_->chain.enable(slot(line, word(line, 1)), word(line, 2) == "on", fixture_->now());
       expect(entry, {});
     }
     else if (what == "flow")
@@ -388,7 +388,7 @@ private:
   void link(const Line& line)
   {
     if (word(line, 1) != "wifi" && word(line, 1) != "cell") fail(line, "a link is wifi or cell");
-    LinkState& state = stand_->links[static_cast<std::size_t>(word(line, 1) == "wifi" ? Link::wifi : Link::cell)];
+    LinkState& state = fixture_->links[static_cast<std::size_t>(word(line, 1) == "wifi" ? Link::wifi : Link::cell)];
     const std::string& how = word(line, 2);
     if (how == "up" || how == "down")
       state.up = how == "up";
@@ -398,8 +398,8 @@ private:
       state.at_risk = how == "risk";
     else
       fail(line, "up, down, route, no-route, risk or no-risk");
-    state.changed = stand_->now();
-    stand_->chain.links(stand_->links, stand_->now());
+    state.changed = fixture_->now();
+    fixture_->chain.links(fixture_->links, fixture_->now());
   }
 
   // The link that owns the flows' local address from now on.
@@ -408,14 +408,14 @@ private:
     const std::string& owner = word(line, 1);
     if (owner != "wifi" && owner != "cell" && owner != "nowhere") fail(line, "wifi, cell or nowhere");
     const Link link = owner == "wifi" ? Link::wifi : owner == "cell" ? Link::cell : Link::other;
-    stand_->chain.links(stand_->links, stand_->now(), [link](const Address&) { return link; });
+    fixture_->chain.links(fixture_->links, fixture_->now(), [link](const Address&) { return link; });
   }
 
   void content(const Line& line)
   {
     const std::string& what = word(line, 1);
     for (const Content one : { Content::unknown, Content::http, Content::refused })
-      if (what == name(one)) return stand_->chain.content(peers().key, one, "as the script says");
+      if (what == name(one)) return fixture_->chain.content(peers().key, one, "as the script says");
     fail(line, "unknown, http or refused");
   }
 
@@ -423,7 +423,7 @@ private:
   void fetched(const Line& line)
   {
     const SackBlock range = block(line, word(line, 1), peers().remote_isn);
-    const auto& asked = stand_->actions.asked;
+    const auto& asked = fixture_->actions.asked;
     const auto at =
         std::find_if(asked.rbegin(), asked.rend(),
                      [&](const Asked& a) { return a.fetch.from == range.left && a.fetch.to == range.right; });
@@ -431,15 +431,15 @@ private:
     const std::string& how = word(line, 2);
     if (how != "ok" && how != "failed" && how != "refused") fail(line, "ok, failed or refused");
     const Asked one = *at;
-    stand_->chain.fetched(one.flow, one.slot,
-                          { .how = one.fetch.how,
-                            .from = one.fetch.from,
-                            .to = one.fetch.to,
-                            .ok = how == "ok",
-                            .why = how == "ok" ? "" : "as the script says",
-                            .final = how == "refused",
-                            .took = stand_->now() - one.at },
-                          static_cast<std::uint32_t>(range.right - range.left), stand_->now());
+    fixture_->chain.fetched(one.flow, one.slot,
+                            { .how = one.fetch.how,
+                              .from = one.fetch.from,
+                              .to = one.fetch.to,
+                              .ok = how == "ok",
+                              .why = how == "ok" ? "" : "as the script says",
+                              .final = how == "refused",
+                              .took = fixture_->now() - one.at },
+                            static_cast<std::uint32_t>(range.right - range.left), fixture_->now());
   }
 
   // download N every MS [rtt MS] [len BYTES] [queue MS]: arrivals and their ACKs. All pass untouched, unless `> any`.
@@ -466,7 +466,7 @@ private:
     {
       const Duration step = (queue - f.queue) / (times - i);
       f.queue += step, f.rtt += step, f.peers.downlink += step;
-      touched += stand_->download(f.peers, 1, ms(number(line, 3)), f.rtt, length);
+      touched += fixture_->download(f.peers, 1, ms(number(line, 3)), f.rtt, length);
     }
     if (is_any(entry)) return;
     if (touched != 0)
@@ -478,7 +478,7 @@ private:
   void segment(const Entry& entry, bool out)
   {
     const Line& line = entry.line;
-    const Tick now = stand_->now();
+    const Tick now = fixture_->now();
     Peers& p = peers();
     Segment s = p.bare(out ? Direction::egress : Direction::ingress, tcp_flag::ack, now);
     if (!out && s.timestamps) s.timestamps->echo = p.local_ts(now - flow().rtt);
@@ -518,7 +518,7 @@ private:
       else
         fail(line, "no such field \"" + field + "\"");
     }
-    const std::optional<chain::Outcome> outcome = stand_->show(s);
+    const std::optional<chain::Outcome> outcome = fixture_->show(s);
     if (out)
     {
       p.window = s.window;
@@ -555,9 +555,9 @@ private:
   {
     const std::size_t i = slot(entry.line, word(entry.line, 1));
     FactFields found {};
-    flow::Flow& f = stand_->flow(peers());
+    flow::Flow& f = fixture_->flow(peers());
     if ((f.begun >> i & 1) != 0)
-      stand_->chain.module(i).describe(f.view, std::as_const(stand_->chain).state(f, i), found);
+      fixture_->chain.module(i).describe(f.view, std::as_const(fixture_->chain).state(f, i), found);
     for (const Line& line : entry.expected)
     {
       const std::string was = found.all.contains(line.words[0]) ? found.all[line.words[0]] : "(no such fact)";
@@ -595,7 +595,7 @@ private:
   const Peers& peers_of(std::uint64_t id) const
   {
     for (const auto& [flow_name, candidate] : flows_)
-      if (const flow::Flow* f = stand_->chain.table().find(candidate.peers.key); f != nullptr && f->view.id == id)
+      if (const flow::Flow* f = fixture_->chain.table().find(candidate.peers.key); f != nullptr && f->view.id == id)
         return candidate.peers;
     return flows_.at(current_).peers;
   }
@@ -613,15 +613,15 @@ private:
     return f;
   }
 
-  Fields craft_fields(const Crafted& one) const
+  Fields injected_fields(const InjectedRecord& one) const
   {
     const Peers* p = &peers_of(one.flow);
-    const Craft& c = one.craft;
-    Fields f { { "", c.kind == CraftKind::ack    ? "craft ack"
-                     : c.kind == CraftKind::fill ? "craft fill"
-                                                 : "craft unreachable" },
+    const InjectedSegment& c = one.segment;
+    Fields f { { "", c.kind == InjectedKind::ack    ? "inject ack"
+                     : c.kind == InjectedKind::fill ? "inject fill"
+                                                    : "inject unreachable" },
                { "by", std::string { name(c.by) } } };
-    if (c.kind == CraftKind::ack)
+    if (c.kind == InjectedKind::ack)
     {
       f["ack"] = relative(c.ack, p->remote_isn);
       f["seq"] = relative(c.seq, p->local_isn);
@@ -635,7 +635,7 @@ private:
         f["sack"] += (i == 0 ? "" : ",") + range_text(c.sack_blocks[i].left, c.sack_blocks[i].right, *p);
       if (c.flags != tcp_flag::ack) f["flags"] = (c.flags & tcp_flag::ece) != 0 ? ".E" : "other";
     }
-    else if (c.kind == CraftKind::fill)
+    else if (c.kind == InjectedKind::fill)
       f["bytes"] = range_text(c.seq, c.seq + c.length, *p);
     else
       f["seq"] = relative(c.seq, p->remote_isn);
@@ -643,11 +643,11 @@ private:
     return f;
   }
 
-  static Fields wish_fields(const std::pair<Wish, std::string>& one)
+  static Fields request_fields(const std::pair<LinkRequest, std::string>& one)
   {
-    const char* kind = one.first.kind == WishKind::mptcp_backup     ? "wish mptcp_backup"
-                       : one.first.kind == WishKind::mptcp_endpoint ? "wish mptcp_endpoint"
-                                                                    : "wish ce_rate";
+    const char* kind = one.first.kind == RequestKind::mptcp_backup     ? "request mptcp_backup"
+                       : one.first.kind == RequestKind::mptcp_endpoint ? "request mptcp_endpoint"
+                                                                       : "request ce_rate";
     return { { "", kind },
              { "link", std::string { name(one.first.link) } },
              { "value", ms_text(one.first.value) },
@@ -656,7 +656,7 @@ private:
 
   std::string at(const Line& line) const
   {
-    return script_.file + ":" + std::to_string(line.number) + ": at " + ms_text(stand_->now()) + " ms: ";
+    return script_.file + ":" + std::to_string(line.number) + ": at " + ms_text(fixture_->now()) + " ms: ";
   }
 
   static bool is_any(const Entry& entry) { return entry.expected.size() == 1 && entry.expected[0].words[0] == "any"; }
@@ -666,7 +666,7 @@ private:
     Fields f {};
     std::size_t i = 1;
     f[""] = line.words[0];
-    if (f[""] == "craft" || f[""] == "wish" || f[""] == "fetch") f[""] += " " + word(line, i++);
+    if (f[""] == "inject" || f[""] == "request" || f[""] == "fetch") f[""] += " " + word(line, i++);
     if (f[""] == "why")
     {
       f[""] = "pass";
@@ -682,8 +682,8 @@ private:
     return f;
   }
 
-  // A verdict must have exactly the fields that are written; of crafts and wishes those are compared that are written.
-  // A reason is compared when it is written.
+  // A verdict must have exactly the fields that are written; of injected segments and requests those are compared that
+  // are written. A reason is compared when it is written.
   static bool same(const Fields& expected, const Fields& was)
   {
     const bool exact = expected.at("") == "pass" || expected.at("") == "drop" || expected.at("") == "unseen";
@@ -700,12 +700,12 @@ private:
     if (is_any(entry)) return;
     std::vector<Fields> was {};
     if (!verdict_was.empty()) was.push_back(verdict_was);
-    for (std::size_t i = crafted_; i < stand_->actions.crafted.size(); ++i)
-      was.push_back(craft_fields(stand_->actions.crafted[i]));
-    for (std::size_t i = wished_; i < stand_->actions.wishes.size(); ++i)
-      was.push_back(wish_fields(stand_->actions.wishes[i]));
-    for (std::size_t i = asked_; i < stand_->actions.asked.size(); ++i)
-      was.push_back(fetch_fields(stand_->actions.asked[i]));
+    for (std::size_t i = injected_; i < fixture_->actions.injected.size(); ++i)
+      was.push_back(injected_fields(fixture_->actions.injected[i]));
+    for (std::size_t i = requested_; i < fixture_->actions.requests.size(); ++i)
+      was.push_back(request_fields(fixture_->actions.requests[i]));
+    for (std::size_t i = asked_; i < fixture_->actions.asked.size(); ++i)
+      was.push_back(fetch_fields(fixture_->actions.asked[i]));
 
     std::vector<Fields> expected {};
     for (const Line& line : entry.expected)
@@ -739,30 +739,30 @@ private:
     const bool alarm_expected = event == "alarm";
     const auto something = [&]
     {
-      return crafted_ < stand_->actions.crafted.size() || wished_ < stand_->actions.wishes.size()
-             || asked_ < stand_->actions.asked.size();
+      return injected_ < fixture_->actions.injected.size() || requested_ < fixture_->actions.requests.size()
+             || asked_ < fixture_->actions.asked.size();
     };
     const Tick end = alarm_expected ? until + ms(1) : until;
-    while (stand_->now() < end)
+    while (fixture_->now() < end)
     {
-      stand_->actions.now = std::min(stand_->chain.advance(stand_->now()), end);
-      stand_->chain.advance(stand_->now());
-      if (alarm_expected && something() && stand_->now() >= until - ms(1)) return;
-      // At the very time of the next event: its crafts are compared with that event.
-      if (!alarm_expected && stand_->now() == until) return;
+      fixture_->actions.now = std::min(fixture_->chain.advance(fixture_->now()), end);
+      fixture_->chain.advance(fixture_->now());
+      if (alarm_expected && something() && fixture_->now() >= until - ms(1)) return;
+      // At the very time of the next event: its injected segments are compared with that event.
+      if (!alarm_expected && fixture_->now() == until) return;
       if (event == "alarms") continue;
-      for (; crafted_ < stand_->actions.crafted.size(); ++crafted_)
-        unexpected(craft_fields(stand_->actions.crafted[crafted_]));
-      for (; wished_ < stand_->actions.wishes.size(); ++wished_)
-        unexpected(wish_fields(stand_->actions.wishes[wished_]));
-      for (; asked_ < stand_->actions.asked.size(); ++asked_)
-        unexpected(fetch_fields(stand_->actions.asked[asked_]));
+      for (; injected_ < fixture_->actions.injected.size(); ++injected_)
+        unexpected(injected_fields(fixture_->actions.injected[injected_]));
+      for (; requested_ < fixture_->actions.requests.size(); ++requested_)
+        unexpected(request_fields(fixture_->actions.requests[requested_]));
+      for (; asked_ < fixture_->actions.asked.size(); ++asked_)
+        unexpected(fetch_fields(fixture_->actions.asked[asked_]));
     }
   }
 
   void unexpected(const Fields& fields)
   {
-    differences_.push_back(script_.file + ": not in the script:\n  + " + ms_text(stand_->now()) + " alarm\n  +     > "
+    differences_.push_back(script_.file + ": not in the script:\n  + " + ms_text(fixture_->now()) + " alarm\n  +     > "
                            + text_of(fields));
   }
 
@@ -773,12 +773,12 @@ private:
   std::vector<const Line*> knobs_ {};
   daemon::LoadedModules loaded_ {};
   std::vector<std::shared_ptr<Module>> owned_ {};
-  std::unique_ptr<Stand> stand_ {};
+  std::unique_ptr<Fixture> fixture_ {};
   Flow first_ {};
   std::map<std::string, Flow> flows_ {};
   std::string current_ = "a";
   DamageLog damage_ {};
-  std::size_t crafted_ = 0, wished_ = 0, asked_ = 0;
+  std::size_t injected_ = 0, requested_ = 0, asked_ = 0;
   std::vector<std::string> differences_ {};
 };
 

@@ -151,7 +151,7 @@ public:
     if (mode_ == "slow") std::this_thread::sleep_for(delay_);
     if (mode_ == "inject" && segment.is_pure_ack() && direction == Direction::egress)
     {
-      // The very ACK by the cell interface as a crafted packet, the original dropped.
+      // The very ACK by the cell interface as an injected packet, the original dropped.
       wire::seal(packet.bytes, segment);
       if (injector_.send(packet.bytes, Link::cell) == 0) return { .drop = true };
     }
@@ -255,7 +255,7 @@ int run()
   std::cout << "ready" << std::endl;
 
   std::uint64_t link_changes = 0;
-  Tick last_beat = now();
+  Tick last_heartbeat = now();
   while (!stopped)
   {
     std::array<pollfd, 4> polled { pollfd { queue.fd(), POLLIN, 0 }, pollfd { keeper.fd(), POLLIN, 0 },
@@ -264,10 +264,10 @@ int run()
     poll(polled.data(), polled.size(), 50);
     while (hung && !stopped)
       poll(nullptr, 0, 50); // the process lives, its packet loop does not
-    if (now() - last_beat > std::chrono::milliseconds { 40 })
+    if (now() - last_heartbeat > std::chrono::milliseconds { 40 })
     {
-      keeper.beat();
-      last_beat = now();
+      keeper.heartbeat();
+      last_heartbeat = now();
     }
     if (polled[0].revents) queue.receive(decide);
     if (polled[1].revents) keeper.dispatch();

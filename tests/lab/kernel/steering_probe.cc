@@ -65,7 +65,7 @@ int run(const std::string& file)
   {
     std::array<pollfd, 2> polled { pollfd { STDIN_FILENO, POLLIN, 0 }, pollfd { keeper.fd(), POLLIN, 0 } };
     poll(polled.data(), polled.size(), 40);
-    keeper.beat();
+    keeper.heartbeat();
     keeper.dispatch();
     if (polled[0].revents == 0) continue;
     std::array<char, 65536> buffer;

@@ -21,7 +21,7 @@ WANTS = [("egress_pure_ack", "ingress_data"), ("egress_data", "egress_pure_ack,i
          ("ingress_ack", "ingress_data"), (ALL, ALL), ("none", ALL)]
 
 
-def wished(traffic: str, observe: str) -> list[str]:
+def requested(traffic: str, observe: str) -> list[str]:
     """What is to become of each mix: "queued", "observed" or "unseen"."""
     done = subprocess.run([PROBE, "mode=admission", f"traffic={traffic}", f"observe={observe}"], capture_output=True, text=True, check=True)
     table = iter(json.loads(done.stdout))
@@ -54,23 +54,23 @@ def ports(seen: dict, all_mixes: list[Mix]) -> Counter:
 @pytest.mark.parametrize("traffic,observe", WANTS)
 def test_each_mix_is_queued_or_copied_as_the_rule_says(world: World, traffic: str, observe: str) -> None:
     world.offload(False)
-    all_mixes, wish = mixes(), wished(traffic, observe)
+    all_mixes, request = mixes(), requested(traffic, observe)
     probe = world.probe(traffic=traffic, observe=observe, ports="yes", gso="no")
     assert probe.first == "ready"
     send(world)
     seen = probe.stop()
     assert seen["queue_drops"] == seen["user_drops"] == seen["observer_drops"] == 0
-    assert {"queued", "unseen"} <= set(wish) or traffic == "none"  # it would notice
+    assert {"queued", "unseen"} <= set(request) or traffic == "none"  # it would notice
     queued, observed = ports(seen["queued"], all_mixes), ports(seen["observed"], all_mixes)
-    wrong = [f"{mix}: {queued[n]} times queued, {observed[n]} times observed, is to be {wish[n]}" for n, mix in enumerate(all_mixes)
-             if (queued[n], observed[n]) != {"queued": (1, 0), "observed": (0, 1), "unseen": (0, 0)}[wish[n]]]
+    wrong = [f"{mix}: {queued[n]} times queued, {observed[n]} times observed, is to be {request[n]}" for n, mix in enumerate(all_mixes)
+             if (queued[n], observed[n]) != {"queued": (1, 0), "observed": (0, 1), "unseen": (0, 0)}[request[n]]]
     assert not wrong, f"{len(wrong)} of {len(all_mixes)}: " + "\n".join(wrong[:20])
 
 
 @pytest.mark.parametrize("traffic", [traffic for traffic, _ in WANTS if traffic != "none"])
 def test_nftables_takes_the_same(world: World, traffic: str) -> None:
     """The text of the nftables rules, on kernels without its queue expression too: the queue becomes a set of the ports that came to it."""
-    all_mixes, wish = mixes(), wished(traffic, "none")
+    all_mixes, request = mixes(), requested(traffic, "none")
     text = sh(f"ip netns exec {world.c} {PROBE} mode=render traffic={traffic}")
     for direction, field in (("egress", "dport"), ("ingress", "sport")):
         for chain in ("empty", "payload"):
@@ -91,6 +91,6 @@ def test_nftables_takes_the_same(world: World, traffic: str) -> None:
         listed = json.loads(sh(f"ip netns exec {world.c} nft -j list set inet tandem {name}"))["nftables"][-1]["set"].get("elem", [])
         came |= {f"{name} {port}" for port in listed}
     queued = ports({"ports": {name: 1 for name in came}}, all_mixes)
-    wrong = [f"{mix}: {'queued' if queued[n] else 'not queued'}, is to be {wish[n]}" for n, mix in enumerate(all_mixes)
-             if (queued[n] > 0) != (wish[n] == "queued")]
+    wrong = [f"{mix}: {'queued' if queued[n] else 'not queued'}, is to be {request[n]}" for n, mix in enumerate(all_mixes)
+             if (queued[n] > 0) != (request[n] == "queued")]
     assert not wrong, f"{len(wrong)} of {len(all_mixes)}: " + "\n".join(wrong[:20])

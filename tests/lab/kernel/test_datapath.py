@@ -125,7 +125,7 @@ def test_reroutes_past_a_gateway_that_checks_sources(world: World) -> None:
 
 
 def test_injects_by_a_link(world: World) -> None:
-    """Every ACK crafted anew on a raw socket of the cell link, none queued twice."""
+    """Every ACK injected anew on a raw socket of the cell link, none queued twice."""
     want = world.serve(20 * MEGABYTE)
     probe = world.probe(mode="inject")
     got = world.download()

@@ -131,10 +131,10 @@ def test_someone_elses_endpoint_stays(ways: World, note: Path) -> None:
     found = endpoints(ways)
     steering = Steering(ways, note)
     state = steering.steer(path("wlan0"), path("cell0", backup=True), setup=True)
-    assert [wish["what"] for wish in state["refused"]] == [f"backup of {CELL4}"] and "foreign" in state["refused"][0]["why"]
+    assert [request["what"] for request in state["refused"]] == [f"backup of {CELL4}"] and "foreign" in state["refused"][0]["why"]
     assert endpoints(ways)[CELL4] == found[CELL4] and set(endpoints(ways)) == {CLIENT4, CELL4}
     state = steering.steer(path("wlan0"), path("cell0", endpoint=False, backup=True), setup=True, foreign=True)
-    assert [wish["what"] for wish in state["refused"]] == [f"removal of the endpoint {CELL4}"]
+    assert [request["what"] for request in state["refused"]] == [f"removal of the endpoint {CELL4}"]
     assert endpoints(ways)[CELL4] == {**found[CELL4], "backup": True}
     steering.stop()
     assert endpoints(ways) == found

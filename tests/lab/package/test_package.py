@@ -186,7 +186,7 @@ def test_page_about_modules_works_as_written(page: Page) -> None:
 
 
 @pytest.mark.parametrize("module,was,planted", [("cap", "win 512 why", "win 513 why"), ("cap", "worth 14000", "worth 0"),
-                                                ("tail", "> craft ack by wifi ack 57921", "> craft ack by wifi ack 57920"),
+                                                ("tail", "> inject ack by wifi ack 57921", "> inject ack by wifi ack 57920"),
                                                 ("tail", "value 0.02", "value 0.03")])
 def test_delivered_runner_sees_a_planted_fault(page: Page, module: str, was: str, planted: str) -> None:
     trace = page.files[f"{module}.seg"]

@@ -1,8 +1,8 @@
 // Every mix of TCP flags, with and without payload and options, through the simulator and the golden harness: both show
 // the modules what tandem/admission.h says. The kernel's rules and filters: tests/unit/kernel/bpf_test.cc and
 // tests/lab/kernel/test_admission.py.
-#include "tests/golden/harness/stand.h"
-#include "tools/sim/laptop.h"
+#include "tests/golden/harness/fixture.h"
+#include "tools/sim/client_host.h"
 
 #include <tandem/admission.h>
 
@@ -17,8 +17,8 @@ namespace tandem::sim::test
 namespace
 {
 
+using tandem::test::Fixture;
 using tandem::test::Peers;
-using tandem::test::Stand;
 
 // Remembers whether what it was last shown waited for a verdict.
 class Watcher final : public FlowModule<int>
@@ -141,10 +141,10 @@ void drive(const Interest& interest, Watcher& watcher, Tick now, const char* whe
     }
     const Segment s = segment_of(mix, peers, now);
     watcher.queued.reset();
-    const Admission was = show(s), wish = admit(wanted, s);
-    if (was != wish && ++wrong < 5)
-      ADD_FAILURE() << where << " shows as " << name(was) << " what is to be " << name(wish) << ": flags 0x" << std::hex
-                    << mix.flags << (mix.payload ? " with" : " without") << " payload, "
+    const Admission was = show(s), request = admit(wanted, s);
+    if (was != request && ++wrong < 5)
+      ADD_FAILURE() << where << " shows as " << name(was) << " what is to be " << name(request) << ": flags 0x"
+                    << std::hex << mix.flags << (mix.payload ? " with" : " without") << " payload, "
                     << (mix.direction == Direction::egress ? "leaving" : "arriving") << " by " << name(mix.link)
                     << (mix.ip_options ? ", IP options" : "") << "; decide 0x" << interest.decide << " observe 0x"
                     << interest.observe << (interest.every_link ? " of every link" : "");
@@ -170,11 +170,11 @@ TEST(Admission, TheGoldenHarnessShowsEveryMixAsTheRuleSays)
   {
     Watcher watcher;
     watcher.wants = interest;
-    Stand stand { { &watcher } };
-    drive(interest, watcher, stand.now(), "the harness",
+    Fixture fixture { { &watcher } };
+    drive(interest, watcher, fixture.now(), "the harness",
           [&](const Segment& s)
           {
-            const auto outcome = stand.show(s);
+            const auto outcome = fixture.show(s);
             return seen(outcome ? &*outcome : nullptr, watcher);
           });
   }
@@ -187,11 +187,11 @@ TEST(Admission, TheSimulatorShowsEveryMixAsTheRuleSays)
     Watcher watcher;
     watcher.wants = interest;
     World world { 1 };
-    Laptop laptop { world, { &watcher } };
+    ClientHost client { world, { &watcher } };
     drive(interest, watcher, world.now(), "the simulator",
           [&](const Segment& s)
           {
-            const chain::Outcome outcome = laptop.show(s);
+            const chain::Outcome outcome = client.show(s);
             return seen(&outcome, watcher);
           });
   }

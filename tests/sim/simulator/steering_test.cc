@@ -28,9 +28,9 @@ double share(const json& result)
   return result["share"].get<double>();
 }
 
-std::uint64_t wishes(const json& result)
+std::uint64_t requests(const json& result)
 {
-  return result["laptop"]["wishes"].get<std::uint64_t>() + result["laptop"]["other_wishes"].get<std::uint64_t>();
+  return result["client"]["requests"].get<std::uint64_t>() + result["client"]["other_requests"].get<std::uint64_t>();
 }
 
 struct Kind
@@ -73,30 +73,30 @@ TEST_P(Steering, ThePoorAccessPointIsUsedWhereTheUplinkOfTheOtherIsFull)
   }
 }
 
-TEST_P(Steering, NothingIsWishedForWithOneAccessPoint)
+TEST_P(Steering, NothingIsRequestedForWithOneAccessPoint)
 {
   Paper in = paper();
   in.aps = 1;
   const json result = many(in);
-  EXPECT_EQ(wishes(result), 0u) << result["laptop"];
+  EXPECT_EQ(requests(result), 0u) << result["client"];
   EXPECT_GT(share(result), 0.9);
 }
 
-TEST_P(Steering, NothingIsWishedForWithoutPacketTimes)
+TEST_P(Steering, NothingIsRequestedForWithoutPacketTimes)
 {
   Paper in = paper();
   in.t1_ms = 6;
   in.radio = false;
   const json result = grid(in);
-  EXPECT_EQ(wishes(result), 0u) << result["laptop"];
+  EXPECT_EQ(requests(result), 0u) << result["client"];
 }
 
-TEST_P(Steering, NothingIsWishedForWhereAllAreGood)
+TEST_P(Steering, NothingIsRequestedForWhereAllAreGood)
 {
   Paper in = paper();
   in.t1_ms = 0.55;
   const json result = grid(in);
-  EXPECT_EQ(wishes(result), 0u) << result["laptop"];
+  EXPECT_EQ(requests(result), 0u) << result["client"];
 }
 
 // There are roles for eight. The others are used as ever.
@@ -107,7 +107,7 @@ TEST_P(Steering, TwelveAccessPointsBreakNothing)
   in.best = "first";
   const json result = many(in);
   EXPECT_EQ(result["flows"][0]["subflows"].size(), 12u);
-  EXPECT_GT(wishes(result), 0u);
+  EXPECT_GT(requests(result), 0u);
   in.modules = {};
   EXPECT_GT(share(result), 0.6 * share(many(in)));
 }
@@ -132,7 +132,7 @@ TEST(SteeringInTime, ARadioThatTurnsBadIsLeft)
         { { { "name", "ap1" }, { "type", "weighted" }, { "vary", { "one" } } },
           { { "name", "ap2" }, { "type", "weighted" }, { "packet_ms", 0.5 } } } },
       { "flows",
-        { { { "laptop", true },
+        { { { "client", true },
             { "mptcp", true },
             { "ecn", true },
             { "cc", "olia" },
@@ -146,8 +146,8 @@ TEST(SteeringInTime, ARadioThatTurnsBadIsLeft)
   EXPECT_GT(run(true), 16);
 }
 
-// A silent flow is forgotten after two minutes, unless a sibling lives; what was wished for would lapse, and the flow
-// come back as one that nobody knows.
+// A silent flow is forgotten after two minutes, unless a sibling lives; what was requested for would lapse, and the
+// flow come back as one that nobody knows.
 TEST(SteeringInTime, WhoIsLeftOutForLongStaysKnown)
 {
   Paper in = steered();
@@ -175,7 +175,7 @@ TEST(SteeringInTime, AirThatOthersUseIsLeftToThem)
           { { "name", "far" }, { "type", "weighted" }, { "ap", "ap1" }, { "packet_ms", 0.81 }, { "cost", 2.7 } },
           { { "name", "near" }, { "type", "weighted" }, { "ap", "ap2" }, { "packet_ms", 0.52 } } } },
       { "flows",
-        { { { "laptop", true },
+        { { { "client", true },
             { "mptcp", true },
             { "ecn", true },
             { "scheduler", "linux-like" },

@@ -53,14 +53,14 @@ def test_recording_gives_the_clients_packets_as_they_were_with_the_monotonic_tim
     at = offset + 5_000_000_000
     data = section(offset) + packet(at, 100, "passed: freeze: nothing to do", sack=((50, 90), (200, 300)), v6=v6) \
         + packet(at + 1, 100, "passed", outbound=False, v6=v6) + packet(at + 2, 400, "edited, before: mirror: hidden: x", v6=v6) \
-        + packet(at + 2, 401, "edited, after: mirror: hidden: x", v6=v6) + packet(at + 3, 500, "crafted: mirror: kept: y", v6=v6) + packet(at, 1, "passed", kept=30)
-    first, second, crafted = recording.acks(data)
-    assert (crafted.ack, crafted.comment) == (500, "crafted: mirror: kept: y")
+        + packet(at + 2, 401, "edited, after: mirror: hidden: x", v6=v6) + packet(at + 3, 500, "injected: mirror: kept: y", v6=v6) + packet(at, 1, "passed", kept=30)
+    first, second, injected = recording.acks(data)
+    assert (injected.ack, injected.comment) == (500, "injected: mirror: kept: y")
     assert first.at == pytest.approx(5.0, abs=1e-6) and (first.ack, first.port, first.server_port) == (100, PORT, 80)
     assert first.server == ("fd77::1" if v6 else SERVER)
     assert first.sacked == ((200, 300),)  # the other one reports a duplicate
     assert (second.ack, second.comment) == (400, "edited, before: mirror: hidden: x")
-    assert recording.acks(data[:-7]) == [first, second, crafted]
+    assert recording.acks(data[:-7]) == [first, second, injected]
     with pytest.raises(recording.Unreadable):
         recording.acks(b"{}" * 40)
 

@@ -1,6 +1,6 @@
 #include "src/chain/guard.h"
 #include "src/chain/guard_fetch.h"
-#include "tests/golden/harness/stand.h"
+#include "tests/golden/harness/fixture.h"
 
 #include <gtest/gtest.h>
 
@@ -27,24 +27,24 @@ struct Guard : ::testing::Test
     flow.link = Link::wifi;
     flow.timestamps_ok = flow.sack_ok = true;
     flow.local_window_scale = flow.remote_window_scale = 7;
-    flow.highest_ack = { 50'000 };
-    flow.next_seq = { 7000 };
+    flow.rcv_nxt = { 50'000 };
+    flow.snd_nxt = { 7000 };
     flow.last_window = 500;
     flow.last_ts_value = { 10'500 };
-    flow.last_ts_echo = { 900'400 };
+    flow.ts_recent = { 900'400 };
     flow.sent_ack = { 48'000 };
     flow.sent_window = 500;
     flow.sent_ts_value = { 10'490 };
     flow.sent_any = true;
 
     segment = peers.bare(Direction::egress, tcp_flag::ack, now);
-    segment.seq = flow.next_seq;
-    segment.ack = flow.highest_ack;
+    segment.seq = flow.snd_nxt;
+    segment.ack = flow.rcv_nxt;
     segment.window = flow.last_window;
-    segment.timestamps = Timestamps { flow.last_ts_value, flow.last_ts_echo };
+    segment.timestamps = Timestamps { flow.last_ts_value, flow.ts_recent };
 
-    good.seq = flow.next_seq;
-    good.ack = flow.highest_ack;
+    good.seq = flow.snd_nxt;
+    good.ack = flow.rcv_nxt;
     good.window = flow.last_window;
     good.timestamps = segment.timestamps;
   }
@@ -55,22 +55,22 @@ struct Guard : ::testing::Test
   }
   Violation edits(Edit edit) const { return check({ .edit = edit }, event(), flow, no_limit); }
   Violation drops() const { return check({ .verdict = Verdict::drop }, event(), flow, no_limit); }
-  Violation crafts(const Craft& craft, std::uint64_t budget = no_limit) const
+  Violation injected_segments(const InjectedSegment& injected, std::uint64_t budget = no_limit) const
   {
-    return check({ .craft = std::span { &craft, 1 } }, event(), flow, budget);
+    return check({ .inject = std::span { &injected, 1 } }, event(), flow, budget);
   }
   template <class Change>
-  Violation crafts_with(Change change) const
+  Violation injected_with(Change change) const
   {
-    Craft craft = good;
-    change(craft);
-    return crafts(craft);
+    InjectedSegment injected = good;
+    change(injected);
+    return injected_segments(injected);
   }
 
   Peers peers {};
   FlowView flow {};
   Segment segment {};
-  Craft good {};
+  InjectedSegment good {};
   LinkStates links = both_links();
   Tick now = at_ms(500);
 };
@@ -82,23 +82,23 @@ TEST_F(Guard, NothingAskedNothingBroken)
 
 TEST_F(Guard, AckBeyondReceived)
 {
-  EXPECT_EQ(edits({ .ack = flow.highest_ack + 1 }), Violation::ack_beyond_received);
-  EXPECT_EQ(edits({ .ack = flow.highest_ack }), Violation::none);
-  EXPECT_EQ(edits({ .ack = flow.highest_ack - 20'000u }), Violation::none);
-  EXPECT_EQ(crafts_with([&](Craft& c) { c.ack = flow.highest_ack + 1; }), Violation::ack_beyond_received);
-  EXPECT_EQ(crafts(good), Violation::none);
+  EXPECT_EQ(edits({ .ack = flow.rcv_nxt + 1 }), Violation::ack_beyond_received);
+  EXPECT_EQ(edits({ .ack = flow.rcv_nxt }), Violation::none);
+  EXPECT_EQ(edits({ .ack = flow.rcv_nxt - 20'000u }), Violation::none);
+  EXPECT_EQ(injected_with([&](InjectedSegment& c) { c.ack = flow.rcv_nxt + 1; }), Violation::ack_beyond_received);
+  EXPECT_EQ(injected_segments(good), Violation::none);
 }
 
 TEST_F(Guard, AckBeyondReceivedAcrossTheWrap)
 {
-  flow.highest_ack = { 5 };
+  flow.rcv_nxt = { 5 };
   EXPECT_EQ(edits({ .ack = Seq { 6 } }), Violation::ack_beyond_received);
   EXPECT_EQ(edits({ .ack = Seq { 0xffff'fff0u } }), Violation::none);
 }
 
 TEST_F(Guard, AcksOfTheServerOnlyDownwards)
 {
-  // An arriving segment acknowledges this host's bytes: another sequence space than highest_ack.
+  // An arriving segment acknowledges this host's bytes: another sequence space than rcv_nxt.
   segment.direction = Direction::ingress;
   segment.ack = { 6800 };
   EXPECT_EQ(edits({ .ack = Seq { 6801 } }), Violation::ack_beyond_received);
@@ -112,12 +112,12 @@ TEST_F(Guard, WindowRaised)
   EXPECT_EQ(edits({ .window = std::uint16_t { 501 } }), Violation::window_raised);
   EXPECT_EQ(edits({ .window = std::uint16_t { 500 } }), Violation::none);
   EXPECT_EQ(edits({ .window = std::uint16_t { 0 } }), Violation::none);
-  EXPECT_EQ(crafts_with([](Craft& c) { c.window = 501; }), Violation::window_raised);
+  EXPECT_EQ(injected_with([](InjectedSegment& c) { c.window = 501; }), Violation::window_raised);
 }
 
 TEST_F(Guard, WindowScaleUnknown)
 {
-  flow.hands_off = HandsOff::mid_flow;
+  flow.bypass = Bypass::mid_flow;
   EXPECT_EQ(edits({ .window = std::uint16_t { 10 } }), Violation::window_unscaled);
   EXPECT_EQ(edits({ .route = Link::cell }), Violation::none);
 }
@@ -126,15 +126,17 @@ TEST_F(Guard, TsvalRaised)
 {
   EXPECT_EQ(edits({ .ts_value = flow.last_ts_value + 1 }), Violation::ts_value_raised);
   EXPECT_EQ(edits({ .ts_value = flow.last_ts_value }), Violation::none);
-  EXPECT_EQ(crafts_with([](Craft& c) { c.timestamps->value = c.timestamps->value + 1; }), Violation::ts_value_raised);
+  EXPECT_EQ(injected_with([](InjectedSegment& c) { c.timestamps->value = c.timestamps->value + 1; }),
+            Violation::ts_value_raised);
 }
 
 TEST_F(Guard, TsvalStale)
 {
   EXPECT_EQ(edits({ .ts_value = flow.sent_ts_value - 2 }), Violation::ts_value_stale);
   EXPECT_EQ(edits({ .ts_value = flow.sent_ts_value - 1 }), Violation::none) << "TCP_PAWS_WINDOW is one tick";
-  EXPECT_EQ(crafts_with([&](Craft& c) { c.timestamps->value = flow.sent_ts_value - 2; }), Violation::ts_value_stale);
-  EXPECT_EQ(crafts_with([&](Craft& c) { c.timestamps->value = flow.sent_ts_value - 1; }), Violation::none);
+  EXPECT_EQ(injected_with([&](InjectedSegment& c) { c.timestamps->value = flow.sent_ts_value - 2; }),
+            Violation::ts_value_stale);
+  EXPECT_EQ(injected_with([&](InjectedSegment& c) { c.timestamps->value = flow.sent_ts_value - 1; }), Violation::none);
 }
 
 TEST_F(Guard, TsvalOfTheServerIsNotMeasuredByOurs)
@@ -147,21 +149,22 @@ TEST_F(Guard, TsvalOfTheServerIsNotMeasuredByOurs)
 
 TEST_F(Guard, TsecrRaised)
 {
-  EXPECT_EQ(edits({ .ts_echo = flow.last_ts_echo + 1 }), Violation::ts_echo_raised);
-  EXPECT_EQ(edits({ .ts_echo = flow.last_ts_echo - 100u }), Violation::none);
-  EXPECT_EQ(crafts_with([](Craft& c) { c.timestamps->echo = c.timestamps->echo + 1; }), Violation::ts_echo_raised);
+  EXPECT_EQ(edits({ .ts_echo = flow.ts_recent + 1 }), Violation::ts_echo_raised);
+  EXPECT_EQ(edits({ .ts_echo = flow.ts_recent - 100u }), Violation::none);
+  EXPECT_EQ(injected_with([](InjectedSegment& c) { c.timestamps->echo = c.timestamps->echo + 1; }),
+            Violation::ts_echo_raised);
 }
 
 TEST_F(Guard, NoTimestamps)
 {
-  EXPECT_EQ(crafts_with([](Craft& c) { c.timestamps = std::nullopt; }), Violation::no_timestamps)
+  EXPECT_EQ(injected_with([](InjectedSegment& c) { c.timestamps = std::nullopt; }), Violation::no_timestamps)
       << "RFC 7323: once agreed, on every segment";
   flow.timestamps_ok = false;
-  EXPECT_EQ(crafts_with([](Craft& c) { c.timestamps = std::nullopt; }), Violation::none);
-  EXPECT_EQ(crafts(good), Violation::no_timestamps) << "never agreed";
+  EXPECT_EQ(injected_with([](InjectedSegment& c) { c.timestamps = std::nullopt; }), Violation::none);
+  EXPECT_EQ(injected_segments(good), Violation::no_timestamps) << "never agreed";
   segment.timestamps = std::nullopt;
   EXPECT_EQ(edits({ .ts_value = flow.last_ts_value }), Violation::no_timestamps);
-  EXPECT_EQ(edits({ .ts_echo = flow.last_ts_echo }), Violation::no_timestamps);
+  EXPECT_EQ(edits({ .ts_echo = flow.ts_recent }), Violation::no_timestamps);
 }
 
 TEST_F(Guard, DropForbidden)
@@ -197,84 +200,88 @@ TEST_F(Guard, EcnForbidden)
   EXPECT_EQ(edits({ .ecn = Ecn::ce }), Violation::none);
 }
 
-TEST_F(Guard, CraftSequence)
+TEST_F(Guard, InjectedSequence)
 {
-  EXPECT_EQ(crafts_with([&](Craft& c) { c.seq = flow.next_seq + 1; }), Violation::craft_sequence);
-  EXPECT_EQ(crafts_with([&](Craft& c) { c.seq = flow.next_seq - 1u; }), Violation::none) << "as a keep-alive";
-  EXPECT_EQ(crafts_with([&](Craft& c) { c.seq = flow.next_seq - 2u; }), Violation::craft_sequence);
+  EXPECT_EQ(injected_with([&](InjectedSegment& c) { c.seq = flow.snd_nxt + 1; }), Violation::injected_sequence);
+  EXPECT_EQ(injected_with([&](InjectedSegment& c) { c.seq = flow.snd_nxt - 1u; }), Violation::none)
+      << "as a keep-alive";
+  EXPECT_EQ(injected_with([&](InjectedSegment& c) { c.seq = flow.snd_nxt - 2u; }), Violation::injected_sequence);
 
-  Craft icmp { .kind = CraftKind::host_unreachable, .seq = flow.highest_ack };
-  EXPECT_EQ(crafts(icmp), Violation::none);
+  InjectedSegment icmp { .kind = InjectedKind::host_unreachable, .seq = flow.rcv_nxt };
+  EXPECT_EQ(injected_segments(icmp), Violation::none);
   icmp.seq = icmp.seq + 1;
-  EXPECT_EQ(crafts(icmp), Violation::craft_sequence);
+  EXPECT_EQ(injected_segments(icmp), Violation::injected_sequence);
 }
 
-TEST_F(Guard, CraftFlags)
+TEST_F(Guard, InjectedFlags)
 {
   for (const std::uint16_t flag :
        { tcp_flag::fin, tcp_flag::syn, tcp_flag::rst, tcp_flag::urg, tcp_flag::cwr, tcp_flag::ae })
-    EXPECT_EQ(crafts_with([&](Craft& c) { c.flags = c.flags | flag; }), Violation::craft_flags) << flag;
-  EXPECT_EQ(crafts_with([](Craft& c) { c.flags = 0; }), Violation::craft_flags);
-  EXPECT_EQ(crafts_with([](Craft& c) { c.flags |= tcp_flag::ece | tcp_flag::psh; }), Violation::none);
+    EXPECT_EQ(injected_with([&](InjectedSegment& c) { c.flags = c.flags | flag; }), Violation::injected_flags) << flag;
+  EXPECT_EQ(injected_with([](InjectedSegment& c) { c.flags = 0; }), Violation::injected_flags);
+  EXPECT_EQ(injected_with([](InjectedSegment& c) { c.flags |= tcp_flag::ece | tcp_flag::psh; }), Violation::none);
 }
 
 // With AccECN three flags are a counter: either left to the chain, or what the local TCP said last.
-TEST_F(Guard, CraftedCounterOfAccurateEcn)
+TEST_F(Guard, InjectedCounterOfAccurateEcn)
 {
   flow.acc_ecn = true;
   for (unsigned said = 0; said < 8; ++said)
-    for (unsigned crafted = 0; crafted < 8; ++crafted)
+    for (unsigned injected = 0; injected < 8; ++injected)
     {
       flow.ace = static_cast<std::uint16_t>(said << 6);
-      const Violation expected = crafted == 0 || crafted == said ? Violation::none : Violation::craft_flags;
-      EXPECT_EQ(crafts_with([&](Craft& c) { c.flags = static_cast<std::uint16_t>(c.flags | crafted << 6); }), expected)
-          << said << " " << crafted;
+      const Violation expected = injected == 0 || injected == said ? Violation::none : Violation::injected_flags;
+      EXPECT_EQ(
+          injected_with([&](InjectedSegment& c) { c.flags = static_cast<std::uint16_t>(c.flags | injected << 6); }),
+          expected)
+          << said << " " << injected;
     }
-  EXPECT_EQ(crafts_with([](Craft& c) { c.flags |= tcp_flag::psh; }), Violation::none);
-  EXPECT_EQ(crafts_with([](Craft& c) { c.flags |= tcp_flag::fin; }), Violation::craft_flags);
+  EXPECT_EQ(injected_with([](InjectedSegment& c) { c.flags |= tcp_flag::psh; }), Violation::none);
+  EXPECT_EQ(injected_with([](InjectedSegment& c) { c.flags |= tcp_flag::fin; }), Violation::injected_flags);
 }
 
-TEST_F(Guard, CraftSack)
+TEST_F(Guard, InjectedSack)
 {
-  good.sack_blocks.fill({ flow.highest_ack - 1460u, flow.highest_ack });
-  EXPECT_EQ(crafts_with([](Craft& c) { c.sack_count = 5; }), Violation::craft_sack) << "there is room for four";
-  EXPECT_EQ(crafts_with([](Craft& c) { c.sack_count = 4; }), Violation::none);
+  good.sack_blocks.fill({ flow.rcv_nxt - 1460u, flow.rcv_nxt });
+  EXPECT_EQ(injected_with([](InjectedSegment& c) { c.sack_count = 5; }), Violation::injected_sack)
+      << "there is room for four";
+  EXPECT_EQ(injected_with([](InjectedSegment& c) { c.sack_count = 4; }), Violation::none);
   flow.sack_ok = false;
-  EXPECT_EQ(crafts_with([](Craft& c) { c.sack_count = 1; }), Violation::craft_sack) << "never agreed";
-  EXPECT_EQ(crafts(good), Violation::none);
+  EXPECT_EQ(injected_with([](InjectedSegment& c) { c.sack_count = 1; }), Violation::injected_sack) << "never agreed";
+  EXPECT_EQ(injected_segments(good), Violation::none);
 }
 
-TEST_F(Guard, CraftSackReportsWhatIsHeld)
+TEST_F(Guard, InjectedSackReportsWhatIsHeld)
 {
   const auto with = [&](Seq left, Seq right)
   {
-    return crafts_with(
-        [&](Craft& c)
+    return injected_with(
+        [&](InjectedSegment& c)
         {
           c.sack_blocks[1] = { left, right };
-          c.sack_blocks[0] = { flow.highest_ack - 2u, flow.highest_ack - 1u };
+          c.sack_blocks[0] = { flow.rcv_nxt - 2u, flow.rcv_nxt - 1u };
           c.sack_count = 2;
         });
   };
-  const Seq ack = flow.highest_ack;
+  const Seq ack = flow.rcv_nxt;
   flow.highest_held = ack + 1461;
   EXPECT_EQ(with(ack - 1460u, ack), Violation::none);
-  EXPECT_EQ(with(ack - 1460u, ack + 1), Violation::craft_sack) << "a byte that was not acknowledged";
-  EXPECT_EQ(with(ack, ack + 1461), Violation::craft_sack) << "the byte that is waited for";
+  EXPECT_EQ(with(ack - 1460u, ack + 1), Violation::injected_sack) << "a byte that was not acknowledged";
+  EXPECT_EQ(with(ack, ack + 1461), Violation::injected_sack) << "the byte that is waited for";
   EXPECT_EQ(with(ack + 1, ack + 1461), Violation::none) << "beyond a hole, as the local TCP has said";
-  EXPECT_EQ(with(ack + 1, ack + 1462), Violation::craft_sack) << "what it has not said";
-  EXPECT_EQ(with(ack - 1460u, ack - 1460u), Violation::craft_sack) << "nothing";
-  EXPECT_EQ(with(ack, ack - 1460u), Violation::craft_sack) << "the wrong way round";
-  flow.highest_ack = flow.highest_held = good.ack = Seq { 700 }; // across the wrap
+  EXPECT_EQ(with(ack + 1, ack + 1462), Violation::injected_sack) << "what it has not said";
+  EXPECT_EQ(with(ack - 1460u, ack - 1460u), Violation::injected_sack) << "nothing";
+  EXPECT_EQ(with(ack, ack - 1460u), Violation::injected_sack) << "the wrong way round";
+  flow.rcv_nxt = flow.highest_held = good.ack = Seq { 700 }; // across the wrap
   EXPECT_EQ(with(Seq { 700 } - 1460u, Seq { 700 }), Violation::none);
-  EXPECT_EQ(with(Seq { 700 } - 1460u, Seq { 701 }), Violation::craft_sack);
+  EXPECT_EQ(with(Seq { 700 } - 1460u, Seq { 701 }), Violation::injected_sack);
 }
 
-TEST_F(Guard, TooManyCrafts)
+TEST_F(Guard, TooManyInjected)
 {
-  const std::vector<Craft> many(max_crafts + 1, good);
-  EXPECT_EQ(check({ .craft = many }, event(), flow, no_limit), Violation::too_many_crafts);
-  EXPECT_EQ(check({ .craft = std::span { many }.first(max_crafts) }, event(), flow, no_limit), Violation::none);
+  const std::vector<InjectedSegment> many(max_injected + 1, good);
+  EXPECT_EQ(check({ .inject = many }, event(), flow, no_limit), Violation::too_many_injected);
+  EXPECT_EQ(check({ .inject = std::span { many }.first(max_injected) }, event(), flow, no_limit), Violation::none);
 }
 
 TEST_F(Guard, Authenticated)
@@ -291,11 +298,11 @@ TEST_F(Guard, RouteUnusable)
   EXPECT_EQ(edits({ .route = Link::cell }), Violation::none);
   EXPECT_EQ(edits({ .route = Link::other }), Violation::route_unusable);
   EXPECT_EQ(edits({ .route = static_cast<Link>(9) }), Violation::route_unusable) << "no such link";
-  EXPECT_EQ(crafts_with([](Craft& c) { c.by = static_cast<Link>(9); }), Violation::route_unusable);
+  EXPECT_EQ(injected_with([](InjectedSegment& c) { c.by = static_cast<Link>(9); }), Violation::route_unusable);
   LinkState& cell = links[static_cast<std::size_t>(Link::cell)];
   cell.route = false;
   EXPECT_EQ(edits({ .route = Link::cell }), Violation::route_unusable);
-  EXPECT_EQ(crafts_with([](Craft& c) { c.by = Link::cell; }), Violation::route_unusable);
+  EXPECT_EQ(injected_with([](InjectedSegment& c) { c.by = Link::cell; }), Violation::route_unusable);
   flow.key.local.v6 = true;
   EXPECT_EQ(edits({ .route = Link::cell }), Violation::none) << "IPv6 has a route of its own";
   cell.up = false;
@@ -305,11 +312,11 @@ TEST_F(Guard, RouteUnusable)
 
 TEST_F(Guard, Budget)
 {
-  Craft by_cell = good;
+  InjectedSegment by_cell = good;
   by_cell.by = Link::cell;
-  EXPECT_EQ(crafts(by_cell, 119), Violation::budget);
-  EXPECT_EQ(crafts(by_cell, 120), Violation::none);
-  EXPECT_EQ(crafts(good, 0), Violation::none) << "Wi-Fi costs nothing";
+  EXPECT_EQ(injected_segments(by_cell, 119), Violation::budget);
+  EXPECT_EQ(injected_segments(by_cell, 120), Violation::none);
+  EXPECT_EQ(injected_segments(good, 0), Violation::none) << "Wi-Fi costs nothing";
   const Plan route { .edit = { .route = Link::cell } };
   EXPECT_EQ(check(route, event(), flow, segment.bytes.size() - 1), Violation::budget);
   EXPECT_EQ(check(route, event(), flow, segment.bytes.size()), Violation::none);
@@ -326,7 +333,7 @@ TEST_F(Guard, BudgetCountsTheWholeSegmentThatIsRouted)
 
 TEST_F(Guard, VerdictAndEditOfACopyAreIgnored)
 {
-  const Plan plan { .verdict = Verdict::drop, .edit = { .ack = flow.highest_ack + 1000 } };
+  const Plan plan { .verdict = Verdict::drop, .edit = { .ack = flow.rcv_nxt + 1000 } };
   segment.sack_count = 1;
   EXPECT_EQ(check(plan, event(false), flow, no_limit), Violation::none);
 }
@@ -337,13 +344,13 @@ struct GuardOfHoles : Guard
   GuardOfHoles()
   {
     flow.content = Content::http;
-    flow.highest_held = flow.highest_ack + 23'000;
-    good = { .kind = CraftKind::fill,
+    flow.highest_held = flow.rcv_nxt + 23'000;
+    good = { .kind = InjectedKind::fill,
              .by = Link::wifi,
-             .seq = flow.highest_ack,
-             .timestamps = Timestamps { flow.last_ts_echo, {} },
+             .seq = flow.rcv_nxt,
+             .timestamps = Timestamps { flow.ts_recent, {} },
              .length = 3000 };
-    hole = { .from = flow.highest_ack, .to = flow.highest_ack + 3000, .deadline = now + ms(100) };
+    hole = { .from = flow.rcv_nxt, .to = flow.rcv_nxt + 3000, .deadline = now + ms(100) };
   }
   Violation fetches(const Fetch& fetch, std::uint64_t budget = no_limit) const
   {
@@ -354,32 +361,37 @@ struct GuardOfHoles : Guard
 
 TEST_F(GuardOfHoles, AFillClosesWhatIsMissing)
 {
-  EXPECT_EQ(crafts(good, 0), Violation::none) << "it stays on this host: no budget is needed";
-  EXPECT_EQ(crafts_with([](Craft& c) { c.seq = c.seq - 1; }), Violation::fetch_range) << "the first byte is held";
-  EXPECT_EQ(crafts_with([](Craft& c) { c.length = 23'000; }), Violation::none);
-  EXPECT_EQ(crafts_with([](Craft& c) { c.length = 23'001; }), Violation::fetch_range) << "nothing behind it is held";
-  EXPECT_EQ(crafts_with([](Craft& c) { c.length = 0; }), Violation::fetch_range);
-  EXPECT_EQ(crafts_with([](Craft& c) { c.by = Link::cell; }), Violation::route_unusable);
-  flow.highest_held = flow.highest_ack + 2 * longest_fill;
-  EXPECT_EQ(crafts_with([](Craft& c) { c.length = longest_fill; }), Violation::none);
-  EXPECT_EQ(crafts_with([](Craft& c) { c.length = longest_fill + 1; }), Violation::fetch_range);
+  EXPECT_EQ(injected_segments(good, 0), Violation::none) << "it stays on this host: no budget is needed";
+  EXPECT_EQ(injected_with([](InjectedSegment& c) { c.seq = c.seq - 1; }), Violation::fetch_range)
+      << "the first byte is held";
+  EXPECT_EQ(injected_with([](InjectedSegment& c) { c.length = 23'000; }), Violation::none);
+  EXPECT_EQ(injected_with([](InjectedSegment& c) { c.length = 23'001; }), Violation::fetch_range)
+      << "nothing behind it is held";
+  EXPECT_EQ(injected_with([](InjectedSegment& c) { c.length = 0; }), Violation::fetch_range);
+  EXPECT_EQ(injected_with([](InjectedSegment& c) { c.by = Link::cell; }), Violation::route_unusable);
+  flow.highest_held = flow.rcv_nxt + 2 * longest_fill;
+  EXPECT_EQ(injected_with([](InjectedSegment& c) { c.length = longest_fill; }), Violation::none);
+  EXPECT_EQ(injected_with([](InjectedSegment& c) { c.length = longest_fill + 1; }), Violation::fetch_range);
 }
 
 TEST_F(GuardOfHoles, AFillLooksAsOldAsTheLastThatArrivedInOrder)
 {
-  const auto value = [&](int ticks) {
-    return crafts_with([&](Craft& c) { c.timestamps->value = flow.last_ts_echo + static_cast<std::uint32_t>(ticks); });
+  const auto value = [&](int ticks)
+  {
+    return injected_with([&](InjectedSegment& c)
+                         { c.timestamps->value = flow.ts_recent + static_cast<std::uint32_t>(ticks); });
   };
   EXPECT_EQ(value(0), Violation::none);
   EXPECT_EQ(value(1), Violation::ts_value_raised) << "its ACK would echo what the server never sent";
   EXPECT_EQ(value(-1), Violation::none);
   EXPECT_EQ(value(-2), Violation::ts_value_stale) << "PAWS";
-  EXPECT_EQ(crafts_with([&](Craft& c) { c.timestamps->echo = flow.sent_ts_value; }), Violation::none);
-  EXPECT_EQ(crafts_with([&](Craft& c) { c.timestamps->echo = flow.sent_ts_value + 1; }), Violation::ts_echo_raised);
-  EXPECT_EQ(crafts_with([](Craft& c) { c.timestamps.reset(); }), Violation::no_timestamps);
+  EXPECT_EQ(injected_with([&](InjectedSegment& c) { c.timestamps->echo = flow.sent_ts_value; }), Violation::none);
+  EXPECT_EQ(injected_with([&](InjectedSegment& c) { c.timestamps->echo = flow.sent_ts_value + 1; }),
+            Violation::ts_echo_raised);
+  EXPECT_EQ(injected_with([](InjectedSegment& c) { c.timestamps.reset(); }), Violation::no_timestamps);
   flow.timestamps_ok = false;
-  EXPECT_EQ(crafts(good), Violation::no_timestamps);
-  EXPECT_EQ(crafts_with([](Craft& c) { c.timestamps.reset(); }), Violation::none);
+  EXPECT_EQ(injected_segments(good), Violation::no_timestamps);
+  EXPECT_EQ(injected_with([](InjectedSegment& c) { c.timestamps.reset(); }), Violation::none);
 }
 
 TEST_F(GuardOfHoles, NeitherIsForSubflowsOrUnknownContent)
@@ -388,12 +400,12 @@ TEST_F(GuardOfHoles, NeitherIsForSubflowsOrUnknownContent)
   for (const Content content : { Content::unknown, Content::refused })
   {
     flow.content = content;
-    EXPECT_EQ(crafts(good), Violation::content_unknown);
+    EXPECT_EQ(injected_segments(good), Violation::content_unknown);
     EXPECT_EQ(fetches(hole), Violation::content_unknown);
   }
   flow.content = Content::http;
   flow.mptcp = true;
-  EXPECT_EQ(crafts(good), Violation::fetch_mptcp);
+  EXPECT_EQ(injected_segments(good), Violation::fetch_mptcp);
   EXPECT_EQ(fetches(hole), Violation::fetch_mptcp);
 }
 

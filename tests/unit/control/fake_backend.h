@@ -92,7 +92,7 @@ public:
                                      { "rate_mbps", 21.75 },
                                      { "window_bytes", 131072 },
                                      { "delivered_bytes", 34567890 },
-                                     { "hands_off", "none" },
+                                     { "bypass", "none" },
                                      { "modules", { { "offload", { { "path", "cell" }, { "proved", 41 } } } } } } });
   }
 

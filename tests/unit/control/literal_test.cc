@@ -86,8 +86,8 @@ constexpr Knob threshold { .name = "threshold",
                            .maximum = 1000,
                            .initial = 20,
                            .help = "" };
-constexpr Knob patience {
-  .name = "patience", .type = KnobType::duration, .unit = "s", .minimum = 0.001, .maximum = 10, .initial = 1, .help = ""
+constexpr Knob timeout {
+  .name = "timeout", .type = KnobType::duration, .unit = "s", .minimum = 0.001, .maximum = 10, .initial = 1, .help = ""
 };
 constexpr Knob budget {
   .name = "budget", .type = KnobType::integer, .unit = "bytes", .minimum = 0, .maximum = 1e9, .initial = 0, .help = ""
@@ -108,7 +108,7 @@ TEST(KnobLiteral, takes_what_the_type_allows)
 {
   EXPECT_EQ(std::get<double>(parse_knob(threshold, "20")), 20);
   EXPECT_EQ(std::get<double>(parse_knob(threshold, "20 MSS")), 20);
-  EXPECT_EQ(std::get<double>(parse_knob(patience, "250ms")), 0.25);
+  EXPECT_EQ(std::get<double>(parse_knob(timeout, "250ms")), 0.25);
   EXPECT_EQ(std::get<double>(parse_knob(budget, "20MB")), 2e7);
   EXPECT_EQ(std::get<double>(parse_knob(budget, "1500")), 1500);
   EXPECT_EQ(std::get<double>(parse_knob(share, "0.25")), 0.25);
@@ -121,8 +121,8 @@ TEST(KnobLiteral, says_what_is_allowed)
 {
   EXPECT_EQ(fault(threshold, "0"), "a whole number from 1 to 1000 MSS is needed");
   EXPECT_EQ(fault(threshold, "2.5"), "a whole number from 1 to 1000 MSS is needed");
-  EXPECT_EQ(fault(patience, "5"), "a duration with its unit from 1ms to 10s is needed");
-  EXPECT_EQ(fault(patience, "11s"), "a duration with its unit from 1ms to 10s is needed");
+  EXPECT_EQ(fault(timeout, "5"), "a duration with its unit from 1ms to 10s is needed");
+  EXPECT_EQ(fault(timeout, "11s"), "a duration with its unit from 1ms to 10s is needed");
   EXPECT_EQ(fault(share, "nan"), "a number from 0 to 1 is needed");
   EXPECT_EQ(fault(share, "1.01"), "a number from 0 to 1 is needed");
   EXPECT_EQ(fault(strategy, "Paper"), "one of proved, paper is needed");
@@ -132,8 +132,8 @@ TEST(KnobLiteral, says_what_is_allowed)
 TEST(KnobLiteral, what_is_shown_can_be_typed_back)
 {
   for (const double value : { 0.001, 0.0155, 0.25, 1., 2.5, 10. })
-    EXPECT_DOUBLE_EQ(std::get<double>(parse_knob(patience, format_knob(patience, value))), value)
-        << format_knob(patience, value);
+    EXPECT_DOUBLE_EQ(std::get<double>(parse_knob(timeout, format_knob(timeout, value))), value)
+        << format_knob(timeout, value);
   for (const double value : { 0., 0.1, 1. / 3, 1. })
     EXPECT_EQ(std::get<double>(parse_knob(share, format_knob(share, value))), value);
   EXPECT_EQ(format_knob(strategy, 1), "paper");

@@ -78,7 +78,7 @@ TEST(Mailbox, runs_in_the_packet_thread_and_brings_the_result_back)
   PacketThread packets;
   const auto there = packets.box.ask([] { return std::this_thread::get_id(); });
   EXPECT_NE(there, std::this_thread::get_id());
-  EXPECT_EQ(packets.box.ask([] { return std::string { "held back" }; }), "held back");
+  EXPECT_EQ(packets.box.ask([] { return std::string { "withheld" }; }), "withheld");
 }
 
 TEST(Mailbox, work_without_a_result_and_with_a_move_only_one)

@@ -1,5 +1,5 @@
 #include "src/daemon/datapath.h"
-#include "src/wire/craft.h"
+#include "src/wire/build.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ FlowKey flow(std::uint8_t local = wifi)
 // What the recorder kept, as it was when it was written.
 struct Kept
 {
-  trace::Fate fate = trace::Fate::passed;
+  trace::Disposition disposition = trace::Disposition::passed;
   Direction direction = Direction::egress;
   Link link = Link::wifi, after_link = Link::wifi;
   Bytes before {}, after {};
@@ -52,13 +52,14 @@ protected:
   }
   void add(int ifindex, const std::string& name, std::uint8_t last)
   {
-    table.apply(links::InterfaceNews { .ifindex = ifindex, .name = name, .admin_up = true, .running = true }, Tick {});
-    table.apply(links::AddressNews { .ifindex = ifindex, .address = address(last) }, Tick {});
+    table.apply(links::InterfaceNotification { .ifindex = ifindex, .name = name, .admin_up = true, .running = true },
+                Tick {});
+    table.apply(links::AddressNotification { .ifindex = ifindex, .address = address(last) }, Tick {});
   }
   static Bytes ack(const FlowKey& key = flow(), Direction direction = Direction::egress)
   {
     Bytes bytes(256);
-    bytes.resize(wire::craft_ack(bytes, { .key = key,
+    bytes.resize(wire::build_ack(bytes, { .key = key,
                                           .direction = direction,
                                           .seq = Seq { 1000 },
                                           .ack = Seq { 5000 },
@@ -80,7 +81,7 @@ protected:
     path.recorder()->visit(
         [&](const trace::Entry& entry)
         {
-          all.push_back({ .fate = entry.fate,
+          all.push_back({ .disposition = entry.disposition,
                           .direction = entry.direction,
                           .link = entry.link,
                           .after_link = entry.after_link,
@@ -114,7 +115,7 @@ TEST_F(DatapathOf, APacketThatCannotBeReadPassesCountedAndRecorded)
   EXPECT_EQ(path.counters().faults[static_cast<std::size_t>(wire::ParseFault::truncated_ip)], 1u);
   const auto kept = recorded();
   ASSERT_THAT(kept, SizeIs(1));
-  EXPECT_EQ(kept[0].fate, trace::Fate::fault);
+  EXPECT_EQ(kept[0].disposition, trace::Disposition::fault);
   EXPECT_EQ(kept[0].why, "truncated_ip");
   EXPECT_EQ(kept[0].before, bytes);
 }
@@ -147,7 +148,7 @@ TEST_F(DatapathOf, WithoutAnOpinionThePacketPassesAsItCame)
   EXPECT_EQ(bytes, before);
   EXPECT_EQ(path.counters().passed, 1u);
   ASSERT_THAT(recorded(), SizeIs(1));
-  EXPECT_EQ(recorded()[0].fate, trace::Fate::passed);
+  EXPECT_EQ(recorded()[0].disposition, trace::Disposition::passed);
 }
 
 TEST_F(DatapathOf, ADropIsCountedAndRecordedWithItsReason)
@@ -160,7 +161,7 @@ TEST_F(DatapathOf, ADropIsCountedAndRecordedWithItsReason)
   EXPECT_EQ(path.counters().dropped, 1u);
   EXPECT_EQ(path.counters().passed, 0u);
   ASSERT_THAT(recorded(), SizeIs(1));
-  EXPECT_EQ(recorded()[0].fate, trace::Fate::dropped);
+  EXPECT_EQ(recorded()[0].disposition, trace::Disposition::dropped);
   EXPECT_EQ(recorded()[0].why, "thinned");
 }
 
@@ -182,7 +183,7 @@ TEST_F(DatapathOf, AnEditIsWrittenInPlaceAndBothSidesAreRecorded)
   EXPECT_EQ(path.counters().passed, 0u);
   const auto kept = recorded();
   ASSERT_THAT(kept, SizeIs(1));
-  EXPECT_EQ(kept[0].fate, trace::Fate::edited);
+  EXPECT_EQ(kept[0].disposition, trace::Disposition::edited);
   EXPECT_EQ(kept[0].before, before) << "what came, not what left";
   EXPECT_EQ(kept[0].after, bytes);
 }
@@ -190,7 +191,7 @@ TEST_F(DatapathOf, AnEditIsWrittenInPlaceAndBothSidesAreRecorded)
 TEST_F(DatapathOf, WhatCannotBeEditedLeavesAsItCameAndIsRecorded)
 {
   Bytes bytes(256); // without timestamps
-  bytes.resize(wire::craft_ack(bytes, { .key = flow(), .seq = Seq { 1000 }, .ack = Seq { 5000 }, .window = 500 }));
+  bytes.resize(wire::build_ack(bytes, { .key = flow(), .seq = Seq { 1000 }, .ack = Seq { 5000 }, .window = 500 }));
   const Bytes before = bytes;
   kernel::QueuedPacket packet = waiting(bytes);
   const auto segment = path.queued(packet);
@@ -205,7 +206,7 @@ TEST_F(DatapathOf, WhatCannotBeEditedLeavesAsItCameAndIsRecorded)
   EXPECT_EQ(path.counters().edit_faults[static_cast<std::size_t>(wire::EditFault::no_timestamps)], 1u);
   const std::vector<Kept> all = recorded();
   ASSERT_THAT(all, SizeIs(1));
-  EXPECT_EQ(all[0].fate, trace::Fate::fault);
+  EXPECT_EQ(all[0].disposition, trace::Disposition::fault);
   EXPECT_EQ(all[0].why, "no_timestamps");
 }
 
@@ -236,7 +237,7 @@ TEST_F(DatapathOf, AnotherRouteIsAMarkBesideThoseOfOthers)
   EXPECT_TRUE(decision.bytes.empty());
   EXPECT_EQ(path.counters().rerouted, 1u);
   EXPECT_EQ(path.counters().edited, 0u);
-  EXPECT_EQ(recorded().at(0).fate, trace::Fate::edited);
+  EXPECT_EQ(recorded().at(0).disposition, trace::Disposition::edited);
   EXPECT_EQ(recorded().at(0).after_link, Link::cell);
 }
 
@@ -261,14 +262,14 @@ TEST_F(DatapathOf, ACopyCountsOnTheLinkThatOwnsItsFlowOnly)
 
 TEST_F(DatapathOf, AnInjectedSegmentLeavesByItsLinkAndIsRecorded)
 {
-  const Craft segment { .by = Link::cell, .seq = Seq { 1000 }, .ack = Seq { 4000 }, .window = 90 };
+  const InjectedSegment segment { .by = Link::cell, .seq = Seq { 1000 }, .ack = Seq { 4000 }, .window = 90 };
   const std::size_t length = path.inject({ .key = flow(), .segment = segment, .why = "copy" }, Tick { 4s });
   ASSERT_THAT(sent, SizeIs(1));
   EXPECT_EQ(sent[0].second, Link::cell);
   EXPECT_EQ(sent[0].first.size(), length);
   EXPECT_EQ(path.counters().injected, 1u);
   ASSERT_THAT(recorded(), SizeIs(1));
-  EXPECT_EQ(recorded()[0].fate, trace::Fate::crafted);
+  EXPECT_EQ(recorded()[0].disposition, trace::Disposition::injected);
   EXPECT_EQ(recorded()[0].link, Link::cell);
   EXPECT_EQ(recorded()[0].after, sent[0].first);
   EXPECT_EQ(recorded()[0].why, "copy");

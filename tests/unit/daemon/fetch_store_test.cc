@@ -32,7 +32,7 @@ TEST(FetchStore, WhatWasAskedForIsHeldUntilAcknowledged)
 {
   flow::Table flows { {} };
   flow::Flow& flow = *flows.insert({ .local_port = 1 }, Tick {});
-  flow.view.highest_ack = Seq { 1000 };
+  flow.view.rcv_nxt = Seq { 1000 };
   FetchStore store { 4096 };
   const fetch::Job asked = job(flow.view.id, 2000, 3000);
   ASSERT_TRUE(store.ask(asked));
@@ -54,7 +54,7 @@ TEST(FetchStore, WhatWasAskedForIsHeldUntilAcknowledged)
 
   store.forget_acknowledged(flows);
   EXPECT_EQ(store.held_bytes(), 1000u);
-  flow.view.highest_ack = Seq { 3000 };
+  flow.view.rcv_nxt = Seq { 3000 };
   store.forget_acknowledged(flows);
   EXPECT_EQ(store.held_bytes(), 0u);
   EXPECT_EQ(store.find(flow.view.id, Seq { 2000 }, 1000), nullptr);

@@ -1,6 +1,6 @@
 #include "src/daemon/metrics_json.h"
 #include "src/daemon/status_json.h"
-#include "tests/golden/harness/stand.h"
+#include "tests/golden/harness/fixture.h"
 
 #include <gtest/gtest.h>
 
@@ -53,24 +53,24 @@ class StatusOf : public testing::Test
 protected:
   void SetUp() override
   {
-    stand.open(peers);
-    stand.download(peers, 10, ms(5), ms(20));
+    fixture.open(peers);
+    fixture.download(peers, 10, ms(5), ms(20));
   }
   Talker talker {};
-  test::Stand stand { { &talker } };
+  test::Fixture fixture { { &talker } };
   test::Peers peers {};
 };
 
 TEST_F(StatusOf, AFlowSaysWhoItIsAndWhatModulesKnowOfIt)
 {
-  const json flows = flows_json(stand.chain, stand.now() + ms(1500));
+  const json flows = flows_json(fixture.chain, fixture.now() + ms(1500));
   ASSERT_EQ(flows.size(), 1u);
   const json& flow = flows[0];
   EXPECT_EQ(flow["link"], "wifi");
-  EXPECT_EQ(flow["delivered_bytes"], stand.view(peers).bytes_delivered);
+  EXPECT_EQ(flow["delivered_bytes"], fixture.view(peers).bytes_delivered);
   EXPECT_GT(flow["delivered_bytes"], 0);
   EXPECT_NEAR(flow["idle_s"], 1.5, 0.1);
-  EXPECT_EQ(flow["hands_off"], name(stand.view(peers).hands_off));
+  EXPECT_EQ(flow["bypass"], name(fixture.view(peers).bypass));
   EXPECT_EQ(flow["closed"], false);
   EXPECT_FALSE(flow.contains("mptcp"));
   EXPECT_EQ(flow["modules"], (json { { "talker", { { "mood", "calm" }, { "age (ms)", 3.0 } } } }));
@@ -78,25 +78,25 @@ TEST_F(StatusOf, AFlowSaysWhoItIsAndWhatModulesKnowOfIt)
 
 TEST_F(StatusOf, AnMptcpFlowHasItsToken)
 {
-  FlowView& view = stand.flow(peers).view;
+  FlowView& view = fixture.flow(peers).view;
   view.mptcp = true;
   view.mptcp_token = 0xabc;
   view.mptcp_joined = true;
-  const json flows = flows_json(stand.chain, stand.now());
+  const json flows = flows_json(fixture.chain, fixture.now());
   EXPECT_EQ(flows[0]["mptcp"]["token"], "00000abc");
   EXPECT_EQ(flows[0]["mptcp"]["joined"], true);
 }
 
 TEST_F(StatusOf, AnExcludedModuleIsNamedAsSuch)
 {
-  stand.flow(peers).excluded = 1;
-  EXPECT_EQ(flows_json(stand.chain, stand.now())[0]["modules"]["talker"]["excluded"], "after a fault");
+  fixture.flow(peers).excluded = 1;
+  EXPECT_EQ(flows_json(fixture.chain, fixture.now())[0]["modules"]["talker"]["excluded"], "after a fault");
 }
 
 TEST_F(StatusOf, AModuleShowsItsKnobsAndDecisions)
 {
   talker.speed = 5;
-  const json modules = modules_json(stand.chain, {});
+  const json modules = modules_json(fixture.chain, {});
   ASSERT_EQ(modules.size(), 1u);
   EXPECT_EQ(modules[0]["enabled"], true);
   EXPECT_EQ(modules[0]["flows"], 1);
@@ -110,14 +110,14 @@ TEST_F(StatusOf, AModuleIsInForceWhenTheRulesAre)
 {
   ASSERT_NE(talker.interest().decide, 0u);
   const RulesStatus failed { .in_force = false, .why = "nft: no such chain", .retry = std::chrono::seconds { 4 } };
-  EXPECT_EQ(module_json(stand.chain, 0, {})["in_force"], true);
-  EXPECT_EQ(module_json(stand.chain, 0, {})["in_force_why"], "");
-  EXPECT_EQ(module_json(stand.chain, 0, failed)["in_force"], false);
-  EXPECT_EQ(module_json(stand.chain, 0, failed)["in_force_why"], "nft: no such chain");
+  EXPECT_EQ(module_json(fixture.chain, 0, {})["in_force"], true);
+  EXPECT_EQ(module_json(fixture.chain, 0, {})["in_force_why"], "");
+  EXPECT_EQ(module_json(fixture.chain, 0, failed)["in_force"], false);
+  EXPECT_EQ(module_json(fixture.chain, 0, failed)["in_force_why"], "nft: no such chain");
   EXPECT_EQ(rules_json(failed)["retry_s"], 4.0);
-  stand.chain.enable(0, false, Tick {});
-  EXPECT_EQ(module_json(stand.chain, 0, failed)["in_force"], false);
-  EXPECT_EQ(module_json(stand.chain, 0, failed)["in_force_why"], "") << "off, and that is no fault of the rules";
+  fixture.chain.enable(0, false, Tick {});
+  EXPECT_EQ(module_json(fixture.chain, 0, failed)["in_force"], false);
+  EXPECT_EQ(module_json(fixture.chain, 0, failed)["in_force_why"], "") << "off, and that is no fault of the rules";
 }
 
 TEST(StatusJson, FaultsAreThoseThatHappened)

@@ -19,12 +19,13 @@ class Controller : public testing::Test
 protected:
   void SetUp() override
   {
-    table.apply(links::InterfaceNews { .ifindex = 1, .name = "wlan0", .admin_up = true, .running = true }, Tick {});
-    table.apply(links::AddressNews { .ifindex = 1, .address = { .bytes = { 192, 0, 2, 1 } } }, Tick {});
+    table.apply(links::InterfaceNotification { .ifindex = 1, .name = "wlan0", .admin_up = true, .running = true },
+                Tick {});
+    table.apply(links::AddressNotification { .ifindex = 1, .address = { .bytes = { 192, 0, 2, 1 } } }, Tick {});
   }
   void backup(double value)
   {
-    steering.take({ .wish = { WishKind::mptcp_backup, Link::wifi, value }, .slot = ecn, .why = "worse" });
+    steering.take({ .request = { RequestKind::mptcp_backup, Link::wifi, value }, .slot = ecn, .why = "worse" });
   }
   auto due() { return steering.due(table, now); }
 
@@ -92,10 +93,10 @@ TEST_F(Controller, OfAModuleThatFailedTheRequestsLapse)
   steering.look(ecn, module, now);
   backup(1);
   steering.look(ecn, module, now);
-  EXPECT_TRUE(steering.wishes().any(ecn)) << "it failed before it requested anything";
+  EXPECT_TRUE(steering.requests().any(ecn)) << "it failed before it requested anything";
   module.excluded = 3;
   steering.look(ecn, module, now);
-  EXPECT_FALSE(steering.wishes().any(ecn));
+  EXPECT_FALSE(steering.requests().any(ecn));
 }
 
 TEST(KeepersNews, SteeringAloneIsNoReasonToLookAtTheLinks)

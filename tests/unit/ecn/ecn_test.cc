@@ -17,10 +17,10 @@ namespace
 using namespace std::chrono_literals;
 
 // Two or more subflows of MPTCP connections at a module, with made-up goodput.
-class Stand
+class Fixture
 {
 public:
-  Stand()
+  Fixture()
   {
     for (LinkState& link : links)
       link = { .present = true, .up = true, .route = true };
@@ -41,7 +41,7 @@ public:
     Subflow& one = *flows.back();
     one.view.id = flows.size();
     one.view.link = link;
-    one.view.hands_off = HandsOff::none;
+    one.view.bypass = Bypass::none;
     one.view.mptcp = true;
     one.view.mptcp_token = token;
     one.view.mptcp_version = version;
@@ -58,7 +58,7 @@ public:
     module.flow_end(one.state.data());
     one.begun = false;
   }
-  ~Stand()
+  ~Fixture()
   {
     for (auto& one : flows)
       if (one->begun) end(*one);
@@ -71,14 +71,14 @@ public:
              : std::nullopt;
   }
 
-  // What is wished for of a link now; the kernel's default before anything was said.
-  double wished(WishKind kind, Link link) const
+  // What is requested for of a link now; the kernel's default before anything was said.
+  double requested(RequestKind kind, Link link) const
   {
-    const auto found = wishes.find({ kind, link });
-    return found != wishes.end() ? found->second : kind == WishKind::mptcp_endpoint ? 1 : 0;
+    const auto found = requests.find({ kind, link });
+    return found != requests.end() ? found->second : kind == RequestKind::mptcp_endpoint ? 1 : 0;
   }
-  bool backup(Link link) const { return wished(WishKind::mptcp_backup, link) > 0; }
-  double marks(Link link) const { return wished(WishKind::ce_rate, link); }
+  bool backup(Link link) const { return requested(RequestKind::mptcp_backup, link) > 0; }
+  double marks(Link link) const { return requested(RequestKind::ce_rate, link); }
 
   void give(Subflow& one, EventKind kind)
   {
@@ -93,13 +93,13 @@ public:
     const Plan plan = module.decide(event, one.view, one.state.data());
     EXPECT_EQ(plan.verdict, Verdict::pass);
     EXPECT_TRUE(plan.edit.empty());
-    EXPECT_TRUE(plan.craft.empty());
-    for (const Wish& wish : plan.wish)
+    EXPECT_TRUE(plan.inject.empty());
+    for (const LinkRequest& request : plan.request)
     {
-      wishes[{ wish.kind, wish.link }] = wish.value;
+      requests[{ request.kind, request.link }] = request.value;
       ++told;
-      EXPECT_TRUE(wish.value >= 0 && wish.value <= 1);
-      EXPECT_TRUE(wish.kind != WishKind::ce_rate || wish.value <= DeltaSettings {}.cap);
+      EXPECT_TRUE(request.value >= 0 && request.value <= 1);
+      EXPECT_TRUE(request.kind != RequestKind::ce_rate || request.value <= DeltaSettings {}.cap);
     }
   }
 
@@ -133,22 +133,22 @@ public:
   LinkStates links {};
   Tick now { 1h };
   std::vector<std::unique_ptr<Subflow>> flows;
-  std::map<std::pair<WishKind, Link>, double> wishes;
+  std::map<std::pair<RequestKind, Link>, double> requests;
   unsigned told = 0;
   Duration step = 20ms;
-  std::function<double(const Subflow&, const Stand&)> model {};
+  std::function<double(const Subflow&, const Fixture&)> model {};
 };
 
 // One air: what the worse link takes is missing at the better one.
-double one_air(const Stand::Subflow& flow, const Stand& stand)
+double one_air(const Fixture::Subflow& flow, const Fixture& fixture)
 {
-  const bool other_used = !stand.backup(Link::wifi);
+  const bool other_used = !fixture.backup(Link::wifi);
   if (flow.view.link == Link::wifi) return 4e5;
   return other_used ? 2e5 : 2.8e6;
 }
 
 // Scenario 1: the access point of the first link is slow, that of the second one fills the air alone.
-struct OneAir : Stand
+struct OneAir : Fixture
 {
   explicit OneAir(std::uint8_t version)
   {
@@ -161,7 +161,7 @@ struct OneAir : Stand
 };
 
 // Scenario 2: the uplink of the second one's access point is the bottleneck.
-struct FullUplink : Stand
+struct FullUplink : Fixture
 {
   explicit FullUplink(std::uint8_t version)
   {
@@ -227,8 +227,8 @@ TEST(ecn, on_full_air_a_coupled_sender_is_fair_by_itself)
     s.packet_time(Link::wifi, 900us);
     for (const Link link : { Link::wifi, wifi_link(1) })
       s.links[static_cast<std::size_t>(link)].radio->busy = 0.95F;
-    s.model = [](const Stand::Subflow& flow, const Stand& stand) {
-      return flow.view.link == Link::wifi ? 4e5 : stand.backup(Link::wifi) ? 4e5 : 5e5;
+    s.model = [](const Fixture::Subflow& flow, const Fixture& fixture) {
+      return flow.view.link == Link::wifi ? 4e5 : fixture.backup(Link::wifi) ? 4e5 : 5e5;
     };
     s.run(30);
     EXPECT_EQ(s.backup(Link::wifi), version == 1);
@@ -237,7 +237,7 @@ TEST(ecn, on_full_air_a_coupled_sender_is_fair_by_itself)
 
 TEST(ecn, not_ect_l4s_and_lonely_flows_are_not_marked)
 {
-  const auto marked = [](const std::function<void(Stand&)>& change)
+  const auto marked = [](const std::function<void(Fixture&)>& change)
   {
     FullUplink s { 0 };
     s.module.set("strategy", 1);
@@ -245,21 +245,21 @@ TEST(ecn, not_ect_l4s_and_lonely_flows_are_not_marked)
     s.run(4);
     return s.marks(Link::wifi) > 0;
   };
-  EXPECT_TRUE(marked([](Stand&) {}));
-  EXPECT_FALSE(marked([](Stand& s) { s.flows[0]->view.ecn = false; }));
-  EXPECT_FALSE(marked([](Stand& s) { s.flows[0]->view.ecn_seen = tandem::Ecn::not_ect; }));
-  EXPECT_FALSE(marked([](Stand& s) { s.flows[0]->view.ecn_seen = tandem::Ecn::ect1; }));
-  EXPECT_TRUE(marked([](Stand& s) { s.flows[0]->view.acc_ecn = true; }))
+  EXPECT_TRUE(marked([](Fixture&) {}));
+  EXPECT_FALSE(marked([](Fixture& s) { s.flows[0]->view.ecn = false; }));
+  EXPECT_FALSE(marked([](Fixture& s) { s.flows[0]->view.ecn_seen = tandem::Ecn::not_ect; }));
+  EXPECT_FALSE(marked([](Fixture& s) { s.flows[0]->view.ecn_seen = tandem::Ecn::ect1; }));
+  EXPECT_TRUE(marked([](Fixture& s) { s.flows[0]->view.acc_ecn = true; }))
       << "AccECN counts marks, the sender answers alike";
   // A connection that has nowhere else to go.
-  EXPECT_FALSE(marked([](Stand& s) { s.add(Link::wifi, 8, 1e5); }));
+  EXPECT_FALSE(marked([](Fixture& s) { s.add(Link::wifi, 8, 1e5); }));
 }
 
 TEST(ecn, does_nothing_without_packet_times)
 {
   for (const bool one_missing : { true, false })
   {
-    Stand s;
+    Fixture s;
     s.add(Link::wifi, 7, 4e5);
     s.add(wifi_link(1), 7, 1e5);
     if (one_missing) s.packet_time(Link::wifi, 3ms);
@@ -306,7 +306,7 @@ TEST(ecn, a_link_left_out_is_looked_at_again_after_ten_minutes)
 
 TEST(ecn, a_link_left_out_is_looked_at_again_when_the_good_one_turns_bad)
 {
-  Stand s;
+  Fixture s;
   s.add(Link::wifi, 7, 4e5, 1);
   s.add(wifi_link(1), 7, 2.8e6, 1);
   s.packet_time(Link::wifi, 6ms);
@@ -334,7 +334,7 @@ TEST(ecn, an_idle_download_forgets_nothing)
   ASSERT_TRUE(s.backup(Link::wifi));
   s.packet_time(Link::wifi, std::nullopt);
   s.packet_time(wifi_link(1), std::nullopt);
-  s.model = [](const Stand::Subflow&, const Stand&) { return 0.0; };
+  s.model = [](const Fixture::Subflow&, const Fixture&) { return 0.0; };
   s.run(30);
   EXPECT_TRUE(s.backup(Link::wifi));
   s.model = one_air;
@@ -346,7 +346,7 @@ TEST(ecn, unsure_packet_times_count_together)
 {
   for (const float confidence : { 0.F, 0.02F, 0.05F, 0.9F })
   {
-    Stand s;
+    Fixture s;
     s.add(Link::wifi, 7, 4e5, 1);
     s.add(wifi_link(1), 7, 2.8e6, 1);
     s.packet_time(Link::wifi, 3ms);
@@ -362,7 +362,7 @@ TEST(ecn, unsure_packet_times_count_together)
 
 TEST(ecn, one_access_point_is_left_alone)
 {
-  Stand s;
+  Fixture s;
   s.add(Link::wifi, 7, 4e5);
   s.add(Link::cell, 7, 4e5);
   s.packet_time(Link::wifi, 30ms);
@@ -373,7 +373,7 @@ TEST(ecn, one_access_point_is_left_alone)
 
 TEST(ecn, plain_tcp_and_unknown_tokens_are_nobody)
 {
-  Stand s;
+  Fixture s;
   s.add(Link::wifi, 7, 4e5).view.mptcp = false;
   s.add(wifi_link(1), 0, 4e5);
   s.packet_time(Link::wifi, 3ms);
@@ -384,7 +384,7 @@ TEST(ecn, plain_tcp_and_unknown_tokens_are_nobody)
 
 TEST(ecn, two_connections_of_one_subflow_each_are_not_steered)
 {
-  Stand s;
+  Fixture s;
   s.add(Link::wifi, 7, 4e5);
   s.add(wifi_link(1), 8, 4e5);
   s.packet_time(Link::wifi, 3ms);
@@ -395,7 +395,7 @@ TEST(ecn, two_connections_of_one_subflow_each_are_not_steered)
 
 TEST(ecn, uses_at_most_so_many_access_points)
 {
-  Stand s;
+  Fixture s;
   for (std::size_t i = 0; i < most_wifi; ++i)
   {
     s.add(wifi_link(i), 7, 1e5, 1);
@@ -416,17 +416,17 @@ TEST(ecn, uses_at_most_so_many_access_points)
 
 TEST(ecn, part_time_is_a_duty_cycle)
 {
-  Stand s;
+  Fixture s;
   s.add(Link::wifi, 7, 0, 1);
   s.add(wifi_link(1), 7, 0, 1);
   s.packet_time(Link::wifi, 3ms);
   s.packet_time(wifi_link(1), 500us);
   // Best with the worse link open part of the time.
   double share = 0; // of the last second or so
-  s.model = [&](const Stand::Subflow& flow, const Stand& stand)
+  s.model = [&](const Fixture::Subflow& flow, const Fixture& fixture)
   {
     if (flow.view.link == Link::wifi) return 2e5;
-    share += 0.02 * ((stand.backup(Link::wifi) ? 0 : 1) - share);
+    share += 0.02 * ((fixture.backup(Link::wifi) ? 0 : 1) - share);
     return 6e5 * (1 - std::abs(share - 0.5));
   };
   s.run(60);
@@ -444,7 +444,7 @@ TEST(ecn, part_time_is_a_duty_cycle)
 
 TEST(ecn, on_off_uses_one_at_a_time_by_equation_6)
 {
-  Stand s;
+  Fixture s;
   s.add(Link::wifi, 7, 1e5);
   s.add(wifi_link(1), 7, 1e5);
   s.packet_time(Link::wifi, 2ms);
@@ -465,27 +465,27 @@ TEST(ecn, on_off_uses_one_at_a_time_by_equation_6)
 
 TEST(ecn, a_dead_link_loses_its_endpoint_until_it_is_back)
 {
-  Stand s;
+  Fixture s;
   s.add(Link::wifi, 7, 1e5);
   s.add(wifi_link(1), 7, 1e5);
   s.run(1);
   auto& wifi = s.links[static_cast<std::size_t>(Link::wifi)];
   wifi.up = false;
   s.give(*s.flows[1], EventKind::link);
-  EXPECT_EQ(s.wished(WishKind::mptcp_endpoint, Link::wifi), 0);
-  EXPECT_EQ(s.wished(WishKind::mptcp_endpoint, wifi_link(1)), 1);
+  EXPECT_EQ(s.requested(RequestKind::mptcp_endpoint, Link::wifi), 0);
+  EXPECT_EQ(s.requested(RequestKind::mptcp_endpoint, wifi_link(1)), 1);
   wifi.up = true;
   s.give(*s.flows[1], EventKind::link);
-  EXPECT_EQ(s.wished(WishKind::mptcp_endpoint, Link::wifi), 1);
+  EXPECT_EQ(s.requested(RequestKind::mptcp_endpoint, Link::wifi), 1);
   s.module.set("leave_dead", 0);
   wifi.up = false;
   s.give(*s.flows[1], EventKind::link);
-  EXPECT_EQ(s.wished(WishKind::mptcp_endpoint, Link::wifi), 1);
+  EXPECT_EQ(s.requested(RequestKind::mptcp_endpoint, Link::wifi), 1);
 }
 
 TEST(ecn, the_last_link_keeps_its_endpoint)
 {
-  Stand s;
+  Fixture s;
   s.add(Link::wifi, 7, 1e5);
   s.add(wifi_link(1), 7, 1e5);
   s.run(1);
@@ -493,7 +493,7 @@ TEST(ecn, the_last_link_keeps_its_endpoint)
     s.links[static_cast<std::size_t>(link)].up = false;
   s.give(*s.flows[1], EventKind::link);
   for (const Link link : { Link::wifi, wifi_link(1) })
-    EXPECT_EQ(s.wished(WishKind::mptcp_endpoint, link), 1);
+    EXPECT_EQ(s.requested(RequestKind::mptcp_endpoint, link), 1);
 }
 
 TEST(ecn, says_everything_again_after_it_was_switched_off)
@@ -503,7 +503,7 @@ TEST(ecn, says_everything_again_after_it_was_switched_off)
   ASSERT_TRUE(s.backup(Link::wifi));
   for (auto& one : s.flows)
     s.give(*one, EventKind::switched_off);
-  s.wishes.clear(); // they lapse with the module
+  s.requests.clear(); // they lapse with the module
   s.run(1);
   EXPECT_TRUE(s.backup(Link::wifi));
 }
@@ -513,14 +513,14 @@ TEST(ecn, repeats_what_may_have_been_dropped)
   OneAir s { 1 };
   s.run(10);
   ASSERT_TRUE(s.backup(Link::wifi));
-  s.wishes.clear(); // after a fault, or with a link
+  s.requests.clear(); // after a fault, or with a link
   s.run(2.2);
   EXPECT_TRUE(s.backup(Link::wifi));
 }
 
 TEST(ecn, counts_flows_that_come_and_go)
 {
-  Stand s;
+  Fixture s;
   auto& first = s.add(Link::wifi, 7, 4e5, 1);
   s.add(wifi_link(1), 7, 2.8e6, 1);
   s.packet_time(Link::wifi, 3ms);
@@ -543,7 +543,7 @@ TEST(ecn, never_shuts_the_last_door)
   {
     std::mt19937 random { seed };
     const auto draw = [&](unsigned n) { return static_cast<unsigned>(random() % n); };
-    Stand s;
+    Fixture s;
     s.module.set("strategy", draw(3));
     s.module.set("sender", draw(3));
     s.module.set("most_used", 1 + draw(8));
@@ -578,7 +578,7 @@ TEST(ecn, never_shuts_the_last_door)
       {
         const LinkState& one = s.links[static_cast<std::size_t>(wifi_link(i))];
         up += one.up ? 1 : 0;
-        open += one.up && !s.backup(wifi_link(i)) && s.wished(WishKind::mptcp_endpoint, wifi_link(i)) > 0 ? 1 : 0;
+        open += one.up && !s.backup(wifi_link(i)) && s.requested(RequestKind::mptcp_endpoint, wifi_link(i)) > 0 ? 1 : 0;
         if (one.up && one.radio) best = std::min(best, *one.radio->packet_time);
       }
       ASSERT_TRUE(up == 0 || open > 0) << "seed " << seed << " step " << step;

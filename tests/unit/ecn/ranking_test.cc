@@ -11,7 +11,7 @@ namespace
 
 using namespace std::chrono_literals;
 
-struct Stand
+struct Fixture
 {
   std::array<Candidate, most_wifi> links {};
   Ranking ranking;
@@ -36,7 +36,7 @@ struct Stand
 
 TEST(ranking, sorts_by_packet_time_and_tells_who_is_worse)
 {
-  Stand s;
+  Fixture s;
   s.set(0, 3);
   s.set(1, 0.5);
   s.set(2, 0.55);
@@ -51,7 +51,7 @@ TEST(ranking, sorts_by_packet_time_and_tells_who_is_worse)
 
 TEST(ranking, twenty_percent_is_the_threshold)
 {
-  Stand s;
+  Fixture s;
   s.set(0, 1);
   s.set(1, 1.19);
   s.set(2, 1.21);
@@ -62,7 +62,7 @@ TEST(ranking, twenty_percent_is_the_threshold)
 
 TEST(ranking, short_fluctuations_change_nothing)
 {
-  Stand s;
+  Fixture s;
   s.set(0, 1);
   s.set(1, 1);
   s.update();
@@ -76,7 +76,7 @@ TEST(ranking, short_fluctuations_change_nothing)
 
 TEST(ranking, what_lasts_counts_both_ways_with_hysteresis)
 {
-  Stand s;
+  Fixture s;
   s.set(0, 1);
   s.set(1, 1);
   s.update();
@@ -100,7 +100,7 @@ TEST(ranking, what_lasts_counts_both_ways_with_hysteresis)
 
 TEST(ranking, the_best_may_change_places)
 {
-  Stand s;
+  Fixture s;
   s.set(0, 0.5);
   s.set(1, 3);
   s.update();
@@ -119,7 +119,7 @@ TEST(ranking, the_best_may_change_places)
 
 TEST(ranking, a_clear_case_needs_no_time)
 {
-  Stand s;
+  Fixture s;
   s.set(0, 1);
   s.set(1, 1);
   s.update();
@@ -138,7 +138,7 @@ TEST(ranking, a_clear_case_needs_no_time)
 
 TEST(ranking, leaves_out_what_is_not_known_or_not_usable)
 {
-  Stand s;
+  Fixture s;
   s.set(0, 3);
   s.set(1, 0.5);
   s.set(2, 1);
@@ -151,7 +151,7 @@ TEST(ranking, leaves_out_what_is_not_known_or_not_usable)
 
 TEST(ranking, other_channels_do_not_compete)
 {
-  Stand s;
+  Fixture s;
   s.set(0, 3, 2412);
   s.set(1, 0.5, 5180);
   s.set(2, 1, 2412);
@@ -163,7 +163,7 @@ TEST(ranking, other_channels_do_not_compete)
 
 TEST(ranking, eight_links_fit)
 {
-  Stand s;
+  Fixture s;
   for (std::size_t i = 0; i < most_wifi; ++i)
     s.set(i, 8.0 - static_cast<double>(i));
   s.update();

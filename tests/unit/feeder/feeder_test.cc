@@ -217,7 +217,7 @@ TEST_F(FeederTest, what_is_distrusted_is_told_once)
   EXPECT_EQ(std::count_if(said.begin(), said.end(),
                           [](const auto& line) { return line.find("impossible rate") != line.npos; }),
             1);
-  EXPECT_EQ(wifi_json(feeder, Tick { 11s })["sources"][0]["distrusted"]["impossible rate"], 5);
+  EXPECT_EQ(wifi_json(feeder, Tick { 11s })["sources"][0]["rejected"]["impossible rate"], 5);
 }
 
 TEST_F(FeederTest, a_driver_that_always_says_the_same_signal_is_told)
@@ -230,7 +230,7 @@ TEST_F(FeederTest, a_driver_that_always_says_the_same_signal_is_told)
     feeder.receive(now, events);
   }
   EXPECT_FALSE(feeder.signal_trusted());
-  EXPECT_TRUE(was_said("radio is not believed: constant signal; warnings of a weak signal are off"));
+  EXPECT_TRUE(was_said("radio is not accepted: constant signal; warnings of a weak signal are off"));
   EXPECT_EQ(wifi_json(feeder, now)["signal_trusted"], false);
   StationStats moved = station(20000);
   moved.signal = -61.F;

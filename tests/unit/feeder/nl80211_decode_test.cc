@@ -195,10 +195,10 @@ TEST(Nl80211Decode, Changes)
   EXPECT_EQ(by_ap->ap, ap1);
   EXPECT_EQ(by_ap->by_ap, true);
   EXPECT_EQ(by_ap->reason, 2);
-  const auto own_wish = said<WifiChange>(message("deauthenticate_own"));
-  ASSERT_TRUE(own_wish);
-  EXPECT_EQ(own_wish->by_ap, false);
-  EXPECT_EQ(own_wish->ap, ap2);
+  const auto own_request = said<WifiChange>(message("deauthenticate_own"));
+  ASSERT_TRUE(own_request);
+  EXPECT_EQ(own_request->by_ap, false);
+  EXPECT_EQ(own_request->ap, ap2);
 
   const auto end = said<WifiChange>(message("disconnect_ap"));
   ASSERT_TRUE(end);

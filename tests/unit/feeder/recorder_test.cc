@@ -189,7 +189,7 @@ TEST_F(RecorderTest, a_slow_disk_holds_nobody_up)
   const auto before = std::chrono::steady_clock::now();
   {
     Recorder recorder {
-      kernel::Fd { ends[1] }, "the pipe", {}, { .frames = 1'000'000, .waiting = 1000, .delay = 1ms, .patience = 20ms }
+      kernel::Fd { ends[1] }, "the pipe", {}, { .frames = 1'000'000, .waiting = 1000, .delay = 1ms, .timeout = 20ms }
     };
     for (int i = 0; i < 20'000; ++i)
       recorder.take("s", frame_at(i * 1us));

@@ -221,7 +221,7 @@ TEST_F(ThreadedSourceTest, stops_at_once_while_the_inner_source_waits)
 {
   const Tick before = kernel::now();
   {
-    ThreadedSource source { inner(), { .patience = 60s } };
+    ThreadedSource source { inner(), { .timeout = 60s } };
     ASSERT_TRUE(eventually([&] { return source.fd() >= 0; }));
   }
   EXPECT_TRUE(script->destroyed);
@@ -232,7 +232,7 @@ TEST_F(ThreadedSourceTest, does_not_wait_for_a_call_that_hangs)
 {
   script->hangs = true;
   {
-    ThreadedSource source { inner(false), { .patience = 50ms } };
+    ThreadedSource source { inner(false), { .timeout = 50ms } };
     ASSERT_TRUE(eventually([&] { return script->entered.load(); }));
     EXPECT_FALSE(source.reopen(kernel::now()));
     EXPECT_TRUE(source.receive(kernel::now(), reports) && reports.empty());

@@ -79,9 +79,9 @@ TEST(MirrorTcp, ARefusalIsOnlyBelievedWithOurNumber)
 {
   World world { {} };
   world.open();
-  world.hand(world.craft(tcp_flag::rst | tcp_flag::ack, { 0 }, {}, world.mirror().initial_sequence));
+  world.hand(world.injected(tcp_flag::rst | tcp_flag::ack, { 0 }, {}, world.mirror().initial_sequence));
   EXPECT_EQ(world.tcp->phase(), MirrorPhase::connecting);
-  world.hand(world.craft(tcp_flag::rst | tcp_flag::ack, { 0 }, {}, world.mirror().initial_sequence + 1));
+  world.hand(world.injected(tcp_flag::rst | tcp_flag::ack, { 0 }, {}, world.mirror().initial_sequence + 1));
   EXPECT_EQ(world.tcp->phase(), MirrorPhase::closed);
   EXPECT_EQ(world.tcp->why(), "the server refused the mirror connection");
 }
@@ -265,7 +265,7 @@ TEST(MirrorTcp, ReorderingAndDuplicatesDoNoHarm)
   const auto copy = content(Piece { 2'000'000, 2'001'448 });
   auto other = copy;
   other[7] ^= std::byte { 0xff };
-  world.hand(world.craft(tcp_flag::ack, world.server_seq(2'000'000), other));
+  world.hand(world.injected(tcp_flag::ack, world.server_seq(2'000'000), other));
   EXPECT_EQ(world.tcp->read({ 2'000'000, 2'001'448 }), copy); // the first copy stays
   EXPECT_TRUE(world.fetch({ 2'500'000, 2'501'000 }));
 }
@@ -278,7 +278,7 @@ TEST(MirrorTcp, ADuplicateIsReported)
   settle(world);
   world.said();
   const auto copy = content(Piece { 200'000, 201'448 });
-  world.hand(world.craft(tcp_flag::ack, world.server_seq(200'000), copy));
+  world.hand(world.injected(tcp_flag::ack, world.server_seq(200'000), copy));
   // Parked: a bare answer; the report goes with the next acknowledgement.
   ASSERT_TRUE(world.tcp->want({ 210'000, 212'000 }, world.now));
   bool reported = false;
@@ -294,14 +294,14 @@ TEST(MirrorTcp, OnlyAnExactResetEndsIt)
   begin(world);
   settle(world);
   const Seq exact = world.server_seq(world.tcp->position());
-  world.hand(world.craft(tcp_flag::rst, exact + 40));
+  world.hand(world.injected(tcp_flag::rst, exact + 40));
   EXPECT_EQ(world.tcp->phase(), MirrorPhase::open);
   ASSERT_EQ(world.said().size(), 1u); // a challenge ACK (RFC 5961)
-  world.hand(world.craft(tcp_flag::rst, exact + 1'000'000'000));
-  world.hand(world.craft(tcp_flag::rst, exact - 4000));
+  world.hand(world.injected(tcp_flag::rst, exact + 1'000'000'000));
+  world.hand(world.injected(tcp_flag::rst, exact - 4000));
   EXPECT_EQ(world.tcp->phase(), MirrorPhase::open);
   EXPECT_EQ(world.said().size(), 0u);
-  world.hand(world.craft(tcp_flag::rst, exact));
+  world.hand(world.injected(tcp_flag::rst, exact));
   EXPECT_EQ(world.tcp->phase(), MirrorPhase::closed);
   EXPECT_EQ(world.tcp->why(), "the server reset the mirror connection");
 }
@@ -316,12 +316,12 @@ TEST(MirrorTcp, HostileSegmentsAreRefusedAndChallengesAreFew)
   const auto payload = content(Piece { 0, 1000 });
   for (int i = 0; i < 1000; ++i)
   {
-    world.hand(world.craft(tcp_flag::syn, next));
-    world.hand(world.craft(tcp_flag::ack, next, payload, ours + 100000));     // acknowledges what was not sent
-    world.hand(world.craft(tcp_flag::ack, next, payload, ours - 200000));     // far too old
-    world.hand(world.craft(tcp_flag::ack, next + 100'000'000, payload));      // outside the window
-    world.hand(world.craft(0, next, payload));                                // no ACK
-    world.hand(world.craft(tcp_flag::ack, next, payload, {}, TsClock { 5 })); // PAWS
+    world.hand(world.injected(tcp_flag::syn, next));
+    world.hand(world.injected(tcp_flag::ack, next, payload, ours + 100000));     // acknowledges what was not sent
+    world.hand(world.injected(tcp_flag::ack, next, payload, ours - 200000));     // far too old
+    world.hand(world.injected(tcp_flag::ack, next + 100'000'000, payload));      // outside the window
+    world.hand(world.injected(0, next, payload));                                // no ACK
+    world.hand(world.injected(tcp_flag::ack, next, payload, {}, TsClock { 5 })); // PAWS
   }
   EXPECT_EQ(world.tcp->phase(), MirrorPhase::open);
   EXPECT_GE(world.tcp->stats().refused, 5000u);
@@ -338,7 +338,8 @@ TEST(MirrorTcp, AnOldDuplicateDoesNotFillAWantedPiece)
   ASSERT_TRUE(world.tcp->want({ at, at + 1000 }, world.now));
   auto wrong = content(Piece { at, at + 1000 });
   wrong[500] ^= std::byte { 1 };
-  world.hand(world.craft(tcp_flag::ack, world.server_seq(at), wrong, {}, TsClock { 5 })); // RFC 7323 5: older than seen
+  world.hand(
+      world.injected(tcp_flag::ack, world.server_seq(at), wrong, {}, TsClock { 5 })); // RFC 7323 5: older than seen
   EXPECT_FALSE(world.tcp->holds({ at, at + 1000 }));
   EXPECT_TRUE(world.fetch({ at, at + 1000 }));
 }
@@ -365,7 +366,7 @@ TEST(MirrorTcp, ACloseIsTakenWhenNothingIsWanted)
   World world { {} };
   begin(world);
   settle(world);
-  world.hand(world.craft(tcp_flag::ack | tcp_flag::fin, world.server_seq(world.tcp->position())));
+  world.hand(world.injected(tcp_flag::ack | tcp_flag::fin, world.server_seq(world.tcp->position())));
   EXPECT_EQ(world.tcp->phase(), MirrorPhase::closed);
   EXPECT_EQ(world.tcp->why(), "the server closed the mirror connection");
   EXPECT_TRUE(world.tcp->end().has_value());

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "src/fetch/mirror_tcp.h"
-#include "src/wire/craft.h"
+#include "src/wire/build.h"
 #include "src/wire/parse.h"
 
 #include <algorithm>
@@ -149,8 +149,8 @@ public:
   }
 
   // A packet of the server made by hand, at once.
-  Packet craft(std::uint16_t flags, Seq seq, std::span<const std::byte> payload = {}, std::optional<Seq> ack = {},
-               std::optional<TsClock> clock = {}) const
+  Packet injected(std::uint16_t flags, Seq seq, std::span<const std::byte> payload = {}, std::optional<Seq> ack = {},
+                  std::optional<TsClock> clock = {}) const
   {
     Packet packet(wire::longest_header + payload.size());
     wire::Headers headers { .key = config_.mirror.key,
@@ -162,7 +162,7 @@ public:
                             .window = 500 };
     if (config_.timestamps && (flags & tcp_flag::rst) == 0)
       headers.timestamps = Timestamps { .value = clock.value_or(server_clock()), .echo = recent_ };
-    packet.resize(wire::craft_segment(packet, headers, payload));
+    packet.resize(wire::build_segment(packet, headers, payload));
     return packet;
   }
 
@@ -232,8 +232,8 @@ private:
     if (segment.has(tcp_flag::syn))
     {
       recent_ = segment.timestamps ? segment.timestamps->value : TsClock {};
-      Packet answer = craft(tcp_flag::syn | tcp_flag::ack, config_.server_initial, {}, config_.client_initial + 1);
-      // The SYN's options that craft_segment does not write: window scale and SACK permitted are added by parsing.
+      Packet answer = injected(tcp_flag::syn | tcp_flag::ack, config_.server_initial, {}, config_.client_initial + 1);
+      // The SYN's options that build_segment does not write: window scale and SACK permitted are added by parsing.
       answer = with_options(answer);
       put(std::move(answer));
       return;
@@ -282,7 +282,7 @@ private:
   void send_range(std::uint64_t from, std::uint64_t length)
   {
     const auto payload = content({ from, from + length });
-    put(craft(tcp_flag::ack, server_seq(from), payload));
+    put(injected(tcp_flag::ack, server_seq(from), payload));
   }
 
   void repair()
@@ -301,7 +301,7 @@ private:
       send_range(una_, std::min<std::uint64_t>({ mss, next_ - una_ }));
     }
     else
-      put(craft(tcp_flag::ack, server_seq(una_) - 1)); // a window probe
+      put(injected(tcp_flag::ack, server_seq(una_) - 1)); // a window probe
   }
 
   Packet with_options(const Packet& plain)

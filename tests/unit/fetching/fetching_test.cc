@@ -1,5 +1,5 @@
 #include "modules/mirror/fetching.h"
-#include "tests/golden/harness/stand.h"
+#include "tests/golden/harness/fixture.h"
 
 #include <gtest/gtest.h>
 
@@ -57,49 +57,49 @@ struct Holes : ::testing::Test
 
   Holes()
   {
-    stand.open(peers);
-    stand.download(peers, 30, ms(4), ms(40), mss);
-    stand.chain.content(peers.key, Content::http, {});
-    stand.data(peers, mss, peers.local_ts(stand.now() - ms(40)));
-    stand.show(peers.ack(stand.now())); // the flow is followed from here on
+    fixture.open(peers);
+    fixture.download(peers, 30, ms(4), ms(40), mss);
+    fixture.chain.content(peers.key, Content::http, {});
+    fixture.data(peers, mss, peers.local_ts(fixture.now() - ms(40)));
+    fixture.show(peers.ack(fixture.now())); // the flow is followed from here on
     base = peers.received;
   }
   // A duplicate ACK that reports these blocks, in segments from the first missing byte on, the newest first.
   void report(std::vector<std::pair<int, int>> blocks)
   {
-    stand.run_for(ms(1));
-    Segment ack = peers.ack(stand.now());
+    fixture.run_for(ms(1));
+    Segment ack = peers.ack(fixture.now());
     ack.options |= option::sack;
     for (const auto& [from, to] : blocks)
       ack.sack_blocks[ack.sack_count++] = { at(from), at(to) };
-    stand.show(ack);
+    fixture.show(ack);
   }
   Seq at(int segment) const { return peers.remote_isn + base + static_cast<std::uint32_t>(segment) * mss; }
   // All up to there has arrived in order.
   void arrives(int segment)
   {
-    stand.run_for(ms(1));
+    fixture.run_for(ms(1));
     peers.received = base + static_cast<std::uint32_t>(segment) * mss;
-    stand.show(peers.ack(stand.now()));
+    fixture.show(peers.ack(fixture.now()));
   }
   void answer(std::size_t i, FetchResult result)
   {
-    const Asked& asked = stand.actions.asked.at(i);
+    const Asked& asked = fixture.actions.asked.at(i);
     result.from = asked.fetch.from;
     result.to = asked.fetch.to;
-    stand.chain.fetched(asked.flow, asked.slot, result, 2000, stand.now());
+    fixture.chain.fetched(asked.flow, asked.slot, result, 2000, fixture.now());
   }
-  std::size_t asked() const { return stand.actions.asked.size(); }
-  const Craft& crafted(std::size_t i) const { return stand.actions.crafted.at(i).craft; }
-  std::size_t fills() const { return stand.actions.crafted.size(); }
+  std::size_t asked() const { return fixture.actions.asked.size(); }
+  const InjectedSegment& injected(std::size_t i) const { return fixture.actions.injected.at(i).segment; }
+  std::size_t fills() const { return fixture.actions.injected.size(); }
   void clean()
   {
-    EXPECT_EQ(stand.violations(), 0u);
-    EXPECT_EQ(stand.chain.stats(0).excluded, 0u);
+    EXPECT_EQ(fixture.violations(), 0u);
+    EXPECT_EQ(fixture.chain.stats(0).excluded, 0u);
   }
 
   Alone module {};
-  Stand stand { { &module } };
+  Fixture fixture { { &module } };
   Peers peers {};
   std::uint32_t base = 0;
 };
@@ -111,9 +111,9 @@ TEST_F(Holes, ThreeSegmentsBehindItMakeAHoleSure)
   EXPECT_EQ(asked(), 0u) << "it may be reordering";
   report({ { 1, 4 } });
   ASSERT_EQ(asked(), 1u);
-  EXPECT_EQ(stand.actions.asked[0].fetch.from, at(0));
-  EXPECT_EQ(stand.actions.asked[0].fetch.to, at(1));
-  EXPECT_GT(stand.actions.asked[0].fetch.deadline, stand.now() + ms(100));
+  EXPECT_EQ(fixture.actions.asked[0].fetch.from, at(0));
+  EXPECT_EQ(fixture.actions.asked[0].fetch.to, at(1));
+  EXPECT_GT(fixture.actions.asked[0].fetch.deadline, fixture.now() + ms(100));
   report({ { 1, 5 } });
   EXPECT_EQ(asked(), 1u) << "once";
   clean();
@@ -122,9 +122,9 @@ TEST_F(Holes, ThreeSegmentsBehindItMakeAHoleSure)
 TEST_F(Holes, OrAQuarterOfTheRoundTrip)
 {
   report({ { 1, 2 } });
-  stand.run_for(ms(4));
+  fixture.run_for(ms(4));
   EXPECT_EQ(asked(), 0u);
-  stand.run_for(ms(10));
+  fixture.run_for(ms(10));
   EXPECT_EQ(asked(), 1u);
   clean();
 }
@@ -133,7 +133,7 @@ TEST_F(Holes, ReorderingIsNotAskedFor)
 {
   report({ { 1, 2 } });
   arrives(3);
-  stand.run_for(ms(100));
+  fixture.run_for(ms(100));
   EXPECT_EQ(asked(), 0u);
   clean();
 }
@@ -143,11 +143,11 @@ TEST_F(Holes, AFetchedHoleIsFilledAsOldAsTheLastInOrder)
   report({ { 1, 4 } });
   answer(0, { .ok = true });
   ASSERT_EQ(fills(), 1u);
-  EXPECT_EQ(crafted(0).kind, CraftKind::fill);
-  EXPECT_EQ(crafted(0).seq, at(0));
-  EXPECT_EQ(crafted(0).length, mss);
-  ASSERT_TRUE(crafted(0).timestamps);
-  EXPECT_EQ(crafted(0).timestamps->value, peers.recent);
+  EXPECT_EQ(injected(0).kind, InjectedKind::fill);
+  EXPECT_EQ(injected(0).seq, at(0));
+  EXPECT_EQ(injected(0).length, mss);
+  ASSERT_TRUE(injected(0).timestamps);
+  EXPECT_EQ(injected(0).timestamps->value, peers.recent);
   arrives(4);
   EXPECT_EQ(module.last.filled, 1);
   EXPECT_EQ(module.said["mirror: fill acknowledged"], 1);
@@ -173,7 +173,7 @@ TEST_F(Holes, UnlessTheServersOwnWasLostToo)
 {
   report({ { 1, 5 } });
   ASSERT_EQ(asked(), 1u);
-  stand.run_for(ms(65));
+  fixture.run_for(ms(65));
   answer(0, { .ok = true, .took = ms(65) });
   EXPECT_EQ(fills(), 1u);
   clean();
@@ -187,12 +187,12 @@ TEST_F(Holes, SeveralAtATimeAndNoMoreThanThat)
   report({ { 5, 6 }, { 3, 4 }, { 1, 2 } });
   report({ { 7, 12 }, { 5, 6 }, { 3, 4 } });
   ASSERT_EQ(asked(), 3u);
-  EXPECT_EQ(stand.actions.asked[2].fetch.from, at(4));
+  EXPECT_EQ(fixture.actions.asked[2].fetch.from, at(4));
   answer(1, { .ok = true }); // in any order
-  EXPECT_EQ(crafted(0).seq, at(2));
+  EXPECT_EQ(injected(0).seq, at(2));
   report({ { 7, 13 }, { 3, 6 }, { 1, 2 } }); // [2, 3) by the fill, [4, 5) by the server
   EXPECT_EQ(asked(), 4u) << "there is room again";
-  EXPECT_EQ(stand.actions.asked[3].fetch.from, at(6));
+  EXPECT_EQ(fixture.actions.asked[3].fetch.from, at(6));
   clean();
 }
 
@@ -200,9 +200,9 @@ TEST_F(Holes, OneAckCanShowSeveral)
 {
   report({ { 5, 9 }, { 1, 2 }, { 3, 4 } });
   ASSERT_EQ(asked(), 3u);
-  EXPECT_EQ(stand.actions.asked[0].fetch.to, at(1));
-  EXPECT_EQ(stand.actions.asked[1].fetch.from, at(2));
-  EXPECT_EQ(stand.actions.asked[2].fetch.from, at(4));
+  EXPECT_EQ(fixture.actions.asked[0].fetch.to, at(1));
+  EXPECT_EQ(fixture.actions.asked[1].fetch.from, at(2));
+  EXPECT_EQ(fixture.actions.asked[2].fetch.from, at(4));
   clean();
 }
 
@@ -222,14 +222,14 @@ TEST_F(Holes, HalfAHoleIsFilledToItsEnd)
   report({ { 2, 5 } });
   ASSERT_EQ(asked(), 1u);
   arrives(1);
-  Segment again = peers.ack(stand.now());
+  Segment again = peers.ack(fixture.now());
   again.sack_count = 1;
   again.sack_blocks[0] = { at(2), at(5) };
-  stand.show(again);
+  fixture.show(again);
   answer(0, { .ok = true });
   ASSERT_EQ(fills(), 1u);
-  EXPECT_EQ(crafted(0).seq, at(1));
-  EXPECT_EQ(crafted(0).length, mss);
+  EXPECT_EQ(injected(0).seq, at(1));
+  EXPECT_EQ(injected(0).length, mss);
   clean();
 }
 
@@ -242,10 +242,10 @@ TEST_F(Holes, ARefusalIsCountedByItsReasonAndEndsTheMatterForThisDownload)
   report({ { 1, 4 } });
   EXPECT_EQ(asked(), 1u);
   // The next download on the connection is another matter.
-  stand.chain.content(peers.key, Content::unknown, {});
+  fixture.chain.content(peers.key, Content::unknown, {});
   arrives(5);
   base += 5 * mss;
-  stand.chain.content(peers.key, Content::http, {});
+  fixture.chain.content(peers.key, Content::http, {});
   arrives(0);
   report({ { 1, 4 } });
   EXPECT_EQ(asked(), 2u);
@@ -265,11 +265,11 @@ TEST_F(Holes, AServerThatIsAlwaysFasterIsLeftAlone)
     beaten();
   EXPECT_EQ(asked(), 8u);
   EXPECT_EQ(module.said["mirror: rests, the server is faster"], 1);
-  stand.run_for(ms(2100));
+  fixture.run_for(ms(2100));
   for (int i = 0; i < 40; ++i)
     beaten();
   EXPECT_EQ(asked(), 16u) << "it is tried again";
-  stand.run_for(ms(2100));
+  fixture.run_for(ms(2100));
   beaten();
   EXPECT_EQ(asked(), 16u) << "and the rest is longer";
   clean();
@@ -282,7 +282,7 @@ TEST_F(Holes, FillsThatNobodyTakesAreNotMadeForEver)
   {
     report({ { segment + 1, segment + 5 } });
     if (asked() == static_cast<std::size_t>(i) + 1) answer(static_cast<std::size_t>(i), { .ok = true });
-    stand.run_for(ms(300));
+    fixture.run_for(ms(300));
     report({ { segment + 1, segment + 6 } });
     segment += 6;
     arrives(segment);
@@ -296,12 +296,12 @@ TEST_F(Holes, WithoutContentNothingIsAsked)
 {
   for (const Content content : { Content::unknown, Content::refused })
   {
-    stand.chain.content(peers.key, content, "why");
+    fixture.chain.content(peers.key, content, "why");
     report({ { 1, 9 } });
     EXPECT_EQ(asked(), 0u);
   }
   // Its holes are not those of the download that begins.
-  stand.chain.content(peers.key, Content::http, {});
+  fixture.chain.content(peers.key, Content::http, {});
   report({ { 1, 10 } });
   EXPECT_EQ(asked(), 0u);
   clean();
@@ -311,7 +311,7 @@ TEST_F(Holes, WithoutACellularLinkNothingIsAsked)
 {
   LinkStates links = both_links();
   links[static_cast<std::size_t>(Link::cell)].up = false;
-  stand.chain.links(links, stand.now());
+  fixture.chain.links(links, fixture.now());
   report({ { 1, 9 } });
   EXPECT_EQ(asked(), 0u);
   clean();
@@ -332,7 +332,7 @@ TEST_F(Holes, AnyReportsAreSurvived)
   int received = 0;
   for (int i = 0; i < 20'000; ++i)
   {
-    stand.run_for(ms(some(30)));
+    fixture.run_for(ms(some(30)));
     switch (some(5))
     {
     case 0:
@@ -351,7 +351,7 @@ TEST_F(Holes, AnyReportsAreSurvived)
       }
       break;
     case 2:
-      if (some(20) == 0) stand.chain.content(peers.key, some(3) == 0 ? Content::unknown : Content::http, {});
+      if (some(20) == 0) fixture.chain.content(peers.key, some(3) == 0 ? Content::unknown : Content::http, {});
       break;
     default:
       std::vector<std::pair<int, int>> blocks {};

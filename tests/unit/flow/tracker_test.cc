@@ -1,5 +1,5 @@
 #include "src/flow/tracker.h"
-#include "tests/golden/harness/stand.h"
+#include "tests/golden/harness/fixture.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ using namespace test;
 // One tracker with its view, fed as the chain feeds it.
 struct Watched
 {
-  Watched() { view.hands_off = HandsOff::mid_flow; }
+  Watched() { view.bypass = Bypass::mid_flow; }
 
   void seen(const Segment& segment) { tracker.seen(segment, view, now); }
   void leaves(const Segment& segment)
@@ -53,16 +53,16 @@ TEST(Tracker, HandshakeFromHereAgreesOnOptions)
 {
   Watched w {};
   w.seen(w.peers.syn(w.now));
-  EXPECT_EQ(w.view.hands_off, HandsOff::mid_flow) << "one SYN is not a handshake";
+  EXPECT_EQ(w.view.bypass, Bypass::mid_flow) << "one SYN is not a handshake";
   w.seen(w.peers.syn_ack(w.now));
-  EXPECT_EQ(w.view.hands_off, HandsOff::none);
+  EXPECT_EQ(w.view.bypass, Bypass::none);
   EXPECT_TRUE(w.view.timestamps_ok);
   EXPECT_TRUE(w.view.sack_ok);
   EXPECT_EQ(w.view.local_window_scale, 7);
   EXPECT_EQ(w.view.remote_window_scale, 7);
   EXPECT_EQ(w.view.mss, 1448) << "1460 less the timestamps";
-  EXPECT_EQ(w.view.next_seq, w.peers.local_isn + 1);
-  EXPECT_EQ(w.view.highest_ack, w.peers.remote_isn + 1);
+  EXPECT_EQ(w.view.snd_nxt, w.peers.local_isn + 1);
+  EXPECT_EQ(w.view.rcv_nxt, w.peers.remote_isn + 1);
   EXPECT_EQ(w.view.scaled(500), 64'000u);
 }
 
@@ -76,9 +76,9 @@ TEST(Tracker, HandshakeFromThereAgreesOnOptions)
   our_answer.ack = w.peers.remote_isn + 1;
   w.seen(their_syn);
   w.seen(our_answer);
-  EXPECT_EQ(w.view.hands_off, HandsOff::none);
+  EXPECT_EQ(w.view.bypass, Bypass::none);
   EXPECT_TRUE(w.view.timestamps_ok);
-  EXPECT_EQ(w.view.highest_ack, w.peers.remote_isn + 1);
+  EXPECT_EQ(w.view.rcv_nxt, w.peers.remote_isn + 1);
 }
 
 TEST(Tracker, AnOptionCountsOnlyWhenBothOfferIt)
@@ -128,7 +128,7 @@ TEST(Tracker, ForgedSynOnARunningFlowChangesNothing)
   w.open();
   w.arrives(50'000, w.peers.local_ts(w.now));
   w.leaves(w.peers.ack(w.now));
-  const Seq held = w.view.highest_ack;
+  const Seq held = w.view.rcv_nxt;
 
   Segment forged = w.peers.syn_ack(w.now);
   forged.seq = held + 1'000'000'000u;
@@ -136,7 +136,7 @@ TEST(Tracker, ForgedSynOnARunningFlowChangesNothing)
   w.seen(forged);
   forged.flags = tcp_flag::syn;
   w.seen(forged);
-  EXPECT_EQ(w.view.highest_ack, held) << "the guard would let pass an ACK of bytes that never came";
+  EXPECT_EQ(w.view.rcv_nxt, held) << "the guard would let pass an ACK of bytes that never came";
   EXPECT_EQ(w.view.remote_window_scale, 7);
 }
 
@@ -147,7 +147,7 @@ TEST(Tracker, SynAckAgainDoesNotTakeBackWhatIsHeld)
   w.arrives(5000, w.peers.local_ts(w.now));
   w.leaves(w.peers.ack(w.now));
   w.seen(w.peers.syn_ack(w.now));
-  EXPECT_EQ(w.view.highest_ack, w.peers.remote_isn + 5001);
+  EXPECT_EQ(w.view.rcv_nxt, w.peers.remote_isn + 5001);
 }
 
 TEST(Tracker, HandshakeCopiesThatComeLateAreStillTaken)
@@ -157,11 +157,11 @@ TEST(Tracker, HandshakeCopiesThatComeLateAreStillTaken)
   const Segment syn = w.peers.syn(w.now);
   const Segment syn_ack = w.peers.syn_ack(w.now);
   w.leaves(w.peers.ack(w.now));
-  EXPECT_EQ(w.view.hands_off, HandsOff::mid_flow);
+  EXPECT_EQ(w.view.bypass, Bypass::mid_flow);
   w.seen(syn);
   w.seen(syn_ack);
-  EXPECT_EQ(w.view.hands_off, HandsOff::none);
-  EXPECT_EQ(w.view.highest_ack, w.peers.remote_isn + 1);
+  EXPECT_EQ(w.view.bypass, Bypass::none);
+  EXPECT_EQ(w.view.rcv_nxt, w.peers.remote_isn + 1);
 }
 
 TEST(Tracker, WithoutHandshakeItStaysMidFlow)
@@ -173,7 +173,7 @@ TEST(Tracker, WithoutHandshakeItStaysMidFlow)
     w.arrives(1448, w.peers.local_ts(w.now - ms(10)));
     w.leaves(w.peers.ack(w.now));
   }
-  EXPECT_EQ(w.view.hands_off, HandsOff::mid_flow);
+  EXPECT_EQ(w.view.bypass, Bypass::mid_flow);
   EXPECT_FALSE(w.view.timestamps_ok);
 }
 
@@ -184,7 +184,7 @@ TEST(Tracker, AuthenticatedFlowsAreKeptOff)
     Watched w {};
     w.peers.more_options = kind;
     w.open();
-    EXPECT_EQ(w.view.hands_off, HandsOff::authenticated);
+    EXPECT_EQ(w.view.bypass, Bypass::authenticated);
   }
 }
 
@@ -582,10 +582,10 @@ TEST(Tracker, SequenceWrap)
     w.leaves(w.peers.ack(w.now));
   }
   EXPECT_EQ(w.view.bytes_delivered, 40'000u);
-  EXPECT_EQ(w.view.highest_ack, w.peers.remote_isn + 40'001);
-  EXPECT_EQ(w.view.sent_ack, w.view.highest_ack);
+  EXPECT_EQ(w.view.rcv_nxt, w.peers.remote_isn + 40'001);
+  EXPECT_EQ(w.view.sent_ack, w.view.rcv_nxt);
   w.leaves(w.peers.data_out(w.now, 500));
-  EXPECT_EQ(w.view.next_seq, w.peers.local_isn + 501);
+  EXPECT_EQ(w.view.snd_nxt, w.peers.local_isn + 501);
   EXPECT_EQ(w.view.bytes_sent, 500u);
 }
 
@@ -595,11 +595,11 @@ TEST(Tracker, AnOldAckTakesNothingBack)
   w.open();
   w.arrives(5000, w.peers.local_ts(w.now));
   w.leaves(w.peers.ack(w.now));
-  const Seq highest = w.view.highest_ack;
+  const Seq highest = w.view.rcv_nxt;
   Segment old = w.peers.ack(w.now);
   old.ack = old.ack - 3000u;
   w.leaves(old);
-  EXPECT_EQ(w.view.highest_ack, highest);
+  EXPECT_EQ(w.view.rcv_nxt, highest);
   EXPECT_EQ(w.view.sent_ack, highest);
 }
 
@@ -663,11 +663,11 @@ TEST(Tracker, LastFieldsAreTheKernelsOwn)
   w.leaves(w.peers.ack(w.now));
   EXPECT_EQ(w.view.last_window, 321);
   EXPECT_EQ(w.view.sent_window, 321);
-  EXPECT_EQ(w.view.last_ts_echo, w.peers.recent);
+  EXPECT_EQ(w.view.ts_recent, w.peers.recent);
   EXPECT_FALSE(w.view.fin_sent);
   w.leaves(w.peers.bare(Direction::egress, tcp_flag::fin | tcp_flag::ack, w.now));
   EXPECT_TRUE(w.view.fin_sent);
-  EXPECT_EQ(w.view.next_seq, w.peers.local_isn + 2);
+  EXPECT_EQ(w.view.snd_nxt, w.peers.local_isn + 2);
 }
 
 // ---- repeats_in_next: what may be left out ----

@@ -106,8 +106,8 @@ TEST(TrafficFilter, MatchesEveryMixAsTheTableSays)
     every_mix(
         [&](const Segment& s, const Bytes& packet)
         {
-          const bool wish = (classify(s) & bits & ~traffic::handshake) != 0;
-          EXPECT_EQ(s.direction == Direction::egress ? egress(bits, packet) : ingress(bits, packet), wish)
+          const bool request = (classify(s) & bits & ~traffic::handshake) != 0;
+          EXPECT_EQ(s.direction == Direction::egress ? egress(bits, packet) : ingress(bits, packet), request)
               << "flags " << s.flags << " payload " << s.payload_length << " bits " << bits;
         });
 }
@@ -172,8 +172,8 @@ TEST(ObserverFilter, CopiesEveryMixAsTheRuleSays)
       every_mix(
           [&](const Segment& s, const Bytes& packet)
           {
-            const bool wish = admit(wanted, s) == Admission::observed;
-            EXPECT_EQ(run(s.direction == Direction::egress ? leaving : arriving, packet) != 0, wish)
+            const bool request = admit(wanted, s) == Admission::observed;
+            EXPECT_EQ(run(s.direction == Direction::egress ? leaving : arriving, packet) != 0, request)
                 << "flags " << s.flags << " payload " << s.payload_length << " decide " << decide << " observe "
                 << observe;
           });

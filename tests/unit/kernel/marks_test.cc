@@ -17,9 +17,9 @@ TEST(Marks, KeepTheBitsOfOthers)
 TEST(Marks, OwnBitsDoNotOverlap)
 {
   constexpr Marks marks;
-  EXPECT_EQ(marks.by_cell.mask & marks.crafted.mask, 0u);
+  EXPECT_EQ(marks.by_cell.mask & marks.injected.mask, 0u);
   EXPECT_EQ(marks.by_cell.mask & marks.release.mask, 0u);
-  EXPECT_EQ(marks.crafted.mask & marks.release.mask, 0u);
+  EXPECT_EQ(marks.injected.mask & marks.release.mask, 0u);
 }
 
 } // namespace tandem::kernel

@@ -61,13 +61,13 @@ struct World
                          .limits = { 2, 0 },
                          .interfaces = { { "wlan0", 3 }, { "wwan0", 4 } },
                          .subflows = std::vector<MptcpSubflow> {} };
-  SteeringLedger ledger {};
+  UndoJournal journal {};
 
-  MptcpChange change(const SteeringPlan& plan) const { return mptcp_change(plan, view, ledger); }
+  MptcpChange change(const SteeringPlan& plan) const { return mptcp_change(plan, view, journal); }
   void own(const MptcpEndpoint& one)
   {
     view.endpoints.push_back(one);
-    ledger.own.push_back({ .address = one.address, .ifindex = one.ifindex, .id = one.id });
+    journal.own.push_back({ .address = one.address, .ifindex = one.ifindex, .id = one.id });
   }
 };
 
@@ -85,13 +85,13 @@ TEST(MptcpSteps, SetsUpAndIsThenContent)
   EXPECT_THAT(words(change), ElementsAre("add " + wlan, "add " + cell + " backup"));
   EXPECT_EQ(change.steps[0].endpoint.ifindex, 3);
   // Noted before it is done.
-  EXPECT_EQ(change.ledger.own.size(), 2u);
-  EXPECT_EQ(change.ledger.own[0].id, 0);
+  EXPECT_EQ(change.journal.own.size(), 2u);
+  EXPECT_EQ(change.journal.own[0].id, 0);
   world.own(endpoint(wlan, 1, 3));
   world.own(endpoint(cell, 2, 4, subflow | backup));
   change = world.change(both(false, true));
   EXPECT_THAT(words(change), IsEmpty());
-  EXPECT_EQ(change.ledger, world.ledger);
+  EXPECT_EQ(change.journal, world.journal);
   EXPECT_THAT(words(world.change(both(true, false))), ElementsAre("backup " + wlan, "no backup " + cell));
   EXPECT_THAT(words(world.change({})), ElementsAre("remove " + wlan, "remove " + cell));
 }
@@ -132,7 +132,7 @@ TEST(MptcpSteps, AnEndpointLikeOursIsNotOurs)
   world.view.endpoints[0] = endpoint(wlan, 1, 9);
   EXPECT_THAT(words(world.change({})), IsEmpty());
   // Killed between note and id: ours only while it looks as it was made.
-  world.ledger.own[0].id = 0;
+  world.journal.own[0].id = 0;
   world.view.endpoints[0] = endpoint(wlan, 5, 3);
   EXPECT_THAT(words(world.change({})), ElementsAre("remove " + wlan));
   world.view.endpoints[0].flags = subflow | mptcp_flag::fullmesh;
@@ -146,16 +146,16 @@ TEST(MptcpSteps, AForeignFlagIsNotedAndPutBack)
   SteeringPlan plan { .ce = {}, .paths = { path("wlan0", wlan, true, true) }, .setup = false, .foreign = true };
   MptcpChange change = world.change(plan);
   EXPECT_THAT(words(change), ElementsAre("backup " + wlan));
-  EXPECT_THAT(change.ledger.flags,
-              ElementsAre(SteeringLedger::Flag { .address = wlan, .id = 7, .before = false, .set = true }));
-  world.ledger = change.ledger;
+  EXPECT_THAT(change.journal.flags,
+              ElementsAre(UndoJournal::Flag { .address = wlan, .id = 7, .before = false, .set = true }));
+  world.journal = change.journal;
   world.view.endpoints[0].flags |= backup;
   EXPECT_THAT(words(world.change(plan)), IsEmpty());
-  EXPECT_EQ(world.change(plan).ledger, world.ledger);
+  EXPECT_EQ(world.change(plan).journal, world.journal);
   change = world.change({});
   EXPECT_THAT(words(change), ElementsAre("no backup " + wlan));
-  EXPECT_EQ(change.ledger, world.ledger); // until it is done
-  // Leave withdrawn: put back as well, and the wish refused.
+  EXPECT_EQ(change.journal, world.journal); // until it is done
+  // Leave withdrawn: put back as well, and the request refused.
   plan.foreign = false;
   change = world.change(plan);
   EXPECT_THAT(words(change), ElementsAre("no backup " + wlan));
@@ -166,15 +166,15 @@ TEST(MptcpSteps, WhoChangesTheFlagMeanwhileWins)
 {
   World world {};
   world.view.endpoints = { endpoint(wlan, 7, 3) }; // cleared by hand
-  world.ledger.flags = { { .address = wlan, .id = 7, .before = false, .set = true } };
+  world.journal.flags = { { .address = wlan, .id = 7, .before = false, .set = true } };
   const SteeringPlan plan { .ce = {}, .paths = { path("wlan0", wlan, true, true) }, .setup = false, .foreign = true };
   MptcpChange change = world.change(plan);
   EXPECT_THAT(words(change), IsEmpty());
   EXPECT_EQ(change.refused.size(), 1u);
-  EXPECT_EQ(change.ledger, world.ledger);
+  EXPECT_EQ(change.journal, world.journal);
   change = world.change({});
   EXPECT_THAT(words(change), IsEmpty());
-  EXPECT_TRUE(change.ledger.empty());
+  EXPECT_TRUE(change.journal.empty());
 }
 
 TEST(MptcpSteps, TheUsersOwnBackupStays)
@@ -189,7 +189,7 @@ TEST(MptcpSteps, TheUsersOwnBackupStays)
       };
       EXPECT_THAT(words(world.change(plan)), IsEmpty());
       EXPECT_THAT(world.change(plan).refused, IsEmpty());
-      EXPECT_TRUE(world.change(plan).ledger.empty());
+      EXPECT_TRUE(world.change(plan).journal.empty());
     }
 }
 
@@ -199,17 +199,17 @@ TEST(MptcpSteps, LimitsOnlyRise)
   world.view.limits = { 1, 3 };
   MptcpChange change = world.change(both());
   EXPECT_THAT(words(change), ElementsAre("limits 2 3", "add " + wlan, "add " + cell));
-  ASSERT_TRUE(change.ledger.limit);
-  EXPECT_EQ(change.ledger.limit->before, (MptcpLimits { 1, 3 }));
-  world.ledger.limit = change.ledger.limit;
+  ASSERT_TRUE(change.journal.limit);
+  EXPECT_EQ(change.journal.limit->before, (MptcpLimits { 1, 3 }));
+  world.journal.limit = change.journal.limit;
   world.view.limits = { 2, 3 };
   EXPECT_THAT(words(world.change({})), ElementsAre("limits 1 3"));
-  EXPECT_EQ(world.change(both()).ledger.limit, world.ledger.limit);
+  EXPECT_EQ(world.change(both()).journal.limit, world.journal.limit);
   world.view.limits = { 5, 3 }; // by somebody else
   EXPECT_THAT(words(world.change({})), IsEmpty());
-  EXPECT_FALSE(world.change({}).ledger.limit);
+  EXPECT_FALSE(world.change({}).journal.limit);
   world.view.limits = { 8, 8 };
-  world.ledger = {};
+  world.journal = {};
   EXPECT_THAT(words(world.change(both())), ElementsAre("add " + wlan, "add " + cell));
 }
 
@@ -256,7 +256,7 @@ TEST(MptcpSteps, NoConnectionLosesItsOnlySubflow)
   EXPECT_THAT(words(change), IsEmpty());
   ASSERT_EQ(change.refused.size(), 1u);
   EXPECT_EQ(change.refused[0].what, "removal of the endpoint " + wlan);
-  EXPECT_EQ(change.ledger, world.ledger); // still to be removed one day
+  EXPECT_EQ(change.journal, world.journal); // still to be removed one day
   world.view.subflows = { { { 7, wlan, true }, { 7, cell, false } } };
   EXPECT_THAT(words(world.change(plan)), ElementsAre("remove " + wlan));
   world.view.subflows = { { { 7, wlan, true }, { 7, cell, false }, { 8, wlan, true } } };

@@ -94,8 +94,8 @@ TEST(Rules, RefusesWhatCouldSmuggleInARule)
   refused([](RulePlan& p) { p.exempt_remote = { "192.0.2.0/33" }; });
   refused([](RulePlan& p) { p.exempt_remote = { "192.0.2.0/-1" }; });
   refused([](RulePlan& p) { p.exempt_local = { "::1 -j ACCEPT" }; });
-  refused([](RulePlan& p) { p.marks.crafted = { 0, 0 }; });
-  refused([](RulePlan& p) { p.marks.crafted = p.marks.by_cell; });
+  refused([](RulePlan& p) { p.marks.injected = { 0, 0 }; });
+  refused([](RulePlan& p) { p.marks.injected = p.marks.by_cell; });
 }
 
 TEST(Rules, SurviveTheWayToTheKeeper)

@@ -319,7 +319,7 @@ TEST_F(World, a_gateway_of_a_new_association_must_answer_first)
 
 TEST_F(World, a_slow_gateway_is_given_four_of_its_round_trips)
 {
-  detector = BlackoutDetector { { .silence_longest = 60ms } }; // no patience that blurs the figure
+  detector = BlackoutDetector { { .silence_longest = 60ms } }; // no timeout that blurs the figure
   SetUp();
   gateway_rtt = 60ms;
   run(3s, steady(2));

@@ -28,7 +28,7 @@ Tick at(Duration d)
   return Tick { d };
 }
 
-InterfaceNews device(int ifindex, const std::string& name, bool running = true)
+InterfaceNotification device(int ifindex, const std::string& name, bool running = true)
 {
   return { .ifindex = ifindex, .name = name, .admin_up = true, .running = running };
 }
@@ -52,12 +52,12 @@ TEST_F(Links, ComeAndGo)
   EXPECT_TRUE(table.apply(device(3, "wlan0"), at(1s)));
   EXPECT_TRUE(wifi().up);
   EXPECT_FALSE(wifi().present());
-  EXPECT_TRUE(table.apply(AddressNews { .ifindex = 3, .address = v4(1) }, at(2s)));
+  EXPECT_TRUE(table.apply(AddressNotification { .ifindex = 3, .address = v4(1) }, at(2s)));
   EXPECT_TRUE(wifi().present());
   EXPECT_EQ(wifi().changed, at(1s)); // when up changed, not the address
   EXPECT_EQ(table.owner(v4(1)), Link::wifi);
   EXPECT_EQ(table.of_ifindex(3), Link::wifi);
-  EXPECT_TRUE(table.apply(InterfaceNews { .ifindex = 3, .name = "wlan0", .gone = true }, at(3s)));
+  EXPECT_TRUE(table.apply(InterfaceNotification { .ifindex = 3, .name = "wlan0", .gone = true }, at(3s)));
   EXPECT_FALSE(wifi().up);
   EXPECT_EQ(wifi().changed, at(3s));
   EXPECT_EQ(table.owner(v4(1)), Link::other);
@@ -69,7 +69,7 @@ TEST_F(Links, ComeAndGo)
 TEST_F(Links, OthersAreNoNews)
 {
   EXPECT_FALSE(table.apply(device(1, "lo"), at(1s)));
-  EXPECT_FALSE(table.apply(AddressNews { .ifindex = 1, .address = v4(9) }, at(1s)));
+  EXPECT_FALSE(table.apply(AddressNotification { .ifindex = 1, .address = v4(9) }, at(1s)));
   EXPECT_EQ(table.owner(v4(9)), Link::other);
 }
 
@@ -85,7 +85,7 @@ TEST_F(Links, CarrierLossIsDown)
 TEST_F(Links, RenamedAwayAndBack)
 {
   table.apply(device(3, "wlan0"), at(1s));
-  table.apply(AddressNews { .ifindex = 3, .address = v4(1) }, at(1s));
+  table.apply(AddressNotification { .ifindex = 3, .address = v4(1) }, at(1s));
   EXPECT_TRUE(table.apply(device(3, "wlp3s0"), at(2s)));
   EXPECT_FALSE(wifi().present());
   EXPECT_TRUE(table.apply(device(3, "wlan0"), at(3s)));
@@ -95,26 +95,27 @@ TEST_F(Links, RenamedAwayAndBack)
 TEST_F(Links, OnlyGlobalUsableAddresses)
 {
   table.apply(device(3, "wlan0"), at(1s));
-  EXPECT_FALSE(table.apply(AddressNews { .ifindex = 3, .address = v6(1), .global = false }, at(1s)));
-  EXPECT_FALSE(table.apply(AddressNews { .ifindex = 3, .address = v6(2), .usable = false }, at(1s)));
-  EXPECT_TRUE(table.apply(AddressNews { .ifindex = 3, .address = v6(2) }, at(1s)));
-  EXPECT_TRUE(table.apply(AddressNews { .ifindex = 3, .address = v4(1) }, at(1s)));
+  EXPECT_FALSE(table.apply(AddressNotification { .ifindex = 3, .address = v6(1), .global = false }, at(1s)));
+  EXPECT_FALSE(table.apply(AddressNotification { .ifindex = 3, .address = v6(2), .usable = false }, at(1s)));
+  EXPECT_TRUE(table.apply(AddressNotification { .ifindex = 3, .address = v6(2) }, at(1s)));
+  EXPECT_TRUE(table.apply(AddressNotification { .ifindex = 3, .address = v4(1) }, at(1s)));
   EXPECT_EQ(wifi().addresses, (std::vector<Address> { v4(1), v6(2) })); // IPv4 first
-  EXPECT_TRUE(table.apply(AddressNews { .ifindex = 3, .address = v6(2), .gone = true }, at(2s)));
+  EXPECT_TRUE(table.apply(AddressNotification { .ifindex = 3, .address = v6(2), .gone = true }, at(2s)));
   EXPECT_EQ(wifi().addresses, (std::vector<Address> { v4(1) }));
-  EXPECT_FALSE(table.apply(AddressNews { .ifindex = 3, .address = v4(1) }, at(2s))); // told twice
+  EXPECT_FALSE(table.apply(AddressNotification { .ifindex = 3, .address = v4(1) }, at(2s))); // told twice
 }
 
 TEST_F(Links, DefaultRouteOfLowestMetric)
 {
   table.apply(device(3, "wlan0"), at(1s));
-  EXPECT_TRUE(table.apply(DefaultRouteNews { .ifindex = 3, .gateway = v4(254), .metric = 600 }, at(1s)));
-  EXPECT_TRUE(table.apply(DefaultRouteNews { .ifindex = 3, .gateway = v4(253), .metric = 100 }, at(1s)));
+  EXPECT_TRUE(table.apply(DefaultRouteNotification { .ifindex = 3, .gateway = v4(254), .metric = 600 }, at(1s)));
+  EXPECT_TRUE(table.apply(DefaultRouteNotification { .ifindex = 3, .gateway = v4(253), .metric = 100 }, at(1s)));
   EXPECT_EQ(wifi().gateway_v4, v4(253));
   EXPECT_FALSE(wifi().default_v6);
-  EXPECT_TRUE(table.apply(DefaultRouteNews { .ifindex = 3, .gone = true, .gateway = v4(253), .metric = 100 }, at(1s)));
+  EXPECT_TRUE(
+      table.apply(DefaultRouteNotification { .ifindex = 3, .gone = true, .gateway = v4(253), .metric = 100 }, at(1s)));
   EXPECT_EQ(wifi().gateway_v4, v4(254));
-  InterfaceNews down = device(3, "wlan0");
+  InterfaceNotification down = device(3, "wlan0");
   down.admin_up = false;
   EXPECT_TRUE(table.apply(down, at(2s)));
   EXPECT_FALSE(wifi().default_v4);
@@ -123,11 +124,11 @@ TEST_F(Links, DefaultRouteOfLowestMetric)
 TEST_F(Links, ADumpThatSaysTheSameIsNoNews)
 {
   table.apply(device(3, "wlan0"), at(1s));
-  table.apply(AddressNews { .ifindex = 3, .address = v4(1) }, at(1s));
+  table.apply(AddressNotification { .ifindex = 3, .address = v4(1) }, at(1s));
   table.begin_dump();
   EXPECT_FALSE(table.apply(device(3, "wlan0"), at(5s)));
   EXPECT_EQ(table.owner(v4(1)), Link::wifi); // still answered from before the dump
-  EXPECT_FALSE(table.apply(AddressNews { .ifindex = 3, .address = v4(1) }, at(5s)));
+  EXPECT_FALSE(table.apply(AddressNotification { .ifindex = 3, .address = v4(1) }, at(5s)));
   EXPECT_FALSE(table.finish_dump(at(5s)));
   EXPECT_EQ(wifi().changed, at(1s));
   table.begin_dump();
@@ -138,8 +139,8 @@ TEST_F(Links, ADumpThatSaysTheSameIsNoNews)
 TEST_F(Links, FillForModules)
 {
   table.apply(device(4, "wwan0"), at(1s));
-  table.apply(AddressNews { .ifindex = 4, .address = v4(1) }, at(1s));
-  table.apply(DefaultRouteNews { .ifindex = 4 }, at(1s));
+  table.apply(AddressNotification { .ifindex = 4, .address = v4(1) }, at(1s));
+  table.apply(DefaultRouteNotification { .ifindex = 4 }, at(1s));
   LinkStates states {};
   states[1].bytes_out = 77;
   table.fill(states);
@@ -155,14 +156,14 @@ TEST(SeveralWifi, EachHasItsRole)
   EXPECT_EQ(table[wifi_link(1)].interface, "wlan1");
   EXPECT_EQ(table[wifi_link(3)].interface, "");
   EXPECT_TRUE(table.apply(device(7, "wlan2"), at(1s)));
-  EXPECT_TRUE(table.apply(AddressNews { .ifindex = 7, .address = v4(7) }, at(1s)));
+  EXPECT_TRUE(table.apply(AddressNotification { .ifindex = 7, .address = v4(7) }, at(1s)));
   EXPECT_TRUE(table.apply(device(3, "wlan0"), at(1s)));
-  EXPECT_TRUE(table.apply(AddressNews { .ifindex = 3, .address = v4(3) }, at(1s)));
+  EXPECT_TRUE(table.apply(AddressNotification { .ifindex = 3, .address = v4(3) }, at(1s)));
   EXPECT_FALSE(table.apply(device(9, "wlan9"), at(1s))) << "nobody's";
   EXPECT_EQ(table.owner(v4(7)), wifi_link(2));
   EXPECT_EQ(table.owner(v4(3)), Link::wifi);
   EXPECT_EQ(table.of_ifindex(7), wifi_link(2));
-  EXPECT_TRUE(table.apply(DefaultRouteNews { .ifindex = 7, .metric = 600 }, at(2s)));
+  EXPECT_TRUE(table.apply(DefaultRouteNotification { .ifindex = 7, .metric = 600 }, at(2s)));
 
   LinkStates states {};
   table.fill(states);
@@ -174,7 +175,7 @@ TEST(SeveralWifi, EachHasItsRole)
   EXPECT_TRUE(state(wifi_link(2)).route);
   EXPECT_FALSE(state(wifi_link(2)).route_v6);
 
-  EXPECT_TRUE(table.apply(InterfaceNews { .ifindex = 7, .name = "wlan2", .gone = true }, at(3s)));
+  EXPECT_TRUE(table.apply(InterfaceNotification { .ifindex = 7, .name = "wlan2", .gone = true }, at(3s)));
   EXPECT_EQ(table.owner(v4(7)), Link::other);
   table.fill(states);
   EXPECT_FALSE(state(wifi_link(2)).present);

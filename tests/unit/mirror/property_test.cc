@@ -1,7 +1,7 @@
 // Whatever is lost, overtaken or sent again: what chain and mirror let leave keeps these promises.
 #include "modules/freeze/freeze.h"
 #include "modules/mirror/mirror.h"
-#include "tests/golden/harness/stand.h"
+#include "tests/golden/harness/fixture.h"
 
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ class Ordeal
 public:
   explicit Ordeal(std::uint64_t seed)
       : random_ { static_cast<std::uint32_t>(seed) }, with_freeze_ { seed % 5 == 2 },
-        stand_ { with_freeze_ ? std::vector<Module*> { &freeze_, &module_ } : std::vector<Module*> { &module_ } },
+        fixture_ { with_freeze_ ? std::vector<Module*> { &freeze_, &module_ } : std::vector<Module*> { &module_ } },
         peers_ { peers_for(seed) }
   {
     slot_ = with_freeze_ ? 1 : 0;
@@ -44,14 +44,14 @@ public:
                                                                       { "rest", 0.5 } })
       module_.set(knob, value);
     for (const auto& [knob, value] : std::initializer_list<std::pair<std::string_view, double>> {
-             { "strategy", 1 }, { "bulk_bytes", 50'000 }, { "bulk_window", 4 }, { "reserve_share", 0.05 } })
+             { "strategy", 1 }, { "bulk_bytes", 50'000 }, { "bulk_window", 4 }, { "withheld_share", 0.05 } })
       freeze_.set(knob, value);
     loss_ = std::array { 0.0005, 0.003, 0.02, 0.1 }[seed % 4];
     damage_.listening = seed % 3 != 2;
-    stand_.chain.damage(&damage_);
-    stand_.run_for(ms(1));
-    stand_.open(peers_);
-    if (module_.get("strategy") != 0) stand_.chain.content(peers_.key, Content::http, "");
+    fixture_.chain.damage(&damage_);
+    fixture_.run_for(ms(1));
+    fixture_.open(peers_);
+    if (module_.get("strategy") != 0) fixture_.chain.content(peers_.key, Content::http, "");
     top_ = 1;
     told_ = acked_ = peers_.remote_isn + 1;
     clean_ = peers_.recent;
@@ -66,19 +66,20 @@ public:
       deliver_due();
     quiet(ms(1000));
     EXPECT_EQ(peers_.received, top_) << "the model lost something itself";
-    for (std::size_t i = 0; i < stand_.chain.module_count(); ++i)
+    for (std::size_t i = 0; i < fixture_.chain.module_count(); ++i)
     {
-      EXPECT_EQ(stand_.chain.stats(i).excluded, 0u);
+      EXPECT_EQ(fixture_.chain.stats(i).excluded, 0u);
       for (std::size_t v = 0; v < chain::violation_count; ++v)
-        EXPECT_EQ(stand_.chain.stats(i).violations[v], 0u) << chain::name(static_cast<chain::Violation>(v)) << tail();
+        EXPECT_EQ(fixture_.chain.stats(i).violations[v], 0u) << chain::name(static_cast<chain::Violation>(v)) << tail();
     }
-    coverage.kept += stand_.count("mirror: kept, queue full") + stand_.count("mirror: kept, no damaged frame heard");
-    coverage.reordered += stand_.count("mirror: reordered, not lost");
-    coverage.chains += stand_.count("mirror: goes on after what was hidden");
-    coverage.late += stand_.count("mirror: hidden, queue not full, repaired late");
-    coverage.fills += stand_.count("mirror: hole filled");
-    coverage.rests += stand_.count("mirror: kept, the sender does not respond");
-    coverage.held += stand_.count("freeze: reserve held back");
+    coverage.kept +=
+        fixture_.count("mirror: kept, queue full") + fixture_.count("mirror: kept, no damaged frame heard");
+    coverage.reordered += fixture_.count("mirror: reordered, not lost");
+    coverage.chains += fixture_.count("mirror: goes on after what was hidden");
+    coverage.late += fixture_.count("mirror: hidden, queue not full, repaired late");
+    coverage.fills += fixture_.count("mirror: hole filled");
+    coverage.rests += fixture_.count("mirror: kept, the sender does not respond");
+    coverage.held += fixture_.count("freeze: ACK withheld");
   }
 
   Coverage coverage {};
@@ -120,10 +121,10 @@ private:
   }
   void log(const std::string& what)
   {
-    log_.push_back(std::to_string(stand_.now().time_since_epoch().count() / 1000) + " us " + what);
+    log_.push_back(std::to_string(fixture_.now().time_since_epoch().count() / 1000) + " us " + what);
   }
   Seq seq(std::uint32_t number) const { return peers_.remote_isn + number; }
-  TsClock sent_now() const { return peers_.remote_ts(stand_.now() - queue_); }
+  TsClock sent_now() const { return peers_.remote_ts(fixture_.now() - queue_); }
 
   void step()
   {
@@ -143,7 +144,7 @@ private:
     // The queue breathes.
     queue_ = std::clamp<Duration>(queue_ + Duration { static_cast<int>(draw(1'000'001)) - 500'000 }, ms(0), ms(60));
     pass(every_);
-    while (!due_.empty() && due_.begin()->first <= stand_.now() && !::testing::Test::HasFatalFailure())
+    while (!due_.empty() && due_.begin()->first <= fixture_.now() && !::testing::Test::HasFatalFailure())
       deliver_due();
     if (::testing::Test::HasFatalFailure()) return;
     const Piece fresh { top_, top_ + 1448 * (1 + draw(draw(8) == 0 ? 8 : 2)) };
@@ -151,7 +152,7 @@ private:
     if (chance(loss_))
       lose(fresh);
     else if (chance(0.005))
-      due_.emplace(stand_.now() + ms(0.5 + draw(60) * 0.1), Due { fresh, sent_now(), false });
+      due_.emplace(fixture_.now() + ms(0.5 + draw(60) * 0.1), Due { fresh, sent_now(), false });
     else
       deliver({ fresh, sent_now(), false });
   }
@@ -159,9 +160,9 @@ private:
   void lose(const Piece& piece)
   {
     log("lost " + std::to_string(piece.left));
-    if (draw(3) != 0) damage_.add(stand_.now());
+    if (draw(3) != 0) damage_.add(fixture_.now());
     // The first hole is repaired first.
-    repair_at_ = std::max(repair_at_ + ms(0.1), stand_.now() + ms(22 + draw(10)) + queue_);
+    repair_at_ = std::max(repair_at_ + ms(0.1), fixture_.now() + ms(22 + draw(10)) + queue_);
     due_.emplace(repair_at_, Due { piece, {}, true });
   }
 
@@ -171,7 +172,7 @@ private:
     Due one = first->second;
     const Tick at = first->first;
     due_.erase(first);
-    if (at > stand_.now()) pass(at - stand_.now());
+    if (at > fixture_.now()) pass(at - fixture_.now());
     if (::testing::Test::HasFatalFailure()) return;
     if (one.again)
     {
@@ -180,26 +181,27 @@ private:
       if (chance(0.05))
       {
         again_lost_ = true;
-        due_.emplace(stand_.now() + ms(30 + draw(300)), one);
+        due_.emplace(fixture_.now() + ms(30 + draw(300)), one);
         return;
       }
     }
     deliver(one);
     if (one.again || draw(3) != 0) return;
     // Sent again needlessly: when, no ACK shows.
-    due_.emplace(stand_.now() + ms(draw(20)), Due { one.piece, sent_now(), true });
+    due_.emplace(fixture_.now() + ms(draw(20)), Due { one.piece, sent_now(), true });
     again_lost_ = true;
   }
 
   // The receiver, as RFC 9293, 2018, 2883 and 7323 want it.
   void deliver(const Due& one)
   {
-    Segment s = peers_.data_in(stand_.now(), one.piece.right - one.piece.left, peers_.local_ts(stand_.now() - ms(20)));
+    Segment s =
+        peers_.data_in(fixture_.now(), one.piece.right - one.piece.left, peers_.local_ts(fixture_.now() - ms(20)));
     s.seq = seq(one.piece.left);
     if (s.timestamps) s.timestamps->value = one.value;
     log((one.again ? "again " : "in ") + std::to_string(one.piece.left) + " TSval "
         + std::to_string((one.value - peers_.remote_clock.raw).raw));
-    stand_.show(s);
+    fixture_.show(s);
     if (s.timestamps && seq(one.piece.left).at_or_before(acked_) && one.value.after(peers_.recent))
       peers_.recent = one.value;
     const auto known = [&](const Piece& p) { return p.left <= one.piece.left && one.piece.right <= p.right; };
@@ -241,7 +243,7 @@ private:
 
   void acknowledge(std::uint16_t flags)
   {
-    Segment ack = peers_.ack(stand_.now());
+    Segment ack = peers_.ack(fixture_.now());
     if (ece_ > 0) ack.flags |= tcp_flag::ece, --ece_;
     ack.flags |= flags;
     const std::size_t room = peers_.timestamps ? 3 : 4;
@@ -258,8 +260,8 @@ private:
     unsaid_ = false;
     acked_ = later(acked_, ack.ack);
     const bool clean = held_.empty();
-    const chain::Outcome outcome = stand_.show(ack).value_or(chain::Outcome {});
-    note_crafts();
+    const chain::Outcome outcome = fixture_.show(ack).value_or(chain::Outcome {});
+    note_injected();
     if (outcome.verdict == Verdict::drop)
     {
       ++coverage.dropped;
@@ -307,42 +309,43 @@ private:
     told_ = later(told_, ack);
   }
 
-  void note_crafts()
+  void note_injected()
   {
-    for (; noted_ < stand_.actions.crafted.size(); ++noted_)
+    for (; noted_ < fixture_.actions.injected.size(); ++noted_)
     {
-      const Crafted& one = stand_.actions.crafted[noted_];
-      log("craft: " + one.why);
-      if (one.craft.kind != CraftKind::ack) continue;
-      note(one.craft.ack, one.craft.window);
+      const InjectedRecord& one = fixture_.actions.injected[noted_];
+      log("injected: " + one.why);
+      if (one.segment.kind != InjectedKind::ack) continue;
+      note(one.segment.ack, one.segment.window);
       if (one.why == "mirror: the ACK that was waiting") ++coverage.waited;
-      if (one.craft.sack_count == 0) continue;
+      if (one.segment.sack_count == 0) continue;
       ++coverage.duplicates;
       ASSERT_FALSE(peers_.timestamps);
-      ASSERT_TRUE(one.craft.sack_blocks[0].right.at_or_before(one.craft.ack)) << "more than a duplicate" << tail();
+      ASSERT_TRUE(one.segment.sack_blocks[0].right.at_or_before(one.segment.ack)) << "more than a duplicate" << tail();
     }
     // Somebody fetches, sometimes.
-    for (; answered_ < stand_.actions.asked.size(); ++answered_)
+    for (; answered_ < fixture_.actions.asked.size(); ++answered_)
     {
-      const Asked one = stand_.actions.asked[answered_];
+      const Asked one = fixture_.actions.asked[answered_];
       const bool ok = draw(2) == 0;
-      stand_.chain.fetched(one.flow, one.slot,
-                           { .how = one.fetch.how, .from = one.fetch.from, .to = one.fetch.to, .ok = ok, .why = "no" },
-                           2000, stand_.now());
+      fixture_.chain.fetched(
+          one.flow, one.slot,
+          { .how = one.fetch.how, .from = one.fetch.from, .to = one.fetch.to, .ok = ok, .why = "no" }, 2000,
+          fixture_.now());
     }
   }
 
   void pass(Duration span)
   {
-    stand_.run_for(span);
-    note_crafts();
+    fixture_.run_for(span);
+    note_injected();
   }
 
   // Nothing arrives any more for a while.
   void quiet(Duration span)
   {
     if (unsaid_) acknowledge(0);
-    const Tick end = stand_.now() + span;
+    const Tick end = fixture_.now() + span;
     pass(std::min<Duration>(span, ms(120)));
     if (!with_freeze_ && span >= ms(120) && !::testing::Test::HasFatalFailure())
     {
@@ -350,8 +353,8 @@ private:
       ASSERT_EQ((told_ - peers_.remote_isn.raw).raw, (acked_ - peers_.remote_isn.raw).raw)
           << "the last ACK never left" << tail();
     }
-    while (stand_.now() < end && !::testing::Test::HasFatalFailure())
-      pass(std::min<Duration>(end - stand_.now(), ms(50)));
+    while (fixture_.now() < end && !::testing::Test::HasFatalFailure())
+      pass(std::min<Duration>(end - fixture_.now(), ms(50)));
   }
 
   void switch_module()
@@ -359,16 +362,17 @@ private:
     if (on_)
     {
       if (unsaid_) acknowledge(0);
-      stand_.chain.enable(slot_, false, stand_.now());
-      note_crafts();
+      fixture_.chain.enable(slot_, false, fixture_.now());
+      note_injected();
       ++coverage.off;
       on_ = false;
       if (with_freeze_) return;
-      ASSERT_EQ(stand_.view(peers_).sent_ack, stand_.view(peers_).highest_ack) << "held back after the end" << tail();
-      ASSERT_EQ(stand_.view(peers_).sent_window, stand_.view(peers_).last_window) << "narrow after the end" << tail();
+      ASSERT_EQ(fixture_.view(peers_).sent_ack, fixture_.view(peers_).rcv_nxt) << "withheld after the end" << tail();
+      ASSERT_EQ(fixture_.view(peers_).sent_window, fixture_.view(peers_).last_window)
+          << "narrow after the end" << tail();
       told_ = acked_;
     }
-    stand_.chain.enable(slot_, true, stand_.now());
+    fixture_.chain.enable(slot_, true, fixture_.now());
     on_ = true;
     // In the middle of an episode it cannot know when that began.
     again_lost_ = true;
@@ -379,7 +383,7 @@ private:
   bool with_freeze_;
   freeze::Freeze freeze_ {};
   Mirror module_ {};
-  Stand stand_;
+  Fixture fixture_;
   Peers peers_;
   std::size_t slot_ = 0;
   DamageLog damage_ {};

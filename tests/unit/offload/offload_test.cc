@@ -23,8 +23,8 @@ TEST(OffloadHome, SmallWindowsStay)
   s.length = 1000; // 1 kB per ms and 20 ms: 20 kB, less than 20 segments of 1448
   s.steps(500);
   EXPECT_EQ(s.phase(), Phase::home);
-  EXPECT_GT(s.stand.count("offload: window below threshold"), 0u);
-  EXPECT_EQ(s.stand.count("offload: probe begins"), 0u);
+  EXPECT_GT(s.fixture.count("offload: window below threshold"), 0u);
+  EXPECT_EQ(s.fixture.count("offload: probe begins"), 0u);
   s.module.set("window_mss", 10);
   EXPECT_TRUE(s.until("offload: probe begins"));
 }
@@ -35,8 +35,8 @@ TEST(OffloadHome, WithoutTimestampsThereIsNoProof)
   peers.timestamps = false;
   Session s { peers };
   s.steps(500);
-  EXPECT_EQ(s.stand.count("offload: no timestamps, no proof possible"), 1u);
-  EXPECT_EQ(s.stand.actions.crafted.size(), 0u);
+  EXPECT_EQ(s.fixture.count("offload: no timestamps, no path validation possible"), 1u);
+  EXPECT_EQ(s.fixture.actions.injected.size(), 0u);
 }
 
 TEST(OffloadHome, WithoutSackACopyWouldLookLikeLoss)
@@ -45,16 +45,16 @@ TEST(OffloadHome, WithoutSackACopyWouldLookLikeLoss)
   peers.sack = false;
   Session s { peers };
   s.steps(500);
-  EXPECT_EQ(s.stand.count("offload: no SACK"), 1u);
-  EXPECT_EQ(s.stand.actions.crafted.size(), 0u);
+  EXPECT_EQ(s.fixture.count("offload: no SACK"), 1u);
+  EXPECT_EQ(s.fixture.actions.injected.size(), 0u);
 }
 
 TEST(OffloadHome, MultipathSubflowsStay)
 {
   Session s {};
-  s.stand.flow(s.peers).view.mptcp = true;
+  s.fixture.flow(s.peers).view.mptcp = true;
   s.steps(500);
-  EXPECT_EQ(s.stand.count("offload: MPTCP subflow left alone"), 1u);
+  EXPECT_EQ(s.fixture.count("offload: MPTCP subflow, bypassed"), 1u);
 }
 
 TEST(OffloadHome, WithoutACellularLinkNothingIsTried)
@@ -64,15 +64,15 @@ TEST(OffloadHome, WithoutACellularLinkNothingIsTried)
     Peers peers {};
     if (v6) peers.key = key_v6();
     Session s { peers };
-    LinkState& cell = s.stand.links[static_cast<std::size_t>(Link::cell)];
+    LinkState& cell = s.fixture.links[static_cast<std::size_t>(Link::cell)];
     (v6 ? cell.route_v6 : cell.route) = false;
-    s.stand.chain.links(s.stand.links, s.stand.now());
+    s.fixture.chain.links(s.fixture.links, s.fixture.now());
     s.steps(1000);
-    EXPECT_EQ(s.stand.count("offload: no cellular link"), 2u) << "looked at every half second";
-    EXPECT_EQ(s.stand.count("offload: probe begins"), 0u);
+    EXPECT_EQ(s.fixture.count("offload: no cellular link"), 2u) << "looked at every half second";
+    EXPECT_EQ(s.fixture.count("offload: probe begins"), 0u);
     (v6 ? cell.route_v6 : cell.route) = true;
-    s.stand.chain.links(s.stand.links, s.stand.now());
-    EXPECT_TRUE(s.until("offload: path proved"));
+    s.fixture.chain.links(s.fixture.links, s.fixture.now());
+    EXPECT_TRUE(s.until("offload: path validated"));
   }
 }
 
@@ -82,27 +82,27 @@ TEST(OffloadHome, SparseAcksAreLeftAlone)
   s.length = 40 * 1448; // more than 32 segments an ACK
   s.every = ms(5);
   s.steps(200);
-  EXPECT_GT(s.stand.count("offload: ACKs are sparse already"), 0u);
-  EXPECT_EQ(s.stand.count("offload: probe begins"), 0u);
+  EXPECT_GT(s.fixture.count("offload: ACKs are sparse already"), 0u);
+  EXPECT_EQ(s.fixture.count("offload: probe begins"), 0u);
   s.length = 20 * 1448;
   EXPECT_TRUE(s.until("offload: probe begins"));
 }
 
 TEST(OffloadHome, FlowsWithAccurateEcnStay)
 {
-  // RFC 9768: the flags of every ACK are a counter; a copy or a crafted ACK would falsify it.
+  // RFC 9768: the flags of every ACK are a counter; a copy or an injected ACK would falsify it.
   Session s {};
   for (int i = 0; i < 1000; ++i)
   {
     s.wait(s.every);
     s.data();
-    Segment ack = s.peers.ack(s.stand.now());
+    Segment ack = s.peers.ack(s.fixture.now());
     ack.flags |= tcp_flag::ae | tcp_flag::ece;
     s.ack(ack);
   }
-  EXPECT_EQ(s.stand.count("offload: probe begins"), 0u);
-  EXPECT_GT(s.stand.count("offload: accurate ECN, left alone"), 0u);
-  EXPECT_EQ(s.stand.violations(), 0u);
+  EXPECT_EQ(s.fixture.count("offload: probe begins"), 0u);
+  EXPECT_GT(s.fixture.count("offload: accurate ECN, bypassed"), 0u);
+  EXPECT_EQ(s.fixture.violations(), 0u);
 }
 
 // ---- the proof ----
@@ -113,13 +113,13 @@ TEST(OffloadProof, WifiKeepsTheOlderTsvalAndCopiesCarryTheNext)
   ASSERT_TRUE(s.until("offload: probe begins"));
   const TsClock frozen = s.left.back().value;
   const std::size_t begin = s.left.size();
-  ASSERT_TRUE(s.until("offload: path proved"));
+  ASSERT_TRUE(s.until("offload: path validated"));
   std::size_t copies = 0;
   for (std::size_t i = begin; i + 1 < s.left.size(); ++i)
     if (s.left[i].by == Link::cell)
     {
       ++copies;
-      EXPECT_TRUE(s.left[i].crafted);
+      EXPECT_TRUE(s.left[i].injected);
       EXPECT_EQ(s.left[i].value, frozen + 1);
       EXPECT_EQ(s.left[i].why, "offload: probe by cellular");
     }
@@ -136,10 +136,10 @@ TEST(OffloadProof, CopiesAreSpacedAndBounded)
   Session s {};
   s.cell().delivers = false;
   s.module.set("probe_copies", 3);
-  ASSERT_TRUE(s.until("offload: no proof (filtered, NAT or too slow)"));
-  ASSERT_EQ(s.stand.actions.crafted.size(), 3u);
+  ASSERT_TRUE(s.until("offload: path not validated (filtered, NAT or too slow)"));
+  ASSERT_EQ(s.fixture.actions.injected.size(), 3u);
   for (std::size_t i = 1; i < 3; ++i)
-    EXPECT_GE(s.stand.actions.crafted[i].at - s.stand.actions.crafted[i - 1].at, ms(5));
+    EXPECT_GE(s.fixture.actions.injected[i].at - s.fixture.actions.injected[i - 1].at, ms(5));
 }
 
 TEST(OffloadProof, NoProofMeansHomeAndEveryRestIsTwiceAsLong)
@@ -152,7 +152,7 @@ TEST(OffloadProof, NoProofMeansHomeAndEveryRestIsTwiceAsLong)
   std::vector<double> rests {};
   for (int i = 0; i < 5; ++i)
   {
-    ASSERT_TRUE(s.until("offload: no proof (filtered, NAT or too slow)", 20'000));
+    ASSERT_TRUE(s.until("offload: path not validated (filtered, NAT or too slow)", 20'000));
     EXPECT_EQ(s.phase(), Phase::home);
     rests.push_back(seconds(s.state().retry_at - s.state().since));
     const chain::Outcome next = s.step();
@@ -161,8 +161,8 @@ TEST(OffloadProof, NoProofMeansHomeAndEveryRestIsTwiceAsLong)
   EXPECT_EQ(rests, (std::vector<double> { 2, 4, 8, 16, 32 }));
   EXPECT_EQ(s.server.rejected, 0u);
   s.state().failures = 12;
-  s.state().retry_at = s.stand.now();
-  ASSERT_TRUE(s.until("offload: no proof (filtered, NAT or too slow)", 20'000));
+  s.state().retry_at = s.fixture.now();
+  ASSERT_TRUE(s.until("offload: path not validated (filtered, NAT or too slow)", 20'000));
   EXPECT_EQ(seconds(s.state().retry_at - s.state().since), 300) << "the longest";
 }
 
@@ -170,9 +170,9 @@ TEST(OffloadProof, AProofForgivesEarlierFailures)
 {
   Session s {};
   s.cell().delivers = false;
-  ASSERT_TRUE(s.until("offload: no proof (filtered, NAT or too slow)"));
+  ASSERT_TRUE(s.until("offload: path not validated (filtered, NAT or too slow)"));
   s.cell().delivers = true;
-  ASSERT_TRUE(s.until("offload: path proved"));
+  ASSERT_TRUE(s.until("offload: path validated"));
   EXPECT_EQ(s.state().failures, 0);
 }
 
@@ -181,7 +181,7 @@ TEST(OffloadProof, AFasterPathIsTaken)
   Session s {};
   s.wifi().delay = ms(30);
   s.cell().delay = ms(5);
-  ASSERT_TRUE(s.until("offload: path proved"));
+  ASSERT_TRUE(s.until("offload: path validated"));
   s.steps(300);
   EXPECT_EQ(s.phase(), Phase::away);
   EXPECT_LT(s.state().added_delay, 0);
@@ -195,7 +195,7 @@ TEST(OffloadProof, ASlowerPathIsDeclinedWhenNothingQueues)
   ASSERT_TRUE(s.until("offload: added delay costs more than it saves"));
   EXPECT_EQ(s.phase(), Phase::home);
   EXPECT_NEAR(s.state().added_delay, 0.020, 0.004);
-  EXPECT_EQ(s.stand.count("offload: path proved"), 0u);
+  EXPECT_EQ(s.fixture.count("offload: path validated"), 0u);
 }
 
 TEST(OffloadProof, ASlowerPathThatLooksFasterIsLeftAfterARound)
@@ -203,7 +203,7 @@ TEST(OffloadProof, ASlowerPathThatLooksFasterIsLeftAfterARound)
   // Of several copies with one TSval the server may have taken any: only the delay of the last one is sure.
   Session s {};
   s.cell().delay = ms(30);
-  ASSERT_TRUE(s.until("offload: path proved"));
+  ASSERT_TRUE(s.until("offload: path validated"));
   ASSERT_TRUE(s.until("offload: added delay costs more than it saves", 200));
   EXPECT_EQ(s.phase(), Phase::home);
   EXPECT_NEAR(s.state().added_delay, 0.020, 0.004);
@@ -218,7 +218,7 @@ TEST(OffloadProof, ASlowerPathIsTakenWhenTheFlowStandsInAQueueAnyway)
   s.steps(2000);             // and stands: a peak would not count
   s.cell().delay = ms(30);
   s.module.set("window_mss", 20);
-  ASSERT_TRUE(s.until("offload: path proved"));
+  ASSERT_TRUE(s.until("offload: path validated"));
   s.steps(300);
   EXPECT_EQ(s.phase(), Phase::away);
   EXPECT_NEAR(s.state().added_delay, 0.020, 0.004) << "a round away tells exactly";
@@ -241,11 +241,11 @@ TEST(OffloadProof, AddedDelayThatAQueueExcusesHasALimit)
     s.module.set("probe_copies", 1);
     ASSERT_TRUE(s.until("offload: probe by cellular"));
     s.cell().delay = ms(330); // for what comes behind the copy: 320 ms more than Wi-Fi, above 250
-    ASSERT_TRUE(s.until("offload: path proved"));
+    ASSERT_TRUE(s.until("offload: path validated"));
     s.steps(700);
     ASSERT_TRUE(s.state().delay_known);
     EXPECT_NEAR(s.state().added_delay, 0.32, 0.01);
-    EXPECT_EQ(s.stand.count("offload: added delay costs more than it saves"), free < 0.32 ? 1u : 0u);
+    EXPECT_EQ(s.fixture.count("offload: added delay costs more than it saves"), free < 0.32 ? 1u : 0u);
     EXPECT_EQ(s.phase(), free < 0.32 ? Phase::home : Phase::away) << "what is always accepted has no such limit";
   }
 }
@@ -253,13 +253,13 @@ TEST(OffloadProof, AddedDelayThatAQueueExcusesHasALimit)
 TEST(OffloadProof, ADamagedEchoDoesNoLastingHarm)
 {
   Session s {};
-  s.stand.data(s.peers, 1448, s.peers.local_ts(s.stand.now()) + 1'000'000'000);
-  ASSERT_TRUE(s.until("offload: path proved"));
+  s.fixture.data(s.peers, 1448, s.peers.local_ts(s.fixture.now()) + 1'000'000'000);
+  ASSERT_TRUE(s.until("offload: path validated"));
   s.steps(100);
-  s.stand.data(s.peers, 1448, s.peers.local_ts(s.stand.now()) + 1'000'000'001);
+  s.fixture.data(s.peers, 1448, s.peers.local_ts(s.fixture.now()) + 1'000'000'001);
   s.steps(1000);
   EXPECT_EQ(s.phase(), Phase::away) << "echoes must still count as proofs";
-  EXPECT_EQ(s.stand.count("offload: proof lost"), 0u);
+  EXPECT_EQ(s.fixture.count("offload: path validation lost"), 0u);
 }
 
 TEST(OffloadProof, UploadDataSpoilsAProbe)
@@ -269,7 +269,7 @@ TEST(OffloadProof, UploadDataSpoilsAProbe)
   ASSERT_TRUE(s.until("offload: probe by cellular"));
   s.peers.next += 500; // sent by Wi-Fi with the kernel's own TSval, which may be the very one of the probe
   s.step();
-  EXPECT_EQ(s.stand.count("offload: probe spoiled by upload data"), 1u);
+  EXPECT_EQ(s.fixture.count("offload: probe spoiled by upload data"), 1u);
   EXPECT_EQ(s.phase(), Phase::home);
   EXPECT_TRUE(s.until("offload: probe begins", 300)) << "tried again soon";
 }
@@ -277,19 +277,20 @@ TEST(OffloadProof, UploadDataSpoilsAProbe)
 TEST(OffloadProof, AnEchoOfUploadDataProvesNothing)
 {
   Session s {};
-  ASSERT_TRUE(s.until("offload: path proved"));
+  ASSERT_TRUE(s.until("offload: path validated"));
   s.steps(100);
   s.cell().delivers = false;
   // The host uploads all the time: the server echoes TSvals that came by Wi-Fi, odd ones among them.
-  const Tick begin = s.stand.now();
+  const Tick begin = s.fixture.now();
   for (int i = 0; i < 2000 && s.phase() == Phase::away; ++i)
   {
     s.peers.next += 100;
-    s.server.send(s.stand.now(), Link::wifi, s.peers.remote_isn + s.peers.received, s.peers.local_ts(s.stand.now()));
+    s.server.send(s.fixture.now(), Link::wifi, s.peers.remote_isn + s.peers.received,
+                  s.peers.local_ts(s.fixture.now()));
     s.step();
   }
-  EXPECT_EQ(s.stand.count("offload: proof lost"), 1u);
-  EXPECT_LT(s.stand.now() - begin, ms(200));
+  EXPECT_EQ(s.fixture.count("offload: path validation lost"), 1u);
+  EXPECT_LT(s.fixture.now() - begin, ms(200));
 }
 
 // ---- away ----
@@ -297,7 +298,7 @@ TEST(OffloadProof, AnEchoOfUploadDataProvesNothing)
 TEST(OffloadAway, EveryAckLeavesByCellularWithAnOddTsval)
 {
   Session s {};
-  ASSERT_TRUE(s.until("offload: path proved"));
+  ASSERT_TRUE(s.until("offload: path validated"));
   const std::size_t begin = s.left.size();
   s.steps(1000);
   EXPECT_GE(s.left.size() - begin, 1000u);
@@ -307,7 +308,7 @@ TEST(OffloadAway, EveryAckLeavesByCellularWithAnOddTsval)
     ASSERT_EQ(s.left[i].value.raw & 1, 1u) << i - begin;
   }
   EXPECT_EQ(s.server.rejected, 0u);
-  EXPECT_EQ(s.stand.violations(), 0u);
+  EXPECT_EQ(s.fixture.violations(), 0u);
 }
 
 TEST(OffloadAway, TsvalsNeverGoBackNorAhead)
@@ -316,7 +317,7 @@ TEST(OffloadAway, TsvalsNeverGoBackNorAhead)
   {
     Session s {};
     s.cell().delay = ms(cell_delay);
-    ASSERT_TRUE(s.until("offload: path proved"));
+    ASSERT_TRUE(s.until("offload: path validated"));
     s.steps(500);
     std::array<TsClock, link_count> newest {};
     newest.fill(TsClock { 0 });
@@ -333,27 +334,27 @@ TEST(OffloadAway, TsvalsNeverGoBackNorAhead)
 TEST(OffloadAway, ALostProofBringsTheFlowHome)
 {
   Session s {};
-  ASSERT_TRUE(s.until("offload: path proved"));
+  ASSERT_TRUE(s.until("offload: path validated"));
   s.steps(200);
   s.cell().delivers = false;
   const std::size_t begin = s.left.size();
-  ASSERT_TRUE(s.until("offload: proof lost", 1000));
+  ASSERT_TRUE(s.until("offload: path validation lost", 1000));
   EXPECT_LE(s.left.size() - begin, 80u + 20u + 1u)
       << "one and a half round trips and 50 ms, and what was still on its way";
   EXPECT_EQ(s.left.back().by, Link::wifi) << "the very ACK that finds it out leaves by Wi-Fi";
-  EXPECT_EQ(s.left.back().value, s.peers.local_ts(s.stand.now())) << "with the kernel's own TSval";
+  EXPECT_EQ(s.left.back().value, s.peers.local_ts(s.fixture.now())) << "with the kernel's own TSval";
 }
 
 TEST(OffloadAway, SilenceIsSettledByWifiInTime)
 {
   Session s {};
-  ASSERT_TRUE(s.until("offload: path proved"));
+  ASSERT_TRUE(s.until("offload: path validated"));
   s.steps(200);
   s.cell().delivers = false;
   s.steps(5); // the last five ACKs are lost, and the server's window is shut
-  const Tick begin = s.stand.now();
+  const Tick begin = s.fixture.now();
   s.wait(ms(1000));
-  EXPECT_EQ(s.stand.count("offload: silence, back to Wi-Fi"), 1u);
+  EXPECT_EQ(s.fixture.count("offload: silence, back to Wi-Fi"), 1u);
   const Left& last = s.left.back();
   EXPECT_EQ(last.by, Link::wifi);
   EXPECT_EQ(last.ack, s.peers.remote_isn + s.peers.received);
@@ -364,7 +365,7 @@ TEST(OffloadAway, SilenceIsSettledByWifiInTime)
 TEST(OffloadAway, AnOlderEchoDoesNotProveTheNewestAck)
 {
   Session s {};
-  ASSERT_TRUE(s.until("offload: path proved"));
+  ASSERT_TRUE(s.until("offload: path validated"));
   s.steps(200);
   s.cell().delivers = false;
   s.steps(3);
@@ -373,17 +374,17 @@ TEST(OffloadAway, AnOlderEchoDoesNotProveTheNewestAck)
     s.wait(ms(1));
     s.data(); // echoes what left before the path died; the ACK for it is delayed
   }
-  EXPECT_EQ(s.state().unproved, 0);
+  EXPECT_EQ(s.state().unvalidated, 0);
   s.wait(ms(1000));
-  EXPECT_EQ(s.stand.count("offload: silence, back to Wi-Fi"), 1u);
-  s.server.echo(s.stand.now());
+  EXPECT_EQ(s.fixture.count("offload: silence, back to Wi-Fi"), 1u);
+  s.server.echo(s.fixture.now());
   EXPECT_EQ(s.server.acknowledged, s.acked);
 }
 
 TEST(OffloadAway, NothingToSayIsNotSilence)
 {
   Session s {};
-  ASSERT_TRUE(s.until("offload: path proved"));
+  ASSERT_TRUE(s.until("offload: path validated"));
   s.steps(200);
   // The last ACKs are echoed by a window update of the server, then all is quiet.
   for (int i = 0; i < 3; ++i)
@@ -391,20 +392,20 @@ TEST(OffloadAway, NothingToSayIsNotSilence)
     s.wait(ms(20));
     s.data();
   }
-  EXPECT_EQ(s.state().unproved, 0);
+  EXPECT_EQ(s.state().unvalidated, 0);
   s.wait(ms(5000));
-  EXPECT_EQ(s.stand.count("offload: silence, back to Wi-Fi"), 0u);
+  EXPECT_EQ(s.fixture.count("offload: silence, back to Wi-Fi"), 0u);
   EXPECT_EQ(s.phase(), Phase::away);
 }
 
 TEST(OffloadAway, ALostLinkIsAnsweredAtOnceByWifi)
 {
   Session s {};
-  ASSERT_TRUE(s.until("offload: path proved"));
+  ASSERT_TRUE(s.until("offload: path validated"));
   s.steps(200);
-  s.stand.links[static_cast<std::size_t>(Link::cell)].up = false;
-  s.stand.chain.links(s.stand.links, s.stand.now());
-  s.note_crafts();
+  s.fixture.links[static_cast<std::size_t>(Link::cell)].up = false;
+  s.fixture.chain.links(s.fixture.links, s.fixture.now());
+  s.note_injected();
   EXPECT_EQ(s.left.back().why, "offload: cellular link lost");
   EXPECT_EQ(s.left.back().by, Link::wifi);
   EXPECT_EQ(s.left.back().ack, s.peers.remote_isn + s.peers.received);
@@ -415,8 +416,8 @@ TEST(OffloadAway, ASpentBudgetBringsTheFlowHome)
 {
   constexpr std::uint64_t budget = 8000; // the daemon's: budget.cell_bytes
   Session s { {}, { .cell_budget = budget } };
-  ASSERT_TRUE(s.until("offload: path proved"));
-  const auto spent = [&] { return s.stand.chain.stats().cell_bytes; };
+  ASSERT_TRUE(s.until("offload: path validated"));
+  const auto spent = [&] { return s.fixture.chain.stats().cell_bytes; };
   ASSERT_TRUE(s.until("offload: cellular budget spent"));
   EXPECT_EQ(s.phase(), Phase::home);
   const std::uint64_t then = spent();
@@ -424,7 +425,7 @@ TEST(OffloadAway, ASpentBudgetBringsTheFlowHome)
   EXPECT_GT(then, budget - 200);
   s.steps(3000);
   EXPECT_EQ(spent(), then);
-  EXPECT_EQ(s.stand.violations(), 0u) << "it asked before the guard had to refuse";
+  EXPECT_EQ(s.fixture.violations(), 0u) << "it asked before the guard had to refuse";
 }
 
 TEST(OffloadAway, SlowerThanOnWifiIsRegretted)
@@ -433,7 +434,7 @@ TEST(OffloadAway, SlowerThanOnWifiIsRegretted)
   s.module.set("window_mss", 10'000);
   s.steps(3000); // what Wi-Fi gives is known
   s.module.set("window_mss", 20);
-  ASSERT_TRUE(s.until("offload: path proved"));
+  ASSERT_TRUE(s.until("offload: path validated"));
   s.every = Duration { ms(1) * 120 / 100 };
   EXPECT_TRUE(s.until("offload: slower than on Wi-Fi", 10'000));
   EXPECT_EQ(s.phase(), Phase::home);
@@ -445,7 +446,7 @@ TEST(OffloadAway, AsFastAsOnWifiStays)
   s.module.set("window_mss", 10'000);
   s.steps(3000);
   s.module.set("window_mss", 20);
-  ASSERT_TRUE(s.until("offload: path proved"));
+  ASSERT_TRUE(s.until("offload: path validated"));
   EXPECT_FALSE(s.until("offload: slower than on Wi-Fi", 10'000));
   EXPECT_EQ(s.phase(), Phase::away);
 }
@@ -458,13 +459,13 @@ struct Thinning : ::testing::Test
   Thinning()
   {
     s.steps(400); // so that the clocks are known to agree
-    EXPECT_TRUE(s.until("offload: path proved") || s.phase() == Phase::away);
+    EXPECT_TRUE(s.until("offload: path validated") || s.phase() == Phase::away);
     s.steps(300);
     s.cell().delay = ms(40);
     EXPECT_TRUE(s.until("offload: repeated by the next ACK"));
     hold();
   }
-  // On until an ACK is held back.
+  // On until an ACK is withheld.
   void hold()
   {
     for (int i = 0; i < 100; ++i)
@@ -474,13 +475,13 @@ struct Thinning : ::testing::Test
     }
     FAIL() << "nothing is left out";
   }
-  // An ACK of new data with a change, while others are held back.
+  // An ACK of new data with a change, while others are withheld.
   chain::Outcome changed(const std::function<void(Segment&)>& change)
   {
     hold();
-    s.stand.run_for(Duration { 1000 });
+    s.fixture.run_for(Duration { 1000 });
     s.data();
-    Segment ack = s.peers.ack(s.stand.now());
+    Segment ack = s.peers.ack(s.fixture.now());
     change(ack);
     return s.ack(ack);
   }
@@ -509,7 +510,7 @@ TEST_F(Thinning, WhatSaysMoreAlwaysLeavesByCellular)
            ack.options |= option::sack;
          });
   leaves("ECE", [](Segment& ack) { ack.flags |= tcp_flag::ece; });
-  leaves("duplicate", [&](Segment& ack) { ack.ack = s.stand.view(s.peers).sent_ack; });
+  leaves("duplicate", [&](Segment& ack) { ack.ack = s.fixture.view(s.peers).sent_ack; });
   leaves("unknown option", [](Segment& ack) { ack.options |= option::unknown; });
   leaves("window change", [](Segment& ack) { ack.window = 400; });
 }
@@ -518,8 +519,9 @@ TEST_F(Thinning, FinAndRstAreNotEvenAsked)
 {
   for (const std::uint16_t flag : { tcp_flag::fin, tcp_flag::rst })
   {
-    Segment segment = s.peers.bare(Direction::egress, static_cast<std::uint16_t>(tcp_flag::ack | flag), s.stand.now());
-    const auto outcome = s.stand.show(segment);
+    Segment segment =
+        s.peers.bare(Direction::egress, static_cast<std::uint16_t>(tcp_flag::ack | flag), s.fixture.now());
+    const auto outcome = s.fixture.show(segment);
     ASSERT_TRUE(outcome.has_value());
     EXPECT_EQ(outcome->verdict, Verdict::pass);
     EXPECT_TRUE(outcome->edit.empty());
@@ -542,8 +544,8 @@ TEST_F(Thinning, AtLeastOneInSixteenLeaves)
 
 TEST_F(Thinning, TheTimerSendsWhatWasLeftOut)
 {
-  const Tick begin = s.stand.now();
-  const Duration quarter = s.stand.view(s.peers).rtt_smoothed / 4;
+  const Tick begin = s.fixture.now();
+  const Duration quarter = s.fixture.view(s.peers).rtt_smoothed / 4;
   ASSERT_GT(s.state().thinning.held, 0);
   s.wait(quarter + ms(1));
   EXPECT_EQ(s.state().thinning.held, 0);
@@ -559,8 +561,8 @@ TEST_F(Thinning, TheTimerHoldsWhenTheRoundTripGrowsMeanwhile)
   // A sample that arrives between the drop and the timer makes the quarter of a round trip longer; the timer then finds
   // nothing due yet and must come back.
   ASSERT_GT(s.state().thinning.held, 0);
-  const Tick begin = s.stand.now();
-  FlowView& view = s.stand.flow(s.peers).view;
+  const Tick begin = s.fixture.now();
+  FlowView& view = s.fixture.flow(s.peers).view;
   view.rtt_smoothed += ms(8);
   const Duration quarter = view.rtt_smoothed / 4;
   s.wait(ms(200));
@@ -573,11 +575,11 @@ TEST_F(Thinning, TheTimerHoldsWhenTheRoundTripGrowsMeanwhile)
 TEST_F(Thinning, SwitchingOffReleasesWhatIsHeld)
 {
   ASSERT_GT(s.state().thinning.held, 0);
-  s.stand.chain.enable(0, false, s.stand.now());
-  s.note_crafts();
+  s.fixture.chain.enable(0, false, s.fixture.now());
+  s.note_injected();
   EXPECT_EQ(s.left.back().why, "offload: switched off");
   EXPECT_EQ(s.left.back().by, Link::wifi);
-  EXPECT_EQ(s.left.back().at, s.stand.now());
+  EXPECT_EQ(s.left.back().at, s.fixture.now());
   EXPECT_EQ(s.left.back().ack, s.peers.remote_isn + s.peers.received);
   s.wait(ms(500));
   EXPECT_EQ(s.left.back().why, "offload: switched off") << "nothing afterwards";
@@ -586,13 +588,13 @@ TEST_F(Thinning, SwitchingOffReleasesWhatIsHeld)
 TEST(OffloadSwitch, OffRepeatsByWifiWhatIsNotProved)
 {
   Session s {};
-  ASSERT_TRUE(s.until("offload: path proved"));
+  ASSERT_TRUE(s.until("offload: path validated"));
   s.steps(50);
   s.cell().delivers = false;
   s.steps(5); // lost, and nothing more comes
-  s.stand.chain.enable(0, false, s.stand.now());
+  s.fixture.chain.enable(0, false, s.fixture.now());
   s.wait(ms(1000));
-  s.server.echo(s.stand.now());
+  s.server.echo(s.fixture.now());
   EXPECT_EQ(s.server.acknowledged, s.acked) << "nobody would ever say it again";
 }
 
@@ -600,10 +602,10 @@ TEST(OffloadSwitch, OffAtHomeSaysNothing)
 {
   Session s {};
   s.cell().delivers = false;
-  ASSERT_TRUE(s.until("offload: no proof (filtered, NAT or too slow)"));
+  ASSERT_TRUE(s.until("offload: path not validated (filtered, NAT or too slow)"));
   const std::size_t before = s.left.size();
-  s.stand.chain.enable(0, false, s.stand.now());
-  s.note_crafts();
+  s.fixture.chain.enable(0, false, s.fixture.now());
+  s.note_injected();
   EXPECT_EQ(s.left.size(), before);
   EXPECT_TRUE(s.step().edit.empty());
 }
@@ -622,8 +624,8 @@ struct ThinHome : ::testing::Test
 
 TEST_F(ThinHome, FewerAcksByWifiWhereNoCellularWayIs)
 {
-  s.stand.links[static_cast<std::size_t>(Link::cell)].up = false;
-  s.stand.chain.links(s.stand.links, s.stand.now());
+  s.fixture.links[static_cast<std::size_t>(Link::cell)].up = false;
+  s.fixture.chain.links(s.fixture.links, s.fixture.now());
   s.steps(1000);
   int dropped = 0;
   for (int i = 0; i < 1000; ++i)
@@ -633,7 +635,7 @@ TEST_F(ThinHome, FewerAcksByWifiWhereNoCellularWayIs)
     dropped += outcome.verdict == Verdict::drop ? 1 : 0;
   }
   EXPECT_NEAR(dropped, 750, 10) << "one in four is sent";
-  s.module.set("thin_at_home", 1);
+  s.module.set("wifi_ack_ratio", 1);
   s.step();
   dropped = 0;
   for (int i = 0; i < 1000; ++i)
@@ -659,13 +661,13 @@ TEST(ThinProbe, WhatIsHeldIsSaidWhateverTheProbeSays)
         s.wait(s.every);
         const bool held = s.state().thinning.held > 0;
         s.data(); // brings the echo at last, and no ACK follows it
-        s.note_crafts();
+        s.note_injected();
         if (s.phase() == Phase::probing)
           s.ack();
         else if (held)
         {
           ++seen;
-          s.wait(s.stand.view(s.peers).rtt_smoothed / 4 + ms(1));
+          s.wait(s.fixture.view(s.peers).rtt_smoothed / 4 + ms(1));
           EXPECT_EQ(s.left.back().ack, s.acked) << "dropped, and never said again";
         }
       }
@@ -680,8 +682,8 @@ TEST_F(ThinHome, SwitchingOffReleasesWhatIsHeld)
   for (int i = 0; i < 100 && s.state().thinning.held == 0; ++i)
     s.step();
   ASSERT_GT(s.state().thinning.held, 0);
-  s.stand.chain.enable(0, false, s.stand.now());
-  s.note_crafts();
+  s.fixture.chain.enable(0, false, s.fixture.now());
+  s.note_injected();
   EXPECT_EQ(s.left.back().ack, s.acked);
   EXPECT_EQ(s.left.back().by, Link::wifi);
 }
@@ -697,7 +699,7 @@ std::vector<int> fraction_draws(std::uint64_t seed, double fraction)
   std::vector<int> cell {};
   for (int i = 0; i < 2000; ++i)
     cell.push_back(s.step().edit.route == Link::cell ? 1 : 0);
-  EXPECT_EQ(s.stand.actions.crafted.size(), 0u);
+  EXPECT_EQ(s.fixture.actions.injected.size(), 0u);
   return cell;
 }
 
@@ -763,7 +765,9 @@ TEST(OffloadKnobs, WhoWasOneSaysWhatBecameOfIt)
   {
     for (const Knob& knob : module.knobs())
       EXPECT_NE(gone.name, knob.name);
-    EXPECT_TRUE(gone.now.starts_with("is a constant now: ") || gone.now.starts_with("moved to ")) << gone.name;
+    EXPECT_TRUE(gone.now.starts_with("is a constant now: ") || gone.now.starts_with("moved to ")
+                || gone.now.starts_with("is called "))
+        << gone.name;
     if (gone.refused) refused.insert(gone.name);
   }
   EXPECT_EQ(refused, (std::set<std::string_view> { "cell_budget" })) << "who set a limit must not run without one";
@@ -779,19 +783,19 @@ TEST(OffloadState, IsSmall)
 TEST(OffloadStrategies, TheOldOneReleasesWhatItWithholdsBeforeTheNewOneBegins)
 {
   Session s {};
-  ASSERT_TRUE(s.until("offload: path proved"));
+  ASSERT_TRUE(s.until("offload: path validated"));
   s.steps(100);
   ASSERT_EQ(s.phase(), Phase::away);
   s.module.set("strategy", 1);
   s.module.set("fraction", 0);
   s.step();
-  EXPECT_EQ(s.stand.count("offload: switched off"), 1u);
+  EXPECT_EQ(s.fixture.count("offload: switched off"), 1u);
   EXPECT_EQ(s.left.back().by, Link::wifi);
   EXPECT_EQ(s.left.back().ack, s.acked);
-  const std::size_t crafted = s.stand.actions.crafted.size();
+  const std::size_t injected = s.fixture.actions.injected.size();
   s.steps(1000);
-  EXPECT_EQ(s.stand.actions.crafted.size(), crafted) << "no timer of the old one speaks any more";
-  EXPECT_EQ(s.stand.violations(), 0u);
+  EXPECT_EQ(s.fixture.actions.injected.size(), injected) << "no timer of the old one speaks any more";
+  EXPECT_EQ(s.fixture.violations(), 0u);
 }
 
 TEST(OffloadWords, DescribeTellsPhaseAndReason)
@@ -805,11 +809,11 @@ TEST(OffloadWords, DescribeTellsPhaseAndReason)
   };
   Session s {};
   s.steps(400);
-  ASSERT_TRUE(s.phase() == Phase::away || s.until("offload: path proved"));
+  ASSERT_TRUE(s.phase() == Phase::away || s.until("offload: path validated"));
   s.steps(200);
   Lines lines {};
-  static_cast<const Module&>(s.module).describe(s.stand.view(s.peers),
-                                                std::as_const(s.stand.chain).state(s.stand.flow(s.peers), 0), lines);
+  static_cast<const Module&>(s.module).describe(
+      s.fixture.view(s.peers), std::as_const(s.fixture.chain).state(s.fixture.flow(s.peers), 0), lines);
   EXPECT_EQ(lines.text["phase"], "away");
   EXPECT_EQ(lines.text["why"], "offload: by cellular");
   EXPECT_EQ(lines.number["one ACK in"], 1);
@@ -824,11 +828,11 @@ TEST(OffloadWraps, SequenceAndTimestampWrapWhileAway)
   peers.remote_isn = Seq { 0u - 3'000'000u };
   peers.local_clock = TsClock { 0u - 1'000u };
   Session s { peers };
-  ASSERT_TRUE(s.until("offload: path proved", 900));
+  ASSERT_TRUE(s.until("offload: path validated", 900));
   s.steps(2000);
   EXPECT_EQ(s.phase(), Phase::away);
   EXPECT_EQ(s.server.rejected, 0u);
-  EXPECT_EQ(s.stand.violations(), 0u);
+  EXPECT_EQ(s.fixture.violations(), 0u);
   EXPECT_LT(s.left.back().value.raw, 10'000u) << "it did wrap";
   EXPECT_LT(s.left.back().ack.raw, 100'000'000u);
 }
@@ -838,7 +842,7 @@ TEST(OffloadFamilies, Ipv6IsTheSame)
   Peers peers {};
   peers.key = key_v6();
   Session s { peers };
-  ASSERT_TRUE(s.until("offload: path proved"));
+  ASSERT_TRUE(s.until("offload: path validated"));
   s.steps(500);
   EXPECT_EQ(s.phase(), Phase::away);
   EXPECT_EQ(s.server.rejected, 0u);

@@ -26,7 +26,7 @@ public:
   explicit Ordeal(std::uint64_t seed) : random_ { static_cast<std::uint32_t>(seed) }, s_ { peers_for(seed) }
   {
     s_.module.set("retry_first", 0.2);
-    s_.module.set("regret", 1);
+    s_.module.set("goodput_loss_limit", 1);
     s_.every = ms(1);
   }
 
@@ -43,24 +43,24 @@ public:
   void finish()
   {
     s_.wait(ms(3000));
-    s_.server.echo(s_.stand.now());
+    s_.server.echo(s_.fixture.now());
     settle();
     EXPECT_EQ(s_.server.acknowledged, s_.acked) << "an ACK was lost for good; the last that left:" << tail();
-    EXPECT_EQ(s_.stand.violations(), 0u);
-    EXPECT_EQ(s_.stand.chain.stats(0).excluded, 0u);
+    EXPECT_EQ(s_.fixture.violations(), 0u);
+    EXPECT_EQ(s_.fixture.chain.stats(0).excluded, 0u);
     for (std::size_t v = 0; v < chain::violation_count; ++v)
-      EXPECT_EQ(s_.stand.chain.stats(0).violations[v], 0u) << chain::name(static_cast<chain::Violation>(v));
+      EXPECT_EQ(s_.fixture.chain.stats(0).violations[v], 0u) << chain::name(static_cast<chain::Violation>(v));
   }
 
   void add_to(Coverage& c) const
   {
-    const auto count = [&](std::string_view why) { return s_.stand.count(why); };
-    c.away += count("offload: path proved");
+    const auto count = [&](std::string_view why) { return s_.fixture.count(why); };
+    c.away += count("offload: path validated");
     c.dropped += count("offload: repeated by the next ACK");
     c.by_timer += count("offload: timer sends what was left out");
     c.silence += count("offload: silence, back to Wi-Fi");
     c.link_lost += count("offload: cellular link lost");
-    c.proof_lost += count("offload: proof lost");
+    c.proof_lost += count("offload: path validation lost");
     c.spoiled += count("offload: probe spoiled by upload data");
     c.switched_off += count("offload: switched off");
   }
@@ -90,7 +90,7 @@ private:
   void event()
   {
     const std::uint32_t what = draw(1000);
-    LinkState& cell = s_.stand.links[static_cast<std::size_t>(Link::cell)];
+    LinkState& cell = s_.fixture.links[static_cast<std::size_t>(Link::cell)];
     if (what < 830)
       arrival();
     else if (what < 900)
@@ -108,15 +108,15 @@ private:
     else if (what < 923)
     {
       cell.up = !cell.up;
-      s_.stand.chain.links(s_.stand.links, s_.stand.now());
-      s_.note_crafts();
+      s_.fixture.chain.links(s_.fixture.links, s_.fixture.now());
+      s_.note_injected();
     }
     else if (what < 960)
       s_.state().stretch = static_cast<std::uint16_t>(s_.phase() == Phase::away ? 1 + draw(16) : 1);
     else if (what < 964)
     {
-      s_.stand.chain.enable(0, !s_.stand.chain.enabled(0), s_.stand.now());
-      s_.note_crafts();
+      s_.fixture.chain.enable(0, !s_.fixture.chain.enabled(0), s_.fixture.now());
+      s_.note_injected();
     }
     else if (what < 980)
       s_.length = 500 + draw(6000);
@@ -127,19 +127,19 @@ private:
     if (!cell.up && draw(20) == 0)
     {
       cell.up = true;
-      s_.stand.chain.links(s_.stand.links, s_.stand.now());
-      s_.note_crafts();
+      s_.fixture.chain.links(s_.fixture.links, s_.fixture.now());
+      s_.note_injected();
     }
-    if (!s_.stand.chain.enabled(0) && draw(20) == 0) s_.stand.chain.enable(0, true, s_.stand.now());
+    if (!s_.fixture.chain.enabled(0) && draw(20) == 0) s_.fixture.chain.enable(0, true, s_.fixture.now());
   }
 
   void arrival()
   {
     s_.wait(s_.every);
     s_.data();
-    s_.note_crafts();
+    s_.note_injected();
     if (draw(6) == 0) return; // this one is acknowledged later
-    Segment ack = s_.peers.ack(s_.stand.now());
+    Segment ack = s_.peers.ack(s_.fixture.now());
     bool loaded = false;
     if (draw(30) == 0)
     {
@@ -153,17 +153,18 @@ private:
       ack.flags |= tcp_flag::ece;
       loaded = true;
     }
-    const bool window_changed = s_.stand.view(s_.peers).sent_any && ack.window != s_.stand.view(s_.peers).sent_window;
+    const bool window_changed =
+        s_.fixture.view(s_.peers).sent_any && ack.window != s_.fixture.view(s_.peers).sent_window;
     const chain::Outcome outcome = s_.ack(ack);
     if (outcome.verdict != Verdict::drop) return;
     ASSERT_FALSE(loaded || window_changed) << "an ACK that says more was left out";
-    owed_.push_back({ s_.stand.now(), ack.ack, s_.stand.view(s_.peers).rtt_smoothed });
+    owed_.push_back({ s_.fixture.now(), ack.ack, s_.fixture.view(s_.peers).rtt_smoothed });
   }
 
   // Checks what has left since the last look.
   void settle()
   {
-    const Duration rtt = s_.stand.view(s_.peers).rtt_smoothed;
+    const Duration rtt = s_.fixture.view(s_.peers).rtt_smoothed;
     for (; checked_ < s_.left.size(); ++checked_)
     {
       const Left& one = s_.left[checked_];
@@ -183,7 +184,7 @@ private:
     }
     if (!owed_.empty())
     {
-      ASSERT_LE(s_.stand.now() - owed_.front().at, std::max(owed_.front().rtt, rtt) / 4 + ms(1))
+      ASSERT_LE(s_.fixture.now() - owed_.front().at, std::max(owed_.front().rtt, rtt) / 4 + ms(1))
           << "a dropped ACK has no successor";
     }
   }

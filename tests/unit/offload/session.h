@@ -2,8 +2,8 @@
 #pragma once
 
 #include "modules/offload/offload.h"
+#include "tests/golden/harness/fixture.h"
 #include "tests/golden/harness/server.h"
-#include "tests/golden/harness/stand.h"
 
 #include <gtest/gtest.h>
 
@@ -22,30 +22,32 @@ struct Left
   Link by = Link::wifi;
   Seq ack {};
   TsClock value {};
-  bool crafted = false;
+  bool injected = false;
   std::string why;
 };
 
 struct Session
 {
-  explicit Session(Peers with = {}, chain::Chain::Options options = {}) : stand { { &module }, options }, peers { with }
+  explicit Session(Peers with = {}, chain::Chain::Options options = {})
+      : fixture { { &module }, options }, peers { with }
   {
-    stand.run_for(ms(1));
-    server.send(stand.now(), Link::wifi, peers.remote_isn, peers.local_ts(stand.now()));
-    stand.open(peers);
-    server.send(stand.now(), Link::wifi, peers.remote_isn + 1, peers.local_ts(stand.now()));
+    fixture.run_for(ms(1));
+    server.send(fixture.now(), Link::wifi, peers.remote_isn, peers.local_ts(fixture.now()));
+    fixture.open(peers);
+    server.send(fixture.now(), Link::wifi, peers.remote_isn + 1, peers.local_ts(fixture.now()));
   }
 
   Server::Path& cell() { return server.paths[static_cast<std::size_t>(Link::cell)]; }
   Server::Path& wifi() { return server.paths[static_cast<std::size_t>(Link::wifi)]; }
 
-  // Takes note of crafted segments since the last call.
-  void note_crafts()
+  // Takes note of injected segments since the last call.
+  void note_injected()
   {
-    for (; noted < stand.actions.crafted.size(); ++noted)
+    for (; noted < fixture.actions.injected.size(); ++noted)
     {
-      const Crafted& one = stand.actions.crafted[noted];
-      note({ one.at, one.craft.by, one.craft.ack, one.craft.timestamps.value_or(Timestamps {}).value, true, one.why });
+      const InjectedRecord& one = fixture.actions.injected[noted];
+      note({ one.at, one.segment.by, one.segment.ack, one.segment.timestamps.value_or(Timestamps {}).value, true,
+             one.why });
     }
   }
   void note(Left one)
@@ -55,31 +57,31 @@ struct Session
   }
   void wait(Duration span)
   {
-    stand.run_for(span);
-    note_crafts();
+    fixture.run_for(span);
+    note_injected();
   }
   // The kernel's ACK at hand, as it is or changed by the test.
   chain::Outcome ack(const Segment& segment)
   {
     acked = segment.ack;
-    const chain::Outcome outcome = stand.show(segment).value_or(chain::Outcome {});
-    note_crafts();
+    const chain::Outcome outcome = fixture.show(segment).value_or(chain::Outcome {});
+    note_injected();
     if (outcome.verdict == Verdict::pass)
     {
       const TsClock own = segment.timestamps ? segment.timestamps->value : TsClock {};
-      note({ stand.now(), outcome.edit.route.value_or(Link::wifi), segment.ack, outcome.edit.ts_value.value_or(own),
+      note({ fixture.now(), outcome.edit.route.value_or(Link::wifi), segment.ack, outcome.edit.ts_value.value_or(own),
              false, std::string { outcome.why } });
     }
     return outcome;
   }
-  chain::Outcome ack() { return ack(peers.ack(stand.now())); }
-  void data() { stand.data(peers, length, server.echo(stand.now() - peers.downlink)); }
+  chain::Outcome ack() { return ack(peers.ack(fixture.now())); }
+  void data() { fixture.data(peers, length, server.echo(fixture.now() - peers.downlink)); }
   // One segment's time: it arrives and is acknowledged.
   chain::Outcome step()
   {
     wait(every);
     data();
-    note_crafts();
+    note_injected();
     return ack();
   }
   void steps(int count)
@@ -90,21 +92,21 @@ struct Session
   // Until the module gives this reason (true) or `most` segments have come.
   bool until(std::string_view why, int most = 5000)
   {
-    const std::uint64_t before = stand.count(why);
-    for (int i = 0; i < most && stand.count(why) == before; ++i)
+    const std::uint64_t before = fixture.count(why);
+    for (int i = 0; i < most && fixture.count(why) == before; ++i)
       step();
-    return stand.count(why) != before;
+    return fixture.count(why) != before;
   }
   Phase phase() { return state().phase; }
   ValidatedPath::State& state()
   {
-    flow::Flow& flow = stand.flow(peers);
-    auto* bytes = const_cast<std::byte*>(std::as_const(stand.chain).state(flow, 0));
+    flow::Flow& flow = fixture.flow(peers);
+    auto* bytes = const_cast<std::byte*>(std::as_const(fixture.chain).state(flow, 0));
     return std::get<ValidatedPath::State>(Offload::state_of(bytes));
   }
 
   Offload module {};
-  Stand stand;
+  Fixture fixture;
   Peers peers;
   Server server {};
   Duration every = ms(1);

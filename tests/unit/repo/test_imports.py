@@ -21,13 +21,13 @@ _ROOMS = ("include", "src", "modules", "tools")
 
 
 def sources() -> dict[str, str]:
-    """Every C++ file of the rooms, by its path from the root."""
+    """Every C++ file of the components, by its path from the root."""
     found = (path for path in tracked() if path.suffix in (".cc", ".h") and path.relative_to(ROOT).parts[0] in _ROOMS)
     return {relative(path): path.read_text() for path in found}
 
 
 def imports(files: dict[str, str]) -> Graph:
-    """Which file includes which; what is no file of the rooms is left out."""
+    """Which file includes which; what is no file of the components is left out."""
     graph: Graph = {}
     for name, text in files.items():
         wanted = [(target, f"include/{target}", posixpath.normpath(posixpath.join(posixpath.dirname(name), target))) for target in _INCLUDE.findall(text)]
@@ -51,7 +51,7 @@ def folder(name: str) -> str:
     return posixpath.dirname(name)
 
 
-def room(name: str) -> str:
+def component(name: str) -> str:
     """The folder with all that is below it: src/kernel, tools/lab."""
     return "/".join(name.split("/")[:2])
 
@@ -75,25 +75,25 @@ def circle(graph: Graph) -> list[str]:
 
 
 def order() -> list[str]:
-    """The rooms as the root CMakeLists.txt names them: each imports from those before it."""
-    listed = re.search(r"foreach\(room\s+(.*?)\)", (ROOT / "CMakeLists.txt").read_text(), re.DOTALL)
-    assert listed, "the root CMakeLists.txt has no list of rooms: foreach(room ..."
+    """The components as the root CMakeLists.txt names them: each imports from those before it."""
+    listed = re.search(r"foreach\(component\s+(.*?)\)", (ROOT / "CMakeLists.txt").read_text(), re.DOTALL)
+    assert listed, "the root CMakeLists.txt has no list of components: foreach(component ..."
     return ["include/tandem", *(name for name in listed[1].split() if "/" in name)]
 
 
 def against(order: list[str], graph: Graph) -> list[str]:
-    """Imports from a room that comes later, and of a module from anything but the SDK."""
+    """Imports from a component that comes later, and of a module from anything but the SDK."""
     place = {name: at for at, name in enumerate(order)}
     wrong: list[str] = []
-    for name, targets in sorted(merged(graph, room).items()):
-        assert name in place, f"{name} is not among the rooms of the root CMakeLists.txt"
+    for name, targets in sorted(merged(graph, component).items()):
+        assert name in place, f"{name} is not among the components of the root CMakeLists.txt"
         late = [target for target in sorted(targets) if place[target] > place[name]]
         foreign = [target for target in sorted(targets) if name.startswith("modules/") and target != "include/tandem"]
         wrong += [f"{name} -> {target}" for target in dict.fromkeys(late + foreign)]
     return wrong
 
 
-LEVELS: tuple[Callable[[str], str], ...] = (unit, folder, room)
+LEVELS: tuple[Callable[[str], str], ...] = (unit, folder, component)
 
 
 def test_imports_are_read() -> None:
@@ -110,7 +110,7 @@ def test_no_circle(level: Callable[[str], str]) -> None:
     assert not found, " -> ".join(found)
 
 
-def test_rooms_import_from_earlier_rooms_only() -> None:
+def test_components_import_from_earlier_rooms_only() -> None:
     wrong = against(order(), imports(sources()))
     assert not wrong
 
@@ -134,7 +134,7 @@ def planted(extra: dict[str, list[str]]) -> dict[str, str]:
     [
         (unit, "src/low/x/one.cc", "src/low/y/two.h"),  # a source that includes its header's user
         (folder, "src/low/x/four.cc", "src/low/y/two.h"),
-        (room, "src/low/five.cc", "src/high/three.h"),
+        (component, "src/low/five.cc", "src/high/three.h"),
     ],
 )
 def test_a_planted_circle_is_found(level: Callable[[str], str], at: str, target: str) -> None:
@@ -147,6 +147,6 @@ def test_a_planted_circle_is_found(level: Callable[[str], str], at: str, target:
     ("at", "target"), [("src/low/five.cc", "src/high/three.h"), ("include/tandem/a.h", "src/low/x/one.h"), ("modules/m/m.cc", "src/low/x/one.h")]
 )
 def test_a_planted_import_against_the_order_is_found(at: str, target: str) -> None:
-    rooms = ["include/tandem", "src/low", "src/high", "modules/m"]
-    assert not against(rooms, imports(planted({})))
-    assert against(rooms, imports(planted({at: [target]}))) == [f"{room(at)} -> {room(target)}"]
+    components = ["include/tandem", "src/low", "src/high", "modules/m"]
+    assert not against(components, imports(planted({})))
+    assert against(components, imports(planted({at: [target]}))) == [f"{component(at)} -> {component(target)}"]

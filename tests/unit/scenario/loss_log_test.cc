@@ -47,7 +47,7 @@ std::vector<unsigned> ipv6(unsigned payload)
 
 TEST(LossLog, RecordSaysWhichPacketWasLostWhereAndWhy)
 {
-  const Plant::Place place { .link = 2, .down = true, .queued = 7, .queued_bytes = 9000 };
+  const Topology::Place place { .link = 2, .down = true, .queued = 7, .queued_bytes = 9000 };
   const auto four = loss_record(frame(ipv4(100), 100), Tick {} + 5ns, 1000, 2, place);
   ASSERT_TRUE(four);
   EXPECT_EQ(four->at_ns, 1005);

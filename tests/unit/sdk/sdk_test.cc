@@ -1,6 +1,6 @@
 // The module SDK as a third party meets it: a shared library built against include/tandem alone, found, loaded, run.
 #include "src/daemon/module_loader.h"
-#include "tests/golden/harness/stand.h"
+#include "tests/golden/harness/fixture.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -61,16 +61,16 @@ TEST_F(Sdk, TheExampleIsLoadedAndWorks)
   ASSERT_EQ(cap.knobs().size(), 1u);
   EXPECT_EQ(cap.get("limit"), 262144);
 
-  Stand stand { { &cap } };
+  Fixture fixture { { &cap } };
   Peers peers {};
-  stand.open(peers);
-  EXPECT_TRUE(stand.ack(peers).edit.empty()) << "a window of 500 << 7 is below the limit";
+  fixture.open(peers);
+  EXPECT_TRUE(fixture.ack(peers).edit.empty()) << "a window of 500 << 7 is below the limit";
   peers.window = 4000;
-  EXPECT_EQ(stand.ack(peers).edit.window, 262144 >> 7);
-  EXPECT_EQ(stand.ack(peers).why, "cap: window above the limit");
+  EXPECT_EQ(fixture.ack(peers).edit.window, 262144 >> 7);
+  EXPECT_EQ(fixture.ack(peers).why, "cap: window above the limit");
   cap.set("limit", 65536);
-  EXPECT_EQ(stand.ack(peers).edit.window, 65536 >> 7);
-  EXPECT_EQ(stand.violations(), 0u);
+  EXPECT_EQ(fixture.ack(peers).edit.window, 65536 >> 7);
+  EXPECT_EQ(fixture.violations(), 0u);
 
   struct Lines final : Facts
   {
@@ -78,7 +78,7 @@ TEST_F(Sdk, TheExampleIsLoadedAndWorks)
     void add(std::string_view key, double value, std::string_view) override { all[std::string { key }] = value; }
     std::map<std::string, double> all {};
   } lines {};
-  cap.describe(stand.view(peers), std::as_const(stand.chain).state(stand.flow(peers), 0), lines);
+  cap.describe(fixture.view(peers), std::as_const(fixture.chain).state(fixture.flow(peers), 0), lines);
   EXPECT_EQ(lines.all["ACKs capped"], 3);
 }
 

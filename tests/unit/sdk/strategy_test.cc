@@ -24,21 +24,21 @@ struct Held
   {
     double most = 3;
     double shared = 5;
-    double patience = 7;
+    double timeout = 7;
   };
   static constexpr std::array<KnobRow<Knobs>, 2> rows { {
       { { .name = "most", .maximum = 9, .help = "ACKs" }, &Knobs::most },
       { { .name = "shared", .maximum = 9, .help = "of both" }, &Knobs::shared },
   } };
   static constexpr std::array<KnobRow<Knobs>, 1> test_rows { {
-      { { .name = "patience", .maximum = 9, .help = "for tests" }, &Knobs::patience },
+      { { .name = "timeout", .maximum = 9, .help = "for tests" }, &Knobs::timeout },
   } };
   struct State
   {
     std::size_t held = 0;
   };
   Knobs knobs {};
-  std::array<Craft, 1> craft {};
+  std::array<InjectedSegment, 1> injected {};
 
   Plan decide(const Event& event, const FlowView&, State& state)
   {
@@ -46,7 +46,7 @@ struct Held
     {
       EXPECT_EQ(event.segment, nullptr);
       EXPECT_FALSE(event.queued);
-      return state.held > 0 ? Plan { .craft = craft, .why = "held: flush" } : Plan {};
+      return state.held > 0 ? Plan { .inject = injected, .why = "held: flush" } : Plan {};
     }
     ++state.held;
     return { .verdict = Verdict::drop, .why = "held: one more" };
@@ -85,7 +85,7 @@ public:
   Interest interest() const override { return {}; }
   std::span<const RetiredKnob> retired_knobs() const override
   {
-    static constexpr std::array<RetiredKnob, 2> retired { { { .name = "patience", .now = "is a constant now: 7" },
+    static constexpr std::array<RetiredKnob, 2> retired { { { .name = "timeout", .now = "is a constant now: 7" },
                                                             { .name = "least", .now = "is a constant now: 1 ms" } } };
     return retired;
   }
@@ -154,11 +154,11 @@ TEST_F(StrategyTest, AKnobOfSeveralIsSetInEach)
 TEST_F(StrategyTest, AConstantThatOnlyTestsSetIsNotListed)
 {
   ASSERT_EQ(module.test_knobs().size(), 1u);
-  EXPECT_EQ(module.test_knobs()[0].name, "patience");
+  EXPECT_EQ(module.test_knobs()[0].name, "timeout");
   EXPECT_EQ(module.test_knobs()[0].initial, 7);
-  EXPECT_EQ(module.get("patience"), 7);
-  module.set("patience", 2);
-  EXPECT_EQ(module.get("patience"), 2);
+  EXPECT_EQ(module.get("timeout"), 7);
+  module.set("timeout", 2);
+  EXPECT_EQ(module.get("timeout"), 2);
 }
 
 TEST(RetiredKnob, AConfigurationIsToldWhatBecameOfIt)
@@ -170,7 +170,7 @@ TEST(RetiredKnob, AConfigurationIsToldWhatBecameOfIt)
   { return check({ .module = "both", .knob = knob, .text = "3" }).value_or("fine").text; };
   EXPECT_EQ(answer("most"), "fine");
   EXPECT_EQ(answer("least"), "least is a constant now: 1 ms; leave it out");
-  EXPECT_EQ(answer("patience"), "patience is a constant now: 7; leave it out") << "that tests may set it is no matter";
+  EXPECT_EQ(answer("timeout"), "timeout is a constant now: 7; leave it out") << "that tests may set it is no matter";
   EXPECT_EQ(answer("worst"), "no such knob; both has: strategy, most, shared");
 }
 

@@ -128,7 +128,7 @@ TEST_F(CliTest, knobs_are_set)
 
 TEST_F(CliTest, announcements_are_handed_on)
 {
-  EXPECT_EQ(tandem("link announce risk").out, "risk is believed for 0.5 s\n");
+  EXPECT_EQ(tandem("link announce risk").out, "risk counts for 0.5 s\n");
   EXPECT_EQ(tandem("link announce down --for 2").code, 0);
   EXPECT_THAT(backend.calls(), ElementsAre("announce risk for 0.500000", "announce down for 2.000000"));
   for (const char* wrong : { "link", "link announce", "link announce sideways", "link announce up --for 0",

@@ -65,7 +65,7 @@ TEST(LinksView, says_what_is_wrong)
   links["wifi"]["sources"][0] = { { "name", "monitor" },
                                   { "state", "closed" },
                                   { "problem", "no such device" },
-                                  { "distrusted", { { "impossible rate", 3 } } } };
+                                  { "rejected", { { "impossible rate", 3 } } } };
   const std::string text = LinksView {}.show(links, {});
   for (const char* part : { "hidden terminal", "stale", "no such device", "impossible rate 3" })
     EXPECT_THAT(text, HasSubstr(part));

@@ -102,8 +102,8 @@ TEST(Show, takes_whatever_comes)
 TEST(Show, the_fastest_flow_comes_first_and_one_left_alone_says_why)
 {
   const json flows = json::array(
-      { { { "id", 1 }, { "rate_mbps", 1.0 }, { "hands_off", "attached mid-flow" }, { "modules", json::object() } },
-        { { "id", 2 }, { "rate_mbps", 9.0 }, { "hands_off", "none" } } });
+      { { { "id", 1 }, { "rate_mbps", 1.0 }, { "bypass", "attached mid-flow" }, { "modules", json::object() } },
+        { { "id", 2 }, { "rate_mbps", 9.0 }, { "bypass", "none" } } });
   const std::string text = show_flows(flows, {});
   EXPECT_LT(text.find("9 Mbit/s"), text.find("1 Mbit/s"));
   EXPECT_THAT(text, HasSubstr("left alone: attached mid-flow"));
@@ -117,15 +117,17 @@ TEST(Show, a_keeper_that_stood_in_is_told)
 
 TEST(Show, links_that_are_steered_say_how_and_why)
 {
-  const auto wish = [](double value) { return json { { "value", value }, { "by", "ecn" }, { "why", "ecn: worse" } }; };
+  const auto request = [](double value) {
+    return json { { "value", value }, { "by", "ecn" }, { "why", "ecn: worse" } };
+  };
   json status { { "links", { { "wifi", json::object() }, { "wifi2", json::object() } } } };
   EXPECT_THAT(show_status(status, {}), Not(HasSubstr("STEERED")));
   json& steering = status["links"]["wifi2"]["steering"];
-  steering = { { "ce_rate", 0.02 }, { "ce_rate_wished", wish(0.05) }, { "backup_wished", wish(1) } };
+  steering = { { "ce_rate", 0.02 }, { "ce_rate_requested", request(0.05) }, { "backup_requested", request(1) } };
   EXPECT_THAT(show_status(status, {}), HasSubstr("CE 2.0 % on the way to 5.0 %, backup (ecn: worse)"));
-  steering = { { "backup_wished", wish(0) }, { "endpoint_wished", wish(0) } };
+  steering = { { "backup_requested", request(0) }, { "endpoint_requested", request(0) } };
   EXPECT_THAT(show_status(status, {}), HasSubstr("endpoint taken away (ecn: worse)"));
-  steering = { { "backup_wished", wish(0) } };
+  steering = { { "backup_requested", request(0) } };
   EXPECT_THAT(show_status(status, {}), HasSubstr("not now"));
 }
 

@@ -21,14 +21,15 @@ Plan Strict::decide(const Event& event, const FlowView& flow, int&)
   // Only what is new may be withheld, and no hole is shown to the server above it.
   if (random_() % 3 == 0 && segment.sack_count == 0 && segment.ack.after(flow.sent_ack))
   {
-    withheld = std::min<std::uint32_t>(1448 * (1 + random_() % 4), static_cast<std::uint32_t>(segment.ack - flow.sent_ack));
+    withheld =
+        std::min<std::uint32_t>(1448 * (1 + random_() % 4), static_cast<std::uint32_t>(segment.ack - flow.sent_ack));
     plan.edit.ack = segment.ack - withheld;
   }
   return plan;
 }
 
 World::World(std::uint32_t seed)
-    : random_ { seed }, strict_ { seed + 1 }, stand_ { { &freeze_, &mirror_, &offload_, &ecn_, &strict_ } }
+    : random_ { seed }, strict_ { seed + 1 }, fixture_ { { &freeze_, &mirror_, &offload_, &ecn_, &strict_ } }
 {
   strict_.active = seed % 4 == 0;
   filtered_ = seed % 2 == 0;
@@ -43,13 +44,13 @@ World::World(std::uint32_t seed)
   // Every second run validates the cellular path for freeze too.
   if (seed % 2 == 1) freeze_.set("strategy", 2);
   damage_.listening = seed % 3 != 2;
-  stand_.chain.damage(&damage_);
+  fixture_.chain.damage(&damage_);
   pass(ms(1));
-  stand_.open(peers_);
-  sent_ack_ = stand_.view(peers_).sent_ack;
-  sent_value_ = stand_.view(peers_).sent_ts_value;
-  sent_window_ = stand_.view(peers_).sent_window;
-  server_.send(stand_.now(), Link::wifi, sent_ack_, sent_value_);
+  fixture_.open(peers_);
+  sent_ack_ = fixture_.view(peers_).sent_ack;
+  sent_value_ = fixture_.view(peers_).sent_ts_value;
+  sent_window_ = fixture_.view(peers_).sent_window;
+  server_.send(fixture_.now(), Link::wifi, sent_ack_, sent_value_);
 }
 
 std::string World::tail() const
@@ -72,7 +73,7 @@ void World::step()
   pass(ms(0.2 + draw(14) * 0.1));
   if (::testing::Test::HasFatalFailure() || !up_) return;
   uploads_arrive();
-  if (!holes_.empty() && holes_.front().first <= stand_.now())
+  if (!holes_.empty() && holes_.front().first <= fixture_.now())
     repair();
   else
     arrival();
@@ -92,11 +93,11 @@ void World::event(std::uint32_t what)
     change_link(true, false);
   else if (what < 100)
   {
-    const std::size_t i = draw(static_cast<std::uint32_t>(stand_.chain.module_count()));
-    reserved_ = stand_.view(peers_).ts_reserved;
-    stand_.chain.enable(i, false, stand_.now());
+    const std::size_t i = draw(static_cast<std::uint32_t>(fixture_.chain.module_count()));
+    reserved_ = fixture_.view(peers_).ts_reserved;
+    fixture_.chain.enable(i, false, fixture_.now());
     check_injected();
-    stand_.chain.enable(i, true, stand_.now());
+    fixture_.chain.enable(i, true, fixture_.now());
   }
   else if (what < 130)
   {
@@ -108,24 +109,24 @@ void World::event(std::uint32_t what)
 void World::change_link(bool up, bool at_risk)
 {
   up_ = up;
-  LinkState& wifi = stand_.links[static_cast<std::size_t>(Link::wifi)];
-  if (wifi.up != up) wifi.changed = stand_.now();
+  LinkState& wifi = fixture_.links[static_cast<std::size_t>(Link::wifi)];
+  if (wifi.up != up) wifi.changed = fixture_.now();
   wifi.up = up;
   wifi.at_risk = at_risk;
   server_.paths[static_cast<std::size_t>(Link::wifi)].delivers = up;
-  reserved_ = stand_.view(peers_).ts_reserved;
-  stand_.chain.links(stand_.links, stand_.now());
+  reserved_ = fixture_.view(peers_).ts_reserved;
+  fixture_.chain.links(fixture_.links, fixture_.now());
   check_injected();
 }
 
 void World::pass(Duration span)
 {
   // In small steps, so that what alarms inject is looked at with the reservation of its time.
-  const Tick end = stand_.now() + span;
-  while (stand_.now() < end)
+  const Tick end = fixture_.now() + span;
+  while (fixture_.now() < end)
   {
-    if (flow::Flow* flow = stand_.chain.table().find(peers_.key)) reserved_ = flow->view.ts_reserved;
-    stand_.run(std::min(end, stand_.now() + ms(1)));
+    if (flow::Flow* flow = fixture_.chain.table().find(peers_.key)) reserved_ = flow->view.ts_reserved;
+    fixture_.run(std::min(end, fixture_.now() + ms(1)));
     check_injected();
   }
 }
@@ -134,13 +135,13 @@ void World::pass(Duration span)
 void World::upload()
 {
   peers_.next += 1 + draw(2000);
-  uploads_.push_back({ stand_.now(), peers_.local_ts(stand_.now()), peers_.next, draw(4) == 0 });
+  uploads_.push_back({ fixture_.now(), peers_.local_ts(fixture_.now()), peers_.next, draw(4) == 0 });
   reached.lost_uploads += uploads_.back().lost ? 1 : 0;
 }
 
 void World::uploads_arrive()
 {
-  while (!uploads_.empty() && uploads_.front().sent + ms(10) <= stand_.now())
+  while (!uploads_.empty() && uploads_.front().sent + ms(10) <= fixture_.now())
   {
     Upload& one = uploads_.front();
     if (!one.lost)
@@ -151,14 +152,14 @@ void World::uploads_arrive()
       continue;
     }
     // Sent once more by the retransmission timer, with the TSval of that time.
-    if (one.sent + ms(250) > stand_.now()) return;
-    one = { stand_.now(), peers_.local_ts(stand_.now()), one.end, false };
+    if (one.sent + ms(250) > fixture_.now()) return;
+    one = { fixture_.now(), peers_.local_ts(fixture_.now()), one.end, false };
   }
 }
 
 Segment World::data(const Piece& piece)
 {
-  Segment s = peers_.data_in(stand_.now(), piece.right - piece.left, server_.echo(stand_.now() - peers_.downlink));
+  Segment s = peers_.data_in(fixture_.now(), piece.right - piece.left, server_.echo(fixture_.now() - peers_.downlink));
   s.seq = peers_.remote_isn + piece.left;
   s.ack = peers_.local_isn + server_has_;
   return s;
@@ -170,16 +171,16 @@ void World::arrival()
   top_ = fresh.right;
   if (draw(500) == 0 && holes_.size() < 2)
   {
-    holes_.emplace_back(stand_.now() + ms(22 + draw(20)), fresh);
-    if (draw(3) != 0) damage_.add(stand_.now());
+    holes_.emplace_back(fixture_.now() + ms(22 + draw(20)), fresh);
+    if (draw(3) != 0) damage_.add(fixture_.now());
     return;
   }
-  stand_.show(data(fresh));
+  fixture_.show(data(fresh));
   check_injected();
   if (holes_.empty())
   {
     peers_.received = fresh.right;
-    peers_.recent = peers_.remote_ts(stand_.now());
+    peers_.recent = peers_.remote_ts(fixture_.now());
   }
   if (!holes_.empty() || draw(3) != 0) acknowledge(draw(400) == 0 ? tcp_flag::ece : 0);
 }
@@ -188,16 +189,16 @@ void World::repair()
 {
   const Piece hole = holes_.front().second;
   holes_.pop_front();
-  stand_.show(data(hole));
+  fixture_.show(data(hole));
   check_injected();
-  peers_.recent = peers_.remote_ts(stand_.now());
+  peers_.recent = peers_.remote_ts(fixture_.now());
   peers_.received = holes_.empty() ? top_ : holes_.front().second.left;
   acknowledge();
 }
 
 void World::acknowledge(std::uint16_t flags)
 {
-  Segment ack = peers_.ack(stand_.now());
+  Segment ack = peers_.ack(fixture_.now());
   ack.flags |= flags;
   if (!holes_.empty() && top_ > holes_.front().second.right)
   {
@@ -205,8 +206,8 @@ void World::acknowledge(std::uint16_t flags)
     const std::uint32_t end = holes_.size() > 1 ? holes_[1].second.left : top_;
     ack.sack_blocks[ack.sack_count++] = { peers_.remote_isn + holes_.front().second.right, peers_.remote_isn + end };
   }
-  reserved_ = stand_.view(peers_).ts_reserved;
-  const chain::Outcome outcome = stand_.show(ack).value_or(chain::Outcome {});
+  reserved_ = fixture_.view(peers_).ts_reserved;
+  const chain::Outcome outcome = fixture_.show(ack).value_or(chain::Outcome {});
   check_injected();
   if (::testing::Test::HasFatalFailure()) return;
   if (outcome.verdict == Verdict::drop)
@@ -222,39 +223,39 @@ void World::acknowledge(std::uint16_t flags)
 
 void World::check_injected()
 {
-  for (; noted_ < stand_.actions.crafted.size() && !::testing::Test::HasFatalFailure(); ++noted_)
+  for (; noted_ < fixture_.actions.injected.size() && !::testing::Test::HasFatalFailure(); ++noted_)
   {
-    const Crafted& one = stand_.actions.crafted[noted_];
-    if (one.craft.kind != CraftKind::ack) continue;
+    const InjectedRecord& one = fixture_.actions.injected[noted_];
+    if (one.segment.kind != InjectedKind::ack) continue;
     const bool own = one.why.starts_with("strict");
     if (!own && strict_.window != 0xffff)
     {
       ++reached.strict_bound;
-      ASSERT_LE(one.craft.window, strict_.window) << "another module reopens a window: " << one.why << tail();
+      ASSERT_LE(one.segment.window, strict_.window) << "another module reopens a window: " << one.why << tail();
     }
     if (!own && strict_.withheld > 0)
     {
       ++reached.strict_bound;
-      ASSERT_TRUE(one.craft.ack.at_or_before(later(sent_ack_, stand_.view(peers_).highest_ack - strict_.withheld)))
+      ASSERT_TRUE(one.segment.ack.at_or_before(later(sent_ack_, fixture_.view(peers_).rcv_nxt - strict_.withheld)))
           << "another module says what is withheld: " << one.why << tail();
     }
-    leaves(one.why, one.craft.by, one.craft.ack, one.craft.window, one.craft.timestamps.value_or(Timestamps {}).value);
+    leaves(one.why, one.segment.by, one.segment.ack, one.segment.window,
+           one.segment.timestamps.value_or(Timestamps {}).value);
   }
 }
 
 // What the server hears, and what may never be told it.
 void World::leaves(std::string_view why, Link by, Seq ack, std::uint16_t window, TsClock value)
 {
-  log_.push_back(std::to_string(stand_.now().time_since_epoch().count() / 1000) + " us by " + std::string { name(by) }
+  log_.push_back(std::to_string(fixture_.now().time_since_epoch().count() / 1000) + " us by " + std::string { name(by) }
                  + " ack " + std::to_string((ack - peers_.remote_isn.raw).raw) + " win " + std::to_string(window)
                  + " TSval " + std::to_string((value - peers_.local_clock.raw).raw) + " " + std::string { why });
   ASSERT_TRUE(ack.at_or_before(peers_.remote_isn + peers_.received)) << "beyond received" << tail();
   ASSERT_LE(window, peers_.window) << "window raised" << tail();
-  ASSERT_TRUE(value.at_or_before(peers_.local_ts(stand_.now()))) << "ahead of the kernel's clock" << tail();
-  const TsReservation& now = stand_.view(peers_).ts_reserved;
-  ASSERT_FALSE(by == Link::wifi && now == reserved_ && reserved_.holds(value))
-      << "a reserved TSval by Wi-Fi" << tail();
-  server_.send(stand_.now(), by, ack, value);
+  ASSERT_TRUE(value.at_or_before(peers_.local_ts(fixture_.now()))) << "ahead of the kernel's clock" << tail();
+  const TsReservation& now = fixture_.view(peers_).ts_reserved;
+  ASSERT_FALSE(by == Link::wifi && now == reserved_ && reserved_.holds(value)) << "a reserved TSval by Wi-Fi" << tail();
+  server_.send(fixture_.now(), by, ack, value);
   sent_ack_ = later(sent_ack_, ack);
   sent_window_ = window;
   if (value.after(sent_value_)) sent_value_ = value;
@@ -262,7 +263,7 @@ void World::leaves(std::string_view why, Link by, Seq ack, std::uint16_t window,
 
 void World::compare()
 {
-  const FlowView& view = stand_.view(peers_);
+  const FlowView& view = fixture_.view(peers_);
   ASSERT_EQ(view.sent_ack, sent_ack_) << "the tracker does not know what left" << tail();
   ASSERT_EQ(view.sent_window, sent_window_) << "the tracker does not know what left" << tail();
   ASSERT_EQ(view.sent_ts_value, sent_value_) << "the tracker does not know what left" << tail();
@@ -271,31 +272,32 @@ void World::compare()
 void World::finish()
 {
   change_link(true, false);
-  for (std::size_t i = 0; i < stand_.chain.module_count() && !::testing::Test::HasFatalFailure(); ++i)
+  for (std::size_t i = 0; i < fixture_.chain.module_count() && !::testing::Test::HasFatalFailure(); ++i)
   {
-    const auto& stats = stand_.chain.stats(i);
-    EXPECT_EQ(stats.excluded, 0u) << stand_.chain.module(i).name() << tail();
-    EXPECT_EQ(stats.faults, 0u) << stand_.chain.module(i).name();
+    const auto& stats = fixture_.chain.stats(i);
+    EXPECT_EQ(stats.excluded, 0u) << fixture_.chain.module(i).name() << tail();
+    EXPECT_EQ(stats.faults, 0u) << fixture_.chain.module(i).name();
     for (std::size_t v = 0; v < chain::violation_count; ++v)
       if (const auto one = static_cast<chain::Violation>(v); !chain::is_conflict(one) && !chain::is_refusal(one))
       {
-        EXPECT_EQ(stats.violations[v], 0u) << stand_.chain.module(i).name() << ": " << chain::name(one) << tail();
+        EXPECT_EQ(stats.violations[v], 0u) << fixture_.chain.module(i).name() << ": " << chain::name(one) << tail();
       }
   }
-  const std::uint64_t validated = stand_.count("offload: path proved") + stand_.count("freeze: cellular proved");
+  const std::uint64_t validated =
+      fixture_.count("offload: path validated") + fixture_.count("freeze: cellular path validated");
   if (filtered_)
   {
     EXPECT_EQ(validated, 0u) << "a path was validated that nothing passes" << tail();
   }
   reached.filtered_runs += filtered_ ? 1 : 0;
   reached.validated += validated;
-  reached.probes += stand_.count("offload: probe by cellular") + stand_.count("freeze: proof asked for by cellular");
-  reached.withheld += stand_.count("freeze: reserve held back");
-  reached.resumed += stand_.count("freeze: kick") + stand_.count("freeze: kick, window opens");
-  reached.closed_ahead += stand_.count("freeze: window closed ahead");
-  reached.hidden += stand_.count("mirror: hidden, queue not full");
-  reached.ts_lowered += stand_.chain.stats().ts_lowered;
-  reached.ts_spoiled += stand_.chain.stats().ts_spoiled;
+  reached.probes += fixture_.count("offload: probe by cellular") + fixture_.count("freeze: path probe by cellular");
+  reached.withheld += fixture_.count("freeze: ACK withheld");
+  reached.resumed += fixture_.count("freeze: resume ACK") + fixture_.count("freeze: resume ACK, window reopens");
+  reached.closed_ahead += fixture_.count("freeze: window closed, blackout predicted");
+  reached.hidden += fixture_.count("mirror: hidden, queue not full");
+  reached.ts_lowered += fixture_.chain.stats().ts_lowered;
+  reached.ts_spoiled += fixture_.chain.stats().ts_spoiled;
 }
 
 } // namespace tandem::test

@@ -1,13 +1,13 @@
-// A download with every module switched on: random losses, blackouts, data of this host that nobody sees, a cellular link
-// that may filter what leaves by it, and a module that asks for what it likes.
+// A download with every module switched on: random losses, blackouts, data of this host that nobody sees, a cellular
+// link that may filter what leaves by it, and a module that asks for what it likes.
 #pragma once
 
 #include "modules/ecn/ecn.h"
 #include "modules/freeze/freeze.h"
 #include "modules/mirror/mirror.h"
 #include "modules/offload/offload.h"
+#include "tests/golden/harness/fixture.h"
 #include "tests/golden/harness/server.h"
-#include "tests/golden/harness/stand.h"
 
 #include <deque>
 #include <random>
@@ -96,13 +96,13 @@ private:
   offload::Offload offload_ {};
   ecn::Ecn ecn_ {};
   Strict strict_;
-  Stand stand_;
+  Fixture fixture_;
   Peers peers_ {};
   Server server_ {};
   DamageLog damage_ {};
   bool filtered_ = false; // nothing that leaves by cellular reaches the server
   bool up_ = true;
-  std::uint32_t top_ = 1;  // relative, behind what the server has sent
+  std::uint32_t top_ = 1; // relative, behind what the server has sent
   std::deque<std::pair<Tick, Piece>> holes_ {};
   std::deque<Upload> uploads_ {};
   std::uint32_t server_has_ = 1; // of this host's data, relative

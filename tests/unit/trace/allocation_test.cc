@@ -1,6 +1,6 @@
 // The packet path allocates nothing: every call to operator new of this binary is counted.
 #include "src/trace/recorder.h"
-#include "src/wire/craft.h"
+#include "src/wire/build.h"
 #include "src/wire/edit.h"
 #include "src/wire/parse.h"
 #include "tests/unit/wire/packets.h"
@@ -54,12 +54,12 @@ TEST(Allocation, NoneOnThePacketPath)
     for (const Packet& packet : packets)
     {
       const Segment segment = wire::parse(packet, Direction::egress).segment;
-      const std::size_t length = wire::craft_copy(copy, segment, { .window = std::uint16_t { 9 }, .ecn = Ecn::ce },
-                                                  wire::ChecksumState::complete);
-      done += length + wire::craft_ack(made, { .key = segment.key, .timestamps = segment.timestamps });
-      done += wire::craft_unreachable(made, { .key = segment.key });
+      const std::size_t length = wire::injected_copy(copy, segment, { .window = std::uint16_t { 9 }, .ecn = Ecn::ce },
+                                                     wire::ChecksumState::complete);
+      done += length + wire::build_ack(made, { .key = segment.key, .timestamps = segment.timestamps });
+      done += wire::build_unreachable(made, { .key = segment.key });
       recorder.add({ .at = Tick { Duration { round } },
-                     .fate = trace::Fate::edited,
+                     .disposition = trace::Disposition::edited,
                      .before = packet,
                      .after = std::span { copy }.first(length),
                      .why = "allocation test: a reason longer than any small string holds" });

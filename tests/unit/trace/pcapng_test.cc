@@ -32,16 +32,16 @@ TEST(Pcapng, ReadAgainItIsTheSame)
 
   EXPECT_EQ(packets[1].bytes, sample.before);
   EXPECT_EQ(packets[1].link, Link::wifi);
-  EXPECT_EQ(packets[1].decision, (Comment { Fate::edited, Part::before, "offload: tagged" }));
+  EXPECT_EQ(packets[1].decision, (Comment { Disposition::edited, Part::before, "offload: tagged" }));
   EXPECT_EQ(packets[2].bytes, sample.after);
   EXPECT_EQ(packets[2].link, Link::cell);
   EXPECT_EQ(packets[2].interface, "cell");
-  EXPECT_EQ(packets[2].decision, (Comment { Fate::edited, Part::after, "offload: tagged" }));
+  EXPECT_EQ(packets[2].decision, (Comment { Disposition::edited, Part::after, "offload: tagged" }));
   EXPECT_EQ(packets[1].packet_id, packets[2].packet_id);
   EXPECT_NE(packets[0].packet_id, packets[1].packet_id);
 
   EXPECT_EQ(packets[3].comment, "dropped: offload: thinned");
-  EXPECT_EQ(packets[4].bytes, sample.crafted);
+  EXPECT_EQ(packets[4].bytes, sample.injected);
   EXPECT_EQ(packets[4].link, Link::cell);
   EXPECT_EQ(packets[5].direction, Direction::ingress);
   EXPECT_EQ(packets[5].length, 20u);
@@ -54,7 +54,7 @@ TEST(Pcapng, AChangeOfLinkAloneIsAnEdit)
   Recorder recorder { {} };
   recorder.add({ .link = Link::wifi,
                  .after_link = Link::cell,
-                 .fate = Fate::edited,
+                 .disposition = Disposition::edited,
                  .before = packet,
                  .why = "offload: route" });
   std::ostringstream out;

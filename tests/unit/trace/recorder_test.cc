@@ -42,15 +42,16 @@ TEST(Recorder, KeepsWhatItWasGiven)
   Recorder recorder { {} };
   for (const Entry& entry : sample.entries())
     recorder.add(entry);
-  std::vector<Fate> fates;
+  std::vector<Disposition> dispositions;
   std::vector<Link> links;
   recorder.visit(
       [&](const Entry& entry)
       {
-        fates.push_back(entry.fate);
+        dispositions.push_back(entry.disposition);
         links.push_back(entry.after_link);
       });
-  EXPECT_EQ(fates, (std::vector { Fate::passed, Fate::edited, Fate::dropped, Fate::crafted, Fate::fault }));
+  EXPECT_EQ(dispositions, (std::vector { Disposition::passed, Disposition::edited, Disposition::dropped,
+                                         Disposition::injected, Disposition::fault }));
   EXPECT_EQ(links, (std::vector { Link::wifi, Link::cell, Link::wifi, Link::cell, Link::wifi }));
   const auto all = kept(recorder);
   EXPECT_EQ(all[1].before, sample.before);
@@ -75,8 +76,11 @@ TEST(Recorder, CutsPacketsAndReasons)
 {
   Recorder recorder { { .snap = 100 } };
   const Packet large(1500, std::byte { 7 });
-  recorder.add(
-      { .fate = Fate::edited, .before = large, .after = large, .before_length = 9000, .why = std::string(500, 'w') });
+  recorder.add({ .disposition = Disposition::edited,
+                 .before = large,
+                 .after = large,
+                 .before_length = 9000,
+                 .why = std::string(500, 'w') });
   recorder.visit(
       [](const Entry& entry)
       {
@@ -116,7 +120,7 @@ TEST(Recorder, OverwritesTheOldestFirst)
       const Packet after = random.coin() ? random.bytes(random.below(201)) : Packet {};
       const std::string why(random.below(60), static_cast<char>('a' + random.below(26)));
       const Tick at = tick(std::chrono::milliseconds { i });
-      recorder.add({ .at = at, .fate = Fate::edited, .before = before, .after = after, .why = why });
+      recorder.add({ .at = at, .disposition = Disposition::edited, .before = before, .after = after, .why = why });
       model.push_back({ at, before, after, why });
       ASSERT_LE(recorder.size(), model.size());
       while (model.size() > recorder.size())

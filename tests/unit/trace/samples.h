@@ -72,31 +72,35 @@ inline Heading heading()
 
 constexpr Duration realtime_offset { 1'700'000'000'000'000'000 };
 
-// One entry of each fate.
+// One entry of each disposition.
 struct Sample
 {
   Packet passed = ack(1000);
   Packet before = ack(2000, 10);
   Packet after = ack(2000, 11);
   Packet dropped = ack(3000);
-  Packet crafted = ack(4000);
+  Packet injected = ack(4000);
   Packet fault = wire::test::hex("4500001400000000");
 
   std::vector<Entry> entries() const
   {
-    return { { .at = tick(1ms), .fate = Fate::passed, .before = passed },
+    return { { .at = tick(1ms), .disposition = Disposition::passed, .before = passed },
              { .at = tick(2ms),
                .link = Link::wifi,
                .after_link = Link::cell,
-               .fate = Fate::edited,
+               .disposition = Disposition::edited,
                .before = before,
                .after = after,
                .why = "offload: tagged" },
-             { .at = tick(3ms), .fate = Fate::dropped, .before = dropped, .why = "offload: thinned" },
-             { .at = tick(4ms), .link = Link::cell, .fate = Fate::crafted, .after = crafted, .why = "freeze: kick" },
+             { .at = tick(3ms), .disposition = Disposition::dropped, .before = dropped, .why = "offload: thinned" },
+             { .at = tick(4ms),
+               .link = Link::cell,
+               .disposition = Disposition::injected,
+               .after = injected,
+               .why = "freeze: resume ACK" },
              { .at = tick(5ms),
                .direction = Direction::ingress,
-               .fate = Fate::fault,
+               .disposition = Disposition::fault,
                .before = fault,
                .before_length = 20,
                .why = "truncated_ip" } };

@@ -38,7 +38,7 @@ TEST(Tshark, ShowsTheReasonAsPacketComment)
                     "2|wifi|0x00000002|2000|edited, before: offload: tagged\n"
                     "3|cell|0x00000002|2000|edited, after: offload: tagged\n"
                     "4|wifi|0x00000002|3000|dropped: offload: thinned\n"
-                    "5|cell|0x00000002|4000|crafted: freeze: kick\n"
+                    "5|cell|0x00000002|4000|injected: freeze: resume ACK\n"
                     "6|wifi|0x00000001||fault: truncated_ip\n");
   const std::string checks =
       output_of("tshark -n -o ip.check_checksum:TRUE -o tcp.check_checksum:TRUE -r " + file.path().string()

@@ -52,14 +52,14 @@ TEST_F(TraceCommand, PrintsALineForEachPacket)
       "# tandem 0.1.0 (0123abc), Linux 6.18.0, seed 42\n"
       "# tandemd --wifi wlan0 --cell wwan0\n"
       "# offload.threshold=20\n"
-      "#       time  link  dir  fate     segment\n"
+      "#       time  link  dir  disposition     segment\n"
       "    0.000000  wifi  out  passed   10.0.0.2:40000 > 192.0.2.1:443 [.] seq 1 ack 1000 win 500 len 0 <ts 10 20>\n"
       "    0.001000  wifi  out  edited   10.0.0.2:40000 > 192.0.2.1:443 [.] seq 1 ack 2000 win 500 len 0 <ts 10 20>"
       " => ts 10 20 -> 11 20, by cell | offload: tagged\n"
       "    0.002000  wifi  out  dropped  10.0.0.2:40000 > 192.0.2.1:443 [.] seq 1 ack 3000 win 500 len 0 <ts 10 20>"
       " | offload: thinned\n"
-      "    0.003000  cell  out  crafted  10.0.0.2:40000 > 192.0.2.1:443 [.] seq 1 ack 4000 win 500 len 0 <ts 10 20>"
-      " | freeze: kick\n"
+      "    0.003000  cell  out  injected  10.0.0.2:40000 > 192.0.2.1:443 [.] seq 1 ack 4000 win 500 len 0 <ts 10 20>"
+      " | freeze: resume ACK\n"
       "    0.004000  wifi  in   fault    truncated_ip: 45000014 00000000 | truncated_ip\n");
 }
 
@@ -70,7 +70,7 @@ TEST(TraceEvents, HalvesOfDifferentPacketsAreNotPaired)
   const Packet second = ack(2000);
   trace::Recorder recorder { {} };
   for (const Packet* packet : { &first, &second })
-    recorder.add({ .fate = trace::Fate::edited, .before = *packet, .after = *packet, .why = "test" });
+    recorder.add({ .disposition = trace::Disposition::edited, .before = *packet, .after = *packet, .why = "test" });
   std::ostringstream out;
   trace::write_pcapng(out, recorder, heading(), {});
   std::string content = out.str();
@@ -100,7 +100,7 @@ TEST_F(TraceCommand, FiltersChooseLines)
     return std::count(out.begin(), out.end(), '\n') - 4;
   };
   EXPECT_EQ(lines({}), 5);
-  EXPECT_EQ(lines({ "--fate", "edited" }), 1);
+  EXPECT_EQ(lines({ "--disposition", "edited" }), 1);
   EXPECT_EQ(lines({ "--link", "cell" }), 2);
   EXPECT_EQ(lines({ "--why", "offload" }), 2);
   EXPECT_EQ(lines({ "--port", "443" }), 4);
@@ -110,7 +110,7 @@ TEST_F(TraceCommand, FiltersChooseLines)
 
 TEST_F(TraceCommand, JsonLines)
 {
-  std::istringstream out { print({ "--json", "--fate", "edited" }).out };
+  std::istringstream out { print({ "--json", "--disposition", "edited" }).out };
   std::string line;
   std::getline(out, line);
   const auto packet = nlohmann::json::parse(line);
@@ -145,8 +145,9 @@ TEST_F(TraceCommand, BadInputIsExitCode2)
   EXPECT_THAT(half.out, HasSubstr("passed"));
   EXPECT_THAT(half.err, HasSubstr("offset "));
 
-  EXPECT_EQ(print({ "--fate", "eaten" }).exit_code, 2);
-  EXPECT_THAT(print({ "--fate", "eaten" }).err, HasSubstr("eaten not in {crafted,dropped,edited,fault,passed}"));
+  EXPECT_EQ(print({ "--disposition", "eaten" }).exit_code, 2);
+  EXPECT_THAT(print({ "--disposition", "eaten" }).err,
+              HasSubstr("eaten not in {dropped,edited,fault,injected,passed}"));
   EXPECT_EQ(print({ "--port", "70000" }).exit_code, 2);
   EXPECT_EQ(run({}).exit_code, 2);
   EXPECT_EQ(run({ "--help" }).exit_code, 0);

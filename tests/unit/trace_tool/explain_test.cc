@@ -23,7 +23,7 @@ TEST(Explain, CountsByReasonLinkAndFault)
   const std::map<Key, Count> reasons { { { "passed", "" }, { 1, 52 } },
                                        { { "edited", "offload: tagged" }, { 1, 52 } },
                                        { { "dropped", "offload: thinned" }, { 1, 52 } },
-                                       { { "crafted", "freeze: kick" }, { 1, 52 } },
+                                       { { "injected", "freeze: resume ACK" }, { 1, 52 } },
                                        { { "fault", "truncated_ip" }, { 1, 20 } } };
   EXPECT_EQ(summary.reasons, reasons);
   // The edited ACK left by cell, the dropped one by none.

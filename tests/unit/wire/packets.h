@@ -2,9 +2,9 @@
 // hand.
 #pragma once
 
+#include "src/wire/build.h"
 #include "src/wire/bytes.h"
 #include "src/wire/checksum.h"
-#include "src/wire/craft.h"
 #include "src/wire/parse.h"
 
 #include <tandem/segment.h>
@@ -89,7 +89,7 @@ constexpr FlowKey key_v6 { .local = v6(2), .remote = v6(1), .local_port = 40000,
 inline Packet made(const Headers& headers, std::span<const std::byte> payload = {})
 {
   Packet packet(longest_header + payload.size());
-  packet.resize(craft_segment(packet, headers, payload));
+  packet.resize(build_segment(packet, headers, payload));
   return packet;
 }
 

@@ -30,7 +30,7 @@ WORK = Path("/run/work")
 SOCKET = Path("/run/tandem/api.sock")
 SERVER, SMALL = ("10.71.9.9", 7000), ("10.71.9.9", 7001)
 IPPROTO_MPTCP = 262
-WIFI, WIFI_2 = 0, 3  # Link of the SDK, as wish_probe's knob counts
+WIFI, WIFI_2 = 0, 3  # Link of the SDK, as request_probe's knob counts
 CE_RATE = 0.05  # it grows by 0.01 in a tenth of a second at most
 ENOUGH = 1000  # data packets to tell a share by
 BUSY, QUIET = 250_000, 100_000  # bytes a second; each way carries 1.25 million, and the small downloads make 40 thousand
@@ -245,7 +245,7 @@ def api(path: str, method: str = "GET", body: Any = None) -> Any:
 
 def turn(**knobs: float | str) -> None:
     for name, value in knobs.items():
-        api(f"/v1/modules/wish_probe/knobs/{name}", "PUT", {"value": value})
+        api(f"/v1/modules/request_probe/knobs/{name}", "PUT", {"value": value})
 
 
 def steering() -> dict[str, Any]:
@@ -275,7 +275,7 @@ module_dir = "{WORK}/modules"
 seconds = 0
 [mptcp]
 setup = {str(setup).lower()}
-[modules.wish_probe]
+[modules.request_probe]
 enabled = true
 """)
         with open(WORK / "tandemd.log", "w") as log:

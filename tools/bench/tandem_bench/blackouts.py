@@ -88,7 +88,7 @@ def after(flows: Sequence[Flow], delivered: Delivered, blackouts: Sequence[Black
     first_ms       first payload that arrived after link-up, of any connection
     fresh_ms       first payload that the server sent after link-up (by its TSval)
     data_ms        the one that counts: fresh_ms when the access point had held data back (`buffered`), first_ms otherwise
-    held_ms        last payload before fresh_ms that the server had sent before link-up: until then the link was busy with what was held back
+    held_ms        last payload before fresh_ms that the server had sent before link-up: until then the link was busy with what was withheld
     slowest_ms     data_ms of the connection that waited longest
     censored       nothing came until the next blackout (or the end); the times are then this long, and longer in truth
     bytes          new bytes in order in the 3 s after link-up

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Iterator, Mapping
 
-from .gear import knobs
+from .helpers import knobs
 
 
 def of_module(status: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from tandem_common.provenance import commit, cpu, output
 
-from .gear import busy_share
+from .helpers import busy_share
 
 
 def _first(text: str) -> str:

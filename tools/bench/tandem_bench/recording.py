@@ -20,7 +20,7 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True)
 class Ack:
-    """A TCP packet that left the client (or was thinned), as it came from the kernel or was crafted. `at` is CLOCK_MONOTONIC in seconds; `comment` is fate, part and reason."""
+    """A TCP packet that left the client (or was thinned), as it came from the kernel or was injected. `at` is CLOCK_MONOTONIC in seconds; `comment` is disposition, part and reason."""
 
     at: float
     server: str

@@ -104,7 +104,7 @@ Device device_of(const Scenario& scenario, const PortId& port, const std::string
 }
 
 Engine::Engine(const Scenario& scenario, const EngineOptions& options)
-    : scenario_(scenario), options_(options), plant_(scenario, options.seed)
+    : scenario_(scenario), options_(options), topology_(scenario, options.seed)
 {
   frame_context_.standard = scenario.wifi.air.phy.standard;
   frame_context_.short_preamble = scenario.wifi.air.phy.short_preamble;
@@ -118,12 +118,12 @@ Engine::Engine(const Scenario& scenario, const EngineOptions& options)
     frame_context_.ssids.push_back(std::move(ssid));
   };
   for (std::size_t i = 0; i < scenario.aps.size(); ++i)
-    add(address(2, i + 1), true, plant_.ap_node(i), scenario.aps[i].name);
+    add(address(2, i + 1), true, topology_.ap_node(i), scenario.aps[i].name);
   for (std::size_t i = 0; i < scenario.interfaces.size(); ++i)
-    add(address(1, i + 1), false, plant_.ap_node(scenario.interfaces[i]), "");
+    add(address(1, i + 1), false, topology_.ap_node(scenario.interfaces[i]), "");
   wifi_carriers_.assign(scenario.interfaces.size(), 1);
   for (std::size_t i = 0; i < scenario.stations.size(); ++i)
-    add(address(7, i + 1), false, plant_.ap_node(scenario.stations[i].ap), "");
+    add(address(7, i + 1), false, topology_.ap_node(scenario.stations[i].ap), "");
 }
 
 Engine::~Engine() = default;
@@ -141,7 +141,7 @@ void Engine::open()
   control_ = std::make_unique<SocketServer>(poll_, (options_.state / "control.sock").string(), control_id, 1u << 20);
   frames_ = std::make_unique<SocketServer>(poll_, (options_.state / "frames.sock").string(), frames_id, 1u << 20);
   losses_ = std::make_unique<LossLog>(options_.state / "losses.bin");
-  for (const PortId& id : plant_.ports())
+  for (const PortId& id : topology_.ports())
   {
     Port port;
     port.device = device_of(scenario_, id, options_.prefix);
@@ -172,7 +172,7 @@ std::string Engine::describe() const
 void Engine::read_port(std::size_t index)
 {
   Port& port = ports_[index];
-  const PortId::Kind kind = plant_.ports()[index].kind;
+  const PortId::Kind kind = topology_.ports()[index].kind;
   const bool from_client = kind == PortId::Kind::client_wifi || kind == PortId::Kind::client_cell;
   for (int i = 0; i < read_batch; ++i)
   {
@@ -186,18 +186,18 @@ void Engine::read_port(std::size_t index)
     pool_.set_length(handle, static_cast<std::size_t>(n));
     ++port.received;
     const Tick at = now();
-    if (plant_.next_event() <= at) plant_.run_until(at);
+    if (topology_.next_event() <= at) topology_.run_until(at);
     if (from_client && !unrepaired_.empty())
       if (const auto packet = loss_record(pool_.frame(handle), at, epoch_, loss_log_repaired, {}))
         unrepaired_.acknowledged(*packet, [this](const LossRecord& loss) { losses_->add(loss); });
-    plant_.submit(at, index, classify(handle, pool_.frame(handle)));
+    topology_.submit(at, index, classify(handle, pool_.frame(handle)));
   }
 }
 
 // Writes out what the model has delivered and recycles what it has dropped.
 void Engine::release()
 {
-  for (const auto& arrival : plant_.arrivals())
+  for (const auto& arrival : topology_.arrivals())
   {
     Port& port = ports_[arrival.port];
     const auto frame = pool_.frame(arrival.handle);
@@ -216,17 +216,17 @@ void Engine::release()
       ++port.refused;
     pool_.give_back(arrival.handle);
   }
-  for (const auto& loss : plant_.dropped())
+  for (const auto& loss : topology_.dropped())
   {
     log_loss(loss.handle, loss.at, static_cast<std::uint8_t>(loss.why), loss.place);
     pool_.give_back(loss.handle);
   }
-  if (!plant_.frames().empty()) publish_frames();
-  if (!plant_.announcements().empty()) publish_announcements();
-  plant_.done();
+  if (!topology_.frames().empty()) publish_frames();
+  if (!topology_.announcements().empty()) publish_announcements();
+  topology_.done();
 }
 
-void Engine::log_loss(medium::Handle handle, Tick at, std::uint8_t what, const Plant::Place& place)
+void Engine::log_loss(medium::Handle handle, Tick at, std::uint8_t what, const Topology::Place& place)
 {
   const auto record = loss_record(pool_.frame(handle), at, epoch_, what, place);
   if (!record) return;
@@ -241,10 +241,10 @@ void Engine::run()
   {
     ++loops_;
     const Tick at = now();
-    plant_.run_until(at);
+    topology_.run_until(at);
     release();
 
-    const Tick next = plant_.next_event();
+    const Tick next = topology_.next_event();
     std::int64_t wait = -1;
     if (next != Tick::max())
     {
@@ -286,14 +286,14 @@ void Engine::run()
               frames_->send(peer, { reinterpret_cast<const char*>(header.data()), header.size() });
             });
     }
-    plant_.want_frames(!frames_->peers().empty());
+    topology_.want_frames(!frames_->peers().empty());
   }
 }
 
 void Engine::publish_frames()
 {
-  frame_context_.bssid_of[plant_.client()] = plant_.ap_node(plant_.associated_ap());
-  for (const auto& frame : plant_.frames())
+  frame_context_.bssid_of[topology_.client()] = topology_.ap_node(topology_.associated_ap());
+  for (const auto& frame : topology_.frames())
   {
     if (!frame.heard) continue;
     frame_bytes_.clear();
@@ -308,23 +308,23 @@ void Engine::update_carrier()
 {
   for (std::size_t i = 0; i < ports_.size(); ++i)
   {
-    const PortId& id = plant_.ports()[i];
-    if (id.kind == PortId::Kind::client_wifi && plant_.wifi_carrier(id.index) != (wifi_carriers_[id.index] != 0))
-      ports_[i].tap->set_carrier((wifi_carriers_[id.index] = plant_.wifi_carrier(id.index)) != 0);
-    if (id.kind == PortId::Kind::client_cell && plant_.cell_carrier() != cell_carrier_)
-      ports_[i].tap->set_carrier(cell_carrier_ = plant_.cell_carrier());
+    const PortId& id = topology_.ports()[i];
+    if (id.kind == PortId::Kind::client_wifi && topology_.wifi_carrier(id.index) != (wifi_carriers_[id.index] != 0))
+      ports_[i].tap->set_carrier((wifi_carriers_[id.index] = topology_.wifi_carrier(id.index)) != 0);
+    if (id.kind == PortId::Kind::client_cell && topology_.cell_carrier() != cell_carrier_)
+      ports_[i].tap->set_carrier(cell_carrier_ = topology_.cell_carrier());
   }
 }
 
 void Engine::publish_announcements()
 {
   update_carrier();
-  for (const auto& a : plant_.announcements())
+  for (const auto& a : topology_.announcements())
   {
     json line { { "event", a.what },
                 { "phase", a.begin ? "begin" : "end" },
                 { "at_ns", epoch_ + a.at.time_since_epoch().count() } };
-    if (plant_.started()) line["since_start_s"] = seconds(a.at - plant_.started_at());
+    if (topology_.started()) line["since_start_s"] = seconds(a.at - topology_.started_at());
     if (!a.detail.empty()) line["mode"] = a.detail;
     if (!a.access_point.empty()) line["ap"] = a.access_point;
     if (a.what == "nat" || a.what == "source_filter") line["value"] = a.value;
@@ -357,12 +357,12 @@ json Engine::answer(SocketServer::Peer& peer, const json& request)
 {
   const std::string cmd = request.at("cmd").get<std::string>();
   const Tick at = now();
-  plant_.run_until(at);
+  topology_.run_until(at);
   losses_->flush();
   if (cmd == "start")
   {
-    plant_.start(at);
-    return { { "ok", true }, { "start_ns", epoch_ + plant_.started_at().time_since_epoch().count() } };
+    topology_.start(at);
+    return { { "ok", true }, { "start_ns", epoch_ + topology_.started_at().time_since_epoch().count() } };
   }
   if (cmd == "stats")
   {
@@ -401,15 +401,15 @@ json Engine::answer(SocketServer::Peer& peer, const json& request)
                                                     medium::Blackout::buffer, medium::Blackout::fade };
       std::optional<std::size_t> ap;
       if (request.contains("ap")) ap = ap_named(request.at("ap").get<std::string>());
-      plant_.set_blackout(at, modes[value.choice({ "none", "drop", "buffer", "fade" })], ap);
+      topology_.set_blackout(at, modes[value.choice({ "none", "drop", "buffer", "fade" })], ap);
     }
     else if (key == "wifi.signal")
-      plant_.set_signal(ap_named(request.value("ap", scenario_.aps[plant_.associated_ap()].name)),
-                        value.number(-120, 0));
+      topology_.set_signal(ap_named(request.value("ap", scenario_.aps[topology_.associated_ap()].name)),
+                           value.number(-120, 0));
     else if (key == "cell.down")
-      plant_.set_cell_down(at, value.boolean(), false);
+      topology_.set_cell_down(at, value.boolean(), false);
     else
-      plant_.change(at, parse_change(plant_.scenario(), key, node));
+      topology_.change(at, parse_change(topology_.scenario(), key, node));
     return { { "ok", true } };
   }
   throw BadInput("control: cmd = \"" + cmd + "\": one of start, stats, set, subscribe, flush, quit is allowed");
@@ -419,22 +419,22 @@ json Engine::stats() const
 {
   const auto us = [](Duration d) { return static_cast<double>(d.count()) / 1000; };
   json nodes = json::object();
-  const medium::Air& air = plant_.air();
+  const medium::Air& air = topology_.air();
   json down = json::object();
   for (std::size_t i = 0; i < scenario_.aps.size(); ++i)
   {
-    json ap = node_json(air.stats(plant_.ap_node(i)));
-    ap["channel_busy_ms"] = milliseconds(air.busy(plant_.ap_node(i)));
-    const medium::NodeId client = plant_.client(plant_.interface_at(i));
-    ap["queued"] = air.queued(plant_.ap_node(i), client);
-    ap["signal_dbm"] = air.signal(client, plant_.ap_node(i), now());
+    json ap = node_json(air.stats(topology_.ap_node(i)));
+    ap["channel_busy_ms"] = milliseconds(air.busy(topology_.ap_node(i)));
+    const medium::NodeId client = topology_.client(topology_.interface_at(i));
+    ap["queued"] = air.queued(topology_.ap_node(i), client);
+    ap["signal_dbm"] = air.signal(client, topology_.ap_node(i), now());
     nodes[scenario_.aps[i].name] = std::move(ap);
   }
-  nodes["client"] = node_json(air.stats(plant_.client()));
-  for (std::size_t i = 1; i < plant_.interfaces(); ++i)
-    nodes["wlan" + std::to_string(i)] = node_json(air.stats(plant_.client(i)));
+  nodes["client"] = node_json(air.stats(topology_.client()));
+  for (std::size_t i = 1; i < topology_.interfaces(); ++i)
+    nodes["wlan" + std::to_string(i)] = node_json(air.stats(topology_.client(i)));
   for (std::size_t i = 0; i < scenario_.stations.size(); ++i)
-    nodes[scenario_.stations[i].name] = node_json(air.stats(plant_.station_node(i)));
+    nodes[scenario_.stations[i].name] = node_json(air.stats(topology_.station_node(i)));
   json ports = json::array();
   for (const auto& port : ports_)
     ports.push_back({ { "netns", port.device.netns },
@@ -444,13 +444,13 @@ json Engine::stats() const
                       { "refused_by_kernel", port.refused } });
   json wan = json::object();
   for (std::size_t i = 0; i < scenario_.servers.size(); ++i)
-    wan[scenario_.servers[i].name] = { { "down", pipe_json(plant_.wan_pipe(i, true)) },
-                                       { "up", pipe_json(plant_.wan_pipe(i, false)) } };
-  json wifi { { "ap", scenario_.aps[plant_.associated_ap()].name }, { "nodes", nodes } };
-  if (const medium::Pipe* pipe = plant_.wifi_pipe(true))
+    wan[scenario_.servers[i].name] = { { "down", pipe_json(topology_.wan_pipe(i, true)) },
+                                       { "up", pipe_json(topology_.wan_pipe(i, false)) } };
+  json wifi { { "ap", scenario_.aps[topology_.associated_ap()].name }, { "nodes", nodes } };
+  if (const medium::Pipe* pipe = topology_.wifi_pipe(true))
   {
     wifi["down"] = pipe_json(*pipe);
-    wifi["up"] = pipe_json(*plant_.wifi_pipe(false));
+    wifi["up"] = pipe_json(*topology_.wifi_pipe(false));
   }
   return { { "ok", true },
            { "time_s", seconds(now().time_since_epoch()) },
@@ -462,7 +462,8 @@ json Engine::stats() const
            { "loops", loops_ },
            { "packets_held", pool_.in_use() },
            { "wifi", wifi },
-           { "cell", { { "down", pipe_json(plant_.cell_pipe(true)) }, { "up", pipe_json(plant_.cell_pipe(false)) } } },
+           { "cell",
+             { { "down", pipe_json(topology_.cell_pipe(true)) }, { "up", pipe_json(topology_.cell_pipe(false)) } } },
            { "wan", wan },
            { "ports", ports },
            { "frames", { { "sent", frames_sent_ }, { "lost", frames_->lost() } } } };

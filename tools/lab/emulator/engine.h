@@ -4,10 +4,10 @@
 #include "tools/lab/emulator/histogram.h"
 #include "tools/lab/emulator/loss_log.h"
 #include "tools/lab/emulator/packets.h"
-#include "tools/lab/emulator/plant.h"
 #include "tools/lab/emulator/radiotap.h"
 #include "tools/lab/emulator/sockets.h"
 #include "tools/lab/emulator/system.h"
+#include "tools/lab/emulator/topology.h"
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -67,7 +67,7 @@ private:
   Tick now() const { return Tick { Duration { monotonic_ns() - epoch_ } }; }
   void read_port(std::size_t index);
   void release();
-  void log_loss(medium::Handle handle, Tick at, std::uint8_t what, const Plant::Place& place);
+  void log_loss(medium::Handle handle, Tick at, std::uint8_t what, const Topology::Place& place);
   void publish_frames();
   void publish_announcements();
   void command(SocketServer::Peer& peer, std::string_view line);
@@ -77,7 +77,7 @@ private:
 
   Scenario scenario_;
   EngineOptions options_;
-  Plant plant_;
+  Topology topology_;
   PacketPool pool_;
   std::vector<Port> ports_;
   Poll poll_;

@@ -46,7 +46,7 @@ std::uint32_t tsval(std::span<const std::byte> options)
 } // namespace
 
 std::optional<LossRecord> loss_record(std::span<const std::byte> frame, Tick at, std::int64_t epoch_ns,
-                                      std::uint8_t what, const Plant::Place& place)
+                                      std::uint8_t what, const Topology::Place& place)
 {
   constexpr unsigned tcp = 6, ipv4 = 0x0800, ipv6 = 0x86dd;
   constexpr std::size_t ip = ethernet_header;

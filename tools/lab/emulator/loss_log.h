@@ -2,7 +2,7 @@
 // lost one that was made good.
 #pragma once
 
-#include "tools/lab/emulator/plant.h"
+#include "tools/lab/emulator/topology.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -32,7 +32,7 @@ struct LossRecord
   std::uint8_t flags = 0; // of TCP
   std::uint8_t version = 0;
   std::uint8_t what = 0; // medium::DropReason, loss_log_marked or loss_log_repaired
-  std::uint8_t link = 0; // Plant::Place
+  std::uint8_t link = 0; // Topology::Place
   std::uint8_t down = 0;
   std::uint8_t why =
       0; // of a repaired one: medium::DropReason of its first loss; its first loss lies queued_bytes us back
@@ -97,7 +97,7 @@ private:
 
 // The record of an Ethernet frame; nothing when it is not TCP.
 std::optional<LossRecord> loss_record(std::span<const std::byte> frame, Tick at, std::int64_t epoch_ns,
-                                      std::uint8_t what, const Plant::Place& place);
+                                      std::uint8_t what, const Topology::Place& place);
 
 // Buffered: what was added is in the file after flush().
 class LossLog

@@ -34,12 +34,12 @@ def flatten(result: Mapping[str, Any]) -> dict[str, Any]:
         for key, value in link.items():
             if key != "name":
                 out[f"link_{link['name']}_{key}"] = value
-    laptop = result["laptop"]
-    for index, rate in enumerate(laptop.get("ce_rate", [])):
+    client = result["client"]
+    for index, rate in enumerate(client.get("ce_rate", [])):
         out[f"ce_rate{index}"] = rate
-        out[f"marked{index}"] = laptop["marked"][index]
-    for key in ("rerouted", "dropped", "edited", "crafted"):
-        out[f"laptop_{key}"] = laptop[key]
+        out[f"marked{index}"] = client["marked"][index]
+    for key in ("rerouted", "dropped", "edited", "injected"):
+        out[f"client_{key}"] = client[key]
     return out
 
 

@@ -60,10 +60,10 @@ private:
   // is what the local TCP said last.
   Plan repeat(const FlowView& flow, State& state)
   {
-    if (state.repeated == flow.highest_ack || flow.fin_sent || flow.acc_ecn) return {};
-    state.repeated = flow.highest_ack;
+    if (state.repeated == flow.rcv_nxt || flow.fin_sent || flow.acc_ecn) return {};
+    state.repeated = flow.rcv_nxt;
     ack_[0] = latest_ack(flow, flow.link);
-    return { .craft = ack_, .why = "tail: last ACK repeated" };
+    return { .inject = ack_, .why = "tail: last ACK repeated" };
   }
 
   // A request to a link is a state, not an event: it holds until another value is asked for.
@@ -72,8 +72,8 @@ private:
     const bool queue_grows = flow.rtt_smoothed > 2 * flow.rtt_min;
     if (queue_grows == state.marking) return plan;
     state.marking = queue_grows;
-    request_[0] = { .kind = WishKind::ce_rate, .link = flow.link, .value = queue_grows ? 0.02 : 0.0 };
-    plan.wish = request_;
+    request_[0] = { .kind = RequestKind::ce_rate, .link = flow.link, .value = queue_grows ? 0.02 : 0.0 };
+    plan.request = request_;
     plan.why = "tail: marks follow the queue";
     return plan;
   }
@@ -82,13 +82,13 @@ private:
   {
     if (!state.marking) return {};
     state.marking = false;
-    request_[0] = { .kind = WishKind::ce_rate, .value = 0 };
-    return { .wish = request_, .why = "tail: switched off" };
+    request_[0] = { .kind = RequestKind::ce_rate, .value = 0 };
+    return { .request = request_, .why = "tail: switched off" };
   }
 
   // A plan refers to these: they stay as they are until the module is called again.
-  std::array<Craft, 1> ack_ {};
-  std::array<Wish, 1> request_ {};
+  std::array<InjectedSegment, 1> ack_ {};
+  std::array<LinkRequest, 1> request_ {};
 };
 
 } // namespace

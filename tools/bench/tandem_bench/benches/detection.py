@@ -12,7 +12,7 @@ from tandem_lab import Lab
 from tandem_lab.api import PYTHON, Daemon
 from tandem_lab.errors import LabError
 
-from .. import gear
+from .. import helpers
 from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options
 
 SILENCE, RADIO = Arm("without radio", "without radio"), Arm("with radio", "with radio")
@@ -117,7 +117,7 @@ class Detection(Bench):
             config: dict[str, Any] = {"detector": {"watch": "always"}}
             if arm is RADIO or arm.name == RADIO.name:
                 config["links"] = {"radio": f"lab:{lab.directory / 'frames.sock'}"}
-            with gear.tandem(lab, options, (), config, f"{case.name}-{arm.name}-{seed}") as daemon:
+            with helpers.tandem(lab, options, (), config, f"{case.name}-{arm.name}-{seed}") as daemon:
                 if blackouts:
                     values, details = self._blackouts(lab, daemon, blackouts.seconds(seed))
                 else:
@@ -171,7 +171,7 @@ class Detection(Bench):
         before = status(daemon)["probes_sent"]
         place = lab.server().ipv4
         if what in ("bursts", "slow server"):
-            with gear.serving(lab.server(), [PYTHON, "-c", _SERVER, what, str(seed)]):
+            with helpers.serving(lab.server(), [PYTHON, "-c", _SERVER, what, str(seed)]):
                 lab.client.run([PYTHON, "-c", "import socket, sys, time\n"
                                 f"s = socket.create_connection(('{place}', 8099)); end = time.monotonic() + {seconds}\n"
                                 "while time.monotonic() < end: s.recv(1 << 16)\n"], timeout=seconds + 20)

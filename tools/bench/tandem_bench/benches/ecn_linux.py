@@ -13,7 +13,7 @@ from tandem_lab import Lab
 from tandem_lab.api import DownloadResult
 from tandem_lab.errors import BadInput, LabError
 
-from .. import ecn_linux_pictures, gear, lateness
+from .. import ecn_linux_pictures, helpers, lateness
 from ..daemon_status import of_module
 from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options, Run, Unavailable
 
@@ -172,7 +172,7 @@ class EcnLinux(Bench):
                 lab.mptcp_backup("wlan0")
             elif by_daemon:
                 module = {"strategy": "published", "sender": "coupled"} if arm == PUBLISHED else {}
-                daemon = stack.enter_context(gear.tandem(lab, options, ["ecn"], {
+                daemon = stack.enter_context(helpers.tandem(lab, options, ["ecn"], {
                     "links": {"radio": f"lab:{lab.directory / 'frames.sock'}", "modem": "none"}, "mptcp": {"setup": True}, "modules": {"ecn": module}},
                     f"{case.name}-{arm.name}-{seed}"))
                 wait_for_endpoints(lab)
@@ -248,13 +248,13 @@ def details_of(result: DownloadResult) -> dict[str, Any]:
             "series_mbps": [round(rate, 2) for rate in result.rates(1.0)], "longest_gap_s": result.longest_gap()}
 
 
-def wait_for_endpoints(lab: Lab, patience: float = 10.0) -> None:
+def wait_for_endpoints(lab: Lab, timeout: float = 10.0) -> None:
     """Until the daemon has set MPTCP up: a connection that begins before has one subflow only."""
-    until = time.monotonic() + patience
+    until = time.monotonic() + timeout
     wanted = [entry["ipv4"] for entry in lab.info["interfaces"].values()]
     while not all(address in (text := lab.client.run(["ip", "mptcp", "endpoint", "show"]).stdout) for address in wanted):
         if time.monotonic() > until:
-            raise Unavailable(f"tandemd made no MPTCP endpoints within {patience:g} s; there are: {text.strip() or 'none'}")
+            raise Unavailable(f"tandemd made no MPTCP endpoints within {timeout:g} s; there are: {text.strip() or 'none'}")
         time.sleep(0.1)
 
 

@@ -14,7 +14,7 @@ from typing import Any, Iterator, Mapping, Sequence
 from tandem_lab import Lab
 from tandem_lab.errors import LabError
 
-from .. import estimator_pictures, gear
+from .. import estimator_pictures, helpers
 from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options, Run
 
 NUMBERS = Arm("by numbers", "plain")
@@ -49,7 +49,7 @@ class Air:
     quick_seconds: int = 60
 
     def argv(self, quick: bool, seed: int) -> list[str]:
-        return [gear.program("tandem-bench-estimator"), "--scenario", self.scenario, "--seed", str(seed),
+        return [helpers.program("tandem-bench-estimator"), "--scenario", self.scenario, "--seed", str(seed),
                 "--seconds", str(self.quick_seconds if quick else self.seconds), *self.more]
 
 
@@ -148,7 +148,7 @@ class Estimator(Bench):
 
     @staticmethod
     def _cost(seed: int) -> Measurement:
-        argv = [gear.program("tandem-bench-estimator"), "--seed", str(seed), "--seconds", "60", "--delivery", "0.999", "--cost", "5"]
+        argv = [helpers.program("tandem-bench-estimator"), "--seed", str(seed), "--seconds", "60", "--delivery", "0.999", "--cost", "5"]
         found = json.loads(output(argv))
         nanoseconds = statistics.median(found["ns_per_frame"])
         return Measurement({NANOSECONDS.name: nanoseconds, SHARE.name: nanoseconds * 1e-9 * LIVE_RATE * 100, MEMORY.name: found["memory"]}, found)
@@ -160,11 +160,11 @@ class Estimator(Bench):
         config = {"links": {"radio": f"monitor:{TAP}" if arm == MONITOR else f"lab:{socket}"}, "detector": {"watch": "always"}}
         address = json.loads(lab.client.run(["ip", "-j", "link", "show", "wlan0"]).stdout)[0]["address"]
         place = ["--tap", TAP] if arm == MONITOR else ["--serve", str(socket)]
-        argv = [gear.program("tandem-bench-estimator"), *place, "--rate", str(LIVE_RATE), "--own", address, "--seconds", "20", "--seed", str(seed)]
+        argv = [helpers.program("tandem-bench-estimator"), *place, "--rate", str(LIVE_RATE), "--own", address, "--seconds", "20", "--seed", str(seed)]
         socket.unlink(missing_ok=True)
         if arm == QUIET:
             return self._watched(lab, config, seconds, options, f"{case.name}-{arm.name}-{seed}")
-        with gear.serving(lab.client, argv):
+        with helpers.serving(lab.client, argv):
             result = self._watched(lab, config, seconds, options, f"{case.name}-{arm.name}-{seed}")
         # Frames that nobody reads cost nothing: the figure counts only if they were taken in.
         if result.details["frames_per_s"] < 0.95 * LIVE_RATE:
@@ -173,7 +173,7 @@ class Estimator(Bench):
 
     @staticmethod
     def _watched(lab: Lab, config: Mapping[str, Any], seconds: int, options: Options, label: str) -> Measurement:
-        with gear.tandem(lab, options, [], config, label) as daemon:
+        with helpers.tandem(lab, options, [], config, label) as daemon:
             time.sleep(2.0)  # it has started, connected, and learned the access point
             frames, used, began = taken_in(daemon.api("/v1/links")), run_seconds(daemon.pid), time.monotonic()
             time.sleep(seconds)

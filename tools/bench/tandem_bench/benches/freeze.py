@@ -16,7 +16,7 @@ from tandem_lab.air import AirControl
 from tandem_lab.api import Daemon
 from tandem_lab.errors import BadInput, LabError
 
-from .. import blackouts, capture, freeze_pictures, gear, lateness
+from .. import blackouts, capture, freeze_pictures, helpers, lateness
 from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options, Run, Unavailable
 
 PLAIN, AGAIN = Arm("plain", "plain"), Arm("plain again")
@@ -26,7 +26,7 @@ TANDEM, ORACLE = Arm("tandem", "tandem"), Arm("oracle", "limit")
 
 # The strategy of each arm; arms that are not here run without the daemon.
 STRATEGY: Mapping[str, str] = {
-    PUBLISHED.name: "zero_window", KICK.name: "kick", DRIP.name: "drip", LCD.name: "lcd", AHEAD.name: "ahead",
+    PUBLISHED.name: "zero_window", KICK.name: "resume_acks", DRIP.name: "paced_release", LCD.name: "lcd", AHEAD.name: "proactive",
     TANDEM.name: "auto", ORACLE.name: "auto",
 }
 ALL = (PLAIN, AGAIN, PUBLISHED, KICK, DRIP, LCD, AHEAD, TANDEM, ORACLE)
@@ -272,7 +272,7 @@ class Freeze(Bench):
             lab = stack.enter_context(Lab(cell.scenario(seed), seed=seed, prefix=options.prefix))
             daemon = None
             if arm.name in STRATEGY:
-                daemon = stack.enter_context(gear.tandem(lab, options, ["freeze"], self._config(lab, cell, arm), f"{case.name}-{arm.name}-{seed}"))
+                daemon = stack.enter_context(helpers.tandem(lab, options, ["freeze"], self._config(lab, cell, arm), f"{case.name}-{arm.name}-{seed}"))
             before = server_counters(lab)
             flows, start, ended, late = self._download(lab, cell, cell.length(seed), daemon if arm.name == ORACLE.name else None, cell.schedule(seed))
             spent = {key: value - before[key] for key, value in server_counters(lab).items()}
@@ -358,7 +358,7 @@ class Freeze(Bench):
 
 
 def _against_goal(cell: Cell, record: Mapping[str, Any], rtts: float, margin_ms: float) -> float:
-    """Time to first data over what the goal allows. Fresh data cannot overtake what the access point held back: its round trip is at least that long."""
+    """Time to first data over what the goal allows. Fresh data cannot overtake what the access point withheld: its round trip is at least that long."""
     allowed = rtts * cell.rtt_ms
     if cell.mode == "buffer":
         allowed = max(allowed, record["held_ms"])
@@ -406,7 +406,7 @@ def from_status(status: Mapping[str, Any]) -> dict[str, Any]:
     module = next((entry for entry in status["modules"] if entry["name"] == "freeze"), {})
     return {"decisions": module.get("decisions", {}), "violations": sum(_numbers(module.get("violations", {}))), "faults": module.get("faults", 0),
             "counters": module.get("counters", {}), "links": status.get("links", {}), "datapath": status.get("datapath", {}),
-            "knobs": gear.knobs(status)}
+            "knobs": helpers.knobs(status)}
 
 
 def _numbers(value: Any) -> Iterator[int]:

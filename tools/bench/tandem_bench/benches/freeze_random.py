@@ -12,7 +12,7 @@ from typing import Any, Mapping
 from tandem_lab import Lab
 from tandem_lab.errors import BadInput, LabError
 
-from .. import gear
+from .. import helpers
 from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options
 from .freeze import from_status
 
@@ -21,7 +21,7 @@ DOWNLOADS = Metric("downloads", "", 0, "completed", "sum")
 BAD = Metric("lost or changed", "", 0, "bad", "sum")
 BREACHES = Metric("module faults and violations", "", 0, "breaches", "sum")
 
-STRATEGIES = ("auto", "kick", "drip", "lcd", "ahead", "zero_window")
+STRATEGIES = ("auto", "resume_acks", "paced_release", "lcd", "proactive", "zero_window")
 SERVERS = ("cubic", "reno", "bbr")
 PATIENCE = 120.0  # seconds for a download, blackouts and backed-off timers included
 
@@ -125,7 +125,7 @@ class FreezeRandom(Bench):
             config: dict[str, Any] = {"modules": {"freeze": {"strategy": batch.strategy}}}
             if radio:
                 config["links"] = {"radio": f"lab:{lab.directory / 'frames.sock'}"}
-            daemon = stack.enter_context(gear.tandem(lab, options, ["freeze"], config, f"{self.name}-{seed}"))
+            daemon = stack.enter_context(helpers.tandem(lab, options, ["freeze"], config, f"{self.name}-{seed}"))
             wanted = [number for number in range(len(batch.fetches)) if str(number) == given.get("only", str(number))]
             sums = {}
             for number in wanted:

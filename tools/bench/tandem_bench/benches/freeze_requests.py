@@ -11,7 +11,7 @@ from typing import Iterator
 from tandem_lab import Lab
 from tandem_lab.errors import LabError
 
-from .. import gear, request_times
+from .. import helpers, request_times
 from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options
 from .freeze import from_status
 
@@ -70,7 +70,7 @@ class FreezeRequests(Bench):
             daemon = None
             if arm.name == TANDEM.name:
                 config = {"modules": {"freeze": {"strategy": "auto"}}}
-                daemon = stack.enter_context(gear.tandem(session, options, ["freeze"], config, f"{case.name}-{seed}"))
+                daemon = stack.enter_context(helpers.tandem(session, options, ["freeze"], config, f"{case.name}-{seed}"))
             done = session.client.run(["/usr/bin/python3", "-B", str(Path(request_times.__file__)), session.server().ipv4, f"/{given['file']}",
                                        "--count", str(given["count"]), "--pause", "0.005", *(["--keep"] if given["keep"] else [])], timeout=120)
             times: list[float] = json.loads(done.stdout)

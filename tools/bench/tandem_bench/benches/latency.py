@@ -9,7 +9,7 @@ from typing import Iterator, Mapping
 from tandem_lab import Lab, system
 from tandem_lab.errors import LabError
 
-from .. import gear
+from .. import helpers
 from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options
 
 NONE, ACCEPT, TANDEM = Arm("no queue", "plain"), Arm("accept-all", "published"), Arm("tandem", "tandem")
@@ -49,21 +49,21 @@ class Latency(Bench):
     @contextmanager
     def session(self, case: Case, seed: int, options: Options) -> Iterator[tuple[Lab, Rules]]:
         with Lab("plain", prefix=options.prefix, seed=seed, air=False, counters=False) as lab:
-            with gear.serving(lab.server(), [gear.program("tandem-bench-ping-pong"), "server"]):
+            with helpers.serving(lab.server(), [helpers.program("tandem-bench-ping-pong"), "server"]):
                 with self._tandem(lab, options):
                     rules = daemon_rules(lab)
                 yield lab, rules
 
     @staticmethod
     def _tandem(lab: Lab, options: Options):
-        return gear.tandem(lab, options, [], {"recorder": {"everything": True}}, "latency")
+        return helpers.tandem(lab, options, [], {"recorder": {"everything": True}}, "latency")
 
     def measure(self, session: tuple[Lab, Rules], case: Case, arm: Arm, seed: int, options: Options) -> Measurement:
         lab, rules = session
         if arm == NONE:
             return self._ping(lab, case)
         if arm == ACCEPT:
-            with gear.serving(lab.client, [gear.program("tandem-bench-accept-all"), "--queue", str(QUEUE)]), loaded(lab, rules):
+            with helpers.serving(lab.client, [helpers.program("tandem-bench-accept-all"), "--queue", str(QUEUE)]), loaded(lab, rules):
                 return self._checked(lab, self._ping(lab, case), QUEUE, case)
         with self._tandem(lab, options) as daemon:
             before = daemon.api("/v1/status")["datapath"]["queued"]
@@ -74,7 +74,7 @@ class Latency(Bench):
             return Measurement(result.values, {**result.details, "datapath": path})
 
     def _ping(self, lab: Lab, case: Case) -> Measurement:
-        found = gear.answer(lab.client, [gear.program("tandem-bench-ping-pong"), "client", lab.server().ipv4, "--rounds", str(case.parameters["rounds"])])
+        found = helpers.answer(lab.client, [helpers.program("tandem-bench-ping-pong"), "client", lab.server().ipv4, "--rounds", str(case.parameters["rounds"])])
         return Measurement({P50.name: found["p50_us"], P99.name: found["p99_us"]}, found)
 
     @staticmethod

@@ -12,7 +12,7 @@ from typing import Any, Mapping, Sequence
 from tandem_lab import Lab
 from tandem_lab.errors import BadInput, LabError
 
-from .. import gear, lateness, mirror_pictures
+from .. import helpers, lateness, mirror_pictures
 from ..daemon_status import of_module
 from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options, Run
 
@@ -196,7 +196,7 @@ class Mirror(Bench):
             lab = stack.enter_context(Lab(cell.scenario(arm.name != LOSS_FREE.name), seed=seed, prefix=options.prefix, counters=False))
             daemon = None
             if arm.name in STRATEGY:
-                daemon = stack.enter_context(gear.tandem(lab, options, ["mirror"], config_of(lab, cell, STRATEGY[arm.name]),
+                daemon = stack.enter_context(helpers.tandem(lab, options, ["mirror"], config_of(lab, cell, STRATEGY[arm.name]),
                                                          f"{case.name}-{arm.name}-{seed}"))
             before = lab.tcp_counters()
             result = lab.start_download(seconds=cell.seconds, tls=cell.tls).wait()

@@ -9,7 +9,7 @@ from typing import Any, Mapping, Sequence
 from tandem_lab import Lab
 from tandem_lab.errors import LabError
 
-from .. import gear, lateness
+from .. import helpers, lateness
 from ..daemon_status import of_module
 from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options, Run
 from .mirror import Cell, read_settings
@@ -114,7 +114,7 @@ class MirrorFairness(Bench):
             lab = stack.enter_context(Lab(pair.scenario(arm.name != LOSS_FREE.name), seed=seed, prefix=options.prefix, counters=False))
             daemon = None
             if arm.name == TANDEM.name:
-                daemon = stack.enter_context(gear.tandem(lab, options, ["mirror"], config_of(lab, pair), f"{case.name}-{seed}"))
+                daemon = stack.enter_context(helpers.tandem(lab, options, ["mirror"], config_of(lab, pair), f"{case.name}-{seed}"))
             downloads = [lab.start_download(seconds=seconds, server=server, warmup=WARMUP) for server in ("srv1", "srv2")]
             other, honest = (download.wait() for download in downloads)
             if error := other.error or honest.error:

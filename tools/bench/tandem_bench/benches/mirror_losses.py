@@ -13,7 +13,7 @@ from tandem_lab import Lab
 from tandem_lab.api import Download
 from tandem_lab.errors import BadInput, LabError
 
-from .. import gear
+from .. import helpers
 from ..daemon_status import of_module
 from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options
 from .mirror import LOSSES
@@ -121,7 +121,7 @@ class MirrorLosses(Bench):
             config: dict[str, Any] = {"modules": {"mirror": {"strategy": strategy}}}
             if radio:
                 config["links"] = {"radio": f"lab:{lab.directory / 'frames.sock'}"}
-            daemon = stack.enter_context(gear.tandem(lab, options, ["mirror"], config, f"{self.name}-{seed}"))
+            daemon = stack.enter_context(helpers.tandem(lab, options, ["mirror"], config, f"{self.name}-{seed}"))
             wanted = [number for number in range(len(batch.fetches)) if str(number) == given.get("only", str(number))]
             sums: dict[int, str] = {}
             for number in wanted:

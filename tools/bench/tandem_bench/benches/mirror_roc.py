@@ -10,7 +10,7 @@ from typing import Any, Mapping, Sequence
 from tandem_lab import Lab
 from tandem_lab.errors import BadInput, LabError
 
-from .. import episodes, gear, recording, roc_pictures
+from .. import episodes, helpers, recording, roc_pictures
 from ..daemon_status import of_module
 from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options, Run
 from .mirror import LOSSES, Cell, read_settings
@@ -147,7 +147,7 @@ class MirrorRoc(Bench):
             lab = stack.enter_context(Lab(cell.scenario(), seed=seed, prefix=options.prefix, counters=False))
             if arm.name.startswith("with radio"):
                 config["links"] = {"radio": f"lab:{lab.directory / 'frames.sock'}"}
-            daemon = stack.enter_context(gear.tandem(lab, options, ["mirror"], config, f"{case.name}-{arm.name}-{seed}"))
+            daemon = stack.enter_context(helpers.tandem(lab, options, ["mirror"], config, f"{case.name}-{arm.name}-{seed}"))
             downloads = [lab.start_download(seconds=cell.link.seconds, server=server) for server in ("srv1", "srv2")[:2 if cell.competing else 1]]
             results = [download.wait() for download in downloads]
             if errors := [result.error for result in results if result.error]:

@@ -12,7 +12,7 @@ from typing import Any, Mapping
 from tandem_lab import Lab
 from tandem_lab.errors import LabError
 
-from .. import gear
+from .. import helpers
 from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options
 
 PLAIN, AGAIN = Arm("plain", "plain"), Arm("plain again")
@@ -141,7 +141,7 @@ class Offload(Bench):
                 return self._measure_udp(lab, case, arm, options)
             daemon = None
             if arm.name in OFFLOAD:
-                daemon = stack.enter_context(gear.tandem(lab, options, ["offload"], {"modules": {"offload": dict(OFFLOAD[arm.name])}},
+                daemon = stack.enter_context(helpers.tandem(lab, options, ["offload"], {"modules": {"offload": dict(OFFLOAD[arm.name])}},
                                                          f"{case.name}-{arm.name}-{seed}"))
             if "files" in case.parameters:
                 value, details = self._files(lab, case)
@@ -151,7 +151,7 @@ class Offload(Bench):
                 status = daemon.api("/v1/status")
                 details |= _from_status(status)
                 details["flows"] = daemon.api("/v1/flows")[:8]
-                details["knobs"] = gear.knobs(status)
+                details["knobs"] = helpers.knobs(status)
             return Measurement({GOODPUT.name: value}, details)
 
     def _bulk(self, lab: Lab, case: Case, options: Options) -> tuple[float, dict[str, Any]]:
@@ -191,7 +191,7 @@ class Offload(Bench):
         return total * 8e-6 / seconds, _counted({name: {key: after[name][key] - before[name][key] for key in after[name]} for name in after})
 
     def _measure_udp(self, lab: Lab, case: Case, arm: Arm, options: Options) -> Measurement:
-        program = gear.program("tandem-bench-udp-stream")
+        program = helpers.program("tandem-bench-udp-stream")
         warmup, counted = (0.5, 2.5) if options.quick else (1.0, 5.0)
         times = ["--warmup", str(warmup), "--seconds", str(counted)]
         every = case.parameters["udp"][arm.name]
@@ -201,7 +201,7 @@ class Offload(Bench):
             assert receiver.stdout
             receiver.stdout.readline()
             # The receiver's clock starts with the first datagram, and a datagram of the end must not be missing.
-            sender = gear.answer(lab.server(), [program, "--warmup", str(warmup), "--seconds", str(counted + 0.5), "send",
+            sender = helpers.answer(lab.server(), [program, "--warmup", str(warmup), "--seconds", str(counted + 0.5), "send",
                                                 lab.client.ipv4, "--mbps", str(UDP_OFFERED[case.parameters["air"].wifi]), "--size", "1464"])
             output, errors = receiver.communicate(timeout=15)
         finally:
@@ -235,7 +235,7 @@ def _from_status(status: Mapping[str, Any]) -> dict[str, Any]:
     home = ("proof lost", "no proof", "silence", "slower than on Wi-Fi", "added delay costs", "cellular link lost", "budget spent")
     rare = [why for why in decisions if "by cellular" not in why and "TSval kept" not in why and "repeated by" not in why]
     return {
-        "proved": decisions.get("offload: path proved", 0),
+        "proved": decisions.get("offload: path validated", 0),
         "went_home": sum(count for why, count in decisions.items() if any(word in why for word in home)),
         "thinned": decisions.get("offload: repeated by the next ACK", 0),
         "last_reason": ", ".join(sorted(why.removeprefix("offload: ") for why in rare if any(word in why for word in home))),

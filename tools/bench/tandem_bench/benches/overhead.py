@@ -8,7 +8,7 @@ from typing import Any, Iterator
 
 from tandem_lab import Lab
 
-from .. import gear
+from .. import helpers
 from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options
 
 ABSENT, AGAIN = Arm("no daemon", "plain"), Arm("no daemon again")
@@ -52,17 +52,17 @@ class Overhead(Bench):
             return self._download(session, case, options, None)
         config: dict[str, Any] = {"recorder": {"everything": True}} if arm.name == EVERYTHING.name else {}
         modules = loaded_modules(session, options) if arm.name == MODULES.name else []
-        with gear.tandem(session, options, modules, config, f"{case.name}-{arm.name}-{seed}") as daemon:
+        with helpers.tandem(session, options, modules, config, f"{case.name}-{arm.name}-{seed}") as daemon:
             return self._download(session, case, options, daemon)
 
     def _download(self, lab: Lab, case: Case, options: Options, daemon: Any) -> Measurement:
         seconds = self._seconds(options.quick)
         before = daemon.api("/v1/status")["datapath"] if daemon else {}
-        began, machine, own = time.monotonic(), gear.machine_cpu_seconds(), gear.cpu_seconds(daemon.pid) if daemon else 0.0
+        began, machine, own = time.monotonic(), helpers.machine_cpu_seconds(), helpers.cpu_seconds(daemon.pid) if daemon else 0.0
         # The counted part has no warm-up of its own: CPU and bytes cover the same time.
         report = lab.iperf3("-R", "-P", str(case.parameters["streams"]), "-t", str(seconds), "-C", "cubic", timeout=seconds + 30)
-        own = gear.cpu_seconds(daemon.pid) - own if daemon else 0.0
-        machine = gear.machine_cpu_seconds() - machine
+        own = helpers.cpu_seconds(daemon.pid) - own if daemon else 0.0
+        machine = helpers.machine_cpu_seconds() - machine
         passed = time.monotonic() - began
         received = report["end"]["sum_received"]
         gigabytes = received["bytes"] / 1e9
@@ -72,7 +72,7 @@ class Overhead(Bench):
             path = status["datapath"]
             details |= {"queued_per_s": (path["queued"] - before["queued"]) / passed, "observed_per_s": (path["observed"] - before["observed"]) / passed,
                         "queue_drops": path["queue_drops"] - before["queue_drops"], "user_drops": path["user_drops"] - before["user_drops"],
-                        "backend": status["backend"]["name"], "datapath": path, "knobs": gear.knobs(status)}
+                        "backend": status["backend"]["name"], "datapath": path, "knobs": helpers.knobs(status)}
         return Measurement({GOODPUT.name: received["bits_per_second"] / 1e9, DAEMON_CPU.name: own / gigabytes,
                             MACHINE_CPU.name: machine / gigabytes}, details)
 
@@ -83,7 +83,7 @@ _loaded: list[str] = []
 def loaded_modules(lab: Lab, options: Options) -> list[str]:
     """The names of all modules that this daemon brings; asked once."""
     if not _loaded:
-        with gear.tandem(lab, options) as daemon:
+        with helpers.tandem(lab, options) as daemon:
             _loaded.extend(module["name"] for module in daemon.api("/v1/modules"))
     return _loaded
 

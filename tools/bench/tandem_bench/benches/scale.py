@@ -12,7 +12,7 @@ from typing import Any, Iterator, Mapping
 from tandem_lab import Lab
 from tandem_lab.errors import LabError
 
-from .. import gear
+from .. import helpers
 from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options
 
 ABSENT, TANDEM = Arm("no daemon", "plain"), Arm("tandem", "tandem")
@@ -67,7 +67,7 @@ class Scale(Bench):
     @contextmanager
     def session(self, case: Case, seed: int, options: Options) -> Iterator[Lab]:
         with Lab("plain", prefix=options.prefix, seed=seed, air=False, counters=False) as lab:
-            with gear.serving(lab.server(), [gear.program("tandem-bench-many-flows"), "server"]):
+            with helpers.serving(lab.server(), [helpers.program("tandem-bench-many-flows"), "server"]):
                 yield lab
 
     def measure(self, session: Lab, case: Case, arm: Arm, seed: int, options: Options) -> Measurement:
@@ -77,14 +77,14 @@ class Scale(Bench):
             daemon = None
             if arm != ABSENT:
                 config = {"daemon": {"max_flows": case.parameters["max_flows"]}}
-                daemon = stack.enter_context(gear.tandem(session, options, loaded_modules(session, options), config, f"{case.name}-{arm.name}-{seed}"))
+                daemon = stack.enter_context(helpers.tandem(session, options, loaded_modules(session, options), config, f"{case.name}-{arm.name}-{seed}"))
             if case.name == "memory":
                 return self._memory(session, daemon, HELD[arm.name])
             return self._load(session, daemon, case)
 
     def _load(self, lab: Lab, daemon: Any, case: Case) -> Measurement:
         given = case.parameters
-        cpu = gear.cpu_seconds(daemon.pid) if daemon else 0.0
+        cpu = helpers.cpu_seconds(daemon.pid) if daemon else 0.0
         with _clients(lab, given["hold"], given["churn"], given["seconds"]) as clients:
             held = clients.held()
             # The table is looked at while it is fullest: before the short connections expire.
@@ -98,7 +98,7 @@ class Scale(Bench):
             path = after["datapath"]
             values |= {DROPS.name: float(path["queue_drops"] + path["user_drops"]), REFUSED.name: float(after["flows"]["refused"])}
             details |= {"flows_seen": status["flows"]["count"], "flows_refused": after["flows"]["refused"], "queued": path["queued"], "datapath": path,
-                        "daemon_cpu_s": gear.cpu_seconds(daemon.pid) - cpu, "knobs": gear.knobs(after)}
+                        "daemon_cpu_s": helpers.cpu_seconds(daemon.pid) - cpu, "knobs": helpers.knobs(after)}
         return Measurement(values, details)
 
     def _memory(self, lab: Lab, daemon: Any, count: int) -> Measurement:
@@ -114,9 +114,9 @@ class Scale(Bench):
             seen = status["flows"]["count"]
             if seen < 0.99 * count:
                 raise LabError(f"the daemon's table has {seen} of {count} flows: memory per flow cannot be told")
-            rss = gear.resident_bytes(daemon.pid)
+            rss = helpers.resident_bytes(daemon.pid)
             details = {"flows_seen": seen, "flows_refused": status["flows"]["refused"], "rss_bytes": rss,
-                       "keeper_mib": gear.resident_bytes(status["keeper"]["pid"]) / MIB, "knobs": gear.knobs(status)}
+                       "keeper_mib": helpers.resident_bytes(status["keeper"]["pid"]) / MIB, "knobs": helpers.knobs(status)}
         return Measurement({RSS.name: rss / MIB, **({TABLE.name: float(status["flows"]["bytes_each"])} if count else {})}, details)
 
     def derive(self, case: Case, values: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
@@ -131,14 +131,14 @@ class _Clients:
     def __init__(self, process: subprocess.Popen):
         self._process = process
 
-    def _line(self, phase: str, patience: float) -> dict[str, Any]:
+    def _line(self, phase: str, timeout: float) -> dict[str, Any]:
         assert self._process.stdout and self._process.stderr
-        guard = threading.Timer(patience, self._process.kill)
+        guard = threading.Timer(timeout, self._process.kill)
         guard.start()
         line = self._process.stdout.readline()
         guard.cancel()
         if not line:
-            raise LabError(f"many-flows ended before \"{phase}\": {self._process.stderr.read().strip() or 'nothing within ' + str(patience) + ' s'}")
+            raise LabError(f"many-flows ended before \"{phase}\": {self._process.stderr.read().strip() or 'nothing within ' + str(timeout) + ' s'}")
         return json.loads(line)
 
     def held(self) -> dict[str, Any]:
@@ -151,7 +151,7 @@ class _Clients:
 
 @contextmanager
 def _clients(lab: Lab, hold: int, churn: int, seconds: float) -> Iterator[_Clients]:
-    process = lab.client.popen([gear.program("tandem-bench-many-flows"), "client", lab.server().ipv4, "--hold", str(hold), "--churn-rate", str(churn),
+    process = lab.client.popen([helpers.program("tandem-bench-many-flows"), "client", lab.server().ipv4, "--hold", str(hold), "--churn-rate", str(churn),
                                 "--seconds", str(seconds)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         yield _Clients(process)

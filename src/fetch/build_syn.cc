@@ -1,4 +1,4 @@
-#include "src/fetch/craft_syn.h"
+#include "src/fetch/build_syn.h"
 
 #include "src/wire/bytes.h"
 #include "src/wire/layout.h"
@@ -9,7 +9,7 @@
 namespace tandem::fetch
 {
 
-std::vector<std::byte> craft_syn(wire::Headers headers, const SynOptions& options)
+std::vector<std::byte> build_syn(wire::Headers headers, const SynOptions& options)
 {
   namespace kind = wire::layout::kind;
   constexpr std::size_t options_size = 20;
@@ -34,7 +34,7 @@ std::vector<std::byte> craft_syn(wire::Headers headers, const SynOptions& option
   headers.timestamps.reset();
   headers.sacks = {};
   std::vector<std::byte> packet(wire::longest_header + options_size);
-  packet.resize(wire::craft_segment(packet, headers, written));
+  packet.resize(wire::build_segment(packet, headers, written));
   if (packet.empty()) return packet;
   const std::size_t ip = headers.key.local.v6 ? wire::layout::ipv6_header : wire::layout::ipv4_header;
   constexpr auto words = static_cast<std::uint16_t>((wire::layout::tcp_header + options_size) / 4);

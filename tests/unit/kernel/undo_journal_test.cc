@@ -1,4 +1,4 @@
-#include "src/kernel/mptcp/steering_ledger.h"
+#include "src/kernel/mptcp/undo_journal.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,42 +14,42 @@ namespace tandem::kernel
 namespace
 {
 
-const LedgerPlace here { .boot = "a-boot", .space = 4026531840 };
+const JournalPlace here { .boot = "a-boot", .space = 4026531840 };
 
-SteeringLedger full()
+UndoJournal full()
 {
   return { .own = { { .address = "192.0.2.1", .ifindex = 3, .id = 1 }, { .address = "2001:db8::1", .ifindex = 3 } },
            .flags = { { .address = "198.51.100.1", .id = 7, .before = false, .set = true } },
-           .limit = SteeringLedger::Limit { .before = { 1, 0 }, .set = { 2, 0 } } };
+           .limit = UndoJournal::Limit { .before = { 1, 0 }, .set = { 2, 0 } } };
 }
 
 std::string with(const std::string& what, const std::string& instead)
 {
-  std::string text = render_ledger(full(), here);
+  std::string text = render_journal(full(), here);
   const std::size_t at = text.find(what);
   EXPECT_NE(at, std::string::npos) << what;
   return text.replace(at, what.size(), instead);
 }
 
-TEST(SteeringLedger, ReadsWhatItWrote)
+TEST(UndoJournal, ReadsWhatItWrote)
 {
-  EXPECT_EQ(parse_ledger(render_ledger(full(), here), here).ledger, full());
-  EXPECT_EQ(parse_ledger(render_ledger({}, here), here).ledger, SteeringLedger {});
+  EXPECT_EQ(parse_journal(render_journal(full(), here), here).journal, full());
+  EXPECT_EQ(parse_journal(render_journal({}, here), here).journal, UndoJournal {});
 }
 
-TEST(SteeringLedger, HoldsForOneBootAndOneNamespace)
+TEST(UndoJournal, HoldsForOneBootAndOneNamespace)
 {
-  for (const LedgerPlace& other : { LedgerPlace { "other", here.space }, LedgerPlace { here.boot, 1 } })
+  for (const JournalPlace& other : { JournalPlace { "other", here.space }, JournalPlace { here.boot, 1 } })
   {
-    const ReadLedger read = parse_ledger(render_ledger(full(), here), other);
-    EXPECT_TRUE(read.ledger.empty());
+    const ReadJournal read = parse_journal(render_journal(full(), here), other);
+    EXPECT_TRUE(read.journal.empty());
     EXPECT_EQ(read.fault, "");
   }
 }
 
-TEST(SteeringLedger, BadInputIsNotBelieved)
+TEST(UndoJournal, BadInputIsNotBelieved)
 {
-  const std::string good = render_ledger(full(), here);
+  const std::string good = render_journal(full(), here);
   std::vector<std::string> bad { "", "{", "[]", "null", "7", good + "x", R"({"version": 1})" };
   for (std::size_t length = 1; length + 2 < good.size(); length += 7)
     bad.push_back(good.substr(0, length));
@@ -66,9 +66,9 @@ TEST(SteeringLedger, BadInputIsNotBelieved)
   bad.push_back(with("\"own\"", "\"mine\""));
   for (const std::string& text : bad)
   {
-    const ReadLedger read = parse_ledger(text, here);
+    const ReadJournal read = parse_journal(text, here);
     EXPECT_NE(read.fault, "") << text;
-    EXPECT_TRUE(read.ledger.empty()) << text;
+    EXPECT_TRUE(read.journal.empty()) << text;
   }
 }
 
@@ -90,32 +90,32 @@ protected:
 
 TEST_F(SteeringFile, ReplacesAndRemoves)
 {
-  EXPECT_EQ(read_ledger(path).fault, "");
-  EXPECT_EQ(write_ledger(path, full()), "");
-  EXPECT_EQ(read_ledger(path).ledger, full());
-  EXPECT_EQ(write_ledger(path, {}), "");
+  EXPECT_EQ(read_journal(path).fault, "");
+  EXPECT_EQ(write_journal(path, full()), "");
+  EXPECT_EQ(read_journal(path).journal, full());
+  EXPECT_EQ(write_journal(path, {}), "");
   EXPECT_FALSE(std::filesystem::exists(path));
-  EXPECT_EQ(write_ledger(path, {}), "");
+  EXPECT_EQ(write_journal(path, {}), "");
   EXPECT_TRUE(std::filesystem::is_empty(directory));
 }
 
 TEST_F(SteeringFile, OthersCannotMakeTandemUndoThings)
 {
-  ASSERT_EQ(write_ledger(path, full()), "");
+  ASSERT_EQ(write_journal(path, full()), "");
   ASSERT_EQ(chmod(path.c_str(), 0666), 0);
-  EXPECT_NE(read_ledger(path).fault, "");
+  EXPECT_NE(read_journal(path).fault, "");
   const std::string link = (directory / "link.json").string();
   ASSERT_EQ(chmod(path.c_str(), 0600), 0);
   ASSERT_EQ(symlink(path.c_str(), link.c_str()), 0);
-  EXPECT_NE(read_ledger(link).fault, "");
-  EXPECT_NE(read_ledger(directory.string()).fault, "");
+  EXPECT_NE(read_journal(link).fault, "");
+  EXPECT_NE(read_journal(directory.string()).fault, "");
   std::ofstream { path } << std::string(100'000, ' ');
-  EXPECT_EQ(read_ledger(path).fault, "too long");
+  EXPECT_EQ(read_journal(path).fault, "too long");
 }
 
 TEST_F(SteeringFile, ADirectoryThatIsNotThereIsSaid)
 {
-  EXPECT_NE(write_ledger((directory / "no" / "such").string(), full()), "");
+  EXPECT_NE(write_journal((directory / "no" / "such").string(), full()), "");
 }
 
 } // namespace

@@ -1,4 +1,4 @@
-#include "tests/golden/harness/stand.h"
+#include "tests/golden/harness/fixture.h"
 
 #include "src/chain/wanted.h"
 
@@ -38,11 +38,11 @@ void Recorder::carry_out(chain::Chain& chain)
   chain::Output& output = chain.output();
   for (const chain::Injection& one : output.segments)
   {
-    if (bytes_each > 0) crafted.push_back({ now, one.flow, one.segment, std::string { one.why } });
+    if (bytes_each > 0) injected.push_back({ now, one.flow, one.segment, std::string { one.why } });
     chain.sent(one, bytes_each);
   }
-  for (const chain::LinkRequest& one : output.requests)
-    wishes.emplace_back(one.wish, one.why);
+  for (const chain::ModuleRequest& one : output.requests)
+    requests.emplace_back(one.request, one.why);
   for (const chain::FetchRequest& one : output.fetches)
   {
     if (fetches)
@@ -136,7 +136,7 @@ Segment Peers::data_out(Tick now, std::uint32_t length) const
   return s;
 }
 
-Stand::Stand(std::vector<Module*> modules, chain::Chain::Options options)
+Fixture::Fixture(std::vector<Module*> modules, chain::Chain::Options options)
     : chain { std::move(options), std::move(modules), actions }
 {
   chain.links(links, now());
@@ -144,7 +144,7 @@ Stand::Stand(std::vector<Module*> modules, chain::Chain::Options options)
     chain.enable(i, true, now());
 }
 
-void Stand::run(Tick until)
+void Fixture::run(Tick until)
 {
   while (true)
   {
@@ -156,7 +156,7 @@ void Stand::run(Tick until)
   chain.advance(until);
 }
 
-std::optional<chain::Outcome> Stand::show(const Segment& segment)
+std::optional<chain::Outcome> Fixture::show(const Segment& segment)
 {
   Wanted wanted = chain::wanted(chain);
   if (see_everything)
@@ -170,7 +170,7 @@ std::optional<chain::Outcome> Stand::show(const Segment& segment)
   return chain.segment(segment, admission == Admission::queued, now());
 }
 
-void Stand::open(Peers& peers)
+void Fixture::open(Peers& peers)
 {
   show(peers.syn(now()));
   run_for(ms(1));
@@ -180,14 +180,14 @@ void Stand::open(Peers& peers)
   show(peers.ack(now()));
 }
 
-void Stand::data(Peers& peers, std::uint32_t length, TsClock echo)
+void Fixture::data(Peers& peers, std::uint32_t length, TsClock echo)
 {
   show(peers.data_in(now(), length, echo));
   peers.recent = peers.remote_ts(now());
   peers.received += length;
 }
 
-int Stand::download(Peers& peers, int count, Duration every, Duration rtt, std::uint32_t length)
+int Fixture::download(Peers& peers, int count, Duration every, Duration rtt, std::uint32_t length)
 {
   int touched = 0;
   for (int i = 0; i < count; ++i)
@@ -200,7 +200,7 @@ int Stand::download(Peers& peers, int count, Duration every, Duration rtt, std::
   return touched;
 }
 
-std::uint64_t Stand::violations() const
+std::uint64_t Fixture::violations() const
 {
   std::uint64_t all = 0;
   for (std::size_t i = 0; i < chain.module_count(); ++i)
@@ -209,7 +209,7 @@ std::uint64_t Stand::violations() const
   return all;
 }
 
-std::uint64_t Stand::count(std::string_view why) const
+std::uint64_t Fixture::count(std::string_view why) const
 {
   std::uint64_t all = 0;
   for (std::size_t i = 0; i < chain.module_count(); ++i)

@@ -17,7 +17,7 @@
 namespace tandem
 {
 
-struct PathProof
+struct PathValidation
 {
   TsClock frozen {}; // kept by Wi-Fi; the copies carry frozen + 1
   std::uint8_t copies = 0;
@@ -44,7 +44,7 @@ struct PathProof
   // Whether it can be had now: nobody else has one, and no data of this host waits to be sent once more.
   static bool possible(const FlowView& flow)
   {
-    return flow.ts_reserved.what == TsReservation::What::none && flow.snd_una == flow.next_seq;
+    return flow.ts_reserved.what == TsReservation::What::none && flow.snd_una == flow.snd_nxt;
   }
 
   // Whether another copy may leave, at most `most` of them, eight in a round trip.
@@ -56,12 +56,12 @@ struct PathProof
 
   // The copy by `by` of an ACK that is about to leave, acknowledging up to `ack` less the lag. Only of one with
   // timestamps.
-  Craft copy(const Segment& segment, Seq ack, Link by, Tick now)
+  InjectedSegment copy(const Segment& segment, Seq ack, Link by, Tick now)
   {
     if (copies == 0) begun_at = now;
     ++copies;
     copy_at = now;
-    return { .kind = CraftKind::ack,
+    return { .kind = InjectedKind::ack,
              .by = by,
              .at = now,
              .seq = segment.seq,
@@ -78,12 +78,12 @@ struct PathProof
 
   // A round trip and a margin, and no longer, so that the newest ACK reaches the server before its timer fires
   // (RFC 6298 with Linux's floor of 200 ms above the RTT).
-  static Duration patience(Duration rtt)
+  static Duration timeout(Duration rtt)
   {
     using namespace std::chrono_literals;
     return std::clamp<Duration>(rtt + 100ms, 60ms, 1s);
   }
-  bool expired(Tick now, Duration rtt) const { return now - begun_at >= patience(rtt); }
+  bool expired(Tick now, Duration rtt) const { return now - begun_at >= timeout(rtt); }
 
   // The rest after a failure, in seconds: `first`, doubling with each in a row up to `longest`. Counts it.
   static double rest(std::uint8_t& failures, double first, double longest)

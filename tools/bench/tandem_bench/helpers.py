@@ -32,14 +32,14 @@ def program(name: str) -> str:
 
 
 @contextmanager
-def serving(place: Endpoint, argv: Sequence[str], patience: float = 10.0) -> Iterator[subprocess.Popen]:
+def serving(place: Endpoint, argv: Sequence[str], timeout: float = 10.0) -> Iterator[subprocess.Popen]:
     """A program that prints "ready" and then works until it is ended."""
     process = place.popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stdout and process.stderr
         line = process.stdout.readline().strip()
         if line != "ready":
-            process.wait(patience)
+            process.wait(timeout)
             raise LabError(f"{Path(argv[0]).name} did not start: {process.stderr.read().strip() or line or process.returncode}")
         yield process
     finally:

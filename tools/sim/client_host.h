@@ -17,9 +17,9 @@ namespace tandem::sim
 {
 
 // Carried out: edits of acknowledgements (ACK number to whole segments, window, timestamps, ECN), drops, routes by the
-// cellular link, crafted ACKs, CE rates of interfaces, MP_PRIO. Not simulated, and answered "not sent": ICMP, fills,
-// fetches, endpoint wishes (counted). A flow's segments all have the size of a full one, connections are not closed.
-class Laptop final
+// cellular link, injected ACKs, CE rates of interfaces, MP_PRIO. Not simulated, and answered "not sent": ICMP, fills,
+// fetches, endpoint requests (counted). A flow's segments all have the size of a full one, connections are not closed.
+class ClientHost final
 {
 public:
   struct Stats
@@ -27,17 +27,17 @@ public:
     std::uint64_t dropped = 0;  // acknowledgements left out
     std::uint64_t edited = 0;   // packets with changed bytes
     std::uint64_t rerouted = 0; // acknowledgements by the cellular link
-    std::uint64_t crafted = 0;
-    std::uint64_t not_crafted = 0; // asked for and not simulated
-    std::uint64_t wishes = 0;      // ce_rate, mptcp_backup
-    std::uint64_t other_wishes = 0;
+    std::uint64_t injected = 0;
+    std::uint64_t not_injected = 0; // asked for and not simulated
+    std::uint64_t requests = 0;     // ce_rate, mptcp_backup
+    std::uint64_t other_requests = 0;
   };
 
-  // `modules` must outlive the laptop; none: only interfaces that mark.
-  Laptop(World& world, const std::vector<Module*>& modules);
-  ~Laptop();
+  // `modules` must outlive the client; none: only interfaces that mark.
+  ClientHost(World& world, const std::vector<Module*>& modules);
+  ~ClientHost();
 
-  // Interfaces are numbered from 0; each plays the role of a link. ce_rate wishes for a link reach all of its
+  // Interfaces are numbered from 0; each plays the role of a link. ce_rate requests for a link reach all of its
   // interfaces.
   std::uint16_t add_interface(Link role);
   Link role(std::uint16_t interface) const { return interfaces_[interface].role; }
@@ -50,7 +50,7 @@ public:
   void radio(Link link, const RadioState& state);
   void set_up(Link link, bool up);
 
-  // What the laptop is to know of a subflow.
+  // What the client is to know of a subflow.
   struct Connect
   {
     std::uint16_t interface = 0;
@@ -64,26 +64,26 @@ public:
     std::function<void(bool backup)> prioritize {};
   };
 
-  // One subflow at this laptop.
+  // One subflow at this client.
   class Port
   {
   public:
-    Port(Laptop& laptop, const Connect& with, std::uint16_t number);
+    Port(ClientHost& client, const Connect& with, std::uint16_t number);
     Stage& ingress() { return ingress_; }
     Stage& egress() { return egress_; }
 
   private:
-    friend class Laptop;
+    friend class ClientHost;
     struct Ingress final : Stage
     {
       explicit Ingress(Port& owner) : port(owner) {}
-      void accept(Handle handle) override { port.laptop_.arrive(port, handle); }
+      void accept(Handle handle) override { port.client_.arrive(port, handle); }
       Port& port;
     };
     struct Egress final : Stage
     {
       explicit Egress(Port& owner) : port(owner) {}
-      void accept(Handle handle) override { port.laptop_.leave(port, handle); }
+      void accept(Handle handle) override { port.client_.leave(port, handle); }
       Port& port;
     };
     Segment segment(const Packet& packet, Direction direction) const;
@@ -94,7 +94,7 @@ public:
     // Whole segments before a sequence number of the server, near `close`.
     std::uint64_t segments(Seq seq, std::uint64_t close) const;
 
-    Laptop& laptop_;
+    ClientHost& client_;
     Connect with_;
     FlowKey key_ {};
     Seq client_isn_ {}, server_isn_ {};
@@ -126,10 +126,10 @@ private:
   void arrive(Port& port, Handle handle);
   void leave(Port& port, Handle handle);
   void carry_out();
-  std::size_t inject(const FlowKey& key, const Craft& craft);
-  void steer(const Wish& wish);
+  std::size_t inject(const FlowKey& key, const InjectedSegment& injected);
+  void steer(const LinkRequest& request);
   void later();
-  void send_crafted();
+  void send_injected();
 
   World& world_;
   std::vector<Interface> interfaces_;
@@ -137,8 +137,8 @@ private:
   std::unique_ptr<chain::Chain> chain_;
   LinkStates links_ {};
   Timer timer_;
-  std::vector<Handle> crafted_; // leave when the chain has returned: it must not be called back
-  Timer crafted_timer_;
+  std::vector<Handle> injected_; // leave when the chain has returned: it must not be called back
+  Timer injected_timer_;
   Stats stats_ {};
 };
 

@@ -1,4 +1,4 @@
-#include "src/daemon/wishes.h"
+#include "src/daemon/link_requests.h"
 
 #include "src/wire/text.h"
 
@@ -8,60 +8,61 @@
 namespace tandem::daemon
 {
 
-void Wishes::take(const Wish& wish, std::uint8_t slot, std::string_view why)
+void LinkRequests::take(const LinkRequest& request, std::uint8_t slot, std::string_view why)
 {
-  const auto link = static_cast<std::size_t>(wish.link);
-  if (wish.link == Link::other || link >= links_.size() || index(wish.kind) >= kinds || !std::isfinite(wish.value))
+  const auto link = static_cast<std::size_t>(request.link);
+  if (request.link == Link::other || link >= links_.size() || index(request.kind) >= kinds
+      || !std::isfinite(request.value))
     return;
   const double value =
-      wish.kind == WishKind::ce_rate ? std::clamp(wish.value, 0.0, 1.0) : (wish.value != 0 ? 1.0 : 0.0);
-  links_[link].wishes[index(wish.kind)] = Standing { value, slot, why };
+      request.kind == RequestKind::ce_rate ? std::clamp(request.value, 0.0, 1.0) : (request.value != 0 ? 1.0 : 0.0);
+  links_[link].requests[index(request.kind)] = Standing { value, slot, why };
 }
 
-void Wishes::lapse(std::uint8_t slot)
+void LinkRequests::lapse(std::uint8_t slot)
 {
   for (OfLink& link : links_)
   {
-    for (auto& standing : link.wishes)
+    for (auto& standing : link.requests)
       if (standing && standing->slot == slot) standing.reset();
-    if (!link.wishes[index(WishKind::ce_rate)]) link.rate = 0;
+    if (!link.requests[index(RequestKind::ce_rate)]) link.rate = 0;
   }
 }
 
-void Wishes::gone(Link link)
+void LinkRequests::gone(Link link)
 {
   links_[static_cast<std::size_t>(link)].rate = 0;
 }
 
-void Wishes::rest(std::uint8_t slot, bool resting)
+void LinkRequests::rest(std::uint8_t slot, bool resting)
 {
   const std::uint32_t bit = 1u << slot;
   resting_ = resting ? resting_ | bit : resting_ & ~bit;
 }
 
-bool Wishes::any(std::uint8_t slot) const
+bool LinkRequests::any(std::uint8_t slot) const
 {
   return std::any_of(links_.begin(), links_.end(),
                      [&](const OfLink& link)
                      {
-                       return std::any_of(link.wishes.begin(), link.wishes.end(),
+                       return std::any_of(link.requests.begin(), link.requests.end(),
                                           [&](const auto& standing) { return standing && standing->slot == slot; });
                      });
 }
 
-std::optional<Wishes::Standing> Wishes::standing(const OfLink& link, WishKind kind) const
+std::optional<LinkRequests::Standing> LinkRequests::standing(const OfLink& link, RequestKind kind) const
 {
-  const auto& wish = link.wishes[index(kind)];
-  return wish && (resting_ >> wish->slot & 1) == 0 ? wish : std::nullopt;
+  const auto& request = link.requests[index(kind)];
+  return request && (resting_ >> request->slot & 1) == 0 ? request : std::nullopt;
 }
 
-double Wishes::wanted_rate(const OfLink& link) const
+double LinkRequests::wanted_rate(const OfLink& link) const
 {
-  const auto wish = standing(link, WishKind::ce_rate);
-  return wish ? wish->value : 0;
+  const auto request = standing(link, RequestKind::ce_rate);
+  return request ? request->value : 0;
 }
 
-void Wishes::advance(Tick now)
+void LinkRequests::advance(Tick now)
 {
   if (now - stepped_ < settings_.step) return;
   // After a pause there is one step, however long it was: the rule has not changed meanwhile.
@@ -74,12 +75,12 @@ void Wishes::advance(Tick now)
   }
 }
 
-bool Wishes::settled() const
+bool LinkRequests::settled() const
 {
   return std::all_of(links_.begin(), links_.end(), [&](const OfLink& link) { return link.rate == wanted_rate(link); });
 }
 
-kernel::SteeringPlan Wishes::plan(const links::LinkTable& table) const
+kernel::SteeringPlan LinkRequests::plan(const links::LinkTable& table) const
 {
   kernel::SteeringPlan plan {};
   for (const Link link : all_links)
@@ -89,8 +90,8 @@ kernel::SteeringPlan Wishes::plan(const links::LinkTable& table) const
     if (link == Link::other || !info.present()) continue;
     if (its.rate > 0) plan.ce.push_back({ info.interface, its.rate });
 
-    const auto backup = standing(its, WishKind::mptcp_backup);
-    const auto endpoint = standing(its, WishKind::mptcp_endpoint);
+    const auto backup = standing(its, RequestKind::mptcp_backup);
+    const auto endpoint = standing(its, RequestKind::mptcp_endpoint);
     if (!settings_.setup && !backup && !endpoint) continue;
     kernel::SteeringPath path { .interface = info.interface };
     for (const Address& address : info.addresses)

@@ -44,10 +44,10 @@ struct Announcement
   bool value = true;           // nat and source_filter
 };
 
-class Plant
+class Topology
 {
 public:
-  Plant(const Scenario& scenario, std::uint64_t seed);
+  Topology(const Scenario& scenario, std::uint64_t seed);
 
   const std::vector<PortId>& ports() const { return ports_; }
 

@@ -1,4 +1,5 @@
-// Wishes what its knobs say of the link that they name, whenever a flow has something to say, and tells what it saw.
+// LinkRequests what its knobs say of the link that they name, whenever a flow has something to say, and tells what it
+// saw.
 #include <tandem/knob_table.h>
 #include <tandem/module.h>
 
@@ -22,7 +23,7 @@ constexpr Knob first { .name = "link",
                        .minimum = 0,
                        .maximum = link_count - 1,
                        .initial = 3,
-                       .help = "number of the link that is wished about" };
+                       .help = "number of the link that is requested about" };
 constexpr std::array<KnobRow<Knobs>, 3> rows {
   KnobRow<Knobs> { { .name = "ce_rate", .type = KnobType::real, .maximum = 1, .help = "share of marks" },
                    &Knobs::ce_rate },
@@ -37,10 +38,10 @@ struct Seen
   std::uint64_t arriving = 0, leaving = 0, queued = 0, elsewhere = 0;
 };
 
-class WishProbe final : public FlowModule<Seen>
+class RequestProbe final : public FlowModule<Seen>
 {
 public:
-  std::string_view name() const override { return "wish_probe"; }
+  std::string_view name() const override { return "request_probe"; }
   std::string_view summary() const override { return "For tests."; }
   std::string_view manual() const override { return "For tests."; }
   std::span<const Knob> knobs() const override { return all; }
@@ -68,9 +69,10 @@ public:
       seen.elsewhere += event.segment->link != flow.link ? 1 : 0;
     }
     const auto link = static_cast<Link>(knobs_.link);
-    wishes_ = { Wish { WishKind::ce_rate, link, knobs_.ce_rate }, Wish { WishKind::mptcp_backup, link, knobs_.backup },
-                Wish { WishKind::mptcp_endpoint, link, knobs_.endpoint } };
-    return { .wish = wishes_, .why = "probe: as the knobs say" };
+    requests_ = { LinkRequest { RequestKind::ce_rate, link, knobs_.ce_rate },
+                  LinkRequest { RequestKind::mptcp_backup, link, knobs_.backup },
+                  LinkRequest { RequestKind::mptcp_endpoint, link, knobs_.endpoint } };
+    return { .request = requests_, .why = "probe: as the knobs say" };
   }
 
   void describe(const FlowView&, const Seen& seen, Facts& facts) const override
@@ -83,10 +85,10 @@ public:
 
 private:
   Knobs knobs_ {};
-  std::array<Wish, 3> wishes_ {};
+  std::array<LinkRequest, 3> requests_ {};
 };
 
-TANDEM_MODULE(WishProbe);
+TANDEM_MODULE(RequestProbe);
 
 } // namespace
 } // namespace tandem

@@ -1,4 +1,4 @@
-#include "src/wire/craft.h"
+#include "src/wire/build.h"
 #include "tests/unit/wire/packets.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ namespace
 
 using namespace test;
 
-TEST(Craft, ParsedAgainItIsTheSame)
+TEST(InjectedSegment, ParsedAgainItIsTheSame)
 {
   Generator random { 4 };
   for (int round = 0; round < 5000; ++round)
@@ -36,8 +36,8 @@ TEST(Craft, ParsedAgainItIsTheSame)
   }
 }
 
-// What Linux sends for the same headers is what craft_segment makes: the captured packets, byte for byte.
-TEST(Craft, EqualsLinux)
+// What Linux sends for the same headers is what build_segment makes: the captured packets, byte for byte.
+TEST(InjectedSegment, EqualsLinux)
 {
   const Packet sack = hex(sack_v4);
   const Segment s = parse(sack, Direction::egress).segment;
@@ -65,44 +65,44 @@ TEST(Craft, EqualsLinux)
             data);
 }
 
-TEST(Craft, TooSmallABufferGivesNothing)
+TEST(InjectedSegment, TooSmallABufferGivesNothing)
 {
   for (const FlowKey& key : { key_v4, key_v6 })
   {
     Packet out(200);
     const Headers headers { .key = key, .timestamps = Timestamps {} };
-    const std::size_t length = craft_ack(out, headers);
+    const std::size_t length = build_ack(out, headers);
     ASSERT_GT(length, 0u);
-    EXPECT_EQ(craft_ack(std::span { out }.first(length), headers), length);
-    EXPECT_EQ(craft_ack(std::span { out }.first(length - 1), headers), 0u);
-    const std::size_t icmp = craft_unreachable(out, { .key = key });
+    EXPECT_EQ(build_ack(std::span { out }.first(length), headers), length);
+    EXPECT_EQ(build_ack(std::span { out }.first(length - 1), headers), 0u);
+    const std::size_t icmp = build_unreachable(out, { .key = key });
     ASSERT_GT(icmp, 0u);
-    EXPECT_EQ(craft_unreachable(std::span { out }.first(icmp - 1), { .key = key }), 0u);
-    EXPECT_EQ(craft_ack({}, headers), 0u);
+    EXPECT_EQ(build_unreachable(std::span { out }.first(icmp - 1), { .key = key }), 0u);
+    EXPECT_EQ(build_ack({}, headers), 0u);
   }
 }
 
-TEST(Craft, WhatNoHeaderCanHoldGivesNothing)
+TEST(InjectedSegment, WhatNoHeaderCanHoldGivesNothing)
 {
   Packet out(80000);
   const std::array<SackBlock, 4> blocks {};
-  EXPECT_EQ(craft_ack(out, { .key = key_v4, .timestamps = Timestamps {}, .sacks = blocks }), 0u);
-  EXPECT_GT(craft_ack(out, { .key = key_v4, .sacks = blocks }), 0u);
-  EXPECT_EQ(craft_segment(out, { .key = key_v4 }, Packet(65496)), 0u);
-  EXPECT_GT(craft_segment(out, { .key = key_v4 }, Packet(65495)), 0u);
+  EXPECT_EQ(build_ack(out, { .key = key_v4, .timestamps = Timestamps {}, .sacks = blocks }), 0u);
+  EXPECT_GT(build_ack(out, { .key = key_v4, .sacks = blocks }), 0u);
+  EXPECT_EQ(build_segment(out, { .key = key_v4 }, Packet(65496)), 0u);
+  EXPECT_GT(build_segment(out, { .key = key_v4 }, Packet(65495)), 0u);
   FlowKey mixed = key_v4;
   mixed.remote = key_v6.remote;
-  EXPECT_EQ(craft_ack(out, { .key = mixed }), 0u);
+  EXPECT_EQ(build_ack(out, { .key = mixed }), 0u);
 }
 
-TEST(Craft, AckAndResetFlags)
+TEST(InjectedSegment, AckAndResetFlags)
 {
   Packet out(100);
-  out.resize(craft_ack(out, { .key = key_v4, .flags = tcp_flag::ece | tcp_flag::fin | tcp_flag::syn | tcp_flag::rst }));
+  out.resize(build_ack(out, { .key = key_v4, .flags = tcp_flag::ece | tcp_flag::fin | tcp_flag::syn | tcp_flag::rst }));
   EXPECT_EQ(parse(out, Direction::egress).segment.flags, tcp_flag::ack | tcp_flag::ece);
   EXPECT_TRUE(parse(out, Direction::egress).segment.is_pure_ack());
   out.assign(100, {});
-  out.resize(craft_rst(out, { .key = key_v4, .seq = { 7 }, .ack = { 9 }, .flags = tcp_flag::psh }));
+  out.resize(build_rst(out, { .key = key_v4, .seq = { 7 }, .ack = { 9 }, .flags = tcp_flag::psh }));
   const Segment reset = parse(out, Direction::egress).segment;
   EXPECT_EQ(reset.flags, tcp_flag::rst);
   EXPECT_EQ(reset.seq.raw, 7u);
@@ -110,14 +110,14 @@ TEST(Craft, AckAndResetFlags)
   EXPECT_TRUE(verify(out, reset));
 }
 
-TEST(Craft, CopyOfACapturedAck)
+TEST(InjectedSegment, CopyOfACapturedAck)
 {
   const Packet original = hex(sack_v4);
   const Segment segment = parse(original, Direction::egress).segment;
   Packet out(200);
   EditFault fault = EditFault::no_ack;
-  const std::size_t length = craft_copy(out, segment, { .ack = segment.ack - 1448, .window = std::uint16_t { 60 } },
-                                        ChecksumState::complete, &fault);
+  const std::size_t length = injected_copy(out, segment, { .ack = segment.ack - 1448, .window = std::uint16_t { 60 } },
+                                           ChecksumState::complete, &fault);
   EXPECT_EQ(fault, EditFault::none);
   ASSERT_EQ(length, original.size());
   out.resize(length);
@@ -127,27 +127,28 @@ TEST(Craft, CopyOfACapturedAck)
   EXPECT_EQ(copy.sack_count, 2);
   EXPECT_TRUE(verify(out, copy));
 
-  EXPECT_EQ(craft_copy(std::span { out }.first(length - 1), segment, {}, ChecksumState::complete, &fault), 0u);
+  EXPECT_EQ(injected_copy(std::span { out }.first(length - 1), segment, {}, ChecksumState::complete, &fault), 0u);
   const Packet authenticated = with_options({ 29, 4, 1, 1 });
   Packet room(200);
-  EXPECT_EQ(craft_copy(room, parse(authenticated, Direction::egress).segment, {}, ChecksumState::complete, &fault), 0u);
+  EXPECT_EQ(injected_copy(room, parse(authenticated, Direction::egress).segment, {}, ChecksumState::complete, &fault),
+            0u);
   EXPECT_EQ(fault, EditFault::authenticated);
 }
 
-TEST(Craft, AnUneditedCopyOfALocalAckIsSealed)
+TEST(InjectedSegment, AnUneditedCopyOfALocalAckIsSealed)
 {
   Packet original = hex(sack_v4);
   store16(original, 36, 0x1111);
   const Segment segment = parse(original, Direction::egress).segment;
   Packet out(200);
-  out.resize(craft_copy(out, segment, {}, ChecksumState::partial));
+  out.resize(injected_copy(out, segment, {}, ChecksumState::partial));
   EXPECT_EQ(out, hex(sack_v4));
 }
 
-TEST(Craft, HostUnreachableQuotesTheServersSegment)
+TEST(InjectedSegment, HostUnreachableQuotesTheServersSegment)
 {
   Packet out(200);
-  out.resize(craft_unreachable(out, { .key = key_v4, .seq = { 0x01020304 }, .ack = { 5 } }));
+  out.resize(build_unreachable(out, { .key = key_v4, .seq = { 0x01020304 }, .ack = { 5 } }));
   ASSERT_EQ(out.size(), 68u);
   EXPECT_EQ(sum(std::span { out }.first(20)), 0xffff);
   EXPECT_EQ(sum(std::span { out }.subspan(20)), 0xffff);
@@ -164,11 +165,11 @@ TEST(Craft, HostUnreachableQuotesTheServersSegment)
   EXPECT_TRUE(verify(quote, quoted.segment));
 }
 
-TEST(Craft, NoRouteToDestinationV6)
+TEST(InjectedSegment, NoRouteToDestinationV6)
 {
   Packet out(200);
   const Address router = v6(99);
-  out.resize(craft_unreachable(out, { .key = key_v6, .seq = { 7 }, .router = router }));
+  out.resize(build_unreachable(out, { .key = key_v6, .seq = { 7 }, .router = router }));
   ASSERT_EQ(out.size(), 108u);
   EXPECT_EQ(load8(out, 6), 58);
   EXPECT_EQ(load8(out, 23), 99);
@@ -180,19 +181,19 @@ TEST(Craft, NoRouteToDestinationV6)
   EXPECT_EQ(parse(quote, Direction::ingress).segment.key, key_v6);
 }
 
-TEST(Craft, AFillIsTheServersSegmentAndStaysOnThisHost)
+TEST(InjectedSegment, AFillIsTheServersSegmentAndStaysOnThisHost)
 {
   Generator random { 9 };
   for (int round = 0; round < 200; ++round)
   {
     const Headers headers = random.headers();
     const Packet bytes = random.bytes(1 + random.below(3000));
-    const Craft request { .kind = CraftKind::fill,
-                          .seq = headers.seq,
-                          .timestamps = headers.timestamps,
-                          .length = static_cast<std::uint32_t>(bytes.size()) };
+    const InjectedSegment request { .kind = InjectedKind::fill,
+                                    .seq = headers.seq,
+                                    .timestamps = headers.timestamps,
+                                    .length = static_cast<std::uint32_t>(bytes.size()) };
     Packet out(longest_header + bytes.size());
-    out.resize(craft_fill(out, headers.key, request, { .ack = headers.ack, .window = headers.window, .bytes = bytes }));
+    out.resize(build_fill(out, headers.key, request, { .ack = headers.ack, .window = headers.window, .bytes = bytes }));
     const Parsed parsed = parse(out, Direction::ingress);
     ASSERT_TRUE(parsed.ok()) << name(parsed.fault);
     ASSERT_TRUE(verify(out, parsed.segment));
@@ -206,31 +207,33 @@ TEST(Craft, AFillIsTheServersSegmentAndStaysOnThisHost)
   }
 }
 
-TEST(Craft, AFillWithoutItsBytesIsNothing)
+TEST(InjectedSegment, AFillWithoutItsBytesIsNothing)
 {
   std::array<std::byte, 256> out {};
   const Packet bytes(20);
-  const Craft request { .kind = CraftKind::fill, .length = 21 };
-  EXPECT_EQ(craft_fill(out, {}, request, { .bytes = bytes }), 0u);
-  EXPECT_EQ(craft_fill(out, {}, { .kind = CraftKind::fill }, {}), 0u);
-  EXPECT_EQ(craft(out, {}, request), 0u);
+  const InjectedSegment request { .kind = InjectedKind::fill, .length = 21 };
+  EXPECT_EQ(build_fill(out, {}, request, { .bytes = bytes }), 0u);
+  EXPECT_EQ(build_fill(out, {}, { .kind = InjectedKind::fill }, {}), 0u);
+  EXPECT_EQ(build(out, {}, request), 0u);
 }
 
-TEST(Craft, AModulesRequest)
+TEST(InjectedSegment, AModulesRequest)
 {
-  Craft request { .seq = { 1 }, .ack = { 2 }, .window = 3, .timestamps = Timestamps { { 4 }, { 5 } }, .sack_count = 4 };
+  InjectedSegment request {
+    .seq = { 1 }, .ack = { 2 }, .window = 3, .timestamps = Timestamps { { 4 }, { 5 } }, .sack_count = 4
+  };
   request.sack_blocks[0] = { { 10 }, { 20 } };
   Packet out(200);
-  out.resize(craft(out, key_v4, request));
+  out.resize(build(out, key_v4, request));
   const Segment s = parse(out, Direction::egress).segment;
   EXPECT_EQ(s.ack.raw, 2u);
   EXPECT_EQ(s.timestamps, request.timestamps);
   EXPECT_EQ(s.sack_count, 3); // no room for the fourth beside timestamps
   EXPECT_EQ(s.sacks()[0], request.sack_blocks[0]);
 
-  request.kind = CraftKind::host_unreachable;
+  request.kind = InjectedKind::host_unreachable;
   Packet icmp(200);
-  EXPECT_EQ(craft(icmp, key_v4, request), 68u);
+  EXPECT_EQ(build(icmp, key_v4, request), 68u);
 }
 
 } // namespace

@@ -13,7 +13,7 @@
 namespace tandem::kernel
 {
 
-struct SteeringLedger
+struct UndoJournal
 {
   struct Own // an endpoint that Tandem created
   {
@@ -45,33 +45,33 @@ struct SteeringLedger
   std::optional<Limit> limit {};
 
   bool empty() const { return own.empty() && flags.empty() && !limit; }
-  bool operator==(const SteeringLedger&) const = default;
+  bool operator==(const UndoJournal&) const = default;
 };
 
-// Where a ledger holds: endpoints are gone after a reboot, and belong to one network namespace.
-struct LedgerPlace
+// Where a journal holds: endpoints are gone after a reboot, and belong to one network namespace.
+struct JournalPlace
 {
   std::string boot {};     // /proc/sys/kernel/random/boot_id
   std::uint64_t space = 0; // inode of /proc/self/ns/net
 
-  bool operator==(const LedgerPlace&) const = default;
+  bool operator==(const JournalPlace&) const = default;
 };
 
-std::string render_ledger(const SteeringLedger& ledger, const LedgerPlace& place);
+std::string render_journal(const UndoJournal& journal, const JournalPlace& place);
 
-struct ReadLedger
+struct ReadJournal
 {
-  SteeringLedger ledger {}; // empty when the text is of another place, or bad
-  std::string fault {};     // what is bad about it; empty: nothing
+  UndoJournal journal {}; // empty when the text is of another place, or bad
+  std::string fault {};   // what is bad about it; empty: nothing
 };
-ReadLedger parse_ledger(std::string_view text, const LedgerPlace& here);
+ReadJournal parse_journal(std::string_view text, const JournalPlace& here);
 
-LedgerPlace ledger_place();
+JournalPlace journal_place();
 
 // Empty path: no file, and nothing to do.
-// The file is replaced in one step; an empty ledger removes it. Empty when it worked; else the reason.
-std::string write_ledger(const std::string& path, const SteeringLedger& ledger);
-// A file that is not there is an empty ledger. One that belongs to another user is not believed.
-ReadLedger read_ledger(const std::string& path);
+// The file is replaced in one step; an empty journal removes it. Empty when it worked; else the reason.
+std::string write_journal(const std::string& path, const UndoJournal& journal);
+// A file that is not there is an empty journal. One that belongs to another user is not believed.
+ReadJournal read_journal(const std::string& path);
 
 } // namespace tandem::kernel

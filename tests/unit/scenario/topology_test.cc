@@ -1,7 +1,7 @@
 // The lab as a model in virtual time: where packets come out, and what the timeline does.
 
 #include "tests/unit/scenario/files.h"
-#include "tools/lab/emulator/plant.h"
+#include "tools/lab/emulator/topology.h"
 
 #include <gtest/gtest.h>
 
@@ -25,41 +25,41 @@ constexpr Tick at(Duration since_start)
 
 struct Bench
 {
-  explicit Bench(const std::string& text) : plant(load(text), 1) {}
+  explicit Bench(const std::string& text) : topology(load(text), 1) {}
 
   std::size_t port(Kind kind, std::size_t index = 0) const
   {
-    for (std::size_t i = 0; i < plant.ports().size(); ++i)
-      if (plant.ports()[i] == PortId { kind, index }) return i;
+    for (std::size_t i = 0; i < topology.ports().size(); ++i)
+      if (topology.ports()[i] == PortId { kind, index }) return i;
     ADD_FAILURE();
     return 0;
   }
 
   void run(Tick until)
   {
-    plant.run_until(until);
-    for (const auto& a : plant.arrivals())
+    topology.run_until(until);
+    for (const auto& a : topology.arrivals())
       arrived[a.handle] = a;
-    dropped += plant.dropped().size();
-    for (const auto& a : plant.announcements())
+    dropped += topology.dropped().size();
+    for (const auto& a : topology.announcements())
       announced.push_back(a);
-    plant.done();
+    topology.done();
   }
 
   void send(Tick now, Kind from, std::size_t index = 0, bool pure_ack = false)
   {
     run(now);
-    plant.submit(now, port(from, index), { .handle = next++, .bytes = 1000, .airless = pure_ack });
+    topology.submit(now, port(from, index), { .handle = next++, .bytes = 1000, .airless = pure_ack });
   }
 
-  Plant plant;
+  Topology topology;
   medium::Handle next = 0;
-  std::map<medium::Handle, Plant::Arrival> arrived;
+  std::map<medium::Handle, Topology::Arrival> arrived;
   std::size_t dropped = 0;
   std::vector<Announcement> announced;
 };
 
-TEST(Plant, EveryPortLeadsToItsOtherEnd)
+TEST(Topology, EveryPortLeadsToItsOtherEnd)
 {
   Bench b("[[ap]]\nname = \"ap1\"\n[[ap]]\nname = \"ap2\"\n[[server]]\nname = \"a\"\n[[server]]\nname = \"b\"\n");
   const std::vector<std::pair<PortId, PortId>> ways {
@@ -84,12 +84,12 @@ TEST(Plant, EveryPortLeadsToItsOtherEnd)
   EXPECT_EQ(b.dropped, 1u);
 }
 
-TEST(Plant, TheTimelineStartsWhenToldAndRepeats)
+TEST(Topology, TheTimelineStartsWhenToldAndRepeats)
 {
   Bench b("[[timeline]]\nat = \"1s\"\nevery = \"4s\"\nfor = \"2s\"\nwhat = \"blackout\"\n");
   b.run(at(3s));
   EXPECT_TRUE(b.announced.empty());
-  b.plant.start(at(3s));
+  b.topology.start(at(3s));
   // Blackouts from 4 to 6, 8 to 10, 12 to 14 s.
   for (int ms = 3000; ms < 13000; ms += 100)
     b.send(at(ms * 1ms), Kind::ap);
@@ -108,10 +108,10 @@ TEST(Plant, TheTimelineStartsWhenToldAndRepeats)
   EXPECT_EQ(b.dropped, 50u);
 }
 
-TEST(Plant, AChangeEndsWithTheScenariosOwnValue)
+TEST(Topology, AChangeEndsWithTheScenariosOwnValue)
 {
   Bench b("[wan]\ndelay = \"20ms\"\n[[timeline]]\nat = \"1s\"\nfor = \"1s\"\nwhat = \"wan_delay\"\nvalue = \"50ms\"\n");
-  b.plant.start(at(0s));
+  b.topology.start(at(0s));
   const auto delay = [&](Tick now)
   {
     b.send(now, Kind::server);
@@ -123,22 +123,22 @@ TEST(Plant, AChangeEndsWithTheScenariosOwnValue)
   EXPECT_NEAR(milliseconds(delay(at(2500ms))), 20, 0.1);
   // A live change is the new own value.
   const toml::table value { { "v", "30ms" } };
-  b.plant.change(at(3s), parse_change(b.plant.scenario(), "wan.delay", *value.get("v")));
+  b.topology.change(at(3s), parse_change(b.topology.scenario(), "wan.delay", *value.get("v")));
   EXPECT_NEAR(milliseconds(delay(at(3s))), 30, 0.1);
 }
 
-TEST(Plant, AHiddenInterfererIsTheScenariosAndChangesInTime)
+TEST(Topology, AHiddenInterfererIsTheScenariosAndChangesInTime)
 {
   Bench b(
       "[wifi]\nhidden = { share = 0.5, length = \"5ms\" }\n[[timeline]]\nat = \"2s\"\nfor = \"2s\"\nwhat = \"hidden\"\n"
       "value = { share = 0.0 }\n");
-  b.plant.start(at(0s));
+  b.topology.start(at(0s));
   // Attempts that were in vain, of a packet each millisecond.
   const auto vain = [&](Tick from, Tick to)
   {
     const auto count = [&]
     {
-      const auto& stats = b.plant.air().stats(b.plant.ap_node(0));
+      const auto& stats = b.topology.air().stats(b.topology.ap_node(0));
       return stats.attempts - stats.delivered;
     };
     const auto before = count();
@@ -151,12 +151,12 @@ TEST(Plant, AHiddenInterfererIsTheScenariosAndChangesInTime)
   EXPECT_EQ(vain(at(2100ms), at(4s)), 0u);
   EXPECT_GT(vain(at(4s), at(6s)), 500u); // the event is over
   const toml::table value { { "v", toml::table { { "share", 0.0 } } } };
-  b.plant.change(at(6s), parse_change(b.plant.scenario(), "wifi.hidden", *value.get("v")));
+  b.topology.change(at(6s), parse_change(b.topology.scenario(), "wifi.hidden", *value.get("v")));
   b.run(at(6100ms));
   EXPECT_EQ(vain(at(6100ms), at(8s)), 0u);
 }
 
-TEST(Plant, AckFreeIsForUplinkPureAcksOnly)
+TEST(Topology, AckFreeIsForUplinkPureAcksOnly)
 {
   Bench b("[wifi]\nack_free = true\n");
   b.send(at(0s), Kind::client_wifi, 0, true);
@@ -166,18 +166,18 @@ TEST(Plant, AckFreeIsForUplinkPureAcksOnly)
   EXPECT_EQ(b.arrived[0].at, at(50us));
   EXPECT_GT(b.arrived[1].at, at(1s) + 150us);
   EXPECT_GT(b.arrived[2].at, at(2s) + 150us);
-  EXPECT_EQ(b.plant.air().stats(b.plant.client()).attempts, 1u);
+  EXPECT_EQ(b.topology.air().stats(b.topology.client()).attempts, 1u);
 }
 
-TEST(Plant, HandoffMovesTheClientAndSaysSo)
+TEST(Topology, HandoffMovesTheClientAndSaysSo)
 {
   Bench b("[[ap]]\nname = \"ap1\"\n[[ap]]\nname = \"ap2\"\nchannel = 6\n[[timeline]]\nat = \"1s\"\nwhat = "
           "\"handoff\"\nap = \"ap2\"\n");
-  b.plant.start(at(0s));
+  b.topology.start(at(0s));
   b.send(at(2s), Kind::client_wifi);
   b.run(at(3s));
   EXPECT_EQ(b.arrived[0].port, b.port(Kind::ap, 1));
-  EXPECT_EQ(b.plant.associated_ap(), 1u);
+  EXPECT_EQ(b.topology.associated_ap(), 1u);
   ASSERT_EQ(b.announced.size(), 1u);
   EXPECT_EQ(b.announced[0].access_point, "ap2");
 }
@@ -186,7 +186,7 @@ constexpr const char* two_stations =
     "[wifi]\nretry_limit = 50\n[[ap]]\nname = \"ap1\"\ninterface = \"wlan1\"\nrate = \"6\"\nframe_error = 0.5\n"
     "[[ap]]\nname = \"ap2\"\ninterface = \"wlan0\"\n[[ap]]\nname = \"ap3\"\n";
 
-TEST(Plant, EachStationStaysAtItsAccessPoint)
+TEST(Topology, EachStationStaysAtItsAccessPoint)
 {
   Bench b(two_stations);
   const std::vector<std::pair<PortId, PortId>> ways {
@@ -205,10 +205,11 @@ TEST(Plant, EachStationStaysAtItsAccessPoint)
   EXPECT_EQ(b.dropped, 1u);
 }
 
-TEST(Plant, AnAccessPointHasARateAndErrorsOfItsOwn)
+TEST(Topology, AnAccessPointHasARateAndErrorsOfItsOwn)
 {
   Bench b(two_stations);
-  const auto of = [&](std::size_t ap) -> const medium::NodeStats& { return b.plant.air().stats(b.plant.ap_node(ap)); };
+  const auto of = [&](std::size_t ap) -> const medium::NodeStats&
+  { return b.topology.air().stats(b.topology.ap_node(ap)); };
   // Not at the same moment, or they would meet in the first slot each time.
   for (int number = 0; number < 800; ++number)
     b.send(at(number * 25ms), Kind::ap, static_cast<std::size_t>(number % 2));
@@ -223,42 +224,43 @@ TEST(Plant, AnAccessPointHasARateAndErrorsOfItsOwn)
   EXPECT_GT(attempt(0), 3 * attempt(1));
 }
 
-TEST(Plant, FramesOfBothStationsAreHeardOnce)
+TEST(Topology, FramesOfBothStationsAreHeardOnce)
 {
   Bench b(two_stations);
-  b.plant.want_frames(true);
+  b.topology.want_frames(true);
   std::map<medium::NodeId, unsigned> data, bad;
   for (int number = 0; number < 400; ++number)
   {
     const Tick now = at(number * 25ms);
-    b.plant.run_until(now);
-    b.plant.submit(now, b.port(Kind::ap, static_cast<std::size_t>(number % 2)), { .handle = b.next++, .bytes = 1000 });
-    for (const auto& frame : b.plant.frames())
+    b.topology.run_until(now);
+    b.topology.submit(now, b.port(Kind::ap, static_cast<std::size_t>(number % 2)),
+                      { .handle = b.next++, .bytes = 1000 });
+    for (const auto& frame : b.topology.frames())
       if (frame.type == medium::FrameType::data)
       {
         ++data[frame.receiver];
         bad[frame.receiver] += frame.bad_fcs;
       }
-    b.plant.done();
+    b.topology.done();
   }
   // Each attempt once; the failed ones of ap1 are seen with a bad FCS by the station they are for.
-  EXPECT_NEAR(data[b.plant.client(1)], 400, 80);
-  EXPECT_NEAR(bad[b.plant.client(1)], 200, 60);
-  EXPECT_NEAR(data[b.plant.client(0)], 200, 25);
-  EXPECT_LT(bad[b.plant.client(0)], 25u);
+  EXPECT_NEAR(data[b.topology.client(1)], 400, 80);
+  EXPECT_NEAR(bad[b.topology.client(1)], 200, 60);
+  EXPECT_NEAR(data[b.topology.client(0)], 200, 25);
+  EXPECT_LT(bad[b.topology.client(0)], 25u);
 }
 
-TEST(Plant, ABlackoutMayBeOfOneStation)
+TEST(Topology, ABlackoutMayBeOfOneStation)
 {
   Bench b(std::string(two_stations)
           + "[[timeline]]\nat = \"1s\"\nfor = \"1s\"\nwhat = \"blackout\"\nap = \"ap1\"\ncarrier = \"down\"\n");
-  b.plant.start(at(0s));
+  b.topology.start(at(0s));
   b.send(at(1500ms), Kind::ap, 0);
   b.send(at(1500ms), Kind::ap, 1);
-  EXPECT_FALSE(b.plant.wifi_carrier(1));
-  EXPECT_TRUE(b.plant.wifi_carrier(0));
+  EXPECT_FALSE(b.topology.wifi_carrier(1));
+  EXPECT_TRUE(b.topology.wifi_carrier(0));
   b.run(at(3s));
-  EXPECT_TRUE(b.plant.wifi_carrier(1));
+  EXPECT_TRUE(b.topology.wifi_carrier(1));
   EXPECT_EQ(b.dropped, 1u);
   ASSERT_EQ(b.arrived.size(), 1u);
   EXPECT_EQ(b.arrived.begin()->second.port, b.port(Kind::client_wifi, 0));
@@ -266,11 +268,11 @@ TEST(Plant, ABlackoutMayBeOfOneStation)
   EXPECT_EQ(b.announced[0].access_point, "ap1");
 }
 
-TEST(Plant, EventsForOthersAreAnnouncedInTime)
+TEST(Topology, EventsForOthersAreAnnouncedInTime)
 {
   Bench b("[[timeline]]\nat = \"1s\"\nfor = \"500ms\"\nwhat = \"source_filter\"\nvalue = true\n");
-  b.plant.start(at(0s));
-  EXPECT_EQ(b.plant.next_event() <= at(1s), true);
+  b.topology.start(at(0s));
+  EXPECT_EQ(b.topology.next_event() <= at(1s), true);
   b.run(at(2s));
   ASSERT_EQ(b.announced.size(), 2u);
   EXPECT_TRUE(b.announced[0].value);
@@ -290,14 +292,14 @@ queue_bytes = "3000B"
 delay = "2ms"
 )";
 
-TEST(Plant, WifiThatIsAPipeHasItsExactRatesQueueAndDelay)
+TEST(Topology, WifiThatIsAPipeHasItsExactRatesQueueAndDelay)
 {
   Bench b { std::string(exact_wifi) };
   // 1000 bytes take 1 ms down and 2 ms up, then 2 ms on the way; one is being sent, three wait, the rest is dropped.
   b.run(at(1s));
   for (int i = 0; i < 6; ++i)
-    b.plant.submit(at(1s), b.port(Kind::ap), { .handle = b.next++, .bytes = 1000 });
-  b.plant.submit(at(1s), b.port(Kind::client_wifi), { .handle = b.next++, .bytes = 1000 });
+    b.topology.submit(at(1s), b.port(Kind::ap), { .handle = b.next++, .bytes = 1000 });
+  b.topology.submit(at(1s), b.port(Kind::client_wifi), { .handle = b.next++, .bytes = 1000 });
   b.run(at(2s));
   ASSERT_EQ(b.arrived.size(), 5u);
   EXPECT_EQ(b.dropped, 2u);
@@ -313,20 +315,20 @@ TEST(Plant, WifiThatIsAPipeHasItsExactRatesQueueAndDelay)
 // Which of a thousand packets arrived.
 std::vector<bool> pattern(const std::string& more, std::uint64_t seed)
 {
-  Plant plant(load(std::string(exact_wifi) + more), seed);
+  Topology topology(load(std::string(exact_wifi) + more), seed);
   std::vector<bool> arrived(1000);
   for (medium::Handle i = 0; i < arrived.size(); ++i)
   {
-    plant.run_until(at(static_cast<int>(i) * 10ms));
-    plant.submit(at(static_cast<int>(i) * 10ms), 1, { .handle = i, .bytes = 1000 });
+    topology.run_until(at(static_cast<int>(i) * 10ms));
+    topology.submit(at(static_cast<int>(i) * 10ms), 1, { .handle = i, .bytes = 1000 });
   }
-  plant.run_until(at(60s));
-  for (const auto& a : plant.arrivals())
+  topology.run_until(at(60s));
+  for (const auto& a : topology.arrivals())
     arrived[a.handle] = true;
   return arrived;
 }
 
-TEST(Plant, WifiThatIsAPipeLosesTheSamePacketsForTheSameSeedOnly)
+TEST(Topology, WifiThatIsAPipeLosesTheSamePacketsForTheSameSeedOnly)
 {
   const auto lost = pattern("loss_down = 0.1\n", 7);
   EXPECT_NEAR(static_cast<double>(std::count(lost.begin(), lost.end(), false)), 100, 40);
@@ -337,15 +339,15 @@ TEST(Plant, WifiThatIsAPipeLosesTheSamePacketsForTheSameSeedOnly)
   EXPECT_NE(lost, pattern("loss_down = 0.1\n", 8));
 }
 
-TEST(Plant, WifiThatIsAPipeTellsWhereWhyAndBehindWhatAPacketWasLost)
+TEST(Topology, WifiThatIsAPipeTellsWhereWhyAndBehindWhatAPacketWasLost)
 {
   Bench b(std::string(exact_wifi) + "loss_up = 1\n");
   b.run(at(1s));
   for (int i = 0; i < 5; ++i)
-    b.plant.submit(at(1s), b.port(Kind::ap), { .handle = b.next++, .bytes = 1000 });
-  b.plant.submit(at(1s), b.port(Kind::client_wifi), { .handle = b.next++, .bytes = 500 });
-  b.plant.run_until(at(1s + 1ms));
-  const auto losses = b.plant.dropped();
+    b.topology.submit(at(1s), b.port(Kind::ap), { .handle = b.next++, .bytes = 1000 });
+  b.topology.submit(at(1s), b.port(Kind::client_wifi), { .handle = b.next++, .bytes = 500 });
+  b.topology.run_until(at(1s + 1ms));
+  const auto losses = b.topology.dropped();
   ASSERT_EQ(losses.size(), 2u);
   EXPECT_EQ(losses[0].why, medium::DropReason::queue_full);
   EXPECT_EQ(losses[0].place.link, 0);
@@ -358,32 +360,32 @@ TEST(Plant, WifiThatIsAPipeTellsWhereWhyAndBehindWhatAPacketWasLost)
   EXPECT_EQ(losses[1].at, at(1s + 1ms)); // behind the queue: when it had been sent
 }
 
-TEST(Plant, WifiThatIsAPipeShowsItsLossesAsDamagedFrames)
+TEST(Topology, WifiThatIsAPipeShowsItsLossesAsDamagedFrames)
 {
   Bench b(std::string(exact_wifi) + "loss_down = 0.5\nbeacon_interval = \"0ms\"\n");
-  b.plant.want_frames(true);
+  b.topology.want_frames(true);
   for (int i = 0; i < 100; ++i)
-    b.plant.run_until(at(i * 10ms)),
-        b.plant.submit(at(i * 10ms), b.port(Kind::ap), { .handle = b.next++, .bytes = 1000 });
-  b.plant.run_until(at(2s));
-  ASSERT_EQ(b.plant.frames().size(), 100u);
+    b.topology.run_until(at(i * 10ms)),
+        b.topology.submit(at(i * 10ms), b.port(Kind::ap), { .handle = b.next++, .bytes = 1000 });
+  b.topology.run_until(at(2s));
+  ASSERT_EQ(b.topology.frames().size(), 100u);
   std::size_t damaged = 0;
   for (std::size_t i = 0; i < 100; ++i)
   {
-    damaged += b.plant.frames()[i].bad_fcs ? 1 : 0;
-    EXPECT_EQ(b.plant.frames()[i].sequence, i);
+    damaged += b.topology.frames()[i].bad_fcs ? 1 : 0;
+    EXPECT_EQ(b.topology.frames()[i].sequence, i);
   }
-  EXPECT_EQ(damaged, b.plant.dropped().size());
+  EXPECT_EQ(damaged, b.topology.dropped().size());
   EXPECT_GT(damaged, 20u);
 }
 
-TEST(Plant, WifiThatIsAPipeHoldsOrDropsInABlackout)
+TEST(Topology, WifiThatIsAPipeHoldsOrDropsInABlackout)
 {
   for (const bool hold : { true, false })
   {
     Bench b(std::string(exact_wifi) + "[[timeline]]\nat = \"1s\"\nfor = \"1s\"\nwhat = \"blackout\"\nmode = \""
             + (hold ? "buffer" : "drop") + "\"\n");
-    b.plant.start(at(0s));
+    b.topology.start(at(0s));
     b.send(at(1500ms), Kind::ap);
     b.run(at(1900ms));
     EXPECT_EQ(b.arrived.size(), 0u);
@@ -394,11 +396,11 @@ TEST(Plant, WifiThatIsAPipeHoldsOrDropsInABlackout)
   }
 }
 
-TEST(Plant, WifiThatIsAPipeChangesItsRateInTime)
+TEST(Topology, WifiThatIsAPipeChangesItsRateInTime)
 {
   Bench b(std::string(exact_wifi)
           + "[[timeline]]\nat = \"1s\"\nwhat = \"rate\"\nvalue = \"80Mbit\"\ndirection = \"down\"\n");
-  b.plant.start(at(0s));
+  b.topology.start(at(0s));
   b.send(at(2s), Kind::ap);
   b.run(at(3s));
   EXPECT_EQ(b.arrived[0].at, at(2s + 2ms + 100us));

@@ -1,4 +1,4 @@
-#include "src/kernel/mptcp/steering_ledger.h"
+#include "src/kernel/mptcp/undo_journal.h"
 
 #include "src/kernel/fd.h"
 #include "src/kernel/rules/rules.h"
@@ -73,43 +73,43 @@ std::string because(const std::string& what, const std::string& path)
 
 } // namespace
 
-std::string render_ledger(const SteeringLedger& ledger, const LedgerPlace& place)
+std::string render_journal(const UndoJournal& journal, const JournalPlace& place)
 {
   json text { { "version", version },
               { "boot", place.boot },
               { "space", place.space },
               { "own", json::array() },
               { "flags", json::array() } };
-  for (const auto& own : ledger.own)
+  for (const auto& own : journal.own)
     text["own"].push_back({ { "address", own.address }, { "ifindex", own.ifindex }, { "id", own.id } });
-  for (const auto& flag : ledger.flags)
+  for (const auto& flag : journal.flags)
     text["flags"].push_back(
         { { "address", flag.address }, { "id", flag.id }, { "before", flag.before }, { "set", flag.set } });
-  if (ledger.limit) text["limit"] = { { "before", out(ledger.limit->before) }, { "set", out(ledger.limit->set) } };
+  if (journal.limit) text["limit"] = { { "before", out(journal.limit->before) }, { "set", out(journal.limit->set) } };
   return text.dump(1) + "\n";
 }
 
-ReadLedger parse_ledger(std::string_view text, const LedgerPlace& here)
+ReadJournal parse_journal(std::string_view text, const JournalPlace& here)
 {
   try
   {
     const json in = json::parse(text);
     if (number(in, "version", 0, 1'000'000) != version) return { .fault = "it is of another version of Tandem" };
-    const LedgerPlace place { .boot = in.at("boot").get<std::string>(), .space = in.at("space").get<std::uint64_t>() };
+    const JournalPlace place { .boot = in.at("boot").get<std::string>(), .space = in.at("space").get<std::uint64_t>() };
     if (place != here) return {};
-    ReadLedger read {};
+    ReadJournal read {};
     for (const json& one : list(in, "own"))
-      read.ledger.own.push_back({ .address = address_in(one),
-                                  .ifindex = static_cast<int>(number(one, "ifindex", 0, 0x7fff'ffff)),
-                                  .id = static_cast<std::uint8_t>(number(one, "id", 0, 255)) });
+      read.journal.own.push_back({ .address = address_in(one),
+                                   .ifindex = static_cast<int>(number(one, "ifindex", 0, 0x7fff'ffff)),
+                                   .id = static_cast<std::uint8_t>(number(one, "id", 0, 255)) });
     for (const json& one : list(in, "flags"))
-      read.ledger.flags.push_back({ .address = address_in(one),
-                                    .id = static_cast<std::uint8_t>(number(one, "id", 1, 255)),
-                                    .before = one.at("before").get<bool>(),
-                                    .set = one.at("set").get<bool>() });
+      read.journal.flags.push_back({ .address = address_in(one),
+                                     .id = static_cast<std::uint8_t>(number(one, "id", 1, 255)),
+                                     .before = one.at("before").get<bool>(),
+                                     .set = one.at("set").get<bool>() });
     if (in.contains("limit"))
-      read.ledger.limit = SteeringLedger::Limit { .before = limits_in(in.at("limit").at("before")),
-                                                  .set = limits_in(in.at("limit").at("set")) };
+      read.journal.limit = UndoJournal::Limit { .before = limits_in(in.at("limit").at("before")),
+                                                .set = limits_in(in.at("limit").at("set")) };
     return read;
   }
   catch (const std::exception& e)
@@ -118,9 +118,9 @@ ReadLedger parse_ledger(std::string_view text, const LedgerPlace& here)
   }
 }
 
-LedgerPlace ledger_place()
+JournalPlace journal_place()
 {
-  LedgerPlace place {};
+  JournalPlace place {};
   std::ifstream { "/proc/sys/kernel/random/boot_id" } >> place.boot;
   struct stat info
   {
@@ -129,11 +129,11 @@ LedgerPlace ledger_place()
   return place;
 }
 
-std::string write_ledger(const std::string& path, const SteeringLedger& ledger)
+std::string write_journal(const std::string& path, const UndoJournal& journal)
 {
   if (path.empty()) return {};
-  if (ledger.empty()) return unlink(path.c_str()) == 0 || errno == ENOENT ? "" : because("remove", path);
-  const std::string text = render_ledger(ledger, ledger_place()), fresh = path + ".new";
+  if (journal.empty()) return unlink(path.c_str()) == 0 || errno == ENOENT ? "" : because("remove", path);
+  const std::string text = render_journal(journal, journal_place()), fresh = path + ".new";
   unlink(fresh.c_str()); // of a run killed here
   Fd file { open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600) };
   if (!file) return because("write", fresh);
@@ -147,7 +147,7 @@ std::string write_ledger(const std::string& path, const SteeringLedger& ledger)
   return rename(fresh.c_str(), path.c_str()) == 0 ? "" : because("replace", path);
 }
 
-ReadLedger read_ledger(const std::string& path)
+ReadJournal read_journal(const std::string& path)
 {
   if (path.empty()) return {};
   Fd file { open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) };
@@ -164,7 +164,7 @@ ReadLedger read_ledger(const std::string& path)
     if (n = read(file.get(), text.data() + length, text.size() - length); n <= 0) break;
   if (length > longest) return { .fault = "too long" };
   text.resize(length);
-  return parse_ledger(text, ledger_place());
+  return parse_journal(text, journal_place());
 }
 
 } // namespace tandem::kernel

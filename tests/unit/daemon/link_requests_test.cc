@@ -1,4 +1,4 @@
-#include "src/daemon/wishes.h"
+#include "src/daemon/link_requests.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -28,66 +28,68 @@ protected:
   }
   void add(int ifindex, const std::string& name, std::uint8_t last)
   {
-    table.apply(links::InterfaceNews { .ifindex = ifindex, .name = name, .admin_up = true, .running = true }, Tick {});
-    table.apply(links::AddressNews { .ifindex = ifindex, .address = { .bytes = { 192, 0, 2, last } } }, Tick {});
+    table.apply(links::InterfaceNotification { .ifindex = ifindex, .name = name, .admin_up = true, .running = true },
+                Tick {});
+    table.apply(links::AddressNotification { .ifindex = ifindex, .address = { .bytes = { 192, 0, 2, last } } },
+                Tick {});
   }
-  void ce(double rate, Link link = wifi_link(1)) { wishes.take({ WishKind::ce_rate, link, rate }, ecn, "worse"); }
+  void ce(double rate, Link link = wifi_link(1)) { requests.take({ RequestKind::ce_rate, link, rate }, ecn, "worse"); }
   void backup(double value, Link link = wifi_link(1), std::uint8_t slot = ecn)
   {
-    wishes.take({ WishKind::mptcp_backup, link, value }, slot, "worse");
+    requests.take({ RequestKind::mptcp_backup, link, value }, slot, "worse");
   }
-  void endpoint(double value) { wishes.take({ WishKind::mptcp_endpoint, wifi_link(1), value }, ecn, "gone"); }
+  void endpoint(double value) { requests.take({ RequestKind::mptcp_endpoint, wifi_link(1), value }, ecn, "gone"); }
   // So many steps later.
   void steps(int count)
   {
     for (; count > 0; --count)
-      wishes.advance(now += 100ms);
+      requests.advance(now += 100ms);
   }
-  kernel::SteeringPlan plan() const { return wishes.plan(table); }
+  kernel::SteeringPlan plan() const { return requests.plan(table); }
 
   links::LinkTable table { "wlan0", "wwan0", { "wlan1" } };
-  Wishes wishes { {} };
+  LinkRequests requests { {} };
   Tick now { 10s };
 };
 
-TEST_F(Steering, NothingWishedIsTheEmptyPlan)
+TEST_F(Steering, NothingRequestedIsTheEmptyPlan)
 {
   EXPECT_EQ(plan(), kernel::SteeringPlan {});
-  EXPECT_TRUE(wishes.settled());
+  EXPECT_TRUE(requests.settled());
 }
 
 TEST_F(Steering, MarksGrowAndShrinkInSteps)
 {
   ce(0.025);
-  EXPECT_FALSE(wishes.settled());
+  EXPECT_FALSE(requests.settled());
   EXPECT_THAT(plan().ce, IsEmpty());
   steps(1);
   ASSERT_EQ(plan().ce.size(), 1u);
   EXPECT_EQ(plan().ce[0].interface, "wlan1");
   EXPECT_DOUBLE_EQ(plan().ce[0].rate, 0.01);
-  wishes.advance(now + 50ms);
-  EXPECT_DOUBLE_EQ(wishes.rate(wifi_link(1)), 0.01) << "not faster than a step in 100 ms";
+  requests.advance(now + 50ms);
+  EXPECT_DOUBLE_EQ(requests.rate(wifi_link(1)), 0.01) << "not faster than a step in 100 ms";
   steps(1);
-  EXPECT_DOUBLE_EQ(wishes.rate(wifi_link(1)), 0.02);
+  EXPECT_DOUBLE_EQ(requests.rate(wifi_link(1)), 0.02);
   steps(1);
-  EXPECT_DOUBLE_EQ(wishes.rate(wifi_link(1)), 0.025);
-  EXPECT_TRUE(wishes.settled());
+  EXPECT_DOUBLE_EQ(requests.rate(wifi_link(1)), 0.025);
+  EXPECT_TRUE(requests.settled());
   ce(0);
   steps(2);
-  EXPECT_NEAR(wishes.rate(wifi_link(1)), 0.005, 1e-9);
+  EXPECT_NEAR(requests.rate(wifi_link(1)), 0.005, 1e-9);
   steps(1);
-  EXPECT_TRUE(wishes.settled());
+  EXPECT_TRUE(requests.settled());
   EXPECT_EQ(plan(), kernel::SteeringPlan {});
 }
 
 TEST_F(Steering, AfterALongRestThereIsOneStep)
 {
   ce(0.05);
-  wishes.advance(now += 10s);
-  EXPECT_DOUBLE_EQ(wishes.rate(wifi_link(1)), 0.01);
+  requests.advance(now += 10s);
+  EXPECT_DOUBLE_EQ(requests.rate(wifi_link(1)), 0.01);
 }
 
-TEST_F(Steering, TheNewestWishOfAKindAndLinkCounts)
+TEST_F(Steering, TheNewestRequestOfAKindAndLinkCounts)
 {
   backup(1);
   backup(1, Link::wifi);
@@ -108,30 +110,30 @@ TEST_F(Steering, AnEndpointGoesAndComesBack)
   EXPECT_TRUE(plan().paths[0].endpoint);
 }
 
-TEST_F(Steering, WithTheModuleItsWishesLapseAtOnceAndNoOthers)
+TEST_F(Steering, WithTheModuleItsRequestsLapseAtOnceAndNoOthers)
 {
   ce(0.05);
   backup(1);
   backup(1, Link::wifi, other_module);
   steps(9);
-  EXPECT_TRUE(wishes.any(ecn));
-  wishes.lapse(ecn);
-  EXPECT_FALSE(wishes.any(ecn));
-  EXPECT_TRUE(wishes.settled()) << "no way down in steps";
+  EXPECT_TRUE(requests.any(ecn));
+  requests.lapse(ecn);
+  EXPECT_FALSE(requests.any(ecn));
+  EXPECT_TRUE(requests.settled()) << "no way down in steps";
   EXPECT_THAT(plan().ce, IsEmpty());
   EXPECT_THAT(plan().paths, ElementsAre(SteeringPath { "wlan0", { "192.0.2.1" }, true, true }));
 }
 
-TEST_F(Steering, RestingWishesAreOfNoForceUntilTheModuleIsBack)
+TEST_F(Steering, RestingRequestsAreOfNoForceUntilTheModuleIsBack)
 {
   ce(0.01);
   backup(1);
   steps(3);
-  wishes.rest(ecn, true);
+  requests.rest(ecn, true);
   steps(3);
   EXPECT_EQ(plan(), kernel::SteeringPlan {});
-  EXPECT_TRUE(wishes.any(ecn));
-  wishes.rest(ecn, false);
+  EXPECT_TRUE(requests.any(ecn));
+  requests.rest(ecn, false);
   steps(3);
   EXPECT_EQ(plan().ce.size(), 1u);
   EXPECT_TRUE(plan().paths[0].backup);
@@ -142,8 +144,8 @@ TEST_F(Steering, AnAbsentLinkIsInNoPlanAndBeginsWithoutMarks)
   ce(0.05);
   backup(1);
   steps(9);
-  table.apply(links::InterfaceNews { .ifindex = 2, .name = "wlan1", .gone = true }, now);
-  wishes.gone(wifi_link(1));
+  table.apply(links::InterfaceNotification { .ifindex = 2, .name = "wlan1", .gone = true }, now);
+  requests.gone(wifi_link(1));
   EXPECT_EQ(plan(), kernel::SteeringPlan {});
   add(9, "wlan1", 9);
   EXPECT_THAT(plan().ce, IsEmpty());
@@ -155,21 +157,21 @@ TEST_F(Steering, AnAbsentLinkIsInNoPlanAndBeginsWithoutMarks)
 TEST_F(Steering, WhatCannotBeMeantIsNotTaken)
 {
   ce(std::numeric_limits<double>::quiet_NaN());
-  wishes.take({ WishKind::mptcp_backup, Link::other, 1 }, ecn, "");
-  wishes.take({ WishKind::mptcp_backup, static_cast<Link>(200), 1 }, ecn, "");
-  wishes.take({ static_cast<WishKind>(9), Link::wifi, 1 }, ecn, "");
-  EXPECT_FALSE(wishes.any(ecn));
+  requests.take({ RequestKind::mptcp_backup, Link::other, 1 }, ecn, "");
+  requests.take({ RequestKind::mptcp_backup, static_cast<Link>(200), 1 }, ecn, "");
+  requests.take({ static_cast<RequestKind>(9), Link::wifi, 1 }, ecn, "");
+  EXPECT_FALSE(requests.any(ecn));
   ce(7);
   steps(200);
-  EXPECT_DOUBLE_EQ(wishes.rate(wifi_link(1)), 1);
+  EXPECT_DOUBLE_EQ(requests.rate(wifi_link(1)), 1);
   ce(-7);
   steps(200);
-  EXPECT_DOUBLE_EQ(wishes.rate(wifi_link(1)), 0);
+  EXPECT_DOUBLE_EQ(requests.rate(wifi_link(1)), 0);
 }
 
 TEST_F(Steering, SetUpMakesEndpointsOfAllLinksTheCellularOneABackup)
 {
-  wishes = Wishes { { .setup = true, .foreign = true } };
+  requests = LinkRequests { { .setup = true, .foreign = true } };
   EXPECT_TRUE(plan().setup);
   EXPECT_TRUE(plan().foreign);
   EXPECT_THAT(plan().paths, ElementsAre(SteeringPath { "wlan0", { "192.0.2.1" }, true, false },

@@ -1,7 +1,7 @@
 // The first segment of a connection of our own: a SYN with its options.
 #pragma once
 
-#include "src/wire/craft.h"
+#include "src/wire/build.h"
 
 #include <cstdint>
 #include <vector>
@@ -17,6 +17,6 @@ struct SynOptions
 
 // MSS, SACK permitted, timestamps (headers.timestamps, required) and window scale, laid out as Linux does. The flags
 // are SYN whatever `headers` says.
-std::vector<std::byte> craft_syn(wire::Headers headers, const SynOptions& options);
+std::vector<std::byte> build_syn(wire::Headers headers, const SynOptions& options);
 
 } // namespace tandem::fetch

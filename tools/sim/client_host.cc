@@ -1,4 +1,4 @@
-#include "tools/sim/laptop.h"
+#include "tools/sim/client_host.h"
 
 #include "src/chain/wanted.h"
 #include "src/flow/token.h"
@@ -26,8 +26,8 @@ std::span<const std::byte> blank(std::size_t length)
 
 } // namespace
 
-Laptop::Laptop(World& world, const std::vector<Module*>& modules)
-    : world_(world), timer_(world.loop, [this] { later(); }), crafted_timer_(world.loop, [this] { send_crafted(); })
+ClientHost::ClientHost(World& world, const std::vector<Module*>& modules)
+    : world_(world), timer_(world.loop, [this] { later(); }), injected_timer_(world.loop, [this] { send_injected(); })
 {
   for (LinkState& link : links_)
     link = { .present = true, .up = true, .route = true };
@@ -38,15 +38,15 @@ Laptop::Laptop(World& world, const std::vector<Module*>& modules)
   chain_->links(links_, world.now());
 }
 
-Laptop::~Laptop() = default;
+ClientHost::~ClientHost() = default;
 
-std::uint16_t Laptop::add_interface(Link role)
+std::uint16_t ClientHost::add_interface(Link role)
 {
   interfaces_.push_back({ .role = role, .random = medium::Random(world_.seed, world_.stream()) });
   return static_cast<std::uint16_t>(interfaces_.size() - 1);
 }
 
-void Laptop::radio(Link link, const RadioState& state)
+void ClientHost::radio(Link link, const RadioState& state)
 {
   links_[static_cast<std::size_t>(link)].radio = state;
   if (!chain_) return;
@@ -54,7 +54,7 @@ void Laptop::radio(Link link, const RadioState& state)
   later();
 }
 
-void Laptop::set_up(Link link, bool up)
+void ClientHost::set_up(Link link, bool up)
 {
   LinkState& state = links_[static_cast<std::size_t>(link)];
   if (state.up == up) return;
@@ -65,8 +65,8 @@ void Laptop::set_up(Link link, bool up)
   later();
 }
 
-Laptop::Port::Port(Laptop& laptop, const Connect& with, std::uint16_t number)
-    : laptop_(laptop), with_(with), ingress_(*this), egress_(*this)
+ClientHost::Port::Port(ClientHost& client, const Connect& with, std::uint16_t number)
+    : client_(client), with_(with), ingress_(*this), egress_(*this)
 {
   const auto low = static_cast<std::uint8_t>(with.interface + 1);
   key_.local.bytes = { 10, 77, low, 2 };
@@ -74,12 +74,12 @@ Laptop::Port::Port(Laptop& laptop, const Connect& with, std::uint16_t number)
   key_.local_port = static_cast<std::uint16_t>(40000 + number);
   key_.remote_port = 80;
   // Anything, but the same in every run of a seed.
-  medium::Random random(laptop.world_.seed, 0x15ab0000u + number);
+  medium::Random random(client.world_.seed, 0x15ab0000u + number);
   client_isn_ = { static_cast<std::uint32_t>(random.bits()) };
   server_isn_ = { static_cast<std::uint32_t>(random.bits()) };
 }
 
-std::uint64_t Laptop::Port::segments(Seq seq, std::uint64_t close) const
+std::uint64_t ClientHost::Port::segments(Seq seq, std::uint64_t close) const
 {
   const std::int32_t bytes = seq - server(close);
   const auto step = static_cast<std::int32_t>(with_.mss);
@@ -88,13 +88,13 @@ std::uint64_t Laptop::Port::segments(Seq seq, std::uint64_t close) const
   return static_cast<std::uint64_t>(std::max<std::int64_t>(0, static_cast<std::int64_t>(close) + whole));
 }
 
-Segment Laptop::Port::segment(const Packet& packet, Direction direction) const
+Segment ClientHost::Port::segment(const Packet& packet, Direction direction) const
 {
   Segment out;
   out.direction = direction;
-  out.link = laptop_.interfaces_[with_.interface].role;
+  out.link = client_.interfaces_[with_.interface].role;
   out.key = key_;
-  out.received = laptop_.world_.now();
+  out.received = client_.world_.now();
   out.timestamps = { { packet.ts_value }, { packet.ts_echo } };
   out.options = option::timestamps;
   out.ecn = packet.ce ? Ecn::ce : packet.ect ? Ecn::ect0 : Ecn::not_ect;
@@ -144,13 +144,13 @@ Segment Laptop::Port::segment(const Packet& packet, Direction direction) const
   return out;
 }
 
-Laptop::Port& Laptop::connect(const Connect& with)
+ClientHost::Port& ClientHost::connect(const Connect& with)
 {
   ports_.push_back(std::make_unique<Port>(*this, with, static_cast<std::uint16_t>(ports_.size())));
   return *ports_.back();
 }
 
-chain::Outcome Laptop::show(const Segment& segment)
+chain::Outcome ClientHost::show(const Segment& segment)
 {
   const Admission admission = admit(chain::wanted(*chain_), segment);
   if (admission == Admission::unseen) return {};
@@ -160,26 +160,26 @@ chain::Outcome Laptop::show(const Segment& segment)
   return outcome;
 }
 
-void Laptop::later()
+void ClientHost::later()
 {
   const Tick next = chain_->advance(world_.now());
   carry_out();
   timer_.set(next);
 }
 
-void Laptop::carry_out()
+void ClientHost::carry_out()
 {
   chain::Output& output = chain_->output();
   for (const chain::Injection& one : output.segments)
     chain_->sent(one, inject(one.key, one.segment));
-  for (const chain::LinkRequest& one : output.requests)
-    steer(one.wish);
+  for (const chain::ModuleRequest& one : output.requests)
+    steer(one.request);
   for (const chain::FetchRequest& one : output.fetches)
     chain_->fetch_refused(one);
   output.clear();
 }
 
-void Laptop::arrive(Port& port, Handle handle)
+void ClientHost::arrive(Port& port, Handle handle)
 {
   Packet& packet = world_.pool[handle];
   Interface& interface = interfaces_[port.with_.interface];
@@ -196,7 +196,7 @@ void Laptop::arrive(Port& port, Handle handle)
   world_.forward(handle);
 }
 
-void Laptop::leave(Port& port, Handle handle)
+void ClientHost::leave(Port& port, Handle handle)
 {
   if (!chain_)
   {
@@ -229,65 +229,65 @@ void Laptop::leave(Port& port, Handle handle)
   world_.forward(handle);
 }
 
-std::size_t Laptop::inject(const FlowKey& key, const Craft& craft)
+std::size_t ClientHost::inject(const FlowKey& key, const InjectedSegment& injected)
 {
   const auto found = std::find_if(ports_.begin(), ports_.end(), [&](const auto& p) { return p->key_ == key; });
-  const bool by_cell = craft.by == Link::cell;
-  if (found == ports_.end() || craft.kind != CraftKind::ack || (by_cell && (*found)->with_.by_cell == nullptr))
+  const bool by_cell = injected.by == Link::cell;
+  if (found == ports_.end() || injected.kind != InjectedKind::ack || (by_cell && (*found)->with_.by_cell == nullptr))
   {
-    ++stats_.not_crafted;
+    ++stats_.not_injected;
     return 0;
   }
   Port& port = **found;
-  ++stats_.crafted;
+  ++stats_.injected;
   const Handle handle = world_.pool.make();
   Packet& packet = world_.pool[handle];
   packet.route = by_cell ? port.with_.by_cell : port.with_.up;
-  packet.hop = by_cell ? 0 : 1; // behind this laptop
+  packet.hop = by_cell ? 0 : 1; // behind this client
   packet.kind = Kind::ack;
   packet.interface = port.with_.interface;
-  packet.ack = port.segments(craft.ack, port.acked_);
+  packet.ack = port.segments(injected.ack, port.acked_);
   packet.data_ack = port.data_ack_;
-  packet.window = std::uint64_t { craft.window } << window_shift;
-  packet.ece = (craft.flags & tcp_flag::ece) != 0;
-  if (craft.timestamps)
+  packet.window = std::uint64_t { injected.window } << window_shift;
+  packet.ece = (injected.flags & tcp_flag::ece) != 0;
+  if (injected.timestamps)
   {
-    packet.ts_value = craft.timestamps->value.raw;
-    packet.ts_echo = craft.timestamps->echo.raw;
+    packet.ts_value = injected.timestamps->value.raw;
+    packet.ts_echo = injected.timestamps->echo.raw;
   }
-  for (unsigned i = 0; i < craft.sack_count && i < packet.sack.size(); ++i)
-    packet.sack[packet.sacks++] = { port.segments(craft.sack_blocks[i].left, port.acked_),
-                                    port.segments(craft.sack_blocks[i].right, port.acked_) };
+  for (unsigned i = 0; i < injected.sack_count && i < packet.sack.size(); ++i)
+    packet.sack[packet.sacks++] = { port.segments(injected.sack_blocks[i].left, port.acked_),
+                                    port.segments(injected.sack_blocks[i].right, port.acked_) };
   packet.bytes = 52 + (packet.sacks > 0 ? 4 + 8u * packet.sacks : 0);
-  crafted_.push_back(handle);
-  crafted_timer_.set(world_.now());
+  injected_.push_back(handle);
+  injected_timer_.set(world_.now());
   return packet.bytes;
 }
 
-void Laptop::send_crafted()
+void ClientHost::send_injected()
 {
-  const std::vector<Handle> ready = std::exchange(crafted_, {});
+  const std::vector<Handle> ready = std::exchange(injected_, {});
   for (const Handle handle : ready)
     world_.forward(handle);
 }
 
-void Laptop::steer(const Wish& wish)
+void ClientHost::steer(const LinkRequest& request)
 {
-  if (wish.kind == WishKind::mptcp_endpoint)
+  if (request.kind == RequestKind::mptcp_endpoint)
   {
-    ++stats_.other_wishes;
+    ++stats_.other_requests;
     return;
   }
-  ++stats_.wishes;
+  ++stats_.requests;
   for (std::uint16_t i = 0; i < interfaces_.size(); ++i)
   {
     Interface& interface = interfaces_[i];
-    if (interface.role != wish.link) continue;
-    if (wish.kind == WishKind::ce_rate)
-      interface.ce_rate = std::clamp(wish.value, 0.0, 1.0);
-    else if (interface.backup != (wish.value > 0))
+    if (interface.role != request.link) continue;
+    if (request.kind == RequestKind::ce_rate)
+      interface.ce_rate = std::clamp(request.value, 0.0, 1.0);
+    else if (interface.backup != (request.value > 0))
     {
-      interface.backup = wish.value > 0;
+      interface.backup = request.value > 0;
       for (const auto& port : ports_)
         if (port->with_.interface == i && port->with_.mptcp && port->with_.prioritize)
           port->with_.prioritize(interface.backup);

@@ -8,7 +8,7 @@ namespace tandem::kernel
 {
 
 // RTM_NEWLINK / RTM_DELLINK.
-struct InterfaceNews
+struct InterfaceNotification
 {
   int ifindex = 0;
   std::string name;

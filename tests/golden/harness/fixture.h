@@ -33,12 +33,12 @@ FlowKey key_v6(std::uint16_t local_port = 40000);
 // Wi-Fi and cellular both up, with routes of both families.
 LinkStates both_links();
 
-// A crafted segment that left.
-struct Crafted
+// An injected segment that left.
+struct InjectedRecord
 {
   Tick at {};
   std::uint64_t flow = 0;
-  Craft craft {};
+  InjectedSegment segment {};
   std::string why;
 };
 
@@ -60,9 +60,9 @@ public:
 
   Tick now {};
   bool fetches = true;         // whether there is a fetch service
-  std::size_t bytes_each = 52; // what a crafted segment weighs; 0 = sending fails
-  std::vector<Crafted> crafted {};
-  std::vector<std::pair<Wish, std::string>> wishes {};
+  std::size_t bytes_each = 52; // what an injected segment weighs; 0 = sending fails
+  std::vector<InjectedRecord> injected {};
+  std::vector<std::pair<LinkRequest, std::string>> requests {};
   std::vector<Asked> asked {};
 };
 
@@ -150,12 +150,12 @@ private:
 };
 
 // Runs a chain with its modules switched on, one flow or several, in virtual time.
-class Stand
+class Fixture
 {
 public:
-  explicit Stand(std::vector<Module*> modules, chain::Chain::Options options = {});
+  explicit Fixture(std::vector<Module*> modules, chain::Chain::Options options = {});
 
-  // Fires alarms and delayed crafts at their very times up to `until`, then stands there.
+  // Fires alarms and delayed injected segments at their very times up to `until`, then stands there.
   void run(Tick until);
   void run_for(Duration span) { run(now() + span); }
   Tick now() const { return actions.now; }

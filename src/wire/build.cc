@@ -1,4 +1,4 @@
-#include "src/wire/craft.h"
+#include "src/wire/build.h"
 
 #include "src/wire/bytes.h"
 #include "src/wire/layout.h"
@@ -111,7 +111,7 @@ void write_options(Buffer options, const Headers& headers)
 
 } // namespace
 
-std::size_t craft_segment(std::span<std::byte> out, const Headers& headers, std::span<const std::byte> payload)
+std::size_t build_segment(std::span<std::byte> out, const Headers& headers, std::span<const std::byte> payload)
 {
   const FlowKey& key = headers.key;
   const bool leaving = headers.direction == Direction::egress;
@@ -145,23 +145,23 @@ std::size_t craft_segment(std::span<std::byte> out, const Headers& headers, std:
   return total;
 }
 
-std::size_t craft_ack(std::span<std::byte> out, const Headers& headers)
+std::size_t build_ack(std::span<std::byte> out, const Headers& headers)
 {
   Headers pure = headers;
   pure.flags =
       static_cast<std::uint16_t>((headers.flags | tcp_flag::ack) & ~(tcp_flag::syn | tcp_flag::fin | tcp_flag::rst));
-  return craft_segment(out, pure);
+  return build_segment(out, pure);
 }
 
-std::size_t craft_rst(std::span<std::byte> out, const Headers& headers)
+std::size_t build_rst(std::span<std::byte> out, const Headers& headers)
 {
   Headers reset = headers;
   reset.flags = static_cast<std::uint16_t>(tcp_flag::rst | (headers.flags & tcp_flag::ack));
-  return craft_segment(out, reset);
+  return build_segment(out, reset);
 }
 
-std::size_t craft_copy(std::span<std::byte> out, const Segment& original, const Edit& fields, ChecksumState state,
-                       EditFault* fault)
+std::size_t injected_copy(std::span<std::byte> out, const Segment& original, const Edit& fields, ChecksumState state,
+                          EditFault* fault)
 {
   const std::size_t length = original.bytes.size();
   EditFault found = EditFault::none;
@@ -178,7 +178,7 @@ std::size_t craft_copy(std::span<std::byte> out, const Segment& original, const 
   return found == EditFault::none ? length : 0;
 }
 
-std::size_t craft_unreachable(std::span<std::byte> out, const Unreachable& message)
+std::size_t build_unreachable(std::span<std::byte> out, const Unreachable& message)
 {
   constexpr std::size_t icmp_header = 8;
   const bool v6 = message.key.local.v6;
@@ -199,7 +199,7 @@ std::size_t craft_unreachable(std::span<std::byte> out, const Unreachable& messa
   store16(icmp, 2, 0);
   store32(icmp, 4, 0);
   const Headers quoted { .key = message.key, .direction = Direction::ingress, .seq = message.seq, .ack = message.ack };
-  if (craft_segment(icmp.subspan(icmp_header), quoted) != quote_length) return 0;
+  if (build_segment(icmp.subspan(icmp_header), quoted) != quote_length) return 0;
   const std::uint16_t pseudo = v6 ? pseudo_header_sum(router, message.key.remote, layout::protocol::icmpv6,
                                                       static_cast<std::uint32_t>(icmp.size()))
                                   : std::uint16_t { 0 };
@@ -207,10 +207,10 @@ std::size_t craft_unreachable(std::span<std::byte> out, const Unreachable& messa
   return total;
 }
 
-std::size_t craft_fill(std::span<std::byte> out, const FlowKey& key, const Craft& request, const Fill& fill)
+std::size_t build_fill(std::span<std::byte> out, const FlowKey& key, const InjectedSegment& request, const Fill& fill)
 {
-  if (request.kind != CraftKind::fill || fill.bytes.size() != request.length || fill.bytes.empty()) return 0;
-  return craft_segment(out,
+  if (request.kind != InjectedKind::fill || fill.bytes.size() != request.length || fill.bytes.empty()) return 0;
+  return build_segment(out,
                        { .key = key,
                          .direction = Direction::ingress,
                          .seq = request.seq,
@@ -221,15 +221,15 @@ std::size_t craft_fill(std::span<std::byte> out, const FlowKey& key, const Craft
                        fill.bytes);
 }
 
-std::size_t craft(std::span<std::byte> out, const FlowKey& key, const Craft& request)
+std::size_t build(std::span<std::byte> out, const FlowKey& key, const InjectedSegment& request)
 {
   switch (request.kind)
   {
-  case CraftKind::ack:
+  case InjectedKind::ack:
   {
     const std::size_t held = std::min<std::size_t>(request.sack_count, request.sack_blocks.size());
     const std::size_t room = request.timestamps ? 3 : 4;
-    return craft_ack(out, { .key = key,
+    return build_ack(out, { .key = key,
                             .seq = request.seq,
                             .ack = request.ack,
                             .flags = request.flags,
@@ -237,10 +237,10 @@ std::size_t craft(std::span<std::byte> out, const FlowKey& key, const Craft& req
                             .timestamps = request.timestamps,
                             .sacks = std::span { request.sack_blocks }.first(std::min(held, room)) });
   }
-  case CraftKind::host_unreachable:
-    return craft_unreachable(out, { .key = key, .seq = request.seq, .ack = request.ack });
-  case CraftKind::fill:
-    return 0; // has bytes of its own: craft_fill
+  case InjectedKind::host_unreachable:
+    return build_unreachable(out, { .key = key, .seq = request.seq, .ack = request.ack });
+  case InjectedKind::fill:
+    return 0; // has bytes of its own: build_fill
   }
   return 0;
 }

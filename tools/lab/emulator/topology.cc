@@ -1,4 +1,4 @@
-#include "tools/lab/emulator/plant.h"
+#include "tools/lab/emulator/topology.h"
 
 #include <algorithm>
 #include <sstream>
@@ -24,7 +24,7 @@ std::string_view name(medium::Blackout mode)
 
 } // namespace
 
-Plant::Plant(const Scenario& scenario, std::uint64_t seed)
+Topology::Topology(const Scenario& scenario, std::uint64_t seed)
     : scenario_(scenario), frame_random_(seed, 0xf4), wifi_(scenario.wifi), cell_(scenario.cell.pipes)
 {
   air_ = std::make_unique<medium::Air>(scenario.wifi.air, seed, air_box_);
@@ -93,24 +93,24 @@ Plant::Plant(const Scenario& scenario, std::uint64_t seed)
       std::make_unique<medium::Pipe>(shown_wifi_pipe(false), seed, wifi_stream + 1, client, ap, pipe_box_));
 }
 
-medium::PipeConfig Plant::shown_wifi_pipe(bool down) const
+medium::PipeConfig Topology::shown_wifi_pipe(bool down) const
 {
   medium::PipeConfig config = lab::wifi_pipe(wifi_, down);
   config.shown = true;
   return config;
 }
 
-std::size_t Plant::interface_at(std::size_t ap) const
+std::size_t Topology::interface_at(std::size_t ap) const
 {
   return scenario_.aps[ap].interface.value_or(0);
 }
 
-std::size_t Plant::port_of(PortId id) const
+std::size_t Topology::port_of(PortId id) const
 {
   return static_cast<std::size_t>(std::find(ports_.begin(), ports_.end(), id) - ports_.begin());
 }
 
-void Plant::submit(Tick now, std::size_t port, medium::Packet packet)
+void Topology::submit(Tick now, std::size_t port, medium::Packet packet)
 {
   const PortId& id = ports_[port];
   const bool pure_ack = packet.airless;
@@ -141,7 +141,7 @@ void Plant::submit(Tick now, std::size_t port, medium::Packet packet)
   }
 }
 
-Tick Plant::next_event() const
+Tick Topology::next_event() const
 {
   Tick next = air_->next_event();
   for (const auto& pipe : pipes_)
@@ -150,14 +150,14 @@ Tick Plant::next_event() const
   return next;
 }
 
-void Plant::run_links(Tick now)
+void Topology::run_links(Tick now)
 {
   air_->run_until(now);
   for (auto& pipe : pipes_)
     if (pipe->next_event() <= now) pipe->run_until(now);
 }
 
-void Plant::run_until(Tick now)
+void Topology::run_until(Tick now)
 {
   while (!pending_.empty() && pending_.front().at <= now)
   {
@@ -204,7 +204,7 @@ void Plant::run_until(Tick now)
   pipe_box_.clear();
 }
 
-Plant::Place Plant::place_of(const PortId& from) const
+Topology::Place Topology::place_of(const PortId& from) const
 {
   switch (from.kind)
   {
@@ -223,7 +223,7 @@ Plant::Place Plant::place_of(const PortId& from) const
 
 // What a monitor at the client sees of a Wi-Fi that is a pipe: each packet as a frame of its own, the ones that the
 // residual loss takes with a bad FCS, and before some that came well an attempt that did not (frame_error).
-void Plant::show_frames()
+void Topology::show_frames()
 {
   const std::size_t client = port_of({ PortId::Kind::client_wifi, 0 });
   for (medium::FrameReport frame : pipe_box_.frames)
@@ -257,7 +257,7 @@ void Plant::show_frames()
                    { return a.start + a.duration < b.start + b.duration; });
 }
 
-void Plant::set_wifi_down(Tick at, bool down, bool hold)
+void Topology::set_wifi_down(Tick at, bool down, bool hold)
 {
   if (!wifi_.pipe) return;
   for (const std::size_t pipe : { wifi_first_, wifi_first_ + 1 })
@@ -267,7 +267,7 @@ void Plant::set_wifi_down(Tick at, bool down, bool hold)
   }
 }
 
-void Plant::done()
+void Topology::done()
 {
   arrivals_.clear();
   dropped_.clear();
@@ -277,14 +277,14 @@ void Plant::done()
 
 // --- timeline ---
 
-void Plant::schedule(Tick at, std::size_t event, bool begin)
+void Topology::schedule(Tick at, std::size_t event, bool begin)
 {
   pending_.push_back({ at, order_++, event, begin });
   std::push_heap(pending_.begin(), pending_.end(),
                  [](const Pending& a, const Pending& b) { return later(a.at, a.order, b.at, b.order); });
 }
 
-void Plant::start(Tick now)
+void Topology::start(Tick now)
 {
   if (started_) return;
   started_ = true;
@@ -293,7 +293,7 @@ void Plant::start(Tick now)
     schedule(now + scenario_.timeline[i].at, i, true);
 }
 
-void Plant::fire(const Pending& pending)
+void Topology::fire(const Pending& pending)
 {
   const Event& event = scenario_.timeline[pending.event];
   if (!pending.begin) return end(event, pending.at);
@@ -302,7 +302,7 @@ void Plant::fire(const Pending& pending)
   if (event.every) schedule(pending.at + *event.every, pending.event, true);
 }
 
-void Plant::begin(const Event& event, Tick at)
+void Topology::begin(const Event& event, Tick at)
 {
   Announcement announcement { .what = event.what, .at = at };
   if (const auto* change = std::get_if<ChangeEvent>(&event.action))
@@ -338,7 +338,7 @@ void Plant::begin(const Event& event, Tick at)
   announcements_.push_back(std::move(announcement));
 }
 
-void Plant::end(const Event& event, Tick at)
+void Topology::end(const Event& event, Tick at)
 {
   Announcement announcement { .what = event.what, .begin = false, .at = at };
   if (const auto* change = std::get_if<ChangeEvent>(&event.action))
@@ -364,7 +364,7 @@ void Plant::end(const Event& event, Tick at)
 }
 
 // Takes the key's value from `wifi` or `pipes`; without `pipes`, from the scenario's own.
-void Plant::apply(const ChangeEvent& change, const WifiSettings& wifi, const PipePair* pipes, Tick at)
+void Topology::apply(const ChangeEvent& change, const WifiSettings& wifi, const PipePair* pipes, Tick at)
 {
   if (change.section == Section::wifi)
   {
@@ -385,7 +385,7 @@ void Plant::apply(const ChangeEvent& change, const WifiSettings& wifi, const Pip
     if (!change.server || *change.server == i) update(wan_[i], 2 + 2 * i, scenario_.servers[i].pipes);
 }
 
-void Plant::apply_wifi(std::string_view key, Tick at)
+void Topology::apply_wifi(std::string_view key, Tick at)
 {
   const medium::AirConfig& wanted = wifi_.air;
   air_->set_loss(medium::Traffic::down, wanted.loss_down);
@@ -409,7 +409,7 @@ void Plant::apply_wifi(std::string_view key, Tick at)
   if (key == "rate") air_->set_rate(wanted.rate);
 }
 
-void Plant::change(Tick now, const ChangeEvent& change)
+void Topology::change(Tick now, const ChangeEvent& change)
 {
   if (change.section == Section::wifi)
     find_key(wifi_keys(), change.key)->copy(scenario_.wifi, change.wifi);
@@ -421,7 +421,7 @@ void Plant::change(Tick now, const ChangeEvent& change)
   apply(change, change.wifi, &change.pipes, now);
 }
 
-void Plant::set_blackout(Tick now, medium::Blackout mode, std::optional<std::size_t> ap)
+void Topology::set_blackout(Tick now, medium::Blackout mode, std::optional<std::size_t> ap)
 {
   for (std::size_t i = 0; i < clients_.size(); ++i)
     if (!ap || interface_at(*ap) == i) air_->set_blackout(now, clients_[i], mode);
@@ -433,7 +433,7 @@ void Plant::set_blackout(Tick now, medium::Blackout mode, std::optional<std::siz
                              .access_point = ap ? scenario_.aps[*ap].name : "" });
 }
 
-void Plant::set_blackouts(Tick at, medium::Blackout mode, std::optional<std::size_t> ap, bool carrier)
+void Topology::set_blackouts(Tick at, medium::Blackout mode, std::optional<std::size_t> ap, bool carrier)
 {
   for (std::size_t i = 0; i < clients_.size(); ++i)
   {
@@ -444,12 +444,12 @@ void Plant::set_blackouts(Tick at, medium::Blackout mode, std::optional<std::siz
   set_wifi_down(at, mode != medium::Blackout::none, mode == medium::Blackout::buffer);
 }
 
-void Plant::set_signal(std::size_t ap, double dbm)
+void Topology::set_signal(std::size_t ap, double dbm)
 {
   air_->set_signal(clients_[interface_at(ap)], ap_nodes_[ap], dbm);
 }
 
-void Plant::set_cell_down(Tick now, bool down, bool hold)
+void Topology::set_cell_down(Tick now, bool down, bool hold)
 {
   for (std::size_t i = 0; i < 2; ++i)
   {

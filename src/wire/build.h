@@ -16,7 +16,7 @@
 namespace tandem::wire
 {
 
-// Enough for every header that craft_segment can write: IPv6, TCP and 40 bytes of options.
+// Enough for every header that build_segment can write: IPv6, TCP and 40 bytes of options.
 constexpr std::size_t longest_header = 40 + 20 + 40;
 
 struct Headers
@@ -36,18 +36,18 @@ struct Headers
 
 // A segment with the given headers and payload. Options are laid out as Linux does: NOP, NOP, timestamps, then NOP,
 // NOP, SACK.
-std::size_t craft_segment(std::span<std::byte> out, const Headers& headers, std::span<const std::byte> payload = {});
+std::size_t build_segment(std::span<std::byte> out, const Headers& headers, std::span<const std::byte> payload = {});
 
-// A pure ACK: craft_segment without payload and without SYN, FIN or RST.
-std::size_t craft_ack(std::span<std::byte> out, const Headers& headers);
+// A pure ACK: build_segment without payload and without SYN, FIN or RST.
+std::size_t build_ack(std::span<std::byte> out, const Headers& headers);
 
 // A reset at headers.seq. With tcp_flag::ack in headers.flags also an acknowledgement; all other flags are left out.
-std::size_t craft_rst(std::span<std::byte> out, const Headers& headers);
+std::size_t build_rst(std::span<std::byte> out, const Headers& headers);
 
 // A copy of a captured segment with edits; options, flags, TTL and payload as in the original. `fault` (may be null)
 // gets the reason.
-std::size_t craft_copy(std::span<std::byte> out, const Segment& original, const Edit& fields, ChecksumState state,
-                       EditFault* fault = nullptr);
+std::size_t injected_copy(std::span<std::byte> out, const Segment& original, const Edit& fields, ChecksumState state,
+                          EditFault* fault = nullptr);
 
 struct Unreachable
 {
@@ -60,22 +60,22 @@ struct Unreachable
 
 // ICMP host unreachable (type 3 code 1, RFC 792) or ICMPv6 no route to destination (type 1 code 0, RFC 4443 3.1) to the
 // server, quoting a header of the server's own segment: makes it revert its RTO backoff (RFC 6069).
-std::size_t craft_unreachable(std::span<std::byte> out, const Unreachable& message);
+std::size_t build_unreachable(std::span<std::byte> out, const Unreachable& message);
 
 // What only the server's own segments say: its last acknowledgement number and window.
 struct Fill
 {
   Seq ack {};
   std::uint16_t window = 0;            // unscaled
-  std::span<const std::byte> bytes {}; // all of it: its size is the Craft's length
+  std::span<const std::byte> bytes {}; // all of it: its size is the InjectedSegment's length
 };
 
 // A fill, to be handed to the local TCP as if the server had sent it. Its TTL of 1 keeps it on this host whatever the
 // routes are.
-std::size_t craft_fill(std::span<std::byte> out, const FlowKey& key, const Craft& request, const Fill& fill);
+std::size_t build_fill(std::span<std::byte> out, const FlowKey& key, const InjectedSegment& request, const Fill& fill);
 
 // What a module asked for, on its flow, except a fill. SACK blocks beyond the room in the header are left out, the last
 // ones first.
-std::size_t craft(std::span<std::byte> out, const FlowKey& key, const Craft& request);
+std::size_t build(std::span<std::byte> out, const FlowKey& key, const InjectedSegment& request);
 
 } // namespace tandem::wire
