@@ -25,6 +25,7 @@ class Overhead(Bench):
     detail_columns = (("queued_per_s", "queued per s"), ("observed_per_s", "observed per s"), ("queue_drops", "queue drops"),
                       ("user_drops", "user drops"), ("backend", "rules by"))
     notes = (
+        "The cases with a rate are one download that the server's application sends at that rate: what a battery pays.",
         "One machine carries client, routers and server over plain veth pairs; iperf3 -R, CUBIC. The CPU is shared by sender, receiver and daemon.",
         "\"everything queued\" is every TCP packet of the Wi-Fi addresses in both directions ([recorder] everything = true).",
         "Machine CPU is all CPU time of the machine in the counted seconds, its other processes included.")
@@ -32,15 +33,19 @@ class Overhead(Bench):
     def cases(self, quick: bool) -> list[Case]:
         goals = (Goal(MODULES.name, ">=", 0.97, over=ABSENT.name, noise=AGAIN.name, tolerance_cap=0.0),
                  Goal(EVERYTHING.name, ">=", 0.60, over=ABSENT.name))
-        return [Case(f"{streams} download{'s' if streams > 1 else ''}", (ABSENT, AGAIN, MODULES, EVERYTHING),
-                     (GOODPUT, DAEMON_CPU, MACHINE_CPU), 5 if quick else 15, goals, "", {"streams": streams}) for streams in (1, 64)]
+        cost = (Goal(MODULES.name, "<=", 1.25, over=ABSENT.name, metric=MACHINE_CPU.name, noise=AGAIN.name),)
+        unshaped = [Case(f"{streams} download{'s' if streams > 1 else ''}", (ABSENT, AGAIN, MODULES, EVERYTHING),
+                         (GOODPUT, DAEMON_CPU, MACHINE_CPU), 5 if quick else 15, goals, "", {"streams": streams}) for streams in (1, 64)]
+        paced = [Case(text, (ABSENT, AGAIN, MODULES), (GOODPUT, DAEMON_CPU, MACHINE_CPU), 4 if quick else 10, cost, "",
+                      {"streams": 1, "rate": rate}) for text, rate in (("1 Gb/s", "1G"), ("100 Mb/s", "100M"))]
+        return unshaped + paced
 
     @staticmethod
-    def _seconds(quick: bool) -> int:
-        return 2 if quick else 3
+    def _seconds(case: Case, quick: bool) -> int:
+        return 8 if "rate" in case.parameters else 2 if quick else 3
 
     def estimate(self, case: Case, arm: Arm, quick: bool) -> float:
-        return self._seconds(quick) + 1.7
+        return self._seconds(case, quick) + 1.7
 
     @contextmanager
     def session(self, case: Case, seed: int, options: Options) -> Iterator[Lab]:
@@ -56,11 +61,12 @@ class Overhead(Bench):
             return self._download(session, case, options, daemon)
 
     def _download(self, lab: Lab, case: Case, options: Options, daemon: Any) -> Measurement:
-        seconds = self._seconds(options.quick)
+        seconds = self._seconds(case, options.quick)
         before = daemon.api("/v1/status")["datapath"] if daemon else {}
         began, machine, own = time.monotonic(), helpers.machine_cpu_seconds(), helpers.cpu_seconds(daemon.pid) if daemon else 0.0
+        pace = ("-b", case.parameters["rate"]) if "rate" in case.parameters else ()
         # The counted part has no warm-up of its own: CPU and bytes cover the same time.
-        report = lab.iperf3("-R", "-P", str(case.parameters["streams"]), "-t", str(seconds), "-C", "cubic", timeout=seconds + 30)
+        report = lab.iperf3("-R", "-P", str(case.parameters["streams"]), "-t", str(seconds), "-C", "cubic", *pace, timeout=seconds + 30)
         own = helpers.cpu_seconds(daemon.pid) - own if daemon else 0.0
         machine = helpers.machine_cpu_seconds() - machine
         passed = time.monotonic() - began

@@ -28,6 +28,7 @@ EMPTY, SOME, MANY = Arm("0 flows"), Arm("1 000 flows", "tandem"), Arm("10 000 fl
 HELD = {EMPTY.name: 0, SOME.name: 1000, MANY.name: 10_000}
 DIFFERENCE = Arm("per flow", "tandem")
 MIB = 1 << 20
+ANSWER = 20_480  # bytes: modules begin on a flow that has delivered 14 kB
 
 
 class Scale(Bench):
@@ -36,9 +37,12 @@ class Scale(Bench):
     headings = {"plain": "no daemon"}
     detail_columns = (("attempted", "attempted"), ("uses", "answers"), ("opened_per_second", "opened per s"), ("flows_seen", "flows in the table"),
                       ("flows_refused", "refused"), ("queued", "queued"), ("keeper_mib", "keeper's memory, MiB"), ("daemon_cpu_s", "daemon CPU, s"),
+                      ("with_state", "flows with state"),
                       ("failures", "failures"))
     notes = (
-        "Connections over plain veth pairs to 8 ports of one server; on each the client asks for 4 kB. Every module of the daemon is on.",
+        "Connections over plain veth pairs to 8 ports of one server; on each the client asks for 20 kB, so that every module has state on its flow. Every "
+        "module of the daemon is on.",
+        "Table bytes per flow are those of the flow and of all modules' state on it.",
         "Dropped are the queue's and the socket's own counts (queue_drops, user_drops); a connection has failed when it is refused, reset, or "
         "waits for more than 10 s.")
 
@@ -116,8 +120,9 @@ class Scale(Bench):
                 raise LabError(f"the daemon's table has {seen} of {count} flows: memory per flow cannot be told")
             rss = helpers.resident_bytes(daemon.pid)
             details = {"flows_seen": seen, "flows_refused": status["flows"]["refused"], "rss_bytes": rss,
-                       "keeper_mib": helpers.resident_bytes(status["keeper"]["pid"]) / MIB, "knobs": helpers.knobs(status)}
-        return Measurement({RSS.name: rss / MIB, **({TABLE.name: float(status["flows"]["bytes_each"])} if count else {})}, details)
+                       "with_state": status["flows"]["with_state"], "keeper_mib": helpers.resident_bytes(status["keeper"]["pid"]) / MIB,
+                       "knobs": helpers.knobs(status)}
+        return Measurement({RSS.name: rss / MIB, **({TABLE.name: _table_bytes(status["flows"])} if count else {})}, details)
 
     def derive(self, case: Case, values: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
         if case.name != "memory" or EMPTY.name not in values or MANY.name not in values:
@@ -149,9 +154,15 @@ class _Clients:
         return self._line("done", 120)
 
 
+def _table_bytes(flows: Mapping[str, Any]) -> float:
+    """Of one flow in the table, with its share of what all modules keep."""
+    return flows["bytes_each"] + flows["state_bytes_each"] * flows["with_state"] / max(flows["count"], 1)
+
+
 @contextmanager
 def _clients(lab: Lab, hold: int, churn: int, seconds: float) -> Iterator[_Clients]:
     process = lab.client.popen([helpers.program("tandem-bench-many-flows"), "client", lab.server().ipv4, "--hold", str(hold), "--churn-rate", str(churn),
+                                "--bytes", str(ANSWER),
                                 "--seconds", str(seconds)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         yield _Clients(process)
