@@ -7,7 +7,7 @@ namespace tandem::chain
 {
 
 // A value is a module's own only when nothing ever carried it and no data of this host, whose TSvals nobody chooses, is
-// waiting to be sent once more.
+// waiting to be sent once more. What is sent while the module has a reservation is lowered, or ends it.
 void Chain::reserve(std::size_t i, const TsReservation& wanted, flow::Flow& flow)
 {
   FlowView& view = flow.view;
@@ -19,7 +19,7 @@ void Chain::reserve(std::size_t i, const TsReservation& wanted, flow::Flow& flow
   }
   const bool taken = view.ts_reserved.what != TsReservation::What::none && !own;
   const bool used = view.sent_any && !wanted.from.after(view.sent_ts_value);
-  if (taken || used || view.snd_una != view.snd_nxt)
+  if (taken || used || (!own && view.snd_una != view.snd_nxt))
   {
     ++slots_[i].stats.conflicts;
     return;

@@ -285,6 +285,24 @@ TEST_F(Reserving, UnseenDataEndsIt)
   EXPECT_EQ(fixture.chain.stats().ts_spoiled, 1u);
 }
 
+TEST_F(Reserving, ItMayChangeWhileQueuedDataWaits)
+{
+  reserve();
+  fixture.run_for(ms(5));
+  const TsClock frozen = fixture.view(peers).sent_ts_value;
+  const Outcome outcome = *fixture.show(peers.data_out(fixture.now(), 100));
+  EXPECT_EQ(outcome.edit.ts_value, frozen) << "queued data leaves with a free value";
+  peers.next += 100;
+  ASSERT_EQ(reserved(), TsReservation::What::onward);
+  first.act = [](const Event& event, const FlowView&)
+  {
+    return Plan { .reserve = TsReservation { .what = TsReservation::What::odd,
+                                             .from = event.segment->timestamps->value + 1 } };
+  };
+  fixture.ack(peers);
+  EXPECT_EQ(reserved(), TsReservation::What::odd) << "else what follows would leave with an ever older value";
+}
+
 TEST_F(Reserving, ItEndsWithItsModule)
 {
   reserve();
