@@ -85,8 +85,8 @@ struct PathValidation
   }
   bool expired(Tick now, Duration rtt) const { return now - begun_at >= timeout(rtt); }
 
-  // The rest after a failure, in seconds: `first`, doubling with each in a row up to `longest`. Counts it.
-  static double rest(std::uint8_t& failures, double first, double longest)
+  // The back-off after a failure, in seconds: `first`, doubling with each in a row up to `longest`. Counts it.
+  static double back_off(std::uint8_t& failures, double first, double longest)
   {
     const double seconds = std::min(longest, first * std::exp2(failures));
     if (failures < 30) ++failures;

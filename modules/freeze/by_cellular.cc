@@ -5,7 +5,7 @@
 namespace tandem::freeze
 {
 
-bool ByCellular::trusted(const Event& event, const FlowView& flow, const BlackoutState& state) const
+bool ByCellular::validated(const Event& event, const FlowView& flow, const BlackoutState& state) const
 {
   const auto& path = static_cast<const State&>(state).path;
   return usable(Link::cell, *event.links, flow) && (knobs.validate_path == 0 || (path && path->fresh(event.now)));
@@ -31,7 +31,7 @@ Plan ByCellular::link_lost(const Event& event, const FlowView& flow, BlackoutSta
   if (const auto& path = static_cast<State&>(state).path) path->stop();
   Plan said = plan;
   if (state.stirred && usable(Link::cell, *event.links, flow))
-    said = trusted(event, flow, state)
+    said = validated(event, flow, state)
                ? say_by_cellular(event, flow, state, plan)
                : Plan { .wake = plan.wake, .why = "freeze: cellular path not validated, nothing is sent by it" };
   said.reserve = TsReservation {}; // no copy needs it any more

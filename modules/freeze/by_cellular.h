@@ -26,7 +26,7 @@ protected:
   void acknowledged(const Event& event, const FlowView& flow, BlackoutState& state, Plan& plan) override;
   Plan arrived(const Event& event, const FlowView& flow, BlackoutState& state) override;
   Plan link_lost(const Event& event, const FlowView& flow, BlackoutState& state, const Plan& plan) override;
-  bool trusted(const Event& event, const FlowView& flow, const BlackoutState& state) const;
+  bool validated(const Event& event, const FlowView& flow, const BlackoutState& state) const;
 };
 
 } // namespace tandem::freeze

@@ -14,8 +14,8 @@ using namespace std::chrono_literals;
 constexpr Duration lasts = 30s;
 constexpr unsigned copies = 6;
 // Back-off after one that failed, in seconds.
-constexpr double first_rest = 1;
-constexpr double longest_rest = 300;
+constexpr double first_back_off = 1;
+constexpr double longest_back_off = 300;
 // An old ACK is echoed only while the advertised window stands still (docs/decisions/0003): waited for so many ACKs,
 // and this long at most.
 constexpr std::uint8_t still_acks = 16;
@@ -64,7 +64,7 @@ void CellularPath::acknowledged(const Event& event, const FlowView& flow, bool c
   if (path_.expired(event.now, flow.rtt_smoothed))
   {
     validated_at_ = Tick {};
-    return end(event.now + from_seconds(PathValidation::rest(failures_, first_rest, longest_rest)),
+    return end(event.now + from_seconds(PathValidation::back_off(failures_, first_back_off, longest_back_off)),
                "freeze: cellular path not validated (filtered, NAT or too slow)", plan);
   }
   if (plan.verdict == Verdict::drop || !segment.timestamps || !segment.timestamps->value.after(path_.frozen)) return;

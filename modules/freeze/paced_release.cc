@@ -36,7 +36,7 @@ Plan PacedRelease::link_lost(const Event& event, const FlowView& flow, BlackoutS
 
 Plan PacedRelease::while_lost(const Event& event, const FlowView& flow, BlackoutState& state, const Plan& plan)
 {
-  return state.stirred && trusted(event, flow, state) ? say_by_cellular(event, flow, state, plan) : plan;
+  return state.stirred && validated(event, flow, state) ? say_by_cellular(event, flow, state, plan) : plan;
 }
 
 // Every part restarts the sender's timer, and its old echo makes it longer: the gaps grow by themselves.

@@ -16,7 +16,7 @@ Plan ZeroWindow::say_by_cellular(const Event&, const FlowView& flow, BlackoutSta
 std::optional<InjectedSegment> ZeroWindow::after_resume(const Event& event, const FlowView& flow,
                                                         const BlackoutState& state) const
 {
-  if (state.resumes > 0 || !trusted(event, flow, state)) return {};
+  if (state.resumes > 0 || !validated(event, flow, state)) return {};
   return latest_ack(flow, Link::cell);
 }
 

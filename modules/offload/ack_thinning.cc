@@ -34,11 +34,11 @@ bool AckThinning::sparse() const
   return mss_per_ack > sparse_mss;
 }
 
-Duration AckThinning::sparse_rest()
+Duration AckThinning::sparse_back_off()
 {
-  const Duration rest = std::min<Duration>(4s * (1 << std::min<int>(sparse_times, 4)), 60s);
+  const Duration back_off = std::min<Duration>(4s * (1 << std::min<int>(sparse_times, 4)), 60s);
   if (sparse_times < 255) ++sparse_times;
-  return rest;
+  return back_off;
 }
 
 // What a sender is told at a time it sends at a time: at most eight segments, and at least sixteen ACKs in a round

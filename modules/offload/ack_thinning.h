@@ -26,7 +26,7 @@ struct AckThinning
   // and nothing to save.
   bool sparse() const;
   // How long a flow with sparse ACKs is left alone: longer each time it is found so again.
-  Duration sparse_rest();
+  Duration sparse_back_off();
 
   // One ACK in this many leaves by Wi-Fi, at most one in `most`; 1 = all.
   unsigned wifi_ratio(const Segment& segment, const FlowView& flow, double most) const;

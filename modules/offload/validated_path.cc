@@ -158,12 +158,12 @@ unsigned ValidatedPath::wifi_ratio(const Segment& segment, const FlowView& flow,
 }
 
 // Why the flow cannot use the cellular link, and for how long not to look again; empty when it can.
-std::string_view ValidatedPath::obstacle(const Event& event, const FlowView& flow, Duration& rest) const
+std::string_view ValidatedPath::obstacle(const Event& event, const FlowView& flow, Duration& back_off) const
 {
   const Segment& segment = *event.segment;
   const auto for_so_long = [&](Duration how_long, std::string_view why)
   {
-    rest = how_long;
+    back_off = how_long;
     return why;
   };
   if (flow.mptcp) return for_so_long(10s, "offload: MPTCP subflow, bypassed");
@@ -185,24 +185,25 @@ std::string_view ValidatedPath::obstacle(const Event& event, const FlowView& flo
 // Whether to look for a way by cellular now.
 Plan ValidatedPath::consider(const Event& event, const FlowView& flow, State& state)
 {
-  // Only a rest that is worth the change of rules takes the queue out of the way.
+  // Only a back-off that is worth the change of rules takes the queue out of the way.
   const auto quiet = [&]() -> std::optional<Tick>
   { return state.retry_at - event.now >= 300ms ? std::optional { state.retry_at } : std::nullopt; };
   if (event.now < state.retry_at) return { .quiet = quiet() };
   // What cannot change soon is looked at once in a while, not with every ACK.
-  const auto rest = [&](Duration how_long, std::string_view why) -> Plan
+  const auto back_off = [&](Duration how_long, std::string_view why) -> Plan
   {
     state.retry_at = event.now + how_long;
     state.why = why;
     return { .quiet = quiet(), .why = why };
   };
   Duration how_long {};
-  if (const std::string_view why = obstacle(event, flow, how_long); !why.empty()) return rest(how_long, why);
+  if (const std::string_view why = obstacle(event, flow, how_long); !why.empty()) return back_off(how_long, why);
   // Without it nobody could tell later what the cellular way adds; clocks of another kind are not waited for.
-  if (!state.base_known && event.now - flow.first_seen < 1s) return rest(20ms, "offload: delay by Wi-Fi not known yet");
+  if (!state.base_known && event.now - flow.first_seen < 1s)
+    return back_off(20ms, "offload: delay by Wi-Fi not known yet");
   if (state.considered == Tick {}) state.considered = event.now;
   if (state.thinning.mss_per_ack <= 0) return {};
-  if (state.thinning.sparse()) return rest(state.thinning.sparse_rest(), "offload: ACKs are sparse already");
+  if (state.thinning.sparse()) return back_off(state.thinning.sparse_back_off(), "offload: ACKs are sparse already");
   state.thinning.sparse_times = 0;
   if (event.now < state.slow_until && state.slow_delay > longest_delay(state)) return {};
   // A copy that a slower path delivers after younger ACKs came by Wi-Fi is echoed only while the advertised window
@@ -214,7 +215,7 @@ Plan ValidatedPath::consider(const Event& event, const FlowView& flow, State& st
     return {};
   }
 
-  if (!PathValidation::possible(flow)) return rest(10ms, "offload: TSval not free for a probe yet");
+  if (!PathValidation::possible(flow)) return back_off(10ms, "offload: TSval not free for a probe yet");
 
   state.phase = Phase::probing;
   state.since = event.now;
@@ -262,7 +263,7 @@ Plan ValidatedPath::go_away(const Event& event, const FlowView& flow, State& sta
     return return_home(event, flow, state, backoff(state.failures), "offload: path validation lost", false);
   state.thinning.count(flow);
   if (state.thinning.sparse())
-    return return_home(event, flow, state, state.thinning.sparse_rest(), "offload: ACKs are sparse already", false);
+    return return_home(event, flow, state, state.thinning.sparse_back_off(), "offload: ACKs are sparse already", false);
   if (state.goodput.lost())
     return return_home(event, flow, state, backoff(state.goodput_losses), "offload: slower than on Wi-Fi", false);
 
@@ -402,12 +403,12 @@ Plan ValidatedPath::alarm(const Event& event, const FlowView& flow, State& state
   return return_home(event, flow, state, 1s, "offload: silence, back to Wi-Fi", true);
 }
 
-Plan ValidatedPath::return_home(const Event& event, const FlowView& flow, State& state, Duration rest,
+Plan ValidatedPath::return_home(const Event& event, const FlowView& flow, State& state, Duration back_off,
                                 std::string_view why, bool say_again)
 {
   state.phase = Phase::home;
   state.since = event.now;
-  state.retry_at = event.now + rest;
+  state.retry_at = event.now + back_off;
   state.thinning.held = 0;
   state.stretch = 1;
   state.goodput.restart();
@@ -453,7 +454,7 @@ void ValidatedPath::measure_delay(const Segment& segment, const FlowView& flow, 
 
 Duration ValidatedPath::backoff(std::uint8_t& times) const
 {
-  return from_seconds(PathValidation::rest(times, knobs.retry_first, std::max(knobs.retry_first, longest_retry)));
+  return from_seconds(PathValidation::back_off(times, knobs.retry_first, std::max(knobs.retry_first, longest_retry)));
 }
 
 void ValidatedPath::describe(const FlowView&, const State& state, Facts& facts) const

@@ -119,14 +119,14 @@ private:
   Plan acknowledge(const Event& event, const FlowView& flow, State& state);
   Plan at_home(const Event& event, const FlowView& flow, State& state);
   Plan consider(const Event& event, const FlowView& flow, State& state);
-  std::string_view obstacle(const Event& event, const FlowView& flow, Duration& rest) const;
+  std::string_view obstacle(const Event& event, const FlowView& flow, Duration& back_off) const;
   Plan probe(const Event& event, const FlowView& flow, State& state);
   Plan go_away(const Event& event, const FlowView& flow, State& state);
   Plan hear(const Event& event, const FlowView& flow, State& state);
   Plan confirm(const Event& event, const FlowView& flow, State& state);
   Plan alarm(const Event& event, const FlowView& flow, State& state);
   Plan release(const Event& event, const FlowView& flow, State& state);
-  Plan return_home(const Event& event, const FlowView& flow, State& state, Duration rest, std::string_view why,
+  Plan return_home(const Event& event, const FlowView& flow, State& state, Duration back_off, std::string_view why,
                    bool say_again);
   Plan too_slow(const Event& event, const FlowView& flow, State& state, bool say_again);
   unsigned wifi_ratio(const Segment& segment, const FlowView& flow, const State& state) const;

@@ -34,10 +34,10 @@ void LinkRequests::gone(Link link)
   links_[static_cast<std::size_t>(link)].rate = 0;
 }
 
-void LinkRequests::rest(std::uint8_t slot, bool resting)
+void LinkRequests::suspend(std::uint8_t slot, bool suspended)
 {
   const std::uint32_t bit = 1u << slot;
-  resting_ = resting ? resting_ | bit : resting_ & ~bit;
+  resting_ = suspended ? resting_ | bit : resting_ & ~bit;
 }
 
 bool LinkRequests::any(std::uint8_t slot) const

@@ -40,7 +40,7 @@ public:
   // repeat it.
   void gone(Link link);
   // Whether the module has a flow. Without one it can take nothing back, so what it requested rests until it has.
-  void rest(std::uint8_t slot, bool resting);
+  void suspend(std::uint8_t slot, bool suspended);
   bool any(std::uint8_t slot) const;
 
   // Moves the shares towards what is requested. Call at least once a step while settled() is false.

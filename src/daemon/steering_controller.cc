@@ -27,7 +27,7 @@ bool SteeringController::look(std::uint8_t slot, const chain::Chain::ModuleStats
   const bool failed = std::exchange(its.excluded, module.excluded) != module.excluded;
   if (!requests_.any(slot)) return false;
   if (failed) requests_.lapse(slot);
-  requests_.rest(slot, now - its.flowless >= timeout);
+  requests_.suspend(slot, now - its.flowless >= timeout);
   return true;
 }
 

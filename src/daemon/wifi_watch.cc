@@ -263,7 +263,7 @@ void WifiWatch::settle(Tick now)
   const bool was_at_risk = at_risk_;
   at_risk_ = detector_.up()
              && (detector_.risk_announced(now)
-                 || (detector_.watching() && feeder_ && feeder_->signal_trusted() && risk_.at_risk(now)));
+                 || (detector_.watching() && feeder_ && feeder_->signal_validated() && risk_.at_risk(now)));
   const bool changed = detector_.up() != was_up_ || at_risk_ != was_at_risk;
 
   // The bell rings with the first frame of a link that is back. Whoever is suspicious or down listens to the air at

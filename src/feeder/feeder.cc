@@ -75,7 +75,7 @@ void Feeder::read(Slot& slot, Tick now, std::vector<RadioEvent>& events)
       ++slot.limited;
       continue;
     }
-    if (slot.trust.examine(report, now)) estimator_.forget();
+    if (slot.validation.examine(report, now)) estimator_.forget();
     if (tap_) tap_(slot.source->name(), report);
     ++slot.reports;
     slot.last = std::max(slot.last, report.at);
@@ -143,7 +143,7 @@ void Feeder::tell_doubts(Slot& slot)
 {
   for (std::size_t i = 0; i < doubt_count; ++i)
   {
-    if (slot.trust.counts()[i] == 0 || slot.said_doubt[i]) continue;
+    if (slot.validation.counts()[i] == 0 || slot.said_doubt[i]) continue;
     slot.said_doubt[i] = true;
     say_(true, slot.source->name() + " is not accepted: " + std::string { feeder::name(static_cast<Doubt>(i)) }
                    + (static_cast<Doubt>(i) == Doubt::constant_signal ? "; warnings of a weak signal are off"
@@ -197,9 +197,9 @@ bool Feeder::hears_frames() const
                      [](const Slot& slot) { return slot.frames && !slot.is_stale && slot.source->fd() >= 0; });
 }
 
-bool Feeder::signal_trusted() const
+bool Feeder::signal_validated() const
 {
-  return std::none_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return !slot.trust.signal_varies(); });
+  return std::none_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return !slot.validation.signal_varies(); });
 }
 
 std::optional<ApEstimate> Feeder::current() const
@@ -235,7 +235,7 @@ std::optional<RadioState> Feeder::radio() const
                      .frequency = frequency(),
                      .busy = busy_.share(seen_) };
   if (known->delivery) state.delivery = static_cast<float>(*known->delivery);
-  if (signal_trusted()) state.signal = known->signal;
+  if (signal_validated()) state.signal = known->signal;
   return state;
 }
 
@@ -252,7 +252,7 @@ std::vector<Feeder::Status> Feeder::status(Tick now) const
                  .skipped = slot.source->skipped(),
                  .limited = slot.limited,
                  .stale = slot.stale,
-                 .doubts = slot.trust.counts() };
+                 .doubts = slot.validation.counts() };
     if (!open)
       one.state = State::closed;
     else if (slot.is_stale)

@@ -7,9 +7,9 @@
 #include "src/feeder/radio/busy_meter.h"
 #include "src/feeder/radio/estimator.h"
 #include "src/feeder/radio/radio_event.h"
+#include "src/feeder/radio/report_validation.h"
 #include "src/feeder/radio/station_log.h"
 #include "src/feeder/radio/token_bucket.h"
-#include "src/feeder/radio/trust.h"
 #include "src/feeder/sources/source.h"
 
 #include <tandem/link.h>
@@ -51,7 +51,7 @@ public:
   // A source of frames is open, and has not fallen silent.
   bool hears_frames() const;
   // Its signal can be believed: it varies.
-  bool signal_trusted() const;
+  bool signal_validated() const;
   // What is known of the access point that we are associated with; nothing when stale or not associated.
   std::optional<ApEstimate> current() const;
   // The same for modules, without a signal that is not believed.
@@ -101,7 +101,7 @@ private:
 
     std::unique_ptr<Source> source;
     TokenBucket gate; // a second's worth at once
-    Trust trust {};
+    ReportValidation validation {};
     Tick tried {};
     Tick last {};
     Tick said_at {};

@@ -84,7 +84,7 @@ json wifi_json(const Feeder& feeder, Tick now)
 {
   json out { { "sources", json::array() },    { "aps", json::array() },
              { "surveys", json::array() },    { "candidates", json::array() },
-             { "interfaces", json::array() }, { "signal_trusted", feeder.signal_trusted() } };
+             { "interfaces", json::array() }, { "signal_validated", feeder.signal_validated() } };
   for (const Feeder::Status& status : feeder.status(now))
     out["sources"].push_back(source_json(status));
   const auto current = feeder.current();

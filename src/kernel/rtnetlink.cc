@@ -75,18 +75,18 @@ bool receive_all(nl_sock* socket, int* failure)
 
 InterfaceNotification read_link(rtnl_link* link, bool gone)
 {
-  InterfaceNotification news;
-  news.ifindex = rtnl_link_get_ifindex(link);
-  if (const char* name = rtnl_link_get_name(link)) news.name = name;
+  InterfaceNotification notification;
+  notification.ifindex = rtnl_link_get_ifindex(link);
+  if (const char* name = rtnl_link_get_name(link)) notification.name = name;
   const unsigned flags = rtnl_link_get_flags(link);
   const std::uint8_t state = rtnl_link_get_operstate(link);
-  news.gone = gone;
-  news.admin_up = flags & IFF_UP;
+  notification.gone = gone;
+  notification.admin_up = flags & IFF_UP;
   // TUN and many modems never report an operational state: with carrier they run.
-  news.running = (flags & IFF_RUNNING) && (state == oper_up || state == oper_unknown);
-  news.point_to_point = flags & IFF_POINTOPOINT;
-  news.mtu = rtnl_link_get_mtu(link);
-  return news;
+  notification.running = (flags & IFF_RUNNING) && (state == oper_up || state == oper_unknown);
+  notification.point_to_point = flags & IFF_POINTOPOINT;
+  notification.mtu = rtnl_link_get_mtu(link);
+  return notification;
 }
 
 } // namespace tandem::kernel

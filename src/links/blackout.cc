@@ -183,19 +183,19 @@ void BlackoutDetector::radio(const feeder::RadioEvent& event, Tick now)
   case Kind::associated:
     break;
   }
-  const bool news = event.at > heard_;
+  const bool fresh = event.at > heard_;
   heard_ = std::max(heard_, event.at);
   arrived_unheard_ = 0;
   radio_stale_ = false;
   transmission_failed_ = false;
   if (event.kind == Kind::acknowledged) acknowledgements_seen_ = true;
-  // Frames heard before the verdict was given are not news.
+  // Frames heard before the verdict was given say nothing new.
   if (!up())
   {
     if (event.at <= since_) return;
     if (event.kind == Kind::acknowledged || event.kind == Kind::associated)
       alive(now);
-    else if (news && now - probed_ >= 2ms)
+    else if (fresh && now - probed_ >= 2ms)
       probe_now_ = true; // the access point is audible: does it hear us?
     return;
   }

@@ -18,40 +18,41 @@ LinkTable::LinkTable(std::string wifi, std::string cell, const std::vector<std::
   roles_[static_cast<std::size_t>(Link::cell)].interface = std::move(cell);
 }
 
-bool LinkTable::apply(const InterfaceNotification& news, Tick now)
+bool LinkTable::apply(const InterfaceNotification& notification, Tick now)
 {
-  if (news.gone)
-    known_.erase(news.ifindex);
+  if (notification.gone)
+    known_.erase(notification.ifindex);
   else
   {
-    Known& known = known_[news.ifindex];
-    known.interface = news;
+    Known& known = known_[notification.ifindex];
+    known.interface = notification;
     // The kernel drops the routes of an interface that goes down without a message for each.
-    if (!news.admin_up) known.routes.clear();
+    if (!notification.admin_up) known.routes.clear();
   }
   return refresh(now);
 }
 
-bool LinkTable::apply(const AddressNotification& news, Tick now)
+bool LinkTable::apply(const AddressNotification& notification, Tick now)
 {
   // An address of an interface that is not known (yet): a complete dump starts with the interfaces, so it is being
   // removed.
-  auto found = known_.find(news.ifindex);
+  auto found = known_.find(notification.ifindex);
   if (found == known_.end()) return false;
   auto& addresses = found->second.addresses;
-  std::erase(addresses, news.address);
-  if (!news.gone && news.global && news.usable) addresses.push_back(news.address);
+  std::erase(addresses, notification.address);
+  if (!notification.gone && notification.global && notification.usable) addresses.push_back(notification.address);
   return refresh(now);
 }
 
-bool LinkTable::apply(const DefaultRouteNotification& news, Tick now)
+bool LinkTable::apply(const DefaultRouteNotification& notification, Tick now)
 {
-  auto found = known_.find(news.ifindex);
+  auto found = known_.find(notification.ifindex);
   if (found == known_.end()) return false;
   auto& routes = found->second.routes;
-  std::erase_if(routes, [&](const DefaultRouteNotification& r)
-                { return r.v6 == news.v6 && r.metric == news.metric && r.gateway == news.gateway; });
-  if (!news.gone) routes.push_back(news);
+  std::erase_if(
+      routes, [&](const DefaultRouteNotification& r)
+      { return r.v6 == notification.v6 && r.metric == notification.metric && r.gateway == notification.gateway; });
+  if (!notification.gone) routes.push_back(notification);
   return refresh(now);
 }
 

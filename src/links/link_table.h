@@ -68,9 +68,9 @@ public:
   LinkTable(std::string wifi, std::string cell, const std::vector<std::string>& more_wifi = {});
 
   // Each returns whether a role changed.
-  bool apply(const InterfaceNotification& news, Tick now);
-  bool apply(const AddressNotification& news, Tick now);
-  bool apply(const DefaultRouteNotification& news, Tick now);
+  bool apply(const InterfaceNotification& notification, Tick now);
+  bool apply(const AddressNotification& notification, Tick now);
+  bool apply(const DefaultRouteNotification& notification, Tick now);
   // Before a complete new dump: forgets everything without a trace of it in `changed`, finish() compares.
   void begin_dump();
   bool finish_dump(Tick now);

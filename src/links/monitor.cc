@@ -41,14 +41,14 @@ void read_route(rtnl_route* route, bool gone, Each each)
   for (int i = 0; i < rtnl_route_get_nnexthops(route); ++i)
   {
     rtnl_nexthop* hop = rtnl_route_nexthop_n(route, i);
-    DefaultRouteNotification news;
-    news.ifindex = rtnl_route_nh_get_ifindex(hop);
-    news.v6 = rtnl_route_get_family(route) == AF_INET6;
-    news.gone = gone;
-    news.metric = rtnl_route_get_priority(route);
+    DefaultRouteNotification notification;
+    notification.ifindex = rtnl_route_nh_get_ifindex(hop);
+    notification.v6 = rtnl_route_get_family(route) == AF_INET6;
+    notification.gone = gone;
+    notification.metric = rtnl_route_get_priority(route);
     if (nl_addr* gateway = rtnl_route_nh_get_gateway(hop); gateway && nl_addr_get_len(gateway) > 0)
-      news.gateway = from_nl(gateway);
-    each(news);
+      notification.gateway = from_nl(gateway);
+    each(notification);
   }
 }
 
@@ -84,7 +84,7 @@ struct Monitor::Parts
     case RTM_DELLINK:
     {
       auto* link = reinterpret_cast<rtnl_link*>(object);
-      // Bridges and wireless drivers report in families of their own; those are no news of the interface.
+      // Bridges and wireless drivers report in families of their own; those say nothing of the interface.
       if (rtnl_link_get_family(link) != AF_UNSPEC) return;
       changed |= table.apply(read_link(link, nl_object_get_msgtype(object) == RTM_DELLINK), now);
       break;
@@ -101,7 +101,8 @@ struct Monitor::Parts
       // A replaced route comes as new only, and what it replaced is not told: such changes are read anew.
       bool ours = false;
       read_route(reinterpret_cast<rtnl_route*>(object), false,
-                 [&](const DefaultRouteNotification& news) { ours |= table.of_ifindex(news.ifindex) != Link::other; });
+                 [&](const DefaultRouteNotification& notification)
+                 { ours |= table.of_ifindex(notification.ifindex) != Link::other; });
       overrun |= ours;
       break;
     }
@@ -114,13 +115,13 @@ struct Monitor::Parts
   {
     nl_addr* local = rtnl_addr_get_local(address);
     if (!local) return;
-    AddressNotification news;
-    news.ifindex = rtnl_addr_get_ifindex(address);
-    news.address = from_nl(local);
-    news.gone = gone;
-    news.global = rtnl_addr_get_scope(address) < RT_SCOPE_LINK;
-    news.usable = (rtnl_addr_get_flags(address) & addr_unusable) == 0;
-    changed |= table.apply(news, now);
+    AddressNotification notification;
+    notification.ifindex = rtnl_addr_get_ifindex(address);
+    notification.address = from_nl(local);
+    notification.gone = gone;
+    notification.global = rtnl_addr_get_scope(address) < RT_SCOPE_LINK;
+    notification.usable = (rtnl_addr_get_flags(address) & addr_unusable) == 0;
+    changed |= table.apply(notification, now);
   }
 
   template <class Each>

@@ -37,17 +37,18 @@ struct RtnetlinkSource::Socket
 
   void apply(rtnl_link* link, bool gone)
   {
-    const kernel::InterfaceNotification news = kernel::read_link(link, gone);
+    const kernel::InterfaceNotification notification = kernel::read_link(link, gone);
     // Renamed: what had the name before is no longer there.
     for (auto& [name, known] : state)
-      if (known.ifindex == news.ifindex && !known.gone && name != news.name) set({ .interface = name, .gone = true });
-    if (!state.contains(news.name)) return;
+      if (known.ifindex == notification.ifindex && !known.gone && name != notification.name)
+        set({ .interface = name, .gone = true });
+    if (!state.contains(notification.name)) return;
     // An interface that has taken the name of one that went is not gone with that one.
-    if (gone && state[news.name].ifindex != news.ifindex) return;
-    set(gone ? InterfaceChange { .interface = news.name, .gone = true }
-             : InterfaceChange { .interface = news.name,
-                                 .ifindex = news.ifindex,
-                                 .up = news.admin_up,
+    if (gone && state[notification.name].ifindex != notification.ifindex) return;
+    set(gone ? InterfaceChange { .interface = notification.name, .gone = true }
+             : InterfaceChange { .interface = notification.name,
+                                 .ifindex = notification.ifindex,
+                                 .up = notification.admin_up,
                                  .carrier = (rtnl_link_get_flags(link) & IFF_LOWER_UP) != 0 });
   }
 

@@ -61,7 +61,7 @@ public:
 
   // Readable when the keeper has news or is gone.
   int fd() const;
-  // Takes in the news; never blocks. True when state() changed.
+  // Takes in the notification; never blocks. True when state() changed.
   bool dispatch();
   const KeeperState& state() const;
   int pid() const;

@@ -129,11 +129,11 @@ TEST_F(Steering, RestingRequestsAreOfNoForceUntilTheModuleIsBack)
   ce(0.01);
   backup(1);
   steps(3);
-  requests.rest(ecn, true);
+  requests.suspend(ecn, true);
   steps(3);
   EXPECT_EQ(plan(), kernel::SteeringPlan {});
   EXPECT_TRUE(requests.any(ecn));
-  requests.rest(ecn, false);
+  requests.suspend(ecn, false);
   steps(3);
   EXPECT_EQ(plan().ce.size(), 1u);
   EXPECT_TRUE(plan().paths[0].backup);

@@ -229,14 +229,14 @@ TEST_F(FeederTest, a_driver_that_always_says_the_same_signal_is_told)
     radio.next.push_back({ .at = now, .what = station(20 * i) });
     feeder.receive(now, events);
   }
-  EXPECT_FALSE(feeder.signal_trusted());
+  EXPECT_FALSE(feeder.signal_validated());
   EXPECT_TRUE(was_said("radio is not accepted: constant signal; warnings of a weak signal are off"));
-  EXPECT_EQ(wifi_json(feeder, now)["signal_trusted"], false);
+  EXPECT_EQ(wifi_json(feeder, now)["signal_validated"], false);
   StationStats moved = station(20000);
   moved.signal = -61.F;
   radio.next.push_back({ .at = now, .what = moved });
   feeder.receive(now, events);
-  EXPECT_TRUE(feeder.signal_trusted());
+  EXPECT_TRUE(feeder.signal_validated());
 }
 
 TEST_F(FeederTest, any_bytes_may_be_in_a_name)

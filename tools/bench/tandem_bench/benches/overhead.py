@@ -36,13 +36,14 @@ class Overhead(Bench):
         cost = (Goal(MODULES.name, "<=", 1.25, over=ABSENT.name, metric=MACHINE_CPU.name, noise=AGAIN.name),)
         unshaped = [Case(f"{streams} download{'s' if streams > 1 else ''}", (ABSENT, AGAIN, MODULES, EVERYTHING),
                          (GOODPUT, DAEMON_CPU, MACHINE_CPU), 5 if quick else 15, goals, "", {"streams": streams}) for streams in (1, 64)]
-        paced = [Case(text, (ABSENT, AGAIN, MODULES), (GOODPUT, DAEMON_CPU, MACHINE_CPU), 4 if quick else 10, cost, "",
+        paced = [Case(text, (ABSENT, AGAIN, MODULES), (GOODPUT, DAEMON_CPU, MACHINE_CPU), 2 if quick else 10, cost, "",
                       {"streams": 1, "rate": rate}) for text, rate in (("1 Gb/s", "1G"), ("100 Mb/s", "100M"))]
         return unshaped + paced
 
     @staticmethod
     def _seconds(case: Case, quick: bool) -> int:
-        return 8 if "rate" in case.parameters else 2 if quick else 3
+        paced = "rate" in case.parameters
+        return (4 if paced else 2) if quick else (8 if paced else 3)
 
     def estimate(self, case: Case, arm: Arm, quick: bool) -> float:
         return self._seconds(case, quick) + 1.7

@@ -1,4 +1,4 @@
-#include "src/feeder/radio/trust.h"
+#include "src/feeder/radio/report_validation.h"
 
 #include <algorithm>
 #include <chrono>
@@ -22,14 +22,14 @@ constexpr Duration same_for = 60s;
 } // namespace
 
 template <class T>
-void Trust::bound(std::optional<T>& value, T least, T most, Doubt what)
+void ReportValidation::bound(std::optional<T>& value, T least, T most, Doubt what)
 {
   if (!value || (*value >= least && *value <= most)) return; // also takes out NaN
   value.reset();
   doubt(what);
 }
 
-void Trust::watch_signal(float signal, Tick at)
+void ReportValidation::watch_signal(float signal, Tick at)
 {
   if (same_ == 0 || signal != signal_)
   {
@@ -44,7 +44,7 @@ void Trust::watch_signal(float signal, Tick at)
   doubt(Doubt::constant_signal);
 }
 
-bool Trust::examine(Report& report, Tick now)
+bool ReportValidation::examine(Report& report, Tick now)
 {
   bool jumped = false;
   // A scan's result is of the time when the access point was heard.

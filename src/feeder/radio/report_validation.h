@@ -31,7 +31,7 @@ constexpr std::string_view name(Doubt doubt)
   return names[static_cast<std::size_t>(doubt)];
 }
 
-class Trust
+class ReportValidation
 {
 public:
   // Takes the impossible out of the report and puts its time right. True when the clock jumped: what was learned over
