@@ -124,6 +124,14 @@ Known Chain::known(const FlowView& flow)
   return { .ack = flow.sent_ack, .ts_value = flow.sent_ts_value, .window = flow.sent_window, .any = flow.sent_any };
 }
 
+void Chain::restore(const Known& known, FlowView& flow)
+{
+  flow.sent_ack = known.ack;
+  flow.sent_ts_value = known.ts_value;
+  flow.sent_window = known.window;
+  flow.sent_any = known.any;
+}
+
 // The server is taken to know what is handed to the caller; sent() takes it back when it could not be sent.
 void Chain::send(std::size_t i, flow::Flow& flow, InjectedSegment segment, std::string_view why, Tick now)
 {
@@ -165,10 +173,7 @@ void Chain::sent(const Injection& injection, std::size_t bytes)
   if (segment.timestamps && (!injection.before.any || segment.timestamps->value.after(said.ts_value)))
     said.ts_value = segment.timestamps->value;
   if (known(view) != said) return;
-  view.sent_ack = injection.before.ack;
-  view.sent_ts_value = injection.before.ts_value;
-  view.sent_window = injection.before.window;
-  view.sent_any = injection.before.any;
+  restore(injection.before, view);
 }
 
 void Chain::send_delayed(Tick now)

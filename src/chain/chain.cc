@@ -398,10 +398,7 @@ void Chain::unedited(const Segment& segment, const Outcome& outcome, Tick now)
   flow::Flow* flow = table_.find(segment.key);
   if (flow == nullptr || segment.direction != Direction::egress || outcome.verdict != Verdict::pass) return;
   FlowView& view = flow->view;
-  view.sent_ack = outcome.before.ack;
-  view.sent_ts_value = outcome.before.ts_value;
-  view.sent_window = outcome.before.window;
-  view.sent_any = outcome.before.any;
+  restore(outcome.before, view);
   const TsClock own = segment.timestamps ? segment.timestamps->value : TsClock {};
   if (outcome.edit.ts_value) flow->tracker.not_left(*outcome.edit.ts_value, now);
   flow->tracker.left(segment, segment.ack, segment.window, own, view, now);

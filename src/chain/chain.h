@@ -190,6 +190,7 @@ private:
   flow::Acceptability take_note(const Segment& segment, bool queued, flow::Flow& flow, Tick now);
   void decide(const Segment& segment, bool queued, flow::Flow& flow, Outcome& outcome, Tick now);
   static Known known(const FlowView& flow);
+  static void restore(const Known& known, FlowView& flow);
   void flush_withheld(std::size_t i, flow::Flow& flow, Tick now);
   void send_delayed(Tick now);
   void send(std::size_t i, flow::Flow& flow, InjectedSegment segment, std::string_view why, Tick now);
