@@ -1,0 +1,232 @@
+#include "src/fetch/range_connection.h"
+
+#include "src/fetch/http_head.h"
+#include "src/kernel/clock.h"
+#include "src/kernel/packet/tcp_cost.h"
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/read_until.hpp>
+#include <boost/asio/write.hpp>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <span>
+#include <utility>
+
+namespace tandem::fetch
+{
+
+using namespace range_failed;
+namespace asio = boost::asio;
+using Tcp = asio::ip::tcp;
+using Error = boost::system::error_code;
+
+namespace
+{
+constexpr std::size_t longest_head = 16384;
+}
+
+Tcp::endpoint endpoint(const Address& address, std::uint16_t port)
+{
+  if (address.v6) return { asio::ip::address_v6 { address.bytes }, port };
+  asio::ip::address_v4::bytes_type bytes {};
+  std::copy_n(address.bytes.begin(), bytes.size(), bytes.begin());
+  return { asio::ip::address_v4 { bytes }, port };
+}
+
+void RangeJob::finish(Fetched&& result)
+{
+  result.took = kernel::now() - asked;
+  if (done)
+    asio::post(*context, [call = std::exchange(done, {}), result = std::make_shared<Fetched>(std::move(result))]
+               { call(std::move(*result)); });
+}
+
+void RangeConnection::open(const RangeOptions& options, const Address& local, const Tcp::endpoint& to)
+{
+  timeout_ = options.timeout;
+  v6_ = local.v6;
+  Error error {};
+  const auto set = [&](int level, int name, const void* value, socklen_t size)
+  {
+    if (!error && ::setsockopt(socket_.native_handle(), level, name, value, size) != 0)
+      error = Error { errno, boost::system::system_category() };
+  };
+  socket_.open(to.protocol(), error);
+  // By the device, by its address and by the mark: whatever of them the routes go by, it is the cellular link.
+  set(SOL_SOCKET, SO_BINDTODEVICE, options.cell.c_str(), static_cast<socklen_t>(options.cell.size() + 1));
+  set(SOL_SOCKET, SO_MARK, &options.marks.by_cell.value, sizeof options.marks.by_cell.value);
+  if (!error) socket_.bind(endpoint(local, 0), error);
+  if (!error) socket_.set_option(Tcp::no_delay { true }, error);
+  const auto self = shared_from_this();
+  if (error)
+  {
+    // Later, as every other outcome: who asked has not returned yet.
+    asio::post(socket_.get_executor(),
+               [self]
+               {
+                 if (self->owner_ != nullptr) self->broke(unreachable);
+               });
+    return;
+  }
+  watch(kernel::now() + timeout_);
+  socket_.async_connect(to,
+                        [self](Error failed)
+                        {
+                          if (self->owner_ == nullptr) return;
+                          self->timer_.cancel();
+                          if (failed) return self->broke(unreachable);
+                          self->ready_ = true;
+                          self->owner_->opened();
+                          self->owner_->reached();
+                          self->owner_->next();
+                        });
+}
+
+void RangeConnection::watch(Tick until)
+{
+  timer_.expires_after(std::max(until - kernel::now(), Duration { 1 }));
+  timer_.async_wait(
+      [self = shared_from_this()](Error cancelled)
+      {
+        if (!cancelled && self->owner_ != nullptr) self->expired();
+      });
+}
+
+void RangeConnection::expired()
+{
+  if (!ready_) return broke(unreachable);
+  if (!job_) return;
+  if (!job_->done) return broke(broken);
+  // The answer may still come: the connection is worth more than the bytes.
+  job_->finish({ .why = late });
+  watch(kernel::now() + timeout_);
+}
+
+void RangeConnection::run(RangeJob job)
+{
+  const std::uint64_t head = job.download->head.size();
+  request_ = range_request(job.download->request, job.piece.from - head, job.piece.to - head, job.download->validator);
+  job_ = std::move(job);
+  input_.clear();
+  watch(job_->deadline);
+  asio::async_write(socket_, asio::buffer(request_),
+                    [self = shared_from_this()](Error failed, std::size_t)
+                    {
+                      if (self->owner_ == nullptr) return;
+                      if (failed) return self->broke(broken);
+                      self->read_head();
+                    });
+}
+
+void RangeConnection::read_head()
+{
+  asio::async_read_until(socket_, asio::dynamic_buffer(input_, longest_head + job_->piece.size()), "\r\n\r\n",
+                         [self = shared_from_this()](Error failed, std::size_t size)
+                         {
+                           if (self->owner_ == nullptr) return;
+                           if (failed) return self->broke(broken);
+                           self->judge_head(size);
+                         });
+}
+
+void RangeConnection::judge_head(std::size_t size)
+{
+  const RangeJob& job = *job_;
+  const std::uint64_t head = job.download->head.size();
+  const RangeHead answer = read_range_head(std::as_bytes(std::span { input_.data(), size }), job.piece.from - head,
+                                           job.piece.to - head, job.download->length, job.download->validator);
+  // The body of any other answer may be the whole file: nothing more is read on this connection.
+  if (!answer.ok) return fail(answer.why, answer.final);
+  keep_ = answer.keep_alive;
+  head_ = size;
+  const std::size_t whole = size + static_cast<std::size_t>(job.piece.size());
+  if (input_.size() > whole) return fail("more than the range", true);
+  const std::size_t had = input_.size();
+  input_.resize(whole);
+  asio::async_read(socket_, asio::buffer(input_.data() + had, whole - had),
+                   [self = shared_from_this()](Error failed, std::size_t)
+                   {
+                     if (self->owner_ == nullptr) return;
+                     if (failed) return self->broke(broken);
+                     self->complete();
+                   });
+}
+
+std::uint64_t RangeConnection::cost()
+{
+  const std::uint64_t all = socket_.is_open() ? kernel::tcp_cost(socket_.native_handle(), v6_) : accounted_;
+  const std::uint64_t fresh = all > accounted_ ? all - accounted_ : 0;
+  accounted_ = std::max(accounted_, all);
+  return fresh;
+}
+
+void RangeConnection::complete()
+{
+  timer_.cancel();
+  RangeJob job = std::move(*job_);
+  job_.reset();
+  Fetched result { .ok = true, .cell_bytes = job.done ? cost() : 0 }; // else the next one's
+  const auto body = std::as_bytes(std::span { input_ }.subspan(head_));
+  result.bytes.assign(body.begin(), body.end());
+  const auto self = shared_from_this();
+  if (!keep_)
+  {
+    ConnectionOwner& owner = *owner_;
+    owner.drop(self);
+    close();
+    job.finish(std::move(result));
+    return; // the next piece opens another one
+  }
+  job.finish(std::move(result));
+  if (owner_ != nullptr) owner_->next();
+}
+
+void RangeConnection::broke(std::string_view why)
+{
+  // A connection that was kept open may be closed by the server at any time: that is no failure of the request.
+  if (job_ && job_->done && input_.empty() && !job_->retried)
+  {
+    RangeJob job = std::move(*job_);
+    job_.reset();
+    job.retried = true;
+    ConnectionOwner& owner = *owner_;
+    owner.drop(shared_from_this());
+    close();
+    owner.again(std::move(job));
+    return;
+  }
+  fail(why, false);
+}
+
+void RangeConnection::fail(std::string_view why, bool final)
+{
+  const auto self = shared_from_this();
+  const auto owner = owner_->shared_from_this();
+  const std::uint64_t bytes = cost();
+  const bool never = !ready_;
+  std::optional<RangeJob> job = std::exchange(job_, {});
+  owner->drop(self);
+  close();
+  if (never)
+  {
+    owner->opened();
+    owner->unreached();
+  }
+  if (job) job->finish({ .why = why, .cell_bytes = bytes, .final = final });
+  owner->next();
+}
+
+void RangeConnection::close()
+{
+  owner_ = nullptr;
+  timer_.cancel();
+  Error ignored {};
+  socket_.close(ignored);
+  if (std::optional<RangeJob> job = std::exchange(job_, {})) job->finish({ .why = over, .final = true });
+}
+
+} // namespace tandem::fetch
