@@ -1,7 +1,7 @@
 #include "src/control/server.h"
 
-#include "src/control/dashboard.h"
-#include "src/control/prometheus.h"
+#include "src/control/router.h"
+#include "src/control/socket_file.h"
 
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
@@ -11,16 +11,11 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
-#include <grp.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <stdexcept>
-#include <string_view>
 #include <thread>
 #include <unordered_set>
 #include <utility>
@@ -33,169 +28,16 @@ namespace
 namespace asio = boost::asio;
 namespace beast = boost::beast;
 namespace http = boost::beast::http;
-using nlohmann::json;
 // One kind of stream for Unix and TCP sessions: Beast is compiled once.
 using Stream = beast::basic_stream<asio::generic::stream_protocol>;
 using Local = asio::local::stream_protocol;
 using Tcp = asio::ip::tcp;
-using Request = http::request<http::string_body>;
+using Message = http::request<http::string_body>;
 using Response = http::response<http::string_body>;
-
-constexpr std::string_view json_type = "application/json";
 
 [[noreturn]] void refuse_start(const std::string& what)
 {
   throw std::runtime_error { what };
-}
-
-std::string fault_text()
-{
-  return std::strerror(errno);
-}
-
-// A module's name, a knob, a value: whatever a client typed, on one line of the log.
-std::string for_log(std::string_view text)
-{
-  constexpr std::size_t longest = 80;
-  std::string out = "\"";
-  for (const char c : text.substr(0, longest))
-    out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f || c == '"' ? '?' : c;
-  return out + (text.size() > longest ? "...\"" : "\"");
-}
-
-// ---- The socket file ----
-
-// Binds beside the final name and renames: the socket is never seen with other permissions than its own, and the file
-// of a dead daemon is replaced in one step.
-class SocketFile
-{
-public:
-  SocketFile(const std::filesystem::path& path, const std::string& group) : path_ { path }
-  {
-    if (!path.is_absolute() || path.string().size() > 100)
-      refuse_start("control socket " + path.string() + ": an absolute path of at most 100 characters is needed");
-    const gid_t owner = find_group(group);
-    prepare_directory(path.parent_path(), owner);
-    refuse_live_one();
-
-    const std::string fresh = path.string() + ".new";
-    ::unlink(fresh.c_str());
-    const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0) refuse_start("control socket: " + fault_text());
-    descriptor = fd;
-    const Local::endpoint endpoint { fresh };
-    if (::bind(fd, endpoint.data(), static_cast<socklen_t>(endpoint.size())) != 0 || ::chmod(fresh.c_str(), 0660) != 0
-        || ::chown(fresh.c_str(), static_cast<uid_t>(-1), owner) != 0 || ::listen(fd, 64) != 0
-        || ::rename(fresh.c_str(), path.c_str()) != 0)
-    {
-      const std::string why = fault_text();
-      ::unlink(fresh.c_str());
-      ::close(fd);
-      refuse_start("control socket " + path.string() + ": " + why);
-    }
-    struct stat status
-    {
-    };
-    if (::stat(path.c_str(), &status) == 0) inode_ = status.st_ino;
-  }
-
-  ~SocketFile()
-  {
-    // Only our own: by now another daemon may have put its socket there.
-    struct stat status
-    {
-    };
-    if (::stat(path_.c_str(), &status) == 0 && status.st_ino == inode_) ::unlink(path_.c_str());
-  }
-  SocketFile(const SocketFile&) = delete;
-  SocketFile& operator=(const SocketFile&) = delete;
-
-  int descriptor = -1; // handed to the acceptor, which closes it
-
-private:
-  std::filesystem::path path_;
-  ino_t inode_ = 0;
-
-  static gid_t find_group(const std::string& group)
-  {
-    if (group.empty()) return static_cast<gid_t>(-1);
-    const struct group* found = ::getgrnam(group.c_str());
-    if (!found)
-      refuse_start("daemon.socket_group = \"" + group + "\": no such group; create it (groupadd --system " + group
-                   + ") or leave the setting empty");
-    return found->gr_gid;
-  }
-
-  static void prepare_directory(const std::filesystem::path& directory, gid_t owner)
-  {
-    if (::mkdir(directory.c_str(), 0750) == 0)
-    {
-      if (::chmod(directory.c_str(), 0750) != 0 || ::chown(directory.c_str(), static_cast<uid_t>(-1), owner) != 0)
-        refuse_start("directory " + directory.string() + " of the control socket: " + fault_text());
-      return;
-    }
-    struct stat status
-    {
-    };
-    if (errno != EEXIST || ::stat(directory.c_str(), &status) != 0)
-      refuse_start("directory " + directory.string() + " of the control socket: " + fault_text());
-    if (!S_ISDIR(status.st_mode))
-      refuse_start(directory.string() + " is not a directory; the control socket needs one");
-    if ((status.st_mode & S_IWOTH) != 0 && (status.st_mode & S_ISVTX) == 0)
-      refuse_start("directory " + directory.string()
-                   + " is writable by everyone: anyone could replace the control "
-                     "socket there; remove that permission (chmod o-w) or choose another daemon.socket");
-  }
-
-  void refuse_live_one() const
-  {
-    struct stat status
-    {
-    };
-    if (::lstat(path_.c_str(), &status) != 0) return;
-    if (!S_ISSOCK(status.st_mode))
-      refuse_start(path_.string() + " exists and is not a socket; remove it or choose another daemon.socket");
-    const int probe = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    const Local::endpoint endpoint { path_.string() };
-    const bool live = probe >= 0
-                      && (::connect(probe, endpoint.data(), static_cast<socklen_t>(endpoint.size())) == 0
-                          || errno == EAGAIN /* its backlog is full: it lives */);
-    if (probe >= 0) ::close(probe);
-    if (live) refuse_start("a daemon already answers on " + path_.string() + "; stop it first (tandem down)");
-  }
-};
-
-// ---- Requests and answers ----
-
-struct Answer
-{
-  http::status status = http::status::ok;
-  std::string type { json_type };
-  std::string body;
-  std::string allow {}; // with 405
-};
-
-std::string dumped(const json& value)
-{
-  // Facts may carry bytes of packets: replaced rather than refused when they are no UTF-8.
-  return value.dump(-1, ' ', false, json::error_handler_t::replace) + '\n';
-}
-
-Answer error(http::status status, const std::string& words)
-{
-  return { .status = status, .body = dumped({ { "error", words } }) };
-}
-
-Answer ok(const json& value)
-{
-  return { .body = dumped(value) };
-}
-
-Answer method_not_allowed(const std::string& allow)
-{
-  Answer answer = error(http::status::method_not_allowed, "only " + allow + " is possible here");
-  answer.allow = allow;
-  return answer;
 }
 
 struct Peer
@@ -204,185 +46,20 @@ struct Peer
   std::string who;    // for the log
 };
 
-// Parts of the path, without the query.
-std::vector<std::string> split_path(std::string_view target)
+std::string_view view(beast::string_view text)
 {
-  target = target.substr(0, target.find('?'));
-  std::vector<std::string> parts;
-  while (!target.empty())
-  {
-    target.remove_prefix(1); // the slash
-    const std::size_t slash = std::min(target.find('/'), target.size());
-    parts.emplace_back(target.substr(0, slash));
-    target.remove_prefix(slash);
-  }
-  return parts;
+  return { text.data(), text.size() };
 }
 
-// The one member `key` of the JSON object in `body`, which must have no other. Throws Refused with words.
-json only_member(const std::string& body, const std::string& key)
+Request request_of(const Message& message, const Peer& peer)
 {
-  const std::string wanted = "a JSON object such as {\"" + key + "\": ...} is needed";
-  json object;
-  try
-  {
-    object = json::parse(body);
-  }
-  catch (const json::parse_error& fault)
-  {
-    throw Refused { Refused::Kind::bad_request,
-                    "the request's body is not JSON (at byte " + std::to_string(fault.byte) + "); " + wanted };
-  }
-  if (!object.is_object() || object.size() != 1 || !object.contains(key))
-    throw Refused { Refused::Kind::bad_request, wanted };
-  return object[key];
+  return { .method = view(message.method_string()),
+           .target = view(message.target()),
+           .host = view(message[http::field::host]),
+           .body = message.body(),
+           .local = peer.local,
+           .who = peer.who };
 }
-
-// Pages of other origins must not read what the browser's machine offers on loopback: a name that resolves to
-// 127.0.0.1 (DNS rebinding) is told by its Host header.
-bool is_loopback_host(std::string_view host)
-{
-  if (host.starts_with("[::1]")) return true;
-  const std::string_view name = host.substr(0, host.find(':'));
-  return name == "localhost"
-         || (name.starts_with("127.") && name.find_first_not_of("0123456789.") == std::string_view::npos);
-}
-
-class Router
-{
-public:
-  Router(Backend& backend, const ServerOptions& options) : backend_ { backend }, options_ { options } {}
-
-  Answer answer(const Request& request, const Peer& peer)
-  {
-    try
-    {
-      if (!peer.local)
-      {
-        const auto host = request[http::field::host];
-        if (!is_loopback_host({ host.data(), host.size() }))
-          return error(http::status::forbidden,
-                       "the Host header must name this machine: 127.0.0.1, [::1] or localhost");
-        if (request.method() != http::verb::get && request.method() != http::verb::head)
-          return error(http::status::forbidden, "TCP is for reading only; use the control socket");
-      }
-      return route(request, peer);
-    }
-    catch (const Refused& refused)
-    {
-      switch (refused.kind)
-      {
-      case Refused::Kind::bad_request:
-        return error(http::status::bad_request, refused.what());
-      case Refused::Kind::conflict:
-        return error(http::status::conflict, refused.what());
-      case Refused::Kind::busy:
-        return error(http::status::service_unavailable, refused.what());
-      }
-      return error(http::status::internal_server_error, refused.what());
-    }
-    catch (const std::exception& fault)
-    {
-      return error(http::status::internal_server_error, fault.what());
-    }
-  }
-
-private:
-  Backend& backend_;
-  const ServerOptions& options_;
-
-  void log(const Peer& peer, const std::string& what) const
-  {
-    if (options_.log) options_.log("control: " + peer.who + " " + what);
-  }
-
-  Answer route(const Request& request, const Peer& peer)
-  {
-    const auto target = request.target();
-    if (target.empty() || target.front() != '/')
-      return error(http::status::bad_request, "the request's target must be a path");
-    const std::vector<std::string> path = split_path({ target.data(), target.size() });
-    const bool reading = request.method() == http::verb::get || request.method() == http::verb::head;
-    const bool writing = request.method() == http::verb::put;
-    const auto is = [&](std::initializer_list<std::string_view> wanted)
-    { return std::equal(path.begin(), path.end(), wanted.begin(), wanted.end()); };
-
-    if (path.size() >= 3 && path[0] == "v1" && path[1] == "modules")
-    {
-      const std::string& module = path[2];
-      if (path.size() == 3) return writing ? put_module(request, peer, module) : method_not_allowed("PUT");
-      if (path.size() == 4 && path[3] == "manual")
-        return reading ? Answer { .type = "text/markdown; charset=utf-8", .body = backend_.manual(module) }
-                       : method_not_allowed("GET");
-      if (path.size() == 5 && path[3] == "knobs")
-        return writing ? put_knob(request, peer, module, path[4]) : method_not_allowed("PUT");
-    }
-
-    if (is({ "v1", "links", "wifi", "announce" }))
-      return request.method() == http::verb::post ? announce(request, peer) : method_not_allowed("POST");
-    if (is({ "" })) return reading ? page() : method_not_allowed("GET");
-    if (is({ "metrics" })) return reading ? metrics() : method_not_allowed("GET");
-    if (is({ "v1", "status" })) return reading ? ok(backend_.status()) : method_not_allowed("GET");
-    if (is({ "v1", "modules" })) return reading ? ok(backend_.modules()) : method_not_allowed("GET");
-    if (is({ "v1", "links" })) return reading ? ok(backend_.links()) : method_not_allowed("GET");
-    if (is({ "v1", "flows" })) return reading ? ok(backend_.flows()) : method_not_allowed("GET");
-    if (is({ "v1", "doctor" }) && options_.doctor) return reading ? ok(options_.doctor()) : method_not_allowed("GET");
-    if (is({ "v1", "recording" })) return reading ? recording(peer) : method_not_allowed("GET");
-    return error(http::status::not_found, "no such path; docs/control-api.md lists them");
-  }
-
-  static Answer page() { return { .type = "text/html; charset=utf-8", .body = std::string { dashboard_page } }; }
-
-  Answer metrics()
-  {
-    return { .type = "text/plain; version=0.0.4; charset=utf-8", .body = prometheus_text(backend_.metrics()) };
-  }
-
-  Answer recording(const Peer& peer)
-  {
-    if (!peer.local)
-      return error(http::status::forbidden, "a recording holds packets; it is given out by the control socket only");
-    log(peer, "takes the recording");
-    return { .type = "application/vnd.tcpdump.pcap", .body = backend_.recording() };
-  }
-
-  Answer announce(const Request& request, const Peer& peer)
-  {
-    const std::string wanted = "a JSON object such as {\"what\": \"risk\", \"for_s\": 0.5} is needed";
-    const json object = json::parse(request.body(), nullptr, false);
-    if (!object.is_object() || !object.contains("what") || !object["what"].is_string()
-        || object.size() != 1 + object.count("for_s") || (object.contains("for_s") && !object["for_s"].is_number()))
-      throw Refused { Refused::Kind::bad_request, wanted };
-    const std::string what = object["what"];
-    const double for_s = object.value("for_s", 0.5);
-    backend_.announce(what, for_s);
-    log(peer, "announces " + for_log(what));
-    return ok({ { "what", what }, { "for_s", for_s } });
-  }
-
-  Answer put_module(const Request& request, const Peer& peer, const std::string& module)
-  {
-    const json enabled = only_member(request.body(), "enabled");
-    if (!enabled.is_boolean()) throw Refused { Refused::Kind::bad_request, "enabled: true or false is needed" };
-    backend_.enable(module, enabled.get<bool>());
-    log(peer, "switches module " + for_log(module) + (enabled.get<bool>() ? " on" : " off"));
-    return ok({ { "module", module }, { "enabled", enabled } });
-  }
-
-  Answer put_knob(const Request& request, const Peer& peer, const std::string& module, const std::string& knob)
-  {
-    const json value = only_member(request.body(), "value");
-    if (!value.is_string() && !value.is_number() && !value.is_boolean())
-      throw Refused { Refused::Kind::bad_request, "value: a text, a number, true or false is needed" };
-    const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
-    if (text.size() > 200) throw Refused { Refused::Kind::bad_request, "value: at most 200 characters" };
-    backend_.set(module, knob, text);
-    log(peer, "sets " + for_log(module + "." + knob) + " to " + for_log(text));
-    return ok({ { "module", module }, { "knob", knob }, { "value", text } });
-  }
-};
-
-// ---- Sessions ----
 
 class Session;
 
@@ -431,19 +108,18 @@ private:
   {
     if (!fault)
     {
-      const Request request = parser_->release();
-      return write(sessions_.router.answer(request, peer_), request.version(), request.keep_alive(),
-                   request.method() == http::verb::head);
+      const Message message = parser_->release();
+      return write(sessions_.router.answer(request_of(message, peer_)), message.version(), message.keep_alive(),
+                   message.method() == http::verb::head);
     }
     if (fault == http::error::body_limit)
-      return write(error(http::status::payload_too_large,
-                         "a request's body has at most " + std::to_string(sessions_.options.max_body) + " bytes"));
+      return write(error(413, "a request's body has at most " + std::to_string(sessions_.options.max_body) + " bytes"));
     if (fault == http::error::header_limit || fault == http::error::buffer_overflow)
-      return write(error(http::status::request_header_fields_too_large,
-                         "a request's header has at most " + std::to_string(sessions_.options.max_header) + " bytes"));
+      return write(
+          error(431, "a request's header has at most " + std::to_string(sessions_.options.max_header) + " bytes"));
     if (fault.category() == make_error_code(http::error::bad_method).category() && fault != http::error::end_of_stream
         && fault != http::error::partial_message)
-      return write(error(http::status::bad_request, "not an HTTP request: " + fault.message()));
+      return write(error(400, "not an HTTP request: " + fault.message()));
     // The client went away, or was too slow.
   }
 
@@ -488,7 +164,9 @@ Peer local_peer(int descriptor)
 struct Server::Parts
 {
   Parts(Backend& backend, ServerOptions given)
-      : options { std::move(given) }, file { options.socket, options.group }, sessions { options, { backend, options } }
+      : options { std::move(given) }, file { options.socket, options.group }, sessions {
+          options, { backend, options.doctor, options.log }
+        }
   {
     local.assign(Local {}, file.descriptor);
     if (options.tcp) listen_on_tcp();

@@ -1,0 +1,220 @@
+#include "src/control/router.h"
+
+#include "src/control/dashboard.h"
+#include "src/control/prometheus.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <vector>
+
+namespace tandem::control
+{
+
+using nlohmann::json;
+
+namespace
+{
+
+std::string dumped(const json& value)
+{
+  // Facts may carry bytes of packets: replaced rather than refused when they are no UTF-8.
+  return value.dump(-1, ' ', false, json::error_handler_t::replace) + '\n';
+}
+
+// A module's name, a knob, a value: whatever a client typed, on one line of the log.
+std::string for_log(std::string_view text)
+{
+  constexpr std::size_t longest = 80;
+  std::string out = "\"";
+  for (const char c : text.substr(0, longest))
+    out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f || c == '"' ? '?' : c;
+  return out + (text.size() > longest ? "...\"" : "\"");
+}
+
+Answer ok(const json& value)
+{
+  return { .body = dumped(value) };
+}
+
+Answer method_not_allowed(const std::string& allow)
+{
+  Answer answer = error(405, "only " + allow + " is possible here");
+  answer.allow = allow;
+  return answer;
+}
+
+// Parts of the path, without the query.
+std::vector<std::string> split_path(std::string_view target)
+{
+  target = target.substr(0, target.find('?'));
+  std::vector<std::string> parts;
+  while (!target.empty())
+  {
+    target.remove_prefix(1); // the slash
+    const std::size_t slash = std::min(target.find('/'), target.size());
+    parts.emplace_back(target.substr(0, slash));
+    target.remove_prefix(slash);
+  }
+  return parts;
+}
+
+// The one member `key` of the JSON object in `body`, which must have no other. Throws Refused with words.
+json only_member(const std::string& body, const std::string& key)
+{
+  const std::string wanted = "a JSON object such as {\"" + key + "\": ...} is needed";
+  json object;
+  try
+  {
+    object = json::parse(body);
+  }
+  catch (const json::parse_error& fault)
+  {
+    throw Refused { Refused::Kind::bad_request,
+                    "the request's body is not JSON (at byte " + std::to_string(fault.byte) + "); " + wanted };
+  }
+  if (!object.is_object() || object.size() != 1 || !object.contains(key))
+    throw Refused { Refused::Kind::bad_request, wanted };
+  return object[key];
+}
+
+// Pages of other origins must not read what the browser's machine offers on loopback: a name that resolves to
+// 127.0.0.1 (DNS rebinding) is told by its Host header.
+bool is_loopback_host(std::string_view host)
+{
+  if (host.starts_with("[::1]")) return true;
+  const std::string_view name = host.substr(0, host.find(':'));
+  return name == "localhost"
+         || (name.starts_with("127.") && name.find_first_not_of("0123456789.") == std::string_view::npos);
+}
+
+bool reading(const Request& request)
+{
+  return request.method == "GET" || request.method == "HEAD";
+}
+
+} // namespace
+
+Answer error(unsigned status, const std::string& words)
+{
+  return { .status = status, .body = dumped({ { "error", words } }) };
+}
+
+Answer Router::answer(const Request& request)
+{
+  try
+  {
+    if (!request.local)
+    {
+      if (!is_loopback_host(request.host))
+        return error(403, "the Host header must name this machine: 127.0.0.1, [::1] or localhost");
+      if (!reading(request)) return error(403, "TCP is for reading only; use the control socket");
+    }
+    return route(request);
+  }
+  catch (const Refused& refused)
+  {
+    switch (refused.kind)
+    {
+    case Refused::Kind::bad_request:
+      return error(400, refused.what());
+    case Refused::Kind::conflict:
+      return error(409, refused.what());
+    case Refused::Kind::busy:
+      return error(503, refused.what());
+    }
+    return error(500, refused.what());
+  }
+  catch (const std::exception& fault)
+  {
+    return error(500, fault.what());
+  }
+}
+
+void Router::log(const Request& request, const std::string& what) const
+{
+  if (log_) log_("control: " + request.who + " " + what);
+}
+
+Answer Router::route(const Request& request)
+{
+  if (request.target.empty() || request.target.front() != '/') return error(400, "the request's target must be a path");
+  const std::vector<std::string> path = split_path(request.target);
+  const bool reads = reading(request);
+  const bool writing = request.method == "PUT";
+  const auto is = [&](std::initializer_list<std::string_view> wanted)
+  { return std::equal(path.begin(), path.end(), wanted.begin(), wanted.end()); };
+
+  if (path.size() >= 3 && path[0] == "v1" && path[1] == "modules")
+  {
+    const std::string& module = path[2];
+    if (path.size() == 3) return writing ? put_module(request, module) : method_not_allowed("PUT");
+    if (path.size() == 4 && path[3] == "manual")
+      return reads ? Answer { .type = "text/markdown; charset=utf-8", .body = backend_.manual(module) }
+                   : method_not_allowed("GET");
+    if (path.size() == 5 && path[3] == "knobs")
+      return writing ? put_knob(request, module, path[4]) : method_not_allowed("PUT");
+  }
+
+  if (is({ "v1", "links", "wifi", "announce" }))
+    return request.method == "POST" ? announce(request) : method_not_allowed("POST");
+  if (is({ "" }))
+    return reads ? Answer { .type = "text/html; charset=utf-8", .body = std::string { dashboard_page } }
+                 : method_not_allowed("GET");
+  if (is({ "metrics" })) return reads ? metrics() : method_not_allowed("GET");
+  if (is({ "v1", "status" })) return reads ? ok(backend_.status()) : method_not_allowed("GET");
+  if (is({ "v1", "modules" })) return reads ? ok(backend_.modules()) : method_not_allowed("GET");
+  if (is({ "v1", "links" })) return reads ? ok(backend_.links()) : method_not_allowed("GET");
+  if (is({ "v1", "flows" })) return reads ? ok(backend_.flows()) : method_not_allowed("GET");
+  if (is({ "v1", "doctor" }) && doctor_) return reads ? ok(doctor_()) : method_not_allowed("GET");
+  if (is({ "v1", "recording" })) return reads ? recording(request) : method_not_allowed("GET");
+  return error(404, "no such path; docs/control-api.md lists them");
+}
+
+Answer Router::metrics()
+{
+  return { .type = "text/plain; version=0.0.4; charset=utf-8", .body = prometheus_text(backend_.metrics()) };
+}
+
+Answer Router::recording(const Request& request)
+{
+  if (!request.local) return error(403, "a recording holds packets; it is given out by the control socket only");
+  log(request, "takes the recording");
+  return { .type = "application/vnd.tcpdump.pcap", .body = backend_.recording() };
+}
+
+Answer Router::announce(const Request& request)
+{
+  const std::string wanted = "a JSON object such as {\"what\": \"risk\", \"for_s\": 0.5} is needed";
+  const json object = json::parse(request.body, nullptr, false);
+  if (!object.is_object() || !object.contains("what") || !object["what"].is_string()
+      || object.size() != 1 + object.count("for_s") || (object.contains("for_s") && !object["for_s"].is_number()))
+    throw Refused { Refused::Kind::bad_request, wanted };
+  const std::string what = object["what"];
+  const double for_s = object.value("for_s", 0.5);
+  backend_.announce(what, for_s);
+  log(request, "announces " + for_log(what));
+  return ok({ { "what", what }, { "for_s", for_s } });
+}
+
+Answer Router::put_module(const Request& request, const std::string& module)
+{
+  const json enabled = only_member(request.body, "enabled");
+  if (!enabled.is_boolean()) throw Refused { Refused::Kind::bad_request, "enabled: true or false is needed" };
+  backend_.enable(module, enabled.get<bool>());
+  log(request, "switches module " + for_log(module) + (enabled.get<bool>() ? " on" : " off"));
+  return ok({ { "module", module }, { "enabled", enabled } });
+}
+
+Answer Router::put_knob(const Request& request, const std::string& module, const std::string& knob)
+{
+  const json value = only_member(request.body, "value");
+  if (!value.is_string() && !value.is_number() && !value.is_boolean())
+    throw Refused { Refused::Kind::bad_request, "value: a text, a number, true or false is needed" };
+  const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+  if (text.size() > 200) throw Refused { Refused::Kind::bad_request, "value: at most 200 characters" };
+  backend_.set(module, knob, text);
+  log(request, "sets " + for_log(module + "." + knob) + " to " + for_log(text));
+  return ok({ { "module", module }, { "knob", knob }, { "value", text } });
+}
+
+} // namespace tandem::control

@@ -1,0 +1,63 @@
+// What each request of the control API is answered with. Knows nothing of sockets, nor of how HTTP is written.
+#pragma once
+
+#include "src/control/backend.h"
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace tandem::control
+{
+
+struct Request
+{
+  std::string_view method; // "GET"
+  std::string_view target; // path and query
+  std::string_view host;   // the Host header
+  const std::string& body;
+  bool local = false; // came by the Unix socket
+  std::string who;    // for the log
+};
+
+struct Answer
+{
+  unsigned status = 200;
+  std::string type { "application/json" };
+  std::string body;
+  std::string allow {}; // with 405
+};
+
+// A JSON object with one sentence.
+Answer error(unsigned status, const std::string& words);
+
+class Router
+{
+public:
+  using Doctor = std::function<nlohmann::json()>;      // answers GET /v1/doctor; empty: 404
+  using Log = std::function<void(const std::string&)>; // a line: who changed what; may be empty
+
+  Router(Backend& backend, Doctor doctor, Log log)
+      : backend_ { backend }, doctor_ { std::move(doctor) }, log_ { std::move(log) }
+  {
+  }
+
+  // Faults of the backend become answers.
+  Answer answer(const Request& request);
+
+private:
+  void log(const Request& request, const std::string& what) const;
+  Answer route(const Request& request);
+  Answer metrics();
+  Answer recording(const Request& request);
+  Answer announce(const Request& request);
+  Answer put_module(const Request& request, const std::string& module);
+  Answer put_knob(const Request& request, const std::string& module, const std::string& knob);
+
+  Backend& backend_;
+  Doctor doctor_;
+  Log log_;
+};
+
+} // namespace tandem::control
