@@ -1,6 +1,6 @@
 #include "src/feeder/sources/modem_source.h"
 
-#include "src/feeder/sources/modem_values.h"
+#include "src/feeder/sources/modem_properties.h"
 
 #include <poll.h>
 #include <sdbus-c++/sdbus-c++.h>
@@ -18,70 +18,12 @@ namespace
 
 const std::string service = "org.freedesktop.ModemManager1";
 const std::string root_path = "/org/freedesktop/ModemManager1";
-const std::string modem_interface = "org.freedesktop.ModemManager1.Modem";
-const std::string signal_interface = "org.freedesktop.ModemManager1.Modem.Signal";
 
 constexpr std::size_t most_modems = 8;
 constexpr int most_messages = 256; // that one receive() takes in
 
-using Properties = std::map<std::string, sdbus::Variant>;
 using Interfaces = std::map<std::string, Properties>;
 using Objects = std::map<sdbus::ObjectPath, Interfaces>;
-
-// Reads values whatever type they come in; counts those that make no sense.
-struct Values
-{
-  std::uint64_t& odd;
-
-  std::optional<double> number(const sdbus::Variant& value) const
-  {
-    const std::string type = value.peekValueType();
-    if (type == "d") return value.get<double>();
-    if (type == "i") return value.get<std::int32_t>();
-    if (type == "u") return value.get<std::uint32_t>();
-    if (type == "x") return static_cast<double>(value.get<std::int64_t>());
-    if (type == "t") return static_cast<double>(value.get<std::uint64_t>());
-    if (type == "n") return value.get<std::int16_t>();
-    if (type == "q") return value.get<std::uint16_t>();
-    if (type == "y") return value.get<std::uint8_t>();
-    ++odd;
-    return {};
-  }
-
-  std::optional<std::int64_t> whole(const sdbus::Variant& value) const
-  {
-    const auto any = number(value);
-    constexpr double end = 0x1p53;
-    if (!any || !(*any > -end && *any < end)) return {};
-    return static_cast<std::int64_t>(*any);
-  }
-};
-
-struct Modem
-{
-  std::optional<std::int64_t> state {};
-  std::uint64_t technologies = 0;
-  std::optional<float> quality {};
-  CellSignals signals {};
-  bool measures = false; // it has the interface Signal
-  std::int64_t rate = 0; // of its measurements, in seconds; 0: none
-  bool asked = false;    // we have set the rate up
-  bool asking = false;
-  std::optional<Tick> refused {};
-  std::string refusal {};
-  bool dirty = true;
-
-  ModemStats stats(const std::string& path) const
-  {
-    ModemStats s {};
-    s.modem = path;
-    if (state) s.state = modem_state(*state);
-    s.technology = modem_technology(technologies);
-    s.quality = quality;
-    choose_signal(signals, technologies, s);
-    return s;
-  }
-};
 
 } // namespace
 
@@ -191,7 +133,7 @@ struct ModemSource::Bus
     message >> interface >> changed >> invalidated;
     const auto found = modems.find(message.getPath());
     if (found == modems.end()) return;
-    take(found->second, interface, changed);
+    found->second.take(interface, changed, odd);
     if (!invalidated.empty()) next_poll = now;
   }
 
@@ -230,74 +172,8 @@ struct ModemSource::Bus
     modem.dirty = true;
     gone.erase(path);
     for (const auto& [interface, properties] : interfaces)
-      take(modem, interface, properties);
+      modem.take(interface, properties, odd);
     if (interfaces.contains(signal_interface)) set_up(path, modem);
-  }
-
-  void take(Modem& modem, const std::string& interface, const Properties& properties)
-  {
-    const Values values { odd };
-    if (interface == modem_interface)
-    {
-      for (const auto& [name, value] : properties)
-        if (name == "State")
-          modem.state = values.whole(value);
-        else if (name == "AccessTechnologies")
-          modem.technologies = static_cast<std::uint64_t>(std::max<std::int64_t>(0, values.whole(value).value_or(0)));
-        else if (name == "SignalQuality")
-          modem.quality = quality_of(value);
-        else
-          continue;
-      modem.dirty = true;
-    }
-    else if (interface == signal_interface)
-    {
-      static const std::map<std::string, Cell> cells {
-        { "Nr5g", Cell::nr5g }, { "Lte", Cell::lte }, { "Umts", Cell::umts }, { "Gsm", Cell::gsm }
-      };
-      modem.measures = true;
-      for (const auto& [name, value] : properties)
-        if (const auto cell = cells.find(name); cell != cells.end())
-          modem.signals[cell->second] = signal_of(value);
-        else if (name == "Rate")
-          modem.rate = values.whole(value).value_or(0);
-      modem.dirty = true;
-    }
-  }
-
-  std::optional<float> quality_of(const sdbus::Variant& value)
-  {
-    if (value.peekValueType() != "(ub)")
-    {
-      ++odd;
-      return {};
-    }
-    const auto quality = value.get<sdbus::Struct<std::uint32_t, bool>>();
-    // The second member: whether it was measured recently.
-    if (!std::get<1>(quality) || std::get<0>(quality) > 100) return {};
-    return static_cast<float>(std::get<0>(quality)) / 100;
-  }
-
-  CellSignal signal_of(const sdbus::Variant& value)
-  {
-    CellSignal signal {};
-    if (value.peekValueType() != "a{sv}")
-    {
-      ++odd;
-      return signal;
-    }
-    const Values values { odd };
-    for (const auto& [name, one] : value.get<Properties>())
-    {
-      std::optional<float>* to = name == "rssi"   ? &signal.rssi
-                                 : name == "rsrp" ? &signal.rsrp
-                                 : name == "rsrq" ? &signal.rsrq
-                                 : name == "snr"  ? &signal.snr
-                                                  : nullptr;
-      if (!to) continue;
-      if (const auto number = values.number(one)) *to = modem_decibel(*number);
-    }
-    return signal;
   }
 
   void ask()

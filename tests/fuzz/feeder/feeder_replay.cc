@@ -1,4 +1,5 @@
 // Any bytes as a recording: each line is a record or a fault in words, and a record survives being written again.
+#include "src/feeder/recording/escape.h"
 #include "src/feeder/recording/record.h"
 #include "tests/fuzz/check.h"
 

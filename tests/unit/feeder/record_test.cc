@@ -1,3 +1,4 @@
+#include "src/feeder/recording/escape.h"
 #include "src/feeder/recording/record.h"
 #include "tests/unit/feeder/made_up_reports.h"
 

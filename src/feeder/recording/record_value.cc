@@ -1,0 +1,48 @@
+#include "src/feeder/recording/record_value.h"
+
+#include <charconv>
+
+namespace tandem::feeder
+{
+
+double widened(float value)
+{
+  std::array<char, 64> buffer {};
+  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr;
+  double result = value;
+  std::from_chars(buffer.data(), end, result);
+  return result;
+}
+
+std::string shown(const Json& value)
+{
+  std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (text.size() > 40) text = text.substr(0, 37) + "...";
+  // What was cut through is no character any more.
+  while (!text.empty() && text.size() == 40 && (static_cast<unsigned char>(text[36]) & 0x80) != 0)
+    text.erase(36, 1);
+  return text;
+}
+
+void wrong(std::string_view name, std::string_view expected, const Json& value)
+{
+  throw RecordFault { std::string { name } + ": " + std::string { expected } + " is expected, not " + shown(value) };
+}
+
+std::string string_of(std::string_view name, const Json& value)
+{
+  if (!value.is_string()) wrong(name, "text", value);
+  auto bytes = unescaped(value.get_ref<const std::string&>());
+  if (!bytes) wrong(name, "text with \\\\ and \\xNN as its only escapes", value);
+  return std::move(*bytes);
+}
+
+Mac mac_of(std::string_view name, const Json& value)
+{
+  std::optional<Mac> mac {};
+  if (value.is_string()) mac = parse_mac(value.get_ref<const std::string&>());
+  if (!mac) wrong(name, "an address like 02:00:00:00:01:00", value);
+  return *mac;
+}
+
+} // namespace tandem::feeder
