@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tandem_bench import benches, cli, lateness, plot, report, table
+from tandem_bench import catalogue, cli, lateness, plot, report, table
 from tandem_bench.model import Arm, Bench, Case, Goal, Measurement, Metric, Options, Run
 from tandem_bench.order import turned
 from tandem_bench.progress import Progress
@@ -230,8 +230,8 @@ def test_the_simulator_imports_nothing_of_the_benches() -> None:
 @pytest.fixture
 def fake(monkeypatch):
     def put(bench: Fake) -> None:
-        monkeypatch.setitem(benches.CATALOGUE, "fake", "fake")
-        monkeypatch.setattr(benches, "load", lambda name: bench)
+        monkeypatch.setitem(catalogue.CATALOGUE, "fake", "fake")
+        monkeypatch.setattr(catalogue, "load", lambda name: bench)
         monkeypatch.setattr(cli.os, "geteuid", lambda: 0)
         monkeypatch.setattr(cli.header, "make", lambda *_: header() | {"knobs": {}})
 
@@ -263,8 +263,8 @@ def test_wrong_usage_is_2_and_says_what_is_allowed(fake, capsys, words: list[str
 
 
 def test_all_benches_have_cases_whose_goals_name_their_arms() -> None:
-    for name in benches.CATALOGUE:
-        bench = benches.load(name)
+    for name in catalogue.CATALOGUE:
+        bench = catalogue.load(name)
         assert bench.name == name
         for quick in (False, True):
             cases = bench.cases(quick)
@@ -277,8 +277,8 @@ def test_all_benches_have_cases_whose_goals_name_their_arms() -> None:
 
 
 def test_quick_benches_are_meant_to_end_within_four_minutes() -> None:
-    for name in benches.CATALOGUE:
-        bench = benches.load(name)
+    for name in catalogue.CATALOGUE:
+        bench = catalogue.load(name)
         seconds = sum(bench.estimate(one, arm, True) * one.seeds for one in bench.cases(True) for arm in bench.measured_arms(one))
         assert seconds <= 230, name
 
@@ -304,7 +304,7 @@ def test_a_reader_that_goes_away_is_no_failure() -> None:
     """`tandem bench NAME --list | head -1` ends in silence."""
     read_end, write_end = os.pipe()
     os.close(read_end)
-    entry = Path(benches.__file__).resolve().parents[2] / "bench.py"
+    entry = Path(catalogue.__file__).resolve().parents[1] / "bench.py"
     done = subprocess.run([sys.executable, str(entry), "ecn-uplink", "--list"], stdout=write_end, stderr=subprocess.PIPE, text=True, timeout=60)
     os.close(write_end)
     assert (done.returncode, done.stderr) == (0, "")

@@ -1,11 +1,12 @@
-"""Imports of C++ run one way: from the daemon down to the SDK (docs/decisions/0001).
+"""Imports run one way, in C++ from the daemon down to the SDK (docs/decisions/0001), in Python without any circle.
 
 Two files that import each other are one file in two places, and two such folders one folder. A header and its source
-count as one file.
+count as one file. An import inside a function counts, too: it is how a circle hides.
 """
 
 from __future__ import annotations
 
+import ast
 import posixpath
 import re
 from collections import defaultdict
@@ -17,13 +18,19 @@ from conftest import ROOT, relative, tracked
 Graph = dict[str, set[str]]
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.MULTILINE)
-_ROOMS = ("include", "src", "modules", "tools")
+_COMPONENTS = ("include", "src", "modules", "tools")
+_SCRIPTS = ("tools", "tests")
 
 
-def sources() -> dict[str, str]:
-    """Every C++ file of the components, by its path from the root."""
-    found = (path for path in tracked() if path.suffix in (".cc", ".h") and path.relative_to(ROOT).parts[0] in _ROOMS)
+def sources(suffixes: tuple[str, ...] = (".cc", ".h"), folders: tuple[str, ...] = _COMPONENTS) -> dict[str, str]:
+    """Every C++ file of the components, or other files, by path from the root."""
+    found = (path for path in tracked() if path.suffix in suffixes and path.relative_to(ROOT).parts[0] in folders)
     return {relative(path): path.read_text() for path in found}
+
+
+def scripts() -> dict[str, str]:
+    """Every Python file of the tools and tests."""
+    return sources((".py",), _SCRIPTS)
 
 
 def imports(files: dict[str, str]) -> Graph:
@@ -35,6 +42,34 @@ def imports(files: dict[str, str]) -> Graph:
     return graph
 
 
+def python_imports(files: dict[str, str]) -> Graph:
+    """Which Python file imports which. An absolute name is looked up beside the file, above it, and among the tools."""
+    tools = sorted({"/".join(name.split("/")[:2]) for name in files if name.startswith("tools/")})
+
+    def module(place: str, dotted: str) -> set[str]:
+        base = posixpath.normpath(posixpath.join(place, *dotted.split(".")))
+        return {path for path in (f"{base}.py", f"{base}/__init__.py") if path in files}
+
+    def members(place: str, dotted: str, names: list[str]) -> set[str]:
+        """`from dotted import names`: modules of a package, else the module or package that has the name."""
+        return {path for name in names for path in module(place, f"{dotted}.{name}".lstrip(".")) or module(place, dotted)}
+
+    def targets(name: str, node: ast.AST) -> set[str]:
+        above = [posixpath.dirname(name)]
+        while above[-1]:
+            above.append(posixpath.dirname(above[-1]))
+        if isinstance(node, ast.Import):
+            found = [next(filter(None, (module(place, alias.name) for place in above + tools)), set()) for alias in node.names]
+            return set().union(*found)
+        if not isinstance(node, ast.ImportFrom):
+            return set()
+        names = [alias.name for alias in node.names]
+        places = [above[node.level - 1]] if node.level else above + tools
+        return next(filter(None, (members(place, node.module or "", names) for place in places)), set())
+
+    return {name: {target for node in ast.walk(ast.parse(text)) for target in targets(name, node)} - {name} for name, text in files.items()}
+
+
 def merged(graph: Graph, group: Callable[[str], str]) -> Graph:
     """The same imports between groups of files."""
     result: Graph = defaultdict(set)
@@ -44,7 +79,8 @@ def merged(graph: Graph, group: Callable[[str], str]) -> Graph:
 
 
 def unit(name: str) -> str:
-    return name.rpartition(".")[0]
+    """A Python file is a unit by itself; its package's __init__.py is one, too."""
+    return name if name.endswith(".py") else name.rpartition(".")[0]
 
 
 def folder(name: str) -> str:
@@ -102,21 +138,26 @@ def test_imports_are_read() -> None:
     assert sum(map(len, graph.values())) > 500
     assert "src/kernel/rules/rules.h" in graph["src/kernel/keeper/keeper_state.h"]
     assert "include/tandem/classify.h" in graph["src/kernel/packet/bpf.cc"]
+    graph = python_imports(scripts())
+    assert sum(map(len, graph.values())) > 250
+    assert "tools/bench/tandem_bench/model.py" in graph["tools/bench/tandem_bench/benches/freeze.py"]  # from ..model
+    assert "tools/common/tandem_common/duration.py" in graph["tools/sim/tandem_simulator/sweep.py"]  # among the tools
+    assert "tests/lab/conftest.py" in graph["tests/lab/test_daemon.py"]
 
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_no_circle(level: Callable[[str], str]) -> None:
-    found = circle(merged(imports(sources()), level))
+    found = circle(merged(imports(sources()), level)) or circle(merged(python_imports(scripts()), level))
     assert not found, " -> ".join(found)
 
 
-def test_components_import_from_earlier_rooms_only() -> None:
+def test_components_import_from_earlier_ones_only() -> None:
     wrong = against(order(), imports(sources()))
     assert not wrong
 
 
 def planted(extra: dict[str, list[str]]) -> dict[str, str]:
-    """Rooms without fault, and files with imports of their own."""
+    """Components without fault, and files with imports of their own."""
     files: dict[str, str] = {
         "include/tandem/a.h": "",
         "src/low/x/one.h": "#include <tandem/a.h>\n",
@@ -141,6 +182,30 @@ def test_a_planted_circle_is_found(level: Callable[[str], str], at: str, target:
     assert not circle(merged(imports(planted({})), level))
     found = circle(merged(imports(planted({at: [target]})), level))
     assert level(at) in found and level(target) in found
+
+
+PYTHON = {
+    "tools/low/x/__init__.py": "from .one import name\n",
+    "tools/low/x/one.py": "import json\n",
+    "tools/low/y/two.py": "def late() -> None:\n    from x.one import name\n",
+    "tools/high/three.py": "import y.two as two\nfrom . import four\n",
+    "tools/high/four.py": "",
+}
+
+
+@pytest.mark.parametrize(
+    ("level", "at", "text", "partner"),
+    [
+        (unit, "tools/high/four.py", "from .three import name\n", "tools/high/three.py"),
+        (unit, "tools/low/x/one.py", "from . import name\n", "tools/low/x/__init__.py"),
+        (folder, "tools/low/x/one.py", "import y.two\n", "tools/low/y/two.py"),
+        (component, "tools/low/x/one.py", "def late():\n    import three\n", "tools/high/three.py"),
+    ],
+)
+def test_a_planted_circle_of_python_is_found(level: Callable[[str], str], at: str, text: str, partner: str) -> None:
+    assert not circle(merged(python_imports(PYTHON), level))
+    found = circle(merged(python_imports({**PYTHON, at: text}), level))
+    assert level(at) in found and level(partner) in found
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typing import Any, Sequence
 from tandem_lab import system
 from tandem_lab.errors import BadInput, LabError
 
-from . import benches, header, parallel, report, table
+from . import catalogue, header, parallel, report, table
 from .model import Bench, Case, Options, Run
 from .progress import Progress
 from .runner import execute
@@ -64,19 +64,19 @@ def main(arguments: Sequence[str]) -> int:
 def _main(given: argparse.Namespace, arguments: list[str]) -> int:
     if given.name is None:
         if not given.list:
-            raise BadInput(f"which bench? allowed: {', '.join(benches.CATALOGUE)}; see --list")
-        for name in benches.CATALOGUE:
-            print(f"{name:<12} {benches.load(name).summary}")
+            raise BadInput(f"which bench? allowed: {', '.join(catalogue.CATALOGUE)}; see --list")
+        for name in catalogue.CATALOGUE:
+            print(f"{name:<12} {catalogue.load(name).summary}")
         return 0
-    if given.name not in benches.CATALOGUE:
-        raise BadInput(f"bench {given.name}: there is none of that name; allowed: {', '.join(benches.CATALOGUE)}")
+    if given.name not in catalogue.CATALOGUE:
+        raise BadInput(f"bench {given.name}: there is none of that name; allowed: {', '.join(catalogue.CATALOGUE)}")
     if given.seed < 0:
         raise BadInput(f"--seed {given.seed}: allowed: a whole number from 0")
     if given.rounds is not None and given.rounds < 1:
         raise BadInput(f"--rounds {given.rounds}: allowed: a whole number from 1")
     if given.jobs < 1:
         raise BadInput(f"--jobs {given.jobs}: allowed: a whole number from 1")
-    bench = benches.load(given.name)
+    bench = catalogue.load(given.name)
     cases = select(bench, given)
     if given.jobs > 1 and not bench.parallel:
         raise BadInput(f"--jobs {given.jobs}: {bench.name} measures the machine itself and needs it alone; allowed: 1")

@@ -106,7 +106,7 @@ class Unavailable(Exception):
 
 
 class Bench:
-    """Derive, fill in the attributes and `measure`, and enter it in benches.CATALOGUE."""
+    """Derive, fill in the attributes and `measure`, and enter it in catalogue.CATALOGUE."""
 
     name = ""
     summary = ""

@@ -1,0 +1,35 @@
+"""The benches by name. A new one is a module in benches/ and an entry in CATALOGUE."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from .model import Bench
+
+# Name -> module; imported when asked for, so that a bench's needs do not burden the others.
+CATALOGUE = {
+    "offload": "offload",
+    "overhead": "overhead",
+    "latency": "latency",
+    "scale": "scale",
+    "detection": "detection",
+    "freeze": "freeze",
+    "freeze-random": "freeze_random",
+    "freeze-requests": "freeze_requests",
+    "mirror": "mirror",
+    "mirror-roc": "mirror_roc",
+    "mirror-fairness": "mirror_fairness",
+    "mirror-losses": "mirror_losses",
+    "estimator": "estimator",
+    "ecn-grid": "ecn_grid",
+    "ecn-uplink": "ecn_uplink",
+    "ecn-many": "ecn_many",
+    "ecn-linux": "ecn_linux",
+    "fairness": "fairness",
+    "static-tail": "static_tail",
+}
+
+
+def load(name: str) -> Bench:
+    """The bench of that name. Raises KeyError when there is none."""
+    return import_module(f"{__package__}.benches.{CATALOGUE[name]}").BENCH
