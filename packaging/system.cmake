@@ -1,6 +1,6 @@
 # Installs what the system looks for in fixed places. Runs at install time with `packaging` and `scratch` set.
 #
-# `root` is what stands before /etc: for the prefix .../usr (also a package's staging directory) what is before /usr, for /usr/local
+# `root` is what comes before /etc: for the prefix .../usr (also a package's staging directory) what is before /usr, for /usr/local
 # the root, for any other prefix the prefix itself, so that a trial installation touches nothing outside it.
 if(CMAKE_INSTALL_PREFIX MATCHES "^(.*)/usr/?$")
   set(root "${CMAKE_MATCH_1}")

@@ -12,7 +12,7 @@
 namespace tandem
 {
 
-// Why a flow is left alone, whatever the modules would like.
+// Why a flow is bypassed, whatever the modules would like.
 enum class Bypass : std::uint8_t
 {
   none,
@@ -81,7 +81,7 @@ struct FlowView
   TsClock last_ts_value {};      // last TSval the local TCP sent
   TsClock ts_recent {};          // last TSecr the local TCP sent
   bool fin_sent = false;
-  // Behind the highest byte that the local TCP has said it holds: by its SACK blocks, else rcv_nxt.
+  // Behind the highest byte that the local TCP has reported to hold: by its SACK blocks, else rcv_nxt.
   Seq highest_held {};
 
   // What the flow carries, as far as a fetch service looks into it.
@@ -123,14 +123,14 @@ struct FlowView
 constexpr std::uint16_t ace_bits = tcp_flag::ae | tcp_flag::cwr | tcp_flag::ece;
 
 // The flags of an injected segment: with AccECN it repeats the counter of the last ACK, so that nothing is counted.
-// What AccECN's option counts it does not say: the option may be missing from any ACK, its counters are cumulative, and
+// What AccECN's option counts is not in it: the option may be missing from any ACK, its counters are cumulative, and
 // a sender goes by the header without it (RFC 9768 3.2.3).
 constexpr std::uint16_t injected_flags(std::uint16_t asked, const FlowView& flow)
 {
   return flow.acc_ecn ? static_cast<std::uint16_t>((asked & ~ace_bits) | flow.ace) : asked;
 }
 
-// Whether an outgoing ACK says nothing that the next one does not repeat: no SACK, DSACK, ECE, CWR, window change,
+// Whether an outgoing ACK carries nothing that the next one does not repeat: no SACK, DSACK, ECE, CWR, window change,
 // duplicate, FIN, RST, data, one-time MPTCP signal or unknown option. Only such an ACK may be left out, and only while
 // a later one is sure to follow. With AccECN none is: three bits count marks modulo eight, so that a sender must guess
 // how often they went round in what was left out (RFC 9768 3.2.2.5).

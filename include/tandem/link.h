@@ -106,7 +106,7 @@ struct DamageLog
 {
   std::array<Tick, 128> at {}; // a ring
   std::uint64_t count = 0;     // in all
-  bool listening = false;      // a source of frames says so now; without one nothing means nothing
+  bool listening = false;      // a source of frames is at work; without one nothing means nothing
 
   void add(Tick when) { at[count++ % at.size()] = when; }
   // It was repeated and arrived whole.

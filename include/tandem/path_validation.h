@@ -1,7 +1,7 @@
-// The proof that pure ACKs with this flow's source address, sent by another link, reach the server: a cellular network
-// may drop them (source filter) or rewrite them (NAT). While the ACKs by Wi-Fi keep one TSval a few copies with the
-// next one leave by the other link. When the server echoes that very timestamp, a copy has arrived (RFC 7323 4.3). Part
-// of a module's flow state; pure.
+// Path validation (RFC 9000 8.2): that pure ACKs with this flow's source address, sent by another link, reach the
+// server: a cellular network may drop them (source filter) or rewrite them (NAT). While the ACKs by Wi-Fi keep one
+// TSval a few copies with the next one leave by the other link. When the server echoes that very timestamp, a copy has
+// arrived (RFC 7323 4.3). Part of a module's flow state; pure.
 #pragma once
 
 #include <tandem/flow.h>
@@ -29,7 +29,7 @@ struct PathValidation
   // bytes lower it lies before the window, and TCP ignores it; one byte would not do for Linux in CLOSE_WAIT.
   static constexpr std::uint32_t lag = 2; // bytes
 
-  // From now on every ACK by Wi-Fi must carry `frozen`, until the proof is there or given up.
+  // From now on every ACK by Wi-Fi must carry `frozen`, until the path is validated or given up.
   void begin(TsClock own, Tick now)
   {
     frozen = own;

@@ -40,7 +40,7 @@ Look ClosedLoop::seen(const View& view)
       for (const std::uint8_t one : order)
         if (const auto& radio = view.links[at(wifi_link(one))].radio; radio && radio->busy)
           look.busy = std::max(look.busy.value_or(0), static_cast<double>(*radio->busy));
-    // It moves by itself, too, and comes back slowly to a subflow that lay idle. But marks leave what stands in the
+    // It moves by itself, too, and comes back slowly to a subflow that lay idle. But marks leave what is in the
     // queue of a link that has just become slow, or is clearly slow: that one is left at once.
     const bool clearly = look.capacity >= RankingSettings {}.clear * look.spare;
     look.first = marks_ && !view.ranking.turned() && !clearly ? 2 : 0;

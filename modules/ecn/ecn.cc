@@ -94,7 +94,7 @@ one with a slow radio takes most of the air and delivers little, and an MPTCP se
 the download gains by it.
 
 **Who is worse.** Links of one frequency on which MPTCP connections have subflows are ranked by T_i. A link is worse when its packet time is at least
-1.2 times the best one (section 5.2) for half a second (at once when it is twice), and good again below 1.1 times. A link without a packet time, or with a stale one, is left alone;
+1.2 times the best one (section 5.2) for half a second (at once when it is twice), and good again below 1.1 times. A link without a packet time, or with a stale one, gets nothing;
 so is everything when there is one access point only. Good links are used, up to `most_used`.
 
 **How far it is used (strategy `closed`).** Level 0 uses the good links alone; level 1 the best of the worse ones for half of every 250 ms; the
@@ -149,7 +149,7 @@ void Ecn::set(std::string_view knob, double value)
 double Ecn::get(std::string_view knob) const
 {
   if (knob == strategy_knob.name) return static_cast<double>(chosen_);
-  // Each name stands in one of them; the others say 0.
+  // Each name is in one of them; the others return 0.
   return get_knob(knobs_, rows, knob) + get_knob(marking_.knobs, Marking::rows, knob)
          + get_knob(closed_loop_.knobs, ClosedLoop::rows, knob);
 }

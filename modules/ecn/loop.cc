@@ -151,7 +151,7 @@ void Loop::restart(const Look& look, Tick now, const LoopSettings& settings)
 void Loop::judge(const Look& look, Tick settled, Tick now, const LoopSettings& settings)
 {
   const Duration measured = now - settled;
-  // A download that has ended says nothing about levels.
+  // A download that has ended tells nothing about levels.
   if (rate(now - latest) <= 0 && measured > latest)
   {
     trial_.reset();

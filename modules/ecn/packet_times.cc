@@ -19,7 +19,7 @@ constexpr Duration remember_for = 600s;
 
 } // namespace
 
-// A link that gets few packets, because a slow one takes the air, says little at a time.
+// A link that gets few packets, because a slow one takes the air, shows little at a time.
 std::optional<Duration> PacketTimes::weigh(Evidence& evidence, const RadioState& radio, Tick now, double least)
 {
   if (radio.confidence >= least)
@@ -39,7 +39,7 @@ std::optional<Duration> PacketTimes::weigh(Evidence& evidence, const RadioState&
 }
 
 // A link that is left out has no traffic by which its packet time could be told: the last one counts, as long as the
-// radio says something of another link.
+// radio reports something of another link.
 void PacketTimes::learn(const LinkStates& links, const LeftOut& left_out, std::uint64_t delivered, double least,
                         Duration best, Tick now)
 {

@@ -90,7 +90,7 @@ bool Ranking::arrange(std::span<const Candidate, most_wifi> links)
   order_ = fresh;
   count_ = count;
   if (count_ != count_before || good_ != good_before) return true;
-  // Among the good ones the order says nothing: their packet times cross all the time.
+  // Among the good ones the order means nothing: their packet times cross all the time.
   const auto same = [&](std::size_t from, std::size_t to)
   {
     return std::is_permutation(order_.begin() + static_cast<std::ptrdiff_t>(from),

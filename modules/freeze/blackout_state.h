@@ -35,7 +35,7 @@ struct BlackoutState
   std::uint16_t blackouts = 0;
   std::uint32_t target = 0; // bytes to withhold
   Seq last_ack {};          // of the local TCP
-  Seq said {};              // to the server, which may have heard more
+  Seq acknowledged {};      // to the server, which may have received more
   float rtt = 0;            // s, when the link came back
   float first_data = 0;     // s from the last link-up to the first sign of the server, for people
   RecoveryUndo undo {};

@@ -62,7 +62,7 @@ Plan BlackoutStrategy::decide(const Event& event, const FlowView& flow, Blackout
 Plan BlackoutStrategy::acknowledge(const Event& event, const FlowView& flow, BlackoutState& state)
 {
   const Segment& segment = *event.segment;
-  state.over = false; // it was none that the local TCP believed
+  state.over = false; // not one that the local TCP accepted
   if (bypassed(event, flow, state)) return {};
   const bool progress = !state.ack_known || segment.ack.after(state.last_ack);
   heard(event, flow, state, progress);
@@ -94,7 +94,7 @@ Plan BlackoutStrategy::acknowledge(const Event& event, const FlowView& flow, Bla
 std::uint16_t BlackoutStrategy::window_now(const Event&, const FlowView& flow, const BlackoutState& state, Seq ack,
                                            std::uint16_t real) const
 {
-  // Of what is withheld counts what is left when `ack` has been said.
+  // Of what is withheld counts what is left when `ack` has left.
   return state.window_closed ? std::min(real, closed_window(flow, flow.rcv_nxt.after(ack))) : real;
 }
 
@@ -133,11 +133,11 @@ Plan BlackoutStrategy::go_down(const Event& event, const FlowView& flow, Blackou
   // Back and gone again before the server could answer: still the same wait. A closed window makes every flow silent.
   state.stirred =
       state.phase == Phase::returning || state.phase == Phase::closed || event.now - state.progress_at < lively;
-  // What is said from now on may be lost.
+  // ACKs from now on may be lost.
   state.window_closed = state.window_closed || state.reopening; // not open yet
   state.owed = withholds_ack(flow) || state.window_closed || (state.phase == Phase::returning && state.owed);
   state.unheard = state.unheard && state.stirred;
-  if (!state.unheard) state.said = flow.sent_ack;
+  if (!state.unheard) state.acknowledged = flow.sent_ack;
   state.phase = Phase::down;
   state.since = event.now;
   state.undo.stop();
@@ -193,11 +193,11 @@ Plan BlackoutStrategy::alarm(const Event& event, const FlowView& flow, BlackoutS
   switch (state.phase)
   {
   case Phase::clear:
-    if (!withholds_ack(flow) || flow.fin_sent) return {}; // a FIN says all
+    if (!withholds_ack(flow) || flow.fin_sent) return {}; // a FIN acknowledges all
     if (const Tick due = state.progress_at + release_timeout(flow, knobs); event.now < due) return { .wake = due };
     // Or the link is gone, which is told later: then the server does not hear this.
     state.unheard = true;
-    state.said = flow.sent_ack;
+    state.acknowledged = flow.sent_ack;
     return release(flow, state, "freeze: withheld ACK released, the flow pauses");
   case Phase::closed:
     return {};

@@ -58,7 +58,7 @@ protected:
   // ---- what it may use
 
   Plan resume(const Event& event, const FlowView& flow, BlackoutState& state, std::string_view why);
-  // Says all that is withheld, with the window as the local TCP offers it.
+  // Acknowledges all that is withheld, with the window as the local TCP offers it.
   Plan release(const FlowView& flow, BlackoutState& state, std::string_view why);
   Plan injected(std::size_t count, std::optional<Tick> wake, std::string_view why) const
   {

@@ -29,13 +29,13 @@ Plan ByCellular::arrived(const Event& event, const FlowView& flow, BlackoutState
 Plan ByCellular::link_lost(const Event& event, const FlowView& flow, BlackoutState& state, const Plan& plan)
 {
   if (const auto& path = static_cast<State&>(state).path) path->stop();
-  Plan said = plan;
+  Plan sent = plan;
   if (state.stirred && usable(Link::cell, *event.links, flow))
-    said = validated(event, flow, state)
-               ? say_by_cellular(event, flow, state, plan)
+    sent = validated(event, flow, state)
+               ? send_by_cellular(event, flow, state, plan)
                : Plan { .wake = plan.wake, .why = "freeze: cellular path not validated, nothing is sent by it" };
-  said.reserve = TsReservation {}; // no copy needs it any more
-  return said;
+  sent.reserve = TsReservation {}; // no copy needs it any more
+  return sent;
 }
 
 void ByCellular::describe(const FlowView& flow, const State& state, Facts& facts) const

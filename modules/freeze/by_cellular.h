@@ -21,7 +21,7 @@ public:
 
 protected:
   // The link is gone, and what is sent by cellular arrives.
-  virtual Plan say_by_cellular(const Event& event, const FlowView& flow, BlackoutState& state, const Plan& plan) = 0;
+  virtual Plan send_by_cellular(const Event& event, const FlowView& flow, BlackoutState& state, const Plan& plan) = 0;
 
   void acknowledged(const Event& event, const FlowView& flow, BlackoutState& state, Plan& plan) override;
   Plan arrived(const Event& event, const FlowView& flow, BlackoutState& state) override;

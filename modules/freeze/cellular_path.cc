@@ -16,7 +16,7 @@ constexpr unsigned copies = 6;
 // Back-off after one that failed, in seconds.
 constexpr double first_back_off = 1;
 constexpr double longest_back_off = 300;
-// An old ACK is echoed only while the advertised window stands still (docs/decisions/0003): waited for so many ACKs,
+// An old ACK is echoed only while the advertised window does not move (docs/decisions/0003): waited for so many ACKs,
 // and this long at most.
 constexpr std::uint8_t still_acks = 16;
 constexpr Duration longest_wait = 1s;

@@ -15,7 +15,7 @@ std::string_view Freeze::manual() const
 seconds easily costs four. `freeze` cannot speak to the server over a dead link, but it can prepare.
 
 **Withheld ACK.** Of a download (256 KiB delivered, `bulk_window`) the acknowledgement of the last few segments is withheld: the ACK number in
-each ACK is lowered. As much is withheld as stands in queues anyway, more after a warning or a recent blackout. Whatever goes wrong, the server
+each ACK is lowered. As much is withheld as is queued anyway, more after a warning or a recent blackout. Whatever goes wrong, the server
 would only send these bytes again; when the flow pauses they are acknowledged after `release_after`. ACKs with SACK blocks are never touched. A
 flow that its receive window limits would pay for a withheld ACK, so by default none is withheld and LCD serves the flow.
 

@@ -13,7 +13,7 @@ struct Knobs
 {
   double bulk_window = 20;      // MSS
   double withheld_share = 0.01; // of the window
-  double withheld_queue = 0.5;  // of what stands in queues
+  double withheld_queue = 0.5;  // of what is queued
   double release_after = 0.02;  // s
   double closed_longest = 1;    // s
   double validate_path = 1;
@@ -30,7 +30,7 @@ struct Knobs
 // Between the first two ACKs at link-up; grows by half each time. Shorter than the round trips of most paths, so that
 // a lost one costs little; measured as the constants above.
 constexpr double resume_gap = 0.01; // s
-// A flow that has said nothing for this long before a blackout waits for nothing after it.
+// A flow that was silent for this long before a blackout waits for nothing after it.
 constexpr Duration lively = std::chrono::seconds { 2 };
 
 using Row = KnobRow<Knobs>;

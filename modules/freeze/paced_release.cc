@@ -36,21 +36,21 @@ Plan PacedRelease::link_lost(const Event& event, const FlowView& flow, BlackoutS
 
 Plan PacedRelease::while_lost(const Event& event, const FlowView& flow, BlackoutState& state, const Plan& plan)
 {
-  return state.stirred && validated(event, flow, state) ? say_by_cellular(event, flow, state, plan) : plan;
+  return state.stirred && validated(event, flow, state) ? send_by_cellular(event, flow, state, plan) : plan;
 }
 
 // Every part restarts the sender's timer, and its old echo makes it longer: the gaps grow by themselves.
-Plan PacedRelease::say_by_cellular(const Event& event, const FlowView& flow, BlackoutState& core, const Plan& plan)
+Plan PacedRelease::send_by_cellular(const Event& event, const FlowView& flow, BlackoutState& core, const Plan& plan)
 {
   auto& state = static_cast<State&>(core);
-  if (!flow.rcv_nxt.after(state.said)) return plan;
-  const auto held = static_cast<std::uint32_t>(flow.rcv_nxt - state.said);
+  if (!flow.rcv_nxt.after(state.acknowledged)) return plan;
+  const auto held = static_cast<std::uint32_t>(flow.rcv_nxt - state.acknowledged);
   const auto most = static_cast<unsigned>(knobs.release_parts);
   const unsigned parts = most - std::min<unsigned>(state.released, most - 1);
   const std::uint32_t part = std::clamp<std::uint32_t>(held / parts, std::min<std::uint32_t>(held, flow.mss), held);
   scratch_[0] = latest_ack(flow, Link::cell);
-  state.said = state.said + part;
-  scratch_[0].ack = state.said;
+  state.acknowledged = state.acknowledged + part;
+  scratch_[0].ack = state.acknowledged;
   scratch_[0].window = closed_window(flow, true); // what the blackout took is in flight
   state.window_closed = true;
   if (state.released < 255) ++state.released;

@@ -28,7 +28,7 @@ protected:
   Plan withhold(const Event& event, const FlowView& flow, BlackoutState& state, bool progress) override;
   Plan link_lost(const Event& event, const FlowView& flow, BlackoutState& state, const Plan& plan) override;
   Plan while_lost(const Event& event, const FlowView& flow, BlackoutState& state, const Plan& plan) override;
-  Plan say_by_cellular(const Event& event, const FlowView& flow, BlackoutState& state, const Plan& plan) override;
+  Plan send_by_cellular(const Event& event, const FlowView& flow, BlackoutState& state, const Plan& plan) override;
 };
 
 } // namespace tandem::freeze

@@ -54,7 +54,7 @@ Plan ProactiveFreeze::warned(const Event& event, const FlowView& flow, BlackoutS
   scratch_[0].ack = flow.sent_ack;
   scratch_[0].window = closed_window(flow, withholds_ack(flow));
   state.pace = static_cast<float>(flow.delivery_rate);
-  // The alarm finds out whether there is a part to say: perhaps nothing more arrives that would set it.
+  // The alarm finds out whether there is a part to release: perhaps nothing more arrives that would set it.
   return injected(1, std::min(std::max(event.now, state.progress_at + closed_gap(flow)), longest_closed(state)),
                   "freeze: window closed, blackout predicted");
 }

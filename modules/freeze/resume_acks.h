@@ -1,4 +1,4 @@
-// Strategy resume_acks: some ACKs are withheld while all is well and said at link-up. No second interface, no
+// Strategy resume_acks: some ACKs are withheld while all is well and released at link-up. No second interface, no
 // prediction.
 #pragma once
 

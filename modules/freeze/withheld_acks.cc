@@ -16,10 +16,10 @@ using namespace std::chrono_literals;
 // of goodput (docs/decisions/0006); docs/results/freeze.md was measured with this, as with what follows.
 constexpr double recent_share = 0.02;
 constexpr Duration recent = 60s;
-// While a warning stands at least this share: it costs the flow for seconds only, and the first flight after link-up is
-// as large.
+// While a warning is in force at least this share: it costs the flow for seconds only, and the first flight after
+// link-up is as large.
 constexpr double warned_share = 0.125;
-// And never more than this: the rest has to clock the sender.
+// And never more than this: the other ACKs have to clock the sender.
 constexpr double largest_share = 1.0 / 3;
 // ACKs between two changes of the target by a segment: slower than the sender's own growth.
 constexpr std::uint8_t acks_per_step = 4;

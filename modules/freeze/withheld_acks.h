@@ -1,4 +1,4 @@
-// Acknowledgements that are withheld while all is well, so that there is news for the server after a blackout: how
+// Acknowledgements that are withheld while all is well, so that there is something to acknowledge after a blackout: how
 // many, and what that makes of an ACK at hand (docs/decisions/0006).
 #pragma once
 

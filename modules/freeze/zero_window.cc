@@ -5,7 +5,7 @@
 namespace tandem::freeze
 {
 
-Plan ZeroWindow::say_by_cellular(const Event&, const FlowView& flow, BlackoutState& state, const Plan& plan)
+Plan ZeroWindow::send_by_cellular(const Event&, const FlowView& flow, BlackoutState& state, const Plan& plan)
 {
   state.window_closed = state.owed = true;
   scratch_[0] = latest_ack(flow, Link::cell);

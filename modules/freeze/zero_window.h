@@ -17,7 +17,7 @@ public:
   static constexpr std::array test_rows { bulk_bytes_row, resumes_row, undo_row };
 
 protected:
-  Plan say_by_cellular(const Event& event, const FlowView& flow, BlackoutState& state, const Plan& plan) override;
+  Plan send_by_cellular(const Event& event, const FlowView& flow, BlackoutState& state, const Plan& plan) override;
   std::optional<InjectedSegment> after_resume(const Event& event, const FlowView& flow,
                                               const BlackoutState& state) const override;
   std::uint16_t window_now(const Event&, const FlowView&, const BlackoutState& state, Seq,

@@ -16,10 +16,10 @@ using namespace std::chrono_literals;
 constexpr Duration half = 15s;
 // Of each of these the most that stood in the queue is kept.
 constexpr Duration span = 2s;
-// What stands there for this long is no stall of a moment.
+// What stays there for this long is more than a short stall.
 constexpr Duration around = 5ms;
 constexpr std::uint8_t enough = 2; // samples within it
-// TSval is compared with the clock over at least this long before its tick is believed.
+// TSval is compared with the clock over at least this long before its tick is taken as known.
 constexpr Duration settle = 100ms;
 constexpr std::array<float, 4> ticks { 1e-6f, 1e-3f, 4e-3f, 10e-3f };
 constexpr double tolerance = 0.35;

@@ -60,20 +60,20 @@ bool overdue(std::uint32_t age, const FlowView& flow)
   return std::chrono::milliseconds { age } > flow.rtt_smoothed * 3 / 2;
 }
 
-bool rests(State& state, Tick now)
+bool backs_off(State& state, Tick now)
 {
-  if (state.resting && static_cast<std::int32_t>(ms(now) - state.rests_until) >= 0) state.resting = false;
-  return state.resting;
+  if (state.backing_off && static_cast<std::int32_t>(ms(now) - state.back_off_until) >= 0) state.backing_off = false;
+  return state.backing_off;
 }
 
-void rest(State& state, Tick now)
+void back_off(State& state, Tick now)
 {
   constexpr std::uint32_t shortest = 2000; // ms
   constexpr std::uint8_t most = 5;         // doublings: a minute
-  state.rests_until = ms(now) + (shortest << std::min(state.rests, most));
-  state.resting = true;
+  state.back_off_until = ms(now) + (shortest << std::min(state.back_offs, most));
+  state.backing_off = true;
   state.outcome_count = 0;
-  bump(state.rests);
+  bump(state.back_offs);
 }
 
 // Fetching what the server sends sooner costs cellular bytes for nothing.
@@ -81,10 +81,10 @@ std::string_view came_out(State& state, bool won, Tick now)
 {
   state.outcomes = static_cast<std::uint8_t>(state.outcomes << 1 | (won ? 1 : 0));
   if (state.outcome_count < 8) ++state.outcome_count;
-  if (won) state.rests = 0;
+  if (won) state.back_offs = 0;
   if (state.outcome_count < 8 || std::popcount(state.outcomes) > 1) return {};
-  rest(state, now);
-  return "mirror: rests, the server is faster";
+  back_off(state, now);
+  return "mirror: backs off, the server is faster";
 }
 
 void forget(State& state, const FlowView& flow)
@@ -174,7 +174,7 @@ Plan ask(const Event& event, const FlowView& flow, State& state, const Settings&
   const std::size_t most = std::min<std::size_t>({ settings.at_once, State::room, scratch.fetches.size() });
   auto under_way = static_cast<std::size_t>(std::count(state.stage.begin(), state.stage.end(), Stage::asked));
   std::size_t count = 0;
-  const bool may = !state.refused && state.not_taken < not_taken_allowed && !rests(state, event.now)
+  const bool may = !state.refused && state.not_taken < not_taken_allowed && !backs_off(state, event.now)
                    && usable(Link::cell, *event.links, flow);
   const Duration timeout = window(flow);
   for (std::size_t i = 0; i < State::room; ++i)
@@ -282,7 +282,7 @@ Plan on_fetched(const Event& event, const FlowView& flow, State& state, Scratch&
     const auto length = std::min(static_cast<std::uint32_t>(result.to - at), longest_fill);
     InjectedSegment& injected = scratch.injected_segments[count++];
     injected = { .kind = InjectedKind::fill, .by = flow.link, .at = event.now, .seq = at, .length = length };
-    // Not younger than what the last ACK echoed: the fill makes nobody believe that a retransmission has arrived.
+    // Not younger than what the last ACK echoed: the fill does not look as if a retransmission has arrived.
     if (flow.timestamps_ok) injected.timestamps = Timestamps { flow.ts_recent, {} };
     at = at + length;
   }
@@ -301,8 +301,8 @@ void describe(const FlowView& flow, const State& state, Facts& facts)
     facts.add("fetching", "refused");
   else if (state.not_taken >= not_taken_allowed)
     facts.add("fetching", "the local TCP does not take fills");
-  else if (state.resting)
-    facts.add("fetching", "rests");
+  else if (state.backing_off)
+    facts.add("fetching", "backs off");
 }
 
 } // namespace tandem::mirror::fetching

@@ -58,18 +58,18 @@ struct State
 
   std::array<Hole, room> holes {};
   std::array<Stage, room> stage {};
-  Seq top {};                     // behind the highest byte that was held at the last ACK
-  std::uint32_t rests_until = 0;  // ms, wrapping
-  std::uint16_t asked = 0;        // fetches; the counts stop at their largest value
-  std::uint16_t filled = 0;       // holes that the local TCP took
-  std::uint16_t beaten = 0;       // closed by the server's own retransmission while being fetched
-  std::uint16_t failed = 0;       // fetches that brought nothing
-  std::uint8_t outcomes = 0;      // of the last eight, one bit each: 1 = filled
-  std::uint8_t outcome_count = 0; // since the last rest, up to 8
-  std::uint8_t rests = 0;         // in a row
-  std::uint8_t not_taken = 0;     // fills in a row that nothing came of
+  Seq top {};                       // behind the highest byte that was held at the last ACK
+  std::uint32_t back_off_until = 0; // ms, wrapping
+  std::uint16_t asked = 0;          // fetches; the counts stop at their largest value
+  std::uint16_t filled = 0;         // holes that the local TCP took
+  std::uint16_t beaten = 0;         // closed by the server's own retransmission while being fetched
+  std::uint16_t failed = 0;         // fetches that brought nothing
+  std::uint8_t outcomes = 0;        // of the last eight, one bit each: 1 = filled
+  std::uint8_t outcome_count = 0;   // since the last back-off, up to 8
+  std::uint8_t back_offs = 0;       // in a row
+  std::uint8_t not_taken = 0;       // fills in a row that nothing came of
   bool begun = false;
-  bool resting = false;
+  bool backing_off = false;
   bool refused = false; // no fetch of this download will ever succeed
 };
 static_assert(sizeof(State) <= 96);

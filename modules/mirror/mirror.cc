@@ -21,7 +21,7 @@ needed and restores its window. Once per episode; while losses follow each other
 **Air or queue.** Only wireless losses are hidden: a full queue must stay visible, or the link drowns. Each episode gets a score from 0 (the air) to 1
 (congestion), `threshold` divides them. It is made of the queueing delay at the holes (one-way, from the server's timestamps) against the most that the queue held
 lately; of losses that come again and again at the same delay; of the share lost at once; of the rate of losses that nothing but the air explains; and, with a radio
-that listens (`links.radio`), of damaged frames heard at the time. One hole at a full queue makes the whole episode congestion's. ECN's word is final.
+that listens (`links.radio`), of damaged frames heard at the time. One hole at a full queue makes the whole episode congestion's. An ECN echo always means congestion.
 
 **Short queue.** While every round trip sees a loss no congestion window grows except in slow start. So once wireless losses were seen the advertised window keeps
 the queueing delay near `cap` eighths of the round trip, and the sender's window stays above what is in flight. It also opens gently after an undo (`pace`), and in slow
@@ -30,11 +30,11 @@ is not steered at all.
 
 **Fetching.** Strategies `range` and `replay` also fetch the missing bytes of plaintext HTTP over the cellular link and hand them to the local TCP: by a Range request
 with a strong ETag and If-Range, or, as published in 2009, from a mirror connection that replays the request. What is fetched is compared with what arrived on both sides
-of the hole first, and the download is left alone, with the reason, when anything differs (`tandem flows`). They pay where the cellular round trip is shorter than the
+of the hole first, and the download is bypassed, with the reason, when anything differs (`tandem flows`). They pay where the cellular round trip is shorter than the
 Wi-Fi path's, and they cost cellular volume, `replay` much more than `range`; see `[fetch]` in tandem.toml(5).
 
-Left alone are flows without SACK, MPTCP subflows, flows with accurate ECN, TCP-MD5 and TCP-AO. Without timestamps nothing is known of the queue: losses are hidden only when
-a radio heard the damaged frames, by reporting the retransmissions as duplicates. A flow whose sender does not respond is left alone for a while.
+Bypassed are flows without SACK, MPTCP subflows, flows with accurate ECN, TCP-MD5 and TCP-AO. Without timestamps nothing is known of the queue: losses are hidden only when
+a radio heard the damaged frames, by reporting the retransmissions as duplicates. A flow whose sender does not respond is bypassed for a while.
 BBR hardly reacts to such losses; nothing is won, and nothing lost.)";
 }
 

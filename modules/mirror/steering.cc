@@ -34,7 +34,7 @@ constexpr double limited = 0.8;
 // A queue this many times the target, for so many rounds, in spite of the cap is somebody else's.
 constexpr double crowd = 3;
 constexpr std::uint8_t crowded_rounds = 5;
-constexpr Duration rest = 20s;
+constexpr Duration back_off = 20s;
 constexpr std::uint32_t first_flight_mss = 10; // RFC 6928
 // The cap gives way to others down to so many segments: with fewer in flight a loss waits for the sender's timer.
 constexpr std::uint32_t smallest_cap_mss = 4;
@@ -131,7 +131,7 @@ void Steering::end_round(const FlowView& flow, const Settings& settings, Tick no
   if (crowded_ < crowded_rounds) return;
   cap_ = most_ = 0;
   crowded_ = rounds_ = 0;
-  free_until_ = now + rest;
+  free_until_ = now + back_off;
 }
 
 void Steering::undone(const FlowView& flow, const Settings& settings, Tick now)

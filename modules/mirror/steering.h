@@ -41,8 +41,8 @@ public:
   std::uint16_t window(const FlowView& flow, Seq ack, std::uint16_t real, Tick now) const;
   // Whether an ACK that the next one repeats may wait, and until when.
   bool may_wait(const FlowView& flow, const Settings& settings, Tick now) const;
-  Tick due(const FlowView& flow, const Settings& settings) const { return said_at_ + gap(flow, settings); }
-  void said(Tick now) { said_at_ = now; }
+  Tick due(const FlowView& flow, const Settings& settings) const { return acknowledged_at_ + gap(flow, settings); }
+  void acknowledged(Tick now) { acknowledged_at_ = now; }
 
   // The highest byte that has arrived.
   Seq edge() const { return edge_; }
@@ -80,7 +80,7 @@ private:
   Tick mark_at_ {};
   Tick step_at_ {};
   Tick opening_until_ {};
-  Tick said_at_ {};
+  Tick acknowledged_at_ {};
   Tick free_until_ {}; // no cap before: somebody else fills the queue
 };
 

@@ -170,7 +170,7 @@ Plan Undo::decide(const Event& event, const FlowView& flow, State& state)
     return fetched(event, flow, state);
   case EventKind::link:
   case EventKind::radio:
-  case EventKind::switched_off: // the chain makes good what was left out, and opens the window
+  case EventKind::switched_off: // the chain flushes what was left out, and opens the window
     return {};
   }
   return {};
@@ -187,7 +187,7 @@ Plan Undo::acknowledge(const Event& event, const FlowView& flow, State& state)
   const Seq edge = state.steering.edge();
   state.steering.acknowledged(segment, flow, state.delay, steering(), event.now);
 
-  // An echo from before a pause would make the sender believe in a round trip of that length, and wait as long before
+  // An echo from before a pause would give the sender a round-trip sample of that length, and wait as long before
   // its next timeout.
   if (state.episode.stage != Stage::none && state.edge_at != Tick {}
       && event.now - state.edge_at > std::max(pause, flow.rtt_smoothed * pause_trips))
@@ -205,7 +205,7 @@ Plan Undo::acknowledge(const Event& event, const FlowView& flow, State& state)
     if (plan.why.empty()) plan.why = "mirror: repeated by the next ACK";
     return plan;
   }
-  state.steering.said(event.now);
+  state.steering.acknowledged(event.now);
   if (const std::uint16_t window = state.steering.window(flow, segment.ack, segment.window, event.now);
       window < segment.window)
   {
@@ -224,9 +224,10 @@ Plan Undo::alarm(const Event& event, const FlowView& flow, State& state)
   InjectedSegment& ack = scratch_[0];
   ack = latest_ack(flow, flow.link);
   ack.window = state.steering.window(flow, flow.rcv_nxt, flow.last_window, event.now);
-  // No younger TSval than what has left: another module may be keeping it back for a proof (docs/decisions/0003).
+  // No younger TSval than what has left: another module may be withholding it for a path validation
+  // (docs/decisions/0003).
   if (ack.timestamps) ack.timestamps->value = flow.sent_ts_value;
-  state.steering.said(event.now);
+  state.steering.acknowledged(event.now);
   return { .inject = { &ack, 1 }, .why = "mirror: the ACK that was waiting" };
 }
 
@@ -305,7 +306,7 @@ Plan Undo::go_on(const Event& event, const FlowView& flow, State& state, bool cr
   {
     bump(state.kept);
     plan.why = left_over                        ? "mirror: kept, left over from congestion"
-               : episode.ece                    ? "mirror: kept, ECN says congestion"
+               : episode.ece                    ? "mirror: kept, ECN shows congestion"
                : state.stopped                  ? "mirror: kept, data had stopped"
                : event.now < state.bypass_until ? "mirror: kept, the sender does not respond"
                : knobs.undo == 0                ? "mirror: kept, undo is off"
@@ -346,7 +347,7 @@ Plan Undo::hide(const Event& event, const FlowView& flow, State& state, const Sc
   if (state.vain >= knobs.give_up)
   {
     state.vain = 0;
-    state.bypass_until = event.now + from_seconds(knobs.rest * (1 << std::min<int>(state.pauses, most_doublings)));
+    state.bypass_until = event.now + from_seconds(knobs.back_off * (1 << std::min<int>(state.pauses, most_doublings)));
     bump(state.pauses);
   }
   state.steering.undone(flow, steering(), event.now);

@@ -33,8 +33,8 @@ public:
     double pace = 1;  // the window opens at the pace of arrivals after an undo
 
     // Constants for everybody but tests: what docs/results/mirror.md was measured with.
-    double give_up = 6; // undos without effect until a flow is bypassed
-    double rest = 30;   // s, then
+    double give_up = 6;   // undos without effect until a flow is bypassed
+    double back_off = 30; // s, then
   };
   static constexpr std::array<KnobRow<Knobs>, 5> rows { {
       { { .name = "threshold",
@@ -55,7 +55,7 @@ public:
           .minimum = 0,
           .maximum = 8,
           .help = "once wireless losses were seen the advertised window keeps the queueing delay near this many "
-                  "eighths of the round trip (4 to 16 ms times this); 0: the window is left alone" },
+                  "eighths of the round trip (4 to 16 ms times this); 0: the window stays as it is" },
         &Knobs::cap },
       { { .name = "acks",
           .minimum = 0,
@@ -75,8 +75,8 @@ public:
           .maximum = 100,
           .help = "undos in a row after which less is in flight than before, until a flow is bypassed for a while" },
         &Knobs::give_up },
-      { { .name = "rest", .unit = "s", .minimum = 0, .maximum = 3600, .help = "that while; doubles each time" },
-        &Knobs::rest },
+      { { .name = "back_off", .unit = "s", .minimum = 0, .maximum = 3600, .help = "that while; doubles each time" },
+        &Knobs::back_off },
   } };
 
   struct State

@@ -16,7 +16,7 @@ constexpr std::uint16_t acks_counted = 32; // before it is known how much an ACK
 // this and with hold_share.
 constexpr float sparse_mss = 32;
 
-// Share of a round trip that what an ACK says waits at most: a sender is told four times in each.
+// Share of a round trip that an ACK number waits at most: a sender gets four in each.
 constexpr double hold_share = 0.25;
 
 } // namespace

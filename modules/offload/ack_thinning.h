@@ -1,4 +1,5 @@
-// Which pure ACKs of a flow are withheld, since the next one repeats what they say. Part of a flow's state; pure.
+// Which pure ACKs of a flow are withheld, since the next one repeats what they acknowledge. Part of a flow's state;
+// pure.
 #pragma once
 
 #include <tandem/module.h>
@@ -25,7 +26,7 @@ struct AckThinning
   // What ACKs cost in air grows with their number. Where the receiver merges segments (GRO) there is one for dozens,
   // and nothing to save.
   bool sparse() const;
-  // How long a flow with sparse ACKs is left alone: longer each time it is found so again.
+  // How long a flow with sparse ACKs is bypassed: longer each time it is found so again.
   Duration sparse_back_off();
 
   // One ACK in this many leaves by Wi-Fi, at most one in `most`; 1 = all.
@@ -41,7 +42,7 @@ struct AckThinning
   }
 };
 
-// How long what an ACK says may wait for the next one.
+// How long an ACK number may wait for the next ACK.
 Duration longest_hold(const FlowView& flow);
 
 } // namespace tandem::offload

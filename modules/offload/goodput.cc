@@ -7,10 +7,10 @@ namespace tandem::offload
 
 using namespace std::chrono_literals;
 
-void Goodput::measure(const FlowView& flow, bool away, Tick since, double loss_limit, Tick now)
+void Goodput::measure(const FlowView& flow, bool by_cell, Tick since, double loss_limit, Tick now)
 {
-  const Duration settle = away ? std::max<Duration>(4 * flow.rtt_smoothed, 1s) : Duration {};
-  if (window_at_ == Tick {} || (!away && flow.resumed > window_at_))
+  const Duration settle = by_cell ? std::max<Duration>(4 * flow.rtt_smoothed, 1s) : Duration {};
+  if (window_at_ == Tick {} || (!by_cell && flow.resumed > window_at_))
   {
     if (now - since < settle) return;
     window_at_ = now;
@@ -18,17 +18,17 @@ void Goodput::measure(const FlowView& flow, bool away, Tick since, double loss_l
     return;
   }
   const Duration length = now - window_at_;
-  if (length < (away ? Duration { 2s } : Duration { 1s })) return;
+  if (length < (by_cell ? Duration { 2s } : Duration { 1s })) return;
   const auto rate = static_cast<float>(static_cast<double>(flow.bytes_delivered - window_bytes_) / seconds(length));
   window_at_ = now;
   window_bytes_ = flow.bytes_delivered;
-  if (!away)
+  if (!by_cell)
   {
-    home_rate_ = home_rate_ > 0 ? 0.5f * (home_rate_ + rate) : rate;
+    wifi_rate_ = wifi_rate_ > 0 ? 0.5f * (wifi_rate_ + rate) : rate;
     return;
   }
-  away_rate_ = rate;
-  if (home_rate_ > 0 && rate < home_rate_ * static_cast<float>(1 - loss_limit))
+  cell_rate_ = rate;
+  if (wifi_rate_ > 0 && rate < wifi_rate_ * static_cast<float>(1 - loss_limit))
     ++slow_windows_;
   else
     slow_windows_ = 0;

@@ -46,7 +46,7 @@ on average (`added_delay_free`: always), and only as long as the goodput does no
 at least sixteen in a round trip, each for at most eight segments.
 
 **Slow uplinks.** When the cellular uplink begins to queue, ACKs are left out there too, at most sixteen to one. Either way only an ACK that
-says nothing but what the next one repeats is left out, and never for longer than a quarter of a round trip. ACKs with SACK, DSACK, ECE,
+carries nothing but what the next one repeats is left out, and never for longer than a quarter of a round trip. ACKs with SACK, DSACK, ECE,
 a window change, FIN or RST always leave.
 
 **Budget.** What Tandem may put on the cellular link in total is set once for all modules: `budget.cell_bytes` in docs/configuration.md.

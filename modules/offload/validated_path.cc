@@ -43,8 +43,8 @@ bool budget_spent(const Event& event)
   return (*event.links)[static_cast<std::size_t>(Link::cell)].bytes_left < largest_ack;
 }
 
-// How long without a proof is too long: an RTT and a margin, so that the ACK by Wi-Fi is there before the server's RTO
-// (RFC 6298 with Linux's floor of 200 ms above the RTT).
+// How long without a validation is too long: an RTT and a margin, so that the ACK by Wi-Fi is there before the server's
+// RTO (RFC 6298 with Linux's floor of 200 ms above the RTT).
 Duration timeout(const FlowView& flow)
 {
   return PathValidation::timeout(flow.rtt_smoothed);
@@ -74,13 +74,13 @@ Plan ValidatedPath::decide(const Event& event, const FlowView& flow, State& stat
   case EventKind::alarm:
     return alarm(event, flow, state);
   case EventKind::link:
-    if (state.phase != Phase::home && !usable(Link::cell, *event.links, flow))
-      return return_home(event, flow, state, from_seconds(knobs.retry_first), "offload: cellular link lost", true);
+    if (state.phase != Phase::by_wifi && !usable(Link::cell, *event.links, flow))
+      return return_to_wifi(event, flow, state, from_seconds(knobs.retry_first), "offload: cellular link lost", true);
     return {};
   case EventKind::switched_off:
     // Nothing may stay held or unvalidated: nobody will notice any more when the cellular path has lost it.
-    if (state.thinning.held > 0 || (state.phase == Phase::away && unsure(flow, state)))
-      return return_home(event, flow, state, Duration {}, "offload: switched off", true);
+    if (state.thinning.held > 0 || (state.phase == Phase::by_cell && unsure(flow, state)))
+      return return_to_wifi(event, flow, state, Duration {}, "offload: switched off", true);
     return {};
   case EventKind::radio:
   case EventKind::fetched:
@@ -97,7 +97,7 @@ Plan ValidatedPath::acknowledge(const Event& event, const FlowView& flow, State&
     state.data_edge = flow.snd_nxt;
     state.validated_after = flow.last_ts_value;
     if (state.phase == Phase::probing)
-      return return_home(event, flow, state, 100ms, "offload: probe spoiled by upload data", false);
+      return return_to_wifi(event, flow, state, 100ms, "offload: probe spoiled by upload data", false);
   }
   if (event.segment->window != state.window)
   {
@@ -106,41 +106,41 @@ Plan ValidatedPath::acknowledge(const Event& event, const FlowView& flow, State&
   }
   else if (state.still < still_acks)
     ++state.still;
-  if (state.phase == Phase::home) measure_queue(flow, state);
-  state.goodput.measure(flow, state.phase == Phase::away, state.since, knobs.goodput_loss_limit, event.now);
+  if (state.phase == Phase::by_wifi) measure_queue(flow, state);
+  state.goodput.measure(flow, state.phase == Phase::by_cell, state.since, knobs.goodput_loss_limit, event.now);
   switch (state.phase)
   {
-  case Phase::home:
-    return at_home(event, flow, state);
+  case Phase::by_wifi:
+    return while_by_wifi(event, flow, state);
   case Phase::probing:
     return probe(event, flow, state);
-  case Phase::away:
-    return go_away(event, flow, state);
+  case Phase::by_cell:
+    return while_by_cell(event, flow, state);
   }
   return {};
 }
 
-// The queue that the flow stands in.
+// The queue of the flow.
 void ValidatedPath::measure_queue(const FlowView& flow, State& state) const
 {
   if (flow.rtt_at == state.rtt_taken) return;
   const double queue = seconds(flow.rtt_smoothed - flow.rtt_min);
   const double age = std::clamp(seconds(flow.rtt_at - state.rtt_taken) / queue_memory, 0.0, 1.0);
   // From nothing: a young flow's overshoot is no standing queue.
-  if (state.rtt_taken != Tick {}) state.queue_at_home += static_cast<float>((queue - state.queue_at_home) * age);
+  if (state.rtt_taken != Tick {}) state.queue_by_wifi += static_cast<float>((queue - state.queue_by_wifi) * age);
   state.rtt_taken = flow.rtt_at;
 }
 
-Plan ValidatedPath::at_home(const Event& event, const FlowView& flow, State& state)
+Plan ValidatedPath::while_by_wifi(const Event& event, const FlowView& flow, State& state)
 {
   state.thinning.count(flow);
   Plan plan = consider(event, flow, state);
-  if (state.phase != Phase::home)
+  if (state.phase != Phase::by_wifi)
   {
     state.thinning.held = 0;
     return plan;
   }
-  // Without a second way, or while it rests, fewer ACKs by Wi-Fi save most of the air that none would.
+  // Without a second way, or while it backs off, fewer ACKs by Wi-Fi save most of the air that none would.
   const unsigned ratio = wifi_ratio(*event.segment, flow, state);
   if (ratio > 1)
   {
@@ -232,9 +232,9 @@ Plan ValidatedPath::probe(const Event& event, const FlowView& flow, State& state
   const TsClock own = segment.timestamps->value;
   state.thinning.count(flow);
   if (state.path.copies > 0 && state.path.expired(event.now, flow.rtt_smoothed))
-    return return_home(event, flow, state, backoff(state.failures),
-                       "offload: path not validated (filtered, NAT or too slow)", false);
-  if (!state.path.holds(flow)) return return_home(event, flow, state, 100ms, "offload: probe spoiled", false);
+    return return_to_wifi(event, flow, state, backoff(state.failures),
+                          "offload: path not validated (filtered, NAT or too slow)", false);
+  if (!state.path.holds(flow)) return return_to_wifi(event, flow, state, 100ms, "offload: probe spoiled", false);
   if (!own.after(state.path.frozen)) return plan;
   plan.edit.ts_value = state.path.frozen;
   plan.why = "offload: TSval kept while probing";
@@ -253,19 +253,20 @@ Plan ValidatedPath::probe(const Event& event, const FlowView& flow, State& state
   return plan;
 }
 
-Plan ValidatedPath::go_away(const Event& event, const FlowView& flow, State& state)
+Plan ValidatedPath::while_by_cell(const Event& event, const FlowView& flow, State& state)
 {
   const Segment& segment = *event.segment;
   if (!segment.timestamps) return {};
-  if (budget_spent(event)) return return_home(event, flow, state, 60s, "offload: cellular budget spent", false);
+  if (budget_spent(event)) return return_to_wifi(event, flow, state, 60s, "offload: cellular budget spent", false);
   // An echo is due after a round trip; the queue that data stands in may have grown by half since it was measured.
   if (state.unvalidated >= validation_acks && event.now - state.validated_at > flow.rtt_smoothed * 3 / 2 + 50ms)
-    return return_home(event, flow, state, backoff(state.failures), "offload: path validation lost", false);
+    return return_to_wifi(event, flow, state, backoff(state.failures), "offload: path validation lost", false);
   state.thinning.count(flow);
   if (state.thinning.sparse())
-    return return_home(event, flow, state, state.thinning.sparse_back_off(), "offload: ACKs are sparse already", false);
+    return return_to_wifi(event, flow, state, state.thinning.sparse_back_off(), "offload: ACKs are sparse already",
+                          false);
   if (state.goodput.lost())
-    return return_home(event, flow, state, backoff(state.goodput_losses), "offload: slower than on Wi-Fi", false);
+    return return_to_wifi(event, flow, state, backoff(state.goodput_losses), "offload: slower than on Wi-Fi", false);
 
   if (Plan plan {}; state.thinning.withhold(event, flow, state.stretch, plan))
   {
@@ -294,9 +295,9 @@ Plan ValidatedPath::hear(const Event& event, const FlowView& flow, State& state)
   measure_delay(segment, flow, state, event.now);
   if (state.phase == Phase::probing && state.path.holds(flow) && state.path.confirmed_by(echo))
     return confirm(event, flow, state);
-  if (state.phase == Phase::away && state.delay_known && state.added_delay > longest_delay(state))
+  if (state.phase == Phase::by_cell && state.delay_known && state.added_delay > longest_delay(state))
     return too_slow(event, flow, state, true);
-  if (state.phase == Phase::away && flow.ts_reserved.holds(echo) && echo.after(state.validated_after))
+  if (state.phase == Phase::by_cell && flow.ts_reserved.holds(echo) && echo.after(state.validated_after))
   {
     state.validated_after = echo;
     proved(state, event.now);
@@ -308,26 +309,26 @@ Plan ValidatedPath::hear(const Event& event, const FlowView& flow, State& state)
 Plan ValidatedPath::confirm(const Event& event, const FlowView& flow, State& state)
 {
   // Every copy carries the same TSval, and the server may have ignored the first ones (an ACK older than others that
-  // came by Wi-Fi meanwhile counts only while the window stands still). The last copy gives the lower bound; a round
-  // away tells exactly.
+  // came by Wi-Fi meanwhile counts only while the window does not move). The last copy gives the lower bound; a round
+  // by cellular gives the delay itself.
   const Timestamps& heard = *event.segment->timestamps;
   const Duration copies = state.path.copy_at - state.path.begun_at;
   const auto delay = static_cast<std::int32_t>(heard.value.raw - heard.echo.raw);
   const double added = state.delay.clocks_agree() && state.base_known
-                           ? wrapped(delay, state.home_delay) * 1e-3 - seconds(copies)
+                           ? wrapped(delay, state.wifi_delay) * 1e-3 - seconds(copies)
                            : seconds(event.now - state.path.copy_at - flow.rtt_smoothed);
   state.added_delay = static_cast<float>(added);
-  // An ACK that was withheld meanwhile must be said before its timer is forgotten.
+  // An ACK that was withheld meanwhile must leave before its timer is forgotten.
   const bool held = state.thinning.held > 0;
   if (added > longest_delay(state)) return too_slow(event, flow, state, held);
   proved(state, event.now);
-  state.phase = Phase::away;
+  state.phase = Phase::by_cell;
   state.since = event.now;
   state.validated_after = state.path.frozen + 1;
   state.stretch = 1;
   state.thinning.released(event.now);
   state.delay.new_round();
-  state.away_base_known = state.delay_known = false;
+  state.cell_base_known = state.delay_known = false;
   state.goodput.restart();
   state.goodput.forgive();
   state.why = "offload: by cellular";
@@ -349,28 +350,28 @@ Plan ValidatedPath::confirm(const Event& event, const FlowView& flow, State& sta
 // much at the moment of the change as before, and grows on from there into the air that is free.
 double ValidatedPath::longest_delay(const State& state) const
 {
-  return std::max(knobs.added_delay_free, std::min<double>(longest_added_delay, state.queue_at_home));
+  return std::max(knobs.added_delay_free, std::min<double>(longest_added_delay, state.queue_by_wifi));
 }
 
-// Comes home from a path that is there but too slow for the queue of now. Its delay is remembered, so that the next try
-// waits for a longer queue.
+// Returns to Wi-Fi from a path that is there but too slow for the queue of now. Its delay is remembered, so that the
+// next try waits for a longer queue.
 Plan ValidatedPath::too_slow(const Event& event, const FlowView& flow, State& state, bool say_again)
 {
   state.slow_delay = state.added_delay;
   state.slow_until = event.now + delay_memory;
-  return return_home(event, flow, state, from_seconds(knobs.retry_first),
-                     "offload: added delay costs more than it saves", say_again);
+  return return_to_wifi(event, flow, state, from_seconds(knobs.retry_first),
+                        "offload: added delay costs more than it saves", say_again);
 }
 
-// The timer of a withheld ACK, when no other said the same in time.
+// The timer of a withheld ACK, when no other acknowledged the same in time.
 Plan ValidatedPath::release(const Event& event, const FlowView& flow, State& state)
 {
-  const bool away = state.phase == Phase::away;
+  const bool by_cell = state.phase == Phase::by_cell;
   // The round trip may have grown since the timer was set: too early is no reason to forget about it.
   const Duration longest = longest_hold(flow);
   if (event.now - state.thinning.released_at < longest) return { .wake = state.thinning.released_at + longest };
   state.thinning.released(event.now);
-  scratch_[0] = latest(flow, away ? Link::cell : Link::wifi);
+  scratch_[0] = latest(flow, by_cell ? Link::cell : Link::wifi);
   Plan plan { .inject = scratch_, .why = "offload: timer sends what was left out" };
   if (state.phase == Phase::probing)
   {
@@ -378,7 +379,7 @@ Plan ValidatedPath::release(const Event& event, const FlowView& flow, State& sta
     scratch_[0].timestamps->value = state.path.frozen;
     plan.wake = state.path.begun_at + timeout(flow);
   }
-  if (away)
+  if (by_cell)
   {
     ++state.unvalidated;
     plan.wake = event.now + timeout(flow);
@@ -392,21 +393,22 @@ Plan ValidatedPath::alarm(const Event& event, const FlowView& flow, State& state
   if (state.phase == Phase::probing)
   {
     if (!state.path.expired(event.now, flow.rtt_smoothed)) return { .wake = state.path.begun_at + timeout(flow) };
-    if (state.path.copies == 0) return return_home(event, flow, state, 500ms, "offload: no ACKs to probe with", false);
-    return return_home(event, flow, state, backoff(state.failures),
-                       "offload: path not validated (filtered, NAT or too slow)", false);
+    if (state.path.copies == 0)
+      return return_to_wifi(event, flow, state, 500ms, "offload: no ACKs to probe with", false);
+    return return_to_wifi(event, flow, state, backoff(state.failures),
+                          "offload: path not validated (filtered, NAT or too slow)", false);
   }
-  if (state.phase != Phase::away || !unsure(flow, state)) return {};
+  if (state.phase != Phase::by_cell || !unsure(flow, state)) return {};
   const Tick limit = std::max(state.validated_at, state.since) + timeout(flow);
   if (event.now < limit) return { .wake = limit };
-  // Either the path died or the server has nothing to say. The newest ACK by Wi-Fi settles it before the server's RTO.
-  return return_home(event, flow, state, 1s, "offload: silence, back to Wi-Fi", true);
+  // Either the path died or the server has nothing to send. The newest ACK by Wi-Fi settles it before the server's RTO.
+  return return_to_wifi(event, flow, state, 1s, "offload: silence, back to Wi-Fi", true);
 }
 
-Plan ValidatedPath::return_home(const Event& event, const FlowView& flow, State& state, Duration back_off,
-                                std::string_view why, bool say_again)
+Plan ValidatedPath::return_to_wifi(const Event& event, const FlowView& flow, State& state, Duration back_off,
+                                   std::string_view why, bool say_again)
 {
-  state.phase = Phase::home;
+  state.phase = Phase::by_wifi;
   state.since = event.now;
   state.retry_at = event.now + back_off;
   state.thinning.held = 0;
@@ -427,24 +429,24 @@ void ValidatedPath::measure_delay(const Segment& segment, const FlowView& flow, 
 {
   const auto round = state.delay.hear(segment, flow, now);
   if (!round) return;
-  if (state.phase == Phase::home)
+  if (state.phase == Phase::by_wifi)
   {
-    state.home_delay = *round;
+    state.wifi_delay = *round;
     state.base_known = true;
     return;
   }
-  if (state.phase != Phase::away) return;
-  if (!state.away_base_known || wrapped(*round, state.away_base) < 0)
+  if (state.phase != Phase::by_cell) return;
+  if (!state.cell_base_known || wrapped(*round, state.cell_base) < 0)
   {
-    state.away_base = *round;
-    state.away_base_known = true;
+    state.cell_base = *round;
+    state.cell_base_known = true;
   }
   if (state.base_known && !state.delay_known)
   {
-    state.added_delay = static_cast<float>(wrapped(state.away_base, state.home_delay)) * 1e-3f;
+    state.added_delay = static_cast<float>(wrapped(state.cell_base, state.wifi_delay)) * 1e-3f;
     state.delay_known = true;
   }
-  const double queued = wrapped(*round, state.away_base) * 1e-3;
+  const double queued = wrapped(*round, state.cell_base) * 1e-3;
   const double limit = std::max(0.02, seconds(flow.rtt_smoothed) / 8);
   if (queued > limit)
     state.stretch = static_cast<std::uint16_t>(std::min<double>(most_stretch, state.stretch * 2));
@@ -459,13 +461,13 @@ Duration ValidatedPath::backoff(std::uint8_t& times) const
 
 void ValidatedPath::describe(const FlowView&, const State& state, Facts& facts) const
 {
-  constexpr std::array<std::string_view, 3> phases { "home", "probing", "away" };
+  constexpr std::array<std::string_view, 3> phases { "wifi", "probing", "cellular" };
   facts.add("phase", phases[static_cast<std::size_t>(state.phase)]);
   facts.add("why", state.why);
   facts.add("one ACK in", state.stretch);
   facts.add("added delay", state.added_delay * 1e3, "ms");
-  if (state.goodput.by_wifi() > 0) facts.add("goodput at home", state.goodput.by_wifi() * 8e-6, "Mb/s");
-  if (state.goodput.by_cell() > 0) facts.add("goodput away", state.goodput.by_cell() * 8e-6, "Mb/s");
+  if (state.goodput.by_wifi() > 0) facts.add("goodput by Wi-Fi", state.goodput.by_wifi() * 8e-6, "Mb/s");
+  if (state.goodput.by_cell() > 0) facts.add("goodput by cellular", state.goodput.by_cell() * 8e-6, "Mb/s");
 }
 
 } // namespace tandem::offload

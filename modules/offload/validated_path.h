@@ -20,9 +20,9 @@ namespace tandem::offload
 
 enum class Phase : std::uint8_t
 {
-  home,    // ACKs leave by Wi-Fi, untouched
+  by_wifi, // ACKs leave by Wi-Fi, untouched
   probing, // copies with a younger TSval go by cellular; Wi-Fi ACKs keep the older TSval so that PAWS accepts both
-  away,    // every pure ACK leaves by cellular
+  by_cell, // every pure ACK leaves by cellular
 };
 
 class ValidatedPath
@@ -34,8 +34,8 @@ public:
   struct Knobs
   {
     double window_mss = window_mss_default; // offload only above this window
-    double probe_copies = 6;                // copies sent in search of a proof
-    double retry_first = 0.5;               // s, after a failed proof; doubles
+    double probe_copies = 6;                // copies sent to validate the path
+    double retry_first = 0.5;               // s, after a failed validation; doubles
     double added_delay_free = 0.004;        // s, added delay that is always accepted
     double goodput_loss_limit = 0.05;       // return when the goodput falls by more than this share
     double wifi_ack_ratio = 4;              // one ACK in this many by Wi-Fi, when none goes by cellular
@@ -60,7 +60,7 @@ public:
           .unit = "s",
           .minimum = 0,
           .maximum = 2,
-          .help = "delay that a slower ACK path may always add; beyond it as much as the flow stands in queues on "
+          .help = "delay that a slower ACK path may always add; beyond it as much as the flow is queued on "
                   "average, up to 250 ms" },
         &Knobs::added_delay_free },
       { { .name = "goodput_loss_limit",
@@ -82,7 +82,7 @@ public:
     Tick since {}; // start of the phase
     Tick retry_at {};
     Tick considered {};   // when the flow was first worth a probe
-    Tick validated_at {}; // last proof
+    Tick validated_at {}; // last validation
     Tick slow_until {};   // how long slow_delay counts
     Tick rtt_taken {};    // flow.rtt_at of the last look
 
@@ -92,22 +92,22 @@ public:
     Goodput goodput {};
 
     Seq data_edge {};                // snd_nxt when the phase began: local data in between spoils tags
-    TsClock validated_after {};      // away: echoes up to here may come from local data sent by Wi-Fi
-    std::int32_t home_delay = 0;     // ticks: smallest over the last round at home
-    std::int32_t away_base = 0;      // smallest since away
-    float queue_at_home = 0;         // s, standing queue at home, averaged
+    TsClock validated_after {};      // by cellular: echoes up to here may come from local data sent by Wi-Fi
+    std::int32_t wifi_delay = 0;     // ticks: smallest over the last round by Wi-Fi
+    std::int32_t cell_base = 0;      // smallest since then
+    float queue_by_wifi = 0;         // s, standing queue by Wi-Fi, averaged
     float slow_delay = 0;            // s, added delay that was found too long
     float added_delay = 0;           // s, of the cellular ACK path over Wi-Fi; negative when it is faster
     std::uint16_t stretch = 1;       // one ACK in this many leaves by cellular
     std::uint16_t window = 0;        // of the last ACK, unscaled
-    std::uint16_t unvalidated = 0;   // ACKs sent by cellular since the last proof
+    std::uint16_t unvalidated = 0;   // ACKs sent by cellular since the last validation
     std::uint8_t still = 0;          // ACKs in a row with the same window
     std::uint8_t failures = 0;       // in a row, for the backoff
-    std::uint8_t goodput_losses = 0; // times the goodput was worse away, likewise
-    Phase phase = Phase::home;
-    bool base_known = false; // home_delay is
-    bool away_base_known = false;
-    bool delay_known = false; // added_delay was measured over a round away
+    std::uint8_t goodput_losses = 0; // times the goodput was worse by cellular, likewise
+    Phase phase = Phase::by_wifi;
+    bool base_known = false; // wifi_delay is
+    bool cell_base_known = false;
+    bool delay_known = false; // added_delay was measured over a round by cellular
   };
 
   Plan decide(const Event& event, const FlowView& flow, State& state);
@@ -117,17 +117,17 @@ public:
 
 private:
   Plan acknowledge(const Event& event, const FlowView& flow, State& state);
-  Plan at_home(const Event& event, const FlowView& flow, State& state);
+  Plan while_by_wifi(const Event& event, const FlowView& flow, State& state);
   Plan consider(const Event& event, const FlowView& flow, State& state);
   std::string_view obstacle(const Event& event, const FlowView& flow, Duration& back_off) const;
   Plan probe(const Event& event, const FlowView& flow, State& state);
-  Plan go_away(const Event& event, const FlowView& flow, State& state);
+  Plan while_by_cell(const Event& event, const FlowView& flow, State& state);
   Plan hear(const Event& event, const FlowView& flow, State& state);
   Plan confirm(const Event& event, const FlowView& flow, State& state);
   Plan alarm(const Event& event, const FlowView& flow, State& state);
   Plan release(const Event& event, const FlowView& flow, State& state);
-  Plan return_home(const Event& event, const FlowView& flow, State& state, Duration back_off, std::string_view why,
-                   bool say_again);
+  Plan return_to_wifi(const Event& event, const FlowView& flow, State& state, Duration back_off, std::string_view why,
+                      bool say_again);
   Plan too_slow(const Event& event, const FlowView& flow, State& state, bool say_again);
   unsigned wifi_ratio(const Segment& segment, const FlowView& flow, const State& state) const;
   double longest_delay(const State& state) const;

@@ -27,8 +27,8 @@ bool later_injected(const auto& a, const auto& b)
 
 } // namespace
 
-// Whatever happens to module `i`: an ACK that it left out is followed by one that says at least as much, at once and by
-// the flow's own link, as far as no other module withholds it.
+// Whatever happens to module `i`: an ACK that it left out is followed by one that acknowledges at least as much, at
+// once and by the flow's own link, as far as no other module withholds it.
 void Chain::flush_withheld(std::size_t i, flow::Flow& flow, Tick now)
 {
   const FlowView& view = flow.view;
@@ -44,7 +44,7 @@ void Chain::flush_withheld(std::size_t i, flow::Flow& flow, Tick now)
 // Everything of a plan but verdict and edit.
 void Chain::carry_out(std::size_t i, const Plan& plan, const Event& event, flow::Flow& flow)
 {
-  // What is given back no longer binds the segments that say so.
+  // What is given back no longer binds the segments that acknowledge it.
   if (plan.reserve) reserve(i, *plan.reserve, flow);
   for (const InjectedSegment& injected : plan.inject)
   {
@@ -166,7 +166,7 @@ void Chain::sent(const Injection& injection, std::size_t bytes)
   ++stats_.injected_failed;
   flow::Flow* flow = table_.by_id(injection.flow);
   if (flow == nullptr || segment.kind != InjectedKind::ack) return;
-  // Unless something left since that said more.
+  // Unless something left since that acknowledged more.
   FlowView& view = flow->view;
   Known said { .ack = segment.ack, .ts_value = injection.before.ts_value, .window = segment.window, .any = true };
   if (injection.before.any) said.ack = later(said.ack, injection.before.ack);

@@ -37,8 +37,8 @@ bool insists(const Edit& edit)
   return edit.window || edit.ts_echo || edit.ts_value || edit.ecn;
 }
 
-// Whether the handshake is over: this host goes on, or its own SYN was answered. That another host goes on after it was
-// answered is seen by what this one says next.
+// Whether the handshake is over: this host goes on, or its own SYN was answered. A host whose SYN this one answered has
+// gone on when this one sends its next segment.
 bool handshake_over(const Segment& segment, const flow::Flow& flow)
 {
   if (segment.direction == Direction::egress && !segment.has(tcp_flag::syn)) return true;
@@ -274,7 +274,7 @@ flow::Flow* Chain::new_flow(const Segment& segment, bool queued, Tick now, std::
   return flow;
 }
 
-// What the segment says of its flow, before anybody is asked about it.
+// What the segment tells of its flow, before anybody is asked about it.
 flow::Acceptability Chain::take_note(const Segment& segment, bool queued, flow::Flow& flow, Tick now)
 {
   if (queued && flow.epoch != epoch_)
@@ -317,7 +317,8 @@ void Chain::decide(const Segment& segment, bool queued, flow::Flow& flow, Outcom
                       .seed = options_.seed,
                       .damage = heard ? damage_ : nullptr };
   const bool is_ack = segment.is_pure_ack() && segment.direction == Direction::egress;
-  // All are asked before anything is carried out: what one injects must not say what another is about to withhold.
+  // All are asked before anything is carried out: what one injects must not acknowledge what another is about to
+  // withhold.
   std::array<Plan, flow::max_modules> plans {};
   std::uint32_t asked = 0;
   for (std::size_t i = 0; i < slots_.size(); ++i)
@@ -349,12 +350,12 @@ void Chain::decide(const Segment& segment, bool queued, flow::Flow& flow, Outcom
     quiet = std::min(quiet, plan.quiet.value_or(Tick {}));
   }
   flow.quiet_until = quiet;
-  // An ACK that is left out says nothing about what is withheld.
+  // An ACK that is left out acknowledges nothing of what is withheld.
   if (is_ack && outcome.verdict == Verdict::pass)
     for (std::size_t i = 0; i < slots_.size(); ++i)
       if (was_asked(i)) note_hold(i, segment, plans[i].edit, true, flow);
   // An edit asks that this very segment leaves: it beats a drop. A lower ACK number alone does not: whoever withholds
-  // does not mind that less is said.
+  // does not mind that less is acknowledged.
   if (insisted) outcome.verdict = Verdict::pass;
   keep_reservation(segment, outcome, flow, routed_by_owner);
 }

@@ -81,10 +81,10 @@ public:
   Tick advance(Tick now);
 
   // New link states; modules with state on a flow are told. `owner`: the link that owns a local address now; a flow
-  // whose address its link no longer has is left alone. Without it addresses are taken to be as they were.
+  // whose address its link no longer has is bypassed. Without it addresses are taken to be as they were.
   using Owner = std::function<Link(const Address&)>;
   void links(const LinkStates& states, Tick now, const Owner& owner = {});
-  // What the radio of a link says now: in the next event of every module, and when it differs from what was told
+  // What the radio of a link reports now: in the next event of every module, and when it differs from what was told
   // last, an event for those that want to know (Interest::radio).
   void radio(Link link, const std::optional<RadioState>& state, Tick now);
 
@@ -128,7 +128,7 @@ public:
   {
     std::uint64_t mid_flow = 0;     // flows attached after their handshake
     std::uint64_t untracked = 0;    // segments of flows for which the table had no room
-    std::uint64_t unacceptable = 0; // arriving segments outside the windows (RFC 9293 3.10.7.4): believed by nobody
+    std::uint64_t unacceptable = 0; // arriving segments outside the windows (RFC 9293 3.10.7.4): no module sees them
     std::uint64_t injected = 0;
     std::uint64_t injected_failed = 0;
     std::uint64_t injected_refused = 0;  // no room for another delayed injected

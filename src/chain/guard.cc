@@ -20,7 +20,7 @@ Violation check_edit(const Edit& edit, const Segment& segment, const FlowView& f
   if (edit.ts_value)
   {
     if (edit.ts_value->after(segment.timestamps->value)) return Violation::ts_value_raised;
-    // One tick of grace: Linux accepts it (TCP_PAWS_WINDOW), and the proof of a path needs it. See docs/decisions/0003.
+    // One tick of grace: Linux accepts it (TCP_PAWS_WINDOW), and path validation needs it. See docs/decisions/0003.
     if (own && flow.sent_any && edit.ts_value->before(flow.sent_ts_value - 1)) return Violation::ts_value_stale;
   }
   if (edit.ts_echo && edit.ts_echo->after(segment.timestamps->echo)) return Violation::ts_echo_raised;
@@ -69,7 +69,7 @@ Violation check_injected(const InjectedSegment& injected, const FlowView& flow)
     if (!flow.timestamps_ok) return Violation::no_timestamps;
     if (injected.timestamps->value.after(flow.last_ts_value)) return Violation::ts_value_raised;
     if (flow.sent_any && injected.timestamps->value.before(flow.sent_ts_value - 1)) return Violation::ts_value_stale;
-    // Zero says that nothing is echoed (RFC 7323 section 3.2): it claims nothing.
+    // Zero means that nothing is echoed (RFC 7323 section 3.2).
     if (injected.timestamps->echo.raw != 0 && injected.timestamps->echo.after(flow.ts_recent))
       return Violation::ts_echo_raised;
   }

@@ -28,8 +28,8 @@ Violation check_fetches(std::span<const Fetch> fetches, const LinkStates& links,
   return Violation::none;
 }
 
-// What the local TCP makes of a fill must be what it would have said anyway, had the byte not been lost: the ACK
-// echoes nothing younger than the last one did, and no byte is filled that the server did not send.
+// What the local TCP makes of a fill must be what it would have acknowledged anyway, had the byte not been lost: the
+// ACK echoes nothing younger than the last one did, and no byte is filled that the server did not send.
 Violation check_fill(const InjectedSegment& injected, const FlowView& flow)
 {
   if (injected.length == 0 || injected.length > longest_fill) return Violation::fetch_range;

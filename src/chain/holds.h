@@ -13,11 +13,12 @@ namespace tandem::chain
 
 constexpr std::uint16_t any_window = 0xffff;
 
-// Lowers a segment that module `i` injects to what all others allow, and takes note of what it says for `i` itself.
+// Lowers a segment that module `i` injects to what all others allow, and takes note of what it acknowledges for `i`
+// itself.
 void keep_holds(std::size_t i, InjectedSegment& segment, flow::Flow& flow);
 
-// What module `i` asks for with the ACK at hand. `left`: no module left the ACK out, so that it also says what `i` does
-// not ask for any more.
+// What module `i` asks for with the ACK at hand. `left`: no module left the ACK out, so that it also acknowledges what
+// `i` does not ask for any more.
 void note_hold(std::size_t i, const Segment& ack, const Edit& edit, bool left, flow::Flow& flow);
 
 } // namespace tandem::chain

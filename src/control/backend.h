@@ -51,8 +51,8 @@ public:
   virtual void enable(const std::string& module, bool on) = 0;
   // `value` as the user typed it ("20", "1.5s", "yes", a choice); checked against the knob's range.
   virtual void set(const std::string& module, const std::string& knob, const std::string& value) = 0;
-  // Takes a user's word on the Wi-Fi link: a blackout is near ("risk"), there ("down") or over ("up"). Believed for
-  // `for_s` seconds, at most 60.
+  // Takes a user's announcement on the Wi-Fi link: a blackout is near ("risk"), there ("down") or over ("up"). Counts
+  // for `for_s` seconds, at most 60.
   virtual void announce(const std::string& what, double for_s) = 0;
   // Writes the flight recorder as pcapng; returns the bytes of the file.
   virtual std::string recording() = 0;

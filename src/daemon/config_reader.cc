@@ -100,7 +100,7 @@ public:
   {
     if (const auto line = misplaced_character(text))
     {
-      complain(line, "not valid TOML: a character beyond ASCII stands outside quotes or behind a backslash");
+      complain(line, "not valid TOML: a character beyond ASCII outside quotes or behind a backslash");
       return;
     }
     toml::table root;

@@ -326,7 +326,7 @@ private:
     add("tcp_timestamps", timestamps ? Health::ok : Health::warn, timestamps ? "on" : "off",
         timestamps
             ? ""
-            : "sysctl -w net.ipv4.tcp_timestamps=1: without them no delivery can be proved, and flows are left alone");
+            : "sysctl -w net.ipv4.tcp_timestamps=1: without them no path can be validated, and flows are bypassed");
     const bool sack = read_word("/proc/sys/net/ipv4/tcp_sack") != "0";
     add("tcp_sack", sack ? Health::ok : Health::warn, sack ? "on" : "off",
         sack ? "" : "sysctl -w net.ipv4.tcp_sack=1: loss recovery is poor without");

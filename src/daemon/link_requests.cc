@@ -37,7 +37,7 @@ void LinkRequests::gone(Link link)
 void LinkRequests::suspend(std::uint8_t slot, bool suspended)
 {
   const std::uint32_t bit = 1u << slot;
-  resting_ = suspended ? resting_ | bit : resting_ & ~bit;
+  suspended_ = suspended ? suspended_ | bit : suspended_ & ~bit;
 }
 
 bool LinkRequests::any(std::uint8_t slot) const
@@ -53,7 +53,7 @@ bool LinkRequests::any(std::uint8_t slot) const
 std::optional<LinkRequests::Standing> LinkRequests::standing(const OfLink& link, RequestKind kind) const
 {
   const auto& request = link.requests[index(kind)];
-  return request && (resting_ >> request->slot & 1) == 0 ? request : std::nullopt;
+  return request && (suspended_ >> request->slot & 1) == 0 ? request : std::nullopt;
 }
 
 double LinkRequests::wanted_rate(const OfLink& link) const

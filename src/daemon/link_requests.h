@@ -39,7 +39,8 @@ public:
   // The link is gone: marks begin with none when it is back. What is requested of it stays, for a module does not
   // repeat it.
   void gone(Link link);
-  // Whether the module has a flow. Without one it can take nothing back, so what it requested rests until it has.
+  // Whether the module has a flow. Without one it can take nothing back, so what it requested is suspended until it
+  // has.
   void suspend(std::uint8_t slot, bool suspended);
   bool any(std::uint8_t slot) const;
 
@@ -53,7 +54,7 @@ public:
     std::uint8_t slot = 0;
     std::string_view why {}; // literal
   };
-  // Nothing without a request, or when it rests.
+  // Nothing without a request, or while it is suspended.
   std::optional<Standing> of(Link link, RequestKind kind) const { return standing(at(link), kind); }
   // Share of marks now, on its way to what is requested.
   double rate(Link link) const { return at(link).rate; }
@@ -75,7 +76,7 @@ private:
 
   RequestSettings settings_;
   std::array<OfLink, link_count> links_ {};
-  std::uint32_t resting_ = 0; // modules, by slot
+  std::uint32_t suspended_ = 0; // modules, by slot
   Tick stepped_ {};
 };
 

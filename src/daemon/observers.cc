@@ -78,7 +78,7 @@ void Observers::want(Link link, const std::string& interface, int ifindex, const
   }
   catch (const std::exception& error)
   {
-    // Without copies no proof appears, and every module falls back to doing nothing.
+    // Without copies no path is validated, and every module falls back to doing nothing.
     if (!std::exchange(one.complained, true))
       log(Severity::warning, interface + " cannot be observed: " + error.what());
   }

@@ -43,7 +43,7 @@ public:
   std::uint64_t seen(Link link) const { return at(link).seen; }
 
 private:
-  // About so many are enough for RTT and proofs.
+  // About so many are enough for RTT and path validation.
   static constexpr double observed_per_second = 1000;
 
   struct One

@@ -36,29 +36,29 @@ std::optional<kernel::SteeringPlan> SteeringController::due(const links::LinkTab
   constexpr Duration apart = 95ms;
   requests_.advance(now);
   kernel::SteeringPlan wanted = requests_.plan(table);
-  const bool news = wanted != told_;
-  told_newest_ = !news || now - told_at_ >= apart;
-  if (!news || !told_newest_) return {};
+  const bool changed = wanted != told_;
+  told_newest_ = !changed || now - told_at_ >= apart;
+  if (!changed || !told_newest_) return {};
   told_at_ = now;
   told_ = wanted;
   return wanted;
 }
 
-KeeperNews compare(const kernel::KeeperState& before, const kernel::KeeperState& after)
+KeeperChange compare(const kernel::KeeperState& before, const kernel::KeeperState& after)
 {
-  KeeperNews news {};
-  news.steering_only = before.steering != after.steering && before.phase == after.phase
-                       && before.route.v4 == after.route.v4 && before.route.v6 == after.route.v6
-                       && before.last_error == after.last_error;
-  const auto tell = [&news](const std::string& was, const std::string& is)
+  KeeperChange change {};
+  change.steering_only = before.steering != after.steering && before.phase == after.phase
+                         && before.route.v4 == after.route.v4 && before.route.v6 == after.route.v6
+                         && before.last_error == after.last_error;
+  const auto tell = [&change](const std::string& was, const std::string& is)
   {
-    if (was != is && !is.empty()) news.warnings.push_back("steering: " + is);
+    if (was != is && !is.empty()) change.warnings.push_back("steering: " + is);
   };
   tell(before.steering.mptcp_why, after.steering.mptcp_why);
   tell(before.steering.last_error, after.steering.last_error);
   tell(before.steering.recovered, after.steering.recovered);
   if (after.steering.ce_backend.empty()) tell(before.steering.ce_why, after.steering.ce_why);
-  return news;
+  return change;
 }
 
 } // namespace tandem::daemon

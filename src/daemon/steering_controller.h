@@ -55,13 +55,13 @@ private:
   std::array<Requester, flow::max_modules> requesters_ {};
 };
 
-// What the keeper's news mean for the daemon.
-struct KeeperNews
+// What a change of the keeper's state means for the daemon.
+struct KeeperChange
 {
   bool steering_only = false;           // rules, routes and errors are as they were
   std::vector<std::string> warnings {}; // for the log
 };
 
-KeeperNews compare(const kernel::KeeperState& before, const kernel::KeeperState& after);
+KeeperChange compare(const kernel::KeeperState& before, const kernel::KeeperState& after);
 
 } // namespace tandem::daemon

@@ -1,6 +1,5 @@
-// All sources of driver statistics behind one door: each within its rate, trusted as far as it makes sense, stale when
-// it falls silent; and what their reports mean for the link, the access points and the modem. Does I/O only through its
-// sources.
+// All sources of driver statistics in one place: each within its rate, validated, stale when it falls silent; and what
+// their reports mean for the link, the access points and the modem. Does I/O only through its sources.
 #pragma once
 
 #include "src/feeder/radio/air_log.h"
@@ -50,11 +49,11 @@ public:
 
   // A source of frames is open, and has not fallen silent.
   bool hears_frames() const;
-  // Its signal can be believed: it varies.
+  // Its signal is a measured one: it varies.
   bool signal_validated() const;
   // What is known of the access point that we are associated with; nothing when stale or not associated.
   std::optional<ApEstimate> current() const;
-  // The same for modules, without a signal that is not believed.
+  // The same for modules, without a signal that is not a measured one.
   std::optional<RadioState> radio() const;
   // MHz on which we are associated: as frames were heard, else as a scan or the survey has it. 0: not known.
   unsigned frequency() const;

@@ -85,7 +85,7 @@ void Follower::see(const Segment& segment, Bytes payload)
 {
   if (segment.has(tcp_flag::rst))
   {
-    // Only one that TCP would believe ends the connection (RFC 5961 3.2), but following stops in any case: it costs
+    // Only one that TCP would accept ends the connection (RFC 5961 3.2), but following stops in any case: it costs
     // nothing but this download's chance.
     refuse("a reset on the connection");
     phase_ = Phase::closed;

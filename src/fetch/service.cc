@@ -35,7 +35,7 @@ using namespace std::chrono_literals;
 constexpr Duration idle = 120s;
 constexpr Duration linger = 5s; // after FIN or RST
 // A way to fetch keeps up with a download in steps of so many bytes, for so long after the last piece that was asked
-// for: whoever rests, or has spent the budget, asks no more.
+// for: whoever backs off, or has spent the budget, asks no more.
 constexpr std::uint64_t follow_step = 32768;
 constexpr Duration follow_for = 3s;
 

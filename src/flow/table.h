@@ -18,7 +18,7 @@ namespace tandem::flow
 
 constexpr std::size_t max_modules = 8;
 
-// What a module keeps from the server: nobody else says it by a segment of its own.
+// What a module keeps from the server: nobody else acknowledges it by a segment of its own.
 struct Hold
 {
   std::uint32_t withheld = 0;    // bytes that the last ACK acknowledged less than the local TCP did

@@ -13,7 +13,7 @@ namespace tandem::kernel
 namespace
 {
 
-// RFC 2863 states; <linux/if.h>, which names them, cannot stand beside <net/if.h>.
+// RFC 2863 states; <linux/if.h>, which names them, cannot be included with <net/if.h>.
 constexpr std::uint8_t oper_unknown = 0, oper_up = 6;
 
 } // namespace

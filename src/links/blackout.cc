@@ -41,7 +41,7 @@ void BlackoutDetector::watch(bool on, Tick now)
   suspicious_ = false;
   busy_until_ = {};
   forget_probes();
-  // Without evidence coming in, a verdict that rests on it cannot be kept up.
+  // Without evidence coming in, a verdict based on it cannot be kept.
   if (!on && !up() && cause_ != BlackoutCause::carrier && cause_ != BlackoutCause::announced)
   {
     cause_ = BlackoutCause::none;
@@ -189,7 +189,7 @@ void BlackoutDetector::radio(const feeder::RadioEvent& event, Tick now)
   radio_stale_ = false;
   transmission_failed_ = false;
   if (event.kind == Kind::acknowledged) acknowledgements_seen_ = true;
-  // Frames heard before the verdict was given say nothing new.
+  // Frames heard before the verdict was given are no new evidence.
   if (!up())
   {
     if (event.at <= since_) return;
@@ -262,9 +262,9 @@ BlackoutDetector::Step BlackoutDetector::advance_down(Tick now)
 
 BlackoutDetector::Step BlackoutDetector::advance_up(Tick now)
 {
-  const bool trusted = announced_ == Announcement::up && now < announced_until_;
+  const bool announced_up = announced_ == Announcement::up && now < announced_until_;
   const bool hearing = radio_usable();
-  if (!suspicious_ && busy(now) && !trusted)
+  if (!suspicious_ && busy(now) && !announced_up)
   {
     if (timeout_ > 1 && now - timeout_at_ > timeout_step) raise_timeout(1 / 1.5, now);
     const auto radio_wanted =
@@ -424,9 +424,9 @@ void BlackoutDetector::raise_timeout(double factor, Tick now)
 Duration BlackoutDetector::silence_wanted() const
 {
   if (looked_into_) return std::max(settings_.silence, settings_.silence_longest);
-  const auto patient = std::chrono::duration_cast<Duration>(settings_.silence * timeout_);
+  const auto lengthened = std::chrono::duration_cast<Duration>(settings_.silence * timeout_);
   const Duration usual = 2 * usual_gap_;
-  return std::min(std::max({ settings_.silence, patient, usual }),
+  return std::min(std::max({ settings_.silence, lengthened, usual }),
                   std::max(settings_.silence, settings_.silence_longest));
 }
 

@@ -37,8 +37,8 @@ enum class BlackoutCause : std::uint8_t
   carrier,      // the interface lost its carrier
   silence,      // probes to the gateway went unanswered
   radio,        // frames were sent and nothing of the access point was heard
-  disconnected, // the radio says so
-  announced,    // somebody said so
+  disconnected, // the radio reported it
+  announced,    // by the control API
 };
 constexpr std::size_t blackout_cause_count = 6;
 
@@ -69,7 +69,7 @@ struct DetectorCounters
   std::uint64_t unprovable = 0;         // silences that could not be looked into: the gateway never answered a probe
   std::uint64_t probes_sent = 0;
   std::uint64_t probes_answered = 0;
-  std::uint64_t radio_stale = 0; // times the radio said nothing while packets arrived
+  std::uint64_t radio_stale = 0; // times the radio was silent while packets arrived
 };
 
 class BlackoutDetector

@@ -79,7 +79,7 @@ public:
   // The role that owns a local address; Link::other when none does. Cheap: called for every new flow.
   Link owner(const Address& local) const;
   Link of_ifindex(int ifindex) const;
-  // For modules. `at_risk` and `bytes_out` are not known here and left alone.
+  // For modules. `at_risk` and `bytes_out` are not known here and not touched.
   void fill(LinkStates& states) const;
 
 private:

@@ -84,7 +84,7 @@ struct Monitor::Parts
     case RTM_DELLINK:
     {
       auto* link = reinterpret_cast<rtnl_link*>(object);
-      // Bridges and wireless drivers report in families of their own; those say nothing of the interface.
+      // Bridges and wireless drivers report in families of their own; those do not describe the interface.
       if (rtnl_link_get_family(link) != AF_UNSPEC) return;
       changed |= table.apply(read_link(link, nl_object_get_msgtype(object) == RTM_DELLINK), now);
       break;

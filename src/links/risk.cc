@@ -14,8 +14,8 @@ using namespace std::chrono_literals;
 constexpr std::size_t points_needed = 4;
 constexpr double falling_db_per_s = 3; // slower is drift, and no reason to look ahead
 constexpr Duration horizon_least = 100ms;
-constexpr Duration rest_first = 2s;
-constexpr unsigned rest_doublings = 4;
+constexpr Duration back_off_first = 2s;
+constexpr unsigned back_off_doublings = 4;
 
 template <std::size_t N>
 double median(std::array<double, N>& values, std::size_t count)
@@ -78,18 +78,18 @@ void RiskPredictor::fit(Tick now)
 
 bool RiskPredictor::at_risk(Tick now)
 {
-  // A warning that nothing came of within two horizons was wrong: rest, and look less far ahead from then on.
+  // A warning that nothing came of within two horizons was wrong: back off, and look less far ahead from then on.
   if (!judged_ && now - warned_at_ > 2 * horizon_)
   {
     judged_ = true;
     ++misses_;
-    rest_until_ = now + rest_first * (1 << std::min(wrong_in_a_row_, rest_doublings));
+    back_off_until_ = now + back_off_first * (1 << std::min(wrong_in_a_row_, back_off_doublings));
     ++wrong_in_a_row_;
     horizon_ = std::max(horizon_least, horizon_ * 7 / 10);
     warned_ = false;
   }
   fit(now);
-  if (points_ < points_needed || now < rest_until_) return warned_ = false;
+  if (points_ < points_needed || now < back_off_until_) return warned_ = false;
   const double ahead = level_ + slope_ * seconds(horizon_);
   const double limit = settings_.critical_dbm + (warned_ ? settings_.hysteresis_db : 0);
   const bool low = ahead < limit && (slope_ < -falling_db_per_s || level_ < limit);
@@ -108,7 +108,7 @@ void RiskPredictor::blackout(Tick now)
     judged_ = true;
     ++hits_;
     wrong_in_a_row_ = 0;
-    rest_until_ = {};
+    back_off_until_ = {};
     horizon_ = std::min(settings_.horizon, horizon_ * 14 / 10);
   }
   // What is heard after a blackout is another curve.

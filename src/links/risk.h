@@ -61,7 +61,7 @@ private:
   bool warned_ = false;
   bool judged_ = true; // the last warning came true or not
   Tick warned_at_ {};
-  Tick rest_until_ {};
+  Tick back_off_until_ {};
   unsigned wrong_in_a_row_ = 0;
   Duration horizon_;
   std::uint64_t hits_ = 0;

@@ -10,7 +10,7 @@
 namespace tandem::trace
 {
 
-// An edited packet stands twice in a trace.
+// An edited packet appears twice in a trace.
 enum class Part : std::uint8_t
 {
   whole,  // any other packet

@@ -26,7 +26,7 @@ public:
 std::unique_ptr<Format> open_pcapng(const std::filesystem::path& file);
 std::unique_ptr<Format> open_pcap(const std::filesystem::path& file);
 
-// The IP packet inside a frame of the given link type: how many bytes of link layer stand before it, or nothing when it
+// The IP packet inside a frame of the given link type: how many bytes of link layer come before it, or nothing when it
 // carries no IP or the link type is not one of RAW, IPv4, IPv6, Ethernet (with VLAN tags), BSD loopback and Linux
 // cooked capture 1 and 2.
 std::optional<std::size_t> ip_offset(std::span<const std::byte> frame, std::uint32_t link_type);

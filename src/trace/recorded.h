@@ -40,7 +40,7 @@ struct Recorded
   Link link = Link::other; // by the interface's name
   std::optional<Direction> direction {};
   std::optional<std::uint64_t> packet_id {}; // both parts of an edited packet have the same
-  std::string comment {};                    // as it stands in the file
+  std::string comment {};                    // as in the file
   std::optional<Comment> decision {};        // the comment understood; empty for a recording of another program
   std::vector<std::byte> bytes {}; // from the IP header on; empty when the link layer carries no IP or is unknown
   std::uint32_t length = 0;        // of the IP packet on the wire

@@ -58,7 +58,7 @@ public:
   }
 
 private:
-  // The 16-bit words around a field: an option may stand at an odd offset. The header is a multiple of 4 bytes, so they
+  // The 16-bit words around a field: an option may start at an odd offset. The header is a multiple of 4 bytes, so they
   // exist.
   std::span<const std::byte> aligned(std::size_t at, std::size_t size) const
   {

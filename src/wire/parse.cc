@@ -187,7 +187,7 @@ void read_mptcp(Bytes body, Segment& segment)
     return;
   case MptcpSubtype::dss:
   {
-    // Figure 9: the flags stand in the fourth byte.
+    // Figure 9: the flags are in the fourth byte.
     constexpr std::uint8_t data_fin = 0x10;
     if (body.size() < 4)
       segment.options |= option::unknown;

@@ -33,7 +33,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   check(s.timestamps.has_value() == s.has_option(option::timestamps), "timestamps value and bit agree");
   check(s.has_option(option::mptcp) == (s.mptcp_subtypes != 0), "MPTCP options and their subtypes agree");
   check((subtype_bit(s.mptcp) & ~s.mptcp_subtypes) == 0, "the first MPTCP option is one of them");
-  check(!s.mptcp_data_fin || (s.mptcp_subtypes & subtype_bit(MptcpSubtype::dss)) != 0, "DATA_FIN stands in a DSS");
+  check(!s.mptcp_data_fin || (s.mptcp_subtypes & subtype_bit(MptcpSubtype::dss)) != 0, "DATA_FIN is in a DSS");
   check(!s.window_scale || *s.window_scale <= 14, "window scale clamped");
   check(cut || headers + s.payload_length == s.bytes.size(), "lengths add up");
   check(s.gso_size == 0 || s.payload_length > s.gso_size, "a super-packet is more than one segment");

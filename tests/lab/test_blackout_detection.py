@@ -165,7 +165,7 @@ def test_carrier_decides_at_once(make_lab, daemon_needed):
         assert system.wait_until(lambda: wifi(daemon)["up"], SOON)
 
 
-def test_announcements_are_believed_for_their_time(lab):
+def test_announcements_count_for_their_time(lab):
     with lab.daemon([], watching(lab, False)) as daemon:
         daemon.api("/v1/links/wifi/announce", "POST", {"what": "risk", "for_s": 0.6})
         assert wifi(daemon)["risk"]["at_risk"]

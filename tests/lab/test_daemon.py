@@ -61,9 +61,9 @@ def whole(lab, result) -> None:
     assert result.sha256 == lab.random_file["sha256"]
 
 
-def away(daemon) -> bool:
+def by_cellular(daemon) -> bool:
     """Some flow's ACKs leave by cellular now."""
-    return any(flow["modules"].get("offload", {}).get("phase") == "away" for flow in daemon.api("/v1/flows"))
+    return any(flow["modules"].get("offload", {}).get("phase") == "cellular" for flow in daemon.api("/v1/flows"))
 
 
 def queued(daemon) -> int:
@@ -84,7 +84,7 @@ def test_switched_on_and_off_while_traffic_runs(lab):
         going.wait_bytes(1_000_000)
         assert queued(daemon) == 0
         tandem(lab, daemon, "module", "offload", "on")
-        # This connection is older than the rules: it is left alone, and a new one is not.
+        # This connection is older than the rules: it passes untouched, and a new one does not.
         second = lab.start_download(FILE, sha256=True)
         assert system.wait_until(lambda: queued(daemon) > 0, 5)
         tandem(lab, daemon, "module", "offload", "off")
@@ -112,7 +112,7 @@ def test_killed_in_mid_transfer(lab, moved):
         going = lab.start_download(FILE, sha256=True)
         going.wait_bytes(500_000)
         if moved:
-            assert system.wait_until(lambda: away(daemon) or not going.running(), 8) and going.running()
+            assert system.wait_until(lambda: by_cellular(daemon) or not going.running(), 8) and going.running()
         daemon.kill()
         whole(lab, going.wait())
         assert system.wait_until(lambda: (rules(lab), routes(lab)) == before, 3)

@@ -165,7 +165,7 @@ def test_blackout_without_cellular(lab):
 
 
 def test_blackout_with_offload(lab):
-    """Both modules look for a proof by cellular, and neither spoils the other's for good."""
+    """Both modules validate the cellular path, and neither spoils the other's validation for good."""
     more = {"added_delay_free": "2s", "goodput_loss_limit": 1.0}
     with lab.daemon(["freeze", "offload"], {"modules": {"freeze": {"strategy": "paced_release"}, "offload": more}}) as daemon:
         through_a_blackout(lab, daemon)
@@ -175,7 +175,7 @@ def test_blackout_with_offload(lab):
 
 
 def test_two_blackouts_and_a_filter(lab):
-    """No proof by cellular: nothing but the copies of the proof is sent by it, and the flow recovers all the same."""
+    """The cellular path is not validated: nothing but the copies is sent by it, and the flow recovers all the same."""
     lab.set("cell.source_filter", True)
     with lab.daemon(["freeze"], config("paced_release")) as daemon:
         going = lab.start_download("random", sha256=True)

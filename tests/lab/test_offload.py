@@ -48,7 +48,7 @@ def clean(daemon) -> None:
     assert entry["violations"] == {} and entry["excluded"] == 0 and entry["faults"] == 0
 
 
-# A path of any delay is accepted: these tests are about proof, not about whether it pays.
+# A path of any delay is accepted: these tests are about validation, not about whether it pays.
 ANY_DELAY = {"modules": {"offload": {"added_delay_free": "2s", "goodput_loss_limit": 1.0}}}
 
 
@@ -60,7 +60,7 @@ def test_acks_move_to_cellular_once_proved(make_lab, module_needed, congestion, 
     lab = make_lab("plain", congestion=congestion, overrides={"wifi.rate": "18"})
     with lab.daemon(["offload"], ANY_DELAY) as daemon:
         going = lab.start_download("random", sha256=True, v6=v6)
-        assert system.wait_until(lambda: "away" in phases(daemon) or not going.running(), 10) and going.running()
+        assert system.wait_until(lambda: "cellular" in phases(daemon) or not going.running(), 10) and going.running()
         result = going.wait()
         assert result.error is None and result.sha256 == lab.random_file["sha256"]
         assert result.interfaces["cell0"]["acks_out"] > 100
@@ -84,9 +84,9 @@ def test_no_way_means_wifi(lab, obstacle):
 def test_a_way_that_dies_is_left(lab):
     with lab.daemon(["offload"], ANY_DELAY) as daemon:
         going = lab.start_download("100M", seconds=12)
-        assert system.wait_until(lambda: "away" in phases(daemon) or not going.running(), 10) and going.running()
+        assert system.wait_until(lambda: "cellular" in phases(daemon) or not going.running(), 10) and going.running()
         lab.set("cell.source_filter", True)
-        assert system.wait_until(lambda: phases(daemon) != ["away"], 3)
+        assert system.wait_until(lambda: phases(daemon) != ["cellular"], 3)
         before = going.progress()[1]
         going.wait_bytes(before + PIECE)
         going.stop()
@@ -98,10 +98,10 @@ def test_a_way_that_dies_is_left(lab):
 def test_cellular_interface_goes_down_while_away(lab):
     with lab.daemon(["offload"], ANY_DELAY) as daemon:
         going = lab.start_download("random", sha256=True)
-        assert system.wait_until(lambda: "away" in phases(daemon) or not going.running(), 10) and going.running()
+        assert system.wait_until(lambda: "cellular" in phases(daemon) or not going.running(), 10) and going.running()
         lab.client.run(["ip", "link", "set", "cell0", "down"])
         try:
-            assert system.wait_until(lambda: "away" not in phases(daemon), 3)
+            assert system.wait_until(lambda: "cellular" not in phases(daemon), 3)
             result = going.wait()
             assert result.error is None and result.sha256 == lab.random_file["sha256"]
         finally:

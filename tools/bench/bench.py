@@ -6,7 +6,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.dont_write_bytecode = True  # an installed directory stays as the package left it
-sys.path[:0] = [str(HERE), *(str(HERE.parent / room) for room in ("common", "lab", "sim"))]  # in the source tree and installed, they lie side by side
+sys.path[:0] = [str(HERE), *(str(HERE.parent / tool) for tool in ("common", "lab", "sim"))]  # in the source tree and installed, they lie side by side
 
 from tandem_bench.cli import main  # noqa: E402
 

@@ -42,7 +42,7 @@ std::string words(const std::string& body, unsigned status)
 } // namespace
 
 std::string Client::request(const std::string& method, const std::string& target, const std::string& body,
-                            Duration patience) const
+                            Duration timeout) const
 {
   if (socket_.string().size() > 107) throw Failure { socket_.string() + ": too long for a socket's path", 2 };
   asio::io_context context { 1 };
@@ -62,7 +62,7 @@ std::string Client::request(const std::string& method, const std::string& target
   http::response_parser<http::string_body> parser;
   parser.body_limit(largest_answer);
   std::optional<beast::error_code> outcome;
-  stream.expires_after(std::chrono::duration_cast<std::chrono::milliseconds>(patience));
+  stream.expires_after(std::chrono::duration_cast<std::chrono::milliseconds>(timeout));
   http::async_write(stream, request,
                     [&](const beast::error_code&, std::size_t)
                     {
@@ -74,7 +74,7 @@ std::string Client::request(const std::string& method, const std::string& target
 
   if (!outcome || *outcome == beast::error::timeout)
     throw Failure { "the daemon did not answer within "
-                    + std::to_string(std::chrono::ceil<std::chrono::seconds>(patience).count())
+                    + std::to_string(std::chrono::ceil<std::chrono::seconds>(timeout).count())
                     + " s; see its log, or restart it: tandem down, tandem up" };
   if (*outcome) throw Failure { "the daemon broke off its answer (" + outcome->message() + "); see its log" };
   auto response = parser.release();
@@ -83,14 +83,14 @@ std::string Client::request(const std::string& method, const std::string& target
   throw Failure { words(response.body(), status), status == 400 ? 2 : 1 };
 }
 
-std::string Client::get(const std::string& target, Duration patience) const
+std::string Client::get(const std::string& target, Duration timeout) const
 {
-  return request("GET", target, "", patience);
+  return request("GET", target, "", timeout);
 }
 
-nlohmann::json Client::get_json(const std::string& target, Duration patience) const
+nlohmann::json Client::get_json(const std::string& target, Duration timeout) const
 {
-  auto answer = nlohmann::json::parse(get(target, patience), nullptr, false);
+  auto answer = nlohmann::json::parse(get(target, timeout), nullptr, false);
   if (answer.is_discarded())
     throw Failure { "the daemon's answer to " + target + " is not JSON; is it another version?" };
   return answer;

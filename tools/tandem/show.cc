@@ -365,8 +365,8 @@ std::string show_flows(const json& flows, const Style& style)
             done += ' ' + fact + ' ' + text(value);
       }
     const std::string bypass = text(*flow, "bypass");
-    const bool left_alone = bypass != "none" && bypass != "-";
-    if (left_alone) done = "left alone: " + bypass;
+    const bool bypassed = bypass != "none" && bypass != "-";
+    if (bypassed) done = "bypassed: " + bypass;
     const auto rtt = [&](const char* key)
     {
       const double value = number(*flow, key);

@@ -1,4 +1,4 @@
-// What a driver says is hostile until it makes sense: values that cannot be are taken out, and what was rejected is
+// What a driver reports is validated first: values that cannot be are taken out, and what was rejected is
 // counted with the reason. Pure.
 #pragma once
 
@@ -35,9 +35,9 @@ class ReportValidation
 {
 public:
   // Takes the impossible out of the report and puts its time right. True when the clock jumped: what was learned over
-  // time before it says nothing any more.
+  // time before it is void.
   bool examine(Report& report, Tick now);
-  // The signal changes, as measured ones do. Until enough was seen it is believed.
+  // The signal changes, as measured ones do. Until enough was seen they are taken to.
   bool signal_varies() const { return !constant_; }
   const std::array<std::uint64_t, doubt_count>& counts() const { return counts_; }
 

@@ -31,7 +31,7 @@ struct RtnetlinkSource::Socket
     const int type = nl_object_get_msgtype(object);
     if (type != RTM_NEWLINK && type != RTM_DELLINK) return;
     auto* link = reinterpret_cast<rtnl_link*>(object);
-    // Bridges and wireless drivers report in families of their own; those are no news of the interface.
+    // Bridges and wireless drivers report in families of their own; those do not describe the interface.
     if (rtnl_link_get_family(link) == AF_UNSPEC) apply(link, type == RTM_DELLINK);
   }
 

@@ -1,4 +1,4 @@
-// The one interface behind which every source of driver statistics stands.
+// The one interface of every source of driver statistics.
 #pragma once
 
 #include "src/feeder/radio/report.h"
@@ -32,7 +32,7 @@ public:
   virtual void set_ap(const std::optional<Mac>&) {}
   // Why it does not work, for people: what failed, why, what to do. Empty while it works.
   virtual std::string problem() const { return {}; }
-  // What it asks is not on every machine: that it is closed is no news for the log.
+  // What it asks is not on every machine: that it is closed is not worth a line of the log.
   virtual bool optional() const { return false; }
   // Records that could not be used.
   virtual std::uint64_t skipped() const = 0;

@@ -91,13 +91,13 @@ struct ThreadedSource::Shared
       }
       reports.push_back(std::move(report));
     }
-    const bool news = !batch.empty() || next != state;
+    const bool changed = !batch.empty() || next != state;
     batch.clear();
     if (next == State::ended && state != State::opening) end_told = false;
     state = next;
     problem = std::move(trouble);
     inner_skipped = skipped;
-    if (news) ring(arrived);
+    if (changed) ring(arrived);
   }
 
   // Until the descriptor is readable, `due`, or somebody wants something. False: the descriptor is none.
@@ -144,12 +144,12 @@ struct ThreadedSource::Shared
 
   void hand_on_ap()
   {
-    std::optional<std::optional<Mac>> news {};
+    std::optional<std::optional<Mac>> fresh {};
     {
       const std::lock_guard lock { mutex };
-      std::swap(news, ap);
+      std::swap(fresh, ap);
     }
-    if (news) inner->set_ap(*news);
+    if (fresh) inner->set_ap(*fresh);
   }
 
   void open(bool first, std::vector<Report>& batch)

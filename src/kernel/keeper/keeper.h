@@ -59,7 +59,7 @@ public:
   };
   std::optional<Outcome> take_outcome();
 
-  // Readable when the keeper has news or is gone.
+  // Readable when the keeper has a notification or is gone.
   int fd() const;
   // Takes in the notification; never blocks. True when state() changed.
   bool dispatch();

@@ -24,7 +24,7 @@ constexpr std::size_t keeper_message_limit = 64 * 1024; // bytes of one command 
 struct KeeperOptions
 {
   BackendChoice backend = BackendChoice::automatic;
-  Duration timeout = std::chrono::milliseconds { 300 }; // heartbeat may stand still this long
+  Duration timeout = std::chrono::milliseconds { 300 }; // the heartbeat may be missing this long
   Duration period = std::chrono::milliseconds { 100 };  // between looks at the heartbeat
   // Where the keeper notes which MPTCP endpoints, flags and limits it changed, for the next start after both it and the
   // daemon were killed. A file in the daemon's run directory, which only root can write. Empty: nothing is noted.
@@ -39,7 +39,7 @@ struct KeeperState
   {
     idle,      // no rules wanted
     armed,     // rules in place
-    suspended, // rules wanted, but the packet loop stands still: taken away
+    suspended, // rules wanted, but the packet loop hangs: taken away
     lost,      // the keeper itself is gone: nothing watches any more
   };
   Phase phase = Phase::idle;

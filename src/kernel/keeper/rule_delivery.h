@@ -25,7 +25,7 @@ public:
   bool due(Tick now) const;
   // It left under this ticket (Keeper::post_apply).
   void posted(std::uint64_t ticket);
-  // How that ended; an empty reason: the plan is in force. An answer to an earlier ticket is no news of this plan.
+  // How that ended; an empty reason: the plan is in force. An answer to an earlier ticket does not concern this plan.
   void answered(std::uint64_t ticket, const std::string& failure, Tick now);
 
   const RulePlan& wanted() const { return wanted_; }

@@ -97,7 +97,7 @@ struct SteeringState
   std::vector<RefusedRequest> refused {};
   std::string recovered {};  // what the start undid of a killed run, or why it could not; a sentence, or empty
   std::string last_error {}; // empty when the last plan was carried out, but for `refused`
-  bool suspended = false;    // the packet loop stands still: marks and backup flags are taken back
+  bool suspended = false;    // the packet loop hangs: marks and backup flags are taken back
   std::uint64_t plans = 0;   // carried out
   std::uint64_t ce_changes = 0;
   std::uint64_t flag_changes = 0; // of backup flags

@@ -71,7 +71,7 @@ JournalPlace journal_place();
 // Empty path: no file, and nothing to do.
 // The file is replaced in one step; an empty journal removes it. Empty when it worked; else the reason.
 std::string write_journal(const std::string& path, const UndoJournal& journal);
-// A file that is not there is an empty journal. One that belongs to another user is not believed.
+// A file that is not there is an empty journal. One that belongs to another user is not read.
 ReadJournal read_journal(const std::string& path);
 
 } // namespace tandem::kernel

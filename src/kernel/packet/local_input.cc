@@ -79,8 +79,8 @@ SocketQuery::SocketQuery()
         check("open a socket-diagnosis socket", ::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG))) }
 {
   // The kernel answers within the call; this is for a kernel that does not.
-  const timeval patience { .tv_sec = 0, .tv_usec = 100'000 };
-  check("set a receive timeout", setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience));
+  const timeval timeout { .tv_sec = 0, .tv_usec = 100'000 };
+  check("set a receive timeout", setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout));
 }
 
 std::string_view SocketQuery::refuse(const FlowKey& key, int ifindex) noexcept

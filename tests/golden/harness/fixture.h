@@ -1,4 +1,4 @@
-// A test stand around the real chain: virtual time, a stand-in for the two TCPs that numbers segments as they would,
+// A fixture around the real chain: virtual time, a substitute for the two TCPs that numbers segments as they would,
 // and a recorder that writes down what is to be done. Golden traces and the unit tests of chain and modules share it.
 #pragma once
 
@@ -85,7 +85,7 @@ struct Peers
   bool sack = true;
   std::uint32_t more_options = 0; // option::* on every segment
   bool mptcp_refused = false;     // only this host's SYN carries an MPTCP option
-  // AccECN is agreed, and both counters stand here: what the three bits of every segment say.
+  // AccECN is agreed, and both counters are here: what the three bits of every segment carry.
   std::optional<std::uint8_t> ace {};
 
   std::uint32_t next = 1;     // relative: what the host sends next
@@ -155,7 +155,7 @@ class Fixture
 public:
   explicit Fixture(std::vector<Module*> modules, chain::Chain::Options options = {});
 
-  // Fires alarms and delayed injected segments at their very times up to `until`, then stands there.
+  // Fires alarms and delayed injected segments at their very times up to `until`, and stays there.
   void run(Tick until);
   void run_for(Duration span) { run(now() + span); }
   Tick now() const { return actions.now; }

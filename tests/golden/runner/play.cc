@@ -156,7 +156,7 @@ private:
   struct Flow
   {
     Peers peers {};
-    Duration rtt = ms(20);  // with what stands in the queue
+    Duration rtt = ms(20);  // with the queue
     Duration queue = ms(0); // that part of it, and of the downlink
   };
 
@@ -342,7 +342,7 @@ private:
     else if (what == "in" || what == "out")
       segment(entry, what == "out");
     else if (what == "upload")
-      peers().next += count(line, 1), expect(entry, {}); // by the home link, seen by no module
+      peers().next += count(line, 1), expect(entry, {}); // by Wi-Fi, seen by no module
     else if (what == "link")
       link(line), expect(entry, {});
     else if (what == "address")
@@ -732,7 +732,7 @@ private:
     differences_.push_back(text);
   }
 
-  // Alarms fire at their own times. Those that send something must stand in the script as `TIME alarm`, right to the
+  // Alarms fire at their own times. Those that send something must be in the script as `TIME alarm`, right to the
   // millisecond. `TIME alarms` takes all up to its time together.
   void alarms_until(Tick until, const std::string& event)
   {

@@ -477,7 +477,7 @@ TEST(ChainFaults, ARefusalCostsThePlanOnly)
   EXPECT_EQ(fixture.ack(peers).edit.route, Link::cell) << "and may go on";
 }
 
-// A dropped ACK must be followed by another. When the module that dropped it is taken out, the chain says it instead.
+// A dropped ACK must be followed by another. When the module that dropped it is taken out, the chain sends it instead.
 TEST(ChainFaults, WhatAFaultyModuleHeldBackIsSentByTheChain)
 {
   Puppet puppet { "offload" };
@@ -812,7 +812,7 @@ TEST(ChainLinks, CopiesOfAcksThatNobodyDecidesAboutGiveRoundTripTimes)
       peers.received += 1000;
     }
     EXPECT_EQ(fixture.view(peers).rtt_smoothed, decides ? Duration {} : Duration { ms(40) })
-        << "a copy of what is queued as well says nothing of when it left, or with which TSval";
+        << "a copy of what is queued as well does not tell when it left, or with which TSval";
   }
 }
 
@@ -931,12 +931,12 @@ TEST(ChainUnedited, AHigherNumberThatNeverLeftIsTakenBack)
   EXPECT_EQ(fixture.view(peers).sent_ack, old.ack);
 }
 
-// ---- what arrives and what is believed of it ----
+// ---- what arrives and which of it is acceptable (RFC 9293 3.10.7.4) ----
 
 // A copy is made before TCP looks at it, and anyone can send one. Outside the windows it decides nothing.
-struct Believed : ::testing::Test
+struct Acceptable : ::testing::Test
 {
-  Believed()
+  Acceptable()
   {
     fixture.open(peers);
     fixture.download(peers, 100, ms(5), ms(20));
@@ -949,13 +949,13 @@ struct Believed : ::testing::Test
     s.ack = s.ack + static_cast<std::uint32_t>(ack);
     return s;
   }
-  bool believed(const Segment& s)
+  bool accepted(const Segment& s)
   {
     const int before = puppet.heard(EventKind::segment);
     const std::uint64_t refused = fixture.chain.stats().unacceptable;
     fixture.show(s);
     const bool heard = puppet.heard(EventKind::segment) > before;
-    EXPECT_EQ(fixture.chain.stats().unacceptable, refused + (heard ? 0 : 1)) << "either believed or counted";
+    EXPECT_EQ(fixture.chain.stats().unacceptable, refused + (heard ? 0 : 1)) << "either accepted or counted";
     return heard;
   }
 
@@ -965,37 +965,37 @@ struct Believed : ::testing::Test
   int shown = 0;
 };
 
-TEST_F(Believed, WhatLiesInTheReceiveWindowOrNotFarBelow)
+TEST_F(Acceptable, WhatLiesInTheReceiveWindowOrNotFarBelow)
 {
-  EXPECT_TRUE(believed(arriving(0))) << "the next in order";
-  EXPECT_TRUE(believed(arriving(60'000))) << "behind holes";
-  EXPECT_TRUE(believed(arriving(-1448))) << "once more";
-  EXPECT_TRUE(believed(arriving(-60'000))) << "a whole window once more: reported by D-SACK";
-  EXPECT_FALSE(believed(arriving(1'000'000)));
-  EXPECT_FALSE(believed(arriving(-1'000'000)));
-  EXPECT_FALSE(believed(arriving(2'000'000'000)));
+  EXPECT_TRUE(accepted(arriving(0))) << "the next in order";
+  EXPECT_TRUE(accepted(arriving(60'000))) << "behind holes";
+  EXPECT_TRUE(accepted(arriving(-1448))) << "once more";
+  EXPECT_TRUE(accepted(arriving(-60'000))) << "a whole window once more: reported by D-SACK";
+  EXPECT_FALSE(accepted(arriving(1'000'000)));
+  EXPECT_FALSE(accepted(arriving(-1'000'000)));
+  EXPECT_FALSE(accepted(arriving(2'000'000'000)));
 }
 
-TEST_F(Believed, AMergedPacketThatReachesIntoTheWindow)
+TEST_F(Acceptable, AMergedPacketThatReachesIntoTheWindow)
 {
   Segment merged = arriving(-100'000);
   merged.payload_length = 64'000;
-  EXPECT_TRUE(believed(merged));
+  EXPECT_TRUE(accepted(merged));
   merged = arriving(0);
   merged.payload_length = 500'000; // big TCP
-  EXPECT_TRUE(believed(merged));
+  EXPECT_TRUE(accepted(merged));
 }
 
-TEST_F(Believed, WhatAcknowledgesSomethingThatThisHostMaySend)
+TEST_F(Acceptable, WhatAcknowledgesSomethingThatThisHostMaySend)
 {
-  EXPECT_TRUE(believed(arriving(0, 0)));
-  EXPECT_TRUE(believed(arriving(0, 5'000))) << "a request that no rule showed";
-  EXPECT_TRUE(believed(arriving(0, -5'000))) << "an old one, overtaken";
-  EXPECT_FALSE(believed(arriving(0, 100'000'000)));
-  EXPECT_FALSE(believed(arriving(0, -100'000'000)));
+  EXPECT_TRUE(accepted(arriving(0, 0)));
+  EXPECT_TRUE(accepted(arriving(0, 5'000))) << "a request that no rule showed";
+  EXPECT_TRUE(accepted(arriving(0, -5'000))) << "an old one, overtaken";
+  EXPECT_FALSE(accepted(arriving(0, 100'000'000)));
+  EXPECT_FALSE(accepted(arriving(0, -100'000'000)));
 }
 
-TEST_F(Believed, NothingOfAnUnacceptableSegmentIsKept)
+TEST_F(Acceptable, NothingOfAnUnacceptableSegmentIsKept)
 {
   const FlowView before = fixture.view(peers);
   Segment forged = arriving(1'000'000'000, 500'000);
@@ -1003,20 +1003,20 @@ TEST_F(Believed, NothingOfAnUnacceptableSegmentIsKept)
   forged.timestamps->echo = before.sent_ts_value;
   forged.options |= option::md5;
   fixture.run_for(ms(3));
-  EXPECT_FALSE(believed(forged));
+  EXPECT_FALSE(accepted(forged));
   const FlowView& after = fixture.view(peers);
   EXPECT_EQ(after.rtt_at, before.rtt_at);
   EXPECT_EQ(after.ecn_seen, before.ecn_seen);
   EXPECT_EQ(after.snd_una, before.snd_una);
   EXPECT_EQ(after.bypass, Bypass::none);
   forged.flags = tcp_flag::rst;
-  EXPECT_FALSE(believed(forged));
+  EXPECT_FALSE(accepted(forged));
   EXPECT_FALSE(fixture.flow(peers).closed);
   forged.flags = tcp_flag::syn;
-  EXPECT_FALSE(believed(forged));
+  EXPECT_FALSE(accepted(forged));
 }
 
-TEST_F(Believed, ASynAckThatDoesNotAnswerTheSynIsNone)
+TEST_F(Acceptable, ASynAckThatDoesNotAnswerTheSynIsNone)
 {
   Peers other {};
   other.key.local_port = 41'000;
@@ -1029,20 +1029,20 @@ TEST_F(Believed, ASynAckThatDoesNotAnswerTheSynIsNone)
   EXPECT_EQ(fixture.view(other).bypass, Bypass::none);
 }
 
-TEST_F(Believed, ALargerWindowIsAsLargeAsItWasAdvertised)
+TEST_F(Acceptable, ALargerWindowIsAsLargeAsItWasAdvertised)
 {
   peers.window = 30'000; // 3.84 MB
   fixture.ack(peers);
-  EXPECT_TRUE(believed(arriving(3'000'000)));
-  EXPECT_TRUE(believed(arriving(-3'000'000)));
+  EXPECT_TRUE(accepted(arriving(3'000'000)));
+  EXPECT_TRUE(accepted(arriving(-3'000'000)));
   peers.window = 0;
   fixture.ack(peers);
-  EXPECT_TRUE(believed(arriving(3'000'000))) << "what was on its way when the window closed";
+  EXPECT_TRUE(accepted(arriving(3'000'000))) << "what was on its way when the window closed";
 }
 
 // While the queue is out of the way this host's ACKs are not seen: what arrives cannot be judged, and proves nothing,
 // but is no sign of forgery either.
-TEST_F(Believed, NothingIsKnownWhileTheQueueIsBypassed)
+TEST_F(Acceptable, NothingIsKnownWhileTheQueueIsBypassed)
 {
   fixture.chain.queue_bypassed();
   peers.received += 300'000'000;
@@ -1051,7 +1051,7 @@ TEST_F(Believed, NothingIsKnownWhileTheQueueIsBypassed)
   fixture.data(peers, 1448, peers.local_ts(fixture.now() - ms(20)));
   EXPECT_EQ(puppet.heard(EventKind::segment), shown);
   EXPECT_EQ(fixture.view(peers).rtt_at, measured);
-  EXPECT_EQ(fixture.view(peers).last_seen, fixture.now()) << "it says that the flow lives";
+  EXPECT_EQ(fixture.view(peers).last_seen, fixture.now()) << "it shows that the flow lives";
   fixture.chain.queue_resumed();
   fixture.data(peers, 1448, peers.local_ts(fixture.now() - ms(20)));
   EXPECT_EQ(puppet.heard(EventKind::segment), shown) << "not before an ACK of this host";
@@ -1061,7 +1061,7 @@ TEST_F(Believed, NothingIsKnownWhileTheQueueIsBypassed)
   EXPECT_EQ(fixture.chain.stats().unacceptable, 0u);
 }
 
-TEST(BelievedCopies, OwnAcksThatAreOnlyObservedTellTheNumbersToo)
+TEST(AcceptableCopies, OwnAcksThatAreOnlyObservedTellTheNumbersToo)
 {
   Puppet puppet { "ecn" };
   puppet.wants = { .observe = traffic::egress_pure_ack | traffic::ingress_data, .every_link = true };
@@ -1263,7 +1263,7 @@ TEST(ChainLife, SwitchingOffAndOnGivesATakenOutModuleANewStart)
   puppet.act = {};
   puppet.events.clear();
   fixture.chain.enable(0, false, fixture.now());
-  EXPECT_EQ(puppet.heard(EventKind::switched_off), 0) << "it is not trusted any more";
+  EXPECT_EQ(puppet.heard(EventKind::switched_off), 0) << "it is not asked any more";
   EXPECT_EQ(puppet.ended, 1);
   fixture.chain.enable(0, true, fixture.now());
   fixture.ack(peers);

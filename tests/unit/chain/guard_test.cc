@@ -222,7 +222,7 @@ TEST_F(Guard, InjectedFlags)
   EXPECT_EQ(injected_with([](InjectedSegment& c) { c.flags |= tcp_flag::ece | tcp_flag::psh; }), Violation::none);
 }
 
-// With AccECN three flags are a counter: either left to the chain, or what the local TCP said last.
+// With AccECN three flags are a counter: either left to the chain, or what the local TCP sent last.
 TEST_F(Guard, InjectedCounterOfAccurateEcn)
 {
   flow.acc_ecn = true;
@@ -268,8 +268,8 @@ TEST_F(Guard, InjectedSackReportsWhatIsHeld)
   EXPECT_EQ(with(ack - 1460u, ack), Violation::none);
   EXPECT_EQ(with(ack - 1460u, ack + 1), Violation::injected_sack) << "a byte that was not acknowledged";
   EXPECT_EQ(with(ack, ack + 1461), Violation::injected_sack) << "the byte that is waited for";
-  EXPECT_EQ(with(ack + 1, ack + 1461), Violation::none) << "beyond a hole, as the local TCP has said";
-  EXPECT_EQ(with(ack + 1, ack + 1462), Violation::injected_sack) << "what it has not said";
+  EXPECT_EQ(with(ack + 1, ack + 1461), Violation::none) << "beyond a hole, as the local TCP has reported";
+  EXPECT_EQ(with(ack + 1, ack + 1462), Violation::injected_sack) << "what it has not reported";
   EXPECT_EQ(with(ack - 1460u, ack - 1460u), Violation::injected_sack) << "nothing";
   EXPECT_EQ(with(ack, ack - 1460u), Violation::injected_sack) << "the wrong way round";
   flow.rcv_nxt = flow.highest_held = good.ack = Seq { 700 }; // across the wrap

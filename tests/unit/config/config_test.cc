@@ -122,7 +122,7 @@ cell_bytes = "20MB"
 enabled = true
 window_threshold = 20
 share = 0.5
-proof_timeout = "250ms"
+validation_timeout = "250ms"
 strict = false
 
 [modules.freeze]
@@ -399,8 +399,7 @@ TEST(Config, text_that_is_not_toml_is_named_with_its_line)
 
 TEST(Config, characters_beyond_ascii_belong_into_quotes_and_comments)
 {
-  const std::string needs_quotes =
-      "not valid TOML: a character beyond ASCII stands outside quotes or behind a backslash";
+  const std::string needs_quotes = "not valid TOML: a character beyond ASCII outside quotes or behind a backslash";
   EXPECT_THAT(complaints("[links]\nwifi = \xc3\xa4\n"), ElementsAre("t.toml:2: " + needs_quotes));
   EXPECT_THAT(complaints("[links]\nwifi = \"a\" \xcc\x9a\n"), ElementsAre("t.toml:2: " + needs_quotes));
   EXPECT_THAT(complaints("x = \"\"\"a\"\"\"\"\"\n\xc3\xa4 = 1"), ElementsAre("t.toml:2: " + needs_quotes));

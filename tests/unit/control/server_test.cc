@@ -73,11 +73,11 @@ public:
     return all;
   }
 
-  // Has the server something to say, or hung up, within `patience`?
-  bool readable(std::chrono::milliseconds patience) const
+  // Has the server something to say, or hung up, within `timeout`?
+  bool readable(std::chrono::milliseconds timeout) const
   {
     pollfd ready { fd_, POLLIN, 0 };
-    return ::poll(&ready, 1, static_cast<int>(patience.count())) > 0;
+    return ::poll(&ready, 1, static_cast<int>(timeout.count())) > 0;
   }
 
   bool connected = false;
@@ -265,7 +265,7 @@ TEST_F(ServerTest, requests_are_limited_in_size)
   EXPECT_EQ(ask("PUT", "/v1/modules/offload", std::string((16u << 10) + 1, ' ')).status, 413);
   EXPECT_EQ(ask("GET", "/" + std::string(9000, 'a')).status, 431);
   EXPECT_EQ(ask("GET", "/v1/status", "", "X-Filler: " + std::string(9000, 'a') + "\r\n").status, 431);
-  // The length is believed before the bytes come.
+  // A length that is too large is refused before the bytes come.
   const Connection liar { socket };
   liar.send("PUT /v1/modules/offload HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n");
   EXPECT_EQ(parsed(liar.rest()).status, 413);

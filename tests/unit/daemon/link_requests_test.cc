@@ -124,7 +124,7 @@ TEST_F(Steering, WithTheModuleItsRequestsLapseAtOnceAndNoOthers)
   EXPECT_THAT(plan().paths, ElementsAre(SteeringPath { "wlan0", { "192.0.2.1" }, true, true }));
 }
 
-TEST_F(Steering, RestingRequestsAreOfNoForceUntilTheModuleIsBack)
+TEST_F(Steering, SuspendedRequestsHaveNoForceUntilTheModuleIsBack)
 {
   ce(0.01);
   backup(1);

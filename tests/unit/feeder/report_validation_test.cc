@@ -91,7 +91,7 @@ TEST(ReportValidation, a_signal_that_never_moves_is_not_measured)
   EXPECT_TRUE(validation.signal_varies()) << "it moves after all";
 }
 
-TEST(ReportValidation, a_signal_that_moves_a_little_is_believed)
+TEST(ReportValidation, a_signal_that_moves_a_little_is_a_measured_one)
 {
   ReportValidation validation {};
   for (int i = 0; i < 2000; ++i)

@@ -75,7 +75,7 @@ TEST(MirrorTcp, ALostRequestIsRepeated)
   begin(world);
 }
 
-TEST(MirrorTcp, ARefusalIsOnlyBelievedWithOurNumber)
+TEST(MirrorTcp, ARefusalOnlyCountsWithOurNumber)
 {
   World world { {} };
   world.open();
@@ -375,7 +375,7 @@ TEST(MirrorTcp, ACloseIsTakenWhenNothingIsWanted)
   EXPECT_TRUE(said.back().has(tcp_flag::rst));
 }
 
-TEST(MirrorTcp, AbortSendsAResetThatTheServerBelieves)
+TEST(MirrorTcp, AbortSendsAResetThatTheServerAccepts)
 {
   World world { {} };
   begin(world);

@@ -118,7 +118,7 @@ TEST(SameAnswer, WaitsForTheWholeHead)
   EXPECT_TRUE(compare(ok_head).complete);
 }
 
-// Equal, and yet no proof: the server does not say that the bytes are the same.
+// Equal, and yet not validated: the server does not promise that the bytes are the same.
 TEST(SameAnswer, EqualIsNotEnoughWithoutAStrongValidator)
 {
   const auto twice = [](std::string_view validators)

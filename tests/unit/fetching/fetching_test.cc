@@ -35,7 +35,7 @@ public:
     if (event.kind == EventKind::fetched) plan = on_fetched(event, flow, state, scratch);
     if (event.kind == EventKind::segment && event.queued && event.segment->is_pure_ack())
       plan = on_ack(event, flow, state, settings, scratch);
-    if (!plan.why.empty()) ++said[std::string { plan.why }];
+    if (!plan.why.empty()) ++reasons[std::string { plan.why }];
     last = state;
     return plan;
   }
@@ -47,7 +47,7 @@ public:
   Settings settings {};
   Scratch scratch {};
   State last {};
-  std::map<std::string, int> said {};
+  std::map<std::string, int> reasons {};
 };
 
 // A download of segments of 1,448 bytes, 40 ms away, of which single ones can be left out.
@@ -150,7 +150,7 @@ TEST_F(Holes, AFetchedHoleIsFilledAsOldAsTheLastInOrder)
   EXPECT_EQ(injected(0).timestamps->value, peers.recent);
   arrives(4);
   EXPECT_EQ(module.last.filled, 1);
-  EXPECT_EQ(module.said["mirror: fill acknowledged"], 1);
+  EXPECT_EQ(module.reasons["mirror: fill acknowledged"], 1);
   clean();
 }
 
@@ -165,7 +165,7 @@ TEST_F(Holes, WhatComesNoSoonerThanTheServersOwnIsNotFilled)
   }
   EXPECT_EQ(fills(), 0u);
   EXPECT_EQ(module.last.beaten, 8);
-  EXPECT_TRUE(module.last.resting);
+  EXPECT_TRUE(module.last.backing_off);
   clean();
 }
 
@@ -213,7 +213,7 @@ TEST_F(Holes, WhatTheServerSentMeanwhileIsNotFilled)
   answer(0, { .ok = true });
   EXPECT_EQ(fills(), 0u);
   EXPECT_EQ(module.last.beaten, 1);
-  EXPECT_EQ(module.said["mirror: fetched too late"], 1);
+  EXPECT_EQ(module.reasons["mirror: fetched too late"], 1);
   clean();
 }
 
@@ -237,7 +237,7 @@ TEST_F(Holes, ARefusalIsCountedByItsReasonAndEndsTheMatterForThisDownload)
 {
   report({ { 1, 4 } });
   answer(0, { .why = "the answer has no strong ETag", .final = true });
-  EXPECT_EQ(module.said["the answer has no strong ETag"], 1);
+  EXPECT_EQ(module.reasons["the answer has no strong ETag"], 1);
   arrives(4);
   report({ { 1, 4 } });
   EXPECT_EQ(asked(), 1u);
@@ -264,14 +264,14 @@ TEST_F(Holes, AServerThatIsAlwaysFasterIsLeftAlone)
   for (int i = 0; i < 40; ++i)
     beaten();
   EXPECT_EQ(asked(), 8u);
-  EXPECT_EQ(module.said["mirror: rests, the server is faster"], 1);
+  EXPECT_EQ(module.reasons["mirror: backs off, the server is faster"], 1);
   fixture.run_for(ms(2100));
   for (int i = 0; i < 40; ++i)
     beaten();
   EXPECT_EQ(asked(), 16u) << "it is tried again";
   fixture.run_for(ms(2100));
   beaten();
-  EXPECT_EQ(asked(), 16u) << "and the rest is longer";
+  EXPECT_EQ(asked(), 16u) << "and the back-off is longer";
   clean();
 }
 
@@ -288,7 +288,7 @@ TEST_F(Holes, FillsThatNobodyTakesAreNotMadeForEver)
     arrives(segment);
   }
   EXPECT_EQ(fills(), 3u);
-  EXPECT_EQ(module.said["mirror: fill not taken"], 3);
+  EXPECT_EQ(module.reasons["mirror: fill not taken"], 3);
   clean();
 }
 

@@ -24,10 +24,10 @@ struct Coverage
   std::uint64_t switched_off = 0, not_home = 0, resets = 0, with_sack = 0, real_closing = 0, parts = 0;
 };
 
-constexpr std::string_view part_of_reserve = "freeze: a part of the withheld ACK keeps the sender's timer from firing";
+constexpr std::string_view released_part = "freeze: a part of the withheld ACK keeps the sender's timer from firing";
 constexpr double closed_longest = 0.5; // s
 constexpr double deadline = 3;         // s
-// Timers, the round trip of a thaw, and a margin.
+// Timers, the round trip of a window reopening, and a margin.
 constexpr Duration grace = ms(400);
 
 // What left this host.
@@ -110,14 +110,14 @@ public:
     coverage.released += count("freeze: withheld ACK released, the flow pauses");
     coverage.resumes += count("freeze: resume ACK") + count("freeze: resume ACK, window reopens");
     coverage.closed += count("freeze: window closed, blackout predicted");
-    coverage.parts += count(part_of_reserve);
+    coverage.parts += count(released_part);
     coverage.release_parts += count("freeze: paced release by cellular");
     coverage.by_cell += count("freeze: window closed by cellular");
     coverage.undone += count("freeze: undo at the recovery point");
     coverage.too_late += count("freeze: blackout too long, left to TCP");
-    const std::uint64_t thaws =
+    const std::uint64_t reopenings =
         count("freeze: no blackout came, window reopens") + count("freeze: warning withdrawn, window reopens");
-    EXPECT_LE(count("freeze: undo at the recovery point"), episodes_ + thaws);
+    EXPECT_LE(count("freeze: undo at the recovery point"), episodes_ + reopenings);
   }
 
   Coverage coverage {};
@@ -362,7 +362,7 @@ private:
     if (!outcome) return note({ Link::wifi, ack.ack, ack.window, "not looked at", false });
     if (outcome->verdict == Verdict::drop)
     {
-      ASSERT_TRUE(ack.sack_count == 0 && flags == 0) << "an ACK that says more was left out";
+      ASSERT_TRUE(ack.sack_count == 0 && flags == 0) << "an ACK that carries more was left out";
       return;
     }
     const Edit& edit = outcome->edit;
@@ -391,12 +391,13 @@ private:
     {
       const InjectedRecord& one = fixture_.actions.injected[noted_];
       ASSERT_TRUE(home_) << "sent without an address: " << one.why;
-      ASSERT_NE(one.why, "chain: ACK that a module withheld") << "the chain had to make good" << tail();
+      ASSERT_NE(one.why, "chain: ACK that a module withheld") << "the chain had to flush" << tail();
       const bool on_purpose =
           one.why.find("window reopens") != one.why.npos || one.why.find("window closed") != one.why.npos;
-      if (one.why == part_of_reserve)
+      if (one.why == released_part)
       {
-        ASSERT_TRUE(one.segment.ack.before(view().rcv_nxt)) << "the last of the reserve was said" << tail();
+        ASSERT_TRUE(one.segment.ack.before(view().rcv_nxt))
+            << "the last of what was withheld was acknowledged" << tail();
         ASSERT_TRUE(closed(one.segment.window)) << "a part that opens the window" << tail();
       }
       if (one.segment.kind == InjectedKind::ack)
@@ -412,7 +413,7 @@ private:
     ASSERT_TRUE(one.ack.at_or_before(peers_.remote_isn + peers_.received)) << "beyond received: " << one.why;
     ASSERT_LE(one.window, peers_.window) << "window raised: " << one.why;
     const Seq edge = one.ack + (static_cast<std::uint32_t>(one.window) << 7);
-    // 127: what the unit of the window cuts off; 2: what the copies of a proof say less.
+    // 127: what the unit of the window cuts off; 2: what the copies of a validation acknowledge less.
     if (!one.on_purpose && !off_ && !closed(one.window))
     {
       ASSERT_TRUE((edge + 129).at_or_after(best_edge_)) << "offered edge moved back by " << best_edge_ - edge << tail();
@@ -422,7 +423,7 @@ private:
     {
       largest_window_ = std::max<double>(largest_window_, view().window_estimate);
       const std::int32_t held = view().rcv_nxt - view().sent_ack;
-      ASSERT_LE(held, std::max(most * largest_window_, 2.0 * view().mss)) << "more than a reserve" << tail();
+      ASSERT_LE(held, std::max(most * largest_window_, 2.0 * view().mss)) << "more than may be withheld" << tail();
     }
     const bool heard = fixture_.links[static_cast<std::size_t>(one.by)].up && home_;
     if (!heard || one.ack.before(told_)) return;

@@ -47,7 +47,7 @@ TEST(UndoJournal, HoldsForOneBootAndOneNamespace)
   }
 }
 
-TEST(UndoJournal, BadInputIsNotBelieved)
+TEST(UndoJournal, BadInputIsRefused)
 {
   const std::string good = render_journal(full(), here);
   std::vector<std::string> bad { "", "{", "[]", "null", "7", good + "x", R"({"version": 1})" };

@@ -481,12 +481,12 @@ TEST_F(World, a_radio_that_shows_no_acknowledgements_proves_nothing_by_their_abs
   EXPECT_EQ(detector.cause(), BlackoutCause::silence);
 }
 
-TEST_F(World, a_stale_radio_is_not_believed)
+TEST_F(World, a_stale_radio_does_not_count)
 {
   listen();
   run(3s, steady(2));
   radio_delivers = false;
-  run(3s, steady(2)); // packets arrive, the radio says nothing
+  run(3s, steady(2)); // packets arrive, the radio is silent
   EXPECT_TRUE(detector.up());
   EXPECT_FALSE(detector.radio_usable());
   EXPECT_EQ(detector.counters().radio_stale, 1u);
@@ -497,7 +497,7 @@ TEST_F(World, a_stale_radio_is_not_believed)
   EXPECT_LE(took, 300ms);
 }
 
-TEST_F(World, a_radio_that_is_gone_is_not_believed)
+TEST_F(World, a_radio_that_is_gone_does_not_count)
 {
   listen();
   run(3s, steady(2));
@@ -511,7 +511,7 @@ TEST_F(World, a_radio_that_is_gone_is_not_believed)
   EXPECT_EQ(detector.cause(), BlackoutCause::silence);
 }
 
-TEST_F(World, a_disconnect_is_believed_at_once_and_ends_with_an_association)
+TEST_F(World, a_disconnect_counts_at_once_and_ends_with_an_association)
 {
   listen();
   run(1s, steady(2));

@@ -73,7 +73,7 @@ TEST_F(Risk, a_blackout_without_warning_is_neither)
   EXPECT_EQ(predictor.misses(), 0u);
 }
 
-TEST_F(Risk, a_warning_that_nothing_comes_of_is_a_miss_and_is_followed_by_rest)
+TEST_F(Risk, a_warning_that_nothing_comes_of_is_a_miss_and_is_followed_by_back_off)
 {
   run(1s, 0);
   ASSERT_TRUE(run(3s, -20, true));
@@ -82,7 +82,7 @@ TEST_F(Risk, a_warning_that_nothing_comes_of_is_a_miss_and_is_followed_by_rest)
   EXPECT_EQ(predictor.misses(), 1u);
   EXPECT_LT(predictor.horizon(), horizon);
   signal = -88;
-  EXPECT_FALSE(run(1s, -5, true)) << "it rests";
+  EXPECT_FALSE(run(1s, -5, true)) << "it backs off";
   // A blackout later than that is no hit any more.
   predictor.blackout(now);
   EXPECT_EQ(predictor.hits(), 0u);

@@ -87,7 +87,7 @@ TEST_P(Ticks, AreFoundAndTheQueueIsMeasured)
 }
 INSTANTIATE_TEST_SUITE_P(All, Ticks, ::testing::Values(1e-6, 1e-3, 4e-3, 10e-3));
 
-TEST(DelayMeter, AClockNobodyHasIsNotBelieved)
+TEST(DelayMeter, AClockNobodyHasIsRefused)
 {
   for (const double tick : { 0.1, 0.03, 2e-5, 1e-7 })
   {

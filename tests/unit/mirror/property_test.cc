@@ -22,7 +22,7 @@ using namespace test;
 struct Coverage
 {
   std::uint64_t echoes = 0, exact = 0, chains = 0, dropped = 0, waited = 0, windows = 0, duplicates = 0, kept = 0;
-  std::uint64_t reordered = 0, late = 0, fills = 0, quiet = 0, off = 0, rests = 0, blocks = 0, held = 0;
+  std::uint64_t reordered = 0, late = 0, fills = 0, quiet = 0, off = 0, back_offs = 0, blocks = 0, held = 0;
 };
 
 class Ordeal
@@ -41,7 +41,7 @@ public:
                                                                       { "acks", seed % 3 == 1 ? 0 : 6 },
                                                                       { "pace", static_cast<double>(seed % 2) },
                                                                       { "give_up", 3 },
-                                                                      { "rest", 0.5 } })
+                                                                      { "back_off", 0.5 } })
       module_.set(knob, value);
     for (const auto& [knob, value] : std::initializer_list<std::pair<std::string_view, double>> {
              { "strategy", 1 }, { "bulk_bytes", 50'000 }, { "bulk_window", 4 }, { "withheld_share", 0.05 } })
@@ -78,7 +78,7 @@ public:
     coverage.chains += fixture_.count("mirror: goes on after what was hidden");
     coverage.late += fixture_.count("mirror: hidden, queue not full, repaired late");
     coverage.fills += fixture_.count("mirror: hole filled");
-    coverage.rests += fixture_.count("mirror: kept, the sender does not respond");
+    coverage.back_offs += fixture_.count("mirror: kept, the sender does not respond");
     coverage.held += fixture_.count("freeze: ACK withheld");
   }
 
@@ -265,7 +265,8 @@ private:
     if (outcome.verdict == Verdict::drop)
     {
       ++coverage.dropped;
-      ASSERT_TRUE(ack.sack_count == 0 && ack.flags == tcp_flag::ack) << "an ACK that says more was left out" << tail();
+      ASSERT_TRUE(ack.sack_count == 0 && ack.flags == tcp_flag::ack)
+          << "an ACK that carries more was left out" << tail();
     }
     else
     {
@@ -293,7 +294,7 @@ private:
   {
     ++coverage.echoes;
     ASSERT_TRUE(value.at_or_before(ack.timestamps->echo)) << "TSecr raised" << tail();
-    if (with_freeze_) return; // may be said a little later
+    if (with_freeze_) return; // may be acknowledged a little later
     ASSERT_TRUE(value.at_or_after(clean_ - 1)) << "far too old: it inflates the round trip time" << tail();
     if (!again_known_ || again_lost_) return;
     ++coverage.exact;
@@ -422,7 +423,7 @@ TEST(MirrorProperties, HoldUnderRandomEvents)
     all.echoes += c.echoes, all.exact += c.exact, all.chains += c.chains, all.dropped += c.dropped;
     all.waited += c.waited, all.windows += c.windows, all.duplicates += c.duplicates, all.kept += c.kept;
     all.reordered += c.reordered, all.late += c.late, all.fills += c.fills, all.quiet += c.quiet, all.off += c.off;
-    all.rests += c.rests, all.blocks += c.blocks, all.held += c.held;
+    all.back_offs += c.back_offs, all.blocks += c.blocks, all.held += c.held;
   }
   // A test that never gets there would pass as well.
   EXPECT_GT(all.echoes, 2'000u);
@@ -438,7 +439,7 @@ TEST(MirrorProperties, HoldUnderRandomEvents)
   EXPECT_GT(all.fills, 20u);
   EXPECT_GT(all.quiet, 500u);
   EXPECT_GT(all.off, 100u);
-  EXPECT_GT(all.rests, 10u);
+  EXPECT_GT(all.back_offs, 10u);
   EXPECT_GT(all.blocks, 10'000u);
   EXPECT_GT(all.held, 100u);
 }

@@ -66,7 +66,7 @@ public:
     raised = raised || window > real;
     tight = tight || flow.scaled(window) < std::min<std::uint32_t>(flow.scaled(real), 2 * flow.mss);
     offered_ = flow.scaled(window);
-    steering.said(now());
+    steering.acknowledged(now());
   }
 
   void undone() { steering.undone(flow, settings, now()); }

@@ -22,7 +22,7 @@ TEST(OffloadHome, SmallWindowsStay)
   Session s {};
   s.length = 1000; // 1 kB per ms and 20 ms: 20 kB, less than 20 segments of 1448
   s.steps(500);
-  EXPECT_EQ(s.phase(), Phase::home);
+  EXPECT_EQ(s.phase(), Phase::by_wifi);
   EXPECT_GT(s.fixture.count("offload: window below threshold"), 0u);
   EXPECT_EQ(s.fixture.count("offload: probe begins"), 0u);
   s.module.set("window_mss", 10);
@@ -105,7 +105,7 @@ TEST(OffloadHome, FlowsWithAccurateEcnStay)
   EXPECT_EQ(s.fixture.violations(), 0u);
 }
 
-// ---- the proof ----
+// ---- path validation ----
 
 TEST(OffloadProof, WifiKeepsTheOlderTsvalAndCopiesCarryTheNext)
 {
@@ -128,7 +128,7 @@ TEST(OffloadProof, WifiKeepsTheOlderTsvalAndCopiesCarryTheNext)
   EXPECT_GE(copies, 1u);
   EXPECT_LE(copies, 6u);
   EXPECT_EQ(s.server.rejected, 0u) << "Linux accepts one tick back";
-  EXPECT_EQ(s.phase(), Phase::away);
+  EXPECT_EQ(s.phase(), Phase::by_cell);
 }
 
 TEST(OffloadProof, CopiesAreSpacedAndBounded)
@@ -149,16 +149,16 @@ TEST(OffloadProof, NoProofMeansHomeAndEveryRestIsTwiceAsLong)
   s.every = ms(2);
   s.length = 5792;
   s.module.set("retry_first", 2);
-  std::vector<double> rests {};
+  std::vector<double> back_offs {};
   for (int i = 0; i < 5; ++i)
   {
     ASSERT_TRUE(s.until("offload: path not validated (filtered, NAT or too slow)", 20'000));
-    EXPECT_EQ(s.phase(), Phase::home);
-    rests.push_back(seconds(s.state().retry_at - s.state().since));
+    EXPECT_EQ(s.phase(), Phase::by_wifi);
+    back_offs.push_back(seconds(s.state().retry_at - s.state().since));
     const chain::Outcome next = s.step();
-    EXPECT_TRUE(next.edit.empty()) << "at home the bytes are untouched";
+    EXPECT_TRUE(next.edit.empty()) << "by Wi-Fi the bytes are untouched";
   }
-  EXPECT_EQ(rests, (std::vector<double> { 2, 4, 8, 16, 32 }));
+  EXPECT_EQ(back_offs, (std::vector<double> { 2, 4, 8, 16, 32 }));
   EXPECT_EQ(s.server.rejected, 0u);
   s.state().failures = 12;
   s.state().retry_at = s.fixture.now();
@@ -183,7 +183,7 @@ TEST(OffloadProof, AFasterPathIsTaken)
   s.cell().delay = ms(5);
   ASSERT_TRUE(s.until("offload: path validated"));
   s.steps(300);
-  EXPECT_EQ(s.phase(), Phase::away);
+  EXPECT_EQ(s.phase(), Phase::by_cell);
   EXPECT_LT(s.state().added_delay, 0);
 }
 
@@ -191,9 +191,9 @@ TEST(OffloadProof, ASlowerPathIsDeclinedWhenNothingQueues)
 {
   Session s {};
   s.module.set("probe_copies", 1);
-  s.cell().delay = ms(30); // 20 ms more than Wi-Fi, on a flow that stands in no queue
+  s.cell().delay = ms(30); // 20 ms more than Wi-Fi, on a flow without a queue
   ASSERT_TRUE(s.until("offload: added delay costs more than it saves"));
-  EXPECT_EQ(s.phase(), Phase::home);
+  EXPECT_EQ(s.phase(), Phase::by_wifi);
   EXPECT_NEAR(s.state().added_delay, 0.020, 0.004);
   EXPECT_EQ(s.fixture.count("offload: path validated"), 0u);
 }
@@ -205,7 +205,7 @@ TEST(OffloadProof, ASlowerPathThatLooksFasterIsLeftAfterARound)
   s.cell().delay = ms(30);
   ASSERT_TRUE(s.until("offload: path validated"));
   ASSERT_TRUE(s.until("offload: added delay costs more than it saves", 200));
-  EXPECT_EQ(s.phase(), Phase::home);
+  EXPECT_EQ(s.phase(), Phase::by_wifi);
   EXPECT_NEAR(s.state().added_delay, 0.020, 0.004);
 }
 
@@ -220,7 +220,7 @@ TEST(OffloadProof, ASlowerPathIsTakenWhenTheFlowStandsInAQueueAnyway)
   s.module.set("window_mss", 20);
   ASSERT_TRUE(s.until("offload: path validated"));
   s.steps(300);
-  EXPECT_EQ(s.phase(), Phase::away);
+  EXPECT_EQ(s.phase(), Phase::by_cell);
   EXPECT_NEAR(s.state().added_delay, 0.020, 0.004) << "a round away tells exactly";
 }
 
@@ -235,7 +235,7 @@ TEST(OffloadProof, AddedDelayThatAQueueExcusesHasALimit)
     s.steps(50);
     s.peers.downlink = ms(700); // a queue of more than half a second, which would excuse what follows
     s.steps(800);
-    ASSERT_GT(s.state().queue_at_home, 0.4);
+    ASSERT_GT(s.state().queue_by_wifi, 0.4);
     s.cell().delay = ms(60);
     s.module.set("window_mss", 20);
     s.module.set("probe_copies", 1);
@@ -246,7 +246,7 @@ TEST(OffloadProof, AddedDelayThatAQueueExcusesHasALimit)
     ASSERT_TRUE(s.state().delay_known);
     EXPECT_NEAR(s.state().added_delay, 0.32, 0.01);
     EXPECT_EQ(s.fixture.count("offload: added delay costs more than it saves"), free < 0.32 ? 1u : 0u);
-    EXPECT_EQ(s.phase(), free < 0.32 ? Phase::home : Phase::away) << "what is always accepted has no such limit";
+    EXPECT_EQ(s.phase(), free < 0.32 ? Phase::by_wifi : Phase::by_cell) << "what is always accepted has no such limit";
   }
 }
 
@@ -258,7 +258,7 @@ TEST(OffloadProof, ADamagedEchoDoesNoLastingHarm)
   s.steps(100);
   s.fixture.data(s.peers, 1448, s.peers.local_ts(s.fixture.now()) + 1'000'000'001);
   s.steps(1000);
-  EXPECT_EQ(s.phase(), Phase::away) << "echoes must still count as proofs";
+  EXPECT_EQ(s.phase(), Phase::by_cell) << "echoes must still validate the path";
   EXPECT_EQ(s.fixture.count("offload: path validation lost"), 0u);
 }
 
@@ -270,7 +270,7 @@ TEST(OffloadProof, UploadDataSpoilsAProbe)
   s.peers.next += 500; // sent by Wi-Fi with the kernel's own TSval, which may be the very one of the probe
   s.step();
   EXPECT_EQ(s.fixture.count("offload: probe spoiled by upload data"), 1u);
-  EXPECT_EQ(s.phase(), Phase::home);
+  EXPECT_EQ(s.phase(), Phase::by_wifi);
   EXPECT_TRUE(s.until("offload: probe begins", 300)) << "tried again soon";
 }
 
@@ -282,7 +282,7 @@ TEST(OffloadProof, AnEchoOfUploadDataProvesNothing)
   s.cell().delivers = false;
   // The host uploads all the time: the server echoes TSvals that came by Wi-Fi, odd ones among them.
   const Tick begin = s.fixture.now();
-  for (int i = 0; i < 2000 && s.phase() == Phase::away; ++i)
+  for (int i = 0; i < 2000 && s.phase() == Phase::by_cell; ++i)
   {
     s.peers.next += 100;
     s.server.send(s.fixture.now(), Link::wifi, s.peers.remote_isn + s.peers.received,
@@ -359,7 +359,7 @@ TEST(OffloadAway, SilenceIsSettledByWifiInTime)
   EXPECT_EQ(last.by, Link::wifi);
   EXPECT_EQ(last.ack, s.peers.remote_isn + s.peers.received);
   EXPECT_LE(last.at - begin, ms(20 + 100 + 1)) << "RTT + 100 ms: before the server's RTO of RTT + 200 ms";
-  EXPECT_EQ(s.phase(), Phase::home);
+  EXPECT_EQ(s.phase(), Phase::by_wifi);
 }
 
 TEST(OffloadAway, AnOlderEchoDoesNotProveTheNewestAck)
@@ -395,7 +395,7 @@ TEST(OffloadAway, NothingToSayIsNotSilence)
   EXPECT_EQ(s.state().unvalidated, 0);
   s.wait(ms(5000));
   EXPECT_EQ(s.fixture.count("offload: silence, back to Wi-Fi"), 0u);
-  EXPECT_EQ(s.phase(), Phase::away);
+  EXPECT_EQ(s.phase(), Phase::by_cell);
 }
 
 TEST(OffloadAway, ALostLinkIsAnsweredAtOnceByWifi)
@@ -409,7 +409,7 @@ TEST(OffloadAway, ALostLinkIsAnsweredAtOnceByWifi)
   EXPECT_EQ(s.left.back().why, "offload: cellular link lost");
   EXPECT_EQ(s.left.back().by, Link::wifi);
   EXPECT_EQ(s.left.back().ack, s.peers.remote_isn + s.peers.received);
-  EXPECT_EQ(s.phase(), Phase::home);
+  EXPECT_EQ(s.phase(), Phase::by_wifi);
 }
 
 TEST(OffloadAway, ASpentBudgetBringsTheFlowHome)
@@ -419,7 +419,7 @@ TEST(OffloadAway, ASpentBudgetBringsTheFlowHome)
   ASSERT_TRUE(s.until("offload: path validated"));
   const auto spent = [&] { return s.fixture.chain.stats().cell_bytes; };
   ASSERT_TRUE(s.until("offload: cellular budget spent"));
-  EXPECT_EQ(s.phase(), Phase::home);
+  EXPECT_EQ(s.phase(), Phase::by_wifi);
   const std::uint64_t then = spent();
   EXPECT_LE(then, budget);
   EXPECT_GT(then, budget - 200);
@@ -437,7 +437,7 @@ TEST(OffloadAway, SlowerThanOnWifiIsRegretted)
   ASSERT_TRUE(s.until("offload: path validated"));
   s.every = Duration { ms(1) * 120 / 100 };
   EXPECT_TRUE(s.until("offload: slower than on Wi-Fi", 10'000));
-  EXPECT_EQ(s.phase(), Phase::home);
+  EXPECT_EQ(s.phase(), Phase::by_wifi);
 }
 
 TEST(OffloadAway, AsFastAsOnWifiStays)
@@ -448,7 +448,7 @@ TEST(OffloadAway, AsFastAsOnWifiStays)
   s.module.set("window_mss", 20);
   ASSERT_TRUE(s.until("offload: path validated"));
   EXPECT_FALSE(s.until("offload: slower than on Wi-Fi", 10'000));
-  EXPECT_EQ(s.phase(), Phase::away);
+  EXPECT_EQ(s.phase(), Phase::by_cell);
 }
 
 // ---- thinning ----
@@ -459,7 +459,7 @@ struct Thinning : ::testing::Test
   Thinning()
   {
     s.steps(400); // so that the clocks are known to agree
-    EXPECT_TRUE(s.until("offload: path validated") || s.phase() == Phase::away);
+    EXPECT_TRUE(s.until("offload: path validated") || s.phase() == Phase::by_cell);
     s.steps(300);
     s.cell().delay = ms(40);
     EXPECT_TRUE(s.until("offload: repeated by the next ACK"));
@@ -668,7 +668,7 @@ TEST(ThinProbe, WhatIsHeldIsSaidWhateverTheProbeSays)
         {
           ++seen;
           s.wait(s.fixture.view(s.peers).rtt_smoothed / 4 + ms(1));
-          EXPECT_EQ(s.left.back().ack, s.acked) << "dropped, and never said again";
+          EXPECT_EQ(s.left.back().ack, s.acked) << "dropped, and never acknowledged again";
         }
       }
     }
@@ -785,7 +785,7 @@ TEST(OffloadStrategies, TheOldOneReleasesWhatItWithholdsBeforeTheNewOneBegins)
   Session s {};
   ASSERT_TRUE(s.until("offload: path validated"));
   s.steps(100);
-  ASSERT_EQ(s.phase(), Phase::away);
+  ASSERT_EQ(s.phase(), Phase::by_cell);
   s.module.set("strategy", 1);
   s.module.set("fraction", 0);
   s.step();
@@ -809,12 +809,12 @@ TEST(OffloadWords, DescribeTellsPhaseAndReason)
   };
   Session s {};
   s.steps(400);
-  ASSERT_TRUE(s.phase() == Phase::away || s.until("offload: path validated"));
+  ASSERT_TRUE(s.phase() == Phase::by_cell || s.until("offload: path validated"));
   s.steps(200);
   Lines lines {};
   static_cast<const Module&>(s.module).describe(
       s.fixture.view(s.peers), std::as_const(s.fixture.chain).state(s.fixture.flow(s.peers), 0), lines);
-  EXPECT_EQ(lines.text["phase"], "away");
+  EXPECT_EQ(lines.text["phase"], "cellular");
   EXPECT_EQ(lines.text["why"], "offload: by cellular");
   EXPECT_EQ(lines.number["one ACK in"], 1);
   EXPECT_NEAR(lines.number["added delay"], 0, 4);
@@ -830,7 +830,7 @@ TEST(OffloadWraps, SequenceAndTimestampWrapWhileAway)
   Session s { peers };
   ASSERT_TRUE(s.until("offload: path validated", 900));
   s.steps(2000);
-  EXPECT_EQ(s.phase(), Phase::away);
+  EXPECT_EQ(s.phase(), Phase::by_cell);
   EXPECT_EQ(s.server.rejected, 0u);
   EXPECT_EQ(s.fixture.violations(), 0u);
   EXPECT_LT(s.left.back().value.raw, 10'000u) << "it did wrap";
@@ -844,7 +844,7 @@ TEST(OffloadFamilies, Ipv6IsTheSame)
   Session s { peers };
   ASSERT_TRUE(s.until("offload: path validated"));
   s.steps(500);
-  EXPECT_EQ(s.phase(), Phase::away);
+  EXPECT_EQ(s.phase(), Phase::by_cell);
   EXPECT_EQ(s.server.rejected, 0u);
 }
 

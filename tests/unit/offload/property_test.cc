@@ -16,7 +16,7 @@ using namespace test;
 // What a run saw, to be sure that the interesting states were reached at all.
 struct Coverage
 {
-  std::uint64_t away = 0, dropped = 0, by_timer = 0, silence = 0, link_lost = 0, proof_lost = 0, spoiled = 0;
+  std::uint64_t by_cell = 0, dropped = 0, by_timer = 0, silence = 0, link_lost = 0, validation_lost = 0, spoiled = 0;
   std::uint64_t switched_off = 0;
 };
 
@@ -55,12 +55,12 @@ public:
   void add_to(Coverage& c) const
   {
     const auto count = [&](std::string_view why) { return s_.fixture.count(why); };
-    c.away += count("offload: path validated");
+    c.by_cell += count("offload: path validated");
     c.dropped += count("offload: repeated by the next ACK");
     c.by_timer += count("offload: timer sends what was left out");
     c.silence += count("offload: silence, back to Wi-Fi");
     c.link_lost += count("offload: cellular link lost");
-    c.proof_lost += count("offload: path validation lost");
+    c.validation_lost += count("offload: path validation lost");
     c.spoiled += count("offload: probe spoiled by upload data");
     c.switched_off += count("offload: switched off");
   }
@@ -112,7 +112,7 @@ private:
       s_.note_injected();
     }
     else if (what < 960)
-      s_.state().stretch = static_cast<std::uint16_t>(s_.phase() == Phase::away ? 1 + draw(16) : 1);
+      s_.state().stretch = static_cast<std::uint16_t>(s_.phase() == Phase::by_cell ? 1 + draw(16) : 1);
     else if (what < 964)
     {
       s_.fixture.chain.enable(0, !s_.fixture.chain.enabled(0), s_.fixture.now());
@@ -157,7 +157,7 @@ private:
         s_.fixture.view(s_.peers).sent_any && ack.window != s_.fixture.view(s_.peers).sent_window;
     const chain::Outcome outcome = s_.ack(ack);
     if (outcome.verdict != Verdict::drop) return;
-    ASSERT_FALSE(loaded || window_changed) << "an ACK that says more was left out";
+    ASSERT_FALSE(loaded || window_changed) << "an ACK that carries more was left out";
     owed_.push_back({ s_.fixture.now(), ack.ack, s_.fixture.view(s_.peers).rtt_smoothed });
   }
 
@@ -217,12 +217,12 @@ TEST(OffloadProperties, HoldUnderRandomEvents)
   }
   if (HasFailure()) return;
   // A test that never gets there would pass as well.
-  EXPECT_GT(coverage.away, 500u);
+  EXPECT_GT(coverage.by_cell, 500u);
   EXPECT_GT(coverage.dropped, 10'000u);
   EXPECT_GT(coverage.by_timer, 100u);
   EXPECT_GT(coverage.silence, 100u);
   EXPECT_GT(coverage.link_lost, 20u);
-  EXPECT_GT(coverage.proof_lost, 5u);
+  EXPECT_GT(coverage.validation_lost, 5u);
   EXPECT_GT(coverage.spoiled, 10u);
   EXPECT_GT(coverage.switched_off, 10u);
 }

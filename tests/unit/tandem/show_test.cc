@@ -106,7 +106,7 @@ TEST(Show, the_fastest_flow_comes_first_and_one_left_alone_says_why)
         { { "id", 2 }, { "rate_mbps", 9.0 }, { "bypass", "none" } } });
   const std::string text = show_flows(flows, {});
   EXPECT_LT(text.find("9 Mbit/s"), text.find("1 Mbit/s"));
-  EXPECT_THAT(text, HasSubstr("left alone: attached mid-flow"));
+  EXPECT_THAT(text, HasSubstr("bypassed: attached mid-flow"));
 }
 
 TEST(Show, a_keeper_that_stood_in_is_told)

@@ -213,7 +213,7 @@ void World::acknowledge(std::uint16_t flags)
   if (outcome.verdict == Verdict::drop)
   {
     ++reached.left_out;
-    ASSERT_TRUE(ack.sack_count == 0 && ack.flags == tcp_flag::ack) << "an ACK that says more was left out" << tail();
+    ASSERT_TRUE(ack.sack_count == 0 && ack.flags == tcp_flag::ack) << "an ACK that carries more was left out" << tail();
   }
   else
     leaves(outcome.why, outcome.edit.route.value_or(Link::wifi), outcome.edit.ack.value_or(ack.ack),
@@ -237,7 +237,7 @@ void World::check_injected()
     {
       ++reached.strict_bound;
       ASSERT_TRUE(one.segment.ack.at_or_before(later(sent_ack_, fixture_.view(peers_).rcv_nxt - strict_.withheld)))
-          << "another module says what is withheld: " << one.why << tail();
+          << "another module acknowledges what is withheld: " << one.why << tail();
     }
     leaves(one.why, one.segment.by, one.segment.ack, one.segment.window,
            one.segment.timestamps.value_or(Timestamps {}).value);

@@ -18,7 +18,7 @@ from typing import Any, Callable, Iterator
 
 STATION = "02:00:00:00:02:00"
 INTERFACE = "wlan2"
-PATIENCE = 30.0
+TIMEOUT = 30.0
 AP_RADIOS = (0, 1)
 
 
@@ -26,7 +26,7 @@ class Failed(Exception):
     """What was waited for, in vain."""
 
 
-def wait_for(what: str, found: Callable[[], Any], seconds: float = PATIENCE) -> Any:
+def wait_for(what: str, found: Callable[[], Any], seconds: float = TIMEOUT) -> Any:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if result := found():
@@ -93,7 +93,7 @@ def flowing(seconds: float) -> None:
     """Waits until the download has run over Wi-Fi for so long, without a pause."""
     counter = ["ip", "netns", "exec", "sta", "cat", f"/sys/class/net/{INTERFACE}/statistics/rx_bytes"]
     since, last = time.monotonic(), 0
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + TIMEOUT
     while time.monotonic() - since < seconds:
         total = int(subprocess.run(counter, capture_output=True, text=True).stdout)
         if total - last < 5000:

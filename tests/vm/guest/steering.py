@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Steering on the kernel's own MPTCP: endpoints, CE marks and backup flags while one download runs over two Wi-Fi ways.
 
-    steering.py PROGRAMS WISH_PROBE      inside the virtual machine; prints "fact NAME JSON", one a line
+    steering.py PROGRAMS REQUEST_PROBE      inside the virtual machine; prints "fact NAME JSON", one a line
     steering.py serve                    one download of no certain length; prints its length and SHA-256 when the client wants no more
     steering.py fetch                    reads it until standard input ends; prints the same of what came
     steering.py small                    serves small downloads
@@ -34,7 +34,7 @@ WIFI, WIFI_2 = 0, 3  # Link of the SDK, as request_probe's knob counts
 CE_RATE = 0.05  # it grows by 0.01 in a tenth of a second at most
 ENOUGH = 1000  # data packets to tell a share by
 BUSY, QUIET = 250_000, 100_000  # bytes a second; each way carries 1.25 million, and the small downloads make 40 thousand
-PATIENCE = 30.0
+TIMEOUT = 30.0
 AT_SERVER = ["ip", "netns", "exec", "srv"]
 # As tandemd.service does: an ordinary user with two capabilities.
 SERVICE = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--no-new-privs", "--inh-caps=-all,+net_admin,+net_raw",
@@ -52,7 +52,7 @@ def fact(name: str, value: Any) -> None:
     print(f"fact {name} {json.dumps(value)}", flush=True)
 
 
-def wait_for(found: Callable[[], Any], seconds: float = PATIENCE) -> Any:
+def wait_for(found: Callable[[], Any], seconds: float = TIMEOUT) -> Any:
     """The last answer, be it a true one or not."""
     end = time.monotonic() + seconds
     while not (answer := found()) and time.monotonic() < end:
@@ -112,7 +112,7 @@ def knock() -> None:
     """Three decisions that take long, as they do in an emulated machine, cost a flow its module. New flows keep it speaking."""
     while True:
         try:
-            with socket.create_connection(SMALL, PATIENCE) as peer:
+            with socket.create_connection(SMALL, TIMEOUT) as peer:
                 while peer.recv(1 << 16):
                     pass
         except OSError:
@@ -136,7 +136,7 @@ class Download:
         said: dict[str, Any] = {}
         for name, process in (("came", self._client), ("sent", self._server)):
             try:
-                said[name] = json.loads(process.communicate(timeout=PATIENCE)[0])
+                said[name] = json.loads(process.communicate(timeout=TIMEOUT)[0])
             except (subprocess.TimeoutExpired, json.JSONDecodeError):
                 process.kill()
                 said[name] = None
@@ -190,7 +190,7 @@ def carried() -> dict[str, int]:
 
 def carry(*busy: str) -> dict[str, int]:
     """Waits until just these ways carry the download; what they carried last."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + TIMEOUT
     while True:
         seen = carried()
         if all(total > BUSY if way in busy else total < QUIET for way, total in seen.items()) or time.monotonic() > end:
@@ -226,7 +226,7 @@ def heard() -> dict[str, int]:
 class Api(http.client.HTTPConnection):
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(PATIENCE)
+        self.sock.settimeout(TIMEOUT)
         self.sock.connect(str(SOCKET))
 
 
@@ -292,7 +292,7 @@ enabled = true
 
     def stop(self) -> int:
         self.process.terminate()
-        return self.process.wait(PATIENCE)
+        return self.process.wait(TIMEOUT)
 
     def kill_with_keeper(self) -> None:
         """At once: neither sees the other's end."""
@@ -311,7 +311,7 @@ def marks() -> None:
     turn(link=WIFI_2, ce_rate=CE_RATE)
     wait_for(lambda: api("/v1/status")["links"]["wifi2"].get("steering", {}).get("ce_rate", 0) > 0.999 * CE_RATE)
     fact("rules", rules())
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + TIMEOUT
     while True:
         before, changes = counted(), steering()["ce_changes"]
         while True:

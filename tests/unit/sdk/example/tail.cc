@@ -1,4 +1,4 @@
-// tail: says the last ACK of a burst once more, since the loss of that one is noticed by nobody; and asks for CE marks
+// tail: sends the last ACK of a burst once more, since the loss of that one is noticed by nobody; and asks for CE marks
 // while the queue on the way grows.
 #include <tandem/module.h>
 #include <tandem/pure_ack.h>
@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 
 struct State
 {
-  Seq repeated {}; // the ACK number that was said twice
+  Seq repeated {}; // the ACK number that was sent twice
   bool marking = false;
 };
 
@@ -57,7 +57,7 @@ public:
 
 private:
   // An injected segment: it leaves by a named link at a time, here at once. Each number has its limits; latest_ack()
-  // is what the local TCP said last.
+  // is what the local TCP sent last.
   Plan repeat(const FlowView& flow, State& state)
   {
     if (state.repeated == flow.rcv_nxt || flow.fin_sent || flow.acc_ecn) return {};
