@@ -1,6 +1,7 @@
 // Whatever happens, in whatever order: what chain and freeze let leave keeps these promises.
 #include "modules/freeze/freeze.h"
 #include "tests/golden/harness/fixture.h"
+#include "tests/unit/random_runs.h"
 
 #include <gtest/gtest.h>
 
@@ -488,36 +489,23 @@ private:
 
 TEST(FreezeProperties, HoldUnderRandomEvents)
 {
-  Coverage all {};
-  for (std::uint64_t seed = 1; seed <= 480; ++seed)
-  {
-    SCOPED_TRACE("seed " + std::to_string(seed));
-    Ordeal ordeal { seed };
-    ordeal.run(4000);
-    if (!HasFatalFailure()) ordeal.finish();
-    if (HasFailure()) return;
-    const Coverage& c = ordeal.coverage;
-    all.held += c.held, all.released += c.released, all.resumes += c.resumes, all.closed += c.closed,
-        all.release_parts += c.release_parts;
-    all.by_cell += c.by_cell, all.undone += c.undone, all.too_late += c.too_late, all.not_home += c.not_home;
-    all.switched_off += c.switched_off, all.resets += c.resets, all.with_sack += c.with_sack;
-    all.real_closing += c.real_closing, all.parts += c.parts;
-  }
-  // A test that never gets there would pass as well.
-  EXPECT_GT(all.held, 10'000u);
-  EXPECT_GT(all.released, 500u);
-  EXPECT_GT(all.resumes, 500u);
-  EXPECT_GT(all.closed, 100u);
-  EXPECT_GT(all.parts, 50u);
-  EXPECT_GT(all.release_parts, 20u);
-  EXPECT_GT(all.by_cell, 50u);
-  EXPECT_GT(all.undone, 30u);
-  EXPECT_GT(all.too_late, 50u);
-  EXPECT_GT(all.not_home, 100u);
-  EXPECT_GT(all.switched_off, 100u);
-  EXPECT_GT(all.resets, 50u);
-  EXPECT_GT(all.with_sack, 1'000u);
-  EXPECT_GT(all.real_closing, 100u);
+  hold_under_random_events<Ordeal, Coverage>(480, 4000,
+                                             {
+                                                 { "held", &Coverage::held, 10'000 },
+                                                 { "released", &Coverage::released, 500 },
+                                                 { "resumes", &Coverage::resumes, 500 },
+                                                 { "closed", &Coverage::closed, 100 },
+                                                 { "parts", &Coverage::parts, 50 },
+                                                 { "release parts", &Coverage::release_parts, 20 },
+                                                 { "by cell", &Coverage::by_cell, 50 },
+                                                 { "undone", &Coverage::undone, 30 },
+                                                 { "too late", &Coverage::too_late, 50 },
+                                                 { "not home", &Coverage::not_home, 100 },
+                                                 { "switched off", &Coverage::switched_off, 100 },
+                                                 { "resets", &Coverage::resets, 50 },
+                                                 { "with sack", &Coverage::with_sack, 1'000 },
+                                                 { "real closing", &Coverage::real_closing, 100 },
+                                             });
 }
 
 } // namespace

@@ -2,6 +2,7 @@
 #include "modules/freeze/freeze.h"
 #include "modules/mirror/mirror.h"
 #include "tests/golden/harness/fixture.h"
+#include "tests/unit/random_runs.h"
 
 #include <gtest/gtest.h>
 
@@ -61,7 +62,11 @@ public:
   {
     for (int i = 0; i < steps && !::testing::Test::HasFatalFailure(); ++i)
       step();
-    if (::testing::Test::HasFatalFailure()) return;
+  }
+
+  // All that is still on its way arrives.
+  void finish()
+  {
     while (!due_.empty() && !::testing::Test::HasFatalFailure())
       deliver_due();
     quiet(ms(1000));
@@ -412,36 +417,25 @@ private:
 
 TEST(MirrorProperties, HoldUnderRandomEvents)
 {
-  Coverage all {};
-  for (std::uint64_t seed = 1; seed <= 240; ++seed)
-  {
-    SCOPED_TRACE("seed " + std::to_string(seed));
-    Ordeal ordeal { seed };
-    ordeal.run(6000);
-    if (HasFailure()) return;
-    const Coverage& c = ordeal.coverage;
-    all.echoes += c.echoes, all.exact += c.exact, all.chains += c.chains, all.dropped += c.dropped;
-    all.waited += c.waited, all.windows += c.windows, all.duplicates += c.duplicates, all.kept += c.kept;
-    all.reordered += c.reordered, all.late += c.late, all.fills += c.fills, all.quiet += c.quiet, all.off += c.off;
-    all.back_offs += c.back_offs, all.blocks += c.blocks, all.held += c.held;
-  }
-  // A test that never gets there would pass as well.
-  EXPECT_GT(all.echoes, 2'000u);
-  EXPECT_GT(all.exact, 1'000u);
-  EXPECT_GT(all.chains, 200u);
-  EXPECT_GT(all.dropped, 1'000u);
-  EXPECT_GT(all.waited, 50u);
-  EXPECT_GT(all.windows, 1'000u);
-  EXPECT_GT(all.duplicates, 50u);
-  EXPECT_GT(all.kept, 500u);
-  EXPECT_GT(all.reordered, 200u);
-  EXPECT_GT(all.late, 50u);
-  EXPECT_GT(all.fills, 20u);
-  EXPECT_GT(all.quiet, 500u);
-  EXPECT_GT(all.off, 100u);
-  EXPECT_GT(all.back_offs, 10u);
-  EXPECT_GT(all.blocks, 10'000u);
-  EXPECT_GT(all.held, 100u);
+  hold_under_random_events<Ordeal, Coverage>(240, 6000,
+                                             {
+                                                 { "echoes", &Coverage::echoes, 2'000 },
+                                                 { "exact", &Coverage::exact, 1'000 },
+                                                 { "chains", &Coverage::chains, 200 },
+                                                 { "dropped", &Coverage::dropped, 1'000 },
+                                                 { "waited", &Coverage::waited, 50 },
+                                                 { "windows", &Coverage::windows, 1'000 },
+                                                 { "duplicates", &Coverage::duplicates, 50 },
+                                                 { "kept", &Coverage::kept, 500 },
+                                                 { "reordered", &Coverage::reordered, 200 },
+                                                 { "late", &Coverage::late, 50 },
+                                                 { "fills", &Coverage::fills, 20 },
+                                                 { "quiet", &Coverage::quiet, 500 },
+                                                 { "off", &Coverage::off, 100 },
+                                                 { "back offs", &Coverage::back_offs, 10 },
+                                                 { "blocks", &Coverage::blocks, 10'000 },
+                                                 { "held", &Coverage::held, 100 },
+                                             });
 }
 
 } // namespace

@@ -1,5 +1,6 @@
 // Whatever happens, in whatever order: what chain and offload let leave keeps these promises.
 #include "tests/unit/offload/session.h"
+#include "tests/unit/random_runs.h"
 
 #include <gtest/gtest.h>
 
@@ -50,22 +51,25 @@ public:
     EXPECT_EQ(s_.fixture.chain.stats(0).excluded, 0u);
     for (std::size_t v = 0; v < chain::violation_count; ++v)
       EXPECT_EQ(s_.fixture.chain.stats(0).violations[v], 0u) << chain::name(static_cast<chain::Violation>(v));
+    note();
   }
 
-  void add_to(Coverage& c) const
-  {
-    const auto count = [&](std::string_view why) { return s_.fixture.count(why); };
-    c.by_cell += count("offload: path validated");
-    c.dropped += count("offload: repeated by the next ACK");
-    c.by_timer += count("offload: timer sends what was left out");
-    c.silence += count("offload: silence, back to Wi-Fi");
-    c.link_lost += count("offload: cellular link lost");
-    c.validation_lost += count("offload: path validation lost");
-    c.spoiled += count("offload: probe spoiled by upload data");
-    c.switched_off += count("offload: switched off");
-  }
+  Coverage coverage {};
 
 private:
+  void note()
+  {
+    const auto count = [&](std::string_view why) { return s_.fixture.count(why); };
+    coverage.by_cell = count("offload: path validated");
+    coverage.dropped = count("offload: repeated by the next ACK");
+    coverage.by_timer = count("offload: timer sends what was left out");
+    coverage.silence = count("offload: silence, back to Wi-Fi");
+    coverage.link_lost = count("offload: cellular link lost");
+    coverage.validation_lost = count("offload: path validation lost");
+    coverage.spoiled = count("offload: probe spoiled by upload data");
+    coverage.switched_off = count("offload: switched off");
+  }
+
   static Peers peers_for(std::uint64_t seed)
   {
     Peers peers {};
@@ -205,26 +209,17 @@ private:
 
 TEST(OffloadProperties, HoldUnderRandomEvents)
 {
-  Coverage coverage {};
-  for (std::uint64_t seed = 1; seed <= 150; ++seed)
-  {
-    SCOPED_TRACE("seed " + std::to_string(seed));
-    Ordeal ordeal { seed };
-    ordeal.run(4000);
-    if (!HasFatalFailure()) ordeal.finish();
-    if (HasFailure()) break;
-    ordeal.add_to(coverage);
-  }
-  if (HasFailure()) return;
-  // A test that never gets there would pass as well.
-  EXPECT_GT(coverage.by_cell, 500u);
-  EXPECT_GT(coverage.dropped, 10'000u);
-  EXPECT_GT(coverage.by_timer, 100u);
-  EXPECT_GT(coverage.silence, 100u);
-  EXPECT_GT(coverage.link_lost, 20u);
-  EXPECT_GT(coverage.validation_lost, 5u);
-  EXPECT_GT(coverage.spoiled, 10u);
-  EXPECT_GT(coverage.switched_off, 10u);
+  hold_under_random_events<Ordeal, Coverage>(150, 4000,
+                                             {
+                                                 { "by cell", &Coverage::by_cell, 500 },
+                                                 { "dropped", &Coverage::dropped, 10'000 },
+                                                 { "by timer", &Coverage::by_timer, 100 },
+                                                 { "silence", &Coverage::silence, 100 },
+                                                 { "link lost", &Coverage::link_lost, 20 },
+                                                 { "validation lost", &Coverage::validation_lost, 5 },
+                                                 { "spoiled", &Coverage::spoiled, 10 },
+                                                 { "switched off", &Coverage::switched_off, 10 },
+                                             });
 }
 
 TEST(OffloadProperties, TheSameEventsGiveTheSamePlans)

@@ -136,7 +136,7 @@ void World::upload()
 {
   peers_.next += 1 + draw(2000);
   uploads_.push_back({ fixture_.now(), peers_.local_ts(fixture_.now()), peers_.next, draw(4) == 0 });
-  reached.lost_uploads += uploads_.back().lost ? 1 : 0;
+  coverage.lost_uploads += uploads_.back().lost ? 1 : 0;
 }
 
 void World::uploads_arrive()
@@ -212,7 +212,7 @@ void World::acknowledge(std::uint16_t flags)
   if (::testing::Test::HasFatalFailure()) return;
   if (outcome.verdict == Verdict::drop)
   {
-    ++reached.left_out;
+    ++coverage.left_out;
     ASSERT_TRUE(ack.sack_count == 0 && ack.flags == tcp_flag::ack) << "an ACK that carries more was left out" << tail();
   }
   else
@@ -230,12 +230,12 @@ void World::check_injected()
     const bool own = one.why.starts_with("strict");
     if (!own && strict_.window != 0xffff)
     {
-      ++reached.strict_bound;
+      ++coverage.strict_bound;
       ASSERT_LE(one.segment.window, strict_.window) << "another module reopens a window: " << one.why << tail();
     }
     if (!own && strict_.withheld > 0)
     {
-      ++reached.strict_bound;
+      ++coverage.strict_bound;
       ASSERT_TRUE(one.segment.ack.at_or_before(later(sent_ack_, fixture_.view(peers_).rcv_nxt - strict_.withheld)))
           << "another module acknowledges what is withheld: " << one.why << tail();
     }
@@ -289,15 +289,15 @@ void World::finish()
   {
     EXPECT_EQ(validated, 0u) << "a path was validated that nothing passes" << tail();
   }
-  reached.filtered_runs += filtered_ ? 1 : 0;
-  reached.validated += validated;
-  reached.probes += fixture_.count("offload: probe by cellular") + fixture_.count("freeze: path probe by cellular");
-  reached.withheld += fixture_.count("freeze: ACK withheld");
-  reached.resumed += fixture_.count("freeze: resume ACK") + fixture_.count("freeze: resume ACK, window reopens");
-  reached.closed_ahead += fixture_.count("freeze: window closed, blackout predicted");
-  reached.hidden += fixture_.count("mirror: hidden, queue not full");
-  reached.ts_lowered += fixture_.chain.stats().ts_lowered;
-  reached.ts_spoiled += fixture_.chain.stats().ts_spoiled;
+  coverage.filtered_runs += filtered_ ? 1 : 0;
+  coverage.validated += validated;
+  coverage.probes += fixture_.count("offload: probe by cellular") + fixture_.count("freeze: path probe by cellular");
+  coverage.withheld += fixture_.count("freeze: ACK withheld");
+  coverage.resumed += fixture_.count("freeze: resume ACK") + fixture_.count("freeze: resume ACK, window reopens");
+  coverage.closed_ahead += fixture_.count("freeze: window closed, blackout predicted");
+  coverage.hidden += fixture_.count("mirror: hidden, queue not full");
+  coverage.ts_lowered += fixture_.chain.stats().ts_lowered;
+  coverage.ts_spoiled += fixture_.chain.stats().ts_spoiled;
 }
 
 } // namespace tandem::test

@@ -43,7 +43,7 @@ private:
 };
 
 // What a run saw, to be sure that the interesting states were reached at all.
-struct Reached
+struct Coverage
 {
   std::uint64_t probes = 0, validated = 0, withheld = 0, resumed = 0, closed_ahead = 0, hidden = 0, left_out = 0;
   std::uint64_t ts_lowered = 0, ts_spoiled = 0, strict_bound = 0, filtered_runs = 0, lost_uploads = 0;
@@ -58,7 +58,7 @@ public:
   // After everything has settled.
   void finish();
 
-  Reached reached {};
+  Coverage coverage {};
 
 private:
   struct Piece
