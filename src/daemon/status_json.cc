@@ -191,26 +191,10 @@ json link_steering_json(Link link, const std::string& interface, const LinkReque
 
 json steering_json(const kernel::SteeringState& state, bool setup, bool foreign)
 {
-  json refused = json::array();
-  for (const kernel::RefusedRequest& one : state.refused)
-    refused.push_back({ { "what", one.what }, { "why", one.why } });
-  return { { "ce_backend", state.ce_backend },
-           { "ce_why", state.ce_why },
-           { "mptcp_why", state.mptcp_why },
-           { "setup", setup },
-           { "foreign", foreign },
-           { "endpoints", endpoints_json(state) },
-           { "limit_subflows", state.limit_subflows },
-           { "limit_add_addr", state.limit_add_addr },
-           { "refused", refused },
-           { "last_error", state.last_error },
-           { "recovered", state.recovered },
-           { "suspended", state.suspended },
-           { "plans", state.plans },
-           { "ce_changes", state.ce_changes },
-           { "flag_changes", state.flag_changes },
-           { "endpoints_added", state.endpoints_added },
-           { "endpoints_deleted", state.endpoints_deleted } };
+  json all = state;
+  all.erase("ce"); // shown with each link
+  all.update({ { "setup", setup }, { "foreign", foreign }, { "endpoints", endpoints_json(state) } });
+  return all;
 }
 
 json flows_json(chain::Chain& chain, Tick now)

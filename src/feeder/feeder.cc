@@ -130,12 +130,12 @@ void Feeder::take(Slot& slot, const Report& report, std::vector<RadioEvent>& eve
     else if (modems_.size() < most_modems || modems_.contains(modem->modem))
       modems_[modem->modem] = *modem;
   }
-  else if (const auto* change = std::get_if<InterfaceChange>(&report.what))
+  else if (const auto* interface = std::get_if<InterfaceChange>(&report.what))
   {
-    if (change->gone)
-      interfaces_.erase(change->interface);
-    else if (interfaces_.size() < most_interfaces || interfaces_.contains(change->interface))
-      interfaces_[change->interface] = *change;
+    if (interface->gone)
+      interfaces_.erase(interface->interface);
+    else if (interfaces_.size() < most_interfaces || interfaces_.contains(interface->interface))
+      interfaces_[interface->interface] = *interface;
   }
 }
 

@@ -1,5 +1,5 @@
 """modules/mirror with the strategies that fetch, over a Wi-Fi path much longer than the cellular one: holes are closed with what the server
-sent, with and without undo; what must not be asked for again is left alone, and says why."""
+sent, with and without undo; what must not be asked for again is bypassed, with the reason."""
 
 from __future__ import annotations
 

@@ -383,7 +383,7 @@ std::string show_flows(const json& flows, const Style& style)
                                      bytes_of(*flow, "delivered_bytes") };
     if (multipath) cells.emplace_back(mptcp_words(member(*flow, "mptcp")));
     cells.emplace_back(truth(*flow, "acc_ecn") ? "accurate" : truth(*flow, "ecn") ? "classic" : "-");
-    cells.emplace_back(done, left_alone ? Tone::warning : Tone::plain);
+    cells.emplace_back(done, bypassed ? Tone::warning : Tone::plain);
     table.add(std::move(cells));
   }
   return table.text(style);
