@@ -67,7 +67,7 @@ def test_rows_of_the_grid_judge_mean_and_worst_run_of_olia_alone() -> None:
 
 def test_used_are_those_that_carry_something_and_are_not_left_out() -> None:
     def result(*paths: tuple[float, float]) -> dict:
-        return {"flows": [{"subflows": [{"mbps": mbps} for mbps, _ in paths]}], "laptop": {"mean": [{"backup": backup} for _, backup in paths]}}
+        return {"flows": [{"subflows": [{"mbps": mbps} for mbps, _ in paths]}], "client": {"mean": [{"backup": backup} for _, backup in paths]}}
 
     assert simulations.used(result((10, 0), (0.05, 0), (3, 0.9), (3, 0.2))) == 2
     assert simulations.used(result((0, 0), (0, 0))) == 0

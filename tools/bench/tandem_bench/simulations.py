@@ -116,15 +116,15 @@ def module_of(arm: Arm) -> dict[str, Any]:
 
 def told(result: Mapping[str, Any]) -> dict[str, Any]:
     """What a run leaves in the JSON beside its values."""
-    laptop = result["laptop"]
+    client = result["client"]
     return {"subflows": [round(subflow["mbps"], 3) for subflow in result["flows"][0]["subflows"]],
-            "flows": [round(flow["mbps"], 3) for flow in result["flows"]], "mean": laptop.get("mean", []), "marked": laptop.get("marked", []),
-            "reasons": laptop.get("reasons", {})}
+            "flows": [round(flow["mbps"], 3) for flow in result["flows"]], "mean": client.get("mean", []), "marked": client.get("marked", []),
+            "reasons": client.get("reasons", {})}
 
 
 def used(result: Mapping[str, Any], least_share: float = 0.01) -> int:
     """Access points in use: not left out for most of the time, and with more than a hundredth of the bytes."""
-    subflows, means = result["flows"][0]["subflows"], result["laptop"].get("mean", [])
+    subflows, means = result["flows"][0]["subflows"], result["client"].get("mean", [])
     whole = sum(subflow["mbps"] for subflow in subflows)
     left_out = [mean["backup"] > 0.5 for mean in means] + [False] * (len(subflows) - len(means))
     return sum(1 for subflow, out in zip(subflows, left_out) if whole > 0 and subflow["mbps"] > least_share * whole and not out)

@@ -70,13 +70,13 @@ def description(table: Table, kinds: Kinds, arm: Arm, seed: int) -> dict[str, An
 
     links: list[dict[str, Any]] = [{"name": f"ap{i}", "type": "weighted", "packet_ms": CLOSE_MS} for i in (1, 2)]
     links += [{"name": f"c{i}", "type": "weighted", "ap": f"ap{i}", "packet_ms": way.packet_ms, "cost": way.cost} for i, way in zip((1, 2), table.ways)]
-    laptop: dict[str, Any] = {"name": "C", "laptop": True, "ecn": True}
+    client: dict[str, Any] = {"name": "C", "client": True, "ecn": True}
     if arm in (AT_AP1, AT_AP2):
-        laptop |= {"cc": kinds.tcp, "mss": 1428, "subflows": [by("c1" if arm == AT_AP1 else "c2")]}
+        client |= {"cc": kinds.tcp, "mss": 1428, "subflows": [by("c1" if arm == AT_AP1 else "c2")]}
     else:
-        laptop |= {"mptcp": True, "cc": kinds.sender.cc, "scheduler": kinds.sender.scheduler, "subflows": [by("c1"), by("c2", 0.1)]}
+        client |= {"mptcp": True, "cc": kinds.sender.cc, "scheduler": kinds.sender.scheduler, "subflows": [by("c1"), by("c2", 0.1)]}
     others = [{"name": f"C{i}", "cc": kinds.tcp, "mss": 1428, "start": 0.3 * i, "subflows": [by(f"ap{i}")]} for i in (1, 2)]
-    return {"seed": seed, "seconds": 600, "warmup": 60, "links": links, "flows": [laptop, *others], **simulations.module_of(arm)}
+    return {"seed": seed, "seconds": 600, "warmup": 60, "links": links, "flows": [client, *others], **simulations.module_of(arm)}
 
 
 class Fairness(simulations.SimulatorBench):

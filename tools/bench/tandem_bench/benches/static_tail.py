@@ -65,14 +65,14 @@ def description(outside: Outside, sender: SenderKind, arm: Arm, seed: int) -> di
         links.append({"name": "better", "type": "weighted", "vary": ["ap1", "ap2"]})  # always the better of both
     ways = {BY_AP1.name: ["ap1"], BY_AP2.name: ["ap2"], OPTIMUM.name: ["better"]}.get(arm.name, ["ap1", "ap2"])
     subflows = [{"rtt_ms": 25, "jitter_ms": 0.5, "down": [way], "start": 0.02 * number} for number, way in enumerate(ways)]
-    laptop: dict[str, Any] = {"name": "laptop", "laptop": True, "ecn": True, "size": SIZE, "start": start, "subflows": subflows}
+    client: dict[str, Any] = {"name": "client", "client": True, "ecn": True, "size": SIZE, "start": start, "subflows": subflows}
     if len(ways) > 1:
-        laptop |= {"mptcp": True, "cc": sender.cc, "scheduler": sender.scheduler}
+        client |= {"mptcp": True, "cc": sender.cc, "scheduler": sender.scheduler}
     else:
-        laptop |= {"cc": "cubic" if sender.cc == "cubic" else "reno", "mss": 1428}
+        client |= {"cc": "cubic" if sender.cc == "cubic" else "reno", "mss": 1428}
     variations = [{"name": ap, **outside.variation} for ap in ("ap1", "ap2")] if outside.variation else []
     return {"seed": seed, "seconds": LONGEST, "until": "first", "links": links, "variations": variations,
-            "flows": [laptop, *outside.downloads_of_others(seed, 300.0)], **simulations.module_of(arm)}
+            "flows": [client, *outside.downloads_of_others(seed, 300.0)], **simulations.module_of(arm)}
 
 
 class StaticTail(simulations.SimulatorBench):
