@@ -29,9 +29,14 @@ namespace tandem::kernel
 namespace
 {
 
-constexpr std::size_t batch = 32;                     // messages read by one system call
-constexpr std::size_t slot_size = 0x10000 + 4096;     // a packet of the largest copy range plus its attributes
-constexpr std::size_t verdict_room = 192 * 1024;      // below the default netlink send buffer
+constexpr std::size_t batch = 32;                 // messages read by one system call
+constexpr std::size_t slot_size = 0x10000 + 4096; // a packet of the largest copy range plus its attributes
+constexpr std::size_t verdict_room = 192 * 1024;  // below the default netlink send buffer
+// A packet that comes this soon after the last verdicts would have come before the thread had gone to sleep and woken
+// up again, which takes about five microseconds.
+constexpr Duration follows_soon = std::chrono::microseconds { 15 };
+constexpr unsigned dialogue = 16; // packets that came alone
+constexpr Duration poll_longest = std::chrono::microseconds { 10 };
 constexpr std::size_t verdict_headroom = 128;         // headers of one verdict message
 constexpr std::uint32_t release_sequence = 0x7e1ea5e; // tells the answers to release_waiting() from those to verdicts
 
@@ -56,8 +61,11 @@ struct Run
 
 struct PacketQueue::Parts
 {
-  std::size_t wanted = 1; // messages asked for at once
-  Tick finished {};       // when the last verdicts were sent
+  std::size_t wanted = 1;   // messages asked for at once
+  unsigned alone = 0;       // packets in a row that came one at a time: a dialogue, not a transfer
+  bool found_empty = false; // since the packet before
+  bool polls = false;       // the next packet is waited for awake
+  Tick finished {};         // when the last verdicts were sent
 
   QueueOptions options {};
   QueueStats stats {};
@@ -130,6 +138,33 @@ struct PacketQueue::Parts
     // Rules are loaded after the queue is up; should a stray one have fed it meanwhile, its packets were read as
     // answers.
     release_waiting(socket.get(), options.number);
+  }
+
+  // Whether to look again instead of sleeping: what comes that soon costs less time waited for than slept for.
+  bool may_poll()
+  {
+    polls = polls && now() - finished < poll_longest;
+    found_empty = true;
+    return polls;
+  }
+
+  // Each side of a dialogue waits for the other, so that a processor is free; a transfer needs it for itself.
+  void note_arrival(std::size_t count)
+  {
+    alone = count == 1 && found_empty ? alone + 1 : 0;
+    polls = polls && alone > 0;
+    found_empty = false;
+  }
+
+  // Reads up to `wanted` messages; returns how many, or -1 with errno. A lone one by the call that costs least.
+  int receive() noexcept
+  {
+    if (wanted > 1)
+      return recvmmsg(socket.get(), messages.data(), static_cast<unsigned>(wanted), MSG_DONTWAIT, nullptr);
+    const ssize_t length = ::recv(socket.get(), slots, slot_size, MSG_DONTWAIT);
+    if (length < 0) return -1;
+    messages[0].msg_len = static_cast<unsigned>(length);
+    return 1;
   }
 
   void flush_verdicts() noexcept
@@ -322,16 +357,15 @@ std::size_t PacketQueue::drain(Call call, void* context, std::size_t limit) noex
   // Packets that already waited when the last ones were answered come in batches. A lone packet is read by a call that
   // asks for no second one, which is a system call and most of a microsecond less for it.
   constexpr Duration at_once = std::chrono::microseconds { 3 };
+  p.found_empty = arrival - p.finished >= at_once;
+  p.polls = p.alone >= dialogue && arrival - p.finished < follows_soon;
   p.wanted = arrival - p.finished < at_once ? std::min(batch, p.wanted * 2) : std::max<std::size_t>(1, p.wanted / 2);
   while (taken < limit)
   {
-    for (std::size_t i = 0; i < p.wanted; ++i)
-      p.messages[i].msg_hdr.msg_namelen = 0;
-    const int count =
-        recvmmsg(p.socket.get(), p.messages.data(), static_cast<unsigned>(p.wanted), MSG_DONTWAIT, nullptr);
+    const int count = p.receive();
     if (count < 0)
     {
-      if (errno == EINTR) continue;
+      if (errno == EINTR || (errno == EAGAIN && p.may_poll())) continue;
       if (errno == ENOBUFS)
       {
         ++p.stats.overruns;
@@ -339,6 +373,7 @@ std::size_t PacketQueue::drain(Call call, void* context, std::size_t limit) noex
       }
       break;
     }
+    p.note_arrival(static_cast<std::size_t>(count));
     if (taken > 0) arrival = now();
     for (int i = 0; i < count; ++i)
     {
@@ -388,9 +423,10 @@ std::size_t PacketQueue::drain(Call call, void* context, std::size_t limit) noex
     p.close_run();
     p.flush_verdicts();
     taken += static_cast<std::size_t>(count);
-    if (static_cast<std::size_t>(count) < batch) break;
+    p.finished = now();
+    // Timers wait meanwhile, but not for longer than one batch takes.
+    if (static_cast<std::size_t>(count) < batch && (!p.polls || taken >= batch)) break;
   }
-  p.finished = now();
   return taken;
 }
 
