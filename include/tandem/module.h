@@ -26,7 +26,7 @@ namespace tandem
 {
 
 // Raised with every incompatible change of anything below include/tandem.
-constexpr std::uint32_t module_abi_version = 5;
+constexpr std::uint32_t module_abi_version = 6;
 
 // What a module must see. Rules are generated from the union of the enabled modules' interests: nothing else is ever
 // queued. Kinds of packets: tandem/classify.h; what becomes of each: tandem/admission.h.
@@ -56,6 +56,9 @@ struct LinkState
       0; // sent by Tandem's decisions over this link (edits of route and injected segments), since start
   // That Tandem's decisions may still send over this link: what is left of budget.cell_bytes. The guard refuses more.
   std::uint64_t bytes_left = std::numeric_limits<std::uint64_t>::max();
+  // Bytes per second that the local TCP acknowledged on all flows of this link together, over about the last tenth of
+  // a second with traffic; 0 until measured.
+  double delivery_rate = 0;
 };
 
 using LinkStates = std::array<LinkState, link_count>;

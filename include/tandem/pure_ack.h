@@ -2,7 +2,10 @@
 #pragma once
 
 #include <tandem/flow.h>
+#include <tandem/module.h>
 #include <tandem/plan.h>
+
+#include <cstddef>
 
 namespace tandem
 {
@@ -21,15 +24,20 @@ constexpr bool withholds_ack(const FlowView& flow)
   return flow.sent_any && flow.rcv_nxt.after(flow.sent_ack);
 }
 
-// A flow that is faster than any Wi-Fi link of a laptop carries has nothing to gain from a module: it is let past the
-// queue, and looked at again after this time. 802.11ax with two spatial streams at 160 MHz sends 2.4 Gb/s, of which
-// less than 2 Gb/s are TCP payload.
+// A link that carries more than any Wi-Fi link of a laptop has nothing to gain from a module: its flows are let past
+// the queue, and looked at again after this time. 802.11ax with two spatial streams at 160 MHz sends 2.4 Gb/s, of
+// which less than 2 Gb/s are TCP payload.
 constexpr double fastest_wifi = 2e9; // bits per second
 constexpr Duration look_again = std::chrono::seconds { 5 };
 
-constexpr bool faster_than_wifi(const FlowView& flow)
+constexpr bool faster_than_wifi(const LinkState& link)
 {
-  return flow.delivery_rate * 8 > fastest_wifi;
+  return link.delivery_rate * 8 > fastest_wifi;
+}
+
+constexpr bool faster_than_wifi(const FlowView& flow, const LinkStates& links)
+{
+  return flow.delivery_rate * 8 > fastest_wifi || faster_than_wifi(links[static_cast<std::size_t>(flow.link)]);
 }
 
 // Whether an ACK says more than numbers, so that it can be neither repeated nor skipped: RFC 9768 counts in the flags

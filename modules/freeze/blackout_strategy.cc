@@ -86,7 +86,8 @@ Plan BlackoutStrategy::acknowledge(const Event& event, const FlowView& flow, Bla
     if (plan.why.empty()) plan.why = state.reopening ? "freeze: window reopens" : "freeze: window stays closed";
   }
   acknowledged(event, flow, state, plan);
-  if (state.phase == Phase::clear && faster_than_wifi(flow) && !withholds_ack(flow))
+  // Nothing is kept from the server once this ACK has left as it is.
+  if (state.phase == Phase::clear && faster_than_wifi(flow, *event.links) && !plan.edit.changes_bytes())
     plan.quiet = event.now + look_again;
   return plan;
 }

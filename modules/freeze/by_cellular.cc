@@ -16,8 +16,8 @@ void ByCellular::acknowledged(const Event& event, const FlowView& flow, Blackout
   if (knobs.validate_path == 0) return;
   auto& path = static_cast<State&>(state).path;
   if (!path) path = std::make_unique<CellularPath>();
-  path->acknowledged(event, flow, state.phase == Phase::clear, !state.undo.watching && bulk(flow, knobs), scratch_[0],
-                     plan);
+  path->acknowledged(event, flow, state.phase == Phase::clear, !state.undo.watching && bulk(flow, *event.links, knobs),
+                     scratch_[0], plan);
 }
 
 Plan ByCellular::arrived(const Event& event, const FlowView& flow, BlackoutState& state)

@@ -43,7 +43,8 @@ Plan ProactiveFreeze::withhold(const Event& event, const FlowView& flow, Blackou
 Plan ProactiveFreeze::warned(const Event& event, const FlowView& flow, BlackoutState& core)
 {
   State& state = own(core);
-  if (!bulk(flow, knobs) || event.now < state.heeded_from || event.now - state.progress_at > lively) return {};
+  if (!bulk(flow, *event.links, knobs) || event.now < state.heeded_from || event.now - state.progress_at > lively)
+    return {};
   state.phase = Phase::closed;
   state.since = event.now;
   state.window_closed = true;

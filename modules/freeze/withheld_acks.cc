@@ -27,7 +27,7 @@ constexpr std::uint8_t acks_per_step = 4;
 // Moves the target towards what the flow can spare.
 void aim(const Event& event, const FlowView& flow, BlackoutState& state, const Knobs& knobs)
 {
-  if (!bulk(flow, knobs))
+  if (!bulk(flow, *event.links, knobs))
   {
     state.target = 0;
     return;
@@ -49,10 +49,10 @@ void aim(const Event& event, const FlowView& flow, BlackoutState& state, const K
 
 } // namespace
 
-bool bulk(const FlowView& flow, const Knobs& knobs)
+bool bulk(const FlowView& flow, const LinkStates& links, const Knobs& knobs)
 {
   return static_cast<double>(flow.bytes_delivered) >= knobs.bulk_bytes && flow.sack_ok && !flow.fin_sent
-         && flow.window_estimate >= knobs.bulk_window * flow.mss && !faster_than_wifi(flow);
+         && flow.window_estimate >= knobs.bulk_window * flow.mss && !faster_than_wifi(flow, links);
 }
 
 bool window_limited(const FlowView& flow)

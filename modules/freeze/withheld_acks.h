@@ -11,7 +11,7 @@ namespace tandem::freeze
 {
 
 // A download of which something may be withheld.
-bool bulk(const FlowView& flow, const Knobs& knobs);
+bool bulk(const FlowView& flow, const LinkStates& links, const Knobs& knobs);
 // One that pays for every byte that is withheld, because its receive window limits it, and whose resume ACK would
 // bring little: LCD does better (docs/results/freeze.md).
 bool window_limited(const FlowView& flow);

@@ -180,6 +180,14 @@ Plan Undo::acknowledge(const Event& event, const FlowView& flow, State& state)
 {
   const Segment& segment = *event.segment;
   if (bypassed(event, flow, state)) return {};
+  if (faster_than_wifi(flow, *event.links))
+  {
+    state.episode = {};
+    state.stopped = state.insisting = false;
+    state.steering.acknowledged(event.now);
+    state.why = "faster than any Wi-Fi";
+    return { .quiet = event.now + look_again, .why = "mirror: faster than any Wi-Fi" };
+  }
   if (state.ack_known && segment.ack.before(state.last_ack)) return {}; // an old one, overtaken
   const bool progress = !state.ack_known || segment.ack.after(state.last_ack);
   if (progress) state.last_ack = segment.ack;
@@ -212,8 +220,6 @@ Plan Undo::acknowledge(const Event& event, const FlowView& flow, State& state)
     plan.edit.window = window;
     if (plan.why.empty()) plan.why = "mirror: window keeps the queue short";
   }
-  if (plan.edit.empty() && state.episode.stage == Stage::none && faster_than_wifi(flow))
-    plan.quiet = event.now + look_again;
   return plan;
 }
 

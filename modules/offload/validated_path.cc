@@ -1,5 +1,7 @@
 #include "modules/offload/validated_path.h"
 
+#include <tandem/pure_ack.h>
+
 #include <algorithm>
 
 namespace tandem::offload
@@ -134,6 +136,12 @@ void ValidatedPath::measure_queue(const FlowView& flow, State& state) const
 Plan ValidatedPath::while_by_wifi(const Event& event, const FlowView& flow, State& state)
 {
   state.thinning.count(flow);
+  if (faster_than_wifi(flow, *event.links))
+  {
+    state.thinning.held = 0;
+    state.why = "offload: faster than any Wi-Fi";
+    return { .quiet = event.now + look_again, .why = state.why };
+  }
   Plan plan = consider(event, flow, state);
   if (state.phase != Phase::by_wifi)
   {

@@ -97,6 +97,7 @@ std::vector<Chain::Slot> Chain::slots_of(std::vector<Module*> modules)
 Chain::Chain(Options options, std::vector<Module*> modules)
     : options_ { with_state(std::move(options), modules) }, slots_ { slots_of(modules) }, table_ { options_.table }
 {
+  plans_.resize(slots_.size());
   alarms_.reserve(1024);
   delayed_.reserve(256);
 }
@@ -180,12 +181,25 @@ bool Chain::begin(std::size_t i, flow::Flow& flow)
   return true;
 }
 
+// Whether what began at `begin` took too long, once too often on this flow. By the wall clock, which is cheap to read,
+// a decision also seems long when the thread lost its core in the middle. That does not happen to one flow again and
+// again, but in a long life it happens.
+bool Chain::too_slow(Tick begin, flow::Flow& flow) const
+{
+  flow.swift_calls = static_cast<std::uint16_t>(std::min(flow.swift_calls + 1, swift_calls_forgive));
+  if (flow.swift_calls >= swift_calls_forgive) flow.slow_calls = 0;
+  if (options_.stopwatch() - begin <= options_.call_limit) return false;
+  flow.swift_calls = 0;
+  return ++flow.slow_calls > slow_calls_allowed;
+}
+
 // Asks one module, keeps its faults away from the packet. The plan is already checked by the guard.
-Plan Chain::ask(std::size_t i, const Event& event, flow::Flow& flow)
+Plan Chain::ask(std::size_t i, const Event& event, flow::Flow& flow, bool timed)
 {
   Slot& slot = slots_[i];
   Plan plan {};
-  const Tick begin = options_.stopwatch ? options_.stopwatch() : Tick {};
+  timed = timed && options_.stopwatch;
+  const Tick begin = timed ? options_.stopwatch() : Tick {};
   links_[static_cast<std::size_t>(Link::cell)].bytes_left = budget_left();
   try
   {
@@ -198,20 +212,12 @@ Plan Chain::ask(std::size_t i, const Event& event, flow::Flow& flow)
     if (!event.queued) flush_withheld(i, flow, event.now);
     return {};
   }
-  // By the wall clock, which is cheap to read, a decision also seems long when the thread lost its core in the middle.
-  // That does not happen to one flow again and again, but in a long life it happens.
-  flow.swift_calls = static_cast<std::uint16_t>(std::min(flow.swift_calls + 1, swift_calls_forgive));
-  if (options_.stopwatch && options_.stopwatch() - begin > options_.call_limit)
+  if (timed && too_slow(begin, flow))
   {
-    if (flow.swift_calls >= swift_calls_forgive) flow.slow_calls = 0;
-    flow.swift_calls = 0;
-    if (++flow.slow_calls > slow_calls_allowed)
-    {
-      ++slot.stats.faults;
-      exclude(i, flow);
-      if (!event.queued) flush_withheld(i, flow, event.now);
-      return {};
-    }
+    ++slot.stats.faults;
+    exclude(i, flow);
+    if (!event.queued) flush_withheld(i, flow, event.now);
+    return {};
   }
   if (const Violation violation = check(plan, event, flow.view, budget_left()); violation != Violation::none)
   {
@@ -293,7 +299,13 @@ flow::Acceptability Chain::take_note(const Segment& segment, bool queued, flow::
   table_.touch(flow, now);
   const Seq una = flow.view.snd_una;
   const Seq next = flow.view.snd_nxt;
+  const std::uint64_t delivered = flow.view.bytes_delivered;
   const flow::Acceptability found = flow.tracker.seen(segment, flow.view, now);
+  if (flow.view.bytes_delivered != delivered)
+  {
+    const auto link = static_cast<std::size_t>(flow.view.link);
+    links_[link].delivery_rate = rates_[link].add(flow.view.bytes_delivered - delivered, now);
+  }
   if (found == flow::Acceptability::unacceptable)
   {
     ++stats_.unacceptable;
@@ -319,20 +331,23 @@ void Chain::decide(const Segment& segment, bool queued, flow::Flow& flow, Outcom
   const bool is_ack = segment.is_pure_ack() && segment.direction == Direction::egress;
   // All are asked before anything is carried out: what one injects must not acknowledge what another is about to
   // withhold.
-  std::array<Plan, flow::max_modules> plans {};
   std::uint32_t asked = 0;
+  // The clock is read for all of them together, until that takes too long; then for each.
+  const bool each_timed = flow.slow_calls != 0;
+  const Tick began = options_.stopwatch && !each_timed ? options_.stopwatch() : Tick {};
   for (std::size_t i = 0; i < slots_.size(); ++i)
   {
     if (!slots_[i].enabled || (flow.excluded >> i & 1) != 0) continue;
     if (flow.view.link != Link::wifi && !slots_[i].module->interest().every_link) continue;
     if ((flow.begun >> i & 1) == 0 && !begin(i, flow)) continue;
-    plans[i] = ask(i, event, flow);
+    plans_[i] = ask(i, event, flow, each_timed);
     asked |= 1u << i;
-    if (queued && is_ack) note_hold(i, segment, plans[i].edit, false, flow);
+    if (queued && is_ack) note_hold(i, segment, plans_[i].edit, false, flow);
   }
+  if (options_.stopwatch && !each_timed && asked != 0) static_cast<void>(too_slow(began, flow));
   const auto was_asked = [asked](std::size_t i) { return (asked >> i & 1) != 0; };
   for (std::size_t i = 0; i < slots_.size(); ++i)
-    if (was_asked(i)) carry_out(i, plans[i], event, flow);
+    if (was_asked(i)) carry_out(i, plans_[i], event, flow);
   if (!queued) return;
 
   Tick quiet = Tick::max();
@@ -341,19 +356,20 @@ void Chain::decide(const Segment& segment, bool queued, flow::Flow& flow, Outcom
   for (std::size_t i = 0; i < slots_.size(); ++i)
   {
     if (!was_asked(i)) continue;
-    const Plan& plan = plans[i];
+    const Plan& plan = plans_[i];
     if (plan.verdict == Verdict::drop) outcome.verdict = Verdict::drop;
     insisted = insisted || insists(plan.edit);
     routed_by_owner = routed_by_owner || (plan.edit.route && !outcome.edit.route && i == flow.ts_owner);
     merge(outcome.edit, plan.edit);
     if (outcome.why.empty()) outcome.why = plan.why;
-    quiet = std::min(quiet, plan.quiet.value_or(Tick {}));
+    // Whoever only observes needs no queue.
+    if (plan.quiet || slots_[i].module->interest().decide != 0) quiet = std::min(quiet, plan.quiet.value_or(Tick {}));
   }
   flow.quiet_until = quiet;
   // An ACK that is left out acknowledges nothing of what is withheld.
   if (is_ack && outcome.verdict == Verdict::pass)
     for (std::size_t i = 0; i < slots_.size(); ++i)
-      if (was_asked(i)) note_hold(i, segment, plans[i].edit, true, flow);
+      if (was_asked(i)) note_hold(i, segment, plans_[i].edit, true, flow);
   // An edit asks that this very segment leaves: it beats a drop. A lower ACK number alone does not: whoever withholds
   // does not mind that less is acknowledged.
   if (insisted) outcome.verdict = Verdict::pass;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "src/chain/guard.h"
+#include "src/chain/link_rate.h"
 #include "src/chain/output.h"
 #include "src/flow/table.h"
 
@@ -182,8 +183,9 @@ private:
   std::byte* state(flow::Flow& flow, std::size_t i) { return table_.state(flow) + slots_[i].offset; }
   bool begin(std::size_t i, flow::Flow& flow);
   bool worth(const flow::Flow& flow) const;
+  bool too_slow(Tick begin, flow::Flow& flow) const;
   bool decided(const FlowView& flow) const;
-  Plan ask(std::size_t i, const Event& event, flow::Flow& flow);
+  Plan ask(std::size_t i, const Event& event, flow::Flow& flow, bool timed = true);
   void carry_out(std::size_t i, const Plan& plan, const Event& event, flow::Flow& flow);
   flow::Flow* flow_of(const Segment& segment, bool queued, Tick now, std::string_view& why);
   flow::Flow* new_flow(const Segment& segment, bool queued, Tick now, std::string_view& why);
@@ -217,6 +219,8 @@ private:
   std::vector<Delayed> delayed_; // likewise
   std::uint64_t delayed_order_ = 0;
   std::vector<Unfetched> unfetched_; // there was nobody to do it; told by the next advance()
+  std::array<LinkRate, link_count> rates_ {};
+  std::vector<Plan> plans_;          // of the segment at hand, one for each slot
   std::uint64_t fetching_bytes_ = 0; // set aside of the cellular budget for fetches under way
   Stats stats_ {};
   std::uint32_t epoch_ = 0;

@@ -1,8 +1,11 @@
 // What comes from outside a flow: links, radio, modules switched on and off, and flows that end.
 #include "src/chain/chain.h"
 
+#include <tandem/pure_ack.h>
+
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace tandem::chain
 {
@@ -40,22 +43,27 @@ bool Chain::needs_queue(Tick now)
     return state.present && (!state.up || now - state.changed < returning);
   };
   constexpr Duration handshake = std::chrono::milliseconds { 1500 };
+  // Beside what is faster than Wi-Fi a short flow is not worth the queue.
+  const bool begun_only = faster_than_wifi(links_[static_cast<std::size_t>(Link::wifi)]);
   bool needed = false;
   table_.each(
       [&](flow::Flow& flow)
       {
-        needed = needed
-                 || (!flow.closed && flow.view.link == Link::wifi && flow.quiet_until <= now
-                     && (now - flow.view.last_seen < recent || silent(flow.view.link))
-                     && (flow.view.bypass == Bypass::none
-                         || (flow.view.bypass == Bypass::mid_flow && now - flow.view.first_seen < handshake)));
+        needed =
+            needed
+            || (!flow.closed && flow.view.link == Link::wifi && flow.quiet_until <= now
+                && (flow.begun != 0 || !begun_only) && (now - flow.view.last_seen < recent || silent(flow.view.link))
+                && (flow.view.bypass == Bypass::none
+                    || (flow.view.bypass == Bypass::mid_flow && now - flow.view.first_seen < handshake)));
       });
   return needed;
 }
 
 void Chain::links(const LinkStates& states, Tick now, const Owner& owner)
 {
-  links_ = states;
+  const LinkStates before = std::exchange(links_, states);
+  for (std::size_t at = 0; at < link_count; ++at)
+    links_[at].delivery_rate = before[at].delivery_rate;
   links_[static_cast<std::size_t>(Link::cell)].bytes_out = stats_.cell_bytes;
   table_.each(
       [&](flow::Flow& flow)

@@ -108,7 +108,8 @@ private:
 
   void retune_rules();
   void retune_observers();
-  void retune_queue();
+  void retune_queue(bool at_once = false);
+  void let_past();
 
   void radio_news(Link link, const std::optional<RadioState>& radio);
   void steer();
@@ -129,7 +130,8 @@ private:
   std::uint64_t seed_; // of every decision that needs chance; written into recordings
   kernel::PacketQueue queue_;
   kernel::Injector injector_;
-  Bypass bypass_ {}; // no module needs a packet now: no rule, whatever is switched on
+  double rate_looked_at_ = 0; // of the Wi-Fi link, faster than Wi-Fi; it changes ten times a second
+  Bypass bypass_ {};          // no module needs a packet now: no rule, whatever is switched on
   Datapath datapath_;
   chain::Chain chain_;
   SteeringController steering_;

@@ -4,6 +4,8 @@
 #include "src/daemon/service.h"
 #include "src/kernel/clock.h"
 
+#include <tandem/pure_ack.h>
+
 #include <algorithm>
 #include <exception>
 #include <string>
@@ -66,6 +68,16 @@ void PacketLoop::drain_queue()
 {
   queue_.receive([this](kernel::QueuedPacket& packet) { return queued(packet); });
   schedule();
+  let_past();
+}
+
+// What is faster than any Wi-Fi waits for no round of looks: every packet in the queue costs it.
+void PacketLoop::let_past()
+{
+  const LinkState& wifi = chain_.link_states()[static_cast<std::size_t>(Link::wifi)];
+  if (!faster_than_wifi(wifi) || wifi.delivery_rate == rate_looked_at_) return;
+  rate_looked_at_ = wifi.delivery_rate;
+  if (!bypass_.on()) retune_queue(true);
 }
 
 void PacketLoop::schedule()
@@ -260,9 +272,9 @@ void PacketLoop::retune_observers()
   }
 }
 
-void PacketLoop::retune_queue()
+void PacketLoop::retune_queue(bool at_once)
 {
-  if (!bypass_.look(config_.recorder.everything || chain_.needs_queue(kernel::now()))) return;
+  if (!bypass_.look(config_.recorder.everything || chain_.needs_queue(kernel::now()), at_once)) return;
   if (bypass_.on())
     chain_.queue_bypassed();
   else

@@ -43,7 +43,7 @@ std::uint32_t copy_range(const Interest& interest, std::uint32_t recorded)
   return whole ? 0xffff : std::max<std::uint32_t>(256, recorded);
 }
 
-bool Bypass::look(bool needed)
+bool Bypass::look(bool needed, bool at_once)
 {
   constexpr int timeout = 2; // looks, so that a short pause takes no rule away
   if (needed)
@@ -51,7 +51,7 @@ bool Bypass::look(bool needed)
     unneeded_ = 0;
     return std::exchange(on_, false);
   }
-  if (on_ || ++unneeded_ < timeout) return false;
+  if (on_ || (++unneeded_ < timeout && !at_once)) return false;
   on_ = true;
   return true;
 }

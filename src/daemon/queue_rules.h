@@ -32,7 +32,8 @@ class Bypass
 {
 public:
   // A look at whether some module needs a packet, five times a second or when a flow begins. True: on() changed.
-  bool look(bool needed);
+  // `at_once`: a pause is not what makes it unneeded.
+  bool look(bool needed, bool at_once = false);
   bool on() const { return on_; }
 
 private:

@@ -158,6 +158,7 @@ private:
   std::uint32_t next_unused_state_ = 1;
   std::size_t states_ = 0;
   std::array<List, 4> lists_ {}; // by Stage
+  Flow* latest_ = nullptr;       // what find() found last
   std::size_t size_ = 0;
   std::uint32_t next_unused_ = 1;
   std::uint64_t next_id_ = 1;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import hashlib
 import json
@@ -76,6 +77,24 @@ def test_all_modules_off_means_no_rule(lab):
         assert rules(lab) == ""
         whole(lab, lab.download(FILE, sha256=True))
         assert queued(daemon) == 0
+
+
+@pytest.mark.parametrize("streams", [1, 16])
+def test_faster_than_wifi_leaves_the_queue_with_every_module_on(veth_lab, daemon_needed, streams):
+    with veth_lab.daemon() as daemon:
+        for module in daemon.api("/v1/modules"):
+            tandem(veth_lab, daemon, "module", module["name"], "on")
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            report = pool.submit(veth_lab.iperf3, "-R", "-P", str(streams), "-t", "4", timeout=30)
+            assert system.wait_until(lambda: queued(daemon) > 0, 3)
+
+            def stands_still() -> bool:
+                before = queued(daemon)
+                time.sleep(0.5)
+                return queued(daemon) == before and not report.done()
+
+            assert system.wait_until(stands_still, 4)
+        assert report.result()["end"]["sum_received"]["bits_per_second"] > 2.5e9, "this machine is too slow for this test"
 
 
 def test_switched_on_and_off_while_traffic_runs(lab):

@@ -2,6 +2,8 @@
 #include "src/chain/guard_fetch.h"
 #include "tests/golden/harness/fixture.h"
 
+#include <tandem/pure_ack.h>
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -1568,6 +1570,71 @@ TEST(ChainQueue, EveryModuleMustBeQuiet)
   fixture.ack(peers);
   EXPECT_FALSE(fixture.chain.needs_queue(fixture.now()));
   EXPECT_TRUE(fixture.chain.needs_queue(fixture.now() + ms(300))) << "the first to wake counts";
+}
+
+TEST(ChainQueue, WhoOnlyObservesNeedsNone)
+{
+  Puppet decides { "freeze" }, observes { "ecn" };
+  observes.wants = { .observe = traffic::egress_pure_ack | traffic::ingress_data };
+  Fixture fixture { { &decides, &observes } };
+  Peers peers {};
+  fixture.open(peers);
+  decides.act = [&](const Event& event, const FlowView&) { return Plan { .quiet = event.now + ms(1000) }; };
+  fixture.ack(peers);
+  EXPECT_FALSE(fixture.chain.needs_queue(fixture.now()));
+}
+
+// What all flows of the Wi-Fi link deliver together, and what that says to modules.
+struct FastLink : testing::Test
+{
+  Puppet module { "freeze" };
+  Fixture fixture { { &module }, { .worth = 14'000 } };
+  Peers first {}, second { .key = key_v4(40'001) };
+
+  double rate() const { return fixture.chain.link_states()[static_cast<std::size_t>(Link::wifi)].delivery_rate; }
+  // Both acknowledge so many bytes every millisecond.
+  void download(std::uint32_t bytes, int rounds)
+  {
+    for (int i = 0; i < rounds; ++i)
+    {
+      first.received += bytes;
+      second.received += bytes;
+      fixture.ack(first);
+      fixture.ack(second);
+      fixture.run_for(ms(1));
+    }
+  }
+};
+
+TEST_F(FastLink, ItsRateIsThatOfAllFlows)
+{
+  fixture.open(first);
+  fixture.open(second);
+  EXPECT_EQ(rate(), 0);
+  download(10'000, 250);
+  EXPECT_NEAR(rate(), 20e6, 0.5e6);
+  download(1'000, 250);
+  EXPECT_NEAR(rate(), 2e6, 0.1e6);
+  fixture.run_for(ms(3'000));
+  download(1'000, 20);
+  EXPECT_EQ(rate(), 0) << "what a pause hid is not known";
+}
+
+TEST_F(FastLink, BesideItAShortFlowKeepsNoQueue)
+{
+  fixture.open(first);
+  fixture.open(second);
+  Peers third { .key = key_v4(40'002) };
+  module.act = [](const Event& event, const FlowView& flow)
+  {
+    return Plan { .quiet =
+                      faster_than_wifi(flow, *event.links) ? std::optional { event.now + look_again } : std::nullopt };
+  };
+  download(200'000, 150);
+  fixture.open(third);
+  EXPECT_FALSE(fixture.chain.needs_queue(fixture.now())) << "3.2 Gb/s together, each less than 2";
+  download(10'000, 150);
+  EXPECT_TRUE(fixture.chain.needs_queue(fixture.now())) << "160 Mb/s";
 }
 
 TEST(ChainQueue, WhatPassedBesideItIsNotMistakenForProgress)

@@ -1,0 +1,42 @@
+// How fast the flows of one link are together.
+#pragma once
+
+#include <tandem/units.h>
+
+#include <cstdint>
+
+namespace tandem::chain
+{
+
+class LinkRate
+{
+public:
+  // The local TCP acknowledged so many more bytes on some flow. Returns the rate in bytes per second, over about the
+  // last tenth of a second with traffic.
+  double add(std::uint64_t bytes, Tick now)
+  {
+    constexpr Duration round = std::chrono::milliseconds { 100 };
+    constexpr Duration pause = std::chrono::seconds { 1 };
+    const Duration passed = now - begin_;
+    if (passed >= pause)
+    {
+      // Nothing was seen for so long: what came meanwhile, if anything, is not known.
+      begin_ = now;
+      bytes_ = 0;
+      return rate_ = 0;
+    }
+    bytes_ += bytes;
+    if (passed < round) return rate_;
+    rate_ = static_cast<double>(bytes_) / seconds(passed);
+    begin_ = now;
+    bytes_ = 0;
+    return rate_;
+  }
+
+private:
+  Tick begin_ {};
+  std::uint64_t bytes_ = 0;
+  double rate_ = 0;
+};
+
+} // namespace tandem::chain
