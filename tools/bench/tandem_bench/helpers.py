@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import subprocess
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Iterator, Mapping, Sequence
 
@@ -74,6 +75,17 @@ def tandem(lab: Lab, options: Options, modules: Sequence[str] = (), config: Mapp
         daemon.stop()
 
 
+_loaded: list[str] = []
+
+
+def loaded_modules(lab: Lab, options: Options) -> list[str]:
+    """The names of all modules that this daemon brings; asked once."""
+    if not _loaded:
+        with tandem(lab, options) as daemon:
+            _loaded.extend(module["name"] for module in daemon.api("/v1/modules"))
+    return _loaded
+
+
 def knobs(status: Mapping[str, Any]) -> str:
     """The knobs of the enabled modules as the daemon knows them, e.g. "offload: strategy=proved window_mss=20"."""
     return "; ".join(f"{module['name']}: " + " ".join(f"{knob['name']}={knob['value']}" for knob in module["knobs"])
@@ -85,6 +97,21 @@ def cpu_seconds(pid: int) -> float:
     text = Path(f"/proc/{pid}/stat").read_text()
     fields = text[text.rindex(")") + 2:].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def cpu_seconds_of_all() -> float:
+    """CPU time so far of all other processes that live, and of this one's children that ended, in seconds.
+
+    By the scheduler's clock of nanoseconds: the ticks of /proc/stat miss whoever sleeps when one comes.
+    """
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    total = 0
+    for path in Path("/proc").glob("[0-9]*/task/[0-9]*/schedstat"):
+        if path.parts[2] == str(os.getpid()):
+            continue
+        with suppress(OSError):  # it ended just now
+            total += int(path.read_text().split()[0])
+    return total / 1e9 + ended.ru_utime + ended.ru_stime
 
 
 def machine_cpu_seconds() -> float:

@@ -32,13 +32,14 @@ class Latency(Bench):
     detail_columns = (("minimum_us", "minimum, us"), ("p90_us", "p90, us"), ("p999_us", "p99.9, us"), ("mean_us", "mean, us"))
     notes = (
         "Request and response of one byte on one connection over plain veth pairs, both ends blocking; both directions pass the queue.",
+        "All modules are on; the round trips before those that count carry what a flow must have delivered before modules are asked.",
         "The accept-all program gets the very rules that the daemon had loaded, with another queue number.",
         "\"added\" is the percentile with a queue minus the one without, round by round; the goal is the ratio of the two.")
 
     def cases(self, quick: bool) -> list[Case]:
         goals = tuple(Goal(ADDED_TANDEM.name, "<=", 1.15, over=ADDED_ACCEPT.name, metric=metric.name, text=f"added delay <= 1.15 x accept-all at {metric.name}")
                       for metric in (P50, P99))
-        return [Case("ping-pong", (NONE, ACCEPT, TANDEM, ADDED_ACCEPT, ADDED_TANDEM), (P50, P99), 6 if quick else 20, goals, "", {"rounds": 10_000})]
+        return [Case("ping-pong", (NONE, ACCEPT, TANDEM, ADDED_ACCEPT, ADDED_TANDEM), (P50, P99), 6 if quick else 20, goals, "", {"rounds": 10_000, "warm_up": 16_000})]
 
     def measured_arms(self, case: Case) -> list[Arm]:
         return [NONE, ACCEPT, TANDEM]
@@ -56,7 +57,7 @@ class Latency(Bench):
 
     @staticmethod
     def _tandem(lab: Lab, options: Options):
-        return helpers.tandem(lab, options, [], {"recorder": {"everything": True}}, "latency")
+        return helpers.tandem(lab, options, helpers.loaded_modules(lab, options), {"recorder": {"everything": True}}, "latency")
 
     def measure(self, session: tuple[Lab, Rules], case: Case, arm: Arm, seed: int, options: Options) -> Measurement:
         lab, rules = session
@@ -68,13 +69,17 @@ class Latency(Bench):
         with self._tandem(lab, options) as daemon:
             before = daemon.api("/v1/status")["datapath"]["queued"]
             result = self._ping(lab, case)
-            path = daemon.api("/v1/status")["datapath"]
+            status = daemon.api("/v1/status")
+            path = status["datapath"]
             if path["queued"] - before < 2 * case.parameters["rounds"]:
                 raise LabError(f"tandemd saw {path['queued'] - before} packets of {case.parameters['rounds']} round trips: not everything was queued")
-            return Measurement(result.values, {**result.details, "datapath": path})
+            if idle := [module["name"] for module in status["modules"] if not module["flows"]]:
+                raise LabError(f"never asked about the connection: {', '.join(idle)}")
+            return Measurement(result.values, {**result.details, "datapath": path, "knobs": helpers.knobs(status)})
 
     def _ping(self, lab: Lab, case: Case) -> Measurement:
-        found = helpers.answer(lab.client, [helpers.program("tandem-bench-ping-pong"), "client", lab.server().ipv4, "--rounds", str(case.parameters["rounds"])])
+        found = helpers.answer(lab.client, [helpers.program("tandem-bench-ping-pong"), "client", lab.server().ipv4, "--rounds", str(case.parameters["rounds"]),
+                                            "--warmup", str(case.parameters["warm_up"])])
         return Measurement({P50.name: found["p50_us"], P99.name: found["p99_us"]}, found)
 
     @staticmethod

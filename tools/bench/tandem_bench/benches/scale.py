@@ -75,13 +75,11 @@ class Scale(Bench):
                 yield lab
 
     def measure(self, session: Lab, case: Case, arm: Arm, seed: int, options: Options) -> Measurement:
-        from .overhead import loaded_modules
-
         with ExitStack() as stack:
             daemon = None
             if arm != ABSENT:
                 config = {"daemon": {"max_flows": case.parameters["max_flows"]}}
-                daemon = stack.enter_context(helpers.tandem(session, options, loaded_modules(session, options), config, f"{case.name}-{arm.name}-{seed}"))
+                daemon = stack.enter_context(helpers.tandem(session, options, helpers.loaded_modules(session, options), config, f"{case.name}-{arm.name}-{seed}"))
             if case.name == "memory":
                 return self._memory(session, daemon, HELD[arm.name])
             return self._load(session, daemon, case)
