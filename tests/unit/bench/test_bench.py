@@ -219,6 +219,23 @@ def test_a_picture_is_one_file(tmp_path) -> None:
     assert plot.save(pyplot.figure(), tmp_path, "some") == [tmp_path / "some.png"] == list(tmp_path.iterdir())
 
 
+def test_a_picture_keeps_its_rare_colours(tmp_path) -> None:
+    """A thin line in a colour of its own, beside an area of thousands of colours."""
+    from matplotlib import pyplot
+    from PIL import Image
+
+    figure, (area, line) = pyplot.subplots(1, 2)
+    area.imshow([[row * column for column in range(60)] for row in range(60)])
+    line.plot([0, 1], [0, 1], color="#ff00ff", linewidth=1)
+    figure.savefig(tmp_path / "whole.png", dpi=130, facecolor="white")
+    plot.save(figure, tmp_path, "small")
+    whole, small = (Image.open(tmp_path / f"{name}.png").convert("RGB") for name in ("whole", "small"))
+    furthest = max(sum((one - other) ** 2 for one, other in zip(*pair)) for pair in set(zip(whole.getdata(), small.getdata())))
+    assert furthest < 25**2
+    assert (255, 0, 255) in small.getdata()
+    assert 2 * (tmp_path / "small.png").stat().st_size < (tmp_path / "whole.png").stat().st_size
+
+
 def test_the_simulator_imports_nothing_of_the_benches() -> None:
     scripts = list((Path(__file__).resolve().parents[3] / "tools/sim").rglob("*.py"))
     assert scripts and not [script for script in scripts if "tandem_bench" in script.read_text()]

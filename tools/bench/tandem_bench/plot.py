@@ -6,6 +6,8 @@ import textwrap
 from pathlib import Path
 from typing import Sequence
 
+from tandem_common import picture
+
 from .model import Arm, Bench, Case, Metric, Run
 from .statistics import Spread, values_of
 
@@ -57,7 +59,7 @@ def save(figure, directory: Path, name: str) -> list[Path]:
 
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"{name}.png"
-    figure.savefig(path, dpi=130)
+    picture.save(figure, path)
     pyplot.close(figure)
     return [path]
 

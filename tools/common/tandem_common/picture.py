@@ -1,0 +1,39 @@
+"""Pictures as small files: a palette of at most 256 colours, a quarter of the size."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+COMMON = 64  # colours that are taken because they are frequent; the others because they are far from all of these
+
+
+def palette(colours, counts, size: int = 256) -> list[int]:
+    """Which of the colours (n rows of red, green, blue) to keep: a rare one that looks like no other stays, too."""
+    import numpy
+
+    kept = list(numpy.argsort(-counts, kind="stable")[:COMMON])
+    distance = numpy.full(len(colours), numpy.inf)
+    for one in kept:
+        distance = numpy.minimum(distance, ((colours - colours[one]) ** 2).sum(1))
+    while len(kept) < size and distance.max() > 0:
+        kept.append(int(distance.argmax()))
+        distance = numpy.minimum(distance, ((colours - colours[kept[-1]]) ** 2).sum(1))
+    return kept
+
+
+def save(figure, path: Path, dpi: int = 130) -> None:
+    """Writes the figure as PNG."""
+    import numpy
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=dpi, facecolor="white")
+    pixels = numpy.asarray(Image.open(buffer).convert("RGB"))
+    colours, place, counts = numpy.unique(pixels.reshape(-1, 3), axis=0, return_inverse=True, return_counts=True)
+    colours = colours.astype(int)
+    kept = colours[palette(colours, counts)]
+    nearest = numpy.array([((kept - colour) ** 2).sum(1).argmin() for colour in colours], dtype=numpy.uint8)
+    picture = Image.fromarray(nearest[place].reshape(pixels.shape[:2]), mode="P")
+    picture.putpalette(kept.astype(numpy.uint8).tobytes())
+    picture.save(path, "PNG", optimize=True)
