@@ -4,7 +4,7 @@
 #include <tandem/knob_table.h>
 #include <tandem/units.h>
 
-#include <array>
+#include <string_view>
 
 namespace tandem::freeze
 {
@@ -35,42 +35,32 @@ constexpr Duration lively = std::chrono::seconds { 2 };
 
 using Row = KnobRow<Knobs>;
 
-constexpr Row bulk_window_row { { .name = "bulk_window",
-                                  .unit = "MSS",
-                                  .minimum = 2,
-                                  .maximum = 10000,
-                                  .help = "window of the sender below which nothing is withheld" },
-                                &Knobs::bulk_window };
-constexpr Row withheld_share_row {
-  { .name = "withheld_share",
-    .minimum = 0,
-    .maximum = 0.5,
-    .help = "share of the sender's window whose acknowledgement is withheld in any case, at least one segment" },
-  &Knobs::withheld_share
-};
-constexpr Row withheld_queue_row {
-  { .name = "withheld_queue",
-    .minimum = 0,
-    .maximum = 1,
-    .help = "and this share of what the flow has standing in queues, where it costs nothing" },
-  &Knobs::withheld_queue
-};
-constexpr Row release_after_row { { .name = "release_after",
-                                    .type = KnobType::duration,
-                                    .unit = "s",
-                                    .minimum = 0.001,
-                                    .maximum = 1,
-                                    .help = "what is withheld is acknowledged after this long without progress, or "
-                                            "three quarters of a round trip if that is "
-                                            "longer" },
-                                  &Knobs::release_after };
-constexpr Row closed_longest_row { { .name = "closed_longest",
-                                     .type = KnobType::duration,
-                                     .unit = "s",
-                                     .minimum = 0.05,
-                                     .maximum = 10,
-                                     .help = "how long the window stays closed for a warning without a blackout" },
-                                   &Knobs::closed_longest };
+constexpr Row number(double Knobs::*field, std::string_view name, std::string_view unit, double minimum, double maximum,
+                     std::string_view help)
+{
+  return { { .name = name, .unit = unit, .minimum = minimum, .maximum = maximum, .help = help }, field };
+}
+constexpr Row duration(double Knobs::*field, std::string_view name, double minimum, double maximum,
+                       std::string_view help)
+{
+  return {
+    { .name = name, .type = KnobType::duration, .unit = "s", .minimum = minimum, .maximum = maximum, .help = help },
+    field
+  };
+}
+
+constexpr Row bulk_window_row =
+    number(&Knobs::bulk_window, "bulk_window", "MSS", 2, 10000, "window of the sender below which nothing is withheld");
+constexpr Row withheld_share_row =
+    number(&Knobs::withheld_share, "withheld_share", "", 0, 0.5,
+           "share of the sender's window whose acknowledgement is withheld in any case, at least one segment");
+constexpr Row withheld_queue_row = number(&Knobs::withheld_queue, "withheld_queue", "", 0, 1,
+                                          "and this share of what the flow has in queues, where it costs nothing");
+constexpr Row release_after_row = duration(&Knobs::release_after, "release_after", 0.001, 1,
+                                           "what is withheld is acknowledged after this long without progress, or "
+                                           "three quarters of a round trip if that is longer");
+constexpr Row closed_longest_row = duration(&Knobs::closed_longest, "closed_longest", 0.05, 10,
+                                            "how long the window stays closed for a warning without a blackout");
 constexpr Row validate_path_row {
   { .name = "validate_path",
     .type = KnobType::boolean,
@@ -79,34 +69,16 @@ constexpr Row validate_path_row {
     .help = "strategies paced_release and zero_window: nothing is sent by cellular before the path is validated" },
   &Knobs::validate_path
 };
-constexpr Row deadline_row { { .name = "deadline",
-                               .type = KnobType::duration,
-                               .unit = "s",
-                               .minimum = 1,
-                               .maximum = 600,
-                               .help = "blackouts longer than this are left to TCP, a closed window reopens" },
-                             &Knobs::deadline };
+constexpr Row deadline_row = duration(&Knobs::deadline, "deadline", 1, 600,
+                                      "blackouts longer than this are left to TCP, a closed window reopens");
 
-constexpr Row bulk_bytes_row { { .name = "bulk_bytes",
-                                 .unit = "bytes",
-                                 .minimum = 0,
-                                 .maximum = 1e12,
-                                 .help = "delivered before a flow counts as a download" },
-                               &Knobs::bulk_bytes };
-constexpr Row resumes_row {
-  { .name = "resumes", .minimum = 1, .maximum = 32, .help = "ACKs sent at link-up until the server answers" },
-  &Knobs::resumes
-};
-constexpr Row undo_row {
-  { .name = "undo", .minimum = 0, .maximum = 1, .help = "one older TSecr at the recovery point" }, &Knobs::undo
-};
-constexpr Row release_parts_row {
-  { .name = "release_parts", .minimum = 1, .maximum = 32, .help = "parts of a paced release" }, &Knobs::release_parts
-};
-constexpr Row closed_back_off_row { { .name = "closed_back_off",
-                                      .minimum = 0,
-                                      .maximum = 3600,
-                                      .help = "s of back-off after a warning that came to nothing" },
-                                    &Knobs::closed_back_off };
+constexpr Row bulk_bytes_row =
+    number(&Knobs::bulk_bytes, "bulk_bytes", "bytes", 0, 1e12, "delivered before a flow counts as a download");
+constexpr Row resumes_row =
+    number(&Knobs::resumes, "resumes", "", 1, 32, "ACKs sent at link-up until the server answers");
+constexpr Row undo_row = number(&Knobs::undo, "undo", "", 0, 1, "one older TSecr at the recovery point");
+constexpr Row release_parts_row = number(&Knobs::release_parts, "release_parts", "", 1, 32, "parts of a paced release");
+constexpr Row closed_back_off_row = number(&Knobs::closed_back_off, "closed_back_off", "", 0, 3600,
+                                           "s of back-off after a warning that came to nothing");
 
 } // namespace tandem::freeze
