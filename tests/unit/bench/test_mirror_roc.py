@@ -113,7 +113,7 @@ def test_losses_that_no_decision_speaks_for_were_not_hidden() -> None:
     assert [(episode.why, episode.truth, episode.random_losses) for episode in sorted(found, key=lambda episode: (episode.begin - BASE) % 2**32)] == [
         (episodes.UNDECIDED, "random", 2), ("mirror: hidden: the queue was empty", "random", 1), (episodes.UNDECIDED, "random", 1)]
     assert episodes.samples(found, "random").count(0) == 2 and episodes.samples(found, "congestion") == []
-    # What has not been made good by the end of the recording is no episode yet.
+    # What has not been repaired by the end of the recording is no episode yet.
     assert verdicts([ack(BASE), ack(BASE, hole=True)], [loss(BASE)]) == []
 
 

@@ -87,7 +87,7 @@ def loaded_modules(lab: Lab, options: Options) -> list[str]:
 
 
 def knobs(status: Mapping[str, Any]) -> str:
-    """The knobs of the enabled modules as the daemon knows them, e.g. "offload: strategy=proved window_mss=20"."""
+    """The knobs of the enabled modules as the daemon knows them, e.g. "offload: strategy=validated window_mss=20"."""
     return "; ".join(f"{module['name']}: " + " ".join(f"{knob['name']}={knob['value']}" for knob in module["knobs"])
                      for module in status.get("modules", []) if module.get("enabled"))
 

@@ -109,7 +109,7 @@ Engine::Engine(const Scenario& scenario, const EngineOptions& options)
   frame_context_.standard = scenario.wifi.air.phy.standard;
   frame_context_.short_preamble = scenario.wifi.air.phy.short_preamble;
   frame_context_.short_guard = scenario.wifi.air.phy.short_guard;
-  // In the order in which the plant adds its nodes: access points, the client, background stations.
+  // In the order in which the topology adds its nodes: access points, the client, background stations.
   const auto add = [this](Mac mac, bool ap, medium::NodeId bssid, std::string ssid)
   {
     frame_context_.addresses.push_back(mac);

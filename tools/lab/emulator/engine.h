@@ -1,4 +1,4 @@
-// Runs a plant in real time between TAP devices.
+// Runs a topology in real time between TAP devices.
 #pragma once
 
 #include "tools/lab/emulator/histogram.h"

@@ -1,5 +1,5 @@
 // The truth about losses: a record for every TCP packet that the lab lost or marked, with the reason, and for every
-// lost one that was made good.
+// lost one that was repaired.
 #pragma once
 
 #include "tools/lab/emulator/topology.h"

@@ -82,7 +82,7 @@ struct NodeStats
 // boundary; access points serve their stations' queues in turn.
 //
 // Residual loss (loss_down, loss_up) stands for losses that the MAC did not repair: the receiver sees the frame with a
-// wrong FCS, the sender believes it delivered. It costs no retry, so the rate of the link stays what it is;
+// wrong FCS, the sender takes it as delivered. It costs no retry, so the rate of the link stays what it is;
 // `frame_error` is the loss that retries see.
 //
 // Time is handed in. Calls must come in order of time; before submit(now) or any setter, run_until(now) must have been

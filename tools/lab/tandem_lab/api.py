@@ -119,10 +119,10 @@ class Download:
         self._rest = b""
         self._process = lab.client.popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
-    def _read(self, patience: float) -> bool:
+    def _read(self, timeout: float) -> bool:
         """Takes in what the downloader printed; False at its end."""
         assert self._process.stdout
-        ready, _, _ = select.select([self._process.stdout], [], [], patience)
+        ready, _, _ = select.select([self._process.stdout], [], [], timeout)
         if not ready:
             return True
         data = os.read(self._process.stdout.fileno(), 1 << 16)
@@ -131,9 +131,9 @@ class Download:
         self._lines += [json.loads(line) for line in lines]
         return bool(data)
 
-    def progress(self, patience: float = 0.0) -> tuple[float, int]:
+    def progress(self, timeout: float = 0.0) -> tuple[float, int]:
         """(seconds, bytes) as last reported."""
-        self._read(patience)
+        self._read(timeout)
         last = self._lines[-1] if self._lines else {"t": 0.0, "bytes": 0}
         return last.get("t", last.get("seconds", 0.0)), last["bytes"]
 
@@ -527,7 +527,7 @@ class Daemon:
         }
         return merged(base, config)
 
-    def start(self, patience: float = 10.0) -> None:
+    def start(self, timeout: float = 10.0) -> None:
         """Starts it and waits until its control socket answers."""
         with open(self.log, "ab") as log:
             self.process = self.lab.client.popen([str(system.tandem_binary("tandemd")), "-c", str(self.config_file), *self._arguments],
@@ -541,8 +541,8 @@ class Daemon:
             with socket.socket(socket.AF_UNIX) as probe:
                 return probe.connect_ex(str(self.socket)) == 0
 
-        if not system.wait_until(ready, patience):
-            raise LabError(f"tandemd: no control socket after {patience:g} s; see {self.log}")
+        if not system.wait_until(ready, timeout):
+            raise LabError(f"tandemd: no control socket after {timeout:g} s; see {self.log}")
 
     @property
     def pid(self) -> int:
@@ -559,14 +559,14 @@ class Daemon:
         self.process.kill()
         self.process.wait()
 
-    def stop(self, patience: float = 10.0) -> int:
+    def stop(self, timeout: float = 10.0) -> int:
         """Ends it in order (SIGTERM) and gives its exit code."""
         assert self.process
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGCONT)
             self.process.terminate()
             try:
-                self.process.wait(patience)
+                self.process.wait(timeout)
             except subprocess.TimeoutExpired:
                 self.kill()
         return self.process.returncode

@@ -140,19 +140,19 @@ class ProcessId:
 
     def end(self, grace: float) -> None:
         """SIGTERM, then SIGKILL after `grace` seconds; returns when the process is gone."""
-        for signal_number, patience in ((signal.SIGTERM, grace), (signal.SIGKILL, 5.0)):
+        for signal_number, timeout in ((signal.SIGTERM, grace), (signal.SIGKILL, 5.0)):
             if not self.alive():
                 return
             try:
                 os.kill(self.pid, signal_number)
             except ProcessLookupError:
                 return
-            wait_until(lambda: not self.alive(), patience)
+            wait_until(lambda: not self.alive(), timeout)
 
 
-def wait_until(condition, patience: float, pause: float = 0.01) -> bool:
-    """Polls until the condition holds; False after `patience` seconds."""
-    deadline = time.monotonic() + patience
+def wait_until(condition, timeout: float, pause: float = 0.01) -> bool:
+    """Polls until the condition holds; False after `timeout` seconds."""
+    deadline = time.monotonic() + timeout
     while not condition():
         if time.monotonic() > deadline:
             return False
@@ -161,11 +161,11 @@ def wait_until(condition, patience: float, pause: float = 0.01) -> bool:
 
 
 @contextmanager
-def machine_lock(patience: float = 60.0) -> Iterator[None]:
+def machine_lock(timeout: float = 60.0) -> Iterator[None]:
     """One set-up or tear-down at a time on this machine. An abstract socket leaves no file and dies with its owner."""
     lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     lock.set_inheritable(False)
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + timeout
     while True:
         try:
             lock.bind("\0tandem-lab")

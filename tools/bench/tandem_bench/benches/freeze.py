@@ -21,15 +21,15 @@ from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options, Run, U
 
 PLAIN, AGAIN = Arm("plain", "plain"), Arm("plain again")
 PUBLISHED = Arm("zero-window", "published")
-KICK, DRIP, LCD, AHEAD = (Arm(name, name) for name in ("kick", "drip", "lcd", "ahead"))
+RESUME, PACED, LCD, PROACTIVE = (Arm(name, name) for name in ("resume ACKs", "paced release", "lcd", "proactive"))
 TANDEM, ORACLE = Arm("tandem", "tandem"), Arm("oracle", "limit")
 
 # The strategy of each arm; arms that are not here run without the daemon.
 STRATEGY: Mapping[str, str] = {
-    PUBLISHED.name: "zero_window", KICK.name: "resume_acks", DRIP.name: "paced_release", LCD.name: "lcd", AHEAD.name: "proactive",
+    PUBLISHED.name: "zero_window", RESUME.name: "resume_acks", PACED.name: "paced_release", LCD.name: "lcd", PROACTIVE.name: "proactive",
     TANDEM.name: "auto", ORACLE.name: "auto",
 }
-ALL = (PLAIN, AGAIN, PUBLISHED, KICK, DRIP, LCD, AHEAD, TANDEM, ORACLE)
+ALL = (PLAIN, AGAIN, PUBLISHED, RESUME, PACED, LCD, PROACTIVE, TANDEM, ORACLE)
 
 GOODPUT = Metric("goodput", "Mb/s")
 FIRST = Metric("first data, median / (1.2 RTT + 10 ms)", "", 2, "first_sample", "median")
@@ -175,7 +175,7 @@ class Freeze(Bench):
     settings = {"rtt_ms": "round-trip time, like 50", "congestion": "cubic, reno, bbr", "mode": "drop, buffer", "window": "queue, rwnd", "flows": "1 to 64",
                 "detection": "carrier, radio, silence", "cell": "lte, none, filtered, nat", "durations": "seconds of the blackouts, like 0.7,2",
                 "gap": "seconds of link between blackouts"}
-    columns = ("plain", "published", "kick", "drip", "lcd", "ahead", "tandem", "limit")
+    columns = ("plain", "published", "resume ACKs", "paced release", "lcd", "proactive", "tandem", "limit")
     headings = {"limit": "foretold"}
     detail_columns = (
         ("first_ms_median", "first arrival, ms"), ("fresh_ms_median", "first sent after link-up, ms"), ("slowest_ms_median", "slowest flow, ms"),

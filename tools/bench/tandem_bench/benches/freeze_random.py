@@ -23,7 +23,7 @@ BREACHES = Metric("module faults and violations", "", 0, "breaches", "sum")
 
 STRATEGIES = ("auto", "resume_acks", "paced_release", "lcd", "proactive", "zero_window")
 SERVERS = ("cubic", "reno", "bbr")
-PATIENCE = 120.0  # seconds for a download, blackouts and backed-off timers included
+TIMEOUT = 120.0  # seconds for a download, blackouts and backed-off timers included
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ class FreezeRandom(Bench):
                 fetch = batch.fetches[number]
                 time.sleep(max(0.0, began + fetch.at - time.monotonic()))
                 running.append((number, lab.start_download(f"f{number}", server=fetch.server, v6=fetch.v6, tls=fetch.tls, sha256=True,
-                                                           interval=1.0, timeout=PATIENCE)))
+                                                           interval=1.0, timeout=TIMEOUT)))
             while running:
                 number, download = running[0]
                 fetch = batch.fetches[number]

@@ -28,7 +28,7 @@ METRICS = (REPAIRED, DOWNLOADS, BAD, BREACHES)
 STRATEGIES = ("undo", "range", "replay")
 SERVERS = ("cubic", "reno", "bbr")
 WANTED = 10_000
-PATIENCE = 120.0  # seconds for a download
+TIMEOUT = 120.0  # seconds for a download
 AT_ONCE = 6
 
 
@@ -159,7 +159,7 @@ class MirrorLosses(Bench):
                 while waiting and len(running) < AT_ONCE:
                     fetch = batch.fetches[waiting[0]]
                     running.append((waiting[0], lab.start_download(f"f{waiting[0]}", server=fetch.server, v6=fetch.v6, tls=fetch.tls, sha256=True,
-                                                                   interval=1.0, timeout=PATIENCE)))
+                                                                   interval=1.0, timeout=TIMEOUT)))
                     waiting.pop(0)
                 over = [entry for entry in running if not entry[1].running()]
                 if not over:

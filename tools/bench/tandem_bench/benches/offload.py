@@ -70,13 +70,13 @@ class Offload(Bench):
     summary = "ACKs of a download by Wi-Fi, by cellular as published, by Tandem, and as if they took no air"
     detail_columns = (
         ("acks_wlan0", "ACKs wlan0"), ("acks_cell0", "ACKs cell0"), ("cell_bytes_out", "bytes out cell0"),
-        ("server_rtt_ms", "RTT at the server, ms"), ("server_retrans", "retransmitted"), ("proved", "paths proved"),
-        ("went_home", "returns to Wi-Fi"), ("thinned", "left out"), ("faults", "module faults"), ("last_reason", "reasons of returns"))
+        ("server_rtt_ms", "RTT at the server, ms"), ("server_retrans", "retransmitted"), ("validated", "paths validated"),
+        ("returned", "returns to Wi-Fi"), ("thinned", "left out"), ("faults", "module faults"), ("last_reason", "reasons of returns"))
     notes = (
         f"One AP, LTE 30/10 Mb/s with 20 ms each way unless the case says otherwise, WAN {WAN} each way, nginx on an unmodified server.",
         "\"plain\" and \"plain again\" are the same arm measured twice per round: their ratio shows the resolution.",
         "\"limit\": the emulator lets uplink pure ACKs pass without taking air; no daemon runs.",
-        "\"fraction\" is the published method (a share of the ACKs by cellular, packet by packet, without proof).")
+        "\"fraction\" is the published method (a share of the ACKs by cellular, packet by packet, without path validation).")
 
     def cases(self, quick: bool) -> list[Case]:
         return self._quick() if quick else self._full()
@@ -229,16 +229,16 @@ def _counted(interfaces: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
 
 
 def _from_status(status: Mapping[str, Any]) -> dict[str, Any]:
-    """Proofs, returns and reasons from the daemon's own counters."""
+    """Validations, returns and reasons from the daemon's own counters."""
     module = next((entry for entry in status["modules"] if entry["name"] == "offload"), {})
     decisions: dict[str, int] = module.get("decisions", {})
-    home = ("proof lost", "no proof", "silence", "slower than on Wi-Fi", "added delay costs", "cellular link lost", "budget spent")
+    back = ("validation lost", "not validated", "silence", "slower than on Wi-Fi", "added delay costs", "cellular link lost", "budget spent")
     rare = [why for why in decisions if "by cellular" not in why and "TSval kept" not in why and "repeated by" not in why]
     return {
-        "proved": decisions.get("offload: path validated", 0),
-        "went_home": sum(count for why, count in decisions.items() if any(word in why for word in home)),
+        "validated": decisions.get("offload: path validated", 0),
+        "returned": sum(count for why, count in decisions.items() if any(word in why for word in back)),
         "thinned": decisions.get("offload: repeated by the next ACK", 0),
-        "last_reason": ", ".join(sorted(why.removeprefix("offload: ") for why in rare if any(word in why for word in home))),
+        "last_reason": ", ".join(sorted(why.removeprefix("offload: ") for why in rare if any(word in why for word in back))),
         "decisions": decisions, "violations": module.get("violations", {}), "faults": module.get("faults", 0),
         "datapath": status.get("datapath", {}), "backend": status.get("backend", {}),
     }
