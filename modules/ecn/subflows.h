@@ -6,7 +6,6 @@
 #include <tandem/module.h>
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>

@@ -13,9 +13,7 @@
 #include <tandem/module.h>
 
 #include <array>
-#include <bit>
 #include <cstdint>
-#include <string_view>
 
 namespace tandem::mirror::fetching
 {

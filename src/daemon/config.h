@@ -7,7 +7,6 @@
 #include <tandem/segment.h>
 #include <tandem/units.h>
 
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>

@@ -6,7 +6,6 @@
 #include "src/kernel/clock.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <utility>
 
 namespace tandem::daemon

@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <exception>
 #include <utility>
-#include <vector>
 
 namespace tandem::fetch
 {

@@ -2,7 +2,6 @@
 #include "src/fetch/mirror_tcp.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace tandem::fetch
 {

@@ -360,7 +360,6 @@ void MirrorTcp::challenge(Tick now)
   }
   if (challenges_ >= challenges_per_second) return;
   ++challenges_;
-  ++stats_.challenges;
   put(tcp_flag::ack, request_top_, {}, now);
 }
 

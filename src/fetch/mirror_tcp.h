@@ -75,7 +75,6 @@ struct MirrorStats
   std::uint64_t stalls = 0;     // the server stopped: the estimate was too high, or ACKs were lost
   std::uint64_t sweeps = 0;     // skips begun
   std::uint64_t refused = 0;    // segments that no rule of TCP accepts
-  std::uint64_t challenges = 0; // challenge ACKs (RFC 5961)
   Duration rtt_min {};          // zero until known
 };
 
@@ -112,7 +111,6 @@ public:
   std::string_view why() const { return why_; }             // literal; empty while not closed
   std::uint64_t position() const { return top_ack_; }       // the first byte that may still come
   std::optional<std::uint64_t> end() const { return fin_; } // where the server's stream ends, once it said so
-  bool wants_anything() const { return !wants_.empty(); }
   const MirrorStats& stats() const { return stats_; }
 
 private:

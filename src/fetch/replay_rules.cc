@@ -6,9 +6,6 @@
 #include <boost/beast/http/empty_body.hpp>
 #include <boost/beast/http/parser.hpp>
 
-#include <algorithm>
-#include <array>
-
 namespace tandem::fetch
 {
 namespace

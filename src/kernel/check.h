@@ -1,7 +1,6 @@
 // Turns a failed system call into a sentence. For start-up only: the packet path returns values.
 #pragma once
 
-#include <string>
 #include <string_view>
 
 namespace tandem::kernel

@@ -1,7 +1,6 @@
 // Guesses which interface is Wi-Fi and which is cellular when the user does not say.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 

@@ -1,7 +1,6 @@
 #include "src/links/risk.h"
 
 #include <algorithm>
-#include <vector>
 
 namespace tandem::links
 {

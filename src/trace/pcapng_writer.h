@@ -8,7 +8,6 @@
 
 #include <cstdint>
 #include <ostream>
-#include <string>
 #include <string_view>
 #include <vector>
 

@@ -153,31 +153,6 @@ std::size_t build_ack(std::span<std::byte> out, const Headers& headers)
   return build_segment(out, pure);
 }
 
-std::size_t build_rst(std::span<std::byte> out, const Headers& headers)
-{
-  Headers reset = headers;
-  reset.flags = static_cast<std::uint16_t>(tcp_flag::rst | (headers.flags & tcp_flag::ack));
-  return build_segment(out, reset);
-}
-
-std::size_t injected_copy(std::span<std::byte> out, const Segment& original, const Edit& fields, ChecksumState state,
-                          EditFault* fault)
-{
-  const std::size_t length = original.bytes.size();
-  EditFault found = EditFault::none;
-  if (out.size() < length)
-    found = EditFault::not_whole;
-  else
-  {
-    std::copy(original.bytes.begin(), original.bytes.end(), out.begin());
-    found = edit(out.first(length), original, fields, state);
-  }
-  if (fault != nullptr) *fault = found;
-  // A local original may come without a checksum; edit() leaves it so when it had nothing to write.
-  if (found == EditFault::none && state == ChecksumState::partial && !seal(out.first(length), original)) return 0;
-  return found == EditFault::none ? length : 0;
-}
-
 std::size_t build_unreachable(std::span<std::byte> out, const Unreachable& message)
 {
   constexpr std::size_t icmp_header = 8;

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "src/wire/checksum.h"
-#include "src/wire/edit.h"
 
 #include <tandem/plan.h>
 #include <tandem/segment.h>
@@ -40,14 +39,6 @@ std::size_t build_segment(std::span<std::byte> out, const Headers& headers, std:
 
 // A pure ACK: build_segment without payload and without SYN, FIN or RST.
 std::size_t build_ack(std::span<std::byte> out, const Headers& headers);
-
-// A reset at headers.seq. With tcp_flag::ack in headers.flags also an acknowledgement; all other flags are left out.
-std::size_t build_rst(std::span<std::byte> out, const Headers& headers);
-
-// A copy of a captured segment with edits; options, flags, TTL and payload as in the original. `fault` (may be null)
-// gets the reason.
-std::size_t injected_copy(std::span<std::byte> out, const Segment& original, const Edit& fields, ChecksumState state,
-                          EditFault* fault = nullptr);
 
 struct Unreachable
 {

@@ -42,13 +42,6 @@ constexpr std::uint16_t update16(std::uint16_t check, std::uint16_t before, std:
   return static_cast<std::uint16_t>(~s);
 }
 
-// The same for a 32-bit field that starts at an even offset.
-constexpr std::uint16_t update32(std::uint16_t check, std::uint32_t before, std::uint32_t after)
-{
-  check = update16(check, static_cast<std::uint16_t>(before >> 16), static_cast<std::uint16_t>(after >> 16));
-  return update16(check, static_cast<std::uint16_t>(before & 0xffff), static_cast<std::uint16_t>(after & 0xffff));
-}
-
 // The TCP checksum that `packet` should carry. `segment` is its parse; `packet` holds all of it.
 std::uint16_t tcp_checksum(std::span<const std::byte> packet, const Segment& segment);
 

@@ -7,7 +7,6 @@
 #include <functional>
 #include <queue>
 #include <utility>
-#include <vector>
 
 namespace tandem::sim
 {

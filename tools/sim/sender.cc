@@ -141,7 +141,6 @@ void Sender::heard(const Out& one)
   // An acknowledgement that comes too soon for a retransmission is one of the first transmission.
   if (one.times > 1 && rtt < window_.rtt_min) return;
   rack_order_ = one.order;
-  rack_sent_ = one.sent;
   rack_rtt_ = rtt;
 }
 
@@ -201,7 +200,7 @@ unsigned Sender::take_sacks(const Packet& packet)
   return delivered;
 }
 
-// Returns whether this is news.
+// Returns whether it was not lost before.
 bool Sender::mark_lost(std::uint64_t seq)
 {
   Out& one = out(seq);
@@ -231,16 +230,16 @@ bool Sender::detect(bool duplicate, unsigned advanced)
 bool Sender::detect_by_count()
 {
   if (sacked_ == 0 && again_ == 0) return false;
-  bool news = false;
+  bool found = false;
   unsigned above = 0;
   for (std::uint64_t seq = highest_sacked_; seq-- > window_.acked;)
   {
     const Out& one = out(seq);
     above += one.sacked ? 1 : 0;
     if (one.sacked) continue;
-    if (one.again ? one.order < rack_order_ : !one.lost && above >= duplicate_threshold) news |= mark_lost(seq);
+    if (one.again ? one.order < rack_order_ : !one.lost && above >= duplicate_threshold) found |= mark_lost(seq);
   }
-  return news;
+  return found;
 }
 
 bool Sender::detect_by_time()
@@ -248,7 +247,7 @@ bool Sender::detect_by_time()
   if (sacked_ == 0 && again_ == 0) return false;
   const bool sure = sacked_ >= duplicate_threshold || state_ == State::recovery || state_ == State::loss;
   const Duration wait = sure ? Duration {} : std::min(window_.rtt_min / 4, window_.rtt);
-  bool news = false;
+  bool found = false;
   Tick next = Tick::max();
   for (std::uint64_t seq = window_.acked; seq < window_.sent; ++seq)
   {
@@ -256,12 +255,12 @@ bool Sender::detect_by_time()
     if (one.sacked || (one.lost && !one.again) || one.order >= rack_order_) continue;
     const Tick due = one.sent + rack_rtt_ + wait;
     if (due <= world_.now())
-      news |= mark_lost(seq);
+      found |= mark_lost(seq);
     else
       next = std::min(next, due);
   }
   if (next != Tick::max()) reorder_.set(next);
-  return news;
+  return found;
 }
 
 void Sender::begin_reduction(State state)

@@ -5,7 +5,6 @@
 #include "tools/sim/congestion.h"
 #include "tools/sim/packet.h"
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -151,7 +150,6 @@ private:
 
   // Newest delivered segment in the order of sending (RFC 8985).
   std::uint64_t rack_order_ = 0;
-  Tick rack_sent_ {};
   Duration rack_rtt_ {};
 
   std::uint32_t ts_recent_ = 0;

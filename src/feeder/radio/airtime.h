@@ -3,9 +3,6 @@
 
 #include <tandem/units.h>
 
-#include <cstdint>
-#include <optional>
-
 namespace tandem::feeder
 {
 

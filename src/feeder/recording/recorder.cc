@@ -10,9 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <ctime>
-#include <map>
 #include <mutex>
 #include <stdexcept>
 #include <system_error>

@@ -7,9 +7,7 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <set>
-#include <stdexcept>
 
 namespace tandem::feeder
 {

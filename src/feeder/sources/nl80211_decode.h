@@ -4,7 +4,6 @@
 
 #include "src/feeder/radio/report.h"
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>

@@ -5,7 +5,6 @@
 #include <linux/if.h>
 #include <linux/rtnetlink.h>
 
-#include <algorithm>
 #include <exception>
 #include <map>
 

@@ -3,7 +3,6 @@
 #include "src/kernel/json_fields.h"
 #include "src/kernel/rules/rules.h"
 
-#include <cmath>
 #include <set>
 #include <stdexcept>
 

@@ -5,7 +5,6 @@
 
 #include <tandem/link.h>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>

@@ -14,7 +14,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <new>
 
 namespace tandem::kernel
 {

@@ -15,7 +15,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <new>
 #include <stdexcept>
 
 namespace tandem::kernel

@@ -3,7 +3,6 @@
 #include "src/kernel/rules/nft_context.h"
 
 #include <optional>
-#include <stdexcept>
 #include <string_view>
 
 namespace tandem::kernel

@@ -18,7 +18,6 @@
 #include <poll.h>
 
 #include <csignal>
-#include <cstdio>
 #include <iostream>
 #include <map>
 #include <stdexcept>

@@ -13,7 +13,6 @@
 
 #include <array>
 #include <iostream>
-#include <stdexcept>
 #include <string>
 
 using namespace tandem;

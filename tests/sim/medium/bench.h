@@ -3,10 +3,7 @@
 
 #include "tools/lab/medium/air.h"
 
-#include <cmath>
 #include <cstdint>
-#include <string>
-#include <vector>
 
 namespace tandem::medium::test
 {

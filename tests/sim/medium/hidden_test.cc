@@ -189,7 +189,6 @@ TEST(HiddenTerminal, TheStationDefers)
 
 struct Numbers
 {
-  std::vector<std::uint16_t> by_order;
   bool qos = false;
 };
 

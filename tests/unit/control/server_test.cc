@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include <cstddef>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>

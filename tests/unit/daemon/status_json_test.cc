@@ -4,8 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <new>
-
 namespace tandem::daemon
 {
 namespace

@@ -79,7 +79,6 @@ public:
   std::uint64_t unsent_acks = 0; // acknowledgements of what had not been sent
   std::uint64_t queue_drops = 0;
   std::uint64_t delivered_bytes = 0; // by the link, payload
-  std::uint64_t wanted_early = 0;    // segments of a watched range that the server sent while told not to
   std::uint64_t resets = 0;
   std::vector<Segment> from_client {}; // headers only
   std::uint64_t sent() const { return next_; }
@@ -248,11 +247,11 @@ private:
     }
     if (ack < static_cast<std::int64_t>(una_)) return;
     if (segment.timestamps) recent_ = segment.timestamps->value;
-    const auto news = static_cast<std::uint64_t>(ack) - una_;
+    const auto advance = static_cast<std::uint64_t>(ack) - una_;
     una_ = static_cast<std::uint64_t>(ack);
-    window_ = std::min<std::uint64_t>(window_ + news, config_.server_limit);
+    window_ = std::min<std::uint64_t>(window_ + advance, config_.server_limit);
     edge_ = una_ + (std::uint64_t { segment.window } << (scaled_ ? 7 : 0));
-    if (news == 0 && una_ < next_ && segment.payload_length == 0)
+    if (advance == 0 && una_ < next_ && segment.payload_length == 0)
       ++duplicates_;
     else
       duplicates_ = 0;

@@ -12,7 +12,6 @@
 #include <cstddef>
 #include <map>
 #include <set>
-#include <span>
 
 namespace
 {

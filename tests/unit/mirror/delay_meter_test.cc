@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <functional>
-#include <string>
 
 namespace tandem::mirror
 {

@@ -54,14 +54,17 @@ TEST(Allocation, NoneOnThePacketPath)
     for (const Packet& packet : packets)
     {
       const Segment segment = wire::parse(packet, Direction::egress).segment;
-      const std::size_t length = wire::injected_copy(copy, segment, { .window = std::uint16_t { 9 }, .ecn = Ecn::ce },
-                                                     wire::ChecksumState::complete);
-      done += length + wire::build_ack(made, { .key = segment.key, .timestamps = segment.timestamps });
+      std::copy(packet.begin(), packet.end(), copy.begin());
+      const std::span edited { std::span { copy }.first(packet.size()) };
+      done +=
+          wire::edit(edited, segment, { .window = std::uint16_t { 9 }, .ecn = Ecn::ce }, wire::ChecksumState::complete)
+          == wire::EditFault::none;
+      done += wire::build_ack(made, { .key = segment.key, .timestamps = segment.timestamps });
       done += wire::build_unreachable(made, { .key = segment.key });
       recorder.add({ .at = Tick { Duration { round } },
                      .disposition = trace::Disposition::edited,
                      .before = packet,
-                     .after = std::span { copy }.first(length),
+                     .after = edited,
                      .why = "allocation test: a reason longer than any small string holds" });
     }
   EXPECT_EQ(allocations, before);

@@ -4,8 +4,6 @@
 #include <gtest/gtest.h>
 #include <pcap/pcap.h>
 
-#include <array>
-
 namespace tandem::trace
 {
 namespace
