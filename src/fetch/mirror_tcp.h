@@ -71,11 +71,11 @@ struct MirrorStats
   std::uint64_t bytes_out = 0;
   std::uint64_t packets_in = 0;
   std::uint64_t packets_out = 0;
-  std::uint64_t ahead = 0;      // ACKs of bytes that had not been seen
-  std::uint64_t stalls = 0;     // the server stopped: the estimate was too high, or ACKs were lost
-  std::uint64_t sweeps = 0;     // skips begun
-  std::uint64_t refused = 0;    // segments that no rule of TCP accepts
-  Duration rtt_min {};          // zero until known
+  std::uint64_t ahead = 0;   // ACKs of bytes that had not been seen
+  std::uint64_t stalls = 0;  // the server stopped: the estimate was too high, or ACKs were lost
+  std::uint64_t sweeps = 0;  // skips begun
+  std::uint64_t refused = 0; // segments that no rule of TCP accepts
+  Duration rtt_min {};       // zero until known
 };
 
 class MirrorTcp
