@@ -11,8 +11,9 @@ from typing import Any, Sequence
 
 from tandem_lab import system
 from tandem_lab.errors import BadInput, LabError
+from tandem_lab.virtual import machine
 
-from . import catalogue, header, parallel, report, table
+from . import catalogue, header, parallel, report, table, virtual
 from .model import Bench, Case, Options, Run
 from .progress import Progress
 from .runner import execute
@@ -41,6 +42,8 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--arm", action="append", default=[], metavar="NAME", help="only this arm (may be repeated); goals that need others are left out")
     made.add_argument("--jobs", type=int, default=1, metavar="N", help="rounds measured at the same time, each in a lab of its own (default 1); "
                       "for benches that mostly wait, see docs/benches.md")
+    made.add_argument("--time", choices=("real", "virtual"), default="real", help="virtual: each round inside a kernel whose clock moves only when everything waits; "
+                      "equal seeds give equal figures, whatever the machine does (default real)")
     made.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of the bench, for all its cases (see --list NAME)")
     made.add_argument("--check", action="store_true", help="exit 1 when a goal is missed or a run failed, and name it")
     made.add_argument("--prefix", default="bench-", help="prefix of the lab's namespaces (default bench-)")
@@ -50,7 +53,11 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str]) -> int:
+    within = int(arguments[1]) if arguments[:1] == ["_round"] else None  # by virtual.py, inside a guest
+    if within is not None:
+        arguments = arguments[2:]
     given = parser().parse_args(arguments)
+    given.within = within
     try:
         return _main(given, list(arguments))
     except BrokenPipeError:
@@ -78,7 +85,9 @@ def _main(given: argparse.Namespace, arguments: list[str]) -> int:
         raise BadInput(f"--jobs {given.jobs}: allowed: a whole number from 1")
     bench = catalogue.load(given.name)
     cases = select(bench, given)
-    if given.jobs > 1 and not bench.parallel:
+    if given.time == "virtual":
+        check_virtual(bench)
+    elif given.jobs > 1 and not bench.parallel:
         raise BadInput(f"--jobs {given.jobs}: {bench.name} measures the machine itself and needs it alone; allowed: 1")
     if given.list:
         for case in cases:
@@ -89,7 +98,21 @@ def _main(given: argparse.Namespace, arguments: list[str]) -> int:
         return 0
     if bench.needs_root and os.geteuid() != 0:
         raise LabError("root is needed: this bench creates network namespaces; run it with sudo")
+    if given.within is not None:
+        return virtual.inside(bench, cases, given.seed, _options(given), given.within)
     return run(bench, cases, given, arguments)
+
+
+def check_virtual(bench: Bench) -> None:
+    """Raises BadInput for a bench that virtual time cannot serve."""
+    if not bench.needs_root:
+        raise BadInput(f"--time virtual: {bench.name} runs in the simulator, whose time is virtual and whose figures do not depend on the machine; leave it out")
+    if bench.needs_real_time:
+        raise BadInput(f"--time virtual: {bench.name} measures {bench.needs_real_time}, which costs no time in virtual time; allowed: real")
+
+
+def _options(given: argparse.Namespace) -> Options:
+    return Options(quick=given.quick, prefix=given.prefix, keep_logs=given.keep_logs)
 
 
 def select(bench: Bench, given: argparse.Namespace) -> list[Case]:
@@ -145,17 +168,20 @@ def run(bench: Bench, cases: list[Case], given: argparse.Namespace, arguments: l
         tandemd: str | None = str(system.tandem_binary("tandemd"))
     except LabError:
         tandemd = None
-    head = header.make(arguments, given.seed, given.quick, tandemd)
-    if head["busy_before"] > 0.1:
+    kernel = machine.requirements() if given.time == "virtual" else None
+    head = header.make(arguments, given.seed, given.quick, tandemd, kernel)
+    if head.get("busy_before", 0.0) > 0.1:
         print(f"tandem bench: other programs use {head['busy_before'] * 100:.0f} % of the CPU: expect noise, and CPU and latency figures that "
               "are not Tandem's", file=sys.stderr)
-    options = Options(quick=given.quick, prefix=given.prefix, keep_logs=given.keep_logs)
+    options = _options(given)
     runs: list[Run] = []
     interrupted = False
     with _Interrupt():
         with Progress(bench, cases, given.quick, jobs=given.jobs) as progress:
             try:
-                if given.jobs > 1:
+                if kernel:
+                    virtual.execute(bench, cases, given.seed, options, runs, progress, given.jobs, arguments)
+                elif given.jobs > 1:
                     parallel.execute(bench, cases, given.seed, options, runs, progress, given.jobs, given.lock)
                 else:
                     execute(bench, cases, given.seed, options, runs, progress, given.lock)

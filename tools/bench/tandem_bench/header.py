@@ -12,6 +12,8 @@ from typing import Any
 
 from tandem_common.provenance import commit, cpu, output
 
+from tandem_lab.virtual.kernels import Kernel
+
 from .helpers import busy_share
 
 
@@ -40,13 +42,14 @@ def command(arguments: list[str]) -> str:
     return shlex.join(["tandem", "bench", *arguments])
 
 
-def make(arguments: list[str], seed: int, quick: bool, tandemd: str | None) -> dict[str, Any]:
-    """The whole header but for the knobs, which the runs bring."""
+def make(arguments: list[str], seed: int, quick: bool, tandemd: str | None, kernel: Kernel | None = None) -> dict[str, Any]:
+    """The whole header but for the knobs, which the runs bring. In virtual time (on `kernel`) only what figures can depend on: the same
+    command on the same commit gives the same header on every machine and day."""
+    head = {**commit(), "command": command(arguments), "seed": seed, "quick": quick, "time": "virtual" if kernel else "real"}
+    if kernel:
+        return {**head, "kernel": kernel.words, "kernel_checksum": kernel.checksum, "versions": versions(tandemd), "knobs": {}}
     return {
-        **commit(),
-        "command": command(arguments),
-        "seed": seed,
-        "quick": quick,
+        **head,
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "kernel": f"{platform.system()} {platform.release()}",
         "cpu": cpu(),

@@ -114,6 +114,7 @@ class Bench:
     headings: Mapping[str, str] = {}  # column -> heading, e.g. {"published": "accept-all"}
     detail_columns: Sequence[tuple[str, str]] = ()  # (key of Measurement.details, heading): medians per arm in a second table
     needs_root = True  # it uses the lab
+    needs_real_time = ""  # what it measures that only real time shows, e.g. "CPU"; empty: it may run in virtual time
     parallel = False  # several rounds may run at the same time, each in a lab of its own (--jobs)
     settings: Mapping[str, str] = {}  # --set KEY: help
     notes: Sequence[str] = ()  # what must be known to read the figures; only facts of the set-up, never results

@@ -108,10 +108,12 @@ def header_lines(header: Mapping[str, Any]) -> list[str]:
     commit = header["commit"] or "none (not run from a source tree)"
     if header.get("dirty"):
         commit += ", with uncommitted changes"
-    lines = [f"command: {header['command']}", f"commit: {commit}", f"date: {header['date']}", f"seed: {header['seed']}",
-             f"kernel: {header['kernel']}",
-             f"cpu: {header['cpu']}; in use by other programs just before: {header['busy_before'] * 100:.0f} %",
-             "versions: " + ", ".join(f"{name} {text}" for name, text in header["versions"].items())]
+    lines = [f"command: {header['command']}", f"commit: {commit}"]
+    lines += [f"date: {header['date']}"] if "date" in header else []
+    lines += [f"seed: {header['seed']}", f"time: {header.get('time', 'real')}", f"kernel: {header['kernel']}"]
+    if "cpu" in header:
+        lines.append(f"cpu: {header['cpu']}; in use by other programs just before: {header['busy_before'] * 100:.0f} %")
+    lines.append("versions: " + ", ".join(f"{name} {text}" for name, text in header["versions"].items()))
     return lines
 
 

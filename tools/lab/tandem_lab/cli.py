@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -12,10 +13,11 @@ import threading
 from pathlib import Path
 from typing import Any, Sequence
 
-from . import life, scenario, show, sockets, system, topology
+from . import life, scenario, show, sockets, system, topology, virtual
 from .api import Lab
 from .errors import BadInput, LabError
 
+_LAB_PY = Path(__file__).resolve().parents[1] / "lab.py"
 _TO_TRY = [
     ("ip route", "two ways out"),
     ("ping -c 5 {server}", "over Wi-Fi"),
@@ -52,6 +54,10 @@ def _shell_message(info: dict[str, Any], stays: bool) -> str:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="tandem lab", description="An emulated world for one laptop: Wi-Fi, cellular, servers.",
                                      epilog="Scenario files: docs/lab-scenarios.md. Everything needs root.")
+    in_time = argparse.ArgumentParser(add_help=False)
+    in_time.add_argument("--time", choices=("real", "virtual"), default=argparse.SUPPRESS, help="virtual: inside a kernel whose clock moves only when everything "
+                         "waits, so equal seeds give equal figures (docs/lab.md); only for run (default real)")
+    parser.add_argument("--time", choices=("real", "virtual"), default="real", help=argparse.SUPPRESS)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     common = argparse.ArgumentParser(add_help=False)
@@ -63,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     build.add_argument("--congestion", choices=scenario.CONGESTION_CONTROLS, help="for every server, in place of the scenario's")
     build.add_argument("--no-air", action="store_true", help="plain veth pairs instead of the emulator")
 
-    up = commands.add_parser("up", parents=[common, build], help="set a lab up and leave it running")
+    up = commands.add_parser("up", parents=[common, build, in_time], help="set a lab up and leave it running")
     up.add_argument("scenario", help="a file, or the name of one that comes with the lab")
     up.add_argument("--hold", action="store_true", help="do not start the scenario's timeline")
     commands.add_parser("down", parents=[common], help="remove a lab, also the ruins of a killed one")
@@ -71,15 +77,16 @@ def _parser() -> argparse.ArgumentParser:
     execute = commands.add_parser("exec", parents=[common], help="run a command inside (in the client, unless -n says otherwise)")
     execute.add_argument("-n", "--name", default="client", help="client, ap1, cgw, wan, srv1, ... (default %(default)s)")
     execute.add_argument("argv", nargs=argparse.REMAINDER, metavar="COMMAND")
-    run = commands.add_parser("run", parents=[common, build], help="lab up, run a download (or a command), table, lab down")
+    run = commands.add_parser("run", parents=[common, build, in_time], help="lab up, run a download (or a command), table, lab down")
     run.add_argument("scenario", help="a file, or the name of one that comes with the lab")
     run.add_argument("--seconds", type=float, help="length of the download (default: the scenario's duration)")
     run.add_argument("--flows", type=int, default=1, help="connections side by side (default %(default)s)")
     run.add_argument("--server", default="srv1", help="where from (default %(default)s)")
     run.add_argument("--tls", action="store_true", help="HTTPS instead of HTTP")
     run.add_argument("-6", dest="v6", action="store_true", help="IPv6 instead of IPv4")
+    run.add_argument("--results", type=Path, metavar="DIR", help="in virtual time: a directory that the command may write to; whatever else it writes is gone afterwards")
     run.add_argument("--cmd", nargs=argparse.REMAINDER, metavar="COMMAND", help="run this in the client instead of the download (last option)")
-    shell = commands.add_parser("shell", parents=[common, build], help="a shell in the client with both links up")
+    shell = commands.add_parser("shell", parents=[common, build, in_time], help="a shell in the client with both links up")
     shell.add_argument("scenario", nargs="?", help="set this up first and remove it after (default: the lab that is up, else demo)")
     change = commands.add_parser("set", parents=[common], help="change a value of a running lab, e.g. wifi.loss 0.01")
     change.add_argument("key")
@@ -191,6 +198,19 @@ class _RttWatch:
         self._thread.join()
 
 
+def _run_virtual(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    """The same command inside a guest."""
+    from .virtual import machine
+
+    path = scenario.find(options.scenario)
+    seed = options.seed if options.seed is not None else scenario.load(path, _overrides(options), options.congestion).seed
+    directories = [options.results] if options.results else []
+    for directory in directories:
+        directory.mkdir(parents=True, exist_ok=True)
+    binaries = {} if options.no_air else {"TANDEM_BIN_DIR": str(system.tandem_binary("tandem-air").parent)}
+    return machine.run([system.PYTHON, str(_LAB_PY), *arguments], seed=seed, directories=directories, environment=binaries, say=machine.to_terminal).exit_code
+
+
 def _run(options: argparse.Namespace) -> int:
     lab = _lab(options, options.scenario)
     with show.wait_message(f"lab {options.scenario} up"):
@@ -211,7 +231,8 @@ def _run(options: argparse.Namespace) -> int:
         last = watch.seen[-1] if watch.seen else None
         rtts = sorted(entry.rtt_ms for entry in watch.seen)
         report: dict[str, Any] = {
-            "scenario": lab.info["scenario"], "seed": lab.info["seed"], "seconds": round(result.seconds, 3), "bytes": result.bytes,
+            "scenario": lab.info["scenario"], "seed": lab.info["seed"], "time": "virtual" if virtual.inside() else "real",
+            "kernel": virtual.inside() or f"{platform.system()} {platform.release()}", "seconds": round(result.seconds, 3), "bytes": result.bytes,
             "goodput_mbps": round(result.goodput_mbps, 3), "rates_mbps": [round(rate, 2) for rate in result.rates()],
             "longest_gap_s": round(result.longest_gap(), 2), "rtt_ms": rtts[len(rtts) // 2] if rtts else None,
             "retransmitted": last.retrans if last else None, "congestion": last.congestion if last else None,
@@ -323,6 +344,12 @@ def main(arguments: Sequence[str]) -> int:
         if options.command not in _WITHOUT_ROOT and os.geteuid() != 0:
             raise LabError(f"lab {options.command} needs root (it works with network namespaces): sudo tandem lab {options.command}")
         life.LabState(options.prefix)
+        if options.time == "virtual" and not virtual.inside():
+            if options.command != "run":
+                raise BadInput(f"lab {options.command} --time virtual: a lab in virtual time lives as long as one command; allowed: run")
+            return _run_virtual(options, arguments)
+        if options.command == "run" and options.results and not virtual.inside():
+            raise BadInput("--results: in real time a command writes where it likes; allowed with --time virtual")
         return _COMMANDS[options.command](options)
     except LabError as error:
         print(f"tandem lab: {error}", file=sys.stderr)

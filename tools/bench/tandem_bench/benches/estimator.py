@@ -68,6 +68,7 @@ def reported() -> tuple[Goal, ...]:
 
 class Estimator(Bench):
     name = "estimator"
+    needs_real_time = "CPU"
     summary = "estimated delivery probability and packet time against a sniffer at the access point; what the estimator costs"
     columns = ("plain", "published", "tandem", "lab source", "monitor source")
     headings = {"plain": "by numbers", "published": "whole frames (equation 2)", "tandem": "with damaged frames"}

@@ -36,6 +36,7 @@ congestion = "cubic"
 
 class FreezeRequests(Bench):
     name = "freeze-requests"
+    needs_real_time = "how long requests wait for the CPU"
     summary = "time of 1 kB and 100 kB requests with freeze on (default strategy) against no Tandem"
     detail_columns = (("mean_ms", "mean, ms"), ("p90_ms", "p90, ms"), ("max_ms", "longest, ms"), ("violations", "violations"), ("faults", "module faults"))
     notes = (

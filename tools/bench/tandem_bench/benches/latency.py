@@ -27,6 +27,7 @@ class Rules:
 
 class Latency(Bench):
     name = "latency"
+    needs_real_time = "how long packets wait for the CPU"
     summary = "round trip of one byte over TCP without a queue, through a program that accepts everything, and through Tandem"
     headings = {"plain": "no queue", "published": "accept-all"}
     detail_columns = (("minimum_us", "minimum, us"), ("p90_us", "p90, us"), ("p999_us", "p99.9, us"), ("mean_us", "mean, us"))

@@ -20,6 +20,7 @@ MACHINE_CPU = Metric("CPU per GB", "s", 3)
 
 class Overhead(Bench):
     name = "overhead"
+    needs_real_time = "CPU and how long packets wait for it"
     summary = "goodput and CPU of unshaped downloads without the daemon, with every module on, and with every packet queued"
     headings = {"plain": "no daemon", "tandem": "all modules / everything queued"}
     detail_columns = (("queued_per_s", "queued per s"), ("observed_per_s", "observed per s"), ("queue_drops", "queue drops"),

@@ -33,6 +33,7 @@ ANSWER = 20_480  # bytes: modules begin on a flow that has delivered 14 kB
 
 class Scale(Bench):
     name = "scale"
+    needs_real_time = "CPU and memory"
     summary = "10 000 connections held while 2 000 new ones come and go every second; memory; a full flow table"
     headings = {"plain": "no daemon"}
     detail_columns = (("attempted", "attempted"), ("uses", "answers"), ("opened_per_second", "opened per s"), ("flows_seen", "flows in the table"),

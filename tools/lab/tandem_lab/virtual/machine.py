@@ -1,0 +1,197 @@
+"""Runs one command inside a kernel in virtual time, with this machine's files as its root.
+
+The guest sees the machine's file system read-only below a layer in its own memory: whatever it writes is gone with it, but for the
+directories handed to it. What it does follows from its command line and these files alone: the command line carries the seed and no
+path that changes from run to run, no device of the host reaches it, and it is told nothing while it runs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Callable, Mapping, Sequence
+
+from .. import system
+from ..errors import LabError
+from . import kernels
+
+_HERE = Path(__file__).resolve().parent
+MEMORY_MB = 1536
+START_NS = 1767225600_000000000  # the guest's clock at boot: 2026-01-01 00:00 UTC
+SHARED = "/run/tandem-virtual"  # in the guest: the directory that output, exit code and events come out by
+_ROOM = "/run/tandem-virtual"  # in the namespace of the guest's kernel: its working directory, in a file system that goes with it
+_ROOM_MB = 512  # for what comes out, beside the guest's memory
+_LOOK_EVERY = 0.05  # seconds between looks at what came out
+
+# What a listener gets: "stdout", "stderr" or "events", and what was written there since.
+Listener = Callable[[str, bytes], None]
+
+# The first program in the guest. Its root becomes an overlay whose lower layer is the machine's; then guest.py takes over.
+_INIT = """\
+#!/bin/sh
+set -e
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin
+mount -t tmpfs -o size=75% tmpfs /tmp
+mkdir /tmp/upper /tmp/work /tmp/root
+mount -t overlay -o lowerdir=/,upperdir=/tmp/upper,workdir=/tmp/work overlay /tmp/root
+cd /tmp/root
+mount -t proc proc proc
+mount -t sysfs sysfs sys
+mount -t devtmpfs dev dev
+mkdir -p dev/pts dev/shm
+mount -t devpts devpts dev/pts
+mount -t tmpfs tmpfs dev/shm
+mount -t tmpfs tmpfs run
+mkdir .{shared}
+mount -t hostfs -o {room}/shared none .{shared}
+exec chroot . /usr/bin/env -i /usr/bin/python3 -B -S -E {guest} {shared}
+"""
+
+
+# Around the kernel: what it works with lies in memory that nobody else sees, so a killed run leaves nothing. It waits for the word
+# to go on. The kernel is not process 1, which cannot die of its own signals: in a panic it has to.
+_AROUND = """\
+mount -t tmpfs -o size={size}M tmpfs /run && mkdir -p {room}/shared && cd {room} && echo ready && read -r go || exit 125
+"$@" </dev/null >console 2>&1
+exit $?
+"""
+
+
+@dataclass(frozen=True)
+class Result:
+    exit_code: int
+    seconds: float  # of real time, boot included
+    virtual_seconds: float  # that the command took by the guest's clock
+
+
+class Died(LabError):
+    """The guest ended before its command did."""
+
+
+def requirements() -> kernels.Kernel:
+    """The kernel to run on. Raises LabError naming what is missing."""
+    kernel = kernels.find()
+    if os.geteuid() != 0:
+        raise LabError("virtual time needs root: the guest reads this machine's files with your rights")
+    for name in ("unshare", "setarch", "setpriv"):
+        if not shutil.which(name, path=system.SEARCH_PATH):
+            raise LabError(f"{name}: not found; install it: apt-get install util-linux")
+    free = next(int(line.split()[1]) >> 10 for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemAvailable:"))
+    if free < MEMORY_MB:
+        raise LabError(f"{free} MB of memory are free, a lab in virtual time may need {MEMORY_MB} MB; end something or run fewer at a time")
+    return kernel
+
+
+class Machine:
+    """A guest at work. It ends with this object's process at the latest, and leaves nothing."""
+
+    def __init__(self, argv: Sequence[str], *, seed: int, environment: Mapping[str, str] | None = None, directories: Sequence[Path] = (),
+                 cpu: int | None = None, say: Listener | None = None):
+        """Boots a guest that runs argv in the present working directory.
+
+        seed         of the kernel: TCP's initial numbers and ports, hashes, /dev/urandom
+        directories  of this machine that the guest may write to, at the same path
+        cpu          run on this core alone
+        """
+        kernel = requirements()
+        self._say = say
+        self._seen = {"stdout": 0, "stderr": 0, "events": 0}
+        self._began = time.monotonic()
+        self._process = subprocess.Popen(_command(kernel, seed, cpu), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                         env={"PATH": system.SEARCH_PATH, "HOME": _ROOM, "TMPDIR": _ROOM}, start_new_session=True)
+        assert self._process.stdin and self._process.stdout
+        line = self._process.stdout.readline().decode(errors="replace").strip()
+        if line != "ready":
+            self._process.kill()
+            self._process.wait()
+            raise LabError(f"virtual time: {line or 'the namespaces for the kernel could not be made'}")
+        self._room = os.open(f"/proc/{self._process.pid}/root{_ROOM}", os.O_RDONLY | os.O_DIRECTORY)
+        self._write("init", _INIT.format(shared=SHARED, room=_ROOM, guest=shlex.quote(str(_HERE / "guest.py"))))
+        self._write("shared/job.json", json.dumps({"argv": list(argv), "directory": os.getcwd(), "directories": [str(path.resolve()) for path in directories],
+                                                   "environment": {"TANDEM_VIRTUAL": kernel.words, **(environment or {})}}))
+        self._process.stdin.write(b"go\n")
+        self._process.stdin.close()
+
+    def _open(self, path: str, flags: int) -> int:
+        return os.open(path, flags, 0o755, dir_fd=self._room)
+
+    def _write(self, name: str, text: str) -> None:
+        with open(name, "w", opener=lambda path, flags: self._open(path, flags)) as file:
+            file.write(text)
+
+    def _read(self, name: str, start: int = 0) -> bytes:
+        try:
+            with open(name, "rb", opener=self._open) as file:
+                file.seek(start)
+                return file.read()
+        except FileNotFoundError:
+            return b""
+
+    def running(self) -> bool:
+        """Whether it still works; hands on what came out since the last call."""
+        alive = self._process.poll() is None
+        for name, seen in self._seen.items() if self._say else ():
+            if fresh := self._read(f"shared/{name}", seen):
+                self._seen[name] = seen + len(fresh)
+                self._say(name, fresh)
+        return alive
+
+    def result(self) -> Result:
+        """What came of it, after its end. Raises Died when the command did not come to its end."""
+        try:
+            ended = json.loads(self._read("shared/end.json"))
+        except ValueError:
+            words = self._read("console").decode(errors="replace").strip().splitlines()[-12:]
+            raise Died("the kernel in virtual time ended before its command:\n  " + "\n  ".join(words or ["it said nothing"])) from None
+        return Result(ended["exit_code"], time.monotonic() - self._began, ended["virtual_seconds"])
+
+    def close(self) -> None:
+        """Ends it, whatever it does, and forgets what it left in memory."""
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        if self._process.stdout:
+            self._process.stdout.close()
+        if self._room >= 0:
+            os.close(self._room)
+        self._room = -1
+
+    def __enter__(self) -> "Machine":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def run(argv: Sequence[str], **options: Any) -> Result:
+    """Runs argv in a guest (options: see Machine) and waits for its end."""
+    with Machine(argv, **options) as machine:
+        while machine.running():
+            time.sleep(_LOOK_EVERY)
+        machine.running()  # what came out with the last words
+        return machine.result()
+
+
+def _command(kernel: kernels.Kernel, seed: int, cpu: int | None) -> list[str]:
+    """The guest in namespaces of its own: its processes end with the first of them, and it cannot reach the machine's network."""
+    argv = ["taskset", "-c", str(cpu)] if cpu is not None else []
+    argv += ["unshare", "--mount", "--pid", "--net", "--ipc", "--uts", "--fork", "--kill-child", "--mount-proc",
+             "sh", "-c", _AROUND.format(size=MEMORY_MB + _ROOM_MB, room=_ROOM), "sh", "setarch", "-R", str(kernel.image), f"mem={MEMORY_MB}M",
+             "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", f"init={_ROOM}/init", "time-travel=inf-cpu",
+             f"time-travel-start={START_NS}", f"seed={seed}", "norandmaps", "con=null", "ssl=null", "stderr=1", "quiet", "panic=-1", "noreboot", "umid=lab"]
+    return system.owned(argv)
+
+
+def to_terminal(name: str, data: bytes) -> None:
+    """A listener that prints what the command prints."""
+    if name in ("stdout", "stderr"):
+        stream = getattr(sys, name).buffer
+        stream.write(data)
+        stream.flush()
