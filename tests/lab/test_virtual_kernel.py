@@ -12,7 +12,7 @@ from typing import Iterator
 import pytest
 from conftest import LAB_PY, ROOT
 
-from tandem_lab.virtual import building, kernels
+from tandem_lab import kernel_build as building, kernels
 
 KERNEL = LAB_PY.parent / "kernel"
 BENCH_PY = ROOT / "tools" / "bench" / "bench.py"

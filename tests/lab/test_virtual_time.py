@@ -18,7 +18,7 @@ from conftest import LAB_PY, ROOT
 
 from tandem_lab import system, virtual
 from tandem_lab.errors import LabError
-from tandem_lab.virtual import kernels, machine
+from tandem_lab import kernels, virtual_machine as machine
 
 BENCH_PY = ROOT / "tools" / "bench" / "bench.py"
 # 802.11b carries little: few packets, so a short test, and every part takes part: emulator, servers, daemon with its keeper and a module.

@@ -16,7 +16,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "tools" / "lab"))
 
 from tandem_lab.errors import LabError  # noqa: E402
-from tandem_lab.virtual import machine  # noqa: E402
+from tandem_lab import virtual_machine as machine  # noqa: E402
 
 
 def main(arguments: list[str]) -> int:

@@ -11,7 +11,7 @@ from typing import Any, Sequence
 
 from tandem_lab import system
 from tandem_lab.errors import BadInput, LabError
-from tandem_lab.virtual import machine
+from tandem_lab import virtual_machine as machine
 
 from . import catalogue, header, parallel, report, table, virtual
 from .model import Bench, Case, Options, Run

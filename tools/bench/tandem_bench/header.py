@@ -12,7 +12,7 @@ from typing import Any
 
 from tandem_common.provenance import commit, cpu, output
 
-from tandem_lab.virtual.kernels import Kernel
+from tandem_lab.kernels import Kernel
 
 from .helpers import busy_share
 

@@ -16,7 +16,7 @@ from typing import Any, Sequence
 
 from tandem_lab import system
 from tandem_lab.errors import LabError
-from tandem_lab.virtual import machine
+from tandem_lab import virtual_machine as machine
 
 from .model import Arm, Bench, Case, Options, Run
 from .runner import Listener, measure_round, rounds

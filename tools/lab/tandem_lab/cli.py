@@ -200,7 +200,7 @@ class _RttWatch:
 
 def _run_virtual(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     """The same command inside a guest."""
-    from .virtual import machine
+    from . import virtual_machine
 
     path = scenario.find(options.scenario)
     seed = options.seed if options.seed is not None else scenario.load(path, _overrides(options), options.congestion).seed
@@ -208,7 +208,7 @@ def _run_virtual(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     for directory in directories:
         directory.mkdir(parents=True, exist_ok=True)
     binaries = {} if options.no_air else {"TANDEM_BIN_DIR": str(system.tandem_binary("tandem-air").parent)}
-    return machine.run([system.PYTHON, str(_LAB_PY), *arguments], seed=seed, directories=directories, environment=binaries, say=machine.to_terminal).exit_code
+    return virtual_machine.run([system.PYTHON, str(_LAB_PY), *arguments], seed=seed, directories=directories, environment=binaries, say=virtual_machine.to_terminal).exit_code
 
 
 def _run(options: argparse.Namespace) -> int:

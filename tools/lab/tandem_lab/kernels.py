@@ -1,7 +1,7 @@
 """Which kernel the lab in virtual time runs on, and where the built ones lie.
 
 A built kernel is a directory of the user's cache, named by a checksum over the version of Debian's source, the configuration
-and the patches of this directory. It is never inside the source tree and never installed.
+and the patches beside this file. It is never inside the source tree and never installed.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import subprocess
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ..errors import LabError
+from .errors import LabError
 
 _HERE = Path(__file__).resolve().parent
-CONFIG = _HERE / "config"
-PATCHES = tuple(sorted((_HERE / "patches").glob("*.patch")))
+CONFIG = _HERE / "kernel" / "config"
+PATCHES = tuple(sorted((_HERE / "kernel" / "patches").glob("*.patch")))
 SOURCE_PACKAGE = "linux-source-6.1"
 SOURCE = Path("/usr/src") / f"{SOURCE_PACKAGE}.tar.xz"
-HOW_TO_BUILD = f"build one: {_HERE.parents[1] / 'kernel'} build"
+HOW_TO_BUILD = f"build one: {_HERE.parent / 'kernel'} build"
 
 
 class NoKernel(LabError):

@@ -8,8 +8,8 @@ import os
 import sys
 from typing import Sequence
 
-from ..errors import LabError
-from . import building, kernels
+from .errors import LabError
+from . import kernel_build, kernels
 
 EPILOG = """\
 `tandem lab run SCENARIO --time virtual` and `tandem bench NAME --time virtual` run on it. Exit codes: 0 good, 1 failure (also: no kernel
@@ -40,9 +40,9 @@ def _build(options: argparse.Namespace) -> int:
             return 0
         except kernels.NoKernel:
             pass
-    progress = building.Progress()
+    progress = kernel_build.Progress()
     try:
-        kernel = building.build(options.jobs, progress)
+        kernel = kernel_build.build(options.jobs, progress)
     finally:
         progress.end()
     print(f"built: {kernel.words}\n{kernel.image}")
@@ -55,7 +55,7 @@ def _status(options: argparse.Namespace) -> int:
     fits = any(kernel.recipe == now for kernel in there)
     source = kernels.source_version()
     if options.json:
-        print(json.dumps({"cache": str(kernels.cache()), "fits": fits, "recipe": now, "source": source, "missing_packages": building.missing(),
+        print(json.dumps({"cache": str(kernels.cache()), "fits": fits, "recipe": now, "source": source, "missing_packages": kernel_build.missing(),
                           "kernels": [{"checksum": kernel.checksum, "source": kernel.source, "release": kernel.release, "image": str(kernel.image),
                                        "fits": kernel.recipe == now} for kernel in there]}, indent=2))
         return 0 if fits else 1

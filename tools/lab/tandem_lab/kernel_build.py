@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Callable, Sequence
 
-from ..errors import LabError
+from .errors import LabError
 from . import kernels
 
 # Program or file that the build needs -> the Debian package that brings it (tools/packages, group virtual).

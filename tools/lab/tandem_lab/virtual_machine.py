@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Mapping, Sequence
 
-from .. import system
-from ..errors import LabError
+from . import system
+from .errors import LabError
 from . import kernels
 
 _HERE = Path(__file__).resolve().parent
@@ -33,7 +33,7 @@ _LOOK_EVERY = 0.05  # seconds between looks at what came out
 # What a listener gets: "stdout", "stderr" or "events", and what was written there since.
 Listener = Callable[[str, bytes], None]
 
-# The first program in the guest. Its root becomes an overlay whose lower layer is the machine's; then guest.py takes over.
+# The first program in the guest. Its root becomes an overlay whose lower layer is the machine's; then virtual_guest.py takes over.
 _INIT = """\
 #!/bin/sh
 set -e
@@ -80,7 +80,7 @@ def requirements() -> kernels.Kernel:
     kernel = kernels.find()
     if os.geteuid() != 0:
         raise LabError("virtual time needs root: the guest reads this machine's files with your rights")
-    for name in ("unshare", "setarch", "setpriv"):
+    for name in ("unshare", "setarch", "setpriv", "taskset"):
         if not shutil.which(name, path=system.SEARCH_PATH):
             raise LabError(f"{name}: not found; install it: apt-get install util-linux")
     free = next(int(line.split()[1]) >> 10 for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemAvailable:"))
@@ -98,13 +98,13 @@ class Machine:
 
         seed         of the kernel: TCP's initial numbers and ports, hashes, /dev/urandom
         directories  of this machine that the guest may write to, at the same path
-        cpu          run on this core alone
+        cpu          run on this core alone; the one that was used least just now when it is not given
         """
         kernel = requirements()
         self._say = say
         self._seen = {"stdout": 0, "stderr": 0, "events": 0}
         self._began = time.monotonic()
-        self._process = subprocess.Popen(_command(kernel, seed, cpu), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        self._process = subprocess.Popen(_command(kernel, seed, _quietest_core() if cpu is None else cpu), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                          env={"PATH": system.SEARCH_PATH, "HOME": _ROOM, "TMPDIR": _ROOM}, start_new_session=True)
         assert self._process.stdin and self._process.stdout
         line = self._process.stdout.readline().decode(errors="replace").strip()
@@ -113,7 +113,7 @@ class Machine:
             self._process.wait()
             raise LabError(f"virtual time: {line or 'the namespaces for the kernel could not be made'}")
         self._room = os.open(f"/proc/{self._process.pid}/root{_ROOM}", os.O_RDONLY | os.O_DIRECTORY)
-        self._write("init", _INIT.format(shared=SHARED, room=_ROOM, guest=shlex.quote(str(_HERE / "guest.py"))))
+        self._write("init", _INIT.format(shared=SHARED, room=_ROOM, guest=shlex.quote(str(_HERE / "virtual_guest.py"))))
         self._write("shared/job.json", json.dumps({"argv": list(argv), "directory": os.getcwd(), "directories": [str(path.resolve()) for path in directories],
                                                    "environment": {"TANDEM_VIRTUAL": kernel.words, **(environment or {})}}))
         self._process.stdin.write(b"go\n")
@@ -179,10 +179,22 @@ def run(argv: Sequence[str], **options: Any) -> Result:
         return machine.result()
 
 
-def _command(kernel: kernels.Kernel, seed: int, cpu: int | None) -> list[str]:
+def _quietest_core() -> int:
+    """The core that was used least over the last tenth of a second. A guest is one thread at a time and hands over between its processes at
+    every step: among several cores that costs more than the work."""
+    def idle() -> dict[int, int]:
+        lines = [line.split() for line in Path("/proc/stat").read_text().splitlines() if line.startswith("cpu") and line[3].isdigit()]
+        return {int(words[0][3:]): int(words[4]) for words in lines}
+
+    before = idle()
+    time.sleep(0.1)
+    after = idle()
+    return max(os.sched_getaffinity(0), key=lambda core: after.get(core, 0) - before.get(core, 0))
+
+
+def _command(kernel: kernels.Kernel, seed: int, cpu: int) -> list[str]:
     """The guest in namespaces of its own: its processes end with the first of them, and it cannot reach the machine's network."""
-    argv = ["taskset", "-c", str(cpu)] if cpu is not None else []
-    argv += ["unshare", "--mount", "--pid", "--net", "--ipc", "--uts", "--fork", "--kill-child", "--mount-proc",
+    argv = ["taskset", "-c", str(cpu), "unshare", "--mount", "--pid", "--net", "--ipc", "--uts", "--fork", "--kill-child", "--mount-proc",
              "sh", "-c", _AROUND.format(size=MEMORY_MB + _ROOM_MB, room=_ROOM), "sh", "setarch", "-R", str(kernel.image), f"mem={MEMORY_MB}M",
              "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", f"init={_ROOM}/init", "time-travel=inf-cpu",
              f"time-travel-start={START_NS}", f"seed={seed}", "norandmaps", "con=null", "ssl=null", "stderr=1", "quiet", "panic=-1", "noreboot", "umid=lab"]

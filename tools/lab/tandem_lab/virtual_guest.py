@@ -1,6 +1,6 @@
 """The last stage of the guest's start: runs the job of the shared directory, hands out what it prints, and powers the guest off.
 
-Started by the init script that machine.py writes, as process 1 of the guest.
+Started by the init script that virtual_machine.py writes, as process 1 of the guest.
 """
 
 from __future__ import annotations
