@@ -99,19 +99,23 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
-def cpu_seconds_of_all() -> float:
-    """CPU time so far of all other processes that live, and of this one's children that ended, in seconds.
+def cpu_by_process() -> dict[str, float]:
+    """CPU time so far of every other thread that lives, by its place in /proc, and of this process's ended children, s.
 
     By the scheduler's clock of nanoseconds: the ticks of /proc/stat miss whoever sleeps when one comes.
     """
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-    total = 0
+    found = {"ended": ended.ru_utime + ended.ru_stime}
     for path in Path("/proc").glob("[0-9]*/task/[0-9]*/schedstat"):
-        if path.parts[2] == str(os.getpid()):
-            continue
-        with suppress(OSError):  # it ended just now
-            total += int(path.read_text().split()[0])
-    return total / 1e9 + ended.ru_utime + ended.ru_stime
+        if path.parts[2] != str(os.getpid()):
+            with suppress(OSError):  # it ended just now
+                found[str(path)] = int(path.read_text().split()[0]) / 1e9
+    return found
+
+
+def cpu_since(before: Mapping[str, float]) -> float:
+    """CPU time spent since `before` by all that live now, and by this process's children that ended, in seconds."""
+    return sum(seconds - before.get(place, 0.0) for place, seconds in cpu_by_process().items())
 
 
 def machine_cpu_seconds() -> float:

@@ -65,12 +65,12 @@ class Overhead(Bench):
     def _download(self, lab: Lab, case: Case, options: Options, daemon: Any) -> Measurement:
         seconds = self._seconds(case, options.quick)
         before = daemon.api("/v1/status")["datapath"] if daemon else {}
-        began, machine, own = time.monotonic(), helpers.cpu_seconds_of_all(), helpers.cpu_seconds(daemon.pid) if daemon else 0.0
+        began, threads, own = time.monotonic(), helpers.cpu_by_process(), helpers.cpu_seconds(daemon.pid) if daemon else 0.0
         pace = ("-b", case.parameters["rate"]) if "rate" in case.parameters else ()
         # The counted part has no warm-up of its own: CPU and bytes cover the same time.
         report = lab.iperf3("-R", "-P", str(case.parameters["streams"]), "-t", str(seconds), "-C", "cubic", *pace, timeout=seconds + 30)
         passed = time.monotonic() - began
-        machine = helpers.cpu_seconds_of_all() - machine
+        spent = helpers.cpu_since(threads)
         own = helpers.cpu_seconds(daemon.pid) - own if daemon else 0.0
         received = report["end"]["sum_received"]
         gigabytes = received["bytes"] / 1e9
@@ -82,7 +82,7 @@ class Overhead(Bench):
                         "queue_drops": path["queue_drops"] - before["queue_drops"], "user_drops": path["user_drops"] - before["user_drops"],
                         "backend": status["backend"]["name"], "datapath": path, "knobs": helpers.knobs(status)}
         return Measurement({GOODPUT.name: received["bits_per_second"] / 1e9, DAEMON_CPU.name: own / gigabytes,
-                            MACHINE_CPU.name: machine / gigabytes}, details)
+                            MACHINE_CPU.name: spent / gigabytes}, details)
 
 
 BENCH = Overhead()
