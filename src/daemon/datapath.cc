@@ -108,7 +108,7 @@ std::optional<Segment> Datapath::observed(Link by, const kernel::ObservedPacket&
   wire::Parsed parsed =
       wire::parse(packet.bytes, packet.direction, true, 0, static_cast<std::uint32_t>(packet.original_length));
   if (!parsed.ok()) return {}; // counted when it is queued; a copy that cannot be read concerns nobody
-  // What Tandem itself sent this way for another link's flow is no news of that flow.
+  // What Tandem itself sent this way for another link's flow tells nothing of that flow.
   parsed.segment.link = links_.owner(parsed.segment.key.local);
   if (parsed.segment.link != by) return {};
   if (packet.direction == Direction::ingress && packet.checksum_ready && wire::damaged(parsed.segment))

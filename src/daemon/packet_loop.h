@@ -1,8 +1,8 @@
 // Loop and life: queue, observers, raw sockets and timers on one libev loop, with the chain in the middle, and the
 // order in which the pieces are asked.
 //
-// The pieces below know nothing of the loop: packets and news go up by what they return, and what follows from them is
-// called downwards from here.
+// The pieces below know nothing of the loop: packets and notifications go up by what they return, and what follows from
+// them is called downwards from here.
 #pragma once
 
 #include "src/chain/chain.h"

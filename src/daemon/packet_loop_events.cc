@@ -1,4 +1,4 @@
-// What happens in the packet loop: packets, alarms, and news of links, keeper and fetch thread.
+// What happens in the packet loop: packets, alarms, and notifications of links, keeper and fetch thread.
 #include "src/chain/wanted.h"
 #include "src/daemon/packet_loop.h"
 #include "src/daemon/service.h"
@@ -235,7 +235,7 @@ void PacketLoop::keeper_notified()
   {
     follow_rules();
     const KeeperNews news = compare(before, keeper_.state());
-    // Steering has news ten times a second at most; links are looked at for anything else.
+    // Steering changes ten times a second at most; links are looked at for anything else.
     if (!news.steering_only) links_changed();
     for (const std::string& warning : news.warnings)
       log(Severity::warning, warning);

@@ -151,7 +151,7 @@ void Feeder::tell_doubts(Slot& slot)
   }
 }
 
-// Windows of frames and differences of counters pass by themselves; what was said once does not.
+// Windows of frames and differences of counters pass by themselves; what was reported once does not.
 void Feeder::went_away(const Slot& slot)
 {
   if (slot.modem) modems_.clear();
@@ -159,7 +159,7 @@ void Feeder::went_away(const Slot& slot)
 
 void Feeder::check_staleness(Slot& slot, Tick now)
 {
-  // Not associated, the driver has nothing to say, and it has said so.
+  // Not associated, the driver has nothing to report, and has told so.
   if (slot.driver && !slot.frames && !ap_) return;
   if (slot.last == Tick {} || slot.is_stale || now - slot.last <= slot.source->stale_after()) return;
   slot.is_stale = true;
@@ -167,7 +167,7 @@ void Feeder::check_staleness(Slot& slot, Tick now)
   went_away(slot);
   if (slot.said_at != Tick {} && now - slot.said_at < quiet_between_lines) return;
   slot.said_at = now;
-  say_(true, slot.source->name() + " has said nothing for " + span_text(slot.source->stale_after())
+  say_(true, slot.source->name() + " has reported nothing for " + span_text(slot.source->stale_after())
                  + "; what depends on it is off until it does");
 }
 

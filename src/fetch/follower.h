@@ -102,7 +102,7 @@ public:
   void refuse(std::string_view why);
 
   const std::vector<Hole>& holes() const { return holes_; }
-  // What the server said last: for segments in its name.
+  // The newest header of the server: for segments in its name.
   Seq server_ack() const { return server_ack_; }
   std::uint16_t server_window() const { return server_window_; }
 

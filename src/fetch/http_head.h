@@ -24,7 +24,7 @@ std::string_view check_credentials(std::span<const std::byte> request, bool allo
 // where the answer's own Date makes it strong. Empty when there is neither, or when the head is not well-formed.
 //
 // A Last-Modified is strong when the Date is at least 60 s later: RFC 9110 8.8.2.2 wants a second when both come from
-// one clock, and otherwise a distance that makes their difference unlikely to matter; RFC 7232 2.2.2 said 60 s.
+// one clock, and otherwise a distance that makes their difference unlikely to matter; RFC 7232 2.2.2 had 60 s.
 std::string strong_validator(std::span<const std::byte> head);
 
 struct AnswerHead
@@ -48,7 +48,7 @@ struct RangeHead
   bool ok = false; // the body is exactly what was asked for
   bool keep_alive = false;
   std::string_view why {}; // literal: the reason when not
-  bool final = false;      // and the same would be said again
+  bool final = false;      // and it would be the same again
 };
 RangeHead read_range_head(std::span<const std::byte> head, std::uint64_t from, std::uint64_t to, std::uint64_t length,
                           std::string_view validator);

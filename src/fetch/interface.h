@@ -47,7 +47,7 @@ struct Answer
   FetchResult result {};
   std::uint64_t cell_bytes = 0;
   std::vector<std::byte> bytes {}; // of [from, to) when ok
-  Seq server_ack {};               // what the server said last
+  Seq server_ack {};               // what the server acknowledged last
   std::uint16_t server_window = 0;
 };
 

@@ -163,7 +163,7 @@ void MirrorTcp::steer(Tick now)
   if (!missing) return enter(MirrorMove::parked, now);
   const std::uint64_t need = *missing;
   const std::uint64_t sure = proved();
-  const std::uint64_t margin = withheld_segments * config_.mss + (1u << scale_); // the edge is said in steps
+  const std::uint64_t margin = withheld_segments * config_.mss + (1u << scale_); // the edge is advertised in steps
   const bool under_way = (move_ == MirrorMove::sweeping || move_ == MirrorMove::guarding) && limit_ == need;
   if (!config_.optimistic) return enter(MirrorMove::receiving, now);
   if (!under_way)
@@ -272,9 +272,9 @@ void MirrorTcp::park(bool arrived, Tick now)
     challenge(now);
 }
 
-// What was said ahead of what is proved, with the edge that is meant for the first, and then what is proved, with an
-// edge of its own: the server ignores the second with its window if it took the first, and the first if it had not sent
-// so much. One of them counts.
+// What was acknowledged ahead of what is proved, with the edge that is meant for the first, and then what is proved,
+// with an edge of its own: the server ignores the second with its window if it took the first, and the first if it had
+// not sent so much. One of them counts.
 void MirrorTcp::acknowledge_both(std::uint64_t ack, std::uint64_t edge, std::uint64_t edge_ahead, Tick now)
 {
   const bool both = top_ack_ > ack;

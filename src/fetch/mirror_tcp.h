@@ -110,7 +110,7 @@ public:
   MirrorMove move() const { return move_; }
   std::string_view why() const { return why_; }             // literal; empty while not closed
   std::uint64_t position() const { return top_ack_; }       // the first byte that may still come
-  std::optional<std::uint64_t> end() const { return fin_; } // where the server's stream ends, once it said so
+  std::optional<std::uint64_t> end() const { return fin_; } // where the server's stream ends, once its FIN is here
   const MirrorStats& stats() const { return stats_; }
 
 private:
@@ -194,7 +194,7 @@ private:
   std::uint64_t sent_ack_ = 0;  // the last acknowledgement
   std::uint64_t top_ack_ = 0;   // the highest one
   std::uint64_t edge_ = 0;      // behind the last byte that the server may send
-  std::uint64_t granted_ = 0;   // the same, as the last header said it
+  std::uint64_t granted_ = 0;   // the same, as the last header offered it
   bool fallback_ = false;       // the next ACK is the lower one of two
   bool refused_ahead_ = false;  // the server had not sent what was acknowledged ahead
   std::uint16_t window_ = 0;    // as in the last header

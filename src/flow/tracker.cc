@@ -34,7 +34,7 @@ Acceptability Tracker::seen(const Segment& segment, FlowView& view, Tick now)
   return found;
 }
 
-// A SYN/ACK must answer this host's SYN; everything else is measured by what this host has said last.
+// A SYN/ACK must answer this host's SYN; everything else is measured by what this host has sent last.
 Acceptability Tracker::judge(const Segment& arriving, const FlowView& view) const
 {
   using enum Acceptability;
@@ -167,7 +167,7 @@ void Tracker::local_syn(const Segment& segment, FlowView& view)
   if (segment.has(tcp_flag::ack) && !remote_syn_) answered_unseen(segment, view);
 }
 
-// A SYN that arrives makes no flow, so what it said is known by the answer: this host agrees to nothing that was not
+// A SYN that arrives makes no flow, so what it carried is known by the answer: this host agrees to nothing that was not
 // offered (RFC 7323 1.3 and 3.2, RFC 9768 table 2; Linux also with SACK). Only the peer's shift is not in it.
 void Tracker::answered_unseen(const Segment& answer, FlowView& view)
 {

@@ -166,7 +166,7 @@ def test_silence_is_told_and_what_was_known_is_absent(lab, radio, tmp_path):
         assert system.wait_until(lambda: ap(daemon).get("delivery") == 1.0, 3)
         assert system.wait_until(lambda: source(daemon)["state"] == "stale", 5)
         assert "delivery" not in ap(daemon) and "packet_time_us" not in ap(daemon)
-        assert "has said nothing for 1 s" in daemon.log.read_text()
+        assert "has reported nothing for 1 s" in daemon.log.read_text()
         radio.send(frame(BEACON, "ff:ff:ff:ff:ff:ff", AP))
         assert system.wait_until(lambda: source(daemon)["state"] == "fresh", 5)
 

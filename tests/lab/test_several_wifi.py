@@ -107,7 +107,7 @@ def no_marks_here(daemon) -> None:
 
 
 def endpoints(lab) -> dict[str, str]:
-    """Address of each endpoint of the kernel's path manager, with all that is said of it."""
+    """Address of each endpoint of the kernel's path manager, with all that is known of it."""
     lines = lab.client.run(["ip", "mptcp", "endpoint", "show"], check=False).stdout.splitlines()
     return {line.split()[0]: line for line in lines if line.strip()}
 
@@ -187,7 +187,7 @@ def test_an_interface_that_is_made_anew_is_observed_again(lab, modules):
         assert system.wait_until(lambda: flows(daemon, "wifi4"), 5)
 
 
-def test_marks_are_wished_grow_and_go_with_the_module(lab, modules):
+def test_marks_are_requested_grow_and_go_with_the_module(lab, modules):
     before = steer_rules(lab)
     with lab.daemon(["request_probe"], settings(modules)) as daemon:
         turn(daemon, "ce_rate", 0.04)

@@ -27,7 +27,7 @@ public:
   virtual ~Source() = default;
   // The next segment for this subflow, or nothing now. Sender::push() when there is something again.
   virtual std::optional<Chunk> next(Sender& sender) = 0;
-  // What an acknowledgement said of the connection.
+  // What an acknowledgement told of the connection.
   virtual void acknowledged(Sender& sender, std::uint64_t data_ack, std::uint64_t window) = 0;
 };
 

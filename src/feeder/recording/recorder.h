@@ -1,4 +1,4 @@
-// Writes reports to a file as JSON Lines (record.h), so that what the drivers said can be played again.
+// Writes reports to a file as JSON Lines (record.h), so that what the drivers reported can be replayed.
 #pragma once
 
 #include "src/feeder/recording/record.h"

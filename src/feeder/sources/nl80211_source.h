@@ -63,7 +63,7 @@ private:
 
   bool known_ = false;       // whether ap_ says how it is
   std::optional<Mac> ap_ {}; // with which we are associated
-  unsigned disagreed_ = 0;   // readings in a row that said otherwise than the events
+  unsigned disagreed_ = 0;   // readings in a row that contradicted the events
 };
 
 } // namespace tandem::feeder

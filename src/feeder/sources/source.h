@@ -37,7 +37,7 @@ public:
   // Records that could not be used.
   virtual std::uint64_t skipped() const = 0;
 
-  // Longer without a report than this, and nothing of what it said counts any more.
+  // Longer without a report than this, and nothing of what it reported counts any more.
   virtual Duration stale_after() const = 0;
   // Reports a second that are taken in; what comes beyond it is skipped.
   virtual unsigned rate_limit() const = 0;

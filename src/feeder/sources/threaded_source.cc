@@ -55,7 +55,7 @@ struct ThreadedSource::Shared
   mutable std::mutex mutex {};
   std::deque<Report> reports {};
   State state = State::starting;
-  bool end_told = true; // receive() has said that the source has ended
+  bool end_told = true; // receive() has told that the source has ended
   bool stop = false;
   std::optional<std::optional<Mac>> ap {}; // to be handed on
   std::string problem {};

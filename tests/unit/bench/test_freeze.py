@@ -48,7 +48,7 @@ def test_a_hole_holds_back_what_came_behind_it(tmp_path: Path, v6: bool) -> None
     flow, = capture.read(written(tmp_path / "c", frames))
     assert [(round(time, 3), count) for time, count in flow.progress] == [(1.1, 1000), (1.4, 4000)]
     assert len(flow.arrivals) == 5 and flow.repeated_bytes == 1000
-    assert [(round(time, 3), count) for time, count in flow.news] == [(at, 1000) for at in (1.1, 1.2, 1.3, 1.4)]
+    assert [(round(time, 3), count) for time, count in flow.first_arrivals] == [(at, 1000) for at in (1.1, 1.2, 1.3, 1.4)]
     assert {tsval for *_, tsval in flow.arrivals} == {7}
 
 

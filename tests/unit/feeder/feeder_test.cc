@@ -110,7 +110,7 @@ TEST_F(FeederTest, what_is_stale_switches_off_what_depends_on_it)
   EXPECT_EQ(radio.told, ap);
   feeder.receive(now + 1s, events);
   EXPECT_FALSE(feeder.current());
-  EXPECT_TRUE(was_said("radio has said nothing for 1 s"));
+  EXPECT_TRUE(was_said("radio has reported nothing for 1 s"));
   EXPECT_EQ(feeder.status(now + 1s)[0].state, Feeder::State::stale);
   radio.next.push_back({ .at = now + 2s, .what = station(1000) });
   feeder.receive(now + 2s, events);

@@ -124,7 +124,7 @@ def after(flows: Sequence[Flow], delivered: Delivered, blackouts: Sequence[Black
             "slowest_ms": 1e3 * max((counted.get(flow.port, waited) for flow in flows), default=waited),
             "censored": not counted,
             "bytes": delivered.between(blackout.up, blackout.up + WINDOW),
-            "bytes_any": sum(length for flow in flows for time, length in flow.news if blackout.up < time <= blackout.up + WINDOW),
+            "bytes_any": sum(length for flow in flows for time, length in flow.first_arrivals if blackout.up < time <= blackout.up + WINDOW),
         }
         record["data_rtts"] = record["data_ms"] / (1e3 * rtt)
         record["share"] = min(record["bytes"], record["bytes_any"]) / link_capacity if link_capacity > 0 else 0.0

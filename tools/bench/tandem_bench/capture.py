@@ -21,13 +21,13 @@ class Flow:
 
     arrivals    (time, first byte, byte behind the last, TSval or None) of every segment with payload, repeated data included
     progress    (time, bytes in order so far) after every arrival that moved it
-    news        (time, length) of every segment that had not arrived before, in order or not
+    first_arrivals (time, length) of every segment that had not arrived before, in order or not
     """
 
     port: int
     arrivals: list[tuple[float, int, int, int | None]] = field(default_factory=list)
     progress: list[tuple[float, int]] = field(default_factory=list)
-    news: list[tuple[float, int]] = field(default_factory=list)
+    first_arrivals: list[tuple[float, int]] = field(default_factory=list)
     in_order: int = 0
     repeated_bytes: int = 0  # payload that had arrived before
     _base: int | None = None
@@ -52,7 +52,7 @@ class Flow:
         if last <= before or any(start <= first and last <= end for start, end in self._ahead):
             self.repeated_bytes += length
             return
-        self.news.append((time, length))
+        self.first_arrivals.append((time, length))
         if first > before:
             heapq.heappush(self._ahead, (first, last))
             return

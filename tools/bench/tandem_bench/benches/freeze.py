@@ -353,7 +353,7 @@ class Freeze(Bench):
         for flow in flows:
             flow.arrivals = [(at - skew, first, last, tsval) for at, first, last, tsval in flow.arrivals]
             flow.progress = [(at - skew, total) for at, total in flow.progress]
-            flow.news = [(at - skew, length) for at, length in flow.news]
+            flow.first_arrivals = [(at - skew, length) for at, length in flow.first_arrivals]
         return flows, start, min(ended, start + seconds), announcer.late_ms if announcer else []
 
 
