@@ -34,9 +34,9 @@ constexpr std::size_t slot_size = 0x10000 + 4096; // a packet of the largest cop
 constexpr std::size_t verdict_room = 192 * 1024;  // below the default netlink send buffer
 // A packet that comes this soon after the last verdicts would have come before the thread had gone to sleep and woken
 // up again, which takes about five microseconds.
-constexpr Duration follows_soon = std::chrono::microseconds { 15 };
+constexpr Duration follows_soon = std::chrono::microseconds { 25 };
 constexpr unsigned dialogue = 16; // packets that came alone
-constexpr Duration poll_longest = std::chrono::microseconds { 10 };
+constexpr Duration poll_longest = std::chrono::microseconds { 20 };
 constexpr std::size_t verdict_headroom = 128;         // headers of one verdict message
 constexpr std::uint32_t release_sequence = 0x7e1ea5e; // tells the answers to release_waiting() from those to verdicts
 
@@ -151,8 +151,9 @@ struct PacketQueue::Parts
   // Each side of a dialogue waits for the other, so that a processor is free; a transfer needs it for itself.
   void note_arrival(std::size_t count)
   {
-    alone = count == 1 && found_empty ? alone + 1 : 0;
-    polls = polls && alone > 0;
+    // Two that happen to meet end no dialogue, twice in a row they do.
+    alone = count == 1 && found_empty ? std::min(alone + 1, 4 * dialogue) : alone / 4;
+    polls = polls && alone >= dialogue;
     found_empty = false;
   }
 
