@@ -92,13 +92,13 @@ void PacketLoop::make_radios()
                       .record = config_.links.record,
                       .detector = config_.detector.blackout,
                       .risk = config_.detector.risk },
-      [this] { verdict_changed(); }, [this] { radio_news(Link::wifi, watch_->radio()); });
+      [this] { verdict_changed(); }, [this] { radio_changed(Link::wifi, watch_->radio()); });
   chain_.damage(&watch_->damage());
   for (std::size_t i = 0; i < roles_.more_wifi.size(); ++i)
   {
     const Link link = wifi_link(i + 1);
     more_radio_.try_emplace(link, loop_, roles_.more_wifi[i], config_.links.radio,
-                            [this, link] { radio_news(link, more_radio_.at(link).radio()); });
+                            [this, link] { radio_changed(link, more_radio_.at(link).radio()); });
   }
 }
 
@@ -121,7 +121,7 @@ void PacketLoop::say_problems()
     std::string names {};
     for (const std::string& name : roles_.unused)
       names += (names.empty() ? "" : ", ") + name;
-    log(Severity::warning, "at most " + std::to_string(most_wifi) + " Wi-Fi interfaces are used; left alone: " + names
+    log(Severity::warning, "at most " + std::to_string(most_wifi) + " Wi-Fi interfaces are used; not used: " + names
                                + " (links.more_wifi chooses)");
   }
   for (const std::string& problem : loaded_.problems)
@@ -137,7 +137,7 @@ void PacketLoop::bind()
 void PacketLoop::make_watchers()
 {
   ev_io_init(&queue_io_, Call<&PacketLoop::drain_queue>::back, queue_.fd(), EV_READ);
-  ev_io_init(&monitor_io_, Call<&PacketLoop::monitor_news>::back, monitor_.fd(), EV_READ);
+  ev_io_init(&monitor_io_, Call<&PacketLoop::monitor_notified>::back, monitor_.fd(), EV_READ);
   ev_io_init(&keeper_io_, Call<&PacketLoop::keeper_notified>::back, keeper_.fd(), EV_READ);
   ev_timer_init(&chain_timer_, Call<&PacketLoop::schedule>::back, 0., 1.);
   ev_timer_init(&heartbeat_timer_, Call<&PacketLoop::heartbeat>::back, 0., 0.05);

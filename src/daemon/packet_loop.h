@@ -98,7 +98,7 @@ private:
   void tell_links();
   void verdict_changed();
   LinkStates present_links() const;
-  void monitor_news();
+  void monitor_notified();
   void keeper_notified();
   void follow_rules();
   void heartbeat() { keeper_.heartbeat(); }
@@ -111,7 +111,7 @@ private:
   void retune_queue(bool at_once = false);
   void let_past();
 
-  void radio_news(Link link, const std::optional<RadioState>& radio);
+  void radio_changed(Link link, const std::optional<RadioState>& radio);
   void steer();
   void steer_soon();
   void switch_slot(std::size_t i, bool on);

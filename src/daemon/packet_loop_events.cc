@@ -141,8 +141,8 @@ void PacketLoop::stop_fetching(std::string_view why)
 
 void PacketLoop::fetch_message(const fetch::Message& message)
 {
-  if (const auto* news = std::get_if<fetch::Notification>(&message))
-    chain_.content(news->key, news->content, news->why);
+  if (const auto* notification = std::get_if<fetch::Notification>(&message))
+    chain_.content(notification->key, notification->content, notification->why);
   else if (const auto* cost = std::get_if<fetch::Cost>(&message))
   {
     chain_.spent(cost->cell_bytes);
@@ -202,14 +202,14 @@ void PacketLoop::links_changed()
   schedule();
 }
 
-void PacketLoop::radio_news(Link link, const std::optional<RadioState>& radio)
+void PacketLoop::radio_changed(Link link, const std::optional<RadioState>& radio)
 {
   chain_.radio(link, radio, kernel::now());
   carry_out();
   schedule();
 }
 
-void PacketLoop::monitor_news()
+void PacketLoop::monitor_notified()
 {
   if (monitor_.receive(kernel::now())) links_changed();
 }
@@ -234,10 +234,10 @@ void PacketLoop::keeper_notified()
   if (keeper_.dispatch())
   {
     follow_rules();
-    const KeeperNews news = compare(before, keeper_.state());
+    const KeeperChange change = compare(before, keeper_.state());
     // Steering changes ten times a second at most; links are looked at for anything else.
-    if (!news.steering_only) links_changed();
-    for (const std::string& warning : news.warnings)
+    if (!change.steering_only) links_changed();
+    for (const std::string& warning : change.warnings)
       log(Severity::warning, warning);
   }
   if (keeper_.state().phase != kernel::KeeperState::Phase::lost) return;

@@ -44,9 +44,9 @@ std::optional<kernel::SteeringPlan> SteeringController::due(const links::LinkTab
   return wanted;
 }
 
-KeeperNews compare(const kernel::KeeperState& before, const kernel::KeeperState& after)
+KeeperChange compare(const kernel::KeeperState& before, const kernel::KeeperState& after)
 {
-  KeeperNews change {};
+  KeeperChange change {};
   change.steering_only = before.steering != after.steering && before.phase == after.phase
                          && before.route.v4 == after.route.v4 && before.route.v6 == after.route.v6
                          && before.last_error == after.last_error;

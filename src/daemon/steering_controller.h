@@ -56,12 +56,12 @@ private:
 };
 
 // What a change of the keeper's state means for the daemon.
-struct KeeperNews
+struct KeeperChange
 {
   bool steering_only = false;           // rules, routes and errors are as they were
   std::vector<std::string> warnings {}; // for the log
 };
 
-KeeperNews compare(const kernel::KeeperState& before, const kernel::KeeperState& after);
+KeeperChange compare(const kernel::KeeperState& before, const kernel::KeeperState& after);
 
 } // namespace tandem::daemon
