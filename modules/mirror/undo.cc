@@ -195,8 +195,8 @@ Plan Undo::acknowledge(const Event& event, const FlowView& flow, State& state)
   const Seq edge = state.steering.edge();
   state.steering.acknowledged(segment, flow, state.delay, steering(), event.now);
 
-  // An echo from before a pause would give the sender a round-trip sample of that length, and wait as long before
-  // its next timeout.
+  // An echo from before a pause would give the sender a round-trip sample of that length, and make it wait as
+  // long before its next timeout.
   if (state.episode.stage != Stage::none && state.edge_at != Tick {}
       && event.now - state.edge_at > std::max(pause, flow.rtt_smoothed * pause_trips))
     state.stopped = true;

@@ -333,18 +333,18 @@ void Chain::decide(const Segment& segment, bool queued, flow::Flow& flow, Outcom
   // withhold.
   std::uint32_t asked = 0;
   // The clock is read for all of them together, until that takes too long; then for each.
-  const bool each_timed = flow.slow_calls != 0;
-  const Tick began = options_.stopwatch && !each_timed ? options_.stopwatch() : Tick {};
+  const bool timed_together = options_.stopwatch && flow.slow_calls == 0;
+  const Tick began = timed_together ? options_.stopwatch() : Tick {};
   for (std::size_t i = 0; i < slots_.size(); ++i)
   {
     if (!slots_[i].enabled || (flow.excluded >> i & 1) != 0) continue;
     if (flow.view.link != Link::wifi && !slots_[i].module->interest().every_link) continue;
     if ((flow.begun >> i & 1) == 0 && !begin(i, flow)) continue;
-    plans_[i] = ask(i, event, flow, each_timed);
+    plans_[i] = ask(i, event, flow, !timed_together);
     asked |= 1u << i;
     if (queued && is_ack) note_hold(i, segment, plans_[i].edit, false, flow);
   }
-  if (options_.stopwatch && !each_timed && asked != 0) static_cast<void>(too_slow(began, flow));
+  if (timed_together && asked != 0) static_cast<void>(too_slow(began, flow));
   const auto was_asked = [asked](std::size_t i) { return (asked >> i & 1) != 0; };
   for (std::size_t i = 0; i < slots_.size(); ++i)
     if (was_asked(i)) carry_out(i, plans_[i], event, flow);

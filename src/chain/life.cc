@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 namespace tandem::chain
 {
@@ -61,9 +60,9 @@ bool Chain::needs_queue(Tick now)
 
 void Chain::links(const LinkStates& states, Tick now, const Owner& owner)
 {
-  const LinkStates before = std::exchange(links_, states);
+  links_ = states;
   for (std::size_t at = 0; at < link_count; ++at)
-    links_[at].delivery_rate = before[at].delivery_rate;
+    links_[at].delivery_rate = rates_[at].rate();
   links_[static_cast<std::size_t>(Link::cell)].bytes_out = stats_.cell_bytes;
   table_.each(
       [&](flow::Flow& flow)

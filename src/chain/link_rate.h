@@ -33,6 +33,8 @@ public:
     return rate_;
   }
 
+  double rate() const { return rate_; }
+
 private:
   Tick begin_ {};
   std::uint64_t bytes_ = 0;

@@ -32,8 +32,8 @@ namespace
 constexpr std::size_t batch = 32;                 // messages read by one system call
 constexpr std::size_t slot_size = 0x10000 + 4096; // a packet of the largest copy range plus its attributes
 constexpr std::size_t verdict_room = 192 * 1024;  // below the default netlink send buffer
-// A packet that comes this soon after the last verdicts would have come before the thread had gone to sleep and woken
-// up again, which takes about five microseconds.
+// Sleeping and waking up cost a packet of a dialogue about five microseconds. So the next one is waited for awake, for
+// a time that most answers on one machine or a fast LAN need, as long as the ones before came that soon.
 constexpr Duration follows_soon = std::chrono::microseconds { 25 };
 constexpr unsigned dialogue = 16; // packets that came alone
 constexpr Duration poll_longest = std::chrono::microseconds { 20 };
