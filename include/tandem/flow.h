@@ -3,6 +3,7 @@
 
 #include <tandem/fetch.h>
 #include <tandem/segment.h>
+#include <tandem/sender.h>
 #include <tandem/ts_reservation.h>
 #include <tandem/units.h>
 
@@ -73,6 +74,8 @@ struct FlowView
   std::uint8_t remote_window_scale = 0;
   std::uint16_t mss = 536; // bytes per segment the server may send (RFC 9293 3.7.1)
 
+  Sender sender {}; // what kind of TCP the server has
+
   // Egress: what this host has told the server. The kernel's own numbers, before any edit.
   Seq rcv_nxt {};                // highest acknowledgement number the local TCP sent: all before it is held here
   Seq snd_nxt {};                // behind the last byte this host sent
@@ -83,10 +86,25 @@ struct FlowView
   bool fin_sent = false;
   // Behind the highest byte that the local TCP has reported to hold: by its SACK blocks, else rcv_nxt.
   Seq highest_held {};
+  // Its last ACK reported data beyond a hole (RFC 2018).
+  bool holes = false;
+  // Holes that stood about as long as a retransmission takes, so that they were losses, and are filled; the count stops
+  // at its largest value. And when the last of them was.
+  std::uint16_t loss_episodes = 0;
+  Tick filled_at {};
+  // The sender may be in slow start: nothing was lost yet, and it went on growing lately.
+  bool slow_start = true;
+  // Bytes of what it acknowledged that may be kept from the server now, by all modules together: the chain's word,
+  // which it enforces.
+  std::uint32_t may_withhold = 0;
 
   // What the flow carries, as far as a fetch service looks into it.
   Content content = Content::unknown;
   std::string_view content_why {}; // literal; why it is refused
+
+  // A path validation by the cellular link failed lately for another flow to the same servers, or for so many others
+  // that it is the cellular network: not worth one of this flow's for now.
+  bool cell_path_failed = false;
 
   // What really left for the server, after edits; the chain keeps it.
   Seq sent_ack {};               // last acknowledgement number sent

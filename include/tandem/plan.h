@@ -87,6 +87,9 @@ struct Plan
   // Asks for a reservation, changes the module's own, or (What::none) gives it back. Without effect, and counted, while
   // another module has one, when a TSval of it has left already, or while data of this host is not acknowledged.
   std::optional<TsReservation> reserve {};
+  // What a path validation by the cellular link has just found: whether ACKs of this flow reach the server that way.
+  // Other flows to the same servers are told (FlowView::cell_path_failed).
+  std::optional<bool> cell_path {};
   std::optional<Tick> wake {}; // an Alarm for this flow and module; a later plan with a wake replaces it
   // Until then the module needs to see nothing of this flow. When no flow is needed by any module the queue is taken
   // out of the way.

@@ -127,8 +127,11 @@ struct Segment
   std::optional<Timestamps> timestamps {};
   std::array<SackBlock, 4> sack_blocks {};
   std::uint8_t sack_count = 0;
-  std::optional<std::uint16_t> mss {};          // MSS option (SYN only)
-  std::optional<std::uint8_t> window_scale {};  // shift count, clamped to 14 (RFC 7323 2.3; SYN only)
+  std::optional<std::uint16_t> mss {};         // MSS option (SYN only)
+  std::optional<std::uint8_t> window_scale {}; // shift count, clamped to 14 (RFC 7323 2.3; SYN only)
+  // Of a SYN: the kinds of its first eight options in their order, no-operation included, four bits each with the first
+  // one in the highest that are used; 15 stands for every kind above 14. Stacks differ in it.
+  std::uint32_t option_order = 0;
   MptcpSubtype mptcp = MptcpSubtype::none;      // the first MPTCP option
   std::uint16_t mptcp_subtypes = 0;             // subtype_bit() of every MPTCP option, unassigned ones as well
   bool mptcp_data_fin = false;                  // a DSS carries DATA_FIN (RFC 8684 3.3.3)

@@ -68,7 +68,7 @@ Plan BlackoutStrategy::acknowledge(const Event& event, const FlowView& flow, Bla
   heard(event, flow, state, progress);
   Plan plan =
       state.undo.acknowledged(segment, progress, event.now - state.up_at, from_seconds(static_cast<double>(state.rtt)));
-  if (knobs.undo == 0) plan = {};
+  if (knobs.undo == 0 || flow.sender.kind == SenderKind::unresponsive) plan = {};
   if (progress)
   {
     state.progress_at = event.now;

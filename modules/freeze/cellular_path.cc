@@ -38,7 +38,9 @@ void CellularPath::end(Tick next, std::string_view why, Plan& plan)
 
 void CellularPath::consider(const Event& event, const FlowView& flow, bool wanted, Plan& plan)
 {
-  if (event.now < next_ || !wanted || !event.segment->timestamps || !usable(Link::cell, *event.links, flow)) return;
+  if (event.now < next_ || !wanted || flow.cell_path_failed || !event.segment->timestamps
+      || !usable(Link::cell, *event.links, flow))
+    return;
   if (validated() && event.now - validated_at_ < lasts / 2) return;
   if (wanted_at_ == Tick {}) wanted_at_ = event.now;
   if (still_ < still_acks && event.now - wanted_at_ < longest_wait) return;
@@ -64,6 +66,7 @@ void CellularPath::acknowledged(const Event& event, const FlowView& flow, bool c
   if (path_.expired(event.now, flow.rtt_smoothed))
   {
     validated_at_ = Tick {};
+    if (path_.copies > 0) plan.cell_path = false;
     return end(event.now + from_seconds(PathValidation::back_off(failures_, first_back_off, longest_back_off)),
                "freeze: cellular path not validated (filtered, NAT or too slow)", plan);
   }
@@ -85,7 +88,7 @@ Plan CellularPath::arrived(const Event& event, const FlowView& flow)
   running_ = false;
   failures_ = 0;
   validated_at_ = event.now;
-  return { .reserve = TsReservation {}, .why = "freeze: cellular path validated" };
+  return { .reserve = TsReservation {}, .cell_path = true, .why = "freeze: cellular path validated" };
 }
 
 } // namespace tandem::freeze

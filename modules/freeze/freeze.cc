@@ -36,6 +36,13 @@ part at a time over the cellular link, with a closed window, so that the timer n
 the link is gone, as published in 2009, and is worse than nothing against today's Linux senders, because they have data in flight. Both validate the
 cellular path, as `offload` does, while all is well, and send nothing by it otherwise (`validate_path`).
 
+**Senders** (`tandem flows` says which kind a flow faces, and why):
+
+| sender | what is done |
+|---|---|
+| loss-based, rate-based (BBR), unknown | all of the above |
+| unresponsive: not Linux's TCP | all but the older TSecr at the end of the episode, which it would not understand |
+
 MPTCP subflows, flows with accurate ECN, and flows faster than 2 Gb/s are bypassed.)";
 }
 

@@ -38,7 +38,8 @@ void aim(const Event& event, const FlowView& flow, BlackoutState& state, const K
   if (state.blackouts > 0 && event.now - state.up_at < recent) share = std::max(share, recent_share);
   if ((*event.links)[static_cast<std::size_t>(flow.link)].at_risk) share = std::max(share, warned_share);
   double wanted = std::max(std::max(share * window, knobs.withheld_queue * standing), 1.0 * flow.mss);
-  wanted = std::min(wanted, largest_share * window);
+  wanted = std::min({ wanted, largest_share * window, 1.0 * flow.may_withhold });
+  if (state.target > flow.may_withhold) state.target = flow.may_withhold;
   if (++state.growing < acks_per_step) return;
   state.growing = 0;
   if (wanted >= state.target + flow.mss)

@@ -14,7 +14,11 @@ constexpr double smallest_queue = 0.25;
 // The share of an episode's bytes that the air loses even in bursts. A sender in slow start overshoots by far more.
 constexpr double usual_share = 0.1;
 constexpr double share_weight = 5;
-constexpr double growing_weight = 0.88;
+// A queue that slow start is filling is as full as never before at every loss, whatever its size, and where the air
+// loses something the most it ever held need not be its end. That alone must stay below the threshold of 0.85, since
+// one window halved in slow start costs the rest of a lossy download. When it does overflow, so much is lost at once
+// that the share or the number of holes decides, or losses come at the same delay again.
+constexpr double growing_weight = 0.8;
 // Where the air loses something in every round trip anyway, a hole at a full queue is most likely its work, too.
 constexpr double usual_weight = 0.3;
 // More than so many times what is expected is not the usual.
@@ -43,8 +47,7 @@ Score judge(const Evidence& e)
     const double full =
         e.repeated ? std::max(e.recent, smallest_top) : std::max({ e.top, smallest_top, smallest_queue * e.rtt_min });
     score = { .congestion = std::min(1.0, e.queued / full), .why = Weight::queue };
-    // In slow start the queue is different at every moment, and when it does overflow much is lost at once.
-    if (e.growing) score.congestion *= growing_weight;
+    if ((e.growing || e.unproved) && !e.repeated) score.congestion *= growing_weight;
     if (e.holes > few_holes + unusual * e.expected)
       score.congestion += unusual_weight;
     else

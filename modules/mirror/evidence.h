@@ -17,6 +17,7 @@ struct Evidence
   double recent = 0;      // the most that stood there in the last few seconds
   bool repeated = false;  // the last episodes all came at this delay
   bool growing = false;   // the sender seems to be in slow start
+  bool unproved = false;  // the air surely loses something, and no loss has shown yet where the queue ends
   bool steered = false;   // Tandem's own window kept the queue below this
   std::uint32_t lost = 0; // bytes in holes
   std::uint32_t span = 0; // bytes from the first hole to the recovery point

@@ -35,7 +35,15 @@ Wi-Fi path's, and they cost cellular volume, `replay` much more than `range`; se
 
 Bypassed are flows without SACK, MPTCP subflows, flows with accurate ECN, TCP-MD5 and TCP-AO. Without timestamps nothing is known of the queue: losses are hidden only when
 a radio heard the damaged frames, by reporting the retransmissions as duplicates. A flow whose sender does not respond is bypassed for a while.
-BBR hardly reacts to such losses; nothing is won, and nothing lost.)";
+
+**Senders** (`tandem flows` says which kind a flow faces, and why):
+
+| sender | what is done |
+|---|---|
+| loss-based: Reno, CUBIC, Vegas, Westwood, DCTCP of Linux | all of the above |
+| rate-based: BBR and its kin | nothing; `range` and `replay` go on fetching. Such losses hardly slow it down, and a cap would limit it |
+| unresponsive: not Linux's TCP | nothing; `range` and `replay` go on fetching. It takes nothing back |
+| unknown | undo alone: most are loss-based, and an old echo does the others no harm. The window and the ACKs are left as they are until the kind is known, mostly before the first loss or with it |)";
 }
 
 std::span<const RetiredKnob> Mirror::retired_knobs() const

@@ -88,6 +88,13 @@ bool bypassed(const Event& event, const FlowView& flow, Undo::State& state)
   return state.bypassed;
 }
 
+// Of a sender that takes nothing back nothing is hidden, and one with a rate of its own needs no cap, which would only
+// limit it (docs/results/senders.md).
+bool left_alone(const Sender& sender)
+{
+  return sender.kind == SenderKind::rate_based || sender.kind == SenderKind::unresponsive;
+}
+
 void note_holes(const Event& event, Undo::State& state)
 {
   const auto queued = static_cast<float>(state.delay.peak());
@@ -189,6 +196,11 @@ Plan Undo::acknowledge(const Event& event, const FlowView& flow, State& state)
     return { .quiet = event.now + look_again, .why = "mirror: faster than any Wi-Fi" };
   }
   if (state.ack_known && segment.ack.before(state.last_ack)) return {}; // an old one, overtaken
+  if (left_alone(flow.sender))
+  {
+    state.insisting = false;
+    if (state.steering.lossy()) state.steering = {};
+  }
   const bool progress = !state.ack_known || segment.ack.after(state.last_ack);
   if (progress) state.last_ack = segment.ack;
   state.ack_known = true;
@@ -250,6 +262,7 @@ Score Undo::score(const Event& event, const FlowView& flow, const State& state) 
         .recent = state.delay.recent(),
         .repeated = state.alike >= alike_losses,
         .growing = state.steering.growing(),
+        .unproved = state.loss_rate > 0 && !state.overflowed,
         .steered = state.steering.holds(flow, static_cast<double>(state.hole_queue), steering()),
         .lost = episode.lost,
         .span = static_cast<std::uint32_t>(std::max(0, episode.edge - episode.una)),
@@ -296,7 +309,7 @@ Plan Undo::go_on(const Event& event, const FlowView& flow, State& state, bool cr
   // What is left of losses by congestion is theirs, too.
   const bool left_over = episode.chained && state.was_kept && episode.holes <= 1;
   const bool hides = !left_over && !episode.ece && !state.stopped && knobs.undo != 0 && event.now >= state.bypass_until
-                     && verdict.congestion <= knobs.threshold && verdict.congestion < 1;
+                     && verdict.congestion <= knobs.threshold && verdict.congestion < 1 && !left_alone(flow.sender);
   if (!crossed)
   {
     if (!hides || !flow.timestamps_ok) return {};
@@ -311,11 +324,13 @@ Plan Undo::go_on(const Event& event, const FlowView& flow, State& state, bool cr
   else
   {
     bump(state.kept);
+    state.overflowed = state.overflowed || verdict.congestion > knobs.threshold;
     plan.why = left_over                        ? "mirror: kept, left over from congestion"
                : episode.ece                    ? "mirror: kept, ECN shows congestion"
                : state.stopped                  ? "mirror: kept, data had stopped"
                : event.now < state.bypass_until ? "mirror: kept, the sender does not respond"
                : knobs.undo == 0                ? "mirror: kept, undo is off"
+               : left_alone(flow.sender)        ? "mirror: kept, this sender is left alone"
                                                 : kept(verdict);
   }
   state.why = plan.why.data() + 8; // behind "mirror: "
@@ -356,7 +371,8 @@ Plan Undo::hide(const Event& event, const FlowView& flow, State& state, const Sc
     state.bypass_until = event.now + from_seconds(knobs.back_off * (1 << std::min<int>(state.pauses, most_doublings)));
     bump(state.pauses);
   }
-  state.steering.undone(flow, steering(), event.now);
+  // A rate-based sender would be held by the cap, and under it nobody could tell that it is one.
+  if (flow.sender.kind == SenderKind::loss_based) state.steering.undone(flow, steering(), event.now);
   return plan;
 }
 

@@ -84,6 +84,7 @@ public:
     bool ack_known = false;
     bool bypassed = false;   // the flow is one that is never touched
     bool was_kept = false;   // the episode before
+    bool overflowed = false; // a loss has shown where the queue ends
     bool deaf = false;       // a hole of this episode came while no radio listened
     bool stopped = false;    // data had stopped within this chain of episodes
     bool insisting = false;  // the old echo is repeated until an ACK has reached `until`

@@ -19,6 +19,13 @@ constexpr float sparse_mss = 32;
 // Share of a round trip that an ACK number waits at most: a sender gets four in each.
 constexpr double hold_share = 0.25;
 
+// A stack that is not Linux's may grow its window by ACKs rather than by bytes (RFC 3465 is optional), and has no
+// pacing.
+bool counts_acks(const FlowView& flow)
+{
+  return flow.sender.kind == SenderKind::unresponsive;
+}
+
 } // namespace
 
 void AckThinning::count(const FlowView& flow)
@@ -46,7 +53,8 @@ Duration AckThinning::sparse_back_off()
 // acknowledged by few ACKs anyway).
 unsigned AckThinning::wifi_ratio(const Segment& segment, const FlowView& flow, double most) const
 {
-  if (flow.mptcp || flow.acc_ecn || !flow.sack_ok || segment.has(loaded_flags) || mss_per_ack <= 0 || sparse())
+  if (flow.mptcp || flow.acc_ecn || !flow.sack_ok || segment.has(loaded_flags) || mss_per_ack <= 0 || sparse()
+      || counts_acks(flow))
     return 1;
   constexpr double acks_per_rtt = 16;
   const double acks = flow.window_estimate / (static_cast<double>(flow.mss) * mss_per_ack);
@@ -57,7 +65,8 @@ unsigned AckThinning::wifi_ratio(const Segment& segment, const FlowView& flow, d
 bool AckThinning::withhold(const Event& event, const FlowView& flow, unsigned ratio, Plan& plan)
 {
   const Duration longest = longest_hold(flow);
-  if (held + 1u < ratio && event.now - released_at < longest && repeats_in_next(*event.segment, flow))
+  if (held + 1u < ratio && !counts_acks(flow) && event.now - released_at < longest
+      && repeats_in_next(*event.segment, flow))
   {
     ++held;
     plan.edit = {}; // an edit would ask that it leaves

@@ -18,10 +18,13 @@ void Goodput::measure(const FlowView& flow, bool by_cell, Tick since, double los
     return;
   }
   const Duration length = now - window_at_;
-  if (length < (by_cell ? Duration { 2s } : Duration { 1s })) return;
+  const Duration wanted = by_cell ? Duration { 2s } : Duration { 1s };
+  if (length < wanted) return;
   const auto rate = static_cast<float>(static_cast<double>(flow.bytes_delivered - window_bytes_) / seconds(length));
   window_at_ = now;
   window_bytes_ = flow.bytes_delivered;
+  // ACKs come every few milliseconds: a window that ends so late holds a blackout.
+  if (length > wanted * 5 / 4) return;
   if (!by_cell)
   {
     wifi_rate_ = wifi_rate_ > 0 ? 0.5f * (wifi_rate_ + rate) : rate;

@@ -40,7 +40,8 @@ validated (as RFC 9000 8.2 has it), and its delay is known. From then on all pur
 echo validates the path again. When echoes fail to appear, the flow returns to Wi-Fi at once and tries again later, with a back-off that doubles.
 
 **When.** Only above `window_mss` segments of window, only while the cellular ACK path adds less delay than the flow has standing in queues
-on average (`added_delay_free`: always), and only as long as the goodput does not fall (`goodput_loss_limit`).
+on average (`added_delay_free`: always), and only as long as that queue stands and the goodput does not fall (`goodput_loss_limit`). After a blackout or a
+handoff both are measured anew.
 
 **Without a cellular path** (filtered, translated, too slow, or no link) fewer ACKs leave by Wi-Fi instead: at most `wifi_ack_ratio` to one,
 at least sixteen in a round trip, each for at most eight segments.
@@ -48,6 +49,13 @@ at least sixteen in a round trip, each for at most eight segments.
 **Slow uplinks.** When the cellular uplink begins to queue, ACKs are left out there too, at most sixteen to one. Either way only an ACK that
 carries nothing but what the next one repeats is left out, and never for longer than a quarter of a round trip. ACKs with SACK, DSACK, ECE,
 a window change, FIN or RST always leave.
+
+**Senders** (`tandem flows` says which kind a flow faces, and why):
+
+| sender | what is done |
+|---|---|
+| loss-based, rate-based (BBR), unknown | all of the above |
+| unresponsive: not Linux's TCP | nothing: such a stack may grow its window by ACKs, and take what two paths make of their order for losses |
 
 **Budget.** What Tandem may put on the cellular link in total is set once for all modules: `budget.cell_bytes` in docs/configuration.md.
 

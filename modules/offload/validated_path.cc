@@ -3,6 +3,7 @@
 #include <tandem/pure_ack.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace tandem::offload
 {
@@ -12,20 +13,17 @@ namespace
 
 using namespace std::chrono_literals;
 
-constexpr std::uint8_t still_acks = 16;    // with the same window before a probe
-constexpr Duration longest_wait = 3s;      // for that, from the first time the flow is worth a probe
-constexpr std::uint32_t largest_ack = 120; // bytes: IPv6 with every option
-// ACKs by cellular without an echo until the flow returns to Wi-Fi. docs/results/offload.md was measured with this and
-// the three values below.
-constexpr std::uint16_t validation_acks = 64;
-constexpr double longest_retry = 300;        // s, between two tries
-constexpr double longest_added_delay = 0.25; // s, that a standing queue can excuse
-constexpr double most_stretch = 16;          // on a thin cellular link at least one ACK in this many is sent
+constexpr std::uint8_t still_acks = 16;       // with the same window before a probe
+constexpr Duration longest_wait = 3s;         // for that, from the first time the flow is worth a probe
+constexpr std::uint32_t largest_ack = 120;    // bytes: IPv6 with every option
+constexpr std::uint16_t validation_acks = 64; // by cellular without an echo until the flow returns to Wi-Fi
+constexpr double longest_retry = 300;         // s, between two tries
+constexpr double longest_added_delay = 0.25;  // s, that a standing queue can excuse
+constexpr double most_stretch = 16;           // on a thin cellular link at least one ACK in this many is sent
 
 // Over how long the standing queue is averaged, in seconds: longer than a peak, shorter than a download.
 constexpr double queue_memory = 1;
-// How long a delay that was found too long counts without a new probe.
-constexpr Duration delay_memory = 30s;
+constexpr Duration delay_memory = 30s; // how long one that was found too long counts without a new probe
 
 // Whether the newest ACK by cellular may be lost. An echo proves those up to its own TSval, not what left after it.
 bool unsure(const FlowView& flow, const ValidatedPath::State& state)
@@ -108,7 +106,9 @@ Plan ValidatedPath::acknowledge(const Event& event, const FlowView& flow, State&
   }
   else if (state.still < still_acks)
     ++state.still;
-  if (state.phase == Phase::by_wifi) measure_queue(flow, state);
+  if (state.phase != Phase::by_wifi && flow.sender.kind == SenderKind::unresponsive)
+    return return_to_wifi(event, flow, state, 10s, "offload: not Linux's TCP, bypassed", false);
+  if (state.phase != Phase::probing) measure_queue(flow, state);
   state.goodput.measure(flow, state.phase == Phase::by_cell, state.since, knobs.goodput_loss_limit, event.now);
   switch (state.phase)
   {
@@ -122,15 +122,23 @@ Plan ValidatedPath::acknowledge(const Event& event, const FlowView& flow, State&
   return {};
 }
 
-// The queue of the flow.
 void ValidatedPath::measure_queue(const FlowView& flow, State& state) const
 {
   if (flow.rtt_at == state.rtt_taken) return;
-  const double queue = seconds(flow.rtt_smoothed - flow.rtt_min);
-  const double age = std::clamp(seconds(flow.rtt_at - state.rtt_taken) / queue_memory, 0.0, 1.0);
+  const Tick before = std::exchange(state.rtt_taken, flow.rtt_at);
+  if (before != Tick {} && flow.rtt_at - before > timeout(flow))
+  {
+    // A blackout. What comes first behind it was not in a queue for so long, and what stood in one before is gone.
+    state.queue_by_wifi = 0;
+    return state.goodput.restart();
+  }
+  const bool by_cell = state.phase == Phase::by_cell;
+  float& average = by_cell ? state.queue_by_cell : state.queue_by_wifi;
+  double queue = seconds(flow.rtt_smoothed - flow.rtt_min);
+  if (by_cell) queue = std::min<double>(queue - state.added_delay, state.added_delay); // only whether it goes is asked
+  const double age = std::clamp(seconds(flow.rtt_at - before) / queue_memory, 0.0, 1.0);
   // From nothing: a young flow's overshoot is no standing queue.
-  if (state.rtt_taken != Tick {}) state.queue_by_wifi += static_cast<float>((queue - state.queue_by_wifi) * age);
-  state.rtt_taken = flow.rtt_at;
+  if (before != Tick {}) average += static_cast<float>((queue - average) * age);
 }
 
 Plan ValidatedPath::while_by_wifi(const Event& event, const FlowView& flow, State& state)
@@ -175,6 +183,8 @@ std::string_view ValidatedPath::obstacle(const Event& event, const FlowView& flo
     return why;
   };
   if (flow.mptcp) return for_so_long(10s, "offload: MPTCP subflow, bypassed");
+  // A change of path: 0.32, 0.82 and 1.19 of plain with gVisor's netstack in three downloads (docs/results/senders.md).
+  if (flow.sender.kind == SenderKind::unresponsive) return for_so_long(10s, "offload: not Linux's TCP, bypassed");
   if (!flow.timestamps_ok || !segment.timestamps)
     return for_so_long(60s, "offload: no timestamps, no path validation possible");
   // A copied ACK is a duplicate; only with SACK does a sender not count it as a sign of loss (RFC 6675).
@@ -183,6 +193,7 @@ std::string_view ValidatedPath::obstacle(const Event& event, const FlowView& flo
   // well stand at zero.
   if (flow.acc_ecn || segment.has(loaded_flags)) return for_so_long(10s, "offload: accurate ECN, bypassed");
   if (!usable(Link::cell, *event.links, flow)) return for_so_long(500ms, "offload: no cellular link");
+  if (flow.cell_path_failed) return for_so_long(5s, "offload: path not validated for other flows");
   if (budget_spent(event)) return for_so_long(1s, "offload: cellular budget spent");
   if (flow.rtt_smoothed == Duration {}) return for_so_long(10ms, "offload: RTT not known yet");
   if (flow.window_estimate < knobs.window_mss * flow.mss)
@@ -240,8 +251,7 @@ Plan ValidatedPath::probe(const Event& event, const FlowView& flow, State& state
   const TsClock own = segment.timestamps->value;
   state.thinning.count(flow);
   if (state.path.copies > 0 && state.path.expired(event.now, flow.rtt_smoothed))
-    return return_to_wifi(event, flow, state, backoff(state.failures),
-                          "offload: path not validated (filtered, NAT or too slow)", false);
+    return not_validated(event, flow, state);
   if (!state.path.holds(flow)) return return_to_wifi(event, flow, state, 100ms, "offload: probe spoiled", false);
   if (!own.after(state.path.frozen)) return plan;
   plan.edit.ts_value = state.path.frozen;
@@ -275,6 +285,12 @@ Plan ValidatedPath::while_by_cell(const Event& event, const FlowView& flow, Stat
                           false);
   if (state.goodput.lost())
     return return_to_wifi(event, flow, state, backoff(state.goodput_losses), "offload: slower than on Wi-Fi", false);
+  // The queue that excused the delay is gone (a handoff, losses): the sender's window limits now, not the air.
+  if (state.delay_known && state.added_delay > knobs.added_delay_free && state.queue_by_cell < state.added_delay / 4)
+  {
+    state.queue_by_wifi = 0;
+    return too_slow(event, flow, state, false);
+  }
 
   if (Plan plan {}; state.thinning.withhold(event, flow, state.stretch, plan))
   {
@@ -313,6 +329,15 @@ Plan ValidatedPath::hear(const Event& event, const FlowView& flow, State& state)
   return {};
 }
 
+// No copy's echo came: the next try is later, and other flows need not find out by themselves.
+Plan ValidatedPath::not_validated(const Event& event, const FlowView& flow, State& state)
+{
+  Plan plan = return_to_wifi(event, flow, state, backoff(state.failures),
+                             "offload: path not validated (filtered, NAT or too slow)", false);
+  plan.cell_path = false;
+  return plan;
+}
+
 // The echo of a probe's copies has come.
 Plan ValidatedPath::confirm(const Event& event, const FlowView& flow, State& state)
 {
@@ -332,6 +357,8 @@ Plan ValidatedPath::confirm(const Event& event, const FlowView& flow, State& sta
   proved(state, event.now);
   state.phase = Phase::by_cell;
   state.since = event.now;
+  state.rtt_taken = flow.rtt_at;
+  state.queue_by_cell = state.queue_by_wifi; // until it is measured
   state.validated_after = state.path.frozen + 1;
   state.stretch = 1;
   state.thinning.released(event.now);
@@ -342,6 +369,7 @@ Plan ValidatedPath::confirm(const Event& event, const FlowView& flow, State& sta
   state.why = "offload: by cellular";
   // Odd TSvals mark the cellular path from now on.
   Plan plan { .reserve = TsReservation { .what = TsReservation::What::odd, .from = state.validated_after + 1 },
+              .cell_path = true,
               .wake = event.now + timeout(flow),
               .why = "offload: path validated" };
   if (held)
@@ -403,8 +431,7 @@ Plan ValidatedPath::alarm(const Event& event, const FlowView& flow, State& state
     if (!state.path.expired(event.now, flow.rtt_smoothed)) return { .wake = state.path.begun_at + timeout(flow) };
     if (state.path.copies == 0)
       return return_to_wifi(event, flow, state, 500ms, "offload: no ACKs to probe with", false);
-    return return_to_wifi(event, flow, state, backoff(state.failures),
-                          "offload: path not validated (filtered, NAT or too slow)", false);
+    return not_validated(event, flow, state);
   }
   if (state.phase != Phase::by_cell || !unsure(flow, state)) return {};
   const Tick limit = std::max(state.validated_at, state.since) + timeout(flow);
@@ -421,6 +448,7 @@ Plan ValidatedPath::return_to_wifi(const Event& event, const FlowView& flow, Sta
   state.retry_at = event.now + back_off;
   state.thinning.held = 0;
   state.stretch = 1;
+  state.rtt_taken = flow.rtt_at; // round trips by cellular say nothing of the queue by Wi-Fi
   state.goodput.restart();
   state.delay.new_round();
   state.why = why;

@@ -96,6 +96,7 @@ public:
     std::int32_t wifi_delay = 0;     // ticks: smallest over the last round by Wi-Fi
     std::int32_t cell_base = 0;      // smallest since then
     float queue_by_wifi = 0;         // s, standing queue by Wi-Fi, averaged
+    float queue_by_cell = 0;         // s, likewise by cellular, without the delay that path adds
     float slow_delay = 0;            // s, added delay that was found too long
     float added_delay = 0;           // s, of the cellular ACK path over Wi-Fi; negative when it is faster
     std::uint16_t stretch = 1;       // one ACK in this many leaves by cellular
@@ -124,6 +125,7 @@ private:
   Plan while_by_cell(const Event& event, const FlowView& flow, State& state);
   Plan hear(const Event& event, const FlowView& flow, State& state);
   Plan confirm(const Event& event, const FlowView& flow, State& state);
+  Plan not_validated(const Event& event, const FlowView& flow, State& state);
   Plan alarm(const Event& event, const FlowView& flow, State& state);
   Plan release(const Event& event, const FlowView& flow, State& state);
   Plan return_to_wifi(const Event& event, const FlowView& flow, State& state, Duration back_off, std::string_view why,

@@ -46,6 +46,7 @@ void Chain::carry_out(std::size_t i, const Plan& plan, const Event& event, flow:
 {
   // What is given back no longer binds the segments that acknowledge it.
   if (plan.reserve) reserve(i, *plan.reserve, flow);
+  if (plan.cell_path) output_.paths.push_back({ flow.view.key.remote, *plan.cell_path });
   for (const InjectedSegment& injected : plan.inject)
   {
     if (injected.at <= event.now)
@@ -136,9 +137,15 @@ void Chain::restore(const Known& known, FlowView& flow)
 void Chain::send(std::size_t i, flow::Flow& flow, InjectedSegment segment, std::string_view why, Tick now)
 {
   keep_holds(i, segment, flow);
+  send(flow, segment, segment.by != flow.view.link && i == flow.ts_owner, why, now);
+}
+
+// `reserved`: its TSval may be one that is reserved.
+void Chain::send(flow::Flow& flow, InjectedSegment segment, bool reserved, std::string_view why, Tick now)
+{
   FlowView& view = flow.view;
   if (segment.kind == InjectedKind::ack) segment.flags = injected_flags(segment.flags, view);
-  if (segment.kind == InjectedKind::ack && segment.timestamps && (segment.by == view.link || i != flow.ts_owner))
+  if (segment.kind == InjectedKind::ack && segment.timestamps && !reserved)
   {
     const TsClock free = view.ts_reserved.free(segment.timestamps->value);
     if (free != segment.timestamps->value) ++stats_.ts_lowered;
@@ -184,7 +191,7 @@ void Chain::send_delayed(Tick now)
     std::pop_heap(delayed_.begin(), delayed_.end(), later_injected<Delayed, Delayed>);
     delayed_.pop_back();
     flow::Flow* flow = table_.by_id(due.flow);
-    if (flow == nullptr || !slots_[due.slot].enabled || (flow->excluded >> due.slot & 1) != 0) continue;
+    if (flow == nullptr || !acts(due.slot, *flow)) continue;
     // Allowed when it was asked for is not allowed now: the flow, its links and the budget went on.
     if (check(due.segment, links_, flow->view, budget_left()) != Violation::none)
       ++stats_.injected_outdated;

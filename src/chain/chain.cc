@@ -318,7 +318,8 @@ flow::Acceptability Chain::take_note(const Segment& segment, bool queued, flow::
 }
 
 // Asks every module about the segment, carries out what it wants beside, and merges what it wants with the segment.
-void Chain::decide(const Segment& segment, bool queued, flow::Flow& flow, Outcome& outcome, Tick now)
+void Chain::decide(const Segment& segment, bool queued, const LastAck& before, flow::Flow& flow, Outcome& outcome,
+                   Tick now)
 {
   const bool heard = flow.view.link == Link::wifi && damage_ != nullptr && damage_->listening;
   const Event event { .kind = EventKind::segment,
@@ -337,7 +338,7 @@ void Chain::decide(const Segment& segment, bool queued, flow::Flow& flow, Outcom
   const Tick began = timed_together ? options_.stopwatch() : Tick {};
   for (std::size_t i = 0; i < slots_.size(); ++i)
   {
-    if (!slots_[i].enabled || (flow.excluded >> i & 1) != 0) continue;
+    if (!acts(i, flow)) continue;
     if (flow.view.link != Link::wifi && !slots_[i].module->interest().every_link) continue;
     if ((flow.begun >> i & 1) == 0 && !begin(i, flow)) continue;
     plans_[i] = ask(i, event, flow, !timed_together);
@@ -365,7 +366,7 @@ void Chain::decide(const Segment& segment, bool queued, flow::Flow& flow, Outcom
     // Whoever only observes needs no queue.
     if (plan.quiet || slots_[i].module->interest().decide != 0) quiet = std::min(quiet, plan.quiet.value_or(Tick {}));
   }
-  flow.quiet_until = quiet;
+  flow.quiet_until = flow.watched ? Tick {} : quiet;
   // An ACK that is left out acknowledges nothing of what is withheld.
   if (is_ack && outcome.verdict == Verdict::pass)
     for (std::size_t i = 0; i < slots_.size(); ++i)
@@ -373,7 +374,47 @@ void Chain::decide(const Segment& segment, bool queued, flow::Flow& flow, Outcom
   // An edit asks that this very segment leaves: it beats a drop. A lower ACK number alone does not: whoever withholds
   // does not mind that less is acknowledged.
   if (insisted) outcome.verdict = Verdict::pass;
+  if (is_ack) limit_withheld(segment, outcome, flow.view);
+  if (flow.view.holes && !before.holes) let_go(before, outcome.edit.route.value_or(flow.view.link), flow, now);
   keep_reservation(segment, outcome, flow, routed_by_owner);
+}
+
+Chain::LastAck Chain::last_ack(const FlowView& flow)
+{
+  return { flow.rcv_nxt, flow.last_window, { flow.last_ts_value, flow.ts_recent }, flow.holes };
+}
+
+// The ACK at hand is the first that shows a hole. What is withheld up to the one before it leaves by itself: with SACK
+// blocks above it would look like a part of the hole, and together with them it would draw its burst when a queue has
+// just overflowed; some senders take an ACK with both for reordering.
+void Chain::let_go(const LastAck& before, Link by, flow::Flow& flow, Tick now)
+{
+  FlowView& view = flow.view;
+  if (!view.sent_any || !before.ack.after(view.sent_ack)) return;
+  InjectedSegment ack { .by = by, .seq = view.snd_nxt, .ack = before.ack, .window = before.window };
+  for (flow::Hold& hold : flow.holds)
+  {
+    hold.withheld = 0;
+    ack.window = std::min(ack.window, hold.window);
+  }
+  if (view.timestamps_ok) ack.timestamps = before.timestamps;
+  // By the other link TSvals have an owner, who chooses the next one: the last one again, which no PAWS refuses.
+  if (ack.timestamps && by != view.link) ack.timestamps->value = view.sent_ts_value;
+  ++stats_.let_go;
+  send(flow, ack, by != view.link, "chain: withheld ACK ahead of a hole", now);
+}
+
+// Modules know FlowView::may_withhold; together they may still ask for more, or leave too many ACKs out.
+void Chain::limit_withheld(const Segment& ack, Outcome& outcome, const FlowView& flow)
+{
+  const std::uint32_t most = may_wait(options_.release, flow, links_[static_cast<std::size_t>(flow.link)]);
+  const bool dropped = outcome.verdict == Verdict::drop && (ack.ack - most).after(flow.sent_ack);
+  const Seq least = ack.ack - flow.may_withhold;
+  const bool lowered = outcome.edit.ack && least.after(*outcome.edit.ack);
+  if (dropped) outcome.verdict = Verdict::pass;
+  if (lowered) outcome.edit.ack = later(*outcome.edit.ack, least);
+  if (outcome.edit.ack == ack.ack) outcome.edit.ack.reset();
+  if (dropped || (lowered && outcome.verdict == Verdict::pass)) ++stats_.less_withheld;
 }
 
 Outcome Chain::segment(const Segment& segment, bool queued, Tick now)
@@ -381,6 +422,7 @@ Outcome Chain::segment(const Segment& segment, bool queued, Tick now)
   Outcome outcome {};
   flow::Flow* flow = flow_of(segment, queued, now, outcome.why);
   if (flow == nullptr) return outcome;
+  const LastAck before = last_ack(flow->view);
   const flow::Acceptability found = take_note(segment, queued, *flow, now);
   outcome.flow = &flow->view;
   if (found != flow::Acceptability::acceptable)
@@ -391,7 +433,12 @@ Outcome Chain::segment(const Segment& segment, bool queued, Tick now)
   if (flow->view.bypass != Bypass::none)
     outcome.why = name(flow->view.bypass);
   else if (worth(*flow))
-    decide(segment, queued, *flow, outcome, now);
+  {
+    if (options_.rest && !std::exchange(flow->rest_asked, true)) rest(*flow, options_.rest(flow->view), now);
+    FlowView& view = flow->view;
+    view.may_withhold = may_withhold(options_.release, view, links_[static_cast<std::size_t>(view.link)], now);
+    decide(segment, queued, before, *flow, outcome, now);
+  }
   else if (queued)
     flow->quiet_until = {};
 

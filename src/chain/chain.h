@@ -4,6 +4,7 @@
 #include "src/chain/guard.h"
 #include "src/chain/link_rate.h"
 #include "src/chain/output.h"
+#include "src/chain/release.h"
 #include "src/flow/table.h"
 
 #include <tandem/module.h>
@@ -35,6 +36,14 @@ struct ReasonCount
   std::uint64_t count = 0;
 };
 
+// Which modules do not act on a flow now, though they are enabled. By their order in the chain.
+struct Rest
+{
+  std::uint8_t modules = 0;      // bit i: module i
+  bool watched = false;          // the flow's packets are to be seen nevertheless
+  bool cell_path_failed = false; // FlowView::cell_path_failed
+};
+
 class Chain
 {
 public:
@@ -49,6 +58,9 @@ public:
     Duration call_limit =
         std::chrono::milliseconds { 5 }; // the third decision that takes longer costs the module the flow
     std::function<Tick()> stopwatch {};  // for call_limit; empty: not measured
+    // Asked once, before the first module begins on a flow; empty: none rests.
+    std::function<Rest(const FlowView&)> rest {};
+    ReleaseLimits release {};
   };
 
   // Modules are asked, and win conflicts, in the order of Module::priority(), then by name. They must outlive the
@@ -111,6 +123,8 @@ public:
   bool enabled(std::size_t i) const { return slots_[i].enabled; }
   // Switching off tells the module of every flow first, so that it releases what it holds.
   void enable(std::size_t i, bool on, Tick now);
+  // Other modules rest on this flow from now on. One that acted is told, as when it is switched off.
+  void rest(flow::Flow& flow, const Rest& rest, Tick now);
   // What the enabled modules must see.
   Interest interest() const;
 
@@ -140,6 +154,8 @@ public:
     std::uint64_t fills = 0;             // segments handed to the local TCP
     std::uint64_t ts_lowered = 0;        // TSvals changed for a reservation
     std::uint64_t ts_spoiled = 0;        // reservations that data of this host ended
+    std::uint64_t less_withheld = 0;     // ACKs that a module would have lowered or left out further than may be
+    std::uint64_t let_go = 0;            // withheld ACK numbers sent ahead of the ACK that first showed a hole
   };
   const Stats& stats() const { return stats_; }
   flow::Table& table() { return table_; }
@@ -171,6 +187,15 @@ private:
     std::string_view why {};
   };
 
+  // The local TCP's ACK before the one at hand.
+  struct LastAck
+  {
+    Seq ack {};
+    std::uint16_t window = 0;
+    Timestamps timestamps {};
+    bool holes = false; // it showed some
+  };
+
   struct Unfetched
   {
     std::uint64_t flow = 0;
@@ -180,6 +205,11 @@ private:
 
   static Options with_state(Options options, const std::vector<Module*>& modules);
   static std::vector<Slot> slots_of(std::vector<Module*> modules);
+  // Enabled, neither taken out of the flow nor resting on it.
+  bool acts(std::size_t i, const flow::Flow& flow) const
+  {
+    return slots_[i].enabled && ((flow.excluded | flow.resting) >> i & 1) == 0;
+  }
   std::byte* state(flow::Flow& flow, std::size_t i) { return table_.state(flow) + slots_[i].offset; }
   bool begin(std::size_t i, flow::Flow& flow);
   bool worth(const flow::Flow& flow) const;
@@ -190,18 +220,23 @@ private:
   flow::Flow* flow_of(const Segment& segment, bool queued, Tick now, std::string_view& why);
   flow::Flow* new_flow(const Segment& segment, bool queued, Tick now, std::string_view& why);
   flow::Acceptability take_note(const Segment& segment, bool queued, flow::Flow& flow, Tick now);
-  void decide(const Segment& segment, bool queued, flow::Flow& flow, Outcome& outcome, Tick now);
+  void decide(const Segment& segment, bool queued, const LastAck& before, flow::Flow& flow, Outcome& outcome, Tick now);
+  static LastAck last_ack(const FlowView& flow);
+  void let_go(const LastAck& before, Link by, flow::Flow& flow, Tick now);
+  void limit_withheld(const Segment& ack, Outcome& outcome, const FlowView& flow);
   static Known known(const FlowView& flow);
   static void restore(const Known& known, FlowView& flow);
   void flush_withheld(std::size_t i, flow::Flow& flow, Tick now);
   void send_delayed(Tick now);
   void send(std::size_t i, flow::Flow& flow, InjectedSegment segment, std::string_view why, Tick now);
+  void send(flow::Flow& flow, InjectedSegment segment, bool reserved, std::string_view why, Tick now);
   void reserve(std::size_t i, const TsReservation& wanted, flow::Flow& flow);
   void keep_reservation(const Segment& segment, Outcome& outcome, flow::Flow& flow, bool by_owner);
   void spoil_reservation(const Segment& segment, bool queued, Seq una, Seq next, flow::Flow& flow);
   void begin_fetch(std::size_t i, const Fetch& fetch, std::string_view why, flow::Flow& flow);
   void tell(std::size_t i, EventKind kind, flow::Flow& flow, Tick now, const FetchResult* result = nullptr);
   void exclude(std::size_t i, flow::Flow& flow);
+  void switch_off(std::size_t i, flow::Flow& flow, Tick now);
   void forget(flow::Flow& flow, Tick now);
   bool has_living_sibling(const flow::Flow& flow, Tick now);
   flow::Flow* overdue(Tick now);

@@ -90,6 +90,31 @@ void Chain::radio(Link link, const std::optional<RadioState>& state, Tick now)
       table_.each([&](flow::Flow& flow) { tell(i, EventKind::radio, flow, now); });
 }
 
+// What the module holds back of the flow is released, and it has no state there any more.
+void Chain::switch_off(std::size_t i, flow::Flow& flow, Tick now)
+{
+  tell(i, EventKind::switched_off, flow, now);
+  reserve(i, {}, flow);
+  if ((flow.begun >> i & 1) != 0)
+  {
+    flush_withheld(i, flow, now);
+    slots_[i].module->flow_end(state(flow, i));
+    flow.begun = static_cast<std::uint8_t>(flow.begun & ~(1u << i));
+    --slots_[i].stats.flows;
+  }
+  flow.wake[i] = Tick::max();
+}
+
+void Chain::rest(flow::Flow& flow, const Rest& rest, Tick now)
+{
+  for (std::size_t i = 0; i < slots_.size(); ++i)
+    if ((rest.modules >> i & 1) != 0 && (flow.resting >> i & 1) == 0) switch_off(i, flow, now);
+  flow.resting = rest.modules;
+  flow.watched = rest.watched;
+  flow.view.cell_path_failed = rest.cell_path_failed;
+  flow.quiet_until = {}; // whoever begins now has not been asked yet
+}
+
 void Chain::enable(std::size_t i, bool on, Tick now)
 {
   if (slots_[i].enabled == on) return;
@@ -99,16 +124,7 @@ void Chain::enable(std::size_t i, bool on, Tick now)
     table_.each(
         [&](flow::Flow& flow)
         {
-          tell(i, EventKind::switched_off, flow, now);
-          reserve(i, {}, flow);
-          if ((flow.begun >> i & 1) != 0)
-          {
-            flush_withheld(i, flow, now);
-            slots_[i].module->flow_end(state(flow, i));
-            flow.begun = static_cast<std::uint8_t>(flow.begun & ~(1u << i));
-            --slots_[i].stats.flows;
-          }
-          flow.wake[i] = Tick::max();
+          switch_off(i, flow, now);
           flow.excluded = static_cast<std::uint8_t>(flow.excluded & ~(1u << i));
         });
   slots_[i].enabled = on;

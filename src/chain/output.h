@@ -49,18 +49,27 @@ struct FetchRequest
   std::string_view why {};
 };
 
+// A module has found whether ACKs of a flow reach its server by the cellular link.
+struct PathFound
+{
+  Address server {};
+  bool works = false;
+};
+
 struct Output
 {
   std::vector<Injection> segments {};
   std::vector<ModuleRequest> requests {};
   std::vector<FetchRequest> fetches {};
+  std::vector<PathFound> paths {};
 
-  bool empty() const { return segments.empty() && requests.empty() && fetches.empty(); }
+  bool empty() const { return segments.empty() && requests.empty() && fetches.empty() && paths.empty(); }
   void clear()
   {
     segments.clear();
     requests.clear();
     fetches.clear();
+    paths.clear();
   }
 };
 

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <cstddef>
 #include <stdexcept>
 #include <string>
 
@@ -59,6 +60,12 @@ public:
   // Numbers for Prometheus: [{name, help, type: "counter" | "gauge", value, labels: {..}}]; names carry the prefix
   // tandem_.
   virtual nlohmann::json metrics() = 0;
+  // What was learnt of networks: [{name, ssid, gateway, here, used_s, places: [{cell, servers, used_s, modules: {NAME:
+  // {comparisons, gain, low, high, standing, rests_s}}}]}]
+  virtual nlohmann::json networks() = 0;
+  // Forgets it; how many networks that were.
+  virtual std::size_t forget_network(const std::string& name) = 0;
+  virtual std::size_t forget_networks() = 0;
 };
 
 } // namespace tandem::control

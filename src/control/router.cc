@@ -164,6 +164,9 @@ Answer Router::route(const Request& request)
   if (is({ "v1", "status" })) return reads ? ok(backend_.status()) : method_not_allowed("GET");
   if (is({ "v1", "modules" })) return reads ? ok(backend_.modules()) : method_not_allowed("GET");
   if (is({ "v1", "links" })) return reads ? ok(backend_.links()) : method_not_allowed("GET");
+  if (is({ "v1", "networks" })) return reads ? ok(backend_.networks()) : method_not_allowed("GET");
+  if (is({ "v1", "networks", "forget" }))
+    return request.method == "POST" ? forget(request) : method_not_allowed("POST");
   if (is({ "v1", "flows" })) return reads ? ok(backend_.flows()) : method_not_allowed("GET");
   if (is({ "v1", "doctor" }) && doctor_) return reads ? ok(doctor_()) : method_not_allowed("GET");
   if (is({ "v1", "recording" })) return reads ? recording(request) : method_not_allowed("GET");
@@ -194,6 +197,19 @@ Answer Router::announce(const Request& request)
   backend_.announce(what, for_s);
   log(request, "announces " + for_log(what));
   return ok({ { "what", what }, { "for_s", for_s } });
+}
+
+Answer Router::forget(const Request& request)
+{
+  const json object = json::parse(request.body, nullptr, false);
+  const bool one = object.is_object() && object.size() == 1 && object.contains("name") && object["name"].is_string();
+  const bool all = object == json { { "all", true } };
+  if (!one && !all)
+    throw Refused { Refused::Kind::bad_request,
+                    "a JSON object such as {\"name\": \"home\"} or {\"all\": true} is needed" };
+  const std::size_t count = all ? backend_.forget_networks() : backend_.forget_network(object["name"]);
+  log(request, "forgets " + (all ? "all networks" : "network " + for_log(object["name"].get<std::string>())));
+  return ok({ { "forgotten", count } });
 }
 
 Answer Router::put_module(const Request& request, const std::string& module)

@@ -52,6 +52,7 @@ private:
   Answer metrics();
   Answer recording(const Request& request);
   Answer announce(const Request& request);
+  Answer forget(const Request& request);
   Answer put_module(const Request& request, const std::string& module);
   Answer put_knob(const Request& request, const std::string& module, const std::string& knob);
 

@@ -171,6 +171,14 @@ struct Config
         cell_bytes; // sent by the cellular link on Tandem's decision since start; none: no limit
   } budget;
 
+  // What modules gain is measured while they run (src/evidence).
+  struct Evidence
+  {
+    double share = 0.05; // of flows, and of the time within long ones, that goes to comparisons; 0: none, nothing rests
+    std::filesystem::path directory = "/var/lib/tandem/evidence"; // where it is remembered
+    Duration stretch {}; // of a comparison; zero: as long as its round trips need
+  } evidence;
+
   // How bytes of plaintext downloads are fetched a second time, for modules that do so.
   struct Fetching
   {

@@ -20,8 +20,8 @@ namespace tandem::daemon
 
 using nlohmann::json;
 
-Engine::Engine(const Config& config, std::vector<int> locks)
-    : loop_ { std::make_unique<PacketLoop>(config, std::move(locks)) }
+Engine::Engine(const Config& config, std::vector<int> locks, evidence::Memory memory)
+    : loop_ { std::make_unique<PacketLoop>(config, std::move(locks), std::move(memory)) }
 {
 }
 
@@ -52,7 +52,7 @@ json Engine::status()
 
 json Engine::modules()
 {
-  return loop_->ask([this] { return modules_json(loop_->chain(), loop_->rules_status()); });
+  return loop_->ask([this] { return all_modules_json(loop_->sources()); });
 }
 
 json Engine::links()
@@ -74,6 +74,30 @@ json Engine::metrics()
 {
   const json now = status();
   return metrics_json(now, loop_->ask([this] { return loop_->watch().known_json(); }));
+}
+
+json Engine::networks()
+{
+  return loop_->ask([this] { return loop_->evidence().networks_json(kernel::now()); });
+}
+
+std::size_t Engine::forget_network(const std::string& name)
+{
+  const std::size_t count = loop_->ask([&] { return loop_->evidence().forget(name); });
+  if (count == 0)
+    throw control::Refused { control::Refused::Kind::bad_request,
+                             "no network \"" + name + "\" is known; `tandem networks` lists them" };
+  return count;
+}
+
+std::size_t Engine::forget_networks()
+{
+  return loop_->ask([this] { return loop_->evidence().forget_all(); });
+}
+
+std::optional<std::string> Engine::fresh_evidence()
+{
+  return loop_->ask([this] { return loop_->evidence().fresh_text(); });
 }
 
 void Engine::enable(const std::string& module, bool on)

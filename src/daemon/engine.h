@@ -2,8 +2,10 @@
 #pragma once
 
 #include "src/control/backend.h"
+#include "src/evidence/memory.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,7 +21,8 @@ class Engine final : public control::Backend
 {
 public:
   // `locks`: descriptors whose locks the keeper holds on until it has undone everything.
-  explicit Engine(const Config& config, std::vector<int> locks = {});
+  // `memory`: what was learnt before.
+  explicit Engine(const Config& config, std::vector<int> locks = {}, evidence::Memory memory = {});
   ~Engine() override;
 
   // Runs the packet loop in the calling thread until stop(). On return held-back state is released, rules and routes
@@ -41,6 +44,12 @@ public:
   void announce(const std::string& what, double for_s) override;
   std::string recording() override;
   nlohmann::json metrics() override;
+  nlohmann::json networks() override;
+  std::size_t forget_network(const std::string& name) override;
+  std::size_t forget_networks() override;
+
+  // What was learnt, for a file; nothing when that is nothing new since the last call. From any thread.
+  std::optional<std::string> fresh_evidence();
 
 private:
   std::unique_ptr<PacketLoop> loop_;

@@ -2,6 +2,8 @@
 #include "src/control/server.h"
 #include "src/daemon/config.h"
 #include "src/daemon/engine.h"
+#include "src/daemon/evidence_driver.h"
+#include "src/daemon/evidence_file.h"
 #include "src/daemon/health.h"
 #include "src/daemon/layout.h"
 #include "src/daemon/lock.h"
@@ -10,17 +12,16 @@
 #include "src/daemon/service.h"
 #include "src/daemon/signals.h"
 #include "src/daemon/version.h"
+#include "src/daemon/whole_file.h"
+#include "src/kernel/clock.h"
 
 #include <CLI/CLI.hpp>
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <array>
-#include <cerrno>
-#include <cstring>
 #include <ctime>
 #include <iostream>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -96,27 +97,32 @@ void save_recording(control::Backend& engine, const std::filesystem::path& direc
   std::tm parts {};
   std::strftime(stamp.data(), stamp.size(), "%Y%m%d-%H%M%S", ::localtime_r(&now, &parts));
   const auto file = directory / ("tandem-" + std::string { stamp.data() } + ".pcapng");
-  const std::string partial = file.string() + ".part";
-
   ::mkdir(directory.c_str(), 0750);
-  const int fd = ::open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-  std::size_t written = 0;
-  while (fd >= 0 && written < bytes.size())
+  try
   {
-    const ssize_t count = ::write(fd, bytes.data() + written, bytes.size() - written);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) break;
-    written += static_cast<std::size_t>(count);
+    write_whole(file, bytes);
   }
-  const bool whole = fd >= 0 && written == bytes.size() && ::rename(partial.c_str(), file.c_str()) == 0;
-  const std::string why = std::strerror(errno);
-  if (fd >= 0) ::close(fd);
-  if (!whole)
+  catch (const std::exception& error)
   {
-    ::unlink(partial.c_str());
-    throw std::runtime_error { "recording " + file.string() + ": " + why };
+    throw std::runtime_error { std::string { "recording " } + error.what() };
   }
   log(Severity::notice, "recording saved: " + file.string() + " (" + std::to_string(bytes.size()) + " bytes)");
+}
+
+struct EvidenceKept
+{
+  std::optional<EvidenceFile> file {}; // nothing is compared, so nothing is kept either
+  evidence::Memory memory {};
+};
+
+EvidenceKept remember(const Config::Evidence& config)
+{
+  EvidenceKept kept {};
+  if (config.share <= 0) return kept;
+  kept.file.emplace(config.directory);
+  if (kept.file->problem().empty()) kept.memory = kept.file->load(wall(kernel::now()));
+  if (!kept.file->problem().empty()) log(Severity::warning, kept.file->problem());
+  return kept;
 }
 
 // What a signal asks for must never end the daemon.
@@ -146,7 +152,8 @@ void run(const Options& options)
   require_privileges();
   drop_privileges(config.daemon.socket_group);
 
-  Engine engine { config, { lock.descriptor(), alone.descriptor() } };
+  EvidenceKept kept = remember(config.evidence);
+  Engine engine { config, { lock.descriptor(), alone.descriptor() }, std::move(kept.memory) };
   control::ServerOptions serving { .socket = config.daemon.socket, .group = config.daemon.socket_group };
   if (const auto& listen = config.metrics.listen) serving.tcp = { listen->host, listen->port };
   serving.doctor = [&config] { return machine_health(config); };
@@ -189,6 +196,12 @@ void run(const Options& options)
       },
       .period = watchdog / 2,
   } };
+
+  std::optional<EvidenceSaver> saver {};
+  if (kept.file)
+    saver.emplace(
+        *kept.file, [&engine] { return engine.fresh_evidence(); },
+        [](const std::string& problem) { log(Severity::warning, problem); });
 
   notify_service_manager("READY=1");
   log(Severity::notice,

@@ -129,6 +129,21 @@ void add_radio(Metrics& list, const json& radio)
   }
 }
 
+// What is not known is left out.
+void add_gain(Metrics& list, const json& evidence, const json& labels)
+{
+  for (const auto& [key, help] : { std::pair { "gain", "What the module gains here, as a share of goodput" },
+                                   std::pair { "low", "Lower end of its 95 % interval" },
+                                   std::pair { "high", "Upper end of its 95 % interval" } })
+    if (evidence[key].is_number())
+      list.add("tandem_module_gain_" + (key == std::string { "gain" } ? "" : std::string { key } + "_") + "ratio", help,
+               "gauge", evidence[key], labels);
+  list.add("tandem_module_comparisons_total", "Stretches with and without the module that were compared here",
+           "counter", evidence["comparisons"], labels);
+  list.add("tandem_module_resting", "Whether the module rests here, because it harms", "gauge",
+           evidence["standing"] == "resting" ? 1 : 0, labels);
+}
+
 void add_modules(Metrics& list, const json& modules)
 {
   for (const json& module : modules)
@@ -142,6 +157,7 @@ void add_modules(Metrics& list, const json& modules)
              labels);
     list.add("tandem_module_conflicts_total", "Plans that what another module did stood against", "counter",
              module["conflicts"], labels);
+    if (module.contains("evidence")) add_gain(list, module["evidence"], labels);
     for (const auto& [why, count] : module["decisions"].items())
       list.add("tandem_decisions_total", "Decisions by reason", "counter", count,
                { { "module", module["name"] }, { "why", why } });
@@ -167,6 +183,10 @@ json metrics_json(const json& status, const json& radio)
   add_risk(list, status["links"]["wifi"]["risk"]);
   add_radio(list, radio);
   add_modules(list, status["modules"]);
+  if (status.contains("evidence"))
+    for (const auto& [outcome, count] : status["evidence"]["comparisons"].items())
+      list.add("tandem_comparisons_total", "Comparisons with and without modules", "counter", count,
+               { { "outcome", outcome } });
   return std::move(list.all);
 }
 

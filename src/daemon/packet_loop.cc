@@ -30,7 +30,7 @@ struct Call<function>
 
 } // namespace
 
-PacketLoop::PacketLoop(const Config& given, std::vector<int> locks)
+PacketLoop::PacketLoop(const Config& given, std::vector<int> locks, evidence::Memory memory)
     : config_ { given }, marks_ { marks_of(given.daemon) }, roles_ { find_roles(given.links) },
       keeper_ { kernel::Keeper::start(keeper_options(given.daemon, std::move(locks)),
                                       route_plan(given.daemon, marks_, {})) },
@@ -40,10 +40,10 @@ PacketLoop::PacketLoop(const Config& given, std::vector<int> locks)
                                         monitor_.table(),
                                         [this](std::span<const std::byte> packet, Link by)
                                         { return injector_.send(packet, by); } },
-      chain_ { chain_options(given, seed_), modules_of(loaded_) }, steering_ { { .setup = given.mptcp.setup,
-                                                                                 .foreign = given.mptcp.foreign } },
-      started_ { kernel::now() }, loop_ { ev_loop_new(EVFLAG_AUTO) }, mailbox_ { [this]
-                                                                                 { ev_async_send(loop_, &mail_); } },
+      chain_ { chain_options(given, seed_, [this](const FlowView& flow) { return evidence_->begin(flow); }),
+               modules_of(loaded_) },
+      steering_ { { .setup = given.mptcp.setup, .foreign = given.mptcp.foreign } }, started_ { kernel::now() },
+      loop_ { ev_loop_new(EVFLAG_AUTO) }, mailbox_ { [this] { ev_async_send(loop_, &mail_); } },
       fetch_mail_ { [this] { ev_async_send(loop_, &mail_); }, 1024 }, broker_ {
         given, roles_, marks_, monitor_.table(),
         [this](std::uint64_t generation, fetch::Message message)
@@ -57,6 +57,7 @@ PacketLoop::PacketLoop(const Config& given, std::vector<int> locks)
       }
 {
   if (loop_ == nullptr) throw std::runtime_error { "libev: no event loop could be made" };
+  evidence_.emplace(config_.evidence, seed_, chain_, std::move(memory));
   make_radios();
   make_observers();
   say_problems();
@@ -232,6 +233,7 @@ StatusSources PacketLoop::sources()
            .observers = *observers_,
            .watch = *watch_,
            .more_radio = more_radio_,
+           .evidence = *evidence_,
            .uptime = kernel::now() - started_ };
 }
 

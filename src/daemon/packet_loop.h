@@ -9,6 +9,7 @@
 #include "src/control/mailbox.h"
 #include "src/daemon/config.h"
 #include "src/daemon/datapath.h"
+#include "src/daemon/evidence_driver.h"
 #include "src/daemon/fetch_broker.h"
 #include "src/daemon/link_radio.h"
 #include "src/daemon/module_loader.h"
@@ -44,7 +45,8 @@ class PacketLoop final
 {
 public:
   // `locks`: descriptors that the keeper inherits.
-  PacketLoop(const Config& given, std::vector<int> locks);
+  // `memory`: what was learnt before.
+  PacketLoop(const Config& given, std::vector<int> locks, evidence::Memory memory);
   ~PacketLoop();
   PacketLoop(const PacketLoop&) = delete;
   PacketLoop& operator=(const PacketLoop&) = delete;
@@ -72,6 +74,7 @@ public:
   RulesStatus rules_status() const;
   chain::Chain& chain() { return chain_; }
   WifiWatch& watch() { return *watch_; }
+  EvidenceDriver& evidence() { return *evidence_; }
   trace::Recorder* recorder() { return datapath_.recorder(); }
   const Roles& roles() const { return roles_; }
   std::uint64_t seed() const { return seed_; }
@@ -134,6 +137,7 @@ private:
   Bypass bypass_ {};          // no module needs a packet now: no rule, whatever is switched on
   Datapath datapath_;
   chain::Chain chain_;
+  std::optional<EvidenceDriver> evidence_ {};
   SteeringController steering_;
   Wanted wanted_ {}; // what rules and observers were made of
   kernel::RuleDelivery rules_ {};

@@ -54,6 +54,8 @@ void PacketLoop::carry_out()
   if (!output.requests.empty()) steer_soon();
   for (const chain::FetchRequest& one : output.fetches)
     if (!broker_.ask(one)) chain_.fetch_refused(one);
+  for (const chain::PathFound& one : output.paths)
+    evidence_->path_found(one, kernel::now());
   output.clear();
 }
 
@@ -294,6 +296,9 @@ void PacketLoop::look()
     tell(outcome);
   for (std::size_t i = 0; i < chain_.module_count(); ++i)
     if (steering_.look(static_cast<std::uint8_t>(i), chain_.stats(i), now)) steer_soon();
+  evidence_->place(monitor_[Link::wifi], watch_->ssid(), roles_.cell, now);
+  evidence_->look(now);
+  carry_out();
 }
 
 } // namespace tandem::daemon

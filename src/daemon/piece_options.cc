@@ -8,6 +8,7 @@
 #include <chrono>
 #include <limits>
 #include <random>
+#include <utility>
 
 namespace tandem::daemon
 {
@@ -69,13 +70,15 @@ std::optional<trace::Recorder::Limits> recorder_limits(const Config::Recorder& r
                                    .snap = recorder.snap };
 }
 
-chain::Chain::Options chain_options(const Config& config, std::uint64_t seed)
+chain::Chain::Options chain_options(const Config& config, std::uint64_t seed,
+                                    std::function<chain::Rest(const FlowView&)> rest)
 {
   return { .table = { .capacity = config.daemon.max_flows, .seed = random_seed(), .idle = config.daemon.flow_idle },
            .seed = seed,
            .cell_budget = config.budget.cell_bytes.value_or(std::numeric_limits<std::uint64_t>::max()),
            .worth = worth_bytes,
-           .stopwatch = [] { return kernel::now(); } };
+           .stopwatch = [] { return kernel::now(); },
+           .rest = std::move(rest) };
 }
 
 LoadedModules load_configured(const Config::Daemon& daemon)

@@ -12,6 +12,7 @@
 #include <tandem/module.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,8 +32,9 @@ kernel::RoutePlan route_plan(const Config::Daemon& daemon, const kernel::Marks& 
 // Nothing: the recorder is off.
 std::optional<trace::Recorder::Limits> recorder_limits(const Config::Recorder& recorder);
 
-// `seed`: of every decision that needs chance.
-chain::Chain::Options chain_options(const Config& config, std::uint64_t seed);
+// `seed`: of every decision that needs chance. `rest`: see Chain::Options.
+chain::Chain::Options chain_options(const Config& config, std::uint64_t seed,
+                                    std::function<chain::Rest(const FlowView&)> rest);
 
 LoadedModules load_configured(const Config::Daemon& daemon);
 std::vector<Module*> modules_of(const LoadedModules& loaded);

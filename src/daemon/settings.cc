@@ -271,6 +271,23 @@ constexpr std::array all {
               return true;
             },
             "a size such as \"500MB\", or \"\" for no limit, is needed" },
+  Setting { "evidence.share",
+            [](Config& c, const Value& v)
+            {
+              const auto share = as_real(v);
+              if (!share || !(*share >= 0 && *share <= 0.5)) return false;
+              c.evidence.share = *share;
+              return true;
+            },
+            "a share from 0 (no comparisons) to 0.5 is needed" },
+  Setting { "evidence.directory", [](Config& c, const Value& v) { return put_path(c.evidence.directory, v); },
+            "an absolute path of a directory is needed", true },
+  Setting { "evidence.stretch",
+            [](Config& c, const Value& v) {
+              return put_duration(c.evidence.stretch, v, std::chrono::milliseconds { 400 },
+                                  std::chrono::seconds { 60 });
+            },
+            "a duration from \"400ms\" to \"60s\" is needed", true },
 };
 
 constexpr std::array<RetiredSetting, 16> gone { {

@@ -2,6 +2,7 @@
 
 #include "src/daemon/status_json.h"
 #include "src/daemon/version.h"
+#include "src/kernel/clock.h"
 
 #include <unistd.h>
 
@@ -48,6 +49,8 @@ json datapath_json(const StatusSources& from)
                { "requests", from.steering.taken() },
                { "mid_flow", from.chain.stats().mid_flow },
                { "unacceptable", from.chain.stats().unacceptable },
+               { "less_withheld", from.chain.stats().less_withheld },
+               { "let_go", from.chain.stats().let_go },
                { "cell_bytes", from.chain.stats().cell_bytes },
                { "waiting", in_kernel ? in_kernel->waiting : 0 },
                { "queue_drops", in_kernel ? in_kernel->queue_drops : 0 },
@@ -80,6 +83,15 @@ json fetch_json(const StatusSources& from)
 
 } // namespace
 
+// With what each gains here, as long as that is measured.
+json all_modules_json(const StatusSources& from)
+{
+  json all = modules_json(from.chain, from.rules);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (json gain = from.evidence.module_json(i, kernel::now()); !gain.is_null()) all[i]["evidence"] = std::move(gain);
+  return all;
+}
+
 json status_json(const StatusSources& from)
 {
   const kernel::KeeperState& keeper = from.keeper.state();
@@ -97,7 +109,8 @@ json status_json(const StatusSources& from)
     { "keeper", keeper_json(keeper, from.keeper.pid()) },
     { "flows", flow_table_json(from.chain.table()) },
     { "problems", from.problems },
-    { "modules", modules_json(from.chain, from.rules) },
+    { "evidence", from.evidence.here_json() },
+    { "modules", all_modules_json(from) },
   };
 }
 

@@ -4,6 +4,7 @@
 #include "src/chain/chain.h"
 #include "src/daemon/config.h"
 #include "src/daemon/datapath.h"
+#include "src/daemon/evidence_driver.h"
 #include "src/daemon/fetch_broker.h"
 #include "src/daemon/link_radio.h"
 #include "src/daemon/observers.h"
@@ -43,11 +44,13 @@ struct StatusSources
   const Observers& observers;
   WifiWatch& watch;
   std::map<Link, LinkRadio>& more_radio; // of the further Wi-Fi links
+  const EvidenceDriver& evidence;
   Duration uptime;
 };
 
 // As control::Backend::status() and links() tell it.
 nlohmann::json status_json(const StatusSources& from);
+nlohmann::json all_modules_json(const StatusSources& from);
 nlohmann::json links_json(const StatusSources& from);
 
 } // namespace tandem::daemon

@@ -116,9 +116,13 @@ json flow_json(chain::Chain& chain, const flow::Flow& flow, Tick now)
                { "delivered_bytes", v.bytes_delivered },
                { "bypass", name(v.bypass) },
                { "closed", flow.closed },
+               { "sender",
+                 { { "kind", name(v.sender.kind) }, { "confidence", v.sender.confidence }, { "why", v.sender.why } } },
                { "content", name(v.content) },
                { "content_why", v.content_why },
                { "modules", facts_json(chain, flow) } };
+  for (std::size_t i = 0; i < chain.module_count(); ++i)
+    if ((flow.resting >> i & 1) != 0) all["rests"].push_back(chain.module(i).name());
   if (v.mptcp) all["mptcp"] = mptcp_json(v);
   return all;
 }

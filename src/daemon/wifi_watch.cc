@@ -234,6 +234,13 @@ std::optional<RadioState> WifiWatch::radio() const
   return feeder_ ? feeder_->radio() : std::nullopt;
 }
 
+std::string WifiWatch::ssid() const
+{
+  if (!feeder_ || !feeder_->ap()) return {};
+  const auto known = feeder_->candidates().find(*feeder_->ap());
+  return known == feeder_->candidates().end() ? std::string {} : known->second.candidate.ssid;
+}
+
 void WifiWatch::settle(Tick now)
 {
   damage_.listening = hears_frames_ && detector_.radio_usable();

@@ -60,6 +60,8 @@ public:
   bool at_risk() const { return at_risk_; }
   // What is known of the radio at our access point; nothing without a source, or when it is stale.
   std::optional<RadioState> radio() const;
+  // Of the network that we are associated with; empty when no source tells.
+  std::string ssid() const;
   // Frames that were heard damaged, while a radio listens.
   const DamageLog& damage() const { return damage_; }
   // {"blackout": {...}, "risk": {...}} for the status.

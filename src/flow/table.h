@@ -44,6 +44,9 @@ struct alignas(std::max_align_t) Flow
   Tick quiet_until {};                        // no enabled module needs a packet of this flow before then
   std::uint8_t begun = 0;                     // bit i: module i has state here
   std::uint8_t excluded = 0;                  // bit i: module i was taken out of the chain for this flow
+  std::uint8_t resting = 0;                   // bit i: module i does not act here now, see Chain::rest()
+  bool rest_asked = false;                    // Chain::Options::rest was
+  bool watched = false;                       // its packets are needed though no module may need them
   std::uint8_t ts_owner = 0;                  // the module that view.ts_reserved is for
   std::array<Hold, max_modules> holds {};     // what each module asked for with the last ACK
   std::uint8_t slow_calls = 0;                // decisions that took too long

@@ -3,6 +3,7 @@
 #include "src/flow/token.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace tandem::flow
 {
@@ -13,6 +14,12 @@ constexpr Duration half_window = std::chrono::seconds { 5 };
 constexpr Duration shortest_round = std::chrono::milliseconds { 10 };
 // Without an RTT (no timestamps) a round of this length still gives a delivery rate.
 constexpr Duration default_round = std::chrono::milliseconds { 100 };
+// What fills a hole sooner than this part of the round trip had only been overtaken.
+constexpr int overtaken_tenths = 6;
+// Slow start doubles the window in each round trip, or nearly so with delayed ACKs (RFC 5681 3.1); congestion avoidance
+// adds a segment.
+constexpr double growth_of_slow_start = 1.25;
+constexpr int rounds_without_growth = 8;
 } // namespace
 
 Acceptability Tracker::seen(const Segment& segment, FlowView& view, Tick now)
@@ -25,7 +32,7 @@ Acceptability Tracker::seen(const Segment& segment, FlowView& view, Tick now)
   if (segment.has_option(option::mptcp)) multipath(segment, view);
   if (segment.has(tcp_flag::syn))
   {
-    if (fits(segment, view)) handshake(segment, view);
+    if (fits(segment, view)) handshake(segment, view, now);
   }
   else if (!arrives)
     sent_by_host(segment, view, now);
@@ -57,6 +64,7 @@ Acceptability Tracker::judge(const Segment& arriving, const FlowView& view) cons
 
 void Tracker::sent_by_host(const Segment& segment, FlowView& view, Tick now)
 {
+  if (segment.is_pure_ack()) sender_.acknowledged(segment, view, now);
   if (segment.has(tcp_flag::ack)) acknowledged(segment, view, now);
   if (segment.end().after(view.snd_nxt) || !view.sent_any)
   {
@@ -106,9 +114,10 @@ void Tracker::count_marks(const Segment& segment, FlowView& view)
 void Tracker::resume(FlowView& view)
 {
   ack_seen_ = una_known_ = synchronized_ = false;
-  view.sent_any = false;
+  view.sent_any = view.holes = false;
   sent_count_ = 0;
   round_bytes_ = 0;
+  sender_.resume();
 }
 
 // Whether a SYN may be that of the handshake. Anyone can send one at any time (RFC 5961 section 4), and a lost ACK
@@ -123,7 +132,7 @@ bool Tracker::fits(const Segment& syn, const FlowView& view) const
   return behind >= 0 && behind < nearby;
 }
 
-void Tracker::handshake(const Segment& segment, FlowView& view)
+void Tracker::handshake(const Segment& segment, FlowView& view, Tick now)
 {
   joins_ = joins_ || segment.mptcp == MptcpSubtype::mp_join;
   if (segment.direction == Direction::egress)
@@ -147,6 +156,8 @@ void Tracker::handshake(const Segment& segment, FlowView& view)
   // RFC 9293 3.7.1: the effective send MSS is without options; timestamps take twelve bytes of every segment.
   if (view.timestamps_ok && view.mss > 512) view.mss = static_cast<std::uint16_t>(view.mss - 12);
   if (view.bypass == Bypass::mid_flow) view.bypass = Bypass::none;
+  if (segment.direction == Direction::ingress && segment.has(tcp_flag::ack))
+    sender_.handshake(segment, now - view.first_seen, view);
 }
 
 void Tracker::local_syn(const Segment& segment, FlowView& view)
@@ -225,11 +236,11 @@ void Tracker::acknowledged(const Segment& segment, FlowView& view, Tick now)
     ack_seen_ = true;
     view.rcv_nxt = segment.ack;
     view.highest_held = segment.ack;
-    held(segment, view);
+    held(segment, view, now);
     round_start_ = now;
     return;
   }
-  held(segment, view);
+  held(segment, view, now);
   if (!segment.ack.after(view.rcv_nxt)) return;
 
   const auto progress = static_cast<std::uint32_t>(segment.ack - view.rcv_nxt);
@@ -248,16 +259,41 @@ void Tracker::acknowledged(const Segment& segment, FlowView& view, Tick now)
     const auto window = static_cast<std::uint32_t>(std::min(rate * seconds(view.rtt_smoothed), 4e9));
     view.window_estimate = std::max(window, previous_round_);
     previous_round_ = window;
+    note_growth(view, now);
   }
   round_start_ = now;
   round_bytes_ = 0;
 }
 
-void Tracker::held(const Segment& segment, FlowView& view)
+void Tracker::held(const Segment& segment, FlowView& view, Tick now)
 {
   view.highest_held = later(view.highest_held, segment.ack);
+  bool holes = false;
   for (const SackBlock& block : segment.sacks())
+  {
     view.highest_held = later(view.highest_held, block.right);
+    holes = holes || block.right.after(segment.ack); // else a duplicate is reported (RFC 2883)
+  }
+  if (holes && !view.holes) holes_since_ = now;
+  if (!holes && view.holes && now - holes_since_ >= view.rtt_min * overtaken_tenths / 10)
+  {
+    if (view.loss_episodes < std::numeric_limits<std::uint16_t>::max()) ++view.loss_episodes;
+    view.filled_at = now;
+    view.slow_start = false;
+  }
+  view.holes = holes;
+}
+
+// A sender has left slow start for good when a loss episode is over, or when it has not grown for some round trips.
+void Tracker::note_growth(FlowView& view, Tick now)
+{
+  if (!view.slow_start) return;
+  if (view.window_estimate > growth_of_slow_start * largest_estimate_)
+  {
+    largest_estimate_ = view.window_estimate;
+    grew_at_ = now;
+  }
+  view.slow_start = now - grew_at_ <= rounds_without_growth * std::max(view.rtt_smoothed, shortest_round);
 }
 
 void Tracker::left(const Segment& segment, Seq ack, std::uint16_t window, TsClock ts_value, FlowView& view, Tick now)

@@ -1,8 +1,9 @@
-// Keeps a FlowView true from the segments that pass: handshake options, passive RTT, delivery rate and the sender's
-// window.
+// Keeps a FlowView true from the segments that pass: handshake options, passive RTT, delivery rate, the sender's
+// window and kind.
 #pragma once
 
 #include "src/flow/acceptability.h"
+#include "src/flow/sender_watch.h"
 
 #include <tandem/flow.h>
 #include <tandem/segment.h>
@@ -23,7 +24,11 @@ public:
   Acceptability seen(const Segment& segment, FlowView& view, Tick now);
 
   // This host's ACKs are not seen for a while: until the next one nothing that arrives can be judged.
-  void lose_sight() { synchronized_ = false; }
+  void lose_sight()
+  {
+    synchronized_ = false;
+    sender_.resume();
+  }
 
   // Packets may have gone by unseen, even more than a sequence space: what comes next is taken as it is.
   void resume(FlowView& view);
@@ -45,7 +50,7 @@ private:
   Acceptability judge(const Segment& arriving, const FlowView& view) const;
   void sent_by_host(const Segment& segment, FlowView& view, Tick now);
   void arrived(const Segment& segment, FlowView& view, Tick now);
-  void handshake(const Segment& segment, FlowView& view);
+  void handshake(const Segment& segment, FlowView& view, Tick now);
   void local_syn(const Segment& segment, FlowView& view);
   void remote_syn(const Segment& segment, FlowView& view);
   void answered_unseen(const Segment& answer, FlowView& view);
@@ -54,7 +59,8 @@ private:
   bool refused_multipath() const;
   static void count_marks(const Segment& segment, FlowView& view);
   void acknowledged(const Segment& segment, FlowView& view, Tick now);
-  static void held(const Segment& segment, FlowView& view);
+  void held(const Segment& segment, FlowView& view, Tick now);
+  void note_growth(FlowView& view, Tick now);
   void make_room();
   void echoed(TsClock echo, FlowView& view, Tick now);
   void rtt_sample(Duration sample, FlowView& view, Tick now);
@@ -77,6 +83,12 @@ private:
   Duration min_previous_ {};
   Tick min_turn_ {};
 
+  Tick holes_since_ {}; // with view.holes
+
+  // Growth of view.window_estimate: the most, and when it last rose by a part worth the name.
+  std::uint32_t largest_estimate_ = 0;
+  Tick grew_at_ {};
+
   // One round of delivery: bytes acknowledged over about an RTT.
   Tick round_start_ {};
   std::uint64_t round_bytes_ = 0;
@@ -96,6 +108,7 @@ private:
   std::uint16_t largest_window_ = 0; // that this host has advertised, unscaled
   Seq local_isn_ {};
   bool una_known_ = false; // view.snd_una is
+  SenderWatch sender_ {};
 };
 
 } // namespace tandem::flow

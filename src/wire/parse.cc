@@ -275,12 +275,20 @@ void read_option(Bytes body, std::size_t at, Segment& segment)
   segment.options |= option::unknown;
 }
 
+void note_order(std::uint8_t type, Segment& segment)
+{
+  constexpr std::uint32_t full = 0xf0000000;
+  if (segment.has(tcp_flag::syn) && (segment.option_order & full) == 0)
+    segment.option_order = segment.option_order << 4 | std::min<std::uint8_t>(type, 15);
+}
+
 ParseFault read_options(Bytes packet, std::size_t begin, std::size_t end, Segment& segment)
 {
   for (std::size_t at = begin; at < end;)
   {
     const std::uint8_t type = load8(packet, at);
     if (type == kind::end) break;
+    note_order(type, segment);
     if (type == kind::nop)
     {
       ++at;

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -27,6 +28,8 @@ using namespace std::chrono_literals;
 namespace fs = std::filesystem;
 
 constexpr const char* unit = "tandemd.service";
+// What the packaged configuration (packaging/tandem.toml) switches on, too.
+constexpr std::array default_modules { "offload", "freeze", "mirror", "ecn" };
 const fs::path drop_in = "/run/systemd/system/tandemd.service.d/50-tandem-up.conf";
 
 std::vector<char*> argument_list(std::vector<std::string>& words)
@@ -244,8 +247,8 @@ int up(const UpOptions& options, const Client& client)
   std::error_code fault;
   if (options.modules.empty() && options.config.empty() && !fs::exists(default_config_file(), fault))
   {
-    chosen.modules = { "offload" };
-    std::cout << "no configuration file and no --module: switching on offload\n";
+    chosen.modules.assign(default_modules.begin(), default_modules.end());
+    std::cout << "no configuration file and no --module: switching on all modules\n";
   }
   if (options.foreground)
   {

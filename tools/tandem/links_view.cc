@@ -1,5 +1,6 @@
 #include "tools/tandem/links_view.h"
 
+#include "tools/tandem/json_values.h"
 #include "tools/tandem/show.h"
 
 #include <algorithm>
@@ -31,20 +32,6 @@ const json& part(const json& object, const char* key)
   if (!object.is_object()) return none;
   const auto found = object.find(key);
   return found != object.end() && found->is_object() ? *found : none;
-}
-
-std::optional<double> value_of(const json& object, const char* key)
-{
-  const auto found = object.find(key);
-  if (found == object.end() || !found->is_number()) return {};
-  const double value = found->get<double>();
-  return std::isfinite(value) ? std::optional { value } : std::nullopt;
-}
-
-std::string words_of(const json& object, const char* key)
-{
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? printable(found->get<std::string>()) : std::string {};
 }
 
 bool is_true(const json& object, const char* key)

@@ -4,6 +4,7 @@
 #include "tools/tandem/client.h"
 #include "tools/tandem/life.h"
 #include "tools/tandem/links_view.h"
+#include "tools/tandem/networks_view.h"
 #include "tools/tandem/show.h"
 
 #ifdef TANDEM_WITH_TRACE
@@ -190,6 +191,15 @@ int doctor_command(const Client& client, const std::string& file, bool as_json)
   return doctor.value("health", "fail") == "fail" ? 1 : 0;
 }
 
+int forget_command(const Client& client, const std::string& network, bool all, bool as_json)
+{
+  if (network.empty() && !all) throw Failure { "which network? a NAME or --all is needed", exit_bad_input };
+  const json answer = client.post("/v1/networks/forget", all ? json { { "all", true } } : json { { "name", network } });
+  const std::string count = answer.value("forgotten", json {}).dump();
+  print(as_json ? pretty(answer) : count + (count == "1" ? " network" : " networks") + " forgotten\n");
+  return 0;
+}
+
 int save_recording(const Client& client, const std::string& file)
 {
   const std::string bytes = client.get("/v1/recording", std::chrono::seconds { 30 });
@@ -324,6 +334,22 @@ int main(int argc, char** argv)
                 });
   with_json(sub);
   sub->add_flag("-w,--watch", watch, "again every second, with how it went lately, until Ctrl-C");
+
+  std::string network;
+  bool every = false;
+  CLI::App* networks = command("networks", "what was learnt: where modules gain, harm and rest", {});
+  with_json(networks);
+  networks->callback(
+      [&]
+      {
+        if (networks->get_subcommands().empty())
+          chosen = [&](const Client& c) { return show(c, "/v1/networks", as_json, false, show_networks); };
+      });
+  sub = networks->add_subcommand("forget", "forget a network, or all of them");
+  CLI::Option* which = sub->add_option("NAME", network, "SSID or gateway, as `tandem networks` shows it");
+  sub->add_flag("--all", every, "every network")->excludes(which);
+  with_json(sub);
+  sub->callback([&] { chosen = [&](const Client& c) { return forget_command(c, network, every, as_json); }; });
 
   std::string word;
   double for_s = 0.5;

@@ -1,6 +1,7 @@
 #include "tools/tandem/show.h"
 
 #include "src/control/literal.h"
+#include "tools/tandem/networks_view.h"
 
 #include <algorithm>
 #include <array>
@@ -257,7 +258,8 @@ std::string show_status(const json& status, const Style& style)
   out += "\nflows    " + text(flows, "count") + " of " + text(flows, "capacity");
   if (number(flows, "refused") > 0)
     out += ", " + style(Tone::warning, text(flows, "refused") + " new ones passed untouched: the table was full");
-  out += "\npackets  " + counters_line(member(status, "datapath")) + '\n' + fetch_line(member(status, "fetch"), style);
+  out += "\npackets  " + counters_line(member(status, "datapath")) + '\n' + evidence_line(member(status, "evidence"))
+         + fetch_line(member(status, "fetch"), style);
   if (const auto faults = ranked(member(status, "faults")); !faults.empty())
   {
     out += "passed untouched because of:";
@@ -273,16 +275,29 @@ std::string show_status(const json& status, const Style& style)
 
 std::string show_modules(const json& modules, const Style& style)
 {
-  Table table { { "MODULE", "STATE", ">FLOWS", ">FAULTS", "MOST FREQUENT DECISION" } };
+  // Without comparisons nothing is known of gains, nor asked.
+  const bool compared = modules.is_array()
+                        && std::any_of(modules.begin(), modules.end(),
+                                       [](const json& module) { return member(module, "evidence").is_object(); });
+  std::vector<std::string> headings { "MODULE", "STATE", ">FLOWS", ">FAULTS" };
+  if (compared) headings.emplace_back("GAIN HERE (95 %)");
+  headings.emplace_back("MOST FREQUENT DECISION");
+  Table table { headings };
   if (modules.is_array())
     for (const json& module : modules)
     {
       const auto decisions = ranked(member(module, "decisions"));
-      table.add({ text(module, "name"),
-                  on_off(module),
-                  text(module, "flows"),
-                  { text(module, "faults"), number(module, "faults") > 0 ? Tone::bad : Tone::plain },
-                  decisions.empty() ? "-" : fixed(decisions[0].second, 0) + " x " + decisions[0].first });
+      Table::Cell state = on_off(module);
+      const std::string standing = standing_words(member(module, "evidence"));
+      if (truth(module, "enabled") && !standing.empty()) state = { "on, " + standing, Tone::warning };
+      std::vector<Table::Cell> cells { text(module, "name"),
+                                       state,
+                                       text(module, "flows"),
+                                       { text(module, "faults"),
+                                         number(module, "faults") > 0 ? Tone::bad : Tone::plain } };
+      if (compared) cells.emplace_back(gain_words(member(module, "evidence")));
+      cells.emplace_back(decisions.empty() ? "-" : fixed(decisions[0].second, 0) + " x " + decisions[0].first);
+      table.add(std::move(cells));
     }
   if (table.empty()) return "no module is loaded; see daemon.module_dir in tandem.toml(5)\n";
   return table.text(style);
@@ -334,6 +349,13 @@ std::string mptcp_words(const json& mptcp)
   return words;
 }
 
+std::string sender_words(const json& sender)
+{
+  if (!sender.is_object()) return "-";
+  const double confidence = number(sender, "confidence");
+  return text(sender, "kind") + (confidence > 0 ? ' ' + fixed(confidence, 0) + " %: " : ": ") + text(sender, "why");
+}
+
 } // namespace
 
 std::string show_flows(const json& flows, const Style& style)
@@ -351,6 +373,7 @@ std::string show_flows(const json& flows, const Style& style)
                                       ">RTT", ">MIN RTT", ">RATE",  ">DELIVERED" };
   if (multipath) headings.emplace_back("MPTCP");
   headings.emplace_back("ECN");
+  headings.emplace_back("SENDER");
   headings.emplace_back("WHAT IS DONE");
   Table table { headings };
   for (const json* flow : order)
@@ -364,6 +387,8 @@ std::string show_flows(const json& flows, const Style& style)
           for (const auto& [fact, value] : facts.items())
             done += ' ' + fact + ' ' + text(value);
       }
+    if (const json& rests = member(*flow, "rests"); rests.is_array())
+      done += (done.empty() ? "" : "; ") + std::string { "not now: " } + text(rests);
     const std::string bypass = text(*flow, "bypass");
     const bool bypassed = bypass != "none" && bypass != "-";
     if (bypassed) done = "bypassed: " + bypass;
@@ -383,6 +408,7 @@ std::string show_flows(const json& flows, const Style& style)
                                      bytes_of(*flow, "delivered_bytes") };
     if (multipath) cells.emplace_back(mptcp_words(member(*flow, "mptcp")));
     cells.emplace_back(truth(*flow, "acc_ecn") ? "accurate" : truth(*flow, "ecn") ? "classic" : "-");
+    cells.emplace_back(sender_words(member(*flow, "sender")));
     cells.emplace_back(done, bypassed ? Tone::warning : Tone::plain);
     table.add(std::move(cells));
   }

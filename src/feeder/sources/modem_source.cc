@@ -295,6 +295,11 @@ struct ModemSource::Bus
     return !broken;
   }
 
+  bool has_news() const
+  {
+    return !gone.empty() || std::any_of(modems.begin(), modems.end(), [](const auto& one) { return one.second.dirty; });
+  }
+
   void report(std::vector<Report>& reports)
   {
     for (const std::string& path : gone)
@@ -330,6 +335,8 @@ int ModemSource::fd() const
 Tick ModemSource::due() const
 {
   if (!bus_ || bus_->owner.empty()) return Tick::max();
+  // The answer may have come while the source was being opened, and nothing follows it.
+  if (bus_->has_news()) return bus_->now;
   Tick next = bus_->next_poll;
   const auto poll = bus_->connection->getEventLoopPollData();
   // Of calls that wait for an answer; UINT64_MAX: none.

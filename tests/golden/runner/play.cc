@@ -225,6 +225,8 @@ private:
         options_.cell_budget = count(line, 1);
       else if (what == "worth")
         options_.worth = count(line, 1);
+      else if (what == "withhold")
+        options_.release.young = options_.release.settled = static_cast<std::uint32_t>(count(line, 1));
       else if (what == "seed")
         options_.seed = options_.table.seed = count(line, 1);
       else if (what == "unacceptable")
@@ -357,6 +359,8 @@ private:
       damage_.add(fixture_->now() - ms(line.words.size() > 1 ? number(line, 1) : 0)), expect(entry, {});
     else if (what == "content")
       content(line), expect(entry, {});
+    else if (what == "sender")
+      sender(line), expect(entry, {});
     else if (what == "fetched")
       fetched(line), expect(entry, {});
     else if (what == "set")
@@ -417,6 +421,19 @@ private:
     for (const Content one : { Content::unknown, Content::http, Content::refused })
       if (what == name(one)) return fixture_->chain.content(peers().key, one, "as the script says");
     fail(line, "unknown, http or refused");
+  }
+
+  void sender(const Line& line)
+  {
+    const std::string& what = word(line, 1);
+    for (const SenderKind one :
+         { SenderKind::unknown, SenderKind::loss_based, SenderKind::rate_based, SenderKind::unresponsive })
+      if (what == name(one))
+      {
+        fixture_->flow(peers()).view.sender = { one, 99, "as the script says" };
+        return;
+      }
+    fail(line, "unknown, loss-based, rate-based or unresponsive");
   }
 
   // fetched FROM-TO ok|failed|refused: the answer to the newest fetch of these bytes.

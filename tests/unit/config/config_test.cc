@@ -117,6 +117,10 @@ listen = "[::1]:9101"
 
 [budget]
 cell_bytes = "20MB"
+[evidence]
+share = 0.25
+directory = "/tmp/learnt"
+stretch = "500ms"
 
 [modules.offload]
 enabled = true
@@ -169,6 +173,9 @@ TEST(Config, every_setting_is_read)
   EXPECT_EQ(c.metrics.listen->host, "::1");
   EXPECT_EQ(c.metrics.listen->port, 9101);
   EXPECT_EQ(c.budget.cell_bytes, 20'000'000u);
+  EXPECT_EQ(c.evidence.share, 0.25);
+  EXPECT_EQ(c.evidence.directory, "/tmp/learnt");
+  EXPECT_EQ(c.evidence.stretch, 500ms);
   EXPECT_TRUE(c.module_enabled("offload"));
   EXPECT_FALSE(c.module_enabled("freeze"));
   ASSERT_EQ(c.knobs.size(), 4u);
@@ -281,7 +288,7 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong { "[deamon]\nqueue = 1", "t.toml:1: deamon: no such section; did you mean daemon?" },
         Wrong { "wifi = \"wlan0\"",
                 "t.toml:1: wifi: no such section; known here: links, daemon, recorder, detector, metrics, "
-                "fetch, mptcp, budget, modules" },
+                "fetch, mptcp, budget, evidence, modules" },
         Wrong { "links = \"wlan0\"", "t.toml:1: links = \"wlan0\": a section [links] is needed" },
         Wrong { "[daemon]\nqueue = 65536",
                 "t.toml:2: daemon.queue = 65536: an NFQUEUE number from 0 to 65535 is needed" },
@@ -494,7 +501,7 @@ TEST(Manual, has_every_setting_but_those_for_tests_and_not_more_than_anyone_can_
   std::set<std::string> manual, for_tests;
   for (const Setting& setting : settings())
     (setting.for_tests ? for_tests : manual).insert(std::string { setting.key });
-  EXPECT_LE(manual.size(), 24u);
+  EXPECT_LE(manual.size(), 25u);
   EXPECT_GE(manual.size(), 20u);
   for (const std::string& key : manual)
     EXPECT_EQ(find_retired_setting(key), nullptr) << key;

@@ -48,6 +48,34 @@ public:
     };
   }
 
+  nlohmann::json networks() override
+  {
+    answer_or_refuse();
+    const nlohmann::json gain { { "comparisons", 42 }, { "gain", -0.12 },         { "low", -0.2 },
+                                { "high", -0.03 },     { "standing", "resting" }, { "rests_s", 3600 } };
+    return nlohmann::json::array({ { { "name", "home" },
+                                     { "ssid", "home" },
+                                     { "gateway", "02:00:00:00:00:01" },
+                                     { "here", true },
+                                     { "used_s", 5 },
+                                     { "places",
+                                       { { { "cell", "wwan0" },
+                                           { "servers", "all" },
+                                           { "used_s", 5 },
+                                           { "modules", { { "offload", gain } } } } } } } });
+  }
+  std::size_t forget_network(const std::string& name) override
+  {
+    record("forget " + name);
+    if (name != "home") throw Refused { Refused::Kind::bad_request, "no network \"" + name + "\" is known" };
+    return 1;
+  }
+  std::size_t forget_networks() override
+  {
+    record("forget all");
+    return 1;
+  }
+
   nlohmann::json modules() override
   {
     answer_or_refuse();

@@ -225,6 +225,20 @@ TEST_F(ServerTest, bad_bodies_get_400_with_words)
   EXPECT_THAT(backend.calls(), IsEmpty());
 }
 
+TEST_F(ServerTest, forgets_networks_by_name_or_all)
+{
+  start();
+  EXPECT_EQ(ask("GET", "/v1/networks").status, 200);
+  EXPECT_EQ(ask("POST", "/v1/networks/forget", R"({"name": "home"})").status, 200);
+  EXPECT_EQ(ask("POST", "/v1/networks/forget", R"({"all": true})").status, 200);
+  for (const char* wrong :
+       { "", "{}", "[]", R"({"all": false})", R"({"name": 1})", R"({"name": "home", "all": true})" })
+    EXPECT_EQ(ask("POST", "/v1/networks/forget", wrong).status, 400) << wrong;
+  EXPECT_EQ(ask("POST", "/v1/networks/forget", R"({"name": "elsewhere"})").status, 400);
+  EXPECT_EQ(ask("GET", "/v1/networks/forget").status, 405);
+  EXPECT_THAT(backend.calls(), ElementsAre("forget home", "forget all", "forget elsewhere"));
+}
+
 TEST_F(ServerTest, takes_announcements_and_logs_who_made_them)
 {
   start();

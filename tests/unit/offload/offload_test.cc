@@ -57,6 +57,33 @@ TEST(OffloadHome, MultipathSubflowsStay)
   EXPECT_EQ(s.fixture.count("offload: MPTCP subflow, bypassed"), 1u);
 }
 
+TEST(OffloadHome, WhatFailedForOtherFlowsIsNotTriedUntilItIsForgotten)
+{
+  Session s {};
+  s.fixture.flow(s.peers).view.cell_path_failed = true;
+  s.steps(500);
+  EXPECT_EQ(s.fixture.count("offload: path not validated for other flows"), 1u);
+  EXPECT_EQ(s.fixture.actions.injected.size(), 0u);
+  s.fixture.flow(s.peers).view.cell_path_failed = false;
+  EXPECT_TRUE(s.until("offload: path validated", 20000));
+}
+
+TEST(OffloadHome, AStackThatIsNotLinuxIsLeftOnWifi)
+{
+  Session s {};
+  s.fixture.flow(s.peers).view.sender.kind = SenderKind::unresponsive;
+  s.steps(500);
+  EXPECT_EQ(s.fixture.count("offload: not Linux's TCP, bypassed"), 1u);
+  EXPECT_EQ(s.fixture.count("offload: probe begins"), 0u);
+  Session known_late {};
+  ASSERT_TRUE(known_late.until("offload: path validated"));
+  known_late.fixture.flow(known_late.peers).view.sender.kind = SenderKind::unresponsive;
+  const std::size_t before = known_late.fixture.count("offload: by cellular");
+  known_late.steps(100);
+  EXPECT_EQ(known_late.fixture.count("offload: by cellular"), before);
+  EXPECT_EQ(known_late.fixture.count("offload: not Linux's TCP, bypassed"), 1u);
+}
+
 TEST(OffloadHome, WithoutACellularLinkNothingIsTried)
 {
   for (const bool v6 : { false, true })
@@ -222,6 +249,76 @@ TEST(OffloadProof, ASlowerPathIsTakenWhenTheFlowStandsInAQueueAnyway)
   s.steps(300);
   EXPECT_EQ(s.phase(), Phase::by_cell);
   EXPECT_NEAR(s.state().added_delay, 0.020, 0.004) << "a round away tells exactly";
+}
+
+TEST(OffloadProof, ABlackoutIsNeitherAQueueNorASlowWiFi)
+{
+  Session s {};
+  s.cell().delay = ms(60);
+  s.steps(4000);
+  const double rate = s.state().goodput.by_wifi();
+  ASSERT_GT(rate, 0);
+  s.wait(ms(2000));
+  s.peers.downlink = s.peers.downlink + ms(300); // what the access point kept
+  s.steps(20);
+  s.peers.downlink = s.peers.downlink - ms(300);
+  EXPECT_LT(s.state().queue_by_wifi, 0.03);
+  const auto validated = s.fixture.count("offload: path validated");
+  s.steps(2500);
+  EXPECT_EQ(s.fixture.count("offload: path validated"), validated) << "50 ms slower, and no queue";
+  EXPECT_NEAR(s.state().goodput.by_wifi() / rate, 1, 0.1);
+}
+
+TEST(OffloadProof, ASlowerPathIsLeftWhenTheQueueIsGone)
+{
+  for (const bool gone : { true, false })
+  {
+    Session s {};
+    s.module.set("window_mss", 10'000); // not yet
+    s.module.set("goodput_loss_limit", 1);
+    s.steps(200);
+    s.peers.downlink = s.peers.downlink + ms(50); // stands in a queue
+    s.steps(2000);
+    s.cell().delay = ms(30);
+    s.module.set("window_mss", 20);
+    ASSERT_TRUE(s.until("offload: path validated"));
+    s.steps(500);
+    ASSERT_EQ(s.phase(), Phase::by_cell);
+    if (gone) s.peers.downlink = s.peers.downlink - ms(50); // a handoff, and the window is small
+    s.steps(3000);
+    EXPECT_EQ(s.phase(), gone ? Phase::by_wifi : Phase::by_cell) << s.state().queue_by_cell;
+  }
+}
+
+TEST(OffloadGoodput, AWindowWithABlackoutDoesNotCount)
+{
+  Goodput goodput;
+  FlowView flow;
+  Tick now = Tick {} + ms(1);
+  const auto acks = [&](int count)
+  {
+    for (int i = 0; i < count; ++i, now += ms(1), flow.bytes_delivered += 1000)
+      goodput.measure(flow, false, Tick {}, 0.05, now);
+  };
+  acks(2500);
+  EXPECT_NEAR(goodput.by_wifi(), 1e6, 1e4);
+  now += ms(2000);
+  acks(2500);
+  EXPECT_NEAR(goodput.by_wifi(), 1e6, 1e4);
+}
+
+TEST(OffloadProof, RoundTripsByCellularAreNoQueueByWiFi)
+{
+  Session s {};
+  s.module.set("added_delay_free", 1);
+  s.cell().delay = ms(60);
+  ASSERT_TRUE(s.until("offload: path validated"));
+  s.steps(3000);
+  ASSERT_EQ(s.phase(), Phase::by_cell);
+  s.module.set("added_delay_free", 0.004);
+  ASSERT_TRUE(s.until("offload: added delay costs more than it saves"));
+  s.steps(40);
+  EXPECT_LT(s.state().queue_by_wifi, 0.01);
 }
 
 TEST(OffloadProof, AddedDelayThatAQueueExcusesHasALimit)

@@ -28,7 +28,10 @@ struct Left
 
 struct Session
 {
-  explicit Session(Peers with = {}, chain::Chain::Options options = {})
+  // What the core lets be withheld is not the module's.
+  static chain::Chain::Options unlimited() { return { .release = { .young = 1000, .settled = 1000 } }; }
+
+  explicit Session(Peers with = {}, chain::Chain::Options options = unlimited())
       : fixture { { &module }, options }, peers { with }
   {
     fixture.run_for(ms(1));

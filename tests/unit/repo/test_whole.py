@@ -66,7 +66,7 @@ def packages(*groups: str) -> list[str]:
 
 
 def test_package_list_is_well_formed() -> None:
-    listed = packages("build", "run", "test", "vm", "fuzz", "dev")
+    listed = packages("build", "run", "test", "vm", "foreign", "fuzz", "dev")
     assert len(listed) == len(set(listed))
     assert not [name for name in listed if not re.fullmatch(r"[a-z0-9][a-z0-9+.-]+", name)]
 
@@ -78,8 +78,8 @@ def test_packages_are_those_of_this_list() -> None:
               "libcap-ng": "libcap-ng-dev", "libpcap": "libpcap-dev", "libmnl": "libmnl-dev", "libnetfilter_queue": "libnetfilter-queue-dev",
               "libnftables": "libnftables-dev", "libnl-3.0": "libnl-3-dev", "libnl-genl-3.0": "libnl-genl-3-dev",
               "libnl-route-3.0": "libnl-route-3-dev", "sdbus-c++": "libsdbus-c++-dev", "libcap": "libcap-dev", "liburing": "liburing-dev",
-              "ev": "libev-dev", "Python3": "python3", "nettle": "nettle-dev"}
-    listed = packages("build", "run", "test")
+              "ev": "libev-dev", "Python3": "python3", "nettle": "nettle-dev", "lwip": "liblwip-dev"}
+    listed = packages("build", "run", "test", "foreign")
     lacking = []
     for path in (path for path in tracked() if path.name == "CMakeLists.txt" or path.suffix == ".cmake"):
         content = path.read_text()

@@ -126,6 +126,19 @@ TEST_F(CliTest, knobs_are_set)
   EXPECT_EQ(tandem("set offload.window_threshold").code, 2);
 }
 
+TEST_F(CliTest, networks_are_shown_and_forgotten)
+{
+  EXPECT_THAT(tandem("networks").out, HasSubstr("home (here)"));
+  EXPECT_THAT(tandem("networks").out, HasSubstr("rests here for"));
+  EXPECT_EQ(json::parse(tandem("networks --json").out)[0]["name"], "home");
+  EXPECT_EQ(tandem("networks forget home").out, "1 network forgotten\n");
+  EXPECT_EQ(tandem("networks forget --all").code, 0);
+  EXPECT_EQ(tandem("networks forget").code, 2);
+  EXPECT_EQ(tandem("networks forget home --all").code, 2);
+  EXPECT_EQ(tandem("networks forget elsewhere").code, 2);
+  EXPECT_THAT(backend.calls(), ElementsAre("forget home", "forget all", "forget elsewhere"));
+}
+
 TEST_F(CliTest, announcements_are_handed_on)
 {
   EXPECT_EQ(tandem("link announce risk").out, "risk counts for 0.5 s\n");

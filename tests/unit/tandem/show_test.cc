@@ -167,5 +167,17 @@ TEST(Show, subflows_of_one_connection_have_one_token)
   EXPECT_THAT(text, ContainsRegex("- +classic"));
 }
 
+TEST(Show, a_senders_kind_comes_with_confidence_and_reason)
+{
+  const json flows = json::array(
+      { { { "id", 1 }, { "sender", { { "kind", "unknown" }, { "confidence", 0 }, { "why", "nothing has arrived" } } } },
+        { { "id", 2 },
+          { "sender", { { "kind", "rate-based" }, { "confidence", 95 }, { "why", "not slower after losses" } } } } });
+  const std::string text = show_flows(flows, {});
+  EXPECT_THAT(text, HasSubstr("SENDER"));
+  EXPECT_THAT(text, ContainsRegex("unknown: nothing has arrived"));
+  EXPECT_THAT(text, ContainsRegex("rate-based 95 %: not slower after losses"));
+}
+
 } // namespace
 } // namespace tandem::cli

@@ -232,7 +232,8 @@ void World::check_injected()
       ++coverage.strict_bound;
       ASSERT_LE(one.segment.window, strict_.window) << "another module reopens a window: " << one.why << tail();
     }
-    if (!own && strict_.withheld > 0)
+    const bool ahead = one.why == "chain: withheld ACK ahead of a hole"; // for nobody anything is kept then
+    if (!own && !ahead && strict_.withheld > 0)
     {
       ++coverage.strict_bound;
       ASSERT_TRUE(one.segment.ack.at_or_before(later(sent_ack_, fixture_.view(peers_).rcv_nxt - strict_.withheld)))

@@ -260,6 +260,18 @@ TEST(Parse, ARepeatedOptionIsUnknownAndTheFirstCounts)
   EXPECT_EQ(s.timestamps_offset, 40);
 }
 
+TEST(Parse, TheOrderOfASynsOptionsIsKept)
+{
+  EXPECT_EQ(parse(hex(syn_v4), Direction::egress).segment.option_order, 0x24813u) << "as Linux has them";
+  EXPECT_EQ(parse(hex(mptcp_syn), Direction::egress).segment.option_order, 0x24813fu) << "a kind above 14 is 15";
+  EXPECT_EQ(parse(hex(sack_v4), Direction::egress).segment.option_order, 0u) << "no SYN";
+  const Packet many =
+      with_options({ 2, 4, 5, 180, 1, 3, 3, 7, 4, 2, 8, 10, 0, 0, 0, 1, 0, 0, 0, 0, 1, 1, 1, 0 }, tcp_flag::syn);
+  EXPECT_EQ(parse(many, Direction::egress).segment.option_order, 0x21348111u);
+  const Packet more = with_options({ 2, 4, 5, 180, 1, 3, 3, 7, 4, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 }, tcp_flag::syn);
+  EXPECT_EQ(parse(more, Direction::egress).segment.option_order, 0x21341111u) << "the first eight";
+}
+
 TEST(Parse, WindowScaleIsClamped)
 {
   EXPECT_EQ(parse(with_options({ 3, 3, 15 }, tcp_flag::syn), Direction::egress).segment.window_scale, 14);

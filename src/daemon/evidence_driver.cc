@@ -1,0 +1,261 @@
+#include "src/daemon/evidence_driver.h"
+
+#include "src/chain/holds.h"
+#include "src/evidence/text.h"
+#include "src/kernel/clock.h"
+#include "src/kernel/neighbour.h"
+#include "src/wire/text.h"
+
+#include <tandem/pure_ack.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+namespace tandem::daemon
+{
+
+namespace
+{
+
+using nlohmann::json;
+using namespace std::chrono_literals;
+
+evidence::Settings settings_of(const Config::Evidence& config, std::uint64_t seed)
+{
+  evidence::Settings settings { .share = config.share, .seed = seed };
+  if (config.stretch > Duration {}) settings.shortest = settings.longest = config.stretch;
+  return settings;
+}
+
+std::vector<std::string> names_of(chain::Chain& chain)
+{
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < chain.module_count(); ++i)
+    names.emplace_back(chain.module(i).name());
+  return names;
+}
+
+std::string prefix_text(const evidence::Prefix& prefix)
+{
+  if (prefix.bits == 0) return "all";
+  Address address { .v6 = prefix.bits > 24 };
+  std::copy(prefix.bytes.begin(), prefix.bytes.end(), address.bytes.begin());
+  return wire::to_string(address) + "/" + std::to_string(prefix.bits);
+}
+
+// An effect as a share, 0.05 for +5 %; nothing when it may be anything.
+json share_json(double effect)
+{
+  if (!(std::abs(effect) < evidence::Sequence::widest)) return {};
+  return std::expm1(effect);
+}
+
+json tally_json(const evidence::Tally& tally, evidence::WallTime now)
+{
+  const evidence::Interval interval = tally.gains.interval();
+  json all { { "comparisons", tally.gains.count() },
+             { "gain", tally.gains.count() > 0 ? share_json(tally.gains.mean()) : json() },
+             { "low", share_json(interval.low) },
+             { "high", share_json(interval.high) },
+             { "standing", name(tally.standing) } };
+  if (tally.standing == evidence::Standing::resting)
+    all["rests_s"] = std::clamp<evidence::WallTime>(tally.until - now, 0, evidence::Tally::longest_rest);
+  return all;
+}
+
+} // namespace
+
+evidence::WallTime wall(Tick now)
+{
+  return std::chrono::duration_cast<std::chrono::seconds>(now.time_since_epoch() + kernel::realtime_offset()).count();
+}
+
+EvidenceDriver::EvidenceDriver(const Config::Evidence& config, std::uint64_t seed, chain::Chain& chain,
+                               evidence::Memory memory)
+    : chain_ { chain }, controller_ { settings_of(config, seed), names_of(chain), std::move(memory) }, written_ {
+        controller_.memory().changes()
+      }
+{
+}
+
+void EvidenceDriver::place(const links::LinkInfo& wifi, const std::string& ssid, const std::string& cell, Tick now)
+{
+  const auto& gateway = wifi.gateway_v4 ? wifi.gateway_v4 : wifi.gateway_v6;
+  // Without a carrier there are no routes: most often it is the same network that comes back.
+  if (!on() || (!gateway && ssid.empty())) return;
+  // The kernel may learn the hardware address of the gateway later than its address.
+  const Duration pause = signs_.unique ? Duration { 30s } : Duration { 2s };
+  const bool same = gateway == gateway_ && cell == cell_;
+  if (same && now - asked_at_ < pause && asked_at_ != Tick {} && (ssid.empty() || ssid == signs_.ssid)) return;
+  asked_at_ = now;
+  evidence::NetworkSigns signs { .ssid = ssid.empty() && same ? signs_.ssid : ssid };
+  if (gateway) signs.gateway = kernel::neighbour_address(wifi.ifindex, *gateway);
+  signs.unique = !signs.gateway.empty();
+  if (gateway && !signs.unique) signs.gateway = wire::to_string(*gateway);
+  signs_ = signs;
+  gateway_ = gateway;
+  cell_ = cell;
+  controller_.move(signs_, cell_, wall(now));
+}
+
+// What is compared flow by flow: who compares links speaks of links, not of flows; who decides nothing changes nothing.
+evidence::Surroundings EvidenceDriver::surroundings() const
+{
+  const LinkState& wifi = chain_.link_states()[static_cast<std::size_t>(Link::wifi)];
+  evidence::Surroundings now {
+    .up = wifi.up, .at_risk = wifi.at_risk, .changed = wifi.changed, .too_fast = faster_than_wifi(wifi)
+  };
+  for (std::size_t i = 0; i < chain_.module_count() && i < evidence::most_modules; ++i)
+  {
+    const Interest interest = chain_.module(i).interest();
+    if (chain_.enabled(i) && interest.decide != 0 && !interest.every_link)
+      now.comparable = static_cast<evidence::Modules>(now.comparable | 1u << i);
+  }
+  return now;
+}
+
+evidence::FlowSeen EvidenceDriver::seen(const flow::Flow& flow) const
+{
+  const FlowView& view = flow.view;
+  const bool holds =
+      std::any_of(flow.holds.begin(), flow.holds.end(),
+                  [](const flow::Hold& hold) { return hold.withheld > 0 || hold.window != chain::any_window; });
+  return { .id = view.id,
+           .server = view.key.remote,
+           .delivered = view.bytes_delivered,
+           .last_seen = view.last_seen,
+           .rtt = view.rtt_smoothed,
+           .acting = static_cast<evidence::Modules>(flow.begun & ~flow.excluded),
+           .needed = flow.watched || flow.quiet_until <= view.last_seen,
+           .hole = view.holes,
+           .engaged = holds || view.ts_reserved.what == TsReservation::What::onward,
+           .closed = flow.closed };
+}
+
+chain::Rest EvidenceDriver::begin(const FlowView& view)
+{
+  if (!on() || view.link != Link::wifi) return {};
+  const evidence::FlowSeen first { .id = view.id,
+                                   .server = view.key.remote,
+                                   .delivered = view.bytes_delivered,
+                                   .last_seen = view.last_seen,
+                                   .rtt = view.rtt_smoothed };
+  const evidence::Now at { view.last_seen, wall(view.last_seen) };
+  const evidence::Ruling ruling = controller_.begin(first, surroundings(), at);
+  return { ruling.rests, ruling.watched, path_failed(view.key.remote, at.wall) };
+}
+
+// Without a share nothing is remembered, not even within a run: each flow of an experiment stands for itself.
+void EvidenceDriver::path_found(const chain::PathFound& found, Tick now)
+{
+  if (on()) controller_.memory().path_found(cell_, evidence::prefix_of(found.server), found.works, wall(now));
+}
+
+bool EvidenceDriver::path_failed(const Address& server, evidence::WallTime now) const
+{
+  return controller_.memory().path_failed(cell_, evidence::prefix_of(server), now);
+}
+
+void EvidenceDriver::look(Tick now)
+{
+  if (!on()) return;
+  const evidence::Surroundings around = surroundings();
+  const evidence::Now at { now, wall(now) };
+  chain_.table().each(
+      [&](flow::Flow& flow)
+      {
+        if (!flow.rest_asked || flow.view.link != Link::wifi || flow.view.bypass != Bypass::none) return;
+        const evidence::Ruling ruling = controller_.look(seen(flow), around, at);
+        const bool failed = path_failed(flow.view.key.remote, at.wall);
+        if (ruling.rests != flow.resting || ruling.watched != flow.watched)
+          chain_.rest(flow, { ruling.rests, ruling.watched, failed }, now);
+        flow.view.cell_path_failed = failed;
+      });
+  controller_.sweep(at);
+}
+
+std::optional<std::string> EvidenceDriver::fresh_text()
+{
+  const evidence::Memory& memory = controller_.memory();
+  if (memory.changes() == written_) return {};
+  written_ = memory.changes();
+  return evidence::to_text(memory);
+}
+
+std::size_t EvidenceDriver::forget(std::string_view name)
+{
+  const std::size_t forgotten = controller_.memory().forget(name);
+  asked_at_ = {}; // this network may be among them
+  return forgotten;
+}
+
+std::size_t EvidenceDriver::forget_all()
+{
+  asked_at_ = {};
+  return controller_.memory().forget_all();
+}
+
+json EvidenceDriver::here_json() const
+{
+  const evidence::Memory& memory = controller_.memory();
+  const evidence::Place here = controller_.here();
+  std::string network;
+  for (const evidence::Network& one : memory.networks())
+    if (one.id == here.network) network = one.name();
+  const auto& stats = controller_.stats();
+  const auto& gone = memory.forgotten();
+  return {
+    { "share", controller_.settings().share },
+    { "network", network },
+    { "cell", here.cell },
+    { "comparisons",
+      { { "begun", stats.begun }, { "done", stats.done }, { "given_up", stats.given_up }, { "empty", stats.empty } } },
+    { "rested", stats.rested },
+    { "back", stats.back },
+    { "networks", memory.networks().size() },
+    { "places", memory.records().size() },
+    { "forgotten", { { "networks", gone.networks }, { "places", gone.records }, { "paths", gone.paths } } }
+  };
+}
+
+json EvidenceDriver::module_json(std::size_t i, Tick now) const
+{
+  const evidence::Place here = controller_.here();
+  if (!on() || here.network == 0 || i >= controller_.modules().size()) return {};
+  const evidence::Tally* tally = controller_.memory().find(here, controller_.modules()[i]);
+  return tally_json(tally != nullptr ? *tally : evidence::Tally {}, wall(now));
+}
+
+json EvidenceDriver::networks_json(Tick now) const
+{
+  const evidence::WallTime at = wall(now);
+  const evidence::Memory& memory = controller_.memory();
+  json all = json::array();
+  for (const evidence::Network& network : memory.networks())
+  {
+    json one { { "name", network.name() },
+               { "ssid", network.signs.ssid },
+               { "gateway", network.signs.gateway },
+               { "here", network.id == controller_.here().network },
+               { "used_s", std::max<evidence::WallTime>(at - network.used, 0) },
+               { "places", json::array() } };
+    for (auto place = memory.records().lower_bound({ network.id, {}, {} });
+         place != memory.records().end() && place->first.network == network.id; ++place)
+    {
+      json modules = json::object();
+      for (const auto& [what, tally] : place->second.tallies)
+        modules[what] = tally_json(tally, at);
+      one["places"].push_back({ { "cell", place->first.cell },
+                                { "servers", prefix_text(place->first.prefix) },
+                                { "used_s", std::max<evidence::WallTime>(at - place->second.used, 0) },
+                                { "modules", std::move(modules) } });
+    }
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
+} // namespace tandem::daemon

@@ -1,0 +1,65 @@
+// Tells the evidence controller what flows do, and the chain which modules act on each. On the packet thread.
+#pragma once
+
+#include "src/chain/chain.h"
+#include "src/daemon/config.h"
+#include "src/evidence/controller.h"
+#include "src/links/link_table.h"
+
+#include <nlohmann/json.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace tandem::daemon
+{
+
+// Seconds since the Unix epoch, by the wall clock as it is now.
+evidence::WallTime wall(Tick now);
+
+class EvidenceDriver
+{
+public:
+  // `memory`: what was learnt before.
+  EvidenceDriver(const Config::Evidence& config, std::uint64_t seed, chain::Chain& chain, evidence::Memory memory);
+
+  bool on() const { return controller_.settings().share > 0; }
+  // Where this host is; `ssid` empty when it is not known now. Costs something once in a while only.
+  void place(const links::LinkInfo& wifi, const std::string& ssid, const std::string& cell, Tick now);
+  // Of a flow on which no module has begun: for Chain::Options::rest.
+  chain::Rest begin(const FlowView& flow);
+  // A path validation has ended.
+  void path_found(const chain::PathFound& found, Tick now);
+  // Some times a second.
+  void look(Tick now);
+
+  // For a file; nothing when nothing is new since the last call.
+  std::optional<std::string> fresh_text();
+  std::size_t forget(std::string_view name); // how many networks
+  std::size_t forget_all();
+
+  // For the status: where we are and what is compared; of a module, what it gains here (null while nothing is
+  // compared).
+  nlohmann::json here_json() const;
+  nlohmann::json module_json(std::size_t i, Tick now) const;
+  // All that was learnt.
+  nlohmann::json networks_json(Tick now) const;
+
+private:
+  evidence::Surroundings surroundings() const;
+  evidence::FlowSeen seen(const flow::Flow& flow) const;
+  bool path_failed(const Address& server, evidence::WallTime now) const;
+
+  chain::Chain& chain_;
+  evidence::Controller controller_;
+  std::uint64_t written_ = 0; // Memory::changes() of what was written down
+  Tick asked_at_ {};
+  evidence::NetworkSigns signs_ {};
+  std::optional<Address> gateway_ {};
+  std::string cell_ {};
+};
+
+} // namespace tandem::daemon

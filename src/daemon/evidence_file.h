@@ -1,0 +1,70 @@
+// Where what was learnt outlives the daemon. A file that is torn, foreign or of another version is put aside, never
+// overwritten.
+#pragma once
+
+#include "src/evidence/memory.h"
+
+#include <condition_variable>
+#include <filesystem>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+namespace tandem::daemon
+{
+
+class EvidenceFile
+{
+public:
+  // The directory is made, for its owner alone, when it is not there.
+  explicit EvidenceFile(const std::filesystem::path& directory);
+
+  // What was remembered; nothing when there is no such file. What is wrong with it becomes a sentence in problem().
+  evidence::Memory load(evidence::WallTime now);
+  // False: problem() says why.
+  bool save(const std::string& text);
+
+  // Of the latest call that had one; empty: all is well.
+  const std::string& problem() const { return problem_; }
+  const std::filesystem::path& path() const { return file_; }
+
+private:
+  bool put_aside(const std::string& why);
+
+  std::filesystem::path file_;
+  std::string problem_ {};
+  bool usable_ = true; // what is there may be overwritten
+};
+
+// Saves in a thread of its own, so that no packet waits for a disk: once a minute when there is something new, and when
+// it ends.
+class EvidenceSaver
+{
+public:
+  // `text`: what is to be written, when that is something new. Called from the saver's thread.
+  using Text = std::function<std::optional<std::string>()>;
+  using Say = std::function<void(const std::string& problem)>;
+
+  EvidenceSaver(EvidenceFile& file, Text text, Say say);
+  ~EvidenceSaver();
+  EvidenceSaver(const EvidenceSaver&) = delete;
+  EvidenceSaver& operator=(const EvidenceSaver&) = delete;
+
+private:
+  void run();
+  void save();
+
+  EvidenceFile& file_;
+  Text text_;
+  Say say_;
+  std::optional<std::string> unsaved_ {};
+  std::string said_ {};
+  std::mutex mutex_ {};
+  std::condition_variable ending_ {};
+  bool ends_ = false;
+  std::thread thread_;
+};
+
+} // namespace tandem::daemon

@@ -1,0 +1,19 @@
+// Files that are whole or not there, whatever happens meanwhile.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace tandem::daemon
+{
+
+// Writes it beside, under another name, for its owner alone (0600), and puts it in its place once it is on the disk.
+// Throws std::runtime_error with a sentence; then what was there before is as it was.
+void write_whole(const std::filesystem::path& file, std::string_view bytes);
+
+// The bytes of a plain file of at most `longest` bytes; empty when there is none. Throws std::runtime_error.
+std::string read_whole(const std::filesystem::path& file, std::size_t longest);
+
+} // namespace tandem::daemon

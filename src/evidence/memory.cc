@@ -1,0 +1,276 @@
+#include "src/evidence/memory.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tandem::evidence
+{
+
+namespace
+{
+
+constexpr WallTime first_path_rest = 60, longest_path_rest = 6 * 3600;
+constexpr unsigned parts_for_all = 3;
+
+// Of a map, what was used least recently.
+template <class Map>
+void drop_oldest(Map& map, std::uint64_t& forgotten)
+{
+  const auto oldest = std::min_element(map.begin(), map.end(),
+                                       [](const auto& a, const auto& b) { return a.second.used < b.second.used; });
+  if (oldest == map.end()) return;
+  map.erase(oldest);
+  ++forgotten;
+}
+
+} // namespace
+
+Network* Memory::by(const std::function<bool(const Network&)>& fits)
+{
+  const auto found = std::find_if(networks_.begin(), networks_.end(), fits);
+  return found == networks_.end() ? nullptr : &*found;
+}
+
+std::uint32_t Memory::recognize(const NetworkSigns& signs, WallTime now)
+{
+  if (signs.empty()) return 0;
+  Network* named = signs.ssid.empty() ? nullptr : by([&](const Network& one) { return one.signs.ssid == signs.ssid; });
+  // Half the world has the gateway 192.168.1.1: an address alone counts only where nothing else is known.
+  Network* behind = nullptr;
+  if (signs.unique)
+    behind = by([&](const Network& one) { return one.signs.unique && one.signs.gateway == signs.gateway; });
+  else if (signs.ssid.empty())
+    behind = by([&](const Network& one) { return one.signs.ssid.empty() && one.signs.gateway == signs.gateway; });
+
+  if (named != nullptr && behind != nullptr && named != behind)
+  {
+    const std::uint32_t id = named->id;
+    if (behind->signs.ssid.empty())
+      merge(behind->id, id);
+    else
+      behind->signs = { .ssid = behind->signs.ssid }; // the gateway serves another network now
+    named = by([id](const Network& one) { return one.id == id; });
+  }
+  Network& known = named != nullptr ? *named : behind != nullptr ? *behind : add_network(signs, now);
+  NetworkSigns fresh = known.signs;
+  if (!signs.ssid.empty()) fresh.ssid = signs.ssid;
+  if (signs.unique || (!signs.gateway.empty() && !fresh.unique))
+  {
+    fresh.gateway = signs.gateway;
+    fresh.unique = signs.unique;
+  }
+  if (fresh != known.signs) ++changes_;
+  known.signs = fresh;
+  known.used = now;
+  return known.id;
+}
+
+Network& Memory::add_network(const NetworkSigns& signs, WallTime now)
+{
+  while (networks_.size() >= limits_.networks)
+  {
+    const auto oldest = std::min_element(networks_.begin(), networks_.end(),
+                                         [](const Network& a, const Network& b) { return a.used < b.used; });
+    forget_network(oldest->id);
+    ++forgotten_.networks;
+  }
+  ++changes_;
+  return networks_.emplace_back(Network { next_id_++, signs, now });
+}
+
+// Of two tallies of one thing the one that has seen more counts.
+void Memory::merge(std::uint32_t from, std::uint32_t into)
+{
+  std::vector<std::pair<Place, Record>> moved;
+  for (const auto& [place, record] : records_)
+    if (place.network == from) moved.emplace_back(place, record);
+  forget_network(from);
+  for (auto& [place, record] : moved)
+  {
+    place.network = into;
+    Record& there = records_[place];
+    there.used = std::max(there.used, record.used);
+    for (auto& [what, tally] : record.tallies)
+    {
+      Tally& known = there.tallies[what];
+      if (known.gains.count() < tally.gains.count()) known = tally;
+    }
+  }
+}
+
+void Memory::forget_network(std::uint32_t id)
+{
+  std::erase_if(records_, [id](const auto& one) { return one.first.network == id; });
+  std::erase_if(networks_, [id](const Network& one) { return one.id == id; });
+  ++changes_;
+}
+
+std::size_t Memory::forget(std::string_view name)
+{
+  std::vector<std::uint32_t> found;
+  for (const Network& one : networks_)
+    if (one.signs.ssid == name || one.signs.gateway == name) found.push_back(one.id);
+  for (const std::uint32_t id : found)
+    forget_network(id);
+  return found.size();
+}
+
+std::size_t Memory::forget_all()
+{
+  const std::size_t there = networks_.size();
+  networks_.clear();
+  records_.clear();
+  paths_.clear();
+  ++changes_;
+  return there;
+}
+
+Record& Memory::record(const Place& place, WallTime now)
+{
+  auto found = records_.find(place);
+  if (found == records_.end())
+  {
+    while (records_.size() >= limits_.records)
+      drop_oldest(records_, forgotten_.records);
+    found = records_.emplace(place, Record {}).first;
+  }
+  found->second.used = now;
+  return found->second;
+}
+
+Tally& Memory::tally(const Place& place, std::string_view what, WallTime now)
+{
+  auto& all = record(place, now).tallies;
+  auto found = all.find(what);
+  if (found == all.end())
+  {
+    std::uint64_t dropped = 0;
+    while (all.size() >= limits_.tallies)
+      drop_oldest(all, dropped);
+    found = all.emplace(std::string { what }, Tally { .used = now }).first;
+  }
+  found->second.refresh(now);
+  return found->second;
+}
+
+const Tally* Memory::find(const Place& place, std::string_view what) const
+{
+  const auto record = records_.find(place);
+  if (record == records_.end()) return nullptr;
+  const auto found = record->second.tallies.find(what);
+  return found == record->second.tallies.end() ? nullptr : &found->second;
+}
+
+// The tally that decides at a place; null when nothing is known. Looking makes no record.
+Tally* Memory::deciding(const Place& place, std::string_view what, WallTime now)
+{
+  const auto look = [&](const Place& at) -> Tally*
+  {
+    const auto found = records_.find(at);
+    if (found == records_.end()) return nullptr;
+    const auto one = found->second.tallies.find(what);
+    if (one == found->second.tallies.end()) return nullptr;
+    found->second.used = now;
+    one->second.refresh(now);
+    return &one->second;
+  };
+  Tally* here = look(place);
+  if (here != nullptr && (here->standing != Standing::acting || here->gains.count() >= Tally::enough)) return here;
+  Tally* everywhere = look(place.everywhere());
+  return everywhere != nullptr ? everywhere : here;
+}
+
+Standing Memory::standing(const Place& place, std::string_view what, WallTime now)
+{
+  const Tally* tally = deciding(place, what, now);
+  return tally == nullptr ? Standing::acting : tally->standing;
+}
+
+double Memory::urgency(const Place& place, std::string_view what, WallTime now)
+{
+  const Tally* tally = deciding(place, what, now);
+  return tally == nullptr ? 1 : tally->urgency();
+}
+
+bool Memory::add(const Place& place, std::string_view what, double difference, double weight, WallTime now)
+{
+  ++changes_;
+  const bool here = tally(place, what, now).add(difference, weight, now);
+  if (place == place.everywhere()) return here;
+  return tally(place.everywhere(), what, now).add(difference, weight, now) || here;
+}
+
+void Memory::rest(const Place& place, std::string_view what, WallTime now)
+{
+  ++changes_;
+  tally(place, what, now).rest(now);
+}
+
+void Memory::path_found(const std::string& cell, const Prefix& prefix, bool works, WallTime now)
+{
+  ++changes_;
+  if (works)
+  {
+    paths_.erase({ cell, prefix });
+    paths_.erase({ cell, {} });
+    return;
+  }
+  const auto fail = [&](const Prefix& where, unsigned from)
+  {
+    const PathKey key { cell, where };
+    if (!paths_.contains(key))
+      while (paths_.size() >= limits_.paths)
+        drop_oldest(paths_, forgotten_.paths);
+    PathNote& note = paths_[key];
+    if (note.failures < 16) ++note.failures;
+    note.used = now;
+    if (note.failures >= from)
+      note.until = now + std::min(first_path_rest << (note.failures - from), longest_path_rest);
+    return note.failures == 1;
+  };
+  // Another part of the Internet, not this one again.
+  if (fail(prefix, 1)) fail({}, parts_for_all);
+}
+
+bool Memory::path_failed(const std::string& cell, const Prefix& prefix, WallTime now) const
+{
+  const auto failed = [&](const Prefix& where)
+  {
+    const auto found = paths_.find({ cell, where });
+    if (found == paths_.end()) return false;
+    // With a clock set back the rest of a note is not longer than it could have been.
+    return now < found->second.until && found->second.until - now <= longest_path_rest;
+  };
+  return failed(prefix) || failed({});
+}
+
+bool Memory::restore(const Network& network)
+{
+  const auto same = [&](const Network& one)
+  { return one.id == network.id || (!network.signs.ssid.empty() && one.signs.ssid == network.signs.ssid); };
+  if (network.id == 0 || network.signs.empty() || networks_.size() >= limits_.networks || by(same) != nullptr)
+    return false;
+  networks_.push_back(network);
+  next_id_ = std::max(next_id_, network.id + 1);
+  return true;
+}
+
+bool Memory::restore(const Place& place, WallTime used)
+{
+  if (by([&](const Network& one) { return one.id == place.network; }) == nullptr) return false;
+  return records_.size() < limits_.records && records_.emplace(place, Record { {}, used }).second;
+}
+
+bool Memory::restore(const Place& place, const std::string& what, const Tally& tally)
+{
+  const auto found = records_.find(place);
+  if (found == records_.end() || found->second.tallies.size() >= limits_.tallies) return false;
+  return found->second.tallies.emplace(what, tally).second;
+}
+
+bool Memory::restore(const PathKey& key, const PathNote& note)
+{
+  return paths_.size() < limits_.paths && paths_.emplace(key, note).second;
+}
+
+} // namespace tandem::evidence

@@ -1,0 +1,123 @@
+// What was learnt, by place. Bounded: the least recently used is forgotten, and counted.
+#pragma once
+
+#include "src/evidence/place.h"
+#include "src/evidence/tally.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tandem::evidence
+{
+
+struct Network
+{
+  std::uint32_t id = 0;
+  NetworkSigns signs {};
+  WallTime used = 0;
+
+  // For people: its SSID, else its gateway.
+  const std::string& name() const { return signs.ssid.empty() ? signs.gateway : signs.ssid; }
+  bool operator==(const Network&) const = default;
+};
+
+// Of one place: by module, and by what acts together ("freeze+mirror").
+struct Record
+{
+  std::map<std::string, Tally, std::less<>> tallies {};
+  WallTime used = 0;
+
+  bool operator==(const Record&) const = default;
+};
+
+// A cellular path by which nothing reached the server: a source filter, a NAT. A fact of the path, whoever found it.
+struct PathNote
+{
+  std::uint8_t failures = 0; // in a row
+  WallTime until = 0;        // it is not tried before
+  WallTime used = 0;
+
+  bool operator==(const PathNote&) const = default;
+};
+
+struct Limits
+{
+  std::size_t networks = 256;
+  std::size_t records = 2048; // of all networks together
+  std::size_t tallies = 16;   // of a record
+  std::size_t paths = 512;
+};
+
+class Memory
+{
+public:
+  Memory() = default;
+  explicit Memory(Limits limits) : limits_ { limits } {}
+
+  // The network with these signs, a new one if there is none. A new name of a known gateway is the same network; so is
+  // one that was known by its gateway alone. 0 when nothing is seen.
+  std::uint32_t recognize(const NetworkSigns& signs, WallTime now);
+
+  // How a module stands at a place: as that place says, once it has seen enough, else as the network does.
+  Standing standing(const Place& place, std::string_view what, WallTime now);
+  // The same for how much a comparison is worth.
+  double urgency(const Place& place, std::string_view what, WallTime now);
+  // A comparison at a place counts there and for the network. True when some standing is another one.
+  bool add(const Place& place, std::string_view what, double difference, double weight, WallTime now);
+  // What acts together harms, whichever of it does.
+  void rest(const Place& place, std::string_view what, WallTime now);
+  // Of one place alone. Null when nothing is known.
+  const Tally* find(const Place& place, std::string_view what) const;
+
+  // A path by this cellular link was validated, or was not. Three parts of the Internet in a row that cannot be reached
+  // stand for all: then it is the cellular network.
+  void path_found(const std::string& cell, const Prefix& prefix, bool works, WallTime now);
+  bool path_failed(const std::string& cell, const Prefix& prefix, WallTime now) const;
+
+  // All that is known of networks with this name; how many there were.
+  std::size_t forget(std::string_view name);
+  std::size_t forget_all();
+
+  struct Forgotten
+  {
+    std::uint64_t networks = 0, records = 0, paths = 0;
+  };
+  const Forgotten& forgotten() const { return forgotten_; }
+  std::uint64_t changes() const { return changes_; } // whether there is something new to write down
+
+  const Limits& limits() const { return limits_; }
+  const std::vector<Network>& networks() const { return networks_; }
+  const std::map<Place, Record>& records() const { return records_; }
+  using PathKey = std::pair<std::string, Prefix>;
+  const std::map<PathKey, PathNote>& paths() const { return paths_; }
+
+  // What was written down before; false when it is too much, or contradicts what is there.
+  bool restore(const Network& network);
+  bool restore(const Place& place, WallTime used);
+  bool restore(const Place& place, const std::string& what, const Tally& tally);
+  bool restore(const PathKey& key, const PathNote& note);
+
+private:
+  Network* by(const std::function<bool(const Network&)>& fits);
+  Network& add_network(const NetworkSigns& signs, WallTime now);
+  void merge(std::uint32_t from, std::uint32_t into);
+  void forget_network(std::uint32_t id);
+  Record& record(const Place& place, WallTime now);
+  Tally& tally(const Place& place, std::string_view what, WallTime now);
+  Tally* deciding(const Place& place, std::string_view what, WallTime now);
+
+  Limits limits_ {};
+  std::vector<Network> networks_ {};
+  std::map<Place, Record> records_ {};
+  std::map<PathKey, PathNote> paths_ {};
+  std::uint32_t next_id_ = 1;
+  Forgotten forgotten_ {};
+  std::uint64_t changes_ = 0;
+};
+
+} // namespace tandem::evidence

@@ -1,0 +1,371 @@
+#include "src/flow/sender_watch.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace tandem::flow
+{
+
+namespace
+{
+
+// Votes, found on recorded downloads of each kind (docs/results/senders.md). A vote alone may be wrong, two of a kind
+// hardly ever are.
+constexpr int train_vote = 8;
+constexpr int spread_vote = 6;
+constexpr int even_vote = 12;
+constexpr int loss_vote = 10;
+constexpr int small_loss_vote = 6; // in a flight of few segments, which the reaction rounds
+constexpr int probe_vote = 25;
+constexpr int largest_score = 40;
+constexpr int decisive = 8;
+constexpr int overwhelming = 20;  // against what the handshake says
+constexpr double score_per_e = 5; // odds of being right grow by e with so much
+
+// The start of a flow: rounds of at least `fewest` segments that grow.
+constexpr std::uint8_t most_rounds = 8;
+constexpr std::uint32_t fewest_in_train = 8;
+constexpr std::uint32_t fewest_in_round = 14;
+constexpr double growth = 1.2;
+constexpr double round_share = 0.9; // of a round trip: the next train may come a little early
+constexpr double longest_round = 1.3;
+// A train that fills more than this part of the round trip at the rate of the path leaves nothing to see.
+constexpr double longest_train = 0.7;
+constexpr double stretched = 1.3; // train that takes longer than the path needs for it
+constexpr double silent = 0.25;   // of the round trip
+// Linux's pacing of loss-based senders, where a queueing discipline does it, leaves half of the round trip silent in
+// slow start (tcp_pacing_ss_ratio), BBR's less than that from its second round on.
+constexpr double spread = 0.47;
+constexpr double even = 0.3;
+
+// An episode. Sooner filled is reordering, much later the retransmission was lost as well.
+constexpr double reordering = 0.6;
+constexpr double late_trips = 1.6;
+constexpr std::uint32_t late_slack = 400'000; // us: of queue
+constexpr std::uint32_t default_rtt = 100'000;
+constexpr unsigned shown = 3;       // blocks that an ACK with timestamps has room for (RFC 2018)
+constexpr double not_slower = 0.88; // BBR keeps its rate
+constexpr double slower = 0.80;     // CUBIC's 0.7 and some
+constexpr double longest_after = 1.5;
+constexpr std::uint32_t tick = 1000; // us, of Linux's TSval
+// Without the sender's clock a queue that drains meanwhile hides that less is sent.
+constexpr double short_queue = 1.35; // round trips
+constexpr std::uint32_t fewest_in_flight = 6;
+constexpr std::uint32_t few_in_flight = 8;
+constexpr std::uint32_t enough_in_flight = 12;
+// Of the advertised window in flight: that may be what limits the flow, not what the sender makes of losses.
+constexpr double window_limited = 0.85;
+
+// PROBE_RTT: 200 ms at four segments (draft-ietf-ccwg-bbr, 4.3.4.5), with the round trips around it.
+constexpr std::uint32_t fewest_probing = 2;
+constexpr std::uint32_t most_probing = 6;
+constexpr std::uint32_t fewest_before = 20;
+constexpr std::uint16_t shortest_probe = 150; // ms
+constexpr std::uint16_t longest_probe = 700;
+constexpr double longest_probing_round = 1.6;
+
+// What Linux leaves of a segment for timestamps, and gVisor for all options there are.
+constexpr std::uint16_t timestamps_room = 12;
+constexpr std::uint16_t all_options_room = 40;
+constexpr std::uint32_t most_at_a_time = 64; // segments: beyond what merging makes of them (GRO)
+constexpr int enough_sizes = 12;
+
+constexpr std::uint8_t kind_nop = 1, kind_mss = 2, kind_scale = 3, kind_sack = 4, kind_timestamps = 8;
+
+// Whether the options of a SYN/ACK begin in the order that Linux writes them in (tcp_options_write).
+bool as_linux_writes(const Segment& syn_ack)
+{
+  std::array<std::uint8_t, 8> wanted { kind_mss };
+  std::size_t count = 1;
+  const bool timestamps = syn_ack.has_option(option::timestamps);
+  const bool sack = syn_ack.has_option(option::sack_permitted);
+  if (!timestamps || !sack)
+    for (int i = 0; i < 2 && (timestamps || sack); ++i)
+      wanted[count++] = kind_nop;
+  if (sack) wanted[count++] = kind_sack;
+  if (timestamps) wanted[count++] = kind_timestamps;
+  if (syn_ack.window_scale)
+  {
+    wanted[count++] = kind_nop;
+    wanted[count++] = kind_scale;
+  }
+  std::size_t there = 0;
+  for (std::uint32_t rest = syn_ack.option_order; rest != 0; rest >>= 4)
+    ++there;
+  if (there < count) return false;
+  for (std::size_t i = 0; i < count; ++i)
+    if ((syn_ack.option_order >> 4 * (there - 1 - i) & 0xf) != wanted[i]) return false;
+  return true;
+}
+
+} // namespace
+
+void SenderWatch::handshake(const Segment& syn_ack, Duration rtt, FlowView& view)
+{
+  handshake_ = static_cast<Microseconds>(std::clamp<std::int64_t>(rtt.count() / 1000, 0, 10'000'000));
+  // Without the handshake's options in order nothing is said about them: a module's test, or a trace.
+  strange_ = syn_ack.option_order != 0 && !as_linux_writes(syn_ack);
+  const std::uint16_t theirs = syn_ack.mss.value_or(view.mss);
+  full_ = std::min<std::uint16_t>(view.mss, view.timestamps_ok && theirs > timestamps_room
+                                                ? static_cast<std::uint16_t>(theirs - timestamps_room)
+                                                : theirs);
+  conclude("nothing tells yet", view);
+}
+
+void SenderWatch::resume()
+{
+  began_ = in_round_ = false;
+  stage_ = Stage::idle;
+  rounds_ = most_rounds;
+  low_ = 0;
+}
+
+SenderWatch::Microseconds SenderWatch::at(const FlowView& view, Tick now) const
+{
+  return static_cast<Microseconds>((now - view.first_seen).count() / 1000);
+}
+
+SenderWatch::Microseconds SenderWatch::rtt(const FlowView& view) const
+{
+  const auto measured = static_cast<Microseconds>(view.rtt_min.count() / 1000);
+  if (handshake_ == 0 || measured == 0) return std::max(handshake_, measured);
+  return std::min(handshake_, measured);
+}
+
+SenderWatch::Heard SenderWatch::hear(const Segment& ack, const FlowView& view)
+{
+  Heard heard { .edge = ack.ack, .count = ack.ack, .progress = ack.ack.after(view.rcv_nxt) };
+  for (const SackBlock& block : ack.sacks())
+  {
+    if (!block.right.after(ack.ack)) continue; // a duplicate (RFC 2883)
+    ++heard.blocks;
+    heard.count = heard.count + static_cast<std::uint32_t>(std::max(0, block.right - block.left));
+    heard.edge = later(heard.edge, block.right);
+    heard.new_hole = heard.new_hole || block.left.after(later(view.highest_held, ack.ack));
+  }
+  heard.edge = later(heard.edge, view.highest_held);
+  return heard;
+}
+
+void SenderWatch::acknowledged(const Segment& ack, FlowView& view, Tick now)
+{
+  const Microseconds when = at(view, now);
+  if (!began_)
+  {
+    began_ = true;
+    last_ = when;
+    return;
+  }
+  // Attached mid-flow nobody knows what was agreed.
+  if (view.bypass == Bypass::mid_flow || ack.ack.before(view.rcv_nxt)) return;
+  const Heard heard = hear(ack, view);
+  if (!heard.progress && heard.blocks == 0) return; // the application read
+  if (heard.progress) size(ack, view);
+  follow_round(heard, view, when);
+  follow_losses(ack, heard, view, when);
+  last_ = when;
+  if (heard.blocks == 0) return;
+  holed_ = true;
+  holed_at_ = when;
+}
+
+// What is acknowledged at a time, while nothing is missing, is a number of segments.
+void SenderWatch::size(const Segment& ack, FlowView& view)
+{
+  const auto bytes = static_cast<std::uint32_t>(ack.ack - view.rcv_nxt);
+  if (!view.timestamps_ok || full_ < 512 || ack.sack_count > 0 || view.highest_held != view.rcv_nxt
+      || bytes > most_at_a_time * full_)
+    return;
+  const std::uint32_t shorter = full_ + timestamps_room - all_options_room;
+  const bool known = sizes_ >= enough_sizes;
+  if (bytes % full_ == 0)
+    sizes_ = static_cast<std::int8_t>(std::max(sizes_ - 1, -enough_sizes));
+  else if (bytes % shorter == 0)
+    sizes_ = static_cast<std::int8_t>(std::min(sizes_ + 1, +enough_sizes));
+  if (known != (sizes_ >= enough_sizes)) conclude(view.sender.why, view);
+}
+
+// ---- rounds
+
+// A round begins with the first ACK of a train and ends with that of the next one, a round trip later.
+void SenderWatch::follow_round(const Heard& heard, FlowView& view, Microseconds now)
+{
+  const Microseconds trip = rtt(view);
+  if (trip == 0) return;
+  if (heard.blocks > 0)
+  {
+    in_round_ = false;
+    rounds_ = most_rounds;
+    low_ = 0;
+    return;
+  }
+  if (stage_ != Stage::idle) return;
+  if (in_round_)
+  {
+    turn_ = std::max(turn_, now - last_);
+    const Microseconds span = now - mark_;
+    if (span < round_share * trip) return;
+    end_round(static_cast<std::uint32_t>(heard.edge - mark_edge_), span, view);
+  }
+  in_round_ = true;
+  mark_ = now;
+  mark_edge_ = heard.edge;
+  turn_ = 0;
+}
+
+void SenderWatch::end_round(std::uint32_t window, Microseconds span, FlowView& view)
+{
+  const Microseconds trip = rtt(view);
+  const std::uint32_t mss = view.mss;
+  if (window >= fewest_probing * mss && window <= most_probing * mss && span <= longest_probing_round * trip
+      && window_ >= fewest_before * mss)
+  {
+    low_ = static_cast<std::uint16_t>(std::min<std::uint32_t>(low_ + span / 1000, 60'000));
+    return;
+  }
+  if (low_ >= shortest_probe && low_ <= longest_probe && 2 * window >= window_)
+    vote(-probe_vote, "hardly anything in flight for a moment (PROBE_RTT)", view);
+  low_ = 0;
+  if (rounds_ < most_rounds)
+  {
+    ++rounds_;
+    judge_start(window, span, view);
+  }
+  if (window > most_probing * mss) window_ = std::max(window, window_ - window_ / 10);
+}
+
+void SenderWatch::judge_start(std::uint32_t window, Microseconds span, FlowView& view)
+{
+  const Microseconds trip = rtt(view);
+  if (window < fewest_in_train * view.mss || span > longest_round * trip) return;
+  const Microseconds busy = std::max<Microseconds>(span - std::min(span, turn_), 100);
+  if (train_ > 0 && window >= growth * window_ && window >= fewest_in_round * view.mss)
+  {
+    const double needed = window / static_cast<double>(train_);
+    const double silence = static_cast<double>(turn_) / trip;
+    if (needed <= longest_train * trip && busy < stretched * needed && silence >= silent)
+      vote(train_vote, "starts in trains, clocked by ACKs", view);
+    else if (needed <= longest_train * trip && busy >= stretched * needed && silence <= spread)
+      vote(silence <= even ? -even_vote : -spread_vote, "starts paced", view);
+  }
+  train_ = std::max(train_, static_cast<float>(window) / static_cast<float>(busy));
+}
+
+// ---- losses
+
+void SenderWatch::follow_losses(const Segment& ack, const Heard& heard, FlowView& view, Microseconds now)
+{
+  const Microseconds trip = rtt(view) > 0 ? rtt(view) : default_rtt;
+  const Microseconds longest = static_cast<Microseconds>(late_trips * trip) + late_slack;
+  many_ = many_ || heard.blocks >= shown;
+  // A window that Tandem made smaller decides what is sent, whatever the sender makes of losses. One that leaves once
+  // the hole is filled reaches the sender behind all that is measured.
+  if (stage_ != Stage::filled && view.sent_any && view.sent_window < view.last_window)
+  {
+    stage_ = Stage::idle;
+    return;
+  }
+  switch (stage_)
+  {
+  case Stage::idle:
+    // Of losses upon losses nobody can say which of them the sender answers, and Tandem may be taking the answer back.
+    if (!heard.new_hole || (holed_ && now - holed_at_ < trip)) return;
+    stage_ = Stage::open;
+    many_ = heard.blocks >= shown;
+    mark_ = now;
+    mark_edge_ = later(view.highest_held, ack.ack);
+    mark_count_ = heard.count;
+    return;
+  case Stage::open:
+  {
+    const Microseconds took = now - mark_;
+    if (!ack.ack.after(mark_edge_))
+    {
+      if (took > longest) stage_ = Stage::idle;
+      return;
+    }
+    // TS.Recent is now the TSval of the retransmission (RFC 7323 4.3): what the sender's clock said when the ACK that
+    // showed the hole reached it.
+    const bool usual = took >= reordering * trip && took <= longest;
+    stage_ = usual ? Stage::filled : Stage::idle;
+    turn_ = now;
+    turn_edge_ = heard.edge;
+    turn_count_ = heard.count;
+    if (ack.timestamps) retransmission_ = ack.timestamps->echo;
+    return;
+  }
+  case Stage::filled:
+  {
+    const Microseconds took = turn_ - mark_;
+    const Microseconds since = now - turn_;
+    // By the sender's clock it has heard of all that arrived up to then. Ticks are 1 ms; where they are not, this
+    // host's clock has to do.
+    const std::int32_t ticks = ack.timestamps ? ack.timestamps->echo - retransmission_ : 0;
+    const auto by_its_clock = static_cast<std::int64_t>(ticks) * 1000;
+    const bool heard_of_all =
+        heard.progress && by_its_clock + 500 >= took && by_its_clock <= std::int64_t { since } + took;
+    if (!heard_of_all && since < took + took / 8 + tick) return;
+    stage_ = Stage::idle;
+    if (heard_of_all)
+      judge_episode(heard, static_cast<Microseconds>(by_its_clock), view);
+    else if (took <= short_queue * trip)
+      judge_episode(heard, since, view);
+    return;
+  }
+  }
+}
+
+// What was sent after the retransmission, in so many microseconds, over what had arrived before it.
+void SenderWatch::judge_episode(const Heard& heard, Microseconds sent_in, FlowView& view)
+{
+  const Microseconds took = turn_ - mark_;
+  if (sent_in == 0 || sent_in > longest_after * took) return;
+  const auto flight = static_cast<double>(std::max(0, turn_count_ - mark_count_));
+  if (flight < fewest_in_flight * view.mss) return;
+  const double time = static_cast<double>(took) / sent_in;
+  // With more holes than an ACK shows what is held cannot be counted: then how far the sender has come.
+  const double before = many_ ? static_cast<double>(turn_edge_ - mark_edge_) : flight;
+  const auto after = static_cast<double>(many_ ? heard.edge - turn_edge_ : heard.count - turn_count_);
+  const double ratio = before > 0 ? after * time / before : 0;
+  if (ratio >= not_slower)
+  {
+    if (flight < enough_in_flight * view.mss || flight > window_limited * view.scaled(view.sent_window)) return;
+    vote(-loss_vote, "not slower after losses", view);
+  }
+  else if (ratio <= slower && !many_)
+    vote(flight >= few_in_flight * view.mss ? loss_vote : small_loss_vote, "slower after losses", view);
+}
+
+// ---- the sum
+
+void SenderWatch::vote(int weight, const char* why, FlowView& view)
+{
+  score_ = static_cast<std::int8_t>(std::clamp(score_ + weight, -largest_score, largest_score));
+  // The reason is what speaks for the outcome, not what was said against it last.
+  conclude((weight > 0) == (score_ > 0) ? why : view.sender.why, view);
+}
+
+void SenderWatch::conclude(const char* why, FlowView& view) const
+{
+  const auto say = [&](SenderKind kind, double confidence, const char* because) {
+    view.sender = { kind, static_cast<std::uint8_t>(std::min(99.0, confidence)), because };
+  };
+  const double right = 100 / (1 + std::exp(-std::abs(score_) / score_per_e));
+  if (!view.timestamps_ok && !view.sack_ok)
+    say(SenderKind::unresponsive, 99, "neither SACK nor timestamps agreed");
+  else if (sizes_ >= enough_sizes)
+    say(SenderKind::unresponsive, 95, "segments leave room for all options");
+  else if (score_ <= -overwhelming)
+    say(SenderKind::rate_based, right, why);
+  else if (strange_)
+    say(SenderKind::unresponsive, 90, "options of the SYN/ACK not in Linux's order");
+  else if (score_ <= -decisive)
+    say(SenderKind::rate_based, right, why);
+  else if (score_ >= decisive)
+    say(SenderKind::loss_based, right, why);
+  else
+    say(SenderKind::unknown, 0, score_ == 0 ? "nothing tells yet" : "signs contradict each other");
+}
+
+} // namespace tandem::flow

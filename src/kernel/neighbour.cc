@@ -1,0 +1,48 @@
+#include "src/kernel/neighbour.h"
+
+#include "src/kernel/rtnetlink.h"
+
+#include <netlink/addr.h>
+#include <netlink/route/neighbour.h>
+
+#include <array>
+#include <exception>
+#include <memory>
+
+namespace tandem::kernel
+{
+
+namespace
+{
+
+struct Put
+{
+  void operator()(rtnl_neigh* n) const { rtnl_neigh_put(n); }
+  void operator()(nl_addr* a) const { nl_addr_put(a); }
+};
+
+} // namespace
+
+std::string neighbour_address(int ifindex, const Address& neighbour)
+{
+  try
+  {
+    const Owned<nl_sock> socket = routing_socket();
+    nl_cache* all = nullptr;
+    if (rtnl_neigh_alloc_cache(socket.get(), &all) < 0) return {};
+    const Owned<nl_cache> cache { all };
+    const std::unique_ptr<nl_addr, Put> wanted { nl_addr_build(neighbour.v6 ? AF_INET6 : AF_INET,
+                                                               neighbour.bytes.data(), neighbour.v6 ? 16 : 4) };
+    const std::unique_ptr<rtnl_neigh, Put> found { rtnl_neigh_get(cache.get(), ifindex, wanted.get()) };
+    nl_addr* address = found ? rtnl_neigh_get_lladdr(found.get()) : nullptr;
+    if (address == nullptr || nl_addr_get_len(address) != 6) return {};
+    std::array<char, 64> text {};
+    return nl_addr2str(address, text.data(), text.size());
+  }
+  catch (const std::exception&)
+  {
+    return {};
+  }
+}
+
+} // namespace tandem::kernel

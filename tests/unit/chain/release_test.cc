@@ -1,0 +1,156 @@
+// What leaves never advances the sender much further at once than the local TCP's own ACKs did.
+#include "src/chain/release.h"
+#include "tests/golden/harness/fixture.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace tandem::chain
+{
+namespace
+{
+
+using namespace test;
+
+// Keeps back as much as it was told to, by lowering the number or by leaving ACKs out.
+class Withholder final : public Module
+{
+public:
+  std::string_view name() const override { return "withholder"; }
+  std::string_view summary() const override { return "withholds"; }
+  std::string_view manual() const override { return ""; }
+  std::span<const Knob> knobs() const override { return {}; }
+  void set(std::string_view, double) override {}
+  double get(std::string_view) const override { return 0; }
+  Interest interest() const override
+  {
+    return { .decide = traffic::egress_pure_ack, .observe = traffic::ingress_data };
+  }
+  std::size_t flow_state_size() const override { return 1; }
+  void flow_begin(std::byte*, const FlowView&) override {}
+  void flow_end(std::byte*) noexcept override {}
+  Plan decide(const Event& event, const FlowView& flow, std::byte*) override
+  {
+    if (event.kind != EventKind::segment || !event.queued || !event.segment->is_pure_ack()) return {};
+    if (leaves_out && repeats_in_next(*event.segment, flow)) return { .verdict = Verdict::drop, .why = "left out" };
+    if (bytes == 0 || event.segment->sack_count > 0) return {};
+    return { .edit = { .ack = later(event.segment->ack - bytes, flow.sent_ack) }, .why = "lowered" };
+  }
+  void describe(const FlowView&, const std::byte*, Facts&) const override {}
+
+  std::uint32_t bytes = 0;
+  bool leaves_out = false;
+};
+
+struct Release : testing::Test
+{
+  Release() { fixture.open(peers); }
+
+  // A growing flow: each round twice the segments of the one before.
+  void slow_start(int rounds)
+  {
+    for (int round = 0, count = 4; round < rounds; ++round, count *= 2)
+      fixture.download(peers, count, ms(20.0 / count), ms(20));
+  }
+  void settle() { fixture.download(peers, 200, ms(2), ms(20)); }
+  std::uint32_t mss() const { return fixture_mss; }
+  std::uint32_t withheld() { return static_cast<std::uint32_t>(view().rcv_nxt - view().sent_ack); }
+  const FlowView& view() { return fixture.view(peers); }
+  Segment with_hole()
+  {
+    Segment segment = peers.ack(fixture.now());
+    const Seq una = segment.ack;
+    segment.sack_blocks[0] = { una + 1448, una + 2896 };
+    segment.sack_count = 1;
+    return segment;
+  }
+
+  static constexpr std::uint32_t fixture_mss = 1448;
+  Withholder module {};
+  Fixture fixture { { &module } };
+  Peers peers {};
+};
+
+TEST_F(Release, TwoSegmentsAreWithheldInSlowStart)
+{
+  slow_start(5);
+  ASSERT_TRUE(view().slow_start);
+  module.bytes = 60 * mss();
+  fixture.download(peers, 40, ms(0.1), ms(20));
+  EXPECT_EQ(withheld(), 2 * mss());
+  EXPECT_GT(fixture.chain.stats().less_withheld, 0u);
+  EXPECT_EQ(fixture.violations(), 0u);
+}
+
+TEST_F(Release, AnInitialWindowAfterIt)
+{
+  settle();
+  ASSERT_FALSE(view().slow_start);
+  module.bytes = 60 * mss();
+  fixture.download(peers, 40, ms(2), ms(20));
+  EXPECT_EQ(withheld(), 10 * mss());
+}
+
+TEST_F(Release, NoMoreACKsAreLeftOutThanMayBe)
+{
+  settle();
+  module.leaves_out = true;
+  std::uint32_t most = 0;
+  for (int i = 0; i < 60; ++i)
+  {
+    fixture.download(peers, 1, ms(2), ms(20));
+    most = std::max(most, withheld());
+  }
+  EXPECT_EQ(most, 10 * mss());
+}
+
+TEST_F(Release, WhatIsWithheldLeavesAheadOfTheACKThatShowsAHole)
+{
+  settle();
+  module.bytes = 10 * mss();
+  fixture.download(peers, 40, ms(2), ms(20));
+  ASSERT_EQ(withheld(), 10 * mss());
+  const Segment hole = with_hole();
+  const std::optional<Outcome> outcome = fixture.show(hole);
+  ASSERT_EQ(fixture.actions.injected.size(), 1u);
+  const InjectedSegment& ahead = fixture.actions.injected[0].segment;
+  EXPECT_EQ(ahead.ack, hole.ack);
+  EXPECT_EQ(ahead.sack_count, 0);
+  ASSERT_TRUE(outcome);
+  EXPECT_FALSE(outcome->edit.ack);
+  EXPECT_EQ(withheld(), 0u);
+  // Once: the next one with the hole brings nothing more.
+  fixture.run_for(ms(1));
+  fixture.show(with_hole());
+  EXPECT_EQ(fixture.actions.injected.size(), 1u);
+  EXPECT_EQ(fixture.violations(), 0u);
+}
+
+TEST_F(Release, NothingIsWithheldUntilTheRecoveryMustBeOver)
+{
+  settle();
+  fixture.show(with_hole());
+  fixture.run_for(ms(25)); // longer than an overtaken segment takes
+  module.bytes = 10 * mss();
+  fixture.download(peers, 5, ms(2), ms(20));
+  EXPECT_EQ(view().loss_episodes, 1);
+  EXPECT_EQ(withheld(), 0u);
+  fixture.download(peers, 40, ms(2), ms(20));
+  EXPECT_EQ(withheld(), 10 * mss());
+}
+
+TEST_F(Release, APredictedBlackoutIsWorthAShareOfTheWindow)
+{
+  settle();
+  fixture.download(peers, 400, ms(0.2), ms(20)); // 100 ACKs of two segments a round trip
+  module.bytes = 1000 * mss();
+  fixture.links[static_cast<std::size_t>(Link::wifi)].at_risk = true;
+  fixture.chain.links(fixture.links, fixture.now());
+  fixture.download(peers, 100, ms(0.2), ms(20));
+  EXPECT_GT(withheld(), 12 * mss());
+  EXPECT_LE(withheld(), view().window_estimate / 6);
+}
+
+} // namespace
+} // namespace tandem::chain

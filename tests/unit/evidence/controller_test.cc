@@ -1,0 +1,451 @@
+#include "src/evidence/controller.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace tandem::evidence
+{
+namespace
+{
+
+using namespace std::chrono_literals;
+
+constexpr Duration gap = 200ms; // between two looks
+constexpr WallTime start = 1'700'000'000;
+
+Address server(unsigned part)
+{
+  Address address {};
+  address.bytes = { 10, static_cast<std::uint8_t>(part >> 8), static_cast<std::uint8_t>(part), 1 };
+  return address;
+}
+
+// Flows whose goodput follows from what acts on them, and noise.
+class World
+{
+public:
+  explicit World(std::uint64_t seed, std::vector<std::string> modules = { "freeze", "mirror", "offload" },
+                 double share = 0.05, Memory memory = {})
+      : controller { { .share = share, .seed = seed }, modules, std::move(memory) }, random_ { seed }
+  {
+    surroundings.comparable = static_cast<Modules>((1u << modules.size()) - 1);
+    controller.move({ "home", "", false }, "wwan0", wall());
+  }
+
+  Now at() const { return { now, wall() }; }
+  WallTime wall() const { return start + static_cast<WallTime>(seconds(now.time_since_epoch())); }
+
+  std::uint64_t begin(unsigned part = 1)
+  {
+    const std::uint64_t id = ++last_id_;
+    FlowSeen& flow = flows[id];
+    flow = { .id = id, .server = server(part), .delivered = 14'000, .last_seen = now, .rtt = 40ms };
+    rulings[id] = controller.begin(flow, surroundings, at());
+    return id;
+  }
+  void end(std::uint64_t id)
+  {
+    flows[id].closed = true;
+    static_cast<void>(controller.look(flows[id], surroundings, at()));
+    flows.erase(id);
+  }
+  // So many megabytes per second without any module.
+  double rate = 3;
+
+  void step()
+  {
+    now += gap;
+    for (auto& [id, flow] : flows)
+    {
+      const auto acts = static_cast<Modules>(surroundings.comparable & ~rulings[id].rests);
+      flow.acting = acts;
+      double log_rate = 0.3 * normal_(random_);
+      for (const auto& [module, effect] : effects)
+        if ((acts >> module & 1) != 0) log_rate += effect;
+      if (sends) flow.delivered += static_cast<std::uint64_t>(rate * 1e6 * seconds(gap) * std::exp(log_rate));
+      if (sends) flow.last_seen = now;
+      const Ruling next = controller.look(flow, surroundings, at());
+      if (next.rests != rulings[id].rests && switched) switched(flow, next);
+      rulings[id] = next;
+      without_all_ += (next.rests & surroundings.comparable) == surroundings.comparable;
+      ++looks_;
+    }
+    controller.sweep(at());
+  }
+  void run(Duration how_long)
+  {
+    for (const Tick until = now + how_long; now < until;)
+      step();
+  }
+  double share_without_all() const { return static_cast<double>(without_all_) / static_cast<double>(looks_); }
+  Standing standing(const std::string& module)
+  {
+    return controller.memory().standing(controller.here(), module, wall());
+  }
+
+  Controller controller;
+  Surroundings surroundings {};
+  Tick now { 100s };
+  std::map<std::uint64_t, FlowSeen> flows {};
+  std::map<std::uint64_t, Ruling> rulings {};
+  std::map<unsigned, double> effects {}; // log, by module
+  std::function<void(const FlowSeen&, const Ruling&)> switched {};
+  bool sends = true;
+
+private:
+  std::mt19937_64 random_;
+  std::normal_distribution<double> normal_ {};
+  std::uint64_t last_id_ = 0;
+  std::uint64_t without_all_ = 0, looks_ = 0;
+};
+
+TEST(Controller, WithoutAShareNothingIsDone)
+{
+  World world { 1, { "offload" }, 0 };
+  world.begin();
+  world.run(300s);
+  EXPECT_EQ(world.rulings[1], Ruling {});
+  EXPECT_EQ(world.controller.stats().begun, 0u);
+  EXPECT_TRUE(world.controller.memory().records().empty());
+}
+
+TEST(Controller, TheSameSeedGivesTheSameRulings)
+{
+  const auto rulings = [](std::uint64_t seed)
+  {
+    World world { seed };
+    std::vector<std::pair<Tick, Modules>> all {};
+    world.switched = [&](const FlowSeen&, const Ruling& next) { all.emplace_back(world.now, next.rests); };
+    world.begin();
+    world.run(600s);
+    return all;
+  };
+  EXPECT_EQ(rulings(3), rulings(3));
+  EXPECT_NE(rulings(3), rulings(4));
+}
+
+TEST(Controller, OfTimeWithinLongFlowsTheShareIsWithoutSomething)
+{
+  World world { 1, { "offload" } };
+  world.begin();
+  world.run(3h);
+  // As long as nothing is certain; then less.
+  EXPECT_GT(world.share_without_all(), 0.01);
+  EXPECT_LT(world.share_without_all(), 0.08);
+  EXPECT_GT(world.controller.stats().done, 30u);
+}
+
+TEST(Controller, OfShortFlowsTheShareIsPlain)
+{
+  World world { 2, { "offload" } };
+  int plain = 0;
+  constexpr int flows = 4000;
+  for (int i = 0; i < flows; ++i)
+  {
+    const auto id = world.begin();
+    plain += world.rulings[id].rests != 0;
+    world.run(600ms);
+    world.end(id);
+    world.run(400ms);
+  }
+  EXPECT_GT(plain, flows * 0.01);
+  EXPECT_LT(plain, flows * 0.08);
+  EXPECT_GT(world.controller.stats().done, 20u);
+}
+
+TEST(Controller, APlantedHarmIsFoundAndTurnedOff)
+{
+  int found = 0;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed)
+  {
+    World world { seed };
+    world.effects[1] = -0.3;
+    world.begin();
+    world.run(3h);
+    found += world.controller.stats().rested > 0;
+    EXPECT_EQ(world.standing("freeze"), Standing::acting) << seed;
+    EXPECT_EQ(world.standing("offload"), Standing::acting) << seed;
+    // From then on flows begin without it, from one comparison to the next.
+    if (world.standing("mirror") != Standing::resting) continue;
+    EXPECT_EQ(world.rulings[world.begin(77)].rests & 2, 2) << seed;
+  }
+  EXPECT_GE(found, 18);
+}
+
+TEST(Controller, APlantedGainIsKept)
+{
+  for (std::uint64_t seed = 1; seed <= 20; ++seed)
+  {
+    World world { seed };
+    world.effects[2] = 0.2;
+    world.begin();
+    world.run(3h);
+    EXPECT_EQ(world.standing("offload"), Standing::acting) << seed;
+    const Tally* gains = world.controller.memory().find(world.controller.here(), "offload");
+    ASSERT_NE(gains, nullptr);
+    EXPECT_NEAR(gains->gains.mean(), 0.2, 0.1) << seed;
+    EXPECT_FALSE(gains->gains.excludes(0.2)) << seed;
+  }
+}
+
+TEST(Controller, AGrossHarmIsFoundWithinMinutes)
+{
+  for (std::uint64_t seed = 1; seed <= 10; ++seed)
+  {
+    World world { seed, { "clamp" } };
+    world.effects[0] = -2;
+    world.begin();
+    for (int minutes = 0; minutes < 30 && world.standing("clamp") == Standing::acting; ++minutes)
+      world.run(60s);
+    EXPECT_EQ(world.standing("clamp"), Standing::resting) << seed;
+    EXPECT_LE(world.controller.stats().done, 25u) << seed;
+  }
+}
+
+TEST(Controller, WithoutAnEffectModulesRestInOneOfTwentyNetworksAtMost)
+{
+  int rested = 0;
+  constexpr int networks = 200;
+  for (std::uint64_t seed = 1; seed <= networks; ++seed)
+  {
+    World world { seed, { "offload" }, 0.3 };
+    world.begin();
+    world.run(20min);
+    rested += world.controller.stats().rested > 0;
+  }
+  EXPECT_LE(rested, networks * 0.05);
+}
+
+// The second stretch is mostly the slower one: the lot alone tells that from an effect.
+TEST(Controller, ANetworkThatGetsSlowerAgainAndAgainPutsNothingToRest)
+{
+  int rested = 0;
+  constexpr int networks = 100;
+  for (std::uint64_t seed = 1; seed <= networks; ++seed)
+  {
+    World world { seed, { "offload" }, 0.3 };
+    world.begin();
+    for (int i = 0; i < 6000; ++i)
+    {
+      world.rate = 9 * std::exp(-0.02 * (i % 200));
+      world.step();
+    }
+    rested += world.controller.stats().rested > 0;
+  }
+  EXPECT_LE(rested, networks * 0.05);
+}
+
+TEST(Controller, WhatHarmsHereActsElsewhere)
+{
+  World world { 1, { "offload" } };
+  world.effects[0] = -1;
+  world.begin();
+  world.run(1h);
+  ASSERT_EQ(world.standing("offload"), Standing::resting);
+  world.controller.move({ "cafe", "", false }, "wwan0", world.wall());
+  EXPECT_EQ(world.standing("offload"), Standing::acting);
+  world.controller.move({ "home", "", false }, "wwan0", world.wall());
+  EXPECT_EQ(world.standing("offload"), Standing::resting);
+}
+
+TEST(Controller, ARestIsRememberedAndTriedAgainAndEndsWhenTheHarmHasGone)
+{
+  Memory kept {};
+  WallTime until = 0;
+  {
+    World world { 1, { "offload" } };
+    world.effects[0] = -1;
+    world.begin();
+    world.run(1h);
+    ASSERT_EQ(world.standing("offload"), Standing::resting);
+    until = world.controller.memory().find(world.controller.here(), "offload")->until;
+    kept = world.controller.memory();
+  }
+  World again { 2, { "offload" }, 0.05, kept };
+  const auto first = again.begin();
+  EXPECT_EQ(again.rulings[first].rests, 1) << "after a restart";
+  for (int hours = 0; hours < 24 && again.standing("offload") != Standing::acting; ++hours)
+    again.run(1h);
+  EXPECT_GT(again.wall(), until);
+  EXPECT_EQ(again.standing("offload"), Standing::acting);
+  EXPECT_EQ(again.controller.stats().back, 1u);
+}
+
+// ---- when nothing may be switched ----
+
+// Switches while the surroundings are as they are made by `disturb`, in an hour.
+int switches(const std::function<void(World&, FlowSeen&)>& disturb)
+{
+  World world { 3, { "offload" }, 0.3 };
+  const auto id = world.begin();
+  while (world.rulings[id].watched) // an opening
+    world.run(1s);
+  world.run(10s);
+  int count = 0;
+  bool disturbed = false;
+  world.switched = [&](const FlowSeen&, const Ruling&) { count += disturbed; };
+  for (int i = 0; i < 18'000; ++i)
+  {
+    // A few seconds each, again and again.
+    disturbed = i / 15 % 2 == 0;
+    world.surroundings.up = true;
+    world.surroundings.at_risk = false;
+    world.flows[id].hole = world.flows[id].engaged = false;
+    if (disturbed) disturb(world, world.flows[id]);
+    world.step();
+  }
+  EXPECT_GT(world.controller.stats().begun, 10u);
+  return count;
+}
+
+TEST(Controller, NothingIsSwitchedInABlackout)
+{
+  EXPECT_EQ(switches(
+                [](World& world, FlowSeen&)
+                {
+                  world.surroundings.up = false;
+                  world.surroundings.changed = world.now;
+                }),
+            0);
+}
+
+TEST(Controller, NothingIsSwitchedInALossEpisode)
+{
+  EXPECT_EQ(switches([](World&, FlowSeen& flow) { flow.hole = true; }), 0);
+}
+
+TEST(Controller, SwitchedAtAnyTimeItWouldShow)
+{
+  EXPECT_GT(switches([](World&, FlowSeen&) {}), 10);
+}
+
+TEST(Controller, AForeseenBlackoutEndsAComparisonAtOnce)
+{
+  World world { 3, { "freeze" }, 0.3 };
+  const auto id = world.begin();
+  for (int i = 0; i < 50'000 && world.rulings[id].rests == 0; ++i)
+    world.step();
+  ASSERT_EQ(world.rulings[id].rests, 1);
+  world.surroundings.at_risk = true;
+  world.step();
+  EXPECT_EQ(world.rulings[id].rests, 0);
+}
+
+TEST(Controller, WhereLossNeverEndsNoStretchIsCompared)
+{
+  World world { 3, { "offload" }, 0.3 };
+  const auto id = world.begin();
+  world.flows[id].hole = true;
+  world.run(30s); // an opening may be a comparison's half: that is not switched
+  int count = 0;
+  world.switched = [&](const FlowSeen&, const Ruling&) { ++count; };
+  world.run(20min);
+  EXPECT_EQ(count, 0);
+  EXPECT_GT(world.controller.stats().given_up, 10u);
+}
+
+TEST(Controller, FlowsTooShortOrIdleAreNotCutUp)
+{
+  World world { 5, { "offload" }, 0.3 };
+  int cut = 0;
+  std::map<std::uint64_t, Tick> begun {};
+  world.switched = [&](const FlowSeen& flow, const Ruling&) { cut += world.now - begun[flow.id] < 4s && !flow.closed; };
+  for (int i = 0; i < 200; ++i)
+  {
+    const auto id = world.begin();
+    if (world.rulings[id].watched) // plain, or the other half
+    {
+      world.end(id);
+      continue;
+    }
+    begun[id] = world.now;
+    world.run(3s);
+    world.end(id);
+  }
+  EXPECT_EQ(cut, 0);
+  const auto idle = world.begin();
+  while (world.rulings[idle].watched)
+    world.run(1s);
+  world.sends = false;
+  world.run(5s);
+  int switched = 0;
+  world.switched = [&](const FlowSeen&, const Ruling&) { ++switched; };
+  world.run(10min);
+  EXPECT_EQ(switched, 0);
+}
+
+TEST(Controller, AModuleThatWithholdsAllTheTimeIsComparedAsWell)
+{
+  World world { 3, { "offload" }, 0.3 };
+  const auto id = world.begin();
+  world.flows[id].engaged = true;
+  world.run(20min);
+  EXPECT_GT(world.controller.stats().done, 10u);
+}
+
+TEST(Controller, WithoutARoundTripTimeItComparesAsWell)
+{
+  World world { 3, { "offload" }, 0.3 };
+  const auto id = world.begin();
+  world.flows[id].rtt = {};
+  world.run(20min);
+  EXPECT_GT(world.controller.stats().done, 10u);
+}
+
+TEST(Controller, FasterThanWifiIsLeftAlone)
+{
+  World world { 3, { "offload" }, 0.3 };
+  world.surroundings.too_fast = true;
+  world.begin();
+  world.run(20min);
+  EXPECT_EQ(world.controller.stats().begun, 0u);
+}
+
+TEST(Controller, OnlyWhatMayBeComparedIsSwitched)
+{
+  World world { 3, { "ecn", "offload" }, 0.3 };
+  world.surroundings.comparable = 2;
+  Modules ever = 0;
+  world.switched = [&](const FlowSeen&, const Ruling& next) { ever |= next.rests; };
+  world.begin();
+  world.run(20min);
+  EXPECT_EQ(ever, 2);
+}
+
+TEST(Controller, WhatHarmsOnlyTogetherIsFoundByThePlainStretches)
+{
+  World world { 1, { "freeze", "mirror" } };
+  // Either alone takes as much as both.
+  world.begin();
+  world.effects[0] = -0.6;
+  world.effects[1] = -0.5;
+  for (int hours = 0; hours < 6 && world.controller.stats().rested == 0; ++hours)
+    world.run(1h);
+  EXPECT_GT(world.controller.stats().rested, 0u);
+}
+
+TEST(Controller, ThousandsOfFlowsLeaveNothingBehind)
+{
+  World world { 1 };
+  for (unsigned i = 0; i < 3000; ++i)
+  {
+    const auto id = world.begin(i);
+    if (i % 2 == 0) world.end(id);
+    if (i % 100 == 0) world.step();
+  }
+  world.flows.clear();
+  for (int i = 0; i < 3; ++i)
+    world.step();
+  EXPECT_EQ(world.controller.flows(), 0u);
+  EXPECT_LE(world.controller.memory().records().size(), Limits {}.records);
+}
+
+} // namespace
+} // namespace tandem::evidence

@@ -1,0 +1,182 @@
+#include "src/evidence/memory.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace tandem::evidence
+{
+namespace
+{
+
+Address v4(unsigned a, unsigned b, unsigned c, unsigned d)
+{
+  Address address {};
+  address.bytes = { static_cast<std::uint8_t>(a), static_cast<std::uint8_t>(b), static_cast<std::uint8_t>(c),
+                    static_cast<std::uint8_t>(d) };
+  return address;
+}
+
+constexpr WallTime now = 1'700'000'000;
+
+void feed(Memory& memory, const Place& place, const std::string& what, double difference, int times)
+{
+  for (int i = 0; i < times; ++i)
+    memory.add(place, what, difference + (i % 2 == 0 ? 0.02 : -0.02), 1, now);
+}
+
+TEST(Prefix, IsOneTwentyFourthOrFortyEighth)
+{
+  EXPECT_EQ(prefix_of(v4(10, 1, 2, 3)), prefix_of(v4(10, 1, 2, 250)));
+  EXPECT_NE(prefix_of(v4(10, 1, 2, 3)), prefix_of(v4(10, 1, 3, 3)));
+  Address six { .bytes = { 0x20, 1, 0xd, 0xb8, 0, 1, 9 }, .v6 = true };
+  Address near = six;
+  near.bytes[6] = 8;
+  Address far = six;
+  far.bytes[5] = 8;
+  EXPECT_EQ(prefix_of(six), prefix_of(near));
+  EXPECT_NE(prefix_of(six), prefix_of(far));
+}
+
+TEST(Networks, AreToldBySsidElseByGateway)
+{
+  Memory memory {};
+  EXPECT_EQ(memory.recognize({}, now), 0u);
+  const auto cafe = memory.recognize({ "cafe", "02:00:00:00:00:01", true }, now);
+  const auto home = memory.recognize({ "home", "02:00:00:00:00:02", true }, now);
+  EXPECT_NE(cafe, home);
+  EXPECT_EQ(memory.recognize({ "cafe", "02:00:00:00:00:99", true }, now), cafe) << "a network with several gateways";
+  EXPECT_EQ(memory.recognize({ "", "02:00:00:00:00:02", true }, now), home) << "the name is not known for now";
+  EXPECT_EQ(memory.networks().size(), 2u);
+}
+
+TEST(Networks, ANewNameOfTheSameGatewayIsTheSameNetwork)
+{
+  Memory memory {};
+  const auto before = memory.recognize({ "old", "02:00:00:00:00:01", true }, now);
+  EXPECT_EQ(memory.recognize({ "new", "02:00:00:00:00:01", true }, now), before);
+  ASSERT_EQ(memory.networks().size(), 1u);
+  EXPECT_EQ(memory.networks()[0].name(), "new");
+}
+
+TEST(Networks, OneKnownByItsGatewayAloneGetsItsNameAndKeepsWhatWasLearnt)
+{
+  Memory memory {};
+  const auto named = memory.recognize({ "home", "", false }, now);
+  const auto bare = memory.recognize({ "", "02:00:00:00:00:01", true }, now);
+  ASSERT_NE(named, bare);
+  feed(memory, { bare, "wwan0", prefix_of(v4(10, 1, 2, 3)) }, "offload", -0.3, 30);
+  feed(memory, { named, "wwan0", {} }, "offload", 0.1, 2);
+  EXPECT_EQ(memory.recognize({ "home", "02:00:00:00:00:01", true }, now), named);
+  EXPECT_EQ(memory.networks().size(), 1u);
+  EXPECT_EQ(memory.standing({ named, "wwan0", {} }, "offload", now), Standing::resting);
+  EXPECT_EQ(memory.standing({ named, "wwan0", prefix_of(v4(10, 1, 2, 3)) }, "offload", now), Standing::resting);
+}
+
+TEST(Networks, AnAddressThatEverybodyHasTellsNothing)
+{
+  Memory memory {};
+  const auto cafe = memory.recognize({ "cafe", "192.168.1.1", false }, now);
+  EXPECT_NE(memory.recognize({ "home", "192.168.1.1", false }, now), cafe);
+  EXPECT_EQ(memory.networks().size(), 2u);
+}
+
+TEST(Memory, APlaceThatHasSeenTooLittleGoesByItsNetwork)
+{
+  Memory memory {};
+  const auto network = memory.recognize({ "home", "", false }, now);
+  const Place known { network, "wwan0", prefix_of(v4(10, 1, 2, 3)) };
+  const Place fresh { network, "wwan0", prefix_of(v4(10, 9, 9, 9)) };
+  feed(memory, known, "offload", -0.3, 30);
+  EXPECT_EQ(memory.standing(known, "offload", now), Standing::resting);
+  EXPECT_EQ(memory.standing(fresh, "offload", now), Standing::resting) << "the network's word";
+  EXPECT_EQ(memory.standing(fresh, "mirror", now), Standing::acting);
+  EXPECT_EQ(memory.standing({ network, "other", {} }, "offload", now), Standing::acting) << "another cellular link";
+
+  // One that has seen enough speaks for itself, whatever the network says.
+  const Place good { network, "wwan0", prefix_of(v4(10, 7, 7, 7)) };
+  feed(memory, good, "offload", 0.3, 20);
+  EXPECT_EQ(memory.standing(good, "offload", now), Standing::acting);
+}
+
+TEST(Memory, ThousandsOfNetworksAndPrefixesAreBoundedAndCounted)
+{
+  Memory memory { { .networks = 16, .records = 64, .tallies = 4, .paths = 8 } };
+  const auto kept = memory.recognize({ "kept", "", false }, now);
+  for (unsigned i = 0; i < 5000; ++i)
+  {
+    const auto network = memory.recognize({ "network " + std::to_string(i), "", false }, now + i);
+    memory.add({ network, "wwan0", prefix_of(v4(10, i >> 8, i, 1)) }, "module" + std::to_string(i % 9), 0.1, 1,
+               now + i);
+    memory.path_found("wwan0", prefix_of(v4(10, i >> 8, i, 1)), false, now + i);
+    ASSERT_EQ(memory.recognize({ "kept", "", false }, now + i), kept) << "what is used is not forgotten";
+  }
+  EXPECT_LE(memory.networks().size(), 16u);
+  EXPECT_LE(memory.records().size(), 64u);
+  EXPECT_LE(memory.paths().size(), 8u);
+  EXPECT_EQ(memory.forgotten().networks, 5001u - 16u);
+  for (unsigned i = 0; i < 500; ++i)
+    memory.add({ kept, "wwan0", prefix_of(v4(11, i >> 8, i, 1)) }, "offload", 0.1, 1, now + 5000 + i);
+  EXPECT_LE(memory.records().size(), 64u);
+  EXPECT_GT(memory.forgotten().records, 0u);
+}
+
+TEST(Memory, ForgetsOnDemand)
+{
+  Memory memory {};
+  const auto home = memory.recognize({ "home", "02:00:00:00:00:01", true }, now);
+  const auto cafe = memory.recognize({ "cafe", "02:00:00:00:00:02", true }, now);
+  feed(memory, { home, "wwan0", {} }, "offload", -0.3, 30);
+  feed(memory, { cafe, "wwan0", {} }, "offload", -0.3, 30);
+  EXPECT_EQ(memory.forget("nowhere"), 0u);
+  EXPECT_EQ(memory.forget("home"), 1u);
+  EXPECT_EQ(memory.standing({ home, "wwan0", {} }, "offload", now), Standing::acting);
+  EXPECT_EQ(memory.standing({ cafe, "wwan0", {} }, "offload", now), Standing::resting);
+  EXPECT_EQ(memory.forget("02:00:00:00:00:02"), 1u);
+  EXPECT_TRUE(memory.records().empty());
+}
+
+// ---- cellular paths ----
+
+TEST(Paths, OneThatFailedIsNotTriedByEveryFlow)
+{
+  Memory memory {};
+  const Prefix servers = prefix_of(v4(10, 1, 2, 3));
+  EXPECT_FALSE(memory.path_failed("wwan0", servers, now));
+  memory.path_found("wwan0", servers, false, now);
+  EXPECT_TRUE(memory.path_failed("wwan0", servers, now + 10));
+  EXPECT_FALSE(memory.path_failed("wwan0", servers, now + 61)) << "it is tried again";
+  EXPECT_FALSE(memory.path_failed("wwan0", prefix_of(v4(10, 1, 3, 3)), now + 10));
+  EXPECT_FALSE(memory.path_failed("wwan1", servers, now + 10));
+  memory.path_found("wwan0", servers, false, now + 61);
+  EXPECT_TRUE(memory.path_failed("wwan0", servers, now + 61 + 100)) << "for longer each time";
+  memory.path_found("wwan0", servers, true, now + 200);
+  EXPECT_FALSE(memory.path_failed("wwan0", servers, now + 201));
+}
+
+TEST(Paths, SeveralThatFailedStandForTheCellularNetwork)
+{
+  Memory memory {};
+  const Prefix other = prefix_of(v4(172, 16, 1, 1));
+  for (unsigned i = 0; i < 3; ++i)
+  {
+    EXPECT_FALSE(memory.path_failed("wwan0", other, now));
+    memory.path_found("wwan0", prefix_of(v4(10, 1, i, 3)), false, now);
+    memory.path_found("wwan0", prefix_of(v4(10, 1, i, 9)), false, now); // the same part again
+  }
+  EXPECT_TRUE(memory.path_failed("wwan0", other, now));
+  memory.path_found("wwan0", other, true, now);
+  EXPECT_FALSE(memory.path_failed("wwan0", other, now));
+  EXPECT_FALSE(memory.path_failed("wwan0", prefix_of(v4(192, 168, 1, 1)), now));
+}
+
+TEST(Paths, AClockSetBackEndsANote)
+{
+  Memory memory {};
+  const Prefix servers = prefix_of(v4(10, 1, 2, 3));
+  memory.path_found("wwan0", servers, false, now);
+  EXPECT_FALSE(memory.path_failed("wwan0", servers, now - 365 * 24 * 3600));
+}
+
+} // namespace
+} // namespace tandem::evidence

@@ -1,0 +1,183 @@
+#include "src/evidence/text.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+
+namespace tandem::evidence
+{
+namespace
+{
+
+constexpr WallTime now = 1'700'000'000;
+
+Place at(std::uint32_t network, unsigned part)
+{
+  Address address {};
+  address.bytes = { 10, static_cast<std::uint8_t>(part >> 8), static_cast<std::uint8_t>(part), 1 };
+  return { network, "wwan0", prefix_of(address) };
+}
+
+Memory learnt()
+{
+  Memory memory {};
+  const std::string odd_ssid { "caf\xc3\xa9 \n\0\"x", 11 };
+  const auto cafe = memory.recognize({ odd_ssid, "02:00:00:00:00:01", true }, now - 100);
+  const auto home = memory.recognize({ "", "192.168.1.1", false }, now - 50);
+  for (int i = 0; i < 20; ++i)
+  {
+    memory.add(at(cafe, 1), "offload", -0.31 - i * 0.001, 1, now - 90);
+    memory.add(at(home, 2), "freeze+mirror", 0.07, 0.5, now - 40);
+  }
+  memory.add({ home, "", {} }, "mirror", 0.1, 1, now - 40);
+  memory.path_found("wwan0", at(0, 9).prefix, false, now - 10);
+  return memory;
+}
+
+void expect_same(const Memory& a, const Memory& b)
+{
+  EXPECT_EQ(a.networks(), b.networks());
+  EXPECT_EQ(a.records(), b.records());
+  EXPECT_EQ(a.paths(), b.paths());
+}
+
+TEST(Text, IsReadAsItWasWritten)
+{
+  const Memory memory = learnt();
+  Memory read {};
+  ASSERT_EQ(from_text(to_text(memory), now, read), "");
+  expect_same(memory, read);
+  ASSERT_EQ(read.networks().size(), 2u);
+  EXPECT_EQ(read.standing(at(1, 1), "offload", now), Standing::resting);
+  ASSERT_EQ(from_text(to_text(Memory {}), now, read), "");
+  EXPECT_TRUE(read.networks().empty());
+}
+
+TEST(Text, AFullMemoryIsWithinItsLength)
+{
+  Memory memory {};
+  const Limits limits {};
+  for (unsigned i = 0; i < limits.networks; ++i)
+  {
+    const auto network = memory.recognize(
+        { std::string(32, static_cast<char>('a' + i % 26)) + std::to_string(i), std::string(48, '1'), false }, now);
+    for (unsigned part = 0; part < limits.records / limits.networks; ++part)
+      for (unsigned what = 0; what < 16; ++what)
+        memory.add(at(network, part), std::string(40, static_cast<char>('a' + what)), 0.123456789, 1.0 / 3, now);
+  }
+  const std::string text = to_text(memory);
+  EXPECT_LT(text.size(), longest_text);
+  Memory read {};
+  EXPECT_EQ(from_text(text, now, read), "");
+  EXPECT_EQ(read.records().size(), memory.records().size());
+}
+
+TEST(Text, TornAnywhereIsNotUsed)
+{
+  const std::string whole = to_text(learnt());
+  for (std::size_t length = 0; length < whole.size(); ++length)
+  {
+    Memory read {};
+    EXPECT_NE(from_text(std::string_view { whole }.substr(0, length), now, read), "") << length;
+    EXPECT_TRUE(read.networks().empty() && read.records().empty() && read.paths().empty());
+  }
+}
+
+TEST(Text, AnyByteThatIsAnotherIsFound)
+{
+  const std::string whole = to_text(learnt());
+  for (std::size_t i = 0; i < whole.size(); ++i)
+  {
+    std::string changed = whole;
+    changed[i] = static_cast<char>(changed[i] ^ 1);
+    Memory read {};
+    EXPECT_NE(from_text(changed, now, read), "") << i;
+  }
+}
+
+TEST(Text, ANewerVersionAndAForeignFileAreNamed)
+{
+  Memory read {};
+  EXPECT_EQ(from_text("tandem-evidence 2 0 cbf29ce484222325\n", now, read), "of another version (2, this is 1)");
+  EXPECT_EQ(from_text("#!/bin/sh\nrm -rf /\n", now, read), "no memory of Tandem");
+  EXPECT_EQ(from_text("", now, read), "no memory of Tandem");
+  EXPECT_EQ(from_text(std::string(100'000, 'x'), now, read), "no memory of Tandem");
+}
+
+// A body with a right length and checksum.
+std::string sealed(const std::string& body)
+{
+  std::uint64_t sum = 0xcbf29ce484222325ull;
+  for (const char c : body)
+    sum = (sum ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
+  char first[80];
+  std::snprintf(first, sizeof first, "tandem-evidence 1 %zu %016llx\n", body.size(),
+                static_cast<unsigned long long>(sum));
+  return first + body;
+}
+
+TEST(Text, WhatNobodyWroteIsRefusedByLine)
+{
+  const std::string network = "network 5 686f6d65 - 0\n";
+  const std::string record = "record 5 7777616e30 24 0a0102\n";
+  Memory read {};
+  EXPECT_EQ(from_text(sealed(network + record + "tally offload 0 0 0 5 1 1 0.1 0.01 0.1 1\n"), now, read), "");
+  ASSERT_EQ(read.records().size(), 1u);
+  for (const std::string& bad :
+       { std::string { "network 5 zz - 0\n" }, std::string { "network 5 - - 0\n" },
+         std::string { "network 5 686f6d65 - 0\n" }, std::string { "record 5 77 25 0a0102\n" },
+         std::string { "record 5 77 24 0a01\n" }, std::string { "record -1 77 0 -\n" },
+         std::string { "record 5 77 0 - more\n" }, std::string { "tally offload 3 0 0 5 1 1 0.1 0.01 0.1 1\n" },
+         std::string { "tally off/load 0 0 0 5 1 1 0.1 0.01 0.1 1\n" },
+         std::string { "tally offload 0 0 0 5 1 1 nan 0.01 0.1 1\n" },
+         std::string { "tally offload 0 0 0 5 1 1 inf 0.01 0.1 1\n" },
+         std::string { "tally offload 0 0 0 5 1 1 99 0.01 0.1 1\n" },
+         std::string { "tally offload 0 0 0 5 0 1 0.1 0.01 0.1 1\n" },
+         std::string { "tally offload 0 0 0 5 1 1e-300 0.1 0.01 0.1 1\n" }, std::string { "hello\n" },
+         std::string { "\n" }, std::string { "path 17 0 0 77 0 -\n" } })
+    EXPECT_EQ(from_text(sealed(network + record + bad), now, read), "line 4 is not understood") << bad;
+  EXPECT_EQ(from_text(sealed(record), now, read), "line 2 is not understood") << "of no network";
+  EXPECT_EQ(from_text(sealed(network + "tally offload 0 0 0 5 1 1 0.1 0.01 0.1 1\n"), now, read),
+            "line 3 is not understood");
+}
+
+TEST(Text, MoreThanFitsIsRefused)
+{
+  Memory large {};
+  for (unsigned i = 0; i < 100; ++i)
+    static_cast<void>(large.recognize({ "network " + std::to_string(i), "", false }, now));
+  Memory small { { .networks = 50 } };
+  EXPECT_EQ(from_text(to_text(large), now, small), "line 52 is not understood");
+}
+
+TEST(Text, TimesInTheFutureAreTakenBack)
+{
+  const std::string text = to_text(learnt());
+  Memory read {};
+  const WallTime set_back = 1'600'000'000;
+  ASSERT_EQ(from_text(text, set_back, read), "");
+  for (const Network& network : read.networks())
+    EXPECT_LE(network.used, set_back);
+  for (const auto& [place, record] : read.records())
+    for (const auto& [what, tally] : record.tallies)
+      EXPECT_LE(tally.until, set_back + Tally::longest_rest);
+  EXPECT_EQ(read.standing(at(1, 1), "offload", set_back), Standing::resting) << "what was learnt is not lost";
+  EXPECT_EQ(read.standing(at(1, 1), "offload", set_back + Tally::longest_rest), Standing::trial);
+}
+
+TEST(Text, NoiseIsNeverUnderstood)
+{
+  std::mt19937 random { 1 };
+  for (int i = 0; i < 2000; ++i)
+  {
+    std::string noise = i % 2 == 0 ? "" : "tandem-evidence 1 ";
+    for (unsigned length = random() % 200; noise.size() < length;)
+      noise += static_cast<char>(random());
+    Memory read {};
+    EXPECT_NE(from_text(noise, now, read), "");
+  }
+}
+
+} // namespace
+} // namespace tandem::evidence

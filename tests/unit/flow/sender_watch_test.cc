@@ -1,0 +1,384 @@
+#include "src/flow/sender_watch.h"
+#include "src/flow/tracker.h"
+#include "tests/golden/harness/fixture.h"
+#include "tests/unit/flow/recorded.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <ostream>
+#include <string_view>
+
+namespace tandem
+{
+
+void PrintTo(SenderKind kind, std::ostream* out)
+{
+  *out << name(kind);
+}
+
+namespace flow
+{
+namespace
+{
+
+using std::string_view;
+using tandem::test::at_ms;
+using tandem::test::ms;
+
+static_assert(sizeof(SenderWatch) <= 64 && sizeof(Sender) <= 16, "of every flow");
+
+constexpr std::uint32_t mss = 1448;
+constexpr double rtt = 50; // ms
+
+// The receiver of a download: what its TCP acknowledges, and when.
+struct Download
+{
+  explicit Download(std::uint32_t order = 0x24813, std::uint16_t their_mss = 1460)
+  {
+    view.bypass = Bypass::mid_flow;
+    view.first_seen = now;
+    tracker.seen(syn(Direction::egress, 0x24813, 1460), view, now);
+    now += ms(rtt);
+    tracker.seen(syn(Direction::ingress, order, their_mss), view, now);
+    ack();
+    now += ms(rtt);
+  }
+
+  static bool has(std::uint32_t order, std::uint32_t kind)
+  {
+    for (; order != 0; order >>= 4)
+      if ((order & 0xf) == kind) return true;
+    return false;
+  }
+  static Segment syn(Direction direction, std::uint32_t order, std::uint16_t mss_offered)
+  {
+    Segment made { .direction = direction, .flags = tcp_flag::syn, .window = 65535 };
+    made.option_order = order;
+    made.options = option::mss;
+    made.mss = mss_offered;
+    if (has(order, 3)) made.window_scale = std::uint8_t { 10 };
+    if (has(order, 3)) made.options |= option::window_scale;
+    if (has(order, 4)) made.options |= option::sack_permitted;
+    if (has(order, 8)) made.options |= option::timestamps;
+    if (direction == Direction::egress) return made;
+    made.flags |= tcp_flag::ack;
+    made.ack = { 1 };
+    return made;
+  }
+
+  // What the sender's clock says in what arrives now.
+  void clock() { echo = { static_cast<std::uint32_t>((now - Tick {}).count() / 1'000'000) }; }
+  void ack()
+  {
+    Segment made { .flags = tcp_flag::ack, .window = window };
+    made.seq = { 1 };
+    made.ack = number;
+    if (view.timestamps_ok) made.timestamps = Timestamps { { 1 }, echo };
+    if (held.after(number + mss)) made.sack_blocks[made.sack_count++] = { number + mss, held };
+    tracker.seen(made, view, now);
+    tracker.left(made, made.ack, std::min(made.window, sent_window), { 1 }, view, now);
+  }
+  // So many segments arrive within so many milliseconds; without `missing` all in order.
+  void arrive(int segments, double within, bool missing = false, std::uint32_t size = mss)
+  {
+    for (int i = 0; i < segments; ++i)
+    {
+      if (i > 0) now += ms(within / segments);
+      if (missing)
+        held = (held.after(number) ? held : number + mss) + size;
+      else
+      {
+        number = number + size;
+        clock();
+      }
+      ack();
+    }
+  }
+  void silence(double milliseconds) { now += ms(milliseconds); }
+  // A train of segments, then nothing until the round trip is over.
+  void train(int segments, double busy)
+  {
+    arrive(segments, busy);
+    silence(rtt - busy + busy / segments);
+  }
+  void steadily(int segments, int rounds)
+  {
+    for (int i = 0; i < rounds; ++i)
+    {
+      arrive(segments, rtt);
+      silence(rtt / segments);
+    }
+  }
+  // One segment of `flight` is lost; what the sender sends in the round trip after is `ratio` of that.
+  void lose(int flight, double ratio, double filled_after = rtt)
+  {
+    arrive(flight, filled_after, true);
+    silence(filled_after / flight);
+    number = held; // the retransmission, sent half a round trip after the hole was shown
+    echo = echo + static_cast<std::int32_t>(filled_after);
+    ack();
+    const TsClock began = echo;
+    const int sent = static_cast<int>(flight * ratio);
+    for (int i = 1; i <= sent; ++i)
+    {
+      now += ms(rtt / sent);
+      number = number + mss;
+      echo = began + static_cast<std::int32_t>(i * rtt / sent);
+      ack();
+    }
+    held = number;
+    silence(rtt / sent);
+  }
+  SenderKind kind() const { return view.sender.kind; }
+
+  FlowView view {};
+  Tracker tracker {};
+  Tick now = at_ms(1000);
+  Seq number { 1 };
+  Seq held { 1 };
+  TsClock echo { 7 };
+  std::uint16_t window = 5000;
+  std::uint16_t sent_window = 65535; // at most, by Tandem
+};
+
+TEST(SenderWatch, ASynAckTellsStacksApart)
+{
+  struct Known
+  {
+    std::uint32_t order;
+    SenderKind kind;
+  };
+  for (const Known& one : { Known { 0x24813, SenderKind::unknown },           // Linux
+                            Known { 0x211413, SenderKind::unknown },          // without timestamps
+                            Known { 0x211813, SenderKind::unknown },          // without SACK
+                            Known { 0x24813f, SenderKind::unknown },          // with MPTCP behind
+                            Known { 0x21348, SenderKind::unresponsive },      // FreeBSD
+                            Known { 0x213114, SenderKind::unresponsive },     // Windows
+                            Known { 0x21311840, SenderKind::unresponsive } }) // macOS
+  {
+    const Download one_of { one.order };
+    EXPECT_EQ(one_of.kind(), one.kind) << std::hex << one.order;
+  }
+  const Download bare { 0x213 };
+  EXPECT_EQ(bare.kind(), SenderKind::unresponsive);
+  EXPECT_EQ(bare.view.sender.why, string_view { "neither SACK nor timestamps agreed" });
+  EXPECT_EQ(bare.view.sender.confidence, 99);
+}
+
+TEST(SenderWatch, NothingIsSaidOfAFlowThatWasNotSeenFromItsBeginning)
+{
+  Download late {};
+  late.view.bypass = Bypass::mid_flow;
+  late.view.sender = {};
+  late.steadily(30, 3);
+  late.lose(30, 0.5);
+  EXPECT_EQ(late.kind(), SenderKind::unknown);
+}
+
+TEST(SenderWatch, RoomForAllOptionsIsNotLinux)
+{
+  Download gvisor {};
+  gvisor.arrive(40, rtt, false, 1420);
+  EXPECT_EQ(gvisor.kind(), SenderKind::unresponsive);
+  EXPECT_EQ(gvisor.view.sender.why, string_view { "segments leave room for all options" });
+  Download by_tunnel { 0x24813, 1432 };
+  by_tunnel.arrive(40, rtt, false, 1420);
+  EXPECT_EQ(by_tunnel.kind(), SenderKind::unknown) << "Linux behind a smaller MTU";
+  Download mixed {};
+  for (int i = 0; i < 40; ++i)
+    mixed.arrive(1, 1, false, i % 2 == 0 ? 1420 : 1448);
+  EXPECT_EQ(mixed.kind(), SenderKind::unknown);
+}
+
+TEST(SenderWatch, TrainsThatDoubleAreAckClocked)
+{
+  Download d {};
+  d.train(10, 3);
+  d.train(20, 6);
+  EXPECT_EQ(d.kind(), SenderKind::unknown) << "a train is judged when the next one comes";
+  d.train(40, 12);
+  EXPECT_EQ(d.kind(), SenderKind::loss_based);
+  EXPECT_EQ(d.view.sender.why, string_view { "starts in trains, clocked by ACKs" });
+  d.train(80, 24);
+  EXPECT_GE(d.view.sender.confidence, 90);
+}
+
+TEST(SenderWatch, ATrainSpreadOverTheRoundTripIsPaced)
+{
+  Download d {};
+  d.train(10, 3);
+  d.train(20, 30);
+  d.train(31, 48);
+  d.train(55, 48);
+  EXPECT_EQ(d.kind(), SenderKind::rate_based);
+  EXPECT_EQ(d.view.sender.why, string_view { "starts paced" });
+}
+
+TEST(SenderWatch, APacedCubicIsNotTakenForBbr)
+{
+  Download d {};
+  d.train(10, 3);
+  d.train(20, 24);
+  d.train(40, 25);
+  d.train(80, 25);
+  EXPECT_EQ(d.kind(), SenderKind::unknown) << "half of each round trip is silent";
+}
+
+TEST(SenderWatch, AFullPathShowsNothingAtTheStart)
+{
+  Download d {};
+  d.train(10, 20);
+  d.train(20, 36);
+  d.train(25, 49);
+  d.steadily(25, 5);
+  EXPECT_EQ(d.kind(), SenderKind::unknown);
+  EXPECT_EQ(d.view.sender.why, string_view { "nothing tells yet" });
+}
+
+TEST(SenderWatch, WhoSendsLessAfterALossGoesByLosses)
+{
+  for (const double ratio : { 0.5, 0.7 })
+  {
+    Download d {};
+    d.steadily(40, 3);
+    d.lose(40, ratio);
+    EXPECT_EQ(d.kind(), SenderKind::loss_based) << ratio;
+    EXPECT_EQ(d.view.sender.why, string_view { "slower after losses" });
+  }
+}
+
+TEST(SenderWatch, WhoSendsAsMuchAfterALossGoesByARate)
+{
+  Download d {};
+  d.steadily(40, 3);
+  d.lose(40, 1.0);
+  EXPECT_EQ(d.kind(), SenderKind::rate_based);
+  EXPECT_EQ(d.view.sender.why, string_view { "not slower after losses" });
+  d.steadily(40, 3);
+  d.lose(40, 1.0);
+  EXPECT_GE(d.view.sender.confidence, 95);
+}
+
+TEST(SenderWatch, AWindowThatLimitsTheFlowExplainsTheSteadiness)
+{
+  Download d {};
+  d.window = static_cast<std::uint16_t>((42 * mss) >> 10);
+  d.steadily(40, 3);
+  d.lose(40, 1.0);
+  EXPECT_EQ(d.kind(), SenderKind::unknown);
+}
+
+TEST(SenderWatch, LossesUponLossesTellNothing)
+{
+  Download d {};
+  d.steadily(40, 3);
+  d.arrive(20, rtt / 4, true);
+  d.number = d.held; // overtaken
+  d.ack();
+  d.arrive(4, 5);
+  d.lose(40, 1.0);
+  EXPECT_EQ(d.kind(), SenderKind::unknown);
+}
+
+TEST(SenderWatch, UnderAWindowThatTandemMadeSmallerNothingIsConcluded)
+{
+  for (const double ratio : { 0.5, 1.0 })
+  {
+    Download d {};
+    d.sent_window = 1000;
+    d.steadily(40, 3);
+    d.lose(40, ratio);
+    EXPECT_EQ(d.kind(), SenderKind::unknown) << ratio;
+  }
+}
+
+TEST(SenderWatch, ReorderingIsNoLoss)
+{
+  Download d {};
+  d.steadily(40, 3);
+  d.lose(40, 0.5, rtt / 4);
+  EXPECT_EQ(d.kind(), SenderKind::unknown);
+}
+
+TEST(SenderWatch, SignsThatContradictEachOtherAreNoAnswer)
+{
+  Download d {};
+  d.steadily(40, 3);
+  d.lose(40, 0.5);
+  d.steadily(40, 3);
+  d.lose(40, 1.0);
+  EXPECT_EQ(d.kind(), SenderKind::unknown);
+}
+
+TEST(SenderWatch, TheReasonIsOneForTheAnswer)
+{
+  Download d {};
+  for (int i = 0; i < 3; ++i)
+  {
+    d.steadily(40, 3);
+    d.lose(40, 0.5);
+  }
+  d.steadily(40, 3);
+  d.lose(40, 1.0);
+  EXPECT_EQ(d.kind(), SenderKind::loss_based);
+  EXPECT_EQ(d.view.sender.why, string_view { "slower after losses" });
+}
+
+TEST(SenderWatch, FourSegmentsForAMomentAreProbeRtt)
+{
+  Download d {};
+  d.steadily(60, 20);
+  d.steadily(4, 5);
+  d.steadily(60, 3);
+  EXPECT_EQ(d.kind(), SenderKind::rate_based);
+  EXPECT_EQ(d.view.sender.why, string_view { "hardly anything in flight for a moment (PROBE_RTT)" });
+  Download pause {};
+  pause.steadily(60, 20);
+  pause.silence(250);
+  pause.steadily(60, 3);
+  EXPECT_EQ(pause.kind(), SenderKind::unknown) << "an application that pauses";
+}
+
+TEST(SenderWatch, OfPacketsThatWentByUnseenNothingIsConcluded)
+{
+  Download d {};
+  d.steadily(40, 3);
+  d.arrive(20, rtt / 2, true);
+  d.tracker.resume(d.view);
+  d.number = d.held + 400 * mss;
+  d.held = d.number;
+  d.steadily(40, 3);
+  EXPECT_EQ(d.kind(), SenderKind::unknown);
+}
+
+// Real ones, of each class; how they were recorded is said in their first lines.
+TEST(SenderWatch, RecordedSendersAreKnown)
+{
+  struct Expected
+  {
+    const char* file;
+    SenderKind kind;
+  };
+  for (const Expected& one :
+       { Expected { "cubic", SenderKind::loss_based }, Expected { "reno", SenderKind::loss_based },
+         Expected { "dctcp", SenderKind::loss_based }, Expected { "bbr", SenderKind::rate_based },
+         Expected { "bbr-full-path", SenderKind::rate_based }, Expected { "gvisor", SenderKind::unresponsive },
+         Expected { "lwip", SenderKind::unresponsive } })
+  {
+    test::Recorded recorded { std::string { TANDEM_SENDERS } + '/' + one.file + ".acks" };
+    ASSERT_TRUE(recorded.readable()) << one.file;
+    const Tick began = recorded.now;
+    SenderKind last = SenderKind::unknown;
+    int changes = 0;
+    recorded.play([&]
+                  { changes += std::exchange(last, recorded.view.sender.kind) != recorded.view.sender.kind ? 1 : 0; });
+    EXPECT_EQ(recorded.view.sender.kind, one.kind) << one.file << ": " << recorded.view.sender.why;
+    EXPECT_LE(changes, 2) << one.file;
+    EXPECT_LE(recorded.now - began, std::chrono::seconds { 3 }) << one.file;
+  }
+}
+
+} // namespace
+} // namespace flow
+} // namespace tandem

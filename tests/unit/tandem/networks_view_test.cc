@@ -1,0 +1,65 @@
+#include "tools/tandem/networks_view.h"
+#include "tools/tandem/show.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace tandem::cli
+{
+namespace
+{
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::Not;
+
+json evidence(int comparisons, double gain, double low, double high, const char* standing)
+{
+  return {
+    { "comparisons", comparisons }, { "gain", gain }, { "low", low }, { "high", high }, { "standing", standing }
+  };
+}
+
+TEST(Gain, IsShownWithItsInterval)
+{
+  EXPECT_EQ(gain_words(evidence(40, 0.031, -0.005, 0.069, "acting")), "+3.1 % (-0.5 to +6.9)");
+  EXPECT_EQ(gain_words(evidence(40, -0.3, -0.5, -0.123, "resting")), "-30 % (-50 to -12)");
+  EXPECT_EQ(gain_words(evidence(0, 0, 0, 0, "acting")), "not known yet");
+  json wide = evidence(1, 0.2, 0, 0, "acting");
+  wide["low"] = wide["high"] = nullptr;
+  EXPECT_EQ(gain_words(wide), "+20 % (? to ?)");
+  EXPECT_EQ(gain_words(json {}), "not known yet");
+}
+
+TEST(Gain, StatusHasItOnlyWhenSomethingIsCompared)
+{
+  json module { { "name", "offload" }, { "enabled", true }, { "in_force", true }, { "flows", 1 }, { "faults", 0 } };
+  EXPECT_THAT(show_modules(json::array({ module }), {}), Not(HasSubstr("GAIN")));
+  module["evidence"] = evidence(40, -0.3, -0.5, -0.123, "resting");
+  module["evidence"]["rests_s"] = 7200;
+  const std::string text = show_modules(json::array({ module }), {});
+  EXPECT_THAT(text, HasSubstr("GAIN HERE"));
+  EXPECT_THAT(text, HasSubstr("-30 % (-50 to -12)"));
+  EXPECT_THAT(text, HasSubstr("on, rests here for 2 h"));
+}
+
+TEST(Networks, AreShownTheLatestFirst)
+{
+  const json place { { "cell", "wwan0" },
+                     { "servers", "10.1.2.0/24" },
+                     { "used_s", 60 },
+                     { "modules", { { "offload", evidence(40, 0.031, 0.01, 0.069, "acting") } } } };
+  const json networks =
+      json::array({ { { "name", "cafe\x1b[2J" }, { "here", false }, { "used_s", 90'000 }, { "places", json::array() } },
+                    { { "name", "home" }, { "here", true }, { "used_s", 5 }, { "places", json::array({ place }) } } });
+  const std::string text = show_networks(networks, {});
+  EXPECT_THAT(text, HasSubstr("home (here)"));
+  EXPECT_THAT(text, HasSubstr("10.1.2.0/24"));
+  EXPECT_LT(text.find("home"), text.find("cafe"));
+  EXPECT_THAT(text, Not(HasSubstr("\x1b")));
+  EXPECT_EQ(show_networks(json::array(), {}), "nothing was learnt yet\n");
+  EXPECT_EQ(show_networks(json { 1 }, {}).find("NETWORK"), 0u) << "of a daemon of another version";
+}
+
+} // namespace
+} // namespace tandem::cli

@@ -1,0 +1,106 @@
+#include "tools/tandem/networks_view.h"
+
+#include "src/control/literal.h"
+#include "tools/tandem/json_values.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <optional>
+#include <vector>
+
+namespace tandem::cli
+{
+
+namespace
+{
+
+using nlohmann::json;
+
+std::string percent(std::optional<double> share)
+{
+  if (!share) return "?";
+  std::array<char, 64> buffer {};
+  const double value = *share * 100;
+  std::snprintf(buffer.data(), buffer.size(), std::fabs(value) < 9.95 ? "%+.1f" : "%+.0f", value);
+  return buffer.data();
+}
+
+std::string ago(std::optional<double> in_seconds)
+{
+  return in_seconds && *in_seconds >= 0 && *in_seconds < 1e9 ? format_duration(from_seconds(*in_seconds)) : "-";
+}
+
+Tone tone_of(const json& evidence)
+{
+  if (words_of(evidence, "standing") == "resting") return Tone::warning;
+  return value_of(evidence, "low").value_or(-1) > 0 ? Tone::good : Tone::plain;
+}
+
+} // namespace
+
+std::string gain_words(const json& evidence)
+{
+  if (value_of(evidence, "comparisons").value_or(0) <= 0) return "not known yet";
+  return percent(value_of(evidence, "gain")) + " % (" + percent(value_of(evidence, "low")) + " to "
+         + percent(value_of(evidence, "high")) + ")";
+}
+
+std::string standing_words(const json& evidence)
+{
+  const std::string standing = words_of(evidence, "standing");
+  if (standing == "resting") return "rests here for " + ago(value_of(evidence, "rests_s"));
+  return standing == "trial" ? "on trial here" : "";
+}
+
+std::string evidence_line(const json& evidence)
+{
+  if (value_of(evidence, "share").value_or(0) <= 0) return {};
+  const std::string network = words_of(evidence, "network"), cell = words_of(evidence, "cell");
+  const json comparisons = evidence.value("comparisons", json::object());
+  return "compared " + std::to_string(static_cast<long>(value_of(comparisons, "done").value_or(0))) + " times, "
+         + (network.empty() ? "on no network that is known"
+                            : "now on " + network + (cell.empty() ? "" : " with " + cell))
+         + '\n';
+}
+
+std::string show_networks(const json& networks, const Style& style)
+{
+  if (!networks.is_array() || networks.empty()) return "nothing was learnt yet\n";
+  std::vector<const json*> order;
+  for (const json& one : networks)
+    order.push_back(&one);
+  std::stable_sort(order.begin(), order.end(),
+                   [](const json* a, const json* b)
+                   { return value_of(*a, "used_s").value_or(0) < value_of(*b, "used_s").value_or(0); });
+  Table table { { "NETWORK", "CELLULAR", "SERVERS", "MODULES", ">COMPARED", "GAIN (95 %)", "STATE", ">USED BEFORE" } };
+  for (const json* network : order)
+  {
+    const bool here = network->is_object() && network->value("here", false);
+    const std::string name = words_of(*network, "name") + (here ? " (here)" : "");
+    const json places = network->is_object() ? network->value("places", json::array()) : json::array();
+    const std::string used = ago(value_of(*network, "used_s"));
+    if (places.empty()) table.add({ name, "-", "-", "-", "0", "-", "-", used });
+    for (const json& place : places)
+    {
+      const std::string cell = words_of(place, "cell");
+      const json modules = place.is_object() ? place.value("modules", json::object()) : json::object();
+      for (const auto& [what, evidence] : modules.items())
+      {
+        const std::string standing = standing_words(evidence);
+        table.add({ { name, here ? Tone::strong : Tone::plain },
+                    cell.empty() ? "none" : cell,
+                    words_of(place, "servers"),
+                    printable(what),
+                    std::to_string(static_cast<long>(value_of(evidence, "comparisons").value_or(0))),
+                    { gain_words(evidence), tone_of(evidence) },
+                    standing.empty() ? "acts" : standing,
+                    ago(value_of(place, "used_s")) });
+      }
+    }
+  }
+  return table.text(style);
+}
+
+} // namespace tandem::cli
