@@ -12,11 +12,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LAB_PY = ROOT / "tools" / "lab" / "lab.py"
-sys.path.insert(0, str(LAB_PY.parent))
+sys.path[:0] = [str(LAB_PY.parent), str(ROOT / "tests" / "fixtures")]
 sys.dont_write_bytecode = True
 
+from small_disk import small_disk  # noqa: E402, F401
 from tandem_lab import Lab  # noqa: E402
-from tandem_lab import life, system, topology  # noqa: E402
+from tandem_lab import life, system, topology, virtual  # noqa: E402
 
 
 @pytest.fixture(scope="session")
@@ -31,6 +32,13 @@ def with_air(without_air: None) -> None:
     """The test needs the emulator, too."""
     if lacks := system.missing_requirements(air=True):
         pytest.skip("; ".join(lacks))
+
+
+@pytest.fixture(scope="session")
+def limited_by_the_cpu() -> None:
+    """The test sends for some time over links without a limit: what only computing limits has no limit in virtual time."""
+    if virtual.inside():
+        pytest.skip("sends for seconds over links without a limit, and computing takes no time in virtual time")
 
 
 @pytest.fixture(scope="session")

@@ -80,7 +80,7 @@ def test_all_modules_off_means_no_rule(lab):
 
 
 @pytest.mark.parametrize("streams", [1, 16])
-def test_faster_than_wifi_leaves_the_queue_with_every_module_on(veth_lab, daemon_needed, streams):
+def test_faster_than_wifi_leaves_the_queue_with_every_module_on(limited_by_the_cpu, veth_lab, daemon_needed, streams):
     with veth_lab.daemon() as daemon:
         for module in daemon.api("/v1/modules"):
             tandem(veth_lab, daemon, "module", module["name"], "on")

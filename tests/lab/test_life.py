@@ -155,7 +155,7 @@ def test_without_root_it_says_so(without_air):
 
 BAD = {
     "not TOML": ('[scenario]\nname = "x\n', 2),
-    "congestion": ('[scenario]\nname = "x"\nsummary = "x"\n\n[[server]]\nname = "srv1"\ncongestion = "vegas"\n', None),
+    "congestion": ('[scenario]\nname = "x"\nsummary = "x"\n\n[[server]]\nname = "srv1"\ncongestion = "newreno"\n', None),
     "server name": ('[scenario]\nname = "x"\nsummary = "x"\n\n[[server]]\nname = "Web_1"\n', None),
 }
 

@@ -121,7 +121,7 @@ def test_server_runs_the_asked_congestion_control(make_lab, without_air, prefix,
     download.stop()
 
 
-def test_socket_figures_agree_with_the_download(veth_lab):
+def test_socket_figures_agree_with_the_download(limited_by_the_cpu, veth_lab):
     download = veth_lab.start_download(seconds=5)
     download.wait_bytes(10 << 20)
     [entry] = veth_lab.sock_stats("srv1")

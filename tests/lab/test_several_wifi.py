@@ -365,11 +365,15 @@ def test_each_link_has_a_radio_of_its_own(lab, modules, tmp_path):
 
 
 def test_nothing_stays_behind(lab, modules):
-    before = steer_rules(lab), endpoints(lab)
+    # Connections whose peer went away in an earlier test close for up to a minute, and what they need is left to them.
+    assert system.wait_until(lambda: not lab.client.run(["ss", "-HMna"]).stdout, 90.0, 0.5)
+    # An endpoint that such a connection kept goes at the next start, so there may be fewer afterwards.
+    rules, known = steer_rules(lab), endpoints(lab)
     with lab.daemon(["request_probe"], settings(modules, mptcp={"setup": True})) as daemon:
         turn(daemon, "ce_rate", 0.05)
         turn(daemon, "backup", "yes")
         fetch(lab, 1)
         system.wait_until(lambda: "wlan1" in steer_rules(lab), 3)
         assert daemon.stop() == 0
-    assert (steer_rules(lab), endpoints(lab)) == before
+    assert steer_rules(lab) == rules
+    assert endpoints(lab).items() <= known.items()

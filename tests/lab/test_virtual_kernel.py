@@ -7,12 +7,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Iterator
 
 import pytest
 from conftest import LAB_PY, ROOT
 
-from tandem_lab import kernel_build as building, kernels
+from tandem_lab import kernel_build as building, kernels, virtual, virtual_clock
+from tandem_lab.errors import LabError
 
 KERNEL = LAB_PY.parent / "kernel"
 BENCH_PY = ROOT / "tools" / "bench" / "bench.py"
@@ -32,15 +32,9 @@ def pretend(cache: Path, recipe: str) -> None:
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 1 MB."""
-    if os.geteuid() != 0:
-        pytest.skip("root is needed to mount a file system")
-    place = tmp_path / "small"
-    place.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1M", "tmpfs", str(place)], check=True)
-    yield place
-    subprocess.run(["umount", str(place)], check=True)
+def outside() -> None:
+    if virtual.inside():
+        pytest.skip("a kernel in virtual time starts no other one")
 
 
 def one_line(done: subprocess.CompletedProcess, code: int) -> str:
@@ -50,13 +44,13 @@ def one_line(done: subprocess.CompletedProcess, code: int) -> str:
 
 
 @pytest.mark.parametrize("words", [(LAB_PY, "run", "plain", "--time", "virtual"), (BENCH_PY, "offload", "--time", "virtual"), (KERNEL, "status")])
-def test_no_kernel(tmp_path: Path, words: tuple) -> None:
+def test_no_kernel(outside: None, tmp_path: Path, words: tuple) -> None:
     said = one_line(call(tmp_path, *words), 1)
     assert "no kernel for virtual time is built" in said and f"{KERNEL} build" in said
 
 
 @pytest.mark.parametrize("words", [(LAB_PY, "run", "plain", "--time", "virtual"), (BENCH_PY, "offload", "--time", "virtual"), (KERNEL, "status")])
-def test_a_kernel_of_another_configuration(tmp_path: Path, words: tuple) -> None:
+def test_a_kernel_of_another_configuration(outside: None, tmp_path: Path, words: tuple) -> None:
     pretend(tmp_path, "fedcba9876543210")
     said = one_line(call(tmp_path, *words), 1)
     assert "of another configuration" in said and f"{KERNEL} build" in said
@@ -80,6 +74,9 @@ def test_wrong_words(tmp_path: Path) -> None:
     assert call(tmp_path, KERNEL).returncode == 2
     assert call(tmp_path, KERNEL, "make").returncode == 2
     assert "allowed: a whole number from 1" in one_line(call(tmp_path, KERNEL, "build", "--jobs", "0"), 2)
+
+
+def test_results_are_for_virtual_time(outside: None, tmp_path: Path) -> None:
     assert "allowed with --time virtual" in one_line(call(tmp_path, LAB_PY, "run", "plain", "--results", str(tmp_path)), 2)
 
 
@@ -89,6 +86,16 @@ def test_a_full_disk(small_disk: Path) -> None:
     said = one_line(call(small_disk, KERNEL, "build"), 1)
     assert "are free, the build needs" in said
     assert not list((small_disk / "tandem" / "lab-kernel").glob("build-*"))
+
+
+def test_a_disk_that_fills_up_while_it_is_built(outside: None, small_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if lacks := building.missing():
+        pytest.skip("packages are missing: " + " ".join(lacks))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(small_disk))
+    monkeypatch.setattr(building, "SPACE", 0)
+    with pytest.raises(LabError, match=f"^{kernels.cache()}: the disk is full: .*No space left"):
+        building.build(1, lambda *_: None)
+    assert not list(kernels.cache().iterdir())
 
 
 def test_a_cache_that_cannot_be_written(tmp_path: Path) -> None:
@@ -106,3 +113,24 @@ def test_a_configuration_that_the_kernel_does_not_take_is_found(tmp_path: Path) 
     written.write_text("\n".join(line for line in lines if not line.startswith("CONFIG_MPTCP=")))
     with pytest.raises(Exception, match="CONFIG_MPTCP=y"):
         building._check_config(written)
+
+
+@pytest.mark.parametrize(("clock", "cpu", "spins"), [(0, 0.6, True), (256, 0.6, False), (0, 0.0, False)],
+                         ids=["computes while its clock stands", "computes and goes on", "stopped, or without CPU"])
+def test_what_spins(monkeypatch: pytest.MonkeyPatch, clock: int, cpu: float, spins: bool) -> None:
+    """Each look the clock moved by so much, and so much CPU time was taken; the limit is 1 s."""
+    watched = virtual_clock.Clock(Path("/nowhere"), 1, 1.0)
+    seen: list[bool] = []
+    for look in range(1, 5):
+        monkeypatch.setattr(virtual_clock.time, "monotonic", lambda: watched._looked + 1)
+        monkeypatch.setattr(watched, "nanoseconds", lambda: look * clock)
+        monkeypatch.setattr(virtual_clock, "cpu_seconds", lambda _: look * cpu)
+        seen.append(watched.spins())
+    assert seen == [False, False, spins, spins]
+
+
+def test_a_wrong_limit_is_wrong_usage(outside: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(tmp_path, kernels.recipe())
+    monkeypatch.setenv("TANDEM_SPIN_LIMIT", "soon")
+    if os.geteuid() == 0:
+        assert "TANDEM_SPIN_LIMIT=soon: allowed: CPU seconds" in one_line(call(tmp_path, LAB_PY, "run", "plain", "--no-air", "--time", "virtual"), 2)

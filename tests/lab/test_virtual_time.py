@@ -65,16 +65,29 @@ def busy_machine() -> Iterator[None]:
             loop.join()
 
 
-def guests(kernel: kernels.Kernel) -> list[int]:
-    """Processes on this machine that are a kernel in virtual time or run in one."""
-    found = []
-    for entry in Path("/proc").iterdir():
+def guest_of(run: subprocess.Popen, kernel: kernels.Kernel) -> list[system.ProcessId]:
+    """The processes of the guest of a run: its kernel, and what runs in it."""
+    found: list[system.ProcessId] = []
+    waiting = [run.pid]
+    while waiting:
+        pid = waiting.pop()
         try:
-            if entry.name.isdigit() and os.readlink(entry / "exe") == str(kernel.image):
-                found.append(int(entry.name))
+            waiting += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+            if os.readlink(f"/proc/{pid}/exe") == str(kernel.image) and (process := system.ProcessId.of(pid)):
+                found.append(process)
         except OSError:
             continue  # ended meanwhile
     return found
+
+
+def started(run: subprocess.Popen, kernel: kernels.Kernel) -> list[system.ProcessId]:
+    """The same, when the lab in it is up."""
+    assert system.wait_until(lambda: len(guest_of(run, kernel)) > 5, 60.0), "the lab in virtual time did not start"
+    return guest_of(run, kernel)
+
+
+def gone(guest: list[system.ProcessId]) -> bool:
+    return system.wait_until(lambda: not any(process.alive() for process in guest), 10.0)
 
 
 def traces() -> set[str]:
@@ -127,25 +140,67 @@ def test_results_come_out_by_a_directory_and_nothing_else_does(tmp_path: Path) -
     assert not outside.exists()
 
 
+def test_results_begin_with_what_was_there(tmp_path: Path) -> None:
+    """The command reads, appends, replaces and removes in the directory as it would in real time."""
+    (tmp_path / "log").write_text("before\n")
+    (tmp_path / "gone").write_text("")
+    (tmp_path / "old").mkdir()
+    done = lab("run", "plain", "--no-air", "--time", "virtual", "--results", str(tmp_path), "--cmd", "sh", "-c",
+               f"cd {tmp_path}; echo after >>log; rm gone; rmdir old; mkdir -p new/below; echo x >new/below/file; chmod 700 new/below/file; ln -s log link")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "log").read_text() == "before\nafter\n" and (tmp_path / "link").readlink() == Path("log")
+    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")) == ["link", "log", "new", "new/below", "new/below/file"]
+    assert (tmp_path / "new/below/file").stat().st_mode & 0o777 == 0o700
+
+
+def test_results_for_a_full_disk_come_out_whole_or_not_at_all(small_disk: Path) -> None:
+    done = lab("run", "plain", "--no-air", "--time", "virtual", "--results", str(small_disk), "--cmd", "sh", "-c",
+               f"echo whole >{small_disk}/first; head -c 3000000 /dev/urandom >{small_disk}/second")
+    assert done.returncode == 1
+    assert f"{small_disk}/second: No space left on device" in done.stderr and "Traceback" not in done.stderr
+    assert [path.name for path in small_disk.iterdir()] == ["first"] and (small_disk / "first").read_text() == "whole\n"
+
+
+def test_output_on_a_full_disk() -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([sys.executable, str(LAB_PY), "run", "plain", "--no-air", "--time", "virtual", "--cmd", "echo", "words"], stdout=full,
+                              stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == 1 and "standard output: No space left on device" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_guest_that_spins_is_ended(kernel: kernels.Kernel) -> None:
+    files = traces()
+    run = subprocess.Popen([sys.executable, str(LAB_PY), "run", "plain", "--no-air", "--time", "virtual", "--cmd", "sh", "-c", "echo begun; while :; do :; done"],
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "TANDEM_SPIN_LIMIT": "2"})
+    with run:
+        try:
+            guest = started(run, kernel)
+            printed, words = run.communicate(timeout=100)
+        finally:
+            run.kill()
+    assert run.returncode == 1 and printed == "begun\n"
+    last = words.splitlines()[-1]
+    assert all(part in last for part in ("computed for 2 s", "loops without waiting", "--time real", "TANDEM_SPIN_LIMIT")), words
+    assert gone(guest), "processes of the guest live on"
+    assert traces() == files
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_killed_run_leaves_nothing(kernel: kernels.Kernel, number: signal.Signals) -> None:
-    before = set(guests(kernel))
     files = traces()
     run = subprocess.Popen([sys.executable, str(LAB_PY), "run", "plain", "--time", "virtual"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    assert system.wait_until(lambda: len(set(guests(kernel)) - before) > 5, 60.0), "the lab in virtual time did not start"
+    guest = started(run, kernel)
     run.send_signal(number)
     assert run.wait(10) != 0
-    assert system.wait_until(lambda: not set(guests(kernel)) - before, 10.0), "processes of the guest live on"
+    assert gone(guest), "processes of the guest live on"
     assert traces() == files
 
 
 def test_a_guest_that_dies_is_a_clear_failure(kernel: kernels.Kernel) -> None:
-    before = set(guests(kernel))
     run = subprocess.Popen([sys.executable, str(LAB_PY), "run", "plain", "--time", "virtual"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    assert system.wait_until(lambda: len(set(guests(kernel)) - before) > 5, 60.0)
-    for pid in sorted(set(guests(kernel)) - before):
+    for process in started(run, kernel):
         try:
-            os.kill(pid, signal.SIGKILL)
+            os.kill(process.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
     _, words = run.communicate(timeout=20)
@@ -157,14 +212,12 @@ def test_a_stopped_guest_goes_on_as_if_nothing_had_been(kernel: kernels.Kernel) 
     """Somebody stops all of it for a second (kill -STOP): it takes longer, and the figures are the same."""
     words = [sys.executable, str(LAB_PY), "run", "plain", "--seconds", "3", "--json", "--time", "virtual"]
     undisturbed = subprocess.run(words, capture_output=True, text=True, timeout=100).stdout
-    before = set(guests(kernel))
     run = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    assert system.wait_until(lambda: len(set(guests(kernel)) - before) > 5, 60.0)
-    mine = set(guests(kernel)) - before
+    guest = started(run, kernel)
     for number, pause in ((signal.SIGSTOP, 1.0), (signal.SIGCONT, 0.0)):
-        for pid in mine:
+        for process in guest:
             try:
-                os.kill(pid, number)
+                os.kill(process.pid, number)
             except ProcessLookupError:
                 pass
         time.sleep(pause)

@@ -36,7 +36,8 @@ struct Settings
   std::uint16_t port = 7701;
   double seconds = 5;
   double warmup = 1;
-  double mbps = 10; // of UDP payload, sent whatever arrives
+  double patience = 1; // s without a datagram: the stream is over
+  double mbps = 10;    // of UDP payload, sent whatever arrives
   unsigned size = 1464;
   unsigned reply_every = 0; // 0: none
   unsigned reply_size = 32;
@@ -95,7 +96,7 @@ void send_stream(const Settings& settings)
   std::puts(nlohmann::json { { "sent", sent }, { "replies_received", replies } }.dump().c_str());
 }
 
-// Receives until nothing has come for a second; counts from `warmup` after the first datagram on.
+// Receives until nothing has come for `patience`; counts from `warmup` after the first datagram on.
 void receive_stream(const Settings& settings)
 {
   Fd socket = bound_socket(settings.port);
@@ -108,7 +109,8 @@ void receive_stream(const Settings& settings)
   pollfd wait { .fd = socket.get(), .events = POLLIN, .revents = 0 };
   const auto warmup = std::chrono::duration<double>(settings.warmup);
   const auto length = std::chrono::duration<double>(settings.seconds);
-  while (poll(&wait, 1, all == 0 ? 10'000 : 1'000) > 0)
+  const int patience = static_cast<int>(settings.patience * 1e3);
+  while (poll(&wait, 1, all == 0 ? 10'000 : patience) > 0)
   {
     sockaddr_in from {};
     socklen_t from_length = sizeof from;
@@ -152,6 +154,8 @@ int main(int argc, char** argv)
   app.add_option("--port", settings.port, "UDP port on both sides");
   app.add_option("--seconds", settings.seconds, "that are counted")->check(CLI::PositiveNumber);
   app.add_option("--warmup", settings.warmup, "seconds before that")->check(CLI::NonNegativeNumber);
+  app.add_option("--patience", settings.patience, "seconds without a datagram after which the receiver ends")
+      ->check(CLI::Range(0.1, 3600.0));
   CLI::App* sender = app.add_subcommand("send", "send");
   sender->add_option("address", settings.address, "the receiver")->required();
   sender->add_option("--mbps", settings.mbps, "rate of the payload")->check(CLI::PositiveNumber);

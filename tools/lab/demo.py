@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""The demo: paired downloads from nginx over emulated, busy Wi-Fi, without and with Tandem, on real kernel TCP.
+"""The demo: downloads from nginx over emulated Wi-Fi with losses and a blackout, without Tandem, with each module and with all, on real kernel TCP.
 
-    tools/demo [--seconds 8] [--pairs 3] [--seed 1] [--out DIR]
+    tools/demo [--seconds 10] [--rounds 1] [--seed 1] [--out DIR]
 
 Ends in a table and a plot (demo.png, demo.svg).
 """
@@ -15,6 +15,7 @@ import time
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Mapping, Sequence
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
@@ -22,29 +23,33 @@ from tandem_lab import Lab  # noqa: E402
 from tandem_lab.errors import BadInput, LabError  # noqa: E402
 from tandem_lab.show import Progress, table  # noqa: E402
 
-ARMS = ("without", "with Tandem")
+MODULES = ("offload", "freeze", "mirror", "ecn")
+PLAIN, ALL = "without Tandem", "all modules"
+ARMS: Mapping[str, Sequence[str]] = {PLAIN: (), **{name: (name,) for name in MODULES}, ALL: MODULES}
+# Okabe and Ito: told apart with any colour vision.
+COLOURS = dict(zip(ARMS, ("#999999", "#56B4E9", "#009E73", "#E69F00", "#CC79A7", "#D55E00")))
 
 
 @dataclass(frozen=True)
 class Run:
-    """One download. Rates in Mb/s, round trips in ms as the server's TCP sees them, ACKs per second of download."""
+    """One download. Rate in Mb/s, round trip in ms as the server's TCP sees it, ACKs per second of download."""
 
-    pair: int
+    number: int
     arm: str
     goodput: float
     rtt: float
+    gap: float  # longest time without a byte, s
     wifi_acks: float
     cell_acks: float
-    cell_kbytes: float
     samples: list[tuple[float, int]]
 
 
-def download(pair: int, arm: str, seed: int, seconds: float, scenario: str) -> Run:
-    """A lab of its own for every run; the two runs of a pair see the same air."""
-    with Lab(scenario, seed=seed) as lab, (lab.daemon(["offload"]) if arm == ARMS[1] else nullcontext()):
+def download(number: int, arm: str, seed: int, seconds: float, scenario: str) -> Run:
+    """A lab of its own for every run; the runs of a round see the same air."""
+    with Lab(scenario, seed=seed) as lab, (lab.daemon(ARMS[arm]) if ARMS[arm] else nullcontext()):
         lab.start_timeline()
-        going = lab.start_download(seconds=seconds, warmup=2.0)
-        shown = Progress(f"pair {pair}, {arm:<11}", seconds)
+        going = lab.start_download(seconds=seconds)
+        shown = Progress(f"{arm:<14}", seconds)
         rtts: list[float] = []
         looked = time.monotonic()
         while going.running():
@@ -54,56 +59,47 @@ def download(pair: int, arm: str, seed: int, seconds: float, scenario: str) -> R
                 rtts += [entry.rtt_ms for entry in lab.sock_stats("srv1")[:1]]
         shown.end()
         result = going.wait()
+        if result.error:
+            raise LabError(f"download: {result.error}")
         wifi, cell = result.interfaces["wlan0"], result.interfaces["cell0"]
-        return Run(pair, arm, result.goodput_mbps, statistics.median(rtts) if rtts else 0.0, wifi["acks_out"] / result.seconds,
-                   cell["acks_out"] / result.seconds, cell["bytes_out"] / 1000, result.samples)
+        return Run(number, arm, result.goodput_mbps, statistics.median(rtts) if rtts else 0.0, result.longest_gap(),
+                   wifi["acks_out"] / result.seconds, cell["acks_out"] / result.seconds, result.samples)
 
 
-def summary(runs: list[Run]) -> str:
-    """The table: medians per arm, and the median of the paired ratios."""
-    rows = []
-    for arm in ARMS:
-        of = [run for run in runs if run.arm == arm]
-        rows.append([arm] + [f"{statistics.median(getattr(run, what) for run in of):.{digits}f}"
-                             for what, digits in (("goodput", 2), ("rtt", 0), ("wifi_acks", 0), ("cell_acks", 0), ("cell_kbytes", 0))])
-    text = table(rows, ["", "goodput Mb/s", "RTT ms", "ACKs/s by Wi-Fi", "ACKs/s by cellular", "cellular kB"])
-    ratios = [b.goodput / a.goodput for a in runs for b in runs if a.pair == b.pair and a.arm == ARMS[0] and b.arm == ARMS[1]]
-    return f"{text}\n\nTandem / without, median of {len(ratios)} pairs: {statistics.median(ratios):.2f}  (each: {', '.join(f'{r:.2f}' for r in ratios)})"
+def median(runs: Sequence[Run], arm: str, what: str) -> float:
+    return statistics.median(getattr(run, what) for run in runs if run.arm == arm)
 
 
-def plot(runs: list[Run], directory: Path) -> list[Path]:
-    """Goodput over time, every run as a line, and where the ACKs went."""
+def summary(runs: Sequence[Run]) -> str:
+    """The table: medians per arm, and how many times the goodput without Tandem that is."""
+    rows = [[arm, f"{median(runs, arm, 'goodput'):.2f}", f"{median(runs, arm, 'goodput') / median(runs, PLAIN, 'goodput'):.2f}",
+             f"{median(runs, arm, 'gap'):.1f}", f"{median(runs, arm, 'rtt'):.0f}", f"{median(runs, arm, 'wifi_acks'):.0f}", f"{median(runs, arm, 'cell_acks'):.0f}"]
+            for arm in ARMS]
+    return table(rows, ["", "goodput Mb/s", "times", "longest gap s", "RTT ms", "ACKs/s by Wi-Fi", "ACKs/s by cellular"])
+
+
+def plot(runs: Sequence[Run], directory: Path) -> list[Path]:
+    """What each download had brought after so many seconds, and its goodput."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    colours = {ARMS[0]: "#9a9a9a", ARMS[1]: "#1f77b4"}
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 4), width_ratios=[2, 1])
     for run in runs:
-        times, rates, last = [], [], (0.0, 0)
-        for now, total in run.samples:
-            if now - last[0] >= 0.45:
-                times.append(now)
-                rates.append((total - last[1]) * 8e-6 / (now - last[0]))
-                last = (now, total)
-        left.plot(times, rates, color=colours[run.arm], alpha=0.8, linewidth=1.3, label=run.arm if run.pair == 1 else None)
-    for arm in ARMS:
-        median = statistics.median(run.goodput for run in runs if run.arm == arm)
-        left.axhline(median, color=colours[arm], linestyle=":", linewidth=1)
-        left.annotate(f"{median:.1f}", (1.0, median), xycoords=("axes fraction", "data"), xytext=(4, -3), textcoords="offset points",
-                      color=colours[arm])
-    left.set(xlabel="seconds", ylabel="goodput, Mb/s", title="One download over busy Wi-Fi")
+        left.plot([0.0, *(now for now, _ in run.samples)], [0.0, *(total * 1e-6 for _, total in run.samples)], color=COLOURS[run.arm],
+                  linewidth=2.2 if run.arm in (PLAIN, ALL) else 1.3, label=run.arm if run.number == 1 else None)
+    left.set(xlabel="seconds", ylabel="MB received", title="One download through losses and a blackout")
     left.set_ylim(bottom=0)
-    left.legend(loc="lower right", frameon=False)
-    for at, arm in enumerate(ARMS):
-        of = [run for run in runs if run.arm == arm]
-        wifi, cell = statistics.median(r.wifi_acks for r in of), statistics.median(r.cell_acks for r in of)
-        right.bar(at, wifi, color="#d98c5f", label="by Wi-Fi" if at == 0 else None)
-        right.bar(at, cell, bottom=wifi, color="#6aa56a", label="by cellular" if at == 0 else None)
-    right.set_xticks([0, 1], ARMS)
-    right.set(ylabel="ACKs per second", title="Where the ACKs went")
-    right.legend(frameon=False)
+    left.legend(loc="upper left", frameon=False)
+    names = list(ARMS)
+    for at, arm in enumerate(names):
+        right.barh(at, median(runs, arm, "goodput"), color=COLOURS[arm])
+        right.annotate(f"{median(runs, arm, 'goodput'):.1f}", (median(runs, arm, "goodput"), at), xytext=(3, -4), textcoords="offset points")
+    right.set_yticks(range(len(names)), names)
+    right.invert_yaxis()
+    right.set(xlabel="goodput, Mb/s")
+    right.margins(x=0.15)
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
     figure.tight_layout()
@@ -117,21 +113,22 @@ def plot(runs: list[Run], directory: Path) -> list[Path]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="tools/demo", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=9, help="length of each download (default 9)")
-    parser.add_argument("--pairs", type=int, default=3, help="downloads without and with Tandem (default 3)")
+    parser.add_argument("--seconds", type=float, default=10, help="length of each download (default 10)")
+    parser.add_argument("--rounds", type=int, default=1, help="downloads of each kind (default 1)")
     parser.add_argument("--seed", type=int, default=1, help="of the emulated air (default 1)")
     parser.add_argument("--scenario", default="demo", help="of the lab (default demo; see `tandem lab list`)")
     parser.add_argument("--out", type=Path, default=Path("build/demo"), help="where the plot goes (default build/demo)")
     options = parser.parse_args()
-    if options.pairs < 1 or options.seconds < 4:
-        parser.error("at least one pair of at least 4 s is needed")
+    if options.rounds < 1 or options.seconds < 4:
+        parser.error("at least one round of at least 4 s is needed")
     runs: list[Run] = []
     try:
-        for pair in range(1, options.pairs + 1):
-            # The order alternates, so that a drift of the machine falls on both sides alike.
-            for arm in ARMS if pair % 2 else reversed(ARMS):
-                runs.append(download(pair, arm, options.seed + pair - 1, options.seconds, options.scenario))
-                print(f"pair {pair}, {arm:<11}  {runs[-1].goodput:6.2f} Mb/s", flush=True)
+        for number in range(1, options.rounds + 1):
+            # The order turns, so that a drift of the machine falls on no arm alone.
+            names = list(ARMS)
+            for arm in names if number % 2 else reversed(names):
+                runs.append(download(number, arm, options.seed + number - 1, options.seconds, options.scenario))
+                print(f"{arm:<14}  {runs[-1].goodput:6.2f} Mb/s", flush=True)
     except KeyboardInterrupt:
         print("stopped; the lab is gone", file=sys.stderr)
         return 1

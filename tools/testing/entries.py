@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from progress import Progress, lines_of
@@ -29,6 +29,8 @@ class Entry:
     labels: frozenset[str]
     program: Path
     command: tuple[str, ...]  # empty when the program is not built
+    directory: Path = Path()  # that it runs in
+    environment: dict[str, str] = field(default_factory=dict)  # beside what is there
 
     def own_report(self) -> Path | None:
         """Where pytest writes its report, as the entry's command says."""
@@ -50,7 +52,9 @@ def list_entries(build: Path) -> list[Entry]:
         properties = {entry["name"]: entry["value"] for entry in test.get("properties", [])}
         command = tuple(test.get("command", []))
         program = command[0] if command else programs.get(test["name"], "")
-        entries.append(Entry(test["name"], frozenset(properties.get("LABELS", [])), Path(program), command))
+        environment = dict(word.split("=", 1) for word in properties.get("ENVIRONMENT", []))
+        entries.append(Entry(test["name"], frozenset(properties.get("LABELS", [])), Path(program), command,
+                             Path(properties.get("WORKING_DIRECTORY", build)), environment))
     return entries
 
 
@@ -84,7 +88,7 @@ def run_entries(layer: str, build: Path, entries: list[Entry], jobs: int, progre
             elif ended := _ENDED.match(line):
                 how[ended["name"]] = ended["how"].replace("***", " ").strip()
                 running.pop(ended["name"], None)
-                progress.ended(layer, ended["name"], _in_short(ended["how"], reports.get(ended["name"])), float(ended["seconds"]))
+                progress.ended(layer, ended["name"], in_short(ended["how"], reports.get(ended["name"])), float(ended["seconds"]))
     try:
         outcomes = {outcome.name: outcome for outcome in read_ctest(summary)}
     except BadReport as error:
@@ -103,7 +107,7 @@ def run_entries(layer: str, build: Path, entries: list[Entry], jobs: int, progre
     return result
 
 
-def _in_short(how: str, report: Path | None) -> str:
+def in_short(how: str, report: Path | None) -> str:
     """For the progress line: what the report says, else what ctest says."""
     word = "passed" if how == "Passed" else how.replace("***", " ").strip().lower()
     try:

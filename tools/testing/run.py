@@ -20,6 +20,7 @@ import builds  # noqa: E402
 from entries import Entry, list_entries, run_entries  # noqa: E402
 from progress import Progress  # noqa: E402
 from reports import Case, Layer, Verdict, tally  # noqa: E402
+import virtual_lab  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 PURE = ("unit", "golden", "sim", "fuzz")  # programs without network, quick
@@ -44,11 +45,14 @@ _ASAN = Build("asan", {"asan": PURE}, programs_only=True,
               environment={"ASAN_OPTIONS": "detect_leaks=1", "UBSAN_OPTIONS": "print_stacktrace=1"})
 _TSAN = Build("tsan", {"tsan": ("tsan",)}, programs_only=True, environment={"TSAN_OPTIONS": "second_deadlock_stack=1"})
 MEANING = {"asan": "unit, golden, sim and fuzz once more under address and undefined-behaviour sanitizers",
-           "tsan": "the tests with two threads under the thread sanitizer"}
+           "tsan": "the tests with two threads under the thread sanitizer",
+           virtual_lab.LAYER: "the lab layer in virtual time, each entry in a kernel of its own"}
 
 
-def plan(what: list[str]) -> list[Build]:
+def plan(what: list[str], virtual: bool = False) -> list[Build]:
     """What the words of the command line stand for."""
+    if virtual:
+        return [Build("dev", {virtual_lab.LAYER: ("lab",)})]
     wanted = ["fast", "lab", "vm"] if "all" in what else what
     layers = [layer for word in ("fast", "lab", "vm") if word in wanted for layer in (PURE if word == "fast" else (word,))]
     dev = Build("dev", {layer: (layer,) for layer in layers})
@@ -60,16 +64,28 @@ def main(arguments: list[str]) -> int:
                                      description="Installs what is needed, builds, runs the tests. The last line is the total.",
                                      epilog="fast: unit, golden, sim and fuzz (no root needed). lab: real TCP in network namespaces.\n"
                                             "vm: Debian's stock kernel in QEMU. all (default): these three, and the sanitizers.\n"
+                                            "lab --time virtual: the same tests in kernels whose clock moves only when everything waits, one a core\n"
+                                            "(docs/lab.md); a busy machine makes them longer, never different.\n"
                                             "Exit codes: 0 nothing failed, 1 something failed, 2 wrong usage.")
     parser.add_argument("what", nargs="*", choices=["fast", "lab", "vm", "all"], metavar="fast|lab|vm|all", default="all")
+    parser.add_argument("--time", choices=["real", "virtual"], default="real", help="of lab (default real); virtual needs tools/lab/kernel build")
     parser.add_argument("--no-install", action="store_true", help="do not look for missing packages")
     options = parser.parse_args(arguments)
     what = [options.what] if isinstance(options.what, str) else options.what
+    virtual = options.time == "virtual"
+    if virtual and set(what) != {"lab"}:
+        parser.error("--time virtual: allowed: lab --time virtual")
+    if virtual:
+        try:
+            virtual_lab.requirements()
+        except virtual_lab.LabError as error:
+            print(f"tools/test: {error}", file=sys.stderr)
+            return 1
 
     progress = Progress()
     print(_heading(), flush=True)
     results: list[Layer] = []
-    for build in plan(what):
+    for build in plan(what, virtual):
         results += run_build(build, progress)
     return conclude(results, progress)
 
@@ -111,6 +127,8 @@ def run_layer(layer: str, labels: tuple[str, ...], build: Build, entries: list[E
         return Layer(layer, cases=[Case(layer, Verdict.skipped, "no test of this layer is registered")])
     serial = bool({"lab", "vm"} & set(labels))
     try:
+        if layer == virtual_lab.LAYER:
+            return virtual_lab.run_virtual(build.directory, mine, progress)
         return run_entries(layer, build.directory, mine, 1 if serial else len(os.sched_getaffinity(0)), progress,
                            environment=build.environment, wrapper=_fixed_addresses() if build.programs_only else ())
     except (RuntimeError, OSError) as error:

@@ -228,12 +228,12 @@ class Probe:
         self.process.wait()
 
 
-def wait_until(condition, timeout: float) -> None:
+def wait_until(condition, timeout: float, pause: float = 0.02) -> None:
     deadline = time.monotonic() + timeout
     while not condition():
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {timeout} s")
-        time.sleep(0.02)
+        time.sleep(pause)
 
 
 @pytest.fixture

@@ -74,6 +74,8 @@ def test_hanging_loop(world: World) -> None:
 
 def test_without_keeper_a_stop_blocks(world: World) -> None:
     """The planted fault: with the keeper killed nobody rescues the transfer, so the tests above see the keeper's work."""
+    if os.environ.get("TANDEM_VIRTUAL"):
+        pytest.skip("in virtual time the queue's socket is full after 93 packets, before the sender stalls, and lets the others pass")
     world.serve(60 * MEGABYTE, RATE)
     probe = world.probe(traffic=BUSY, max_length=200000, guard="no")
     download = world.begin(timeout=20)

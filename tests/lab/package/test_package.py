@@ -8,6 +8,7 @@ import shutil
 import stat
 import subprocess
 import tarfile
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -143,6 +144,11 @@ def test_installed_lab_is_found_beside_the_program(tree: Path) -> None:
     assert "plain" in output(tree / "usr/bin/tandem", "lab", "list", cwd="/")
     (tree / "usr/lib/tandem/lab/scenarios/only-here.toml").write_text((tree / "usr/lib/tandem/lab/scenarios/plain.toml").read_text())
     assert "only-here" in output(tree / "usr/bin/tandem", "lab", "list", cwd="/")
+
+
+def test_delivered_configuration_switches_every_module_on(tree: Path) -> None:
+    settings = tomllib.loads((tree / "etc/tandem/tandem.toml").read_text())
+    assert {name for name, table in settings["modules"].items() if table["enabled"]} == {path.stem for path in (tree / "usr/lib/tandem").glob("*.so")}
 
 
 def test_delivered_configuration_fits_the_delivered_modules(tree: Path) -> None:

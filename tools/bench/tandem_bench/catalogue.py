@@ -20,6 +20,7 @@ CATALOGUE = {
     "mirror-roc": "mirror_roc",
     "mirror-fairness": "mirror_fairness",
     "mirror-losses": "mirror_losses",
+    "senders": "senders",
     "estimator": "estimator",
     "ecn-grid": "ecn_grid",
     "ecn-uplink": "ecn_uplink",
@@ -27,6 +28,8 @@ CATALOGUE = {
     "ecn-linux": "ecn_linux",
     "fairness": "fairness",
     "static-tail": "static_tail",
+    "together": "together",
+    "integrated": "integrated",
 }
 
 

@@ -11,7 +11,7 @@ from typing import Any, Sequence
 
 from tandem_lab import system
 from tandem_lab.errors import BadInput, LabError
-from tandem_lab import virtual_machine as machine
+from tandem_lab import kernels, virtual_machine as machine
 
 from . import catalogue, header, parallel, report, table, virtual
 from .model import Bench, Case, Options, Run
@@ -42,8 +42,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--arm", action="append", default=[], metavar="NAME", help="only this arm (may be repeated); goals that need others are left out")
     made.add_argument("--jobs", type=int, default=1, metavar="N", help="rounds measured at the same time, each in a lab of its own (default 1); "
                       "for benches that mostly wait, see docs/benches.md")
-    made.add_argument("--time", choices=("real", "virtual"), default="real", help="virtual: each round inside a kernel whose clock moves only when everything waits; "
-                      "equal seeds give equal figures, whatever the machine does (default real)")
+    made.add_argument("--time", choices=("real", "virtual"), help="virtual: each round inside a kernel whose clock moves only when everything waits; "
+                      "equal seeds give equal figures, whatever the machine does (default virtual where that kernel is built, but real for what measures "
+                      "CPU or how long something waits for it)")
     made.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of the bench, for all its cases (see --list NAME)")
     made.add_argument("--check", action="store_true", help="exit 1 when a goal is missed or a run failed, and name it")
     made.add_argument("--prefix", default="bench-", help="prefix of the lab's namespaces (default bench-)")
@@ -85,10 +86,14 @@ def _main(given: argparse.Namespace, arguments: list[str]) -> int:
         raise BadInput(f"--jobs {given.jobs}: allowed: a whole number from 1")
     bench = catalogue.load(given.name)
     cases = select(bench, given)
+    why_real = ""
+    if given.within is None and given.time is None:
+        given.time, why_real = default_time(bench)
     if given.time == "virtual":
         check_virtual(bench)
-    elif given.jobs > 1 and not bench.parallel:
-        raise BadInput(f"--jobs {given.jobs}: {bench.name} measures the machine itself and needs it alone; allowed: 1")
+    elif given.within is None and given.jobs > 1 and not bench.parallel:
+        raise BadInput(f"--jobs {given.jobs}: {bench.name} measures the machine itself and needs it alone; allowed: 1"
+                       + ("" if bench.needs_real_time else ", or any number with --time virtual"))
     if given.list:
         for case in cases:
             print(f"{case.name}: {case.seeds} rounds of {', '.join(arm.name for arm in case.arms)}"
@@ -100,7 +105,22 @@ def _main(given: argparse.Namespace, arguments: list[str]) -> int:
         raise LabError("root is needed: this bench creates network namespaces; run it with sudo")
     if given.within is not None:
         return virtual.inside(bench, cases, given.seed, _options(given), given.within)
+    if why_real:
+        print(f"tandem bench: in real time: {why_real}", file=sys.stderr)
     return run(bench, cases, given, arguments)
+
+
+def default_time(bench: Bench) -> tuple[str, str]:
+    """The time whose figures can be trusted here; and where it is real, why."""
+    if not bench.needs_root:
+        return "real", ""  # of the simulator, whose own time is virtual
+    if bench.needs_real_time:
+        return "real", f"{bench.name} measures {bench.needs_real_time}"
+    try:
+        kernels.find()
+    except kernels.NoKernel as error:
+        return "real", f"{error}. Figures hang on what else this machine does"
+    return "virtual", ""
 
 
 def check_virtual(bench: Bench) -> None:
@@ -190,6 +210,44 @@ def run(bench: Bench, cases: list[Case], given: argparse.Namespace, arguments: l
         return _conclude(bench, cases, runs, head, given, interrupted)
 
 
+def _write(bench: Bench, cases: list[Case], runs: list[Run], verdicts: list[Verdict], head: dict[str, Any], given: argparse.Namespace,
+           interrupted: bool) -> list[str]:
+    """Every result that was asked for, also when another one cannot be written. Gives what could not, with the place and the reason."""
+    def as_json() -> None:
+        text = report.as_json(report.document(bench, cases, runs, verdicts, head, interrupted))
+        if str(given.json) != "-":
+            report.write(given.json, text)
+            return
+        try:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            system.output_unread()
+            raise OSError(error.errno, error.strerror, "standard output") from error
+
+    def as_page() -> None:
+        report.write(given.markdown, report.as_page(bench, cases, runs, verdicts, head, interrupted))
+
+    def as_pictures() -> None:
+        from .plot import draw
+
+        for path in draw(bench, [case for case in cases if not case.parameters.get("pooled")], runs, given.plot):
+            print(f"wrote {path}", file=sys.stderr)
+
+    faults: list[str] = []
+    for place, write in ((given.json, as_json), (given.markdown, as_page), (given.plot, as_pictures)):
+        try:
+            if place:
+                write()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            faults.append(f"{str(error.filename or place).removesuffix('.new')}: {error.strerror}")
+    return faults
+
+
 def _conclude(bench: Bench, cases: list[Case], runs: list[Run], head: dict[str, Any], given: argparse.Namespace, interrupted: bool) -> int:
     for done in runs:
         if knobs := done.details.get("knobs"):
@@ -209,19 +267,11 @@ def _conclude(bench: Bench, cases: list[Case], runs: list[Run], head: dict[str, 
     missed = [verdict for verdict in verdicts if not verdict.met]
     print(f"\n{len(verdicts) - len(missed)} of {len(verdicts)} goals met; {len(measured) - len(failed)} runs done, {len(failed)} failed"
           + ("; interrupted" if interrupted else ""), file=out)
-    if given.json:
-        text = report.as_json(report.document(bench, cases, runs, verdicts, head, interrupted))
-        if str(given.json) == "-":
-            print(text, end="")
-        else:
-            report.write(given.json, text)
-    if given.markdown:
-        report.write(given.markdown, report.as_page(bench, cases, runs, verdicts, head, interrupted))
-    if given.plot:
-        from .plot import draw
-
-        for path in draw(bench, [case for case in cases if not case.parameters.get("pooled")], runs, given.plot):
-            print(f"wrote {path}", file=sys.stderr)
+    unwritten = _write(bench, cases, runs, verdicts, head, given, interrupted)
+    for fault in unwritten:
+        print(f"tandem bench: {fault}; this result is not written", file=sys.stderr)
+    if unwritten:
+        return 1
     if interrupted:
         return 130
     if given.check:

@@ -17,6 +17,15 @@ def of_module(status: Mapping[str, Any], name: str) -> dict[str, Any]:
             "reasons": shortly(decisions)}
 
 
+def of_all(status: Mapping[str, Any]) -> dict[str, Any]:
+    """The same for all modules that are on, together; decisions by module."""
+    own = {module["name"]: of_module(status, module["name"]) for module in status["modules"] if module.get("enabled")}
+    return {"decisions": {name: entry["decisions"] for name, entry in own.items()}, "counters": {name: entry["counters"] for name, entry in own.items()},
+            "violations": sum(entry["violations"] for entry in own.values()), "faults": sum(entry["faults"] for entry in own.values()),
+            "links": status.get("links", {}), "datapath": status.get("datapath", {}), "knobs": knobs(status),
+            "reasons": "; ".join(entry["reasons"] for entry in own.values() if entry["reasons"])}
+
+
 def shortly(decisions: Mapping[str, int], most: int = 3) -> str:
     """The most frequent reasons without their counts (which the JSON has): runs with equal reasons read alike."""
     ranked = sorted(((count, why) for why, count in decisions.items() if isinstance(count, int) and count > 0), reverse=True)

@@ -27,6 +27,7 @@ class Goal:
     noise       name of an arm that repeats `over`: the half-width of the confidence interval of the median of noise / over is the
                 resolution of this measurement; a ratio that misses the bound by no more than it (and by no more than
                 `tolerance_cap`) is met "within the resolution", and said so. Without it, the bound is strict.
+    by_interval a bound inside the confidence interval of the median is "undecided": neither met nor missed
     """
 
     arm: str
@@ -37,6 +38,7 @@ class Goal:
     noise: str = ""
     tolerance_cap: float = 0.02
     text: str = ""  # shown instead of the generated sentence
+    by_interval: bool = False
 
     def __post_init__(self) -> None:
         if self.sense not in (">=", "<="):
@@ -53,7 +55,7 @@ class Metric:
     """A measured quantity that has a row of the table. The first of a case is its main one.
 
     Commonly a run has one value, and the table shows the median over the runs. A metric with `samples` takes all the values of that list in
-    the runs' details, of all rounds together, in one figure: their "median", "mean", "p95", "p99" or "sum" (`statistic`).
+    the runs' details, of all rounds together, in one figure: their "median", "mean", "p95", "p99", "sum" or "minimum" (`statistic`).
     """
 
     name: str

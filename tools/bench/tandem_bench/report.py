@@ -6,17 +6,18 @@ import json
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
+from tandem_common.whole import written_whole
+
 from . import table
 from .model import Bench, Case, Run
 from .statistics import Spread, Verdict, paired_ratios
 
 
 def write(path: Path, text: str) -> None:
-    """A reader sees the old or the new file, never half of one."""
+    """Whole or not at all. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_name(path.name + ".new")
-    fresh.write_text(text)
-    fresh.replace(path)
+    with written_whole(path) as fresh:
+        fresh.write_text(text)
 
 
 def document(bench: Bench, cases: Sequence[Case], runs: Sequence[Run], verdicts: Sequence[Verdict], header: Mapping[str, Any],
@@ -45,7 +46,7 @@ def document(bench: Bench, cases: Sequence[Case], runs: Sequence[Run], verdicts:
                                    "ci95": spread.ci, "pairs": [{"seed": seed, "ratio": ratio} for seed, ratio in pairs.items()]})
     goals = [{"case": v.case, "metric": v.metric, "goal": v.goal.sentence, "arm": v.goal.arm, "over": v.goal.over, "sense": v.goal.sense,
               "bound": v.goal.bound, "value": v.value, "ci95": v.ci, "pairs": v.pairs, "resolution": v.resolution,
-              "status": "met" if v.met else "missed", "within_resolution": v.within_resolution} for v in verdicts]
+              "status": "met" if v.met else "undecided" if v.undecided else "missed", "within_resolution": v.within_resolution} for v in verdicts]
     return {"bench": bench.name, "summary": bench.summary, "header": dict(header), "interrupted": interrupted,
             "cases": [{"case": case.name, "published": case.published, "arms": [arm.name for arm in case.arms], "rounds": case.seeds,
                        "parameters": dict(case.parameters)} for case in cases],

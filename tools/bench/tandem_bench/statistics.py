@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Callable, Iterable, Mapping, Sequence
 
 import numpy
 
-from .model import Case, Goal, Metric, Run
+from .model import Arm, Case, Goal, Metric, Run
 
 CONFIDENCE = 0.95
 RESAMPLES = 10_000
@@ -54,12 +54,21 @@ def pooled(runs: Iterable[Run], case: str, arm: str, samples: str) -> list[float
             for value in run.details.get(samples, ())]
 
 
+def as_one_case(title: str, members: Sequence[Case], runs: Iterable[Run], arms: Iterable[Arm] | None = None) -> list[Run]:
+    """The good runs of several cases (of these arms alone, when they are given) as those of one: a pair is a case on a seed, with a number of its own."""
+    wanted = None if arms is None else {arm.name for arm in arms}
+    kept = [run for run in runs if run.error is None and (wanted is None or run.arm in wanted)]
+    return [replace(run, case=title, seed=place * 1_000_000 + run.seed, details={"derived": True})
+            for place, case in enumerate(members) for run in kept if run.case == case.name]
+
+
 STATISTICS: Mapping[str, Callable[[Sequence[float]], float]] = {
     "median": lambda values: float(numpy.median(values)),
     "mean": lambda values: float(numpy.mean(values)),
     "p95": lambda values: float(numpy.quantile(values, 0.95)),
     "p99": lambda values: float(numpy.quantile(values, 0.99)),
     "sum": lambda values: float(numpy.sum(values)),
+    "minimum": lambda values: float(numpy.min(values)),
 }
 
 
@@ -91,11 +100,14 @@ class Verdict:
     resolution: float | None  # measured, when the goal names a noise arm
     met: bool
     within_resolution: bool  # met only thanks to the resolution
+    undecided: bool = False  # the interval contains the bound, and the goal asks for more
 
     @property
     def word(self) -> str:
         if self.value is None:
             return "no result"
+        if self.undecided:
+            return "undecided"
         if self.within_resolution:
             return "met within resolution"
         return "met" if self.met else "MISSED"
@@ -119,6 +131,8 @@ def judge(case: Case, goal: Goal, runs: Sequence[Run]) -> Verdict:
         return Verdict(case.name, goal, metric, None, None, 0, resolution, False, False)
     short = goal.bound - spread.median if goal.sense == ">=" else spread.median - goal.bound
     strictly = short <= 0
+    if goal.by_interval and spread.ci and spread.ci[0] < goal.bound < spread.ci[1]:
+        return Verdict(case.name, goal, metric, spread.median, spread.ci, len(spread.values), resolution, False, False, undecided=True)
     allowed = min(resolution or 0.0, goal.tolerance_cap)
     return Verdict(case.name, goal, metric, spread.median, spread.ci, len(spread.values), resolution,
                    strictly or short <= allowed, not strictly and short <= allowed)

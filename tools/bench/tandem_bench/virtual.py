@@ -9,33 +9,33 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import sys
-import time
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Sequence
 
 from tandem_lab import system
 from tandem_lab.errors import LabError
 from tandem_lab import virtual_machine as machine
 
-from .model import Arm, Bench, Case, Options, Run
-from .runner import Listener, measure_round, rounds
+from .model import Bench, Case, Options, Run
+from .runner import Listener, rounds
+from . import side_by_side
 
 _ENTRY = Path(__file__).resolve().parents[1] / "bench.py"
-_LOOK_EVERY = 0.05
 
 
-class _Round:
-    """One round under way in a guest, and what it has told so far."""
+class _Guest(side_by_side.Round):
+    """A round in a guest."""
 
-    def __init__(self, index: int, case: Case, seed: int, arguments: Sequence[str], cpu: int | None, directories: Sequence[Path]):
-        self.index, self.case, self.seed = index, case, seed
-        self.runs: list[Run] = []
-        self.told: list[tuple[str, str, Run | None]] = []  # ("begin" | "end", arm, run), to be handed on
+    def __init__(self, index: int, case: Case, seed: int, arguments: Sequence[str], cpu: int, directories: Sequence[Path]):
+        super().__init__(case, seed)
         self._rest = b""
         self._words = b""
-        self.machine = machine.Machine([system.PYTHON, str(_ENTRY), "_round", str(index), *arguments], seed=seed, cpu=cpu, say=self._hear,
-                                       directories=directories, environment={"TANDEM_BIN_DIR": str(system.tandem_binary("tandemd").parent)})
+        self._machine: machine.Machine | None = None
+        try:
+            self._machine = machine.Machine([system.PYTHON, str(_ENTRY), "_round", str(index), *arguments], seed=seed, cpu=cpu, say=self._hear,
+                                            directories=directories, environment={"TANDEM_BIN_DIR": str(system.tandem_binary("tandemd").parent)})
+        except LabError as error:  # no memory just now, say: the other rounds go on
+            self._refused = str(error)
 
     def _hear(self, name: str, data: bytes) -> None:
         if name != "events":
@@ -44,66 +44,32 @@ class _Round:
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
             event = json.loads(line)
-            run = Run(**event["run"]) if event["run"] else None
-            if run is not None:
-                self.runs.append(run)
-            if not (run and run.details.get("derived")):
-                self.told.append((event["what"], event["arm"], run))
+            self.hear(event["what"], event["arm"], Run(**event["run"]) if event["run"] else None)
 
-    def conclude(self, bench: Bench) -> None:
-        """After its end: arms without a run failed with the guest."""
-        done = {run.arm for run in self.runs}
-        if not (missing := [arm for arm in bench.measured_arms(self.case) if arm.name not in done]):
-            return
+    def look(self) -> bool:
+        return self._machine is not None and self._machine.running()
+
+    def reason(self) -> str:
+        if self._machine is None:
+            return self._refused
         try:
-            words = f"the round ended with code {self.machine.result().exit_code}: {self._words.decode(errors='replace').strip()[-500:]}"
+            return f"the round ended with code {self._machine.result().exit_code}: {self._words.decode(errors='replace').strip()[-500:]}"
         except LabError as error:
-            words = str(error)
-        for arm in missing:
-            self.runs.append(Run(self.case.name, arm.name, self.seed, 0, 0.0, error=words))
-            self.told.append(("end", arm.name, self.runs[-1]))
+            return str(error)
+
+    def close(self) -> None:
+        if self._machine:
+            self._machine.close()
 
 
 def execute(bench: Bench, cases: Sequence[Case], first_seed: int, options: Options, runs: list[Run], listen: Listener, jobs: int,
             arguments: Sequence[str]) -> None:
-    """As runner.execute(), `jobs` rounds at a time. The runs are in the order of the plan, whichever was done first."""
-    plan = rounds(cases, first_seed)
-    waiting = list(enumerate(plan))
+    """As runner.execute(), `jobs` rounds at a time."""
     cores = sorted(os.sched_getaffinity(0))
-    free = list(range(jobs))
-    active: dict[int, _Round] = {}
-    done: dict[int, list[Run]] = {}
     directories = [Path(options.keep_logs)] if options.keep_logs else []
-    try:
-        while waiting or active:
-            while waiting and free:
-                slot = free.pop(0)
-                index, (case, _, seed) = waiting.pop(0)
-                # A guest is one thread at a time and hands over between its processes at every step: on one core that is cheap.
-                active[slot] = _Round(index, case, seed, arguments, cores[slot % len(cores)], directories)
-            time.sleep(_LOOK_EVERY)
-            for slot, current in list(active.items()):
-                alive = current.machine.running()
-                if not alive:
-                    current.machine.running()  # the last words
-                    current.conclude(bench)
-                done[current.index] = current.runs
-                _hand_on(current, listen)
-                if not alive:
-                    current.machine.close()
-                    del active[slot]
-                    free.append(slot)
-    finally:
-        for current in active.values():
-            current.machine.close()
-        for index in sorted(done):
-            runs += [dataclasses.replace(run, order=len(runs) + place) for place, run in enumerate(done[index])]
-
-
-def _hand_on(current: _Round, listen: Listener) -> None:
-    for what, arm, run in current.told:
-        listen(what, current.case, current.case.arm(arm), run)
-    current.told.clear()
+    # A guest is one thread at a time and hands over between its processes at every step: on one core that is cheap.
+    side_by_side.execute(bench, cases, first_seed, runs, listen, jobs, lambda place, index, case, _, seed: _Guest(
+        index, case, seed, arguments, cores[place % len(cores)], directories))
 
 
 def inside(bench: Bench, cases: Sequence[Case], first_seed: int, options: Options, index: int) -> int:
@@ -115,10 +81,5 @@ def inside(bench: Bench, cases: Sequence[Case], first_seed: int, options: Option
         with open(f"{machine.SHARED}/events", "a") as file:
             file.write(json.dumps({"what": what, "arm": arm, "run": dataclasses.asdict(run) if run else None}, default=str) + "\n")
 
-    def listen(what: str, _: Case, arm: Arm, run: Run | None) -> None:
-        tell(what, arm.name, run)
-
-    for run in measure_round(bench, case, number, seed, options, listen):
-        if run.details.get("derived"):
-            tell("end", run.arm, run)
+    side_by_side.make(bench, case, number, seed, options, tell)
     return 0

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
+from .whole import written_whole
+
 COMMON = 64  # colours that are taken because they are frequent; the others because they are far from all of these
 
 
@@ -36,4 +38,5 @@ def save(figure, path: Path, dpi: int = 130) -> None:
     nearest = numpy.array([((kept - colour) ** 2).sum(1).argmin() for colour in colours], dtype=numpy.uint8)
     picture = Image.fromarray(nearest[place].reshape(pixels.shape[:2]), mode="P")
     picture.putpalette(kept.astype(numpy.uint8).tobytes())
-    picture.save(path, "PNG", optimize=True)
+    with written_whole(path) as fresh:
+        picture.save(fresh, "PNG", optimize=True)

@@ -300,7 +300,7 @@ private:
       with(*table, "server", "congestion",
            [&](const Value& v)
            {
-             v.choice({ "cubic", "reno", "bbr" });
+             v.choice({ "cubic", "reno", "bbr", "dctcp", "vegas", "westwood" });
              server.congestion = v.text();
            });
       take(pipe_keys(), server.pipes, *table, "server");

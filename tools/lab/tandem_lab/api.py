@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
-from . import counters, life, losses, scenario, sockets, system, topology
+from . import counters, foreign, life, losses, scenario, sockets, system, topology
 from .air import AirControl
 from .errors import BadInput, LabError
 from .life import LabState
@@ -320,6 +320,18 @@ class Lab:
     def server(self, name: str = "srv1") -> Endpoint:
         return self.endpoint(name)
 
+    @contextmanager
+    def foreign_server(self, stack: str, *, congestion: str = "", beside: str = "srv1") -> Iterator[Endpoint]:
+        """A server with another TCP than Linux's, "gvisor" (congestion: "reno", "cubic") or "lwip", for as long as the `with` lasts.
+
+        It offers what the Linux server beside it does, by plain HTTP and IPv4: download(server=...) takes it. foreign.missing(stack) says why it
+        cannot be had.
+        """
+        place, wan = self.server(beside), self.endpoint("wan")
+        with foreign.running(stack, congestion, namespace=place.namespace, beside=("eth0", place.ipv4), wan=(wan.namespace, f"wan-{beside}"),
+                             www=self.directory / "www", log=self.directory / f"{stack}.log") as address:
+            yield Endpoint(stack, place.namespace, address)
+
     @property
     def directory(self) -> Path:
         """The state directory: frames.sock, logs, servers' files; room for a test's own."""
@@ -377,24 +389,28 @@ class Lab:
 
     # -- traffic
 
-    def start_download(self, what: str = "100G", *, seconds: float | None = None, server: str = "srv1", tls: bool = False,
+    def start_download(self, what: str = "100G", *, seconds: float | None = None, server: str | Endpoint = "srv1", tls: bool = False,
                        flows: int = 1, v6: bool = False, sha256: bool = False, mptcp: bool | None = None, interface: str = "",
                        warmup: float = 0.0, interval: float = 0.1, timeout: float = 120.0) -> Download:
         """Starts a download of a server's file (1k, 100k, 1M, 10M, 100M, 1G, 100G, random, or one of add_file) and returns.
 
         seconds stops it after that time; without it, the whole file is fetched, for at most `timeout` seconds. mptcp: by
-        default when the scenario sets it up; interface: plain TCP by this one alone, e.g. "wlan1".
+        default when the scenario sets it up; interface: plain TCP by this one alone, e.g. "wlan1" ("cell0" needs a rule that
+        what has its address leaves by it).
         """
-        place = self.server(server)
-        if interface and interface not in self.info["interfaces"]:
-            raise BadInput(f"no {interface} in this lab; allowed: {', '.join(self.info['interfaces'])}")
+        place = server if isinstance(server, Endpoint) else self.server(server)
+        sources = {name: (entry["ipv4"], entry["ipv6"]) for name, entry in self.info["interfaces"].items()}
+        if self.info["cell"]:
+            sources["cell0"] = topology.CELL_CLIENT
+        if interface and interface not in sources:
+            raise BadInput(f"no {interface} in this lab; allowed: {', '.join(sources)}")
         argv = [PYTHON, str(_HERE / "fetch.py"), place.ipv6 if v6 else place.ipv4, "/" + what.lstrip("/"),
                 "--flows", str(flows), "--interval", str(interval), "--timeout", str(timeout)]
         argv += ["--tls"] if tls else []
         argv += ["--sha256"] if sha256 else []
         argv += ["--seconds", str(seconds)] if seconds is not None else []
         argv += ["--mptcp"] if (self.info.get("mptcp", False) and not interface if mptcp is None else mptcp) else []
-        argv += ["--source", self.info["interfaces"][interface]["ipv6" if v6 else "ipv4"]] if interface else []
+        argv += ["--source", sources[interface][int(v6)]] if interface else []
         argv += ["--interfaces", ",".join(self.info.get("interfaces", {"wlan0": {}}))]
         return Download(self, argv, warmup)
 
@@ -523,6 +539,8 @@ class Daemon:
                       **({"more_wifi": more} if (more := list(self.lab.info["interfaces"])[1:]) else {})},
             "daemon": {"socket": str(self.socket)},
             "recorder": {"directory": str(self.lab.directory)},
+            # Modules that come and go by themselves are no arm of an experiment; a test of just that asks for it.
+            "evidence": {"share": 0, "directory": str(self.lab.directory / "evidence")},
             "modules": {name: {"enabled": True} for name in modules},
         }
         return merged(base, config)

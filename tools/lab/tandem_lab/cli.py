@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import os
 import platform
@@ -205,8 +206,6 @@ def _run_virtual(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     path = scenario.find(options.scenario)
     seed = options.seed if options.seed is not None else scenario.load(path, _overrides(options), options.congestion).seed
     directories = [options.results] if options.results else []
-    for directory in directories:
-        directory.mkdir(parents=True, exist_ok=True)
     binaries = {} if options.no_air else {"TANDEM_BIN_DIR": str(system.tandem_binary("tandem-air").parent)}
     return virtual_machine.run([system.PYTHON, str(_LAB_PY), *arguments], seed=seed, directories=directories, environment=binaries, say=virtual_machine.to_terminal).exit_code
 
@@ -350,7 +349,9 @@ def main(arguments: Sequence[str]) -> int:
             return _run_virtual(options, arguments)
         if options.command == "run" and options.results and not virtual.inside():
             raise BadInput("--results: in real time a command writes where it likes; allowed with --time virtual")
-        return _COMMANDS[options.command](options)
+        code = _COMMANDS[options.command](options)
+        sys.stdout.flush()
+        return code
     except LabError as error:
         print(f"tandem lab: {error}", file=sys.stderr)
         return error.code
@@ -358,6 +359,12 @@ def main(arguments: Sequence[str]) -> int:
         return 130
     except BrokenPipeError:
         system.output_unread()
+        return 1
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        system.output_unread()
+        print(f"tandem lab: {error.filename or 'standard output'}: {error.strerror}", file=sys.stderr)
         return 1
 
 

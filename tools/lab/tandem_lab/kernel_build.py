@@ -89,15 +89,20 @@ def _run(argv: Sequence[str], directory: Path, on_line: Callable[[int], None] | 
                           env={**os.environ, "LC_ALL": "C", "KBUILD_BUILD_TIMESTAMP": "1970-01-01", "KBUILD_BUILD_USER": "tandem", "KBUILD_BUILD_HOST": "lab", "KBUILD_BUILD_VERSION": "1"}) as step:
         assert step.stdout
         last: list[str] = []
+        full = ""
         try:
             for number, line in enumerate(step.stdout):
                 last = [*last[-20:], line.rstrip()]
+                if not full and "No space left" in line:
+                    full = line.strip()
                 if on_line:
                     on_line(number)
         except BaseException:
             os.killpg(step.pid, signal.SIGKILL)
             raise
     if step.returncode != 0:
+        if full:
+            raise LabError(f"{kernels.cache()}: the disk is full: {full}; free {SPACE / 1e9:.1f} GB, or name another place in XDG_CACHE_HOME")
         words = next((line for line in last if re.search(r"error|No space|cannot", line, re.IGNORECASE)), last[-1] if last else "no words")
         raise LabError(f"{' '.join(argv[:2])} failed with code {step.returncode}: {words.strip()}")
 

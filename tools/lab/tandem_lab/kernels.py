@@ -77,10 +77,18 @@ def source_version() -> str:
     return found[1] if done.returncode == 0 and found and SOURCE.exists() else ""
 
 
+def _caches() -> list[Path]:
+    """Where to look: sudo makes root's cache ours, while the kernel was built without it."""
+    found = [cache()]
+    if os.geteuid() == 0 and (person := os.environ.get("SUDO_USER")):
+        found.append(Path(os.path.expanduser(f"~{person}")) / ".cache" / "tandem" / "lab-kernel")
+    return found
+
+
 def built() -> list[Kernel]:
     """Every kernel in the cache, the newest first."""
     found: list[tuple[float, Kernel]] = []
-    for file in cache().glob("*/kernel.json"):
+    for file in (file for place in dict.fromkeys(_caches()) for file in place.glob("*/kernel.json")):
         try:
             known = json.loads(file.read_text())
             kernel = Kernel(directory=file.parent, **{key: known[key] for key in ("checksum", "recipe", "source", "release")})

@@ -19,7 +19,7 @@ from .errors import BadInput, LabError
 
 SCENARIOS = Path(__file__).resolve().parents[1] / "scenarios"
 
-CONGESTION_CONTROLS = ("cubic", "reno", "bbr")
+CONGESTION_CONTROLS = ("cubic", "reno", "bbr", "dctcp", "vegas", "westwood")
 # Names become parts of namespaces' and devices' names.
 _SERVER_NAME = re.compile(r"[a-z0-9]{1,5}")
 _AP_NAME = re.compile(r"[a-z0-9]{1,8}")

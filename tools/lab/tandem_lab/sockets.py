@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 _RATE = {"bps": 1.0, "Kbps": 1e3, "Mbps": 1e6, "Gbps": 1e9}
-_KNOWN_CC = ("cubic", "reno", "bbr")
+_KNOWN_CC = ("cubic", "reno", "bbr", "dctcp", "vegas", "westwood")
 
 
 @dataclass(frozen=True)

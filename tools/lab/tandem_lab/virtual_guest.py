@@ -9,11 +9,14 @@ import ctypes
 import json
 import os
 import selectors
+import shutil
+import stat
 import subprocess
 import sys
 import time
 
 _POWER_OFF = 0x4321FEDC  # LINUX_REBOOT_CMD_POWER_OFF
+_MOST_PRINTED = 256 << 20  # bytes: what is printed is kept in the machine's memory
 # Equal for every user and machine, but for what the job adds: hashes of Python, names of temporary files and messages follow from nothing else.
 _ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C.UTF-8", "TERM": "dumb",
                 "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
@@ -25,15 +28,61 @@ def _append(path: str, data: bytes) -> None:
         file.write(data)
 
 
-def _mount(directory: str) -> None:
-    """A directory of the machine, to be written to, at its own place."""
-    os.makedirs(directory, exist_ok=True)
-    subprocess.run(["/usr/bin/mount", "-t", "hostfs", "-o", directory, "none", directory], check=True)
+class _Results:
+    """A directory of the machine that the command may write to. What it writes is kept in memory and brought out at the end: a disk that is
+    full, or a run that is killed, leaves no half of a file."""
+
+    def __init__(self, directory: str, number: int):
+        place = f"/run/results/{number}"
+        self._directory, self._outside, self._written = directory, f"{place}/outside", f"{place}/written"
+        for path in (directory, self._outside, self._written, f"{place}/work"):
+            os.makedirs(path, exist_ok=True)
+        subprocess.run(["/usr/bin/mount", "-t", "hostfs", "-o", directory, "none", self._outside], check=True)
+        subprocess.run(["/usr/bin/mount", "-t", "overlay", "-o", f"lowerdir={self._outside},upperdir={self._written},workdir={place}/work",
+                        "overlay", directory], check=True)
+
+    def bring_out(self) -> str:
+        """Each file whole or not at all. Gives what went wrong, naming the place; empty when nothing did."""
+        try:
+            self._bring_out("")
+        except OSError as error:
+            name = str(error.filename or self._outside).replace(self._outside, self._directory)
+            return f"{name}: {error.strerror}"
+        return ""
+
+    def _bring_out(self, below: str) -> None:
+        for entry in sorted(os.scandir(self._written + below), key=lambda entry: entry.name):
+            target = f"{self._outside}{below}/{entry.name}"
+            mode = entry.stat(follow_symlinks=False).st_mode
+            if stat.S_ISDIR(mode):
+                os.makedirs(target, exist_ok=True)
+                self._bring_out(f"{below}/{entry.name}")
+            elif stat.S_ISREG(mode):
+                self._copy(entry.path, target, stat.S_IMODE(mode))
+            elif stat.S_ISLNK(mode):
+                if os.path.lexists(target):
+                    os.unlink(target)
+                os.symlink(os.readlink(entry.path), target)
+            elif stat.S_ISCHR(mode):  # the overlay's mark of what was removed
+                shutil.rmtree(target) if os.path.isdir(target) and not os.path.islink(target) else os.unlink(target)
+
+    @staticmethod
+    def _copy(source: str, target: str, mode: int) -> None:
+        fresh = f"{target}.new"
+        try:
+            with open(source, "rb") as one, open(fresh, "wb") as other:
+                shutil.copyfileobj(one, other)
+                other.flush()
+                os.fsync(other.fileno())  # some file systems say only now that they are full
+            os.chmod(fresh, mode)
+            os.replace(fresh, target)
+        except OSError as error:
+            if os.path.exists(fresh):
+                os.unlink(fresh)
+            raise OSError(error.errno, error.strerror, target) from error
 
 
 def _run(job: dict, shared: str) -> int:
-    for directory in job["directories"]:
-        _mount(directory)
     subprocess.run(["/usr/sbin/ip", "link", "set", "lo", "up"], check=True)
     try:
         command = subprocess.Popen(job["argv"], cwd=job["directory"], env={**_ENVIRONMENT, **job["environment"]}, stdin=subprocess.DEVNULL,
@@ -41,6 +90,7 @@ def _run(job: dict, shared: str) -> int:
     except OSError as error:
         _append(f"{shared}/stderr", f"{job['argv'][0]}: {error.strerror}\n".encode())
         return 127
+    printed = 0
     with selectors.DefaultSelector() as selector:
         selector.register(command.stdout, selectors.EVENT_READ, "stdout")
         selector.register(command.stderr, selectors.EVENT_READ, "stderr")
@@ -53,22 +103,39 @@ def _run(job: dict, shared: str) -> int:
                     selector.unregister(ended)
                 elif data := os.read(key.fd, 65536):
                     _append(f"{shared}/{key.data}", data)
+                    printed += len(data)
+                    if printed > _MOST_PRINTED:
+                        command.kill()
+                        raise RuntimeError(f"{job['argv'][0]} printed more than {_MOST_PRINTED >> 20} MB and was ended")
                 else:
                     selector.unregister(key.fileobj)
     code = command.wait()
     return code if code >= 0 else 128 - code
 
 
-def main(shared: str) -> None:
+def _work(shared: str) -> None:
     code = 125
+    lost: list[str] = []
     began = time.monotonic()
     try:
         with open(f"{shared}/job.json") as file:
             job = json.load(file)
+        results = [_Results(directory, number) for number, directory in enumerate(job["directories"])]
         code = _run(job, shared)
+        lost = [words for words in (result.bring_out() for result in results) if words]
     except BaseException as error:
-        _append(f"{shared}/stderr", f"guest: {error!r}\n".encode())
-    _append(f"{shared}/end.json", json.dumps({"exit_code": code, "virtual_seconds": time.monotonic() - began}).encode())
+        _append(f"{shared}/stderr", f"guest: {error}\n".encode())
+    _append(f"{shared}/end.json", json.dumps({"exit_code": code, "virtual_seconds": time.monotonic() - began, "lost": "; ".join(lost)}).encode())
+
+
+def main(shared: str) -> None:
+    worker = os.fork()
+    if worker == 0:
+        _work(shared)
+        os._exit(0)
+    # Process 1 takes in who lost its parent: a keeper that outlives its daemon would be there for ever.
+    while os.wait()[0] != worker:
+        pass
     os.sync()
     ctypes.CDLL(None).reboot(_POWER_OFF)
 

@@ -1,8 +1,9 @@
 """Runs one command inside a kernel in virtual time, with this machine's files as its root.
 
-The guest sees the machine's file system read-only below a layer in its own memory: whatever it writes is gone with it, but for the
-directories handed to it. What it does follows from its command line and these files alone: the command line carries the seed and no
-path that changes from run to run, no device of the host reaches it, and it is told nothing while it runs.
+The guest sees the machine's file system read-only below a layer in its own memory: whatever it writes is gone with it, but for what
+it wrote to the directories handed to it, which comes out when its command has ended. What it does follows from its command line and
+these files alone: the command line carries the seed and no path that changes from run to run, no device of the host reaches it, and
+it is told nothing while it runs.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from pathlib import Path
 from typing import Any, Callable, Mapping, Sequence
 
 from . import system
-from .errors import LabError
-from . import kernels
+from .errors import BadInput, LabError
+from . import kernels, virtual, virtual_clock
 
 _HERE = Path(__file__).resolve().parent
 MEMORY_MB = 1536
@@ -29,6 +30,9 @@ SHARED = "/run/tandem-virtual"  # in the guest: the directory that output, exit 
 _ROOM = "/run/tandem-virtual"  # in the namespace of the guest's kernel: its working directory, in a file system that goes with it
 _ROOM_MB = 512  # for what comes out, beside the guest's memory
 _LOOK_EVERY = 0.05  # seconds between looks at what came out
+# CPU seconds that a guest may compute while its clock stands. What the lab's own programs do between two waits takes below a second.
+SPIN_LIMIT = 120.0
+SPIN_LIMIT_VARIABLE = "TANDEM_SPIN_LIMIT"
 
 # What a listener gets: "stdout", "stderr" or "events", and what was written there since.
 Listener = Callable[[str, bytes], None]
@@ -75,16 +79,47 @@ class Died(LabError):
     """The guest ended before its command did."""
 
 
+class Spins(Died):
+    """The guest computed on and on while its clock stood, and was ended."""
+
+    def __init__(self, computed: float, clock: float):
+        super().__init__(f"the lab in virtual time computed for {computed:.0f} s while its clock stood at {clock:.3f} s after boot, and was ended: a program in it loops "
+                         "without waiting or reading the clock. Mend the loop, run it with --time real, or allow long computing: "
+                         f"{SPIN_LIMIT_VARIABLE}=SECONDS (now {spin_limit():g})")
+
+
+def spin_limit() -> float:
+    """SPIN_LIMIT, or what the environment says. Raises BadInput."""
+    text = os.environ.get(SPIN_LIMIT_VARIABLE, "")
+    try:
+        limit = float(text) if text else SPIN_LIMIT
+    except ValueError:
+        limit = 0.0
+    if not 0 < limit < float("inf"):
+        raise BadInput(f"{SPIN_LIMIT_VARIABLE}={text}: allowed: CPU seconds, above 0")
+    return limit
+
+
+def _free_mb() -> int:
+    return next(int(line.split()[1]) >> 10 for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemAvailable:"))
+
+
+def most_at_a_time() -> int:
+    """As many guests as there are cores, unless memory is short."""
+    return max(1, min(len(os.sched_getaffinity(0)), _free_mb() // MEMORY_MB))
+
+
 def requirements() -> kernels.Kernel:
     """The kernel to run on. Raises LabError naming what is missing."""
+    if virtual.inside():
+        raise LabError("this is virtual time already; run it without --time virtual")
     kernel = kernels.find()
     if os.geteuid() != 0:
         raise LabError("virtual time needs root: the guest reads this machine's files with your rights")
     for name in ("unshare", "setarch", "setpriv", "taskset"):
         if not shutil.which(name, path=system.SEARCH_PATH):
             raise LabError(f"{name}: not found; install it: apt-get install util-linux")
-    free = next(int(line.split()[1]) >> 10 for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemAvailable:"))
-    if free < MEMORY_MB:
+    if (free := _free_mb()) < MEMORY_MB:
         raise LabError(f"{free} MB of memory are free, a lab in virtual time may need {MEMORY_MB} MB; end something or run fewer at a time")
     return kernel
 
@@ -92,15 +127,22 @@ def requirements() -> kernels.Kernel:
 class Machine:
     """A guest at work. It ends with this object's process at the latest, and leaves nothing."""
 
-    def __init__(self, argv: Sequence[str], *, seed: int, environment: Mapping[str, str] | None = None, directories: Sequence[Path] = (),
-                 cpu: int | None = None, say: Listener | None = None):
-        """Boots a guest that runs argv in the present working directory.
+    def __init__(self, argv: Sequence[str], *, seed: int, directory: Path | None = None, environment: Mapping[str, str] | None = None,
+                 directories: Sequence[Path] = (), cpu: int | None = None, say: Listener | None = None):
+        """Boots a guest that runs argv.
 
         seed         of the kernel: TCP's initial numbers and ports, hashes, /dev/urandom
-        directories  of this machine that the guest may write to, at the same path
+        directory    that argv runs in; the present one when it is not given
+        directories  of this machine that the guest may write to, at the same path; what it wrote comes out at the end, each file whole
         cpu          run on this core alone; the one that was used least just now when it is not given
         """
         kernel = requirements()
+        limit = spin_limit()
+        for directory in directories:
+            try:
+                directory.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise LabError(f"{directory}: {error.strerror}") from error
         self._say = say
         self._seen = {"stdout": 0, "stderr": 0, "events": 0}
         self._began = time.monotonic()
@@ -114,10 +156,12 @@ class Machine:
             raise LabError(f"virtual time: {line or 'the namespaces for the kernel could not be made'}")
         self._room = os.open(f"/proc/{self._process.pid}/root{_ROOM}", os.O_RDONLY | os.O_DIRECTORY)
         self._write("init", _INIT.format(shared=SHARED, room=_ROOM, guest=shlex.quote(str(_HERE / "virtual_guest.py"))))
-        self._write("shared/job.json", json.dumps({"argv": list(argv), "directory": os.getcwd(), "directories": [str(path.resolve()) for path in directories],
+        self._write("shared/job.json", json.dumps({"argv": list(argv), "directory": str(directory or Path.cwd()), "directories": [str(path.resolve()) for path in directories],
                                                    "environment": {"TANDEM_VIRTUAL": kernel.words, **(environment or {})}}))
         self._process.stdin.write(b"go\n")
         self._process.stdin.close()
+        self._clock = virtual_clock.Clock(kernel.image, self._process.pid, limit)
+        self._spins: Spins | None = None
 
     def _open(self, path: str, flags: int) -> int:
         return os.open(path, flags, 0o755, dir_fd=self._room)
@@ -136,6 +180,10 @@ class Machine:
 
     def running(self) -> bool:
         """Whether it still works; hands on what came out since the last call."""
+        if self._process.poll() is None and self._clock.spins():
+            self._spins = Spins(self._clock.computed, self.clock() or 0.0)
+            self._process.kill()
+            self._process.wait()
         alive = self._process.poll() is None
         for name, seen in self._seen.items() if self._say else ():
             if fresh := self._read(f"shared/{name}", seen):
@@ -143,13 +191,26 @@ class Machine:
                 self._say(name, fresh)
         return alive
 
+    def clock(self) -> float | None:
+        """Seconds of its own clock since its boot; None when it does not run."""
+        now = self._clock.nanoseconds()
+        return None if now is None else now / 1e9
+
+    def cpu_seconds(self) -> float:
+        """CPU time that it took until now."""
+        return virtual_clock.cpu_seconds(self._process.pid)
+
     def result(self) -> Result:
-        """What came of it, after its end. Raises Died when the command did not come to its end."""
+        """What came of it, after its end. Raises Died when the command did not come to its end, LabError when results did not come out."""
+        if self._spins:
+            raise self._spins
         try:
             ended = json.loads(self._read("shared/end.json"))
         except ValueError:
             words = self._read("console").decode(errors="replace").strip().splitlines()[-12:]
             raise Died("the kernel in virtual time ended before its command:\n  " + "\n  ".join(words or ["it said nothing"])) from None
+        if ended["lost"]:
+            raise LabError(f"{ended['lost']}; what was written before lies there whole")
         return Result(ended["exit_code"], time.monotonic() - self._began, ended["virtual_seconds"])
 
     def close(self) -> None:

@@ -308,7 +308,7 @@ class Freeze(Bench):
     def _config(lab: Lab, cell: Cell, arm: Arm) -> dict[str, Any]:
         config: dict[str, Any] = {"modules": {"freeze": {"strategy": STRATEGY[arm.name]}}}
         if arm.name == PUBLISHED.name:
-            config["modules"]["freeze"]["prove"] = False  # the paper takes the second path for granted
+            config["modules"]["freeze"]["validate_path"] = False  # the paper takes the second path for granted
         if cell.detection == "radio":
             config["links"] = {"radio": f"lab:{lab.directory / 'frames.sock'}"}
         return config

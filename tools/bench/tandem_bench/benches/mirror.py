@@ -15,6 +15,7 @@ from tandem_lab.errors import BadInput, LabError
 from .. import helpers, lateness, mirror_pictures
 from ..daemon_status import of_module
 from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options, Run
+from ..statistics import as_one_case
 
 PLAIN, AGAIN = Arm("plain", "plain"), Arm("plain again")
 REPLAY, RANGE, UNDO = Arm("replay", "replay"), Arm("range", "range"), Arm("undo", "undo")
@@ -44,7 +45,8 @@ UPLINK_QUEUE = 10_000
 
 COUNTERS = ("RetransSegs", "TCPTimeouts", "TCPFullUndo", "TCPPartialUndo", "TCPLossUndo", "TCPDSACKUndo", "TCPSpuriousRTOs", "TCPLossProbes",
             "TCPLossProbeRecovery", "TCPFastRetrans", "TCPSlowStartRetrans", "TCPLostRetransmit", "TCPSackRecovery", "TCPSACKReneging",
-            "TCPDSACKRecv", "TCPSackFailures", "TCPLossFailures")
+            "TCPDSACKRecv", "TCPSackFailures", "TCPLossFailures", "TCPHystartTrainDetect", "TCPHystartTrainCwnd", "TCPHystartDelayDetect",
+            "TCPHystartDelayCwnd")
 
 
 @dataclass(frozen=True)
@@ -229,12 +231,7 @@ class Mirror(Bench):
             if len(members) < 2:
                 continue
             shared = [arm for arm in ALL if all(arm in case.arms for case in members)]
-            pooled: list[Run] = []
-            for place, case in enumerate(members):
-                for run in runs:
-                    if run.case == case.name and run.error is None and run.arm in {arm.name for arm in shared}:
-                        # A pair is a cell on a seed; a number of its own for each keeps them apart.
-                        pooled.append(Run(title, run.arm, place * 1_000_000 + run.seed, run.order, run.seconds, run.values, {"derived": True}))
+            pooled = as_one_case(title, members, runs, shared)
             some = members[0].parameters["cell"]
             goals = tuple(goal for goal in goals_of(replace(some, congestion="cubic", loss="3 %") if title == "all cells" else some, AGAIN in shared)
                           if {goal.arm, goal.over} <= {arm.name for arm in shared})

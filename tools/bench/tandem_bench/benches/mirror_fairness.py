@@ -12,6 +12,7 @@ from tandem_lab.errors import LabError
 from .. import helpers, lateness
 from ..daemon_status import of_module
 from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options, Run
+from ..statistics import as_one_case
 from .mirror import Cell, read_settings
 
 PLAIN, AGAIN, TANDEM, LOSS_FREE = Arm("plain", "plain"), Arm("plain again"), Arm("tandem", "tandem"), Arm("loss-free", "loss-free")
@@ -141,9 +142,7 @@ class MirrorFairness(Bench):
             members = [case for case in cases if case.parameters["pair"].lossy == lossy]
             if len(members) < 2:
                 continue
-            pooled = [replace(run, case=title, seed=place * 1_000_000 + run.seed, details={"derived": True})
-                      for place, case in enumerate(members) for run in runs if run.case == case.name and run.error is None]
-            made.append((Case(title, members[0].arms, METRICS, 1, members[0].goals, parameters={"pooled": True}), pooled))
+            made.append((Case(title, members[0].arms, METRICS, 1, members[0].goals, parameters={"pooled": True}), as_one_case(title, members, runs)))
         return made
 
 

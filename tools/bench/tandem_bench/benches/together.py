@@ -1,0 +1,228 @@
+"""Every module alone, every two, every three and all, over what can befall a download: none may spoil what another gains."""
+
+from __future__ import annotations
+
+import itertools
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any, Mapping, Sequence
+
+from tandem_lab import Lab, foreign
+from tandem_lab.errors import BadInput, LabError
+
+from .. import helpers, lateness, walks
+from ..daemon_status import of_all
+from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options, Run, Unavailable
+from ..statistics import Spread, as_one_case, values_of
+
+MODULES = ("offload", "freeze", "mirror", "ecn")
+PLAIN, AGAIN, LOSS_FREE = Arm("plain", "plain"), Arm("plain again"), Arm("loss-free", "limit")
+ALL = Arm("all", "tandem")
+
+
+def arms_of(size: int, column: str) -> tuple[Arm, ...]:
+    """Every choice of so many modules."""
+    return tuple(Arm("+".join(chosen), column) for chosen in itertools.combinations(MODULES, size))
+
+
+SINGLE, PAIRS, THREE = arms_of(1, "one"), arms_of(2, "two"), arms_of(3, "three")
+COMBINATIONS = (PLAIN, AGAIN, *SINGLE, *PAIRS, *THREE, ALL)
+# On a connection that is not MPTCP `ecn` only looks on: what the others do to each other shows without it.
+QUICK = (PLAIN, AGAIN, *(pair for pair in PAIRS if "ecn" not in pair.name), ALL)
+
+GOODPUT = Metric("goodput", "Mb/s")
+WORST = Metric("worst run", "Mb/s", samples="goodputs", statistic="minimum")
+
+SECONDS = 12.0
+ROUNDS, MANY_ROUNDS = 3, 10
+RTTS = (20, 50, 100, 200)
+SENDERS = ("cubic", "reno", "bbr", "gvisor")  # Linux's congestion controls, and a stack that is not Linux (Reno)
+PHYS = ("a", "g", "n")
+LOSSES = ("0.1 % loss", "0.3 % loss", "1 % loss")
+FAST = 50  # Mb/s: what 802.11n carries is more
+TROUBLES = tuple(walks.troubles(SECONDS))
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One download's world."""
+
+    trouble: str
+    rtt_ms: int
+    sender: str
+    phy: str
+    seconds: float = SECONDS
+    radio: bool = False  # the daemon sees the frames of the air
+
+    @property
+    def name(self) -> str:
+        return f"{self.trouble}, {self.sender}, {self.rtt_ms} ms, 802.11{self.phy}" + (", radio" if self.radio else "")
+
+    @property
+    def has_share_goal(self) -> bool:
+        """Losses that must not cost much: up to 100 ms and 50 Mb/s."""
+        return self.trouble in LOSSES and self.rtt_ms <= 100 and self.phy != "n"
+
+    def scenario(self, lossy: bool = True) -> str:
+        """The scenario as TOML text."""
+        trouble = walks.troubles(self.seconds)[self.trouble if lossy else "no loss"]
+        control = "cubic" if self.sender in foreign.STACKS else self.sender
+        return (f'[scenario]\nname = "bench-together"\nduration = "600s"\n[wifi]\nprofile = "wifi-{self.phy}"\n{trouble.wifi}'
+                f'[cell]\nprofile = "lte"\n{trouble.cell}[wan]\ndelay = "{self.rtt_ms / 2:g}ms"\n'
+                f'[[server]]\nname = "srv1"\ncongestion = "{control}"\n{trouble.tables}')
+
+
+def covering_cells() -> list[Cell]:
+    """Each trouble with each RTT; senders and PHYs turned, so that each meets every other value, too."""
+    return [Cell(trouble, rtt, SENDERS[(row + column) % len(SENDERS)], PHYS[(row + 2 * column + row // 3) % len(PHYS)])
+            for row, trouble in enumerate(TROUBLES) for column, rtt in enumerate(RTTS)]
+
+
+def every_cell() -> list[Cell]:
+    return [Cell(*values) for values in itertools.product(TROUBLES, RTTS, SENDERS, PHYS)]
+
+
+def loss_cells() -> list[Cell]:
+    """Those of ten runs: every loss with every RTT up to 100 ms, senders and PHYs turned."""
+    return [Cell(loss, rtt, SENDERS[(row + 2 * column) % len(SENDERS)], PHYS[(row + column) % 2])
+            for row, loss in enumerate(LOSSES) for column, rtt in enumerate(RTTS[:3])]
+
+
+def goals_of(cell: Cell, many: bool, arms: Sequence[Arm]) -> tuple[Goal, ...]:
+    noise = AGAIN.name if AGAIN in arms else ""
+    goals = [Goal(ALL.name, ">=", 1.0, over=PLAIN.name, noise=noise, by_interval=True)]
+    if PLAIN in arms and not many:
+        goals.append(Goal(ALL.name, ">=", 0.9, over=PLAIN.name, metric=WORST.name, text="worst run: all / plain >= 0.9"))
+    if cell.has_share_goal and LOSS_FREE in arms:
+        goals.append(Goal(ALL.name, ">=", 0.9, over=LOSS_FREE.name, by_interval=True))
+        if many:
+            goals.append(Goal(ALL.name, ">=", 0.75, over=LOSS_FREE.name, metric=WORST.name, text="worst of ten: all / loss-free >= 0.75"))
+    return tuple(goals)
+
+
+def case_of(cell: Cell, arms: Sequence[Arm], rounds: int, many: bool = False) -> Case:
+    if cell.trouble in LOSSES and LOSS_FREE not in arms:
+        arms = (*arms, LOSS_FREE)
+    return Case(cell.name + (", ten runs" if many else ""), tuple(arms), (GOODPUT, WORST), rounds, goals_of(cell, many, arms),
+                parameters={"cell": cell, "many": many})
+
+
+class Together(Bench):
+    name = "together"
+    summary = "downloads through losses, blackouts, walks and busy channels: without Tandem, with each module, every two, every three, and all"
+    parallel = True
+    settings = {"seconds": f"length of a download, 6 to 600 (default {SECONDS:g})", "radio": "no, yes: the daemon sees the frames of the air"}
+    columns = ("plain", "one", "two", "three", "tandem", "limit")
+    headings = {"one": " / ".join(arm.name for arm in SINGLE), "two": " / ".join(arm.name for arm in PAIRS), "three": "without ecn / mirror / freeze / offload",
+                "tandem": "all", "limit": "loss-free"}
+    detail_columns = (
+        ("RetransSegs", "retransmitted"), ("TCPTimeouts", "timeouts"), ("undone", "undone by the server"), ("acks_cell0", "ACKs by cellular"),
+        ("longest_gap_s", "longest gap, s"), ("faults", "module faults"), ("violations", "violations"), ("reasons", "reasons"))
+    notes = (
+        f"One download of {SECONDS:g} s by nginx on an unmodified server, slow start included, over the lab's 802.11 air with LTE (30/10 Mb/s, 20 ms each way) beside it. Cell names: what "
+        "befalls it, congestion control of the server (gvisor: gVisor's netstack, Reno, whose retransmissions are not counted), RTT (half of it each way on the WAN), PHY.",
+        "Losses come behind the air's retries, on data. Blackouts: 2 s after a third, 0.7 s after three quarters of the download; both ends drop. Walk: past three access points with rate control, a handoff after each "
+        "third. Busy channel: a neighbour who always sends. Filtered cellular: a source-address filter; cellular NAT: the network translates; both with a blackout of 2 s.",
+        "\"plain\" and \"plain again\" are the same arm measured twice per round: their ratio shows the resolution. \"loss-free\": plain, the same air without losses. A goal whose interval contains it is undecided.",
+        "Best pair: of the pairs of a cell the one with the highest median over its rounds, so that chance favours it over \"all\".",
+        lateness.note())
+
+    def cases(self, quick: bool) -> list[Case]:
+        if quick:
+            brief = [Cell("0.3 % loss", 50, "cubic", "a", 7.0), Cell("blackouts", 50, "cubic", "g", 7.0), Cell("walk", 50, "reno", "g", 7.0), Cell("no loss", 50, "cubic", "n", 7.0)]
+            return [case_of(cell, QUICK, 1) for cell in brief]
+        return ([case_of(cell, COMBINATIONS, ROUNDS) for cell in covering_cells()]
+                + [case_of(cell, (PLAIN, ALL, LOSS_FREE), MANY_ROUNDS, many=True) for cell in loss_cells()])
+
+    def full_cases(self) -> list[Case]:
+        return ([case_of(cell, COMBINATIONS, ROUNDS) for cell in every_cell()]
+                + [case_of(cell, (PLAIN, ALL, LOSS_FREE), MANY_ROUNDS, many=True) for cell in every_cell() if cell.has_share_goal])
+
+    def configured(self, cases: list[Case], settings: Mapping[str, str]) -> list[Case]:
+        changes: dict[str, Any] = {}
+        for key, text in settings.items():
+            try:
+                changes[key] = {"no": False, "yes": True}[text] if key == "radio" else float(text)
+                if key == "seconds" and not 6 <= changes[key] <= 600:
+                    raise ValueError
+            except (ValueError, KeyError):
+                raise BadInput(f"--set {key}={text}: allowed: {self.settings[key]}") from None
+        return [case_of(replace(case.parameters["cell"], **changes), case.arms, case.seeds, case.parameters["many"]) for case in cases]
+
+    def estimate(self, case: Case, arm: Arm, quick: bool) -> float:
+        return case.parameters["cell"].seconds + 1.8
+
+    def measure(self, session: Any, case: Case, arm: Arm, seed: int, options: Options) -> Measurement:
+        return lateness.measured(lambda: self._measure(case, arm, seed, options))
+
+    def _measure(self, case: Case, arm: Arm, seed: int, options: Options) -> Measurement:
+        cell: Cell = case.parameters["cell"]
+        if cell.sender in foreign.STACKS and (why := foreign.missing(cell.sender)):
+            raise Unavailable(why)
+        with ExitStack() as stack:
+            lab = stack.enter_context(Lab(cell.scenario(arm != LOSS_FREE), seed=seed, prefix=options.prefix))
+            daemon = None
+            if chosen := modules_of(arm):
+                daemon = stack.enter_context(helpers.tandem(lab, options, chosen, config_of(lab, cell), f"{case.name}-{arm.name}-{seed}"))
+            server = stack.enter_context(lab.foreign_server(cell.sender)) if cell.sender in foreign.STACKS else "srv1"
+            before = lab.tcp_counters()
+            lab.start_timeline()
+            result = lab.start_download(seconds=cell.seconds, server=server).wait()
+            after = lab.tcp_counters()
+            if result.error:
+                raise LabError(f"download: {result.error}")
+            goodput = result.bytes * 8e-6 / result.seconds
+            details: dict[str, Any] = {key: after.get(key, 0) - before.get(key, 0) for key in COUNTERS}
+            details |= {"goodputs": [goodput], "undone": sum(details[key] for key in COUNTERS if "Undo" in key), "rates_mbps": [round(rate, 3) for rate in result.rates(0.5)],
+                        "longest_gap_s": round(result.longest_gap(), 2), "acks_cell0": result.interfaces.get("cell0", {}).get("acks_out", 0)}
+            details |= lateness.checked(lab.stats())
+            if daemon is not None:
+                details |= of_all(daemon.api("/v1/status"))
+        return Measurement({GOODPUT.name: goodput}, details)
+
+    def summarise(self, cases: Sequence[Case], runs: Sequence[Run]) -> list[tuple[Case, list[Run]]]:
+        """All against the best pair of each cell, and all cells together."""
+        return [made for case in cases if (made := against_best_pair(case, runs))] + over_all(cases, runs)
+
+
+COUNTERS = ("RetransSegs", "TCPTimeouts", "TCPLossProbes", "TCPFullUndo", "TCPPartialUndo", "TCPLossUndo", "TCPDSACKUndo")
+
+
+def modules_of(arm: Arm) -> tuple[str, ...]:
+    """The modules that are on in an arm; none: it runs without the daemon."""
+    if arm == ALL:
+        return MODULES
+    return tuple(arm.name.split("+")) if arm in (*SINGLE, *PAIRS, *THREE) else ()
+
+
+def config_of(lab: Lab, cell: Cell) -> dict[str, Any]:
+    """The daemon's configuration: defaults, and the air's frames where the cell has a radio."""
+    return {"links": {"radio": f"lab:{lab.directory / 'frames.sock'}"}} if cell.radio else {}
+
+
+def against_best_pair(case: Case, runs: Sequence[Run]) -> tuple[Case, list[Run]] | None:
+    """The row of a cell that sets all modules beside its best pair; None where either was not measured."""
+    spreads = {arm: Spread.of(values_of(runs, case.name, arm.name, GOODPUT.name).values()) for arm in case.arms if arm in PAIRS}
+    medians = {arm: spread.median for arm, spread in spreads.items() if spread}
+    if not medians or ALL not in case.arms:
+        return None
+    best = max(medians, key=lambda arm: medians[arm])
+    title = f"{case.name}: all and {best.name}"
+    chosen = [replace(run, case=title, details={"derived": True}) for run in runs
+              if run.case == case.name and run.error is None and run.arm in (best.name, ALL.name)]
+    goal = Goal(ALL.name, ">=", 0.97, over=best.name, by_interval=True, text="all / best pair >= 0.97")
+    return Case(title, (best, ALL), (GOODPUT,), case.seeds, (goal,), parameters={"pooled": True}), chosen
+
+
+def over_all(cases: Sequence[Case], runs: Sequence[Run]) -> list[tuple[Case, list[Run]]]:
+    """All against plain over all cells together: a pair is a cell on a seed."""
+    members = [case for case in cases if PLAIN in case.arms and ALL in case.arms]
+    if len(members) < 2:
+        return []
+    shared = tuple(arm for arm in (PLAIN, AGAIN, ALL) if all(arm in case.arms for case in members))
+    pooled = as_one_case("all cells", members, runs, shared)
+    goal = Goal(ALL.name, ">=", 1.0, over=PLAIN.name, noise=AGAIN.name if AGAIN in shared else "", by_interval=True)
+    return [(Case("all cells", shared, (GOODPUT,), len({run.seed for run in pooled}), (goal,), parameters={"pooled": True}), pooled)]
+
+
+BENCH = Together()
