@@ -10,6 +10,9 @@
 //
 // So one may look after every comparison, and stop when one likes. Nothing is assumed of the distribution but the
 // symmetry that the lot makes. An effect e is not excluded while the same holds for d - e.
+//
+// `tandem ab` and the benches have the same mixture at the same alpha with a scale taken from the pairs, since theirs
+// are of any kind (tools/common/tandem_common/confidence.py).
 #pragma once
 
 #include <cstdint>
