@@ -143,7 +143,8 @@ def test_goals_are_on_all_episodes_together_and_the_curve_on_all_swept_cells() -
     (case, pooled), = [row for row in mirror_roc.BENCH.summarise(judged, runs) if row[0].name == "all cells"]
     told = {verdict.goal.sentence: verdict for verdict in (judge(case, goal, pooled) for goal in case.goals)}
     assert told[">= 95 % of random hidden"].value == pytest.approx(0.99) and told["<= 5 % of congestion hidden"].value == pytest.approx(0.05)
-    assert told["<= 5 % of congestion hidden"].met and told[">= 98 % of random hidden, with radio"].word == "no result"
+    assert told["<= 5 % of congestion hidden"].word == "undecided", "one of twenty is no proof of 5 %"
+    assert told[">= 98 % of random hidden, with radio"].word == "no result"
 
     runs = [run(swept[0].name, "with radio, threshold 0.25", [1, 1, 0], [0]), run(swept[1].name, "with radio, threshold 0.25", [1], [1]),
             run(swept[0].name, "with radio, threshold 1", [0], [0])]

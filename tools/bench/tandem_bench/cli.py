@@ -20,9 +20,10 @@ from .runner import execute
 from .statistics import judge
 
 EPILOG = """\
-Every arm of a case runs on the same seeds, in turned order. The table shows medians over the seeds, the paired ratios with
-their 95 % interval, and every goal as met or missed. Exit codes: 0 done, 1 a goal missed or a run failed with --check, or
-nothing could be measured, 2 wrong usage, 130 interrupted (what was measured until then is written).
+Every arm of a case runs on the same seeds, in an order that is tossed for each round. The table shows medians over the seeds,
+the paired ratios with their 95 % interval, and every goal as met, missed or undecided (the interval contains it). Below 8 pairs
+there is no interval. Exit codes: 0 done, 1 a goal missed or undecided or a run failed with --check, or nothing could be measured,
+2 wrong usage, 130 interrupted (what was measured until then is written).
 """
 
 
@@ -46,7 +47,7 @@ def parser() -> argparse.ArgumentParser:
                       "equal seeds give equal figures, whatever the machine does (default virtual where that kernel is built, but real for what measures "
                       "CPU or how long something waits for it)")
     made.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of the bench, for all its cases (see --list NAME)")
-    made.add_argument("--check", action="store_true", help="exit 1 when a goal is missed or a run failed, and name it")
+    made.add_argument("--check", action="store_true", help="exit 1 when a goal is missed or undecided or a run failed, and name it")
     made.add_argument("--prefix", default="bench-", help="prefix of the lab's namespaces (default bench-)")
     made.add_argument("--lock", default="", metavar="FILE", help="hold this file lock during each round, so that measurements take turns")
     made.add_argument("--keep-logs", default="", metavar="DIR", help="keep the daemon's log of every run that failed there")
@@ -265,8 +266,9 @@ def _conclude(bench: Bench, cases: list[Case], runs: list[Run], head: dict[str, 
         print("\nfailed runs:\n" + "\n".join(f"  {line}" for line in failed), file=out)
     measured = [done for done in runs if not done.details.get("derived")]
     missed = [verdict for verdict in verdicts if not verdict.met]
-    print(f"\n{len(verdicts) - len(missed)} of {len(verdicts)} goals met; {len(measured) - len(failed)} runs done, {len(failed)} failed"
-          + ("; interrupted" if interrupted else ""), file=out)
+    undecided = sum(verdict.undecided for verdict in verdicts)
+    print(f"\n{len(verdicts) - len(missed)} of {len(verdicts)} goals met" + (f", {undecided} undecided" if undecided else "")
+          + f"; {len(measured) - len(failed)} runs done, {len(failed)} failed" + ("; interrupted" if interrupted else ""), file=out)
     unwritten = _write(bench, cases, runs, verdicts, head, given, interrupted)
     for fault in unwritten:
         print(f"tandem bench: {fault}; this result is not written", file=sys.stderr)
@@ -277,7 +279,8 @@ def _conclude(bench: Bench, cases: list[Case], runs: list[Run], head: dict[str, 
     if given.check:
         for verdict in missed:
             value = "no result" if verdict.value is None else f"{verdict.value:.4g}"
-            print(f"tandem bench: {bench.name}: {verdict.case}: {verdict.metric}: {verdict.goal.sentence}: {value}", file=sys.stderr)
+            print(f"tandem bench: {bench.name}: {verdict.case}: {verdict.metric}: {verdict.goal.sentence}: {value}"
+                  + (f" ({verdict.word}, {verdict.note})" if verdict.undecided else ""), file=sys.stderr)
         for line in failed:
             print(f"tandem bench: {bench.name}: run failed: {line}", file=sys.stderr)
         if missed or failed:

@@ -27,7 +27,9 @@ class Goal:
     noise       name of an arm that repeats `over`: the half-width of the confidence interval of the median of noise / over is the
                 resolution of this measurement; a ratio that misses the bound by no more than it (and by no more than
                 `tolerance_cap`) is met "within the resolution", and said so. Without it, the bound is strict.
-    by_interval a bound inside the confidence interval of the median is "undecided": neither met nor missed
+
+    A bound inside the confidence interval of the ratio is "undecided", neither met nor missed; with a noise arm the ratio is met within the
+    resolution when its interval ends no further below than `tolerance_cap`.
     """
 
     arm: str
@@ -38,7 +40,6 @@ class Goal:
     noise: str = ""
     tolerance_cap: float = 0.02
     text: str = ""  # shown instead of the generated sentence
-    by_interval: bool = False
 
     def __post_init__(self) -> None:
         if self.sense not in (">=", "<="):

@@ -1,25 +1,22 @@
-"""The order of runs: every arm of a case on equal seeds, the order turned from round to round. Pure."""
+"""The order of runs: every arm of a case on equal seeds, the order tossed anew in each round. Pure."""
 
 from __future__ import annotations
 
+import random
 from typing import Sequence, TypeVar
 
 Item = TypeVar("Item")
 
 
-def turned(items: Sequence[Item], number: int) -> list[Item]:
-    """The items in the order of round `number` (from 0): rotated by it, and backwards in every other turn of the wheel.
+def tossed(items: Sequence[Item], case: str, seed: int) -> list[Item]:
+    """The items in the order of the round of `seed`, each order as likely as any other.
 
-    Over 2 n rounds of n items, each stands equally often at each place, before and behind each other: what drifts slowly favours
-    none. With two items the order simply alternates.
+    A strict order is beaten by any disturbance of its period, which favours the same arm each time; chance has no period. The same case and
+    seed give the same order.
     """
-    if not items:
-        return []
-    shift = number % len(items)
-    wheel = list(items[shift:]) + list(items[:shift])
-    if len(items) > 2 and (number // len(items)) % 2:
-        wheel.reverse()
-    return wheel
+    order = list(items)
+    random.Random(f"{case}, {seed}").shuffle(order)
+    return order
 
 
 def seeds_of(first: int, rounds: int) -> list[int]:

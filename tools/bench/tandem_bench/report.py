@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
+from tandem_common import confidence
 from tandem_common.whole import written_whole
 
 from . import table
@@ -46,7 +47,8 @@ def document(bench: Bench, cases: Sequence[Case], runs: Sequence[Run], verdicts:
                                    "ci95": spread.ci, "pairs": [{"seed": seed, "ratio": ratio} for seed, ratio in pairs.items()]})
     goals = [{"case": v.case, "metric": v.metric, "goal": v.goal.sentence, "arm": v.goal.arm, "over": v.goal.over, "sense": v.goal.sense,
               "bound": v.goal.bound, "value": v.value, "ci95": v.ci, "pairs": v.pairs, "resolution": v.resolution,
-              "status": "met" if v.met else "undecided" if v.undecided else "missed", "within_resolution": v.within_resolution} for v in verdicts]
+              "status": "met" if v.met else "undecided" if v.undecided else "missed", "within_resolution": v.within_resolution, "claimed": v.claimed,
+              "more_rounds": v.more} for v in verdicts]
     return {"bench": bench.name, "summary": bench.summary, "header": dict(header), "interrupted": interrupted,
             "cases": [{"case": case.name, "published": case.published, "arms": [arm.name for arm in case.arms], "rounds": case.seeds,
                        "parameters": dict(case.parameters)} for case in cases],
@@ -64,8 +66,9 @@ def as_page(bench: Bench, cases: Sequence[Case], runs: Sequence[Run], verdicts: 
     rounds = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     parts = [f"# {bench.name}", bench.summary, "\n".join(f"- {line}" for line in table.header_lines(header)),
              table.folded(table.knob_lines(header)),
-             f"Medians of {rounds} paired rounds; in brackets the 95 % bootstrap interval of the median of the paired ratios. "
-             "The resolution is that interval's half-width for two equal arms (with fewer than three rounds their largest deviation from 1)."
+             f"Medians of {rounds} paired rounds; in brackets the 95 % interval of the median of the paired ratios, which holds however often one looks. "
+             f"Below {confidence.LEAST} pairs there is none: met and missed then only say where the median lies. The resolution is the interval's half-width for two equal arms "
+             "(without one their largest deviation from 1)."
              + (" This run was interrupted." if interrupted else ""),
              table.as_markdown(*table.result_rows(bench, cases, runs, verdicts))]
     if details := table.detail_rows(bench, cases, runs):

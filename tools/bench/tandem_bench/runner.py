@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Callable, Iterator, Sequence
 
 from .model import Arm, Bench, Case, Options, Run
-from .order import seeds_of, turned
+from .order import seeds_of, tossed
 
 # What the runner says while it works: ("begin" | "end", case, arm, run or None).
 Listener = Callable[[str, Case, Arm, "Run | None"], None]
@@ -52,7 +52,7 @@ def execute(bench: Bench, cases: Sequence[Case], first_seed: int, options: Optio
 
 def measure_round(bench: Bench, case: Case, number: int, seed: int, options: Options, listen: Listener) -> list[Run]:
     """Every arm of one round, told to `listen` one by one, and behind them what follows from them (derived runs, not told)."""
-    arms = turned(bench.measured_arms(case), number)
+    arms = tossed(bench.measured_arms(case), case.name, seed)
     done: list[Run] = []
 
     def keep(run: Run, arm: Arm) -> None:

@@ -1,32 +1,22 @@
-"""Medians, paired ratios and their bootstrap confidence intervals, and the verdict on a goal. Pure: same runs, same numbers."""
+"""Medians, paired ratios and their confidence intervals, and the verdict on a goal. Pure: same runs, same numbers."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Callable, Iterable, Mapping, Sequence
 
 import numpy
+from tandem_common import confidence
 
 from .model import Arm, Case, Goal, Metric, Run
 
-CONFIDENCE = 0.95
-RESAMPLES = 10_000
-
-
-def interval(values: Sequence[float]) -> tuple[float, float] | None:
-    """The bootstrap percentile interval of the median at CONFIDENCE; None with fewer than three values, which carry none."""
-    if len(values) < 3:
-        return None
-    data = numpy.asarray(values, dtype=float)
-    picks = numpy.random.default_rng(2009).integers(0, len(data), size=(RESAMPLES, len(data)))
-    medians = numpy.median(data[picks], axis=1)
-    low, high = numpy.quantile(medians, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-    return float(low), float(high)
+CONFIDENCE = 1 - confidence.ALPHA
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Values over the seeds in one figure. `ci` of the median."""
+    """Values over the seeds in one figure. `ci` is the interval of the median by signs, valid however often one looks; None below confidence.LEAST values."""
 
     values: tuple[float, ...]
     median: float
@@ -35,7 +25,7 @@ class Spread:
     @classmethod
     def of(cls, values: Iterable[float]) -> "Spread | None":
         kept = tuple(float(value) for value in values)
-        return cls(kept, float(numpy.median(kept)), interval(kept)) if kept else None
+        return cls(kept, float(numpy.median(kept)), confidence.median_interval(kept)) if kept else None
 
     @property
     def half_width(self) -> float | None:
@@ -70,6 +60,8 @@ STATISTICS: Mapping[str, Callable[[Sequence[float]], float]] = {
     "sum": lambda values: float(numpy.sum(values)),
     "minimum": lambda values: float(numpy.min(values)),
 }
+TAILS = {"median": 0.5, "p95": 0.05, "p99": 0.01}  # share of the samples beyond the figure
+COUNTED = ("sum", "minimum")  # what the samples are, not an estimate of anything
 
 
 def figure_of(runs: Sequence[Run], case: str, arm: str, metric: Metric) -> float | None:
@@ -96,11 +88,14 @@ class Verdict:
     metric: str
     value: float | None
     ci: tuple[float, float] | None
-    pairs: int
+    pairs: int  # or runs, or samples
     resolution: float | None  # measured, when the goal names a noise arm
     met: bool
     within_resolution: bool  # met only thanks to the resolution
-    undecided: bool = False  # the interval contains the bound, and the goal asks for more
+    undecided: bool = False  # the interval contains the bound
+    claimed: bool = True  # by an interval, or by counting; False: there are too few pairs, it only says where the figure lies
+    more: int | None = None  # further rounds that would decide it, by how it went so far; None: no number in sight
+    counted: str = "pair"  # what `pairs` counts
 
     @property
     def word(self) -> str:
@@ -112,30 +107,52 @@ class Verdict:
             return "met within resolution"
         return "met" if self.met else "MISSED"
 
+    @property
+    def note(self) -> str:
+        """What must be said beside the word; empty when nothing must."""
+        if self.value is None:
+            return ""
+        if not self.claimed:
+            return f"{self.pairs} {self.counted}{'' if self.pairs == 1 else 's'}: no interval"
+        if self.undecided:
+            return "no number of rounds in sight that would decide" if self.more is None else f"about {self.more} more round{'' if self.more == 1 else 's'}"
+        return ""
+
+
+def _standing(goal: Goal, value: float, ci: tuple[float, float] | None, allowed: float) -> dict[str, bool]:
+    """met, within_resolution and undecided of a figure. Without an interval the figure alone says it."""
+    sign = 1 if goal.sense == ">=" else -1
+    short = sign * (goal.bound - value)
+    if ci is None:
+        return {"met": short <= allowed, "within_resolution": 0 < short <= allowed}
+    worst, best = sorted(sign * (end - goal.bound) for end in ci)  # how far the interval's ends lie on the good side
+    if worst >= 0:
+        return {"met": True, "within_resolution": False}
+    equal = short <= allowed and (best < 0 or worst >= -goal.tolerance_cap)
+    if allowed > 0 and equal:
+        return {"met": True, "within_resolution": True}
+    return {"met": False, "within_resolution": False, "undecided": best >= 0}
+
 
 def judge(case: Case, goal: Goal, runs: Sequence[Run]) -> Verdict:
-    """How a goal stands after these runs."""
+    """How a goal stands after these runs: met or missed when the whole interval says so, undecided when it contains the bound."""
     metric = goal.metric or case.metrics[0].name
     kind = next((entry for entry in case.metrics if entry.name == metric), None)
     if kind is not None and kind.samples:
         return _judge_samples(case, goal, kind, runs)
-    if goal.over:
-        spread = Spread.of(paired_ratios(runs, case.name, goal.arm, goal.over, metric).values())
-    else:
-        spread = Spread.of(values_of(runs, case.name, goal.arm, metric).values())
+    values = paired_ratios(runs, case.name, goal.arm, goal.over, metric) if goal.over else values_of(runs, case.name, goal.arm, metric)
+    spread = Spread.of(values.values())
     resolution = None
     if goal.noise:
         noise = Spread.of(paired_ratios(runs, case.name, goal.noise, goal.over, metric).values())
         resolution = _resolution(noise)
     if spread is None:
         return Verdict(case.name, goal, metric, None, None, 0, resolution, False, False)
-    short = goal.bound - spread.median if goal.sense == ">=" else spread.median - goal.bound
-    strictly = short <= 0
-    if goal.by_interval and spread.ci and spread.ci[0] < goal.bound < spread.ci[1]:
-        return Verdict(case.name, goal, metric, spread.median, spread.ci, len(spread.values), resolution, False, False, undecided=True)
-    allowed = min(resolution or 0.0, goal.tolerance_cap)
-    return Verdict(case.name, goal, metric, spread.median, spread.ci, len(spread.values), resolution,
-                   strictly or short <= allowed, not strictly and short <= allowed)
+    standing = _standing(goal, spread.median, spread.ci, min(resolution or 0.0, goal.tolerance_cap))
+    count = len(spread.values)
+    total = confidence.values_to_decide(sum(value > goal.bound for value in spread.values), count) if standing.get("undecided") else None
+    return Verdict(case.name, goal, metric, spread.median, spread.ci, count, resolution, **standing, claimed=spread.ci is not None,
+                   more=total and total - count, counted="pair" if goal.over else "run")
 
 
 def _judge_samples(case: Case, goal: Goal, kind: Metric, runs: Sequence[Run]) -> Verdict:
@@ -145,32 +162,51 @@ def _judge_samples(case: Case, goal: Goal, kind: Metric, runs: Sequence[Run]) ->
     bottom = pooled(runs, case.name, goal.over, kind.samples) if goal.over else [1.0]
     if not top or not bottom or (goal.over and statistic(bottom) <= 0):
         return Verdict(case.name, goal, kind.name, None, None, 0, None, False, False)
-    value, ci = statistic(top), None
+    value = statistic(top) / (statistic(bottom) if goal.over else 1.0)
+    if kind.statistic in COUNTED:
+        return Verdict(case.name, goal, kind.name, value, None, len(top), None, **_standing(goal, value, None, 0.0), counted="sample")
+    ci = ratio_interval(top, bottom, kind.statistic) if goal.over else figure_interval(top, kind.statistic)
     resolution = None
-    if goal.over:
-        value /= statistic(bottom)
-        ci = ratio_interval(top, bottom, statistic)
-        again = pooled(runs, case.name, goal.noise, kind.samples) if goal.noise else []
-        if again and (noise := ratio_interval(again, bottom, statistic)):
+    if goal.over and goal.noise and (again := pooled(runs, case.name, goal.noise, kind.samples)):
+        if noise := ratio_interval(again, bottom, kind.statistic):
             resolution = (noise[1] - noise[0]) / 2
-    short = goal.bound - value if goal.sense == ">=" else value - goal.bound
-    allowed = min(resolution or 0.0, goal.tolerance_cap)
-    return Verdict(case.name, goal, kind.name, value, ci, len(top), resolution, short <= max(0.0, allowed), 0 < short <= allowed)
+    standing = _standing(goal, value, ci, min(resolution or 0.0, goal.tolerance_cap))
+    more = None
+    if ci is not None and standing.get("undecided") and value != goal.bound:
+        rounds = len(seeds_measured(runs, case.name, goal.arm))
+        more = math.ceil(rounds * (((ci[1] - ci[0]) / 2 / abs(value - goal.bound)) ** 2 - 1)) or 1
+    return Verdict(case.name, goal, kind.name, value, ci, len(top), resolution, **standing, claimed=ci is not None,
+                   more=more if more is None or 0 < more < 1000 else None, counted="sample")
 
 
-def ratio_interval(top: Sequence[float], bottom: Sequence[float], statistic: Callable[[Sequence[float]], float]) -> tuple[float, float] | None:
-    """The bootstrap percentile interval of statistic(top) / statistic(bottom); None with fewer than ten values on either side."""
-    if min(len(top), len(bottom)) < 10:
+def seeds_measured(runs: Iterable[Run], case: str, arm: str) -> set[int]:
+    """The seeds of the runs that succeeded."""
+    return {run.seed for run in runs if run.case == case and run.arm == arm and run.error is None}
+
+
+def _enough(values: Sequence[float], statistic: str) -> bool:
+    """Whether a resampled figure says anything: as many samples beyond a percentile as a claim needs pairs."""
+    return len(values) * TAILS.get(statistic, 1.0) >= confidence.LEAST
+
+
+def figure_interval(values: Sequence[float], statistic: str) -> tuple[float, float] | None:
+    """The bootstrap percentile interval of a figure of samples; None with too few of them."""
+    return ratio_interval(values, [1.0] * len(values), statistic)
+
+
+def ratio_interval(top: Sequence[float], bottom: Sequence[float], statistic: str) -> tuple[float, float] | None:
+    """The bootstrap percentile interval of the ratio of two arms' figures; None with too few samples on either side."""
+    if not _enough(top, statistic) or not _enough(bottom, statistic):
         return None
     random = numpy.random.default_rng(2009)
-    above, below = numpy.asarray(top, dtype=float), numpy.asarray(bottom, dtype=float)
-    ratios = [statistic(random.choice(above, len(above))) / statistic(random.choice(below, len(below))) for _ in range(1000)]
+    above, below, figure = numpy.asarray(top, dtype=float), numpy.asarray(bottom, dtype=float), STATISTICS[statistic]
+    ratios = [figure(random.choice(above, len(above))) / figure(random.choice(below, len(below))) for _ in range(1000)]
     low, high = numpy.quantile(ratios, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     return float(low), float(high)
 
 
 def _resolution(noise: Spread | None) -> float | None:
-    """How far the median of equal arms can lie from 1: the interval's half-width, with few rounds the largest deviation."""
+    """How far the median of equal arms can lie from 1: the interval's half-width, without an interval the largest deviation."""
     if noise is None:
         return None
     if noise.half_width is not None:

@@ -39,7 +39,8 @@ def _ratio(verdict: Verdict, digits: int) -> str:
 
 def _goal(verdict: Verdict) -> str:
     resolution = f" (resolution {verdict.resolution:.3f})" if verdict.resolution is not None else ""
-    return f"{verdict.word}: {verdict.goal.sentence}{resolution}"
+    note = f", {verdict.note}" if verdict.note else ""
+    return f"{verdict.word}{note}: {verdict.goal.sentence}{resolution}"
 
 
 def result_rows(bench: Bench, cases: Sequence[Case], runs: Sequence[Run], verdicts: Sequence[Verdict]) -> tuple[list[str], list[list[str]]]:

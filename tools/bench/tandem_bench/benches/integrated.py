@@ -86,7 +86,7 @@ class World:
 
 
 def walk_case(world: World, arms: Sequence[Arm], rounds: int) -> Case:
-    goals = (Goal(TANDEM.name, ">=", 0.9, over=ORACLE.name, by_interval=True), Goal(TANDEM.name, ">=", 1.0, over=WIFI.name, by_interval=True))
+    goals = (Goal(TANDEM.name, ">=", 0.9, over=ORACLE.name), Goal(TANDEM.name, ">=", 1.0, over=WIFI.name))
     return Case(f"walk, {world.cell.upper()}", tuple(arms), (GOODPUT, GAIN), rounds, goals, "+169 % over simple aggregation", {"world": world, "over": SIMPLE.name})
 
 
@@ -97,9 +97,9 @@ def step_cases(seconds: float, rounds: int) -> list[Case]:
                                            ("mirroring, 0.3 % loss", "+52 %; recovery 36 times faster", "mirror", "0.003")):
         world = World(step, trouble, "3g", seconds)
         metrics = (GOODPUT, GAIN, RECOVERY) if step == "mirror" else (GOODPUT, GAIN)
-        made.append(Case(name, STEP_ARMS, metrics, rounds, (Goal(TANDEM.name, ">=", 1.0, over=WIFI.name, by_interval=True),), published, {"world": world, "over": WIFI.name}))
+        made.append(Case(name, STEP_ARMS, metrics, rounds, (Goal(TANDEM.name, ">=", 1.0, over=WIFI.name),), published, {"world": world, "over": WIFI.name}))
     world = World("mirror", "0.001", "3g", seconds)
-    made.append(Case("0.1 % loss", (WIFI, TANDEM, LOSS_FREE), (GOODPUT, GAIN), rounds, (Goal(TANDEM.name, ">=", 0.9, over=LOSS_FREE.name, by_interval=True),),
+    made.append(Case("0.1 % loss", (WIFI, TANDEM, LOSS_FREE), (GOODPUT, GAIN), rounds, (Goal(TANDEM.name, ">=", 0.9, over=LOSS_FREE.name),),
                      "-49 % without Tandem", {"world": world, "over": LOSS_FREE.name}))
     return made
 

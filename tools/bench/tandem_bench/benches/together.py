@@ -90,11 +90,11 @@ def loss_cells() -> list[Cell]:
 
 def goals_of(cell: Cell, many: bool, arms: Sequence[Arm]) -> tuple[Goal, ...]:
     noise = AGAIN.name if AGAIN in arms else ""
-    goals = [Goal(ALL.name, ">=", 1.0, over=PLAIN.name, noise=noise, by_interval=True)]
+    goals = [Goal(ALL.name, ">=", 1.0, over=PLAIN.name, noise=noise)]
     if PLAIN in arms and not many:
         goals.append(Goal(ALL.name, ">=", 0.9, over=PLAIN.name, metric=WORST.name, text="worst run: all / plain >= 0.9"))
     if cell.has_share_goal and LOSS_FREE in arms:
-        goals.append(Goal(ALL.name, ">=", 0.9, over=LOSS_FREE.name, by_interval=True))
+        goals.append(Goal(ALL.name, ">=", 0.9, over=LOSS_FREE.name))
         if many:
             goals.append(Goal(ALL.name, ">=", 0.75, over=LOSS_FREE.name, metric=WORST.name, text="worst of ten: all / loss-free >= 0.75"))
     return tuple(goals)
@@ -123,7 +123,7 @@ class Together(Bench):
         "befalls it, congestion control of the server (gvisor: gVisor's netstack, Reno, whose retransmissions are not counted), RTT (half of it each way on the WAN), PHY.",
         "Losses come behind the air's retries, on data. Blackouts: 2 s after a third, 0.7 s after three quarters of the download; both ends drop. Walk: past three access points with rate control, a handoff after each "
         "third. Busy channel: a neighbour who always sends. Filtered cellular: a source-address filter; cellular NAT: the network translates; both with a blackout of 2 s.",
-        "\"plain\" and \"plain again\" are the same arm measured twice per round: their ratio shows the resolution. \"loss-free\": plain, the same air without losses. A goal whose interval contains it is undecided.",
+        "\"plain\" and \"plain again\" are the same arm measured twice per round: their ratio shows the resolution. \"loss-free\": plain, the same air without losses.",
         "Best pair: of the pairs of a cell the one with the highest median over its rounds, so that chance favours it over \"all\".",
         lateness.note())
 
@@ -210,7 +210,7 @@ def against_best_pair(case: Case, runs: Sequence[Run]) -> tuple[Case, list[Run]]
     title = f"{case.name}: all and {best.name}"
     chosen = [replace(run, case=title, details={"derived": True}) for run in runs
               if run.case == case.name and run.error is None and run.arm in (best.name, ALL.name)]
-    goal = Goal(ALL.name, ">=", 0.97, over=best.name, by_interval=True, text="all / best pair >= 0.97")
+    goal = Goal(ALL.name, ">=", 0.97, over=best.name, text="all / best pair >= 0.97")
     return Case(title, (best, ALL), (GOODPUT,), case.seeds, (goal,), parameters={"pooled": True}), chosen
 
 
@@ -221,7 +221,7 @@ def over_all(cases: Sequence[Case], runs: Sequence[Run]) -> list[tuple[Case, lis
         return []
     shared = tuple(arm for arm in (PLAIN, AGAIN, ALL) if all(arm in case.arms for case in members))
     pooled = as_one_case("all cells", members, runs, shared)
-    goal = Goal(ALL.name, ">=", 1.0, over=PLAIN.name, noise=AGAIN.name if AGAIN in shared else "", by_interval=True)
+    goal = Goal(ALL.name, ">=", 1.0, over=PLAIN.name, noise=AGAIN.name if AGAIN in shared else "")
     return [(Case("all cells", shared, (GOODPUT,), len({run.seed for run in pooled}), (goal,), parameters={"pooled": True}), pooled)]
 
 
