@@ -71,7 +71,11 @@ _tandem()
       ;;
     trace)
       if [[ $before == trace ]]; then
-        COMPREPLY=($(compgen -W "save print explain" -- "$word"))
+        COMPREPLY=($(compgen -W "save print explain replay" -- "$word"))
+      elif [[ $before == --module && $COMP_LINE == *" replay "* ]]; then
+        COMPREPLY=($(compgen -W "$(_tandem_modules)" -- "$word"))
+      elif [[ $word == -* && $COMP_LINE == *" replay "* ]]; then
+        COMPREPLY=($(compgen -W "--module --set --diff --local --no-cell --module-dir --json --help" -- "$word"))
       else
         COMPREPLY=($(compgen -f -- "$word"))
       fi

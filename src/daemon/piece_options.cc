@@ -1,5 +1,6 @@
 #include "src/daemon/piece_options.h"
 
+#include "src/chain/worth.h"
 #include "src/daemon/layout.h"
 #include "src/kernel/clock.h"
 
@@ -15,10 +16,6 @@ namespace tandem::daemon
 
 namespace
 {
-
-// What a server may send before it has heard anything (ten segments, RFC 6928): a flow that is over by then has nothing
-// to gain from any module.
-constexpr std::uint64_t worth_bytes = 14'000;
 
 kernel::BackendChoice choice_of(RuleBackend backend)
 {
@@ -76,7 +73,7 @@ chain::Chain::Options chain_options(const Config& config, std::uint64_t seed,
   return { .table = { .capacity = config.daemon.max_flows, .seed = random_seed(), .idle = config.daemon.flow_idle },
            .seed = seed,
            .cell_budget = config.budget.cell_bytes.value_or(std::numeric_limits<std::uint64_t>::max()),
-           .worth = worth_bytes,
+           .worth = chain::worth_bytes,
            .stopwatch = [] { return kernel::now(); },
            .rest = std::move(rest) };
 }

@@ -3,6 +3,7 @@
 #include "src/trace/reader.h"
 #include "tools/trace/explain.h"
 #include "tools/trace/print.h"
+#include "tools/trace/replay_command.h"
 
 #include <CLI/CLI.hpp>
 
@@ -105,6 +106,7 @@ void attach(CLI::App& trace, std::ostream& out, std::ostream& err, int& exit_cod
                                 write_table(summary, explained->file, out);
                             });
       });
+  attach_replay(trace, out, err, exit_code);
 }
 
 int trace_main(std::vector<std::string> arguments, std::ostream& out, std::ostream& err)

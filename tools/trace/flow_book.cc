@@ -1,0 +1,106 @@
+#include "tools/trace/flow_book.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace tandem::trace_tool
+{
+namespace
+{
+
+FlowKey reversed(FlowKey key)
+{
+  std::swap(key.local, key.remote);
+  std::swap(key.local_port, key.remote_port);
+  return key;
+}
+
+// Addresses that are given out at home and in the office: RFC 1918, RFC 6598, RFC 3927, RFC 4193, RFC 4291 2.5.6.
+bool is_private(const Address& address)
+{
+  const auto& b = address.bytes;
+  if (address.v6) return (b[0] & 0xfe) == 0xfc || (b[0] == 0xfe && (b[1] & 0xc0) == 0x80);
+  return b[0] == 10 || (b[0] == 172 && (b[1] & 0xf0) == 16) || (b[0] == 192 && b[1] == 168)
+         || (b[0] == 100 && (b[1] & 0xc0) == 64) || (b[0] == 169 && b[1] == 254);
+}
+
+} // namespace
+
+std::size_t FlowBook::Hash::operator()(const FlowKey& key) const noexcept
+{
+  std::uint64_t hash = (std::uint64_t { key.local_port } << 16 | key.remote_port) + (key.local.v6 ? 1u << 31 : 0u);
+  const auto mix = [&hash](const Address& address)
+  {
+    std::array<std::uint64_t, 2> words {};
+    std::memcpy(words.data(), address.bytes.data(), sizeof words);
+    for (const std::uint64_t word : words)
+      hash = (hash ^ word) * 0x9e3779b97f4a7c15u, hash ^= hash >> 29;
+  };
+  mix(key.local);
+  mix(key.remote);
+  return static_cast<std::size_t>(hash);
+}
+
+Side FlowBook::side_of(const Segment& s, std::optional<Direction> recorded, bool& local_is_source) const
+{
+  if (recorded)
+  {
+    local_is_source = *recorded == Direction::egress;
+    return Side::recorded;
+  }
+  const auto told = [this](const Address& address)
+  { return std::find(locals_.begin(), locals_.end(), address) != locals_.end(); };
+  if (told(s.key.local) || told(s.key.remote))
+  {
+    local_is_source = told(s.key.local);
+    return Side::told;
+  }
+  if (s.has(tcp_flag::syn))
+  {
+    local_is_source = !s.has(tcp_flag::ack);
+    return Side::handshake;
+  }
+  const bool source_private = is_private(s.key.local);
+  local_is_source = source_private != is_private(s.key.remote) ? source_private : s.key.local_port > s.key.remote_port;
+  return Side::guessed;
+}
+
+const BookedFlow* FlowBook::find(const FlowKey& key) const
+{
+  const auto at = places_.find(key);
+  return at == places_.end() ? nullptr : &flows_[at->second.index];
+}
+
+FlowBook::Found FlowBook::take(const trace::Recorded& packet)
+{
+  Found found { .parsed = wire::parse(packet.bytes, Direction::egress, packet.bytes.size() < packet.length, 0,
+                                      packet.length) };
+  Segment& s = found.parsed.segment;
+  if (!found.parsed.ok())
+  {
+    s.direction = packet.direction.value_or(Direction::egress);
+    return found;
+  }
+  auto at = places_.find(s.key);
+  if (at == places_.end())
+  {
+    bool local_is_source = true;
+    const Side side = side_of(s, packet.direction, local_is_source);
+    flows_.push_back({ .number = flows_.size() + 1, .key = local_is_source ? s.key : reversed(s.key), .side = side });
+    const std::size_t index = flows_.size() - 1;
+    places_.emplace(reversed(s.key), Place { index, local_is_source ? Direction::ingress : Direction::egress });
+    at = places_.emplace(s.key, Place { index, local_is_source ? Direction::egress : Direction::ingress }).first;
+  }
+  BookedFlow& flow = flows_[at->second.index];
+  if (at->second.direction == Direction::ingress)
+  {
+    s.direction = Direction::ingress;
+    s.key = flow.key;
+  }
+  if (s.has(tcp_flag::syn)) (s.has(tcp_flag::ack) ? flow.syn_ack : flow.syn) = true;
+  found.flow = &flow;
+  return found;
+}
+
+} // namespace tandem::trace_tool
