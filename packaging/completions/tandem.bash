@@ -16,7 +16,7 @@ _tandem_knobs()
 _tandem()
 {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command="" i
-  local commands=" up down status module set links flows networks link doctor help trace lab bench sim version "
+  local commands=" up down status module set links flows networks link doctor help trace ab lab bench sim version "
   COMPREPLY=()
   for ((i = 1; i < COMP_CWORD; i++)); do
     if [[ $commands == *" ${COMP_WORDS[i]} "* ]]; then
@@ -78,6 +78,16 @@ _tandem()
         COMPREPLY=($(compgen -W "--module --set --diff --local --no-cell --module-dir --json --help" -- "$word"))
       else
         COMPREPLY=($(compgen -f -- "$word"))
+      fi
+      ;;
+    ab)
+      if [[ $before == ab ]]; then
+        COMPREPLY=($(compgen -W "$(_tandem_modules) off queued show --null --help" -- "$word"))
+      elif [[ $before == --report || $before == show ]]; then
+        COMPREPLY=($(compgen -d -- "$word"))
+      else
+        COMPREPLY=($(compgen -W "--url --upload --requests --figure --smaller --for --warm-up --washout --until --most --report --busy --unvalidated --seed --yes --json --null --" \
+          -- "$word"))
       fi
       ;;
     lab)

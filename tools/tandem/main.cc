@@ -19,13 +19,17 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <functional>
 #include <iostream>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace tandem::cli
@@ -242,6 +246,28 @@ int save_recording(const Client& client, const std::string& file)
   throw Failure { words[0] + ": " + std::strerror(errno) + "; install the package python3" };
 }
 
+constexpr std::array python_tools {
+  std::pair { "ab", "what a module gains here: pairs of blocks with and without it (see tandem ab --help)" },
+  std::pair { "lab", "emulated Wi-Fi and cellular air (see tandem lab --help)" },
+  std::pair { "bench", "reproduce the published figures (see tandem bench --help)" },
+  std::pair { "sim", "virtual-time simulator and its sweeps (see tandem sim --help)" },
+};
+
+// How many words are this program's own: all, or up to the name of a Python program. What follows that is passed on
+// word by word, also "--", which CLI11 would take for itself.
+int own_words(int argc, char** argv)
+{
+  for (int i = 1; i < argc; ++i)
+  {
+    const std::string_view word { argv[i] };
+    if (word == "--socket")
+      ++i;
+    else if (!word.starts_with('-'))
+      return std::ranges::any_of(python_tools, [&](const auto& tool) { return word == tool.first; }) ? i + 1 : argc;
+  }
+  return argc;
+}
+
 int version_command(const Client& client, bool as_json)
 {
   json all { { "tandem", version } };
@@ -412,16 +438,20 @@ int main(int argc, char** argv)
   trace_tool::attach(*trace, std::cout, std::cerr, exit_code);
 #endif
 
-  for (const auto& [name, help] :
-       { std::pair { "lab", "emulated Wi-Fi and cellular air (see tandem lab --help)" },
-         std::pair { "bench", "reproduce the published figures (see tandem bench --help)" },
-         std::pair { "sim", "virtual-time simulator and its sweeps (see tandem sim --help)" } })
+  std::vector<std::string> passed {};
+  for (const auto& [name, help] : python_tools)
   {
     CLI::App* python = command(name, help, {});
-    python->prefix_command();
     python->set_help_flag(); // --help is for the program
-    python->callback([python, tool = std::string { name }, &chosen]
-                     { chosen = [python, tool](const Client&) -> int { become_python(tool, python->remaining()); }; });
+    python->callback(
+        [tool = std::string { name }, &chosen, &socket, &passed]
+        {
+          chosen = [tool, &socket, &passed](const Client&) -> int
+          {
+            ::setenv("TANDEM_SOCKET", socket.c_str(), 1); // for what asks the daemon
+            become_python(tool, passed);
+          };
+        });
   }
 
   sub = command("version", "versions of tandem and of the running daemon",
@@ -430,7 +460,9 @@ int main(int argc, char** argv)
 
   try
   {
-    app.parse(argc, argv);
+    const int own = own_words(argc, argv);
+    passed.assign(argv + own, argv + argc);
+    app.parse(own, argv);
     if (chosen) exit_code = chosen(Client { socket });
     return exit_code;
   }

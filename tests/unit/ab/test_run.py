@@ -1,0 +1,254 @@
+"""Whole experiments against a made-up daemon: pairs on the disk, resumed, interrupted, killed; reports; what the user's modules are afterwards."""
+
+from __future__ import annotations
+
+import csv
+import http.server
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+from tandem_ab import cli, workloads
+from tandem_ab.store import Store
+
+AB = ROOT / "tools/ab/ab.py"
+# Its figure depends on nothing but its own counter: 10, 11, 10, 11 ...
+STEADY = ["--", "sh", "-c", "echo figure 10.$(date +%N | cut -c1-2)"]
+QUICK = ["--figure", r"figure (\S+)", "--washout", "0s", "--yes", "--busy", "100%"]
+
+
+def ab(directory: Path, *words: str, settings: str = "offload", command: list[str] = STEADY) -> int:
+    return cli.main([settings, "--report", str(directory), *QUICK, *words, *command])
+
+
+def lines(directory: Path) -> list[dict]:
+    return [json.loads(line) for line in (directory / "pairs.jsonl").read_text().splitlines()]
+
+
+def test_an_experiment_ends_when_the_interval_is_narrow_and_leaves_reports(daemon, tmp_path, capsys) -> None:
+    out = tmp_path / "ab"
+    assert ab(out, "--until", "20%", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    one, = told["comparisons"]
+    assert one["verdict"] == "nothing" and one["pairs"] == told["pairs"] == len(lines(out)) >= 8 and one["low"] < 0 < one["high"]
+    assert {path.name for path in out.iterdir()} == {"experiment.json", "pairs.jsonl", "report.html", "report.md", "report.json", "trials.csv"}
+    assert json.loads((out / "report.json").read_text())["comparisons"] == told["comparisons"]
+    rows = list(csv.DictReader((out / "trials.csv").open()))
+    assert len(rows) == 2 * told["pairs"] and rows[0]["signal_dbm"] == "-55" and float(rows[0]["figure"]) >= 10
+    assert {pair["order"][0] for pair in lines(out)} == {"off", "offload"}, "the coin shows both sides"
+    assert cli.main(["show", str(out)]) == 0 and "nothing found" in capsys.readouterr().out
+    assert cli.main(["show", str(out), "--json"]) == 0 and json.loads(capsys.readouterr().out)["comparisons"] == told["comparisons"]
+
+
+def test_every_arm_had_its_modules_and_the_users_are_back(daemon, tmp_path) -> None:
+    daemon.state["mirror"]["enabled"] = True
+    assert ab(tmp_path / "ab", "--most", "1s", settings="off:queued:offload.window_mss=30") == 0
+    assert daemon.on == {"offload", "mirror"}
+    assert daemon.state["offload"]["knobs"] == {"strategy": "validated", "fraction": "0.5", "window_mss": "20"}
+    knobs = {(parts[2], content["value"]) for parts, content in daemon.asked if len(parts) == 3}
+    assert {("window_mss", "30"), ("strategy", "fraction"), ("fraction", "0"), ("strategy", "validated")} <= knobs
+    assert (["mirror"], {"enabled": False}) in daemon.asked
+
+
+def test_the_same_command_goes_on_and_another_is_refused(daemon, tmp_path, capsys) -> None:
+    out = tmp_path / "ab"
+    assert ab(out, "--most", "1s", "--until", "0.1%") == 0
+    before = lines(out)
+    with open(out / "pairs.jsonl", "a") as file:
+        file.write('{"number": 99, "torn')  # by a crash
+    assert ab(out, "--most", "2s", "--until", "0.1%") == 0
+    after = lines(out)
+    assert after[:len(before)] == before and len(after) > len(before) and [pair["number"] for pair in after] == list(range(len(after)))
+    assert ab(out, settings="mirror") == 2 and "another arms (off:offload, now off:mirror)" in capsys.readouterr().err
+    assert ab(out, command=["--", "sh", "-c", "echo figure 3"]) == 2
+    assert ab(out, "--seed", "3", "--most", "9s") == 2 and "has seed" in capsys.readouterr().err
+    assert ab(out, "--most", "1s") == 2 and "allow more time" in capsys.readouterr().err
+
+
+def running(daemon, tmp_path: Path, *words: str) -> subprocess.Popen:
+    return subprocess.Popen([sys.executable, str(AB), "mirror", "--report", str(tmp_path / "ab"), *QUICK, "--until", "0.1%", *words, "--", "sh", "-c", "sleep 0.3; echo figure 10"],
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for(what, seconds: float = 20.0) -> None:
+    until = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_keeps_the_pairs_and_puts_the_modules_back(daemon, tmp_path, number: int) -> None:
+    process = running(daemon, tmp_path)
+    wait_for(lambda: (tmp_path / "ab/pairs.jsonl").exists() and len(lines(tmp_path / "ab")) >= 2 and daemon.on != {"offload"})
+    process.send_signal(number)
+    out, err = process.communicate(timeout=20)
+    assert process.returncode == 130 and "the same command goes on" in err and "nothing is claimed" in out
+    assert daemon.on == {"offload"} and (tmp_path / "ab/report.html").exists() and not list((tmp_path / "state/tandem").glob("*.json"))
+
+
+def test_a_killed_run_is_put_back_at_the_next_start(daemon, tmp_path, capsys) -> None:
+    process = running(daemon, tmp_path)
+    wait_for(lambda: daemon.on == {"mirror"})
+    process.kill()
+    process.communicate()
+    assert daemon.on == {"mirror"}, "nobody was there to put it back"
+    assert ab(tmp_path / "other", "--most", "1s") == 0
+    assert "the modules are as before it: offload" in capsys.readouterr().err and daemon.on == {"offload"}
+
+
+def test_one_at_a_time(daemon, tmp_path, capsys) -> None:
+    process = running(daemon, tmp_path)
+    wait_for(lambda: (tmp_path / "ab/pairs.jsonl").exists())
+    assert ab(tmp_path / "other") == 1 and "another `tandem ab`" in capsys.readouterr().err
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=20)
+    assert daemon.on == {"offload"}
+
+
+def test_a_roam_and_a_resting_module_do_not_count(daemon, tmp_path, capsys) -> None:
+    daemon.standing = "resting"
+    assert ab(tmp_path / "ab") == 1
+    assert "5 pairs in a row do not count; the latest: offload: offload rests here by evidence" in capsys.readouterr().err
+    pairs = lines(tmp_path / "ab")
+    assert len(pairs) == 5 and all(pair["discarded"] for pair in pairs)
+    page = (tmp_path / "ab/report.md").read_text()
+    assert page.count("rests here by evidence") == 5 and "5 pairs of 5 do not count" in page
+
+
+def test_a_knob_that_the_daemon_refuses_is_wrong_usage_and_the_modules_are_back(daemon, tmp_path, capsys) -> None:
+    assert ab(tmp_path / "ab", settings="mirror+offload.strategy=nonsense") == 2
+    assert "allowed: validated, fraction" in capsys.readouterr().err and daemon.on == {"offload"}
+    assert ab(tmp_path / "ab2", settings="offload.colour=red") == 2 and "has no knob colour" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words, said", [
+    (["offload"], "what is measured?"), (["offload", "--url", "http://a.test/x", "--upload", "http://a.test/x"], "not --upload and --url"), (["--null", "offload", *STEADY], "not both"),
+    (["offload", "--url", "file:///etc/passwd"], "http://"), (["offload", "--for", "5", "--url", "http://a.test/"], "--for 5"), (["offload", "--requests", "3"], "what is measured?"),
+    (["offload", "--requests", "0", "--url", "http://a.test/"], "1 to 1000"), (["offload", "--figure", "x", "--url", "http://a.test/"], "are for a command"),
+    (["nonsense", *QUICK, *STEADY], 'setting "nonsense"'), (["show", "/nonexistent"], "no experiment"), ([], "what is compared?")])
+def test_wrong_usage_is_2_and_says_what_to_do(daemon, tmp_path, monkeypatch, capsys, words: list[str], said: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(words) == 2
+    assert said in capsys.readouterr().err and daemon.asked == []
+
+
+def test_it_asks_before_it_begins(daemon, tmp_path, monkeypatch, capsys) -> None:
+    words = ["offload", "--report", str(tmp_path / "ab"), "--figure", r"figure (\S+)", *STEADY]
+    monkeypatch.setattr(cli.sys, "stdin", open(os.devnull))
+    assert cli.main(words) == 2 and "--yes" in capsys.readouterr().err
+    assert not (tmp_path / "ab").exists() and daemon.asked == []
+
+
+def test_without_a_daemon_it_says_what_to_do(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.setenv("TANDEM_SOCKET", str(tmp_path / "nothing"))
+    assert ab(tmp_path / "ab") == 1 and "tandem up" in capsys.readouterr().err
+
+
+# -- the page
+
+
+class Page(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.outside: list[str] = []
+
+    def handle_starttag(self, tag: str, attributes: list) -> None:
+        self.tags.append(tag)
+        self.outside += [value for name, value in attributes if name in ("src", "href", "xlink:href")]
+
+
+def test_the_page_holds_all_it_needs_and_escapes_what_servers_say(daemon, tmp_path) -> None:
+    out = tmp_path / "ab"
+    assert ab(out, "--until", "20%") == 0
+    store = Store(out)
+    assert store.load()
+    store.append(lines(out)[0] | {"number": 99, "discarded": "<script>alert(1)</script>"})
+    assert cli.report.write(cli.report.Result(store.head, store.pairs), out)
+    text = (out / "report.html").read_text()
+    page = Page()
+    page.feed(text)
+    assert not page.outside and "script" not in page.tags and "svg" in page.tags and "&lt;script&gt;" in text
+    assert "prefers-color-scheme: dark" in text and "width=device-width" in text
+    assert page.tags.count("circle") == sum(not pair["discarded"] for pair in lines(out)) and page.tags.count("polygon") == 1
+    assert not re.search(r"url\(|@import|https?://", text)
+
+
+# -- downloads from a server with moods
+
+
+class Server(http.server.BaseHTTPRequestHandler):
+    length = 50_000_000_000  # of /file: longer than any test
+
+    def log_message(self, *_) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        if self.path == "/busy":
+            return self.send_error(429)
+        if self.path == "/gone":
+            return self.send_error(404)
+        if self.path == "/moved":
+            self.send_response(302)
+            self.send_header("Location", "/file")
+            self.end_headers()
+            return None
+        size = {"/small": 100, "/cut": 3_000_000}.get(self.path.partition("?")[0], Server.length)
+        self.send_response(200)
+        self.send_header("Content-Length", str(size))
+        self.end_headers()
+        try:
+            for _ in range(max(1, (size // 2 if self.path == "/cut" else size) // 1_000_000)):
+                self.wfile.write(b"x" * min(size, 1_000_000))
+        except OSError:
+            pass
+        return None
+
+
+@pytest.fixture
+def server():
+    served = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server)
+    threading.Thread(target=served.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{served.server_port}"
+    served.shutdown()
+    served.server_close()
+
+
+@pytest.mark.parametrize("path, reason", [("/file", ""), ("/moved", ""), ("/busy", "throttles: HTTP 429"), ("/gone", "HTTP 404"), ("/cut", "bytes remaining"), ("/small", "too small")])
+def test_a_download_that_was_not_whole_does_not_count(server: str, path: str, reason: str) -> None:
+    outcome = workloads.Download(server + path, 0.1, 0.5).run()
+    assert (reason in outcome.reason) if reason else not outcome.reason
+    assert outcome.figure > 0 if not reason else outcome.figure == 0
+
+
+def test_nobody_there() -> None:
+    assert "curl" in workloads.Download("http://127.0.0.1:9/x", 0.0, 0.3).run().reason
+
+
+def test_a_file_that_shrinks_between_pairs_does_not_count(daemon, server: str, tmp_path) -> None:
+    words = ["offload", "--url", f"{server}/file", "--for", "200ms", "--warm-up", "0s", "--washout", "0s", "--busy", "100%", "--yes", "--report", str(tmp_path / "ab")]
+    assert cli.main([*words, "--most", "1s"]) == 0
+    assert not any(pair["discarded"] for pair in lines(tmp_path / "ab"))
+    before, Server.length = Server.length, 40_000_000_000
+    try:
+        assert cli.main([*words, "--most", "60s"]) == 1
+    finally:
+        Server.length = before
+    assert "the length of the file was 50000000000 and is 40000000000 now" in lines(tmp_path / "ab")[-1]["discarded"]
+
+
+def test_requests_are_timed_each_on_a_connection_of_its_own(server: str) -> None:
+    outcome = workloads.Requests([f"{server}/small", f"{server}/small?again"], 6).run()
+    assert not outcome.reason and outcome.figure > 0 and outcome.downloads == 6
+    assert "404" in workloads.Requests([f"{server}/small", f"{server}/gone"], 4).run().reason

@@ -1,0 +1,150 @@
+"""What the pairs say: gain with interval, verdict, how many more pairs, drift, and what it cost. Pure."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Mapping, Sequence
+
+import numpy
+from tandem_common import confidence
+
+from .quantities import count, percent
+
+Pair = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One arm against the first. Effects are logs of ratios, positive is better. `word`: too few, gain, loss, nothing, undecided."""
+
+    arm: str
+    base: str
+    pairs: int
+    mean: float
+    low: float
+    high: float
+    deviation: float
+    word: str
+    to_width: int | None  # further pairs until the interval is as narrow as asked for; 0: it is
+    to_find: int | None  # further pairs until an effect as large as it looks now would be found
+    drift: confidence.Drift | None
+    differences: tuple[float, ...]
+    numbers: tuple[int, ...]  # of the pairs
+
+    @property
+    def narrow(self) -> bool:
+        return self.to_width == 0
+
+    @property
+    def gain(self) -> str:
+        """+31.2 % (+25 % to +38 %)."""
+        if self.word == "too few":
+            return percent(self.mean) if self.pairs else "?"
+        return f"{percent(self.mean)} ({percent(self.low)} to {percent(self.high)})"
+
+
+def better(base: float, arm: float, smaller_is_better: bool) -> float:
+    """The log of the ratio of two figures, positive when the arm is better."""
+    return math.log(base / arm) if smaller_is_better else math.log(arm / base)
+
+
+def counted(pairs: Sequence[Pair]) -> list[Pair]:
+    return [pair for pair in pairs if not pair["discarded"]]
+
+
+def compare(pairs: Sequence[Pair], arms: Sequence[str], smaller_is_better: bool, until: float) -> list[Comparison]:
+    """Every arm against the first; `until` is the wanted half-width as a share. The error is shared among them."""
+    alpha = confidence.shared_alpha(len(arms) - 1)
+    good = counted(pairs)
+    made = []
+    for arm in arms[1:]:
+        differences = [better(pair["trials"][arms[0]]["figure"], pair["trials"][arm]["figure"], smaller_is_better) for pair in good]
+        made.append(_comparison(arm, arms[0], differences, [pair["began"] for pair in good], [pair["number"] for pair in good], alpha, math.log1p(until)))
+    return made
+
+
+def _comparison(arm: str, base: str, differences: list[float], times: list[float], numbers: list[int], alpha: float, until: float) -> Comparison:
+    told = confidence.estimate(differences, alpha)
+    if told is None:
+        return Comparison(arm, base, 0, 0.0, -math.inf, math.inf, 0.0, "too few", None, None, None, (), ())
+    total = confidence.pairs_for_width(told.deviation, until, alpha)
+    to_width = None if total is None else max(0, total - told.count)
+    if told.claims and told.half <= until:
+        to_width = 0
+    word, to_find = "too few", None
+    if told.claims:
+        word = "gain" if told.low > 0 else "loss" if told.high < 0 else "nothing" if told.half <= until else "undecided"
+        if word == "undecided" and told.mean:
+            noise = numpy.asarray(differences) - told.mean
+            found = confidence.pairs_to_find(told.mean, noise, alpha=alpha, before=differences)
+            to_find = None if found is None else found - told.count
+    return Comparison(arm, base, told.count, told.mean, told.low, told.high, told.deviation, word, to_width, to_find,
+                      confidence.drift(times, differences), tuple(differences), tuple(numbers))
+
+
+def enough(comparisons: Sequence[Comparison]) -> bool:
+    """The stop rule: every interval is as narrow as asked for."""
+    return all(one.pairs >= confidence.LEAST and one.narrow for one in comparisons)
+
+
+def sentence(one: Comparison, until: float, null: bool) -> str:
+    """The verdict in words for a user."""
+    if one.word == "too few":
+        return f"{one.arm} against {one.base}: {count(one.pairs, 'pair')}, and below {confidence.LEAST} nothing is claimed"
+    reach = max(-one.low, one.high)
+    if null:
+        if one.word in ("gain", "loss"):
+            return f"not quiet: two equal settings differ, {one.gain}; what a comparison finds here cannot be trusted"
+        return f"quiet: no difference where there is none ({one.gain}); an effect beyond {percent(reach).lstrip('+')} would have shown"
+    if one.word == "gain":
+        return f"{one.arm} gains {one.gain} over {one.base}"
+    if one.word == "loss":
+        return f"{one.arm} loses: {one.gain} against {one.base}"
+    if one.word == "nothing":
+        return f"nothing found: if {one.arm} has an effect here, it is within {percent(one.low)} to {percent(one.high)}"
+    more = [f"about {count(one.to_width, 'more pair')} until the interval is +-{until * 100:g} %" if one.to_width else ""]
+    if one.to_find:
+        more.append(f"about {one.to_find} would find an effect as large as it looks now")
+    words = "; ".join(part for part in more if part) or "no number of pairs in sight would decide it"
+    return f"undecided: {one.gain} contains no effect; {words}"
+
+
+def drift_sentence(one: Comparison) -> str:
+    """Empty when the effect stayed as it was."""
+    if not one.drift or not one.drift.clear:
+        return ""
+    return f"the effect changed over time: {percent(one.drift.first)} in the first third of the pairs, {percent(one.drift.last)} in the last"
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What the trials of one arm took, per counted trial on average; None: the machine does not tell."""
+
+    arm: str
+    trials: int
+    figure: float | None  # median
+    cell_bytes: float
+    downloaded: float
+    daemon_cpu: float | None  # share of one core
+    watts: float | None
+    energy_from: str
+    faults: int
+
+
+def costs(pairs: Sequence[Pair], arms: Sequence[str]) -> list[Cost]:
+    made = []
+    for arm in arms:
+        trials = [pair["trials"][arm] for pair in counted(pairs)]
+
+        def mean(values: list[float]) -> float | None:
+            return float(numpy.mean(values)) if values else None
+
+        besides = [trial["beside"] for trial in trials]
+        made.append(Cost(
+            arm, len(trials), float(numpy.median([trial["figure"] for trial in trials])) if trials else None,
+            mean([one.get("cell_bytes", 0) for one in besides]) or 0.0, mean([trial["bytes"] for trial in trials]) or 0.0,
+            mean([one["daemon_cpu_s"] / trial["wall_s"] for one, trial in zip(besides, trials) if "daemon_cpu_s" in one]),
+            mean([one["energy_j"] / trial["wall_s"] for one, trial in zip(besides, trials) if "energy_j" in one]),
+            next((one["energy_from"] for one in besides if "energy_from" in one), ""), sum(one.get("faults", 0) for one in besides)))
+    return made

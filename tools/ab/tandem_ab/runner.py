@@ -1,0 +1,89 @@
+"""Makes the pairs: tosses the order, switches, washes out, measures, and says which do not count."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from typing import Any, Callable, Sequence
+
+from .arms import Arm
+from .control import Daemon
+from .errors import Failure
+from .store import Store
+from .surroundings import between, disturbance, moment, unvalidated
+from .switch import Switch
+from .workloads import Workload
+
+IN_A_ROW = 5  # pairs that do not count before it gives up
+
+
+def order(arms: Sequence[Arm], seed: int, number: int) -> list[Arm]:
+    """The arms of a pair as the coin has them; the same seed and number give the same order. Pure."""
+    tossed = list(arms)
+    random.Random(f"{seed}, {number}").shuffle(tossed)
+    return tossed
+
+
+class Runner:
+    def __init__(self, daemon: Daemon, switch: Switch, workload: Workload, arms: Sequence[Arm], store: Store, listen: Callable[[str, Arm | None], None],
+                 busy_limit: float, counts_unvalidated: bool):
+        self._daemon, self._switch, self._workload, self._arms, self._store, self._listen = daemon, switch, workload, list(arms), store, listen
+        self._busy_limit, self._counts_unvalidated = busy_limit, counts_unvalidated
+        self._cores = len(os.sched_getaffinity(0))
+
+    def pair(self) -> dict[str, Any]:
+        """One pair, kept on the disk."""
+        number = len(self._store.pairs)
+        arms = order(self._arms, self._store.head["seed"], number)
+        began, started = time.time(), time.monotonic()
+        first = moment(self._daemon)
+        trials: dict[str, Any] = {}
+        discarded = ""
+        for arm in arms:
+            trial, reason = self._trial(arm, first)
+            trials[arm.name] = trial
+            if reason:
+                discarded = f"{arm.name}: {reason}"
+                break  # the others would be measured in vain
+        pair = {"number": number, "began": began, "seconds": time.monotonic() - started, "order": [arm.name for arm in arms], "discarded": discarded, "trials": trials}
+        self._store.append(pair)
+        return pair
+
+    def _trial(self, arm: Arm, first: Any) -> tuple[dict[str, Any], str]:
+        self._listen("switch", arm)
+        missing = self._switch.apply(arm)
+        time.sleep(self._store.head["washout_s"])
+        self._listen("measure", arm)
+        before = moment(self._daemon)
+        outcome = self._workload.run()
+        after = moment(self._daemon)
+        beside = between(before, after, self._cores)
+        reason = missing or outcome.reason or disturbance(first, before, after, beside, self._busy_limit)
+        if not reason and not self._counts_unvalidated and arm.name != "queued":
+            reason = unvalidated("offload" in arm.modules, after, beside)
+        reason = reason or self._strange(outcome)
+        trial = {"figure": outcome.figure, "bytes": outcome.bytes, "seconds": outcome.seconds, "wall_s": after.at - before.at, "beside": beside.as_json()}
+        return trial, reason
+
+    def _strange(self, outcome: Any) -> str:
+        """Why an answer is not the one that the first pair got; that one is remembered."""
+        known = self._store.head.get("reference")
+        told = {key: value for key, value in outcome.reference.items() if value is not None}
+        if known is None:
+            if told:
+                self._store.keep(reference=told)
+            return ""
+        for key, value in told.items():
+            if key in known and known[key] != value:
+                names = {"length": "the length of the file", "from": "the address that answered", "sizes": "the size of the answers"}
+                return f"{names.get(key, key)} was {known[key]} and is {value} now"
+        return ""
+
+    def hopeless(self) -> None:
+        """Raises Failure when the latest pairs did not count."""
+        latest = self._store.pairs[-IN_A_ROW:]
+        if len(latest) == IN_A_ROW and all(pair["discarded"] for pair in latest):
+            words = latest[-1]["discarded"]
+            hint = "; --unvalidated counts such pairs, too" if "not validated" in words else "; --busy allows more" if "machine was busy" in words else ""
+            raise Failure(f"{IN_A_ROW} pairs in a row do not count; the latest: {words}{hint}")

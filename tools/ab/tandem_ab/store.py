@@ -1,0 +1,92 @@
+"""What was measured, in a directory: `experiment.json` says what is compared, `pairs.jsonl` has a line for each pair, on the disk before the next one begins."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from tandem_common.whole import written_whole
+
+from .errors import BadInput, Failure
+
+# What must be equal for pairs to belong together.
+_SAME = ("arms", "null", "workload", "for_s", "warm_up_s", "washout_s", "unvalidated")
+
+
+class Store:
+    def __init__(self, directory: Path):
+        self.directory = directory
+        self.head: dict[str, Any] = {}
+        self.pairs: list[dict[str, Any]] = []
+
+    @property
+    def _head_file(self) -> Path:
+        return self.directory / "experiment.json"
+
+    @property
+    def _pairs_file(self) -> Path:
+        return self.directory / "pairs.jsonl"
+
+    def load(self) -> bool:
+        """False when there is no experiment. Raises BadInput for files that are none."""
+        try:
+            self.head = json.loads(self._head_file.read_text())
+            raw = self._pairs_file.read_bytes() if self._pairs_file.exists() else b""
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except ValueError as error:
+            raise BadInput(f"{self._head_file}: {error}; not an experiment of `tandem ab`, or damaged") from error
+        except OSError as error:
+            raise Failure(f"{error.filename}: {error.strerror}") from error
+        whole, _, torn = raw.rpartition(b"\n")
+        for number, line in enumerate(whole.splitlines(), 1):
+            try:
+                self.pairs.append(json.loads(line))
+            except ValueError as error:
+                raise BadInput(f"{self._pairs_file}:{number}: {error}; remove this line, or choose another --report") from error
+        if torn:  # by a crash while it was written: this pair was not complete
+            os.truncate(self._pairs_file, len(raw) - len(torn))
+        return True
+
+    def check(self, head: dict[str, Any]) -> None:
+        """Raises BadInput when the experiment that was loaded is another one than `head`."""
+        for name in _SAME:
+            if self.head.get(name) != head[name]:
+                raise BadInput(f"{self.directory}: holds an experiment with another {name.removesuffix('_s').replace('_', '-')} ({_words(self.head.get(name))}, "
+                               f"now {_words(head[name])}); repeat its command, or choose another --report")
+
+    def begin(self) -> None:
+        """Puts the head on the disk."""
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            self.keep()
+        except OSError as error:
+            raise Failure(f"{error.filename or self.directory}: {error.strerror}") from error
+
+    def keep(self, **words: Any) -> None:
+        """Adds something to the head, on the disk."""
+        self.head |= words
+        with written_whole(self._head_file) as fresh:
+            fresh.write_text(json.dumps(self.head, indent=1) + "\n")
+
+    def append(self, pair: dict[str, Any]) -> None:
+        """On the disk when this returns."""
+        line = (json.dumps(pair) + "\n").encode()
+        try:
+            with open(self._pairs_file, "ab") as file:
+                file.write(line)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise Failure(f"{self._pairs_file}: {error.strerror}; this pair is not kept") from error
+        self.pairs.append(pair)
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return ":".join(entry["name"] for entry in value)
+    if isinstance(value, dict):
+        return " ".join(str(part) for part in value.values() if part not in ("", None, False, []))
+    return str(value)

@@ -1,0 +1,117 @@
+"""Puts the daemon into an arm's setting, and back to the user's: at the end, on Ctrl-C, and after a crash at the next start."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any, TextIO
+
+from tandem_common.whole import written_whole
+
+from .arms import Arm
+from .control import Daemon
+from .errors import BadInput, Failure
+
+FORCE_SECONDS = 10.0  # until rules of a module that was switched on are loaded
+
+
+def state_directory() -> Path:
+    base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    return Path(base) / "tandem"
+
+
+class Switch:
+    """`with Switch(daemon) as switch`: the user's modules and knobs are remembered in a file before anything is changed, and put back at the end."""
+
+    def __init__(self, daemon: Daemon, directory: Path | None = None):
+        self._daemon = daemon
+        name = hashlib.sha256(os.path.realpath(daemon.path).encode()).hexdigest()[:16]
+        self._file = (directory or state_directory()) / f"ab-{name}.json"
+        self._lock: TextIO | None = None
+        self._before: dict[str, Any] = {}
+        self.recovered = ""  # what was put back of a run that was killed
+
+    def __enter__(self) -> "Switch":
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            self._lock = open(self._file.with_suffix(".lock"), "w")
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Failure("another `tandem ab` is switching this daemon's modules; wait for its end") from None
+        except OSError as error:
+            raise Failure(f"{self._file.parent}: {error.strerror}; the user's settings are kept there, XDG_STATE_HOME names another place") from error
+        self._recover()
+        modules = self._daemon.modules()
+        self._before = {"process": self._daemon.process(), "modules": {name: module["enabled"] for name, module in modules.items()},
+                        "knobs": {f"{name}.{knob['name']}": knob["value"] for name, module in modules.items() for knob in module["knobs"]}}
+        with written_whole(self._file) as fresh:
+            fresh.write_text(json.dumps(self._before))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self._restore(self._before)
+            self._file.unlink(missing_ok=True)
+        finally:
+            if self._lock:
+                self._lock.close()
+
+    def _recover(self) -> None:
+        try:
+            left = json.loads(self._file.read_text())
+        except (OSError, ValueError):
+            return
+        if left.get("process") == self._daemon.process():
+            self._restore(left)
+            on = [name for name, enabled in left["modules"].items() if enabled]
+            self.recovered = f"a run that was killed had left its setting behind; the modules are as before it: {', '.join(on) or 'all off'}"
+        self._file.unlink(missing_ok=True)
+
+    def check(self, arms: list[Arm]) -> None:
+        """Raises BadInput for a module or knob that this daemon does not have."""
+        for arm in arms:
+            if unknown := arm.modules - self._before["modules"].keys():
+                raise BadInput(f'setting "{arm.name}": this daemon has no module {min(unknown)}; it has: {", ".join(self._before["modules"])}')
+            for knob in arm.knobs:
+                if knob not in self._before["knobs"]:
+                    module = knob.partition(".")[0]
+                    own = [name.partition(".")[2] for name in self._before["knobs"] if name.startswith(module + ".")]
+                    raise BadInput(f'setting "{arm.name}": {module} has no knob {knob.partition(".")[2]}; it has: {", ".join(own)}')
+
+    def apply(self, arm: Arm) -> str:
+        """Sets knobs and modules, and waits until the rules are in force. Gives why a module is not, empty when all are."""
+        self._set(self._before["knobs"] | dict(arm.knobs), {name: name in arm.modules for name in self._before["modules"]})
+        until = time.monotonic() + FORCE_SECONDS
+        while True:
+            modules = self._daemon.modules()
+            waiting = [name for name in sorted(arm.modules) if not modules[name]["in_force"]]
+            if not waiting:
+                break
+            if time.monotonic() > until:
+                return f"{waiting[0]} is not in force: {modules[waiting[0]]['in_force_why'] or 'its rules are not loaded yet'}"
+            time.sleep(0.1)
+        resting = [name for name in sorted(arm.modules) if (modules[name].get("evidence") or {}).get("standing") in ("resting", "trial")]
+        return f"{resting[0]} rests here by evidence (see `tandem networks`)" if resting else ""
+
+    def _set(self, knobs: dict[str, Any], enabled: dict[str, bool]) -> None:
+        """What differs alone is asked for; knobs before modules, so that none runs with another arm's."""
+        modules = self._daemon.modules()
+        now = {f"{name}.{knob['name']}": knob["value"] for name, module in modules.items() for knob in module["knobs"]}
+        for name, on in enabled.items():
+            if not on and modules.get(name, {}).get("enabled"):
+                self._daemon.put(f"/v1/modules/{name}", {"enabled": False})
+        for name, value in knobs.items():
+            if name in now and now[name] != value:
+                module, _, knob = name.partition(".")
+                self._daemon.put(f"/v1/modules/{module}/knobs/{knob}", {"value": value})
+        for name, on in enabled.items():
+            if on and name in modules and not modules[name]["enabled"]:
+                self._daemon.put(f"/v1/modules/{name}", {"enabled": True})
+
+    def _restore(self, before: dict[str, Any]) -> None:
+        if before:
+            self._set(before["knobs"], before["modules"])
