@@ -165,7 +165,7 @@ NOISE = (0.02, -0.01, 0.03, -0.03, 0.01, -0.02, 0.0, 0.005, -0.01, 0.015)
     ([-0.3 + value for value in NOISE], 0.05, False, "loss", "offload loses: -30 %"),
     (NOISE, 0.05, False, "nothing", "nothing found: if offload has an effect here, it is within -"),
     (NOISE, 0.01, False, "undecided", "more pairs until the interval is +-1 %"),
-    (NOISE, 0.05, True, "nothing", "quiet: no difference"), ([0.3 + value for value in NOISE], 0.05, True, "gain", "not quiet")])
+    (NOISE, 0.05, True, "nothing", "quiet: two equal settings do not differ, "), ([0.3 + value for value in NOISE], 0.05, True, "gain", "not quiet")])
 def test_verdicts(gains, until: float, null: bool, word: str, said: str) -> None:
     one, = analysis.compare(made(*gains), ["off", "offload"], False, until)
     assert one.word == word and said in analysis.sentence(one, until, null)

@@ -65,14 +65,17 @@ def test_the_same_command_goes_on_and_another_is_refused(daemon, tmp_path, capsy
     assert ab(out, "--most", "1s", "--until", "0.1%") == 0
     before = lines(out)
     with open(out / "pairs.jsonl", "a") as file:
-        file.write('{"number": 99, "torn')  # by a crash
+        file.write('{"number": 99, "torn')  # by a crash, or just being written
+    assert cli.main(["show", str(out)]) == 0 and (out / "pairs.jsonl").read_text().endswith("torn"), "who only looks changes nothing"
     assert ab(out, "--most", "2s", "--until", "0.1%") == 0
     after = lines(out)
     assert after[:len(before)] == before and len(after) > len(before) and [pair["number"] for pair in after] == list(range(len(after)))
     assert ab(out, settings="mirror") == 2 and "another arms (off:offload, now off:mirror)" in capsys.readouterr().err
     assert ab(out, command=["--", "sh", "-c", "echo figure 3"]) == 2
     assert ab(out, "--seed", "3", "--most", "9s") == 2 and "has seed" in capsys.readouterr().err
-    assert ab(out, "--most", "1s") == 2 and "allow more time" in capsys.readouterr().err
+    with open(out / "pairs.jsonl", "a") as file:
+        file.write(json.dumps(after[-1] | {"number": len(after), "seconds": 3600, "discarded": "long"}) + "\n")
+    assert ab(out) == 2 and "allow more time" in capsys.readouterr().err
 
 
 def running(daemon, tmp_path: Path, *words: str) -> subprocess.Popen:

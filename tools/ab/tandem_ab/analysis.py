@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Mapping, Sequence
 
 import numpy
@@ -27,10 +28,18 @@ class Comparison:
     deviation: float
     word: str
     to_width: int | None  # further pairs until the interval is as narrow as asked for; 0: it is
-    to_find: int | None  # further pairs until an effect as large as it looks now would be found
     drift: confidence.Drift | None
     differences: tuple[float, ...]
     numbers: tuple[int, ...]  # of the pairs
+    alpha: float = confidence.ALPHA
+
+    @cached_property
+    def to_find(self) -> int | None:
+        """Of an undecided one: further pairs until an effect as large as it looks now would be found."""
+        if self.word != "undecided" or not self.mean:
+            return None
+        found = confidence.pairs_to_find(self.mean, numpy.asarray(self.differences) - self.mean, alpha=self.alpha, before=self.differences)
+        return None if found is None else found - self.pairs
 
     @property
     def narrow(self) -> bool:
@@ -67,20 +76,16 @@ def compare(pairs: Sequence[Pair], arms: Sequence[str], smaller_is_better: bool,
 def _comparison(arm: str, base: str, differences: list[float], times: list[float], numbers: list[int], alpha: float, until: float) -> Comparison:
     told = confidence.estimate(differences, alpha)
     if told is None:
-        return Comparison(arm, base, 0, 0.0, -math.inf, math.inf, 0.0, "too few", None, None, None, (), ())
+        return Comparison(arm, base, 0, 0.0, -math.inf, math.inf, 0.0, "too few", None, None, (), (), alpha)
     total = confidence.pairs_for_width(told.deviation, until, alpha)
     to_width = None if total is None else max(0, total - told.count)
     if told.claims and told.half <= until:
         to_width = 0
-    word, to_find = "too few", None
+    word = "too few"
     if told.claims:
         word = "gain" if told.low > 0 else "loss" if told.high < 0 else "nothing" if told.half <= until else "undecided"
-        if word == "undecided" and told.mean:
-            noise = numpy.asarray(differences) - told.mean
-            found = confidence.pairs_to_find(told.mean, noise, alpha=alpha, before=differences)
-            to_find = None if found is None else found - told.count
-    return Comparison(arm, base, told.count, told.mean, told.low, told.high, told.deviation, word, to_width, to_find,
-                      confidence.drift(times, differences), tuple(differences), tuple(numbers))
+    return Comparison(arm, base, told.count, told.mean, told.low, told.high, told.deviation, word, to_width,
+                      confidence.drift(times, differences), tuple(differences), tuple(numbers), alpha)
 
 
 def enough(comparisons: Sequence[Comparison]) -> bool:
@@ -96,7 +101,7 @@ def sentence(one: Comparison, until: float, null: bool) -> str:
     if null:
         if one.word in ("gain", "loss"):
             return f"not quiet: two equal settings differ, {one.gain}; what a comparison finds here cannot be trusted"
-        return f"quiet: no difference where there is none ({one.gain}); an effect beyond {percent(reach).lstrip('+')} would have shown"
+        return f"quiet: two equal settings do not differ, {one.gain}; what is larger than {percent(reach).lstrip('+')} would show here"
     if one.word == "gain":
         return f"{one.arm} gains {one.gain} over {one.base}"
     if one.word == "loss":

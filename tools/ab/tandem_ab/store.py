@@ -20,6 +20,7 @@ class Store:
         self.directory = directory
         self.head: dict[str, Any] = {}
         self.pairs: list[dict[str, Any]] = []
+        self._whole_bytes = 0  # of pairs.jsonl; behind them a pair was being written when a crash came, or is just now
 
     @property
     def _head_file(self) -> Path:
@@ -40,14 +41,13 @@ class Store:
             raise BadInput(f"{self._head_file}: {error}; not an experiment of `tandem ab`, or damaged") from error
         except OSError as error:
             raise Failure(f"{error.filename}: {error.strerror}") from error
-        whole, _, torn = raw.rpartition(b"\n")
+        self._whole_bytes = raw.rfind(b"\n") + 1
+        whole = raw[:self._whole_bytes]
         for number, line in enumerate(whole.splitlines(), 1):
             try:
                 self.pairs.append(json.loads(line))
             except ValueError as error:
                 raise BadInput(f"{self._pairs_file}:{number}: {error}; remove this line, or choose another --report") from error
-        if torn:  # by a crash while it was written: this pair was not complete
-            os.truncate(self._pairs_file, len(raw) - len(torn))
         return True
 
     def check(self, head: dict[str, Any]) -> None:
@@ -58,10 +58,12 @@ class Store:
                                f"now {_words(head[name])}); repeat its command, or choose another --report")
 
     def begin(self) -> None:
-        """Puts the head on the disk."""
+        """Puts the head on the disk, and takes away a pair that a crash left half written."""
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
             self.keep()
+            if self._pairs_file.exists():
+                os.truncate(self._pairs_file, self._whole_bytes)
         except OSError as error:
             raise Failure(f"{error.filename or self.directory}: {error.strerror}") from error
 

@@ -56,6 +56,8 @@ class Switch:
         try:
             self._restore(self._before)
             self._file.unlink(missing_ok=True)
+        except Failure as failure:
+            raise Failure(f"your modules are not put back: {failure}. The next `tandem ab` does it, unless the daemon was started anew") from failure
         finally:
             if self._lock:
                 self._lock.close()
