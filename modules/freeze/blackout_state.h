@@ -30,6 +30,7 @@ struct BlackoutState
   bool unheard = false;     // the withheld ACKs were flushed, and nothing arrived since
   bool stirred = false;     // the flow was delivering when the blackout began
   bool answered = false;    // something arrived since link-up
+  bool buffers = false;     // the access point kept what arrived in the last blackout, and sent it at link-up
   std::uint8_t resumes = 0; // ACKs since link-up
   std::uint8_t growing = 0; // ACKs since the target last changed
   std::uint16_t blackouts = 0;
@@ -37,6 +38,8 @@ struct BlackoutState
   Seq last_ack {};          // of the local TCP
   Seq acknowledged {};      // to the server, which may have received more
   float rtt = 0;            // s, when the link came back
+  float lasted = 0;         // s, the last blackout
+  TsClock heard_last {};    // TSval of the server's last data before it
   float first_data = 0;     // s from the last link-up to the first sign of the server, for people
   RecoveryUndo undo {};
   const char* why = "freeze: young flow";

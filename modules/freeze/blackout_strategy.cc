@@ -26,6 +26,21 @@ bool bypassed(const Event& event, const FlowView& flow, BlackoutState& state)
 }
 
 // One below what was acknowledged is ignored by TCP (RFC 5961 3.2).
+// Whether what arrives first after a blackout was sent in its first half: the access point kept it. A retransmission
+// that finds the link back was sent at its end. Clocks of 1 kHz and slower pass for what they are.
+bool was_kept(const Segment& ack, const FlowView& flow, const BlackoutState& state)
+{
+  if (!flow.timestamps_ok || !ack.timestamps) return false;
+  const auto age = static_cast<double>(ack.timestamps->echo - state.heard_last) * 1e-3;
+  return age >= 0 && age < 0.5 * static_cast<double>(state.lasted);
+}
+
+// How long data that an access point kept is waited for. It is the first that leaves there.
+Duration wait_for_kept(const FlowView& flow)
+{
+  return std::clamp<Duration>(flow.rtt_min / 4, 5ms, 25ms);
+}
+
 void note_reset(const Segment& segment, const FlowView& flow, BlackoutState& state)
 {
   state.over = segment.direction == Direction::egress || segment.seq.at_or_after(flow.rcv_nxt);
@@ -104,7 +119,11 @@ void BlackoutStrategy::heard(const Event& event, const FlowView& flow, BlackoutS
 {
   if (state.phase != Phase::returning) return;
   if (!progress && event.segment->sack_count == 0 && event.segment->window != flow.sent_window) return;
-  if (!state.answered) state.first_data = static_cast<float>(seconds(event.now - state.since));
+  if (!state.answered)
+  {
+    state.first_data = static_cast<float>(seconds(event.now - state.since));
+    state.buffers = progress && was_kept(*event.segment, flow, state);
+  }
   state.answered = true;
   // Behind a hole even data that the access point had kept makes the local TCP speak, while the server goes on waiting
   // for its timer.
@@ -139,6 +158,7 @@ Plan BlackoutStrategy::go_down(const Event& event, const FlowView& flow, Blackou
   state.owed = withholds_ack(flow) || state.window_closed || (state.phase == Phase::returning && state.owed);
   state.unheard = state.unheard && state.stirred;
   if (!state.unheard) state.acknowledged = flow.sent_ack;
+  if (state.phase == Phase::clear || state.phase == Phase::closed) state.heard_last = flow.ts_recent;
   state.phase = Phase::down;
   state.since = event.now;
   state.undo.stop();
@@ -151,16 +171,17 @@ Plan BlackoutStrategy::go_down(const Event& event, const FlowView& flow, Blackou
 Plan BlackoutStrategy::come_back(const Event& event, const FlowView& flow, BlackoutState& state)
 {
   const bool late = event.now > deadline(state);
+  state.lasted = static_cast<float>(seconds(event.now - state.since));
   state.up_at = state.since = event.now;
   state.resumes = 0;
   state.answered = false;
   state.phase = Phase::returning;
   if (state.stirred && !late)
   {
-    state.undo.begin();
-    state.rtt = static_cast<float>(seconds(flow.rtt_smoothed));
-    state.why = "freeze: link back";
-    return link_back(event, flow, state);
+    if (!state.buffers || state.owed) return ask_again(event, flow, state);
+    // The frames it kept draw ACKs of the local TCP, which undo the server's timeouts by themselves.
+    state.why = "freeze: link back, the access point kept frames before";
+    return { .wake = event.now + wait_for_kept(flow), .why = state.why };
   }
   constexpr const char* why = "freeze: link back, nothing waited for";
   Plan plan = give_up(event, flow, state, why);
@@ -170,6 +191,15 @@ Plan BlackoutStrategy::come_back(const Event& event, const FlowView& flow, Black
     plan = injected(1, {}, why);
   }
   return plan;
+}
+
+Plan BlackoutStrategy::ask_again(const Event& event, const FlowView& flow, BlackoutState& state)
+{
+  state.buffers = false;
+  state.undo.begin();
+  state.rtt = static_cast<float>(seconds(flow.rtt_smoothed));
+  state.why = "freeze: link back";
+  return link_back(event, flow, state);
 }
 
 Plan BlackoutStrategy::link_back(const Event& event, const FlowView& flow, BlackoutState& state)
@@ -207,6 +237,7 @@ Plan BlackoutStrategy::alarm(const Event& event, const FlowView& flow, BlackoutS
     state.stirred = false;
     return give_up(event, flow, state, "freeze: blackout too long, left to TCP");
   case Phase::returning:
+    if (state.resumes == 0 && state.buffers) return ask_again(event, flow, state);
     if (state.resumes < static_cast<unsigned>(knobs.resumes) && flow.sack_ok)
       return resume(event, flow, state, "freeze: resume ACK again");
     state.phase = Phase::clear;

@@ -74,6 +74,7 @@ private:
   Plan link_changed(const Event& event, const FlowView& flow, BlackoutState& state);
   Plan go_down(const Event& event, const FlowView& flow, BlackoutState& state);
   Plan come_back(const Event& event, const FlowView& flow, BlackoutState& state);
+  Plan ask_again(const Event& event, const FlowView& flow, BlackoutState& state);
   Plan give_up(const Event& event, const FlowView& flow, BlackoutState& state, const char* why);
 };
 

@@ -31,6 +31,10 @@ back the doublings of the timer.
 flight when it comes. Window probes are answered. At link-up, when the warning is withdrawn, or after `closed_longest` the window reopens at the pace
 of the link; after a warning that came to nothing the next ones are ignored for a while (back-off).
 
+**Access points that keep frames.** Some send at link-up what arrived while the station was gone. Its ACKs tell the server all that a resume ACK
+would. After a blackout whose first data was sent as it began (by its TSval), nothing is withheld from that flow any more, and at the next
+link-up such data is waited for, a quarter of a round trip (5 to 25 ms); only when none comes the resume ACK follows.
+
 Without a second interface all of this works just as well. The other strategies exist for comparison: `paced_release` releases the withheld ACK a
 part at a time over the cellular link, with a closed window, so that the timer never fires; `zero_window` closes the window over the cellular link once
 the link is gone, as published in 2009, and is worse than nothing against today's Linux senders, because they have data in flight. Both validate the

@@ -27,7 +27,7 @@ constexpr std::uint8_t acks_per_step = 4;
 // Moves the target towards what the flow can spare.
 void aim(const Event& event, const FlowView& flow, BlackoutState& state, const Knobs& knobs)
 {
-  if (!bulk(flow, *event.links, knobs))
+  if (!bulk(flow, *event.links, knobs) || state.buffers)
   {
     state.target = 0;
     return;
