@@ -24,6 +24,7 @@ import virtual_lab  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 PURE = ("unit", "golden", "sim", "fuzz")  # programs without network, quick
+VIRTUAL = {"lab": "lab", "vm": "hwsim"}  # layers that can run in virtual time, and the label of the entries that do
 SHOWN_LINES = 30  # of one failure
 
 
@@ -46,13 +47,13 @@ _ASAN = Build("asan", {"asan": PURE}, programs_only=True,
 _TSAN = Build("tsan", {"tsan": ("tsan",)}, programs_only=True, environment={"TSAN_OPTIONS": "second_deadlock_stack=1"})
 MEANING = {"asan": "unit, golden, sim and fuzz once more under address and undefined-behaviour sanitizers",
            "tsan": "the tests with two threads under the thread sanitizer",
-           virtual_lab.LAYER: "the lab layer in virtual time, each entry in a kernel of its own"}
+           virtual_lab.LAYER: "in virtual time, each entry in a kernel of its own"}
 
 
 def plan(what: list[str], virtual: bool = False) -> list[Build]:
     """What the words of the command line stand for."""
     if virtual:
-        return [Build("dev", {virtual_lab.LAYER: ("lab",)})]
+        return [Build("dev", {virtual_lab.LAYER: tuple(VIRTUAL[word] for word in what)})]
     wanted = ["fast", "lab", "vm"] if "all" in what else what
     layers = [layer for word in ("fast", "lab", "vm") if word in wanted for layer in (PURE if word == "fast" else (word,))]
     dev = Build("dev", {layer: (layer,) for layer in layers})
@@ -64,17 +65,17 @@ def main(arguments: list[str]) -> int:
                                      description="Installs what is needed, builds, runs the tests. The last line is the total.",
                                      epilog="fast: unit, golden, sim and fuzz (no root needed). lab: real TCP in network namespaces.\n"
                                             "vm: Debian's stock kernel in QEMU. all (default): these three, and the sanitizers.\n"
-                                            "lab --time virtual: the same tests in kernels whose clock moves only when everything waits, one a core\n"
-                                            "(docs/lab.md); a busy machine makes them longer, never different.\n"
+                                            "lab vm --time virtual: the lab's tests, and of vm those of the Wi-Fi stack, in kernels whose clock moves only\n"
+                                            "when everything waits, one a core (docs/lab.md); a busy machine makes them longer, never different.\n"
                                             "Exit codes: 0 nothing failed, 1 something failed, 2 wrong usage.")
     parser.add_argument("what", nargs="*", choices=["fast", "lab", "vm", "all"], metavar="fast|lab|vm|all", default="all")
-    parser.add_argument("--time", choices=["real", "virtual"], default="real", help="of lab (default real); virtual needs tools/lab/kernel build")
+    parser.add_argument("--time", choices=["real", "virtual"], default="real", help="of lab and vm (default real); virtual needs tools/lab/kernel build")
     parser.add_argument("--no-install", action="store_true", help="do not look for missing packages")
     options = parser.parse_args(arguments)
     what = [options.what] if isinstance(options.what, str) else options.what
     virtual = options.time == "virtual"
-    if virtual and set(what) != {"lab"}:
-        parser.error("--time virtual: allowed: lab --time virtual")
+    if virtual and not set(what) <= VIRTUAL.keys():
+        parser.error("--time virtual: allowed: lab, vm, or both")
     if virtual:
         try:
             virtual_lab.requirements()

@@ -1,4 +1,4 @@
-"""The lab layer in virtual time: each of its entries in a kernel of its own (docs/lab.md), one a core."""
+"""Entries of the lab and vm layers in virtual time: each in a kernel of its own (docs/lab.md), one a core."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from tandem_lab.errors import LabError  # noqa: E402
 from tandem_lab import virtual_machine as machine  # noqa: E402
 
 LAYER = "virtual"
+RADIOS = 3  # simulated ones, for entries with the label "hwsim"
 LONGEST = 600.0  # seconds of the guest's own clock, and of CPU time: ctest allows an entry as many real ones
 _LOOK_EVERY = 0.1
 
@@ -38,7 +39,7 @@ class _Guest:
         report.unlink(missing_ok=True)
         log.write_bytes(b"")
         self._machine = machine.Machine(entry.command, seed=1, cpu=cpu, directory=entry.directory, environment=entry.environment,
-                                        directories=[report.parent], say=self._hear)
+                                        directories=[report.parent], radios=RADIOS if "hwsim" in entry.labels else 0, say=self._hear)
 
     def _hear(self, name: str, data: bytes) -> None:
         if name in ("stdout", "stderr"):

@@ -92,11 +92,11 @@ def test_a_guest_that_does_not_bring_its_report_is_a_failure(layer, kind: str, w
     assert not Guest.cores
 
 
-def test_virtual_time_is_for_the_lab_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    for words in (["--time", "virtual"], ["fast", "--time", "virtual"], ["lab", "vm", "--time", "virtual"]):
+def test_virtual_time_is_for_the_lab_and_the_wifi_stack_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["--time", "virtual"], ["fast", "--time", "virtual"], ["lab", "fast", "--time", "virtual"]):
         with pytest.raises(SystemExit) as wrong:
             run.main(words)
-        assert wrong.value.code == 2 and "allowed: lab --time virtual" in capsys.readouterr().err
+        assert wrong.value.code == 2 and "allowed: lab, vm, or both" in capsys.readouterr().err
 
 
 def test_without_its_kernel_one_line_says_how_to_build_it(tmp_path: Path) -> None:

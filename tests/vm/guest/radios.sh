@@ -44,7 +44,7 @@ strength() { printf %u $2 >$hwsim/phy$1/hwsim/rx_rssi; } # PHY DBM
 
 start_radios()
 {
-  modprobe mac80211_hwsim radios=3
+  [ -e /sys/class/ieee80211/phy2 ] || modprobe mac80211_hwsim radios=3
   mountpoint -q /sys/kernel/debug || mount -t debugfs debugfs /sys/kernel/debug
   ip netns add ap
   ip netns add sta

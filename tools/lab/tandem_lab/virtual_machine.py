@@ -128,13 +128,14 @@ class Machine:
     """A guest at work. It ends with this object's process at the latest, and leaves nothing."""
 
     def __init__(self, argv: Sequence[str], *, seed: int, directory: Path | None = None, environment: Mapping[str, str] | None = None,
-                 directories: Sequence[Path] = (), cpu: int | None = None, say: Listener | None = None):
+                 directories: Sequence[Path] = (), cpu: int | None = None, radios: int = 0, say: Listener | None = None):
         """Boots a guest that runs argv.
 
         seed         of the kernel: TCP's initial numbers and ports, hashes, /dev/urandom
         directory    that argv runs in; the present one when it is not given
         directories  of this machine that the guest may write to, at the same path; what it wrote comes out at the end, each file whole
         cpu          run on this core alone; the one that was used least just now when it is not given
+        radios       simulated ones (mac80211_hwsim): phy0, phy1, ... with wlan0, wlan1, ...
         """
         kernel = requirements()
         limit = spin_limit()
@@ -146,7 +147,7 @@ class Machine:
         self._say = say
         self._seen = {"stdout": 0, "stderr": 0, "events": 0}
         self._began = time.monotonic()
-        self._process = subprocess.Popen(_command(kernel, seed, _quietest_core() if cpu is None else cpu), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        self._process = subprocess.Popen(_command(kernel, seed, _quietest_core() if cpu is None else cpu, radios), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                          env={"PATH": system.SEARCH_PATH, "HOME": _ROOM, "TMPDIR": _ROOM}, start_new_session=True)
         assert self._process.stdin and self._process.stdout
         line = self._process.stdout.readline().decode(errors="replace").strip()
@@ -253,12 +254,12 @@ def _quietest_core() -> int:
     return max(os.sched_getaffinity(0), key=lambda core: after.get(core, 0) - before.get(core, 0))
 
 
-def _command(kernel: kernels.Kernel, seed: int, cpu: int) -> list[str]:
+def _command(kernel: kernels.Kernel, seed: int, cpu: int, radios: int) -> list[str]:
     """The guest in namespaces of its own: its processes end with the first of them, and it cannot reach the machine's network."""
     argv = ["taskset", "-c", str(cpu), "unshare", "--mount", "--pid", "--net", "--ipc", "--uts", "--fork", "--kill-child", "--mount-proc",
              "sh", "-c", _AROUND.format(size=MEMORY_MB + _ROOM_MB, room=_ROOM), "sh", "setarch", "-R", str(kernel.image), f"mem={MEMORY_MB}M",
              "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", f"init={_ROOM}/init", "time-travel=inf-cpu",
-             f"time-travel-start={START_NS}", f"seed={seed}", "norandmaps", "con=null", "ssl=null", "stderr=1", "quiet", "panic=-1", "noreboot", "umid=lab"]
+             f"time-travel-start={START_NS}", f"seed={seed}", f"mac80211_hwsim.radios={radios}", "norandmaps", "con=null", "ssl=null", "stderr=1", "quiet", "panic=-1", "noreboot", "umid=lab"]
     return system.owned(argv)
 
 
