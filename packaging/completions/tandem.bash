@@ -16,7 +16,7 @@ _tandem_knobs()
 _tandem()
 {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command="" i
-  local commands=" up down status module set links flows networks link doctor help trace ab lab bench sim version "
+  local commands=" up down status module set links flows top why networks link doctor help trace ab lab bench sim version "
   COMPREPLY=()
   for ((i = 1; i < COMP_CWORD; i++)); do
     if [[ $commands == *" ${COMP_WORDS[i]} "* ]]; then
@@ -44,6 +44,7 @@ _tandem()
   case $command in
     "") COMPREPLY=($(compgen -W "$commands --socket --version --help" -- "$word")) ;;
     up) COMPREPLY=($(compgen -W "--wifi --cell --module --mptcp --set --config --foreground --help" -- "$word")) ;;
+    why) COMPREPLY=($(compgen -A hostname -W "--json --help" -- "$word")) ;;
     status | links | flows) COMPREPLY=($(compgen -W "--watch --json --help" -- "$word")) ;;
     networks)
       case $before in

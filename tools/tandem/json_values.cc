@@ -2,12 +2,48 @@
 
 #include "tools/tandem/table.h"
 
+#include <array>
 #include <cmath>
+#include <cstdio>
 
 namespace tandem::cli
 {
 
 using nlohmann::json;
+
+const json& member(const json& object, const char* key)
+{
+  static const json nothing;
+  if (!object.is_object()) return nothing;
+  const auto found = object.find(key);
+  return found == object.end() ? nothing : *found;
+}
+
+const json& list(const json& object, const char* key)
+{
+  static const json none = json::array();
+  const json& found = member(object, key);
+  return found.is_array() ? found : none;
+}
+
+const json& part(const json& object, const char* key)
+{
+  static const json none = json::object();
+  const json& found = member(object, key);
+  return found.is_object() ? found : none;
+}
+
+double number(const json& object, const char* key)
+{
+  return value_of(object, key).value_or(0);
+}
+
+std::string fixed(double value, int digits)
+{
+  std::array<char, 64> buffer {};
+  std::snprintf(buffer.data(), buffer.size(), "%.*f", digits, value);
+  return buffer.data();
+}
 
 std::optional<double> value_of(const json& object, const char* key)
 {

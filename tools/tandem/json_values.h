@@ -9,8 +9,17 @@
 namespace tandem::cli
 {
 
+// A member as it is; null when it is missing or `object` is none.
+const nlohmann::json& member(const nlohmann::json& object, const char* key);
+// A member that is an array, or an object; else an empty one.
+const nlohmann::json& list(const nlohmann::json& object, const char* key);
+const nlohmann::json& part(const nlohmann::json& object, const char* key);
 // A finite number; nothing else.
 std::optional<double> value_of(const nlohmann::json& object, const char* key);
+// The same, with 0 for what is missing.
+double number(const nlohmann::json& object, const char* key);
+// A number with so many digits behind the point.
+std::string fixed(double value, int digits);
 // A string, printable; else empty.
 std::string words_of(const nlohmann::json& object, const char* key);
 

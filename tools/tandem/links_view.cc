@@ -18,22 +18,6 @@ using nlohmann::json;
 
 constexpr const char* absent = "-";
 
-const json& list(const json& object, const char* key)
-{
-  static const json none = json::array();
-  if (!object.is_object()) return none;
-  const auto found = object.find(key);
-  return found != object.end() && found->is_array() ? *found : none;
-}
-
-const json& part(const json& object, const char* key)
-{
-  static const json none = json::object();
-  if (!object.is_object()) return none;
-  const auto found = object.find(key);
-  return found != object.end() && found->is_object() ? *found : none;
-}
-
 bool is_true(const json& object, const char* key)
 {
   const auto found = object.find(key);

@@ -6,6 +6,7 @@
 #include "tools/tandem/links_view.h"
 #include "tools/tandem/networks_view.h"
 #include "tools/tandem/show.h"
+#include "tools/tandem/top.h"
 
 #ifdef TANDEM_WITH_TRACE
 #include "tools/trace/command.h"
@@ -350,6 +351,14 @@ int main(int argc, char** argv)
                 [&](const Client& c) { return show(c, "/v1/flows", as_json, watch, show_flows); });
   with_json(sub);
   sub->add_flag("-w,--watch", watch, "again every second, until Ctrl-C");
+
+  command("top", "links, modules and flows on one screen; keys switch modules", [](const Client& c) { return top(c); });
+
+  std::string server;
+  sub = command("why", "what is done to the connections to a server, by which module and why",
+                [&](const Client& c) { return why(c, server, as_json); });
+  sub->add_option("HOST", server, "name or address, with :PORT if only that one")->required();
+  with_json(sub);
 
   sub = command("links", "what driver statistics tell of access points and modem: packet time, delivery, signal",
                 [&](const Client& c)

@@ -1,6 +1,7 @@
 #include "tools/tandem/show.h"
 
 #include "src/control/literal.h"
+#include "tools/tandem/json_values.h"
 #include "tools/tandem/networks_view.h"
 
 #include <algorithm>
@@ -16,14 +17,6 @@ namespace
 {
 
 using nlohmann::json;
-
-const json& member(const json& object, const char* key)
-{
-  static const json nothing;
-  if (!object.is_object()) return nothing;
-  const auto found = object.find(key);
-  return found == object.end() ? nothing : *found;
-}
 
 // Numbers as people write them; "-" for what is not there.
 std::string text(const json& value)
@@ -53,23 +46,10 @@ std::string text(const json& object, const char* key)
   return text(member(object, key));
 }
 
-double number(const json& object, const char* key)
-{
-  const json& value = member(object, key);
-  return value.is_number() ? value.get<double>() : 0;
-}
-
 bool truth(const json& object, const char* key)
 {
   const json& value = member(object, key);
   return value.is_boolean() && value.get<bool>();
-}
-
-std::string fixed(double value, int digits)
-{
-  std::array<char, 64> buffer {};
-  std::snprintf(buffer.data(), buffer.size(), "%.*f", digits, value);
-  return buffer.data();
 }
 
 std::string duration_of(double in_seconds)
