@@ -53,7 +53,7 @@ class FakeDaemon:
 
         self._server = socketserver.ThreadingUnixStreamServer(str(path), Handler)
         self._server.daemon_threads = True
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
     def told(self, path: str) -> Any:
         if path == "/v1/modules":

@@ -222,7 +222,7 @@ class Server(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def server():
     served = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server)
-    threading.Thread(target=served.serve_forever, daemon=True).start()
+    threading.Thread(target=served.serve_forever, args=(0.02,), daemon=True).start()
     yield f"http://127.0.0.1:{served.server_port}"
     served.shutdown()
     served.server_close()
