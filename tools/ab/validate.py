@@ -38,7 +38,7 @@ def main() -> int:
     alarms, gains = [], []
     for name, shape in shapes.SHAPES.items():
         told = calibration.false_alarms(shape, given.seed, given.experiments, given.pairs)
-        alarms.append([name, f"{told.deviation * 100:.0f} %", f"{told.tossed * 100:.1f} %", f"{told.strict * 100:.1f} %"])
+        alarms.append([name, f"{told.deviation * 100:.0f} %", f"{told.tossed * 100:.1f} %", f"{told.signs * 100:.1f} %", f"{told.strict * 100:.1f} %"])
         for gain in calibration.GAINS:
             one = calibration.found(shape, gain, given.seed, max(1000, given.experiments // 10), 1000)
             gains.append([name, f"+{gain * 100:.0f} %", pairs(one.half), pairs(one.half_predicted), pairs(one.most), pairs(one.most_predicted),
@@ -48,7 +48,7 @@ def main() -> int:
     commit = provenance.commit()
     text = PAGE.format(command=shlex.join(["tools/ab/validate.py", *sys.argv[1:]]), commit=commit["commit"] + (", with uncommitted changes" if commit["dirty"] else ""),
                        seed=given.seed, experiments=f"{given.experiments:,}", pairs=given.pairs, least=confidence.LEAST, growing=f"{growing * 100:.1f}",
-                       alarms=table(["place", "one pair differs by", "false alarms", "with strict AB, AB"], alarms),
+                       alarms=table(["place", "one pair differs by", "false alarms", "of the median by signs (benches)", "with strict AB, AB"], alarms),
                        gains=table(["place", "planted", "half found after", "predicted", "80 % found after", "predicted", "interval held it throughout"], gains))
     if given.markdown:
         given.markdown.write_text(text)
@@ -60,7 +60,7 @@ def main() -> int:
 PAGE = """\
 # ab-statistics
 
-What the anytime-valid statistics of `tandem ab` (tools/common/tandem_common/confidence.py) say where the truth is known: places made up of blocks of time
+What the anytime-valid statistics of `tandem ab` and the benches (tools/common/tandem_common/confidence.py) say where the truth is known: places made up of blocks of time
 (tools/ab/tandem_ab/shapes.py), measured in pairs, looked at after every pair.
 
 - command: {command}

@@ -11,7 +11,7 @@ from typing import Any
 
 
 class FakeDaemon:
-    """Modules `offload` (on) and `mirror` (off). `ap`, `cell_up`, `cell_bytes`, `refuses` and `not_in_force` may be changed meanwhile."""
+    """Modules `offload` (on) and `mirror` (off). `ap`, `interface`, `cell_up`, `cell_bytes`, `why` (not in force) and `standing` may be changed meanwhile."""
 
     def __init__(self, path: Path):
         self.path, self.ap, self.cell_up, self.cell_bytes, self.why, self.standing = path, "02:00:00:00:00:01", True, 0, "", "acting"

@@ -19,6 +19,7 @@ class Alarms:
 
     tossed: float
     strict: float
+    signs: float  # the order tossed, and the median told by signs, as in the benches
     deviation: float  # of one pair's log ratio
 
 
@@ -38,7 +39,7 @@ def false_alarms(shape: Blocks, seed: int, experiments: int, pairs: int) -> Alar
     random = numpy.random.default_rng(seed)
     tossed = differences(shape, random, experiments, pairs)
     strict = differences(shape, random, experiments, pairs, tossed=False)
-    return Alarms(_excluded(tossed).any(axis=1).mean(), _excluded(strict).any(axis=1).mean(), tossed.std())
+    return Alarms(_excluded(tossed).any(axis=1).mean(), _excluded(strict).any(axis=1).mean(), _excluded_by_signs(tossed).any(axis=1).mean(), tossed.std())
 
 
 def found(shape: Blocks, gain: float, seed: int, experiments: int, pairs: int) -> Found:
@@ -59,3 +60,10 @@ def found(shape: Blocks, gain: float, seed: int, experiments: int, pairs: int) -
 def _excluded(values: numpy.ndarray) -> numpy.ndarray:
     mean, half = confidence.courses(values)
     return numpy.abs(mean) > half
+
+
+def _excluded_by_signs(values: numpy.ndarray) -> numpy.ndarray:
+    """Whether zero lies outside the interval of the median, after each pair."""
+    pairs = values.shape[1]
+    far = numpy.array([[count >= confidence.LEAST and above <= count and confidence.outside(count, above) for above in range(pairs + 1)] for count in range(1, pairs + 1)])
+    return far[numpy.arange(pairs), numpy.cumsum(values > 0, axis=1)]

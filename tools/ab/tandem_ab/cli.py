@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import signal
 import sys
 import time
@@ -146,8 +147,6 @@ def workload_of(given: argparse.Namespace, command: list[str], warm_up: float, m
 
 
 def measure(given: argparse.Namespace, command: list[str], arguments: list[str]) -> int:
-    import shlex
-
     if given.null == bool(given.settings):
         raise BadInput("what is compared? SETTINGS (e.g. offload, or off:offload+mirror), or --null for off against off" + (", not both" if given.null else ""))
     measured, warm_up = duration("--for", given.measured, 0.2), duration("--warm-up", given.warm_up)
