@@ -72,9 +72,19 @@ _tandem()
       ;;
     trace)
       if [[ $before == trace ]]; then
-        COMPREPLY=($(compgen -W "save print explain replay" -- "$word"))
+        COMPREPLY=($(compgen -W "save print explain replay plot anonymise wireshark" -- "$word"))
       elif [[ $before == --module && $COMP_LINE == *" replay "* ]]; then
         COMPREPLY=($(compgen -W "$(_tandem_modules)" -- "$word"))
+      elif [[ $COMP_LINE == *" wireshark "* ]]; then
+        COMPREPLY=($(compgen -W "--install --remove --help" -- "$word"))
+      elif [[ $word == -* && $COMP_LINE == *" plot "* ]]; then
+        COMPREPLY=($(compgen -W "--flow --output --help" -- "$word"))
+      elif [[ $word == -* && $COMP_LINE == *" anonymise "* ]]; then
+        COMPREPLY=($(compgen -W "--output --key --help" -- "$word"))
+      elif [[ $word == -* && $COMP_LINE == *" explain "* ]]; then
+        COMPREPLY=($(compgen -W "--stalls --stall-ms --local --json --help" -- "$word"))
+      elif [[ $word == -* && $COMP_LINE == *" print "* ]]; then
+        COMPREPLY=($(compgen -W "--json --bytes --disposition --link --port --why --flow --limit --help" -- "$word"))
       elif [[ $word == -* && $COMP_LINE == *" replay "* ]]; then
         COMPREPLY=($(compgen -W "--module --set --diff --local --no-cell --module-dir --json --help" -- "$word"))
       else

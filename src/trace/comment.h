@@ -10,7 +10,7 @@
 namespace tandem::trace
 {
 
-// An edited packet appears twice in a trace.
+// An edited packet is told as two packets.
 enum class Part : std::uint8_t
 {
   whole,  // any other packet

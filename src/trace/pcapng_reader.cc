@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fstream>
 #include <limits>
+#include <utility>
 
 namespace tandem::trace
 {
@@ -80,6 +81,7 @@ public:
 
   std::optional<Recorded> next() override
   {
+    if (edited_) return std::exchange(edited_, std::nullopt);
     while (read_block())
       switch (type_)
       {
@@ -221,7 +223,7 @@ private:
     options(20 + pcapng::padded(kept),
             [&](std::uint16_t code, std::size_t at, std::size_t length)
             {
-              if (code == pcapng::option::comment && packet.comment.empty()) packet.comment = text(at, length);
+              if (code == pcapng::option::comment) take_comment(text(at, length), packet);
               if (code == pcapng::option::packet_id && length == 8) packet.packet_id = get64(at);
               if (code != pcapng::option::packet_flags || length != 4) return;
               const std::uint32_t direction = get32(at) & pcapng::direction_mask;
@@ -229,7 +231,34 @@ private:
               if (direction == pcapng::outbound) packet.direction = Direction::egress;
             });
     if (!packet.comment.empty()) packet.decision = from_text(packet.comment);
+    if (packet.original && packet.decision && packet.decision->disposition == Disposition::edited)
+      return as_it_came(std::move(packet));
     return packet;
+  }
+
+  // The first comment that is not about the original counts: whoever adds one in Wireshark may do so in front.
+  static void take_comment(std::string text, Recorded& packet)
+  {
+    if (auto original = original_from(text, packet.bytes); original && !packet.original)
+      packet.original = std::move(original);
+    else if (packet.comment.empty())
+      packet.comment = std::move(text);
+  }
+
+  // An edited packet stands once in the file, as it left; here it is told as two, like in older recordings.
+  Recorded as_it_came(Recorded after)
+  {
+    Recorded before = after;
+    before.bytes = std::move(after.original->bytes);
+    before.link = after.original->link;
+    before.interface = name(before.link);
+    before.decision->part = Part::before;
+    before.original.reset();
+    after.original.reset();
+    after.decision->part = Part::after;
+    after.same_frame = true;
+    edited_ = std::move(after);
+    return before;
   }
 
   Recorded read_simple()
@@ -324,6 +353,7 @@ private:
   std::vector<std::byte> body_;
   std::vector<Interface> interfaces_;
   std::optional<Heading> heading_;
+  std::optional<Recorded> edited_ {}; // as it left; told next
 };
 
 } // namespace

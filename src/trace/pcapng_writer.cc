@@ -1,6 +1,7 @@
 #include "src/trace/pcapng_writer.h"
 
 #include "src/trace/comment.h"
+#include "src/trace/original.h"
 #include "src/trace/pcapng.h"
 
 #include <array>
@@ -78,13 +79,9 @@ void PcapngWriter::write(const Entry& entry)
   switch (entry.disposition)
   {
   case Disposition::edited:
-    comment.part = Part::before;
-    write_packet(entry, entry.before, before_length, entry.link, to_text(comment));
-    comment.part = Part::after;
-    if (entry.after.empty())
-      write_packet(entry, entry.before, before_length, entry.after_link, to_text(comment));
-    else
-      write_packet(entry, entry.after, after_length, entry.after_link, to_text(comment));
+    write_packet(entry, entry.after.empty() ? entry.before : entry.after,
+                 entry.after.empty() ? before_length : after_length, entry.after_link, to_text(comment),
+                 original_text(entry.link, entry.before, entry.after));
     return;
   case Disposition::injected:
     write_packet(entry, entry.after, after_length, entry.link, to_text(comment));
@@ -98,7 +95,7 @@ void PcapngWriter::write(const Entry& entry)
 }
 
 void PcapngWriter::write_packet(const Entry& entry, std::span<const std::byte> bytes, std::uint32_t length, Link link,
-                                std::string_view comment)
+                                std::string_view comment, std::string_view second_comment)
 {
   const auto time = static_cast<std::uint64_t>((entry.at.time_since_epoch() + realtime_offset_).count());
   begin(pcapng::enhanced_packet);
@@ -109,6 +106,7 @@ void PcapngWriter::write_packet(const Entry& entry, std::span<const std::byte> b
   put32(length);
   put_bytes(bytes);
   put_option(pcapng::option::comment, comment);
+  if (!second_comment.empty()) put_option(pcapng::option::comment, second_comment);
   const std::uint32_t flags = entry.direction == Direction::ingress ? pcapng::inbound : pcapng::outbound;
   put_option(pcapng::option::packet_flags, std::as_bytes(std::span { &flags, 1 }));
   put_option(pcapng::option::packet_id, std::as_bytes(std::span { &packet_id_, 1 }));

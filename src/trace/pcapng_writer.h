@@ -15,8 +15,9 @@ namespace tandem::trace
 {
 
 // One section: its header carries the Heading as comment lines "name: value", then interfaces named wifi, cell and
-// other (link type RAW, nanoseconds). Each entry becomes a packet with comment and direction; an edited one becomes two
-// with the same packet id, "before" on the link it came by and "after" on the link it left by.
+// other (link type RAW, nanoseconds). Each entry becomes a packet with comment and direction. An edited one stands as
+// it left, by the link it left by; a second comment tells what it was (src/trace/original.h), so that a program that
+// knows nothing of Tandem sees it once.
 class PcapngWriter
 {
 public:
@@ -31,7 +32,7 @@ public:
 
 private:
   void write_packet(const Entry& entry, std::span<const std::byte> bytes, std::uint32_t length, Link link,
-                    std::string_view comment);
+                    std::string_view comment, std::string_view second_comment = {});
   void put16(std::uint16_t value);
   void put32(std::uint32_t value);
   void put_bytes(std::span<const std::byte> bytes);

@@ -35,7 +35,7 @@ Reader::~Reader() = default;
 std::optional<Recorded> Reader::next()
 {
   auto packet = format_->next();
-  if (packet) packet->number = ++number_;
+  if (packet) packet->number = packet->same_frame ? number_ : ++number_;
   return packet;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "src/trace/comment.h"
+#include "src/trace/original.h"
 
 #include <tandem/link.h>
 #include <tandem/segment.h>
@@ -42,9 +43,11 @@ struct Recorded
   std::optional<std::uint64_t> packet_id {}; // both parts of an edited packet have the same
   std::string comment {};                    // as in the file
   std::optional<Comment> decision {};        // the comment understood; empty for a recording of another program
-  std::vector<std::byte> bytes {}; // from the IP header on; empty when the link layer carries no IP or is unknown
-  std::uint32_t length = 0;        // of the IP packet on the wire
-  std::uint32_t link_type = 0;     // LINKTYPE_ value of the file
+  std::vector<std::byte> bytes {};     // from the IP header on; empty when the link layer carries no IP or is unknown
+  std::uint32_t length = 0;            // of the IP packet on the wire
+  std::uint32_t link_type = 0;         // LINKTYPE_ value of the file
+  bool same_frame = false;             // of the same frame as the one before it: its second part
+  std::optional<Original> original {}; // inner: while it is read
 };
 
 } // namespace tandem::trace

@@ -5,6 +5,7 @@
 #include "tools/tandem/life.h"
 #include "tools/tandem/links_view.h"
 #include "tools/tandem/networks_view.h"
+#include "tools/tandem/python_tool.h"
 #include "tools/tandem/show.h"
 #include "tools/tandem/top.h"
 
@@ -229,24 +230,6 @@ int save_recording(const Client& client, const std::string& file)
   return 0;
 }
 
-// The lab, the benches and the paired evaluation are Python programs with command lines of their own.
-[[noreturn]] void become_python(const std::string& tool, const std::vector<std::string>& arguments)
-{
-  const auto script = tool_dir() / tool / (tool + ".py");
-  std::error_code fault;
-  if (!std::filesystem::exists(script, fault))
-    throw Failure { "`tandem " + tool + "` is not part of this installation (no " + script.string() + ")" };
-  std::vector<std::string> words { "/usr/bin/python3", script.string() };
-  words.insert(words.end(), arguments.begin(), arguments.end());
-  std::vector<char*> list;
-  for (std::string& word : words)
-    list.push_back(word.data());
-  list.push_back(nullptr);
-  std::cout.flush();
-  ::execv(list[0], list.data());
-  throw Failure { words[0] + ": " + std::strerror(errno) + "; install the package python3" };
-}
-
 constexpr std::array python_tools {
   std::pair { "ab", "what a module gains here: pairs of blocks with and without it (see tandem ab --help)" },
   std::pair { "lab", "emulated Wi-Fi and cellular air (see tandem lab --help)" },
@@ -446,6 +429,17 @@ int main(int argc, char** argv)
 #ifdef TANDEM_WITH_TRACE
   trace_tool::attach(*trace, std::cout, std::cerr, exit_code);
 #endif
+  for (const auto& [name, help] : { std::pair { "plot", "a flow's course as a page that zooms, or as PNG" },
+                                    std::pair { "anonymise", "a copy with other addresses and without payload" },
+                                    std::pair { "wireshark", "Tandem's fields and colours for Wireshark" } })
+  {
+    CLI::App* python = trace->add_subcommand(name, help);
+    python->prefix_command();
+    python->set_help_flag(); // --help is for the program
+    python->callback(
+        [python, action = std::string { name }, &chosen]
+        { chosen = [python, action](const Client&) -> int { become_python("trace", python->remaining(), action); }; });
+  }
 
   std::vector<std::string> passed {};
   for (const auto& [name, help] : python_tools)

@@ -2,8 +2,10 @@
 
 #include "src/trace/reader.h"
 #include "tools/trace/explain.h"
+#include "tools/trace/local_option.h"
 #include "tools/trace/print.h"
 #include "tools/trace/replay_command.h"
+#include "tools/trace/stall_report.h"
 
 #include <CLI/CLI.hpp>
 
@@ -21,6 +23,9 @@ struct ExplainOptions
 {
   std::filesystem::path file {};
   bool json = false;
+  bool stalls = false;
+  double shortest_ms = 200;
+  std::vector<std::string> locals {};
 };
 
 // Options that take one of a few words. CLI11's own transformer would show the enumerators' bytes in help and faults.
@@ -63,10 +68,32 @@ int guarded(std::ostream& out, std::ostream& err, Work&& work)
     err << "tandem trace: " << bad.what() << '\n';
     return 2;
   }
+  catch (const BadRequest& bad)
+  {
+    err << "tandem trace: " << bad.what() << '\n';
+    return 2;
+  }
   out.flush();
   if (out.good()) return 0;
   err << "tandem trace: the output cannot be written\n";
   return 1;
+}
+
+void explain(const ExplainOptions& options, std::ostream& out)
+{
+  if (!options.stalls)
+  {
+    const Summary summary = summarise(options.file);
+    options.json ? write_json(summary, options.file, out) : write_table(summary, options.file, out);
+    return;
+  }
+  const StallReport report = find_stalls({ .file = options.file,
+                                           .shortest_ns = static_cast<std::int64_t>(options.shortest_ms * 1e6),
+                                           .locals = addresses(options.locals) });
+  options.json ? write_json(report, options.file, out) : write_text(report, options.file, out);
+  if (report.fault.empty()) return;
+  out.flush();
+  throw BadRequest { report.fault + "; explained up to there" };
 }
 
 } // namespace
@@ -80,10 +107,13 @@ void attach(CLI::App& trace, std::ostream& out, std::ostream& err, int& exit_cod
   print_command->add_option("file", shown->file, "Recording: pcapng of the flight recorder, or any pcap or pcapng")
       ->required();
   print_command->add_flag("--json", shown->json, "One JSON object a line");
+  print_command->add_flag("--bytes", shown->bytes, "With --json: also the bytes, from the IP header on")
+      ->needs("--json");
   add_word(*print_command, "--disposition", dispositions(), shown->disposition, "Only packets of this disposition");
   add_word(*print_command, "--link", links(), shown->link, "Only packets that came or left by this link");
   print_command->add_option("--port", shown->port, "Only segments with this TCP port at either end");
   print_command->add_option("--why", shown->why, "Only packets whose reason contains this text");
+  print_command->add_option("--flow", shown->flow, "Only packets of the flow with this number");
   print_command->add_option("--limit", shown->limit, "Stop after so many packets (0: all)");
   print_command->callback([&out, &err, &exit_code, shown]
                           { exit_code = guarded(out, err, [&] { print(*shown, out); }); });
@@ -92,20 +122,15 @@ void attach(CLI::App& trace, std::ostream& out, std::ostream& err, int& exit_cod
   CLI::App* explain_command =
       trace.add_subcommand("explain", "Count what was done in a recording, by reason and by link");
   explain_command->add_option("file", explained->file, "Recording")->required();
+  explain_command->add_flag("--stalls", explained->stalls,
+                            "Per flow: what happened, when it stood still, and why, with the evidence");
+  explain_command->add_option("--stall-ms", explained->shortest_ms, "Shorter ones are no stalls")
+      ->capture_default_str()
+      ->check(CLI::Range { 1.0, 3'600'000.0 });
+  add_local_option(*explain_command, explained->locals);
   explain_command->add_flag("--json", explained->json, "As JSON");
-  explain_command->callback(
-      [&out, &err, &exit_code, explained]
-      {
-        exit_code = guarded(out, err,
-                            [&]
-                            {
-                              const Summary summary = summarise(explained->file);
-                              if (explained->json)
-                                write_json(summary, explained->file, out);
-                              else
-                                write_table(summary, explained->file, out);
-                            });
-      });
+  explain_command->callback([&out, &err, &exit_code, explained]
+                            { exit_code = guarded(out, err, [&] { explain(*explained, out); }); });
   attach_replay(trace, out, err, exit_code);
 }
 

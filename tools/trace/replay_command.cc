@@ -4,28 +4,20 @@
 #include "src/daemon/layout.h"
 #include "src/daemon/module_loader.h"
 #include "src/trace/reader.h"
+#include "tools/trace/local_option.h"
 #include "tools/trace/replay_report.h"
 
 #include <CLI/CLI.hpp>
-#include <arpa/inet.h>
 
 #include <algorithm>
 #include <memory>
 #include <ostream>
-#include <stdexcept>
 #include <utility>
 
 namespace tandem::trace_tool
 {
 namespace
 {
-
-// What was asked for is not possible, in words for the user.
-class BadRequest : public std::runtime_error
-{
-public:
-  using std::runtime_error::runtime_error;
-};
 
 struct Given
 {
@@ -106,15 +98,6 @@ KnobValue knob_value(const std::string& text, const std::vector<std::shared_ptr<
   throw BadRequest { "--set " + text + ": module " + module + " is not replayed; --module adds it" };
 }
 
-Address address(const std::string& text)
-{
-  Address found {};
-  found.v6 = text.find(':') != std::string::npos;
-  if (inet_pton(found.v6 ? AF_INET6 : AF_INET, text.c_str(), found.bytes.data()) != 1)
-    throw BadRequest { "--local " + text + ": an IPv4 or IPv6 address is needed" };
-  return found;
-}
-
 // What a recording says of its run: modules and settings are repeated unless the user says otherwise.
 std::vector<std::string> split(const std::string& text)
 {
@@ -160,8 +143,7 @@ Replay run(const Given& given, ReplayReport& report)
   options.without = options.with;
   for (const std::string& setting : given.settings)
     options.with.knobs.push_back(knob_value(setting, modules));
-  for (const std::string& local : given.locals)
-    options.locals.push_back(address(local));
+  options.locals = addresses(given.locals);
   options.against = given.diff && !given.settings.empty() ? ReplayOptions::Against::settings
                     : heading                             ? ReplayOptions::Against::recording
                                                           : ReplayOptions::Against::nothing;
@@ -183,8 +165,7 @@ void attach_replay(CLI::App& trace, std::ostream& out, std::ostream& err, int& e
   command->add_flag("--diff", given->diff,
                     "With --set: without against with the settings; else recorded against replayed. Lists also "
                     "decisions that differ in the reason only");
-  command->add_option("--local", given->locals, "Addresses of the laptop, where the file does not tell")
-      ->delimiter(',');
+  add_local_option(*command, given->locals);
   command->add_flag("--no-cell", given->no_cell, "As if there were no cellular link");
   command->add_option("--module-dir", given->module_dir, "Directory of the modules");
   command->add_flag("--json", given->json, "As JSON");

@@ -36,6 +36,9 @@ TEST(Pcapng, ReadAgainItIsTheSame)
   EXPECT_EQ(packets[2].interface, "cell");
   EXPECT_EQ(packets[2].decision, (Comment { Disposition::edited, Part::after, "offload: tagged" }));
   EXPECT_EQ(packets[1].packet_id, packets[2].packet_id);
+  EXPECT_EQ(packets[1].number, 2u);
+  EXPECT_EQ(packets[2].number, 2u) << "it stands once in the file";
+  EXPECT_EQ(packets[3].number, 3u);
   EXPECT_NE(packets[0].packet_id, packets[1].packet_id);
 
   EXPECT_EQ(packets[3].comment, "dropped: offload: thinned");
@@ -63,6 +66,26 @@ TEST(Pcapng, AChangeOfLinkAloneIsAnEdit)
   EXPECT_EQ(packets[1].bytes, packet);
   EXPECT_EQ(packets[0].link, Link::wifi);
   EXPECT_EQ(packets[1].link, Link::cell);
+}
+
+TEST(Original, IsToldByWhatDiffers)
+{
+  const Packet before = wire::test::hex("000102030405060708"), after = wire::test::hex("0001ff030405feed08");
+  const std::string text = original_text(Link::cell, before, after);
+  EXPECT_EQ(text, "was: cell 2:02 6:0607");
+  const auto original = original_from(text, after);
+  ASSERT_TRUE(original);
+  EXPECT_EQ(original->link, Link::cell);
+  EXPECT_EQ(original->bytes, before);
+}
+
+TEST(Original, AnythingElseIsNone)
+{
+  const Packet after(9);
+  for (const std::string text :
+       { "", "was", "was: ", "was: nowhere 1:00", "was: wifi 1", "was: wifi 9:00", "was: wifi 8:0000", "was: wifi 1:0",
+         "was: wifi 1:zz", "was: wifi 99999999999999999999:00", "was: wifi -1:00", "was: wifi  1:00" })
+    EXPECT_FALSE(original_from(text, after)) << text;
 }
 
 TEST(Pcapng, AFullDiskIsToldToTheCaller)

@@ -35,15 +35,14 @@ TEST(Tshark, ShowsTheReasonAsPacketComment)
                 + " -T fields -E separator='|' -e frame.number -e frame.interface_name"
                   " -e frame.packet_flags_direction -e tcp.ack_raw -e frame.comment 2>/dev/null");
   EXPECT_EQ(fields, "1|wifi|0x00000002|1000|passed\n"
-                    "2|wifi|0x00000002|2000|edited, before: offload: tagged\n"
-                    "3|cell|0x00000002|2000|edited, after: offload: tagged\n"
-                    "4|wifi|0x00000002|3000|dropped: offload: thinned\n"
-                    "5|cell|0x00000002|4000|injected: freeze: resume ACK\n"
-                    "6|wifi|0x00000001||fault: truncated_ip\n");
+                    "2|cell|0x00000002|2000|edited: offload: tagged,was: wifi 37:dc 47:0a\n"
+                    "3|wifi|0x00000002|3000|dropped: offload: thinned\n"
+                    "4|cell|0x00000002|4000|injected: freeze: resume ACK\n"
+                    "5|wifi|0x00000001||fault: truncated_ip\n");
   const std::string checks =
       output_of("tshark -n -o ip.check_checksum:TRUE -o tcp.check_checksum:TRUE -r " + file.path().string()
                 + " -Y 'tcp.checksum.status == 1 && ip.checksum.status == 1' -T fields -e frame.number 2>/dev/null");
-  EXPECT_EQ(checks, "1\n2\n3\n4\n5\n");
+  EXPECT_EQ(checks, "1\n2\n3\n4\n");
 }
 
 // Wireshark's editcap turns the trace into a classic file, libpcap reads that: the same packets at the same times.
@@ -55,7 +54,12 @@ TEST(Tshark, EditcapKeepsEveryPacket)
   const TemporaryFile file { Sample {}.file() };
   const TemporaryFile classic { "", ".pcap" };
   output_of("editcap -F nsecpcap " + file.path().string() + " " + classic.path().string() + " 2>&1");
-  const auto expected = read_all(file.path());
+  std::vector<Recorded> expected; // an edited packet is in the file as it left
+  for (Recorded& packet : read_all(file.path()))
+  {
+    if (packet.same_frame) expected.pop_back();
+    expected.push_back(std::move(packet));
+  }
   const auto packets = read_all(classic.path());
   ASSERT_EQ(packets.size(), expected.size());
   for (std::size_t i = 0; i < packets.size(); ++i)

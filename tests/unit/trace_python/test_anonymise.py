@@ -1,0 +1,91 @@
+"""Copies that can be given away."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import shutil
+import subprocess
+
+import pytest
+
+from tandem_trace import cli, reader
+from tandem_trace.anonymise import PrefixPreserving
+
+# Key, addresses and results that come with Crypto-PAn's own distribution (sample_trace_raw.dat, sample_trace_sanitized.dat).
+KEY = bytes([21, 34, 23, 141, 51, 164, 207, 128, 19, 10, 91, 22, 73, 144, 125, 16,
+             216, 152, 143, 131, 121, 121, 101, 39, 98, 87, 76, 45, 42, 132, 34, 2])
+SAMPLES = {"128.11.68.132": "135.242.180.132", "129.118.74.4": "134.136.186.123", "130.132.252.244": "133.68.164.234", "141.223.7.43": "141.167.8.160",
+           "141.233.145.108": "141.129.237.235", "152.163.225.39": "151.140.114.167", "156.29.3.236": "147.225.12.42", "192.102.249.13": "252.138.62.131"}
+
+
+def addresses(key=KEY):
+    work = PrefixPreserving(key)
+    return lambda text: str(ipaddress.ip_address(work.address(ipaddress.ip_address(text).packed)))
+
+
+@pytest.mark.parametrize("original, expected", SAMPLES.items())
+def test_as_crypto_pan_does(original, expected):
+    assert addresses()(original) == expected
+
+
+def common(a, b):
+    width = ipaddress.ip_address(a).max_prefixlen
+    return width - (int(ipaddress.ip_address(a)) ^ int(ipaddress.ip_address(b))).bit_length()
+
+
+@pytest.mark.parametrize("a, b", [("10.0.0.1", "10.0.0.2"), ("10.0.0.1", "10.1.0.1"), ("2001:db8::1", "2001:db8::ff"), ("2001:db8::1", "fd00::1")])
+def test_prefixes_are_kept(a, b):
+    made = addresses()
+    assert common(made(a), made(b)) == common(a, b) and made(a) != a
+
+
+def test_what_belongs_to_no_one_stays():
+    for address in ("0.0.0.0", "127.0.0.1", "255.255.255.255", "224.0.0.1", "::", "::1", "ff02::1"):
+        assert addresses()(address) == address
+
+
+@pytest.mark.parametrize("name", ["queue.pcap", "tandem.pcapng"])
+def test_a_copy_tells_the_same_story(golden, tmp_path, name):
+    copy = tmp_path / "copy.pcapng"
+    assert cli.main(["anonymise", str(golden / name), "-o", str(copy)]) == 0
+
+    def stories(file):
+        told = json.loads(subprocess.run([reader.program(), "trace", "explain", "--stalls", "--json", str(file)], capture_output=True, text=True, check=True).stdout)
+        return [{key: value for key, value in flow.items() if key not in ("local", "remote", "laptop_known_by")} for flow in told["flows"]]
+
+    assert stories(copy) == stories(golden / name)
+    assert b"\x0a\x4d\x01\x02" not in copy.read_bytes(), "10.77.1.2"
+
+
+def test_nothing_of_the_payload_is_in_it(golden, tmp_path):
+    copy = tmp_path / "copy.pcapng"
+    assert cli.main(["anonymise", str(golden / "radio-silent.pcap"), "-o", str(copy)]) == 0
+    assert b"xxxx" in (golden / "radio-silent.pcap").read_bytes() and b"xxxx" not in copy.read_bytes()
+
+
+@pytest.mark.skipif(not shutil.which("tshark"), reason="tshark is not installed")
+def test_checksums_of_headers_are_right(golden, tmp_path):
+    copy = tmp_path / "copy.pcapng"
+    assert cli.main(["anonymise", str(golden / "receive-window.pcap"), "-o", str(copy)]) == 0
+    words = ["tshark", "-n", "-o", "ip.check_checksum:TRUE", "-o", "tcp.check_checksum:TRUE", "-r", str(copy), "-T", "fields"]
+    wrong = subprocess.run([*words, "-Y", "ip.checksum.status != 1 || (tcp.len == 0 && tcp.checksum.status != 1)", "-e", "frame.number"],
+                           capture_output=True, text=True, check=True)
+    assert wrong.stdout == ""
+    right = subprocess.run([*words, "-Y", "tcp.checksum.status == 1", "-e", "frame.number"], capture_output=True, text=True, check=True)
+    assert len(right.stdout.split()) > 100
+
+
+def test_a_cut_file_is_copied_up_to_there(golden, tmp_path, capsys):
+    cut = tmp_path / "cut.pcap"
+    cut.write_bytes((golden / "queue.pcap").read_bytes()[:50_000])
+    assert cli.main(["anonymise", str(cut), "-o", str(tmp_path / "copy.pcapng")]) == 2
+    assert "packets before it" in capsys.readouterr().err
+    assert (tmp_path / "copy.pcapng").stat().st_size > 10_000
+
+
+def test_a_wrong_key_is_refused(golden, tmp_path, capsys):
+    key = tmp_path / "key"
+    key.write_bytes(b"short")
+    assert cli.main(["anonymise", str(golden / "queue.pcap"), "-o", str(tmp_path / "copy.pcapng"), "--key", str(key)]) == 2
+    assert "a key has 32 bytes, not 5" in capsys.readouterr().err

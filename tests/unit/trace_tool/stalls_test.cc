@@ -1,0 +1,134 @@
+// One capture for each cause of a stall: real kernel TCP in the lab, but for reordering (tests/golden/trace/make.py).
+#include "tests/unit/trace/samples.h"
+#include "tools/trace/command.h"
+#include "tools/trace/stall_report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace tandem::trace_tool
+{
+namespace
+{
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+StallReport report_of(const std::string& name)
+{
+  return find_stalls({ .file = std::string { TANDEM_SOURCE "/tests/golden/trace/" } + name });
+}
+
+std::vector<Cause> causes(const FlowStory& story)
+{
+  std::vector<Cause> all;
+  for (const Stall& stall : story.stalls)
+    all.push_back(stall.cause);
+  return all;
+}
+
+double lasted_ms(const Stall& stall)
+{
+  return static_cast<double>(stall.end_ns - stall.begin_ns) * 1e-6;
+}
+
+TEST(Stalls, RadioSilent)
+{
+  const StallReport report = report_of("radio-silent.pcap");
+  ASSERT_EQ(report.flows.size(), 1u);
+  const FlowStory& flow = report.flows[0];
+  EXPECT_TRUE(flow.flow.handshake());
+  EXPECT_EQ(flow.bytes_in, 600'000u);
+  EXPECT_NEAR(static_cast<double>(flow.rtt_ns) * 1e-6, 41, 2);
+  ASSERT_THAT(causes(flow), ElementsAre(Cause::radio_silent));
+  EXPECT_NEAR(lasted_ms(flow.stalls[0]), 1440, 40) << "1.2 s of blackout, and the server's timeout";
+  EXPECT_THAT(flow.stalls[0].evidence, Contains(HasSubstr("nothing arrived of anything")));
+}
+
+TEST(Stalls, QueueAtTheAccessPoint)
+{
+  const StallReport report = report_of("queue.pcap");
+  ASSERT_EQ(report.flows.size(), 2u);
+  EXPECT_THAT(causes(report.flows[0]), Contains(Cause::queue));
+  EXPECT_THAT(causes(report.flows[0]), ::testing::Each(Cause::queue));
+  EXPECT_THAT(report.flows[0].stalls[0].evidence, Contains(HasSubstr("packets of others arrived meanwhile")));
+}
+
+TEST(Stalls, ServerIdle)
+{
+  const FlowStory flow = report_of("server-idle.pcap").flows.at(0);
+  ASSERT_THAT(causes(flow), ElementsAre(Cause::server_idle));
+  EXPECT_NEAR(lasted_ms(flow.stalls[0]), 947, 10);
+  EXPECT_EQ(flow.stalls[0].after_bytes, 150'000u);
+}
+
+TEST(Stalls, ReceiveWindow)
+{
+  const FlowStory flow = report_of("receive-window.pcap").flows.at(0);
+  ASSERT_THAT(causes(flow), ElementsAre(Cause::receive_window));
+  EXPECT_THAT(flow.stalls[0].evidence, Contains(HasSubstr("its application did not read")));
+}
+
+TEST(Stalls, ServersTimeout)
+{
+  const StallReport report = report_of("server-timeout.pcap");
+  EXPECT_THAT(report.flows.at(0).stalls, IsEmpty());
+  ASSERT_THAT(causes(report.flows.at(1)), ElementsAre(Cause::server_timeout));
+  EXPECT_THAT(report.flows[1].stalls[0].evidence, Contains(HasSubstr("the radio was there")));
+}
+
+TEST(Stalls, Reordering)
+{
+  const FlowStory flow = report_of("reordering.pcap").flows.at(0);
+  ASSERT_THAT(causes(flow), ElementsAre(Cause::reordering));
+  EXPECT_NEAR(lasted_ms(flow.stalls[0]), 330, 1);
+}
+
+// A recording of Tandem's own: without the handshake.
+TEST(Stalls, TandemItself)
+{
+  const FlowStory flow = report_of("tandem.pcapng").flows.at(0);
+  ASSERT_THAT(causes(flow), ElementsAre(Cause::tandem));
+  EXPECT_THAT(flow.decisions, Contains(::testing::Key(HasSubstr("freeze: window closed"))));
+}
+
+// The same captures, without the part of the file that tells.
+TEST(Stalls, WhatIsKnownOfACutFile)
+{
+  std::ifstream in { TANDEM_SOURCE "/tests/golden/trace/server-idle.pcap", std::ios::binary };
+  const std::string whole { std::istreambuf_iterator<char> { in }, {} };
+  const trace::test::TemporaryFile cut { whole.substr(0, whole.size() / 3), ".pcap" };
+  const StallReport report = find_stalls({ .file = cut.path() });
+  EXPECT_THAT(report.fault, HasSubstr("offset "));
+  EXPECT_GT(report.flows.at(0).bytes_in, 10'000u);
+
+  std::ostringstream out, err;
+  EXPECT_EQ(trace_main({ "explain", "--stalls", cut.path().string() }, out, err), 2);
+  EXPECT_THAT(out.str(), HasSubstr("flow 1: 10.77.1.2"));
+  EXPECT_THAT(err.str(), HasSubstr("explained up to there"));
+}
+
+TEST(Stalls, Json)
+{
+  std::ostringstream out, err;
+  const std::string file = TANDEM_SOURCE "/tests/golden/trace/receive-window.pcap";
+  ASSERT_EQ(trace_main({ "explain", "--stalls", "--json", file }, out, err), 0);
+  const auto all = nlohmann::json::parse(out.str());
+  const auto& stall = all["flows"][0]["stalls"][0];
+  EXPECT_EQ(stall["cause"], "receive_window");
+  EXPECT_NEAR(stall["duration_ms"].get<double>(), 1237, 5);
+  EXPECT_FALSE(stall["evidence"].empty());
+}
+
+TEST(Stalls, AHigherThresholdLeavesThemOut)
+{
+  const StallReport report =
+      find_stalls({ .file = TANDEM_SOURCE "/tests/golden/trace/receive-window.pcap", .shortest_ns = 2'000'000'000 });
+  EXPECT_THAT(report.flows.at(0).stalls, IsEmpty());
+}
+
+} // namespace
+} // namespace tandem::trace_tool

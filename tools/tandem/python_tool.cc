@@ -1,0 +1,39 @@
+#include "tools/tandem/python_tool.h"
+
+#include "src/daemon/layout.h"
+#include "tools/tandem/client.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <iostream>
+
+namespace tandem::cli
+{
+
+[[noreturn]] void become_python(const std::string& tool, const std::vector<std::string>& arguments,
+                                const std::string& action)
+{
+  // For those that ask this very program.
+  ::setenv("TANDEM_PROGRAM", (program_directory() / "tandem").c_str(), 1);
+  const auto script = tool_dir() / tool / (tool + ".py");
+  std::error_code fault;
+  if (!std::filesystem::exists(script, fault))
+    throw Failure { "`tandem " + tool + (action.empty() ? "" : " " + action) + "` is not part of this installation (no "
+                    + script.string() + ")" };
+  std::vector<std::string> words { "/usr/bin/python3", script.string() };
+  if (!action.empty()) words.push_back(action);
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> list;
+  for (std::string& word : words)
+    list.push_back(word.data());
+  list.push_back(nullptr);
+  std::cout.flush();
+  ::execv(list[0], list.data());
+  throw Failure { words[0] + ": " + std::strerror(errno) + "; install the package python3" };
+}
+
+} // namespace tandem::cli

@@ -1,0 +1,132 @@
+// What the laptop's side of each flow tells, put in order for stall_cause.cc.
+#include "tools/trace/stalls.h"
+
+#include "tools/trace/stall_cause.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tandem::trace_tool
+{
+namespace
+{
+
+// Sequence numbers without wrap: near the one seen last.
+std::uint64_t unwrap(Seq seq, std::optional<std::uint64_t>& last)
+{
+  if (!last) last = (std::uint64_t { 1 } << 32) + seq.raw; // room for older ones
+  const std::uint64_t value =
+      *last + static_cast<std::uint64_t>(std::int64_t { seq - Seq { static_cast<std::uint32_t>(*last) } });
+  last = std::max(*last, value);
+  return value;
+}
+
+constexpr std::size_t most_echoes = 4096;
+
+} // namespace
+
+void StallFinder::arrived(StalledFlow& flow, const Segment& s, std::int64_t at)
+{
+  if (s.has(tcp_flag::syn))
+  {
+    if (flow.syn_ns != 0 && flow.story.rtt_ns == 0) flow.story.rtt_ns = at - flow.syn_ns;
+    // RFC 7323 2.2: scaled only when both ends say so.
+    flow.shift = s.window_scale ? flow.offered.value_or(0) : std::uint8_t { 0 };
+    static_cast<void>(unwrap(s.seq + 1u, flow.base));
+    return;
+  }
+  if (s.timestamps)
+  {
+    flow.story.timestamps = true;
+    const auto echo = flow.echoes.find(s.timestamps->echo.raw);
+    if (echo != flow.echoes.end())
+    {
+      const std::int64_t sample = at - echo->second;
+      if (flow.story.rtt_ns == 0 || sample < flow.story.rtt_ns) flow.story.rtt_ns = sample;
+      flow.echoes.erase(flow.echoes.begin(), std::next(echo)); // an echo is timed once
+    }
+  }
+  if (s.payload_length == 0) return;
+  flow.in.push_back({ .at = at,
+                      .seq = unwrap(s.seq, flow.base),
+                      .length = s.payload_length,
+                      .ts = s.timestamps ? s.timestamps->value.raw : 0,
+                      .has_ts = s.timestamps.has_value(),
+                      .push = s.has(tcp_flag::psh) });
+}
+
+void StallFinder::left(StalledFlow& flow, const Event& event, const Segment& s, std::int64_t at)
+{
+  if (s.has(tcp_flag::syn))
+  {
+    if (flow.syn_ns == 0) flow.syn_ns = at;
+    flow.offered = s.window_scale;
+    return;
+  }
+  if (s.timestamps && flow.echoes.size() < most_echoes) flow.echoes.emplace(s.timestamps->value.raw, at);
+  flow.story.bytes_out += s.payload_length;
+  if (!s.has(tcp_flag::ack)) return;
+  const bool fresh = s.payload_length > 0 && (!flow.sent || s.end().after(*flow.sent));
+  if (fresh) flow.sent = s.end();
+  const bool dropped = event.disposition() == trace::Disposition::dropped;
+  const std::uint64_t own = unwrap(s.ack, flow.base);
+  const unsigned shift = flow.shift.value_or(0);
+  Departure out {
+    .at = at, .own_ack = own, .own_edge = own + (std::uint64_t { s.window } << shift), .length = s.payload_length
+  };
+  std::uint64_t ack = out.own_ack, edge = out.own_edge;
+  if (event.after)
+    if (const wire::Parsed after = parse(*event.after); after.ok())
+    {
+      ack = unwrap(after.segment.ack, flow.base);
+      edge = ack + (std::uint64_t { after.segment.window } << shift);
+    }
+  if (!dropped)
+  {
+    flow.told_ack = std::max(flow.told_ack, ack);
+    flow.told_edge = edge; // a window may shrink when Tandem wants it
+  }
+  out.ack = flow.told_ack;
+  out.edge = flow.told_edge;
+  // An ACK of Tandem's own tells the server, but nothing of what the laptop's TCP wanted.
+  if (event.disposition() == trace::Disposition::injected && !flow.out.empty())
+  {
+    out.own_ack = flow.out.back().own_ack;
+    out.own_edge = flow.out.back().own_edge;
+  }
+  flow.out.push_back(out);
+}
+
+void StallFinder::take(const Event& event, const FlowBook::Found& found)
+{
+  const trace::Recorded& packet = event.packet;
+  const bool injected = event.disposition() == trace::Disposition::injected;
+  const bool arriving = found.flow != nullptr ? found.parsed.segment.direction == Direction::ingress
+                                              : packet.direction == Direction::ingress;
+  if (arriving && !injected && !packet.bytes.empty()) arrivals_.push_back(packet.time_ns);
+  if (found.flow == nullptr) return;
+  if (flows_.size() < found.flow->number) flows_.resize(found.flow->number);
+  StalledFlow& flow = flows_[found.flow->number - 1];
+  flow.story.flow = *found.flow;
+  if (flow.story.packets++ == 0) flow.story.first_ns = packet.time_ns;
+  flow.story.last_ns = packet.time_ns;
+  if (event.disposition() && !event.why().empty()) ++flow.story.decisions[event.why()];
+  if (arriving)
+    arrived(flow, found.parsed.segment, packet.time_ns);
+  else
+    left(flow, event, found.parsed.segment, packet.time_ns);
+}
+
+std::vector<FlowStory> StallFinder::finish()
+{
+  std::sort(arrivals_.begin(), arrivals_.end());
+  std::vector<FlowStory> stories;
+  for (StalledFlow& flow : flows_)
+  {
+    find_stalls(flow, arrivals_, shortest_ns_);
+    stories.push_back(std::move(flow.story));
+  }
+  return stories;
+}
+
+} // namespace tandem::trace_tool

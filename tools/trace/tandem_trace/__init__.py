@@ -1,0 +1,1 @@
+"""Plots of recordings, copies that can be given away, and what Wireshark needs to understand them."""

@@ -1,0 +1,27 @@
+"""The page: one file, nothing from elsewhere."""
+
+from __future__ import annotations
+
+import html
+import json
+from pathlib import Path
+from typing import Any
+
+TEMPLATE = Path(__file__).resolve().with_name("page.html")
+
+
+def rounded(value: Any) -> Any:
+    """Microseconds are enough for the eye, and half the file."""
+    if isinstance(value, float):
+        return round(value, 6)
+    if isinstance(value, (list, tuple)):
+        return [rounded(one) for one in value]
+    if isinstance(value, dict):
+        return {key: rounded(one) for key, one in value.items()}
+    return value
+
+
+def page(title: str, told: dict[str, Any], story: dict[str, Any]) -> str:
+    # "</" would end the script; JSON allows the escape.
+    data = json.dumps(rounded({**told, "story": story}), separators=(",", ":")).replace("</", "<\\/")
+    return TEMPLATE.read_text().replace("@TITLE@", html.escape(title)).replace("@DATA@", data)

@@ -1,0 +1,49 @@
+"""The same as PNG."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tandem_common.picture import save
+
+COLOURS = {"repeated": "#d95f02", "sack": "#7570b3", "injected": "#1b9e77", "edited": "#377eb8", "dropped": "#999999", "request": "#000000", "cell": "#66a61e"}
+
+
+def picture(title: str, told: dict[str, Any], story: dict[str, Any], path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(4, 1, sharex=True, figsize=(11, 9), height_ratios=(4, 1, 1, 1), layout="constrained")
+    lines, marks = told["lines"], told["marks"]
+
+    def line(axis, name, label, colour, scale=1.0, **style):
+        if lines[name]:
+            axis.plot([x for x, _ in lines[name]], [y * scale for _, y in lines[name]], label=label, color=colour, **style)
+
+    top = axes[0]
+    line(top, "data", "data arrived", "#1f77b4", 1e-6, linestyle="", marker=".", markersize=2)
+    line(top, "ack", "acknowledged", "#2ca02c", 1e-6, drawstyle="steps-post", linewidth=0.8)
+    line(top, "edge", "window", "#d62728", 1e-6, drawstyle="steps-post", linewidth=0.6)
+    for name, label in (("repeated", "retransmission"), ("sack", "SACK")):
+        if marks[name]:
+            top.vlines([m[0] for m in marks[name]], [m[1] * 1e-6 for m in marks[name]], [m[2] * 1e-6 for m in marks[name]], color=COLOURS[name], label=label, linewidth=1.2)
+    for name, sign in (("injected", "^"), ("edited", "x"), ("dropped", "|"), ("request", "v"), ("cell", ".")):
+        if marks[name]:
+            top.plot([m[0] for m in marks[name]], [m[1] * 1e-6 for m in marks[name]], sign, color=COLOURS[name], label=name if name != "cell" else "by cellular", markersize=4)
+    top.set_ylabel("MB")
+    top.set_title(title, fontsize=10)
+    for axis, name, label, scale in ((axes[1], "rate", "Mbit/s", 1.0), (axes[2], "rtt", "RTT, ms", 1.0), (axes[3], "window", "window, kB", 1e-3)):
+        line(axis, name, label, "#1f77b4", scale, linewidth=0.8)
+        axis.set_ylabel(label, fontsize=8)
+    for stall in story["stalls"]:
+        for axis in axes:
+            axis.axvspan(stall["begin_s"], stall["end_s"], color="#ffd54f", alpha=0.35, linewidth=0)
+        top.annotate(stall["cause"].replace("_", " "), ((stall["begin_s"] + stall["end_s"]) / 2, 0.02), xycoords=("data", "axes fraction"), ha="center", fontsize=8)
+    if top.get_legend_handles_labels()[0]:
+        top.legend(loc="upper left", fontsize=8)
+    axes[-1].set_xlabel("seconds since the start of the recording")
+    save(figure, path)
+    pyplot.close(figure)

@@ -1,0 +1,14 @@
+#!/usr/bin/python3
+"""The parts of `tandem trace` in Python: `trace.py plot|anonymise|wireshark ...`; see docs/traces.md."""
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.dont_write_bytecode = True  # an installed directory stays as the package left it
+sys.path[:0] = [str(HERE), str(HERE.parent / "common")]
+
+from tandem_trace.cli import main  # noqa: E402
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
