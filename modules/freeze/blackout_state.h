@@ -21,26 +21,25 @@ enum class Phase : std::uint8_t
 struct BlackoutState
 {
   Phase phase = Phase::clear;
-  bool window_closed = false; // the server was told so
-  bool reopening = false;     // and it is being opened again at the pace of the link
-  bool ack_known = false;
-  bool bypassed = false;    // the flow is one that is never touched
-  bool over = false;        // a reset was seen
-  bool owed = false;        // in this blackout: the server lacks a part of the acknowledgements, or a window
-  bool unheard = false;     // the withheld ACKs were flushed, and nothing arrived since
-  bool stirred = false;     // the flow was delivering when the blackout began
-  bool answered = false;    // something arrived since link-up
-  bool buffers = false;     // the access point kept what arrived in the last blackout, and sent it at link-up
-  std::uint8_t resumes = 0; // ACKs since link-up
-  std::uint8_t growing = 0; // ACKs since the target last changed
+  bool window_closed : 1 = false; // the server was told so
+  bool reopening : 1 = false;     // and it is being opened again at the pace of the link
+  bool ack_known : 1 = false;
+  bool bypassed : 1 = false; // the flow is one that is never touched
+  bool over : 1 = false;     // a reset was seen
+  bool owed : 1 = false;     // in this blackout: the server lacks a part of the acknowledgements, or a window
+  bool unheard : 1 = false;  // the withheld ACKs were flushed, and nothing arrived since
+  bool stirred : 1 = false;  // the flow was delivering when the blackout began
+  bool answered : 1 = false; // something arrived since link-up
+  bool buffers : 1 = false;  // the access point kept what arrived in the last blackout, and sent it at link-up
+  std::uint8_t resumes = 0;  // ACKs since link-up
+  std::uint8_t growing = 0;  // ACKs since the target last changed
   std::uint16_t blackouts = 0;
   std::uint32_t target = 0; // bytes to withhold
   Seq last_ack {};          // of the local TCP
   Seq acknowledged {};      // to the server, which may have received more
   float rtt = 0;            // s, when the link came back
-  float lasted = 0;         // s, the last blackout
-  TsClock heard_last {};    // TSval of the server's last data before it
-  float first_data = 0;     // s from the last link-up to the first sign of the server, for people
+  TsClock half_way {};  // TSval of the server's last data before a blackout; afterwards that of half its length later
+  float first_data = 0; // s from the last link-up to the first sign of the server, for people
   RecoveryUndo undo {};
   const char* why = "freeze: young flow";
 

@@ -30,9 +30,7 @@ bool bypassed(const Event& event, const FlowView& flow, BlackoutState& state)
 // that finds the link back was sent at its end. Clocks of 1 kHz and slower pass for what they are.
 bool was_kept(const Segment& ack, const FlowView& flow, const BlackoutState& state)
 {
-  if (!flow.timestamps_ok || !ack.timestamps) return false;
-  const auto age = static_cast<double>(ack.timestamps->echo - state.heard_last) * 1e-3;
-  return age >= 0 && age < 0.5 * static_cast<double>(state.lasted);
+  return flow.timestamps_ok && ack.timestamps && ack.timestamps->echo.before(state.half_way);
 }
 
 // How long data that an access point kept is waited for. It is the first that leaves there.
@@ -158,7 +156,7 @@ Plan BlackoutStrategy::go_down(const Event& event, const FlowView& flow, Blackou
   state.owed = withholds_ack(flow) || state.window_closed || (state.phase == Phase::returning && state.owed);
   state.unheard = state.unheard && state.stirred;
   if (!state.unheard) state.acknowledged = flow.sent_ack;
-  if (state.phase == Phase::clear || state.phase == Phase::closed) state.heard_last = flow.ts_recent;
+  if (state.phase == Phase::clear || state.phase == Phase::closed) state.half_way = flow.ts_recent;
   state.phase = Phase::down;
   state.since = event.now;
   state.undo.stop();
@@ -171,7 +169,7 @@ Plan BlackoutStrategy::go_down(const Event& event, const FlowView& flow, Blackou
 Plan BlackoutStrategy::come_back(const Event& event, const FlowView& flow, BlackoutState& state)
 {
   const bool late = event.now > deadline(state);
-  state.lasted = static_cast<float>(seconds(event.now - state.since));
+  state.half_way = state.half_way + static_cast<std::uint32_t>((event.now - state.since) / 2ms);
   state.up_at = state.since = event.now;
   state.resumes = 0;
   state.answered = false;
