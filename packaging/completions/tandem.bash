@@ -16,7 +16,7 @@ _tandem_knobs()
 _tandem()
 {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command="" i
-  local commands=" up down status module set links flows top why networks link doctor help trace ab lab bench sim version "
+  local commands=" up down status module set links flows top why networks link doctor help trace ab dashboard lab bench sim version "
   COMPREPLY=()
   for ((i = 1; i < COMP_CWORD; i++)); do
     if [[ $commands == *" ${COMP_WORDS[i]} "* ]]; then
@@ -52,6 +52,7 @@ _tandem()
         *) COMPREPLY=($(compgen -W "--all --json --help" -- "$word")) ;;
       esac
       ;;
+    dashboard) COMPREPLY=($(compgen -W "--port --no-browser --help" -- "$word")) ;;
     doctor) COMPREPLY=($(compgen -W "--config --json --help" -- "$word")) ;;
     link)
       case $before in

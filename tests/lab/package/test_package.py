@@ -87,6 +87,8 @@ def test_files_belong_to_root_and_nobody_else_may_write(packages: dict[str, Path
 @pytest.mark.parametrize("file", [
     "usr/sbin/tandemd", "usr/bin/tandem", "usr/bin/tandem-air", "usr/lib/tandem/offload.so", "usr/lib/tandem/services/fetch.so",
     "usr/lib/tandem/lab/lab.py", "usr/lib/tandem/ab/ab.py", "usr/lib/tandem/ab/tandem_ab/report.html.j2", "usr/lib/tandem/common/tandem_common/confidence.py",
+    "usr/lib/tandem/dashboard/dashboard.py", "usr/lib/tandem/dashboard/tandem_dashboard/server.py", "usr/lib/tandem/dashboard/page/index.html",
+    "usr/lib/tandem/dashboard/vendor/uplot/uPlot.iife.min.js", "usr/lib/tandem/dashboard/vendor/uplot/LICENSE", "usr/lib/tandem/common/tandem_common/control.py",
     "usr/lib/tandem/lab/scenarios/plain.toml", "usr/lib/tandem/bench/bench.py", "usr/lib/systemd/system/tandemd.service",
     "usr/lib/sysusers.d/tandem.conf", "usr/lib/tmpfiles.d/tandem.conf", "etc/tandem/tandem.toml", "usr/share/man/man8/tandemd.8.gz",
     "usr/share/man/man1/tandem.1.gz", "usr/share/man/man5/tandem.toml.5.gz", "usr/share/doc/tandem/changelog.gz", "usr/share/doc/tandem/copyright",

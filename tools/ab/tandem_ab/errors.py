@@ -1,15 +1,5 @@
 """What ends the program, in words for a user."""
 
-from __future__ import annotations
+from tandem_common.errors import BadInput, Failure
 
-
-class Failure(Exception):
-    """What failed, why, and what to do."""
-
-    code = 1
-
-
-class BadInput(Failure):
-    """Something in the command is not allowed; the text says what is."""
-
-    code = 2
+__all__ = ["BadInput", "Failure"]

@@ -1,1 +1,1 @@
-"""What the benches and the simulator share; neither imports the other for it."""
+"""What Python programs of this repository share; none imports another for it."""

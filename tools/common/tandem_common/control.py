@@ -1,0 +1,77 @@
+"""The daemon's control socket, as docs/control-api.md has it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import struct
+from pathlib import Path
+from typing import Any
+
+from .errors import BadInput, Failure
+
+
+class _Connection(http.client.HTTPConnection):
+    def __init__(self, path: str):
+        super().__init__("tandem", timeout=15)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+class Daemon:
+    """A running daemon. Every call raises Failure in words for a user."""
+
+    def __init__(self, path: str):
+        self.path = path
+
+    def get(self, what: str) -> Any:
+        return self._ask("GET", what)
+
+    def put(self, what: str, content: dict[str, Any]) -> Any:
+        return self._ask("PUT", what, content)
+
+    def fetch(self, what: str) -> bytes:
+        """An answer as it is, for what is no JSON: a recording."""
+        return self._answer("GET", what)
+
+    def modules(self) -> dict[str, dict[str, Any]]:
+        return {module["name"]: module for module in self.get("/v1/modules")}
+
+    def process(self) -> str:
+        """Number and start of the process that made the socket: another one after a restart."""
+        with socket.socket(socket.AF_UNIX) as asked:
+            try:
+                asked.connect(self.path)
+                pid = struct.unpack("3i", asked.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
+                return f"{pid} {Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[19]}"
+            except OSError as error:
+                raise Failure(f"{self.path}: {error.strerror}; is the daemon running? `tandem up` starts it") from error
+
+    def _ask(self, method: str, what: str, content: dict[str, Any] | None = None) -> Any:
+        body = self._answer(method, what, content)
+        return json.loads(body) if body.strip() else None
+
+    def _answer(self, method: str, what: str, content: dict[str, Any] | None = None) -> bytes:
+        connection = _Connection(self.path)
+        try:
+            connection.request(method, what, None if content is None else json.dumps(content), {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            body = answer.read()
+        except PermissionError as error:
+            raise Failure(f"{self.path}: permission denied; run it as root, or as a member of the group in daemon.socket_group") from error
+        except (OSError, http.client.HTTPException) as error:
+            raise Failure(f"{self.path}: {getattr(error, 'strerror', None) or error}; is the daemon running? `tandem up` starts it") from error
+        finally:
+            connection.close()
+        if answer.status != 200:
+            try:
+                words = json.loads(body)["error"]
+            except (ValueError, KeyError, TypeError):
+                words = f"answer {answer.status}"
+            raise (BadInput if answer.status == 400 else Failure)(f"tandemd: {words}")
+        return body
