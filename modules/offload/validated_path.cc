@@ -23,9 +23,9 @@ constexpr double most_stretch = 16;           // on a thin cellular link at leas
 
 // Over how long the standing queue is averaged, in seconds: longer than a peak, shorter than a download.
 constexpr double queue_memory = 1;
-// While ACKs go by the slower path: a window that a handoff or losses have cut grows back by round trips, which that
-// path makes longer.
-constexpr double queue_memory_by_cell = 0.3;
+// Once losses came while ACKs went by the slower path, a handoff's for instance: a window that they have cut grows back
+// by round trips, which that path makes longer.
+constexpr double queue_memory_cut = 0.3;
 constexpr Duration delay_memory = 30s; // how long one that was found too long counts without a new probe
 
 // Whether the newest ACK by cellular may be lost. An echo proves those up to its own TSval, not what left after it.
@@ -139,7 +139,7 @@ void ValidatedPath::measure_queue(const FlowView& flow, State& state) const
   float& average = by_cell ? state.queue_by_cell : state.queue_by_wifi;
   double queue = seconds(flow.rtt_smoothed - flow.rtt_min);
   if (by_cell) queue = std::min<double>(queue - state.added_delay, state.added_delay); // only whether it goes is asked
-  const double memory = by_cell ? queue_memory_by_cell : queue_memory;
+  const double memory = by_cell && flow.filled_at > state.since ? queue_memory_cut : queue_memory;
   const double age = std::clamp(seconds(flow.rtt_at - before) / memory, 0.0, 1.0);
   // From nothing: a young flow's overshoot is no standing queue.
   if (before != Tick {}) average += static_cast<float>((queue - average) * age);
