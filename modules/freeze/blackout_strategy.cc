@@ -25,7 +25,6 @@ bool bypassed(const Event& event, const FlowView& flow, BlackoutState& state)
   return state.bypassed;
 }
 
-// One below what was acknowledged is ignored by TCP (RFC 5961 3.2).
 // Whether what arrives first after a blackout was sent in its first half: the access point kept it. A retransmission
 // that finds the link back was sent at its end. Clocks of 1 kHz and slower pass for what they are.
 bool was_kept(const Segment& ack, const FlowView& flow, const BlackoutState& state)
@@ -39,6 +38,7 @@ Duration wait_for_kept(const FlowView& flow)
   return std::clamp<Duration>(flow.rtt_min / 4, 5ms, 25ms);
 }
 
+// One below what was acknowledged is ignored by TCP (RFC 5961 3.2).
 void note_reset(const Segment& segment, const FlowView& flow, BlackoutState& state)
 {
   state.over = segment.direction == Direction::egress || segment.seq.at_or_after(flow.rcv_nxt);

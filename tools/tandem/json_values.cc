@@ -1,5 +1,6 @@
 #include "tools/tandem/json_values.h"
 
+#include "src/control/literal.h"
 #include "tools/tandem/table.h"
 
 #include <array>
@@ -43,6 +44,16 @@ std::string fixed(double value, int digits)
   std::array<char, 64> buffer {};
   std::snprintf(buffer.data(), buffer.size(), "%.*f", digits, value);
   return buffer.data();
+}
+
+std::string duration_of(double in_seconds)
+{
+  return std::isfinite(in_seconds) && std::fabs(in_seconds) < 1e9 ? format_duration(from_seconds(in_seconds)) : "-";
+}
+
+std::string bytes_of(double count)
+{
+  return count >= 0 && count < 1e18 ? format_bytes(static_cast<std::uint64_t>(count)) : "-";
 }
 
 std::optional<double> value_of(const json& object, const char* key)

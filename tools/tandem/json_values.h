@@ -20,6 +20,9 @@ std::optional<double> value_of(const nlohmann::json& object, const char* key);
 double number(const nlohmann::json& object, const char* key);
 // A number with so many digits behind the point.
 std::string fixed(double value, int digits);
+// A span in seconds and a count of bytes as people write them; "-" for what is none.
+std::string duration_of(double in_seconds);
+std::string bytes_of(double count);
 // A string, printable; else empty.
 std::string words_of(const nlohmann::json& object, const char* key);
 

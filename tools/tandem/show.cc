@@ -52,17 +52,6 @@ bool truth(const json& object, const char* key)
   return value.is_boolean() && value.get<bool>();
 }
 
-std::string duration_of(double in_seconds)
-{
-  return std::isfinite(in_seconds) && std::fabs(in_seconds) < 1e9 ? format_duration(from_seconds(in_seconds)) : "-";
-}
-
-std::string bytes_of(const json& object, const char* key)
-{
-  const double value = number(object, key);
-  return value >= 0 && value < 1e18 ? format_bytes(static_cast<std::uint64_t>(value)) : "-";
-}
-
 // {why: count}, the most frequent first.
 std::vector<std::pair<std::string, double>> ranked(const json& counts)
 {
@@ -116,7 +105,7 @@ std::string links_table(const json& links, const Style& style)
                                           : Table::Cell { truth(link, "carrier") ? "blackout" : "down", Tone::warning },
                                      route.empty() ? "none" : route,
                                      text(link, "mtu"),
-                                     bytes_of(link, "bytes_out"),
+                                     bytes_of(number(link, "bytes_out")),
                                      text(link, "addresses") };
     if (steered) cells.emplace_back(steering_words(member(link, "steering")));
     table.add(std::move(cells));
@@ -385,7 +374,7 @@ std::string show_flows(const json& flows, const Style& style)
                                      rtt("rtt_ms"),
                                      rtt("rtt_min_ms"),
                                      format_rate({ number(*flow, "rate_mbps") * 1e6 }),
-                                     bytes_of(*flow, "delivered_bytes") };
+                                     bytes_of(number(*flow, "delivered_bytes")) };
     if (multipath) cells.emplace_back(mptcp_words(member(*flow, "mptcp")));
     cells.emplace_back(truth(*flow, "acc_ecn") ? "accurate" : truth(*flow, "ecn") ? "classic" : "-");
     cells.emplace_back(sender_words(member(*flow, "sender")));

@@ -18,16 +18,6 @@ namespace
 
 using nlohmann::json;
 
-std::string span_of(double in_seconds)
-{
-  return std::fabs(in_seconds) < 1e9 ? format_duration(from_seconds(in_seconds)) : "-";
-}
-
-std::string bytes(double count)
-{
-  return count >= 0 && count < 1e18 ? format_bytes(static_cast<std::uint64_t>(count)) : "-";
-}
-
 // What the counter has grown by, per second; nothing at the first look, or when it was set back.
 std::optional<double> per_second(std::map<std::string, double>& before, const std::string& key, double now,
                                  double seconds)
@@ -107,8 +97,8 @@ std::string TopView::links_text(const json& links, double seconds, const Style& 
                                    : Table::Cell { carrier ? "blackout" : "down", Tone::bad };
     const auto rate = per_second(before_, "bytes of " + name, number(link, "bytes_out"), seconds);
     table.add({ name, interface.empty() ? "none" : interface, state, signal ? fixed(*signal, 0) + " dBm" : "-",
-                time ? fixed(*time * 1e-3, 2) + " ms" : "-", bytes(number(link, "bytes_out")),
-                rate ? bytes(*rate) : "-" });
+                time ? fixed(*time * 1e-3, 2) + " ms" : "-", bytes_of(number(link, "bytes_out")),
+                rate ? bytes_of(*rate) : "-" });
   }
   return table.text(style);
 }
@@ -158,7 +148,7 @@ std::string TopView::flows_text(const json& flows, const Style& style)
     table.add({ words_of(*flow, "remote"), words_of(*flow, "link"), format_rate({ number(*flow, "rate_mbps") * 1e6 }),
                 rtt > 0 ? fixed(rtt, 0) + " ms" : "-",
                 rtt > 0 ? fixed(std::max(0.0, rtt - number(*flow, "rtt_min_ms")), 0) + " ms" : "-",
-                bytes(number(*flow, "delivered_bytes")), kind.empty() ? "-" : kind, doing(*flow) });
+                bytes_of(number(*flow, "delivered_bytes")), kind.empty() ? "-" : kind, doing(*flow) });
   }
   return table.empty() ? "no flow delivers anything now\n" : table.text(style);
 }
@@ -174,7 +164,7 @@ std::string TopView::show(const json& status, const json& flows, double seconds,
 
   const json& table = member(status, "flows");
   std::string all = style(Tone::strong, "tandemd " + words_of(status, "version")) + ", up "
-                    + span_of(number(status, "uptime_s")) + ", " + fixed(number(table, "count"), 0) + " flows, "
+                    + duration_of(number(status, "uptime_s")) + ", " + fixed(number(table, "count"), 0) + " flows, "
                     + format_rate({ now * 1e6 }) + "  " + sparkline(goodput_) + "\n\n";
   all += links_text(part(status, "links"), seconds, style) + '\n';
   all += modules_text(list(status, "modules"), seconds, style) + '\n';

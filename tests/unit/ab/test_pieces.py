@@ -9,7 +9,7 @@ import math
 import pytest
 
 from tandem_ab import analysis, arms, plan, quantities, runner, surroundings, workloads
-from tandem_ab.errors import BadInput
+from tandem_common.errors import BadInput
 
 KNOWN = ["freeze", "mirror", "offload", "ecn"]
 

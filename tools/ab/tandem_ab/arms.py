@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Mapping, Sequence
 
-from .errors import BadInput
+from tandem_common.errors import BadInput
 
 OFF, QUEUED = "off", "queued"
 # The published method with a share of nothing: every pure ACK of a download is queued, looked at and passed.

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, Iterator, Sequence
 
 from tandem_common import provenance
+from tandem_common.control import Daemon
+from tandem_common.errors import BadInput, Failure
 
 from . import arms as settings, report
 from .arms import Arm
-from .control import Daemon
-from .errors import BadInput, Failure
 from .plan import GUESSED_SECONDS, Plan
 from .progress import Progress
 from .quantities import duration, share

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from .errors import BadInput
+from tandem_common.errors import BadInput
 
 _SECONDS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 

@@ -13,10 +13,10 @@ from typing import Any, Sequence
 
 import jinja2
 from tandem_common import confidence
+from tandem_common.errors import Failure
 from tandem_common.whole import written_whole
 
 from . import analysis, charts
-from .errors import Failure
 from .quantities import count, percent, size
 
 Rows = tuple[list[str], list[list[str]]]

@@ -7,9 +7,10 @@ import random
 import time
 from typing import Any, Callable, Sequence
 
+from tandem_common.control import Daemon
+from tandem_common.errors import Failure
+
 from .arms import Arm
-from .control import Daemon
-from .errors import Failure
 from .store import Store
 from .surroundings import between, disturbance, moment, unvalidated
 from .switch import Switch

@@ -7,9 +7,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+from tandem_common.errors import BadInput, Failure
 from tandem_common.whole import written_whole
 
-from .errors import BadInput, Failure
 
 # What must be equal for pairs to belong together.
 _SAME = ("arms", "null", "workload", "for_s", "warm_up_s", "washout_s", "unvalidated")

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Mapping
 
-from .control import Daemon
+from tandem_common.control import Daemon
 
 TICK = os.sysconf("SC_CLK_TCK")
 _POWERCAP, _SUPPLIES = Path("/sys/class/powercap"), Path("/sys/class/power_supply")

@@ -10,11 +10,11 @@ import time
 from pathlib import Path
 from typing import Any, TextIO
 
+from tandem_common.control import Daemon
+from tandem_common.errors import BadInput, Failure
 from tandem_common.whole import written_whole
 
 from .arms import Arm
-from .control import Daemon
-from .errors import BadInput, Failure
 
 FORCE_SECONDS = 10.0  # until rules of a module that was switched on are loaded
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Mapping, Sequence
 from urllib.parse import urlsplit
 
-from .errors import BadInput, Failure
+from tandem_common.errors import BadInput, Failure
 
 PIECE = 1 << 18
 MOST_A_SECOND = 5  # downloads: beyond it connections are measured, not the rate

@@ -6,8 +6,9 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from .scenario import CONGESTION_CONTROLS
+
 _RATE = {"bps": 1.0, "Kbps": 1e3, "Mbps": 1e6, "Gbps": 1e9}
-_KNOWN_CC = ("cubic", "reno", "bbr", "dctcp", "vegas", "westwood")
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def _parse_line(line: str) -> Socket:
         key, colon, value = word.partition(":")
         if colon:
             values[key] = value
-        elif word in _KNOWN_CC:
+        elif word in CONGESTION_CONTROLS:
             congestion = word
         elif word in ("send", "pacing_rate", "delivery_rate", "max_pacing_rate") and index + 1 < len(rest):
             values[word] = rest[index + 1]
