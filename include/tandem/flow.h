@@ -44,6 +44,18 @@ constexpr std::string_view name(Bypass why)
   return "?";
 }
 
+// Why nothing of a flow may go by the cellular link, whatever that costs.
+enum class CellDenied : std::uint8_t
+{
+  no,
+  private_peer, // its peer is on a private or on-link network of the Wi-Fi link: another link leads elsewhere
+};
+
+constexpr std::string_view name(CellDenied why)
+{
+  return why == CellDenied::private_peer ? "private-peer" : "";
+}
+
 // A flow as modules see it. Sequence numbers of the download direction (server to client) are called "received".
 struct FlowView
 {
@@ -105,6 +117,7 @@ struct FlowView
   // A path validation by the cellular link failed lately for another flow to the same servers, or for so many others
   // that it is the cellular network: not worth one of this flow's for now.
   bool cell_path_failed = false;
+  CellDenied cell_denied = CellDenied::no;
 
   // What really left for the server, after edits; the chain keeps it.
   Seq sent_ack {};               // last acknowledgement number sent

@@ -26,7 +26,7 @@ namespace tandem
 {
 
 // Raised with every incompatible change of anything below include/tandem.
-constexpr std::uint32_t module_abi_version = 8;
+constexpr std::uint32_t module_abi_version = 10;
 
 // What a module must see. Rules are generated from the union of the enabled modules' interests: nothing else is ever
 // queued. Kinds of packets: tandem/classify.h; what becomes of each: tandem/admission.h.
@@ -67,6 +67,7 @@ using LinkStates = std::array<LinkState, link_count>;
 constexpr bool usable(Link link, const LinkStates& links, const FlowView& flow)
 {
   const auto at = static_cast<std::size_t>(link);
+  if (link == Link::cell && flow.cell_denied != CellDenied::no) return false;
   return at < links.size() && links[at].up && (flow.key.local.v6 ? links[at].route_v6 : links[at].route);
 }
 
@@ -120,6 +121,9 @@ public:
   // Called with a value that was checked against the knob's range.
   virtual void set(std::string_view knob, double value) = 0;
   virtual double get(std::string_view knob) const = 0;
+  // What is wrong with the knobs together, each of which is within its range: a sentence with names and values; empty:
+  // nothing. A configuration or command that leads there is refused.
+  virtual std::string complaint() const { return {}; }
   virtual Interest interest() const = 0;
   // Modules are asked in ascending order of this, equal ones by name; of two that want a route the first one gets it
   // (docs/decisions/0002). Whoever withholds or repairs speaks before whoever chooses a way: freeze 10, mirror 20,
@@ -135,6 +139,8 @@ public:
   // Same knobs, state and event: same plan.
   virtual Plan decide(const Event& event, const FlowView& flow, std::byte* state) = 0;
   virtual void describe(const FlowView& flow, const std::byte* state, Facts& facts) const = 0;
+  // What it decides for links rather than for a flow, for `tandem status`: what holds now, and why.
+  virtual void report(Facts&) const {}
 };
 
 // Spares a module the bytes: derive from FlowModule<State>, implement the four functions below on State&.

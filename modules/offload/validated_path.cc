@@ -196,6 +196,7 @@ std::string_view ValidatedPath::obstacle(const Event& event, const FlowView& flo
   // RFC 9768: a counter in the flags of every ACK, which neither a copy nor an injected ACK may repeat or skip. It may
   // well stand at zero.
   if (flow.acc_ecn || segment.has(loaded_flags)) return for_so_long(10s, "offload: accurate ECN, bypassed");
+  if (flow.cell_denied == CellDenied::private_peer) return for_so_long(60s, "offload: private-peer, never by cellular");
   if (!usable(Link::cell, *event.links, flow)) return for_so_long(500ms, "offload: no cellular link");
   if (flow.cell_path_failed) return for_so_long(5s, "offload: path not validated for other flows");
   if (budget_spent(event)) return for_so_long(1s, "offload: cellular budget spent");

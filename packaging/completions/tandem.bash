@@ -13,10 +13,15 @@ _tandem_knobs()
   done
 }
 
+_tandem_saved()
+{
+  tandem saved --json 2>/dev/null | sed -n '/^  "saved": \[/,/^  \]/s/^      "name": "\([a-z0-9_.]*\)".*/\1/p'
+}
+
 _tandem()
 {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command="" i
-  local commands=" up down status module set links flows top why networks link doctor help trace ab dashboard lab bench sim version "
+  local commands=" up down status module enable disable set saved links flows top why networks link budget doctor logs help trace trap ab dashboard lab bench sim version "
   COMPREPLY=()
   for ((i = 1; i < COMP_CWORD; i++)); do
     if [[ $commands == *" ${COMP_WORDS[i]} "* ]]; then
@@ -46,6 +51,13 @@ _tandem()
     up) COMPREPLY=($(compgen -W "--wifi --cell --module --mptcp --set --config --foreground --help" -- "$word")) ;;
     why) COMPREPLY=($(compgen -A hostname -W "--json --help" -- "$word")) ;;
     status | links | flows) COMPREPLY=($(compgen -W "--watch --json --help" -- "$word")) ;;
+    trap)
+      case $before in
+        trap) COMPREPLY=($(compgen -W "add list remove --help" -- "$word")) ;;
+        add) COMPREPLY=($(compgen -W "flow.gap flow.rtt flow.goodput link.signal link.silence link.down" -- "$word")) ;;
+        *) COMPREPLY=($(compgen -W "$([[ ${COMP_WORDS[*]} == *" add "* ]] && echo --save) --json --help" -- "$word")) ;;
+      esac
+      ;;
     networks)
       case $before in
         networks) COMPREPLY=($(compgen -W "forget --json --help" -- "$word")) ;;
@@ -53,6 +65,7 @@ _tandem()
       esac
       ;;
     dashboard) COMPREPLY=($(compgen -W "--port --no-browser --help" -- "$word")) ;;
+    logs) [[ $before == --since ]] || COMPREPLY=($(compgen -W "--follow --since --lines --module --json --help" -- "$word")) ;;
     doctor) COMPREPLY=($(compgen -W "--config --json --help" -- "$word")) ;;
     link)
       case $before in
@@ -61,25 +74,49 @@ _tandem()
         *) COMPREPLY=($(compgen -W "--for --json" -- "$word")) ;;
       esac
       ;;
-    version) COMPREPLY=($(compgen -W "--json --help" -- "$word")) ;;
+    version | budget) COMPREPLY=($(compgen -W "--json --help" -- "$word")) ;;
     help) COMPREPLY=($(compgen -W "$commands $(_tandem_modules)" -- "$word")) ;;
-    set) [[ $before == set ]] && COMPREPLY=($(compgen -W "$(_tandem_knobs)" -- "$word")) ;;
+    set)
+      if [[ $before == set ]]; then
+        COMPREPLY=($(compgen -W "$(_tandem_knobs)" -- "$word"))
+      else
+        COMPREPLY=($(compgen -W "--save --json --help" -- "$word"))
+      fi
+      ;;
+    enable | disable) COMPREPLY=($(compgen -W "$(_tandem_modules) --json --help" -- "$word")) ;;
+    saved)
+      if [[ $before == --forget ]]; then
+        COMPREPLY=($(compgen -W "all $(_tandem_saved)" -- "$word"))
+      else
+        COMPREPLY=($(compgen -W "--forget --json --help" -- "$word"))
+      fi
+      ;;
     module)
       if [[ $before == module ]]; then
         COMPREPLY=($(compgen -W "$(_tandem_modules) --json" -- "$word"))
       else
-        COMPREPLY=($(compgen -W "on off --json" -- "$word"))
+        COMPREPLY=($(compgen -W "on off --save --json" -- "$word"))
       fi
       ;;
     trace)
       if [[ $before == trace ]]; then
-        COMPREPLY=($(compgen -W "save print explain replay plot anonymise wireshark" -- "$word"))
+        COMPREPLY=($(compgen -W "save dump capture print explain replay plot diff anonymise bundle wireshark" -- "$word"))
       elif [[ $before == --module && $COMP_LINE == *" replay "* ]]; then
         COMPREPLY=($(compgen -W "$(_tandem_modules)" -- "$word"))
+      elif [[ $before == --module && $COMP_LINE == *" capture "* ]]; then
+        COMPREPLY=($(compgen -W "$(_tandem_modules)" -- "$word"))
+      elif [[ $word == -* && $COMP_LINE == *" capture "* ]]; then
+        COMPREPLY=($(compgen -W "--flow --module --for --output --help" -- "$word"))
+      elif [[ $word == -* && $COMP_LINE == *" dump "* ]]; then
+        COMPREPLY=($(compgen -W "--last --output --help" -- "$word"))
       elif [[ $COMP_LINE == *" wireshark "* ]]; then
         COMPREPLY=($(compgen -W "--install --remove --help" -- "$word"))
       elif [[ $word == -* && $COMP_LINE == *" plot "* ]]; then
         COMPREPLY=($(compgen -W "--flow --output --help" -- "$word"))
+      elif [[ $word == -* && $COMP_LINE == *" diff "* ]]; then
+        COMPREPLY=($(compgen -W "--stall-ms --local --json --help" -- "$word"))
+      elif [[ $word == -* && $COMP_LINE == *" bundle "* ]]; then
+        COMPREPLY=($(compgen -W "--output --with-addresses --config --recording --help" -- "$word"))
       elif [[ $word == -* && $COMP_LINE == *" anonymise "* ]]; then
         COMPREPLY=($(compgen -W "--output --key --help" -- "$word"))
       elif [[ $word == -* && $COMP_LINE == *" explain "* ]]; then
@@ -94,11 +131,22 @@ _tandem()
       ;;
     ab)
       if [[ $before == ab ]]; then
-        COMPREPLY=($(compgen -W "$(_tandem_modules) off queued show --null --help" -- "$word"))
+        COMPREPLY=($(compgen -W "$(_tandem_modules) off queued show start status stop --null --help" -- "$word"))
+      elif [[ " ${COMP_WORDS[*]} " == *" ab start "* && $before != --report ]]; then
+        case $before in
+          --per) COMPREPLY=($(compgen -W "time flow" -- "$word")) ;;
+          *) COMPREPLY=($(compgen -W "$(_tandem_modules) --share --for --block --washout --until --per --null --report --busy --unvalidated --seed --help" -- "$word")) ;;
+        esac
+      elif [[ $before == status ]]; then
+        COMPREPLY=($(compgen -W "--json --help" -- "$word"))
       elif [[ $before == --report || $before == show ]]; then
         COMPREPLY=($(compgen -d -- "$word"))
+      elif [[ $before == --parquet ]]; then
+        COMPREPLY=($(compgen -f -- "$word"))
+      elif [[ " ${COMP_WORDS[*]} " == *" ab show "* ]]; then
+        COMPREPLY=($(compgen -W "--json --parquet --help" -- "$word"))
       else
-        COMPREPLY=($(compgen -W "--url --upload --requests --figure --smaller --for --warm-up --washout --until --most --report --busy --unvalidated --seed --yes --json --null --" \
+        COMPREPLY=($(compgen -W "--url --upload --requests --figure --smaller --for --warm-up --washout --until --most --report --busy --unvalidated --seed --yes --json --parquet --null --" \
           -- "$word"))
       fi
       ;;

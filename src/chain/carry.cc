@@ -61,7 +61,11 @@ void Chain::carry_out(std::size_t i, const Plan& plan, const Event& event, flow:
       ++stats_.injected_refused;
   }
   for (const LinkRequest& request : plan.request)
+  {
+    if (request.link == Link::cell && request.kind == RequestKind::mptcp_backup)
+      cell_subflows_ = static_cast<std::uint8_t>(i);
     output_.requests.push_back({ request, static_cast<std::uint8_t>(i), plan.why });
+  }
   for (const Fetch& fetch : plan.fetch)
     begin_fetch(i, fetch, plan.why, flow);
   if (plan.wake)
@@ -111,10 +115,30 @@ void Chain::spent(std::uint64_t cell_bytes)
   links_[static_cast<std::size_t>(Link::cell)].bytes_out = stats_.cell_bytes;
 }
 
+// Spent by a module, or by the chain itself.
+void Chain::charge(std::uint8_t slot, std::uint64_t cell_bytes)
+{
+  if (slot != no_slot) slots_[slot].stats.cell_bytes += cell_bytes;
+  spent(cell_bytes);
+}
+
+// What a subflow carried since it had carried `payload_before`, for the module by whose request it is used, or stands
+// by, on the cellular link. Its packets are seen as copies, and not all of them: the payload is counted by sequence
+// numbers, what is around it reckoned. A packet has 20 (IPv4) or 40 bytes of IP, 20 of TCP, 12 of timestamps and 20 of
+// a DSS option; every second one is answered by an ACK of as much.
+void Chain::charge_subflow(const FlowView& flow, std::uint64_t payload_before)
+{
+  const std::uint64_t payload = flow.bytes_delivered + flow.bytes_sent - payload_before;
+  if (payload == 0) return;
+  const std::uint64_t around = (flow.key.local.v6 ? 40u : 20u) + 52u;
+  const std::uint64_t each = std::max<std::uint64_t>(flow.mss, 1);
+  charge(cell_subflows_, payload + (payload * around * 3 / 2 + each - 1) / each);
+}
+
 void Chain::fetched(std::uint64_t id, std::uint8_t slot, const FetchResult& result, std::uint64_t cell_bytes, Tick now)
 {
   fetching_bytes_ -= std::min(fetching_bytes_, fetch_cost(result.from, result.to));
-  spent(cell_bytes);
+  charge(slot, cell_bytes);
   if (result.ok) ++stats_.fetched;
   flow::Flow* flow = table_.by_id(id);
   if (flow != nullptr && slots_[slot].enabled) tell(slot, EventKind::fetched, *flow, now, &result);
@@ -138,6 +162,7 @@ void Chain::send(std::size_t i, flow::Flow& flow, InjectedSegment segment, std::
 {
   keep_holds(i, segment, flow);
   send(flow, segment, segment.by != flow.view.link && i == flow.ts_owner, why, now);
+  output_.segments.back().slot = static_cast<std::uint8_t>(i);
 }
 
 // `reserved`: its TSval may be one that is reserved.
@@ -166,7 +191,7 @@ void Chain::sent(const Injection& injection, std::size_t bytes)
   if (bytes > 0)
   {
     ++stats_.injected;
-    if (segment.by == Link::cell) spent(bytes);
+    if (segment.by == Link::cell) charge(injection.slot, bytes);
     if (segment.kind == InjectedKind::fill) ++stats_.fills;
     return;
   }
@@ -233,8 +258,8 @@ Tick Chain::advance(Tick now)
     if (old == nullptr) break;
     forget(*old, now);
   }
-  // Idle flows are looked for once a second.
-  Tick next = now + std::chrono::seconds { 1 };
+  // Idle flows are looked for once a second at most.
+  Tick next = std::max(now + std::chrono::seconds { 1 }, table_.next_expiry());
   if (!alarms_.empty()) next = std::min(next, alarms_.front().at);
   if (!delayed_.empty()) next = std::min(next, delayed_.front().at);
   if (!unfetched_.empty()) next = std::min(next, now + shortest_wake);

@@ -17,6 +17,8 @@ namespace
 constexpr unsigned slow_calls_allowed = 2;             // of a flow
 constexpr int swift_calls_forgive = 500;               // between two of them
 constexpr Duration pause = std::chrono::seconds { 1 }; // between what is one transfer and the next
+// How long what one module withholds leaves room for the ACKs that another leaves out, after the last of them.
+constexpr Duration room_for = std::chrono::seconds { 1 };
 
 // The conflict rules of docs/decisions/0002: the more cautious request wins; routes go to the first module that has
 // one.
@@ -297,15 +299,16 @@ flow::Acceptability Chain::take_note(const Segment& segment, bool queued, flow::
   flow.doubted = epoch_;
   if (now - flow.view.last_seen >= pause) flow.paused_at = flow.view.bytes_delivered;
   table_.touch(flow, now);
-  const Seq una = flow.view.snd_una;
-  const Seq next = flow.view.snd_nxt;
-  const std::uint64_t delivered = flow.view.bytes_delivered;
+  const Seq una = flow.view.snd_una, next = flow.view.snd_nxt;
+  const std::uint64_t delivered = flow.view.bytes_delivered, sent = flow.view.bytes_sent;
   const flow::Acceptability found = flow.tracker.seen(segment, flow.view, now);
   if (flow.view.bytes_delivered != delivered)
   {
     const auto link = static_cast<std::size_t>(flow.view.link);
     links_[link].delivery_rate = rates_[link].add(flow.view.bytes_delivered - delivered, now);
   }
+  if (cell_subflows_ != no_slot && flow.view.link == Link::cell && flow.view.mptcp)
+    charge_subflow(flow.view, delivered + sent);
   if (found == flow::Acceptability::unacceptable)
   {
     ++stats_.unacceptable;
@@ -343,7 +346,9 @@ void Chain::decide(const Segment& segment, bool queued, const LastAck& before, f
     if ((flow.begun >> i & 1) == 0 && !begin(i, flow)) continue;
     plans_[i] = ask(i, event, flow, !timed_together);
     asked |= 1u << i;
-    if (queued && is_ack) note_hold(i, segment, plans_[i].edit, false, flow);
+    if (!queued || !is_ack) continue;
+    note_hold(i, segment, plans_[i].edit, false, flow);
+    if (plans_[i].verdict == Verdict::drop && held_by_others(i, flow)) flow.room_until = now + room_for;
   }
   if (timed_together && asked != 0) static_cast<void>(too_slow(began, flow));
   const auto was_asked = [asked](std::size_t i) { return (asked >> i & 1) != 0; };
@@ -360,6 +365,7 @@ void Chain::decide(const Segment& segment, bool queued, const LastAck& before, f
     const Plan& plan = plans_[i];
     if (plan.verdict == Verdict::drop) outcome.verdict = Verdict::drop;
     insisted = insisted || insists(plan.edit);
+    if (plan.edit.route && !outcome.edit.route) outcome.routed_by = static_cast<std::uint8_t>(i);
     routed_by_owner = routed_by_owner || (plan.edit.route && !outcome.edit.route && i == flow.ts_owner);
     merge(outcome.edit, plan.edit);
     if (outcome.why.empty()) outcome.why = plan.why;
@@ -434,9 +440,10 @@ Outcome Chain::segment(const Segment& segment, bool queued, Tick now)
     outcome.why = name(flow->view.bypass);
   else if (worth(*flow))
   {
-    if (options_.rest && !std::exchange(flow->rest_asked, true)) rest(*flow, options_.rest(flow->view), now);
+    if (options_.rest && !std::exchange(flow->rest_asked, true)) ask_rest(*flow, now);
     FlowView& view = flow->view;
-    view.may_withhold = may_withhold(options_.release, view, links_[static_cast<std::size_t>(view.link)], now);
+    view.may_withhold =
+        may_withhold(options_.release, view, links_[static_cast<std::size_t>(view.link)], now < flow->room_until, now);
     decide(segment, queued, before, *flow, outcome, now);
   }
   else if (queued)
@@ -452,7 +459,7 @@ Outcome Chain::segment(const Segment& segment, bool queued, Tick now)
     const TsClock value = outcome.edit.ts_value.value_or(segment.timestamps ? segment.timestamps->value : TsClock {});
     flow->tracker.left(segment, outcome.edit.ack.value_or(segment.ack), outcome.edit.window.value_or(segment.window),
                        value, flow->view, now);
-    if (outcome.edit.route == Link::cell) spent(segment.bytes.size());
+    if (outcome.edit.route == Link::cell) charge(outcome.routed_by, segment.bytes.size());
   }
   return outcome;
 }
@@ -472,7 +479,11 @@ void Chain::unedited(const Segment& segment, const Outcome& outcome, Tick now)
     view.ts_reserved = {};
     ++stats_.ts_spoiled;
   }
-  if (outcome.edit.route == Link::cell) stats_.cell_bytes -= segment.bytes.size();
+  if (outcome.edit.route == Link::cell)
+  {
+    stats_.cell_bytes -= segment.bytes.size();
+    if (outcome.routed_by != no_slot) slots_[outcome.routed_by].stats.cell_bytes -= segment.bytes.size();
+  }
   links_[static_cast<std::size_t>(Link::cell)].bytes_out = stats_.cell_bytes;
 }
 

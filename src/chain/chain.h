@@ -25,8 +25,9 @@ struct Outcome
   Verdict verdict = Verdict::pass;
   Edit edit {};
   std::string_view why {};
-  const FlowView* flow = nullptr; // null when there is no room or no need for a flow
-  Known before {};                // what the server knew, should the edit not be possible
+  const FlowView* flow = nullptr;   // null when there is no room or no need for a flow
+  Known before {};                  // what the server knew, should the edit not be possible
+  std::uint8_t routed_by = no_slot; // the module whose route it is
 };
 
 // How often a literal reason was given.
@@ -42,6 +43,8 @@ struct Rest
   std::uint8_t modules = 0;      // bit i: module i
   bool watched = false;          // the flow's packets are to be seen nevertheless
   bool cell_path_failed = false; // FlowView::cell_path_failed
+  // FlowView::cell_denied; told once, before the first module begins on the flow.
+  CellDenied cell_denied = CellDenied::no;
 };
 
 class Chain
@@ -108,6 +111,8 @@ public:
   // So many bytes went over the cellular link for modules, beyond what fetched() was told.
   void spent(std::uint64_t cell_bytes);
   bool budget_spent() const { return budget_left() == 0; }
+  // Options::cell_budget from now on.
+  void limit_cell(std::uint64_t bytes) { options_.cell_budget = bytes; }
 
   // Where damaged frames are noted; must outlive the chain. Null: nowhere.
   void damage(const DamageLog* log) { damage_ = log; }
@@ -130,9 +135,10 @@ public:
 
   struct ModuleStats
   {
-    std::uint64_t flows = 0;     // flows with state now
-    std::uint64_t excluded = 0;  // times the module was taken out of a flow
-    std::uint64_t faults = 0;    // exceptions and overlong calls
+    std::uint64_t flows = 0;      // flows with state now
+    std::uint64_t excluded = 0;   // times the module was taken out of a flow
+    std::uint64_t faults = 0;     // exceptions and overlong calls
+    std::uint64_t cell_bytes = 0; // what its decisions put on the cellular link
     std::uint64_t conflicts = 0; // plans and reservations that what another module did stood against; asked again later
     std::array<ReasonCount, 48> reasons {};
     std::array<std::uint64_t, violation_count> violations {};
@@ -149,6 +155,7 @@ public:
     std::uint64_t injected_refused = 0;  // no room for another delayed injected
     std::uint64_t injected_outdated = 0; // delayed, and no longer allowed when the time came
     std::uint64_t cell_bytes = 0;        // what decisions put on the cellular link
+    std::uint64_t private_peers = 0;     // flows of which nothing goes by the cellular link for that reason
     std::uint64_t fetches = 0;           // asked for and begun
     std::uint64_t fetched = 0;           // that brought their bytes
     std::uint64_t fills = 0;             // segments handed to the local TCP
@@ -160,6 +167,19 @@ public:
   const Stats& stats() const { return stats_; }
   flow::Table& table() { return table_; }
   const LinkStates& link_states() const { return links_; }
+
+  // What it knows apart from flows and modules, so that a recording can go on with it (src/trace/chain_input.h).
+  struct Memory
+  {
+    LinkStates links {};
+    std::array<std::optional<RadioState>, link_count> radio_told {};
+    std::array<LinkRate::Memory, link_count> rates {};
+    std::uint64_t cell_bytes = 0;
+  };
+  Memory memory() const;
+  // Before the first segment.
+  void recall(const Memory& memory);
+  const Options& options() const { return options_; }
   // Of a flow on which the module has begun.
   const std::byte* state(const flow::Flow& flow, std::size_t i) const { return table_.state(flow) + slots_[i].offset; }
 
@@ -212,6 +232,7 @@ private:
   }
   std::byte* state(flow::Flow& flow, std::size_t i) { return table_.state(flow) + slots_[i].offset; }
   bool begin(std::size_t i, flow::Flow& flow);
+  void ask_rest(flow::Flow& flow, Tick now);
   bool worth(const flow::Flow& flow) const;
   bool too_slow(Tick begin, flow::Flow& flow) const;
   bool decided(const FlowView& flow) const;
@@ -241,6 +262,8 @@ private:
   bool has_living_sibling(const flow::Flow& flow, Tick now);
   flow::Flow* overdue(Tick now);
   std::uint64_t budget_left() const;
+  void charge(std::uint8_t slot, std::uint64_t cell_bytes);
+  void charge_subflow(const FlowView& flow, std::uint64_t payload_before);
   static void count(ModuleStats& stats, std::string_view why);
 
   Options options_;
@@ -255,8 +278,9 @@ private:
   std::uint64_t delayed_order_ = 0;
   std::vector<Unfetched> unfetched_; // there was nobody to do it; told by the next advance()
   std::array<LinkRate, link_count> rates_ {};
-  std::vector<Plan> plans_;          // of the segment at hand, one for each slot
-  std::uint64_t fetching_bytes_ = 0; // set aside of the cellular budget for fetches under way
+  std::vector<Plan> plans_;              // of the segment at hand, one for each slot
+  std::uint8_t cell_subflows_ = no_slot; // the module that has requested something of the cellular MPTCP endpoint
+  std::uint64_t fetching_bytes_ = 0;     // set aside of the cellular budget for fetches under way
   Stats stats_ {};
   std::uint32_t epoch_ = 0;
 };

@@ -21,6 +21,13 @@ void keep_holds(std::size_t i, InjectedSegment& segment, flow::Flow& flow)
   }
 }
 
+bool held_by_others(std::size_t i, const flow::Flow& flow)
+{
+  for (std::size_t other = 0; other < flow.holds.size(); ++other)
+    if (other != i && flow.holds[other].withheld > 0) return true;
+  return false;
+}
+
 void note_hold(std::size_t i, const Segment& ack, const Edit& edit, bool left, flow::Flow& flow)
 {
   flow::Hold& own = flow.holds[i];

@@ -17,6 +17,9 @@ constexpr std::uint16_t any_window = 0xffff;
 // itself.
 void keep_holds(std::size_t i, InjectedSegment& segment, flow::Flow& flow);
 
+// Whether another module than `i` withholds anything of what was acknowledged.
+bool held_by_others(std::size_t i, const flow::Flow& flow);
+
 // What module `i` asks for with the ACK at hand. `left`: no module left the ACK out, so that it also acknowledges what
 // `i` does not ask for any more.
 void note_hold(std::size_t i, const Segment& ack, const Edit& edit, bool left, flow::Flow& flow);

@@ -58,6 +58,23 @@ bool Chain::needs_queue(Tick now)
   return needed;
 }
 
+Chain::Memory Chain::memory() const
+{
+  Memory memory { .links = links_, .radio_told = radio_told_, .cell_bytes = stats_.cell_bytes };
+  for (std::size_t at = 0; at < link_count; ++at)
+    memory.rates[at] = rates_[at].memory();
+  return memory;
+}
+
+void Chain::recall(const Memory& memory)
+{
+  links_ = memory.links;
+  radio_told_ = memory.radio_told;
+  stats_.cell_bytes = memory.cell_bytes;
+  for (std::size_t at = 0; at < link_count; ++at)
+    rates_[at].recall(memory.rates[at]);
+}
+
 void Chain::links(const LinkStates& states, Tick now, const Owner& owner)
 {
   links_ = states;
@@ -115,6 +132,15 @@ void Chain::rest(flow::Flow& flow, const Rest& rest, Tick now)
   flow.quiet_until = {}; // whoever begins now has not been asked yet
 }
 
+// Once for each flow, before the first module begins on it.
+void Chain::ask_rest(flow::Flow& flow, Tick now)
+{
+  const Rest answer = options_.rest(flow.view);
+  flow.view.cell_denied = answer.cell_denied;
+  if (answer.cell_denied == CellDenied::private_peer) ++stats_.private_peers;
+  rest(flow, answer, now);
+}
+
 void Chain::enable(std::size_t i, bool on, Tick now)
 {
   if (slots_[i].enabled == on) return;
@@ -127,6 +153,7 @@ void Chain::enable(std::size_t i, bool on, Tick now)
           switch_off(i, flow, now);
           flow.excluded = static_cast<std::uint8_t>(flow.excluded & ~(1u << i));
         });
+  if (!on && cell_subflows_ == i) cell_subflows_ = no_slot; // what it requested lapses with it
   slots_[i].enabled = on;
 }
 

@@ -35,6 +35,21 @@ public:
 
   double rate() const { return rate_; }
 
+  // What it goes by, so that a recording can go on with it.
+  struct Memory
+  {
+    Tick begin {};
+    std::uint64_t bytes = 0;
+    double rate = 0;
+  };
+  Memory memory() const { return { begin_, bytes_, rate_ }; }
+  void recall(const Memory& memory)
+  {
+    begin_ = memory.begin;
+    bytes_ = memory.bytes;
+    rate_ = memory.rate;
+  }
+
 private:
   Tick begin_ {};
   std::uint64_t bytes_ = 0;

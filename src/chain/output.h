@@ -21,6 +21,9 @@ struct Known
   bool operator==(const Known&) const = default;
 };
 
+// The chain itself, rather than a module.
+constexpr std::uint8_t no_slot = 0xff;
+
 // A segment that leaves now. The flow may be forgotten by the time it is sent, so all that is needed is here.
 struct Injection
 {
@@ -28,7 +31,8 @@ struct Injection
   FlowKey key {};
   InjectedSegment segment {};
   std::string_view why {};
-  Known before {}; // what the server knew
+  Known before {};             // what the server knew
+  std::uint8_t slot = no_slot; // of the module that asked for it
 };
 
 // What a module asks of a link. The same may come again and again: it is a state, not an event.

@@ -2,9 +2,13 @@
 // thread.
 #pragma once
 
+#include <tandem/units.h>
+
 #include <nlohmann/json.hpp>
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -23,6 +27,13 @@ public:
   };
   Refused(Kind k, const std::string& what) : std::runtime_error { what }, kind { k } {}
   Kind kind;
+};
+
+// Which part of the flight recorder is wanted.
+struct Part
+{
+  Duration last {};                      // its last so long only; zero: all
+  std::optional<std::uint64_t> after {}; // leave out so many entries, counted from the daemon's first one
 };
 
 // Every call may be made from the control thread at any time, takes at most a second, and throws only Refused.
@@ -49,14 +60,21 @@ public:
   // The module's Markdown manual with its knobs.
   virtual std::string manual(const std::string& module) = 0;
 
-  virtual void enable(const std::string& module, bool on) = 0;
+  // `save`: over restarts, too. When it cannot be saved it holds for this run, and Refused says so.
+  virtual void enable(const std::string& module, bool on, bool save) = 0;
   // `value` as the user typed it ("20", "1.5s", "yes", a choice); checked against the knob's range.
-  virtual void set(const std::string& module, const std::string& knob, const std::string& value) = 0;
+  virtual void set(const std::string& module, const std::string& knob, const std::string& value, bool save) = 0;
+  // {file, problem, saved: [{name, value, saved_s, ignored, in_force: {value, from}, without: {value, from}}], run:
+  // [{name, in_force, without}]}: what is saved and what was set for this run; `without`: what would be in force then.
+  virtual nlohmann::json saved() = 0;
+  // Forgets what is saved of "offload" (its switch) or "offload.window_mss"; [{name, in_force: {value, from}}].
+  virtual nlohmann::json forget_saved(const std::string& name) = 0;
+  virtual nlohmann::json forget_all_saved() = 0;
   // Takes a user's announcement on the Wi-Fi link: a blackout is near ("risk"), there ("down") or over ("up"). Counts
   // for `for_s` seconds, at most 60.
   virtual void announce(const std::string& what, double for_s) = 0;
   // Writes the flight recorder as pcapng; returns the bytes of the file.
-  virtual std::string recording() = 0;
+  virtual std::string recording(const Part& wanted) = 0;
   // Numbers for Prometheus: [{name, help, type: "counter" | "gauge", value, labels: {..}}]; names carry the prefix
   // tandem_.
   virtual nlohmann::json metrics() = 0;
@@ -66,6 +84,14 @@ public:
   // Forgets it; how many networks that were.
   virtual std::size_t forget_network(const std::string& name) = 0;
   virtual std::size_t forget_networks() = 0;
+  // What was put on the cellular link: {today: {by: {NAME: BYTES}, used_bytes, limit_bytes, left_bytes}, month:
+  // likewise, since_start: likewise, left_bytes, kept}; a limit that there is none of is null.
+  virtual nlohmann::json budget() = 0;
+  // Thresholds at which the recording is kept: [{id, when, save, fired, saw?, ago_s?, file?, problem?}]
+  virtual nlohmann::json traps() = 0;
+  // As the user typed it, "flow.gap > 500ms"; its number.
+  virtual std::uint64_t add_trap(const std::string& when, bool save) = 0;
+  virtual void remove_trap(std::uint64_t id) = 0;
 };
 
 } // namespace tandem::control

@@ -4,6 +4,7 @@
 #include "src/control/prometheus.h"
 
 #include <algorithm>
+#include <charconv>
 #include <initializer_list>
 #include <vector>
 
@@ -58,6 +59,25 @@ std::vector<std::string> split_path(std::string_view target)
   return parts;
 }
 
+// Of "?last_s=30" or "?after=1200"; all without a query. Throws Refused with words.
+Part part_of(std::string_view target)
+{
+  const std::size_t question = target.find('?');
+  if (question == std::string_view::npos) return {};
+  const std::string_view query = target.substr(question + 1);
+  const auto read = [query](std::string_view key, auto& value)
+  {
+    if (!query.starts_with(key)) return false;
+    const auto [end, fault] = std::from_chars(query.data() + key.size(), query.data() + query.size(), value);
+    return fault == std::errc {} && end == query.data() + query.size();
+  };
+  double last_s = 0;
+  if (read("last_s=", last_s) && last_s > 0 && last_s <= 3600) return { .last = from_seconds(last_s) };
+  if (std::uint64_t after = 0; read("after=", after)) return { .after = after };
+  throw Refused { Refused::Kind::bad_request,
+                  "?last_s=SECONDS is possible here, above 0 and up to 3600, or ?after=ENTRIES" };
+}
+
 // The one member `key` of the JSON object in `body`, which must have no other. Throws Refused with words.
 json only_member(const std::string& body, const std::string& key)
 {
@@ -75,6 +95,27 @@ json only_member(const std::string& body, const std::string& key)
   if (!object.is_object() || object.size() != 1 || !object.contains(key))
     throw Refused { Refused::Kind::bad_request, wanted };
   return object[key];
+}
+
+struct Change
+{
+  json value;
+  bool save = false;
+};
+
+// The member `key` of the JSON object in `body`, and `save` where it is there, too. Throws Refused with words.
+Change change_of(const std::string& body, const std::string& key)
+{
+  json object = json::parse(body, nullptr, false);
+  bool save = false;
+  if (object.is_object() && object.contains("save"))
+  {
+    if (!object["save"].is_boolean()) throw Refused { Refused::Kind::bad_request, "save: true or false is needed" };
+    save = object["save"];
+    object.erase("save");
+    return { only_member(object.dump(), key), save };
+  }
+  return { only_member(body, key), save };
 }
 
 // Pages of other origins must not read what the browser's machine offers on loopback: a name that resolves to
@@ -107,7 +148,9 @@ Answer Router::answer(const Request& request)
     {
       if (!is_loopback_host(request.host))
         return error(403, "the Host header must name this machine: 127.0.0.1, [::1] or localhost");
-      if (!reading(request)) return error(403, "TCP is for reading only; use the control socket");
+      // Any user of this machine can connect: nobody else's connections, networks or packets are shown to him.
+      if (!reading(request) || request.target.rfind("/metrics", 0) != 0)
+        return error(403, "TCP answers /metrics only; the rest is on the control socket (see `tandem dashboard`)");
     }
     return route(request);
   }
@@ -130,9 +173,9 @@ Answer Router::answer(const Request& request)
   }
 }
 
-void Router::log(const Request& request, const std::string& what) const
+void Router::log(const Request& request, const std::string& what, const std::string& module) const
 {
-  if (log_) log_("control: " + request.who + " " + what);
+  if (log_) log_("control: " + request.who + " " + what, module);
 }
 
 Answer Router::route(const Request& request)
@@ -164,9 +207,19 @@ Answer Router::route(const Request& request)
   if (is({ "v1", "status" })) return reads ? ok(backend_.status()) : method_not_allowed("GET");
   if (is({ "v1", "modules" })) return reads ? ok(backend_.modules()) : method_not_allowed("GET");
   if (is({ "v1", "links" })) return reads ? ok(backend_.links()) : method_not_allowed("GET");
+  if (is({ "v1", "budget" })) return reads ? ok(backend_.budget()) : method_not_allowed("GET");
   if (is({ "v1", "networks" })) return reads ? ok(backend_.networks()) : method_not_allowed("GET");
   if (is({ "v1", "networks", "forget" }))
     return request.method == "POST" ? forget(request) : method_not_allowed("POST");
+  if (is({ "v1", "saved" })) return reads ? ok(backend_.saved()) : method_not_allowed("GET");
+  if (is({ "v1", "saved", "forget" }))
+    return request.method == "POST" ? forget_saved(request) : method_not_allowed("POST");
+  if (is({ "v1", "traps" }))
+    return request.method == "POST" ? add_trap(request)
+           : reads                  ? ok(backend_.traps())
+                                    : method_not_allowed("GET, POST");
+  if (is({ "v1", "traps", "remove" }))
+    return request.method == "POST" ? remove_trap(request) : method_not_allowed("POST");
   if (is({ "v1", "flows" })) return reads ? ok(backend_.flows()) : method_not_allowed("GET");
   if (is({ "v1", "doctor" }) && doctor_) return reads ? ok(doctor_()) : method_not_allowed("GET");
   if (is({ "v1", "recording" })) return reads ? recording(request) : method_not_allowed("GET");
@@ -180,9 +233,11 @@ Answer Router::metrics()
 
 Answer Router::recording(const Request& request)
 {
-  if (!request.local) return error(403, "a recording holds packets; it is given out by the control socket only");
-  log(request, "takes the recording");
-  return { .type = "application/vnd.tcpdump.pcap", .body = backend_.recording() };
+  const Part wanted = part_of(request.target);
+  // A live view asks every second.
+  if (request.who != taker_) log(request, "takes the recording");
+  taker_ = request.who;
+  return { .type = "application/vnd.tcpdump.pcap", .body = backend_.recording(wanted) };
 }
 
 Answer Router::announce(const Request& request)
@@ -212,25 +267,63 @@ Answer Router::forget(const Request& request)
   return ok({ { "forgotten", count } });
 }
 
+Answer Router::forget_saved(const Request& request)
+{
+  const json object = json::parse(request.body, nullptr, false);
+  const bool one = object.is_object() && object.size() == 1 && object.contains("name") && object["name"].is_string();
+  const bool all = object == json { { "all", true } };
+  if (!one && !all)
+    throw Refused { Refused::Kind::bad_request,
+                    "a JSON object such as {\"name\": \"offload\"} or {\"all\": true} is needed" };
+  const json told = all ? backend_.forget_all_saved() : backend_.forget_saved(object["name"]);
+  log(request, "forgets " + (all ? "all saved settings" : "saved " + for_log(object["name"].get<std::string>())));
+  return ok({ { "forgotten", told } });
+}
+
+Answer Router::add_trap(const Request& request)
+{
+  const json object = json::parse(request.body, nullptr, false);
+  if (!object.is_object() || !object.contains("when") || !object["when"].is_string()
+      || object.size() != 1 + object.count("save") || (object.contains("save") && !object["save"].is_boolean()))
+    throw Refused { Refused::Kind::bad_request,
+                    "a JSON object such as {\"when\": \"flow.gap > 500ms\", \"save\": true} is needed" };
+  const std::string when = object["when"];
+  if (when.size() > 200) throw Refused { Refused::Kind::bad_request, "when: at most 200 characters" };
+  const bool save = object.value("save", false);
+  const std::uint64_t id = backend_.add_trap(when, save);
+  log(request, "sets trap " + std::to_string(id) + ": " + for_log(when) + (save ? ", saving" : ""));
+  return ok({ { "id", id } });
+}
+
+Answer Router::remove_trap(const Request& request)
+{
+  const json id = only_member(request.body, "id");
+  if (!id.is_number_unsigned()) throw Refused { Refused::Kind::bad_request, "id: the number of a trap is needed" };
+  backend_.remove_trap(id.get<std::uint64_t>());
+  log(request, "removes trap " + id.dump());
+  return ok({ { "removed", id } });
+}
+
 Answer Router::put_module(const Request& request, const std::string& module)
 {
-  const json enabled = only_member(request.body, "enabled");
+  const auto [enabled, save] = change_of(request.body, "enabled");
   if (!enabled.is_boolean()) throw Refused { Refused::Kind::bad_request, "enabled: true or false is needed" };
-  backend_.enable(module, enabled.get<bool>());
-  log(request, "switches module " + for_log(module) + (enabled.get<bool>() ? " on" : " off"));
-  return ok({ { "module", module }, { "enabled", enabled } });
+  backend_.enable(module, enabled.get<bool>(), save);
+  log(request, "switches module " + for_log(module) + (enabled.get<bool>() ? " on" : " off") + (save ? ", saving" : ""),
+      module);
+  return ok({ { "module", module }, { "enabled", enabled }, { "saved", save } });
 }
 
 Answer Router::put_knob(const Request& request, const std::string& module, const std::string& knob)
 {
-  const json value = only_member(request.body, "value");
+  const auto [value, save] = change_of(request.body, "value");
   if (!value.is_string() && !value.is_number() && !value.is_boolean())
     throw Refused { Refused::Kind::bad_request, "value: a text, a number, true or false is needed" };
   const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
   if (text.size() > 200) throw Refused { Refused::Kind::bad_request, "value: at most 200 characters" };
-  backend_.set(module, knob, text);
-  log(request, "sets " + for_log(module + "." + knob) + " to " + for_log(text));
-  return ok({ { "module", module }, { "knob", knob }, { "value", text } });
+  backend_.set(module, knob, text, save);
+  log(request, "sets " + for_log(module + "." + knob) + " to " + for_log(text) + (save ? ", saving" : ""), module);
+  return ok({ { "module", module }, { "knob", knob }, { "value", text }, { "saved", save } });
 }
 
 } // namespace tandem::control

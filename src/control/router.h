@@ -35,8 +35,9 @@ Answer error(unsigned status, const std::string& words);
 class Router
 {
 public:
-  using Doctor = std::function<nlohmann::json()>;      // answers GET /v1/doctor; empty: 404
-  using Log = std::function<void(const std::string&)>; // a line: who changed what; may be empty
+  using Doctor = std::function<nlohmann::json()>; // answers GET /v1/doctor; empty: 404
+  // A line: who changed what, and the module that it is about, if any; may be empty.
+  using Log = std::function<void(const std::string& line, const std::string& module)>;
 
   Router(Backend& backend, Doctor doctor, Log log)
       : backend_ { backend }, doctor_ { std::move(doctor) }, log_ { std::move(log) }
@@ -47,18 +48,22 @@ public:
   Answer answer(const Request& request);
 
 private:
-  void log(const Request& request, const std::string& what) const;
+  void log(const Request& request, const std::string& what, const std::string& module = {}) const;
   Answer route(const Request& request);
   Answer metrics();
   Answer recording(const Request& request);
   Answer announce(const Request& request);
+  Answer add_trap(const Request& request);
+  Answer remove_trap(const Request& request);
   Answer forget(const Request& request);
+  Answer forget_saved(const Request& request);
   Answer put_module(const Request& request, const std::string& module);
   Answer put_knob(const Request& request, const std::string& module, const std::string& knob);
 
   Backend& backend_;
   Doctor doctor_;
   Log log_;
+  std::string taker_; // of the latest recording
 };
 
 } // namespace tandem::control

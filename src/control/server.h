@@ -31,8 +31,9 @@ struct ServerOptions
 
   // Answers GET /v1/doctor; empty: 404.
   std::function<nlohmann::json()> doctor {};
-  // A line for the log: who changed what. Called from the control thread. Empty: nothing is logged.
-  std::function<void(const std::string&)> log {};
+  // A line for the log: who changed what, and of which module; empty: of none. Called from the control thread. Empty:
+  // nothing is logged.
+  std::function<void(const std::string& line, const std::string& module)> log {};
 
   std::size_t max_sessions = 32;                  // one more gets 503
   std::size_t max_body = 16u << 10;               // bytes of a request's body; more gets 413

@@ -27,15 +27,6 @@ ConfigError::ConfigError(std::vector<Complaint> all) : std::runtime_error { join
 {
 }
 
-bool Network::contains(const Address& other) const
-{
-  if (other.v6 != address.v6) return false;
-  const unsigned whole = prefix / 8;
-  if (!std::equal(address.bytes.begin(), address.bytes.begin() + whole, other.bytes.begin())) return false;
-  const unsigned rest = prefix % 8;
-  return rest == 0 || (address.bytes[whole] ^ other.bytes[whole]) >> (8 - rest) == 0;
-}
-
 bool Config::Daemon::exempts(const FlowKey& flow) const
 {
   const auto listed = [&](std::uint16_t port)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "src/links/blackout.h"
+#include "src/links/network.h"
 #include "src/links/risk.h"
 
 #include <tandem/segment.h>
@@ -20,10 +21,13 @@
 namespace tandem::daemon
 {
 
+// The file of what was given there.
+constexpr std::string_view command_line = "command line";
+
 // Where a value was written, so that an error can point there even when it is found later.
 struct Source
 {
-  std::string file; // "command line" for an override, empty for a default
+  std::string file; // `command_line` for an override, empty for a default
   int line = 0;     // from 1; 0 when there is none
 
   std::string text() const; // "tandem.toml:12" or "command line"
@@ -62,16 +66,16 @@ struct ModuleSetting
   std::string name;
   bool enabled = true; // a table without `enabled` means on
   Source where {};
+  bool for_knobs = false; // nobody said on or off: it is here because one of its knobs is
 };
 
-// A range of addresses, e.g. 10.0.0.0/8.
-struct Network
-{
-  Address address {}; // bits behind the prefix are zero
-  unsigned prefix = 0;
+using links::Network;
 
-  bool contains(const Address& other) const;
-  bool operator==(const Network&) const = default;
+// Whether the cellular link may be used for peers that only the Wi-Fi link's network knows.
+enum class PrivatePeers : std::uint8_t
+{
+  never,
+  as_others, // as all others: of the lab, where every address is private
 };
 
 enum class RuleBackend : std::uint8_t
@@ -79,6 +83,21 @@ enum class RuleBackend : std::uint8_t
   automatic,
   nft,
   iptables,
+};
+
+// What Tandem puts on a cellular link that NetworkManager calls metered.
+enum class Metered : std::uint8_t
+{
+  budget, // what [budget] allows
+  never,  // nothing
+  ignore, // as `budget`, and NetworkManager is not asked
+};
+
+// The same while the modem roams.
+enum class Roaming : std::uint8_t
+{
+  never,
+  budget, // what [budget] allows
 };
 
 // When Wi-Fi is watched for blackouts.
@@ -109,7 +128,8 @@ struct Config
     std::vector<std::string> radio { "auto" }; // sources of driver statistics, see is_source_name(); empty: none
     bool modem = true;                         // ask ModemManager, when it is there
     std::string record;                        // file that gets every report; empty: none
-    Source wifi_where {};                      // for errors found when the interface is looked up
+    PrivatePeers private_peers = PrivatePeers::never;
+    Source wifi_where {}; // for errors found when the interface is looked up
     Source cell_where {};
     Source more_wifi_where {};
   } links;
@@ -142,6 +162,8 @@ struct Config
 
     // Whether the flow is one that is never touched, as the rules have it: they look at both ports.
     bool exempts(const FlowKey& flow) const;
+
+    std::filesystem::path saved_directory = "/var/lib/tandem/saved"; // where settings are that a user had saved
   } daemon;
 
   struct Recorder
@@ -169,7 +191,20 @@ struct Config
   {
     std::optional<std::uint64_t>
         cell_bytes; // sent by the cellular link on Tandem's decision since start; none: no limit
+    // Likewise in a day and in a month of this machine's time zone; kept over restarts. None: no limit.
+    std::optional<std::uint64_t> cell_day = 10'000'000;
+    std::optional<std::uint64_t> cell_month = 50'000'000;
+    std::filesystem::path directory = "/var/lib/tandem/budget"; // where what was spent is kept
   } budget;
+
+  // What the cellular link costs, as NetworkManager and ModemManager know it.
+  struct Cell
+  {
+    Metered metered = Metered::budget;
+    Roaming roaming = Roaming::never;
+    // Whether it can forbid the link.
+    bool gates() const { return metered == Metered::never || roaming == Roaming::never; }
+  } cell;
 
   // What modules gain is measured while they run (src/evidence).
   struct Evidence

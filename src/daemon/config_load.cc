@@ -38,7 +38,7 @@ std::string read_file(const std::filesystem::path& path)
 // KEY=VALUE of a module's table.
 std::optional<Complaint> override_module(Config& config, std::string_view key, std::string_view value)
 {
-  const Source where { "command line", 0 };
+  const Source where { std::string { command_line }, 0 };
   const auto complaint = [&](const std::string& what) { return Complaint { where, what }; };
   const std::string_view rest = key.substr(8);
   const std::size_t dot = rest.find('.');
@@ -55,11 +55,11 @@ std::optional<Complaint> override_module(Config& config, std::string_view key, s
     if (found == config.modules.end())
       config.modules.push_back({ module, value == "true", where });
     else
-      found->enabled = value == "true";
+      *found = { module, value == "true", where };
     return {};
   }
   // Knobs of a module that no table switches on do not switch it on.
-  if (found == config.modules.end()) config.modules.push_back({ module, false, where });
+  if (found == config.modules.end()) config.modules.push_back({ module, false, where, true });
   std::erase_if(config.knobs, [&](const KnobSetting& each) { return each.module == module && each.knob == knob; });
   config.knobs.push_back({ module, knob, std::string { value }, where });
   return {};
@@ -83,7 +83,7 @@ std::vector<Complaint> conflicts(const Config& config)
     // What the command line says is on top of the file, and is at fault.
     const bool in_file = one.line > 0 && (other.line > 0 || other.file.empty());
     const Source later = one.line > other.line ? one : other;
-    complaints.push_back({ in_file ? later : Source { "command line", 0 }, std::move(what) });
+    complaints.push_back({ in_file ? later : Source { std::string { command_line }, 0 }, std::move(what) });
   };
 
   if (links.wifi == links.cell && links.wifi != "auto")
@@ -130,7 +130,7 @@ std::vector<Complaint> check_modules(const Config& config, const KnobCheck& chec
 
 std::optional<Complaint> override_setting(Config& config, std::string_view key, std::string_view value)
 {
-  const Source where { "command line", 0 };
+  const Source where { std::string { command_line }, 0 };
   const auto complaint = [&](const std::string& what) { return Complaint { where, what }; };
 
   if (key.starts_with("modules.")) return override_module(config, key, value);

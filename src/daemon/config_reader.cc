@@ -18,8 +18,8 @@ namespace tandem::daemon
 namespace
 {
 
-constexpr std::array<std::string_view, 10> sections { "links", "daemon", "recorder", "detector", "metrics",
-                                                      "fetch", "mptcp",  "budget",   "evidence", "modules" };
+constexpr std::array<std::string_view, 11> sections { "links", "cell",  "daemon", "recorder", "detector", "metrics",
+                                                      "fetch", "mptcp", "budget", "evidence", "modules" };
 
 Value converted(const toml::node& node)
 {

@@ -4,6 +4,7 @@
 #include "src/wire/checksum.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <utility>
 
@@ -11,7 +12,7 @@ namespace tandem::daemon
 {
 
 Datapath::Datapath(const Settings& settings, const links::LinkTable& links, Send send)
-    : by_cell_ { settings.by_cell }, links_ { links }, send_ { std::move(send) }
+    : links_ { links }, send_ { std::move(send) }
 {
   if (settings.record) recorder_.emplace(*settings.record);
 }
@@ -54,7 +55,10 @@ Datapath::Decided Datapath::decided(kernel::QueuedPacket& packet, const Segment&
                        .direction = segment.direction,
                        .before = packet.bytes,
                        .before_length = packet.original_length,
-                       .why = outcome.why };
+                       .why = outcome.why,
+                       .asked = trace::Asked { .at = packet.arrival,
+                                               .seen = static_cast<std::uint32_t>(packet.bytes.size()),
+                                               .checksum_not_ready = packet.checksum_not_ready } };
   if (outcome.verdict == Verdict::drop)
   {
     ++counters_.dropped;
@@ -63,16 +67,16 @@ Datapath::Decided Datapath::decided(kernel::QueuedPacket& packet, const Segment&
     return { { .drop = true } };
   }
   Decided decision {};
+  const bool by_cell = outcome.edit.route == Link::cell;
   std::array<std::byte, 512> original; // what the recorder keeps of the packet before it is edited in place
+  if (recorder_ && (outcome.edit.changes_bytes() || by_cell))
+  {
+    const std::size_t kept = std::min<std::size_t>({ original.size(), packet.bytes.size(), recorder_->limits().snap });
+    std::memcpy(original.data(), packet.bytes.data(), kept);
+    entry.before = { original.data(), kept };
+  }
   if (outcome.edit.changes_bytes())
   {
-    if (recorder_)
-    {
-      const std::size_t kept =
-          std::min<std::size_t>({ original.size(), packet.bytes.size(), recorder_->limits().snap });
-      std::memcpy(original.data(), packet.bytes.data(), kept);
-      entry.before = { original.data(), kept };
-    }
     const wire::EditFault fault =
         wire::edit(packet.bytes, segment, outcome.edit,
                    packet.checksum_not_ready ? wire::ChecksumState::partial : wire::ChecksumState::complete);
@@ -87,19 +91,47 @@ Datapath::Decided Datapath::decided(kernel::QueuedPacket& packet, const Segment&
       return decision;
     }
     decision.bytes = entry.after = packet.bytes;
-    ++counters_.edited;
   }
-  if (outcome.edit.route == Link::cell)
+  if (by_cell)
   {
-    decision.mark = by_cell_.on(packet.mark);
+    if (!reroute(packet, segment, outcome.edit.changes_bytes()))
+    {
+      ++counters_.reroute_failed;
+      ++counters_.passed;
+      entry.disposition = trace::Disposition::fault;
+      entry.after = {};
+      entry.why = trace::not_rerouted;
+      record(entry);
+      decision.bytes = {};
+      decision.unedited = true;
+      return decision;
+    }
+    decision.drop = true;
+    decision.bytes = {};
     entry.after_link = Link::cell;
     ++counters_.rerouted;
   }
+  if (outcome.edit.changes_bytes()) ++counters_.edited;
   if (outcome.edit.empty()) ++counters_.passed;
   entry.disposition = outcome.edit.empty() ? trace::Disposition::passed : trace::Disposition::edited;
   entry.after_length = packet.original_length;
   record(entry);
   return decision;
+}
+
+bool Datapath::send(std::span<const std::byte> packet, Link by)
+{
+  const int error = send_(packet, by);
+  // The first is a rule's word, the second a route's (prohibit).
+  if (by == Link::cell && (error == EPERM || error == EACCES)) ++counters_.cell_filtered;
+  return error == 0;
+}
+
+// `sealed`: its checksum is whole.
+bool Datapath::reroute(kernel::QueuedPacket& packet, const Segment& segment, bool sealed)
+{
+  if (packet.cut || (!sealed && packet.checksum_not_ready && !wire::seal(packet.bytes, segment))) return false;
+  return send(packet.bytes, Link::cell);
 }
 
 std::optional<Segment> Datapath::observed(Link by, const kernel::ObservedPacket& packet)
@@ -120,12 +152,26 @@ std::optional<Segment> Datapath::observed(Link by, const kernel::ObservedPacket&
   return parsed.segment;
 }
 
+void Datapath::asked(const kernel::ObservedPacket& packet, const Segment& segment)
+{
+  const std::size_t headers = segment.ip_header_length + segment.tcp_header_length;
+  record({ .at = packet.arrival,
+           .direction = packet.direction,
+           .link = segment.link,
+           .disposition = trace::Disposition::observed,
+           .before = packet.bytes.first(std::min(packet.bytes.size(), headers)),
+           .before_length = static_cast<std::uint32_t>(packet.original_length),
+           .asked = trace::Asked { .at = packet.arrival,
+                                   .received = packet.received,
+                                   .seen = static_cast<std::uint32_t>(packet.bytes.size()) } });
+}
+
 std::size_t Datapath::inject(const chain::Injection& injection, Tick now)
 {
   std::array<std::byte, 256> buffer {};
   const std::size_t length = wire::build(buffer, injection.key, injection.segment);
   const std::span<const std::byte> packet { buffer.data(), length };
-  const bool sent = length != 0 && send_(packet, injection.segment.by) == 0;
+  const bool sent = length != 0 && send(packet, injection.segment.by);
   return injected({ .at = now,
                     .link = injection.segment.by,
                     .disposition = trace::Disposition::injected,

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "src/chain/chain.h"
-#include "src/kernel/marks.h"
 #include "src/kernel/packet/observer.h"
 #include "src/kernel/packet/packet_queue.h"
 #include "src/links/link_table.h"
@@ -33,7 +32,6 @@ public:
 
   struct Settings
   {
-    kernel::MarkBits by_cell {};                      // of a packet that leaves by the cellular link
     std::optional<trace::Recorder::Limits> record {}; // nothing: no flight recorder
   };
 
@@ -41,8 +39,10 @@ public:
   {
     std::uint64_t queued = 0, passed = 0, edited = 0, rerouted = 0, dropped = 0, observed = 0;
     std::uint64_t injected = 0, inject_failed = 0;
-    std::uint64_t not_wifi = 0; // queued, of a flow that Wi-Fi does not own
-    std::uint64_t damaged = 0;  // copies with a wrong checksum
+    std::uint64_t reroute_failed = 0; // could not be sent by the cellular link, and left by Wi-Fi
+    std::uint64_t cell_filtered = 0;  // of these and of the injected: refused by the packet filter or the routes
+    std::uint64_t not_wifi = 0;       // queued, of a flow that Wi-Fi does not own
+    std::uint64_t damaged = 0;        // copies with a wrong checksum
     std::array<std::uint64_t, wire::parse_fault_count> faults {};
     std::array<std::uint64_t, wire::edit_fault_count> edit_faults {};
   };
@@ -52,7 +52,9 @@ public:
 
   // A packet that waits for its verdict. Nothing: none of ours, it passes untouched.
   std::optional<Segment> queued(const kernel::QueuedPacket& packet);
-  // What becomes of it, as the chain says. Edits the packet in place.
+  // What becomes of it, as the chain says. Edits the packet in place. What is to leave by the cellular link is sent
+  // there as an injected segment is, and dropped in the queue. A mark would be cheaper, but the kernel goes on with the
+  // output hooks as if the packet still left by Wi-Fi: no rule of the user's about the cellular interface would see it.
   struct Decided : kernel::Decision
   {
     bool unedited = false; // the edit was not possible: the packet leaves as it came
@@ -62,6 +64,8 @@ public:
   // A copy of a packet of the link's interface. Nothing: it belongs to no flow of the link, cannot be read, or TCP
   // will drop it for its checksum, as far as that can be told of a copy.
   std::optional<Segment> observed(Link by, const kernel::ObservedPacket& packet);
+  // The chain was asked about this copy: its headers are recorded.
+  void asked(const kernel::ObservedPacket& packet, const Segment& segment);
 
   // Builds and sends a segment of any kind but a fill. Returns the bytes that left; 0: not sent.
   std::size_t inject(const chain::Injection& injection, Tick now);
@@ -76,8 +80,9 @@ public:
 private:
   std::size_t injected(trace::Entry entry);
   void record(const trace::Entry& entry);
+  bool send(std::span<const std::byte> packet, Link by);
+  bool reroute(kernel::QueuedPacket& packet, const Segment& segment, bool sealed);
 
-  kernel::MarkBits by_cell_;
   const links::LinkTable& links_;
   Send send_;
   Counters counters_ {};

@@ -241,6 +241,7 @@ private:
             info.interface + ": up, " + std::to_string(info.addresses.size()) + " address"
                 + (info.addresses.size() > 1 ? "es" : "") + ", MTU " + std::to_string(info.mtu));
     }
+    tunnel(monitor);
     const links::LinkInfo& cell = monitor[Link::cell];
     if (cell.ifindex == 0) return;
     const bool route = cell.default_v4 || cell.default_v6;
@@ -251,6 +252,17 @@ private:
         route || cell.point_to_point
             ? ""
             : "give " + cell.interface + " a default route with a higher metric than the Wi-Fi one");
+  }
+
+  void tunnel(const links::Monitor& monitor)
+  {
+    // As the daemon sees it: an interface whose role nobody gave it by name, and that may be a VPN's, is none.
+    std::vector<std::string> roles { wifi_ };
+    if (!in_.cell.empty() || cell_.rfind("ppp", 0) != 0) roles.push_back(cell_);
+    const std::string why = links::hands_off(monitor.routing(), monitor[Link::wifi].addresses, roles);
+    add("tunnel", why.empty() ? Health::ok : Health::warn, why.empty() ? "none has the default route" : why,
+        why.empty() ? ""
+                    : "none needed: Tandem keeps its hands off every flow until that ends (docs/beside-others.md)");
   }
 
   void conflicts()

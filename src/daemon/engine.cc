@@ -1,7 +1,9 @@
 #include "src/daemon/engine.h"
 
 #include "src/daemon/config.h"
+#include "src/daemon/layout.h"
 #include "src/daemon/metrics_json.h"
+#include "src/daemon/module_loader.h"
 #include "src/daemon/module_settings.h"
 #include "src/daemon/packet_loop.h"
 #include "src/daemon/piece_options.h"
@@ -14,15 +16,40 @@
 #include <optional>
 #include <sstream>
 #include <utility>
+#include <variant>
 
 namespace tandem::daemon
 {
 
 using nlohmann::json;
 
-Engine::Engine(const Config& config, std::vector<int> locks, evidence::Memory memory)
-    : loop_ { std::make_unique<PacketLoop>(config, std::move(locks), std::move(memory)) }
+namespace
 {
+
+// They must live as long as what is returned.
+KnownSettings known_settings(const LoadedModules& loaded)
+{
+  return { .check = knob_check(loaded), .canonical = [&loaded](const SettingName& name, const std::string& value) {
+            return shown_knob(loaded, name.module, name.knob, value);
+          } };
+}
+
+} // namespace
+
+Engine::Engine(const Config& config, std::vector<int> locks, evidence::Memory memory, SavedFile saved,
+               SavedSettings settings)
+    : file_ { std::move(saved) }, layers_ { config, std::move(settings) }
+{
+  Config merged {};
+  {
+    // The loop loads its own, after it has forked the keeper.
+    const LoadedModules loaded = load_modules(module_directory(config.daemon.module_dir));
+    layers_.ask(known_settings(loaded));
+    merged = layers_.merged();
+    layers_.ask({});
+  }
+  loop_ = std::make_unique<PacketLoop>(merged, std::move(locks), std::move(memory));
+  layers_.ask(known_settings(loop_->loaded()));
 }
 
 Engine::~Engine() = default;
@@ -40,19 +67,18 @@ void Engine::stop() noexcept
 void Engine::reload(const Config& config)
 {
   // All or nothing: names and values are checked before the first one is taken over.
-  std::vector<Complaint> complaints = check_modules(config, knob_check(loop_->loaded()));
+  std::vector<Complaint> complaints = check_modules(config, loop_->loaded());
   if (!complaints.empty()) throw ConfigError { std::move(complaints) };
-  loop_->ask([&] { loop_->take_over(config); });
+  const std::lock_guard guard { settings_mutex_ };
+  SettingLayers fresh = layers_;
+  fresh.rest_on(config);
+  loop_->ask([&] { loop_->take_over(fresh.merged()); });
+  layers_ = std::move(fresh);
 }
 
 json Engine::status()
 {
   return loop_->ask([this] { return status_json(loop_->sources()); });
-}
-
-json Engine::modules()
-{
-  return loop_->ask([this] { return all_modules_json(loop_->sources()); });
 }
 
 json Engine::links()
@@ -100,16 +126,6 @@ std::optional<std::string> Engine::fresh_evidence()
   return loop_->ask([this] { return loop_->evidence().fresh_text(); });
 }
 
-void Engine::enable(const std::string& module, bool on)
-{
-  loop_->ask([&] { loop_->switch_module(module, on); });
-}
-
-void Engine::set(const std::string& module, const std::string& knob, const std::string& value)
-{
-  loop_->ask([&] { loop_->set_knob(module, knob, value); });
-}
-
 void Engine::announce(const std::string& what, double for_s)
 {
   constexpr double longest = 60;
@@ -126,38 +142,69 @@ void Engine::announce(const std::string& what, double for_s)
   loop_->ask([&] { loop_->watch().announce(*word, from_seconds(for_s)); });
 }
 
-std::string Engine::recording()
+std::string Engine::recording(const control::Part& wanted)
 {
-  PacketLoop& p = *loop_;
   // The copy is made by the packet thread in one stroke; the file is written by whoever asked.
-  struct Copy
-  {
-    std::optional<trace::Recorder> recorder {};
-    trace::Heading heading {};
-  };
-  Copy copy = p.ask(
-      [&p]() -> Copy
-      {
-        trace::Recorder* recorder = p.recorder();
-        if (recorder == nullptr) return {};
-        recorder->expire(kernel::now());
-        return { *recorder,
-                 { .version = std::string { version },
-                   .commit = {},
-                   .command = "tandemd",
-                   .kernel = kernel_name(),
-                   .knobs = knobs_text(p.chain()),
-                   .seed = p.seed(),
-                   .wifi_device = p.roles().wifi,
-                   .cell_device = p.roles().cell } };
-      });
-  if (!copy.recorder)
+  const std::optional<Snapshot> copy = loop_->ask([this] { return loop_->snapshot(); });
+  if (!copy)
     throw control::Refused { control::Refused::Kind::conflict,
                              "the flight recorder is off; set recorder.seconds in the configuration" };
+  const trace::Stretch stretch { .since = wanted.last > Duration {} ? kernel::now() - wanted.last : Tick::min(),
+                                 .after = wanted.after.value_or(0) };
   std::ostringstream out {};
-  if (!trace::write_pcapng(out, *copy.recorder, copy.heading, kernel::realtime_offset()))
+  if (!trace::write_pcapng(out, copy->recorder, copy->heading, kernel::realtime_offset(), stretch))
     throw control::Refused { control::Refused::Kind::conflict, "the recording could not be written" };
   return std::move(out).str();
+}
+
+json Engine::budget()
+{
+  return loop_->ask([this] { return loop_->budget().json(); });
+}
+
+json Engine::traps()
+{
+  return loop_->ask(
+      [this]
+      {
+        json all = json::array();
+        for (const Traps::One& one : loop_->traps().all())
+        {
+          json trap { { "id", one.id }, { "when", one.trap.text() }, { "save", one.save }, { "fired", one.fired } };
+          if (one.fired > 0) trap["saw"] = one.saw;
+          if (one.fired > 0) trap["ago_s"] = seconds(kernel::now() - one.fired_at);
+          if (!one.file.empty()) trap["file"] = one.file;
+          if (!one.problem.empty()) trap["problem"] = one.problem;
+          all.push_back(std::move(trap));
+        }
+        return all;
+      });
+}
+
+std::uint64_t Engine::add_trap(const std::string& when, bool save)
+{
+  using control::Refused;
+  const auto parsed = parse_trap(when);
+  if (const auto* wrong = std::get_if<std::string>(&parsed)) throw Refused { Refused::Kind::bad_request, *wrong };
+  const auto added = loop_->ask(
+      [&]() -> std::optional<std::uint64_t>
+      {
+        if (save && loop_->recorder() == nullptr)
+          throw Refused { Refused::Kind::conflict,
+                          "the flight recorder is off; set recorder.seconds in the configuration" };
+        return loop_->traps().add(std::get<Trap>(parsed), save);
+      });
+  if (!added)
+    throw Refused { Refused::Kind::conflict,
+                    "there are " + std::to_string(Traps::most) + " traps already; remove one first" };
+  return *added;
+}
+
+void Engine::remove_trap(std::uint64_t id)
+{
+  if (!loop_->ask([&] { return loop_->traps().remove(id); }))
+    throw control::Refused { control::Refused::Kind::bad_request,
+                             "no trap " + std::to_string(id) + "; `tandem trap list` shows them" };
 }
 
 } // namespace tandem::daemon

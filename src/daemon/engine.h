@@ -2,9 +2,12 @@
 #pragma once
 
 #include "src/control/backend.h"
+#include "src/daemon/saved_file.h"
+#include "src/daemon/setting_layers.h"
 #include "src/evidence/memory.h"
 
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,7 +15,6 @@
 namespace tandem::daemon
 {
 
-struct Config;
 class PacketLoop;
 
 // Owns everything that touches packets. Built in the main thread; throws std::exception with a sentence for the user
@@ -21,8 +23,9 @@ class Engine final : public control::Backend
 {
 public:
   // `locks`: descriptors whose locks the keeper holds on until it has undone everything.
-  // `memory`: what was learnt before.
-  explicit Engine(const Config& config, std::vector<int> locks = {}, evidence::Memory memory = {});
+  // `memory`: what was learnt before. `saved`: where settings are saved, `settings` what it held.
+  Engine(const Config& config, std::vector<int> locks, evidence::Memory memory, SavedFile saved,
+         SavedSettings settings);
   ~Engine() override;
 
   // Runs the packet loop in the calling thread until stop(). On return held-back state is released, rules and routes
@@ -30,29 +33,46 @@ public:
   void run();
   // From any thread or a signal handler.
   void stop() noexcept;
-  // Takes over module switches and knobs of a configuration read anew; everything else needs a restart. From any thread
-  // but run()'s.
+  // Takes over module switches and knobs of a configuration read anew, below what was saved and what was set for this
+  // run; everything else needs a restart. From any thread but run()'s.
   void reload(const Config& config);
+  // What a user is told of settings that are saved, at the start and after a reload.
+  std::vector<SettingLayers::Remark> remarks();
 
   nlohmann::json status() override;
   nlohmann::json modules() override;
   nlohmann::json links() override;
   nlohmann::json flows() override;
   std::string manual(const std::string& module) override;
-  void enable(const std::string& module, bool on) override;
-  void set(const std::string& module, const std::string& knob, const std::string& value) override;
+  void enable(const std::string& module, bool on, bool save) override;
+  void set(const std::string& module, const std::string& knob, const std::string& value, bool save) override;
+  nlohmann::json saved() override;
+  nlohmann::json forget_saved(const std::string& name) override;
+  nlohmann::json forget_all_saved() override;
   void announce(const std::string& what, double for_s) override;
-  std::string recording() override;
+  std::string recording(const control::Part& wanted) override;
   nlohmann::json metrics() override;
   nlohmann::json networks() override;
   std::size_t forget_network(const std::string& name) override;
   std::size_t forget_networks() override;
+  nlohmann::json budget() override;
+  nlohmann::json traps() override;
+  std::uint64_t add_trap(const std::string& when, bool save) override;
+  void remove_trap(std::uint64_t id) override;
 
   // What was learnt, for a file; nothing when that is nothing new since the last call. From any thread.
   std::optional<std::string> fresh_evidence();
 
 private:
+  void keep(const SettingName& name, const std::string& value, bool save);
+  // Puts into force what `to` says of them where `from` says otherwise.
+  void take(const std::vector<SettingName>& names, const SettingLayers& from, const SettingLayers& to);
+  nlohmann::json forget(const std::vector<SettingName>& names);
+
   std::unique_ptr<PacketLoop> loop_;
+  std::mutex settings_mutex_ {}; // of the next two; never taken by the packet thread
+  SavedFile file_;
+  SettingLayers layers_; // asks the modules that the loop has loaded
 };
 
 } // namespace tandem::daemon

@@ -74,10 +74,10 @@ evidence::WallTime wall(Tick now)
 }
 
 EvidenceDriver::EvidenceDriver(const Config::Evidence& config, std::uint64_t seed, chain::Chain& chain,
-                               evidence::Memory memory)
-    : chain_ { chain }, controller_ { settings_of(config, seed), names_of(chain), std::move(memory) }, written_ {
-        controller_.memory().changes()
-      }
+                               evidence::Memory memory, ChainInputs& inputs)
+    : chain_ { chain }, inputs_ { inputs }, controller_ { settings_of(config, seed), names_of(chain),
+                                                          std::move(memory) },
+      written_ { controller_.memory().changes() }
 {
 }
 
@@ -145,7 +145,9 @@ chain::Rest EvidenceDriver::begin(const FlowView& view)
                                    .rtt = view.rtt_smoothed };
   const evidence::Now at { view.last_seen, wall(view.last_seen) };
   const evidence::Ruling ruling = controller_.begin(first, surroundings(), at);
-  return { ruling.rests, ruling.watched, path_failed(view.key.remote, at.wall) };
+  const chain::Rest rest { ruling.rests, ruling.watched, path_failed(view.key.remote, at.wall) };
+  inputs_.add(view.last_seen, trace::input::RestAnswer { rest.modules, rest.watched, rest.cell_path_failed });
+  return rest;
 }
 
 // Without a share nothing is remembered, not even within a run: each flow of an experiment stands for itself.
@@ -171,7 +173,11 @@ void EvidenceDriver::look(Tick now)
         const evidence::Ruling ruling = controller_.look(seen(flow), around, at);
         const bool failed = path_failed(flow.view.key.remote, at.wall);
         if (ruling.rests != flow.resting || ruling.watched != flow.watched)
+        {
           chain_.rest(flow, { ruling.rests, ruling.watched, failed }, now);
+          inputs_.add(now, trace::input::Rests { flow.view.key, { ruling.rests, ruling.watched, failed } });
+        }
+        if (flow.view.cell_path_failed != failed) inputs_.add(now, trace::input::PathFailed { flow.view.key, failed });
         flow.view.cell_path_failed = failed;
       });
   controller_.sweep(at);

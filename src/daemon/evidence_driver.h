@@ -2,6 +2,7 @@
 #pragma once
 
 #include "src/chain/chain.h"
+#include "src/daemon/chain_inputs.h"
 #include "src/daemon/config.h"
 #include "src/evidence/controller.h"
 #include "src/links/link_table.h"
@@ -24,7 +25,8 @@ class EvidenceDriver
 {
 public:
   // `memory`: what was learnt before.
-  EvidenceDriver(const Config::Evidence& config, std::uint64_t seed, chain::Chain& chain, evidence::Memory memory);
+  EvidenceDriver(const Config::Evidence& config, std::uint64_t seed, chain::Chain& chain, evidence::Memory memory,
+                 ChainInputs& inputs);
 
   bool on() const { return controller_.settings().share > 0; }
   // Where this host is; `ssid` empty when it is not known now. Costs something once in a while only.
@@ -54,6 +56,7 @@ private:
   bool path_failed(const Address& server, evidence::WallTime now) const;
 
   chain::Chain& chain_;
+  ChainInputs& inputs_;
   evidence::Controller controller_;
   std::uint64_t written_ = 0; // Memory::changes() of what was written down
   Tick asked_at_ {};

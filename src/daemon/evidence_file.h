@@ -2,6 +2,7 @@
 // overwritten.
 #pragma once
 
+#include "src/daemon/kept_file.h"
 #include "src/evidence/memory.h"
 
 #include <condition_variable>
@@ -24,18 +25,13 @@ public:
   // What was remembered; nothing when there is no such file. What is wrong with it becomes a sentence in problem().
   evidence::Memory load(evidence::WallTime now);
   // False: problem() says why.
-  bool save(const std::string& text);
+  bool save(const std::string& text) { return kept_.save(text); }
 
   // Of the latest call that had one; empty: all is well.
-  const std::string& problem() const { return problem_; }
-  const std::filesystem::path& path() const { return file_; }
+  const std::string& problem() const { return kept_.problem(); }
 
 private:
-  bool put_aside(const std::string& why);
-
-  std::filesystem::path file_;
-  std::string problem_ {};
-  bool usable_ = true; // what is there may be overwritten
+  KeptFile kept_;
 };
 
 // Saves in a thread of its own, so that no packet waits for a disk: once a minute when there is something new, and when
@@ -54,7 +50,7 @@ public:
 
 private:
   void run();
-  void save();
+  bool save(); // false: there was nothing new
 
   EvidenceFile& file_;
   Text text_;

@@ -12,14 +12,15 @@
 namespace tandem::daemon
 {
 
-FetchBroker::FetchBroker(const Config& config, const Roles& roles, const kernel::Marks& marks,
-                         const links::LinkTable& links, Deliver deliver)
-    : config_ { config }, roles_ { roles }, marks_ { marks }, links_ { links }, deliver_ { std::move(deliver) },
-      store_ { config.fetch.total_bytes }
+FetchBroker::FetchBroker(const Config& config, const kernel::Marks& marks, const links::LinkTable& links,
+                         Deliver deliver)
+    : config_ { config }, marks_ { marks }, links_ { links }, deliver_ { std::move(deliver) }, store_ {
+        config.fetch.total_bytes
+      }
 {
 }
 
-std::string_view FetchBroker::outdated(bool wanted)
+std::string_view FetchBroker::outdated(bool wanted, std::string_view cell_denied)
 {
   const links::LinkInfo& wifi = links_[Link::wifi];
   const links::LinkInfo& cell = links_[Link::cell];
@@ -27,12 +28,13 @@ std::string_view FetchBroker::outdated(bool wanted)
          : config_.fetch.ports.empty() ? "fetch.ports is empty"
          : !wifi.present()             ? "there is no Wi-Fi"
          : !cell.present()             ? "there is no cellular link"
+         : !cell_denied.empty()        ? "the cellular link must not be used: " + std::string { cell_denied }
                                        : "";
   if (!why_.empty()) return service_ ? "no cellular link any more" : "";
-  options_ = { .wifi = roles_.wifi,
+  options_ = { .wifi = wifi.interface,
                .wifi_index = wifi.ifindex,
                .wifi_addresses = wifi.addresses,
-               .cell = roles_.cell,
+               .cell = cell.interface,
                .cell_addresses = cell.addresses,
                .marks = marks_,
                .ports = config_.fetch.ports,
@@ -57,7 +59,11 @@ void FetchBroker::start()
   {
     if (library_ == nullptr) library_ = load_fetch(module_directory(config_.daemon.module_dir), why_);
     if (library_ == nullptr) throw std::runtime_error { why_ };
-    const auto follows = [exempt = config_.daemon](const FlowKey& key) { return !exempt.exempts(key); };
+    // In the fetch thread, so by what is known now: the service is made anew when the links change.
+    const bool never_local = config_.links.private_peers == PrivatePeers::never;
+    const auto follows =
+        [exempt = config_.daemon, never_local, on_link = links_[Link::wifi].on_link](const FlowKey& key)
+    { return !exempt.exempts(key) && !(never_local && links::is_local_peer(key.remote, on_link)); };
     service_ = library_->create(options_, follows,
                                 [deliver = deliver_, generation = generation_](fetch::Message message)
                                 { return deliver(generation, std::move(message)); });

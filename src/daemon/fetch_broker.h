@@ -5,7 +5,6 @@
 #include "src/chain/output.h"
 #include "src/daemon/config.h"
 #include "src/daemon/fetch_store.h"
-#include "src/daemon/roles.h"
 #include "src/fetch/interface.h"
 #include "src/kernel/marks.h"
 #include "src/links/link_table.h"
@@ -30,12 +29,11 @@ public:
   using Deliver = std::function<bool(std::uint64_t generation, fetch::Message)>;
 
   // The table must outlive the broker.
-  FetchBroker(const Config& config, const Roles& roles, const kernel::Marks& marks, const links::LinkTable& links,
-              Deliver deliver);
+  FetchBroker(const Config& config, const kernel::Marks& marks, const links::LinkTable& links, Deliver deliver);
 
   // There is a service only while a module wants one and both links are there. Call when any of that has changed: first
   // outdated(), and stop() with its reason unless that is empty, then start().
-  std::string_view outdated(bool wanted);
+  std::string_view outdated(bool wanted, std::string_view cell_denied);
   // Ends the service, if there is one. Returns what was under way: none of it comes any more.
   std::vector<FetchOutcome> stop(std::string_view why);
   void start();
@@ -58,7 +56,6 @@ public:
 
 private:
   Config config_;
-  Roles roles_;
   kernel::Marks marks_;
   const links::LinkTable& links_;
   Deliver deliver_;

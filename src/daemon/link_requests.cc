@@ -80,7 +80,7 @@ bool LinkRequests::settled() const
   return std::all_of(links_.begin(), links_.end(), [&](const OfLink& link) { return link.rate == wanted_rate(link); });
 }
 
-kernel::SteeringPlan LinkRequests::plan(const links::LinkTable& table) const
+kernel::SteeringPlan LinkRequests::plan(const links::LinkTable& table, CellUse cell) const
 {
   kernel::SteeringPlan plan {};
   for (const Link link : all_links)
@@ -99,6 +99,12 @@ kernel::SteeringPlan LinkRequests::plan(const links::LinkTable& table) const
     path.endpoint = !endpoint || endpoint->value != 0;
     // What the user pays for by the byte is a last resort, unless a module knows better.
     path.backup = backup ? backup->value != 0 : link == Link::cell && settings_.setup;
+    const bool requested = backup || endpoint;
+    if (link == Link::cell && (cell == CellUse::denied || (cell == CellUse::spent && requested)))
+    {
+      path.endpoint = false;
+      path.backup = true;
+    }
     plan.paths.push_back(std::move(path));
   }
   // An empty plan is the one that takes everything back.

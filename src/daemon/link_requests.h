@@ -27,6 +27,14 @@ struct RequestSettings
   Duration step = std::chrono::milliseconds { 100 };
 };
 
+// Whether MPTCP may use the cellular link for a module.
+enum class CellUse : std::uint8_t
+{
+  allowed,
+  spent,  // the budget: a module's requests fail, what the kernel does by itself is not counted by it
+  denied, // roaming, metered: there is to be no endpoint of Tandem's at all
+};
+
 class LinkRequests
 {
 public:
@@ -59,8 +67,9 @@ public:
   // Share of marks now, on its way to what is requested.
   double rate(Link link) const { return at(link).rate; }
 
-  // For links that are present. Without a request and without RequestSettings::setup: nothing.
-  kernel::SteeringPlan plan(const links::LinkTable& table) const;
+  // For links that are present. Without a request and without RequestSettings::setup: nothing. Where the cellular link
+  // must not be used its endpoint is taken away, whatever a module requests.
+  kernel::SteeringPlan plan(const links::LinkTable& table, CellUse cell = CellUse::allowed) const;
 
 private:
   static constexpr std::size_t kinds = 3;

@@ -9,6 +9,7 @@
 #include "src/daemon/lock.h"
 #include "src/daemon/module_loader.h"
 #include "src/daemon/privileges.h"
+#include "src/daemon/saved_file.h"
 #include "src/daemon/service.h"
 #include "src/daemon/signals.h"
 #include "src/daemon/version.h"
@@ -18,7 +19,7 @@
 #include <CLI/CLI.hpp>
 #include <sys/stat.h>
 
-#include <array>
+#include <algorithm>
 #include <ctime>
 #include <iostream>
 #include <optional>
@@ -41,6 +42,7 @@ struct Options
   std::string cell;
   std::string socket;
   std::vector<std::string> modules;
+  std::vector<std::string> default_modules;
   std::vector<std::string> settings;
   bool check = false;
 };
@@ -53,6 +55,11 @@ Config configured(const Options& options)
     config = load_config(options.file);
   else if (std::filesystem::exists(default_config_file()))
     config = load_config(default_config_file());
+
+  // Built in, so to speak: whatever anybody says of them is above it.
+  for (const std::string& name : options.default_modules)
+    if (std::none_of(config.modules.begin(), config.modules.end(), [&](const auto& one) { return one.name == name; }))
+      config.modules.push_back({ .name = name, .where = { "built-in", 0 } });
 
   std::vector<Complaint> complaints;
   const auto take = [&](const std::string& key, const std::string& value)
@@ -83,7 +90,7 @@ std::vector<Complaint> check_against_modules(const Config& config)
 {
   const LoadedModules loaded = load_modules(module_directory(config.daemon.module_dir));
   std::vector<Complaint> warnings = config.warnings;
-  std::vector<Complaint> complaints = check_modules(config, knob_check(loaded), &warnings);
+  std::vector<Complaint> complaints = check_modules(config, loaded, &warnings);
   if (!complaints.empty()) throw ConfigError { std::move(complaints) };
   return warnings;
 }
@@ -91,12 +98,8 @@ std::vector<Complaint> check_against_modules(const Config& config)
 // Under another name until it is whole, so that nobody reads half a recording.
 void save_recording(control::Backend& engine, const std::filesystem::path& directory)
 {
-  const std::string bytes = engine.recording();
-  std::array<char, 32> stamp {};
-  const std::time_t now = std::time(nullptr);
-  std::tm parts {};
-  std::strftime(stamp.data(), stamp.size(), "%Y%m%d-%H%M%S", ::localtime_r(&now, &parts));
-  const auto file = directory / ("tandem-" + std::string { stamp.data() } + ".pcapng");
+  const std::string bytes = engine.recording({});
+  const auto file = directory / ("tandem-" + file_stamp(std::time(nullptr)) + ".pcapng");
   ::mkdir(directory.c_str(), 0750);
   try
   {
@@ -153,11 +156,19 @@ void run(const Options& options)
   drop_privileges(config.daemon.socket_group);
 
   EvidenceKept kept = remember(config.evidence);
-  Engine engine { config, { lock.descriptor(), alone.descriptor() }, std::move(kept.memory) };
+  SavedFile saved { config.daemon.saved_directory };
+  SavedSettings settings = saved.load();
+  if (!saved.problem().empty()) log(Severity::warning, saved.problem());
+  Engine engine {
+    config, { lock.descriptor(), alone.descriptor() }, std::move(kept.memory), std::move(saved), std::move(settings)
+  };
+  for (const SettingLayers::Remark& each : engine.remarks())
+    log(Severity::warning, each.text, { .module = each.module });
   control::ServerOptions serving { .socket = config.daemon.socket, .group = config.daemon.socket_group };
   if (const auto& listen = config.metrics.listen) serving.tcp = { listen->host, listen->port };
   serving.doctor = [&config] { return machine_health(config); };
-  serving.log = [](const std::string& line) { log(Severity::info, line); };
+  serving.log = [](const std::string& line, const std::string& module)
+  { log(Severity::info, line, { .module = module }); };
   const control::Server server { engine, std::move(serving) };
 
   const Duration watchdog = watchdog_period();
@@ -175,6 +186,8 @@ void run(const Options& options)
                  engine.reload(fresh);
                  for (const Complaint& each : warnings)
                    log(Severity::warning, each.text());
+                 for (const SettingLayers::Remark& each : engine.remarks())
+                   log(Severity::warning, each.text, { .module = each.module });
                  log(Severity::notice, "module switches and knobs taken over; other settings need a restart");
                });
         notify_service_manager("READY=1");
@@ -224,6 +237,11 @@ int main(int argc, char** argv)
   app.add_option("--cell", options.cell, "cellular interface, auto or none");
   app.add_option("--socket", options.socket, "control socket");
   app.add_option("--module", options.modules, "switch this module on (may be repeated)")->allow_extra_args(false);
+  app.add_option(
+         "--default-module", options.default_modules,
+         "switch this module on where neither the configuration file nor a saved setting says on or off (may be "
+         "repeated)")
+      ->allow_extra_args(false);
   app.add_option("--set", options.settings, "any setting, e.g. --set daemon.queue=7 (may be repeated)")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);

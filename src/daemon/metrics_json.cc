@@ -155,6 +155,8 @@ void add_modules(Metrics& list, const json& modules)
     list.add("tandem_module_faults_total", "Exceptions and overlong calls", "counter", module["faults"], labels);
     list.add("tandem_module_excluded_total", "Times the module was taken out of a flow", "counter", module["excluded"],
              labels);
+    list.add("tandem_module_cell_bytes_total", "Bytes that the module put on the cellular link", "counter",
+             module["cell_bytes"], labels);
     list.add("tandem_module_conflicts_total", "Plans that what another module did stood against", "counter",
              module["conflicts"], labels);
     if (module.contains("evidence")) add_gain(list, module["evidence"], labels);
@@ -176,6 +178,8 @@ json metrics_json(const json& status, const json& radio)
            status["flows"]["refused"]);
   list.add("tandem_keeper_suspensions_total", "Times the packet loop stood still and rules were lifted", "counter",
            status["keeper"]["suspensions"]);
+  list.add("tandem_keeper_restored_total", "Times rules that others took away were put back", "counter",
+           status["keeper"]["restored"]);
   add_fetching(list, status["fetch"]);
   add_links(list, status["links"]);
   add_steering(list, status["steering"]);

@@ -28,7 +28,10 @@ std::string load_module(const std::filesystem::path& file, LoadedModules& into)
     return file.string() + ": has no create or destroy function";
   try
   {
-    std::shared_ptr<Module> module { entry->create(), [library, destroy = entry->destroy](Module* m) { destroy(m); } };
+    const auto fresh = [library, entry] {
+      return std::shared_ptr<Module> { entry->create(), [library, entry](Module* m) { entry->destroy(m); } };
+    };
+    std::shared_ptr<Module> module = fresh();
     if (!module) return file.string() + ": returned no module";
     const auto same = [&](const LoadedModule& other) { return other.module->name() == module->name(); };
     if (std::any_of(into.modules.begin(), into.modules.end(), same))
@@ -36,7 +39,7 @@ std::string load_module(const std::filesystem::path& file, LoadedModules& into)
     if (module->flow_state_size() > largest_flow_state)
       return file.string() + ": wants " + std::to_string(module->flow_state_size()) + " bytes per flow, at most "
              + std::to_string(largest_flow_state) + " are allowed";
-    into.modules.push_back({ std::move(library), std::move(module), file.string() });
+    into.modules.push_back({ std::move(library), std::move(module), file.string(), fresh });
   }
   catch (const std::exception& error)
   {
@@ -86,6 +89,21 @@ std::string no_such_knob(const Module& module, std::string_view knob)
   return "no such knob; " + std::string { module.name() } + " has: " + known;
 }
 
+std::string shown_knob(const LoadedModules& loaded, std::string_view module, std::string_view name,
+                       const std::string& value)
+{
+  for (const LoadedModule& one : loaded.modules)
+    for (const Knob& knob : one.module->knobs())
+    {
+      if (one.module->name() != module || knob.name != name) continue;
+      if (value.empty()) return format_knob(knob, knob.initial);
+      const auto parsed = parse_knob(knob, value);
+      const double* number = std::get_if<double>(&parsed);
+      return number != nullptr ? format_knob(knob, *number) : value;
+    }
+  return value;
+}
+
 KnobCheck knob_check(const LoadedModules& loaded)
 {
   std::vector<std::shared_ptr<Module>> modules {};
@@ -116,6 +134,32 @@ KnobCheck knob_check(const LoadedModules& loaded)
     if (const auto* words = std::get_if<std::string>(&value)) return *words;
     return std::nullopt;
   };
+}
+
+std::vector<Complaint> check_modules(const Config& config, const LoadedModules& loaded,
+                                     std::vector<Complaint>* warnings)
+{
+  std::vector<Complaint> complaints = check_modules(config, knob_check(loaded), warnings);
+  if (!complaints.empty()) return complaints;
+  for (const LoadedModule& one : loaded.modules)
+  {
+    const std::shared_ptr<Module> module = one.fresh ? one.fresh() : nullptr;
+    if (!module) continue;
+    const Source* last = nullptr; // the setting that makes them wrong together
+    for (const KnobSetting& setting : config.knobs)
+      for (const Knob& knob : module->knobs())
+        if (setting.module == module->name() && setting.knob == knob.name)
+        {
+          module->set(knob.name, std::get<double>(parse_knob(knob, setting.text)));
+          // Knobs come in the order of their names; the command line is on top of the file, and has no lines.
+          if (last == nullptr || setting.where.line == 0 || (last->line != 0 && setting.where.line > last->line))
+            last = &setting.where;
+        }
+    if (last == nullptr) continue;
+    if (const std::string what = module->complaint(); !what.empty())
+      complaints.push_back({ *last, "modules." + std::string { module->name() } + ": " + what });
+  }
+  return complaints;
 }
 
 } // namespace tandem::daemon

@@ -34,7 +34,16 @@ void set_knob(chain::Chain& chain, const std::string& module, const std::string&
     if (const auto* words = std::get_if<std::string>(&parsed))
       throw control::Refused { control::Refused::Kind::bad_request,
                                module + "." + knob + " = \"" + value + "\": " + *words };
+    const double before = m.get(one.name);
+    const bool was_fine = m.complaint().empty();
     m.set(one.name, std::get<double>(parsed));
+    // What does not fit already may be mended a knob at a time.
+    if (const std::string what = m.complaint(); !what.empty() && was_fine)
+    {
+      m.set(one.name, before);
+      throw control::Refused { control::Refused::Kind::bad_request,
+                               module + "." + knob + " = \"" + value + "\": " + what };
+    }
     return;
   }
   throw control::Refused { control::Refused::Kind::bad_request, module + "." + knob + ": " + no_such_knob(m, knob) };
@@ -43,10 +52,18 @@ void set_knob(chain::Chain& chain, const std::string& module, const std::string&
 void take_knobs(chain::Chain& chain, const std::vector<KnobSetting>& knobs)
 {
   for (const KnobSetting& setting : knobs)
+    static_cast<void>(slot_of(chain, setting.module));
+  for (std::size_t i = 0; i < chain.module_count(); ++i)
   {
-    Module& module = chain.module(slot_of(chain, setting.module));
+    Module& module = chain.module(i);
     for (const Knob& knob : module.knobs())
-      if (knob.name == setting.knob) module.set(knob.name, std::get<double>(parse_knob(knob, setting.text)));
+    {
+      double value = knob.initial;
+      for (const KnobSetting& setting : knobs)
+        if (setting.module == module.name() && setting.knob == knob.name)
+          value = std::get<double>(parse_knob(knob, setting.text));
+      if (module.get(knob.name) != value) module.set(knob.name, value);
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 #include "src/daemon/module_settings.h"
 #include "src/daemon/piece_options.h"
 #include "src/daemon/service.h"
+#include "src/daemon/version.h"
 #include "src/kernel/clock.h"
 
 #include <exception>
@@ -31,21 +32,22 @@ struct Call<function>
 } // namespace
 
 PacketLoop::PacketLoop(const Config& given, std::vector<int> locks, evidence::Memory memory)
-    : config_ { given }, marks_ { marks_of(given.daemon) }, roles_ { find_roles(given.links) },
-      keeper_ { kernel::Keeper::start(keeper_options(given.daemon, std::move(locks)),
-                                      route_plan(given.daemon, marks_, {})) },
-      loaded_ { load_configured(given.daemon) }, monitor_ { roles_.wifi, roles_.cell, kernel::now(), roles_.more_wifi },
-      seed_ { random_seed() }, queue_ { { .number = given.daemon.queue, .max_length = given.daemon.queue_length } },
-      injector_ { marks_ }, datapath_ { { .by_cell = marks_.by_cell, .record = recorder_limits(given.recorder) },
-                                        monitor_.table(),
-                                        [this](std::span<const std::byte> packet, Link by)
-                                        { return injector_.send(packet, by); } },
-      chain_ { chain_options(given, seed_, [this](const FlowView& flow) { return evidence_->begin(flow); }),
+    : config_ { given }, marks_ { marks_of(given.daemon) }, keeper_ { kernel::Keeper::start(
+                                                                keeper_options(given.daemon, std::move(locks)),
+                                                                route_plan(given.daemon, marks_, {})) },
+      loaded_ { load_configured(given.daemon) }, monitor_ { kernel::now() }, seed_ { random_seed() },
+      queue_ { { .number = given.daemon.queue, .max_length = given.daemon.queue_length } }, injector_ { marks_ },
+      datapath_ { { .record = recorder_limits(given.recorder) },
+                  monitor_.table(),
+                  [this](std::span<const std::byte> packet, Link by) { return injector_.send(packet, by); } },
+      chain_ { chain_options(given, seed_, [this](const FlowView& flow) { return rest_of(flow); }),
                modules_of(loaded_) },
-      steering_ { { .setup = given.mptcp.setup, .foreign = given.mptcp.foreign } }, started_ { kernel::now() },
-      loop_ { ev_loop_new(EVFLAG_AUTO) }, mailbox_ { [this] { ev_async_send(loop_, &mail_); } },
+      inputs_ { chain_, datapath_.recorder() }, steering_ { { .setup = given.mptcp.setup,
+                                                              .foreign = given.mptcp.foreign } },
+      started_ { kernel::now() }, loop_ { ev_loop_new(EVFLAG_AUTO) }, mailbox_ { [this]
+                                                                                 { ev_async_send(loop_, &mail_); } },
       fetch_mail_ { [this] { ev_async_send(loop_, &mail_); }, 1024 }, broker_ {
-        given, roles_, marks_, monitor_.table(),
+        given, marks_, monitor_.table(),
         [this](std::uint64_t generation, fetch::Message message)
         {
           return fetch_mail_.post(
@@ -57,12 +59,20 @@ PacketLoop::PacketLoop(const Config& given, std::vector<int> locks, evidence::Me
       }
 {
   if (loop_ == nullptr) throw std::runtime_error { "libev: no event loop could be made" };
-  evidence_.emplace(config_.evidence, seed_, chain_, std::move(memory));
+  budget_.emplace(config_.budget, chain_);
+  evidence_.emplace(config_.evidence, seed_, chain_, std::move(memory), inputs_);
+  present_ = monitor_.table().present();
+  roles_ = find_roles(config_.links, {}, present_, started_).roles;
+  monitor_.assign(roles_.wifi, roles_.cell, roles_.more_wifi, started_);
   make_radios();
+  make_more_radios();
   make_observers();
   say_problems();
   std::vector<Complaint> complaints = check_modules(config_, knob_check(loaded_));
   if (!complaints.empty()) throw ConfigError { std::move(complaints) };
+  // What was saved lies on a configuration that has changed since: the module says what it makes of it.
+  for (const Complaint& each : check_modules(config_, loaded_))
+    log(Severity::warning, each.text());
 
   keeper_.guard_queue(queue_.fd(), config_.daemon.queue);
   bind();
@@ -71,10 +81,14 @@ PacketLoop::PacketLoop(const Config& given, std::vector<int> locks, evidence::Me
   for (const ModuleSetting& setting : config_.modules)
     if (setting.enabled) chain_.enable(slot_of(chain_, setting.name), true, started_);
   make_watchers();
+  make_cost_watch();
+  inputs_.state(started_);
 }
 
 PacketLoop::~PacketLoop()
 {
+  cost_watch_.reset();
+  trap_saver_.reset();
   static_cast<void>(broker_.stop("the daemon stops"));
   more_radio_.clear();
   observers_.reset();
@@ -95,8 +109,15 @@ void PacketLoop::make_radios()
                       .risk = config_.detector.risk },
       [this] { verdict_changed(); }, [this] { radio_changed(Link::wifi, watch_->radio()); });
   chain_.damage(&watch_->damage());
+  inputs_.damage(&watch_->damage());
+}
+
+void PacketLoop::make_more_radios()
+{
+  more_radio_.clear();
   for (std::size_t i = 0; i < roles_.more_wifi.size(); ++i)
   {
+    if (roles_.more_wifi[i].empty()) continue;
     const Link link = wifi_link(i + 1);
     more_radio_.try_emplace(link, loop_, roles_.more_wifi[i], config_.links.radio,
                             [this, link] { radio_changed(link, more_radio_.at(link).radio()); });
@@ -125,14 +146,15 @@ void PacketLoop::say_problems()
     log(Severity::warning, "at most " + std::to_string(most_wifi) + " Wi-Fi interfaces are used; not used: " + names
                                + " (links.more_wifi chooses)");
   }
+  if (roles_.wifi.empty()) log(Severity::notice, roles_.wifi_why);
   for (const std::string& problem : loaded_.problems)
     log(Severity::warning, "module not loaded: " + problem);
 }
 
 void PacketLoop::bind()
 {
-  injector_.bind(Link::wifi, roles_.wifi);
-  injector_.bind(Link::cell, roles_.cell);
+  injector_.bind(Link::wifi, hands_off_.empty() ? roles_.wifi : "");
+  injector_.bind(Link::cell, hands_off_.empty() ? roles_.cell : "");
 }
 
 void PacketLoop::make_watchers()
@@ -144,10 +166,11 @@ void PacketLoop::make_watchers()
   ev_timer_init(&heartbeat_timer_, Call<&PacketLoop::heartbeat>::back, 0., 0.05);
   ev_timer_init(&look_timer_, Call<&PacketLoop::look>::back, 0.2, 0.2);
   ev_timer_init(&steer_timer_, Call<&PacketLoop::steer>::back, 0., 0.1);
+  ev_timer_init(&roles_timer_, Call<&PacketLoop::roles_timer>::back, 0., 0.);
   ev_async_init(&mail_, Call<&PacketLoop::take_mail>::back);
   ev_async_init(&halt_, Call<&PacketLoop::halt>::back);
   for (auto* data : { &queue_io_.data, &monitor_io_.data, &keeper_io_.data, &chain_timer_.data, &heartbeat_timer_.data,
-                      &look_timer_.data, &steer_timer_.data, &mail_.data, &halt_.data })
+                      &look_timer_.data, &steer_timer_.data, &roles_timer_.data, &mail_.data, &halt_.data })
     *data = this;
   // Packets before everything else.
   ev_set_priority(&queue_io_, EV_MAXPRI);
@@ -219,10 +242,12 @@ void PacketLoop::stop() noexcept
 
 StatusSources PacketLoop::sources()
 {
+  look_at_cell(); // while the loop rests nobody else does
   return { .config = config_,
            .problems = loaded_.problems,
            .chain = chain_,
            .links = monitor_.table(),
+           .roles = roles_,
            .datapath = datapath_,
            .queue = queue_,
            .bypassed = bypass_.on(),
@@ -234,6 +259,10 @@ StatusSources PacketLoop::sources()
            .watch = *watch_,
            .more_radio = more_radio_,
            .evidence = *evidence_,
+           .hands_off = hands_off_,
+           .times_off = times_off_,
+           .cell_cost = cell_cost_,
+           .cell_denied = cell_denied_,
            .uptime = kernel::now() - started_ };
 }
 
@@ -251,22 +280,77 @@ RulesStatus PacketLoop::rules_status() const
 
 void PacketLoop::switch_module(const std::string& name, bool on)
 {
+  rouse();
   switch_slot(slot_of(chain_, name), on);
   links_changed();
 }
 
 void PacketLoop::set_knob(const std::string& module, const std::string& knob, const std::string& value)
 {
+  rouse();
   daemon::set_knob(chain_, module, knob, value);
+  inputs_.knobs(kernel::now());
   retune_rules();
 }
 
 void PacketLoop::take_over(const Config& fresh)
 {
+  rouse();
   take_knobs(chain_, fresh.knobs);
+  inputs_.knobs(kernel::now());
   for (std::size_t i = 0; i < chain_.module_count(); ++i)
     switch_slot(i, fresh.module_enabled(chain_.module(i).name()));
   links_changed();
+}
+
+std::optional<Snapshot> PacketLoop::snapshot()
+{
+  trace::Recorder* kept = recorder();
+  if (kept == nullptr) return {};
+  const Tick now = kernel::now();
+  kept->expire(now);
+  tell_state(now); // while the loop rests nobody else does, and a replay needs one before the first packet
+  return Snapshot { *kept,
+                    { .version = std::string { version },
+                      .commit = {},
+                      .command = "tandemd",
+                      .kernel = kernel_name(),
+                      .knobs = knobs_text(chain_),
+                      .seed = seed_,
+                      .wifi_device = roles_.wifi,
+                      .cell_device = roles_.cell } };
+}
+
+void PacketLoop::look_at_traps(Tick now)
+{
+  for (const std::uint64_t id : traps_.look(chain_, now))
+  {
+    Traps::One& trap = *traps_.find(id);
+    log(Severity::notice, "trap " + std::to_string(id) + " (" + trap.trap.text() + "): " + trap.saw,
+        { .flow = trap.flow, .reason = trap.trap.text() });
+    if (!trap.save) continue;
+    if (!trap_saver_)
+      trap_saver_.emplace(config_.recorder.directory / "traps", [this](const TrapSaver::Saved& saved)
+                          { static_cast<void>(mailbox_.post([this, saved] { trap_saved(saved); })); });
+    std::optional<Snapshot> caught = snapshot();
+    if (!caught) continue;
+    auto job = std::make_unique<TrapSaver::Job>(
+        TrapSaver::Job { id, std::move(caught->recorder), std::move(caught->heading), kernel::realtime_offset() });
+    if (!trap_saver_->post(std::move(job))) trap.problem = "another recording was being written when it fired";
+  }
+}
+
+void PacketLoop::trap_saved(const TrapSaver::Saved& saved)
+{
+  if (saved.problem.empty())
+    log(Severity::notice, "trap " + std::to_string(saved.trap) + ": saved " + saved.file);
+  else
+    log(Severity::warning, "trap " + std::to_string(saved.trap) + ": " + saved.problem);
+  if (Traps::One* trap = traps_.find(saved.trap))
+  {
+    trap->problem = saved.problem;
+    if (!saved.file.empty()) trap->file = saved.file;
+  }
 }
 
 } // namespace tandem::daemon

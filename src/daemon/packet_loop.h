@@ -7,6 +7,8 @@
 
 #include "src/chain/chain.h"
 #include "src/control/mailbox.h"
+#include "src/daemon/budget_driver.h"
+#include "src/daemon/chain_inputs.h"
 #include "src/daemon/config.h"
 #include "src/daemon/datapath.h"
 #include "src/daemon/evidence_driver.h"
@@ -19,11 +21,14 @@
 #include "src/daemon/status.h"
 #include "src/daemon/status_json.h"
 #include "src/daemon/steering_controller.h"
+#include "src/daemon/trap_saver.h"
+#include "src/daemon/traps.h"
 #include "src/daemon/wifi_watch.h"
 #include "src/kernel/keeper/keeper.h"
 #include "src/kernel/keeper/rule_delivery.h"
 #include "src/kernel/packet/injector.h"
 #include "src/kernel/packet/packet_queue.h"
+#include "src/links/cell_cost.h"
 #include "src/links/monitor.h"
 
 #include <ev.h>
@@ -40,6 +45,13 @@
 
 namespace tandem::daemon
 {
+
+// The flight recorder as it is, to be written by somebody else.
+struct Snapshot
+{
+  trace::Recorder recorder;
+  trace::Heading heading {};
+};
 
 class PacketLoop final
 {
@@ -75,7 +87,20 @@ public:
   chain::Chain& chain() { return chain_; }
   WifiWatch& watch() { return *watch_; }
   EvidenceDriver& evidence() { return *evidence_; }
+  // Counted up to now.
+  BudgetDriver& budget()
+  {
+    look_at_cell();
+    return *budget_;
+  }
   trace::Recorder* recorder() { return datapath_.recorder(); }
+  // Nothing without a recorder.
+  std::optional<Snapshot> snapshot();
+  Traps& traps()
+  {
+    rouse(); // whoever asks may set one
+    return traps_;
+  }
   const Roles& roles() const { return roles_; }
   std::uint64_t seed() const { return seed_; }
   // From any thread: nothing changes it.
@@ -84,7 +109,15 @@ public:
 private:
   void make_watchers();
   void make_radios();
+  void make_more_radios();
   void make_observers();
+  void make_cost_watch();
+  std::string denial() const;
+  void look_at_cell();
+  void look_at_filter(Tick now);
+  void look_at_routing();
+  void let_go(const std::string& why);
+  CellUse cell_use() const;
   void say_problems();
   void bind();
   void begin();
@@ -92,11 +125,21 @@ private:
 
   kernel::Decision queued(kernel::QueuedPacket& packet);
   void observed(Link by, const kernel::ObservedPacket& packet);
+  chain::Rest rest_of(const FlowView& flow);
   void carry_out();
+  template <class Input>
+  void entered(Tick now, const Input& input);
   std::size_t inject(const chain::Injection& injection);
   void drain_queue();
   void schedule();
 
+  // Gives roles to other interfaces when what is there asks for it. True when one got another.
+  bool follow_roles();
+  bool find_roles_anew();
+  void roles_timer()
+  {
+    if (find_roles_anew()) links_changed();
+  }
   void links_changed();
   void tell_links();
   void verdict_changed();
@@ -105,6 +148,16 @@ private:
   void keeper_notified();
   void follow_rules();
   void heartbeat() { keeper_.heartbeat(); }
+  bool may_rest() const;
+  void rest();
+  // Called by whatever gives the loop something to do.
+  void rouse()
+  {
+    quiet_looks_ = 0;
+    if (resting_) wake_up();
+  }
+  void wake_up();
+  void watch_radio();
   void look();
   void take_mail();
   void halt() { ev_break(loop_, EVBREAK_ALL); }
@@ -117,6 +170,9 @@ private:
   void radio_changed(Link link, const std::optional<RadioState>& radio);
   void steer();
   void steer_soon();
+  void look_at_traps(Tick now);
+  void tell_state(Tick now);
+  void trap_saved(const TrapSaver::Saved& saved);
   void switch_slot(std::size_t i, bool on);
 
   void retune_fetching();
@@ -126,8 +182,9 @@ private:
 
   Config config_;
   kernel::Marks marks_;
-  Roles roles_;
-  kernel::Keeper keeper_; // forks: before any thread
+  Roles roles_ {};
+  std::vector<links::PresentInterface> present_ {}; // of which the roles were found
+  kernel::Keeper keeper_;                           // forks: before any thread
   LoadedModules loaded_;
   links::Monitor monitor_;
   std::uint64_t seed_; // of every decision that needs chance; written into recordings
@@ -137,16 +194,28 @@ private:
   Bypass bypass_ {};          // no module needs a packet now: no rule, whatever is switched on
   Datapath datapath_;
   chain::Chain chain_;
+  ChainInputs inputs_;
+  Tick state_told_ {}; // to the recorder
   std::optional<EvidenceDriver> evidence_ {};
+  std::optional<BudgetDriver> budget_ {};
+  links::CellCost cell_cost_ {};
+  std::string cell_denied_ {}; // why nothing goes by the cellular link; empty: it may
+  std::string hands_off_ {};   // why no flow is taken on or spoken for: a tunnel; empty: none is there
+  std::uint64_t times_off_ = 0;
+  std::uint64_t filtered_told_ = 0, rerouted_told_ = 0; // Datapath::Counters, of the last look
+  Tick filtered_until_ {};                              // the packet filter is not tried before
+  Duration filtered_for_ {};
   SteeringController steering_;
   Wanted wanted_ {}; // what rules and observers were made of
   kernel::RuleDelivery rules_ {};
   Tick started_ {};
-  Tick timer_due_ {}; // when chain_timer_ fires
+  Tick timer_due_ {};    // when chain_timer_ fires
+  bool resting_ = false; // no flow wants anything: neither heartbeat nor look runs, and the radio is not read
+  int quiet_looks_ = 0;  // looks since something happened
 
   struct ev_loop* loop_;
   ev_io queue_io_ {}, monitor_io_ {}, keeper_io_ {};
-  ev_timer chain_timer_ {}, heartbeat_timer_ {}, look_timer_ {}, steer_timer_ {};
+  ev_timer chain_timer_ {}, heartbeat_timer_ {}, look_timer_ {}, steer_timer_ {}, roles_timer_ {};
   ev_async mail_ {}, halt_ {};
   control::Mailbox mailbox_;
   control::Mailbox fetch_mail_;       // from the fetch thread; of its own, so that neither crowds the other out
@@ -154,6 +223,9 @@ private:
   std::optional<WifiWatch> watch_ {}; // on the loop, as those below: gone before it
   std::optional<Observers> observers_ {};
   std::map<Link, LinkRadio> more_radio_ {}; // of the further Wi-Fi links
+  Traps traps_ {};
+  std::optional<TrapSaver> trap_saver_ {};            // its thread posts to the mailbox: ends before it
+  std::optional<links::CellCostWatch> cost_watch_ {}; // likewise
 };
 
 } // namespace tandem::daemon

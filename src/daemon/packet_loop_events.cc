@@ -1,6 +1,7 @@
 // What happens in the packet loop: packets, alarms, and notifications of links, keeper and fetch thread.
 #include "src/chain/wanted.h"
 #include "src/daemon/packet_loop.h"
+#include "src/daemon/piece_options.h"
 #include "src/daemon/service.h"
 #include "src/kernel/clock.h"
 
@@ -15,10 +16,21 @@
 namespace tandem::daemon
 {
 
+// What follows from what the chain was called with, then its entry in the recording.
+template <class Input>
+void PacketLoop::entered(Tick now, const Input& input)
+{
+  carry_out();
+  inputs_.called(now);
+  inputs_.add(now, input);
+}
+
 // ---- the one way of a packet ----
 
 kernel::Decision PacketLoop::queued(kernel::QueuedPacket& packet)
 {
+  if (!hands_off_.empty()) return {};
+  rouse();
   const std::optional<Segment> segment = datapath_.queued(packet);
   if (!segment) return {};
   watch_->traffic_seen(!packet.egress(), packet.arrival);
@@ -26,6 +38,7 @@ kernel::Decision PacketLoop::queued(kernel::QueuedPacket& packet)
   if (!chain_.knows(segment->key)) observers_->drain(Link::wifi);
   const chain::Outcome outcome = chain_.segment(*segment, true, packet.arrival);
   carry_out();
+  inputs_.called(packet.arrival);
   const Datapath::Decided decided = datapath_.decided(packet, *segment, outcome);
   if (decided.unedited) chain_.unedited(*segment, outcome, packet.arrival);
   return decided;
@@ -33,13 +46,28 @@ kernel::Decision PacketLoop::queued(kernel::QueuedPacket& packet)
 
 void PacketLoop::observed(Link by, const kernel::ObservedPacket& packet)
 {
+  if (!hands_off_.empty()) return;
+  rouse();
   const std::optional<Segment> segment = datapath_.observed(by, packet);
   if (!segment) return;
   if (by == Link::wifi) watch_->traffic_seen(packet.direction == Direction::ingress, packet.arrival);
   if (config_.daemon.exempts(segment->key)) return; // no rule queues it: it is not to be watched either
   chain_.segment(*segment, false, packet.arrival);
   carry_out();
+  inputs_.called(packet.arrival);
+  datapath_.asked(packet, *segment);
   if (by == Link::wifi && bypass_.on() && segment->has(tcp_flag::syn)) retune_queue();
+}
+
+chain::Rest PacketLoop::rest_of(const FlowView& flow)
+{
+  const bool local_peer =
+      config_.links.private_peers == PrivatePeers::never && monitor_.table().is_local_peer(flow.link, flow.key.remote);
+  const CellDenied denied = local_peer ? CellDenied::private_peer : CellDenied::no;
+  if (denied != CellDenied::no) inputs_.add(flow.last_seen, trace::input::CellDenial { denied });
+  chain::Rest rest = evidence_->begin(flow);
+  rest.cell_denied = denied;
+  return rest;
 }
 
 // What the chain wants done, in its order: segments leave before the verdict of the packet at hand is given.
@@ -48,9 +76,16 @@ void PacketLoop::carry_out()
   chain::Output& output = chain_.output();
   if (output.empty()) return;
   for (const chain::Injection& one : output.segments)
-    chain_.sent(one, inject(one));
+  {
+    const std::size_t sent = inject(one);
+    if (sent == 0) inputs_.add(kernel::now(), trace::input::NotSent { one.key });
+    chain_.sent(one, sent);
+  }
   for (const chain::ModuleRequest& one : output.requests)
+  {
+    inputs_.add(kernel::now(), trace::input::Request { one.slot, one.request });
     steering_.take(one);
+  }
   if (!output.requests.empty()) steer_soon();
   for (const chain::FetchRequest& one : output.fetches)
     if (!broker_.ask(one)) chain_.fetch_refused(one);
@@ -86,7 +121,7 @@ void PacketLoop::schedule()
 {
   const Tick now = kernel::now();
   const Tick next = chain_.advance(now);
-  carry_out();
+  entered(now, trace::input::Advanced {});
   // The timer is set anew only for something earlier; firing too early costs one look.
   if (timer_due_ > now && next >= timer_due_) return;
   timer_due_ = next;
@@ -108,7 +143,10 @@ void PacketLoop::steer()
 {
   try
   {
-    if (const auto plan = steering_.due(monitor_.table(), kernel::now())) keeper_.post_steering(*plan);
+    // No link is steered beside a tunnel: endpoints of Tandem's making go.
+    static const links::LinkTable none {};
+    const links::LinkTable& table = hands_off_.empty() ? monitor_.table() : none;
+    if (const auto plan = steering_.due(table, kernel::now())) keeper_.post_steering(*plan);
   }
   catch (const std::exception& error)
   {
@@ -119,8 +157,9 @@ void PacketLoop::steer()
 
 void PacketLoop::switch_slot(std::size_t i, bool on)
 {
-  chain_.enable(i, on, kernel::now());
-  carry_out();
+  const Tick now = kernel::now();
+  chain_.enable(i, on, now);
+  entered(now, trace::input::Switched { static_cast<std::uint8_t>(i), on });
   if (on) return;
   steering_.lapse(static_cast<std::uint8_t>(i));
   steer_soon();
@@ -130,7 +169,8 @@ void PacketLoop::switch_slot(std::size_t i, bool on)
 
 void PacketLoop::retune_fetching()
 {
-  if (const std::string_view why = broker_.outdated(chain_.interest().content); !why.empty()) stop_fetching(why);
+  if (const std::string_view why = broker_.outdated(chain_.interest().content, cell_denied_); !why.empty())
+    stop_fetching(why);
   broker_.start();
 }
 
@@ -143,10 +183,15 @@ void PacketLoop::stop_fetching(std::string_view why)
 
 void PacketLoop::fetch_message(const fetch::Message& message)
 {
+  rouse();
   if (const auto* notification = std::get_if<fetch::Notification>(&message))
+  {
+    if (notification->content == Content::http) inputs_.add(kernel::now(), trace::input::Fetches { notification->key });
     chain_.content(notification->key, notification->content, notification->why);
+  }
   else if (const auto* cost = std::get_if<fetch::Cost>(&message))
   {
+    inputs_.add(kernel::now(), trace::input::Spent { cost->cell_bytes });
     chain_.spent(cost->cell_bytes);
     if (chain_.budget_spent()) broker_.stop_keeping_up();
   }
@@ -156,6 +201,7 @@ void PacketLoop::fetch_message(const fetch::Message& message)
 
 void PacketLoop::tell(const FetchOutcome& outcome)
 {
+  inputs_.add(kernel::now(), trace::input::Spent { outcome.cell_bytes });
   chain_.fetched(outcome.flow, outcome.slot, outcome.result, outcome.cell_bytes, kernel::now());
   carry_out();
 }
@@ -173,15 +219,27 @@ LinkStates PacketLoop::present_links() const
   wifi.radio = watch_->radio();
   // Whether the second way leads anywhere is known by the policy route rather than by the interface.
   LinkState& cell = states[static_cast<std::size_t>(Link::cell)];
-  cell.route = keeper_.state().route.v4;
-  cell.route_v6 = keeper_.state().route.v6;
+  // To the modules a link that must not be used has no route.
+  cell.route = keeper_.state().route.v4 && cell_denied_.empty();
+  cell.route_v6 = keeper_.state().route.v6 && cell_denied_.empty();
   return states;
 }
 
 void PacketLoop::tell_links()
 {
-  chain_.links(present_links(), kernel::now(), [this](const Address& local) { return monitor_.owner(local); });
-  carry_out();
+  const Tick now = kernel::now();
+  trace::input::Links entry { .states = present_links() };
+  chain_.links(entry.states, now,
+               [&](const Address& local)
+               {
+                 // Into a tunnel the flows' packets leave by no link, and nobody may speak in their name.
+                 const Link home = hands_off_.empty() ? monitor_.owner(local) : Link::other;
+                 const std::pair owner { local, home };
+                 if (std::find(entry.owners.begin(), entry.owners.end(), owner) == entry.owners.end())
+                   entry.owners.push_back(owner);
+                 return owner.second;
+               });
+  entered(now, entry);
 }
 
 // A blackout begins, ends or is foreseen: addresses, routes and rules are what they were.
@@ -191,8 +249,55 @@ void PacketLoop::verdict_changed()
   schedule();
 }
 
+bool PacketLoop::follow_roles()
+{
+  if (!looks_for_roles(config_.links)) return false;
+  std::vector<links::PresentInterface> present = monitor_.table().present();
+  if (present == present_) return false;
+  present_ = std::move(present);
+  return find_roles_anew();
+}
+
+bool PacketLoop::find_roles_anew()
+{
+  const Tick now = kernel::now();
+  FoundRoles found = find_roles(config_.links, roles_, present_, now);
+  ev_timer_stop(loop_, &roles_timer_);
+  if (found.again != Tick::max())
+  {
+    ev_timer_set(&roles_timer_, std::max(seconds(found.again - now), 1e-3), 0.);
+    ev_timer_start(loop_, &roles_timer_);
+  }
+  if (found.roles.same_interfaces(roles_))
+  {
+    roles_ = std::move(found.roles);
+    return false;
+  }
+  const bool other_wifi = found.roles.wifi != roles_.wifi, other_cell = found.roles.cell != roles_.cell;
+  // Whatever modules hold back leaves while the links are still what the flows know them by.
+  if (other_wifi)
+    for (std::size_t i = 0; i < chain_.module_count(); ++i)
+      if (chain_.enabled(i))
+      {
+        switch_slot(i, false);
+        switch_slot(i, true);
+      }
+  roles_ = std::move(found.roles);
+  monitor_.assign(roles_.wifi, roles_.cell, roles_.more_wifi, now);
+  watch_->assign(roles_.wifi, roles_.cell);
+  make_more_radios();
+  if (other_cell && cost_watch_) cost_watch_->follow(roles_.cell);
+  if (other_cell) keeper_.post_route(route_plan(config_.daemon, marks_, roles_.cell));
+  log(Severity::notice, "Wi-Fi: " + (roles_.wifi.empty() ? "none" : roles_.wifi) + " (" + roles_.wifi_why
+                            + "); cellular: " + (roles_.cell.empty() ? "none" : roles_.cell) + " (" + roles_.cell_why
+                            + ")");
+  return true;
+}
+
 void PacketLoop::links_changed()
 {
+  rouse();
+  look_at_routing();
   watch_->link(monitor_[Link::wifi]);
   for (auto& [link, radio] : more_radio_)
     radio.link(monitor_[link].ifindex);
@@ -206,14 +311,17 @@ void PacketLoop::links_changed()
 
 void PacketLoop::radio_changed(Link link, const std::optional<RadioState>& radio)
 {
-  chain_.radio(link, radio, kernel::now());
-  carry_out();
+  const Tick now = kernel::now();
+  chain_.radio(link, radio, now);
+  entered(now, trace::input::Radio { link, radio });
   schedule();
 }
 
 void PacketLoop::monitor_notified()
 {
-  if (monitor_.receive(kernel::now())) links_changed();
+  const bool changed = monitor_.receive(kernel::now());
+  const bool others = follow_roles();
+  if (changed || others) links_changed();
 }
 
 // A plan of rules that failed is posted again, ever more seldom.
@@ -232,6 +340,7 @@ void PacketLoop::follow_rules()
 
 void PacketLoop::keeper_notified()
 {
+  rouse();
   const kernel::KeeperState before = keeper_.state();
   if (keeper_.dispatch())
   {
@@ -251,14 +360,12 @@ void PacketLoop::keeper_notified()
 
 void PacketLoop::retune_rules()
 {
+  watch_radio();
   const Interest interest = chain_.interest();
-  watch_->watch(config_.detector.watch == BlackoutWatch::always
-                || (config_.detector.watch == BlackoutWatch::needed && interest.radio));
-  for (auto& [link, radio] : more_radio_)
-    radio.watch(interest.radio && interest.every_link);
   queue_.set_copy_range(copy_range(interest, config_.recorder.snap));
   const links::LinkInfo& wifi = monitor_[Link::wifi];
-  wanted_ = wanted_now(chain::wanted(chain_), config_.recorder.everything, wifi, bypass_.on());
+  wanted_ = hands_off_.empty() ? wanted_now(chain::wanted(chain_), config_.recorder.everything, wifi, bypass_.on())
+                               : Wanted {};
   const kernel::RulePlan plan = rule_plan(wanted_, config_, roles_, marks_, wifi);
   if (rules_.want(plan)) rules_.posted(keeper_.post_apply(plan));
   retune_fetching();
@@ -270,7 +377,7 @@ void PacketLoop::retune_observers()
   for (const Link link : all_links)
   {
     const links::LinkInfo& info = monitor_[link];
-    if (link == Link::wifi || !info.interface.empty()) observers_->want(link, info.interface, info.ifindex, wanted_);
+    observers_->want(link, info.interface, info.ifindex, wanted_);
   }
 }
 
@@ -281,14 +388,58 @@ void PacketLoop::retune_queue(bool at_once)
     chain_.queue_bypassed();
   else
     chain_.queue_resumed();
+  inputs_.add(kernel::now(), trace::input::QueueBypassed { bypass_.on() });
   retune_rules();
 }
 
-// Five times a second.
+void PacketLoop::watch_radio()
+{
+  const Interest interest = chain_.interest();
+  const bool wanted = interest.radio && !resting_;
+  const bool always = config_.detector.watch == BlackoutWatch::always;
+  watch_->watch(hands_off_.empty() && (always || (config_.detector.watch == BlackoutWatch::needed && wanted)));
+  for (auto& [link, radio] : more_radio_)
+    radio.watch(hands_off_.empty() && wanted && interest.every_link);
+}
+
+// ---- nothing to do, no wake-up ----
+
+// Whatever ends the rest is a packet, a command or a notification, and calls rouse().
+bool PacketLoop::may_rest() const
+{
+  constexpr int looks = 25; // 5 s
+  return quiet_looks_ >= looks && (bypass_.on() || !wanted_.any) && rules_.in_force() && !keeper_.state().watching
+         && steering_.settled() && broker_.store().under_way() == 0 && traps_.all().empty();
+}
+
+void PacketLoop::rest()
+{
+  resting_ = true;
+  budget_->rest();
+  ev_timer_stop(loop_, &heartbeat_timer_);
+  ev_timer_stop(loop_, &look_timer_);
+  watch_radio();
+}
+
+void PacketLoop::wake_up()
+{
+  resting_ = false;
+  look_at_cell(); // another day may have begun
+  keeper_.heartbeat();
+  ev_now_update(loop_);
+  ev_timer_again(loop_, &heartbeat_timer_);
+  ev_timer_again(loop_, &look_timer_);
+  watch_radio();
+  // Flows that begin now are judged by where this host is now.
+  evidence_->place(monitor_[Link::wifi], watch_->ssid(), roles_.cell, kernel::now());
+}
+
+// Five times a second, but while nothing happens.
 void PacketLoop::look()
 {
   const Tick now = kernel::now();
   observers_->retune(now);
+  look_at_cell();
   follow_rules();
   retune_queue();
   broker_.store().forget_acknowledged(chain_.table());
@@ -298,7 +449,19 @@ void PacketLoop::look()
     if (steering_.look(static_cast<std::uint8_t>(i), chain_.stats(i), now)) steer_soon();
   evidence_->place(monitor_[Link::wifi], watch_->ssid(), roles_.cell, now);
   evidence_->look(now);
-  carry_out();
+  entered(now, trace::input::CarriedOut {});
+  look_at_traps(now);
+  tell_state(now);
+  ++quiet_looks_;
+  if (may_rest()) rest();
+}
+
+// At most once a second.
+void PacketLoop::tell_state(Tick now)
+{
+  if (now - state_told_ < std::chrono::seconds { 1 }) return;
+  state_told_ = now;
+  inputs_.state(now);
 }
 
 } // namespace tandem::daemon

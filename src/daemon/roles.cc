@@ -4,40 +4,126 @@
 
 #include <tandem/link.h>
 
-#include <stdexcept>
+#include <algorithm>
+#include <cstddef>
+#include <utility>
 
 namespace tandem::daemon
 {
 
-Roles find_roles(const Config::Links& links, const std::string& sysfs)
+namespace
+{
+
+using namespace std::chrono_literals;
+using links::Candidate;
+using links::PresentInterface;
+
+// Longer than roaming, DHCP and the blackouts that freeze carries flows over.
+constexpr Duration useless_for = 30s;
+
+const PresentInterface* find(const std::vector<PresentInterface>& present, const std::string& name)
+{
+  const auto found = std::find_if(present.begin(), present.end(), [&](const auto& one) { return one.name == name; });
+  return found == present.end() ? nullptr : &*found;
+}
+
+bool useful(const std::vector<PresentInterface>& present, const std::string& name)
+{
+  const PresentInterface* one = find(present, name);
+  return one != nullptr && one->useful;
+}
+
+// The candidate that gets the role; nothing when there is none.
+const Candidate* choose(const std::vector<Candidate>& all, const std::string& holder,
+                        const std::vector<PresentInterface>& present, Tick now, Tick& again)
+{
+  if (all.empty()) return nullptr;
+  auto best = std::find_if(all.begin(), all.end(), [&](const Candidate& one) { return useful(present, one.name); });
+  const bool any_useful = best != all.end();
+  if (!any_useful) best = all.begin();
+  const auto has_it = std::find_if(all.begin(), all.end(), [&](const Candidate& one) { return one.name == holder; });
+  if (has_it == all.end()) return &*best;
+  const PresentInterface* its = find(present, holder);
+  if (its == nullptr || its->useful || !any_useful) return &*has_it;
+  const Tick due = its->since + useless_for;
+  if (now >= due) return &*best;
+  again = std::min(again, due);
+  return &*has_it;
+}
+
+// Who has a place keeps it, so that no link changes its number; who is new takes the first free one.
+void place_more(Roles& roles, const std::vector<std::string>& before, const std::vector<Candidate>& all)
+{
+  const auto is_there = [&](const std::string& name)
+  { return std::any_of(all.begin(), all.end(), [&](const Candidate& one) { return one.name == name; }); };
+  for (const std::string& name : before)
+    roles.more_wifi.push_back(is_there(name) ? name : std::string {});
+  for (const Candidate& one : all)
+  {
+    auto& places = roles.more_wifi;
+    if (std::find(places.begin(), places.end(), one.name) != places.end()) continue;
+    if (const auto free = std::find(places.begin(), places.end(), ""); free != places.end())
+      *free = one.name;
+    else
+      (places.size() + 1 < most_wifi ? places : roles.unused).push_back(one.name);
+  }
+  while (!roles.more_wifi.empty() && roles.more_wifi.back().empty())
+    roles.more_wifi.pop_back();
+}
+
+constexpr const char* named = "named in the configuration";
+
+} // namespace
+
+bool looks_for_roles(const Config::Links& links)
+{
+  return links.wifi == "auto" || links.cell == "auto" || !links.more_wifi;
+}
+
+FoundRoles find_roles(const Config::Links& links, const Roles& before, const std::vector<PresentInterface>& present,
+                      Tick now, const std::string& sysfs)
 {
   std::vector<std::string> taken = links.more_wifi.value_or(std::vector<std::string> {});
   if (links.cell != "auto" && links.cell != "none") taken.push_back(links.cell);
 
-  Roles roles;
+  FoundRoles found {};
+  Roles& roles = found.roles;
   roles.wifi = links.wifi;
+  roles.wifi_why = named;
   if (links.wifi == "auto")
   {
-    const links::Found found = links::find_wifi(taken, sysfs);
-    if (found.interface.empty()) throw std::runtime_error { found.why };
-    roles.wifi = found.interface;
+    const std::vector<Candidate> all = links::wifi_candidates(taken, sysfs);
+    const Candidate* one = choose(all, before.wifi, present, now, found.again);
+    roles.wifi = one != nullptr ? one->name : std::string {};
+    roles.wifi_why = one != nullptr ? one->sign : "no Wi-Fi interface is there; Tandem waits for one";
   }
-  taken.push_back(roles.wifi);
+  if (!roles.wifi.empty()) taken.push_back(roles.wifi);
 
   if (links.cell == "auto")
-    roles.cell = links::find_cell(taken, sysfs).interface;
-  else if (links.cell != "none")
+  {
+    const std::vector<Candidate> all = links::cell_candidates(taken, sysfs);
+    const Candidate* one = choose(all, before.cell, present, now, found.again);
+    roles.cell = one != nullptr ? one->name : std::string {};
+    roles.cell_why = one != nullptr ? one->sign
+                                    : "no cellular interface is there; Tandem waits for one (a tethered phone that "
+                                      "looks like Ethernet must be named: links.cell)";
+  }
+  else if (links.cell == "none")
+    roles.cell_why = "none is to be used (links.cell)";
+  else
+  {
     roles.cell = links.cell;
+    roles.cell_why = named;
+  }
 
   if (links.more_wifi)
   {
     roles.more_wifi = *links.more_wifi;
-    return roles;
+    return found;
   }
   if (!roles.cell.empty()) taken.push_back(roles.cell);
-  for (std::string& name : links::find_more_wifi(taken, sysfs))
-    (roles.more_wifi.size() + 1 < most_wifi ? roles.more_wifi : roles.unused).push_back(std::move(name));
-  return roles;
+  place_more(roles, before.more_wifi, links::wifi_candidates(taken, sysfs));
+  return found;
 }
 
 } // namespace tandem::daemon

@@ -2,6 +2,9 @@
 #pragma once
 
 #include "src/daemon/config.h"
+#include "src/links/link_table.h"
+
+#include <tandem/units.h>
 
 #include <string>
 #include <vector>
@@ -11,14 +14,33 @@ namespace tandem::daemon
 
 struct Roles
 {
-  std::string wifi;                   // wifi
+  std::string wifi;                   // wifi; empty: none is there (yet)
   std::string cell;                   // cell; empty: none
-  std::vector<std::string> more_wifi; // wifi2 and so on
+  std::vector<std::string> more_wifi; // wifi2 and so on; empty: the one that had the role is gone
   std::vector<std::string> unused {}; // Wi-Fi interfaces beyond the eighth, when they were looked for
+  std::string wifi_why {};            // "has a phy80211 in sysfs", "named in the configuration", or what is waited for
+  std::string cell_why {};
+
+  bool same_interfaces(const Roles& other) const
+  {
+    return wifi == other.wifi && cell == other.cell && more_wifi == other.more_wifi;
+  }
 };
 
-// No interface gets two roles: "auto" chooses among those that nobody names. Throws std::runtime_error with a sentence
-// when no Wi-Fi interface is found. `sysfs` is /sys/class/net but for tests.
-Roles find_roles(const Config::Links& links, const std::string& sysfs = "/sys/class/net");
+struct FoundRoles
+{
+  Roles roles {};
+  Tick again = Tick::max(); // when they have to be looked for again, if nothing happens before
+};
+
+// Whether any role goes to whatever is there ("auto").
+bool looks_for_roles(const Config::Links& links);
+
+// No interface gets two roles: "auto" chooses among those that nobody names. Who has a role keeps it while it exists,
+// because a blackout must not hand it on; only when it had no carrier or no default route for 30 s, while another has
+// both, is the other one taken. `before`: who has them now. `sysfs` is /sys/class/net but for tests.
+FoundRoles find_roles(const Config::Links& links, const Roles& before,
+                      const std::vector<links::PresentInterface>& present, Tick now,
+                      const std::string& sysfs = "/sys/class/net");
 
 } // namespace tandem::daemon

@@ -2,7 +2,9 @@
 
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <sys/un.h>
+#include <systemd/sd-journal.h>
 #include <unistd.h>
 
 #include <charconv>
@@ -11,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
+#include <vector>
 
 namespace tandem::daemon
 {
@@ -33,6 +36,20 @@ bool stderr_is_journal()
   return environment("JOURNAL_STREAM") == std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino);
 }
 
+// sd_journal_send(3), without a format to be interpreted. False: nothing was sent.
+bool to_journal(Severity severity, const std::string& line, const About& about)
+{
+  std::vector<std::string> fields { "MESSAGE=" + line, "PRIORITY=" + std::to_string(static_cast<int>(severity)),
+                                    std::string { "SYSLOG_IDENTIFIER=tandemd" } };
+  if (!about.module.empty()) fields.push_back("MODULE=" + about.module);
+  if (!about.flow.empty()) fields.push_back("FLOW=" + about.flow);
+  if (!about.reason.empty()) fields.push_back("REASON=" + about.reason);
+  std::vector<iovec> parts {};
+  for (std::string& field : fields)
+    parts.push_back({ field.data(), field.size() });
+  return ::sd_journal_sendv(parts.data(), static_cast<int>(parts.size())) == 0;
+}
+
 const char* name(Severity severity)
 {
   switch (severity)
@@ -50,7 +67,7 @@ const char* name(Severity severity)
 
 } // namespace
 
-void log(Severity severity, const std::string& text)
+void log(Severity severity, const std::string& text, const About& about)
 {
   static const bool journal = stderr_is_journal();
   std::string out;
@@ -58,10 +75,12 @@ void log(Severity severity, const std::string& text)
   while (start <= text.size())
   {
     const std::size_t end = std::min(text.find('\n', start), text.size());
-    out +=
-        journal ? "<" + std::to_string(static_cast<int>(severity)) + ">" : std::string { "tandemd: " } + name(severity);
-    out.append(text, start, end - start);
-    out += '\n';
+    const std::string line = text.substr(start, end - start);
+    // "<4>text" where the journal cannot be reached by its own socket: the stream that stderr is will do.
+    if (!journal)
+      out += std::string { "tandemd: " } + name(severity) + line + '\n';
+    else if (!to_journal(severity, line, about))
+      out += "<" + std::to_string(static_cast<int>(severity)) + ">" + line + '\n';
     start = end + 1;
   }
   // One call, so that lines of two threads do not mix.

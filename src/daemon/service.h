@@ -17,8 +17,17 @@ enum class Severity : unsigned char
   info = 6,
 };
 
-// One line to stderr: "<4>text" when stderr goes to the journal, "tandemd: warning: text" else. Safe from any thread.
-void log(Severity severity, const std::string& text);
+// What a line of the log is about: fields of its entry in the journal. Empty ones are left out.
+struct About
+{
+  std::string module {}; // MODULE=offload
+  std::string flow {};   // FLOW=192.0.2.2:40000 - 198.51.100.7:443
+  std::string reason {}; // REASON=roaming: why something is so, in a word or a literal
+};
+
+// One entry a line: in the journal, with its fields, when stderr goes there; to stderr as "tandemd: warning: text"
+// else. Safe from any thread.
+void log(Severity severity, const std::string& text, const About& about = {});
 
 // Sends e.g. "READY=1" to $NOTIFY_SOCKET; does nothing when there is none.
 void notify_service_manager(const std::string& state);

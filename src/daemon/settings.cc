@@ -10,6 +10,8 @@
 #include <array>
 #include <bit>
 #include <chrono>
+#include <initializer_list>
+#include <string_view>
 #include <utility>
 
 namespace tandem::daemon
@@ -41,6 +43,30 @@ bool put_more_wifi(Config& config, const Value& value)
   }
   config.links.more_wifi = std::move(names);
   return true;
+}
+
+// One of some words, each with what it stands for.
+template <class To>
+bool put_word(To& to, const Value& value, std::initializer_list<std::pair<std::string_view, To>> all)
+{
+  const auto word = as_text(value);
+  const auto found = std::find_if(all.begin(), all.end(), [&](const auto& one) { return word == one.first; });
+  if (found == all.end()) return false;
+  to = found->second;
+  return true;
+}
+
+// Bytes, or an empty text for no limit.
+bool put_limit(std::optional<std::uint64_t>& to, const Value& value)
+{
+  if (as_text(value) == "")
+  {
+    to.reset();
+    return true;
+  }
+  const auto bytes = as_bytes(value);
+  if (bytes) to = *bytes;
+  return bytes.has_value();
 }
 
 constexpr std::array all {
@@ -75,12 +101,8 @@ constexpr std::array all {
             "\"auto\", \"none\", or names with commas between them are needed: \"nl80211\", \"monitor\", "
             "\"monitor:INTERFACE\", \"lab:PATH\", \"replay:PATH\" (absolute paths of at most 100 characters)" },
   Setting { "links.modem",
-            [](Config& c, const Value& v)
-            {
-              const auto text = as_text(v);
-              if (!text || (*text != "auto" && *text != "none")) return false;
-              c.links.modem = *text == "auto";
-              return true;
+            [](Config& c, const Value& v) {
+              return put_word(c.links.modem, v, { { "auto", true }, { "none", false } });
             },
             "\"auto\" or \"none\" is needed" },
   Setting { "links.record",
@@ -92,19 +114,20 @@ constexpr std::array all {
               return true;
             },
             "an absolute path, or an empty text, is needed" },
+  Setting { "links.private_peers",
+            [](Config& c, const Value& v)
+            {
+              return put_word(c.links.private_peers, v,
+                              { { "never", PrivatePeers::never }, { "as_others", PrivatePeers::as_others } });
+            },
+            "\"never\" or \"as_others\" is needed" },
   Setting { "detector.watch",
             [](Config& c, const Value& v)
             {
-              const auto name = as_text(v);
-              if (name == "needed")
-                c.detector.watch = BlackoutWatch::needed;
-              else if (name == "always")
-                c.detector.watch = BlackoutWatch::always;
-              else if (name == "never")
-                c.detector.watch = BlackoutWatch::never;
-              else
-                return false;
-              return true;
+              return put_word(c.detector.watch, v,
+                              { { "needed", BlackoutWatch::needed },
+                                { "always", BlackoutWatch::always },
+                                { "never", BlackoutWatch::never } });
             },
             "\"needed\", \"always\" or \"never\" is needed" },
   Setting { "detector.critical_signal",
@@ -166,16 +189,10 @@ constexpr std::array all {
   Setting { "daemon.backend",
             [](Config& c, const Value& v)
             {
-              const auto name = as_text(v);
-              if (name == "auto")
-                c.daemon.backend = RuleBackend::automatic;
-              else if (name == "nft")
-                c.daemon.backend = RuleBackend::nft;
-              else if (name == "iptables")
-                c.daemon.backend = RuleBackend::iptables;
-              else
-                return false;
-              return true;
+              return put_word(c.daemon.backend, v,
+                              { { "auto", RuleBackend::automatic },
+                                { "nft", RuleBackend::nft },
+                                { "iptables", RuleBackend::iptables } });
             },
             "\"auto\", \"nft\" or \"iptables\" is needed" },
   Setting { "daemon.max_flows",
@@ -213,6 +230,8 @@ constexpr std::array all {
               return ports.has_value();
             },
             "a list of at most 256 ports from 1 to 65535 such as [22, 5060] is needed" },
+  Setting { "daemon.saved_directory", [](Config& c, const Value& v) { return put_path(c.daemon.saved_directory, v); },
+            "an absolute path of a directory is needed", true },
   Setting { "recorder.seconds", [](Config& c, const Value& v) { return put_integer(c.recorder.seconds, v, 0, 3600); },
             "a whole number of seconds from 0 (off) to 3600 is needed" },
   Setting { "recorder.bytes",
@@ -257,20 +276,27 @@ constexpr std::array all {
             "true or false is needed" },
   Setting { "mptcp.foreign", [](Config& c, const Value& v) { return put_flag(c.mptcp.foreign, v); },
             "true or false is needed" },
-  Setting { "budget.cell_bytes",
+  Setting { "cell.metered",
             [](Config& c, const Value& v)
             {
-              if (as_text(v) == "")
-              {
-                c.budget.cell_bytes.reset();
-                return true;
-              }
-              const auto bytes = as_bytes(v);
-              if (!bytes) return false;
-              c.budget.cell_bytes = *bytes;
-              return true;
+              return put_word(
+                  c.cell.metered, v,
+                  { { "budget", Metered::budget }, { "never", Metered::never }, { "ignore", Metered::ignore } });
             },
+            "\"budget\", \"never\" or \"ignore\" is needed" },
+  Setting { "cell.roaming",
+            [](Config& c, const Value& v) {
+              return put_word(c.cell.roaming, v, { { "never", Roaming::never }, { "budget", Roaming::budget } });
+            },
+            "\"never\" or \"budget\" is needed" },
+  Setting { "budget.cell_bytes", [](Config& c, const Value& v) { return put_limit(c.budget.cell_bytes, v); },
             "a size such as \"500MB\", or \"\" for no limit, is needed" },
+  Setting { "budget.cell_day", [](Config& c, const Value& v) { return put_limit(c.budget.cell_day, v); },
+            "a size such as \"10MB\", or \"\" for no limit, is needed" },
+  Setting { "budget.cell_month", [](Config& c, const Value& v) { return put_limit(c.budget.cell_month, v); },
+            "a size such as \"50MB\", or \"\" for no limit, is needed" },
+  Setting { "budget.directory", [](Config& c, const Value& v) { return put_path(c.budget.directory, v); },
+            "an absolute path of a directory is needed", true },
   Setting { "evidence.share",
             [](Config& c, const Value& v)
             {

@@ -32,6 +32,14 @@ void add_steering(json& all, Link link, const StatusSources& from)
 json link_status_json(Link link, const StatusSources& from)
 {
   json all = link_json(from.links[link], from.chain.link_states()[static_cast<std::size_t>(link)]);
+  if (link == Link::wifi) all["why"] = from.roles.wifi_why;
+  if (link == Link::cell)
+  {
+    all["why"] = from.roles.cell_why;
+    all["denied"] = from.cell_denied;
+    const auto told = [](std::optional<bool> one) { return one ? json(*one) : json(nullptr); };
+    all.update({ { "metered", told(from.cell_cost.metered) }, { "roaming", told(from.cell_cost.roaming) } });
+  }
   add_steering(all, link, from);
   if (from.observers.observing(link))
     all.update({ { "observed", from.observers.seen(link) }, { "observe_one_in", from.observers.one_in(link) } });
@@ -52,6 +60,8 @@ json datapath_json(const StatusSources& from)
                { "less_withheld", from.chain.stats().less_withheld },
                { "let_go", from.chain.stats().let_go },
                { "cell_bytes", from.chain.stats().cell_bytes },
+               { "private_peers", from.chain.stats().private_peers },
+               { "hands_off", from.times_off },
                { "waiting", in_kernel ? in_kernel->waiting : 0 },
                { "queue_drops", in_kernel ? in_kernel->queue_drops : 0 },
                { "user_drops", in_kernel ? in_kernel->user_drops : 0 },
@@ -100,6 +110,7 @@ json status_json(const StatusSources& from)
     { "pid", ::getpid() },
     { "uptime_s", seconds(from.uptime) },
     { "backend", { { "name", keeper.backend }, { "why", keeper.why } } },
+    { "hands_off", from.hands_off },
     { "rules", rules_json(from.rules) },
     { "links", each_link_json(from.links, [&from](Link link) { return link_status_json(link, from); }) },
     { "steering", all_steering_json(from) },

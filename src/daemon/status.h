@@ -8,11 +8,13 @@
 #include "src/daemon/fetch_broker.h"
 #include "src/daemon/link_radio.h"
 #include "src/daemon/observers.h"
+#include "src/daemon/roles.h"
 #include "src/daemon/status_json.h"
 #include "src/daemon/steering_controller.h"
 #include "src/daemon/wifi_watch.h"
 #include "src/kernel/keeper/keeper.h"
 #include "src/kernel/packet/packet_queue.h"
+#include "src/links/cell_cost.h"
 #include "src/links/link_table.h"
 
 #include <tandem/link.h>
@@ -20,6 +22,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -34,6 +37,7 @@ struct StatusSources
   const std::vector<std::string>& problems; // of loading modules
   chain::Chain& chain;
   const links::LinkTable& links;
+  const Roles& roles;
   const Datapath& datapath;
   const kernel::PacketQueue& queue;
   bool bypassed; // no rule queues anything
@@ -45,6 +49,10 @@ struct StatusSources
   WifiWatch& watch;
   std::map<Link, LinkRadio>& more_radio; // of the further Wi-Fi links
   const EvidenceDriver& evidence;
+  const std::string& hands_off; // why no flow is taken on; empty: no reason
+  std::uint64_t times_off;      // how often that began
+  links::CellCost cell_cost;
+  const std::string& cell_denied; // why nothing goes by the cellular link
   Duration uptime;
 };
 

@@ -124,6 +124,7 @@ json flow_json(chain::Chain& chain, const flow::Flow& flow, Tick now)
   for (std::size_t i = 0; i < chain.module_count(); ++i)
     if ((flow.resting >> i & 1) != 0) all["rests"].push_back(chain.module(i).name());
   if (v.mptcp) all["mptcp"] = mptcp_json(v);
+  if (v.cell_denied != CellDenied::no) all["cell_denied"] = name(v.cell_denied);
   return all;
 }
 
@@ -241,6 +242,8 @@ json module_json(chain::Chain& chain, std::size_t i, const RulesStatus& rules)
   json knobs = json::array();
   for (const Knob& knob : module.knobs())
     knobs.push_back(knob_json(module, knob));
+  JsonFacts report {};
+  if (chain.enabled(i)) module.report(report);
   return { { "name", module.name() },
            { "summary", module.summary() },
            { "enabled", chain.enabled(i) },
@@ -249,8 +252,10 @@ json module_json(chain::Chain& chain, std::size_t i, const RulesStatus& rules)
            { "flows", stats.flows },
            { "faults", stats.faults },
            { "excluded", stats.excluded },
+           { "cell_bytes", stats.cell_bytes },
            { "conflicts", stats.conflicts },
            { "violations", violations },
+           { "report", report.all },
            { "decisions", decisions },
            { "knobs", std::move(knobs) } };
 }
@@ -285,11 +290,18 @@ std::string manual_text(const Module& module)
 
 json counters_json(const Datapath::Counters& counters)
 {
-  return { { "queued", counters.queued },     { "passed", counters.passed },
-           { "edited", counters.edited },     { "rerouted", counters.rerouted },
-           { "dropped", counters.dropped },   { "injected", counters.injected },
-           { "observed", counters.observed }, { "injected_failed", counters.inject_failed },
-           { "not_wifi", counters.not_wifi }, { "damaged", counters.damaged } };
+  return { { "queued", counters.queued },
+           { "passed", counters.passed },
+           { "edited", counters.edited },
+           { "rerouted", counters.rerouted },
+           { "dropped", counters.dropped },
+           { "injected", counters.injected },
+           { "observed", counters.observed },
+           { "injected_failed", counters.inject_failed },
+           { "reroute_failed", counters.reroute_failed },
+           { "cell_filtered", counters.cell_filtered },
+           { "not_wifi", counters.not_wifi },
+           { "damaged", counters.damaged } };
 }
 
 json faults_json(const Datapath::Counters& counters)
@@ -305,11 +317,9 @@ json faults_json(const Datapath::Counters& counters)
 
 json keeper_json(const kernel::KeeperState& keeper, int pid)
 {
-  return { { "state", kernel::name(keeper.phase) },
-           { "pid", pid },
-           { "suspensions", keeper.suspensions },
-           { "suspended_s", seconds(keeper.suspended_total) },
-           { "last_error", keeper.last_error } };
+  return { { "state", kernel::name(keeper.phase) }, { "pid", pid },
+           { "suspensions", keeper.suspensions },   { "suspended_s", seconds(keeper.suspended_total) },
+           { "restored", keeper.restored },         { "last_error", keeper.last_error } };
 }
 
 } // namespace tandem::daemon

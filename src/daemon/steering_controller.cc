@@ -35,7 +35,7 @@ std::optional<kernel::SteeringPlan> SteeringController::due(const links::LinkTab
 {
   constexpr Duration apart = 95ms;
   requests_.advance(now);
-  kernel::SteeringPlan wanted = requests_.plan(table);
+  kernel::SteeringPlan wanted = requests_.plan(table, cell_);
   const bool changed = wanted != told_;
   told_newest_ = !changed || now - told_at_ >= apart;
   if (!changed || !told_newest_) return {};
@@ -49,7 +49,9 @@ KeeperChange compare(const kernel::KeeperState& before, const kernel::KeeperStat
   KeeperChange change {};
   change.steering_only = before.steering != after.steering && before.phase == after.phase
                          && before.route.v4 == after.route.v4 && before.route.v6 == after.route.v6
-                         && before.last_error == after.last_error;
+                         && before.last_error == after.last_error && before.restored == after.restored;
+  if (after.restored != before.restored)
+    change.warnings.emplace_back("another program took rules of Tandem's away; they are back");
   const auto tell = [&change](const std::string& was, const std::string& is)
   {
     if (was != is && !is.empty()) change.warnings.push_back("steering: " + is);

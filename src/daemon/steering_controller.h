@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tandem::daemon
@@ -29,6 +30,8 @@ public:
   void take(const chain::ModuleRequest& request);
   void lapse(std::uint8_t slot) { requests_.lapse(slot); } // the module is off
   void links_changed(const links::LinkTable& table);
+  // True: what is wanted may have changed.
+  bool gate(CellUse cell) { return std::exchange(cell_, cell) != cell; }
   // A look at the module, now and then: one that failed, or has had no flow for a while, cannot take back what it
   // requested. True: what is wanted may have changed.
   bool look(std::uint8_t slot, const chain::Chain::ModuleStats& module, Tick now);
@@ -48,6 +51,7 @@ private:
   };
 
   LinkRequests requests_;
+  CellUse cell_ = CellUse::allowed;
   std::uint64_t taken_ = 0;
   kernel::SteeringPlan told_ {};
   Tick told_at_ {};

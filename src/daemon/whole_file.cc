@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -83,6 +84,14 @@ std::string read_whole(const std::filesystem::path& file, std::size_t longest)
   if (got > longest) throw std::runtime_error { file.string() + ": is longer than any that Tandem writes" };
   bytes.resize(got);
   return bytes;
+}
+
+std::string file_stamp(std::time_t at)
+{
+  std::array<char, 32> stamp {};
+  std::tm parts {};
+  std::strftime(stamp.data(), stamp.size(), "%Y%m%d-%H%M%S", ::localtime_r(&at, &parts));
+  return stamp.data();
 }
 
 } // namespace tandem::daemon

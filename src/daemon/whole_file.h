@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <ctime>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -15,5 +16,8 @@ void write_whole(const std::filesystem::path& file, std::string_view bytes);
 
 // The bytes of a plain file of at most `longest` bytes; empty when there is none. Throws std::runtime_error.
 std::string read_whole(const std::filesystem::path& file, std::size_t longest);
+
+// "20261122-214500", local time: names of files that carry it are in the order of their age.
+std::string file_stamp(std::time_t at);
 
 } // namespace tandem::daemon

@@ -64,6 +64,14 @@ WifiWatch::~WifiWatch()
 // ---- what is handed in
 // -----------------------------------------------------------------------------------------------
 
+void WifiWatch::assign(const std::string& interface, const std::string& cell)
+{
+  if (interface == settings_.interface && cell == settings_.cell) return;
+  settings_.interface = interface;
+  settings_.cell = cell;
+  close_sources();
+}
+
 void WifiWatch::watch(bool on)
 {
   if (on == detector_.watching()) return;
@@ -259,7 +267,8 @@ void WifiWatch::settle(Tick now)
     stale_said_ = true;
     log(Severity::warning, "the radio hears nothing while packets arrive; blackouts are told without it until it does");
   }
-  if (!silent_gateway_said_ && detector_.counters().unprovable > 0 && !detector_.gateway_answers())
+  if (!silent_gateway_said_ && !settings_.interface.empty() && detector_.counters().unprovable > 0
+      && !detector_.gateway_answers())
   {
     silent_gateway_said_ = true;
     log(Severity::notice, settings_.interface + ": the gateway answers no probe (" + std::string { prober_.way() }
@@ -316,6 +325,7 @@ void WifiWatch::set_timer(Tick next, Tick now)
 // At most a burst of lines, then one in ten seconds: a link at the edge must not fill the log.
 void WifiWatch::tell_verdict(Tick now)
 {
+  if (settings_.interface.empty()) return; // the loop told that there is none
   if (!log_gate_.take(now))
   {
     ++unsaid_;

@@ -26,7 +26,7 @@ namespace tandem::daemon
 
 struct WatchSettings
 {
-  std::string interface;
+  std::string interface;          // empty: none
   std::string cell;               // the other one; empty: none
   std::vector<std::string> radio; // as in links.radio
   bool modem = true;              // as in links.modem
@@ -47,6 +47,8 @@ public:
   WifiWatch(const WifiWatch&) = delete;
   WifiWatch& operator=(const WifiWatch&) = delete;
 
+  // The roles went to other interfaces; link() tells what the new one is.
+  void assign(const std::string& interface, const std::string& cell);
   // Whether anybody wants to know. Off, nothing is read or sent, and the carrier alone decides.
   void watch(bool on);
   // What the interface is now.

@@ -90,6 +90,7 @@ struct FetchThread::Parts
   void push(Message&& message);
   void flush();
   void tidy();
+  void tick();
   Fetcher* fetcher(FetchHow how);
   void forget(Followed& followed);
   void let_go(std::uint64_t id);
@@ -105,6 +106,7 @@ struct FetchThread::Parts
   kernel::Tap tap;
   asio::posix::stream_descriptor tap_events; // a descriptor of its own, of the same socket
   asio::steady_timer second { context };
+  bool ticking = false; // `second` runs
   asio::steady_timer again { context };
   kernel::SocketQuery sockets {};
   std::array<std::unique_ptr<Fetcher>, 2> fetchers {};
@@ -239,6 +241,7 @@ void FetchThread::Parts::see(const kernel::TappedPacket& packet)
     const Follower::Limits limits { .piece = options.piece_bytes };
     found = connections.emplace(segment.key, Followed { .follower = { segment.key, id, limits }, .id = id }).first;
     ++count.connections;
+    tick();
   }
   if (found == connections.end()) return;
   Followed& followed = found->second;
@@ -334,7 +337,20 @@ void FetchThread::Parts::tidy()
   }
   for (const auto& way : fetchers)
     if (way) book(*way);
-  second.expires_after(1s);
+  ticking = false;
+  tick();
+}
+
+// No timer while there is nothing to tidy; for connections that are silent, when the first of them is over.
+void FetchThread::Parts::tick()
+{
+  if (ticking || (connections.empty() && pieces == 0)) return;
+  ticking = true;
+  const Tick now = kernel::now();
+  Tick next = pieces > 0 ? now : Tick::max();
+  for (const auto& [key, one] : connections)
+    next = std::min(next, now - one.last < linger ? now : one.last + (one.follower.closed() ? linger : idle));
+  second.expires_after(std::max<Duration>(next - now, 1s));
   second.async_wait(
       [this](boost::system::error_code cancelled)
       {
@@ -382,6 +398,8 @@ void FetchThread::Parts::handle(const Job& job)
   Fetcher* way = fetcher(job.fetch.how);
   if (way == nullptr) return refuse(job, "there is no such way to fetch", true);
   ++pieces;
+  ticking = false; // the slow one, perhaps: set anew
+  tick();
   bytes += request->piece.size();
   found->second.how = job.fetch.how;
   found->second.asked = kernel::now();

@@ -39,7 +39,7 @@ Table::Table(Options options)
 
 Table::~Table() = default; // Flow is trivially destructible; modules' states are ended by the chain before
 
-Flow& Table::slot(std::uint32_t index)
+Flow& Table::slot(std::uint32_t index) const
 {
   const std::size_t at = index - 1;
   return chunks_[at / chunk_flows][at % chunk_flows];
@@ -238,19 +238,32 @@ void Table::erase(Flow& flow)
   --size_;
 }
 
+std::array<std::pair<Stage, Duration>, 4> Table::lives() const
+{
+  return { std::pair { Stage::closed, options_.linger }, std::pair { Stage::opening, options_.half_open },
+           std::pair { Stage::answered, options_.half_open }, std::pair { Stage::living, options_.idle } };
+}
+
+Tick Table::due(const Flow& flow, Duration limit)
+{
+  return std::max(flow.view.last_seen, flow.spared_) + limit;
+}
+
 Flow* Table::expired(Tick now)
 {
-  const auto due = [&](const List& list, Duration limit) -> Flow*
-  {
-    if (list.oldest == 0) return nullptr;
-    Flow& flow = slot(list.oldest);
-    return now - std::max(flow.view.last_seen, flow.spared_) >= limit ? &flow : nullptr;
-  };
-  for (const auto& [stage, limit] :
-       { std::pair { Stage::closed, options_.linger }, std::pair { Stage::opening, options_.half_open },
-         std::pair { Stage::answered, options_.half_open }, std::pair { Stage::living, options_.idle } })
-    if (Flow* flow = due(list_of(stage), limit)) return flow;
+  for (const auto& [stage, limit] : lives())
+    if (const std::uint32_t oldest = list_of(stage).oldest; oldest != 0 && due(slot(oldest), limit) <= now)
+      return &slot(oldest);
   return nullptr;
+}
+
+Tick Table::next_expiry() const
+{
+  Tick next = Tick::max();
+  for (const auto& [stage, limit] : lives())
+    if (const std::uint32_t oldest = list_of(stage).oldest; oldest != 0)
+      next = std::min(next, due(slot(oldest), limit));
+  return next;
 }
 
 } // namespace tandem::flow

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace tandem::flow
@@ -49,6 +50,7 @@ struct alignas(std::max_align_t) Flow
   bool watched = false;                       // its packets are needed though no module may need them
   std::uint8_t ts_owner = 0;                  // the module that view.ts_reserved is for
   std::array<Hold, max_modules> holds {};     // what each module asked for with the last ACK
+  Tick room_until {};                         // lowered ACK numbers leave room for ACKs that are left out until then
   std::uint8_t slow_calls = 0;                // decisions that took too long
   std::uint16_t swift_calls = 0;              // since the last of them, up to a bound
   std::uint32_t epoch = 0;                    // of the queue, see Chain::queue_resumed()
@@ -110,6 +112,8 @@ public:
   // The oldest flow that has been idle too long at `now`, or nullptr. The caller ends its modules' state, then erases
   // it.
   Flow* expired(Tick now);
+  // Before which expired() finds nothing, as things are; Tick::max() in an empty table.
+  Tick next_expiry() const;
 
   std::size_t size() const { return size_; }
   std::size_t capacity() const { return options_.capacity; }
@@ -136,7 +140,7 @@ public:
 
 private:
   static constexpr std::size_t chunk_flows = 64;
-  Flow& slot(std::uint32_t index);
+  Flow& slot(std::uint32_t index) const; // the table owns it through pointers
   // By age, so that whatever is due first is found at once. Each stage has a list of its own: closed flows expire after
   // `linger`, however many older flows live on.
   struct List
@@ -145,6 +149,10 @@ private:
     std::size_t size = 0;
   };
   List& list_of(Stage stage) { return lists_[static_cast<std::size_t>(stage)]; }
+  const List& list_of(Stage stage) const { return lists_[static_cast<std::size_t>(stage)]; }
+  // How long a flow of each stage may be idle.
+  std::array<std::pair<Stage, Duration>, 4> lives() const;
+  static Tick due(const Flow& flow, Duration limit);
   List& list_of(const Flow& flow) { return list_of(flow.stage_); }
   void move(Flow& flow, Stage stage);
   void unlink(Flow& flow);

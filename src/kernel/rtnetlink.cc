@@ -86,6 +86,8 @@ InterfaceNotification read_link(rtnl_link* link, bool gone)
   notification.running = (flags & IFF_RUNNING) && (state == oper_up || state == oper_unknown);
   notification.point_to_point = flags & IFF_POINTOPOINT;
   notification.mtu = rtnl_link_get_mtu(link);
+  if (const char* kind = rtnl_link_get_type(link)) notification.kind = kind;
+  notification.hardware = rtnl_link_get_arptype(link);
   return notification;
 }
 

@@ -27,13 +27,6 @@ bool has_devtype(const fs::path& device, const std::string& type)
   return false;
 }
 
-struct Candidate
-{
-  std::string name;
-  std::string sign;
-  bool up = false;
-};
-
 std::string sign_of_wifi(const fs::path& device)
 {
   int type = 1; // ARPHRD_ETHER, as of a station
@@ -47,6 +40,11 @@ std::string sign_of_wifi(const fs::path& device)
 std::string sign_of_modem(const fs::path& device)
 {
   if (has_devtype(device, "wwan")) return "is a device of type wwan";
+  if (has_devtype(device, "bluetooth")) return "is a phone by Bluetooth";
+  std::error_code error;
+  const std::string driver = fs::read_symlink(device / "device" / "driver", error).filename();
+  for (const char* phone : { "ipheth", "rndis_host" })
+    if (driver == phone) return "is a phone by USB (" + driver + ")";
   const std::string name = device.filename();
   for (const char* prefix : { "wwan", "wwp", "ppp" })
     if (name.rfind(prefix, 0) == 0) return std::string { "is named like a modem (" } + prefix + ")";
@@ -104,12 +102,14 @@ Found find_cell(const std::string& sysfs)
   return find_cell({}, sysfs);
 }
 
-std::vector<std::string> find_more_wifi(const std::vector<std::string>& besides, const std::string& sysfs)
+std::vector<Candidate> wifi_candidates(const std::vector<std::string>& besides, const std::string& sysfs)
 {
-  std::vector<std::string> names;
-  for (const Candidate& one : candidates(sysfs, sign_of_wifi, besides))
-    names.push_back(one.name);
-  return names;
+  return candidates(sysfs, sign_of_wifi, besides);
+}
+
+std::vector<Candidate> cell_candidates(const std::vector<std::string>& besides, const std::string& sysfs)
+{
+  return candidates(sysfs, sign_of_modem, besides);
 }
 
 } // namespace tandem::links

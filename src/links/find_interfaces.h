@@ -7,23 +7,33 @@
 namespace tandem::links
 {
 
+// An interface that looks like one of the kind asked for.
+struct Candidate
+{
+  std::string name;
+  std::string sign; // "has a phy80211 in sysfs"
+  bool up = false;  // by operstate
+};
+
 struct Found
 {
   std::string interface; // empty: none found
   std::string why;       // "wlan0 has a phy80211 in sysfs", or what to do
 };
 
-// Wi-Fi: has phy80211 or wireless in sysfs, and is no monitor interface. Cellular: device type "wwan", or a name of
-// wwan*, ppp*, wwp*; USB tethering cannot be told from Ethernet and must be named by the user. Several candidates: the
-// first that is up, then by name; the sentence names the others. `sysfs` is /sys/class/net but for tests.
+// Wi-Fi: has phy80211 or wireless in sysfs, and is no monitor interface. Cellular: device type "wwan", a name of wwan*,
+// ppp*, wwp*, a phone by Bluetooth (device type "bluetooth") or by a USB driver that only phones have (ipheth,
+// rndis_host); other tethering (cdc_ether, cdc_ncm) cannot be told from an Ethernet dock and must be named by the user.
+// Several candidates: the first that is up, then by name; the sentence names the others. `sysfs` is /sys/class/net but
+// for tests.
 Found find_wifi(const std::string& sysfs = "/sys/class/net");
 Found find_cell(const std::string& sysfs = "/sys/class/net");
 // The same, without the interfaces that have another role already.
 Found find_wifi(const std::vector<std::string>& besides, const std::string& sysfs);
 Found find_cell(const std::vector<std::string>& besides, const std::string& sysfs);
 
-// All further Wi-Fi interfaces, in the same order.
-std::vector<std::string> find_more_wifi(const std::vector<std::string>& besides,
-                                        const std::string& sysfs = "/sys/class/net");
+// All there are besides those, in the same order.
+std::vector<Candidate> wifi_candidates(const std::vector<std::string>& besides, const std::string& sysfs);
+std::vector<Candidate> cell_candidates(const std::vector<std::string>& besides, const std::string& sysfs);
 
 } // namespace tandem::links

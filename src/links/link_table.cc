@@ -9,13 +9,35 @@ namespace tandem::links
 
 LinkTable::LinkTable(std::string wifi, std::string cell, const std::vector<std::string>& more_wifi)
 {
+  assign(std::move(wifi), std::move(cell), more_wifi, {});
+}
+
+bool LinkTable::assign(std::string wifi, std::string cell, const std::vector<std::string>& more_wifi, Tick now)
+{
   if (more_wifi.size() >= most_wifi)
     throw std::length_error { "at most " + std::to_string(most_wifi) + " Wi-Fi interfaces can be used, not "
                               + std::to_string(more_wifi.size() + 1) };
+  std::array<std::string, link_count> names {};
   for (std::size_t i = 0; i < more_wifi.size(); ++i)
-    roles_[static_cast<std::size_t>(wifi_link(i + 1))].interface = more_wifi[i];
-  roles_[static_cast<std::size_t>(Link::wifi)].interface = std::move(wifi);
-  roles_[static_cast<std::size_t>(Link::cell)].interface = std::move(cell);
+    names[static_cast<std::size_t>(wifi_link(i + 1))] = more_wifi[i];
+  names[static_cast<std::size_t>(Link::wifi)] = std::move(wifi);
+  names[static_cast<std::size_t>(Link::cell)] = std::move(cell);
+  bool changed = false;
+  for (std::size_t i = 0; i < link_count; ++i)
+  {
+    if (roles_[i].interface == names[i]) continue;
+    roles_[i] = { .interface = std::move(names[i]) };
+    changed = true;
+  }
+  return refresh(now) || changed;
+}
+
+std::vector<PresentInterface> LinkTable::present() const
+{
+  std::vector<PresentInterface> all {};
+  for (const auto& [ifindex, one] : present_)
+    all.push_back(one);
+  return all;
 }
 
 bool LinkTable::apply(const InterfaceNotification& notification, Tick now)
@@ -39,8 +61,9 @@ bool LinkTable::apply(const AddressNotification& notification, Tick now)
   auto found = known_.find(notification.ifindex);
   if (found == known_.end()) return false;
   auto& addresses = found->second.addresses;
-  std::erase(addresses, notification.address);
-  if (!notification.gone && notification.global && notification.usable) addresses.push_back(notification.address);
+  std::erase_if(addresses, [&](const Held& held) { return held.address == notification.address; });
+  if (!notification.gone && notification.global && notification.usable)
+    addresses.push_back({ notification.address, notification.on_link });
   return refresh(now);
 }
 
@@ -80,7 +103,11 @@ LinkInfo LinkTable::derive(const std::string& name) const
     info.up = known.interface.admin_up && known.interface.running;
     info.point_to_point = known.interface.point_to_point;
     info.mtu = known.interface.mtu;
-    info.addresses = known.addresses;
+    for (const Held& held : known.addresses)
+    {
+      info.addresses.push_back(held.address);
+      if (held.on_link.prefix > 0) info.on_link.push_back(held.on_link);
+    }
     std::stable_partition(info.addresses.begin(), info.addresses.end(), [](const Address& a) { return !a.v6; });
     for (bool v6 : { false, true })
     {
@@ -97,6 +124,16 @@ LinkInfo LinkTable::derive(const std::string& name) const
 bool LinkTable::refresh(Tick now)
 {
   if (dumping_) return false;
+  std::erase_if(present_, [this](const auto& one) { return !known_.contains(one.first); });
+  for (const auto& [ifindex, known] : known_)
+  {
+    const auto [entry, fresh] = present_.try_emplace(ifindex);
+    PresentInterface& one = entry->second;
+    one.name = known.interface.name;
+    if (!fresh && one.useful == known.useful()) continue;
+    one.useful = known.useful();
+    one.since = now;
+  }
   bool changed = false;
   for (LinkInfo& role : roles_)
   {
@@ -130,6 +167,11 @@ Link LinkTable::of_ifindex(int ifindex) const
   for (std::size_t i = 0; i < link_count; ++i)
     if (roles_[i].ifindex == ifindex) return static_cast<Link>(i);
   return Link::other;
+}
+
+bool LinkTable::is_local_peer(Link link, const Address& peer) const
+{
+  return links::is_local_peer(peer, roles_[static_cast<std::size_t>(link)].on_link);
 }
 
 void LinkTable::fill(LinkStates& states) const

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "src/kernel/interface_notification.h"
+#include "src/links/network.h"
 
 #include <tandem/link.h>
 #include <tandem/module.h>
@@ -29,6 +30,7 @@ struct AddressNotification
   bool gone = false;
   bool global = true; // scope global or site
   bool usable = true; // not tentative, not failed duplicate detection
+  Network on_link {}; // reachable without a gateway because of it; no prefix: nothing
 };
 
 // RTM_NEWROUTE / RTM_DELROUTE of a default route in the main table.
@@ -50,6 +52,7 @@ struct LinkInfo
   bool point_to_point = false;
   std::uint32_t mtu = 1500;
   std::vector<Address> addresses {}; // global and usable, IPv4 first
+  std::vector<Network> on_link {};   // of these addresses
   std::optional<Address> gateway_v4 {};
   std::optional<Address> gateway_v6 {};
   bool default_v4 = false; // a default route by this interface exists
@@ -59,12 +62,28 @@ struct LinkInfo
   bool present() const { return ifindex != 0 && !addresses.empty(); }
 };
 
+// An interface of this machine, whether it has a role or not.
+struct PresentInterface
+{
+  std::string name;
+  bool useful = false; // up, with a default route
+  Tick since {};       // when `useful` last changed
+  bool operator==(const PresentInterface&) const = default;
+};
+
 class LinkTable
 {
 public:
-  // Interface names; an empty name: the role is not filled. `more_wifi`: those of wifi_link(1) and so on, at most
-  // most_wifi - 1. Throws std::length_error when there are more.
+  LinkTable() = default; // no role is filled
+  // As assign().
   LinkTable(std::string wifi, std::string cell, const std::vector<std::string>& more_wifi = {});
+
+  // Gives the roles to interfaces of these names; an empty name: the role is not filled. `more_wifi`: those of
+  // wifi_link(1) and so on, at most most_wifi - 1; throws std::length_error when there are more. True when a role
+  // changed.
+  bool assign(std::string wifi, std::string cell, const std::vector<std::string>& more_wifi, Tick now);
+  // All there are, by ifindex.
+  std::vector<PresentInterface> present() const;
 
   // Each returns whether a role changed.
   bool apply(const InterfaceNotification& notification, Tick now);
@@ -78,21 +97,30 @@ public:
   // The role that owns a local address; Link::other when none does. Cheap: called for every new flow.
   Link owner(const Address& local) const;
   Link of_ifindex(int ifindex) const;
+  // With the networks that this host is on by the link.
+  bool is_local_peer(Link link, const Address& peer) const;
   // For modules. `at_risk` and `bytes_out` are not known here and not touched.
   void fill(LinkStates& states) const;
 
 private:
+  struct Held
+  {
+    Address address {};
+    Network on_link {};
+  };
   struct Known
   {
     InterfaceNotification interface {
     };
-    std::vector<Address> addresses {};
+    std::vector<Held> addresses {};
     std::vector<DefaultRouteNotification> routes {};
+    bool useful() const { return interface.admin_up && interface.running && !routes.empty(); }
   };
   bool refresh(Tick now);
   LinkInfo derive(const std::string& name) const;
 
   std::map<int, Known> known_ {};
+  std::map<int, PresentInterface> present_ {}; // of the same; outlives a dump
   std::array<LinkInfo, link_count> roles_ {};
   bool dumping_ = false;
 };

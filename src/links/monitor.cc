@@ -1,6 +1,7 @@
 #include "src/links/monitor.h"
 
 #include "src/kernel/rtnetlink.h"
+#include "src/links/read_rules.h"
 
 #include <linux/if_addr.h>
 #include <linux/rtnetlink.h>
@@ -11,6 +12,7 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <utility>
 
 namespace tandem::links
 {
@@ -52,11 +54,41 @@ void read_route(rtnl_route* route, bool gone, Each each)
   }
 }
 
+bool refuses(const rtnl_route* route)
+{
+  const std::uint8_t type = rtnl_route_get_type(const_cast<rtnl_route*>(route));
+  return type == RTN_BLACKHOLE || type == RTN_UNREACHABLE || type == RTN_PROHIBIT;
+}
+
+// What the route says of the way of this host's own packets. The local table is about what arrives.
+template <class Each>
+void read_way(rtnl_route* route, Each each)
+{
+  if (rtnl_route_get_table(route) == RT_TABLE_LOCAL) return;
+  RouteEntry entry { .v6 = rtnl_route_get_family(route) == AF_INET6,
+                     .table = rtnl_route_get_table(route),
+                     .metric = rtnl_route_get_priority(route),
+                     .refused = refuses(route) };
+  entry.to.address.v6 = entry.v6;
+  if (nl_addr* to = rtnl_route_get_dst(route); to && nl_addr_get_prefixlen(to) != 0)
+    entry.to = network_of(from_nl(to), nl_addr_get_prefixlen(to));
+  if (entry.refused) return each(entry);
+  if (rtnl_route_get_type(route) != RTN_UNICAST) return;
+  for (int i = 0; i < rtnl_route_get_nnexthops(route); ++i)
+  {
+    rtnl_nexthop* hop = rtnl_route_nexthop_n(route, i);
+    if ((rtnl_route_nh_get_flags(hop) & RTNH_F_DEAD) != 0) continue;
+    entry.ifindex = rtnl_route_nh_get_ifindex(hop);
+    each(entry);
+  }
+}
+
 } // namespace
 
 struct Monitor::Parts
 {
-  LinkTable table;
+  LinkTable table {};
+  Routing routing {};
   Owned<nl_sock> asking {};    // dumps
   Owned<nl_sock> listening {}; // multicast
   std::function<void(nl_object*)> taker = [this](nl_object* object) { take(object); };
@@ -64,16 +96,12 @@ struct Monitor::Parts
   bool overrun = false;
   Tick now {};
 
-  Parts(const std::string& wifi, const std::string& cell, const std::vector<std::string>& more_wifi)
-      : table { wifi, cell, more_wifi }
-  {
-  }
-
   void open()
   {
     asking = routing_socket();
-    listening = listening_socket(
-        { RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR, RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROUTE }, taker);
+    listening = listening_socket({ RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR, RTNLGRP_IPV4_ROUTE,
+                                   RTNLGRP_IPV6_ROUTE, RTNLGRP_IPV4_RULE, RTNLGRP_IPV6_RULE },
+                                 taker);
   }
 
   void take(nl_object* object)
@@ -86,7 +114,10 @@ struct Monitor::Parts
       auto* link = reinterpret_cast<rtnl_link*>(object);
       // Bridges and wireless drivers report in families of their own; those do not describe the interface.
       if (rtnl_link_get_family(link) != AF_UNSPEC) return;
-      changed |= table.apply(read_link(link, nl_object_get_msgtype(object) == RTM_DELLINK), now);
+      const InterfaceNotification notification = read_link(link, nl_object_get_msgtype(object) == RTM_DELLINK);
+      changed |= table.apply(notification, now);
+      // The kernel drops the routes of an interface that goes down without a message for each.
+      overrun |= is_tunnel(notification);
       break;
     }
     case RTM_NEWADDR:
@@ -99,13 +130,17 @@ struct Monitor::Parts
     case RTM_DELROUTE:
     {
       // A replaced route comes as new only, and what it replaced is not told: such changes are read anew.
-      bool ours = false;
+      // Those of interfaces without a role, too: who has a default route may get one.
       read_route(reinterpret_cast<rtnl_route*>(object), false,
-                 [&](const DefaultRouteNotification& notification)
-                 { ours |= table.of_ifindex(notification.ifindex) != Link::other; });
-      overrun |= ours;
+                 [&](const DefaultRouteNotification&) { overrun = true; });
+      read_way(reinterpret_cast<rtnl_route*>(object), [&](const RouteEntry& entry)
+               { overrun |= entry.to.prefix == 0 || entry.refused || routing.knows_tunnel(entry.ifindex); });
       break;
     }
+    case RTM_NEWRULE:
+    case RTM_DELRULE:
+      overrun = true;
+      break;
     default:
       break;
     }
@@ -121,6 +156,10 @@ struct Monitor::Parts
     notification.gone = gone;
     notification.global = rtnl_addr_get_scope(address) < RT_SCOPE_LINK;
     notification.usable = (rtnl_addr_get_flags(address) & addr_unusable) == 0;
+    // Of a point-to-point interface the kernel tells the network of the peer.
+    nl_addr* peer = rtnl_addr_get_peer(address);
+    notification.on_link = network_of(peer != nullptr ? from_nl(peer) : notification.address,
+                                      static_cast<unsigned>(rtnl_addr_get_prefixlen(address)));
     changed |= table.apply(notification, now);
   }
 
@@ -135,10 +174,17 @@ struct Monitor::Parts
 
   void read_all()
   {
+    Routing fresh {};
     table.begin_dump();
     nl_cache* cache = nullptr;
     int code = rtnl_link_alloc_cache(asking.get(), AF_UNSPEC, &cache);
-    dump(code, cache, [&](nl_object* o) { table.apply(read_link(reinterpret_cast<rtnl_link*>(o), false), now); });
+    dump(code, cache,
+         [&](nl_object* o)
+         {
+           const InterfaceNotification link = read_link(reinterpret_cast<rtnl_link*>(o), false);
+           table.apply(link, now);
+           fresh.add(link);
+         });
     cache = nullptr;
     code = rtnl_addr_alloc_cache(asking.get(), &cache);
     dump(code, cache, [&](nl_object* o) { take_address(reinterpret_cast<rtnl_addr*>(o), false); });
@@ -151,14 +197,24 @@ struct Monitor::Parts
            {
              read_route(reinterpret_cast<rtnl_route*>(o), false,
                         [&](const DefaultRouteNotification& n) { table.apply(n, now); });
+             read_way(reinterpret_cast<rtnl_route*>(o), [&](const RouteEntry& entry) { fresh.add(entry); });
            });
     }
+    for (const RuleEntry& rule : read_rules())
+      fresh.add(rule);
+    changed |= fresh != routing;
+    routing = std::move(fresh);
     changed |= table.finish_dump(now);
   }
 };
 
 Monitor::Monitor(const std::string& wifi, const std::string& cell, Tick now, const std::vector<std::string>& more_wifi)
-    : parts_ { std::make_unique<Parts>(wifi, cell, more_wifi) }
+    : Monitor { now }
+{
+  assign(wifi, cell, more_wifi, now);
+}
+
+Monitor::Monitor(Tick now) : parts_ { std::make_unique<Parts>() }
 {
   // Listening starts before the dump: a change in between is seen twice rather than never.
   parts_->now = now;
@@ -193,9 +249,20 @@ bool Monitor::receive(Tick now)
   return p.changed;
 }
 
+bool Monitor::assign(const std::string& wifi, const std::string& cell, const std::vector<std::string>& more_wifi,
+                     Tick now)
+{
+  return parts_->table.assign(wifi, cell, more_wifi, now);
+}
+
 const LinkTable& Monitor::table() const
 {
   return parts_->table;
+}
+
+const Routing& Monitor::routing() const
+{
+  return parts_->routing;
 }
 
 } // namespace tandem::links

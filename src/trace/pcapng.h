@@ -11,6 +11,8 @@ namespace tandem::trace::pcapng
 
 constexpr std::uint32_t section_header = 0x0a0d0d0a, interface_description = 1, packet_obsolete = 2, simple_packet = 3,
                         enhanced_packet = 6;
+// Local use, of Tandem's recordings: a time of the chain, then an encoded ChainInput.
+constexpr std::uint32_t chain_input = 0x8054444d;
 constexpr std::uint32_t byte_order_magic = 0x1a2b3c4d, byte_order_swapped = 0x4d3c2b1a;
 constexpr std::uint16_t major_version = 1, minor_version = 0;
 
@@ -20,6 +22,7 @@ constexpr std::uint16_t end = 0, comment = 1;
 constexpr std::uint16_t section_os = 3, section_application = 4;
 constexpr std::uint16_t interface_name = 2, interface_description = 3, interface_resolution = 9, interface_offset = 14;
 constexpr std::uint16_t packet_flags = 2, packet_id = 5;
+constexpr std::uint16_t asked = 0x8054; // local use, of a packet: how the chain was asked about it
 } // namespace option
 
 // epb_flags, bits 0 and 1.

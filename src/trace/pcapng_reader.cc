@@ -27,7 +27,7 @@ struct Interface
 
 Link link_named(std::string_view interface)
 {
-  for (const Link link : { Link::wifi, Link::cell })
+  for (const Link link : all_links)
     if (interface == name(link)) return link;
   return Link::other;
 }
@@ -95,6 +95,9 @@ public:
         return read_enhanced();
       case pcapng::simple_packet:
         return read_simple();
+      case pcapng::chain_input:
+        if (heading_) return read_input();
+        break;
       case pcapng::packet_obsolete:
         fail("obsolete packet block (type 2); rewrite the file with editcap -F pcapng");
       default:
@@ -225,6 +228,11 @@ private:
             {
               if (code == pcapng::option::comment) take_comment(text(at, length), packet);
               if (code == pcapng::option::packet_id && length == 8) packet.packet_id = get64(at);
+              if (code == pcapng::option::asked && length == 24 && heading_)
+                packet.asked = Asked { .at = tick(get64(at)),
+                                       .received = tick(get64(at + 8)),
+                                       .seen = static_cast<std::uint32_t>(get64(at + 16) >> 1),
+                                       .checksum_not_ready = (get64(at + 16) & 1) != 0 };
               if (code != pcapng::option::packet_flags || length != 4) return;
               const std::uint32_t direction = get32(at) & pcapng::direction_mask;
               if (direction == pcapng::inbound) packet.direction = Direction::ingress;
@@ -260,6 +268,23 @@ private:
     edited_ = std::move(after);
     return before;
   }
+
+  // Another program's block of the same number is not read as one of ours: its section has no heading.
+  Recorded read_input()
+  {
+    need(12, "chain input");
+    const std::uint32_t size = get32(8);
+    if (size == 0 || size > body_.size() - 12)
+      fail("chain input of " + std::to_string(size) + " bytes in a block with room for "
+           + std::to_string(body_.size() - 12));
+    Recorded input;
+    input.asked = Asked { .at = tick(get64(0)) };
+    const auto from = body_.begin() + 12;
+    input.input.assign(from, from + size);
+    return input;
+  }
+
+  static Tick tick(std::uint64_t count) { return Tick { Duration { static_cast<Duration::rep>(count) } }; }
 
   Recorded read_simple()
   {

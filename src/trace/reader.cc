@@ -28,14 +28,16 @@ std::unique_ptr<Format> open(const std::filesystem::path& file)
 
 } // namespace
 
-Reader::Reader(const std::filesystem::path& file) : format_ { open(file) } {}
+Reader::Reader(const std::filesystem::path& file, bool inputs) : format_ { open(file) }, inputs_ { inputs } {}
 
 Reader::~Reader() = default;
 
 std::optional<Recorded> Reader::next()
 {
   auto packet = format_->next();
-  if (packet) packet->number = packet->same_frame ? number_ : ++number_;
+  while (packet && !packet->input.empty() && !inputs_)
+    packet = format_->next();
+  if (packet && packet->input.empty()) packet->number = packet->same_frame ? number_ : ++number_;
   return packet;
 }
 

@@ -17,8 +17,9 @@ class Format;
 class Reader
 {
 public:
-  // Opens the file and reads its head. Throws BadFile.
-  explicit Reader(const std::filesystem::path& file);
+  // Opens the file and reads its head. Throws BadFile. `inputs`: inputs of the chain are returned among the packets,
+  // without a number; else they are left out.
+  explicit Reader(const std::filesystem::path& file, bool inputs = false);
   ~Reader();
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
@@ -33,6 +34,7 @@ public:
 private:
   std::unique_ptr<Format> format_;
   std::uint64_t number_ = 0;
+  bool inputs_;
 };
 
 } // namespace tandem::trace

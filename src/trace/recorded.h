@@ -47,7 +47,9 @@ struct Recorded
   std::uint32_t length = 0;            // of the IP packet on the wire
   std::uint32_t link_type = 0;         // LINKTYPE_ value of the file
   bool same_frame = false;             // of the same frame as the one before it: its second part
+  std::optional<Asked> asked {};       // the chain was asked about it, of a recording by Tandem
   std::optional<Original> original {}; // inner: while it is read
+  std::vector<std::byte> input {};     // no packet, but an encoded ChainInput of `asked->at`; see Reader
 };
 
 } // namespace tandem::trace

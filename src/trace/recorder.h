@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -24,9 +25,13 @@ enum class Disposition : std::uint8_t
   dropped,  // thinned
   injected, // made by a module; there is no packet before it
   fault,    // not a segment that could be read; passed untouched, `why` names the fault
+  observed, // a copy, made while the packet itself went its way; its headers
 };
 
-constexpr std::size_t disposition_count = static_cast<std::size_t>(Disposition::fault) + 1;
+// The reason of a fault: it was to leave by the cellular link, could not be sent there, and passed untouched.
+constexpr std::string_view not_rerouted = "not sent by the cellular link";
+
+constexpr std::size_t disposition_count = static_cast<std::size_t>(Disposition::observed) + 1;
 
 constexpr std::string_view name(Disposition disposition)
 {
@@ -42,11 +47,25 @@ constexpr std::string_view name(Disposition disposition)
     return "injected";
   case Disposition::fault:
     return "fault";
+  case Disposition::observed:
+    return "observed";
   }
   return "?";
 }
 
-// One packet. Spans and views are copied by the recorder, and valid only during the visit when it hands them out.
+// How a packet entered the chain; with it the chain can be asked again (src/trace/chain_input.h).
+struct Asked
+{
+  Tick at {};                      // the chain's time
+  Tick received {};                // Segment::received
+  std::uint32_t seen = 0;          // bytes of the packet that the chain saw
+  bool checksum_not_ready = false; // when it was edited
+
+  bool operator==(const Asked&) const = default;
+};
+
+// One packet, or an input of the chain that is none. Spans and views are copied by the recorder, and valid only during
+// the visit when it hands them out.
 struct Entry
 {
   Tick at {};
@@ -60,6 +79,8 @@ struct Entry
   std::uint32_t before_length = 0;      // length on the wire when `before` is already cut; 0: its size
   std::uint32_t after_length = 0;       // likewise
   std::string_view why {};              // at most longest_why bytes are kept
+  std::optional<Asked> asked {};        // the chain was asked about the packet; its `at` is that of the entry
+  std::span<const std::byte> input {};  // an encoded ChainInput: then of all others only `at` counts
 };
 
 constexpr std::size_t longest_why = 200;
@@ -99,10 +120,15 @@ public:
   void visit(const std::function<void(const Entry&)>& visitor) const;
 
   std::size_t size() const { return count_; }
+  // Packets that were kept and are not any more: the oldest one that is has the next number.
+  std::uint64_t forgotten() const { return forgotten_; }
+  // Likewise of all entries, inputs of the chain included.
+  std::uint64_t entries_forgotten() const { return entries_forgotten_; }
   const Counters& counters() const { return counters_; }
   const Limits& limits() const { return limits_; }
 
 private:
+  void add_input(Tick at, std::span<const std::byte> input) noexcept;
   std::size_t place(std::size_t size) noexcept;
   void forget_oldest() noexcept;
 
@@ -114,6 +140,8 @@ private:
   std::size_t end_ = 0;
   bool wrapped_ = false;
   std::size_t count_ = 0;
+  std::uint64_t forgotten_ = 0;
+  std::uint64_t entries_forgotten_ = 0;
   Counters counters_ {};
 };
 

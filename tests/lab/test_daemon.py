@@ -97,6 +97,27 @@ def test_faster_than_wifi_leaves_the_queue_with_every_module_on(limited_by_the_c
         assert report.result()["end"]["sum_received"]["bits_per_second"] > 2.5e9, "this machine is too slow for this test"
 
 
+def test_at_rest_nothing_wakes_it_and_the_next_download_does(lab):
+    """Every module on: five seconds after the last packet no timer runs any more."""
+    sys.path[:0] = [str(ROOT / "tools" / "bench")]
+    from tandem_bench.helpers import wake_ups
+
+    with lab.daemon(["offload", "freeze", "mirror", "ecn"]) as daemon:
+        whole(lab, lab.download(FILE, sha256=True))
+        time.sleep(8)
+        before = wake_ups(daemon.pid)
+        time.sleep(5)
+        assert wake_ups(daemon.pid) - before <= 10
+        going = lab.start_download(FILE, sha256=True)
+        assert system.wait_until(lambda: by_cellular(daemon), 5)
+        # Awake, it is watched again: a loop that stands still is noticed.
+        os.kill(daemon.pid, signal.SIGSTOP)
+        time.sleep(1)
+        os.kill(daemon.pid, signal.SIGCONT)
+        whole(lab, going.wait())
+        assert daemon.api("/v1/status")["keeper"]["suspensions"] >= 1
+
+
 def test_switched_on_and_off_while_traffic_runs(lab):
     with lab.daemon() as daemon:
         going = lab.start_download(FILE, sha256=True)

@@ -14,6 +14,7 @@ from typing import Any, Callable, Iterator
 import pytest
 
 from feeder_probe_run import LONG_ENOUGH, Line, Probe, program
+from message_bus import Bus
 
 from tandem_lab import system
 
@@ -28,29 +29,6 @@ MOCK = "org.freedesktop.DBus.Mock"
 POLL_MS = "1000"
 LTE, NR5G = 1 << 14, 1 << 15
 UNKNOWN = -sys.float_info.max  # ModemManager's mark
-
-BUS = """<busconfig><type>system</type><listen>unix:path={path}</listen><auth>EXTERNAL</auth>
-<policy context="default"><allow send_destination="*" eavesdrop="true"/><allow eavesdrop="true"/><allow own="*"/></policy></busconfig>
-"""
-
-
-class Bus:
-    """A message bus that nobody else uses."""
-
-    def __init__(self, directory: Path) -> None:
-        (directory / "bus.conf").write_text(BUS.format(path=directory / "bus"))
-        command = ["dbus-daemon", f"--config-file={directory / 'bus.conf'}", "--nofork", "--print-address=1"]
-        self._process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *command], stdout=subprocess.PIPE, text=True)
-        assert self._process.stdout
-        self.environment = {"DBUS_SYSTEM_BUS_ADDRESS": self._process.stdout.readline().strip()}
-        self.connection = dbus.bus.BusConnection(self.environment["DBUS_SYSTEM_BUS_ADDRESS"])
-        self.connection.set_exit_on_disconnect(False)
-
-    def stop(self) -> None:
-        self._process.kill()
-        self._process.wait()
-        assert self._process.stdout
-        self._process.stdout.close()
 
 
 class Manager:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import tandem_lab
-from tandem_lab import Lab, LabError, system, topology
+from tandem_lab import Lab, LabError, sockets, system, topology
 from tandem_lab.life import LabState, is_running
 
 LAB_PY = Path(tandem_lab.__file__).resolve().parents[1] / "lab.py"
@@ -54,6 +54,16 @@ def test_allowed_congestion_control_is_given_back(without_air, make_lab):
         assert setting.read_text().strip() == without_cubic
     finally:
         setting.write_text(before)
+
+
+def test_no_connection_outlives_the_lab(leaves_nothing, make_lab):
+    """A server whose client is gone keeps what it has sent in memory, also without its namespace: after some labs no send buffer of the
+    machine grew any more, and the downloads after that were slow."""
+    before = sockets.totals()["orphan"]
+    lab = make_lab("plain", overrides={"wan.delay": "400ms"})  # what tells the server that the client is gone comes too late
+    assert lab.start_download(seconds=3).wait().bytes > 10_000
+    lab.down()
+    assert system.wait_until(lambda: sockets.totals()["orphan"] <= before, 10), sockets.totals()  # those of other labs go soon
 
 
 @pytest.mark.parametrize("air", AIR)

@@ -129,6 +129,21 @@ def test_budget_is_kept(lab):
         assert 0 < daemon.api("/v1/status")["datapath"]["cell_bytes"] <= budget
 
 
+def test_private_peers_never_go_by_cellular(lab):
+    """The default, which the lab's daemons switch off: every address of the lab is a private one."""
+    with lab.daemon(["offload"], {"links": {"private_peers": "never"}, **ANY_DELAY}) as daemon:
+        going = lab.start_download("random", sha256=True)
+        assert system.wait_until(lambda: any(flow.get("cell_denied") == "private-peer" for flow in daemon.api("/v1/flows")), 10)
+        result = going.wait()
+        assert result.error is None and result.sha256 == lab.random_file["sha256"]
+        assert result.interfaces["cell0"]["acks_out"] == 0
+        path = daemon.api("/v1/status")["datapath"]
+        assert path["cell_bytes"] == 0 and path["private_peers"] >= 1
+        assert decisions(daemon).get("offload: private-peer, never by cellular", 0) >= 1
+        assert decisions(daemon).get("offload: probe begins", 0) == 0
+        clean(daemon)
+
+
 def test_short_transfers_are_left_alone(lab):
     with lab.daemon(["offload"]) as daemon:
         for _ in range(5):

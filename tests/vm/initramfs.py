@@ -42,7 +42,7 @@ exec $b switch_root /new /bin/bash /run/job
 """
 
 # Everything said goes to the second serial port, the first is the kernel's. The last line carries the exit code. The host ends the
-# machine when it sees that line; the guest does so itself when nobody looks.
+# machine when it sees that line; the guest does so itself when nobody looks. Shortly before the time is over it says what it waits for.
 _JOB = """\
 exec </dev/null >/dev/ttyS1 2>&1
 stty raw -echo -F /dev/ttyS1
@@ -51,6 +51,7 @@ mount -t cgroup2 cgroup /sys/fs/cgroup 2>/dev/null
 cd {directory} || exit 1
 echo {nonce} start
 for module in {modules}; do modprobe "$module" || echo "tandem-vm: no module $module"; done
+(sleep {look}; echo; echo "tandem-vm: not done after {look} s; these run:"; ps -eo pid,ppid,stat,etimes,wchan:24,args) &
 setsid -w {command}
 code=$?
 echo
@@ -69,11 +70,12 @@ class Job:
     directory: Path
     environment: dict[str, str] = field(default_factory=dict)
     modules: list[str] = field(default_factory=list)  # loaded before, with modprobe
+    look_after: int = 100  # seconds from the start of the command until its processes are listed
 
     def text(self) -> str:
         environment = "\n".join(f"export {name}={shlex.quote(value)}" for name, value in self.environment.items())
         return _JOB.format(environment=environment, directory=shlex.quote(str(self.directory)), nonce=self.nonce,
-                           modules=shlex.join(self.modules), command=shlex.join(self.command))
+                           modules=shlex.join(self.modules), command=shlex.join(self.command), look=self.look_after)
 
 
 def write(path: Path, kernel: Kernel, busybox: Path, job: Job) -> None:

@@ -42,6 +42,12 @@ def test_own_table_with_owner_flag_and_bypass(facts: dict[str, str]) -> None:
     assert "bypass" in facts["rule"]
 
 
+def test_nobody_else_can_flush_the_table(facts: dict[str, str]) -> None:
+    """And the keeper, which looked after that, found nothing to put back."""
+    assert "bypass" in facts["rule_after_flush"]
+    assert json.loads(facts["status"])["keeper"]["restored"] == 0
+
+
 def test_the_kernel_has_nothing_to_complain_of(facts: dict[str, str]) -> None:
     """A chain that goes while packets wait for a verdict makes the kernel warn, and drop them (nf_reinject, 6.1)."""
     assert facts["kernel_warnings"] == "0"

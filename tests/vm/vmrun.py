@@ -87,7 +87,7 @@ def run(command: Sequence[str], *, timeout: float = 120.0, modules: Sequence[str
     """
     kernel, qemu = requirements()
     job = initramfs.Job(command=list(command), nonce=f"tandem-vm-{secrets.token_hex(8)}", directory=directory or Path.cwd(),
-                        modules=list(modules),
+                        modules=list(modules), look_after=int(timeout * 0.8),  # the rest is for the boot
                         environment={"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root",
                                      "LC_ALL": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", "TANDEM_VM": "1", **(environment or {})})
     with tempfile.TemporaryDirectory(prefix="tandem-vm-") as scratch:

@@ -1,4 +1,5 @@
 // tandem-sim: one simulation in virtual time; prints what came of it as JSON.
+#include "tools/sim/rate_commands.h"
 #include "tools/sim/scenarios.h"
 
 #include <CLI/CLI.hpp>
@@ -163,6 +164,7 @@ int main(int argc, char** argv)
   in_many->add_option("--best", paper.best, "the number of the good access point: the last, or the first")
       ->check(CLI::IsMember({ "last", "first" }));
   in_many->callback([&] { result = many(paper); });
+  add_rate_commands(app, result);
 
   try
   {

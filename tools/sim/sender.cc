@@ -213,8 +213,31 @@ bool Sender::mark_lost(std::uint64_t seq)
   return true;
 }
 
+void Sender::set_cwnd(double segments)
+{
+  window_.cwnd = segments;
+  // Below the threshold it would double within a round trip.
+  window_.ssthresh = std::min(window_.ssthresh, segments);
+  push();
+}
+
+void Sender::reset_estimates()
+{
+  window_.rtt = rtt_var_ = {};
+  rto_ = 1s; // RFC 6298 2.1
+  backoff_ = 0;
+  rearm(true);
+}
+
+void Sender::limit(double segments)
+{
+  limit_ = segments;
+  push();
+}
+
 bool Sender::detect(bool duplicate, unsigned advanced)
 {
+  if (world_.now() < ignore_until_) return false;
   if (config_.repair == Repair::rack) return detect_by_time();
   if (config_.repair == Repair::sack) return detect_by_count();
   // Every duplicate acknowledgement stands for a segment that arrived beyond the hole.
@@ -449,7 +472,8 @@ void Sender::send_all()
       limited_ = true;
       break;
     }
-    if (!retransmit_next() && !send_new()) break;
+    const bool full = static_cast<double>(in_flight()) >= limit_;
+    if (!retransmit_next() && (full || !send_new())) break;
   }
   rearm(false);
 }

@@ -81,6 +81,14 @@ public:
   // There may be something to send.
   void push();
 
+  // What a cross-layer assistant does to the sender (Sinky et al., algorithms 1 to 3): sets the window, forgets what
+  // was measured of the path, takes no duplicate acknowledgement for a loss meanwhile.
+  void set_cwnd(double segments);
+  void reset_estimates();
+  void ignore_losses(Duration time) { ignore_until_ = world_.now() + time; }
+  // No more than so many segments in flight, whatever the window says. 0: nothing new.
+  void limit(double segments);
+
   const Window& window() const { return window_; }
   const Stats& stats() const { return stats_; }
   const SenderConfig& config() const { return config_; }
@@ -164,6 +172,8 @@ private:
   bool timer_is_probe_ = false;
   bool probed_ = false;
   Tick syn_ack_at_ {};
+  double limit_ = 1e18;
+  Tick ignore_until_ {};
   Timer timer_;
   Timer reorder_;
 };

@@ -30,6 +30,29 @@ Transfer::Transfer(World& world, const TransferConfig& config, ClientHost* clien
   config_.receiver.sack = sender.repair != Repair::reno;
   if (config_.size) total_ = (*config_.size + sender.mss - 1) / sender.mss;
   edge_ = config_.mptcp ? config_.receive_buffer / sender.mss : ~std::uint64_t { 0 };
+  if (config_.offered.bits_per_second > 0)
+  {
+    written_ = 0;
+    writer_ = std::make_unique<Timer>(world.loop, [this] { write(); });
+    writer_->set(world.now());
+  }
+}
+
+// Every millisecond what has come together since; nothing while the send buffer is full.
+void Transfer::write()
+{
+  constexpr Duration step = std::chrono::milliseconds { 1 };
+  const double most = static_cast<double>(config_.send_buffer) / config_.sender.mss;
+  part_ = std::min(part_ + config_.offered.bits_per_second / 8 * seconds(step) / config_.sender.mss, most);
+  while (part_ >= 1 && static_cast<double>(written_ - next_) < most)
+  {
+    ++written_;
+    part_ -= 1;
+  }
+  part_ = std::min(part_, 1.0); // what the buffer does not take is not written later
+  writer_->set(world_.now() + step);
+  for (const auto& one : subflows_)
+    one->sender->push();
 }
 
 Transfer::~Transfer() = default;
@@ -46,6 +69,16 @@ Transfer::Subflow& Transfer::add(const Path& path, Tick start)
   one.sender->interface = one.receiver->interface = path.interface;
   one.up.push_back(one.sender.get());
   if (!one.up_by_cell.empty()) one.up_by_cell.push_back(one.sender.get());
+  signal_delay_.push_back(path.signal_delay);
+  one.heard = std::make_unique<Timer>(world_.loop,
+                                      [this, &one]
+                                      {
+                                        one.backup = one.said.front().second;
+                                        one.said.pop_front();
+                                        if (!one.said.empty()) one.heard->set(one.said.front().first);
+                                        for (const auto& other : subflows_)
+                                          if (other->sender->window().established) other->sender->push();
+                                      });
   if (client_ != nullptr)
   {
     const std::size_t number = subflows_.size() - 1;
@@ -61,16 +94,6 @@ Transfer::Subflow& Transfer::add(const Path& path, Tick start)
                            .up = &one.up,
                            .by_cell = one.up_by_cell.empty() ? nullptr : &one.up_by_cell,
                            .prioritize = [this, number](bool backup) { prioritize(number, backup); } });
-    signal_delay_.push_back(path.signal_delay);
-    one.heard = std::make_unique<Timer>(world_.loop,
-                                        [this, &one]
-                                        {
-                                          one.backup = one.said.front().second;
-                                          one.said.pop_front();
-                                          if (!one.said.empty()) one.heard->set(one.said.front().first);
-                                          for (const auto& other : subflows_)
-                                            if (other->sender->window().established) other->sender->push();
-                                        });
     one.down.push_back(&port.ingress());
     one.up.insert(one.up.begin(), &port.egress());
   }
@@ -89,7 +112,7 @@ std::uint32_t Transfer::length_of(std::uint64_t dsn) const
 
 bool Transfer::available() const
 {
-  return next_ < total_ && next_ < edge_;
+  return next_ < total_ && next_ < edge_ && next_ < written_;
 }
 
 bool Transfer::idle(const Subflow& one) const
@@ -104,6 +127,12 @@ void Transfer::prioritize(std::size_t subflow, bool backup)
   Subflow& one = *subflows_[subflow];
   one.said.emplace_back(world_.now() + signal_delay_[subflow], backup);
   if (one.said.size() == 1) one.heard->set(one.said.front().first);
+}
+
+bool Transfer::asked(std::size_t subflow) const
+{
+  const Subflow& one = *subflows_[subflow];
+  return one.said.empty() ? one.backup : one.said.back().second;
 }
 
 Transfer::Subflow& Transfer::of(const Sender& sender)

@@ -30,6 +30,8 @@ struct TransferConfig
   Scheduler scheduler = Scheduler::lowest_rtt;
   std::uint64_t receive_buffer = 3'000'000; // bytes; of the connection with MPTCP. Linux's 6 MB buffer advertises half
   std::optional<std::uint64_t> size {};     // bytes; empty = for ever
+  Rate offered {};                          // the application writes no faster; 0 = it always has something
+  std::uint64_t send_buffer = 500'000;      // bytes that it writes ahead, with `offered`
 };
 
 // The way of a subflow: what packets pass between the ends.
@@ -64,6 +66,7 @@ public:
   Subflow& add(const Path& path, Tick start);
 
   const Subflow& subflow(std::size_t i) const { return *subflows_[i]; }
+  Sender& sender(std::size_t i) { return *subflows_[i]->sender; }
   std::size_t subflows() const { return subflows_.size(); }
   std::uint64_t delivered() const { return delivered_; } // bytes, in order
   std::optional<Tick> finished() const { return finished_; }
@@ -71,6 +74,8 @@ public:
   std::uint64_t blocked() const { return blocked_count_; }
   // The client sends MP_PRIO on the subflow.
   void prioritize(std::size_t subflow, bool backup);
+  // What it asked for last.
+  bool asked(std::size_t subflow) const;
 
   std::optional<Chunk> next(Sender& sender) override;
   void acknowledged(Sender& sender, std::uint64_t data_ack, std::uint64_t window) override;
@@ -81,6 +86,7 @@ public:
 private:
   std::uint32_t length_of(std::uint64_t dsn) const;
   bool available() const;
+  void write();
   bool idle(const Subflow& one) const; // a backup while another is there
   void assign();
   Subflow& of(const Sender& sender);
@@ -90,11 +96,14 @@ private:
   ClientHost* client_;
   Group group_;
   std::vector<std::unique_ptr<Subflow>> subflows_;
-  std::vector<Duration> signal_delay_; // of each, at a client
+  std::vector<Duration> signal_delay_; // of each
   std::uint64_t connection_key_ = 0;   // of MPTCP
   std::uint64_t next_ = 0;             // segment to be given to a subflow
   std::uint64_t total_ = ~std::uint64_t { 0 };
   std::uint64_t edge_;
+  std::uint64_t written_ = ~std::uint64_t { 0 }; // with `offered`: segments that the application has written
+  double part_ = 0;                              // of the next one
+  std::unique_ptr<Timer> writer_;
   bool blocked_ = false;
   std::uint64_t blocked_count_ = 0;
   Arrived arrived_;

@@ -94,6 +94,8 @@ std::vector<std::string> daemon_arguments(const UpOptions& options, const Client
   if (with_socket) add("--socket", client.socket().string());
   for (const std::string& module : options.modules)
     add("--module", module);
+  for (const std::string& module : options.default_modules)
+    add("--default-module", module);
   for (const std::string& setting : options.settings)
     add("--set", setting);
   return words;
@@ -247,8 +249,8 @@ int up(const UpOptions& options, const Client& client)
   std::error_code fault;
   if (options.modules.empty() && options.config.empty() && !fs::exists(default_config_file(), fault))
   {
-    chosen.modules.assign(default_modules.begin(), default_modules.end());
-    std::cout << "no configuration file and no --module: switching on all modules\n";
+    chosen.default_modules.assign(default_modules.begin(), default_modules.end());
+    std::cout << "no configuration file and no --module: switching on all modules but those that are saved as off\n";
   }
   if (options.foreground)
   {

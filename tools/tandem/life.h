@@ -15,13 +15,15 @@ struct UpOptions
   std::string wifi;
   std::string cell;
   std::vector<std::string> modules;
-  std::vector<std::string> settings; // KEY=VALUE
+  std::vector<std::string> default_modules; // on where nobody says on or off
+  std::vector<std::string> settings;        // KEY=VALUE
   bool foreground = false;
 
   // Is there anything the unit's own command line does not say?
   bool any() const
   {
-    return !config.empty() || !wifi.empty() || !cell.empty() || !modules.empty() || !settings.empty();
+    return !config.empty() || !wifi.empty() || !cell.empty() || !modules.empty() || !default_modules.empty()
+           || !settings.empty();
   }
 };
 

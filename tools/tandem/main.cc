@@ -1,13 +1,19 @@
 // tandem: the command line.
+#include "src/control/literal.h"
 #include "src/daemon/layout.h"
 #include "src/daemon/version.h"
+#include "tools/tandem/budget_view.h"
 #include "tools/tandem/client.h"
 #include "tools/tandem/life.h"
 #include "tools/tandem/links_view.h"
+#include "tools/tandem/logs.h"
 #include "tools/tandem/networks_view.h"
+#include "tools/tandem/output.h"
 #include "tools/tandem/python_tool.h"
+#include "tools/tandem/settings.h"
 #include "tools/tandem/show.h"
 #include "tools/tandem/top.h"
+#include "tools/tandem/traps.h"
 
 #ifdef TANDEM_WITH_TRACE
 #include "tools/trace/command.h"
@@ -43,17 +49,6 @@ using nlohmann::json;
 
 constexpr int exit_bad_input = 2;
 
-std::string pretty(const json& value, int indent = 2)
-{
-  return value.dump(indent, ' ', false, json::error_handler_t::replace) + '\n';
-}
-
-void print(const std::string& text)
-{
-  std::cout << text << std::flush;
-  if (!std::cout) throw Failure { "the output cannot be written" };
-}
-
 // Shows once, or again every second until Ctrl-C. With --json a watch is one document a line.
 int show(const Client& client, const std::string& target, bool as_json, bool watch,
          const std::function<std::string(const json&, const Style&)>& text)
@@ -70,84 +65,6 @@ int show(const Client& client, const std::string& target, bool as_json, bool wat
     if (!watch) return 0;
     std::this_thread::sleep_for(std::chrono::seconds { 1 });
   }
-}
-
-const json& find_module(const json& modules, const std::string& name)
-{
-  std::string known;
-  for (const json& module : modules)
-  {
-    if (module.value("name", "") == name) return module;
-    known += (known.empty() ? "" : ", ") + module.value("name", "?");
-  }
-  throw Failure { "no module \"" + name + "\" is loaded; " + (known.empty() ? "none is" : "loaded are: " + known),
-                  exit_bad_input };
-}
-
-// Names go into a request's path.
-void need_name(const std::string& name, const char* what)
-{
-  if (name.empty() || name.size() > 64
-      || name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") != std::string::npos)
-    throw Failure { std::string { what } + " \"" + printable(name) + "\": letters a-z, digits and _ are needed",
-                    exit_bad_input };
-}
-
-// The rules of a module that was switched on are loaded by another process: its answer is waited for, but not long.
-json once_loaded(const Client& client, const std::string& name)
-{
-  constexpr auto pause = std::chrono::milliseconds { 50 };
-  for (int looks = 40;; --looks)
-  {
-    const json modules = client.get_json("/v1/modules");
-    const json& module = find_module(modules, name);
-    const bool awaited = !not_in_force(module).empty() && module.value("in_force_why", "").empty();
-    if (!awaited || looks == 0) return module;
-    std::this_thread::sleep_for(pause);
-  }
-}
-
-int switch_module(const Client& client, const std::string& name, bool on, bool as_json)
-{
-  client.put("/v1/modules/" + name, { { "enabled", on } });
-  json told { { "module", name }, { "enabled", on } };
-  std::string text = name + (on ? " is on" : " is off");
-  if (on)
-  {
-    const json module = once_loaded(client, name);
-    const std::string missing = not_in_force(module);
-    told.update({ { "in_force", missing.empty() }, { "in_force_why", missing } });
-    if (!missing.empty()) text += ", not yet in force: " + missing;
-  }
-  print(as_json ? pretty(told) : text + '\n');
-  return 0;
-}
-
-int module_command(const Client& client, const std::string& name, const std::string& state, bool as_json)
-{
-  if (name.empty()) return show(client, "/v1/modules", as_json, false, show_modules);
-  need_name(name, "module");
-  if (!state.empty()) return switch_module(client, name, state == "on", as_json);
-  const json modules = client.get_json("/v1/modules");
-  const json& module = find_module(modules, name);
-  print(as_json ? pretty(module) : show_module(module, style_of_stdout()));
-  return 0;
-}
-
-int set_command(const Client& client, const std::string& where, const std::string& value, bool as_json)
-{
-  const std::size_t dot = where.find('.');
-  if (dot == std::string::npos)
-    throw Failure { "\"" + printable(where) + "\": MODULE.KNOB is needed, e.g. tandem set offload.window_threshold 20",
-                    exit_bad_input };
-  const std::string module = where.substr(0, dot);
-  const std::string knob = where.substr(dot + 1);
-  need_name(module, "module");
-  need_name(knob, "knob");
-  client.put("/v1/modules/" + module + "/knobs/" + knob, { { "value", value } });
-  print(as_json ? pretty({ { "module", module }, { "knob", knob }, { "value", value } })
-                : module + "." + knob + " = " + printable(value) + '\n');
-  return 0;
 }
 
 #ifdef TANDEM_WITH_HEALTH
@@ -206,9 +123,17 @@ int forget_command(const Client& client, const std::string& network, bool all, b
   return 0;
 }
 
-int save_recording(const Client& client, const std::string& file)
+int save_recording(const Client& client, const std::string& file, const std::string& last = {})
 {
-  const std::string bytes = client.get("/v1/recording", std::chrono::seconds { 30 });
+  std::string target = "/v1/recording";
+  if (!last.empty())
+  {
+    const auto span = parse_duration(last);
+    if (!span || *span <= Duration {} || *span > std::chrono::hours { 1 })
+      throw Failure { "--last " + last + ": a duration such as 30s is needed, up to 1h", 2 };
+    target += "?last_s=" + CLI::detail::to_string(seconds(*span));
+  }
+  const std::string bytes = client.get(target, std::chrono::seconds { 30 });
   if (file == "-")
   {
     print(bytes);
@@ -228,29 +153,6 @@ int save_recording(const Client& client, const std::string& file)
     throw Failure { file + ": " + std::strerror(errno) };
   std::cerr << file << ": " << bytes.size() << " bytes\n";
   return 0;
-}
-
-constexpr std::array python_tools {
-  std::pair { "ab", "what a module gains here: pairs of blocks with and without it (see tandem ab --help)" },
-  std::pair { "dashboard", "live charts, flows and module switches in the browser (see tandem dashboard --help)" },
-  std::pair { "lab", "emulated Wi-Fi and cellular air (see tandem lab --help)" },
-  std::pair { "bench", "reproduce the published figures (see tandem bench --help)" },
-  std::pair { "sim", "virtual-time simulator and its sweeps (see tandem sim --help)" },
-};
-
-// How many words are this program's own: all, or up to the name of a Python program. What follows that is passed on
-// word by word, also "--", which CLI11 would take for itself.
-int own_words(int argc, char** argv)
-{
-  for (int i = 1; i < argc; ++i)
-  {
-    const std::string_view word { argv[i] };
-    if (word == "--socket")
-      ++i;
-    else if (!word.starts_with('-'))
-      return std::ranges::any_of(python_tools, [&](const auto& tool) { return word == tool.first; }) ? i + 1 : argc;
-  }
-  return argc;
 }
 
 int version_command(const Client& client, bool as_json)
@@ -315,21 +217,7 @@ int main(int argc, char** argv)
   with_json(sub);
   sub->add_flag("-w,--watch", watch, "again every second, until Ctrl-C");
 
-  std::string module;
-  std::string state;
-  sub = command("module", "list modules, show one, switch one on or off",
-                [&](const Client& c) { return module_command(c, module, state, as_json); });
-  sub->add_option("NAME", module, "module");
-  sub->add_option("STATE", state, "on or off")->check(CLI::IsMember { { "on", "off" } });
-  with_json(sub);
-
-  std::string knob;
-  std::string value;
-  sub = command("set", "change a module's knob while traffic runs",
-                [&](const Client& c) { return set_command(c, knob, value, as_json); });
-  sub->add_option("MODULE.KNOB", knob, "e.g. offload.window_threshold")->required();
-  sub->add_option("VALUE", value, "with its unit, e.g. 250ms")->required();
-  with_json(sub);
+  attach_settings(app, chosen, as_json);
 
   sub = command("flows", "TCP connections and what is done to each",
                 [&](const Client& c) { return show(c, "/v1/flows", as_json, watch, show_flows); });
@@ -353,6 +241,10 @@ int main(int argc, char** argv)
                 });
   with_json(sub);
   sub->add_flag("-w,--watch", watch, "again every second, with how it went lately, until Ctrl-C");
+
+  sub = command("budget", "what Tandem has put on the cellular link, per day, month and module, and what is left",
+                [&](const Client& c) { return show(c, "/v1/budget", as_json, false, show_budget); });
+  with_json(sub);
 
   std::string network;
   bool every = false;
@@ -421,25 +313,36 @@ int main(int argc, char** argv)
         };
       });
 
+  attach_logs(app, chosen);
+  attach_traps(app, chosen, as_json);
   CLI::App* trace = command("trace", "recordings of the daemon's decisions", {});
   trace->require_subcommand(1);
   std::string recording;
   sub = trace->add_subcommand("save", "save the daemon's flight recorder as pcapng");
   sub->add_option("FILE", recording, "file to write, or - for standard output")->required();
   sub->callback([&] { chosen = [&](const Client& c) { return save_recording(c, recording); }; });
+  std::string last;
+  sub = trace->add_subcommand("dump", "save the last seconds of the flight recorder");
+  sub->add_option("--last", last, "how long, e.g. 30s")->required();
+  sub->add_option("-o,--output", recording, "file to write, or - for standard output")->required();
+  sub->callback([&] { chosen = [&](const Client& c) { return save_recording(c, recording, last); }; });
 #ifdef TANDEM_WITH_TRACE
   trace_tool::attach(*trace, std::cout, std::cerr, exit_code);
 #endif
-  for (const auto& [name, help] : { std::pair { "plot", "a flow's course as a page that zooms, or as PNG" },
-                                    std::pair { "anonymise", "a copy with other addresses and without payload" },
-                                    std::pair { "wireshark", "Tandem's fields and colours for Wireshark" } })
+  for (const auto& [name, help] : python_trace_actions)
   {
     CLI::App* python = trace->add_subcommand(name, help);
     python->prefix_command();
     python->set_help_flag(); // --help is for the program
     python->callback(
-        [python, action = std::string { name }, &chosen]
-        { chosen = [python, action](const Client&) -> int { become_python("trace", python->remaining(), action); }; });
+        [python, action = std::string { name }, &chosen, &socket]
+        {
+          chosen = [python, action, &socket](const Client&) -> int
+          {
+            ::setenv("TANDEM_SOCKET", socket.c_str(), 1); // for what asks the daemon
+            become_python("trace", python->remaining(), action);
+          };
+        });
   }
 
   std::vector<std::string> passed {};

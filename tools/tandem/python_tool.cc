@@ -5,14 +5,29 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <iostream>
+#include <string_view>
 
 namespace tandem::cli
 {
+
+int own_words(int argc, char** argv)
+{
+  for (int i = 1; i < argc; ++i)
+  {
+    const std::string_view word { argv[i] };
+    if (word == "--socket")
+      ++i;
+    else if (!word.starts_with('-'))
+      return std::ranges::any_of(python_tools, [&](const auto& tool) { return word == tool.first; }) ? i + 1 : argc;
+  }
+  return argc;
+}
 
 [[noreturn]] void become_python(const std::string& tool, const std::vector<std::string>& arguments,
                                 const std::string& action)

@@ -110,7 +110,16 @@ std::string links_table(const json& links, const Style& style)
     if (steered) cells.emplace_back(steering_words(member(link, "steering")));
     table.add(std::move(cells));
   }
-  return table.text(style);
+  std::string out = table.text(style);
+  const auto say = [&](const char* key, const char* between, Tone tone)
+  {
+    for (const auto& [name, link] : links.items())
+      if (const std::string words = text(link, key); !member(link, key).is_null() && !words.empty())
+        out += style(tone, printable(name) + between + printable(words)) + "\n";
+  };
+  say("denied", " is not used by Tandem: ", Tone::warning);
+  say("why", ": ", Tone::faint);
+  return out;
 }
 
 // Counters that are zero only take room; the first four always show that packets are looked at.
@@ -206,6 +215,9 @@ std::string show_status(const json& status, const Style& style)
     out += '\n';
   }
 
+  if (const std::string off = text(status, "hands_off"); off != "-" && !off.empty())
+    out += style(Tone::warning, "hands off all flows: " + printable(off)) + '\n';
+
   const json& keeper = member(status, "keeper");
   if (keeper.is_object())
   {
@@ -242,6 +254,21 @@ std::string show_status(const json& status, const Style& style)
   return out;
 }
 
+namespace
+{
+
+// What a module says of what it decides for links: "promise held; R0 (Mb/s) 18; ...".
+std::string report_words(const json& report)
+{
+  std::string out;
+  if (report.is_object())
+    for (const auto& [fact, value] : report.items())
+      out += (out.empty() ? "" : "; ") + printable(fact) + " " + text(value);
+  return out;
+}
+
+} // namespace
+
 std::string show_modules(const json& modules, const Style& style)
 {
   // Without comparisons nothing is known of gains, nor asked.
@@ -269,15 +296,33 @@ std::string show_modules(const json& modules, const Style& style)
       table.add(std::move(cells));
     }
   if (table.empty()) return "no module is loaded; see daemon.module_dir in tandem.toml(5)\n";
-  return table.text(style);
+  std::string out = table.text(style);
+  if (modules.is_array())
+    for (const json& module : modules)
+      if (const std::string words = report_words(member(module, "report")); !words.empty())
+        out += text(module, "name") + ": " + words + '\n';
+  return out;
 }
+
+namespace
+{
+
+// " (saved)": who says so. Nothing for what nobody changed, or a daemon that does not tell.
+std::string from_words(const json& setting)
+{
+  const std::string from = words_of(setting, "from");
+  return from.empty() || from == "built-in" ? "" : " (" + from + ")";
+}
+
+} // namespace
 
 std::string show_module(const json& module, const Style& style)
 {
   const Table::Cell state = on_off(module);
   const std::string missing = not_in_force(module);
   std::string out = style(Tone::strong, text(module, "name")) + " is " + style(state.tone, state.text)
-                    + (missing.empty() ? "" : ": " + missing) + "\n" + text(module, "summary") + "\n";
+                    + (missing.empty() ? "" : ": " + missing) + from_words(module) + "\n" + text(module, "summary")
+                    + "\n";
   Table knobs { { "KNOB", ">VALUE", "UNIT", ">DEFAULT", "MEANING" } };
   if (const json& all = member(module, "knobs"); all.is_array())
     for (const json& knob : all)
@@ -285,6 +330,7 @@ std::string show_module(const json& module, const Style& style)
       const bool changed = text(knob, "value") != text(knob, "default");
       std::string meaning = text(knob, "help");
       if (member(knob, "choices").is_array()) meaning += " (" + text(knob, "choices") + ")";
+      meaning += from_words(knob);
       const std::string unit = text(knob, "unit");
       knobs.add({ text(knob, "name"),
                   { text(knob, "value"), changed ? Tone::strong : Tone::plain },

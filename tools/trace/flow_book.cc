@@ -1,5 +1,7 @@
 #include "tools/trace/flow_book.h"
 
+#include "src/links/network.h"
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -14,15 +16,6 @@ FlowKey reversed(FlowKey key)
   std::swap(key.local, key.remote);
   std::swap(key.local_port, key.remote_port);
   return key;
-}
-
-// Addresses that are given out at home and in the office: RFC 1918, RFC 6598, RFC 3927, RFC 4193, RFC 4291 2.5.6.
-bool is_private(const Address& address)
-{
-  const auto& b = address.bytes;
-  if (address.v6) return (b[0] & 0xfe) == 0xfc || (b[0] == 0xfe && (b[1] & 0xc0) == 0x80);
-  return b[0] == 10 || (b[0] == 172 && (b[1] & 0xf0) == 16) || (b[0] == 192 && b[1] == 168)
-         || (b[0] == 100 && (b[1] & 0xc0) == 64) || (b[0] == 169 && b[1] == 254);
 }
 
 } // namespace
@@ -61,8 +54,9 @@ Side FlowBook::side_of(const Segment& s, std::optional<Direction> recorded, bool
     local_is_source = !s.has(tcp_flag::ack);
     return Side::handshake;
   }
-  const bool source_private = is_private(s.key.local);
-  local_is_source = source_private != is_private(s.key.remote) ? source_private : s.key.local_port > s.key.remote_port;
+  const bool source_private = links::is_private(s.key.local);
+  local_is_source =
+      source_private != links::is_private(s.key.remote) ? source_private : s.key.local_port > s.key.remote_port;
   return Side::guessed;
 }
 

@@ -122,11 +122,13 @@ private:
 
     const bool known = event.disposition().has_value();
     // A recording of Tandem's says what was queued; of another capture the modules are shown what they would be shown.
-    const Admission admission = known ? Admission::queued : with_.admit(segment);
+    const bool copied = event.disposition() == trace::Disposition::observed;
+    const Admission recorded = copied ? Admission::observed : Admission::queued;
+    const Admission admission = known ? recorded : with_.admit(segment);
     Decision after = decide(with_, segment, admission, false);
     Decision before {};
     if (options_.against == Against::settings)
-      before = decide(*without_, segment, known ? Admission::queued : without_->admit(segment), true);
+      before = decide(*without_, segment, known ? recorded : without_->admit(segment), true);
     else if (options_.against == Against::recording)
       before = recorded_decision(event, keep(event.why()));
     compare(index, segment, before, after);

@@ -4,6 +4,7 @@
 #include "src/daemon/layout.h"
 #include "src/daemon/module_loader.h"
 #include "src/trace/reader.h"
+#include "tools/trace/live_report.h"
 #include "tools/trace/local_option.h"
 #include "tools/trace/replay_report.h"
 
@@ -114,6 +115,25 @@ std::optional<trace::Heading> heading_of(const std::filesystem::path& file)
   return reader.heading();
 }
 
+// Tandem's own recording, and nothing else is wanted than what happened.
+bool as_it_happened(const Given& given)
+{
+  return given.modules.empty() && given.settings.empty() && !given.no_cell && given.locals.empty()
+         && has_chain_inputs(given.file);
+}
+
+int run_live(const Given& given, std::ostream& out, std::ostream& err)
+{
+  Library library { given.module_dir };
+  const LiveReplay replay =
+      replay_live(given.file, [&](const std::vector<std::string>& names) { return library.load(names); });
+  given.json ? write_json(given.file, replay, out) : write_text(given.file, replay, out);
+  out.flush();
+  if (!replay.fault.empty()) err << "tandem trace: " << replay.fault << "; replayed up to there\n";
+  if (!replay.fault.empty()) return 2;
+  return replay.same() ? 0 : 1;
+}
+
 Replay run(const Given& given, ReplayReport& report)
 {
   const auto heading = heading_of(given.file);
@@ -157,7 +177,9 @@ void attach_replay(CLI::App& trace, std::ostream& out, std::ostream& err, int& e
 {
   const auto given = std::make_shared<Given>();
   CLI::App* command = trace.add_subcommand(
-      "replay", "Run modules over a recording: what would they have done, up to what the sender would have noticed");
+      "replay",
+      "Tandem's own recording: the same decisions once more. With --module or --set, or of another capture: what "
+      "modules would have done, up to what the sender would have noticed");
   command->add_option("file", given->file, "Recording or capture")->required();
   command->add_option("--module", given->modules, "Only these modules, comma-separated; default all that are installed")
       ->delimiter(',');
@@ -174,6 +196,14 @@ void attach_replay(CLI::App& trace, std::ostream& out, std::ostream& err, int& e
       {
         try
         {
+          if (as_it_happened(*given))
+          {
+            exit_code = run_live(*given, out, err);
+            if (out.good()) return;
+            err << "tandem trace: the output cannot be written\n";
+            exit_code = 1;
+            return;
+          }
           ReplayReport report {};
           const Replay replay = run(*given, report);
           given->json ? write_json(report, replay, out) : write_text(report, replay, out);

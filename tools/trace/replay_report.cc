@@ -16,13 +16,6 @@ namespace
 using Against = ReplayOptions::Against;
 using nlohmann::json;
 
-std::string seconds_text(std::int64_t ns)
-{
-  std::array<char, 32> text {};
-  std::snprintf(text.data(), text.size(), "%.6f s", static_cast<double>(ns) * 1e-9);
-  return text.data();
-}
-
 std::string joined(const std::vector<std::string>& words)
 {
   std::string text;
@@ -98,6 +91,13 @@ json difference_json(const Difference& one, std::int64_t start)
 }
 
 } // namespace
+
+std::string seconds_text(std::int64_t ns)
+{
+  std::array<char, 32> text {};
+  std::snprintf(text.data(), text.size(), "%.6f s", static_cast<double>(ns) * 1e-9);
+  return text.data();
+}
 
 void write_text(const ReplayReport& report, const Replay& replay, std::ostream& out)
 {

@@ -3,6 +3,7 @@
 
 #include "tools/trace/replay.h"
 
+#include <cstdint>
 #include <filesystem>
 #include <iosfwd>
 #include <string>
@@ -19,6 +20,9 @@ struct ReplayReport
   ReplayOptions::Against against = ReplayOptions::Against::nothing;
   bool differences = false; // list those that no sender would have noticed as well
 };
+
+// "1.234567 s", of nanoseconds.
+std::string seconds_text(std::int64_t ns);
 
 void write_text(const ReplayReport& report, const Replay& replay, std::ostream& out);
 void write_json(const ReplayReport& report, const Replay& replay, std::ostream& out);

@@ -103,6 +103,11 @@ struct StalledFlow
   std::map<std::uint32_t, std::int64_t> echoes {}; // TSval of this laptop -> when it left first
   std::uint64_t told_ack = 0, told_edge = 0;
   std::optional<Seq> sent {}; // behind the last byte that this laptop has sent
+  // Tandem's own recording holds copies of some of the data. What arrived is then known by the laptop's ACKs.
+  bool sampled = false;
+  std::vector<Arrival> acknowledged {};    // as `in`, made of ACKs and SACK blocks; of such recordings alone
+  std::uint64_t acked = 0, shown = 0;      // by the last ACK; the highest byte of a SACK block
+  std::map<std::uint64_t, bool> pushes {}; // of copies: end -> PSH
 };
 
 } // namespace tandem::trace_tool

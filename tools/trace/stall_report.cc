@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <map>
 #include <ostream>
 
 namespace tandem::trace_tool
@@ -95,6 +96,39 @@ void write_flow(const FlowStory& story, std::int64_t start, std::ostream& out)
   }
 }
 
+// What turned: values of the radio are for the plot.
+void write_links(const StallReport& report, std::ostream& out)
+{
+  std::map<Link, const LinkMoment*> before;
+  for (const LinkMoment& now : report.links)
+  {
+    const LinkMoment*& last = before[now.link];
+    if (last != nullptr && last->up == now.up && last->at_risk == now.at_risk) continue;
+    out << format("  %.3f s: ", seconds(now.time_ns - report.first_ns)) << name(now.link) << (now.up ? " up" : " down")
+        << (now.at_risk ? ", a blackout is predicted" : "");
+    if (now.signal_dbm) out << format(", signal %.0f dBm", static_cast<double>(*now.signal_dbm));
+    out << '\n';
+    last = &now;
+  }
+}
+
+json links_json(const StallReport& report)
+{
+  json all = json::array();
+  for (const LinkMoment& now : report.links)
+  {
+    json one { { "at_s", seconds(now.time_ns - report.first_ns) },
+               { "link", name(now.link) },
+               { "up", now.up },
+               { "at_risk", now.at_risk } };
+    if (now.signal_dbm) one["signal_dbm"] = *now.signal_dbm;
+    if (now.delivery) one["delivery"] = *now.delivery;
+    if (now.packet_time_us) one["packet_time_us"] = *now.packet_time_us;
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
 json story_json(const FlowStory& story, std::int64_t start)
 {
   json flow { { "flow", story.flow.number },
@@ -149,6 +183,7 @@ StallReport find_stalls(const StallOptions& options)
     report.fault = bad.what();
   }
   report.flows = finder.finish();
+  if (reader.heading()) report.links = link_story(options.file);
   return report;
 }
 
@@ -156,6 +191,7 @@ void write_text(const StallReport& report, const std::filesystem::path& file, st
 {
   out << file.string() << ": " << report.packets << " packets, " << report.segments << " TCP segments of "
       << report.flows.size() << " flows" << format(" in %.3f s\n", seconds(report.last_ns - report.first_ns));
+  write_links(report, out);
   for (const FlowStory& story : report.flows)
     write_flow(story, report.first_ns, out);
   if (report.segments == 0) out << "no TCP segment to explain\n";
@@ -168,6 +204,7 @@ void write_json(const StallReport& report, const std::filesystem::path& file, st
   if (!report.fault.empty()) all["fault"] = report.fault;
   for (const FlowStory& story : report.flows)
     all["flows"].push_back(story_json(story, report.first_ns));
+  if (!report.links.empty()) all["links"] = links_json(report);
   out << all.dump(2, ' ', false, json::error_handler_t::replace) << '\n';
 }
 

@@ -1,6 +1,7 @@
 // What happened to each flow, in words and as JSON.
 #pragma once
 
+#include "tools/trace/link_story.h"
 #include "tools/trace/stalls.h"
 
 #include <filesystem>
@@ -17,7 +18,8 @@ struct StallReport
   std::uint64_t segments = 0;
   std::int64_t first_ns = 0, last_ns = 0;
   std::vector<FlowStory> flows {};
-  std::string fault {}; // what ended the file early
+  std::string fault {};             // what ended the file early
+  std::vector<LinkMoment> links {}; // of a recording by Tandem
 };
 
 struct StallOptions

@@ -55,6 +55,39 @@ void StallFinder::arrived(StalledFlow& flow, const Segment& s, std::int64_t at)
                       .push = s.has(tcp_flag::psh) });
 }
 
+void StallFinder::recorded(StalledFlow& flow, const Segment& s, trace::Disposition disposition)
+{
+  if (s.payload_length == 0) return;
+  flow.sampled = flow.sampled || disposition == trace::Disposition::observed;
+  flow.pushes[unwrap(s.end(), flow.base)] = s.has(tcp_flag::psh);
+  if (flow.pushes.size() > most_echoes) flow.pushes.erase(flow.pushes.begin());
+}
+
+// What an ACK of the laptop's TCP shows to have arrived; TSecr is the server's TSval of it (RFC 7323 4.3).
+void StallFinder::acknowledged(StalledFlow& flow, const Segment& s, std::uint64_t ack, std::int64_t at)
+{
+  const auto show = [&](std::uint64_t from, std::uint64_t to)
+  {
+    const auto push = flow.pushes.find(to);
+    flow.acknowledged.push_back({ .at = at,
+                                  .seq = from,
+                                  .length = static_cast<std::uint32_t>(to - from),
+                                  .ts = s.timestamps ? s.timestamps->echo.raw : 0,
+                                  .has_ts = s.timestamps.has_value(),
+                                  .push = push != flow.pushes.end() && push->second });
+  };
+  for (const SackBlock& block : s.sacks())
+  {
+    const std::uint64_t right = unwrap(block.right, flow.base), left = unwrap(block.left, flow.base);
+    if (left < ack || right <= flow.shown) continue; // a duplicate (RFC 2883), or known
+    show(std::max(left, flow.shown), right);
+    flow.shown = right;
+  }
+  if (flow.acked != 0 && ack > flow.acked) show(flow.acked, ack);
+  flow.acked = std::max(flow.acked, ack);
+  flow.shown = std::max(flow.shown, ack);
+}
+
 void StallFinder::left(StalledFlow& flow, const Event& event, const Segment& s, std::int64_t at)
 {
   if (s.has(tcp_flag::syn))
@@ -89,11 +122,16 @@ void StallFinder::left(StalledFlow& flow, const Event& event, const Segment& s, 
   out.ack = flow.told_ack;
   out.edge = flow.told_edge;
   // An ACK of Tandem's own tells the server, but nothing of what the laptop's TCP wanted.
-  if (event.disposition() == trace::Disposition::injected && !flow.out.empty())
+  if (event.disposition() == trace::Disposition::injected)
   {
-    out.own_ack = flow.out.back().own_ack;
-    out.own_edge = flow.out.back().own_edge;
+    if (!flow.out.empty())
+    {
+      out.own_ack = flow.out.back().own_ack;
+      out.own_edge = flow.out.back().own_edge;
+    }
   }
+  else if (event.disposition())
+    acknowledged(flow, s, own, at);
   flow.out.push_back(out);
 }
 
@@ -111,10 +149,14 @@ void StallFinder::take(const Event& event, const FlowBook::Found& found)
   if (flow.story.packets++ == 0) flow.story.first_ns = packet.time_ns;
   flow.story.last_ns = packet.time_ns;
   if (event.disposition() && !event.why().empty()) ++flow.story.decisions[event.why()];
-  if (arriving)
-    arrived(flow, found.parsed.segment, packet.time_ns);
+  const Segment& segment = found.parsed.segment;
+  if (!arriving)
+    left(flow, event, segment, packet.time_ns);
   else
-    left(flow, event, found.parsed.segment, packet.time_ns);
+  {
+    arrived(flow, segment, packet.time_ns);
+    if (const auto disposition = event.disposition()) recorded(flow, segment, *disposition);
+  }
 }
 
 std::vector<FlowStory> StallFinder::finish()
@@ -123,6 +165,7 @@ std::vector<FlowStory> StallFinder::finish()
   std::vector<FlowStory> stories;
   for (StalledFlow& flow : flows_)
   {
+    if (flow.sampled) flow.in.swap(flow.acknowledged);
     find_stalls(flow, arrivals_, shortest_ns_);
     stories.push_back(std::move(flow.story));
   }

@@ -32,6 +32,8 @@ public:
 
 private:
   void arrived(StalledFlow& flow, const Segment& segment, std::int64_t at);
+  void recorded(StalledFlow& flow, const Segment& segment, trace::Disposition disposition);
+  void acknowledged(StalledFlow& flow, const Segment& segment, std::uint64_t ack, std::int64_t at);
   void left(StalledFlow& flow, const Event& event, const Segment& segment, std::int64_t at);
 
   std::int64_t shortest_ns_;

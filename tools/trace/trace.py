@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The parts of `tandem trace` in Python: `trace.py plot|anonymise|wireshark ...`; see docs/traces.md."""
+"""The parts of `tandem trace` in Python: `trace.py plot|diff|capture|bundle|anonymise|wireshark ...`; see docs/traces.md."""
 
 import sys
 from pathlib import Path

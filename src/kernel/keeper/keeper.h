@@ -28,7 +28,8 @@ public:
   // keeper is lost.
   ~Keeper();
 
-  // Call at least every 100 ms from the packet loop (a timer), and never from another thread. Costs one store.
+  // Call at least every 100 ms from the packet loop (a timer), and never from another thread. Costs one store. Not
+  // needed while the keeper does not look (state().watching), if it is called before the next command.
   void heartbeat() noexcept;
 
   // Commands. The plain ones wait for the keeper's answer (typically 5 to 50 ms, at most 10 s) and throw

@@ -2,6 +2,7 @@
 
 #include "src/kernel/clock.h"
 #include "src/kernel/fd.h"
+#include "src/kernel/keeper/ruleset_watch.h"
 #include "src/kernel/mptcp/steerer.h"
 #include "src/kernel/packet/packet_queue.h"
 
@@ -102,15 +103,58 @@ private:
   // One round of waiting and doing. False: the daemon is gone.
   bool turn()
   {
-    std::array<pollfd, 2> polled { pollfd { socket_, POLLIN, 0 }, pollfd { route_ ? route_->fd() : -1, POLLIN, 0 } };
-    const bool watching = must_watch();
-    const auto period = std::chrono::duration_cast<std::chrono::milliseconds>(options_.period).count();
-    int ready = poll(polled.data(), polled.size(), watching ? static_cast<int>(period) : -1);
+    std::array<pollfd, 3> polled { pollfd { socket_, POLLIN, 0 }, pollfd { route_ ? route_->fd() : -1, POLLIN, 0 },
+                                   pollfd { rulesets_.fd(), POLLIN, 0 } };
+    int ready = poll(polled.data(), polled.size(), wait_ms());
     if (ready < 0 && errno != EINTR) return false;
+    if (ready > 0 && polled[2].revents != 0 && rulesets_.take()) look_for_rules_soon();
     if (ready > 0 && polled[1].revents != 0) follow_routes();
     if (ready > 0 && polled[0].revents != 0 && !take_order()) return false;
     if (must_watch()) look();
+    if (now() >= look_for_rules_) mend();
     return true;
+  }
+
+  // For how long to sleep; -1: until something comes.
+  int wait_ms() const
+  {
+    using std::chrono::ceil, std::chrono::milliseconds;
+    Duration wait = Duration::max();
+    if (must_watch()) wait = options_.period;
+    if (look_for_rules_ != Tick::max()) wait = std::min(wait, std::max(look_for_rules_ - now(), Duration {}));
+    return wait == Duration::max() ? -1 : static_cast<int>(ceil<milliseconds>(wait).count());
+  }
+
+  // Who flushes everything mostly goes on changing; and who does it again and again is not to be fought.
+  void look_for_rules_soon()
+  {
+    constexpr Duration settle = std::chrono::milliseconds { 200 };
+    if (look_for_rules_ == Tick::max()) look_for_rules_ = std::max(now() + settle, mended_ + back_off_);
+  }
+
+  // Puts back what others took away.
+  void mend()
+  {
+    constexpr Duration first = std::chrono::seconds { 1 }, longest = std::chrono::seconds { 60 };
+    look_for_rules_ = Tick::max();
+    const bool rules = state_.phase == KeeperState::Phase::armed && !backend_->in_place();
+    const bool route = route_ && !route_->has_rules();
+    if (!rules && !route) return;
+    back_off_ = now() - mended_ > 2 * longest ? first : std::clamp(2 * back_off_, first, longest);
+    mended_ = now();
+    try
+    {
+      if (rules) backend_->apply(plan_);
+      if (route) route_->put_rules_back();
+      ++state_.restored;
+    }
+    catch (const std::exception& e)
+    {
+      state_.last_error = e.what();
+      look_for_rules_ = mended_ + back_off_;
+    }
+    rulesets_.take(); // of its own
+    answer(0, "");
   }
 
   bool must_watch() const { return plan_.traffic != 0 || steerer_->in_force() || steerer_->state().suspended; }
@@ -162,6 +206,7 @@ private:
       {
         backend_->apply(plan);
         ++state_.applied;
+        rulesets_.take(); // of its own
       }
       else
         take_away();
@@ -203,6 +248,7 @@ private:
       changed = true;
     }
     state_.route = route_->state();
+    if (!route_->has_rules()) look_for_rules_soon();
     if (changed) answer(0, "");
   }
 
@@ -318,6 +364,7 @@ private:
 
   void answer(std::uint64_t ticket, const std::string& error)
   {
+    state_.watching = steerer_ && must_watch();
     std::string text = json { { "ticket", ticket }, { "error", error }, { "state", state_ } }.dump(
         -1, ' ', false, json::error_handler_t::replace);
     // A daemon that hangs does not read; it must not stop us.
@@ -329,6 +376,10 @@ private:
   KeeperOptions options_;
   std::unique_ptr<RuleBackend> backend_ {};
   std::optional<PolicyRoute> route_ {};
+  RulesetWatch rulesets_ {};
+  Tick look_for_rules_ = Tick::max();
+  Tick mended_ {};
+  Duration back_off_ {};
   std::optional<Steerer> steerer_ {};
   RulePlan plan_ {};
   KeeperState state_ {};

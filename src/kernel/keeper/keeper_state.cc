@@ -12,10 +12,12 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RouteState, v4, v6, gateway_v4, gateway_v6)
 void to_json(json& out, const KeeperState& state)
 {
   out = { { "phase", static_cast<int>(state.phase) },
+          { "watching", state.watching },
           { "since", state.since.time_since_epoch().count() },
           { "suspensions", state.suspensions },
           { "suspended_total", state.suspended_total.count() },
           { "applied", state.applied },
+          { "restored", state.restored },
           { "backend", state.backend },
           { "why", state.why },
           { "route", state.route },
@@ -26,10 +28,12 @@ void to_json(json& out, const KeeperState& state)
 void from_json(const json& in, KeeperState& state)
 {
   state.phase = static_cast<KeeperState::Phase>(in.at("phase").get<int>());
+  state.watching = in.at("watching");
   state.since = Tick { Duration { in.at("since").get<std::int64_t>() } };
   state.suspensions = in.at("suspensions");
   state.suspended_total = Duration { in.at("suspended_total").get<std::int64_t>() };
   state.applied = in.at("applied");
+  state.restored = in.at("restored");
   state.backend = in.at("backend");
   state.why = in.at("why");
   state.route = in.at("route");

@@ -43,10 +43,12 @@ struct KeeperState
     lost,      // the keeper itself is gone: nothing watches any more
   };
   Phase phase = Phase::idle;
+  bool watching = false; // looks at the heartbeat: something is in force that has to go when the packet loop hangs
   Tick since {};
   std::uint64_t suspensions = 0; // how often the packet loop stood still
   Duration suspended_total {};   // completed suspensions only
   std::uint64_t applied = 0;     // rule sets loaded
+  std::uint64_t restored = 0;    // rules or the ip rule that somebody took away, put back
   std::string backend;           // RuleBackend::name()
   std::string why;               // RuleBackend::why()
   RouteState route {};

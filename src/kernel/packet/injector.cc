@@ -20,7 +20,7 @@ struct Sockets
 {
   Fd v4 {};
   Fd v6 {};
-  bool bound = false; // false: the interface was not there when asked
+  bool bound = false; // may send; false: the interface was not there when asked
 };
 
 Fd open_raw(int family, std::uint32_t mark)
@@ -38,6 +38,21 @@ Fd open_raw(int family, std::uint32_t mark)
   int tiny = 0;
   setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUF, &tiny, sizeof tiny);
   return fd;
+}
+
+Sockets open_both(std::uint32_t mark)
+{
+  Sockets both {};
+  both.v4 = open_raw(AF_INET, mark);
+  try
+  {
+    both.v6 = open_raw(AF_INET6, mark);
+  }
+  catch (const std::exception&)
+  {
+    both.v6 = {}; // a kernel without IPv6 has no IPv6 flows either
+  }
+  return both;
 }
 
 } // namespace
@@ -91,15 +106,7 @@ void Injector::bind(Link link, const std::string& interface)
   if (interface.empty()) return;
   std::uint32_t mark = parts_->marks.injected.value;
   if (link == Link::cell) mark = parts_->marks.by_cell.on(mark);
-  by.v4 = open_raw(AF_INET, mark);
-  try
-  {
-    by.v6 = open_raw(AF_INET6, mark);
-  }
-  catch (const std::exception&)
-  {
-    by.v6 = {}; // a kernel without IPv6 has no IPv6 flows either
-  }
+  by = open_both(mark);
   for (const Fd* fd : { &by.v4, &by.v6 })
   {
     if (!*fd) continue;
@@ -109,6 +116,13 @@ void Injector::bind(Link link, const std::string& interface)
     if (errno == ENODEV) return;
     fail("bind a raw socket to " + interface, errno);
   }
+  by.bound = true;
+}
+
+void Injector::follow_routes(Link link)
+{
+  Sockets& by = parts_->sockets[static_cast<std::size_t>(link)];
+  by = open_both(parts_->marks.injected.value);
   by.bound = true;
 }
 

@@ -25,6 +25,8 @@ public:
   // Binds `link` to an interface name; an empty name closes it. Called again after the interface was recreated. The
   // interface need not exist yet: send() then returns ENODEV. Throws std::system_error without CAP_NET_RAW.
   void bind(Link link, const std::string& interface);
+  // What is sent by `link` from now on goes where the routes of this host lead it, as packets of its own TCP do.
+  void follow_routes(Link link);
 
   // A whole IPv4 or IPv6 packet with valid checksums. Never blocks. 0 or an errno (EAGAIN: device queue full, ENODEV,
   // ENETDOWN, EMSGSIZE, EINVAL for what is no IP packet).

@@ -132,6 +132,27 @@ struct PolicyRoute::Parts
     address.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR | RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_ROUTE;
     if (!events || ::bind(events.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) < 0)
       throw std::runtime_error { "listen to routing changes: the kernel refused" };
+    for (const int group : { RTNLGRP_IPV4_RULE, RTNLGRP_IPV6_RULE })
+      setsockopt(events.get(), SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &group, sizeof group);
+  }
+
+  bool has_rule(int family)
+  {
+    nl_cache* raw = nullptr;
+    if (rtnl_rule_alloc_cache(socket.get(), family, &raw) < 0) return true; // a kernel without this version
+    Owned<nl_cache> rules { raw };
+    bool found = false;
+    for_each(raw,
+             [&](nl_object* object)
+             {
+               auto* rule = reinterpret_cast<rtnl_rule*>(object);
+               std::uint8_t protocol = 0;
+               // libnl's cache of one version may hold the other one's as well.
+               found |= rtnl_rule_get_family(rule) == family && rtnl_rule_get_protocol(rule, &protocol) == 0
+                        && protocol == own_protocol && rtnl_rule_get_table(rule) == plan.table
+                        && rtnl_rule_get_prio(rule) == plan.priority;
+             });
+    return found;
   }
 
   void add_rule(int family)
@@ -299,6 +320,17 @@ bool PolicyRoute::refresh()
     .v4 = v4.has_value(), .v6 = v6.has_value(), .gateway_v4 = v4 ? v4->text : "", .gateway_v6 = v6 ? v6->text : ""
   };
   return changed;
+}
+
+bool PolicyRoute::has_rules() const
+{
+  return parts_->plan.cell.empty() || (parts_->has_rule(AF_INET) && parts_->has_rule(AF_INET6));
+}
+
+void PolicyRoute::put_rules_back()
+{
+  for (const int family : { AF_INET, AF_INET6 })
+    if (!parts_->has_rule(family)) parts_->add_rule(family);
 }
 
 const RouteState& PolicyRoute::state() const

@@ -52,6 +52,10 @@ public:
   int fd() const;
   // Reads the main table again and follows it. True when something changed.
   bool refresh();
+  // Whether the ip rule of each IP version is there: a service may remove what it has not made. Reads them.
+  bool has_rules() const;
+  // Puts back those that are missing. Throws std::runtime_error with a sentence.
+  void put_rules_back();
   const RouteState& state() const;
 
   // Removes rules and routes with Tandem's protocol number, this table and this priority. Never throws.

@@ -56,9 +56,26 @@ public:
       }
     }
     if (!reason.empty()) throw std::runtime_error { "nftables refused Tandem's rules: " + reason };
+    current_ = plan;
   }
 
-  void pause() override { nft_.load("flush table inet tandem\n"); }
+  bool in_place() override
+  {
+    const auto queues = [](const std::string& text)
+    {
+      int count = 0;
+      for (std::size_t at = 0; (at = text.find("queue flags bypass", at)) != std::string::npos; ++at)
+        ++count;
+      return count;
+    };
+    return queues(nft_.list("list table inet tandem\n")) == queues(render::nftables(current_, owner_));
+  }
+
+  void pause() override
+  {
+    nft_.load("flush table inet tandem\n");
+    current_ = {};
+  }
   void clear() override { nft_.load("delete table inet tandem\n"); }
 
   // Empty when the kernel would take the rules; nothing is changed.
@@ -82,6 +99,7 @@ private:
   NftContext nft_ {};
   std::string why_;
   bool owner_ = true;
+  RulePlan current_ {};
 };
 
 class Iptables final : public RuleBackend
@@ -106,6 +124,14 @@ public:
       throw;
     }
     current_ = plan;
+  }
+
+  bool in_place() override
+  {
+    for (bool v6 : { false, true })
+      if (!v6 || has_v6())
+        if (!render::holds(run({ tool(v6, "save"), "-t", "mangle" }).output, current_, v6)) return false;
+    return true;
   }
 
   void pause() override

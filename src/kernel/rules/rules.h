@@ -18,8 +18,9 @@ namespace tandem::kernel
 // A plan without traffic bits means: no rule, no chain, no table.
 //
 // Egress is caught in the mangle place of the output hook: packets leaving by the wifi interface, or, when
-// wifi_addresses are given, packets with one of these source addresses whichever way they leave. Ingress is caught in
-// the mangle place of prerouting: packets arriving by the wifi interface for this host.
+// wifi_addresses are given, packets with one of these source addresses that leave by the wifi or the cell interface.
+// By no other: what a VPN takes in keeps its source address, and must not be taken out again. Ingress is caught in the
+// mangle place of prerouting: packets arriving by the wifi interface for this host.
 struct RulePlan
 {
   std::uint16_t queue = 84;
@@ -58,6 +59,8 @@ public:
   // Replaces Tandem's rules as a whole; a plan without traffic bits pauses. Throws std::runtime_error with a sentence;
   // then the rules before are still in place (iptables: of at most one IP version the new ones).
   virtual void apply(const RulePlan& plan) = 0;
+  // Whether what was applied last is there: somebody may have flushed the rules of everybody.
+  virtual bool in_place() = 0;
   // Takes the rules out of force at once. The hooks stay: the kernel drops every packet that waits in a queue when a
   // hook goes away, whosever it is.
   virtual void pause() = 0;
@@ -95,6 +98,9 @@ struct Present
   bool empty() const { return chains.empty() && jumps.empty(); }
 };
 Present present(const std::string& saved);
+
+// Whether that output holds every rule of the plan for the IP version.
+bool holds(const std::string& saved, const RulePlan& plan, bool v6);
 
 // For iptables-restore --noflush: removes what is present and adds the plan, in one transaction.
 std::string iptables(const RulePlan& plan, bool v6, const Present& before = {});

@@ -87,6 +87,10 @@ private:
   void chain(const std::string& name) { out_ << "  chain " << name << " {\n"; }
   void rule(const std::string& text) { out_ << "    " << text << "\n"; }
   void end() { out_ << "  }\n"; }
+  std::string leaving() const
+  {
+    return "\"" + plan_.wifi + "\"" + (plan_.cell.empty() ? "" : ", \"" + plan_.cell + "\"");
+  }
   std::string queue() const { return "queue flags bypass to " + std::to_string(plan_.queue); }
 
   void egress()
@@ -98,7 +102,7 @@ private:
     else
       for (bool v6 : { false, true })
         if (auto own = of_version(plan_.wifi_addresses, v6); !own.empty())
-          rule("oifname != \"lo\" meta l4proto tcp " + std::string { v6 ? "ip6" : "ip" } + " saddr { " + join(own)
+          rule("oifname { " + leaving() + " } meta l4proto tcp " + (v6 ? "ip6" : "ip") + " saddr { " + join(own)
                + " } goto egress");
     end();
     direction("egress", "saddr", "daddr", Direction::egress);
@@ -281,7 +285,8 @@ std::string iptables(const RulePlan& plan, bool v6, const Present& before)
     iptables_direction(out, plan, true, v6);
     if (plan.wifi_addresses.empty()) out << "-A TANDEM-OUT -o " << plan.wifi << " -g TANDEM-EGRESS\n";
     for (const auto& address : own)
-      out << "-A TANDEM-OUT ! -o lo -s " << address << " -g TANDEM-EGRESS\n";
+      for (const std::string& by : { plan.wifi, plan.cell })
+        if (!by.empty()) out << "-A TANDEM-OUT -o " << by << " -s " << address << " -g TANDEM-EGRESS\n";
     out << "-A OUTPUT -p tcp -j TANDEM-OUT\n";
   }
   if (ingress)
@@ -304,6 +309,20 @@ std::string iptables(const RulePlan& plan, bool v6, const Present& before)
   }
   out << "COMMIT\n";
   return out.str();
+}
+
+bool holds(const std::string& saved, const RulePlan& plan, bool v6)
+{
+  // The tools print rules in words of their own: they are counted.
+  const auto rules = [](const std::string& text)
+  {
+    std::istringstream lines { text };
+    int count = 0;
+    for (std::string line; std::getline(lines, line);)
+      count += line.rfind("-A ", 0) == 0 && line.find("TANDEM-") != std::string::npos ? 1 : 0;
+    return count;
+  };
+  return rules(saved) == rules(iptables(plan, v6));
 }
 
 } // namespace tandem::kernel::render

@@ -92,7 +92,7 @@ def test_files_belong_to_root_and_nobody_else_may_write(packages: dict[str, Path
     "usr/lib/tandem/lab/scenarios/plain.toml", "usr/lib/tandem/bench/bench.py", "usr/lib/systemd/system/tandemd.service",
     "usr/lib/sysusers.d/tandem.conf", "usr/lib/tmpfiles.d/tandem.conf", "etc/tandem/tandem.toml", "usr/share/man/man8/tandemd.8.gz",
     "usr/share/man/man1/tandem.1.gz", "usr/share/man/man5/tandem.toml.5.gz", "usr/share/doc/tandem/changelog.gz", "usr/share/doc/tandem/copyright",
-    "usr/share/bash-completion/completions/tandem", "usr/share/zsh/vendor-completions/_tandem", "usr/include/tandem/module.h",
+    "usr/share/bash-completion/completions/tandem", "usr/share/zsh/vendor-completions/_tandem", "usr/share/fish/vendor_completions.d/tandem.fish", "usr/include/tandem/module.h",
     "usr/share/tandem/profiles/wifi-g.toml", "usr/share/tandem/profiles/lte-down.trace", "usr/include/tandem/classify.h", "usr/lib/tandem/dev/golden_runner",
     "usr/share/doc/tandem-dev/golden-traces.md", "usr/share/doc/tandem-dev/copyright"])
 def test_file_is_there(tree: Path, file: str) -> None:
@@ -148,9 +148,12 @@ def test_installed_lab_is_found_beside_the_program(tree: Path) -> None:
     assert "only-here" in output(tree / "usr/bin/tandem", "lab", "list", cwd="/")
 
 
-def test_delivered_configuration_switches_every_module_on(tree: Path) -> None:
-    settings = tomllib.loads((tree / "etc/tandem/tandem.toml").read_text())
-    assert {name for name, table in settings["modules"].items() if table["enabled"]} == {path.stem for path in (tree / "usr/lib/tandem").glob("*.so")}
+def test_delivered_configuration_switches_every_module_on_but_rate(tree: Path) -> None:
+    text = (tree / "etc/tandem/tandem.toml").read_text()
+    enabled = {name for name, table in tomllib.loads(text)["modules"].items() if table["enabled"]}
+    delivered = {path.stem for path in (tree / "usr/lib/tandem").glob("*.so")}
+    assert enabled == delivered - {"rate"} and "rate" in delivered
+    assert "#[modules.rate]" in text, "what is off by default is shown where it would be switched on"
 
 
 def test_delivered_configuration_fits_the_delivered_modules(tree: Path) -> None:

@@ -15,7 +15,8 @@ class FakeDaemon:
 
     def __init__(self, path: Path):
         self.path, self.ap, self.cell_up, self.cell_bytes, self.why, self.standing = path, "02:00:00:00:00:01", True, 0, "", "acting"
-        self.interface, self.asked = "wlan0", []
+        self.interface, self.asked, self.addresses = "wlan0", [], ["10.0.0.2", "fe80::1"]
+        self.flows: list[dict[str, Any]] = []
         self.state: dict[str, dict[str, Any]] = {
             "offload": {"enabled": True, "knobs": {"strategy": "validated", "fraction": "0.5", "window_mss": "20"}, "decisions": {}},
             "mirror": {"enabled": False, "knobs": {"threshold": "0.85"}, "decisions": {}}}
@@ -63,8 +64,10 @@ class FakeDaemon:
         if path == "/v1/links":
             return {"wifi": {"aps": [{"ap": self.ap, "associated": True, "signal_dbm": -55, "mbps": 54.0}],
                              "surveys": [{"in_use": True, "frequency_mhz": 2437, "busy_ms": 10, "active_ms": 100}]}, "cell": {}, "steering": {}}
-        return {"version": "0.1.0", "datapath": {"cell_bytes": self.cell_bytes},
-                "links": {"wifi": {"interface": self.interface, "addresses": ["10.0.0.2", "fe80::1"], "up": True}, "cell": {"up": self.cell_up}}}
+        if path == "/v1/flows":
+            return self.flows
+        return {"version": "0.1.0", "evidence": {"share": 0.05}, "datapath": {"cell_bytes": self.cell_bytes},
+                "links": {"wifi": {"interface": self.interface, "addresses": self.addresses, "up": True}, "cell": {"up": self.cell_up}}}
 
     @property
     def on(self) -> set[str]:

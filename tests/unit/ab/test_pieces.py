@@ -8,7 +8,7 @@ import math
 
 import pytest
 
-from tandem_ab import analysis, arms, plan, quantities, runner, surroundings, workloads
+from tandem_ab import analysis, arms, plan, quantities, report, runner, surroundings, workloads
 from tandem_common.errors import BadInput
 
 KNOWN = ["freeze", "mirror", "offload", "ecn"]
@@ -91,7 +91,7 @@ def test_a_command_gives_its_figure_or_says_why_not() -> None:
 
 
 MOMENT = surroundings.Moment(at=0.0, awake=100.0, interface="wlan0", addresses=("10.0.0.2",), up=True, access_point="a", radio={"signal_dbm": -50}, survey=(100.0, 1000.0),
-                             cell_up=True, cell_bytes=1000, faults=0, decisions={"offload: by cellular": 5}, daemon_cpu=1.0, own_cpu=2.0, busy_cpu=10.0, joules=5.0, watts=None)
+                             cell_up=True, cell_bytes=1000, faults=0, decisions={"offload: by cellular": 5}, cell_by_module={"offload": 900, "mirror": 100}, daemon_cpu=1.0, own_cpu=2.0, busy_cpu=10.0, joules=5.0, watts=None)
 
 
 def later(**changes) -> surroundings.Moment:
@@ -99,9 +99,10 @@ def later(**changes) -> surroundings.Moment:
 
 
 def test_differences_are_of_the_trial_alone() -> None:
-    after = later(cell_bytes=3000, daemon_cpu=1.5, own_cpu=3.0, busy_cpu=16.5, joules=45.0, survey=(350.0, 2000.0), decisions={"offload: by cellular": 9, "x": 2})
+    after = later(cell_bytes=3000, cell_by_module={"offload": 2800, "mirror": 100}, daemon_cpu=1.5, own_cpu=3.0, busy_cpu=16.5, joules=45.0, survey=(350.0, 2000.0), decisions={"offload: by cellular": 9, "x": 2})
     beside = surroundings.between(MOMENT, after, cores=2)
     assert (beside.cell_bytes, beside.daemon_cpu_s, beside.energy_j, beside.energy_from, beside.channel_busy, beside.by_cellular) == (2000, 0.5, 40.0, "rapl", 0.25, 4)
+    assert beside.cell_by_module == {"offload": 1900}
     assert beside.others_cpu == pytest.approx(0.25)
     assert surroundings.between(dataclasses.replace(MOMENT, joules=None, watts=4.0), later(joules=None, watts=6.0), 2).energy_j == pytest.approx(50)
 
@@ -154,6 +155,20 @@ def made(*gains: float, arm: str = "offload", discarded: str = "") -> list[dict]
     return [{"number": number, "began": 1000.0 + 30 * number, "seconds": 30.0, "order": ["off", arm], "discarded": discarded,
              "trials": {"off": {"figure": 10.0, "bytes": 100, "seconds": 10.0, "wall_s": 10.0, "beside": {}},
                         arm: {"figure": 10.0 * (1 + gain), "bytes": 130, "seconds": 10.0, "wall_s": 10.0, "beside": {"cell_bytes": 50}}}} for number, gain in enumerate(gains)]
+
+
+def test_what_went_by_cellular_stands_beside_the_gain_with_the_share_of_each_module() -> None:
+    pairs = made(*[0.2] * 10)
+    head = {"arms": [{"name": "off"}, {"name": "offload"}], "smaller_is_better": False, "until": 0.05, "null": False}
+    words, = report.Result(head, pairs).verdicts()
+    assert words.startswith("offload gains +20") and words.endswith("; by cellular 50 B a trial")
+    for pair in pairs:
+        pair["trials"]["offload"]["beside"] |= {"cell_by_module": {"mirror": 20, "offload": 30}}
+        pair["trials"]["off"]["beside"] |= {"cell_bytes": 7}
+    words, = report.Result(head, pairs).verdicts()
+    assert words.endswith("; by cellular 50 B (mirror 20 B, offload 30 B) a trial, 7 B in off")
+    cost = analysis.costs(pairs, ["off", "offload"])[1]
+    assert cost.cell_by_module == {"mirror": 20, "offload": 30} and report.cell_words(cost) == "50 B (mirror 20 B, offload 30 B)"
 
 
 NOISE = (0.02, -0.01, 0.03, -0.03, 0.01, -0.02, 0.0, 0.005, -0.01, 0.015)

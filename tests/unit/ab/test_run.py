@@ -22,8 +22,8 @@ from tandem_ab import cli, workloads
 from tandem_ab.store import Store
 
 AB = ROOT / "tools/ab/ab.py"
-# Its figure depends on nothing but its own counter: 10, 11, 10, 11 ...
-STEADY = ["--", "sh", "-c", "echo figure 10.$(date +%N | cut -c1-2)"]
+# Between 10 and 11, by chance: two that run at the same moment must not give the same figure, or the interval is narrow at once.
+STEADY = ["--", "sh", "-c", "echo figure 10.$(od -An -N2 -tu2 /dev/urandom | tr -d ' ')"]
 QUICK = ["--figure", r"figure (\S+)", "--washout", "0s", "--yes", "--busy", "100%"]
 
 

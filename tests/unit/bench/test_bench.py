@@ -372,6 +372,16 @@ def test_a_reader_that_goes_away_is_no_failure() -> None:
 # -- runs in which the emulator was late
 
 
+def test_runs_in_which_no_send_buffer_grew_are_no_results(tmp_path) -> None:
+    (tmp_path / "net").mkdir()
+    (tmp_path / "sys/net/ipv4").mkdir(parents=True)
+    (tmp_path / "sys/net/ipv4/tcp_mem").write_text("18035\t24047\t36070\n")
+    for pages, short in ((18034, False), (18035, True), (40000, True)):
+        (tmp_path / "net/sockstat").write_text(f"sockets: used 12\nTCP: inuse 0 orphan 9 tw 0 alloc 9 mem {pages}\nUDP: inuse 0 mem 0\n")
+        words = lateness.memory_is_short(tmp_path)
+        assert bool(words) == short and (not short or f"{pages} pages" in words and "tcp_mem" in words)
+
+
 def test_a_run_of_a_late_emulator_is_made_again() -> None:
     def measured(*p99: float, **allowed: float) -> Measurement:
         late = [{"release_error_us": {"p99": value, "max": 9000.0}} for value in p99]

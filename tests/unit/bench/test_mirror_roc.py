@@ -33,7 +33,7 @@ def section(offset_ns: int) -> bytes:
     return block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1) + option(1, f"tandem trace\nseed: 1\nrealtime offset ns: {offset_ns}".encode()) + option(0, b""))
 
 
-def packet(at_ns: int, number: int, comment: str, *, sack: tuple[tuple[int, int], ...] = (), outbound: bool = True, v6: bool = False, kept: int = 0) -> bytes:
+def packet(at_ns: int, number: int, comment: str, *, sack: tuple[tuple[int, int], ...] = (), outbound: bool = True, v6: bool = False, kept: int = 0, was: str = "") -> bytes:
     options = struct.pack(">BBBBII", 1, 1, 8, 10, 7, 8)
     if sack:
         options += struct.pack(">BBBB", 1, 1, 5, 2 + 8 * len(sack)) + b"".join(struct.pack(">II", *pair) for pair in sack)
@@ -44,7 +44,7 @@ def packet(at_ns: int, number: int, comment: str, *, sack: tuple[tuple[int, int]
         ip = struct.pack(">BBHIBBHII", 0x45, 0, 20 + len(tcp), 0, 64, 6, 0, 0x0A4D0102, 0x0A4D0A01)
     content = (ip + tcp)[:kept or None]
     return block(6, struct.pack("<IIIII", 0, at_ns >> 32, at_ns & 0xFFFFFFFF, len(content), len(ip + tcp)) + content + b"\0" * (-len(content) % 4)
-                 + option(1, comment.encode()) + option(2, struct.pack("<I", 2 if outbound else 1)) + option(0, b""))
+                 + option(1, comment.encode()) + (option(1, was.encode()) if was else b"") + option(2, struct.pack("<I", 2 if outbound else 1)) + option(0, b""))
 
 
 @pytest.mark.parametrize("v6", [False, True])
@@ -52,17 +52,19 @@ def test_recording_gives_the_clients_packets_as_they_were_with_the_monotonic_tim
     offset = 1_700_000_000_000_000_000
     at = offset + 5_000_000_000
     data = section(offset) + packet(at, 100, "passed: freeze: nothing to do", sack=((50, 90), (200, 300)), v6=v6) \
-        + packet(at + 1, 100, "passed", outbound=False, v6=v6) + packet(at + 2, 400, "edited, before: mirror: hidden: x", v6=v6) \
-        + packet(at + 2, 401, "edited, after: mirror: hidden: x", v6=v6) + packet(at + 3, 500, "injected: mirror: kept: y", v6=v6) + packet(at, 1, "passed", kept=30)
+        + packet(at + 1, 100, "passed", outbound=False, v6=v6) + packet(at + 2, 401, "edited: mirror: hidden: x", v6=v6, was=f"was: wifi {(40 if v6 else 20) + 8}:00000190") \
+        + packet(at + 2, 300, "observed", v6=v6) + packet(at + 3, 500, "injected: mirror: kept: y", v6=v6) + packet(at, 1, "passed", kept=30)
     first, second, injected = recording.acks(data)
     assert (injected.ack, injected.comment) == (500, "injected: mirror: kept: y")
     assert first.at == pytest.approx(5.0, abs=1e-6) and (first.ack, first.port, first.server_port) == (100, PORT, 80)
     assert first.server == ("fd77::1" if v6 else SERVER)
     assert first.sacked == ((200, 300),)  # the other one reports a duplicate
-    assert (second.ack, second.comment) == (400, "edited, before: mirror: hidden: x")
+    assert (second.ack, second.comment) == (400, "edited: mirror: hidden: x")
     assert recording.acks(data[:-7]) == [first, second, injected]
     with pytest.raises(recording.Unreadable):
         recording.acks(b"{}" * 40)
+    with pytest.raises(recording.Unreadable, match="no OFFSET:BYTES"):
+        recording.acks(section(offset) + packet(at, 1, "edited: x", was="was: wifi 8-00"))
 
 
 # -- matching
@@ -121,6 +123,13 @@ def test_connections_and_directions_are_told_apart() -> None:
     acks = [ack(BASE), ack(BASE, port=PORT + 1), ack(BASE + 3 * MSS, HIDDEN), ack(BASE + 3 * MSS, KEPT, port=PORT + 1)]
     losses = [loss(BASE, "queue_full", port=PORT + 1), loss(BASE), loss(BASE + MSS, "queue_full", down=False), loss(BASE + MSS, "queue_full", length=0)]
     assert sorted(verdicts(acks, losses)) == [(False, "congestion"), (True, "random")]
+
+
+def test_what_a_sender_is_left_alone_with_is_no_sample() -> None:
+    acks = [ack(BASE), ack(BASE + 3 * MSS, HIDDEN), ack(BASE + 3 * MSS, hole=True), ack(BASE + 6 * MSS, "passed: mirror: kept, this sender is left alone")]
+    found = episodes.judged(acks, [loss(BASE), loss(BASE + 3 * MSS)])
+    assert [episode.why == episodes.LEFT_ALONE for episode in found] == [False, True]
+    assert episodes.samples(found, "random") == [1]
 
 
 def test_a_repeated_decision_counts_once() -> None:

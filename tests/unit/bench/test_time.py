@@ -12,8 +12,8 @@ from tandem_bench.model import Arm, Bench, Case, Measurement, Metric, Options, R
 from tandem_lab import kernels
 from tandem_lab import virtual_machine as machine
 
-SIMULATED = {"ecn-grid", "ecn-uplink", "ecn-many", "fairness", "static-tail"}
-OF_THE_MACHINE = {"overhead", "latency", "scale", "freeze-requests", "estimator"}
+SIMULATED = {"ecn-grid", "ecn-uplink", "ecn-many", "fairness", "static-tail", "minislot-1", "minislot-2", "minislot-3", "switching", "switching-users", "cla"}
+OF_THE_MACHINE = {"overhead", "recorder", "latency", "scale", "idle", "freeze-requests", "estimator"}
 KERNEL = kernels.Kernel("c", "r", "6.1.1-1", "6.1.1", Path("/nowhere"))
 
 
@@ -121,3 +121,9 @@ def test_other_results_are_written_all_the_same(ran: list[str], tmp_path: Path, 
     (tmp_path / "file").write_text("")
     assert cli.main(["fake", "--time", "real", "--json", str(tmp_path / "file" / "r.json"), "--markdown", str(tmp_path / "r.md")]) == 1
     assert f"{tmp_path}/file" in capsys.readouterr().err and (tmp_path / "r.md").exists()
+
+
+def test_a_program_killed_for_want_of_mappings_is_known_by_the_kernels_words() -> None:
+    said = b"do_syscall_stub : ret = -12\nUML ran out of memory on the host side! This can happen due to a memory limitation or vm.max_map_count has been reached.\n"
+    assert machine.mappings_ran_out(said) and not machine.mappings_ran_out(b"Run /run/tandem-virtual/init as init process\n")
+    assert "sysctl -w vm.max_map_count=1048576" in str(machine.NoMappings(65530))

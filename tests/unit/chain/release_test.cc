@@ -17,7 +17,8 @@ using namespace test;
 class Withholder final : public Module
 {
 public:
-  std::string_view name() const override { return "withholder"; }
+  explicit Withholder(std::string_view name = "withholder") : name_ { name } {}
+  std::string_view name() const override { return name_; }
   std::string_view summary() const override { return "withholds"; }
   std::string_view manual() const override { return ""; }
   std::span<const Knob> knobs() const override { return {}; }
@@ -33,14 +34,23 @@ public:
   Plan decide(const Event& event, const FlowView& flow, std::byte*) override
   {
     if (event.kind != EventKind::segment || !event.queued || !event.segment->is_pure_ack()) return {};
-    if (leaves_out && repeats_in_next(*event.segment, flow)) return { .verdict = Verdict::drop, .why = "left out" };
+    if (repeats_in_next(*event.segment, flow) && left_out < leaves_out)
+    {
+      ++left_out;
+      return { .verdict = Verdict::drop, .why = "left out" };
+    }
+    left_out = 0;
     if (bytes == 0 || event.segment->sack_count > 0) return {};
     return { .edit = { .ack = later(event.segment->ack - bytes, flow.sent_ack) }, .why = "lowered" };
   }
   void describe(const FlowView&, const std::byte*, Facts&) const override {}
 
   std::uint32_t bytes = 0;
-  bool leaves_out = false;
+  int leaves_out = 0; // in a row
+  int left_out = 0;
+
+private:
+  std::string_view name_;
 };
 
 struct Release : testing::Test
@@ -95,7 +105,7 @@ TEST_F(Release, AnInitialWindowAfterIt)
 TEST_F(Release, NoMoreACKsAreLeftOutThanMayBe)
 {
   settle();
-  module.leaves_out = true;
+  module.leaves_out = 1000;
   std::uint32_t most = 0;
   for (int i = 0; i < 60; ++i)
   {
@@ -103,6 +113,34 @@ TEST_F(Release, NoMoreACKsAreLeftOutThanMayBe)
     most = std::max(most, withheld());
   }
   EXPECT_EQ(most, 10 * mss());
+}
+
+// freeze beside offload: what is withheld for a blackout must not take all that ACKs left out need.
+TEST_F(Release, WhatOneModuleWithholdsLeavesRoomForTheACKsThatAnotherLeavesOut)
+{
+  Withholder thinner { "thinner" };
+  Fixture both { { &module, &thinner } };
+  both.open(peers);
+  both.download(peers, 200, ms(2), ms(20));
+  ASSERT_FALSE(both.view(peers).slow_start);
+  module.bytes = 60 * mss();
+  both.download(peers, 40, ms(2), ms(20));
+  EXPECT_EQ(static_cast<std::uint32_t>(both.view(peers).rcv_nxt - both.view(peers).sent_ack), 10 * mss());
+  thinner.leaves_out = 3;
+  both.download(peers, 100, ms(2), ms(20)); // the room is made
+  int left = 0;
+  for (int i = 0; i < 400; ++i)
+  {
+    const Seq before = both.view(peers).sent_ack;
+    both.download(peers, 1, ms(2), ms(20));
+    if (both.view(peers).sent_ack != before) ++left;
+  }
+  EXPECT_LE(left, 120) << "one ACK in four is enough";
+  thinner.leaves_out = 0;
+  both.run_for(ms(1100));
+  both.download(peers, 100, ms(2), ms(20));
+  EXPECT_EQ(static_cast<std::uint32_t>(both.view(peers).rcv_nxt - both.view(peers).sent_ack), 10 * mss());
+  EXPECT_EQ(both.violations(), 0u);
 }
 
 TEST_F(Release, WhatIsWithheldLeavesAheadOfTheACKThatShowsAHole)

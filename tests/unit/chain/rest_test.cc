@@ -138,6 +138,27 @@ TEST_F(ChainRest, WhatAPathValidationFoundIsHandedOnAndOtherFlowsAreTold)
   EXPECT_TRUE(fixture.view(peers).cell_path_failed);
 }
 
+TEST_F(ChainRest, APrivatePeerIsToldOnceAndTheGuardKeepsItOffTheCellularLink)
+{
+  at_first = { .cell_denied = CellDenied::private_peer };
+  fixture.open(peers);
+  download();
+  const FlowView& flow = fixture.view(peers);
+  EXPECT_EQ(flow.cell_denied, CellDenied::private_peer);
+  EXPECT_EQ(fixture.chain.stats().private_peers, 1u);
+  rest(second);
+  EXPECT_EQ(flow.cell_denied, CellDenied::private_peer) << "for as long as the flow lives";
+
+  const LinkStates links = both_links();
+  const Segment ack = peers.ack(fixture.now());
+  const Event event { .segment = &ack, .queued = true, .links = &links };
+  const Plan route { .edit = { .route = Link::cell } };
+  EXPECT_EQ(check(route, event, flow, 100'000), Violation::route_unusable);
+  FlowView other = flow;
+  other.cell_denied = CellDenied::no;
+  EXPECT_EQ(check(route, event, other, 100'000), Violation::none);
+}
+
 TEST_F(ChainRest, AFlowThatIsWatchedIsNeededThoughItsModulesAreQuiet)
 {
   a.quiet = b.quiet = Tick::max();

@@ -17,6 +17,8 @@ public:
   std::atomic<bool> busy { false };
   std::atomic<bool> stopping { false };
   std::atomic<bool> rules_fail { false }; // the keeper could not load them
+  std::atomic<bool> disk_full { false };
+  std::atomic<bool> nothing_saved { false };
 
   // What was asked, e.g. "enable offload on".
   std::vector<std::string> calls()
@@ -76,6 +78,43 @@ public:
     return 1;
   }
 
+  nlohmann::json budget() override
+  {
+    answer_or_refuse();
+    const nlohmann::json period { { "by", { { "offload", 2'000'000 } } },
+                                  { "used_bytes", 2'000'000 },
+                                  { "limit_bytes", 10'000'000 },
+                                  { "left_bytes", 8'000'000 } };
+    return {
+      { "today", period }, { "month", period }, { "since_start", period }, { "left_bytes", 8'000'000 }, { "kept", true }
+    };
+  }
+
+  nlohmann::json traps() override
+  {
+    answer_or_refuse();
+    return nlohmann::json::array(
+        { { { "id", 1 },
+            { "when", "flow.gap > 500 ms" },
+            { "save", true },
+            { "fired", 2 },
+            { "saw", "612 ms of 192.0.2.2:40000 - 198.51.100.7:443" },
+            { "ago_s", 12.0 },
+            { "file", "/var/lib/tandem/traps/trap-20260101-120000-1.pcapng" } },
+          { { "id", 2 }, { "when", "link.signal < -75 dBm" }, { "save", false }, { "fired", 0 } } });
+  }
+  std::uint64_t add_trap(const std::string& when, bool save) override
+  {
+    record("trap " + when + (save ? " save" : ""));
+    if (when != "flow.gap > 500ms") throw Refused { Refused::Kind::bad_request, when + ": character 1: wrong" };
+    return 3;
+  }
+  void remove_trap(std::uint64_t id) override
+  {
+    record("remove trap " + std::to_string(id));
+    if (id != 1) throw Refused { Refused::Kind::bad_request, "no trap " + std::to_string(id) };
+  }
+
   nlohmann::json modules() override
   {
     answer_or_refuse();
@@ -130,20 +169,63 @@ public:
     return "# " + module + "\n\nThe manual.\n";
   }
 
-  void enable(const std::string& module, bool on) override
+  void enable(const std::string& module, bool on, bool save) override
   {
     known(module);
-    record("enable " + module + (on ? " on" : " off"));
+    record("enable " + module + (on ? " on" : " off") + (save ? " save" : ""));
+    if (save) writable();
   }
 
-  void set(const std::string& module, const std::string& knob, const std::string& value) override
+  nlohmann::json saved() override
+  {
+    answer_or_refuse();
+    const auto value = [](const char* text, const char* from) {
+      return nlohmann::json { { "value", text }, { "from", from } };
+    };
+    nlohmann::json all { { "file", "/var/lib/tandem/saved/settings" },
+                         { "problem", "" },
+                         { "saved", nlohmann::json::array() },
+                         { "run", nlohmann::json::array() } };
+    if (nothing_saved) return all;
+    all["saved"].push_back({ { "name", "mirror" },
+                             { "value", "off" },
+                             { "saved_s", 1'700'000'000 },
+                             { "ignored", "" },
+                             { "in_force", value("off", "saved") },
+                             { "without", value("on", "/etc/tandem/tandem.toml:7") } });
+    all["saved"].push_back({ { "name", "offload.gone" },
+                             { "value", "5" },
+                             { "saved_s", 1'700'000'000 },
+                             { "ignored", "no such knob" },
+                             { "in_force", value("", "built-in") },
+                             { "without", value("", "built-in") } });
+    all["run"].push_back({ { "name", "offload.window_threshold" },
+                           { "in_force", value("30", "this run") },
+                           { "without", value("20", "built-in") } });
+    return all;
+  }
+  nlohmann::json forget_saved(const std::string& name) override
+  {
+    record("forget saved " + name);
+    if (name != "mirror") throw Refused { Refused::Kind::bad_request, "\"" + name + "\" is not saved" };
+    return nlohmann::json::array(
+        { { { "name", "mirror" }, { "in_force", { { "value", "on" }, { "from", "/etc/tandem/tandem.toml:7" } } } } });
+  }
+  nlohmann::json forget_all_saved() override
+  {
+    record("forget all saved");
+    return nlohmann::json::array();
+  }
+
+  void set(const std::string& module, const std::string& knob, const std::string& value, bool save) override
   {
     known(module);
     if (knob != "window_threshold") throw Refused { Refused::Kind::bad_request, "module offload has no knob " + knob };
     if (value != "20" && value != "30")
       throw Refused { Refused::Kind::bad_request,
                       "offload.window_threshold = " + value + ": a whole number from 1 to 1000 MSS is needed" };
-    record("set " + module + "." + knob + " " + value);
+    record("set " + module + "." + knob + " " + value + (save ? " save" : ""));
+    if (save) writable();
   }
 
   void announce(const std::string& what, double for_s) override
@@ -152,9 +234,11 @@ public:
       throw Refused { Refused::Kind::bad_request, "what = \"" + what + "\": risk, down or up is needed" };
     record("announce " + what + " for " + std::to_string(for_s));
   }
-  std::string recording() override
+  std::string recording(const Part& wanted) override
   {
     answer_or_refuse();
+    if (wanted.last > Duration {}) return "the last " + std::to_string(seconds(wanted.last));
+    if (wanted.after) return "after " + std::to_string(*wanted.after);
     std::string bytes = "\x0a\x0d\x0d\x0a";
     return bytes + std::string(4u << 20, '\0');
   }
@@ -178,6 +262,11 @@ private:
   {
     if (busy) throw Refused { Refused::Kind::busy, "the packet thread did not answer within 1000 ms" };
     if (stopping) throw Refused { Refused::Kind::conflict, "the interface is gone" };
+  }
+  void writable() const
+  {
+    if (disk_full)
+      throw Refused { Refused::Kind::conflict, "it holds until the daemon ends, and is not saved: no space left" };
   }
   static void known(const std::string& module)
   {

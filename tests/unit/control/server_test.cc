@@ -130,10 +130,10 @@ protected:
   {
     ServerOptions chosen { .socket = socket };
     chosen.doctor = [] { return json { { "health", "ok" }, { "checks", json::array() } }; };
-    chosen.log = [this](const std::string& line)
+    chosen.log = [this](const std::string& line, const std::string& module)
     {
       const std::lock_guard lock { mutex };
-      logged.push_back(line);
+      logged.push_back(line + (module.empty() ? "" : " [" + module + "]"));
     };
     return chosen;
   }
@@ -163,9 +163,23 @@ TEST_F(ServerTest, gives_out_what_the_daemon_knows)
   EXPECT_EQ(json::parse(ask("GET", "/v1/flows?ignored=query").body), backend.flows());
   EXPECT_EQ(json::parse(ask("GET", "/v1/doctor").body).at("health"), "ok");
   EXPECT_THAT(ask("GET", "/v1/modules/offload/manual").body, StartsWith("# offload"));
-  EXPECT_EQ(ask("GET", "/v1/recording").body, backend.recording());
+  EXPECT_EQ(ask("GET", "/v1/recording").body, backend.recording({}));
+  EXPECT_EQ(ask("GET", "/v1/recording?last_s=1.5").body, "the last 1.500000");
+  EXPECT_EQ(ask("GET", "/v1/recording?after=0").body, "after 0");
+  EXPECT_EQ(ask("GET", "/v1/recording?after=70000000000").body, "after 70000000000");
+  for (const char* wrong : { "?last_s=", "?last_s=0", "?last_s=-1", "?last_s=nan", "?last_s=9999", "?last_s=1s", "?",
+                             "?all", "?after=", "?after=-1", "?after=1.5", "?after=99999999999999999999" })
+    EXPECT_EQ(ask("GET", std::string { "/v1/recording" } + wrong).status, 400) << wrong;
   EXPECT_THAT(ask("GET", "/metrics").body, HasSubstr("# TYPE tandem_flows gauge\ntandem_flows 1\n"));
   EXPECT_THAT(ask("GET", "/").body, HasSubstr("<title>Tandem</title>"));
+}
+
+TEST_F(ServerTest, who_takes_the_recording_again_is_not_logged_again)
+{
+  start();
+  ask("GET", "/v1/recording");
+  ask("GET", "/v1/recording");
+  EXPECT_THAT(logged, ElementsAre(HasSubstr("takes the recording")));
 }
 
 TEST_F(ServerTest, head_has_the_length_but_no_body)
@@ -177,6 +191,32 @@ TEST_F(ServerTest, head_has_the_length_but_no_body)
   EXPECT_THAT(reply.head, HasSubstr("Content-Length: "));
 }
 
+TEST_F(ServerTest, saves_what_is_to_be_saved_and_forgets_it)
+{
+  start();
+  EXPECT_EQ(ask("PUT", "/v1/modules/offload", R"({"enabled": true, "save": true})").status, 200);
+  EXPECT_EQ(ask("PUT", "/v1/modules/offload", R"({"enabled": true, "save": false})").status, 200);
+  EXPECT_EQ(ask("PUT", "/v1/modules/offload/knobs/window_threshold", R"({"save": true, "value": 20})").status, 200);
+  EXPECT_EQ(json::parse(ask("GET", "/v1/saved").body).at("saved").at(0).at("name"), "mirror");
+  EXPECT_EQ(ask("POST", "/v1/saved/forget", R"({"name": "mirror"})").status, 200);
+  EXPECT_EQ(ask("POST", "/v1/saved/forget", R"({"all": true})").status, 200);
+  EXPECT_THAT(backend.calls(),
+              ElementsAre("enable offload on save", "enable offload on", "set offload.window_threshold 20 save",
+                          "forget saved mirror", "forget all saved"));
+  for (const char* body :
+       { R"({"save": true})", R"({"enabled": true, "save": 1})", R"({"enabled": true, "save": true, "more": 1})" })
+    EXPECT_EQ(ask("PUT", "/v1/modules/offload", body).status, 400) << body;
+  for (const char* body : { "", "{}", R"({"all": false})", R"({"name": 1})", R"({"name": "mirror", "all": true})",
+                            R"({"name": "rocket"})" })
+    EXPECT_EQ(ask("POST", "/v1/saved/forget", body).status, 400) << body;
+  EXPECT_EQ(ask("PUT", "/v1/saved", "{}").status, 405);
+  EXPECT_EQ(ask("GET", "/v1/saved/forget").status, 405);
+  backend.disk_full = true;
+  const Reply full = ask("PUT", "/v1/modules/offload", R"({"enabled": true, "save": true})");
+  EXPECT_EQ(full.status, 409);
+  EXPECT_THAT(full.body, HasSubstr("is not saved: no space left"));
+}
+
 TEST_F(ServerTest, switches_modules_and_sets_knobs_and_logs_who_did)
 {
   start();
@@ -186,9 +226,9 @@ TEST_F(ServerTest, switches_modules_and_sets_knobs_and_logs_who_did)
   EXPECT_THAT(backend.calls(),
               ElementsAre("enable offload off", "set offload.window_threshold 20", "set offload.window_threshold 30"));
   const std::string who = "control: uid " + std::to_string(::getuid()) + " (pid " + std::to_string(::getpid()) + ") ";
-  EXPECT_THAT(logged,
-              ElementsAre(who + "switches module \"offload\" off", who + "sets \"offload.window_threshold\" to \"20\"",
-                          who + "sets \"offload.window_threshold\" to \"30\""));
+  EXPECT_THAT(logged, ElementsAre(who + "switches module \"offload\" off [offload]",
+                                  who + "sets \"offload.window_threshold\" to \"20\" [offload]",
+                                  who + "sets \"offload.window_threshold\" to \"30\" [offload]"));
 }
 
 TEST_F(ServerTest, refusals_keep_their_kind_and_words)
@@ -237,6 +277,30 @@ TEST_F(ServerTest, forgets_networks_by_name_or_all)
   EXPECT_EQ(ask("POST", "/v1/networks/forget", R"({"name": "elsewhere"})").status, 400);
   EXPECT_EQ(ask("GET", "/v1/networks/forget").status, 405);
   EXPECT_THAT(backend.calls(), ElementsAre("forget home", "forget all", "forget elsewhere"));
+}
+
+TEST_F(ServerTest, sets_and_removes_traps)
+{
+  start();
+  EXPECT_EQ(ask("GET", "/v1/traps").status, 200);
+  const auto set = ask("POST", "/v1/traps", R"({"when": "flow.gap > 500ms", "save": true})");
+  EXPECT_EQ(set.status, 200);
+  EXPECT_EQ(json::parse(set.body), json({ { "id", 3 } }));
+  EXPECT_EQ(ask("POST", "/v1/traps", R"({"when": "flow.gop > 1s"})").status, 400);
+  EXPECT_EQ(ask("POST", "/v1/traps/remove", R"({"id": 1})").status, 200);
+  EXPECT_EQ(ask("POST", "/v1/traps/remove", R"({"id": 9})").status, 400);
+  EXPECT_THAT(backend.calls(),
+              ElementsAre("trap flow.gap > 500ms save", "trap flow.gop > 1s", "remove trap 1", "remove trap 9"));
+  ASSERT_EQ(logged.size(), 2u);
+  EXPECT_THAT(logged[0], testing::EndsWith("sets trap 3: \"flow.gap > 500ms\", saving"));
+  for (const char* wrong : { "", "{}", "[]", R"({"when": 1})", R"({"when": "flow.gap > 1s", "save": "yes"})",
+                             R"({"when": "flow.gap > 1s", "more": 1})" })
+    EXPECT_EQ(ask("POST", "/v1/traps", wrong).status, 400) << wrong;
+  EXPECT_EQ(ask("POST", "/v1/traps", json { { "when", std::string(300, 'x') } }.dump()).status, 400);
+  for (const char* wrong : { "", "{}", R"({"id": -1})", R"({"id": "1"})" })
+    EXPECT_EQ(ask("POST", "/v1/traps/remove", wrong).status, 400) << wrong;
+  EXPECT_EQ(ask("DELETE", "/v1/traps").status, 405);
+  EXPECT_EQ(ask("GET", "/v1/traps/remove").status, 405);
 }
 
 TEST_F(ServerTest, takes_announcements_and_logs_who_made_them)
@@ -494,12 +558,16 @@ protected:
   }
 };
 
-TEST_F(TcpTest, reads_but_never_writes)
+TEST_F(TcpTest, figures_and_nothing_of_anybodys_connections)
 {
   EXPECT_EQ(ask_tcp("GET", "/metrics").status, 200);
-  EXPECT_EQ(ask_tcp("GET", "/").status, 200);
-  EXPECT_EQ(ask_tcp("GET", "/v1/status", "localhost:" + std::to_string(port)).status, 200);
+  EXPECT_EQ(ask_tcp("GET", "/metrics", "localhost:" + std::to_string(port)).status, 200);
+  for (const char* target :
+       { "/", "/v1/status", "/v1/flows", "/v1/networks", "/v1/links", "/v1/modules", "/v1/doctor" })
+    EXPECT_EQ(ask_tcp("GET", target).status, 403) << target;
   EXPECT_EQ(ask_tcp("PUT", "/v1/modules/offload", "127.0.0.1", R"({"enabled": false})").status, 403);
+  EXPECT_EQ(ask_tcp("GET", "/v1/saved").status, 403);
+  EXPECT_EQ(ask_tcp("POST", "/v1/saved/forget", "127.0.0.1", R"({"all": true})").status, 403);
   EXPECT_EQ(ask_tcp("GET", "/v1/recording").status, 403);
   EXPECT_THAT(backend.calls(), IsEmpty());
   EXPECT_EQ(ask("PUT", "/v1/modules/offload", R"({"enabled": false})").status, 200) << "the Unix socket does";
@@ -508,8 +576,8 @@ TEST_F(TcpTest, reads_but_never_writes)
 TEST_F(TcpTest, a_page_of_another_origin_gets_nothing)
 {
   for (const char* host : { "evil.example", "127.0.0.1.evil.example", "localhost.evil.example", "192.0.2.1", "" })
-    EXPECT_EQ(ask_tcp("GET", "/v1/status", host).status, 403) << host;
-  EXPECT_EQ(ask_tcp("GET", "/v1/status", "[::1]:9101").status, 200);
+    EXPECT_EQ(ask_tcp("GET", "/metrics", host).status, 403) << host;
+  EXPECT_EQ(ask_tcp("GET", "/metrics", "[::1]:9101").status, 200);
 }
 
 } // namespace

@@ -95,8 +95,7 @@ protected:
   links::LinkTable table { "wlan0", "wwan0" };
   std::vector<std::pair<Bytes, Link>> sent {};
   int error = 0; // of sending
-  kernel::MarkBits by_cell { 0x1000'0000, 0x1000'0000 };
-  Datapath path { { .by_cell = by_cell, .record = trace::Recorder::Limits {} },
+  Datapath path { { .record = trace::Recorder::Limits {} },
                   table,
                   [this](std::span<const std::byte> packet, Link by)
                   {
@@ -226,19 +225,77 @@ TEST_F(DatapathOf, ADamagedCopyIsNobodys)
   EXPECT_EQ(path.counters().damaged, 1u);
 }
 
-TEST_F(DatapathOf, AnotherRouteIsAMarkBesideThoseOfOthers)
+TEST_F(DatapathOf, WhatGoesByTheOtherLinkIsSentThereAndDroppedInTheQueue)
 {
   Bytes bytes = ack();
+  const Bytes before = bytes;
   kernel::QueuedPacket packet = waiting(bytes);
   const auto segment = path.queued(packet);
   ASSERT_TRUE(segment);
-  const kernel::Decision decision = path.decided(packet, *segment, { .edit = { .route = Link::cell } });
-  EXPECT_EQ(decision.mark, 0x1000'000au);
-  EXPECT_TRUE(decision.bytes.empty());
+  const Datapath::Decided decision = path.decided(packet, *segment, { .edit = { .route = Link::cell } });
+  EXPECT_TRUE(decision.drop);
+  EXPECT_FALSE(decision.mark) << "no output hook would know that it leaves by another interface";
+  EXPECT_FALSE(decision.unedited);
+  EXPECT_THAT(sent, ElementsAre(std::pair { before, Link::cell }));
   EXPECT_EQ(path.counters().rerouted, 1u);
   EXPECT_EQ(path.counters().edited, 0u);
+  EXPECT_EQ(path.counters().dropped, 0u);
   EXPECT_EQ(recorded().at(0).disposition, trace::Disposition::edited);
   EXPECT_EQ(recorded().at(0).after_link, Link::cell);
+  EXPECT_EQ(recorded().at(0).before, before);
+}
+
+TEST_F(DatapathOf, WhatGoesByTheOtherLinkHasItsWholeChecksum)
+{
+  for (const bool edited : { false, true })
+  {
+    sent.clear();
+    Bytes bytes = ack();
+    const Bytes whole = bytes;
+    std::byte* const checksum = bytes.data() + 20 + 16;
+    checksum[0] = checksum[1] = std::byte { 0x5a }; // as the kernel leaves it to the device
+    kernel::QueuedPacket packet = waiting(bytes);
+    packet.checksum_not_ready = true;
+    const auto segment = path.queued(packet);
+    ASSERT_TRUE(segment);
+    Edit edit { .route = Link::cell };
+    if (edited) edit.window = std::uint16_t { 500 }; // what it was
+    EXPECT_TRUE(path.decided(packet, *segment, { .edit = edit }).drop);
+    EXPECT_THAT(sent, ElementsAre(std::pair { whole, Link::cell }));
+  }
+}
+
+TEST_F(DatapathOf, WhatTheOtherLinkDoesNotTakeLeavesAsItCame)
+{
+  for (const int refusal : { EPERM, EACCES, ENETDOWN })
+  {
+    error = refusal;
+    Bytes bytes = ack();
+    kernel::QueuedPacket packet = waiting(bytes);
+    const auto segment = path.queued(packet);
+    ASSERT_TRUE(segment);
+    const Datapath::Decided decision =
+        path.decided(packet, *segment, { .edit = { .window = std::uint16_t { 7 }, .route = Link::cell } });
+    EXPECT_TRUE(decision.unedited);
+    EXPECT_FALSE(decision.drop);
+    EXPECT_TRUE(decision.bytes.empty()) << "the kernel's own copy is sent";
+  }
+  EXPECT_EQ(path.counters().reroute_failed, 3u);
+  EXPECT_EQ(path.counters().rerouted, 0u);
+  EXPECT_EQ(path.counters().cell_filtered, 2u) << "an interface that is down is no word of the user's";
+  EXPECT_EQ(recorded().at(0).disposition, trace::Disposition::fault);
+  EXPECT_EQ(recorded().at(0).why, trace::not_rerouted);
+}
+
+TEST_F(DatapathOf, APacketThatIsNotWholeStaysOnItsLink)
+{
+  Bytes bytes = ack();
+  kernel::QueuedPacket packet = waiting(bytes);
+  packet.cut = true;
+  const auto segment = path.queued(packet);
+  ASSERT_TRUE(segment);
+  EXPECT_TRUE(path.decided(packet, *segment, { .edit = { .route = Link::cell } }).unedited);
+  EXPECT_THAT(sent, IsEmpty());
 }
 
 TEST_F(DatapathOf, ACopyCountsOnTheLinkThatOwnsItsFlowOnly)
@@ -297,7 +354,7 @@ TEST_F(DatapathOf, AFillIsRecordedAsIfItHadArrived)
 
 TEST_F(DatapathOf, WithoutARecorderTheSameIsDone)
 {
-  Datapath silent { { .by_cell = by_cell }, table, [](std::span<const std::byte>, Link) { return 0; } };
+  Datapath silent { {}, table, [](std::span<const std::byte>, Link) { return 0; } };
   EXPECT_EQ(silent.recorder(), nullptr);
   Bytes bytes = ack();
   kernel::QueuedPacket packet = waiting(bytes);

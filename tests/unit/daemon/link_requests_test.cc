@@ -110,6 +110,21 @@ TEST_F(Steering, AnEndpointGoesAndComesBack)
   EXPECT_TRUE(plan().paths[0].endpoint);
 }
 
+TEST_F(Steering, WhereCellularMustNotBeUsedNoEndpointIsLeftThere)
+{
+  requests = LinkRequests { { .setup = true } };
+  const auto cell = [this](CellUse use) { return requests.plan(table, use).paths[1]; };
+  EXPECT_EQ(cell(CellUse::allowed), (SteeringPath { "wwan0", { "192.0.2.3" }, true, true }));
+  EXPECT_EQ(cell(CellUse::spent), (SteeringPath { "wwan0", { "192.0.2.3" }, true, true }))
+      << "the budget is of what modules request";
+  EXPECT_EQ(cell(CellUse::denied), (SteeringPath { "wwan0", { "192.0.2.3" }, false, true }));
+  backup(0, Link::cell);
+  EXPECT_EQ(cell(CellUse::allowed), (SteeringPath { "wwan0", { "192.0.2.3" }, true, false }));
+  EXPECT_EQ(cell(CellUse::spent), (SteeringPath { "wwan0", { "192.0.2.3" }, false, true }));
+  EXPECT_EQ(cell(CellUse::denied), (SteeringPath { "wwan0", { "192.0.2.3" }, false, true }));
+  EXPECT_TRUE(requests.plan(table, CellUse::denied).paths[0].endpoint) << "Wi-Fi's stays";
+}
+
 TEST_F(Steering, WithTheModuleItsRequestsLapseAtOnceAndNoOthers)
 {
   ce(0.05);

@@ -6,7 +6,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <stdexcept>
+#include <string>
+#include <vector>
 
 namespace tandem::daemon
 {
@@ -14,8 +15,11 @@ namespace
 {
 
 namespace fs = std::filesystem;
+using links::PresentInterface;
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
+using namespace tandem::literals;
 
 class FindRoles : public testing::Test
 {
@@ -32,10 +36,16 @@ protected:
     fs::create_directories(root / name / "phy80211");
     std::ofstream { root / name / "operstate" } << "up\n";
   }
-  Roles find() const { return find_roles(links, root); }
+  void gone(const std::string& name) { fs::remove_all(root / name); }
+  FoundRoles look(const Roles& before = {}, Duration at = {}) const
+  {
+    return find_roles(links, before, present, Tick { at }, root);
+  }
+  Roles find(const Roles& before = {}, Duration at = {}) const { return look(before, at).roles; }
 
   fs::path root;
   Config::Links links {};
+  std::vector<PresentInterface> present {};
 };
 
 TEST_F(FindRoles, everything_by_itself)
@@ -74,13 +84,90 @@ TEST_F(FindRoles, the_ninth_is_left_alone)
   EXPECT_THAT(find().unused, ElementsAre("w8", "w9"));
 }
 
-TEST_F(FindRoles, none_to_be_found)
+TEST_F(FindRoles, none_is_waited_for)
 {
-  EXPECT_THROW(find(), std::runtime_error);
+  EXPECT_EQ(find().wifi, "");
+  EXPECT_THAT(find().wifi_why, HasSubstr("waits"));
+  EXPECT_THAT(find().cell_why, HasSubstr("links.cell"));
   wifi("wlan0");
   EXPECT_EQ(find().wifi, "wlan0");
+  EXPECT_THAT(find().wifi_why, HasSubstr("phy80211"));
   links.more_wifi = { "wlan0" };
-  EXPECT_THROW(find(), std::runtime_error) << "the only one has a role";
+  EXPECT_EQ(find().wifi, "") << "the only one has a role";
+  links.cell = "none";
+  EXPECT_THAT(find().cell_why, HasSubstr("none is to be used"));
+}
+
+TEST_F(FindRoles, the_default_route_decides_at_first)
+{
+  wifi("wlan0");
+  wifi("wlan1");
+  present = { { "wlan0", false, Tick {} }, { "wlan1", true, Tick {} } };
+  EXPECT_EQ(find().wifi, "wlan1");
+  EXPECT_THAT(find().more_wifi, ElementsAre("wlan0"));
+}
+
+TEST_F(FindRoles, a_blackout_hands_no_role_on)
+{
+  wifi("wlan0");
+  wifi("wlan1");
+  present = { { "wlan0", true, Tick {} }, { "wlan1", true, Tick {} } };
+  const Roles before = find();
+  ASSERT_EQ(before.wifi, "wlan0");
+  present[0] = { "wlan0", false, Tick { 100s } };
+  EXPECT_EQ(find(before, 101s).wifi, "wlan0");
+  EXPECT_EQ(look(before, 101s).again, Tick { 130s });
+  EXPECT_EQ(find(before, 129s).wifi, "wlan0");
+  EXPECT_EQ(find(before, 130s).wifi, "wlan1");
+  // With nobody who could do better there is nothing to wait for.
+  present[1].useful = false;
+  EXPECT_EQ(find(before, 200s).wifi, "wlan0");
+  EXPECT_EQ(look(before, 200s).again, Tick::max());
+}
+
+TEST_F(FindRoles, who_is_gone_loses_its_role_at_once)
+{
+  wifi("wlan0");
+  wifi("wlan1");
+  const Roles before = find();
+  ASSERT_EQ(before.wifi, "wlan0");
+  gone("wlan0");
+  EXPECT_EQ(find(before).wifi, "wlan1");
+  const Roles after = find(before);
+  wifi("wlan0"); // plugged in again: it comes second
+  EXPECT_EQ(find(after).wifi, "wlan1");
+  EXPECT_THAT(find(after).more_wifi, ElementsAre("wlan0"));
+}
+
+TEST_F(FindRoles, further_links_keep_their_numbers)
+{
+  for (const char* name : { "w0", "w1", "w2", "w3" })
+    wifi(name);
+  const Roles first = find();
+  ASSERT_THAT(first.more_wifi, ElementsAre("w1", "w2", "w3"));
+  gone("w1");
+  const Roles second = find(first);
+  EXPECT_THAT(second.more_wifi, ElementsAre("", "w2", "w3"));
+  wifi("w4");
+  EXPECT_THAT(find(second).more_wifi, ElementsAre("w4", "w2", "w3"));
+  gone("w3");
+  gone("w4");
+  EXPECT_THAT(find(second).more_wifi, ElementsAre("", "w2"));
+}
+
+TEST_F(FindRoles, phones_are_cellular)
+{
+  wifi("wlan0");
+  fs::create_directories(root / "enx12" / "device");
+  fs::create_directories(root / "drivers" / "rndis_host");
+  EXPECT_EQ(find().cell, "") << "any USB Ethernet";
+  fs::create_directory_symlink("../../drivers/rndis_host", root / "enx12" / "device" / "driver");
+  EXPECT_EQ(find().cell, "enx12");
+  EXPECT_THAT(find().cell_why, HasSubstr("rndis_host"));
+  gone("enx12");
+  fs::create_directories(root / "bnep0");
+  std::ofstream { root / "bnep0" / "uevent" } << "DEVTYPE=bluetooth\n";
+  EXPECT_EQ(find().cell, "bnep0");
 }
 
 } // namespace

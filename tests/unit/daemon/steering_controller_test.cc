@@ -50,6 +50,23 @@ TEST_F(Controller, TellsNothingThatIsNotNew)
   EXPECT_EQ(steering.taken(), 1u);
 }
 
+TEST_F(Controller, TellsWhenCellularMustNotBeUsedAnyMore)
+{
+  table = links::LinkTable { "wlan0", "wwan0" };
+  table.apply(links::InterfaceNotification { .ifindex = 3, .name = "wwan0", .admin_up = true, .running = true },
+              Tick {});
+  table.apply(links::AddressNotification { .ifindex = 3, .address = { .bytes = { 192, 0, 2, 3 } } }, Tick {});
+  steering.take({ .request = { RequestKind::mptcp_backup, Link::cell, 0 }, .slot = ecn, .why = "needed" });
+  ASSERT_TRUE(due());
+  EXPECT_FALSE(steering.gate(CellUse::allowed)) << "as it was";
+  EXPECT_TRUE(steering.gate(CellUse::spent));
+  now += 1s;
+  const auto plan = due();
+  ASSERT_TRUE(plan);
+  EXPECT_FALSE(plan->paths[0].endpoint);
+  EXPECT_TRUE(plan->paths[0].backup);
+}
+
 TEST_F(Controller, TellsAtMostTenPlansASecondAndTheNewestAmongThem)
 {
   backup(1);

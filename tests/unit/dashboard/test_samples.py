@@ -11,7 +11,7 @@ def flow(number: int, delivered: float, **more):
 
 def status(decisions=None, pid=7, **link):
     return {"pid": pid, "version": "1", "uptime_s": 5, "links": {"wifi": {"interface": "wlan0", "bytes_out": 0, **link}}, "datapath": {"cell_bytes": 12},
-            "modules": [{"name": "offload", "enabled": True, "decisions": decisions or {}, "knobs": ["left out"]}]}
+            "modules": [{"name": "offload", "enabled": True, "cell_bytes": 9, "decisions": decisions or {}, "knobs": ["left out"]}]}
 
 
 def wifi(sample):
@@ -69,7 +69,7 @@ def test_what_tandem_sends_by_a_link_is_told_per_second():
     samples.take(0, 1.0, status(bytes_out=100), [])
     sample = samples.take(0, 3.0, status(bytes_out=500), [])
     assert sample["links"][0]["bytes_out_per_s"] == 200 and sample["cell_bytes"] == 12
-    assert "knobs" not in sample["modules"][0]
+    assert "knobs" not in sample["modules"][0] and sample["modules"][0]["cell_bytes"] == 9
 
 
 def test_wifi_comes_before_cellular():

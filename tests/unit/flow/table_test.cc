@@ -119,6 +119,7 @@ TEST(Table, OldestIdleFlowExpiresFirst)
   Flow* a = table.insert(key(1), at(0s));
   Flow* b = table.insert(key(2), at(1s));
   EXPECT_EQ(table.expired(at(99s)), nullptr);
+  EXPECT_EQ(table.next_expiry(), at(100s));
   EXPECT_EQ(table.expired(at(100s)), a);
   table.touch(*a, at(50s));
   EXPECT_EQ(table.expired(at(100s)), nullptr);

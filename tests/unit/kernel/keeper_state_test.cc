@@ -21,17 +21,19 @@ TEST(Keeper, StateSurvivesTheWayBack)
 {
   KeeperState state;
   state.phase = KeeperState::Phase::suspended;
+  state.watching = true;
   state.since = Tick { Duration { 123456789 } };
   state.suspensions = 3;
   state.suspended_total = Duration { 77 };
   state.applied = 5;
+  state.restored = 2;
   state.backend = "nftables";
   state.why = "a";
   state.route = { .v4 = true, .v6 = false, .gateway_v4 = "192.0.2.1", .gateway_v6 = "fe80::1" };
   state.steering.endpoints_added = 11;
   state.last_error = "b";
   const json sent = state;
-  EXPECT_EQ(sent.size(), 10u) << "as many as the struct has fields";
+  EXPECT_EQ(sent.size(), 12u) << "as many as the struct has fields";
   const json again = json::parse(sent.dump()).get<KeeperState>();
   EXPECT_EQ(again, sent);
   EXPECT_EQ(again["route"],

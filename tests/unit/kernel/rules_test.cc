@@ -59,6 +59,20 @@ TEST(Rules, ReplacesWhatIsThere)
   EXPECT_THAT(text, Not(HasSubstr("0x7")));
 }
 
+TEST(Rules, SeesWhatSomebodyFlushed)
+{
+  const RulePlan plan = acks();
+  const std::string saved = "*mangle\n:OUTPUT ACCEPT [0:0]\n" + render::iptables(plan, false);
+  EXPECT_TRUE(render::holds(saved, plan, false));
+  const std::size_t last = saved.find("-A OUTPUT");
+  EXPECT_FALSE(render::holds(saved.substr(0, last), plan, false)) << "nothing leads to the chains";
+  EXPECT_FALSE(
+      render::holds(":TANDEM-OUT - [0:0]\n:TANDEM-EGRESS - [0:0]\n-A OUTPUT -p tcp -j TANDEM-OUT\n", plan, false))
+      << "the chains are empty";
+  EXPECT_FALSE(render::holds("", plan, true));
+  EXPECT_TRUE(render::holds("", {}, true));
+}
+
 TEST(Rules, AddressesOfEachVersionGoToTheirOwn)
 {
   RulePlan plan = acks();
@@ -69,6 +83,22 @@ TEST(Rules, AddressesOfEachVersionGoToTheirOwn)
   EXPECT_THAT(render::iptables(plan, true), HasSubstr("-d 2001:db8:1::/48 -j RETURN"));
   EXPECT_THAT(render::iptables(plan, true), Not(HasSubstr("192.0.2.1")));
   EXPECT_THAT(render::nftables(plan), HasSubstr("ip6 daddr { 2001:db8:1::/48 } return"));
+}
+
+// What goes into a tunnel keeps its source address.
+TEST(Rules, EgressIsThatOfTheTwoLinksAndOfNoOtherInterface)
+{
+  RulePlan plan = acks();
+  plan.wifi_addresses = { "192.0.2.1", "2001:db8::1" };
+  EXPECT_THAT(render::nftables(plan), HasSubstr("oifname { \"wlan0\" } meta l4proto tcp ip saddr { 192.0.2.1 }"));
+  plan.cell = "wwan0";
+  for (const std::string version : { "ip saddr { 192.0.2.1 }", "ip6 saddr { 2001:db8::1 }" })
+    EXPECT_THAT(render::nftables(plan),
+                HasSubstr("oifname { \"wlan0\", \"wwan0\" } meta l4proto tcp " + version + " goto egress"));
+  EXPECT_THAT(render::nftables(plan), Not(HasSubstr("oifname !=")));
+  EXPECT_THAT(render::iptables(plan, false), HasSubstr("-A TANDEM-OUT -o wlan0 -s 192.0.2.1 -g TANDEM-EGRESS\n"
+                                                       "-A TANDEM-OUT -o wwan0 -s 192.0.2.1 -g TANDEM-EGRESS\n"));
+  EXPECT_THAT(render::iptables(plan, true), Not(HasSubstr("! -o")));
 }
 
 TEST(Rules, OnlyOwnBitsAreCompared)

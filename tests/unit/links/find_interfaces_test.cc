@@ -72,9 +72,10 @@ TEST_F(Sysfs, FurtherOnes)
   device("mon0", "up", "wlan", "phy80211");
   std::ofstream { root / "mon0" / "type" } << "803\n"; // ARPHRD_IEEE80211_RADIOTAP
   device("eth0", "up");
-  EXPECT_THAT(find_more_wifi({ "wlan0" }, root), testing::ElementsAre("wlan2", "wlan1"));
+  const auto named = [](const char* name) { return testing::Field(&Candidate::name, name); };
+  EXPECT_THAT(wifi_candidates({ "wlan0" }, root), testing::ElementsAre(named("wlan2"), named("wlan1")));
   EXPECT_EQ(find_wifi({ "wlan0" }, root).interface, "wlan2");
-  EXPECT_THAT(find_more_wifi({}, root / "missing"), testing::IsEmpty());
+  EXPECT_THAT(wifi_candidates({}, root / "missing"), testing::IsEmpty());
 }
 
 } // namespace

@@ -105,6 +105,54 @@ TEST_F(Links, OnlyGlobalUsableAddresses)
   EXPECT_FALSE(table.apply(AddressNotification { .ifindex = 3, .address = v4(1) }, at(2s))); // told twice
 }
 
+TEST_F(Links, PeersOnTheSameNetworkAreLocal)
+{
+  const auto peer = [](std::uint8_t last) { return Address { .bytes = { 198, 51, 100, last } }; };
+  Address global = v6(0);
+  global.bytes[0] = 0x20, global.bytes[1] = 0x01, global.bytes[15] = 9;
+  table.apply(device(3, "wlan0"), at(1s));
+  EXPECT_FALSE(table.is_local_peer(Link::wifi, peer(20)));
+  table.apply(AddressNotification { .ifindex = 3, .address = peer(10), .on_link = network_of(peer(10), 26) }, at(1s));
+  table.apply(AddressNotification { .ifindex = 3, .address = global, .on_link = network_of(global, 64) }, at(1s));
+  EXPECT_TRUE(table.is_local_peer(Link::wifi, peer(20)));
+  EXPECT_FALSE(table.is_local_peer(Link::wifi, peer(70))) << "behind the router, /26";
+  EXPECT_FALSE(table.is_local_peer(Link::cell, peer(20))) << "another link's network";
+  Address neighbour = global;
+  neighbour.bytes[15] = 77;
+  EXPECT_TRUE(table.is_local_peer(Link::wifi, neighbour));
+  neighbour.bytes[7] = 1;
+  EXPECT_FALSE(table.is_local_peer(Link::wifi, neighbour));
+  EXPECT_TRUE(table.is_local_peer(Link::wifi, { .bytes = { 192, 168, 7, 7 } })) << "private, wherever it is";
+  table.apply(AddressNotification { .ifindex = 3, .address = peer(10), .gone = true }, at(2s));
+  EXPECT_FALSE(table.is_local_peer(Link::wifi, peer(20)));
+}
+
+TEST(PrivateAddresses, AreThoseOfTheRfcsAndNoOthers)
+{
+  const auto v4 = [](std::uint8_t a, std::uint8_t b) { return Address { .bytes = { a, b, 1, 1 } }; };
+  for (const Address& one :
+       { v4(10, 0), v4(10, 255), v4(172, 16), v4(172, 31), v4(192, 168), v4(100, 64), v4(100, 127), v4(169, 254) })
+    EXPECT_TRUE(is_private(one)) << +one.bytes[0] << '.' << +one.bytes[1];
+  for (const Address& one : { v4(9, 255), v4(11, 0), v4(172, 15), v4(172, 32), v4(192, 167), v4(100, 63), v4(100, 128),
+                              v4(169, 253), v4(203, 0) })
+    EXPECT_FALSE(is_private(one)) << +one.bytes[0] << '.' << +one.bytes[1];
+  const auto six = [](std::uint8_t a, std::uint8_t b) { return Address { .bytes = { a, b }, .v6 = true }; };
+  for (const Address& one : { six(0xfc, 0), six(0xfd, 0x12), six(0xfe, 0x80), six(0xfe, 0xbf), six(0xfe, 0xc0) })
+    EXPECT_TRUE(is_private(one)) << +one.bytes[0] << '.' << +one.bytes[1];
+  for (const Address& one : { six(0x20, 1), six(0xfb, 0), six(0xfe, 0), six(0xff, 2), six(10, 0) })
+    EXPECT_FALSE(is_private(one)) << +one.bytes[0] << '.' << +one.bytes[1];
+}
+
+TEST(Networks, KeepTheirPrefixAlone)
+{
+  const Network odd = network_of({ .bytes = { 198, 51, 100, 0xff } }, 27);
+  EXPECT_EQ(odd.address.bytes[3], 0xe0);
+  EXPECT_TRUE(odd.contains({ .bytes = { 198, 51, 100, 0xe1 } }));
+  EXPECT_FALSE(odd.contains({ .bytes = { 198, 51, 100, 0xdf } }));
+  EXPECT_EQ(network_of({ .bytes = { 198, 51, 100, 1 } }, 99).prefix, 32u);
+  EXPECT_EQ(network_of({ .bytes = { 198, 51, 100, 1 } }, 0).address, Address {});
+}
+
 TEST_F(Links, DefaultRouteOfLowestMetric)
 {
   table.apply(device(3, "wlan0"), at(1s));
@@ -189,6 +237,40 @@ TEST(SeveralWifi, EightInAll)
   std::vector<std::string> eight = seven;
   eight.push_back("8");
   EXPECT_THROW((LinkTable { "0", "", eight }), std::length_error);
+}
+
+TEST_F(Links, RolesGoToOtherInterfaces)
+{
+  table.apply(device(3, "wlan0"), at(1s));
+  table.apply(AddressNotification { .ifindex = 3, .address = v4(1) }, at(1s));
+  table.apply(device(5, "wlan1"), at(1s));
+  EXPECT_FALSE(table.assign("wlan0", "wwan0", {}, at(2s)));
+  EXPECT_TRUE(table.assign("wlan1", "wwan0", { "", "wlan0" }, at(2s)));
+  EXPECT_EQ(wifi().ifindex, 5);
+  EXPECT_TRUE(wifi().addresses.empty());
+  EXPECT_EQ(table.owner(v4(1)), wifi_link(2));
+  EXPECT_EQ(table.of_ifindex(0), Link::other) << "an empty place is no interface's";
+  EXPECT_THROW(table.assign("a", "", std::vector<std::string>(most_wifi), at(3s)), std::length_error);
+  EXPECT_EQ(wifi().interface, "wlan1") << "a refused call changes nothing";
+}
+
+TEST_F(Links, UsefulIsWithCarrierAndDefaultRoute)
+{
+  table.apply(device(7, "eth0"), at(1s)); // without a role
+  ASSERT_EQ(table.present().size(), 1u);
+  EXPECT_EQ(table.present()[0], (PresentInterface { "eth0", false, at(1s) }));
+  table.apply(DefaultRouteNotification { .ifindex = 7, .metric = 1 }, at(2s));
+  EXPECT_EQ(table.present()[0], (PresentInterface { "eth0", true, at(2s) }));
+  table.apply(device(7, "eth0", false), at(3s));
+  EXPECT_EQ(table.present()[0], (PresentInterface { "eth0", false, at(3s) }));
+  // A dump that finds it as it was is no change.
+  table.begin_dump();
+  table.apply(device(7, "eth0", false), at(4s));
+  table.finish_dump(at(4s));
+  EXPECT_EQ(table.present()[0].since, at(3s));
+  table.begin_dump();
+  table.finish_dump(at(5s));
+  EXPECT_TRUE(table.present().empty());
 }
 
 } // namespace

@@ -68,6 +68,15 @@ TEST(OffloadHome, WhatFailedForOtherFlowsIsNotTriedUntilItIsForgotten)
   EXPECT_TRUE(s.until("offload: path validated", 20000));
 }
 
+TEST(OffloadHome, APrivatePeerIsNeverAskedByCellular)
+{
+  Session s {};
+  s.fixture.flow(s.peers).view.cell_denied = CellDenied::private_peer;
+  s.steps(500);
+  EXPECT_EQ(s.fixture.count("offload: private-peer, never by cellular"), 1u);
+  EXPECT_EQ(s.fixture.actions.injected.size(), 0u);
+}
+
 TEST(OffloadHome, AStackThatIsNotLinuxIsLeftOnWifi)
 {
   Session s {};

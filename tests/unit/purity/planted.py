@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -43,11 +44,16 @@ HARMLESS = (
 
 
 def compile_to(path: Path, compiler: str, include: str, body: str) -> Path:
-    """Compiles one function with this body, optimised as a release is."""
-    source = path.with_suffix(".cc")
-    source.write_text(f"{include}\nint planted(int argument);\nint planted(int argument) {{ (void)argument; {body} }}\n")
-    target = path.with_suffix(".o")
-    subprocess.run([compiler, "-std=c++20", "-O2", "-D_FORTIFY_SOURCE=2", "-c", str(source), "-o", str(target)], check=True)
+    """Compiles one function with this body, optimised as a release is; what the same compiler made of the same words before is taken again."""
+    source, target = path.with_suffix(".cc"), path.with_suffix(".o")
+    command = [compiler, "-std=c++20", "-O2", "-D_FORTIFY_SOURCE=2", "-c", str(source), "-o", str(target)]
+    stamp = Path(shutil.which(compiler) or compiler).resolve().stat()
+    text = (f"// {' '.join(command)}, {stamp.st_size} bytes, {stamp.st_mtime_ns}\n"
+            f"{include}\nint planted(int argument);\nint planted(int argument) {{ (void)argument; {body} }}\n")
+    if not target.exists() or not source.exists() or source.read_text() != text:
+        target.unlink(missing_ok=True)
+        source.write_text(text)
+        subprocess.run(command, check=True)
     return target
 
 

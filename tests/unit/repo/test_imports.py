@@ -11,6 +11,7 @@ import posixpath
 import re
 from collections import defaultdict
 from collections.abc import Callable
+from functools import cache
 
 import pytest
 from conftest import ROOT, relative, tracked
@@ -129,16 +130,27 @@ def against(order: list[str], graph: Graph) -> list[str]:
     return wrong
 
 
+@cache
+def cpp_graph() -> Graph:
+    return imports(sources())
+
+
+@cache
+def python_graph() -> Graph:
+    """Reading every script takes seconds: once for all tests."""
+    return python_imports(scripts())
+
+
 LEVELS: tuple[Callable[[str], str], ...] = (unit, folder, component)
 
 
 def test_imports_are_read() -> None:
     """At least as many as a daemon of this size has; a pattern that matches nothing would let everything pass."""
-    graph = imports(sources())
+    graph = cpp_graph()
     assert sum(map(len, graph.values())) > 500
     assert "src/kernel/rules/rules.h" in graph["src/kernel/keeper/keeper_state.h"]
     assert "include/tandem/classify.h" in graph["src/kernel/packet/bpf.cc"]
-    graph = python_imports(scripts())
+    graph = python_graph()
     assert sum(map(len, graph.values())) > 250
     assert "tools/bench/tandem_bench/model.py" in graph["tools/bench/tandem_bench/benches/freeze.py"]  # from ..model
     assert "tools/common/tandem_common/duration.py" in graph["tools/sim/tandem_simulator/sweep.py"]  # among the tools
@@ -147,12 +159,12 @@ def test_imports_are_read() -> None:
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_no_circle(level: Callable[[str], str]) -> None:
-    found = circle(merged(imports(sources()), level)) or circle(merged(python_imports(scripts()), level))
+    found = circle(merged(cpp_graph(), level)) or circle(merged(python_graph(), level))
     assert not found, " -> ".join(found)
 
 
 def test_components_import_from_earlier_ones_only() -> None:
-    wrong = against(order(), imports(sources()))
+    wrong = against(order(), cpp_graph())
     assert not wrong
 
 

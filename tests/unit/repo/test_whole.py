@@ -13,7 +13,9 @@ _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 
 
 def modules() -> list[str]:
-    return sorted({path.relative_to(ROOT).parts[1] for path in tracked() if path.relative_to(ROOT).parts[0] == "modules" and path.name == "CMakeLists.txt"})
+    """Folders that build a module to be loaded; one that only has functions yet has nothing to tell a user."""
+    lists = [path for path in tracked() if path.relative_to(ROOT).parts[0] == "modules" and path.name == "CMakeLists.txt"]
+    return sorted({path.relative_to(ROOT).parts[1] for path in lists if "tandem_module(" in path.read_text()})
 
 
 def test_there_is_a_module() -> None:
@@ -77,7 +79,7 @@ def test_packages_are_those_of_this_list() -> None:
               "PkgConfig": "pkg-config", "Threads": "build-essential", "benchmark": "libbenchmark-dev", "tomlplusplus": "libtomlplusplus-dev",
               "libcap-ng": "libcap-ng-dev", "libpcap": "libpcap-dev", "libmnl": "libmnl-dev", "libnetfilter_queue": "libnetfilter-queue-dev",
               "libnftables": "libnftables-dev", "libnl-3.0": "libnl-3-dev", "libnl-genl-3.0": "libnl-genl-3-dev",
-              "libnl-route-3.0": "libnl-route-3-dev", "sdbus-c++": "libsdbus-c++-dev", "libcap": "libcap-dev", "liburing": "liburing-dev",
+              "libnl-route-3.0": "libnl-route-3-dev", "sdbus-c++": "libsdbus-c++-dev", "libsystemd": "libsystemd-dev", "libcap": "libcap-dev", "liburing": "liburing-dev",
               "ev": "libev-dev", "Python3": "python3", "nettle": "nettle-dev", "lwip": "liblwip-dev"}
     listed = packages("build", "run", "test", "foreign")
     lacking = []

@@ -174,6 +174,48 @@ TEST(RetiredKnob, AConfigurationIsToldWhatBecameOfIt)
   EXPECT_EQ(answer("worst"), "no such knob; both has: strategy, most, shared");
 }
 
+// Two knobs that are fine by themselves.
+class Ordered final : public FlowModule<int>
+{
+public:
+  std::string_view name() const override { return "ordered"; }
+  std::string_view summary() const override { return ""; }
+  std::string_view manual() const override { return ""; }
+  std::span<const Knob> knobs() const override { return all; }
+  void set(std::string_view knob, double value) override { (knob == "low" ? low : high) = value; }
+  double get(std::string_view knob) const override { return knob == "low" ? low : high; }
+  std::string complaint() const override { return low > high ? "low is above high" : ""; }
+  Interest interest() const override { return {}; }
+  Plan decide(const Event&, const FlowView&, int&) override { return {}; }
+  void describe(const FlowView&, const int&, Facts&) const override {}
+
+private:
+  static constexpr std::array<Knob, 2> all { { { .name = "low", .maximum = 9, .initial = 1, .help = "" },
+                                               { .name = "high", .maximum = 9, .initial = 5, .help = "" } } };
+  double low = 1, high = 5;
+};
+
+TEST(KnobsTogether, AConfigurationIsRefusedAtTheLineThatMakesThemWrong)
+{
+  daemon::LoadedModules loaded {};
+  loaded.modules.push_back(
+      { .module = std::make_shared<Ordered>(), .file = "", .fresh = [] { return std::make_shared<Ordered>(); } });
+  const auto complaints = [&](const std::string& text)
+  {
+    const daemon::ConfigResult result = daemon::parse_config(text, "t.toml", daemon::knob_check(loaded));
+    EXPECT_TRUE(result.complaints.empty());
+    std::string all;
+    for (const daemon::Complaint& one : daemon::check_modules(result.config, loaded))
+      all += one.text();
+    return all;
+  };
+  EXPECT_EQ(complaints("[modules.ordered]\nlow = 2\nhigh = 3\n"), "");
+  EXPECT_EQ(complaints("[modules.ordered]\nlow = 7\nhigh = 8\n"), "") << "whatever the defaults are";
+  EXPECT_EQ(complaints("[modules.ordered]\nlow = 4\nhigh = 3\n"), "t.toml:3: modules.ordered: low is above high");
+  EXPECT_EQ(complaints("[modules.ordered]\nlow = 6\n"), "t.toml:2: modules.ordered: low is above high");
+  EXPECT_EQ(loaded.modules[0].module->get("low"), 1) << "the module in use is not touched";
+}
+
 TEST_F(StrategyTest, AnotherStrategyTakesAFlowOverWhenTheOldOneHasUndoneWhatItHolds)
 {
   show();

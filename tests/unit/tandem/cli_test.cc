@@ -126,6 +126,68 @@ TEST_F(CliTest, knobs_are_set)
   EXPECT_EQ(tandem("set offload.window_threshold").code, 2);
 }
 
+TEST_F(CliTest, switches_and_knobs_are_saved)
+{
+  EXPECT_EQ(tandem("module offload off --save").out, "offload is off, saved\n");
+  EXPECT_EQ(tandem("enable offload").out, "offload is on, saved\n");
+  EXPECT_EQ(json::parse(tandem("disable offload --json").out),
+            json({ { "module", "offload" }, { "enabled", false }, { "saved", true } }));
+  EXPECT_EQ(tandem("set offload.window_threshold 20 --save").out, "offload.window_threshold = 20, saved\n");
+  EXPECT_THAT(backend.calls(), ElementsAre("enable offload off save", "enable offload on save",
+                                           "enable offload off save", "set offload.window_threshold 20 save"));
+  EXPECT_EQ(tandem("enable rocket").code, 2);
+  EXPECT_EQ(tandem("enable ../status").code, 2);
+  EXPECT_EQ(tandem("enable").code, 2);
+  EXPECT_EQ(tandem("module offload --save").err, "tandem: --save: on or off is needed\n");
+  backend.disk_full = true;
+  const auto full = tandem("enable offload");
+  EXPECT_EQ(full.code, 1);
+  EXPECT_THAT(full.err, HasSubstr("is not saved: no space left"));
+  EXPECT_THAT(full.out, IsEmpty());
+}
+
+TEST_F(CliTest, what_is_saved_is_shown_with_its_reason_and_forgotten)
+{
+  const std::string shown = tandem("saved").out;
+  EXPECT_THAT(shown, testing::ContainsRegex("mirror +off +20[0-9-]+ [0-9:]+ +yes +on .+tandem.toml:7.\n"));
+  EXPECT_THAT(shown, testing::ContainsRegex("offload.gone +5 .* no: no such knob +-\n"));
+  EXPECT_THAT(shown, testing::ContainsRegex("offload.window_threshold +30 +20 .built-in.\n"));
+  EXPECT_EQ(json::parse(tandem("saved --json").out), backend.saved());
+  EXPECT_EQ(tandem("saved --forget mirror").out, "mirror is forgotten, in force now: on (/etc/tandem/tandem.toml:7)\n");
+  EXPECT_EQ(tandem("saved --forget offload").code, 2);
+  EXPECT_EQ(tandem("saved --forget all").out, "nothing was saved\n");
+  EXPECT_THAT(backend.calls(), ElementsAre("forget saved mirror", "forget saved offload", "forget all saved"));
+  backend.nothing_saved = true;
+  EXPECT_EQ(tandem("saved").out, "nothing is saved\n");
+}
+
+TEST_F(CliTest, traps_are_set_shown_and_removed)
+{
+  EXPECT_EQ(tandem("trap add 'flow.gap > 500ms' --save").out, "trap 3 is set\n");
+  EXPECT_EQ(json::parse(tandem("trap add 'flow.gap > 500ms' --json").out), json({ { "id", 3 } }));
+  const auto wrong = tandem("trap add 'flow.gop > 1s'");
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_EQ(wrong.err, "tandem: flow.gop > 1s: character 1: wrong\n");
+  const std::string list = tandem("trap list").out;
+  EXPECT_THAT(list, HasSubstr("flow.gap > 500 ms"));
+  EXPECT_THAT(list, HasSubstr("612 ms of 192.0.2.2:40000"));
+  EXPECT_THAT(list, HasSubstr("trap-20260101-120000-1.pcapng"));
+  EXPECT_EQ(json::parse(tandem("trap list --json").out), backend.traps());
+  EXPECT_EQ(tandem("trap remove 1").out, "trap 1 is removed\n");
+  EXPECT_EQ(tandem("trap remove 9").code, 2);
+  for (const char* words : { "trap", "trap add", "trap remove", "trap remove one", "trap remove -1" })
+    EXPECT_EQ(tandem(words).code, 2) << words;
+  EXPECT_THAT(backend.calls(), ElementsAre("trap flow.gap > 500ms save", "trap flow.gap > 500ms", "trap flow.gop > 1s",
+                                           "remove trap 1", "remove trap 9"));
+}
+
+TEST_F(CliTest, the_budget_is_shown)
+{
+  EXPECT_THAT(tandem("budget").out, HasSubstr("this month"));
+  EXPECT_EQ(json::parse(tandem("budget --json").out)["month"]["left_bytes"], 8'000'000);
+  EXPECT_EQ(tandem("budget please").code, 2);
+}
+
 TEST_F(CliTest, networks_are_shown_and_forgotten)
 {
   EXPECT_THAT(tandem("networks").out, HasSubstr("home (here)"));
@@ -171,15 +233,24 @@ TEST_F(CliTest, doctor_ends_with_1_only_when_tandem_cannot_work)
   EXPECT_EQ(json::parse(tandem("doctor --json").out), doctor);
 }
 
+TEST_F(CliTest, the_last_of_a_recording_is_dumped)
+{
+  EXPECT_EQ(tandem("trace dump --last 1500ms -o -").out, "the last 1.500000");
+  for (const char* words : { "trace dump", "trace dump --last 30 -o -", "trace dump --last 0s -o -",
+                             "trace dump --last soon -o -", "trace dump --last 2h -o -", "trace dump --last 1s" })
+    EXPECT_EQ(tandem(words).code, 2) << words;
+  EXPECT_THAT(tandem("trace dump --last 30 -o -").err, HasSubstr("a duration such as 30s"));
+}
+
 TEST_F(CliTest, a_recording_is_saved_whole_and_for_its_owner_only)
 {
   const auto file = directory / "r.pcapng";
   const auto saved = tandem("trace save " + file.string());
   EXPECT_EQ(saved.code, 0) << saved.err;
   std::ifstream in { file, std::ios::binary };
-  EXPECT_EQ(std::string(std::istreambuf_iterator<char> { in }, {}), backend.recording());
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char> { in }, {}), backend.recording({}));
   EXPECT_EQ(std::filesystem::status(file).permissions(), std::filesystem::perms { 0600 });
-  EXPECT_EQ(tandem("trace save - | wc -c").out, std::to_string(backend.recording().size()) + "\n");
+  EXPECT_EQ(tandem("trace save - | wc -c").out, std::to_string(backend.recording({}).size()) + "\n");
   EXPECT_EQ(tandem("trace save /nonexistent/r.pcapng").code, 1);
 }
 
@@ -253,6 +324,7 @@ TEST_F(CliTest, man_page_and_completions_know_every_command_and_option)
   const std::string man = contents(TANDEM_SOURCE "/docs/man/tandem.1");
   const std::string bash = contents(TANDEM_SOURCE "/packaging/completions/tandem.bash");
   const std::string zsh = contents(TANDEM_SOURCE "/packaging/completions/_tandem");
+  const std::string fish = contents(TANDEM_SOURCE "/packaging/completions/tandem.fish");
   const std::string overview = tandem("--help").out;
   std::size_t commands = 0;
   const std::regex command_line { "\n  ([a-z]+) {2,}" };
@@ -264,6 +336,7 @@ TEST_F(CliTest, man_page_and_completions_know_every_command_and_option)
     EXPECT_THAT(man, HasSubstr("\n.SS " + command)) << "tandem.1";
     EXPECT_THAT(bash, testing::ContainsRegex("[ \"]" + command + "[ \"]")) << "tandem.bash";
     EXPECT_THAT(zsh, HasSubstr("'" + command + ":")) << "_tandem";
+    EXPECT_THAT(fish, HasSubstr("'" + command + ":")) << "tandem.fish";
     if (command == "ab" || command == "dashboard" || command == "lab" || command == "bench")
       continue; // have command lines of their own
     const std::string help = tandem("help " + command).out;
@@ -277,6 +350,8 @@ TEST_F(CliTest, man_page_and_completions_know_every_command_and_option)
       EXPECT_THAT(man, HasSubstr(escaped)) << command;
       EXPECT_THAT(bash, HasSubstr(each->str())) << command;
       EXPECT_THAT(zsh, HasSubstr(each->str())) << command;
+      // fish has the words without hyphens.
+      EXPECT_THAT(fish, testing::ContainsRegex(" -l " + each->str().substr(2) + "[ \n]")) << command;
     }
   }
   EXPECT_GE(commands, 13u) << overview;
@@ -300,6 +375,8 @@ TEST_F(CliTest, every_command_of_help_manual_and_completions_is_there)
   const std::string sections = man.substr(man.find(".SH COMMANDS"), man.find(".SH EXIT") - man.find(".SH COMMANDS"));
   read(sections, "\n\\.SS ([a-z]+)");
   read(contents(TANDEM_SOURCE "/packaging/completions/_tandem"), "\n    '([a-z]+):");
+  EXPECT_EQ(read(contents(TANDEM_SOURCE "/packaging/completions/tandem.fish"), "[ \n]'([a-z]+):"), 0u)
+      << "tandem.fish names a command that nobody else does";
   const std::string bash = contents(TANDEM_SOURCE "/packaging/completions/tandem.bash");
   const std::string list = "local commands=\"";
   const std::size_t begin = bash.find(list) + list.size();

@@ -115,6 +115,15 @@ TEST(Show, a_keeper_that_stood_in_is_told)
   EXPECT_THAT(show_status(status, {}), HasSubstr("keeper suspended, stood in 2 times for 1.5 s"));
 }
 
+TEST(Show, roles_say_why_they_are_whose_they_are)
+{
+  const json links { { "wifi", { { "interface", "wlan0" }, { "why", "has a phy80211 in sysfs" } } },
+                     { "cell", { { "interface", "" }, { "why", "no cellular interface is there" } } } };
+  const std::string out = show_status({ { "links", links } }, {});
+  EXPECT_THAT(out, HasSubstr("wifi: has a phy80211 in sysfs\n"));
+  EXPECT_THAT(out, HasSubstr("cell: no cellular interface is there\n"));
+}
+
 TEST(Show, links_that_are_steered_say_how_and_why)
 {
   const auto request = [](double value) {

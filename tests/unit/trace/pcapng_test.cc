@@ -49,6 +49,40 @@ TEST(Pcapng, ReadAgainItIsTheSame)
   EXPECT_EQ(packets[5].bytes, sample.fault);
 }
 
+TEST(Pcapng, APacketHasOneIdHoweverOftenItIsWritten)
+{
+  const Packet packet = ack(1);
+  Recorder recorder { { .keep = 10ms } };
+  const auto ids = [&recorder](const Stretch& wanted, std::uint64_t entries_before)
+  {
+    std::ostringstream out;
+    EXPECT_TRUE(write_pcapng(out, recorder, heading(), realtime_offset, wanted));
+    EXPECT_NE(out.str().find("\nentries before: " + std::to_string(entries_before)), std::string::npos);
+    const TemporaryFile file { out.str() };
+    std::vector<std::uint64_t> all;
+    for (const Recorded& one : read_all(file.path()))
+      all.push_back(one.packet_id.value());
+    return all;
+  };
+  const std::array input { std::byte { 1 } };
+  for (int i = 1; i <= 4; ++i)
+  {
+    recorder.add({ .at = tick(Duration { 1ms } * i), .before = packet });
+    recorder.add({ .at = tick(Duration { 1ms } * i), .input = input });
+  }
+  using Ids = std::vector<std::uint64_t>;
+  EXPECT_EQ(ids({}, 0), (Ids { 1, 2, 3, 4 }));
+  EXPECT_EQ(ids({ .since = tick(3ms) }, 4), (Ids { 3, 4 }));
+  EXPECT_EQ(ids({ .after = 1 }, 1), (Ids { 2, 3, 4 }));
+  EXPECT_EQ(ids({ .after = 2 }, 2), (Ids { 2, 3, 4 })) << "the input between is an entry, too";
+  EXPECT_EQ(ids({ .after = 8 }, 8), Ids {});
+  EXPECT_EQ(ids({ .after = 99 }, 8), Ids {}) << "more than there were";
+  recorder.add({ .at = tick(13ms), .before = packet });
+  EXPECT_EQ(ids({}, 4), (Ids { 3, 4, 5 }));
+  EXPECT_EQ(ids({ .after = 2 }, 4), (Ids { 3, 4, 5 })) << "what is forgotten is told by the number";
+  EXPECT_EQ(ids({ .after = 8 }, 8), (Ids { 5 }));
+}
+
 TEST(Pcapng, AChangeOfLinkAloneIsAnEdit)
 {
   const Packet packet = ack(1);

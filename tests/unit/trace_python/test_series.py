@@ -68,6 +68,16 @@ def test_millions_of_packets_fit():
     assert time.monotonic() - began < 60
 
 
+def test_a_clock_that_is_set_makes_no_years_of_points():
+    def packets():
+        for i, at in enumerate((0, 0.05, 0.5, 50 * 365 * 86400)):
+            yield {"time_ns": int(at * 1e9), "way": "in", "disposition": "-", "why": "", "link": "-", "number": i + 1,
+                   "tcp": {"seq": i * 1000, "ack": 1, "window": 500, "length": 1000, "flags": "."}}
+
+    shown = series.of_packets(packets(), 0)
+    assert [round(v, 3) for _, v in shown["lines"]["rate"]] == [0.16, 0, 0, 0.08, 0, 0, 0.08]
+
+
 def test_page_is_one_file_with_the_data(golden, tmp_path):
     page = tmp_path / "page.html"
     assert cli.main(["plot", str(golden / "queue.pcap"), "--flow", "2", "-o", str(page)]) == 0
@@ -93,3 +103,31 @@ def test_what_is_wrong_is_said(golden, tmp_path, capsys):
     assert cli.main(["plot", str(tmp_path / "none.pcap"), "-o", str(tmp_path / "x.html")]) == 2
     assert "cannot be opened for reading" in capsys.readouterr().err
     assert cli.main(["plot", str(golden / "queue.pcap"), "-o", str(tmp_path / "no/x.html")]) == 1
+
+
+LINKS = [{"at_s": 0.0, "link": "wifi", "up": True, "at_risk": False, "signal_dbm": -60.0}, {"at_s": 0.0, "link": "cell", "up": False, "at_risk": False},
+         {"at_s": 2.0, "link": "wifi", "up": True, "at_risk": True, "signal_dbm": -75.0}, {"at_s": 3.0, "link": "wifi", "up": False, "at_risk": True},
+         {"at_s": 3.5, "link": "wifi", "up": False, "at_risk": False}, {"at_s": 5.0, "link": "wifi", "up": True, "at_risk": False, "signal_dbm": -65.0},
+         {"at_s": 9.0, "link": "wifi", "up": False, "at_risk": False}]
+
+
+def test_the_wifi_link_while_the_flow_lasted():
+    assert series.of_links({"begin_s": 1.0, "end_s": 6.0, "links": LINKS}) == {"signal": [(1.0, -60.0), (2.0, -75.0), (5.0, -65.0)], "down": [(3.0, 5.0)], "risk": [(2.0, 3.5)]}
+    assert series.of_links({"begin_s": 3.2, "end_s": 4.0, "links": LINKS}) == {"signal": [], "down": [(3.2, 4.0)], "risk": [(3.2, 3.5)]}
+    assert series.of_links({"begin_s": 1.0, "end_s": 6.0}) == {"signal": [], "down": [], "risk": []}
+
+
+def test_links_are_in_page_and_picture(golden, tmp_path, monkeypatch):
+    real = reader.story
+    monkeypatch.setattr(reader, "story", lambda file, flow: {**real(file, flow), "links": LINKS[:2] + [{"at_s": 0.5, "link": "wifi", "up": False, "at_risk": False}]})
+    page = tmp_path / "page.html"
+    assert cli.main(["plot", str(golden / "tandem.pcapng"), "-o", str(page)]) == 0
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page.read_text(), re.S)[1].replace("<\\/", "</"))
+    assert data["lines"]["signal"] and data["down"][0][0] == 0.5 and data["risk"] == [] and "links" not in data["story"]
+    assert cli.main(["plot", str(golden / "tandem.pcapng"), "-o", str(tmp_path / "x.png")]) == 0
+    from PIL import Image
+
+    with_signal = Image.open(tmp_path / "x.png").size
+    monkeypatch.undo()
+    assert cli.main(["plot", str(golden / "tandem.pcapng"), "-o", str(tmp_path / "y.png")]) == 0
+    assert with_signal[1] > Image.open(tmp_path / "y.png").size[1], "a panel more"

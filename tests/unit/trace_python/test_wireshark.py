@@ -16,6 +16,7 @@ pytestmark = pytest.mark.skipif(not shutil.which("tshark"), reason="tshark is no
 def home(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.setattr(wireshark, "extcap_directory", lambda: tmp_path / "extcap")
     return tmp_path
 
 
@@ -52,4 +53,4 @@ def test_remove_leaves_nothing(home):
     assert all(target.exists() for target in wireshark.places().values())
     assert cli.main(["wireshark", "--remove"]) == 0
     assert not any(target.exists() for target in wireshark.places().values())
-    assert not (home / ".config/wireshark/profiles/Tandem").exists()
+    assert not (home / ".config/wireshark/profiles/Tandem").exists() and not list((home / "extcap").iterdir())

@@ -141,7 +141,7 @@ TEST_F(TraceCommand, BadInputIsExitCode2)
 
   EXPECT_EQ(print({ "--disposition", "eaten" }).exit_code, 2);
   EXPECT_THAT(print({ "--disposition", "eaten" }).err,
-              HasSubstr("eaten not in {dropped,edited,fault,injected,passed}"));
+              HasSubstr("eaten not in {dropped,edited,fault,injected,observed,passed}"));
   EXPECT_EQ(print({ "--port", "70000" }).exit_code, 2);
   EXPECT_EQ(run({}).exit_code, 2);
   EXPECT_EQ(run({ "--help" }).exit_code, 0);

@@ -52,6 +52,10 @@ cat >$work/tandem.toml <<CONF
 [links]
 wifi = "wlan0"
 cell = "cell0"
+private_peers = "as_others"
+[budget]
+cell_day = ""
+cell_month = ""
 [recorder]
 seconds = 0
 [modules.offload]
@@ -99,6 +103,10 @@ start_daemon
 download >$work/first &
 busy=$!
 stop_with_rules
+# By somebody else, whom the table does not belong to.
+cli nft add table inet other
+cli nft flush ruleset
+fact rule_after_flush "$(cli nft list ruleset | grep -m1 -o 'queue.*' || true)"
 kill -CONT $keeper $daemon
 fact list_exit "$listed"
 fact owner "$(grep -m1 -o 'flags owner' $work/ruleset || true)"

@@ -27,7 +27,7 @@ ip -n sta link set cell0 up
 ip -n ap link set c0 up
 for name in sta ap; do ip netns exec $name sysctl -qw net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0; done
 start_station
-wait_for 20 associated ''
+wait_for 20 associated '' || { cat /run/wpa.log /run/hostapd*.log; exit 1; }
 ip -n sta route add default via 10.88.0.1 dev wlan2 metric 100
 ip -n sta route add default via 10.71.2.1 dev cell0 metric 600
 
@@ -55,7 +55,11 @@ for radio; do
 [links]
 wifi = "wlan2"
 cell = "cell0"
+private_peers = "as_others"
 radio = "$radio"
+[budget]
+cell_day = ""
+cell_month = ""
 [detector]
 watch = "always"
 [recorder]

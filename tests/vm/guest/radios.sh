@@ -11,9 +11,10 @@ station=02:00:00:00:02:00
 
 wait_for() # SECONDS COMMAND...
 {
-  local tries=$(($1 * 20))
+  # By the clock, because one try may take a second here; three times as long, because the machine is emulated.
+  local end=$((SECONDS + 3 * $1))
   shift
-  for _ in $(seq $tries); do
+  while ((SECONDS <= end)); do
     if "$@" &>/dev/null; then return; fi
     sleep 0.05
   done
@@ -62,7 +63,7 @@ start_radios()
 }
 
 # The station's side: scans only where the access points are.
-start_station()
+start_station() # [INTERFACE]
 {
   cat >/run/wpa.conf <<'CONF'
 ctrl_interface=/run/wpa
@@ -74,7 +75,7 @@ network={
   scan_freq=2412 2437
 }
 CONF
-  sta wpa_supplicant -B -D nl80211 -i wlan2 -c /run/wpa.conf -P /run/wpa.pid >/run/wpa.log || { cat /run/wpa.log; return 1; }
+  sta wpa_supplicant -B -D nl80211 -i "${1:-wlan2}" -c /run/wpa.conf -P /run/wpa.pid >/run/wpa.log || { cat /run/wpa.log; return 1; }
 }
 wpa() { sta wpa_cli -p /run/wpa -i wlan2 "$@"; }
 associated() { sta iw dev wlan2 link | grep -q "^Connected to $1"; }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Mapping, Sequence
 
@@ -135,6 +135,8 @@ class Cost:
     watts: float | None
     energy_from: str
     faults: int
+    cell_by_module: Mapping[str, float] = field(default_factory=dict)  # of cell_bytes
+    stalled: float | None = None  # of the user's own traffic: share of the time that data was wanted and nothing came
 
 
 def costs(pairs: Sequence[Pair], arms: Sequence[str]) -> list[Cost]:
@@ -151,5 +153,7 @@ def costs(pairs: Sequence[Pair], arms: Sequence[str]) -> list[Cost]:
             mean([one.get("cell_bytes", 0) for one in besides]) or 0.0, mean([trial["bytes"] for trial in trials]) or 0.0,
             mean([one["daemon_cpu_s"] / trial["wall_s"] for one, trial in zip(besides, trials) if "daemon_cpu_s" in one]),
             mean([one["energy_j"] / trial["wall_s"] for one, trial in zip(besides, trials) if "energy_j" in one]),
-            next((one["energy_from"] for one in besides if "energy_from" in one), ""), sum(one.get("faults", 0) for one in besides)))
+            next((one["energy_from"] for one in besides if "energy_from" in one), ""), sum(one.get("faults", 0) for one in besides),
+            {name: sum(one.get("cell_by_module", {}).get(name, 0) for one in besides) / len(besides) for name in sorted({name for one in besides for name in one.get("cell_by_module", {})})},
+            mean([one["stalled_s"] / trial["seconds"] for one, trial in zip(besides, trials) if "stalled_s" in one and trial["seconds"]])))
     return made

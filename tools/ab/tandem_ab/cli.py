@@ -6,23 +6,22 @@ import argparse
 import json
 import os
 import shlex
-import signal
 import sys
 import time
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Iterator, Sequence
+from typing import Sequence
 
 from tandem_common import provenance
-from tandem_common.control import Daemon
+from tandem_common.control import Daemon, add_socket_option
 from tandem_common.errors import BadInput, Failure
 
-from . import arms as settings, report
+from . import arms as settings, background, parquet, report
 from .arms import Arm
 from .plan import GUESSED_SECONDS, Plan
 from .progress import Progress
 from .quantities import duration, share
 from .runner import Runner
+from .stopping import Stopped, interruptible
 from .store import Store
 from .switch import Switch
 from .workloads import Command, Download, Requests, Upload, Workload
@@ -36,7 +35,10 @@ are put back at the end, on Ctrl-C, and after a crash at the next start.
   tandem ab off:offload+mirror -- iperf3 -R -J -c srv
   tandem ab offload --requests 30 --url https://example.org/small
   tandem ab --null --url https://example.org/big     off against off: is this place quiet enough?
-  tandem ab show ab/ [--json]                        what is there so far
+  tandem ab show ab/ [--json] [--parquet FILE]       what is there so far
+  tandem ab start --share 20% --for 2d               on your own traffic, in the background; tandem ab start --help
+  tandem ab status                                   what that does, and what was found so far
+  tandem ab stop
 
 The same command with the same --report goes on where it was. Exit codes: 0 done, 1 failure, 2 wrong usage, 130 interrupted (what was
 measured is kept and told).
@@ -46,7 +48,7 @@ measured is kept and told).
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="tandem ab", description="What a module gains here, on your own links against servers of others: pairs of equal blocks, one with "
                                    "each setting, in an order tossed by a coin.", epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
-                                   usage="tandem ab SETTINGS [OPTIONS] (--url URL | --upload URL | -- COMMAND ...)\n       tandem ab --null [OPTIONS] ...\n       tandem ab show DIR [--json]")
+                                   usage="tandem ab SETTINGS [OPTIONS] (--url URL | --upload URL | -- COMMAND ...)\n       tandem ab --null [OPTIONS] ...\n       tandem ab show DIR [--json] [--parquet FILE]\n       tandem ab start [SETTINGS | --null] [OPTIONS] | stop | status [--json]")
     made.add_argument("settings", nargs="?", metavar="SETTINGS", help="what is compared, see below")
     made.add_argument("--null", action="store_true", help="off against off, in place of SETTINGS")
     made.add_argument("--url", action="append", default=[], metavar="URL", help="download this for a time (with --requests may be repeated)")
@@ -60,43 +62,22 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--until", default="5%", metavar="SHARE", help="stop when the interval is as narrow as plus or minus this (default 5%%)")
     made.add_argument("--most", default="40min", metavar="TIME", help="stop after this time, earlier runs of it included (default 40min)")
     made.add_argument("--report", type=Path, metavar="DIR", help="keep pairs and reports there; goes on with what is there (default tandem-ab-DATE-TIME)")
+    made.add_argument("--parquet", type=Path, metavar="FILE", help="also write a row for each block there, for notebooks (needs pyarrow)")
     made.add_argument("--busy", default="50%", metavar="SHARE", help="a pair does not count when other programs use more of the CPU (default 50%%)")
     made.add_argument("--unvalidated", action="store_true", help="pairs of offload count where the cellular path was not validated, too")
     made.add_argument("--seed", type=int, metavar="N", help="of the coin (default: from chance)")
     made.add_argument("--yes", action="store_true", help="do not ask before it begins")
     made.add_argument("--json", action="store_true", help="print the result as JSON")
-    made.add_argument("--socket", default=os.environ.get("TANDEM_SOCKET") or "/run/tandem/control.sock", metavar="PATH", help=argparse.SUPPRESS)
+    add_socket_option(made)
     return made
-
-
-class Stopped(KeyboardInterrupt):
-    """Ctrl-C or SIGTERM: the measurement ends, everything else is brought to its end."""
-
-
-@contextmanager
-def interruptible() -> Iterator[None]:
-    """The first signal ends the measurement; further ones must not disturb putting back and writing."""
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.getsignal(number) for number in numbers}
-
-    def first(*_: object) -> None:
-        for number in numbers:
-            signal.signal(number, signal.SIG_IGN)
-        raise Stopped
-
-    for number in numbers:
-        signal.signal(number, first)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def main(arguments: Sequence[str]) -> int:
     try:
         if arguments[:1] == ["show"]:
             return show(arguments[1:])
+        if arguments and arguments[0] in background.WORDS:
+            return background.main(arguments)
         place = arguments.index("--") if "--" in arguments else len(arguments)
         given = parser().parse_args(arguments[:place])
         return measure(given, list(arguments[place + 1:]), list(arguments))
@@ -112,11 +93,17 @@ def show(arguments: Sequence[str]) -> int:
     made = argparse.ArgumentParser(prog="tandem ab show", description="What an experiment has found so far.")
     made.add_argument("directory", type=Path, metavar="DIR")
     made.add_argument("--json", action="store_true", help="print it as JSON")
+    made.add_argument("--parquet", type=Path, metavar="FILE", help="write a row for each block there, for notebooks (needs pyarrow)")
     given = made.parse_args(arguments)
+    if given.parquet:
+        parquet.check(given.parquet)
     store = Store(given.directory)
     if not store.load():
         raise BadInput(f"{given.directory}: no experiment of `tandem ab` is there (no experiment.json)")
     tell(report.Result(store.head, store.pairs), given.json)
+    if given.parquet:
+        parquet.write(report.Result(store.head, store.pairs), given.parquet)
+        print(f"wrote {given.parquet}", file=sys.stderr)
     return 0
 
 
@@ -153,6 +140,8 @@ def measure(given: argparse.Namespace, command: list[str], arguments: list[str])
     washout, most = duration("--washout", given.washout), duration("--most", given.most, 1)
     until, busy = share("--until", given.until, 0.001, 1.0), share("--busy", given.busy, 0.0, 1.0)
     workload = workload_of(given, command, warm_up, measured)
+    if given.parquet:
+        parquet.check(given.parquet)
     daemon = Daemon(given.socket)
     arms = settings.null() if given.null else settings.parse(given.settings, list(daemon.modules()))
     directory = given.report or Path(time.strftime("tandem-ab-%Y%m%d-%H%M%S"))
@@ -234,6 +223,9 @@ def run(given: argparse.Namespace, daemon: Daemon, workload: Workload, arms: lis
         progress.clear()
         if store.pairs:
             written = report.write(result, store.directory)
+            if given.parquet:
+                parquet.write(result, given.parquet)
+                written.append(given.parquet)
             tell(result, given.json)
             print(f"wrote {', '.join(str(path) for path in written)}", file=sys.stderr)
     if fault:

@@ -5,17 +5,11 @@ from __future__ import annotations
 import math
 import re
 
+from tandem_common.amounts import count, size
+from tandem_common.duration import duration
 from tandem_common.errors import BadInput
 
-_SECONDS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-
-
-def duration(name: str, text: str, least: float = 0.0) -> float:
-    """"10s", "40min": seconds."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|min|h|d)", text)
-    if not match or float(match[1]) * _SECONDS[match[2]] < least:
-        raise BadInput(f"{name} {text}: allowed: a number with its unit (ms, s, min, h, d)" + (f", at least {least:g}s" if least else ""))
-    return float(match[1]) * _SECONDS[match[2]]
+__all__ = ["count", "duration", "percent", "share", "size"]
 
 
 def share(name: str, text: str, least: float, most: float) -> float:
@@ -33,16 +27,3 @@ def percent(log_ratio: float) -> str:
         return "?"
     value = math.expm1(log_ratio) * 100
     return f"{value:+.1f} %" if abs(value) < 9.95 else f"{value:+.0f} %"
-
-
-def size(number: float) -> str:
-    """Bytes in powers of 1000."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if abs(number) < 1000 or unit == "GB":
-            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.3g} {unit}" if abs(number) < 1000 else f"{number:.0f} {unit}"
-        number /= 1000
-    raise AssertionError
-
-
-def count(number: int, word: str) -> str:
-    return f"{number:,} {word}{'' if number == 1 else 's'}".replace(",", " ")

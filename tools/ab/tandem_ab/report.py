@@ -19,6 +19,8 @@ from tandem_common.whole import written_whole
 from . import analysis, charts
 from .quantities import count, percent, size
 
+SHARED_AIR = ("Biased: both settings were in force at the same time, connection by connection, and shared the air. What one gains the other may lose: +150 % has been measured that way "
+              "where nothing was gained (Spang et al., arXiv 2110.00118). Blocks of time (--per time) do not have this fault.")
 Rows = tuple[list[str], list[list[str]]]
 
 
@@ -38,11 +40,14 @@ class Result:
         return analysis.compare(self.pairs, self.arms, self.head["smaller_is_better"], self.head["until"])
 
     def verdicts(self) -> list[str]:
-        return [analysis.sentence(one, self.head["until"], self.head["null"]) for one in self.comparisons]
+        costs = {cost.arm: cost for cost in analysis.costs(self.pairs, self.arms)}
+        return [analysis.sentence(one, self.head["until"], self.head["null"]) + _cellular(costs[one.arm], costs[one.base]) for one in self.comparisons]
 
     def notes(self) -> list[str]:
         """What a reader must know beside the verdicts."""
         found = [f"{one.arm}: {words}" for one in self.comparisons if (words := analysis.drift_sentence(one))]
+        if (self.head.get("own") or {}).get("per") == "flow":
+            found.append(SHARED_AIR)
         lost = [pair for pair in self.pairs if pair["discarded"]]
         if lost:
             found.append(f"{count(len(lost), 'pair')} of {len(self.pairs)} {'does' if len(lost) == 1 else 'do'} not count, each with its reason below.")
@@ -50,8 +55,25 @@ class Result:
         return found
 
 
+def _cellular(cost: analysis.Cost, base: analysis.Cost) -> str:
+    """What the gain has cost, beside it; empty when nothing went by cellular."""
+    if not cost.cell_bytes and not base.cell_bytes:
+        return ""
+    return f"; by cellular {cell_words(cost)} a trial" + (f", {size(base.cell_bytes)} in {base.arm}" if base.cell_bytes else "")
+
+
+def cell_words(cost: analysis.Cost) -> str:
+    """Of several modules with the share of each."""
+    parts = [f"{name} {size(number)}" for name, number in cost.cell_by_module.items()]
+    return size(cost.cell_bytes) + (f" ({', '.join(parts)})" if len(parts) > 1 else "")
+
+
 def figure(value: float | None) -> str:
     return "-" if value is None else f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def percent_of(share: float | None) -> str:
+    return "-" if share is None else f"{share * 100:.1f} % of the time"
 
 
 def _title(result: Result) -> str:
@@ -65,11 +87,14 @@ def cost_rows(result: Result) -> Rows:
     costs = analysis.costs(result.pairs, result.arms)
     headings = ["setting", "trials", f"median{', ' + unit if unit else ''}", "cellular a trial", "CPU of tandemd"]
     energy = next((cost.energy_from for cost in costs if cost.energy_from), "")
+    stalls = any(cost.stalled is not None for cost in costs)
+    headings += ["stalled"] if stalls else []
     headings += [f"power ({energy})"] if energy else []
     rows = []
     for cost in costs:
-        row = [cost.arm, str(cost.trials), figure(cost.figure), size(cost.cell_bytes),
+        row = [cost.arm, str(cost.trials), figure(cost.figure), cell_words(cost),
                "-" if cost.daemon_cpu is None else f"{cost.daemon_cpu * 100:.1f} % of a core"]
+        row += [percent_of(cost.stalled)] if stalls else []
         rows.append(row + ([f"{cost.watts:.2f} W" if cost.watts is not None else "-"] if energy else []))
     return headings, rows
 
@@ -103,6 +128,8 @@ def pair_rows(result: Result) -> Rows:
 
 def head_rows(result: Result) -> list[tuple[str, str]]:
     head = result.head
+    if own := head.get("own"):
+        return _own_rows(head, own)
     workload = head["workload"]
     what = {"download": f"download of {workload.get('url')}", "upload": f"upload to {workload.get('url')}",
             "requests": f"{workload.get('number')} requests to {', '.join(workload.get('urls', []))}", "command": " ".join(workload.get("argv", []))}[workload["kind"]]
@@ -112,6 +139,19 @@ def head_rows(result: Result) -> list[tuple[str, str]]:
             ("interval", f"95 %, valid at all pairs at once; nothing is claimed below {confidence.LEAST} pairs"
              + (f"; shared among {len(result.arms) - 1} comparisons" if len(result.arms) > 2 else "")),
             ("begun", head["begun"]), ("machine", head["machine"]), ("version", head["version"])]
+
+
+def _own_rows(head: dict[str, Any], own: dict[str, Any]) -> list[tuple[str, str]]:
+    """Of an experiment on the user's own traffic."""
+    if own["per"] == "flow":
+        blocks, order = f"{head['for_s']:g} s, both settings at the same time", "the daemon's own lot, connection by connection (evidence.share)"
+    else:
+        blocks = f"{head['for_s']:g} s, connections that began in it; {head['washout_s']:g} s between blocks; at most {own['share'] * 100:g} % of the time"
+        order = f"tossed for each pair, seed {head['seed']}"
+    ends = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(own["ends"]))
+    return [("command", head["command"]), ("workload", "your own downloads: what arrived a second while data was wanted"), ("a block", blocks), ("order", order),
+            ("interval", f"95 %, valid at all pairs at once; nothing is claimed below {confidence.LEAST} pairs"), ("begun", head["begun"]), ("ends", ends),
+            ("machine", head["machine"]), ("version", head["version"])]
 
 
 def _number(value: float) -> float | None:
@@ -132,19 +172,40 @@ def document(result: Result) -> dict[str, Any]:
             "comparisons": entries, "costs": [vars(cost) for cost in analysis.costs(result.pairs, result.arms)], "notes": result.notes(), "every_pair": result.pairs}
 
 
+@dataclass(frozen=True)
+class Column:
+    """Of a table with a row for each trial; None: not known."""
+
+    name: str
+    kind: type  # float, int or str
+    values: list[Any]
+
+
+_BESIDE = {"cell_bytes": int, "stalled_s": float, "longest_stall_s": float, "flows": int, "rtt_ms": float, "daemon_cpu_s": float, "others_cpu": float, "channel_busy": float, "energy_j": float,
+           "access_point": str, "interface": str, "by_cellular": int, "faults": int}
+_RADIO = {"signal_dbm": float, "mbps": float, "delivery": float, "packet_time_us": float, "frequency_mhz": float}
+
+
+def trial_columns(result: Result) -> list[Column]:
+    """What notebooks get. `place`: 0 for the pair's first trial."""
+    rows = [(pair, place, arm, trial) for pair in result.pairs for place, arm in enumerate(pair["order"]) if (trial := pair["trials"].get(arm))]
+    return [Column("pair", int, [pair["number"] for pair, *_ in rows]), Column("began", float, [pair["began"] for pair, *_ in rows]),
+            Column("place", int, [place for _, place, *_ in rows]), Column("arm", str, [arm for *_, arm, _ in rows]), Column("figure", float, [trial["figure"] for *_, trial in rows]),
+            Column("unit", str, [result.head["unit"]] * len(rows)), Column("bytes", int, [trial["bytes"] for *_, trial in rows]),
+            Column("seconds", float, [trial["seconds"] for *_, trial in rows]),
+            *(Column(name, kind, [trial["beside"].get(name) for *_, trial in rows]) for name, kind in _BESIDE.items()),
+            *(Column(name, kind, [trial["beside"].get("radio", {}).get(name) for *_, trial in rows]) for name, kind in _RADIO.items()),
+            Column("discarded", str, [pair["discarded"] for pair, *_ in rows])]
+
+
 def as_csv(result: Result) -> str:
     """A line for each trial, for notebooks: pandas.read_csv() has it as a frame."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    fields = ("cell_bytes", "daemon_cpu_s", "others_cpu", "channel_busy", "energy_j", "access_point", "interface", "by_cellular", "faults")
-    radio = ("signal_dbm", "mbps", "delivery", "packet_time_us", "frequency_mhz")
-    writer.writerow(["pair", "began", "place", "arm", "figure", "unit", "bytes", "seconds", *fields, *radio, "discarded"])
-    for pair in result.pairs:
-        for place, arm in enumerate(pair["order"]):
-            if trial := pair["trials"].get(arm):
-                beside = trial["beside"]
-                writer.writerow([pair["number"], f"{pair['began']:.3f}", place, arm, trial["figure"], result.head["unit"], trial["bytes"], trial["seconds"],
-                                 *(beside.get(name, "") for name in fields), *(beside.get("radio", {}).get(name, "") for name in radio), pair["discarded"]])
+    columns = trial_columns(result)
+    writer.writerow([column.name for column in columns])
+    cells = [[f"{value:.3f}" for value in column.values] if column.name == "began" else ["" if value is None else value for value in column.values] for column in columns]
+    writer.writerows(zip(*cells))
     return out.getvalue()
 
 

@@ -60,11 +60,11 @@ class Runner:
         outcome = self._workload.run()
         after = moment(self._daemon)
         beside = between(before, after, self._cores)
-        reason = missing or outcome.reason or disturbance(first, before, after, beside, self._busy_limit)
+        reason = missing or self._switch.touched(arm) or outcome.reason or disturbance(first, before, after, beside, self._busy_limit)
         if not reason and not self._counts_unvalidated and arm.name != "queued":
             reason = unvalidated("offload" in arm.modules, after, beside)
         reason = reason or self._strange(outcome)
-        trial = {"figure": outcome.figure, "bytes": outcome.bytes, "seconds": outcome.seconds, "wall_s": after.at - before.at, "beside": beside.as_json()}
+        trial = {"figure": outcome.figure, "bytes": outcome.bytes, "seconds": outcome.seconds, "wall_s": after.at - before.at, "beside": beside.as_json() | dict(outcome.beside)}
         return trial, reason
 
     def _strange(self, outcome: Any) -> str:

@@ -31,6 +31,7 @@ class Moment:
     cell_bytes: int
     faults: int
     decisions: Mapping[str, int]
+    cell_by_module: Mapping[str, int]  # what each module's decisions have put on the cellular link
     daemon_cpu: float | None
     own_cpu: float
     busy_cpu: float
@@ -59,8 +60,17 @@ def moment(daemon: Daemon) -> Moment:
         up=bool(wifi.get("up", False)), access_point=aps[0]["ap"] if aps else "", radio=radio,
         survey=(survey["busy_ms"], survey["active_ms"]) if survey else None, cell_up=bool(cell.get("up", False)),
         cell_bytes=int(status["datapath"]["cell_bytes"]), faults=sum(module["faults"] for module in modules.values()), decisions=decisions,
-        daemon_cpu=_process_cpu(daemon.process().split()[0]), own_cpu=sum(one.ru_utime + one.ru_stime for one in usage), busy_cpu=_busy_cpu(),
+        cell_by_module=cell_by_module(modules), daemon_cpu=_process_cpu(daemon.process().split()[0]), own_cpu=sum(one.ru_utime + one.ru_stime for one in usage), busy_cpu=_busy_cpu(),
         joules=_rapl(), watts=_battery())
+
+
+def cell_by_module(modules: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
+    return {name: int(module.get("cell_bytes", 0)) for name, module in modules.items()}
+
+
+def grown(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
+    """What has grown, and by how much."""
+    return {name: number - before.get(name, 0) for name, number in after.items() if number > before.get(name, 0)}
 
 
 def _process_cpu(pid: str) -> float | None:
@@ -112,6 +122,7 @@ class Beside:
     interface: str = ""
     channel_busy: float | None = None  # share of the time
     cell_bytes: int = 0
+    cell_by_module: Mapping[str, int] = field(default_factory=dict)
     faults: int = 0
     daemon_cpu_s: float | None = None
     others_cpu: float = 0.0  # share of the machine that other programs used
@@ -137,11 +148,11 @@ def between(before: Moment, after: Moment, cores: int) -> Beside:
         energy, source = after.joules - before.joules, "rapl"
     elif before.watts is not None and after.watts is not None:
         energy, source = (before.watts + after.watts) / 2 * seconds, "battery"
-    grown = {why: number - before.decisions.get(why, 0) for why, number in after.decisions.items()}
-    return Beside(radio=dict(after.radio), access_point=after.access_point, interface=after.interface, channel_busy=busy, cell_bytes=after.cell_bytes - before.cell_bytes,
+    decided = {why: number - before.decisions.get(why, 0) for why, number in after.decisions.items()}
+    return Beside(radio=dict(after.radio), access_point=after.access_point, interface=after.interface, channel_busy=busy, cell_bytes=after.cell_bytes - before.cell_bytes, cell_by_module=grown(before.cell_by_module, after.cell_by_module),
                   faults=after.faults - before.faults, daemon_cpu_s=daemon, others_cpu=min(1.0, max(0.0, others / seconds / cores)), energy_j=energy, energy_from=source,
-                  by_cellular=sum(number for why, number in grown.items() if why == "offload: by cellular"),
-                  not_validated=sum(number for why, number in grown.items() if why.startswith("offload: path not validated")))
+                  by_cellular=sum(number for why, number in decided.items() if why == "offload: by cellular"),
+                  not_validated=sum(number for why, number in decided.items() if why.startswith("offload: path not validated")))
 
 
 def disturbance(first: Moment, before: Moment, after: Moment, beside: Beside, busy_limit: float) -> str:

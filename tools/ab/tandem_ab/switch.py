@@ -16,6 +16,10 @@ from tandem_common.whole import written_whole
 
 from .arms import Arm
 
+class Busy(Failure):
+    """Another run is switching this daemon's modules."""
+
+
 FORCE_SECONDS = 10.0  # until rules of a module that was switched on are loaded
 
 
@@ -24,33 +28,57 @@ def state_directory() -> Path:
     return Path(base) / "tandem"
 
 
+def state_file(kind: str, socket: str, directory: Path | None = None) -> Path:
+    """What is remembered of a daemon, which its control socket tells from others."""
+    return (directory or state_directory()) / f"{kind}-{hashlib.sha256(os.path.realpath(socket).encode()).hexdigest()[:16]}.json"
+
+
 class Switch:
     """`with Switch(daemon) as switch`: the user's modules and knobs are remembered in a file before anything is changed, and put back at the end."""
 
     def __init__(self, daemon: Daemon, directory: Path | None = None):
         self._daemon = daemon
-        name = hashlib.sha256(os.path.realpath(daemon.path).encode()).hexdigest()[:16]
-        self._file = (directory or state_directory()) / f"ab-{name}.json"
+        self._file = state_file("ab", daemon.path, directory)
         self._lock: TextIO | None = None
         self._before: dict[str, Any] = {}
         self.recovered = ""  # what was put back of a run that was killed
 
     def __enter__(self) -> "Switch":
+        self._take_lock()
+        self._recover()
+        modules = self._daemon.modules()
+        self._before = {"process": self._daemon.process(), "modules": {name: module["enabled"] for name, module in modules.items()},
+                        "knobs": {f"{name}.{knob['name']}": knob["value"] for name, module in modules.items() for knob in module["knobs"]}}
+        self._keep()
+        return self
+
+    def _take_lock(self) -> None:
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             self._lock = open(self._file.with_suffix(".lock"), "w")
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise Failure("another `tandem ab` is switching this daemon's modules; wait for its end") from None
+            raise Busy("another `tandem ab` is switching this daemon's modules; wait for its end") from None
         except OSError as error:
             raise Failure(f"{self._file.parent}: {error.strerror}; the user's settings are kept there, XDG_STATE_HOME names another place") from error
-        self._recover()
-        modules = self._daemon.modules()
-        self._before = {"process": self._daemon.process(), "modules": {name: module["enabled"] for name, module in modules.items()},
-                        "knobs": {f"{name}.{knob['name']}": knob["value"] for name, module in modules.items() for knob in module["knobs"]}}
+
+    def _keep(self) -> None:
         with written_whole(self._file) as fresh:
             fresh.write_text(json.dumps(self._before))
-        return self
+
+    def take_back(self) -> str:
+        """Puts back what a run that was killed left behind; gives it in words, empty when there is nothing, or a run is switching now."""
+        if not self._file.exists():
+            return ""
+        try:
+            self._take_lock()
+            self._recover()
+        except Busy:
+            return ""
+        finally:
+            if self._lock:
+                self._lock.close()
+        return self.recovered
 
     def __exit__(self, *_: object) -> None:
         try:
@@ -98,6 +126,16 @@ class Switch:
             time.sleep(0.1)
         resting = [name for name in sorted(arm.modules) if (modules[name].get("evidence") or {}).get("standing") in ("resting", "trial")]
         return f"{resting[0]} rests here by evidence (see `tandem networks`)" if resting else ""
+
+    def touched(self, arm: Arm) -> str:
+        """Why a trial of the arm says nothing when somebody else switched a module meanwhile; what they chose stays at the end. Empty: nobody did."""
+        modules = self._daemon.modules()
+        others = [name for name, module in modules.items() if name in self._before["modules"] and module["enabled"] != (name in arm.modules)]
+        if not others:
+            return ""
+        self._before["modules"] |= {name: modules[name]["enabled"] for name in others}
+        self._keep()
+        return f"somebody else switched {others[0]} {'on' if modules[others[0]]['enabled'] else 'off'} meanwhile"
 
     def _set(self, knobs: dict[str, Any], enabled: dict[str, bool]) -> None:
         """What differs alone is asked for; knobs before modules, so that none runs with another arm's."""

@@ -29,6 +29,7 @@ class Outcome:
     reason: str = ""
     reference: Mapping[str, Any] = field(default_factory=dict)
     downloads: int = 1
+    beside: Mapping[str, Any] = field(default_factory=dict)  # what else is worth a column
 
 
 class Workload:

@@ -16,6 +16,7 @@ from tandem_lab.losses import Loss
 from .recording import Ack
 
 HIDDEN, KEPT = "mirror: hidden", "mirror: kept"
+LEFT_ALONE = "mirror: kept, this sender is left alone"  # a verdict about the sender, none about the loss
 UNDECIDED = "no decision"
 _MASK = 0xFFFFFFFF
 
@@ -100,5 +101,5 @@ def _episode(at: float, flow: tuple[str, int, int], begin: int, end: int, hidden
 
 
 def samples(episodes: Iterable[Episode], truth: str) -> list[int]:
-    """1 for every hidden episode of that truth, 0 for every other."""
-    return [int(episode.hidden) for episode in episodes if episode.truth == truth]
+    """1 for every hidden episode of that truth, 0 for every other; none for what the sender was left alone with."""
+    return [int(episode.hidden) for episode in episodes if episode.truth == truth and episode.why != LEFT_ALONE]

@@ -6,12 +6,12 @@ import ipaddress
 import re
 import struct
 from dataclasses import dataclass
-from typing import Iterator
 
-_SECTION, _PACKET = 0x0A0D0D0A, 6
+from tandem_common.pcapng import COMMENT, FLAGS, PACKET, SECTION, options
+
 _MAGIC = 0x1A2B3C4D
-_COMMENT, _FLAGS = 1, 2
 _OUTBOUND = 2
+_WAS = "was: "
 
 
 class Unreadable(Exception):
@@ -41,7 +41,7 @@ def acks(data: bytes) -> list[Ack]:
 
     Raises Unreadable.
     """
-    if len(data) < 28 or struct.unpack_from("<I", data)[0] != _SECTION or struct.unpack_from("<I", data, 8)[0] != _MAGIC:
+    if len(data) < 28 or struct.unpack_from("<I", data)[0] != SECTION or struct.unpack_from("<I", data, 8)[0] != _MAGIC:
         raise Unreadable(f"{len(data)} bytes that are no pcapng section of this machine's byte order")
     found: list[Ack] = []
     offset = 0.0
@@ -50,48 +50,56 @@ def acks(data: bytes) -> list[Ack]:
         kind, length = struct.unpack_from("<II", data, place)
         if length < 12 or place + length > len(data):
             break
-        if kind == _SECTION:
-            for code, value in _options(data, place + 24, place + length - 4):
-                if code == _COMMENT and (match := re.search(rb"realtime offset ns: (-?\d+)", value)):
+        if kind == SECTION:
+            for code, value in options(data, place + 24, place + length - 4):
+                if code == COMMENT and (match := re.search(rb"realtime offset ns: (-?\d+)", value)):
                     offset = int(match[1]) * 1e-9
-        elif kind == _PACKET and (ack := _packet(data, place, length, offset)):
+        elif kind == PACKET and (ack := _packet(data, place, length, offset)):
             found.append(ack)
         place += length
     return found
 
 
-def _options(data: bytes, place: int, end: int) -> Iterator[tuple[int, bytes]]:
-    while place + 4 <= end:
-        code, length = struct.unpack_from("<HH", data, place)
-        if code == 0:
-            return
-        yield code, data[place + 4:place + 4 + length]
-        place += 4 + (length + 3 & ~3)
-
-
 def _packet(data: bytes, place: int, length: int, offset: float) -> Ack | None:
     high, low, kept = struct.unpack_from("<III", data, place + 12)
     begin = place + 28
-    comment, flags = "", 0
-    for code, value in _options(data, begin + (kept + 3 & ~3), place + length - 4):
-        if code == _COMMENT:
-            comment = value.decode(errors="replace")
-        elif code == _FLAGS:
+    comment, was, flags = "", "", 0
+    for code, value in options(data, begin + (kept + 3 & ~3), place + length - 4):
+        if code == COMMENT:
+            text = value.decode(errors="replace")
+            if text.startswith(_WAS):
+                was = text
+            else:
+                comment = text
+        elif code == FLAGS:
             flags = struct.unpack("<I", value)[0]
-    head, _, _ = comment.partition(": ")
-    if flags & 3 != _OUTBOUND or head.endswith(", after"):
+    if flags & 3 != _OUTBOUND or comment == "observed":
         return None
     at = (high << 32 | low) * 1e-9 - offset
-    return _segment(data, begin, begin + kept, at, comment)
+    return _segment(before(data[begin:begin + kept], was), at, comment)
 
 
-def _segment(data: bytes, ip: int, end: int, at: float, comment: str) -> Ack | None:
-    if ip + 20 > end:
+def before(packet: bytes, was: str) -> bytes:
+    """The packet before it was edited, by the second comment of an edited one: "was: LINK OFFSET:BYTES ..." (src/trace/original.h). Raises Unreadable."""
+    original = bytearray(packet)
+    for item in was.split()[2:]:
+        offset, _, digits = item.partition(":")
+        try:
+            place, old = int(offset), bytes.fromhex(digits)
+        except ValueError:
+            raise Unreadable(f"a comment {was!r}, in which {item} is no OFFSET:BYTES") from None
+        original[place:place + len(old)] = old
+    return bytes(original[:len(packet)])
+
+
+def _segment(data: bytes, at: float, comment: str) -> Ack | None:
+    end = len(data)
+    if end < 20:
         return None
-    if data[ip] >> 4 == 4 and data[ip + 9] == 6:
-        tcp, address = ip + 4 * (data[ip] & 15), data[ip + 16:ip + 20]
-    elif data[ip] >> 4 == 6 and ip + 40 <= end and data[ip + 6] == 6:
-        tcp, address = ip + 40, data[ip + 24:ip + 40]
+    if data[0] >> 4 == 4 and data[9] == 6:
+        tcp, address = 4 * (data[0] & 15), data[16:20]
+    elif data[0] >> 4 == 6 and end >= 40 and data[6] == 6:
+        tcp, address = 40, data[24:40]
     else:
         return None
     if tcp + 20 > end:

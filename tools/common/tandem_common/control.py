@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import argparse
 import http.client
 import json
+import os
 import socket
 import struct
 from pathlib import Path
 from typing import Any
 
 from .errors import BadInput, Failure
+
+
+def default_socket() -> str:
+    """Where the daemon is asked: TANDEM_SOCKET, which `tandem --socket` hands over, or the packaged place."""
+    return os.environ.get("TANDEM_SOCKET") or "/run/tandem/control.sock"
+
+
+def add_socket_option(parser: argparse.ArgumentParser) -> None:
+    """--socket, of which help says nothing: `tandem --socket` is the users' own."""
+    parser.add_argument("--socket", default=default_socket(), metavar="PATH", help=argparse.SUPPRESS)
 
 
 class _Connection(http.client.HTTPConnection):

@@ -32,8 +32,10 @@ def save(figure, path: Path, dpi: int = 130) -> None:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=dpi, facecolor="white")
     pixels = numpy.asarray(Image.open(buffer).convert("RGB"))
-    colours, place, counts = numpy.unique(pixels.reshape(-1, 3), axis=0, return_inverse=True, return_counts=True)
-    colours = colours.astype(int)
+    # As one number each, which sorts as the rows do: many times as fast as by rows.
+    packed = pixels.reshape(-1, 3).astype(numpy.uint32) @ numpy.array([1 << 16, 1 << 8, 1], dtype=numpy.uint32)
+    packed, place, counts = numpy.unique(packed, return_inverse=True, return_counts=True)
+    colours = numpy.stack([packed >> 16, packed >> 8 & 255, packed & 255], axis=1).astype(int)
     kept = colours[palette(colours, counts)]
     nearest = numpy.array([((kept - colour) ** 2).sum(1).argmin() for colour in colours], dtype=numpy.uint8)
     picture = Image.fromarray(nearest[place].reshape(pixels.shape[:2]), mode="P")

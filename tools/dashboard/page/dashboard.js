@@ -49,7 +49,7 @@ function show() {
   modules.show(latest.modules);
   showLinks($("links"), latest.links, latest.point.links);
   flows.show(latest.flows, latest.flow_count, latest.modules);
-  $("cellular").textContent = `Cellular data that all modules together have cost since the daemon began: ${bytes(latest.cell_bytes)}. The daemon counts it per link, not per module.`;
+  $("cellular").textContent = `Cellular data that all modules together have cost since the daemon began: ${bytes(latest.cell_bytes)}.`;
   if (!charts.cursor) showDecisions($("decided"), latest.point, charts, true);
 }
 

@@ -66,7 +66,7 @@ export class Modules {
       row.toggle.setAttribute("aria-checked", module.enabled);
       row.toggle.textContent = module.enabled ? "on" : "off";
       row.key.style.background = this.charts.moduleColour(module.name);
-      row.gain.textContent = gainWords(module.evidence);
+      row.gain.textContent = gainWords(module.evidence) + (module.cell_bytes ? ", cellular " + bytes(module.cell_bytes) : "");
       row.bar.replaceChildren(interval(module.evidence));
       const missing = module.enabled && !module.in_force ? "not yet in force" + (module.in_force_why ? ": " + module.in_force_why : "") : "";
       row.about.replaceChildren(made("span", row.refused ? "bad" : "", [row.refused, missing, standing(module.evidence), module.faults ? module.faults + " faults" : "", module.summary].filter(text => text).join("; ")));

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tandem_common.control import Daemon
+from tandem_common.control import Daemon, add_socket_option
 from tandem_common.errors import BadInput, Failure
 
 from .server import Server
@@ -36,7 +36,7 @@ def parser() -> argparse.ArgumentParser:
                                    epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--port", type=port, default=0, metavar="PORT", help="port on 127.0.0.1 (default 0: one that is free)")
     made.add_argument("--no-browser", action="store_true", help="print the address and open no browser; root never opens one")
-    made.add_argument("--socket", default=os.environ.get("TANDEM_SOCKET") or "/run/tandem/control.sock", metavar="PATH", help=argparse.SUPPRESS)
+    add_socket_option(made)
     return made
 
 

@@ -41,7 +41,7 @@ class Samples:
             "version": status.get("version", ""), "uptime_s": status.get("uptime_s"), "problems": status.get("problems") or [],
             "cell_bytes": status.get("datapath", {}).get("cell_bytes"),
             "links": self._links(links, seconds),
-            "modules": [{key: module.get(key) for key in ("name", "summary", "enabled", "in_force", "in_force_why", "flows", "faults", "evidence")}
+            "modules": [{key: module.get(key) for key in ("name", "summary", "enabled", "in_force", "in_force_why", "flows", "faults", "evidence", "cell_bytes")}
                         for module in status.get("modules", [])],
             "flow_count": len(flows), "flows": busiest(flows, rates),
         }

@@ -535,12 +535,18 @@ class Daemon:
 
     def _defaults(self, modules: Sequence[str], config: Mapping[str, Any]) -> dict[str, Any]:
         base: dict[str, Any] = {
-            "links": {"wifi": "wlan0", "cell": "cell0" if self.lab.info["cell"] else "none",
+            # Every address of the lab is a private one.
+            "links": {"wifi": "wlan0", "cell": "cell0" if self.lab.info["cell"] else "none", "private_peers": "as_others",
                       **({"more_wifi": more} if (more := list(self.lab.info["interfaces"])[1:]) else {})},
-            "daemon": {"socket": str(self.socket)},
+            # What a person had saved on this machine is no arm of an experiment.
+            "daemon": {"socket": str(self.socket), "saved_directory": str(self.lab.directory / "saved")},
             "recorder": {"directory": str(self.lab.directory)},
             # Modules that come and go by themselves are no arm of an experiment; a test of just that asks for it.
             "evidence": {"share": 0, "directory": str(self.lab.directory / "evidence")},
+            # Days and months are no arm either; and no experiment spends a person's budget.
+            "budget": {"cell_day": "", "cell_month": "", "directory": str(self.lab.directory / "budget")},
+            # The lab has no modem, but the machine may have a bus on which its own is known.
+            "cell": {"metered": "ignore", "roaming": "budget"},
             "modules": {name: {"enabled": True} for name in modules},
         }
         return merged(base, config)

@@ -95,9 +95,11 @@ def sweep(prefix: str) -> None:
     (or it is the caller).
     """
     state = LabState(prefix)
+    namespaces = topology.namespaces_with(prefix)
+    for namespace in namespaces:
+        topology.end_connections(namespace)
     for _, process in state.processes():
         process.end(grace=0.5)
-    namespaces = topology.namespaces_with(prefix)
     for namespace in namespaces:
         _kill_in(namespace)
     for namespace in namespaces:

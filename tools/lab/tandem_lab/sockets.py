@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from .scenario import CONGESTION_CONTROLS
@@ -44,6 +45,12 @@ class Socket:
     delivery_mbps: float = 0.0
     pacing_mbps: float = 0.0
     fields: dict[str, Any] = field(default_factory=dict)
+
+
+def totals(proc: Path = Path("/proc")) -> dict[str, int]:
+    """What TCP holds on the whole machine, all namespaces together, by the names of sockstat: "orphan" sockets without a program, "mem" pages, ..."""
+    words = next(line for line in (proc / "net/sockstat").read_text().splitlines() if line.startswith("TCP:")).split()[1:]
+    return {name: int(count) for name, count in zip(words[::2], words[1::2])}
 
 
 def parse(text: str) -> list[Socket]:

@@ -103,6 +103,12 @@ def processes_in(namespace: str) -> list[int]:
     return [int(word) for word in system.call(["ip", "netns", "pids", namespace]).split()]
 
 
+def end_connections(namespace: str) -> None:
+    """Aborts every TCP connection in it. A socket outlives its program while the far end has not acknowledged its data, and its namespace, and
+    keeps that data in memory: a dozen of them, and the kernel lets no send buffer of the whole machine grow any more (net.ipv4.tcp_mem)."""
+    system.call([system.tool("nsenter"), f"--net=/run/netns/{namespace}", system.tool("ss"), "--kill", "--tcp", "--all", "--no-header"], what=f"connections of {namespace}")
+
+
 class Topology:
     """Builds the namespaces of a scenario under a prefix, in two steps around the start of the emulator."""
 

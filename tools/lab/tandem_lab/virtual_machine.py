@@ -79,6 +79,14 @@ class Died(LabError):
     """The guest ended before its command did."""
 
 
+class NoMappings(Died):
+    """A program in the guest was killed because the machine lets the kernel's process have no more memory mappings."""
+
+    def __init__(self, limit: int):
+        super().__init__(f"a program in the lab was killed: every page of its memory may be a mapping of this machine's, which allows a process {limit} of them. "
+                         f"Allow more: sysctl -w vm.max_map_count={max(2 * limit, 1 << 20)}")
+
+
 class Spins(Died):
     """The guest computed on and on while its clock stood, and was ended."""
 
@@ -86,6 +94,11 @@ class Spins(Died):
         super().__init__(f"the lab in virtual time computed for {computed:.0f} s while its clock stood at {clock:.3f} s after boot, and was ended: a program in it loops "
                          "without waiting or reading the clock. Mend the loop, run it with --time real, or allow long computing: "
                          f"{SPIN_LIMIT_VARIABLE}=SECONDS (now {spin_limit():g})")
+
+
+def mappings_ran_out(console: bytes) -> bool:
+    """Whether user-mode Linux said so (arch/um/kernel/skas/mmu.c and arch/um/os-Linux/skas/mem.c: it then kills the process)."""
+    return b"UML ran out of memory on the host side" in console
 
 
 def spin_limit() -> float:
@@ -210,6 +223,8 @@ class Machine:
         except ValueError:
             words = self._read("console").decode(errors="replace").strip().splitlines()[-12:]
             raise Died("the kernel in virtual time ended before its command:\n  " + "\n  ".join(words or ["it said nothing"])) from None
+        if mappings_ran_out(self._read("console")):
+            raise NoMappings(int(Path("/proc/sys/vm/max_map_count").read_text()))
         if ended["lost"]:
             raise LabError(f"{ended['lost']}; what was written before lies there whole")
         return Result(ended["exit_code"], time.monotonic() - self._began, ended["virtual_seconds"])

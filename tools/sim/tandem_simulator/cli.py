@@ -16,11 +16,12 @@ from tandem_common import provenance
 
 from . import program as programs
 from .program import BadSweep, SimError
-from .sweep import SCENARIOS, default_jobs, execute, load, named, value_of, values_of
+from .sweep import ALONE, SCENARIOS, default_jobs, execute, load, named, value_of, values_of
 from .table import Table
 
 USAGE = """\
-usage: tandem sim SCENARIO [options]     one run, as JSON: grid, uplink, many, single, run FILE
+usage: tandem sim SCENARIO [options]     one run, as JSON: grid, uplink, many, single, run FILE,
+                                         slots, rtts, users, switching, handoff
        tandem sim sweep SWEEP [options]  many runs into one table
        tandem sim list                   the sweeps that come along
 
@@ -107,10 +108,10 @@ def main(arguments: list[str]) -> int:
             return 0
         if arguments[0] == "sweep":
             return sweep(arguments[1:])
-        if arguments[0] in SCENARIOS:
+        if arguments[0] in SCENARIOS + ALONE:
             program = programs.find()
             os.execv(program, [str(program), *arguments])
-        raise BadSweep(f"{arguments[0]}: not one of: sweep, list, {', '.join(SCENARIOS)}")
+        raise BadSweep(f"{arguments[0]}: not one of: sweep, list, {', '.join(SCENARIOS + ALONE)}")
     except BadSweep as error:
         print(f"tandem sim: {error}", file=sys.stderr)
         return 2

@@ -58,8 +58,10 @@ def total(data: bytes, start: int = 0) -> int:
 
 
 class Anonymiser:
-    def __init__(self, key: bytes) -> None:
-        self.addresses = PrefixPreserving(key)
+    """`key`: of the addresses; None leaves them as they are."""
+
+    def __init__(self, key: bytes | None) -> None:
+        self.address = PrefixPreserving(key).address if key else bytes
 
     def packet(self, ip: bytes) -> tuple[bytes, int] | None:
         """The packet's headers with other addresses, and its length on the wire; None when it is no TCP over IP that was recorded with its whole header."""
@@ -80,7 +82,7 @@ class Anonymiser:
             return None
         head = bytearray(ip[:end])
         for at in (where, where + size):
-            head[at:at + size] = self.addresses.address(bytes(head[at:at + size]))
+            head[at:at + size] = self.address(bytes(head[at:at + size]))
         payload = length - end
         self._options(head, begin + 20, end)
         if version == 4:
@@ -112,11 +114,11 @@ class Anonymiser:
         head[at:end] = bytes(end - at)  # behind the end of the options
 
 
-def anonymise(source: Path, target: Path, key: bytes | None) -> str:
+def anonymise(source: Path, target: Path, key: bytes | None, keep_addresses: bool = False) -> str:
     """Writes the copy, whole or not at all. Returns a line that says what is in it."""
     from tandem_common.whole import written_whole
 
-    work = Anonymiser(key or secrets.token_bytes(KEY_BYTES))
+    work = Anonymiser(None if keep_addresses else key or secrets.token_bytes(KEY_BYTES))
     kept = left_out = 0
     with opened(source) as capture, written_whole(target) as fresh, fresh.open("wb") as out:
         capture.begin(out)

@@ -16,8 +16,9 @@ def picture(title: str, told: dict[str, Any], story: dict[str, Any], path: Path)
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(4, 1, sharex=True, figsize=(11, 9), height_ratios=(4, 1, 1, 1), layout="constrained")
     lines, marks = told["lines"], told["marks"]
+    below = [("rate", "Mbit/s", 1.0), ("rtt", "RTT, ms", 1.0), ("window", "window, kB", 1e-3), *([("signal", "signal, dBm", 1.0)] if lines["signal"] else [])]
+    figure, axes = pyplot.subplots(1 + len(below), 1, sharex=True, figsize=(11, 6 + len(below)), height_ratios=(4, *[1] * len(below)), layout="constrained")
 
     def line(axis, name, label, colour, scale=1.0, **style):
         if lines[name]:
@@ -35,9 +36,13 @@ def picture(title: str, told: dict[str, Any], story: dict[str, Any], path: Path)
             top.plot([m[0] for m in marks[name]], [m[1] * 1e-6 for m in marks[name]], sign, color=COLOURS[name], label=name if name != "cell" else "by cellular", markersize=4)
     top.set_ylabel("MB")
     top.set_title(title, fontsize=10)
-    for axis, name, label, scale in ((axes[1], "rate", "Mbit/s", 1.0), (axes[2], "rtt", "RTT, ms", 1.0), (axes[3], "window", "window, kB", 1e-3)):
-        line(axis, name, label, "#1f77b4", scale, linewidth=0.8)
+    for axis, (name, label, scale) in zip(axes[1:], below):
+        line(axis, name, label, "#1f77b4", scale, linewidth=0.8, **({"drawstyle": "steps-post", "marker": "."} if name == "signal" else {}))
         axis.set_ylabel(label, fontsize=8)
+    for name, depth, words in (("risk", 0.08, "blackout predicted"), ("down", 0.22, "Wi-Fi down")):
+        for number, (begin, end) in enumerate(told[name]):
+            for axis in axes:
+                axis.axvspan(begin, end, color="#d62728", alpha=depth, linewidth=0, label=words if number == 0 and axis is top else None)
     for stall in story["stalls"]:
         for axis in axes:
             axis.axvspan(stall["begin_s"], stall["end_s"], color="#ffd54f", alpha=0.35, linewidth=0)

@@ -149,9 +149,13 @@ class Series:
             self.marks["sack"].add(at, self.number(begin), self.number(end), packet["number"])
 
     def told(self) -> dict[str, Any]:
-        if self.arrived:
-            for index in range(min(self.arrived), max(self.arrived) + 1):
-                self.lines["rate"].add(index * self.slot, self.arrived.get(index, 0) * 8e-6 / self.slot)
+        rate, before = self.lines["rate"], None
+        for index in sorted(self.arrived):
+            # A pause is zero at both its ends, however long it is: a clock that was set makes it years.
+            for silent in sorted({before + 1, index - 1}) if before is not None and index - before > 1 else ():
+                rate.add(silent * self.slot, 0.0)
+            rate.add(index * self.slot, self.arrived[index] * 8e-6 / self.slot)
+            before = index
         return {
             "lines": {name: line.points() for name, line in self.lines.items()},
             "marks": {name: marks.kept for name, marks in self.marks.items()},
@@ -165,3 +169,36 @@ def of_packets(packets: Iterable[dict[str, Any]], first_ns: int) -> dict[str, An
     for packet in packets:
         series.take(packet)
     return series.told()
+
+
+def spans(moments: list[dict[str, Any]], what: str, value: bool, begin: float, end: float) -> list[Point]:
+    """When a member was this, from `begin` to `end`. Before the first moment nothing is known."""
+    found: list[Point] = []
+    for now, after in zip(moments, [*moments[1:], None]):
+        start, stop = max(begin, now["at_s"]), min(end, after["at_s"] if after else end)
+        if now[what] is not value or stop <= start:
+            continue
+        if found and found[-1][1] == start:
+            found[-1] = (found[-1][0], stop)
+        else:
+            found.append((start, stop))
+    return found
+
+
+def of_links(story: dict[str, Any]) -> dict[str, Any]:
+    """Of the Wi-Fi link while the flow lasted, as `explain` tells it of a recording of the daemon: its signal, when it was down, when that was predicted."""
+    begin, end = story["begin_s"], story["end_s"]
+    moments = [one for one in story.get("links", []) if one["link"] == "wifi"]
+    signal, held = Thinned(), None
+    for one in moments:
+        if one["at_s"] < begin:
+            held = one.get("signal_dbm")
+            continue
+        if held is not None:
+            signal.add(begin, held)
+            held = None
+        if one["at_s"] <= end and "signal_dbm" in one:
+            signal.add(one["at_s"], one["signal_dbm"])
+    if held is not None:
+        signal.add(begin, held)
+    return {"signal": signal.points(), "down": spans(moments, "up", False, begin, end), "risk": spans(moments, "at_risk", True, begin, end)}

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 from .errors import TraceError
 
 SOURCE = Path(__file__).resolve().parents[1] / "wireshark"
+LIVE = Path(__file__).resolve().parents[1] / "live.py"
+LIVE_NAME = "tandem-live"
 
 
 def config_home() -> Path:
@@ -26,6 +29,48 @@ def places() -> dict[Path, Path]:
     found = {SOURCE / "tandem.lua": Path.home() / ".local/lib/wireshark/plugins/tandem.lua"}
     found.update({SOURCE / "profile" / name: profile / name for name in ("preferences", "colorfilters")})
     return found
+
+
+def extcap_directory() -> Path | None:
+    """Where Wireshark looks for programs that capture: the user's own place if this release has one, else everybody's. None: no Wireshark."""
+    if (given := os.environ.get("WIRESHARK_EXTCAP_DIR")) and os.geteuid():  # of root Wireshark takes no word for it
+        return Path(given)
+    for name in ("tshark", "wireshark"):
+        if not (found := shutil.which(name)):
+            continue
+        told = subprocess.run([found, "-G", "folders"], capture_output=True, text=True, check=False, timeout=60).stdout
+        places = {label.strip().lower(): place.strip() for label, _, place in (line.partition(":") for line in told.splitlines()) if "extcap" in label.lower()}
+        if places:
+            return Path(next((place for label, place in sorted(places.items()) if label.startswith("personal")), next(iter(places.values()))))
+    return None
+
+
+def install_live() -> tuple[Path | None, str]:
+    """The link, or why there is none, with what to do."""
+    directory = extcap_directory()
+    if directory is None:
+        return None, "neither tshark nor wireshark is installed; do this again when one is, for the interface \"Tandem (live)\""
+    link = directory / LIVE_NAME
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        if link.is_symlink() or link.exists():
+            link.unlink()
+        link.symlink_to(LIVE)
+    except OSError as fault:
+        return None, f"{link}: {fault.strerror}; this Wireshark reads such programs from there only. For the interface \"Tandem (live)\": sudo ln -s {LIVE} {link}"
+    return link, ""
+
+
+def remove_live() -> tuple[Path | None, str]:
+    directory = extcap_directory()
+    link = directory / LIVE_NAME if directory else None
+    if link is None or not link.is_symlink():
+        return None, ""
+    try:
+        link.unlink()
+    except OSError as fault:
+        return None, f"{link}: {fault.strerror}; sudo rm {link}"
+    return link, ""
 
 
 def install() -> list[Path]:

@@ -5,7 +5,7 @@ local tandem = Proto("tandem", "Tandem")
 
 local module_field = ProtoField.string("tandem.module", "Module", base.ASCII, "that decided")
 local disposition_field = ProtoField.string("tandem.disposition", "Disposition", base.ASCII,
-  "passed, edited, dropped, injected or fault")
+  "passed, edited, dropped, injected, fault or observed")
 local reason_field = ProtoField.string("tandem.reason", "Reason", base.ASCII, "in the module's words")
 local flow_field = ProtoField.uint32("tandem.flow", "Flow", base.DEC, nil, nil,
   "as tandem trace numbers them, unless ports are used again")
@@ -15,7 +15,7 @@ tandem.fields = { module_field, disposition_field, reason_field, flow_field, was
 local comment_of = Field.new("frame.comment")
 local stream_of = Field.new("tcp.stream")
 
-local dispositions = { passed = true, edited = true, dropped = true, injected = true, fault = true,
+local dispositions = { passed = true, edited = true, dropped = true, injected = true, fault = true, observed = true,
   ["edited, before"] = true, ["edited, after"] = true }
 
 function tandem.dissector(buffer, pinfo, tree)

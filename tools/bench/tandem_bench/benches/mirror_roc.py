@@ -92,12 +92,12 @@ class MirrorRoc(Bench):
     columns = ("tandem", "radio")
     headings = {"tandem": "without radio", "radio": "with radio"}
     detail_columns = (("random_count", "random episodes"), ("congestion_count", "congestion episodes"), ("none_count", "nothing lost"),
-                      ("undecided_count", "without a decision"), ("random_losses", "random losses"), ("queue_drops", "queue drops"),
+                      ("left_alone_count", "sender left alone"), ("undecided_count", "without a decision"), ("random_losses", "random losses"), ("queue_drops", "queue drops"),
                       ("goodput_mbps", "goodput, Mb/s"), ("faults", "module faults"), ("violations", "violations"))
     notes = (
         "An episode is what one decision of the module speaks for, by sequence range, taken from the flight recorder. It is random when the emulator lost all its missing "
         "segments behind the queue, congestion when a queue lost any of them; segments lost without a decision about them make an episode that was not hidden. "
-        "What was no loss at all (reordering, spurious retransmissions) is counted apart.",
+        "What was no loss at all (reordering, spurious retransmissions) is counted apart, and so is what mirror left to a sender that it leaves alone (BBR): that says nothing of the loss.",
         "Shares over all episodes of all rounds together. Where random losses are hidden the flow fills its queue, so cells with random losses have congestion "
         "episodes, too. A second congestion control in the name is a second download from another server through the same queue; both flows are judged.",
         "With radio: the daemon sees the frames of the air as a monitor interface would, lost ones with a bad FCS; with repeated frames, 2 % of the others are seen damaged first and whole afterwards. The curve comes from runs at other values of the knob `threshold`.")
@@ -142,7 +142,7 @@ class MirrorRoc(Bench):
         if ", threshold " in arm.name:
             knobs["threshold"] = float(arm.name.rpartition(" ")[2])
         config: dict[str, Any] = {"modules": {"mirror": knobs},
-                                  "recorder": {"seconds": int(cell.link.seconds) + 30, "bytes": "256MiB"}}
+                                  "recorder": {"seconds": int(cell.link.seconds) + 30, "bytes": "64MiB"}}
         with ExitStack() as stack:
             lab = stack.enter_context(Lab(cell.scenario(), seed=seed, prefix=options.prefix, counters=False))
             if arm.name.startswith("with radio"):
@@ -158,10 +158,14 @@ class MirrorRoc(Bench):
         if not sent:
             raise LabError("the flight recorder holds no packet of the client")
         found = episodes.judged(sent, lost)
+        decided = sum(count for what, count in of_module(status, "mirror")["decisions"].items() if what.startswith((episodes.HIDDEN, episodes.KEPT)))
+        if decided and all(episode.why == episodes.UNDECIDED for episode in found):
+            raise LabError(f"mirror decided {decided} times, and the recording shows none of it: the bench does not read what the daemon writes")
         details: dict[str, Any] = {
             RANDOM.samples: episodes.samples(found, "random"), CONGESTION.samples: episodes.samples(found, "congestion"),
             "none_count": sum(episode.truth == "none" for episode in found),
             "none_hidden": sum(episode.truth == "none" and episode.hidden for episode in found),
+            "left_alone_count": sum(episode.why == episodes.LEFT_ALONE for episode in found),
             "undecided_count": sum(episode.why == episodes.UNDECIDED for episode in found),
             "by_reason": by_reason(found),
             "random_losses": sum(loss.reason == "loss" for loss in lost), "queue_drops": sum(loss.reason == "queue_full" for loss in lost),

@@ -1,0 +1,142 @@
+#include "modules/rate/difference.h"
+
+#include <algorithm>
+
+namespace tandem::rate
+{
+namespace
+{
+
+using namespace std::chrono_literals;
+
+constexpr double spare = 1.03;     // of R0, so that measuring noise does not undercut it (promise.h)
+constexpr double most_missing = 1; // seconds of R0: what could not be held is not made up for later
+constexpr double most_ahead = 0.5; // likewise, saved up
+constexpr double begin_missing = 0.05;
+constexpr double most_tail = 0.5;        // likewise, of what comes by cellular after its last use
+constexpr Duration shortest_use = 200ms; // two looks: less may be over before it was told
+constexpr double rising = 1.1;           // over half a second: slow start goes on
+constexpr std::size_t longest_rise = 30; // looks
+constexpr Duration paused = 300ms;       // without data: the application wants none
+constexpr Duration trial = 2s;           // after which cellular must have brought something
+constexpr double least_gain = 0.3;       // of what came by cellular: the rest was taken from Wi-Fi
+constexpr Duration shortest_rest = 10s, longest_rest = 160s;
+constexpr Duration saved_after = 2s; // without cellular: Wi-Fi suffices
+
+} // namespace
+
+double Difference::rate(std::uint64_t Sample::*link, std::size_t looks, std::size_t ago) const
+{
+  const std::size_t known = std::min(count_, samples_.size());
+  if (known <= ago + 1) return 0;
+  const Sample& last = sample(ago);
+  const Sample& first = sample(std::min(ago + looks, known - 1));
+  const double time = seconds(last.at - first.at);
+  return time > 0 ? static_cast<double>(last.*link - first.*link) / time : 0;
+}
+
+void Difference::begin(const Input& input)
+{
+  needed_ = true;
+  judged_ = false;
+  began_ = used_at_ = switched_at_ = input.now;
+  cell_at_begin_ = cell_at_stop_ = input.cell;
+  wifi_at_begin_ = input.wifi;
+  tail_ = 0;
+  before_ = std::min(both(span), both(span / 2)); // Wi-Fi may have become slow in this second
+  missing_ = begin_missing * input.R0 / 8;
+  short_since_ = Tick::max();
+}
+
+// Where the server or the application is what limits a download, cellular only takes from Wi-Fi.
+void Difference::judge(const Input& input)
+{
+  if (judged_ || input.now - began_ < trial) return;
+  judged_ = true;
+  // Over all of the trial: cellular comes and goes.
+  const double time = seconds(input.now - began_);
+  const double by_cell = static_cast<double>(input.cell - cell_at_begin_) / time;
+  const double all = by_cell + static_cast<double>(input.wifi - wifi_at_begin_) / time;
+  const bool gained = all > before_ + least_gain * by_cell;
+  if (by_cell > 0 && (gained || input.limited))
+  {
+    rest_ = {};
+    return;
+  }
+  rest_ = std::clamp(2 * rest_, shortest_rest, longest_rest);
+  rest_until_ = input.now + rest_;
+  needed_ = used_ = false;
+  why_ = by_cell > 0 ? "rate: cellular adds nothing, the server or the application limits"
+                     : "rate: nothing comes by cellular; has MPTCP a subflow there (mptcp.setup)?";
+}
+
+// Books what came since the last look against R0.
+bool Difference::account(const Input& input)
+{
+  const double second = input.R0 / 8;
+  const Sample& now = sample(0);
+  const Sample& last = sample(1);
+  const double came = static_cast<double>(now.wifi - last.wifi) + static_cast<double>(now.cell - last.cell);
+  missing_ += spare * second * std::min(seconds(now.at - last.at), 1.0) - came;
+  missing_ = std::clamp(missing_, -most_ahead * second, most_missing * second);
+  // Cellular goes on for a while after it was told to stop, and that is booked ahead.
+  const double tail = std::min(tail_, most_tail * second);
+  const bool use =
+      used_ ? missing_ > tail || input.now - switched_at_ < shortest_use : missing_ > begin_missing * second;
+  if (use == used_) return use;
+  if (use)
+    tail_ += 0.5 * (static_cast<double>(input.cell - cell_at_stop_) - tail_);
+  else
+    cell_at_stop_ = input.cell;
+  switched_at_ = input.now;
+  return use;
+}
+
+bool Difference::look(const Input& input)
+{
+  const bool first = count_ == 0;
+  const bool came = first || input.wifi != sample(0).wifi || input.cell != sample(0).cell;
+  if (came) moved_ = input.now;
+  idle_ = input.wifi_up && input.now - moved_ >= paused;
+  if (idle_)
+  {
+    count_ = 0;
+    needed_ = used_ = false;
+    held_ = true;
+    why_ = "rate: no MPTCP download";
+    samples_[0] = { input.now, input.wifi, input.cell };
+    count_ = 1;
+    return false;
+  }
+  samples_[count_++ % samples_.size()] = { input.now, input.wifi, input.cell };
+  if (count_ < 2) return used_;
+
+  if (!input.hindered.empty() || input.now < rest_until_)
+  {
+    if (!input.hindered.empty()) why_ = input.hindered;
+    used_ = needed_ = false;
+    held_ = both(span) * 8 >= input.R0;
+    return false;
+  }
+  const bool slow_start = count_ <= longest_rise && both(5) > rising * both(5, 5);
+  // While nothing comes the application may be pausing: that is known soon.
+  if (!needed_ && (!input.wifi_up || (came && count_ > span && both(span) * 8 < input.R0 && !slow_start))) begin(input);
+  if (!needed_)
+  {
+    held_ = true;
+    why_ = "rate: Wi-Fi suffices, cellular is saved";
+    return used_ = false;
+  }
+  used_ = account(input);
+  if (used_) used_at_ = input.now;
+  judge(input);
+  if (!needed_) return false;
+  if (input.now - used_at_ >= saved_after) needed_ = false;
+  const bool all = missing_ >= 0.99 * most_missing * input.R0 / 8;
+  short_since_ = !all ? Tick::max() : std::min(short_since_, input.now);
+  held_ = input.now < short_since_ || input.now - short_since_ < 1s;
+  why_ = !held_ ? "rate: R0 is more than Wi-Fi and cellular carry now" : "rate: cellular carries the difference to R0";
+  return used_;
+}
+
+} // namespace tandem::rate

@@ -1,0 +1,290 @@
+#include "modules/rate/rate.h"
+
+#include <tandem/knob_table.h>
+#include <tandem/pure_ack.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace tandem::rate
+{
+namespace
+{
+
+using namespace std::chrono_literals;
+
+constexpr Duration look_every = 100ms;
+// LinkRequests are states. Who carries them out may have dropped one, with a link or after a fault.
+constexpr Duration tell_every = 2s;
+// Times the bandwidth-delay product: room to find out that there is more, and none once the card leaves. With 1.2,
+// which promise.h has for steady links, a download lost a sixth of its rate while the rate control came down.
+constexpr double headroom = 1.5, headroom_at_handoff = 1.0;
+// From a look to the last packet that came by cellular because of the one before: a look, the keeper's turn, MP_PRIO's
+// way, and a round trip.
+constexpr Duration overshoot = 500ms;
+
+constexpr auto all_knobs = []
+{
+  std::array<Knob, knob_rows.size()> all {};
+  for (std::size_t i = 0; i < all.size(); ++i)
+  {
+    all[i] = knob_rows[i].knob;
+    all[i].initial = Knobs {}.*knob_rows[i].field;
+  }
+  return all;
+}();
+
+const LinkState& of(const LinkStates& links, Link link)
+{
+  return links[static_cast<std::size_t>(link)];
+}
+
+} // namespace
+
+std::string_view RatePolicy::summary() const
+{
+  return "Keeps the queue at a Wi-Fi access point short before the card leaves it, and keeps MPTCP downloads at R0 by "
+         "as "
+         "little cellular as that takes.";
+}
+
+std::string_view RatePolicy::manual() const
+{
+  return R"(A card that leaves an access point loses what waits there for it, and stays silent until the sender has found out. Sinky, Hamdaoui and Guizani (CLA-MPTCP)
+set both subflows' congestion windows by the signal; that takes a sender of theirs. `rate` does what the client alone can.
+
+It is off until it is switched on: measured in the lab (docs/decisions/0023), not yet on many networks. Without the promise its windows are compared with
+plain ones while it runs, and rest where they harm (docs/evidence.md); with it they are not, since it compares links.
+
+**Stages.** S1 is the signal of the access point over `noise`, S2 that of the best other Wi-Fi link of this laptop. *Pre-handoff* is from
+S1 < delta0 + delta2 / 2 on, unless S2 is more than delta1 weaker; *handoff* when S1 < delta0 and S2 > S1 + delta2 / 2, or when a blackout is foreseen. With no other link to hear, a
+candidate as good as the scan trigger is assumed: handoff below delta0 - delta2. A stage ends when the signal has been 3 dB better for a second. Without a signal (docs/radio.md) everything is stationary.
+
+**Plain TCP downloads.** In pre-handoff the advertised window is bounded to 1.5 bandwidth-delay products (measured rate times least round trip; at a
+handoff to one), at least ten segments. The right edge never moves back (RFC 9293): what was offered stays offered, and the bound takes hold once the download has eaten it up. In
+the stationary stage, and after the handoff, windows leave as they are. An ACK that is bounded is not left out by `offload`.
+
+**The promise** (`promise`). All MPTCP downloads together are kept at `r0`. The cellular subflow is a backup while Wi-Fi brings R0; while it does not, MP_PRIO makes it regular for as
+much of the time as the difference takes: what is missing is an account in bytes, at most a second of R0, and cellular is used while something is owed. A first second
+below R0 is waited for. When cellular adds nothing within two seconds, and no queue or weak signal says that Wi-Fi is the limit, the server or the application is:
+cellular rests for 10 s, then for twice that, up to 160 s.
+
+Both ends must speak MPTCP, and the cellular address needs an endpoint: `mptcp.setup`, or `mptcp.foreign` for one made by others (docs/configuration.md).
+
+`strategy = "published"` carries out the rates of algorithms 1 and 2 instead, for comparison: cellular for the share R2 / C2 of every half second, and windows for R1.
+
+**What it costs.** What MPTCP subflows carry by cellular while the promise is on counts against `[budget]`, which is 10 MB a day unless it is raised: five seconds of 18 Mb/s. With the
+budget spent, roaming or metered and `never`, nothing is asked of cellular, and the endpoint that Tandem made there is taken away. While a connection to a private peer is open, cellular is left alone, too: an endpoint is all
+connections'.
+
+**What cannot be held** is said: `r0` above `c1` + `c2` is refused; `tandem status` shows what is held at a handoff (R1h + C2), whether R0 is held now, and why not.)";
+}
+
+std::span<const Knob> RatePolicy::knobs() const
+{
+  return all_knobs;
+}
+
+void RatePolicy::set(std::string_view knob, double value)
+{
+  set_knob(knobs_, knob_rows, knob, value);
+  wrong_.clear();
+  try
+  {
+    check(parameters(knobs_));
+  }
+  catch (const BadInput& bad)
+  {
+    wrong_ = bad.what();
+  }
+}
+
+double RatePolicy::get(std::string_view knob) const
+{
+  return get_knob(knobs_, knob_rows, knob);
+}
+
+Interest RatePolicy::interest() const
+{
+  // Without the promise all it does is done to one flow, and its gain can be measured flow by flow.
+  if (!promises()) return { .decide = traffic::egress_pure_ack, .observe = traffic::ingress_data, .radio = true };
+  return { .decide = traffic::egress_pure_ack,
+           .observe = traffic::egress_pure_ack | traffic::ingress_data,
+           .radio = true,
+           .every_link = true };
+}
+
+// The stage, from what the radio tells of all Wi-Fi links.
+void RatePolicy::hear(const Event& event)
+{
+  signals_ = { .now = event.now, .at_risk = of(*event.links, Link::wifi).at_risk };
+  for (std::size_t i = 0; i < most_wifi; ++i)
+  {
+    const LinkState& link = of(*event.links, wifi_link(i));
+    if (!link.radio || !link.radio->signal) continue;
+    const double signal = static_cast<double>(*link.radio->signal) - knobs_.noise;
+    if (i == 0)
+      signals_.S1 = signal;
+    else if (!signals_.S2 || signal > *signals_.S2)
+      signals_.S2 = signal;
+  }
+  stages_.look(parameters(knobs_), signals_);
+}
+
+Plan RatePolicy::bound(const Event& event, const FlowView& flow, State& state)
+{
+  if (flow.link != Link::wifi) return {};
+  const bool up = of(*event.links, Link::wifi).up;
+  // Another access point may have another path behind it.
+  if (up != state.up) state.window.forget();
+  state.up = up;
+  if (event.kind != EventKind::segment) return {};
+  state.window.measure(flow, event.now);
+  if (!event.queued || !event.segment->is_pure_ack() || event.segment->direction != Direction::egress) return {};
+  if (stages_.now() == Stage::stationary || !up)
+  {
+    state.window.open();
+    return {};
+  }
+  if (published()) return bound_as_published(event, flow, state);
+  const bool handoff = stages_.now() == Stage::handoff;
+  const auto window = state.window.bound(*event.segment, flow, event.now, handoff ? headroom_at_handoff : headroom);
+  if (!window) return {};
+  return { .edit = { .window = window },
+           .why = handoff ? "rate: window bounded at a handoff" : "rate: window bounded before a handoff" };
+}
+
+// What algorithms 1 to 3 ask for. Without a signal no handoff is near.
+ClaState RatePolicy::state_of(double wifi_rate, double cell_rate) const
+{
+  constexpr double strong = 100; // dB
+  return { .S1 = signals_.S1.value_or(strong), .S2 = signals_.S2, .R1 = wifi_rate, .R2 = cell_rate };
+}
+
+Plan RatePolicy::bound_as_published(const Event& event, const FlowView& flow, State& state)
+{
+  const ClaParameters p = parameters(knobs_);
+  const ClaState now = state_of(flow.delivery_rate * 8, 0);
+  if (stage(p, now) != ClaStage::pre_handoff)
+  {
+    state.window.open();
+    return {};
+  }
+  const auto window = state.window.bound(*event.segment, flow, event.now, 1, pre_handoff(p, now).wifi);
+  return window ? Plan { .edit = { .window = window }, .why = "rate: window as published" } : Plan {};
+}
+
+// Why nothing may be asked of the cellular link; empty: it may.
+std::string_view RatePolicy::hindered(const LinkStates& links) const
+{
+  if (!wrong_.empty()) return "rate: the knobs do not fit together";
+  const LinkState& cell = of(links, Link::cell);
+  if (!cell.present || !cell.up) return "rate: no cellular link is up";
+  if (!cell.route && !cell.route_v6) return "rate: the cellular link must not be used, or leads nowhere";
+  if (static_cast<double>(cell.bytes_left) < knobs_.c2 / 8 * seconds(overshoot))
+    return "rate: the cellular budget is spent";
+  if (subflows_.denied > 0) return "rate: a private peer's connection is open, cellular is left alone";
+  return {};
+}
+
+Plan RatePolicy::keep(const Event& event)
+{
+  const bool told_of_links = event.kind == EventKind::link && event.now != looked_at_;
+  if (event.now < next_ && !told_of_links) return {};
+  looked_at_ = event.now;
+  next_ = event.now + look_every;
+  used_ = difference_.look({ .now = event.now,
+                             .R0 = knobs_.r0,
+                             .wifi = subflows_.wifi,
+                             .cell = subflows_.cell,
+                             .wifi_up = of(*event.links, Link::wifi).up,
+                             .limited = stages_.now() != Stage::stationary || event.now - subflows_.queue_at < 1s,
+                             .hindered = hindered(*event.links) });
+  std::string_view why = difference_.why();
+  if (published())
+  {
+    const bool may = !difference_.idle() && hindered(*event.links).empty();
+    used_ = may && share_.look(event.now, parameters(knobs_), state_of(difference_.wifi(), difference_.cell()));
+    if (may) why = "rate: cellular for the published share of time";
+  }
+  Plan plan {};
+  // Without data there is nothing to look at: the next packet asks again.
+  if (!difference_.idle()) plan.wake = next_;
+  if (told_ && told_at_ + tell_every > event.now && (requests_[0].value == 0) == used_) return plan;
+  told_ = true;
+  told_at_ = event.now;
+  requests_[0] = { .kind = RequestKind::mptcp_backup, .link = Link::cell, .value = used_ ? 0.0 : 1.0 };
+  plan.request = requests_;
+  plan.why = why;
+  return plan;
+}
+
+// The promise was switched off, and what was requested for it does not lapse with a knob.
+Plan RatePolicy::take_back()
+{
+  if (!told_) return {};
+  told_ = used_ = false;
+  difference_ = {};
+  requests_[0] = { .kind = RequestKind::mptcp_backup, .link = Link::cell, .value = 1 };
+  return { .request = requests_, .why = "rate: no promise any more" };
+}
+
+Plan RatePolicy::decide(const Event& event, const FlowView& flow, State& state)
+{
+  if (event.kind == EventKind::switched_off)
+  {
+    // What was requested lapses with the module, and the chain lets the window open. Idle flows get this event, too.
+    told_ = false;
+    state.window.open();
+    return {};
+  }
+  hear(event);
+  if (!flow.mptcp)
+  {
+    if (faster_than_wifi(flow, *event.links)) return { .quiet = event.now + look_again };
+    return bound(event, flow, state);
+  }
+  // One subflow's window bounds nothing: a Linux sender raises it to the connection's.
+  if (!promises()) return take_back();
+  state.subflow.account(flow, event.now, subflows_);
+  return keep(event);
+}
+
+void RatePolicy::describe(const FlowView& flow, const State& state, Facts& facts) const
+{
+  if (flow.mptcp)
+  {
+    facts.add("state", promises() ? difference_.why() : "rate: MPTCP, and no promise");
+    return;
+  }
+  facts.add("state", rate::name(stages_.now()));
+  if (!state.window.bounding()) return;
+  facts.add("window", state.window.bytes(), "bytes");
+  facts.add("least round trip", milliseconds(state.window.least_round_trip()), "ms");
+}
+
+void RatePolicy::report(Facts& facts) const
+{
+  facts.add("stage", rate::name(stages_.now()));
+  if (signals_.S1) facts.add("S1", *signals_.S1, "dB");
+  if (signals_.S2) facts.add("S2", *signals_.S2, "dB");
+  if (!promises()) return;
+  if (!wrong_.empty())
+  {
+    facts.add("promise", wrong_);
+    return;
+  }
+  facts.add("promise", difference_.why());
+  facts.add("R0", knobs_.r0 * 1e-6, "Mb/s");
+  facts.add("R0 held", difference_.idle() ? "nothing to hold" : difference_.held() ? "yes" : "no");
+  if (const double held = held_at_handoff(parameters(knobs_)); held < knobs_.r0)
+    facts.add("held at a handoff", held * 1e-6, "Mb/s");
+  if (difference_.idle()) return;
+  facts.add("R1", difference_.wifi() * 1e-6, "Mb/s");
+  facts.add("R2", difference_.cell() * 1e-6, "Mb/s");
+  facts.add("cellular", used_ ? "used" : "backup");
+}
+
+TANDEM_MODULE(RatePolicy);
+
+} // namespace tandem::rate

@@ -1,0 +1,69 @@
+// Rates by what links carry: near a handoff little waits at the access point that will be left, and MPTCP downloads
+// keep R0 by as little cellular as that takes. After Sinky, Hamdaoui and Guizani (CLA-MPTCP), from the client alone.
+#pragma once
+
+#include "modules/rate/bounded_window.h"
+#include "modules/rate/difference.h"
+#include "modules/rate/knobs.h"
+#include "modules/rate/published.h"
+#include "modules/rate/stages.h"
+#include "modules/rate/subflows.h"
+
+#include <tandem/module.h>
+
+#include <array>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace tandem::rate
+{
+
+struct State
+{
+  Subflow subflow {};
+  BoundedWindow window {};
+  bool up = true; // the Wi-Fi link, as last told
+};
+
+class RatePolicy final : public FlowModule<State>
+{
+public:
+  std::string_view name() const override { return "rate"; }
+  std::string_view summary() const override;
+  std::string_view manual() const override;
+  std::span<const Knob> knobs() const override;
+  void set(std::string_view knob, double value) override;
+  double get(std::string_view knob) const override;
+  std::string complaint() const override { return wrong_; }
+  Interest interest() const override;
+  int priority() const override { return 50; }
+  Plan decide(const Event& event, const FlowView& flow, State& state) override;
+  void describe(const FlowView& flow, const State& state, Facts& facts) const override;
+  void report(Facts& facts) const override;
+
+private:
+  bool promises() const { return knobs_.promise != 0; }
+  bool published() const { return knobs_.strategy != 0; }
+  ClaState state_of(double wifi_rate, double cell_rate) const;
+  void hear(const Event& event);
+  Plan bound(const Event& event, const FlowView& flow, State& state);
+  Plan bound_as_published(const Event& event, const FlowView& flow, State& state);
+  Plan keep(const Event& event);
+  Plan take_back();
+  std::string_view hindered(const LinkStates& links) const;
+
+  Knobs knobs_ {};
+  std::string wrong_; // of the knobs together
+  Stages stages_;
+  Signals signals_ {};
+  Subflows subflows_;
+  Difference difference_;
+  PublishedShare share_;
+  Tick next_ {}, looked_at_ {}; // look
+  Tick told_at_ {};             // the request
+  bool told_ = false, used_ = false;
+  std::array<LinkRequest, 1> requests_ {};
+};
+
+} // namespace tandem::rate

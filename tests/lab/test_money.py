@@ -1,0 +1,188 @@
+"""What the cellular link costs: metered, roaming, and the budget of days and months, by a daemon between real TCPs.
+
+NetworkManager and ModemManager are played on a bus of the test's own.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Iterator
+
+import pytest
+
+from message_bus import Bus
+from tandem_lab import system
+
+dbus = pytest.importorskip("dbus", reason="python3-dbus is missing")
+pytest.importorskip("dbusmock", reason="python3-dbusmock is missing")
+
+MOCK = "org.freedesktop.DBus.Mock"
+PROPERTIES = "org.freedesktop.DBus.Properties"
+NM, NM_ROOT = "org.freedesktop.NetworkManager", "/org/freedesktop/NetworkManager"
+MM, MM_ROOT = "org.freedesktop.ModemManager1", "/org/freedesktop/ModemManager1"
+DEVICE, MODEM = NM_ROOT + "/Devices/7", MM_ROOT + "/Modem/0"
+GPP = MM + ".Modem.Modem3gpp"
+HOME, ROAMING = 1, 5
+UNKNOWN, YES, NO, GUESS_YES = 0, 1, 2, 3
+LONG_ENOUGH = 20.0
+# A path of any delay is accepted: these tests are about money.
+ANY_DELAY = {"offload": {"added_delay_free": "2s", "goodput_loss_limit": 1.0}}
+
+
+class Service:
+    """NetworkManager or ModemManager, made up."""
+
+    def __init__(self, bus: Bus, name: str, root: str) -> None:
+        self._bus, self._name = bus, name
+        manager = ["-m"] if name == MM else []
+        self._process = subprocess.Popen([sys.executable, "-m", "dbusmock", "--system", *manager, name, root, name],
+                                         env={"PATH": "/usr/bin:/bin", **bus.environment}, stdout=subprocess.DEVNULL)
+        assert system.wait_until(lambda: bus.connection.name_has_owner(name), LONG_ENOUGH), "the service does not start"
+
+    def at(self, path: str, interface: str = MOCK) -> Any:
+        return dbus.Interface(self._bus.connection.get_object(self._name, path), interface)
+
+    def stop(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+@pytest.fixture
+def bus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bus]:
+    bus = Bus(tmp_path)
+    monkeypatch.setenv("DBUS_SYSTEM_BUS_ADDRESS", bus.environment["DBUS_SYSTEM_BUS_ADDRESS"])
+    yield bus
+    bus.stop()
+
+
+@pytest.fixture
+def network_manager(bus: Bus) -> Iterator[Service]:
+    service = Service(bus, NM, NM_ROOT)
+    service.at(NM_ROOT).AddObject(DEVICE, NM + ".Device", {"Metered": dbus.UInt32(UNKNOWN), "Interface": "cdc-wdm0"}, [])
+    code = f"if args[0] != 'cell0':\n  raise dbus.exceptions.DBusException('no', name='{NM}.UnknownDevice')\nret = dbus.ObjectPath('{DEVICE}')"
+    service.at(NM_ROOT).AddMethod(NM, "GetDeviceByIpIface", "s", "o", code)
+    yield service
+    service.stop()
+
+
+@pytest.fixture
+def modem_manager(bus: Bus) -> Iterator[Service]:
+    service = Service(bus, MM, MM_ROOT)
+    ports = dbus.Array([dbus.Struct(("cell0", dbus.UInt32(2)), signature="su")], signature="(su)")
+    service.at(MM_ROOT).AddObject(MODEM, MM + ".Modem", {"Ports": ports}, [])
+    service.at(MODEM).AddProperties(GPP, {"RegistrationState": dbus.UInt32(HOME)})
+    yield service
+    service.stop()
+
+
+@pytest.fixture
+def lab(air_lab):
+    yield air_lab
+
+
+def cell(daemon) -> dict[str, Any]:
+    return daemon.api("/v1/status")["links"]["cell"]
+
+
+def cell_bytes(daemon) -> int:
+    return daemon.api("/v1/status")["datapath"]["cell_bytes"]
+
+
+def test_roaming_is_never_paid_for(lab, modem_manager) -> None:
+    modem_manager.at(MODEM, PROPERTIES).Set(GPP, "RegistrationState", dbus.UInt32(ROAMING))
+    with lab.daemon(["offload"], {"cell": {"roaming": "never"}, "modules": ANY_DELAY}) as daemon:
+        assert system.wait_until(lambda: cell(daemon)["denied"] == "roaming", LONG_ENOUGH)
+        assert cell(daemon)["roaming"] is True and cell(daemon)["route"] is False
+        result = lab.download("random", sha256=True)
+        assert result.error is None and result.sha256 == lab.random_file["sha256"]
+        assert cell_bytes(daemon) == 0 and result.interfaces["cell0"]["acks_out"] == 0
+        modem_manager.at(MODEM, PROPERTIES).Set(GPP, "RegistrationState", dbus.UInt32(HOME))
+        assert system.wait_until(lambda: cell(daemon)["denied"] == "", LONG_ENOUGH)
+        assert lab.download("random").error is None
+        assert cell_bytes(daemon) > 0
+        # It begins to roam while ACKs go that way.
+        going = lab.start_download("random", sha256=True)
+        before = cell_bytes(daemon)
+        assert system.wait_until(lambda: cell_bytes(daemon) > before + 1000 or not going.running(), 10) and going.running()
+        modem_manager.at(MODEM, PROPERTIES).Set(GPP, "RegistrationState", dbus.UInt32(ROAMING))
+        assert system.wait_until(lambda: cell(daemon)["denied"] == "roaming", LONG_ENOUGH)
+        then = cell_bytes(daemon)
+        result = going.wait()
+        assert result.error is None and result.sha256 == lab.random_file["sha256"]
+        assert cell_bytes(daemon) == then
+
+
+def test_roaming_may_be_allowed(lab, modem_manager) -> None:
+    modem_manager.at(MODEM, PROPERTIES).Set(GPP, "RegistrationState", dbus.UInt32(ROAMING))
+    with lab.daemon(["offload"], {"cell": {"roaming": "budget"}, "modules": ANY_DELAY}) as daemon:
+        assert lab.download("random").error is None
+        assert cell(daemon)["denied"] == "" and cell_bytes(daemon) > 0
+
+
+@pytest.mark.parametrize("kind", [YES, GUESS_YES])
+def test_metered_is_never_used_when_so_configured(lab, network_manager, kind) -> None:
+    network_manager.at(DEVICE, PROPERTIES).Set(NM + ".Device", "Metered", dbus.UInt32(kind))
+    with lab.daemon(["offload"], {"cell": {"metered": "never"}, "modules": ANY_DELAY}) as daemon:
+        assert system.wait_until(lambda: cell(daemon)["denied"] == "metered", LONG_ENOUGH)
+        assert lab.download("random").error is None
+        assert cell_bytes(daemon) == 0
+        network_manager.at(DEVICE, PROPERTIES).Set(NM + ".Device", "Metered", dbus.UInt32(NO))
+        assert system.wait_until(lambda: cell(daemon)["denied"] == "", LONG_ENOUGH)
+        assert cell(daemon)["metered"] is False
+
+
+def test_metered_is_used_within_the_budget(lab, network_manager) -> None:
+    network_manager.at(DEVICE, PROPERTIES).Set(NM + ".Device", "Metered", dbus.UInt32(YES))
+    with lab.daemon(["offload"], {"cell": {"metered": "budget"}, "budget": {"cell_month": "20kB"}, "modules": ANY_DELAY}) as daemon:
+        assert system.wait_until(lambda: cell(daemon)["metered"] is True, LONG_ENOUGH)
+        assert lab.download("random").error is None
+        assert 0 < cell_bytes(daemon) <= 20_000
+
+
+def test_without_the_services_nothing_stands_in_the_way(lab, bus) -> None:
+    with lab.daemon(["offload"], {"cell": {"metered": "never", "roaming": "never"}}) as daemon:
+        assert system.wait_until(lambda: cell(daemon)["denied"] == "", LONG_ENOUGH)
+        assert cell(daemon)["metered"] is None and cell(daemon)["roaming"] is None
+
+
+def test_a_service_that_comes_later_is_heard(lab, bus, request) -> None:
+    with lab.daemon(["offload"], {"cell": {"roaming": "never"}}) as daemon:
+        assert system.wait_until(lambda: cell(daemon)["denied"] == "", LONG_ENOUGH)
+        manager = request.getfixturevalue("modem_manager")
+        manager.at(MODEM, PROPERTIES).Set(GPP, "RegistrationState", dbus.UInt32(ROAMING))
+        assert system.wait_until(lambda: cell(daemon)["denied"] == "roaming", LONG_ENOUGH)
+        manager.stop()
+        assert system.wait_until(lambda: cell(daemon)["denied"] == "", LONG_ENOUGH)
+
+
+def test_the_month_outlives_the_daemon(lab) -> None:
+    limit = 60_000
+    config = {"budget": {"cell_month": "60kB", "cell_day": "1GB"}, "modules": ANY_DELAY}
+    with lab.daemon(["offload"], config) as daemon:
+        start = daemon.api("/v1/budget")
+        assert start["month"]["limit_bytes"] == limit and start["kept"] is True
+        going = lab.start_download("random")
+        assert system.wait_until(lambda: 5_000 < cell_bytes(daemon) or not going.running(), 10)
+        daemon.stop()
+        going.wait()
+    with lab.daemon(["offload"], config) as daemon:
+        used = daemon.api("/v1/budget")["month"]["used_bytes"]
+        assert 5_000 < used <= limit, "what the first one spent is not forgotten"
+        assert daemon.api("/v1/budget")["month"]["by"]["offload"] == used
+        for _ in range(3):
+            assert lab.download("random").error is None
+        spent = daemon.api("/v1/budget")
+        assert used < spent["month"]["used_bytes"] <= limit
+        assert cell_bytes(daemon) == spent["month"]["used_bytes"] - used == spent["since_start"]["used_bytes"]
+        daemon.kill()
+    with lab.daemon(["offload"], config) as daemon:
+        after = daemon.api("/v1/budget")
+        assert after["month"]["by"]["uncounted"] > 0 and after["left_bytes"] == 0, "a death is not worth a budget"
+        assert lab.download("random").error is None
+        assert cell_bytes(daemon) == 0
+    system_file = lab.directory / "budget" / "spent"
+    system_file.write_text("tandem-budget 1 closed\nday 1 off")
+    with lab.daemon(["offload"], {"budget": {"cell_month": "60kB", "cell_day": "60kB"}}) as daemon:
+        assert daemon.api("/v1/budget")["left_bytes"] == 0 and "put aside" in daemon.log.read_text()

@@ -1,0 +1,211 @@
+"""Beside a VPN: a download under way when a tunnel takes the default route, with every module on and every cause to act, and what then
+leaves by Wi-Fi and by cellular.
+
+Nothing is excepted but the tunnel's own carrier and what the kernel says of an interface that has just come up (MLD reports of its
+link-local address; they never leave the link): neighbours are permanent in the lab, so even ARP would be Tandem's doing.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Iterator
+
+import pytest
+
+from tandem_lab import Endpoint, Lab, system
+from vpn import FAR, PORT, Vpn
+
+MODULES = ("offload", "freeze", "mirror", "ecn")
+LONG_ENOUGH = 20.0
+# A path of any delay is accepted, so that ACKs do go by cellular; bytes are fetched a second time.
+EAGER = {"modules": {"offload": {"added_delay_free": "2s", "goodput_loss_limit": 1.0}}, "fetch": {"ports": [80]}}
+CARRIER = f"not (udp and port {PORT}) and not ip6 dst ff02::16"
+
+
+@pytest.fixture(scope="module")
+def modules_needed(with_air: None) -> None:
+    directory = system.tandem_binary("tandemd").parent.parent / "lib" / "tandem"
+    if missing := [name for name in MODULES if not (directory / f"{name}.so").exists()]:
+        pytest.skip(f"not built: {', '.join(missing)}")
+    if not Path("/dev/net/tun").exists():
+        pytest.skip("/dev/net/tun is missing")
+
+
+@pytest.fixture
+def lab(make_lab, modules_needed) -> Lab:
+    return make_lab("plain", overrides={"wifi.loss_down": 0.005})
+
+
+@contextmanager
+def captured(lab: Lab) -> Iterator[dict[str, Path]]:
+    """What leaves the client by either link while the `with` lasts."""
+    with lab.capture("client", "wlan0", "outbound") as wifi, lab.capture("client", "cell0", "outbound") as cell:
+        yield {"wlan0": wifi, "cell0": cell}
+
+
+def packets(file: Path, since: float) -> list[str]:
+    """tcpdump's lines of what left after `since` (time.time()) and is not the carrier's."""
+    lines = system.call(["tcpdump", "-r", str(file), "-n", "-tt", CARRIER]).splitlines()
+    return [line for line in lines if float(line.split()[0]) > since]
+
+
+def state(daemon) -> dict:
+    return daemon.api("/v1/status")
+
+
+def cell_bytes(daemon) -> int:
+    return state(daemon)["datapath"]["cell_bytes"]
+
+
+def hands_off(daemon) -> str:
+    return state(daemon).get("hands_off", "")
+
+
+def by_cellular(daemon, download) -> None:
+    """Waits until decisions put ACKs of a running download on the cellular link."""
+    before = cell_bytes(daemon)
+    assert system.wait_until(lambda: cell_bytes(daemon) > before + 2000 or not download.running(), LONG_ENOUGH) and download.running()
+
+
+def trouble(lab: Lab) -> None:
+    """What modules act on: two blackouts in four seconds."""
+    for _ in range(2):
+        lab.set("wifi.blackout", "drop")
+        time.sleep(1.0)
+        lab.set("wifi.blackout", "none")
+        time.sleep(1.0)
+
+
+@pytest.mark.parametrize("switch", [True, False], ids=["kill-switch", "tunnel-only"])
+@pytest.mark.parametrize("style", ["wg-quick", "halves", "metric"])
+def test_nothing_leaves_past_a_tunnel(lab, style, switch):
+    with lab.daemon(MODULES, EAGER) as daemon, Vpn(lab) as vpn:
+        vpn.start()
+        downloads = [lab.start_download("100M", timeout=60), lab.start_download("100M", v6=True, timeout=60)]
+        by_cellular(daemon, downloads[0])
+        with captured(lab) as files:
+            time.sleep(0.5)
+            vpn.route(style)
+            if switch:
+                since = vpn.kill_switch()
+            else:
+                # A tunnel alone stops nothing: it takes as long as the news does.
+                assert system.wait_until(lambda: hands_off(daemon) != "", LONG_ENOUGH)
+                since = time.time() + 0.3
+            time.sleep(1.0)
+            trouble(lab)
+            through = lab.download("1M", sha256=True)
+            status = state(daemon)
+        left = {device: packets(file, since) for device, file in files.items()}
+        before = {device: packets(file, 0) for device, file in files.items()}
+        assert sum(len(lines) for lines in before.values()) > 20, "the capture saw nothing of what left before"
+        assert {device: (len(lines), lines[:5]) for device, lines in left.items() if lines} == {}
+        assert through.error is None, "what goes into the tunnel is left alone"
+
+        assert status["hands_off"].startswith(f"the default route leads into {vpn.device} (tun)")
+        assert status["links"]["cell"]["denied"] == status["hands_off"] and not status["links"]["cell"]["route"]
+        assert status["datapath"]["hands_off"] == 1 and not status["fetch"]["running"]
+        checks = {check["name"]: check for check in daemon.api("/v1/doctor")["checks"]}
+        assert checks["tunnel"]["health"] == "warn" and vpn.device in checks["tunnel"]["found"]
+        for download in downloads:
+            download.stop()
+
+        vpn.lift()
+        vpn.stop()
+        assert system.wait_until(lambda: hands_off(daemon) == "", LONG_ENOUGH)
+        again = lab.start_download("100M", timeout=60)
+        by_cellular(daemon, again)
+        again.stop()
+        for entry in daemon.api("/v1/modules"):
+            assert entry["violations"] == {} and entry["excluded"] == 0 and entry["faults"] == 0, entry
+
+
+@pytest.mark.parametrize("strategy", ["range", "replay"])
+def test_what_is_fetched_a_second_time_ends_at_once(make_lab, modules_needed, strategy):
+    """Connections of Tandem's own by cellular: not even a FIN, which the kernel would repeat for minutes."""
+    # A mirror connection must be nearer than the server by Wi-Fi, or nothing is asked of it.
+    lab = make_lab("plain", overrides={"wifi.profile": "wifi-pipe", "wifi.loss_down": 0.01, "wifi.delay": "100ms", "wan.delay": "1ms"})
+    lab.add_file("long", random.Random(9).randbytes(20_000_000))
+    config = {**EAGER, "modules": {**EAGER["modules"], "mirror": {"strategy": strategy}}}
+    with lab.daemon(["mirror"], config) as daemon, Vpn(lab) as vpn:
+        vpn.start()
+        with captured(lab) as files:
+            download = lab.start_download("long", timeout=60)
+            assert system.wait_until(lambda: state(daemon)["fetch"]["brought"] > 0, LONG_ENOUGH), state(daemon)["fetch"]
+            vpn.route()
+            assert system.wait_until(lambda: hands_off(daemon) != "", LONG_ENOUGH)
+            since = time.time() + 0.3
+            time.sleep(3.0)
+            assert not state(daemon)["fetch"]["running"]
+        left = packets(files["cell0"], since)
+        assert packets(files["cell0"], 0) and left == [], (len(left), left[:5])
+        download.stop()
+
+
+def test_endpoints_of_mptcp_go_for_as_long(lab):
+    with lab.daemon(MODULES, {**EAGER, "mptcp": {"setup": True}}) as daemon, Vpn(lab) as vpn:
+        def endpoints() -> int:
+            return len(lab.client.run(["ip", "mptcp", "endpoint", "show"]).stdout.split("\n")) - 1
+
+        if not Path("/proc/sys/net/mptcp/enabled").exists():
+            pytest.skip("this kernel has no MPTCP")
+        assert system.wait_until(lambda: endpoints() > 0, LONG_ENOUGH)
+        vpn.start()
+        vpn.route()
+        assert system.wait_until(lambda: endpoints() == 0, LONG_ENOUGH) and hands_off(daemon) != ""
+        vpn.stop()
+        assert system.wait_until(lambda: endpoints() > 0, LONG_ENOUGH)
+
+
+def test_a_tunnel_that_was_there_first(lab):
+    with Vpn(lab) as vpn:
+        vpn.start()
+        vpn.route()
+        with lab.daemon(MODULES, EAGER) as daemon:
+            assert hands_off(daemon) != "" and cell_bytes(daemon) == 0
+            assert lab.download("1M").error is None
+            assert state(daemon)["datapath"]["queued"] == 0 and state(daemon)["flows"]["count"] == 0
+
+
+def test_the_users_own_rule_about_the_cellular_interface_holds(lab):
+    """No tunnel: a packet filter that lets nothing out by cellular. ACKs that were to go there leave by Wi-Fi."""
+    with lab.daemon(MODULES, EAGER) as daemon:
+        download = lab.start_download("random", sha256=True, timeout=60)
+        by_cellular(daemon, download)
+        try:
+            with captured(lab) as files:
+                time.sleep(0.5)
+                lab.client.run(["nft", "add table inet own; add chain inet own out { type filter hook output priority filter; };"
+                                "add rule inet own out oifname cell0 counter drop"])
+                since = time.time()
+                told = system.wait_until(lambda: "packet filter" in state(daemon)["links"]["cell"]["denied"], 3)
+                result = download.wait()
+            assert len(packets(files["cell0"], 0)) > 10 and packets(files["cell0"], since) == []
+            assert told and state(daemon)["datapath"]["cell_filtered"] > 0
+            assert result.error is None and result.sha256 == lab.random_file["sha256"]
+            for entry in daemon.api("/v1/modules"):
+                assert entry["violations"] == {} and entry["excluded"] == 0 and entry["faults"] == 0, entry
+        finally:
+            lab.client.run(["nft", "delete table inet own"], check=False)
+        assert system.wait_until(lambda: state(daemon)["links"]["cell"]["denied"] == "", 60)
+        again = lab.start_download("100M", timeout=60)
+        by_cellular(daemon, again)
+        again.stop()
+
+
+def test_other_interfaces_are_left_alone(lab):
+    """A split tunnel: what leaves by it with the Wi-Fi link's address is not queued."""
+    with lab.daemon(["offload"], EAGER) as daemon, Vpn(lab) as vpn:
+        vpn.start()
+        lab.client.run(["ip", "route", "replace", f"{FAR}/32", "dev", vpn.device, "src", lab.client.ipv4])
+        before = state(daemon)["datapath"]["queued"]
+        server = lab.server()
+        result = lab.download("1M", server=Endpoint("beyond", server.namespace, FAR, ""), sha256=True)
+        assert result.error is None and state(daemon)["datapath"]["queued"] == before
+        assert hands_off(daemon) == "", "the default route is what it was"
+        going = lab.start_download("100M", timeout=60)
+        by_cellular(daemon, going)
+        going.stop()

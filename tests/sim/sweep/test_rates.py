@@ -1,0 +1,121 @@
+"""The benches about rates: what they ask of tandem-sim and read from its answer."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TOOLS = Path(__file__).resolve().parents[3] / "tools"
+sys.path[:0] = [str(TOOLS / tool) for tool in ("bench", "common", "lab", "sim")]
+
+from tandem_bench import catalogue, minislots, simulations  # noqa: E402
+from tandem_bench.model import Arm, Measurement, Options  # noqa: E402
+from tandem_simulator.sweep import ALONE, SCENARIOS  # noqa: E402
+
+
+def measured(bench: minislots.Minislot, model: str, arm: Arm) -> Measurement:
+    case = next(case for case in bench.cases(True) if case.parameters.get("model") == model)
+    return bench.measure(None, case, arm, 1, Options(quick=True))
+
+
+@pytest.mark.parametrize(("number", "min_max", "blind"), [(1, 11, 1680), (2, 6, 280), (3, 7, 252)])
+def test_minislot_counts_the_printed_searches(number: int, min_max: int, blind: int) -> None:
+    bench = catalogue.load(f"minislot-{number}")
+    for arm, searches in ((minislots.MIN_MAX, min_max), (minislots.BLIND, blind)):
+        assert measured(bench, "published", arm).values[minislots.SEARCHES.name] == searches
+
+
+@pytest.mark.parametrize("model", minislots.MODELS)
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_minislot_plans_near_the_bound_where_min_max_does_not(number: int, model: str) -> None:
+    bench = catalogue.load(f"minislot-{number}")
+    shares = {arm: measured(bench, model, arm).values[minislots.SHARE.name] for arm in (minislots.MIN_MAX, minislots.TANDEM, minislots.BOUND)}
+    assert shares[minislots.BOUND] == pytest.approx(100)
+    assert shares[minislots.MIN_MAX] < 98 <= shares[minislots.TANDEM] <= 100 + 1e-6
+
+
+@pytest.mark.parametrize(("settings", "why"), [
+    ({"duty": "0.5,0.4"}, "add up to 0.9"),
+    ({"duty": "1.5,-0.5"}, "each must be above 0"),
+    ({"duty": "0.9,0.1", "slot": 30, "longest": 200}, "at most 200 ms"),
+    ({"duty": "0.5,0.5", "slot": 300, "longest": 200}, "slot time of 300 ms is above the longest period"),
+    ({"duty": "0.5,0.5", "more": "1"}, "one for each"),
+    ({"duty": "0.5,0.5", "delays": "-5"}, "allowed: 0 to 60"),
+])
+def test_slots_says_what_it_cannot_plan(settings: dict[str, object], why: str) -> None:
+    with pytest.raises(simulations.SimError, match=why):
+        simulations.simulate("slots", settings)
+
+
+def test_round_trips_of_both_models_are_those_of_plain_tcp_without_disconnection() -> None:
+    points = simulations.simulate("rtts", {"on": 50, "off": 0, "delays": "20,80", "air": 0})["points"]
+    for point in points:
+        assert point["published_ms"] == pytest.approx(point["delay_ms"], abs=1e-6)
+        assert point["self_clocked_ms"] == pytest.approx(point["delay_ms"], abs=1e-6)
+
+
+@pytest.mark.parametrize("rule", ["phase-shift", "stay-or-move"])
+def test_users_find_their_times_and_by_the_published_rule_they_do_not(rule: str) -> None:
+    share = {one: simulations.simulate("users", {"users": 3, "rule": one, "seconds": 60})["share"] for one in (rule, "published")}
+    assert share["published"] < 0.8 and share[rule] > 0.95
+
+
+def test_users_of_one_channel_share_it() -> None:
+    for rule in ("published", "phase-shift", "stay-or-move"):
+        result = simulations.simulate("users", {"users": 4, "mbps": 22, "rule": rule, "cycle": 60, "seconds": 30, "warmup": 5})
+        assert result["share"] == pytest.approx(1) and result["jain"] == pytest.approx(1)
+
+
+def test_a_switch_that_costs_is_paid() -> None:
+    free, dear = (simulations.simulate("users", {"users": 1, "cost": cost, "seconds": 30, "warmup": 5})["share"] for cost in (0, 20))
+    assert free == pytest.approx(1) and 0.6 < dear < 0.8
+
+
+def test_switching_keeps_both_pipes_full_and_ours_stays_on_the_better_channel() -> None:
+    settings = {"seconds": 20, "warmup": 8}
+    equal = simulations.simulate("switching", {"mbps": "20,14", "alpha": 0, **settings})
+    ours = simulations.simulate("switching", {"mbps": "14,20", "rule": "best-channel", **settings})
+    # (95 ms * 20 + 95 ms * 14) / 200 ms, less headers.
+    assert 14.5 < equal["mbps"] < 16.2
+    assert ours["mbps"] > 17.5 and ours["subflows"][1]["share"] > 0.8
+
+
+@pytest.mark.parametrize(("scenario", "settings", "why"), [
+    ("switching", {"mbps": "20,0"}, "above 0"),
+    ("switching", {"cycle": 300}, "at most 200 ms"),
+    ("switching", {"mbps": "20,20,20", "least": 80}, "do not fit"),
+    ("users", {"cycle": 300}, "at most 200 ms"),
+    ("users", {"rule": "phase-shift", "cycle": 20}, "slots from 10 ms"),
+    ("users", {"mbps": "22,-1"}, "above 0"),
+    ("users", {"jitter-least": 9, "jitter-most": 3}, "below the least"),
+])
+def test_channels_that_cannot_be_used_are_said(scenario: str, settings: dict[str, object], why: str) -> None:
+    with pytest.raises(simulations.SimError, match=why):
+        simulations.simulate(scenario, settings)
+
+
+def test_a_promise_is_kept_through_two_handoffs() -> None:
+    plain, ours = (simulations.simulate("handoff", {"arm": arm, "R0": 18}) for arm in ("coupled", "promise"))
+    assert len(plain["handoffs_s"]) == len(ours["handoffs_s"]) == 2
+    assert ours["near"]["mbps"] > 0.97 * 18 and ours["near"]["gap_ms"] <= 100
+    assert ours["near"]["rtt_ms"] < 0.4 * plain["near"]["rtt_ms"] and ours["lte_bytes"] < 0.5 * plain["lte_bytes"]
+
+
+def test_the_published_handoff_comes_earlier_than_the_traditional_one() -> None:
+    plain, published = (simulations.simulate("handoff", {"arm": arm, "R0": 18})["handoffs_s"] for arm in ("coupled", "cla"))
+    assert len(plain) == len(published) == 2 and all(early < late for early, late in zip(published, plain))
+
+
+@pytest.mark.parametrize(("settings", "why"), [({"R0": 50}, "at most 43 Mb/s together"), ({"R1h": 30}, "between 0 and C1"), ({"delta2": -1}, "delta2 must be above 0")])
+def test_a_promise_that_no_link_carries_is_refused(settings: dict[str, object], why: str) -> None:
+    with pytest.raises(simulations.SimError, match=why):
+        simulations.simulate("handoff", settings)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS + ALONE)
+def test_every_scenario_is_there_by_the_command(scenario: str) -> None:
+    done = subprocess.run([sys.executable, str(TOOLS / "sim/sim.py"), scenario, "--help"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and "Options" in done.stdout, done.stderr

@@ -1,0 +1,181 @@
+#include "src/daemon/budget_book.h"
+#include "src/daemon/budget_file.h"
+#include "src/daemon/whole_file.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace tandem::daemon
+{
+namespace
+{
+
+constexpr Calendar january { 20'000, 24'289 }, next_day { 20'001, 24'289 }, next_month { 20'020, 24'290 };
+
+TEST(Calendars, CountDaysAndMonths)
+{
+  std::tm day {};
+  day.tm_year = 70, day.tm_mon = 0, day.tm_mday = 1;
+  EXPECT_EQ(calendar_of(day), (Calendar { 0, 1970 * 12 }));
+  day.tm_year = 124, day.tm_mon = 1, day.tm_mday = 29; // 2024-02-29
+  EXPECT_EQ(calendar_of(day), (Calendar { 19'782, 2024 * 12 + 1 }));
+  day.tm_mon = 2, day.tm_mday = 1;
+  EXPECT_EQ(calendar_of(day).day, 19'783);
+}
+
+TEST(BudgetBooks, DaysAndMonthsBeginAnew)
+{
+  BudgetBook book {};
+  book.move(january);
+  book.spend("offload", 100);
+  book.spend("mirror", 50);
+  EXPECT_EQ(book.today(), (Spent { { "mirror", 50 }, { "offload", 100 } }));
+  book.move(next_day);
+  EXPECT_EQ(sum(book.today()), 0u);
+  EXPECT_EQ(sum(book.this_month()), 150u);
+  book.spend("offload", 1);
+  book.move(next_month);
+  EXPECT_EQ(sum(book.this_month()), 0u);
+}
+
+TEST(BudgetBooks, AClockThatIsSetBackMakesNoRoom)
+{
+  BudgetBook book {};
+  book.move(january);
+  book.spend("offload", 100);
+  book.move(next_month); // the clock jumps ahead
+  book.spend("offload", 7);
+  book.move(january); // and is put right
+  EXPECT_EQ(sum(book.this_month()), 107u) << "what was spent in the future counts, too";
+  EXPECT_EQ(sum(book.today()), 107u);
+  const Calendar earlier { january.day - 40, january.month - 1 };
+  book.move(earlier);
+  EXPECT_EQ(sum(book.this_month()), 107u);
+  EXPECT_EQ(sum(book.today()), 107u);
+  book.move(january);
+  EXPECT_EQ(sum(book.this_month()), 0u) << "a month that comes is a month that comes: it is not stuck for ever";
+}
+
+TEST(BudgetBooks, AreTheSameAfterBeingWritten)
+{
+  BudgetBook book {};
+  book.move(january);
+  book.spend("offload", 100);
+  book.move(next_day);
+  book.spend("fetch", 12'345'678'901);
+  BudgetBook again {};
+  const auto read = again.read(book.text(true));
+  EXPECT_EQ(read.wrong, "");
+  EXPECT_TRUE(read.open);
+  EXPECT_FALSE(again.read(book.text(false)).open);
+  again.move(next_day);
+  EXPECT_EQ(again.today(), book.today());
+  EXPECT_EQ(again.this_month(), book.this_month());
+  again.move(january);
+  EXPECT_EQ(sum(again.today()), 100 + 12'345'678'901u);
+}
+
+TEST(BudgetBooks, NothingOfADamagedTextIsUsed)
+{
+  BudgetBook book {};
+  book.move(january);
+  book.spend("offload", 100);
+  const std::string whole = book.text(false);
+  for (std::size_t length = 0; length < whole.size(); ++length)
+  {
+    BudgetBook cut {};
+    EXPECT_NE(cut.read(whole.substr(0, length)).wrong, "") << length;
+    cut.move(january);
+    EXPECT_EQ(sum(cut.today()), 0u);
+  }
+  for (const std::string& wrong : { whole + "x\n", std::string { "tandem-budget 2 open\nend\n" },
+                                    std::string { "tandem-budget 1 open\nday 1 offload -1\nend\n" },
+                                    std::string { "tandem-budget 1 open\nday 1 Off 1\nend\n" },
+                                    std::string { "tandem-budget 1 open\nyear 1 a 1\nend\n" },
+                                    std::string { "tandem-budget 1 open\nday 99999999999 a 1\nend\n" },
+                                    std::string { "tandem-budget 1 open\nday 1 a 99999999999999999999\nend\n" } })
+    EXPECT_NE(book.read(wrong).wrong, "") << wrong;
+}
+
+class BudgetOnDisk : public testing::Test
+{
+protected:
+  BudgetOnDisk()
+  {
+    std::string name = testing::TempDir() + "budget-XXXXXX";
+    top = ::mkdtemp(name.data());
+    directory = top / "state" / "budget";
+  }
+  ~BudgetOnDisk() override { std::filesystem::remove_all(top); }
+
+  std::uint64_t loaded(std::string* problem = nullptr) const
+  {
+    BudgetFile file { directory };
+    const BudgetBook book = file.load(january, 5'000'000);
+    if (problem != nullptr) *problem = file.problem();
+    return sum(book.this_month());
+  }
+
+  std::filesystem::path top, directory;
+};
+
+TEST_F(BudgetOnDisk, IsThereAfterARestartAndADeathCostsWhatMayNotHaveBeenCounted)
+{
+  EXPECT_EQ(loaded(), 0u);
+  BudgetBook book {};
+  book.move(january);
+  book.spend("offload", 1000);
+  BudgetFile file { directory };
+  ASSERT_TRUE(file.save(book.text(false)));
+  EXPECT_EQ(loaded(), 1000u);
+  ASSERT_TRUE(file.save(book.text(true)));
+  EXPECT_EQ(loaded(), 1000u + BudgetFile::uncounted);
+  struct stat info
+  {
+  };
+  ASSERT_EQ(::stat((directory / "spent").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 07777u, 0600u);
+}
+
+TEST_F(BudgetOnDisk, WhatCannotBeReadIsPutAsideAndCostsADay)
+{
+  EXPECT_EQ(loaded(), 0u);
+  std::ofstream { directory / "spent" } << "tandem-budget 1 closed\nday 1 off";
+  std::string problem {};
+  EXPECT_EQ(loaded(&problem), 5'000'000u);
+  EXPECT_NE(problem.find("is not whole; put aside as spent.aside1"), std::string::npos) << problem;
+  EXPECT_TRUE(std::filesystem::exists(directory / "spent.aside1"));
+  EXPECT_FALSE(std::filesystem::exists(directory / "spent"));
+}
+
+TEST_F(BudgetOnDisk, WithoutADirectoryItSaysWhatThatMeans)
+{
+  std::ofstream { top / "state" } << "a file";
+  std::string problem {};
+  EXPECT_EQ(loaded(&problem), 0u);
+  EXPECT_NE(problem.find("is forgotten when the daemon ends"), std::string::npos) << problem;
+}
+
+TEST_F(BudgetOnDisk, TheSaverWritesTheLatestBeforeItEnds)
+{
+  BudgetBook book {};
+  book.move(january);
+  {
+    BudgetSaver saver { BudgetFile { directory }, [](const std::string& said) { ADD_FAILURE() << said; } };
+    for (int i = 0; i < 100; ++i)
+    {
+      book.spend("offload", 1);
+      saver.post(book.text(i < 99));
+    }
+  }
+  EXPECT_EQ(loaded(), 100u);
+}
+
+} // namespace
+} // namespace tandem::daemon

@@ -1,0 +1,214 @@
+#include "src/links/routing.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace tandem::links
+{
+namespace
+{
+
+using testing::HasSubstr;
+using Way = Routing::Way;
+using Action = RuleEntry::Action;
+
+constexpr std::uint32_t main_table = 254, default_table = 253;
+constexpr int wlan = 2, wg = 7, tun = 8, eth = 9, modem = 10;
+
+constexpr Network net(std::uint8_t a, std::uint8_t b, unsigned prefix)
+{
+  return network_of({ .bytes = { a, b } }, prefix);
+}
+
+constexpr Network net6(std::uint8_t a, unsigned prefix)
+{
+  return network_of({ .bytes = { a }, .v6 = true }, prefix);
+}
+
+class RoutingOf : public testing::Test
+{
+protected:
+  void SetUp() override
+  {
+    routing.add({ .ifindex = wlan, .name = "wlan0" });
+    routing.add({ .ifindex = wg, .name = "wg0", .kind = "wireguard", .hardware = 65534 });
+    routing.add({ .ifindex = tun, .name = "tun0", .kind = "tun", .hardware = 65534 });
+    routing.add({ .ifindex = eth, .name = "eth0" });
+    routing.add({ .ifindex = modem, .name = "ppp0", .kind = "ppp", .hardware = 512 });
+    add({ .to = {}, .metric = 600, .ifindex = wlan });
+    add({ .to = net(192, 0, 16), .ifindex = wlan });
+  }
+  void add(RouteEntry route)
+  {
+    if (route.table == 0) route.table = main_table;
+    route.to.address.v6 = route.v6;
+    routing.add(route);
+  }
+  // The three that are always there, and others before them.
+  Way way(std::vector<RuleEntry> more = {}, bool v6 = false)
+  {
+    Routing whole = routing;
+    whole.add(RuleEntry { .v6 = v6, .priority = 0, .table = 255 });
+    for (RuleEntry& one : more)
+    {
+      one.v6 = v6;
+      whole.add(one);
+    }
+    whole.add(RuleEntry { .v6 = v6, .priority = 32766, .table = main_table });
+    whole.add(RuleEntry { .v6 = v6, .priority = 32767, .table = default_table });
+    last = hands_off(whole, own, roles);
+    return whole.outlook(v6, own, roles).way;
+  }
+
+  Routing routing {};
+  std::vector<Address> own { { .bytes = { 192, 0, 2, 7 } } };
+  std::vector<std::string> roles { "wlan0", "wwan0" };
+  std::string last {};
+};
+
+TEST_F(RoutingOf, WithoutATunnelTheWayIsClear)
+{
+  EXPECT_EQ(way(), Way::clear);
+  EXPECT_EQ(last, "");
+  EXPECT_EQ(way({}, true), Way::none);
+  add({ .to = net(10, 0, 8), .ifindex = wg });
+  EXPECT_EQ(way(), Way::clear) << "a tunnel for one network only";
+}
+
+TEST_F(RoutingOf, ADefaultRouteThatBeatsTheOthers)
+{
+  add({ .to = {}, .metric = 700, .ifindex = wg });
+  EXPECT_EQ(way(), Way::clear) << "it does not";
+  add({ .to = {}, .metric = 50, .ifindex = wg });
+  EXPECT_EQ(way(), Way::tunnel);
+  EXPECT_EQ(last, "the default route leads into wg0 (wireguard)");
+}
+
+TEST_F(RoutingOf, EthernetIsNoTunnel)
+{
+  add({ .to = {}, .metric = 100, .ifindex = eth });
+  EXPECT_EQ(way(), Way::clear);
+}
+
+TEST_F(RoutingOf, TwoHalvesAreTheWhole)
+{
+  add({ .to = net(0, 0, 1), .ifindex = tun });
+  EXPECT_EQ(way(), Way::tunnel) << "half of it is enough";
+  add({ .to = net(128, 0, 1), .ifindex = tun });
+  EXPECT_EQ(way(), Way::tunnel);
+  EXPECT_THAT(last, HasSubstr("tun0 (tun)"));
+  EXPECT_EQ(way({}, true), Way::none) << "IPv6 is another matter";
+}
+
+// AllowedIPs that leave private networks out.
+TEST_F(RoutingOf, AllButPrivateNetworksIsTheWhole)
+{
+  for (const Network& one : { net(0, 0, 5), net(8, 0, 7), net(11, 0, 8), net(12, 0, 6), net(16, 0, 4), net(32, 0, 3),
+                              net(64, 0, 2), net(128, 0, 3), net(160, 0, 5) })
+    add({ .to = one, .ifindex = wg });
+  EXPECT_EQ(way(), Way::tunnel);
+}
+
+TEST_F(RoutingOf, ThreeBitsOfIPv6AreTheWhole)
+{
+  add({ .v6 = true, .to = net6(0x20, 3), .ifindex = tun });
+  EXPECT_EQ(way({}, true), Way::tunnel);
+}
+
+TEST_F(RoutingOf, ThePiecesOfIPv6AreCountedWithinWhatIsGivenOut)
+{
+  add({ .v6 = true, .to = net6(0xfd, 8), .ifindex = tun });
+  add({ .v6 = true, .to = net6(0x80, 1), .ifindex = tun });
+  EXPECT_EQ(way({}, true), Way::none);
+  add({ .v6 = true, .to = net6(0x00, 1), .ifindex = tun });
+  EXPECT_EQ(way({}, true), Way::tunnel);
+}
+
+// wg-quick: not fwmark 51820 lookup 51820, and lookup main suppress_prefixlength 0 before it.
+TEST_F(RoutingOf, WgQuick)
+{
+  const std::vector<RuleEntry> rules {
+    { .priority = 32764, .table = main_table, .suppress_below = 0 },
+    { .priority = 32765, .table = 51820, .invert = true, .mark = 51820, .mask = 0xffffffff },
+  };
+  EXPECT_EQ(way(rules), Way::clear) << "the table is empty";
+  add({ .table = 51820, .to = {}, .ifindex = wg });
+  EXPECT_EQ(way(rules), Way::tunnel);
+  // Only what is marked goes in: how a program of its own is led into a tunnel.
+  EXPECT_EQ(way({ { .priority = 100, .table = 51820, .mark = 1, .mask = 0xffffffff } }), Way::clear);
+}
+
+// Tailscale: its own packets by their mark, all others by table 52, which has a default route with an exit node only.
+TEST_F(RoutingOf, Tailscale)
+{
+  const std::vector<RuleEntry> rules {
+    { .priority = 5210, .table = main_table, .mark = 0x80000, .mask = 0xff0000 },
+    { .priority = 5230, .table = default_table, .mark = 0x80000, .mask = 0xff0000 },
+    { .priority = 5250, .action = Action::refuse, .mark = 0x80000, .mask = 0xff0000 },
+    { .priority = 5270, .table = 52 },
+  };
+  add({ .table = 52, .to = net(100, 100, 32), .ifindex = tun });
+  EXPECT_EQ(way(rules), Way::clear);
+  add({ .table = 52, .to = {}, .ifindex = tun });
+  EXPECT_EQ(way(rules), Way::tunnel);
+}
+
+TEST_F(RoutingOf, RulesForOthersAreNotOurs)
+{
+  add({ .table = 9, .to = {}, .ifindex = wg });
+  EXPECT_EQ(way({ { .priority = 9, .table = 9, .from = net(10, 8, 16) } }), Way::clear) << "another source";
+  EXPECT_EQ(way({ { .priority = 9, .table = 9, .from = net(192, 0, 16) } }), Way::tunnel) << "that of Wi-Fi";
+  EXPECT_EQ(way({ { .priority = 9, .table = 9, .elsewhere = true } }), Way::clear);
+  EXPECT_EQ(way({ { .priority = 9, .table = 9, .some = true } }), Way::tunnel) << "some users may be all";
+}
+
+TEST_F(RoutingOf, AGotoIsFollowed)
+{
+  add({ .table = 9, .to = {}, .ifindex = wg });
+  EXPECT_EQ(way({ { .priority = 5, .action = Action::go_to, .target = 100 }, { .priority = 9, .table = 9 } }),
+            Way::clear);
+}
+
+TEST_F(RoutingOf, NothingIsLetOut)
+{
+  EXPECT_EQ(way({ { .priority = 9, .action = Action::refuse } }), Way::refused);
+  EXPECT_THAT(last, HasSubstr("let nothing out"));
+  add({ .to = {}, .metric = 1, .refused = true });
+  EXPECT_EQ(way(), Way::refused);
+}
+
+TEST_F(RoutingOf, OneVersionThatIsRefusedIsNoTunnel)
+{
+  add({ .v6 = true, .to = {}, .metric = 1024, .refused = true });
+  EXPECT_EQ(way({}, true), Way::refused);
+  EXPECT_EQ(hands_off(routing, own, roles), "");
+}
+
+// "unreachable default dev lo metric 4294967295", without a way to the Internet.
+TEST_F(RoutingOf, TheKernelsOwnNullRouteSaysNothing)
+{
+  add({ .v6 = true, .to = {}, .metric = 0xffffffff, .refused = true });
+  EXPECT_EQ(way({}, true), Way::none);
+}
+
+TEST_F(RoutingOf, WhoHasARoleIsNoTunnel)
+{
+  add({ .to = {}, .metric = 50, .ifindex = modem });
+  EXPECT_EQ(way(), Way::tunnel);
+  roles.emplace_back("ppp0");
+  EXPECT_EQ(way(), Way::clear);
+}
+
+TEST(Tunnels, AreToldByTheirKindElseByTheirHardware)
+{
+  for (const char* kind : { "wireguard", "tun", "ppp", "xfrm", "vti", "gre", "ipip", "ovpn", "dummy", "unheard-of" })
+    EXPECT_TRUE(is_tunnel({ .kind = kind })) << kind;
+  for (const char* kind : { "bridge", "veth", "vlan", "bond", "wwan", "macvlan" })
+    EXPECT_FALSE(is_tunnel({ .kind = kind })) << kind;
+  EXPECT_TRUE(is_tunnel({ .hardware = 776 })) << "sit";
+  EXPECT_FALSE(is_tunnel({ .hardware = 1 }));
+  EXPECT_FALSE(is_tunnel({ .hardware = 65534 })) << "a modem that carries bare IP";
+}
+
+} // namespace
+} // namespace tandem::links

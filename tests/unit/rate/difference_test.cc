@@ -1,0 +1,201 @@
+#include "modules/rate/difference.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+
+namespace tandem::rate
+{
+namespace
+{
+
+using namespace tandem::literals;
+using testing::HasSubstr;
+
+// Two links whose sender hears of a change 300 ms late.
+struct Links
+{
+  // So many seconds at these rates, in bits/s.
+  void run(double time, double wifi_rate, double cell_rate)
+  {
+    for (int i = 0; i < time * 10; ++i)
+    {
+      now += 100ms;
+      asked.push_back(use);
+      bool heard = false;
+      if (asked.size() > 3)
+      {
+        heard = asked.front();
+        asked.pop_front();
+      }
+      const double by_cell = heard ? std::min(cell_rate, wanted) : 0;
+      const double by_wifi = std::min(wifi_rate, wanted - by_cell);
+      wifi += static_cast<std::uint64_t>(by_wifi / 80);
+      cell += static_cast<std::uint64_t>(by_cell / 80);
+      use = difference.look({ .now = now,
+                              .R0 = 18e6,
+                              .wifi = wifi,
+                              .cell = cell,
+                              .wifi_up = up,
+                              .limited = limited,
+                              .hindered = hindered });
+    }
+  }
+  // Mean of a stretch that begins now, bits/s.
+  struct Mean
+  {
+    double wifi, cell, both;
+  };
+  Mean mean(double time, double wifi_rate, double cell_rate)
+  {
+    const auto w = wifi, c = cell;
+    run(time, wifi_rate, cell_rate);
+    const double a = static_cast<double>(wifi - w) * 8 / time, b = static_cast<double>(cell - c) * 8 / time;
+    return { a, b, a + b };
+  }
+
+  Difference difference;
+  std::uint64_t wifi = 0, cell = 0;
+  Tick now { 10s };
+  bool use = false, up = true, limited = true;
+  double wanted = 1e9; // by the server or the application
+  std::string_view hindered {};
+  std::deque<bool> asked;
+};
+
+TEST(difference, saves_cellular_while_wifi_suffices)
+{
+  Links links;
+  links.run(60, 20e6, 18e6);
+  EXPECT_EQ(links.cell, 0u);
+  EXPECT_TRUE(links.difference.held());
+  EXPECT_EQ(links.difference.why(), "rate: Wi-Fi suffices, cellular is saved");
+}
+
+TEST(difference, slow_start_is_waited_for)
+{
+  Links links;
+  for (double rate = 0.5e6; rate < 20e6; rate *= 1.35)
+    links.run(0.2, rate, 18e6);
+  links.run(5, 20e6, 18e6);
+  EXPECT_EQ(links.cell, 0u);
+}
+
+TEST(difference, cellular_carries_what_is_missing_and_no_more)
+{
+  for (const double wifi : { 2e6, 5e6, 10e6, 15e6 })
+  {
+    Links links;
+    links.run(5, 20e6, 18e6);
+    links.run(5, wifi, 18e6);
+    const Links::Mean mean = links.mean(30, wifi, 18e6);
+    EXPECT_GT(mean.both, 18e6) << wifi;
+    EXPECT_LT(mean.both, 19.5e6) << wifi;
+    EXPECT_TRUE(links.difference.held()) << wifi;
+    links.run(3, 25e6, 18e6);
+    EXPECT_EQ(links.mean(10, 25e6, 18e6).cell, 0);
+  }
+}
+
+TEST(difference, what_comes_after_the_stop_is_booked_ahead)
+{
+  Links links;
+  links.run(10, 10e6, 18e6);
+  double most = 0, least = 1e9;
+  for (int i = 0; i < 20; ++i)
+  {
+    const double both = links.mean(1, 10e6, 18e6).both;
+    most = std::max(most, both);
+    least = std::min(least, both);
+  }
+  EXPECT_LT(most, 23e6);
+  EXPECT_GT(least, 13e6);
+}
+
+TEST(difference, what_cannot_be_held_is_said_and_not_made_up_for_later)
+{
+  Links links;
+  links.run(5, 20e6, 6e6);
+  links.run(5, 5e6, 6e6);
+  EXPECT_FALSE(links.difference.held());
+  EXPECT_THAT(links.difference.why(), HasSubstr("more than Wi-Fi and cellular carry"));
+  EXPECT_NEAR(links.difference.wifi(), 5e6, 1e5);
+  EXPECT_NEAR(links.difference.cell(), 6e6, 1e5);
+  links.run(20, 5e6, 6e6);
+  const auto before = links.cell;
+  links.run(10, 25e6, 6e6);
+  EXPECT_LT(links.cell - before, 6e6 / 8 * 4) << "a second of R0 at most is owed";
+  EXPECT_TRUE(links.difference.held());
+}
+
+TEST(difference, a_download_that_wants_no_more_is_found_out_and_left_alone)
+{
+  Links links;
+  links.limited = false;
+  links.wanted = 8e6;
+  links.run(4, 20e6, 18e6);
+  EXPECT_THAT(links.difference.why(), HasSubstr("adds nothing"));
+  const auto trial = links.cell;
+  EXPECT_GT(trial, 0u);
+  links.run(8, 20e6, 18e6);
+  EXPECT_EQ(links.cell, trial) << "rests for 10 s";
+  links.run(188, 20e6, 18e6); // trials after 10, 20, 40 and 80 s
+  EXPECT_LT(links.cell, 6 * trial);
+  // With a queue at the access point it is the links.
+  Links limited;
+  limited.wanted = 8e6;
+  limited.run(10, 8e6, 18e6);
+  EXPECT_THAT(limited.difference.why(), HasSubstr("more than Wi-Fi and cellular carry"));
+}
+
+TEST(difference, says_so_when_nothing_comes_by_cellular)
+{
+  Links links;
+  links.run(5, 10e6, 0);
+  EXPECT_THAT(links.difference.why(), HasSubstr("nothing comes by cellular"));
+  EXPECT_FALSE(links.use);
+  EXPECT_FALSE(links.difference.held());
+}
+
+TEST(difference, what_must_not_be_used_is_not)
+{
+  Links links;
+  links.hindered = "rate: the cellular budget is spent";
+  links.run(10, 10e6, 18e6);
+  EXPECT_EQ(links.cell, 0u);
+  EXPECT_FALSE(links.difference.held());
+  EXPECT_EQ(links.difference.why(), links.hindered);
+  // In the middle of it.
+  links.hindered = {};
+  links.run(5, 10e6, 18e6);
+  EXPECT_GT(links.cell, 0u);
+  links.hindered = "rate: the cellular budget is spent";
+  links.run(1, 10e6, 18e6);
+  const auto then = links.cell;
+  links.run(10, 10e6, 18e6);
+  EXPECT_EQ(links.cell, then);
+}
+
+TEST(difference, without_wifi_it_waits_for_nothing)
+{
+  Links links;
+  links.run(5, 20e6, 18e6);
+  links.up = false;
+  links.run(0.1, 0, 18e6);
+  EXPECT_TRUE(links.use);
+}
+
+TEST(difference, a_pause_is_no_lack)
+{
+  Links links;
+  links.run(5, 20e6, 18e6);
+  links.run(30, 0, 18e6);
+  EXPECT_EQ(links.cell, 0u);
+  EXPECT_TRUE(links.difference.idle());
+  links.run(5, 20e6, 18e6);
+  EXPECT_EQ(links.cell, 0u);
+}
+
+} // namespace
+} // namespace tandem::rate

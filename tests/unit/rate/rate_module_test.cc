@@ -1,0 +1,238 @@
+#include "modules/rate/rate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tandem::rate
+{
+namespace
+{
+
+using namespace tandem::literals;
+using testing::HasSubstr;
+
+class Report final : public Facts
+{
+public:
+  void add(std::string_view key, std::string_view value) override { words[std::string { key }] = value; }
+  void add(std::string_view key, double value, std::string_view) override { numbers[std::string { key }] = value; }
+  std::map<std::string, std::string> words;
+  std::map<std::string, double> numbers;
+};
+
+// MPTCP subflows at the module, with made-up rates.
+struct Fixture
+{
+  struct Sub
+  {
+    FlowView view {};
+    alignas(std::max_align_t) std::array<std::byte, sizeof(State)> state {};
+    double rate = 0; // bits/s
+  };
+
+  Fixture()
+  {
+    for (const Link link : { Link::wifi, Link::cell })
+      links[static_cast<std::size_t>(link)] = { .present = true, .up = true, .route = true };
+    module.set("promise", 1);
+  }
+  ~Fixture()
+  {
+    for (auto& sub : subs)
+      module.flow_end(sub->state.data());
+  }
+  Sub& add(Link link, double rate)
+  {
+    Sub& sub = *subs.emplace_back(std::make_unique<Sub>());
+    sub.view.link = link;
+    sub.view.bypass = Bypass::none;
+    sub.view.mptcp = true;
+    sub.view.rtt_min = sub.view.rtt_smoothed = 30ms;
+    sub.rate = rate;
+    module.flow_begin(sub.state.data(), sub.view);
+    return sub;
+  }
+  void run(double time)
+  {
+    for (int i = 0; i < time * 100; ++i)
+    {
+      now += 10ms;
+      for (auto& sub : subs)
+      {
+        const bool silent = sub->view.link == Link::cell && backup;
+        if (!silent) sub->view.bytes_delivered += static_cast<std::uint64_t>(sub->rate / 800);
+        tell(*sub, EventKind::segment);
+      }
+    }
+  }
+  Plan tell(Sub& sub, EventKind kind)
+  {
+    Segment copy {};
+    copy.direction = Direction::ingress;
+    copy.payload_length = 1448;
+    const Event event {
+      .kind = kind, .now = now, .segment = kind == EventKind::segment ? &copy : nullptr, .links = &links
+    };
+    const Plan plan = static_cast<Module&>(module).decide(event, sub.view, sub.state.data());
+    EXPECT_TRUE(plan.edit.empty());
+    for (const LinkRequest& request : plan.request)
+    {
+      EXPECT_EQ(request.link, Link::cell);
+      EXPECT_EQ(request.kind, RequestKind::mptcp_backup);
+      backup = request.value != 0;
+      ++requests;
+    }
+    return plan;
+  }
+  Report report() const
+  {
+    Report all;
+    module.report(all);
+    return all;
+  }
+  LinkState& cell() { return links[static_cast<std::size_t>(Link::cell)]; }
+
+  RatePolicy module;
+  LinkStates links {};
+  std::vector<std::unique_ptr<Sub>> subs;
+  Tick now { 100s };
+  bool backup = true;
+  int requests = 0;
+};
+
+TEST(rate_module, every_knob_is_set_and_read_and_named_by_the_paper)
+{
+  RatePolicy module;
+  for (const Knob& knob : module.knobs())
+  {
+    EXPECT_EQ(module.get(knob.name), knob.initial) << knob.name;
+    EXPECT_GE(knob.initial, knob.minimum);
+    EXPECT_LE(knob.initial, knob.maximum);
+    const double other = knob.maximum == 1 ? 1 : (knob.minimum + knob.initial) / 2;
+    module.set(knob.name, other);
+    EXPECT_EQ(module.get(knob.name), other) << knob.name;
+    EXPECT_FALSE(knob.help.empty());
+  }
+  EXPECT_EQ(RatePolicy {}.get("r0"), 18e6);
+  EXPECT_EQ(RatePolicy {}.get("delta1"), 25);
+  EXPECT_EQ(RatePolicy {}.get("promise"), 0) << "money is spent by those who say so";
+}
+
+TEST(rate_module, knobs_that_do_not_fit_together_are_told)
+{
+  RatePolicy module;
+  EXPECT_EQ(module.complaint(), "");
+  module.set("r0", 50e6);
+  EXPECT_EQ(module.complaint(), "R0 is 50 Mb/s; the links carry at most 43 Mb/s together");
+  module.set("c2", 30e6);
+  EXPECT_EQ(module.complaint(), "");
+  module.set("r1h", 26e6);
+  EXPECT_EQ(module.complaint(), "R1h must be between 0 and C1, 25 Mb/s");
+}
+
+TEST(rate_module, sees_other_links_only_for_the_promise)
+{
+  RatePolicy module;
+  EXPECT_FALSE(module.interest().every_link) << "so that evidence can compare it flow by flow";
+  EXPECT_TRUE(module.interest().radio);
+  module.set("promise", 1);
+  EXPECT_TRUE(module.interest().every_link);
+}
+
+TEST(rate_module, uses_cellular_for_the_difference_and_gives_it_back)
+{
+  Fixture f;
+  Fixture::Sub& wifi = f.add(Link::wifi, 25e6);
+  f.add(Link::cell, 18e6);
+  f.run(5);
+  EXPECT_TRUE(f.backup);
+  EXPECT_EQ(f.report().words["cellular"], "backup");
+  wifi.rate = 10e6;
+  f.run(3);
+  const double cell = static_cast<double>(f.subs[1]->view.bytes_delivered);
+  EXPECT_GT(cell, 0);
+  EXPECT_EQ(f.report().words["R0 held"], "yes");
+  wifi.rate = 25e6;
+  f.run(5);
+  EXPECT_TRUE(f.backup);
+}
+
+TEST(rate_module, repeats_what_may_have_been_dropped)
+{
+  Fixture f;
+  f.add(Link::wifi, 25e6);
+  f.run(10);
+  EXPECT_NEAR(f.requests, 5, 1);
+}
+
+TEST(rate_module, leaves_cellular_alone_where_it_must)
+{
+  const auto used = [](auto change)
+  {
+    Fixture f;
+    f.add(Link::wifi, 10e6);
+    f.add(Link::cell, 18e6);
+    change(f);
+    f.run(5);
+    EXPECT_EQ(f.report().words["R0 held"], f.subs[1]->view.bytes_delivered > 0 ? "yes" : "no");
+    return std::pair { f.subs[1]->view.bytes_delivered > 0, f.report().words["promise"] };
+  };
+  EXPECT_TRUE(used([](Fixture&) {}).first);
+  const auto no_route = used([](Fixture& f) { f.cell().route = false; });
+  EXPECT_FALSE(no_route.first);
+  EXPECT_THAT(no_route.second, HasSubstr("must not be used"));
+  const auto spent = used([](Fixture& f) { f.cell().bytes_left = 100'000; });
+  EXPECT_FALSE(spent.first);
+  EXPECT_THAT(spent.second, HasSubstr("budget is spent"));
+  const auto down = used([](Fixture& f) { f.cell().up = false; });
+  EXPECT_FALSE(down.first);
+  const auto peer = used([](Fixture& f) { f.add(Link::wifi, 1e6).view.cell_denied = CellDenied::private_peer; });
+  EXPECT_FALSE(peer.first);
+  EXPECT_THAT(peer.second, HasSubstr("private peer"));
+}
+
+TEST(rate_module, a_promise_that_is_taken_back_by_its_knob_is_taken_back_at_the_kernel)
+{
+  Fixture f;
+  Fixture::Sub& wifi = f.add(Link::wifi, 5e6);
+  f.add(Link::cell, 18e6);
+  for (int i = 0; i < 30 && f.backup; ++i)
+    f.run(0.1);
+  ASSERT_FALSE(f.backup);
+  f.module.set("promise", 0);
+  f.tell(wifi, EventKind::segment);
+  EXPECT_TRUE(f.backup);
+  const int requests = f.requests;
+  f.run(5);
+  EXPECT_EQ(f.requests, requests) << "once";
+}
+
+TEST(rate_module, the_published_share_of_time_follows_algorithm_1)
+{
+  Fixture f;
+  f.module.set("strategy", 1);
+  f.add(Link::wifi, 9e6); // R2 = R0 - R1 - R2: half of 18 Mb/s at first
+  Fixture::Sub& cell = f.add(Link::cell, 18e6);
+  f.run(30);
+  const double rate = static_cast<double>(cell.view.bytes_delivered) * 8 / 30;
+  EXPECT_GT(rate, 3e6);
+  EXPECT_LT(rate, 7e6) << "the R2 that is there counts against the new one: half of what is missing";
+}
+
+TEST(rate_module, says_beforehand_what_a_handoff_leaves)
+{
+  Fixture f;
+  f.module.set("c1", 30e6);
+  f.module.set("r0", 24e6);
+  EXPECT_NEAR(f.report().numbers["held at a handoff"], 23, 1e-9) << "R1h + C2";
+  f.module.set("r0", 18e6);
+  EXPECT_EQ(f.report().numbers.count("held at a handoff"), 0u);
+}
+
+} // namespace
+} // namespace tandem::rate

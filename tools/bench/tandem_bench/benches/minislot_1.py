@@ -1,0 +1,5 @@
+"""Case 1 of Giustiniano et al., section VI-C."""
+
+from ..minislots import Minislot
+
+BENCH = Minislot(1)

@@ -1,0 +1,198 @@
+"""R0 on kernel MPTCP in the lab: a download while Wi-Fi becomes slow and fast again, with a cellular link beside it that costs money."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Mapping
+
+from tandem_lab import Lab, topology
+from tandem_lab.errors import LabError
+
+from .. import helpers, lateness
+from ..daemon_status import of_module
+from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options, Unavailable
+
+WIFI = Arm("TCP by Wi-Fi", "wifi")
+BACKUP = Arm("cellular as backup", "backup")
+ALONE = Arm("MPTCP alone", "plain")
+PUBLISHED = Arm("published share", "published")
+TANDEM = Arm("Tandem", "tandem")
+ARMS = (WIFI, BACKUP, ALONE, PUBLISHED, TANDEM)
+
+HELD = Metric("goodput while Wi-Fi is below R0", "% of R0", 1)
+WORST = Metric("worst 2 s of it", "% of R0", 1)
+SPENT = Metric("cellular, of what was missing", "%", 0)
+NEEDLESS = Metric("cellular while Wi-Fi suffices", "MB", 2)
+METRICS = (HELD, WORST, SPENT, NEEDLESS)
+
+CELLULAR = 18.0  # Mb/s, C2 of table II
+# From when on Wi-Fi carries so many Mb/s: C1 and R1h of table II, and half way between.
+WALK = ((0.0, 25.0), (8.0, 12.0), (20.0, 5.0), (32.0, 25.0))
+SECONDS = 42.0
+# After a change TCP, the module and the queues at the links are busy with it.
+SETTLE = 3.0
+HONEST_US = 3000
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One download's world. r0 in Mb/s; rtt by Wi-Fi in ms, by cellular 30 ms longer as in table II."""
+
+    r0: float
+    rtt: int = 25
+    congestion: str = "cubic"
+
+    @property
+    def name(self) -> str:
+        return f"R0 {self.r0:g} Mb/s, RTT {self.rtt} ms, {self.congestion}"
+
+    def short(self, second: float) -> bool:
+        """Whether Wi-Fi carries less than R0 at that time of the walk, and has for a while."""
+        return any(begin + SETTLE <= second < end and rate < self.r0 for begin, end, rate in stretches())
+
+    def suffices(self, second: float) -> bool:
+        return any(begin + SETTLE <= second < end and rate > 1.15 * self.r0 for begin, end, rate in stretches())
+
+    def scenario(self) -> str:
+        changes = "".join(f'[[timeline]]\nat = "{at:g}s"\nwhat = "rate"\nvalue = "{rate:g}Mbit"\n' for at, rate in WALK[1:])
+        return f"""[scenario]
+name = "promise"
+summary = "{self.name}"
+duration = "{SECONDS:g}s"
+mptcp = true
+[wifi]
+profile = "wifi-pipe"
+rate = "{WALK[0][1]:g}Mbit"
+queue = 120
+[cell]
+rate_down = "{CELLULAR:g}Mbit"
+rate_up = "10Mbit"
+delay = "{15 + 2}ms"
+queue = 200
+[wan]
+delay = "{self.rtt / 2}ms"
+[[ap]]
+name = "ap1"
+[[server]]
+name = "srv1"
+congestion = "{self.congestion}"
+{changes}"""
+
+
+def stretches() -> list[tuple[float, float, float]]:
+    """(begin, end, Mb/s by Wi-Fi) of the walk."""
+    ends = [at for at, _ in WALK[1:]] + [SECONDS]
+    return [(at, end, rate) for (at, rate), end in zip(WALK, ends)]
+
+
+CASES = tuple(Cell(r0, rtt) for r0 in (10, 14, 18, 22) for rtt in (25, 60)) + (Cell(18, 25, "bbr"),)
+
+
+class Promise(Bench):
+    name = "promise"
+    summary = "R0 kept on kernel MPTCP while Wi-Fi becomes slow: MPTCP alone, cellular as a backup, the published share of time, and Tandem"
+    columns = tuple(arm.column for arm in ARMS)
+    headings = {arm.column: arm.name for arm in ARMS}
+    detail_columns = (("wifi_mb", "MB by Wi-Fi"), ("cell_mb", "MB by cellular"), ("counted_percent", "% of it counted"), ("flag_changes", "MP_PRIO changes"),
+                      ("release_error_p99_us", "lab late, p99 us"))
+    notes = (
+        f"Real kernel TCP and MPTCP, nginx. Wi-Fi is the lab's pipe with 120 packets of queue: " + ", ".join(f"{rate:g} Mb/s from {at:g} s on" for at, rate in WALK)
+        + f". Cellular: {CELLULAR:g} Mb/s, 30 ms longer round trip, 200 packets. Downloads of {SECONDS:g} s; {SETTLE:g} s after each change count for nothing. At 5 Mb/s both carry 23 together, less headers.",
+        "Goodput is HTTP body. What was missing: R0 less what came by Wi-Fi, second by second, as far as Wi-Fi carries less. 100 % of it by cellular is as few bytes as R0 takes.",
+        "\"MPTCP alone\": both endpoints regular, as the kernel's path manager has it without flags. \"published share\": strategy = published, R2 / C2 of each half second by algorithm 1 (the pipe has one access point and a "
+        "steady signal, so no pre-handoff).",
+        lateness.note(HONEST_US))
+
+    def cases(self, quick: bool) -> list[Case]:
+        return [case_of(cell, 1 if quick else 3) for cell in (CASES[4:5] if quick else CASES)]
+
+    def estimate(self, case: Case, arm: Arm, quick: bool) -> float:
+        return SECONDS + 4.0
+
+    def measure(self, session: Any, case: Case, arm: Arm, seed: int, options: Options) -> Measurement:
+        if not Path("/proc/sys/net/mptcp/enabled").exists():
+            raise Unavailable("this kernel has no MPTCP (CONFIG_MPTCP)")
+        return lateness.measured(lambda: self._measure(case, arm, seed, options))
+
+    def _measure(self, case: Case, arm: Arm, seed: int, options: Options) -> Measurement:
+        cell: Cell = case.parameters["cell"]
+        with ExitStack() as stack:
+            lab = stack.enter_context(Lab(cell.scenario(), seed=seed, prefix=options.prefix, counters=False))
+            daemon = None
+            if arm in (ALONE, BACKUP):
+                lab.client.run(["ip", "mptcp", "limits", "set", "subflows", "4"])
+                lab.client.run(["ip", "mptcp", "endpoint", "add", topology.CELL_CLIENT[0], "dev", "cell0", "subflow", *(["backup"] if arm == BACKUP else [])])
+            elif arm != WIFI:
+                knobs = {"promise": True, "r0": f"{cell.r0:g}Mbit", "strategy": "published" if arm == PUBLISHED else "account"}
+                daemon = stack.enter_context(helpers.tandem(lab, options, ["rate"], {
+                    "links": {"radio": f"lab:{lab.directory / 'frames.sock'}", "modem": "none"}, "mptcp": {"setup": True}, "modules": {"rate": knobs}},
+                    f"{case.name}-{arm.name}-{seed}"))
+                wait_for_endpoint(lab)
+            lab.start_timeline()
+            seen: list[tuple[float, int, int, int]] = []
+
+            def look(second: float, body: int) -> None:
+                if seen and second <= seen[-1][0]:
+                    return  # the same report again
+                wifi, cellular = (int(lab.client.run(["cat", f"/sys/class/net/{device}/statistics/rx_bytes"]).stdout) for device in ("wlan0", "cell0"))
+                seen.append((second, body, wifi, cellular))
+
+            result = lab.start_download(seconds=SECONDS, mptcp=arm != WIFI, interface="wlan0" if arm == WIFI else "", interval=0.5).wait(look)
+            if result.error:
+                raise LabError(f"download: {result.error}")
+            values, details = figures(cell, seen)
+            if daemon is not None:
+                status = daemon.api("/v1/status")
+                told = of_module(status, "rate")
+                details |= told | {"flag_changes": status["steering"]["flag_changes"]}
+                if details["cell_mb"] > 0.1:
+                    details["counted_percent"] = 100 * status["datapath"]["cell_bytes"] * 1e-6 / details["cell_mb"]
+            details |= lateness.checked(lab.stats(), HONEST_US)
+        return Measurement(values, details)
+
+
+def figures(cell: Cell, seen: list[tuple[float, int, int, int]]) -> tuple[dict[str, float], dict[str, Any]]:
+    """From (second, body, wire bytes by Wi-Fi, by cellular) as they stood. Wire bytes count as the body that they carried."""
+    body, wifi, cellular = (seen[-1][k] - seen[0][k] for k in (1, 2, 3))
+    share = body / max(wifi + cellular, 1)
+    goodput: list[tuple[float, float]] = []  # (seconds, bytes) while Wi-Fi is short
+    missing = spent = needless = 0.0
+    for before, after in zip(seen, seen[1:]):
+        time_s = after[0] - before[0]
+        by_wifi, by_cell = share * (after[2] - before[2]), share * (after[3] - before[3])
+        if cell.suffices(before[0]) and cell.suffices(after[0]):
+            needless += by_cell
+        if cell.short(before[0]) and cell.short(after[0]):
+            goodput.append((time_s, after[1] - before[1]))
+            missing += max(0.0, cell.r0 / 8e-6 * time_s - by_wifi)
+            spent += by_cell
+    if not goodput or missing <= 0:
+        raise LabError("the download has no stretch in which Wi-Fi is below R0")
+    mean = sum(count for _, count in goodput) / sum(time_s for time_s, _ in goodput) * 8e-6
+    worst = min(sum(count for _, count in part) / sum(time_s for time_s, _ in part) * 8e-6 for part in (goodput[at:at + 4] for at in range(len(goodput) - 3)))
+    values = {HELD.name: 100 * mean / cell.r0, WORST.name: 100 * worst / cell.r0, SPENT.name: 100 * spent / missing, NEEDLESS.name: needless * 1e-6}
+    return values, {"wifi_mb": wifi * 1e-6, "cell_mb": cellular * 1e-6, "series": [[round(second, 2), *rest] for second, *rest in seen]}
+
+
+def wait_for_endpoint(lab: Lab, timeout: float = 10.0) -> None:
+    """Until the daemon has an endpoint by cellular: a connection that begins before has one subflow only."""
+    until = time.monotonic() + timeout
+    while topology.CELL_CLIENT[0] not in (text := lab.client.run(["ip", "mptcp", "endpoint", "show"]).stdout):
+        if time.monotonic() > until:
+            raise Unavailable(f"tandemd made no MPTCP endpoint by cellular within {timeout:g} s; there are: {text.strip() or 'none'}")
+        time.sleep(0.1)
+
+
+def case_of(cell: Cell, rounds: int) -> Case:
+    goals: Mapping[Metric, Goal] = {
+        HELD: Goal(TANDEM.name, ">=", 97, metric=HELD.name, text="R0 held within 3 %"),
+        SPENT: Goal(TANDEM.name, "<=", 120, metric=SPENT.name, text="by no more than 1.2 times the cellular bytes that it takes"),
+        NEEDLESS: Goal(TANDEM.name, "<=", 0.1, metric=NEEDLESS.name, text="nothing by cellular while Wi-Fi suffices"),
+    }
+    return Case(cell.name, ARMS, METRICS, rounds, tuple(goals.values()), "R0 = 18 held at 18.8 (sender changed)", {"cell": cell})
+
+
+BENCH = Promise()
