@@ -122,7 +122,10 @@ struct FlowView
   // What really left for the server, after edits; the chain keeps it.
   Seq sent_ack {};               // last acknowledgement number sent
   std::uint16_t sent_window = 0; // last window sent, unscaled
-  TsClock sent_ts_value {};      // highest TSval sent (PAWS, RFC 7323 5)
+  // The window of the local TCP that stands for: its own, where it left as it was or bounded by an edit that may wait,
+  // else as an edit made it. The next one's differing from it is a change that the server must learn.
+  std::uint16_t told_window = 0;
+  TsClock sent_ts_value {}; // highest TSval sent (PAWS, RFC 7323 5)
   bool sent_any = false;
 
   // Which TSvals the chain keeps for one module, What::none: for none. A module that reserved some and finds others
@@ -170,7 +173,7 @@ constexpr bool repeats_in_next(const Segment& segment, const FlowView& flow)
   constexpr std::uint32_t counting = option::acc_ecn | option::unknown;
   return segment.direction == Direction::egress && segment.is_pure_ack() && segment.sack_count == 0
          && !segment.has(ace_bits | tcp_flag::urg) && !flow.acc_ecn && !segment.has_mptcp_signal()
-         && !segment.has_option(counting) && flow.sent_any && segment.window == flow.sent_window
+         && !segment.has_option(counting) && flow.sent_any && segment.window == flow.told_window
          && segment.ack.after(flow.sent_ack);
 }
 

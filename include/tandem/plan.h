@@ -28,10 +28,13 @@ struct Edit
 {
   std::optional<Seq> ack {};              // only downwards, or up to what this host holds (FlowView::rcv_nxt)
   std::optional<std::uint16_t> window {}; // unscaled, only downwards
-  std::optional<TsClock> ts_echo {};      // TSecr
-  std::optional<TsClock> ts_value {};     // TSval, only downwards and never below one sent before (PAWS)
-  std::optional<Ecn> ecn {};              // IP ECN field, only on ECN-capable packets
-  std::optional<Link> route {};           // leave by this link; the source address stays
+  // The window bounds what is in flight, and the next ACK's does so as well: another module may leave this ACK out.
+  // Otherwise an edit of the window asks that this very segment leaves.
+  bool window_waits = false;
+  std::optional<TsClock> ts_echo {};  // TSecr
+  std::optional<TsClock> ts_value {}; // TSval, only downwards and never below one sent before (PAWS)
+  std::optional<Ecn> ecn {};          // IP ECN field, only on ECN-capable packets
+  std::optional<Link> route {};       // leave by this link; the source address stays
 
   constexpr bool changes_bytes() const { return ack || window || ts_echo || ts_value || ecn; }
   constexpr bool empty() const { return !changes_bytes() && !route; }
@@ -53,7 +56,8 @@ struct InjectedSegment
   Tick at {}; // in the past or now: at once
   Seq seq {};
   Seq ack {};
-  std::uint16_t window = 0; // unscaled
+  std::uint16_t window = 0;  // unscaled
+  bool window_waits = false; // as in Edit
   std::uint16_t flags = tcp_flag::ack;
   std::optional<Timestamps> timestamps {};
   std::array<SackBlock, 4> sack_blocks {};

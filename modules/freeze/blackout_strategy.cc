@@ -116,7 +116,7 @@ std::uint16_t BlackoutStrategy::window_now(const Event&, const FlowView& flow, c
 void BlackoutStrategy::heard(const Event& event, const FlowView& flow, BlackoutState& state, bool progress) const
 {
   if (state.phase != Phase::returning) return;
-  if (!progress && event.segment->sack_count == 0 && event.segment->window != flow.sent_window) return;
+  if (!progress && event.segment->sack_count == 0 && event.segment->window != flow.told_window) return;
   if (!state.answered)
   {
     state.first_data = static_cast<float>(seconds(event.now - state.since));

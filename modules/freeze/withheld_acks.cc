@@ -82,7 +82,7 @@ Plan withhold_acks(const Event& event, const FlowView& flow, BlackoutState& stat
   if (!progress)
   {
     // A window update is passed on without giving up what is withheld; a duplicate is what it is.
-    if (segment.window == flow.sent_window) return {};
+    if (segment.window == flow.told_window) return {};
     plan.edit.ack = flow.sent_ack;
     plan.wake = state.progress_at + release_timeout(flow, knobs);
     return plan;

@@ -230,6 +230,7 @@ Plan Undo::acknowledge(const Event& event, const FlowView& flow, State& state)
       window < segment.window)
   {
     plan.edit.window = window;
+    plan.edit.window_waits = true;
     if (plan.why.empty()) plan.why = "mirror: window keeps the queue short";
   }
   return plan;
@@ -242,6 +243,7 @@ Plan Undo::alarm(const Event& event, const FlowView& flow, State& state)
   InjectedSegment& ack = scratch_[0];
   ack = latest_ack(flow, flow.link);
   ack.window = state.steering.window(flow, flow.rcv_nxt, flow.last_window, event.now);
+  ack.window_waits = true;
   // No younger TSval than what has left: another module may be withholding it for a path validation
   // (docs/decisions/0003).
   if (ack.timestamps) ack.timestamps->value = flow.sent_ts_value;

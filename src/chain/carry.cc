@@ -146,7 +146,11 @@ void Chain::fetched(std::uint64_t id, std::uint8_t slot, const FetchResult& resu
 
 Known Chain::known(const FlowView& flow)
 {
-  return { .ack = flow.sent_ack, .ts_value = flow.sent_ts_value, .window = flow.sent_window, .any = flow.sent_any };
+  return { .ack = flow.sent_ack,
+           .ts_value = flow.sent_ts_value,
+           .window = flow.sent_window,
+           .told = flow.told_window,
+           .any = flow.sent_any };
 }
 
 void Chain::restore(const Known& known, FlowView& flow)
@@ -154,6 +158,7 @@ void Chain::restore(const Known& known, FlowView& flow)
   flow.sent_ack = known.ack;
   flow.sent_ts_value = known.ts_value;
   flow.sent_window = known.window;
+  flow.told_window = known.told;
   flow.sent_any = known.any;
 }
 
@@ -181,8 +186,9 @@ void Chain::send(flow::Flow& flow, InjectedSegment segment, bool reserved, std::
   Segment as_sent {};
   as_sent.flags = segment.flags;
   as_sent.timestamps = segment.timestamps;
-  flow.tracker.left(as_sent, segment.ack, segment.window, segment.timestamps ? segment.timestamps->value : TsClock {},
-                    view, now);
+  const std::uint16_t told = segment.window_waits ? view.last_window : segment.window;
+  flow.tracker.left(as_sent, segment.ack, { segment.window, told },
+                    segment.timestamps ? segment.timestamps->value : TsClock {}, view, now);
 }
 
 void Chain::sent(const Injection& injection, std::size_t bytes)
@@ -200,7 +206,11 @@ void Chain::sent(const Injection& injection, std::size_t bytes)
   if (flow == nullptr || segment.kind != InjectedKind::ack) return;
   // Unless something left since that acknowledged more.
   FlowView& view = flow->view;
-  Known said { .ack = segment.ack, .ts_value = injection.before.ts_value, .window = segment.window, .any = true };
+  Known said { .ack = segment.ack,
+               .ts_value = injection.before.ts_value,
+               .window = segment.window,
+               .told = view.told_window,
+               .any = true };
   if (injection.before.any) said.ack = later(said.ack, injection.before.ack);
   if (segment.timestamps && (!injection.before.any || segment.timestamps->value.after(said.ts_value)))
     said.ts_value = segment.timestamps->value;

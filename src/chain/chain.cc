@@ -36,7 +36,7 @@ void merge(Edit& into, const Edit& from)
 // Whether an edit is the request that this very segment leaves.
 bool insists(const Edit& edit)
 {
-  return edit.window || edit.ts_echo || edit.ts_value || edit.ecn;
+  return (edit.window && !edit.window_waits) || edit.ts_echo || edit.ts_value || edit.ecn;
 }
 
 // Whether the handshake is over: this host goes on, or its own SYN was answered. A host whose SYN this one answered has
@@ -358,6 +358,7 @@ void Chain::decide(const Segment& segment, bool queued, const LastAck& before, f
 
   Tick quiet = Tick::max();
   bool insisted = false;
+  outcome.told_window = segment.window;
   bool routed_by_owner = false;
   for (std::size_t i = 0; i < slots_.size(); ++i)
   {
@@ -365,6 +366,8 @@ void Chain::decide(const Segment& segment, bool queued, const LastAck& before, f
     const Plan& plan = plans_[i];
     if (plan.verdict == Verdict::drop) outcome.verdict = Verdict::drop;
     insisted = insisted || insists(plan.edit);
+    if (plan.edit.window && !plan.edit.window_waits)
+      outcome.told_window = std::min(outcome.told_window, *plan.edit.window);
     if (plan.edit.route && !outcome.edit.route) outcome.routed_by = static_cast<std::uint8_t>(i);
     routed_by_owner = routed_by_owner || (plan.edit.route && !outcome.edit.route && i == flow.ts_owner);
     merge(outcome.edit, plan.edit);
@@ -378,7 +381,7 @@ void Chain::decide(const Segment& segment, bool queued, const LastAck& before, f
     for (std::size_t i = 0; i < slots_.size(); ++i)
       if (was_asked(i)) note_hold(i, segment, plans_[i].edit, true, flow);
   // An edit asks that this very segment leaves: it beats a drop. A lower ACK number alone does not: whoever withholds
-  // does not mind that less is acknowledged.
+  // does not mind that less is acknowledged. Nor does a window that may wait.
   if (insisted) outcome.verdict = Verdict::pass;
   if (is_ack) limit_withheld(segment, outcome, flow.view);
   if (flow.view.holes && !before.holes) let_go(before, outcome.edit.route.value_or(flow.view.link), flow, now);
@@ -401,7 +404,7 @@ void Chain::let_go(const LastAck& before, Link by, flow::Flow& flow, Tick now)
   for (flow::Hold& hold : flow.holds)
   {
     hold.withheld = 0;
-    ack.window = std::min(ack.window, hold.window);
+    keep_window(hold, before.window, ack);
   }
   if (view.timestamps_ok) ack.timestamps = before.timestamps;
   // By the other link TSvals have an owner, who chooses the next one: the last one again, which no PAWS refuses.
@@ -457,8 +460,8 @@ Outcome Chain::segment(const Segment& segment, bool queued, Tick now)
   {
     outcome.before = known(flow->view);
     const TsClock value = outcome.edit.ts_value.value_or(segment.timestamps ? segment.timestamps->value : TsClock {});
-    flow->tracker.left(segment, outcome.edit.ack.value_or(segment.ack), outcome.edit.window.value_or(segment.window),
-                       value, flow->view, now);
+    flow->tracker.left(segment, outcome.edit.ack.value_or(segment.ack),
+                       { outcome.edit.window.value_or(segment.window), outcome.told_window }, value, flow->view, now);
     if (outcome.edit.route == Link::cell) charge(outcome.routed_by, segment.bytes.size());
   }
   return outcome;

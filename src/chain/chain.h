@@ -28,6 +28,7 @@ struct Outcome
   const FlowView* flow = nullptr;   // null when there is no room or no need for a flow
   Known before {};                  // what the server knew, should the edit not be possible
   std::uint8_t routed_by = no_slot; // the module whose route it is
+  std::uint16_t told_window = 0;    // FlowView::told_window once the segment has left
 };
 
 // How often a literal reason was given.

@@ -5,6 +5,13 @@
 namespace tandem::chain
 {
 
+void keep_window(const flow::Hold& hold, std::uint16_t real, InjectedSegment& segment)
+{
+  if (hold.window >= segment.window) return;
+  segment.window_waits = hold.window_waits && (segment.window_waits || segment.window == real);
+  segment.window = hold.window;
+}
+
 void keep_holds(std::size_t i, InjectedSegment& segment, flow::Flow& flow)
 {
   if (segment.kind != InjectedKind::ack) return;
@@ -12,12 +19,13 @@ void keep_holds(std::size_t i, InjectedSegment& segment, flow::Flow& flow)
   flow::Hold& own = flow.holds[i];
   if (segment.ack == view.rcv_nxt) own.withheld = 0;
   own.window = segment.window < view.last_window ? segment.window : any_window;
+  own.window_waits = segment.window_waits;
   for (std::size_t other = 0; other < flow.holds.size(); ++other)
   {
     const flow::Hold& hold = flow.holds[other];
     if (other == i) continue;
     if (hold.withheld > 0) segment.ack = earlier(segment.ack, later(view.sent_ack, view.rcv_nxt - hold.withheld));
-    segment.window = std::min(segment.window, hold.window);
+    keep_window(hold, view.last_window, segment);
   }
 }
 
@@ -36,7 +44,9 @@ void note_hold(std::size_t i, const Segment& ack, const Edit& edit, bool left, f
     own.withheld = static_cast<std::uint32_t>(ack.ack - *edit.ack);
   else if (left)
     own.withheld = 0;
-  if (edit.window || left) own.window = edit.window.value_or(any_window);
+  if (!edit.window && !left) return;
+  own.window = edit.window.value_or(any_window);
+  own.window_waits = edit.window_waits;
 }
 
 } // namespace tandem::chain

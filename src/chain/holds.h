@@ -17,6 +17,9 @@ constexpr std::uint16_t any_window = 0xffff;
 // itself.
 void keep_holds(std::size_t i, InjectedSegment& segment, flow::Flow& flow);
 
+// Lowers the window of a segment to what `hold` allows. `real`: the local TCP's.
+void keep_window(const flow::Hold& hold, std::uint16_t real, InjectedSegment& segment);
+
 // Whether another module than `i` withholds anything of what was acknowledged.
 bool held_by_others(std::size_t i, const flow::Flow& flow);
 

@@ -16,6 +16,7 @@ struct Known
   Seq ack {};
   TsClock ts_value {};
   std::uint16_t window = 0;
+  std::uint16_t told = 0; // FlowView::told_window
   bool any = false;
 
   bool operator==(const Known&) const = default;

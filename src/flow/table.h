@@ -24,6 +24,7 @@ struct Hold
 {
   std::uint32_t withheld = 0;    // bytes that the last ACK acknowledged less than the local TCP did
   std::uint16_t window = 0xffff; // the largest that may be advertised, unscaled; 0xffff: as the local TCP does
+  bool window_waits = false;     // Edit::window_waits
 };
 
 // How far the connection is; each stage has a life of its own.

@@ -296,9 +296,13 @@ void Tracker::note_growth(FlowView& view, Tick now)
   view.slow_start = now - grew_at_ <= rounds_without_growth * std::max(view.rtt_smoothed, shortest_round);
 }
 
-void Tracker::left(const Segment& segment, Seq ack, std::uint16_t window, TsClock ts_value, FlowView& view, Tick now)
+void Tracker::left(const Segment& segment, Seq ack, Offer offer, TsClock ts_value, FlowView& view, Tick now)
 {
-  if (segment.has(tcp_flag::ack)) view.sent_window = window;
+  if (segment.has(tcp_flag::ack))
+  {
+    view.sent_window = offer.window;
+    view.told_window = offer.told;
+  }
   if (segment.has(tcp_flag::ack)) view.sent_ack = view.sent_any ? later(view.sent_ack, ack) : ack;
   if (segment.timestamps)
   {

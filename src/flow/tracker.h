@@ -15,6 +15,16 @@
 namespace tandem::flow
 {
 
+// A window as it left, unscaled, and the one that it stands for (FlowView::told_window).
+struct Offer
+{
+  constexpr Offer(std::uint16_t sent) : Offer { sent, sent } {}
+  constexpr Offer(std::uint16_t sent, std::uint16_t stands_for) : window { sent }, told { stands_for } {}
+
+  std::uint16_t window = 0;
+  std::uint16_t told = 0;
+};
+
 // The measuring half of a flow. Pure: every time is handed in.
 class Tracker
 {
@@ -34,8 +44,8 @@ public:
   void resume(FlowView& view);
 
   // Takes note of what really left after edits: the TSval whose echo will be timed, acknowledgement number and
-  // window (unscaled).
-  void left(const Segment& segment, Seq ack, std::uint16_t window, TsClock ts_value, FlowView& view, Tick now);
+  // window.
+  void left(const Segment& segment, Seq ack, Offer offer, TsClock ts_value, FlowView& view, Tick now);
 
   // It did not leave with this TSval after all.
   void not_left(TsClock ts_value, Tick now);

@@ -33,7 +33,7 @@ struct Guard : ::testing::Test
     flow.last_ts_value = { 10'500 };
     flow.ts_recent = { 900'400 };
     flow.sent_ack = { 48'000 };
-    flow.sent_window = 500;
+    flow.sent_window = flow.told_window = 500;
     flow.sent_ts_value = { 10'490 };
     flow.sent_any = true;
 

@@ -40,6 +40,9 @@ public:
       return { .verdict = Verdict::drop, .why = "left out" };
     }
     left_out = 0;
+    if (bound > 0)
+      return { .edit = { .window = std::uint16_t(event.segment->window - bound), .window_waits = waits },
+               .why = "bound" };
     if (bytes == 0 || event.segment->sack_count > 0) return {};
     return { .edit = { .ack = later(event.segment->ack - bytes, flow.sent_ack) }, .why = "lowered" };
   }
@@ -48,6 +51,8 @@ public:
   std::uint32_t bytes = 0;
   int leaves_out = 0; // in a row
   int left_out = 0;
+  std::uint16_t bound = 0; // of the window
+  bool waits = false;
 
 private:
   std::string_view name_;
@@ -140,6 +145,40 @@ TEST_F(Release, WhatOneModuleWithholdsLeavesRoomForTheACKsThatAnotherLeavesOut)
   both.run_for(ms(1100));
   both.download(peers, 100, ms(2), ms(20));
   EXPECT_EQ(static_cast<std::uint32_t>(both.view(peers).rcv_nxt - both.view(peers).sent_ack), 10 * mss());
+  EXPECT_EQ(both.violations(), 0u);
+}
+
+// mirror beside offload: a window that bounds what is in flight must not bring back every ACK that was left out.
+TEST_F(Release, ABoundedWindowThatMayWaitLeavesACKsOut)
+{
+  Withholder thinner { "thinner" };
+  Fixture both { { &module, &thinner } };
+  both.open(peers);
+  both.download(peers, 200, ms(2), ms(20));
+  thinner.leaves_out = 3;
+  const auto left = [&](std::uint16_t bound, bool waits)
+  {
+    module.bound = bound;
+    module.waits = waits;
+    int count = 0;
+    for (int i = 0; i < 400; ++i)
+    {
+      const Seq before = both.view(peers).sent_ack;
+      both.download(peers, 1, ms(2), ms(20));
+      if (both.view(peers).sent_ack != before) ++count;
+    }
+    return count;
+  };
+  const int unbounded = left(0, false);
+  EXPECT_LE(left(10, true), unbounded + 4) << "one ACK in four is enough";
+  EXPECT_EQ(both.view(peers).sent_window, both.view(peers).last_window - 10);
+  const int insisting = left(20, false);
+  EXPECT_GT(insisting, 3 * unbounded) << "an edit that may not wait asks that its ACK leaves";
+  // What such an edit has told the server is taken back by the first ACK without it.
+  module.bound = 0;
+  thinner.left_out = 0;
+  both.download(peers, 1, ms(2), ms(20));
+  EXPECT_EQ(both.view(peers).sent_window, both.view(peers).last_window);
   EXPECT_EQ(both.violations(), 0u);
 }
 

@@ -746,6 +746,15 @@ TEST_F(Repeats, WhatCarriesMoreIsNot)
   EXPECT_FALSE(changed([](Segment& s) { s.direction = Direction::ingress; })) << "arriving";
 }
 
+TEST_F(Repeats, AnEditThatMayWaitIsNoChangeOfTheWindow)
+{
+  w.tracker.left(ack, ack.ack - 1448u, { 7, ack.window }, ack.timestamps->value, w.view, w.now);
+  EXPECT_EQ(w.view.sent_window, 7);
+  EXPECT_TRUE(repeats_in_next(ack, w.view));
+  w.tracker.left(ack, ack.ack - 1448u, { 7 }, ack.timestamps->value, w.view, w.now);
+  EXPECT_FALSE(repeats_in_next(ack, w.view)) << "the server waits for a larger one";
+}
+
 TEST_F(Repeats, NothingOfAFlowThatCountsMarks)
 {
   w.view.acc_ecn = true;

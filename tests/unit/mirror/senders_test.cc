@@ -33,7 +33,7 @@ struct Lossy
     const Event event { .now = now, .segment = &segment, .queued = true, .links = &links };
     Plan plan = undo.decide(event, flow, state);
     flow.sent_ack = segment.ack;
-    flow.sent_window = segment.window;
+    flow.sent_window = flow.told_window = segment.window;
     flow.rcv_nxt = segment.ack;
     now += 20ms;
     return plan;

@@ -19,7 +19,7 @@ TEST(OffloadSenders, OfAStackThatIsNotLinuxNoAckIsLeftOut)
     flow.mss = 1448;
     flow.window_estimate = 400 * 1448;
     flow.rtt_smoothed = std::chrono::milliseconds { 40 };
-    flow.sent_window = 500;
+    flow.sent_window = flow.told_window = 500;
     Segment ack { .flags = tcp_flag::ack, .window = 500 };
     ack.ack = { 2896 };
     AckThinning thinning {};
