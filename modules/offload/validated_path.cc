@@ -468,6 +468,9 @@ Plan ValidatedPath::return_to_wifi(const Event& event, const FlowView& flow, Sta
 
 void ValidatedPath::measure_delay(const Segment& segment, const FlowView& flow, State& state, Tick now)
 {
+  // What another module injects while ACKs go by cellular goes by Wi-Fi, with a TSval that is not reserved, and is
+  // sooner there.
+  if (state.phase == Phase::by_cell && !flow.ts_reserved.holds(segment.timestamps->echo)) return;
   const auto round = state.delay.hear(segment, flow, now);
   if (!round) return;
   if (state.phase == Phase::by_wifi)

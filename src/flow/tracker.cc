@@ -306,10 +306,12 @@ void Tracker::left(const Segment& segment, Seq ack, Offer offer, TsClock ts_valu
   if (segment.has(tcp_flag::ack)) view.sent_ack = view.sent_any ? later(view.sent_ack, ack) : ack;
   if (segment.timestamps)
   {
-    if (!view.sent_any || ts_value.after(view.sent_ts_value)) view.sent_ts_value = ts_value;
+    // Only when it leaves for the first time: an injected ACK may repeat a TSval that left long before.
+    const bool first = !view.sent_any || ts_value.after(view.sent_ts_value);
+    if (first) view.sent_ts_value = ts_value;
     const Sent* newest = sent_count_ > 0 ? &sent_[sent_count_ - 1u] : nullptr;
     const Duration spacing = view.rtt_smoothed / 8;
-    if (newest == nullptr || (ts_value.after(newest->value) && now - newest->at >= spacing))
+    if (first && (newest == nullptr || (ts_value.after(newest->value) && now - newest->at >= spacing)))
     {
       if (sent_count_ == remembered) make_room();
       sent_[sent_count_++] = { ts_value, now };
