@@ -48,6 +48,8 @@ constexpr unsigned shown = 3;       // blocks that an ACK with timestamps has ro
 constexpr double not_slower = 0.88; // BBR keeps its rate
 constexpr double slower = 0.80;     // CUBIC's 0.7 and some
 constexpr double longest_after = 1.5;
+constexpr double longest_answered = 1.25; // smoothed round trips
+constexpr double nearly_all = 0.8;
 constexpr std::uint32_t tick = 1000; // us, of Linux's TSval
 // Without the sender's clock a queue that drains meanwhile hides that less is sent.
 constexpr double short_queue = 1.35; // round trips
@@ -293,6 +295,7 @@ void SenderWatch::follow_losses(const Segment& ack, const Heard& heard, FlowView
     turn_edge_ = heard.edge;
     turn_count_ = heard.count;
     if (ack.timestamps) retransmission_ = ack.timestamps->echo;
+    after_ms_ = 0;
     return;
   }
   case Stage::filled:
@@ -303,33 +306,49 @@ void SenderWatch::follow_losses(const Segment& ack, const Heard& heard, FlowView
     // host's clock has to do.
     const std::int32_t ticks = ack.timestamps ? ack.timestamps->echo - retransmission_ : 0;
     const auto by_its_clock = static_cast<std::int64_t>(ticks) * 1000;
+    // The ACK that fills the hole may make it take its answer back (modules/mirror), in a burst: what counts is what it
+    // sent before it heard that.
+    if (heard.progress && by_its_clock > 0 && by_its_clock + 2 * std::int64_t { tick } <= trip)
+    {
+      after_ = sent_since_turn(heard);
+      after_ms_ = static_cast<std::uint16_t>(ticks);
+    }
     const bool heard_of_all =
         heard.progress && by_its_clock + 500 >= took && by_its_clock <= std::int64_t { since } + took;
     if (!heard_of_all && since < took + took / 8 + tick) return;
     stage_ = Stage::idle;
-    if (heard_of_all)
-      judge_episode(heard, static_cast<Microseconds>(by_its_clock), view);
-    else if (took <= short_queue * trip)
-      judge_episode(heard, since, view);
+    const bool other_clock = !ack.timestamps || by_its_clock < took / 4 || by_its_clock > std::int64_t { since } + took;
+    if (heard_of_all && after_ms_ * tick >= trip / 2)
+      judge_episode(after_, after_ms_ * tick + tick / 2, view);
+    else if (other_clock && took <= short_queue * trip)
+      judge_episode(sent_since_turn(heard), since, view);
     return;
   }
   }
 }
 
+// With more holes than an ACK shows what is held cannot be counted: then how far the sender has come.
+std::uint32_t SenderWatch::sent_since_turn(const Heard& heard) const
+{
+  return static_cast<std::uint32_t>(std::max(0, many_ ? heard.edge - turn_edge_ : heard.count - turn_count_));
+}
+
 // What was sent after the retransmission, in so many microseconds, over what had arrived before it.
-void SenderWatch::judge_episode(const Heard& heard, Microseconds sent_in, FlowView& view)
+void SenderWatch::judge_episode(std::uint32_t after, Microseconds sent_in, FlowView& view)
 {
   const Microseconds took = turn_ - mark_;
   if (sent_in == 0 || sent_in > longest_after * took) return;
   const auto flight = static_cast<double>(std::max(0, turn_count_ - mark_count_));
   if (flight < fewest_in_flight * view.mss) return;
   const double time = static_cast<double>(took) / sent_in;
-  // With more holes than an ACK shows what is held cannot be counted: then how far the sender has come.
   const double before = many_ ? static_cast<double>(turn_edge_ - mark_edge_) : flight;
-  const auto after = static_cast<double>(many_ ? heard.edge - turn_edge_ : heard.count - turn_count_);
   const double ratio = before > 0 ? after * time / before : 0;
   if (ratio >= not_slower)
   {
+    // A hole that stood longer than what is in flight explains was no loss, or not answered at once; and part of a
+    // round trip may be a burst.
+    const double smoothed = static_cast<double>(view.rtt_smoothed.count()) / 1000;
+    if ((smoothed > 0 && took > longest_answered * smoothed) || sent_in < nearly_all * rtt(view)) return;
     if (flight < enough_in_flight * view.mss || flight > window_limited * view.scaled(view.sent_window)) return;
     vote(-loss_vote, "not slower after losses", view);
   }

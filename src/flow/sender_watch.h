@@ -64,7 +64,8 @@ private:
   void end_round(std::uint32_t window, Microseconds span, FlowView& view);
   void judge_start(std::uint32_t window, Microseconds span, FlowView& view);
   void follow_losses(const Segment& ack, const Heard& heard, FlowView& view, Microseconds now);
-  void judge_episode(const Heard& heard, Microseconds sent_in, FlowView& view);
+  std::uint32_t sent_since_turn(const Heard& heard) const;
+  void judge_episode(std::uint32_t after, Microseconds sent_in, FlowView& view);
   void vote(int weight, const char* why, FlowView& view);
   void conclude(const char* why, FlowView& view) const;
 
@@ -77,14 +78,16 @@ private:
   Seq mark_count_ {};          // Heard::count then
   Seq turn_edge_ {};           // and at `turn_`
   Seq turn_count_ {};
-  TsClock retransmission_ {}; // TSval of what filled the hole
-  float train_ = 0;           // the fastest train yet, bytes a microsecond
-  std::uint32_t window_ = 0;  // of the last rounds, in bytes
-  std::uint16_t low_ = 0;     // ms with hardly anything in flight
-  std::uint16_t full_ = 0;    // bytes of a full segment, as Linux would send it; 0: not known
-  std::int8_t score_ = 0;     // above 0: loss-based
-  std::uint8_t rounds_ = 0;   // of the start; most_rounds: it is over
-  std::int8_t sizes_ = 0;     // ACKs of segments with room for all options, less those of segments as Linux makes them
+  TsClock retransmission_ {};  // TSval of what filled the hole
+  std::uint32_t after_ = 0;    // bytes that were sent after it, before the sender heard that it had filled the hole
+  float train_ = 0;            // the fastest train yet, bytes a microsecond
+  std::uint32_t window_ = 0;   // of the last rounds, in bytes
+  std::uint16_t low_ = 0;      // ms with hardly anything in flight
+  std::uint16_t after_ms_ = 0; // of `after_`, by the sender's clock; 0: not known
+  std::uint16_t full_ = 0;     // bytes of a full segment, as Linux would send it; 0: not known
+  std::int8_t score_ = 0;      // above 0: loss-based
+  std::uint8_t rounds_ = 0;    // of the start; most_rounds: it is over
+  std::int8_t sizes_ = 0;      // ACKs of segments with room for all options, less those of segments as Linux makes them
   Stage stage_ = Stage::idle;
   bool began_ : 1 = false;
   bool in_round_ : 1 = false;
