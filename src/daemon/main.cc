@@ -144,6 +144,7 @@ void logged(const char* what, Work work)
 
 void run(const Options& options)
 {
+  hold_requests();
   const Config config = configured(options);
   for (const Complaint& each : check_against_modules(config))
     log(Severity::warning, each.text());

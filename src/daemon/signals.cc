@@ -53,7 +53,22 @@ void catch_with(void (*handler)(int), std::initializer_list<int> numbers)
       throw std::system_error { errno, std::generic_category(), "sigaction" };
 }
 
+void mask_requests(int how)
+{
+  sigset_t requests;
+  sigemptyset(&requests);
+  sigaddset(&requests, SIGHUP);
+  sigaddset(&requests, SIGUSR1);
+  if (const int fault = ::pthread_sigmask(how, &requests, nullptr); fault != 0)
+    throw std::system_error { fault, std::generic_category(), "pthread_sigmask" };
+}
+
 } // namespace
+
+void hold_requests()
+{
+  mask_requests(SIG_BLOCK);
+}
 
 Signals::Signals(Handlers handlers) : handlers_ { std::move(handlers) }
 {
@@ -64,6 +79,7 @@ Signals::Signals(Handlers handlers) : handlers_ { std::move(handlers) }
   catch_with(SIG_IGN, { SIGPIPE });
   catch_with(on_signal, { SIGTERM, SIGINT, SIGHUP, SIGUSR1 });
   thread_ = std::thread { [this] { serve(); } };
+  mask_requests(SIG_UNBLOCK);
 }
 
 Signals::~Signals()

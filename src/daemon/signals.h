@@ -9,6 +9,10 @@
 namespace tandem::daemon
 {
 
+// From here on SIGHUP and SIGUSR1 wait until Signals answers them: a request that comes while the daemon starts must
+// not end it. Call before any thread starts. Throws std::system_error.
+void hold_requests();
+
 // While it lives: SIGTERM and SIGINT call `stop` in the signal handler; SIGHUP and SIGUSR1 run `reload` and `save` in a
 // thread of their own, one after the other; `heartbeat` runs in that thread every `period` (never when that is zero). A
 // second SIGTERM or SIGINT ends the process at once: the keeper clears up. SIGPIPE is ignored.
