@@ -5,6 +5,7 @@
 #include "src/kernel/fd.h"
 #include "src/kernel/keeper/keeper_child.h"
 #include "src/kernel/mptcp/steerer.h"
+#include "src/kernel/rules/arp_announce.h"
 
 #include <nlohmann/json.hpp>
 #include <poll.h>
@@ -69,6 +70,7 @@ struct Keeper::Parts
     try
     {
       PolicyRoute::clear(route.table, route.priority);
+      ArpAnnounce::recover(options.arp_file);
       choose_backend(options.backend)->clear();
     }
     catch (const std::exception&)

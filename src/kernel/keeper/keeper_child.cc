@@ -5,6 +5,7 @@
 #include "src/kernel/keeper/ruleset_watch.h"
 #include "src/kernel/mptcp/steerer.h"
 #include "src/kernel/packet/packet_queue.h"
+#include "src/kernel/rules/arp_announce.h"
 
 #include <fcntl.h>
 #include <nlohmann/json.hpp>
@@ -80,6 +81,7 @@ public:
     try
     {
       PolicyRoute::clear(stale.table, stale.priority);
+      ArpAnnounce::recover(options_.arp_file);
       backend_ = choose_backend(options_.backend);
       steerer_.emplace(options_.steering_file);
       state_.steering = steerer_->state();
@@ -218,7 +220,7 @@ private:
     {
       auto plan = order.at("plan").get<RoutePlan>();
       route_.reset();
-      if (!plan.cell.empty()) route_.emplace(plan);
+      if (!plan.cell.empty()) route_.emplace(plan, options_.arp_file);
       state_.route = route_ ? route_->state() : RouteState {};
     }
     else if (what == "steering")

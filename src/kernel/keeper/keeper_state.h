@@ -29,6 +29,8 @@ struct KeeperOptions
   // Where the keeper notes which MPTCP endpoints, flags and limits it changed, for the next start after both it and the
   // daemon were killed. A file in the daemon's run directory, which only root can write. Empty: nothing is noted.
   std::string steering_file {};
+  // Likewise for the cellular interface's arp_announce.
+  std::string arp_file {};
   // Descriptors that the keeper keeps open: locks which the next daemon waits for until everything is undone.
   std::vector<int> inherited {};
 };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "src/kernel/mptcp/mptcp_pm.h"
+#include "src/kernel/note_file.h"
 
 #include <cstdint>
 #include <optional>
@@ -48,15 +49,6 @@ struct UndoJournal
   bool operator==(const UndoJournal&) const = default;
 };
 
-// Where a journal holds: endpoints are gone after a reboot, and belong to one network namespace.
-struct JournalPlace
-{
-  std::string boot {};     // /proc/sys/kernel/random/boot_id
-  std::uint64_t space = 0; // inode of /proc/self/ns/net
-
-  bool operator==(const JournalPlace&) const = default;
-};
-
 std::string render_journal(const UndoJournal& journal, const JournalPlace& place);
 
 struct ReadJournal
@@ -65,8 +57,6 @@ struct ReadJournal
   std::string fault {};   // what is bad about it; empty: nothing
 };
 ReadJournal parse_journal(std::string_view text, const JournalPlace& here);
-
-JournalPlace journal_place();
 
 // Empty path: no file, and nothing to do.
 // The file is replaced in one step; an empty journal removes it. Empty when it worked; else the reason.

@@ -40,13 +40,6 @@ constexpr Duration poll_longest = std::chrono::microseconds { 20 };
 constexpr std::size_t verdict_headroom = 128;         // headers of one verdict message
 constexpr std::uint32_t release_sequence = 0x7e1ea5e; // tells the answers to release_waiting() from those to verdicts
 
-std::uint32_t read_u32(const nlattr* attribute)
-{
-  std::uint32_t raw;
-  std::memcpy(&raw, mnl_attr_get_payload(attribute), sizeof raw);
-  return ntohl(raw);
-}
-
 // What a run of verdicts has in common, so that one message can carry them all.
 struct Run
 {
@@ -214,76 +207,6 @@ struct PacketQueue::Parts
   }
 };
 
-namespace
-{
-
-// One message as a packet. False when it is none that has an id.
-struct Parsed
-{
-  QueuedPacket packet {};
-  bool readable = false;
-};
-
-bool parse(nlmsghdr* message, Parsed& out) noexcept
-{
-  bool has_header = false;
-  const auto* end = static_cast<const char*>(mnl_nlmsg_get_payload_tail(message));
-  for (auto* attribute = static_cast<nlattr*>(mnl_nlmsg_get_payload_offset(message, sizeof(nfgenmsg)));
-       mnl_attr_ok(attribute, static_cast<int>(end - reinterpret_cast<const char*>(attribute)));
-       attribute = mnl_attr_next(attribute))
-  {
-    switch (mnl_attr_get_type(attribute))
-    {
-    case NFQA_PACKET_HDR:
-    {
-      if (mnl_attr_get_payload_len(attribute) < sizeof(nfqnl_msg_packet_hdr)) break;
-      nfqnl_msg_packet_hdr header;
-      std::memcpy(&header, mnl_attr_get_payload(attribute), sizeof header);
-      out.packet.id = ntohl(header.packet_id);
-      out.packet.hook = static_cast<Hook>(header.hook);
-      out.packet.ip_version = ntohs(header.hw_protocol) == ETH_P_IPV6 ? 6 : 4;
-      has_header = true;
-      break;
-    }
-    case NFQA_MARK:
-      out.packet.mark = read_u32(attribute);
-      break;
-    case NFQA_IFINDEX_INDEV:
-      out.packet.in_ifindex = static_cast<int>(read_u32(attribute));
-      break;
-    case NFQA_IFINDEX_OUTDEV:
-      out.packet.out_ifindex = static_cast<int>(read_u32(attribute));
-      break;
-    case NFQA_SKB_INFO:
-    {
-      std::uint32_t info = read_u32(attribute);
-      out.packet.gso = info & NFQA_SKB_GSO;
-      out.packet.checksum_not_ready = info & NFQA_SKB_CSUMNOTREADY;
-      break;
-    }
-    case NFQA_CAP_LEN: // only present when the packet was cut
-      out.packet.cut = true;
-      out.packet.original_length = read_u32(attribute);
-      break;
-    case NFQA_PAYLOAD:
-      out.packet.bytes = { static_cast<std::byte*>(mnl_attr_get_payload(attribute)),
-                           mnl_attr_get_payload_len(attribute) };
-      break;
-    default:
-      break;
-    }
-  }
-  if (!out.packet.cut) out.packet.original_length = static_cast<std::uint32_t>(out.packet.bytes.size());
-  if (!out.packet.bytes.empty())
-  {
-    unsigned version = std::to_integer<unsigned>(out.packet.bytes.front()) >> 4;
-    out.readable = version == out.packet.ip_version;
-  }
-  return has_header;
-}
-
-} // namespace
-
 PacketQueue::PacketQueue(const QueueOptions& options) : parts_ { std::make_unique<Parts>() }
 {
   Parts& p = *parts_;
@@ -394,8 +317,8 @@ std::size_t PacketQueue::drain(Call call, void* context, std::size_t limit) noex
           continue;
         }
         if (message->nlmsg_type != ((NFNL_SUBSYS_QUEUE << 8) | NFQNL_MSG_PACKET)) continue;
-        Parsed parsed;
-        if (!parse(message, parsed)) continue;
+        QueueMessage parsed;
+        if (!parse(*message, parsed)) continue;
         ++p.stats.received;
         p.stats.bytes += parsed.packet.bytes.size();
         Decision decision {};

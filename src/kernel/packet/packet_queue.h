@@ -4,6 +4,8 @@
 // sink throws, that was cut, or that cannot be understood is accepted untouched.
 #pragma once
 
+#include "src/kernel/packet/queue_message.h"
+
 #include <tandem/units.h>
 
 #include <cstddef>
@@ -24,37 +26,6 @@ struct QueueOptions
   bool gso = true;                   // take super-packets whole: ten times the throughput on ingress
   std::uint32_t copy_range = 0xffff; // bytes of a packet that are copied; the whole one is needed to edit it
   int receive_buffer = 8 * 1024 * 1024; // bytes; beyond, the kernel lets packets pass
-};
-
-// Where in the stack a packet was queued (NF_INET_*).
-enum class Hook : std::uint8_t
-{
-  prerouting = 0,
-  input = 1,
-  forward = 2,
-  output = 3,
-  postrouting = 4,
-};
-
-// A packet waiting for its verdict. `bytes` starts at the IP header, lies in the receive buffer, and is valid until the
-// sink returns. It may be edited in place and handed back as Decision::bytes.
-struct QueuedPacket
-{
-  std::uint32_t id = 0;
-  std::span<std::byte> bytes {};
-  Hook hook = Hook::output;
-  std::uint8_t ip_version = 4; // 4 or 6
-  int in_ifindex = 0;          // 0: none (locally made)
-  int out_ifindex = 0;         // 0: none (just arriving)
-  std::uint32_t mark = 0;
-  bool gso = false; // a super-packet of several segments
-  bool checksum_not_ready =
-      false;        // the TCP checksum field holds the pseudo-header sum only; compute it whole if you edit
-  bool cut = false; // longer than the copy range: only its head is here; it can be accepted, not changed
-  std::uint32_t original_length = 0; // bytes of the whole packet
-  Tick arrival {};                   // when this batch was read
-
-  bool egress() const { return hook == Hook::output || hook == Hook::postrouting; }
 };
 
 // What to do with a packet. Decision{} accepts it untouched.

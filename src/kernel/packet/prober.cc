@@ -29,15 +29,6 @@ constexpr std::uint32_t unicast_timeout = 8;
 // Video class: not behind the queue of a bulk upload (802.11e), and within what needs no CAP_NET_ADMIN.
 constexpr int socket_priority = 5;
 
-struct ArpPacket
-{
-  std::uint16_t hardware, protocol;
-  std::uint8_t hardware_length, protocol_length;
-  std::uint16_t operation;
-  std::uint8_t sender_mac[6], sender[4], target_mac[6], target[4];
-};
-static_assert(sizeof(ArpPacket) == 28);
-
 struct Solicitation
 {
   nd_neighbor_solicit head;
@@ -65,7 +56,7 @@ bool Prober::aim(const Target& target)
   if (target == target_ && socket_) return true;
   target_ = target;
   socket_.reset();
-  way_ = Way::none;
+  way_ = ProbeWay::none;
   why_ = "no gateway";
   neighbour_.reset();
   unanswered_ = 0;
@@ -89,7 +80,7 @@ bool Prober::aim(const Target& target)
     here.sll_ifindex = target.ifindex;
     if (!socket_ || ::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&here), sizeof here) != 0)
       return fail("open a packet socket for ARP");
-    way_ = Way::arp;
+    way_ = ProbeWay::arp;
     find_neighbour();
   }
   else if (target.gateway_v6 || target.gateway_v4)
@@ -113,7 +104,7 @@ bool Prober::aim(const Target& target)
           || ::setsockopt(socket_.get(), IPPROTO_IPV6, IPV6_UNICAST_HOPS, &hops, sizeof hops) != 0)
         return fail("set up a raw socket for probes");
     }
-    way_ = solicit ? Way::solicitation : Way::echo;
+    way_ = solicit ? ProbeWay::solicitation : ProbeWay::echo;
   }
   else
     return false;
@@ -129,13 +120,13 @@ std::string_view Prober::way() const
 {
   switch (way_)
   {
-  case Way::none:
+  case ProbeWay::none:
     return "none";
-  case Way::arp:
+  case ProbeWay::arp:
     return "arp";
-  case Way::solicitation:
+  case ProbeWay::solicitation:
     return "neighbour solicitation";
-  case Way::echo:
+  case ProbeWay::echo:
     return "echo";
   }
   return "?";
@@ -159,7 +150,7 @@ bool Prober::send() noexcept
 {
   ssize_t sent = -1;
   ++unanswered_;
-  if (way_ == Way::arp)
+  if (way_ == ProbeWay::arp)
   {
     ArpPacket ask {};
     ask.hardware = htons(ARPHRD_ETHER);
@@ -181,13 +172,13 @@ bool Prober::send() noexcept
       std::memset(to.sll_addr, 0xff, 6);
     sent = ::sendto(socket_.get(), &ask, sizeof ask, MSG_DONTWAIT, reinterpret_cast<const sockaddr*>(&to), sizeof to);
   }
-  else if (way_ != Way::none && target_.gateway_v6 && (way_ == Way::solicitation || !target_.gateway_v4))
+  else if (way_ != ProbeWay::none && target_.gateway_v6 && (way_ == ProbeWay::solicitation || !target_.gateway_v4))
   {
     sockaddr_in6 to {};
     to.sin6_family = AF_INET6;
     to.sin6_scope_id = static_cast<std::uint32_t>(target_.ifindex);
     std::memcpy(&to.sin6_addr, target_.gateway_v6->bytes.data(), 16);
-    if (way_ == Way::solicitation)
+    if (way_ == ProbeWay::solicitation)
     {
       Solicitation ask {};
       ask.head.nd_ns_type = ND_NEIGHBOR_SOLICIT;
@@ -205,7 +196,7 @@ bool Prober::send() noexcept
       sent = ::sendto(socket_.get(), &ask, sizeof ask, MSG_DONTWAIT, reinterpret_cast<const sockaddr*>(&to), sizeof to);
     }
   }
-  else if (way_ == Way::echo)
+  else if (way_ == ProbeWay::echo)
   {
     icmphdr ask {};
     ask.type = ICMP_ECHO;
@@ -222,7 +213,7 @@ bool Prober::send() noexcept
 
 int Prober::receive() noexcept
 {
-  if (way_ == Way::none) return 0;
+  if (way_ == ProbeWay::none) return 0;
   int answers = 0;
   for (int i = 0; i < 64; ++i)
   {
@@ -233,37 +224,14 @@ int Prober::receive() noexcept
                                      reinterpret_cast<sockaddr*>(&from), &from_length);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) break; // also ENETDOWN, once, when the interface goes down
-    const auto length = static_cast<std::size_t>(count);
-    bool answer = false;
-    if (way_ == Way::arp)
-    {
-      ArpPacket packet {};
-      if (length < sizeof packet) continue;
-      std::memcpy(&packet, buffer.data(), sizeof packet);
-      answer = ntohs(packet.operation) == ARPOP_REPLY
-               && std::memcmp(packet.sender, target_.gateway_v4->bytes.data(), 4) == 0
-               && std::memcmp(packet.target, target_.source_v4->bytes.data(), 4) == 0;
-      if (answer)
-      {
-        neighbour_.emplace();
-        std::memcpy(neighbour_->data(), packet.sender_mac, neighbour_->size());
-      }
-    }
-    else if (from.ss_family == AF_INET6)
-    {
-      if (way_ == Way::solicitation)
-        // The kernel has checked the advertisement's sum and hop limit (RFC 4861, 7.1.2) before it was handed up.
-        answer = length >= 24 && std::memcmp(buffer.data() + 8, target_.gateway_v6->bytes.data(), 16) == 0;
-      else
-        answer = length >= 8 && buffer[4] == ((::getpid() >> 8) & 0xff) && buffer[5] == (::getpid() & 0xff);
-    }
-    else
-    {
-      const std::size_t header = std::size_t { 4 } * (buffer[0] & 15u);
-      answer = length >= header + 8 && buffer[header] == ICMP_ECHOREPLY
-               && buffer[header + 4] == ((::getpid() >> 8) & 0xff) && buffer[header + 5] == (::getpid() & 0xff);
-    }
-    answers += answer ? 1 : 0;
+    const ProbeAnswer answer =
+        read_answer(way_, from.ss_family == AF_INET6, { buffer.data(), static_cast<std::size_t>(count) },
+                    { .source_v4 = target_.source_v4,
+                      .gateway_v4 = target_.gateway_v4,
+                      .gateway_v6 = target_.gateway_v6,
+                      .identifier = static_cast<std::uint16_t>(::getpid()) });
+    if (answer.neighbour) neighbour_ = answer.neighbour;
+    answers += answer.ours ? 1 : 0;
   }
   if (answers > 0) unanswered_ = 0;
   return answers;

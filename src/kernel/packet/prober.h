@@ -3,6 +3,7 @@
 #pragma once
 
 #include "src/kernel/fd.h"
+#include "src/kernel/packet/probe_answer.h"
 
 #include <tandem/segment.h>
 
@@ -46,17 +47,10 @@ public:
   int receive() noexcept;
 
 private:
-  enum class Way : std::uint8_t
-  {
-    none,
-    arp,
-    solicitation,
-    echo,
-  };
   void find_neighbour() noexcept;
 
   Target target_ {};
-  Way way_ = Way::none;
+  ProbeWay way_ = ProbeWay::none;
   Fd socket_ {};
   std::string why_;
   std::array<std::uint8_t, 6> own_ {};

@@ -2,6 +2,7 @@
 
 #include "src/kernel/fd.h"
 #include "src/kernel/json_fields.h"
+#include "src/kernel/rules/arp_announce.h"
 
 #include <linux/fib_rules.h>
 #include <linux/rtnetlink.h>
@@ -17,7 +18,6 @@
 #include <sys/socket.h>
 
 #include <array>
-#include <fstream>
 #include <optional>
 #include <stdexcept>
 #include <vector>
@@ -82,36 +82,6 @@ Way way_by(nl_addr* gateway)
   return way;
 }
 
-// The kernel asks "who has the gateway, tell <source of the packet>": with the Wi-Fi address as source a careful
-// gateway does not answer on the cell side. 2 makes it ask with an address of the cell interface.
-class ArpAnnounce
-{
-public:
-  ~ArpAnnounce() { restore(); }
-  void prefer_own_address(const std::string& interface)
-  {
-    const std::string path = "/proc/sys/net/ipv4/conf/" + interface + "/arp_announce";
-    std::string value;
-    if (!(std::ifstream { path } >> value) || value == "2") return;
-    if (!(std::ofstream { path } << "2" << std::flush)) return;
-    if (path_ != path)
-    {
-      restore();
-      path_ = path;
-      before_ = value;
-    }
-  }
-  void restore()
-  {
-    if (!path_.empty()) std::ofstream { path_ } << before_ << std::flush;
-    path_.clear();
-  }
-
-private:
-  std::string path_ {};
-  std::string before_ {};
-};
-
 } // namespace
 
 TANDEM_JSON_FIELDS(RoutePlan, cell, mark, table, priority)
@@ -122,7 +92,9 @@ struct PolicyRoute::Parts
   Owned<nl_sock> socket {};
   Fd events {};
   RouteState state {};
-  ArpAnnounce arp {};
+  ArpAnnounce arp;
+
+  explicit Parts(std::string note) : arp { std::move(note) } {}
 
   void subscribe()
   {
@@ -270,7 +242,7 @@ struct PolicyRoute::Parts
   }
 };
 
-PolicyRoute::PolicyRoute(const RoutePlan& plan) : parts_ { std::make_unique<Parts>() }
+PolicyRoute::PolicyRoute(const RoutePlan& plan, std::string note) : parts_ { std::make_unique<Parts>(std::move(note)) }
 {
   Parts& p = *parts_;
   p.plan = plan;

@@ -42,8 +42,8 @@ struct RouteState
 class PolicyRoute
 {
 public:
-  // Removes what earlier runs left, then applies. Throws std::runtime_error with a sentence.
-  explicit PolicyRoute(const RoutePlan& plan);
+  // Removes what earlier runs left, then applies. `note`: see ArpAnnounce. Throws std::runtime_error with a sentence.
+  explicit PolicyRoute(const RoutePlan& plan, std::string note = {});
   ~PolicyRoute(); // undoes
   PolicyRoute(const PolicyRoute&) = delete;
   PolicyRoute& operator=(const PolicyRoute&) = delete;
