@@ -92,6 +92,10 @@ json only_member(const std::string& body, const std::string& key)
     throw Refused { Refused::Kind::bad_request,
                     "the request's body is not JSON (at byte " + std::to_string(fault.byte) + "); " + wanted };
   }
+  catch (const json::out_of_range&)
+  {
+    throw Refused { Refused::Kind::bad_request, "a number in the request's body is beyond what can be; " + wanted };
+  }
   if (!object.is_object() || object.size() != 1 || !object.contains(key))
     throw Refused { Refused::Kind::bad_request, wanted };
   return object[key];
