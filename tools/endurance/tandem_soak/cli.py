@@ -1,0 +1,94 @@
+"""tools/soak: the command line of the endurance run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import signal
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from tandem_common.duration import duration
+from tandem_common.errors import BadInput
+from tandem_common.provenance import commit, cpu
+from tandem_lab import errors as lab_errors
+
+from .run import Outcome, Plan, Soak
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(
+        prog="tools/soak", description="Endurance: transfers through blackouts, losses, NAT, flaps, kill -9, SIGSTOP, reloads and a hundred module toggles a second, each checked by SHA-256.",
+        epilog="Exit codes: 0 nothing changed, hung, broke or leaked; 1 something did, or the lab cannot run here; 2 wrong usage; 130 interrupted.")
+    made.add_argument("--for", dest="length", default="10min", metavar="TIME", help="how long it is disturbed: 30s, 10min, 8h (default %(default)s)")
+    made.add_argument("--seed", type=int, default=1, metavar="N", help="of traffic, disturbances and air (default %(default)s)")
+    made.add_argument("--threads", type=int, default=12, metavar="N", help="transfers at a time (default %(default)s)")
+    made.add_argument("--plain", action="store_true", help="the same without the daemon: what the disturbances do by themselves")
+    made.add_argument("--no-mptcp", action="store_true", help="no connection asks for MPTCP")
+    made.add_argument("--json", type=Path, metavar="FILE", help="the report as JSON")
+    made.add_argument("--log", type=Path, metavar="FILE", help="keep the daemon's log")
+    made.add_argument("--prefix", default="soak-", help="of the lab's namespaces (default %(default)s)")
+    return made
+
+
+def report(plan: Plan, outcome: Outcome, command: str) -> dict[str, Any]:
+    """Everything, for programs."""
+    made = {name: dict(value) if isinstance(value, Counter) else value for name, value in vars(outcome).items()}
+    made["bad"] = outcome.bad[:200]
+    return {"command": command, **commit(), "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "seed": plan.seed, "asked_s": plan.seconds, "plain": plan.plain,
+            "kernel": f"{platform.system()} {platform.release()}", "cpu": cpu(), "zero": outcome.zero, "good": outcome.good, **made}
+
+
+def text(plan: Plan, outcome: Outcome) -> str:
+    """The same for people."""
+    lines = [f"{'without the daemon, ' if plan.plain else ''}{outcome.seconds:.0f} s, seed {plan.seed}{', interrupted' if outcome.interrupted else ''}", ""]
+    lines += [f"{outcome.transfers['whole']:9} transfers whole ({outcome.bytes / 1e6:.0f} MB, the slowest {outcome.slowest:.1f} s)"]
+    lines += [f"{count:9} {what}" for what, count in outcome.zero.items()]
+    if outcome.transfers["no route"]:
+        lines.append(f"{outcome.transfers['no route']:9} attempts while an interface was taken away (no route)")
+    lines += ["", "transfers by kind"] + [f"{count:9} {kind}" for kind, count in sorted(outcome.kinds.items())]
+    lines += ["", "disturbances"] + [f"{count:9} {name}" for name, count in sorted(outcome.disturbances.items())]
+    if not plan.plain:
+        lines += ["", "daemon", f"{outcome.lives:9} lives"] + [f"{count:9} {name}" for name, count in sorted(outcome.daemon.items())]
+        if outcome.memory:
+            lines.append("          " + ", ".join(f"{key} {value}" for key, value in outcome.memory.items()))
+    for title, found in (("leaked", outcome.leaks), ("findings", outcome.findings), ("the lab's own errors", outcome.lab_errors[:20])):
+        if found:
+            lines += ["", title] + [f"  {line}" for line in found]
+    if outcome.bad:
+        lines += ["", "transfers that failed"] + [
+            f"  {one.get('at', 0):7.1f} s {one['outcome']}: {one['kind']}, {one['bytes']} of {one['wanted']} bytes, {one['seconds']:.1f} s, port {one.get('port', '?')}: {one.get('why', '')}" for one in outcome.bad[:40]]
+    return "\n".join(lines)
+
+
+def main(arguments: list[str]) -> int:
+    options = parser().parse_args(arguments)
+    try:
+        seconds = duration("--for", options.length, least=5.0)
+        if not 1 <= options.threads <= 256:
+            raise BadInput(f"--threads {options.threads}: allowed: 1 to 256")
+    except BadInput as error:
+        print(f"tools/soak: {error}", file=sys.stderr)
+        return 2
+    plan = Plan(seconds, options.seed, options.prefix, options.threads, options.plain, not options.no_mptcp, options.log)
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    soak = Soak(plan, lambda words: print(words, file=sys.stderr, flush=True))
+    try:
+        outcome = soak.run(stop)
+    except lab_errors.BadInput as error:
+        print(f"tools/soak: {error}", file=sys.stderr)
+        return 2
+    except (lab_errors.LabError, OSError) as error:
+        print(f"tools/soak: {error}", file=sys.stderr)
+        return 1
+    print(text(plan, outcome))
+    if options.json:
+        options.json.write_text(json.dumps(report(plan, outcome, "tools/soak " + " ".join(arguments)), indent=1) + "\n")
+    return 130 if outcome.interrupted else 0 if outcome.good else 1

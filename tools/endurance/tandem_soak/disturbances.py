@@ -1,0 +1,243 @@
+"""What befalls the laptop: each disturbance begins at random moments of its own, and undoes itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import threading
+import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Callable
+
+from tandem_lab import Lab, virtual
+from tandem_lab.errors import LabError
+
+from .watched import MODULES, Watched
+from .world import Laptop
+
+TOGGLES_PER_SECOND = 100
+TOGGLING, ALL_ON = 8.0, 6.0  # s, in turn
+KNOBS = {
+    "offload": {"strategy": ("validated", "thinning"), "window_mss": (4, 20, 60), "wifi_ack_ratio": (1, 4, 8)},
+    "freeze": {"release_after": ("5ms", "20ms", "100ms")},
+    "mirror": {"strategy": ("undo", "range", "replay"), "threshold": (0.0, 0.85, 1.0), "cap": (0, 0.5, 4), "acks": (0, 6, 50), "undo": ("on", "off"), "pace": ("on", "off")},
+}
+
+
+@dataclass(frozen=True)
+class Disturbance:
+    name: str
+    every: float  # mean pause, s
+    act: Callable[["Chaos", random.Random], None]
+    lock: str = ""  # what it has to itself meanwhile
+    daemon: bool = False  # of no use in a run without the daemon
+
+
+class Chaos:
+    """All disturbances at once, a thread each."""
+
+    def __init__(self, lab: Lab, laptop: Laptop, watched: Watched | None, seed: int, seconds: float):
+        self.lab, self.laptop, self.watched, self.seed, self.seconds = lab, laptop, watched, seed, seconds
+        self.counts: Counter[str] = Counter()
+        self.errors: list[str] = []
+        self.stopping = threading.Event()
+        self.flapped: list[tuple[str, float, float]] = []
+        self._locks = {name: threading.Lock() for name in ("wifi", "cell", "daemon", "wlan1", "")}
+        self._threads: list[threading.Thread] = []
+        self.began = time.monotonic()
+
+    def start(self) -> None:
+        self.began = time.monotonic()
+        for one in DISTURBANCES:
+            if (self.watched or not one.daemon) and (one.act is not _clock or own_clock()):
+                self._threads.append(threading.Thread(target=self._repeat, args=(one,), daemon=True))
+        if self.watched:
+            self._threads += [threading.Thread(target=self._toggle, daemon=True)]
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        self.stopping.set()
+        for thread in self._threads:
+            thread.join(60)
+
+    def calm(self) -> None:
+        """Everything as it was at the start."""
+        for key, value in {"wifi.blackout": "none", "wifi.loss": 0, "cell.down": False, "cell.loss": 0, "cell.nat": False, "cell.source_filter": False}.items():
+            self.lab.set(key, value)
+        self.laptop.whole()
+
+    def late(self) -> bool:
+        """In the second half of the run the daemon is not killed any more: what it leaks shall be seen."""
+        return time.monotonic() - self.began > self.seconds / 2
+
+    def hold(self, seconds: float) -> None:
+        self.stopping.wait(seconds)
+
+    def _repeat(self, one: Disturbance) -> None:
+        draw = random.Random(f"{self.seed} {one.name}")
+        every = min(one.every, self.seconds / 4)  # in a short run everything comes, too
+        while not self.stopping.wait(draw.uniform(0.2, 1.8) * every):
+            try:
+                if one.lock:
+                    with self._locks[one.lock]:
+                        one.act(self, draw)
+                else:
+                    one.act(self, draw)
+                self.counts[one.name] += 1
+            except (LabError, OSError, ValueError) as error:
+                self.errors.append(f"{one.name}: {error}")
+
+    def _toggle(self) -> None:
+        """Modules on and off, a hundred times a second as far as the daemon answers; then for some seconds all on, so that they come to act."""
+        assert self.watched
+        draw, pause = random.Random(f"{self.seed} toggles"), 1.0 / TOGGLES_PER_SECOND
+        due = began = time.monotonic()
+        while not self.stopping.is_set():
+            if time.monotonic() - began > TOGGLING:
+                for name in MODULES:
+                    self._put(f"/v1/modules/{name}", '{"enabled": true}')
+                self.stopping.wait(ALL_ON)
+                due = began = time.monotonic()
+            body = json.dumps({"enabled": draw.random() < 0.7})
+            if self._put(f"/v1/modules/{draw.choice(MODULES)}", body):
+                self.counts["module toggles"] += 1
+            due = max(due + pause, time.monotonic() - 1.0)
+            self.stopping.wait(max(0.0, due - time.monotonic()))
+
+    def _put(self, path: str, body: str) -> bool:
+        assert self.watched
+        request = f"PUT {path} HTTP/1.1\r\nHost: tandem\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n{body}"
+        return b" 200 " in self.watched.ask(request.encode())[:20]
+
+
+def _blackout(chaos: Chaos, draw: random.Random) -> None:
+    chaos.lab.set("wifi.blackout", draw.choice(["drop", "buffer", "fade"]))
+    chaos.hold(draw.choice([draw.uniform(0.05, 0.5), draw.uniform(0.5, 3.0)]))
+    chaos.lab.set("wifi.blackout", "none")
+
+
+def _loss(chaos: Chaos, draw: random.Random) -> None:
+    chaos.lab.set("wifi.loss", draw.choice([0.0, 0.001, 0.003, 0.01, 0.03]))
+
+
+def _cell_loss(chaos: Chaos, draw: random.Random) -> None:
+    chaos.lab.set("cell.loss", draw.choice([0.0, 0.0, 0.01, 0.05]))
+
+
+def _cell_delay(chaos: Chaos, draw: random.Random) -> None:
+    chaos.lab.set("cell.delay", draw.choice(["5ms", "20ms", "60ms", "200ms"]))
+
+
+def _cell_down(chaos: Chaos, draw: random.Random) -> None:
+    chaos.lab.set("cell.down", True)
+    chaos.hold(draw.uniform(0.1, 4.0))
+    chaos.lab.set("cell.down", False)
+
+
+def _nat(chaos: Chaos, draw: random.Random) -> None:
+    chaos.lab.set("cell.nat", draw.random() < 0.5)
+    chaos.lab.set("cell.source_filter", draw.random() < 0.4)
+
+
+def _flap(*names: str) -> Callable[[Chaos, random.Random], None]:
+    def act(chaos: Chaos, draw: random.Random) -> None:
+        for name in names:
+            chaos.laptop.down(name)
+        chaos.hold(draw.uniform(0.05, 1.5))
+        for name in names:
+            chaos.laptop.up(name)
+
+    return act
+
+
+def _pause(chaos: Chaos, draw: random.Random) -> None:
+    assert chaos.watched
+    chaos.watched.pause(draw.uniform(0.05, 3.0))
+
+
+def _kill(how: str) -> Callable[[Chaos, random.Random], None]:
+    def act(chaos: Chaos, _: random.Random) -> None:
+        assert chaos.watched
+        if not chaos.late():
+            getattr(chaos.watched, how)()
+
+    return act
+
+
+def _reload(chaos: Chaos, draw: random.Random) -> None:
+    """With another file, at times with a mistake in it."""
+    assert chaos.watched
+    window, wrong = draw.choice([4, 20, 40]), draw.random() < 0.2
+    chaos.watched.reload(chaos.watched.text.replace("[modules.offload]\n", f"[modules.offload]\nwindow_mss = {window}\n") + ("\nnonsense = [\n" if wrong else ""))
+
+
+def _knob(chaos: Chaos, draw: random.Random) -> None:
+    module = draw.choice(list(KNOBS))
+    knob = draw.choice(list(KNOBS[module]))
+    chaos._put(f"/v1/modules/{module}/knobs/{knob}", json.dumps({"value": draw.choice(KNOBS[module][knob])}))  # noqa: SLF001
+
+
+def _look(chaos: Chaos, draw: random.Random) -> None:
+    assert chaos.watched
+    path = draw.choice(["/v1/status", "/v1/flows", "/metrics", "/v1/modules", "/v1/links", "/v1/budget", "/v1/networks", "/v1/recording?last_s=2", "/v1/doctor"])
+    chaos.watched.ask(f"GET {path} HTTP/1.1\r\nHost: tandem\r\nConnection: close\r\n\r\n".encode())
+
+
+def _announce(chaos: Chaos, draw: random.Random) -> None:
+    body = json.dumps({"what": draw.choice(["risk", "down", "up"]), "for_s": draw.uniform(0.05, 0.6)})
+    assert chaos.watched
+    chaos.watched.ask(f"POST /v1/links/wifi/announce HTTP/1.1\r\nHost: tandem\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n{body}".encode())
+
+
+def _junk(chaos: Chaos, draw: random.Random) -> None:
+    assert chaos.watched
+    junk = draw.choice([draw.randbytes(draw.randrange(1, 20000)), b"GET " + b"/" * 9000 + b" HTTP/1.1\r\n\r\n", b"PUT /v1/modules/offload HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n{",
+                        b"PUT /v1/modules/offload HTTP/1.1\r\nContent-Length: 40\r\n\r\n" + b"[" * 40, b"GET /v1/status HTTP/1.1\r\n"])
+    chaos.watched.ask(junk, timeout=0.5)
+
+
+def _flush(chaos: Chaos, draw: random.Random) -> None:
+    """Others take rules away that are not theirs."""
+    for command in draw.choice([[["nft", "flush", "ruleset"]], [["iptables", "-t", "mangle", "-F"], ["ip6tables", "-t", "mangle", "-F"]],
+                                [["ip", "rule", "del", "priority", "8484"], ["ip", "-6", "rule", "del", "priority", "8484"]], [["ip", "route", "flush", "table", "8484"]]]):
+        chaos.lab.client.run(command, check=False)
+
+
+def own_clock() -> bool:
+    """Whether the wall clock is nobody else's."""
+    return bool(virtual.inside() or os.environ.get("TANDEM_VM"))
+
+
+def _clock(_: Chaos, draw: random.Random) -> None:
+    """The wall clock jumps, as after a suspend or by NTP."""
+    with suppress(OSError):
+        time.clock_settime(time.CLOCK_REALTIME, time.clock_gettime(time.CLOCK_REALTIME) + draw.choice([-86400.0, -3600.0, -5.0, 5.0, 3600.0, 40 * 86400.0]))
+
+
+DISTURBANCES = (
+    Disturbance("blackouts of Wi-Fi", 6, _blackout, "wifi"),
+    Disturbance("changes of Wi-Fi loss", 4, _loss),
+    Disturbance("changes of cellular loss", 7, _cell_loss),
+    Disturbance("changes of cellular delay", 9, _cell_delay),
+    Disturbance("cellular outages", 11, _cell_down, "cell"),
+    Disturbance("changes of NAT and source filter", 5, _nat),
+    Disturbance("flaps of wlan0", 25, _flap("wlan0"), "wifi"),
+    Disturbance("flaps of wlan1", 20, _flap("wlan1"), "wlan1"),
+    Disturbance("flaps of cell0", 15, _flap("cell0"), "cell"),
+    Disturbance("SIGSTOPs of the daemon", 12, _pause, daemon=True),
+    Disturbance("kill -9 of the daemon", 20, _kill("kill"), daemon=True),
+    Disturbance("kill -9 of daemon and keeper", 45, _kill("kill_both"), daemon=True),
+    Disturbance("kill -9 of the keeper", 60, _kill("kill_keeper"), daemon=True),
+    Disturbance("restarts in order", 40, _kill("restart"), daemon=True),
+    Disturbance("reloads", 3, _reload, daemon=True),
+    Disturbance("changes of knobs", 0.5, _knob, daemon=True),
+    Disturbance("questions to the API", 0.3, _look, daemon=True),
+    Disturbance("announcements", 3, _announce, daemon=True),
+    Disturbance("junk to the control socket", 4, _junk, daemon=True),
+    Disturbance("flushes of rules and routes by others", 30, _flush, daemon=True),
+    Disturbance("steps of the clock", 15, _clock),
+)

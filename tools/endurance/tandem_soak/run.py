@@ -1,0 +1,240 @@
+"""One endurance run: lab up, traffic and disturbances, rest, and what is left behind."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import statistics
+import subprocess
+import threading
+import time
+from collections import Counter
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Callable
+
+from tandem_lab import Lab, system
+from tandem_lab.errors import LabError
+
+from . import world
+from .disturbances import Chaos
+from .watched import Watched
+
+HERE = Path(__file__).resolve().parent
+PATIENCE = 120.0  # s without a byte: TCP's own timeout of a retransmission grows to that
+FILES = {"20k": 20_000, "300k": 300_000, "2m": 2_000_000}
+# Memory that a life of the daemon may gain from the second quarter of its life to the last one: in short runs the recorder (8 MiB) still fills.
+GROWTH_KIB = 8192
+
+
+@dataclass(frozen=True)
+class Plan:
+    seconds: float
+    seed: int
+    prefix: str
+    threads: int
+    plain: bool  # the same without the daemon
+    mptcp: bool  # some connections ask for it
+    keep_log: Path | None
+
+
+@dataclass
+class Outcome:
+    """What came of it."""
+
+    transfers: Counter[str] = field(default_factory=Counter)  # by outcome
+    kinds: Counter[str] = field(default_factory=Counter)  # whole ones by kind
+    bytes: int = 0
+    slowest: float = 0.0
+    bad: list[dict[str, Any]] = field(default_factory=list)
+    disturbances: Counter[str] = field(default_factory=Counter)
+    daemon: Counter[str] = field(default_factory=Counter)
+    findings: list[str] = field(default_factory=list)
+    leaks: list[str] = field(default_factory=list)
+    lives: int = 0
+    memory: dict[str, Any] = field(default_factory=dict)
+    lab_errors: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    interrupted: bool = False
+
+    @property
+    def zero(self) -> dict[str, int]:
+        """What has to be zero."""
+        return {"changed": self.transfers["changed"], "hung": self.transfers["hung"], "broken": self.transfers["broken"], "leaked": len(self.leaks),
+                "other findings": len(self.findings)}
+
+    @property
+    def good(self) -> bool:
+        return not any(self.zero.values()) and self.transfers["whole"] > 0 and not self.lab_errors
+
+
+class Soak:
+    def __init__(self, plan: Plan, say: Callable[[str], None]):
+        self.plan, self.say, self.outcome = plan, say, Outcome()
+        self._under_way: list[dict[str, Any]] | None = None
+        self._ended = threading.Event()
+
+    def run(self, stop: threading.Event) -> Outcome:
+        """Until the time is over or `stop` is set; everything is undone when it returns."""
+        with ExitStack() as stack:
+            # Without the daemon, too, MPTCP connections have several subflows: what the kernel does to them is not the daemon's doing.
+            lab = stack.enter_context(Lab(world.SCENARIO.format(mptcp="true" if self.plan.plain else "false"), prefix=self.plan.prefix, seed=self.plan.seed, counters=False))
+            for number, (name, size) in enumerate(FILES.items()):
+                lab.add_file(name, random.Random(f"{self.plan.seed} {number}").randbytes(size))
+            laptop = world.Laptop(lab)
+            uploads = lab.server().popen([system.PYTHON, "-B", str(HERE / "uploads.py"), str(lab.directory)], stdout=subprocess.PIPE, text=True)
+            stack.callback(uploads.kill)
+            if uploads.stdout.readline() != "ready\n":
+                raise LabError("the server for uploads did not start")
+            before = world.left_behind(lab)
+            watched = None if self.plan.plain else Watched(lab, idle=20.0 if self.plan.seconds >= 60 else 4.0)
+            if watched:
+                watched.start()
+                stack.callback(self._end_daemon, watched)
+            chaos = Chaos(lab, laptop, watched, self.plan.seed, self.plan.seconds)
+            traffic = self._start_traffic(lab)
+            began = time.monotonic()
+            try:
+                chaos.start()
+                self._watch(stop, watched, chaos, began)
+                chaos.stop()
+                chaos.calm()
+                self._drain(traffic, stop)
+            finally:
+                chaos.stopping.set()
+                traffic.kill()
+                self.outcome.seconds = time.monotonic() - began
+                self.outcome.disturbances = chaos.counts
+                self.outcome.lab_errors = chaos.errors
+            if watched:
+                self._after(lab, watched, before, stop)
+        return self.outcome
+
+    def _start_traffic(self, lab: Lab) -> subprocess.Popen:
+        plan = {"seed": self.plan.seed, "threads": self.plan.threads, "ipv4": lab.server().ipv4, "ipv6": lab.server().ipv6, "mptcp": self.plan.mptcp, "patience": PATIENCE,
+                "www": str(lab.directory / "www"), "random": lab.random_file["name"], "files": list(FILES)}
+        traffic = lab.client.popen([system.PYTHON, "-B", str(HERE / "traffic.py"), json.dumps(plan)], stdout=subprocess.PIPE, text=True)
+        threading.Thread(target=self._listen, args=(traffic,), daemon=True).start()
+        return traffic
+
+    def _listen(self, traffic: subprocess.Popen) -> None:
+        assert traffic.stdout
+        for line in traffic.stdout:
+            one = json.loads(line)
+            if "under_way" in one:
+                self._under_way = one["under_way"]
+                continue
+            result = self.outcome
+            result.transfers[one["outcome"]] += 1
+            result.bytes += one["bytes"]
+            if one["outcome"] == "whole":
+                result.kinds[one["kind"]] += 1
+                result.slowest = max(result.slowest, one["seconds"])
+            elif one["outcome"] != "no route":
+                result.bad.append({**one, "at": round(time.monotonic() - self._began, 1)})
+        self._ended.set()
+
+    def _watch(self, stop: threading.Event, watched: Watched | None, chaos: Chaos, began: float) -> None:
+        self._began = began
+        told = began
+        while (now := time.monotonic()) < began + self.plan.seconds and not stop.is_set():
+            if watched:
+                watched.check()
+            if now - told >= 10.0:
+                told = now
+                self._progress(now - began, watched, chaos)
+            stop.wait(1.0)
+        self.outcome.interrupted = stop.is_set()
+
+    def _progress(self, seconds: float, watched: Watched | None, chaos: Chaos) -> None:
+        counts = self.outcome.transfers
+        words = f"{seconds:6.0f} s of {self.plan.seconds:.0f}: {counts['whole']} transfers whole, {counts['changed']} changed, {counts['hung']} hung, {counts['broken']} broken"
+        if watched:
+            words += f"; {chaos.counts['module toggles']} toggles, life {watched.lives}, {watched.memory[-1][2] / 1024 if watched.memory else 0:.1f} MiB, {len(watched.findings)} findings"
+        self.say(words)
+
+    def _drain(self, traffic: subprocess.Popen, stop: threading.Event) -> None:
+        """Nothing disturbs any more: what runs has to end."""
+        self.say("calm again; what is under way may end")
+        traffic.send_signal(signal.SIGTERM)
+        deadline = time.monotonic() + PATIENCE + 10
+        while not self._ended.wait(0.2):
+            if stop.is_set() and self.outcome.interrupted is False:
+                self.outcome.interrupted = True
+            if time.monotonic() > deadline or self.outcome.interrupted:
+                break
+        if not self._ended.is_set() and not self.outcome.interrupted:
+            traffic.send_signal(signal.SIGUSR1)
+            system.wait_until(lambda: self._under_way is not None, 5.0)
+            for one in self._under_way or []:
+                self.outcome.transfers["hung"] += 1
+                self.outcome.bad.append({**one, "outcome": "hung", "why": "not done after the disturbances had ended"})
+
+    def _after(self, lab: Lab, watched: Watched, before: dict[str, list[str]], stop: threading.Event) -> None:
+        """What is left of it at rest, and after its end."""
+        result = self.outcome
+        if not result.interrupted:
+            self.say("at rest: descriptors, flows, memory")
+            self._at_rest(watched)
+        watched._note_faults()  # noqa: SLF001
+        result.daemon, result.findings, result.lives = watched.counts, watched.findings, watched.lives
+        result.memory = memory_of(watched.memory)
+        if result.memory.get("growth_kib", 0) > GROWTH_KIB:
+            result.leaks.append(f"memory: the daemon grew by {result.memory['growth_kib']} KiB, from {result.memory['early_kib']} to {result.memory['late_kib']}")
+        if (code := watched.daemon.stop(20.0)) != 0:
+            result.findings.append(f"at the end the daemon ended with {code}")
+        if not watched.gone():
+            result.leaks.append("processes of tandemd that do not end")
+        system.wait_until(lambda: not world.difference(before, world.left_behind(lab)), 5.0)
+        result.leaks += world.difference(before, world.left_behind(lab))
+
+    def _at_rest(self, watched: Watched) -> None:
+        """Against a daemon that has just been started."""
+        for module in ("offload", "freeze", "mirror", "ecn", "rate"):
+            watched.daemon.api(f"/v1/modules/{module}", "PUT", {"enabled": True})
+
+        def flows() -> int:
+            return int(watched.daemon.api("/v1/status")["flows"]["count"])
+
+        if not system.wait_until(lambda: flows() == 0, 60.0, pause=1.0):
+            self.outcome.leaks.append(f"flows: {flows()} are still known 60 s after the last connection ended")
+        used = watched.descriptors()
+        for _ in range(6):  # what is open for a moment only is no leak
+            time.sleep(0.5)
+            used &= watched.descriptors()
+        watched.restart()
+        for module in ("offload", "freeze", "mirror", "ecn", "rate"):
+            watched.daemon.api(f"/v1/modules/{module}", "PUT", {"enabled": True})
+        fresh: Counter[str] = Counter()
+
+        def same() -> bool:
+            nonlocal fresh
+            fresh = watched.descriptors()
+            return not used - fresh
+
+        if not system.wait_until(same, 12.0, pause=0.5):
+            self.outcome.leaks += [f"descriptors: {count} more of {kind} than a fresh daemon has" for kind, count in (used - fresh).items()]
+
+    def _end_daemon(self, watched: Watched) -> None:
+        watched.daemon.stop()
+        if self.plan.keep_log:
+            self.plan.keep_log.write_bytes(watched.daemon.log.read_bytes())
+
+
+def memory_of(samples: list[tuple[int, float, int]]) -> dict[str, Any]:
+    """Of the longest life: resident memory in its second quarter and in its last one."""
+    if not samples:
+        return {}
+    lives: dict[int, list[tuple[float, int]]] = {}
+    for life, age, kib in samples:
+        lives.setdefault(life, []).append((age, kib))
+    longest = max(lives.values(), key=lambda life: life[-1][0])
+    length = longest[-1][0]
+    early = [kib for age, kib in longest if length / 4 <= age < length / 2]
+    late = [kib for age, kib in longest if age >= length * 3 / 4]
+    if len(early) < 5 or len(late) < 5:
+        return {"longest_life_s": round(length, 1), "most_kib": max(kib for _, _, kib in samples)}
+    return {"longest_life_s": round(length, 1), "most_kib": max(kib for _, _, kib in samples), "early_kib": int(statistics.median(early)),
+            "late_kib": int(statistics.median(late)), "growth_kib": int(statistics.median(late) - statistics.median(early))}

@@ -1,0 +1,194 @@
+"""tandemd under a service manager's care: started again when it was killed, and looked at."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from tandem_lab import Lab, system
+from tandem_lab.api import Daemon
+from tandem_lab.errors import LabError
+
+MODULES = ("offload", "freeze", "mirror", "ecn", "rate")
+CONFIG: dict[str, Any] = {
+    "links": {"more_wifi": ["wlan1"], "radio": "none", "modem": "none"},
+    "evidence": {"share": 0.05},
+    "mptcp": {"setup": True},
+    "fetch": {"ports": [80]},
+    "modules": {"mirror": {"enabled": True, "strategy": "replay"}},
+}
+
+LOG_MOST = 32 << 20  # bytes: a hundred toggles a second are a line each
+
+
+class Watched:
+    """The daemon. It may be killed by this run; when it ends by itself, that is a finding."""
+
+    def __init__(self, lab: Lab, idle: float):
+        self.lab = lab
+        self.daemon = Daemon(lab, MODULES, {**CONFIG, "daemon": {"flow_idle": f"{idle:g}s"}}, ())
+        self.text = self.daemon.config_file.read_text()
+        self.counts: Counter[str] = Counter()
+        self.findings: list[str] = []
+        self.memory: list[tuple[float, int, int]] = []  # life, seconds of it, KiB resident
+        self.lives = 0
+        self.born = 0.0
+        self.lock = threading.RLock()  # while it is started, ended or stopped; readers do not take it
+        # The kernel ends the daemon with the thread that started it.
+        self._starter = ThreadPoolExecutor(max_workers=1)
+
+    def start(self) -> None:
+        with self.lock:
+            self.daemon.config_file.write_text(self.text)
+            for attempt in range(20):  # after kill -9 its keeper clears up first, and holds the lock meanwhile
+                try:
+                    self._starter.submit(self.daemon.start, 20.0).result()
+                    break
+                except LabError as error:
+                    if attempt == 19 or "another tandemd is running" not in str(error) and "lock" not in str(error):
+                        raise
+                    self.daemon.stop()
+                    time.sleep(0.25)
+            self.lives += 1
+            self.born = time.monotonic()
+
+    @property
+    def alive(self) -> bool:
+        return self.daemon.process is not None and self.daemon.process.poll() is None
+
+    def kill(self) -> None:
+        """kill -9 and a new start, as a service manager does it."""
+        with self.lock:
+            self._note_faults()
+            self.daemon.kill()
+            self.start()
+
+    def kill_both(self) -> None:
+        """Daemon and keeper at once: nobody is left to clean."""
+        with self.lock:
+            self._note_faults()
+            for pid in (*self.children(), self.daemon.pid):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            assert self.daemon.process
+            self.daemon.process.wait()
+            self.start()
+
+    def kill_keeper(self) -> None:
+        """Without its keeper the daemon ends with a failure, and is started again."""
+        with self.lock:
+            self._note_faults()
+            for pid in self.children():
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            assert self.daemon.process
+            try:
+                if (code := self.daemon.process.wait(30)) != 1:
+                    self.finding(f"without its keeper the daemon ended with {code} and not with 1")
+            except Exception:  # noqa: BLE001 - whatever it is, it did not end
+                self.finding("without its keeper the daemon did not end within 30 s")
+                self.daemon.kill()
+            self.start()
+
+    def restart(self) -> None:
+        """In order, as an upgrade does it."""
+        with self.lock:
+            self._note_faults()
+            if (code := self.daemon.stop(timeout=20.0)) != 0:
+                self.finding(f"stopped in order, the daemon ended with {code}")
+            self.start()
+
+    def pause(self, seconds: float) -> None:
+        with self.lock:
+            self.daemon.signal(signal.SIGSTOP)
+            time.sleep(seconds)
+            self.daemon.signal(signal.SIGCONT)
+
+    def reload(self, text: str) -> None:
+        with self.lock:
+            self.daemon.config_file.write_text(text)
+            self.daemon.signal(signal.SIGHUP)
+
+    def check(self) -> None:
+        """Whether it still lives; if not, that is a finding, and it is started again."""
+        with self.lock:
+            if self.alive:
+                if self.daemon.log.stat().st_size > LOG_MOST:
+                    os.truncate(self.daemon.log, 0)  # it is appended to
+                self.memory.append((self.lives, time.monotonic() - self.born, self.resident()))
+                return
+            assert self.daemon.process
+            words = self.daemon.log.read_text(errors="replace").strip().splitlines()[-6:]
+            self.finding(f"the daemon ended by itself with {self.daemon.process.returncode}: {' | '.join(words)}")
+            self.start()
+
+    def children(self) -> list[int]:
+        return [int(word) for word in Path(f"/proc/{self.daemon.pid}/task/{self.daemon.pid}/children").read_text().split()]
+
+    def resident(self) -> int:
+        """KiB of the daemon and its children."""
+        total = 0
+        for pid in (self.daemon.pid, *self.children()):
+            with suppress(OSError, IndexError):
+                total += int(Path(f"/proc/{pid}/status").read_text().split("VmRSS:", 1)[1].split()[0])
+        return total
+
+    def descriptors(self) -> Counter[str]:
+        """Of daemon and keeper, by kind."""
+        found: Counter[str] = Counter()
+        for name, pid in (("daemon", self.daemon.pid), *(("keeper", child) for child in self.children())):
+            for entry in Path(f"/proc/{pid}/fd").iterdir():
+                with suppress(OSError):
+                    found[f"{name} {os.readlink(entry).split(':')[0]}"] += 1
+            found[f"{name} threads"] += len(list(Path(f"/proc/{pid}/task").iterdir()))
+        return found
+
+    def _note_faults(self) -> None:
+        """Counters that end with this life."""
+        with suppress(LabError, OSError, ValueError, KeyError):
+            self.take_counters(self.daemon.api("/v1/status"))
+
+    def take_counters(self, status: dict[str, Any]) -> None:
+        for name in ("queued", "rerouted", "injected", "faults"):
+            value = status.get("datapath", {}).get(name)
+            if isinstance(value, int):
+                self.counts[f"packets {name}"] += value
+
+    def finding(self, words: str) -> None:
+        self.findings.append(words)
+
+    def ask(self, data: bytes, timeout: float = 2.0) -> bytes:
+        """Bytes to the control socket, and what comes back; empty when it does not answer."""
+        with socket.socket(socket.AF_UNIX) as made:
+            made.settimeout(timeout)
+            try:
+                made.connect(str(self.daemon.socket))
+                made.sendall(data)
+                answer = b""
+                while piece := made.recv(65536):
+                    answer += piece
+                return answer
+            except OSError:
+                return b""
+
+    def gone(self) -> bool:
+        """After the end: no process of it."""
+        return system.wait_until(lambda: not left(self.lab), 15.0)
+
+
+def left(lab: Lab) -> list[int]:
+    """Processes in the client's namespace that are tandemd."""
+    found = []
+    for word in system.call(["ip", "netns", "pids", lab.client.namespace]).split():
+        with suppress(OSError):
+            if Path(f"/proc/{word}/comm").read_text().startswith("tandemd"):
+                found.append(int(word))
+    return found
