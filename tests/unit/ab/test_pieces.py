@@ -186,6 +186,24 @@ def test_verdicts(gains, until: float, null: bool, word: str, said: str) -> None
     assert one.word == word and said in analysis.sentence(one, until, null)
 
 
+def test_a_rate_that_the_server_limits_is_told() -> None:
+    def said(pairs: list[dict]) -> str:
+        head = {"arms": [{"name": "off"}, {"name": "offload"}], "smaller_is_better": False, "until": 0.05, "null": False, "unit": "Mb/s"}
+        return " ".join(report.Result(head, pairs).notes())
+
+    same = [0.001 * value for value in NOISE]
+    assert "10 Mb/s, within 0." in said(made(*same)) and "faster server" in said(made(*same))
+    assert said(made(*same[:7])) == "" and said(made(*NOISE)) == ""
+    for factor, told in ((3.0, "3 times as fast during its warm-up"), (1.2, "")):
+        pairs = made(*NOISE)
+        for pair in pairs:
+            for trial in pair["trials"].values():
+                trial["beside"]["warm_up_mbps"] = factor * trial["figure"]
+        assert (told in said(pairs)) if told else said(pairs) == ""
+        pairs[3]["trials"]["off"]["beside"]["warm_up_mbps"] = 1.0
+        assert said(pairs) == ""
+
+
 def test_smaller_figures_may_be_better_and_discarded_pairs_do_not_count() -> None:
     one, = analysis.compare(made(*[0.3] * 9) + made(5.0, discarded="roamed"), ["off", "offload"], True, 0.05)
     assert one.pairs == 9 and one.word == "loss"

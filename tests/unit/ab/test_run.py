@@ -233,6 +233,7 @@ def test_a_download_that_was_not_whole_does_not_count(server: str, path: str, re
     outcome = workloads.Download(server + path, 0.1, 0.5).run()
     assert (reason in outcome.reason) if reason else not outcome.reason
     assert outcome.figure > 0 if not reason else outcome.figure == 0
+    assert outcome.beside.get("warm_up_mbps", 0) > 0 or reason
 
 
 def test_nobody_there() -> None:

@@ -12,6 +12,8 @@ from tandem_common import confidence
 
 from .quantities import count, percent
 
+SAME_RATE = 0.01  # all figures of a limited rate, from the smallest to the largest; over the lab's steady air they differ by 5 %
+FAST_START = 1.5
 Pair = Mapping[str, Any]
 
 
@@ -120,6 +122,24 @@ def drift_sentence(one: Comparison) -> str:
     if not one.drift or not one.drift.clear:
         return ""
     return f"the effect changed over time: {percent(one.drift.first)} in the first third of the pairs, {percent(one.drift.last)} in the last"
+
+
+def throttled(pairs: Sequence[Pair], arms: Sequence[str]) -> str:
+    """In words, when rates look as those of a server that limits them; else empty. Links do not keep to one rate so exactly, nor is the beginning of every download the fastest."""
+    good = counted(pairs)
+    trials = [pair["trials"][arm] for pair in good for arm in arms]
+    if len(good) < confidence.LEAST:
+        return ""
+    figures = sorted(trial["figure"] for trial in trials)
+    median = float(numpy.median(figures))
+    if figures[-1] - figures[0] <= SAME_RATE * median:
+        return (f"All blocks of all settings came to {median:.4g} Mb/s, within {(figures[-1] - figures[0]) / median * 100:.1f} %: so looks a server, or a provider, that limits the rate. "
+                "Then no setting can gain anything; measure with a faster server.")
+    ratios = [trial["beside"]["warm_up_mbps"] / trial["figure"] for trial in trials if "warm_up_mbps" in trial["beside"]]
+    if len(ratios) == len(trials) and min(ratios) >= FAST_START:
+        return (f"Every download was {float(numpy.median(ratios)):.2g} times as fast during its warm-up as afterwards: so looks a server, or a provider, that lets the first megabytes pass "
+                "and limits the rate of the rest. What was measured is that limit; measure with another server.")
+    return ""
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,8 @@ class Result:
         found = [f"{one.arm}: {words}" for one in self.comparisons if (words := analysis.drift_sentence(one))]
         if (self.head.get("own") or {}).get("per") == "flow":
             found.append(SHARED_AIR)
+        if self.head["unit"] == "Mb/s" and (words := analysis.throttled(self.pairs, self.arms)):
+            found.append(words)
         lost = [pair for pair in self.pairs if pair["discarded"]]
         if lost:
             found.append(f"{count(len(lost), 'pair')} of {len(self.pairs)} {'does' if len(lost) == 1 else 'do'} not count, each with its reason below.")

@@ -109,11 +109,12 @@ class Download(Workload):
     def run(self) -> Outcome:
         began = time.monotonic()
         opened, end = began + self._warm_up, began + self._warm_up + self._measured
-        counted = downloads = 0
+        counted = before = downloads = 0
         reference: dict[str, Any] = {}
         while (left := end - time.monotonic()) > 0.01:
             downloads += 1
-            here, fault, seen = self._once(left, opened)
+            early, here, fault, seen = self._once(left, opened)
+            before += early
             counted += here
             if not fault and reference and seen != reference:
                 fault = "the file changed meanwhile"
@@ -124,12 +125,13 @@ class Download(Workload):
                 return Outcome(0.0, counted, self._measured, "the file is too small to measure a rate with; --requests measures small ones", reference, downloads)
         if counted == 0:
             return Outcome(0.0, 0, self._measured, f"not a byte in {self._measured:g} s", reference, downloads)
-        return Outcome(counted * 8e-6 / self._measured, counted, self._measured, "", reference, downloads)
+        beside = {"warm_up_mbps": before * 8e-6 / self._warm_up} if self._warm_up else {}
+        return Outcome(counted * 8e-6 / self._measured, counted, self._measured, "", reference, downloads, beside)
 
-    def _once(self, left: float, opened: float) -> tuple[int, str, dict[str, Any]]:
-        """Bytes that came from `opened` on, what was wrong, and what the answer is known by: which host, what length."""
+    def _once(self, left: float, opened: float) -> tuple[int, int, str, dict[str, Any]]:
+        """Bytes that came before and from `opened` on, what was wrong, and what the answer is known by: which host, what length."""
         argv = [self._curl, "-sS", "-L", "--max-time", f"{left:.3f}", "-w", "%{stderr}%{json}%{header_json}", "-o", "-", self._url]
-        counted = 0
+        early = counted = 0
         with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             try:
                 assert process.stdout and process.stderr
@@ -137,16 +139,18 @@ class Download(Workload):
                 while piece := os.read(place, PIECE):
                     if time.monotonic() >= opened:
                         counted += len(piece)
+                    else:
+                        early += len(piece)
                 words = process.stderr.read().decode(errors="replace")
             except BaseException:
                 process.kill()
                 raise
         told, before = _last_jsons(words)
         if not told:
-            return counted, f"curl: {before.strip() or f'exit code {process.returncode}'}", {}
+            return early, counted, f"curl: {before.strip() or f'exit code {process.returncode}'}", {}
         head = {name.lower(): value[-1] for name, value in told[1].items() if isinstance(value, list)} if len(told) > 1 else {}
         fault = fault_of(told[0], before, cut_is_fine=True)
-        return counted, fault, {"from": urlsplit(str(told[0].get("url_effective"))).netloc, "length": head.get("content-length")}
+        return early, counted, fault, {"from": urlsplit(str(told[0].get("url_effective"))).netloc, "length": head.get("content-length")}
 
 
 class Upload(Workload):
