@@ -1,5 +1,6 @@
 #include "src/trace/comment.h"
 
+#include <algorithm>
 #include <array>
 
 namespace tandem::trace
@@ -24,14 +25,15 @@ std::optional<Comment> from_text(std::string_view text)
   const std::size_t colon = text.find(": ");
   const std::string_view head = text.substr(0, colon);
   for (std::size_t disposition = 0; disposition < disposition_count; ++disposition)
-    for (std::size_t part = 0; part < part_words.size(); ++part)
-    {
-      const auto candidate = static_cast<Disposition>(disposition);
-      if (head != std::string { name(candidate) } + std::string { part_words[part] }) continue;
-      Comment comment { .disposition = candidate, .part = static_cast<Part>(part) };
-      if (colon != std::string_view::npos) comment.why = text.substr(colon + 2);
-      return comment;
-    }
+  {
+    const auto candidate = static_cast<Disposition>(disposition);
+    if (!head.starts_with(name(candidate))) continue;
+    const auto part = std::find(part_words.begin(), part_words.end(), head.substr(name(candidate).size()));
+    if (part == part_words.end()) continue;
+    Comment comment { .disposition = candidate, .part = static_cast<Part>(part - part_words.begin()) };
+    if (colon != std::string_view::npos) comment.why = text.substr(colon + 2);
+    return comment;
+  }
   return {};
 }
 

@@ -19,7 +19,8 @@ class Format
 {
 public:
   virtual ~Format() = default;
-  virtual std::optional<Recorded> next() = 0; // the next packet, without its number; throws BadFile
+  // The next packet, without its number; all of it is written. False at the end of the file. Throws BadFile.
+  virtual bool next(Recorded& packet) = 0;
   virtual const std::optional<Heading>& heading() const = 0;
 };
 

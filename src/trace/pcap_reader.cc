@@ -1,6 +1,7 @@
 #include "src/trace/formats.h"
 
 #include <pcap/pcap.h>
+#include <stdio_ext.h>
 
 #include <array>
 #include <cstdio>
@@ -18,6 +19,9 @@ public:
   {
     std::FILE* stream = std::fopen(file.c_str(), "rb");
     if (stream == nullptr) throw BadFile { file, {}, "cannot be opened for reading" };
+    // libpcap reads two small pieces for each packet; nobody else reads from this stream.
+    std::setvbuf(stream, nullptr, _IOFBF, 256u << 10);
+    __fsetlocking(stream, FSETLOCKING_BYCALLER);
     std::uint32_t magic = 0;
     if (std::fread(&magic, sizeof magic, 1, stream) == 1 && (magic == modified || magic == modified_swapped))
       record_head_ = 24;
@@ -34,25 +38,25 @@ public:
     if (const long begin = std::ftell(stream); begin > 0) offset_ = static_cast<std::uint64_t>(begin);
   }
 
-  std::optional<Recorded> next() override
+  bool next(Recorded& packet) override
   {
     pcap_pkthdr* header = nullptr;
     const u_char* data = nullptr;
     const int result = pcap_next_ex(pcap_.get(), &header, &data);
-    if (result == PCAP_ERROR_BREAK) return {};
+    if (result == PCAP_ERROR_BREAK) return false;
     if (result != 1) throw BadFile { file_, offset_, pcap_geterr(pcap_.get()) };
     offset_ += record_head_ + header->caplen;
 
-    Recorded packet;
+    packet.clear();
     // tv_usec counts nanoseconds at this precision.
     packet.time_ns = std::int64_t { header->ts.tv_sec } * 1'000'000'000 + header->ts.tv_usec;
     packet.link_type = link_type_;
     const auto frame = std::as_bytes(std::span { data, header->caplen });
     const auto at = ip_offset(frame, link_type_);
-    if (!at || *at > frame.size()) return packet;
+    if (!at || *at > frame.size()) return true;
     packet.bytes.assign(frame.begin() + static_cast<std::ptrdiff_t>(*at), frame.end());
     packet.length = static_cast<std::uint32_t>(std::max(header->len, header->caplen) - *at);
-    return packet;
+    return true;
   }
 
   const std::optional<Heading>& heading() const override { return heading_; }

@@ -1,11 +1,13 @@
+#include "src/trace/file_bytes.h"
 #include "src/trace/formats.h"
 #include "src/trace/pcapng.h"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <fstream>
 #include <limits>
+#include <span>
+#include <string_view>
 #include <utility>
 
 namespace tandem::trace
@@ -20,6 +22,7 @@ struct Interface
 {
   std::uint16_t link_type = 0;
   std::string name {};
+  Link link = Link::other; // by its name
   std::string description {};
   std::uint64_t units_per_second = 1'000'000;
   std::int64_t offset_seconds = 0;
@@ -71,17 +74,21 @@ std::optional<Heading> heading_from(std::string_view text)
 class Pcapng : public Format
 {
 public:
-  explicit Pcapng(const std::filesystem::path& file) : file_ { file }, in_ { file, std::ios::binary }
+  explicit Pcapng(const std::filesystem::path& file) : file_ { file }, in_ { file }
   {
-    if (!in_) throw BadFile { file_, {}, "cannot be opened for reading" };
     if (!read_block()) throw BadFile { file_, 0, "empty file" };
     if (type_ != pcapng::section_header) fail("does not begin with a pcapng section header");
     read_section();
   }
 
-  std::optional<Recorded> next() override
+  bool next(Recorded& packet) override
   {
-    if (edited_) return std::exchange(edited_, std::nullopt);
+    if (edited_)
+    {
+      packet = std::move(*edited_);
+      edited_.reset();
+      return true;
+    }
     while (read_block())
       switch (type_)
       {
@@ -92,18 +99,21 @@ public:
         read_interface();
         break;
       case pcapng::enhanced_packet:
-        return read_enhanced();
+        read_enhanced(packet);
+        return true;
       case pcapng::simple_packet:
-        return read_simple();
+        read_simple(packet);
+        return true;
       case pcapng::chain_input:
-        if (heading_) return read_input();
-        break;
+        if (!heading_) break;
+        read_input(packet);
+        return true;
       case pcapng::packet_obsolete:
         fail("obsolete packet block (type 2); rewrite the file with editcap -F pcapng");
       default:
         break; // name resolution, statistics and what may come: allowed, of no use here
       }
-    return {};
+    return false;
   }
 
   const std::optional<Heading>& heading() const override { return heading_; }
@@ -111,46 +121,44 @@ public:
 private:
   [[noreturn]] void fail(const std::string& reason) const { throw BadFile { file_, block_offset_, reason }; }
 
-  // Reads the next block into body_ (without type and lengths). False at the end of the file.
+  // Shows the next block in body_ (without type and lengths). False at the end of the file.
   bool read_block()
   {
+    in_.skip(block_length_);
     block_offset_ += block_length_;
     block_length_ = 0;
-    std::array<char, 12> head {};
-    in_.read(head.data(), 8);
-    if (in_.gcount() == 0) return false;
-    if (in_.gcount() < 8) fail("ends inside the head of a block");
+    auto head = in_.look(12);
+    if (head.empty()) return false;
+    if (head.size() < 8) fail("ends inside the head of a block");
     std::memcpy(&type_, head.data(), 4);
-    if (type_ == pcapng::section_header)
+    const bool section = type_ == pcapng::section_header; // a palindrome
+    if (section)
     {
       // Its byte order is inside it, and holds for its own length already.
-      in_.read(head.data() + 8, 4);
       std::uint32_t magic = 0;
-      std::memcpy(&magic, head.data() + 8, 4);
-      if (in_.gcount() < 4 || (magic != pcapng::byte_order_magic && magic != pcapng::byte_order_swapped))
+      if (head.size() >= 12) std::memcpy(&magic, head.data() + 8, 4);
+      if (magic != pcapng::byte_order_magic && magic != pcapng::byte_order_swapped)
         fail("section header without a byte-order magic");
       swapped_ = magic == pcapng::byte_order_swapped;
     }
-    const std::size_t already = type_ == pcapng::section_header ? 4 : 0;
-    type_ = order32(type_);
-    if (already != 0) type_ = pcapng::section_header; // a palindrome
+    else
+      type_ = order32(type_);
     std::uint32_t length = 0;
     std::memcpy(&length, head.data() + 4, 4);
     length = order32(length);
-    if (length % 4 != 0 || length < 12 + already || length > largest_block)
-      fail("block length " + std::to_string(length) + "; allowed is a multiple of 4 from "
-           + std::to_string(12 + already) + " to " + std::to_string(largest_block));
-    body_.resize(length - 8);
-    std::memcpy(body_.data(), head.data() + 8, already);
-    const auto wanted = static_cast<std::streamsize>(body_.size() - already);
-    in_.read(reinterpret_cast<char*>(body_.data() + already), wanted);
-    if (in_.gcount() < wanted)
-      fail("block of " + std::to_string(length) + " bytes, but the file ends " + std::to_string(wanted - in_.gcount())
+    const std::uint32_t least = section ? 16 : 12;
+    if (length % 4 != 0 || length < least || length > largest_block)
+      fail("block length " + std::to_string(length) + "; allowed is a multiple of 4 from " + std::to_string(least)
+           + " to " + std::to_string(largest_block));
+    const auto block = in_.look(length);
+    if (block.size() < length)
+      fail("block of " + std::to_string(length) + " bytes, but the file ends " + std::to_string(length - block.size())
            + " bytes before its end");
+    body_ = block.subspan(8, length - 8);
     const std::uint32_t trailer = get32(body_.size() - 4);
     if (trailer != length)
       fail("block length " + std::to_string(length) + " at its head and " + std::to_string(trailer) + " at its end");
-    body_.resize(body_.size() - 4);
+    body_ = body_.first(body_.size() - 4);
     block_length_ = length;
     return true;
   }
@@ -185,8 +193,9 @@ private:
               if (code == pcapng::option::interface_offset && length == 8)
                 interface.offset_seconds = static_cast<std::int64_t>(get64(at));
             });
-    if (heading_ && link_named(interface.name) == Link::wifi) heading_->wifi_device = interface.description;
-    if (heading_ && link_named(interface.name) == Link::cell) heading_->cell_device = interface.description;
+    interface.link = link_named(interface.name);
+    if (heading_ && interface.link == Link::wifi) heading_->wifi_device = interface.description;
+    if (heading_ && interface.link == Link::cell) heading_->cell_device = interface.description;
     interfaces_.push_back(std::move(interface));
   }
 
@@ -212,7 +221,7 @@ private:
     return interfaces_[id];
   }
 
-  Recorded read_enhanced()
+  void read_enhanced(Recorded& packet)
   {
     need(20, "packet");
     const Interface& from = interface(get32(0));
@@ -221,7 +230,7 @@ private:
     if (kept > body_.size() - 20)
       fail("packet of " + std::to_string(kept) + " bytes in a block with room for "
            + std::to_string(body_.size() - 20));
-    Recorded packet = take(from, 20, kept, get32(16));
+    take(from, 20, kept, get32(16), packet);
     packet.time_ns = nanoseconds(from, time);
     options(20 + pcapng::padded(kept),
             [&](std::uint16_t code, std::size_t at, std::size_t length)
@@ -240,17 +249,16 @@ private:
             });
     if (!packet.comment.empty()) packet.decision = from_text(packet.comment);
     if (packet.original && packet.decision && packet.decision->disposition == Disposition::edited)
-      return as_it_came(std::move(packet));
-    return packet;
+      packet = as_it_came(packet);
   }
 
   // The first comment that is not about the original counts: whoever adds one in Wireshark may do so in front.
-  static void take_comment(std::string text, Recorded& packet)
+  static void take_comment(std::string_view text, Recorded& packet)
   {
     if (auto original = original_from(text, packet.bytes); original && !packet.original)
       packet.original = std::move(original);
     else if (packet.comment.empty())
-      packet.comment = std::move(text);
+      packet.comment = text;
   }
 
   // An edited packet stands once in the file, as it left; here it is told as two, like in older recordings.
@@ -270,42 +278,40 @@ private:
   }
 
   // Another program's block of the same number is not read as one of ours: its section has no heading.
-  Recorded read_input()
+  void read_input(Recorded& input)
   {
     need(12, "chain input");
     const std::uint32_t size = get32(8);
     if (size == 0 || size > body_.size() - 12)
       fail("chain input of " + std::to_string(size) + " bytes in a block with room for "
            + std::to_string(body_.size() - 12));
-    Recorded input;
+    input.clear();
     input.asked = Asked { .at = tick(get64(0)) };
     const auto from = body_.begin() + 12;
     input.input.assign(from, from + size);
-    return input;
   }
 
   static Tick tick(std::uint64_t count) { return Tick { Duration { static_cast<Duration::rep>(count) } }; }
 
-  Recorded read_simple()
+  void read_simple(Recorded& packet)
   {
     need(4, "simple packet");
     const std::uint32_t length = get32(0);
     const auto kept = static_cast<std::uint32_t>(std::min<std::size_t>(length, body_.size() - 4));
-    return take(interface(0), 4, kept, length);
+    take(interface(0), 4, kept, length, packet);
   }
 
-  Recorded take(const Interface& from, std::size_t at, std::uint32_t kept, std::uint32_t length) const
+  void take(const Interface& from, std::size_t at, std::uint32_t kept, std::uint32_t length, Recorded& packet) const
   {
-    Recorded packet;
+    packet.clear();
     packet.interface = from.name;
-    packet.link = link_named(from.name);
+    packet.link = from.link;
     packet.link_type = from.link_type;
-    const auto frame = std::span { body_ }.subspan(at, kept);
+    const auto frame = body_.subspan(at, kept);
     const auto offset = ip_offset(frame, from.link_type);
-    if (!offset || *offset > frame.size()) return packet;
+    if (!offset || *offset > frame.size()) return;
     packet.bytes.assign(frame.begin() + static_cast<std::ptrdiff_t>(*offset), frame.end());
     packet.length = static_cast<std::uint32_t>(std::max(length, kept) - *offset);
-    return packet;
   }
 
   static std::int64_t nanoseconds(const Interface& from, std::uint64_t time)
@@ -364,18 +370,18 @@ private:
     return swapped_ ? __builtin_bswap64(value) : value;
   }
 
-  std::string text(std::size_t at, std::size_t length) const
+  std::string_view text(std::size_t at, std::size_t length) const
   {
     return { reinterpret_cast<const char*>(body_.data()) + at, length };
   }
 
   std::filesystem::path file_;
-  std::ifstream in_;
+  FileBytes in_;
   bool swapped_ = false;
   std::uint32_t type_ = 0;
   std::uint64_t block_offset_ = 0;
   std::uint64_t block_length_ = 0;
-  std::vector<std::byte> body_;
+  std::span<const std::byte> body_ {}; // in the room of `in_`
   std::vector<Interface> interfaces_;
   std::optional<Heading> heading_;
   std::optional<Recorded> edited_ {}; // as it left; told next

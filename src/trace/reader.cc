@@ -15,6 +15,10 @@ namespace
 std::unique_ptr<Format> open(const std::filesystem::path& file)
 {
   if (std::filesystem::is_directory(file)) throw BadFile { file, {}, "is a directory, not a recording" };
+  // What is asked of a recording is mostly found in two passes.
+  std::error_code unknown;
+  if (file == "-" || std::filesystem::is_fifo(file, unknown) || std::filesystem::is_socket(file, unknown))
+    throw BadFile { file, {}, "is a pipe, and recordings are read more than once; write it to a file first" };
   std::ifstream in { file, std::ios::binary };
   if (!in) throw BadFile { file, {}, "cannot be opened for reading" };
   std::array<char, 4> head {};
@@ -34,11 +38,18 @@ Reader::~Reader() = default;
 
 std::optional<Recorded> Reader::next()
 {
-  auto packet = format_->next();
-  while (packet && !packet->input.empty() && !inputs_)
-    packet = format_->next();
-  if (packet && packet->input.empty()) packet->number = packet->same_frame ? number_ : ++number_;
+  std::optional<Recorded> packet { std::in_place };
+  if (!next(*packet)) packet.reset();
   return packet;
+}
+
+bool Reader::next(Recorded& packet)
+{
+  do
+    if (!format_->next(packet)) return false;
+  while (!packet.input.empty() && !inputs_);
+  packet.number = !packet.input.empty() ? 0 : packet.same_frame ? number_ : ++number_;
+  return true;
 }
 
 const std::optional<Heading>& Reader::heading() const

@@ -27,6 +27,8 @@ public:
   // The next packet, or nothing at the end of the file. Throws BadFile; the packets before the fault have been returned
   // by then.
   std::optional<Recorded> next();
+  // The same into a packet that is used again, whatever it held; false at the end of the file.
+  bool next(Recorded& packet);
 
   // Of the section read last; empty for a recording of another program.
   const std::optional<Heading>& heading() const;

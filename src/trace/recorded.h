@@ -31,7 +31,8 @@ private:
   std::optional<std::uint64_t> offset_;
 };
 
-// One packet of a file.
+// One packet of a file. Reader fills the same one again and again: what its texts and bytes took is not asked for anew
+// with every packet.
 struct Recorded
 {
   std::uint64_t number = 0; // from 1, as Wireshark counts frames
@@ -50,6 +51,26 @@ struct Recorded
   std::optional<Asked> asked {};       // the chain was asked about it, of a recording by Tandem
   std::optional<Original> original {}; // inner: while it is read
   std::vector<std::byte> input {};     // no packet, but an encoded ChainInput of `asked->at`; see Reader
+
+  // As new; texts and bytes keep their room.
+  void clear()
+  {
+    number = 0;
+    time_ns = 0;
+    interface.clear();
+    link = Link::other;
+    direction.reset();
+    packet_id.reset();
+    comment.clear();
+    decision.reset();
+    bytes.clear();
+    length = 0;
+    link_type = 0;
+    same_frame = false;
+    asked.reset();
+    original.reset();
+    input.clear();
+  }
 };
 
 } // namespace tandem::trace

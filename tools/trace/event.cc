@@ -1,6 +1,7 @@
 #include "tools/trace/event.h"
 
 #include <array>
+#include <utility>
 
 namespace tandem::trace_tool
 {
@@ -26,19 +27,29 @@ std::optional<trace::Disposition> Event::disposition() const
   return packet.decision->disposition;
 }
 
-std::string Event::why() const
+const std::string& Event::why() const
 {
   return packet.decision ? packet.decision->why : packet.comment;
 }
 
 std::optional<Event> EventReader::next()
 {
-  std::optional<trace::Recorded> first = std::move(ahead_);
-  ahead_.reset();
-  if (!first) first = reader_.next();
-  if (!first) return {};
-  Event event { .packet = std::move(*first) };
-  if (!event.packet.decision || event.packet.decision->part != trace::Part::before) return event;
+  std::optional<Event> event { std::in_place };
+  if (!next(*event)) event.reset();
+  return event;
+}
+
+bool EventReader::next(Event& event)
+{
+  event.after.reset();
+  if (ahead_)
+  {
+    event.packet = std::move(*ahead_);
+    ahead_.reset();
+  }
+  else if (!reader_.next(event.packet))
+    return false;
+  if (!event.packet.decision || event.packet.decision->part != trace::Part::before) return true;
   ahead_ = reader_.next();
   // The second part may be missing, in a file that somebody has filtered.
   if (ahead_ && ahead_->decision && ahead_->decision->part == trace::Part::after
@@ -47,7 +58,7 @@ std::optional<Event> EventReader::next()
     event.after = std::move(ahead_);
     ahead_.reset();
   }
-  return event;
+  return true;
 }
 
 wire::Parsed parse(const trace::Recorded& packet)

@@ -16,7 +16,7 @@ struct Event
   std::optional<trace::Recorded> after {}; // as it was sent on, of an edited packet
 
   std::optional<trace::Disposition> disposition() const;
-  std::string why() const;
+  const std::string& why() const;
 };
 
 // Reads events from a recording. Throws trace::BadFile.
@@ -26,6 +26,8 @@ public:
   explicit EventReader(const std::filesystem::path& file) : reader_ { file } {}
 
   std::optional<Event> next();
+  // The same into an event that is used again, whatever it held; false at the end of the file.
+  bool next(Event& event);
   const std::optional<trace::Heading>& heading() const { return reader_.heading(); }
 
 private:

@@ -66,6 +66,24 @@ const BookedFlow* FlowBook::find(const FlowKey& key) const
   return at == places_.end() ? nullptr : &flows_[at->second.index];
 }
 
+const FlowBook::Place& FlowBook::place_of(const Segment& s, std::optional<Direction> recorded)
+{
+  for (const Places::const_pointer one : latest_)
+    if (one != nullptr && one->first == s.key) return one->second;
+  auto at = places_.find(s.key);
+  if (at == places_.end())
+  {
+    bool local_is_source = true;
+    const Side side = side_of(s, recorded, local_is_source);
+    flows_.push_back({ .number = flows_.size() + 1, .key = local_is_source ? s.key : reversed(s.key), .side = side });
+    const std::size_t index = flows_.size() - 1;
+    places_.emplace(reversed(s.key), Place { index, local_is_source ? Direction::ingress : Direction::egress });
+    at = places_.emplace(s.key, Place { index, local_is_source ? Direction::egress : Direction::ingress }).first;
+  }
+  latest_[at->second.direction == Direction::ingress ? 1 : 0] = &*at; // a node stays where it is
+  return at->second;
+}
+
 FlowBook::Found FlowBook::take(const trace::Recorded& packet)
 {
   Found found { .parsed = wire::parse(packet.bytes, Direction::egress, packet.bytes.size() < packet.length, 0,
@@ -76,18 +94,9 @@ FlowBook::Found FlowBook::take(const trace::Recorded& packet)
     s.direction = packet.direction.value_or(Direction::egress);
     return found;
   }
-  auto at = places_.find(s.key);
-  if (at == places_.end())
-  {
-    bool local_is_source = true;
-    const Side side = side_of(s, packet.direction, local_is_source);
-    flows_.push_back({ .number = flows_.size() + 1, .key = local_is_source ? s.key : reversed(s.key), .side = side });
-    const std::size_t index = flows_.size() - 1;
-    places_.emplace(reversed(s.key), Place { index, local_is_source ? Direction::ingress : Direction::egress });
-    at = places_.emplace(s.key, Place { index, local_is_source ? Direction::egress : Direction::ingress }).first;
-  }
-  BookedFlow& flow = flows_[at->second.index];
-  if (at->second.direction == Direction::ingress)
+  const Place& place = place_of(s, packet.direction);
+  BookedFlow& flow = flows_[place.index];
+  if (place.direction == Direction::ingress)
   {
     s.direction = Direction::ingress;
     s.key = flow.key;

@@ -6,6 +6,7 @@
 
 #include <tandem/segment.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -56,6 +57,8 @@ class FlowBook
 public:
   // `locals`: addresses that the user says are the laptop's.
   explicit FlowBook(std::vector<Address> locals = {}) : locals_ { std::move(locals) } {}
+  FlowBook(const FlowBook&) = delete;
+  FlowBook& operator=(const FlowBook&) = delete;
 
   struct Found
   {
@@ -76,17 +79,21 @@ private:
   {
     std::size_t operator()(const FlowKey& key) const noexcept;
   };
-  Side side_of(const Segment& as_egress, std::optional<Direction> recorded, bool& local_is_source) const;
-
-  std::vector<Address> locals_;
-  std::vector<BookedFlow> flows_ {};
   // Both ways round: by the source as `local`.
   struct Place
   {
     std::size_t index = 0;
     Direction direction = Direction::egress;
   };
-  std::unordered_map<FlowKey, Place, Hash> places_ {};
+  const Place& place_of(const Segment& as_egress, std::optional<Direction> recorded);
+  Side side_of(const Segment& as_egress, std::optional<Direction> recorded, bool& local_is_source) const;
+
+  std::vector<Address> locals_;
+  std::vector<BookedFlow> flows_ {};
+  using Places = std::unordered_map<FlowKey, Place, Hash>;
+  Places places_ {};
+  // Of the latest packet of either direction: they come in trains.
+  std::array<Places::const_pointer, 2> latest_ {};
 };
 
 } // namespace tandem::trace_tool

@@ -23,17 +23,20 @@ namespace
 
 namespace input = trace::input;
 using trace::Disposition;
-using Bytes = std::vector<std::byte>;
 
-// What became of a packet, or was sent beside packets.
+// What became of a packet, or was sent beside packets. The bytes and the reason lie elsewhere.
 struct Left
 {
   Disposition what = Disposition::passed;
-  Bytes bytes {}; // as far as the recorder keeps them
+  std::span<const std::byte> bytes {}; // as far as the recorder keeps them
   Link by = Link::wifi;
-  std::string why {};
+  std::string_view why {};
 
-  bool operator==(const Left&) const = default;
+  bool operator==(const Left& other) const
+  {
+    return what == other.what && by == other.by && why == other.why
+           && std::equal(bytes.begin(), bytes.end(), other.bytes.begin(), other.bytes.end());
+  }
   std::string text() const
   {
     std::string text { name(what) };
@@ -43,7 +46,7 @@ struct Left
       text += " by " + std::string { name(by) } + ": "
               + (parsed.ok() ? wire::describe(parsed.segment) : wire::hex_line(bytes, 60));
     }
-    return why.empty() ? text : text + " | " + why;
+    return why.empty() ? text : text + " | " + std::string { why };
   }
 };
 
@@ -73,9 +76,9 @@ class LivePlayer
 public:
   explicit LivePlayer(const NamedModules& make) : make_ { make } {}
 
-  void take(Packet packet)
+  void take(const Packet& packet)
   {
-    trace::Recorded& one = packet.before;
+    const trace::Recorded& one = packet.before;
     number_ = one.number;
     time_ns_ = one.time_ns;
     if (result_.packets++ == 0) result_.first_ns = one.time_ns;
@@ -90,10 +93,8 @@ public:
     {
       const wire::Parsed parsed =
           wire::parse(one.bytes, one.direction.value_or(Direction::egress), true, 0, one.length);
-      pending_.push_back({ .sent = true,
-                           .flow = parsed.ok() ? std::optional { parsed.segment.key } : std::nullopt,
-                           .left = recorded(packet),
-                           .length = one.length });
+      pending_.push_back(
+          { .sent = true, .flow = parsed.ok() ? std::optional { parsed.segment.key } : std::nullopt, .packet = one });
     }
     else if (one.asked)
       segment(packet);
@@ -119,8 +120,14 @@ private:
   {
     bool sent = false;
     std::optional<FlowKey> flow {}; // nothing: it is no segment
-    Left left {};
-    std::uint32_t length = 0;
+    trace::Recorded packet {};
+
+    Left left() const
+    {
+      return {
+        .what = packet.decision->disposition, .bytes = packet.bytes, .by = packet.link, .why = packet.decision->why
+      };
+    }
   };
 
   void begin(const input::State& state)
@@ -253,9 +260,9 @@ private:
     const bool queued = one.decision->disposition != Disposition::observed;
     now_ = one.asked->at;
     // What the recorder did not keep is payload: nobody looks at it, but its length counts.
-    Bytes bytes = one.bytes;
-    bytes.resize(std::max<std::size_t>(bytes.size(), one.asked->seen));
-    wire::Parsed parsed = wire::parse(bytes, one.direction.value_or(Direction::egress), true, 0, one.length);
+    bytes_.assign(one.bytes.begin(), one.bytes.end());
+    bytes_.resize(std::max<std::size_t>(bytes_.size(), one.asked->seen));
+    wire::Parsed parsed = wire::parse(bytes_, one.direction.value_or(Direction::egress), true, 0, one.length);
     if (!parsed.ok()) return;
     Segment& segment = parsed.segment;
     segment.link = queued ? Link::wifi : one.link;
@@ -270,16 +277,14 @@ private:
     if (std::exchange(fault_, false) && this->faults() == faults && id != 0) leave_out(id, too_long);
     if (!queued) return;
     // Forgotten while its segments were carried out it cannot be: advance() alone forgets.
-    const Left replayed = decided(packet, bytes, segment, outcome);
-    if (flow != nullptr) judge(*flow, recorded(packet), replayed, wire::describe(segment));
+    const Left replayed = decided(one, segment, outcome);
+    if (flow != nullptr) judge(*flow, recorded(packet), replayed, segment);
   }
 
-  Left decided(const Packet& packet, std::span<std::byte> bytes, const Segment& segment, const chain::Outcome& outcome)
+  // What leaves is in bytes_ afterwards.
+  Left decided(const trace::Recorded& one, const Segment& segment, const chain::Outcome& outcome)
   {
-    const trace::Recorded& one = packet.before;
-    Left left { .by = Link::wifi, .why = std::string { outcome.why.substr(0, trace::longest_why) } };
-    const auto keep = [&]
-    { left.bytes.assign(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(one.bytes.size())); };
+    Left left { .by = Link::wifi, .why = outcome.why.substr(0, trace::longest_why) };
     const bool refused = one.decision->disposition == Disposition::fault && one.decision->why == trace::not_rerouted;
     if (outcome.verdict == Verdict::drop)
       left.what = Disposition::dropped;
@@ -292,7 +297,7 @@ private:
     else if (outcome.edit.changes_bytes())
     {
       const wire::EditFault fault =
-          wire::edit(bytes, segment, outcome.edit,
+          wire::edit(bytes_, segment, outcome.edit,
                      one.asked->checksum_not_ready ? wire::ChecksumState::partial : wire::ChecksumState::complete);
       left.what = fault == wire::EditFault::none ? Disposition::edited : Disposition::fault;
       if (fault != wire::EditFault::none)
@@ -306,7 +311,7 @@ private:
       left.what = Disposition::edited;
       if (*outcome.edit.route == Link::cell) left.by = Link::cell;
     }
-    keep();
+    left.bytes = std::span { bytes_ }.first(one.bytes.size());
     return left;
   }
 
@@ -336,18 +341,18 @@ private:
         leave_out(one.flow, "its bytes were fetched a second time, which is not recorded");
       else
         length = wire::build(buffer, one.key, one.segment);
-      chain_->sent(one, !sent ? 0 : shown ? shown->length : length);
+      chain_->sent(one, !sent ? 0 : shown ? shown->packet.length : length);
       LiveFlow* flow = known(one.flow);
       if (flow == nullptr) continue;
-      Left left { .what = Disposition::injected,
-                  .bytes = { buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(length) },
-                  .by = one.segment.by,
-                  .why = std::string { one.why.substr(0, trace::longest_why) } };
+      const Left left { .what = Disposition::injected,
+                        .bytes = std::span { buffer }.first(length),
+                        .by = one.segment.by,
+                        .why = one.why.substr(0, trace::longest_why) };
       if (flow->unclaimed.empty()) ++flow->injected;
       if (!shown)
         differ(*flow, "nothing injected", left.text());
       else if (shown->sent)
-        compare(*flow, shown->left, left, "");
+        compare(*flow, shown->left(), left);
     }
     for (; !pending_.empty(); pending_.pop_front())
       if (pending_.front().sent) unmatched(pending_.front());
@@ -391,26 +396,27 @@ private:
     for (LiveFlow& flow : result_.flows)
       if (one.flow == flow.key) of = &flow;
     if (of != nullptr)
-      differ(*of, one.left.text(), "nothing injected");
+      differ(*of, one.left().text(), "nothing injected");
     else
       ++result_.unmatched;
   }
 
-  void judge(LiveFlow& flow, const Left& recorded, const Left& replayed, std::string segment)
+  void judge(LiveFlow& flow, const Left& recorded, const Left& replayed, const Segment& segment)
   {
     if (!flow.unclaimed.empty()) return;
     ++flow.decided;
-    compare(flow, recorded, replayed, std::move(segment));
+    compare(flow, recorded, replayed, &segment);
   }
 
-  void compare(LiveFlow& flow, const Left& recorded, const Left& replayed, std::string segment)
+  void compare(LiveFlow& flow, const Left& recorded, const Left& replayed, const Segment* segment = nullptr)
   {
-    if (recorded == replayed)
+    if (!(recorded == replayed))
+      differ(flow, recorded.text(), replayed.text(), segment == nullptr ? "" : wire::describe(*segment));
+    else if (!replayed.why.empty() && flow.unclaimed.empty())
     {
-      if (!replayed.why.empty() && flow.unclaimed.empty()) ++flow.decisions[replayed.why];
+      const auto at = flow.decisions.find(replayed.why);
+      ++(at != flow.decisions.end() ? at : flow.decisions.emplace(replayed.why, 0).first)->second;
     }
-    else
-      differ(flow, recorded.text(), replayed.text(), std::move(segment));
   }
 
   void differ(LiveFlow& flow, std::string recorded, std::string replayed, std::string segment = {})
@@ -461,6 +467,7 @@ private:
   std::deque<input::RestAnswer> answers_ {};
   CellDenied denied_ = CellDenied::no; // beside the next answer
   bool fault_ = false;
+  std::vector<std::byte> bytes_ {}; // of the packet at hand
   Tick now_ {};
   std::uint64_t number_ = 0;
   std::int64_t time_ns_ = 0;
@@ -487,8 +494,11 @@ bool has_chain_inputs(const std::filesystem::path& file)
   trace::Reader reader { file, true };
   try
   {
-    while (const auto one = reader.next())
-      if (!one->input.empty()) return true;
+    for (trace::Recorded one; reader.next(one);)
+    {
+      if (!one.input.empty()) return true;
+      if (!reader.heading()) return false; // of another program: that is known without reading all of it
+    }
   }
   catch (const trace::BadFile&)
   {
@@ -504,29 +514,30 @@ LiveReplay replay_live(const std::filesystem::path& file, const NamedModules& ma
   std::optional<std::uint64_t> last_id;
   try
   {
-    while (auto one = reader.next())
+    for (Packet packet; reader.next(packet.before);)
     {
+      const trace::Recorded& one = packet.before;
       // The recorder was overwritten faster than `tandem trace capture` looked: the chain's state is not known any
       // more.
-      if (one->packet_id && last_id && *one->packet_id > *last_id + 1)
+      if (one.packet_id && last_id && *one.packet_id > *last_id + 1)
         throw trace::BadFile { file,
                                {},
-                               std::to_string(*one->packet_id - *last_id - 1) + " packets are missing before packet "
-                                   + std::to_string(one->number) };
-      if (one->packet_id) last_id = one->packet_id;
-      if (!one->input.empty())
+                               std::to_string(*one.packet_id - *last_id - 1) + " packets are missing before packet "
+                                   + std::to_string(one.number) };
+      if (one.packet_id) last_id = one.packet_id;
+      if (!one.input.empty())
       {
-        player.take(*one);
+        player.take(one);
         continue;
       }
-      Packet packet { .before = std::move(*one) };
-      if (packet.before.decision && packet.before.decision->part == trace::Part::before)
+      packet.after.reset();
+      if (one.decision && one.decision->part == trace::Part::before)
       {
         packet.after = reader.next();
         if (!packet.after || !packet.after->same_frame)
           throw trace::BadFile { file, {}, "an edited packet without what became of it" };
       }
-      player.take(std::move(packet));
+      player.take(packet);
     }
   }
   catch (const trace::BadFile& bad)

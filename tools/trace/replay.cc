@@ -4,8 +4,8 @@
 #include "tools/trace/event.h"
 
 #include <algorithm>
-#include <deque>
 #include <set>
+#include <type_traits>
 #include <utility>
 
 namespace tandem::trace_tool
@@ -69,8 +69,8 @@ public:
     EventReader reader { options_.file };
     try
     {
-      while (auto event = reader.next())
-        take(*event);
+      for (Event event; reader.next(event);)
+        take(event);
     }
     catch (const trace::BadFile& bad)
     {
@@ -84,11 +84,15 @@ public:
   }
 
 private:
-  // Injected segments of one flow that the other side has not shown yet.
-  struct Pending
+  // Beside each flow of the result.
+  struct Beside
   {
-    std::deque<Decision> before {}, after {};
+    std::vector<Decision> before {}, after {}; // injected segments that the other side has not shown yet
+    // The reason of its latest decision and how often it was given, in ReplayedFlow::decisions: they come in rows.
+    std::string_view why {};
+    std::uint64_t* count = nullptr;
   };
+  static_assert(std::is_nothrow_move_constructible_v<ReplayedFlow>); // what `count` points to stays where it is
 
   void take(const Event& event)
   {
@@ -104,7 +108,10 @@ private:
     if (found.flow == nullptr) return;
     ++result_.segments;
     if (result_.flows.size() < found.flow->number)
-      result_.flows.resize(found.flow->number), pending_.resize(found.flow->number);
+    {
+      result_.flows.resize(found.flow->number);
+      beside_.resize(found.flow->number);
+    }
     const std::size_t index = found.flow->number - 1;
     Segment& segment = found.parsed.segment;
     segment.link = Link::wifi;
@@ -113,7 +120,7 @@ private:
     {
       // Not the sender's doing: made anew by the modules, or not.
       if (options_.against == Against::recording && !packet.bytes.empty())
-        pending_[index].before.push_back(recorded_decision(event, keep(event.why())));
+        beside_[index].before.push_back(recorded_decision(event, keep(event.why())));
       return;
     }
     ReplayedFlow& flow = result_.flows[index];
@@ -150,45 +157,42 @@ private:
   {
     const BookedFlow* flow = book_.find(key);
     if (flow == nullptr) return;
-    Pending& pending = pending_[flow->number - 1];
-    (is_before ? pending.before : pending.after).push_back(std::move(decision));
+    Beside& beside = beside_[flow->number - 1];
+    (is_before ? beside.before : beside.after).push_back(std::move(decision));
   }
 
   void compare(std::size_t index, const Segment& segment, const Decision& before, const Decision& after)
   {
     ReplayedFlow& flow = result_.flows[index];
-    Pending& pending = pending_[index];
-    if (flow.first)
-    {
-      pending = {};
-      return;
-    }
-    while (!flow.first && (!pending.before.empty() || !pending.after.empty()))
-    {
-      const bool both = !pending.before.empty() && !pending.after.empty();
-      if (both)
-        judge(flow, nullptr, pending.before.front(), pending.after.front());
-      else
-        note(flow, { .before = pending.before.empty() ? "nothing injected" : pending.before.front().text(),
-                     .after = pending.after.empty() ? "nothing injected" : pending.after.front().text(),
-                     .leaves = true });
-      if (!pending.before.empty()) pending.before.pop_front();
-      if (!pending.after.empty()) pending.after.pop_front();
-    }
-    if (!flow.first) judge(flow, &segment, before, after);
+    Beside& beside = beside_[index];
+    if (!beside.before.empty() || !beside.after.empty()) compare_injected(index);
+    if (!flow.first) judge(index, &segment, before, after);
   }
 
-  void judge(ReplayedFlow& flow, const Segment* segment, const Decision& before, const Decision& after)
+  void compare_injected(std::size_t index)
   {
-    if (before.sends_the_same(after) && !after.why.empty()) count(flow, after.why);
-    if (before == after) return;
+    ReplayedFlow& flow = result_.flows[index];
+    const auto befores = std::exchange(beside_[index].before, {}), afters = std::exchange(beside_[index].after, {});
+    for (std::size_t i = 0; !flow.first && i < std::max(befores.size(), afters.size()); ++i)
+      if (i < befores.size() && i < afters.size())
+        judge(index, nullptr, befores[i], afters[i]);
+      else
+        note(flow, { .before = i < befores.size() ? befores[i].text() : "nothing injected",
+                     .after = i < afters.size() ? afters[i].text() : "nothing injected",
+                     .leaves = true });
+  }
+
+  void judge(std::size_t index, const Segment* segment, const Decision& before, const Decision& after)
+  {
     const bool leaves = !before.sends_the_same(after);
+    if (!leaves && !after.why.empty()) count(index, after.why);
+    if (!leaves && before.why == after.why) return;
     // Against nothing at all every reason differs.
     if (!leaves && options_.against == Against::nothing) return;
-    note(flow, { .segment = segment == nullptr ? "" : wire::describe(*segment),
-                 .before = before.text(),
-                 .after = after.text(),
-                 .leaves = leaves });
+    note(result_.flows[index], { .segment = segment == nullptr ? "" : wire::describe(*segment),
+                                 .before = before.text(),
+                                 .after = after.text(),
+                                 .leaves = leaves });
   }
 
   void note(ReplayedFlow& flow, Difference difference)
@@ -201,13 +205,19 @@ private:
       flow.differences.push_back(std::move(difference));
   }
 
-  static void count(ReplayedFlow& flow, std::string_view why)
+  // A reason is a literal, or kept in reasons_: where it lies says which it is, mostly.
+  void count(std::size_t index, std::string_view why)
   {
-    const auto at = flow.decisions.find(why);
-    if (at != flow.decisions.end())
-      ++at->second;
-    else
-      flow.decisions.emplace(why, 1);
+    Beside& beside = beside_[index];
+    if (beside.why.data() != why.data() || beside.why.size() != why.size())
+    {
+      auto& decisions = result_.flows[index].decisions;
+      auto at = decisions.find(why);
+      if (at == decisions.end()) at = decisions.emplace(why, 0).first;
+      beside.why = why;
+      beside.count = &at->second;
+    }
+    ++*beside.count;
   }
 
   // Reasons of the recording are few; decisions that wait for their counterpart refer to them.
@@ -220,7 +230,7 @@ private:
   std::unique_ptr<Player> without_ {};
   FlowBook book_;
   Replay result_ {};
-  std::vector<Pending> pending_ {};
+  std::vector<Beside> beside_ {};
   std::set<std::string, std::less<>> reasons_ {};
   Tick now_ {};
   std::uint64_t number_ = 0;

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pcap/pcap.h>
+#include <sys/stat.h>
 
 #include <cstring>
 
@@ -86,6 +87,71 @@ TEST(Reader, WhatIsNoFile)
 {
   EXPECT_THROW(Reader("/nonexistent/trace.pcapng"), BadFile);
   EXPECT_THROW(Reader("/"), BadFile);
+  const TemporaryFile place { "" };
+  std::filesystem::remove(place.path());
+  ASSERT_EQ(mkfifo(place.path().c_str(), 0600), 0);
+  for (const std::filesystem::path& pipe : { place.path(), std::filesystem::path { "-" } })
+    try
+    {
+      Reader reader { pipe };
+      ADD_FAILURE() << pipe;
+    }
+    catch (const BadFile& bad)
+    {
+      EXPECT_THAT(bad.what(), ::testing::HasSubstr("is a pipe")) << pipe;
+    }
+}
+
+// Blocks that lie across the pieces in which a file is read, and one that is larger than a piece.
+TEST(Reader, BlocksAcrossPieces)
+{
+  std::string content;
+  const auto put = [&content](std::initializer_list<std::uint32_t> values)
+  {
+    for (const std::uint32_t value : values)
+      content.append(reinterpret_cast<const char*>(&value), 4);
+  };
+  put({ 0x0a0d0d0a, 28, 0x1a2b3c4d, 1, 0xffffffff, 0xffffffff, 28 });
+  put({ 1, 20, 101, 0, 20 });
+  std::vector<std::uint32_t> sizes;
+  for (std::uint32_t i = 0; i < 400; ++i)
+    sizes.push_back(i == 200 ? 700'000 : 4 * (i * 37 % 1000));
+  for (std::uint32_t i = 0; i < sizes.size(); ++i)
+  {
+    put({ 6, sizes[i] + 32, 0, 0, i, sizes[i], sizes[i] });
+    content.append(sizes[i], static_cast<char>(i));
+    put({ sizes[i] + 32 });
+  }
+  const TemporaryFile file { content };
+  Reader reader { file.path() };
+  Recorded packet;
+  for (std::uint32_t i = 0; i < sizes.size(); ++i)
+  {
+    ASSERT_TRUE(reader.next(packet)) << i;
+    EXPECT_EQ(packet.time_ns, i * 1000);
+    EXPECT_EQ(packet.bytes, (std::vector<std::byte>(sizes[i], static_cast<std::byte>(i)))) << i;
+  }
+  EXPECT_FALSE(reader.next(packet));
+  EXPECT_FALSE(reader.next(packet)) << "it stays at its end";
+}
+
+// A packet that is used again holds nothing of the one before.
+TEST(Reader, APacketUsedAgainIsAsNew)
+{
+  const TemporaryFile file { Sample {}.file() };
+  Reader fresh { file.path(), true }, again { file.path(), true };
+  Recorded used;
+  for (auto one = fresh.next(); one; one = fresh.next())
+  {
+    ASSERT_TRUE(again.next(used));
+    EXPECT_EQ(
+        std::tie(one->number, one->time_ns, one->interface, one->link, one->direction, one->packet_id, one->comment,
+                 one->decision, one->bytes, one->length, one->link_type, one->same_frame, one->input),
+        std::tie(used.number, used.time_ns, used.interface, used.link, used.direction, used.packet_id, used.comment,
+                 used.decision, used.bytes, used.length, used.link_type, used.same_frame, used.input));
+    EXPECT_EQ(one->asked.has_value(), used.asked.has_value());
+  }
+  EXPECT_FALSE(again.next(used));
 }
 
 // Whatever the damage: packets or BadFile, nothing else.
