@@ -1,6 +1,7 @@
 // What is known of a stall, and of one flow's side at the laptop.
 #pragma once
 
+#include "tools/trace/effects.h"
 #include "tools/trace/flow_book.h"
 
 #include <array>
@@ -68,6 +69,7 @@ struct FlowStory
   std::int64_t rtt_ns = 0;                                        // the smallest seen; 0: none was
   bool timestamps = false;                                        // the server's say when it sent
   std::map<std::string, std::uint64_t, std::less<>> decisions {}; // of Tandem, by reason
+  Effects effects {};
   std::vector<Stall> stalls {};
 };
 

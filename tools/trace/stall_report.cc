@@ -60,11 +60,20 @@ void write_head(const FlowStory& story, std::int64_t start, std::ostream& out)
     out << "  the server sends no timestamps: when it sent what came late is not known\n";
 }
 
+void write_decisions(const FlowStory& story, std::ostream& out)
+{
+  for (const auto& [why, count] : story.decisions)
+    out << "  Tandem, " << count << (count == 1 ? " packet: " : " packets: ") << why << '\n';
+  const auto gained = effects_in_words(story.effects);
+  for (const std::string& sentence : gained)
+    out << "  gained: " << sentence << '\n';
+  if (!gained.empty()) out << "  how much faster that made it one recording cannot tell; `tandem ab` can\n";
+}
+
 void write_flow(const FlowStory& story, std::int64_t start, std::ostream& out)
 {
   write_head(story, start, out);
-  for (const auto& [why, count] : story.decisions)
-    out << "  Tandem, " << count << (count == 1 ? " packet: " : " packets: ") << why << '\n';
+  write_decisions(story, out);
   if (story.bytes_in == 0)
   {
     out << "  nothing was downloaded\n";
@@ -129,6 +138,16 @@ json links_json(const StallReport& report)
   return all;
 }
 
+json effects_json(const Effects& effects)
+{
+  json all { { "by_cellular", effects.by_cell },    { "by_cellular_bytes", effects.by_cell_bytes },
+             { "acks_left_out", effects.left_out }, { "losses_hidden", effects.losses_hidden },
+             { "resumed_ms", json::array() },       { "words", effects_in_words(effects) } };
+  for (const std::int64_t ns : effects.resumed_ns)
+    all["resumed_ms"].push_back(seconds(ns) * 1e3);
+  return all;
+}
+
 json story_json(const FlowStory& story, std::int64_t start)
 {
   json flow { { "flow", story.flow.number },
@@ -145,6 +164,7 @@ json story_json(const FlowStory& story, std::int64_t start)
               { "server_timestamps", story.timestamps },
               { "shortest_rtt_ms", nullptr },
               { "decisions", story.decisions },
+              { "gained", effects_json(story.effects) },
               { "stalls", json::array() } };
   if (story.rtt_ns != 0) flow["shortest_rtt_ms"] = seconds(story.rtt_ns) * 1e3;
   for (const Stall& stall : story.stalls)
@@ -167,14 +187,15 @@ StallReport find_stalls(const StallOptions& options)
   EventReader reader { options.file };
   try
   {
-    while (const auto event = reader.next())
+    for (Event event; reader.next(event);)
     {
-      if (report.packets++ == 0) report.first_ns = report.last_ns = event->packet.time_ns;
-      report.first_ns = std::min(report.first_ns, event->packet.time_ns);
-      report.last_ns = std::max(report.last_ns, event->packet.time_ns);
-      const FlowBook::Found found = book.take(event->packet);
+      const trace::Recorded& packet = event.packet;
+      if (report.packets++ == 0) report.first_ns = report.last_ns = packet.time_ns;
+      report.first_ns = std::min(report.first_ns, packet.time_ns);
+      report.last_ns = std::max(report.last_ns, packet.time_ns);
+      const FlowBook::Found found = book.take(packet);
       if (found.flow != nullptr) ++report.segments;
-      finder.take(*event, found);
+      finder.take(event, found);
     }
   }
   catch (const trace::BadFile& bad)
@@ -182,8 +203,8 @@ StallReport find_stalls(const StallOptions& options)
     if (report.packets == 0) throw;
     report.fault = bad.what();
   }
-  report.flows = finder.finish();
   if (reader.heading()) report.links = link_story(options.file);
+  report.flows = finder.finish(wifi_returns(report.links));
   return report;
 }
 

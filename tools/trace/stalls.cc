@@ -149,6 +149,7 @@ void StallFinder::take(const Event& event, const FlowBook::Found& found)
   if (flow.story.packets++ == 0) flow.story.first_ns = packet.time_ns;
   flow.story.last_ns = packet.time_ns;
   if (event.disposition() && !event.why().empty()) ++flow.story.decisions[event.why()];
+  note(event, flow.story.effects);
   const Segment& segment = found.parsed.segment;
   if (!arriving)
     left(flow, event, segment, packet.time_ns);
@@ -159,13 +160,22 @@ void StallFinder::take(const Event& event, const FlowBook::Found& found)
   }
 }
 
-std::vector<FlowStory> StallFinder::finish()
+std::vector<FlowStory> StallFinder::finish(const std::vector<std::int64_t>& returns)
 {
   std::sort(arrivals_.begin(), arrivals_.end());
   std::vector<FlowStory> stories;
   for (StalledFlow& flow : flows_)
   {
     if (flow.sampled) flow.in.swap(flow.acknowledged);
+    for (std::size_t i = 0; i < returns.size(); ++i)
+    {
+      const auto first = std::find_if(flow.in.begin(), flow.in.end(),
+                                      [&](const Arrival& arrival) { return arrival.at >= returns[i]; });
+      // What had not begun before waited for nothing; what came after the next time has to do with that.
+      if (first == flow.in.begin() || first == flow.in.end()) continue;
+      if (i + 1 < returns.size() && first->at >= returns[i + 1]) continue;
+      flow.story.effects.resumed_ns.push_back(first->at - returns[i]);
+    }
     find_stalls(flow, arrivals_, shortest_ns_);
     stories.push_back(std::move(flow.story));
   }

@@ -27,8 +27,8 @@ public:
 
   // Packets in the order of the recording. `found`: what FlowBook says of event.packet.
   void take(const Event& event, const FlowBook::Found& found);
-  // In the order of the flows' numbers.
-  std::vector<FlowStory> finish();
+  // In the order of the flows' numbers. `returns`: when the Wi-Fi came back, as wifi_returns() says.
+  std::vector<FlowStory> finish(const std::vector<std::int64_t>& returns = {});
 
 private:
   void arrived(StalledFlow& flow, const Segment& segment, std::int64_t at);
