@@ -111,8 +111,10 @@ _tandem()
         COMPREPLY=($(compgen -W "--last --output --help" -- "$word"))
       elif [[ $COMP_LINE == *" wireshark "* ]]; then
         COMPREPLY=($(compgen -W "--install --remove --help" -- "$word"))
+      elif [[ $before == --direction ]]; then
+        COMPREPLY=($(compgen -W "down up" -- "$word"))
       elif [[ $word == -* && $COMP_LINE == *" plot "* ]]; then
-        COMPREPLY=($(compgen -W "--flow --output --help" -- "$word"))
+        COMPREPLY=($(compgen -W "--flow --direction --output --help" -- "$word"))
       elif [[ $word == -* && $COMP_LINE == *" diff "* ]]; then
         COMPREPLY=($(compgen -W "--stall-ms --local --json --help" -- "$word"))
       elif [[ $word == -* && $COMP_LINE == *" bundle "* ]]; then

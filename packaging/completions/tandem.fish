@@ -96,6 +96,7 @@ complete -c tandem -n '__tandem_in trace capture' -l for -x -d 'how long'
 for action in print plot
     complete -c tandem -n "__tandem_in trace $action" -l flow -x -d number
 end
+complete -c tandem -n '__tandem_in trace plot' -l direction -x -a 'down up' -d 'which data'
 complete -c tandem -n '__tandem_in trace explain' -l stalls -d 'why it stood still'
 for action in explain diff
     complete -c tandem -n "__tandem_in trace $action" -l stall-ms -x -d 'shorter ones are none'

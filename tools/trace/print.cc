@@ -71,6 +71,7 @@ nlohmann::json numbers(const Segment& s)
                        { "window", s.window },
                        { "length", s.payload_length },
                        { "flags", wire::flags_text(s.flags) } };
+  if (s.ecn == Ecn::ce) all["ecn"] = "ce";
   if (s.timestamps) all["ts"] = { s.timestamps->value.raw, s.timestamps->echo.raw };
   if (s.sack_count != 0) all["sack"] = nlohmann::json::array();
   for (const SackBlock& block : s.sacks())

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 import time
+
+import pytest
 
 from tandem_trace import cli, reader, series
 from tandem_trace.series import Marks, Thinned, Unwrapped
@@ -44,7 +48,7 @@ def test_a_download_in_numbers(golden):
     assert min(v for _, v in shown["lines"]["rtt"]) > 40
     assert shown["marks"]["repeated"] and shown["marks"]["sack"]
     begin, end = story["stalls"][0]["begin_s"], story["stalls"][0]["end_s"]
-    assert not [t for t, _ in shown["lines"]["data"] if begin + 0.01 < t < end - 0.1]
+    assert not [t for t, *_ in shown["lines"]["data"] if begin + 0.01 < t < end - 0.1]
     # The window's edge lies above what is acknowledged, by a scaled window.
     assert max(v for _, v in shown["lines"]["window"]) > 65_535
 
@@ -54,6 +58,54 @@ def test_decisions_have_their_reasons(golden):
     reasons = {mark[3] for mark in shown["marks"]["edited"]}
     assert "freeze: window stays closed" in reasons
     assert "freeze: window closed, blackout predicted" in {mark[3] for mark in shown["marks"]["injected"]}
+
+
+def segment(number, way, seq, ack=1, length=0, flags=".", window=500, clock=0, disposition="-", **more):
+    tcp = {"seq": seq & 0xFFFFFFFF, "ack": ack, "window": window, "length": length, "flags": flags, "ts": [clock, 0], **{key: more.pop(key) for key in ("sack", "scale", "ecn") if key in more}}
+    return {"time_ns": number * 1_000_000, "way": way, "disposition": disposition, "why": "", "link": "-", "number": number, "tcp": tcp, **more}
+
+
+def test_every_sign_of_the_segments_is_told():
+    start = 0xFFFFFF00  # numbers wrap on the way
+    told = series.of_packets([
+        segment(1, "out", 1, flags="SEW", scale=7), segment(2, "in", start - 1, flags="S.", scale=7), segment(3, "out", 2, start, length=90),
+        segment(4, "in", start, length=1000, flags=".P", clock=10), segment(5, "out", 2, start + 1000 & 0xFFFFFFFF),
+        segment(6, "in", start + 2000, length=1000, clock=20), segment(7, "out", 2, start + 1000 & 0xFFFFFFFF, sack=[[start + 2000 & 0xFFFFFFFF, start + 3000 & 0xFFFFFFFF]]),
+        segment(8, "in", start + 4000, length=1000, clock=22, ecn="ce"), segment(9, "in", start + 3000, length=1000, clock=21), segment(10, "in", start + 1000, length=1000, clock=60, flags=".W"),
+        segment(11, "in", start + 1000, length=1000, clock=61), segment(12, "out", 2, start + 5000 & 0xFFFFFFFF, sack=[[start + 1000 & 0xFFFFFFFF, start + 2000 & 0xFFFFFFFF]], flags=".E"),
+        segment(13, "out", 2, start + 5000 & 0xFFFFFFFF, window=0), segment(14, "in", start + 5000, flags=".F"), segment(15, "out", 2, flags="R")], 0)
+    packets = {name: [mark[-1] for mark in marks] for name, marks in told["marks"].items() if marks}
+    assert packets == {"control": [1, 2, 14, 15], "push": [4], "request": [3], "dup_ack": [7], "sack": [7], "reordered": [9], "repeated": [10], "duplicate": [11], "dsack": [12], "zero_window": [13],
+                       "ecn": [8, 10, 12]}
+    assert [mark[2] for mark in told["marks"]["ecn"]] == ["the server's CE", "the server's CWR", "the laptop's ECE"] and told["marks"]["control"][3][2] == "the laptop's RST"
+    assert told["lines"]["data"][0][1:] == (1000, 0) and told["lines"]["edge"][0][1] == 500 << 7 and not told["upload"]
+
+
+def test_of_copies_nothing_is_said_to_have_come_twice():
+    told = series.of_packets([segment(1, "in", 0, length=1000, disposition="observed"), segment(2, "in", 5000, length=1000, disposition="observed"), segment(3, "in", 0, length=1000, disposition="observed")], 0)
+    assert [mark[3] for mark in told["marks"]["repeated"]] == [3] and not told["marks"]["duplicate"]
+
+
+def test_an_upload_is_drawn_by_what_the_laptop_sends():
+    told = series.of_packets([
+        segment(1, "out", 0, flags="S", scale=7), segment(2, "in", 0, flags="S.", scale=5), segment(3, "out", 1, length=1000), segment(4, "out", 1001, length=1000, disposition="edited", change="by cell", why="offload: x", after_link="cell"),
+        segment(5, "in", 1, 1001), segment(6, "out", 1001, length=1000), segment(7, "in", 1, 2001, length=10)], 0, upload=True)
+    assert [point[1:] for point in told["lines"]["data"]] == [(1000, 0), (2000, 1000)] and told["lines"]["ack"][-1][1] == 2000 and told["upload"]
+    assert [point[1] for point in told["lines"]["flight"]] == [1000, 1000, 0] and told["lines"]["edge"][0][1] == 1000 + (500 << 5)
+    assert [mark[3] for mark in told["marks"]["repeated"]] == [6] and told["marks"]["request"][0][2:] == (10, 7) and told["marks"]["cell"][0][1] == told["marks"]["edited"][0][1] == 1000
+
+
+@pytest.mark.skipif(not shutil.which("chromium"), reason="chromium is not installed")
+def test_the_panels_are_read_together_at_the_pointer(golden, tmp_path):
+    page = tmp_path / "page.html"
+    assert cli.main(["plot", str(golden / "radio-silent.pcap"), "-o", str(page)]) == 0
+    point = "canvas.dispatchEvent(new PointerEvent('pointermove', {clientX: canvas.getBoundingClientRect().left + 500, clientY: canvas.getBoundingClientRect().top + 100}));"
+    page.write_text(page.read_text().replace("</html>", f"<script>{point}</script></html>"))
+    shown = subprocess.run(["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--window-size=1000,900", f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", page.as_uri()],
+                           capture_output=True, text=True, timeout=60, check=True).stdout
+    values = re.search(r'<p id="values">(.*?)</p>', shown, re.S)[1]
+    assert re.fullmatch(r"1\.\d+ s: data arrived 0\.\d+ MB, acknowledged 0\.\d+ MB, window's edge 0\.\d+ MB, rate 0\.0000 Mbit/s, round trip [\d.]+ ms, window [\d.]+ kB", values), values
+    assert 'id="hair" style="display: block' in shown
 
 
 def test_millions_of_packets_fit():

@@ -22,7 +22,8 @@ def plot(given: argparse.Namespace) -> None:
         raise BadInput(f"-o {output}: a name that ends in .html or .png is needed")
     story = reader.story(given.file, given.flow)
     title = f"{given.file.name}, flow {given.flow}"
-    told = series.of_packets(reader.packets(given.file, given.flow), story["first_ns"])
+    upload = given.direction == "up" if given.direction else story["bytes_out"] > story["bytes_in"]
+    told = series.of_packets(reader.packets(given.file, given.flow), story["first_ns"], upload)
     wifi = series.of_links(story)
     story.pop("links")
     told["lines"]["signal"] = wifi.pop("signal")
@@ -114,6 +115,7 @@ def main(words: Sequence[str]) -> int:
     one = actions.add_parser("plot", help="a flow's course as a page that zooms, or as PNG")
     one.add_argument("file", type=Path, help="recording or capture")
     one.add_argument("--flow", type=int, default=1, help="number of the flow, as explain shows it (default 1)")
+    one.add_argument("--direction", choices=("down", "up"), help="which data: what arrives, or what the laptop sends (default: of which there is more)")
     one.add_argument("-o", "--output", type=Path, required=True, help="FILE.html or FILE.png")
     one.set_defaults(work=plot)
 

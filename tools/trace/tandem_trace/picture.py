@@ -7,7 +7,7 @@ from typing import Any
 
 from tandem_common.picture import save
 
-COLOURS = {"repeated": "#d95f02", "sack": "#7570b3", "injected": "#1b9e77", "edited": "#377eb8", "dropped": "#999999", "request": "#000000", "cell": "#66a61e"}
+COLOURS = {"repeated": "#d95f02", "reordered": "#bcbd22", "duplicate": "#8c564b", "sack": "#7570b3", "dsack": "#e7298a", "dup_ack": "#2ca02c", "zero_window": "#d62728", "control": "#ff7f0e", "ecn": "#e6ab02", "injected": "#1b9e77", "edited": "#377eb8", "dropped": "#999999", "request": "#000000", "cell": "#66a61e"}
 
 
 def picture(title: str, told: dict[str, Any], story: dict[str, Any], path: Path) -> None:
@@ -17,23 +17,24 @@ def picture(title: str, told: dict[str, Any], story: dict[str, Any], path: Path)
     from matplotlib import pyplot
 
     lines, marks = told["lines"], told["marks"]
-    below = [("rate", "Mbit/s", 1.0), ("rtt", "RTT, ms", 1.0), ("window", "window, kB", 1e-3), *([("signal", "signal, dBm", 1.0)] if lines["signal"] else [])]
+    below = [("rate", "Mbit/s", 1.0), ("rtt", "RTT, ms", 1.0), ("window", "window, kB", 1e-3), *([("flight", "in flight, kB", 1e-3)] if lines["flight"] else []), *([("signal", "signal, dBm", 1.0)] if lines["signal"] else [])]
     figure, axes = pyplot.subplots(1 + len(below), 1, sharex=True, figsize=(11, 6 + len(below)), height_ratios=(4, *[1] * len(below)), layout="constrained")
 
     def line(axis, name, label, colour, scale=1.0, **style):
         if lines[name]:
-            axis.plot([x for x, _ in lines[name]], [y * scale for _, y in lines[name]], label=label, color=colour, **style)
+            axis.plot([x for x, *_ in lines[name]], [y * scale for _, y, *_ in lines[name]], label=label, color=colour, **style)
 
     top = axes[0]
-    line(top, "data", "data arrived", "#1f77b4", 1e-6, linestyle="", marker=".", markersize=2)
+    line(top, "data", "data sent" if told["upload"] else "data arrived", "#1f77b4", 1e-6, linestyle="", marker=".", markersize=2)
     line(top, "ack", "acknowledged", "#2ca02c", 1e-6, drawstyle="steps-post", linewidth=0.8)
     line(top, "edge", "window", "#d62728", 1e-6, drawstyle="steps-post", linewidth=0.6)
-    for name, label in (("repeated", "retransmission"), ("sack", "SACK")):
+    for name, label in (("repeated", "retransmission"), ("reordered", "out of order"), ("duplicate", "arrived twice"), ("sack", "SACK"), ("dsack", "D-SACK")):
         if marks[name]:
             top.vlines([m[0] for m in marks[name]], [m[1] * 1e-6 for m in marks[name]], [m[2] * 1e-6 for m in marks[name]], color=COLOURS[name], label=label, linewidth=1.2)
-    for name, sign in (("injected", "^"), ("edited", "x"), ("dropped", "|"), ("request", "v"), ("cell", ".")):
+    for name, sign, label in (("dup_ack", "|", "duplicate ACK"), ("zero_window", "$0$", "window zero"), ("control", "D", "SYN, FIN, RST"), ("ecn", "s", "CE, ECE, CWR"), ("injected", "^", "injected"), ("edited", "x", "edited"),
+                              ("dropped", "|", "thinned"), ("request", "v", "answer" if told["upload"] else "request"), ("cell", ".", "by cellular")):
         if marks[name]:
-            top.plot([m[0] for m in marks[name]], [m[1] * 1e-6 for m in marks[name]], sign, color=COLOURS[name], label=name if name != "cell" else "by cellular", markersize=4)
+            top.plot([m[0] for m in marks[name]], [m[1] * 1e-6 for m in marks[name]], marker=sign, linestyle="", color=COLOURS[name], label=label, markersize=4)
     top.set_ylabel("MB")
     top.set_title(title, fontsize=10)
     for axis, (name, label, scale) in zip(axes[1:], below):

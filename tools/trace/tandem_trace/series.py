@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable
 
-Point = tuple[float, float]
+Point = tuple[float, ...]  # time, value, and what else is told of it
 MOST_POINTS = 6000  # of a line; a screen has fewer columns
 MOST_MARKS = 4000  # of a kind
 
@@ -33,8 +33,8 @@ class Thinned:
         self.width = 1e-4
         self.stretches: dict[int, list[Point]] = {}
 
-    def add(self, at: float, value: float) -> None:
-        self._put(at, value)
+    def add(self, at: float, value: float, *more: float) -> None:
+        self._put(at, value, *more)
         while len(self.stretches) > self.most:
             self.width *= 2
             old, self.stretches = self.stretches, {}
@@ -42,8 +42,8 @@ class Thinned:
                 for point in points:
                     self._put(*point)
 
-    def _put(self, at: float, value: float) -> None:
-        point = (at, value)
+    def _put(self, at: float, value: float, *more: float) -> None:
+        point = (at, value, *more)
         points = self.stretches.setdefault(int(at / self.width), [point])
         if points[-1] != point:
             points.append(point)
@@ -76,22 +76,52 @@ class Marks:
             self.step *= 2
 
 
+class Holes:
+    """What is missing below the highest byte, with the sender's clock of the segment that first came behind it. Of very many the latest."""
+
+    MOST = 256
+
+    def __init__(self) -> None:
+        self.open: list[tuple[int, int, int | None]] = []
+
+    def add(self, begin: int, end: int, clock: int | None) -> None:
+        self.open.append((begin, end, clock))
+        del self.open[:-self.MOST]
+
+    def fill(self, begin: int, end: int, clock: int | None) -> str:
+        """What a segment below the highest byte is: `duplicate` when nothing of it was missing, `reordered` when it was sent before what came ahead of it, else `repeated`."""
+        touched = [hole for hole in self.open if hole[0] < end and begin < hole[1]]
+        if not touched:
+            return "duplicate"
+        rest = [(first, last, of) for left, right, of in touched for first, last in ((left, min(right, begin)), (max(left, end), right)) if first < last]
+        self.open = sorted([hole for hole in self.open if hole not in touched] + rest, key=lambda hole: hole[:2])
+        return "reordered" if all(_not_after(clock, of) for *_, of in touched) else "repeated"
+
+
+def _not_after(clock: int | None, other: int | None) -> bool:
+    """By RFC 7323 clocks, which wrap."""
+    return clock is not None and other is not None and (other - clock) & 0xFFFFFFFF < 1 << 31
+
+
 class Series:
-    """Feed it packets; `told` is what the page and the picture are made of. Times are seconds since the start of the recording."""
+    """Feed it packets; `told` is what the page and the picture are made of. Times are seconds since the start of the recording. `upload`: the data is what the laptop sends."""
 
-    LINES = ("data", "ack", "edge", "rtt", "window", "rate")
-    MARKS = ("repeated", "sack", "injected", "edited", "dropped", "request", "cell")
+    LINES = ("data", "ack", "edge", "rtt", "window", "rate", "flight")
+    MARKS = ("repeated", "reordered", "duplicate", "sack", "dsack", "dup_ack", "zero_window", "control", "ecn", "push", "injected", "edited", "dropped", "request", "cell")
 
-    def __init__(self, first_ns: int, slot: float = 0.1) -> None:
-        self.first_ns, self.slot = first_ns, slot
+    def __init__(self, first_ns: int, slot: float = 0.1, upload: bool = False) -> None:
+        self.first_ns, self.slot, self.upload = first_ns, slot, upload
         self.lines = {name: Thinned() for name in self.LINES}
         self.marks = {name: Marks() for name in self.MARKS}
         self.number = Unwrapped()
+        self.holes = Holes()
         self.highest = 0
-        self.shift: int | None = None
-        self.offered: int | None = None
+        self.scales: dict[str, int | None] = {}  # offered by the SYN of each way
         self.left: dict[int, float] = {}
-        self.arrived: dict[int, int] = {}
+        self.carried: dict[int, int] = {}
+        self.last_ack: tuple[int, int] | None = None  # with its window
+        self.same_acks = 0
+        self.sampled = False  # copies of some of the data
         self.packets = 0
 
     def take(self, packet: dict[str, Any]) -> None:
@@ -99,73 +129,117 @@ class Series:
         if tcp is None:
             return
         self.packets += 1
-        at = (packet["time_ns"] - self.first_ns) * 1e-9
-        way = self._arrives if packet["way"] == "in" else self._leaves
-        way(at, packet, tcp)
-
-    def _arrives(self, at: float, packet: dict[str, Any], tcp: dict[str, Any]) -> None:
+        at, arrives = (packet["time_ns"] - self.first_ns) * 1e-9, packet["way"] == "in"
+        self.sampled = self.sampled or packet["disposition"] == "observed"
+        sent = tcp if arrives else packet.get("after_tcp", tcp)
+        carries = arrives != self.upload
         if "S" in tcp["flags"]:
-            self.number((tcp["seq"] + 1) & 0xFFFFFFFF)
-            self.shift = self.offered if "scale" in tcp and self.offered is not None else 0
+            self.scales[packet["way"]] = tcp.get("scale")
+            if carries:
+                self.number((tcp["seq"] + 1) & 0xFFFFFFFF)
+        elif arrives:
+            if "ts" in tcp and (left := self.left.pop(tcp["ts"][1], None)) is not None:
+                self.lines["rtt"].add(at, (at - left) * 1e3)
+        elif "ts" in sent and packet["disposition"] != "dropped" and len(self.left) < 100_000:
+            self.left.setdefault(sent["ts"][0], at)
+        if "S" not in tcp["flags"]:
+            self._decision(at, packet, sent)
+            if packet["disposition"] != "dropped":
+                (self._data if carries else self._answer)(at, packet, sent)
+        self._signs(at, packet, sent, carries)
+
+    def _place(self, tcp: dict[str, Any], carries: bool) -> int:
+        """Where it stands among the bytes of the data."""
+        return self.number(tcp["seq"] if carries else tcp["ack"])
+
+    def _signs(self, at: float, packet: dict[str, Any], tcp: dict[str, Any], carries: bool) -> None:
+        flags = tcp["flags"]
+        whose = "the laptop's" if packet["way"] == "out" else "the server's"
+        if words := [word for letter, word in (("S", "SYN"), ("F", "FIN"), ("R", "RST")) if letter in flags]:
+            self.marks["control"].add(at, self.highest, f"{whose} {' '.join(words)}", "", packet["number"])
+        # On SYNs these flags ask whether ECN is wanted, and tell of no congestion.
+        if "S" not in flags and (words := [word for there, word in ((tcp.get("ecn") == "ce", "CE"), ("E" in flags, "ECE"), ("W" in flags, "CWR")) if there]):
+            self.marks["ecn"].add(at, self._place(tcp, carries), f"{whose} {' '.join(words)}", "", packet["number"])
+
+    def _decision(self, at: float, packet: dict[str, Any], tcp: dict[str, Any]) -> None:
+        if packet["way"] == "in" or "." not in tcp["flags"]:
             return
-        if "ts" in tcp and (sent := self.left.pop(tcp["ts"][1], None)) is not None:
-            self.lines["rtt"].add(at, (at - sent) * 1e3)
+        what, why, place = packet["disposition"], packet["why"], self._place(tcp, self.upload)
+        if what in ("injected", "edited", "dropped"):
+            self.marks[what].add(at, place, packet.get("change") or why, why, packet["number"])
+        if what != "dropped" and "cell" in (packet.get("after_link"), packet["link"] if what == "injected" else None):
+            self.marks["cell"].add(at, place, packet["number"])
+
+    def _data(self, at: float, packet: dict[str, Any], tcp: dict[str, Any]) -> None:
         if not tcp["length"]:
             return
         begin = self.number(tcp["seq"])
-        end = begin + tcp["length"]
-        if end <= self.highest or begin < self.highest:
-            self.marks["repeated"].add(at, begin, end, packet["number"])
+        end, clock = begin + tcp["length"], tcp["ts"][0] if "ts" in tcp else None
+        if begin < self.highest:
+            kind = self.holes.fill(begin, min(end, self.highest), clock)
+            # Of copies some are missing: what was not seen may have arrived.
+            self.marks["repeated" if self.sampled or (kind == "duplicate" and (self.upload or end > self.highest)) else kind].add(at, begin, end, packet["number"])
         else:
-            self.lines["data"].add(at, end)
-        self.arrived[int(at / self.slot)] = self.arrived.get(int(at / self.slot), 0) + tcp["length"]
+            if begin > self.highest:
+                self.holes.add(self.highest, begin, clock)
+            self.lines["data"].add(at, end, begin)
+            if "P" in tcp["flags"]:
+                self.marks["push"].add(at, end, packet["number"])
+        self.carried[int(at / self.slot)] = self.carried.get(int(at / self.slot), 0) + tcp["length"]
         self.highest = max(self.highest, end)
+        self._flight(at)
 
-    def _leaves(self, at: float, packet: dict[str, Any], tcp: dict[str, Any]) -> None:
-        what, why = packet["disposition"], packet["why"]
-        if "S" in tcp["flags"]:
-            self.offered = tcp.get("scale")
-            return
-        left = packet.get("after_tcp", tcp)
+    def _answer(self, at: float, packet: dict[str, Any], tcp: dict[str, Any]) -> None:
         if "." not in tcp["flags"]:
             return
-        ack = self.number(left["ack"])
-        window = left["window"] << (self.shift or 0)
+        ack = self.number(tcp["ack"])
         if tcp["length"]:
             self.marks["request"].add(at, ack, tcp["length"], packet["number"])
-        if what in ("injected", "edited", "dropped"):
-            self.marks[what].add(at, ack, packet.get("change") or why, why, packet["number"])
-        if what == "dropped":
-            return
-        if "cell" in (packet.get("after_link"), packet["link"] if what == "injected" else None):
-            self.marks["cell"].add(at, ack, packet["number"])
-        if "ts" in left and len(self.left) < 100_000:
-            self.left.setdefault(left["ts"][0], at)
+        if not tcp["window"]:
+            self.marks["zero_window"].add(at, ack, packet["number"])
+        same = self.last_ack is not None and ack == self.last_ack[0] and (tcp["window"] == self.last_ack[1] or "sack" in tcp)
+        if same and not tcp["length"] and not {"F", "R"} & set(tcp["flags"]):
+            self.same_acks += 1
+            self.marks["dup_ack"].add(at, ack, self.same_acks, packet["number"])
+        else:
+            self.same_acks = 0
+        self.last_ack = ack, tcp["window"]
         self.lines["ack"].add(at, ack)
-        if self.shift is not None:
-            self.lines["edge"].add(at, ack + window)
-            self.lines["window"].add(at, window)
-        for begin, end in left.get("sack", []):
-            self.marks["sack"].add(at, self.number(begin), self.number(end), packet["number"])
+        if len(self.scales) == 2:
+            shift = 0 if None in self.scales.values() else self.scales[packet["way"]]
+            self.lines["edge"].add(at, ack + (tcp["window"] << shift))
+            self.lines["window"].add(at, tcp["window"] << shift)
+        blocks = [(self.number(begin), self.number(end)) for begin, end in tcp.get("sack", [])]
+        for place, (begin, end) in enumerate(blocks):
+            # RFC 2883: the first block tells of what came twice when it is below the ACK number, or within the second.
+            twice = place == 0 and (end <= ack or (len(blocks) > 1 and blocks[1][0] <= begin and end <= blocks[1][1]))
+            self.marks["dsack" if twice else "sack"].add(at, begin, end, packet["number"])
+        self._flight(at)
+
+    def _flight(self, at: float) -> None:
+        """What the laptop has sent and the server has not acknowledged; what the server has under way is not known here."""
+        if self.upload and self.last_ack is not None:
+            self.lines["flight"].add(at, max(0, self.highest - self.last_ack[0]))
 
     def told(self) -> dict[str, Any]:
         rate, before = self.lines["rate"], None
-        for index in sorted(self.arrived):
+        for index in sorted(self.carried):
             # A pause is zero at both its ends, however long it is: a clock that was set makes it years.
             for silent in sorted({before + 1, index - 1}) if before is not None and index - before > 1 else ():
                 rate.add(silent * self.slot, 0.0)
-            rate.add(index * self.slot, self.arrived[index] * 8e-6 / self.slot)
+            rate.add(index * self.slot, self.carried[index] * 8e-6 / self.slot)
             before = index
         return {
             "lines": {name: line.points() for name, line in self.lines.items()},
             "marks": {name: marks.kept for name, marks in self.marks.items()},
             "left_out": {name: marks.count - len(marks.kept) for name, marks in self.marks.items() if marks.count > len(marks.kept)},
             "packets": self.packets,
+            "upload": self.upload,
         }
 
 
-def of_packets(packets: Iterable[dict[str, Any]], first_ns: int) -> dict[str, Any]:
-    series = Series(first_ns)
+def of_packets(packets: Iterable[dict[str, Any]], first_ns: int, upload: bool = False) -> dict[str, Any]:
+    series = Series(first_ns, upload=upload)
     for packet in packets:
         series.take(packet)
     return series.told()
