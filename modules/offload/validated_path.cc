@@ -1,5 +1,7 @@
 #include "modules/offload/validated_path.h"
 
+#include "modules/offload/added_delay.h"
+
 #include <tandem/pure_ack.h>
 
 #include <algorithm>
@@ -18,7 +20,6 @@ constexpr Duration longest_wait = 3s;         // for that, from the first time t
 constexpr std::uint32_t largest_ack = 120;    // bytes: IPv6 with every option
 constexpr std::uint16_t validation_acks = 64; // by cellular without an echo until the flow returns to Wi-Fi
 constexpr double longest_retry = 300;         // s, between two tries
-constexpr double longest_added_delay = 0.25;  // s, that a standing queue can excuse
 constexpr double most_stretch = 16;           // on a thin cellular link at least one ACK in this many is sent
 
 // Over how long the standing queue is averaged, in seconds: longer than a peak, shorter than a download.
@@ -201,6 +202,9 @@ std::string_view ValidatedPath::obstacle(const Event& event, const FlowView& flo
   if (flow.cell_path_failed) return for_so_long(5s, "offload: path not validated for other flows");
   if (budget_spent(event)) return for_so_long(1s, "offload: cellular budget spent");
   if (flow.rtt_smoothed == Duration {}) return for_so_long(10ms, "offload: RTT not known yet");
+  // A change of path is a false sample of the bandwidth, which such a sender keeps for ten round trips.
+  if (flow.slow_start && flow.sender.kind == SenderKind::rate_based)
+    return for_so_long(flow.rtt_smoothed, "offload: sender still starts");
   if (flow.window_estimate < knobs.window_mss * flow.mss)
     return for_so_long(std::max(flow.rtt_smoothed, 10ms + Duration {}), "offload: window below threshold");
   return {};
@@ -229,7 +233,9 @@ Plan ValidatedPath::consider(const Event& event, const FlowView& flow, State& st
   if (state.thinning.mss_per_ack <= 0) return {};
   if (state.thinning.sparse()) return back_off(state.thinning.sparse_back_off(), "offload: ACKs are sparse already");
   state.thinning.sparse_times = 0;
-  if (event.now < state.slow_until && state.slow_delay > longest_delay(state)) return {};
+  if (event.now < state.slow_until
+      && state.slow_delay > longest_delay(flow, knobs.added_delay_free, state.queue_by_wifi))
+    return {};
   // A copy that a slower path delivers after younger ACKs came by Wi-Fi is echoed only while the advertised window
   // stands still: Linux then takes it by header prediction, before it sees that the ACK is old. A young flow's window
   // moves with every ACK.
@@ -291,7 +297,8 @@ Plan ValidatedPath::while_by_cell(const Event& event, const FlowView& flow, Stat
   if (state.goodput.lost())
     return return_to_wifi(event, flow, state, backoff(state.goodput_losses), "offload: slower than on Wi-Fi", false);
   // The queue that excused the delay is gone (a handoff, losses): the sender's window limits now, not the air.
-  if (state.delay_known && state.added_delay > knobs.added_delay_free && state.queue_by_cell < state.added_delay / 4)
+  if (state.delay_known && state.added_delay > unqueued_delay(flow, knobs.added_delay_free)
+      && state.queue_by_cell < state.added_delay / 4)
   {
     state.queue_by_wifi = 0;
     return too_slow(event, flow, state, false);
@@ -324,7 +331,8 @@ Plan ValidatedPath::hear(const Event& event, const FlowView& flow, State& state)
   measure_delay(segment, flow, state, event.now);
   if (state.phase == Phase::probing && state.path.holds(flow) && state.path.confirmed_by(echo))
     return confirm(event, flow, state);
-  if (state.phase == Phase::by_cell && state.delay_known && state.added_delay > longest_delay(state))
+  if (state.phase == Phase::by_cell && state.delay_known
+      && state.added_delay > longest_delay(flow, knobs.added_delay_free, state.queue_by_wifi))
     return too_slow(event, flow, state, true);
   if (state.phase == Phase::by_cell && flow.ts_reserved.holds(echo) && echo.after(state.validated_after))
   {
@@ -358,7 +366,8 @@ Plan ValidatedPath::confirm(const Event& event, const FlowView& flow, State& sta
   state.added_delay = static_cast<float>(added);
   // An ACK that was withheld meanwhile must leave before its timer is forgotten.
   const bool held = state.thinning.held > 0;
-  if (added > longest_delay(state)) return too_slow(event, flow, state, held);
+  if (added > longest_delay(flow, knobs.added_delay_free, state.queue_by_wifi))
+    return too_slow(event, flow, state, held);
   proved(state, event.now);
   state.phase = Phase::by_cell;
   state.since = event.now;
@@ -384,14 +393,6 @@ Plan ValidatedPath::confirm(const Event& event, const FlowView& flow, State& sta
     ++state.unvalidated;
   }
   return plan;
-}
-
-// The added delay beyond which the cellular path is not worth while, in seconds. What a sender of window W delivers is
-// min(C, W / (rtt_min + added)); as long as `added` is no more than what stands in queues on average, W delivers as
-// much at the moment of the change as before, and grows on from there into the air that is free.
-double ValidatedPath::longest_delay(const State& state) const
-{
-  return std::max(knobs.added_delay_free, std::min<double>(longest_added_delay, state.queue_by_wifi));
 }
 
 // Returns to Wi-Fi from a path that is there but too slow for the queue of now. Its delay is remembered, so that the

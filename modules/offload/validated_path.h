@@ -132,7 +132,6 @@ private:
                       bool say_again);
   Plan too_slow(const Event& event, const FlowView& flow, State& state, bool say_again);
   unsigned wifi_ratio(const Segment& segment, const FlowView& flow, const State& state) const;
-  double longest_delay(const State& state) const;
   void measure_queue(const FlowView& flow, State& state) const;
   void measure_delay(const Segment& segment, const FlowView& flow, State& state, Tick now);
   Duration backoff(std::uint8_t& times) const;

@@ -18,6 +18,10 @@ constexpr int even_vote = 12;
 constexpr int loss_vote = 10;
 constexpr int small_loss_vote = 6; // in a flight of few segments, which the reaction rounds
 constexpr int probe_vote = 25;
+// A start that was paced twice, once evenly, is no chance. Over aggregated frames (802.11n) 20 ms are too short to tell
+// BBR's answer to losses from CUBIC's.
+constexpr int paced_start = even_vote + spread_vote;
+constexpr int contradicted_vote = 2;
 constexpr int largest_score = 40;
 constexpr int decisive = 8;
 constexpr int overwhelming = 20;  // against what the handshake says
@@ -247,9 +251,17 @@ void SenderWatch::judge_start(std::uint32_t window, Microseconds span, FlowView&
     const double needed = window / static_cast<double>(train_);
     const double silence = static_cast<double>(turn_) / trip;
     if (needed <= longest_train * trip && busy < stretched * needed && silence >= silent)
+    {
+      paced_ = 0;
       vote(train_vote, "starts in trains, clocked by ACKs", view);
+    }
     else if (needed <= longest_train * trip && busy >= stretched * needed && silence <= spread)
-      vote(silence <= even ? -even_vote : -spread_vote, "starts paced", view);
+    {
+      const int weight = silence <= even ? even_vote : spread_vote;
+      evenly_ = evenly_ || silence <= even;
+      paced_ = static_cast<std::int8_t>(std::min(paced_ + weight, largest_score));
+      vote(-weight, "starts paced", view);
+    }
   }
   train_ = std::max(train_, static_cast<float>(window) / static_cast<float>(busy));
 }
@@ -353,7 +365,10 @@ void SenderWatch::judge_episode(std::uint32_t after, Microseconds sent_in, FlowV
     vote(-loss_vote, "not slower after losses", view);
   }
   else if (ratio <= slower && !many_)
-    vote(flight >= few_in_flight * view.mss ? loss_vote : small_loss_vote, "slower after losses", view);
+  {
+    const int weight = flight >= few_in_flight * view.mss ? loss_vote : small_loss_vote;
+    vote(evenly_ && paced_ >= paced_start ? contradicted_vote : weight, "slower after losses", view);
+  }
 }
 
 // ---- the sum

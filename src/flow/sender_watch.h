@@ -87,11 +87,13 @@ private:
   std::uint16_t full_ = 0;     // bytes of a full segment, as Linux would send it; 0: not known
   std::int8_t score_ = 0;      // above 0: loss-based
   std::uint8_t rounds_ = 0;    // of the start; most_rounds: it is over
+  std::int8_t paced_ = 0;      // votes for a start that is paced, since the last one for trains
   std::int8_t sizes_ = 0;      // ACKs of segments with room for all options, less those of segments as Linux makes them
   Stage stage_ = Stage::idle;
   bool began_ : 1 = false;
   bool in_round_ : 1 = false;
   bool holed_ : 1 = false;
+  bool evenly_ : 1 = false;  // one round of the start was paced evenly
   bool many_ : 1 = false;    // holes in this episode: more than an ACK can show
   bool strange_ : 1 = false; // the order of the SYN/ACK's options is not Linux's
 };

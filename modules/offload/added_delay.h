@@ -1,0 +1,20 @@
+// How much slower than Wi-Fi the way of the ACKs may be.
+#pragma once
+
+#include <tandem/flow.h>
+
+namespace tandem::offload
+{
+
+// The added delay, in seconds, that is worth while without any queue: `free`, or for a rate-based sender a share of the
+// shortest round trip. Such a sender is limited by its rate, with up to twice its bandwidth-delay product in flight
+// (BBR's cwnd_gain); it empties its queue on purpose, and each change of path would be a false sample of its bandwidth.
+double unqueued_delay(const FlowView& flow, double free);
+
+// The added delay beyond which the cellular path is not worth while, in seconds; `queue`: the standing queue by Wi-Fi,
+// in seconds. What a sender of window W delivers is min(C, W / (rtt_min + added)); as long as `added` is no more than
+// what stands in queues on average, W delivers as much at the moment of the change as before, and grows on from there
+// into the air that is free.
+double longest_delay(const FlowView& flow, double free, double queue);
+
+} // namespace tandem::offload
