@@ -11,7 +11,7 @@ from tandem_common import confidence
 from .analysis import Comparison
 
 WIDTH, HEIGHT = 640.0, 240.0
-LEFT, RIGHT, TOP, BOTTOM = 56.0, 8.0, 8.0, 24.0
+LEFT, RIGHT, TOP, BOTTOM = 84.0, 8.0, 8.0, 24.0  # on a phone words are drawn larger: their first sign must not be cut
 
 
 @dataclass(frozen=True)
