@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdio>
 #include <span>
+#include <vector>
 
 namespace tandem::trace
 {
@@ -20,7 +21,7 @@ public:
     std::FILE* stream = std::fopen(file.c_str(), "rb");
     if (stream == nullptr) throw BadFile { file, {}, "cannot be opened for reading" };
     // libpcap reads two small pieces for each packet; nobody else reads from this stream.
-    std::setvbuf(stream, nullptr, _IOFBF, 256u << 10);
+    std::setvbuf(stream, room_.data(), _IOFBF, room_.size());
     __fsetlocking(stream, FSETLOCKING_BYCALLER);
     std::uint32_t magic = 0;
     if (std::fread(&magic, sizeof magic, 1, stream) == 1 && (magic == modified || magic == modified_swapped))
@@ -71,6 +72,7 @@ private:
   };
 
   std::filesystem::path file_;
+  std::vector<char> room_ = std::vector<char>(256u << 10); // of the stream behind `pcap_`, so it ends after that
   std::unique_ptr<pcap_t, Close> pcap_;
   std::uint32_t link_type_ = 0;
   // Of the next record. Counted, for ftell() is a system call: a sixth of a replay's time.

@@ -83,10 +83,9 @@ public:
 
   bool next(Recorded& packet) override
   {
-    if (edited_)
+    if (std::exchange(edited_, false))
     {
-      packet = std::move(*edited_);
-      edited_.reset();
+      std::swap(packet, after_);
       return true;
     }
     while (read_block())
@@ -249,7 +248,7 @@ private:
             });
     if (!packet.comment.empty()) packet.decision = from_text(packet.comment);
     if (packet.original && packet.decision && packet.decision->disposition == Disposition::edited)
-      packet = as_it_came(packet);
+      tell_as_it_came(packet);
   }
 
   // The first comment that is not about the original counts: whoever adds one in Wireshark may do so in front.
@@ -262,19 +261,18 @@ private:
   }
 
   // An edited packet stands once in the file, as it left; here it is told as two, like in older recordings.
-  Recorded as_it_came(Recorded after)
+  void tell_as_it_came(Recorded& packet)
   {
-    Recorded before = after;
-    before.bytes = std::move(after.original->bytes);
-    before.link = after.original->link;
-    before.interface = name(before.link);
-    before.decision->part = Part::before;
-    before.original.reset();
-    after.original.reset();
-    after.decision->part = Part::after;
-    after.same_frame = true;
-    edited_ = std::move(after);
-    return before;
+    Original original = std::move(*packet.original);
+    packet.original.reset();
+    after_ = packet;
+    after_.decision->part = Part::after;
+    after_.same_frame = true;
+    edited_ = true;
+    packet.bytes.swap(original.bytes);
+    packet.link = original.link;
+    packet.interface = name(packet.link);
+    packet.decision->part = Part::before;
   }
 
   // Another program's block of the same number is not read as one of ours: its section has no heading.
@@ -384,7 +382,8 @@ private:
   std::span<const std::byte> body_ {}; // in the room of `in_`
   std::vector<Interface> interfaces_;
   std::optional<Heading> heading_;
-  std::optional<Recorded> edited_ {}; // as it left; told next
+  bool edited_ = false; // the packet that was told last
+  Recorded after_ {};   // as it left; told next
 };
 
 } // namespace

@@ -54,12 +54,13 @@ struct Left
 struct Packet
 {
   trace::Recorded before {};
-  std::optional<trace::Recorded> after {};
+  bool edited = false;
+  trace::Recorded after {}; // of an edited one
 };
 
 Left recorded(const Packet& packet)
 {
-  const trace::Recorded& last = packet.after ? *packet.after : packet.before;
+  const trace::Recorded& last = packet.edited ? packet.after : packet.before;
   return { .what = last.decision->disposition, .bytes = last.bytes, .by = last.link, .why = last.decision->why };
 }
 
@@ -350,7 +351,7 @@ private:
                         .why = one.why.substr(0, trace::longest_why) };
       if (flow->unclaimed.empty()) ++flow->injected;
       if (!shown)
-        differ(*flow, "nothing injected", left.text());
+        differ(*flow, nullptr, &left);
       else if (shown->sent)
         compare(*flow, shown->left(), left);
     }
@@ -395,8 +396,8 @@ private:
     LiveFlow* of = nullptr;
     for (LiveFlow& flow : result_.flows)
       if (one.flow == flow.key) of = &flow;
-    if (of != nullptr)
-      differ(*of, one.left().text(), "nothing injected");
+    if (const Left left = one.left(); of != nullptr)
+      differ(*of, &left, nullptr);
     else
       ++result_.unmatched;
   }
@@ -411,7 +412,7 @@ private:
   void compare(LiveFlow& flow, const Left& recorded, const Left& replayed, const Segment* segment = nullptr)
   {
     if (!(recorded == replayed))
-      differ(flow, recorded.text(), replayed.text(), segment == nullptr ? "" : wire::describe(*segment));
+      differ(flow, &recorded, &replayed, segment);
     else if (!replayed.why.empty() && flow.unclaimed.empty())
     {
       const auto at = flow.decisions.find(replayed.why);
@@ -419,16 +420,17 @@ private:
     }
   }
 
-  void differ(LiveFlow& flow, std::string recorded, std::string replayed, std::string segment = {})
+  // Null: nothing was injected. The first one is put into words, no other.
+  void differ(LiveFlow& flow, const Left* recorded, const Left* replayed, const Segment* segment = nullptr)
   {
     if (!flow.unclaimed.empty()) return;
     ++flow.differing;
     if (flow.first) return;
     flow.first = Difference { .packet = number_,
                               .time_ns = time_ns_,
-                              .segment = std::move(segment),
-                              .before = std::move(recorded),
-                              .after = std::move(replayed),
+                              .segment = segment == nullptr ? "" : wire::describe(*segment),
+                              .before = recorded == nullptr ? "nothing injected" : recorded->text(),
+                              .after = replayed == nullptr ? "nothing injected" : replayed->text(),
                               .leaves = true };
   }
 
@@ -530,13 +532,9 @@ LiveReplay replay_live(const std::filesystem::path& file, const NamedModules& ma
         player.take(one);
         continue;
       }
-      packet.after.reset();
-      if (one.decision && one.decision->part == trace::Part::before)
-      {
-        packet.after = reader.next();
-        if (!packet.after || !packet.after->same_frame)
-          throw trace::BadFile { file, {}, "an edited packet without what became of it" };
-      }
+      packet.edited = one.decision && one.decision->part == trace::Part::before;
+      if (packet.edited && (!reader.next(packet.after) || !packet.after.same_frame))
+        throw trace::BadFile { file, {}, "an edited packet without what became of it" };
       player.take(packet);
     }
   }
