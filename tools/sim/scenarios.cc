@@ -115,6 +115,8 @@ struct NamedLink
   medium::NodeId node = medium::nobody, station = medium::nobody; // wifi
   Stage* stage = nullptr;
   Stage* back = nullptr; // wifi: from the station
+  std::vector<std::pair<Tick, double>> signal {};
+  medium::NodeStats before {}; // wifi: when the time that counts begins
 };
 
 struct Snapshot
@@ -169,6 +171,8 @@ public:
     world_.loop.run_until(Tick {} + from_seconds(warmup_));
     for (Flow& flow : flows_)
       flow.before = take(*flow.transfer);
+    for (NamedLink& link : links_)
+      if (link.back != nullptr) link.before = wifi_->air().stats(link.node);
     const WeightedStats air_before = air();
     // Windows and round-trip times are sampled, 50 times a second.
     const Tick end = Tick {} + from_seconds(seconds_);
@@ -240,6 +244,7 @@ private:
     }
     config.ap_queue = static_cast<unsigned>(in.number("queue", 200, 1, 1e6));
     config.frame_error = in.number("frame_error", 0, 0, 1);
+    config.retry_limit = static_cast<unsigned>(in.number("attempts", config.retry_limit, 1, 255));
     config.aggregation.frames = static_cast<unsigned>(in.number("aggregate", 1, 1, 64));
     if (in.flag("beacons", true)) config.beacon_interval = std::chrono::microseconds { 102400 };
     in.done();
@@ -346,17 +351,47 @@ private:
       else
       {
         if (!wifi_) in.fail("type", "there is no \"wifi\" in the description");
-        medium::Air& air = wifi_->air();
-        const double signal = in.number("signal_dbm", -50, -120, 0);
-        link.node = air.add_access_point(world_.now(), static_cast<unsigned>(in.number("channel", 1, 1, 200)), signal);
-        link.station = air.add_station(link.node);
-        link.stage = &wifi_->lane(link.node, link.station);
-        link.back = &wifi_->lane(link.station, medium::nobody);
+        make_wifi_link(in, link);
       }
       in.done();
       links_.push_back(link);
     }
-    if (wifi_) wifi_->sync();
+    if (!wifi_) return;
+    // The stations are interfaces of one card: each hears every access point alike.
+    for (const NamedLink& from : links_)
+      for (const NamedLink& to : links_)
+        if (from.back != nullptr && to.back != nullptr) wifi_->air().set_signal(to.station, from.node, from.signal);
+    wifi_->sync();
+  }
+
+  void make_wifi_link(Reader& in, NamedLink& link)
+  {
+    medium::Air& air = wifi_->air();
+    const double signal = in.number("signal_dbm", -50, -120, 0);
+    link.node = air.add_access_point(world_.now(), static_cast<unsigned>(in.number("channel", 1, 1, 200)), signal,
+                                     static_cast<unsigned>(in.number("group", 0, 0, 15)));
+    link.station = air.add_station(link.node);
+    link.stage = &wifi_->lane(link.node, link.station);
+    link.back = &wifi_->lane(link.station, medium::nobody);
+    if (const double mbps = in.number("mbps", 0, 0, 1000); mbps > 0)
+    {
+      const auto rate = air.config().phy.find_rate(mbps);
+      if (!rate) in.fail("mbps", "the standard has no such rate");
+      air.set_link(link.station, link.node, rate, 0);
+    }
+    // Fading: the signal is drawn anew after each coherence time, and changes linearly between.
+    const double fading = in.number("fading_db", 0, 0, 30);
+    const Duration coherence = in.ms("coherence_ms", 50);
+    if (fading > 0 && coherence < std::chrono::milliseconds { 1 }) in.fail("coherence_ms", "at least 1 is needed");
+    link.signal = { { Tick {}, signal } };
+    medium::Random draw(world_.seed, 0xfade0 + link.node);
+    for (Tick at {}; fading > 0 && at < Tick {} + from_seconds(seconds_); at += coherence)
+      link.signal.push_back({ at, signal + fading * draw.normal() });
+    const double load = in.number("load_mbps", 0, 0, 1000);
+    if (in.flag("saturated", false))
+      air.add_background(world_.now(), link.station, medium::Traffic::down, datagram, {});
+    else if (load > 0)
+      air.add_background(world_.now(), link.station, medium::Traffic::down, datagram, Rate { load * 1e6 });
   }
 
   std::vector<Stage*> way(Reader& in, const std::string& key, std::vector<std::size_t>* which = nullptr)
@@ -460,18 +495,19 @@ private:
     flow.transfer->add(path, flow.start + from_seconds(start));
     in.done();
     if (!at_client) return;
-    const auto air = std::find_if(passed.begin(), passed.end(), [&](std::size_t l) { return links_[l].weighted; });
-    if (air == passed.end()) return;
-    const NamedLink& link = links_[*air];
-    marked_.push_back(
-        { .entry = { path.interface, [this, client = link.client] { return weighted_.packet_time(client); },
-                     [this, &transfer = *flow.transfer, index]
-                     {
-                       const Receiver& receiver = *transfer.subflow(index).receiver;
-                       return least_rtt_ ? receiver.rtt_min() : receiver.rtt();
-                     } },
-          .client = link.client,
-          .vary = link.vary.size() == 1 ? link.vary.front() : nullptr });
+    if (radio == passed.end()) return;
+    const NamedLink& link = links_[*radio];
+    const auto packet_time = [this, client = link.client, weighted = link.weighted, mine = marked_.size()]
+    { return weighted ? weighted_.packet_time(client) : marked_[mine].measured; };
+    marked_.push_back({ .entry = { path.interface, packet_time,
+                                   [this, &transfer = *flow.transfer, index]
+                                   {
+                                     const Receiver& receiver = *transfer.subflow(index).receiver;
+                                     return least_rtt_ ? receiver.rtt_min() : receiver.rtt();
+                                   } },
+                        .client = link.client,
+                        .node = link.node,
+                        .vary = link.vary.size() == 1 ? link.vary.front() : nullptr });
   }
 
   void make_marking()
@@ -518,6 +554,7 @@ private:
     Duration air_used {};
     for (std::size_t i = 0; i < weighted_.size(); ++i)
       air_used += weighted_.stats(i).air;
+    if (wifi_ && marked_.front().node != medium::nobody) air_used = wifi_->air().busy(marked_.front().node);
     std::optional<float> busy;
     if (now > surveyed_)
       busy = static_cast<float>(std::min(1.0, seconds(air_used - air_before_) / seconds(now - surveyed_)));
@@ -534,7 +571,14 @@ private:
         one.told = now;
       }
       // Estimates come from frames: without any there is none, with few it is not sure (EstimatorSettings::enough).
-      const std::uint64_t sent = weighted_.stats(one.client).sent, frames = sent - std::exchange(one.sent, sent);
+      const bool weighted = one.node == medium::nobody;
+      const std::uint64_t sent = weighted ? weighted_.stats(one.client).sent : wifi_->air().stats(one.node).delivered;
+      const std::uint64_t frames = sent - std::exchange(one.sent, sent);
+      if (!weighted)
+      {
+        const Duration used = wifi_->air().stats(one.node).air, spent = used - std::exchange(one.used, used);
+        if (frames > 0) packet_time = one.measured = spent / static_cast<std::int64_t>(frames);
+      }
       RadioState state { .confidence = std::min(1.F, static_cast<float>(frames) / 100),
                          .frequency = channel_mhz,
                          .busy = survey_ ? busy : std::nullopt };
@@ -637,6 +681,9 @@ private:
       else
       {
         const medium::NodeStats& stats = wifi_->air().stats(link.node);
+        entry["mbps"] = static_cast<double>(stats.delivered_bytes - link.before.delivered_bytes) * 8e-6 / length;
+        entry["lost"] = stats.drops[static_cast<std::size_t>(medium::DropReason::retry_limit)]
+                        - link.before.drops[static_cast<std::size_t>(medium::DropReason::retry_limit)];
         entry["delivered"] = stats.delivered;
         entry["collisions"] = stats.collisions;
         entry["back"] = wifi_->air().stats(link.station).delivered;
@@ -689,8 +736,11 @@ private:
   struct Marked
   {
     PublishedMarking::Entry entry;
-    std::size_t client = 0; // of the weighted air
-    std::uint64_t sent = 0; // packets to it, when the radio told last
+    std::size_t client = 0;               // of the weighted air
+    medium::NodeId node = medium::nobody; // of the lab's air
+    std::uint64_t sent = 0;               // packets to it, when the radio told last
+    Duration used {};                     // lab's air: of its time, likewise
+    Duration measured {};                 // lab's air: its packet time over the last window
     const Variation* vary = nullptr;
     double integral = 0; // of the variation, when the radio told last
     Tick told {};
@@ -698,6 +748,7 @@ private:
   };
   static constexpr Duration radio_window = std::chrono::milliseconds { 500 };
   static constexpr std::uint32_t channel_mhz = 2412; // whatever it is, it is one
+  static constexpr std::uint32_t datagram = 1500;    // bytes of UDP's packets
 
   std::map<std::string, std::unique_ptr<Variation>> variations_;
   std::vector<Marked> marked_;

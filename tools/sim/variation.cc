@@ -1,7 +1,6 @@
 #include "tools/sim/variation.h"
 
 #include <cmath>
-#include <numbers>
 
 namespace tandem::sim
 {
@@ -26,9 +25,7 @@ void Variation::draw()
   }
   else
   {
-    // Box and Muller, 1958.
-    const double radius = std::sqrt(2 * random_.exponential(1));
-    ms = config_.median_ms * std::exp(config_.sigma * radius * std::cos(2 * std::numbers::pi * random_.uniform()));
+    ms = config_.median_ms * std::exp(config_.sigma * random_.normal());
     hold = config_.hold_s;
   }
   packet_time_ = from_seconds(ms / 1e3);

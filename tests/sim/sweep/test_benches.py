@@ -12,9 +12,10 @@ TOOLS = Path(__file__).resolve().parents[3] / "tools"
 sys.path[:0] = [str(TOOLS / tool) for tool in ("bench", "common", "lab", "sim")]
 
 from tandem_bench import simulations  # noqa: E402
-from tandem_bench.benches import fairness, static_tail  # noqa: E402
+from tandem_bench.benches import carrier_sense, fairness, static_tail  # noqa: E402
 
 DESCRIPTIONS = {
+    "carrier-sense": carrier_sense.description(carrier_sense.SETUPS[2], (-66, -86), simulations.TANDEM, 1),
     "fairness": fairness.description(fairness.TABLES[0], fairness.KINDS[0], simulations.TANDEM, 1),
     "static-tail": static_tail.description(static_tail.CHANNEL, simulations.OLIA, simulations.TANDEM, 1),
 }
@@ -35,3 +36,24 @@ def test_descriptions_run_with_the_module(name: str) -> None:
 def test_scenarios_run_with_the_module(scenario: str) -> None:
     settings = simulations.settings_of(simulations.TANDEM, simulations.OLIA)
     told_by_the_module(simulations.simulate(scenario, {**settings, "seconds": 12, "warmup": 6, "seed": 1}))
+
+
+def goodput(setup: carrier_sense.Setup, place: tuple[int, int], arm: Any) -> float:
+    result = simulations.simulate("run", {}, {**carrier_sense.description(setup, place, arm, 1), "seconds": 10, "warmup": 3})
+    return sum(link["mbps"] for link in result["links"][:2]) if arm == carrier_sense.UDP else result["flows"][0]["mbps"]
+
+
+def test_access_points_that_do_not_sense_each_other_collide_between_them_only() -> None:
+    apart = carrier_sense.SETUPS[0]
+    in_range = carrier_sense.Setup("in range", apart.wifi)
+    between, near = (-76, -76), (-60, -90)
+    assert goodput(apart, between, carrier_sense.UDP) < 0.4 * goodput(in_range, between, carrier_sense.UDP)
+    assert goodput(apart, near, carrier_sense.UDP) > 0.9 * goodput(in_range, near, carrier_sense.UDP)
+
+
+def test_what_signals_say_is_refused_with_its_place() -> None:
+    described = carrier_sense.description(carrier_sense.SETUPS[0], (-60, -90), simulations.ALONE, 1)
+    for key, value in (("group", 16), ("fading_db", -1), ("mbps", 7)):
+        wrong = {**described, "links": [{**described["links"][0], key: value}, *described["links"][1:]]}
+        with pytest.raises(simulations.SimError, match=rf"links\[0\]\.{key}"):
+            simulations.simulate("run", {}, wrong)

@@ -27,6 +27,7 @@ CATALOGUE = {
     "ecn-grid": "ecn_grid",
     "ecn-uplink": "ecn_uplink",
     "ecn-many": "ecn_many",
+    "carrier-sense": "carrier_sense",
     "ecn-linux": "ecn_linux",
     "fairness": "fairness",
     "static-tail": "static_tail",

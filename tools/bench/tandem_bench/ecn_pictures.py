@@ -14,6 +14,7 @@ from .statistics import pooled, values_of
 LINES: Mapping[str, tuple[str, str]] = {
     "TCP by AP1": ("#999999", "--"), "TCP by AP2": ("#56B4E9", "--"), "MPTCP alone": (COLOURS["plain"], "-"), "as published": (COLOURS["published"], "-"),
     "to the letter": ("#CC79A7", ":"), "on-off": ("#009E73", ":"), "Tandem, no survey": ("#F0A080", "-."), "Tandem": (COLOURS["tandem"], "-"), "optimum": (COLOURS["limit"], "--"),
+    "UDP by both": ("#CC79A7", ":"), "better TCP": (COLOURS["limit"], "--"),
     "C at AP1": ("#999999", "--"), "C at AP2": ("#56B4E9", "--"),
 }
 

@@ -14,6 +14,7 @@ constexpr std::uint32_t never = std::numeric_limits<std::uint32_t>::max();
 constexpr std::uint16_t sequence_mask = 0x0fff;
 constexpr std::size_t block_ack_window = 64;
 constexpr std::uint32_t delimiter_bytes = 4;
+constexpr Duration longest_memory = std::chrono::milliseconds { 20 }; // longer than any exchange
 
 std::uint32_t subframe_bytes(std::uint32_t mpdu)
 {
@@ -27,14 +28,24 @@ Air::Air(const AirConfig& config, std::uint64_t seed, Outbox& outbox)
 {
 }
 
-std::uint8_t Air::channel_index(unsigned number)
+std::uint8_t Air::channel_index(unsigned number, unsigned group)
 {
-  for (std::size_t i = 0; i < channels_.size(); ++i)
-    if (channels_[i].number == number) return static_cast<std::uint8_t>(i);
-  channels_.push_back({});
-  channels_.back().number = number;
-  channels_.back().contention = now_ + config_.phy.difs();
-  return static_cast<std::uint8_t>(channels_.size() - 1);
+  const auto made = static_cast<std::uint8_t>(channels_.size());
+  std::vector<std::uint8_t> apart;
+  for (std::uint8_t i = 0; i < made; ++i)
+  {
+    if (channels_[i].number != number) continue;
+    if (channels_[i].group == group) return i;
+    apart.push_back(i);
+  }
+  for (const std::uint8_t other : apart)
+    channels_[other].apart.push_back(made);
+  Channel& channel = channels_.emplace_back();
+  channel.number = number;
+  channel.group = group;
+  channel.apart = std::move(apart);
+  channel.contention = now_ + config_.phy.difs();
+  return made;
 }
 
 void Air::join(Channel& channel, NodeId id)
@@ -43,13 +54,13 @@ void Air::join(Channel& channel, NodeId id)
   channel.sending.reserve(channel.nodes.size()); // all of them may collide; nothing is allocated later
 }
 
-NodeId Air::add_access_point(Tick now, unsigned channel, double signal_dbm)
+NodeId Air::add_access_point(Tick now, unsigned channel, double signal_dbm, unsigned group)
 {
   now_ = std::max(now_, now);
   const auto id = static_cast<NodeId>(nodes_.size());
   Node& node = nodes_.emplace_back();
   node.is_ap = true;
-  node.channel = channel_index(channel);
+  node.channel = channel_index(channel, group);
   node.dbm = signal_dbm;
   node.cw = config_.phy.cw_min;
   node.random = Random(seed_, 0x1000 + id);
@@ -132,11 +143,49 @@ bool Air::jammed(NodeId receiver, Tick from, Tick to)
   return nodes_[receiver].hidden.front().overlaps(from, to);
 }
 
-// A station that hears an interferer's burst puts its access off behind it and DIFS.
-bool Air::wait_for_silence(Channel& channel, Node& node)
+// Out of each other's range are only access points of different groups.
+bool Air::senses(NodeId listener, NodeId transmitter) const
 {
-  if (node.hidden.empty()) return false;
-  const auto end = node.hidden.front().busy_until(channel.next);
+  return !nodes_[listener].is_ap || !nodes_[transmitter].is_ap;
+}
+
+void Air::note_on_air(Channel& channel, const OnAir& one)
+{
+  if (channel.apart.empty()) return;
+  while (!channel.recent.empty() && channel.recent.front().end + longest_memory < one.begin)
+    channel.recent.pop_front();
+  channel.recent.push_back(one);
+}
+
+// The power at this receiver of what other groups send in [from, to), the strongest at each moment taken for all of it,
+// in mW. Without limit when its own card sends meanwhile.
+double Air::interference(const Channel& channel, NodeId receiver, Tick from, Tick to) const
+{
+  double sum = 0;
+  for (const std::uint8_t index : channel.apart)
+  {
+    double most = 0;
+    for (const OnAir& one : channels_[index].recent)
+    {
+      if (one.begin >= to || one.end <= from || !senses(receiver, one.node)) continue;
+      if (nodes_[receiver].is_ap == nodes_[one.node].is_ap) return std::numeric_limits<double>::infinity();
+      most = std::max(most, std::pow(10, (snr_between(receiver, one.node) + config_.noise_dbm) / 10));
+    }
+    sum += most;
+  }
+  return sum;
+}
+
+// Who hears an interferer's burst or another group puts its access off behind it and DIFS.
+bool Air::wait_for_silence(Channel& channel, NodeId id)
+{
+  Node& node = nodes_[id];
+  std::optional<Tick> end;
+  if (!node.hidden.empty()) end = node.hidden.front().busy_until(channel.next);
+  for (const std::uint8_t index : channel.apart)
+    for (const OnAir& one : channels_[index].recent)
+      if (one.begin < channel.next && one.end > channel.next && senses(id, one.node))
+        end = std::max(end.value_or(one.end), one.end);
   if (!end) return false;
   const Duration wait = *end - channel.next + config_.phy.difs();
   node.backoff = static_cast<std::uint32_t>((wait + config_.phy.slot - Duration { 1 }) / config_.phy.slot)
@@ -426,7 +475,7 @@ void Air::access(Channel& channel)
       sending.sequence = node.next_sequence;
       node.next_sequence = (node.next_sequence + 1) & sequence_mask;
     }
-    else if (wait_for_silence(channel, node))
+    else if (wait_for_silence(channel, id))
       continue;
     else if (!prepare(id, sending))
     {
@@ -434,6 +483,7 @@ void Air::access(Channel& channel)
       continue;
     }
     longest = std::max(longest, sending.duration);
+    note_on_air(channel, { channel.sent_at, channel.sent_at + sending.duration, id });
     ++channel.senders;
   }
   if (channel.senders == 0)
@@ -526,6 +576,13 @@ void Air::fill(Node& node, Lane& lane, Sending& out)
   out.duration = phy.airtime(rate, front.null_frame ? mac_bytes::null : phy.mpdu(front.bytes));
 }
 
+Duration Air::response_time(const Sending& sending) const
+{
+  const Phy& phy = config_.phy;
+  return phy.airtime(phy.response_rate(phy.rates[sending.rate]),
+                     sending.count > 1 ? mac_bytes::block_ack : mac_bytes::ack);
+}
+
 void Air::finish(Channel& channel)
 {
   const Phy& phy = config_.phy;
@@ -543,9 +600,7 @@ void Air::finish(Channel& channel)
       node.stats.air += sending.duration;
       continue;
     }
-    const Duration response = phy.sifs
-                              + phy.airtime(phy.response_rate(phy.rates[sending.rate]),
-                                            sending.count > 1 ? mac_bytes::block_ack : mac_bytes::ack);
+    const Duration response = phy.sifs + response_time(sending);
     settle_unicast(channel, sending, collided);
     node.stats.air += sending.duration + response;
     resume = now_ + response + phy.difs();
@@ -581,7 +636,11 @@ void Air::settle_unicast(Channel& channel, const Sending& sending, bool collided
   std::uint64_t received_now = 0;
   // The preamble is what the receiver locks on to; behind it each MPDU takes its part of the time.
   const Duration preamble = phy.airtime(rate, 0);
-  const bool jammed_first = jammed(lane.to, channel.sent_at, channel.sent_at + preamble);
+  const double noise = std::pow(10, config_.noise_dbm / 10);
+  const auto sinr = [&](double other) { return lane.snr_db - 10 * std::log10(1 + other / noise); };
+  const double over_preamble = interference(channel, lane.to, channel.sent_at, channel.sent_at + preamble);
+  const bool jammed_first = jammed(lane.to, channel.sent_at, channel.sent_at + preamble)
+                            || (over_preamble > 0 && sinr(over_preamble) < detection_snr_db);
   for (unsigned i = 0; i < sending.count; ++i)
   {
     Queued& entry = lane.queue[sending.entries[i]];
@@ -590,9 +649,11 @@ void Air::settle_unicast(Channel& channel, const Sending& sending, bool collided
     if (entry.attempts < 255) ++entry.attempts;
     bool ok = false;
     const Duration body = sending.duration - preamble;
-    const bool met = jammed_first
-                     || jammed(lane.to, channel.sent_at + preamble + body * i / sending.count,
-                               channel.sent_at + preamble + body * (i + 1) / sending.count);
+    const Tick begin = channel.sent_at + preamble + body * i / sending.count;
+    const Tick end = channel.sent_at + preamble + body * (i + 1) / sending.count;
+    bool met = jammed_first || jammed(lane.to, begin, end);
+    if (const double other = interference(channel, lane.to, begin, end); !met && other > 0)
+      met = std::isinf(other) || node.random.chance(-std::expm1(-8.0 * mpdu * error_exponent(rate, sinr(other))));
     if (!deaf && !met)
     {
       ok = !node.random.chance(frame_error(lane, sending.rate, mpdu));
@@ -629,6 +690,7 @@ void Air::settle_unicast(Channel& channel, const Sending& sending, bool collided
   {
     const Tick answered = now_ + phy.sifs;
     const Duration answer = phy.airtime(response, response_bytes);
+    note_on_air(channel, { answered, answered + answer, lane.to });
     confirmed =
         !node.random.chance(response_error(lane, response, response_bytes)) && !jammed(id, answered, answered + answer);
     if (FrameReport* frame = report(channel, lane.to, id, response, response_bytes, false, answered, answer))
@@ -745,8 +807,12 @@ void Air::settle_group(Channel& channel, const Sending& sending, bool collided)
   const Queued entry = lane.queue.front();
   lane.queue.pop();
   lane.released -= std::min<std::size_t>(lane.released, 1);
-  const bool deaf = collided || nodes_[lane.station].blackout != Blackout::none
-                    || jammed(lane.station, channel.sent_at, channel.sent_at + sending.duration);
+  const Tick end = channel.sent_at + sending.duration;
+  const double other = interference(channel, lane.station, channel.sent_at, end);
+  const bool deaf =
+      collided || nodes_[lane.station].blackout != Blackout::none || jammed(lane.station, channel.sent_at, end)
+      || (other > 0
+          && lane.snr_db - 10 * std::log10(1 + other / std::pow(10, config_.noise_dbm / 10)) < detection_snr_db);
   if (deaf || node.random.chance(response_error(lane, rate, bytes)) || lane.loss.lose())
     drop(entry.handle, id, DropReason::loss);
   else

@@ -12,6 +12,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -76,10 +77,10 @@ struct NodeStats
 // for, and beacons and group-addressed frames with them; QoS data (standard n) has one per receiver. The model has one
 // TID.
 //
-// Simplifications, all deliberate: every node on a channel senses every other one, interferers of add_hidden() aside,
-// and there is no capture; after a failed exchange everyone resumes at the same moment (the colliding stations' ACK
-// timeout is as long as the EIFS of the others); an idle station that may send at once waits for the next slot
-// boundary; access points serve their stations' queues in turn.
+// Simplifications, all deliberate: every node on a channel senses every other one, interferers of set_hidden() and
+// access points of another group aside, and there is no capture within a group; after a failed exchange everyone
+// resumes at the same moment (the colliding stations' ACK timeout is as long as the EIFS of the others); an idle
+// station that may send at once waits for the next slot boundary; access points serve their stations' queues in turn.
 //
 // Residual loss (loss_down, loss_up) stands for losses that the MAC did not repair: the receiver sees the frame with a
 // wrong FCS, the sender takes it as delivered. It costs no retry, so the rate of the link stays what it is;
@@ -92,8 +93,12 @@ class Air
 public:
   Air(const AirConfig& config, std::uint64_t seed, Outbox& outbox);
 
-  // `signal_dbm` is what stations hear of it until set_signal() says otherwise.
-  NodeId add_access_point(Tick now, unsigned channel, double signal_dbm = -50);
+  // `signal_dbm` is what stations hear of it until set_signal() says otherwise. Access points of one channel that are
+  // in different groups do not sense each other and contend apart, each group by slots of its own; stations sense both
+  // and are sensed by both, and all of them are interfaces of one card, which hears nothing while it sends. What a
+  // station makes of a frame that overlaps one of another group follows from its signal over the sum of noise and that
+  // one's: the stronger one is captured or both are lost.
+  NodeId add_access_point(Tick now, unsigned channel, double signal_dbm = -50, unsigned group = 0);
   // A station associated with `ap`, on its channel.
   NodeId add_station(NodeId ap);
   // Background traffic between a station and its access point: no real packets, but real air. `packet_bytes` is the
@@ -243,9 +248,19 @@ private:
     std::array<std::uint8_t, 64> entries {}; // positions in the lane's queue
   };
 
+  // A transmission as others may meet it.
+  struct OnAir
+  {
+    Tick begin {}, end {};
+    NodeId node = 0;
+  };
+
   struct Channel
   {
     unsigned number = 0;
+    unsigned group = 0;
+    std::vector<std::uint8_t> apart; // the other groups on this number
+    std::deque<OnAir> recent;        // kept only where there are some
     std::vector<NodeId> nodes;
     Tick contention {}; // slot 0 of the present contention period; Tick::max() while frames are on the air
     Tick next = Tick::max();
@@ -274,7 +289,7 @@ private:
 
   void add_timer(Tick at, TimerKind kind, NodeId node, std::uint32_t lane = 0);
   void fire(const Timer& timer);
-  std::uint8_t channel_index(unsigned number);
+  std::uint8_t channel_index(unsigned number, unsigned group);
   static void join(Channel& channel, NodeId id);
   Lane& make_lane(NodeId from, NodeId to, NodeId station, bool down);
   Lane* lane_to(NodeId from, NodeId to);
@@ -287,9 +302,13 @@ private:
   void access(Channel& channel);
   bool prepare(NodeId id, Sending& out);
   void fill(Node& node, Lane& lane, Sending& out);
-  bool wait_for_silence(Channel& channel, Node& node);
+  bool wait_for_silence(Channel& channel, NodeId id);
   bool jammed(NodeId receiver, Tick from, Tick to);
+  static void note_on_air(Channel& channel, const OnAir& one);
+  bool senses(NodeId listener, NodeId transmitter) const;
+  double interference(const Channel& channel, NodeId receiver, Tick from, Tick to) const;
   void finish(Channel& channel);
+  Duration response_time(const Sending& sending) const;
   void settle_unicast(Channel& channel, const Sending& sending, bool collided);
   void settle_group(Channel& channel, const Sending& sending, bool collided);
   void release(NodeId sender, Lane& lane);

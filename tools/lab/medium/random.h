@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <numbers>
 
 namespace tandem::medium
 {
@@ -58,6 +59,12 @@ public:
 
   // Exponentially distributed with the given mean.
   double exponential(double mean) { return -mean * std::log1p(-uniform()); }
+  // With mean 0 and deviation 1 (Box and Muller, 1958).
+  double normal()
+  {
+    const double radius = std::sqrt(2 * exponential(1));
+    return radius * std::cos(2 * std::numbers::pi * uniform());
+  }
 
 private:
   static std::uint64_t rotate(std::uint64_t x, int k) { return (x << k) | (x >> (64 - k)); }
