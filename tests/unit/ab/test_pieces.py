@@ -116,6 +116,28 @@ def test_a_disturbed_trial_says_why_it_does_not_count(changes: dict, reason: str
     assert (reason in found) if reason else not found
 
 
+def test_energy_is_read_where_the_machine_tells(tmp_path, monkeypatch) -> None:
+    def tree(name: str, **files: object) -> None:
+        (tmp_path / name).mkdir(parents=True)
+        for file, content in files.items():
+            (tmp_path / name / file).write_text(f"{content}\n")
+
+    monkeypatch.setattr(surroundings, "_SUPPLIES", tmp_path / "supplies")
+    monkeypatch.setattr(surroundings, "_POWERCAP", tmp_path / "powercap")
+    assert surroundings._battery() is None and surroundings._rapl() is None
+    tree("supplies/AC", type="Mains", online=0)
+    tree("supplies/hidpp_battery_0", type="Battery", scope="Device", status="Discharging", power_now=9_000_000)
+    tree("supplies/BAT0", type="Battery", status="Charging", power_now=20_000_000)
+    assert surroundings._battery() is None
+    tree("supplies/macsmc-battery", type="Battery", status="Discharging", power_now=-5_500_000)
+    tree("supplies/CMB1", type="Battery", status="Discharging", current_now=500_000, voltage_now=12_000_000)
+    assert surroundings._battery() == pytest.approx(11.5)
+    tree("powercap/intel-rapl:0", energy_uj=3_000_000)
+    tree("powercap/intel-rapl:1", energy_uj=500_000)
+    tree("powercap/intel-rapl:0:0", energy_uj=7_000_000)  # a part of the first one
+    assert surroundings._rapl() == pytest.approx(3.5)
+
+
 def test_an_unvalidated_path_counts_only_for_arms_that_need_none() -> None:
     after = later(decisions={"offload: by cellular": 5, "offload: path not validated (filtered, NAT or too slow)": 1})
     beside = surroundings.between(MOMENT, after, 2)

@@ -97,16 +97,18 @@ def _rapl() -> float | None:
 
 
 def _battery() -> float | None:
-    """Watts drawn from batteries that discharge."""
+    """Watts drawn from the machine's batteries, as far as they discharge; those of a mouse or a headset are none of it."""
     total, found = 0.0, False
-    for supply in sorted(_SUPPLIES.glob("BAT*")):
+    for supply in sorted(_SUPPLIES.glob("*")):
         try:
-            if (supply / "status").read_text().strip() != "Discharging":
+            scope = (supply / "scope").read_text().strip() if (supply / "scope").exists() else "System"
+            if (supply / "type").read_text().strip() != "Battery" or scope == "Device" or (supply / "status").read_text().strip() != "Discharging":
                 continue
+            # Some drivers tell what flows out with a minus.
             if (power := supply / "power_now").exists():
-                total += int(power.read_text()) * 1e-6
+                total += abs(int(power.read_text())) * 1e-6
             else:
-                total += int((supply / "current_now").read_text()) * 1e-6 * int((supply / "voltage_now").read_text()) * 1e-6
+                total += abs(int((supply / "current_now").read_text())) * 1e-6 * int((supply / "voltage_now").read_text()) * 1e-6
             found = True
         except (OSError, ValueError):
             continue
