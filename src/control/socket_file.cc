@@ -43,11 +43,21 @@ gid_t find_group(const std::string& group)
   return found->gr_gid;
 }
 
+// For the group, unless it is the group's already: a filter of system calls may forbid to ask for it.
+bool give_to(const std::string& path, gid_t group)
+{
+  struct stat status
+  {
+  };
+  return (::stat(path.c_str(), &status) == 0 && status.st_gid == group)
+         || ::chown(path.c_str(), static_cast<uid_t>(-1), group) == 0;
+}
+
 void prepare_directory(const std::filesystem::path& directory, gid_t owner)
 {
   if (::mkdir(directory.c_str(), 0750) == 0)
   {
-    if (::chmod(directory.c_str(), 0750) != 0 || ::chown(directory.c_str(), static_cast<uid_t>(-1), owner) != 0)
+    if (::chmod(directory.c_str(), 0750) != 0 || !give_to(directory, owner))
       refuse_start("directory " + directory.string() + " of the control socket: " + fault_text());
     return;
   }
@@ -97,8 +107,7 @@ SocketFile::SocketFile(const std::filesystem::path& path, const std::string& gro
   descriptor = fd;
   const sockaddr_un address = address_of(fresh);
   if (::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 || ::chmod(fresh.c_str(), 0660) != 0
-      || ::chown(fresh.c_str(), static_cast<uid_t>(-1), owner) != 0 || ::listen(fd, 64) != 0
-      || ::rename(fresh.c_str(), path.c_str()) != 0)
+      || !give_to(fresh, owner) || ::listen(fd, 64) != 0 || ::rename(fresh.c_str(), path.c_str()) != 0)
   {
     const std::string why = fault_text();
     ::unlink(fresh.c_str());

@@ -60,6 +60,10 @@ std::set<std::string> running_programs()
   for (const auto& entry : fs::directory_iterator { "/proc", error })
     if (std::isdigit(static_cast<unsigned char>(entry.path().filename().string().front())))
       names.insert(read_word(entry.path() / "comm"));
+  // The packaged service sees no processes of others, but the cgroups of their services.
+  for (const char* slice : { "/sys/fs/cgroup/system.slice", "/sys/fs/cgroup/systemd/system.slice" })
+    for (const auto& entry : fs::directory_iterator { slice, error })
+      if (entry.path().extension() == ".service") names.insert(entry.path().stem());
   return names;
 }
 

@@ -30,6 +30,29 @@ void require_privileges()
                              + program.string() + ")" };
 }
 
+namespace
+{
+
+void forbid_new_privileges()
+{
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+    throw std::runtime_error { std::string { "cannot set no_new_privs: " } + std::strerror(errno) };
+}
+
+// As a service of systemd is started: then nothing is called that its filter of system calls forbids.
+bool holds_only_what_is_needed()
+{
+  for (int one = 0; one <= CAP_LAST_CAP; ++one)
+  {
+    const bool needed = one == CAP_NET_ADMIN || one == CAP_NET_RAW;
+    for (const capng_type_t type : { CAPNG_EFFECTIVE, CAPNG_PERMITTED, CAPNG_INHERITABLE, CAPNG_AMBIENT })
+      if ((capng_have_capability(type, static_cast<unsigned>(one)) != 0) != needed) return false;
+  }
+  return true;
+}
+
+} // namespace
+
 void drop_privileges(const std::string& socket_group)
 {
   capng_get_caps_process();
@@ -44,6 +67,7 @@ void drop_privileges(const std::string& socket_group)
       throw std::runtime_error { std::string { "cannot set the groups: " } + std::strerror(errno) };
   }
 
+  if (holds_only_what_is_needed()) return forbid_new_privileges();
   capng_clear(CAPNG_SELECT_ALL);
   const auto kept = static_cast<capng_type_t>(CAPNG_EFFECTIVE | CAPNG_PERMITTED | CAPNG_INHERITABLE | CAPNG_BOUNDING_SET
                                               | CAPNG_AMBIENT);
@@ -53,8 +77,7 @@ void drop_privileges(const std::string& socket_group)
     throw std::runtime_error { "cannot give up capabilities: the bounding set was refused" };
   if (const int refused = capng_apply(static_cast<capng_select_t>(CAPNG_SELECT_CAPS | CAPNG_SELECT_AMBIENT)))
     throw std::runtime_error { "cannot give up capabilities: refused (" + std::to_string(refused) + ")" };
-  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
-    throw std::runtime_error { std::string { "cannot set no_new_privs: " } + std::strerror(errno) };
+  forbid_new_privileges();
 }
 
 } // namespace tandem::daemon
