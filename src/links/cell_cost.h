@@ -9,6 +9,8 @@
 namespace tandem::links
 {
 
+class BusThread;
+
 struct CellCost
 {
   bool known = false; // whoever is there was asked and has answered, or failed to
@@ -23,8 +25,7 @@ std::optional<bool> metered(unsigned nm_metered);
 // MMModem3gppRegistrationState, ModemManager-enums.h 1.20; nothing when it is registered nowhere.
 std::optional<bool> roaming(unsigned mm_registration);
 
-// Follows one interface in a thread of its own, which sleeps while nothing changes: both services announce changes. It
-// starts neither of them. The bus is the system's (DBUS_SYSTEM_BUS_ADDRESS names another one).
+// Follows one interface (bus.h): both services announce changes.
 class CellCostWatch
 {
 public:
@@ -46,8 +47,9 @@ public:
   void follow(const std::string& interface);
 
 private:
-  struct Thread;
-  std::unique_ptr<Thread> thread_;
+  struct Told;
+  std::unique_ptr<Told> told_; // outlives the thread
+  std::unique_ptr<BusThread> thread_;
 };
 
 } // namespace tandem::links
