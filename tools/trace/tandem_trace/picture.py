@@ -17,7 +17,8 @@ def picture(title: str, told: dict[str, Any], story: dict[str, Any], path: Path)
     from matplotlib import pyplot
 
     lines, marks = told["lines"], told["marks"]
-    below = [("rate", "Mbit/s", 1.0), ("rtt", "RTT, ms", 1.0), ("window", "window, kB", 1e-3), *([("flight", "in flight, kB", 1e-3)] if lines["flight"] else []), *([("signal", "signal, dBm", 1.0)] if lines["signal"] else [])]
+    panels = [("rate", "Mbit/s", 1.0), ("rtt", "RTT, ms", 1.0), ("window", "window, kB", 1e-3), ("flight", "in flight, kB", 1e-3), ("signal", "signal, dBm", 1.0)]
+    below = [panel for panel in panels if lines[panel[0]] or panel[0] == "rate"]
     figure, axes = pyplot.subplots(1 + len(below), 1, sharex=True, figsize=(11, 6 + len(below)), height_ratios=(4, *[1] * len(below)), layout="constrained")
 
     def line(axis, name, label, colour, scale=1.0, **style):
