@@ -438,6 +438,7 @@ private:
       config.receiver.delayed = static_cast<unsigned>(in.number("delayed_acks", 2, 1, 100));
       config.receiver.delay = in.ms("ack_delay_ms", 40);
       config.mptcp = in.flag("mptcp", false);
+      config.reinject = in.flag("reinject", false);
       config.scheduler = static_cast<Scheduler>(in.choice("scheduler", 0, { "lowest-rtt", "linux-like" }));
       config.receive_buffer = static_cast<std::uint64_t>(in.number("receive_buffer", 3e6, 1e3, 1e12));
       if (const double size = in.number("size", 0, 0, 1e15); size > 0) config.size = static_cast<std::uint64_t>(size);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 namespace tandem::sim
 {
@@ -447,18 +448,21 @@ void Sender::timeout()
   cwr_due_ = config_.ecn;
   if (config_.repair == Repair::reno) sacked_ = 0;
   lost_ = again_ = 0;
+  std::vector<std::uint64_t> missing;
   for (std::uint64_t seq = window_.acked; seq < window_.sent; ++seq)
   {
     Out& one = out(seq);
     one.again = false;
     one.lost = !one.sacked;
     lost_ += one.lost ? 1 : 0;
+    if (one.lost) missing.push_back(one.dsn);
   }
   hint_ = window_.acked;
   window_.cwnd = 1;
   ++backoff_;
   timer_.stop();
   send_all();
+  source_.stalled(*this, missing);
   rearm(true);
 }
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 
 namespace tandem::sim
 {
@@ -29,6 +30,8 @@ public:
   virtual std::optional<Chunk> next(Sender& sender) = 0;
   // What an acknowledgement told of the connection.
   virtual void acknowledged(Sender& sender, std::uint64_t data_ack, std::uint64_t window) = 0;
+  // After a timeout: these segments of the connection were sent by this subflow and are missing.
+  virtual void stalled(Sender&, std::span<const std::uint64_t>) {}
 };
 
 enum class Repair : std::uint8_t

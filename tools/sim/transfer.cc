@@ -170,8 +170,31 @@ void Transfer::assign()
   }
 }
 
+void Transfer::stalled(Sender& sender, std::span<const std::uint64_t> missing)
+{
+  if (!config_.mptcp || !config_.reinject) return;
+  for (const std::uint64_t dsn : missing)
+    if (dsn >= data_acked_) again_[dsn] = &sender;
+  for (const auto& one : subflows_)
+    if (one->sender.get() != &sender && one->sender->window().established) one->sender->push();
+}
+
+// The first segment that another subflow has had and lost.
+std::optional<Chunk> Transfer::again(const Sender& sender)
+{
+  again_.erase(again_.begin(), again_.lower_bound(data_acked_));
+  if (sender.state() == Sender::State::loss) return {};
+  const auto found = std::find_if(again_.begin(), again_.end(), [&](const auto& one) { return one.second != &sender; });
+  if (found == again_.end()) return {};
+  const std::uint64_t dsn = found->first;
+  again_.erase(found);
+  return Chunk { dsn, length_of(dsn) };
+}
+
 std::optional<Chunk> Transfer::next(Sender& sender)
 {
+  if (!again_.empty())
+    if (const auto chunk = again(sender)) return chunk;
   if (config_.mptcp)
     if (const Subflow& one = of(sender); one.assigned.empty() && idle(one)) return {};
   if (config_.mptcp && config_.scheduler == Scheduler::linux_like)
@@ -203,6 +226,7 @@ std::optional<Chunk> Transfer::next(Sender& sender)
 void Transfer::acknowledged(Sender& sender, std::uint64_t data_ack, std::uint64_t window)
 {
   if (!config_.mptcp) return;
+  data_acked_ = std::max(data_acked_, data_ack);
   edge_ = std::max(edge_, data_ack + window / config_.sender.mss);
   const bool unblocked = blocked_ && available();
   if (config_.scheduler == Scheduler::linux_like)

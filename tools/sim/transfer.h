@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -30,8 +31,10 @@ struct TransferConfig
   Scheduler scheduler = Scheduler::lowest_rtt;
   std::uint64_t receive_buffer = 3'000'000; // bytes; of the connection with MPTCP. Linux's 6 MB buffer advertises half
   std::optional<std::uint64_t> size {};     // bytes; empty = for ever
-  Rate offered {};                          // the application writes no faster; 0 = it always has something
-  std::uint64_t send_buffer = 500'000;      // bytes that it writes ahead, with `offered`
+  // What a subflow had sent before a timeout is sent by the others, too, as MPTCP v0.9x does.
+  bool reinject = false;
+  Rate offered {};                     // the application writes no faster; 0 = it always has something
+  std::uint64_t send_buffer = 500'000; // bytes that it writes ahead, with `offered`
 };
 
 // The way of a subflow: what packets pass between the ends.
@@ -81,10 +84,12 @@ public:
   void acknowledged(Sender& sender, std::uint64_t data_ack, std::uint64_t window) override;
   void received(std::uint64_t dsn, std::uint32_t length) override;
   std::uint64_t data_ack() const override { return arrived_.next(); }
+  void stalled(Sender& sender, std::span<const std::uint64_t> missing) override;
   std::uint64_t room() const override { return config_.receive_buffer; }
 
 private:
   std::uint32_t length_of(std::uint64_t dsn) const;
+  std::optional<Chunk> again(const Sender& sender);
   bool available() const;
   void write();
   bool idle(const Subflow& one) const; // a backup while another is there
@@ -101,6 +106,8 @@ private:
   std::uint64_t next_ = 0;             // segment to be given to a subflow
   std::uint64_t total_ = ~std::uint64_t { 0 };
   std::uint64_t edge_;
+  std::uint64_t data_acked_ = 0;                 // as the server knows it
+  std::map<std::uint64_t, const Sender*> again_; // to be sent by others than this one
   std::uint64_t written_ = ~std::uint64_t { 0 }; // with `offered`: segments that the application has written
   double part_ = 0;                              // of the next one
   std::unique_ptr<Timer> writer_;

@@ -51,6 +51,15 @@ def test_access_points_that_do_not_sense_each_other_collide_between_them_only() 
     assert goodput(apart, near, carrier_sense.UDP) > 0.9 * goodput(in_range, near, carrier_sense.UDP)
 
 
+def test_other_subflows_send_what_a_subflow_out_of_reach_holds() -> None:
+    described = {**carrier_sense.description(carrier_sense.SETUPS[2], (-55, -95), simulations.ALONE, 1), "seconds": 10, "warmup": 3}
+    mbps = {}
+    for reinject in (True, False):
+        described["flows"][0]["reinject"] = reinject
+        mbps[reinject] = simulations.simulate("run", {}, described)["flows"][0]["mbps"]
+    assert mbps[True] > 2 * mbps[False] and mbps[True] > 20
+
+
 def test_what_signals_say_is_refused_with_its_place() -> None:
     described = carrier_sense.description(carrier_sense.SETUPS[0], (-60, -90), simulations.ALONE, 1)
     for key, value in (("group", 16), ("fading_db", -1), ("mbps", 7)):

@@ -66,7 +66,7 @@ def description(setup: Setup, place: Sequence[int], arm: Arm, seed: int) -> dict
     elif arm in (BY_AP1, BY_AP2):
         flow["subflows"] = [{**ways[0 if arm == BY_AP1 else 1], "start": 0.0}]
     else:
-        flow |= {"mptcp": True, "cc": OLIA.cc, "ecn": True, "subflows": ways}
+        flow |= {"mptcp": True, "cc": OLIA.cc, "ecn": True, "reinject": True, "subflows": ways}
     return {"seed": seed, "seconds": SECONDS, "warmup": WARMUP, "wifi": {"queue": 200, **setup.wifi}, "links": links, "flows": [flow],
             **(simulations.module_of(arm) if arm == TANDEM else {})}
 
