@@ -135,6 +135,7 @@ struct Flow
   Tick start {};
   std::uint32_t mss = 0;
   Snapshot before {};
+  std::vector<std::uint64_t> delivered; // after each interval
 };
 
 std::unique_ptr<Module> make_module(const std::string& name)
@@ -155,6 +156,7 @@ public:
     warmup_ = top_.number("warmup", 0, 0, seconds_);
     top_.word("name", "");
     make_client();
+    interval_ = top_.ms("interval_ms", 0);
     until_first_ = top_.choice("until", 0, { "all", "first" }) == 1;
     make_variations();
     make_wifi();
@@ -181,7 +183,12 @@ public:
       now = std::min(end, now + std::chrono::milliseconds { 20 });
       world_.loop.run_until(now);
       for (Flow& flow : flows_)
+      {
         sample(flow);
+        const auto intervals = static_cast<std::int64_t>(flow.delivered.size()) + 1;
+        if (interval_ > Duration {} && now >= Tick {} + from_seconds(warmup_) + intervals * interval_)
+          flow.delivered.push_back(flow.transfer->delivered());
+      }
       for (std::size_t i = 0; i < marked_.size(); ++i)
       {
         marked_[i].backup += client_->backup(marked_[i].entry.interface) ? 1 : 0;
@@ -379,19 +386,67 @@ private:
       if (!rate) in.fail("mbps", "the standard has no such rate");
       air.set_link(link.station, link.node, rate, 0);
     }
-    // Fading: the signal is drawn anew after each coherence time, and changes linearly between.
-    const double fading = in.number("fading_db", 0, 0, 30);
-    const Duration coherence = in.ms("coherence_ms", 50);
-    if (fading > 0 && coherence < std::chrono::milliseconds { 1 }) in.fail("coherence_ms", "at least 1 is needed");
-    link.signal = { { Tick {}, signal } };
-    medium::Random draw(world_.seed, 0xfade0 + link.node);
-    for (Tick at {}; fading > 0 && at < Tick {} + from_seconds(seconds_); at += coherence)
-      link.signal.push_back({ at, signal + fading * draw.normal() });
+    make_signal(in, link, signal);
+    make_stay(in, link);
     const double load = in.number("load_mbps", 0, 0, 1000);
     if (in.flag("saturated", false))
       air.add_background(world_.now(), link.station, medium::Traffic::down, datagram, {});
     else if (load > 0)
       air.add_background(world_.now(), link.station, medium::Traffic::down, datagram, Rate { load * 1e6 });
+  }
+
+  // Points: a time that increases, and another number.
+  std::vector<std::pair<Tick, double>> points(Reader& in, const std::string& key)
+  {
+    std::vector<std::pair<Tick, double>> all;
+    for (const json& point : in.list(key))
+    {
+      const bool numbers = point.is_array() && point.size() == 2 && point[0].is_number() && point[1].is_number();
+      if (!numbers || point[0].get<double>() < 0 || point[0].get<double>() > 1e6)
+        in.fail(key, point.dump() + " is no pair of seconds and a number");
+      all.emplace_back(Tick {} + from_seconds(point[0].get<double>()), point[1].get<double>());
+      if (all.size() > 1 && all.back().first <= all[all.size() - 2].first)
+        in.fail(key, point.dump() + " is not later than the one before");
+    }
+    return all;
+  }
+
+  // A constant signal, or one that changes linearly between points; with fading it is drawn anew around that after each
+  // coherence time.
+  void make_signal(Reader& in, NamedLink& link, double signal)
+  {
+    link.signal = points(in, "signal");
+    if (link.signal.empty()) link.signal = { { Tick {}, signal } };
+    const double fading = in.number("fading_db", 0, 0, 30);
+    const Duration coherence = in.ms("coherence_ms", 50);
+    if (fading <= 0) return;
+    if (coherence < std::chrono::milliseconds { 1 }) in.fail("coherence_ms", "at least 1 is needed");
+    medium::Random draw(world_.seed, 0xfade0 + link.node);
+    wifi_->air().set_signal(link.station, link.node, link.signal);
+    std::vector<std::pair<Tick, double>> faded;
+    for (Tick at {}; at < Tick {} + from_seconds(seconds_); at += coherence)
+      faded.emplace_back(at, wifi_->air().signal(link.station, link.node, at) + fading * draw.normal());
+    link.signal = std::move(faded);
+  }
+
+  // When the client is associated; between, both ends drop what they have and what comes.
+  void make_stay(Reader& in, const NamedLink& link)
+  {
+    const auto set = [this, station = link.station](bool there)
+    {
+      wifi_->sync();
+      wifi_->air().set_blackout(world_.now(), station, there ? medium::Blackout::none : medium::Blackout::drop);
+      wifi_->sync();
+    };
+    const auto stays = points(in, "there"); // each from its time, for so many seconds
+    if (stays.empty()) return;
+    set(false);
+    for (const auto& [from, length] : stays)
+      for (const bool there : { true, false })
+      {
+        changes_.push_back(std::make_unique<Timer>(world_.loop, [set, there] { set(there); }));
+        changes_.back()->set(there ? from : from + from_seconds(length));
+      }
   }
 
   std::vector<Stage*> way(Reader& in, const std::string& key, std::vector<std::size_t>* which = nullptr)
@@ -655,6 +710,10 @@ private:
                    { "mbps", static_cast<double>(flow.transfer->delivered() - flow.before.delivered) * 8e-6 / length },
                    { "subflows", subflows },
                    { "blocked", flow.transfer->blocked() } };
+      std::uint64_t before = flow.before.delivered;
+      for (const std::uint64_t delivered : flow.delivered)
+        entry["rates_mbps"].push_back(static_cast<double>(delivered - std::exchange(before, delivered)) * 8e-6
+                                      / seconds(interval_));
       entry["finished"] = flow.transfer->finished() ? json(seconds(*flow.transfer->finished() - flow.start)) : json();
       flows.push_back(entry);
     }
@@ -725,6 +784,7 @@ private:
   Reader top_;
   World world_;
   double seconds_ = 0, warmup_ = 0;
+  Duration interval_ {}; // of each flow's rates; 0 = none are told
   std::vector<std::unique_ptr<Module>> modules_;
   std::unique_ptr<ClientHost> client_;
   std::size_t client_wifi_ = 1; // access points of the client so far
@@ -752,6 +812,7 @@ private:
   static constexpr std::uint32_t datagram = 1500;    // bytes of UDP's packets
 
   std::map<std::string, std::unique_ptr<Variation>> variations_;
+  std::vector<std::unique_ptr<Timer>> changes_; // of associations
   std::vector<Marked> marked_;
   bool until_first_ = false; // the run ends with the first flow
   std::unique_ptr<PublishedMarking> marking_;

@@ -12,7 +12,7 @@ TOOLS = Path(__file__).resolve().parents[3] / "tools"
 sys.path[:0] = [str(TOOLS / tool) for tool in ("bench", "common", "lab", "sim")]
 
 from tandem_bench import simulations  # noqa: E402
-from tandem_bench.benches import carrier_sense, fairness, static_tail  # noqa: E402
+from tandem_bench.benches import carrier_sense, fairness, mobility, static_tail  # noqa: E402
 
 DESCRIPTIONS = {
     "carrier-sense": carrier_sense.description(carrier_sense.SETUPS[2], (-66, -86), simulations.TANDEM, 1),
@@ -62,7 +62,25 @@ def test_other_subflows_send_what_a_subflow_out_of_reach_holds() -> None:
 
 def test_what_signals_say_is_refused_with_its_place() -> None:
     described = carrier_sense.description(carrier_sense.SETUPS[0], (-60, -90), simulations.ALONE, 1)
-    for key, value in (("group", 16), ("fading_db", -1), ("mbps", 7)):
+    for key, value in (("group", 16), ("fading_db", -1), ("mbps", 7), ("signal", [[0, -50], [0, -60]]), ("there", [["soon", 3]])):
         wrong = {**described, "links": [{**described["links"][0], key: value}, *described["links"][1:]]}
         with pytest.raises(simulations.SimError, match=rf"links\[0\]\.{key}"):
             simulations.simulate("run", {}, wrong)
+
+
+def test_a_client_that_leaves_an_access_point_gets_nothing_by_it() -> None:
+    walk = mobility.WALKS[0]
+    start, length = mobility.stay(walk, mobility.ACCESS_POINTS[2])
+    described = mobility.walked(walk, mobility.BEST, 1, 2)
+    rates = simulations.simulate("run", {}, described)["flows"][0]["rates_mbps"]
+    assert len(rates) == walk.seconds
+    assert max(rates[:int(start)]) == 0 and max(rates[int(start + length) + 1:]) == 0
+    assert max(rates) > 20
+
+
+def test_handovers_follow_the_walk() -> None:
+    walk = mobility.WALKS[0]
+    stays = mobility.handovers(walk, 1)
+    assert [number for number, _, _ in stays] == sorted(number for number, _, _ in stays) and len(stays) > 2
+    for (_, start, length), (_, following, _) in zip(stays, stays[1:]):
+        assert abs(following - start - length - mobility.GAP) < 0.2, "break before make"

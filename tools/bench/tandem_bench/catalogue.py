@@ -28,6 +28,7 @@ CATALOGUE = {
     "ecn-uplink": "ecn_uplink",
     "ecn-many": "ecn_many",
     "carrier-sense": "carrier_sense",
+    "mobility": "mobility",
     "ecn-linux": "ecn_linux",
     "fairness": "fairness",
     "static-tail": "static_tail",

@@ -15,6 +15,7 @@ LINES: Mapping[str, tuple[str, str]] = {
     "TCP by AP1": ("#999999", "--"), "TCP by AP2": ("#56B4E9", "--"), "MPTCP alone": (COLOURS["plain"], "-"), "as published": (COLOURS["published"], "-"),
     "to the letter": ("#CC79A7", ":"), "on-off": ("#009E73", ":"), "Tandem, no survey": ("#F0A080", "-."), "Tandem": (COLOURS["tandem"], "-"), "optimum": (COLOURS["limit"], "--"),
     "UDP by both": ("#CC79A7", ":"), "better TCP": (COLOURS["limit"], "--"),
+    "the first one only": ("#999999", "--"), "handover by beacons": ("#CC79A7", ":"), "best at each moment": (COLOURS["limit"], "--"),
     "C at AP1": ("#999999", "--"), "C at AP2": ("#56B4E9", "--"),
 }
 
@@ -124,6 +125,27 @@ def distributions(bench: Bench, cases: Sequence[Case], runs: Sequence[Run], samp
         axes.set_ylabel("share of downloads below")
         axes.grid(alpha=0.3)
     places[0].legend(fontsize=7, frameon=False, loc="lower right")
+    return _finish(bench, figure, directory)
+
+
+def walks(bench: Bench, cases: Sequence[Case], runs: Sequence[Run], curve_of: str, across: str, up: str, directory: Path) -> list[Path]:
+    """As figure 8: what each arm's first run had over time."""
+    found = {(run.case, run.arm): run.details[curve_of] for run in sorted(runs, key=lambda run: -run.seed) if curve_of in run.details}
+    cases = [case for case in cases if any((case.name, arm.name) in found for arm in case.arms)]
+    if not cases:
+        return []
+    figure, places = _panels(len(cases), 1, 9.0, 2.8)
+    for axes, case in zip(places, cases):
+        for arm in case.arms:
+            if points := found.get((case.name, arm.name)):
+                colour, style = LINES[arm.name]
+                axes.plot(*zip(*points), style, color=colour, linewidth=1.2, label=arm.name)
+        axes.set_title(case.name, fontsize=9)
+        axes.set_xlabel(across)
+        axes.set_ylabel(up)
+        axes.set_ylim(bottom=0)
+        axes.grid(alpha=0.3)
+    places[0].legend(fontsize=7, frameon=False, ncols=4)
     return _finish(bench, figure, directory)
 
 

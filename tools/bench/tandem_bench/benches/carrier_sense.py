@@ -68,7 +68,7 @@ def description(setup: Setup, place: Sequence[int], arm: Arm, seed: int) -> dict
     else:
         flow |= {"mptcp": True, "cc": OLIA.cc, "ecn": True, "reinject": True, "subflows": ways}
     return {"seed": seed, "seconds": SECONDS, "warmup": WARMUP, "wifi": {"queue": 200, **setup.wifi}, "links": links, "flows": [flow],
-            **(simulations.module_of(arm) if arm == TANDEM else {})}
+            **simulations.module_of(arm)}
 
 
 def episodes(attempts: int, seed: int) -> dict[str, Any]:
