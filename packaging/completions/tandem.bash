@@ -21,7 +21,7 @@ _tandem_saved()
 _tandem()
 {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command="" i
-  local commands=" up down status module enable disable set saved links flows top why networks link budget doctor logs help trace trap ab dashboard lab bench sim version "
+  local commands=" up down status module enable disable set saved exclude links flows top why networks link budget doctor logs help trace trap ab dashboard lab bench sim version "
   COMPREPLY=()
   for ((i = 1; i < COMP_CWORD; i++)); do
     if [[ $commands == *" ${COMP_WORDS[i]} "* ]]; then
@@ -72,6 +72,15 @@ _tandem()
         link) COMPREPLY=($(compgen -W "announce" -- "$word")) ;;
         announce) COMPREPLY=($(compgen -W "risk down up" -- "$word")) ;;
         *) COMPREPLY=($(compgen -W "--for --json" -- "$word")) ;;
+      esac
+      ;;
+    exclude)
+      case $before in
+        exclude) COMPREPLY=($(compgen -W "add remove list" -- "$word")) ;;
+        add | remove) COMPREPLY=($(compgen -W "to user service ssid" -- "$word")) ;;
+        to) COMPREPLY=($(compgen -A hostname -- "$word")) ;;
+        user) COMPREPLY=($(compgen -u -- "$word")) ;;
+        *) COMPREPLY=($(compgen -W "--json --help" -- "$word")) ;;
       esac
       ;;
     version | budget) COMPREPLY=($(compgen -W "--json --help" -- "$word")) ;;

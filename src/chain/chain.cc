@@ -441,6 +441,11 @@ Outcome Chain::segment(const Segment& segment, bool queued, Tick now)
   }
   if (flow->view.bypass != Bypass::none)
     outcome.why = name(flow->view.bypass);
+  else if (left_alone(*flow))
+  {
+    outcome.why = "excluded";
+    stats_.excluded += queued ? 1 : 0;
+  }
   else if (worth(*flow))
   {
     if (options_.rest && !std::exchange(flow->rest_asked, true)) ask_rest(*flow, now);

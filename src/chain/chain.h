@@ -48,6 +48,15 @@ struct Rest
   CellDenied cell_denied = CellDenied::no;
 };
 
+// Of a flow that no module acts on, whichever are switched on: the user excluded it. No Rest for other reasons is this,
+// because there are fewer modules.
+constexpr std::uint8_t every_module = 0xff;
+
+constexpr bool left_alone(const flow::Flow& flow)
+{
+  return flow.resting == every_module;
+}
+
 class Chain
 {
 public:
@@ -129,7 +138,8 @@ public:
   bool enabled(std::size_t i) const { return slots_[i].enabled; }
   // Switching off tells the module of every flow first, so that it releases what it holds.
   void enable(std::size_t i, bool on, Tick now);
-  // Other modules rest on this flow from now on. One that acted is told, as when it is switched off.
+  // Other modules rest on this flow from now on. One that acted is told, as when it is switched off. Options::rest is
+  // not asked about a flow that is left alone, and is asked when that ends.
   void rest(flow::Flow& flow, const Rest& rest, Tick now);
   // What the enabled modules must see.
   Interest interest() const;
@@ -157,6 +167,7 @@ public:
     std::uint64_t injected_outdated = 0; // delayed, and no longer allowed when the time came
     std::uint64_t cell_bytes = 0;        // what decisions put on the cellular link
     std::uint64_t private_peers = 0;     // flows of which nothing goes by the cellular link for that reason
+    std::uint64_t excluded = 0;          // queued packets of flows that are left alone
     std::uint64_t fetches = 0;           // asked for and begun
     std::uint64_t fetched = 0;           // that brought their bytes
     std::uint64_t fills = 0;             // segments handed to the local TCP

@@ -50,7 +50,7 @@ bool Chain::needs_queue(Tick now)
       {
         needed =
             needed
-            || (!flow.closed && flow.view.link == Link::wifi && flow.quiet_until <= now
+            || (!flow.closed && !left_alone(flow) && flow.view.link == Link::wifi && flow.quiet_until <= now
                 && (flow.begun != 0 || !begun_only) && (now - flow.view.last_seen < recent || silent(flow.view.link))
                 && (flow.view.bypass == Bypass::none
                     || (flow.view.bypass == Bypass::mid_flow && now - flow.view.first_seen < handshake)));
@@ -126,6 +126,9 @@ void Chain::rest(flow::Flow& flow, const Rest& rest, Tick now)
 {
   for (std::size_t i = 0; i < slots_.size(); ++i)
     if ((rest.modules >> i & 1) != 0 && (flow.resting >> i & 1) == 0) switch_off(i, flow, now);
+  // Not asked about what is excluded; when that ends, anew.
+  const bool alone = rest.modules == every_module;
+  if (alone || left_alone(flow)) flow.rest_asked = alone;
   flow.resting = rest.modules;
   flow.watched = rest.watched;
   flow.view.cell_path_failed = rest.cell_path_failed;

@@ -70,6 +70,12 @@ public:
   // Forgets what is saved of "offload" (its switch) or "offload.window_mss"; [{name, in_force: {value, from}}].
   virtual nlohmann::json forget_saved(const std::string& name) = 0;
   virtual nlohmann::json forget_all_saved() = 0;
+  // What is left alone: {file, problem, exclusions: [{kind, what, from, saved_s?, flows, problem}]}; `kind` is "to",
+  // "user", "service" or "ssid".
+  virtual nlohmann::json exclusions() = 0;
+  // Leaves it alone from now on, over restarts, too; {kind, what} as it is written from then on.
+  virtual nlohmann::json add_exclusion(const std::string& kind, const std::string& what) = 0;
+  virtual nlohmann::json remove_exclusion(const std::string& kind, const std::string& what) = 0;
   // Takes a user's announcement on the Wi-Fi link: a blackout is near ("risk"), there ("down") or over ("up"). Counts
   // for `for_s` seconds, at most 60.
   virtual void announce(const std::string& what, double for_s) = 0;

@@ -218,6 +218,12 @@ Answer Router::route(const Request& request)
   if (is({ "v1", "saved" })) return reads ? ok(backend_.saved()) : method_not_allowed("GET");
   if (is({ "v1", "saved", "forget" }))
     return request.method == "POST" ? forget_saved(request) : method_not_allowed("POST");
+  if (is({ "v1", "exclusions" }))
+    return request.method == "POST" ? exclude(request, true)
+           : reads                  ? ok(backend_.exclusions())
+                                    : method_not_allowed("GET, POST");
+  if (is({ "v1", "exclusions", "remove" }))
+    return request.method == "POST" ? exclude(request, false) : method_not_allowed("POST");
   if (is({ "v1", "traps" }))
     return request.method == "POST" ? add_trap(request)
            : reads                  ? ok(backend_.traps())
@@ -282,6 +288,20 @@ Answer Router::forget_saved(const Request& request)
   const json told = all ? backend_.forget_all_saved() : backend_.forget_saved(object["name"]);
   log(request, "forgets " + (all ? "all saved settings" : "saved " + for_log(object["name"].get<std::string>())));
   return ok({ { "forgotten", told } });
+}
+
+Answer Router::exclude(const Request& request, bool add)
+{
+  const json object = json::parse(request.body, nullptr, false);
+  const auto text = [&](const char* key) { return object.contains(key) && object[key].is_string(); };
+  if (!object.is_object() || object.size() != 2 || !text("kind") || !text("what"))
+    throw Refused { Refused::Kind::bad_request,
+                    "a JSON object such as {\"kind\": \"to\", \"what\": \"203.0.113.0/24\"} is needed" };
+  const std::string kind = object["kind"], what = object["what"];
+  if (what.size() > 255) throw Refused { Refused::Kind::bad_request, "what: at most 255 bytes" };
+  const json told = add ? backend_.add_exclusion(kind, what) : backend_.remove_exclusion(kind, what);
+  log(request, (add ? "excludes " : "no longer excludes ") + for_log(kind + " " + what));
+  return ok(told);
 }
 
 Answer Router::add_trap(const Request& request)

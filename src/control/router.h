@@ -56,6 +56,7 @@ private:
   Answer add_trap(const Request& request);
   Answer remove_trap(const Request& request);
   Answer forget(const Request& request);
+  Answer exclude(const Request& request, bool add);
   Answer forget_saved(const Request& request);
   Answer put_module(const Request& request, const std::string& module);
   Answer put_knob(const Request& request, const std::string& module, const std::string& knob);

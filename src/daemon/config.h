@@ -1,6 +1,7 @@
 // The daemon's configuration (TOML), read and checked as a whole before anything is touched. Pure: no kernel, no clock.
 #pragma once
 
+#include "src/daemon/exclusion.h"
 #include "src/links/blackout.h"
 #include "src/links/network.h"
 #include "src/links/risk.h"
@@ -71,6 +72,13 @@ struct ModuleSetting
 
 using links::Network;
 
+// One value of [exclude].
+struct ExclusionSetting
+{
+  Exclusion what;
+  Source where {};
+};
+
 // Whether the cellular link may be used for peers that only the Wi-Fi link's network knows.
 enum class PrivatePeers : std::uint8_t
 {
@@ -127,6 +135,7 @@ struct Config
     std::optional<std::vector<std::string>> more_wifi {};
     std::vector<std::string> radio { "auto" }; // sources of driver statistics, see is_source_name(); empty: none
     bool modem = true;                         // ask ModemManager, when it is there
+    bool validation = true;                    // ask NetworkManager for captive portals, when it is there
     std::string record;                        // file that gets every report; empty: none
     PrivatePeers private_peers = PrivatePeers::never;
     Source wifi_where {}; // for errors found when the interface is looked up
@@ -224,6 +233,8 @@ struct Config
     static constexpr std::uint64_t piece_bytes = 256u << 10; // of one piece at most, with what is compared
     static constexpr std::uint64_t total_bytes = 4u << 20;   // of all pieces, under way or waiting to be handed over
   } fetch;
+
+  std::vector<ExclusionSetting> exclude; // [exclude]: what is left alone, taken over by a reload
 
   std::vector<ModuleSetting> modules;
   std::vector<KnobSetting> knobs;

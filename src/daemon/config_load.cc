@@ -144,9 +144,7 @@ std::optional<Complaint> override_setting(Config& config, std::string_view key, 
   Config changed = config;
   if (!setting->put(changed, { std::string { value }, true }))
     return complaint(std::string { key } + " = " + in_quotes(value) + ": " + std::string { setting->needed });
-  if (key == "links.wifi") changed.links.wifi_where = where;
-  if (key == "links.cell") changed.links.cell_where = where;
-  if (key == "links.more_wifi") changed.links.more_wifi_where = where;
+  remember_where(changed, key, where);
   config = std::move(changed);
   return {};
 }

@@ -18,8 +18,8 @@ namespace tandem::daemon
 namespace
 {
 
-constexpr std::array<std::string_view, 11> sections { "links", "cell",  "daemon", "recorder", "detector", "metrics",
-                                                      "fetch", "mptcp", "budget", "evidence", "modules" };
+constexpr std::array<std::string_view, 12> sections { "links",   "cell",  "daemon", "exclude", "recorder", "detector",
+                                                      "metrics", "fetch", "mptcp",  "budget",  "evidence", "modules" };
 
 Value converted(const toml::node& node)
 {
@@ -161,12 +161,8 @@ private:
       const Value value = converted(node);
       if (!setting->put(result.config, value))
         complain(line, key + " = " + shown(value) + ": " + std::string { setting->needed });
-      else if (key == "links.wifi")
-        result.config.links.wifi_where = at(line);
-      else if (key == "links.cell")
-        result.config.links.cell_where = at(line);
-      else if (key == "links.more_wifi")
-        result.config.links.more_wifi_where = at(line);
+      else
+        remember_where(result.config, key, at(line));
     }
   }
 

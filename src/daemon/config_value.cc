@@ -135,26 +135,6 @@ bool is_module_name(std::string_view name)
          && name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") == std::string_view::npos;
 }
 
-std::optional<Network> as_network(std::string_view text)
-{
-  const std::size_t slash = text.find('/');
-  const std::string address { text.substr(0, slash) };
-  Network network;
-  network.address.v6 = address.find(':') != std::string::npos;
-  const unsigned longest = network.address.v6 ? 128 : 32;
-  network.prefix = longest;
-  if (inet_pton(network.address.v6 ? AF_INET6 : AF_INET, address.c_str(), network.address.bytes.data()) != 1) return {};
-  if (slash != std::string_view::npos)
-  {
-    const std::string_view digits = text.substr(slash + 1);
-    const auto result = std::from_chars(digits.data(), digits.data() + digits.size(), network.prefix);
-    if (result.ec != std::errc {} || result.ptr != digits.data() + digits.size() || network.prefix > longest) return {};
-  }
-  for (unsigned bit = network.prefix; bit < longest; ++bit)
-    network.address.bytes[bit / 8] = static_cast<std::uint8_t>(network.address.bytes[bit / 8] & ~(0x80u >> (bit % 8)));
-  return network;
-}
-
 std::optional<Listen> as_loopback(std::string_view text)
 {
   const std::size_t colon = text.rfind(':');

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "src/daemon/config.h"
+#include "src/daemon/network_text.h"
 
 #include <tandem/units.h>
 
@@ -42,7 +43,6 @@ std::optional<std::uint64_t> as_bytes(const Value& value);
 // A list of values; on the command line, one text with commas.
 std::optional<std::vector<Value>> as_list(const Value& value);
 std::optional<std::vector<std::uint16_t>> as_ports(const Value& value, std::size_t most);
-std::optional<Network> as_network(std::string_view text);
 std::optional<Listen> as_loopback(std::string_view text);
 // Names of sources of driver statistics: a list, or one text with commas.
 std::optional<std::vector<std::string>> as_sources(const Value& value);

@@ -38,7 +38,8 @@ KnownSettings known_settings(const LoadedModules& loaded)
 
 Engine::Engine(const Config& config, std::vector<int> locks, evidence::Memory memory, SavedFile saved,
                SavedSettings settings)
-    : file_ { std::move(saved) }, layers_ { config, std::move(settings) }
+    : file_ { std::move(saved) }, layers_ { config, std::move(settings) },
+      exclusions_file_ { config.daemon.saved_directory }, saved_exclusions_ { exclusions_file_.load() }
 {
   Config merged {};
   {
@@ -48,7 +49,8 @@ Engine::Engine(const Config& config, std::vector<int> locks, evidence::Memory me
     merged = layers_.merged();
     layers_.ask({});
   }
-  loop_ = std::make_unique<PacketLoop>(merged, std::move(locks), std::move(memory));
+  loop_ = std::make_unique<PacketLoop>(with_saved(std::move(merged), saved_exclusions_), std::move(locks),
+                                       std::move(memory));
   layers_.ask(known_settings(loop_->loaded()));
 }
 
@@ -72,7 +74,7 @@ void Engine::reload(const Config& config)
   const std::lock_guard guard { settings_mutex_ };
   SettingLayers fresh = layers_;
   fresh.rest_on(config);
-  loop_->ask([&] { loop_->take_over(fresh.merged()); });
+  loop_->ask([&] { loop_->take_over(with_saved(fresh.merged(), saved_exclusions_)); });
   layers_ = std::move(fresh);
 }
 
@@ -88,7 +90,7 @@ json Engine::links()
 
 json Engine::flows()
 {
-  return loop_->ask([this] { return flows_json(loop_->chain(), kernel::now()); });
+  return loop_->ask([this] { return loop_->flows_json(); });
 }
 
 std::string Engine::manual(const std::string& module)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "src/control/backend.h"
+#include "src/daemon/exclusions_file.h"
 #include "src/daemon/saved_file.h"
 #include "src/daemon/setting_layers.h"
 #include "src/evidence/memory.h"
@@ -49,6 +50,9 @@ public:
   nlohmann::json saved() override;
   nlohmann::json forget_saved(const std::string& name) override;
   nlohmann::json forget_all_saved() override;
+  nlohmann::json exclusions() override;
+  nlohmann::json add_exclusion(const std::string& kind, const std::string& what) override;
+  nlohmann::json remove_exclusion(const std::string& kind, const std::string& what) override;
   void announce(const std::string& what, double for_s) override;
   std::string recording(const control::Part& wanted) override;
   nlohmann::json metrics() override;
@@ -68,11 +72,15 @@ private:
   // Puts into force what `to` says of them where `from` says otherwise.
   void take(const std::vector<SettingName>& names, const SettingLayers& from, const SettingLayers& to);
   nlohmann::json forget(const std::vector<SettingName>& names);
+  Config with_saved(Config config, const SavedExclusions& saved) const;
+  void take_exclusions(SavedExclusions fresh);
 
   std::unique_ptr<PacketLoop> loop_;
-  std::mutex settings_mutex_ {}; // of the next two; never taken by the packet thread
+  std::mutex settings_mutex_ {}; // of what follows; never taken by the packet thread
   SavedFile file_;
   SettingLayers layers_; // asks the modules that the loop has loaded
+  ExclusionsFile exclusions_file_;
+  SavedExclusions saved_exclusions_;
 };
 
 } // namespace tandem::daemon

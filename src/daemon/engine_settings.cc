@@ -157,7 +157,9 @@ json Engine::forget_all_saved()
 std::vector<SettingLayers::Remark> Engine::remarks()
 {
   const std::lock_guard guard { settings_mutex_ };
-  return layers_.remarks();
+  std::vector<SettingLayers::Remark> all = layers_.remarks();
+  if (!exclusions_file_.problem().empty()) all.push_back({ {}, exclusions_file_.problem() });
+  return all;
 }
 
 json Engine::modules()

@@ -169,7 +169,9 @@ void EvidenceDriver::look(Tick now)
   chain_.table().each(
       [&](flow::Flow& flow)
       {
-        if (!flow.rest_asked || flow.view.link != Link::wifi || flow.view.bypass != Bypass::none) return;
+        if (!flow.rest_asked || chain::left_alone(flow) || flow.view.link != Link::wifi
+            || flow.view.bypass != Bypass::none)
+          return;
         const evidence::Ruling ruling = controller_.look(seen(flow), around, at);
         const bool failed = path_failed(flow.view.key.remote, at.wall);
         if (ruling.rests != flow.resting || ruling.watched != flow.watched)

@@ -5,6 +5,7 @@
 #include "src/daemon/service.h"
 #include "src/wire/build.h"
 
+#include <algorithm>
 #include <exception>
 #include <stdexcept>
 #include <utility>
@@ -61,9 +62,13 @@ void FetchBroker::start()
     if (library_ == nullptr) throw std::runtime_error { why_ };
     // In the fetch thread, so by what is known now: the service is made anew when the links change.
     const bool never_local = config_.links.private_peers == PrivatePeers::never;
-    const auto follows =
-        [exempt = config_.daemon, never_local, on_link = links_[Link::wifi].on_link](const FlowKey& key)
-    { return !exempt.exempts(key) && !(never_local && links::is_local_peer(key.remote, on_link)); };
+    const auto follows = [exempt = config_.daemon, excluded = excluded_, never_local,
+                          on_link = links_[Link::wifi].on_link](const FlowKey& key)
+    {
+      const auto named = [&](const links::Network& one) { return one.contains(key.remote); };
+      return !exempt.exempts(key) && std::none_of(excluded.begin(), excluded.end(), named)
+             && !(never_local && links::is_local_peer(key.remote, on_link));
+    };
     service_ = library_->create(options_, follows,
                                 [deliver = deliver_, generation = generation_](fetch::Message message)
                                 { return deliver(generation, std::move(message)); });

@@ -38,6 +38,9 @@ public:
   std::vector<FetchOutcome> stop(std::string_view why);
   void start();
 
+  // Peers that are not followed, by the service that is made next.
+  void exclude(std::vector<links::Network> peers) { excluded_ = std::move(peers); }
+
   // False: it cannot be begun.
   bool ask(const chain::FetchRequest& request);
   void stop_keeping_up(); // the budget is spent
@@ -60,6 +63,7 @@ private:
   const links::LinkTable& links_;
   Deliver deliver_;
   FetchStore store_;
+  std::vector<links::Network> excluded_ {};
   fetch::ServiceOptions options_ {}; // of the service that is wanted
   std::uint64_t generation_ = 0;
   std::string why_ = "no module wants it";

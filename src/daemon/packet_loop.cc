@@ -82,11 +82,15 @@ PacketLoop::PacketLoop(const Config& given, std::vector<int> locks, evidence::Me
     if (setting.enabled) chain_.enable(slot_of(chain_, setting.name), true, started_);
   make_watchers();
   make_cost_watch();
+  make_exclusions();
+  make_validation();
   inputs_.state(started_);
 }
 
 PacketLoop::~PacketLoop()
 {
+  validation_.reset();
+  exclusions_.reset();
   cost_watch_.reset();
   trap_saver_.reset();
   static_cast<void>(broker_.stop("the daemon stops"));
@@ -204,6 +208,7 @@ void PacketLoop::begin()
   ev_timer_again(loop_, &chain_timer_);
   keeper_.heartbeat();
   links_changed();
+  exclude(config_.exclude);
 }
 
 void PacketLoop::end()
@@ -259,6 +264,7 @@ StatusSources PacketLoop::sources()
            .watch = *watch_,
            .more_radio = more_radio_,
            .evidence = *evidence_,
+           .exclusions = *exclusions_,
            .hands_off = hands_off_,
            .times_off = times_off_,
            .cell_cost = cell_cost_,
@@ -296,6 +302,7 @@ void PacketLoop::set_knob(const std::string& module, const std::string& knob, co
 void PacketLoop::take_over(const Config& fresh)
 {
   rouse();
+  exclude(fresh.exclude);
   take_knobs(chain_, fresh.knobs);
   inputs_.knobs(kernel::now());
   for (std::size_t i = 0; i < chain_.module_count(); ++i)

@@ -12,6 +12,7 @@
 #include "src/daemon/config.h"
 #include "src/daemon/datapath.h"
 #include "src/daemon/evidence_driver.h"
+#include "src/daemon/exclusion_driver.h"
 #include "src/daemon/fetch_broker.h"
 #include "src/daemon/link_radio.h"
 #include "src/daemon/module_loader.h"
@@ -30,6 +31,7 @@
 #include "src/kernel/packet/packet_queue.h"
 #include "src/links/cell_cost.h"
 #include "src/links/monitor.h"
+#include "src/links/validation.h"
 
 #include <ev.h>
 
@@ -101,6 +103,10 @@ public:
     rouse(); // whoever asks may set one
     return traps_;
   }
+  // What is left alone from now on.
+  void exclude(const std::vector<ExclusionSetting>& all);
+  const ExclusionDriver& exclusions() const { return *exclusions_; }
+  nlohmann::json flows_json();
   const Roles& roles() const { return roles_; }
   std::uint64_t seed() const { return seed_; }
   // From any thread: nothing changes it.
@@ -115,8 +121,12 @@ private:
   std::string denial() const;
   void look_at_cell();
   void look_at_filter(Tick now);
-  void look_at_routing();
+  std::string apart() const;
+  void look_apart();
   void let_go(const std::string& why);
+  void make_exclusions();
+  void make_validation();
+  void exclusions_changed();
   CellUse cell_use() const;
   void say_problems();
   void bind();
@@ -200,8 +210,9 @@ private:
   std::optional<BudgetDriver> budget_ {};
   links::CellCost cell_cost_ {};
   std::string cell_denied_ {}; // why nothing goes by the cellular link; empty: it may
-  std::string hands_off_ {};   // why no flow is taken on or spoken for: a tunnel; empty: none is there
+  std::string hands_off_ {};   // why no flow is taken on or spoken for, see apart(); empty: no reason
   std::uint64_t times_off_ = 0;
+  std::string not_validated_ {};                        // what validation_ said when it was asked last
   std::uint64_t filtered_told_ = 0, rerouted_told_ = 0; // Datapath::Counters, of the last look
   Tick filtered_until_ {};                              // the packet filter is not tried before
   Duration filtered_for_ {};
@@ -224,8 +235,10 @@ private:
   std::optional<Observers> observers_ {};
   std::map<Link, LinkRadio> more_radio_ {}; // of the further Wi-Fi links
   Traps traps_ {};
-  std::optional<TrapSaver> trap_saver_ {};            // its thread posts to the mailbox: ends before it
-  std::optional<links::CellCostWatch> cost_watch_ {}; // likewise
+  std::optional<TrapSaver> trap_saver_ {};              // its thread posts to the mailbox: ends before it
+  std::optional<links::CellCostWatch> cost_watch_ {};   // likewise
+  std::optional<ExclusionDriver> exclusions_ {};        // likewise
+  std::optional<links::ValidationWatch> validation_ {}; // likewise
 };
 
 } // namespace tandem::daemon

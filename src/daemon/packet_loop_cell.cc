@@ -1,9 +1,8 @@
 // What may be put on the cellular link: its budget, what NetworkManager and ModemManager say that it costs, and what
-// the user's own routes and packet filter say.
+// the user's own packet filter says.
 #include "src/daemon/packet_loop.h"
 #include "src/daemon/service.h"
 #include "src/kernel/clock.h"
-#include "src/links/routing.h"
 
 #include <algorithm>
 #include <string>
@@ -23,16 +22,6 @@ std::string_view cost_denial(const Config::Cell& config, const links::CellCost& 
   if (config.roaming == Roaming::never && cost.roaming.value_or(false)) return "roaming";
   if (config.metered == Metered::never && cost.metered.value_or(false)) return "metered";
   return config.gates() && !cost.known ? "not known yet whether it is metered or roams" : "";
-}
-
-// Interfaces that are no tunnels, because the user says so, or because they look like Wi-Fi or a modem. "ppp" alone may
-// be a modem as well as a VPN; without a word of the user's it is one if it has the default route.
-std::vector<std::string> no_tunnels(const Config::Links& config, const Roles& roles)
-{
-  std::vector<std::string> all = roles.more_wifi;
-  all.push_back(roles.wifi);
-  if (config.cell != "auto" || roles.cell.rfind("ppp", 0) != 0) all.push_back(roles.cell);
-  return all;
 }
 
 } // namespace
@@ -102,42 +91,6 @@ void PacketLoop::look_at_cell()
                            : "nothing of Tandem's goes by the cellular link: " + cell_denied_,
       { .reason = cell_denied_ });
   links_changed();
-}
-
-// Before what else follows from changed links.
-void PacketLoop::look_at_routing()
-{
-  const links::LinkInfo& wifi = monitor_[Link::wifi];
-  std::string why = links::hands_off(monitor_.routing(), wifi.addresses, no_tunnels(config_.links, roles_));
-  if (why == hands_off_) return;
-  const bool began = hands_off_.empty(), ended = why.empty();
-  log(Severity::notice, ended ? "hands on again: no tunnel has the default route" : "hands off all flows: " + why,
-      { .reason = why });
-  if (began) let_go(why);
-  hands_off_ = std::move(why);
-  cell_denied_ = denial();
-  if (!began && !ended) return;
-  times_off_ += began ? 1 : 0;
-  // Packets pass unseen in between: what is known of the flows' numbers gets old.
-  began ? chain_.queue_bypassed() : chain_.queue_resumed();
-  inputs_.add(kernel::now(), trace::input::QueueBypassed { began });
-}
-
-// What is withheld leaves now, by the way that this host's own packets take from now on. Nobody speaks for the flows
-// after that (tell_links).
-void PacketLoop::let_go(const std::string& why)
-{
-  cell_denied_ = why;
-  injector_.bind(Link::cell, {});
-  injector_.follow_routes(Link::wifi);
-  stop_fetching("a tunnel has the default route");
-  tell_links();
-  for (std::size_t i = 0; i < chain_.module_count(); ++i)
-    if (chain_.enabled(i))
-    {
-      switch_slot(i, false);
-      switch_slot(i, true);
-    }
 }
 
 } // namespace tandem::daemon

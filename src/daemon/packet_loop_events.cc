@@ -41,6 +41,7 @@ kernel::Decision PacketLoop::queued(kernel::QueuedPacket& packet)
   inputs_.called(packet.arrival);
   const Datapath::Decided decided = datapath_.decided(packet, *segment, outcome);
   if (decided.unedited) chain_.unedited(*segment, outcome, packet.arrival);
+  if (segment->has(tcp_flag::syn)) exclusions_->began(segment->key, packet.arrival);
   return decided;
 }
 
@@ -56,6 +57,8 @@ void PacketLoop::observed(Link by, const kernel::ObservedPacket& packet)
   carry_out();
   inputs_.called(packet.arrival);
   datapath_.asked(packet, *segment);
+  // Behind its entry: a replay must know the flow by then.
+  if (segment->has(tcp_flag::syn)) exclusions_->began(segment->key, packet.arrival);
   if (by == Link::wifi && bypass_.on() && segment->has(tcp_flag::syn)) retune_queue();
 }
 
@@ -287,6 +290,7 @@ bool PacketLoop::find_roles_anew()
   watch_->assign(roles_.wifi, roles_.cell);
   make_more_radios();
   if (other_cell && cost_watch_) cost_watch_->follow(roles_.cell);
+  if (other_wifi && validation_) validation_->follow(roles_.wifi);
   if (other_cell) keeper_.post_route(route_plan(config_.daemon, marks_, roles_.cell));
   log(Severity::notice, "Wi-Fi: " + (roles_.wifi.empty() ? "none" : roles_.wifi) + " (" + roles_.wifi_why
                             + "); cellular: " + (roles_.cell.empty() ? "none" : roles_.cell) + " (" + roles_.cell_why
@@ -297,7 +301,8 @@ bool PacketLoop::find_roles_anew()
 void PacketLoop::links_changed()
 {
   rouse();
-  look_at_routing();
+  look_apart();
+  exclusions_->moved();
   watch_->link(monitor_[Link::wifi]);
   for (auto& [link, radio] : more_radio_)
     radio.link(monitor_[link].ifindex);
@@ -307,6 +312,17 @@ void PacketLoop::links_changed()
   bind();
   retune_rules();
   schedule();
+}
+
+void PacketLoop::exclusions_changed()
+{
+  rouse();
+  // What a module held back of a flow leaves now.
+  entered(kernel::now(), trace::input::CarriedOut {});
+  // The service goes by the exclusions that there were when it was made.
+  broker_.exclude(exclusions_->known().networks());
+  stop_fetching("what is excluded has changed");
+  links_changed();
 }
 
 void PacketLoop::radio_changed(Link link, const std::optional<RadioState>& radio)
@@ -366,7 +382,7 @@ void PacketLoop::retune_rules()
   const links::LinkInfo& wifi = monitor_[Link::wifi];
   wanted_ = hands_off_.empty() ? wanted_now(chain::wanted(chain_), config_.recorder.everything, wifi, bypass_.on())
                                : Wanted {};
-  const kernel::RulePlan plan = rule_plan(wanted_, config_, roles_, marks_, wifi);
+  const kernel::RulePlan plan = rule_plan(wanted_, config_, roles_, marks_, wifi, exclusions_->known());
   if (rules_.want(plan)) rules_.posted(keeper_.post_apply(plan));
   retune_fetching();
   retune_observers();
@@ -440,6 +456,8 @@ void PacketLoop::look()
   const Tick now = kernel::now();
   observers_->retune(now);
   look_at_cell();
+  // Where its message found no room.
+  if (validation_ && validation_->why() != not_validated_) links_changed();
   follow_rules();
   retune_queue();
   broker_.store().forget_acknowledged(chain_.table());
@@ -449,6 +467,7 @@ void PacketLoop::look()
     if (steering_.look(static_cast<std::uint8_t>(i), chain_.stats(i), now)) steer_soon();
   evidence_->place(monitor_[Link::wifi], watch_->ssid(), roles_.cell, now);
   evidence_->look(now);
+  exclusions_->look(now);
   entered(now, trace::input::CarriedOut {});
   look_at_traps(now);
   tell_state(now);

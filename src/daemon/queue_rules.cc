@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace tandem::daemon
 {
@@ -21,7 +22,7 @@ Wanted wanted_now(Wanted modules, bool everything, const links::LinkInfo& wifi, 
 }
 
 kernel::RulePlan rule_plan(const Wanted& wanted, const Config& config, const Roles& roles, const kernel::Marks& marks,
-                           const links::LinkInfo& wifi)
+                           const links::LinkInfo& wifi, const Exclusions& exclusions)
 {
   kernel::RulePlan plan {};
   plan.queue = config.daemon.queue;
@@ -31,8 +32,11 @@ kernel::RulePlan rule_plan(const Wanted& wanted, const Config& config, const Rol
   plan.cell = roles.cell;
   for (const Address& address : wifi.addresses)
     plan.wifi_addresses.push_back(wire::to_string(address));
-  for (const Network& network : config.daemon.exempt_networks)
+  std::vector<Network> networks = exclusions.networks();
+  networks.insert(networks.begin(), config.daemon.exempt_networks.begin(), config.daemon.exempt_networks.end());
+  for (const Network& network : networks)
     plan.exempt_remote.push_back(wire::to_string(network.address) + "/" + std::to_string(network.prefix));
+  plan.exempt_users = exclusions.users();
   plan.exempt_ports = config.daemon.exempt_ports;
   return plan;
 }

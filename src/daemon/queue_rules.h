@@ -21,7 +21,7 @@ namespace tandem::daemon
 Wanted wanted_now(Wanted modules, bool everything, const links::LinkInfo& wifi, bool bypass);
 
 kernel::RulePlan rule_plan(const Wanted& wanted, const Config& config, const Roles& roles, const kernel::Marks& marks,
-                           const links::LinkInfo& wifi);
+                           const links::LinkInfo& wifi, const Exclusions& exclusions);
 
 // Bytes of a queued packet that are copied: whole packets are needed only where one with payload may be changed.
 std::uint32_t copy_range(const Interest& interest, std::uint32_t recorded);

@@ -69,6 +69,26 @@ bool put_limit(std::optional<std::uint64_t>& to, const Value& value)
   return bytes.has_value();
 }
 
+// What of one kind was said before is replaced.
+template <Exclusion::Kind kind>
+bool put_exclusions(Config& config, const Value& value)
+{
+  const auto list = as_list(value);
+  if (!list || list->size() > most_exclusions) return false;
+  std::vector<ExclusionSetting> fresh;
+  for (const Value& one : *list)
+  {
+    const auto* number = std::get_if<std::int64_t>(&one.what);
+    const auto text = number && kind == Exclusion::Kind::user ? std::to_string(*number) : as_text(one);
+    auto exclusion = text ? parse_exclusion(kind, *text) : std::nullopt;
+    if (!exclusion) return false;
+    fresh.push_back({ std::move(*exclusion) });
+  }
+  std::erase_if(config.exclude, [](const ExclusionSetting& one) { return one.what.kind == kind; });
+  config.exclude.insert(config.exclude.end(), fresh.begin(), fresh.end());
+  return true;
+}
+
 constexpr std::array all {
   Setting { "links.wifi",
             [](Config& c, const Value& v)
@@ -105,6 +125,11 @@ constexpr std::array all {
               return put_word(c.links.modem, v, { { "auto", true }, { "none", false } });
             },
             "\"auto\" or \"none\" is needed" },
+  Setting { "links.validation",
+            [](Config& c, const Value& v) {
+              return put_word(c.links.validation, v, { { "auto", true }, { "none", false } });
+            },
+            "\"auto\" or \"none\" is needed", true },
   Setting { "links.record",
             [](Config& c, const Value& v)
             {
@@ -232,6 +257,15 @@ constexpr std::array all {
             "a list of at most 256 ports from 1 to 65535 such as [22, 5060] is needed" },
   Setting { "daemon.saved_directory", [](Config& c, const Value& v) { return put_path(c.daemon.saved_directory, v); },
             "an absolute path of a directory is needed", true },
+  Setting { "exclude.to", put_exclusions<Exclusion::Kind::to>,
+            "a list of at most 256 networks, addresses and host names such as [\"203.0.113.0/24\", "
+            "\"updates.example.org\"] is needed" },
+  Setting { "exclude.user", put_exclusions<Exclusion::Kind::user>,
+            "a list of at most 256 users, by name or number, such as [\"backup\", 1001] is needed" },
+  Setting { "exclude.service", put_exclusions<Exclusion::Kind::service>,
+            "a list of at most 256 systemd units, scopes or slices such as [\"backup.service\"] is needed" },
+  Setting { "exclude.ssid", put_exclusions<Exclusion::Kind::ssid>,
+            "a list of at most 256 names of Wi-Fi networks, 1 to 32 bytes each, such as [\"Office\"] is needed" },
   Setting { "recorder.seconds", [](Config& c, const Value& v) { return put_integer(c.recorder.seconds, v, 0, 3600); },
             "a whole number of seconds from 0 (off) to 3600 is needed" },
   Setting { "recorder.bytes",
@@ -357,6 +391,15 @@ const RetiredSetting* find_retired_setting(std::string_view key)
 Complaint warning(const RetiredSetting& setting, Source where)
 {
   return { std::move(where), std::string { setting.key } + " " + std::string { setting.now } + "; leave it out" };
+}
+
+void remember_where(Config& config, std::string_view key, const Source& where)
+{
+  if (key == "links.wifi") config.links.wifi_where = where;
+  if (key == "links.cell") config.links.cell_where = where;
+  if (key == "links.more_wifi") config.links.more_wifi_where = where;
+  for (ExclusionSetting& one : config.exclude)
+    if (one.where.file.empty()) one.where = where;
 }
 
 std::vector<std::string_view> known_settings(std::string_view section)

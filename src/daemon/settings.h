@@ -31,6 +31,8 @@ std::span<const Setting> settings();
 const Setting* find_setting(std::string_view key); // null: no such setting
 const RetiredSetting* find_retired_setting(std::string_view key);
 Complaint warning(const RetiredSetting& setting, Source where);
+// For errors, and for whoever asks who says so: where the value that was put last is written.
+void remember_where(Config& config, std::string_view key, const Source& where);
 
 // The names behind `section` ("links.", "" for whole keys) that the manual has.
 std::vector<std::string_view> known_settings(std::string_view section);

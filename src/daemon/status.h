@@ -5,6 +5,7 @@
 #include "src/daemon/config.h"
 #include "src/daemon/datapath.h"
 #include "src/daemon/evidence_driver.h"
+#include "src/daemon/exclusion_driver.h"
 #include "src/daemon/fetch_broker.h"
 #include "src/daemon/link_radio.h"
 #include "src/daemon/observers.h"
@@ -49,6 +50,7 @@ struct StatusSources
   WifiWatch& watch;
   std::map<Link, LinkRadio>& more_radio; // of the further Wi-Fi links
   const EvidenceDriver& evidence;
+  const ExclusionDriver& exclusions;
   const std::string& hands_off; // why no flow is taken on; empty: no reason
   std::uint64_t times_off;      // how often that began
   links::CellCost cell_cost;

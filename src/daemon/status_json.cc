@@ -121,7 +121,7 @@ json flow_json(chain::Chain& chain, const flow::Flow& flow, Tick now)
                { "content", name(v.content) },
                { "content_why", v.content_why },
                { "modules", facts_json(chain, flow) } };
-  for (std::size_t i = 0; i < chain.module_count(); ++i)
+  for (std::size_t i = 0; i < chain.module_count() && !chain::left_alone(flow); ++i)
     if ((flow.resting >> i & 1) != 0) all["rests"].push_back(chain.module(i).name());
   if (v.mptcp) all["mptcp"] = mptcp_json(v);
   if (v.cell_denied != CellDenied::no) all["cell_denied"] = name(v.cell_denied);

@@ -133,6 +133,47 @@ def test_switched_on_and_off_while_traffic_runs(lab):
         whole(lab, second.wait())
 
 
+def test_what_is_excluded_is_untouched_and_the_rest_is_not(lab, tmp_path):
+    address = lab.server().ipv4
+    config = {"daemon": {"saved_directory": str(tmp_path / "saved")}, "modules": {"offload": {"added_delay_free": "250ms"}}}
+
+    def excluded(daemon) -> list[str]:
+        return [flow.get("excluded", "") for flow in daemon.api("/v1/flows") if not flow["closed"]]
+
+    def goes_by_cellular(daemon, going) -> bool:
+        return system.wait_until(lambda: by_cellular(daemon) or not going.running(), 8) and going.running()
+
+    with lab.daemon(["offload"], config) as daemon:
+        assert tandem(lab, daemon, "exclude", "add", "to", f"{address}/32").stdout == f"to {address} is excluded, saved\n"
+        going = lab.start_download(FILE, sha256=True)
+        going.wait_bytes(2_000_000)
+        assert excluded(daemon) == [f"to {address}"] and f"excluded: to {address}" in tandem(lab, daemon, "flows").stdout
+        result = going.wait()
+        whole(lab, result)
+        assert queued(daemon) == 0 and result.interfaces["cell0"]["acks_out"] == 0
+        # By the other IP version it is another destination. It is excluded while its ACKs leave by cellular.
+        going = lab.start_download(FILE, sha256=True, v6=True)
+        assert goes_by_cellular(daemon, going)
+        tandem(lab, daemon, "exclude", "add", "user", "root")
+        assert system.wait_until(lambda: excluded(daemon) == ["user root"], 3)
+        spent = daemon.api("/v1/status")["datapath"]["cell_bytes"]
+        whole(lab, going.wait())
+        assert spent > 0 and daemon.api("/v1/status")["datapath"]["cell_bytes"] == spent
+    with lab.daemon(["offload"], config) as daemon:
+        assert {one["what"] for one in daemon.api("/v1/exclusions")["exclusions"]} == {address, "root"}, "over a restart"
+        for kind, what in (("to", address), ("user", "root")):
+            tandem(lab, daemon, "exclude", "remove", kind, what)
+        going = lab.start_download(FILE, sha256=True)
+        assert goes_by_cellular(daemon, going)
+        # A reload takes over what the file says.
+        daemon.config_file.write_text(daemon.config_file.read_text() + f'\n[exclude]\nto = ["{address}"]\n')
+        daemon.signal(signal.SIGHUP)
+        assert system.wait_until(lambda: excluded(daemon) == [f"to {address}"], 3)
+        whole(lab, going.wait())
+        refused = tandem(lab, daemon, "exclude", "remove", "to", address, check=False)
+        assert refused.returncode == 2 and f"is excluded by {daemon.config_file}:" in refused.stderr
+
+
 def test_nothing_stays_behind_after_a_stop(lab):
     before = rules(lab), routes(lab)
     with lab.daemon(["offload"]) as daemon:

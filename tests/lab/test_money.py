@@ -22,7 +22,7 @@ MOCK = "org.freedesktop.DBus.Mock"
 PROPERTIES = "org.freedesktop.DBus.Properties"
 NM, NM_ROOT = "org.freedesktop.NetworkManager", "/org/freedesktop/NetworkManager"
 MM, MM_ROOT = "org.freedesktop.ModemManager1", "/org/freedesktop/ModemManager1"
-DEVICE, MODEM = NM_ROOT + "/Devices/7", MM_ROOT + "/Modem/0"
+DEVICE, WIFI, MODEM = NM_ROOT + "/Devices/7", NM_ROOT + "/Devices/8", MM_ROOT + "/Modem/0"
 GPP = MM + ".Modem.Modem3gpp"
 HOME, ROAMING = 1, 5
 UNKNOWN, YES, NO, GUESS_YES = 0, 1, 2, 3
@@ -139,6 +139,32 @@ def test_metered_is_used_within_the_budget(lab, network_manager) -> None:
         assert system.wait_until(lambda: cell(daemon)["metered"] is True, LONG_ENOUGH)
         assert lab.download("random").error is None
         assert 0 < cell_bytes(daemon) <= 20_000
+
+
+def test_behind_a_captive_portal_nothing_is_touched(lab, network_manager) -> None:
+    none, portal, limited, full = (dbus.UInt32(number) for number in (1, 2, 3, 4))
+    network_manager.at(NM_ROOT).AddObject(WIFI, NM + ".Device", {"Ip4Connectivity": portal, "Ip6Connectivity": none,
+                                                                 "ActiveConnection": dbus.ObjectPath(NM_ROOT + "/ActiveConnection/1")}, [])
+    network_manager.at(NM_ROOT).AddMethod(NM, "GetDeviceByIpIface", "s", "o", f"ret = dbus.ObjectPath('{WIFI}')")
+    device = network_manager.at(WIFI, PROPERTIES)
+
+    def hands_off(daemon) -> str:
+        return daemon.api("/v1/status")["hands_off"]
+
+    with lab.daemon(["offload"], {"links": {"validation": "auto"}, "detector": {"watch": "always"}, "modules": ANY_DELAY}) as daemon:
+        assert system.wait_until(lambda: "captive portal" in hands_off(daemon), LONG_ENOUGH)
+        result = lab.download("random", sha256=True)
+        assert result.sha256 == lab.random_file["sha256"] and result.interfaces["cell0"]["acks_out"] == 0
+        status = daemon.api("/v1/status")
+        assert status["datapath"]["queued"] == 0 and status["links"]["wifi"]["blackout"]["probes_sent"] == 0 and "portal" in cell(daemon)["denied"]
+        device.Set(NM + ".Device", "Ip4Connectivity", full)
+        assert system.wait_until(lambda: hands_off(daemon) == "", LONG_ENOUGH)
+        assert lab.download("random").error is None and cell_bytes(daemon) > 0
+        # What was validated stays so: this is what a blackout looks like from there.
+        device.Set(NM + ".Device", "Ip4Connectivity", limited)
+        device.Set(NM + ".Device", "Ip6Connectivity", limited)
+        network_manager.stop()
+        assert hands_off(daemon) == ""
 
 
 def test_without_the_services_nothing_stands_in_the_way(lab, bus) -> None:

@@ -4,6 +4,7 @@
 #include "src/daemon/version.h"
 #include "tools/tandem/budget_view.h"
 #include "tools/tandem/client.h"
+#include "tools/tandem/exclude.h"
 #include "tools/tandem/life.h"
 #include "tools/tandem/links_view.h"
 #include "tools/tandem/logs.h"
@@ -218,6 +219,7 @@ int main(int argc, char** argv)
   sub->add_flag("-w,--watch", watch, "again every second, until Ctrl-C");
 
   attach_settings(app, chosen, as_json);
+  attach_exclude(app, chosen, as_json);
 
   sub = command("flows", "TCP connections and what is done to each",
                 [&](const Client& c) { return show(c, "/v1/flows", as_json, watch, show_flows); });

@@ -1,6 +1,7 @@
 #include "tools/tandem/show.h"
 
 #include "src/control/literal.h"
+#include "tools/tandem/exclude_view.h"
 #include "tools/tandem/json_values.h"
 #include "tools/tandem/networks_view.h"
 
@@ -239,6 +240,7 @@ std::string show_status(const json& status, const Style& style)
   out += "\nflows    " + text(flows, "count") + " of " + text(flows, "capacity");
   if (number(flows, "refused") > 0)
     out += ", " + style(Tone::warning, text(flows, "refused") + " new ones passed untouched: the table was full");
+  out += excluded_line(member(status, "excluded"), style);
   out += "\npackets  " + counters_line(member(status, "datapath")) + '\n' + evidence_line(member(status, "evidence"))
          + fetch_line(member(status, "fetch"), style);
   if (const auto faults = ranked(member(status, "faults")); !faults.empty())
@@ -404,9 +406,9 @@ std::string show_flows(const json& flows, const Style& style)
       }
     if (const json& rests = member(*flow, "rests"); rests.is_array())
       done += (done.empty() ? "" : "; ") + std::string { "not now: " } + text(rests);
-    const std::string bypass = text(*flow, "bypass");
-    const bool bypassed = bypass != "none" && bypass != "-";
-    if (bypassed) done = "bypassed: " + bypass;
+    const std::string bypass = text(*flow, "bypass"), excluded = words_of(*flow, "excluded");
+    const bool bypassed = (bypass != "none" && bypass != "-") || !excluded.empty();
+    if (bypassed) done = excluded.empty() ? "bypassed: " + bypass : "excluded: " + excluded;
     const auto rtt = [&](const char* key)
     {
       const double value = number(*flow, key);

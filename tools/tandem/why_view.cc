@@ -140,6 +140,11 @@ std::string explain_flows(const std::vector<json>& flows, const json& modules, c
       out += "  " + style(Tone::warning, "left alone by every module: " + bypass) + '\n';
       continue;
     }
+    if (const std::string excluded = words_of(flow, "excluded"); !excluded.empty())
+    {
+      out += "  " + style(Tone::warning, "left alone by every module, excluded: " + excluded) + '\n';
+      continue;
+    }
     out += sender_line(member(flow, "sender"));
     for (const json& module : modules)
       out += module_lines(module, flow, style);

@@ -302,11 +302,13 @@ std::optional<Interface> decode_interface(std::span<const std::byte> bytes)
   const auto wiphy = all.number<std::uint32_t>(NL80211_ATTR_WIPHY);
   const auto type = all.number<std::uint32_t>(NL80211_ATTR_IFTYPE);
   if (!ifindex || !wiphy || !type) return {};
+  const auto ssid = all.bytes(NL80211_ATTR_SSID);
   return Interface { .name = text(all.bytes(NL80211_ATTR_IFNAME)),
                      .ifindex = *ifindex,
                      .wiphy = *wiphy,
                      .type = *type,
-                     .mac = all.mac(NL80211_ATTR_MAC) };
+                     .mac = all.mac(NL80211_ATTR_MAC),
+                     .ssid = { reinterpret_cast<const char*>(ssid.data()), std::min(ssid.size(), longest_ssid) } };
 }
 
 void Wiphy::take(std::span<const std::byte> bytes)

@@ -34,6 +34,7 @@ struct Interface
   std::uint32_t wiphy = 0;
   std::uint32_t type = 0; // NL80211_IFTYPE_...
   std::optional<Mac> mac {};
+  std::string ssid {}; // of the network it is in; empty: in none, or the driver does not say
 };
 std::optional<Interface> decode_interface(std::span<const std::byte> bytes);
 

@@ -78,6 +78,6 @@ void validate(const RulePlan& plan)
 }
 
 TANDEM_JSON_FIELDS(RulePlan, queue, traffic, marks, wifi, cell, wifi_addresses, exempt_local, exempt_remote,
-                   exempt_ports, release_by_connmark)
+                   exempt_ports, exempt_users, release_by_connmark)
 
 } // namespace tandem::kernel

@@ -32,6 +32,8 @@ struct RulePlan
   std::vector<std::string> exempt_local {};   // CIDRs never queued, by this host's address
   std::vector<std::string> exempt_remote {};  // CIDRs never queued, by the peer's address
   std::vector<std::uint16_t> exempt_ports {}; // never queued when either port is one of these
+  // Users whose packets are not queued on their way out. Arriving ones have no socket yet where rules see them.
+  std::vector<std::uint32_t> exempt_users {};
   // A flow of which one packet was accepted with marks.release is not queued any more: the bit is remembered in its
   // conntrack mark. Loads connection tracking.
   bool release_by_connmark = false;

@@ -174,6 +174,8 @@ private:
     if (!plan_.exempt_ports.empty())
       for (const char* port : { "sport", "dport" })
         rule(std::string { "tcp " } + port + " { " + join(plan_.exempt_ports) + " } return");
+    if (way == Direction::egress && !plan_.exempt_users.empty())
+      rule("meta skuid { " + join(plan_.exempt_users) + " } return");
     if (plan_.release_by_connmark) rule(bits_set("ct", plan_.marks.release) + " return");
     // Exact, and cheap for data. A set of header and packet lengths would be one rule, but nft 1.0.6 stops with an
     // assertion when it lists a set over fields that are not whole bytes.
@@ -249,6 +251,9 @@ void iptables_direction(std::ostream& out, const RulePlan& plan, bool egress, bo
     out << add << (egress ? "-d " : "-s ") << cidr << " -j RETURN\n";
   for (std::uint16_t port : plan.exempt_ports)
     out << add << "-p tcp -m multiport --ports " << port << " -j RETURN\n";
+  if (egress)
+    for (std::uint32_t user : plan.exempt_users)
+      out << add << "-m owner --uid-owner " << user << " -j RETURN\n";
   if (plan.release_by_connmark) out << add << "-m connmark --mark " << bits(plan.marks.release) << " -j RETURN\n";
   out << add << "-p tcp -m bpf --bytecode \"" << bytecode(traffic_filter(plan.traffic, egress, v6))
       << "\" -j NFQUEUE --queue-num " << plan.queue << " --queue-bypass\n";

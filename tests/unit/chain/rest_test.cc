@@ -73,7 +73,7 @@ struct ChainRest : ::testing::Test
                     { .rest = [this](const FlowView&)
                       {
                         ++asked;
-                        EXPECT_EQ(a.begun + b.begun, 0) << "before the first module begins";
+                        EXPECT_EQ(a.begun + b.begun, a.ended + b.ended) << "before the first module begins";
                         return at_first;
                       } } };
   Peers peers {};
@@ -136,6 +136,29 @@ TEST_F(ChainRest, WhatAPathValidationFoundIsHandedOnAndOtherFlowsAreTold)
   EXPECT_TRUE(fixture.chain.output().empty());
   rest({ .cell_path_failed = true });
   EXPECT_TRUE(fixture.view(peers).cell_path_failed);
+}
+
+TEST_F(ChainRest, AFlowThatIsLeftAloneNeedsNoQueueAndIsAskedAboutAnewAfterwards)
+{
+  fixture.open(peers);
+  download();
+  a.withholds = true;
+  download();
+  rest({ .modules = every_module });
+  EXPECT_TRUE(left_alone(flow()));
+  EXPECT_EQ(a.ended + b.ended, 2);
+  EXPECT_EQ(fixture.view(peers).sent_ack, fixture.view(peers).rcv_nxt) << "what was withheld has left";
+  const std::size_t heard = a.events.size() + b.events.size();
+  const std::uint64_t before = fixture.chain.stats().excluded;
+  download();
+  EXPECT_EQ(a.events.size() + b.events.size(), heard);
+  EXPECT_GT(fixture.chain.stats().excluded, before);
+  EXPECT_FALSE(fixture.chain.needs_queue(fixture.now()));
+  EXPECT_EQ(asked, 1);
+  rest(none);
+  download(2);
+  EXPECT_EQ(asked, 2);
+  EXPECT_EQ(a.begun, 2);
 }
 
 TEST_F(ChainRest, APrivatePeerIsToldOnceAndTheGuardKeepsItOffTheCellularLink)

@@ -87,6 +87,7 @@ constexpr std::string_view everything = R"(
 wifi = "wlp3s0"
 cell = "wwan0"
 radio = "lab:/run/air/frames.sock"
+validation = "none"
 private_peers = "as_others"
 
 [daemon]
@@ -103,6 +104,12 @@ flow_idle = "90s"
 observe_sample = 1
 exempt_networks = ["10.1.2.3/8", "2001:db8::1", "0.0.0.0/0"]
 exempt_ports = [22, 5060]
+
+[exclude]
+to = ["203.0.113.9/24", "updates.example.org"]
+user = ["backup", 1001]
+service = ["quiet.slice"]
+ssid = ["Office"]
 
 [recorder]
 seconds = 5
@@ -153,6 +160,7 @@ TEST(Config, every_setting_is_read)
   EXPECT_EQ(c.links.wifi_where.text(), "t.toml:3");
   EXPECT_EQ(c.links.cell, "wwan0");
   EXPECT_EQ(c.links.cell_where.line, 4);
+  EXPECT_FALSE(c.links.validation);
   EXPECT_EQ(c.links.private_peers, PrivatePeers::as_others);
   EXPECT_EQ(c.daemon.socket, "/run/t/c.sock");
   EXPECT_EQ(c.daemon.socket_group, "netdev");
@@ -166,6 +174,12 @@ TEST(Config, every_setting_is_read)
   EXPECT_EQ(c.daemon.flow_idle, 90s);
   EXPECT_EQ(c.daemon.observe_sample, 1u);
   EXPECT_THAT(c.daemon.exempt_ports, ElementsAre(22, 5060));
+  std::vector<std::string> excluded {};
+  for (const ExclusionSetting& one : c.exclude)
+    excluded.push_back(one.what.text() + " " + one.where.text());
+  EXPECT_THAT(excluded, testing::UnorderedElementsAre("to 203.0.113.0/24 t.toml:25", "to updates.example.org t.toml:25",
+                                                      "user backup t.toml:26", "user 1001 t.toml:26",
+                                                      "service quiet.slice t.toml:27", "ssid Office t.toml:28"));
   ASSERT_EQ(c.daemon.exempt_networks.size(), 3u);
   EXPECT_EQ(c.daemon.exempt_networks[0].address.bytes[0], 10);
   EXPECT_EQ(c.daemon.exempt_networks[0].address.bytes[1], 0) << "bits behind the prefix are zero";
@@ -311,9 +325,10 @@ INSTANTIATE_TEST_SUITE_P(
                 "t.toml:2: links.bluetooth: no such setting; known here: wifi, cell, more_wifi, radio, modem, record, "
                 "private_peers" },
         Wrong { "[deamon]\nqueue = 1", "t.toml:1: deamon: no such section; did you mean daemon?" },
-        Wrong { "wifi = \"wlan0\"",
-                "t.toml:1: wifi: no such section; known here: links, cell, daemon, recorder, detector, metrics, "
-                "fetch, mptcp, budget, evidence, modules" },
+        Wrong {
+            "wifi = \"wlan0\"",
+            "t.toml:1: wifi: no such section; known here: links, cell, daemon, exclude, recorder, detector, metrics, "
+            "fetch, mptcp, budget, evidence, modules" },
         Wrong { "links = \"wlan0\"", "t.toml:1: links = \"wlan0\": a section [links] is needed" },
         Wrong { "[daemon]\nqueue = 65536",
                 "t.toml:2: daemon.queue = 65536: an NFQUEUE number from 0 to 65535 is needed" },
@@ -364,6 +379,16 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong { "[daemon]\nexempt_ports = 22",
                 "t.toml:2: daemon.exempt_ports = 22: a list of at most 256 ports from 1 to 65535 such as [22, 5060] is "
                 "needed" },
+        Wrong { "[exclude]\nto = [\"203.0.113.0/33\"]",
+                "t.toml:2: exclude.to = [\"203.0.113.0/33\"]: a list of at most 256 networks, addresses and host names "
+                "such as [\"203.0.113.0/24\", \"updates.example.org\"] is needed" },
+        Wrong { "[exclude]\nuser = [-1]", "t.toml:2: exclude.user = [-1]: a list of at most 256 users, by name or "
+                                          "number, such as [\"backup\", 1001] is needed" },
+        Wrong { "[exclude]\nservice = \"a/b\"",
+                "t.toml:2: exclude.service = \"a/b\": a list of at most 256 systemd units, scopes or slices such as "
+                "[\"backup.service\"] is needed" },
+        Wrong { "[exclude]\nssid = [\"\"]", "t.toml:2: exclude.ssid = [\"\"]: a list of at most 256 names of Wi-Fi "
+                                            "networks, 1 to 32 bytes each, such as [\"Office\"] is needed" },
         Wrong { "[fetch]\nports = [80, 0]",
                 "t.toml:2: fetch.ports = [80, 0]: a list of at most 16 ports from 1 to 65535 such as [80, 8080] is "
                 "needed" },
@@ -526,7 +551,7 @@ TEST(Manual, has_every_setting_but_those_for_tests_and_not_more_than_anyone_can_
   std::set<std::string> manual, for_tests;
   for (const Setting& setting : settings())
     (setting.for_tests ? for_tests : manual).insert(std::string { setting.key });
-  EXPECT_LE(manual.size(), 30u);
+  EXPECT_LE(manual.size(), 34u);
   EXPECT_GE(manual.size(), 20u);
   for (const std::string& key : manual)
     EXPECT_EQ(find_retired_setting(key), nullptr) << key;
@@ -601,6 +626,10 @@ TEST(Override, goes_through_the_same_checks)
   EXPECT_EQ(config.daemon.queue, 12);
   EXPECT_EQ(override_setting(config, "daemon.mark_mask", "0xe0000000"), std::nullopt);
   EXPECT_EQ(override_setting(config, "daemon.exempt_ports", "22,80"), std::nullopt);
+  EXPECT_EQ(override_setting(config, "exclude.to", "203.0.113.9/24,example.org"), std::nullopt);
+  EXPECT_EQ(override_setting(config, "exclude.to", "203.0.113.9"), std::nullopt);
+  ASSERT_EQ(config.exclude.size(), 1u) << "the later one is on top";
+  EXPECT_EQ(config.exclude[0].what.text() + " " + config.exclude[0].where.text(), "to 203.0.113.9 command line");
   EXPECT_THAT(config.daemon.exempt_ports, ElementsAre(22, 80));
 
   const auto fault = override_setting(config, "links.wifi", "a b");

@@ -217,6 +217,36 @@ public:
     return nlohmann::json::array();
   }
 
+  nlohmann::json exclusions() override
+  {
+    answer_or_refuse();
+    nlohmann::json all = nlohmann::json::array();
+    if (!nothing_saved)
+      all = {
+        { { "kind", "to" }, { "what", "203.0.113.0/24" }, { "from", "saved" }, { "flows", 3 }, { "problem", "" } },
+        { { "kind", "user" },
+          { "what", "backup" },
+          { "from", "/etc/tandem/tandem.toml:7" },
+          { "flows", 0 },
+          { "problem", "no such user" } }
+      };
+    return { { "file", "/var/lib/tandem/saved/exclusions" }, { "problem", "" }, { "exclusions", std::move(all) } };
+  }
+  nlohmann::json add_exclusion(const std::string& kind, const std::string& what) override
+  {
+    record("exclude " + kind + " " + what);
+    if (what == "nonsense/99")
+      throw Refused { Refused::Kind::bad_request, kind + " \"" + what + "\": a network is needed" };
+    writable();
+    return { { "kind", kind }, { "what", what } };
+  }
+  nlohmann::json remove_exclusion(const std::string& kind, const std::string& what) override
+  {
+    record("include " + kind + " " + what);
+    if (what != "203.0.113.0/24") throw Refused { Refused::Kind::bad_request, kind + " " + what + " is not excluded" };
+    return { { "kind", kind }, { "what", what } };
+  }
+
   void set(const std::string& module, const std::string& knob, const std::string& value, bool save) override
   {
     known(module);

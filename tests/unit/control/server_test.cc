@@ -279,6 +279,27 @@ TEST_F(ServerTest, forgets_networks_by_name_or_all)
   EXPECT_THAT(backend.calls(), ElementsAre("forget home", "forget all", "forget elsewhere"));
 }
 
+TEST_F(ServerTest, adds_and_removes_exclusions)
+{
+  start();
+  EXPECT_EQ(ask("GET", "/v1/exclusions").status, 200);
+  EXPECT_EQ(ask("POST", "/v1/exclusions", R"({"kind": "to", "what": "203.0.113.0/24"})").status, 200);
+  EXPECT_EQ(ask("POST", "/v1/exclusions", R"({"kind": "to", "what": "nonsense/99"})").status, 400);
+  EXPECT_EQ(ask("POST", "/v1/exclusions/remove", R"({"kind": "to", "what": "203.0.113.0/24"})").status, 200);
+  EXPECT_THAT(backend.calls(),
+              ElementsAre("exclude to 203.0.113.0/24", "exclude to nonsense/99", "include to 203.0.113.0/24"));
+  ASSERT_EQ(logged.size(), 2u);
+  EXPECT_THAT(logged[0], testing::EndsWith("excludes \"to 203.0.113.0/24\""));
+  for (const char* target : { "/v1/exclusions", "/v1/exclusions/remove" })
+    for (const std::string& wrong :
+         { std::string {}, std::string { "[]" }, std::string { R"({"kind": "to"})" },
+           std::string { R"({"kind": 1, "what": "a"})" }, std::string { R"({"kind": "to", "what": "a", "more": 1})" },
+           json { { "kind", "to" }, { "what", std::string(300, 'x') } }.dump() })
+      EXPECT_EQ(ask("POST", target, wrong).status, 400) << target << wrong;
+  EXPECT_EQ(ask("DELETE", "/v1/exclusions").status, 405);
+  EXPECT_EQ(ask("GET", "/v1/exclusions/remove").status, 405);
+}
+
 TEST_F(ServerTest, sets_and_removes_traps)
 {
   start();

@@ -16,11 +16,12 @@ protected:
   kernel::RulePlan plan(bool bypass = false) const
   {
     return rule_plan(wanted_now(modules, config.recorder.everything, wifi, bypass), config,
-                     { .wifi = "wlan0", .cell = "wwan0", .more_wifi = {} }, {}, wifi);
+                     { .wifi = "wlan0", .cell = "wwan0", .more_wifi = {} }, {}, wifi, exclusions);
   }
 
   Wanted modules { .queued = traffic::egress_pure_ack, .observed = traffic::egress_pure_ack | traffic::ingress_data };
   Config config {};
+  Exclusions exclusions {};
   links::LinkInfo wifi { .interface = "wlan0", .ifindex = 1, .addresses = { { .bytes = { 192, 0, 2, 1 } } } };
 };
 
@@ -33,6 +34,23 @@ TEST_F(QueueRules, QueueWhatTheModulesDecideOn)
   EXPECT_THAT(plan().exempt_remote, ElementsAre("10.0.0.0/8"));
   EXPECT_THAT(plan().exempt_ports, ElementsAre(22));
   EXPECT_EQ(plan().cell, "wwan0");
+}
+
+TEST_F(QueueRules, LeaveOutWhatIsExcludedWhereRulesCanSaySo)
+{
+  config.daemon.exempt_networks = { { .address = { .bytes = { 10 } }, .prefix = 8 } };
+  exclusions = Exclusions { { { Exclusion::Kind::to, "203.0.113.0/24" },
+                              { Exclusion::Kind::to, "updates.example.org" },
+                              { Exclusion::Kind::user, "1001" },
+                              { Exclusion::Kind::user, "backup" },
+                              { Exclusion::Kind::service, "quiet.slice" },
+                              { Exclusion::Kind::ssid, "Office" } } };
+  EXPECT_THAT(plan().exempt_remote, ElementsAre("10.0.0.0/8", "203.0.113.0/24"));
+  EXPECT_THAT(plan().exempt_users, ElementsAre(1001));
+  EXPECT_TRUE(exclusions.resolved(
+      { .hosts = { { "updates.example.org", { { .bytes = { 198, 51, 100, 7 } } } } }, .users = { { "backup", 34 } } }));
+  EXPECT_THAT(plan().exempt_remote, ElementsAre("10.0.0.0/8", "203.0.113.0/24", "198.51.100.7/32"));
+  EXPECT_THAT(plan().exempt_users, ElementsAre(34, 1001));
 }
 
 TEST_F(QueueRules, QueueNothingWhileBypassedOrWithoutAnAddress)

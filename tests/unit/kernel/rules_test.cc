@@ -85,6 +85,21 @@ TEST(Rules, AddressesOfEachVersionGoToTheirOwn)
   EXPECT_THAT(render::nftables(plan), HasSubstr("ip6 daddr { 2001:db8:1::/48 } return"));
 }
 
+// Arriving packets have no socket yet where rules see them.
+TEST(Rules, UsersAreExemptOnTheWayOut)
+{
+  RulePlan plan = acks();
+  plan.traffic |= traffic::ingress_data;
+  plan.exempt_users = { 34, 1001 };
+  const std::string nft = render::nftables(plan), iptables = render::iptables(plan, true);
+  EXPECT_THAT(nft, HasSubstr("meta skuid { 34, 1001 } return"));
+  EXPECT_EQ(nft.find("skuid"), nft.rfind("skuid")) << "once: in one direction";
+  EXPECT_LT(nft.find("skuid"), nft.find("chain ingress"));
+  EXPECT_THAT(iptables, HasSubstr("-A TANDEM-EGRESS -m owner --uid-owner 34 -j RETURN\n"
+                                  "-A TANDEM-EGRESS -m owner --uid-owner 1001 -j RETURN\n"));
+  EXPECT_THAT(iptables, Not(HasSubstr("-A TANDEM-INGRESS -m owner")));
+}
+
 // What goes into a tunnel keeps its source address.
 TEST(Rules, EgressIsThatOfTheTwoLinksAndOfNoOtherInterface)
 {
@@ -137,6 +152,7 @@ TEST(Rules, SurviveTheWayToTheKeeper)
   plan.exempt_local = { "192.0.2.0/24" };
   plan.exempt_remote = { "::/0" };
   plan.exempt_ports = { 22, 443 };
+  plan.exempt_users = { 0, 4294967294 };
   plan.release_by_connmark = true;
   plan.marks.by_cell = { 2, 6 };
   EXPECT_EQ(nlohmann::json::parse(nlohmann::json(plan).dump()).get<RulePlan>(), plan);

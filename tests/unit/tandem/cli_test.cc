@@ -161,6 +161,30 @@ TEST_F(CliTest, what_is_saved_is_shown_with_its_reason_and_forgotten)
   EXPECT_EQ(tandem("saved").out, "nothing is saved\n");
 }
 
+TEST_F(CliTest, exclusions_are_added_shown_and_removed)
+{
+  EXPECT_EQ(tandem("exclude add to 203.0.113.0/24").out, "to 203.0.113.0/24 is excluded, saved\n");
+  EXPECT_EQ(json::parse(tandem("exclude add user backup --json").out),
+            json({ { "kind", "user" }, { "what", "backup" } }));
+  const auto wrong = tandem("exclude add to nonsense/99");
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("to \"nonsense/99\": a network is needed"));
+  const std::string list = tandem("exclude list").out;
+  EXPECT_THAT(list, HasSubstr("to        203.0.113.0/24  saved"));
+  EXPECT_THAT(list, HasSubstr("no: no such user"));
+  EXPECT_EQ(json::parse(tandem("exclude list --json").out), backend.exclusions());
+  EXPECT_EQ(tandem("exclude remove to 203.0.113.0/24").out, "to 203.0.113.0/24 is excluded no longer\n");
+  EXPECT_EQ(tandem("exclude remove to 10.0.0.0/8").code, 2);
+  for (const char* words : { "exclude", "exclude add", "exclude add to", "exclude add port 22", "exclude remove" })
+    EXPECT_EQ(tandem(words).code, 2) << words;
+  EXPECT_THAT(backend.calls(), ElementsAre("exclude to 203.0.113.0/24", "exclude user backup", "exclude to nonsense/99",
+                                           "include to 203.0.113.0/24", "include to 10.0.0.0/8"));
+  backend.disk_full = true;
+  EXPECT_EQ(tandem("exclude add to 192.0.2.0/24").code, 1);
+  backend.nothing_saved = true;
+  EXPECT_EQ(tandem("exclude list").out, "nothing is excluded\n");
+}
+
 TEST_F(CliTest, traps_are_set_shown_and_removed)
 {
   EXPECT_EQ(tandem("trap add 'flow.gap > 500ms' --save").out, "trap 3 is set\n");

@@ -537,7 +537,8 @@ class Daemon:
         base: dict[str, Any] = {
             # Every address of the lab is a private one.
             "links": {"wifi": "wlan0", "cell": "cell0" if self.lab.info["cell"] else "none", "private_peers": "as_others",
-                      **({"more_wifi": more} if (more := list(self.lab.info["interfaces"])[1:]) else {})},
+                      # A bus of this machine may know a wlan0 that is not the lab's.
+                      "validation": "none", **({"more_wifi": more} if (more := list(self.lab.info["interfaces"])[1:]) else {})},
             # What a person had saved on this machine is no arm of an experiment.
             "daemon": {"socket": str(self.socket), "saved_directory": str(self.lab.directory / "saved")},
             "recorder": {"directory": str(self.lab.directory)},

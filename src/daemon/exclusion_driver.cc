@@ -1,0 +1,221 @@
+#include "src/daemon/exclusion_driver.h"
+
+#include "src/kernel/clock.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <pwd.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <set>
+#include <string_view>
+#include <utility>
+
+namespace tandem::daemon
+{
+
+namespace
+{
+
+using nlohmann::json;
+
+constexpr auto names_age = std::chrono::minutes { 5 };  // until names are looked up again
+constexpr auto answer_due = std::chrono::seconds { 5 }; // an answer that took longer was lost in a full mailbox
+constexpr std::size_t most_cgroups = 1024;              // paths that are remembered
+constexpr std::string_view looked_up = "its service is being looked up";
+
+std::vector<Address> addresses_of(const std::string& host)
+{
+  addrinfo hints {};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(host.c_str(), nullptr, &hints, &found) != 0) return {};
+  std::vector<Address> all {};
+  for (const addrinfo* one = found; one != nullptr && all.size() < Exclusions::most_addresses; one = one->ai_next)
+  {
+    Address address { .v6 = one->ai_family == AF_INET6 };
+    if (address.v6)
+      std::memcpy(address.bytes.data(), &reinterpret_cast<const sockaddr_in6*>(one->ai_addr)->sin6_addr, 16);
+    else if (one->ai_family == AF_INET)
+      std::memcpy(address.bytes.data(), &reinterpret_cast<const sockaddr_in*>(one->ai_addr)->sin_addr, 4);
+    else
+      continue;
+    all.push_back(address);
+  }
+  ::freeaddrinfo(found);
+  return all;
+}
+
+std::optional<std::uint32_t> user_of(const std::string& name)
+{
+  passwd entry {};
+  passwd* found = nullptr;
+  std::vector<char> buffer(16384);
+  if (::getpwnam_r(name.c_str(), &entry, buffer.data(), buffer.size(), &found) != 0 || found == nullptr) return {};
+  return found->pw_uid;
+}
+
+} // namespace
+
+ExclusionDriver::ExclusionDriver(chain::Chain& chain, ChainInputs& inputs,
+                                 std::function<void(std::function<void()>)> later, std::function<void()> changed)
+    : chain_ { chain }, inputs_ { inputs }, later_ { std::move(later) }, changed_ { std::move(changed) }
+{
+}
+
+void ExclusionDriver::assign(const std::vector<Exclusion>& all, Tick now)
+{
+  Exclusions fresh { all };
+  if (fresh.all() == known_.all()) return;
+  fresh.inherit(known_);
+  known_ = std::move(fresh);
+  judge_all(now);
+  changed_();
+  find_names();
+}
+
+// Of the exclusions the first that holds, in the order of what it costs to know.
+std::string ExclusionDriver::judge(const FlowView& flow)
+{
+  if (flow.link != Link::wifi) return {};
+  const Exclusion* found = known_.of_peer(flow.key.remote);
+  if (found == nullptr && (known_.asks_user() || known_.asks_cgroup()))
+    if (const auto owner = sockets_.find(flow.key))
+    {
+      found = known_.of_user(owner->user);
+      if (found == nullptr && known_.asks_cgroup() && owner->cgroup != 0)
+      {
+        const auto path = cgroups_.find(owner->cgroup);
+        if (path == cgroups_.end()) find_cgroup(owner->cgroup);
+        // Until it is known nothing is done to the flow either.
+        if (path == cgroups_.end() || !path->second) return std::string { looked_up };
+        found = known_.of_cgroup(*path->second);
+      }
+    }
+  return found == nullptr ? std::string {} : found->text();
+}
+
+void ExclusionDriver::put(flow::Flow& flow, std::string why, Tick now)
+{
+  const bool alone = !why.empty(), was = chain::left_alone(flow);
+  if (!alone)
+    reasons_.erase(flow.view.id);
+  else if (std::string& told = reasons_[flow.view.id]; told != why)
+  {
+    if (why != looked_up) ++flows_[why];
+    told = std::move(why);
+  }
+  if (alone == was) return;
+  const chain::Rest rest { .modules = alone ? chain::every_module : std::uint8_t { 0 },
+                           .cell_path_failed = flow.view.cell_path_failed };
+  chain_.rest(flow, rest, now);
+  inputs_.add(now, trace::input::Rests { flow.view.key, { rest.modules, rest.watched, rest.cell_path_failed } });
+}
+
+void ExclusionDriver::began(const FlowKey& key, Tick now)
+{
+  if (known_.empty()) return;
+  flow::Flow* flow = chain_.table().find(key);
+  if (flow == nullptr || flow->closed) return;
+  put(*flow, judge(flow->view), now);
+}
+
+void ExclusionDriver::judge_all(Tick now)
+{
+  chain_.table().each(
+      [&](flow::Flow& flow)
+      {
+        if (!flow.closed) put(flow, judge(flow.view), now);
+      });
+}
+
+void ExclusionDriver::find_cgroup(std::uint64_t id)
+{
+  if (cgroups_.size() >= most_cgroups) cgroups_.clear();
+  cgroups_[id] = std::nullopt;
+  cgroup_asked_ = kernel::now();
+  background_.post(
+      [this, id]() -> Background::Task
+      {
+        return [this, id, path = kernel::cgroup_path(id)]
+        {
+          later_(
+              [this, id, path]
+              {
+                cgroups_[id] = path;
+                judge_all(kernel::now());
+                changed_();
+              });
+        };
+      });
+}
+
+void ExclusionDriver::find_names()
+{
+  asked_at_ = kernel::now();
+  const std::vector<std::string> hosts = known_.host_names(), users = known_.user_names();
+  if (hosts.empty() && users.empty())
+  {
+    static_cast<void>(known_.resolved({}));
+    return;
+  }
+  background_.post(
+      [this, hosts, users]() -> Background::Task
+      {
+        ResolvedNames found {};
+        for (const std::string& host : hosts)
+          found.hosts[host] = addresses_of(host);
+        for (const std::string& user : users)
+          if (const auto number = user_of(user)) found.users[user] = *number;
+        return [this, found = std::move(found)]
+        {
+          later_(
+              [this, found]
+              {
+                if (!known_.resolved(found)) return;
+                judge_all(kernel::now());
+                changed_();
+              });
+        };
+      });
+}
+
+void ExclusionDriver::look(Tick now)
+{
+  if (known_.empty()) return;
+  if (now - asked_at_ > names_age) find_names();
+  if (now - cgroup_asked_ > answer_due && std::erase_if(cgroups_, [](const auto& one) { return !one.second; }) > 0)
+    judge_all(now);
+  // Flows that are gone.
+  if (reasons_.size() > chain_.table().size() || reasons_.size() > 64)
+  {
+    std::set<std::uint64_t> there {};
+    chain_.table().each([&](const flow::Flow& flow) { there.insert(flow.view.id); });
+    std::erase_if(reasons_, [&](const auto& one) { return !there.contains(one.first); });
+  }
+}
+
+std::string ExclusionDriver::reason(std::uint64_t flow) const
+{
+  const auto found = reasons_.find(flow);
+  return found == reasons_.end() ? std::string {} : found->second;
+}
+
+json ExclusionDriver::json() const
+{
+  nlohmann::json all = nlohmann::json::array();
+  for (const Exclusion& one : known_.all())
+  {
+    const auto count = flows_.find(one.text());
+    all.push_back({ { "kind", name(one.kind) },
+                    { "what", one.what },
+                    { "flows", count == flows_.end() ? 0 : count->second },
+                    { "problem", known_.problem(one) } });
+  }
+  return all;
+}
+
+} // namespace tandem::daemon

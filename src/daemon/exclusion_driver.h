@@ -1,0 +1,71 @@
+// Leaves alone what is excluded: asks whose each new flow is, looks names up, and takes the modules off the flows.
+#pragma once
+
+#include "src/chain/chain.h"
+#include "src/daemon/background.h"
+#include "src/daemon/chain_inputs.h"
+#include "src/daemon/exclusion.h"
+#include "src/kernel/socket_owner.h"
+
+#include <tandem/segment.h>
+#include <tandem/units.h>
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tandem::daemon
+{
+
+class ExclusionDriver
+{
+public:
+  // `later` runs something on the packet thread, from any thread. `changed` is called there when rules may have to
+  // change and flows may have been let go; never from within began() or look().
+  ExclusionDriver(chain::Chain& chain, ChainInputs& inputs, std::function<void(std::function<void()>)> later,
+                  std::function<void()> changed);
+
+  // All that are in force from now on.
+  void assign(const std::vector<Exclusion>& all, Tick now);
+  const Exclusions& known() const { return known_; }
+
+  // A flow whose handshake was just seen.
+  void began(const FlowKey& key, Tick now);
+  // This host may be elsewhere now: names are looked up anew soon.
+  void moved() { asked_at_ = {}; }
+  // Some times a second while anything happens.
+  void look(Tick now);
+
+  // Why the flow is left alone; empty: it is not.
+  std::string reason(std::uint64_t flow) const;
+  std::size_t flows_now() const { return reasons_.size(); }
+  // {kind, what, flows: how many were left alone because of it, problem}
+  nlohmann::json json() const;
+
+private:
+  std::string judge(const FlowView& flow);
+  void judge_all(Tick now);
+  void put(flow::Flow& flow, std::string why, Tick now);
+  void find_cgroup(std::uint64_t id);
+  void find_names();
+
+  chain::Chain& chain_;
+  ChainInputs& inputs_;
+  std::function<void(std::function<void()>)> later_;
+  std::function<void()> changed_;
+  Exclusions known_ {};
+  kernel::SocketOwners sockets_ {};
+  std::map<std::uint64_t, std::optional<std::string>> cgroups_ {}; // paths by id; nothing: it is looked for
+  Tick cgroup_asked_ {};                                           // when the latest of them was
+  std::map<std::uint64_t, std::string> reasons_ {};                // of flows that are left alone, by id
+  std::map<std::string, std::uint64_t> flows_ {};                  // Exclusion::text(): flows so far
+  Tick asked_at_ {};                                               // when names were looked up
+  Background background_ {};                                       // last: gone first
+};
+
+} // namespace tandem::daemon

@@ -1,0 +1,126 @@
+// What is left alone: every flow beside a tunnel, behind a captive portal or in a network that is excluded, and single
+// flows that are.
+#include "src/daemon/packet_loop.h"
+#include "src/daemon/service.h"
+#include "src/daemon/status_json.h"
+#include "src/feeder/sources/nl80211_network.h"
+#include "src/kernel/clock.h"
+#include "src/links/routing.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tandem::daemon
+{
+
+namespace
+{
+
+// Interfaces that are no tunnels, because the user says so, or because they look like Wi-Fi or a modem. "ppp" alone may
+// be a modem as well as a VPN; without a word of the user's it is one if it has the default route.
+std::vector<std::string> no_tunnels(const Config::Links& config, const Roles& roles)
+{
+  std::vector<std::string> all = roles.more_wifi;
+  all.push_back(roles.wifi);
+  if (config.cell != "auto" || roles.cell.rfind("ppp", 0) != 0) all.push_back(roles.cell);
+  return all;
+}
+
+} // namespace
+
+// Why every flow is left alone; empty: it is not.
+std::string PacketLoop::apart() const
+{
+  const links::LinkInfo& wifi = monitor_[Link::wifi];
+  std::string why = links::hands_off(monitor_.routing(), wifi.addresses, no_tunnels(config_.links, roles_));
+  if (!why.empty()) return why;
+  // What a portal answers in the name of others must not be held back, and nothing shall go around it.
+  if (!not_validated_.empty()) return not_validated_;
+  // The driver is asked, not the radio sources: they are closed while hands are off.
+  if (exclusions_->known().asks_ssid() && wifi.ifindex != 0)
+    if (const auto name = feeder::nl80211::network_name(wifi.ifindex))
+      if (const Exclusion* one = exclusions_->known().of_ssid(*name))
+        return "the Wi-Fi network is excluded (" + one->text() + ")";
+  return {};
+}
+
+// Before what else follows from changed links.
+void PacketLoop::look_apart()
+{
+  if (validation_) not_validated_ = validation_->why();
+  std::string why = apart();
+  if (why == hands_off_) return;
+  const bool began = hands_off_.empty(), ended = why.empty();
+  log(Severity::notice, ended ? "hands on again; they were off: " + hands_off_ : "hands off all flows: " + why,
+      { .reason = why });
+  if (began) let_go(why);
+  hands_off_ = std::move(why);
+  cell_denied_ = denial();
+  if (!began && !ended) return;
+  times_off_ += began ? 1 : 0;
+  // Packets pass unseen in between: what is known of the flows' numbers gets old.
+  began ? chain_.queue_bypassed() : chain_.queue_resumed();
+  inputs_.add(kernel::now(), trace::input::QueueBypassed { began });
+}
+
+// What is withheld leaves now, by the way that this host's own packets take from now on. Nobody speaks for the flows
+// after that (tell_links).
+void PacketLoop::let_go(const std::string& why)
+{
+  cell_denied_ = why;
+  injector_.bind(Link::cell, {});
+  injector_.follow_routes(Link::wifi);
+  stop_fetching("hands off all flows");
+  tell_links();
+  for (std::size_t i = 0; i < chain_.module_count(); ++i)
+    if (chain_.enabled(i))
+    {
+      switch_slot(i, false);
+      switch_slot(i, true);
+    }
+}
+
+void PacketLoop::make_validation()
+{
+  if (!config_.links.validation) return;
+  validation_.emplace(roles_.wifi,
+                      [this]
+                      {
+                        static_cast<void>(mailbox_.post(
+                            [this]
+                            {
+                              rouse();
+                              links_changed();
+                            }));
+                      });
+}
+
+// ---- single flows ----
+
+void PacketLoop::make_exclusions()
+{
+  exclusions_.emplace(
+      chain_, inputs_, [this](std::function<void()> work) { static_cast<void>(mailbox_.post(std::move(work))); },
+      [this] { exclusions_changed(); });
+}
+
+void PacketLoop::exclude(const std::vector<ExclusionSetting>& all)
+{
+  rouse();
+  std::vector<Exclusion> list {};
+  for (const ExclusionSetting& one : all)
+    list.push_back(one.what);
+  exclusions_->assign(list, kernel::now());
+}
+
+nlohmann::json PacketLoop::flows_json()
+{
+  nlohmann::json all = daemon::flows_json(chain_, kernel::now());
+  for (nlohmann::json& one : all)
+    if (const std::string why = exclusions_->reason(one["id"]); !why.empty()) one["excluded"] = why;
+  return all;
+}
+
+} // namespace tandem::daemon

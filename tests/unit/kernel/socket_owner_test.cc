@@ -1,0 +1,89 @@
+#include "src/kernel/socket_owner.h"
+
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <string>
+
+namespace tandem::kernel
+{
+namespace
+{
+
+// A connection over loopback, and its key as the connecting side sees it.
+struct Connection
+{
+  Fd listening { ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0) };
+  Fd socket {};
+  FlowKey key {};
+
+  explicit Connection(int family)
+  {
+    sockaddr_in here { .sin_family = AF_INET, .sin_port = 0, .sin_addr = { htonl(INADDR_LOOPBACK) }, .sin_zero = {} };
+    socklen_t length = sizeof here;
+    EXPECT_EQ(::bind(listening.get(), reinterpret_cast<sockaddr*>(&here), length), 0);
+    EXPECT_EQ(::listen(listening.get(), 1), 0);
+    EXPECT_EQ(::getsockname(listening.get(), reinterpret_cast<sockaddr*>(&here), &length), 0);
+    socket = Fd { ::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0) };
+    key.local.bytes = key.remote.bytes = { 127, 0, 0, 1 };
+    key.remote_port = ntohs(here.sin_port);
+    if (family == AF_INET)
+    {
+      EXPECT_EQ(::connect(socket.get(), reinterpret_cast<sockaddr*>(&here), sizeof here), 0);
+      EXPECT_EQ(::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&here), &length), 0);
+      key.local_port = ntohs(here.sin_port);
+      return;
+    }
+    // As most applications connect: IPv4 by a socket of IPv6.
+    sockaddr_in6 mapped {
+      .sin6_family = AF_INET6, .sin6_port = here.sin_port, .sin6_flowinfo = 0, .sin6_addr = {}, .sin6_scope_id = 0
+    };
+    mapped.sin6_addr.s6_addr[10] = mapped.sin6_addr.s6_addr[11] = 0xff;
+    std::memcpy(mapped.sin6_addr.s6_addr + 12, &here.sin_addr, 4);
+    length = sizeof mapped;
+    EXPECT_EQ(::connect(socket.get(), reinterpret_cast<sockaddr*>(&mapped), length), 0);
+    EXPECT_EQ(::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&mapped), &length), 0);
+    key.local_port = ntohs(mapped.sin6_port);
+  }
+};
+
+TEST(SocketOwner, IsTheUserWhoMadeTheSocket)
+{
+  SocketOwners owners {};
+  for (const int family : { AF_INET, AF_INET6 })
+  {
+    const Connection connection { family };
+    const auto owner = owners.find(connection.key);
+    ASSERT_TRUE(owner) << "does this kernel have inet_diag?";
+    EXPECT_EQ(owner->user, ::geteuid());
+    FlowKey other = connection.key;
+    other.remote.bytes[3] = 2;
+    EXPECT_EQ(owners.find(other), std::nullopt);
+    EXPECT_EQ(owners.find(connection.key), owner) << "after a question without an answer";
+  }
+}
+
+TEST(CgroupPath, IsTheDirectoryWithThatInode)
+{
+  std::string top = testing::TempDir() + "cgroups-XXXXXX";
+  ASSERT_NE(::mkdtemp(top.data()), nullptr);
+  const std::filesystem::path deep = std::filesystem::path { top } / "system.slice" / "backup.service" / "job";
+  std::filesystem::create_directories(deep);
+  struct stat status
+  {
+  };
+  ASSERT_EQ(::stat(deep.c_str(), &status), 0);
+  EXPECT_EQ(cgroup_path(status.st_ino, top), "/system.slice/backup.service/job");
+  ASSERT_EQ(::stat(top.c_str(), &status), 0);
+  EXPECT_EQ(cgroup_path(status.st_ino, top), "/");
+  EXPECT_EQ(cgroup_path(~0ull, top), "");
+  EXPECT_EQ(cgroup_path(1, top + "/nowhere"), "");
+}
+
+} // namespace
+} // namespace tandem::kernel

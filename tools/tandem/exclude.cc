@@ -1,0 +1,69 @@
+#include "tools/tandem/exclude.h"
+
+#include "tools/tandem/exclude_view.h"
+#include "tools/tandem/json_values.h"
+#include "tools/tandem/output.h"
+
+#include <CLI/CLI.hpp>
+
+#include <memory>
+#include <string>
+
+namespace tandem::cli
+{
+
+using nlohmann::json;
+
+void attach_exclude(CLI::App& app, std::function<int(const Client&)>& chosen, bool& as_json)
+{
+  struct Given
+  {
+    std::string kind {}, what {};
+  };
+  const auto given = std::make_shared<Given>();
+  CLI::App* exclude =
+      app.add_subcommand("exclude", "destinations, users, services and Wi-Fi networks that are left alone");
+  exclude->require_subcommand(1);
+
+  for (const bool add : { true, false })
+  {
+    CLI::App* sub = exclude->add_subcommand(
+        add ? "add" : "remove", add ? "leave it alone from now on, over restarts, too" : "leave it alone no longer");
+    sub->add_option("KIND", given->kind, "to, user, service or ssid")
+        ->required()
+        ->check(CLI::IsMember { { "to", "user", "service", "ssid" } });
+    sub->add_option(
+           "WHAT", given->what,
+           "to: a network, an address or a host name; user: a name or number; service: a systemd unit, scope or "
+           "slice; ssid: the name of a Wi-Fi network")
+        ->required();
+    sub->add_flag("--json", as_json, "print JSON");
+    sub->callback(
+        [given, add, &chosen, &as_json]
+        {
+          chosen = [given, add, &as_json](const Client& client)
+          {
+            const json answer = client.post(add ? "/v1/exclusions" : "/v1/exclusions/remove",
+                                            { { "kind", given->kind }, { "what", given->what } });
+            const std::string text = words_of(answer, "kind") + " " + words_of(answer, "what");
+            print(as_json ? pretty(answer) : text + (add ? " is excluded, saved\n" : " is excluded no longer\n"));
+            return 0;
+          };
+        });
+  }
+
+  CLI::App* sub = exclude->add_subcommand("list", "what is excluded, by whom, and how many flows that were");
+  sub->add_flag("--json", as_json, "print JSON");
+  sub->callback(
+      [&chosen, &as_json]
+      {
+        chosen = [&as_json](const Client& client)
+        {
+          const json all = client.get_json("/v1/exclusions");
+          print(as_json ? pretty(all) : show_exclusions(all, style_of_stdout()));
+          return 0;
+        };
+      });
+}
+
+} // namespace tandem::cli
