@@ -18,10 +18,13 @@ constexpr int even_vote = 12;
 constexpr int loss_vote = 10;
 constexpr int small_loss_vote = 6; // in a flight of few segments, which the reaction rounds
 constexpr int probe_vote = 25;
-// A start that was paced twice, once evenly, is no chance. Over aggregated frames (802.11n) 20 ms are too short to tell
-// BBR's answer to losses from CUBIC's.
-constexpr int paced_start = even_vote + spread_vote;
-constexpr int contradicted_vote = 2;
+// After two rounds that say that the start was paced an answer to losses counts for less.
+constexpr std::uint8_t paced_start = 2;
+constexpr int contradicted_vote = 5;
+// Where an ACK comes for more than this part of a flight (aggregated frames and a short round trip) what is counted is
+// too coarse to tell: 0.05 to 1.25 with BBR at 20 ms over 802.11n, 0.4 to 0.9 with CUBIC.
+constexpr double coarse = 1.0 / 8;
+constexpr int coarse_vote = 2;
 constexpr int largest_score = 40;
 constexpr int decisive = 8;
 constexpr int overwhelming = 20;  // against what the handshake says
@@ -42,6 +45,12 @@ constexpr double silent = 0.25;   // of the round trip
 // slow start (tcp_pacing_ss_ratio), BBR's less than that from its second round on.
 constexpr double spread = 0.47;
 constexpr double even = 0.3;
+// Whose round trip is evenly filled by less than the path can carry is paced. That it could carry more shows later, in
+// a round that is so much faster; the rate of aggregated frames alone grows by two thirds with the queue behind them.
+constexpr double faster = 2.5;
+// A train shorter than an aggregate (802.11n: 5.5 ms) came at once, and says nothing of the path.
+constexpr std::uint32_t shortest_train = 5'500;    // us
+constexpr std::uint32_t longest_start = 2'000'000; // us; later the path may have changed
 
 // An episode. Sooner filled is reordering, much later the retransmission was lost as well.
 constexpr double reordering = 0.6;
@@ -238,6 +247,8 @@ void SenderWatch::end_round(std::uint32_t window, Microseconds span, FlowView& v
     ++rounds_;
     judge_start(window, span, view);
   }
+  else if (mark_ + span < longest_start) // a loss ended what can be seen of trains
+    judge_growth(window, span - std::min(span, turn_), view);
   if (window > most_probing * mss) window_ = std::max(window, window_ - window_ / 10);
 }
 
@@ -246,24 +257,37 @@ void SenderWatch::judge_start(std::uint32_t window, Microseconds span, FlowView&
   const Microseconds trip = rtt(view);
   if (window < fewest_in_train * view.mss || span > longest_round * trip) return;
   const Microseconds busy = std::max<Microseconds>(span - std::min(span, turn_), 100);
-  if (train_ > 0 && window >= growth * window_ && window >= fewest_in_round * view.mss)
+  const bool lasts = busy >= shortest_train;
+  const float rate = static_cast<float>(window) / static_cast<float>(busy);
+  const double silence = static_cast<double>(turn_) / trip;
+  if (window_ > 0 && window >= growth * window_ && window >= fewest_in_round * view.mss)
   {
-    const double needed = window / static_cast<double>(train_);
-    const double silence = static_cast<double>(turn_) / trip;
+    const double needed = train_ > 0 ? window / static_cast<double>(train_) : trip;
     if (needed <= longest_train * trip && busy < stretched * needed && silence >= silent)
     {
       paced_ = 0;
       vote(train_vote, "starts in trains, clocked by ACKs", view);
     }
-    else if (needed <= longest_train * trip && busy >= stretched * needed && silence <= spread)
-    {
-      const int weight = silence <= even ? even_vote : spread_vote;
-      evenly_ = evenly_ || silence <= even;
-      paced_ = static_cast<std::int8_t>(std::min(paced_ + weight, largest_score));
-      vote(-weight, "starts paced", view);
-    }
+    else if (judge_growth(window, busy, view))
+      return;
+    // Once that may be the air's doing.
+    else if (lasts && needed <= longest_train * trip && busy >= stretched * needed && silence <= spread)
+      vote(-spread_vote, "starts paced", view);
   }
-  train_ = std::max(train_, static_cast<float>(window) / static_cast<float>(busy));
+  if (!lasts) return;
+  if (silence <= even && window >= fewest_in_round * view.mss && (even_rate_ <= 0 || rate < even_rate_))
+    even_rate_ = rate;
+  train_ = std::max(train_, rate);
+}
+
+// Whether a round shows that an earlier one was paced.
+bool SenderWatch::judge_growth(std::uint32_t window, Microseconds busy, FlowView& view)
+{
+  if (busy < shortest_train || even_rate_ <= 0 || paced_ >= paced_start) return false;
+  if (static_cast<float>(window) < faster * even_rate_ * static_cast<float>(busy)) return false;
+  ++paced_;
+  vote(-even_vote, "starts paced", view);
+  return true;
 }
 
 // ---- losses
@@ -273,6 +297,8 @@ void SenderWatch::follow_losses(const Segment& ack, const Heard& heard, FlowView
   const Microseconds trip = rtt(view) > 0 ? rtt(view) : default_rtt;
   const Microseconds longest = static_cast<Microseconds>(late_trips * trip) + late_slack;
   many_ = many_ || heard.blocks >= shown;
+  step_ = std::max(step_, static_cast<std::uint32_t>(std::max(0, heard.count - last_count_)));
+  last_count_ = heard.count;
   // A window that Tandem made smaller decides what is sent, whatever the sender makes of losses. One that leaves once
   // the hole is filled reaches the sender behind all that is measured.
   if (stage_ != Stage::filled && view.sent_any && view.sent_window < view.last_window)
@@ -290,6 +316,7 @@ void SenderWatch::follow_losses(const Segment& ack, const Heard& heard, FlowView
     mark_ = now;
     mark_edge_ = later(view.highest_held, ack.ack);
     mark_count_ = heard.count;
+    step_ = 0;
     return;
   case Stage::open:
   {
@@ -362,12 +389,14 @@ void SenderWatch::judge_episode(std::uint32_t after, Microseconds sent_in, FlowV
     const double smoothed = static_cast<double>(view.rtt_smoothed.count()) / 1000;
     if ((smoothed > 0 && took > longest_answered * smoothed) || sent_in < nearly_all * rtt(view)) return;
     if (flight < enough_in_flight * view.mss || flight > window_limited * view.scaled(view.sent_window)) return;
-    vote(-loss_vote, "not slower after losses", view);
+    vote(step_ > coarse * flight ? -coarse_vote : -loss_vote, "not slower after losses", view);
   }
   else if (ratio <= slower && !many_)
   {
-    const int weight = flight >= few_in_flight * view.mss ? loss_vote : small_loss_vote;
-    vote(evenly_ && paced_ >= paced_start ? contradicted_vote : weight, "slower after losses", view);
+    int weight = flight >= few_in_flight * view.mss ? loss_vote : small_loss_vote;
+    if (paced_ >= paced_start) weight = contradicted_vote;
+    if (flight >= few_in_flight * view.mss && step_ > coarse * flight) weight = coarse_vote;
+    vote(weight, "slower after losses", view);
   }
 }
 

@@ -63,6 +63,7 @@ private:
   void follow_round(const Heard& heard, FlowView& view, Microseconds now);
   void end_round(std::uint32_t window, Microseconds span, FlowView& view);
   void judge_start(std::uint32_t window, Microseconds span, FlowView& view);
+  bool judge_growth(std::uint32_t window, Microseconds busy, FlowView& view);
   void follow_losses(const Segment& ack, const Heard& heard, FlowView& view, Microseconds now);
   std::uint32_t sent_since_turn(const Heard& heard) const;
   void judge_episode(std::uint32_t after, Microseconds sent_in, FlowView& view);
@@ -76,24 +77,26 @@ private:
   Microseconds turn_ = 0;      // in a round: the longest silence; in an episode: when the hole was filled
   Seq mark_edge_ {};           // Heard::edge at `mark_`; in an episode: where the hole begins
   Seq mark_count_ {};          // Heard::count then
+  Seq last_count_ {};          // of the last ACK
   Seq turn_edge_ {};           // and at `turn_`
   Seq turn_count_ {};
   TsClock retransmission_ {};  // TSval of what filled the hole
+  std::uint32_t step_ = 0;     // the most that one ACK of the episode had more than the one before, in bytes
   std::uint32_t after_ = 0;    // bytes that were sent after it, before the sender heard that it had filled the hole
   float train_ = 0;            // the fastest train yet, bytes a microsecond
+  float even_rate_ = 0;        // the slowest round yet that was evenly filled, likewise
   std::uint32_t window_ = 0;   // of the last rounds, in bytes
   std::uint16_t low_ = 0;      // ms with hardly anything in flight
   std::uint16_t after_ms_ = 0; // of `after_`, by the sender's clock; 0: not known
   std::uint16_t full_ = 0;     // bytes of a full segment, as Linux would send it; 0: not known
   std::int8_t score_ = 0;      // above 0: loss-based
   std::uint8_t rounds_ = 0;    // of the start; most_rounds: it is over
-  std::int8_t paced_ = 0;      // votes for a start that is paced, since the last one for trains
+  std::uint8_t paced_ = 0;     // rounds that say the start is paced, since the last one that says trains
   std::int8_t sizes_ = 0;      // ACKs of segments with room for all options, less those of segments as Linux makes them
   Stage stage_ = Stage::idle;
   bool began_ : 1 = false;
   bool in_round_ : 1 = false;
   bool holed_ : 1 = false;
-  bool evenly_ : 1 = false;  // one round of the start was paced evenly
   bool many_ : 1 = false;    // holes in this episode: more than an ACK can show
   bool strange_ : 1 = false; // the order of the SYN/ACK's options is not Linux's
 };

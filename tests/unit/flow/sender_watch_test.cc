@@ -26,7 +26,7 @@ using std::string_view;
 using tandem::test::at_ms;
 using tandem::test::ms;
 
-static_assert(sizeof(SenderWatch) <= 72 && sizeof(Sender) <= 16, "of every flow");
+static_assert(sizeof(SenderWatch) <= 80 && sizeof(Sender) <= 16, "of every flow");
 
 constexpr std::uint32_t mss = 1448;
 constexpr double rtt = 50; // ms
@@ -196,23 +196,63 @@ TEST(SenderWatch, TrainsThatDoubleAreAckClocked)
   Download d {};
   d.train(10, 3);
   d.train(20, 6);
-  EXPECT_EQ(d.kind(), SenderKind::unknown) << "a train is judged when the next one comes";
   d.train(40, 12);
+  EXPECT_EQ(d.kind(), SenderKind::unknown) << "a train is judged when the next one comes";
+  d.train(80, 24);
   EXPECT_EQ(d.kind(), SenderKind::loss_based);
   EXPECT_EQ(d.view.sender.why, string_view { "starts in trains, clocked by ACKs" });
-  d.train(80, 24);
+  d.train(110, 33);
   EXPECT_GE(d.view.sender.confidence, 90);
 }
 
-TEST(SenderWatch, ATrainSpreadOverTheRoundTripIsPaced)
+// BBR and Reno over 802.11n with 50 ms, as they came.
+TEST(SenderWatch, WhoFillsTheRoundTripByLessThanThePathCarriesIsPaced)
 {
   Download d {};
-  d.train(10, 3);
-  d.train(20, 30);
-  d.train(31, 48);
-  d.train(55, 48);
+  for (const auto& [segments, busy] : { std::pair { 10, 2 }, { 21, 30 }, { 29, 42 }, { 53, 43 }, { 95, 43 } })
+    d.train(segments, busy);
+  EXPECT_EQ(d.kind(), SenderKind::unknown);
+  d.train(161, 43);
   EXPECT_EQ(d.kind(), SenderKind::rate_based);
   EXPECT_EQ(d.view.sender.why, string_view { "starts paced" });
+}
+
+TEST(SenderWatch, ALossAtTheStartDoesNotHideThatItWasPaced)
+{
+  Download d {};
+  for (const auto& [segments, busy] : { std::pair { 10, 2 }, { 21, 30 }, { 29, 42 }, { 40, 43 } })
+    d.train(segments, busy);
+  d.lose(40, 0.5);
+  ASSERT_NE(d.kind(), SenderKind::rate_based);
+  d.steadily(160, 4);
+  EXPECT_EQ(d.kind(), SenderKind::rate_based);
+}
+
+TEST(SenderWatch, AggregatedFramesDoNotMakeATrainLookPaced)
+{
+  Download d {};
+  for (const auto& [segments, busy] :
+       { std::pair { 10, 2 }, { 21, 3 }, { 39, 3 }, { 80, 16 }, { 160, 42 }, { 166, 36 }, { 253, 40 } })
+  {
+    d.train(segments, busy);
+    EXPECT_NE(d.kind(), SenderKind::rate_based) << segments;
+  }
+}
+
+TEST(SenderWatch, AStartThatWasPacedOutweighsAnAnswerToLosses)
+{
+  Download d {};
+  for (const auto& [segments, busy] :
+       { std::pair { 10, 2 }, { 21, 30 }, { 29, 42 }, { 53, 43 }, { 95, 43 }, { 161, 43 }, { 213, 43 } })
+    d.train(segments, busy);
+  d.steadily(60, 3);
+  ASSERT_EQ(d.kind(), SenderKind::rate_based);
+  for (int i = 0; i < 3; ++i)
+  {
+    d.lose(60, 0.5);
+    d.steadily(60, 3);
+    EXPECT_EQ(d.kind(), SenderKind::rate_based) << i;
+  }
 }
 
 TEST(SenderWatch, APacedCubicIsNotTakenForBbr)
