@@ -21,6 +21,13 @@
 namespace tandem::links
 {
 
+std::optional<unsigned> whole(const Properties& properties, const std::string& name)
+{
+  const auto found = properties.find(name);
+  if (found == properties.end() || found->second.peekValueType() != "u") return {};
+  return found->second.get<std::uint32_t>();
+}
+
 namespace
 {
 

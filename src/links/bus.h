@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,10 @@ constexpr auto bus_answer = std::chrono::seconds { 3 }; // a call that takes lon
 inline const std::string network_manager = "org.freedesktop.NetworkManager";
 inline const std::string network_manager_device = network_manager + ".Device";
 inline const std::string bus_properties = "org.freedesktop.DBus.Properties";
+
+using Properties = std::map<std::string, sdbus::Variant>;
+// A property of D-Bus' type u; nothing when there is none of that name and type.
+std::optional<unsigned> whole(const Properties& properties, const std::string& name);
 
 // A service: who it is, and whether it has to be asked.
 struct BusService
@@ -61,7 +66,6 @@ protected:
   static std::string changed_rule(const std::string& service, const std::string& interface);
   // NetworkManager's device of the interface, then these properties of it; `take` gets nothing when it does not know
   // the interface.
-  using Properties = std::map<std::string, sdbus::Variant>;
   void ask_device(BusService& service, std::function<void(const Properties*)> take);
 
   const std::string& interface() const { return interface_; }

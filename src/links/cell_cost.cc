@@ -20,15 +20,7 @@ const std::string modem_manager = "org.freedesktop.ModemManager1";
 const std::string modem_interface = modem_manager + ".Modem";
 const std::string gpp_interface = modem_interface + ".Modem3gpp";
 
-using Properties = std::map<std::string, sdbus::Variant>;
 using Objects = std::map<sdbus::ObjectPath, std::map<std::string, Properties>>;
-
-std::optional<unsigned> whole(const Properties& properties, const std::string& name)
-{
-  const auto found = properties.find(name);
-  if (found == properties.end() || found->second.peekValueType() != "u") return {};
-  return found->second.get<std::uint32_t>();
-}
 
 bool has_port(const Properties& modem, const std::string& interface)
 {

@@ -2,7 +2,6 @@
 
 #include "src/links/bus.h"
 
-#include <cstdint>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -37,14 +36,8 @@ private:
                {
                  said_.reset();
                  if (device == nullptr) return;
-                 const auto number = [&](const char* name) -> unsigned
-                 {
-                   const auto found = device->find(name);
-                   return found == device->end() || found->second.peekValueType() != "u"
-                              ? 0
-                              : found->second.get<std::uint32_t>();
-                 };
-                 said_ = Connectivity { .v4 = number("Ip4Connectivity"), .v6 = number("Ip6Connectivity") };
+                 said_ = Connectivity { .v4 = whole(*device, "Ip4Connectivity").value_or(0),
+                                        .v6 = whole(*device, "Ip6Connectivity").value_or(0) };
                  const auto active = device->find("ActiveConnection");
                  if (active != device->end() && active->second.peekValueType() == "o")
                    said_->connection = active->second.get<sdbus::ObjectPath>();

@@ -176,6 +176,13 @@ double Air::interference(const Channel& channel, NodeId receiver, Tick from, Tic
   return sum;
 }
 
+// Of the lane's frames at their receiver over noise and this interference in mW; in dB, as of the last
+// update_quality().
+double Air::sinr(const Lane& lane, double other) const
+{
+  return lane.snr_db - 10 * std::log10(1 + other / std::pow(10, config_.noise_dbm / 10));
+}
+
 // Who hears an interferer's burst or another group puts its access off behind it and DIFS.
 bool Air::wait_for_silence(Channel& channel, NodeId id)
 {
@@ -636,11 +643,9 @@ void Air::settle_unicast(Channel& channel, const Sending& sending, bool collided
   std::uint64_t received_now = 0;
   // The preamble is what the receiver locks on to; behind it each MPDU takes its part of the time.
   const Duration preamble = phy.airtime(rate, 0);
-  const double noise = std::pow(10, config_.noise_dbm / 10);
-  const auto sinr = [&](double other) { return lane.snr_db - 10 * std::log10(1 + other / noise); };
   const double over_preamble = interference(channel, lane.to, channel.sent_at, channel.sent_at + preamble);
   const bool jammed_first = jammed(lane.to, channel.sent_at, channel.sent_at + preamble)
-                            || (over_preamble > 0 && sinr(over_preamble) < detection_snr_db);
+                            || (over_preamble > 0 && sinr(lane, over_preamble) < detection_snr_db);
   for (unsigned i = 0; i < sending.count; ++i)
   {
     Queued& entry = lane.queue[sending.entries[i]];
@@ -653,7 +658,7 @@ void Air::settle_unicast(Channel& channel, const Sending& sending, bool collided
     const Tick end = channel.sent_at + preamble + body * (i + 1) / sending.count;
     bool met = jammed_first || jammed(lane.to, begin, end);
     if (const double other = interference(channel, lane.to, begin, end); !met && other > 0)
-      met = std::isinf(other) || node.random.chance(-std::expm1(-8.0 * mpdu * error_exponent(rate, sinr(other))));
+      met = std::isinf(other) || node.random.chance(-std::expm1(-8.0 * mpdu * error_exponent(rate, sinr(lane, other))));
     if (!deaf && !met)
     {
       ok = !node.random.chance(frame_error(lane, sending.rate, mpdu));
@@ -809,10 +814,9 @@ void Air::settle_group(Channel& channel, const Sending& sending, bool collided)
   lane.released -= std::min<std::size_t>(lane.released, 1);
   const Tick end = channel.sent_at + sending.duration;
   const double other = interference(channel, lane.station, channel.sent_at, end);
-  const bool deaf =
-      collided || nodes_[lane.station].blackout != Blackout::none || jammed(lane.station, channel.sent_at, end)
-      || (other > 0
-          && lane.snr_db - 10 * std::log10(1 + other / std::pow(10, config_.noise_dbm / 10)) < detection_snr_db);
+  const bool deaf = collided || nodes_[lane.station].blackout != Blackout::none
+                    || jammed(lane.station, channel.sent_at, end)
+                    || (other > 0 && sinr(lane, other) < detection_snr_db);
   if (deaf || node.random.chance(response_error(lane, rate, bytes)) || lane.loss.lose())
     drop(entry.handle, id, DropReason::loss);
   else

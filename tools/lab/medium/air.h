@@ -307,6 +307,7 @@ private:
   static void note_on_air(Channel& channel, const OnAir& one);
   bool senses(NodeId listener, NodeId transmitter) const;
   double interference(const Channel& channel, NodeId receiver, Tick from, Tick to) const;
+  double sinr(const Lane& lane, double other) const;
   void finish(Channel& channel);
   Duration response_time(const Sending& sending) const;
   void settle_unicast(Channel& channel, const Sending& sending, bool collided);

@@ -78,6 +78,17 @@ def episodes(attempts: int, seed: int) -> dict[str, Any]:
             "flows": [{"subflows": [{"rtt_ms": 25, "down": ["wire"]}]}]}
 
 
+def shares_of_better(runs: Sequence[Run], cells: Sequence[Case], arm: Arm) -> list[tuple[int, list[float]]]:
+    """For each seed that has every cell: what an arm has of the better TCP in each, in per cent."""
+    limits = simulations.over_cells(runs, cells, BETTER, GOODPUT.name)
+    made = []
+    for seed, values in sorted(simulations.over_cells(runs, cells, arm, GOODPUT.name).items()):
+        shares = [100 * value / limit for value, limit in zip(values, limits.get(seed, [])) if limit > 0]
+        if cells and len(shares) == len(cells):
+            made.append((seed, shares))
+    return made
+
+
 class CarrierSense(simulations.SimulatorBench):
     name = "carrier-sense"
     summary = "a client between two access points of one channel, in and out of each other's range: UDP, TCP by either, MPTCP alone and with Tandem (simulator)"
@@ -133,15 +144,10 @@ class CarrierSense(simulations.SimulatorBench):
         rows: list[tuple[Case, list[Run]]] = []
         for setup in SETUPS:
             own = [case for case in cases if case.parameters.get("setup") == setup.name]
-            limits = simulations.over_cells(runs, own, BETTER, GOODPUT.name)
-            if not own or not limits:
+            if not own or not simulations.over_cells(runs, own, BETTER, GOODPUT.name):
                 continue
-            made = []
-            for arm in (UDP, ALONE, TANDEM):
-                for seed, values in sorted(simulations.over_cells(runs, own, arm, GOODPUT.name).items()):
-                    shares = [100 * value / limit for value, limit in zip(values, limits.get(seed, [])) if limit > 0]
-                    if len(shares) == len(own):
-                        made.append(Run(f"{setup.name}, all places", arm.name, seed, 0, 0.0, {SHARE.name: simulations.mean(shares), LEAST.name: min(shares)}, {"derived": True}))
+            made = [Run(f"{setup.name}, all places", arm.name, seed, 0, 0.0, {SHARE.name: simulations.mean(shares), LEAST.name: min(shares)}, {"derived": True})
+                    for arm in (UDP, ALONE, TANDEM) for seed, shares in shares_of_better(runs, own, arm)]
             goals = (Goal(TANDEM.name, ">=", 1.0, over=ALONE.name, metric=SHARE.name), Goal(TANDEM.name, ">=", 100 * setup.goal, metric=SHARE.name, text=f"at least {100 * setup.goal:g} % of the better TCP"))
             rows.append((Case(f"{setup.name}, all places", (UDP, ALONE, TANDEM), (SHARE, LEAST), own[0].seeds, goals, setup.published, {"pooled": True}), made))
         return rows

@@ -12,7 +12,7 @@ from .. import ecn_pictures, simulations
 from ..model import Arm, Case, Goal, Measurement, Metric, Options, Run
 from ..simulations import ALONE, BY_AP1, BY_AP2, OLIA, PUBLISHED, TANDEM, TURNS
 from . import carrier_sense
-from .carrier_sense import BETTER, GOODPUT, SETUPS, description
+from .carrier_sense import BETTER, GOODPUT, SETUPS, SHARE, description, shares_of_better
 
 ONE = Arm("the first one only", "ap1")
 HANDOVER = Arm("handover by beacons", "handover")
@@ -20,7 +20,6 @@ BEST = Arm("best at each moment", "limit")
 NOMADIC = (BY_AP1, BY_AP2, ALONE, PUBLISHED, TURNS, TANDEM, BETTER)
 WALKING = (ONE, ALONE, PUBLISHED, TURNS, HANDOVER, TANDEM, BEST)
 SILENT = Metric("time below 1 Mb/s", "%", 1)
-SHARE = Metric("share of the better TCP, mean", "%", 1)
 
 ELEVEN_N = next(setup for setup in SETUPS if setup.name == "in range, 802.11n")
 
@@ -150,12 +149,8 @@ class Mobility(simulations.SimulatorBench):
     def summarise(self, cases: Sequence[Case], runs: Sequence[Run]) -> list[tuple[Case, list[Run]]]:
         """The nomadic client over its places."""
         own = [case for case in cases if "place" in case.parameters]
-        limits = simulations.over_cells(runs, own, BETTER, GOODPUT.name)
-        made = []
-        for arm in (ALONE, PUBLISHED, TURNS, TANDEM):
-            for seed, values in sorted(simulations.over_cells(runs, own, arm, GOODPUT.name).items()):
-                if own and len(limits.get(seed, [])) == len(own):
-                    made.append(Run("nomadic, all places", arm.name, seed, 0, 0.0, {SHARE.name: simulations.mean([100 * value / limit for value, limit in zip(values, limits[seed])])}, {"derived": True}))
+        made = [Run("nomadic, all places", arm.name, seed, 0, 0.0, {SHARE.name: simulations.mean(shares)}, {"derived": True})
+                for arm in (ALONE, PUBLISHED, TURNS, TANDEM) for seed, shares in shares_of_better(runs, own, arm)]
         if not made:
             return []
         goals = (Goal(TANDEM.name, ">=", 85, metric=SHARE.name, text="at least the published 85 %"), Goal(TANDEM.name, ">=", 1.0, over=PUBLISHED.name, metric=SHARE.name))
