@@ -93,7 +93,7 @@ def test_processes_inside_end_with_the_lab(leaves_nothing, command, prefix):
     assert command("up", "plain", "--no-air").returncode == 0
     sleeper = subprocess.Popen([str(LAB_PY), "exec", "--prefix", prefix, "sleep", "1000"])
     namespace = prefix + "client"
-    assert system.wait_until(lambda: topology.processes_in(namespace), 5)
+    assert system.wait_until(lambda: topology.processes_in([namespace]), 5)
     assert command("down").returncode == 0
     assert sleeper.wait(5) != 0
 
@@ -124,7 +124,7 @@ def test_interrupted_run_cleans_up(number, leaves_nothing, prefix):
 def _busy(namespace: str) -> bool:
     """Whether a program runs in a namespace that may not exist yet."""
     try:
-        return bool(topology.processes_in(namespace))
+        return bool(topology.processes_in([namespace]))
     except LabError:
         return False
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import multiprocessing
 import os
@@ -129,6 +130,44 @@ def test_a_lab_run_is_equal_and_says_what_it_ran_on() -> None:
     report = json.loads(first.stdout)
     assert report["time"] == "virtual" and report["kernel"] == kernels.find().words
     assert report["goodput_mbps"] > 15
+
+
+# A write, a wait, a read that follows it, one that does not, and a number that is no call; then under a filter for system calls.
+SEVERAL = """
+import ctypes, errno, os, select
+libc = ctypes.CDLL(None, use_errno=True)
+class Call(ctypes.Structure):
+    _fields_ = [("number", ctypes.c_long), ("arguments", ctypes.c_long * 6), ("after", ctypes.c_long), ("result", ctypes.c_long)]
+READ, WRITE, POLL = 0, 1, 7
+def make(*calls):
+    listed = (Call * len(calls))(*(Call(number, (ctypes.c_long * 6)(*arguments), after) for number, after, *arguments in calls))
+    code = libc.syscall(1000, listed, len(calls))
+    return (ctypes.get_errno() if code else 0), [call.result for call in listed]
+reader, writer = os.pipe2(os.O_NONBLOCK)
+text, room = ctypes.create_string_buffer(b"frame"), ctypes.create_string_buffer(16)
+class Watched(ctypes.Structure):
+    _fields_ = [("fd", ctypes.c_int), ("events", ctypes.c_short), ("revents", ctypes.c_short)]
+watched = Watched(reader, select.POLLIN, 0)
+poll = (POLL, -1, ctypes.addressof(watched), 1, 0)
+read = (READ, 0, reader, ctypes.addressof(room), 16)
+empty = make(poll, read)
+full = make((WRITE, -1, writer, ctypes.addressof(text), 5), (READ, 0, reader, ctypes.addressof(room), 16), (READ, 1, reader, ctypes.addressof(room), 16))
+wrong = [make((-1, -1))[0], make((READ, 0, reader, 0, 0))[0], make(*[poll] * 257)[0]]
+libc.prctl(38, 1, 0, 0, 0)
+class Filter(ctypes.Structure):
+    _fields_ = [("count", ctypes.c_ushort), ("code", ctypes.c_void_p)]
+allow = (ctypes.c_ulonglong * 1)(0x7FFF000000000006)
+libc.prctl(22, 2, ctypes.byref(Filter(1, ctypes.addressof(allow))))
+print(empty, full, room.value, wrong, make(poll)[0])
+"""
+
+
+def test_several_system_calls_in_one() -> None:
+    words: list[bytes] = []
+    done = machine.run([sys.executable, "-c", SEVERAL], seed=1, say=lambda _, data: words.append(data))
+    again, skipped, invalid, fault, none = errno.EAGAIN, -errno.ECANCELED, errno.EINVAL, errno.EFAULT, errno.ENOSYS
+    assert done.exit_code == 0, b"".join(words)
+    assert b"".join(words).decode().strip() == f"{(0, [0, skipped])} {(again, [5, 5, -again])} b'frame' {[invalid, fault, none]} {none}"
 
 
 def test_results_come_out_by_a_directory_and_nothing_else_does(tmp_path: Path) -> None:

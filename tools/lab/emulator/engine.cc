@@ -2,12 +2,14 @@
 
 #include <nlohmann/json.hpp>
 #include <sys/signalfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <system_error>
 
 namespace tandem::lab
 {
@@ -22,6 +24,9 @@ constexpr std::uint32_t control_id = 1u << 25;
 constexpr std::uint32_t frames_id = 1u << 26;
 // Packets read from one device before the others and the clock get their turn.
 constexpr int read_batch = 16;
+// The same where several calls are made at once, each in the list whether a frame waits or not.
+constexpr std::size_t reads_at_once = 4;
+constexpr std::size_t writes_at_once = 64;
 constexpr std::int64_t frame_flush_ns = 2'000'000;
 
 constexpr Mac address(std::uint8_t kind, std::size_t number)
@@ -150,6 +155,9 @@ void Engine::open()
     poll_.add(port.tap->fd(), static_cast<std::uint32_t>(ports_.size()));
     ports_.push_back(std::move(port));
   }
+  at_once_ = SeveralCalls::supported() && reads_at_once * ports_.size() + writes_at_once < SeveralCalls::most;
+  for (std::size_t i = 0; at_once_ && i < reads_at_once * ports_.size(); ++i)
+    reads_.push_back({ i / reads_at_once, pool_.take() });
   epoch_ = monotonic_ns();
   frame_context_.realtime_offset = realtime_ns();
 }
@@ -171,27 +179,59 @@ std::string Engine::describe() const
 
 void Engine::read_port(std::size_t index)
 {
-  Port& port = ports_[index];
-  const PortId::Kind kind = topology_.ports()[index].kind;
-  const bool from_client = kind == PortId::Kind::client_wifi || kind == PortId::Kind::client_cell;
   for (int i = 0; i < read_batch; ++i)
   {
     const medium::Handle handle = pool_.take();
-    const int n = port.tap->read(pool_.buffer(handle));
+    const int n = ports_[index].tap->read(pool_.buffer(handle));
     if (n <= static_cast<int>(ethernet_header))
     {
       pool_.give_back(handle);
       return;
     }
-    pool_.set_length(handle, static_cast<std::size_t>(n));
-    ++port.received;
-    const Tick at = now();
-    if (topology_.next_event() <= at) topology_.run_until(at);
-    if (from_client && !unrepaired_.empty())
-      if (const auto packet = loss_record(pool_.frame(handle), at, epoch_, loss_log_repaired, {}))
-        unrepaired_.acknowledged(*packet, [this](const LossRecord& loss) { losses_->add(loss); });
-    topology_.submit(at, index, classify(handle, pool_.frame(handle)));
+    take_in(index, handle, static_cast<std::size_t>(n));
   }
+}
+
+// Hands a frame that came in by a device to the model.
+void Engine::take_in(std::size_t index, medium::Handle handle, std::size_t bytes)
+{
+  const PortId::Kind kind = topology_.ports()[index].kind;
+  const bool from_client = kind == PortId::Kind::client_wifi || kind == PortId::Kind::client_cell;
+  pool_.set_length(handle, bytes);
+  ++ports_[index].received;
+  const Tick at = now();
+  if (topology_.next_event() <= at) topology_.run_until(at);
+  if (from_client && !unrepaired_.empty())
+    if (const auto packet = loss_record(pool_.frame(handle), at, epoch_, loss_log_repaired, {}))
+      unrepaired_.acknowledged(*packet, [this](const LossRecord& loss) { losses_->add(loss); });
+  topology_.submit(at, index, classify(handle, pool_.frame(handle)));
+}
+
+void Engine::write(std::size_t index, medium::Handle handle)
+{
+  if (!at_once_) return written(index, handle, ports_[index].tap->write(pool_.frame(handle)));
+  const auto frame = pool_.frame(handle);
+  calls_.add(SYS_write,
+             { ports_[index].tap->fd(), reinterpret_cast<long>(frame.data()), static_cast<long>(frame.size()) });
+  writes_.push_back({ index, handle });
+  if (writes_.size() == writes_at_once) make_writes();
+}
+
+void Engine::written(std::size_t index, medium::Handle handle, bool taken)
+{
+  ++(taken ? ports_[index].sent : ports_[index].refused);
+  pool_.give_back(handle);
+}
+
+// Makes the calls that wait, the writes first among them.
+void Engine::make_writes()
+{
+  if (calls_.size() == 0) return;
+  calls_.run();
+  for (std::size_t i = 0; i < writes_.size(); ++i)
+    written(writes_[i].port, writes_[i].handle, calls_.result(i) >= 0);
+  writes_.clear();
+  calls_.clear();
 }
 
 // Writes out what the model has delivered and recycles what it has dropped.
@@ -210,11 +250,7 @@ void Engine::release()
     if (port.to_rewrite && (frame[0] & std::byte { 1 }) == std::byte { 0 })
       std::memcpy(frame.data(), port.device.mac.data(), port.device.mac.size());
     release_error_.add(now() - arrival.at);
-    if (port.tap->write(frame))
-      ++port.sent;
-    else
-      ++port.refused;
-    pool_.give_back(arrival.handle);
+    write(arrival.port, arrival.handle);
   }
   for (const auto& loss : topology_.dropped())
   {
@@ -222,7 +258,11 @@ void Engine::release()
     pool_.give_back(loss.handle);
   }
   if (!topology_.frames().empty()) publish_frames();
-  if (!topology_.announcements().empty()) publish_announcements();
+  if (!topology_.announcements().empty())
+  {
+    make_writes(); // what was delivered before a carrier fell
+    publish_announcements();
+  }
   topology_.done();
 }
 
@@ -232,6 +272,50 @@ void Engine::log_loss(medium::Handle handle, Tick at, std::uint8_t what, const T
   if (!record) return;
   losses_->add(*record);
   if (what != loss_log_marked && place.down && record->payload > 0) unrepaired_.lost(*record);
+}
+
+// Waits until something is ready or `timeout` nanoseconds have passed, and takes in the frames that came.
+std::size_t Engine::wait(std::vector<epoll_event>& events, std::int64_t timeout)
+{
+  if (at_once_) return exchange(events, timeout);
+  const std::size_t count = poll_.wait(events, timeout);
+  for (std::size_t i = 0; i < count; ++i)
+    if (events[i].data.u32 < ports_.size()) read_port(events[i].data.u32);
+  return count;
+}
+
+// The same with as few calls as can be: one writes what was delivered, waits, and reads from every device.
+std::size_t Engine::exchange(std::vector<epoll_event>& events, std::int64_t timeout)
+{
+  timeout_ = { timeout / 1'000'000'000, timeout % 1'000'000'000 };
+  const std::size_t waiting = calls_.add(
+      SYS_epoll_pwait2, { poll_.fd(), reinterpret_cast<long>(events.data()), static_cast<long>(events.size()),
+                          timeout < 0 ? 0 : reinterpret_cast<long>(&timeout_), 0, _NSIG / 8 });
+  const std::size_t first = calls_.size();
+  for (std::size_t i = 0; i < reads_.size(); ++i)
+  {
+    const auto buffer = pool_.buffer(reads_[i].handle);
+    const bool follows = i > 0 && reads_[i - 1].port == reads_[i].port;
+    calls_.add(
+        SYS_read,
+        { ports_[reads_[i].port].tap->fd(), reinterpret_cast<long>(buffer.data()), static_cast<long>(buffer.size()) },
+        static_cast<long>(follows ? first + i - 1 : waiting));
+  }
+  calls_.run();
+  for (std::size_t i = 0; i < writes_.size(); ++i)
+    written(writes_[i].port, writes_[i].handle, calls_.result(i) >= 0);
+  writes_.clear();
+  for (std::size_t i = 0; i < reads_.size(); ++i)
+    if (const long n = calls_.result(first + i); n > static_cast<long>(ethernet_header))
+    {
+      take_in(reads_[i].port, reads_[i].handle, static_cast<std::size_t>(n));
+      reads_[i].handle = pool_.take();
+    }
+  const long ready = calls_.result(waiting);
+  calls_.clear();
+  if (ready < 0 && ready != -EINTR)
+    throw std::system_error(static_cast<int>(-ready), std::generic_category(), "wait for packets");
+  return static_cast<std::size_t>(std::max(ready, 0l));
 }
 
 void Engine::run()
@@ -265,13 +349,11 @@ void Engine::run()
       }
       wait = wait < 0 ? frame_flush_ns : std::min(wait, frame_flush_ns);
     }
-    const std::size_t count = poll_.wait(events, wait);
+    const std::size_t count = this->wait(events, wait);
     for (std::size_t i = 0; i < count; ++i)
     {
       const std::uint32_t id = events[i].data.u32;
-      if (id < ports_.size())
-        read_port(id);
-      else if (id == signal_id)
+      if (id == signal_id)
         stop_ = true;
       else if (control_->owns(id))
         control_->ready(

@@ -5,11 +5,13 @@
 #include "tools/lab/emulator/loss_log.h"
 #include "tools/lab/emulator/packets.h"
 #include "tools/lab/emulator/radiotap.h"
+#include "tools/lab/emulator/several_calls.h"
 #include "tools/lab/emulator/sockets.h"
 #include "tools/lab/emulator/system.h"
 #include "tools/lab/emulator/topology.h"
 
 #include <nlohmann/json_fwd.hpp>
+#include <time.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -64,9 +66,22 @@ private:
     bool to_rewrite = false; // Wi-Fi: the Ethernet destination follows the association
   };
 
+  // A frame on its way out by a device, or a buffer for the next one that comes in.
+  struct Slot
+  {
+    std::size_t port;
+    medium::Handle handle;
+  };
+
   Tick now() const { return Tick { Duration { monotonic_ns() - epoch_ } }; }
   void read_port(std::size_t index);
+  void take_in(std::size_t index, medium::Handle handle, std::size_t bytes);
   void release();
+  void write(std::size_t index, medium::Handle handle);
+  void written(std::size_t index, medium::Handle handle, bool taken);
+  void make_writes();
+  std::size_t wait(std::vector<epoll_event>& events, std::int64_t timeout);
+  std::size_t exchange(std::vector<epoll_event>& events, std::int64_t timeout);
   void log_loss(medium::Handle handle, Tick at, std::uint8_t what, const Topology::Place& place);
   void publish_frames();
   void publish_announcements();
@@ -88,6 +103,12 @@ private:
   Unrepaired unrepaired_;
   FrameContext frame_context_;
   std::vector<std::byte> frame_bytes_;
+  // Where the kernel makes several calls at once: what waits to be written, and the buffers to read into.
+  bool at_once_ = false;
+  SeveralCalls calls_;
+  std::vector<Slot> writes_;
+  std::vector<Slot> reads_;
+  timespec timeout_ {};
   std::int64_t epoch_ = 0;
   std::int64_t next_frame_flush_ = 0;
   Histogram release_error_;

@@ -20,6 +20,7 @@ class Poll
 {
 public:
   Poll();
+  int fd() const { return fd_.get(); }
   void add(int fd, std::uint32_t id, std::uint32_t events = EPOLLIN);
   void modify(int fd, std::uint32_t id, std::uint32_t events);
   void remove(int fd);

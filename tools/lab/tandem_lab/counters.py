@@ -36,12 +36,12 @@ def install(namespace: str, interfaces: Sequence[str] = ("wlan0", "cell0")) -> N
         lines.append(f'oifname "{interface}" meta length 40-100 tcp flags & (fin|syn|rst|psh|ack|urg) == ack jump pure_{interface}')
     lines.append("}")
     text = f"table inet {TABLE} {{\n" + "\n".join(lines) + "\n}\n"
-    system.call(system.in_namespace(namespace, [system.tool("nft"), "-f", "-"]), stdin=text, what=f"counters of {namespace}")
+    system.call(["nft", "-f", "-"], stdin=text, what=f"counters of {namespace}", namespace=namespace)
 
 
 def nft_counters(namespace: str, table: str) -> dict[str, int]:
     """The named counters of a table, in packets; empty when the table is not there."""
-    listed = json.loads(system.call(system.in_namespace(namespace, [system.tool("nft"), "-j", "list", "counters"])))
+    listed = json.loads(system.call(["nft", "-j", "list", "counters"], namespace=namespace))
     found = [entry["counter"] for entry in listed["nftables"] if "counter" in entry]
     return {entry["name"]: entry["packets"] for entry in found if entry["table"] == table}
 
@@ -50,7 +50,7 @@ def interfaces(namespace: str) -> dict[str, dict[str, Any]]:
     """For wlan0 (wlan1, ...) and cell0: packets and bytes each way, and (with the rules installed) `acks_out` and `sack_acks_out`."""
     counted = nft_counters(namespace, TABLE)
     result: dict[str, dict[str, Any]] = {}
-    for link in json.loads(system.call(["ip", "-n", namespace, "-s", "-j", "link", "show"])):
+    for link in json.loads(system.call(["ip", "-s", "-j", "link", "show"], namespace=namespace)):
         name = link["ifname"]
         if not _OURS.fullmatch(name):
             continue

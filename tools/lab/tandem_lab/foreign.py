@@ -81,7 +81,7 @@ def running(name: str, congestion: str, *, namespace: str, beside: tuple[str, st
         _wait_until_ready(process, name, log)
         system.call(["ip", "-n", namespace, "link", "set", f"{name}0", "up"])
         system.call(["ip", "-n", namespace, "route", "add", f"{address}/32", "dev", f"{name}0"])
-        system.call(["nsenter", f"--net=/run/netns/{namespace}", "sysctl", "-q", "-w", "net.ipv4.ip_forward=1"])
+        system.set_sysctls(namespace, {"net.ipv4.ip_forward": 1})
         system.call(["ip", "-n", wan[0], "neigh", "replace", address, "lladdr", mac, "dev", wan[1], "nud", "permanent"])
         yield address
     finally:

@@ -100,10 +100,8 @@ def sweep(prefix: str) -> None:
         topology.end_connections(namespace)
     for _, process in state.processes():
         process.end(grace=0.5)
-    for namespace in namespaces:
-        _kill_in(namespace)
-    for namespace in namespaces:
-        topology.delete_namespace(namespace)
+    _kill_in(namespaces)
+    topology.delete_namespaces(namespaces)
     system.MachineSettings().release(prefix, is_running)
     shutil.rmtree(state.directory, ignore_errors=True)
     try:
@@ -112,12 +110,12 @@ def sweep(prefix: str) -> None:
         pass  # other labs live there, or it never was
 
 
-def _kill_in(namespace: str) -> None:
-    """Ends what still runs in a namespace: a namespace with a process in it would live on without its name."""
+def _kill_in(namespaces: list[str]) -> None:
+    """Ends what still runs in namespaces: one with a process in it would live on without its name."""
     mine = os.getpid()
 
     def gone() -> bool:
-        pids = [pid for pid in topology.processes_in(namespace) if pid != mine]
+        pids = [pid for pid in topology.processes_in(namespaces) if pid != mine]
         for pid in pids:
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -126,7 +124,7 @@ def _kill_in(namespace: str) -> None:
         return not pids
 
     if not system.wait_until(gone, 5.0):
-        raise LabError(f"{namespace}: processes in it do not end")
+        raise LabError(f"{', '.join(namespaces)}: processes in them do not end")
 
 
 def remove(prefix: str) -> bool:

@@ -7,7 +7,7 @@ import random
 import subprocess
 from pathlib import Path
 
-from . import system
+from . import sockets, system
 from .errors import LabError
 from .topology import ServerLink
 
@@ -103,17 +103,14 @@ def start(namespace: str, server: ServerLink, state: Path, www: Path, mptcp: boo
             (f"nginx {server.name}", [*(_LISTEN_BY_MPTCP if mptcp else []), system.tool("nginx"), "-e", str(place / "error.log"), "-p", str(place), "-c", str(config)]),
             (f"iperf3 {server.name}", [system.tool("iperf3"), "--server", "--forceflush"]),
         ]
-        processes = [(name, subprocess.Popen(system.owned(argv, namespace=namespace), stdin=subprocess.DEVNULL, stdout=log,
-                                             stderr=log)) for name, argv in started]
-    listening = ["nsenter", f"--net=/run/netns/{namespace}", system.tool("ss"), "-tlnH"]
-
+        with system.inside(namespace):
+            processes = [(name, subprocess.Popen(system.owned(argv), stdin=subprocess.DEVNULL, stdout=log, stderr=log)) for name, argv in started]
     def ready() -> bool:
         for name, process in processes:
             if process.poll() is not None:
                 words = (place / "output.log").read_text().strip().splitlines()[-1:] or [f"exit code {process.returncode}"]
                 raise LabError(f"{name} did not start: {words[0]}")
-        ports = {line.split()[3].rsplit(":", 1)[1] for line in system.call(listening).splitlines()}
-        return {"80", "443", "5201"} <= ports
+        return {80, 443, 5201} <= sockets.listening(namespace)
 
     if not system.wait_until(ready, 15.0, pause=0.02):
         raise LabError(f"{namespace}: nginx and iperf3 did not listen within 15 s; see {place}")

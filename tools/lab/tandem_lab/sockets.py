@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from . import system
 from .scenario import CONGESTION_CONTROLS
 
 _RATE = {"bps": 1.0, "Kbps": 1e3, "Mbps": 1e6, "Gbps": 1e9}
@@ -51,6 +52,18 @@ def totals(proc: Path = Path("/proc")) -> dict[str, int]:
     """What TCP holds on the whole machine, all namespaces together, by the names of sockstat: "orphan" sockets without a program, "mem" pages, ..."""
     words = next(line for line in (proc / "net/sockstat").read_text().splitlines() if line.startswith("TCP:")).split()[1:]
     return {name: int(count) for name, count in zip(words[::2], words[1::2])}
+
+
+def listening(namespace: str) -> set[int]:
+    """The TCP ports of a namespace that somebody listens on, by IPv4 or IPv6."""
+    ports: set[int] = set()
+    with system.inside(namespace):
+        for table in ("tcp", "tcp6"):
+            for line in Path("/proc/thread-self/net", table).read_text().splitlines()[1:]:
+                words = line.split()  # number, local address:port, remote one, state, all in hexadecimal
+                if words[3] == "0A":
+                    ports.add(int(words[1].rsplit(":", 1)[1], 16))
+    return ports
 
 
 def parse(text: str) -> list[Socket]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import shutil
@@ -10,10 +11,10 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Iterable, Iterator, Sequence
+from typing import Iterable, Iterator, Mapping, Sequence
 
 from .errors import BadInput, LabError
 
@@ -97,13 +98,53 @@ def require(air: bool = True) -> None:
         raise LabError("the lab cannot run here:\n" + "\n".join(f"  {line}" for line in lacks))
 
 
-def call(argv: Sequence[str], *, stdin: str | None = None, what: str = "") -> str:
-    """Runs a tool to its end and gives its output; a failure becomes a LabError with the tool's own words."""
-    done = subprocess.run([tool(argv[0]), *argv[1:]], input=stdin, capture_output=True, text=True)
+def _enter(namespace: int, flags: int = 0x40000000) -> None:  # CLONE_NEWNET
+    if ctypes.CDLL(None, use_errno=True).setns(namespace, flags) != 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+@contextmanager
+def inside(namespace: str) -> Iterator[None]:
+    """This thread in another network namespace, for as long as the `with` lasts: its sockets, its /proc/sys/net and /proc/thread-self/net, the
+    programs that it starts. nsenter(1) before each of them would be one more program to start, and starting them is what a lab's set-up takes."""
+    home = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+    try:
+        target = os.open(f"/run/netns/{namespace}", os.O_RDONLY)
+        try:
+            _enter(target)
+        finally:
+            os.close(target)
+    except OSError as error:
+        os.close(home)
+        raise LabError(f"network namespace {namespace}: {error.strerror}") from error
+    try:
+        yield
+    finally:
+        try:
+            _enter(home)
+        except OSError:
+            os.abort()  # whatever follows would happen in the wrong place
+        os.close(home)
+
+
+def call(argv: Sequence[str], *, stdin: str | None = None, what: str = "", namespace: str | None = None) -> str:
+    """Runs a tool to its end, in a namespace if one is named, and gives its output; a failure becomes a LabError with the tool's own words."""
+    with inside(namespace) if namespace else nullcontext():
+        done = subprocess.run([tool(argv[0]), *argv[1:]], input=stdin, capture_output=True, text=True)
     if done.returncode != 0:
         words = (done.stderr or done.stdout).strip() or f"exit code {done.returncode}"
         raise LabError(f"{what or ' '.join(argv)}: {words}")
     return done.stdout
+
+
+def set_sysctls(namespace: str, values: Mapping[str, object]) -> None:
+    """Writes kernel settings (sysctl(8)'s names below net) of a namespace."""
+    with inside(namespace):
+        for key, value in values.items():
+            try:
+                Path("/proc/sys", *key.split(".")).write_text(f"{value}\n")
+            except OSError as error:
+                raise LabError(f"kernel settings of {namespace}: {key}={value}: {error.strerror}") from error
 
 
 def in_namespace(namespace: str, argv: Sequence[str]) -> list[str]:

@@ -11,10 +11,15 @@ address and its neighbour entry; the WAN's route to the Wi-Fi subnet follows the
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import re
+import socket
+import struct
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Sequence
 
 from . import system
 from .errors import LabError
@@ -94,19 +99,33 @@ def namespaces_with(prefix: str) -> list[str]:
     return sorted(name for name in names if pattern.fullmatch(name))
 
 
-def delete_namespace(name: str) -> None:
-    system.call(["ip", "netns", "delete", name])
+def delete_namespaces(names: Sequence[str]) -> None:
+    if names:
+        system.call(["ip", "-batch", "-"], stdin="".join(f"netns delete {name}\n" for name in names), what="remove namespaces")
 
 
-def processes_in(namespace: str) -> list[int]:
-    """Processes whose network namespace this is."""
-    return [int(word) for word in system.call(["ip", "netns", "pids", namespace]).split()]
+def processes_in(namespaces: Sequence[str]) -> list[int]:
+    """Processes whose network namespace is one of these; a name that is not there has none."""
+    places = [place for name in namespaces if (place := Path("/run/netns", name)).exists()]
+    wanted = {(found.st_dev, found.st_ino) for found in map(os.stat, places)}
+    processes: list[int] = []
+    for entry in os.listdir("/proc"):
+        try:
+            found = os.stat(f"/proc/{entry}/ns/net") if entry.isdigit() else None
+        except OSError:
+            continue  # it has just ended
+        if found and (found.st_dev, found.st_ino) in wanted:
+            processes.append(int(entry))
+    return processes
 
 
 def end_connections(namespace: str) -> None:
     """Aborts every TCP connection in it. A socket outlives its program while the far end has not acknowledged its data, and its namespace, and
     keeps that data in memory: a dozen of them, and the kernel lets no send buffer of the whole machine grow any more (net.ipv4.tcp_mem)."""
-    system.call([system.tool("nsenter"), f"--net=/run/netns/{namespace}", system.tool("ss"), "--kill", "--tcp", "--all", "--no-header"], what=f"connections of {namespace}")
+    with system.inside(namespace):
+        tables = [Path(f"/proc/thread-self/net/{name}") for name in ("tcp", "tcp6")]
+        if any(len(table.read_text().splitlines()) > 1 for table in tables if table.exists()):
+            system.call(["ss", "--kill", "--tcp", "--all", "--no-header"], what=f"connections of {namespace}")
 
 
 class Topology:
@@ -128,27 +147,20 @@ class Topology:
 
     def _ip(self, role: str, lines: list[str]) -> None:
         """Runs a batch of ip(8) lines in one namespace."""
-        system.call(["ip", "-n", self.namespace(role), "-batch", "-"],
-                    stdin="\n".join(lines) + "\n", what=f"set up {self.namespace(role)}")
+        system.call(["ip", "-batch", "-"], stdin="\n".join(lines) + "\n", what=f"set up {self.namespace(role)}", namespace=self.namespace(role))
 
     def create(self) -> None:
         """Namespaces, kernel settings and the wires between gateways and WAN."""
+        system.call(["ip", "-batch", "-"], stdin="".join(f"netns add {self.namespace(role)}\n" for role in self.roles), what="make namespaces")
         for role in self.roles:
-            system.call(["ip", "netns", "add", self.namespace(role)])
             self._sysctl(role)
-            self._ip(role, ["link set lo up"])
-        for link in self.uplinks:
-            system.call(["ip", "link", "add", "up0", "netns", self.namespace(link.gateway), "type", "veth",
-                         "peer", "name", link.gateway, "netns", self.namespace("wan")])
-            self._ip(link.gateway, ["link set up0 addrgenmode none", "link set up0 up",
-                                    f"addr add {link.gateway_side[0]}/30 dev up0",
-                                    f"addr add {link.gateway_side[1]}/64 dev up0 nodad"])
-            self._ip("wan", [f"link set {link.gateway} addrgenmode none", f"link set {link.gateway} up",
-                             f"addr add {link.wan_side[0]}/30 dev {link.gateway}",
-                             f"addr add {link.wan_side[1]}/64 dev {link.gateway} nodad"])
-            near, far = self._mac(link.gateway, "up0"), self._mac("wan", link.gateway)
-            self._ip(link.gateway, self._neighbours("up0", link.wan_side, far))
-            self._ip("wan", self._neighbours(link.gateway, link.gateway_side, near))
+        self._pairs([(link.gateway, "up0", "wan", link.gateway) for link in self.uplinks])
+
+    def _pairs(self, pairs: Sequence[tuple[str, str, str, str]]) -> None:
+        """veth pairs: a role and its interface's name, and the same of the other end."""
+        system.call(["ip", "-batch", "-"], what="make veth pairs", stdin="".join(
+            f"link add {near_name} netns {self.namespace(near)} type veth peer name {far_name} netns {self.namespace(far)}\n"
+            for near, near_name, far, far_name in pairs))
 
     def _sysctl(self, role: str) -> None:
         values = {
@@ -178,9 +190,7 @@ class Topology:
                 values["net.ipv4.conf.default.rp_filter"] = 2
         else:
             values |= {"net.ipv4.ip_forward": 1, "net.ipv6.conf.all.forwarding": 1, "net.ipv4.conf.all.send_redirects": 0}
-        system.call([system.tool("nsenter"), f"--net=/run/netns/{self.namespace(role)}", system.tool("sysctl"), "-q", "-w",
-                     *(f"{key}={value}" for key, value in values.items())],
-                    what=f"kernel settings of {self.namespace(role)}")
+        system.set_sysctls(self.namespace(role), values)
 
     def wire_without_air(self) -> None:
         """Plain veth pairs in the place of the emulated hops: no delay, no loss, no limit."""
@@ -188,60 +198,70 @@ class Topology:
         if self.scenario.cell:
             pairs.append(("client", "cell0", "cgw", "air0"))
         pairs += [("wan", f"wan-{server.name}", server.name, "eth0") for server in self.servers]
-        for near, near_name, far, far_name in pairs:
-            system.call(["ip", "link", "add", near_name, "netns", self.namespace(near), "type", "veth",
-                         "peer", "name", far_name, "netns", self.namespace(far)])
+        self._pairs(pairs)
 
     def finish(self) -> None:
-        """Addresses, neighbours and routes, once every interface is there."""
+        """Addresses, neighbours and routes, once every interface is there: one batch for each namespace."""
+        lines: dict[str, list[str]] = {role: ["link set lo up"] for role in self.roles}
+        for link in self.uplinks:
+            gateway = link.gateway
+            near, far = self._mac(gateway, "up0"), self._mac("wan", gateway)
+            lines[gateway] += self._edge("up0", link.gateway_side, 30) + self._neighbours("up0", link.wan_side, far) + [
+                f"route add default via {link.wan_side[0]} dev up0",
+                f"route add ::/0 via {link.wan_side[1]} dev up0"]
+            lines["wan"] += self._edge(gateway, link.wan_side, 30) + self._neighbours(gateway, link.gateway_side, near)
         for name in self.scenario.aps if self.air else self.scenario.interfaces:
             number = self.scenario.interfaces.index(name) if name in self.scenario.interfaces else 0
-            self._ip(name, self._edge("air0", wifi_gateway(number), 24) +
-                     self._neighbours("air0", wifi_client(number), self._mac("client", f"wlan{number}")))
+            lines[name] += self._edge("air0", wifi_gateway(number), 24)
+            lines[name] += self._neighbours("air0", wifi_client(number), self._mac("client", f"wlan{number}"))
         for number, ap in enumerate(self.scenario.interfaces):
-            self._station(number, ap)
+            lines["client"] += self._station(number, ap)
         if self.scenario.cell:
             gateway_mac = self._mac("cgw", "air0")
             cell_mac = self._mac("client", "cell0")
-            self._ip("cgw", self._edge("air0", CELL_GATEWAY, 24) + self._neighbours("air0", CELL_CLIENT, cell_mac))
-            self._ip("client", self._edge("cell0", CELL_CLIENT, 24) + self._neighbours("cell0", CELL_GATEWAY, gateway_mac) + [
+            lines["cgw"] += self._edge("air0", CELL_GATEWAY, 24) + self._neighbours("air0", CELL_CLIENT, cell_mac)
+            lines["client"] += self._edge("cell0", CELL_CLIENT, 24) + self._neighbours("cell0", CELL_GATEWAY, gateway_mac) + [
                 f"route add default via {CELL_GATEWAY[0]} dev cell0 metric {CELL_METRIC}",
-                f"route add ::/0 via {CELL_GATEWAY[1]} dev cell0 metric {CELL_METRIC}"])
-        for link in self.uplinks:
-            self._ip(link.gateway, [f"route add default via {link.wan_side[0]} dev up0",
-                                    f"route add ::/0 via {link.wan_side[1]} dev up0"])
+                f"route add ::/0 via {CELL_GATEWAY[1]} dev cell0 metric {CELL_METRIC}"]
         for server in self.servers:
             device = f"wan-{server.name}"
             wan_mac, server_mac = self._mac("wan", device), self._mac(server.name, "eth0")
-            self._ip("wan", self._edge(device, server.wan_side, 24) + self._neighbours(device, server.server_side, server_mac))
-            self._ip(server.name, self._edge("eth0", server.server_side, 24) +
-                     self._neighbours("eth0", server.wan_side, wan_mac) + [
-                         f"route add default via {server.wan_side[0]} dev eth0",
-                         f"route add ::/0 via {server.wan_side[1]} dev eth0"])
+            lines["wan"] += self._edge(device, server.wan_side, 24) + self._neighbours(device, server.server_side, server_mac)
+            lines[server.name] += self._edge("eth0", server.server_side, 24) + self._neighbours("eth0", server.wan_side, wan_mac) + [
+                f"route add default via {server.wan_side[0]} dev eth0",
+                f"route add ::/0 via {server.wan_side[1]} dev eth0"]
         cgw = self.uplinks[-1]
-        self._ip("wan", [f"route add {CELL_NET[0]} via {cgw.gateway_side[0]} dev cgw",
-                         f"route add {CELL_NET[1]} via {cgw.gateway_side[1]} dev cgw"])
+        lines["wan"] += [f"route add {CELL_NET[0]} via {cgw.gateway_side[0]} dev cgw",
+                         f"route add {CELL_NET[1]} via {cgw.gateway_side[1]} dev cgw"]
         for number, ap in enumerate(self.scenario.interfaces):
-            self.follow_association(ap, number)
+            lines["wan"] += self._towards(ap, number)
+        for role, batch in lines.items():
+            self._ip(role, batch)
+        self._source_rules()
         self._limit_uplinks()
         if len(self.scenario.interfaces) > 1 or self.scenario.mptcp:
             self._mptcp()
 
-    def _station(self, number: int, ap: str) -> None:
+    def _station(self, number: int, ap: str) -> list[str]:
         """Addresses and routes of one of the client's Wi-Fi interfaces. With several, each address leaves by its own."""
         device, here, there = f"wlan{number}", wifi_client(number), wifi_gateway(number)
         metric = WIFI_METRIC + number
-        self._ip("client", self._edge(device, here, 24) + self._neighbours(device, there, self._mac(ap, "air0")) + [
+        lines = self._edge(device, here, 24) + self._neighbours(device, there, self._mac(ap, "air0")) + [
             f"route add default via {there[0]} dev {device} metric {metric}",
-            f"route add ::/0 via {there[1]} dev {device} metric {metric}"])
-        if len(self.scenario.interfaces) == 1:
-            return
-        table = SOURCE_TABLE + number
-        self._ip("client", [f"route add default via {there[0]} dev {device} table {table}",
-                            f"route add ::/0 via {there[1]} dev {device} table {table}",
-                            f"rule add from {here[0]} lookup {table} priority {table}"])
-        system.call(["ip", "-6", "-n", self.namespace("client"), "rule", "add", "from", here[1], "lookup", str(table),
-                     "priority", str(table)])
+            f"route add ::/0 via {there[1]} dev {device} metric {metric}"]
+        if len(self.scenario.interfaces) > 1:
+            table = SOURCE_TABLE + number
+            lines += [f"route add default via {there[0]} dev {device} table {table}",
+                      f"route add ::/0 via {there[1]} dev {device} table {table}",
+                      f"rule add from {here[0]} lookup {table} priority {table}"]
+        return lines
+
+    def _source_rules(self) -> None:
+        """The rules of _station() for IPv6, which a batch of ip(8) takes only by itself."""
+        numbers = range(len(self.scenario.interfaces)) if len(self.scenario.interfaces) > 1 else ()
+        if batch := "".join(f"rule add from {wifi_client(number)[1]} lookup {SOURCE_TABLE + number} priority {SOURCE_TABLE + number}\n"
+                            for number in numbers):
+            system.call(["ip", "-6", "-batch", "-"], stdin=batch, what="set up the client's rules", namespace=self.namespace("client"))
 
     def _limit_uplinks(self) -> None:
         """A token bucket with a FIFO behind it, each way, where the scenario limits an access point's wire."""
@@ -271,11 +291,14 @@ class Topology:
 
     def follow_association(self, ap: str, interface: int = 0) -> None:
         """Sends what is meant for the subnet of a Wi-Fi interface by way of this access point."""
+        self._ip("wan", self._towards(ap, interface))
+
+    def _towards(self, ap: str, interface: int) -> list[str]:
         link = next((entry for entry in self.uplinks if entry.gateway == ap), None)
         if link is None:
             raise LabError(f"handoff to {ap}: no such access point")
-        self._ip("wan", [f"route replace {wifi_net(interface)[0]} via {link.gateway_side[0]} dev {ap}",
-                         f"route replace {wifi_net(interface)[1]} via {link.gateway_side[1]} dev {ap}"])
+        return [f"route replace {wifi_net(interface)[0]} via {link.gateway_side[0]} dev {ap}",
+                f"route replace {wifi_net(interface)[1]} via {link.gateway_side[1]} dev {ap}"]
 
     def _edge(self, device: str, addresses: tuple[str, str], length: int) -> list[str]:
         return [f"link set {device} addrgenmode none", f"link set {device} up",
@@ -287,9 +310,12 @@ class Topology:
         return [f"neigh replace {address} lladdr {mac} dev {device} nud permanent" for address in addresses]
 
     def _mac(self, role: str, device: str) -> str:
-        listed = json.loads(system.call(["ip", "-n", self.namespace(role), "-j", "link", "show", "dev", device],
-                                        what=f"{device} in {self.namespace(role)}"))
-        return str(listed[0]["address"])
+        with system.inside(self.namespace(role)), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+            try:
+                answer = fcntl.ioctl(asked, 0x8927, struct.pack("16s24x", device.encode()))  # SIOCGIFHWADDR
+            except OSError as error:
+                raise LabError(f"{device} in {self.namespace(role)}: {error.strerror}") from error
+        return answer[18:24].hex(":")
 
 
 class CellGateway:
@@ -327,8 +353,7 @@ class CellGateway:
             chains += ["chain post {", "type nat hook postrouting priority srcnat; policy accept;", *post, "}"]
         text = f"table inet {self.TABLE}\ndelete table inet {self.TABLE}\ntable inet {self.TABLE} {{\n{counters}\n" + \
             "\n".join(chains) + "\n}\n"
-        system.call(system.in_namespace(self.namespace, [system.tool("nft"), "-f", "-"]),
-                    stdin=text, what=f"rules of {self.namespace}")
+        system.call(["nft", "-f", "-"], stdin=text, what=f"rules of {self.namespace}", namespace=self.namespace)
 
 
 def machine_state() -> dict[str, object]:
