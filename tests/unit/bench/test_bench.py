@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tandem_bench import catalogue, cli, lateness, plot, report, table
+from tandem_bench import catalogue, cli, header as header_of, lateness, plot, report, table
 from tandem_bench.model import Arm, Bench, Case, Goal, Measurement, Metric, Options, Run
 from tandem_bench.order import tossed
 from tandem_bench.progress import Progress
@@ -292,7 +292,7 @@ def fake(monkeypatch):
         monkeypatch.setitem(catalogue.CATALOGUE, "fake", "fake")
         monkeypatch.setattr(catalogue, "load", lambda name: bench)
         monkeypatch.setattr(cli.os, "geteuid", lambda: 0)
-        monkeypatch.setattr(cli.header, "make", lambda *_: header() | {"knobs": {}})
+        monkeypatch.setattr(cli.header, "make", lambda *_: header() | {"dirty": False, "knobs": {}})
 
     return put
 
@@ -312,6 +312,55 @@ def test_an_interrupted_bench_writes_what_it_has(fake, tmp_path) -> None:
     assert cli.main(["fake", "--time", "real", "--json", str(out)]) == 130
     content = json.loads(out.read_text())
     assert content["interrupted"] and len(content["runs"]) == 6
+
+
+# -- an earlier run that is gone on with
+
+
+def test_a_resumed_bench_is_what_one_run_gives(fake, tmp_path, capsys) -> None:
+    one, part, whole = (tmp_path / name for name in ("one.json", "part.json", "whole.json"))
+    fake(Fake())
+    assert cli.main(["fake", "--time", "real", "--rounds", "3", "--json", str(one)]) == 0
+    fake(Fake(interrupt_at=6))  # one round of four runs, and half of the next
+    assert cli.main(["fake", "--time", "real", "--rounds", "2", "--json", str(part)]) == 130
+    again = Fake()
+    fake(again)
+    capsys.readouterr()
+    assert cli.main(["fake", "--time", "real", "--rounds", "3", "--resume", str(part), "--json", str(whole)]) == 0
+    assert again.made == 8 and "fake: 8 runs" in capsys.readouterr().err
+    first, last = (json.loads(file.read_text()) for file in (one, whole))
+    for run in first["runs"] + last["runs"]:
+        run.pop("seconds")
+    assert last["runs"] == first["runs"] and last["goals"] == first["goals"]
+
+
+def test_failed_runs_and_rounds_of_other_arms_are_measured_anew(fake, tmp_path) -> None:
+    part = tmp_path / "part.json"
+    fake(Fake(broken="limit"))
+    assert cli.main(["fake", "--time", "real", "--json", str(part)]) == 0
+    for more, runs in (([], 12), (["--arm", "plain"], 3)):
+        again = Fake()
+        fake(again)
+        assert cli.main(["fake", "--time", "real", "--resume", str(part), *more]) == 0
+        assert again.made == runs
+
+
+def test_what_was_measured_elsewhere_is_not_taken_over(fake, tmp_path, capsys) -> None:
+    part = tmp_path / "part.json"
+    fake(Fake())
+    assert cli.main(["fake", "--time", "real", "--json", str(part)]) == 0
+    content = json.loads(part.read_text())
+    for change, code, words in (({"bench": "other"}, 2, "of the bench other"), ({"header": {**content["header"], "commit": "fed"}}, 2, "commit was fed and is abc now"),
+                                ({"header": {**content["header"], "dirty": True}}, 2, "uncommitted changes"),
+                                ({"runs": 7}, 2, "not what a bench wrote")):
+        part.write_text(json.dumps({**content, **change}))
+        assert cli.main(["fake", "--time", "real", "--resume", str(part)]) == code
+        assert words in capsys.readouterr().err
+    assert cli.main(["fake", "--time", "real", "--resume", str(tmp_path / "none")]) == 1
+
+
+def test_the_command_of_a_result_is_without_resume() -> None:
+    assert header_of.command(["x", "--resume", "a.json", "--rounds", "2", "--resume=b"]) == "tandem bench x --rounds 2"
 
 
 @pytest.mark.parametrize("words", [["nonsense"], ["fake", "--case", "zzz"], ["fake", "--seed", "-1"], ["fake", "--rounds", "0"], []])

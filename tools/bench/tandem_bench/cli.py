@@ -13,7 +13,7 @@ from tandem_lab import system
 from tandem_lab.errors import BadInput, LabError
 from tandem_lab import kernels, virtual_machine as machine
 
-from . import catalogue, header, parallel, report, table, virtual
+from . import catalogue, header, parallel, report, resume, table, virtual
 from .model import Bench, Case, Options, Run
 from .progress import Progress
 from .runner import execute
@@ -37,6 +37,8 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--json", metavar="FILE", type=Path, help="write every run, the paired ratios and the goals (- = standard output)")
     made.add_argument("--markdown", metavar="FILE", type=Path, help="write header and tables as a page")
     made.add_argument("--plot", metavar="DIR", type=Path, help="write NAME.png there")
+    made.add_argument("--resume", metavar="FILE", type=Path, help="take over what an earlier run of the same bench, commit and machine wrote there with --json, "
+                      "and measure only what is missing, such as further rounds")
     made.add_argument("--seed", type=int, default=1, metavar="N", help="first seed (default 1); each further round takes the next")
     made.add_argument("--rounds", type=int, metavar="N", help="rounds per case, in place of the bench's own number")
     made.add_argument("--case", action="append", default=[], metavar="TEXT", help="only cases whose name contains TEXT (may be repeated)")
@@ -190,15 +192,15 @@ def run(bench: Bench, cases: list[Case], given: argparse.Namespace, arguments: l
     except LabError:
         tandemd = None
     kernel = machine.requirements() if given.time == "virtual" else None
-    head = header.make(arguments, given.seed, given.quick, tandemd, kernel)
+    head = header.make(arguments, given.seed, given.quick, given.set, tandemd, kernel)
     if head.get("busy_before", 0.0) > 0.1:
         print(f"tandem bench: other programs use {head['busy_before'] * 100:.0f} % of the CPU: expect noise, and CPU and latency figures that "
               "are not Tandem's", file=sys.stderr)
     options = _options(given)
-    runs: list[Run] = []
+    runs = resume.taken_over(given.resume, bench, cases, given.seed, head) if given.resume else []
     interrupted = False
     with _Interrupt():
-        with Progress(bench, cases, given.quick, jobs=given.jobs) as progress:
+        with Progress(bench, cases, given.quick, jobs=given.jobs, taken_over=runs) as progress:
             try:
                 if kernel:
                     virtual.execute(bench, cases, given.seed, options, runs, progress, given.jobs, arguments)
@@ -208,7 +210,7 @@ def run(bench: Bench, cases: list[Case], given: argparse.Namespace, arguments: l
                     execute(bench, cases, given.seed, options, runs, progress, given.lock)
             except KeyboardInterrupt:
                 interrupted = True
-        return _conclude(bench, cases, runs, head, given, interrupted)
+        return _conclude(bench, cases, resume.in_order(runs, cases, given.seed), head, given, interrupted)
 
 
 def _write(bench: Bench, cases: list[Case], runs: list[Run], verdicts: list[Verdict], head: dict[str, Any], given: argparse.Namespace,

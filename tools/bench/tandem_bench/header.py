@@ -8,7 +8,7 @@ import platform
 import shlex
 import shutil
 import subprocess
-from typing import Any
+from typing import Any, Sequence
 
 from tandem_common.provenance import commit, cpu, output
 
@@ -38,14 +38,20 @@ def versions(tandemd: str | None) -> dict[str, str]:
 
 
 def command(arguments: list[str]) -> str:
-    """The command as the user would repeat it."""
-    return shlex.join(["tandem", "bench", *arguments])
+    """The command as the user would repeat it: --resume only spared what it would measure."""
+    kept: list[str] = []
+    for word in arguments:
+        if kept[-1:] == ["--resume"]:
+            kept.pop()
+        elif not word.startswith("--resume="):
+            kept.append(word)
+    return shlex.join(["tandem", "bench", *kept])
 
 
-def make(arguments: list[str], seed: int, quick: bool, tandemd: str | None, kernel: Kernel | None = None) -> dict[str, Any]:
+def make(arguments: list[str], seed: int, quick: bool, settings: Sequence[str], tandemd: str | None, kernel: Kernel | None = None) -> dict[str, Any]:
     """The whole header but for the knobs, which the runs bring. In virtual time (on `kernel`) only what figures can depend on: the same
     command on the same commit gives the same header on every machine and day."""
-    head = {**commit(), "command": command(arguments), "seed": seed, "quick": quick, "time": "virtual" if kernel else "real"}
+    head = {**commit(), "command": command(arguments), "seed": seed, "quick": quick, "settings": sorted(settings), "time": "virtual" if kernel else "real"}
     if kernel:
         return {**head, "kernel": kernel.words, "kernel_checksum": kernel.checksum, "versions": versions(tandemd), "knobs": {}}
     return {

@@ -24,12 +24,13 @@ def outcome(case: Case, run: Run) -> str:
 class Progress:
     """Told of every begin and end. The time left is the estimates of what is to come, corrected by how they have held so far."""
 
-    def __init__(self, bench: Bench, cases: Sequence[Case], quick: bool, stream: TextIO = sys.stderr, jobs: int = 1):
+    def __init__(self, bench: Bench, cases: Sequence[Case], quick: bool, stream: TextIO = sys.stderr, jobs: int = 1, taken_over: Sequence[Run] = ()):
         self._bench, self._quick, self._stream = bench, quick, stream
         self._bar = stream.isatty()
         self._jobs = jobs
-        self._left = sum(self._guess(case, arm) * case.seeds for case in cases for arm in bench.measured_arms(case))
-        self._total = sum(case.seeds * len(bench.measured_arms(case)) for case in cases)
+        known = {case.name: {run.seed for run in taken_over if run.case == case.name} for case in cases}
+        self._left = sum(self._guess(case, arm) * (case.seeds - len(known[case.name])) for case in cases for arm in bench.measured_arms(case))
+        self._total = sum((case.seeds - len(known[case.name])) * len(bench.measured_arms(case)) for case in cases)
         self._guessed = self._done = 0.0
         self._count = 0
         self._began = self._since = time.monotonic()

@@ -33,10 +33,17 @@ def rounds(cases: Sequence[Case], first_seed: int) -> list[tuple[Case, int, int]
             for number in range(most) for case in cases if number < case.seeds]
 
 
+def to_make(planned: Sequence[tuple[Case, int, int]], runs: Sequence[Run]) -> list[tuple[Case, int, int]]:
+    """Of rounds() those without a run."""
+    there = {(run.case, run.seed) for run in runs}
+    return [entry for entry in planned if (entry[0].name, entry[2]) not in there]
+
+
 def execute(bench: Bench, cases: Sequence[Case], first_seed: int, options: Options, runs: list[Run], listen: Listener,
             lock: str = "") -> None:
-    """Makes every run and appends it to `runs`, which is complete up to the last finished run when an interrupt passes through."""
-    for case, number, seed in rounds(cases, first_seed):
+    """Makes every run and appends it to `runs`, which is complete up to the last finished run when an interrupt passes through. Rounds that
+    have runs there already are not made again."""
+    for case, number, seed in to_make(rounds(cases, first_seed), runs):
         with turn(lock):
             began = len(runs)
 

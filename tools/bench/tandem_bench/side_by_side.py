@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Callable, Sequence
 
 from .model import Bench, Case, Options, Run
-from .runner import Listener, measure_round, rounds
+from .runner import Listener, measure_round, rounds, to_make
 
 _LOOK_EVERY = 0.05  # seconds
 
@@ -55,7 +55,9 @@ Start = Callable[[int, int, Case, int, int], Round]
 
 def execute(bench: Bench, cases: Sequence[Case], first_seed: int, runs: list[Run], listen: Listener, jobs: int, start: Start) -> None:
     """As runner.execute(), `jobs` rounds at a time. The runs are in the order of the plan, whichever was done first."""
-    waiting = list(enumerate(rounds(cases, first_seed)))
+    planned = rounds(cases, first_seed)
+    left = to_make(planned, runs)
+    waiting = [(index, entry) for index, entry in enumerate(planned) if entry in left]
     free = list(range(jobs))
     active: dict[int, Round] = {}
     begun: list[Round] = []
