@@ -317,7 +317,7 @@ def test_an_interrupted_bench_writes_what_it_has(fake, tmp_path) -> None:
 # -- an earlier run that is gone on with
 
 
-def test_a_resumed_bench_is_what_one_run_gives(fake, tmp_path, capsys) -> None:
+def test_a_resumed_bench_is_what_one_run_gives(fake, tmp_path) -> None:
     one, part, whole = (tmp_path / name for name in ("one.json", "part.json", "whole.json"))
     fake(Fake())
     assert cli.main(["fake", "--time", "real", "--rounds", "3", "--json", str(one)]) == 0
@@ -325,9 +325,8 @@ def test_a_resumed_bench_is_what_one_run_gives(fake, tmp_path, capsys) -> None:
     assert cli.main(["fake", "--time", "real", "--rounds", "2", "--json", str(part)]) == 130
     again = Fake()
     fake(again)
-    capsys.readouterr()
     assert cli.main(["fake", "--time", "real", "--rounds", "3", "--resume", str(part), "--json", str(whole)]) == 0
-    assert again.made == 8 and "fake: 8 runs" in capsys.readouterr().err
+    assert again.made == 8
     first, last = (json.loads(file.read_text()) for file in (one, whole))
     for run in first["runs"] + last["runs"]:
         run.pop("seconds")
