@@ -150,15 +150,16 @@ struct Keeper::Parts
     return false;
   }
 
-  void wait_for(std::uint64_t ticket)
+  void wait_for(std::uint64_t ticket, std::chrono::seconds most = std::chrono::seconds { 10 })
   {
-    Tick deadline = now() + std::chrono::seconds { 10 };
+    Tick deadline = now() + most;
     while (answered < ticket)
     {
       if (take()) continue;
       if (!socket) throw std::runtime_error { state.last_error };
       auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - now()).count();
-      if (left <= 0) throw std::runtime_error { "the keeper did not answer within 10 s" };
+      if (left <= 0)
+        throw std::runtime_error { "the keeper did not answer within " + std::to_string(most.count()) + " s" };
       pollfd wait { socket.get(), POLLIN, 0 };
       poll(&wait, 1, static_cast<int>(left));
       count_heartbeat(); // waiting here is no standstill of the packet loop
@@ -201,9 +202,10 @@ Keeper Keeper::start(const KeeperOptions& options, const RoutePlan& stale)
     run_keeper(far.get(), *p.heartbeat, options, stale); // does not return
   }
   far.reset();
-  // The keeper announces itself, or says why it cannot work.
+  // The keeper announces itself, or says why it cannot work. Before that it tries the back ends: with iptables a dozen
+  // programs, which at boot wait for the disk, and for another program's lock.
   ++p.last_ticket;
-  p.wait_for(p.last_ticket);
+  p.wait_for(p.last_ticket, std::chrono::seconds { 30 });
   return keeper;
 }
 

@@ -4,6 +4,7 @@
 #include "src/kernel/rules/rules.h"
 
 #include <filesystem>
+#include <fstream>
 #include <sstream>
 #include <stdexcept>
 #include <utility>
@@ -147,6 +148,8 @@ public:
     if (variant_ == "nft") borrowed_.give_back();
   }
 
+  void clear(bool v6) { load({}, v6); }
+
   // Empty when the kernel takes a queue rule. The chains have names of their own and nothing jumps to them.
   std::string probe()
   {
@@ -200,33 +203,58 @@ private:
   BorrowedMangle borrowed_ {};
 };
 
+const char* legacy_names(bool v6)
+{
+  return v6 ? "/proc/net/ip6_tables_names" : "/proc/net/ip_tables_names";
+}
+
+// Is there a mangle table of the legacy iptables? Asking its tool would make one, and load the modules for it. That
+// ip_tables is loaded says nothing: systemd does that at every boot.
+bool legacy_mangle_is_there(bool v6)
+{
+  if (!std::filesystem::exists(legacy_names(v6))) return false;
+  if (std::ifstream names { legacy_names(v6) })
+  {
+    for (std::string name; std::getline(names, name);)
+      if (name == "mangle") return true;
+    return false;
+  }
+  // Root's alone to read. Where modules are loaded the table's own tells; built into the kernel it may be there.
+  return std::filesystem::exists(v6 ? "/sys/module/ip6table_mangle" : "/sys/module/iptable_mangle")
+         || !std::filesystem::exists(v6 ? "/sys/module/ip6_tables" : "/sys/module/ip_tables");
+}
+
+// What is missing or cannot work here has left nothing either.
+template <class Work>
+void if_possible(Work work)
+{
+  try
+  {
+    work();
+  }
+  catch (const std::exception&)
+  {
+  }
+}
+
 // Removes what a killed run left in the back ends that are not chosen now.
 void clear_others(const std::string& chosen)
 {
-  for (const std::string variant : { "nft", "legacy" })
-  {
-    if (chosen == "iptables-" + variant) continue;
-    // Asking the legacy tool would create its tables: only when one exists.
-    if (variant == "legacy" && !std::filesystem::exists("/proc/net/ip_tables_names")) continue;
-    try
-    {
-      Iptables { variant, "" }.clear();
-    }
-    catch (const std::exception&)
-    {
-      // The tool is missing or cannot work here: then it has left nothing either.
-    }
-  }
-  if (chosen != "nftables")
-  {
-    try
-    {
-      Nftables { "" }.clear();
-    }
-    catch (const std::exception&)
-    {
-    }
-  }
+  if (chosen != "iptables-nft") if_possible([] { Iptables { "nft", "" }.clear(); });
+  if (chosen != "iptables-legacy")
+    for (const bool v6 : { false, true })
+      if (legacy_mangle_is_there(v6)) if_possible([v6] { Iptables { "legacy", "" }.clear(v6); });
+  if (chosen != "nftables") if_possible([] { Nftables { "" }.clear(); });
+}
+
+// The service may load no modules, and what iptables says of that is that there are none.
+std::string lacks_legacy_modules()
+{
+  std::string missing;
+  for (const bool v6 : { false, true })
+    if (!std::filesystem::exists(legacy_names(v6))) missing += v6 ? " ip6_tables" : " ip_tables";
+  return missing.empty() ? ""
+                         : " (not loaded:" + missing + "; the service loads none itself: modprobe -a" + missing + ")";
 }
 
 } // namespace
@@ -294,6 +322,7 @@ std::unique_ptr<RuleBackend> choose_backend(BackendChoice wanted)
       iptables->clear();
       return iptables;
     }
+    if (variant == "legacy") reason += lacks_legacy_modules();
     iptables_reason += (iptables_reason.empty() ? "" : "; ") + ("iptables-" + variant) + ": " + reason;
   }
   throw std::runtime_error { "no way to queue packets: nftables: "
