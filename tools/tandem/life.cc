@@ -9,14 +9,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <sstream>
+#include <string_view>
 #include <thread>
 
 namespace tandem::cli
@@ -41,18 +44,26 @@ std::vector<char*> argument_list(std::vector<std::string>& words)
   return list;
 }
 
+enum class Output
+{
+  shown,
+  unseen,
+  as_errors
+};
+
 // Runs a program and waits; its exit code, 127 when it cannot be run.
-int run(std::vector<std::string> words, bool quiet)
+int run(std::vector<std::string> words, Output output)
 {
   const auto list = argument_list(words);
   const pid_t child = ::fork();
   if (child < 0) throw Failure { std::string { "fork: " } + std::strerror(errno) };
   if (child == 0)
   {
-    const int null = quiet ? ::open("/dev/null", O_RDWR | O_CLOEXEC) : -1;
+    const int null = output == Output::unseen ? ::open("/dev/null", O_RDWR | O_CLOEXEC) : -1;
     if (null >= 0)
       for (const int descriptor : { STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO })
         ::dup2(null, descriptor);
+    if (output == Output::as_errors) ::dup2(STDERR_FILENO, STDOUT_FILENO);
     ::execvp(list[0], list.data());
     ::_exit(127);
   }
@@ -65,7 +76,7 @@ int run(std::vector<std::string> words, bool quiet)
 
 bool unit_is_installed()
 {
-  return fs::is_directory("/run/systemd/system") && run({ "systemctl", "cat", unit }, true) == 0;
+  return fs::is_directory("/run/systemd/system") && run({ "systemctl", "cat", unit }, Output::unseen) == 0;
 }
 
 fs::path daemon_program()
@@ -125,8 +136,46 @@ void say_up(const Client& client)
             << "), modules on: " << (on.empty() ? "none; switch one on: tandem module NAME on" : on) << '\n';
 }
 
+// The unit has ProtectHome and PrivateTmp: the daemon finds nothing there, whoever calls.
+bool unseen_by_service(const fs::path& file)
+{
+  std::error_code fault;
+  const std::string path = fs::weakly_canonical(fs::absolute(file, fault), fault).string();
+  const std::array<std::string_view, 5> places { "/home/", "/root/", "/run/user/", "/tmp/", "/var/tmp/" };
+  return std::any_of(places.begin(), places.end(), [&](std::string_view place) { return path.starts_with(place); });
+}
+
+// What `tandem up` has asked systemd for. The directory is left where somebody else has something there, too.
+void forget_drop_in()
+{
+  std::error_code fault;
+  if (!fs::remove(drop_in, fault)) return;
+  fs::remove(drop_in.parent_path(), fault);
+  run({ "systemctl", "daemon-reload" }, Output::unseen);
+}
+
+// Takes back what `tandem up` has asked for: neither a later start nor systemd's next attempt shall meet it unasked.
+[[noreturn]] void give_up(const UpOptions& options, std::time_t asked)
+{
+  if (options.any())
+  {
+    run({ "systemctl", "stop", unit }, Output::unseen);
+    forget_drop_in();
+    run({ "systemctl", "reset-failed", unit }, Output::unseen);
+  }
+  run({ "journalctl", "--quiet", "--no-pager", "--output=cat", "--identifier=tandemd",
+        "--since=@" + std::to_string(asked) },
+      Output::as_errors);
+  std::string text = std::string { "systemd could not start " } + unit + "; see: journalctl -u " + unit;
+  if (!options.config.empty() && unseen_by_service(options.config))
+    text += ". The service may not look into home directories, /tmp and /var/tmp: copy " + options.config
+            + " to /etc/tandem, or use it without systemd: tandem up --foreground -c " + options.config;
+  throw Failure { text };
+}
+
 int up_by_systemd(const UpOptions& options, const Client& client)
 {
+  const std::time_t asked = std::time(nullptr);
   std::error_code fault;
   if (options.any())
   {
@@ -139,12 +188,11 @@ int up_by_systemd(const UpOptions& options, const Client& client)
     out << '\n';
     out.close();
     if (!out) throw Failure { drop_in.string() + ": " + std::strerror(errno) + "; run as root" };
-    run({ "systemctl", "daemon-reload" }, true);
+    run({ "systemctl", "daemon-reload" }, Output::unseen);
   }
-  else if (fs::remove(drop_in, fault))
-    run({ "systemctl", "daemon-reload" }, true);
-  if (run({ "systemctl", "start", unit }, false) != 0)
-    throw Failure { std::string { "systemd could not start " } + unit + "; see: journalctl -u " + unit };
+  else
+    forget_drop_in();
+  if (run({ "systemctl", "start", unit }, Output::shown) != 0) give_up(options, asked);
   say_up(client);
   return 0;
 }
@@ -266,11 +314,10 @@ int up(const UpOptions& options, const Client& client)
 int down(const Client& client)
 {
   const auto lock = daemon::look_at_lock(lock_file(client));
-  if (unit_is_installed() && run({ "systemctl", "is-active", "--quiet", unit }, true) == 0)
+  if (unit_is_installed() && run({ "systemctl", "is-active", "--quiet", unit }, Output::unseen) == 0)
   {
-    std::error_code fault;
-    const int code = run({ "systemctl", "stop", unit }, false);
-    if (fs::remove(drop_in, fault)) run({ "systemctl", "daemon-reload" }, true);
+    const int code = run({ "systemctl", "stop", unit }, Output::shown);
+    forget_drop_in();
     if (code != 0) throw Failure { std::string { "systemd could not stop " } + unit + "; see: journalctl -u " + unit };
     std::cout << "tandemd is down\n";
     return 0;
