@@ -93,7 +93,7 @@ def test_files_belong_to_root_and_nobody_else_may_write(packages: dict[str, Path
     "usr/lib/sysusers.d/tandem.conf", "usr/lib/tmpfiles.d/tandem.conf", "etc/tandem/tandem.toml", "usr/share/man/man8/tandemd.8.gz",
     "usr/share/man/man1/tandem.1.gz", "usr/share/man/man5/tandem.toml.5.gz", "usr/share/doc/tandem/changelog.gz", "usr/share/doc/tandem/copyright",
     "usr/share/bash-completion/completions/tandem", "usr/share/zsh/vendor-completions/_tandem", "usr/share/fish/vendor_completions.d/tandem.fish", "usr/include/tandem/module.h",
-    "usr/share/doc/tandem/examples/usr.sbin.tandemd", "usr/share/doc/tandem/examples/50-tandem", "usr/share/tandem/profiles/wifi-g.toml", "usr/share/tandem/profiles/lte-down.trace", "usr/include/tandem/classify.h", "usr/lib/tandem/dev/golden_runner",
+    "usr/share/doc/tandem/examples/usr.sbin.tandemd", "usr/share/doc/tandem/examples/50-tandem", "usr/share/doc/tandem/examples/50-tandem.rules", "usr/share/tandem/profiles/wifi-g.toml", "usr/share/tandem/profiles/lte-down.trace", "usr/include/tandem/classify.h", "usr/lib/tandem/dev/golden_runner",
     "usr/share/doc/tandem-dev/golden-traces.md", "usr/share/doc/tandem-dev/copyright"])
 def test_file_is_there(tree: Path, file: str) -> None:
     assert (tree / file).is_file()
