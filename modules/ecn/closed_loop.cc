@@ -59,6 +59,10 @@ void ClosedLoop::look(const View& view)
   const Look what = seen(view);
   levels_ = what.levels;
   loop_.look(what, view.now, {});
+  std::array<std::uint64_t, most_wifi> delivered {};
+  for (std::size_t i = 0; i < most_wifi; ++i)
+    delivered[i] = view.subflows.path(wifi_link(i)).delivered;
+  leaving_.look(delivered, view.now);
 }
 
 // Open in the first part of every cycle. Returns when that changes.
@@ -97,12 +101,39 @@ Tick ClosedLoop::treat(const View& view, Treatments& wanted)
       treatment.backup = level < 2 || place >= level - 1 || good_used + place >= most;
     if (!treatment.backup && !unmarked) treatment.ce_rate = marking_.rate(link, view);
   }
+  // Of a coupled sender's subflows the one that is to carry the download grows only as far as the window of the one
+  // that is left allows: that one is marked down first. Not one that is clearly slow, which would cost more air than
+  // that is worth.
+  Leaving::Links wanted_links {}, good {};
+  for (std::size_t i = 0; i < order.size(); ++i)
+  {
+    wanted_links[order[i]] = !wanted[at(wifi_link(order[i]))].backup;
+    good[order[i]] = i < view.ranking.good();
+  }
+  Leaving::Links used = wanted_links;
+  left_later_ = false;
+  for (const std::uint8_t one : order)
+    if (const Link link = wifi_link(one);
+        seconds(*view.times[one]) < RankingSettings {}.clear * seconds(view.ranking.best_time())
+        && marking_.rate(link, view) > 0 && leaving_.later(one, wanted_links, view.now))
+    {
+      wanted[at(link)] = { .ce_rate = DeltaSettings {}.cap };
+      used[one] = left_later_ = true;
+    }
+  // So are those that carry the download while one that is heard better is tried: it would not show what it can bring.
+  const bool sought = std::any_of(view.sought.begin(), view.sought.end(), [](bool one) { return one; });
+  for (const std::uint8_t one : order)
+    if (const Link link = wifi_link(one);
+        sought && used[one] && marking_.rate(link, view) > 0 && leaving_.carries_more(one, view.sought))
+      wanted[at(link)].ce_rate = DeltaSettings {}.cap;
+  leaving_.told(used, good, view.now);
   return next;
 }
 
 std::string_view ClosedLoop::why(const View& view) const
 {
   return view.worse() == 0    ? "ecn: all access points are good"
+         : left_later_        ? "ecn: an access point is marked before it is left"
          : loop_.trying()     ? "ecn: another level is tried"
          : loop_.level() == 0 ? "ecn: the good access points alone"
          : loop_.level() == 1 ? "ecn: a worse access point part of the time"

@@ -2,6 +2,7 @@
 // sender couples its subflows.
 #pragma once
 
+#include "modules/ecn/leaving.h"
 #include "modules/ecn/loop.h"
 #include "modules/ecn/marking.h"
 #include "modules/ecn/strategy.h"
@@ -32,7 +33,11 @@ public:
 
   explicit ClosedLoop(const Marking& marking) : marking_(marking) {}
 
-  void restart() override { loop_ = {}; }
+  void restart() override
+  {
+    loop_ = {};
+    leaving_ = {};
+  }
   void look(const View& view) override;
   Tick treat(const View& view, Treatments& wanted) override;
   std::string_view why(const View& view) const override;
@@ -46,7 +51,9 @@ private:
 
   const Marking& marking_;
   Loop loop_;
-  bool marks_ = false; // the best of the worse links would be marked: there is one more level, without marks
+  Leaving leaving_;
+  bool left_later_ = false; // a link is marked before it is left
+  bool marks_ = false;      // the best of the worse links would be marked: there is one more level, without marks
   std::size_t levels_ = 1;
 };
 

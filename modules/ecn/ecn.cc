@@ -97,6 +97,12 @@ the download gains by it.
 1.2 times the best one (section 5.2) for half a second (at once when it is twice), and good again below 1.1 times. A link without a packet time, or with a stale one, gets nothing;
 so is everything when there is one access point only. Good links are used, up to `most_used`.
 
+**Who is tried again.** Of a link that is left out nothing arrives but beacons; its last packet time counts. It is tried again when its beacons are heard at least
+3 dB better than when that packet time was measured and are, by their trend, about to be the stronger ones; when the best link takes twice as long as then,
+unless it is itself heard 3 dB worse; and after ten minutes. What a try finds counts from then on, so one that brought nothing is repeated only after another 3 dB.
+A sender that couples its subflows is marked on the link that carries the download while the other is tried, and for up to 3 s before that link is left, unless that is twice as slow: OLIA
+otherwise keeps the new one at a packet for many seconds.
+
 **How far it is used (strategy `closed`).** Level 0 uses the good links alone; level 1 the best of the worse ones for half of every 250 ms; the
 levels above use one, two .. of the worse links whole. The module holds a level and measures the goodput of all subflows together. Another level is
 tried for a second or so when it has a chance: the air that is left over must carry 5 % more at the worse link's rate. It stays when it brings
@@ -178,12 +184,13 @@ void Ecn::tick(const Event& event)
                       .frequency = state.radio ? state.radio->frequency : 0 };
   }
   const bool changed = ranking_.update(candidates, event.now, {});
-  const View view { event.now, links, subflows_, ranking_, times_.now(), changed };
+  const View view { event.now, links, subflows_, ranking_, times_.now(), times_.sought(), changed };
   strategy().look(view);
 
   wanted_ = {};
   next_ = event.now + look_every;
-  if (ranking_.order().size() >= 2)
+  const auto& sought = times_.sought();
+  if (ranking_.order().size() + static_cast<std::size_t>(std::count(sought.begin(), sought.end(), true)) >= 2)
   {
     next_ = strategy().treat(view, wanted_);
     why_ = strategy().why(view);

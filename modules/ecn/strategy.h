@@ -37,7 +37,8 @@ struct View
   const Subflows& subflows;
   const Ranking& ranking;
   std::span<const std::optional<Duration>, most_wifi> times; // T_i
-  bool changed = false;                                      // other links than before, or another order
+  std::array<bool, most_wifi> sought {}; // used again since their signal is the strongest; no T_i yet
+  bool changed = false;                  // other links than before, or another order
 
   std::size_t worse() const { return ranking.order().size() - ranking.good(); }
 };

@@ -47,6 +47,7 @@ public:
   // As the feeder tells the daemon.
   void radio(Link link, const RadioState& state);
   void set_up(Link link, bool up);
+  bool up(Link link) const { return links_[static_cast<std::size_t>(link)].up; }
 
   // What the client is to know of a subflow.
   struct Connect

@@ -140,6 +140,8 @@ int main(int argc, char** argv)
             "their settings, like offload.window_mss=30, with commas between")
         ->delimiter(',');
     into.add_option("--radio", paper.radio, "modules are told the packet times");
+    into.add_option("--estimator", paper.estimator,
+                    "packet times as the daemon's estimator measures them, instead of the true ones");
     into.add_option("--survey", paper.survey, "and how much of the air is in use");
     into.add_option("--buffer", paper.buffer, "packets at each access point")->check(CLI::Range(1.0, 1e6));
     into.add_option("--receive-buffer", paper.receive_buffer, "bytes")->check(CLI::Range(1e3, 1e12));

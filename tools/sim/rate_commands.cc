@@ -3,6 +3,7 @@
 #include "tools/sim/channel_scenarios.h"
 #include "tools/sim/handoff_scenario.h"
 #include "tools/sim/slot_scenarios.h"
+#include "tools/sim/visits.h"
 
 #include <memory>
 
@@ -62,6 +63,22 @@ void add_rtts(CLI::App& app, nlohmann::json& result)
       ->check(CLI::Range(0u, 10'000'000u));
   own->add_option("--seed", run->seed, "seed");
   own->callback([run, &result] { result = rtts(*run); });
+}
+
+void add_visits(CLI::App& app, nlohmann::json& result)
+{
+  auto run = std::make_shared<VisitsRun>();
+  CLI::App* own = app.add_subcommand("visits", "one TCP download over a card that comes and goes, packet by packet");
+  own->add_option("--on", run->on_ms, "connection in each wireless period, ms")->check(some_ms);
+  own->add_option("--off", run->off_ms, "disconnection, ms; 0 = never away")->check(some_ms);
+  own->add_option("--delay", run->delay_ms, "end-to-end wired delay, ms")->check(some_ms);
+  own->add_option("--mbps", run->mbps, "what the air carries, each way")->check(CLI::Range(0.1, 1e4));
+  own->add_option("--cost", run->cost_ms, "of a switch, ms of the connection")->check(CLI::Range(0.0, 100.0));
+  own->add_option("--loss", run->loss, "congestion signals per packet")->check(CLI::Range(0.0, 0.5));
+  own->add_option("--cc", run->cc, "congestion control")->check(CLI::IsMember({ "reno", "cubic" }));
+  own->add_option("--buffer", run->buffer, "packets at the access point")->check(CLI::Range(1u, 100'000u));
+  add_clock(*own, *run);
+  own->callback([run, &result] { result = visits(*run); });
 }
 
 void add_users(CLI::App& app, nlohmann::json& result)
@@ -132,6 +149,7 @@ void add_rate_commands(CLI::App& app, nlohmann::json& result)
 {
   add_slots(app, result);
   add_rtts(app, result);
+  add_visits(app, result);
   add_users(app, result);
   add_switching(app, result);
   add_handoff(app, result);

@@ -5,6 +5,7 @@
 #include "modules/mirror/mirror.h"
 #include "modules/offload/offload.h"
 #include "tools/sim/client_host.h"
+#include "tools/sim/exchanges.h"
 #include "tools/sim/marking.h"
 #include "tools/sim/stages.h"
 #include "tools/sim/transfer.h"
@@ -116,6 +117,7 @@ struct NamedLink
   Stage* stage = nullptr;
   Stage* back = nullptr; // wifi: from the station
   std::vector<std::pair<Tick, double>> signal {};
+  bool away = false;           // wifi: not associated now
   medium::NodeStats before {}; // wifi: when the time that counts begins
 };
 
@@ -135,7 +137,8 @@ struct Flow
   Tick start {};
   std::uint32_t mss = 0;
   Snapshot before {};
-  std::vector<std::uint64_t> delivered; // after each interval
+  std::vector<std::uint64_t> delivered;            // after each interval
+  std::vector<std::vector<std::uint64_t>> by_path; // likewise, what each subflow brought
 };
 
 std::unique_ptr<Module> make_module(const std::string& name)
@@ -187,7 +190,11 @@ public:
         sample(flow);
         const auto intervals = static_cast<std::int64_t>(flow.delivered.size()) + 1;
         if (interval_ > Duration {} && now >= Tick {} + from_seconds(warmup_) + intervals * interval_)
+        {
           flow.delivered.push_back(flow.transfer->delivered());
+          flow.by_path.push_back(take(*flow.transfer).bytes);
+          if (&flow == &flows_.front()) note_backups();
+        }
       }
       for (std::size_t i = 0; i < marked_.size(); ++i)
       {
@@ -253,7 +260,7 @@ private:
     config.frame_error = in.number("frame_error", 0, 0, 1);
     config.retry_limit = static_cast<unsigned>(in.number("attempts", config.retry_limit, 1, 255));
     config.aggregation.frames = static_cast<unsigned>(in.number("aggregate", 1, 1, 64));
-    if (in.flag("beacons", true)) config.beacon_interval = std::chrono::microseconds { 102400 };
+    if (in.flag("beacons", true)) config.beacon_interval = beacon_interval;
     in.done();
     wifi_ = std::make_unique<Wifi>(world_, config);
   }
@@ -429,22 +436,31 @@ private:
     link.signal = std::move(faded);
   }
 
-  // When the client is associated; between, both ends drop what they have and what comes.
-  void make_stay(Reader& in, const NamedLink& link)
+  // When the client is associated; between, both ends drop what they have and what comes, and the interface is down.
+  // With the last end of it the address is taken away, too.
+  void make_stay(Reader& in, NamedLink& link)
   {
-    const auto set = [this, station = link.station](bool there)
+    const auto set = [this, station = link.station, node = link.node](bool there, bool for_good = false)
     {
       wifi_->sync();
       wifi_->air().set_blackout(world_.now(), station, there ? medium::Blackout::none : medium::Blackout::drop);
       wifi_->sync();
+      for (const auto& one : marked_)
+        if (one.node == node)
+        {
+          client_->set_up(client_->role(one.entry.interface), there);
+          if (for_good) one.transfer->leave(one.subflow);
+        }
     };
     const auto stays = points(in, "there"); // each from its time, for so many seconds
     if (stays.empty()) return;
     set(false);
+    link.away = true; // its interface is not there yet
     for (const auto& [from, length] : stays)
       for (const bool there : { true, false })
       {
-        changes_.push_back(std::make_unique<Timer>(world_.loop, [set, there] { set(there); }));
+        const bool for_good = !there && from == stays.back().first;
+        changes_.push_back(std::make_unique<Timer>(world_.loop, [=] { set(there, for_good); }));
         changes_.back()->set(there ? from : from + from_seconds(length));
       }
   }
@@ -563,7 +579,11 @@ private:
                                    } },
                         .client = link.client,
                         .node = link.node,
+                        .station = link.station,
+                        .transfer = flow.transfer.get(),
+                        .subflow = index,
                         .vary = link.vary.size() == 1 ? link.vary.front() : nullptr });
+    if (link.away) client_->set_up(client_->role(path.interface), false);
   }
 
   void make_marking()
@@ -598,6 +618,14 @@ private:
   void make_radio()
   {
     survey_ = top_.flag("survey", true);
+    if (top_.flag("estimator", false))
+      for (auto& one : marked_)
+      {
+        if (one.node != medium::nobody) top_.fail("estimator", "the client is at a link that is not weighted");
+        one.exchanges = std::make_shared<Exchanges>(world_.seed, 0xe57 + one.client);
+        weighted_.draw(one.client,
+                       [exchanges = one.exchanges](Duration mean, Tick now) { return exchanges->next(mean, now); });
+      }
     if (!top_.flag("radio", true) || client_->chain() == nullptr || marked_.empty()) return;
     radio_ = std::make_unique<Timer>(world_.loop, [this] { tell_radio(); });
     radio_->set(world_.now());
@@ -638,10 +666,41 @@ private:
       RadioState state { .confidence = std::min(1.F, static_cast<float>(frames) / 100),
                          .frequency = channel_mhz,
                          .busy = survey_ ? busy : std::nullopt };
-      if (frames > 0) state.packet_time = packet_time;
+      if (one.exchanges)
+      {
+        const RadioState estimate = one.exchanges->radio(now);
+        state.packet_time = estimate.packet_time;
+        state.delivery = estimate.delivery;
+        state.confidence = estimate.confidence;
+      }
+      else if (frames > 0)
+        state.packet_time = packet_time;
+      if (!weighted) state.signal = hear_beacons(one, now);
       client_->radio(client_->role(one.entry.interface), state);
     }
     radio_->set(now + radio_window);
+  }
+
+  void note_backups()
+  {
+    std::vector<bool>& now = backups_.emplace_back();
+    for (const auto& one : marked_)
+      now.push_back(client_->backup(one.entry.interface));
+  }
+
+  // Smoothed as the daemon's estimator does; of beacons alone, so it is as old where there is data, too.
+  template <class Interface>
+  std::optional<float> hear_beacons(Interface& one, Tick now)
+  {
+    constexpr float smoothing = 1.F / 16;
+    const bool there = client_->up(client_->role(one.entry.interface));
+    if (!there) one.signal.reset();
+    for (; one.beacon <= now; one.beacon += beacon_interval)
+    {
+      const auto heard = static_cast<float>(wifi_->air().signal(one.station, one.node, one.beacon));
+      if (there) one.signal = one.signal ? *one.signal + smoothing * (heard - *one.signal) : heard;
+    }
+    return one.signal;
   }
 
   static Snapshot take(const Transfer& transfer)
@@ -705,6 +764,10 @@ private:
               { "timeouts", now.timeouts - then.timeouts },
               { "ecn_reductions", now.ecn_reductions - then.ecn_reductions },
               { "undone", now.undone - then.undone } });
+        std::uint64_t until = flow.before.bytes[i];
+        for (const auto& bytes : flow.by_path)
+          subflows.back()["rates_mbps"].push_back(static_cast<double>(bytes[i] - std::exchange(until, bytes[i])) * 8e-6
+                                                  / seconds(interval_));
       }
       json entry { { "name", flow.name },
                    { "mbps", static_cast<double>(flow.transfer->delivered() - flow.before.delivered) * 8e-6 / length },
@@ -772,7 +835,8 @@ private:
     client["marked"] = marked;
     client["ce_rate"] = rates; // at the end
     client["backup"] = backup; // likewise
-    client["mean"] = time;     // over the time that counts
+    if (!backups_.empty()) client["backups"] = backups_;
+    client["mean"] = time; // over the time that counts
     if (chain::Chain* chain = client_->chain())
       for (std::size_t i = 0; i < chain->module_count(); ++i)
         for (const auto& reason : chain->stats(i).reasons)
@@ -799,22 +863,30 @@ private:
     PublishedMarking::Entry entry;
     std::size_t client = 0;               // of the weighted air
     medium::NodeId node = medium::nobody; // of the lab's air
-    std::uint64_t sent = 0;               // packets to it, when the radio told last
-    Duration used {};                     // lab's air: of its time, likewise
-    Duration measured {};                 // lab's air: its packet time over the last window
+    medium::NodeId station = medium::nobody;
+    Transfer* transfer = nullptr;
+    std::size_t subflow = 0;
+    std::uint64_t sent = 0;                  // packets to it, when the radio told last
+    Duration used {};                        // lab's air: of its time, likewise
+    Duration measured {};                    // lab's air: its packet time over the last window
+    std::optional<float> signal {};          // lab's air: of its beacons
+    Tick beacon {};                          // when the next one is due
+    std::shared_ptr<Exchanges> exchanges {}; // weighted air: what the daemon's estimator sees
     const Variation* vary = nullptr;
     double integral = 0; // of the variation, when the radio told last
     Tick told {};
     double backup = 0, ce_rate = 0; // summed up over the samples
   };
   static constexpr Duration radio_window = std::chrono::milliseconds { 500 };
+  static constexpr Duration beacon_interval = std::chrono::microseconds { 102400 };
   static constexpr std::uint32_t channel_mhz = 2412; // whatever it is, it is one
   static constexpr std::uint32_t datagram = 1500;    // bytes of UDP's packets
 
   std::map<std::string, std::unique_ptr<Variation>> variations_;
   std::vector<std::unique_ptr<Timer>> changes_; // of associations
   std::vector<Marked> marked_;
-  bool until_first_ = false; // the run ends with the first flow
+  std::vector<std::vector<bool>> backups_; // of marked_, after each interval
+  bool until_first_ = false;               // the run ends with the first flow
   std::unique_ptr<PublishedMarking> marking_;
   std::unique_ptr<Timer> radio_;
   bool survey_ = true; // whether the driver tells how busy the channel is
@@ -855,10 +927,10 @@ json base(const Paper& paper, json links, json subflows)
   json knobs = json::object();
   for (const auto& [knob, value] : paper.knobs)
     knobs[knob] = value;
-  return { { "radio", paper.radio },   { "survey", paper.survey },    { "modules", paper.modules },
-           { "knobs", knobs },         { "seed", paper.seed },        { "seconds", paper.seconds },
-           { "warmup", paper.warmup }, { "links", std::move(links) }, { "flows", json::array({ flow }) },
-           { "marking", marking } };
+  return { { "estimator", paper.estimator },   { "radio", paper.radio },   { "survey", paper.survey },
+           { "modules", paper.modules },       { "knobs", knobs },         { "seed", paper.seed },
+           { "seconds", paper.seconds },       { "warmup", paper.warmup }, { "links", std::move(links) },
+           { "flows", json::array({ flow }) }, { "marking", marking } };
 }
 
 // The small jitter of a real path keeps drop-tail queues from locking in step (Floyd and Jacobson, "On traffic phase

@@ -48,6 +48,7 @@ struct Paper
   std::vector<std::string> modules {};    // of the daemon, that run at the client
   std::map<std::string, double> knobs {}; // "offload.window_mss": value
   bool radio = true;                      // modules are told the packet times
+  bool estimator = false;                 // as the daemon's estimator measures them, not the true ones
   bool survey = true;                     // and how much of the air is in use
   double seconds = 60, warmup = 20;
   std::uint64_t seed = 1;

@@ -57,6 +57,7 @@ void Sender::accept(Handle handle)
 {
   const Packet packet = world_.pool[handle];
   world_.pool.free(handle);
+  if (closed_) return;
   if (packet.kind == Kind::syn) return handshake(packet);
   if (packet.kind != Kind::ack) return;
   // PAWS, RFC 7323 5.3.
@@ -132,6 +133,18 @@ void Sender::accept(Handle handle)
 void Sender::push()
 {
   if (window_.established) send_all();
+}
+
+std::vector<std::uint64_t> Sender::close()
+{
+  closed_ = true;
+  window_.established = false;
+  timer_.stop();
+  reorder_.stop();
+  std::vector<std::uint64_t> missing;
+  for (std::uint64_t seq = window_.acked; seq < window_.sent; ++seq)
+    if (!out(seq).sacked) missing.push_back(out(seq).dsn);
+  return missing;
 }
 
 // What the newest delivered segment says of those sent before it (RFC 8985 6.2).

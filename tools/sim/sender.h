@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 namespace tandem::sim
 {
@@ -89,6 +90,9 @@ public:
   void set_cwnd(double segments);
   void reset_estimates();
   void ignore_losses(Duration time) { ignore_until_ = world_.now() + time; }
+  // The subflow ends (its address is taken away): nothing is sent or heard any more. Returns the data that it had under
+  // way.
+  std::vector<std::uint64_t> close();
   // No more than so many segments in flight, whatever the window says. 0: nothing new.
   void limit(double segments);
 
@@ -176,6 +180,7 @@ private:
   bool probed_ = false;
   Tick syn_ack_at_ {};
   double limit_ = 1e18;
+  bool closed_ = false;
   Tick ignore_until_ {};
   Timer timer_;
   Timer reorder_;

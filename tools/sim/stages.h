@@ -6,7 +6,9 @@
 #include "tools/sim/packet.h"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace tandem::sim
@@ -185,6 +187,9 @@ public:
   // To another one at the access point of `client`.
   Stage& add(const Client& settings, std::size_t client);
   void set_packet_time(std::size_t client, Duration packet_time) { ports_[client]->packet_time = packet_time; }
+  // How long each packet takes, from its mean and when it begins; without, all take the mean.
+  using Draw = std::function<Duration(Duration mean, Tick now)>;
+  void draw(std::size_t client, Draw draw) { ports_[client]->draw = std::move(draw); }
   Duration packet_time(std::size_t client) const { return ports_[client]->packet_time; }
   const Stats& stats(std::size_t client) const { return ports_[client]->stats; }
   std::size_t size() const { return ports_.size(); }
@@ -217,6 +222,7 @@ private:
     Station& station;
     Duration packet_time;
     double cost;
+    Draw draw {};
     Stats stats {};
   };
   void enqueue(Port& port, Handle handle);

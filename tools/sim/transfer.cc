@@ -129,6 +129,21 @@ void Transfer::prioritize(std::size_t subflow, bool backup)
   if (one.said.size() == 1) one.heard->set(one.said.front().first);
 }
 
+void Transfer::leave(std::size_t subflow)
+{
+  if (!config_.mptcp || !config_.reinject) return;
+  Subflow& one = *subflows_[subflow];
+  one.left = std::make_unique<Timer>(world_.loop,
+                                     [this, &one]
+                                     {
+                                       std::vector<std::uint64_t> missing = one.sender->close();
+                                       for (; !one.assigned.empty(); one.assigned.pop())
+                                         missing.push_back(one.assigned.front());
+                                       stalled(*one.sender, missing);
+                                     });
+  one.left->set(world_.now() + signal_delay_[subflow]);
+}
+
 bool Transfer::asked(std::size_t subflow) const
 {
   const Subflow& one = *subflows_[subflow];

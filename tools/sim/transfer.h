@@ -60,6 +60,7 @@ public:
     bool backup = false;                    // used only when no other is there (RFC 8684 3.3.8)
     std::deque<std::pair<Tick, bool>> said; // by MP_PRIO, on its way
     std::unique_ptr<Timer> heard;
+    std::unique_ptr<Timer> left;
   };
 
   // `client`: sees, marks and edits what arrives and leaves. May be null.
@@ -77,6 +78,9 @@ public:
   std::uint64_t blocked() const { return blocked_count_; }
   // The client sends MP_PRIO on the subflow.
   void prioritize(std::size_t subflow, bool backup);
+  // Its address is gone, and the client says so by another subflow (REMOVE_ADDR): what the subflow had under way is
+  // sent by others. As the path manager of MPTCP v0.9x does, so nothing happens without `reinject`.
+  void leave(std::size_t subflow);
   // What it asked for last.
   bool asked(std::size_t subflow) const;
 

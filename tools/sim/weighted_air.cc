@@ -52,9 +52,10 @@ void WeightedAir::start()
     packet.ce = true;
     ++port.stats.marked;
   }
+  const Duration time = port.draw ? port.draw(port.packet_time, world_.now()) : port.packet_time;
   ++port.stats.sent;
-  port.stats.air += port.packet_time;
-  done_.set(world_.now() + port.packet_time);
+  port.stats.air += time;
+  done_.set(world_.now() + time);
 }
 
 void WeightedAir::complete()

@@ -46,6 +46,40 @@ TEST(Scenarios, AFileEnds)
               1);
 }
 
+// Two access points; the client leaves the first after 5 s.
+json walk_away(bool reinject)
+{
+  const auto ap = [](const char* name, int from, int length) {
+    return json { { "name", name }, { "type", "wifi" }, { "there", json::array({ json::array({ from, length }) }) } };
+  };
+  const auto by = [](const char* name) {
+    return json { { "rtt_ms", 25 }, { "down", { name } }, { "up", { name } }, { "start", 0.1 } };
+  };
+  return { { "seed", 1 },
+           { "seconds", 10 },
+           { "interval_ms", 1000 },
+           { "wifi", json::object() },
+           { "links", { ap("ap1", 0, 5), ap("ap2", 0, 10) } },
+           { "flows",
+             { { { "client", true },
+                 { "mptcp", true },
+                 { "reinject", reinject },
+                 { "subflows", json::array({ by("ap1"), by("ap2") }) } } } } };
+}
+
+TEST(Scenarios, AnAddressThatIsGoneEndsItsSubflow)
+{
+  const json result = simulate(walk_away(true)), without = simulate(walk_away(false));
+  const json& rates = result["flows"][0]["rates_mbps"];
+  const json& first = result["flows"][0]["subflows"][0]["rates_mbps"];
+  ASSERT_GT(first[3].get<double>(), 1);
+  EXPECT_EQ(first[7].get<double>(), 0);
+  for (std::size_t i = 5; i < rates.size(); ++i)
+    EXPECT_GT(rates[i].get<double>(), 5) << "second " << i << ": the other one sends what was under way";
+  EXPECT_EQ(result["flows"][0]["subflows"][0]["timeouts"], 0);
+  EXPECT_GT(without["flows"][0]["subflows"][0]["timeouts"], 0);
+}
+
 TEST(Scenarios, BadInputIsNamedWithItsPlace)
 {
   const auto complaint = [](const json& description) -> std::string

@@ -83,7 +83,22 @@ def test_switching_keeps_both_pipes_full_and_ours_stays_on_the_better_channel() 
     assert ours["mbps"] > 17.5 and ours["subflows"][1]["share"] > 0.8
 
 
+def test_a_card_that_is_away_costs_a_download_round_trips() -> None:
+    here, away = (simulations.simulate("visits", {"off": off, "delay": 50, "seconds": 40, "warmup": 5}) for off in (0, 50))
+    model = simulations.simulate("rtts", {"on": 50, "off": 50, "delays": 50, "window": away["under_way"]})["points"][0]["self_clocked_ms"]
+    assert here["rtt_ms"] == pytest.approx(50, rel=0.1)
+    assert away["rtt_ms"] == pytest.approx(model, rel=0.1)
+    assert away["mbps"] < 0.7 * here["mbps"]
+
+
+def test_packet_times_can_be_estimated() -> None:
+    settings = {"t1": 3, "rtt": 50, "weight": 4, "cc": "olia", "modules": "ecn", "seconds": 60, "warmup": 0}
+    true, estimated = (simulations.simulate("grid", {**settings, "estimator": flag})["share"] for flag in (False, True))
+    assert true != estimated and estimated > 0.8
+
+
 @pytest.mark.parametrize(("scenario", "settings", "why"), [
+    ("visits", {"on": 1}, "--on must be above --cost"),
     ("switching", {"mbps": "20,0"}, "above 0"),
     ("switching", {"cycle": 300}, "at most 200 ms"),
     ("switching", {"mbps": "20,20,20", "least": 80}, "do not fit"),

@@ -71,6 +71,13 @@ public:
              : std::nullopt;
   }
 
+  // Beacons of a link are heard so, whether frames tell a packet time or not.
+  void hear(Link link, float dbm, std::optional<Duration> time)
+  {
+    links[static_cast<std::size_t>(link)].radio =
+        RadioState { .packet_time = time, .signal = dbm, .confidence = time ? 1.F : 0.F, .frequency = 2412 };
+  }
+
   // What is requested for of a link now; the kernel's default before anything was said.
   double requested(RequestKind kind, Link link) const
   {
@@ -325,6 +332,137 @@ TEST(ecn, a_link_left_out_is_looked_at_again_when_the_good_one_turns_bad)
   s.run(1);
   EXPECT_TRUE(s.backup(wifi_link(1)));
   EXPECT_FALSE(s.backup(Link::wifi));
+}
+
+// The first link is left out at -84 dBm; nothing but its beacons is heard of it any more.
+struct LeftOutFarAway : Fixture
+{
+  LeftOutFarAway()
+  {
+    add(Link::wifi, 7, 4e5, 1);
+    add(wifi_link(1), 7, 2.8e6, 1);
+    model = one_air;
+    hear(Link::wifi, -84, 6ms);
+    hear(wifi_link(1), -60, 500us);
+    run(10);
+    EXPECT_TRUE(backup(Link::wifi));
+  }
+};
+
+TEST(ecn, a_link_left_out_is_tried_when_its_beacons_become_the_stronger_ones)
+{
+  LeftOutFarAway s;
+  for (float gone = 0; gone <= 10; ++gone) // a decibel a second each
+  {
+    s.hear(Link::wifi, -84 + gone, std::nullopt);
+    s.hear(wifi_link(1), -60 - gone, 700us);
+    s.run(1);
+  }
+  s.run(20);
+  EXPECT_TRUE(s.backup(Link::wifi)) << "closer than before, but not yet the closer one";
+  s.hear(Link::wifi, -71, std::nullopt);
+  s.hear(wifi_link(1), -72, 800us);
+  s.run(0.3);
+  EXPECT_FALSE(s.backup(Link::wifi));
+  s.hear(Link::wifi, -70, 500us);
+  s.hear(wifi_link(1), -74, 1ms);
+  s.run(1);
+  EXPECT_FALSE(s.backup(Link::wifi));
+  EXPECT_TRUE(s.backup(wifi_link(1)));
+}
+
+TEST(ecn, a_signal_that_is_as_it_was_is_no_reason_to_try)
+{
+  LeftOutFarAway s;
+  s.hear(Link::wifi, -82, std::nullopt);
+  s.hear(wifi_link(1), -90, 700us); // behind a door, and still quicker
+  s.run(60);
+  EXPECT_TRUE(s.backup(Link::wifi));
+}
+
+TEST(ecn, signals_that_waver_are_no_ping_pong)
+{
+  // The stronger one is tried, and is slow all the same.
+  LeftOutFarAway s;
+  unsigned tries = 0;
+  bool before = true;
+  for (int i = 0; i < 240; ++i)
+  {
+    const bool used = !s.backup(Link::wifi);
+    tries += used && before ? 1 : 0;
+    before = !used;
+    s.hear(Link::wifi, i % 4 < 2 ? -66 : -70, used ? std::optional<Duration> { 6ms } : std::nullopt);
+    s.hear(wifi_link(1), -69, 600us);
+    s.run(0.5);
+  }
+  EXPECT_GE(tries, 1u);
+  EXPECT_LE(tries, 2u) << "in two minutes";
+}
+
+TEST(ecn, what_is_heard_worse_than_before_is_not_looked_at_again)
+{
+  LeftOutFarAway s;
+  s.hear(Link::wifi, -88, std::nullopt);
+  s.hear(wifi_link(1), -70, 2ms); // four times what it took then, which is a reason else
+  s.run(30);
+  EXPECT_TRUE(s.backup(Link::wifi));
+  s.hear(Link::wifi, -85, std::nullopt);
+  s.run(1);
+  EXPECT_FALSE(s.backup(Link::wifi));
+}
+
+// OLIA: a subflow that was cut down grows only when the window of the other one goes down.
+TEST(ecn, coupled_senders_are_marked_on_the_link_that_they_are_to_leave)
+{
+  Fixture s;
+  s.add(Link::wifi, 7, 2e4, 0);
+  s.add(wifi_link(1), 7, 1e6, 0);
+  s.hear(Link::wifi, -75, 500us);
+  s.hear(wifi_link(1), -70, 500us);
+  s.run(3);
+  ASSERT_FALSE(s.backup(wifi_link(1)));
+  ASSERT_EQ(s.marks(wifi_link(1)), 0);
+  s.hear(wifi_link(1), -80, 900us);
+  s.run(1);
+  EXPECT_FALSE(s.backup(wifi_link(1)));
+  EXPECT_EQ(s.marks(wifi_link(1)), DeltaSettings {}.cap);
+  EXPECT_EQ(s.marks(Link::wifi), 0);
+  EXPECT_EQ(s.fact(*s.flows[0], "state"), "ecn: an access point is marked before it is left");
+  s.hear(wifi_link(1), -84, 1500us);
+  s.run(0.2);
+  EXPECT_TRUE(s.backup(wifi_link(1))) << "clearly slow";
+  s.hear(wifi_link(1), -74, 500us);
+  s.run(2);
+  ASSERT_FALSE(s.backup(wifi_link(1)));
+  s.hear(wifi_link(1), -80, 900us);
+  s.run(1);
+  ASSERT_FALSE(s.backup(wifi_link(1)));
+  s.flows[0]->rate = 2e6; // it has grown
+  s.run(1);
+  EXPECT_TRUE(s.backup(wifi_link(1)));
+  EXPECT_EQ(s.marks(wifi_link(1)), 0);
+}
+
+TEST(ecn, coupled_senders_are_marked_while_what_is_heard_better_is_tried)
+{
+  for (const std::uint8_t version : { 0, 1 })
+  {
+    Fixture s;
+    s.add(Link::wifi, 7, 2e4, version);
+    s.add(wifi_link(1), 7, 1e6, version);
+    s.hear(Link::wifi, -84, 6ms);
+    s.hear(wifi_link(1), -60, 500us);
+    s.run(10);
+    ASSERT_TRUE(s.backup(Link::wifi));
+    s.hear(Link::wifi, -70, std::nullopt);
+    s.hear(wifi_link(1), -72, 800us);
+    s.run(1);
+    EXPECT_FALSE(s.backup(Link::wifi));
+    EXPECT_FALSE(s.backup(wifi_link(1)));
+    EXPECT_EQ(s.marks(wifi_link(1)), version == 0 ? DeltaSettings {}.cap : 0) << "Linux does not couple";
+    s.run(4);
+    EXPECT_EQ(s.marks(wifi_link(1)), 0) << "nothing came of it";
+  }
 }
 
 TEST(ecn, an_idle_download_forgets_nothing)

@@ -21,7 +21,7 @@ from .table import Table
 
 USAGE = """\
 usage: tandem sim SCENARIO [options]     one run, as JSON: grid, uplink, many, single, run FILE,
-                                         slots, rtts, users, switching, handoff
+                                         slots, rtts, visits, users, switching, handoff
        tandem sim sweep SWEEP [options]  many runs into one table
        tandem sim list                   the sweeps that come along
 

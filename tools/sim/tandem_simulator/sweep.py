@@ -23,7 +23,7 @@ from .program import SIM_DIR, BadSweep
 from .table import Table, flatten
 
 SCENARIOS = ("grid", "uplink", "many", "single", "run")
-ALONE = ("slots", "rtts", "users", "switching", "handoff")  # scenarios that no sweep runs: their options are lists, or their results curves
+ALONE = ("slots", "rtts", "visits", "users", "switching", "handoff")  # scenarios that no sweep runs: their options are lists, or their results curves
 
 
 @dataclass
