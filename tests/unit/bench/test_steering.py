@@ -56,13 +56,14 @@ def test_a_capped_mean_gives_nothing_for_more_than_the_optimum() -> None:
 def test_rows_of_the_grid_judge_mean_and_worst_run_of_olia_alone() -> None:
     bench = ecn_grid.BENCH
     cases = bench.cases(True)
-    runs = [Run(case.name, arm.name, 1, 0, 0.0, {ecn_grid.SHARE.name: 70.0 if number == 3 and arm.name == "Tandem" else 99.0})
+    runs = [Run(case.name, arm.name, 1, 0, 0.0, {ecn_grid.SHARE.name: 70.0 if number == 3 and arm.name == "Tandem" else 99.0, ecn_grid.LEARNING.name: 90.0 if number == 3 else 80.0})
             for number, case in enumerate(cases) for arm in case.arms]
     rows = bench.summarise(cases, runs)
     assert [case.name for case, _ in rows] == ["OLIA, 24 cells", "LIA, 24 cells", "uncoupled CUBIC, 24 cells"]
-    assert [len(case.goals) for case, _ in rows] == [2, 0, 0]
+    assert [len(case.goals) for case, _ in rows] == [4, 0, 0]
     first, made = rows[0]
-    assert [judge(first, goal, made).met for goal in first.goals] == [True, False]
+    assert [judge(first, goal, made).met for goal in first.goals] == [True, False, True, True]
+    assert {run.values[ecn_grid.LEARNED.name] for run in made} == {(23 * 80 + 90) / 24}
 
 
 def test_used_are_those_that_carry_something_and_are_not_left_out() -> None:
@@ -77,6 +78,7 @@ def test_settings_of_arms() -> None:
     olia = simulations.OLIA
     assert simulations.settings_of(simulations.BY_AP2, olia) == {"arm": "ap2"}
     assert simulations.settings_of(simulations.ALONE, olia) == {"cc": "olia", "scheduler": "lowest-rtt"}
+    assert simulations.settings_of(simulations.MEASURED, olia) == {"cc": "olia", "scheduler": "lowest-rtt", "modules": "ecn", "estimator": True}
     assert simulations.settings_of(simulations.TANDEM, olia) == {"cc": "olia", "scheduler": "lowest-rtt", "modules": "ecn"}
     assert simulations.settings_of(simulations.BLIND, olia)["survey"] is False
     assert simulations.settings_of(simulations.PUBLISHED, olia)["knobs"] == "ecn.strategy=1,ecn.sender=1"

@@ -12,7 +12,7 @@ from tandem_bench.model import Arm, Bench, Case, Measurement, Metric, Options, R
 from tandem_lab import kernels
 from tandem_lab import virtual_machine as machine
 
-SIMULATED = {"ecn-grid", "ecn-uplink", "ecn-many", "carrier-sense", "mobility", "fairness", "static-tail", "minislot-1", "minislot-2", "minislot-3", "switching", "switching-users", "cla"}
+SIMULATED = {"ecn-grid", "ecn-uplink", "ecn-many", "carrier-sense", "mobility", "fairness", "static-tail", "minislot-1", "minislot-2", "minislot-3", "switching", "switching-users", "visits", "cla"}
 OF_THE_MACHINE = {"overhead", "recorder", "latency", "scale", "idle", "freeze-requests", "estimator"}
 KERNEL = kernels.Kernel("c", "r", "6.1.1-1", "6.1.1", Path("/nowhere"))
 

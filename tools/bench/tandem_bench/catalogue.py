@@ -38,6 +38,7 @@ CATALOGUE = {
     "switching": "switching",
     "switching-users": "switching_users",
     "rtt-model": "rtt_model",
+    "visits": "visits",
     "cla": "cla",
     "promise": "promise",
     "together": "together",

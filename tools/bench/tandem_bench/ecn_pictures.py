@@ -13,7 +13,7 @@ from .statistics import pooled, values_of
 # Arm -> colour and line.
 LINES: Mapping[str, tuple[str, str]] = {
     "TCP by AP1": ("#999999", "--"), "TCP by AP2": ("#56B4E9", "--"), "MPTCP alone": (COLOURS["plain"], "-"), "as published": (COLOURS["published"], "-"),
-    "to the letter": ("#CC79A7", ":"), "on-off": ("#009E73", ":"), "Tandem, no survey": ("#F0A080", "-."), "Tandem": (COLOURS["tandem"], "-"), "optimum": (COLOURS["limit"], "--"),
+    "to the letter": ("#CC79A7", ":"), "on-off": ("#009E73", ":"), "Tandem, no survey": ("#F0A080", "-."), "Tandem, measured times": ("#7A3B00", ":"), "Tandem": (COLOURS["tandem"], "-"), "optimum": (COLOURS["limit"], "--"),
     "UDP by both": ("#CC79A7", ":"), "better TCP": (COLOURS["limit"], "--"),
     "the first one only": ("#999999", "--"), "handover by beacons": ("#CC79A7", ":"), "best at each moment": (COLOURS["limit"], "--"),
     "C at AP1": ("#999999", "--"), "C at AP2": ("#56B4E9", "--"),

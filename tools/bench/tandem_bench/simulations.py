@@ -20,10 +20,11 @@ LETTER = Arm("to the letter", "letter")
 TURNS = Arm("on-off", "on-off")
 TANDEM = Arm("Tandem", "tandem")
 BLIND = Arm("Tandem, no survey", "blind")
+MEASURED = Arm("Tandem, measured times", "measured")
 OPTIMUM = Arm("optimum", "limit")
 BY_AP1, BY_AP2 = Arm("TCP by AP1", "ap1"), Arm("TCP by AP2", "ap2")
-COLUMNS = ("ap1", "ap2", "plain", "published", "letter", "on-off", "blind", "tandem", "limit")
-HEADINGS = {"ap1": "TCP by AP1", "ap2": "TCP by AP2", "plain": "MPTCP alone", "letter": "to the letter", "on-off": "on-off", "blind": "Tandem, no survey", "limit": "optimum"}
+COLUMNS = ("ap1", "ap2", "plain", "published", "letter", "on-off", "blind", "measured", "tandem", "limit")
+HEADINGS = {"ap1": "TCP by AP1", "ap2": "TCP by AP2", "plain": "MPTCP alone", "letter": "to the letter", "on-off": "on-off", "blind": "Tandem, no survey", "measured": "Tandem, measured times", "limit": "optimum"}
 
 # Marks are as published when every sender gets them, whatever it does with them. The paper says neither which round-trip time
 # equation 5 takes nor what it gives below its pole: "as published" takes the readings that serve it best, "to the letter" the others.
@@ -32,6 +33,7 @@ KNOBS: Mapping[str, Mapping[str, float]] = {
     LETTER.name: {"strategy": 1, "sender": 1, "rtt": 1, "below_pole": 1},
     TURNS.name: {"strategy": 2},
     BLIND.name: {},
+    MEASURED.name: {},
     TANDEM.name: {},
 }
 
@@ -101,6 +103,8 @@ def settings_of(arm: Arm, sender: SenderKind) -> dict[str, Any]:
     settings: dict[str, Any] = {"cc": sender.cc, "scheduler": sender.scheduler}
     if arm.name == BLIND.name:
         settings["survey"] = False
+    if arm.name == MEASURED.name:
+        settings["estimator"] = True
     if (knobs := knobs_of(arm)) is not None:
         settings["modules"] = MODULE
         if knobs:
