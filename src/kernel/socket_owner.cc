@@ -1,9 +1,9 @@
 #include "src/kernel/socket_owner.h"
 
 #include <arpa/inet.h>
+#include <libmnl/libmnl.h>
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
-#include <linux/rtnetlink.h>
 #include <linux/sock_diag.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -38,11 +38,11 @@ std::optional<SocketOwner> owner_in(const std::byte* bytes, std::size_t length, 
     return {};
   const auto* found = static_cast<const inet_diag_msg*>(NLMSG_DATA(head));
   SocketOwner owner { .user = found->idiag_uid };
-  auto left = static_cast<int>(head->nlmsg_len - NLMSG_SPACE(sizeof(inet_diag_msg)));
-  for (const auto* one = reinterpret_cast<const rtattr*>(bytes + NLMSG_SPACE(sizeof(inet_diag_msg))); RTA_OK(one, left);
-       one = RTA_NEXT(one, left))
-    if (one->rta_type == cgroup_attribute && RTA_PAYLOAD(one) == sizeof owner.cgroup)
-      std::memcpy(&owner.cgroup, RTA_DATA(one), sizeof owner.cgroup);
+  const auto* end = reinterpret_cast<const char*>(bytes) + head->nlmsg_len;
+  for (const auto* one = static_cast<const nlattr*>(mnl_nlmsg_get_payload_offset(head, sizeof(inet_diag_msg)));
+       mnl_attr_ok(one, static_cast<int>(end - reinterpret_cast<const char*>(one))); one = mnl_attr_next(one))
+    if (mnl_attr_get_type(one) == cgroup_attribute && mnl_attr_get_payload_len(one) == sizeof owner.cgroup)
+      std::memcpy(&owner.cgroup, mnl_attr_get_payload(one), sizeof owner.cgroup);
   return owner;
 }
 
