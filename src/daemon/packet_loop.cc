@@ -166,6 +166,7 @@ void PacketLoop::make_watchers()
   ev_io_init(&queue_io_, Call<&PacketLoop::drain_queue>::back, queue_.fd(), EV_READ);
   ev_io_init(&monitor_io_, Call<&PacketLoop::monitor_notified>::back, monitor_.fd(), EV_READ);
   ev_io_init(&keeper_io_, Call<&PacketLoop::keeper_notified>::back, keeper_.fd(), EV_READ);
+  ev_io_init(&sleep_io_, Call<&PacketLoop::machine_woke>::back, sleep_.fd(), EV_READ);
   ev_timer_init(&chain_timer_, Call<&PacketLoop::schedule>::back, 0., 1.);
   ev_timer_init(&heartbeat_timer_, Call<&PacketLoop::heartbeat>::back, 0., 0.05);
   ev_timer_init(&look_timer_, Call<&PacketLoop::look>::back, 0.2, 0.2);
@@ -173,11 +174,13 @@ void PacketLoop::make_watchers()
   ev_timer_init(&roles_timer_, Call<&PacketLoop::roles_timer>::back, 0., 0.);
   ev_async_init(&mail_, Call<&PacketLoop::take_mail>::back);
   ev_async_init(&halt_, Call<&PacketLoop::halt>::back);
-  for (auto* data : { &queue_io_.data, &monitor_io_.data, &keeper_io_.data, &chain_timer_.data, &heartbeat_timer_.data,
-                      &look_timer_.data, &steer_timer_.data, &roles_timer_.data, &mail_.data, &halt_.data })
+  for (auto* data :
+       { &queue_io_.data, &monitor_io_.data, &keeper_io_.data, &sleep_io_.data, &chain_timer_.data,
+         &heartbeat_timer_.data, &look_timer_.data, &steer_timer_.data, &roles_timer_.data, &mail_.data, &halt_.data })
     *data = this;
-  // Packets before everything else.
-  ev_set_priority(&queue_io_, EV_MAXPRI);
+  // Packets before everything else, but for what makes all that is known of them old.
+  ev_set_priority(&sleep_io_, EV_MAXPRI);
+  ev_set_priority(&queue_io_, EV_MAXPRI - 1);
   ev_async_start(loop_, &mail_);
   ev_async_start(loop_, &halt_);
 }
@@ -203,6 +206,7 @@ void PacketLoop::begin()
   ev_io_start(loop_, &queue_io_);
   ev_io_start(loop_, &monitor_io_);
   ev_io_start(loop_, &keeper_io_);
+  ev_io_start(loop_, &sleep_io_);
   ev_timer_start(loop_, &heartbeat_timer_);
   ev_timer_start(loop_, &look_timer_);
   ev_timer_again(loop_, &chain_timer_);
@@ -267,6 +271,7 @@ StatusSources PacketLoop::sources()
            .exclusions = *exclusions_,
            .hands_off = hands_off_,
            .times_off = times_off_,
+           .sleeps = sleeps_,
            .cell_cost = cell_cost_,
            .cell_denied = cell_denied_,
            .uptime = kernel::now() - started_ };

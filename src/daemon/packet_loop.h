@@ -29,6 +29,7 @@
 #include "src/kernel/keeper/rule_delivery.h"
 #include "src/kernel/packet/injector.h"
 #include "src/kernel/packet/packet_queue.h"
+#include "src/kernel/sleep_watch.h"
 #include "src/links/cell_cost.h"
 #include "src/links/monitor.h"
 #include "src/links/validation.h"
@@ -124,6 +125,7 @@ private:
   std::string apart() const;
   void look_apart();
   void let_go(const std::string& why);
+  void machine_woke();
   void make_exclusions();
   void make_validation();
   void exclusions_changed();
@@ -184,6 +186,7 @@ private:
   void tell_state(Tick now);
   void trap_saved(const TrapSaver::Saved& saved);
   void switch_slot(std::size_t i, bool on);
+  void modules_begin_anew();
 
   void retune_fetching();
   void stop_fetching(std::string_view why);
@@ -212,6 +215,8 @@ private:
   std::string cell_denied_ {}; // why nothing goes by the cellular link; empty: it may
   std::string hands_off_ {};   // why no flow is taken on or spoken for, see apart(); empty: no reason
   std::uint64_t times_off_ = 0;
+  kernel::SleepWatch sleep_ {};
+  std::uint64_t sleeps_ = 0;
   std::string not_validated_ {};                        // what validation_ said when it was asked last
   std::uint64_t filtered_told_ = 0, rerouted_told_ = 0; // Datapath::Counters, of the last look
   Tick filtered_until_ {};                              // the packet filter is not tried before
@@ -225,7 +230,7 @@ private:
   int quiet_looks_ = 0;  // looks since something happened
 
   struct ev_loop* loop_;
-  ev_io queue_io_ {}, monitor_io_ {}, keeper_io_ {};
+  ev_io queue_io_ {}, monitor_io_ {}, keeper_io_ {}, sleep_io_ {};
   ev_timer chain_timer_ {}, heartbeat_timer_ {}, look_timer_ {}, steer_timer_ {}, roles_timer_ {};
   ev_async mail_ {}, halt_ {};
   control::Mailbox mailbox_;

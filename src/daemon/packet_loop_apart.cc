@@ -18,6 +18,9 @@ namespace tandem::daemon
 namespace
 {
 
+// After less a server still sends again, and a resume is worth its packet.
+constexpr Duration shortest_sleep = std::chrono::seconds { 2 };
+
 // Interfaces that are no tunnels, because the user says so, or because they look like Wi-Fi or a modem. "ppp" alone may
 // be a modem as well as a VPN; without a word of the user's it is one if it has the default route.
 std::vector<std::string> no_tunnels(const Config::Links& config, const Roles& roles)
@@ -74,12 +77,31 @@ void PacketLoop::let_go(const std::string& why)
   injector_.follow_routes(Link::wifi);
   stop_fetching("hands off all flows");
   tell_links();
-  for (std::size_t i = 0; i < chain_.module_count(); ++i)
-    if (chain_.enabled(i))
-    {
-      switch_slot(i, false);
-      switch_slot(i, true);
-    }
+  modules_begin_anew();
+}
+
+// The server may have given up meanwhile, and whoever translates addresses on the way may have forgotten the flow: none
+// is spoken for before it shows by itself that it lives. What modules kept from the server is not told either; of what
+// the server has not heard it asks again.
+void PacketLoop::machine_woke()
+{
+  const Duration slept = sleep_.slept();
+  if (slept < shortest_sleep) return;
+  rouse();
+  ++sleeps_;
+  log(Severity::notice, "the machine has slept for " + std::to_string(static_cast<long>(seconds(slept)))
+                            + " s: every flow is looked at anew");
+  stop_fetching("the machine has slept");
+  injector_.bind(Link::wifi, {});
+  injector_.bind(Link::cell, {});
+  modules_begin_anew();
+  for (const bool bypassed : { true, false })
+  {
+    bypassed ? chain_.queue_bypassed() : chain_.queue_resumed();
+    inputs_.add(kernel::now(), trace::input::QueueBypassed { bypassed });
+  }
+  look_at_cell(); // another day may have begun
+  links_changed();
 }
 
 void PacketLoop::make_validation()

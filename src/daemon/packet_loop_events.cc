@@ -168,6 +168,17 @@ void PacketLoop::switch_slot(std::size_t i, bool on)
   steer_soon();
 }
 
+// What they hold back leaves, and they know no flow any more.
+void PacketLoop::modules_begin_anew()
+{
+  for (std::size_t i = 0; i < chain_.module_count(); ++i)
+    if (chain_.enabled(i))
+    {
+      switch_slot(i, false);
+      switch_slot(i, true);
+    }
+}
+
 // ---- bytes fetched a second time (docs/decisions/0007) ----
 
 void PacketLoop::retune_fetching()
@@ -278,13 +289,7 @@ bool PacketLoop::find_roles_anew()
   }
   const bool other_wifi = found.roles.wifi != roles_.wifi, other_cell = found.roles.cell != roles_.cell;
   // Whatever modules hold back leaves while the links are still what the flows know them by.
-  if (other_wifi)
-    for (std::size_t i = 0; i < chain_.module_count(); ++i)
-      if (chain_.enabled(i))
-      {
-        switch_slot(i, false);
-        switch_slot(i, true);
-      }
+  if (other_wifi) modules_begin_anew();
   roles_ = std::move(found.roles);
   monitor_.assign(roles_.wifi, roles_.cell, roles_.more_wifi, now);
   watch_->assign(roles_.wifi, roles_.cell);

@@ -63,6 +63,7 @@ json datapath_json(const StatusSources& from)
                { "private_peers", from.chain.stats().private_peers },
                { "excluded", from.chain.stats().excluded },
                { "hands_off", from.times_off },
+               { "sleeps", from.sleeps },
                { "waiting", in_kernel ? in_kernel->waiting : 0 },
                { "queue_drops", in_kernel ? in_kernel->queue_drops : 0 },
                { "user_drops", in_kernel ? in_kernel->user_drops : 0 },

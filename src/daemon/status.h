@@ -53,6 +53,7 @@ struct StatusSources
   const ExclusionDriver& exclusions;
   const std::string& hands_off; // why no flow is taken on; empty: no reason
   std::uint64_t times_off;      // how often that began
+  std::uint64_t sleeps;         // of the machine
   links::CellCost cell_cost;
   const std::string& cell_denied; // why nothing goes by the cellular link
   Duration uptime;

@@ -22,4 +22,9 @@ Duration realtime_offset() noexcept
   return read(CLOCK_REALTIME) - read(CLOCK_MONOTONIC);
 }
 
+Duration time_asleep() noexcept
+{
+  return read(CLOCK_BOOTTIME) - read(CLOCK_MONOTONIC);
+}
+
 } // namespace tandem::kernel
