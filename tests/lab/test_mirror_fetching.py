@@ -39,7 +39,7 @@ SUM = hashlib.sha256(CONTENT).hexdigest()
 SIZE = 1_500_000
 # Answers each connection's GET; only the first of an address and path is the original.
 SERVER = r"""
-import http.server, sys
+import http.server, sys, time
 how, size = sys.argv[1], int(sys.argv[2])
 body = b"".join(n.to_bytes(8, "big") for n in range(size // 8))
 seen = set()
@@ -49,6 +49,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         again = self.path in seen
         seen.add(self.path)
         part, tag, status = body, '"one"', 200
+        if again and how in ("endless-head", "slow-head"): return self.never_said()
         if again and how == "renewed": tag = '"two"'
         if again and how == "shorter": part = body[:-8]
         if again and how == "denied": part, status = b"no", 403
@@ -61,6 +62,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         try: self.wfile.write(part)
         except OSError: self.close_connection = True
+    def never_said(self):
+        self.close_connection = True
+        try:
+            self.wfile.write(b"HTTP/1.1 206 Partial Content\r\n")
+            while True:
+                self.wfile.write(b"X-More: %s\r\n" % (b"x" * 1000) if how == "endless-head" else b"X")
+                if how == "slow-head": time.sleep(0.2)
+        except OSError: pass
     do_POST = do_GET
     def log_message(self, *_): pass
 server = http.server.ThreadingHTTPServer(("0.0.0.0", 8080), Handler)
@@ -160,6 +169,27 @@ def test_replay_is_refused_with_the_reason(lab, how, why):
         assert decisions(daemon)[why] >= 1
         assert fetched(daemon)["fills"] == 0
         assert any(flow["content"] == "refused" and flow["content_why"] == why for flow in daemon.api("/v1/flows"))
+
+
+@pytest.mark.parametrize("how", ["endless-head", "slow-head"])
+@pytest.mark.parametrize("strategy", ["range", "replay"])
+def test_a_head_that_never_ends_costs_little(lab, strategy, how):
+    """Of the answer that is asked for a second time; the download is what it is without."""
+    def resident() -> int:
+        return int(Path(f"/proc/{daemon.pid}/statm").read_text().split()[1]) * 4096
+
+    with lab.daemon(["mirror"], config(strategy)) as daemon, server_that(lab, how):
+        ask(lab, "/first")
+        before, cell = resident(), daemon.api("/v1/status")["datapath"]["cell_bytes"]
+        for attempt in range(4):
+            ask(lab, f"/{attempt}")
+        state = fetched(daemon)
+        assert state["asked"] >= 5 and state["fills"] == 0 and state["differed"] == 0, state
+        decisions(daemon)
+        assert resident() - before < 8 << 20
+        # Of each connection no more than the longest head that is read.
+        assert daemon.api("/v1/status")["datapath"]["cell_bytes"] - cell < 2 * SIZE
+        assert system.wait_until(lambda: fetched(daemon)["under_way"] == 0, 15)
 
 
 @pytest.mark.parametrize("how", ["none", "weak"])
