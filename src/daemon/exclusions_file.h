@@ -1,15 +1,14 @@
-// Where exclusions are that a user had saved. A file that is torn, foreign or of another version is put aside, never
-// overwritten.
+// Where exclusions are that a user had saved.
 #pragma once
 
 #include "src/daemon/exclusion.h"
-#include "src/daemon/kept_file.h"
+#include "src/daemon/kept_value.h"
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <map>
 #include <string>
+#include <string_view>
 
 namespace tandem::daemon
 {
@@ -23,24 +22,18 @@ std::string exclusions_text(const SavedExclusions& all);
 // Adds what a text of exclusions_text() holds. Returns what is wrong with it, and adds nothing then; empty: nothing is.
 std::string read_exclusions(const std::string& text, SavedExclusions& into);
 
-class ExclusionsFile
+struct ExclusionsFormat
 {
-public:
-  // The directory is made, for its owner alone, when it is not there.
-  explicit ExclusionsFile(const std::filesystem::path& directory);
-
-  // Nothing when there is no such file. What is wrong with it becomes a sentence in problem().
-  SavedExclusions load();
-  // False: problem() says why, and what was in the file before is there still.
-  bool save(const SavedExclusions& all);
-
-  const std::filesystem::path& path() const { return path_; }
-  // Of the latest call that had one; empty: all is well.
-  const std::string& problem() const { return kept_.problem(); }
-
-private:
-  std::filesystem::path path_;
-  KeptFile kept_;
+  using Value = SavedExclusions;
+  static constexpr std::string_view file_name = "exclusions";
+  static constexpr std::size_t longest = longest_exclusions_text;
+  static constexpr KeptFile::Words words { .forgotten = "no exclusion can be saved",
+                                           .anew = "Tandem runs without saved exclusions",
+                                           .unsaved = "the exclusions are not saved" };
+  static std::string text(const Value& all) { return exclusions_text(all); }
+  static std::string read(const std::string& text, Value& into) { return read_exclusions(text, into); }
 };
+
+using ExclusionsFile = KeptValue<ExclusionsFormat>;
 
 } // namespace tandem::daemon

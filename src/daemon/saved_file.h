@@ -1,33 +1,27 @@
-// Where saved settings are. A file that is torn, foreign or of another version is put aside, never overwritten.
+// Where saved settings are.
 #pragma once
 
-#include "src/daemon/kept_file.h"
+#include "src/daemon/kept_value.h"
 #include "src/daemon/saved_settings.h"
 
-#include <filesystem>
 #include <string>
+#include <string_view>
 
 namespace tandem::daemon
 {
 
-class SavedFile
+struct SavedFormat
 {
-public:
-  // The directory is made, for its owner alone, when it is not there.
-  explicit SavedFile(const std::filesystem::path& directory);
-
-  // Nothing when there is no such file. What is wrong with it becomes a sentence in problem().
-  SavedSettings load();
-  // False: problem() says why, and what was in the file before is there still.
-  bool save(const SavedSettings& settings);
-
-  const std::filesystem::path& path() const { return path_; }
-  // Of the latest call that had one; empty: all is well.
-  const std::string& problem() const { return kept_.problem(); }
-
-private:
-  std::filesystem::path path_;
-  KeptFile kept_;
+  using Value = SavedSettings;
+  static constexpr std::string_view file_name = "settings";
+  static constexpr std::size_t longest = longest_saved_text;
+  static constexpr KeptFile::Words words { .forgotten = "no setting can be saved",
+                                           .anew = "Tandem runs without saved settings",
+                                           .unsaved = "the setting is not saved" };
+  static std::string text(const Value& settings) { return saved_text(settings); }
+  static std::string read(const std::string& text, Value& into) { return read_saved(text, into); }
 };
+
+using SavedFile = KeptValue<SavedFormat>;
 
 } // namespace tandem::daemon

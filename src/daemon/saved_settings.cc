@@ -1,8 +1,7 @@
 #include "src/daemon/saved_settings.h"
 
 #include "src/daemon/config_value.h"
-
-#include <nlohmann/json.hpp>
+#include "src/daemon/kept_json.h"
 
 #include <optional>
 #include <utility>
@@ -15,8 +14,9 @@ using nlohmann::json;
 namespace
 {
 
-constexpr const char* version_key = "tandem-saved";
-constexpr int version = 1;
+constexpr Envelope envelope {
+  .key = "tandem-saved", .version = 1, .body = "settings", .type = json::value_t::object, .content = "saved settings"
+};
 constexpr std::size_t longest_value = 200; // as the control API takes it
 
 std::optional<SettingName> name_of(const std::string& text)
@@ -46,22 +46,15 @@ std::string saved_text(const SavedSettings& settings)
   json all = json::object();
   for (const auto& [name, one] : settings)
     all[name.text()] = { { "value", one.value }, { "at_s", one.at_s } };
-  return json { { version_key, version }, { "settings", std::move(all) } }.dump(2, ' ', false,
-                                                                                json::error_handler_t::replace)
-         + '\n';
+  return envelope.closed(std::move(all));
 }
 
 std::string read_saved(const std::string& text, SavedSettings& into)
 {
-  const json whole = json::parse(text, nullptr, false);
-  if (whole.is_discarded()) return "is torn, or no file of saved settings";
-  if (!whole.is_object() || !whole.contains(version_key)) return "is no file of saved settings";
-  if (whole[version_key] != version)
-    return "is of version " + whole[version_key].dump() + "; this Tandem reads version " + std::to_string(version);
-  if (whole.size() != 2 || !whole.contains("settings") || !whole["settings"].is_object())
-    return "has no \"settings\", or something beside them";
+  json all {};
+  if (std::string wrong = envelope.open(text, all); !wrong.empty()) return wrong;
   SavedSettings read {};
-  for (const auto& [key, one] : whole["settings"].items())
+  for (const auto& [key, one] : all.items())
   {
     const auto name = name_of(key);
     const std::string wrong = name ? wrong_with(*name, one) : "MODULE or MODULE.KNOB is needed";
