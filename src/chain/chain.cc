@@ -159,10 +159,11 @@ void Chain::exclude(std::size_t i, flow::Flow& flow)
   flow.holds[i] = {};
 }
 
-// Whether the flow is one that modules are asked about.
+// Whether the flow is one that modules are asked about. A loss in the first flight decides how large the sender's
+// window is for the rest of the download, and has been answered by the time that so much is delivered.
 bool Chain::worth(const flow::Flow& flow) const
 {
-  return flow.begun != 0 || flow.view.bytes_delivered - flow.paused_at >= options_.worth;
+  return flow.begun != 0 || flow.view.holes || flow.view.bytes_delivered - flow.paused_at >= options_.worth;
 }
 
 // Gives a module its state on the flow; false when it cannot begin.

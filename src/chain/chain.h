@@ -65,8 +65,8 @@ public:
     flow::Table::Options table {};
     std::uint64_t seed = 0;
     std::uint64_t cell_budget = std::numeric_limits<std::uint64_t>::max(); // bytes over the cellular link since start
-    // Modules begin on a flow, and are asked about it, once it has delivered so many bytes without a pause of a second.
-    // Until then it costs no state: most flows are short.
+    // Modules begin on a flow, and are asked about it, once it has delivered so many bytes without a pause of a second,
+    // or has a hole. Until then it costs no state: most flows are short.
     std::uint64_t worth = 0;
     Duration call_limit =
         std::chrono::milliseconds { 5 }; // the third decision that takes longer costs the module the flow

@@ -21,6 +21,8 @@ constexpr int probe_vote = 25;
 // After two rounds that say that the start was paced an answer to losses counts for less.
 constexpr std::uint8_t paced_start = 2;
 constexpr int contradicted_vote = 5;
+// The window of a sender in slow start may be ahead of what it has in flight: then its answer to a loss is not to grow.
+constexpr int growing_vote = 5;
 // Where an ACK comes for more than this part of a flight (aggregated frames and a short round trip) what is counted is
 // too coarse to tell: 0.05 to 1.25 with BBR at 20 ms over 802.11n, 0.4 to 0.9 with CUBIC.
 constexpr double coarse = 1.0 / 8;
@@ -313,6 +315,7 @@ void SenderWatch::follow_losses(const Segment& ack, const Heard& heard, FlowView
     if (!heard.new_hole || (holed_ && now - holed_at_ < trip)) return;
     stage_ = Stage::open;
     many_ = heard.blocks >= shown;
+    growing_ = view.slow_start;
     mark_ = now;
     mark_edge_ = later(view.highest_held, ack.ack);
     mark_count_ = heard.count;
@@ -389,7 +392,8 @@ void SenderWatch::judge_episode(std::uint32_t after, Microseconds sent_in, FlowV
     const double smoothed = static_cast<double>(view.rtt_smoothed.count()) / 1000;
     if ((smoothed > 0 && took > longest_answered * smoothed) || sent_in < nearly_all * rtt(view)) return;
     if (flight < enough_in_flight * view.mss || flight > window_limited * view.scaled(view.sent_window)) return;
-    vote(step_ > coarse * flight ? -coarse_vote : -loss_vote, "not slower after losses", view);
+    const int weight = step_ > coarse * flight ? coarse_vote : growing_ ? growing_vote : loss_vote;
+    vote(-weight, "not slower after losses", view);
   }
   else if (ratio <= slower && !many_)
   {

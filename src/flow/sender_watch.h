@@ -98,6 +98,7 @@ private:
   bool in_round_ : 1 = false;
   bool holed_ : 1 = false;
   bool many_ : 1 = false;    // holes in this episode: more than an ACK can show
+  bool growing_ : 1 = false; // the window still grew when it began
   bool strange_ : 1 = false; // the order of the SYN/ACK's options is not Linux's
 };
 

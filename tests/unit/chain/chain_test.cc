@@ -1269,6 +1269,23 @@ TEST(ChainLife, AShortFlowCostsNoStateUntilItIsWorthIt)
   EXPECT_EQ(puppet.heard(EventKind::segment), 2) << "once begun, a pause ends nothing";
 }
 
+TEST(ChainLife, AHoleInTheFirstFlightIsWorthIt)
+{
+  Puppet puppet { "mirror" };
+  Fixture fixture { { &puppet }, { .worth = 14'000 } };
+  Peers peers {};
+  fixture.open(peers);
+  peers.received += 1'448;
+  fixture.show(peers.ack(fixture.now()));
+  EXPECT_EQ(puppet.begun, 0);
+  Segment ack = peers.ack(fixture.now());
+  ack.sack_blocks[0] = { ack.ack + 1'448, ack.ack + 2 * 1'448 };
+  ack.sack_count = 1;
+  fixture.show(ack);
+  EXPECT_EQ(puppet.begun, 1);
+  EXPECT_EQ(puppet.heard(EventKind::segment), 1) << "about the ACK that shows it";
+}
+
 TEST(ChainLife, SwitchingOffTellsEveryFlowAndEndsItOnce)
 {
   Puppet puppet { "offload" };
