@@ -14,7 +14,7 @@ from kernel import Kernel, NoKernel
 TAG = "tandemhost"
 _BOOT_MODULES = ["virtio_pci", "9pnet_virtio", "9p", "overlay"]
 
-# The host's root is the lower layer of an overlay: the guest may write anywhere, and nothing of it reaches the host.
+# The host's root, or a directory of it, is the lower layer of an overlay: the guest may write anywhere, and nothing of it reaches the host.
 _INIT = """\
 #!/bin/busybox sh
 b=/bin/busybox
@@ -26,7 +26,7 @@ while read module; do $b insmod /modules/$module || stop "loading $module"; done
 $b mount -t 9p -o trans=virtio,version=9p2000.L,ro,cache=loose,msize=262144 {tag} /host || stop "mounting the host's files"
 $b mount -t tmpfs -o mode=755 rw /rw
 $b mkdir /rw/upper /rw/work
-$b mount -t overlay -o lowerdir=/host,upperdir=/rw/upper,workdir=/rw/work root /new || stop "overlay"
+$b mount -t overlay -o lowerdir=/host{root},upperdir=/rw/upper,workdir=/rw/work root /new || stop "overlay"
 $b mkdir -p /new/lib/modules/{release}
 $b mount -o bind /host{modules} /new/lib/modules/{release} || stop "finding the modules"
 $b mount -t tmpfs -o mode=755 run /new/run
@@ -38,7 +38,32 @@ $b mount -t tmpfs -o mode=1777 shm /new/dev/shm
 $b mount -t devpts pts /new/dev/pts
 $b ip link set lo up
 $b hostname tandem-vm
-exec $b switch_root /new /bin/bash /run/job
+{start}
+"""
+
+_START_JOB = "exec $b switch_root /new /bin/bash /run/job"
+
+# systemd starts the job as the last of its units. Not started: what nobody logs in to, and what takes long and has no part in this.
+_START_SYSTEMD = """\
+$b mkdir -p /new/host /new/run/systemd/system/multi-user.target.wants
+$b mount -o bind /host /new/host || stop "showing the host's files"
+$b echo 0123456789abcdef0123456789abcdef >/new/etc/machine-id
+$b echo tandem-vm >/new/etc/hostname
+$b cp /unit /new/run/systemd/system/tandem-vm.service
+$b ln -s ../tandem-vm.service /new/run/systemd/system/multi-user.target.wants/tandem-vm.service
+for unit in {masked}; do $b ln -s /dev/null /new/run/systemd/system/$unit; done
+exec $b switch_root /new /sbin/init"""
+_MASKED = ["getty.target", "getty-static.service", "serial-getty@.service", "apparmor.service", "ModemManager.service", "nginx.service",
+           "systemd-udev-trigger.service", "apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer", "e2scrub_reap.service",
+           "fstrim.timer"]
+_UNIT = """\
+[Unit]
+Description=What the virtual machine was started for
+After=basic.target dbus.socket systemd-logind.service
+IgnoreOnIsolate=yes
+[Service]
+Type=exec
+ExecStart=/bin/bash /run/job
 """
 
 # Everything said goes to the second serial port, the first is the kernel's. The last line carries the exit code. The host ends the
@@ -70,6 +95,7 @@ class Job:
     directory: Path
     environment: dict[str, str] = field(default_factory=dict)
     modules: list[str] = field(default_factory=list)  # loaded before, with modprobe
+    root: Path | None = None  # a directory of the host with a system in it, which systemd starts; None: the host's own files, without systemd
     look_after: int = 100  # seconds from the start of the command until its processes are listed
 
     def text(self) -> str:
@@ -92,8 +118,11 @@ def write(path: Path, kernel: Kernel, busybox: Path, job: Job) -> None:
     for file in files:
         archive.file(f"modules/{file.name}", file.read_bytes())
     archive.file("modules/order", "".join(f"{file.name}\n" for file in files).encode())
-    archive.file("init", _INIT.format(tag=TAG, release=kernel.release, modules=shlex.quote(str(kernel.modules.resolve()))).encode(), 0o755)
+    start = _START_SYSTEMD.format(masked=shlex.join(_MASKED)) if job.root else _START_JOB
+    archive.file("init", _INIT.format(tag=TAG, release=kernel.release, modules=shlex.quote(str(kernel.modules.resolve())),
+                                      root=shlex.quote(str(job.root.resolve())) if job.root else "", start=start).encode(), 0o755)
     archive.file("job", job.text().encode())
+    archive.file("unit", _UNIT.encode())
     path.write_bytes(gzip.compress(archive.bytes(), 1))
 
 

@@ -80,13 +80,14 @@ def requirements() -> tuple[kernels.Kernel, str]:
 
 
 def run(command: Sequence[str], *, timeout: float = 120.0, modules: Sequence[str] = (), environment: dict[str, str] | None = None,
-        directory: Path | None = None, say: Callable[[bytes], None] | None = None) -> Result:
+        directory: Path | None = None, root: Path | None = None, say: Callable[[bytes], None] | None = None) -> Result:
     """Runs a command (its first word is a path on this machine or a program's name) in a fresh machine and returns what came of it.
 
+    With `root`, a directory with a system in it, systemd is started there and runs the command; this machine's files are below /host.
     `say` gets the output while it comes. Raises Unavailable, TimeOver, Broken.
     """
     kernel, qemu = requirements()
-    job = initramfs.Job(command=list(command), nonce=f"tandem-vm-{secrets.token_hex(8)}", directory=directory or Path.cwd(),
+    job = initramfs.Job(command=list(command), nonce=f"tandem-vm-{secrets.token_hex(8)}", directory=directory or (Path("/") if root else Path.cwd()), root=root,
                         modules=list(modules), look_after=int(timeout * 0.8),  # the rest is for the boot
                         environment={"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root",
                                      "LC_ALL": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", "TANDEM_VM": "1", **(environment or {})})

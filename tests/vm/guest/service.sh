@@ -1,0 +1,257 @@
+#!/bin/bash
+# The packages as an administrator meets them, on a system that systemd has started: installed, enabled, reloaded, killed, misconfigured,
+# upgraded in the middle of a download, removed, purged.
+#   service.sh PACKAGE UPGRADE        two versions of the package
+# Facts are printed as "fact NAME VALUE", one a line.
+set -euo pipefail
+trap 'echo "service.sh: line $LINENO failed"; journalctl -u tandemd -n 20 --no-pager' ERR
+package=$1 upgrade=$2
+work=/run/work
+url=http://10.71.9.9
+export DEBIAN_FRONTEND=noninteractive SYSTEMD_PAGER='' SYSTEMD_COLORS=0
+mkdir -p $work/www
+fact() { echo "fact $*"; }
+stage() { echo "stage $(cut -d' ' -f1 /proc/uptime) $*"; }
+srv() { ip netns exec srv "$@"; }
+property() { systemctl show -p "$1" --value tandemd; }
+wait_for() # SECONDS COMMAND...
+{
+  local until=$((SECONDS + $1))
+  shift
+  until "$@" &>/dev/null; do
+    if [ $SECONDS -ge $until ]; then return 1; fi
+    sleep 0.1
+  done
+}
+up() { tandem status --json >$work/status.json; }
+download() { curl -sS --max-time 90 $url/file | sha256sum | cut -d' ' -f1; }
+queued() { tandem status --json | grep -o '"queued": *[0-9]*' | grep -o '[0-9]*$'; }
+# Numbers of processes, handles and counters differ from run to run.
+rules() { nft list ruleset 2>&1 | sed 's/counter packets [0-9]* bytes [0-9]*//'; }
+
+stage boot
+fact running "$(systemctl is-system-running --wait)"
+
+# This system is the client; it has two ways to the one server. The Wi-Fi way carries 40 Mb/s with a round trip of 20 ms.
+ip netns add srv
+ip -n srv link set lo up
+for name in all default; do
+  sysctl -qw net.ipv4.conf.$name.rp_filter=0
+  srv sysctl -qw net.ipv4.conf.$name.rp_filter=0
+done
+ip link add wlan0 type veth peer name w0 netns srv
+ip link add cell0 type veth peer name c0 netns srv
+ip address add 10.71.1.2/24 dev wlan0
+ip -n srv address add 10.71.1.1/24 dev w0
+ip address add 10.71.2.2/24 dev cell0
+ip -n srv address add 10.71.2.1/24 dev c0
+ip -n srv address add 10.71.9.9/32 dev lo
+for link in wlan0 cell0; do ip link set $link up; done
+for link in w0 c0; do ip -n srv link set $link up; done
+ip route add default via 10.71.1.1 dev wlan0 metric 100
+ip route add default via 10.71.2.1 dev cell0 metric 600
+tc -n srv qdisc add dev w0 root netem delay 20ms rate 40mbit limit 400
+# Segments as they are on air: with super-packets one ACK covers so much that there is little to move.
+srv ethtool -K w0 tso off gso off
+head -c 6000000 /dev/urandom >$work/www/file
+cat >$work/nginx.conf <<CONF
+daemon on;
+pid $work/nginx.pid;
+error_log $work/nginx.log;
+events { }
+http { access_log off; client_body_temp_path $work/b; proxy_temp_path $work/p; fastcgi_temp_path $work/f; uwsgi_temp_path $work/u;
+       scgi_temp_path $work/s; server { listen 10.71.9.9:80; root $work/www; } }
+CONF
+srv nginx -e $work/nginx.log -c $work/nginx.conf
+fact file "$(sha256sum <$work/www/file | cut -d' ' -f1)"
+{ ip rule list; ip route show table all; rules; } >$work/plain
+
+stage install
+dpkg -i "$package"
+fact fresh "$(systemctl is-enabled tandemd || true) $(systemctl is-active tandemd || true)"
+fact user "$(getent passwd tandem)"
+sed -i -e 's/^wifi = .*/wifi = "wlan0"/' -e 's/^cell = .*/cell = "cell0"/' -e 's/^#private_peers.*/private_peers = "as_others"/' /etc/tandem/tandem.toml
+
+stage start
+# As the next boot does.
+systemctl enable --quiet tandemd
+systemctl start multi-user.target
+wait_for 20 up
+fact started "$(systemctl is-active tandemd)"
+fact status "$(tandem status --json | tr -d '\n')"
+fact download "$(download)"
+fact status_after "$(tandem status --json | tr -d '\n')"
+daemon=$(property MainPID)
+# systemd loads ip_tables at every boot; that shall not make Tandem ask the legacy tools, which would make tables.
+fact legacy_modules "$(lsmod | grep -Eo '^ip6?(_tables|table_mangle)' | tr '\n' ' ')"
+fact identity "$(ps -o user=,group= -p "$daemon" | tr -s ' ') $(sed -n 's/^CapEff:\s*//p' /proc/"$daemon"/status)"
+fact oom "$(cat /proc/"$daemon"/oom_score_adj) $(cat /proc/"$(pgrep -P "$daemon" | head -n 1)"/oom_score_adj)"
+fact exposure "$(systemd-analyze security --no-pager tandemd | sed -n 's/.*Overall exposure level for tandemd.service: \([0-9.]*\).*/\1/p')"
+
+# The rules that queue packets: they come with the need of flows, and go with it.
+rules_under_load()
+{
+  nft monitor >$work/monitor &
+  local monitor=$!
+  sleep 1
+  download >$work/loaded
+  kill $monitor
+  grep -o '^add rule.*queue.*' $work/monitor | sed 's/counter packets [0-9]* bytes [0-9]*//; s/ *# handle.*//' | sort -u | tr '\n' ';'
+}
+
+stage reload
+sed -i '/^\[modules.offload\]/a window_mss = 25' /etc/tandem/tandem.toml
+systemctl reload tandemd
+wait_for 20 eval 'tandem module offload --json | grep -q 25' || true
+fact reloaded "$([ "$(property MainPID)" = "$daemon" ] && echo 'same process') $(tandem module offload --json | tr -d '\n')"
+
+stage saved
+tandem set offload.window_mss 30 --save
+systemctl restart tandemd
+wait_for 20 up
+fact restarted "$([ "$(property MainPID)" != "$daemon" ] && echo 'another process') $(tandem module offload --json | tr -d '\n')"
+
+stage exclude
+tandem exclude add service backup.service
+before=$(queued)
+# Twice: whose the first connection is the daemon has to look up, and it is left alone meanwhile.
+get="curl -sS --max-time 90 $url/file"
+systemd-run --quiet --wait --unit=backup sh -c "$get >$work/again; $get >$work/excluded"
+fact excluded "$(sha256sum <$work/excluded | cut -d' ' -f1) $(($(queued) - before))"
+fact exclusions "$(tandem exclude list --json | tr -d '\n')"
+tandem exclude remove service backup.service
+
+stage journal
+fact entry "$(tandem logs --module offload --json | tail -n 1)"
+
+stage kill
+fact rules_before "$(rules_under_load)"
+# How often it may be started: killed faster than the limit counts it cannot be here.
+fact limit "$(property StartLimitIntervalUSec)"
+download >$work/killed &
+busy=$!
+for _ in 1 2; do
+  daemon=$(property MainPID)
+  kill -9 "$daemon"
+  wait_for 30 eval '[ "$(property MainPID)" -gt 0 ] && [ "$(property MainPID)" != '"$daemon"' ] && up' || true
+done
+fact killed "$(systemctl is-active tandemd || true) $(property NRestarts)"
+wait $busy
+fact killed_download "$(cat $work/killed)"
+fact rules_after "$(rules_under_load)"
+
+stage misconfigured
+cp -p /etc/tandem/tandem.toml $work/good.toml
+echo 'nonsense = 1' >>/etc/tandem/tandem.toml
+systemctl restart tandemd && code=0 || code=$?
+sleep 4
+fact misconfigured "$code $(property ActiveState) $(property ExecMainStatus) $(property NRestarts)"
+fact complaint "$(journalctl -u tandemd -n 12 -o cat | tr '\n' '|')"
+cp -p $work/good.toml /etc/tandem/tandem.toml
+systemctl start tandemd
+fact corrected "$(systemctl is-active tandemd)"
+
+stage home
+systemctl stop tandemd
+useradd --create-home alice
+file=$(getent passwd alice | cut -d: -f6)/tandem.toml
+cp $work/good.toml "$file"
+tandem up -c "$file" &>$work/up && code=0 || code=$?
+fact home_file "$file"
+fact home "$code $(tr '\n' '|' <$work/up)"
+systemctl start tandemd && code=0 || code=$?
+fact after_home "$code $(systemctl is-active tandemd) $(ls /run/systemd/system/tandemd.service.d 2>/dev/null)"
+
+stage polkit
+daemon=$(property MainPID)
+subject=$daemon,$(cut -d' ' -f22 /proc/"$daemon"/stat),$(id -u tandem)
+may_measure() { pkcheck --action-id org.freedesktop.ModemManager1.Device.Control --process "$subject" &>$work/polkit && echo yes || echo "no: $(tr '\n' ' ' <$work/polkit)"; }
+fact polkit "$(may_measure)"
+cp /usr/share/doc/tandem/examples/50-tandem.rules /etc/polkit-1/rules.d/ || true
+wait_for 10 eval '[ "$(may_measure)" = yes ]' || true
+fact polkit_with_rule "$(may_measure)"
+
+stage apparmor
+cp /usr/share/doc/tandem/examples/usr.sbin.tandemd /etc/apparmor.d/
+apparmor_parser -r -K /etc/apparmor.d/usr.sbin.tandemd && code=0 || code=$?
+systemctl restart tandemd || true
+wait_for 20 up || true
+fact apparmor "$code $(cat /proc/"$(property MainPID)"/attr/current)"
+fact apparmor_download "$(download)"
+tandem set offload.window_mss 31 --save || true
+tandem exclude add service backup.service || true
+systemctl kill --kill-whom=main -s USR1 tandemd
+systemctl reload tandemd
+sleep 2
+fact apparmor_status "$(tandem status --json | tr -d '\n')"
+
+stage iptables
+sed -i 's/^\[daemon\]/[daemon]\nbackend = "iptables"/' /etc/tandem/tandem.toml
+systemctl restart tandemd || true
+fact iptables "$(tandem status --json | tr -d '\n')"
+fact iptables_download "$(download)"
+# The legacy tools alone, while somebody else holds their lock. Their modules are the administrator's to load.
+systemctl stop tandemd
+mkdir $work/away
+mv /usr/sbin/ip{,6}tables-nft-{restore,save} $work/away
+modprobe -a ip_tables ip6_tables
+fact lock "$(stat -c '%U %G %a' /run/xtables.lock)"
+flock /run/xtables.lock bash -c "until [ -e $work/release ]; do sleep 0.2; done" &
+systemctl start --no-block tandemd
+wait_for 60 pgrep -f ip6?tables-legacy-restore || true
+sleep 1
+fact legacy_waits "$(systemctl is-active tandemd || true)"
+touch $work/release
+wait_for 60 up || true
+fact legacy "$(tandem status --json 2>&1 | tr -d '\n')"
+fact legacy_download "$(download)"
+mv $work/away/* /usr/sbin/
+cp -p $work/good.toml /etc/tandem/tandem.toml
+systemctl stop tandemd
+fact denied "$(journalctl -k -o cat --grep 'apparmor="DENIED"' | tr '\n' '|' || true)"
+apparmor_parser -R /etc/apparmor.d/usr.sbin.tandemd
+rm /etc/apparmor.d/usr.sbin.tandemd
+systemctl start tandemd
+
+# Empty tables that iptables-nft makes were seen to stay here, on a machine with too much to do; the rest is compared at the removal.
+fact iptables_left "$(nft list tables | grep mangle | tr '\n' ' ' || true)"
+for family in ip ip6; do nft delete table $family mangle 2>/dev/null || true; done
+
+stage upgrade
+daemon=$(property MainPID)
+(for i in $(seq 100); do
+  download
+  [ -e $work/upgraded ] && break
+done >$work/downloads) &
+busy=$!
+sleep 1
+dpkg -i "$upgrade"
+wait_for 20 up
+touch $work/upgraded
+wait $busy
+fact upgrade "$(systemctl is-enabled tandemd) $(systemctl is-active tandemd) $([ "$(property MainPID)" != "$daemon" ] && echo 'another process') $(dpkg-query -W -f '${Version}' tandem)"
+fact upgrade_downloads "$(wc -l <$work/downloads) $(sort -u $work/downloads | tr '\n' ' ')"
+fact upgrade_kept "$(tandem module offload --json | tr -d '\n')"
+
+stage remove
+ls /var/lib/tandem >$work/state
+download >$work/removed &
+busy=$!
+sleep 1
+dpkg -r tandem
+wait $busy
+fact removed_download "$(cat $work/removed)"
+{ ip rule list; ip route show table all; rules; } >$work/removed_state
+fact removed_left "$(diff $work/plain $work/removed_state | tr '\n' '|' || true)"
+fact removed_state "$(ls /var/lib/tandem | diff $work/state - | tr '\n' '|' || true)"
+fact removed_processes "$(pgrep -a tandem | tr '\n' '|' || true)"
+kept() { find /etc /var /run /usr -xdev -path /run/work -prune -o -name '*tandem*' -not -path '*/dpkg/*' -not -name '*tandem-vm*' -not -path '/etc/polkit-1/*' -print -prune | sort | tr '\n' ' '; }
+fact removed_kept "$(kept)"
+
+stage purge
+dpkg -P tandem
+fact purged_kept "$(kept)"
+fact purged_failed "$(systemctl --failed --no-legend | tr '\n' '|')"
+fact kernel_warnings "$(dmesg | grep -c 'WARNING: ' || true)"
+stage end
+srv nginx -e $work/nginx.log -c $work/nginx.conf -s stop
