@@ -77,6 +77,8 @@ void WifiWatch::watch(bool on)
   if (on == detector_.watching()) return;
   const Tick now = kernel::now();
   detector_.watch(on, now);
+  prober_.receive(); // what came while nobody watched answers no question
+  hear_answers();
   if (on)
     look();
   else
@@ -116,14 +118,19 @@ void WifiWatch::link(const links::LinkInfo& info)
     const bool can = prober_.aim(target);
     detector_.new_gateway(can, now);
     silent_gateway_said_ = false;
-    if (prober_.fd() >= 0)
-    {
-      ev_io_set(&answers_, prober_.fd(), EV_READ);
-      ev_io_start(loop_, &answers_);
-    }
+    hear_answers();
   }
   detector_.carrier(info.up, now);
   look();
+}
+
+// Nothing reads answers while nothing is watched, and the socket hears every ARP frame of the network.
+void WifiWatch::hear_answers()
+{
+  ev_io_stop(loop_, &answers_);
+  if (!detector_.watching() || prober_.fd() < 0) return;
+  ev_io_set(&answers_, prober_.fd(), EV_READ);
+  ev_io_start(loop_, &answers_);
 }
 
 void WifiWatch::traffic_seen(bool arriving, Tick now)

@@ -76,6 +76,7 @@ public:
 
 private:
   void look();
+  void hear_answers();
   bool feeding(Tick now) const;
   void read_sources(Tick now);
   void open_sources();
