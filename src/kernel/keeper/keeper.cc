@@ -5,7 +5,7 @@
 #include "src/kernel/fd.h"
 #include "src/kernel/keeper/keeper_child.h"
 #include "src/kernel/mptcp/steerer.h"
-#include "src/kernel/rules/arp_announce.h"
+#include "src/kernel/rules/arp_setting.h"
 
 #include <nlohmann/json.hpp>
 #include <poll.h>
@@ -70,7 +70,7 @@ struct Keeper::Parts
     try
     {
       PolicyRoute::clear(route.table, route.priority);
-      ArpAnnounce::recover(options.arp_file);
+      ArpAnnounce { options.arp_file }.recover();
       choose_backend(options.backend)->clear();
     }
     catch (const std::exception&)

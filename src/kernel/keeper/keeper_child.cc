@@ -5,7 +5,7 @@
 #include "src/kernel/keeper/ruleset_watch.h"
 #include "src/kernel/mptcp/steerer.h"
 #include "src/kernel/packet/packet_queue.h"
-#include "src/kernel/rules/arp_announce.h"
+#include "src/kernel/rules/arp_setting.h"
 
 #include <fcntl.h>
 #include <nlohmann/json.hpp>
@@ -81,7 +81,7 @@ public:
     try
     {
       PolicyRoute::clear(stale.table, stale.priority);
-      ArpAnnounce::recover(options_.arp_file);
+      ArpAnnounce { options_.arp_file }.recover();
       backend_ = choose_backend(options_.backend);
       steerer_.emplace(options_.steering_file);
       state_.steering = steerer_->state();

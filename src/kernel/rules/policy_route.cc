@@ -2,7 +2,7 @@
 
 #include "src/kernel/fd.h"
 #include "src/kernel/json_fields.h"
-#include "src/kernel/rules/arp_announce.h"
+#include "src/kernel/rules/arp_setting.h"
 
 #include <linux/fib_rules.h>
 #include <linux/rtnetlink.h>
@@ -285,7 +285,7 @@ bool PolicyRoute::refresh()
   }
   if (p.plan.cell.empty()) return false;
   int ifindex = static_cast<int>(if_nametoindex(p.plan.cell.c_str()));
-  if (ifindex != 0) p.arp.prefer_own_address(p.plan.cell);
+  if (ifindex != 0) p.arp.set(p.plan.cell);
   bool changed = false;
   auto v4 = p.follow(AF_INET, ifindex, changed), v6 = p.follow(AF_INET6, ifindex, changed);
   p.state = {
