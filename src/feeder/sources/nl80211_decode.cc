@@ -311,6 +311,27 @@ std::optional<Interface> decode_interface(std::span<const std::byte> bytes)
                      .ssid = { reinterpret_cast<const char*>(ssid.data()), std::min(ssid.size(), longest_ssid) } };
 }
 
+namespace
+{
+
+// Of one combination of interfaces (linux/nl80211.h, enum nl80211_if_combination_attrs): how many stations.
+std::uint32_t stations_of(const Attributes& combination)
+{
+  std::uint32_t stations = 0;
+  nlattr* limits = combination.raw(NL80211_IFACE_COMB_LIMITS);
+  if (limits == nullptr) return 0;
+  int left = nla_len(limits);
+  for (nlattr* one = static_cast<nlattr*>(nla_data(limits)); nla_ok(one, left) != 0; one = nla_next(one, &left))
+  {
+    const Attributes limit { MAX_NL80211_IFACE_LIMIT, one };
+    if (!Attributes { NL80211_IFTYPE_MAX, limit.raw(NL80211_IFACE_LIMIT_TYPES) }.flag(NL80211_IFTYPE_STATION)) continue;
+    stations = std::max(stations, limit.number<std::uint32_t>(NL80211_IFACE_LIMIT_MAX).value_or(0));
+  }
+  return std::min(stations, combination.number<std::uint32_t>(NL80211_IFACE_COMB_MAXNUM).value_or(0));
+}
+
+} // namespace
+
 void Wiphy::take(std::span<const std::byte> bytes)
 {
   const auto parsed = parse(bytes);
@@ -322,6 +343,19 @@ void Wiphy::take(std::span<const std::byte> bytes)
   };
   if (all.flag(NL80211_ATTR_SUPPORTED_IFTYPES)) monitor = has_monitor(NL80211_ATTR_SUPPORTED_IFTYPES);
   if (all.flag(NL80211_ATTR_SOFTWARE_IFTYPES)) software_monitor = has_monitor(NL80211_ATTR_SOFTWARE_IFTYPES);
+  if (nlattr* list = all.raw(NL80211_ATTR_INTERFACE_COMBINATIONS))
+  {
+    int left = nla_len(list);
+    for (nlattr* one = static_cast<nlattr*>(nla_data(list)); nla_ok(one, left) != 0; one = nla_next(one, &left))
+    {
+      const Attributes combination { MAX_NL80211_IFACE_COMB, one };
+      const std::uint32_t count = stations_of(combination);
+      const std::uint32_t apart = combination.number<std::uint32_t>(NL80211_IFACE_COMB_NUM_CHANNELS).value_or(1);
+      if (count < stations.value_or(0) || (count == stations && apart <= channels.value_or(0))) continue;
+      stations = count;
+      channels = apart;
+    }
+  }
   if (all.flag(NL80211_ATTR_EXT_FEATURES))
   {
     const auto features = all.bytes(NL80211_ATTR_EXT_FEATURES); // a bit each

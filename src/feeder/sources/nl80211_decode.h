@@ -45,6 +45,10 @@ struct Wiphy
   std::optional<bool> monitor {};          // can be a monitor
   std::optional<bool> software_monitor {}; // beside any other use
   std::optional<bool> cqm_list {};         // several RSSI thresholds, which the driver can only offer with one, too
+  // At how many access points it can be at the same time, and then on how many channels. Absent: the driver says
+  // nothing of several interfaces, which means one.
+  std::optional<std::uint32_t> stations {};
+  std::optional<std::uint32_t> channels {};
 
   void take(std::span<const std::byte> bytes);
 };

@@ -1,0 +1,400 @@
+#include "src/association/associator.h"
+
+#include "src/kernel/clock.h"
+#include "src/kernel/interface_setting.h"
+
+#include <net/if.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <utility>
+
+namespace tandem::association
+{
+namespace
+{
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+
+constexpr Duration period = 1s;
+// Authentication, association and keys; EAP takes some seconds.
+constexpr Duration association_limit = 20s;
+// An access point that restarts, or a blackout, comes back within that.
+constexpr Duration lost_limit = 10s;
+constexpr Duration scan_period = 10s, scan_period_full = 30s;
+constexpr Duration retry_lease = 10s;
+// Above what network managers give to their routes: only who binds to the interface leaves by it.
+constexpr std::uint32_t first_metric = 8484;
+
+// IEEE 802.11-2016, 17.3.8.4.2 and annex E; 0 beyond these bands.
+unsigned channel_of(unsigned frequency)
+{
+  if (frequency == 2484) return 14;
+  if (frequency > 2407 && frequency < 2484) return (frequency - 2407) / 5;
+  if (frequency > 5000 && frequency < 5925) return (frequency - 5000) / 5;
+  return frequency > 5950 && frequency < 7125 ? (frequency - 5950) / 5 : 0;
+}
+
+// Names of networks may be any bytes; JSON and terminals want none of that.
+std::string printable(const std::string& name)
+{
+  std::string out {};
+  for (const char c : name)
+    out += c >= 0x20 && c < 0x7f ? c : '?';
+  return out;
+}
+
+} // namespace
+
+Associator::Associator(AssociatorOptions options, std::function<Surroundings()> surroundings, Say say)
+    : options_ { std::move(options) }, surroundings_ { std::move(surroundings) }, say_ { std::move(say) },
+      supplicant_ { options_.supplicant }, arp_ { options_.note }, thread_ { [this] { run(); } }
+{
+}
+
+Associator::~Associator()
+{
+  {
+    const std::lock_guard guard { mutex_ };
+    ends_ = true;
+  }
+  changed_.notify_one();
+  thread_.join();
+}
+
+void Associator::run()
+{
+  clear();
+  std::unique_lock lock { mutex_ };
+  while (!ends_)
+  {
+    if (work_.empty())
+    {
+      if (most_ >= 2 || !made_.empty())
+        changed_.wait_for(lock, period, [this] { return ends_ || !work_.empty(); });
+      else
+        changed_.wait(lock, [this] { return ends_ || !work_.empty(); });
+    }
+    if (ends_) break;
+    std::deque<Work> work = std::exchange(work_, {});
+    lock.unlock();
+    if (most_ >= 2 || !made_.empty() || !work.empty()) look();
+    for (const Work& one : work)
+      one();
+    lock.lock();
+  }
+  lock.unlock();
+  clear();
+}
+
+// All stations there are, of this run or of one that was killed.
+void Associator::clear()
+{
+  made_.clear();
+  for (const std::string& name : card_.made())
+  {
+    supplicant_.release(name);
+    card_.remove(name);
+  }
+  arp_.restore();
+  arp_.recover();
+}
+
+Situation Associator::situation(const Surroundings& around)
+{
+  Situation now { .now = kernel::now(), .interface = around.wifi, .most = most_ };
+  if (around.wifi.empty())
+    problem_ = "there is no Wi-Fi interface";
+  else if (view_ = card_.look(around.wifi); !view_)
+    problem_ = card_.problem();
+  else if (!supplicant_.present())
+    problem_ = supplicant_.problem();
+  else if (!supplicant_.has(around.wifi))
+    problem_ = "wpa_supplicant does not know " + around.wifi + ": something else connects it";
+  if (!view_) return now;
+
+  now.heard = view_->heard;
+  now.own = view_->ap;
+  if (problem_.empty())
+  {
+    networks_ = supplicant_.networks(around.wifi);
+    now.networks.emplace();
+    for (const KnownNetwork& one : networks_)
+      if (!one.disabled && !around.excluded.contains(one.ssid)) now.networks->insert(one.ssid);
+  }
+  now.cannot = problem_;
+  if (view_->stations < 2)
+    now.cannot = "the card or its driver can be at one access point only";
+  else if (made_.size() + 1 >= view_->stations)
+    now.cannot = "the card or its driver can be at " + std::to_string(view_->stations) + " access points";
+  return now;
+}
+
+void Associator::look()
+{
+  const Surroundings around = surroundings_();
+  problem_.clear();
+  if (around.wifi != interface_ && !made_.empty())
+    while (!made_.empty())
+      leave(made_.begin()->first, "another interface is the Wi-Fi link now");
+  interface_ = around.wifi;
+  view_.reset();
+  Situation now = situation(around);
+
+  std::vector<std::pair<std::string, std::string>> ended {};
+  for (auto& [name, made] : made_)
+  {
+    const auto its = card_.association(name);
+    std::string end {};
+    follow(name, made, its, end);
+    if (!end.empty())
+    {
+      chooser_.failed(made.ap, now.now, end);
+      ended.emplace_back(name, end);
+      continue;
+    }
+    now.stations.push_back({ name, made.ap, its.has_value(), its ? its->signal : std::nullopt });
+  }
+  for (const auto& [name, why] : ended)
+    leave(name, why);
+
+  choice_ = chooser_.look(now);
+  for (const Choice::Leave& one : choice_.leave)
+    leave(one.interface, one.why);
+  if (choice_.join) join(*choice_.join);
+  if (most_ >= 2) look_around(now);
+  if (most_ >= 2 && problem_ != said_)
+  {
+    if (!problem_.empty()) say_(true, "access points: " + problem_);
+    said_ = problem_;
+  }
+}
+
+// A list that is not refreshed is gone after half a minute.
+void Associator::look_around(const Situation& now)
+{
+  if (!now.own || !problem_.empty()) return;
+  const auto own =
+      std::find_if(now.heard.begin(), now.heard.end(), [&](const Heard& one) { return one.ap == *now.own; });
+  const Duration apart = made_.size() + 1 < most_ ? scan_period : scan_period_full;
+  if (own == now.heard.end() || now.now - scanned_ < apart) return;
+  scanned_ = now.now;
+  // On the channel that the card is on, which it need not leave for that.
+  supplicant_.scan(interface_, own->frequency);
+}
+
+void Associator::join(const Mac& ap)
+{
+  const auto heard =
+      std::find_if(view_->heard.begin(), view_->heard.end(), [&](const Heard& one) { return one.ap == ap; });
+  const auto network = std::find_if(networks_.begin(), networks_.end(),
+                                    [&](const KnownNetwork& one) { return !one.disabled && one.ssid == heard->ssid; });
+  if (heard == view_->heard.end() || network == networks_.end()) return;
+  unsigned number = 0;
+  while (made_.contains(own_prefix + std::to_string(number)))
+    ++number;
+  const std::string name = own_prefix + std::to_string(number);
+  std::string problem = card_.make(*view_, number);
+  if (problem.empty())
+  {
+    // One address by DHCP is what it is for; the kernel's own by IPv6 would come with routes of their own.
+    kernel::set_interface("ipv6/conf/" + name + "/disable_ipv6", "1");
+    kernel::set_interface("ipv4/conf/" + name + "/arp_announce", "2");
+    kernel::set_interface("ipv4/conf/" + name + "/arp_ignore", "1");
+    // The way back is by this interface although the default route is by another (RFC 3704, 2.4).
+    kernel::set_interface("ipv4/conf/" + name + "/rp_filter", "2");
+    arp_.set(interface_);
+    problem = supplicant_.associate(name, interface_, *network, ap, heard->frequency);
+  }
+  const Tick now = kernel::now();
+  if (!problem.empty())
+  {
+    say_(true, "access point " + feeder::text(ap) + ": " + problem);
+    chooser_.failed(ap, now, problem);
+    supplicant_.release(name);
+    card_.remove(name);
+    return;
+  }
+  say_(false, name + " associates with " + feeder::text(ap));
+  made_[name] = { .ap = ap, .number = number, .since = now, .seen = now, .ask_at = now };
+}
+
+void Associator::leave(const std::string& name, const std::string& why)
+{
+  say_(false, name + " leaves " + feeder::text(made_[name].ap) + ": " + why);
+  supplicant_.release(name);
+  card_.remove(name);
+  made_.erase(name);
+  if (made_.empty()) arp_.restore();
+}
+
+// `end`: why it is to be given up.
+void Associator::follow(const std::string& name, Made& made, const std::optional<Card::Association>& its,
+                        std::string& end)
+{
+  const Tick now = kernel::now();
+  if (if_nametoindex(name.c_str()) == 0)
+    end = "its interface has gone";
+  else if (!its && made.associated_at == Tick::max())
+  {
+    if (now - made.since >= association_limit) end = "it did not let us in (" + supplicant_.state(name) + ")";
+  }
+  else if (!its)
+  {
+    if (now - made.seen >= lost_limit) end = "the association was lost";
+  }
+  else
+  {
+    made.associated_at = std::min(made.associated_at, now);
+    made.seen = now;
+    // Keys come after the association, and without them there is no network yet.
+    if (made.lease || supplicant_.state(name) == "COMPLETED") follow_address(name, made, end);
+  }
+}
+
+void Associator::follow_address(const std::string& name, Made& made, std::string& end)
+{
+  const Tick now = kernel::now();
+  if (made.asking)
+  {
+    const auto result = made.asking->result();
+    if (!result) return;
+    made.asking.reset();
+    if (result->lease)
+    {
+      kernel::InterfaceAddress fresh = *result->lease;
+      fresh.metric = first_metric + made.number;
+      const std::string problem = kernel::give_address(static_cast<int>(if_nametoindex(name.c_str())), fresh);
+      if (!problem.empty())
+      {
+        end = "its address " + fresh.address + " cannot be set: " + problem;
+        return;
+      }
+      if (made.lease != fresh) say_(false, name + " has the address " + fresh.address);
+      made.lease = fresh;
+      made.leased_at = now;
+      // RFC 2131, 4.4.5: half of the lease.
+      made.ask_at = fresh.lifetime > Duration {} ? now + fresh.lifetime / 2 : Tick::max();
+    }
+    else if (!made.lease || (made.lease->lifetime > Duration {} && now - made.leased_at >= made.lease->lifetime))
+      end = result->problem;
+    else
+      made.ask_at = now + retry_lease;
+    return;
+  }
+  if (now >= made.ask_at) made.asking.emplace(name, options_.script, made.lease ? made.lease->address : "");
+}
+
+json Associator::told() const
+{
+  const Tick now = kernel::now();
+  json out { { "interface", interface_ }, { "keep", most_ < 2 ? 0 : most_ }, { "problem", problem_ } };
+  out["access_points"] = json::array();
+  for (const Judgement& each : choice_.all)
+  {
+    json one { { "ap", feeder::text(each.heard.ap) },
+               { "ssid", printable(each.heard.ssid) },
+               { "frequency_mhz", each.heard.frequency },
+               { "channel", channel_of(each.heard.frequency) },
+               { "interface", each.interface },
+               { "worth", each.worth },
+               { "why", each.why } };
+    if (each.heard.signal) one["signal_dbm"] = *each.heard.signal;
+    if (each.heard.age) one["age_s"] = seconds(*each.heard.age);
+    out["access_points"].push_back(std::move(one));
+  }
+  out["stations"] = json::array();
+  for (const auto& [name, made] : made_)
+  {
+    json one { { "interface", name },
+               { "ap", feeder::text(made.ap) },
+               { "state", made.lease                          ? "in use"
+                          : made.associated_at == Tick::max() ? "being associated"
+                                                              : "waiting for an address" },
+               { "since_s", seconds(now - made.since) } };
+    if (made.lease) one["address"] = made.lease->address;
+    out["stations"].push_back(std::move(one));
+  }
+  if (view_) out["card"] = { { "stations", view_->stations }, { "channels", view_->channels } };
+  return out;
+}
+
+bool Associator::post_and_wait(Work work, Duration patience)
+{
+  struct Done
+  {
+    std::mutex mutex {};
+    std::condition_variable changed {};
+    bool done = false;
+  };
+  // Who asked may have gone when it is done.
+  const auto shared = std::make_shared<Done>();
+  {
+    const std::lock_guard guard { mutex_ };
+    work_.push_back(
+        [work = std::move(work), shared]
+        {
+          work();
+          const std::lock_guard done { shared->mutex };
+          shared->done = true;
+          shared->changed.notify_all();
+        });
+  }
+  changed_.notify_one();
+  std::unique_lock lock { shared->mutex };
+  return shared->changed.wait_for(lock, patience, [&] { return shared->done; });
+}
+
+void Associator::keep(std::size_t most)
+{
+  const std::lock_guard guard { mutex_ };
+  work_.push_back([this, most] { most_ = most; });
+  work_.push_back([this] { look(); });
+  changed_.notify_one();
+}
+
+std::optional<json> Associator::snapshot(Duration patience)
+{
+  const auto out = std::make_shared<nlohmann::json>();
+  if (!post_and_wait([this, out] { *out = told(); }, patience)) return {};
+  return *out;
+}
+
+std::optional<std::string> Associator::scan(Duration patience)
+{
+  const auto out = std::make_shared<std::string>();
+  const Work work = [this, out]
+  {
+    if (!problem_.empty())
+      *out = problem_;
+    else if (!supplicant_.scan(interface_))
+      *out = "wpa_supplicant is scanning already, or cannot now";
+  };
+  if (!post_and_wait(work, patience)) return {};
+  return *out;
+}
+
+std::optional<std::string> Associator::roam(const Mac& ap, Duration patience)
+{
+  const auto out = std::make_shared<std::string>();
+  const Work work = [this, ap, out]
+  {
+    const bool heard =
+        view_ && std::any_of(view_->heard.begin(), view_->heard.end(), [&](const Heard& one) { return one.ap == ap; });
+    if (!problem_.empty())
+      *out = problem_;
+    else if (!heard)
+      *out = "no access point " + feeder::text(ap) + " is in range; `tandem aps --scan` looks around";
+    else if (view_->ap == ap)
+      *out = interface_ + " is at " + feeder::text(ap) + " already";
+    else
+      *out = supplicant_.roam(interface_, ap);
+    if (out->empty()) say_(false, interface_ + " was asked to roam to " + feeder::text(ap));
+  };
+  if (!post_and_wait(work, patience)) return {};
+  return *out;
+}
+
+} // namespace tandem::association

@@ -1,0 +1,113 @@
+// Keeps virtual stations at the access points worth it, in a thread of its own: what the card hears and wpa_supplicant
+// knows goes to Chooser, and what that chooses is carried out by nl80211, wpa_supplicant and DHCP. MPTCP endpoints are
+// not made here: a station is a Wi-Fi link like any other, and follows from that (src/daemon/roles.h).
+#pragma once
+
+#include "src/association/card.h"
+#include "src/association/choice.h"
+#include "src/association/dhcp.h"
+#include "src/association/supplicant.h"
+#include "src/kernel/rules/arp_setting.h"
+
+#include <nlohmann/json.hpp>
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+
+namespace tandem::association
+{
+
+struct AssociatorOptions
+{
+  std::string supplicant = "auto"; // path of wpa_supplicant's global control socket
+  std::string script {};           // path of dhcp-lease
+  std::string note {};             // file for ArpIgnore
+};
+
+// What the rest of the daemon says. Called from the thread.
+struct Surroundings
+{
+  std::string wifi {};               // the card's own interface; empty: none
+  std::set<std::string> excluded {}; // names of networks that are left alone
+};
+
+class Associator
+{
+public:
+  using Say = std::function<void(bool problem, const std::string& words)>;
+
+  // What a killed run left behind is cleared first, in the thread.
+  Associator(AssociatorOptions options, std::function<Surroundings()> surroundings, Say say);
+  ~Associator(); // gives up all stations
+  Associator(const Associator&) = delete;
+  Associator& operator=(const Associator&) = delete;
+
+  // Access points in all, the card's own included; below 2: no virtual stations.
+  void keep(std::size_t most);
+  // {interface, keep, problem, access_points: [...], stations: [...], card: {stations, channels}}, of now; nothing when
+  // the thread is busy for longer than `patience`.
+  std::optional<nlohmann::json> snapshot(Duration patience);
+  // Has wpa_supplicant look around on all channels, which takes it some seconds. As roam() what it returns.
+  std::optional<std::string> scan(Duration patience);
+  // Moves the card's own association. Empty when wpa_supplicant agreed, else the reason; nothing when the thread is
+  // busy for longer.
+  std::optional<std::string> roam(const Mac& ap, Duration patience);
+
+private:
+  struct Made
+  {
+    Mac ap {};
+    unsigned number = 0;
+    Tick since {};                    // made
+    Tick associated_at = Tick::max(); // first
+    Tick seen {};                     // last found associated
+    std::optional<DhcpExchange> asking {};
+    std::optional<kernel::InterfaceAddress> lease {};
+    Tick leased_at {};
+    Tick ask_at {}; // when the next exchange is due
+  };
+  using Work = std::function<void()>;
+
+  void run();
+  void clear();
+  void look();
+  Situation situation(const Surroundings& around);
+  void join(const Mac& ap);
+  void leave(const std::string& name, const std::string& why);
+  void follow(const std::string& name, Made& made, const std::optional<Card::Association>& its, std::string& end);
+  void follow_address(const std::string& name, Made& made, std::string& end);
+  void look_around(const Situation& now);
+  nlohmann::json told() const;
+  bool post_and_wait(Work work, Duration patience);
+
+  AssociatorOptions options_;
+  std::function<Surroundings()> surroundings_;
+  Say say_;
+  // The thread's alone.
+  Card card_ {};
+  Supplicant supplicant_;
+  Chooser chooser_ {};
+  kernel::ArpIgnore arp_;
+  std::optional<Card::View> view_ {};
+  std::string interface_ {};
+  std::string problem_ {}, said_ {};
+  std::vector<KnownNetwork> networks_ {};
+  Choice choice_ {};
+  std::map<std::string, Made> made_ {};
+  Tick scanned_ {};
+  std::size_t most_ = 0;
+
+  std::mutex mutex_ {};
+  std::condition_variable changed_ {};
+  std::deque<Work> work_ {};
+  bool ends_ = false;
+  std::thread thread_; // last: ends first
+};
+
+} // namespace tandem::association

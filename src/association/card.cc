@@ -1,0 +1,147 @@
+#include "src/association/card.h"
+
+#include "src/feeder/sources/nl80211_decode.h"
+
+#include <linux/nl80211.h>
+#include <net/if.h>
+#include <netlink/attr.h>
+
+#include <cerrno>
+
+namespace tandem::association
+{
+
+namespace nl80211 = feeder::nl80211;
+
+namespace
+{
+
+// Locally administered, and another one for each station (IEEE 802, 8.2): drivers tell their stations apart by it.
+Mac address_of(Mac mac, unsigned number)
+{
+  mac[0] = static_cast<std::uint8_t>((mac[0] | 0x02u) ^ ((number + 1) << 2 & 0xfcu));
+  return mac;
+}
+
+} // namespace
+
+bool Card::open()
+{
+  if (socket_) return true;
+  const int error = socket_.open();
+  if (error != 0) problem_ = nl80211::Socket::explain("nl80211", error);
+  return error == 0;
+}
+
+int Card::ask(std::uint8_t command, bool dump, std::uint32_t ifindex, const nl80211::Socket::Take& take)
+{
+  if (!open()) return ENOTCONN;
+  return socket_.ask(
+      command, dump,
+      [&](nl_msg* m)
+      {
+        if (ifindex != 0) nla_put_u32(m, NL80211_ATTR_IFINDEX, ifindex);
+        if (command == NL80211_CMD_GET_WIPHY) nla_put_flag(m, NL80211_ATTR_SPLIT_WIPHY_DUMP);
+      },
+      take);
+}
+
+std::optional<Card::View> Card::look(const std::string& interface)
+{
+  View view { .ifindex = if_nametoindex(interface.c_str()) };
+  const auto fails = [&](const char* what, int error)
+  {
+    problem_ = nl80211::Socket::explain(what + (" " + interface), error);
+    return std::nullopt;
+  };
+  if (view.ifindex == 0) return fails("looking for", ENODEV);
+  std::optional<nl80211::Interface> known {};
+  int error = ask(NL80211_CMD_GET_INTERFACE, false, view.ifindex,
+                  [&](std::span<const std::byte> bytes) { known = nl80211::decode_interface(bytes); });
+  if (error != 0 || !known) return fails("asking for", error != 0 ? error : ENODEV);
+  view.wiphy = known->wiphy;
+  view.mac = known->mac.value_or(Mac {});
+
+  nl80211::Wiphy abilities {};
+  error =
+      ask(NL80211_CMD_GET_WIPHY, true, view.ifindex, [&](std::span<const std::byte> bytes) { abilities.take(bytes); });
+  if (error != 0) return fails("asking for the abilities of", error);
+  view.stations = std::max(1u, abilities.stations.value_or(1));
+  view.channels = std::max(1u, abilities.channels.value_or(1));
+
+  error = ask(NL80211_CMD_GET_SCAN, true, view.ifindex,
+              [&](std::span<const std::byte> bytes)
+              {
+                const auto message = nl80211::decode(bytes);
+                if (!message) return;
+                if (const auto* one = std::get_if<feeder::Candidate>(&message->what))
+                  view.heard.push_back({ one->ap, one->ssid, one->frequency, one->signal, one->age });
+              });
+  if (error != 0) return fails("reading what is heard by", error);
+  view.heard = newest(view.heard);
+  if (const auto its = association(interface)) view.ap = its->ap;
+  problem_.clear();
+  return view;
+}
+
+std::optional<Card::Association> Card::association(const std::string& interface)
+{
+  const std::uint32_t ifindex = if_nametoindex(interface.c_str());
+  std::optional<Association> found {};
+  if (ifindex == 0) return found;
+  // The entry of the access point is there from the association on; hostapd's other stations are not ours.
+  static_cast<void>(ask(NL80211_CMD_GET_STATION, true, ifindex,
+                        [&](std::span<const std::byte> bytes)
+                        {
+                          const auto message = nl80211::decode(bytes);
+                          if (!message) return;
+                          if (const auto* one = std::get_if<feeder::StationStats>(&message->what))
+                            found = { one->ap, one->signal_average ? one->signal_average : one->signal };
+                        }));
+  return found;
+}
+
+std::vector<std::string> Card::made()
+{
+  std::vector<std::string> names {};
+  static_cast<void>(ask(NL80211_CMD_GET_INTERFACE, true, 0,
+                        [&](std::span<const std::byte> bytes)
+                        {
+                          const auto one = nl80211::decode_interface(bytes);
+                          if (one && one->name.starts_with(own_prefix) && one->type == NL80211_IFTYPE_STATION)
+                            names.push_back(one->name);
+                        }));
+  return names;
+}
+
+std::string Card::make(const View& beside, unsigned number)
+{
+  const std::string name = own_prefix + std::to_string(number);
+  if (if_nametoindex(name.c_str()) != 0) return name + " is there already, and is not Tandem's; remove or rename it";
+  if (!open()) return problem_;
+  const Mac mac = address_of(beside.mac, number);
+  const int error = socket_.ask(
+      NL80211_CMD_NEW_INTERFACE, false,
+      [&](nl_msg* m)
+      {
+        nla_put_u32(m, NL80211_ATTR_WIPHY, beside.wiphy);
+        nla_put_string(m, NL80211_ATTR_IFNAME, name.c_str());
+        nla_put_u32(m, NL80211_ATTR_IFTYPE, NL80211_IFTYPE_STATION);
+        nla_put(m, NL80211_ATTR_MAC, static_cast<int>(mac.size()), mac.data());
+      },
+      nullptr);
+  return error == 0 ? std::string {} : nl80211::Socket::explain("making the virtual station " + name, error);
+}
+
+void Card::remove(const std::string& name)
+{
+  const std::uint32_t ifindex = if_nametoindex(name.c_str());
+  if (ifindex == 0) return;
+  std::optional<nl80211::Interface> known {};
+  static_cast<void>(ask(NL80211_CMD_GET_INTERFACE, false, ifindex,
+                        [&](std::span<const std::byte> bytes) { known = nl80211::decode_interface(bytes); }));
+  if (known && known->type == NL80211_IFTYPE_STATION)
+    static_cast<void>(ask(NL80211_CMD_DEL_INTERFACE, false, ifindex, nullptr));
+}
+
+} // namespace tandem::association

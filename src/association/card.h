@@ -1,0 +1,54 @@
+// The Wi-Fi card by nl80211: what it hears, where it is associated, and the interfaces that Tandem adds to it.
+#pragma once
+
+#include "src/association/choice.h"
+#include "src/feeder/sources/nl80211_socket.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tandem::association
+{
+
+class Card
+{
+public:
+  struct View
+  {
+    std::uint32_t ifindex = 0;
+    std::uint32_t wiphy = 0;
+    Mac mac {};
+    std::optional<Mac> ap {}; // that the interface is associated with
+    std::vector<Heard> heard {};
+    std::uint32_t stations = 1; // at so many access points can this card be at a time
+    std::uint32_t channels = 1; // and on so many channels then
+  };
+  // What the interface's card is and hears. Nothing: problem() says why.
+  std::optional<View> look(const std::string& interface);
+  const std::string& problem() const { return problem_; }
+
+  struct Association
+  {
+    Mac ap {};
+    std::optional<float> signal {};
+  };
+  std::optional<Association> association(const std::string& interface);
+
+  // Names of the virtual stations that are there, by whichever run.
+  std::vector<std::string> made();
+  // A virtual station beside the interface, with a hardware address of its own. Empty when it worked; else the reason.
+  std::string make(const View& beside, unsigned number);
+  // Nothing happens when it is not there, or is no station.
+  void remove(const std::string& name);
+
+private:
+  bool open();
+  int ask(std::uint8_t command, bool dump, std::uint32_t ifindex, const feeder::nl80211::Socket::Take& take);
+
+  feeder::nl80211::Socket socket_ {};
+  std::string problem_ {};
+};
+
+} // namespace tandem::association

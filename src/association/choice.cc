@@ -1,0 +1,210 @@
+#include "src/association/choice.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace tandem::association
+{
+namespace
+{
+
+using namespace std::chrono_literals;
+
+// A reading differs from the next one by a few dB, and people walk past.
+constexpr Duration weak_for = 5s, stronger_for = 10s;
+// Older than this, a scan says little: a walk of 1 m/s has left 15 m behind.
+constexpr Duration stale = 15s;
+constexpr Duration first_rest = 30s, longest_rest = 480s;
+constexpr std::size_t most_remembered = 256;
+
+std::string whole(double value)
+{
+  return std::to_string(std::lround(value));
+}
+
+const Station* station_at(const std::vector<Station>& all, const Mac& ap)
+{
+  const auto found = std::find_if(all.begin(), all.end(), [&](const Station& one) { return one.ap == ap; });
+  return found == all.end() ? nullptr : &*found;
+}
+
+const Heard* heard_of(const std::vector<Heard>& all, const Mac& ap)
+{
+  const auto found = std::find_if(all.begin(), all.end(), [&](const Heard& one) { return one.ap == ap; });
+  return found == all.end() ? nullptr : &*found;
+}
+
+std::optional<float> signal_of(const Station& station, const std::vector<Heard>& all)
+{
+  if (station.signal) return station.signal;
+  const Heard* heard = heard_of(all, station.ap);
+  return heard == nullptr ? std::nullopt : heard->signal;
+}
+
+} // namespace
+
+std::vector<Heard> newest(const std::vector<Heard>& all)
+{
+  std::vector<Heard> out {};
+  for (const Heard& one : all)
+  {
+    const auto before = std::find_if(out.begin(), out.end(), [&](const Heard& other) { return other.ap == one.ap; });
+    if (before == out.end())
+      out.push_back(one);
+    else if (one.age.value_or(Duration::max()) < before->age.value_or(Duration::max()))
+      *before = one;
+  }
+  return out;
+}
+
+void Chooser::rest(const Mac& ap, Tick now, std::string why)
+{
+  if (rests_.size() >= most_remembered)
+    std::erase_if(rests_, [now](const auto& one) { return one.second.until < now; });
+  Rest& its = rests_[ap];
+  // It has been good for longer than it last rested: what was before does not count.
+  if (its.next == Duration {} || now - its.until > its.next) its.next = first_rest;
+  its.until = now + its.next;
+  its.next = std::min(2 * its.next, longest_rest);
+  its.why = std::move(why);
+}
+
+void Chooser::failed(const Mac& ap, Tick now, std::string why)
+{
+  rest(ap, now, std::move(why));
+}
+
+// Why an access point without a station is not worth one; empty: it is.
+std::string Chooser::against(const Heard& heard, const Situation& now) const
+{
+  if (heard.ssid.empty()) return "its name is hidden";
+  if (now.networks && !now.networks->contains(heard.ssid))
+    return "wpa_supplicant has no such network, or it is disabled or excluded";
+  if (!now.own) return now.interface + " is not associated";
+  const Heard* own = heard_of(now.heard, *now.own);
+  if (own == nullptr) return "the channel of " + now.interface + " is not known yet";
+  if (heard.frequency != own->frequency)
+    return "on another channel (" + now.interface + " is on " + std::to_string(own->frequency)
+           + " MHz): stations on several channels take turns, which is not done on cards yet";
+  if (!heard.signal) return "the driver tells no signal";
+  if (heard.age && *heard.age > stale) return "not heard for " + whole(seconds(*heard.age)) + " s";
+  if (*heard.signal < join_signal) return "too weak: from " + whole(join_signal) + " dBm on it is joined";
+  if (const auto its = rests_.find(heard.ap); its != rests_.end() && now.now < its->second.until)
+    return "rests for " + whole(std::ceil(seconds(its->second.until - now.now))) + " s: " + its->second.why;
+  return {};
+}
+
+Choice Chooser::look(const Situation& now)
+{
+  Choice choice {};
+  const std::size_t room = now.most < 2 ? 0 : now.most - 1;
+  const Heard* own = now.own ? heard_of(now.heard, *now.own) : nullptr;
+
+  // ---- who has to go
+  std::vector<Station> stay {};
+  for (const Station& one : now.stations)
+  {
+    const Heard* heard = heard_of(now.heard, one.ap);
+    const auto signal = signal_of(one, now.heard);
+    const bool weak = signal && *signal < leave_signal;
+    if (!weak) weak_since_.erase(one.ap);
+    const Tick since = weak ? weak_since_.try_emplace(one.ap, now.now).first->second : now.now;
+    std::string why {};
+    if (room == 0)
+      why = "virtual stations are switched off";
+    else if (!now.own)
+      why = now.interface + " is not associated: it gets the radio for itself";
+    else if (*now.own == one.ap)
+      why = now.interface + " is at this access point now";
+    else if (heard != nullptr && own != nullptr && heard->frequency != own->frequency)
+      why = now.interface + " is on another channel now";
+    else if (heard != nullptr && !heard->ssid.empty() && now.networks && !now.networks->contains(heard->ssid))
+      why = "the network was removed, disabled or excluded";
+    else if (now.now - since >= weak_for)
+    {
+      why = "too weak for " + whole(seconds(weak_for)) + " s";
+      rest(one.ap, now.now, "it was too weak");
+    }
+    if (why.empty())
+      stay.push_back(one);
+    else
+      choice.leave.push_back({ one.interface, why });
+  }
+  std::erase_if(weak_since_, [&](const auto& one) { return station_at(now.stations, one.first) == nullptr; });
+  std::erase_if(stronger_since_, [&](const auto& one) { return heard_of(now.heard, one.first) == nullptr; });
+  // Of fewer than there were, the strongest stay.
+  const auto weaker = [&](const Station& a, const Station& b)
+  { return signal_of(a, now.heard).value_or(-200) < signal_of(b, now.heard).value_or(-200); };
+  while (stay.size() > room)
+  {
+    const auto weakest = std::min_element(stay.begin(), stay.end(), weaker);
+    choice.leave.push_back({ weakest->interface, "fewer access points are wanted" });
+    stay.erase(weakest);
+  }
+
+  // ---- who may come
+  std::vector<Heard> ordered = now.heard;
+  std::stable_sort(ordered.begin(), ordered.end(),
+                   [](const Heard& a, const Heard& b) { return a.signal.value_or(-200) > b.signal.value_or(-200); });
+  for (const Heard& heard : ordered)
+  {
+    Judgement one { .heard = heard };
+    const Station* station = station_at(now.stations, heard.ap);
+    if (now.own && heard.ap == *now.own)
+      one = { heard, now.interface, true, "the access point of " + now.interface };
+    else if (station != nullptr)
+    {
+      const auto left = std::find_if(choice.leave.begin(), choice.leave.end(),
+                                     [&](const Choice::Leave& leave) { return leave.interface == station->interface; });
+      one = { heard, station->interface, left == choice.leave.end(),
+              left != choice.leave.end() ? left->why : (station->associated ? "kept" : "being associated") };
+    }
+    else
+    {
+      one.why = against(heard, now);
+      if (one.why.empty() && !now.cannot.empty()) one.why = now.cannot;
+      one.worth = one.why.empty();
+      if (!one.worth) stronger_since_.erase(heard.ap);
+    }
+    choice.all.push_back(std::move(one));
+  }
+  if (room == 0)
+  {
+    for (Judgement& one : choice.all)
+      if (one.worth && one.why.empty()) one.why = "worth it: `tandem aps keep 2` makes use of it";
+    return choice;
+  }
+
+  const bool busy = std::any_of(stay.begin(), stay.end(), [](const Station& one) { return !one.associated; });
+  for (Judgement& one : choice.all)
+  {
+    if (!one.worth || !one.why.empty()) continue;
+    if (stay.size() < room)
+    {
+      one.why = "worth it";
+      // One after the other: a card authenticates with one at a time.
+      if (!busy && !choice.join && choice.leave.empty()) choice.join = one.heard.ap;
+      continue;
+    }
+    const auto weakest = std::min_element(stay.begin(), stay.end(), weaker);
+    const float other = signal_of(*weakest, now.heard).value_or(-200);
+    if (*one.heard.signal < other + stronger)
+    {
+      stronger_since_.erase(one.heard.ap);
+      one.worth = false;
+      one.why =
+          "no room: " + std::to_string(now.most) + " are kept, and none of them is " + whole(stronger) + " dB weaker";
+      continue;
+    }
+    one.why = "stronger than " + weakest->interface + ": takes its place";
+    const Tick since = stronger_since_.try_emplace(one.heard.ap, now.now).first->second;
+    if (now.now - since < stronger_for || !choice.leave.empty() || busy) continue;
+    stronger_since_.erase(one.heard.ap);
+    rest(weakest->ap, now.now, "a stronger one took its place");
+    choice.leave.push_back({ weakest->interface, "a stronger access point takes its place" });
+  }
+  return choice;
+}
+
+} // namespace tandem::association

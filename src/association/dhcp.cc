@@ -1,0 +1,116 @@
+#include "src/association/dhcp.h"
+
+#include "src/kernel/command.h"
+
+#include <arpa/inet.h>
+
+#include <charconv>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace tandem::association
+{
+namespace
+{
+
+// The word behind `key` in "lease ip=192.0.2.7 mask=24 ...".
+std::string_view word(std::string_view line, std::string_view key)
+{
+  const std::size_t at = line.find(key);
+  if (at == std::string_view::npos) return {};
+  line.remove_prefix(at + key.size());
+  return line.substr(0, line.find_first_of(" \n"));
+}
+
+template <class Number>
+std::optional<Number> number(std::string_view text)
+{
+  Number value {};
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (fault != std::errc {} || end != text.data() + text.size()) return {};
+  return value;
+}
+
+bool is_address(const std::string& text)
+{
+  in_addr parsed {};
+  return ::inet_pton(AF_INET, text.c_str(), &parsed) == 1;
+}
+
+// The end of what a program said, for a sentence.
+std::string last_line(std::string text)
+{
+  while (!text.empty() && text.back() == '\n')
+    text.pop_back();
+  return text.substr(text.rfind('\n') + 1);
+}
+
+DhcpExchange::Result exchange(const std::string& interface, const std::string& script, const std::string& before)
+{
+  // Without a network udhcpc asks without a pause, so that it needs an end from outside.
+  std::vector<std::string> words { "timeout", "-s", "KILL", "12" };
+  std::vector<std::string> its { "-i", interface, "-f", "-n", "-q", "-t", "4", "-T", "2", "-s", script };
+  if (!before.empty()) its.insert(its.end(), { "-r", before });
+  kernel::CommandResult told {};
+  for (const std::vector<std::string>& name : { std::vector<std::string> { "busybox", "udhcpc" }, { "udhcpc" } })
+  {
+    std::vector<std::string> all = words;
+    all.insert(all.end(), name.begin(), name.end());
+    all.insert(all.end(), its.begin(), its.end());
+    told = kernel::run(all);
+    // 127: not there; 1 without a word of its own: a BusyBox without udhcpc says "applet not found".
+    if (!told.missing() && told.errors.find("applet not found") == std::string::npos) break;
+  }
+  if (told.missing() || told.errors.find("applet not found") != std::string::npos)
+    return { {}, "udhcpc is not installed (apt-get install udhcpc)" };
+  if (auto lease = parse_lease(told.output)) return { std::move(lease), {} };
+  if (told.ok()) return { {}, "the DHCP server's answer cannot be used" };
+  return { {}, "no DHCP server answered (" + last_line(told.errors).substr(0, 100) + ")" };
+}
+
+} // namespace
+
+std::optional<kernel::InterfaceAddress> parse_lease(std::string_view output)
+{
+  const std::size_t at = output.find("lease ip=");
+  if (at == std::string_view::npos) return {};
+  const std::string_view line = output.substr(at, output.find('\n', at) - at);
+  kernel::InterfaceAddress one { .address = std::string { word(line, " ip=") },
+                                 .gateway = std::string { word(line, " router=") } };
+  const auto prefix = number<unsigned>(word(line, " mask="));
+  const auto life = number<std::uint32_t>(word(line, " lease="));
+  if (!is_address(one.address) || !prefix || *prefix < 1 || *prefix > 32) return {};
+  if (!one.gateway.empty() && !is_address(one.gateway)) return {};
+  one.prefix = *prefix;
+  if (life && *life != UINT32_MAX) one.lifetime = std::chrono::seconds { *life };
+  return one;
+}
+
+struct DhcpExchange::Shared
+{
+  std::mutex mutex {};
+  std::optional<Result> result {};
+};
+
+DhcpExchange::DhcpExchange(const std::string& interface, const std::string& script, const std::string& before)
+    : shared_ { std::make_shared<Shared>() }
+{
+  std::thread {
+    [shared = shared_, interface, script, before]
+    {
+      Result result = exchange(interface, script, before);
+      const std::lock_guard guard { shared->mutex };
+      shared->result = std::move(result);
+    }
+  }.detach();
+}
+
+std::optional<DhcpExchange::Result> DhcpExchange::result() const
+{
+  const std::lock_guard guard { shared_->mutex };
+  return shared_->result;
+}
+
+} // namespace tandem::association

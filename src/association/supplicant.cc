@@ -1,0 +1,225 @@
+#include "src/association/supplicant.h"
+
+#include "src/kernel/clock.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <cstring>
+
+namespace tandem::association
+{
+namespace
+{
+
+using namespace std::chrono_literals;
+
+// A command is answered at once or not at all; what takes time, a scan or an association, goes on afterwards.
+constexpr Duration patience = 700ms;
+constexpr std::array<const char*, 4> usual_places { "/run/wpa_supplicant-global", "/run/wpa_supplicant/global",
+                                                    "/run/wpa_supplicant.global", "/var/run/wpa_supplicant-global" };
+
+// All of a network that an association needs (wpa_supplicant.conf(5)). What the user has not set is not copied.
+constexpr std::array<const char*, 41> copied {
+  "ssid",
+  "scan_ssid",
+  "key_mgmt",
+  "proto",
+  "pairwise",
+  "group",
+  "group_mgmt",
+  "auth_alg",
+  "psk",
+  "mem_only_psk",
+  "sae_password",
+  "sae_password_id",
+  "ieee80211w",
+  "ocv",
+  "wep_key0",
+  "wep_key1",
+  "wep_key2",
+  "wep_key3",
+  "wep_tx_keyidx",
+  "eap",
+  "identity",
+  "anonymous_identity",
+  "password",
+  "ca_cert",
+  "ca_path",
+  "client_cert",
+  "private_key",
+  "private_key_passwd",
+  "phase1",
+  "phase2",
+  "subject_match",
+  "altsubject_match",
+  "domain_suffix_match",
+  "domain_match",
+  "ca_cert2",
+  "client_cert2",
+  "private_key2",
+  "private_key2_passwd",
+  "eapol_flags",
+  "ocsp",
+  "proactive_key_caching",
+};
+
+const char* usual_place()
+{
+  for (const char* place : usual_places)
+    if (::access(place, F_OK) == 0) return place;
+  return nullptr;
+}
+
+} // namespace
+
+bool Supplicant::connect()
+{
+  if (socket_) return true;
+  std::string path = path_;
+  if (path == "auto")
+  {
+    const char* place = usual_place();
+    if (place == nullptr)
+    {
+      problem_ = "wpa_supplicant has no global control socket (looked for /run/wpa_supplicant-global): it runs not, or "
+                 "without `-g /run/wpa_supplicant-global`; see tandem(1), ACCESS POINTS";
+      return false;
+    }
+    path = place;
+  }
+  sockaddr_un there {};
+  there.sun_family = AF_UNIX;
+  if (path.size() >= sizeof there.sun_path)
+  {
+    problem_ = path + ": too long for the path of a socket";
+    return false;
+  }
+  std::memcpy(there.sun_path, path.c_str(), path.size());
+  kernel::Fd socket { ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0) };
+  // A name of the kernel's choosing, which is no file: the answer finds its way, and nothing stays behind.
+  sockaddr_un here {};
+  here.sun_family = AF_UNIX;
+  if (!socket || ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&here), sizeof here.sun_family) != 0
+      || ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&there), sizeof there) != 0)
+  {
+    const int reason = errno;
+    problem_ = "wpa_supplicant at " + path + ": " + std::strerror(reason);
+    if (reason == EACCES)
+      problem_ += "; the daemon's user must be in the group of its sockets (`wpa_supplicant -G netdev`)";
+    if (reason == ECONNREFUSED || reason == ENOENT) problem_ += "; does it run, with -g " + path + "?";
+    return false;
+  }
+  socket_ = std::move(socket);
+  return true;
+}
+
+std::optional<std::string> Supplicant::ask(const std::string& command)
+{
+  if (!connect()) return {};
+  std::array<char, 8192> buffer;
+  // Answers that came too late for their question.
+  while (::recv(socket_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT) > 0)
+  {
+  }
+  if (::send(socket_.get(), command.data(), command.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+  {
+    problem_ = std::string { "wpa_supplicant takes no question: " } + std::strerror(errno);
+    socket_.reset();
+    return {};
+  }
+  pollfd readable { socket_.get(), POLLIN, 0 };
+  const auto wait = std::chrono::ceil<std::chrono::milliseconds>(patience).count();
+  const int ready = ::poll(&readable, 1, static_cast<int>(wait));
+  const ssize_t length = ready > 0 ? ::recv(socket_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT) : -1;
+  if (length < 0)
+  {
+    problem_ = "wpa_supplicant does not answer";
+    socket_.reset();
+    return {};
+  }
+  problem_.clear();
+  return std::string { buffer.data(), static_cast<std::size_t>(length) };
+}
+
+bool Supplicant::agrees(const std::string& command)
+{
+  const auto answer = ask(command);
+  return answer && answer->starts_with("OK");
+}
+
+bool Supplicant::present()
+{
+  return ask("PING").has_value();
+}
+
+bool Supplicant::has(const std::string& interface)
+{
+  const auto all = ask("INTERFACES");
+  return all && ("\n" + *all).find("\n" + interface + "\n") != std::string::npos;
+}
+
+std::vector<KnownNetwork> Supplicant::networks(const std::string& interface)
+{
+  const auto answer = ask("IFNAME=" + interface + " LIST_NETWORKS");
+  return answer && !answer->starts_with("FAIL") ? parse_networks(*answer) : std::vector<KnownNetwork> {};
+}
+
+std::string Supplicant::state(const std::string& interface)
+{
+  const auto answer = ask("IFNAME=" + interface + " STATUS");
+  return answer ? value_of(*answer, "wpa_state") : std::string {};
+}
+
+std::string Supplicant::associate(const std::string& station, const std::string& like, const KnownNetwork& network,
+                                  const Mac& ap, unsigned frequency)
+{
+  // Name, no file, driver, no socket of its own.
+  if (!agrees("INTERFACE_ADD " + station + "\t\tnl80211\t"))
+    return problem_.empty() ? "wpa_supplicant does not take " + station + " on; its log says why" : problem_;
+  const auto added = ask("IFNAME=" + station + " ADD_NETWORK");
+  if (!added || added->starts_with("FAIL")) return "wpa_supplicant makes no network for " + station;
+  const std::string id = added->substr(0, added->find('\n'));
+  for (const char* what : copied)
+  {
+    const bool done =
+        agrees("DUP_NETWORK " + like + " " + station + " " + std::to_string(network.id) + " " + id + " " + what);
+    if (!done && std::string_view { what } == "ssid")
+      return "wpa_supplicant cannot copy a network (DUP_NETWORK); its version 2.6 can";
+  }
+  const std::string set = "IFNAME=" + station + " SET_NETWORK " + id + " ";
+  const std::string channel = std::to_string(frequency);
+  for (const std::string& what : { "bssid " + feeder::text(ap), "scan_freq " + channel, "freq_list " + channel })
+    if (!agrees(set + what)) return "wpa_supplicant refuses \"" + what + "\" for " + station;
+  if (!agrees("IFNAME=" + station + " SELECT_NETWORK " + id)) return "wpa_supplicant does not begin with " + station;
+  return {};
+}
+
+void Supplicant::release(const std::string& station)
+{
+  static_cast<void>(agrees("INTERFACE_REMOVE " + station));
+}
+
+bool Supplicant::scan(const std::string& interface, unsigned frequency)
+{
+  return agrees("IFNAME=" + interface + " SCAN TYPE=ONLY"
+                + (frequency == 0 ? "" : " freq=" + std::to_string(frequency)));
+}
+
+std::string Supplicant::roam(const std::string& interface, const Mac& ap)
+{
+  const auto answer = ask("IFNAME=" + interface + " ROAM " + feeder::text(ap));
+  if (!answer) return problem_;
+  if (answer->starts_with("OK")) return {};
+  return "wpa_supplicant refuses to roam to " + feeder::text(ap)
+         + ": it must have heard it lately, of the network that it is in now (answer: "
+         + answer->substr(0, answer->find('\n')) + ")";
+}
+
+} // namespace tandem::association

@@ -1,0 +1,70 @@
+// wpa_supplicant by its control socket: which networks the user has, and stations of Tandem's own.
+//
+// It is the global socket (wpa_supplicant -g), by which interfaces can be added. Passwords never come here: what a
+// station needs of the user's network is copied within wpa_supplicant (DUP_NETWORK).
+#pragma once
+
+#include "src/association/choice.h"
+#include "src/kernel/fd.h"
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tandem::association
+{
+
+// "\\xc3\\xa4", "\\"" and so on, as wpa_supplicant writes names of networks; the bytes that it stands for.
+std::string unescaped(std::string_view text);
+
+struct KnownNetwork
+{
+  int id = 0;
+  std::string ssid {}; // any bytes
+  bool disabled = false;
+};
+// The answer to LIST_NETWORKS; lines that are none are left out.
+std::vector<KnownNetwork> parse_networks(std::string_view answer);
+
+// The value of "key=value" lines, as STATUS answers; empty when it is not there.
+std::string value_of(std::string_view answer, std::string_view key);
+
+class Supplicant
+{
+public:
+  // "auto" looks where wpa_supplicant's socket usually is.
+  explicit Supplicant(std::string path) : path_ { std::move(path) } {}
+
+  // Whether it answers. False: problem() says why and what to do.
+  bool present();
+  const std::string& problem() const { return problem_; }
+
+  // Whether wpa_supplicant is in charge of the interface.
+  bool has(const std::string& interface);
+  std::vector<KnownNetwork> networks(const std::string& interface);
+  // "COMPLETED" and so on; empty when it does not know the interface.
+  std::string state(const std::string& interface);
+
+  // Takes over `station` and associates it with this access point and no other, by what `network` of interface `like`
+  // says. Empty when it began; else what failed.
+  std::string associate(const std::string& station, const std::string& like, const KnownNetwork& network, const Mac& ap,
+                        unsigned frequency);
+  // Lets go of it. Nothing happens when it never had it.
+  void release(const std::string& station);
+  // Looks around: on one channel, or on all.
+  bool scan(const std::string& interface, unsigned frequency = 0);
+  // Empty when wpa_supplicant agreed to try; else what failed.
+  std::string roam(const std::string& interface, const Mac& ap);
+
+private:
+  std::optional<std::string> ask(const std::string& command);
+  bool agrees(const std::string& command);
+  bool connect();
+
+  std::string path_;
+  kernel::Fd socket_ {};
+  std::string problem_ {};
+};
+
+} // namespace tandem::association

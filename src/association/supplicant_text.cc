@@ -1,0 +1,90 @@
+#include "src/association/supplicant.h"
+
+#include <charconv>
+
+namespace tandem::association
+{
+namespace
+{
+
+// Hands out what is before the separator, and cuts it off.
+std::string_view cut(std::string_view& text, char separator)
+{
+  const std::size_t at = text.find(separator);
+  const std::string_view first = text.substr(0, at);
+  text = at == std::string_view::npos ? std::string_view {} : text.substr(at + 1);
+  return first;
+}
+
+} // namespace
+
+std::string unescaped(std::string_view text)
+{
+  std::string out {};
+  for (std::size_t i = 0; i < text.size(); ++i)
+  {
+    if (text[i] != '\\' || i + 1 == text.size())
+    {
+      out += text[i];
+      continue;
+    }
+    switch (const char next = text[++i])
+    {
+    case 'n':
+      out += '\n';
+      break;
+    case 'r':
+      out += '\r';
+      break;
+    case 't':
+      out += '\t';
+      break;
+    case 'e':
+      out += '\033';
+      break;
+    case 'x':
+    {
+      unsigned byte = 0;
+      const std::string_view digits = text.substr(i + 1, 2);
+      const auto [end, fault] = std::from_chars(digits.data(), digits.data() + digits.size(), byte, 16);
+      if (fault == std::errc {} && end == digits.data() + 2)
+      {
+        out += static_cast<char>(byte);
+        i += 2;
+      }
+      break;
+    }
+    default:
+      out += next; // a backslash or a quotation mark
+    }
+  }
+  return out;
+}
+
+std::vector<KnownNetwork> parse_networks(std::string_view answer)
+{
+  std::vector<KnownNetwork> all {};
+  cut(answer, '\n'); // the heading
+  while (!answer.empty())
+  {
+    std::string_view line = cut(answer, '\n');
+    const std::string_view number = cut(line, '\t'), name = cut(line, '\t');
+    cut(line, '\t'); // the access point, or "any"
+    KnownNetwork one { .ssid = unescaped(name), .disabled = line.find("[DISABLED]") != std::string_view::npos };
+    const auto [end, fault] = std::from_chars(number.data(), number.data() + number.size(), one.id);
+    if (fault == std::errc {} && end == number.data() + number.size() && !one.ssid.empty()) all.push_back(one);
+  }
+  return all;
+}
+
+std::string value_of(std::string_view answer, std::string_view key)
+{
+  while (!answer.empty())
+  {
+    std::string_view line = cut(answer, '\n');
+    if (cut(line, '=') == key) return std::string { line };
+  }
+  return {};
+}
+
+} // namespace tandem::association

@@ -1,0 +1,43 @@
+#include "src/association/supplicant.h"
+
+#include <gtest/gtest.h>
+
+namespace tandem::association
+{
+namespace
+{
+
+TEST(SupplicantText, names_are_the_bytes_that_they_stand_for)
+{
+  EXPECT_EQ(unescaped("home"), "home");
+  EXPECT_EQ(unescaped(R"(caf\xc3\xa9)"), "caf\xc3\xa9");
+  EXPECT_EQ(unescaped(R"(a \"b\" \\ \t)"), "a \"b\" \\ \t");
+  EXPECT_EQ(unescaped(R"(cut\)"), R"(cut\)");
+  EXPECT_EQ(unescaped(R"(cut\x4)"), "cut4") << "no byte of one digit";
+}
+
+TEST(SupplicantText, networks_with_what_is_disabled)
+{
+  const auto all = parse_networks("network id / ssid / bssid / flags\n"
+                                  "0\thome\tany\t[CURRENT]\n"
+                                  "1\tthe \\\"lab\\\"\tany\t[DISABLED]\n"
+                                  "x\tbad\tany\t\n"
+                                  "2\t\tany\t\n"
+                                  "3\tlast\tany\t");
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(all[0].ssid, "home");
+  EXPECT_FALSE(all[0].disabled);
+  EXPECT_EQ(all[1].ssid, "the \"lab\"");
+  EXPECT_TRUE(all[1].disabled);
+  EXPECT_EQ(all[2].id, 3);
+  EXPECT_TRUE(parse_networks("").empty());
+}
+
+TEST(SupplicantText, a_value_of_an_answer)
+{
+  EXPECT_EQ(value_of("bssid=02:00\nwpa_state=COMPLETED\n", "wpa_state"), "COMPLETED");
+  EXPECT_EQ(value_of("bssid=02:00\n", "wpa_state"), "");
+}
+
+} // namespace
+} // namespace tandem::association
