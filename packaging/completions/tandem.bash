@@ -21,7 +21,7 @@ _tandem_saved()
 _tandem()
 {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command="" i
-  local commands=" up down status module enable disable set saved exclude links flows top why networks link budget doctor logs help trace trap ab dashboard lab bench sim version "
+  local commands=" up down status module enable disable set saved exclude aps links flows top why networks link budget doctor logs help trace trap ab dashboard lab bench sim version "
   COMPREPLY=()
   for ((i = 1; i < COMP_CWORD; i++)); do
     if [[ $commands == *" ${COMP_WORDS[i]} "* ]]; then
@@ -72,6 +72,13 @@ _tandem()
         link) COMPREPLY=($(compgen -W "announce" -- "$word")) ;;
         announce) COMPREPLY=($(compgen -W "risk down up" -- "$word")) ;;
         *) COMPREPLY=($(compgen -W "--for --json" -- "$word")) ;;
+      esac
+      ;;
+    aps)
+      case $before in
+        aps) COMPREPLY=($(compgen -W "keep off roam --scan --json" -- "$word")) ;;
+        keep) COMPREPLY=($(compgen -W "2 3 4 5 6 7 8" -- "$word")) ;;
+        *) COMPREPLY=($(compgen -W "--json --help" -- "$word")) ;;
       esac
       ;;
     exclude)

@@ -23,7 +23,7 @@ function __tandem_in
     string match -q -- "* $argv *" (string join ' ' -- (commandline -opc))' '
 end
 
-set -l commands up down status module enable disable set saved exclude links flows top why budget networks link doctor logs help trace trap ab dashboard lab bench sim version
+set -l commands up down status module enable disable set saved exclude aps links flows top why budget networks link doctor logs help trace trap ab dashboard lab bench sim version
 
 complete -c tandem -f
 complete -c tandem -n "not __fish_seen_subcommand_from $commands" -l socket -r -F -d 'control socket'
@@ -32,7 +32,7 @@ complete -c tandem -l help -d 'what there is'
 
 for pair in 'up:start the daemon' 'down:stop the daemon' 'status:links, modules and counters' 'module:list modules, show one, switch one on or off' \
         'enable:switch a module on, over restarts, too' 'disable:switch a module off, over restarts, too' \
-        'set:change a knob' 'saved:switches and knobs that are saved' 'exclude:what is left alone' 'links:what driver statistics tell' 'flows:TCP connections and what is done to each' 'top:all of it on one screen' \
+        'set:change a knob' 'saved:switches and knobs that are saved' 'exclude:what is left alone' 'aps:access points in range, and being at several of them' 'links:what driver statistics tell' 'flows:TCP connections and what is done to each' 'top:all of it on one screen' \
         'why:what is done to the connections to a server' 'budget:what Tandem has put on the cellular link, and what is left' \
         'networks:what was learnt of networks' 'link:what you know of the Wi-Fi link' 'doctor:what this machine offers' \
         'logs:what the daemon has said' \
@@ -75,6 +75,9 @@ complete -c tandem -n '__tandem_in exclude' -a 'add remove list'
 for action in add remove
     complete -c tandem -n "__tandem_in exclude $action" -a 'to user service ssid'
 end
+complete -c tandem -n '__tandem_in aps' -a 'keep off roam'
+complete -c tandem -n '__tandem_in aps keep' -a '2 3 4 5 6 7 8'
+complete -c tandem -n '__tandem_in aps' -l scan -d 'look around first'
 complete -c tandem -n '__tandem_in trap' -a 'add list remove'
 complete -c tandem -n '__tandem_in trap add' -a 'flow.gap flow.rtt flow.goodput link.signal link.silence link.down'
 complete -c tandem -n '__tandem_in trap add' -l save -d 'the flight recorder'

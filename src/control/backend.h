@@ -93,6 +93,16 @@ public:
   // What was put on the cellular link: {today: {by: {NAME: BYTES}, used_bytes, limit_bytes, left_bytes}, month:
   // likewise, since_start: likewise, left_bytes, kept}; a limit that there is none of is null.
   virtual nlohmann::json budget() = 0;
+  // Access points in range, and those that are kept: {interface, keep, problem, card: {stations, channels},
+  // access_points: [{ap, ssid, frequency_mhz, channel, signal_dbm?, age_s?, interface, worth, why}], stations:
+  // [{interface, ap, state, since_s, address?, endpoint}]}
+  virtual nlohmann::json aps() = 0;
+  // At how many the card is to be in all; 0: at that of its own alone.
+  virtual void keep_aps(std::uint64_t most) = 0;
+  // Has wpa_supplicant look around; the list is fresh some seconds later.
+  virtual void scan_aps() = 0;
+  // Moves the card's own association to the access point "02:00:00:00:00:01".
+  virtual void roam(const std::string& ap) = 0;
   // Thresholds at which the recording is kept: [{id, when, save, fired, saw?, ago_s?, file?, problem?}]
   virtual nlohmann::json traps() = 0;
   // As the user typed it, "flow.gap > 500ms"; its number.

@@ -224,6 +224,8 @@ Answer Router::route(const Request& request)
                                     : method_not_allowed("GET, POST");
   if (is({ "v1", "exclusions", "remove" }))
     return request.method == "POST" ? exclude(request, false) : method_not_allowed("POST");
+  if ((path.size() == 2 || path.size() == 3) && path[0] == "v1" && path[1] == "aps")
+    return aps(request, path.size() == 3 ? path[2] : "");
   if (is({ "v1", "traps" }))
     return request.method == "POST" ? add_trap(request)
            : reads                  ? ok(backend_.traps())
@@ -302,6 +304,37 @@ Answer Router::exclude(const Request& request, bool add)
   const json told = add ? backend_.add_exclusion(kind, what) : backend_.remove_exclusion(kind, what);
   log(request, (add ? "excludes " : "no longer excludes ") + for_log(kind + " " + what));
   return ok(told);
+}
+
+Answer Router::aps(const Request& request, const std::string& what)
+{
+  const bool posted = request.method == "POST";
+  if (what.empty() && reading(request)) return ok(backend_.aps());
+  if (what.empty() && request.method == "PUT")
+  {
+    const json keep = only_member(request.body, "keep");
+    if (!keep.is_number_unsigned()) throw Refused { Refused::Kind::bad_request, "keep: a number is needed" };
+    backend_.keep_aps(keep.get<std::uint64_t>());
+    log(request, "keeps " + keep.dump() + " access points");
+    return ok({ { "keep", keep } });
+  }
+  if (what == "scan" && posted)
+  {
+    backend_.scan_aps();
+    return ok({ { "scan", true } });
+  }
+  if (what == "roam" && posted)
+  {
+    const json ap = only_member(request.body, "ap");
+    if (!ap.is_string() || ap.get<std::string>().size() > 17)
+      throw Refused { Refused::Kind::bad_request, "ap: the address of an access point is needed" };
+    backend_.roam(ap.get<std::string>());
+    log(request, "roams to " + for_log(ap.get<std::string>()));
+    return ok({ { "roam", ap } });
+  }
+  if (what.empty()) return method_not_allowed("GET, PUT");
+  if (what == "scan" || what == "roam") return method_not_allowed("POST");
+  return error(404, "no such path; docs/control-api.md lists them");
 }
 
 Answer Router::add_trap(const Request& request)

@@ -58,6 +58,7 @@ private:
   Answer forget(const Request& request);
   Answer exclude(const Request& request, bool add);
   Answer forget_saved(const Request& request);
+  Answer aps(const Request& request, const std::string& what);
   Answer put_module(const Request& request, const std::string& module);
   Answer put_knob(const Request& request, const std::string& module, const std::string& knob);
 

@@ -135,6 +135,7 @@ struct Config
     std::optional<std::vector<std::string>> more_wifi {};
     std::vector<std::string> radio { "auto" }; // sources of driver statistics, see is_source_name(); empty: none
     bool modem = true;                         // ask ModemManager, when it is there
+    std::string supplicant = "auto";           // path of wpa_supplicant's global control socket, or "auto"
     bool validation = true;                    // ask NetworkManager for captive portals, when it is there
     std::string record;                        // file that gets every report; empty: none
     PrivatePeers private_peers = PrivatePeers::never;

@@ -39,7 +39,9 @@ KnownSettings known_settings(const LoadedModules& loaded)
 Engine::Engine(const Config& config, std::vector<int> locks, evidence::Memory memory, SavedFile saved,
                SavedSettings settings)
     : file_ { std::move(saved) }, layers_ { config, std::move(settings) },
-      exclusions_file_ { config.daemon.saved_directory }, saved_exclusions_ { exclusions_file_.load() }
+      exclusions_file_ { config.daemon.saved_directory }, saved_exclusions_ { exclusions_file_.load() }, mptcp_setup_ {
+        config.mptcp.setup
+      }
 {
   Config merged {};
   {
@@ -52,6 +54,7 @@ Engine::Engine(const Config& config, std::vector<int> locks, evidence::Memory me
   loop_ = std::make_unique<PacketLoop>(with_saved(std::move(merged), saved_exclusions_), std::move(locks),
                                        std::move(memory));
   layers_.ask(known_settings(loop_->loaded()));
+  make_associator(config);
 }
 
 Engine::~Engine() = default;

@@ -1,6 +1,7 @@
 // What the control API asks, answered by the packet thread.
 #pragma once
 
+#include "src/association/associator.h"
 #include "src/control/backend.h"
 #include "src/daemon/exclusions_file.h"
 #include "src/daemon/saved_file.h"
@@ -60,6 +61,10 @@ public:
   std::size_t forget_network(const std::string& name) override;
   std::size_t forget_networks() override;
   nlohmann::json budget() override;
+  nlohmann::json aps() override;
+  void keep_aps(std::uint64_t most) override;
+  void scan_aps() override;
+  void roam(const std::string& ap) override;
   nlohmann::json traps() override;
   std::uint64_t add_trap(const std::string& when, bool save) override;
   void remove_trap(std::uint64_t id) override;
@@ -74,6 +79,7 @@ private:
   nlohmann::json forget(const std::vector<SettingName>& names);
   Config with_saved(Config config, const SavedExclusions& saved) const;
   void take_exclusions(SavedExclusions fresh);
+  void make_associator(const Config& config);
 
   std::unique_ptr<PacketLoop> loop_;
   std::mutex settings_mutex_ {}; // of what follows; never taken by the packet thread
@@ -81,6 +87,8 @@ private:
   SettingLayers layers_; // asks the modules that the loop has loaded
   ExclusionsFile exclusions_file_;
   SavedExclusions saved_exclusions_;
+  bool mptcp_setup_;
+  std::unique_ptr<association::Associator> associator_; // its thread asks the loop: ends before it
 };
 
 } // namespace tandem::daemon

@@ -265,7 +265,6 @@ void PacketLoop::verdict_changed()
 
 bool PacketLoop::follow_roles()
 {
-  if (!looks_for_roles(config_.links)) return false;
   std::vector<links::PresentInterface> present = monitor_.table().present();
   if (present == present_) return false;
   present_ = std::move(present);

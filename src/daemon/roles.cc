@@ -1,5 +1,6 @@
 #include "src/daemon/roles.h"
 
+#include "src/association/choice.h"
 #include "src/links/find_interfaces.h"
 
 #include <tandem/link.h>
@@ -73,12 +74,12 @@ void place_more(Roles& roles, const std::vector<std::string>& before, const std:
 
 constexpr const char* named = "named in the configuration";
 
-} // namespace
-
-bool looks_for_roles(const Config::Links& links)
+bool is_virtual_station(const Candidate& one)
 {
-  return links.wifi == "auto" || links.cell == "auto" || !links.more_wifi;
+  return one.name.starts_with(association::own_prefix);
 }
+
+} // namespace
 
 FoundRoles find_roles(const Config::Links& links, const Roles& before, const std::vector<PresentInterface>& present,
                       Tick now, const std::string& sysfs)
@@ -92,7 +93,9 @@ FoundRoles find_roles(const Config::Links& links, const Roles& before, const std
   roles.wifi_why = named;
   if (links.wifi == "auto")
   {
-    const std::vector<Candidate> all = links::wifi_candidates(taken, sysfs);
+    std::vector<Candidate> all = links::wifi_candidates(taken, sysfs);
+    // Beside the card's own association, never in its place.
+    std::erase_if(all, is_virtual_station);
     const Candidate* one = choose(all, before.wifi, present, now, found.again);
     roles.wifi = one != nullptr ? one->name : std::string {};
     roles.wifi_why = one != nullptr ? one->sign : "no Wi-Fi interface is there; Tandem waits for one";
@@ -116,13 +119,18 @@ FoundRoles find_roles(const Config::Links& links, const Roles& before, const std
     roles.cell_why = named;
   }
 
+  if (!roles.cell.empty()) taken.push_back(roles.cell);
+  std::vector<Candidate> more = links::wifi_candidates(taken, sysfs);
+  std::vector<std::string> placed = before.more_wifi;
   if (links.more_wifi)
   {
+    // Behind those that are named there are places for virtual stations, and for nothing else.
     roles.more_wifi = *links.more_wifi;
-    return found;
+    std::erase_if(more, [](const Candidate& one) { return !is_virtual_station(one); });
+    placed.erase(placed.begin(),
+                 placed.begin() + static_cast<std::ptrdiff_t>(std::min(placed.size(), roles.more_wifi.size())));
   }
-  if (!roles.cell.empty()) taken.push_back(roles.cell);
-  place_more(roles, before.more_wifi, links::wifi_candidates(taken, sysfs));
+  place_more(roles, placed, more);
   return found;
 }
 

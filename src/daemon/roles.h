@@ -33,12 +33,10 @@ struct FoundRoles
   Tick again = Tick::max(); // when they have to be looked for again, if nothing happens before
 };
 
-// Whether any role goes to whatever is there ("auto").
-bool looks_for_roles(const Config::Links& links);
-
-// No interface gets two roles: "auto" chooses among those that nobody names. Who has a role keeps it while it exists,
-// because a blackout must not hand it on; only when it had no carrier or no default route for 30 s, while another has
-// both, is the other one taken. `before`: who has them now. `sysfs` is /sys/class/net but for tests.
+// Virtual stations of Tandem's own (src/association) are further Wi-Fi interfaces, whatever is named. No interface gets
+// two roles: "auto" chooses among those that nobody names. Who has a role keeps it while it exists, because a blackout
+// must not hand it on; only when it had no carrier or no default route for 30 s, while another has both, is the other
+// one taken. `before`: who has them now. `sysfs` is /sys/class/net but for tests.
 FoundRoles find_roles(const Config::Links& links, const Roles& before,
                       const std::vector<links::PresentInterface>& present, Tick now,
                       const std::string& sysfs = "/sys/class/net");

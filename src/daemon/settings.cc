@@ -310,6 +310,19 @@ constexpr std::array all {
             "true or false is needed" },
   Setting { "mptcp.foreign", [](Config& c, const Value& v) { return put_flag(c.mptcp.foreign, v); },
             "true or false is needed" },
+  Setting { "links.supplicant",
+            [](Config& c, const Value& v)
+            {
+              std::filesystem::path path {};
+              if (as_text(v) == "auto")
+                c.links.supplicant = "auto";
+              else if (put_path(path, v))
+                c.links.supplicant = path.string();
+              else
+                return false;
+              return true;
+            },
+            "an absolute path of a socket, or \"auto\", is needed", true },
   Setting { "cell.metered",
             [](Config& c, const Value& v)
             {

@@ -2,6 +2,7 @@
 #include "src/control/literal.h"
 #include "src/daemon/layout.h"
 #include "src/daemon/version.h"
+#include "tools/tandem/aps.h"
 #include "tools/tandem/budget_view.h"
 #include "tools/tandem/client.h"
 #include "tools/tandem/exclude.h"
@@ -220,6 +221,7 @@ int main(int argc, char** argv)
 
   attach_settings(app, chosen, as_json);
   attach_exclude(app, chosen, as_json);
+  attach_aps(app, chosen, as_json);
 
   sub = command("flows", "TCP connections and what is done to each",
                 [&](const Client& c) { return show(c, "/v1/flows", as_json, watch, show_flows); });

@@ -90,6 +90,19 @@ public:
     };
   }
 
+  nlohmann::json aps() override { return { { "keep", 0 }, { "access_points", nlohmann::json::array() } }; }
+  void keep_aps(std::uint64_t most) override
+  {
+    record("keep " + std::to_string(most));
+    if (most == 1) throw Refused { Refused::Kind::bad_request, "keep: from 2 to 8 access points" };
+  }
+  void scan_aps() override { record("scan"); }
+  void roam(const std::string& ap) override
+  {
+    record("roam " + ap);
+    if (ap != "02:00:00:00:00:01") throw Refused { Refused::Kind::conflict, "no access point " + ap + " is in range" };
+  }
+
   nlohmann::json traps() override
   {
     answer_or_refuse();

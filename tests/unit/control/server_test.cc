@@ -300,6 +300,28 @@ TEST_F(ServerTest, adds_and_removes_exclusions)
   EXPECT_EQ(ask("GET", "/v1/exclusions/remove").status, 405);
 }
 
+TEST_F(ServerTest, access_points_are_listed_and_kept)
+{
+  start();
+  EXPECT_EQ(ask("GET", "/v1/aps").status, 200);
+  EXPECT_EQ(ask("PUT", "/v1/aps", R"({"keep": 2})").status, 200);
+  EXPECT_EQ(ask("PUT", "/v1/aps", R"({"keep": 1})").status, 400);
+  EXPECT_EQ(ask("PUT", "/v1/aps", R"({"keep": -2})").status, 400);
+  EXPECT_EQ(ask("PUT", "/v1/aps", R"({"keep": 2, "more": 1})").status, 400);
+  EXPECT_EQ(ask("POST", "/v1/aps").status, 405);
+  EXPECT_EQ(ask("GET", "/v1/aps/other").status, 404);
+}
+
+TEST_F(ServerTest, access_points_are_roamed_to)
+{
+  start();
+  EXPECT_EQ(ask("POST", "/v1/aps/scan").status, 200);
+  EXPECT_EQ(ask("POST", "/v1/aps/roam", R"({"ap": "02:00:00:00:00:01"})").status, 200);
+  EXPECT_EQ(ask("POST", "/v1/aps/roam", R"({"ap": "02:00:00:00:00:07"})").status, 409);
+  EXPECT_EQ(ask("POST", "/v1/aps/roam", R"({"ap": 7})").status, 400);
+  EXPECT_EQ(ask("GET", "/v1/aps/roam").status, 405);
+}
+
 TEST_F(ServerTest, sets_and_removes_traps)
 {
   start();

@@ -48,6 +48,24 @@ protected:
   std::vector<PresentInterface> present {};
 };
 
+TEST_F(FindRoles, a_virtual_station_is_never_the_first_and_has_a_place_behind_those_that_are_named)
+{
+  wifi("tandem-sta0");
+  EXPECT_EQ(find().wifi, "") << "beside nothing";
+  wifi("wlan0");
+  wifi("wlan1");
+  EXPECT_EQ(find().wifi, "wlan0");
+  EXPECT_THAT(find().more_wifi, ElementsAre("tandem-sta0", "wlan1"));
+  links.wifi = "wlan0";
+  links.more_wifi = { "wlan9" };
+  EXPECT_THAT(find().more_wifi, ElementsAre("wlan9", "tandem-sta0")) << "wlan1 is not named";
+  wifi("tandem-sta1");
+  const Roles both = find(find());
+  EXPECT_THAT(both.more_wifi, ElementsAre("wlan9", "tandem-sta0", "tandem-sta1"));
+  gone("tandem-sta0");
+  EXPECT_THAT(find(both).more_wifi, ElementsAre("wlan9", "", "tandem-sta1")) << "no link changes its number";
+}
+
 TEST_F(FindRoles, everything_by_itself)
 {
   wifi("wlan0");

@@ -1,0 +1,301 @@
+#!/usr/bin/python3
+"""One card at two access points: virtual stations by the daemon, wpa_supplicant and udhcpc on simulated radios.
+
+    aps.py PROGRAMS         inside the virtual machine; prints "fact NAME JSON", one a line
+
+radios.sh makes the radios; here both access points are on one channel and want a password. What is waited for in vain becomes a fact
+like any other, so that each test says what failed. Only what the rest needs ends it all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Callable
+
+HERE = Path(__file__).resolve().parent
+WORK = Path("/run/work")
+RUN = Path("/run/tandem")
+SUPPLICANT = Path("/run/wpa-global")
+IN_STA = ["ip", "netns", "exec", "sta"]
+AP = {0: "02:00:00:00:00:00", 1: "02:00:00:00:01:00"}
+STATION = "tandem-sta0"
+HWSIM = Path("/sys/kernel/debug/ieee80211")
+TIMEOUT = 40.0
+# As tandemd.service does: an ordinary user with two capabilities. 65534 is in the group of wpa_supplicant's socket.
+SERVICE = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--no-new-privs", "--inh-caps=-all,+net_admin,+net_raw",
+           "--ambient-caps=-all,+net_admin,+net_raw", "--bounding-set=-all,+net_admin,+net_raw"]
+MPTCP = """
+import hashlib, socket, sys
+IPPROTO_MPTCP = 262
+if sys.argv[1] == "serve":
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, IPPROTO_MPTCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("10.71.9.9", 7000)); listener.listen()
+    print("listening", flush=True)
+    while True:
+        peer, _ = listener.accept()
+        blocks = [bytes([n]) * 65536 for n in range(251)]
+        for n in range(int(peer.recv(20))):
+            peer.sendall(blocks[n % 251])
+        peer.close()
+peer = socket.socket(socket.AF_INET, socket.SOCK_STREAM, IPPROTO_MPTCP)
+peer.connect(("10.71.9.9", 7000))
+blocks = int(sys.argv[2])
+peer.sendall(str(blocks).encode())
+digest, wanted, length = hashlib.sha256(), hashlib.sha256(), 0
+while data := peer.recv(1 << 18):
+    digest.update(data); length += len(data)
+for n in range(blocks):
+    wanted.update(bytes([n % 251]) * 65536)
+print(length == blocks * 65536 and digest.digest() == wanted.digest(), flush=True)
+"""
+
+
+def sh(command: str, check: bool = True) -> str:
+    done = subprocess.run(command, shell=True, capture_output=True, text=True)
+    if check and done.returncode != 0:
+        raise SystemExit(f"{command}: {done.stderr or done.stdout}")
+    return done.stdout
+
+
+def sta(command: str, check: bool = True) -> str:
+    return sh(f"ip netns exec sta {command}", check)
+
+
+def fact(name: str, value: Any) -> None:
+    print(f"fact {name} {json.dumps(value)}", flush=True)
+
+
+def wait_for(found: Callable[[], Any], seconds: float = TIMEOUT) -> Any:
+    """The last answer, be it a true one or not."""
+    end = time.monotonic() + seconds
+    while not (answer := found()) and time.monotonic() < end:
+        time.sleep(0.2)
+    return answer
+
+
+# ---- the world: radios.sh's, with passwords, one channel, DHCP, and a server behind
+
+
+def access_point(number: int, channel: int) -> None:
+    (WORK / f"hostapd{number}.conf").write_text(f"""interface=wlan{number}
+driver=nl80211
+ssid=tandem "vm"
+hw_mode=g
+channel={channel}
+ieee80211n=1
+wmm_enabled=1
+wpa=2
+wpa_key_mgmt=WPA-PSK
+rsn_pairwise=CCMP
+wpa_passphrase=correct horse
+bridge=br0
+ctrl_interface=/run/hostapd{number}
+""")
+    sh(f"ip netns exec ap hostapd -B -P /run/hostapd{number}.pid {WORK}/hostapd{number}.conf")
+    # Each way carries less than the server sends, so that a download has a use for both.
+    sh(f"ip netns exec ap tc qdisc replace dev wlan{number} root tbf rate 4mbit burst 16k latency 60ms")
+
+
+def without_access_point(number: int) -> None:
+    sh(f"kill $(cat /run/hostapd{number}.pid)")
+    wait_for(lambda: not Path(f"/run/hostapd{number}.pid").exists())
+
+
+def supplicant(interface: str = "wlan2") -> None:
+    (WORK / "wpa.conf").write_text("""ctrl_interface=/run/wpa
+ap_scan=1
+freq_list=2412 2437
+network={
+  ssid="somewhere else"
+  key_mgmt=NONE
+}
+network={
+  ssid=P"tandem \\"vm\\""
+  key_mgmt=WPA-PSK
+  psk="correct horse"
+  scan_freq=2412 2437
+}
+""")
+    sta(f"wpa_supplicant -B -D nl80211 -i {interface} -c {WORK}/wpa.conf -P /run/wpa.pid -g {SUPPLICANT} -G nogroup")
+
+
+def associated_with() -> str:
+    words = sta("iw dev wlan2 link").split()
+    return words[2] if words[:1] == ["Connected"] else ""
+
+
+def build() -> None:
+    WORK.mkdir(parents=True, exist_ok=True)
+    sh(f"bash -c '. {HERE}/radios.sh; start_ap() {{ :; }}; start_radios'")
+    for number in (0, 1):
+        access_point(number, 6)
+    (WORK / "udhcpd.conf").write_text("start 10.88.0.100\nend 10.88.0.150\ninterface br0\nlease_file /run/work/leases\npidfile /run/work/udhcpd.pid\n"
+                                      "option subnet 255.255.255.0\noption router 10.88.0.1\noption lease 600\n")
+    (WORK / "leases").touch()
+    sh(f"ip netns exec ap busybox udhcpd {WORK}/udhcpd.conf")
+    sh("ip netns add srv; ip -n srv link set lo up; ip link add r0 netns ap type veth peer name s0 netns srv")
+    sh("ip -n ap address add 10.71.9.1/24 dev r0; ip -n srv address add 10.71.9.9/24 dev s0; ip -n ap link set r0 up; ip -n srv link set s0 up")
+    sh("ip -n srv route add default via 10.71.9.1; ip netns exec ap sysctl -qw net.ipv4.ip_forward=1")
+    sh("ip netns exec srv sysctl -qw net.mptcp.enabled=1; ip -n srv mptcp limits set subflows 4 add_addr_accepted 4")
+    sta("sysctl -qw net.mptcp.enabled=1 net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.wlan2.arp_ignore=0")
+    supplicant()
+    if not wait_for(associated_with):
+        raise SystemExit("the station is not associated")
+    sh("ip -n sta route add default via 10.88.0.1 dev wlan2 metric 100")
+
+
+# ---- the daemon
+
+
+class Daemon:
+    def __init__(self, programs: Path, setup: bool = True) -> None:
+        RUN.mkdir(exist_ok=True)
+        os.chown(RUN, 65534, 65534)
+        (WORK / "tandem.toml").write_text(f"""
+[links]
+wifi = "wlan2"
+cell = "none"
+modem = "none"
+validation = "none"
+supplicant = "{SUPPLICANT}"
+[recorder]
+seconds = 0
+[mptcp]
+setup = {str(setup).lower()}
+[budget]
+directory = "{RUN}/budget"
+[evidence]
+share = 0
+[daemon]
+saved_directory = "{RUN}/saved"
+""")
+        self._tandem = str(programs / "tandem")
+        self.log = WORK / "tandemd.log"
+        with open(self.log, "w") as log:
+            self.process = subprocess.Popen([*IN_STA, *SERVICE, str(programs / "tandemd"), "-c", str(WORK / "tandem.toml")], stdout=log, stderr=log)
+        if not wait_for(lambda: self.tandem("status", "--json")[0] == 0):
+            raise SystemExit("the daemon is not ready: " + self.log.read_text())
+
+    def tandem(self, *words: str) -> tuple[int, str]:
+        done = subprocess.run([*IN_STA, self._tandem, *words], capture_output=True, text=True, timeout=TIMEOUT)
+        return done.returncode, done.stdout + done.stderr
+
+    def aps(self) -> dict[str, Any]:
+        code, said = self.tandem("aps", "--json")
+        return json.loads(said) if code == 0 else {"problem": said, "stations": [], "access_points": []}
+
+    def station(self) -> dict[str, Any]:
+        return (self.aps()["stations"] or [{}])[0]
+
+    def in_use(self) -> dict[str, Any]:
+        """The virtual station, once it has everything."""
+        return wait_for(lambda: (one := self.station()).get("endpoint") and one) or {**self.aps(), "log": self.log.read_text()}
+
+    def judged(self, number: int) -> str:
+        return next((one["why"] for one in self.aps()["access_points"] if one["ap"] == AP[number]), "not listed")
+
+    def stop(self) -> int:
+        self.process.terminate()
+        return self.process.wait(TIMEOUT)
+
+    def kill_with_keeper(self) -> None:
+        both = [self.process.pid, *map(int, sh(f"pgrep -P {self.process.pid}").split())]
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for pid in both:
+                os.kill(pid, number)
+        self.process.wait()
+
+
+def left() -> dict[str, Any]:
+    """What of Tandem's is there."""
+    return {"stations": [word for word in sta("iw dev").split() if word.startswith("tandem")], "arp_ignore": sta("sysctl -n net.ipv4.conf.wlan2.arp_ignore").strip(),
+            "endpoints": sta("ip mptcp endpoint show").strip(), "supplicant": [name for name in sta(f"wpa_cli -g {SUPPLICANT} interface", False).split() if name.startswith("tandem")]}
+
+
+def received() -> dict[str, int]:
+    return {name: int(sta(f"cat /sys/class/net/{name}/statistics/rx_bytes", False) or 0) for name in ("wlan2", STATION)}
+
+
+def download(blocks: int) -> subprocess.Popen:
+    return subprocess.Popen([*IN_STA, sys.executable, "-c", MPTCP, "fetch", str(blocks)], stdout=subprocess.PIPE, text=True)
+
+
+# ---- what is tried
+
+
+def main(programs: Path) -> None:
+    build()
+    server = subprocess.Popen(["ip", "netns", "exec", "srv", sys.executable, "-c", MPTCP, "serve"], stdout=subprocess.PIPE, text=True)
+    assert server.stdout and server.stdout.readline() == "listening\n"
+    own = 0 if associated_with() == AP[0] else 1
+    other = 1 - own
+    fact("found", left())
+
+    daemon = Daemon(programs, setup=False)
+    fact("without_mptcp", daemon.tandem("aps", "keep", "2"))
+    daemon.stop()
+
+    daemon = Daemon(programs)
+    daemon.tandem("aps", "--scan")
+    fact("range", {"own": AP[own], "other": AP[other], **daemon.aps()})
+    fact("table", daemon.tandem("aps")[1])
+    fact("usage", [daemon.tandem("aps", *words)[0] for words in (["keep", "1"], ["keep", "9"], ["keep"], ["roam"])])
+
+    fact("keep", daemon.tandem("aps", "keep", "2"))
+    fact("kept", daemon.in_use())
+    fact("settings", {"routes": sta("ip route"), "arp_ignore": sta(f"sysctl -n net.ipv4.conf.wlan2.arp_ignore net.ipv4.conf.{STATION}.arp_ignore").split(),
+                      "ipv6": sta(f"ip -6 address show dev {STATION}").strip()})
+    fact("links", {name: link.get("interface") for name, link in json.loads(daemon.tandem("status", "--json")[1])["links"].items()})
+    before = received()
+    fetch = download(150)
+    fact("download", {"whole": fetch.communicate(timeout=120)[0].strip(), "bytes": {name: total - before[name] for name, total in received().items()}})
+
+    daemon.kill_with_keeper()
+    fact("killed", left())
+    daemon = Daemon(programs)
+    wait_for(lambda: not left()["stations"])
+    fact("cleared", left())
+
+    daemon.tandem("aps", "keep", "2")
+    fact("kept_again", daemon.in_use())
+    # The other access point falls silent while a download runs.
+    fetch = download(120)
+    time.sleep(3)
+    (HWSIM / f"phy{other}/hwsim/group").write_text("2")
+    fact("silent", bool(wait_for(lambda: not daemon.aps()["stations"])))
+    fact("silent_why", [line for line in daemon.log.read_text().splitlines() if "leaves" in line])
+    fact("silent_download", fetch.communicate(timeout=180)[0].strip())
+    (HWSIM / f"phy{other}/hwsim/group").write_text("1")
+
+    fact("off", daemon.tandem("aps", "off"))
+    fact("after_off", wait_for(lambda: (now := left()) and not now["stations"] and now) or left())
+
+    fact("roam_unknown", daemon.tandem("aps", "roam", "02:00:00:00:77:00"))
+    fact("roam_here", daemon.tandem("aps", "roam", AP[own]))
+    daemon.tandem("aps", "--scan")
+    fact("roam", daemon.tandem("aps", "roam", AP[other]))
+    fact("roamed", wait_for(lambda: associated_with() == AP[other]))
+    own, other = other, own
+
+    # Another channel.
+    without_access_point(other)
+    access_point(other, 1)
+    daemon.tandem("aps", "--scan")
+    fact("other_channel", daemon.judged(other))
+
+    sh("kill $(cat /run/wpa.pid)")
+    wait_for(lambda: not Path("/run/wpa.pid").exists())
+    fact("no_supplicant", daemon.tandem("aps"))
+    fact("stopped", {"exit": daemon.stop(), **left()})
+    server.kill()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,105 @@
+"""One card at two access points on the kernel's own Wi-Fi stack: virtual stations, under the service's rights, and one MPTCP download by both."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Guest
+
+STATION = "tandem-sta0"
+NOTHING = {"stations": [], "arp_ignore": "0", "supplicant": []}
+
+
+@pytest.fixture(scope="module")
+def facts(guest: Guest, programs: Path) -> dict[str, Any]:
+    result = guest("aps.py", str(programs), timeout=400.0, modules=["nfnetlink_queue", "nft_queue", "nf_tables", "veth", "sch_tbf", "bridge", "af_packet"])
+    found = {name: json.loads(value) for name, value in re.findall(r"^fact (\w+) (.*)$", result.output, re.MULTILINE)}
+    assert result.exit_code == 0, result.output
+    return found
+
+
+def undone(now: dict[str, Any]) -> None:
+    assert {name: now[name] for name in NOTHING} == NOTHING
+    assert "10.88.0.10" not in now["endpoints"]  # of stations
+
+
+def judged(aps: dict[str, Any], ap: str) -> dict[str, Any]:
+    return next(one for one in aps["access_points"] if one["ap"] == ap)
+
+
+def test_what_is_in_range_is_told_with_what_it_is_worth(facts: dict[str, Any]) -> None:
+    aps = facts["range"]
+    own, other = judged(aps, aps["own"]), judged(aps, aps["other"])
+    assert (own["interface"], own["worth"], other["interface"], other["worth"]) == ("wlan2", True, "", True)
+    assert own["ssid"] == 'tandem "vm"' and own["channel"] == 6 and own["signal_dbm"] == -30 and own["age_s"] < 60
+    assert aps["card"]["stations"] > 1 and aps["card"]["channels"] == 1 and not aps["problem"]
+    assert "worth it" in facts["table"] and aps["other"] in facts["table"]
+
+
+def test_bad_words_are_refused_with_exit_code_2(facts: dict[str, Any]) -> None:
+    assert facts["usage"] == [2, 2, 2, 2]
+
+
+def test_without_leave_for_mptcp_nothing_is_kept(facts: dict[str, Any]) -> None:
+    code, said = facts["without_mptcp"]
+    assert code == 1 and "mptcp.setup" in said
+
+
+def test_a_station_gets_association_address_and_endpoint(facts: dict[str, Any]) -> None:
+    assert facts["keep"][0] == 0
+    kept = facts["kept"]
+    assert (kept["interface"], kept["ap"], kept["state"], kept["endpoint"]) == (STATION, facts["range"]["other"], "in use", True), kept
+    assert kept["address"].startswith("10.88.0.1")
+    assert facts["links"]["wifi"] == "wlan2" and facts["links"]["wifi2"] == STATION
+
+
+def test_the_machines_own_routes_come_first(facts: dict[str, Any]) -> None:
+    routes = facts["settings"]["routes"].splitlines()
+    metrics = {line.split(" dev ")[1].split()[0]: int(line.split(" metric ")[1].split()[0]) for line in routes if line.startswith("default")}
+    assert metrics["wlan2"] == 100 < metrics[STATION]
+    assert facts["settings"]["arp_ignore"] == ["1", "1"] and facts["settings"]["ipv6"] == ""
+
+
+def test_one_download_comes_by_both_access_points_and_whole(facts: dict[str, Any]) -> None:
+    download = facts["download"]
+    assert download["whole"] == "True"
+    assert min(download["bytes"].values()) > 0.25 * sum(download["bytes"].values()), download
+
+
+def test_what_a_killed_run_left_the_next_start_clears(facts: dict[str, Any]) -> None:
+    assert facts["killed"]["stations"] == [STATION] and facts["killed"]["arp_ignore"] == "1"
+    undone(facts["cleared"])
+
+
+def test_a_silent_access_point_is_left_and_the_download_goes_on(facts: dict[str, Any]) -> None:
+    assert facts["silent"]
+    assert any("association was lost" in line or "interface has gone" in line for line in facts["silent_why"]), facts["silent_why"]
+    assert facts["silent_download"] == "True"
+
+
+def test_off_takes_everything_back(facts: dict[str, Any]) -> None:
+    assert facts["off"][0] == 0
+    undone(facts["after_off"])
+
+
+def test_roaming_is_asked_of_wpa_supplicant(facts: dict[str, Any]) -> None:
+    assert facts["roam"][0] == 0 and facts["roamed"]
+    assert facts["roam_unknown"][0] == 1 and "no access point 02:00:00:00:77:00 is in range" in facts["roam_unknown"][1]
+    assert facts["roam_here"][0] == 1 and "already" in facts["roam_here"][1]
+
+
+def test_another_channel_is_not_joined_and_said_so(facts: dict[str, Any]) -> None:
+    assert "another channel" in facts["other_channel"] and "take turns" in facts["other_channel"]
+
+
+def test_without_wpa_supplicant_it_is_said(facts: dict[str, Any]) -> None:
+    assert facts["no_supplicant"][0] == 0 and "wpa_supplicant" in facts["no_supplicant"][1].splitlines()[0]
+
+
+def test_a_stop_leaves_nothing(facts: dict[str, Any]) -> None:
+    assert facts["stopped"]["exit"] == 0
+    undone(facts["stopped"])

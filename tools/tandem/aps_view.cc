@@ -1,0 +1,69 @@
+#include "tools/tandem/aps_view.h"
+
+#include "tools/tandem/json_values.h"
+
+#include <utility>
+
+namespace tandem::cli
+{
+
+using nlohmann::json;
+
+namespace
+{
+
+std::string measured(const json& object, const char* key, const char* unit)
+{
+  const auto value = value_of(object, key);
+  return value ? fixed(*value, 0) + unit : "-";
+}
+
+// Of the virtual station at this access point: its address, and what is still missing.
+std::string station_words(const json& aps, const std::string& ap)
+{
+  for (const json& one : list(aps, "stations"))
+  {
+    if (words_of(one, "ap") != ap) continue;
+    const std::string address = words_of(one, "address");
+    if (address.empty()) return words_of(one, "state");
+    return address + (one.value("endpoint", false) ? ", MPTCP endpoint" : ", no MPTCP endpoint yet");
+  }
+  return {};
+}
+
+} // namespace
+
+std::string show_aps(const json& aps, const Style& style)
+{
+  std::string out {};
+  if (const std::string problem = words_of(aps, "problem"); !problem.empty())
+    out += style(Tone::warning, problem) + '\n';
+  Table table { { "ACCESS POINT", "SSID", ">CHANNEL", ">SIGNAL", ">HEARD", "INTERFACE", "WORTH IT" } };
+  for (const json& one : list(aps, "access_points"))
+  {
+    const std::string ap = words_of(one, "ap"), interface = words_of(one, "interface");
+    const std::string station = station_words(aps, ap);
+    const bool worth = one.value("worth", false);
+    std::string why = (worth ? "yes: " : "no: ") + (station.empty() ? words_of(one, "why") : station);
+    const std::string name = words_of(one, "ssid");
+    table.add({ ap, name.empty() ? "(hidden)" : name, fixed(number(one, "channel"), 0),
+                measured(one, "signal_dbm", " dBm"),
+                value_of(one, "age_s") ? duration_of(number(one, "age_s")) + " ago" : "-",
+                interface.empty() ? "-" : interface,
+                Table::Cell { std::move(why), interface.empty() ? Tone::plain : Tone::good } });
+  }
+  out += table.empty() ? "no access point is in range\n" : table.text(style);
+  const double keep = number(aps, "keep");
+  const json& card = part(aps, "card");
+  out += keep >= 2 ? "\nkept: up to " + fixed(keep, 0) + " access points of one channel\n"
+                   : "\nno virtual stations are kept; `tandem aps keep N` keeps the card at up to N access points\n";
+  if (const auto most = value_of(card, "stations"))
+    out += *most < 2
+               ? "this card can be at one access point only\n"
+               : "this card can be at " + fixed(*most, 0) + " access points, on "
+                     + (number(card, "channels") < 2 ? "one channel" : fixed(number(card, "channels"), 0) + " channels")
+                     + "\n";
+  return out;
+}
+
+} // namespace tandem::cli
