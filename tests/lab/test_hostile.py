@@ -88,8 +88,11 @@ def expected(trick: str) -> tuple[bytes, str]:
 @pytest.mark.parametrize("trick", TRICKS)
 def test_a_server_gets_no_more_than_without(without, with_tandem, trick) -> None:
     content, error = expected(trick)
-    assert without[trick] == {"bytes": len(content), "digest": hashlib.sha256(content).hexdigest(), "error": error}
-    assert with_tandem[trick] == without[trick]
+    allowed = [{"bytes": len(content), "digest": hashlib.sha256(content).hexdigest(), "error": error}]
+    if trick == "data-after-fin":  # all of them together fill the access point's queue; where it drops the FIN, what follows is in order
+        allowed.append({"bytes": len(CONTENT), "digest": hashlib.sha256(CONTENT).hexdigest(), "error": ""})
+    assert without[trick] in allowed
+    assert with_tandem[trick] in allowed and (len(allowed) > 1 or with_tandem[trick] == without[trick])
 
 
 # -- on the path
