@@ -64,6 +64,8 @@ http { access_log off; client_body_temp_path $work/b; proxy_temp_path $work/p; f
 CONF
 srv nginx -e $work/nginx.log -c $work/nginx.conf
 fact file "$(sha256sum <$work/www/file | cut -d' ' -f1)"
+# A link-local address has its route only once its duplicate address detection is over.
+for link in wlan0 cell0; do wait_for 20 eval "ip -6 route show table local type local dev $link | grep -q ^fe80:"; done
 { ip rule list; ip route show table all; rules; } >$work/plain
 
 stage install
