@@ -136,7 +136,7 @@ void Associator::look()
 {
   const Surroundings around = surroundings_();
   problem_.clear();
-  if (around.wifi != interface_ && !made_.empty())
+  if (around.wifi != interface_)
     while (!made_.empty())
       leave(made_.begin()->first, "another interface is the Wi-Fi link now");
   interface_ = around.wifi;
@@ -176,10 +176,9 @@ void Associator::look()
 void Associator::look_around(const Situation& now)
 {
   if (!now.own || !problem_.empty()) return;
-  const auto own =
-      std::find_if(now.heard.begin(), now.heard.end(), [&](const Heard& one) { return one.ap == *now.own; });
+  const Heard* own = heard_of(now.heard, *now.own);
   const Duration apart = made_.size() + 1 < most_ ? scan_period : scan_period_full;
-  if (own == now.heard.end() || now.now - scanned_ < apart) return;
+  if (own == nullptr || now.now - scanned_ < apart) return;
   scanned_ = now.now;
   // On the channel that the card is on, which it need not leave for that.
   supplicant_.scan(interface_, own->frequency);
@@ -187,11 +186,11 @@ void Associator::look_around(const Situation& now)
 
 void Associator::join(const Mac& ap)
 {
-  const auto heard =
-      std::find_if(view_->heard.begin(), view_->heard.end(), [&](const Heard& one) { return one.ap == ap; });
+  const Heard* heard = heard_of(view_->heard, ap);
+  if (heard == nullptr) return;
   const auto network = std::find_if(networks_.begin(), networks_.end(),
                                     [&](const KnownNetwork& one) { return !one.disabled && one.ssid == heard->ssid; });
-  if (heard == view_->heard.end() || network == networks_.end()) return;
+  if (network == networks_.end()) return;
   unsigned number = 0;
   while (made_.contains(own_prefix + std::to_string(number)))
     ++number;
@@ -381,11 +380,9 @@ std::optional<std::string> Associator::roam(const Mac& ap, Duration patience)
   const auto out = std::make_shared<std::string>();
   const Work work = [this, ap, out]
   {
-    const bool heard =
-        view_ && std::any_of(view_->heard.begin(), view_->heard.end(), [&](const Heard& one) { return one.ap == ap; });
     if (!problem_.empty())
       *out = problem_;
-    else if (!heard)
+    else if (!view_ || heard_of(view_->heard, ap) == nullptr)
       *out = "no access point " + feeder::text(ap) + " is in range; `tandem aps --scan` looks around";
     else if (view_->ap == ap)
       *out = interface_ + " is at " + feeder::text(ap) + " already";

@@ -29,12 +29,6 @@ const Station* station_at(const std::vector<Station>& all, const Mac& ap)
   return found == all.end() ? nullptr : &*found;
 }
 
-const Heard* heard_of(const std::vector<Heard>& all, const Mac& ap)
-{
-  const auto found = std::find_if(all.begin(), all.end(), [&](const Heard& one) { return one.ap == ap; });
-  return found == all.end() ? nullptr : &*found;
-}
-
 std::optional<float> signal_of(const Station& station, const std::vector<Heard>& all)
 {
   if (station.signal) return station.signal;
@@ -43,6 +37,12 @@ std::optional<float> signal_of(const Station& station, const std::vector<Heard>&
 }
 
 } // namespace
+
+const Heard* heard_of(const std::vector<Heard>& all, const Mac& ap)
+{
+  const auto found = std::find_if(all.begin(), all.end(), [&](const Heard& one) { return one.ap == ap; });
+  return found == all.end() ? nullptr : &*found;
+}
 
 std::vector<Heard> newest(const std::vector<Heard>& all)
 {

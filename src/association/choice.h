@@ -85,6 +85,9 @@ struct Choice
 // The newest word on each access point: one that has changed its channel is listed on both for a while.
 std::vector<Heard> newest(const std::vector<Heard>& all);
 
+// What was heard of this access point; null: nothing.
+const Heard* heard_of(const std::vector<Heard>& all, const Mac& ap);
+
 class Chooser
 {
 public:
