@@ -21,9 +21,15 @@ METAPACKAGE = "linux-image-amd64"
 _WANTED = ("boot/vmlinuz-*", "boot/config-*", "lib/modules/*/modules.*", "lib/modules/*/kernel/net/*", "lib/modules/*/kernel/lib/*",
            "lib/modules/*/kernel/crypto/*", "lib/modules/*/kernel/arch/*", "lib/modules/*/kernel/fs/9p/*",
            "lib/modules/*/kernel/fs/netfs/*", "lib/modules/*/kernel/fs/fscache/*", "lib/modules/*/kernel/fs/overlayfs/*",
-           "lib/modules/*/kernel/drivers/virtio/*", "lib/modules/*/kernel/drivers/net/*.ko", "lib/modules/*/kernel/drivers/char/*.ko")
+           "lib/modules/*/kernel/drivers/virtio/*", "lib/modules/*/kernel/drivers/net/*.ko", "lib/modules/*/kernel/drivers/char/*.ko",
+           "lib/modules/*/kernel/drivers/usb/common/*", "lib/modules/*/kernel/drivers/usb/core/*", "lib/modules/*/kernel/drivers/usb/host/xhci-*")
 _UNWANTED = ("*/kernel/drivers/net/ethernet/*", "*/kernel/drivers/net/wireless/[!m]*", "*/kernel/drivers/net/wireless/m[!a]*",
-             "*/kernel/drivers/net/usb/*", "*/kernel/net/bluetooth/*")
+             "*/kernel/drivers/net/usb/[!cru]*", "*/kernel/drivers/net/usb/c[!d]*", "*/kernel/drivers/net/usb/r[!n]*", "*/kernel/net/bluetooth/*")
+_SELECTION = "selection"  # what was chosen when the package was unpacked
+
+
+def _selection() -> str:
+    return "\n".join([*_WANTED, "but not", *_UNWANTED])
 
 
 class NoKernel(Exception):
@@ -62,11 +68,14 @@ class Kernel:
 
 
 def find(cache: Path) -> Kernel:
-    """The kernel in the cache. Raises NoKernel when there is none."""
+    """The kernel in the cache. Raises NoKernel when there is none, or one with other modules than are wanted now."""
     for image in sorted(cache.glob("kernel/boot/vmlinuz-*"), reverse=True):
         release = image.name.removeprefix("vmlinuz-")
         modules = cache / "kernel" / "lib" / "modules" / release
         if (modules / "modules.dep").exists():
+            selected = cache / "kernel" / _SELECTION
+            if not selected.exists() or selected.read_text() != _selection():
+                raise NoKernel("the kernel unpacked for the virtual machine is without modules that tests need now; fetch it anew with: tools/install-deps vm")
             return Kernel(release, image, modules)
     raise NoKernel("no Debian kernel is unpacked for the virtual machine; fetch it with: tools/install-deps vm")
 
@@ -107,6 +116,7 @@ def fetch(cache: Path) -> Kernel:
         _unpack(next(Path(scratch).glob("*.deb")), tree)
         for modules in tree.glob("lib/modules/*"):
             _apt("depmod", "-b", str(tree), modules.name)
+        (tree / _SELECTION).write_text(_selection())
         shutil.rmtree(cache / "kernel", ignore_errors=True)
         tree.rename(cache / "kernel")  # whole or not at all
     return find(cache)

@@ -80,11 +80,11 @@ def requirements() -> tuple[kernels.Kernel, str]:
 
 
 def run(command: Sequence[str], *, timeout: float = 120.0, modules: Sequence[str] = (), environment: dict[str, str] | None = None,
-        directory: Path | None = None, root: Path | None = None, say: Callable[[bytes], None] | None = None) -> Result:
+        directory: Path | None = None, root: Path | None = None, devices: Sequence[str] = (), say: Callable[[bytes], None] | None = None) -> Result:
     """Runs a command (its first word is a path on this machine or a program's name) in a fresh machine and returns what came of it.
 
     With `root`, a directory with a system in it, systemd is started there and runs the command; this machine's files are below /host.
-    `say` gets the output while it comes. Raises Unavailable, TimeOver, Broken.
+    `devices` are further words for the emulator. `say` gets the output while it comes. Raises Unavailable, TimeOver, Broken.
     """
     kernel, qemu = requirements()
     job = initramfs.Job(command=list(command), nonce=f"tandem-vm-{secrets.token_hex(8)}", directory=directory or (Path("/") if root else Path.cwd()), root=root,
@@ -101,7 +101,7 @@ def run(command: Sequence[str], *, timeout: float = 120.0, modules: Sequence[str
             [qemu, "-accel", accelerator, "-cpu", "max", "-m", str(MEMORY_MB), "-smp", "2", "-nodefaults", "-display", "none", "-no-reboot",
              "-kernel", str(kernel.image), "-initrd", str(image), "-append", "console=ttyS0 panic=-1 quiet loglevel=5 mitigations=off net.ifnames=0",
              "-virtfs", f"local,path=/,mount_tag={initramfs.TAG},security_model=none,readonly=on,multidevs=remap",
-             "-serial", f"file:{console}", "-chardev", "stdio,id=out,signal=off", "-serial", "chardev:out"],
+             "-serial", f"file:{console}", "-chardev", "stdio,id=out,signal=off", "-serial", "chardev:out", *devices],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, preexec_fn=_die_with_parent)
         try:
             heard = _Listener(job.nonce, say)

@@ -63,12 +63,13 @@ start_radios()
 }
 
 # The station's side: scans only where the access points are.
-start_station() # [INTERFACE]
+start_station() # [INTERFACE [SETTING]]
 {
-  cat >/run/wpa.conf <<'CONF'
+  cat >/run/wpa.conf <<CONF
 ctrl_interface=/run/wpa
 ap_scan=1
 freq_list=2412 2437
+${2:-}
 network={
   ssid="tandem-vm"
   key_mgmt=NONE
