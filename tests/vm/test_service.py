@@ -3,47 +3,23 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-import root as roots
-import vmrun
-from conftest import GUEST, ROOT, virtual
+from packaged import facts_of, packed, system_with_systemd
 
 # What systemd 252 finds in a unit that does the daemon's work: docs/confinement.md.
 MOST_EXPOSURE = 1.8
 TWO_CAPABILITIES = 1 << 12 | 1 << 13  # CAP_NET_ADMIN, CAP_NET_RAW
 
 
-def packed(directory: Path, *options: str) -> Path:
-    build = Path(os.environ.get("TANDEM_BUILD_DIR") or ROOT / "build")
-    command = ["cpack", "-G", "DEB", "--config", str(build / "CPackConfig.cmake"), "-D", "CPACK_COMPONENTS_ALL=tandem", "-B", str(directory), *options]
-    done = subprocess.run(command, cwd=build, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return next(directory.glob("*.deb"))
-
-
 @pytest.fixture(scope="module")
 def facts(machine: None, programs: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    if virtual.inside():
-        pytest.skip("systemd needs a machine of its own")
-    if lacks := [tool for tool in ("cpack", "dpkg-deb", "dpkg-shlibdeps") if not shutil.which(tool)]:
-        pytest.skip(f"missing: {', '.join(lacks)}")
-    try:
-        system = roots.find(vmrun.cache_directory())
-    except roots.NoRoot as reason:
-        pytest.skip(f"no system for the virtual machine: {reason}")
-    first, second = packed(tmp_path_factory.mktemp("first")), packed(tmp_path_factory.mktemp("second"), "-R", "99.0.0")
-    result = vmrun.run([f"/host{path}" for path in (GUEST / "service.sh", first, second)], timeout=1500.0, root=system)
-    print(f"exit code {result.exit_code} after {result.seconds:.1f} s, {result.boot_seconds:.1f} s of it until the script started")
-    print(result.output)
-    assert result.exit_code == 0, result.output
-    return dict(re.findall(r"^fact (\w+) ?(.*)$", result.output, re.MULTILINE))
+    system_with_systemd()
+    packages = packed(tmp_path_factory.mktemp("first")), packed(tmp_path_factory.mktemp("second"), "-R", "99.0.0")
+    return facts_of("service.sh", packages, timeout=1500.0)
 
 
 def status(facts: dict[str, str], name: str) -> dict[str, Any]:
