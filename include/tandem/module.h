@@ -26,7 +26,7 @@ namespace tandem
 {
 
 // Raised with every incompatible change of anything below include/tandem.
-constexpr std::uint32_t module_abi_version = 11;
+constexpr std::uint32_t module_abi_version = 12;
 
 // What a module must see. Rules are generated from the union of the enabled modules' interests: nothing else is ever
 // queued. Kinds of packets: tandem/classify.h; what becomes of each: tandem/admission.h.
@@ -129,6 +129,9 @@ public:
   // (docs/decisions/0002). Whoever withholds or repairs speaks before whoever chooses a way: freeze 10, mirror 20,
   // offload 30, ecn 40, rate 50.
   virtual int priority() const { return 100; }
+  // What a stretch of a download without the module costs carries over into the rest of it: what it gains is measured by
+  // whole flows only (docs/evidence.md).
+  virtual bool carries_over() const { return false; }
 
   // Per-flow state lives in the chain's flow table: bytes that the module constructs and destroys in place. At most
   // largest_flow_state.

@@ -22,6 +22,8 @@ public:
   std::span<const RetiredKnob> retired_knobs() const override;
   Interest interest() const override;
   int priority() const override { return 20; }
+  // A window that one visible loss has halved does not grow again while losses go on, hidden or not (decision 0008).
+  bool carries_over() const override { return true; }
 
 private:
   bool fetches() const

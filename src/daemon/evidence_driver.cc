@@ -110,9 +110,11 @@ evidence::Surroundings EvidenceDriver::surroundings() const
   };
   for (std::size_t i = 0; i < chain_.module_count() && i < evidence::most_modules; ++i)
   {
-    const Interest interest = chain_.module(i).interest();
-    if (chain_.enabled(i) && interest.decide != 0 && !interest.every_link)
-      now.comparable = static_cast<evidence::Modules>(now.comparable | 1u << i);
+    const Module& module = chain_.module(i);
+    const Interest interest = module.interest();
+    if (!chain_.enabled(i) || interest.decide == 0 || interest.every_link) continue;
+    now.comparable = static_cast<evidence::Modules>(now.comparable | 1u << i);
+    if (module.carries_over()) now.carrying_over = static_cast<evidence::Modules>(now.carrying_over | 1u << i);
   }
   return now;
 }

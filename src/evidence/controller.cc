@@ -307,7 +307,7 @@ void Controller::usual(const FlowSeen& seen, Flow& flow, const Surroundings& now
   flow.length = stretch_of(seen.rtt);
   flow.next_draw = at.tick + flow.length;
   // What never began on this flow, or was taken out of it, has nothing to show.
-  const auto comparable = static_cast<Modules>(now.comparable & (seen.acting | resting));
+  const auto comparable = without(static_cast<Modules>(now.comparable & (seen.acting | resting)), now.carrying_over);
   const auto drawn = draw_comparison(seen.id, flow, comparable, at);
   if (!drawn) return;
   flow.comparison = *drawn;

@@ -63,6 +63,9 @@ struct Surroundings
   Tick changed {};        // when `up` last changed
   bool too_fast = false;  // faster than any Wi-Fi: nothing can be gained, and every packet in the queue costs
   Modules comparable = 0; // enabled, and acting flow by flow
+  // Of these the ones without which a stretch costs the rest of a flow: compared by whole flows only. A crossover trial
+  // would charge the stretch with the module for what the one without it did.
+  Modules carrying_over = 0;
 };
 
 struct Ruling

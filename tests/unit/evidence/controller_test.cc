@@ -419,6 +419,36 @@ TEST(Controller, OnlyWhatMayBeComparedIsSwitched)
   EXPECT_EQ(ever, 2);
 }
 
+// A download that one stretch without the module has slowed down stays slow: no stretch is taken from it.
+TEST(Controller, WhatCarriesOverIsComparedByWholeFlowsOnly)
+{
+  World world { 3, { "freeze", "mirror" }, 0.3 };
+  world.surroundings.carrying_over = 2;
+  Modules ever = 0;
+  world.switched = [&](const FlowSeen&, const Ruling& next) { ever |= next.rests; };
+  const auto id = world.begin();
+  while (world.rulings[id].watched) // the opening of a flow may be a comparison's half
+    world.run(1s);
+  world.run(30min);
+  EXPECT_EQ(ever & 2, 0);
+  EXPECT_GT(world.controller.stats().done, 10u); // of the other module
+}
+
+TEST(Controller, HarmThatCarriesOverIsFoundByWholeFlows)
+{
+  World world { 4, { "freeze", "mirror" }, 0.3 };
+  world.surroundings.carrying_over = 2;
+  world.effects[1] = -0.7;
+  for (int i = 0; i < 3000 && world.standing("mirror") == Standing::acting; ++i)
+  {
+    const auto id = world.begin();
+    world.run(3s);
+    world.end(id);
+    world.run(400ms);
+  }
+  EXPECT_EQ(world.standing("mirror"), Standing::resting);
+}
+
 TEST(Controller, WhatHarmsOnlyTogetherIsFoundByThePlainStretches)
 {
   World world { 1, { "freeze", "mirror" } };

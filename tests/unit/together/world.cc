@@ -1,5 +1,7 @@
 #include "tests/unit/together/world.h"
 
+#include "src/chain/release.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -46,7 +48,7 @@ World::World(std::uint32_t seed)
   fixture_.chain.damage(&damage_);
   pass(ms(1));
   fixture_.open(peers_);
-  sent_ack_ = fixture_.view(peers_).sent_ack;
+  sent_ack_ = own_ack_ = fixture_.view(peers_).sent_ack;
   sent_value_ = fixture_.view(peers_).sent_ts_value;
   sent_window_ = fixture_.view(peers_).sent_window;
   server_.send(fixture_.now(), Link::wifi, sent_ack_, sent_value_);
@@ -93,7 +95,7 @@ void World::event(std::uint32_t what)
   else if (what < 100)
   {
     const std::size_t i = draw(static_cast<std::uint32_t>(fixture_.chain.module_count()));
-    reserved_ = fixture_.view(peers_).ts_reserved;
+    note();
     fixture_.chain.enable(i, false, fixture_.now());
     check_injected();
     fixture_.chain.enable(i, true, fixture_.now());
@@ -113,7 +115,7 @@ void World::change_link(bool up, bool at_risk)
   wifi.up = up;
   wifi.at_risk = at_risk;
   server_.paths[static_cast<std::size_t>(Link::wifi)].delivers = up;
-  reserved_ = fixture_.view(peers_).ts_reserved;
+  note();
   fixture_.chain.links(fixture_.links, fixture_.now());
   check_injected();
 }
@@ -124,7 +126,7 @@ void World::pass(Duration span)
   const Tick end = fixture_.now() + span;
   while (fixture_.now() < end)
   {
-    if (flow::Flow* flow = fixture_.chain.table().find(peers_.key)) reserved_ = flow->view.ts_reserved;
+    if (fixture_.chain.table().find(peers_.key) != nullptr) note();
     fixture_.run(std::min(end, fixture_.now() + ms(1)));
     check_injected();
   }
@@ -205,7 +207,9 @@ void World::acknowledge(std::uint16_t flags)
     const std::uint32_t end = holes_.size() > 1 ? holes_[1].second.left : top_;
     ack.sack_blocks[ack.sack_count++] = { peers_.remote_isn + holes_.front().second.right, peers_.remote_isn + end };
   }
-  reserved_ = fixture_.view(peers_).ts_reserved;
+  note();
+  own_step_ = ack.ack.after(own_ack_) ? static_cast<std::uint32_t>(ack.ack - own_ack_) : 0;
+  own_ack_ = later(own_ack_, ack.ack);
   const chain::Outcome outcome = fixture_.show(ack).value_or(chain::Outcome {});
   check_injected();
   if (::testing::Test::HasFatalFailure()) return;
@@ -217,7 +221,17 @@ void World::acknowledge(std::uint16_t flags)
   else
     leaves(outcome.why, outcome.edit.route.value_or(Link::wifi), outcome.edit.ack.value_or(ack.ack),
            outcome.edit.window.value_or(ack.window), outcome.edit.ts_value.value_or(ack.timestamps->value));
+  own_step_ = 0;
   compare();
+}
+
+void World::note()
+{
+  const FlowView& view = fixture_.view(peers_);
+  reserved_ = view.ts_reserved;
+  const std::uint32_t now = chain::may_wait({}, view, fixture_.links[static_cast<std::size_t>(Link::wifi)]);
+  // What was kept under a wider bound, as before a blackout that was foreseen, is let go later.
+  may_wait_ = own_ack_ == sent_ack_ ? now : std::max(may_wait_, now);
 }
 
 void World::check_injected()
@@ -255,6 +269,10 @@ void World::leaves(std::string_view why, Link by, Seq ack, std::uint16_t window,
   ASSERT_TRUE(value.at_or_before(peers_.local_ts(fixture_.now()))) << "ahead of the kernel's clock" << tail();
   const TsReservation& now = fixture_.view(peers_).ts_reserved;
   ASSERT_FALSE(by == Link::wifi && now == reserved_ && reserved_.holds(value)) << "a reserved TSval by Wi-Fi" << tail();
+  // Decision 0015: a burst of the server's is never much larger than the local TCP's own ACKs would have drawn.
+  const std::uint32_t step = ack.after(sent_ack_) ? static_cast<std::uint32_t>(ack - sent_ack_) : 0;
+  ASSERT_LE(step, own_step_ + may_wait_) << "advances the server too far at once: " << why << tail();
+  coverage.ahead_of_own += step > own_step_ ? 1 : 0;
   server_.send(fixture_.now(), by, ack, value);
   sent_ack_ = later(sent_ack_, ack);
   sent_window_ = window;

@@ -47,6 +47,7 @@ struct Coverage
 {
   std::uint64_t probes = 0, validated = 0, withheld = 0, resumed = 0, closed_ahead = 0, hidden = 0, left_out = 0;
   std::uint64_t ts_lowered = 0, ts_spoiled = 0, strict_bound = 0, filtered_runs = 0, lost_uploads = 0;
+  std::uint64_t ahead_of_own = 0; // ACKs that advanced the server further than the local TCP's own ACK did
 };
 
 class World
@@ -83,6 +84,8 @@ private:
   void uploads_arrive();
   void change_link(bool up, bool at_risk);
   void pass(Duration span);
+  // Before anything may leave: what holds until then.
+  void note();
   // Looks at the injected segments since the last call.
   void check_injected();
   void leaves(std::string_view why, Link by, Seq ack, std::uint16_t window, TsClock value);
@@ -107,6 +110,9 @@ private:
   std::deque<Upload> uploads_ {};
   std::uint32_t server_has_ = 1; // of this host's data, relative
   TsReservation reserved_ {};
+  std::uint32_t may_wait_ = 0; // bytes that may have been kept from the server until now
+  std::uint32_t own_step_ = 0; // by which the ACK at hand advances the local TCP's own
+  Seq own_ack_ {};             // the last one of the local TCP
   // What left, as the server would put it together.
   Seq sent_ack_ {};
   TsClock sent_value_ {};

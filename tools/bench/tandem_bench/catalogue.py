@@ -43,6 +43,7 @@ CATALOGUE = {
     "promise": "promise",
     "together": "together",
     "integrated": "integrated",
+    "comparisons": "comparisons",
 }
 
 
