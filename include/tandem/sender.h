@@ -40,6 +40,7 @@ struct Sender
 {
   SenderKind kind = SenderKind::unknown;
   std::uint8_t confidence = 0;             // that it is of this kind, in percent; 0 while unknown
+  bool user_space = false;                 // a stack whose segments leave room for all options: gVisor's netstack
   const char* why = "nothing has arrived"; // literal
 };
 

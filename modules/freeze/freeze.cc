@@ -46,6 +46,7 @@ cellular path, as `offload` does, while all is well, and send nothing by it othe
 |---|---|
 | loss-based, rate-based (BBR), unknown | all of the above |
 | unresponsive: not Linux's TCP | all but the older TSecr at the end of the episode, which it would not understand |
+| of these gVisor's netstack | nothing is withheld either: it gained nothing by that after blackouts, and lost through random losses |
 
 MPTCP subflows, flows with accurate ECN, and flows faster than 2 Gb/s are bypassed.)";
 }

@@ -415,8 +415,12 @@ void SenderWatch::vote(int weight, const char* why, FlowView& view)
 
 void SenderWatch::conclude(const char* why, FlowView& view) const
 {
-  const auto say = [&](SenderKind kind, double confidence, const char* because) {
-    view.sender = { kind, static_cast<std::uint8_t>(std::min(99.0, confidence)), because };
+  const auto say = [&](SenderKind kind, double confidence, const char* because)
+  {
+    view.sender = { .kind = kind,
+                    .confidence = static_cast<std::uint8_t>(std::min(99.0, confidence)),
+                    .user_space = sizes_ >= enough_sizes,
+                    .why = because };
   };
   const double right = 100 / (1 + std::exp(-std::abs(score_) / score_per_e));
   if (!view.timestamps_ok && !view.sack_ok)

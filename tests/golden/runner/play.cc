@@ -430,7 +430,7 @@ private:
          { SenderKind::unknown, SenderKind::loss_based, SenderKind::rate_based, SenderKind::unresponsive })
       if (what == name(one))
       {
-        fixture_->flow(peers()).view.sender = { one, 99, "as the script says" };
+        fixture_->flow(peers()).view.sender = { .kind = one, .confidence = 99, .why = "as the script says" };
         return;
       }
     fail(line, "unknown, loss-based, rate-based or unresponsive");

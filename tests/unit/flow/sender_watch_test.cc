@@ -182,9 +182,11 @@ TEST(SenderWatch, RoomForAllOptionsIsNotLinux)
   gvisor.arrive(40, rtt, false, 1420);
   EXPECT_EQ(gvisor.kind(), SenderKind::unresponsive);
   EXPECT_EQ(gvisor.view.sender.why, string_view { "segments leave room for all options" });
+  EXPECT_TRUE(gvisor.view.sender.user_space);
   Download by_tunnel { 0x24813, 1432 };
   by_tunnel.arrive(40, rtt, false, 1420);
   EXPECT_EQ(by_tunnel.kind(), SenderKind::unknown) << "Linux behind a smaller MTU";
+  EXPECT_FALSE(by_tunnel.view.sender.user_space);
   Download mixed {};
   for (int i = 0; i < 40; ++i)
     mixed.arrive(1, 1, false, i % 2 == 0 ? 1420 : 1448);

@@ -42,5 +42,38 @@ TEST(FreezeSenders, AnOlderEchoIsForThoseWhoMayUnderstandIt)
   }
 }
 
+TEST(FreezeSenders, NothingIsKeptFromAUserSpaceStack)
+{
+  for (const bool user_space : { false, true })
+  {
+    ResumeAcks strategy {};
+    BlackoutState state {};
+    FlowView flow {};
+    flow.sender = { .kind = SenderKind::unresponsive, .confidence = 90, .user_space = user_space };
+    flow.sack_ok = flow.timestamps_ok = flow.sent_any = true;
+    flow.mss = 1448;
+    flow.bytes_delivered = 10'000'000;
+    flow.window_estimate = 200'000;
+    flow.may_withhold = 4 * 1448;
+    flow.rtt_smoothed = flow.rtt_min = 40ms;
+    flow.last_window = flow.sent_window = flow.told_window = 60'000;
+    LinkStates links {};
+    Tick now { 10s };
+    bool lowered = false;
+    for (std::uint32_t number = 20'000; number < 200'000; number += 2 * 1448)
+    {
+      Segment segment { .flags = tcp_flag::ack, .window = 60'000 };
+      segment.ack = { number };
+      flow.rcv_nxt = segment.ack;
+      now += 1ms;
+      const Plan plan =
+          strategy.decide({ .now = now, .segment = &segment, .queued = true, .links = &links }, flow, state);
+      flow.sent_ack = plan.verdict == Verdict::pass ? plan.edit.ack.value_or(segment.ack) : flow.sent_ack;
+      lowered = lowered || plan.edit.ack.has_value() || plan.verdict == Verdict::drop;
+    }
+    EXPECT_EQ(lowered, !user_space);
+  }
+}
+
 } // namespace
 } // namespace tandem::freeze
