@@ -129,8 +129,8 @@ public:
   // (docs/decisions/0002). Whoever withholds or repairs speaks before whoever chooses a way: freeze 10, mirror 20,
   // offload 30, ecn 40, rate 50.
   virtual int priority() const { return 100; }
-  // What a stretch of a download without the module costs carries over into the rest of it: what it gains is measured by
-  // whole flows only (docs/evidence.md).
+  // What a stretch of a download without the module costs carries over into the rest of it: what it gains is measured
+  // by whole flows only (docs/evidence.md).
   virtual bool carries_over() const { return false; }
 
   // Per-flow state lives in the chain's flow table: bytes that the module constructs and destroys in place. At most

@@ -106,8 +106,8 @@ def test_at_rest_nothing_wakes_it_and_the_next_download_does(lab):
         whole(lab, lab.download(FILE, sha256=True))
         time.sleep(8)
         before = wake_ups(daemon.pid)
-        time.sleep(5)
-        assert wake_ups(daemon.pid) - before <= 10
+        time.sleep(8)
+        assert wake_ups(daemon.pid) - before <= 4, "a timer of 2 s would be this often; the goal of `tandem bench idle` is one in 10 s"
         going = lab.start_download(FILE, sha256=True)
         assert system.wait_until(lambda: by_cellular(daemon), 5)
         # Awake, it is watched again: a loop that stands still is noticed.
