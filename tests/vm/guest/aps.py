@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -179,7 +180,7 @@ saved_directory = "{RUN}/saved"
         self._tandem = str(programs / "tandem")
         self.log = WORK / "tandemd.log"
         with open(self.log, "w") as log:
-            self.process = subprocess.Popen([*IN_STA, *SERVICE, str(programs / "tandemd"), "-c", str(WORK / "tandem.toml")], stdout=log, stderr=log)
+            self.process = subprocess.Popen([*IN_STA, *SERVICE, str(readable(programs) / "tandemd"), "-c", str(WORK / "tandem.toml")], stdout=log, stderr=log)
         if not wait_for(lambda: self.tandem("status", "--json")[0] == 0):
             raise SystemExit("the daemon is not ready: " + self.log.read_text())
 
@@ -228,6 +229,16 @@ def download(blocks: int) -> subprocess.Popen:
 
 
 # ---- what is tried
+
+
+def readable(programs: Path) -> Path:
+    """The daemon with its modules and services where an ordinary user may read them: the source tree may be in root's home."""
+    made = WORK / "prefix"
+    if not made.exists():
+        shutil.copytree(programs.parent / "lib" / "tandem", made / "lib" / "tandem")
+        (made / "bin").mkdir()
+        shutil.copy(programs / "tandemd", made / "bin")
+    return made / "bin"
 
 
 def main(programs: Path) -> None:
