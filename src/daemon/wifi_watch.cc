@@ -376,6 +376,7 @@ json WifiWatch::json() const
                { "radio", hears_frames_ ? "frames" : "none" },
                { "radio_usable", detector_.radio_usable() },
                { "radio_stale", c.radio_stale },
+               { "deauthentications", c.deauthentications },
                { "last_verdict_at_ns", detector_.last_down().time_since_epoch().count() },
                { "last_up_at_ns", detector_.last_up().time_since_epoch().count() } } },
            { "risk",

@@ -164,6 +164,9 @@ void BlackoutDetector::probe_answered(Tick now)
 void BlackoutDetector::radio(const feeder::RadioEvent& event, Tick now)
 {
   using Kind = feeder::RadioEventKind;
+  // Of a real one the driver tells, and the carrier goes, within tens of milliseconds (docs/results/radio-vm.md):
+  // probes would not know it sooner, and forged ones would draw them.
+  if (event.deauthentication) ++counters_.deauthentications;
   switch (event.kind)
   {
   case Kind::sent:

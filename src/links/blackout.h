@@ -69,7 +69,8 @@ struct DetectorCounters
   std::uint64_t unprovable = 0;         // silences that could not be looked into: the gateway never answered a probe
   std::uint64_t probes_sent = 0;
   std::uint64_t probes_answered = 0;
-  std::uint64_t radio_stale = 0; // times the radio was silent while packets arrived
+  std::uint64_t radio_stale = 0;       // times the radio was silent while packets arrived
+  std::uint64_t deauthentications = 0; // also disassociations, heard by the radio: no verdict is drawn from them
 };
 
 class BlackoutDetector

@@ -5,6 +5,16 @@
 namespace tandem::feeder
 {
 
+namespace
+{
+
+bool is_group(const Mac& address)
+{
+  return (address[0] & 1) != 0;
+}
+
+} // namespace
+
 RadioEvent AirLog::take(const Frame& frame, Tick at)
 {
   RadioEvent event { .at = at };
@@ -66,9 +76,8 @@ RadioEvent AirLog::take(const Frame& frame, Tick at)
   case Frame::Kind::beacon:
     return of_ours(RadioEventKind::beacon);
   case Frame::Kind::goodbye:
-    if (frame.damaged || frame.receiver != own_) return of_ours(RadioEventKind::heard);
-    event.kind = RadioEventKind::disconnected;
-    return event;
+    event.deauthentication = !frame.damaged && (frame.receiver == own_ || is_group(frame.receiver));
+    break;
   case Frame::Kind::data:
   case Frame::Kind::acknowledgement:
   case Frame::Kind::other:

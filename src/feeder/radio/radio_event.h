@@ -18,7 +18,7 @@ enum class RadioEventKind : std::uint8_t
   sent,         // a frame of ours went on the air; what became of it is not known yet
   other,        // somebody else's frame: the channel is in use
   associated,   // with an access point, perhaps another one than before
-  disconnected, // deauthenticated, disassociated, or given up by the driver
+  disconnected, // deauthenticated, disassociated, or given up: the driver says so, who knows which frames count
 };
 
 struct RadioEvent
@@ -30,6 +30,9 @@ struct RadioEvent
   bool damaged = false;
   // Such a frame was repeated and arrived whole: when it had been heard damaged.
   std::optional<Tick> repaired {};
+  // A deauthentication or disassociation that includes us was heard. Anybody can send one in the access point's name;
+  // a station with protected management frames ignores it, another one is disconnected, which the driver then says.
+  bool deauthentication = false;
 };
 
 } // namespace tandem::feeder

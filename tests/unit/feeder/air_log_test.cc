@@ -164,12 +164,24 @@ TEST_F(Air, another_access_point_that_answers_is_an_association)
   EXPECT_EQ(downlink(), Kind::associated) << "and back";
 }
 
-TEST_F(Air, a_goodbye_to_us_is_a_disconnect)
+TEST_F(Air, a_deauthentication_of_us_is_heard_and_no_disconnect)
 {
   downlink();
-  EXPECT_EQ(take({ .control = deauthentication, .to = neighbour }).kind, Kind::heard);
-  EXPECT_EQ(take({ .control = deauthentication, .damaged = true }).kind, Kind::heard);
-  EXPECT_EQ(take({ .control = deauthentication }).kind, Kind::disconnected);
+  constexpr Mac everybody { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
+  const auto of_us = [&](Spec spec, const Mac& to)
+  {
+    spec.control = deauthentication;
+    spec.to = to;
+    const RadioEvent event = take(spec);
+    EXPECT_EQ(event.kind, Kind::heard) << "whoever sent it";
+    return event.deauthentication;
+  };
+  EXPECT_TRUE(of_us({}, own));
+  EXPECT_TRUE(of_us({}, everybody));
+  EXPECT_FALSE(of_us({}, neighbour));
+  EXPECT_FALSE(of_us({ .damaged = true }, own));
+  EXPECT_EQ(take({ .control = deauthentication, .from = ap2 }).kind, Kind::other);
+  EXPECT_EQ(log.ap(), ap) << "and it is our access point still";
 }
 
 TEST_F(Air, a_damaged_frame_for_us_is_told_once_and_taken_back_when_it_is_repeated_whole)

@@ -522,6 +522,23 @@ TEST_F(World, a_disconnect_counts_at_once_and_ends_with_an_association)
   EXPECT_TRUE(detector.up());
 }
 
+TEST_F(World, forged_deauthentications_are_counted_and_change_nothing)
+{
+  listen();
+  run(3s, steady(2));
+  const auto probes = sent;
+  for (int i = 0; i < 100; ++i)
+  {
+    detector.radio({ .kind = RadioEventKind::heard, .at = now, .deauthentication = true }, now);
+    run(10ms, steady(2));
+  }
+  EXPECT_TRUE(detector.up());
+  EXPECT_EQ(verdicts(), 0u);
+  EXPECT_EQ(detector.counters().suspicions, 0u);
+  EXPECT_EQ(sent, probes);
+  EXPECT_EQ(detector.counters().deauthentications, 100u);
+}
+
 TEST_F(World, a_beacon_calls_for_a_probe_but_is_no_link)
 {
   listen();
