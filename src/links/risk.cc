@@ -13,9 +13,14 @@ using namespace std::chrono_literals;
 constexpr std::size_t points_needed = 4;
 constexpr double falling_db_per_s = 3; // slower is drift, and no reason to look ahead
 constexpr Duration horizon_least = 100ms;
-constexpr Duration back_off_first = 2s;
+// At most one wrong prediction in any minute, and after the fifth in a row one in 16 minutes. A download goes on well
+// without predictions (docs/results/freeze.md: "foretold" beside "Tandem"), so that the minute costs an honest link
+// little; two seconds, and half a minute at last, cost a link at the edge, or a forged one, five pauses in a minute.
+constexpr Duration back_off_first = 60s;
 constexpr unsigned back_off_doublings = 4;
 
+// Of an even number the larger one of the middle: of one real and one forged reading that is the real one, since a
+// forged one does harm only when it is the weaker.
 template <std::size_t N>
 double median(std::array<double, N>& values, std::size_t count)
 {
@@ -31,17 +36,16 @@ void RiskPredictor::sample(double dbm, Tick at)
   const std::int64_t number = at.time_since_epoch() / bin;
   Bin& slot = bins_[static_cast<std::size_t>(number) % bins];
   if (slot.number != number) slot = { .number = number };
-  slot.sum += dbm;
-  ++slot.count;
+  slot.heard[slot.count++ % kept] = dbm;
 }
 
 void RiskPredictor::forget()
 {
+  // A warning that is out stays to be judged: a roam can be forged, too, and must not spare the forger the back-off.
   bins_ = {};
   points_ = 0;
   fitted_ = -1;
   warned_ = false;
-  judged_ = true;
 }
 
 bool RiskPredictor::known(Tick now) const
@@ -60,8 +64,9 @@ void RiskPredictor::fit(Tick now)
   for (const Bin& one : bins_)
     if (one.count != 0 && one.number > present - static_cast<std::int64_t>(bins))
     {
+      auto heard = one.heard;
       when[points_] = static_cast<double>(one.number - present) * seconds(bin);
-      what[points_++] = one.sum / one.count;
+      what[points_++] = median(heard, std::min(one.count, kept));
     }
   if (points_ < points_needed) return;
   std::array<double, bins*(bins - 1) / 2> slopes {};
@@ -110,11 +115,7 @@ void RiskPredictor::blackout(Tick now)
     back_off_until_ = {};
     horizon_ = std::min(settings_.horizon, horizon_ * 14 / 10);
   }
-  // What is heard after a blackout is another curve.
-  bins_ = {};
-  points_ = 0;
-  fitted_ = -1;
-  warned_ = false;
+  forget(); // what is heard after a blackout is another curve
 }
 
 } // namespace tandem::links

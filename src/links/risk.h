@@ -1,5 +1,8 @@
 // Foresees blackouts from the signal's level and slope. Pure; keeps the score of its own predictions and grows more
 // careful with every wrong one.
+//
+// Frames are forged: anybody can send weak beacons in the access point's name. As long as most of what is heard in most
+// bins is real, the curve is that of the real frames; else what a forger gains is one wrong prediction per back-off.
 #pragma once
 
 #include <tandem/units.h>
@@ -27,7 +30,7 @@ public:
   void sample(double dbm, Tick at);
   // The link went down. A hit when a warning was out, or had been not longer than two horizons ago.
   void blackout(Tick now);
-  // Another access point, or no source: what was heard counts no more.
+  // Another access point, or no source: what was heard counts no more. A warning is still judged by what comes of it.
   void forget();
 
   // Whether a blackout within the horizon is predicted.
@@ -43,12 +46,14 @@ public:
 private:
   static constexpr Duration bin = std::chrono::milliseconds { 50 };
   static constexpr std::size_t bins = 20; // a second
+  // Kept of each, the newest: 1300 frames a second. Of more, whoever sends most of the newest is believed.
+  static constexpr std::size_t kept = 64;
 
   struct Bin
   {
     std::int64_t number = -1; // of the time line cut into bins
-    double sum = 0;
-    std::uint32_t count = 0;
+    std::array<double, kept> heard {};
+    std::size_t count = 0;
   };
   void fit(Tick now);
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <vector>
 
 namespace tandem::links
 {
@@ -29,6 +30,23 @@ protected:
       if (predictor.at_risk(now) && until_warning) return true;
     }
     return predictor.at_risk(now);
+  }
+
+  // When warnings began while `hears` tells, every 5 ms, what is heard: what a download pauses for.
+  template <class Hears>
+  std::vector<Tick> pauses(Duration span, Hears hears, Duration* at_risk = nullptr)
+  {
+    std::vector<Tick> begins {};
+    bool before = false;
+    for (const Tick end = now + span; now < end; now += 5ms)
+    {
+      hears(now);
+      const bool risk = predictor.at_risk(now);
+      if (risk && !before) begins.push_back(now);
+      if (risk && at_risk != nullptr) *at_risk += 5ms;
+      before = risk;
+    }
+    return begins;
   }
 };
 
@@ -91,18 +109,88 @@ TEST_F(Risk, a_warning_that_nothing_comes_of_is_a_miss_and_is_followed_by_back_o
 TEST_F(Risk, a_link_that_lives_at_the_edge_is_warned_of_ever_more_rarely)
 {
   signal = -88;
-  int warnings = 0;
-  bool before = false;
-  for (int i = 0; i < 12000; ++i, now += 5ms) // a minute
+  const auto warnings = pauses(31min, [&](Tick at) { predictor.sample(signal, at); });
+  // 0, 1, 3, 7 and 15 minutes, and what the warnings themselves took.
+  ASSERT_EQ(warnings.size(), 5u);
+  EXPECT_EQ(predictor.misses(), 5u);
+  for (std::size_t i = 1; i < warnings.size(); ++i)
+    EXPECT_GE(warnings[i] - warnings[i - 1], (1 << (i - 1)) * 60s);
+}
+
+// ---- forged frames: beacons in the access point's name, too weak to be its own
+
+TEST_F(Risk, a_minority_of_forged_beacons_moves_nothing)
+{
+  for (const int forged : { 1, 5, 9 }) // beside ten real frames in each bin
   {
-    predictor.sample(signal, now);
-    const bool risk = predictor.at_risk(now);
-    warnings += risk && !before ? 1 : 0;
-    before = risk;
+    predictor = RiskPredictor {};
+    const auto warnings = pauses(20s,
+                                 [&](Tick at)
+                                 {
+                                   predictor.sample(-55, at);
+                                   if (at > Tick { 12s } && at.time_since_epoch() / 5ms % 10 < forged)
+                                     predictor.sample(-110, at);
+                                 });
+    EXPECT_TRUE(warnings.empty()) << forged;
+    EXPECT_NEAR(predictor.level(), -55, 1) << forged;
+    EXPECT_NEAR(predictor.slope(), 0, 1) << forged;
   }
-  EXPECT_GE(warnings, 2);
-  EXPECT_LE(warnings, 6);
-  EXPECT_EQ(predictor.misses(), static_cast<std::uint64_t>(warnings) - (before ? 1 : 0));
+}
+
+TEST_F(Risk, a_minority_that_falls_like_a_fading_signal_moves_nothing)
+{
+  double pretended = -55;
+  const auto warnings = pauses(60s,
+                               [&](Tick at)
+                               {
+                                 predictor.sample(-55, at);
+                                 pretended = pretended < -95 ? -55 : pretended - 0.1; // -20 dB/s
+                                 if (at.time_since_epoch() / 5ms % 5 < 2) predictor.sample(pretended, at);
+                               });
+  EXPECT_TRUE(warnings.empty());
+}
+
+TEST_F(Risk, forged_beacons_of_an_idle_link_that_are_no_more_than_the_real_ones_move_nothing)
+{
+  const auto warnings = pauses(60s,
+                               [&](Tick at)
+                               {
+                                 if (at.time_since_epoch() / 5ms % 20 == 0) predictor.sample(-55, at); // 100 ms
+                                 if (at.time_since_epoch() / 5ms % 40 == 13) predictor.sample(-110, at);
+                               });
+  EXPECT_TRUE(warnings.empty());
+}
+
+TEST_F(Risk, a_majority_of_forged_beacons_costs_at_most_one_short_pause_in_any_minute_and_in_the_end_in_16)
+{
+  Duration at_risk {};
+  const auto warnings = pauses(
+      65min,
+      [&](Tick at)
+      {
+        if (at.time_since_epoch() / 5ms % 4 == 0) predictor.sample(-55, at);
+        predictor.sample(-110, at);
+      },
+      &at_risk);
+  for (std::size_t i = 1; i < warnings.size(); ++i)
+    EXPECT_GE(warnings[i] - warnings[i - 1], i < 5 ? (1 << (i - 1)) * 60s : 16 * 60s);
+  EXPECT_LE(warnings.size(), 5u + 3);
+  EXPECT_LE(at_risk, 4s) << "two horizons each, which grow shorter";
+}
+
+TEST_F(Risk, a_forged_roam_does_not_spare_the_forger_the_back_off)
+{
+  Duration at_risk {};
+  pauses(
+      15min,
+      [&](Tick at)
+      {
+        predictor.sample(-110, at);
+        if (at.time_since_epoch() / 5ms % 60 == 0) predictor.forget();
+      },
+      &at_risk);
+  EXPECT_EQ(predictor.misses(), 4u) << "0, 1, 3 and 7 minutes";
+  EXPECT_LE(at_risk, 2s);
 }
 
 TEST_F(Risk, a_hit_brings_the_horizon_back)
@@ -112,7 +200,7 @@ TEST_F(Risk, a_hit_brings_the_horizon_back)
   run(700ms, 0);
   const Duration careful = predictor.horizon();
   signal = -60;
-  run(4s, 0);
+  run(61s, 0);
   ASSERT_TRUE(run(3s, -20, true));
   predictor.blackout(now + 50ms);
   EXPECT_GT(predictor.horizon(), careful);
