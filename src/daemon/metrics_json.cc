@@ -93,7 +93,8 @@ void add_blackouts(Metrics& list, const json& blackout)
          std::pair { "unprovable", "Silences of a busy link whose gateway answers no probe" },
          std::pair { "probes_sent", "Probes to the Wi-Fi gateway" }, std::pair { "probes_answered", "Their answers" },
          std::pair { "radio_stale", "Times the radio source was silent while packets arrived" },
-         std::pair { "deauthentications", "Deauthentications that the radio heard, which are no verdict" } })
+         std::pair { "deauthentications", "Deauthentications that the radio heard, which are no verdict" },
+         std::pair { "link_ups_held", "Ends of blackouts that modules were told late, because the link flapped" } })
     list.add("tandem_blackout_" + std::string { key } + "_total", help, "counter", blackout[key]);
 }
 

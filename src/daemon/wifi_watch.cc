@@ -282,26 +282,15 @@ void WifiWatch::settle(Tick now)
                               + "); blackouts without a loss of carrier cannot be told from a silent server");
   }
 
-  const bool was_at_risk = at_risk_;
-  at_risk_ = detector_.up()
+  const bool was_up = limiter_.up(), was_at_risk = at_risk_;
+  limiter_.take(detector_.up(), feeder_ ? feeder_->ap() : std::nullopt, now);
+  at_risk_ = limiter_.up()
              && (detector_.risk_announced(now)
                  || (detector_.watching() && feeder_ && feeder_->signal_validated() && risk_.at_risk(now)));
-  const bool changed = detector_.up() != was_up_ || at_risk_ != was_at_risk;
+  const bool changed = limiter_.up() != was_up || at_risk_ != was_at_risk;
 
-  // The bell rings with the first frame of a link that is back. Whoever is suspicious or down listens to the air at
-  // once, who is not reads it with the counter.
-  const bool down = detector_.watching() && !detector_.up();
-  if (down && bell_.fd() < 0 && bell_.arm(ifindex_))
-  {
-    ev_io_set(&ring_, bell_.fd(), EV_READ);
-    ev_io_start(loop_, &ring_);
-  }
-  if (!down && bell_.fd() >= 0)
-  {
-    ev_io_stop(loop_, &ring_);
-    bell_.disarm();
-  }
-  watch_descriptors(down || detector_.suspicious());
+  listen();
+  step.next = std::min(step.next, limiter_.next());
   if (feeder_)
     step.next =
         std::min({ step.next, feeder_->due(),
@@ -319,6 +308,24 @@ void WifiWatch::settle(Tick now)
   if (now - radio_told_ < radio_told_every) return;
   radio_told_ = now;
   radio_changed_();
+}
+
+// The bell rings with the first frame of a link that is back. Whoever is suspicious or down listens to the air at once,
+// who is not reads it with the counter.
+void WifiWatch::listen()
+{
+  const bool down = detector_.watching() && !detector_.up();
+  if (down && bell_.fd() < 0 && bell_.arm(ifindex_))
+  {
+    ev_io_set(&ring_, bell_.fd(), EV_READ);
+    ev_io_start(loop_, &ring_);
+  }
+  if (!down && bell_.fd() >= 0)
+  {
+    ev_io_stop(loop_, &ring_);
+    bell_.disarm();
+  }
+  watch_descriptors(down || detector_.suspicious());
 }
 
 void WifiWatch::set_timer(Tick next, Tick now)
@@ -377,6 +384,7 @@ json WifiWatch::json() const
                { "radio_usable", detector_.radio_usable() },
                { "radio_stale", c.radio_stale },
                { "deauthentications", c.deauthentications },
+               { "link_ups_held", limiter_.held() },
                { "last_verdict_at_ns", detector_.last_down().time_since_epoch().count() },
                { "last_up_at_ns", detector_.last_up().time_since_epoch().count() } } },
            { "risk",

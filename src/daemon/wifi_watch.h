@@ -8,6 +8,7 @@
 #include "src/kernel/packet/prober.h"
 #include "src/links/blackout.h"
 #include "src/links/link_table.h"
+#include "src/links/link_up_limiter.h"
 #include "src/links/risk.h"
 
 #include <tandem/link.h>
@@ -57,8 +58,9 @@ public:
   void traffic_seen(bool arriving, Tick now);
   void announce(links::Announcement what, Duration span);
 
-  bool up() const { return detector_.up(); }
-  Tick since() const { return detector_.since(); }
+  // As modules are told: of a link that flaps later than the detector says it.
+  bool up() const { return limiter_.up(); }
+  Tick since() const { return limiter_.since(); }
   bool at_risk() const { return at_risk_; }
   // What is known of the radio at our access point; nothing without a source, or when it is stale.
   std::optional<RadioState> radio() const;
@@ -82,6 +84,7 @@ private:
   void open_sources();
   void close_sources();
   void watch_descriptors(bool frames);
+  void listen();
   void settle(Tick now);
   void set_timer(Tick next, Tick now);
   void tell_verdict(Tick now);
@@ -91,6 +94,7 @@ private:
   std::function<void()> changed_, radio_changed_;
   Tick radio_told_ {};
   links::BlackoutDetector detector_;
+  links::LinkUpLimiter limiter_ {};
   links::RiskPredictor risk_;
   kernel::Prober prober_ {};
   kernel::ReceivedCounter received_ {};

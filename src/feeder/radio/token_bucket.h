@@ -13,7 +13,7 @@ class TokenBucket
 public:
   TokenBucket(double per_second, double burst) : per_second_ { per_second }, burst_ { burst }, tokens_ { burst } {}
 
-  // False when there is none: come again later.
+  // False when there is none: come again at next().
   bool take(Tick now)
   {
     tokens_ = std::min(burst_, tokens_ + seconds(now - at_) * per_second_);
@@ -22,6 +22,8 @@ public:
     tokens_ -= 1;
     return true;
   }
+  // When there is one, at the earliest, as of the latest take().
+  Tick next() const { return at_ + from_seconds(std::max(0.0, 1 - tokens_) / per_second_); }
 
 private:
   double per_second_;
