@@ -25,6 +25,7 @@ TEST(TogetherProperties, HoldUnderRandomEvents)
                                                 { "strict bound", &Coverage::strict_bound, 100 },
                                                 { "filtered runs", &Coverage::filtered_runs, 40 },
                                                 { "lost uploads", &Coverage::lost_uploads, 100 },
+                                                { "rate bound", &Coverage::rate_bound, 1'000 },
                                                 { "ahead of own", &Coverage::ahead_of_own, 1'000 },
                                             });
 }

@@ -30,7 +30,7 @@ Plan Strict::decide(const Event& event, const FlowView& flow, int&)
 }
 
 World::World(std::uint32_t seed)
-    : random_ { seed }, strict_ { seed + 1 }, fixture_ { { &freeze_, &mirror_, &offload_, &ecn_, &strict_ } }
+    : random_ { seed }, strict_ { seed + 1 }, fixture_ { { &freeze_, &mirror_, &offload_, &ecn_, &rate_, &strict_ } }
 {
   strict_.active = seed % 4 == 0;
   filtered_ = seed % 2 == 0;
@@ -105,6 +105,17 @@ void World::event(std::uint32_t what)
     peers_.window = static_cast<std::uint16_t>(400 + draw(300));
     if (up_) acknowledge();
   }
+  else if (what < 150)
+    change_signal();
+}
+
+void World::change_signal()
+{
+  std::optional<RadioState>& radio = fixture_.links[static_cast<std::size_t>(Link::wifi)].radio;
+  radio = RadioState { .signal = -90.F + static_cast<float>(draw(40)) };
+  note();
+  fixture_.chain.radio(Link::wifi, radio, fixture_.now());
+  check_injected();
 }
 
 void World::change_link(bool up, bool at_risk)
@@ -219,10 +230,24 @@ void World::acknowledge(std::uint16_t flags)
     ASSERT_TRUE(ack.sack_count == 0 && ack.flags == tcp_flag::ack) << "an ACK that carries more was left out" << tail();
   }
   else
+  {
+    if (!strict_.active && outcome.why.starts_with("rate: window bounded"))
+      check_bound(ack, outcome.edit.window.value_or(ack.window));
     leaves(outcome.why, outcome.edit.route.value_or(Link::wifi), outcome.edit.ack.value_or(ack.ack),
            outcome.edit.window.value_or(ack.window), outcome.edit.ts_value.value_or(ack.timestamps->value));
+  }
   own_step_ = 0;
   compare();
+}
+
+// RFC 9293 3.8.6: the right edge that was offered stays offered, unless the local TCP itself takes it back.
+void World::check_bound(const Segment& ack, std::uint16_t window)
+{
+  ++coverage.rate_bound;
+  const FlowView& view = fixture_.view(peers_);
+  const Seq bound = ack.ack + view.scaled(window), own = ack.ack + view.scaled(ack.window);
+  ASSERT_TRUE(bound.before(own)) << "nothing is bounded" << tail();
+  ASSERT_TRUE((sent_ack_ + view.scaled(sent_window_)).at_or_before(bound)) << "the right edge moves back" << tail();
 }
 
 void World::note()

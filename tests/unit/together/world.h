@@ -6,6 +6,7 @@
 #include "modules/freeze/freeze.h"
 #include "modules/mirror/mirror.h"
 #include "modules/offload/offload.h"
+#include "modules/rate/rate.h"
 #include "tests/golden/harness/fixture.h"
 #include "tests/golden/harness/server.h"
 
@@ -47,6 +48,7 @@ struct Coverage
 {
   std::uint64_t probes = 0, validated = 0, withheld = 0, resumed = 0, closed_ahead = 0, hidden = 0, left_out = 0;
   std::uint64_t ts_lowered = 0, ts_spoiled = 0, strict_bound = 0, filtered_runs = 0, lost_uploads = 0;
+  std::uint64_t rate_bound = 0;   // ACKs that left with the window that `rate` bounds
   std::uint64_t ahead_of_own = 0; // ACKs that advanced the server further than the local TCP's own ACK did
 };
 
@@ -83,11 +85,13 @@ private:
   void upload();
   void uploads_arrive();
   void change_link(bool up, bool at_risk);
+  void change_signal();
   void pass(Duration span);
   // Before anything may leave: what holds until then.
   void note();
   // Looks at the injected segments since the last call.
   void check_injected();
+  void check_bound(const Segment& ack, std::uint16_t window);
   void leaves(std::string_view why, Link by, Seq ack, std::uint16_t window, TsClock value);
   void compare();
   Segment data(const Piece& piece);
@@ -98,6 +102,7 @@ private:
   mirror::Mirror mirror_ {};
   offload::Offload offload_ {};
   ecn::Ecn ecn_ {};
+  rate::RatePolicy rate_ {};
   Strict strict_;
   Fixture fixture_;
   Peers peers_ {};
