@@ -56,8 +56,8 @@ set both subflows' congestion windows by the signal; that takes a sender of thei
 It is off until it is switched on: measured in the lab (docs/decisions/0023), not yet on many networks. Without the promise its windows are compared with
 plain ones while it runs, and rest where they harm (docs/evidence.md); with it they are not, since it compares links.
 
-**Stages.** S1 is the signal of the access point over `noise`, S2 that of the best other Wi-Fi link of this laptop. *Pre-handoff* is from
-S1 < delta0 + delta2 / 2 on, unless S2 is more than delta1 weaker; *handoff* when S1 < delta0 and S2 > S1 + delta2 / 2, or when a blackout is foreseen. With no other link to hear, a
+**Stages.** S1 is the signal of the access point over `noise`, S2 that of the best other access point: of the same network, as a scan has found it
+(docs/radio.md), or of another Wi-Fi link of this laptop. *Pre-handoff* is from S1 < delta0 + delta2 / 2 on, unless S2 is more than delta1 weaker; *handoff* when S1 < delta0 and S2 > S1 + delta2 / 2, or when a blackout is foreseen. With none to hear, a
 candidate as good as the scan trigger is assumed: handoff below delta0 - delta2. A stage ends when the signal has been 3 dB better for a second. Without a signal (docs/radio.md) everything is stationary.
 
 **Plain TCP downloads.** In pre-handoff the advertised window is bounded to 1.5 bandwidth-delay products (measured rate times least round trip; at a
@@ -118,16 +118,22 @@ Interest RatePolicy::interest() const
 void RatePolicy::hear(const Event& event)
 {
   signals_ = { .now = event.now, .at_risk = of(*event.links, Link::wifi).at_risk };
+  const auto hear_other = [this](float dbm)
+  {
+    const double signal = static_cast<double>(dbm) - knobs_.noise;
+    signals_.S2 = std::max(signals_.S2.value_or(signal), signal);
+  };
   for (std::size_t i = 0; i < most_wifi; ++i)
   {
     const LinkState& link = of(*event.links, wifi_link(i));
     if (!link.radio || !link.radio->signal) continue;
-    const double signal = static_cast<double>(*link.radio->signal) - knobs_.noise;
     if (i == 0)
-      signals_.S1 = signal;
-    else if (!signals_.S2 || signal > *signals_.S2)
-      signals_.S2 = signal;
+      signals_.S1 = static_cast<double>(*link.radio->signal) - knobs_.noise;
+    else
+      hear_other(*link.radio->signal);
   }
+  // Where this card may go. The candidates of other cards are theirs.
+  if (const auto& radio = of(*event.links, Link::wifi).radio; radio && radio->candidate) hear_other(*radio->candidate);
   stages_.look(parameters(knobs_), signals_);
 }
 

@@ -25,7 +25,8 @@ bool tells_more(const std::optional<RadioState>& told, const std::optional<Radio
   if (now->packet_time
       && std::abs(seconds(*now->packet_time - *told->packet_time)) > some * seconds(*told->packet_time))
     return true;
-  return moved(told->delivery, now->delivery, some_delivery) || moved(told->signal, now->signal, some_signal);
+  return moved(told->delivery, now->delivery, some_delivery) || moved(told->signal, now->signal, some_signal)
+         || moved(told->candidate, now->candidate, some_signal);
 }
 
 } // namespace

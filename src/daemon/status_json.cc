@@ -169,6 +169,7 @@ json link_json(const links::LinkInfo& info, const LinkState& state)
     if (radio->packet_time) known["packet_time_us"] = milliseconds(*radio->packet_time) * 1e3;
     if (radio->delivery) known["delivery"] = *radio->delivery;
     if (radio->signal) known["signal_dbm"] = *radio->signal;
+    if (radio->candidate) known["candidate_dbm"] = *radio->candidate;
     if (radio->frequency != 0) known["frequency_mhz"] = radio->frequency;
     all["radio"] = std::move(known);
   }

@@ -16,6 +16,8 @@ constexpr Duration quiet_between_lines = 10s;
 constexpr std::size_t most_candidates = 256, most_surveys = 256, most_modems = 8,
                       most_interfaces = 64; // drivers may be hostile, too
 constexpr Duration candidate_kept = 60s;
+// Some 20 m at walking speed: what was heard longer ago may be another place's.
+constexpr Duration candidate_counts = 15s;
 
 std::string span_text(Duration span)
 {
@@ -226,6 +228,22 @@ unsigned Feeder::frequency() const
   return 0;
 }
 
+std::optional<float> Feeder::best_candidate() const
+{
+  const auto ours = ap_ ? candidates_.find(*ap_) : candidates_.end();
+  // Hidden networks have no name to tell them apart by.
+  if (ours == candidates_.end() || ours->second.candidate.ssid.empty()) return {};
+  std::optional<float> best {};
+  for (const auto& [mac, known] : candidates_)
+  {
+    const Candidate& one = known.candidate;
+    if (mac == *ap_ || one.ssid != ours->second.candidate.ssid || !one.signal) continue;
+    if (seen_ - known.at + one.age.value_or(Duration {}) > candidate_counts) continue;
+    best = std::max(best.value_or(*one.signal), *one.signal);
+  }
+  return best;
+}
+
 std::optional<RadioState> Feeder::radio() const
 {
   const auto known = current();
@@ -235,7 +253,9 @@ std::optional<RadioState> Feeder::radio() const
                      .frequency = frequency(),
                      .busy = busy_.share(seen_) };
   if (known->delivery) state.delivery = static_cast<float>(*known->delivery);
-  if (signal_validated()) state.signal = known->signal;
+  if (!signal_validated()) return state;
+  state.signal = known->signal;
+  state.candidate = best_candidate();
   return state;
 }
 

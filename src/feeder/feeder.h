@@ -53,7 +53,7 @@ public:
   bool signal_validated() const;
   // What is known of the access point that we are associated with; nothing when stale or not associated.
   std::optional<ApEstimate> current() const;
-  // The same for modules, without a signal that is not a measured one.
+  // The same for modules, without signals that are not measured ones.
   std::optional<RadioState> radio() const;
   // MHz on which we are associated: as frames were heard, else as a scan or the survey has it. 0: not known.
   unsigned frequency() const;
@@ -68,6 +68,8 @@ public:
     Tick at {};
   };
   const std::map<Mac, Known>& candidates() const { return candidates_; }
+  // dBm, of the strongest other access point with our network's name that was seen lately.
+  std::optional<float> best_candidate() const;
 
   enum class State : std::uint8_t
   {

@@ -226,15 +226,27 @@ void flow(Coder& coder, Of<Coder, FlowKey> value)
 template <class Coder>
 void radio(Coder& coder, Of<Coder, std::optional<RadioState>> value)
 {
-  maybe(coder, value,
-        [&coder](auto& state)
-        {
-          maybe(coder, state.packet_time, [&coder](auto& one) { span_of(coder, one); });
-          for (auto* each : { &state.delivery, &state.signal, &state.busy })
-            maybe(coder, *each, [&coder](auto& one) { real(coder, one); });
-          real(coder, state.confidence);
-          field(coder, state.frequency);
-        });
+  // What follows. Without a candidate it is what releases wrote that knew of none, and theirs are read still.
+  constexpr std::uint8_t nothing = 0, known = 1, with_candidate = 3;
+  std::uint8_t holds = !value ? nothing : value->candidate ? with_candidate : known;
+  field(coder, holds);
+  if constexpr (Coder::reads)
+  {
+    value.reset();
+    if (holds == with_candidate || holds == known)
+      value.emplace();
+    else if (holds != nothing)
+      coder.fail();
+    if (holds == with_candidate) value->candidate.emplace();
+  }
+  if (!value) return;
+  auto& state = *value;
+  maybe(coder, state.packet_time, [&coder](auto& one) { span_of(coder, one); });
+  for (auto* each : { &state.delivery, &state.signal, &state.busy })
+    maybe(coder, *each, [&coder](auto& one) { real(coder, one); });
+  real(coder, state.confidence);
+  field(coder, state.frequency);
+  if (state.candidate) real(coder, *state.candidate);
 }
 
 template <class Coder>

@@ -1588,8 +1588,15 @@ TEST(ChainLife, RadioNewsReachesWhoWantsItAndNoiseDoesNot)
   noise.packet_time = 600us;
   fixture.chain.radio(Link::wifi, noise, fixture.now());
   EXPECT_EQ(curious.heard(EventKind::radio), 2);
+  noise.candidate = -60.F;
+  fixture.chain.radio(Link::wifi, noise, fixture.now());
+  EXPECT_EQ(curious.heard(EventKind::radio), 3);
+  EXPECT_EQ(found->candidate, -60.F);
+  noise.candidate = -61.F;
+  fixture.chain.radio(Link::wifi, noise, fixture.now());
+  EXPECT_EQ(curious.heard(EventKind::radio), 3);
   fixture.chain.radio(Link::wifi, {}, fixture.now());
-  EXPECT_EQ(curious.heard(EventKind::radio), 3) << "stale: what depends on it is off";
+  EXPECT_EQ(curious.heard(EventKind::radio), 4) << "stale: what depends on it is off";
   EXPECT_FALSE(found);
   EXPECT_EQ(content.heard(EventKind::radio), 0);
 }

@@ -230,6 +230,13 @@ TEST_F(FeederTest, a_driver_that_always_says_the_same_signal_is_told)
     feeder.receive(now, events);
   }
   EXPECT_FALSE(feeder.signal_validated());
+  for (const Mac& one : { ap, ap2 })
+    radio.next.push_back(
+        { .at = now, .what = Candidate { .ap = one, .ssid = "home", .frequency = 2437, .signal = -60.F } });
+  feeder.receive(now, events);
+  ASSERT_TRUE(feeder.radio());
+  EXPECT_EQ(feeder.best_candidate(), -60.F);
+  EXPECT_FALSE(feeder.radio()->candidate) << "nor is what the same driver says of others";
   EXPECT_TRUE(was_said("radio is not accepted: constant signal; warnings of a weak signal are off"));
   EXPECT_EQ(wifi_json(feeder, now)["signal_validated"], false);
   StationStats moved = station(20000);
@@ -237,6 +244,49 @@ TEST_F(FeederTest, a_driver_that_always_says_the_same_signal_is_told)
   radio.next.push_back({ .at = now, .what = moved });
   feeder.receive(now, events);
   EXPECT_TRUE(feeder.signal_validated());
+}
+
+TEST_F(FeederTest, the_candidate_is_the_strongest_other_access_point_of_the_network_seen_lately)
+{
+  Feeder feeder = make();
+  Tick now { 10s };
+  std::uint32_t packets = 0;
+  const auto associated = [&](Duration span)
+  {
+    for (const Tick end = now + span; now < end; now += 100ms)
+    {
+      StationStats stats = station(packets += 20);
+      stats.signal = -70.F - static_cast<float>(packets % 3); // a measured one
+      radio.next.push_back({ .at = now, .what = stats });
+      feeder.receive(now, events);
+    }
+    const auto known = feeder.radio();
+    EXPECT_TRUE(known);
+    return known ? known->candidate : std::nullopt;
+  };
+  const auto scan = [&](const Mac& mac, const char* ssid, std::optional<float> dbm, Duration age = {})
+  {
+    radio.next.push_back(
+        { .at = now, .what = Candidate { .ap = mac, .ssid = ssid, .frequency = 2437, .signal = dbm, .age = age } });
+  };
+  const Mac ap3 { 2, 0, 0, 0, 2, 3 };
+  EXPECT_FALSE(associated(1s));
+  scan(ap2, "home", -65.F);
+  EXPECT_FALSE(associated(1s)) << "our own network's name is not known";
+  scan(ap, "home", -50.F);
+  scan(neighbour, "other", -40.F);
+  scan(ap2, "home", -65.F);
+  scan(ap3, "home", -80.F);
+  EXPECT_EQ(associated(1s), -65.F);
+  scan(ap3, "home", -60.F, 14s);
+  EXPECT_EQ(associated(500ms), -60.F);
+  EXPECT_EQ(associated(2s), -65.F) << "too old";
+  EXPECT_FALSE(associated(15s));
+  scan(ap2, "home", std::nullopt);
+  EXPECT_FALSE(associated(1s)) << "without a signal it is none";
+  scan(ap, "", -50.F);
+  scan(ap2, "", -60.F);
+  EXPECT_FALSE(associated(1s)) << "names that are hidden may be any";
 }
 
 TEST_F(FeederTest, any_bytes_may_be_in_a_name)

@@ -95,6 +95,7 @@ struct Fixture
     module.report(all);
     return all;
   }
+  LinkState& wifi() { return links[static_cast<std::size_t>(Link::wifi)]; }
   LinkState& cell() { return links[static_cast<std::size_t>(Link::cell)]; }
 
   RatePolicy module;
@@ -222,6 +223,32 @@ TEST(rate_module, the_published_share_of_time_follows_algorithm_1)
   const double rate = static_cast<double>(cell.view.bytes_delivered) * 8 / 30;
   EXPECT_GT(rate, 3e6);
   EXPECT_LT(rate, 7e6) << "the R2 that is there counts against the new one: half of what is missing";
+}
+
+// Both of algorithms 1 to 3's signals: the candidate is what a scan found for this card, or another link.
+TEST(rate_module, the_candidate_is_the_best_of_scan_results_and_other_links)
+{
+  Fixture f;
+  Fixture::Sub& sub = f.add(Link::wifi, 25e6);
+  const auto stage = [&](std::optional<float> candidate, std::optional<float> other)
+  {
+    f.now += 2s;                                                             // a stage that is left takes one
+    f.wifi().radio = RadioState { .signal = -80.F, .candidate = candidate }; // S1 = 15 dB
+    LinkState& second = f.links[static_cast<std::size_t>(wifi_link(1))];
+    second.radio = RadioState { .signal = other, .candidate = -40.F };
+    for (int i = 0; i < 3; ++i, f.now += 1s)
+      f.tell(sub, EventKind::radio);
+    return f.report();
+  };
+  Report none = stage({}, {});
+  EXPECT_EQ(none.words["stage"], "pre-handoff");
+  EXPECT_EQ(none.numbers.count("S2"), 0u) << "where another card may go is of no use to this one";
+  Report scanned = stage(-70.F, {});
+  EXPECT_EQ(scanned.numbers["S2"], 25);
+  EXPECT_EQ(scanned.words["stage"], "handoff");
+  EXPECT_EQ(stage(-78.F, {}).words["stage"], "pre-handoff") << "no better by delta2 / 2";
+  EXPECT_EQ(stage(-75.F, -70.F).numbers["S2"], 25);
+  EXPECT_EQ(stage(-72.F, -76.F).numbers["S2"], 23);
 }
 
 TEST(rate_module, says_beforehand_what_a_handoff_leaves)

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <vector>
 
@@ -25,9 +26,13 @@ Bytes encoded(const ChainInput& one)
 
 RadioState radio()
 {
-  return {
-    .packet_time = 1234us, .delivery = 0.75F, .signal = -61.5F, .confidence = 0.1F, .frequency = 5180, .busy = 0.5F
-  };
+  return { .packet_time = 1234us,
+           .delivery = 0.75F,
+           .signal = -61.5F,
+           .confidence = 0.1F,
+           .frequency = 5180,
+           .busy = 0.5F,
+           .candidate = -55.25F };
 }
 
 // One of each kind, no field at its default.
@@ -95,10 +100,30 @@ TEST(ChainInputs, DecodedTheyAreTheSame)
   const auto state = decode(encoded(all[0]));
   EXPECT_EQ(std::get<in::State>(*state).links[9].mtu, 1009u);
   EXPECT_EQ(std::get<in::State>(*state).links[0].radio->packet_time, Duration { 1234us });
+  EXPECT_EQ(std::get<in::State>(*state).links[0].radio->candidate, -55.25F);
   EXPECT_EQ(std::get<in::State>(*state).rates[2].rate, 0.3);
   EXPECT_EQ(std::get<in::State>(*state).modules[0], (std::pair<std::string, bool> { "offload", true }));
   EXPECT_EQ(std::get<in::Damage>(*decode(encoded(all[4]))).places[0].second, Tick { Duration { -9 } });
   EXPECT_EQ(std::get<in::Request>(*decode(encoded(all[15]))).request.link, Link::cell);
+}
+
+// Releases up to 0.1 knew of no candidate: their recordings are read, and are written so where none was heard.
+TEST(ChainInputs, ARadioStateWithoutACandidateIsWhatItWas)
+{
+  const std::array<unsigned, 11> begin { 3, 0, 1, 0, 0, 1, 0, 0, 0x76, 0xc2, 0 }; // -61.5 dBm alone
+  Bytes bytes(begin.size() + 8);                                                  // confidence and frequency are 0
+  std::transform(begin.begin(), begin.end(), bytes.begin(), [](unsigned b) { return static_cast<std::byte>(b); });
+  const auto decoded = decode(bytes);
+  ASSERT_TRUE(decoded);
+  const RadioState& state = *std::get<in::Radio>(*decoded).state;
+  EXPECT_EQ(state.signal, -61.5F);
+  EXPECT_FALSE(state.candidate);
+  EXPECT_EQ(encoded(*decoded), bytes);
+  for (const unsigned unknown : { 2u, 4u, 255u })
+  {
+    bytes[2] = static_cast<std::byte>(unknown);
+    EXPECT_FALSE(decode(bytes)) << unknown;
+  }
 }
 
 TEST(ChainInputs, WhatIsCutOrLongerOrUnknownIsNone)
