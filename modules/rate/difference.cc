@@ -22,6 +22,9 @@ constexpr Duration trial = 2s;           // after which cellular must have broug
 constexpr double least_gain = 0.3;       // of what came by cellular: the rest was taken from Wi-Fi
 constexpr Duration shortest_rest = 10s, longest_rest = 160s;
 constexpr Duration saved_after = 2s; // without cellular: Wi-Fi suffices
+// With a handoff. One that is not over by then is the account's again, and a warning that comes and goes must not cost
+// what a handoff does each time.
+constexpr Duration longest_ahead = 10s, between_ahead = 20s;
 
 } // namespace
 
@@ -48,6 +51,31 @@ void Difference::begin(const Input& input)
   short_since_ = Tick::max();
 }
 
+// From the warning on, before R0 is missing: MP_PRIO takes a round trip, the sender's first windows by cellular some
+// more. A backup that is all there is waits until the sender has given the Wi-Fi subflow up.
+bool Difference::takes_over(const Input& input)
+{
+  const bool warned = input.leaving && !leaving_;
+  leaving_ = input.leaving;
+  if (!input.leaving && input.wifi_up) ahead_until_ = {}; // while it is down the handoff is under way
+  if (warned && input.now >= next_ahead_)
+  {
+    ahead_until_ = input.now + longest_ahead;
+    next_ahead_ = input.now + between_ahead;
+  }
+  return input.now < ahead_until_;
+}
+
+// At a handoff cellular comes instead of Wi-Fi rather than beside it: what it adds shows afterwards. Who took R0 before
+// needs no trial.
+void Difference::put_off_trial(const Input& input)
+{
+  judged_ = judged_ || 8 * before_ >= input.R0;
+  began_ = input.now;
+  cell_at_begin_ = input.cell;
+  wifi_at_begin_ = input.wifi;
+}
+
 // Where the server or the application is what limits a download, cellular only takes from Wi-Fi.
 void Difference::judge(const Input& input)
 {
@@ -70,8 +98,8 @@ void Difference::judge(const Input& input)
                      : "rate: nothing comes by cellular; has MPTCP a subflow there (mptcp.setup)?";
 }
 
-// Books what came since the last look against R0.
-bool Difference::account(const Input& input)
+// Books what came since the last look against R0. `ahead`: cellular is used whatever is owed.
+bool Difference::account(const Input& input, bool ahead)
 {
   const double second = input.R0 / 8;
   const Sample& now = sample(0);
@@ -81,8 +109,11 @@ bool Difference::account(const Input& input)
   missing_ = std::clamp(missing_, -most_ahead * second, most_missing * second);
   // Cellular goes on for a while after it was told to stop, and that is booked ahead.
   const double tail = std::min(tail_, most_tail * second);
-  const bool use =
+  // Nothing is saved up that would stop cellular at the end of it.
+  if (ahead) missing_ = std::max(missing_, tail + begin_missing * second);
+  const bool owed =
       used_ ? missing_ > tail || input.now - switched_at_ < shortest_use : missing_ > begin_missing * second;
+  const bool use = ahead || owed;
   if (use == used_) return use;
   if (use)
     tail_ += 0.5 * (static_cast<double>(input.cell - cell_at_stop_) - tail_);
@@ -94,6 +125,7 @@ bool Difference::account(const Input& input)
 
 bool Difference::look(const Input& input)
 {
+  const bool ahead = takes_over(input);
   const bool first = count_ == 0;
   const bool came = first || input.wifi != sample(0).wifi || input.cell != sample(0).cell;
   if (came) moved_ = input.now;
@@ -111,6 +143,8 @@ bool Difference::look(const Input& input)
   samples_[count_++ % samples_.size()] = { input.now, input.wifi, input.cell };
   if (count_ < 2) return used_;
 
+  // It rests since no more is wanted than Wi-Fi brings, which is about to be nothing.
+  if (ahead) rest_until_ = {};
   if (!input.hindered.empty() || input.now < rest_until_)
   {
     if (!input.hindered.empty()) why_ = input.hindered;
@@ -120,22 +154,28 @@ bool Difference::look(const Input& input)
   }
   const bool slow_start = count_ <= longest_rise && both(5) > rising * both(5, 5);
   // While nothing comes the application may be pausing: that is known soon.
-  if (!needed_ && (!input.wifi_up || (came && count_ > span && both(span) * 8 < input.R0 && !slow_start))) begin(input);
+  const bool too_little = came && count_ > span && both(span) * 8 < input.R0 && !slow_start;
+  if (!needed_ && (ahead || !input.wifi_up || too_little)) begin(input);
   if (!needed_)
   {
     held_ = true;
     why_ = "rate: Wi-Fi suffices, cellular is saved";
     return used_ = false;
   }
-  used_ = account(input);
+  used_ = account(input, ahead);
   if (used_) used_at_ = input.now;
-  judge(input);
+  if (ahead || (!input.wifi_up && input.cell != cell_at_begin_))
+    put_off_trial(input);
+  else
+    judge(input);
   if (!needed_) return false;
   if (input.now - used_at_ >= saved_after) needed_ = false;
   const bool all = missing_ >= 0.99 * most_missing * input.R0 / 8;
   short_since_ = !all ? Tick::max() : std::min(short_since_, input.now);
   held_ = input.now < short_since_ || input.now - short_since_ < 1s;
-  why_ = !held_ ? "rate: R0 is more than Wi-Fi and cellular carry now" : "rate: cellular carries the difference to R0";
+  why_ = ahead    ? "rate: cellular takes over at a handoff"
+         : !held_ ? "rate: R0 is more than Wi-Fi and cellular carry now"
+                  : "rate: cellular carries the difference to R0";
   return used_;
 }
 

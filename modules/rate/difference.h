@@ -25,6 +25,7 @@ public:
     // Something says that Wi-Fi carries no more: a queue, a weak signal. Without it the download may be all that the
     // server or the application wants.
     bool limited = false;
+    bool leaving = false;         // a handoff is about to come
     std::string_view hindered {}; // why cellular may not be used; empty: it may
   };
   // Call about every 100 ms while data comes. Returns whether cellular is to be used.
@@ -53,9 +54,11 @@ private:
     return rate(&Sample::wifi, looks, ago) + rate(&Sample::cell, looks, ago);
   }
   const Sample& sample(std::size_t ago) const { return samples_[(count_ - 1 - ago) % samples_.size()]; }
+  bool takes_over(const Input& input);
+  void put_off_trial(const Input& input);
   void judge(const Input& input);
   void begin(const Input& input);
-  bool account(const Input& input);
+  bool account(const Input& input, bool ahead);
 
   std::array<Sample, 32> samples_ {};
   std::size_t count_ = 0; // of samples since the download came out of a pause
@@ -70,7 +73,10 @@ private:
   Tick short_since_ = Tick::max(); // all that cellular carries is not enough
   Tick rest_until_ {};
   Duration rest_ {};
-  Tick moved_ {}; // when data last came
+  Tick moved_ {};        // when data last came
+  bool leaving_ = false; // at the last look
+  Tick ahead_until_ {};  // cellular is used for a handoff
+  Tick next_ahead_ {};   // not again before
   std::string_view why_ = "rate: an MPTCP download begins";
 };
 

@@ -69,12 +69,15 @@ much of the time as the difference takes: what is missing is an account in bytes
 below R0 is waited for. When cellular adds nothing within two seconds, and no queue or weak signal says that Wi-Fi is the limit, the server or the application is:
 cellular rests for 10 s, then for twice that, up to 160 s.
 
+**Taking over.** In the handoff stage cellular is regular before R0 is missing, since MP_PRIO takes a round trip and the sender's first windows some more; a rest ends. Until the warning is over
+or Wi-Fi is back, for 10 s at most and once in 20 s; then the account decides again. Nothing is asked of Wi-Fi subflows.
+
 Both ends must speak MPTCP, and the cellular address needs an endpoint: `mptcp.setup`, or `mptcp.foreign` for one made by others (docs/configuration.md).
 
 `strategy = "published"` carries out the rates of algorithms 1 and 2 instead, for comparison: cellular for the share R2 / C2 of every half second, and windows for R1.
 
-**What it costs.** What MPTCP subflows carry by cellular while the promise is on counts against `[budget]`, which is 10 MB a day unless it is raised: five seconds of 18 Mb/s. With the
-budget spent, roaming or metered and `never`, nothing is asked of cellular, and the endpoint that Tandem made there is taken away. While a connection to a private peer is open, cellular is left alone, too: an endpoint is all
+**What it costs.** What MPTCP subflows carry by cellular while the promise is on counts against `[budget]`, which is 10 MB a day unless it is raised: five seconds of 18 Mb/s. A warning
+without a handoff costs what comes by cellular until it is over. With the budget spent, roaming or metered and `never`, nothing is asked of cellular, and the endpoint that Tandem made there is taken away. While a connection to a private peer is open, cellular is left alone, too: an endpoint is all
 connections'.
 
 **What cannot be held** is said: `r0` above `c1` + `c2` is refused; `tandem status` shows what is held at a handoff (R1h + C2), whether R0 is held now, and why not.)";
@@ -205,6 +208,7 @@ Plan RatePolicy::keep(const Event& event)
                              .cell = subflows_.cell,
                              .wifi_up = of(*event.links, Link::wifi).up,
                              .limited = stages_.now() != Stage::stationary || event.now - subflows_.queue_at < 1s,
+                             .leaving = stages_.now() == Stage::handoff,
                              .hindered = hindered(*event.links) });
   std::string_view why = difference_.why();
   if (published())

@@ -39,6 +39,7 @@ struct Links
                               .cell = cell,
                               .wifi_up = up,
                               .limited = limited,
+                              .leaving = leaving,
                               .hindered = hindered });
     }
   }
@@ -58,7 +59,7 @@ struct Links
   Difference difference;
   std::uint64_t wifi = 0, cell = 0;
   Tick now { 10s };
-  bool use = false, up = true, limited = true;
+  bool use = false, up = true, limited = true, leaving = false;
   double wanted = 1e9; // by the server or the application
   std::string_view hindered {};
   std::deque<bool> asked;
@@ -184,6 +185,99 @@ TEST(difference, without_wifi_it_waits_for_nothing)
   links.up = false;
   links.run(0.1, 0, 18e6);
   EXPECT_TRUE(links.use);
+}
+
+TEST(difference, cellular_takes_over_before_the_handoff)
+{
+  Links links;
+  links.limited = false;
+  links.run(5, 20e6, 30e6);
+  links.leaving = true;
+  links.run(0.1, 20e6, 30e6);
+  EXPECT_TRUE(links.use);
+  EXPECT_TRUE(links.difference.needed());
+  EXPECT_THAT(links.difference.why(), HasSubstr("takes over at a handoff"));
+  links.run(1.9, 20e6, 30e6); // both bring more than R0: it goes on
+  EXPECT_TRUE(links.use);
+  links.leaving = links.up = false;
+  links.run(0.1, 0, 30e6);
+  EXPECT_TRUE(links.use) << "what was saved up meanwhile does not stop it now";
+  EXPECT_EQ(links.mean(7, 0, 30e6).both, 30e6);
+  EXPECT_GT(links.mean(8, 0, 30e6).both, 17e6) << "nor is it tried whether cellular adds something";
+  EXPECT_TRUE(links.difference.held());
+  links.up = true;
+  links.run(3, 25e6, 30e6);
+  EXPECT_EQ(links.mean(10, 25e6, 30e6).cell, 0);
+  // Nor by a rest, which is for those that want no more than Wi-Fi brings.
+  links.run(2, 10e6, 30e6);
+  EXPECT_GT(links.mean(10, 10e6, 30e6).cell, 5e6);
+}
+
+TEST(difference, a_handoff_that_does_not_come_costs_ten_seconds_at_most)
+{
+  Links links;
+  links.run(5, 20e6, 18e6);
+  links.leaving = true;
+  links.run(60, 20e6, 18e6);
+  EXPECT_GT(links.cell, 9 * 18e6 / 8);
+  EXPECT_LT(links.cell, 11 * 18e6 / 8);
+  // A warning that comes and goes is one in 20 s.
+  links.leaving = false;
+  links.run(30, 20e6, 18e6);
+  const auto before = links.cell;
+  for (int i = 0; i < 20; ++i)
+  {
+    links.leaving = !links.leaving;
+    links.run(1, 20e6, 18e6);
+  }
+  EXPECT_GT(links.cell, before);
+  EXPECT_LT(links.cell - before, 2 * 18e6 / 8);
+}
+
+TEST(difference, a_download_that_rests_is_taken_over_and_then_tried_again)
+{
+  Links links;
+  links.limited = false;
+  links.wanted = 8e6;
+  links.run(4, 20e6, 18e6);
+  ASSERT_THAT(links.difference.why(), HasSubstr("adds nothing"));
+  const auto trial = links.cell;
+  links.leaving = true;
+  links.run(3, 20e6, 18e6);
+  EXPECT_TRUE(links.use);
+  EXPECT_GT(links.cell, trial);
+  links.leaving = false;
+  links.run(3, 20e6, 18e6);
+  EXPECT_THAT(links.difference.why(), HasSubstr("adds nothing"));
+  EXPECT_FALSE(links.use);
+}
+
+TEST(difference, nothing_takes_over_where_nothing_comes_or_may)
+{
+  Links idle;
+  idle.run(5, 20e6, 18e6);
+  idle.run(1, 0, 18e6);
+  idle.leaving = true;
+  idle.run(30, 0, 18e6);
+  EXPECT_FALSE(idle.use);
+  EXPECT_EQ(idle.cell, 0u);
+  Links hindered;
+  hindered.hindered = "rate: the cellular budget is spent";
+  hindered.run(5, 20e6, 18e6);
+  hindered.leaving = true;
+  hindered.run(30, 5e6, 18e6);
+  EXPECT_EQ(hindered.cell, 0u);
+  EXPECT_EQ(hindered.difference.why(), hindered.hindered);
+  // In the middle of it.
+  hindered.leaving = false;
+  hindered.hindered = {};
+  hindered.run(30, 20e6, 18e6);
+  hindered.leaving = true;
+  hindered.run(2, 20e6, 18e6);
+  ASSERT_TRUE(hindered.use);
+  hindered.hindered = "rate: the cellular budget is spent";
+  hindered.run(0.1, 20e6, 18e6);
+  EXPECT_FALSE(hindered.use);
 }
 
 TEST(difference, a_pause_is_no_lack)

@@ -197,6 +197,47 @@ TEST(rate_module, leaves_cellular_alone_where_it_must)
   EXPECT_THAT(peer.second, HasSubstr("private peer"));
 }
 
+// All that is asked is asked of cellular, see tell(): `ecn` speaks for Wi-Fi links, and a link has one request of a
+// kind.
+TEST(rate_module, cellular_takes_over_in_the_handoff_stage_alone)
+{
+  const auto warned = [](auto change)
+  {
+    Fixture f;
+    Fixture::Sub& wifi = f.add(Link::wifi, 25e6);
+    f.add(Link::cell, 18e6);
+    change(f);
+    f.run(5);
+    EXPECT_TRUE(f.backup);
+    f.wifi().at_risk = true;
+    f.tell(wifi, EventKind::link); // at once, not with the next look
+    const bool at_once = !f.backup;
+    f.run(2);
+    EXPECT_EQ(at_once, f.subs[1]->view.bytes_delivered > 0);
+    return std::pair { at_once, f.report().words["promise"] };
+  };
+  const auto taken = warned([](Fixture&) {});
+  EXPECT_TRUE(taken.first);
+  EXPECT_EQ(taken.second, "rate: cellular takes over at a handoff");
+  EXPECT_FALSE(warned([](Fixture& f) { f.module.set("promise", 0); }).first);
+  EXPECT_FALSE(warned([](Fixture& f) { f.cell().bytes_left = 100'000; }).first);
+  EXPECT_FALSE(warned([](Fixture& f) { f.cell().route = false; }).first) << "roaming, metered, filtered";
+  EXPECT_FALSE(warned([](Fixture& f) { f.cell().up = false; }).first);
+  EXPECT_FALSE(warned([](Fixture& f) { f.add(Link::wifi, 1e6).view.cell_denied = CellDenied::private_peer; }).first);
+  // Pre-handoff is none: 22 dB, and a candidate that is as good.
+  Fixture f;
+  f.add(Link::wifi, 25e6);
+  f.add(Link::cell, 18e6);
+  f.wifi().radio = RadioState { .signal = -73.F, .candidate = -73.F };
+  f.run(5);
+  EXPECT_EQ(f.report().words["stage"], "pre-handoff");
+  EXPECT_TRUE(f.backup);
+  f.wifi().radio = RadioState { .signal = -78.F, .candidate = -65.F };
+  f.run(0.5);
+  EXPECT_EQ(f.report().words["stage"], "handoff");
+  EXPECT_FALSE(f.backup);
+}
+
 TEST(rate_module, a_promise_that_is_taken_back_by_its_knob_is_taken_back_at_the_kernel)
 {
   Fixture f;
