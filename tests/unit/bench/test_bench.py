@@ -247,6 +247,27 @@ def test_table_and_page_name_medians_failures_and_missed_goals() -> None:
     assert "with uncommitted changes" in page and "interrupted" in page and "the air went away" in page and "stretch=16" in page
 
 
+def test_a_heading_names_only_the_arms_that_were_measured() -> None:
+    bench, metric = Bench(), Metric("goodput", "Mb/s")
+    bench.columns, bench.headings = ("two", "rest"), {"two": "a / b / c", "rest": "without ecn / mirror"}
+    case = Case("c", (Arm("a", "two"), Arm("c", "two"), Arm("d", "rest")), (metric,), 1, ())
+    assert table.result_rows(bench, [case], [], [])[0][2:4] == ["a / c", "without ecn / mirror"]
+
+
+def test_many_different_words_of_a_detail_are_counted() -> None:
+    bench, case = Bench(), Case("c", (Arm("a", "plain"),), (Metric("goodput", "Mb/s"),), 4, ())
+    bench.detail_columns = (("why", "why"),)
+
+    def cell(*words: str) -> str:
+        runs = [Run("c", "a", seed, seed, 1.0, {}, {"why": word}) for seed, word in enumerate(words)]
+        shown = table.detail_rows(bench, [case], runs)
+        assert shown
+        return shown[1][0][2]
+
+    assert cell("x", "y", "x", "y") == "x; y"
+    assert cell("x", "z", "z", "y") == "z (or 2 others)"
+
+
 def test_page_folds_the_knobs_and_says_equal_ones_once() -> None:
     bench, cases, verdicts = judged(run_all(Fake()))
     knobs = {"one": "offload: stretch=16", "two": "offload: stretch=8", "three": "offload: stretch=16"}

@@ -43,10 +43,27 @@ def _goal(verdict: Verdict) -> str:
     return f"{verdict.word}{note}: {verdict.goal.sentence}{resolution}"
 
 
+def _heading(bench: Bench, column: str, cases: Sequence[Case]) -> str:
+    """The column's heading. Of one that names its arms only those are kept that were measured (--arm)."""
+    words = bench.headings.get(column, HEADINGS.get(column, column))
+    there = {arm.name for case in cases for arm in case.arms if arm.column == column}
+    named = [part for part in words.split(" / ") if part in there]
+    return " / ".join(named) or words
+
+
+def _texts(found: Sequence[Any]) -> str:
+    """What runs say in words: all of it while it is little, else what most of them say and how many others there are."""
+    texts = [str(value) for value in found]
+    different = sorted(set(texts), key=lambda text: (-texts.count(text), text))
+    if len(different) <= 2:
+        return "; ".join(sorted(different))
+    return f"{different[0]} (or {len(different) - 1} others)"
+
+
 def result_rows(bench: Bench, cases: Sequence[Case], runs: Sequence[Run], verdicts: Sequence[Verdict]) -> tuple[list[str], list[list[str]]]:
     """Heading and rows: one per case and metric, and a further one for each further goal."""
     used = [column for column in bench.columns if any(arm.column == column for case in cases for arm in case.arms)]
-    headings = ["case", "published", *(bench.headings.get(column, HEADINGS.get(column, column)) for column in used), "ratio", "goal met?"]
+    headings = ["case", "published", *(_heading(bench, column, cases) for column in used), "ratio", "goal met?"]
     rows: list[list[str]] = []
     for case in cases:
         for number, metric in enumerate(case.metrics):
@@ -78,7 +95,7 @@ def detail_rows(bench: Bench, cases: Sequence[Case], runs: Sequence[Run]) -> tup
                     assert median
                     cells.append(figure(median.median, 0 if abs(median.median) >= 100 or median.median == int(median.median) else 2))
                 else:
-                    cells.append("; ".join(sorted({str(value) for value in found})))
+                    cells.append(_texts(found))
             if any(cells):
                 rows.append([case.name, arm.name, *cells])
     return (["case", "arm", *(heading for _, heading in bench.detail_columns)], rows) if rows else None
