@@ -66,8 +66,8 @@ complete -c tandem -n '__fish_seen_subcommand_from module set' -l save -d 'over 
 complete -c tandem -n '__fish_seen_subcommand_from saved' -l forget -x -a 'all (__tandem_saved)' -d 'forget it'
 complete -c tandem -n '__fish_seen_subcommand_from why' -a '(__fish_print_hostnames)'
 complete -c tandem -n '__fish_seen_subcommand_from help' -a "$commands (__tandem_modules)"
-complete -c tandem -n '__tandem_in networks' -a forget -d 'forget a network'
-complete -c tandem -n '__tandem_in networks forget' -l all -d 'every network'
+complete -c tandem -n '__tandem_in networks' -a forget -d 'forget a network or cellular link'
+complete -c tandem -n '__tandem_in networks forget' -l all -d 'every network and cellular link'
 complete -c tandem -n '__tandem_in link' -a announce -d 'a blackout is near, there or over'
 complete -c tandem -n '__tandem_in announce' -a 'risk down up'
 complete -c tandem -n '__tandem_in announce' -l for -x -d 'seconds'

@@ -84,10 +84,11 @@ public:
   // Numbers for Prometheus: [{name, help, type: "counter" | "gauge", value, labels: {..}}]; names carry the prefix
   // tandem_.
   virtual nlohmann::json metrics() = 0;
-  // What was learnt of networks: [{name, ssid, gateway, here, used_s, places: [{cell, servers, used_s, modules: {NAME:
-  // {comparisons, gain, low, high, standing, rests_s}}}]}]
+  // What was learnt of networks: [{kind: "wifi", name, ssid, gateway, here, used_s, places: [{cell, servers, used_s,
+  // modules: {NAME: {comparisons, gain, low, high, standing, rests_s}}}]}], and of cellular links: [{kind: "cellular",
+  // name, here, used_s, paths: [{servers, failures, rests_s}]}], paths that are not tried now
   virtual nlohmann::json networks() = 0;
-  // Forgets it; how many networks that were.
+  // Forgets what has this name; how many networks and cellular links that were.
   virtual std::size_t forget_network(const std::string& name) = 0;
   virtual std::size_t forget_networks() = 0;
   // What was put on the cellular link: {today: {by: {NAME: BYTES}, used_bytes, limit_bytes, left_bytes}, month:

@@ -117,7 +117,7 @@ std::size_t Engine::forget_network(const std::string& name)
   const std::size_t count = loop_->ask([&] { return loop_->evidence().forget(name); });
   if (count == 0)
     throw control::Refused { control::Refused::Kind::bad_request,
-                             "no network \"" + name + "\" is known; `tandem networks` lists them" };
+                             "no network or cellular link \"" + name + "\" is known; `tandem networks` lists them" };
   return count;
 }
 

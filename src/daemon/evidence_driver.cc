@@ -84,11 +84,14 @@ EvidenceDriver::EvidenceDriver(const Config::Evidence& config, std::uint64_t see
 void EvidenceDriver::place(const links::LinkInfo& wifi, const std::string& ssid, const std::string& cell, Tick now)
 {
   const auto& gateway = wifi.gateway_v4 ? wifi.gateway_v4 : wifi.gateway_v6;
+  if (!on()) return;
+  // Paths are the cellular link's, whatever is known of Wi-Fi.
+  cell_ = cell;
   // Without a carrier there are no routes: most often it is the same network that comes back.
-  if (!on() || (!gateway && ssid.empty())) return;
+  if (!gateway && ssid.empty()) return;
   // The kernel may learn the hardware address of the gateway later than its address.
   const Duration pause = signs_.unique ? Duration { 30s } : Duration { 2s };
-  const bool same = gateway == gateway_ && cell == cell_;
+  const bool same = gateway == gateway_ && cell == controller_.here().cell;
   if (same && now - asked_at_ < pause && asked_at_ != Tick {} && (ssid.empty() || ssid == signs_.ssid)) return;
   asked_at_ = now;
   evidence::NetworkSigns signs { .ssid = ssid.empty() && same ? signs_.ssid : ssid };
@@ -97,7 +100,6 @@ void EvidenceDriver::place(const links::LinkInfo& wifi, const std::string& ssid,
   if (gateway && !signs.unique) signs.gateway = wire::to_string(*gateway);
   signs_ = signs;
   gateway_ = gateway;
-  cell_ = cell;
   controller_.move(signs_, cell_, wall(now));
 }
 
@@ -155,7 +157,8 @@ chain::Rest EvidenceDriver::begin(const FlowView& view)
 // Without a share nothing is remembered, not even within a run: each flow of an experiment stands for itself.
 void EvidenceDriver::path_found(const chain::PathFound& found, Tick now)
 {
-  if (on()) controller_.memory().path_found(cell_, evidence::prefix_of(found.server), found.works, wall(now));
+  if (on() && !cell_.empty())
+    controller_.memory().path_found(cell_, evidence::prefix_of(found.server), found.works, wall(now));
 }
 
 bool EvidenceDriver::path_failed(const Address& server, evidence::WallTime now) const
@@ -239,6 +242,27 @@ json EvidenceDriver::module_json(std::size_t i, Tick now) const
   return tally_json(tally != nullptr ? *tally : evidence::Tally {}, wall(now));
 }
 
+// Paths by it that are not tried now; of others there is nothing to say.
+json EvidenceDriver::cell_json(const std::string& cell, evidence::WallTime now) const
+{
+  evidence::WallTime used = 0;
+  json paths = json::array();
+  const auto& all = controller_.memory().paths();
+  for (auto path = all.lower_bound({ cell, {} }); path != all.end() && path->first.first == cell; ++path)
+  {
+    const evidence::PathNote& note = path->second;
+    used = std::max(used, note.used);
+    if (const evidence::WallTime rests = note.rests(now); rests > 0)
+      paths.push_back(
+          { { "servers", prefix_text(path->first.second) }, { "failures", note.failures }, { "rests_s", rests } });
+  }
+  return { { "kind", "cellular" },
+           { "name", cell },
+           { "here", cell == cell_ },
+           { "used_s", std::max<evidence::WallTime>(now - used, 0) },
+           { "paths", std::move(paths) } };
+}
+
 json EvidenceDriver::networks_json(Tick now) const
 {
   const evidence::WallTime at = wall(now);
@@ -246,7 +270,8 @@ json EvidenceDriver::networks_json(Tick now) const
   json all = json::array();
   for (const evidence::Network& network : memory.networks())
   {
-    json one { { "name", network.name() },
+    json one { { "kind", "wifi" },
+               { "name", network.name() },
                { "ssid", network.signs.ssid },
                { "gateway", network.signs.gateway },
                { "here", network.id == controller_.here().network },
@@ -265,6 +290,8 @@ json EvidenceDriver::networks_json(Tick now) const
     }
     all.push_back(std::move(one));
   }
+  for (const std::string& cell : memory.cells())
+    all.push_back(cell_json(cell, at));
   return all;
 }
 

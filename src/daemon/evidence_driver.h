@@ -40,20 +40,21 @@ public:
 
   // For a file; nothing when nothing is new since the last call.
   std::optional<std::string> fresh_text();
-  std::size_t forget(std::string_view name); // how many networks
+  std::size_t forget(std::string_view name); // how many networks and cellular links
   std::size_t forget_all();
 
   // For the status: where we are and what is compared; of a module, what it gains here (null while nothing is
   // compared).
   nlohmann::json here_json() const;
   nlohmann::json module_json(std::size_t i, Tick now) const;
-  // All that was learnt.
+  // All that was learnt: of networks, and behind them of cellular links.
   nlohmann::json networks_json(Tick now) const;
 
 private:
   evidence::Surroundings surroundings() const;
   evidence::FlowSeen seen(const flow::Flow& flow) const;
   bool path_failed(const Address& server, evidence::WallTime now) const;
+  nlohmann::json cell_json(const std::string& cell, evidence::WallTime now) const;
 
   chain::Chain& chain_;
   ChainInputs& inputs_;
@@ -62,7 +63,7 @@ private:
   Tick asked_at_ {};
   evidence::NetworkSigns signs_ {};
   std::optional<Address> gateway_ {};
-  std::string cell_ {};
+  std::string cell_ {}; // of now; the controller's is that of the last known network
 };
 
 } // namespace tandem::daemon

@@ -9,7 +9,7 @@ namespace tandem::evidence
 namespace
 {
 
-constexpr WallTime first_path_rest = 60, longest_path_rest = 6 * 3600;
+constexpr WallTime first_path_rest = 60;
 constexpr unsigned parts_for_all = 3;
 
 // Of a map, what was used least recently.
@@ -112,12 +112,28 @@ std::size_t Memory::forget(std::string_view name)
     if (one.signs.ssid == name || one.signs.gateway == name) found.push_back(one.id);
   for (const std::uint32_t id : found)
     forget_network(id);
-  return found.size();
+  std::size_t cells_found = 0;
+  for (const std::string& cell : cells())
+  {
+    if (cell != name) continue;
+    std::erase_if(paths_, [&](const auto& one) { return one.first.first == cell; });
+    ++cells_found;
+    ++changes_;
+  }
+  return found.size() + cells_found;
+}
+
+std::vector<std::string> Memory::cells() const
+{
+  std::vector<std::string> all;
+  for (const auto& [key, note] : paths_)
+    if (all.empty() || all.back() != key.first) all.push_back(key.first);
+  return all;
 }
 
 std::size_t Memory::forget_all()
 {
-  const std::size_t there = networks_.size();
+  const std::size_t there = networks_.size() + cells().size();
   networks_.clear();
   records_.clear();
   paths_.clear();
@@ -225,7 +241,7 @@ void Memory::path_found(const std::string& cell, const Prefix& prefix, bool work
     if (note.failures < 16) ++note.failures;
     note.used = now;
     if (note.failures >= from)
-      note.until = now + std::min(first_path_rest << (note.failures - from), longest_path_rest);
+      note.until = now + std::min(first_path_rest << (note.failures - from), PathNote::longest_rest);
     return note.failures == 1;
   };
   // Another part of the Internet, not this one again.
@@ -237,9 +253,7 @@ bool Memory::path_failed(const std::string& cell, const Prefix& prefix, WallTime
   const auto failed = [&](const Prefix& where)
   {
     const auto found = paths_.find({ cell, where });
-    if (found == paths_.end()) return false;
-    // With a clock set back the rest of a note is not longer than it could have been.
-    return now < found->second.until && found->second.until - now <= longest_path_rest;
+    return found != paths_.end() && found->second.rests(now) > 0;
   };
   return failed(prefix) || failed({});
 }

@@ -38,10 +38,14 @@ struct Record
 // A cellular path by which nothing reached the server: a source filter, a NAT. A fact of the path, whoever found it.
 struct PathNote
 {
-  std::uint8_t failures = 0; // in a row
+  static constexpr WallTime longest_rest = 6 * 3600;
+
+  std::uint8_t failures = 0; // in a row; towards all servers: groups of them
   WallTime until = 0;        // it is not tried before
   WallTime used = 0;
 
+  // For how long still it is not tried. With a clock set back that is not longer than it could have been: no time.
+  WallTime rests(WallTime now) const { return now < until && until - now <= longest_rest ? until - now : 0; }
   bool operator==(const PathNote&) const = default;
 };
 
@@ -79,7 +83,8 @@ public:
   void path_found(const std::string& cell, const Prefix& prefix, bool works, WallTime now);
   bool path_failed(const std::string& cell, const Prefix& prefix, WallTime now) const;
 
-  // All that is known of networks with this name; how many there were.
+  // All that is known of networks with this name, and of paths by a cellular link with this name; how many networks and
+  // cellular links that were. What modules gained with a cellular link is the Wi-Fi network's.
   std::size_t forget(std::string_view name);
   std::size_t forget_all();
 
@@ -95,6 +100,8 @@ public:
   const std::map<Place, Record>& records() const { return records_; }
   using PathKey = std::pair<std::string, Prefix>;
   const std::map<PathKey, PathNote>& paths() const { return paths_; }
+  // Cellular links of which a path is known, each once.
+  std::vector<std::string> cells() const;
 
   // What was written down before; false when it is too much, or contradicts what is there.
   bool restore(const Network& network);

@@ -223,11 +223,13 @@ private:
   {
     PathNote note {};
     note.failures = words.integer<std::uint8_t>(0, 16);
-    note.until = until(words, 6 * 3600);
+    note.until = until(words, PathNote::longest_rest);
     note.used = used(words);
     const std::string cell = words.bytes(longest_name);
     const Prefix where = prefix(words);
-    return words.done() && valid_ && memory.restore(Memory::PathKey { cell, where }, note);
+    if (!words.done() || !valid_) return false;
+    // Of no cellular link that was known: once written, and nobody's.
+    return cell.empty() || memory.restore(Memory::PathKey { cell, where }, note);
   }
 
   WallTime now_;

@@ -252,7 +252,8 @@ int main(int argc, char** argv)
 
   std::string network;
   bool every = false;
-  CLI::App* networks = command("networks", "what was learnt: where modules gain, harm and rest", {});
+  CLI::App* networks =
+      command("networks", "what was learnt: where modules gain, harm and rest; cellular paths not tried", {});
   with_json(networks);
   networks->callback(
       [&]
@@ -260,9 +261,10 @@ int main(int argc, char** argv)
         if (networks->get_subcommands().empty())
           chosen = [&](const Client& c) { return show(c, "/v1/networks", as_json, false, show_networks); };
       });
-  sub = networks->add_subcommand("forget", "forget a network, or all of them");
-  CLI::Option* which = sub->add_option("NAME", network, "SSID or gateway, as `tandem networks` shows it");
-  sub->add_flag("--all", every, "every network")->excludes(which);
+  sub = networks->add_subcommand("forget", "forget a network, a cellular link's paths, or all of it");
+  CLI::Option* which =
+      sub->add_option("NAME", network, "SSID, gateway or cellular link, as `tandem networks` shows it");
+  sub->add_flag("--all", every, "every network and cellular link")->excludes(which);
   with_json(sub);
   sub->callback([&] { chosen = [&](const Client& c) { return forget_command(c, network, every, as_json); }; });
 

@@ -38,6 +38,48 @@ Tone tone_of(const json& evidence)
   return value_of(evidence, "low").value_or(-1) > 0 ? Tone::good : Tone::plain;
 }
 
+Table::Cell name_of(const json& network)
+{
+  const bool here = member(network, "here") == true;
+  return { words_of(network, "name") + (here ? " (here)" : ""), here ? Tone::strong : Tone::plain };
+}
+
+void add_places(Table& table, const json& network)
+{
+  const json& places = list(network, "places");
+  if (places.empty()) table.add({ name_of(network), "-", "-", "-", "0", "-", "-", ago(value_of(network, "used_s")) });
+  for (const json& place : places)
+  {
+    const std::string cell = words_of(place, "cell");
+    for (const auto& [what, evidence] : part(place, "modules").items())
+    {
+      const std::string standing = standing_words(evidence);
+      table.add({ name_of(network),
+                  cell.empty() ? "none" : cell,
+                  words_of(place, "servers"),
+                  printable(what),
+                  std::to_string(static_cast<long>(value_of(evidence, "comparisons").value_or(0))),
+                  { gain_words(evidence), tone_of(evidence) },
+                  standing.empty() ? "acts" : standing,
+                  ago(value_of(place, "used_s")) });
+    }
+  }
+}
+
+// Of a cellular link: by which no path is tried to whom.
+void add_paths(Table& table, const json& cell)
+{
+  const std::string used = ago(value_of(cell, "used_s"));
+  const json& paths = list(cell, "paths");
+  if (paths.empty()) table.add({ name_of(cell), "none", "-", "-", used });
+  for (const json& path : paths)
+    table.add({ name_of(cell),
+                { words_of(path, "servers"), Tone::warning },
+                std::to_string(static_cast<long>(number(path, "failures"))),
+                ago(value_of(path, "rests_s")),
+                used });
+}
+
 } // namespace
 
 std::string gain_words(const json& evidence)
@@ -74,33 +116,17 @@ std::string show_networks(const json& networks, const Style& style)
   std::stable_sort(order.begin(), order.end(),
                    [](const json* a, const json* b)
                    { return value_of(*a, "used_s").value_or(0) < value_of(*b, "used_s").value_or(0); });
-  Table table { { "NETWORK", "CELLULAR", "SERVERS", "MODULES", ">COMPARED", "GAIN (95 %)", "STATE", ">USED BEFORE" } };
-  for (const json* network : order)
+  Table places { { "NETWORK", "CELLULAR", "SERVERS", "MODULES", ">COMPARED", "GAIN (95 %)", "STATE", ">USED BEFORE" } };
+  Table paths { { "CELLULAR", "SERVERS NOT TRIED", ">FAILURES", ">TRIED AGAIN IN", ">USED BEFORE" } };
+  for (const json* one : order)
   {
-    const bool here = network->is_object() && network->value("here", false);
-    const std::string name = words_of(*network, "name") + (here ? " (here)" : "");
-    const json places = network->is_object() ? network->value("places", json::array()) : json::array();
-    const std::string used = ago(value_of(*network, "used_s"));
-    if (places.empty()) table.add({ name, "-", "-", "-", "0", "-", "-", used });
-    for (const json& place : places)
-    {
-      const std::string cell = words_of(place, "cell");
-      const json modules = place.is_object() ? place.value("modules", json::object()) : json::object();
-      for (const auto& [what, evidence] : modules.items())
-      {
-        const std::string standing = standing_words(evidence);
-        table.add({ { name, here ? Tone::strong : Tone::plain },
-                    cell.empty() ? "none" : cell,
-                    words_of(place, "servers"),
-                    printable(what),
-                    std::to_string(static_cast<long>(value_of(evidence, "comparisons").value_or(0))),
-                    { gain_words(evidence), tone_of(evidence) },
-                    standing.empty() ? "acts" : standing,
-                    ago(value_of(place, "used_s")) });
-      }
-    }
+    if (words_of(*one, "kind") == "cellular")
+      add_paths(paths, *one);
+    else
+      add_places(places, *one);
   }
-  return table.text(style);
+  if (paths.empty()) return places.text(style);
+  return (places.empty() ? "" : places.text(style) + '\n') + paths.text(style);
 }
 
 } // namespace tandem::cli

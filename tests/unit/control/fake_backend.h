@@ -55,7 +55,9 @@ public:
     answer_or_refuse();
     const nlohmann::json gain { { "comparisons", 42 }, { "gain", -0.12 },         { "low", -0.2 },
                                 { "high", -0.03 },     { "standing", "resting" }, { "rests_s", 3600 } };
-    return nlohmann::json::array({ { { "name", "home" },
+    const nlohmann::json path { { "servers", "203.0.113.0/24" }, { "failures", 2 }, { "rests_s", 100 } };
+    return nlohmann::json::array({ { { "kind", "wifi" },
+                                     { "name", "home" },
                                      { "ssid", "home" },
                                      { "gateway", "02:00:00:00:00:01" },
                                      { "here", true },
@@ -64,12 +66,18 @@ public:
                                        { { { "cell", "wwan0" },
                                            { "servers", "all" },
                                            { "used_s", 5 },
-                                           { "modules", { { "offload", gain } } } } } } } });
+                                           { "modules", { { "offload", gain } } } } } } },
+                                   { { "kind", "cellular" },
+                                     { "name", "wwan0" },
+                                     { "here", true },
+                                     { "used_s", 5 },
+                                     { "paths", nlohmann::json::array({ path }) } } });
   }
   std::size_t forget_network(const std::string& name) override
   {
     record("forget " + name);
-    if (name != "home") throw Refused { Refused::Kind::bad_request, "no network \"" + name + "\" is known" };
+    if (name != "home" && name != "wwan0")
+      throw Refused { Refused::Kind::bad_request, "no network \"" + name + "\" is known" };
     return 1;
   }
   std::size_t forget_networks() override

@@ -136,6 +136,29 @@ TEST(Memory, ForgetsOnDemand)
   EXPECT_TRUE(memory.records().empty());
 }
 
+TEST(Memory, ForgettingANetworkForgetsNoCellularPath)
+{
+  Memory memory {};
+  const auto home = memory.recognize({ "home", "02:00:00:00:00:01", true }, now);
+  feed(memory, { home, "wwan0", {} }, "offload", -0.3, 30);
+  const Prefix servers = prefix_of(v4(10, 1, 2, 3));
+  memory.path_found("wwan0", servers, false, now);
+  memory.path_found("usb0", servers, false, now);
+  EXPECT_EQ(memory.cells(), (std::vector<std::string> { "usb0", "wwan0" }));
+  const auto before = memory.changes();
+  EXPECT_EQ(memory.forget("wwan"), 0u);
+  EXPECT_EQ(memory.changes(), before);
+  EXPECT_EQ(memory.forget("wwan0"), 1u);
+  EXPECT_GT(memory.changes(), before) << "the file is to forget it, too";
+  EXPECT_FALSE(memory.path_failed("wwan0", servers, now));
+  EXPECT_TRUE(memory.path_failed("usb0", servers, now));
+  EXPECT_EQ(memory.standing({ home, "wwan0", {} }, "offload", now), Standing::resting);
+  EXPECT_EQ(memory.forget("home"), 1u);
+  EXPECT_TRUE(memory.path_failed("usb0", servers, now));
+  EXPECT_EQ(memory.forget_all(), 1u);
+  EXPECT_TRUE(memory.paths().empty());
+}
+
 // ---- cellular paths ----
 
 TEST(Paths, OneThatFailedIsNotTriedByEveryFlow)
@@ -168,6 +191,21 @@ TEST(Paths, SeveralThatFailedStandForTheCellularNetwork)
   memory.path_found("wwan0", other, true, now);
   EXPECT_FALSE(memory.path_failed("wwan0", other, now));
   EXPECT_FALSE(memory.path_failed("wwan0", prefix_of(v4(192, 168, 1, 1)), now));
+}
+
+TEST(Paths, SayForHowLongStillTheyAreNotTried)
+{
+  Memory memory {};
+  const Prefix servers = prefix_of(v4(10, 1, 2, 3));
+  for (int i = 0; i < 40; ++i)
+    memory.path_found("wwan0", servers, false, now);
+  const PathNote& note = memory.paths().at({ "wwan0", servers });
+  EXPECT_EQ(note.failures, 16);
+  EXPECT_EQ(note.rests(now), PathNote::longest_rest);
+  EXPECT_EQ(note.rests(now + 100), PathNote::longest_rest - 100);
+  EXPECT_EQ(note.rests(now + PathNote::longest_rest), 0);
+  EXPECT_EQ(note.rests(now - 1), 0) << "with a clock set back";
+  EXPECT_EQ(memory.paths().at({ "wwan0", {} }).rests(now), 0) << "one failed group is not all";
 }
 
 TEST(Paths, AClockSetBackEndsANote)

@@ -142,6 +142,13 @@ TEST(Text, WhatNobodyWroteIsRefusedByLine)
             "line 3 is not understood");
 }
 
+TEST(Text, APathOfNoCellularLinkIsNobodys)
+{
+  Memory read {};
+  EXPECT_EQ(from_text(sealed("path 1 0 0 - 24 0a0102\npath 1 0 0 7777616e30 24 0a0102\n"), now, read), "");
+  EXPECT_EQ(read.cells(), std::vector<std::string> { "wwan0" });
+}
+
 TEST(Text, MoreThanFitsIsRefused)
 {
   Memory large {};

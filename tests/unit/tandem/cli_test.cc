@@ -217,12 +217,15 @@ TEST_F(CliTest, networks_are_shown_and_forgotten)
   EXPECT_THAT(tandem("networks").out, HasSubstr("home (here)"));
   EXPECT_THAT(tandem("networks").out, HasSubstr("rests here for"));
   EXPECT_EQ(json::parse(tandem("networks --json").out)[0]["name"], "home");
+  EXPECT_THAT(tandem("networks").out, HasSubstr("wwan0 (here)  203.0.113.0/24            2"));
+  EXPECT_EQ(json::parse(tandem("networks --json").out), backend.networks());
   EXPECT_EQ(tandem("networks forget home").out, "1 network forgotten\n");
+  EXPECT_EQ(tandem("networks forget wwan0").code, 0);
   EXPECT_EQ(tandem("networks forget --all").code, 0);
   EXPECT_EQ(tandem("networks forget").code, 2);
   EXPECT_EQ(tandem("networks forget home --all").code, 2);
   EXPECT_EQ(tandem("networks forget elsewhere").code, 2);
-  EXPECT_THAT(backend.calls(), ElementsAre("forget home", "forget all", "forget elsewhere"));
+  EXPECT_THAT(backend.calls(), ElementsAre("forget home", "forget wwan0", "forget all", "forget elsewhere"));
 }
 
 TEST_F(CliTest, announcements_are_handed_on)

@@ -61,5 +61,32 @@ TEST(Networks, AreShownTheLatestFirst)
   EXPECT_EQ(show_networks(json { 1 }, {}).find("NETWORK"), 0u) << "of a daemon of another version";
 }
 
+TEST(Networks, PathsThatAreNotTriedStandByThemselves)
+{
+  const json paths = json::array({ { { "servers", "all" }, { "failures", 3 }, { "rests_s", 60 } },
+                                   { { "servers", "203.0.113.0/24" }, { "failures", 2 }, { "rests_s", 100 } } });
+  const json cell {
+    { "kind", "cellular" }, { "name", "wwan0" }, { "here", true }, { "used_s", 20 }, { "paths", paths }
+  };
+  const json tried { { "kind", "cellular" },
+                     { "name", "usb0\x1b[2J" },
+                     { "here", false },
+                     { "used_s", 10'800 },
+                     { "paths", json::array() } };
+  const std::string text = show_networks(json::array({ tried, cell }), {});
+  EXPECT_EQ(text, "CELLULAR      SERVERS NOT TRIED  FAILURES  TRIED AGAIN IN  USED BEFORE\n"
+                  "wwan0 (here)  all                       3            60 s         20 s\n"
+                  "wwan0 (here)  203.0.113.0/24            2           100 s         20 s\n"
+                  "usb0?[2J      none                      -               -          3 h\n");
+  const json home { { "kind", "wifi" }, { "name", "home" }, { "used_s", 5 }, { "places", json::array() } };
+  const std::string both = show_networks(json::array({ cell, home }), {});
+  EXPECT_EQ(both.find("NETWORK"), 0u);
+  EXPECT_THAT(both, HasSubstr("\n\nCELLULAR "));
+  EXPECT_THAT(both, HasSubstr("wwan0 (here)  203.0.113.0/24"));
+  EXPECT_THAT(show_networks(json::array({ { { "kind", "cellular" }, { "paths", json::array({ 1, "x" }) } } }), {}),
+              HasSubstr("CELLULAR"))
+      << "of a daemon of another version";
+}
+
 } // namespace
 } // namespace tandem::cli

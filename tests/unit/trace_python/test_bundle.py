@@ -43,7 +43,8 @@ pem = """-----BEGIN PRIVATE KEY-----
 @pytest.fixture
 def made(control, golden, tmp_path, monkeypatch):
     """Makes a bundle and gives its parts."""
-    control.answers = {"/v1/status": STATUS, "/v1/modules": STATUS["modules"], "/v1/links": LINKS, "/v1/flows": FLOWS, "/v1/networks": [{"name": SECRETS["ssid"], "gateway": SECRETS["ap"]}],
+    control.answers = {"/v1/status": STATUS, "/v1/modules": STATUS["modules"], "/v1/links": LINKS, "/v1/flows": FLOWS, 
+                       "/v1/networks": [{"name": SECRETS["ssid"], "gateway": SECRETS["ap"]}, {"kind": "cellular", "name": "wwan0"}],
                        "/metrics": METRICS.encode(), "/v1/recording": (golden / "radio-silent.pcap").read_bytes(),
                        "/v1/doctor": {"health": "ok", "checks": [{"name": "wifi", "health": "ok", "found": f"associated with {SECRETS['ssid']}", "remedy": ""}], "radio": []}}
     monkeypatch.setenv("TANDEM_SOCKET", str(control.path))
@@ -80,6 +81,7 @@ def test_planted_secrets_are_not_in_it_and_what_is_needed_is(made, tmp_path) -> 
     assert set(parts) == {"README.txt", "status.json", "modules.json", "links.json", "flows.json", "networks.json", "metrics.txt", "doctor.json", "configuration.json", "versions.json",
                           "recording.pcapng"}
     assert leaked(parts) == []
+    assert json.loads(parts["status.json"])["evidence"]["cell"] == "wwan0", "an interface is no secret, though a path by it was learnt"
     assert b"xxxx" not in parts["recording.pcapng"] and b"hunter2" not in parts["configuration.json"]
     assert json.loads(parts["links.json"])["wifi"]["aps"][0]["signal_dbm"] == -60 and json.loads(parts["flows.json"])[0]["bypass"] == "none"
     assert json.loads(parts["configuration.json"])["links"]["wifi"] == "wlan0" and b"tandem_flows 2" in parts["metrics.txt"]

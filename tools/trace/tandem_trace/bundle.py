@@ -75,6 +75,8 @@ def _network_names(told: dict[str, Any], work: Scrubber) -> None:
     work.learn_networks(list(told.values()))
     networks = told.get("networks.json")
     for network in networks if isinstance(networks, list) else []:
+        if network.get("kind") == "cellular":
+            continue  # an interface: it stands in every part, and says nothing of anybody
         for key in ("ssid", "name"):
             if isinstance(network.get(key), str):
                 work.learn(network[key])
