@@ -50,6 +50,7 @@ void Recorder::carry_out(chain::Chain& chain)
     else
       chain.fetch_refused(one);
   }
+  paths.insert(paths.end(), output.paths.begin(), output.paths.end());
   output.clear();
 }
 

@@ -64,6 +64,7 @@ public:
   std::vector<InjectedRecord> injected {};
   std::vector<std::pair<LinkRequest, std::string>> requests {};
   std::vector<Asked> asked {};
+  std::vector<chain::PathFound> paths {};
 };
 
 // What the TCP of this host and the server would put into their next segments. Relative numbers begin with the SYN at

@@ -1,0 +1,214 @@
+// What was learnt of cellular paths, through the chain and the module that validates them.
+#include "modules/offload/offload.h"
+#include "src/daemon/evidence_driver.h"
+#include "tests/golden/harness/fixture.h"
+#include "tests/golden/harness/server.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <string_view>
+
+namespace tandem::daemon
+{
+namespace
+{
+
+using namespace test;
+using nlohmann::json;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+// A host at home, with one cellular link.
+struct Host
+{
+  // Comparisons as good as never: they would take the module out of flows.
+  static Config::Evidence rare()
+  {
+    Config::Evidence config {};
+    config.share = 1e-9;
+    return config;
+  }
+
+  Host() { arrive("wwan0"); }
+
+  void arrive(const std::string& cell) { evidence.place({}, "home", cell, fixture.now()); }
+  // As the daemon does after each packet, and some times a second.
+  void note_paths()
+  {
+    for (const chain::PathFound& one : fixture.actions.paths)
+      evidence.path_found(one, fixture.now());
+    fixture.actions.paths.clear();
+  }
+  void look() { evidence.look(fixture.now()); }
+
+  std::uint64_t attempts() const { return fixture.count("offload: probe begins"); }
+  std::uint64_t failures() const { return fixture.count("offload: path not validated (filtered, NAT or too slow)"); }
+  json paths_by(std::string_view cell)
+  {
+    for (const json& one : evidence.networks_json(fixture.now()))
+      if (one["kind"] == "cellular" && one["name"] == cell) return one["paths"];
+    return {};
+  }
+
+  offload::Offload module {};
+  Fixture fixture { { &module },
+                    { .rest = [this](const FlowView& flow) { return evidence.begin(flow); },
+                      .release = { .young = 1000, .settled = 1000 } } };
+  ChainInputs inputs { fixture.chain, nullptr };
+  EvidenceDriver evidence { rare(), 1, fixture.chain, {}, inputs };
+};
+
+// One of its flows, to a server that hears nothing by cellular unless it is told to.
+class Download
+{
+public:
+  Download(Host& host, std::uint16_t port, std::array<std::uint8_t, 4> server) : host_ { host }
+  {
+    peers_.key = key_v4(port);
+    std::copy(server.begin(), server.end(), peers_.key.remote.bytes.begin());
+    cell().delivers = false;
+    const Tick now = host_.fixture.now();
+    server_.send(now, Link::wifi, peers_.remote_isn, peers_.local_ts(now));
+    host_.fixture.open(peers_);
+    server_.send(host_.fixture.now(), Link::wifi, peers_.remote_isn + 1, peers_.local_ts(host_.fixture.now()));
+  }
+
+  Server::Path& cell() { return server_.paths[static_cast<std::size_t>(Link::cell)]; }
+
+  // Segments, one each millisecond, and their ACKs.
+  void run(int segments)
+  {
+    Fixture& fixture = host_.fixture;
+    for (int i = 0; i < segments; ++i)
+    {
+      fixture.run_for(ms(1));
+      take();
+      fixture.data(peers_, 2896, server_.echo(fixture.now() - peers_.downlink));
+      const Segment ack = peers_.ack(fixture.now());
+      const chain::Outcome outcome = fixture.show(ack).value_or(chain::Outcome {});
+      take();
+      if (outcome.verdict == Verdict::pass)
+        server_.send(fixture.now(), outcome.edit.route.value_or(Link::wifi), ack.ack,
+                     outcome.edit.ts_value.value_or(ack.timestamps->value));
+      host_.note_paths();
+      if (i % 200 == 0) host_.look();
+    }
+  }
+  void end()
+  {
+    host_.fixture.show(peers_.bare(Direction::ingress, tcp_flag::rst | tcp_flag::ack, host_.fixture.now()));
+  }
+
+private:
+  // What was injected, for this flow alone: others are quiet meanwhile.
+  void take()
+  {
+    for (const InjectedRecord& one : host_.fixture.actions.injected)
+      server_.send(one.at, one.segment.by, one.segment.ack, one.segment.timestamps.value_or(Timestamps {}).value);
+    host_.fixture.actions.injected.clear();
+  }
+
+  Host& host_;
+  Peers peers_ {};
+  Server server_ {};
+};
+
+constexpr int long_enough = 3000; // segments, for an attempt to be made and to fail
+
+TEST(PathVerdict, StandsForTheFlowsToTheSameServers)
+{
+  Host host {};
+  Download before { host, 40000, { 203, 0, 113, 7 } }; // it knows nothing yet, and carries nothing
+  Download first { host, 40001, { 203, 0, 113, 7 } };
+  first.run(long_enough);
+  ASSERT_EQ(host.attempts(), 1u);
+  ASSERT_EQ(host.failures(), 1u);
+
+  host.look();
+  before.run(long_enough);
+  for (std::uint8_t i = 0; i < 5; ++i)
+    Download { host, static_cast<std::uint16_t>(40002 + i), { 203, 0, 113, static_cast<std::uint8_t>(8 + i) } }.run(
+        long_enough);
+  EXPECT_EQ(host.attempts(), 1u) << "one for all of them";
+  EXPECT_GE(host.fixture.count("offload: path not validated for other flows"), 6u);
+  EXPECT_THAT(host.fixture.actions.injected, IsEmpty());
+
+  // Other servers are another matter.
+  Download { host, 40010, { 198, 51, 100, 7 } }.run(long_enough);
+  EXPECT_EQ(host.attempts(), 2u);
+}
+
+TEST(PathVerdict, OnceItIsOverOneFlowFindsOutForAll)
+{
+  Host host {};
+  Download { host, 40001, { 203, 0, 113, 7 } }.run(long_enough);
+  ASSERT_EQ(host.failures(), 1u);
+  host.fixture.run_for(std::chrono::seconds { 61 });
+  Download { host, 40002, { 203, 0, 113, 7 } }.run(long_enough);
+  EXPECT_EQ(host.attempts(), 2u);
+  Download { host, 40003, { 203, 0, 113, 7 } }.run(long_enough);
+  EXPECT_EQ(host.attempts(), 2u);
+  EXPECT_THAT(host.paths_by("wwan0"), testing::SizeIs(1));
+  EXPECT_EQ(host.paths_by("wwan0")[0]["failures"], 2);
+
+  host.fixture.run_for(std::chrono::seconds { 121 });
+  Download works { host, 40004, { 203, 0, 113, 7 } };
+  works.cell().delivers = true;
+  works.run(long_enough);
+  EXPECT_GE(host.fixture.count("offload: path validated"), 1u);
+  EXPECT_TRUE(host.paths_by("wwan0").is_null()) << "the first success ends it";
+}
+
+TEST(PathVerdict, IsShownAndForgotten)
+{
+  Host host {};
+  EXPECT_TRUE(host.paths_by("wwan0").is_null());
+  Download { host, 40001, { 203, 0, 113, 7 } }.run(long_enough);
+  const json paths = host.paths_by("wwan0");
+  ASSERT_EQ(paths.size(), 1u) << "for all there are too few";
+  EXPECT_EQ(paths[0]["servers"], "203.0.113.0/24");
+  EXPECT_EQ(paths[0]["failures"], 1);
+  EXPECT_GT(paths[0]["rests_s"], 50);
+  EXPECT_LE(paths[0]["rests_s"], 60);
+  EXPECT_TRUE(host.evidence.fresh_text().has_value());
+
+  EXPECT_EQ(host.evidence.forget("home"), 1u);
+  EXPECT_EQ(host.paths_by("wwan0").size(), 1u) << "the Wi-Fi network is another matter";
+  host.arrive("wwan0");
+  EXPECT_EQ(host.evidence.forget("wwan0"), 1u);
+  EXPECT_EQ(host.evidence.forget("wwan0"), 0u);
+  EXPECT_TRUE(host.paths_by("wwan0").is_null());
+  EXPECT_TRUE(host.evidence.fresh_text().has_value()) << "the file forgets it, too";
+  Download { host, 40002, { 203, 0, 113, 7 } }.run(long_enough);
+  EXPECT_EQ(host.attempts(), 2u);
+}
+
+TEST(PathVerdict, AfterThreeGroupsOfServersAllAreShown)
+{
+  Host host {};
+  for (std::uint8_t i = 0; i < 3; ++i)
+    Download { host, static_cast<std::uint16_t>(40001 + i), { 203, 0, i, 7 } }.run(long_enough);
+  const json paths = host.paths_by("wwan0");
+  ASSERT_EQ(paths.size(), 4u);
+  EXPECT_EQ(paths[0]["servers"], "all");
+  EXPECT_EQ(paths[0]["failures"], 3);
+  host.fixture.run_for(std::chrono::seconds { 61 });
+  EXPECT_EQ(host.paths_by("wwan0"), json::array()) << "over, but not forgotten";
+}
+
+TEST(PathVerdict, IsOfTheCellularLinkWhateverIsKnownOfWifi)
+{
+  Host host {};
+  Download { host, 40001, { 203, 0, 113, 7 } }.run(long_enough);
+  host.evidence.place({}, "", "usb0", host.fixture.now()); // Wi-Fi is gone for now
+  Download { host, 40002, { 203, 0, 113, 7 } }.run(long_enough);
+  EXPECT_EQ(host.attempts(), 2u);
+  EXPECT_EQ(host.paths_by("usb0").size(), 1u);
+  EXPECT_EQ(host.paths_by("wwan0").size(), 1u);
+}
+
+} // namespace
+} // namespace tandem::daemon
