@@ -81,17 +81,18 @@ EvidenceDriver::EvidenceDriver(const Config::Evidence& config, std::uint64_t see
 {
 }
 
-void EvidenceDriver::place(const links::LinkInfo& wifi, const std::string& ssid, const std::string& cell, Tick now)
+void EvidenceDriver::place(const links::LinkInfo& wifi, const std::string& ssid, const evidence::CellSeen& cell,
+                           Tick now)
 {
   const auto& gateway = wifi.gateway_v4 ? wifi.gateway_v4 : wifi.gateway_v6;
   if (!on()) return;
   // Paths are the cellular link's, whatever is known of Wi-Fi.
-  cell_ = cell;
+  cell_ = cell_name_.of(cell);
   // Without a carrier there are no routes: most often it is the same network that comes back.
   if (!gateway && ssid.empty()) return;
   // The kernel may learn the hardware address of the gateway later than its address.
   const Duration pause = signs_.unique ? Duration { 30s } : Duration { 2s };
-  const bool same = gateway == gateway_ && cell == controller_.here().cell;
+  const bool same = gateway == gateway_ && cell_ == controller_.here().cell;
   if (same && now - asked_at_ < pause && asked_at_ != Tick {} && (ssid.empty() || ssid == signs_.ssid)) return;
   asked_at_ = now;
   evidence::NetworkSigns signs { .ssid = ssid.empty() && same ? signs_.ssid : ssid };

@@ -4,6 +4,7 @@
 #include "src/chain/chain.h"
 #include "src/daemon/chain_inputs.h"
 #include "src/daemon/config.h"
+#include "src/evidence/cell_name.h"
 #include "src/evidence/controller.h"
 #include "src/links/link_table.h"
 
@@ -30,7 +31,7 @@ public:
 
   bool on() const { return controller_.settings().share > 0; }
   // Where this host is; `ssid` empty when it is not known now. Costs something once in a while only.
-  void place(const links::LinkInfo& wifi, const std::string& ssid, const std::string& cell, Tick now);
+  void place(const links::LinkInfo& wifi, const std::string& ssid, const evidence::CellSeen& cell, Tick now);
   // Of a flow on which no module has begun: for Chain::Options::rest.
   chain::Rest begin(const FlowView& flow);
   // A path validation has ended.
@@ -63,6 +64,7 @@ private:
   Tick asked_at_ {};
   evidence::NetworkSigns signs_ {};
   std::optional<Address> gateway_ {};
+  evidence::CellName cell_name_ {};
   std::string cell_ {}; // of now; the controller's is that of the last known network
 };
 

@@ -121,6 +121,7 @@ private:
   void make_cost_watch();
   std::string denial() const;
   void look_at_cell();
+  void place_evidence(Tick now);
   void look_at_filter(Tick now);
   std::string apart() const;
   void look_apart();

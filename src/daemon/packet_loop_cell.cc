@@ -1,5 +1,5 @@
 // What may be put on the cellular link: its budget, what NetworkManager and ModemManager say that it costs, and what
-// the user's own packet filter says.
+// the user's own packet filter says; and whose network it is.
 #include "src/daemon/packet_loop.h"
 #include "src/daemon/service.h"
 #include "src/kernel/clock.h"
@@ -45,9 +45,10 @@ CellUse PacketLoop::cell_use() const
 void PacketLoop::make_cost_watch()
 {
   const links::CellCostWatch::Asks asks { .metered = config_.cell.metered != Metered::ignore,
-                                          .roaming = config_.cell.roaming == Roaming::never && config_.links.modem };
+                                          .roaming = config_.cell.roaming == Roaming::never && config_.links.modem,
+                                          .operator_code = config_.evidence.share > 0 && config_.links.modem };
   cell_cost_.known = !asks.metered && !asks.roaming;
-  if (cell_cost_.known) return;
+  if (cell_cost_.known && !asks.operator_code) return;
   // Should the mailbox be full, the next look sees it.
   cost_watch_.emplace(asks, roles_.cell,
                       [this](const links::CellCost&)
@@ -60,6 +61,14 @@ void PacketLoop::make_cost_watch()
                             }));
                       });
   cell_denied_ = denial();
+}
+
+void PacketLoop::place_evidence(Tick now)
+{
+  const bool of_this = cell_cost_.interface == roles_.cell;
+  evidence_->place(monitor_[Link::wifi], watch_->ssid(),
+                   { .interface = roles_.cell, .operator_code = of_this ? cell_cost_.operator_code : std::string {} },
+                   now);
 }
 
 // What was refused left by Wi-Fi, or not at all; so does everything until the filter is tried again.

@@ -451,7 +451,7 @@ void PacketLoop::wake_up()
   ev_timer_again(loop_, &look_timer_);
   watch_radio();
   // Flows that begin now are judged by where this host is now.
-  evidence_->place(monitor_[Link::wifi], watch_->ssid(), roles_.cell, kernel::now());
+  place_evidence(kernel::now());
 }
 
 // Five times a second, but while nothing happens.
@@ -469,7 +469,7 @@ void PacketLoop::look()
     tell(outcome);
   for (std::size_t i = 0; i < chain_.module_count(); ++i)
     if (steering_.look(static_cast<std::uint8_t>(i), chain_.stats(i), now)) steer_soon();
-  evidence_->place(monitor_[Link::wifi], watch_->ssid(), roles_.cell, now);
+  place_evidence(now);
   evidence_->look(now);
   exclusions_->look(now);
   entered(now, trace::input::CarriedOut {});

@@ -1,5 +1,7 @@
 #include "src/evidence/memory.h"
 
+#include "src/evidence/cell_name.h"
+
 #include <algorithm>
 #include <utility>
 
@@ -115,7 +117,7 @@ std::size_t Memory::forget(std::string_view name)
   std::size_t cells_found = 0;
   for (const std::string& cell : cells())
   {
-    if (cell != name) continue;
+    if (!means(name, cell)) continue;
     std::erase_if(paths_, [&](const auto& one) { return one.first.first == cell; });
     ++cells_found;
     ++changes_;

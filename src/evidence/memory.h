@@ -83,8 +83,8 @@ public:
   void path_found(const std::string& cell, const Prefix& prefix, bool works, WallTime now);
   bool path_failed(const std::string& cell, const Prefix& prefix, WallTime now) const;
 
-  // All that is known of networks with this name, and of paths by a cellular link with this name; how many networks and
-  // cellular links that were. What modules gained with a cellular link is the Wi-Fi network's.
+  // All that is known of networks with this name, and of paths by cellular links that it means (cell_name.h); how many
+  // networks and cellular links that were. What modules gained with a cellular link is the Wi-Fi network's.
   std::size_t forget(std::string_view name);
   std::size_t forget_all();
 

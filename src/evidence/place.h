@@ -32,7 +32,7 @@ constexpr Prefix prefix_of(const Address& server)
 struct Place
 {
   std::uint32_t network = 0; // Network::id; 0: not known
-  std::string cell {};       // the cellular link's name; empty: there is none
+  std::string cell {};       // the cellular link's name (cell_name.h); empty: there is none
   Prefix prefix {};
 
   Place everywhere() const { return { network, cell, {} }; }

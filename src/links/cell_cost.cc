@@ -1,14 +1,10 @@
 #include "src/links/cell_cost.h"
 
 #include "src/links/bus.h"
+#include "src/links/modem_objects.h"
 
-#include <algorithm>
-#include <array>
-#include <cstdint>
-#include <map>
 #include <mutex>
 #include <utility>
-#include <vector>
 
 namespace tandem::links
 {
@@ -16,27 +12,13 @@ namespace tandem::links
 namespace
 {
 
-const std::string modem_manager = "org.freedesktop.ModemManager1";
-const std::string modem_interface = modem_manager + ".Modem";
-const std::string gpp_interface = modem_interface + ".Modem3gpp";
-
-using Objects = std::map<sdbus::ObjectPath, std::map<std::string, Properties>>;
-
-bool has_port(const Properties& modem, const std::string& interface)
-{
-  const auto found = modem.find("Ports");
-  if (found == modem.end() || found->second.peekValueType() != "a(su)") return false;
-  const auto ports = found->second.get<std::vector<sdbus::Struct<std::string, std::uint32_t>>>();
-  return std::any_of(ports.begin(), ports.end(), [&](const auto& port) { return std::get<0>(port) == interface; });
-}
-
 class CostBus final : public Bus
 {
 public:
-  CostBus(CellCostWatch::Asks asks, std::string interface) : Bus { std::move(interface) }
+  CostBus(CellCostWatch::Asks asks, std::string interface) : Bus { std::move(interface) }, asks_ { asks }
   {
     nm_.name = network_manager, nm_.asked = asks.metered;
-    mm_.name = modem_manager, mm_.asked = asks.roaming;
+    mm_.name = modem_manager, mm_.asked = asks.roaming || asks.operator_code;
     if (nm_.asked)
     {
       find(nm_, changed_rule(network_manager, network_manager_device));
@@ -51,10 +33,19 @@ public:
     }
   }
 
-  CellCost cost() const { return { nm_.settled() && mm_.settled(), metered_, roaming_ }; }
+  CellCost cost() const
+  {
+    // Nothing waits for the operator's name.
+    const bool known = nm_.settled() && (!asks_.roaming || mm_.settled());
+    return { known, metered_, roaming_, interface(), operator_ };
+  }
 
 private:
-  void forget(BusService& service) override { (&service == &nm_ ? metered_ : roaming_).reset(); }
+  void forget(BusService& service) override
+  {
+    (&service == &nm_ ? metered_ : roaming_).reset();
+    if (&service == &mm_) operator_.clear();
+  }
 
   void ask(BusService& service) override
   {
@@ -67,48 +58,28 @@ private:
                    if (const auto state = whole(*device, "Metered")) metered_ = metered(*state);
                  });
     else
-      ask_roaming();
+      ask_modems();
   }
 
-  void ask_roaming()
+  void ask_modems()
   {
     mm_.proxy = sdbus::createProxy(connection(), mm_.owner, "/org/freedesktop/ModemManager1");
     mm_.proxy->callMethodAsync("GetManagedObjects")
         .onInterface("org.freedesktop.DBus.ObjectManager")
         .withTimeout(bus_answer)
         .uponReplyInvoke(
-            [this](const sdbus::Error* error, const Objects& objects)
+            [this](const sdbus::Error* error, const ModemObjects& objects)
             {
-              if (!error) roaming_ = roaming_of(objects);
+              if (!error && asks_.roaming) roaming_ = roaming_of(objects, interface());
+              if (!error && asks_.operator_code) operator_ = operator_of(objects, interface());
               mm_.done();
             });
   }
 
-  std::optional<bool> roaming_of(const Objects& objects) const
-  {
-    std::optional<bool> ours {}, any {};
-    bool named = false;
-    const auto take = [](std::optional<bool>& into, std::optional<bool> one)
-    {
-      if (one) into = into.value_or(false) || *one;
-    };
-    for (const auto& [path, interfaces] : objects)
-    {
-      const auto modem = interfaces.find(modem_interface);
-      const auto gpp = interfaces.find(gpp_interface);
-      const bool mine = modem != interfaces.end() && has_port(modem->second, interface());
-      named = named || mine;
-      if (gpp == interfaces.end()) continue;
-      const auto state = whole(gpp->second, "RegistrationState");
-      const auto one = state ? roaming(*state) : std::nullopt;
-      take(any, one);
-      if (mine) take(ours, one);
-    }
-    return named ? ours : any;
-  }
-
   BusService nm_ {}, mm_ {};
+  CellCostWatch::Asks asks_;
   std::optional<bool> metered_ {}, roaming_ {};
+  std::string operator_ {};
 };
 
 } // namespace
@@ -118,15 +89,6 @@ std::optional<bool> metered(unsigned nm_metered)
   // NM_METERED_YES 1, NO 2, GUESS_YES 3, GUESS_NO 4.
   if (nm_metered == 1 || nm_metered == 3) return true;
   if (nm_metered == 2 || nm_metered == 4) return false;
-  return {};
-}
-
-std::optional<bool> roaming(unsigned mm_registration)
-{
-  // HOME 1, ROAMING 5, HOME_SMS_ONLY 6, ROAMING_SMS_ONLY 7, HOME_CSFB_NOT_PREFERRED 9, ROAMING_CSFB_NOT_PREFERRED 10.
-  constexpr std::array home { 1u, 6u, 9u }, away { 5u, 7u, 10u };
-  if (std::find(away.begin(), away.end(), mm_registration) != away.end()) return true;
-  if (std::find(home.begin(), home.end(), mm_registration) != home.end()) return false;
   return {};
 }
 

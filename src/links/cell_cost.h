@@ -1,4 +1,5 @@
-// What the cellular link costs, as NetworkManager (metered) and ModemManager (roaming) know it, by D-Bus.
+// What the cellular link costs and whose network it is, as NetworkManager (metered) and ModemManager (roaming,
+// operator) know it, by D-Bus.
 #pragma once
 
 #include <functional>
@@ -13,17 +14,18 @@ class BusThread;
 
 struct CellCost
 {
-  bool known = false; // whoever is there was asked and has answered, or failed to
+  bool known = false; // whoever is there was asked what it costs and has answered, or failed to
   // Nothing: nobody who knows is there.
   std::optional<bool> metered {}; // a guess counts (NM_METERED_GUESS_YES)
   std::optional<bool> roaming {}; // of the modem that the interface belongs to; when none says so, of any modem
+  std::string interface {
+  };                            // of which this is said; another one may have the role by now
+  std::string operator_code {}; // where its modem is registered, operator_code() of modem_objects.h; empty: not known
   bool operator==(const CellCost&) const = default;
 };
 
 // NMMetered, libnm-core/nm-dbus-interface.h 1.42.
 std::optional<bool> metered(unsigned nm_metered);
-// MMModem3gppRegistrationState, ModemManager-enums.h 1.20; nothing when it is registered nowhere.
-std::optional<bool> roaming(unsigned mm_registration);
 
 // Follows one interface (bus.h): both services announce changes.
 class CellCostWatch
@@ -31,8 +33,9 @@ class CellCostWatch
 public:
   struct Asks
   {
-    bool metered = true; // NetworkManager
-    bool roaming = true; // ModemManager
+    bool metered = true;       // NetworkManager
+    bool roaming = true;       // ModemManager
+    bool operator_code = true; // likewise
   };
 
   // `told` is called from the thread, whenever the answer is another one.

@@ -263,7 +263,7 @@ int main(int argc, char** argv)
       });
   sub = networks->add_subcommand("forget", "forget a network, a cellular link's paths, or all of it");
   CLI::Option* which =
-      sub->add_option("NAME", network, "SSID, gateway or cellular link, as `tandem networks` shows it");
+      sub->add_option("NAME", network, "SSID, gateway, cellular link or its interface, as `tandem networks` shows it");
   sub->add_flag("--all", every, "every network and cellular link")->excludes(which);
   with_json(sub);
   sub->callback([&] { chosen = [&](const Client& c) { return forget_command(c, network, every, as_json); }; });

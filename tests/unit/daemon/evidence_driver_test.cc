@@ -34,7 +34,10 @@ struct Host
 
   Host() { arrive("wwan0"); }
 
-  void arrive(const std::string& cell) { evidence.place({}, "home", cell, fixture.now()); }
+  void arrive(const std::string& cell, const std::string& operator_code = {})
+  {
+    evidence.place({}, "home", { cell, operator_code }, fixture.now());
+  }
   // As the daemon does after each packet, and some times a second.
   void note_paths()
   {
@@ -203,11 +206,31 @@ TEST(PathVerdict, IsOfTheCellularLinkWhateverIsKnownOfWifi)
 {
   Host host {};
   Download { host, 40001, { 203, 0, 113, 7 } }.run(long_enough);
-  host.evidence.place({}, "", "usb0", host.fixture.now()); // Wi-Fi is gone for now
+  host.evidence.place({}, "", { .interface = "usb0" }, host.fixture.now()); // Wi-Fi is gone for now
   Download { host, 40002, { 203, 0, 113, 7 } }.run(long_enough);
   EXPECT_EQ(host.attempts(), 2u);
   EXPECT_EQ(host.paths_by("usb0").size(), 1u);
   EXPECT_EQ(host.paths_by("wwan0").size(), 1u);
+}
+
+TEST(PathVerdict, IsOfTheOperatorBehindTheInterface)
+{
+  Host host {};
+  host.arrive("wwan0", "26201");
+  EXPECT_EQ(host.evidence.here_json()["cell"], "wwan0 26201");
+  Download { host, 40001, { 203, 0, 113, 7 } }.run(long_enough);
+  host.arrive("wwan0", "26202"); // another SIM
+  Download { host, 40002, { 203, 0, 113, 7 } }.run(long_enough);
+  EXPECT_EQ(host.attempts(), 2u) << "it inherits nothing";
+  EXPECT_EQ(host.paths_by("wwan0 26201").size(), 1u);
+  EXPECT_EQ(host.paths_by("wwan0 26202").size(), 1u);
+  EXPECT_TRUE(host.paths_by("wwan0").is_null());
+
+  host.arrive("wwan0", "26201"); // and back
+  host.arrive("wwan0");          // it searches for a moment
+  Download { host, 40003, { 203, 0, 113, 7 } }.run(long_enough);
+  EXPECT_EQ(host.attempts(), 2u) << "what was known of it counts";
+  EXPECT_EQ(host.evidence.forget("wwan0"), 2u);
 }
 
 } // namespace

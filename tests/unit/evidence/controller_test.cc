@@ -255,6 +255,23 @@ TEST(Controller, WhatHarmsHereActsElsewhere)
   EXPECT_EQ(world.standing("offload"), Standing::resting);
 }
 
+TEST(Controller, WhatHarmsWithOneOperatorActsWithAnother)
+{
+  World world { 1, { "offload" } };
+  const auto move = [&](const char* cell) { world.controller.move({ "home", "", false }, cell, world.wall()); };
+  move("wwan0 26201");
+  world.effects[0] = -1;
+  world.begin();
+  world.run(1h);
+  ASSERT_EQ(world.standing("offload"), Standing::resting);
+  move("wwan0 26202");
+  EXPECT_EQ(world.standing("offload"), Standing::acting);
+  move("wwan0");
+  EXPECT_EQ(world.standing("offload"), Standing::acting);
+  move("wwan0 26201");
+  EXPECT_EQ(world.standing("offload"), Standing::resting);
+}
+
 TEST(Controller, ARestIsRememberedAndTriedAgainAndEndsWhenTheHarmHasGone)
 {
   Memory kept {};

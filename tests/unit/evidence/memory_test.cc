@@ -193,6 +193,26 @@ TEST(Paths, SeveralThatFailedStandForTheCellularNetwork)
   EXPECT_FALSE(memory.path_failed("wwan0", prefix_of(v4(192, 168, 1, 1)), now));
 }
 
+TEST(Paths, OfTwoOperatorsBehindOneInterfaceAreTwo)
+{
+  Memory memory {};
+  const Prefix servers = prefix_of(v4(10, 1, 2, 3));
+  memory.path_found("wwan0", servers, false, now); // of an older version
+  EXPECT_FALSE(memory.path_failed("wwan0 26201", servers, now)) << "nobody knows whose that was";
+  memory.path_found("wwan0 26201", servers, false, now);
+  EXPECT_TRUE(memory.path_failed("wwan0 26201", servers, now));
+  EXPECT_FALSE(memory.path_failed("wwan0 26202", servers, now));
+  memory.path_found("wwan0 26202", servers, true, now);
+  EXPECT_TRUE(memory.path_failed("wwan0 26201", servers, now)) << "what works with one says nothing of the other";
+
+  memory.path_found("wwan0 26202", servers, false, now);
+  memory.path_found("wwan1 26201", servers, false, now);
+  EXPECT_EQ(memory.forget("wwan0 26201"), 1u);
+  EXPECT_TRUE(memory.path_failed("wwan0 26202", servers, now));
+  EXPECT_EQ(memory.forget("wwan0"), 2u) << "whatever the operator";
+  EXPECT_EQ(memory.cells(), (std::vector<std::string> { "wwan1 26201" }));
+}
+
 TEST(Paths, SayForHowLongStillTheyAreNotTried)
 {
   Memory memory {};

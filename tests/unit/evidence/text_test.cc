@@ -32,6 +32,7 @@ Memory learnt()
   }
   memory.add({ home, "", {} }, "mirror", 0.1, 1, now - 40);
   memory.path_found("wwan0", at(0, 9).prefix, false, now - 10);
+  memory.path_found("wwan0 26201", at(0, 9).prefix, false, now - 10);
   return memory;
 }
 

@@ -76,7 +76,7 @@ def _network_names(told: dict[str, Any], work: Scrubber) -> None:
     networks = told.get("networks.json")
     for network in networks if isinstance(networks, list) else []:
         if network.get("kind") == "cellular":
-            continue  # an interface: it stands in every part, and says nothing of anybody
+            continue  # an interface, and the operator's code: they stand in every part, and say nothing of anybody
         for key in ("ssid", "name"):
             if isinstance(network.get(key), str):
                 work.learn(network[key])
