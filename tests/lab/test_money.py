@@ -183,6 +183,25 @@ def test_a_service_that_comes_later_is_heard(lab, bus, request) -> None:
         assert system.wait_until(lambda: cell(daemon)["denied"] == "", LONG_ENOUGH)
 
 
+def test_what_is_learnt_is_the_operators(lab, modem_manager) -> None:
+    def known_as(daemon) -> str:
+        return daemon.api("/v1/status")["evidence"]["cell"]
+
+    def registered(where: str) -> None:
+        modem_manager.at(MODEM, PROPERTIES).Set(GPP, "OperatorCode", where)
+
+    modem_manager.at(MODEM).AddProperty(GPP, "OperatorCode", "26201")
+    # Nothing else is asked of the services.
+    with lab.daemon(["offload"], {"evidence": {"share": 0.05}, "cell": {"roaming": "budget", "metered": "ignore"}}) as daemon:
+        assert system.wait_until(lambda: known_as(daemon) == "cell0 26201", LONG_ENOUGH)
+        registered("../../etc")
+        registered("310260")
+        assert system.wait_until(lambda: known_as(daemon) == "cell0 310260", LONG_ENOUGH)
+        modem_manager.stop()
+        assert lab.download("random").error is None
+        assert known_as(daemon) == "cell0 310260", "nobody says that it is another one"
+
+
 def test_the_month_outlives_the_daemon(lab) -> None:
     limit = 60_000
     config = {"budget": {"cell_month": "60kB", "cell_day": "1GB"}, "modules": ANY_DELAY}
