@@ -37,6 +37,14 @@ def test_an_arm_switches_on_what_its_name_says(arm: Arm) -> None:
     assert together.modules_of(arm) == expected
 
 
+def test_rate_is_beside_all_where_handoffs_are() -> None:
+    for case in together.BENCH.cases(False):
+        assert (together.WITH_RATE in case.arms) == (case.parameters["cell"].trouble == "walk")
+    walk = next(case for case in together.BENCH.cases(False) if together.WITH_RATE in case.arms)
+    assert {(goal.over, goal.bound) for goal in walk.goals if goal.arm == together.WITH_RATE.name} == {("plain", 1.0), ("all", 0.97)}
+    assert together.modules_of(together.WITH_RATE) == (*together.MODULES, "rate")
+
+
 @pytest.mark.parametrize("one, other", [("trouble", "rtt_ms"), ("trouble", "sender"), ("trouble", "phy"), ("rtt_ms", "sender"), ("rtt_ms", "phy"), ("sender", "phy")])
 def test_cells_cover_every_two_values_of_two_axes(one: str, other: str) -> None:
     values = {"trouble": together.TROUBLES, "rtt_ms": together.RTTS, "sender": together.SENDERS, "phy": together.PHYS}

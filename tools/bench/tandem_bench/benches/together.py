@@ -18,6 +18,8 @@ from ..statistics import Spread, as_one_case, values_of
 MODULES = ("offload", "freeze", "mirror", "ecn")
 PLAIN, AGAIN, LOSS_FREE = Arm("plain", "plain"), Arm("plain again"), Arm("loss-free", "limit")
 ALL = Arm("all", "tandem")
+# `rate` is off by default and acts at handoffs alone: an arm of the walks. It needs the signal: --set radio=yes.
+WITH_RATE = Arm("all and rate", "tandem")
 
 
 def arms_of(size: int, column: str) -> tuple[Arm, ...]:
@@ -97,7 +99,13 @@ def goals_of(cell: Cell, many: bool, arms: Sequence[Arm]) -> tuple[Goal, ...]:
         goals.append(Goal(ALL.name, ">=", 0.9, over=LOSS_FREE.name))
         if many:
             goals.append(Goal(ALL.name, ">=", 0.75, over=LOSS_FREE.name, metric=WORST.name, text="worst of ten: all / loss-free >= 0.75"))
+    if WITH_RATE in arms:
+        goals += [Goal(WITH_RATE.name, ">=", 1.0, over=PLAIN.name, noise=noise), Goal(WITH_RATE.name, ">=", 0.97, over=ALL.name)]
     return tuple(goals)
+
+
+def every_arm(cell: Cell) -> tuple[Arm, ...]:
+    return (*COMBINATIONS, WITH_RATE) if cell.trouble == "walk" else COMBINATIONS
 
 
 def case_of(cell: Cell, arms: Sequence[Arm], rounds: int, many: bool = False) -> Case:
@@ -114,7 +122,7 @@ class Together(Bench):
     settings = {"seconds": f"length of a download, 6 to 600 (default {SECONDS:g})", "radio": "no, yes: the daemon sees the frames of the air"}
     columns = ("plain", "one", "two", "three", "tandem", "limit")
     headings = {"one": " / ".join(arm.name for arm in SINGLE), "two": " / ".join(arm.name for arm in PAIRS), "three": "without ecn / mirror / freeze / offload",
-                "tandem": "all", "limit": "loss-free"}
+                "tandem": "all / all and rate", "limit": "loss-free"}
     detail_columns = (
         ("RetransSegs", "retransmitted"), ("TCPTimeouts", "timeouts"), ("undone", "undone by the server"), ("acks_cell0", "ACKs by cellular"),
         ("longest_gap_s", "longest gap, s"), ("faults", "module faults"), ("violations", "violations"), ("reasons", "reasons"))
@@ -131,11 +139,11 @@ class Together(Bench):
         if quick:
             brief = [Cell("0.3 % loss", 50, "cubic", "a", 7.0), Cell("blackouts", 50, "cubic", "g", 7.0), Cell("walk", 50, "reno", "g", 7.0), Cell("no loss", 50, "cubic", "n", 7.0)]
             return [case_of(cell, QUICK, 1) for cell in brief]
-        return ([case_of(cell, COMBINATIONS, ROUNDS) for cell in covering_cells()]
+        return ([case_of(cell, every_arm(cell), ROUNDS) for cell in covering_cells()]
                 + [case_of(cell, (PLAIN, ALL, LOSS_FREE), MANY_ROUNDS, many=True) for cell in loss_cells()])
 
     def full_cases(self) -> list[Case]:
-        return ([case_of(cell, COMBINATIONS, ROUNDS) for cell in every_cell()]
+        return ([case_of(cell, every_arm(cell), ROUNDS) for cell in every_cell()]
                 + [case_of(cell, (PLAIN, ALL, LOSS_FREE), MANY_ROUNDS, many=True) for cell in every_cell() if cell.has_share_goal])
 
     def configured(self, cases: list[Case], settings: Mapping[str, str]) -> list[Case]:
@@ -190,8 +198,8 @@ COUNTERS = ("RetransSegs", "TCPTimeouts", "TCPLossProbes", "TCPFullUndo", "TCPPa
 
 def modules_of(arm: Arm) -> tuple[str, ...]:
     """The modules that are on in an arm; none: it runs without the daemon."""
-    if arm == ALL:
-        return MODULES
+    if arm in (ALL, WITH_RATE):
+        return MODULES if arm == ALL else (*MODULES, "rate")
     return tuple(arm.name.split("+")) if arm in (*SINGLE, *PAIRS, *THREE) else ()
 
 
