@@ -1,9 +1,10 @@
 """The machine sleeps while a download runs: afterwards nobody speaks for a flow that may be dead. The machine of the tests stays awake;
-CLOCK_BOOTTIME says otherwise (tests/lab/asleep), and the wall clock leaps as it does then."""
+CLOCK_BOOTTIME says otherwise (tests/lab/asleep), and the wall clock is set, as the kernel does then. In virtual time it leaps; elsewhere it is everybody's, and is
+set to what it says, which wakes whoever waits for that as well."""
 
 from __future__ import annotations
 
-import os
+import re
 import time
 from pathlib import Path
 from typing import Iterator
@@ -18,8 +19,6 @@ HELD = {"modules": {"freeze": {"strategy": "resume_acks"}}}
 @pytest.fixture
 def asleep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """How many seconds the machine has slept, as the daemon is told; the wall clock is as it was after the test."""
-    if not virtual.inside() and not os.environ.get("TANDEM_OWN_CLOCK"):
-        pytest.skip("sets the wall clock, which is everybody's but in virtual time and in the virtual machine (vm.sleep)")
     library = system.tandem_binary("tandemd").resolve().parents[1] / "tests" / "tandem_asleep.so"
     if not library.exists():
         pytest.skip(f"{library} is not built")
@@ -28,7 +27,15 @@ def asleep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("TANDEM_ASLEEP", str(tmp_path / "slept"))
     ahead = time.time() - time.monotonic()
     yield tmp_path / "slept"
-    time.clock_settime(time.CLOCK_REALTIME, time.monotonic() + ahead)
+    if virtual.inside():
+        time.clock_settime(time.CLOCK_REALTIME, time.monotonic() + ahead)
+
+
+def set_wall_clock() -> None:
+    try:
+        time.clock_settime_ns(time.CLOCK_REALTIME, time.time_ns() + (300 * 10**9 if virtual.inside() else 0))
+    except PermissionError as error:
+        pytest.skip(f"the wall clock cannot be set here: {error}")
 
 
 def status(daemon) -> dict:
@@ -51,7 +58,7 @@ def test_after_a_sleep_nobody_speaks_for_a_flow(air_lab, asleep, slept) -> None:
         time.sleep(0.5)
         resumed = decisions(daemon).get("freeze: resume ACK", 0)
         asleep.write_text(str(slept))
-        time.clock_settime(time.CLOCK_REALTIME, time.time() + 300)
+        set_wall_clock()
         if slept:
             assert system.wait_until(lambda: status(daemon)["datapath"]["sleeps"] == 1, 2)
         time.sleep(0.2)
@@ -61,4 +68,5 @@ def test_after_a_sleep_nobody_speaks_for_a_flow(air_lab, asleep, slept) -> None:
         # A clock that was set is no sleep.
         assert status(daemon)["datapath"]["sleeps"] == (1 if slept else 0)
         assert (decisions(daemon).get("freeze: resume ACK", 0) > resumed) is (slept == 0)
-        assert ("the machine has slept for 300 s" in daemon.log.read_text()) is (slept != 0)
+        # Two clocks are read one after the other, so that a little less than 300 s may be seen.
+        assert bool(re.search("the machine has slept for (299|300) s", daemon.log.read_text())) is (slept != 0)
