@@ -7,12 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from tandem_lab import Lab
-from tandem_lab.errors import LabError
 
 from .. import helpers, lateness
 from ..daemon_status import of_all
 from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options
-from .together import MODULES, Cell
+from .together import MODULES, Cell, one_download
 
 PLAIN = Arm("plain", "plain")
 NEVER, SHIPPED = Arm("all, never compared", "published"), Arm("all, as shipped", "tandem")
@@ -57,16 +56,7 @@ class Comparisons(Bench):
             daemon = None
             if arm in SHARE:
                 daemon = stack.enter_context(helpers.tandem(lab, options, MODULES, {"evidence": {"share": SHARE[arm]}}, f"{case.name}-{arm.name}-{seed}"))
-            before = lab.tcp_counters()
-            lab.start_timeline()
-            result = lab.start_download(seconds=cell.seconds).wait()
-            after = lab.tcp_counters()
-            if result.error:
-                raise LabError(f"download: {result.error}")
-            goodput = result.bytes * 8e-6 / result.seconds
-            details: dict[str, Any] = {"goodputs": [goodput], "rates_mbps": [round(rate, 3) for rate in result.rates(1.0)],
-                                       "undone": sum(after.get(key, 0) - before.get(key, 0) for key in after if "Undo" in key)}
-            details |= lateness.checked(lab.stats())
+            goodput, details = one_download(lab, cell.seconds)
             if daemon is not None:
                 status = daemon.api("/v1/status")
                 details |= of_all(status) | {key: status["evidence"]["comparisons"][key] for key in ("done", "given_up")}

@@ -173,17 +173,7 @@ class Together(Bench):
             if chosen := modules_of(arm):
                 daemon = stack.enter_context(helpers.tandem(lab, options, chosen, config_of(lab, cell), f"{case.name}-{arm.name}-{seed}"))
             server = stack.enter_context(lab.foreign_server(cell.sender)) if cell.sender in foreign.STACKS else "srv1"
-            before = lab.tcp_counters()
-            lab.start_timeline()
-            result = lab.start_download(seconds=cell.seconds, server=server).wait()
-            after = lab.tcp_counters()
-            if result.error:
-                raise LabError(f"download: {result.error}")
-            goodput = result.bytes * 8e-6 / result.seconds
-            details: dict[str, Any] = {key: after.get(key, 0) - before.get(key, 0) for key in COUNTERS}
-            details |= {"goodputs": [goodput], "undone": sum(details[key] for key in COUNTERS if "Undo" in key), "rates_mbps": [round(rate, 3) for rate in result.rates(0.5)],
-                        "longest_gap_s": round(result.longest_gap(), 2), "acks_cell0": result.interfaces.get("cell0", {}).get("acks_out", 0)}
-            details |= lateness.checked(lab.stats())
+            goodput, details = one_download(lab, cell.seconds, server)
             if daemon is not None:
                 details |= of_all(daemon.api("/v1/status"))
         return Measurement({GOODPUT.name: goodput}, details)
@@ -191,6 +181,21 @@ class Together(Bench):
     def summarise(self, cases: Sequence[Case], runs: Sequence[Run]) -> list[tuple[Case, list[Run]]]:
         """All against the best pair of each cell, and all cells together."""
         return [made for case in cases if (made := against_best_pair(case, runs))] + over_all(cases, runs)
+
+
+def one_download(lab: Lab, seconds: float, server: Any = "srv1") -> tuple[float, dict[str, Any]]:
+    """A download from the beginning of the timeline on: goodput in Mb/s, and what became of it. Raises LabError when it failed, or the emulator was late."""
+    before = lab.tcp_counters()
+    lab.start_timeline()
+    result = lab.start_download(seconds=seconds, server=server).wait()
+    after = lab.tcp_counters()
+    if result.error:
+        raise LabError(f"download: {result.error}")
+    goodput = result.bytes * 8e-6 / result.seconds
+    details: dict[str, Any] = {key: after.get(key, 0) - before.get(key, 0) for key in COUNTERS}
+    details |= {"goodputs": [goodput], "undone": sum(details[key] for key in COUNTERS if "Undo" in key), "rates_mbps": [round(rate, 3) for rate in result.rates(0.5)],
+                "longest_gap_s": round(result.longest_gap(), 2), "acks_cell0": result.interfaces.get("cell0", {}).get("acks_out", 0)}
+    return goodput, details | lateness.checked(lab.stats())
 
 
 COUNTERS = ("RetransSegs", "TCPTimeouts", "TCPLossProbes", "TCPFullUndo", "TCPPartialUndo", "TCPLossUndo", "TCPDSACKUndo")
