@@ -10,15 +10,12 @@ from tandem_lab import Lab
 
 from .. import helpers, lateness
 from ..daemon_status import of_all
-from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options
-from .together import MODULES, Cell, one_download
+from ..model import Arm, Bench, Case, Goal, Measurement, Options
+from .together import GOODPUT, MODULES, PLAIN, WORST, Cell, one_download
 
-PLAIN = Arm("plain", "plain")
 NEVER, SHIPPED = Arm("all, never compared", "published"), Arm("all, as shipped", "tandem")
 SHARE = {NEVER: 0.0, SHIPPED: 0.05}  # evidence.share; the default is 0.05 (docs/evidence.md)
 
-GOODPUT = Metric("goodput", "Mb/s")
-WORST = Metric("worst run", "Mb/s", samples="goodputs", statistic="minimum")
 SECONDS, QUICK_SECONDS = 60.0, 30.0
 ROUNDS = 8
 CELLS = (Cell("0.3 % loss", 50, "cubic", "a", SECONDS), Cell("0.3 % loss", 20, "reno", "g", SECONDS), Cell("no loss", 50, "cubic", "g", SECONDS))

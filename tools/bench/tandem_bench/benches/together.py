@@ -203,8 +203,10 @@ COUNTERS = ("RetransSegs", "TCPTimeouts", "TCPLossProbes", "TCPFullUndo", "TCPPa
 
 def modules_of(arm: Arm) -> tuple[str, ...]:
     """The modules that are on in an arm; none: it runs without the daemon."""
-    if arm in (ALL, WITH_RATE):
-        return MODULES if arm == ALL else (*MODULES, "rate")
+    if arm == ALL:
+        return MODULES
+    if arm == WITH_RATE:
+        return (*MODULES, "rate")
     return tuple(arm.name.split("+")) if arm in (*SINGLE, *PAIRS, *THREE) else ()
 
 
