@@ -35,6 +35,17 @@ constexpr double limited = 0.8;
 constexpr double crowd = 3;
 constexpr std::uint8_t crowded_rounds = 5;
 constexpr Duration back_off = 20s;
+// Round trips in which the window opens at the pace of arrivals.
+constexpr int opening_trips = 3;
+// The rate of a flow is smoothed over about so many rounds.
+constexpr float rate_rounds = 8;
+// Less than this part of the rate before the cap, once it has been there for so many rounds, may be the cap's own doing:
+// what arrives under it is what it was measured by.
+constexpr float too_little = 0.75f;
+constexpr std::uint8_t rounds_to_tell = 16;
+// Without a loss of the air for so long nothing asks for a cap: at once when it costs, after some time in any case.
+constexpr Duration costs_after = 1s;
+constexpr Duration ends_after = 5s;
 constexpr std::uint32_t first_flight_mss = 10; // RFC 6928
 // The cap gives way to others down to so many segments: with fewer in flight a loss waits for the sender's timer.
 constexpr std::uint32_t smallest_cap_mss = 4;
@@ -81,12 +92,14 @@ void Steering::measure(const FlowView& flow, const DelayMeter& delay, const Sett
     step_ = edge_;
     step_at_ = now;
     // The queue grows, so what arrives does so at the rate of the link.
-    if (settings.target > 0 && lossy_ && cap_ == 0 && now >= free_until_ && delay.queued() > target(flow, settings))
+    const bool wanted = settings.target > 0 && lossy_ && now >= free_until_ && now - hidden_at_ <= ends_after;
+    if (wanted && cap_ == 0 && delay.queued() > target(flow, settings))
     {
       const double rate = static_cast<double>(std::max(fastest_, fastest_before_));
       cap_ = static_cast<std::uint32_t>(rate * (seconds(flow.rtt_min) + target(flow, settings)));
       rounds_ = crowded_ = 0;
       most_ = cap_;
+      before_ = delivered_;
     }
   }
   if (now - mark_at_ >= std::max(flow.rtt_min, shortest_round))
@@ -100,6 +113,7 @@ void Steering::end_round(const FlowView& flow, const Settings& settings, Tick no
 {
   const double rate = (edge_ - mark_) / seconds(now - mark_at_);
   flight_ = static_cast<std::uint32_t>(rate * seconds(flow.rtt_smoothed));
+  delivered_ += (static_cast<float>(rate) - delivered_) / rate_rounds;
   mark_ = edge_;
   mark_at_ = now;
   fastest_before_ = fastest_;
@@ -116,6 +130,11 @@ void Steering::end_round(const FlowView& flow, const Settings& settings, Tick no
     return;
   }
   if (rounds_ > rounds_to_double) thinning_ = false;
+  if (outlived(flow, now))
+  {
+    lift(flow, settings, now);
+    return;
+  }
   // Towards the target, as delay-based congestion control does (RFC 6817), a little each round.
   const double aim = target(flow, settings);
   const double missing = aim - static_cast<double>(least_queued_);
@@ -128,7 +147,23 @@ void Steering::end_round(const FlowView& flow, const Settings& settings, Tick no
   // Having given way by half and still finding the queue long means that somebody fills it who does not.
   const bool crowded = static_cast<double>(least_queued_) > crowd * aim && cap_ < most_ / 2;
   crowded_ = crowded ? static_cast<std::uint8_t>(crowded_ + 1) : std::uint8_t { 0 };
-  if (crowded_ < crowded_rounds) return;
+  if (crowded_ >= crowded_rounds) lift(flow, settings, now);
+}
+
+// Whether the cap has no reason any more: it is there because the air goes on losing something.
+bool Steering::outlived(const FlowView& flow, Tick now) const
+{
+  const Duration quiet = now - hidden_at_;
+  const bool costs = rounds_ > rounds_to_tell && delivered_ < too_little * before_;
+  return quiet > ends_after || (costs && quiet > std::max(costs_after, flow.rtt_smoothed * int { rounds_to_tell }));
+}
+
+void Steering::lift(const FlowView& flow, const Settings& settings, Tick now)
+{
+  // The sender's congestion window may be twice what was in flight: not all of it at once.
+  opening_ = settings.paced;
+  limit_ = edge_ + std::max<std::uint32_t>(cap_, smallest_cap_mss * flow.mss);
+  opening_until_ = now + opening_trips * flow.rtt_smoothed;
   cap_ = most_ = 0;
   crowded_ = rounds_ = 0;
   free_until_ = now + back_off;
@@ -141,7 +176,7 @@ void Steering::undone(const FlowView& flow, const Settings& settings, Tick now)
   if (!settings.paced) return;
   opening_ = true;
   limit_ = edge_ + std::max<std::uint32_t>(flight_, first_flight_mss * flow.mss);
-  opening_until_ = now + 3 * flow.rtt_smoothed;
+  opening_until_ = now + opening_trips * flow.rtt_smoothed;
 }
 
 std::uint16_t Steering::window(const FlowView& flow, Seq ack, std::uint16_t real, Tick now) const

@@ -34,7 +34,9 @@ public:
   // An outgoing pure ACK. Keeps track of what arrives, and of the queue.
   void acknowledged(const Segment& segment, const FlowView& flow, const DelayMeter& delay, const Settings& settings,
                     Tick now);
-  // A random loss was hidden: the sender restores its window now.
+  // A random loss was hidden: the air still loses something.
+  void hidden(Tick now) { hidden_at_ = now; }
+  // And the sender, which answers losses, restores its window now.
   void undone(const FlowView& flow, const Settings& settings, Tick now);
 
   // The window to advertise with `ack` in place of `real`, both unscaled; never larger.
@@ -60,6 +62,8 @@ private:
   static Duration gap(const FlowView& flow, const Settings& settings);
   void measure(const FlowView& flow, const DelayMeter& delay, const Settings& settings, Tick now);
   void end_round(const FlowView& flow, const Settings& settings, Tick now);
+  bool outlived(const FlowView& flow, Tick now) const;
+  void lift(const FlowView& flow, const Settings& settings, Tick now);
 
   bool known_ = false;
   bool lossy_ = false;
@@ -77,11 +81,14 @@ private:
   float fastest_ = 0;        // bytes per second, the fastest step of this round
   float fastest_before_ = 0; // and of the last
   float least_queued_ = 0;   // s, in this round
+  float delivered_ = 0;      // bytes per second, smoothed over rounds
+  float before_ = 0;         // delivered_ when the cap was set
   Tick mark_at_ {};
   Tick step_at_ {};
   Tick opening_until_ {};
   Tick acknowledged_at_ {};
-  Tick free_until_ {}; // no cap before: somebody else fills the queue
+  Tick hidden_at_ {};  // the last random loss
+  Tick free_until_ {}; // no cap before: somebody else fills the queue, or the cap did harm
 };
 
 } // namespace tandem::mirror

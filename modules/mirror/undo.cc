@@ -373,6 +373,7 @@ Plan Undo::hide(const Event& event, const FlowView& flow, State& state, const Sc
     state.bypass_until = event.now + from_seconds(knobs.back_off * (1 << std::min<int>(state.pauses, most_doublings)));
     bump(state.pauses);
   }
+  state.steering.hidden(event.now);
   // A rate-based sender would be held by the cap, and under it nobody could tell that it is one.
   if (flow.sender.kind == SenderKind::loss_based) state.steering.undone(flow, steering(), event.now);
   return plan;

@@ -23,6 +23,7 @@ public:
   double rate = 2.5e6; // bytes per second
   double cwnd = 50e3;  // bytes
   double others = 0;   // s that somebody else keeps in the queue
+  bool losing = true;  // the air goes on losing something after undone()
   std::uint16_t real = 8000;
   Steering::Settings settings {};
   FlowView flow {};
@@ -60,6 +61,7 @@ public:
     segment.flags = tcp_flag::ack;
     segment.ack = ack_;
     segment.window = real;
+    if (losing) steering.hidden(now());
     steering.acknowledged(segment, flow, delay, settings, now());
     window = steering.window(flow, ack_, real, now());
     raised = raised || window > real;
@@ -68,7 +70,11 @@ public:
     steering.acknowledged(now());
   }
 
-  void undone() { steering.undone(flow, settings, now()); }
+  void undone()
+  {
+    steering.hidden(now());
+    steering.undone(flow, settings, now());
+  }
   Tick now() const { return Tick { from_seconds(now_) }; }
   // What this flow puts into the queue.
   double own() const { return queued_ - others; }
@@ -146,12 +152,45 @@ TEST_F(Capped, IsReleasedInACrowdAndComesBackLater)
   for (; world.steering.cap() > 0 && waited < 10; waited += 0.1)
     world.run(0.1);
   ASSERT_EQ(world.steering.cap(), 0u) << "after " << waited << " s";
-  EXPECT_EQ(world.window, world.real);
   world.run(5);
+  EXPECT_EQ(world.window, world.real);
   EXPECT_EQ(world.steering.cap(), 0u) << "at once again";
   world.others = 0;
   world.run(60);
   EXPECT_GT(world.steering.cap(), 0u) << "never again";
+}
+
+TEST_F(Capped, EndsWhenTheAirLosesNothingAnyMore)
+{
+  world.losing = false;
+  world.run(4);
+  ASSERT_GT(world.steering.cap(), 0u) << "losses may be rare";
+  const std::uint16_t capped = world.window;
+  world.run(1.1);
+  EXPECT_EQ(world.steering.cap(), 0u);
+  EXPECT_GT(world.window, capped);
+  world.run(1);
+  EXPECT_EQ(world.window, world.real);
+  world.cwnd = 100e3;
+  world.run(30);
+  EXPECT_EQ(world.steering.cap(), 0u) << "nothing is lost";
+  world.losing = true;
+  world.cwnd = 1e6;
+  world.run(1);
+  EXPECT_GT(world.steering.cap(), 0u) << "something is lost again";
+}
+
+// The cap could be why.
+TEST_F(Capped, EndsSoonerWhereLessArrivesThanBefore)
+{
+  world.cwnd = 20e3;
+  world.run(2);
+  ASSERT_GT(world.steering.cap(), 0u) << "the air is losing something";
+  world.losing = false;
+  world.run(0.9);
+  ASSERT_GT(world.steering.cap(), 0u);
+  world.run(0.3);
+  EXPECT_EQ(world.steering.cap(), 0u);
 }
 
 // Somebody else keeps a little more than the target in the queue, and no crowd: the flow gives way, but not for good.
