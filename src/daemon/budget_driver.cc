@@ -45,12 +45,12 @@ nlohmann::json period_json(const Spent& by, std::optional<std::uint64_t> limit)
 
 } // namespace
 
-BudgetDriver::BudgetDriver(const Config::Budget& config, chain::Chain& chain)
+BudgetDriver::BudgetDriver(const Config::Budget& config, bool kept, chain::Chain& chain)
     : config_ { config }, chain_ { chain }, counted_(chain.module_count())
 {
   const Calendar now = calendar_now();
   book_.move(now);
-  if (config_.cell_day || config_.cell_month)
+  if (kept)
   {
     BudgetFile file { config_.directory };
     book_ = file.load(now, config_.cell_day.value_or(BudgetFile::uncounted));

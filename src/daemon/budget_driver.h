@@ -21,8 +21,8 @@ namespace tandem::daemon
 class BudgetDriver
 {
 public:
-  // Reads what was spent, and limits the chain.
-  BudgetDriver(const Config::Budget& config, chain::Chain& chain);
+  // Reads what was spent where it is kept, and limits the chain. What `config` says may change, whether it is kept not.
+  BudgetDriver(const Config::Budget& config, bool kept, chain::Chain& chain);
   // What was spent is saved.
   ~BudgetDriver();
   BudgetDriver(const BudgetDriver&) = delete;

@@ -42,4 +42,22 @@ bool Config::module_enabled(std::string_view name) const
                      [&](const ModuleSetting& module) { return module.name == name && module.enabled; });
 }
 
+void Config::put_switch(const std::string& module, bool on, const Source& where)
+{
+  const auto found = std::find_if(modules.begin(), modules.end(), [&](const auto& one) { return one.name == module; });
+  const ModuleSetting setting { .name = module, .enabled = on, .where = where };
+  if (found == modules.end())
+    modules.push_back(setting);
+  else
+    *found = setting;
+}
+
+void Config::put_knob(const std::string& module, const std::string& knob, const std::string& text, const Source& where)
+{
+  if (std::none_of(modules.begin(), modules.end(), [&](const auto& one) { return one.name == module; }))
+    modules.push_back({ .name = module, .enabled = false, .where = where, .for_knobs = true });
+  std::erase_if(knobs, [&](const KnobSetting& one) { return one.module == module && one.knob == knob; });
+  knobs.push_back({ module, knob, text, where });
+}
+
 } // namespace tandem::daemon

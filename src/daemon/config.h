@@ -72,6 +72,21 @@ struct ModuleSetting
 
 using links::Network;
 
+// [profile.NAME]: what holds while the Wi-Fi link is in one of these networks, see with_profile().
+struct Profile
+{
+  std::string name;
+  std::vector<std::string> ssids {}; // in no other profile
+  std::optional<bool> cell {};       // cell.use: whether anything of Tandem's goes by the cellular link
+  // As of Config::Budget; nothing: the profile says nothing of it.
+  std::optional<std::optional<std::uint64_t>> cell_day {}, cell_month {};
+  std::vector<ModuleSetting> modules {}; // `for_knobs` where it only sets knobs
+  std::vector<KnobSetting> knobs {};
+  Source where {}, ssid_where {};
+
+  std::vector<std::string> texts() const; // what it sets, for a user: `cell.use = "never"`, "modules.mirror off"
+};
+
 // One value of [exclude].
 struct ExclusionSetting
 {
@@ -204,6 +219,7 @@ struct Config
     // Likewise in a day and in a month of this machine's time zone; kept over restarts. None: no limit.
     std::optional<std::uint64_t> cell_day = 10'000'000;
     std::optional<std::uint64_t> cell_month = 50'000'000;
+    Source cell_day_where {}, cell_month_where {};              // what the command line says no profile changes
     std::filesystem::path directory = "/var/lib/tandem/budget"; // where what was spent is kept
   } budget;
 
@@ -212,7 +228,8 @@ struct Config
   {
     Metered metered = Metered::budget;
     Roaming roaming = Roaming::never;
-    // Whether it can forbid the link.
+    bool use = true; // a profile may forbid the link altogether
+    // Whether what it costs can forbid the link.
     bool gates() const { return metered == Metered::never || roaming == Roaming::never; }
   } cell;
 
@@ -239,11 +256,23 @@ struct Config
 
   std::vector<ModuleSetting> modules;
   std::vector<KnobSetting> knobs;
+  std::vector<Profile> profiles; // [profile.NAME], taken over by a reload
   // What has no effect any more: settings and knobs of earlier releases. No reason to refuse a configuration.
   std::vector<Complaint> warnings;
 
   bool module_enabled(std::string_view name) const;
+  // Whether a day or a month has a limit, in some profile at least.
+  bool limits_spending() const;
+  // Whatever was said of it before. A knob does not switch its module on.
+  void put_switch(const std::string& module, bool on, const Source& where);
+  void put_knob(const std::string& module, const std::string& knob, const std::string& text, const Source& where);
 };
+
+// The configuration while the profile holds; null: none does. What the command line says is above it.
+Config with_profile(Config config, const Profile* profile);
+// Null: none.
+const Profile* profile_of_network(const std::vector<Profile>& all, std::string_view ssid);
+const Profile* find_profile(const std::vector<Profile>& all, std::string_view name);
 
 // What is wrong with a setting: "an integer from 1 to 100 is needed".
 struct KnobRemark

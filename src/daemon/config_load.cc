@@ -46,23 +46,41 @@ std::optional<Complaint> override_module(Config& config, std::string_view key, s
   const std::string knob { dot == std::string_view::npos ? "" : rest.substr(dot + 1) };
   if (!is_module_name(module) || !is_module_name(knob))
     return complaint(shortened(key) + ": modules.NAME.enabled or modules.NAME.KNOB is needed");
-  auto found = std::find_if(config.modules.begin(), config.modules.end(),
-                            [&](const ModuleSetting& each) { return each.name == module; });
   if (knob == "enabled")
   {
     if (value != "true" && value != "false")
       return complaint(std::string { key } + " = " + in_quotes(value) + ": true or false is needed");
-    if (found == config.modules.end())
-      config.modules.push_back({ module, value == "true", where });
-    else
-      *found = { module, value == "true", where };
+    config.put_switch(module, value == "true", where);
     return {};
   }
-  // Knobs of a module that no table switches on do not switch it on.
-  if (found == config.modules.end()) config.modules.push_back({ module, false, where, true });
-  std::erase_if(config.knobs, [&](const KnobSetting& each) { return each.module == module && each.knob == knob; });
-  config.knobs.push_back({ module, knob, std::string { value }, where });
+  config.put_knob(module, knob, std::string { value }, where);
   return {};
+}
+
+// `section`: in front of "modules." in messages.
+void check_modules_of(const std::vector<ModuleSetting>& modules, const std::vector<KnobSetting>& knobs,
+                      const std::string& section, const KnobCheck& check, std::vector<Complaint>& complaints,
+                      std::vector<Complaint>* warnings)
+{
+  for (const ModuleSetting& module : modules)
+  {
+    if (const auto fault = check({ module.name, "", "", module.where }))
+    {
+      complaints.push_back({ module.where, section + "modules." + module.name + ": " + fault->text });
+      continue; // its knobs are as unknown as it is
+    }
+    for (const KnobSetting& setting : knobs)
+      if (setting.module == module.name)
+        if (const auto remark = check(setting))
+        {
+          Complaint one { setting.where, section + "modules." + setting.module + "." + setting.knob + " = "
+                                             + shown_text(setting.text) + ": " + remark->text };
+          if (!remark->harmless)
+            complaints.push_back(std::move(one));
+          else if (warnings)
+            warnings->push_back(std::move(one));
+        }
+  }
 }
 
 } // namespace
@@ -106,25 +124,9 @@ std::vector<Complaint> check_modules(const Config& config, const KnobCheck& chec
 {
   std::vector<Complaint> complaints;
   if (!check) return complaints;
-  for (const ModuleSetting& module : config.modules)
-  {
-    if (const auto fault = check({ module.name, "", "", module.where }))
-    {
-      complaints.push_back({ module.where, "modules." + module.name + ": " + fault->text });
-      continue; // its knobs are as unknown as it is
-    }
-    for (const KnobSetting& setting : config.knobs)
-      if (setting.module == module.name)
-        if (const auto remark = check(setting))
-        {
-          Complaint one { setting.where, "modules." + setting.module + "." + setting.knob + " = "
-                                             + shown_text(setting.text) + ": " + remark->text };
-          if (!remark->harmless)
-            complaints.push_back(std::move(one));
-          else if (warnings)
-            warnings->push_back(std::move(one));
-        }
-  }
+  check_modules_of(config.modules, config.knobs, "", check, complaints, warnings);
+  for (const Profile& one : config.profiles)
+    check_modules_of(one.modules, one.knobs, "profile." + one.name + ".", check, complaints, warnings);
   return complaints;
 }
 

@@ -1,5 +1,6 @@
 #include "src/daemon/config.h"
 #include "src/daemon/config_value.h"
+#include "src/daemon/profile.h"
 #include "src/daemon/settings.h"
 
 // Without NDEBUG the library asserts where it also has an error to report ("[.a"): a file must never abort the daemon.
@@ -18,8 +19,9 @@ namespace tandem::daemon
 namespace
 {
 
-constexpr std::array<std::string_view, 12> sections { "links",   "cell",  "daemon", "exclude", "recorder", "detector",
-                                                      "metrics", "fetch", "mptcp",  "budget",  "evidence", "modules" };
+constexpr std::array<std::string_view, 13> sections { "links",    "cell",    "daemon", "exclude", "recorder",
+                                                      "detector", "metrics", "fetch",  "mptcp",   "budget",
+                                                      "evidence", "modules", "profile" };
 
 Value converted(const toml::node& node)
 {
@@ -123,7 +125,9 @@ public:
       else if (const auto* table = node.as_table(); !table)
         complain(line, section + " = " + shown(converted(node)) + ": a section [" + section + "] is needed");
       else if (section == "modules")
-        read_modules(*table);
+        read_modules(*table, { .modules = result.config.modules, .knobs = result.config.knobs });
+      else if (section == "profile")
+        read_profiles(*table);
       else
         read_section(section, *table);
     }
@@ -166,13 +170,22 @@ private:
     }
   }
 
-  void read_modules(const toml::table& table)
+  // Of a configuration, or of a profile: there a table alone says nothing about the switch.
+  struct ModulesInto
+  {
+    std::vector<ModuleSetting>& modules;
+    std::vector<KnobSetting>& knobs;
+    std::string section {}; // in front of "modules." in messages
+    bool of_profile = false;
+  };
+
+  void read_modules(const toml::table& table, const ModulesInto& into)
   {
     for (const auto& [name, node] : table)
     {
       const auto line = name.source().begin.line;
       const std::string module { name.str() };
-      const std::string key = "modules." + shortened(module);
+      const std::string key = into.section + "modules." + shortened(module);
       if (!is_module_name(module))
       {
         complain(line, key + ": a module's name has 1 to 32 letters a-z, digits or _");
@@ -181,25 +194,26 @@ private:
       const auto* knobs = node.as_table();
       if (!knobs)
       {
-        complain(line, key + " = " + shown(converted(node)) + ": a table is needed, e.g. [modules." + module
-                           + "] and below it enabled = true");
+        complain(line, key + " = " + shown(converted(node)) + ": a table is needed, e.g. [" + into.section + "modules."
+                           + module + "] and below it enabled = true");
         continue;
       }
-      ModuleSetting setting { .name = module, .where = at(line) };
+      ModuleSetting setting { .name = module, .where = at(line), .for_knobs = into.of_profile };
       for (const auto& [knob, value] : *knobs)
-        read_knob(setting, std::string { knob.str() }, value, knob.source().begin.line);
-      result.config.modules.push_back(std::move(setting));
+        read_knob(setting, into, std::string { knob.str() }, value, knob.source().begin.line);
+      into.modules.push_back(std::move(setting));
     }
   }
 
-  void read_knob(ModuleSetting& module, const std::string& knob, const toml::node& node, std::uint32_t line)
+  void read_knob(ModuleSetting& module, const ModulesInto& into, const std::string& knob, const toml::node& node,
+                 std::uint32_t line)
   {
     const Value value = converted(node);
-    const std::string key = "modules." + module.name + "." + shortened(knob);
+    const std::string key = into.section + "modules." + module.name + "." + shortened(knob);
     if (knob == "enabled")
     {
       if (const auto* on = std::get_if<bool>(&value.what))
-        module.enabled = *on;
+        module.enabled = *on, module.for_knobs = false;
       else
         complain(line, key + " = " + shown(value) + ": true or false is needed");
       return;
@@ -215,7 +229,80 @@ private:
       return;
     }
     const auto* text = std::get_if<std::string>(&value.what);
-    result.config.knobs.push_back({ module.name, knob, text ? *text : shown(value), at(line) });
+    into.knobs.push_back({ module.name, knob, text ? *text : shown(value), at(line) });
+  }
+
+  void read_profiles(const toml::table& table)
+  {
+    for (const auto& [name, node] : table)
+    {
+      const auto line = name.source().begin.line;
+      Profile profile { .name = std::string { name.str() }, .where = at(line) };
+      const std::string key = "profile." + shortened(profile.name);
+      if (const auto* said = node.as_table(); !is_profile_name(profile.name))
+        complain(line, key + ": a profile's name has 1 to 32 letters, digits, _ or -");
+      else if (!said)
+        complain(line, key + " = " + shown(converted(node)) + ": a table is needed, e.g. [" + key
+                           + "] and below it ssid = [\"Office\"]");
+      else
+      {
+        const std::size_t before = result.complaints.size();
+        for (const auto& [what, value] : *said)
+          read_profile(profile, key + ".", std::string { what.str() }, value, what.source().begin.line);
+        const bool fine = result.complaints.size() == before;
+        if (fine && profile.ssids.empty())
+          complain(line, key + ": ssid = [\"NAME\"], the Wi-Fi networks in which it holds, is needed");
+        else if (fine && profile.texts().empty())
+          complain(line, key + ": sets nothing; " + std::string { profile_settings } + " is needed");
+        result.config.profiles.push_back(std::move(profile));
+      }
+    }
+    one_profile_each();
+  }
+
+  void read_profile(Profile& profile, const std::string& section, const std::string& key, const toml::node& node,
+                    std::uint32_t line)
+  {
+    const auto* table = node.as_table();
+    if (key == "modules" && table)
+      read_modules(*table, { profile.modules, profile.knobs, section, true });
+    else if ((key == "cell" || key == "budget") && table)
+      for (const auto& [name, value] : *table)
+      {
+        const std::string dotted = key + "." + std::string { name.str() };
+        read_profile_value(profile, section, dotted, converted(value), name.source().begin.line);
+      }
+    else
+      read_profile_value(profile, section, key, converted(node), line);
+  }
+
+  void read_profile_value(Profile& profile, const std::string& section, const std::string& key, const Value& value,
+                          std::uint32_t line)
+  {
+    std::string_view needed {};
+    if (key == "ssid") profile.ssid_where = at(line);
+    if (put_in_profile(profile, key, value, needed)) return;
+    if (needed.empty())
+      complain(line, section + shortened(key) + ": no such setting of a profile; " + std::string { profile_settings }
+                         + " may be set, and ssid");
+    else
+      complain(line, section + key + " = " + shown(value) + ": " + std::string { needed });
+  }
+
+  // Of two profiles with one network the later one is at fault.
+  void one_profile_each()
+  {
+    auto& all = result.config.profiles;
+    std::stable_sort(all.begin(), all.end(),
+                     [](const Profile& a, const Profile& b) { return a.where.line < b.where.line; });
+    for (std::size_t i = 0; i < all.size(); ++i)
+      for (const std::string& ssid : all[i].ssids)
+        for (std::size_t other = 0; other < i; ++other)
+          if (const auto& theirs = all[other].ssids; std::find(theirs.begin(), theirs.end(), ssid) != theirs.end())
+            result.complaints.push_back({ all[i].ssid_where, "profile." + all[i].name + ".ssid: " + in_quotes(ssid)
+                                                                 + " is in profile." + all[other].name + " ("
+                                                                 + all[other].ssid_where.text()
+                                                                 + ") already; a network has one profile at most" });
   }
 
   // Rules between settings are reported where the one that is to change stands, or the later of both.

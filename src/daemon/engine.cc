@@ -54,6 +54,7 @@ Engine::Engine(const Config& config, std::vector<int> locks, evidence::Memory me
   loop_ = std::make_unique<PacketLoop>(with_saved(std::move(merged), saved_exclusions_), std::move(locks),
                                        std::move(memory));
   layers_.ask(known_settings(loop_->loaded()));
+  loop_->follow(layers_);
   make_associator(config);
 }
 
@@ -75,9 +76,16 @@ void Engine::reload(const Config& config)
   std::vector<Complaint> complaints = check_modules(config, loop_->loaded());
   if (!complaints.empty()) throw ConfigError { std::move(complaints) };
   const std::lock_guard guard { settings_mutex_ };
+  ask_profile();
   SettingLayers fresh = layers_;
   fresh.rest_on(config);
-  loop_->ask([&] { loop_->take_over(with_saved(fresh.merged(), saved_exclusions_)); });
+  loop_->ask(
+      [&]
+      {
+        loop_->follow(fresh);
+        fresh.hold(loop_->profile()); // profiles may be others now
+        loop_->take_over(with_saved(fresh.merged(), saved_exclusions_));
+      });
   layers_ = std::move(fresh);
 }
 

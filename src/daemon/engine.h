@@ -73,6 +73,8 @@ public:
   std::optional<std::string> fresh_evidence();
 
 private:
+  void ask_profile();
+  void pass_settings();
   void keep(const SettingName& name, const std::string& value, bool save);
   // Puts into force what `to` says of them where `from` says otherwise.
   void take(const std::vector<SettingName>& names, const SettingLayers& from, const SettingLayers& to);

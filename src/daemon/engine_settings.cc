@@ -28,12 +28,24 @@ std::string_view switch_word(bool on)
 
 } // namespace
 
+// Which profile holds is the packet thread's to know.
+void Engine::ask_profile()
+{
+  layers_.hold(loop_->ask([this] { return loop_->profile(); }));
+}
+
+void Engine::pass_settings()
+{
+  loop_->ask([this] { loop_->follow(layers_); });
+}
+
 // What is on is on; whether it is saved is another question, and has an answer of its own.
 void Engine::keep(const SettingName& name, const std::string& value, bool save)
 {
   if (!save)
   {
     layers_.set(name, value);
+    pass_settings();
     return;
   }
   SettingLayers next = layers_;
@@ -41,16 +53,19 @@ void Engine::keep(const SettingName& name, const std::string& value, bool save)
   if (!file_.save(next.saved()))
   {
     layers_.set(name, value);
+    pass_settings();
     throw control::Refused { control::Refused::Kind::conflict,
                              name.text() + " = " + value
                                  + " holds until the daemon ends, and is not saved: " + file_.problem() };
   }
   layers_ = std::move(next);
+  pass_settings();
 }
 
 void Engine::enable(const std::string& module, bool on, bool save)
 {
   const std::lock_guard guard { settings_mutex_ };
+  ask_profile();
   loop_->ask([&] { loop_->switch_module(module, on); });
   keep({ module }, std::string { switch_word(on) }, save);
 }
@@ -58,6 +73,7 @@ void Engine::enable(const std::string& module, bool on, bool save)
 void Engine::set(const std::string& module, const std::string& knob, const std::string& value, bool save)
 {
   const std::lock_guard guard { settings_mutex_ };
+  ask_profile();
   loop_->ask([&] { loop_->set_knob(module, knob, value); });
   keep({ module, knob }, value, save);
 }
@@ -65,6 +81,7 @@ void Engine::set(const std::string& module, const std::string& knob, const std::
 json Engine::saved()
 {
   const std::lock_guard guard { settings_mutex_ };
+  ask_profile();
   json saved = json::array(), run = json::array();
   for (const SettingLayers::Saved& one : layers_.tell_saved())
     saved.push_back({ { "name", one.name.text() },
@@ -120,6 +137,7 @@ void Engine::take(const std::vector<SettingName>& names, const SettingLayers& fr
 // What is forgotten is no longer in force either: what is below it is.
 json Engine::forget(const std::vector<SettingName>& names)
 {
+  ask_profile();
   SettingLayers next = layers_;
   for (const SettingName& name : names)
     static_cast<void>(next.forget(name));
@@ -133,6 +151,7 @@ json Engine::forget(const std::vector<SettingName>& names)
     throw control::Refused { control::Refused::Kind::conflict, "nothing is forgotten: " + file_.problem() };
   }
   layers_ = std::move(next);
+  pass_settings();
   return told;
 }
 
@@ -166,6 +185,7 @@ json Engine::modules()
 {
   json all = loop_->ask([this] { return all_modules_json(loop_->sources()); });
   const std::lock_guard guard { settings_mutex_ };
+  ask_profile();
   for (json& module : all)
   {
     const std::string name = module["name"];

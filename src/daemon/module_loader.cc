@@ -136,11 +136,13 @@ KnobCheck knob_check(const LoadedModules& loaded)
   };
 }
 
-std::vector<Complaint> check_modules(const Config& config, const LoadedModules& loaded,
-                                     std::vector<Complaint>* warnings)
+namespace
 {
-  std::vector<Complaint> complaints = check_modules(config, knob_check(loaded), warnings);
-  if (!complaints.empty()) return complaints;
+
+// Knobs that are fine by themselves and do not fit together.
+std::vector<Complaint> misfits(const Config& config, const LoadedModules& loaded)
+{
+  std::vector<Complaint> complaints;
   for (const LoadedModule& one : loaded.modules)
   {
     const std::shared_ptr<Module> module = one.fresh ? one.fresh() : nullptr;
@@ -159,6 +161,23 @@ std::vector<Complaint> check_modules(const Config& config, const LoadedModules& 
     if (const std::string what = module->complaint(); !what.empty())
       complaints.push_back({ *last, "modules." + std::string { module->name() } + ": " + what });
   }
+  return complaints;
+}
+
+} // namespace
+
+std::vector<Complaint> check_modules(const Config& config, const LoadedModules& loaded,
+                                     std::vector<Complaint>* warnings)
+{
+  std::vector<Complaint> complaints = check_modules(config, knob_check(loaded), warnings);
+  if (complaints.empty()) complaints = misfits(config, loaded);
+  if (!complaints.empty()) return complaints;
+  for (const Profile& profile : config.profiles)
+    for (Complaint& one : misfits(with_profile(config, &profile), loaded))
+    {
+      one.what = "profile." + profile.name + "." + one.what;
+      complaints.push_back(std::move(one));
+    }
   return complaints;
 }
 

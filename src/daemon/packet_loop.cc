@@ -59,7 +59,7 @@ PacketLoop::PacketLoop(const Config& given, std::vector<int> locks, evidence::Me
       }
 {
   if (loop_ == nullptr) throw std::runtime_error { "libev: no event loop could be made" };
-  budget_.emplace(config_.budget, chain_);
+  budget_.emplace(config_.budget, config_.limits_spending(), chain_);
   evidence_.emplace(config_.evidence, seed_, chain_, std::move(memory), inputs_);
   present_ = monitor_.table().present();
   roles_ = find_roles(config_.links, {}, present_, started_).roles;
@@ -269,6 +269,8 @@ StatusSources PacketLoop::sources()
            .more_radio = more_radio_,
            .evidence = *evidence_,
            .exclusions = *exclusions_,
+           .settings = settings_,
+           .network = network_,
            .hands_off = hands_off_,
            .times_off = times_off_,
            .sleeps = sleeps_,
@@ -308,10 +310,7 @@ void PacketLoop::take_over(const Config& fresh)
 {
   rouse();
   exclude(fresh.exclude);
-  take_knobs(chain_, fresh.knobs);
-  inputs_.knobs(kernel::now());
-  for (std::size_t i = 0; i < chain_.module_count(); ++i)
-    switch_slot(i, fresh.module_enabled(chain_.module(i).name()));
+  take_settings(fresh);
   links_changed();
 }
 

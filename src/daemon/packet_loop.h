@@ -10,6 +10,7 @@
 #include "src/daemon/budget_driver.h"
 #include "src/daemon/chain_inputs.h"
 #include "src/daemon/config.h"
+#include "src/daemon/current_network.h"
 #include "src/daemon/datapath.h"
 #include "src/daemon/evidence_driver.h"
 #include "src/daemon/exclusion_driver.h"
@@ -19,6 +20,7 @@
 #include "src/daemon/observers.h"
 #include "src/daemon/queue_rules.h"
 #include "src/daemon/roles.h"
+#include "src/daemon/setting_layers.h"
 #include "src/daemon/status.h"
 #include "src/daemon/status_json.h"
 #include "src/daemon/steering_controller.h"
@@ -84,6 +86,10 @@ public:
   void set_knob(const std::string& module, const std::string& knob, const std::string& value);
   // Module switches and knobs of a configuration that was checked; everything else needs a restart.
   void take_over(const Config& fresh);
+  // What switches and knobs follow from when another profile holds. Those of now are in force already, unless the
+  // profile is another one by now.
+  void follow(const SettingLayers& settings);
+  const std::string& profile() const { return settings_.profile(); } // that holds; empty: none
 
   StatusSources sources();
   RulesStatus rules_status() const;
@@ -121,6 +127,12 @@ private:
   void make_cost_watch();
   std::string denial() const;
   void look_at_cell();
+  bool look_at_costs();
+  bool asks_network() const;
+  void ask_network(CurrentNetwork& network, bool driver) const;
+  void look_at_network();
+  void look_at_network_again(Tick now);
+  void take_settings(const Config& fresh);
   void place_evidence(Tick now);
   void look_at_filter(Tick now);
   std::string apart() const;
@@ -218,6 +230,9 @@ private:
   std::uint64_t times_off_ = 0;
   kernel::SleepWatch sleep_ {};
   std::uint64_t sleeps_ = 0;
+  CurrentNetwork network_ {};
+  Tick network_settles_ {}; // until then its name may still be that of before
+  SettingLayers settings_ { {}, {} };
   std::string not_validated_ {};                        // what validation_ said when it was asked last
   std::uint64_t filtered_told_ = 0, rerouted_told_ = 0; // Datapath::Counters, of the last look
   Tick filtered_until_ {};                              // the packet filter is not tried before

@@ -3,7 +3,6 @@
 #include "src/daemon/packet_loop.h"
 #include "src/daemon/service.h"
 #include "src/daemon/status_json.h"
-#include "src/feeder/sources/nl80211_network.h"
 #include "src/kernel/clock.h"
 #include "src/links/routing.h"
 
@@ -41,17 +40,17 @@ std::string PacketLoop::apart() const
   if (!why.empty()) return why;
   // What a portal answers in the name of others must not be held back, and nothing shall go around it.
   if (!not_validated_.empty()) return not_validated_;
-  // The driver is asked, not the radio sources: they are closed while hands are off.
-  if (exclusions_->known().asks_ssid() && wifi.ifindex != 0)
-    if (const auto name = feeder::nl80211::network_name(wifi.ifindex))
-      if (const Exclusion* one = exclusions_->known().of_ssid(*name))
-        return "the Wi-Fi network is excluded (" + one->text() + ")";
+  // By the driver's word, not by that of radio sources: they are closed while hands are off.
+  if (network_.by_driver())
+    if (const Exclusion* one = exclusions_->known().of_ssid(network_.name()))
+      return "the Wi-Fi network is excluded (" + one->text() + ")";
   return {};
 }
 
 // Before what else follows from changed links.
 void PacketLoop::look_apart()
 {
+  look_at_network();
   if (validation_) not_validated_ = validation_->why();
   std::string why = apart();
   if (why == hands_off_) return;

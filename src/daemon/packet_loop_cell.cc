@@ -30,6 +30,7 @@ std::string_view cost_denial(const Config::Cell& config, const links::CellCost& 
 std::string PacketLoop::denial() const
 {
   if (!hands_off_.empty()) return hands_off_;
+  if (!config_.cell.use) return "the profile " + profile() + " says never";
   if (kernel::now() < filtered_until_) return "a packet filter of this host refuses it";
   return cost_watch_ ? std::string { cost_denial(config_.cell, cell_cost_) } : std::string {};
 }
@@ -38,7 +39,7 @@ std::string PacketLoop::denial() const
 CellUse PacketLoop::cell_use() const
 {
   const bool costs = cost_watch_ && !cost_denial(config_.cell, cell_cost_).empty();
-  if (costs || !hands_off_.empty()) return CellUse::denied;
+  if (costs || !config_.cell.use || !hands_off_.empty()) return CellUse::denied;
   return chain_.budget_spent() ? CellUse::spent : CellUse::allowed;
 }
 
@@ -87,19 +88,25 @@ void PacketLoop::look_at_filter(Tick now)
 
 void PacketLoop::look_at_cell()
 {
+  if (look_at_costs()) links_changed();
+}
+
+// True: whether the link may be used has changed.
+bool PacketLoop::look_at_costs()
+{
   const Tick now = kernel::now();
   if (budget_->look(now)) inputs_.add(now, trace::input::CellLimit { chain_.options().cell_budget });
   look_at_filter(now);
   if (cost_watch_) cell_cost_ = cost_watch_->cost();
   if (steering_.gate(cell_use())) steer_soon();
   std::string denied = denial();
-  if (denied == cell_denied_) return;
+  if (denied == cell_denied_) return false;
   cell_denied_ = std::move(denied);
   log(Severity::notice,
       cell_denied_.empty() ? "the cellular link may be used"
                            : "nothing of Tandem's goes by the cellular link: " + cell_denied_,
       { .reason = cell_denied_ });
-  links_changed();
+  return true;
 }
 
 } // namespace tandem::daemon

@@ -334,6 +334,7 @@ void PacketLoop::radio_changed(Link link, const std::optional<RadioState>& radio
   const Tick now = kernel::now();
   chain_.radio(link, radio, now);
   entered(now, trace::input::Radio { link, radio });
+  if (link == Link::wifi) look_at_network_again(now); // at rest nobody else does
   schedule();
 }
 
@@ -462,6 +463,7 @@ void PacketLoop::look()
   look_at_cell();
   // Where its message found no room.
   if (validation_ && validation_->why() != not_validated_) links_changed();
+  look_at_network_again(now);
   follow_rules();
   retune_queue();
   broker_.store().forget_acknowledged(chain_.table());

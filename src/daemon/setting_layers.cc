@@ -21,23 +21,10 @@ bool by_command_line(const Source& where)
 
 void put(Config& config, const SettingName& name, const std::string& value, const Source& where)
 {
-  const auto module = std::find_if(config.modules.begin(), config.modules.end(),
-                                   [&](const ModuleSetting& one) { return one.name == name.module; });
   if (name.knob.empty())
-  {
-    const ModuleSetting setting { .name = name.module, .enabled = value == switched_on, .where = where };
-    if (module == config.modules.end())
-      config.modules.push_back(setting);
-    else
-      *module = setting;
-    return;
-  }
-  // Knobs of a module that nobody switches on do not switch it on.
-  if (module == config.modules.end())
-    config.modules.push_back({ .name = name.module, .enabled = false, .where = where, .for_knobs = true });
-  std::erase_if(config.knobs,
-                [&](const KnobSetting& one) { return one.module == name.module && one.knob == name.knob; });
-  config.knobs.push_back({ name.module, name.knob, value, where });
+    config.put_switch(name.module, value == switched_on, where);
+  else
+    config.put_knob(name.module, name.knob, value, where);
 }
 
 } // namespace
@@ -47,9 +34,22 @@ bool SettingLayers::Value::operator==(const Value& other) const
   return text == other.text && where.text() == other.where.text();
 }
 
-SettingLayers::SettingLayers(Config below, SavedSettings saved, KnownSettings known)
-    : below_ { std::move(below) }, saved_ { std::move(saved) }, known_ { std::move(known) }
+SettingLayers::SettingLayers(Config given, SavedSettings saved, KnownSettings known)
+    : given_ { std::move(given) }, below_ { given_ }, saved_ { std::move(saved) }, known_ { std::move(known) }
 {
+}
+
+void SettingLayers::rest_on(Config given)
+{
+  given_ = std::move(given);
+  hold(profile_);
+}
+
+void SettingLayers::hold(const std::string& profile)
+{
+  const Profile* found = find_profile(given_.profiles, profile);
+  profile_ = found == nullptr ? std::string {} : found->name;
+  below_ = with_profile(given_, found);
 }
 
 std::string SettingLayers::refused(const SettingName& name, const std::string& value) const
@@ -110,21 +110,38 @@ Config SettingLayers::merged() const
   return config;
 }
 
+std::optional<SettingLayers::Remark> SettingLayers::remark(const SettingName& name, const SavedSetting& saved) const
+{
+  const std::string said = name.text() + " = " + in_quotes(saved.value) + ", which is saved, ";
+  const Value under = below(name);
+  if (const std::string why = refused(name, saved.value); !why.empty())
+    return Remark { name.module,
+                    said + "is ignored: " + why + "; `tandem saved --forget " + name.text() + "` forgets it" };
+  if (by_command_line(under.where)) return {}; // whoever starts it so knows
+  if (under.where.line == 0 || under.text == canonical(name, saved.value)) return {};
+  return Remark { name.module, said + "is in force, not the " + in_quotes(under.text) + " of " + under.where.text()
+                                   + "; `tandem saved --forget " + name.text() + "` changes that" };
+}
+
+// Also of what a profile says in vain, wherever this host is.
 std::vector<SettingLayers::Remark> SettingLayers::remarks() const
 {
   std::vector<Remark> all {};
+  std::set<std::string> told {};
+  const auto add = [&](std::optional<Remark> one)
+  {
+    if (one && told.insert(one->text).second) all.push_back(std::move(*one));
+  };
+  SettingLayers elsewhere = *this;
   for (const auto& [name, one] : saved_)
   {
-    const std::string said = name.text() + " = " + in_quotes(one.value) + ", which is saved, ";
-    const Value under = below(name);
-    if (const std::string why = refused(name, one.value); !why.empty())
-      all.push_back(
-          { name.module, said + "is ignored: " + why + "; `tandem saved --forget " + name.text() + "` forgets it" });
-    else if (by_command_line(under.where))
-      continue; // whoever starts it so knows
-    else if (under.where.line > 0 && under.text != canonical(name, one.value))
-      all.push_back({ name.module, said + "is in force, not the " + in_quotes(under.text) + " of " + under.where.text()
-                                       + "; `tandem saved --forget " + name.text() + "` changes that" });
+    elsewhere.hold({});
+    add(elsewhere.remark(name, one));
+    for (const Profile& profile : given_.profiles)
+    {
+      elsewhere.hold(profile.name);
+      add(elsewhere.remark(name, one));
+    }
   }
   return all;
 }

@@ -1,5 +1,5 @@
-// From where each switch and knob of a module has its value. From below: built in, the configuration file, saved, the
-// daemon's command line, this run. Pure.
+// From where each switch and knob of a module has its value. From below: built in, the configuration file, the profile
+// that holds, saved, the daemon's command line, this run. Pure.
 #pragma once
 
 #include "src/daemon/config.h"
@@ -26,13 +26,18 @@ struct KnownSettings
 class SettingLayers
 {
 public:
-  // `below`: the configuration file with the command line on top, as it was read.
-  SettingLayers(Config below, SavedSettings saved, KnownSettings known = {});
+  // `given`: the configuration file with the command line on top, as it was read.
+  SettingLayers(Config given, SavedSettings saved, KnownSettings known = {});
 
   void ask(KnownSettings known) { known_ = std::move(known); }
 
-  // The same after a reload.
-  void rest_on(Config below) { below_ = std::move(below); }
+  // The same after a reload. The profile holds on, if there is one of its name.
+  void rest_on(Config given);
+
+  // The profile of this name holds from now on; empty: none does.
+  void hold(const std::string& profile);
+  const std::string& profile() const { return profile_; }
+  const std::vector<Profile>& profiles() const { return given_.profiles; }
 
   // The configuration with all layers in it. What was saved and is refused by the modules is left out.
   Config merged() const;
@@ -89,7 +94,11 @@ private:
   Value value(const SettingName& name, bool with_saved, bool with_run) const;
   std::string canonical(const SettingName& name, const std::string& value) const;
 
-  Config below_;
+  std::optional<Remark> remark(const SettingName& name, const SavedSetting& saved) const;
+
+  Config given_;
+  std::string profile_ {};
+  Config below_; // given_, with the profile
   SavedSettings saved_;
   std::map<SettingName, std::string> run_ {};
   KnownSettings known_;

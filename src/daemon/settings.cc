@@ -411,6 +411,8 @@ void remember_where(Config& config, std::string_view key, const Source& where)
   if (key == "links.wifi") config.links.wifi_where = where;
   if (key == "links.cell") config.links.cell_where = where;
   if (key == "links.more_wifi") config.links.more_wifi_where = where;
+  if (key == "budget.cell_day") config.budget.cell_day_where = where;
+  if (key == "budget.cell_month") config.budget.cell_month_where = where;
   for (ExclusionSetting& one : config.exclude)
     if (one.where.file.empty()) one.where = where;
 }

@@ -113,6 +113,7 @@ json status_json(const StatusSources& from)
     { "uptime_s", seconds(from.uptime) },
     { "backend", { { "name", keeper.backend }, { "why", keeper.why } } },
     { "hands_off", from.hands_off },
+    { "profile", profile_json(from.settings.profiles(), from.settings.profile(), from.network.name()) },
     { "rules", rules_json(from.rules) },
     { "links", each_link_json(from.links, [&from](Link link) { return link_status_json(link, from); }) },
     { "steering", all_steering_json(from) },

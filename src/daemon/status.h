@@ -3,6 +3,7 @@
 
 #include "src/chain/chain.h"
 #include "src/daemon/config.h"
+#include "src/daemon/current_network.h"
 #include "src/daemon/datapath.h"
 #include "src/daemon/evidence_driver.h"
 #include "src/daemon/exclusion_driver.h"
@@ -10,6 +11,7 @@
 #include "src/daemon/link_radio.h"
 #include "src/daemon/observers.h"
 #include "src/daemon/roles.h"
+#include "src/daemon/setting_layers.h"
 #include "src/daemon/status_json.h"
 #include "src/daemon/steering_controller.h"
 #include "src/daemon/wifi_watch.h"
@@ -51,6 +53,8 @@ struct StatusSources
   std::map<Link, LinkRadio>& more_radio; // of the further Wi-Fi links
   const EvidenceDriver& evidence;
   const ExclusionDriver& exclusions;
+  const SettingLayers& settings;
+  const CurrentNetwork& network;
   const std::string& hands_off; // why no flow is taken on; empty: no reason
   std::uint64_t times_off;      // how often that began
   std::uint64_t sleeps;         // of the machine

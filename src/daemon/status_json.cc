@@ -1,6 +1,7 @@
 #include "src/daemon/status_json.h"
 
 #include "src/control/literal.h"
+#include "src/daemon/config_value.h"
 #include "src/wire/text.h"
 
 #include <array>
@@ -287,6 +288,22 @@ std::string manual_text(const Module& module)
             + format_knob(knob, knob.initial) + " | " + std::string { knob.help } + " |\n";
   }
   return text;
+}
+
+json profile_json(const std::vector<Profile>& all, const std::string& held, const std::string& network)
+{
+  json known = json::array();
+  for (const Profile& one : all)
+    known.push_back({ { "name", one.name }, { "ssid", one.ssids } });
+  const Profile* profile = find_profile(all, held);
+  const std::string where =
+      network.empty() ? "no Wi-Fi network is known" : "the Wi-Fi network is " + in_quotes(network);
+  return { { "name", held },
+           { "why",
+             all.empty() ? "" : where + (profile == nullptr && !network.empty() ? ", which is in no profile" : "") },
+           { "from", profile == nullptr ? "" : profile->where.text() },
+           { "sets", profile == nullptr ? std::vector<std::string> {} : profile->texts() },
+           { "profiles", std::move(known) } };
 }
 
 json counters_json(const Datapath::Counters& counters)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "src/chain/chain.h"
+#include "src/daemon/config.h"
 #include "src/daemon/datapath.h"
 #include "src/daemon/link_requests.h"
 #include "src/kernel/keeper/keeper_state.h"
@@ -17,6 +18,7 @@
 #include <cstddef>
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace tandem::daemon
 {
@@ -46,6 +48,9 @@ nlohmann::json module_json(chain::Chain& chain, std::size_t i, const RulesStatus
 nlohmann::json modules_json(chain::Chain& chain, const RulesStatus& rules);
 // Markdown, with the table of knobs.
 std::string manual_text(const Module& module);
+
+// {name, why, from, sets, profiles: [{name, ssid}]}: which profile holds (`held`; empty: none) and what it sets.
+nlohmann::json profile_json(const std::vector<Profile>& all, const std::string& held, const std::string& network);
 
 nlohmann::json counters_json(const Datapath::Counters& counters);
 nlohmann::json faults_json(const Datapath::Counters& counters);

@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import select
+import signal
 import socket
 import struct
 import subprocess
@@ -211,3 +212,62 @@ def test_links_are_watched_on_a_terminal(lab):
         for part in ("ACCESS POINT", "DELIVERY", "BEACONS LOST", " ms", "dBm", "frames"):
             assert part in text, text
         assert re.search("[▁▂▃▄▅▆▇█]{2}", text), text
+
+
+def recording_of_networks(file: Path, networks: dict[float, str]) -> Path:
+    """What the driver would tell: associated with one access point, whose network has these names from these seconds on."""
+    def line(at: float, **what) -> str:
+        return json.dumps({"at_ns": int(at * 1e9), "source": "nl80211", **what}) + "\n"
+
+    last = max(networks)
+    lines = [json.dumps({"format": "tandem-reports", "version": 1, "start_ns": 0}) + "\n", line(0, kind="wifi", change="connected", ap=AP)]
+    for at, ssid in networks.items():
+        lines.append(line(at, kind="candidate", ap=AP, ssid=ssid, frequency=2412, associated=True))
+    file.write_text("".join(lines) + line(last + 60, kind="wifi", change="connected", ap=AP))
+    return file
+
+
+def test_a_profile_holds_in_its_network_and_is_taken_back_elsewhere(lab, tmp_path):
+    """Module switches, knobs, the budget and the use of the cellular link, without a restart; what is set for this run stays above it."""
+    leaves_after = 8.0
+    radio = recording_of_networks(tmp_path / "networks.jsonl", {0.5: "Office", leaves_after: "Cafe"})
+    office = {"ssid": ["Office"], "cell": {"use": "never"}, "budget": {"cell_day": "3MB"},
+              "modules": {"freeze": {"enabled": True}, "offload": {"window_mss": 50}, "mirror": {"enabled": False}}}
+    settings = {"detector": {"watch": "always"}, "links": {"radio": f"replay:{radio}", "modem": "none"}, "profile": {"office": office},
+                "modules": {"offload": {"added_delay_free": "2s", "goodput_loss_limit": 1.0}, "mirror": {"enabled": True}}}
+
+    def state() -> dict:
+        return daemon.api("/v1/status")
+
+    def on() -> set[str]:
+        return {one["name"] for one in state()["modules"] if one["enabled"]}
+
+    def window() -> tuple[str, str]:
+        knobs = next(one for one in daemon.api("/v1/modules") if one["name"] == "offload")["knobs"]
+        return next((one["value"], one["from"].partition(":")[0]) for one in knobs if one["name"] == "window_mss")
+
+    with lab.daemon(["offload"], settings) as daemon:
+        started = time.monotonic()
+        assert system.wait_until(lambda: state()["profile"]["name"] == "office", 5), state()["profile"]
+        told = state()
+        assert told["profile"]["why"] == 'the Wi-Fi network is "Office"' and told["profile"]["from"].startswith(f"{daemon.config_file}:")
+        assert on() == {"offload", "freeze"} and window() == ("50", str(daemon.config_file))
+        assert told["links"]["cell"]["denied"] == "the profile office says never" and not told["links"]["cell"]["route"]
+        assert daemon.api("/v1/budget")["today"]["limit_bytes"] == 3_000_000
+        shown = subprocess.run([str(system.tandem_binary("tandem")), "--socket", str(daemon.socket), "status"], capture_output=True, text=True, timeout=30).stdout
+        assert 'profile office: the Wi-Fi network is "Office"; ' in shown and 'cell.use = "never"' in shown, shown
+        assert lab.download("1M").error is None and state()["datapath"]["cell_bytes"] == 0
+        # A reload that changes the profile, and a setting of this run above it.
+        daemon.config_file.write_text(daemon.config_file.read_text().replace("window_mss = 50", "window_mss = 60"))
+        daemon.signal(signal.SIGHUP)
+        assert system.wait_until(lambda: window()[0] == "60", 5)
+        daemon.api("/v1/modules/mirror", "PUT", {"enabled": True})
+        assert on() == {"offload", "freeze", "mirror"}
+        assert time.monotonic() - started < leaves_after - 1, "this machine is too slow for the recording"
+
+        assert system.wait_until(lambda: state()["profile"]["name"] == "", leaves_after + 5), state()["profile"]
+        assert state()["profile"]["why"] == 'the Wi-Fi network is "Cafe", which is in no profile'
+        assert on() == {"offload", "mirror"} and window() == ("20", "built-in")
+        assert state()["links"]["cell"]["denied"] == "" and daemon.api("/v1/budget")["today"]["limit_bytes"] is None
+        assert lab.download("random").error is None and state()["datapath"]["cell_bytes"] > 0
+    assert "the profile office holds: " in daemon.log.read_text() and "the profile office holds no longer" in daemon.log.read_text()

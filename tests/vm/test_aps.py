@@ -96,6 +96,13 @@ def test_another_channel_is_not_joined_and_said_so(facts: dict[str, Any]) -> Non
     assert "another channel" in facts["other_channel"] and "take turns" in facts["other_channel"]
 
 
+def test_a_profile_and_an_exclusion_follow_the_network(facts: dict[str, Any]) -> None:
+    own = {"profile": "own", "why": 'the Wi-Fi network is "tandem \\"vm\\""', "hands_off": "", "freeze": True}
+    assert facts["at_home"] == own == facts["home_again"]
+    assert facts["elsewhere"] == {"profile": "", "why": 'the Wi-Fi network is "somewhere else", which is in no profile',
+                                  "hands_off": "the Wi-Fi network is excluded (ssid somewhere else)", "freeze": False}
+
+
 def test_without_wpa_supplicant_it_is_said(facts: dict[str, Any]) -> None:
     assert facts["no_supplicant"][0] == 0 and "wpa_supplicant" in facts["no_supplicant"][1].splitlines()[0]
 

@@ -151,6 +151,16 @@ std::string fetch_line(const json& fetch, const Style& style)
              : "fetching " + style(Tone::warning, "off: " + why) + '\n';
 }
 
+// Nothing without profiles.
+std::string profile_line(const json& profile)
+{
+  const json& all = member(profile, "profiles");
+  if (!all.is_array() || all.empty()) return {};
+  const std::string name = text(profile, "name"), why = text(profile, "why");
+  if (name.empty()) return "profile none: " + why + '\n';
+  return "profile " + name + ": " + why + "; " + text(profile, "from") + " sets " + text(profile, "sets") + '\n';
+}
+
 } // namespace
 
 std::string steering_words(const json& steering)
@@ -218,6 +228,8 @@ std::string show_status(const json& status, const Style& style)
 
   if (const std::string off = text(status, "hands_off"); off != "-" && !off.empty())
     out += style(Tone::warning, "hands off all flows: " + printable(off)) + '\n';
+
+  out += profile_line(member(status, "profile"));
 
   const json& keeper = member(status, "keeper");
   if (keeper.is_object())

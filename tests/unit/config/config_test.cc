@@ -328,7 +328,7 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong {
             "wifi = \"wlan0\"",
             "t.toml:1: wifi: no such section; known here: links, cell, daemon, exclude, recorder, detector, metrics, "
-            "fetch, mptcp, budget, evidence, modules" },
+            "fetch, mptcp, budget, evidence, modules, profile" },
         Wrong { "links = \"wlan0\"", "t.toml:1: links = \"wlan0\": a section [links] is needed" },
         Wrong { "[daemon]\nqueue = 65536",
                 "t.toml:2: daemon.queue = 65536: an NFQUEUE number from 0 to 65535 is needed" },

@@ -129,6 +129,22 @@ TEST(StatusJson, FaultsAreThoseThatHappened)
   EXPECT_EQ(faults["edit: " + std::string { wire::name(static_cast<wire::EditFault>(1)) }], 3);
 }
 
+TEST(StatusJson, TellsWhichProfileHoldsAndWhy)
+{
+  EXPECT_EQ(profile_json({}, "", "Home")["why"], "") << "nobody asks where we are";
+  const std::vector<Profile> all {
+    { .name = "office", .ssids = { "Office" }, .cell = false, .where = { "t.toml", 5 } }
+  };
+  EXPECT_EQ(profile_json(all, "office", "Office"),
+            (json { { "name", "office" },
+                    { "why", "the Wi-Fi network is \"Office\"" },
+                    { "from", "t.toml:5" },
+                    { "sets", { "cell.use = \"never\"" } },
+                    { "profiles", { { { "name", "office" }, { "ssid", { "Office" } } } } } }));
+  EXPECT_EQ(profile_json(all, "", "Caf\n")["why"], "the Wi-Fi network is \"Caf\\x0a\", which is in no profile");
+  EXPECT_EQ(profile_json(all, "", "")["why"], "no Wi-Fi network is known");
+}
+
 TEST(StatusJson, FurtherLinksAreThereWhenAnInterfaceHasTheRole)
 {
   const links::LinkTable table { "wlan0", "", { "wlan1" } };

@@ -50,6 +50,22 @@ TEST(Show, control_characters_never_reach_the_terminal)
   EXPECT_THAT(text, Not(HasSubstr("\r")));
 }
 
+TEST(Show, the_profile_that_holds_is_told_where_there_are_any)
+{
+  json profile { { "name", "" }, { "why", "" }, { "profiles", json::array() } };
+  EXPECT_THAT(show_status({ { "profile", profile } }, {}), Not(HasSubstr("profile")));
+  profile = { { "name", "office" },
+              { "why", "the Wi-Fi network is \"Office\"" },
+              { "from", "t.toml:5" },
+              { "sets", { "cell.use = \"never\"", "modules.freeze off" } },
+              { "profiles", { { { "name", "office" } } } } };
+  EXPECT_THAT(show_status({ { "profile", profile } }, {}),
+              HasSubstr("profile office: the Wi-Fi network is \"Office\"; t.toml:5 sets cell.use = \"never\", "
+                        "modules.freeze off\n"));
+  profile["name"] = "";
+  EXPECT_THAT(show_status({ { "profile", profile } }, {}), HasSubstr("profile none: the Wi-Fi network is"));
+}
+
 TEST(Show, a_link_without_carrier_is_down_and_one_with_carrier_in_a_blackout)
 {
   json link { { "interface", "wlan0" }, { "present", true }, { "up", false }, { "carrier", true } };

@@ -84,18 +84,21 @@ def wait_for(found: Callable[[], Any], seconds: float = TIMEOUT) -> Any:
 # ---- the world: radios.sh's, with passwords, one channel, DHCP, and a server behind
 
 
-def access_point(number: int, channel: int) -> None:
-    (WORK / f"hostapd{number}.conf").write_text(f"""interface=wlan{number}
-driver=nl80211
-ssid=tandem "vm"
-hw_mode=g
-channel={channel}
-ieee80211n=1
-wmm_enabled=1
+OWN_NETWORK = """ssid=tandem "vm"
 wpa=2
 wpa_key_mgmt=WPA-PSK
 rsn_pairwise=CCMP
 wpa_passphrase=correct horse
+"""
+
+
+def access_point(number: int, channel: int, network: str = OWN_NETWORK) -> None:
+    (WORK / f"hostapd{number}.conf").write_text(f"""interface=wlan{number}
+driver=nl80211
+{network}hw_mode=g
+channel={channel}
+ieee80211n=1
+wmm_enabled=1
 bridge=br0
 ctrl_interface=/run/hostapd{number}
 """)
@@ -176,6 +179,9 @@ directory = "{RUN}/budget"
 share = 0
 [daemon]
 saved_directory = "{RUN}/saved"
+[profile.own]
+ssid = ['tandem "vm"']
+modules.freeze.enabled = true
 """)
         self._tandem = str(programs / "tandem")
         self.log = WORK / "tandemd.log"
@@ -187,6 +193,12 @@ saved_directory = "{RUN}/saved"
     def tandem(self, *words: str) -> tuple[int, str]:
         done = subprocess.run([*IN_STA, self._tandem, *words], capture_output=True, text=True, timeout=TIMEOUT)
         return done.returncode, done.stdout + done.stderr
+
+    def place(self) -> dict[str, Any]:
+        """What follows from the network that the card is in."""
+        status = json.loads(self.tandem("status", "--json")[1])
+        return {"profile": status["profile"]["name"], "why": status["profile"]["why"], "hands_off": status["hands_off"],
+                "freeze": next(one["enabled"] for one in status["modules"] if one["name"] == "freeze")}
 
     def aps(self) -> dict[str, Any]:
         code, said = self.tandem("aps", "--json")
@@ -300,6 +312,18 @@ def main(programs: Path) -> None:
     access_point(other, 1)
     daemon.tandem("aps", "--scan")
     fact("other_channel", daemon.judged(other))
+
+    # Another network, and back.
+    without_access_point(other)
+    access_point(other, 1, "ssid=somewhere else\n")
+    fact("at_home", daemon.place())
+    daemon.tandem("exclude", "add", "ssid", "somewhere else")
+    sta("wpa_cli -p /run/wpa -i wlan2 select_network 0")
+    wait_for(lambda: daemon.place()["hands_off"])
+    fact("elsewhere", daemon.place())
+    sta("wpa_cli -p /run/wpa -i wlan2 select_network 1")
+    wait_for(lambda: daemon.place()["profile"])
+    fact("home_again", daemon.place())
 
     sh("kill $(cat /run/wpa.pid)")
     wait_for(lambda: not Path("/run/wpa.pid").exists())
