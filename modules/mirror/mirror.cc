@@ -25,7 +25,8 @@ that listens (`links.radio`), of damaged frames heard at the time. One hole at a
 
 **Short queue.** While every round trip sees a loss no congestion window grows except in slow start. So once wireless losses were seen the advertised window keeps
 the queueing delay near `cap` eighths of the round trip, and the sender's window stays above what is in flight. It also opens gently after an undo (`pace`), and in slow
-start fewer ACKs are sent (`acks`), which keeps HyStart from ending it early. When somebody else fills the queue the cap is lifted. A flow that never loses to the air
+start fewer ACKs are sent (`acks`), which keeps HyStart from ending it early. When somebody else fills the queue the cap is lifted; so it is 10 s after the last hidden loss, and
+after 1 s where less than three quarters arrive of what came before and fewer than four episodes were hidden. A flow that never loses to the air
 is not steered at all.
 
 **Fetching.** Strategies `range` and `replay` also fetch the missing bytes of plaintext HTTP over the cellular link and hand them to the local TCP: by a Range request

@@ -43,9 +43,12 @@ constexpr float rate_rounds = 8;
 // what arrives under it is what it was measured by.
 constexpr float too_little = 0.75f;
 constexpr std::uint8_t rounds_to_tell = 16;
-// Without a loss of the air for so long nothing asks for a cap: at once when it costs, after some time in any case.
+// Without a loss of the air for so long nothing asks for a cap. Much sooner where it may cost something and few episodes
+// have shown yet that the air loses anything: after more, less arrives because somebody else has come, or the air is
+// worse, and without the cap their queue would overflow.
+constexpr Duration ends_after = 10s;
 constexpr Duration costs_after = 1s;
-constexpr Duration ends_after = 5s;
+constexpr std::uint8_t few_episodes = 4;
 constexpr std::uint32_t first_flight_mss = 10; // RFC 6928
 // The cap gives way to others down to so many segments: with fewer in flight a loss waits for the sender's timer.
 constexpr std::uint32_t smallest_cap_mss = 4;
@@ -154,7 +157,7 @@ void Steering::end_round(const FlowView& flow, const Settings& settings, Tick no
 bool Steering::outlived(const FlowView& flow, Tick now) const
 {
   const Duration quiet = now - hidden_at_;
-  const bool costs = rounds_ > rounds_to_tell && delivered_ < too_little * before_;
+  const bool costs = episodes_ < few_episodes && rounds_ > rounds_to_tell && delivered_ < too_little * before_;
   return quiet > ends_after || (costs && quiet > std::max(costs_after, flow.rtt_smoothed * int { rounds_to_tell }));
 }
 

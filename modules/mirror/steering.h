@@ -34,8 +34,12 @@ public:
   // An outgoing pure ACK. Keeps track of what arrives, and of the queue.
   void acknowledged(const Segment& segment, const FlowView& flow, const DelayMeter& delay, const Settings& settings,
                     Tick now);
-  // A random loss was hidden: the air still loses something.
-  void hidden(Tick now) { hidden_at_ = now; }
+  // Random losses were hidden: the air still loses something.
+  void hidden(Tick now)
+  {
+    hidden_at_ = now;
+    if (episodes_ < 255) ++episodes_;
+  }
   // And the sender, which answers losses, restores its window now.
   void undone(const FlowView& flow, const Settings& settings, Tick now);
 
@@ -70,6 +74,7 @@ private:
   bool thinning_ = false;
   bool opening_ = false;
   std::uint8_t rounds_ = 0;  // with the cap, or without growth while there is none
+  std::uint8_t episodes_ = 0; // that were hidden
   std::uint8_t crowded_ = 0; // rounds in a row with much more in the queue than the cap lets this flow put there
   Seq edge_ {};
   Seq mark_ {};  // edge at the beginning of the round
