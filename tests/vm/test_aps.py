@@ -96,6 +96,10 @@ def test_another_channel_is_not_joined_and_said_so(facts: dict[str, Any]) -> Non
     assert "another channel" in facts["other_channel"] and "take turns" in facts["other_channel"]
 
 
+def test_the_dispatcher_script_announces_that_wifi_goes_and_nothing_else(facts: dict[str, Any]) -> None:
+    assert [facts[f"dispatched_{name}"] for name in ("lo_pre_down", "wlan2_up", "wlan2_pre_down")] == [0, 0, 1]
+
+
 def test_a_profile_and_an_exclusion_follow_the_network(facts: dict[str, Any]) -> None:
     own = {"profile": "own", "why": 'the Wi-Fi network is "tandem \\"vm\\""', "hands_off": "", "freeze": True}
     assert facts["at_home"] == own == facts["home_again"]

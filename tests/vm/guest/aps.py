@@ -26,6 +26,7 @@ SUPPLICANT = Path("/run/wpa-global")
 IN_STA = ["ip", "netns", "exec", "sta"]
 AP = {0: "02:00:00:00:00:00", 1: "02:00:00:00:01:00"}
 STATION = "tandem-sta0"
+DISPATCHER = HERE.parents[2] / "packaging" / "networkmanager" / "50-tandem"
 HWSIM = Path("/sys/kernel/debug/ieee80211")
 TIMEOUT = 40.0
 # As tandemd.service does: an ordinary user with two capabilities. 65534 is in the group of wpa_supplicant's socket.
@@ -312,6 +313,11 @@ def main(programs: Path) -> None:
     access_point(other, 1)
     daemon.tandem("aps", "--scan")
     fact("other_channel", daemon.judged(other))
+
+    # The dispatcher script, as NetworkManager calls it.
+    for interface, event in (("lo", "pre-down"), ("wlan2", "up"), ("wlan2", "pre-down")):
+        sta(f"env PATH={programs}:/usr/bin:/bin sh {DISPATCHER} {interface} {event}")
+        fact(f"dispatched_{interface}_{event.replace('-', '_')}", daemon.log.read_text().count("announces"))
 
     # Another network, and back.
     without_access_point(other)
