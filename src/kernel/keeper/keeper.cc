@@ -67,6 +67,7 @@ struct Keeper::Parts
   void undo_here() noexcept
   {
     Steerer::clear(options.steering_file);
+    Placer::clear(options.placement_file);
     try
     {
       PolicyRoute::clear(route.table, route.priority);
@@ -263,6 +264,17 @@ void Keeper::set_steering(const SteeringPlan& plan)
 void Keeper::post_steering(const SteeringPlan& plan)
 {
   parts_->post({ { "order", "steering" }, { "plan", plan } });
+}
+
+void Keeper::set_placement(const PlacementPlan& plan)
+{
+  validate(plan);
+  parts_->wait_for(parts_->post({ { "order", "placement" }, { "plan", plan } }));
+}
+
+void Keeper::post_placement(const PlacementPlan& plan)
+{
+  parts_->post({ { "order", "placement" }, { "plan", plan } });
 }
 
 void Keeper::guard_queue(int queue_fd, std::uint16_t number)

@@ -46,6 +46,9 @@ public:
   // be meant (validate()) throws.
   void set_steering(const SteeringPlan& plan);
   void post_steering(const SteeringPlan& plan);
+  // Likewise: state().placement says what came of it. Counts in it are told once a second while they change.
+  void set_placement(const PlacementPlan& plan);
+  void post_placement(const PlacementPlan& plan);
 
   // Lets the keeper release the packets waiting in the queue when the daemon hangs or dies: hands it the queue's
   // socket.

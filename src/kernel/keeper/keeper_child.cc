@@ -85,6 +85,8 @@ public:
       backend_ = choose_backend(options_.backend);
       steerer_.emplace(options_.steering_file);
       state_.steering = steerer_->state();
+      placer_.emplace(options_.placement_file);
+      state_.placement = placer_->state();
       state_.backend = backend_->name();
       state_.why = backend_->why();
       state_.since = now();
@@ -105,15 +107,21 @@ private:
   // One round of waiting and doing. False: the daemon is gone.
   bool turn()
   {
-    std::array<pollfd, 3> polled { pollfd { socket_, POLLIN, 0 }, pollfd { route_ ? route_->fd() : -1, POLLIN, 0 },
-                                   pollfd { rulesets_.fd(), POLLIN, 0 } };
+    std::vector<pollfd> polled { { socket_, POLLIN, 0 },
+                                 { route_ ? route_->fd() : -1, POLLIN, 0 },
+                                 { rulesets_.fd(), POLLIN, 0 } };
+    for (const int fd : placer_->fds())
+      polled.push_back({ fd, POLLIN, 0 });
     int ready = poll(polled.data(), polled.size(), wait_ms());
     if (ready < 0 && errno != EINTR) return false;
     if (ready > 0 && polled[2].revents != 0 && rulesets_.take()) look_for_rules_soon();
     if (ready > 0 && polled[1].revents != 0) follow_routes();
+    if (ready > 0 && std::any_of(polled.begin() + 3, polled.end(), [](const pollfd& one) { return one.revents != 0; }))
+      placer_->refresh();
     if (ready > 0 && polled[0].revents != 0 && !take_order()) return false;
     if (must_watch()) look();
     if (now() >= look_for_rules_) mend();
+    if (placer_->look(now())) tell_placement();
     return true;
   }
 
@@ -124,6 +132,7 @@ private:
     Duration wait = Duration::max();
     if (must_watch()) wait = options_.period;
     if (look_for_rules_ != Tick::max()) wait = std::min(wait, std::max(look_for_rules_ - now(), Duration {}));
+    if (placer_->next() != Tick::max()) wait = std::min(wait, std::max(placer_->next() - now(), Duration {}));
     return wait == Duration::max() ? -1 : static_cast<int>(ceil<milliseconds>(wait).count());
   }
 
@@ -228,6 +237,12 @@ private:
       steerer_->carry_out(order.at("plan").get<SteeringPlan>());
       state_.steering = steerer_->state();
     }
+    else if (what == "placement")
+    {
+      placer_->carry_out(order.at("plan").get<PlacementPlan>());
+      state_.placement = placer_->state();
+      rulesets_.take(); // of its own
+    }
     else if (what == "guard")
     {
       queue_ = std::move(passed);
@@ -280,6 +295,12 @@ private:
       suspend();
     else if (state_.phase == KeeperState::Phase::suspended)
       release();
+  }
+
+  void tell_placement()
+  {
+    state_.placement = placer_->state();
+    answer(0, "");
   }
 
   void release()
@@ -353,6 +374,7 @@ private:
     {
     }
     steerer_.reset();
+    placer_.reset();
     route_.reset();
     release();
     queue_.reset();
@@ -383,6 +405,7 @@ private:
   Tick mended_ {};
   Duration back_off_ {};
   std::optional<Steerer> steerer_ {};
+  std::optional<Placer> placer_ {};
   RulePlan plan_ {};
   KeeperState state_ {};
   Fd queue_ {};

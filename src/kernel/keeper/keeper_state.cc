@@ -22,6 +22,7 @@ void to_json(json& out, const KeeperState& state)
           { "why", state.why },
           { "route", state.route },
           { "steering", state.steering },
+          { "placement", state.placement },
           { "last_error", state.last_error } };
 }
 
@@ -38,6 +39,7 @@ void from_json(const json& in, KeeperState& state)
   state.why = in.at("why");
   state.route = in.at("route");
   state.steering = in.at("steering");
+  state.placement = in.at("placement");
   state.last_error = in.at("last_error");
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "src/kernel/mptcp/steering.h"
+#include "src/kernel/rules/placement_rules.h"
 #include "src/kernel/rules/policy_route.h"
 #include "src/kernel/rules/rules.h"
 
@@ -31,6 +32,8 @@ struct KeeperOptions
   std::string steering_file {};
   // Likewise for the cellular interface's arp_announce.
   std::string arp_file {};
+  // Likewise for the rules and routes that placed connections need.
+  std::string placement_file {};
   // Descriptors that the keeper keeps open: locks which the next daemon waits for until everything is undone.
   std::vector<int> inherited {};
 };
@@ -55,6 +58,7 @@ struct KeeperState
   std::string why;               // RuleBackend::why()
   RouteState route {};
   SteeringState steering {};
+  PlacementState placement {};
   std::string last_error; // of the last failed command, empty when the last one succeeded
 };
 

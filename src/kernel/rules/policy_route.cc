@@ -84,7 +84,7 @@ Way way_by(nl_addr* gateway)
 
 } // namespace
 
-TANDEM_JSON_FIELDS(RoutePlan, cell, mark, table, priority)
+TANDEM_JSON_FIELDS(RoutePlan, cell, mark, table, priority, announce)
 
 struct PolicyRoute::Parts
 {
@@ -93,6 +93,7 @@ struct PolicyRoute::Parts
   Fd events {};
   RouteState state {};
   ArpAnnounce arp;
+  bool left = false; // leave()
 
   explicit Parts(std::string note) : arp { std::move(note) } {}
 
@@ -267,7 +268,12 @@ PolicyRoute::PolicyRoute(const RoutePlan& plan, std::string note) : parts_ { std
 
 PolicyRoute::~PolicyRoute()
 {
-  clear(parts_->plan.table, parts_->plan.priority);
+  if (!parts_->left) clear(parts_->plan.table, parts_->plan.priority);
+}
+
+void PolicyRoute::leave() noexcept
+{
+  parts_->left = true;
 }
 
 int PolicyRoute::fd() const
@@ -285,7 +291,7 @@ bool PolicyRoute::refresh()
   }
   if (p.plan.cell.empty()) return false;
   int ifindex = static_cast<int>(if_nametoindex(p.plan.cell.c_str()));
-  if (ifindex != 0) p.arp.set(p.plan.cell);
+  if (ifindex != 0 && p.plan.announce) p.arp.set(p.plan.cell);
   bool changed = false;
   auto v4 = p.follow(AF_INET, ifindex, changed), v6 = p.follow(AF_INET6, ifindex, changed);
   p.state = {

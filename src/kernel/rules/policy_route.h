@@ -18,6 +18,7 @@ struct RoutePlan
   MarkBits mark = Marks {}.by_cell;
   std::uint32_t table = 8484;
   std::uint32_t priority = 8484; // of the ip rule; before main (32766)
+  bool announce = true;          // packets leave with the address of another interface: see ArpAnnounce
 
   bool operator==(const RoutePlan&) const = default;
 };
@@ -57,6 +58,8 @@ public:
   // Puts back those that are missing. Throws std::runtime_error with a sentence.
   void put_rules_back();
   const RouteState& state() const;
+  // Rule and routes stay when this object goes: clear() takes them away.
+  void leave() noexcept;
 
   // Removes rules and routes with Tandem's protocol number, this table and this priority. Never throws.
   static void clear(std::uint32_t table, std::uint32_t priority) noexcept;

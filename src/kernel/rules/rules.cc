@@ -60,6 +60,11 @@ void check_address(const std::string& field, const std::string& text)
   check_cidr(field, text, false);
 }
 
+void check_network(const std::string& field, const std::string& text)
+{
+  check_cidr(field, text, true);
+}
+
 void validate(const RulePlan& plan)
 {
   if (plan.traffic != 0 || !plan.wifi.empty()) check_interface("wifi", plan.wifi);
@@ -78,6 +83,6 @@ void validate(const RulePlan& plan)
 }
 
 TANDEM_JSON_FIELDS(RulePlan, queue, traffic, marks, wifi, cell, wifi_addresses, exempt_local, exempt_remote,
-                   exempt_ports, exempt_users, release_by_connmark)
+                   exempt_ports, exempt_users, release_by_connmark, placed_mask)
 
 } // namespace tandem::kernel

@@ -37,6 +37,9 @@ struct RulePlan
   // A flow of which one packet was accepted with marks.release is not queued any more: the bit is remembered in its
   // conntrack mark. Loads connection tracking.
   bool release_by_connmark = false;
+  // Connections that leave by another link have a mark under this mask (placement_rules.h): not queued, for the source
+  // address that they have here is not theirs on the wire. 0: there are none.
+  std::uint32_t placed_mask = 0;
 
   bool operator==(const RulePlan&) const = default;
 };
@@ -48,6 +51,8 @@ void validate(const RulePlan& plan);
 // The same for one interface name, or one address without a prefix length.
 void check_interface(const std::string& field, const std::string& name);
 void check_address(const std::string& field, const std::string& text);
+// With a prefix length or without.
+void check_network(const std::string& field, const std::string& text);
 
 void to_json(nlohmann::json& json, const RulePlan& plan);
 void from_json(const nlohmann::json& json, RulePlan& plan);

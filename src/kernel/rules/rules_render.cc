@@ -160,6 +160,8 @@ private:
 
     chain(name);
     rule(bits_set("meta", plan_.marks.injected) + " return");
+    if (way == Direction::egress && plan_.placed_mask != 0)
+      rule("meta mark & " + hex(plan_.placed_mask) + " != 0 return");
     rule("ip frag-off & 0x3fff != 0 return");
     rule("ip hdrlength != 5 return");
     rule("meta nfproto ipv6 ip6 nexthdr != tcp return");
@@ -245,6 +247,7 @@ void iptables_direction(std::ostream& out, const RulePlan& plan, bool egress, bo
   const std::string add = "-A " + chain + " ";
   auto bits = [](const MarkBits& b) { return hex(b.value) + "/" + hex(b.mask); };
   out << add << "-m mark --mark " << bits(plan.marks.injected) << " -j RETURN\n";
+  if (egress && plan.placed_mask != 0) out << add << "-m mark ! --mark 0x0/" << hex(plan.placed_mask) << " -j RETURN\n";
   for (const auto& cidr : of_version(plan.exempt_local, v6))
     out << add << (egress ? "-s " : "-d ") << cidr << " -j RETURN\n";
   for (const auto& cidr : of_version(plan.exempt_remote, v6))

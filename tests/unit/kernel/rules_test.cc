@@ -122,6 +122,17 @@ TEST(Rules, OnlyOwnBitsAreCompared)
   EXPECT_THAT(render::iptables(acks(), false), HasSubstr("--mark 0x20000000/0x20000000 -j RETURN"));
 }
 
+TEST(Rules, ConnectionsPlacedOnOtherLinksAreNotQueued)
+{
+  RulePlan plan = acks();
+  EXPECT_THAT(render::nftables(plan), Not(HasSubstr("0xf000000")));
+  plan.placed_mask = 0x0f00'0000;
+  const std::string nft = render::nftables(plan), iptables = render::iptables(plan, false);
+  EXPECT_THAT(nft, HasSubstr("meta mark & 0xf000000 != 0 return"));
+  EXPECT_EQ(nft.find("0xf000000"), nft.rfind("0xf000000")) << "on the way out";
+  EXPECT_THAT(iptables, HasSubstr("-A TANDEM-EGRESS -m mark ! --mark 0x0/0xf000000 -j RETURN\n"));
+}
+
 TEST(Rules, RefusesWhatCouldSmuggleInARule)
 {
   auto refused = [](auto change)
@@ -147,6 +158,7 @@ TEST(Rules, SurviveTheWayToTheKeeper)
 {
   RulePlan plan = acks();
   plan.queue = 7;
+  plan.placed_mask = 0xf0;
   plan.cell = "wwan0";
   plan.wifi_addresses = { "192.0.2.1" };
   plan.exempt_local = { "192.0.2.0/24" };
