@@ -6,6 +6,7 @@
 #include "src/links/network.h"
 #include "src/links/risk.h"
 
+#include <tandem/link.h>
 #include <tandem/segment.h>
 #include <tandem/units.h>
 
@@ -251,6 +252,26 @@ struct Config
     static constexpr std::uint64_t piece_bytes = 256u << 10; // of one piece at most, with what is compared
     static constexpr std::uint64_t total_bytes = 4u << 20;   // of all pieces, under way or waiting to be handed over
   } fetch;
+
+  // New TCP connections are given to the links in turns; taken over by a reload.
+  struct Placement
+  {
+    bool enabled = false;
+    // Which get some; nothing: every Wi-Fi link ("auto"), or those with a share.
+    std::optional<std::vector<Link>> links {};
+    // Parts of one; empty: by what each link has been seen to carry.
+    std::vector<std::pair<Link, double>> shares {};
+    bool by_site = true;               // connections to one site keep to one link, but for the next two
+    std::vector<Network> spread_to {}; // of which each connection goes by itself
+    std::vector<std::uint16_t> spread_ports = { 80 };
+    std::vector<Network> exclude_to {};
+    std::vector<std::uint16_t> exclude_ports {};
+    std::vector<std::uint16_t> short_ports = { 53, 853 }; // where the round trip is shortest
+    // Bits of the firewall mark and of the connection mark: a number for each link. Beside those of Tailscale
+    // (0xff0000) and of daemon.mark_mask.
+    static constexpr std::uint32_t mark_mask = 0x0f000000;
+    Source enabled_where {};
+  } placement;
 
   std::vector<ExclusionSetting> exclude; // [exclude]: what is left alone, taken over by a reload
 

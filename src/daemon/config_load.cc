@@ -117,6 +117,9 @@ std::vector<Complaint> conflicts(const Config& config)
         complain(links.more_wifi_where, links.cell_where,
                  "links.more_wifi: " + in_quotes(name) + " is links.cell already; other interfaces are needed");
     }
+  if (config.placement.enabled && (config.placement.mark_mask & config.daemon.mark_mask) != 0)
+    complain(config.placement.enabled_where, config.placement.enabled_where,
+             "placement.enabled: a daemon.mark_mask without bits of 0x0f000000 is needed, for placement uses these");
   return complaints;
 }
 

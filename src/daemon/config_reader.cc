@@ -19,9 +19,9 @@ namespace tandem::daemon
 namespace
 {
 
-constexpr std::array<std::string_view, 13> sections { "links",    "cell",    "daemon", "exclude", "recorder",
+constexpr std::array<std::string_view, 14> sections { "links",    "cell",    "daemon", "exclude", "recorder",
                                                       "detector", "metrics", "fetch",  "mptcp",   "budget",
-                                                      "evidence", "modules", "profile" };
+                                                      "evidence", "modules", "placement", "profile" };
 
 Value converted(const toml::node& node)
 {

@@ -79,6 +79,24 @@ void add_steering(Metrics& list, const json& steering)
     list.add("tandem_steering_" + std::string { key } + "_total", help, "counter", steering[key]);
 }
 
+void add_placement(Metrics& list, const json& placement)
+{
+  list.add("tandem_placement_in_force", "Whether new connections are given to the links in turns", "gauge",
+           placement["in_force"].get<bool>() ? 1 : 0);
+  for (const auto& [link, of] : placement["links"].items())
+  {
+    const json labels = { { "link", link } };
+    list.add("tandem_placement_share_ratio", "Share of new connections that the link gets", "gauge", of["share"],
+             labels);
+    list.add("tandem_placement_connections_total", "Connections that were given to the link", "counter",
+             of["connections"], labels);
+    list.add("tandem_placement_alive", "Of these, that live", "gauge", of["alive"], labels);
+    if (of.contains("bytes_in"))
+      list.add("tandem_placement_bytes_in_total", "Bytes that arrived on connections placed away from home", "counter",
+               of["bytes_in"], labels);
+  }
+}
+
 void add_blackouts(Metrics& list, const json& blackout)
 {
   for (const auto& [cause, count] : blackout["verdicts"].items())
@@ -185,6 +203,7 @@ json metrics_json(const json& status, const json& radio)
   add_fetching(list, status["fetch"]);
   add_links(list, status["links"]);
   add_steering(list, status["steering"]);
+  add_placement(list, status["placement"]);
   add_blackouts(list, status["links"]["wifi"]["blackout"]);
   add_risk(list, status["links"]["wifi"]["risk"]);
   add_radio(list, radio);

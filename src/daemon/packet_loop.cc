@@ -89,6 +89,7 @@ PacketLoop::PacketLoop(const Config& given, std::vector<int> locks, evidence::Me
 
 PacketLoop::~PacketLoop()
 {
+  more_validation_.clear();
   validation_.reset();
   exclusions_.reset();
   cost_watch_.reset();
@@ -262,6 +263,7 @@ StatusSources PacketLoop::sources()
            .bypassed = bypass_.on(),
            .rules = rules_status(),
            .steering = steering_,
+           .placement = placement_,
            .fetching = broker_,
            .keeper = keeper_,
            .observers = *observers_,
@@ -309,6 +311,8 @@ void PacketLoop::set_knob(const std::string& module, const std::string& knob, co
 void PacketLoop::take_over(const Config& fresh)
 {
   rouse();
+  config_.placement = fresh.placement;
+  make_validation();
   exclude(fresh.exclude);
   take_settings(fresh);
   links_changed();

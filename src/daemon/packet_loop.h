@@ -18,6 +18,7 @@
 #include "src/daemon/link_radio.h"
 #include "src/daemon/module_loader.h"
 #include "src/daemon/observers.h"
+#include "src/daemon/placement_driver.h"
 #include "src/daemon/queue_rules.h"
 #include "src/daemon/roles.h"
 #include "src/daemon/setting_layers.h"
@@ -135,6 +136,7 @@ private:
   void take_settings(const Config& fresh);
   void place_evidence(Tick now);
   void look_at_filter(Tick now);
+  bool in_tunnel() const;
   std::string apart() const;
   void look_apart();
   void let_go(const std::string& why);
@@ -195,6 +197,9 @@ private:
   void radio_changed(Link link, const std::optional<RadioState>& radio);
   void steer();
   void steer_soon();
+  std::string barred(Link link) const;
+  void place_connections(Tick now);
+  void placed(Tick now);
   void look_at_traps(Tick now);
   void tell_state(Tick now);
   void trap_saved(const TrapSaver::Saved& saved);
@@ -238,6 +243,8 @@ private:
   Tick filtered_until_ {};                              // the packet filter is not tried before
   Duration filtered_for_ {};
   SteeringController steering_;
+  PlacementDriver placement_ {};
+  Tick placement_looked_ {};
   Wanted wanted_ {}; // what rules and observers were made of
   kernel::RuleDelivery rules_ {};
   Tick started_ {};
@@ -256,10 +263,11 @@ private:
   std::optional<Observers> observers_ {};
   std::map<Link, LinkRadio> more_radio_ {}; // of the further Wi-Fi links
   Traps traps_ {};
-  std::optional<TrapSaver> trap_saver_ {};              // its thread posts to the mailbox: ends before it
-  std::optional<links::CellCostWatch> cost_watch_ {};   // likewise
-  std::optional<ExclusionDriver> exclusions_ {};        // likewise
-  std::optional<links::ValidationWatch> validation_ {}; // likewise
+  std::optional<TrapSaver> trap_saver_ {};                    // its thread posts to the mailbox: ends before it
+  std::optional<links::CellCostWatch> cost_watch_ {};         // likewise
+  std::optional<ExclusionDriver> exclusions_ {};              // likewise
+  std::optional<links::ValidationWatch> validation_ {};       // likewise
+  std::map<Link, links::ValidationWatch> more_validation_ {}; // likewise; while connections may be placed
 };
 
 } // namespace tandem::daemon

@@ -32,6 +32,12 @@ std::vector<std::string> no_tunnels(const Config::Links& config, const Roles& ro
 
 } // namespace
 
+bool PacketLoop::in_tunnel() const
+{
+  return !links::hands_off(monitor_.routing(), monitor_[Link::wifi].addresses, no_tunnels(config_.links, roles_))
+              .empty();
+}
+
 // Why every flow is left alone; empty: it is not.
 std::string PacketLoop::apart() const
 {
@@ -106,16 +112,20 @@ void PacketLoop::machine_woke()
 void PacketLoop::make_validation()
 {
   if (!config_.links.validation) return;
-  validation_.emplace(roles_.wifi,
-                      [this]
-                      {
-                        static_cast<void>(mailbox_.post(
-                            [this]
-                            {
-                              rouse();
-                              links_changed();
-                            }));
-                      });
+  const auto told = [this]
+  {
+    static_cast<void>(mailbox_.post(
+        [this]
+        {
+          rouse();
+          links_changed();
+        }));
+  };
+  if (!validation_) validation_.emplace(roles_.wifi, told);
+  // Of the others nobody else asks.
+  more_validation_.clear();
+  for (std::size_t i = 0; config_.placement.enabled && i < roles_.more_wifi.size(); ++i)
+    if (!roles_.more_wifi[i].empty()) more_validation_.try_emplace(wifi_link(i + 1), roles_.more_wifi[i], told);
 }
 
 // ---- single flows ----

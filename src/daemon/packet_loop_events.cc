@@ -260,6 +260,7 @@ void PacketLoop::tell_links()
 void PacketLoop::verdict_changed()
 {
   tell_links();
+  place_connections(kernel::now());
   schedule();
 }
 
@@ -295,6 +296,7 @@ bool PacketLoop::find_roles_anew()
   make_more_radios();
   if (other_cell && cost_watch_) cost_watch_->follow(roles_.cell);
   if (other_wifi && validation_) validation_->follow(roles_.wifi);
+  make_validation();
   if (other_cell) keeper_.post_route(route_plan(config_.daemon, marks_, roles_.cell));
   log(Severity::notice, "Wi-Fi: " + (roles_.wifi.empty() ? "none" : roles_.wifi) + " (" + roles_.wifi_why
                             + "); cellular: " + (roles_.cell.empty() ? "none" : roles_.cell) + " (" + roles_.cell_why
@@ -315,6 +317,7 @@ void PacketLoop::links_changed()
   tell_links();
   bind();
   retune_rules();
+  place_connections(kernel::now());
   schedule();
 }
 
@@ -369,6 +372,8 @@ void PacketLoop::keeper_notified()
     const KeeperChange change = compare(before, keeper_.state());
     // Steering changes ten times a second at most; links are looked at for anything else.
     if (!change.steering_only) links_changed();
+    if (before.placement != keeper_.state().placement) place_connections(kernel::now());
+    if (before.placement.kept != keeper_.state().placement.kept) retune_rules();
     for (const std::string& warning : change.warnings)
       log(Severity::warning, warning);
   }
@@ -387,7 +392,9 @@ void PacketLoop::retune_rules()
   const links::LinkInfo& wifi = monitor_[Link::wifi];
   wanted_ = hands_off_.empty() ? wanted_now(chain::wanted(chain_), config_.recorder.everything, wifi, bypass_.on())
                                : Wanted {};
-  const kernel::RulePlan plan = rule_plan(wanted_, config_, roles_, marks_, wifi, exclusions_->known());
+  kernel::RulePlan plan = rule_plan(wanted_, config_, roles_, marks_, wifi, exclusions_->known());
+  if (placement_.decision().plan.choose || keeper_.state().placement.kept)
+    plan.placed_mask = config_.placement.mark_mask;
   if (rules_.want(plan)) rules_.posted(keeper_.post_apply(plan));
   retune_fetching();
   retune_observers();
@@ -465,6 +472,7 @@ void PacketLoop::look()
   if (validation_ && validation_->why() != not_validated_) links_changed();
   look_at_network_again(now);
   follow_rules();
+  if (config_.placement.enabled && now - placement_looked_ >= std::chrono::seconds { 1 }) place_connections(now);
   retune_queue();
   broker_.store().forget_acknowledged(chain_.table());
   for (const FetchOutcome& outcome : broker_.store().give_up(now))

@@ -52,6 +52,7 @@ kernel::KeeperOptions keeper_options(const Config::Daemon& daemon, std::vector<i
   return { .backend = choice_of(daemon.backend),
            .steering_file = (daemon.socket.parent_path() / "steering.json").string(),
            .arp_file = (daemon.socket.parent_path() / "arp_announce").string(),
+           .placement_file = (daemon.socket.parent_path() / "placement.json").string(),
            .inherited = std::move(locks) };
 }
 

@@ -3,6 +3,7 @@
 #include "src/control/literal.h"
 #include "src/control/nearest.h"
 #include "src/daemon/config_value.h"
+#include "src/daemon/placement_settings.h"
 
 #include <tandem/link.h>
 
@@ -67,6 +68,15 @@ bool put_limit(std::optional<std::uint64_t>& to, const Value& value)
   const auto bytes = as_bytes(value);
   if (bytes) to = *bytes;
   return bytes.has_value();
+}
+
+constexpr std::string_view ports_needed = "a list of at most 256 ports from 1 to 65535 such as [22, 5060] is needed";
+
+bool put_ports(std::vector<std::uint16_t>& to, const Value& value)
+{
+  const auto ports = as_ports(value, longest_list);
+  if (ports) to = *ports;
+  return ports.has_value();
 }
 
 // What of one kind was said before is replaced.
@@ -247,14 +257,8 @@ constexpr std::array all {
               return true;
             },
             "a list of at most 256 networks such as [\"10.0.0.0/8\", \"2001:db8::/32\"] is needed" },
-  Setting { "daemon.exempt_ports",
-            [](Config& c, const Value& v)
-            {
-              const auto ports = as_ports(v, longest_list);
-              if (ports) c.daemon.exempt_ports = *ports;
-              return ports.has_value();
-            },
-            "a list of at most 256 ports from 1 to 65535 such as [22, 5060] is needed" },
+  Setting { "daemon.exempt_ports", [](Config& c, const Value& v) { return put_ports(c.daemon.exempt_ports, v); },
+            ports_needed },
   Setting { "daemon.saved_directory", [](Config& c, const Value& v) { return put_path(c.daemon.saved_directory, v); },
             "an absolute path of a directory is needed", true },
   Setting { "exclude.to", put_exclusions<Exclusion::Kind::to>,
@@ -361,6 +365,27 @@ constexpr std::array all {
                                   std::chrono::seconds { 60 });
             },
             "a duration from \"400ms\" to \"60s\" is needed", true },
+  Setting { "placement.enabled", [](Config& c, const Value& v) { return put_flag(c.placement.enabled, v); },
+            "true or false is needed" },
+  Setting {
+      "placement.links", [](Config& c, const Value& v) { return put_links(c.placement, v); },
+      "\"auto\" (every Wi-Fi link), a list of links, each once, such as [\"wifi\", \"wifi2\", \"cell\"], or one of "
+      "their shares, none below 0, which sum to 1, such as [\"wifi=0.6\", \"wifi2=0.4\"], is needed" },
+  Setting { "placement.spread",
+            [](Config& c, const Value& v)
+            {
+              Config::Placement& p = c.placement;
+              const bool everything = as_text(v) == "all";
+              if (!everything && !put_peers(p.spread_to, p.spread_ports, v)) return false;
+              p.by_site = !everything;
+              return true;
+            },
+            "\"all\", or a list of at most 256 networks and ports such as [\"198.51.100.0/24\", 80], is needed" },
+  Setting { "placement.exclude",
+            [](Config& c, const Value& v) { return put_peers(c.placement.exclude_to, c.placement.exclude_ports, v); },
+            "a list of at most 256 networks and ports such as [\"198.51.100.0/24\", 22] is needed" },
+  Setting { "placement.short_ports", [](Config& c, const Value& v) { return put_ports(c.placement.short_ports, v); },
+            ports_needed },
 };
 
 constexpr std::array<RetiredSetting, 16> gone { {
@@ -413,6 +438,7 @@ void remember_where(Config& config, std::string_view key, const Source& where)
   if (key == "links.more_wifi") config.links.more_wifi_where = where;
   if (key == "budget.cell_day") config.budget.cell_day_where = where;
   if (key == "budget.cell_month") config.budget.cell_month_where = where;
+  if (key == "placement.enabled") config.placement.enabled_where = where;
   for (ExclusionSetting& one : config.exclude)
     if (one.where.file.empty()) one.where = where;
 }

@@ -117,6 +117,7 @@ json status_json(const StatusSources& from)
     { "rules", rules_json(from.rules) },
     { "links", each_link_json(from.links, [&from](Link link) { return link_status_json(link, from); }) },
     { "steering", all_steering_json(from) },
+    { "placement", from.placement.json(from.config.placement, keeper.placement) },
     { "datapath", datapath_json(from) },
     { "fetch", fetch_json(from) },
     { "faults", faults_json(from.datapath.counters()) },

@@ -10,6 +10,7 @@
 #include "src/daemon/fetch_broker.h"
 #include "src/daemon/link_radio.h"
 #include "src/daemon/observers.h"
+#include "src/daemon/placement_driver.h"
 #include "src/daemon/roles.h"
 #include "src/daemon/setting_layers.h"
 #include "src/daemon/status_json.h"
@@ -46,6 +47,7 @@ struct StatusSources
   bool bypassed; // no rule queues anything
   RulesStatus rules;
   const SteeringController& steering;
+  const PlacementDriver& placement;
   const FetchBroker& fetching;
   const kernel::Keeper& keeper;
   const Observers& observers;

@@ -47,18 +47,21 @@ std::optional<kernel::SteeringPlan> SteeringController::due(const links::LinkTab
 KeeperChange compare(const kernel::KeeperState& before, const kernel::KeeperState& after)
 {
   KeeperChange change {};
-  change.steering_only = before.steering != after.steering && before.phase == after.phase
-                         && before.route.v4 == after.route.v4 && before.route.v6 == after.route.v6
-                         && before.last_error == after.last_error && before.restored == after.restored;
+  change.steering_only = (before.steering != after.steering || before.placement != after.placement)
+                         && before.phase == after.phase && before.route.v4 == after.route.v4
+                         && before.route.v6 == after.route.v6 && before.last_error == after.last_error
+                         && before.restored == after.restored;
   if (after.restored != before.restored)
     change.warnings.emplace_back("another program took rules of Tandem's away; they are back");
-  const auto tell = [&change](const std::string& was, const std::string& is)
+  const auto tell = [&change](const std::string& was, const std::string& is, const char* what = "steering: ")
   {
-    if (was != is && !is.empty()) change.warnings.push_back("steering: " + is);
+    if (was != is && !is.empty()) change.warnings.push_back(what + is);
   };
   tell(before.steering.mptcp_why, after.steering.mptcp_why);
   tell(before.steering.last_error, after.steering.last_error);
   tell(before.steering.recovered, after.steering.recovered);
+  tell(before.placement.why, after.placement.why, "new connections are not placed: ");
+  tell(before.placement.last_error, after.placement.last_error, "placed connections: ");
   if (after.steering.ce_backend.empty()) tell(before.steering.ce_why, after.steering.ce_why);
   return change;
 }

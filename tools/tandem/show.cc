@@ -4,6 +4,7 @@
 #include "tools/tandem/exclude_view.h"
 #include "tools/tandem/json_values.h"
 #include "tools/tandem/networks_view.h"
+#include "tools/tandem/placement_view.h"
 
 #include <algorithm>
 #include <array>
@@ -246,6 +247,8 @@ std::string show_status(const json& status, const Style& style)
   if (member(status, "links").is_object()) out += '\n' + links_table(member(status, "links"), style);
   if (const std::string steering = show_steering(member(status, "steering"), style); !steering.empty())
     out += '\n' + steering;
+  if (const std::string placement = show_placement(member(status, "placement"), style); !placement.empty())
+    out += '\n' + placement;
   if (member(status, "modules").is_array()) out += '\n' + show_modules(member(status, "modules"), style);
 
   const json& flows = member(status, "flows");

@@ -1,0 +1,113 @@
+#include "src/daemon/placement_driver.h"
+
+#include "src/kernel/interface_setting.h"
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <string>
+#include <utility>
+
+namespace tandem::daemon
+{
+
+using nlohmann::json;
+
+namespace
+{
+
+constexpr std::size_t at(Link link)
+{
+  return static_cast<std::size_t>(link);
+}
+
+const kernel::PlacedCount& count_of(const kernel::PlacementState& state, Link link)
+{
+  static const kernel::PlacedCount none {};
+  const auto found = state.count.find(placement_value(link));
+  return found == state.count.end() ? none : found->second;
+}
+
+} // namespace
+
+std::uint64_t PlacementDriver::counted(const kernel::PlacementState& state,
+                                       const std::array<std::uint64_t, link_count>& arrived, Tick now)
+{
+  for (const Link link : all_links)
+  {
+    if (link == Link::other) continue;
+    capacity_[at(link)].look(now, arrived[at(link)]);
+    const kernel::PlacedCount& count = count_of(state, link);
+    if (count.rtt_us > 0) rtt_[at(link)] = std::chrono::microseconds { count.rtt_us };
+    if (link != Link::wifi) trial_[at(link)].look(now, count.connections, count.answered);
+  }
+  const kernel::PlacedCount& cell = count_of(state, Link::cell);
+  const std::uint64_t all = cell.bytes_in + cell.bytes_out;
+  return all - std::exchange(cell_bytes_, all);
+}
+
+LinkOutlook PlacementDriver::outlook(Link link, bool up, std::string barred, Tick now) const
+{
+  if (barred.empty() && trial_[at(link)].barred(now)) barred = "nothing that was begun by it lately was answered";
+  return {
+    .up = up, .capacity = capacity_[at(link)].bytes_per_second(), .rtt = rtt_[at(link)], .barred = std::move(barred)
+  };
+}
+
+std::optional<kernel::PlacementPlan> PlacementDriver::due(const PlacementInputs& inputs)
+{
+  decision_ = place(inputs, decision_);
+  // Nothing was ever placed: the keeper need not hear of it.
+  if (decision_.plan == told_ || (!told_any_ && !decision_.plan.choose && !decision_.plan.let_go)) return {};
+  told_ = decision_.plan;
+  told_any_ = true;
+  return told_;
+}
+
+json PlacementDriver::json(const Config::Placement& settings, const kernel::PlacementState& state) const
+{
+  std::string why = decision_.why.empty() ? state.why : decision_.why;
+  nlohmann::json links = nlohmann::json::object();
+  for (const Link link : all_links)
+  {
+    if (link == Link::other) continue;
+    const auto& part = decision_.parts[at(link)];
+    const kernel::PlacedCount& count = count_of(state, link);
+    if (!part && count.connections == 0 && count.alive == 0) continue;
+    nlohmann::json one { { "share", part ? part->share : 0.0 },
+                         { "why", part ? part->why : "" },
+                         { "connections", count.connections },
+                         { "alive", count.alive } };
+    if (link != Link::wifi)
+      one.update({ { "answered", count.answered }, { "bytes_in", count.bytes_in }, { "bytes_out", count.bytes_out } });
+    if (const double capacity = capacity_[at(link)].bytes_per_second(); capacity > 0)
+      one["seen_mbps"] = capacity * 8e-6;
+    if (rtt_[at(link)]) one["rtt_ms"] = seconds(*rtt_[at(link)]) * 1e3;
+    links[std::string { name(link) }] = std::move(one);
+  }
+  return { { "enabled", settings.enabled },
+           { "in_force", state.in_force },
+           { "why", why },
+           { "kept", state.kept },
+           { "sites", settings.by_site ? "keep" : "spread" },
+           { "shares", settings.shares.empty() ? "auto" : "given" },
+           { "links", std::move(links) },
+           { "last_error", state.last_error } };
+}
+
+std::uint64_t arrived_by(const std::string& interface)
+{
+  std::uint64_t bytes = 0;
+  if (!interface.empty()) std::ifstream { "/sys/class/net/" + interface + "/statistics/rx_bytes" } >> bytes;
+  return bytes;
+}
+
+bool filters_reverse_path(const std::string& interface)
+{
+  // The kernel takes the greater of the two (Documentation/networking/ip-sysctl).
+  return std::max(kernel::interface_setting("ipv4/conf/all/rp_filter"),
+                  kernel::interface_setting("ipv4/conf/" + interface + "/rp_filter"))
+         == "1";
+}
+
+} // namespace tandem::daemon

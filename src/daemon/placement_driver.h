@@ -1,0 +1,48 @@
+// Keeps what is known of the links for placing connections, and says when the keeper is to be told another plan.
+#pragma once
+
+#include "src/daemon/placement.h"
+#include "src/kernel/keeper/keeper_state.h"
+
+#include <nlohmann/json.hpp>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+namespace tandem::daemon
+{
+
+class PlacementDriver
+{
+public:
+  // What the keeper has counted, and what has arrived by each link's interface. Returns what was put on the cellular
+  // link since the last call, in bytes.
+  std::uint64_t counted(const kernel::PlacementState& state, const std::array<std::uint64_t, link_count>& arrived,
+                        Tick now);
+
+  // What is known of the link; `barred`: what else speaks against it.
+  LinkOutlook outlook(Link link, bool up, std::string barred, Tick now) const;
+
+  // The plan that the keeper is to be told now, if any; it counts as told.
+  std::optional<kernel::PlacementPlan> due(const PlacementInputs& inputs);
+
+  const PlacementDecision& decision() const { return decision_; }
+  nlohmann::json json(const Config::Placement& settings, const kernel::PlacementState& state) const;
+
+private:
+  std::array<LinkCapacity, link_count> capacity_ {};
+  std::array<LinkTrial, link_count> trial_ {};
+  std::array<std::optional<Duration>, link_count> rtt_ {};
+  std::uint64_t cell_bytes_ = 0;
+  PlacementDecision decision_ { .why = "switched off" };
+  kernel::PlacementPlan told_ {};
+  bool told_any_ = false;
+};
+
+// Bytes that have arrived by the interface since it exists; 0: not known.
+std::uint64_t arrived_by(const std::string& interface);
+// Whether the kernel drops what arrives by the interface for an address of another one (rp_filter 1, RFC 3704 strict).
+bool filters_reverse_path(const std::string& interface);
+
+} // namespace tandem::daemon
