@@ -77,6 +77,8 @@ for action in add remove
 end
 complete -c tandem -n '__tandem_in aps' -a 'keep off roam'
 complete -c tandem -n '__tandem_in aps keep' -a '2 3 4 5 6 7 8'
+complete -c tandem -n '__tandem_in aps keep' -l save -d 'over restarts, too'
+complete -c tandem -n '__tandem_in aps off' -l save -d 'over restarts, too'
 complete -c tandem -n '__tandem_in aps' -l scan -d 'look around first'
 complete -c tandem -n '__tandem_in trap' -a 'add list remove'
 complete -c tandem -n '__tandem_in trap add' -a 'flow.gap flow.rtt flow.goodput link.signal link.silence link.down'

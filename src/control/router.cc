@@ -312,11 +312,11 @@ Answer Router::aps(const Request& request, const std::string& what)
   if (what.empty() && reading(request)) return ok(backend_.aps());
   if (what.empty() && request.method == "PUT")
   {
-    const json keep = only_member(request.body, "keep");
+    const auto [keep, save] = change_of(request.body, "keep");
     if (!keep.is_number_unsigned()) throw Refused { Refused::Kind::bad_request, "keep: a number is needed" };
-    backend_.keep_aps(keep.get<std::uint64_t>());
-    log(request, "keeps " + keep.dump() + " access points");
-    return ok({ { "keep", keep } });
+    backend_.keep_aps(keep.get<std::uint64_t>(), save);
+    log(request, "keeps " + keep.dump() + " access points" + (save ? ", saving" : ""));
+    return ok({ { "keep", keep }, { "saved", save } });
   }
   if (what == "scan" && posted)
   {

@@ -39,9 +39,8 @@ KnownSettings known_settings(const LoadedModules& loaded)
 Engine::Engine(const Config& config, std::vector<int> locks, evidence::Memory memory, SavedFile saved,
                SavedSettings settings)
     : file_ { std::move(saved) }, layers_ { config, std::move(settings) },
-      exclusions_file_ { config.daemon.saved_directory }, saved_exclusions_ { exclusions_file_.load() }, mptcp_setup_ {
-        config.mptcp.setup
-      }
+      exclusions_file_ { config.daemon.saved_directory }, saved_exclusions_ { exclusions_file_.load() },
+      aps_file_ { config.daemon.saved_directory }, saved_aps_ { aps_file_.load() }, mptcp_setup_ { config.mptcp.setup }
 {
   Config merged {};
   {

@@ -4,6 +4,7 @@
 #include "src/association/associator.h"
 #include "src/control/backend.h"
 #include "src/daemon/exclusions_file.h"
+#include "src/daemon/saved_aps.h"
 #include "src/daemon/saved_file.h"
 #include "src/daemon/setting_layers.h"
 #include "src/evidence/memory.h"
@@ -62,7 +63,7 @@ public:
   std::size_t forget_networks() override;
   nlohmann::json budget() override;
   nlohmann::json aps() override;
-  void keep_aps(std::uint64_t most) override;
+  void keep_aps(std::uint64_t most, bool save) override;
   void scan_aps() override;
   void roam(const std::string& ap) override;
   nlohmann::json traps() override;
@@ -82,6 +83,8 @@ private:
   Config with_saved(Config config, const SavedExclusions& saved) const;
   void take_exclusions(SavedExclusions fresh);
   void make_associator(const Config& config);
+  void add_saved_aps(nlohmann::json& saved, nlohmann::json& run) const;
+  nlohmann::json forget_aps();
 
   std::unique_ptr<PacketLoop> loop_;
   std::mutex settings_mutex_ {}; // of what follows; never taken by the packet thread
@@ -89,6 +92,9 @@ private:
   SettingLayers layers_; // asks the modules that the loop has loaded
   ExclusionsFile exclusions_file_;
   SavedExclusions saved_exclusions_;
+  SavedApsFile aps_file_;
+  SavedAps saved_aps_;
+  std::optional<std::size_t> aps_of_run_ {}; // at how many the card is kept in this run alone
   bool mptcp_setup_;
   std::unique_ptr<association::Associator> associator_; // its thread asks the loop: ends before it
 };

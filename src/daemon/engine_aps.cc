@@ -7,6 +7,7 @@
 #include <tandem/link.h>
 
 #include <algorithm>
+#include <ctime>
 #include <memory>
 #include <utility>
 
@@ -60,6 +61,7 @@ void Engine::make_associator(const Config& config)
   associator_ = std::make_unique<association::Associator>(
       std::move(options), surroundings,
       [](bool problem, const std::string& words) { log(problem ? Severity::warning : Severity::notice, words); });
+  if (saved_aps_.keep != 0 && mptcp_setup_) associator_->keep(saved_aps_.keep);
 }
 
 json Engine::aps()
@@ -73,18 +75,67 @@ json Engine::aps()
     station["endpoint"] = std::any_of(endpoints.begin(), endpoints.end(),
                                       [&](const kernel::MptcpEndpoint& one) { return one.address == address; });
   }
+  const std::lock_guard guard { settings_mutex_ };
+  (*told)["saved"] = saved_aps_.keep;
   return *told;
 }
 
-void Engine::keep_aps(std::uint64_t most)
+namespace
+{
+
+json keep_json(std::size_t keep, const char* from)
+{
+  return { { "value", std::to_string(keep) }, { "from", from } };
+}
+
+} // namespace
+
+void Engine::keep_aps(std::uint64_t most, bool save)
 {
   if (most == 1 || most > most_wifi)
     throw Refused { Refused::Kind::bad_request,
                     "keep: from 2 to " + std::to_string(most_wifi) + " access points, or 0 for the card's own alone" };
-  if (most != 0 && !mptcp_setup_)
-    throw Refused { Refused::Kind::conflict, "virtual stations are of use with MPTCP endpoints, which Tandem may not "
-                                             "make now: start it with `tandem up --mptcp`, or set mptcp.setup" };
+  if (most != 0 && !mptcp_setup_) throw Refused { Refused::Kind::conflict, no_mptcp };
+  const std::lock_guard guard { settings_mutex_ };
   associator_->keep(most);
+  aps_of_run_ = most;
+  if (most == saved_aps_.keep) aps_of_run_.reset();
+  if (!save || (most == 0 && saved_aps_.keep == 0)) return;
+  const SavedAps fresh = most == 0 ? SavedAps {} : SavedAps { most, std::time(nullptr) };
+  if (!aps_file_.save(fresh))
+    throw Refused { Refused::Kind::conflict,
+                    std::string { aps_setting } + " = " + std::to_string(most)
+                        + " holds until the daemon ends, and is not saved: " + aps_file_.problem() };
+  saved_aps_ = fresh;
+  aps_of_run_.reset();
+}
+
+// Beside the settings of modules in `tandem saved`.
+void Engine::add_saved_aps(json& saved, json& run) const
+{
+  const std::size_t below = mptcp_setup_ ? saved_aps_.keep : 0;
+  const char* from = below != 0 ? "saved" : "built-in";
+  const json in_force = aps_of_run_ ? keep_json(*aps_of_run_, "this run") : keep_json(below, from);
+  if (saved_aps_.keep != 0)
+    saved.push_back({ { "name", aps_setting },
+                      { "value", std::to_string(saved_aps_.keep) },
+                      { "saved_s", saved_aps_.at_s },
+                      { "ignored", mptcp_setup_ ? "" : no_mptcp },
+                      { "in_force", in_force },
+                      { "without", aps_of_run_ ? in_force : keep_json(0, "built-in") } });
+  if (aps_of_run_)
+    run.push_back({ { "name", aps_setting }, { "in_force", in_force }, { "without", keep_json(below, from) } });
+}
+
+// What is forgotten is no longer in force either, unless it was set for this run.
+json Engine::forget_aps()
+{
+  if (!aps_file_.save({})) throw Refused { Refused::Kind::conflict, "nothing is forgotten: " + aps_file_.problem() };
+  saved_aps_ = {};
+  if (aps_of_run_ == 0) aps_of_run_.reset();
+  if (!aps_of_run_) associator_->keep(0);
+  return { { "name", aps_setting },
+           { "in_force", aps_of_run_ ? keep_json(*aps_of_run_, "this run") : keep_json(0, "built-in") } };
 }
 
 void Engine::scan_aps()

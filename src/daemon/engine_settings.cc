@@ -94,6 +94,7 @@ json Engine::saved()
     run.push_back({ { "name", one.name.text() },
                     { "in_force", value_json(one.in_force) },
                     { "without", value_json(one.without) } });
+  add_saved_aps(saved, run);
   return { { "file", file_.path().string() },
            { "problem", file_.problem() },
            { "saved", std::move(saved) },
@@ -160,6 +161,7 @@ json Engine::forget_saved(const std::string& name)
   const std::lock_guard guard { settings_mutex_ };
   for (const auto& [each, what] : layers_.saved())
     if (each.text() == name) return forget({ each });
+  if (saved_aps_.keep != 0 && name == aps_setting) return json::array({ forget_aps() });
   throw control::Refused { control::Refused::Kind::bad_request,
                            in_quotes(name) + " is not saved; `tandem saved` lists what is" };
 }
@@ -170,14 +172,21 @@ json Engine::forget_all_saved()
   std::vector<SettingName> names {};
   for (const auto& [each, what] : layers_.saved())
     names.push_back(each);
-  return forget(names);
+  json told = forget(names);
+  if (saved_aps_.keep != 0) told.push_back(forget_aps());
+  return told;
 }
 
 std::vector<SettingLayers::Remark> Engine::remarks()
 {
   const std::lock_guard guard { settings_mutex_ };
   std::vector<SettingLayers::Remark> all = layers_.remarks();
-  if (!exclusions_file_.problem().empty()) all.push_back({ {}, exclusions_file_.problem() });
+  for (const std::string& problem : { exclusions_file_.problem(), aps_file_.problem() })
+    if (!problem.empty()) all.push_back({ {}, problem });
+  if (saved_aps_.keep != 0 && !mptcp_setup_)
+    all.push_back({ {},
+                    std::string { aps_setting } + " = " + std::to_string(saved_aps_.keep)
+                        + ", which is saved, is ignored: " + std::string { no_mptcp } });
   return all;
 }
 

@@ -191,3 +191,74 @@ def test_what_is_on_by_default_may_be_saved_as_off(daemon: Daemon) -> None:
     assert daemon.on() == {"offload"}
     daemon.restart(*words, "--module", "freeze")
     assert daemon.on() == {"offload", "freeze"}, "the command line is above it"
+
+
+MPTCP = FILE + "[mptcp]\nsetup = true\n"
+
+
+def kept(daemon: Daemon) -> tuple[int, int]:
+    """At how many access points the card is kept, and what is saved of it. There is no card here: it is the setting that counts."""
+    told = json.loads(daemon.tandem("aps", "--json"))
+    return told["keep"], told["saved"]
+
+
+def test_at_how_many_access_points_the_card_is_kept_is_saved_on_request(daemon: Daemon) -> None:
+    daemon.config(MPTCP)
+    daemon.restart()
+    assert "until the daemon ends" in daemon.tandem("aps", "keep", "3") and kept(daemon) == (3, 0)
+    told = json.loads(daemon.tandem("saved", "--json"))
+    assert told["saved"] == [] and [(one["name"], one["in_force"]["value"]) for one in told["run"]] == [("aps.keep", "3")]
+    daemon.restart()
+    assert kept(daemon) == (0, 0)
+    assert daemon.tandem("aps", "keep", "2", "--save") == "up to 2 access points are kept, saved; `tandem aps` shows them\n"
+    assert "up to 2 access points of one channel, saved" in daemon.tandem("aps") and "aps.keep" in daemon.tandem("saved")
+    daemon.restart(how=signal.SIGKILL)
+    assert kept(daemon) == (2, 2)
+    daemon.tandem("aps", "off")
+    assert kept(daemon) == (0, 2) and "no: 0 (this run)" in daemon.tandem("saved")
+    daemon.restart()
+    assert kept(daemon) == (2, 2) and json.loads(daemon.tandem("saved", "--json"))["run"] == []
+    assert daemon.tandem("aps", "off", "--save") == "virtual stations are given up, saved\n" and kept(daemon) == (0, 0)
+    daemon.restart()
+    assert kept(daemon) == (0, 0) and daemon.tandem("saved") == "nothing is saved\n"
+
+
+def test_what_is_saved_of_access_points_is_forgotten_like_anything_else(daemon: Daemon) -> None:
+    daemon.config(MPTCP)
+    daemon.restart()
+    daemon.tandem("aps", "keep", "2", "--save")
+    assert daemon.tandem("saved", "--forget", "aps.keep") == "aps.keep is forgotten, in force now: 0 (built-in)\n" and kept(daemon) == (0, 0)
+    assert daemon.run("saved", "--forget", "aps.keep").returncode == 2
+    daemon.tandem("enable", "freeze")
+    daemon.tandem("aps", "keep", "2", "--save")
+    daemon.tandem("aps", "keep", "4")
+    assert {line.split(" is forgotten")[0] for line in daemon.tandem("saved", "--forget", "all").splitlines()} == {"freeze", "aps.keep"}
+    assert kept(daemon) == (4, 0)  # of this run
+    daemon.restart()
+    assert kept(daemon) == (0, 0)
+
+
+def test_what_is_saved_of_access_points_waits_for_leave_to_use_mptcp(daemon: Daemon) -> None:
+    daemon.config(MPTCP)
+    daemon.restart()
+    daemon.tandem("aps", "keep", "2", "--save")
+    daemon.config(FILE)
+    daemon.restart()
+    assert daemon.says("aps.keep = 2, which is saved, is ignored") and "mptcp.setup" in daemon.tandem("saved") and kept(daemon) == (0, 2)
+    assert daemon.run("aps", "keep", "2", "--save").returncode == 1
+    daemon.config(MPTCP)
+    daemon.restart()
+    assert kept(daemon) == (2, 2)
+
+
+def test_a_torn_file_of_access_points_is_put_aside(daemon: Daemon) -> None:
+    daemon.config(MPTCP)
+    daemon.restart()
+    daemon.tandem("aps", "keep", "2", "--save")
+    daemon.end()
+    file = daemon.saved.parent / "access-points"
+    for wrong in (file.read_text()[:30], file.read_text().replace(": 2", ": 99")):
+        file.write_text(wrong)
+        daemon.start()
+        assert daemon.says("put aside as access-points.aside") and kept(daemon) == (0, 0)
+        daemon.end()

@@ -30,13 +30,15 @@ int show(const Client& client, bool scan, bool as_json)
   return 0;
 }
 
-int keep(const Client& client, unsigned most, bool as_json)
+int keep(const Client& client, unsigned most, bool save, bool as_json)
 {
-  const json answer = client.put("/v1/aps", { { "keep", most } });
-  const std::string words = most == 0
-                                ? "virtual stations are given up\n"
-                                : "up to " + std::to_string(most)
-                                      + " access points are kept until the daemon ends; `tandem aps` shows them\n";
+  json wanted { { "keep", most } };
+  if (save) wanted["save"] = true; // left out otherwise: an older daemon does not know it
+  const json answer = client.put("/v1/aps", wanted);
+  const std::string kept = "up to " + std::to_string(most) + " access points are kept";
+  const std::string words = most == 0 ? std::string { "virtual stations are given up" } + (save ? ", saved\n" : "\n")
+                            : save    ? kept + ", saved; `tandem aps` shows them\n"
+                                      : kept + " until the daemon ends; `tandem aps` shows them\n";
   print(as_json ? pretty(answer) : words);
   return 0;
 }
@@ -48,6 +50,7 @@ void attach_aps(CLI::App& app, std::function<int(const Client&)>& chosen, bool& 
   struct Given
   {
     bool scan = false;
+    bool save = false;
     unsigned most = 0;
     std::string ap {};
   };
@@ -64,14 +67,19 @@ void attach_aps(CLI::App& app, std::function<int(const Client&)>& chosen, bool& 
 
   CLI::App* sub = aps->add_subcommand("keep", "keep the card at up to N access points of its channel, for MPTCP");
   sub->add_option("N", given->most, "access points in all, 2 to 8")->required()->check(CLI::Range { 2, 8 });
+  sub->add_flag("--save", given->save, "over restarts, too");
   sub->add_flag("--json", as_json, "print JSON");
-  sub->callback([given, &chosen, &as_json]
-                { chosen = [given, &as_json](const Client& client) { return keep(client, given->most, as_json); }; });
+  sub->callback(
+      [given, &chosen, &as_json] {
+        chosen = [given, &as_json](const Client& client) { return keep(client, given->most, given->save, as_json); };
+      });
 
   sub = aps->add_subcommand("off", "give the virtual stations up");
   sub->add_flag("--json", as_json, "print JSON");
-  sub->callback([&chosen, &as_json]
-                { chosen = [&as_json](const Client& client) { return keep(client, 0, as_json); }; });
+  sub->add_flag("--save", given->save, "over restarts, too");
+  sub->callback(
+      [given, &chosen, &as_json]
+      { chosen = [given, &as_json](const Client& client) { return keep(client, 0, given->save, as_json); }; });
 
   sub = aps->add_subcommand("roam", "move the card's own association to another access point");
   sub->add_option("AP", given->ap, "its address, as `tandem aps` shows it")->required();

@@ -55,7 +55,8 @@ std::string show_aps(const json& aps, const Style& style)
   out += table.empty() ? "no access point is in range\n" : table.text(style);
   const double keep = number(aps, "keep");
   const json& card = part(aps, "card");
-  out += keep >= 2 ? "\nkept: up to " + fixed(keep, 0) + " access points of one channel\n"
+  out += keep >= 2 ? "\nkept: up to " + fixed(keep, 0) + " access points of one channel"
+                         + (number(aps, "saved") == keep ? ", saved\n" : "\n")
                    : "\nno virtual stations are kept; `tandem aps keep N` keeps the card at up to N access points\n";
   if (const auto most = value_of(card, "stations"))
     out += *most < 2

@@ -99,9 +99,9 @@ public:
   }
 
   nlohmann::json aps() override { return { { "keep", 0 }, { "access_points", nlohmann::json::array() } }; }
-  void keep_aps(std::uint64_t most) override
+  void keep_aps(std::uint64_t most, bool save) override
   {
-    record("keep " + std::to_string(most));
+    record("keep " + std::to_string(most) + (save ? ", saving" : ""));
     if (most == 1) throw Refused { Refused::Kind::bad_request, "keep: from 2 to 8 access points" };
   }
   void scan_aps() override { record("scan"); }

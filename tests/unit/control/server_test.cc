@@ -305,6 +305,10 @@ TEST_F(ServerTest, access_points_are_listed_and_kept)
   start();
   EXPECT_EQ(ask("GET", "/v1/aps").status, 200);
   EXPECT_EQ(ask("PUT", "/v1/aps", R"({"keep": 2})").status, 200);
+  const auto saved = ask("PUT", "/v1/aps", R"({"keep": 2, "save": true})");
+  EXPECT_EQ(saved.status, 200);
+  EXPECT_EQ(json::parse(saved.body), (json { { "keep", 2 }, { "saved", true } }));
+  EXPECT_EQ(ask("PUT", "/v1/aps", R"({"keep": 2, "save": 1})").status, 400);
   EXPECT_EQ(ask("PUT", "/v1/aps", R"({"keep": 1})").status, 400);
   EXPECT_EQ(ask("PUT", "/v1/aps", R"({"keep": -2})").status, 400);
   EXPECT_EQ(ask("PUT", "/v1/aps", R"({"keep": 2, "more": 1})").status, 400);

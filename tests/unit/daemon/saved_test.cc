@@ -1,3 +1,4 @@
+#include "src/daemon/saved_aps.h"
 #include "src/daemon/saved_file.h"
 #include "src/daemon/setting_layers.h"
 
@@ -293,6 +294,32 @@ TEST(SettingLayers, WhatIsForgottenLeavesWhatIsBelow)
   EXPECT_TRUE(layers.forget(offload).has_value());
   EXPECT_EQ(in_force(layers), "offload - offload.window_mss=30");
   EXPECT_FALSE(layers.forget(offload).has_value());
+}
+
+TEST(SavedAps, AreReadAsTheyAreWritten)
+{
+  for (const SavedAps& one : { SavedAps {}, SavedAps { 2, 1700000000 }, SavedAps { 8, 1 } })
+  {
+    SavedAps read { 5, 5 };
+    EXPECT_EQ(read_saved_aps(saved_aps_text(one), read), "");
+    EXPECT_EQ(read, one);
+  }
+}
+
+TEST(SavedAps, WhatCannotBeMeantChangesNothing)
+{
+  const auto text = [](const std::string& body)
+  { return R"({"tandem-access-points": 1, "access_points": )" + body + "}"; };
+  for (const std::string& wrong :
+       { std::string {}, std::string { "{" }, text("[]"), text(R"({"keep": 2})"), text(R"({"keep": 1, "at_s": 1})"),
+         text(R"({"keep": 9, "at_s": 1})"), text(R"({"keep": -2, "at_s": 1})"), text(R"({"keep": "2", "at_s": 1})"),
+         text(R"({"keep": 2, "at_s": 1, "more": 1})"),
+         std::string { R"({"tandem-access-points": 2, "access_points": {}})" } })
+  {
+    SavedAps read { 5, 5 };
+    EXPECT_NE(read_saved_aps(wrong, read), "") << wrong;
+    EXPECT_EQ(read, (SavedAps { 5, 5 }));
+  }
 }
 
 } // namespace
