@@ -71,6 +71,9 @@ enum class RequestKind : std::uint8_t
   mptcp_backup,   // MP_PRIO: value 1 = backup, 0 = regular
   mptcp_endpoint, // value 1 = add, 0 = delete
   ce_rate,        // share of ECN-capable packets arriving by the link to mark CE, 0 to 1
+  // Of Link::wifi: value 1 = the card's association shall move to the best other access point of its network that was
+  // heard lately (RadioState::candidate), 0 = stay. Whether it does is decided by src/association/roamer.h.
+  roam,
 };
 
 struct LinkRequest

@@ -15,6 +15,7 @@ struct Knobs
 {
   double strategy = 0; // into strategy_words
   double promise = 0;
+  double roam = 0;
   double r0 = ClaParameters {}.R0, c1 = ClaParameters {}.C1, c2 = ClaParameters {}.C2, r1h = ClaParameters {}.R1h;
   double delta0 = ClaParameters {}.delta0, delta1 = ClaParameters {}.delta1, delta2 = ClaParameters {}.delta2;
   double noise = -95;
@@ -38,7 +39,7 @@ constexpr KnobRow<Knobs> signal_row(double Knobs::*field, std::string_view name,
 
 } // namespace detail
 
-constexpr std::array<KnobRow<Knobs>, 10> knob_rows { {
+constexpr std::array<KnobRow<Knobs>, 11> knob_rows { {
     { { .name = "strategy",
         .type = KnobType::choice,
         .maximum = strategy_words.size() - 1,
@@ -53,6 +54,12 @@ constexpr std::array<KnobRow<Knobs>, 10> knob_rows { {
             "keep MPTCP downloads at `r0` by the cellular link, which costs what `[budget]` allows; off: nothing of "
             "rate's goes by cellular" },
       &Knobs::promise },
+    { { .name = "roam",
+        .type = KnobType::boolean,
+        .maximum = 1,
+        .help = "ask wpa_supplicant to move the card to a stronger access point of its network in the handoff stage "
+                "(docs/aps.md); off: the card moves when its own software wants to" },
+      &Knobs::roam },
     detail::rate_row(&Knobs::r0, "r0", detail::slowest,
                      "R0: what all MPTCP downloads together are to have at least, e.g. \"18Mbit\"; not above `c1` + "
                      "`c2` (table II)"),

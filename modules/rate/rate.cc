@@ -69,6 +69,9 @@ much of the time as the difference takes: what is missing is an account in bytes
 below R0 is waited for. When cellular adds nothing within two seconds, and no queue or weak signal says that Wi-Fi is the limit, the server or the application is:
 cellular rests for 10 s, then for twice that, up to 160 s.
 
+**Roaming** (`roam`). In the handoff stage, before its link is lost, the card is asked to move to the strongest other access point of its network, when a scan has heard one that is delta2 / 2 stronger; windows and cellular are ready then
+as at any handoff. wpa_supplicant does it; Tandem sees to it that the card does not go to and fro, and that it stays in its network (docs/aps.md). `tandem status` says what was asked, and what became of it.
+
 **Taking over.** In the handoff stage cellular is regular before R0 is missing, since MP_PRIO takes a round trip and the sender's first windows some more; a rest ends. Until the warning is over
 or Wi-Fi is back, for 10 s at most and once in 20 s; then the account decides again. Nothing is asked of Wi-Fi subflows.
 
@@ -136,8 +139,12 @@ void RatePolicy::hear(const Event& event)
       hear_other(*link.radio->signal);
   }
   // Where this card may go. The candidates of other cards are theirs.
-  if (const auto& radio = of(*event.links, Link::wifi).radio; radio && radio->candidate) hear_other(*radio->candidate);
-  stages_.look(parameters(knobs_), signals_);
+  if (const auto& radio = of(*event.links, Link::wifi).radio; radio && radio->candidate)
+  {
+    hear_other(*radio->candidate);
+    signals_.candidate = static_cast<double>(*radio->candidate) - knobs_.noise;
+  }
+  roam_.look(parameters(knobs_), signals_, stages_.look(parameters(knobs_), signals_));
 }
 
 Plan RatePolicy::bound(const Event& event, const FlowView& flow, State& state)
@@ -239,16 +246,21 @@ Plan RatePolicy::take_back()
   return { .request = requests_, .why = "rate: no promise any more" };
 }
 
-Plan RatePolicy::decide(const Event& event, const FlowView& flow, State& state)
+// With a plan that asks for nothing else, so that the reason is its own: the radio is heard ten times a second.
+void RatePolicy::ask_for_roam(Tick now, Plan& plan)
 {
-  if (event.kind == EventKind::switched_off)
-  {
-    // What was requested lapses with the module, and the chain lets the window open. Idle flows get this event, too.
-    told_ = false;
-    state.window.open();
-    return {};
-  }
-  hear(event);
+  const bool wanted = knobs_.roam != 0 && roam_.now();
+  if (!plan.why.empty() || !plan.request.empty() || (!wanted && !roam_told_)) return;
+  if (wanted && roam_told_ && now < roam_told_at_ + tell_every) return;
+  roam_told_ = wanted;
+  roam_told_at_ = now;
+  roam_requests_[0] = { .kind = RequestKind::roam, .link = Link::wifi, .value = wanted ? 1.0 : 0.0 };
+  plan.request = roam_requests_;
+  plan.why = knobs_.roam != 0 ? roam_.why() : "rate: roaming is switched off";
+}
+
+Plan RatePolicy::decide_flow(const Event& event, const FlowView& flow, State& state)
+{
   if (!flow.mptcp)
   {
     if (faster_than_wifi(flow, *event.links)) return { .quiet = event.now + look_again };
@@ -258,6 +270,21 @@ Plan RatePolicy::decide(const Event& event, const FlowView& flow, State& state)
   if (!promises()) return take_back();
   state.subflow.account(flow, event.now, subflows_);
   return keep(event);
+}
+
+Plan RatePolicy::decide(const Event& event, const FlowView& flow, State& state)
+{
+  if (event.kind == EventKind::switched_off)
+  {
+    // What was requested lapses with the module, and the chain lets the window open. Idle flows get this event, too.
+    told_ = roam_told_ = false;
+    state.window.open();
+    return {};
+  }
+  hear(event);
+  Plan plan = decide_flow(event, flow, state);
+  ask_for_roam(event.now, plan);
+  return plan;
 }
 
 void RatePolicy::describe(const FlowView& flow, const State& state, Facts& facts) const
@@ -278,6 +305,7 @@ void RatePolicy::report(Facts& facts) const
   facts.add("stage", rate::name(stages_.now()));
   if (signals_.S1) facts.add("S1", *signals_.S1, "dB");
   if (signals_.S2) facts.add("S2", *signals_.S2, "dB");
+  if (knobs_.roam != 0) facts.add("roam", roam_.now() ? "asked for" : roam_.why());
   if (!promises()) return;
   if (!wrong_.empty())
   {

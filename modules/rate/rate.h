@@ -6,6 +6,7 @@
 #include "modules/rate/difference.h"
 #include "modules/rate/knobs.h"
 #include "modules/rate/published.h"
+#include "modules/rate/roam_wish.h"
 #include "modules/rate/stages.h"
 #include "modules/rate/subflows.h"
 
@@ -47,11 +48,13 @@ private:
   bool published() const { return knobs_.strategy != 0; }
   ClaState state_of(double wifi_rate, double cell_rate) const;
   void hear(const Event& event);
+  Plan decide_flow(const Event& event, const FlowView& flow, State& state);
   Plan bound(const Event& event, const FlowView& flow, State& state);
   Plan bound_as_published(const Event& event, const FlowView& flow, State& state);
   Plan keep(const Event& event);
   Plan take_back();
   std::string_view hindered(const LinkStates& links) const;
+  void ask_for_roam(Tick now, Plan& plan);
 
   Knobs knobs_ {};
   std::string wrong_; // of the knobs together
@@ -64,6 +67,10 @@ private:
   Tick told_at_ {};             // the request
   bool told_ = false, used_ = false;
   std::array<LinkRequest, 1> requests_ {};
+  RoamWish roam_;
+  Tick roam_told_at_ {};
+  bool roam_told_ = false; // that the card shall move
+  std::array<LinkRequest, 1> roam_requests_ {};
 };
 
 } // namespace tandem::rate

@@ -7,9 +7,7 @@ namespace
 
 using namespace std::chrono_literals;
 
-// A signal that moves to and fro by this, which is what one reading differs from the next by, changes nothing; nor does
-// one that was better for less than this time.
-constexpr double hysteresis = 3; // dB
+// A signal that moves to and fro by reading_step changes nothing; nor does one that was better for less than this time.
 constexpr Duration dwell = 1s;
 
 // `slack` makes it harder to go back than to come.
@@ -36,7 +34,7 @@ Stage Stages::look(const ClaParameters& parameters, const Signals& signals)
     lower_since_ = Tick::max();
     return stage_;
   }
-  const Stage back = found(parameters, signals, hysteresis);
+  const Stage back = found(parameters, signals, reading_step);
   // Better by as much as a handoff is worth: this is another access point.
   if (const Stage anew = found(parameters, signals, parameters.delta2); anew < stage_)
   {

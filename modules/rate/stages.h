@@ -29,8 +29,13 @@ struct Signals
   Tick now {};
   std::optional<double> S1 {}; // of the current access point over the noise, dB; none: not known
   std::optional<double> S2 {}; // of the candidate; none: nothing else is heard
-  bool at_risk = false;        // the detector foresees a blackout
+  // Of S2, what this card itself may move to: the best other access point of its network.
+  std::optional<double> candidate {};
+  bool at_risk = false; // the detector foresees a blackout
 };
+
+// What one reading of a signal differs from the next by, dB.
+constexpr double reading_step = 3;
 
 // Other than published: the stage does not ask for R_tot < R0, since a queue at the access point that is left costs
 // every download; and a candidate within delta1 alone is no reason, since no card leaves an access point far above its

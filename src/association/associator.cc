@@ -48,9 +48,11 @@ std::string printable(const std::string& name)
 
 } // namespace
 
-Associator::Associator(AssociatorOptions options, std::function<Surroundings()> surroundings, Say say)
-    : options_ { std::move(options) }, surroundings_ { std::move(surroundings) }, say_ { std::move(say) },
-      supplicant_ { options_.supplicant }, arp_ { options_.note }, thread_ { [this] { run(); } }
+Associator::Associator(AssociatorOptions options, std::function<Surroundings()> surroundings, Announce announce,
+                       Say say)
+    : options_ { std::move(options) }, surroundings_ { std::move(surroundings) }, announce_ { std::move(announce) },
+      say_ { std::move(say) }, supplicant_ { options_.supplicant }, arp_ { options_.note }, thread_ { [this]
+                                                                                                      { run(); } }
 {
 }
 
@@ -70,17 +72,17 @@ void Associator::run()
   std::unique_lock lock { mutex_ };
   while (!ends_)
   {
-    if (work_.empty())
-    {
-      if (most_ >= 2 || !made_.empty())
-        changed_.wait_for(lock, period, [this] { return ends_ || !work_.empty(); });
-      else
-        changed_.wait(lock, [this] { return ends_ || !work_.empty(); });
-    }
+    const auto called = [this] { return ends_ || !work_.empty() || roam_wished_ != wanted_; };
+    if (active())
+      changed_.wait_for(lock, std::clamp<Duration>(roam_next_ - kernel::now(), 0s, period), called);
+    else
+      changed_.wait(lock, called);
     if (ends_) break;
     std::deque<Work> work = std::exchange(work_, {});
+    const bool look_now = active() || !work.empty() || roam_wished_ != wanted_;
+    wanted_ = roam_wished_;
     lock.unlock();
-    if (most_ >= 2 || !made_.empty() || !work.empty()) look();
+    if (look_now) look();
     for (const Work& one : work)
       one();
     lock.lock();
@@ -109,7 +111,7 @@ Situation Associator::situation(const Surroundings& around)
     problem_ = "there is no Wi-Fi interface";
   else if (view_ = card_.look(around.wifi); !view_)
     problem_ = card_.problem();
-  else if (!supplicant_.present())
+  else if (!supplicant_.present(around.wifi))
     problem_ = supplicant_.problem();
   else if (!supplicant_.has(around.wifi))
     problem_ = "wpa_supplicant does not know " + around.wifi + ": something else connects it";
@@ -125,6 +127,8 @@ Situation Associator::situation(const Surroundings& around)
       if (!one.disabled && !around.excluded.contains(one.ssid)) now.networks->insert(one.ssid);
   }
   now.cannot = problem_;
+  if (problem_.empty() && !supplicant_.global())
+    now.cannot = "wpa_supplicant has no global control socket (-g), by which stations are added";
   if (view_->stations < 2)
     now.cannot = "the card or its driver can be at one access point only";
   else if (made_.size() + 1 >= view_->stations)
@@ -170,6 +174,7 @@ void Associator::look()
     if (!problem_.empty()) say_(true, "access points: " + problem_);
     said_ = problem_;
   }
+  follow_roam(now);
 }
 
 // A list that is not refreshed is gone after half a minute.
@@ -370,25 +375,6 @@ std::optional<std::string> Associator::scan(Duration patience)
       *out = problem_;
     else if (!supplicant_.scan(interface_))
       *out = "wpa_supplicant is scanning already, or cannot now";
-  };
-  if (!post_and_wait(work, patience)) return {};
-  return *out;
-}
-
-std::optional<std::string> Associator::roam(const Mac& ap, Duration patience)
-{
-  const auto out = std::make_shared<std::string>();
-  const Work work = [this, ap, out]
-  {
-    if (!problem_.empty())
-      *out = problem_;
-    else if (!view_ || heard_of(view_->heard, ap) == nullptr)
-      *out = "no access point " + feeder::text(ap) + " is in range; `tandem aps --scan` looks around";
-    else if (view_->ap == ap)
-      *out = interface_ + " is at " + feeder::text(ap) + " already";
-    else
-      *out = supplicant_.roam(interface_, ap);
-    if (out->empty()) say_(false, interface_ + " was asked to roam to " + feeder::text(ap));
   };
   if (!post_and_wait(work, patience)) return {};
   return *out;

@@ -6,6 +6,7 @@
 #include "src/association/card.h"
 #include "src/association/choice.h"
 #include "src/association/dhcp.h"
+#include "src/association/roamer.h"
 #include "src/association/supplicant.h"
 #include "src/kernel/rules/arp_setting.h"
 
@@ -41,9 +42,11 @@ class Associator
 {
 public:
   using Say = std::function<void(bool problem, const std::string& words)>;
+  // A roam that a module asked for is near, or over; called from the thread.
+  using Announce = std::function<void(bool near)>;
 
   // What a killed run left behind is cleared first, in the thread.
-  Associator(AssociatorOptions options, std::function<Surroundings()> surroundings, Say say);
+  Associator(AssociatorOptions options, std::function<Surroundings()> surroundings, Announce announce, Say say);
   ~Associator(); // gives up all stations
   Associator(const Associator&) = delete;
   Associator& operator=(const Associator&) = delete;
@@ -58,6 +61,10 @@ public:
   // Moves the card's own association. Empty when wpa_supplicant agreed, else the reason; nothing when the thread is
   // busy for longer.
   std::optional<std::string> roam(const Mac& ap, Duration patience);
+  // Whether a module asks for a roam. From any thread, without waiting.
+  void want_roam(bool wanted);
+  // {wanted, asked, moved, worse, failed, stayed, last}: what became of that. From any thread, without waiting.
+  nlohmann::json roaming() const;
 
 private:
   struct Made
@@ -83,11 +90,14 @@ private:
   void follow(const std::string& name, Made& made, const std::optional<Card::Association>& its, std::string& end);
   void follow_address(const std::string& name, Made& made, std::string& end);
   void look_around(const Situation& now);
+  bool active() const { return most_ >= 2 || !made_.empty() || wanted_ || roamer_.busy(); }
+  void follow_roam(const Situation& now);
   nlohmann::json told() const;
   bool post_and_wait(Work work, Duration patience);
 
   AssociatorOptions options_;
   std::function<Surroundings()> surroundings_;
+  Announce announce_;
   Say say_;
   // The thread's alone.
   Card card_ {};
@@ -102,8 +112,19 @@ private:
   std::map<std::string, Made> made_ {};
   Tick scanned_ {};
   std::size_t most_ = 0;
+  Roamer roamer_ {};
+  bool wanted_ = false; // a roam
+  Tick roam_next_ = Tick::max();
 
-  std::mutex mutex_ {};
+  mutable std::mutex mutex_ {};
+  bool roam_wished_ = false; // as said last
+  struct Roaming
+  {
+    bool wanted = false;
+    Roamer::Counters counters {};
+    std::string last {};
+  };
+  Roaming roaming_ {}; // as of the last look
   std::condition_variable changed_ {};
   std::deque<Work> work_ {};
   bool ends_ = false;

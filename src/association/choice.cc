@@ -13,10 +13,6 @@ using namespace std::chrono_literals;
 
 // A reading differs from the next one by a few dB, and people walk past.
 constexpr Duration weak_for = 5s, stronger_for = 10s;
-// Older than this, a scan says little: a walk of 1 m/s has left 15 m behind.
-constexpr Duration stale = 15s;
-constexpr Duration first_rest = 30s, longest_rest = 480s;
-constexpr std::size_t most_remembered = 256;
 
 std::string whole(double value)
 {
@@ -58,21 +54,9 @@ std::vector<Heard> newest(const std::vector<Heard>& all)
   return out;
 }
 
-void Chooser::rest(const Mac& ap, Tick now, std::string why)
-{
-  if (rests_.size() >= most_remembered)
-    std::erase_if(rests_, [now](const auto& one) { return one.second.until < now; });
-  Rest& its = rests_[ap];
-  // It has been good for longer than it last rested: what was before does not count.
-  if (its.next == Duration {} || now - its.until > its.next) its.next = first_rest;
-  its.until = now + its.next;
-  its.next = std::min(2 * its.next, longest_rest);
-  its.why = std::move(why);
-}
-
 void Chooser::failed(const Mac& ap, Tick now, std::string why)
 {
-  rest(ap, now, std::move(why));
+  rests_.begin(ap, now, std::move(why));
 }
 
 // Why an access point without a station is not worth one; empty: it is.
@@ -88,10 +72,10 @@ std::string Chooser::against(const Heard& heard, const Situation& now) const
     return "on another channel (" + now.interface + " is on " + std::to_string(own->frequency)
            + " MHz): stations on several channels take turns, which is not done on cards yet";
   if (!heard.signal) return "the driver tells no signal";
-  if (heard.age && *heard.age > stale) return "not heard for " + whole(seconds(*heard.age)) + " s";
+  if (heard.age && *heard.age > stale_scan) return "not heard for " + whole(seconds(*heard.age)) + " s";
   if (*heard.signal < join_signal) return "too weak: from " + whole(join_signal) + " dBm on it is joined";
-  if (const auto its = rests_.find(heard.ap); its != rests_.end() && now.now < its->second.until)
-    return "rests for " + whole(std::ceil(seconds(its->second.until - now.now))) + " s: " + its->second.why;
+  if (const Rests::Rest* its = rests_.of(heard.ap, now.now))
+    return "rests for " + whole(std::ceil(seconds(its->until - now.now))) + " s: " + its->why;
   return {};
 }
 
@@ -124,7 +108,7 @@ Choice Chooser::look(const Situation& now)
     else if (now.now - since >= weak_for)
     {
       why = "too weak for " + whole(seconds(weak_for)) + " s";
-      rest(one.ap, now.now, "it was too weak");
+      rests_.begin(one.ap, now.now, "it was too weak");
     }
     if (why.empty())
       stay.push_back(one);
@@ -201,7 +185,7 @@ Choice Chooser::look(const Situation& now)
     const Tick since = stronger_since_.try_emplace(one.heard.ap, now.now).first->second;
     if (now.now - since < stronger_for || !choice.leave.empty() || busy) continue;
     stronger_since_.erase(one.heard.ap);
-    rest(weakest->ap, now.now, "a stronger one took its place");
+    rests_.begin(weakest->ap, now.now, "a stronger one took its place");
     choice.leave.push_back({ weakest->interface, "a stronger access point takes its place" });
   }
   return choice;

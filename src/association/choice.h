@@ -6,10 +6,11 @@
 // card's own association comes first, and no access point comes and goes faster than it is of use.
 #pragma once
 
-#include "src/feeder/radio/frame.h"
+#include "src/association/rests.h"
 
 #include <tandem/units.h>
 
+#include <chrono>
 #include <cstddef>
 #include <map>
 #include <optional>
@@ -19,8 +20,6 @@
 
 namespace tandem::association
 {
-
-using feeder::Mac;
 
 // How each virtual station is named; a number follows.
 constexpr const char* own_prefix = "tandem-sta";
@@ -33,6 +32,9 @@ struct Heard
   std::optional<float> signal {}; // dBm
   std::optional<Duration> age {}; // since it was heard
 };
+
+// Older than this, a scan says little: a walk of 1 m/s has left 15 m behind.
+constexpr Duration stale_scan = std::chrono::seconds { 15 };
 
 // A virtual station that Tandem made.
 struct Station
@@ -104,17 +106,9 @@ public:
   void failed(const Mac& ap, Tick now, std::string why);
 
 private:
-  // What is remembered of an access point that was given up, so that it does not come and go.
-  struct Rest
-  {
-    Tick until {};
-    Duration next {}; // how long, if it happens again
-    std::string why {};
-  };
-  void rest(const Mac& ap, Tick now, std::string why);
   std::string against(const Heard& heard, const Situation& now) const;
 
-  std::map<Mac, Rest> rests_ {};
+  Rests rests_ {};
   std::map<Mac, Tick> weak_since_ {};
   std::map<Mac, Tick> stronger_since_ {};
 };

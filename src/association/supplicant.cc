@@ -70,11 +70,24 @@ constexpr std::array<const char*, 41> copied {
   "proactive_key_caching",
 };
 
-const char* usual_place()
+// Where wpa_supplicant's sockets of single interfaces are: Debian's service makes them (-O), also under NetworkManager.
+constexpr std::array<const char*, 2> usual_directories { "/run/wpa_supplicant", "/var/run/wpa_supplicant" };
+
+struct Place
 {
-  for (const char* place : usual_places)
-    if (::access(place, F_OK) == 0) return place;
-  return nullptr;
+  std::string path;
+  bool global = true;
+};
+
+std::optional<Place> usual_place(const std::string& interface)
+{
+  for (const char* path : usual_places)
+    if (::access(path, F_OK) == 0) return Place { path };
+  for (const char* directory : usual_directories)
+    if (std::string path = std::string { directory } + "/" + interface;
+        !interface.empty() && ::access(path.c_str(), F_OK) == 0)
+      return Place { path, false };
+  return {};
 }
 
 } // namespace
@@ -85,14 +98,16 @@ bool Supplicant::connect()
   std::string path = path_;
   if (path == "auto")
   {
-    const char* place = usual_place();
-    if (place == nullptr)
+    const auto place = usual_place(interface_);
+    if (!place)
     {
-      problem_ = "wpa_supplicant has no global control socket (looked for /run/wpa_supplicant-global): it runs not, or "
-                 "without `-g /run/wpa_supplicant-global`; see tandem(1), ACCESS POINTS";
+      problem_ = "wpa_supplicant has no control socket (looked for /run/wpa_supplicant-global and /run/wpa_supplicant/"
+                 + (interface_.empty() ? "*" : interface_)
+                 + "): it runs not, or without `-g /run/wpa_supplicant-global`; see tandem(1), aps";
       return false;
     }
-    path = place;
+    path = place->path;
+    global_ = place->global;
   }
   sockaddr_un there {};
   there.sun_family = AF_UNIX;
@@ -113,7 +128,8 @@ bool Supplicant::connect()
     problem_ = "wpa_supplicant at " + path + ": " + std::strerror(reason);
     if (reason == EACCES)
       problem_ += "; the daemon's user must be in the group of its sockets (`wpa_supplicant -G netdev`)";
-    if (reason == ECONNREFUSED || reason == ENOENT) problem_ += "; does it run, with -g " + path + "?";
+    if (reason == ECONNREFUSED || reason == ENOENT)
+      problem_ += "; does it run, with " + (global_ ? "-g " + path : "this socket") + "?";
     return false;
   }
   socket_ = std::move(socket);
@@ -154,36 +170,52 @@ bool Supplicant::agrees(const std::string& command)
   return answer && answer->starts_with("OK");
 }
 
-bool Supplicant::present()
+bool Supplicant::present(const std::string& interface)
 {
-  return ask("PING").has_value();
+  if (interface != interface_ && !global_) socket_.reset();
+  interface_ = interface;
+  if (!ask("PING")) return false;
+  if (path_ == "auto" || kind_known_) return true;
+  // Whoever names a socket may name that of an interface.
+  const auto answer = ask("IFNAME=" + interface + " PING");
+  kind_known_ = answer.has_value();
+  if (answer) global_ = !answer->starts_with("UNKNOWN");
+  return kind_known_;
+}
+
+std::string Supplicant::of(const std::string& interface) const
+{
+  return global_ ? "IFNAME=" + interface + " " : std::string {};
 }
 
 bool Supplicant::has(const std::string& interface)
 {
+  // The socket of an interface has its name.
+  if (!global_) return path_ == "auto" || path_.ends_with("/" + interface);
   const auto all = ask("INTERFACES");
   return all && ("\n" + *all).find("\n" + interface + "\n") != std::string::npos;
 }
 
 std::vector<KnownNetwork> Supplicant::networks(const std::string& interface)
 {
-  const auto answer = ask("IFNAME=" + interface + " LIST_NETWORKS");
+  const auto answer = ask(of(interface) + "LIST_NETWORKS");
   return answer && !answer->starts_with("FAIL") ? parse_networks(*answer) : std::vector<KnownNetwork> {};
 }
 
 std::string Supplicant::state(const std::string& interface)
 {
-  const auto answer = ask("IFNAME=" + interface + " STATUS");
+  const auto answer = ask(of(interface) + "STATUS");
   return answer ? value_of(*answer, "wpa_state") : std::string {};
 }
 
 std::string Supplicant::associate(const std::string& station, const std::string& like, const KnownNetwork& network,
                                   const Mac& ap, unsigned frequency)
 {
+  if (!global_) return "wpa_supplicant has no global control socket, by which stations are added";
   // Name, no file, driver, no socket of its own.
   if (!agrees("INTERFACE_ADD " + station + "\t\tnl80211\t"))
     return problem_.empty() ? "wpa_supplicant does not take " + station + " on; its log says why" : problem_;
-  const auto added = ask("IFNAME=" + station + " ADD_NETWORK");
+  const auto added = ask(of(station) + "ADD_NETWORK");
   if (!added || added->starts_with("FAIL")) return "wpa_supplicant makes no network for " + station;
   const std::string id = added->substr(0, added->find('\n'));
   for (const char* what : copied)
@@ -193,28 +225,27 @@ std::string Supplicant::associate(const std::string& station, const std::string&
     if (!done && std::string_view { what } == "ssid")
       return "wpa_supplicant cannot copy a network (DUP_NETWORK); its version 2.6 can";
   }
-  const std::string set = "IFNAME=" + station + " SET_NETWORK " + id + " ";
+  const std::string set = of(station) + "SET_NETWORK " + id + " ";
   const std::string channel = std::to_string(frequency);
   for (const std::string& what : { "bssid " + feeder::text(ap), "scan_freq " + channel, "freq_list " + channel })
     if (!agrees(set + what)) return "wpa_supplicant refuses \"" + what + "\" for " + station;
-  if (!agrees("IFNAME=" + station + " SELECT_NETWORK " + id)) return "wpa_supplicant does not begin with " + station;
+  if (!agrees(of(station) + "SELECT_NETWORK " + id)) return "wpa_supplicant does not begin with " + station;
   return {};
 }
 
 void Supplicant::release(const std::string& station)
 {
-  static_cast<void>(agrees("INTERFACE_REMOVE " + station));
+  if (global_) static_cast<void>(agrees("INTERFACE_REMOVE " + station));
 }
 
 bool Supplicant::scan(const std::string& interface, unsigned frequency)
 {
-  return agrees("IFNAME=" + interface + " SCAN TYPE=ONLY"
-                + (frequency == 0 ? "" : " freq=" + std::to_string(frequency)));
+  return agrees(of(interface) + "SCAN TYPE=ONLY" + (frequency == 0 ? "" : " freq=" + std::to_string(frequency)));
 }
 
 std::string Supplicant::roam(const std::string& interface, const Mac& ap)
 {
-  const auto answer = ask("IFNAME=" + interface + " ROAM " + feeder::text(ap));
+  const auto answer = ask(of(interface) + "ROAM " + feeder::text(ap));
   if (!answer) return problem_;
   if (answer->starts_with("OK")) return {};
   return "wpa_supplicant refuses to roam to " + feeder::text(ap)

@@ -1,7 +1,8 @@
 // wpa_supplicant by its control socket: which networks the user has, and stations of Tandem's own.
 //
-// It is the global socket (wpa_supplicant -g), by which interfaces can be added. Passwords never come here: what a
-// station needs of the user's network is copied within wpa_supplicant (DUP_NETWORK).
+// The global socket (wpa_supplicant -g), by which interfaces can be added, or else that of the card's own interface,
+// which is enough to roam. Passwords never come here: what a station needs of the user's network is copied within
+// wpa_supplicant (DUP_NETWORK).
 #pragma once
 
 #include "src/association/choice.h"
@@ -36,8 +37,10 @@ public:
   // "auto" looks where wpa_supplicant's socket usually is.
   explicit Supplicant(std::string path) : path_ { std::move(path) } {}
 
-  // Whether it answers. False: problem() says why and what to do.
-  bool present();
+  // Whether it answers, for the interface or for all. False: problem() says why and what to do.
+  bool present(const std::string& interface);
+  // Whether interfaces can be added.
+  bool global() const { return global_; }
   const std::string& problem() const { return problem_; }
 
   // Whether wpa_supplicant is in charge of the interface.
@@ -61,8 +64,12 @@ private:
   std::optional<std::string> ask(const std::string& command);
   bool agrees(const std::string& command);
   bool connect();
+  std::string of(const std::string& interface) const;
 
   std::string path_;
+  std::string interface_ {}; // whose socket will do
+  bool global_ = true;
+  bool kind_known_ = false; // of a socket that somebody named
   kernel::Fd socket_ {};
   std::string problem_ {};
 };

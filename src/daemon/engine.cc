@@ -90,7 +90,9 @@ void Engine::reload(const Config& config)
 
 json Engine::status()
 {
-  return loop_->ask([this] { return status_json(loop_->sources()); });
+  json all = loop_->ask([this] { return status_json(loop_->sources()); });
+  all["roaming"] = associator_->roaming();
+  return all;
 }
 
 json Engine::links()

@@ -58,10 +58,26 @@ void Engine::make_associator(const Config& config)
     }
     return *known;
   };
+  const auto announce = [this](bool near)
+  {
+    // Modules get ready as for any handoff. Should it not come about the warning ends by itself.
+    constexpr Duration warning = association::Roamer::ready_for + 2s, back = 500ms;
+    try
+    {
+      loop_->ask(
+          [&] {
+            loop_->watch().announce(near ? links::Announcement::risk : links::Announcement::up, near ? warning : back);
+          });
+    }
+    catch (const Refused&)
+    {
+    }
+  };
   associator_ = std::make_unique<association::Associator>(
-      std::move(options), surroundings,
+      std::move(options), surroundings, announce,
       [](bool problem, const std::string& words) { log(problem ? Severity::warning : Severity::notice, words); });
   if (saved_aps_.keep != 0 && mptcp_setup_) associator_->keep(saved_aps_.keep);
+  loop_->on_roam([this](bool wanted) { associator_->want_roam(wanted); });
 }
 
 json Engine::aps()

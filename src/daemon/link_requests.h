@@ -72,7 +72,7 @@ public:
   kernel::SteeringPlan plan(const links::LinkTable& table, CellUse cell = CellUse::allowed) const;
 
 private:
-  static constexpr std::size_t kinds = 3;
+  static constexpr std::size_t kinds = 4;
   struct OfLink
   {
     std::array<std::optional<Standing>, kinds> requests {};

@@ -97,6 +97,17 @@ void add_placement(Metrics& list, const json& placement)
   }
 }
 
+void add_roaming(Metrics& list, const json& roaming)
+{
+  for (const auto& [key, help] :
+       { std::pair { "asked", "Roams that modules had wpa_supplicant asked for" },
+         std::pair { "moved", "Of these, that the card went" },
+         std::pair { "worse", "Of these, that made it no better" },
+         std::pair { "failed", "Roams that wpa_supplicant refused, or that did not come about" },
+         std::pair { "stayed", "Requests for a roam with a reason against it" } })
+    list.add("tandem_roams_" + std::string { key } + "_total", help, "counter", roaming[key]);
+}
+
 void add_blackouts(Metrics& list, const json& blackout)
 {
   for (const auto& [cause, count] : blackout["verdicts"].items())
@@ -207,6 +218,7 @@ json metrics_json(const json& status, const json& radio)
   add_blackouts(list, status["links"]["wifi"]["blackout"]);
   add_risk(list, status["links"]["wifi"]["risk"]);
   add_radio(list, radio);
+  if (status.contains("roaming")) add_roaming(list, status["roaming"]);
   add_modules(list, status["modules"]);
   if (status.contains("evidence"))
     for (const auto& [outcome, count] : status["evidence"]["comparisons"].items())

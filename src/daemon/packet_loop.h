@@ -116,6 +116,8 @@ public:
   const ExclusionDriver& exclusions() const { return *exclusions_; }
   nlohmann::json flows_json();
   const Roles& roles() const { return roles_; }
+  // Before run(): who is told, by the packet thread, whether a module asks for a roam. Must not wait.
+  void on_roam(std::function<void(bool wanted)> tell) { tell_roam_ = std::move(tell); }
   std::uint64_t seed() const { return seed_; }
   // From any thread: nothing changes it.
   const LoadedModules& loaded() const { return loaded_; }
@@ -196,6 +198,7 @@ private:
 
   void radio_changed(Link link, const std::optional<RadioState>& radio);
   void steer();
+  void look_at_roam();
   void steer_soon();
   std::string barred(Link link) const;
   void place_connections(Tick now);
@@ -245,6 +248,8 @@ private:
   SteeringController steering_;
   PlacementDriver placement_ {};
   Tick placement_looked_ {};
+  std::function<void(bool)> tell_roam_ {};
+  bool roam_told_ = false;
   Wanted wanted_ {}; // what rules and observers were made of
   kernel::RuleDelivery rules_ {};
   Tick started_ {};

@@ -128,6 +128,15 @@ void PacketLoop::make_validation()
     if (!roles_.more_wifi[i].empty()) more_validation_.try_emplace(wifi_link(i + 1), roles_.more_wifi[i], told);
 }
 
+// Not the keeper's business: wpa_supplicant may be asked by whoever is in its group. Where hands are off the card is
+// left where it is, too.
+void PacketLoop::look_at_roam()
+{
+  const auto request = steering_.requests().of(Link::wifi, RequestKind::roam);
+  const bool wanted = hands_off_.empty() && request && request->value != 0;
+  if (wanted != std::exchange(roam_told_, wanted) && tell_roam_) tell_roam_(wanted);
+}
+
 // ---- single flows ----
 
 void PacketLoop::make_exclusions()

@@ -144,6 +144,7 @@ void PacketLoop::steer_soon()
 
 void PacketLoop::steer()
 {
+  look_at_roam();
   try
   {
     // No link is steered beside a tunnel: endpoints of Tandem's making go.
@@ -437,7 +438,7 @@ bool PacketLoop::may_rest() const
 {
   constexpr int looks = 25; // 5 s
   return quiet_looks_ >= looks && (bypass_.on() || !wanted_.any) && rules_.in_force() && !keeper_.state().watching
-         && steering_.settled() && broker_.store().under_way() == 0 && traps_.all().empty();
+         && steering_.settled() && !roam_told_ && broker_.store().under_way() == 0 && traps_.all().empty();
 }
 
 void PacketLoop::rest()

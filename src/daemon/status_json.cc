@@ -190,6 +190,7 @@ json link_steering_json(Link link, const std::string& interface, const LinkReque
   put(RequestKind::ce_rate, "ce_rate_requested");
   put(RequestKind::mptcp_backup, "backup_requested");
   put(RequestKind::mptcp_endpoint, "endpoint_requested");
+  put(RequestKind::roam, "roam_requested");
   for (const kernel::CeRule& rule : state.ce)
     if (rule.interface == interface) all["ce_rate"] = rule.rate;
   if (all.contains("ce_rate_requested") && !all.contains("ce_rate")) all["ce_rate"] = 0.0;

@@ -92,6 +92,35 @@ def test_roaming_is_asked_of_wpa_supplicant(facts: dict[str, Any]) -> None:
     assert facts["roam_here"][0] == 1 and "already" in facts["roam_here"][1]
 
 
+def test_the_socket_of_one_interface_is_enough_to_roam_and_said_to_be_too_little_for_stations(facts: dict[str, Any]) -> None:
+    found = facts["interface_socket"]
+    assert found["roam"][0] == 0 and found["roamed"]
+    assert not found["aps"]["problem"] and "global control socket" in judged(found["aps"], found["other"])["why"]
+
+
+def test_rate_asks_for_a_roam_in_the_handoff_stage_and_not_before(facts: dict[str, Any]) -> None:
+    assert facts["rate_waits"]["at"] and facts["rate_waits"]["asked"] == 0 and not facts["rate_waits"]["wanted"]
+    roamed = facts["rate_roams"]
+    assert roamed["moved"] and roamed["at"] and (roamed["asked"], roamed["failed"], roamed["worse"]) == (1, 0, 0), roamed
+    assert "roamed to" in roamed["last"] and "roaming  1 asked for, 1 done" in roamed["table"]
+    assert sum("is asked to roam to" in line for line in facts["rate_log"]) == 1, facts["rate_log"]
+
+
+def test_there_is_no_way_back_within_a_minute(facts: dict[str, Any]) -> None:
+    stayed = facts["rate_stays"]
+    assert stayed["said"] and stayed["at"] and stayed["wanted"] and (stayed["asked"], stayed["moved"]) == (1, 1), stayed
+
+
+def test_without_wpa_supplicant_rate_asks_nothing_and_it_is_said_once(facts: dict[str, Any]) -> None:
+    alone = facts["rate_alone"]
+    assert alone["said"] and alone["at"] and alone["asked"] == 1 and alone["download"] == "True", alone
+    assert sum("no roam: wpa_supplicant" in line for line in facts["rate_log"]) == 1, facts["rate_log"]
+
+
+def test_the_download_that_ran_all_the_while_is_whole(facts: dict[str, Any]) -> None:
+    assert facts["rate_download"] == "True"
+
+
 def test_another_channel_is_not_joined_and_said_so(facts: dict[str, Any]) -> None:
     assert "another channel" in facts["other_channel"] and "take turns" in facts["other_channel"]
 

@@ -273,7 +273,7 @@ void ClientHost::send_injected()
 
 void ClientHost::steer(const LinkRequest& request)
 {
-  if (request.kind == RequestKind::mptcp_endpoint)
+  if (request.kind == RequestKind::mptcp_endpoint || request.kind == RequestKind::roam)
   {
     ++stats_.other_requests;
     return;

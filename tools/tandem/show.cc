@@ -162,6 +162,15 @@ std::string profile_line(const json& profile)
   return "profile " + name + ": " + why + "; " + text(profile, "from") + " sets " + text(profile, "sets") + '\n';
 }
 
+// Roams that modules asked for; nothing while none did.
+std::string roaming_line(const json& roaming)
+{
+  const std::string last = text(roaming, "last");
+  if (!roaming.is_object() || last == "-" || last.empty()) return {};
+  return "roaming  " + text(roaming, "asked") + " asked for, " + text(roaming, "moved") + " done, "
+         + text(roaming, "failed") + " failed; last: " + printable(last) + '\n';
+}
+
 } // namespace
 
 std::string steering_words(const json& steering)
@@ -178,8 +187,9 @@ std::string steering_words(const json& steering)
   if (const json& endpoint = member(steering, "endpoint_requested");
       endpoint.is_object() && number(endpoint, "value") == 0)
     add("endpoint taken away");
+  if (number(member(steering, "roam_requested"), "value") > 0) add("roam");
   if (words.empty()) return "not now";
-  for (const char* request : { "ce_rate_requested", "backup_requested", "endpoint_requested" })
+  for (const char* request : { "ce_rate_requested", "backup_requested", "endpoint_requested", "roam_requested" })
     if (const json& one = member(steering, request); one.is_object()) return words + " (" + text(one, "why") + ")";
   return words;
 }
@@ -257,7 +267,7 @@ std::string show_status(const json& status, const Style& style)
     out += ", " + style(Tone::warning, text(flows, "refused") + " new ones passed untouched: the table was full");
   out += excluded_line(member(status, "excluded"), style);
   out += "\npackets  " + counters_line(member(status, "datapath")) + '\n' + evidence_line(member(status, "evidence"))
-         + fetch_line(member(status, "fetch"), style);
+         + fetch_line(member(status, "fetch"), style) + roaming_line(member(status, "roaming"));
   if (const auto faults = ranked(member(status, "faults")); !faults.empty())
   {
     out += "passed untouched because of:";

@@ -18,7 +18,8 @@ std::string not_in_force(const nlohmann::json& module);
 // One module with its knobs and decisions.
 std::string show_module(const nlohmann::json& module, const Style& style);
 std::string show_flows(const nlohmann::json& flows, const Style& style);
-// How a link is steered: {ce_rate, ce_rate_requested, backup_requested, endpoint_requested} of the status.
+// How a link is steered: {ce_rate, ce_rate_requested, backup_requested, endpoint_requested, roam_requested} of the
+// status.
 std::string steering_words(const nlohmann::json& steering);
 // The endpoints of the kernel's MPTCP, and what is not carried out and why. Empty when there is nothing to say.
 std::string show_steering(const nlohmann::json& steering, const Style& style);

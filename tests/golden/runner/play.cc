@@ -355,6 +355,8 @@ private:
       damage_.listening = word(line, 1) == "on";
       expect(entry, {});
     }
+    else if (what == "signal")
+      signal(line), expect(entry, {});
     else if (what == "damaged")
       damage_.add(fixture_->now() - ms(line.words.size() > 1 ? number(line, 1) : 0)), expect(entry, {});
     else if (what == "content")
@@ -404,6 +406,18 @@ private:
       fail(line, "up, down, route, no-route, risk or no-risk");
     state.changed = fixture_->now();
     fixture_->chain.links(fixture_->links, fixture_->now());
+  }
+
+  void signal(const Line& line)
+  {
+    RadioState state { .signal = static_cast<float>(number(line, 1)) };
+    if (line.words.size() > 2)
+    {
+      if (word(line, 2) != "candidate") fail(line, "signal DBM [candidate DBM]");
+      state.candidate = static_cast<float>(number(line, 3));
+    }
+    fixture_->links[static_cast<std::size_t>(Link::wifi)].radio = state; // for changes of links to come
+    fixture_->chain.radio(Link::wifi, state, fixture_->now());
   }
 
   // The link that owns the flows' local address from now on.
@@ -664,6 +678,7 @@ private:
   {
     const char* kind = one.first.kind == RequestKind::mptcp_backup     ? "request mptcp_backup"
                        : one.first.kind == RequestKind::mptcp_endpoint ? "request mptcp_endpoint"
+                       : one.first.kind == RequestKind::roam           ? "request roam"
                                                                        : "request ce_rate";
     return { { "", kind },
              { "link", std::string { name(one.first.link) } },

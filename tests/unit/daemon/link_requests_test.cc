@@ -184,6 +184,19 @@ TEST_F(Steering, WhatCannotBeMeantIsNotTaken)
   EXPECT_DOUBLE_EQ(requests.rate(wifi_link(1)), 0);
 }
 
+TEST_F(Steering, ARoamIsAStateThatNoPlanOfTheKeepersHas)
+{
+  requests.take({ RequestKind::roam, Link::wifi, 1 }, ecn, "a handoff is near");
+  ASSERT_TRUE(requests.of(Link::wifi, RequestKind::roam));
+  EXPECT_EQ(requests.of(Link::wifi, RequestKind::roam)->value, 1);
+  EXPECT_EQ(plan(), kernel::SteeringPlan {});
+  requests.suspend(ecn, true);
+  EXPECT_FALSE(requests.of(Link::wifi, RequestKind::roam)) << "without a flow the module cannot take it back";
+  requests.suspend(ecn, false);
+  requests.lapse(ecn);
+  EXPECT_FALSE(requests.of(Link::wifi, RequestKind::roam));
+}
+
 TEST_F(Steering, SetUpMakesEndpointsOfAllLinksTheCellularOneABackup)
 {
   requests = LinkRequests { { .setup = true, .foreign = true } };

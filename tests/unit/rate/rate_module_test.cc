@@ -82,6 +82,14 @@ struct Fixture
     EXPECT_TRUE(plan.edit.empty());
     for (const LinkRequest& request : plan.request)
     {
+      if (request.kind == RequestKind::roam)
+      {
+        EXPECT_EQ(request.link, Link::wifi);
+        EXPECT_TRUE(request.value == 0 || module.get("roam") != 0);
+        roam = request.value != 0;
+        ++roams;
+        continue;
+      }
       EXPECT_EQ(request.link, Link::cell);
       EXPECT_EQ(request.kind, RequestKind::mptcp_backup);
       backup = request.value != 0;
@@ -102,8 +110,8 @@ struct Fixture
   LinkStates links {};
   std::vector<std::unique_ptr<Sub>> subs;
   Tick now { 100s };
-  bool backup = true;
-  int requests = 0;
+  bool backup = true, roam = false;
+  int requests = 0, roams = 0;
 };
 
 TEST(rate_module, every_knob_is_set_and_read_and_named_by_the_paper)
@@ -300,6 +308,71 @@ TEST(rate_module, says_beforehand_what_a_handoff_leaves)
   EXPECT_NEAR(f.report().numbers["held at a handoff"], 23, 1e-9) << "R1h + C2";
   f.module.set("r0", 18e6);
   EXPECT_EQ(f.report().numbers.count("held at a handoff"), 0u);
+}
+
+// S1 and S2 over -95 dBm.
+void hear(Fixture& f, std::optional<float> signal, std::optional<float> candidate)
+{
+  f.wifi().radio = RadioState { .signal = signal, .candidate = candidate };
+}
+
+TEST(rate_module, asks_for_a_roam_only_when_it_is_switched_on_and_to_what_is_heard)
+{
+  const auto asked = [](bool on, std::optional<float> signal, std::optional<float> candidate, bool at_risk = false)
+  {
+    Fixture f;
+    f.module.set("roam", on ? 1 : 0);
+    f.add(Link::wifi, 25e6);
+    hear(f, signal, candidate);
+    f.wifi().at_risk = at_risk;
+    f.run(5);
+    EXPECT_EQ(f.roams > 0, f.roam) << "what was never asked need not be taken back";
+    return f.roam;
+  };
+  EXPECT_EQ(RatePolicy {}.get("roam"), 0) << "the card is moved for those who say so";
+  EXPECT_TRUE(asked(true, -80, -65));
+  EXPECT_FALSE(asked(false, -80, -65));
+  EXPECT_FALSE(asked(true, -70, -50)) << "25 dB: pre-handoff";
+  EXPECT_FALSE(asked(true, -80, -75)) << "5 dB better";
+  EXPECT_FALSE(asked(true, -90, std::nullopt)) << "the stage assumes a candidate";
+  EXPECT_FALSE(asked(true, std::nullopt, -50));
+  EXPECT_TRUE(asked(true, -70, -50, true)) << "a blackout is foreseen";
+  EXPECT_FALSE(asked(true, -70, -68, true));
+}
+
+TEST(rate_module, another_cards_access_point_is_no_candidate)
+{
+  Fixture f;
+  f.module.set("roam", 1);
+  f.add(Link::wifi, 25e6);
+  hear(f, -80, std::nullopt);
+  f.links[static_cast<std::size_t>(wifi_link(1))].radio = RadioState { .signal = -40 };
+  f.run(2);
+  EXPECT_EQ(f.report().words["stage"], "handoff");
+  EXPECT_FALSE(f.roam);
+  EXPECT_THAT(f.report().words["roam"], HasSubstr("no other access point of this network"));
+}
+
+TEST(rate_module, a_roam_is_asked_for_beside_the_promise_and_taken_back)
+{
+  Fixture f;
+  f.module.set("roam", 1);
+  f.add(Link::wifi, 25e6);
+  f.add(Link::cell, 18e6);
+  hear(f, -80, -65);
+  f.run(3);
+  EXPECT_TRUE(f.roam);
+  EXPECT_FALSE(f.backup) << "cellular takes over";
+  EXPECT_EQ(f.report().words["roam"], "asked for");
+  hear(f, -65, -80); // there
+  f.run(1);
+  EXPECT_FALSE(f.roam);
+  hear(f, -80, -65);
+  f.run(1);
+  EXPECT_TRUE(f.roam);
+  f.module.set("roam", 0);
+  f.run(1);
+  EXPECT_FALSE(f.roam);
 }
 
 } // namespace

@@ -154,6 +154,18 @@ TEST(Show, links_that_are_steered_say_how_and_why)
   EXPECT_THAT(show_status(status, {}), HasSubstr("endpoint taken away (ecn: worse)"));
   steering = { { "backup_requested", request(0) } };
   EXPECT_THAT(show_status(status, {}), HasSubstr("not now"));
+  steering = { { "roam_requested", request(1) } };
+  EXPECT_THAT(show_status(status, {}), HasSubstr("roam (ecn: worse)"));
+}
+
+TEST(Show, roams_that_modules_asked_for)
+{
+  json roaming { { "wanted", true }, { "asked", 0 }, { "moved", 0 }, { "worse", 0 }, { "failed", 0 }, { "stayed", 0 } };
+  roaming["last"] = "";
+  EXPECT_THAT(show_status({ { "roaming", roaming } }, {}), Not(HasSubstr("roaming")));
+  roaming.update({ { "asked", 3 }, { "moved", 2 }, { "failed", 1 }, { "last", "no roam: it is excluded" } });
+  EXPECT_THAT(show_status({ { "roaming", roaming } }, {}),
+              HasSubstr("roaming  3 asked for, 2 done, 1 failed; last: no roam: it is excluded\n"));
 }
 
 TEST(Show, endpoints_and_what_is_not_done)

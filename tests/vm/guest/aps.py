@@ -114,7 +114,7 @@ def without_access_point(number: int) -> None:
 
 
 def supplicant(interface: str = "wlan2") -> None:
-    (WORK / "wpa.conf").write_text("""ctrl_interface=/run/wpa
+    (WORK / "wpa.conf").write_text("""ctrl_interface=DIR=/run/wpa GROUP=nogroup
 ap_scan=1
 freq_list=2412 2437
 network={
@@ -160,7 +160,7 @@ def build() -> None:
 
 
 class Daemon:
-    def __init__(self, programs: Path, setup: bool = True) -> None:
+    def __init__(self, programs: Path, setup: bool = True, socket: Path = SUPPLICANT) -> None:
         RUN.mkdir(exist_ok=True)
         os.chown(RUN, 65534, 65534)
         (WORK / "tandem.toml").write_text(f"""
@@ -169,7 +169,7 @@ wifi = "wlan2"
 cell = "none"
 modem = "none"
 validation = "none"
-supplicant = "{SUPPLICANT}"
+supplicant = "{socket}"
 [recorder]
 seconds = 0
 [mptcp]
@@ -227,6 +227,11 @@ modules.freeze.enabled = true
         self.process.wait()
 
 
+def strength(number: int, dbm: int) -> None:
+    """How its frames are heard. Linux 6.1 takes no minus sign, but the same number without one, and adds the power of 20 dBm."""
+    (HWSIM / f"phy{number}/hwsim/rx_rssi").write_text(str((1 << 32) + dbm - 20))
+
+
 def left() -> dict[str, Any]:
     """What of Tandem's is there."""
     return {"stations": [word for word in sta("iw dev").split() if word.startswith("tandem")], "arp_ignore": sta("sysctl -n net.ipv4.conf.wlan2.arp_ignore").strip(),
@@ -254,6 +259,41 @@ def readable(programs: Path) -> Path:
     return made / "bin"
 
 
+def roaming(daemon: Daemon) -> dict[str, Any]:
+    """What became of the roams that modules asked for."""
+    return json.loads(daemon.tandem("status", "--json")[1])["roaming"]
+
+
+def roams_of_modules(daemon: Daemon, own: int, other: int) -> None:
+    """What `rate` asks for. wpa_supplicant does not roam by itself: there is no scan of its own that could bring it to."""
+    daemon.tandem("module", "rate", "on")
+    daemon.tandem("set", "rate.roam", "on")
+    fetch = download(160)
+    daemon.tandem("aps", "--scan")
+    fact("rate_waits", {**roaming(daemon), "at": associated_with() == AP[own]})
+    strength(own, -80)
+    fact("rate_roams", {"moved": wait_for(lambda: roaming(daemon)["moved"] == 1), "at": associated_with() == AP[other], **roaming(daemon), "table": daemon.tandem("status")[1]})
+    # Now the other way round, at once.
+    strength(own, -30)
+    strength(other, -80)
+    daemon.tandem("aps", "--scan")
+    said = wait_for(lambda: "left less than a minute ago" in roaming(daemon)["last"], 15)
+    fact("rate_stays", {"said": said, "at": associated_with() == AP[other], **roaming(daemon)})
+    fact("rate_download", fetch.communicate(timeout=180)[0].strip())
+    strength(other, -30)
+
+
+def without_supplicant(daemon: Daemon, own: int) -> None:
+    """It answers no more; the association is the kernel's and goes on."""
+    sh("kill -STOP $(cat /run/wpa.pid)")
+    fetch = download(40)
+    strength(own, -80)
+    said = wait_for(lambda: "wpa_supplicant" in roaming(daemon)["last"], 15)
+    fact("rate_alone", {"said": said, "at": associated_with() == AP[own], **roaming(daemon), "download": fetch.communicate(timeout=180)[0].strip()})
+    fact("rate_log", [line for line in daemon.log.read_text().splitlines() if "roam" in line or "wpa_supplicant" in line])
+    sh("kill -KILL $(cat /run/wpa.pid); rm /run/wpa.pid")
+
+
 def main(programs: Path) -> None:
     build()
     server = subprocess.Popen(["ip", "netns", "exec", "srv", sys.executable, "-c", MPTCP, "serve"], stdout=subprocess.PIPE, text=True)
@@ -262,9 +302,13 @@ def main(programs: Path) -> None:
     other = 1 - own
     fact("found", left())
 
-    daemon = Daemon(programs, setup=False)
+    # By the socket of the card's own interface, which is all there is beside NetworkManager.
+    daemon = Daemon(programs, setup=False, socket=Path("/run/wpa/wlan2"))
     fact("without_mptcp", daemon.tandem("aps", "keep", "2"))
+    daemon.tandem("aps", "--scan")
+    fact("interface_socket", {"aps": daemon.aps(), "other": AP[other], "roam": daemon.tandem("aps", "roam", AP[other]), "roamed": wait_for(lambda: associated_with() == AP[other])})
     daemon.stop()
+    own, other = other, own
 
     daemon = Daemon(programs)
     daemon.tandem("aps", "--scan")
@@ -301,6 +345,9 @@ def main(programs: Path) -> None:
     fact("off", daemon.tandem("aps", "off"))
     fact("after_off", wait_for(lambda: (now := left()) and not now["stations"] and now) or left())
 
+    roams_of_modules(daemon, own, other)
+    own, other = other, own
+
     fact("roam_unknown", daemon.tandem("aps", "roam", "02:00:00:00:77:00"))
     fact("roam_here", daemon.tandem("aps", "roam", AP[own]))
     daemon.tandem("aps", "--scan")
@@ -331,8 +378,7 @@ def main(programs: Path) -> None:
     wait_for(lambda: daemon.place()["profile"])
     fact("home_again", daemon.place())
 
-    sh("kill $(cat /run/wpa.pid)")
-    wait_for(lambda: not Path("/run/wpa.pid").exists())
+    without_supplicant(daemon, own)
     fact("no_supplicant", daemon.tandem("aps"))
     fact("stopped", {"exit": daemon.stop(), **left()})
     server.kill()
