@@ -168,19 +168,23 @@ private:
     return named == old.size();
   }
 
-  // Of the links with turns; 0: nobody has been measured.
+  // Of the links with turns; 0: nobody has been measured. Round trips waver, too: another link has to be much nearer.
   std::uint32_t nearest(bool v6) const
   {
+    constexpr double much = 0.7;
     const auto& order = v6 ? out_.plan.turns_v6 : out_.plan.turns_v4;
+    const std::uint32_t old = v6 ? before_.plan.short_v6 : before_.plan.short_v4;
     std::uint32_t best = 0;
-    Duration shortest = Duration::max();
+    double shortest = 0;
     for (const Link link : all_links)
     {
       const auto& rtt = in_.outlook[at(link)].rtt;
-      if (!rtt || *rtt >= shortest || std::find(order.begin(), order.end(), placement_value(link)) == order.end())
-        continue;
-      shortest = *rtt;
-      best = placement_value(link);
+      const std::uint32_t value = placement_value(link);
+      if (link == Link::other || !rtt || std::find(order.begin(), order.end(), value) == order.end()) continue;
+      const double weighed = seconds(*rtt) * (value == old ? much : 1);
+      if (best != 0 && weighed >= shortest) continue;
+      shortest = weighed;
+      best = value;
     }
     return best;
   }

@@ -166,11 +166,11 @@ def small(lab: Lab, count: int, server: str = "srv1", port: int = 80) -> None:
         lab.client.run(["curl", "-sSk", "-o", "/dev/null", "-m", "20", f"{scheme}://{lab.server(server).ipv4}:{port}/1k"])
 
 
-def begun(lab: Lab) -> dict[str, int]:
-    """Connections given to each link; the daemon tells the same, once a second."""
+def begun(lab: Lab, other: str = "2") -> dict[str, int]:
+    """Connections given to home and to the other link; the daemon tells the same, once a second."""
     listed = lab.client.run(["nft", "list", "counters", "table", "inet", "tandem_place"]).stdout
     found = dict(re.findall(r"counter begun_(\d) {\s+packets (\d+)", listed))
-    return {"wifi": int(found.get("1", 0)), "wifi2": int(found.get("2", 0))}
+    return {"wifi": int(found.get("1", 0)), "wifi2": int(found.get(other, 0))}
 
 
 def test_a_download_of_many_connections_gets_the_sum_of_the_links(lab):
@@ -325,3 +325,16 @@ def test_a_link_that_is_down_or_leads_nowhere_gets_nothing(lab):
         assert system.wait_until(lambda: not choosing(lab), 5), state(daemon)
         assert "no other link" in state(daemon)["why"]
         small(lab, 2)
+
+
+def test_the_cellular_link_when_named_as_far_as_its_budget(make_lab):
+    """Both IP versions; what is placed there is charged, and nothing new goes there when the budget is spent."""
+    lab = make_lab("plain")
+    with lab.daemon([], {**settings(links=["wifi=0", "cell=1"]), "budget": {"cell_bytes": "1MB"}}) as daemon:
+        assert system.wait_until(lambda: state(daemon)["in_force"], 5), state(daemon)
+        for number, (address, size) in enumerate(((f"[{lab.server().ipv6}]", "1k"), (lab.server().ipv4, "1M")), 1):
+            lab.client.run(["curl", "-sS", "-o", "/dev/null", "-m", "30", f"http://{address}/{size}"])
+            assert begun(lab, other="9") == {"wifi": 0, "wifi2": number}
+        assert system.wait_until(lambda: not choosing(lab), 5), state(daemon)
+        assert "budget" in state(daemon)["links"]["cell"]["why"]
+        assert daemon.api("/v1/status")["datapath"]["cell_bytes"] > 1_000_000

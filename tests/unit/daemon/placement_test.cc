@@ -203,6 +203,12 @@ TEST_F(Place, short_connections_go_where_the_round_trip_is_shortest)
   outlook[at(Link::wifi)].rtt = 30ms;
   outlook[at(wifi2)].rtt = 10ms;
   EXPECT_EQ(decide().plan.short_v4, placement_value(wifi2));
+  const PlacementDecision before = decide();
+  outlook[at(Link::wifi)].rtt = 8ms;
+  EXPECT_EQ(decide(before).plan.short_v4, placement_value(wifi2)) << "round trips waver";
+  outlook[at(Link::wifi)].rtt = 6ms;
+  EXPECT_EQ(decide(before).plan.short_v4, placement_value(Link::wifi));
+  outlook[at(Link::wifi)].rtt = 30ms;
   outlook[at(wifi2)].barred = "a reason";
   EXPECT_EQ(decide().plan.short_v4, placement_value(Link::wifi));
 }
