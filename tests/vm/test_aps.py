@@ -16,7 +16,7 @@ NOTHING = {"stations": [], "arp_ignore": "0", "supplicant": []}
 
 @pytest.fixture(scope="module")
 def facts(guest: Guest, programs: Path) -> dict[str, Any]:
-    result = guest("aps.py", str(programs), timeout=400.0, modules=["nfnetlink_queue", "nft_queue", "nf_tables", "veth", "sch_tbf", "bridge", "af_packet"])
+    result = guest("aps.py", str(programs), timeout=540.0, modules=["nfnetlink_queue", "nft_queue", "nf_tables", "veth", "sch_tbf", "bridge", "af_packet"])
     found = {name: json.loads(value) for name, value in re.findall(r"^fact (\w+) (.*)$", result.output, re.MULTILINE)}
     assert result.exit_code == 0, result.output
     return found
