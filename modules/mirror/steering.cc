@@ -39,13 +39,13 @@ constexpr Duration back_off = 20s;
 constexpr int opening_trips = 3;
 // The rate of a flow is smoothed over about so many rounds.
 constexpr float rate_rounds = 8;
-// Less than this part of the rate before the cap, once it has been there for so many rounds, may be the cap's own doing:
-// what arrives under it is what it was measured by.
+// Less than this part of the rate before the cap, once it has been there for so many rounds, may be the cap's own
+// doing: what arrives under it is what it was measured by.
 constexpr float too_little = 0.75f;
 constexpr std::uint8_t rounds_to_tell = 16;
-// Without a loss of the air for so long nothing asks for a cap. Much sooner where it may cost something and few episodes
-// have shown yet that the air loses anything: after more, less arrives because somebody else has come, or the air is
-// worse, and without the cap their queue would overflow.
+// Without a loss of the air for so long nothing asks for a cap. Much sooner where it may cost something and few
+// episodes have shown yet that the air loses anything: after more, less arrives because somebody else has come, or the
+// air is worse, and without the cap their queue would overflow.
 constexpr Duration ends_after = 10s;
 constexpr Duration costs_after = 1s;
 constexpr std::uint8_t few_episodes = 4;

@@ -73,9 +73,9 @@ private:
   bool lossy_ = false;
   bool thinning_ = false;
   bool opening_ = false;
-  std::uint8_t rounds_ = 0;  // with the cap, or without growth while there is none
+  std::uint8_t rounds_ = 0;   // with the cap, or without growth while there is none
   std::uint8_t episodes_ = 0; // that were hidden
-  std::uint8_t crowded_ = 0; // rounds in a row with much more in the queue than the cap lets this flow put there
+  std::uint8_t crowded_ = 0;  // rounds in a row with much more in the queue than the cap lets this flow put there
   Seq edge_ {};
   Seq mark_ {};  // edge at the beginning of the round
   Seq step_ {};  // and of the step

@@ -19,8 +19,8 @@ namespace tandem::daemon
 namespace
 {
 
-constexpr std::array<std::string_view, 14> sections { "links",    "cell",    "daemon", "exclude", "recorder",
-                                                      "detector", "metrics", "fetch",  "mptcp",   "budget",
+constexpr std::array<std::string_view, 14> sections { "links",    "cell",    "daemon",    "exclude", "recorder",
+                                                      "detector", "metrics", "fetch",     "mptcp",   "budget",
                                                       "evidence", "modules", "placement", "profile" };
 
 Value converted(const toml::node& node)
