@@ -189,8 +189,8 @@ void run(const Options& options)
                    log(Severity::warning, each.text());
                  for (const SettingLayers::Remark& each : engine.remarks())
                    log(Severity::warning, each.text, { .module = each.module });
-                 log(Severity::notice, "module switches, knobs, exclusions, profiles and limits of days and months "
-                                       "taken over; other settings need a restart");
+                 log(Severity::notice, "module switches, knobs, exclusions, profiles, placement and limits of days and "
+                                       "months taken over; other settings need a restart");
                });
         notify_service_manager("READY=1");
       },

@@ -338,7 +338,7 @@ void PacketLoop::radio_changed(Link link, const std::optional<RadioState>& radio
   const Tick now = kernel::now();
   chain_.radio(link, radio, now);
   entered(now, trace::input::Radio { link, radio });
-  if (link == Link::wifi) look_at_network_again(now); // at rest nobody else does
+  if (link == Link::wifi && resting_) look_at_network_again(now); // else look() does
   schedule();
 }
 

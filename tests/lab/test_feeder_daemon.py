@@ -229,7 +229,7 @@ def recording_of_networks(file: Path, networks: dict[float, str]) -> Path:
 
 def test_a_profile_holds_in_its_network_and_is_taken_back_elsewhere(lab, tmp_path):
     """Module switches, knobs, the budget and the use of the cellular link, without a restart; what is set for this run stays above it."""
-    leaves_after = 8.0
+    leaves_after = 14.0
     radio = recording_of_networks(tmp_path / "networks.jsonl", {0.5: "Office", leaves_after: "Cafe"})
     office = {"ssid": ["Office"], "cell": {"use": "never"}, "budget": {"cell_day": "3MB"},
               "modules": {"freeze": {"enabled": True}, "offload": {"window_mss": 50}, "mirror": {"enabled": False}}}

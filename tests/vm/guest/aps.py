@@ -291,7 +291,9 @@ def without_supplicant(daemon: Daemon, own: int) -> None:
     said = wait_for(lambda: "wpa_supplicant" in roaming(daemon)["last"], 15)
     fact("rate_alone", {"said": said, "at": associated_with() == AP[own], **roaming(daemon), "download": fetch.communicate(timeout=180)[0].strip()})
     fact("rate_log", [line for line in daemon.log.read_text().splitlines() if "roam" in line or "wpa_supplicant" in line])
-    sh("kill -KILL $(cat /run/wpa.pid); rm /run/wpa.pid")
+    daemon.tandem("set", "rate.roam", "off")
+    strength(own, -30)
+    sh("kill -CONT $(cat /run/wpa.pid)")
 
 
 def main(programs: Path) -> None:
@@ -360,6 +362,7 @@ def main(programs: Path) -> None:
     access_point(other, 1)
     daemon.tandem("aps", "--scan")
     fact("other_channel", daemon.judged(other))
+    without_supplicant(daemon, own)  # while there is another access point of this network
 
     # The dispatcher script, as NetworkManager calls it.
     for interface, event in (("lo", "pre-down"), ("wlan2", "up"), ("wlan2", "pre-down")):
@@ -378,7 +381,7 @@ def main(programs: Path) -> None:
     wait_for(lambda: daemon.place()["profile"])
     fact("home_again", daemon.place())
 
-    without_supplicant(daemon, own)
+    sh("kill -KILL $(cat /run/wpa.pid); rm /run/wpa.pid")
     fact("no_supplicant", daemon.tandem("aps"))
     fact("stopped", {"exit": daemon.stop(), **left()})
     server.kill()
