@@ -249,7 +249,7 @@ def test_links_that_carry_less_are_told(both):
     ('r1h = "30Mbit"', "modules.rate: R1h must be between 0 and C1, 25 Mb/s"),
     ('delta2 = 0', "modules.rate.delta2 = 0: "),
     ('noise = 20', "modules.rate.noise = 20: "),
-    ('delta3 = 4', "modules.rate.delta3 = 4: no such knob; rate has: strategy, promise, r0"),
+    ('delta3 = 4', "modules.rate.delta3 = 4: no such knob; rate has: strategy, promise, roam, r0"),
 ])
 def test_bad_knobs_are_told_with_place_and_value(tmp_path, line, words):
     file = tmp_path / "t.toml"
