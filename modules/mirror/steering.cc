@@ -49,6 +49,8 @@ constexpr std::uint8_t rounds_to_tell = 16;
 constexpr Duration ends_after = 10s;
 constexpr Duration costs_after = 1s;
 constexpr std::uint8_t few_episodes = 4;
+// Less than this part of what this host gets by the link: others of its flows have the rest.
+constexpr double nearly_all = 0.8;
 constexpr std::uint32_t first_flight_mss = 10; // RFC 6928
 // The cap gives way to others down to so many segments: with fewer in flight a loss waits for the sender's timer.
 constexpr std::uint32_t smallest_cap_mss = 4;
@@ -66,7 +68,7 @@ Duration Steering::gap(const FlowView& flow, const Settings& settings)
 }
 
 void Steering::acknowledged(const Segment& segment, const FlowView& flow, const DelayMeter& delay,
-                            const Settings& settings, Tick now)
+                            const Settings& settings, double together, Tick now)
 {
   const Seq before = edge_;
   if (!known_) edge_ = mark_ = step_ = segment.ack;
@@ -83,10 +85,11 @@ void Steering::acknowledged(const Segment& segment, const FlowView& flow, const 
   // As fast as slow start: what arrives, and as much again.
   if (opening_) limit_ = limit_ + 2 * static_cast<std::uint32_t>(edge_ - before);
   if (opening_ && now > opening_until_) opening_ = false;
-  if (flow.rtt_min > Duration {}) measure(flow, delay, settings, now);
+  if (flow.rtt_min > Duration {}) measure(flow, delay, settings, together, now);
 }
 
-void Steering::measure(const FlowView& flow, const DelayMeter& delay, const Settings& settings, Tick now)
+void Steering::measure(const FlowView& flow, const DelayMeter& delay, const Settings& settings, double together,
+                       Tick now)
 {
   least_queued_ = std::min(least_queued_, static_cast<float>(delay.queued()));
   if (now - step_at_ >= std::max(shortest_step, flow.rtt_min / 2))
@@ -107,12 +110,12 @@ void Steering::measure(const FlowView& flow, const DelayMeter& delay, const Sett
   }
   if (now - mark_at_ >= std::max(flow.rtt_min, shortest_round))
   {
-    end_round(flow, settings, now);
+    end_round(flow, settings, together, now);
     least_queued_ = static_cast<float>(delay.queued());
   }
 }
 
-void Steering::end_round(const FlowView& flow, const Settings& settings, Tick now)
+void Steering::end_round(const FlowView& flow, const Settings& settings, double together, Tick now)
 {
   const double rate = (edge_ - mark_) / seconds(now - mark_at_);
   flight_ = static_cast<std::uint32_t>(rate * seconds(flow.rtt_smoothed));
@@ -133,7 +136,7 @@ void Steering::end_round(const FlowView& flow, const Settings& settings, Tick no
     return;
   }
   if (rounds_ > rounds_to_double) thinning_ = false;
-  if (outlived(flow, now))
+  if (outlived(flow, together, now))
   {
     lift(flow, settings, now);
     return;
@@ -154,10 +157,12 @@ void Steering::end_round(const FlowView& flow, const Settings& settings, Tick no
 }
 
 // Whether the cap has no reason any more: it is there because the air goes on losing something.
-bool Steering::outlived(const FlowView& flow, Tick now) const
+bool Steering::outlived(const FlowView& flow, double together, Tick now) const
 {
   const Duration quiet = now - hidden_at_;
-  const bool costs = episodes_ < few_episodes && rounds_ > rounds_to_tell && delivered_ < too_little * before_;
+  const bool shared = delivered_ < nearly_all * together;
+  const bool costs =
+      !shared && episodes_ < few_episodes && rounds_ > rounds_to_tell && delivered_ < too_little * before_;
   return quiet > ends_after || (costs && quiet > std::max(costs_after, flow.rtt_smoothed * int { rounds_to_tell }));
 }
 

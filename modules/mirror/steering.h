@@ -31,9 +31,10 @@ public:
     bool paced = true;   // the window opens at most twice as fast as data arrive after an undo
   };
 
-  // An outgoing pure ACK. Keeps track of what arrives, and of the queue.
+  // An outgoing pure ACK. Keeps track of what arrives, and of the queue. `together`: what all flows of this host get by
+  // the link, bytes per second.
   void acknowledged(const Segment& segment, const FlowView& flow, const DelayMeter& delay, const Settings& settings,
-                    Tick now);
+                    double together, Tick now);
   // Random losses were hidden: the air still loses something.
   void hidden(Tick now)
   {
@@ -64,9 +65,9 @@ public:
 private:
   static double target(const FlowView& flow, const Settings& settings);
   static Duration gap(const FlowView& flow, const Settings& settings);
-  void measure(const FlowView& flow, const DelayMeter& delay, const Settings& settings, Tick now);
-  void end_round(const FlowView& flow, const Settings& settings, Tick now);
-  bool outlived(const FlowView& flow, Tick now) const;
+  void measure(const FlowView& flow, const DelayMeter& delay, const Settings& settings, double together, Tick now);
+  void end_round(const FlowView& flow, const Settings& settings, double together, Tick now);
+  bool outlived(const FlowView& flow, double together, Tick now) const;
   void lift(const FlowView& flow, const Settings& settings, Tick now);
 
   bool known_ = false;

@@ -205,7 +205,8 @@ Plan Undo::acknowledge(const Event& event, const FlowView& flow, State& state)
   if (progress) state.last_ack = segment.ack;
   state.ack_known = true;
   const Seq edge = state.steering.edge();
-  state.steering.acknowledged(segment, flow, state.delay, steering(), event.now);
+  state.steering.acknowledged(segment, flow, state.delay, steering(),
+                              (*event.links)[static_cast<std::size_t>(flow.link)].delivery_rate, event.now);
 
   // An echo from before a pause would give the sender a round-trip sample of that length, and make it wait as
   // long before its next timeout.

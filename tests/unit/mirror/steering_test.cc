@@ -23,6 +23,7 @@ public:
   double rate = 2.5e6; // bytes per second
   double cwnd = 50e3;  // bytes
   double others = 0;   // s that somebody else keeps in the queue
+  double together = 0; // bytes per second that all flows of the host get
   bool losing = true;  // the air goes on losing something after undone()
   std::uint16_t real = 8000;
   Steering::Settings settings {};
@@ -62,7 +63,7 @@ public:
     segment.ack = ack_;
     segment.window = real;
     if (losing && steering.lossy()) steering.hidden(now());
-    steering.acknowledged(segment, flow, delay, settings, now());
+    steering.acknowledged(segment, flow, delay, settings, together, now());
     window = steering.window(flow, ack_, real, now());
     raised = raised || window > real;
     tight = tight || flow.scaled(window) < std::min<std::uint32_t>(flow.scaled(real), 2 * flow.mss);
@@ -183,10 +184,16 @@ TEST_F(Capped, EndsWhenTheAirLosesNothingAnyMore)
 // The cap could be why, after one episode; where the air has been seen to lose again and again it stays.
 TEST(Steering, EndsSoonerWhereLessArrivesThanBefore)
 {
-  for (const bool again : { false, true })
+  enum Why
+  {
+    once,
+    again,
+    shared
+  };
+  for (const Why why : { once, again, shared })
   {
     World world {};
-    world.losing = again;
+    world.losing = why == again;
     world.undone();
     world.run(1);
     world.cwnd = 1e6;
@@ -194,8 +201,9 @@ TEST(Steering, EndsSoonerWhereLessArrivesThanBefore)
     ASSERT_GT(world.steering.cap(), 0u);
     world.cwnd = 20e3;
     world.losing = false;
+    if (why == shared) world.together = world.rate; // another download has the rest
     world.run(2);
-    EXPECT_EQ(world.steering.cap() > 0, again);
+    EXPECT_EQ(world.steering.cap() > 0, why != once) << why;
   }
 }
 
