@@ -191,6 +191,8 @@ std::string place_nftables(const PlacementPlan& plan, bool owner)
       versions += (versions.empty() ? "" : ", ") + std::string { v6 ? "ipv6 : goto choose6" : "ipv4 : goto choose4" };
     }
   out << "  chain candidate {\n";
+  // With another source address the policy would no longer match, and leave in clear what it is to encrypt.
+  out << "    rt ipsec exists goto stay\n";
   // Its subflows are made by the kernel's path manager, each from the address that it says.
   out << "    tcp option mptcp exists goto stay\n";
   if (!plan.never_ports.empty()) out << "    tcp dport { " << join(plan.never_ports) << " } goto stay\n";
@@ -223,7 +225,9 @@ std::string placed_nftables(const PlacementPlan& plan)
         << " {\n    ct status & (confirmed | snat) == confirmed return\n    counter name \"out_" << number << "\"\n    "
         << mark_set(plan, "meta", link.value) << "\n  }\n";
     out << "  chain from_" << number << " {\n    counter name \"in_" << number
-        << "\"\n    tcp flags & (syn | ack) == (syn | ack) counter name \"answered_" << number << "\"\n  }\n";
+        << "\"\n    tcp flags & (syn | ack) == (syn | ack) counter name \"answered_" << number
+        << "\"\n    tcp flags & (rst | ack) == (rst | ack) tcp sequence 0 counter name \"answered_" << number
+        << "\"\n  }\n"; // a SYN that is refused is answered, too (RFC 9293 3.10.7.1)
     out_ways += (out_ways.empty() ? "" : ", ") + mark + " : goto by_" + number;
     in_ways += (in_ways.empty() ? "" : ", ") + mark + " : goto from_" + number;
   }

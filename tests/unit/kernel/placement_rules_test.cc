@@ -47,9 +47,9 @@ TEST(PlacementRules, what_is_left_alone_stays_at_home_for_good)
 {
   const std::string text = render::place_nftables(sample());
   EXPECT_THAT(text, HasSubstr("chain stay {\n    ct mark set ct mark & 0xf0ffffff | 0x01000000"));
-  for (const char* rule :
-       { "tcp option mptcp exists goto stay", "ip daddr { 10.0.0.0/8 } goto stay", "ip6 daddr { fc00::/7 } goto stay",
-         "tcp dport { 22 } goto stay", "meta skuid { 1001 } goto stay" })
+  for (const char* rule : { "chain candidate {\n    rt ipsec exists goto stay", "tcp option mptcp exists goto stay",
+                            "ip daddr { 10.0.0.0/8 } goto stay", "ip6 daddr { fc00::/7 } goto stay",
+                            "tcp dport { 22 } goto stay", "meta skuid { 1001 } goto stay" })
     EXPECT_THAT(text, HasSubstr(rule));
 }
 
@@ -83,6 +83,9 @@ TEST(PlacementRules, the_way_is_kept_by_marks_and_addresses_by_nat)
   EXPECT_THAT(text, HasSubstr("meta mark & 0x0f000000 == 0x02000000 oifname \"wlan1\" masquerade"));
   EXPECT_THAT(text, HasSubstr("oifname \"wwan0\" tcp flags & (syn | rst) == syn tcp option maxseg size set 1360"));
   EXPECT_THAT(text, HasSubstr("tcp option maxseg size set 1340"));
+  EXPECT_THAT(text, HasSubstr("tcp flags & (syn | ack) == (syn | ack) counter name \"answered_9\""));
+  EXPECT_THAT(text, HasSubstr("tcp flags & (rst | ack) == (rst | ack) tcp sequence 0 counter name \"answered_9\""))
+      << "who refuses answers";
   EXPECT_THAT(text, Not(HasSubstr("owner"))) << "it outlives the keeper";
 }
 
