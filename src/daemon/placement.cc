@@ -110,12 +110,23 @@ private:
     }
   }
 
+  std::string shared_with_home(const links::LinkInfo& other) const
+  {
+    for (const Address& home : in_.links[Link::wifi].addresses)
+      if (std::find(other.addresses.begin(), other.addresses.end(), home) != other.addresses.end())
+        return wire::to_string(home);
+    return {};
+  }
+
   std::string why_not(Link link) const
   {
     const links::LinkInfo& info = in_.links[link];
     if (!info.present()) return "no address";
     if (!info.up || !in_.outlook[at(link)].up) return "down";
     if (!info.default_v4 && !info.default_v6) return "no default route";
+    // Two hotspots of one make. NAT would change nothing, and who has no other address there is not known as placed.
+    if (const std::string shared = link == Link::wifi ? "" : shared_with_home(info); !shared.empty())
+      return "has the same address as the default link (" + shared + ")";
     return in_.outlook[at(link)].barred;
   }
 
@@ -290,12 +301,14 @@ std::vector<std::string> local_networks(const links::LinkTable& links, bool priv
 void LinkCapacity::look(Tick now, std::uint64_t bytes)
 {
   constexpr Duration shortest = 500ms, longest = 3s, fades_in = 120s;
-  constexpr double in_use = 0.02; // of what it can carry: less is no sign of anything
+  // Less is no sign of what the link can carry: keep-alives and ARP arrive by one that nobody uses.
+  constexpr double in_use = 0.02, least = 64e3; // of what it was seen to carry; bytes per second
   if (looked_ && now - *looked_ < shortest) return;
   if (looked_ && now - *looked_ <= longest && bytes >= bytes_)
   {
     const double rate = static_cast<double>(bytes - bytes_) / seconds(now - *looked_);
-    if (rate > in_use * most_) most_ = std::max(rate, most_ * std::exp(-seconds(now - *looked_) / seconds(fades_in)));
+    if (rate >= std::max(in_use * most_, least))
+      most_ = std::max(rate, most_ * std::exp(-seconds(now - *looked_) / seconds(fades_in)));
   }
   looked_ = now;
   bytes_ = bytes;

@@ -146,6 +146,18 @@ TEST_F(Place, while_home_is_down_the_others_get_all)
   EXPECT_TRUE(decide().plan.choose);
 }
 
+TEST_F(Place, a_link_with_an_address_of_home_gets_nothing)
+{
+  const Address home = as_network("192.0.1.2").value().address;
+  table.apply(links::AddressNotification { .ifindex = 2, .address = home, .on_link = links::network_of(home, 24) },
+              Tick {});
+  const PlacementDecision decision = decide();
+  EXPECT_EQ(turns(decision, wifi2), 0) << "nothing would be translated";
+  EXPECT_GT(turns(decision, wifi3), 0);
+  EXPECT_THAT(decision.parts[at(wifi2)]->why, HasSubstr("same address as the default link (192.0.1.2)"));
+  EXPECT_EQ(decision.parts[at(Link::wifi)]->why, "");
+}
+
 TEST_F(Place, without_another_link_nothing_is_placed)
 {
   outlook[at(wifi2)].up = outlook[at(wifi3)].up = false;
@@ -285,6 +297,18 @@ TEST(LinkCapacity, is_the_most_that_arrived_in_a_second_and_fades)
   EXPECT_LT(capacity.bytes_per_second(), 1e6) << "nobody has looked in between";
   capacity.look(now += 1s, 0);
   EXPECT_LT(capacity.bytes_per_second(), 1e6) << "the interface was made anew";
+}
+
+TEST(LinkCapacity, is_not_known_by_what_arrives_where_nothing_is_loaded)
+{
+  LinkCapacity capacity;
+  Tick now {};
+  std::uint64_t bytes = 0;
+  for (int i = 0; i < 100; ++i)
+    capacity.look(now += 1s, bytes += 100);
+  EXPECT_EQ(capacity.bytes_per_second(), 0);
+  capacity.look(now += 1s, bytes += 100'000);
+  EXPECT_EQ(capacity.bytes_per_second(), 1e5);
 }
 
 TEST(LinkTrial, a_link_by_which_nothing_is_answered_is_barred_for_a_while)
