@@ -86,6 +86,7 @@ struct Placer::Parts
   std::optional<PlacementPlan> noted() const
   {
     const Note found = read_note(file);
+    if (!found.fault.empty()) throw std::runtime_error { found.fault };
     if (found.text.empty()) return {};
     const json all = json::parse(found.text);
     if (JournalPlace { .boot = all.at("boot").get<std::string>(), .space = all.at("space").get<std::uint64_t>() }
@@ -112,6 +113,21 @@ struct Placer::Parts
   {
     if (plan == kept) return;
     note(plan);
+    try
+    {
+      set_up(plan);
+    }
+    catch (const std::exception&)
+    {
+      fall_back();
+      throw;
+    }
+    kept = plan;
+    state.kept = true;
+  }
+
+  void set_up(const PlacementPlan& plan)
+  {
     std::erase_if(routes,
                   [&](const auto& one)
                   {
@@ -123,10 +139,28 @@ struct Placer::Parts
                                            });
                   });
     for (const PlacementLink& link : plan.links)
-      if (auto& route = routes[link.value]; !route) route = std::make_unique<PolicyRoute>(route_of(plan, link));
+      if (!routes.contains(link.value)) routes.emplace(link.value, std::make_unique<PolicyRoute>(route_of(plan, link)));
     check_loaded(context().load(render::placed_nftables(plan)));
-    kept = plan;
-    state.kept = true;
+  }
+
+  // The rules are those of `kept` still; what was set up beside them goes.
+  void fall_back() noexcept
+  {
+    std::erase_if(routes, [&](const auto& one) { return interface_of(one.first).empty(); });
+    if (kept.links.empty() && nft) nft->load("delete table inet tandem_placed\n"); // of an earlier run
+    note_kept();
+  }
+
+  void note_kept() noexcept
+  {
+    try
+    {
+      note(kept);
+    }
+    catch (const std::exception&)
+    {
+      // The next start finds no connection that needs what is noted, and takes the note away.
+    }
   }
 
   std::string interface_of(std::uint32_t value) const
@@ -143,6 +177,7 @@ struct Placer::Parts
     {
       owner = !owner; // kernels before 5.12
       reason = context().load(render::place_nftables(plan, owner));
+      if (!reason.empty()) owner = !owner; // it was something else
     }
     check_loaded(reason);
     state.in_force = true;
@@ -157,19 +192,20 @@ struct Placer::Parts
   void remove_kept() noexcept
   {
     if (kept.links.empty()) return;
+    try
+    {
+      count(); // what comes last is charged, too
+    }
+    catch (const std::exception& e)
+    {
+      state.last_error = e.what();
+    }
     // First the marks, then the routes that they lead to.
     if (nft) nft->load("delete table inet tandem_placed\n");
     routes.clear();
     kept = {};
     state.kept = false;
-    try
-    {
-      note({});
-    }
-    catch (const std::exception&)
-    {
-      // The next start finds no connection, and takes the note away.
-    }
+    note_kept();
   }
 
   // Connections on other links than home. Not known: some may be there.
@@ -212,8 +248,9 @@ struct Placer::Parts
 
   void count()
   {
-    auto all = render::nft_counters(context().list("list counters table inet tandem_place"));
-    auto of_kept = render::nft_counters(context().list("list counters table inet tandem_placed"));
+    std::map<std::string, render::NftCounter> all {}, of_kept {};
+    if (state.in_force) all = render::nft_counters(context().list("list counters table inet tandem_place"));
+    if (!kept.links.empty()) of_kept = render::nft_counters(context().list("list counters table inet tandem_placed"));
     // Nobody owns that table, so whoever flushes everything flushes it.
     if (of_kept.empty() && !kept.links.empty()) check_loaded(context().load(render::placed_nftables(kept)));
     all.merge(of_kept);
@@ -239,16 +276,33 @@ struct Placer::Parts
   // Takes over what an earlier run left for connections that lived then.
   void recover()
   {
-    NftContext& nft_now = context();
-    nft_now.load("delete table inet tandem_place\n"); // of a kernel without table owners
-    const std::optional<PlacementPlan> before = noted();
-    if (!before || before->links.empty())
+    // Everything is noted before it is done.
+    if (const Note found = read_note(file); !file.empty() && found.text.empty() && found.fault.empty()) return;
+    context().load("delete table inet tandem_place\n"); // of a kernel without table owners
+    std::optional<PlacementPlan> before {};
+    try
     {
-      nft_now.load("delete table inet tandem_placed\n");
-      write_note(file, "");
-      return;
+      before = noted();
     }
-    keep(*before);
+    catch (const std::exception& e)
+    {
+      state.last_error =
+          "the note of placed connections cannot be read (" + std::string { e.what() } + "); what lives of them ends";
+      const PlacementPlan usual {};
+      for (std::uint32_t value = placed_at_home + 1; value < 1u << std::popcount(usual.mark.mask); ++value)
+        PolicyRoute::clear(usual.table + value, placement_priority + value);
+    }
+    if (before && !before->links.empty())
+    {
+      keep(*before);
+      for (const PlacementLink& link : kept.links)
+        expect(link.value);
+    }
+    else
+    {
+      context().load("delete table inet tandem_placed\n");
+      write_note(file, "");
+    }
     settle();
   }
 
@@ -258,6 +312,13 @@ struct Placer::Parts
     if (!kept.links.empty() && !anyone_lives()) remove_kept();
     pause = between_looks_first;
     next = kept.links.empty() ? Tick::max() : now() + pause;
+    rest();
+  }
+
+  // With nothing in place no socket is needed.
+  void rest()
+  {
+    if (kept.links.empty() && !state.in_force) nft.reset();
   }
 };
 
@@ -354,8 +415,10 @@ bool Placer::look(Tick now)
     else
     {
       p.pause = std::min(2 * p.pause, between_looks_most);
+      p.count();
       if (!p.anyone_lives()) p.remove_kept();
       p.next = p.kept.links.empty() ? Tick::max() : now + p.pause;
+      p.rest();
     }
   }
   catch (const std::exception& e)
