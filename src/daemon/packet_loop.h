@@ -247,7 +247,6 @@ private:
   Duration filtered_for_ {};
   SteeringController steering_;
   PlacementDriver placement_ {};
-  Tick placement_looked_ {};
   std::function<void(bool)> tell_roam_ {};
   bool roam_told_ = false;
   Wanted wanted_ {}; // what rules and observers were made of

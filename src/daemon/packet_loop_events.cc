@@ -473,7 +473,7 @@ void PacketLoop::look()
   if (validation_ && validation_->why() != not_validated_) links_changed();
   look_at_network_again(now);
   follow_rules();
-  if (config_.placement.enabled && now - placement_looked_ >= std::chrono::seconds { 1 }) place_connections(now);
+  if (placement_.look_due(config_.placement.enabled, now)) place_connections(now);
   retune_queue();
   broker_.store().forget_acknowledged(chain_.table());
   for (const FetchOutcome& outcome : broker_.store().give_up(now))

@@ -14,15 +14,14 @@ namespace tandem::daemon
 // Why no connection may begin by the link, as far as nobody else says; empty: it may.
 std::string PacketLoop::barred(Link link) const
 {
-  if (link == Link::cell)
-    return !cell_denied_.empty()   ? cell_denied_
-           : chain_.budget_spent() ? "the budget of the cellular link is spent"
-                                   : "";
   const links::LinkInfo& info = monitor_[link];
+  if (link == Link::cell && !cell_denied_.empty()) return cell_denied_;
+  if (link == Link::cell && chain_.budget_spent()) return "the budget of the cellular link is spent";
   if (link == Link::wifi || info.ifindex == 0) return {};
   if (filters_reverse_path(info.interface))
     return "what arrives for another address is dropped there (rp_filter 1); 2 is needed: sysctl net.ipv4.conf."
            + info.interface + ".rp_filter=2";
+  if (link == Link::cell) return {};
   if (const auto watch = more_validation_.find(link); watch != more_validation_.end())
     if (std::string why = watch->second.why(); !why.empty()) return why;
   if (exclusions_->known().asks_ssid())
@@ -46,9 +45,9 @@ void PacketLoop::placed(Tick now)
 
 void PacketLoop::place_connections(Tick now)
 {
-  placement_looked_ = now;
   const bool wanted = config_.placement.enabled;
-  if (wanted || keeper_.state().placement.kept) placed(now);
+  // What is counted last, and charged, arrives with the word that nothing is kept any more.
+  if (wanted || !keeper_.state().placement.count.empty()) placed(now);
   std::array<LinkOutlook, link_count> outlook {};
   for (const Link link : all_links)
   {
@@ -62,7 +61,8 @@ void PacketLoop::place_connections(Tick now)
                                      .exclusions = exclusions_->known(),
                                      .outlook = outlook,
                                      .hands_off = hands_off_,
-                                     .tunnel = in_tunnel() });
+                                     .tunnel = in_tunnel() },
+                                   keeper_.state().placement, now);
   if (const std::string& why = placement_.decision().why; wanted && why != why_before)
     log(Severity::notice,
         why.empty() ? "new connections are given to the links in turns" : "new connections are not placed: " + why);
@@ -71,7 +71,7 @@ void PacketLoop::place_connections(Tick now)
   retune_rules();
   try
   {
-    keeper_.post_placement(*plan);
+    if (!keeper_.post_placement(*plan)) placement_.not_sent();
   }
   catch (const std::exception& error)
   {

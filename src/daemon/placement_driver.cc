@@ -54,14 +54,26 @@ LinkOutlook PlacementDriver::outlook(Link link, bool up, std::string barred, Tic
   };
 }
 
-std::optional<kernel::PlacementPlan> PlacementDriver::due(const PlacementInputs& inputs)
+std::optional<kernel::PlacementPlan> PlacementDriver::due(const PlacementInputs& inputs,
+                                                          const kernel::PlacementState& state, Tick now)
 {
+  constexpr Duration pause = std::chrono::seconds { 60 }; // each try loads rules, and may say why not in the log
+  looked_ = now;
   decision_ = place(inputs, decision_);
-  // Nothing was ever placed: the keeper need not hear of it.
-  if (decision_.plan == told_ || (!told_any_ && !decision_.plan.choose && !decision_.plan.let_go)) return {};
-  told_ = decision_.plan;
-  told_any_ = true;
+  const kernel::PlacementPlan& plan = decision_.plan;
+  // Off, and nothing to end: the keeper need not hear of it.
+  const bool idle = !plan.choose && !told_.choose && !(plan.let_go && state.kept);
+  const bool failed = plan.choose && !state.why.empty() && now >= again_;
+  if (!unsent_ && !failed && (idle || plan == told_)) return {};
+  told_ = plan;
+  unsent_ = false;
+  again_ = now + pause;
   return told_;
+}
+
+bool PlacementDriver::look_due(bool enabled, Tick now) const
+{
+  return (enabled || unsent_) && now - looked_ >= std::chrono::seconds { 1 };
 }
 
 json PlacementDriver::json(const Config::Placement& settings, const kernel::PlacementState& state) const

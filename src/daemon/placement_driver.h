@@ -24,8 +24,13 @@ public:
   // What is known of the link; `barred`: what else speaks against it.
   LinkOutlook outlook(Link link, bool up, std::string barred, Tick now) const;
 
-  // The plan that the keeper is to be told now, if any; it counts as told.
-  std::optional<kernel::PlacementPlan> due(const PlacementInputs& inputs);
+  // The plan that the keeper is to be told now, if any; it counts as told. `state`: what the keeper has told.
+  std::optional<kernel::PlacementPlan> due(const PlacementInputs& inputs, const kernel::PlacementState& state,
+                                           Tick now);
+  // What due() gave last did not reach the keeper: the next due() gives it again.
+  void not_sent() { unsent_ = true; }
+  // Once a second.
+  bool look_due(bool enabled, Tick now) const;
 
   const PlacementDecision& decision() const { return decision_; }
   nlohmann::json json(const Config::Placement& settings, const kernel::PlacementState& state) const;
@@ -37,7 +42,9 @@ private:
   std::uint64_t cell_bytes_ = 0;
   PlacementDecision decision_ { .why = "switched off" };
   kernel::PlacementPlan told_ {};
-  bool told_any_ = false;
+  bool unsent_ = false;
+  Tick looked_ {};
+  Tick again_ {}; // when a plan that came to nothing is told again
 };
 
 // Bytes that have arrived by the interface since it exists; 0: not known.

@@ -272,9 +272,10 @@ void Keeper::set_placement(const PlacementPlan& plan)
   parts_->wait_for(parts_->post({ { "order", "placement" }, { "plan", plan } }));
 }
 
-void Keeper::post_placement(const PlacementPlan& plan)
+bool Keeper::post_placement(const PlacementPlan& plan)
 {
-  parts_->post({ { "order", "placement" }, { "plan", plan } });
+  const std::uint64_t ticket = parts_->post({ { "order", "placement" }, { "plan", plan } });
+  return parts_->answered < ticket; // what is answered already was not sent
 }
 
 void Keeper::guard_queue(int queue_fd, std::uint16_t number)

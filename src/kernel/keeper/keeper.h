@@ -48,7 +48,7 @@ public:
   void post_steering(const SteeringPlan& plan);
   // Likewise: state().placement says what came of it. Counts in it are told once a second while they change.
   void set_placement(const PlacementPlan& plan);
-  void post_placement(const PlacementPlan& plan);
+  bool post_placement(const PlacementPlan& plan); // false: it could not be sent, and is lost
 
   // Lets the keeper release the packets waiting in the queue when the daemon hangs or dies: hands it the queue's
   // socket.

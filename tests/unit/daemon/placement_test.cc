@@ -1,5 +1,6 @@
 #include "src/daemon/network_text.h"
 #include "src/daemon/placement.h"
+#include "src/daemon/placement_driver.h"
 #include "src/links/network.h"
 
 #include <gmock/gmock.h>
@@ -237,6 +238,66 @@ TEST_F(Place, what_was_measured_may_waver)
   outlook[at(Link::wifi)].capacity = 2e6;
   outlook[at(wifi3)].barred = "a reason";
   EXPECT_NE(decide(first).plan, first.plan) << "whoever may have none gets none at once";
+}
+
+class Drive : public Place
+{
+protected:
+  bool due(Tick now)
+  {
+    return driver
+        .due({ .config = config,
+               .links = table,
+               .exclusions = exclusions,
+               .outlook = outlook,
+               .hands_off = hands_off,
+               .tunnel = tunnel },
+             state, now)
+        .has_value();
+  }
+
+  PlacementDriver driver {};
+  kernel::PlacementState state {};
+};
+
+TEST_F(Drive, while_it_is_off_a_tunnel_is_no_news_but_for_what_is_kept)
+{
+  config.placement.enabled = false;
+  EXPECT_FALSE(due(Tick {}));
+  tunnel = true;
+  EXPECT_FALSE(due(Tick {}));
+  state.kept = true; // of an earlier run
+  EXPECT_TRUE(due(Tick {}));
+  EXPECT_FALSE(due(Tick {}));
+  tunnel = false;
+  state.kept = false;
+  EXPECT_FALSE(due(Tick {}));
+}
+
+TEST_F(Drive, what_did_not_reach_the_keeper_is_told_again)
+{
+  EXPECT_TRUE(due(Tick { 1s }));
+  EXPECT_FALSE(due(Tick { 2s }));
+  driver.not_sent();
+  EXPECT_TRUE(driver.look_due(false, Tick { 3s }));
+  EXPECT_TRUE(due(Tick { 3s }));
+  EXPECT_FALSE(due(Tick { 4s }));
+  config.placement.enabled = false;
+  EXPECT_TRUE(due(Tick { 5s }));
+  driver.not_sent();
+  EXPECT_TRUE(due(Tick { 6s }));
+  EXPECT_FALSE(driver.look_due(false, Tick { 9s })) << "off, and told";
+}
+
+TEST_F(Drive, a_plan_that_the_keeper_could_not_carry_out_is_told_again_after_a_while)
+{
+  EXPECT_TRUE(due(Tick { 100s }));
+  state.why = "nftables refused the rules";
+  EXPECT_FALSE(due(Tick { 159s }));
+  EXPECT_TRUE(due(Tick { 160s }));
+  EXPECT_FALSE(due(Tick { 161s }));
+  state.why.clear();
+  EXPECT_FALSE(due(Tick { 300s }));
 }
 
 TEST(Turns, are_as_near_to_the_shares_as_may_be)
