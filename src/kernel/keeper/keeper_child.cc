@@ -168,7 +168,11 @@ private:
     answer(0, "");
   }
 
-  bool must_watch() const { return plan_.traffic != 0 || steerer_->in_force() || steerer_->state().suspended; }
+  // Placement alone is not worth ten looks a second.
+  bool must_watch() const
+  {
+    return plan_.traffic != 0 || steerer_->in_force() || steerer_->state().suspended || placement_held_;
+  }
 
   bool take_order()
   {
@@ -239,7 +243,9 @@ private:
     }
     else if (what == "placement")
     {
-      placer_->carry_out(order.at("plan").get<PlacementPlan>());
+      placement_ = order.at("plan").get<PlacementPlan>();
+      placement_held_ = false;
+      placer_->carry_out(placement_);
       state_.placement = placer_->state();
       rulesets_.take(); // of its own
     }
@@ -285,16 +291,35 @@ private:
       last_heartbeat_ = count;
       if (state_.phase == KeeperState::Phase::suspended) resume();
       if (steerer_->state().suspended) steer_again();
+      if (placement_held_) place_again();
       return;
     }
     ++still_looks_;
     // Looks count besides time: when this process itself did not get to run, the daemon is not to blame.
     const bool still = now() - last_moved_ > options_.timeout && still_looks_ * options_.period >= options_.timeout;
     if (still && steerer_->in_force()) stop_steering();
+    if (still && placer_->state().in_force) hold_placement();
     if (state_.phase == KeeperState::Phase::armed && still)
       suspend();
     else if (state_.phase == KeeperState::Phase::suspended)
       release();
+  }
+
+  // Nobody watches the links: no connection is begun on them that would not be there by itself.
+  void hold_placement()
+  {
+    PlacementPlan held = placement_;
+    held.choose = held.let_go = false;
+    placer_->carry_out(held);
+    placement_held_ = true;
+    tell_placement();
+  }
+
+  void place_again()
+  {
+    placement_held_ = false;
+    placer_->carry_out(placement_);
+    tell_placement();
   }
 
   void tell_placement()
@@ -406,6 +431,8 @@ private:
   Duration back_off_ {};
   std::optional<Steerer> steerer_ {};
   std::optional<Placer> placer_ {};
+  PlacementPlan placement_ {};
+  bool placement_held_ = false; // stopped since the daemon hangs
   RulePlan plan_ {};
   KeeperState state_ {};
   Fd queue_ {};
