@@ -266,7 +266,7 @@ struct Config
     std::vector<std::uint16_t> spread_ports = { 80 };
     std::vector<Network> exclude_to {};
     std::vector<std::uint16_t> exclude_ports {};
-    std::vector<std::uint16_t> short_ports = { 53, 853 }; // where the round trip is shortest
+    std::vector<std::uint16_t> short_ports = { 853 }; // where the round trip is shortest
     // Bits of the firewall mark and of the connection mark: a number for each link. Beside those of Tailscale
     // (0xff0000) and of daemon.mark_mask.
     static constexpr std::uint32_t mark_mask = 0x0f000000;
