@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shlex
 import signal
+import statistics
 import subprocess
 import time
 from contextlib import contextmanager
@@ -135,8 +137,12 @@ def many(lab: Lab, size: int, connections: int = 8) -> tuple[float, str]:
     return size * 8e-6 / told["seconds"], told["sha256"]
 
 
+def curl(lab: Lab, size: int, server: str = "srv1") -> list[str]:
+    return ["curl", "-sS", "-m", "60", "-r", f"0-{size - 1}", f"http://{lab.server(server).ipv4}/random"]
+
+
 def start(lab: Lab, size: int, server: str = "srv1") -> subprocess.Popen:
-    return lab.client.popen(["curl", "-sS", "-m", "60", "-r", f"0-{size - 1}", f"http://{lab.server(server).ipv4}/random"], stdout=subprocess.PIPE)
+    return lab.client.popen(curl(lab, size, server), stdout=subprocess.PIPE)
 
 
 def digest(lab: Lab, size: int) -> str:
@@ -176,17 +182,19 @@ def begun(lab: Lab, other: str = "2") -> dict[str, int]:
 def test_a_download_of_many_connections_gets_the_sum_of_the_links(lab):
     """12 and 6 Mb/s: half as much again as the first access point alone."""
     size = 4 << 20
-    alone, _ = many(lab, size)
+    alone = statistics.median(many(lab, size)[0] for _ in range(3))
     with placing(lab) as daemon:
         rate, sha256 = many(lab, size)
         assert sha256 == digest(lab, size)
-        assert system.wait_until(lambda: state(daemon)["links"]["wifi2"]["connections"] == 4, 3), state(daemon)
+        assert system.wait_until(lambda: sum(link["connections"] for link in state(daemon)["links"].values()) == 8, 3), state(daemon)
         links = state(daemon)["links"]
-        assert links["wifi"]["connections"] == 4 and links["wifi2"]["answered"] == 4, "equal parts while nothing was measured"
+        placed = links["wifi2"]["connections"]
+        assert 3 <= placed <= 5, "equal parts while nothing was measured"
+        assert links["wifi2"]["answered"] == placed
         assert links["wifi2"]["bytes_in"] > size / 5
         # 16 of 18 while the machine has much else to do, 11.2 alone.
         assert rate > 1.3 * alone, (rate, alone)
-        assert "tandem_placement_connections_total{link=\"wifi2\"} 4" in daemon.api("/metrics")
+        assert f"tandem_placement_connections_total{{link=\"wifi2\"}} {placed}" in daemon.api("/metrics")
         # What was measured decides from now on.
         assert system.wait_until(lambda: state(daemon)["links"]["wifi"]["share"] > 0.55, 3), state(daemon)
     assert gone(lab), traces(lab)
@@ -210,7 +218,7 @@ def test_a_site_keeps_its_link(lab):
 
 
 def test_nothing_moves_a_living_connection(lab):
-    size = 3 << 19
+    size = 3 << 20  # 2 and 4 s: longer than all that happens meanwhile
     with placing(lab, enabled=False) as daemon:
         assert traces(lab) == ""
         with by(lab, "wlan0", "wlan1", size):
@@ -231,7 +239,7 @@ def test_nothing_moves_a_living_connection(lab):
 
 
 def test_a_killed_daemon_breaks_nothing_and_leaves_nothing(lab):
-    size = 3 << 19
+    size = 6 << 20  # 8 s: it lives when the next daemon is up
     with by(lab, "wlan1", "wlan0", size):
         with placing(lab, links=["wifi=0", "wifi2=1"]) as daemon:
             download = start(lab, size)
@@ -245,6 +253,20 @@ def test_a_killed_daemon_breaks_nothing_and_leaves_nothing(lab):
     # Gone by itself, or by the next start.
     with placing(lab, enabled=False):
         assert gone(lab), traces(lab)
+
+
+def test_a_note_that_cannot_be_read_leaves_nothing_either(lab):
+    with placing(lab, links=["wifi=0", "wifi2=1"]) as daemon:
+        download = start(lab, 6 << 20)
+        time.sleep(0.5)
+        daemon.kill()
+        assert system.wait_until(lambda: not choosing(lab), 5) and kept(lab)
+    (daemon.socket.parent / "placement.json").write_text("{")
+    with placing(lab, enabled=False) as daemon:
+        assert gone(lab), traces(lab)
+        assert "cannot be read" in state(daemon)["last_error"]
+    download.kill()
+    download.communicate()
 
 
 def test_what_is_excluded_stays(lab):
@@ -261,10 +283,10 @@ def test_what_is_excluded_stays(lab):
 
 def test_whoever_flushes_everything_breaks_no_new_connection(lab):
     with placing(lab, links=["wifi=0", "wifi2=1"]):
-        lab.client.run(["nft", "delete", "table", "inet", "tandem_placed"])
-        lab.client.run(["ip", "rule", "del", "priority", "86"])
         with by(lab, "wlan0", "wlan1", 1000):
-            between = start(lab, 3 << 20)
+            # Within the second until the keeper looks.
+            flush = "nft delete table inet tandem_placed; ip rule del priority 86"
+            between = lab.client.popen(["sh", "-c", f"{flush}; exec {shlex.join(curl(lab, 3 << 20))}"], stdout=subprocess.PIPE)
             assert system.wait_until(lambda: kept(lab) and "fwmark" in lab.client.run(["ip", "rule"]).stdout, 5), traces(lab)
             assert finish(between) == digest(lab, 3 << 20), "what began in between stays at home"
         with by(lab, "wlan1", "wlan0", 1000):
@@ -292,7 +314,7 @@ def test_with_every_module(lab):
     with placing(lab, modules, exclude=[443]) as daemon:
         _, sha256 = many(lab, size)
         assert sha256 == digest(lab, size)
-        assert begun(lab) == {"wifi": 4, "wifi2": 4}
+        assert sum(begun(lab).values()) == 8 and 3 <= begun(lab)["wifi2"] <= 5
     with placing(lab, modules, links=["wifi=0", "wifi2=1"], exclude=[443]) as daemon:
         home = lab.client.popen(["curl", "-sSk", "-o", "/dev/null", "-m", "20", f"https://{lab.server().ipv4}/100M"], stderr=subprocess.DEVNULL)
         seen = lambda: daemon.api("/v1/status")["datapath"]  # noqa: E731
@@ -322,9 +344,12 @@ def test_a_link_that_is_down_or_leads_nowhere_gets_nothing(lab):
         small(lab, 1)
         assert begun(lab) == {"wifi": 0, "wifi2": 1}
         lab.client.run(["ip", "link", "set", "wlan1", "down"])
-        assert system.wait_until(lambda: not choosing(lab), 5), state(daemon)
-        assert "no other link" in state(daemon)["why"]
-        small(lab, 2)
+        try:
+            assert system.wait_until(lambda: not choosing(lab), 5), state(daemon)
+            assert "no other link" in state(daemon)["why"]
+            small(lab, 2)
+        finally:
+            lab.client.run(["ip", "link", "set", "wlan1", "up"])
 
 
 def test_the_cellular_link_when_named_as_far_as_its_budget(make_lab):
