@@ -363,3 +363,14 @@ def test_the_cellular_link_when_named_as_far_as_its_budget(make_lab):
         assert system.wait_until(lambda: not choosing(lab), 5), state(daemon)
         assert "budget" in state(daemon)["links"]["cell"]["why"]
         assert daemon.api("/v1/status")["datapath"]["cell_bytes"] > 1_000_000
+    # And so is what lives there while nothing new is placed.
+    size, budget = 3 << 19, {"budget": {"cell_bytes": "100MB"}}
+    with lab.daemon([], {**settings(links=["wifi=0", "cell=1"]), **budget}) as daemon:
+        assert system.wait_until(lambda: state(daemon)["in_force"], 5), state(daemon)
+        download = start(lab, size)
+        time.sleep(0.3)
+        daemon.config_file.write_text(to_toml(daemon._defaults([], {**settings(enabled=False), **budget})))
+        daemon.signal(signal.SIGHUP)
+        assert system.wait_until(lambda: not choosing(lab), 5), state(daemon)
+        assert finish(download) == digest(lab, size)
+        assert system.wait_until(lambda: daemon.api("/v1/status")["datapath"]["cell_bytes"] > size, 15), state(daemon)
