@@ -186,12 +186,13 @@ def test_a_download_of_many_connections_gets_the_sum_of_the_links(lab):
     with placing(lab) as daemon:
         rate, sha256 = many(lab, size)
         assert sha256 == digest(lab, size)
-        assert system.wait_until(lambda: sum(link["connections"] for link in state(daemon)["links"].values()) == 8, 3), state(daemon)
+        # It is counted once a second.
+        assert system.wait_until(lambda: state(daemon)["links"]["wifi2"]["bytes_in"] > size / 5, 3), state(daemon)
         links = state(daemon)["links"]
         placed = links["wifi2"]["connections"]
+        assert placed + links["wifi"]["connections"] == 8
         assert 3 <= placed <= 5, "equal parts while nothing was measured"
         assert links["wifi2"]["answered"] == placed
-        assert links["wifi2"]["bytes_in"] > size / 5
         # 16 of 18 while the machine has much else to do, 11.2 alone.
         assert rate > 1.3 * alone, (rate, alone)
         assert f"tandem_placement_connections_total{{link=\"wifi2\"}} {placed}" in daemon.api("/metrics")
