@@ -44,12 +44,14 @@ def check(tmp_path: Path, text: str) -> subprocess.CompletedProcess:
     ("frame_error = 0.27", 'uplink_flows = 101', ":LINE: ap.uplink_flows = 101"),
     ("mptcp = true", 'mptcp = "yes"', ':LINE: scenario.mptcp = "yes"'),
     ('profile = "wifi-g"\nretry_limit = 16', 'profile = "wifi-pipe"', "does not go with standard"),
-    ('[[server]]', '[[timeline]]\nat = "1s"\nwhat = "handoff"\nap = "ap2"\n[[server]]', "no handoff when the client has several Wi-Fi interfaces"),
+    ('[[server]]', '[[timeline]]\nat = "1s"\nwhat = "handoff"\nap = "ap2"\n[[server]]', "`interface` is needed with what = \"handoff\" when the client has several Wi-Fi interfaces: wlan0 wlan1"),
+    ('[[server]]', '[[timeline]]\nat = "1s"\nwhat = "handoff"\nap = "ap2"\ninterface = "wlan2"\n[[server]]', ':LINE: timeline.interface = "wlan2": a Wi-Fi interface of the client is allowed: wlan0 wlan1'),
 ])
 def test_bad_values_are_told_with_their_place(tmp_path, before, after, words):
     assert before in BOTH
     text = BOTH.replace(before, after)
-    words = words.replace("LINE", str(max([number for number, line in enumerate(text.splitlines(), 1) if line == after], default=0)))
+    changed = [line for line in after.splitlines() if not line.startswith("[[")][-1]
+    words = words.replace("LINE", str(max([number for number, line in enumerate(text.splitlines(), 1) if line == changed], default=0)))
     done = check(tmp_path, text)
     assert done.returncode == 2, done.stdout
     assert words in done.stderr
@@ -104,6 +106,63 @@ def _bytes_to(lab: Lab, ap: str) -> int:
     words = lab.endpoint("wan").run(["cat", "/proc/net/dev"]).stdout
     line = next(line for line in words.splitlines() if line.strip().startswith(ap + ":"))
     return int(line.split(":")[1].split()[8])
+
+
+# Two interfaces that change at different times, to one access point in the end; each time there is a second without any.
+WALKERS = """
+[scenario]
+name = "walkers"
+[cell]
+enabled = false
+[wan]
+delay = "5ms"
+[[ap]]
+name = "ap1"
+interface = "wlan0"
+[[ap]]
+name = "ap2"
+interface = "wlan1"
+channel = 6
+[[ap]]
+name = "ap3"
+channel = 11
+[[timeline]]
+at = "1s"
+what = "handoff"
+interface = "wlan1"
+ap = "ap3"
+gap = "1s"
+[[timeline]]
+at = "3s"
+what = "handoff"
+interface = "wlan0"
+ap = "ap3"
+gap = "1s"
+"""
+
+
+def test_each_interface_has_a_timeline_of_access_points(make_lab):
+    """While one interface changes, its download stands still and the other one's goes on; then both go on at the new access point."""
+    lab = make_lab(WALKERS)
+    lab.start_timeline()
+    began = time.monotonic()
+    running = {interface: lab.start_download(seconds=7, interface=interface) for interface in lab.info["interfaces"]}
+    results = {interface: download.wait() for interface, download in running.items()}
+    assert [(event["interface"], event["ap"]) for event in lab.events() if event["event"] == "handoff"] == [("wlan1", "ap3"), ("wlan0", "ap3")]
+    assert lab.stats()["wifi"]["at"] == {"wlan0": "ap3", "wlan1": "ap3"}
+
+    def carried(interface: str, begin: float, end: float) -> int:
+        """Bytes between two times of the timeline."""
+        result = results[interface]
+        so_far = [max([total for now, total in result.samples if now + result.began - began <= at], default=0) for at in (begin, end)]
+        return so_far[1] - so_far[0]
+
+    for changes, goes_on, at in (("wlan1", "wlan0", 1.0), ("wlan0", "wlan1", 3.0)):
+        assert carried(changes, at + 0.2, at + 0.9) == 0, f"{changes} carries data while it is at no access point"
+        assert carried(goes_on, at + 0.2, at + 0.9) > 200_000, f"{goes_on} stands still while {changes} changes"
+    for interface in results:
+        assert results[interface].longest_gap() > 0.8
+        assert carried(interface, 5.8, 6.9) > 200_000, f"{interface} does not go on at ap3"
 
 
 def test_eight_stations(make_lab):

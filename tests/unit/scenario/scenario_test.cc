@@ -152,6 +152,67 @@ value = false
   EXPECT_FALSE(std::get<AnnouncedEvent>(s.timeline[5].action).value);
 }
 
+constexpr const char* two_interfaces = R"(
+[[ap]]
+name = "ap1"
+interface = "wlan0"
+[[ap]]
+name = "ap2"
+interface = "wlan1"
+[[ap]]
+name = "ap3"
+)";
+
+TEST(Scenario, EachInterfaceHasATimelineOfAccessPoints)
+{
+  const Scenario s = load(std::string(two_interfaces) + R"(
+[[timeline]]
+at = "1s"
+what = "handoff"
+interface = "wlan1"
+ap = "ap3"
+[[timeline]]
+at = "2s"
+what = "handoff"
+interface = "wlan0"
+ap = "ap2"
+gap = "3s"
+[[timeline]]
+at = "3s"
+what = "blackout"
+interface = "wlan1"
+for = "1s"
+)");
+  ASSERT_EQ(s.timeline.size(), 3u);
+  const auto& first = std::get<HandoffEvent>(s.timeline[0].action);
+  EXPECT_EQ(first.interface, 1u);
+  EXPECT_EQ(first.ap, 2u);
+  const auto& second = std::get<HandoffEvent>(s.timeline[1].action);
+  EXPECT_EQ(second.interface, 0u);
+  EXPECT_EQ(second.ap, 1u);
+  EXPECT_EQ(second.gap, 3s);
+  EXPECT_EQ(std::get<BlackoutEvent>(s.timeline[2].action).interface, 1u);
+}
+
+TEST(Scenario, EventsOfInterfacesAreRefusedWithTheirPlace)
+{
+  const auto event = [](const std::string& keys)
+  { return refusal(std::string(two_interfaces) + "[[timeline]]\nat = \"1s\"\n" + keys); };
+  EXPECT_THAT(
+      event("what = \"handoff\"\nap = \"ap3\"\n"),
+      HasSubstr("s.toml:10: timeline: `interface` is needed with what = \"handoff\" when the client has several "
+                "Wi-Fi interfaces: wlan0 wlan1"));
+  EXPECT_THAT(event("what = \"handoff\"\nap = \"ap3\"\ninterface = \"wlan2\"\n"),
+              HasSubstr("s.toml:14: timeline.interface = \"wlan2\": a Wi-Fi interface of the client is allowed: wlan0 "
+                        "wlan1"));
+  EXPECT_THAT(event("what = \"handoff\"\nap = \"ap3\"\ninterface = \"eth0\"\n"),
+              HasSubstr("s.toml:14: timeline.interface = \"eth0\": \"wlan0\" to \"wlan7\" is allowed"));
+  EXPECT_THAT(event("what = \"blackout\"\nfor = \"1s\"\nap = \"ap1\"\ninterface = \"wlan0\"\n"),
+              HasSubstr("s.toml:15: timeline.interface = \"wlan0\": either `ap` or `interface` is allowed"));
+  EXPECT_THAT(event("what = \"signal\"\nap = \"ap1\"\nvalue = -60\ninterface = \"wlan0\"\n"),
+              HasSubstr("timeline.interface: unknown key"));
+}
+
 TEST(Scenario, BackgroundStations)
 {
   const Scenario s =

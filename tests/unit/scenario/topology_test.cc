@@ -268,6 +268,106 @@ TEST(Topology, ABlackoutMayBeOfOneStation)
   EXPECT_EQ(b.announced[0].access_point, "ap1");
 }
 
+constexpr const char* two_walkers =
+    "[[ap]]\nname = \"ap1\"\ninterface = \"wlan0\"\n[[ap]]\nname = \"ap2\"\ninterface = \"wlan1\"\n"
+    "[[ap]]\nname = \"ap3\"\nchannel = 6\nrate = \"6\"\n"
+    "[[timeline]]\nat = \"1s\"\nwhat = \"handoff\"\ninterface = \"wlan1\"\nap = \"ap3\"\ngap = \"500ms\"\n"
+    "[[timeline]]\nat = \"3s\"\nwhat = \"handoff\"\ninterface = \"wlan0\"\nap = \"ap2\"\n"
+    "[[timeline]]\nat = \"5s\"\nwhat = \"handoff\"\ninterface = \"wlan1\"\nap = \"ap2\"\n";
+
+TEST(Topology, EachInterfaceHasATimelineOfAccessPoints)
+{
+  Bench b(two_walkers);
+  b.topology.start(at(0s));
+  // Up by each interface, and down to each by every access point; what gets through says where it is.
+  const auto ways = [&](Tick now)
+  {
+    std::string through;
+    std::map<medium::Handle, std::string> names;
+    b.run(now);
+    for (std::size_t i = 0; i < 2; ++i)
+    {
+      names[b.next] = "wlan" + std::to_string(i) + ">";
+      b.topology.submit(now, b.port(Kind::client_wifi, i), { .handle = b.next++, .bytes = 1000 });
+      for (std::size_t ap = 0; ap < 3; ++ap)
+      {
+        names[b.next] = "ap" + std::to_string(ap + 1) + ">";
+        b.topology.submit(now, b.port(Kind::ap, ap), { .handle = b.next++, .bytes = 1000 }, i);
+      }
+    }
+    b.run(now + 100ms);
+    for (const auto& [handle, from] : names)
+      if (b.arrived.contains(handle))
+      {
+        const PortId to = b.topology.ports()[b.arrived[handle].port];
+        through += from
+                   + (to.kind == Kind::ap ? "ap" + std::to_string(to.index + 1) : "wlan" + std::to_string(to.index))
+                   + " ";
+      }
+    return through;
+  };
+  EXPECT_EQ(ways(at(500ms)), "wlan0>ap1 ap1>wlan0 wlan1>ap2 ap2>wlan1 ");
+  EXPECT_EQ(ways(at(1200ms)), "wlan0>ap1 ap1>wlan0 ") << "while wlan1 is at none";
+  b.run(at(2s));
+  EXPECT_EQ(ways(at(2s)), "wlan0>ap1 ap1>wlan0 wlan1>ap3 ap3>wlan1 ");
+  EXPECT_EQ(ways(at(4s)), "wlan0>ap2 ap2>wlan0 wlan1>ap3 ap3>wlan1 ");
+  EXPECT_EQ(ways(at(6s)), "wlan0>ap2 ap2>wlan0 wlan1>ap2 ap2>wlan1 ") << "both at one";
+  EXPECT_EQ(b.topology.associated_ap(0), 1u);
+  EXPECT_EQ(b.topology.associated_ap(1), 1u);
+  ASSERT_EQ(b.announced.size(), 3u);
+  EXPECT_EQ(b.announced[0].interface, "wlan1");
+  EXPECT_EQ(b.announced[0].access_point, "ap3");
+  EXPECT_EQ(b.announced[1].interface, "wlan0");
+  EXPECT_EQ(b.announced[1].access_point, "ap2");
+}
+
+TEST(Topology, AnAccessPointsRateIsForWhoComesToIt)
+{
+  Bench b(two_walkers);
+  b.topology.start(at(0s));
+  // One of 1000 bytes each way: at 6 and at 54 Mb/s.
+  const auto takes = [&](Tick now, PortId from)
+  {
+    b.run(now);
+    b.topology.submit(now, b.port(from.kind, from.index), { .handle = b.next++, .bytes = 1000 }, 1);
+    b.run(now + 100ms);
+    return b.arrived[b.next - 1].at - now;
+  };
+  const PortId up { Kind::client_wifi, 1 };
+  for (const auto& way : { PortId { Kind::ap, 1 }, up })
+    EXPECT_LT(takes(at(way == up ? 700ms : 500ms), way), 800us);
+  for (const auto& way : { PortId { Kind::ap, 2 }, up })
+    EXPECT_GT(takes(at(way == up ? 2200ms : 2000ms), way), 1300us);
+  for (const auto& way : { PortId { Kind::ap, 1 }, up })
+    EXPECT_LT(takes(at(way == up ? 6200ms : 6000ms), way), 800us) << "the next one has no rate of its own";
+}
+
+TEST(Topology, ABlackoutIsOfAnAccessPointOrOfAnInterface)
+{
+  Bench b(std::string(two_walkers)
+          + "[[timeline]]\nat = \"2s\"\nfor = \"4s\"\nwhat = \"blackout\"\nap = \"ap2\"\ncarrier = \"down\"\n"
+            "[[timeline]]\nat = \"7s\"\nfor = \"1s\"\nwhat = \"blackout\"\ninterface = \"wlan1\"\n");
+  b.topology.start(at(0s));
+  const auto heard = [&](Tick now)
+  {
+    std::string who;
+    for (std::size_t i = 0; i < 2; ++i)
+    {
+      b.send(now + static_cast<int>(i) * 20ms, Kind::client_wifi, i);
+      b.run(now + static_cast<int>(i) * 20ms + 15ms);
+      if (b.arrived.contains(b.next - 1)) who += "wlan" + std::to_string(i) + " ";
+      if (!b.topology.wifi_carrier(i)) who += "(down) ";
+    }
+    return who;
+  };
+  EXPECT_EQ(heard(at(2500ms)), "wlan0 wlan1 ") << "nobody is at ap2";
+  EXPECT_EQ(heard(at(4s)), "(down) wlan1 ") << "wlan0 has come to it";
+  EXPECT_EQ(heard(at(5500ms)), "(down) (down) ") << "and wlan1";
+  EXPECT_EQ(heard(at(6500ms)), "wlan0 wlan1 ");
+  EXPECT_EQ(heard(at(7500ms)), "wlan0 ") << "of one interface, both are at ap2";
+  EXPECT_EQ(heard(at(8500ms)), "wlan0 wlan1 ");
+}
+
 TEST(Topology, EventsForOthersAreAnnouncedInTime)
 {
   Bench b("[[timeline]]\nat = \"1s\"\nfor = \"500ms\"\nwhat = \"source_filter\"\nvalue = true\n");

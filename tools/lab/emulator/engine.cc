@@ -34,34 +34,6 @@ constexpr Mac address(std::uint8_t kind, std::size_t number)
   return { 0x02, 0x54, 0x44, 0x4d, kind, static_cast<std::uint8_t>(number) };
 }
 
-json drops_json(const std::array<std::uint64_t, medium::drop_reason_count>& drops)
-{
-  json result = json::object();
-  for (std::size_t i = 0; i < drops.size(); ++i)
-    result[std::string(medium::name(static_cast<medium::DropReason>(i)))] = drops[i];
-  return result;
-}
-
-json pipe_json(const medium::Pipe& pipe)
-{
-  const auto& s = pipe.stats();
-  return { { "packets", s.delivered },
-           { "bytes", s.delivered_bytes },
-           { "offered_packets", s.submitted },
-           { "offered_bytes", s.submitted_bytes },
-           { "marked", s.marked },
-           { "queued", pipe.queued() },
-           { "busy_ms", milliseconds(s.busy) },
-           { "drops", drops_json(s.drops) } };
-}
-
-json node_json(const medium::NodeStats& s)
-{
-  return { { "packets", s.delivered }, { "bytes", s.delivered_bytes },    { "offered_packets", s.submitted },
-           { "attempts", s.attempts }, { "accesses", s.exchanges },       { "collisions", s.collisions },
-           { "errors", s.errors },     { "air_ms", milliseconds(s.air) }, { "drops", drops_json(s.drops) } };
-}
-
 // The value of `set` as the TOML node that the settings read.
 void insert_json(toml::table& table, std::string_view key, const json& value)
 {
@@ -192,6 +164,14 @@ void Engine::read_port(std::size_t index)
   }
 }
 
+// The client's Wi-Fi interface whose address a frame is for.
+std::optional<std::size_t> Engine::interface_of(std::span<const std::byte> frame) const
+{
+  for (std::size_t i = 0; i < topology_.interfaces(); ++i)
+    if (std::memcmp(frame.data(), address(1, i + 1).data(), sizeof(Mac)) == 0) return i;
+  return {};
+}
+
 // Hands a frame that came in by a device to the model.
 void Engine::take_in(std::size_t index, medium::Handle handle, std::size_t bytes)
 {
@@ -204,7 +184,9 @@ void Engine::take_in(std::size_t index, medium::Handle handle, std::size_t bytes
   if (from_client && !unrepaired_.empty())
     if (const auto packet = loss_record(pool_.frame(handle), at, epoch_, loss_log_repaired, {}))
       unrepaired_.acknowledged(*packet, [this](const LossRecord& loss) { losses_->add(loss); });
-  topology_.submit(at, index, classify(handle, pool_.frame(handle)));
+  std::optional<std::size_t> interface;
+  if (kind == PortId::Kind::ap) interface = interface_of(pool_.frame(handle));
+  topology_.submit(at, index, classify(handle, pool_.frame(handle)), interface);
 }
 
 void Engine::write(std::size_t index, medium::Handle handle)
@@ -374,7 +356,8 @@ void Engine::run()
 
 void Engine::publish_frames()
 {
-  frame_context_.bssid_of[topology_.client()] = topology_.ap_node(topology_.associated_ap());
+  for (std::size_t i = 0; i < topology_.interfaces(); ++i)
+    frame_context_.bssid_of[topology_.client(i)] = topology_.ap_node(topology_.associated_ap(i));
   for (const auto& frame : topology_.frames())
   {
     if (!frame.heard) continue;
@@ -409,6 +392,7 @@ void Engine::publish_announcements()
     if (topology_.started()) line["since_start_s"] = seconds(a.at - topology_.started_at());
     if (!a.detail.empty()) line["mode"] = a.detail;
     if (!a.access_point.empty()) line["ap"] = a.access_point;
+    if (!a.interface.empty()) line["interface"] = a.interface;
     if (a.what == "nat" || a.what == "source_filter") line["value"] = a.value;
     const std::string text_line = line.dump() + "\n";
     for (auto& [id, peer] : control_->peers())
@@ -477,13 +461,21 @@ json Engine::answer(SocketServer::Peer& peer, const json& request)
       if (it == scenario_.aps.end()) throw BadInput("control: " + key + ": no access point " + ap);
       return static_cast<std::size_t>(it - scenario_.aps.begin());
     };
+    const auto interface_named = [&](const std::string& name)
+    {
+      for (std::size_t i = 0; i < topology_.interfaces(); ++i)
+        if (name == "wlan" + std::to_string(i)) return i;
+      throw BadInput("control: " + key + ": no Wi-Fi interface " + name);
+    };
     if (key == "wifi.blackout")
     {
       static constexpr medium::Blackout modes[] = { medium::Blackout::none, medium::Blackout::drop,
                                                     medium::Blackout::buffer, medium::Blackout::fade };
-      std::optional<std::size_t> ap;
+      std::optional<std::size_t> ap, interface;
       if (request.contains("ap")) ap = ap_named(request.at("ap").get<std::string>());
-      topology_.set_blackout(at, modes[value.choice({ "none", "drop", "buffer", "fade" })], ap);
+      if (request.contains("interface")) interface = interface_named(request.at("interface").get<std::string>());
+      if (ap && interface) throw BadInput("control: " + key + ": either ap or interface is allowed");
+      topology_.set_blackout(at, modes[value.choice({ "none", "drop", "buffer", "fade" })], ap, interface);
     }
     else if (key == "wifi.signal")
       topology_.set_signal(ap_named(request.value("ap", scenario_.aps[topology_.associated_ap()].name)),
@@ -495,60 +487,6 @@ json Engine::answer(SocketServer::Peer& peer, const json& request)
     return { { "ok", true } };
   }
   throw BadInput("control: cmd = \"" + cmd + "\": one of start, stats, set, subscribe, flush, quit is allowed");
-}
-
-json Engine::stats() const
-{
-  const auto us = [](Duration d) { return static_cast<double>(d.count()) / 1000; };
-  json nodes = json::object();
-  const medium::Air& air = topology_.air();
-  json down = json::object();
-  for (std::size_t i = 0; i < scenario_.aps.size(); ++i)
-  {
-    json ap = node_json(air.stats(topology_.ap_node(i)));
-    ap["channel_busy_ms"] = milliseconds(air.busy(topology_.ap_node(i)));
-    const medium::NodeId client = topology_.client(topology_.interface_at(i));
-    ap["queued"] = air.queued(topology_.ap_node(i), client);
-    ap["signal_dbm"] = air.signal(client, topology_.ap_node(i), now());
-    nodes[scenario_.aps[i].name] = std::move(ap);
-  }
-  nodes["client"] = node_json(air.stats(topology_.client()));
-  for (std::size_t i = 1; i < topology_.interfaces(); ++i)
-    nodes["wlan" + std::to_string(i)] = node_json(air.stats(topology_.client(i)));
-  for (std::size_t i = 0; i < scenario_.stations.size(); ++i)
-    nodes[scenario_.stations[i].name] = node_json(air.stats(topology_.station_node(i)));
-  json ports = json::array();
-  for (const auto& port : ports_)
-    ports.push_back({ { "netns", port.device.netns },
-                      { "name", port.device.name },
-                      { "from_kernel", port.received },
-                      { "to_kernel", port.sent },
-                      { "refused_by_kernel", port.refused } });
-  json wan = json::object();
-  for (std::size_t i = 0; i < scenario_.servers.size(); ++i)
-    wan[scenario_.servers[i].name] = { { "down", pipe_json(topology_.wan_pipe(i, true)) },
-                                       { "up", pipe_json(topology_.wan_pipe(i, false)) } };
-  json wifi { { "ap", scenario_.aps[topology_.associated_ap()].name }, { "nodes", nodes } };
-  if (const medium::Pipe* pipe = topology_.wifi_pipe(true))
-  {
-    wifi["down"] = pipe_json(*pipe);
-    wifi["up"] = pipe_json(*topology_.wifi_pipe(false));
-  }
-  return { { "ok", true },
-           { "time_s", seconds(now().time_since_epoch()) },
-           { "release_error_us",
-             { { "p50", us(release_error_.percentile(0.5)) },
-               { "p99", us(release_error_.percentile(0.99)) },
-               { "max", us(release_error_.max()) },
-               { "count", release_error_.count() } } },
-           { "loops", loops_ },
-           { "packets_held", pool_.in_use() },
-           { "wifi", wifi },
-           { "cell",
-             { { "down", pipe_json(topology_.cell_pipe(true)) }, { "up", pipe_json(topology_.cell_pipe(false)) } } },
-           { "wan", wan },
-           { "ports", ports },
-           { "frames", { { "sent", frames_sent_ }, { "lost", frames_->lost() } } } };
 }
 
 } // namespace tandem::lab

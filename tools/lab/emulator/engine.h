@@ -16,6 +16,8 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -76,6 +78,7 @@ private:
   Tick now() const { return Tick { Duration { monotonic_ns() - epoch_ } }; }
   void read_port(std::size_t index);
   void take_in(std::size_t index, medium::Handle handle, std::size_t bytes);
+  std::optional<std::size_t> interface_of(std::span<const std::byte> frame) const;
   void release();
   void write(std::size_t index, medium::Handle handle);
   void written(std::size_t index, medium::Handle handle, bool taken);

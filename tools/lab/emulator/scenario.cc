@@ -416,6 +416,22 @@ private:
     value.refuse(allowed);
   }
 
+  std::string interface_names() const
+  {
+    std::string names;
+    for (std::size_t i = 0; i < result_.interfaces.size(); ++i)
+      names += (i > 0 ? " wlan" : "wlan") + std::to_string(i);
+    return names;
+  }
+
+  std::size_t find_interface(const Value& value) const
+  {
+    const std::size_t number = interface_number(value);
+    if (number >= result_.interfaces.size())
+      value.refuse("a Wi-Fi interface of the client is allowed: " + interface_names());
+    return number;
+  }
+
   std::size_t find_server(const Value& value) const
   {
     const std::string name = value.text();
@@ -533,12 +549,18 @@ private:
              blackout.mode = modes[v.choice({ "drop", "buffer", "fade" })];
            });
       with(table, "timeline", "ap", [&](const Value& v) { blackout.ap = find_ap(v); });
+      with(table, "timeline", "interface",
+           [&](const Value& v)
+           {
+             blackout.interface = find_interface(v);
+             if (blackout.ap) v.refuse("either `ap` or `interface` is allowed");
+           });
       with(table, "timeline", "carrier",
            [&](const Value& v) {
              blackout.carrier_down = v.choice({ "up", "down" }) == 1;
            });
       event.action = blackout;
-      return { "mode", "carrier", "ap" };
+      return { "mode", "carrier", "ap", "interface" };
     }
     if (event.what == "signal")
     {
@@ -556,14 +578,17 @@ private:
       if (result_.wifi.pipe)
         Value(*table.get("what"), "timeline.what")
             .refuse("no handoff with standard = \"pipe\": it is one link without channel access");
-      if (result_.interfaces.size() > 1)
-        Value(*table.get("what"), "timeline.what")
-            .refuse("no handoff when the client has several Wi-Fi interfaces: each stays at its access point");
+      if (result_.interfaces.size() > 1 && !table.contains("interface"))
+        throw BadInput(place(table)
+                       + ": timeline: `interface` is needed with what = \"handoff\" when the client has several Wi-Fi "
+                         "interfaces: "
+                       + interface_names());
+      with(table, "timeline", "interface", [&](const Value& v) { handoff.interface = find_interface(v); });
       if (event.lasts)
         Value(*table.get("for"), "timeline.for")
             .refuse("a handoff has no length; `gap` is the time without an access point");
       event.action = handoff;
-      return { "ap", "gap", "mode" };
+      return { "ap", "interface", "gap", "mode" };
     }
     if (event.what == "cell_down")
     {

@@ -18,7 +18,7 @@ struct ApSettings
   std::string name;
   unsigned channel = 1;
   double signal_dbm = -50; // as the client hears it
-  // The client's Wi-Fi interface that stays with this access point: 0 = wlan0. Empty: wlan0 may come by in a handoff.
+  // The client's Wi-Fi interface that begins at this access point: 0 = wlan0. Empty: one may come by in a handoff.
   std::optional<std::size_t> interface {
   };
   std::optional<unsigned> rate {}; // of the client's frames here, both ways; index into the rates of the standard
@@ -73,7 +73,10 @@ struct BlackoutEvent
 {
   medium::Blackout mode = medium::Blackout::drop;
   bool carrier_down = false;
-  std::optional<std::size_t> ap {}; // of the interface that is at this one only; empty: all of the client
+  // Of the interfaces that are at this access point, or of this one wherever it is; both empty: all of the client.
+  std::optional<std::size_t> ap {};
+  std::optional<std::size_t> interface {
+  };
 };
 
 struct SignalEvent
@@ -84,6 +87,7 @@ struct SignalEvent
 
 struct HandoffEvent
 {
+  std::size_t interface = 0;
   std::size_t ap = 0;
   Duration gap {};
   bool forward = false; // the old access point hands its queue on

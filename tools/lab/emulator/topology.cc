@@ -1,7 +1,6 @@
 #include "tools/lab/emulator/topology.h"
 
 #include <algorithm>
-#include <sstream>
 
 namespace tandem::lab
 {
@@ -9,18 +8,7 @@ namespace tandem::lab
 namespace
 {
 
-constexpr bool later(Tick at_a, std::uint64_t order_a, Tick at_b, std::uint64_t order_b)
-{
-  return at_a != at_b ? at_a > at_b : order_a > order_b;
-}
-
 constexpr std::uint32_t udp_headers = 28; // IPv4 and UDP around a background station's payload
-
-std::string_view name(medium::Blackout mode)
-{
-  constexpr std::string_view names[] = { "none", "drop", "buffer", "fade" };
-  return names[static_cast<std::size_t>(mode)];
-}
 
 } // namespace
 
@@ -37,10 +25,12 @@ Topology::Topology(const Scenario& scenario, std::uint64_t seed)
     wifi_carriers_.push_back(1);
     air_->observe(client);
     air_->set_hidden(Tick {}, client, scenario.wifi.hidden);
-    if (scenario.aps[ap].rate || scenario.aps[ap].frame_error > 0)
-      air_->set_link(client, ap_nodes_[ap], scenario.aps[ap].rate, scenario.aps[ap].frame_error);
+    air_->set_link(client, ap_nodes_[ap], scenario.aps[ap].rate, scenario.aps[ap].frame_error);
   }
-  associated_ = scenario.interfaces[0];
+  associated_ = scenario.interfaces;
+  ap_silences_.resize(scenario.aps.size());
+  interface_silences_.resize(clients_.size());
+  in_force_.resize(clients_.size());
   for (std::size_t i = 0; i < scenario.stations.size(); ++i)
   {
     const BackgroundSettings& station = scenario.stations[i];
@@ -102,7 +92,8 @@ medium::PipeConfig Topology::shown_wifi_pipe(bool down) const
 
 std::size_t Topology::interface_at(std::size_t ap) const
 {
-  return scenario_.aps[ap].interface.value_or(0);
+  const auto there = std::find(associated_.begin(), associated_.end(), ap);
+  return there == associated_.end() ? 0 : static_cast<std::size_t>(there - associated_.begin());
 }
 
 std::size_t Topology::port_of(PortId id) const
@@ -110,7 +101,7 @@ std::size_t Topology::port_of(PortId id) const
   return static_cast<std::size_t>(std::find(ports_.begin(), ports_.end(), id) - ports_.begin());
 }
 
-void Topology::submit(Tick now, std::size_t port, medium::Packet packet)
+void Topology::submit(Tick now, std::size_t port, medium::Packet packet, std::optional<std::size_t> interface)
 {
   const PortId& id = ports_[port];
   const bool pure_ack = packet.airless;
@@ -124,7 +115,8 @@ void Topology::submit(Tick now, std::size_t port, medium::Packet packet)
     break;
   case PortId::Kind::ap:
     if (wifi_.pipe && id.index == 0) return pipes_[wifi_first_]->submit(now, packet);
-    air_->submit(now, packet, ap_nodes_[id.index], packet.group ? medium::nobody : clients_[interface_at(id.index)]);
+    air_->submit(now, packet, ap_nodes_[id.index],
+                 packet.group ? medium::nobody : clients_[interface.value_or(interface_at(id.index))]);
     break;
   case PortId::Kind::client_cell:
     pipes_[1]->submit(now, packet);
@@ -162,8 +154,7 @@ void Topology::run_until(Tick now)
   while (!pending_.empty() && pending_.front().at <= now)
   {
     const Pending pending = pending_.front();
-    std::pop_heap(pending_.begin(), pending_.end(),
-                  [](const Pending& a, const Pending& b) { return later(a.at, a.order, b.at, b.order); });
+    std::pop_heap(pending_.begin(), pending_.end(), std::greater<> {});
     pending_.pop_back();
     run_links(pending.at);
     fire(pending);
@@ -229,10 +220,10 @@ void Topology::show_frames()
   for (medium::FrameReport frame : pipe_box_.frames)
   {
     const bool down = frame.receiver == client;
-    const medium::NodeId ap = ap_nodes_[associated_];
+    const medium::NodeId ap = ap_nodes_[associated_[0]];
     frame.transmitter = down ? ap : clients_[0];
     frame.receiver = down ? clients_[0] : ap;
-    frame.channel = static_cast<std::uint8_t>(scenario_.aps[associated_].channel);
+    frame.channel = static_cast<std::uint8_t>(scenario_.aps[associated_[0]].channel);
     frame.ht = true;
     frame.mcs = static_cast<std::uint8_t>(wifi_.air.phy.rates.back().mcs);
     frame.bytes = wifi_.air.phy.mpdu(frame.bytes);
@@ -273,189 +264,6 @@ void Topology::done()
   dropped_.clear();
   announcements_.clear();
   air_box_.frames.clear();
-}
-
-// --- timeline ---
-
-void Topology::schedule(Tick at, std::size_t event, bool begin)
-{
-  pending_.push_back({ at, order_++, event, begin });
-  std::push_heap(pending_.begin(), pending_.end(),
-                 [](const Pending& a, const Pending& b) { return later(a.at, a.order, b.at, b.order); });
-}
-
-void Topology::start(Tick now)
-{
-  if (started_) return;
-  started_ = true;
-  start_ = now;
-  for (std::size_t i = 0; i < scenario_.timeline.size(); ++i)
-    schedule(now + scenario_.timeline[i].at, i, true);
-}
-
-void Topology::fire(const Pending& pending)
-{
-  const Event& event = scenario_.timeline[pending.event];
-  if (!pending.begin) return end(event, pending.at);
-  begin(event, pending.at);
-  if (event.lasts) schedule(pending.at + *event.lasts, pending.event, false);
-  if (event.every) schedule(pending.at + *event.every, pending.event, true);
-}
-
-void Topology::begin(const Event& event, Tick at)
-{
-  Announcement announcement { .what = event.what, .at = at };
-  if (const auto* change = std::get_if<ChangeEvent>(&event.action))
-    apply(*change, change->wifi, &change->pipes, at);
-  else if (const auto* blackout = std::get_if<BlackoutEvent>(&event.action))
-  {
-    set_blackouts(at, blackout->mode, blackout->ap, !blackout->carrier_down);
-    if (blackout->ap) announcement.access_point = scenario_.aps[*blackout->ap].name;
-    announcement.detail = name(blackout->mode);
-  }
-  else if (const auto* signal = std::get_if<SignalEvent>(&event.action))
-  {
-    std::vector<std::pair<Tick, double>> points;
-    for (const auto& [offset, dbm] : signal->points)
-      points.emplace_back(at + offset, dbm);
-    air_->set_signal(clients_[interface_at(signal->ap)], ap_nodes_[signal->ap], std::move(points));
-    announcement.access_point = scenario_.aps[signal->ap].name;
-  }
-  else if (const auto* handoff = std::get_if<HandoffEvent>(&event.action))
-  {
-    air_->handoff(at, clients_[0], ap_nodes_[handoff->ap], handoff->gap, handoff->forward);
-    associated_ = handoff->ap;
-    announcement.access_point = scenario_.aps[handoff->ap].name;
-  }
-  else if (const auto* down = std::get_if<CellDownEvent>(&event.action))
-  {
-    set_cell_down(at, true, down->hold);
-    cell_carrier_ = !down->carrier_down;
-    announcement.detail = down->hold ? "buffer" : "drop";
-  }
-  else if (const auto* announced = std::get_if<AnnouncedEvent>(&event.action))
-    announcement.value = announced->value;
-  announcements_.push_back(std::move(announcement));
-}
-
-void Topology::end(const Event& event, Tick at)
-{
-  Announcement announcement { .what = event.what, .begin = false, .at = at };
-  if (const auto* change = std::get_if<ChangeEvent>(&event.action))
-    apply(*change, scenario_.wifi, nullptr, at);
-  else if (const auto* blackout = std::get_if<BlackoutEvent>(&event.action))
-  {
-    set_blackouts(at, medium::Blackout::none, blackout->ap, true);
-    if (blackout->ap) announcement.access_point = scenario_.aps[*blackout->ap].name;
-  }
-  else if (const auto* signal = std::get_if<SignalEvent>(&event.action))
-  {
-    air_->set_signal(clients_[interface_at(signal->ap)], ap_nodes_[signal->ap], scenario_.aps[signal->ap].signal_dbm);
-    announcement.access_point = scenario_.aps[signal->ap].name;
-  }
-  else if (std::holds_alternative<CellDownEvent>(event.action))
-  {
-    set_cell_down(at, false, false);
-    cell_carrier_ = true;
-  }
-  else if (const auto* announced = std::get_if<AnnouncedEvent>(&event.action))
-    announcement.value = !announced->value;
-  announcements_.push_back(std::move(announcement));
-}
-
-// Takes the key's value from `wifi` or `pipes`; without `pipes`, from the scenario's own.
-void Topology::apply(const ChangeEvent& change, const WifiSettings& wifi, const PipePair* pipes, Tick at)
-{
-  if (change.section == Section::wifi)
-  {
-    find_key(wifi_keys(), change.key)->copy(wifi_, wifi);
-    return apply_wifi(change.key, at);
-  }
-  const auto* key = find_key(pipe_keys(), change.key);
-  const auto update = [&](PipePair& pair, std::size_t first, const PipePair& own)
-  {
-    key->copy(pair, pipes != nullptr ? *pipes : own);
-    pipes_[first]->run_until(at);
-    pipes_[first]->configure(at, pair.down);
-    pipes_[first + 1]->run_until(at);
-    pipes_[first + 1]->configure(at, pair.up);
-  };
-  if (change.section == Section::cell) return update(cell_, 0, scenario_.cell.pipes);
-  for (std::size_t i = 0; i < wan_.size(); ++i)
-    if (!change.server || *change.server == i) update(wan_[i], 2 + 2 * i, scenario_.servers[i].pipes);
-}
-
-void Topology::apply_wifi(std::string_view key, Tick at)
-{
-  const medium::AirConfig& wanted = wifi_.air;
-  air_->set_loss(medium::Traffic::down, wanted.loss_down);
-  air_->set_loss(medium::Traffic::up, wanted.loss_up);
-  air_->set_frame_error(wanted.frame_error);
-  air_->set_ap_queue(wanted.ap_queue);
-  air_->set_delay(wanted.delay, wanted.jitter);
-  air_->set_power_save(at, wanted.power_save);
-  if (wifi_.pipe)
-  {
-    for (const bool down : { true, false })
-    {
-      medium::Pipe& pipe = *pipes_[wifi_first_ + (down ? 0 : 1)];
-      pipe.run_until(at);
-      pipe.configure(at, shown_wifi_pipe(down));
-    }
-    return;
-  }
-  for (const medium::NodeId client : clients_)
-    air_->set_hidden(at, client, wifi_.hidden);
-  if (key == "rate") air_->set_rate(wanted.rate);
-}
-
-void Topology::change(Tick now, const ChangeEvent& change)
-{
-  if (change.section == Section::wifi)
-    find_key(wifi_keys(), change.key)->copy(scenario_.wifi, change.wifi);
-  else if (const auto* key = find_key(pipe_keys(), change.key); change.section == Section::cell)
-    key->copy(scenario_.cell.pipes, change.pipes);
-  else
-    for (std::size_t i = 0; i < scenario_.servers.size(); ++i)
-      if (!change.server || *change.server == i) key->copy(scenario_.servers[i].pipes, change.pipes);
-  apply(change, change.wifi, &change.pipes, now);
-}
-
-void Topology::set_blackout(Tick now, medium::Blackout mode, std::optional<std::size_t> ap)
-{
-  for (std::size_t i = 0; i < clients_.size(); ++i)
-    if (!ap || interface_at(*ap) == i) air_->set_blackout(now, clients_[i], mode);
-  set_wifi_down(now, mode != medium::Blackout::none, mode == medium::Blackout::buffer);
-  announcements_.push_back({ .what = "blackout",
-                             .begin = mode != medium::Blackout::none,
-                             .at = now,
-                             .detail = std::string(name(mode)),
-                             .access_point = ap ? scenario_.aps[*ap].name : "" });
-}
-
-void Topology::set_blackouts(Tick at, medium::Blackout mode, std::optional<std::size_t> ap, bool carrier)
-{
-  for (std::size_t i = 0; i < clients_.size(); ++i)
-  {
-    if (ap && interface_at(*ap) != i) continue;
-    air_->set_blackout(at, clients_[i], mode);
-    wifi_carriers_[i] = carrier;
-  }
-  set_wifi_down(at, mode != medium::Blackout::none, mode == medium::Blackout::buffer);
-}
-
-void Topology::set_signal(std::size_t ap, double dbm)
-{
-  air_->set_signal(clients_[interface_at(ap)], ap_nodes_[ap], dbm);
-}
-
-void Topology::set_cell_down(Tick now, bool down, bool hold)
-{
-  for (std::size_t i = 0; i < 2; ++i)
-  {
-    pipes_[i]->run_until(now);
-    pipes_[i]->set_down(now, down, hold);
-  }
 }
 
 } // namespace tandem::lab

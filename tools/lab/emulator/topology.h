@@ -41,7 +41,9 @@ struct Announcement
   Tick at {};
   std::string detail {};       // mode, access point, value: for people
   std::string access_point {}; // handoff and signal
-  bool value = true;           // nat and source_filter
+  std::string interface {
+  };                 // handoff, and a blackout of one interface
+  bool value = true; // nat and source_filter
 };
 
 class Topology
@@ -52,7 +54,8 @@ public:
   const std::vector<PortId>& ports() const { return ports_; }
 
   // As for the medium: in order of time, run_until(now) before submit(now).
-  void submit(Tick now, std::size_t port, medium::Packet packet);
+  // `interface`: which one of the client's a packet from an access point is for; empty: the one that is there.
+  void submit(Tick now, std::size_t port, medium::Packet packet, std::optional<std::size_t> interface = {});
   Tick next_event() const;
   // Afterwards deliveries() and drops() hold what came out; the caller clears them by done().
   void run_until(Tick now);
@@ -95,20 +98,21 @@ public:
 
   // Live changes, in effect from `now` and for good (a timeline event that ends goes back to these).
   void change(Tick now, const ChangeEvent& change);
-  // Of the interface at this access point; empty: of all.
-  void set_blackout(Tick now, medium::Blackout mode, std::optional<std::size_t> ap = {});
+  // At this access point, or of this interface wherever it is; both empty: everywhere.
+  void set_blackout(Tick now, medium::Blackout mode, std::optional<std::size_t> ap = {},
+                    std::optional<std::size_t> interface = {});
   void set_signal(std::size_t ap, double dbm);
   void set_cell_down(Tick now, bool down, bool hold);
 
   bool wifi_carrier(std::size_t interface = 0) const { return wifi_carriers_[interface] != 0; }
   bool cell_carrier() const { return cell_carrier_; }
-  std::size_t associated_ap() const { return associated_; }
+  std::size_t associated_ap(std::size_t interface = 0) const { return associated_[interface]; }
 
   const medium::Air& air() const { return *air_; }
   // The client's stations, one for each of its Wi-Fi interfaces.
   medium::NodeId client(std::size_t interface = 0) const { return clients_[interface]; }
   std::size_t interfaces() const { return clients_.size(); }
-  // The interface that is, or may come, to this access point.
+  // The first interface that is at this access point; wlan0 when none is.
   std::size_t interface_at(std::size_t ap) const;
   medium::NodeId ap_node(std::size_t index) const { return ap_nodes_[index]; }
   medium::NodeId station_node(std::size_t index) const { return station_nodes_[index]; }
@@ -128,6 +132,8 @@ private:
     std::uint64_t order = 0;
     std::size_t event = 0;
     bool begin = true;
+
+    bool operator>(const Pending& other) const { return at != other.at ? at > other.at : order > other.order; }
   };
 
   void schedule(Tick at, std::size_t event, bool begin);
@@ -140,7 +146,19 @@ private:
   std::size_t port_of(PortId id) const;
   medium::PipeConfig shown_wifi_pipe(bool down) const;
   void set_wifi_down(Tick at, bool down, bool hold);
-  void set_blackouts(Tick at, medium::Blackout mode, std::optional<std::size_t> ap, bool carrier);
+  struct Silence
+  {
+    medium::Blackout mode = medium::Blackout::none;
+    bool carrier = true;
+
+    bool operator==(const Silence&) const = default;
+  };
+  void set_silence(Tick at, Silence silence, std::optional<std::size_t> ap, std::optional<std::size_t> interface);
+  Silence silence_of(std::size_t interface) const;
+  void apply_silence(Tick at, std::size_t interface);
+  void hand_off(Tick at, const HandoffEvent& handoff);
+  void place_in(Announcement& announcement, const BlackoutEvent& blackout) const;
+  void set_signals(std::size_t ap, const std::vector<std::pair<Tick, double>>& points);
   bool is_client(medium::NodeId node) const
   {
     return std::find(clients_.begin(), clients_.end(), node) != clients_.end();
@@ -170,7 +188,8 @@ private:
   std::uint64_t order_ = 0;
   bool started_ = false;
   Tick start_ {};
-  std::size_t associated_ = 0;
+  std::vector<std::size_t> associated_; // access point of each interface, from the moment it leaves the one before
+  std::vector<Silence> ap_silences_, interface_silences_, in_force_; // the last one by interface, what the air has
   std::vector<std::uint8_t> wifi_carriers_;
   bool cell_carrier_ = true;
 };

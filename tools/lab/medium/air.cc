@@ -976,8 +976,9 @@ void Air::set_link(NodeId station, NodeId ap, std::optional<unsigned> rate, doub
   for (Lane* lane : { lane_to(station, ap), lane_to(ap, station) })
   {
     lane->frame_error = frame_error;
+    if (rate || lane->own_rate) // back to the configuration's
+      lane->rates = RateControl(config_.phy, rate ? rate : config_.rate, Random(seed_, 0x20000 + streams_++));
     lane->own_rate = rate.has_value();
-    if (rate) lane->rates = RateControl(config_.phy, rate, Random(seed_, 0x20000 + streams_++));
   }
 }
 

@@ -59,6 +59,7 @@ class Scenario:
     source_filter: bool
     ecn: bool  # some link marks: the client's TCP asks for ECN
     interfaces: tuple[str, ...] = ("ap1",)  # the access point at which wlan0, wlan1, ... begin
+    visitors: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # by access point: the interfaces that are, or come, there
     uplinks: Mapping[str, Uplink] = field(default_factory=dict)  # by access point
     mptcp: bool = False  # an MPTCP endpoint for each Wi-Fi interface
 
@@ -172,6 +173,7 @@ def load(path: Path, overrides: Mapping[str, Any] | None = None, congestion: str
     links = [_table(tree, "wifi", path), cell, _table(tree, "wan", path), *_tables(tree, "server", path)]
     ecn = any(link.get(key) == "mark" for link in links for key in ("ecn", "ecn_down", "ecn_up")) or \
         any(event.get("what") == "wan_ecn" for event in _tables(tree, "timeline", path))
+    begin = tuple(interfaces[number] for number in sorted(interfaces)) or (aps[0],)
     return Scenario(
         path=path,
         name=str(head.get("name", path.stem)),
@@ -184,17 +186,26 @@ def load(path: Path, overrides: Mapping[str, Any] | None = None, congestion: str
         nat=bool(cell.get("nat", False)),
         source_filter=bool(cell.get("source_filter", False)),
         ecn=ecn,
-        interfaces=tuple(interfaces[number] for number in sorted(interfaces)) or (aps[0],),
+        interfaces=begin,
+        visitors={ap: _visitors(tree, path, ap, begin) for ap in aps},
         uplinks=uplinks,
         mptcp=bool(head.get("mptcp", False)),
     )
 
 
-def _interface_number(value: Any, path: Path, nth: int) -> int:
+def _visitors(tree: Mapping[str, Any], path: Path, ap: str, begin: tuple[str, ...]) -> tuple[int, ...]:
+    """The client's interfaces that begin at this access point or are handed on to it; wlan0 where none is said."""
+    handoffs = [(nth, event) for nth, event in enumerate(_tables(tree, "timeline", path)) if event.get("what") == "handoff"]
+    coming = {_interface_number(event.get("interface", "wlan0"), path, nth, "timeline") for nth, event in handoffs if event.get("ap") == ap}
+    here = coming | {number for number, name in enumerate(begin) if name == ap}
+    return tuple(sorted(number for number in here if number < len(begin))) or (0,)
+
+
+def _interface_number(value: Any, path: Path, nth: int, table: str = "ap") -> int:
     """The number behind "wlan"."""
     found = re.fullmatch(r"wlan([0-7])", str(value))
     if not found:
-        raise BadInput(f'{path}:{_line_of(path, "ap", nth)}: ap.interface = "{value}": "wlan0" to "wlan7" is allowed')
+        raise BadInput(f'{path}:{_line_of(path, table, nth)}: {table}.interface = "{value}": "wlan0" to "wlan7" is allowed')
     return int(found.group(1))
 
 

@@ -106,7 +106,7 @@ class Supervisor:
     def _carry_out(self, event: dict[str, Any]) -> None:
         kind = event.get("event")
         if kind == "handoff":
-            self.topology.follow_association(str(event["ap"]))
+            self.topology.follow_association(str(event["ap"]), int(str(event["interface"]).removeprefix("wlan")))
         elif kind in ("nat", "source_filter"):
             self.gateway.apply(**{kind: bool(event["value"])})
 

@@ -4,9 +4,9 @@
        \\                                                  wan --wan-srv1 ~~WAN~~ eth0-- srv1..m
         `---cell0 ~~air~~ air0-- cgw --up0------cgw------'
 
-The emulator brings the interfaces at both ends of a `~~`; without air they are veth pairs. All access points carry the
-same address, and the emulator delivers to whichever the client is associated with, so a handoff keeps the client's
-address and its neighbour entry; the WAN's route to the Wi-Fi subnet follows the association.
+The emulator brings the interfaces at both ends of a `~~`; without air they are veth pairs. All access points that an
+interface comes to carry the same address in its subnet, and the emulator delivers to whichever it is associated with, so a
+handoff keeps the client's address and its neighbour entry; the WAN's route to that subnet follows the association.
 """
 
 from __future__ import annotations
@@ -211,9 +211,9 @@ class Topology:
                 f"route add ::/0 via {link.wan_side[1]} dev up0"]
             lines["wan"] += self._edge(gateway, link.wan_side, 30) + self._neighbours(gateway, link.gateway_side, near)
         for name in self.scenario.aps if self.air else self.scenario.interfaces:
-            number = self.scenario.interfaces.index(name) if name in self.scenario.interfaces else 0
-            lines[name] += self._edge("air0", wifi_gateway(number), 24)
-            lines[name] += self._neighbours("air0", wifi_client(number), self._mac("client", f"wlan{number}"))
+            for number in self.scenario.visitors[name] if self.air else (self.scenario.interfaces.index(name),):
+                lines[name] += self._edge("air0", wifi_gateway(number), 24)
+                lines[name] += self._neighbours("air0", wifi_client(number), self._mac("client", f"wlan{number}"))
         for number, ap in enumerate(self.scenario.interfaces):
             lines["client"] += self._station(number, ap)
         if self.scenario.cell:
