@@ -21,6 +21,7 @@ using namespace tandem::rate;
 using namespace std::chrono_literals;
 
 constexpr Duration sample = 5ms, look = 100ms;
+constexpr std::size_t half_second = 500ms / sample;
 constexpr double mega = 1e6;
 // BDP_UB: user, access point, router, server, and back.
 constexpr unsigned hops = 3;
@@ -149,6 +150,7 @@ private:
   void sampled(Duration now);
   double carried(double from, double to) const; // in order, Mb/s
   double gap(double from, double to) const;
+  json series() const;
   json told(double length) const;
 
   const HandoffRun& run_;
@@ -170,6 +172,7 @@ private:
 
   std::vector<std::array<double, 3>> totals_; // every `sample`: Wi-Fi, LTE, in order; bytes so far
   std::vector<double> retransmissions_;       // with them
+  std::vector<double> duplicates_;            // with them: duplicate acknowledgements
   json curve_ = json::array();
 };
 
@@ -270,14 +273,13 @@ void Walk::act()
 
 void Walk::sampled(Duration now)
 {
-  const auto again = static_cast<double>(transfer_.subflow(0).sender->stats().retransmissions
-                                         + transfer_.subflow(1).sender->stats().retransmissions);
+  const Sender::Stats &wifi = transfer_.subflow(0).sender->stats(), &lte = transfer_.subflow(1).sender->stats();
   totals_.push_back({ meters_[0].bytes, meters_[1].bytes, static_cast<double>(transfer_.delivered()) });
-  retransmissions_.push_back(again);
-  constexpr std::size_t every = 100; // half a second
-  if (totals_.size() % every == 1 && totals_.size() > every)
+  retransmissions_.push_back(static_cast<double>(wifi.retransmissions + lte.retransmissions));
+  duplicates_.push_back(static_cast<double>(wifi.duplicates + lte.duplicates));
+  if (totals_.size() % half_second == 1 && totals_.size() > half_second)
   {
-    const auto& then = totals_[totals_.size() - 1 - every];
+    const auto& then = totals_[totals_.size() - 1 - half_second];
     json point { seconds(now) };
     for (std::size_t i = 0; i < 3; ++i)
       point.push_back(std::round((totals_.back()[i] - then[i]) * 8 / 0.5 / 1e4) / 100);
@@ -313,10 +315,34 @@ double Walk::gap(double from, double to) const
   return longest;
 }
 
+// Figure 10: what befell the packets of each half second. No round trip and no jitter where none arrived.
+json Walk::series() const
+{
+  json points = json::array();
+  std::array<std::size_t, 2> place {};
+  for (std::size_t i = half_second; i < totals_.size(); i += half_second)
+  {
+    const double end = static_cast<double>(i) * seconds(sample);
+    double rtt = 0, jitter = 0;
+    std::size_t count = 0;
+    for (std::size_t m = 0; m < meters_.size(); ++m)
+      for (const auto& own = meters_[m].points; place[m] < own.size() && own[place[m]].at < end; ++place[m], ++count)
+      {
+        rtt += own[place[m]].rtt_ms;
+        jitter += own[place[m]].jitter_ms;
+      }
+    const auto mean_of = [&](double sum)
+    { return count > 0 ? json(std::round(sum / static_cast<double>(count) * 1e3) / 1e3) : json(); };
+    points.push_back({ end, mean_of(rtt), mean_of(jitter), retransmissions_[i] - retransmissions_[i - half_second],
+                       duplicates_[i] - duplicates_[i - half_second] });
+  }
+  return points;
+}
+
 json Walk::told(double length) const
 {
   std::vector<double> rtts, jitters, goodputs, losses, gaps, variations;
-  double again = 0;
+  double again = 0, duplicates = 0;
   for (const double handoff : handoffs_)
   {
     const double from = std::max(0.0, handoff - run_.near_s), to = std::min(length, handoff + run_.near_s);
@@ -338,6 +364,7 @@ json Walk::told(double length) const
     const auto place = [&](double at)
     { return std::min(retransmissions_.size() - 1, static_cast<std::size_t>(at / seconds(sample))); };
     again += retransmissions_[place(to)] - retransmissions_[place(from)];
+    duplicates += duplicates_[place(to)] - duplicates_[place(from)];
   }
   return { { "mbps", carried(1, length) },
            { "held_at_handoff_mbps", held_at_handoff(parameters()) / mega },
@@ -348,10 +375,12 @@ json Walk::told(double length) const
                { "variation_ms", mean(variations) },
                { "gap_ms", gaps.empty() ? 0.0 : *std::max_element(gaps.begin(), gaps.end()) },
                { "retransmissions", again },
+               { "duplicate_acks", duplicates },
                { "loss_mbps", mean(losses) } } },
            { "lte_bytes", meters_[1].bytes },
            { "handoffs_s", handoffs_ },
-           { "curve", curve_ } };
+           { "curve", curve_ },
+           { "series", series() } };
 }
 
 json Walk::walk()

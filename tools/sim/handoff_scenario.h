@@ -26,9 +26,9 @@ struct HandoffRun
 };
 
 // {"mbps", "held_at_handoff_mbps": what R0 can be there, "near": {"mbps", "rtt_ms", "jitter_ms": from packet to packet,
-// "variation_ms": RFC 5481, per subflow, "gap_ms", "retransmissions", "loss_mbps": R0 less what is carried in the
-// second around the handoff}, "lte_bytes", "handoffs_s", "curve": [[s, Wi-Fi, LTE, in order, signal]]}. Throws
-// BadScenario.
+// "variation_ms": RFC 5481, per subflow, "gap_ms", "retransmissions", "duplicate_acks", "loss_mbps": R0 less what is
+// carried in the second around the handoff}, "lte_bytes", "handoffs_s", "curve": [[s, Wi-Fi, LTE, in order, signal]],
+// "series": [[s, RTT ms, jitter ms, retransmissions, duplicate ACKs]], both every half second}. Throws BadScenario.
 nlohmann::json handoff(const HandoffRun& run);
 
 } // namespace tandem::sim

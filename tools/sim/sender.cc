@@ -72,6 +72,7 @@ void Sender::accept(Handle handle)
 
   const std::uint64_t before = window_.acked;
   const bool duplicate = packet.ack == before && waiting() > 0;
+  stats_.duplicates += duplicate ? 1 : 0;
   const bool was_limited = window_.slow_start() ? window_.cwnd < 2 * static_cast<double>(waiting()) : limited_;
   const unsigned newly_acked = take_cumulative(packet);
   const unsigned delivered = newly_acked + take_sacks(packet);

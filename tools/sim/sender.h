@@ -63,6 +63,7 @@ public:
   {
     std::uint64_t segments = 0; // sent, retransmissions included
     std::uint64_t retransmissions = 0;
+    std::uint64_t duplicates = 0; // acknowledgements of nothing new while something is under way
     std::uint64_t recoveries = 0;
     std::uint64_t timeouts = 0;
     std::uint64_t probes = 0;

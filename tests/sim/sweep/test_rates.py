@@ -12,7 +12,7 @@ TOOLS = Path(__file__).resolve().parents[3] / "tools"
 sys.path[:0] = [str(TOOLS / tool) for tool in ("bench", "common", "lab", "sim")]
 
 from tandem_bench import catalogue, minislots, simulations  # noqa: E402
-from tandem_bench.model import Arm, Measurement, Options  # noqa: E402
+from tandem_bench.model import Arm, Measurement, Options, Run  # noqa: E402
 from tandem_simulator.sweep import ALONE, SCENARIOS  # noqa: E402
 
 
@@ -122,6 +122,31 @@ def test_a_promise_is_kept_through_two_handoffs() -> None:
 def test_the_published_handoff_comes_earlier_than_the_traditional_one() -> None:
     plain, published = (simulations.simulate("handoff", {"arm": arm, "R0": 18})["handoffs_s"] for arm in ("coupled", "cla"))
     assert len(plain) == len(published) == 2 and all(early < late for early, late in zip(published, plain))
+
+
+def test_what_befalls_packets_on_the_walk_is_told_by_half_seconds() -> None:
+    plain, ours = (simulations.simulate("handoff", {"arm": arm, "R0": 18}) for arm in ("coupled", "promise"))
+    at = [point[0] for point in plain["series"]]
+    assert at == [point[0] for point in plain["curve"]] and at[1] - at[0] == 0.5
+    handoff = plain["handoffs_s"][0]
+    before, between = (next(point for point in plain["series"] if point[0] > second) for second in (handoff - 1, handoff + 15))
+    assert before[1] > 2 * between[1], "the round trip grows before a handoff"
+    near = [point for point in plain["series"] if any(abs(point[0] - second) <= 5.5 for second in plain["handoffs_s"])]
+    assert plain["near"]["retransmissions"] == pytest.approx(sum(point[3] for point in near), abs=5)
+    assert sum(point[4] for point in plain["series"]) > 100, "losses bring duplicate acknowledgements"
+    assert sum(point[3] + point[4] for point in ours["series"][2:]) == 0
+
+
+def test_the_figures_of_the_walk_are_drawn_and_compared_with_the_text(tmp_path: Path) -> None:
+    bench = catalogue.load("cla")
+    cases = [case for case in bench.cases(True) if case.name == "R0 18 Mb/s" or case.name.startswith("figure 11b: R0 18 ")]
+    measured_runs = [Run(case.name, arm.name, 1, 0, 0.0, done.values, done.details) for case in cases for arm in case.arms
+                     for done in [bench.measure(None, case, arm, 1, Options(quick=True))]]
+    assert [path.name for path in bench.draw(cases, measured_runs, tmp_path)] == ["cla.png", "cla-figure-9.png", "cla-figure-10.png", "cla-figure-11b.png"]
+    rows = {case.name: {run.arm: run.values["ratio"] for run in made} for case, made in bench.summarise(cases, measured_runs)}
+    assert not [name for name in rows if name.startswith("figure 9")], "of two R0, one was measured"
+    rtt = {run.arm: run.values["RTT near handoffs"] for run in measured_runs if run.case == "R0 18 Mb/s"}
+    assert rows["figure 10: RTT near handoffs by uncoupled, R0 18"] == pytest.approx({arm: rtt[arm] / rtt["uncoupled"] for arm in ("CLA", "Tandem")})
 
 
 @pytest.mark.parametrize(("settings", "why"), [({"R0": 50}, "at most 43 Mb/s together"), ({"R1h": 30}, "between 0 and C1"), ({"delta2": -1}, "delta2 must be above 0")])

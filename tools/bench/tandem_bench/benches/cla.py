@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Sequence
 
-from .. import simulations
+from .. import cla_pictures, simulations
 from ..model import Arm, Case, Goal, Measurement, Metric, Options, Run
 from ..plot import COLOURS
 from ..rate_pictures import curves
+from ..statistics import values_of
 
 UNCOUPLED, COUPLED, OLIA, CLA, TANDEM = Arm("uncoupled", "plain"), Arm("coupled", "coupled"), Arm("OLIA", "olia"), Arm("CLA", "published"), Arm("Tandem", "tandem")
 ARMS = (UNCOUPLED, COUPLED, OLIA, CLA, TANDEM)
@@ -21,13 +22,30 @@ VARIATION = Metric("delay variation near handoffs", "ms", 1)
 JITTER = Metric("packet to packet jitter near handoffs", "ms", 2)
 GAP = Metric("longest gap near handoffs", "ms", 0)
 AGAIN = Metric("retransmissions near handoffs", "", 0)
+DUPLICATES = Metric("duplicate ACKs near handoffs", "", 0)
 LTE = Metric("bytes by LTE", "MB", 0)
 WHOLE = Metric("carried on the whole walk", "Mb/s", 1)
-METRICS = (NEAR, LOSS, RTT, VARIATION, JITTER, GAP, AGAIN, LTE, WHOLE)
+METRICS = (NEAR, LOSS, RTT, VARIATION, JITTER, GAP, AGAIN, DUPLICATES, LTE, WHOLE)
+RATIO = Metric("ratio", "", 2)
 
 R0S = (10, 12, 14, 16, 18, 20, 22, 24)  # Mb/s, table II
 ALLOWED = 23  # R1h + C2: what can be held through a handoff
 DELTA2S = (1, 5, 10, 15)  # dB, figure 11b
+PRINTED = 18  # the R0 of which the text gives a figure
+
+
+def of_r0(r0: float) -> str:
+    return f"R0 {r0} Mb/s"
+
+
+# What the text says of its figures by comparison: row, published, case and metric above, arm and case below (empty: the arm's own).
+CLAIMS = (
+    ("figure 9: bytes by LTE, R0 22 by R0 10", "more with R0", LTE, of_r0(22), "", of_r0(10)),
+    ("figure 10: RTT near handoffs by uncoupled, R0 18", "near 0.5", RTT, of_r0(PRINTED), UNCOUPLED.name, of_r0(PRINTED)),
+    ("figure 10: delay variation near handoffs by uncoupled, R0 18", "jitter near 0.25", VARIATION, of_r0(PRINTED), UNCOUPLED.name, of_r0(PRINTED)),
+    ("figure 10: packet to packet jitter by uncoupled, R0 18", "jitter near 0.25", JITTER, of_r0(PRINTED), UNCOUPLED.name, of_r0(PRINTED)),
+    ("figure 10: retransmissions near handoffs by uncoupled, R0 18", "fewer; a sharp increase after a handoff", AGAIN, of_r0(PRINTED), UNCOUPLED.name, of_r0(PRINTED)),
+)
 
 
 class Cla(simulations.SimulatorBench):
@@ -57,10 +75,10 @@ class Cla(simulations.SimulatorBench):
                          Goal(TANDEM.name, "<=", 100, metric=GAP.name, text="gap at most 100 ms")]
             elif r0 == 24:
                 goals = [Goal(TANDEM.name, "<=", 0.4, UNCOUPLED.name, metric=RTT.name, text="RTT at least 60 % lower than uncoupled"), Goal(TANDEM.name, "<=", 100, metric=GAP.name, text="gap at most 100 ms")]
-            made.append(Case(f"R0 {r0} Mb/s", ARMS, METRICS, rounds, tuple(goals), "18.8 held (CLA); RTT -50 %, jitter -75 %" if r0 == 18 else "", {"R0": r0}))
-        for r0 in (10, 18, 24):
+            made.append(Case(of_r0(r0), ARMS, METRICS, rounds, tuple(goals), "18.8 held (CLA); RTT -50 %, jitter -75 %" if r0 == 18 else "", {"R0": r0}))
+        for r0 in (10, 18, 24) if quick else R0S:
             for delta2 in DELTA2S:
-                made.append(Case(f"figure 11b: R0 {r0} Mb/s, delta2 {delta2} dB", (UNCOUPLED, COUPLED, OLIA, CLA, TANDEM), (LOSS,), rounds, (), "", {"R0": r0, "delta2": delta2}))
+                made.append(Case(f"figure 11b: R0 {r0} Mb/s, delta2 {delta2} dB", ARMS, (LOSS,), 3, (), {PRINTED: "-0.8 on average", 24: "above 0"}.get(r0, ""), {"R0": r0, "delta2": delta2}))
         return made
 
     def estimate(self, case: Case, arm: Arm, quick: bool) -> float:
@@ -70,16 +88,36 @@ class Cla(simulations.SimulatorBench):
         result = simulations.simulate("handoff", {**case.parameters, "arm": NAMES[arm.name], "seed": seed})
         near = result["near"]
         values = {NEAR.name: near["mbps"], LOSS.name: near["loss_mbps"], RTT.name: near["rtt_ms"], VARIATION.name: near["variation_ms"], JITTER.name: near["jitter_ms"], GAP.name: near["gap_ms"],
-                  AGAIN.name: near["retransmissions"], LTE.name: result["lte_bytes"] / 1e6, WHOLE.name: result["mbps"]}
+                  AGAIN.name: near["retransmissions"], DUPLICATES.name: near["duplicate_acks"], LTE.name: result["lte_bytes"] / 1e6, WHOLE.name: result["mbps"]}
         return Measurement({metric.name: values[metric.name] for metric in case.metrics},
-                           {"handoffs_s": result["handoffs_s"], "curve": [[point[0], point[3]] for point in result["curve"]], "subflows": [[point[0], point[1], point[2], point[4]] for point in result["curve"]]})
+                           {"handoffs_s": result["handoffs_s"], "curve": [[point[0], point[3]] for point in result["curve"]], "subflows": [[point[0], point[1], point[2], point[4]] for point in result["curve"]],
+                            "series": result["series"]})
+
+    def summarise(self, cases: Sequence[Case], runs: Sequence[Run]) -> list[tuple[Case, list[Run]]]:
+        """What the paper's text says of its figures, as ratios on the same seed."""
+        rows: list[tuple[Case, list[Run]]] = []
+        for title, published, metric, case, over, below in CLAIMS:
+            made: list[Run] = []
+            for arm in (CLA, TANDEM):
+                above, under = values_of(runs, case, arm.name, metric.name), values_of(runs, below, over or arm.name, metric.name)
+                made += [Run(title, arm.name, seed, 0, 0.0, {RATIO.name: above[seed] / under[seed]}, {"derived": True}) for seed in sorted(above.keys() & under.keys()) if under[seed] > 0]
+            if made:
+                rows.append((Case(title, (CLA, TANDEM), (RATIO,), cases[0].seeds, (), published, {"pooled": True}), made))
+        return rows
 
     def draw(self, cases: Sequence[Case], runs: Sequence[Run], directory: Path) -> list[Path]:
-        """Figure 9: what is carried in order over the walk, first seed, by R0."""
+        """What is carried in order over the walk by R0, and figures 9, 10 (first seed) and 11b."""
         lines = {UNCOUPLED.name: ("#999999", ":"), COUPLED.name: (COLOURS["plain"], "-"), OLIA.name: ("#009E73", ":"), CLA.name: (COLOURS["published"], "-"), TANDEM.name: (COLOURS["tandem"], "-")}
-        shown = [case for case in cases if "delta2" not in case.parameters and case.parameters["R0"] in (10, 14, 18, 20, 22, 24)]
+        shown = [case for case in cases if "delta2" not in case.parameters and case.parameters.get("R0") in (10, 14, 18, 20, 22, 24)]
         first = min((run.seed for run in runs), default=0)
-        return curves(self, shown, [run for run in runs if run.seed == first], "curve", lines, "s", "carried, Mb/s", directory)
+        walk = [run for run in runs if run.seed == first]
+        by_r0 = {case.parameters["R0"]: case for case in cases if "delta2" not in case.parameters and "R0" in case.parameters}
+        nine = [(by_r0[r0], arm.name) for arms, r0s in (((UNCOUPLED, COUPLED, OLIA), (PRINTED,)), ((CLA,), (10, PRINTED, 24)), ((TANDEM,), (10, PRINTED, 24))) for arm in arms for r0 in r0s if r0 in by_r0]
+        made = curves(self, shown, walk, "curve", lines, "s", "carried, Mb/s", directory)
+        made += cla_pictures.throughput(nine, walk, directory, "cla-figure-9")
+        if PRINTED in by_r0:
+            made += cla_pictures.packets(by_r0[PRINTED], walk, lines, directory, "cla-figure-10")
+        return made + cla_pictures.losses([case for case in cases if "delta2" in case.parameters], runs, LOSS.name, lines, directory, "cla-figure-11b")
 
 
 BENCH = Cla()
