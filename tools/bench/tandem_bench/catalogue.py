@@ -39,6 +39,7 @@ CATALOGUE = {
     "switching-users": "switching_users",
     "rtt-model": "rtt_model",
     "visits": "visits",
+    "roaming": "roaming",
     "cla": "cla",
     "promise": "promise",
     "together": "together",
