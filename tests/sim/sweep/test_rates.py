@@ -11,7 +11,8 @@ import pytest
 TOOLS = Path(__file__).resolve().parents[3] / "tools"
 sys.path[:0] = [str(TOOLS / tool) for tool in ("bench", "common", "lab", "sim")]
 
-from tandem_bench import catalogue, minislots, simulations  # noqa: E402
+from tandem_bench import catalogue, minislots, simulations, slot_pictures, visit_pictures  # noqa: E402
+from tandem_bench.benches import visits  # noqa: E402
 from tandem_bench.model import Arm, Measurement, Options, Run  # noqa: E402
 from tandem_simulator.sweep import ALONE, SCENARIOS  # noqa: E402
 
@@ -35,6 +36,32 @@ def test_minislot_plans_near_the_bound_where_min_max_does_not(number: int, model
     shares = {arm: measured(bench, model, arm).values[minislots.SHARE.name] for arm in (minislots.MIN_MAX, minislots.TANDEM, minislots.BOUND)}
     assert shares[minislots.BOUND] == pytest.approx(100)
     assert shares[minislots.MIN_MAX] < 98 <= shares[minislots.TANDEM] <= 100 + 1e-6
+
+
+@pytest.mark.parametrize(("number", "slots", "away"), [(1, [15] * 5, [15, 105, 105, 105, 105]), (2, [12.5] * 3, [12.5, 87.5, 37.5]), (3, [10.83, 12.5, 10], [12.5, 43.33, 90])])
+def test_minislot_has_the_printed_slots_and_disconnections(number: int, slots: list[float], away: list[float], tmp_path: Path) -> None:
+    bench = catalogue.load(f"minislot-{number}")
+    title = minislots.MODELS["published"]
+    made = [Run(title, arm.name, 1, 0, 0.0, done.values, done.details) for arm in (minislots.MIN_MAX, minislots.TANDEM) for done in [measured(bench, "published", arm)]]
+    rows = [next(run.values for run in own if run.arm == minislots.MIN_MAX.name) for _, own in bench.summarise(bench.cases(True), made)]
+    assert [row["slot"] for row in rows] == pytest.approx(slots, abs=0.01)
+    assert [row["longest disconnection"] for row in rows] == pytest.approx(away, abs=0.01)
+    assert [path.name for path in bench.draw(bench.cases(True), made, tmp_path)] == [f"minislot-{number}.png", f"minislot-{number}-slots.png"]
+
+
+def test_slots_in_one_piece_and_as_planned() -> None:
+    assert slot_pictures.in_one_piece([2, 1, 3]) == [0, 0, 1, 2, 2, 2]
+    assert slot_pictures.order_at([{"delay_ms": 25, "order": "2 1"}, {"delay_ms": 30, "order": "1 3 2 1"}], 30) == [0, 2, 1, 0]
+
+
+def test_the_papers_panels_hold_a_curve_for_each_disconnection(tmp_path: Path) -> None:
+    bench = catalogue.load("visits")
+    titles = {case.name for case in bench.cases(False)}
+    assert {case for panel in visits.FIGURES for case in panel.cases.values()} == titles, "every curve is in one of the paper's figures"
+    points = {"rates": [[5, 20.0], [25, 5.0]], "rtts": [[5, 10.0], [25, 30.0]]}
+    made = [Run(case, "TCP, packet by packet", 1, 0, 0.0, {}, points) for case in titles]
+    assert [path.name for path in visit_pictures.figures(visits.FIGURES, made, tmp_path, "panels")] == ["panels.png"]
+    assert visit_pictures.figures(visits.FIGURES, [], tmp_path, "none") == []
 
 
 @pytest.mark.parametrize(("settings", "why"), [

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
-from . import simulations
+from . import simulations, slot_pictures
 from .model import Arm, Case, Goal, Measurement, Metric, Options, Run, Unavailable
 from .plot import COLOURS
 from .rate_pictures import curves
@@ -22,11 +22,13 @@ GAIN = Metric("largest gain over no policy", "x", 3)
 LEAST = Metric("least gain over no policy", "x", 3)
 SHARE = Metric("least share of the upper bound", "%", 2)
 SEARCHES = Metric("searches", "", 0)
+AWAY, LENGTH = Metric("longest disconnection", "ms", 1), Metric("slot", "ms", 1)
 PLAN = Metric("CPU time of a plan", "us", 0)
 
 DELAYS = range(0, 151, 5)  # ms, the axis of the published figures as far as the text names delays
 MODELS = {"published": "round-trip model as published", "self-clocked": "self-clocked window"}
 PUBLISHED_GAIN = 1.5
+SHOWN_DELAY = 30  # ms, of the slots in the picture: "Tandem" plans by the delay
 
 
 @dataclass(frozen=True)
@@ -40,12 +42,14 @@ class Published:
     all_searches: int | None  # equation 2
     gain: float | None
     figure: str
+    slots_ms: Sequence[float]
+    away_ms: Sequence[float] = ()  # longest disconnection of each access point, min-max
 
 
 CASES: Mapping[int, Published] = {
-    1: Published((0.5, 0.125, 0.125, 0.125, 0.125), 15, (0, 0, 0, 0, 0), None, None, PUBLISHED_GAIN, "8"),
-    2: Published((0.5, 0.125, 0.375), 12.5, (0, 20, 40), 6, 280, PUBLISHED_GAIN, "9"),
-    3: Published((0.65, 0.25, 0.10), 10, (0, 0, 0), 7, 252, None, "10"),
+    1: Published((0.5, 0.125, 0.125, 0.125, 0.125), 15, (0, 0, 0, 0, 0), None, None, PUBLISHED_GAIN, "8", (15, 15, 15, 15, 15)),
+    2: Published((0.5, 0.125, 0.375), 12.5, (0, 20, 40), 6, 280, PUBLISHED_GAIN, "9", (12.5, 12.5, 12.5), (12.5, 87.5, 37.5)),
+    3: Published((0.65, 0.25, 0.10), 10, (0, 0, 0), 7, 252, None, "10", (10.8, 12.5, 10)),
 }
 
 
@@ -91,6 +95,8 @@ class Minislot(simulations.SimulatorBench):
             "\"min-max\": the printed algorithm; equal choices are resolved by the first in lexicographic order. \"blind\": equation 2 over all allocations. \"upper bound\": for each delay the best of all allocations, with the delays known. "
             "\"Tandem\": the delays known, no search through all allocations.",
             "Searches: for \"min-max\" those of the first access point that differ by more than a rotation or a reflection, then every choice of the slots that are left, then 1. The share of the upper bound is by expectation, without samples.",
+            "Rows \"figure ..a\": slots and longest disconnection of each access point, over all delays (\"Tandem\" plans anew for each). Picture of the slots: at a wired delay of "
+            f"{SHOWN_DELAY} ms.",
             "CPU time of a plan: Google Benchmark; 16 access points with duty cycles that rise evenly to 1, 3 and 8 times the least one. The largest of the three.",
         )
 
@@ -130,6 +136,27 @@ class Minislot(simulations.SimulatorBench):
                            {"period_ms": result["period_ms"], "slots": result["slots"], "lengths_ms": result["lengths_ms"], "points": points,
                             "curve": [[point["delay_ms"], round(gain, 4)] for point, gain in zip(points, gains)]})
 
+    def summarise(self, cases: Sequence[Case], runs: Sequence[Run]) -> list[tuple[Case, list[Run]]]:
+        """Figure (a): slots and disconnections of each access point, as printed beside as computed. They do not hang on the model."""
+        known = {arm.name: [run for run in runs if run.arm == arm.name and run.case == MODELS["published"] and "points" in run.details] for arm in (MIN_MAX, BLIND, TANDEM)}
+        rows: list[tuple[Case, list[Run]]] = []
+        for ap, slot in enumerate(self.published.slots_ms):
+            title = f"figure {self.published.figure}a, access point {ap + 1}"
+            made = [Run(title, arm, run.seed, 0, 0.0, {AWAY.name: max(point["disconnection_ms"][ap] for point in run.details["points"]), LENGTH.name: run.details["lengths_ms"][ap]}, {"derived": True})
+                    for arm, own in known.items() for run in own]
+            if not made:
+                continue
+            goals, published = [], f"slots of {slot:g} ms"
+            if self.published.away_ms:
+                away = self.published.away_ms[ap]
+                published = f"{away:g} ms away; {published}"
+                goals = [Goal(MIN_MAX.name, sense, away + more, metric=AWAY.name, text=f"min-max: {away:g} ms") for sense, more in ((">=", -0.05), ("<=", 0.05))]
+            rows.append((Case(title, (MIN_MAX, BLIND, TANDEM), (AWAY, LENGTH), 1, tuple(goals), published, {"pooled": True}), made))
+        return rows
+
     def draw(self, cases: Sequence[Case], runs: Sequence[Run], directory: Path) -> list[Path]:
+        """Figures (a), which slot is whose, and (b), the gain over the wired delay."""
         lines = {MIN_MAX.name: (COLOURS["published"], "-"), BLIND.name: ("#009E73", ":"), TANDEM.name: (COLOURS["tandem"], "-"), BOUND.name: (COLOURS["limit"], "--")}
-        return curves(self, [case for case in cases if "model" in case.parameters], runs, "curve", lines, "end-to-end wired delay, ms", "throughput over no policy", directory, level=1.0)
+        made = curves(self, [case for case in cases if "model" in case.parameters], runs, "curve", lines, "end-to-end wired delay, ms", "throughput over no policy", directory, level=1.0)
+        planned = {run.arm: run.details for run in runs if run.case == MODELS["published"] and run.arm in (MIN_MAX.name, TANDEM.name) and "points" in run.details}
+        return made + slot_pictures.slots(planned, SHOWN_DELAY, directory, f"{self.name}-slots")

@@ -12,9 +12,9 @@ from .plot import save
 Line = tuple[str, str]  # colour, style
 
 
-def mean_curve(runs: Sequence[Run], case: Case, arm: str, key: str) -> list[tuple[float, float]]:
+def mean_curve(runs: Sequence[Run], case: str, arm: str, key: str) -> list[tuple[float, float]]:
     """Mean over the runs of an arm of what `details[key]` holds: [[x, y], ...] on the same x."""
-    found = [run.details[key] for run in runs if run.case == case.name and run.arm == arm and run.error is None and run.details.get(key)]
+    found = [run.details[key] for run in runs if run.case == case and run.arm == arm and run.error is None and run.details.get(key)]
     if not found:
         return []
     columns = list(zip(*found))
@@ -24,7 +24,7 @@ def mean_curve(runs: Sequence[Run], case: Case, arm: str, key: str) -> list[tupl
 def curves(bench: Bench, cases: Sequence[Case], runs: Sequence[Run], key: str, lines: Mapping[str, Line], across: str, up: str, directory: Path,
            level: float | None = None, printed: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]] | None = None) -> list[Path]:
     """A panel for each case. `level`: a thin line over the whole panel; `printed`: the paper's points, by case and arm."""
-    cases = [case for case in cases if any(mean_curve(runs, case, arm.name, key) for arm in case.arms)]
+    cases = [case for case in cases if any(mean_curve(runs, case.name, arm.name, key) for arm in case.arms)]
     if not cases:
         return []
     import matplotlib
@@ -42,7 +42,7 @@ def curves(bench: Bench, cases: Sequence[Case], runs: Sequence[Run], key: str, l
         if level is not None:
             place.axhline(level, color="black", linewidth=0.6)
         for arm in case.arms:
-            points = mean_curve(runs, case, arm.name, key)
+            points = mean_curve(runs, case.name, arm.name, key)
             if points:
                 colour, style = lines[arm.name]
                 place.plot(*zip(*points), style, color=colour, linewidth=1.5, label=arm.name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Callable, Mapping, Sequence
 
-from .. import simulations
+from .. import simulations, visit_pictures
 from ..model import Arm, Case, Goal, Measurement, Metric, Options, Run
 from ..plot import COLOURS
 from ..rate_pictures import curves
@@ -48,8 +48,21 @@ CLAIMS: Sequence[tuple[str, str, Callable[[Curves], float], float, float]] = (
     ("figure 5: RTT at 125 ms, away 50 ms by away 75 ms", "above 1", lambda c: c[of_delay(0.5, 50)][125][0] / c[of_delay(0.5, 75)][125][0], 1.0, 9),
     ("figure 6a: away 75 ms, throughput at 150 ms by that at 75 ms", "quasi-constant", lambda c: c[of_delay(0.5, 75)][150][1] / c[of_delay(0.5, 75)][75][1], 0.85, 1.15),
     ("figure 6b: mean throughput, away 135 ms by away 675 ms", "more than 3", lambda c: mean_rate(c[of_delay(0.1, 135)]) / mean_rate(c[of_delay(0.1, 675)]), 3, 99),
+    ("figure 6b: mean throughput, away 225 ms by away 675 ms", "more than 3", lambda c: mean_rate(c[of_delay(0.1, 225)]) / mean_rate(c[of_delay(0.1, 675)]), 3, 99),
+    ("figure 7: throughput at 20 % of the time, period 30 ms by 50 ms", "slightly below 1", lambda c: c[of_share(30)][0.2][1] / c[of_share(50)][0.2][1], 0.8, 1.0),
     ("figure 7: mean throughput, period 50 ms by 100 ms", "similar", lambda c: mean_rate(c[of_share(50)]) / mean_rate(c[of_share(100)]), 0.85, 1.18),
     ("figure 7: throughput at 60 % of the time, period 150 ms by 100 ms", "clearly below 1", lambda c: c[of_share(150)][0.6][1] / c[of_share(100)][0.6][1], 0, 0.95),
+)
+
+
+# The paper's own panels: title, arm, what is drawn, case by label.
+FIGURES: Sequence[visit_pictures.Panel] = (
+    visit_pictures.Panel("figure 3: throughput, period 100 ms", TCP.name, "rates", {"50 ms away": of_delay(0.5, 50)}),
+    visit_pictures.Panel("figure 5a: round trips of TCP", TCP.name, "rtts", {f"{off} ms away": of_delay(0.5, off) for off in OFFS[0.5]}),
+    visit_pictures.Panel("figure 5b: round trips of the model as published", PUBLISHED.name, "rtts", {f"{off} ms away": of_delay(0.5, off) for off in OFFS[0.5]}),
+    visit_pictures.Panel("figure 6a: throughput, half of the time", TCP.name, "rates", {f"{off} ms away": of_delay(0.5, off) for off in OFFS[0.5]}),
+    visit_pictures.Panel("figure 6b: throughput, a tenth of the time", TCP.name, "rates", {f"{off} ms away": of_delay(0.1, off) for off in OFFS[0.1]}),
+    visit_pictures.Panel(f"figure 7: throughput, delay {FAR} ms", TCP.name, "rates", {f"period {period} ms": of_share(period) for period in PERIODS}, "part of the time at the access point"),
 )
 
 
@@ -105,7 +118,7 @@ class Visits(simulations.SimulatorBench):
         return rows
 
     def draw(self, cases: Sequence[Case], runs: Sequence[Run], directory: Path) -> list[Path]:
-        """Figures 5 (round trips) and 3, 6, 7 (throughput): a panel for each curve."""
+        """A panel for each curve with both models, and figures 3, 5, 6 and 7 in the paper's own panels."""
         lines = {TCP.name: (COLOURS["plain"], "o-"), PUBLISHED.name: (COLOURS["published"], "-"), CLOCKED.name: (COLOURS["tandem"], "-")}
         shown: list[Case] = []
         points: list[Run] = []
@@ -118,7 +131,8 @@ class Visits(simulations.SimulatorBench):
                 title = f"{case.name}: {what}"
                 shown.append(Case(title, ARMS, (RATE,), 1))
                 points += [Run(title, run.arm, run.seed, 0, 0.0, {}, {"curve": run.details[key]}) for run in runs if run.case == case.name and key in run.details]
-        return curves(self, shown, points, "curve", lines, "end-to-end wired delay, ms; part of the time at the access point", "", directory)
+        made = curves(self, shown, points, "curve", lines, "end-to-end wired delay, ms; part of the time at the access point", "", directory)
+        return made + visit_pictures.figures(FIGURES, runs, directory, "visits-figures")
 
 
 BENCH = Visits()
