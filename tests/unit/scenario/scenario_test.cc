@@ -209,6 +209,10 @@ TEST(Scenario, EventsOfInterfacesAreRefusedWithTheirPlace)
               HasSubstr("s.toml:14: timeline.interface = \"eth0\": \"wlan0\" to \"wlan7\" is allowed"));
   EXPECT_THAT(event("what = \"blackout\"\nfor = \"1s\"\nap = \"ap1\"\ninterface = \"wlan0\"\n"),
               HasSubstr("s.toml:15: timeline.interface = \"wlan0\": either `ap` or `interface` is allowed"));
+  EXPECT_THAT(event("what = \"handoff\"\nap = \"ap3\"\ninterface = \"wlan0\"\nrate = \"7\"\n"),
+              HasSubstr("s.toml:15: timeline.rate = \"7\": \"minstrel\" or one of these Mb/s is allowed:"));
+  EXPECT_THAT(event("what = \"handoff\"\nap = \"ap3\"\ninterface = \"wlan0\"\nframe_error = 2\n"),
+              HasSubstr("s.toml:15: timeline.frame_error = 2: a number from 0 to 1 is allowed"));
   EXPECT_THAT(event("what = \"signal\"\nap = \"ap1\"\nvalue = -60\ninterface = \"wlan0\"\n"),
               HasSubstr("timeline.interface: unknown key"));
 }

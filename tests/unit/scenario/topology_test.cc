@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <vector>
 
@@ -340,6 +341,34 @@ TEST(Topology, AnAccessPointsRateIsForWhoComesToIt)
     EXPECT_GT(takes(at(way == up ? 2200ms : 2000ms), way), 1300us);
   for (const auto& way : { PortId { Kind::ap, 1 }, up })
     EXPECT_LT(takes(at(way == up ? 6200ms : 6000ms), way), 800us) << "the next one has no rate of its own";
+}
+
+TEST(Topology, AHandoffMayBringARateAndErrorsOfItsOwn)
+{
+  Bench b("[wifi]\nretry_limit = 50\n[[ap]]\nname = \"ap1\"\ninterface = \"wlan0\"\n[[ap]]\nname = \"ap2\"\ninterface "
+          "= \"wlan1\"\n"
+          "[[ap]]\nname = \"ap3\"\nrate = \"6\"\n"
+          "[[timeline]]\nat = \"0s\"\nwhat = \"handoff\"\ninterface = \"wlan0\"\nap = \"ap3\"\n"
+          "[[timeline]]\nat = \"0s\"\nwhat = \"handoff\"\ninterface = \"wlan1\"\nap = \"ap3\"\nrate = \"54\"\n"
+          "frame_error = 0.5\n");
+  b.topology.start(at(0s));
+  const medium::NodeStats& stats = b.topology.air().stats(b.topology.ap_node(2));
+  std::array<std::uint64_t, 2> attempts {};
+  std::array<Duration, 2> shortest { 1s, 1s };
+  for (int number = 0; number < 400; ++number)
+  {
+    const Tick now = at(1s + number * 25ms);
+    const auto to = static_cast<std::size_t>(number % 2);
+    b.run(now);
+    const auto before = stats.attempts;
+    b.topology.submit(now, b.port(Kind::ap, 2), { .handle = b.next++, .bytes = 1000 }, to);
+    b.run(now + 20ms);
+    attempts[to] += stats.attempts - before;
+    if (b.arrived.contains(b.next - 1)) shortest[to] = std::min(shortest[to], b.arrived[b.next - 1].at - now);
+  }
+  EXPECT_NEAR(static_cast<double>(attempts[0]) / 200, 1, 0.3) << "the access point's own: 6 Mb/s, no errors";
+  EXPECT_NEAR(static_cast<double>(attempts[1]) / 200, 2, 0.4);
+  EXPECT_GT(shortest[0], shortest[1] + 1ms);
 }
 
 TEST(Topology, ABlackoutIsOfAnAccessPointOrOfAnInterface)

@@ -584,11 +584,13 @@ private:
                          "interfaces: "
                        + interface_names());
       with(table, "timeline", "interface", [&](const Value& v) { handoff.interface = find_interface(v); });
+      with(table, "timeline", "rate", [&](const Value& v) { handoff.rate = wifi_rate(result_.wifi.air.phy, v); });
+      with(table, "timeline", "frame_error", [&](const Value& v) { handoff.frame_error = v.probability(); });
       if (event.lasts)
         Value(*table.get("for"), "timeline.for")
             .refuse("a handoff has no length; `gap` is the time without an access point");
       event.action = handoff;
-      return { "ap", "interface", "gap", "mode" };
+      return { "ap", "interface", "gap", "mode", "rate", "frame_error" };
     }
     if (event.what == "cell_down")
     {

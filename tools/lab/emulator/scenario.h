@@ -91,6 +91,9 @@ struct HandoffEvent
   std::size_t ap = 0;
   Duration gap {};
   bool forward = false; // the old access point hands its queue on
+  // Of this interface's frames there, in place of the access point's own.
+  std::optional<unsigned> rate {};
+  std::optional<double> frame_error {};
 };
 
 struct CellDownEvent

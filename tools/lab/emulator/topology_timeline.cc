@@ -46,7 +46,7 @@ void Topology::hand_off(Tick at, const HandoffEvent& handoff)
   const medium::NodeId client = clients_[handoff.interface], ap = ap_nodes_[handoff.ap];
   const ApSettings& there = scenario_.aps[handoff.ap];
   air_->handoff(at, client, ap, handoff.gap, handoff.forward);
-  air_->set_link(client, ap, there.rate, there.frame_error);
+  air_->set_link(client, ap, handoff.rate ? handoff.rate : there.rate, handoff.frame_error.value_or(there.frame_error));
   associated_[handoff.interface] = handoff.ap;
   if (in_force_[handoff.interface] != silence_of(handoff.interface)) apply_silence(at, handoff.interface);
 }
