@@ -31,6 +31,7 @@ CATALOGUE = {
     "mobility": "mobility",
     "ecn-linux": "ecn_linux",
     "fairness": "fairness",
+    "fairness-linux": "fairness_linux",
     "static-tail": "static_tail",
     "minislot-1": "minislot_1",
     "minislot-2": "minislot_2",

@@ -248,10 +248,10 @@ def details_of(result: DownloadResult) -> dict[str, Any]:
             "series_mbps": [round(rate, 2) for rate in result.rates(1.0)], "longest_gap_s": result.longest_gap()}
 
 
-def wait_for_endpoints(lab: Lab, timeout: float = 10.0) -> None:
-    """Until the daemon has set MPTCP up: a connection that begins before has one subflow only."""
+def wait_for_endpoints(lab: Lab, interfaces: Sequence[str] = (), timeout: float = 10.0) -> None:
+    """Until the daemon has set MPTCP up by these interfaces (none said: all): a connection that begins before has one subflow only."""
     until = time.monotonic() + timeout
-    wanted = [entry["ipv4"] for entry in lab.info["interfaces"].values()]
+    wanted = [lab.info["interfaces"][name]["ipv4"] for name in interfaces or lab.info["interfaces"]]
     while not all(address in (text := lab.client.run(["ip", "mptcp", "endpoint", "show"]).stdout) for address in wanted):
         if time.monotonic() > until:
             raise Unavailable(f"tandemd made no MPTCP endpoints within {timeout:g} s; there are: {text.strip() or 'none'}")
