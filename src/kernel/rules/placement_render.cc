@@ -1,8 +1,8 @@
 // Placement as the text that nft loads.
 #include "src/kernel/rules/placement_rules.h"
+#include "src/kernel/rules/render_text.h"
 
 #include <cstdio>
-#include <initializer_list>
 #include <set>
 #include <sstream>
 #include <utility>
@@ -18,27 +18,6 @@ std::string hex(std::uint32_t n)
   char text[16];
   std::snprintf(text, sizeof text, "0x%08x", n);
   return text;
-}
-
-template <class List>
-std::string join(const List& list, const char* quote = "")
-{
-  std::ostringstream text;
-  const char* comma = "";
-  for (const auto& item : list)
-  {
-    text << comma << quote << item << quote;
-    comma = ", ";
-  }
-  return text.str();
-}
-
-std::vector<std::string> of_version(const std::vector<std::string>& all, bool v6)
-{
-  std::vector<std::string> some;
-  for (const std::string& one : all)
-    if ((one.find(':') != std::string::npos) == v6) some.push_back(one);
-  return some;
 }
 
 constexpr unsigned site_memory_minutes = 60;

@@ -1,5 +1,6 @@
 // A rule plan as the text that nft and iptables-restore load.
 #include "src/kernel/packet/bpf.h"
+#include "src/kernel/rules/render_text.h"
 #include "src/kernel/rules/rules.h"
 
 #include <tandem/classify.h>
@@ -21,31 +22,6 @@ std::string hex(std::uint32_t n)
   char text[16];
   std::snprintf(text, sizeof text, "0x%x", n);
   return text;
-}
-
-bool is_v6(const std::string& address)
-{
-  return address.find(':') != std::string::npos;
-}
-
-std::vector<std::string> of_version(const std::vector<std::string>& all, bool v6)
-{
-  std::vector<std::string> some;
-  std::copy_if(all.begin(), all.end(), std::back_inserter(some), [&](const auto& a) { return is_v6(a) == v6; });
-  return some;
-}
-
-template <class List>
-std::string join(const List& list)
-{
-  std::ostringstream text;
-  const char* comma = "";
-  for (const auto& item : list)
-  {
-    text << comma << item;
-    comma = ", ";
-  }
-  return text.str();
 }
 
 // TCP header lengths in words, those of ACKs in bulk transfers first: timestamps; plain; timestamps with SACK blocks.
