@@ -31,10 +31,16 @@ std::optional<links::Network> as_network(std::string_view text)
 
 std::string network_text(const links::Network& network)
 {
+  const unsigned whole = network.address.v6 ? 128 : 32;
+  std::string text = prefix_text(network);
+  return network.prefix == whole ? text.substr(0, text.find('/')) : text;
+}
+
+std::string prefix_text(const links::Network& network)
+{
   std::array<char, INET6_ADDRSTRLEN> text {};
   inet_ntop(network.address.v6 ? AF_INET6 : AF_INET, network.address.bytes.data(), text.data(), text.size());
-  const unsigned whole = network.address.v6 ? 128 : 32;
-  return text.data() + (network.prefix == whole ? std::string {} : "/" + std::to_string(network.prefix));
+  return text.data() + ("/" + std::to_string(network.prefix));
 }
 
 } // namespace tandem::daemon

@@ -15,5 +15,7 @@ std::optional<links::Network> as_network(std::string_view text);
 
 // An address alone without a prefix length.
 std::string network_text(const links::Network& network);
+// As rules have it: always with one.
+std::string prefix_text(const links::Network& network);
 
 } // namespace tandem::daemon

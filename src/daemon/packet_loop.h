@@ -138,7 +138,7 @@ private:
   void take_settings(const Config& fresh);
   void place_evidence(Tick now);
   void look_at_filter(Tick now);
-  bool in_tunnel() const;
+  std::string tunnel() const;
   std::string apart() const;
   void look_apart();
   void let_go(const std::string& why);

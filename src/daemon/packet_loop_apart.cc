@@ -32,18 +32,16 @@ std::vector<std::string> no_tunnels(const Config::Links& config, const Roles& ro
 
 } // namespace
 
-bool PacketLoop::in_tunnel() const
+// Why the tunnels there are keep hands off; empty: they do not.
+std::string PacketLoop::tunnel() const
 {
-  return !links::hands_off(monitor_.routing(), monitor_[Link::wifi].addresses, no_tunnels(config_.links, roles_))
-              .empty();
+  return links::hands_off(monitor_.routing(), monitor_[Link::wifi].addresses, no_tunnels(config_.links, roles_));
 }
 
 // Why every flow is left alone; empty: it is not.
 std::string PacketLoop::apart() const
 {
-  const links::LinkInfo& wifi = monitor_[Link::wifi];
-  std::string why = links::hands_off(monitor_.routing(), wifi.addresses, no_tunnels(config_.links, roles_));
-  if (!why.empty()) return why;
+  if (std::string why = tunnel(); !why.empty()) return why;
   // What a portal answers in the name of others must not be held back, and nothing shall go around it.
   if (!not_validated_.empty()) return not_validated_;
   // By the driver's word, not by that of radio sources: they are closed while hands are off.

@@ -36,7 +36,7 @@ void PacketLoop::placed(Tick now)
 {
   std::array<std::uint64_t, link_count> arrived {};
   for (const Link link : all_links)
-    arrived[static_cast<std::size_t>(link)] = arrived_by(monitor_[link].interface);
+    arrived[at(link)] = arrived_by(monitor_[link].interface);
   const std::uint64_t spent = placement_.counted(keeper_.state().placement, arrived, now);
   if (spent == 0) return;
   inputs_.add(now, trace::input::Spent { spent });
@@ -52,8 +52,8 @@ void PacketLoop::place_connections(Tick now)
   for (const Link link : all_links)
   {
     if (!wanted || link == Link::other) continue;
-    const LinkState& state = chain_.link_states()[static_cast<std::size_t>(link)];
-    outlook[static_cast<std::size_t>(link)] = placement_.outlook(link, state.up, barred(link), now);
+    const LinkState& state = chain_.link_states()[at(link)];
+    outlook[at(link)] = placement_.outlook(link, state.up, barred(link), now);
   }
   const std::string why_before = placement_.decision().why;
   const auto plan = placement_.due({ .config = config_,
@@ -61,7 +61,7 @@ void PacketLoop::place_connections(Tick now)
                                      .exclusions = exclusions_->known(),
                                      .outlook = outlook,
                                      .hands_off = hands_off_,
-                                     .tunnel = in_tunnel() },
+                                     .tunnel = !tunnel().empty() },
                                    keeper_.state().placement, now);
   if (const std::string& why = placement_.decision().why; wanted && why != why_before)
     log(Severity::notice,

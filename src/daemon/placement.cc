@@ -1,5 +1,6 @@
 #include "src/daemon/placement.h"
 
+#include "src/daemon/network_text.h"
 #include "src/wire/text.h"
 
 #include <algorithm>
@@ -15,16 +16,6 @@ namespace
 {
 
 using namespace std::chrono_literals;
-
-constexpr std::size_t at(Link link)
-{
-  return static_cast<std::size_t>(link);
-}
-
-std::string text_of(const links::Network& network)
-{
-  return wire::to_string(network.address) + "/" + std::to_string(network.prefix);
-}
 
 // Who is not known counts as the mean of those who are. Nobody gets less than a tenth of an equal part, or what it can
 // carry would never be seen.
@@ -209,11 +200,11 @@ private:
     plan.by_site = settings().by_site;
     plan.spread_ports = settings().spread_ports;
     for (const links::Network& one : settings().spread_to)
-      plan.spread_to.push_back(text_of(one));
+      plan.spread_to.push_back(prefix_text(one));
     plan.never_to = local_networks(in_.links, in_.config.links.private_peers == PrivatePeers::never);
     for (const auto& all : { settings().exclude_to, in_.config.daemon.exempt_networks, in_.exclusions.networks() })
       for (const links::Network& one : all)
-        plan.never_to.push_back(text_of(one));
+        plan.never_to.push_back(prefix_text(one));
     plan.never_ports = settings().exclude_ports;
     plan.never_ports.insert(plan.never_ports.end(), in_.config.daemon.exempt_ports.begin(),
                             in_.config.daemon.exempt_ports.end());
@@ -294,7 +285,7 @@ std::vector<std::string> local_networks(const links::LinkTable& links, bool priv
   if (private_ones) all.insert(all.end(), nobodys.begin(), nobodys.end());
   for (const Link link : all_links)
     for (const links::Network& one : links[link].on_link)
-      if (one.prefix > 0) all.push_back(text_of(one));
+      if (one.prefix > 0) all.push_back(prefix_text(one));
   return all;
 }
 

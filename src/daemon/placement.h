@@ -11,6 +11,7 @@
 #include <tandem/units.h>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -19,6 +20,12 @@
 
 namespace tandem::daemon
 {
+
+// Where a link's own stands in an array of link_count.
+constexpr std::size_t at(Link link)
+{
+  return static_cast<std::size_t>(link);
+}
 
 // What is known of a link besides its LinkInfo.
 struct LinkOutlook

@@ -16,11 +16,6 @@ using nlohmann::json;
 namespace
 {
 
-constexpr std::size_t at(Link link)
-{
-  return static_cast<std::size_t>(link);
-}
-
 const kernel::PlacedCount& count_of(const kernel::PlacementState& state, Link link)
 {
   static const kernel::PlacedCount none {};

@@ -110,14 +110,13 @@ Config with_profile(Config config, const Profile* profile)
   if (profile->cell_day && !by_command_line(config.budget.cell_day_where)) config.budget.cell_day = *profile->cell_day;
   if (profile->cell_month && !by_command_line(config.budget.cell_month_where))
     config.budget.cell_month = *profile->cell_month;
-  const Config before = config;
   for (const ModuleSetting& one : profile->modules)
     if (!one.for_knobs
-        && !said_on_command_line(before.modules, [&](const ModuleSetting& other)
+        && !said_on_command_line(config.modules, [&](const ModuleSetting& other)
                                  { return other.name == one.name && !other.for_knobs; }))
       config.put_switch(one.name, one.enabled, one.where);
   for (const KnobSetting& one : profile->knobs)
-    if (!said_on_command_line(before.knobs, [&](const KnobSetting& other)
+    if (!said_on_command_line(config.knobs, [&](const KnobSetting& other)
                               { return other.module == one.module && other.knob == one.knob; }))
       config.put_knob(one.module, one.knob, one.text, one.where);
   return config;

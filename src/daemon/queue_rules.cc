@@ -1,5 +1,6 @@
 #include "src/daemon/queue_rules.h"
 
+#include "src/daemon/network_text.h"
 #include "src/wire/text.h"
 
 #include <algorithm>
@@ -35,7 +36,7 @@ kernel::RulePlan rule_plan(const Wanted& wanted, const Config& config, const Rol
   std::vector<Network> networks = exclusions.networks();
   networks.insert(networks.begin(), config.daemon.exempt_networks.begin(), config.daemon.exempt_networks.end());
   for (const Network& network : networks)
-    plan.exempt_remote.push_back(wire::to_string(network.address) + "/" + std::to_string(network.prefix));
+    plan.exempt_remote.push_back(prefix_text(network));
   plan.exempt_users = exclusions.users();
   plan.exempt_ports = config.daemon.exempt_ports;
   return plan;

@@ -25,11 +25,6 @@ using testing::Not;
 using testing::SizeIs;
 using namespace std::chrono_literals;
 
-constexpr std::size_t at(Link link)
-{
-  return static_cast<std::size_t>(link);
-}
-
 constexpr Link wifi2 = wifi_link(1), wifi3 = wifi_link(2);
 
 // A laptop with wlan0, wlan1, wlan2 and wwan0; all are up and lead to the Internet.
