@@ -169,9 +169,8 @@ bool Steering::outlived(const FlowView& flow, double together, Tick now) const
 void Steering::lift(const FlowView& flow, const Settings& settings, Tick now)
 {
   // The sender's congestion window may be twice what was in flight: not all of it at once.
+  open_at_pace(std::max<std::uint32_t>(cap_, smallest_cap_mss * flow.mss), flow, now);
   opening_ = settings.paced;
-  limit_ = edge_ + std::max<std::uint32_t>(cap_, smallest_cap_mss * flow.mss);
-  opening_until_ = now + opening_trips * flow.rtt_smoothed;
   cap_ = most_ = 0;
   crowded_ = rounds_ = 0;
   free_until_ = now + back_off;
@@ -182,8 +181,14 @@ void Steering::undone(const FlowView& flow, const Settings& settings, Tick now)
   if (!lossy_) thinning_ = settings.acks > 0;
   lossy_ = true;
   if (!settings.paced) return;
+  open_at_pace(std::max<std::uint32_t>(flight_, first_flight_mss * flow.mss), flow, now);
+}
+
+// From `room` bytes above what has arrived.
+void Steering::open_at_pace(std::uint32_t room, const FlowView& flow, Tick now)
+{
   opening_ = true;
-  limit_ = edge_ + std::max<std::uint32_t>(flight_, first_flight_mss * flow.mss);
+  limit_ = edge_ + room;
   opening_until_ = now + opening_trips * flow.rtt_smoothed;
 }
 

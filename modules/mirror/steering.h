@@ -69,6 +69,7 @@ private:
   void end_round(const FlowView& flow, const Settings& settings, double together, Tick now);
   bool outlived(const FlowView& flow, double together, Tick now) const;
   void lift(const FlowView& flow, const Settings& settings, Tick now);
+  void open_at_pace(std::uint32_t room, const FlowView& flow, Tick now);
 
   bool known_ = false;
   bool lossy_ = false;
