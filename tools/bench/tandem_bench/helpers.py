@@ -54,6 +54,12 @@ def answer(place: Endpoint, argv: Sequence[str], timeout: float = 120.0) -> dict
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
+def needs_mptcp() -> None:
+    """Raises Unavailable where the kernel has no MPTCP."""
+    if not Path("/proc/sys/net/mptcp/enabled").exists():
+        raise Unavailable("this kernel has no MPTCP (CONFIG_MPTCP)")
+
+
 @contextmanager
 def tandem(lab: Lab, options: Options, modules: Sequence[str] = (), config: Mapping[str, Any] | None = None, label: str = "") -> Iterator[Daemon]:
     """tandemd in the client. With --keep-logs its log stays when the run fails."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from pathlib import Path
-from typing import Sequence
+from typing import Any, Sequence
 
 from tandem_common import picture
 
@@ -51,6 +51,21 @@ def draw(bench: Bench, cases: Sequence[Case], runs: Sequence[Run], directory: Pa
         place.set_visible(False)
     figure.suptitle("\n".join(textwrap.wrap(f"{bench.name}: {bench.summary}", int(figure.get_figwidth() * 11))), fontsize=10)
     return save(figure, directory, bench.name)
+
+
+def grid(count: int, least_width: float = 0.0) -> tuple[Any, list[Any]]:
+    """A figure of so many panels, three to a line, and they in reading order."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    columns = min(3, count)
+    rows = -(-count // columns)
+    figure, axes = pyplot.subplots(rows, columns, squeeze=False, constrained_layout=True, figsize=(max(least_width, 4.8 * columns), 3.9 * rows))
+    for place in axes.flat[count:]:
+        place.set_visible(False)
+    return figure, list(axes.flat[:count])
 
 
 def save(figure, directory: Path, name: str) -> list[Path]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import textwrap
 from pathlib import Path
-from typing import Any, Mapping, Sequence
+from typing import Mapping, Sequence
 
 from .model import Bench, Case, Run
-from .plot import save
+from .plot import grid, save
 
 Line = tuple[str, str]  # colour, style
 
@@ -27,17 +27,7 @@ def curves(bench: Bench, cases: Sequence[Case], runs: Sequence[Run], key: str, l
     cases = [case for case in cases if any(mean_curve(runs, case.name, arm.name, key) for arm in case.arms)]
     if not cases:
         return []
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    columns = min(3, len(cases))
-    rows = -(-len(cases) // columns)
-    figure, axes = pyplot.subplots(rows, columns, squeeze=False, constrained_layout=True, figsize=(max(6.0, 4.8 * columns), 3.9 * rows))
-    places: list[Any] = list(axes.flat)
-    for place in places[len(cases):]:
-        place.set_visible(False)
+    figure, places = grid(len(cases), least_width=6.0)
     for place, case in zip(places, cases):
         if level is not None:
             place.axhline(level, color="black", linewidth=0.6)

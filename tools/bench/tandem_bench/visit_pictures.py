@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Mapping, Sequence
 
 from .model import Run
-from .plot import save
+from .plot import grid, save
 from .rate_pictures import mean_curve
 from .slot_pictures import COLOURS
 
@@ -29,17 +29,8 @@ def figures(wanted: Sequence[Panel], runs: Sequence[Run], directory: Path, name:
     drawn = [(panel, found) for panel, found in drawn if found]
     if not drawn:
         return []
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    columns = min(3, len(drawn))
-    rows = -(-len(drawn) // columns)
-    figure, axes = pyplot.subplots(rows, columns, squeeze=False, constrained_layout=True, figsize=(4.8 * columns, 3.9 * rows))
-    for place in axes.flat[len(drawn):]:
-        place.set_visible(False)
-    for place, (panel, found) in zip(axes.flat, drawn):
+    figure, places = grid(len(drawn))
+    for place, (panel, found) in zip(places, drawn):
         for colour, (label, points) in zip(COLOURS, found.items()):
             place.plot(*zip(*points), "o-", color=colour, markersize=3.5, linewidth=1.3, label=label)
         place.set_title(panel.title, fontsize=9)

@@ -153,8 +153,7 @@ class EcnLinux(Bench):
         return [arm for arm in case.arms if arm != OPTIMUM]
 
     def measure(self, session: Any, case: Case, arm: Arm, seed: int, options: Options) -> Measurement:
-        if not Path("/proc/sys/net/mptcp/enabled").exists():
-            raise Unavailable("this kernel has no MPTCP (CONFIG_MPTCP)")
+        helpers.needs_mptcp()
         return lateness.measured(lambda: self._measure(case, arm, seed, options))
 
     def _measure(self, case: Case, arm: Arm, seed: int, options: Options) -> Measurement:

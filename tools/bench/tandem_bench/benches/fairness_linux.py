@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from tandem_lab import Lab
@@ -12,7 +11,7 @@ from tandem_lab.errors import LabError
 
 from .. import helpers, lateness
 from ..daemon_status import of_module
-from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options, Unavailable
+from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options
 from .ecn_linux import HONEST_US, wait_for_endpoints
 from .fairness import C1, C2, JAIN, LEAST, OTHERS, TABLES, C, jain
 
@@ -78,8 +77,7 @@ class FairnessLinux(Bench):
         return SECONDS + 4.0
 
     def measure(self, session: Any, case: Case, arm: Arm, seed: int, options: Options) -> Measurement:
-        if not Path("/proc/sys/net/mptcp/enabled").exists():
-            raise Unavailable("this kernel has no MPTCP (CONFIG_MPTCP)")
+        helpers.needs_mptcp()
         return lateness.measured(lambda: self._measure(case, arm, seed, options))
 
     def _measure(self, case: Case, arm: Arm, seed: int, options: Options) -> Measurement:

@@ -7,7 +7,6 @@ import subprocess
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Mapping, Sequence
 
 from tandem_lab import Lab, topology
@@ -16,7 +15,7 @@ from tandem_lab.errors import BadInput, LabError
 
 from .. import helpers, lateness, walks
 from ..daemon_status import of_all
-from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options, Unavailable
+from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options
 from .mirror import truth
 
 MODULES = ("offload", "freeze", "mirror", "ecn")
@@ -139,8 +138,8 @@ class Integrated(Bench):
         return case.parameters["world"].seconds + 2.5
 
     def measure(self, session: Any, case: Case, arm: Arm, seed: int, options: Options) -> Measurement:
-        if arm == MPTCP and not Path("/proc/sys/net/mptcp/enabled").exists():
-            raise Unavailable("this kernel has no MPTCP (CONFIG_MPTCP)")
+        if arm == MPTCP:
+            helpers.needs_mptcp()
         return lateness.measured(lambda: self._measure(case, arm, seed, options))
 
     def _measure(self, case: Case, arm: Arm, seed: int, options: Options) -> Measurement:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Mapping
 
 from tandem_lab import Lab, topology
@@ -113,8 +112,7 @@ class Promise(Bench):
         return SECONDS + 4.0
 
     def measure(self, session: Any, case: Case, arm: Arm, seed: int, options: Options) -> Measurement:
-        if not Path("/proc/sys/net/mptcp/enabled").exists():
-            raise Unavailable("this kernel has no MPTCP (CONFIG_MPTCP)")
+        helpers.needs_mptcp()
         return lateness.measured(lambda: self._measure(case, arm, seed, options))
 
     def _measure(self, case: Case, arm: Arm, seed: int, options: Options) -> Measurement:

@@ -6,6 +6,7 @@ import math
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
@@ -56,6 +57,7 @@ class Walk:
     def seconds(self) -> float:
         return round(APART * (self.access_points - 1) / SPEED, 1)
 
+    @cache
     def handoffs(self) -> list[tuple[float, int]]:
         """When, and to which access point, the client goes: it clings to the present one while that is above delta0."""
         made, present = [], 0
