@@ -15,7 +15,7 @@ import pytest
 
 from neighbours import Place, end, without_counters
 from tandem_lab import Lab, system
-from test_vpn import EAGER, LONG_ENOUGH, by_cellular, captured, cell_bytes, hands_off, packets, state
+from test_vpn import EAGER, LONG_ENOUGH, by_cellular, captured, cell_bytes, hands_off, packets, state, the_next_goes_by_cellular, untroubled
 
 MODULES = ("offload", "freeze", "mirror", "ecn", "rate")
 RULES = ("nft", "list", "ruleset")
@@ -214,8 +214,7 @@ def in_force(daemon) -> bool:
 def never_in_doubt(daemon) -> None:
     told = state(daemon)
     assert told["faults"] == {}, told["faults"]
-    for entry in told["modules"]:
-        assert entry["violations"] == {} and entry["excluded"] == 0 and entry["faults"] == 0, entry
+    untroubled(daemon)
 
 
 @pytest.mark.parametrize("kind", [Firewalld, Ufw, Docker, Libvirt])
@@ -313,9 +312,7 @@ def test_nothing_leaves_in_clear_beside_wg_quick(lab: Lab, place: Place, tmp_pat
                 download.stop()
             tunnel.down()
             assert system.wait_until(lambda: hands_off(daemon) == "", LONG_ENOUGH)
-            again = lab.start_download("100M", timeout=60)
-            by_cellular(daemon, again)
-            again.stop()
+            the_next_goes_by_cellular(lab, daemon)
             never_in_doubt(daemon)
     finally:
         tunnel.stop()

@@ -70,6 +70,19 @@ def by_cellular(daemon, download) -> None:
     assert system.wait_until(lambda: cell_bytes(daemon) > before + 2000 or not download.running(), LONG_ENOUGH) and download.running()
 
 
+def the_next_goes_by_cellular(lab: Lab, daemon) -> None:
+    """Tandem acts on a new download."""
+    again = lab.start_download("100M", timeout=60)
+    by_cellular(daemon, again)
+    again.stop()
+
+
+def untroubled(daemon) -> None:
+    """No module has asked for what it may not."""
+    for entry in daemon.api("/v1/modules"):
+        assert entry["violations"] == {} and entry["excluded"] == 0 and entry["faults"] == 0, entry
+
+
 def trouble(lab: Lab) -> None:
     """What modules act on: two blackouts in four seconds."""
     for _ in range(2):
@@ -116,11 +129,8 @@ def test_nothing_leaves_past_a_tunnel(lab, style, switch):
         vpn.lift()
         vpn.stop()
         assert system.wait_until(lambda: hands_off(daemon) == "", LONG_ENOUGH)
-        again = lab.start_download("100M", timeout=60)
-        by_cellular(daemon, again)
-        again.stop()
-        for entry in daemon.api("/v1/modules"):
-            assert entry["violations"] == {} and entry["excluded"] == 0 and entry["faults"] == 0, entry
+        the_next_goes_by_cellular(lab, daemon)
+        untroubled(daemon)
 
 
 @pytest.mark.parametrize("strategy", ["range", "replay"])
@@ -186,14 +196,11 @@ def test_the_users_own_rule_about_the_cellular_interface_holds(lab):
             assert len(packets(files["cell0"], 0)) > 10 and packets(files["cell0"], since) == []
             assert told and state(daemon)["datapath"]["cell_filtered"] > 0
             assert result.error is None and result.sha256 == lab.random_file["sha256"]
-            for entry in daemon.api("/v1/modules"):
-                assert entry["violations"] == {} and entry["excluded"] == 0 and entry["faults"] == 0, entry
+            untroubled(daemon)
         finally:
             lab.client.run(["nft", "delete table inet own"], check=False)
         assert system.wait_until(lambda: state(daemon)["links"]["cell"]["denied"] == "", 60)
-        again = lab.start_download("100M", timeout=60)
-        by_cellular(daemon, again)
-        again.stop()
+        the_next_goes_by_cellular(lab, daemon)
 
 
 def test_other_interfaces_are_left_alone(lab):
