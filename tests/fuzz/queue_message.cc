@@ -1,6 +1,7 @@
 // Any bytes as messages of the kernel's packet queue: what is read of them lies within them.
 #include "src/kernel/packet/queue_message.h"
 
+#include "src/kernel/netlink_dump.h"
 #include "tests/fuzz/check.h"
 
 #include <libmnl/libmnl.h>
@@ -21,7 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::memcpy(room.data(), data, size);
   auto* message = reinterpret_cast<nlmsghdr*>(room.data());
   int left = static_cast<int>(size);
-  for (; mnl_nlmsg_ok(message, left); message = mnl_nlmsg_next(message, &left))
+  for (; kernel::message_fits(message, left); message = mnl_nlmsg_next(message, &left))
   {
     kernel::QueueMessage out {};
     const bool packet = kernel::parse(*message, out);

@@ -23,7 +23,7 @@ class NoRoot(Exception):
 
 def wanted() -> list[str]:
     """The packages, sorted."""
-    return sorted(subprocess.run([INSTALL_DEPS, "--print", "guest"], capture_output=True, text=True, check=True).stdout.split())
+    return sorted(subprocess.run([INSTALL_DEPS, "--print", "--release", SUITE, "guest"], capture_output=True, text=True, check=True).stdout.split())
 
 
 def find(cache: Path) -> Path:

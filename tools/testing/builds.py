@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
+import signal
 import subprocess
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Sequence
+from typing import Iterator, Sequence
 
 from progress import Progress, lines_of
 
@@ -42,8 +45,7 @@ def compile_targets(preset: str, build: Path, targets: Sequence[str], progress: 
     """Builds the targets (none: everything), as many as can be built. Raises BuildFailed when one could not."""
     started = said = progress.elapsed()
     kept: list[str] = []
-    lines = lines_of(["ninja", "-C", str(build), f"-j{parallel_jobs()}", "-k0", *targets],
-                     environment={**os.environ, **_CACHE})
+    lines = lines_of(_ninja(build, targets), environment={**os.environ, **_CACHE})
     try:
         while True:
             line = next(lines)
@@ -58,6 +60,29 @@ def compile_targets(preset: str, build: Path, targets: Sequence[str], progress: 
         if end.value != 0:
             raise BuildFailed(f"building {preset} failed:\n{_faults(kept)}") from None
     progress.note(f"build  {preset}: done  ({progress.elapsed() - started:.1f} s)")
+
+
+@contextmanager
+def compiling_aside(wanted: Sequence[tuple[Path, Sequence[str]]]) -> Iterator[None]:
+    """Goes on with configured builds (directory, targets), one after the other, in whatever time of the processors nobody else wants
+    (SCHED_IDLE), and stops at the end.
+
+    Says nothing: what is compiled is kept, and whoever builds these targets afterwards sees what failed."""
+    commands = "; ".join(shlex.join(_ninja(build, targets)) for build, targets in wanted)
+    with subprocess.Popen(["sh", "-c", commands], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                          env={**os.environ, **_CACHE}, start_new_session=True,
+                          preexec_fn=lambda: os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))) as process:
+        try:
+            yield
+        finally:
+            try:
+                os.killpg(process.pid, signal.SIGINT)  # ninja ends its compilers and takes away what they have half written
+            except ProcessLookupError:
+                pass
+
+
+def _ninja(build: Path, targets: Sequence[str]) -> list[str]:
+    return ["ninja", "-C", str(build), f"-j{parallel_jobs()}", "-k0", *targets]
 
 
 def _faults(lines: list[str]) -> str:

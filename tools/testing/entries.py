@@ -10,6 +10,7 @@ import subprocess
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Iterator
 
 from progress import Progress, lines_of
 from reports import BadReport, Case, Layer, Outcome, Verdict, judge, read_ctest, tally
@@ -18,6 +19,8 @@ from reports import BadReport, Case, Layer, Outcome, Verdict, judge, read_ctest,
 _ENDED = re.compile(r"^\s*\d+/\d+ Test\s+#\d+: (?P<name>\S+) \.*\s*(?P<how>.*?):?\s+(?P<seconds>[\d.]+) sec")
 # add_test([=[unit.crash]=] "/where/it/is/crash" "--argument")
 _ADDED = re.compile(r'^add_test\(\[=\[(.+?)\]=\] "([^"]*)"', re.MULTILINE)
+# subdirs("src/wire")
+_BELOW = re.compile(r'^subdirs\("?([^")]+)"?\)', re.MULTILINE)
 _STARTED = re.compile(r"^\s*Start\s+\d+: (?P<name>\S+)")
 
 
@@ -40,13 +43,24 @@ class Entry:
         return None
 
 
+def ctest_files(directory: Path) -> Iterator[str]:
+    """What ctest reads of a build directory, and nothing of another one inside it (build/distro)."""
+    try:
+        text = (directory / "CTestTestfile.cmake").read_text()
+    except FileNotFoundError:
+        return
+    yield text
+    for name in _BELOW.findall(text):
+        yield from ctest_files(directory / name)
+
+
 def list_entries(build: Path) -> list[Entry]:
     """All entries of a build directory. Raises RuntimeError when ctest cannot say."""
     done = subprocess.run(["ctest", "--test-dir", str(build), "--show-only=json-v1"], capture_output=True, text=True)
     if done.returncode != 0:
         raise RuntimeError(f"ctest cannot list the tests of {build}: {done.stderr.strip()}")
     # ctest keeps quiet about the command of a test whose program is not built yet; the file it reads does not.
-    programs = {name: program for file in build.rglob("CTestTestfile.cmake") for name, program in _ADDED.findall(file.read_text())}
+    programs = {name: program for text in ctest_files(build) for name, program in _ADDED.findall(text)}
     entries = []
     for test in json.loads(done.stdout)["tests"]:
         properties = {entry["name"]: entry["value"] for entry in test.get("properties", [])}
@@ -59,11 +73,11 @@ def list_entries(build: Path) -> list[Entry]:
 
 
 def run_entries(layer: str, build: Path, entries: list[Entry], jobs: int, progress: Progress, *,
-                environment: dict[str, str] | None = None, wrapper: tuple[str, ...] = ()) -> Layer:
-    """Runs these entries of a build directory with ctest; `wrapper` goes before the ctest command."""
+                environment: dict[str, str] | None = None, wrapper: tuple[str, ...] = (), again: bool = False) -> Layer:
+    """Runs these entries of a build directory with ctest; `wrapper` goes before the ctest command. `again`: beside the reports of a first run."""
     result = Layer(layer, entries=len(entries))
     started = time.monotonic()
-    directory = build / "reports" / layer
+    directory = build / "reports" / (f"{layer}-again" if again else layer)
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
     reports: dict[str, Path] = {}
@@ -102,7 +116,7 @@ def run_entries(layer: str, build: Path, entries: list[Entry], jobs: int, progre
         if report.exists() and list(reports.values()).count(report) > 1:
             outcome = Outcome(entry.name, Verdict.failed, f"several entries write {report.name}, so that one hides the other")
         cases = judge(outcome, report, must_report=entry.own_report() is not None)
-        result.cases += [Case(f"{entry.name}: {case.name}" if case.name != entry.name else case.name, case.verdict, case.why) for case in cases]
+        result.cases += [Case(f"{entry.name}: {case.name}" if case.name != entry.name else case.name, case.verdict, case.why, entry.name) for case in cases]
     result.seconds = time.monotonic() - started
     return result
 

@@ -27,6 +27,7 @@ class Case:
     name: str
     verdict: Verdict
     why: str = ""  # of a failure or a skip
+    entry: str = ""  # of ctest that it is of
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ class Layer:
     entries: int = 0
     cases: list[Case] = field(default_factory=list)
     seconds: float = 0.0
+    first: list[Case] = field(default_factory=list)  # what had failed of the entries that ran again; not counted
 
     def tally(self) -> Tally:
         return tally(self.cases)

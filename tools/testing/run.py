@@ -10,8 +10,11 @@ import shutil
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
+from typing import Iterator, Sequence
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -25,16 +28,21 @@ import virtual_lab  # noqa: E402
 ROOT = Path(__file__).resolve().parents[2]
 PURE = ("unit", "golden", "sim", "fuzz")  # programs without network, quick
 VIRTUAL = {"lab": "lab", "vm": "hwsim"}  # layers that can run in virtual time, and the label of the entries that do
+ALL_BUT_PROGRAMS = "without_test_programs"  # a target of CMakeLists.txt
 SHOWN_LINES = 30  # of one failure
+RUN_AGAIN = 3  # entries of a layer that may have failed; with more of them it was not by chance
 
 
 @dataclass(frozen=True)
 class Build:
-    """A preset and what is run of it: layer name -> labels. `programs_only`: just the test programs are built and run."""
+    """A preset and what is run of it: layer name -> labels. Test programs are those of the layers that need no network.
+
+    `programs_only`: just the test programs are built and run; `without_programs`: all but them."""
 
     preset: str
     layers: dict[str, tuple[str, ...]]
     programs_only: bool = False
+    without_programs: bool = False
     environment: dict[str, str] | None = None
 
     @property
@@ -42,10 +50,13 @@ class Build:
         return ROOT / ("build" if self.preset == "dev" else f"build-{self.preset}")
 
 
-_ASAN = Build("asan", {"asan": PURE}, programs_only=True,
+# Each test program is compiled once in a full run, for the sanitizers: they find all that the programs find without.
+_SCRIPTS = Build("dev", {"scripts": PURE, "lab": ("lab",), "vm": ("vm",)}, without_programs=True)
+_ASAN = Build("asan", {layer: (layer,) for layer in PURE}, programs_only=True,
               environment={"ASAN_OPTIONS": "detect_leaks=1", "UBSAN_OPTIONS": "print_stacktrace=1"})
 _TSAN = Build("tsan", {"tsan": ("tsan",)}, programs_only=True, environment={"TSAN_OPTIONS": "second_deadlock_stack=1"})
-MEANING = {"asan": "unit, golden, sim and fuzz once more under address and undefined-behaviour sanitizers",
+MEANING = {"scripts": "those tests of unit, golden and sim that are no programs of C++; unit, golden, sim and fuzz: the programs, "
+                      "under address and undefined-behaviour sanitizers",
            "tsan": "the tests with two threads under the thread sanitizer",
            virtual_lab.LAYER: "in virtual time, each entry in a kernel of its own"}
 
@@ -54,10 +65,10 @@ def plan(what: list[str], virtual: bool = False) -> list[Build]:
     """What the words of the command line stand for."""
     if virtual:
         return [Build("dev", {virtual_lab.LAYER: tuple(VIRTUAL[word] for word in what)})]
-    wanted = ["fast", "lab", "vm"] if "all" in what else what
-    layers = [layer for word in ("fast", "lab", "vm") if word in wanted for layer in (PURE if word == "fast" else (word,))]
-    dev = Build("dev", {layer: (layer,) for layer in layers})
-    return [dev, _ASAN, _TSAN] if "all" in what else [dev]
+    if "all" in what:
+        return [_SCRIPTS, _ASAN, _TSAN]
+    layers = [layer for word in ("fast", "lab", "vm") if word in what for layer in (PURE if word == "fast" else (word,))]
+    return [Build("dev", {layer: (layer,) for layer in layers})]
 
 
 def main(arguments: list[str]) -> int:
@@ -86,13 +97,16 @@ def main(arguments: list[str]) -> int:
     progress = Progress()
     print(_heading(), flush=True)
     results: list[Layer] = []
-    for build in plan(what, virtual):
-        results += run_build(build, progress)
+    building = plan(what, virtual)
+    for number, build in enumerate(building, start=1):
+        results += run_build(build, progress, building[number:])
     return conclude(results, progress)
 
 
-def run_build(build: Build, progress: Progress) -> list[Layer]:
-    """Builds a preset and runs its layers. A build that fails is a failed case; of the sanitizer builds the rest runs all the same."""
+def run_build(build: Build, progress: Progress, following: Sequence[Build] = ()) -> list[Layer]:
+    """Builds a preset and runs its layers. A build that fails is a failed case; of the sanitizer builds the rest runs all the same.
+
+    The tests of lab and vm wait most of the time: what is built next is begun beside them."""
     failed: list[Layer] = []
 
     def failure(error: Exception) -> None:
@@ -103,9 +117,7 @@ def run_build(build: Build, progress: Progress) -> list[Layer]:
     try:
         builds.configure(ROOT, build.preset, build.directory, progress)
         entries = list_entries(build.directory)
-        targets: list[str] = []
-        if build.programs_only:
-            entries, targets = _programs(build, entries)
+        entries, targets = share(build, entries)
         try:
             if targets or not build.programs_only:
                 builds.compile_targets(build.preset, build.directory, targets, progress)
@@ -118,7 +130,54 @@ def run_build(build: Build, progress: Progress) -> list[Layer]:
     except (builds.BuildFailed, RuntimeError, OSError, subprocess.SubprocessError) as error:
         failure(error)
         return failed
-    return failed + [run_layer(layer, labels, build, entries, progress) for layer, labels in build.layers.items()]
+    results = failed
+    for waits, layers in groupby(build.layers.items(), lambda item: item[0] in VIRTUAL):
+        with beside(following if waits else (), progress):
+            ran = [run_layer(layer, labels, build, entries, progress) for layer, labels in layers]
+        results += [run_again(layer, build, entries, progress) for layer in ran] if waits else ran
+    return results
+
+
+def run_again(layer: Layer, build: Build, entries: Sequence[Entry], progress: Progress) -> Layer:
+    """Runs the entries with failures a second time, with nothing compiled beside them; then that is what counts of them, and the first
+    failures are kept to be told.
+
+    Tests of lab and vm go by real clocks: a processor that was away for a second looks like a fault of Tandem. What is wrong fails twice."""
+    names = {case.entry for case in layer.cases if case.verdict is Verdict.failed}
+    failed = [entry for entry in entries if entry.name in names]
+    if not 0 < len(failed) <= RUN_AGAIN or len(failed) < len(names):
+        return layer
+    progress.note(f"{layer.name:<6} once more, alone: {', '.join(entry.name for entry in failed)}")
+    try:
+        second = run_entries(layer.name, build.directory, failed, 1, progress, environment=build.environment, again=True)
+    except (RuntimeError, OSError) as error:
+        progress.note(f"{layer.name:<6} could not be run again: {error}")
+        return layer
+    return with_second_run(layer, second)
+
+
+def with_second_run(first: Layer, second: Layer) -> Layer:
+    """The layer with the second run's cases in place of those that the entries had."""
+    names = {case.entry for case in second.cases}
+    return Layer(first.name, first.entries, [case for case in first.cases if case.entry not in names] + second.cases, first.seconds + second.seconds,
+                 [case for case in first.cases if case.entry in names and case.verdict is Verdict.failed])
+
+
+@contextmanager
+def beside(following: Sequence[Build], progress: Progress) -> Iterator[None]:
+    """Compiles for these builds meanwhile; that one cannot be configured is said when its turn comes."""
+    wanted: list[tuple[Path, list[str]]] = []
+    for build in following:
+        try:
+            builds.configure(ROOT, build.preset, build.directory, progress)
+            wanted.append((build.directory, share(build, list_entries(build.directory))[1]))
+        except (builds.BuildFailed, RuntimeError, OSError, subprocess.SubprocessError):
+            pass
+    if not wanted:
+        yield
+        return
+    with builds.compiling_aside(wanted):
+        yield
 
 
 def run_layer(layer: str, labels: tuple[str, ...], build: Build, entries: list[Entry], progress: Progress) -> Layer:
@@ -136,11 +195,16 @@ def run_layer(layer: str, labels: tuple[str, ...], build: Build, entries: list[E
         return Layer(layer, cases=[Case(layer, Verdict.failed, str(error))])
 
 
-def _programs(build: Build, entries: list[Entry]) -> tuple[list[Entry], list[str]]:
-    """The entries with the build's labels that run a program of the build, and these programs as ninja names them."""
+def share(build: Build, entries: list[Entry]) -> tuple[list[Entry], list[str]]:
+    """Which of a build's entries it runs, and what ninja builds for them (nothing: everything)."""
     labels = {label for wanted in build.layers.values() for label in wanted}
-    mine = [entry for entry in entries if entry.labels & labels and entry.program.is_relative_to(build.directory)]
-    return mine, sorted({str(entry.program.relative_to(build.directory)) for entry in mine})
+    mine = [entry for entry in entries if entry.labels & labels]
+    programs = [entry for entry in mine if entry.program.is_relative_to(build.directory)]
+    if build.programs_only:
+        return programs, sorted({str(entry.program.relative_to(build.directory)) for entry in programs})
+    if build.without_programs:
+        return [entry for entry in mine if entry not in programs], [ALL_BUT_PROGRAMS]
+    return mine, []
 
 
 def _fixed_addresses() -> tuple[str, ...]:
@@ -153,16 +217,8 @@ def _fixed_addresses() -> tuple[str, ...]:
 def conclude(results: list[Layer], progress: Progress) -> int:
     """Failures, skips with their reasons, a table, and the total on the last line."""
     cases = [case for layer in results for case in layer.cases]
-    failed = [case for case in cases if case.verdict is Verdict.failed]
-    if failed:
-        print("\nFailed:")
-        for case in failed:
-            print(f"  {case.name}")
-            lines = case.why.splitlines()
-            for line in lines[:SHOWN_LINES]:
-                print(f"      {line}")
-            if len(lines) > SHOWN_LINES:
-                print(f"      ... {len(lines) - SHOWN_LINES} lines more in the reports")
+    _print_failures("Failed at first; counted is what came when it ran again, alone:", [case for layer in results for case in layer.first])
+    _print_failures("Failed:", [case for case in cases if case.verdict is Verdict.failed])
     if skipped := [case for case in cases if case.verdict is Verdict.skipped]:
         print("\nSkipped:")
         for case in skipped:
@@ -178,6 +234,19 @@ def conclude(results: list[Layer], progress: Progress) -> int:
     total = tally(cases)
     print(total.text(), flush=True)
     return 1 if total.failed else 0
+
+
+def _print_failures(heading: str, failed: Sequence[Case]) -> None:
+    if not failed:
+        return
+    print(f"\n{heading}")
+    for case in failed:
+        print(f"  {case.name}")
+        lines = case.why.splitlines()
+        for line in lines[:SHOWN_LINES]:
+            print(f"      {line}")
+        if len(lines) > SHOWN_LINES:
+            print(f"      ... {len(lines) - SHOWN_LINES} lines more in the reports")
 
 
 def _heading() -> str:

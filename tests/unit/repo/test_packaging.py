@@ -106,6 +106,16 @@ def test_the_pkgbuild_parses_and_has_this_version(tmp_path: Path) -> None:
     assert run(bash, "-n", tmp_path / "wrong").returncode != 0
 
 
+@pytest.mark.parametrize(("library", "of_rpm", "of_arch"), [("libcap-ng", "libcap-ng-devel", "libcap-ng"), ("libmnl", "libmnl-devel", "libmnl"), ("libpcap", "libpcap-devel", "libpcap"),
+                                                            ("libnetfilter_queue", "libnetfilter_queue-devel", "libnetfilter_queue"), ("libnftables", "nftables-devel", "nftables"),
+                                                            ("libnl-3.0", "libnl3-devel", "libnl"), ("libsystemd", "systemd-devel", "systemd-libs"), ("nettle", "nettle-devel", "nettle"), ("libbpf", "libbpf-devel", "libbpf")])
+def test_other_distributions_packaging_names_the_libraries_that_are_linked(library: str, of_rpm: str, of_arch: str) -> None:
+    lists = [path.read_text() for path in (ROOT / "src").rglob("CMakeLists.txt")]
+    assert any(re.search(rf"pkg_check_modules\([^)]*(?<![\w.-]){re.escape(library)}(?![\w.-])", text) for text in lists), f"{library} is not linked any more"
+    assert f"BuildRequires:  {of_rpm}\n" in (PACKAGING / "rpm" / "tandem.spec").read_text()
+    assert of_arch in re.search(r"^depends=\(([^)]*)\)", (PACKAGING / "arch" / "PKGBUILD").read_text(), re.MULTILINE)[1].split()
+
+
 def test_namcap_finds_no_fault_in_the_pkgbuild() -> None:
     done = run(tool("namcap"), PACKAGING / "arch" / "PKGBUILD")
     assert " E: " not in done.stdout, done.stdout

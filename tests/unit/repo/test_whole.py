@@ -73,11 +73,26 @@ def test_package_list_is_well_formed() -> None:
     assert not [name for name in listed if not re.fullmatch(r"[a-z0-9][a-z0-9+.-]+", name)]
 
 
+def test_packages_of_each_release_come_from_the_one_list() -> None:
+    bookworm, trixie, noble = (packages("--release", release, "build", "run", "test") for release in ("bookworm", "trixie", "noble"))
+    assert set(bookworm) - set(trixie) == {"clang-format-14"} and not set(trixie) - set(bookworm)
+    assert set(noble) == set(bookworm)
+    done = subprocess.run([str(ROOT / "tools" / "install-deps"), "--print", "--release", "nowhere"], capture_output=True, text=True)
+    assert (done.returncode, "bookworm trixie noble" in done.stderr) == (2, True)
+
+
+def test_every_mark_in_the_package_list_is_of_a_known_release() -> None:
+    lines = [line.split("#")[0].split() for line in (ROOT / "tools" / "packages").read_text().splitlines()]
+    marks = [words[1] for words in lines if len(words) > 1]
+    assert marks and all(re.fullmatch(r"@(bookworm|trixie|noble)(,(bookworm|trixie|noble))*", mark) for mark in marks), marks
+
+
 def test_packages_are_those_of_this_list() -> None:
     """What CMake looks for comes from a package of the list."""
     wanted = {"Boost": "libboost-dev", "nlohmann_json": "nlohmann-json3-dev", "CLI11": "libcli11-dev", "GTest": "libgtest-dev",
               "PkgConfig": "pkg-config", "Threads": "build-essential", "benchmark": "libbenchmark-dev", "tomlplusplus": "libtomlplusplus-dev",
-              "libcap-ng": "libcap-ng-dev", "libpcap": "libpcap-dev", "libmnl": "libmnl-dev", "libnetfilter_queue": "libnetfilter-queue-dev",
+              "libbpf": "libbpf-dev", "libcap-ng": "libcap-ng-dev", "libpcap": "libpcap-dev", "libmnl": "libmnl-dev",
+              "libnetfilter_queue": "libnetfilter-queue-dev",
               "libnftables": "libnftables-dev", "libnl-3.0": "libnl-3-dev", "libnl-genl-3.0": "libnl-genl-3-dev",
               "libnl-route-3.0": "libnl-route-3-dev", "sdbus-c++": "libsdbus-c++-dev", "libsystemd": "libsystemd-dev", "libcap": "libcap-dev", "liburing": "liburing-dev",
               "ev": "libev-dev", "Python3": "python3", "nettle": "nettle-dev", "lwip": "liblwip-dev"}
