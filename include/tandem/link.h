@@ -25,7 +25,7 @@ enum class Link : std::uint8_t
 {
   wifi,  // the link downloads arrive on
   cell,  // the second way
-  other, // anything else: never touched
+  other, // anything else: never touched. Its LinkState is present while there are Wi-Fi links beyond most_wifi
 };
 
 constexpr std::size_t most_wifi = 8;

@@ -65,7 +65,7 @@ constexpr std::array<RetiredKnob, 19> retired { {
     { .name = "settle", .now = "is a constant now: 500 ms" },
     { .name = "measure", .now = "is a constant now: 1 s" },
     { .name = "gain", .now = "is a constant now: 0.05" },
-    { .name = "full", .now = "is a constant now: 0.8" },
+    { .name = "full", .now = "is a constant now: 0.75" },
     { .name = "retry", .now = "is a constant now: 10 s" },
     { .name = "retry_most", .now = "is a constant now: 160 s" },
     { .name = "cycle", .now = "is a constant now: 250 ms" },
@@ -95,7 +95,8 @@ the download gains by it.
 
 **Who is worse.** Links of one frequency on which MPTCP connections have subflows are ranked by T_i. A link is worse when its packet time is at least
 1.2 times the best one (section 5.2) for half a second (at once when it is twice), and good again below 1.1 times. A link without a packet time, or with a stale one, gets nothing;
-so is everything when there is one access point only. Good links are used, up to `most_used`.
+so is everything when there is one access point only. Good links are used, up to `most_used`. With more than eight Wi-Fi links MPTCP is left alone: what is kept off one
+link might go to a worse one that nobody sees.
 
 **Who is tried again.** Of a link that is left out nothing arrives but beacons; its last packet time counts. It is tried again when its beacons are heard at least
 3 dB better than when that packet time was measured and are, by their trend, about to be the stronger ones; when the best link takes twice as long as then,
@@ -110,7 +111,7 @@ that much (a lower one: when it brings no less). A level that lost is tried agai
 lasting drop of the goodput or another order of links forgets what was learned. So the slow access point is left out where it only wastes air, and
 used where the fast one's uplink is the bottleneck, without being told which.
 
-**Others on the air.** Where the driver's survey tells how busy the channel is, nothing is tried while 80 % of its time is in use, and a look at the good links
+**Others on the air.** Where the driver's survey tells how busy the channel is, nothing is tried while 75 % of its time is in use, and a look at the good links
 alone that finds it full without the worse ones decides for them: what the worse links would bring would be taken from others. A driver without
 busy times leaves the module blind for that. Senders that couple their subflows are fair by themselves; for them the measured goodput decides on full air, too.
 
@@ -190,7 +191,10 @@ void Ecn::tick(const Event& event)
   wanted_ = {};
   next_ = event.now + look_every;
   const auto& sought = times_.sought();
-  if (ranking_.order().size() + static_cast<std::size_t>(std::count(sought.begin(), sought.end(), true)) >= 2)
+  if (links[at(Link::other)].present)
+    // What is kept off one link goes to the others, and the worst of them may be one that nobody sees.
+    why_ = "ecn: more access points than are seen";
+  else if (ranking_.order().size() + static_cast<std::size_t>(std::count(sought.begin(), sought.end(), true)) >= 2)
   {
     next_ = strategy().treat(view, wanted_);
     why_ = strategy().why(view);

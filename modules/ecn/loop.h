@@ -21,7 +21,7 @@ struct LoopSettings
   Duration settle = std::chrono::milliseconds { 500 }; // after a change, before its effect is measured
   Duration measure = std::chrono::seconds { 1 };
   double gain = 0.05; // goodput that a level must bring over a lower one
-  double full = 0.8;  // share of busy air from which on it counts as full: between frames it is idle
+  double full = 0.75; // share of busy air from which on it counts as full: between frames it is idle
 
   Duration retry = std::chrono::seconds { 10 }; // until a level that lost is tried again; doubles
   Duration retry_most = std::chrono::seconds { 160 };

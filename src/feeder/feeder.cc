@@ -116,13 +116,19 @@ void Feeder::take(Slot& slot, const Report& report, std::vector<RadioEvent>& eve
   }
   else if (const auto* survey = std::get_if<Survey>(&report.what))
   {
-    if (surveys_.size() < most_surveys || surveys_.contains(survey->frequency)) surveys_[survey->frequency] = *survey;
-    busy_.take(*survey, report.at);
+    // Who surveys several channels may not know which one is ours.
+    Survey known = *survey;
+    known.in_use = known.in_use || known.frequency == frequency();
+    if (surveys_.size() < most_surveys || surveys_.contains(known.frequency)) surveys_[known.frequency] = known;
+    busy_.take(known, report.at);
   }
   else if (const auto* candidate = std::get_if<Candidate>(&report.what))
   {
-    if (candidates_.size() < most_candidates || candidates_.contains(candidate->ap))
-      candidates_[candidate->ap] = { *candidate, report.at };
+    // Two sources, or one access point by two names, may tell of a beacon that is older than what is known.
+    const Known told { *candidate, report.at };
+    const auto known = candidates_.find(candidate->ap);
+    if (known == candidates_.end() ? candidates_.size() < most_candidates : told.heard() >= known->second.heard())
+      candidates_.insert_or_assign(candidate->ap, told);
   }
   else if (const auto* modem = std::get_if<ModemStats>(&report.what))
   {
@@ -238,7 +244,7 @@ std::optional<float> Feeder::best_candidate() const
   {
     const Candidate& one = known.candidate;
     if (mac == *ap_ || one.ssid != ours->second.candidate.ssid || !one.signal) continue;
-    if (seen_ - known.at + one.age.value_or(Duration {}) > candidate_counts) continue;
+    if (seen_ - known.heard() > candidate_counts) continue;
     best = std::max(best.value_or(*one.signal), *one.signal);
   }
   return best;

@@ -66,6 +66,8 @@ public:
   {
     Candidate candidate;
     Tick at {};
+
+    Tick heard() const { return at - candidate.age.value_or(Duration {}); }
   };
   const std::map<Mac, Known>& candidates() const { return candidates_; }
   // dBm, of the strongest other access point with our network's name that was seen lately.

@@ -107,7 +107,7 @@ json wifi_json(const Feeder& feeder, Tick now)
                { "frequency_mhz", known.candidate.frequency },
                { "associated", known.candidate.associated } };
     put(one, "signal_dbm", known.candidate.signal);
-    if (known.candidate.age) one["age_s"] = seconds(*known.candidate.age + (now - known.at));
+    if (known.candidate.age) one["age_s"] = seconds(now - known.heard());
     out["candidates"].push_back(std::move(one));
   }
   for (const auto& [interface, state] : feeder.interfaces())

@@ -195,11 +195,12 @@ def _endpoints(lab: Lab) -> str:
 
 
 @contextmanager
-def _steering(lab: Lab) -> Iterator[None]:
-    """The daemon with modules/ecn and endpoints of its own, which are there."""
-    config: dict[str, Any] = {"links": {"radio": f"lab:{lab.directory / 'frames.sock'}", "modem": "none"}, "mptcp": {"setup": True}}
-    with lab.daemon(["ecn"], config):
-        assert system.wait_until(lambda: all(entry["ipv4"] in _endpoints(lab) for entry in lab.info["interfaces"].values()), 15.0), _endpoints(lab)
+def _steering(lab: Lab, interfaces: list[str] | None = None) -> Iterator[None]:
+    """The daemon with modules/ecn and endpoints of its own on these interfaces (all of the client's), which are there."""
+    links: dict[str, Any] = {"radio": f"lab:{lab.directory / 'frames.sock'}", "modem": "none"} | ({"more_wifi": interfaces[1:]} if interfaces else {})
+    with lab.daemon(["ecn"], {"links": links, "mptcp": {"setup": True}}):
+        addresses = [entry["ipv4"] for name, entry in lab.info["interfaces"].items() if name in (interfaces or lab.info["interfaces"])]
+        assert system.wait_until(lambda: all(address in _endpoints(lab) for address in addresses), 15.0), _endpoints(lab)
         yield
 
 
@@ -216,6 +217,47 @@ def test_tandem_leaves_the_slow_one_out(steered):
     # One by which a connection has its only subflow may outlive the daemon while that connection closes, for its download's sake; later starts
     # take it away (tests/lab/kernel/test_steering_mptcp.py).
     assert len(_endpoints(lab).splitlines()) <= 1, _endpoints(lab)
+
+
+# ap1 is far, and its packets take longer; neighbours download by access points of their own on the same channel.
+NEIGHBOURS = """
+[scenario]
+name = "neighbours"
+[wifi]
+profile = "wifi-a"
+retry_limit = 16
+[cell]
+enabled = false
+[wan]
+delay = "12.5ms"
+[[ap]]
+name = "ap1"
+interface = "wlan0"
+rate = "24"
+[[ap]]
+name = "ap2"
+interface = "wlan1"
+[[ap]]
+name = "ap3"
+interface = "wlan2"
+[[ap]]
+name = "ap4"
+interface = "wlan3"
+[[ap]]
+name = "ap5"
+interface = "wlan4"
+"""
+
+
+def test_air_that_others_use_is_left_to_them(make_lab):
+    """Where a survey says that the air is full, the far access point is not used beside the near one: what it would bring would be the neighbours'."""
+    lab = make_lab(NEIGHBOURS)
+    with _steering(lab, ["wlan0", "wlan1"]):
+        neighbours = [lab.start_download(seconds=16, interface=interface) for interface in ("wlan2", "wlan3", "wlan4")]
+        mine = lab.start_download(seconds=16, mptcp=True)
+        shares = [download.wait() for download in (mine, *neighbours)][0].shares(4)
+    # Without the survey two fifths come by wlan0, and each neighbour loses as much.
+    assert shares["wlan0"] < 0.1 * (shares["wlan0"] + shares["wlan1"]), shares
 
 
 def test_a_silent_blackout_of_the_good_one_is_bridged_by_the_other(steered):

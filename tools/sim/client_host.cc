@@ -31,6 +31,7 @@ ClientHost::ClientHost(World& world, const std::vector<Module*>& modules)
 {
   for (LinkState& link : links_)
     link = { .present = true, .up = true, .route = true };
+  links_[static_cast<std::size_t>(Link::other)] = {};
   if (modules.empty()) return;
   chain_ = std::make_unique<chain::Chain>(chain::Chain::Options { .seed = world.seed }, modules);
   for (std::size_t i = 0; i < chain_->module_count(); ++i)
@@ -52,6 +53,12 @@ void ClientHost::radio(Link link, const RadioState& state)
   if (!chain_) return;
   chain_->radio(link, state, world_.now());
   later();
+}
+
+void ClientHost::more_than_seen()
+{
+  links_[static_cast<std::size_t>(Link::other)].present = true;
+  if (chain_) chain_->links(links_, world_.now());
 }
 
 void ClientHost::set_up(Link link, bool up)

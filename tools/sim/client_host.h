@@ -47,6 +47,8 @@ public:
   // As the feeder tells the daemon.
   void radio(Link link, const RadioState& state);
   void set_up(Link link, bool up);
+  // It has Wi-Fi links that are Link::other to the modules.
+  void more_than_seen();
   bool up(Link link) const { return links_[static_cast<std::size_t>(link)].up; }
 
   // What the client is to know of a subflow.

@@ -542,6 +542,7 @@ private:
   {
     if (index == 0) return Link::wifi;
     if (radio && client_wifi_ < most_wifi) return wifi_link(client_wifi_++);
+    if (radio) client_->more_than_seen();
     return index == 1 ? Link::cell : Link::other;
   }
 

@@ -1,5 +1,7 @@
 #include "src/feeder/sources/lab_source.h"
 
+#include "src/feeder/radio/little_endian.h"
+
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -32,6 +34,26 @@ std::uint32_t word(std::span<const std::byte> bytes, std::size_t at)
 }
 
 } // namespace
+
+// tools/lab/emulator/radiotap.h says how it is laid out.
+std::optional<Survey> lab_survey(std::span<const std::byte> record)
+{
+  constexpr std::size_t behind_namespace = 18, size = behind_namespace + 18;
+  constexpr std::uint64_t oui = 0x4d4554;
+  constexpr std::uint64_t vendor_and_more = 3ull << 30;
+  if (record.size() != size || little_endian(record.subspan(4, 4)) != vendor_and_more
+      || little_endian(record.subspan(12, 3)) != oui)
+    return {};
+  const auto time = [&](std::size_t at)
+  {
+    // A year at most, so that no sum overflows.
+    constexpr std::uint64_t most_us = 31'536'000'000'000;
+    return Duration { std::chrono::microseconds { std::min(little_endian(record.subspan(at, 8)), most_us) } };
+  };
+  return Survey { .frequency = static_cast<unsigned>(little_endian(record.subspan(behind_namespace, 2))),
+                  .active = time(behind_namespace + 2),
+                  .busy = time(behind_namespace + 10) };
+}
 
 std::span<std::byte> PcapStream::room()
 {
@@ -135,8 +157,9 @@ bool LabSource::receive(Tick now, std::vector<Report>& reports)
     stream_.commit(static_cast<std::size_t>(count));
     while (const auto record = stream_.next())
     {
-      const auto frame = parse_frame(record->bytes, record->length);
-      if (!frame)
+      const auto survey = lab_survey(record->bytes);
+      const auto frame = survey ? std::nullopt : parse_frame(record->bytes, record->length);
+      if (!survey && !frame)
       {
         ++skipped_;
         continue;
@@ -144,7 +167,12 @@ bool LabSource::receive(Tick now, std::vector<Report>& reports)
       const std::int64_t offset = now.time_since_epoch().count() - record->time_ns;
       if (!offset_known_ || offset < offset_ || offset - offset_ > step_ns) offset_ = offset;
       offset_known_ = true;
-      reports.push_back({ .at = std::min(now, Tick { Duration { record->time_ns + offset_ } }), .what = *frame });
+      Report& report =
+          reports.emplace_back(Report { .at = std::min(now, Tick { Duration { record->time_ns + offset_ } }) });
+      if (survey)
+        report.what = *survey;
+      else
+        report.what = *frame;
     }
     if (stream_.broken())
     {

@@ -40,6 +40,10 @@ private:
   bool nanoseconds_ = false;
 };
 
+// The use of a channel, which the emulator tells among the frames, as a driver's survey would; nothing when the record
+// is something else. The stream does not know which channel is ours. Pure.
+std::optional<Survey> lab_survey(std::span<const std::byte> record);
+
 class LabSource final : public Source
 {
 public:

@@ -38,7 +38,7 @@ struct Values
 
 std::optional<float> quality_of(const sdbus::Variant& value, std::uint64_t& odd)
 {
-  if (value.peekValueType() != "(ub)")
+  if (!value.containsValueOfType<sdbus::Struct<std::uint32_t, bool>>())
   {
     ++odd;
     return {};
@@ -52,7 +52,7 @@ std::optional<float> quality_of(const sdbus::Variant& value, std::uint64_t& odd)
 CellSignal signal_of(const sdbus::Variant& value, std::uint64_t& odd)
 {
   CellSignal signal {};
-  if (value.peekValueType() != "a{sv}")
+  if (!value.containsValueOfType<Properties>())
   {
     ++odd;
     return signal;

@@ -3,10 +3,9 @@
 
 #include "src/feeder/radio/report.h"
 #include "src/feeder/sources/modem_values.h"
+#include "src/kernel/message_bus.h"
 
 #include <tandem/units.h>
-
-#include <sdbus-c++/sdbus-c++.h>
 
 #include <cstdint>
 #include <map>

@@ -3,7 +3,6 @@
 #include "src/feeder/sources/modem_properties.h"
 
 #include <poll.h>
-#include <sdbus-c++/sdbus-c++.h>
 
 #include <algorithm>
 #include <map>
@@ -11,6 +10,9 @@
 
 namespace tandem::feeder
 {
+
+namespace message_bus = kernel::message_bus;
+
 namespace
 {
 
@@ -46,7 +48,7 @@ struct ModemSource::Bus
   {
     connection = sdbus::createSystemBusConnection();
     connection->setMethodCallTimeout(micro(settings.answer));
-    bus_proxy = sdbus::createProxy(*connection, "org.freedesktop.DBus", "/org/freedesktop/DBus");
+    bus_proxy = message_bus::proxy_of(*connection, "org.freedesktop.DBus", "/org/freedesktop/DBus");
     match(
         "type='signal',sender='org.freedesktop.DBus',interface='org.freedesktop.DBus',member='NameOwnerChanged',arg0='"
             + service + "'",
@@ -78,28 +80,31 @@ struct ModemSource::Bus
   template <class Handler>
   void match(const std::string& rule, Handler handler)
   {
-    matches.push_back(connection->addMatch(rule,
-                                           [this, handler](sdbus::Message& message)
-                                           {
-                                             try
+    matches.push_back(message_bus::add_match(*connection, rule,
+                                             [this, handler](sdbus::Message& message)
                                              {
-                                               handler(message);
-                                             }
-                                             catch (const std::exception&)
-                                             {
-                                               ++odd;
-                                             }
-                                           }));
+                                               try
+                                               {
+                                                 handler(message);
+                                               }
+                                               catch (const std::exception&)
+                                               {
+                                                 ++odd;
+                                               }
+                                             }));
   }
 
   // Signals can be sent to us alone by anybody, past the bus's own filter.
-  bool from_manager(const sdbus::Message& message) const { return !owner.empty() && message.getSender() == owner; }
+  bool from_manager(const sdbus::Message& message) const
+  {
+    return !owner.empty() && message_bus::text_of(message.getSender()) == owner;
+  }
 
   void owner_changed(sdbus::Message& message)
   {
     std::string name {}, before {}, after {};
     message >> name >> before >> after;
-    if (message.getSender() != "org.freedesktop.DBus" || name != service) return;
+    if (message_bus::text_of(message.getSender()) != "org.freedesktop.DBus" || name != service) return;
     lose_all();
     owner = after;
     next_poll = now;
@@ -129,7 +134,7 @@ struct ModemSource::Bus
     Properties changed {};
     std::vector<std::string> invalidated {};
     message >> interface >> changed >> invalidated;
-    const auto found = modems.find(message.getPath());
+    const auto found = modems.find(message_bus::text_of(message.getPath()));
     if (found == modems.end()) return;
     found->second.take(interface, changed, odd);
     if (!invalidated.empty()) next_poll = now;
@@ -140,13 +145,14 @@ struct ModemSource::Bus
     if (!from_manager(message)) return;
     sdbus::ObjectPath path {};
     message >> path;
-    if (message.getMemberName() == "InterfacesAdded")
+    const std::string member = message_bus::text_of(message.getMemberName());
+    if (member == "InterfacesAdded")
     {
       Interfaces interfaces {};
       message >> interfaces;
       add(path, interfaces);
     }
-    else if (message.getMemberName() == "InterfacesRemoved")
+    else if (member == "InterfacesRemoved")
     {
       std::vector<std::string> interfaces {};
       message >> interfaces;
@@ -179,13 +185,13 @@ struct ModemSource::Bus
     next_poll = now + settings.poll;
     if (asking || owner.empty()) return;
     // To the owner, not to the name: a call to the name would start ModemManager.
-    manager = sdbus::createProxy(*connection, owner, root_path);
+    manager = message_bus::proxy_of(*connection, owner, root_path);
     asking = true;
     manager->callMethodAsync("GetManagedObjects")
         .onInterface("org.freedesktop.DBus.ObjectManager")
         .withTimeout(settings.answer)
         .uponReplyInvoke(
-            [this](const sdbus::Error* error, const Objects& objects)
+            [this](message_bus::CallError error, const Objects& objects)
             {
               asking = false;
               if (error)
@@ -224,7 +230,7 @@ struct ModemSource::Bus
     const bool too_soon = modem.refused && now - *modem.refused < settings.again;
     if (!settings.measure || modem.rate != 0 || modem.asking || too_soon) return;
     auto& proxy = proxies[path];
-    proxy = sdbus::createProxy(*connection, owner, path);
+    proxy = message_bus::proxy_of(*connection, owner, path);
     modem.asking = true;
     const auto rate = static_cast<std::uint32_t>(
         std::max<std::int64_t>(1, std::chrono::duration_cast<std::chrono::seconds>(settings.poll).count()));
@@ -233,7 +239,7 @@ struct ModemSource::Bus
         .withTimeout(settings.answer)
         .withArguments(rate)
         .uponReplyInvoke(
-            [this, path](const sdbus::Error* error)
+            [this, path](message_bus::CallError error)
             {
               const auto found = modems.find(path);
               if (found == modems.end()) return;
@@ -277,13 +283,13 @@ struct ModemSource::Bus
     now = at;
     try
     {
-      for (int i = 0; i < most_messages && connection->processPendingRequest(); ++i)
+      for (int i = 0; i < most_messages && message_bus::process(*connection); ++i)
       {
       }
       if (!owner.empty() && now >= next_poll)
       {
         ask();
-        while (connection->processPendingRequest())
+        while (message_bus::process(*connection))
         {
         }
       }
@@ -339,9 +345,9 @@ Tick ModemSource::due() const
   if (bus_->has_news()) return bus_->now;
   Tick next = bus_->next_poll;
   const auto poll = bus_->connection->getEventLoopPollData();
-  // Of calls that wait for an answer; UINT64_MAX: none.
-  if (poll.timeout_usec < static_cast<std::uint64_t>(Duration::max().count()) / 1000)
-    next = std::min(next, Tick { std::chrono::microseconds { poll.timeout_usec } });
+  if (const auto late = message_bus::due(poll);
+      late && *late < std::chrono::floor<std::chrono::microseconds>(Duration::max()))
+    next = std::min(next, Tick { *late });
   // What could not be written yet has no other way to say so.
   if ((poll.events & POLLOUT) != 0) next = std::min(next, bus_->now + std::chrono::milliseconds { 20 });
   return next;

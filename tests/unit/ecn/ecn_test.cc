@@ -24,6 +24,7 @@ public:
   {
     for (LinkState& link : links)
       link = { .present = true, .up = true, .route = true };
+    links[static_cast<std::size_t>(Link::other)] = {};
   }
 
   struct Subflow
@@ -507,6 +508,21 @@ TEST(ecn, one_access_point_is_left_alone)
   s.run(10);
   EXPECT_EQ(s.told, 0u);
   EXPECT_EQ(s.fact(*s.flows[0], "state"), "ecn: one access point");
+}
+
+TEST(ecn, leaves_mptcp_alone_while_there_are_links_that_nobody_sees)
+{
+  OneAir s { 1 };
+  s.links[static_cast<std::size_t>(Link::other)].present = true;
+  s.run(3);
+  EXPECT_EQ(s.told, 0u);
+  EXPECT_EQ(s.fact(*s.flows[0], "state"), "ecn: more access points than are seen");
+  s.links[static_cast<std::size_t>(Link::other)].present = false;
+  s.run(3);
+  EXPECT_TRUE(s.backup(Link::wifi));
+  s.links[static_cast<std::size_t>(Link::other)].present = true;
+  s.run(3);
+  EXPECT_FALSE(s.backup(Link::wifi)) << "what was asked for is taken back";
 }
 
 TEST(ecn, plain_tcp_and_unknown_tokens_are_nobody)

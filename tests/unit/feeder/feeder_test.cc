@@ -118,6 +118,26 @@ TEST_F(FeederTest, what_is_stale_switches_off_what_depends_on_it)
   EXPECT_EQ(feeder.status(now + 2s)[0].state, Feeder::State::fresh);
 }
 
+TEST_F(FeederTest, of_several_channels_ours_says_how_busy_it_is)
+{
+  Feeder feeder = make();
+  Tick now { 10s };
+  for (unsigned i = 0; i < 20; ++i, now += 100ms)
+  {
+    Frame frame = data(static_cast<std::uint16_t>(i));
+    frame.frequency = 5180;
+    radio.next.push_back({ .at = now, .what = frame });
+    // Nobody says which channel is in use.
+    const Duration active = i * 100ms;
+    radio.next.push_back({ .at = now, .what = Survey { .frequency = 5180, .active = active, .busy = active / 4 } });
+    radio.next.push_back({ .at = now, .what = Survey { .frequency = 5240, .active = active, .busy = active } });
+    feeder.receive(now, events);
+  }
+  ASSERT_TRUE(feeder.radio());
+  ASSERT_TRUE(feeder.radio()->busy);
+  EXPECT_NEAR(*feeder.radio()->busy, 0.25, 1e-3);
+}
+
 TEST_F(FeederTest, a_flood_is_limited_and_counted)
 {
   Feeder feeder = make(100);
@@ -278,7 +298,10 @@ TEST_F(FeederTest, the_candidate_is_the_strongest_other_access_point_of_the_netw
   scan(ap2, "home", -65.F);
   scan(ap3, "home", -80.F);
   EXPECT_EQ(associated(1s), -65.F);
-  scan(ap3, "home", -60.F, 14s);
+  scan(ap3, "home", -55.F, 5s);
+  EXPECT_EQ(associated(1s), -65.F) << "what is known of it is younger";
+  const Mac ap4 { 2, 0, 0, 0, 2, 4 };
+  scan(ap4, "home", -60.F, 14s);
   EXPECT_EQ(associated(500ms), -60.F);
   EXPECT_EQ(associated(2s), -65.F) << "too old";
   EXPECT_FALSE(associated(15s));

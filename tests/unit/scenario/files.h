@@ -1,7 +1,7 @@
 // Scenario texts as files for a test's length.
 #pragma once
 
-#include "tools/lab/emulator/scenario.h"
+#include "tools/lab/emulator/load_scenario.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,5 +1,6 @@
 // Frame records, read back by libpcap's and the standard's rules: offsets spelled out.
 
+#include "src/feeder/sources/lab_source.h"
 #include "tools/lab/emulator/radiotap.h"
 
 #include <gtest/gtest.h>
@@ -94,6 +95,32 @@ TEST(Radiotap, AggregatedHtFrame)
   const auto length = at<std::uint16_t>(out, record + 2);
   EXPECT_EQ(length, 36u);
   EXPECT_EQ(at<std::uint16_t>(out, record + length), 0x0188u); // QoS data, to DS
+}
+
+TEST(Radiotap, UseOfAChannelInAVendorNamespace)
+{
+  std::vector<std::byte> out;
+  append_record(out, ChannelUse { .frequency = 5180, .active = Duration { 9'000'000 }, .busy = Duration { 7'001'000 } },
+                Tick { Duration { 2'000'000'005 } }, context(medium::Standard::a));
+  EXPECT_EQ(at<std::uint32_t>(out, 0), 1'000'000'002u);
+  EXPECT_EQ(at<std::uint32_t>(out, 4), 5u);
+  const auto captured = at<std::uint32_t>(out, 8);
+  EXPECT_EQ(at<std::uint32_t>(out, 12), captured);
+  ASSERT_EQ(out.size(), record + captured);
+  EXPECT_EQ(at<std::uint16_t>(out, record + 2), captured) << "no frame behind it";
+  EXPECT_EQ(at<std::uint32_t>(out, record + 4), 0xc0000000u); // vendor namespace, another word
+  EXPECT_EQ(at<std::uint16_t>(out, record + 16), captured - 18u) << "what a reader that does not know it skips";
+  const auto survey = feeder::lab_survey(std::span { out }.subspan(record));
+  ASSERT_TRUE(survey);
+  EXPECT_EQ(*survey,
+            (feeder::Survey { .frequency = 5180, .active = Duration { 9'000'000 }, .busy = Duration { 7'001'000 } }));
+  for (const std::size_t byte : { 4, 12, 14 })
+  {
+    auto other = out;
+    other[record + byte] ^= std::byte { 1 };
+    EXPECT_FALSE(feeder::lab_survey(std::span { other }.subspan(record))) << byte;
+  }
+  EXPECT_FALSE(feeder::lab_survey(std::span { out }.subspan(record, captured - 1)));
 }
 
 TEST(Radiotap, ChannelNumbersAreFrequencies)

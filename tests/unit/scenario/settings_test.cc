@@ -1,6 +1,7 @@
 // Literals with units, and live changes.
 
 #include "tests/unit/scenario/files.h"
+#include "tools/lab/emulator/timeline.h"
 
 #include <gmock/gmock.h>
 

@@ -1,6 +1,7 @@
 // The lab as a model in virtual time: where packets come out, and what the timeline does.
 
 #include "tests/unit/scenario/files.h"
+#include "tools/lab/emulator/timeline.h"
 #include "tools/lab/emulator/topology.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,7 @@
 #include "tools/lab/emulator/engine.h"
 
+#include "tools/lab/emulator/timeline.h"
+
 #include <nlohmann/json.hpp>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
@@ -9,6 +11,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <set>
 #include <system_error>
 
 namespace tandem::lab
@@ -22,6 +25,7 @@ namespace
 constexpr std::uint32_t signal_id = 1u << 20;
 constexpr std::uint32_t control_id = 1u << 25;
 constexpr std::uint32_t frames_id = 1u << 26;
+constexpr Duration survey_every = std::chrono::milliseconds { 500 };
 // Packets read from one device before the others and the clock get their turn.
 constexpr int read_batch = 16;
 // The same where several calls are made at once, each in the list whether a frame waits or not.
@@ -364,8 +368,38 @@ void Engine::publish_frames()
     frame_bytes_.clear();
     append_record(frame_bytes_, frame, frame_context_);
     ++frames_sent_;
-    for (auto& [id, peer] : frames_->peers())
-      frames_->send(peer, { reinterpret_cast<const char*>(frame_bytes_.data()), frame_bytes_.size() });
+    send_frame_bytes();
+  }
+  if (const Tick at = now(); at >= next_survey_)
+  {
+    next_survey_ = at + survey_every;
+    if (topology_.surveyed()) publish_surveys();
+  }
+}
+
+void Engine::send_frame_bytes()
+{
+  for (auto& [id, peer] : frames_->peers())
+    frames_->send(peer, { reinterpret_cast<const char*>(frame_bytes_.data()), frame_bytes_.size() });
+}
+
+// Of each channel that an interface of the client is on.
+void Engine::publish_surveys()
+{
+  std::set<unsigned> told;
+  for (std::size_t i = 0; i < topology_.interfaces(); ++i)
+  {
+    const std::size_t ap = topology_.associated_ap(i);
+    const unsigned channel = scenario_.aps[ap].channel;
+    if (!told.insert(channel).second) continue;
+    frame_bytes_.clear();
+    const Tick at = now();
+    append_record(frame_bytes_,
+                  ChannelUse { .frequency = channel_frequency(channel),
+                               .active = at.time_since_epoch(),
+                               .busy = topology_.air().busy(topology_.ap_node(ap)) },
+                  at, frame_context_);
+    send_frame_bytes();
   }
 }
 

@@ -87,6 +87,8 @@ private:
   std::size_t exchange(std::vector<epoll_event>& events, std::int64_t timeout);
   void log_loss(medium::Handle handle, Tick at, std::uint8_t what, const Topology::Place& place);
   void publish_frames();
+  void publish_surveys();
+  void send_frame_bytes();
   void publish_announcements();
   void command(SocketServer::Peer& peer, std::string_view line);
   nlohmann::json answer(SocketServer::Peer& peer, const nlohmann::json& request);
@@ -117,6 +119,7 @@ private:
   Histogram release_error_;
   std::uint64_t loops_ = 0;
   std::uint64_t frames_sent_ = 0;
+  Tick next_survey_ {};
   std::vector<std::uint8_t> wifi_carriers_;
   bool cell_carrier_ = true;
   bool stop_ = false;

@@ -1,7 +1,7 @@
 // tandem-air: the lab's link emulator.
 
 #include "tools/lab/emulator/engine.h"
-#include "tools/lab/emulator/scenario.h"
+#include "tools/lab/emulator/load_scenario.h"
 
 #include <CLI/CLI.hpp>
 #include <sys/prctl.h>

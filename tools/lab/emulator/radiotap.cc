@@ -48,7 +48,7 @@ private:
 namespace field
 {
 constexpr std::uint32_t tsft = 1u << 0, flags = 1u << 1, rate = 1u << 2, channel = 1u << 3, signal = 1u << 5,
-                        mcs = 1u << 19, ampdu = 1u << 20;
+                        mcs = 1u << 19, ampdu = 1u << 20, vendor = 1u << 30, more = 1u << 31;
 }
 
 constexpr Mac broadcast { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
@@ -96,6 +96,13 @@ void put_radiotap(Writer& w, const medium::FrameReport& frame, const FrameContex
   w.patch<std::uint16_t>(length_at, static_cast<std::uint16_t>(w.size()));
 }
 
+void put_time(Writer& record, Tick when, const FrameContext& context)
+{
+  const std::int64_t at = when.time_since_epoch().count() + context.realtime_offset;
+  record.put<std::uint32_t>(static_cast<std::uint32_t>(at / 1'000'000'000));
+  record.put<std::uint32_t>(static_cast<std::uint32_t>(at % 1'000'000'000));
+}
+
 } // namespace
 
 std::uint16_t channel_frequency(unsigned channel)
@@ -118,13 +125,31 @@ std::vector<std::byte> pcap_header()
   return out;
 }
 
+void append_record(std::vector<std::byte>& out, const ChannelUse& use, Tick at, const FrameContext& context)
+{
+  constexpr std::uint32_t header = 4 + 4 + 4 + 6 + survey_bytes; // with two words of presence
+  Writer w(out);
+  put_time(w, at, context);
+  w.put<std::uint32_t>(header);
+  w.put<std::uint32_t>(header);
+  w.put<std::uint16_t>(0); // version, pad
+  w.put<std::uint16_t>(static_cast<std::uint16_t>(header));
+  w.put(field::vendor | field::more);
+  w.put<std::uint32_t>(1);
+  for (unsigned i = 0; i < 3; ++i)
+    w.put<std::uint8_t>(static_cast<std::uint8_t>(survey_oui >> (8 * i) & 0xff));
+  w.put<std::uint8_t>(0);
+  w.put(survey_bytes);
+  w.put(use.frequency);
+  w.put<std::uint64_t>(static_cast<std::uint64_t>(use.active.count() / 1000));
+  w.put<std::uint64_t>(static_cast<std::uint64_t>(use.busy.count() / 1000));
+}
+
 void append_record(std::vector<std::byte>& out, const medium::FrameReport& frame, const FrameContext& context)
 {
   using medium::FrameType;
-  const std::int64_t at = frame.start.time_since_epoch().count() + context.realtime_offset;
   Writer record(out);
-  record.put<std::uint32_t>(static_cast<std::uint32_t>(at / 1'000'000'000));
-  record.put<std::uint32_t>(static_cast<std::uint32_t>(at % 1'000'000'000));
+  put_time(record, frame.start, context);
   const std::size_t lengths_at = record.size();
   record.put<std::uint32_t>(0);
   record.put<std::uint32_t>(0);

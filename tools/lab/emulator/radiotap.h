@@ -34,6 +34,22 @@ std::vector<std::byte> pcap_header();
 // length without FCS. Fields: TSFT, flags (0x40 = bad FCS), rate or MCS, channel, signal, A-MPDU status (radiotap.org).
 void append_record(std::vector<std::byte>& out, const medium::FrameReport& frame, const FrameContext& context);
 
+// How busy a channel is, as a driver's survey tells it (nl80211 GET_SURVEY): times since the emulator began.
+struct ChannelUse
+{
+  std::uint16_t frequency = 0; // MHz
+  Duration active {};
+  Duration busy {};
+};
+
+// radiotap.org, vendor namespaces: a locally administered OUI, and behind it frequency (2 bytes, MHz), active and busy
+// time (8 bytes each, us), little-endian.
+constexpr std::uint32_t survey_oui = 0x4d4554; // "TEM"
+constexpr std::uint16_t survey_bytes = 18;
+
+// Appends one record that holds no frame, with the use of a channel.
+void append_record(std::vector<std::byte>& out, const ChannelUse& use, Tick at, const FrameContext& context);
+
 // Centre frequency in MHz of a channel number.
 std::uint16_t channel_frequency(unsigned channel);
 

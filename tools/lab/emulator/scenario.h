@@ -3,7 +3,6 @@
 
 #include "tools/lab/emulator/settings.h"
 
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
@@ -134,16 +133,5 @@ struct Scenario
   std::vector<std::size_t> interfaces { 0 };
   bool mptcp = false; // the client's kernel gets an MPTCP endpoint for each of them; set up outside of the emulator
 };
-
-// Reads a scenario. `overrides` are SECTION.KEY=VALUE texts (--set); a key of server, ap or station goes to each of
-// them. Profiles (NAME.toml) are looked up in `profile_dirs`, or beside the scenario when the name has a '/'. Throws
-// BadInput.
-Scenario load_scenario(const std::filesystem::path& file, const std::vector<std::string>& overrides,
-                       const std::vector<std::filesystem::path>& profile_dirs);
-
-// One live change, as `set` on the control socket asks for: "wifi.loss", "cell.rate_down", "wan.delay",
-// "wan.SERVER.delay". Throws BadInput when there is no such key, it cannot change while the air is up, or the value is
-// not allowed.
-ChangeEvent parse_change(const Scenario& scenario, std::string_view path, const toml::node& value);
 
 } // namespace tandem::lab

@@ -196,6 +196,7 @@ const std::vector<Key<WifiSettings>>& wifi_keys()
     AIR("ampdu_bytes", false, static_cast<std::uint32_t>(v.integer(1600, 65535)), air.aggregation.bytes),
     AIR("ampdu_time", false, v.duration(Duration { 100000 }, milliseconds { 10 }), air.aggregation.time),
     WIFI("beacon_interval", false, v.duration(Duration {}, seconds { 10 }), air.beacon_interval),
+    AIR("survey", true, v.boolean(), survey),
     WIFI("noise", false, v.number(-120, -30), air.noise_dbm),
     WIFI("frame_error", true, v.probability(), air.frame_error),
     { "loss", [](WifiSettings& s, const Value& v) { s.air.loss_down.random = s.air.loss_up.random = v.probability(); },

@@ -20,6 +20,7 @@ struct WifiSettings
   medium::AirConfig air {};
   medium::HiddenSettings hidden {}; // an interferer at the client that the access points do not sense
   bool ack_free = false;            // uplink pure TCP ACKs take no air
+  bool survey = true;               // whoever listens to the frames is told how busy the channel is, too
   // standard = "pipe": two links with exact numbers in place of the channel access. Queue lengths, losses, delay and
   // jitter are those of `air`; only the beacons are still its.
   bool pipe = false;

@@ -121,6 +121,8 @@ public:
   {
     return scenario_.wifi.pipe ? pipes_[wifi_first_ + (down ? 0 : 1)].get() : nullptr;
   }
+  // Whether a driver on this Wi-Fi could tell how busy a channel is.
+  bool surveyed() const { return wifi_.survey && !wifi_.pipe; }
   const medium::Pipe& cell_pipe(bool down) const { return *pipes_[down ? 0 : 1]; }
   const medium::Pipe& wan_pipe(std::size_t server, bool down) const { return *pipes_[2 + 2 * server + (down ? 0 : 1)]; }
   const Scenario& scenario() const { return scenario_; }
