@@ -83,6 +83,15 @@ struct LinkRequest
   double value = 0;
 };
 
+// How fast this host's own TCP may send on the flow at hand: an upload, kept from queueing. Carried out on the socket
+// itself (docs/decisions/0032), where that is possible, and only ever a bound: congestion control stays as it is below.
+struct Pace
+{
+  double rate = 0; // bits/s of payload and headers; 0, or what is no number: as fast as the local TCP likes
+};
+// A pace that is not asked for again within this time lapses, and so it does with its module.
+constexpr Duration pace_lasts = std::chrono::seconds { 2 };
+
 // Plan{} forwards the packet byte for byte.
 struct Plan
 {
@@ -97,6 +106,7 @@ struct Plan
   // What a path validation by the cellular link has just found: whether ACKs of this flow reach the server that way.
   // Other flows to the same servers are told (FlowView::cell_path_failed).
   std::optional<bool> cell_path {};
+  std::optional<Pace> pace {}; // of this flow; without one the last one holds as long as pace_lasts says
   std::optional<Tick> wake {}; // an Alarm for this flow and module; a later plan with a wake replaces it
   // Until then the module needs to see nothing of this flow. When no flow is needed by any module the queue is taken
   // out of the way.

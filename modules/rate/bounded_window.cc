@@ -1,5 +1,7 @@
 #include "modules/rate/bounded_window.h"
 
+#include "modules/rate/bound.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -10,11 +12,6 @@ namespace
 
 // Of the highest rate, kept from one round trip to the next.
 constexpr float fading = 0.95F;
-// RFC 6928: what a sender may begin with. Less would leave losses to its timer.
-constexpr double least_segments = 10;
-// A queue of its own is gone after so many round trips of a bound; a round trip that is still so much longer is
-// the path's, or others' doing, and must not squeeze this flow.
-constexpr int round_trips = 8;
 constexpr double longer = 1.5;
 
 } // namespace
@@ -27,12 +24,7 @@ void BoundedWindow::forget()
 void BoundedWindow::measure(const FlowView& flow, Tick now)
 {
   if (flow.rtt_min > Duration {} && (least_ == Duration {} || flow.rtt_min < least_)) least_ = flow.rtt_min;
-  if (bounding_ && least_ > Duration {} && now - bounded_at_ > round_trips * std::max(flow.rtt_smoothed, least_))
-  {
-    bounded_at_ = now;
-    if (seconds(flow.rtt_latest) > longer * seconds(least_) && seconds(flow.rtt_smoothed) > longer * seconds(least_))
-      least_ = std::min(flow.rtt_latest, flow.rtt_smoothed);
-  }
+  if (bounding_) believe(least_, bounded_at_, flow.rtt_latest, flow.rtt_smoothed, longer, now);
   const auto rate = static_cast<float>(flow.delivery_rate);
   if (now - faded_ >= std::max(flow.rtt_smoothed, Duration { 1 }))
   {

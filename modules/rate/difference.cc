@@ -135,7 +135,7 @@ bool Difference::look(const Input& input)
     count_ = 0;
     needed_ = used_ = false;
     held_ = true;
-    why_ = "rate: no MPTCP download";
+    why_ = none_;
     samples_[0] = { input.now, input.wifi, input.cell };
     count_ = 1;
     return false;

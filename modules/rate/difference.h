@@ -16,6 +16,12 @@ namespace tandem::rate
 class Difference
 {
 public:
+  // Both literals: why() before the first look, and without data.
+  explicit Difference(std::string_view begins = "rate: an MPTCP download begins",
+                      std::string_view none = "rate: no MPTCP download")
+      : none_ { none }, why_ { begins }
+  {
+  }
   struct Input
   {
     Tick now {};
@@ -77,7 +83,7 @@ private:
   bool leaving_ = false; // at the last look
   Tick ahead_until_ {};  // cellular is used for a handoff
   Tick next_ahead_ {};   // not again before
-  std::string_view why_ = "rate: an MPTCP download begins";
+  std::string_view none_, why_;
 };
 
 } // namespace tandem::rate

@@ -16,6 +16,8 @@ struct Knobs
   double strategy = 0; // into strategy_words
   double promise = 0;
   double roam = 0;
+  double uploads = 0;
+  double r0_up = 0; // not the paper's
   double r0 = ClaParameters {}.R0, c1 = ClaParameters {}.C1, c2 = ClaParameters {}.C2, r1h = ClaParameters {}.R1h;
   double delta0 = ClaParameters {}.delta0, delta1 = ClaParameters {}.delta1, delta2 = ClaParameters {}.delta2;
   double noise = -95;
@@ -39,7 +41,7 @@ constexpr KnobRow<Knobs> signal_row(double Knobs::*field, std::string_view name,
 
 } // namespace detail
 
-constexpr std::array<KnobRow<Knobs>, 11> knob_rows { {
+constexpr std::array<KnobRow<Knobs>, 13> knob_rows { {
     { { .name = "strategy",
         .type = KnobType::choice,
         .maximum = strategy_words.size() - 1,
@@ -60,9 +62,18 @@ constexpr std::array<KnobRow<Knobs>, 11> knob_rows { {
         .help = "ask wpa_supplicant to move the card to a stronger access point of its network in the handoff stage "
                 "(docs/aps.md); off: the card moves when its own software wants to" },
       &Knobs::roam },
+    { { .name = "uploads",
+        .type = KnobType::boolean,
+        .maximum = 1,
+        .help = "bound the pace of this laptop's uploads by Wi-Fi in the stages before a handoff, by BPF or at the "
+                "interface (docs/decisions/0032); off: uploads are left alone" },
+      &Knobs::uploads },
     detail::rate_row(&Knobs::r0, "r0", detail::slowest,
                      "R0: what all MPTCP downloads together are to have at least, e.g. \"18Mbit\"; not above `c1` + "
                      "`c2` (table II)"),
+    detail::rate_row(&Knobs::r0_up, "r0_up", 0,
+                     "with `promise`: what all MPTCP uploads together are to have at least; 0: of uploads nothing is "
+                     "promised"),
     detail::rate_row(&Knobs::c1, "c1", detail::slowest, "C1: capacity of the Wi-Fi link (table II)"),
     detail::rate_row(&Knobs::c2, "c2", detail::slowest, "C2: capacity of the cellular link (table II)"),
     detail::rate_row(&Knobs::r1h, "r1h", 0,

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace tandem::rate
 {
@@ -19,6 +20,8 @@ constexpr Duration tell_every = 2s;
 // Times the bandwidth-delay product: room to find out that there is more, and none once the card leaves. With 1.2,
 // which promise.h has for steady links, a download lost a sixth of its rate while the rate control came down.
 constexpr double headroom = 1.5, headroom_at_handoff = 1.0;
+// Of an upload at a handoff: with none it would follow its own rate downwards, which fades (paced_upload.cc).
+constexpr double upload_headroom_at_handoff = 1.1;
 // From a look to the last packet that came by cellular because of the one before: a look, the keeper's turn, MP_PRIO's
 // way, and a round trip.
 constexpr Duration overshoot = 500ms;
@@ -64,10 +67,15 @@ candidate as good as the scan trigger is assumed: handoff below delta0 - delta2.
 handoff to one), at least ten segments. The right edge never moves back (RFC 9293): what was offered stays offered, and the bound takes hold once the download has eaten it up. In
 the stationary stage, and after the handoff, windows leave as they are. An ACK that is bounded is not left out by `offload`.
 
+**Uploads** (`uploads`). In the same stages the pace of this laptop's own uploads by Wi-Fi is bounded, of each MPTCP subflow by itself: to about what its path carries, less while the round trip is longer than 1.5 times
+the least one (at a handoff 1.1; with `published` not above the rate of algorithm 2), at least ten segments a round trip. The kernel's TCP paces, under whichever congestion control it has; the bound is taken away when the stage or the link ends, and the application's own is put back.
+BPF does it on the socket, where the service is allowed to use it (docs/confinement.md) and the kernel is Linux 6.4 or later; else HTB at the interface does, unless somebody has chosen a queueing discipline there. `tandem doctor` says which.
+
 **The promise** (`promise`). All MPTCP downloads together are kept at `r0`. The cellular subflow is a backup while Wi-Fi brings R0; while it does not, MP_PRIO makes it regular for as
 much of the time as the difference takes: what is missing is an account in bytes, at most a second of R0, and cellular is used while something is owed. A first second
 below R0 is waited for. When cellular adds nothing within two seconds, and no queue or weak signal says that Wi-Fi is the limit, the server or the application is:
-cellular rests for 10 s, then for twice that, up to 160 s.
+cellular rests for 10 s, then for twice that, up to 160 s. With `r0_up` all MPTCP uploads together are kept at that rate in the same way, by an account of
+their own; a connection uploads once it has sent 256 KiB on a subflow, and more than came there.
 
 **Roaming** (`roam`). In the handoff stage, before its link is lost, the card is asked to move to the strongest other access point of its network, when a scan has heard one that is delta2 / 2 stronger; windows and cellular are ready then
 as at any handoff. wpa_supplicant does it; Tandem sees to it that the card does not go to and fro, and that it stays in its network (docs/aps.md). `tandem status` says what was asked, and what became of it.
@@ -112,10 +120,13 @@ double RatePolicy::get(std::string_view knob) const
 
 Interest RatePolicy::interest() const
 {
+  const std::uint32_t uploads =
+      knobs_.uploads != 0 || promises_uploads() ? traffic::egress_data | traffic::ingress_ack : traffic::none;
   // Without the promise all it does is done to one flow, and its gain can be measured flow by flow.
-  if (!promises()) return { .decide = traffic::egress_pure_ack, .observe = traffic::ingress_data, .radio = true };
+  if (!promises())
+    return { .decide = traffic::egress_pure_ack, .observe = traffic::ingress_data | uploads, .radio = true };
   return { .decide = traffic::egress_pure_ack,
-           .observe = traffic::egress_pure_ack | traffic::ingress_data,
+           .observe = traffic::egress_pure_ack | traffic::ingress_data | uploads,
            .radio = true,
            .every_link = true };
 }
@@ -170,6 +181,34 @@ Plan RatePolicy::bound(const Event& event, const FlowView& flow, State& state)
            .why = handoff ? "rate: window bounded at a handoff" : "rate: window bounded before a handoff" };
 }
 
+// Of an MPTCP connection each subflow by Wi-Fi by itself: each is a socket.
+void RatePolicy::bound_upload(const Event& event, const FlowView& flow, State& state, Plan& plan)
+{
+  if (flow.link != Link::wifi || plan.quiet) return;
+  const bool up = of(*event.links, Link::wifi).up;
+  const bool changed = up != std::exchange(state.upload_up, up);
+  const bool stationary = stages_.now() == Stage::stationary;
+  if (knobs_.uploads == 0 || !up || changed || stationary)
+  {
+    if (state.upload.open()) plan.pace = Pace {};
+    if (plan.pace && plan.why.empty()) plan.why = "rate: upload as fast as it likes again";
+    if (changed) state.upload.forget();
+    if (knobs_.uploads != 0 && up) state.upload.measure(event.segment, flow, event.now);
+    return;
+  }
+  state.upload.measure(event.segment, flow, event.now);
+  const bool handoff = stages_.now() == Stage::handoff;
+  std::optional<double> pace {};
+  if (!published())
+    pace = state.upload.pace(flow, event.now, handoff ? upload_headroom_at_handoff : headroom);
+  else if (const ClaState now = state_of(state.upload.best(), 0);
+           stage(parameters(knobs_), now) == ClaStage::pre_handoff)
+    pace = state.upload.pace(flow, event.now, 1, pre_handoff(parameters(knobs_), now).wifi);
+  if (!pace) return;
+  plan.pace = Pace { *pace };
+  if (plan.why.empty()) plan.why = handoff ? "rate: upload paced at a handoff" : "rate: upload paced before a handoff";
+}
+
 // What algorithms 1 to 3 ask for. Without a signal no handoff is near.
 ClaState RatePolicy::state_of(double wifi_rate, double cell_rate) const
 {
@@ -209,24 +248,32 @@ Plan RatePolicy::keep(const Event& event)
   if (event.now < next_ && !told_of_links) return {};
   looked_at_ = event.now;
   next_ = event.now + look_every;
-  used_ = difference_.look({ .now = event.now,
-                             .R0 = knobs_.r0,
-                             .wifi = subflows_.wifi,
-                             .cell = subflows_.cell,
-                             .wifi_up = of(*event.links, Link::wifi).up,
-                             .limited = stages_.now() != Stage::stationary || event.now - subflows_.queue_at < 1s,
-                             .leaving = stages_.now() == Stage::handoff,
-                             .hindered = hindered(*event.links) });
-  std::string_view why = difference_.why();
+  const std::string_view hindrance = hindered(*event.links);
+  const auto look = [&](Difference& one, double r0, const Carried& carried)
+  {
+    return one.look({ .now = event.now,
+                      .R0 = r0,
+                      .wifi = carried.wifi,
+                      .cell = carried.cell,
+                      .wifi_up = of(*event.links, Link::wifi).up,
+                      .limited = stages_.now() != Stage::stationary || event.now - carried.queue_at < 1s,
+                      .leaving = stages_.now() == Stage::handoff,
+                      .hindered = hindrance });
+  };
+  used_ = look(difference_, knobs_.r0, subflows_.down);
+  // MP_PRIO holds for both directions, so what the one gets the other has, too.
+  if (promises_uploads()) used_ = look(uploads_, knobs_.r0_up, subflows_.up) || used_;
+  std::string_view why =
+      promises_uploads() && uploads_.used() && !difference_.used() ? uploads_.why() : difference_.why();
   if (published())
   {
-    const bool may = !difference_.idle() && hindered(*event.links).empty();
+    const bool may = !difference_.idle() && hindrance.empty();
     used_ = may && share_.look(event.now, parameters(knobs_), state_of(difference_.wifi(), difference_.cell()));
     if (may) why = "rate: cellular for the published share of time";
   }
   Plan plan {};
   // Without data there is nothing to look at: the next packet asks again.
-  if (!difference_.idle()) plan.wake = next_;
+  if (transfers()) plan.wake = next_;
   if (told_ && told_at_ + tell_every > event.now && (requests_[0].value == 0) == used_) return plan;
   told_ = true;
   told_at_ = event.now;
@@ -241,7 +288,8 @@ Plan RatePolicy::take_back()
 {
   if (!told_) return {};
   told_ = used_ = false;
-  difference_ = {};
+  difference_ = Difference {};
+  uploads_ = of_uploads();
   requests_[0] = { .kind = RequestKind::mptcp_backup, .link = Link::cell, .value = 1 };
   return { .request = requests_, .why = "rate: no promise any more" };
 }
@@ -268,7 +316,7 @@ Plan RatePolicy::decide_flow(const Event& event, const FlowView& flow, State& st
   }
   // One subflow's window bounds nothing: a Linux sender raises it to the connection's.
   if (!promises()) return take_back();
-  state.subflow.account(flow, event.now, subflows_);
+  state.subflow.account(flow, event.now, state.upload.queue(), subflows_);
   return keep(event);
 }
 
@@ -279,16 +327,19 @@ Plan RatePolicy::decide(const Event& event, const FlowView& flow, State& state)
     // What was requested lapses with the module, and the chain lets the window open. Idle flows get this event, too.
     told_ = roam_told_ = false;
     state.window.open();
+    state.upload.open();
     return {};
   }
   hear(event);
   Plan plan = decide_flow(event, flow, state);
+  bound_upload(event, flow, state, plan);
   ask_for_roam(event.now, plan);
   return plan;
 }
 
 void RatePolicy::describe(const FlowView& flow, const State& state, Facts& facts) const
 {
+  if (state.upload.paced() > 0) facts.add("upload paced at", state.upload.paced() * 1e-6, "Mb/s");
   if (flow.mptcp)
   {
     facts.add("state", promises() ? difference_.why() : "rate: MPTCP, and no promise");
@@ -317,10 +368,23 @@ void RatePolicy::report(Facts& facts) const
   facts.add("R0 held", difference_.idle() ? "nothing to hold" : difference_.held() ? "yes" : "no");
   if (const double held = held_at_handoff(parameters(knobs_)); held < knobs_.r0)
     facts.add("held at a handoff", held * 1e-6, "Mb/s");
-  if (difference_.idle()) return;
-  facts.add("R1", difference_.wifi() * 1e-6, "Mb/s");
-  facts.add("R2", difference_.cell() * 1e-6, "Mb/s");
-  facts.add("cellular", used_ ? "used" : "backup");
+  if (!difference_.idle())
+  {
+    facts.add("R1", difference_.wifi() * 1e-6, "Mb/s");
+    facts.add("R2", difference_.cell() * 1e-6, "Mb/s");
+  }
+  if (promises_uploads())
+  {
+    facts.add("promise for uploads", uploads_.why());
+    facts.add("R0 of uploads", knobs_.r0_up * 1e-6, "Mb/s");
+    facts.add("R0 of uploads held", uploads_.idle() ? "nothing to hold" : uploads_.held() ? "yes" : "no");
+    if (!uploads_.idle())
+    {
+      facts.add("R1 of uploads", uploads_.wifi() * 1e-6, "Mb/s");
+      facts.add("R2 of uploads", uploads_.cell() * 1e-6, "Mb/s");
+    }
+  }
+  if (transfers()) facts.add("cellular", used_ ? "used" : "backup");
 }
 
 TANDEM_MODULE(RatePolicy);

@@ -5,6 +5,7 @@
 #include "modules/rate/bounded_window.h"
 #include "modules/rate/difference.h"
 #include "modules/rate/knobs.h"
+#include "modules/rate/paced_upload.h"
 #include "modules/rate/published.h"
 #include "modules/rate/roam_wish.h"
 #include "modules/rate/stages.h"
@@ -24,7 +25,9 @@ struct State
 {
   Subflow subflow {};
   BoundedWindow window {};
+  PacedUpload upload {};
   bool up = true; // the Wi-Fi link, as last told
+  bool upload_up = true;
 };
 
 class RatePolicy final : public FlowModule<State>
@@ -45,12 +48,17 @@ public:
 
 private:
   bool promises() const { return knobs_.promise != 0; }
+  bool promises_uploads() const { return promises() && knobs_.r0_up > 0 && !published(); }
+  static Difference of_uploads() { return Difference { "rate: an MPTCP upload begins", "rate: no MPTCP upload" }; }
+  // Something of what is promised is under way.
+  bool transfers() const { return !difference_.idle() || (promises_uploads() && !uploads_.idle()); }
   bool published() const { return knobs_.strategy != 0; }
   ClaState state_of(double wifi_rate, double cell_rate) const;
   void hear(const Event& event);
   Plan decide_flow(const Event& event, const FlowView& flow, State& state);
   Plan bound(const Event& event, const FlowView& flow, State& state);
   Plan bound_as_published(const Event& event, const FlowView& flow, State& state);
+  void bound_upload(const Event& event, const FlowView& flow, State& state, Plan& plan);
   Plan keep(const Event& event);
   Plan take_back();
   std::string_view hindered(const LinkStates& links) const;
@@ -62,6 +70,7 @@ private:
   Signals signals_ {};
   Subflows subflows_;
   Difference difference_;
+  Difference uploads_ = of_uploads();
   PublishedShare share_;
   Tick next_ {}, looked_at_ {}; // look
   Tick told_at_ {};             // the request

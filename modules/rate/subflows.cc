@@ -1,9 +1,26 @@
 #include "modules/rate/subflows.h"
 
+#include "modules/rate/bound.h"
+
 namespace tandem::rate
 {
+namespace
+{
 
-void Subflow::account(const FlowView& flow, Tick now, Subflows& to)
+// A subflow that has sent so much, and more than it got, uploads. What is less are requests.
+constexpr std::uint64_t upload_from = 256 * 1024; // bytes
+
+void add(Carried& to, std::uint64_t more, bool wifi, Link link)
+{
+  if (wifi)
+    to.wifi += more;
+  else if (link == Link::cell)
+    to.cell += more;
+}
+
+} // namespace
+
+void Subflow::account(const FlowView& flow, Tick now, bool queue_up, Subflows& to)
 {
   if (all == nullptr)
   {
@@ -15,17 +32,16 @@ void Subflow::account(const FlowView& flow, Tick now, Subflows& to)
   }
   const std::uint64_t more = flow.bytes_delivered - counted;
   counted = flow.bytes_delivered;
+  const bool seen = una.raw != 0;
+  const std::uint64_t sent_more = seen && flow.snd_una.after(una) ? static_cast<std::uint64_t>(flow.snd_una - una) : 0;
+  if (!seen || sent_more > 0) una = flow.snd_una;
+  sent += sent_more;
   if (is_denied) return;
-  if (is_wifi)
-    all->wifi += more;
-  else if (flow.link == Link::cell)
-    all->cell += more;
-  // Longer than the empty path by a quarter and by what jitter makes of one: a sender that fills the link.
-  constexpr double queued = 1.25;
-  constexpr Duration jitter = std::chrono::milliseconds { 5 };
-  if (is_wifi && flow.rtt_min > Duration {}
-      && seconds(flow.rtt_smoothed) > queued * seconds(flow.rtt_min) + seconds(jitter))
-    all->queue_at = now;
+  add(all->down, more, is_wifi, flow.link);
+  if (sent >= upload_from && sent > flow.bytes_delivered) add(all->up, sent_more, is_wifi, flow.link);
+  if (is_wifi && queue_up) all->up.queue_at = now;
+  // A sender that fills the link.
+  if (is_wifi && has_queue(flow.rtt_smoothed, flow.rtt_min)) all->down.queue_at = now;
 }
 
 } // namespace tandem::rate

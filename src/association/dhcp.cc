@@ -36,6 +36,7 @@ std::optional<Number> number(std::string_view text)
 bool is_address(const std::string& text)
 {
   in_addr parsed {};
+  if (text.find('\0') != std::string::npos) return false; // inet_pton ends there, whoever takes the text does not
   return ::inet_pton(AF_INET, text.c_str(), &parsed) == 1;
 }
 

@@ -66,6 +66,7 @@ void Chain::carry_out(std::size_t i, const Plan& plan, const Event& event, flow:
       cell_subflows_ = static_cast<std::uint8_t>(i);
     output_.requests.push_back({ request, static_cast<std::uint8_t>(i), plan.why });
   }
+  if (plan.pace) output_.paces.push_back({ flow.view.key, *plan.pace, static_cast<std::uint8_t>(i) });
   for (const Fetch& fetch : plan.fetch)
     begin_fetch(i, fetch, plan.why, flow);
   if (plan.wake)

@@ -161,9 +161,26 @@ void Chain::exclude(std::size_t i, flow::Flow& flow)
 
 // Whether the flow is one that modules are asked about. A loss in the first flight decides how large the sender's
 // window is for the rest of the download, and has been answered by the time that so much is delivered.
-bool Chain::worth(const flow::Flow& flow) const
+bool Chain::worth(const flow::Flow& flow, std::uint32_t begun) const
 {
-  return flow.begun != 0 || flow.view.holes || flow.view.bytes_delivered - flow.paused_at >= options_.worth;
+  return begun != 0 || flow.view.holes || flow.view.bytes_delivered - flow.paused_at >= options_.worth;
+}
+
+// The modules, a bit each, that want to see what this host sends and are asked about the flow for that: an upload.
+std::uint32_t Chain::uploaders(const flow::Flow& flow) const
+{
+  std::uint32_t all = 0;
+  if (flow.view.bytes_sent < options_.worth) return all;
+  for (std::size_t i = 0; i < slots_.size(); ++i)
+    if (slots_[i].enabled && (slots_[i].module->interest().observe & traffic::egress_data) != 0) all |= 1u << i;
+  return all;
+}
+
+// Whether module `i` is to begin: those of downloads do not because another one looks at an upload.
+bool Chain::begins(std::size_t i, const flow::Flow& flow) const
+{
+  const std::uint32_t uploading = uploaders(flow);
+  return (uploading >> i & 1) != 0 || worth(flow, flow.begun & ~uploading);
 }
 
 // Gives a module its state on the flow; false when it cannot begin.
@@ -344,7 +361,7 @@ void Chain::decide(const Segment& segment, bool queued, const LastAck& before, f
   {
     if (!acts(i, flow)) continue;
     if (flow.view.link != Link::wifi && !slots_[i].module->interest().every_link) continue;
-    if ((flow.begun >> i & 1) == 0 && !begin(i, flow)) continue;
+    if ((flow.begun >> i & 1) == 0 && (!begins(i, flow) || !begin(i, flow))) continue;
     plans_[i] = ask(i, event, flow, !timed_together);
     asked |= 1u << i;
     if (!queued || !is_ack) continue;
@@ -447,7 +464,7 @@ Outcome Chain::segment(const Segment& segment, bool queued, Tick now)
     outcome.why = "excluded";
     stats_.excluded += queued ? 1 : 0;
   }
-  else if (worth(*flow))
+  else if (worth(*flow, flow->begun) || uploaders(*flow) != 0)
   {
     if (options_.rest && !std::exchange(flow->rest_asked, true)) ask_rest(*flow, now);
     FlowView& view = flow->view;

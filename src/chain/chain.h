@@ -245,7 +245,9 @@ private:
   std::byte* state(flow::Flow& flow, std::size_t i) { return table_.state(flow) + slots_[i].offset; }
   bool begin(std::size_t i, flow::Flow& flow);
   void ask_rest(flow::Flow& flow, Tick now);
-  bool worth(const flow::Flow& flow) const;
+  bool worth(const flow::Flow& flow, std::uint32_t begun) const;
+  std::uint32_t uploaders(const flow::Flow& flow) const;
+  bool begins(std::size_t i, const flow::Flow& flow) const;
   bool too_slow(Tick begin, flow::Flow& flow) const;
   bool decided(const FlowView& flow) const;
   Plan ask(std::size_t i, const Event& event, flow::Flow& flow, bool timed = true);

@@ -44,6 +44,14 @@ struct ModuleRequest
   std::string_view why {};
 };
 
+// What a module asks of this host's TCP on a flow.
+struct PaceRequest
+{
+  FlowKey key {};
+  Pace pace {};
+  std::uint8_t slot = 0; // of the module
+};
+
 // Bytes of a download to be got a second time. Chain::fetched() or Chain::fetch_refused() answers it.
 struct FetchRequest
 {
@@ -67,14 +75,19 @@ struct Output
   std::vector<ModuleRequest> requests {};
   std::vector<FetchRequest> fetches {};
   std::vector<PathFound> paths {};
+  std::vector<PaceRequest> paces {};
 
-  bool empty() const { return segments.empty() && requests.empty() && fetches.empty() && paths.empty(); }
+  bool empty() const
+  {
+    return segments.empty() && requests.empty() && fetches.empty() && paths.empty() && paces.empty();
+  }
   void clear()
   {
     segments.clear();
     requests.clear();
     fetches.clear();
     paths.clear();
+    paces.clear();
   }
 };
 

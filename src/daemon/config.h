@@ -124,6 +124,13 @@ enum class Roaming : std::uint8_t
   budget, // what [budget] allows
 };
 
+// By what the pace of uploads is bounded.
+enum class Pacing : std::uint8_t
+{
+  automatic, // by BPF where that works, else at the interface
+  interface,
+};
+
 // When Wi-Fi is watched for blackouts.
 enum class BlackoutWatch : std::uint8_t
 {
@@ -170,9 +177,10 @@ struct Config
   struct Daemon
   {
     std::filesystem::path socket = "/run/tandem/control.sock";
-    std::string socket_group;          // may use the control socket; empty: root only
-    std::filesystem::path module_dir;  // empty: ../lib/tandem beside the program, see layout.h
-    std::uint16_t queue = 84;          // NFQUEUE number
+    std::string socket_group;         // may use the control socket; empty: root only
+    std::filesystem::path module_dir; // empty: ../lib/tandem beside the program, see layout.h
+    std::uint16_t queue = 84;         // NFQUEUE number
+    Pacing pacing = Pacing::automatic;
     std::uint32_t queue_length = 1024; // packets waiting for a verdict before the kernel lets them through
     // The three bits of the firewall mark that Tandem uses, from the lowest: leaves by the cellular link, made by
     // Tandem, need not be queued any more (src/kernel/marks.h). All other bits are left to others.

@@ -6,7 +6,10 @@
 #include "src/kernel/command.h"
 #include "src/kernel/fd.h"
 #include "src/kernel/mptcp/mptcp_pm.h"
+#include "src/kernel/pacing/interface_shaping.h"
+#include "src/kernel/pacing/socket_pacing.h"
 #include "src/kernel/rules/ce_rules.h"
+#include "src/kernel/rules/placement_rules.h"
 #include "src/kernel/rules/rules.h"
 #include "src/links/find_interfaces.h"
 #include "src/links/monitor.h"
@@ -349,12 +352,25 @@ private:
         read_word("/proc/sys/net/ipv4/tcp_congestion_control") + ": the server's matters, not this host's");
   }
 
-  // For steering between access points.
+  // For the use of several links at a time.
   void steering()
   {
-    const std::string marks = probe_ce();
-    add("CE marks by rule", marks.empty() ? Health::ok : Health::absent, marks.empty() ? "work" : marks,
-        marks.empty() ? "" : "only for the module ecn on servers with coupled congestion control");
+    // `why`: why this machine cannot do it; empty: it can.
+    const auto optional = [this](const char* name, const std::string& why, const char* can, const char* use)
+    { add(name, why.empty() ? Health::ok : Health::absent, why.empty() ? can : why, why.empty() ? "" : use); };
+    if (privileged_)
+      optional("placement", probe_placement(), "the kernel can do it",
+               "only for new connections on several links (docs/placement.md)");
+    optional("CE marks by rule", probe_ce(), "work",
+             "only for the module ecn on servers with coupled congestion control");
+    const PacingProgram pacing = load_pacing_program();
+    const Fd map { pacing.map }, link { pacing.link };
+    const std::string unshaped = link || !privileged_ ? "" : probe_shaping();
+    add("pacing of uploads", unshaped.empty() ? Health::ok : Health::absent,
+        link               ? "by BPF, on the socket"
+        : unshaped.empty() ? "by HTB, at the interface; not by BPF: " + pacing.why
+                           : "not by BPF: " + pacing.why + "; not at the interface: " + unshaped,
+        link ? "" : "only for `rate.uploads` (docs/decisions/0032)");
     if (const std::string reason = mptcp_unavailable(); !reason.empty())
       return add("MPTCP", Health::absent, reason, "optional: downloads over several links at once");
     MptcpPathManager manager {};

@@ -36,7 +36,7 @@ KnownSettings known_settings(const LoadedModules& loaded)
 
 } // namespace
 
-Engine::Engine(const Config& config, std::vector<int> locks, evidence::Memory memory, SavedFile saved,
+Engine::Engine(const Config& config, ForKeeper for_keeper, evidence::Memory memory, SavedFile saved,
                SavedSettings settings)
     : file_ { std::move(saved) }, layers_ { config, std::move(settings) },
       exclusions_file_ { config.daemon.saved_directory }, saved_exclusions_ { exclusions_file_.load() },
@@ -50,7 +50,7 @@ Engine::Engine(const Config& config, std::vector<int> locks, evidence::Memory me
     merged = layers_.merged();
     layers_.ask({});
   }
-  loop_ = std::make_unique<PacketLoop>(with_saved(std::move(merged), saved_exclusions_), std::move(locks),
+  loop_ = std::make_unique<PacketLoop>(with_saved(std::move(merged), saved_exclusions_), std::move(for_keeper),
                                        std::move(memory));
   layers_.ask(known_settings(loop_->loaded()));
   loop_->follow(layers_);

@@ -22,13 +22,14 @@ class PacketLoop;
 
 // Owns everything that touches packets. Built in the main thread; throws std::exception with a sentence for the user
 // when it cannot start.
+struct ForKeeper;
+
 class Engine final : public control::Backend
 {
 public:
-  // `locks`: descriptors whose locks the keeper holds on until it has undone everything.
+  // `for_keeper`: its locks are held until the keeper has undone everything.
   // `memory`: what was learnt before. `saved`: where settings are saved, `settings` what it held.
-  Engine(const Config& config, std::vector<int> locks, evidence::Memory memory, SavedFile saved,
-         SavedSettings settings);
+  Engine(const Config& config, ForKeeper for_keeper, evidence::Memory memory, SavedFile saved, SavedSettings settings);
   ~Engine() override;
 
   // Runs the packet loop in the calling thread until stop(). On return held-back state is released, rules and routes

@@ -8,6 +8,7 @@
 #include "src/daemon/layout.h"
 #include "src/daemon/lock.h"
 #include "src/daemon/module_loader.h"
+#include "src/daemon/piece_options.h"
 #include "src/daemon/privileges.h"
 #include "src/daemon/saved_file.h"
 #include "src/daemon/service.h"
@@ -154,15 +155,21 @@ void run(const Options& options)
   const InstanceLock lock { run_directory / "tandemd.lock" };
   const InstanceLock alone { namespace_lock_file(run_directory) };
   require_privileges();
+  // Loading it needs more than is kept, running it does not.
+  const kernel::PacingProgram pacing = config.daemon.pacing == Pacing::automatic
+                                           ? kernel::load_pacing_program()
+                                           : kernel::PacingProgram { .why = "daemon.pacing is \"interface\"" };
   drop_privileges(config.daemon.socket_group);
 
   EvidenceKept kept = remember(config.evidence);
   SavedFile saved { config.daemon.saved_directory };
   SavedSettings settings = saved.load();
   if (!saved.problem().empty()) log(Severity::warning, saved.problem());
-  Engine engine {
-    config, { lock.descriptor(), alone.descriptor() }, std::move(kept.memory), std::move(saved), std::move(settings)
-  };
+  Engine engine { config,
+                  { { lock.descriptor(), alone.descriptor() }, pacing },
+                  std::move(kept.memory),
+                  std::move(saved),
+                  std::move(settings) };
   for (const SettingLayers::Remark& each : engine.remarks())
     log(Severity::warning, each.text, { .module = each.module });
   control::ServerOptions serving { .socket = config.daemon.socket, .group = config.daemon.socket_group };

@@ -31,9 +31,9 @@ struct Call<function>
 
 } // namespace
 
-PacketLoop::PacketLoop(const Config& given, std::vector<int> locks, evidence::Memory memory)
+PacketLoop::PacketLoop(const Config& given, ForKeeper for_keeper, evidence::Memory memory)
     : config_ { given }, marks_ { marks_of(given.daemon) }, keeper_ { kernel::Keeper::start(
-                                                                keeper_options(given.daemon, std::move(locks)),
+                                                                keeper_options(given.daemon, std::move(for_keeper)),
                                                                 route_plan(given.daemon, marks_, {})) },
       loaded_ { load_configured(given.daemon) }, monitor_ { kernel::now() }, seed_ { random_seed() },
       queue_ { { .number = given.daemon.queue, .max_length = given.daemon.queue_length } }, injector_ { marks_ },
@@ -234,6 +234,7 @@ void PacketLoop::end()
     }
   };
   logged([this] { keeper_.set_steering({}); });
+  logged([this] { keeper_.set_pacing({}); });
   logged([this] { keeper_.clear(); });
   queue_.receive([](kernel::QueuedPacket&) { return kernel::Decision {}; });
   mailbox_.close();
@@ -264,6 +265,7 @@ StatusSources PacketLoop::sources()
            .rules = rules_status(),
            .steering = steering_,
            .placement = placement_,
+           .pacing = pacing_,
            .fetching = broker_,
            .keeper = keeper_,
            .observers = *observers_,

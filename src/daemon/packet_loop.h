@@ -18,6 +18,7 @@
 #include "src/daemon/link_radio.h"
 #include "src/daemon/module_loader.h"
 #include "src/daemon/observers.h"
+#include "src/daemon/pacing_book.h"
 #include "src/daemon/placement_driver.h"
 #include "src/daemon/queue_rules.h"
 #include "src/daemon/roles.h"
@@ -33,6 +34,7 @@
 #include "src/kernel/packet/injector.h"
 #include "src/kernel/packet/packet_queue.h"
 #include "src/kernel/sleep_watch.h"
+#include "src/kernel/socket_owner.h"
 #include "src/links/cell_cost.h"
 #include "src/links/monitor.h"
 #include "src/links/validation.h"
@@ -59,12 +61,14 @@ struct Snapshot
   trace::Heading heading {};
 };
 
+struct ForKeeper;
+
 class PacketLoop final
 {
 public:
-  // `locks`: descriptors that the keeper inherits.
+  // `for_keeper`: what the keeper inherits.
   // `memory`: what was learnt before.
-  PacketLoop(const Config& given, std::vector<int> locks, evidence::Memory memory);
+  PacketLoop(const Config& given, ForKeeper for_keeper, evidence::Memory memory);
   ~PacketLoop();
   PacketLoop(const PacketLoop&) = delete;
   PacketLoop& operator=(const PacketLoop&) = delete;
@@ -198,6 +202,8 @@ private:
 
   void radio_changed(Link link, const std::optional<RadioState>& radio);
   void steer();
+  void take_paces(const std::vector<chain::PaceRequest>& paces);
+  void pace();
   void look_at_roam();
   void steer_soon();
   std::string barred(Link link) const;
@@ -247,6 +253,8 @@ private:
   Duration filtered_for_ {};
   SteeringController steering_;
   PlacementDriver placement_ {};
+  PacingBook pacing_ {};
+  kernel::SocketOwners sockets_ {};
   std::function<void(bool)> tell_roam_ {};
   bool roam_told_ = false;
   Wanted wanted_ {}; // what rules and observers were made of

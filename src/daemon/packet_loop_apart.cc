@@ -7,6 +7,7 @@
 #include "src/links/routing.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -92,8 +93,8 @@ void PacketLoop::machine_woke()
   if (slept < shortest_sleep) return;
   rouse();
   ++sleeps_;
-  log(Severity::notice, "the machine has slept for " + std::to_string(static_cast<long>(seconds(slept)))
-                            + " s: every flow is looked at anew");
+  log(Severity::notice,
+      "the machine has slept for " + std::to_string(std::lround(seconds(slept))) + " s: every flow is looked at anew");
   stop_fetching("the machine has slept");
   injector_.bind(Link::wifi, {});
   injector_.bind(Link::cell, {});

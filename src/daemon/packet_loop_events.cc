@@ -90,6 +90,7 @@ void PacketLoop::carry_out()
     steering_.take(one);
   }
   if (!output.requests.empty()) steer_soon();
+  take_paces(output.paces);
   for (const chain::FetchRequest& one : output.fetches)
     if (!broker_.ask(one)) chain_.fetch_refused(one);
   for (const chain::PathFound& one : output.paths)
@@ -145,6 +146,7 @@ void PacketLoop::steer_soon()
 void PacketLoop::steer()
 {
   look_at_roam();
+  pace();
   try
   {
     // No link is steered beside a tunnel: endpoints of Tandem's making go.
@@ -156,7 +158,7 @@ void PacketLoop::steer()
   {
     log(Severity::warning, std::string { "steering is not possible: " } + error.what());
   }
-  if (steering_.settled()) ev_timer_stop(loop_, &steer_timer_);
+  if (steering_.settled() && pacing_.settled()) ev_timer_stop(loop_, &steer_timer_);
 }
 
 void PacketLoop::switch_slot(std::size_t i, bool on)
@@ -166,6 +168,7 @@ void PacketLoop::switch_slot(std::size_t i, bool on)
   entered(now, trace::input::Switched { static_cast<std::uint8_t>(i), on });
   if (on) return;
   steering_.lapse(static_cast<std::uint8_t>(i));
+  pacing_.lapse(static_cast<std::uint8_t>(i));
   steer_soon();
 }
 
@@ -232,6 +235,8 @@ LinkStates PacketLoop::present_links() const
   wifi.changed = std::max(wifi.changed, watch_->since());
   wifi.at_risk = watch_->at_risk();
   wifi.radio = watch_->radio();
+  // Endpoints of Tandem's own are on the links that it sees.
+  states[static_cast<std::size_t>(Link::other)].present = !roles_.unused.empty() && config_.mptcp.foreign;
   // Whether the second way leads anywhere is known by the policy route rather than by the interface.
   LinkState& cell = states[static_cast<std::size_t>(Link::cell)];
   // To the modules a link that must not be used has no route.
@@ -438,7 +443,8 @@ bool PacketLoop::may_rest() const
 {
   constexpr int looks = 25; // 5 s
   return quiet_looks_ >= looks && (bypass_.on() || !wanted_.any) && rules_.in_force() && !keeper_.state().watching
-         && steering_.settled() && !roam_told_ && broker_.store().under_way() == 0 && traps_.all().empty();
+         && steering_.settled() && pacing_.settled() && !roam_told_ && broker_.store().under_way() == 0
+         && traps_.all().empty();
 }
 
 void PacketLoop::rest()

@@ -47,13 +47,15 @@ kernel::Marks marks_of(const Config::Daemon& daemon)
   return { .by_cell = by_cell, .injected = injected, .release = next() };
 }
 
-kernel::KeeperOptions keeper_options(const Config::Daemon& daemon, std::vector<int> locks)
+kernel::KeeperOptions keeper_options(const Config::Daemon& daemon, ForKeeper for_keeper)
 {
   return { .backend = choice_of(daemon.backend),
            .steering_file = (daemon.socket.parent_path() / "steering.json").string(),
            .arp_file = (daemon.socket.parent_path() / "arp_announce").string(),
            .placement_file = (daemon.socket.parent_path() / "placement.json").string(),
-           .inherited = std::move(locks) };
+           .pacing_file = (daemon.socket.parent_path() / "pacing.json").string(),
+           .pacing = std::move(for_keeper.pacing),
+           .inherited = std::move(for_keeper.locks) };
 }
 
 kernel::RoutePlan route_plan(const Config::Daemon& daemon, const kernel::Marks& marks, const std::string& cell)

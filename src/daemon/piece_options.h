@@ -23,8 +23,14 @@ namespace tandem::daemon
 // One bit of the configured mask for each kind of packet, from the lowest.
 kernel::Marks marks_of(const Config::Daemon& daemon);
 
-// `locks`: descriptors that the keeper inherits.
-kernel::KeeperOptions keeper_options(const Config::Daemon& daemon, std::vector<int> locks);
+// `for_keeper`: what the keeper inherits.
+// What was opened before the keeper's process began.
+struct ForKeeper
+{
+  std::vector<int> locks {}; // descriptors
+  kernel::PacingProgram pacing {};
+};
+kernel::KeeperOptions keeper_options(const Config::Daemon& daemon, ForKeeper for_keeper);
 
 // What leaves by the cellular link although the main table has another route.
 kernel::RoutePlan route_plan(const Config::Daemon& daemon, const kernel::Marks& marks, const std::string& cell);

@@ -14,9 +14,20 @@
 namespace tandem::daemon
 {
 
+namespace
+{
+
+void read_capabilities()
+{
+  if (capng_get_caps_process() != 0)
+    throw std::runtime_error { "cannot read the capabilities of this process (/proc/self/status); is /proc mounted?" };
+}
+
+} // namespace
+
 void require_privileges()
 {
-  capng_get_caps_process();
+  read_capabilities();
   std::string missing;
   if (!capng_have_capability(CAPNG_EFFECTIVE, CAP_NET_ADMIN)) missing += " CAP_NET_ADMIN (queue, rules, routes)";
   if (!capng_have_capability(CAPNG_EFFECTIVE, CAP_NET_RAW))
@@ -55,7 +66,7 @@ bool holds_only_what_is_needed()
 
 void drop_privileges(const std::string& socket_group)
 {
-  capng_get_caps_process();
+  read_capabilities();
   const bool may_change_groups = capng_have_capability(CAPNG_EFFECTIVE, CAP_SETGID);
   const bool may_change_bounds = capng_have_capability(CAPNG_EFFECTIVE, CAP_SETPCAP);
 

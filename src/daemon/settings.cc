@@ -200,6 +200,12 @@ constexpr std::array all {
             "true or false is needed", true },
   Setting { "daemon.queue", [](Config& c, const Value& v) { return put_integer(c.daemon.queue, v, 0, 65535); },
             "an NFQUEUE number from 0 to 65535 is needed" },
+  Setting {
+      "daemon.pacing",
+      [](Config& c, const Value& v) {
+        return put_word(c.daemon.pacing, v, { { "auto", Pacing::automatic }, { "interface", Pacing::interface } });
+      },
+      "\"auto\" or \"interface\" is needed", true },
   Setting { "daemon.queue_length",
             [](Config& c, const Value& v) { return put_integer(c.daemon.queue_length, v, 16, 65536); },
             "a number of packets from 16 to 65536 is needed", true },
@@ -456,10 +462,10 @@ std::string suggestion(std::string_view name, std::span<const std::string_view> 
 {
   if (const std::string_view nearest = closest(name, known); !nearest.empty())
     return "did you mean " + std::string { nearest } + "?";
-  std::string all = "known here: ";
+  std::string names = "known here: ";
   for (std::size_t i = 0; i < known.size(); ++i)
-    all += (i == 0 ? "" : ", ") + std::string { known[i] };
-  return all;
+    names += (i == 0 ? "" : ", ") + std::string { known[i] };
+  return names;
 }
 
 } // namespace tandem::daemon

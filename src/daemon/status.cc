@@ -104,6 +104,16 @@ json all_modules_json(const StatusSources& from)
   return all;
 }
 
+// Of uploads, by the pace of their sockets.
+json pacing_json(const StatusSources& from)
+{
+  json all = from.keeper.state().pacing;
+  all.update({ { "asked", from.pacing.asked() },
+               { "not_found", from.pacing.not_found() },
+               { "too_many", from.pacing.too_many() } });
+  return all;
+}
+
 json status_json(const StatusSources& from)
 {
   const kernel::KeeperState& keeper = from.keeper.state();
@@ -118,6 +128,7 @@ json status_json(const StatusSources& from)
     { "links", each_link_json(from.links, [&from](Link link) { return link_status_json(link, from); }) },
     { "steering", all_steering_json(from) },
     { "placement", from.placement.json(from.config.placement, keeper.placement) },
+    { "pacing", pacing_json(from) },
     { "datapath", datapath_json(from) },
     { "fetch", fetch_json(from) },
     { "faults", faults_json(from.datapath.counters()) },

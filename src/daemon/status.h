@@ -10,6 +10,7 @@
 #include "src/daemon/fetch_broker.h"
 #include "src/daemon/link_radio.h"
 #include "src/daemon/observers.h"
+#include "src/daemon/pacing_book.h"
 #include "src/daemon/placement_driver.h"
 #include "src/daemon/roles.h"
 #include "src/daemon/setting_layers.h"
@@ -48,6 +49,7 @@ struct StatusSources
   RulesStatus rules;
   const SteeringController& steering;
   const PlacementDriver& placement;
+  const PacingBook& pacing;
   const FetchBroker& fetching;
   const kernel::Keeper& keeper;
   const Observers& observers;

@@ -47,10 +47,10 @@ std::optional<kernel::SteeringPlan> SteeringController::due(const links::LinkTab
 KeeperChange compare(const kernel::KeeperState& before, const kernel::KeeperState& after)
 {
   KeeperChange change {};
-  change.steering_only = (before.steering != after.steering || before.placement != after.placement)
-                         && before.phase == after.phase && before.route.v4 == after.route.v4
-                         && before.route.v6 == after.route.v6 && before.last_error == after.last_error
-                         && before.restored == after.restored;
+  change.steering_only =
+      (before.steering != after.steering || before.placement != after.placement || before.pacing != after.pacing)
+      && before.phase == after.phase && before.route.v4 == after.route.v4 && before.route.v6 == after.route.v6
+      && before.last_error == after.last_error && before.restored == after.restored;
   if (after.restored != before.restored)
     change.warnings.emplace_back("another program took rules of Tandem's away; they are back");
   const auto tell = [&change](const std::string& was, const std::string& is, const char* what = "steering: ")
@@ -62,6 +62,8 @@ KeeperChange compare(const kernel::KeeperState& before, const kernel::KeeperStat
   tell(before.steering.recovered, after.steering.recovered);
   tell(before.placement.why, after.placement.why, "new connections are not placed: ");
   tell(before.placement.last_error, after.placement.last_error, "placed connections: ");
+  tell(before.pacing.last_error, after.pacing.last_error, "uploads are not paced: ");
+  tell(before.pacing.recovered, after.pacing.recovered, "pacing: ");
   if (after.steering.ce_backend.empty()) tell(before.steering.ce_why, after.steering.ce_why);
   return change;
 }

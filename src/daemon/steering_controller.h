@@ -62,7 +62,7 @@ private:
 // What a change of the keeper's state means for the daemon.
 struct KeeperChange
 {
-  bool steering_only = false;           // or placement: rules, routes and errors are as they were
+  bool steering_only = false;           // or placement, or pacing: rules, routes and errors are as they were
   std::vector<std::string> warnings {}; // for the log
 };
 

@@ -25,6 +25,7 @@ public:
 
   int get() const { return number_; }
   explicit operator bool() const { return number_ >= 0; }
+  int release() noexcept { return std::exchange(number_, -1); } // the caller's from now on
   void reset(int number = -1) noexcept
   {
     if (number_ >= 0) ::close(number_);

@@ -37,7 +37,8 @@ std::optional<SocketOwner> owner_in(const std::byte* bytes, std::size_t length, 
       || head->nlmsg_type != SOCK_DIAG_BY_FAMILY)
     return {};
   const auto* found = static_cast<const inet_diag_msg*>(NLMSG_DATA(head));
-  SocketOwner owner { .user = found->idiag_uid };
+  SocketOwner owner { .user = found->idiag_uid,
+                      .cookie = std::uint64_t { found->id.idiag_cookie[1] } << 32 | found->id.idiag_cookie[0] };
   const auto* end = reinterpret_cast<const char*>(bytes) + head->nlmsg_len;
   for (const auto* one = static_cast<const nlattr*>(mnl_nlmsg_get_payload_offset(head, sizeof(inet_diag_msg)));
        mnl_attr_ok(one, static_cast<int>(end - reinterpret_cast<const char*>(one))); one = mnl_attr_next(one))

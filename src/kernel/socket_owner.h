@@ -15,6 +15,7 @@ namespace tandem::kernel
 struct SocketOwner
 {
   std::uint32_t user = 0;
+  std::uint64_t cookie = 0; // the socket's: of this one alone, as long as the kernel runs (SO_COOKIE)
   std::uint64_t cgroup = 0; // id in the v2 hierarchy when the socket was made; 0: not told (Linux before 5.7)
   bool operator==(const SocketOwner&) const = default;
 };

@@ -21,10 +21,12 @@
 namespace tandem::links
 {
 
+namespace message_bus = kernel::message_bus;
+
 std::optional<unsigned> whole(const Properties& properties, const std::string& name)
 {
   const auto found = properties.find(name);
-  if (found == properties.end() || found->second.peekValueType() != "u") return {};
+  if (found == properties.end() || !found->second.containsValueOfType<std::uint32_t>()) return {};
   return found->second.get<std::uint32_t>();
 }
 
@@ -43,7 +45,7 @@ void BusService::begin_anew(std::string by)
 
 Bus::Bus(std::string interface)
     : interface_ { std::move(interface) }, connection_ { sdbus::createSystemBusConnection() }, bus_ {
-        sdbus::createProxy(*connection_, bus_name, "/org/freedesktop/DBus")
+        message_bus::proxy_of(*connection_, bus_name, "/org/freedesktop/DBus")
       }
 {
   connection_->setMethodCallTimeout(static_cast<std::uint64_t>(std::chrono::microseconds { bus_answer }.count()));
@@ -72,7 +74,7 @@ void Bus::process()
       service->asking = true;
       ask(*service);
     }
-    while (connection_->processPendingRequest())
+    while (message_bus::process(*connection_))
     {
     }
   } while (std::any_of(services_.begin(), services_.end(), due));
@@ -88,28 +90,30 @@ void Bus::watch(BusService& service, const std::string& rule)
 {
   // What changed is asked, not read from the signal; and only its owner can make us ask: signals can be sent to us
   // alone by anybody, past the bus's own filter.
-  matches_.push_back(connection_->addMatch(rule,
-                                           [&service](sdbus::Message& message)
-                                           {
-                                             if (!service.owner.empty() && message.getSender() == service.owner)
-                                               service.again = true;
-                                           }));
+  matches_.push_back(message_bus::add_match(*connection_, rule,
+                                            [&service](sdbus::Message& message)
+                                            {
+                                              if (!service.owner.empty()
+                                                  && message_bus::text_of(message.getSender()) == service.owner)
+                                                service.again = true;
+                                            }));
 }
 
 void Bus::find(BusService& service, const std::string& rule)
 {
   services_.push_back(&service);
   watch(service, rule);
-  matches_.push_back(connection_->addMatch("type='signal',sender='" + bus_name + "',interface='" + bus_name
-                                               + "',member='NameOwnerChanged',arg0='" + service.name + "'",
-                                           [this, &service](sdbus::Message& message)
-                                           {
-                                             if (message.getSender() != bus_name) return;
-                                             std::string name {}, before {}, after {};
-                                             message >> name >> before >> after;
-                                             forget(service);
-                                             service.begin_anew(after);
-                                           }));
+  matches_.push_back(message_bus::add_match(*connection_,
+                                            "type='signal',sender='" + bus_name + "',interface='" + bus_name
+                                                + "',member='NameOwnerChanged',arg0='" + service.name + "'",
+                                            [this, &service](sdbus::Message& message)
+                                            {
+                                              if (message_bus::text_of(message.getSender()) != bus_name) return;
+                                              std::string name {}, before {}, after {};
+                                              message >> name >> before >> after;
+                                              forget(service);
+                                              service.begin_anew(after);
+                                            }));
   try
   {
     bus_->callMethod("GetNameOwner").onInterface(bus_name).withArguments(service.name).storeResultsTo(service.owner);
@@ -123,26 +127,26 @@ void Bus::find(BusService& service, const std::string& rule)
 void Bus::ask_device(BusService& service, std::function<void(const Properties*)> take)
 {
   // To the owner, not to the name: a call to the name would start the service.
-  service.proxy = sdbus::createProxy(*connection_, service.owner, "/org/freedesktop/NetworkManager");
+  service.proxy = message_bus::proxy_of(*connection_, service.owner, "/org/freedesktop/NetworkManager");
   service.proxy->callMethodAsync("GetDeviceByIpIface")
       .onInterface(network_manager)
       .withTimeout(bus_answer)
       .withArguments(interface_)
       .uponReplyInvoke(
-          [this, &service, take = std::move(take)](const sdbus::Error* error, const sdbus::ObjectPath& path)
+          [this, &service, take = std::move(take)](message_bus::CallError error, const sdbus::ObjectPath& path)
           {
             if (error)
             {
               if (error->getName() == network_manager + ".UnknownDevice") take(nullptr);
               return service.done();
             }
-            service.device = sdbus::createProxy(*connection_, service.owner, path);
+            service.device = message_bus::proxy_of(*connection_, service.owner, path);
             service.device->callMethodAsync("GetAll")
                 .onInterface(bus_properties)
                 .withTimeout(bus_answer)
                 .withArguments(network_manager_device)
                 .uponReplyInvoke(
-                    [&service, take](const sdbus::Error* fault, const Properties& properties)
+                    [&service, take](message_bus::CallError fault, const Properties& properties)
                     {
                       if (!fault) take(&properties);
                       service.done();
@@ -166,7 +170,7 @@ struct BusThread::Loop
   void rouse() const
   {
     const std::uint64_t one = 1;
-    static_cast<void>(::write(wake.get(), &one, sizeof one));
+    [[maybe_unused]] const ssize_t written = ::write(wake.get(), &one, sizeof one);
   }
 
   // How long to sleep, in milliseconds; -1: until something comes.
@@ -182,12 +186,10 @@ struct BusThread::Loop
       pause = first_pause;
       const auto data = bus->poll_data();
       fds[1] = { data.fd, data.events, 0 };
-      if (data.timeout_usec == UINT64_MAX) return -1;
-      const auto now = static_cast<std::uint64_t>(
-          std::chrono::floor<std::chrono::microseconds>(kernel::now().time_since_epoch()).count());
-      return data.timeout_usec <= now
-                 ? 0
-                 : static_cast<int>(std::min<std::uint64_t>((data.timeout_usec - now) / 1000 + 1, 60'000));
+      const auto due = message_bus::due(data);
+      if (!due) return -1;
+      const auto left = *due - std::chrono::floor<std::chrono::microseconds>(kernel::now().time_since_epoch());
+      return left.count() <= 0 ? 0 : static_cast<int>(std::min<std::int64_t>(left.count() / 1000 + 1, 60'000));
     }
     catch (const std::exception&)
     {
@@ -214,7 +216,7 @@ struct BusThread::Loop
       const int wait = work(now_interface, fds);
       static_cast<void>(::poll(fds.data(), fds.size(), wait));
       std::uint64_t ignored = 0;
-      static_cast<void>(::read(wake.get(), &ignored, sizeof ignored));
+      [[maybe_unused]] const ssize_t count = ::read(wake.get(), &ignored, sizeof ignored);
     }
   }
 };

@@ -2,7 +2,7 @@
 // that sleeps while nothing changes. None of them is started by it. DBUS_SYSTEM_BUS_ADDRESS names another bus.
 #pragma once
 
-#include <sdbus-c++/sdbus-c++.h>
+#include "src/kernel/message_bus.h"
 
 #include <chrono>
 #include <functional>

@@ -63,12 +63,12 @@ private:
 
   void ask_modems()
   {
-    mm_.proxy = sdbus::createProxy(connection(), mm_.owner, "/org/freedesktop/ModemManager1");
+    mm_.proxy = kernel::message_bus::proxy_of(connection(), mm_.owner, "/org/freedesktop/ModemManager1");
     mm_.proxy->callMethodAsync("GetManagedObjects")
         .onInterface("org.freedesktop.DBus.ObjectManager")
         .withTimeout(bus_answer)
         .uponReplyInvoke(
-            [this](const sdbus::Error* error, const ModemObjects& objects)
+            [this](kernel::message_bus::CallError error, const ModemObjects& objects)
             {
               if (!error && asks_.roaming) roaming_ = roaming_of(objects, interface());
               if (!error && asks_.operator_code) operator_ = operator_of(objects, interface());

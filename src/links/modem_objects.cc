@@ -11,13 +11,15 @@ namespace tandem::links
 namespace
 {
 
+using Ports = std::vector<sdbus::Struct<std::string, std::uint32_t>>; // name, MMModemPortType
+
 bool has_port(const std::map<std::string, Properties>& interfaces, const std::string& interface)
 {
   const auto modem = interfaces.find(modem_interface);
   if (modem == interfaces.end()) return false;
   const auto found = modem->second.find("Ports");
-  if (found == modem->second.end() || found->second.peekValueType() != "a(su)") return false;
-  const auto ports = found->second.get<std::vector<sdbus::Struct<std::string, std::uint32_t>>>();
+  if (found == modem->second.end() || !found->second.containsValueOfType<Ports>()) return false;
+  const auto ports = found->second.get<Ports>();
   return std::any_of(ports.begin(), ports.end(), [&](const auto& port) { return std::get<0>(port) == interface; });
 }
 
@@ -68,7 +70,7 @@ std::string operator_of(const ModemObjects& objects, const std::string& interfac
     // Another modem's operator says nothing of this interface.
     if (gpp == interfaces.end() || !has_port(interfaces, interface)) continue;
     const auto found = gpp->second.find("OperatorCode");
-    if (found == gpp->second.end() || found->second.peekValueType() != "s") continue;
+    if (found == gpp->second.end() || !found->second.containsValueOfType<std::string>()) continue;
     if (std::string code = operator_code(found->second.get<std::string>()); !code.empty()) return code;
   }
   return {};

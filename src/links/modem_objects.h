@@ -3,8 +3,6 @@
 
 #include "src/links/bus.h"
 
-#include <sdbus-c++/sdbus-c++.h>
-
 #include <map>
 #include <optional>
 #include <string>

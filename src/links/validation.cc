@@ -39,7 +39,7 @@ private:
                  said_ = Connectivity { .v4 = whole(*device, "Ip4Connectivity").value_or(0),
                                         .v6 = whole(*device, "Ip6Connectivity").value_or(0) };
                  const auto active = device->find("ActiveConnection");
-                 if (active != device->end() && active->second.peekValueType() == "o")
+                 if (active != device->end() && active->second.containsValueOfType<sdbus::ObjectPath>())
                    said_->connection = active->second.get<sdbus::ObjectPath>();
                });
   }

@@ -19,6 +19,64 @@ from small_disk import small_disk  # noqa: E402, F401
 from tandem_lab import Lab  # noqa: E402
 from tandem_lab import life, system, topology, virtual  # noqa: E402
 
+# Exact rates: 25 Mb/s by Wi-Fi, 18 by cellular, as in table II of Sinky et al.
+BOTH = """
+[scenario]
+name = "both"
+mptcp = true
+[wifi]
+profile = "wifi-pipe"
+rate_down = "25Mbit"
+rate_up = "25Mbit"
+delay = "2ms"
+queue = 120
+[cell]
+rate_down = "18Mbit"
+rate_up = "10Mbit"
+delay = "20ms"
+queue = 200
+[wan]
+delay = "10ms"
+[[ap]]
+name = "ap1"
+[[server]]
+name = "srv1"
+congestion = "cubic"
+"""
+# An access point that is left while a download or an upload runs, at a rate that follows the signal.
+LEAVING = """
+[scenario]
+name = "leaving"
+duration = "30s"
+[wifi]
+profile = "wifi-g"
+rate = "minstrel"
+[cell]
+enabled = false
+[wan]
+delay = "15ms"
+[[ap]]
+name = "ap1"
+signal = -60
+[[ap]]
+name = "ap2"
+channel = 6
+signal = -55
+[[server]]
+name = "srv1"
+congestion = "cubic"
+[[timeline]]
+at = "0s"
+what = "signal"
+ap = "ap1"
+points = [["0s", -60], ["8s", -80]]
+[[timeline]]
+at = "8s"
+what = "handoff"
+ap = "ap2"
+gap = "50ms"
+"""
+
 
 @pytest.fixture(scope="session")
 def without_air() -> None:
@@ -61,6 +119,20 @@ def make_lab(prefix: str) -> Iterator[Callable[..., Lab]]:
     yield make
     for lab in reversed(labs):
         lab.down()
+
+
+@pytest.fixture
+def both(make_lab: Callable[..., Lab]) -> Lab:
+    """Wi-Fi and cellular for MPTCP."""
+    if not Path("/proc/sys/net/mptcp/enabled").exists():
+        pytest.skip("this kernel has no MPTCP (CONFIG_MPTCP)")
+    return make_lab(BOTH)
+
+
+@pytest.fixture
+def leaving(make_lab: Callable[..., Lab]) -> Lab:
+    """Its timeline waits for start_timeline()."""
+    return make_lab(LEAVING)
 
 
 @pytest.fixture(scope="module")

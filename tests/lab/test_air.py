@@ -7,10 +7,11 @@ import shutil
 import socket
 import subprocess
 import time
+from typing import Any
 
 import pytest
 
-from tandem_lab import BadInput
+from tandem_lab import BadInput, system
 
 AIR = pytest.mark.usefixtures("with_air")
 pytestmark = AIR
@@ -218,7 +219,7 @@ def test_every_server_has_its_own_tcp_and_distance(make_lab):
 
 def test_ecn_marks_reach_tcp(make_lab):
     lab = make_lab("plain", overrides={"wan.ecn": "mark", "wan.rate": "8Mbit", "wan.threshold": "5ms"})
-    download = lab.start_download(seconds=3)
+    download = lab.start_download(seconds=30)  # marked from the first round trips on, so it may be slow
     download.wait_bytes(1 << 20)
     entry = lab.sock_stats()[0]
     download.stop()
@@ -241,6 +242,34 @@ def test_radiotap_stream_is_readable(air_lab):
     listed = subprocess.run(["tcpdump", "-n", "-r", "-", "-c", "500"], input=data, capture_output=True).stdout.decode()
     assert len(listed.splitlines()) == 500
     assert "Mb/s" in listed and "signal" in listed
+
+
+@pytest.mark.parametrize("survey", [True, False])
+def test_how_busy_the_air_is_reaches_the_daemon(make_lab, survey):
+    """By a survey as drivers have it, in the stream of frames; with `survey = false` nobody knows."""
+    lab = make_lab("plain", overrides={"wifi.survey": survey})
+    with lab.daemon([], {"detector": {"watch": "always"}, "links": {"radio": f"lab:{lab.directory / 'frames.sock'}", "modem": "none"}}) as daemon:
+        def surveys() -> list[dict[str, Any]]:
+            return daemon.api("/v1/links")["wifi"].get("surveys", [])
+
+        def busy() -> float:
+            """Share of 2 s."""
+            before = surveys()[0]
+            time.sleep(2)
+            after = surveys()[0]
+            return (after["busy_ms"] - before["busy_ms"]) / (after["active_ms"] - before["active_ms"])
+
+        download = lab.start_download(seconds=9)
+        download.wait_bytes(1_000_000)
+        if survey:
+            assert system.wait_until(lambda: surveys() and surveys()[0]["in_use"], 5.0), surveys()
+            # The download fills the air.
+            assert len(surveys()) == 1 and busy() > 0.6
+        download.wait()
+        if survey:
+            assert busy() < 0.2
+        else:
+            assert not surveys()
 
 
 def test_shipped_scenarios_are_good(command):

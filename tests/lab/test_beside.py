@@ -371,3 +371,111 @@ def test_rules_that_systemd_networkd_removes_come_back(lab: Lab, place: Place, d
         never_in_doubt(daemon)
         end(networkd)
     assert left_of_tandem(lab) == []
+
+
+ONLINE = b"online"
+NM_CONF = """[main]
+plugins=keyfile
+auth-polkit=false
+dns=none
+no-auto-default=*
+[connectivity]
+uri=http://{server}/check
+response=online
+interval=1
+"""
+# The lab's interfaces are TAP devices, mode 2.
+NM_PROFILE = """[connection]
+id={interface}
+type=tun
+interface-name={interface}
+[tun]
+mode=2
+[ipv4]
+method=manual
+address1={v4},{gateway_v4}
+route-metric={metric}
+[ipv6]
+method=manual
+address1={v6},{gateway_v6}
+route-metric={metric}
+"""
+PROFILES = ({"interface": "wlan0", "v4": "10.77.1.2/24", "gateway_v4": "10.77.1.1", "v6": "fd77:1::2/64", "gateway_v6": "fd77:1::1", "metric": 100},
+            {"interface": "cell0", "v4": "10.77.2.2/24", "gateway_v4": "10.77.2.1", "v6": "fd77:2::2/64", "gateway_v6": "fd77:2::1", "metric": 600})
+
+
+class NetworkManager:
+    """It has made the connections of both links, and looks every second whether they lead anywhere."""
+
+    def __init__(self, lab: Lab, place: Place, log: Path) -> None:
+        needs(place, "NetworkManager", "nmcli", "dbus-daemon")
+        self._place, self._lab = place, lab
+        self.address = place.bus(log)
+        self.online(True)
+        place.write("/etc/NetworkManager/NetworkManager.conf", NM_CONF.format(server=lab.server().ipv4))
+        for profile in PROFILES:
+            place.write(f"/etc/NetworkManager/system-connections/{profile['interface']}.nmconnection", NM_PROFILE.format(**profile), "600")
+        self._process = place.start("NetworkManager", "--no-daemon", log=log)
+        assert system.wait_until(lambda: place.run("nmcli", "general", check=False).returncode == 0, LONG_ENOUGH), log.read_text()
+        self.activate()
+
+    def nmcli(self, *words: str) -> str:
+        return self._place.run("nmcli", "--terse", *words).stdout
+
+    def activate(self) -> None:
+        for profile in PROFILES:
+            self.nmcli("connection", "up", str(profile["interface"]))
+
+    def online(self, yes: bool) -> None:
+        self._lab.add_file("check", ONLINE if yes else b"please sign in")
+
+    def stop(self) -> None:
+        end(self._process)
+
+
+@pytest.fixture
+def network_manager(lab: Lab, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[NetworkManager]:
+    made = NetworkManager(lab, place, tmp_path / "log")
+    monkeypatch.setenv("DBUS_SYSTEM_BUS_ADDRESS", made.address)
+    yield made
+    made.stop()
+
+
+def test_network_manager_activates_connections_anew(lab: Lab, network_manager: NetworkManager) -> None:
+    """Addresses and routes of both links go and come back while a download runs."""
+    with lab.daemon(MODULES, EAGER) as daemon:
+        downloads = Downloads(lab, daemon)
+        for _ in range(2):
+            downloads.go_on()
+            network_manager.activate()
+            assert system.wait_until(lambda: in_force(daemon), LONG_ENOUGH), state(daemon)
+        downloads.go_on()
+        downloads.end()
+        never_in_doubt(daemon)
+    assert left_of_tandem(lab) == []
+    assert network_manager.nmcli("-f", "DEVICE,STATE", "device").count(":connected") >= len(PROFILES)
+
+
+def test_network_manager_says_what_is_metered(lab: Lab, network_manager: NetworkManager) -> None:
+    with lab.daemon(MODULES, {**EAGER, "cell": {"metered": "never"}}) as daemon:
+        for metered in ("yes", "no"):
+            network_manager.nmcli("connection", "modify", "cell0", "connection.metered", metered)
+            network_manager.nmcli("device", "reapply", "cell0")
+            denied = "metered" if metered == "yes" else ""
+            assert system.wait_until(lambda: state(daemon)["links"]["cell"]["denied"] == denied, LONG_ENOUGH), state(daemon)["links"]["cell"]
+            before = cell_bytes(daemon)
+            assert lab.download("piece", timeout=60).error is None
+            assert (cell_bytes(daemon) > before) == (metered == "no")
+
+
+def test_a_captive_portal_that_network_manager_finds(lab: Lab, network_manager: NetworkManager) -> None:
+    with lab.daemon(MODULES, {**EAGER, "links": {"validation": "auto"}}) as daemon:
+        Downloads(lab, daemon).go_on()
+        network_manager.online(False)
+        assert system.wait_until(lambda: "captive portal" in hands_off(daemon), LONG_ENOUGH), network_manager.nmcli("device", "show", "wlan0")
+        before = cell_bytes(daemon)
+        assert lab.download("piece", timeout=60).error is None
+        assert cell_bytes(daemon) == before
+        network_manager.online(True)
+        assert system.wait_until(lambda: hands_off(daemon) == "", LONG_ENOUGH)
+        the_next_goes_by_cellular(lab, daemon)

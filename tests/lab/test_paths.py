@@ -115,14 +115,14 @@ def test_acks_that_leave_by_cell_are_counted_there(veth_lab):
 @pytest.mark.parametrize("congestion", ["cubic", "reno", "bbr"])
 def test_server_runs_the_asked_congestion_control(make_lab, without_air, prefix, congestion):
     lab = make_lab(air=False, congestion=congestion, prefix=prefix[:-1] + "c-")
-    download = lab.start_download(seconds=2)
+    download = lab.start_download(seconds=20)
     download.wait_bytes(1 << 20)
     assert [entry.congestion for entry in lab.sock_stats("srv1")] == [congestion]
     download.stop()
 
 
 def test_socket_figures_agree_with_the_download(limited_by_the_cpu, veth_lab):
-    download = veth_lab.start_download(seconds=5)
+    download = veth_lab.start_download(seconds=20)
     download.wait_bytes(10 << 20)
     [entry] = veth_lab.sock_stats("srv1")
     result = download.stop()

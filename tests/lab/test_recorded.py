@@ -69,14 +69,16 @@ def test_replayed_over_every_scenario(make_lab, modules_needed, name, tmp_path):
 def test_switches_settings_and_resting_modules(make_lab, modules_needed, tmp_path):  # noqa: F811
     lab = make_lab(scenario("loss"))
     lab.add_file("two", bytes(2_000_000))
+    lab.add_file("five", bytes(5_000_000))
     with lab.daemon(MODULES, {**WHOLE, "evidence": {"share": 0.5}}) as daemon:
         for change in (lambda: None,
                        lambda: daemon.api("/v1/modules/mirror", "PUT", {"enabled": False}),
                        lambda: daemon.api("/v1/modules/offload/knobs/window_mss", "PUT", {"value": "20"}),
                        lambda: daemon.api("/v1/modules/mirror", "PUT", {"enabled": True})):
-            download = lab.start_download("random")
+            download = lab.start_download("five")
             time.sleep(1)
             change()
+            assert download.running()
             lab.download("two", timeout=60)
             assert not download.wait().error
         report = check(daemon, tmp_path / "whole.pcapng")

@@ -12,7 +12,7 @@ from conftest import Guest
 
 @pytest.fixture(scope="module")
 def facts(guest: Guest, programs: Path) -> dict[str, str]:
-    result = guest("daemon.sh", str(programs), timeout=240.0, modules=["nfnetlink_queue", "nft_queue", "nf_tables", "veth", "sch_netem"])
+    result = guest("daemon.sh", str(programs), timeout=240.0, modules=["nfnetlink_queue", "nft_queue", "nf_tables", "veth", "sch_netem", "sch_htb", "cls_u32", "wireguard"])
     assert result.exit_code == 0, result.output
     return dict(re.findall(r"^fact (\w+) (.*)$", result.output, re.MULTILINE))
 
@@ -51,6 +51,17 @@ def test_nobody_else_can_flush_the_table(facts: dict[str, str]) -> None:
 def test_the_kernel_has_nothing_to_complain_of(facts: dict[str, str]) -> None:
     """A chain that goes while packets wait for a verdict makes the kernel warn, and drop them (nf_reinject, 6.1)."""
     assert facts["kernel_warnings"] == "0"
+
+
+def test_hands_are_off_while_the_kernels_wireguard_has_the_default_route(facts: dict[str, str]) -> None:
+    assert facts["wireguard"].startswith("the default route leads into wg0 (wireguard)"), facts["wireguard"]
+    assert facts["wireguard_gone"] == "."
+
+
+def test_uploads_are_shaped_at_the_interface_where_bpf_is_not_safe(facts: dict[str, str]) -> None:
+    """Debian 12's kernel: HTB and u32, tried out by the doctor in a network namespace of its own."""
+    found = {check["name"]: check for check in json.loads(facts["doctor"])["checks"]}["pacing of uploads"]
+    assert found["health"] == "ok" and found["found"].startswith("by HTB, at the interface; not by BPF: the BPF iterator"), found
 
 
 def test_kill_of_daemon_and_keeper_leaves_no_rule_and_the_download_goes_on(facts: dict[str, str]) -> None:

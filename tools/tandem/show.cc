@@ -255,6 +255,14 @@ std::string show_status(const json& status, const Style& style)
     out += '\n';
   }
   if (member(status, "links").is_object()) out += '\n' + links_table(member(status, "links"), style);
+  if (const json& pacing = member(status, "pacing"); number(pacing, "paced") > 0)
+    out += "\nuploads: " + text(pacing, "paced") + " paced, by " + text(pacing, "how") + "\n";
+  else if (number(pacing, "asked") > 0)
+  {
+    for (const char* reason : { "why", "last_error" })
+      if (const std::string unpaced = text(pacing, reason); unpaced != "-" && !unpaced.empty())
+        out += '\n' + style(Tone::warning, "uploads are not paced: " + unpaced) + '\n';
+  }
   if (const std::string steering = show_steering(member(status, "steering"), style); !steering.empty())
     out += '\n' + steering;
   if (const std::string placement = show_placement(member(status, "placement"), style); !placement.empty())

@@ -5,6 +5,7 @@
 #include "src/kernel/fd.h"
 #include "src/kernel/keeper/keeper_child.h"
 #include "src/kernel/mptcp/steerer.h"
+#include "src/kernel/pacing/pacer.h"
 #include "src/kernel/rules/arp_setting.h"
 
 #include <nlohmann/json.hpp>
@@ -68,6 +69,7 @@ struct Keeper::Parts
   {
     Steerer::clear(options.steering_file);
     Placer::clear(options.placement_file);
+    Pacer::clear(options.pacing_file, options.pacing);
     try
     {
       PolicyRoute::clear(route.table, route.priority);
@@ -276,6 +278,17 @@ bool Keeper::post_placement(const PlacementPlan& plan)
 {
   const std::uint64_t ticket = parts_->post({ { "order", "placement" }, { "plan", plan } });
   return parts_->answered < ticket; // what is answered already was not sent
+}
+
+void Keeper::set_pacing(const PacingPlan& plan)
+{
+  validate(plan);
+  parts_->wait_for(parts_->post({ { "order", "pacing" }, { "plan", plan } }));
+}
+
+void Keeper::post_pacing(const PacingPlan& plan)
+{
+  parts_->post({ { "order", "pacing" }, { "plan", plan } });
 }
 
 void Keeper::guard_queue(int queue_fd, std::uint16_t number)

@@ -50,6 +50,10 @@ public:
   void set_placement(const PlacementPlan& plan);
   bool post_placement(const PlacementPlan& plan); // false: it could not be sent, and is lost
 
+  // How fast sockets of this host may send; likewise.
+  void set_pacing(const PacingPlan& plan);
+  void post_pacing(const PacingPlan& plan);
+
   // Lets the keeper release the packets waiting in the queue when the daemon hangs or dies: hands it the queue's
   // socket.
   void guard_queue(int queue_fd, std::uint16_t number);

@@ -4,6 +4,7 @@
 #include "src/kernel/fd.h"
 #include "src/kernel/keeper/ruleset_watch.h"
 #include "src/kernel/mptcp/steerer.h"
+#include "src/kernel/pacing/pacer.h"
 #include "src/kernel/packet/packet_queue.h"
 #include "src/kernel/rules/arp_setting.h"
 
@@ -48,7 +49,7 @@ void close_others(std::vector<int> kept)
   close_range(from, ~0u, 0);
 }
 
-void become_keeper(int socket, const std::vector<int>& inherited)
+void become_keeper(int socket, const KeeperOptions& options)
 {
   prctl(PR_SET_NAME, "tandem-keeper");
   // Ctrl-C, a terminal's end or a signal to the daemon's group must not end the one that cleans up.
@@ -61,8 +62,9 @@ void become_keeper(int socket, const std::vector<int>& inherited)
   sigprocmask(SIG_SETMASK, &none, nullptr);
   std::ofstream { "/proc/self/oom_score_adj" } << "-1000";
   // Nothing else of the daemon's is kept open, least of all what should close when it dies.
-  std::vector<int> kept = inherited;
-  kept.push_back(socket);
+  std::vector<int> kept = options.inherited;
+  for (const int one : { socket, options.pacing.map, options.pacing.link })
+    if (one >= 0) kept.push_back(one);
   close_others(std::move(kept));
   Fd null { open("/dev/null", O_RDWR | O_CLOEXEC) };
   if (null) dup2(null.get(), 0);
@@ -87,6 +89,8 @@ public:
       state_.steering = steerer_->state();
       placer_.emplace(options_.placement_file);
       state_.placement = placer_->state();
+      pacer_.emplace(options_.pacing_file, make_socket_pacing(options_.pacing));
+      state_.pacing = pacer_->state();
       state_.backend = backend_->name();
       state_.why = backend_->why();
       state_.since = now();
@@ -171,7 +175,8 @@ private:
   // Placement alone is not worth ten looks a second.
   bool must_watch() const
   {
-    return plan_.traffic != 0 || steerer_->in_force() || steerer_->state().suspended || placement_held_;
+    return plan_.traffic != 0 || steerer_->in_force() || steerer_->state().suspended || placement_held_
+           || pacer_->in_force() || pacer_->state().suspended;
   }
 
   bool take_order()
@@ -249,6 +254,11 @@ private:
       state_.placement = placer_->state();
       rulesets_.take(); // of its own
     }
+    else if (what == "pacing")
+    {
+      pacer_->carry_out(order.at("plan").get<PacingPlan>());
+      state_.pacing = pacer_->state();
+    }
     else if (what == "guard")
     {
       queue_ = std::move(passed);
@@ -292,6 +302,7 @@ private:
       if (state_.phase == KeeperState::Phase::suspended) resume();
       if (steerer_->state().suspended) steer_again();
       if (placement_held_) place_again();
+      if (pacer_->state().suspended) hold_pacing(false);
       return;
     }
     ++still_looks_;
@@ -299,6 +310,7 @@ private:
     const bool still = now() - last_moved_ > options_.timeout && still_looks_ * options_.period >= options_.timeout;
     if (still && steerer_->in_force()) stop_steering();
     if (still && placer_->state().in_force) hold_placement();
+    if (still && pacer_->in_force()) hold_pacing(true);
     if (state_.phase == KeeperState::Phase::armed && still)
       suspend();
     else if (state_.phase == KeeperState::Phase::suspended)
@@ -320,6 +332,16 @@ private:
     placement_held_ = false;
     placer_->carry_out(placement_);
     tell_placement();
+  }
+
+  void hold_pacing(bool hold)
+  {
+    if (hold)
+      pacer_->suspend();
+    else
+      pacer_->resume();
+    state_.pacing = pacer_->state();
+    answer(0, "");
   }
 
   void tell_placement()
@@ -400,6 +422,7 @@ private:
     }
     steerer_.reset();
     placer_.reset();
+    pacer_.reset();
     route_.reset();
     release();
     queue_.reset();
@@ -413,7 +436,7 @@ private:
 
   void answer(std::uint64_t ticket, const std::string& error)
   {
-    state_.watching = steerer_ && must_watch();
+    state_.watching = pacer_ && must_watch();
     std::string text = json { { "ticket", ticket }, { "error", error }, { "state", state_ } }.dump(
         -1, ' ', false, json::error_handler_t::replace);
     // A daemon that hangs does not read; it must not stop us.
@@ -431,6 +454,7 @@ private:
   Duration back_off_ {};
   std::optional<Steerer> steerer_ {};
   std::optional<Placer> placer_ {};
+  std::optional<Pacer> pacer_ {};
   PlacementPlan placement_ {};
   bool placement_held_ = false; // stopped since the daemon hangs
   RulePlan plan_ {};
@@ -448,7 +472,7 @@ private:
 void run_keeper(int socket, const std::atomic<std::uint64_t>& heartbeat, const KeeperOptions& options,
                 const RoutePlan& stale) noexcept
 {
-  become_keeper(socket, options.inherited);
+  become_keeper(socket, options);
   Guard { socket, heartbeat, options }.serve(stale);
   _exit(0);
 }

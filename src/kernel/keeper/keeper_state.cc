@@ -23,6 +23,7 @@ void to_json(json& out, const KeeperState& state)
           { "route", state.route },
           { "steering", state.steering },
           { "placement", state.placement },
+          { "pacing", state.pacing },
           { "last_error", state.last_error } };
 }
 
@@ -40,6 +41,7 @@ void from_json(const json& in, KeeperState& state)
   state.route = in.at("route");
   state.steering = in.at("steering");
   state.placement = in.at("placement");
+  state.pacing = in.at("pacing");
   state.last_error = in.at("last_error");
 }
 

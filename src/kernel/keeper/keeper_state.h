@@ -2,6 +2,8 @@
 #pragma once
 
 #include "src/kernel/mptcp/steering.h"
+#include "src/kernel/pacing/pacing_plan.h"
+#include "src/kernel/pacing/socket_pacing.h"
 #include "src/kernel/rules/placement_rules.h"
 #include "src/kernel/rules/policy_route.h"
 #include "src/kernel/rules/rules.h"
@@ -34,6 +36,9 @@ struct KeeperOptions
   std::string arp_file {};
   // Likewise for the rules and routes that placed connections need.
   std::string placement_file {};
+  // Likewise for sockets whose pacing is bounded. `pacing`: by what; loaded before the rights to do so were given up.
+  std::string pacing_file {};
+  PacingProgram pacing {};
   // Descriptors that the keeper keeps open: locks which the next daemon waits for until everything is undone.
   std::vector<int> inherited {};
 };
@@ -59,6 +64,7 @@ struct KeeperState
   RouteState route {};
   SteeringState steering {};
   PlacementState placement {};
+  PacingState pacing {};
   std::string last_error; // of the last failed command, empty when the last one succeeded
 };
 

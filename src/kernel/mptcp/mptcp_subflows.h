@@ -5,8 +5,6 @@
 #include <string>
 #include <vector>
 
-struct nlattr;
-
 namespace tandem::kernel
 {
 
@@ -21,8 +19,5 @@ struct MptcpSubflow
 
 // Those that carry data or may. A connection that fell back to TCP is none. Throws std::runtime_error with a sentence.
 std::vector<MptcpSubflow> mptcp_subflows();
-
-// From INET_DIAG_ULP_INFO; false when that is of no MPTCP subflow. Leaves the address.
-bool read_subflow(nlattr* nested, MptcpSubflow& subflow);
 
 } // namespace tandem::kernel

@@ -1,6 +1,7 @@
 #include "src/kernel/packet/local_input.h"
 
 #include "src/kernel/check.h"
+#include "src/kernel/netlink_dump.h"
 
 #include <arpa/inet.h>
 #include <libmnl/libmnl.h>
@@ -111,7 +112,7 @@ std::string_view SocketQuery::refuse(const FlowKey& key, int ifindex) noexcept
     if (length < 0 && errno == EINTR) continue;
     if (length < static_cast<ssize_t>(sizeof(nlmsghdr))) return unknown;
     const auto* reply = reinterpret_cast<const nlmsghdr*>(answer.data());
-    if (!mnl_nlmsg_ok(reply, static_cast<int>(length)) || reply->nlmsg_seq != sequence_) continue; // of an earlier one
+    if (!message_fits(reply, static_cast<int>(length)) || reply->nlmsg_seq != sequence_) continue; // of an earlier one
     if (reply->nlmsg_type == NLMSG_ERROR) return "the socket is gone, or bound to another device";
     if (reply->nlmsg_type != SOCK_DIAG_BY_FAMILY || mnl_nlmsg_get_payload_len(reply) < sizeof(inet_diag_msg))
       return unknown;

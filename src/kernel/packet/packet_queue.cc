@@ -3,6 +3,7 @@
 #include "src/kernel/check.h"
 #include "src/kernel/clock.h"
 #include "src/kernel/fd.h"
+#include "src/kernel/netlink_dump.h"
 
 #include <arpa/inet.h>
 #include <libmnl/libmnl.h>
@@ -303,7 +304,7 @@ std::size_t PacketQueue::drain(Call call, void* context, std::size_t limit) noex
     {
       auto* message = reinterpret_cast<nlmsghdr*>(p.slots + static_cast<std::size_t>(i) * slot_size);
       int left = static_cast<int>(p.messages[static_cast<std::size_t>(i)].msg_len);
-      for (; mnl_nlmsg_ok(message, left); message = mnl_nlmsg_next(message, &left))
+      for (; message_fits(message, left); message = mnl_nlmsg_next(message, &left))
       {
         if (message->nlmsg_type == NLMSG_ERROR)
         {

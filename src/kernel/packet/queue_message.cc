@@ -30,7 +30,8 @@ bool parse(nlmsghdr& message, QueueMessage& out) noexcept
   if (message.nlmsg_len < MNL_NLMSG_HDRLEN + MNL_ALIGN(sizeof(nfgenmsg))) return false;
   bool has_header = false;
   std::uint32_t number = 0;
-  const auto* end = static_cast<const char*>(mnl_nlmsg_get_payload_tail(&message));
+  // Not mnl_nlmsg_get_payload_tail(), which rounds the length up.
+  const auto* end = reinterpret_cast<const char*>(&message) + message.nlmsg_len;
   for (auto* attribute = static_cast<nlattr*>(mnl_nlmsg_get_payload_offset(&message, sizeof(nfgenmsg)));
        mnl_attr_ok(attribute, static_cast<int>(end - reinterpret_cast<const char*>(attribute)));
        attribute = mnl_attr_next(attribute))

@@ -83,9 +83,8 @@ struct Placer::Parts
                                  + reason };
   }
 
-  std::optional<PlacementPlan> noted() const
+  static std::optional<PlacementPlan> noted(const Note& found)
   {
-    const Note found = read_note(file);
     if (!found.fault.empty()) throw std::runtime_error { found.fault };
     if (found.text.empty()) return {};
     const json all = json::parse(found.text);
@@ -277,12 +276,13 @@ struct Placer::Parts
   void recover()
   {
     // Everything is noted before it is done.
-    if (const Note found = read_note(file); !file.empty() && found.text.empty() && found.fault.empty()) return;
+    const Note found = read_note(file);
+    if (!file.empty() && found.text.empty() && found.fault.empty()) return;
     context().load("delete table inet tandem_place\n"); // of a kernel without table owners
     std::optional<PlacementPlan> before {};
     try
     {
-      before = noted();
+      before = noted(found);
     }
     catch (const std::exception& e)
     {
@@ -321,6 +321,31 @@ struct Placer::Parts
     if (kept.links.empty() && !state.in_force) nft.reset();
   }
 };
+
+std::string probe_placement()
+{
+  try
+  {
+    const PlacementPlan plan { .choose = true,
+                               .home = "lo",
+                               .home_addresses = { "127.0.0.1", "::1" },
+                               .links = { { .value = placed_at_home + 1, .interface = "lo" } },
+                               .turns_v4 = { placed_at_home, placed_at_home + 1 },
+                               .turns_v6 = { placed_at_home, placed_at_home + 1 } };
+    validate(plan);
+    static_cast<void>(placed_flows(plan.mark.mask));
+    NftContext nft {};
+    if (!nft.list("list table inet tandem_place").empty()) return {}; // of a Tandem that runs: nobody else may touch it
+    check_loaded(nft.try_out(render::placed_nftables(plan)));
+    if (!nft.try_out(render::place_nftables(plan, true)).empty()) // kernels before 5.12
+      check_loaded(nft.try_out(render::place_nftables(plan, false)));
+    return {};
+  }
+  catch (const std::exception& e)
+  {
+    return e.what();
+  }
+}
 
 Placer::Placer(const std::string& file) : parts_ { std::make_unique<Parts>() }
 {

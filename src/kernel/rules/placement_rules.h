@@ -107,6 +107,9 @@ void from_json(const nlohmann::json& json, PlacementPlan& plan);
 void to_json(nlohmann::json& json, const PlacementState& state);
 void from_json(const nlohmann::json& json, PlacementState& state);
 
+// Why this machine cannot place connections; empty: it can. Nothing is changed. Never throws.
+std::string probe_placement();
+
 // In the keeper process.
 class Placer
 {

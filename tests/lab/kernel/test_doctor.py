@@ -79,3 +79,16 @@ def test_mptcp(world: World) -> None:
     assert "user space" in examine(world)["MPTCP"]["found"]
     sh(f"ip netns exec {world.c} sysctl -qw net.mptcp.enabled=0")
     assert "sysctl" in examine(world)["MPTCP"]["found"]
+
+
+def test_placement(world: World) -> None:
+    """Whether the kernel can place connections is found without leaving a rule, also beside rules that do."""
+    rules = "add table inet sample; add chain inet sample c { type nat hook postrouting priority 100; }; " \
+            "add rule inet sample c ct mark set numgen inc mod 2; add rule inet sample c masquerade"
+    can = subprocess.run(["ip", "netns", "exec", world.c, "nft", "-c", rules], capture_output=True).returncode == 0
+    check = examine(world)["placement"]
+    assert check["health"] == ("ok" if can else "absent") and bool(check["remedy"]) != can
+    assert sh(f"ip netns exec {world.c} nft list ruleset") == ""
+    sh(f"ip netns exec {world.c} nft add table inet tandem_place")
+    assert examine(world)["placement"]["health"] == "ok"
+    assert sh(f"ip netns exec {world.c} nft list tables").split() == ["table", "inet", "tandem_place"]

@@ -231,7 +231,7 @@ def server():
     served.server_close()
 
 
-@pytest.mark.parametrize("path, reason", [("/file", ""), ("/moved", ""), ("/busy", "throttles: HTTP 429"), ("/gone", "HTTP 404"), ("/cut", "bytes remaining"), ("/small", "too small")])
+@pytest.mark.parametrize("path, reason", [("/file", ""), ("/moved", ""), ("/busy", "throttles: HTTP 429"), ("/gone", "HTTP 404"), ("/cut", "bytes "), ("/small", "too small")])
 def test_a_download_that_was_not_whole_does_not_count(server: str, path: str, reason: str) -> None:
     outcome = workloads.Download(server + path, 0.1, 0.5).run()
     assert (reason in outcome.reason) if reason else not outcome.reason

@@ -449,6 +449,8 @@ def test_runs_in_which_no_send_buffer_grew_are_no_results(tmp_path) -> None:
         (tmp_path / "net/sockstat").write_text(f"sockets: used 12\nTCP: inuse 0 orphan 9 tw 0 alloc 9 mem {pages}\nUDP: inuse 0 mem 0\n")
         words = lateness.memory_is_short(tmp_path)
         assert bool(words) == short and (not short or f"{pages} pages" in words and "tcp_mem" in words)
+    (tmp_path / "sys/net/ipv4/tcp_mem").unlink()
+    assert lateness.memory_is_short(tmp_path) == "", "a network namespace does not say it"
 
 
 def test_a_run_of_a_late_emulator_is_made_again() -> None:

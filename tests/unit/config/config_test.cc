@@ -336,6 +336,8 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong { "[daemon]\nqueue = \"7\"",
                 "t.toml:2: daemon.queue = \"7\": an NFQUEUE number from 0 to 65535 is needed" },
         Wrong { "[daemon]\nqueue = 1.5", "t.toml:2: daemon.queue = 1.5: an NFQUEUE number from 0 to 65535 is needed" },
+        Wrong { "[daemon]\npacing = \"bpf\"",
+                "t.toml:2: daemon.pacing = \"bpf\": \"auto\" or \"interface\" is needed" },
         Wrong { "[daemon]\nqueue_length = 8",
                 "t.toml:2: daemon.queue_length = 8: a number of packets from 16 to 65536 is needed" },
         Wrong {

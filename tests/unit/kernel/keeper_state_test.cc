@@ -32,9 +32,10 @@ TEST(Keeper, StateSurvivesTheWayBack)
   state.route = { .v4 = true, .v6 = false, .gateway_v4 = "192.0.2.1", .gateway_v6 = "fe80::1" };
   state.steering.endpoints_added = 11;
   state.placement.last_error = "c";
+  state.pacing.begun = 4;
   state.last_error = "b";
   const json sent = state;
-  EXPECT_EQ(sent.size(), 13u) << "as many as the struct has fields";
+  EXPECT_EQ(sent.size(), 14u) << "as many as the struct has fields";
   const json again = json::parse(sent.dump()).get<KeeperState>();
   EXPECT_EQ(again, sent);
   EXPECT_EQ(again["route"],

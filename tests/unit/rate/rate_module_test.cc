@@ -33,6 +33,8 @@ struct Fixture
     FlowView view {};
     alignas(std::max_align_t) std::array<std::byte, sizeof(State)> state {};
     double rate = 0; // bits/s
+    double up = 0;   // likewise, of what is sent
+    double sent = 0; // MB
   };
 
   Fixture()
@@ -66,6 +68,8 @@ struct Fixture
       {
         const bool silent = sub->view.link == Link::cell && backup;
         if (!silent) sub->view.bytes_delivered += static_cast<std::uint64_t>(sub->rate / 800);
+        if (!silent && sub->up > 0) sub->view.snd_una = sub->view.snd_una + static_cast<std::uint32_t>(sub->up / 800);
+        if (!silent) sub->sent += sub->up / 8e8;
         tell(*sub, EventKind::segment);
       }
     }
@@ -169,6 +173,52 @@ TEST(rate_module, uses_cellular_for_the_difference_and_gives_it_back)
   wifi.rate = 25e6;
   f.run(5);
   EXPECT_TRUE(f.backup);
+}
+
+TEST(rate_module, uses_cellular_for_the_difference_of_uploads_if_that_is_promised)
+{
+  for (const double r0 : { 0.0, 4e6 })
+  {
+    Fixture f;
+    f.module.set("r0_up", r0);
+    EXPECT_EQ((f.module.interest().observe & traffic::ingress_ack) != 0, r0 > 0);
+    Fixture::Sub& wifi = f.add(Link::wifi, 0);
+    Fixture::Sub& cell = f.add(Link::cell, 0);
+    wifi.view.snd_una = cell.view.snd_una = { 0xffff'0000 };
+    wifi.up = 10e6;
+    cell.up = 8e6;
+    f.run(5);
+    EXPECT_TRUE(f.backup);
+    EXPECT_EQ(cell.sent, 0);
+    wifi.up = 2e6;
+    f.run(10);
+    if (r0 == 0)
+    {
+      EXPECT_EQ(cell.sent, 0);
+      EXPECT_FALSE(f.report().words.contains("R0 of uploads held"));
+      continue;
+    }
+    EXPECT_GT(8 * cell.sent / 10, 1.2) << "2 Mb/s are missing";
+    EXPECT_LT(8 * cell.sent / 10, 3.2);
+    EXPECT_EQ(f.report().words["R0 of uploads held"], "yes");
+    EXPECT_EQ(f.report().words["R0 held"], "nothing to hold") << "no download";
+    wifi.up = 10e6;
+    f.run(5);
+    EXPECT_TRUE(f.backup);
+  }
+}
+
+TEST(rate_module, what_a_download_sends_is_no_upload)
+{
+  Fixture f;
+  f.module.set("r0_up", 4e6);
+  Fixture::Sub& wifi = f.add(Link::wifi, 25e6);
+  Fixture::Sub& cell = f.add(Link::cell, 18e6);
+  wifi.view.snd_una = cell.view.snd_una = { 1000 };
+  wifi.up = 1e6;
+  f.run(10);
+  EXPECT_TRUE(f.backup);
+  EXPECT_EQ(f.report().words["R0 of uploads held"], "nothing to hold");
 }
 
 TEST(rate_module, repeats_what_may_have_been_dropped)

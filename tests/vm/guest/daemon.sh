@@ -62,6 +62,8 @@ seconds = 0
 enabled = true
 CONF
 
+fact doctor "$(cli "$programs/tandem" doctor --json -c $work/tandem.toml | tr -d '\n')"
+
 start_daemon() # [COMMAND BEFORE...]; $daemon is the daemon itself, since all before it become it
 {
   ip netns exec cli "$@" "$programs/tandemd" -c $work/tandem.toml &>$work/tandemd.log &
@@ -115,6 +117,18 @@ wait $busy
 fact download "$(cat $work/first)"
 fact status "$(cli "$programs/tandem" status --json | tr -d '\n')"
 fact kernel_warnings "$(dmesg | grep -c 'WARNING: ' || true)"
+
+# The kernel's own WireGuard with the default route. Without a peer: what goes in there goes nowhere.
+hands_off() { cli "$programs/tandem" status --json | tr -d '\n' | sed -n 's/.*"hands_off": *"\([^"]*\)".*/\1/p'; }
+ip -n cli link add wg0 type wireguard
+ip -n cli address add 10.99.0.2/24 dev wg0
+ip -n cli link set wg0 up
+for half in 0.0.0.0/1 128.0.0.0/1; do ip -n cli route add $half dev wg0; done
+for _ in $(seq 100); do [ -z "$(hands_off)" ] || break; sleep 0.1; done
+fact wireguard "$(hands_off)"
+ip -n cli link del wg0
+for _ in $(seq 100); do [ -n "$(hands_off)" ] || break; sleep 0.1; done
+fact wireguard_gone "$(hands_off)."
 
 # Both at once, so that nobody is left to clean up but the kernel.
 download >$work/killed &

@@ -86,3 +86,24 @@ CONF
   fact "exit_${radio//[^a-z0-9]/_}" $code
 done
 fact monitors_after "$(sta iw dev | grep -c 'type monitor' || true)"
+
+# At rest, with every module on and the radio as by default: how often the whole program wakes, some time after a download.
+cat >$work/tandem.toml <<CONF
+[links]
+wifi = "wlan2"
+cell = "cell0"
+private_peers = "as_others"
+$(for module in offload freeze mirror ecn; do printf '[modules.%s]\nenabled = true\n' $module; done)
+CONF
+ip netns exec sta "$programs/tandemd" -c $work/tandem.toml &>$work/tandemd.log &
+daemon=$!
+wait_for 30 sta "$programs/tandem" status --json || { cat $work/tandemd.log; exit 1; }
+sta curl -s -o /dev/null --max-time 60 http://10.71.9.9/file
+wake_ups() { for pid in $daemon $(pgrep -P $daemon); do cat /proc/$pid/task/*/status; done | awk '$1 == "voluntary_ctxt_switches:" { all += $2 } END { print all }'; }
+sleep 12
+before=$(wake_ups)
+sleep 20
+fact wake_ups_in_20_s $(($(wake_ups) - before))
+sed "s/^/log rest /" $work/tandemd.log
+kill -TERM $daemon
+wait $daemon || true

@@ -43,6 +43,7 @@ CATALOGUE = {
     "roaming": "roaming",
     "cla": "cla",
     "promise": "promise",
+    "uploads": "uploads",
     "together": "together",
     "integrated": "integrated",
     "comparisons": "comparisons",

@@ -6,6 +6,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Mapping, Sequence
 
+from tandem_common.picture import panels
+
 from .model import Case, Run
 from .plot import save
 from .rate_pictures import Line
@@ -14,17 +16,12 @@ PARTS = (("Wi-Fi", "#56B4E9", "-"), ("LTE", "#CC79A7", "-"), ("in order, togethe
 PACKETS = ((1, "RTT, ms", "linear"), (3, "retransmissions", "symlog"), (4, "duplicate ACKs", "symlog"), (2, "jitter, packet to packet, ms", "linear"))
 
 
-def panels(rows: int, columns: int, share_y: bool = False) -> tuple[Any, list[Any]]:
-    """A figure of so many panels, and they in reading order."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(rows, columns, squeeze=False, sharex=True, sharey=share_y, constrained_layout=True, figsize=(4.8 * columns, 3.1 * rows + 0.5))
-    for place in axes.flat:
+def grids(count: int, across: int, share_y: bool = False) -> tuple[Any, list[Any]]:
+    """As `panels`, with one time axis."""
+    figure, places = panels(count, across, high=3.3, sharex=True, sharey=share_y)
+    for place in places:
         place.grid(alpha=0.3)
-    return figure, list(axes.flat)
+    return figure, places
 
 
 def handoff_lines(place: Any, run: Run, colour: str = "#999999") -> None:
@@ -37,7 +34,7 @@ def throughput(shown: Sequence[tuple[Case, str]], runs: Sequence[Run], directory
     found = [(case, arm, run) for case, arm in shown for run in runs if run.case == case.name and run.arm == arm and run.error is None]
     if not found:
         return []
-    figure, places = panels(-(-len(found) // 3), min(3, len(found)), share_y=True)
+    figure, places = grids(len(found), 3, share_y=True)
     for place, (case, arm, run) in zip(places, found):
         times, *by_link = zip(*(point[:3] for point in run.details["subflows"]))
         in_order = [point[1] for point in run.details["curve"]]
@@ -62,7 +59,7 @@ def packets(case: Case, runs: Sequence[Run], lines: Mapping[str, Line], director
     found = [run for arm in lines for run in runs if run.case == case.name and run.arm == arm and run.error is None]
     if not found:
         return []
-    figure, places = panels(2, 2)
+    figure, places = grids(4, 2)
     for place, (column, label, scale) in zip(places, PACKETS):
         for run in found:
             points = [(point[0], point[column]) for point in run.details["series"] if point[column] is not None]
@@ -89,7 +86,7 @@ def losses(cases: Sequence[Case], runs: Sequence[Run], metric: str, lines: Mappi
     if not values:
         return []
     steps = sorted({delta2 for delta2, _ in values})
-    figure, places = panels(1, len(steps), share_y=True)
+    figure, places = grids(len(steps), len(steps), share_y=True)
     for place, delta2 in zip(places, steps):
         place.axhline(0, color="black", linewidth=0.6)
         for arm, (colour, style) in lines.items():

@@ -6,6 +6,8 @@ import textwrap
 from pathlib import Path
 from typing import Mapping, Sequence
 
+from tandem_common.picture import drawing
+
 from .model import Bench
 from .plot import COLOURS, save
 
@@ -15,10 +17,7 @@ LINES = {"TCP by AP1": ("#999999", ":"), "TCP by AP2": ("#999999", "--"), "MPTCP
 
 def draw(bench: Bench, groups: Mapping[str, Mapping[str, Sequence[float]]], directory: Path) -> list[Path]:
     """A panel per scenario; `groups`: title -> arm -> per cent of the optimum."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
+    pyplot = drawing()
 
     groups = {title: arms for title, arms in groups.items() if any(arms.get(name) for name in LINES)}
     if not groups:

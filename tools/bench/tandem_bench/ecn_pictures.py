@@ -6,6 +6,8 @@ import textwrap
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
+from tandem_common.picture import panels
+
 from .model import Bench, Case, Metric, Run
 from .plot import COLOURS, save
 from .statistics import pooled, values_of
@@ -18,20 +20,6 @@ LINES: Mapping[str, tuple[str, str]] = {
     "the first one only": ("#999999", "--"), "handover by beacons": ("#CC79A7", ":"), "best at each moment": (COLOURS["limit"], "--"),
     "C at AP1": ("#999999", "--"), "C at AP2": ("#56B4E9", "--"),
 }
-
-
-def _panels(count: int, across: int, wide: float, high: float) -> tuple[Any, list[Any]]:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    columns = min(across, count)
-    rows = -(-count // columns)
-    figure, axes = pyplot.subplots(rows, columns, squeeze=False, constrained_layout=True, figsize=(max(6.0, wide * columns), high * rows))
-    for place in list(axes.flat)[count:]:
-        place.set_visible(False)
-    return figure, list(axes.flat)[:count]
 
 
 def _finish(bench: Bench, figure: Any, directory: Path) -> list[Path]:
@@ -61,7 +49,7 @@ def sorted_curves(bench: Bench, groups: Mapping[str, Sequence[Case]], runs: Sequ
     groups = {name: cases for name, cases in groups.items() if cases}
     if not any(curve(runs, cases, arm, metric) for cases in groups.values() for arm in arms_of(cases)):
         return []
-    figure, places = _panels(len(groups), 3, 4.6, 4.4)
+    figure, places = panels(len(groups), 3, 4.6, 4.4, least_width=6.0)
     for number, (axes, (name, cases)) in enumerate(zip(places, groups.items())):
         for arm in arms_of(cases):
             values = curve(runs, cases, arm, metric)
@@ -86,7 +74,7 @@ def against(bench: Bench, groups: Mapping[str, Sequence[Case]], runs: Sequence[R
     groups = {name: cases for name, cases in groups.items() if any(middle(runs, case, arm, metric.name) is not None for case in cases for arm in arms_of(cases))}
     if not groups:
         return []
-    figure, places = _panels(len(groups), 2 if len(groups) > 3 else 3, 4.8, 3.9)
+    figure, places = panels(len(groups), 2 if len(groups) > 3 else 3, 4.8, 3.9, least_width=6.0)
     for axes, (name, cases) in zip(places, groups.items()):
         for arm in arms_of(cases):
             points = [(case.parameters[parameter], value) for case in cases if (value := middle(runs, case, arm, metric.name)) is not None]
@@ -107,7 +95,7 @@ def distributions(bench: Bench, cases: Sequence[Case], runs: Sequence[Run], samp
     cases = [case for case in cases if any(pooled(runs, case.name, arm.name, samples) for arm in case.arms)]
     if not cases:
         return []
-    figure, places = _panels(len(cases), 3, 4.8, 4.0)
+    figure, places = panels(len(cases), 3, 4.8, 4.0, least_width=6.0)
     for axes, case in zip(places, cases):
         for arm in case.arms:
             values = sorted(pooled(runs, case.name, arm.name, samples))
@@ -134,7 +122,7 @@ def walks(bench: Bench, cases: Sequence[Case], runs: Sequence[Run], curve_of: st
     cases = [case for case in cases if any((case.name, arm.name) in found for arm in case.arms)]
     if not cases:
         return []
-    figure, places = _panels(len(cases), 1, 9.0, 2.8)
+    figure, places = panels(len(cases), 1, 9.0, 2.8, least_width=6.0)
     for axes, case in zip(places, cases):
         for arm in case.arms:
             if points := found.get((case.name, arm.name)):
@@ -155,7 +143,7 @@ def clients(bench: Bench, cases: Sequence[Case], runs: Sequence[Run], metrics: S
     cases = [case for case in cases if any(middle(runs, case, arm, metrics[0].name) is not None for arm in arms_of([case]))]
     if not cases:
         return []
-    figure, places = _panels(len(cases), 3, 4.8, 3.6)
+    figure, places = panels(len(cases), 3, 4.8, 3.6, least_width=6.0)
     shades = ("#56B4E9", "#009E73", COLOURS["tandem"])
     for axes, case in zip(places, cases):
         arms = arms_of([case])

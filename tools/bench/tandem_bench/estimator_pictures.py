@@ -6,6 +6,8 @@ import textwrap
 from pathlib import Path
 from typing import Sequence
 
+from tandem_common.picture import drawing
+
 from .model import Bench, Case, Run
 from .plot import COLOURS, save
 
@@ -13,10 +15,7 @@ SHOWN = (("whole frames", COLOURS["published"]), ("with damaged frames", COLOURS
 
 
 def draw(bench: Bench, cases: Sequence[Case], runs: Sequence[Run], directory: Path) -> list[Path]:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
+    pyplot = drawing()
 
     done = [run for run in runs if run.error is None and run.details.get("series")]
     timed = next((case for case in cases if "step" in case.name and any(run.case == case.name for run in done)), None)

@@ -6,6 +6,8 @@ import textwrap
 from pathlib import Path
 from typing import Sequence
 
+from tandem_common.picture import drawing
+
 from .model import Bench, Case, Metric, Run
 from .plot import COLOURS, save
 from .statistics import figure_of
@@ -16,10 +18,7 @@ LEFT_OUT = "plain again"
 
 def draw(bench: Bench, cases: Sequence[Case], runs: Sequence[Run], directory: Path, share: Metric, shown_over_time: str) -> list[Path]:
     """`share` is the metric of the heat map; the first case whose name begins with `shown_over_time` (otherwise the first) is drawn over time."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
+    pyplot = drawing()
 
     if not any(figure_of(runs, case.name, arm.name, share) is not None for case in cases for arm in case.arms):
         return []

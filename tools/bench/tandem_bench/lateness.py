@@ -37,7 +37,10 @@ def checked(stats: Mapping[str, Any], allowed_us: float = HONEST_US) -> dict[str
 
 def memory_is_short(proc: Path = Path("/proc")) -> str:
     """What to say when the kernel lets no send buffer grow (tcp_should_expand_sndbuf() does not from the first mark of tcp_mem on), "" otherwise."""
-    used, mark = sockets.totals(proc)["mem"], int((proc / "sys/net/ipv4/tcp_mem").read_text().split()[0])
+    try:
+        used, mark = sockets.totals(proc)["mem"], int((proc / "sys/net/ipv4/tcp_mem").read_text().split()[0])
+    except FileNotFoundError:  # told in the first network namespace only
+        return ""
     if used < mark:
         return ""
     return (f"TCP holds {used} pages of memory, and from {mark} on the kernel lets no send buffer grow: senders are slower than their network. End what holds "

@@ -6,6 +6,8 @@ import textwrap
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
+from tandem_common.picture import drawing
+
 from .model import Bench, Case, Run
 from .plot import COLOURS, save
 from .statistics import values_of
@@ -15,10 +17,7 @@ LINES = {"plain": COLOURS["plain"], "replay": COLOURS["published"], "range": "#0
 
 def draw(bench: Bench, cases: Sequence[Case], runs: Sequence[Run], directory: Path, losses: Mapping[str, Any]) -> list[Path]:
     """A panel per congestion control: each dot is a cell on a seed, the line goes through the medians."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
+    pyplot = drawing()
     import numpy
 
     controls = [name for name in ("cubic", "reno", "bbr") if any(case.parameters["cell"].congestion == name for case in cases)]

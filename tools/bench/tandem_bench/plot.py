@@ -21,10 +21,7 @@ def draw(bench: Bench, cases: Sequence[Case], runs: Sequence[Run], directory: Pa
     """Writes NAME.png (or the bench's own pictures); gives their paths. Nothing when no run succeeded."""
     if (own := bench.draw(cases, runs, directory)) is not None:
         return own
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
+    pyplot = picture.drawing()
 
     panels: list[tuple[Metric, list[Case]]] = []
     for case in cases:
@@ -51,21 +48,6 @@ def draw(bench: Bench, cases: Sequence[Case], runs: Sequence[Run], directory: Pa
         place.set_visible(False)
     figure.suptitle("\n".join(textwrap.wrap(f"{bench.name}: {bench.summary}", int(figure.get_figwidth() * 11))), fontsize=10)
     return save(figure, directory, bench.name)
-
-
-def grid(count: int, least_width: float = 0.0) -> tuple[Any, list[Any]]:
-    """A figure of so many panels, three to a line, and they in reading order."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    columns = min(3, count)
-    rows = -(-count // columns)
-    figure, axes = pyplot.subplots(rows, columns, squeeze=False, constrained_layout=True, figsize=(max(least_width, 4.8 * columns), 3.9 * rows))
-    for place in axes.flat[count:]:
-        place.set_visible(False)
-    return figure, list(axes.flat[:count])
 
 
 def save(figure, directory: Path, name: str) -> list[Path]:

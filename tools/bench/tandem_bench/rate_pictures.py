@@ -6,8 +6,10 @@ import textwrap
 from pathlib import Path
 from typing import Mapping, Sequence
 
+from tandem_common.picture import panels
+
 from .model import Bench, Case, Run
-from .plot import grid, save
+from .plot import save
 
 Line = tuple[str, str]  # colour, style
 
@@ -27,7 +29,7 @@ def curves(bench: Bench, cases: Sequence[Case], runs: Sequence[Run], key: str, l
     cases = [case for case in cases if any(mean_curve(runs, case.name, arm.name, key) for arm in case.arms)]
     if not cases:
         return []
-    figure, places = grid(len(cases), least_width=6.0)
+    figure, places = panels(len(cases), least_width=6.0)
     for place, case in zip(places, cases):
         if level is not None:
             place.axhline(level, color="black", linewidth=0.6)

@@ -6,6 +6,8 @@ import textwrap
 from pathlib import Path
 from typing import Sequence
 
+from tandem_common.picture import drawing
+
 from .model import Bench, Case, Run
 from .plot import COLOURS, save
 
@@ -20,10 +22,7 @@ def walk(bench: Bench, cases: Sequence[Case], runs: Sequence[Run], directory: Pa
     shown = [(case, own) for case, own in shown if own]
     if not shown:
         return []
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
+    pyplot = drawing()
 
     figure, axes = pyplot.subplots(len(PARTS), len(shown), squeeze=False, sharex="col", sharey="row", constrained_layout=True, figsize=(max(7.0, 6.0 * len(shown)), 7.5))
     for column, (case, own) in enumerate(shown):

@@ -6,6 +6,8 @@ import textwrap
 from pathlib import Path
 from typing import Sequence
 
+from tandem_common.picture import drawing
+
 from .model import Bench, Case, Metric, Run
 from .plot import COLOURS, save
 from .statistics import STATISTICS, pooled
@@ -30,10 +32,7 @@ def curve(cases: Sequence[Case], runs: Sequence[Run], evidence: str, random: Met
 
 
 def draw(bench: Bench, cases: Sequence[Case], runs: Sequence[Run], directory: Path, random: Metric, congestion: Metric) -> list[Path]:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
+    pyplot = drawing()
 
     figure, (whole, corner) = pyplot.subplots(1, 2, figsize=(11, 5), constrained_layout=True)
     shown = False

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
+from tandem_common.picture import drawing
+
 from .plot import save
 
 # Okabe and Ito, one for each access point.
@@ -26,10 +28,7 @@ def slots(planned: Mapping[str, Mapping[str, Any]], delay: float, directory: Pat
     """A line of slots for no policy and for each plan; `planned`: the details of a run by arm."""
     if not planned:
         return []
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
+    pyplot = drawing()
 
     any_plan = next(iter(planned.values()))
     lines = {"no policy": in_one_piece(any_plan["slots"]), **{arm: order_at(details["points"], delay) for arm, details in planned.items()}}

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Mapping, Sequence
 
+from tandem_common.picture import panels
+
 from .model import Run
-from .plot import grid, save
+from .plot import save
 from .rate_pictures import mean_curve
 from .slot_pictures import COLOURS
 
@@ -29,7 +31,7 @@ def figures(wanted: Sequence[Panel], runs: Sequence[Run], directory: Path, name:
     drawn = [(panel, found) for panel, found in drawn if found]
     if not drawn:
         return []
-    figure, places = grid(len(drawn))
+    figure, places = panels(len(drawn))
     for place, (panel, found) in zip(places, drawn):
         for colour, (label, points) in zip(COLOURS, found.items()):
             place.plot(*zip(*points), "o-", color=colour, markersize=3.5, linewidth=1.3, label=label)

@@ -1,9 +1,10 @@
-"""Pictures as small files: a palette of at most 256 colours, a quarter of the size."""
+"""Pictures by matplotlib, as small files: a palette of at most 256 colours, a quarter of the size."""
 
 from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import Any
 
 from .whole import written_whole
 
@@ -22,6 +23,26 @@ def palette(colours, counts, size: int = 256) -> list[int]:
         kept.append(int(distance.argmax()))
         distance = numpy.minimum(distance, ((colours - colours[kept[-1]]) ** 2).sum(1))
     return kept
+
+
+def drawing() -> Any:
+    """matplotlib's pyplot, for files alone; imported when something is drawn, which takes a second."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    return pyplot
+
+
+def panels(count: int, across: int = 3, wide: float = 4.8, high: float = 3.9, least_width: float = 0.0, **shared: Any) -> tuple[Any, list[Any]]:
+    """A figure of so many panels of `wide` x `high` inches, at most `across` to a line, and they in reading order. `shared`: sharex, sharey."""
+    columns = min(across, count)
+    rows = -(-count // columns)
+    figure, axes = drawing().subplots(rows, columns, squeeze=False, constrained_layout=True, figsize=(max(least_width, wide * columns), high * rows), **shared)
+    for place in axes.flat[count:]:
+        place.set_visible(False)
+    return figure, list(axes.flat[:count])
 
 
 def save(figure, path: Path, dpi: int = 130) -> None:

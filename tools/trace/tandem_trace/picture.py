@@ -5,16 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tandem_common.picture import save
+from tandem_common.picture import drawing, save
 
 COLOURS = {"repeated": "#d95f02", "reordered": "#bcbd22", "duplicate": "#8c564b", "sack": "#7570b3", "dsack": "#e7298a", "dup_ack": "#2ca02c", "zero_window": "#d62728", "control": "#ff7f0e", "ecn": "#e6ab02", "injected": "#1b9e77", "edited": "#377eb8", "dropped": "#999999", "request": "#000000", "cell": "#66a61e"}
 
 
 def picture(title: str, told: dict[str, Any], story: dict[str, Any], path: Path) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
+    pyplot = drawing()
 
     lines, marks = told["lines"], told["marks"]
     panels = [("rate", "Mbit/s", 1.0), ("rtt", "RTT, ms", 1.0), ("window", "window, kB", 1e-3), ("flight", "in flight, kB", 1e-3), ("signal", "signal, dBm", 1.0)]

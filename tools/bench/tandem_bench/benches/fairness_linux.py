@@ -17,7 +17,8 @@ from .fairness import C1, C2, JAIN, LEAST, OTHERS, TABLES, C, jain
 
 AT_AP1, AT_AP2 = Arm("C at AP1", "ap1"), Arm("C at AP2", "ap2")
 ALONE, TANDEM = Arm("MPTCP alone", "plain"), Arm("Tandem", "tandem")
-ARMS = (AT_AP1, AT_AP2, ALONE, TANDEM)
+NO_SURVEY = Arm("Tandem, no survey", "no_survey")
+ARMS = (AT_AP1, AT_AP2, ALONE, TANDEM, NO_SURVEY)
 UNCOUPLED = "5/5/10 with uncoupled subflows"
 
 SECONDS, SETTLE = 40.0, 10.0
@@ -39,20 +40,20 @@ FAR_2, FAR_3 = Radio(24, 0.33), Radio(24, 0.37)
 RADIOS = {TABLES[0].name: (Radio(), Radio()), TABLES[1].name: (FAR_2, Radio()), TABLES[2].name: (FAR_3, FAR_3)}
 
 
-def scenario(congestion: str, radios: tuple[Radio, Radio] = (Radio(), Radio())) -> str:
+def scenario(congestion: str, radios: tuple[Radio, Radio] = (Radio(), Radio()), survey: bool = True) -> str:
     """As TOML: two access points on one channel and four stations."""
     parked = "".join(f'[[ap]]\nname = "p{number}"\ninterface = "wlan{number}"\nchannel = 11\n' for number in range(4))
     near = '[[ap]]\nname = "ap1"\n[[ap]]\nname = "ap2"\n'
     come = "".join(f'[[timeline]]\nat = "0s"\nwhat = "handoff"\ninterface = "{interface}"\nap = "{ap}"\ngap = "0ms"\nrate = "{radio.rate}"\nframe_error = {radio.frame_error}\n'
                    for interface, ap, radio in ((OF_C[0], "ap1", radios[0]), (OF_C[1], "ap2", radios[1]), (OF_C1, "ap1", Radio()), (OF_C2, "ap2", Radio())))
-    return (f'[scenario]\nname = "fairness-linux"\nduration = "600s"\n[wifi]\nprofile = "wifi-a"\nretry_limit = 16\n[cell]\nenabled = false\n[wan]\ndelay = "12.5ms"\n{near}{parked}'
+    return (f'[scenario]\nname = "fairness-linux"\nduration = "600s"\n[wifi]\nprofile = "wifi-a"\nretry_limit = 16\nsurvey = {str(survey).lower()}\n[cell]\nenabled = false\n[wan]\ndelay = "12.5ms"\n{near}{parked}'
             f'[[server]]\nname = "srv1"\ncongestion = "{congestion}"\n{come}')
 
 
 class FairnessLinux(Bench):
     name = "fairness-linux"
     summary = "three clients and two access points, one of the clients at both: who gets how much on kernel TCP and MPTCP in the lab"
-    columns = ("ap1", "ap2", "plain", "tandem")
+    columns = ("ap1", "ap2", "plain", "tandem", "no_survey")
     headings = {"ap1": "C at AP1 (TCP)", "ap2": "C at AP2 (TCP)", "plain": "MPTCP alone"}
     detail_columns = (("by_ap1_percent", "% of C by AP1"), ("flag_changes", "MP_PRIO changes"), ("release_error_p99_us", "lab late, p99 us"))
     notes = (
@@ -60,6 +61,7 @@ class FairnessLinux(Bench):
         "All clients are interfaces of one machine, stations of their own on the air; an access point serves its stations' queues in turn (the paper's have one queue for all).",
         "Upstream Linux couples nothing: the paper's rows for both access points are coupled; of table 1 its text has 10 Mb/s for C and 5 for each other without. Published: C1/C2/C for C at AP1, at AP2, at both.",
         f"C1, C2 and C where it is close: 54 Mb/s. Where C is far: {FAR_2.rate} Mb/s and {100 * FAR_2.frame_error:g} % (table 2), {100 * FAR_3.frame_error:g} % (table 3) of the attempts fail, from the published rows of TCP clients. Goals as in `fairness`, which has coupled senders.",
+        "no survey: the driver does not tell how busy the channel is, so that `ecn` cannot know that others use what its own download leaves.",
         lateness.note(HONEST_US))
 
     def cases(self, quick: bool) -> list[Case]:
@@ -82,7 +84,7 @@ class FairnessLinux(Bench):
 
     def _measure(self, case: Case, arm: Arm, seed: int, options: Options) -> Measurement:
         with ExitStack() as stack:
-            lab = stack.enter_context(Lab(scenario(case.parameters["congestion"], RADIOS[case.parameters["table"]]), seed=seed, prefix=options.prefix, counters=False))
+            lab = stack.enter_context(Lab(scenario(case.parameters["congestion"], RADIOS[case.parameters["table"]], arm != NO_SURVEY), seed=seed, prefix=options.prefix, counters=False))
             lab.start_timeline()
             for interface in (*OF_C, OF_C1, OF_C2):
                 lab.wait_event("handoff", interface=interface)
@@ -90,7 +92,7 @@ class FairnessLinux(Bench):
             if arm == ALONE:
                 for number, interface in enumerate(OF_C, 1):
                     lab.client.run(["ip", "mptcp", "endpoint", "add", lab.info["interfaces"][interface]["ipv4"], "dev", interface, "id", str(number), "subflow"])
-            elif arm == TANDEM:
+            elif arm in (TANDEM, NO_SURVEY):
                 config = {"links": {"radio": f"lab:{lab.directory / 'frames.sock'}", "modem": "none", "more_wifi": list(OF_C[1:])}, "mptcp": {"setup": True}}
                 daemon = stack.enter_context(helpers.tandem(lab, options, ["ecn"], config, f"{case.name}-{arm.name}-{seed}"))
                 wait_for_endpoints(lab, OF_C)

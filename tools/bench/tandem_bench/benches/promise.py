@@ -121,8 +121,7 @@ class Promise(Bench):
             lab = stack.enter_context(Lab(cell.scenario(), seed=seed, prefix=options.prefix, counters=False))
             daemon = None
             if arm in (ALONE, BACKUP):
-                lab.client.run(["ip", "mptcp", "limits", "set", "subflows", "4"])
-                lab.client.run(["ip", "mptcp", "endpoint", "add", topology.CELL_CLIENT[0], "dev", "cell0", "subflow", *(["backup"] if arm == BACKUP else [])])
+                make_endpoint(lab, backup=arm == BACKUP)
             elif arm != WIFI:
                 knobs = {"promise": True, "r0": f"{cell.r0:g}Mbit", "strategy": "published" if arm == PUBLISHED else "account"}
                 daemon = stack.enter_context(helpers.tandem(lab, options, ["rate"], {
@@ -173,6 +172,12 @@ def figures(cell: Cell, seen: list[tuple[float, int, int, int]]) -> tuple[dict[s
     worst = min(sum(count for _, count in part) / sum(time_s for time_s, _ in part) * 8e-6 for part in (goodput[at:at + 4] for at in range(len(goodput) - 3)))
     values = {HELD.name: 100 * mean / cell.r0, WORST.name: 100 * worst / cell.r0, SPENT.name: 100 * spent / missing, NEEDLESS.name: needless * 1e-6}
     return values, {"wifi_mb": wifi * 1e-6, "cell_mb": cellular * 1e-6, "series": [[round(second, 2), *rest] for second, *rest in seen]}
+
+
+def make_endpoint(lab: Lab, backup: bool) -> None:
+    """By hand, for cellular: as the kernel's path manager has it without a daemon."""
+    lab.client.run(["ip", "mptcp", "limits", "set", "subflows", "4"])
+    lab.client.run(["ip", "mptcp", "endpoint", "add", topology.CELL_CLIENT[0], "dev", "cell0", "subflow", *(["backup"] if backup else [])])
 
 
 def wait_for_endpoint(lab: Lab, timeout: float = 10.0) -> None:

@@ -1,0 +1,105 @@
+#include "modules/rate/paced_upload.h"
+
+#include "modules/rate/bound.h"
+
+#include <tandem/plan.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace tandem::rate
+{
+namespace
+{
+
+using namespace std::chrono_literals;
+
+// Of the highest rate, kept from one round to the next.
+constexpr double fading = 0.95;
+// Than the least round trip: a queue stands, or the path is another one.
+constexpr double longer = 2;
+// The pace is the rate that the path has, a little less while the round trip is above what is aimed at, a little more
+// below it. Seconds pass between a change and what it does to the round trip measured, so the gain is small; the bounds
+// let a deep queue go within some round trips, and find out that there is more without a queue of their own.
+constexpr double gain = 0.25, slowest = 0.5, fastest = 1.1;
+// Copies are samples: a round is long enough for some of them.
+constexpr Duration shortest_round = 100ms, longest_round = 300ms;
+// What is told: a change by a tenth, ten times a second; and the same again before it lapses.
+constexpr double some = 0.1;
+constexpr Duration tell_every = 100ms, repeat_every = pace_lasts / 4;
+// Of payload: what the socket counts has headers, too.
+constexpr double headers = 1.05;
+
+} // namespace
+
+bool PacedUpload::open()
+{
+  const bool bounded = paced_ > 0;
+  paced_ = 0;
+  return bounded;
+}
+
+// From data that leaves to the first ACK seen of it. What is sent twice is not timed (RFC 6298 3).
+void PacedUpload::time(const Segment& segment, Tick now)
+{
+  if (segment.direction == Direction::egress)
+  {
+    if (segment.payload_length == 0) return;
+    const bool again = timing_ && timed_.after(segment.seq);
+    if (again) timing_ = false;
+    if (again || timing_ || (timed_any_ && !segment.end().after(timed_))) return;
+    timing_ = timed_any_ = true;
+    timed_ = segment.end();
+    timed_at_ = now;
+    return;
+  }
+  if (!timing_ || !segment.has(tcp_flag::ack) || timed_.after(segment.ack)) return;
+  timing_ = false;
+  latest_ = now - timed_at_;
+  smoothed_ = smoothed_ == Duration {} ? latest_ : smoothed_ + (latest_ - smoothed_) / 4;
+  if (least_ == Duration {} || latest_ < least_) least_ = latest_;
+}
+
+void PacedUpload::measure(const Segment* segment, const FlowView& flow, Tick now)
+{
+  if (segment != nullptr) time(*segment, now);
+  if (paced_ > 0) believe(least_, bounded_at_, latest_, smoothed_, longer, now);
+  if (!counting_)
+  {
+    counting_ = true;
+    una_ = flow.snd_una;
+    round_ = now;
+    return;
+  }
+  if (now - round_ < std::clamp(smoothed_, shortest_round, longest_round)) return;
+  const double acknowledged = flow.snd_una.after(una_) ? static_cast<double>(flow.snd_una - una_) : 0;
+  const double rate = acknowledged / seconds(now - round_);
+  // Behind a queue that stands the rate is the path's, and the highest of before may be another one's.
+  const bool queue = seconds(latest_) > longer * seconds(least_);
+  best_ = paced_ > 0 && queue ? (best_ + rate) / 2 : std::max(fading * best_, rate);
+  una_ = flow.snd_una;
+  round_ = now;
+}
+
+std::optional<double> PacedUpload::pace(const FlowView& flow, Tick now, double headroom, double limit)
+{
+  if (flow.bypass != Bypass::none || least_ <= Duration {} || smoothed_ <= Duration {} || best_ <= 0) return {};
+  const double least_window = least_segments * flow.mss;
+  // What sends less than it may anyhow is left alone: requests, a video call.
+  const bool waiting =
+      flow.snd_nxt.after(flow.snd_una) && static_cast<double>(flow.snd_nxt - flow.snd_una) >= least_window;
+  if (paced_ == 0 && !waiting) return {};
+  if (paced_ > 0 && now - told_at_ < tell_every) return {};
+  const double rate = limit > 0 ? std::min(best_, limit / 8) : best_;
+  const double target = headroom * seconds(least_);
+  const double correction = std::clamp(1 + gain * (target - seconds(latest_)) / target, slowest, fastest);
+  const double wanted = 8 * headers * std::max(correction * rate, least_window / seconds(std::max(smoothed_, least_)));
+  const bool same = std::abs(wanted - paced_) < some * paced_;
+  if (same && now - told_at_ < repeat_every) return {};
+  if (paced_ == 0) bounded_at_ = now;
+  told_at_ = now;
+  if (!same) paced_ = wanted;
+  return paced_;
+}
+
+} // namespace tandem::rate

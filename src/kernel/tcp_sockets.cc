@@ -1,0 +1,62 @@
+#include "src/kernel/tcp_sockets.h"
+
+#include "src/kernel/netlink_dump.h"
+
+#include <arpa/inet.h>
+#include <linux/inet_diag.h>
+#include <linux/sock_diag.h>
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace tandem::kernel
+{
+
+namespace
+{
+
+Address address_of(std::uint8_t family, const std::uint32_t (&words)[4])
+{
+  constexpr std::array<std::uint8_t, 12> mapped { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
+  Address address {};
+  std::memcpy(address.bytes.data(), words, address.bytes.size());
+  address.v6 = family == AF_INET6 && !std::equal(mapped.begin(), mapped.end(), address.bytes.begin());
+  if (address.v6) return address;
+  if (family == AF_INET6) std::memcpy(address.bytes.data(), &words[3], 4);
+  std::fill(address.bytes.begin() + 4, address.bytes.end(), std::uint8_t { 0 });
+  return address;
+}
+
+} // namespace
+
+void each_tcp_socket(std::uint32_t states, const std::function<void(const TcpSocket&)>& each)
+{
+  NetlinkDump dump { NETLINK_SOCK_DIAG };
+  for (const std::uint8_t family : { AF_INET, AF_INET6 })
+  {
+    inet_diag_req_v2 request {};
+    request.sdiag_family = family;
+    request.sdiag_protocol = IPPROTO_TCP;
+    request.idiag_ext = 1u << (INET_DIAG_INFO - 1); // the upper layer's part comes only along with TCP's
+    request.idiag_states = states;
+    dump.ask(SOCK_DIAG_BY_FAMILY, request,
+             [&](const nlmsghdr* message)
+             {
+               if (mnl_nlmsg_get_payload_len(message) < sizeof(inet_diag_msg)) return;
+               inet_diag_msg told {};
+               std::memcpy(&told, mnl_nlmsg_get_payload(message), sizeof told);
+               const auto all = attributes_of<INET_DIAG_MAX>(message, sizeof told);
+               each({ .key = { .local = address_of(told.idiag_family, told.id.idiag_src),
+                               .remote = address_of(told.idiag_family, told.id.idiag_dst),
+                               .local_port = ntohs(told.id.idiag_sport),
+                               .remote_port = ntohs(told.id.idiag_dport) },
+                      .cookie = std::uint64_t { told.id.idiag_cookie[1] } << 32 | told.id.idiag_cookie[0],
+                      .info = all[INET_DIAG_INFO],
+                      .upper = all[INET_DIAG_ULP_INFO] });
+             });
+  }
+}
+
+} // namespace tandem::kernel
