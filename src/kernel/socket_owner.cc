@@ -49,7 +49,7 @@ std::optional<SocketOwner> owner_in(const std::byte* bytes, std::size_t length, 
 
 } // namespace
 
-std::optional<SocketOwner> SocketOwners::find(const FlowKey& flow)
+std::optional<SocketOwner> SocketOwners::find(const FlowKey& flow, int interface)
 {
   if (!socket_) socket_ = Fd { ::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG) };
   if (!socket_) return {};
@@ -68,6 +68,7 @@ std::optional<SocketOwner> SocketOwners::find(const FlowKey& flow)
   const std::size_t bytes = flow.local.v6 ? 16 : 4;
   std::memcpy(id.idiag_src, flow.local.bytes.data(), bytes);
   std::memcpy(id.idiag_dst, flow.remote.bytes.data(), bytes);
+  id.idiag_if = static_cast<std::uint32_t>(interface);
   id.idiag_cookie[0] = id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
   if (::send(socket_.get(), &question, sizeof question, 0) != sizeof question) return {};
   // What an earlier question left behind is passed over.

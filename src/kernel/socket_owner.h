@@ -24,8 +24,9 @@ class SocketOwners
 {
 public:
   // Of the TCP socket with exactly these addresses and ports, whatever its state. Nothing when there is none, or when
-  // the kernel does not tell. Answered within the call: never waits.
-  std::optional<SocketOwner> find(const FlowKey& flow);
+  // the kernel does not tell. Answered within the call: never waits. Of a socket bound to an interface, as MPTCP's path
+  // manager binds subflows, the kernel tells only who names that one; 0: none.
+  std::optional<SocketOwner> find(const FlowKey& flow, int interface = 0);
 
 private:
   Fd socket_ {};

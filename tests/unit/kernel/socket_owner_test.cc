@@ -1,6 +1,7 @@
 #include "src/kernel/socket_owner.h"
 
 #include <gtest/gtest.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -66,6 +67,21 @@ TEST(SocketOwner, IsTheUserWhoMadeTheSocket)
     EXPECT_EQ(owners.find(other), std::nullopt);
     EXPECT_EQ(owners.find(connection.key), owner) << "after a question without an answer";
   }
+}
+
+TEST(SocketOwner, IsToldOfASocketThatIsBoundToAnInterface)
+{
+  Connection connection { AF_INET };
+  const int loopback = static_cast<int>(::if_nametoindex("lo"));
+  ASSERT_GT(loopback, 0);
+  SocketOwners owners {};
+  const auto owner = owners.find(connection.key, loopback);
+  ASSERT_TRUE(owner);
+  EXPECT_EQ(owners.find(connection.key), owner) << "as long as it is bound to none, any will do";
+  if (::setsockopt(connection.socket.get(), SOL_SOCKET, SO_BINDTODEVICE, "lo", 3) != 0)
+    GTEST_SKIP() << "takes CAP_NET_RAW";
+  EXPECT_EQ(owners.find(connection.key, loopback), owner);
+  EXPECT_NE(owners.find(connection.key), owner);
 }
 
 TEST(CgroupPath, IsTheDirectoryWithThatInode)
