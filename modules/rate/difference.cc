@@ -12,8 +12,13 @@ using namespace std::chrono_literals;
 constexpr double spare = 1.03;     // of R0, so that measuring noise does not undercut it (promise.h)
 constexpr double most_missing = 1; // seconds of R0: what could not be held is not made up for later
 constexpr double most_ahead = 0.5; // likewise, saved up
+constexpr double most_saved = 0.4; // of a paced one, saved up before it stops
 constexpr double begin_missing = 0.05;
-constexpr double most_tail = 0.5;        // likewise, of what comes by cellular after its last use
+constexpr double most_tail = 0.5; // likewise, of what comes by cellular after its last use
+// With a pace: the time in which what is owed or saved up is made up for, long against what the pace takes to show; and
+// of R0 the slowest that is asked for.
+constexpr double repaid = 3; // seconds
+constexpr double slowest = 0.05;
 constexpr Duration shortest_use = 200ms; // two looks: less may be over before it was told
 constexpr double rising = 1.1;           // over half a second: slow start goes on
 constexpr std::size_t longest_rise = 30; // looks
@@ -111,8 +116,10 @@ bool Difference::account(const Input& input, bool ahead)
   const double tail = std::min(tail_, most_tail * second);
   // Nothing is saved up that would stop cellular at the end of it.
   if (ahead) missing_ = std::max(missing_, tail + begin_missing * second);
+  // Each stop of a paced one lets the sender fill Wi-Fi with all that it has. It ends by itself where Wi-Fi suffices.
+  const double stop = input.paced ? -most_saved * second : tail;
   const bool owed =
-      used_ ? missing_ > tail || input.now - switched_at_ < shortest_use : missing_ > begin_missing * second;
+      used_ ? missing_ > stop || input.now - switched_at_ < shortest_use : missing_ > begin_missing * second;
   const bool use = ahead || owed;
   if (use == used_) return use;
   if (use)
@@ -123,8 +130,15 @@ bool Difference::account(const Input& input, bool ahead)
   return use;
 }
 
+// Of R0, by cellular while it is used, bits/s.
+double Difference::share(const Input& input) const
+{
+  return std::max(slowest * input.R0, spare * input.R0 - wifi() + 8 * missing_ / repaid);
+}
+
 bool Difference::look(const Input& input)
 {
+  pace_.reset();
   const bool ahead = takes_over(input);
   const bool first = count_ == 0;
   const bool came = first || input.wifi != sample(0).wifi || input.cell != sample(0).cell;
@@ -169,6 +183,7 @@ bool Difference::look(const Input& input)
   else
     judge(input);
   if (!needed_) return false;
+  if (used_ && input.paced && !ahead && input.wifi_up) pace_ = share(input);
   if (input.now - used_at_ >= saved_after) needed_ = false;
   const bool all = missing_ >= 0.99 * most_missing * input.R0 / 8;
   short_since_ = !all ? Tick::max() : std::min(short_since_, input.now);

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace tandem::rate
@@ -32,6 +33,7 @@ public:
     // server or the application wants.
     bool limited = false;
     bool leaving = false;         // a handoff is about to come
+    bool paced = false;           // cellular is kept to pace(), as far as this host can do that
     std::string_view hindered {}; // why cellular may not be used; empty: it may
   };
   // Call about every 100 ms while data comes. Returns whether cellular is to be used.
@@ -41,6 +43,9 @@ public:
   bool needed() const { return needed_; } // Wi-Fi alone does not bring R0
   bool held() const { return held_; }
   bool idle() const { return idle_; }
+  // For who can say how fast cellular is to bring it: so many bits/s while it is used, and the account seldom needs to
+  // stop it. Nothing: as fast as it can.
+  std::optional<double> pace() const { return pace_; }
   // What is done, or why nothing can be; a literal of this class, or Input::hindered.
   std::string_view why() const { return why_; }
   // bits/s over about the last second.
@@ -65,6 +70,7 @@ private:
   void judge(const Input& input);
   void begin(const Input& input);
   bool account(const Input& input, bool ahead);
+  double share(const Input& input) const;
 
   std::array<Sample, 32> samples_ {};
   std::size_t count_ = 0; // of samples since the download came out of a pause
@@ -83,6 +89,7 @@ private:
   bool leaving_ = false; // at the last look
   Tick ahead_until_ {};  // cellular is used for a handoff
   Tick next_ahead_ {};   // not again before
+  std::optional<double> pace_ {};
   std::string_view none_, why_;
 };
 

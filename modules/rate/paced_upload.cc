@@ -2,10 +2,7 @@
 
 #include "modules/rate/bound.h"
 
-#include <tandem/plan.h>
-
 #include <algorithm>
-#include <cmath>
 
 namespace tandem::rate
 {
@@ -24,20 +21,8 @@ constexpr double longer = 2;
 constexpr double gain = 0.25, slowest = 0.5, fastest = 1.1;
 // Copies are samples: a round is long enough for some of them.
 constexpr Duration shortest_round = 100ms, longest_round = 300ms;
-// What is told: a change by a tenth, ten times a second; and the same again before it lapses.
-constexpr double some = 0.1;
-constexpr Duration tell_every = 100ms, repeat_every = pace_lasts / 4;
-// Of payload: what the socket counts has headers, too.
-constexpr double headers = 1.05;
 
 } // namespace
-
-bool PacedUpload::open()
-{
-  const bool bounded = paced_ > 0;
-  paced_ = 0;
-  return bounded;
-}
 
 // From data that leaves to the first ACK seen of it. What is sent twice is not timed (RFC 6298 3).
 void PacedUpload::time(const Segment& segment, Tick now)
@@ -63,7 +48,7 @@ void PacedUpload::time(const Segment& segment, Tick now)
 void PacedUpload::measure(const Segment* segment, const FlowView& flow, Tick now)
 {
   if (segment != nullptr) time(*segment, now);
-  if (paced_ > 0) believe(least_, bounded_at_, latest_, smoothed_, longer, now);
+  if (paced() > 0) believe(least_, bounded_at_, latest_, smoothed_, longer, now);
   if (!counting_)
   {
     counting_ = true;
@@ -76,7 +61,7 @@ void PacedUpload::measure(const Segment* segment, const FlowView& flow, Tick now
   const double rate = acknowledged / seconds(now - round_);
   // Behind a queue that stands the rate is the path's, and the highest of before may be another one's.
   const bool queue = seconds(latest_) > longer * seconds(least_);
-  best_ = paced_ > 0 && queue ? (best_ + rate) / 2 : std::max(fading * best_, rate);
+  best_ = paced() > 0 && queue ? (best_ + rate) / 2 : std::max(fading * best_, rate);
   una_ = flow.snd_una;
   round_ = now;
 }
@@ -88,18 +73,14 @@ std::optional<double> PacedUpload::pace(const FlowView& flow, Tick now, double h
   // What sends less than it may anyhow is left alone: requests, a video call.
   const bool waiting =
       flow.snd_nxt.after(flow.snd_una) && static_cast<double>(flow.snd_nxt - flow.snd_una) >= least_window;
-  if (paced_ == 0 && !waiting) return {};
-  if (paced_ > 0 && now - told_at_ < tell_every) return {};
+  if (paced() == 0 && !waiting) return {};
   const double rate = limit > 0 ? std::min(best_, limit / 8) : best_;
   const double target = headroom * seconds(least_);
   const double correction = std::clamp(1 + gain * (target - seconds(latest_)) / target, slowest, fastest);
-  const double wanted = 8 * headers * std::max(correction * rate, least_window / seconds(std::max(smoothed_, least_)));
-  const bool same = std::abs(wanted - paced_) < some * paced_;
-  if (same && now - told_at_ < repeat_every) return {};
-  if (paced_ == 0) bounded_at_ = now;
-  told_at_ = now;
-  if (!same) paced_ = wanted;
-  return paced_;
+  const double wanted =
+      8 * with_headers * std::max(correction * rate, least_window / seconds(std::max(smoothed_, least_)));
+  if (paced() == 0) bounded_at_ = now;
+  return told_.tell(wanted, now);
 }
 
 } // namespace tandem::rate

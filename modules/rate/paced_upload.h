@@ -3,6 +3,7 @@
 #pragma once
 
 #include "modules/rate/bound.h"
+#include "modules/rate/told_pace.h"
 
 #include <tandem/flow.h>
 #include <tandem/segment.h>
@@ -22,14 +23,14 @@ public:
   // A link came or went: another access point, another path.
   void forget() { *this = {}; }
   // From now on the local TCP sends as it likes. True: it was bounded.
-  bool open();
+  bool open() { return told_.open(); }
 
   // The pace, bits/s, when it is time to tell one; nothing: what was told holds, or nothing is known. `headroom`: times
   // the least round trip, so that as many bandwidth-delay products are in flight. `limit`: bits/s that it stays below;
   // 0: none.
   std::optional<double> pace(const FlowView& flow, Tick now, double headroom, double limit = 0);
 
-  double paced() const { return paced_; } // bits/s; 0: not bounded
+  double paced() const { return told_.rate(); } // bits/s; 0: not bounded
   double best() const { return 8 * best_; }
   Duration least_round_trip() const { return least_; }
   bool queue() const { return has_queue(latest_, least_); }
@@ -43,8 +44,7 @@ private:
   Tick timed_at_ {};
   bool timing_ = false, timed_any_ = false;
   double best_ = 0; // bytes per second that the peer acknowledged, the highest lately
-  double paced_ = 0;
-  Tick told_at_ {};
+  ToldPace told_ {};
   Tick bounded_at_ {}; // since when; later: since the round trip was last believed
   Seq una_ {};
   Tick round_ {};

@@ -74,8 +74,10 @@ BPF does it on the socket, where the service is allowed to use it (docs/confinem
 **The promise** (`promise`). All MPTCP downloads together are kept at `r0`. The cellular subflow is a backup while Wi-Fi brings R0; while it does not, MP_PRIO makes it regular for as
 much of the time as the difference takes: what is missing is an account in bytes, at most a second of R0, and cellular is used while something is owed. A first second
 below R0 is waited for. When cellular adds nothing within two seconds, and no queue or weak signal says that Wi-Fi is the limit, the server or the application is:
-cellular rests for 10 s, then for twice that, up to 160 s. With `r0_up` all MPTCP uploads together are kept at that rate in the same way, by an account of
-their own; a connection uploads once it has sent 256 KiB on a subflow, and more than came there.
+cellular rests for 10 s, then for twice that, up to 160 s. With `r0_up` all MPTCP uploads together are kept at that rate by an account of
+their own; a connection uploads once it has sent 256 KiB on a subflow, and more than came there. Of an upload this host is the sender: the cellular subflow stays regular while Wi-Fi does not bring R0, and is paced at the difference, by the same means
+as under *Uploads* and whether or not `uploads` is on. Each break would let the scheduler queue megabytes on slow Wi-Fi, for which the peer has to wait. What was queued there when Wi-Fi became slow comes first all the same:
+until then the peer gets what Wi-Fi carries. Where nothing can be paced cellular comes and goes as for downloads.
 
 **Roaming** (`roam`). In the handoff stage, before its link is lost, the card is asked to move to the strongest other access point of its network, when a scan has heard one that is delta2 / 2 stronger; windows and cellular are ready then
 as at any handoff. wpa_supplicant does it; Tandem sees to it that the card does not go to and fro, and that it stays in its network (docs/aps.md). `tandem status` says what was asked, and what became of it.
@@ -193,7 +195,7 @@ void RatePolicy::bound_upload(const Event& event, const FlowView& flow, State& s
     if (state.upload.open()) plan.pace = Pace {};
     if (plan.pace && plan.why.empty()) plan.why = "rate: upload as fast as it likes again";
     if (changed) state.upload.forget();
-    if (knobs_.uploads != 0 && up) state.upload.measure(event.segment, flow, event.now);
+    if ((knobs_.uploads != 0 || promises_uploads()) && up) state.upload.measure(event.segment, flow, event.now);
     return;
   }
   state.upload.measure(event.segment, flow, event.now);
@@ -207,6 +209,24 @@ void RatePolicy::bound_upload(const Event& event, const FlowView& flow, State& s
   if (!pace) return;
   plan.pace = Pace { *pace };
   if (plan.why.empty()) plan.why = handoff ? "rate: upload paced at a handoff" : "rate: upload paced before a handoff";
+}
+
+// Of what is missing of the uploads' R0 each subflow by cellular gets an equal share. Sent all at once it would wait in
+// cellular's queue and, at the peer, for what is on its way by Wi-Fi.
+void RatePolicy::share_cellular(const Event& event, const FlowView& flow, State& state, Plan& plan)
+{
+  if (flow.link != Link::cell || !flow.mptcp) return;
+  const std::optional<double> pace = promises_uploads() && !difference_.used() ? uploads_.pace() : std::nullopt;
+  if (!pace || !state.subflow.uploads(flow, event.now))
+  {
+    if (state.by_cell.open()) plan.pace = Pace {};
+    return;
+  }
+  const std::uint32_t sharing = std::max(subflows_.by_cell.count(event.now), 1u);
+  const auto told = state.by_cell.tell(with_headers * *pace / sharing, event.now);
+  if (!told) return;
+  plan.pace = Pace { *told };
+  if (plan.why.empty()) plan.why = "rate: upload by cellular as fast as R0 takes";
 }
 
 // What algorithms 1 to 3 ask for. Without a signal no handoff is near.
@@ -249,7 +269,7 @@ Plan RatePolicy::keep(const Event& event)
   looked_at_ = event.now;
   next_ = event.now + look_every;
   const std::string_view hindrance = hindered(*event.links);
-  const auto look = [&](Difference& one, double r0, const Carried& carried)
+  const auto look = [&](Difference& one, double r0, const Carried& carried, bool paced)
   {
     return one.look({ .now = event.now,
                       .R0 = r0,
@@ -258,11 +278,12 @@ Plan RatePolicy::keep(const Event& event)
                       .wifi_up = of(*event.links, Link::wifi).up,
                       .limited = stages_.now() != Stage::stationary || event.now - carried.queue_at < 1s,
                       .leaving = stages_.now() == Stage::handoff,
+                      .paced = paced,
                       .hindered = hindrance });
   };
-  used_ = look(difference_, knobs_.r0, subflows_.down);
+  used_ = look(difference_, knobs_.r0, subflows_.down, false);
   // MP_PRIO holds for both directions, so what the one gets the other has, too.
-  if (promises_uploads()) used_ = look(uploads_, knobs_.r0_up, subflows_.up) || used_;
+  if (promises_uploads()) used_ = look(uploads_, knobs_.r0_up, subflows_.up, !difference_.used()) || used_;
   std::string_view why =
       promises_uploads() && uploads_.used() && !difference_.used() ? uploads_.why() : difference_.why();
   if (published())
@@ -328,18 +349,21 @@ Plan RatePolicy::decide(const Event& event, const FlowView& flow, State& state)
     told_ = roam_told_ = false;
     state.window.open();
     state.upload.open();
+    state.by_cell.open();
     return {};
   }
   hear(event);
   Plan plan = decide_flow(event, flow, state);
   bound_upload(event, flow, state, plan);
+  share_cellular(event, flow, state, plan);
   ask_for_roam(event.now, plan);
   return plan;
 }
 
 void RatePolicy::describe(const FlowView& flow, const State& state, Facts& facts) const
 {
-  if (state.upload.paced() > 0) facts.add("upload paced at", state.upload.paced() * 1e-6, "Mb/s");
+  if (const double pace = std::max(state.upload.paced(), state.by_cell.rate()); pace > 0)
+    facts.add("upload paced at", pace * 1e-6, "Mb/s");
   if (flow.mptcp)
   {
     facts.add("state", promises() ? difference_.why() : "rate: MPTCP, and no promise");

@@ -10,6 +10,7 @@
 #include "modules/rate/roam_wish.h"
 #include "modules/rate/stages.h"
 #include "modules/rate/subflows.h"
+#include "modules/rate/told_pace.h"
 
 #include <tandem/module.h>
 
@@ -26,6 +27,7 @@ struct State
   Subflow subflow {};
   BoundedWindow window {};
   PacedUpload upload {};
+  ToldPace by_cell {};
   bool up = true; // the Wi-Fi link, as last told
   bool upload_up = true;
 };
@@ -59,6 +61,7 @@ private:
   Plan bound(const Event& event, const FlowView& flow, State& state);
   Plan bound_as_published(const Event& event, const FlowView& flow, State& state);
   void bound_upload(const Event& event, const FlowView& flow, State& state, Plan& plan);
+  void share_cellular(const Event& event, const FlowView& flow, State& state, Plan& plan);
   Plan keep(const Event& event);
   Plan take_back();
   std::string_view hindered(const LinkStates& links) const;

@@ -9,6 +9,8 @@ namespace
 
 // A subflow that has sent so much, and more than it got, uploads. What is less are requests.
 constexpr std::uint64_t upload_from = 256 * 1024; // bytes
+// By cellular an upload goes on that has begun by Wi-Fi: its first bytes there are owed, too.
+constexpr Duration recently = std::chrono::seconds { 1 };
 
 void add(Carried& to, std::uint64_t more, bool wifi, Link link)
 {
@@ -19,6 +21,12 @@ void add(Carried& to, std::uint64_t more, bool wifi, Link link)
 }
 
 } // namespace
+
+bool Subflow::uploads(const FlowView& flow, Tick now) const
+{
+  const bool goes_on = all != nullptr && !is_wifi && now - all->upload_at < recently;
+  return (goes_on || sent >= upload_from) && sent > flow.bytes_delivered;
+}
 
 void Subflow::account(const FlowView& flow, Tick now, bool queue_up, Subflows& to)
 {
@@ -38,7 +46,15 @@ void Subflow::account(const FlowView& flow, Tick now, bool queue_up, Subflows& t
   sent += sent_more;
   if (is_denied) return;
   add(all->down, more, is_wifi, flow.link);
-  if (sent >= upload_from && sent > flow.bytes_delivered) add(all->up, sent_more, is_wifi, flow.link);
+  if (uploads(flow, now) && sent_more > 0)
+  {
+    add(all->up, is_wifi ? sent_more : sent - told_up, is_wifi, flow.link);
+    told_up = sent;
+    if (is_wifi)
+      all->upload_at = now;
+    else if (flow.link == Link::cell)
+      all->by_cell.sends(sent_at, now);
+  }
   if (is_wifi && queue_up) all->up.queue_at = now;
   // A sender that fills the link.
   if (is_wifi && has_queue(flow.rtt_smoothed, flow.rtt_min)) all->down.queue_at = now;

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tandem_bench.benches import uploads
-from tandem_bench.benches.uploads import AGAIN_FAST, BENCH, BY_WIFI, HEADERS, HELD, NEEDLESS, R0, SETTLE, SLOW, SPENT, STOPS, r0_figures
+from tandem_bench.benches.uploads import AGAIN_FAST, BENCH, BY_WIFI, HEADERS, HELD, NEEDLESS, R0, SETTLE, SLOW, SPENT, STOPS, WORST, r0_figures
 
 
 def carried(by_cell: float, needless: float = 0.0) -> dict[str, float]:
@@ -23,12 +23,19 @@ def carried(by_cell: float, needless: float = 0.0) -> dict[str, float]:
 
 def test_just_the_difference_is_100_percent_of_both() -> None:
     found = carried(R0 - HEADERS * BY_WIFI)
+    assert found[WORST.name] == pytest.approx(100, abs=6)
     assert found[HELD.name] == pytest.approx(100, abs=1) and found[SPENT.name] == pytest.approx(100, abs=2) and found[NEEDLESS.name] == 0
 
 
 def test_less_is_not_held_and_more_is_spent() -> None:
     assert carried(0)[HELD.name] == pytest.approx(100 * HEADERS * BY_WIFI / R0, abs=1) and carried(0)[SPENT.name] == 0
     assert carried(2 * (R0 - HEADERS * BY_WIFI))[SPENT.name] == pytest.approx(200, abs=4)
+
+
+def test_what_comes_late_is_seen_in_the_worst_two_seconds() -> None:
+    begin = SLOW + SETTLE
+    found = r0_figures([(begin + 4.1, int(R0 / 8e-6 * (AGAIN_FAST - begin)))], [(SLOW, 0), (STOPS, 0)])
+    assert found[HELD.name] == pytest.approx(100, abs=1) and found[WORST.name] == 0
 
 
 def test_what_comes_by_cellular_beside_is_needless() -> None:

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <deque>
+#include <optional>
 
 namespace tandem::rate
 {
@@ -29,7 +31,13 @@ struct Links
         heard = asked.front();
         asked.pop_front();
       }
-      const double by_cell = heard ? std::min(cell_rate, wanted) : 0;
+      paces.push_back(pace);
+      if (paces.size() > 3)
+      {
+        obeyed = paces.front();
+        paces.pop_front();
+      }
+      const double by_cell = heard ? std::min({ cell_rate, wanted, obeyed.value_or(cell_rate) }) : 0;
       const double by_wifi = std::min(wifi_rate, wanted - by_cell);
       wifi += static_cast<std::uint64_t>(by_wifi / 80);
       cell += static_cast<std::uint64_t>(by_cell / 80);
@@ -40,7 +48,10 @@ struct Links
                               .wifi_up = up,
                               .limited = limited,
                               .leaving = leaving,
+                              .paced = paced,
                               .hindered = hindered });
+      if (obeys) pace = difference.pace();
+      switches += use != asked.back() ? 1 : 0;
     }
   }
   // Mean of a stretch that begins now, bits/s.
@@ -63,6 +74,10 @@ struct Links
   double wanted = 1e9; // by the server or the application
   std::string_view hindered {};
   std::deque<bool> asked;
+  bool paced = false, obeys = false; // cellular is to be kept to a pace, and is
+  std::optional<double> pace {}, obeyed {};
+  std::deque<std::optional<double>> paces;
+  int switches = 0;
 };
 
 TEST(difference, saves_cellular_while_wifi_suffices)
@@ -112,6 +127,71 @@ TEST(difference, what_comes_after_the_stop_is_booked_ahead)
   }
   EXPECT_LT(most, 23e6);
   EXPECT_GT(least, 13e6);
+}
+
+// Each stop would let the sender queue on Wi-Fi what came by cellular.
+TEST(difference, one_that_is_paced_carries_what_is_missing_without_a_break)
+{
+  for (const double wifi : { 2e6, 10e6, 15e6, 17e6 })
+  {
+    Links links;
+    links.paced = links.obeys = true;
+    links.run(5, 20e6, 18e6);
+    links.run(5, wifi, 18e6);
+    links.switches = 0;
+    const Links::Mean mean = links.mean(30, wifi, 18e6);
+    EXPECT_EQ(links.switches, 0) << wifi;
+    EXPECT_GT(mean.both, 18e6) << wifi;
+    EXPECT_LT(mean.both, 19.5e6) << wifi;
+    EXPECT_TRUE(links.difference.held()) << wifi;
+    links.run(3, 25e6, 18e6);
+    EXPECT_EQ(links.mean(10, 25e6, 18e6).cell, 0);
+    EXPECT_EQ(links.difference.pace(), std::nullopt) << "what is still queued by cellular shall go";
+  }
+}
+
+TEST(difference, a_stretch_in_which_cellular_could_not_is_made_up_for_without_haste)
+{
+  Links links;
+  links.paced = links.obeys = true;
+  links.run(5, 20e6, 18e6);
+  links.run(5, 10e6, 2e6);
+  links.switches = 0;
+  EXPECT_LT(links.mean(1, 10e6, 18e6).cell, 15e6);
+  links.run(20, 10e6, 18e6);
+  EXPECT_EQ(links.switches, 0);
+}
+
+TEST(difference, a_pace_that_nobody_keeps_costs_no_more_than_a_break)
+{
+  Links links;
+  links.paced = true;
+  links.run(5, 20e6, 18e6);
+  links.run(5, 10e6, 18e6);
+  const Links::Mean mean = links.mean(30, 10e6, 18e6);
+  EXPECT_GT(mean.both, 18e6);
+  EXPECT_LT(mean.both, 19.5e6);
+  EXPECT_GT(links.switches, 5);
+}
+
+TEST(difference, no_pace_where_wifi_leaves_or_is_gone)
+{
+  Links links;
+  links.paced = links.obeys = true;
+  links.run(5, 20e6, 18e6);
+  EXPECT_EQ(links.difference.pace(), std::nullopt) << "not used";
+  links.run(5, 10e6, 18e6);
+  ASSERT_TRUE(links.difference.pace());
+  EXPECT_NEAR(*links.difference.pace(), 8.5e6, 1e6);
+  links.leaving = true;
+  links.run(0.1, 10e6, 18e6);
+  EXPECT_EQ(links.difference.pace(), std::nullopt);
+  links.leaving = false;
+  links.run(3, 10e6, 18e6);
+  links.up = false;
+  links.run(0.1, 0, 18e6);
+  EXPECT_TRUE(links.use);
+  EXPECT_EQ(links.difference.pace(), std::nullopt);
 }
 
 TEST(difference, what_cannot_be_held_is_said_and_not_made_up_for_later)

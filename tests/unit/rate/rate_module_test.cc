@@ -32,9 +32,10 @@ struct Fixture
   {
     FlowView view {};
     alignas(std::max_align_t) std::array<std::byte, sizeof(State)> state {};
-    double rate = 0; // bits/s
-    double up = 0;   // likewise, of what is sent
-    double sent = 0; // MB
+    double rate = 0;               // bits/s
+    double up = 0;                 // likewise, of what is sent
+    double sent = 0;               // MB
+    std::optional<double> pace {}; // bits/s, as last told
   };
 
   Fixture()
@@ -68,8 +69,9 @@ struct Fixture
       {
         const bool silent = sub->view.link == Link::cell && backup;
         if (!silent) sub->view.bytes_delivered += static_cast<std::uint64_t>(sub->rate / 800);
-        if (!silent && sub->up > 0) sub->view.snd_una = sub->view.snd_una + static_cast<std::uint32_t>(sub->up / 800);
-        if (!silent) sub->sent += sub->up / 8e8;
+        const double up = obeys && sub->pace ? std::min(sub->up, *sub->pace / with_headers) : sub->up;
+        if (!silent && up > 0) sub->view.snd_una = sub->view.snd_una + static_cast<std::uint32_t>(up / 800);
+        if (!silent) sub->sent += up / 8e8;
         tell(*sub, EventKind::segment);
       }
     }
@@ -84,6 +86,7 @@ struct Fixture
     };
     const Plan plan = static_cast<Module&>(module).decide(event, sub.view, sub.state.data());
     EXPECT_TRUE(plan.edit.empty());
+    if (plan.pace) sub.pace = plan.pace->rate > 0 ? std::optional { plan.pace->rate } : std::nullopt;
     for (const LinkRequest& request : plan.request)
     {
       if (request.kind == RequestKind::roam)
@@ -115,6 +118,7 @@ struct Fixture
   std::vector<std::unique_ptr<Sub>> subs;
   Tick now { 100s };
   bool backup = true, roam = false;
+  bool obeys = false; // the host's TCP keeps to its paces
   int requests = 0, roams = 0;
 };
 
@@ -206,6 +210,62 @@ TEST(rate_module, uses_cellular_for_the_difference_of_uploads_if_that_is_promise
     f.run(5);
     EXPECT_TRUE(f.backup);
   }
+}
+
+TEST(rate_module, uploads_by_cellular_go_as_fast_as_r0_takes)
+{
+  for (const int subflows : { 1, 3 })
+  {
+    Fixture f;
+    f.obeys = true;
+    f.module.set("r0_up", 6e6);
+    Fixture::Sub& wifi = f.add(Link::wifi, 0);
+    for (int i = 0; i < subflows; ++i)
+      f.add(Link::cell, 0);
+    for (auto& sub : f.subs)
+      sub->view.snd_una = { 1000 }, sub->up = 10e6;
+    const auto by_cell = [&]
+    {
+      double sent = 0;
+      for (auto& sub : f.subs)
+        sent += sub->view.link == Link::cell ? sub->sent : 0;
+      return sent;
+    };
+    f.run(5);
+    EXPECT_EQ(f.subs[1]->pace, std::nullopt);
+    wifi.up = 3e6;
+    f.run(1.5);
+    // Its first bytes count as well.
+    EXPECT_LT(by_cell(), 1) << subflows;
+    f.run(3);
+    const double before = by_cell();
+    f.run(8);
+    EXPECT_FALSE(f.backup);
+    EXPECT_NEAR(8 * (by_cell() - before) / 8, 3.2, 0.2) << subflows;
+    EXPECT_EQ(wifi.pace, std::nullopt);
+    wifi.up = 10e6;
+    f.run(3);
+    EXPECT_TRUE(f.backup);
+    EXPECT_EQ(f.subs[1]->pace, std::nullopt);
+  }
+}
+
+TEST(rate_module, uploads_by_cellular_are_as_fast_as_they_like_once_nothing_is_promised)
+{
+  Fixture f;
+  f.obeys = true;
+  f.module.set("r0_up", 6e6);
+  Fixture::Sub& wifi = f.add(Link::wifi, 0);
+  Fixture::Sub& cell = f.add(Link::cell, 0);
+  wifi.view.snd_una = cell.view.snd_una = { 1000 };
+  wifi.up = cell.up = 10e6;
+  f.run(5);
+  wifi.up = 3e6;
+  f.run(5);
+  ASSERT_TRUE(cell.pace);
+  f.module.set("r0_up", 0);
+  f.run(0.1);
+  EXPECT_EQ(cell.pace, std::nullopt);
 }
 
 TEST(rate_module, what_a_download_sends_is_no_upload)
