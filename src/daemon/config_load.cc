@@ -85,6 +85,18 @@ void check_modules_of(const std::vector<ModuleSetting>& modules, const std::vect
 
 } // namespace
 
+ConfigResult read_config(const std::filesystem::path& path)
+{
+  try
+  {
+    return parse_config(read_file(path), path.string());
+  }
+  catch (ConfigError& error)
+  {
+    return { .complaints = std::move(error.complaints) };
+  }
+}
+
 Config load_config(const std::filesystem::path& path, const KnobCheck& check)
 {
   ConfigResult result = parse_config(read_file(path), path.string(), check);
