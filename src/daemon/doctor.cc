@@ -19,6 +19,8 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -70,6 +72,9 @@ std::set<std::string> running_programs()
   return names;
 }
 
+constexpr std::array<std::string_view, 4> own_tables { "table inet tandem {", "table inet tandem_steer {",
+                                                       "table inet tandem_place {", "table inet tandem_placed {" };
+
 // Lines of every rule set on this machine that are not Tandem's own.
 struct ForeignRules
 {
@@ -83,13 +88,20 @@ ForeignRules read_rules()
   auto take = [&](const std::string& text)
   {
     bool in_own_table = false;
+    bool in_own_chain = false; // of iptables-nft: a rule's line does not name it
+    bool kept = false;         // for living connections, after an orderly end, too
     std::istringstream lines { text };
     for (std::string line; std::getline(lines, line);)
     {
-      if (line.rfind("table ", 0) == 0)
-        in_own_table = line.rfind("table inet tandem ", 0) == 0 || line.rfind("table inet tandem_steer ", 0) == 0;
-      const bool own = in_own_table || line.find("TANDEM-") != std::string::npos;
-      found.own |= own;
+      if (line.starts_with("table "))
+      {
+        in_own_table = std::ranges::any_of(own_tables, [&](std::string_view own) { return line.starts_with(own); });
+        kept = line.starts_with(own_tables.back());
+      }
+      line.erase(0, std::min(line.find_first_not_of(" \t"), line.size()));
+      if (line.starts_with("chain ") || line == "}") in_own_chain = line.starts_with("chain TANDEM-");
+      const bool own = in_own_table || in_own_chain || line.find("TANDEM-") != std::string::npos;
+      found.own |= own && !kept;
       if (!own) found.lines.push_back(line);
     }
   };
@@ -221,14 +233,20 @@ private:
 
   void interfaces()
   {
-    auto role = [&](const char* what, const std::string& given, links::Found found)
+    auto role = [&](const char* what, const std::string& given, const links::Found& found, Health without)
     {
       const std::string name = given.empty() ? found.interface : given;
-      if (name.empty()) add(std::string { what } + " interface", Health::fail, "none", found.why);
+      if (name.empty())
+        add(std::string { what } + " interface", without, "none",
+            (without == Health::absent ? "optional: " : "") + found.why);
       return name;
     };
-    wifi_ = role("wifi", in_.wifi, links::find_wifi());
-    cell_ = role("cell", in_.cell, links::find_cell());
+    wifi_ = role("wifi", in_.wifi, links::find_wifi(), Health::fail);
+    // The second way is optional: without it, and until it is of use, modules do with Wi-Fi what they can.
+    if (in_.no_cell)
+      add("cell interface", Health::ok, "none is to be used (links.cell)", "");
+    else
+      cell_ = role("cell", in_.cell, links::find_cell(), Health::absent);
     links::Monitor monitor { wifi_, cell_, now() };
     for (Link link : { Link::wifi, Link::cell })
     {
@@ -236,7 +254,7 @@ private:
       if (info.interface.empty()) continue;
       const std::string what = std::string { name(link) } + " interface";
       if (info.ifindex == 0)
-        add(what, Health::fail, info.interface + " does not exist",
+        add(what, link == Link::wifi ? Health::fail : Health::warn, info.interface + " does not exist",
             "connect it, or name another with --" + std::string { name(link) });
       else if (!info.up)
         add(what, Health::warn, info.interface + " is down", "connect it; Tandem follows by itself");
@@ -252,7 +270,7 @@ private:
     const links::LinkInfo& cell = monitor[Link::cell];
     if (cell.ifindex == 0) return;
     const bool route = cell.default_v4 || cell.default_v6;
-    add("second default route", route || cell.point_to_point ? Health::ok : Health::fail,
+    add("second default route", route || cell.point_to_point ? Health::ok : Health::warn,
         route                 ? "by " + cell.interface
         : cell.point_to_point ? cell.interface + " is point-to-point: none needed"
                               : "none by " + cell.interface,

@@ -48,6 +48,7 @@ struct DoctorInput
 {
   std::string wifi {}; // interface names; empty: detect
   std::string cell {};
+  bool no_cell = false; // the configuration wants none
   std::uint16_t queue = 84;
   kernel::Marks marks {};
   kernel::RoutePlan route {};
