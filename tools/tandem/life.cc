@@ -298,7 +298,9 @@ int up(const UpOptions& options, const Client& client)
   if (options.modules.empty() && options.config.empty() && !fs::exists(default_config_file(), fault))
   {
     chosen.default_modules.assign(default_modules.begin(), default_modules.end());
-    std::cout << "no configuration file and no --module: switching on all modules but those that are saved as off\n";
+    std::cout
+        << "no configuration file and no --module: offload, freeze, mirror and ecn are switched on, unless saved as "
+           "off\n";
   }
   if (options.foreground)
   {

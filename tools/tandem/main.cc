@@ -6,6 +6,7 @@
 #include "tools/tandem/budget_view.h"
 #include "tools/tandem/client.h"
 #include "tools/tandem/exclude.h"
+#include "tools/tandem/help.h"
 #include "tools/tandem/life.h"
 #include "tools/tandem/links_view.h"
 #include "tools/tandem/logs.h"
@@ -303,18 +304,7 @@ int main(int argc, char** argv)
       {
         chosen = [&](const Client& c)
         {
-          if (topic.empty())
-            print(app.get_formatter()->make_help(&app, "tandem",
-                                                 CLI::AppFormatMode::Normal)); // help() would show this command's
-          else if (const auto named =
-                       app.get_subcommands([&](const CLI::App* each) { return each->get_name() == topic; });
-                   !named.empty())
-            print(named.front()->help());
-          else
-          {
-            need_name(topic, "topic");
-            print(c.get("/v1/modules/" + topic + "/manual"));
-          }
+          show_help(app, topic, c);
           return 0;
         };
       });
@@ -378,6 +368,15 @@ int main(int argc, char** argv)
     app.parse(own, argv);
     if (chosen) exit_code = chosen(Client { socket });
     return exit_code;
+  }
+  catch (const CLI::RequiredError& error)
+  {
+    // An argument of a command, or the command itself: only that is named better here.
+    if (error.what() != std::string_view { CLI::RequiredError::Subcommand(1).what() })
+      app.exit(error);
+    else
+      std::cerr << "tandem: " << lacking_command(app) << '\n';
+    return exit_bad_input;
   }
   catch (const CLI::ParseError& error)
   {
