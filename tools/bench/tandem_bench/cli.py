@@ -76,8 +76,9 @@ def _main(given: argparse.Namespace, arguments: list[str]) -> int:
     if given.name is None:
         if not given.list:
             raise BadInput(f"which bench? allowed: {', '.join(catalogue.CATALOGUE)}; see --list")
+        width = max(map(len, catalogue.CATALOGUE))
         for name in catalogue.CATALOGUE:
-            print(f"{name:<12} {catalogue.load(name).summary}")
+            print(f"{name:<{width}} {catalogue.load(name).summary}")
         return 0
     if given.name not in catalogue.CATALOGUE:
         raise BadInput(f"bench {given.name}: there is none of that name; allowed: {', '.join(catalogue.CATALOGUE)}")
