@@ -299,6 +299,16 @@ TEST_F(CliTest, help_of_a_command_and_of_a_module)
           "did you mean status? If it is a module: its manual is the running daemon's, and tandemd is not running"));
 }
 
+TEST_F(CliTest, a_service_that_is_no_unit_is_remarked)
+{
+  const auto slip = tandem("exclude add service firefox");
+  EXPECT_EQ(slip.code, 0);
+  EXPECT_THAT(slip.err,
+              HasSubstr("did you mean firefox.service? `tandem exclude remove service firefox` takes it back"));
+  for (const std::string name : { "backup.service", "app-*.scope", "quiet.slice", "'app-*'" })
+    EXPECT_THAT(tandem("exclude add service " + name).err, IsEmpty()) << name;
+}
+
 TEST_F(CliTest, a_word_that_is_no_command_is_named_with_the_one_near_to_it)
 {
   EXPECT_EQ(tandem("stauts").err, "tandem: stauts: no such command; did you mean status?\n");

@@ -48,7 +48,8 @@ def _shell_message(info: dict[str, Any], stays: bool) -> str:
     lines = show.table(commands).splitlines()
     return "\n".join([
         "", f"You are in the client of the lab \"{info['scenario']}\": {info['summary']}", "", show.table(places), "", "Things to try:",
-        *lines[:len(_TO_TRY)], "In another terminal:", *lines[len(_TO_TRY):],
+        *lines[:len(_TO_TRY)], "Tandem itself, which leaves private addresses such as the lab's alone unless told otherwise; then tandem status, tandem flows:",
+        f"  tandem up --wifi wlan0 --cell {'cell0' if info['cell'] else 'none'} --set links.private_peers=as_others", "In another terminal:", *lines[len(_TO_TRY):],
         "Leave with `exit`" + ("; the lab stays up." if stays else "; the lab then goes away."), ""])
 
 
