@@ -120,6 +120,8 @@ flows = [{ mptcp = true, subflows = [{ rtt_ms = 50, down = ["a"] }, { rtt_ms = 5
     (["sweep", "single", "--vary", "mbps"], "KEY=VALUE"),
     (["sweep", "single", "--vary", "mbps=1..x"], "1..x"),
     (["sweep", "bad.toml"], "sweep 1: scenario must be one of"),
+    (["sweep", "single", "--seeds", "0"], "--seeds 0: at least 1"),
+    (["sweep", "single", "--csv", "/nonexistent/a.csv"], "there is no directory /nonexistent"),
     (["fly"], "fly: not one of"),
     (["single", "--queue", "0"], "--queue"),
     (["run", "missing.json"], "missing.json: cannot be read"),
