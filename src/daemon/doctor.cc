@@ -381,14 +381,17 @@ private:
                "only for new connections on several links (docs/placement.md)");
     optional("CE marks by rule", probe_ce(), "work",
              "only for the module ecn on servers with coupled congestion control");
-    const PacingProgram pacing = load_pacing_program();
-    const Fd map { pacing.map }, link { pacing.link };
-    const std::string unshaped = link || !privileged_ ? "" : probe_shaping();
+    // The daemon has loaded its own before it gave up what that needs, and could not load another one.
+    const PacingProgram tried = in_.pacing ? PacingProgram {} : load_pacing_program();
+    const Fd map { tried.map }, link { tried.link };
+    const PacingProgram& pacing = in_.pacing ? *in_.pacing : tried;
+    const bool by_bpf = pacing.link >= 0;
+    const std::string unshaped = by_bpf || !privileged_ ? "" : probe_shaping();
     add("pacing of uploads", unshaped.empty() ? Health::ok : Health::absent,
-        link               ? "by BPF, on the socket"
+        by_bpf             ? "by BPF, on the socket"
         : unshaped.empty() ? "by HTB, at the interface; not by BPF: " + pacing.why
                            : "not by BPF: " + pacing.why + "; not at the interface: " + unshaped,
-        link ? "" : "only for `rate.uploads` (docs/decisions/0032)");
+        by_bpf ? "" : "only for `rate.uploads` (docs/decisions/0032)");
     if (const std::string reason = mptcp_unavailable(); !reason.empty())
       return add("MPTCP", Health::absent, reason, "optional: downloads over several links at once");
     MptcpPathManager manager {};

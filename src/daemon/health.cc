@@ -17,7 +17,7 @@ std::string named(const std::string& interface)
 
 } // namespace
 
-nlohmann::json machine_health(const Config& config)
+nlohmann::json machine_health(const Config& config, const kernel::PacingProgram* pacing)
 {
   const auto& given = config.daemon;
   DoctorInput input { .wifi = named(config.links.wifi),
@@ -25,7 +25,8 @@ nlohmann::json machine_health(const Config& config)
                       .no_cell = config.links.cell == "none",
                       .queue = given.queue,
                       .module_directory = module_directory(given.module_dir).string(),
-                      .run_directory = given.socket.parent_path().string() };
+                      .run_directory = given.socket.parent_path().string(),
+                      .pacing = pacing };
   input.route.table = given.route_table;
   input.route.priority = given.rule_priority;
 

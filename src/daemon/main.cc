@@ -188,7 +188,7 @@ void run(const Options& options)
     log(Severity::warning, each.text, { .module = each.module });
   control::ServerOptions serving { .socket = config.daemon.socket, .group = config.daemon.socket_group };
   if (const auto& listen = config.metrics.listen) serving.tcp = { listen->host, listen->port };
-  serving.doctor = [&config] { return machine_health(config); };
+  serving.doctor = [&config, &pacing] { return machine_health(config, &pacing); };
   serving.log = [](const std::string& line, const std::string& module)
   { log(Severity::info, line, { .module = module }); };
   const control::Server server { engine, std::move(serving) };

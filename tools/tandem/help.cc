@@ -26,13 +26,10 @@ std::vector<std::string> commands_of(const CLI::App& app)
   return names;
 }
 
-// "stat: no such command; did you mean status?"
-std::string no_such_command(const CLI::App& app, const std::string& word, const std::string& whole)
+std::string command_near_to(const CLI::App& app, const std::string& word)
 {
   const std::vector<std::string> names = commands_of(app);
-  const std::string_view near = closest(word, std::vector<std::string_view> { names.begin(), names.end() });
-  return word + ": no such command; "
-         + (near.empty() ? "`" + whole + " --help` lists them" : "did you mean " + std::string { near } + "?");
+  return std::string { closest(word, std::vector<std::string_view> { names.begin(), names.end() }) };
 }
 
 } // namespace
@@ -49,7 +46,11 @@ std::string lacking_command(const CLI::App& app)
   const std::vector<std::string> left = at->remaining();
   const auto option = [](const std::string& word) { return word.starts_with('-'); };
   if (const auto word = std::ranges::find_if_not(left, option); word != left.end())
-    return no_such_command(*at, *word, whole);
+  {
+    const std::string near = command_near_to(*at, *word);
+    return *word + ": no such command; "
+           + (near.empty() ? "`" + whole + " --help` lists them" : "did you mean " + near + "?");
+  }
   if (!left.empty()) return left.front() + ": no such option; `" + whole + " --help` lists them";
   if (at == &app) return "a command is needed; `" + whole + " --help` lists them";
   std::string names {};
@@ -75,19 +76,20 @@ void show_help(CLI::App& app, const std::string& topic, const Client& client)
     return;
   }
   need_name(topic, "topic");
+  const std::string near = command_near_to(app, topic);
+  const std::string no_command = topic + ": no such command" + (near.empty() ? "" : " (did you mean " + near + "?)");
   try
   {
     print(client.get("/v1/modules/" + topic + "/manual"));
   }
   catch (const NotRunning& failure)
   {
-    throw Failure { no_such_command(app, topic, app.get_name())
-                    + " If it is a module: its manual is the running daemon's, and " + failure.what() };
+    throw Failure { no_command + "; if it is a module: its manual is the running daemon's, and " + failure.what() };
   }
   catch (const Failure& failure)
   {
     if (failure.exit_code != exit_bad_input) throw;
-    throw Failure { no_such_command(app, topic, app.get_name()) + " Nor a module: " + failure.what(), exit_bad_input };
+    throw Failure { no_command + "; nor a module: " + failure.what(), exit_bad_input };
   }
 }
 

@@ -288,7 +288,7 @@ TEST_F(CliTest, help_of_a_command_and_of_a_module)
   EXPECT_THAT(tandem("help offload").out, HasSubstr("The manual."));
   const auto slip = tandem("help stauts");
   EXPECT_EQ(slip.code, 2);
-  EXPECT_THAT(slip.err, HasSubstr("stauts: no such command; did you mean status? Nor a module: "));
+  EXPECT_THAT(slip.err, HasSubstr("stauts: no such command (did you mean status?); nor a module: "));
   EXPECT_THAT(tandem("help lab").out, HasSubstr("usage: tandem lab [-h] COMMAND"));
   EXPECT_THAT(tandem("help set").out, HasSubstr("Usage: tandem set [OPTIONS] MODULE.KNOB VALUE"));
   const auto alone = tandem("--socket " + (directory / "nobody").string() + " help stauts");
@@ -296,7 +296,7 @@ TEST_F(CliTest, help_of_a_command_and_of_a_module)
   EXPECT_THAT(
       alone.err,
       HasSubstr(
-          "did you mean status? If it is a module: its manual is the running daemon's, and tandemd is not running"));
+          "(did you mean status?); if it is a module: its manual is the running daemon's, and tandemd is not running"));
 }
 
 TEST_F(CliTest, a_service_that_is_no_unit_is_remarked)
