@@ -2,6 +2,7 @@
 #include "src/control/literal.h"
 #include "src/daemon/layout.h"
 #include "src/daemon/version.h"
+#include "src/daemon/whole_file.h"
 #include "tools/tandem/aps.h"
 #include "tools/tandem/budget_view.h"
 #include "tools/tandem/client.h"
@@ -126,6 +127,21 @@ int forget_command(const Client& client, const std::string& network, bool all, b
   return 0;
 }
 
+// A pipe or a device stays what it is.
+void write_to_device(const std::string& file, std::string_view bytes)
+{
+  const int descriptor = ::open(file.c_str(), O_WRONLY | O_CLOEXEC);
+  while (descriptor >= 0 && !bytes.empty())
+  {
+    const ssize_t count = ::write(descriptor, bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break;
+    bytes.remove_prefix(static_cast<std::size_t>(count));
+  }
+  if (descriptor < 0 || !bytes.empty() || ::close(descriptor) != 0)
+    throw Failure { file + ": " + std::strerror(errno) };
+}
+
 int save_recording(const Client& client, const std::string& file, const std::string& last = {})
 {
   std::string target = "/v1/recording";
@@ -142,18 +158,14 @@ int save_recording(const Client& client, const std::string& file, const std::str
     print(bytes);
     return 0;
   }
-  // It holds packets: for its owner only.
-  const int descriptor = ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  std::size_t written = 0;
-  while (descriptor >= 0 && written < bytes.size())
-  {
-    const ssize_t count = ::write(descriptor, bytes.data() + written, bytes.size() - written);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) break;
-    written += static_cast<std::size_t>(count);
-  }
-  if (descriptor < 0 || written < bytes.size() || ::close(descriptor) != 0)
-    throw Failure { file + ": " + std::strerror(errno) };
+  // It holds packets: for its owner only. Half of it is not left, and what was there before is kept when it fails.
+  std::error_code fault;
+  const auto there = std::filesystem::status(file, fault);
+  const auto whole = std::filesystem::weakly_canonical(file, fault); // a link stays one
+  if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there))
+    write_to_device(file, bytes);
+  else
+    daemon::write_whole(fault ? std::filesystem::path { file } : whole, bytes);
   std::cerr << file << ": " << bytes.size() << " bytes\n";
   return 0;
 }

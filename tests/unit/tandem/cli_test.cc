@@ -281,6 +281,23 @@ TEST_F(CliTest, a_recording_is_saved_whole_and_for_its_owner_only)
   EXPECT_EQ(tandem("trace save /nonexistent/r.pcapng").code, 1);
 }
 
+TEST_F(CliTest, a_recording_that_cannot_be_written_leaves_what_was_there)
+{
+  const auto file = directory / "r.pcapng";
+  std::ofstream { file } << "old";
+  // As a disk that is full.
+  const auto saved = test::run("ulimit -f 0; trap '' XFSZ; TANDEM_SOCKET=" + (directory / "control.sock").string()
+                               + " " TANDEM_PROGRAM " trace save " + file.string());
+  EXPECT_EQ(saved.code, 1);
+  std::ifstream in { file };
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char> { in }, {}), "old");
+  EXPECT_FALSE(std::filesystem::exists(file.string() + ".part"));
+  EXPECT_EQ(tandem("trace save /dev/full").code, 1);
+  EXPECT_EQ(tandem("trace save /dev/stdout | wc -c").out, std::to_string(backend.recording({}).size()) + "\n");
+  EXPECT_EQ(tandem("trace save /dev/null").code, 0);
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+}
+
 TEST_F(CliTest, help_of_a_command_and_of_a_module)
 {
   EXPECT_THAT(tandem("help").out, HasSubstr("doctor"));
