@@ -376,11 +376,13 @@ private:
     // `why`: why this machine cannot do it; empty: it can.
     const auto optional = [this](const char* name, const std::string& why, const char* can, const char* use)
     { add(name, why.empty() ? Health::ok : Health::absent, why.empty() ? can : why, why.empty() ? "" : use); };
-    if (privileged_)
+    if (privileged_) // libnftables says on standard error, too, what it lacks
+    {
       optional("placement", probe_placement(), "the kernel can do it",
                "only for new connections on several links (docs/placement.md)");
-    optional("CE marks by rule", probe_ce(), "work",
-             "only for the module ecn on servers with coupled congestion control");
+      optional("CE marks by rule", probe_ce(), "work",
+               "only for the module ecn on servers with coupled congestion control");
+    }
     // The daemon has loaded its own before it gave up what that needs, and could not load another one.
     const PacingProgram tried = in_.pacing ? PacingProgram {} : load_pacing_program();
     const Fd map { tried.map }, link { tried.link };

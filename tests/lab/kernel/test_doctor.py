@@ -102,3 +102,11 @@ def test_placement(world: World) -> None:
     sh(f"ip netns exec {world.c} nft add table inet tandem_place")
     assert examine(world)["placement"]["health"] == "ok"
     assert sh(f"ip netns exec {world.c} nft list tables").split() == ["table", "inet", "tandem_place"]
+
+
+def test_without_permissions(world: World) -> None:
+    """What is missing is said in the table, not by libraries on standard error."""
+    done = subprocess.run(["ip", "netns", "exec", world.c, "setpriv", "--bounding-set", "-all", PROBE, "mode=doctor"], capture_output=True, text=True, timeout=60)
+    assert done.stderr == ""
+    seen = json.loads(done.stdout)
+    assert seen["permissions"]["health"] == "fail" and seen["permissions"]["remedy"] and "CE marks by rule" not in seen
