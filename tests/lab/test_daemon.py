@@ -82,6 +82,13 @@ def test_the_doctor_knows_what_runs(lab):
         assert not how or checks["pacing of uploads"]["found"].startswith(f"by {how}")
 
 
+def test_of_a_cellular_link_that_is_not_wanted_nothing_is_said(lab):
+    with lab.daemon(["freeze"], {"links": {"cell": "none"}, "cell": {"metered": "budget", "roaming": "never"}}) as daemon:
+        assert system.wait_until(lambda: rules(lab) != "", 3)
+        time.sleep(3.5)  # who asks what the link costs waits for three seconds
+        assert "cellular link" not in daemon.log.read_text()
+
+
 def test_all_modules_off_means_no_rule(lab):
     with lab.daemon() as daemon:
         assert system.wait_until(lambda: daemon.api("/v1/status")["keeper"]["state"] == "idle", 3)
