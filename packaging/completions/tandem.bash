@@ -171,7 +171,7 @@ _tandem()
       ;;
     lab)
       if [[ $before == lab ]]; then
-        COMPREPLY=($(compgen -W "up down exec run list shell" -- "$word"))
+        COMPREPLY=($(compgen -W "up down status exec run shell set events list check" -- "$word"))
       else
         COMPREPLY=($(compgen -f -- "$word"))
       fi

@@ -130,5 +130,5 @@ complete -c tandem -n '__fish_seen_subcommand_from ab' -a '(__tandem_modules) of
 for option in url upload requests figure smaller for warm-up washout until most report busy unvalidated seed yes json parquet null share block per
     complete -c tandem -n '__fish_seen_subcommand_from ab' -l $option
 end
-complete -c tandem -n '__fish_seen_subcommand_from lab' -a 'up down exec run list shell'
+complete -c tandem -n '__fish_seen_subcommand_from lab' -a 'up down status exec run shell set events list check'
 complete -c tandem -n '__fish_seen_subcommand_from lab bench sim' -F

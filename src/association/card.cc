@@ -55,6 +55,7 @@ std::optional<Card::View> Card::look(const std::string& interface)
     return std::nullopt;
   };
   if (view.ifindex == 0) return fails("looking for", ENODEV);
+  if (!open()) return std::nullopt; // and problem_ says why: mostly that there is no Wi-Fi driver
   std::optional<nl80211::Interface> known {};
   int error = ask(NL80211_CMD_GET_INTERFACE, false, view.ifindex,
                   [&](std::span<const std::byte> bytes) { known = nl80211::decode_interface(bytes); });

@@ -327,7 +327,9 @@ struct ConfigResult
 // Reads the text of a configuration; `file` is only for messages. Never throws on bad text. `check` may be empty.
 ConfigResult parse_config(std::string_view text, const std::string& file, const KnobCheck& check = {});
 
-// The same from a file. Throws ConfigError with every complaint, also when the file cannot be read.
+// The same from a file; that it cannot be read is a complaint.
+ConfigResult read_config(const std::filesystem::path& path);
+// Throws ConfigError with every complaint, also when the file cannot be read.
 Config load_config(const std::filesystem::path& path, const KnobCheck& check = {});
 
 // Asks `check` about every module and knob of a configuration read earlier. What is harmless goes to `warnings`.

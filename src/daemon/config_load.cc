@@ -24,6 +24,7 @@ std::string read_file(const std::filesystem::path& path)
 
   std::error_code fault;
   const auto status = std::filesystem::status(path, fault);
+  if (status.type() == std::filesystem::file_type::none) return refuse("cannot be read: " + fault.message());
   if (!std::filesystem::exists(status)) return refuse("no such file");
   if (std::filesystem::is_directory(status)) return refuse("is a directory; a TOML file is needed");
   std::ifstream in { path, std::ios::binary };
@@ -84,6 +85,18 @@ void check_modules_of(const std::vector<ModuleSetting>& modules, const std::vect
 }
 
 } // namespace
+
+ConfigResult read_config(const std::filesystem::path& path)
+{
+  try
+  {
+    return parse_config(read_file(path), path.string());
+  }
+  catch (ConfigError& error)
+  {
+    return { .complaints = std::move(error.complaints) };
+  }
+}
 
 Config load_config(const std::filesystem::path& path, const KnobCheck& check)
 {

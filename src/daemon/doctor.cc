@@ -19,6 +19,8 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -70,6 +72,9 @@ std::set<std::string> running_programs()
   return names;
 }
 
+constexpr std::array<std::string_view, 4> own_tables { "table inet tandem {", "table inet tandem_steer {",
+                                                       "table inet tandem_place {", "table inet tandem_placed {" };
+
 // Lines of every rule set on this machine that are not Tandem's own.
 struct ForeignRules
 {
@@ -83,13 +88,20 @@ ForeignRules read_rules()
   auto take = [&](const std::string& text)
   {
     bool in_own_table = false;
+    bool in_own_chain = false; // of iptables-nft: a rule's line does not name it
+    bool kept = false;         // for living connections, after an orderly end, too
     std::istringstream lines { text };
     for (std::string line; std::getline(lines, line);)
     {
-      if (line.rfind("table ", 0) == 0)
-        in_own_table = line.rfind("table inet tandem ", 0) == 0 || line.rfind("table inet tandem_steer ", 0) == 0;
-      const bool own = in_own_table || line.find("TANDEM-") != std::string::npos;
-      found.own |= own;
+      if (line.starts_with("table "))
+      {
+        in_own_table = std::ranges::any_of(own_tables, [&](std::string_view own) { return line.starts_with(own); });
+        kept = line.starts_with(own_tables.back());
+      }
+      line.erase(0, std::min(line.find_first_not_of(" \t"), line.size()));
+      if (line.starts_with("chain ") || line == "}") in_own_chain = line.starts_with("chain TANDEM-");
+      const bool own = in_own_table || in_own_chain || line.find("TANDEM-") != std::string::npos;
+      found.own |= own && !kept;
       if (!own) found.lines.push_back(line);
     }
   };
@@ -221,14 +233,20 @@ private:
 
   void interfaces()
   {
-    auto role = [&](const char* what, const std::string& given, links::Found found)
+    auto role = [&](const char* what, const std::string& given, const links::Found& found, Health without)
     {
       const std::string name = given.empty() ? found.interface : given;
-      if (name.empty()) add(std::string { what } + " interface", Health::fail, "none", found.why);
+      if (name.empty())
+        add(std::string { what } + " interface", without, "none",
+            (without == Health::absent ? "optional: " : "") + found.why);
       return name;
     };
-    wifi_ = role("wifi", in_.wifi, links::find_wifi());
-    cell_ = role("cell", in_.cell, links::find_cell());
+    wifi_ = role("wifi", in_.wifi, links::find_wifi(), Health::fail);
+    // The second way is optional: without it, and until it is of use, modules do with Wi-Fi what they can.
+    if (in_.no_cell)
+      add("cell interface", Health::ok, "none is to be used (links.cell)", "");
+    else
+      cell_ = role("cell", in_.cell, links::find_cell(), Health::absent);
     links::Monitor monitor { wifi_, cell_, now() };
     for (Link link : { Link::wifi, Link::cell })
     {
@@ -236,7 +254,7 @@ private:
       if (info.interface.empty()) continue;
       const std::string what = std::string { name(link) } + " interface";
       if (info.ifindex == 0)
-        add(what, Health::fail, info.interface + " does not exist",
+        add(what, link == Link::wifi ? Health::fail : Health::warn, info.interface + " does not exist",
             "connect it, or name another with --" + std::string { name(link) });
       else if (!info.up)
         add(what, Health::warn, info.interface + " is down", "connect it; Tandem follows by itself");
@@ -252,7 +270,7 @@ private:
     const links::LinkInfo& cell = monitor[Link::cell];
     if (cell.ifindex == 0) return;
     const bool route = cell.default_v4 || cell.default_v6;
-    add("second default route", route || cell.point_to_point ? Health::ok : Health::fail,
+    add("second default route", route || cell.point_to_point ? Health::ok : Health::warn,
         route                 ? "by " + cell.interface
         : cell.point_to_point ? cell.interface + " is point-to-point: none needed"
                               : "none by " + cell.interface,
@@ -358,19 +376,24 @@ private:
     // `why`: why this machine cannot do it; empty: it can.
     const auto optional = [this](const char* name, const std::string& why, const char* can, const char* use)
     { add(name, why.empty() ? Health::ok : Health::absent, why.empty() ? can : why, why.empty() ? "" : use); };
-    if (privileged_)
+    if (privileged_) // libnftables says on standard error, too, what it lacks
+    {
       optional("placement", probe_placement(), "the kernel can do it",
                "only for new connections on several links (docs/placement.md)");
-    optional("CE marks by rule", probe_ce(), "work",
-             "only for the module ecn on servers with coupled congestion control");
-    const PacingProgram pacing = load_pacing_program();
-    const Fd map { pacing.map }, link { pacing.link };
-    const std::string unshaped = link || !privileged_ ? "" : probe_shaping();
+      optional("CE marks by rule", probe_ce(), "work",
+               "only for the module ecn on servers with coupled congestion control");
+    }
+    // The daemon has loaded its own before it gave up what that needs, and could not load another one.
+    const PacingProgram tried = in_.pacing ? PacingProgram {} : load_pacing_program();
+    const Fd map { tried.map }, link { tried.link };
+    const PacingProgram& pacing = in_.pacing ? *in_.pacing : tried;
+    const bool by_bpf = pacing.link >= 0;
+    const std::string unshaped = by_bpf || !privileged_ ? "" : probe_shaping();
     add("pacing of uploads", unshaped.empty() ? Health::ok : Health::absent,
-        link               ? "by BPF, on the socket"
+        by_bpf             ? "by BPF, on the socket"
         : unshaped.empty() ? "by HTB, at the interface; not by BPF: " + pacing.why
                            : "not by BPF: " + pacing.why + "; not at the interface: " + unshaped,
-        link ? "" : "only for `rate.uploads` (docs/decisions/0032)");
+        by_bpf ? "" : "only for `rate.uploads` (docs/decisions/0032)");
     if (const std::string reason = mptcp_unavailable(); !reason.empty())
       return add("MPTCP", Health::absent, reason, "optional: downloads over several links at once");
     MptcpPathManager manager {};

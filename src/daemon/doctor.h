@@ -2,6 +2,7 @@
 #pragma once
 
 #include "src/kernel/marks.h"
+#include "src/kernel/pacing/socket_pacing.h"
 #include "src/kernel/rules/policy_route.h"
 
 #include <cstdint>
@@ -48,11 +49,13 @@ struct DoctorInput
 {
   std::string wifi {}; // interface names; empty: detect
   std::string cell {};
+  bool no_cell = false; // the configuration wants none
   std::uint16_t queue = 84;
   kernel::Marks marks {};
   kernel::RoutePlan route {};
-  std::string module_directory {}; // empty: not checked
-  std::string run_directory {};    // of the daemon
+  std::string module_directory {};               // empty: not checked
+  std::string run_directory {};                  // of the daemon
+  const kernel::PacingProgram* pacing = nullptr; // of the daemon that asks; null: whether one can be loaded is tried
 };
 
 // Looks only: changes nothing that outlasts the call. Never throws; a check that cannot be made says so. Takes up to a

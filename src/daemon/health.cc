@@ -9,7 +9,7 @@ namespace tandem::daemon
 namespace
 {
 
-// "auto" and "none" are for the checks to find out.
+// "auto" is for the checks to find out.
 std::string named(const std::string& interface)
 {
   return interface == "auto" || interface == "none" ? "" : interface;
@@ -17,14 +17,16 @@ std::string named(const std::string& interface)
 
 } // namespace
 
-nlohmann::json machine_health(const Config& config)
+nlohmann::json machine_health(const Config& config, const kernel::PacingProgram* pacing)
 {
   const auto& given = config.daemon;
   DoctorInput input { .wifi = named(config.links.wifi),
                       .cell = named(config.links.cell),
+                      .no_cell = config.links.cell == "none",
                       .queue = given.queue,
                       .module_directory = module_directory(given.module_dir).string(),
-                      .run_directory = given.socket.parent_path().string() };
+                      .run_directory = given.socket.parent_path().string(),
+                      .pacing = pacing };
   input.route.table = given.route_table;
   input.route.priority = given.rule_priority;
 

@@ -21,6 +21,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <climits>
 #include <ctime>
 #include <iostream>
 #include <optional>
@@ -48,21 +49,22 @@ struct Options
   bool check = false;
 };
 
-// The file with the command line on top. Throws ConfigError with everything that is wrong.
-Config configured(const Options& options)
+// What the file and the command line on top of it say, and what is wrong with either.
+ConfigResult configured(const Options& options)
 {
-  Config config;
+  ConfigResult result;
+  Config& config = result.config;
+  std::vector<Complaint>& complaints = result.complaints;
   if (!options.file.empty())
-    config = load_config(options.file);
+    result = read_config(options.file);
   else if (std::filesystem::exists(default_config_file()))
-    config = load_config(default_config_file());
+    result = read_config(default_config_file());
 
   // Built in, so to speak: whatever anybody says of them is above it.
   for (const std::string& name : options.default_modules)
     if (std::none_of(config.modules.begin(), config.modules.end(), [&](const auto& one) { return one.name == name; }))
       config.modules.push_back({ .name = name, .where = { "built-in", 0 } });
 
-  std::vector<Complaint> complaints;
   const auto take = [&](const std::string& key, const std::string& value)
   {
     if (auto complaint = override_setting(config, key, value)) complaints.push_back(std::move(*complaint));
@@ -80,20 +82,31 @@ Config configured(const Options& options)
     else
       take(setting.substr(0, equals), setting.substr(equals + 1));
   }
-  for (Complaint& complaint : conflicts(config))
-    complaints.push_back(std::move(complaint));
-  if (!complaints.empty()) throw ConfigError { std::move(complaints) };
-  return config;
+  if (complaints.empty()) complaints = conflicts(config); // those of the file alone are among its mistakes
+  return result;
 }
 
-// Names and values of modules and knobs, against the modules that would be loaded. Returns what has no effect any more.
-std::vector<Complaint> check_against_modules(const Config& config)
+struct Checked
 {
+  Config config {};
+  std::vector<Complaint> warnings {}; // what has no effect any more
+};
+
+// Names and values of modules and knobs, too, against the modules that would be loaded. Throws ConfigError with
+// everything that is wrong.
+Checked checked(const Options& options)
+{
+  auto [config, complaints] = configured(options);
   const LoadedModules loaded = load_modules(module_directory(config.daemon.module_dir));
   std::vector<Complaint> warnings = config.warnings;
-  std::vector<Complaint> complaints = check_modules(config, loaded, &warnings);
-  if (!complaints.empty()) throw ConfigError { std::move(complaints) };
-  return warnings;
+  for (Complaint& complaint : check_modules(config, loaded, &warnings))
+    complaints.push_back(std::move(complaint));
+  if (complaints.empty()) return { std::move(config), std::move(warnings) };
+  // As one reads the file, then the command line (it has no lines).
+  const auto line = [](const Complaint& one) { return one.where.line > 0 ? one.where.line : INT_MAX; };
+  std::stable_sort(complaints.begin(), complaints.end(),
+                   [&](const Complaint& a, const Complaint& b) { return line(a) < line(b); });
+  throw ConfigError { std::move(complaints) };
 }
 
 // Under another name until it is whole, so that nobody reads half a recording.
@@ -146,8 +159,9 @@ void logged(const char* what, Work work)
 void run(const Options& options)
 {
   hold_requests();
-  const Config config = configured(options);
-  for (const Complaint& each : check_against_modules(config))
+  const Checked given = checked(options);
+  const Config& config = given.config;
+  for (const Complaint& each : given.warnings)
     log(Severity::warning, each.text());
 
   // Root's or the service's directory: the lock is where the socket is.
@@ -174,7 +188,7 @@ void run(const Options& options)
     log(Severity::warning, each.text, { .module = each.module });
   control::ServerOptions serving { .socket = config.daemon.socket, .group = config.daemon.socket_group };
   if (const auto& listen = config.metrics.listen) serving.tcp = { listen->host, listen->port };
-  serving.doctor = [&config] { return machine_health(config); };
+  serving.doctor = [&config, &pacing] { return machine_health(config, &pacing); };
   serving.log = [](const std::string& line, const std::string& module)
   { log(Severity::info, line, { .module = module }); };
   const control::Server server { engine, std::move(serving) };
@@ -189,10 +203,9 @@ void run(const Options& options)
                [&]
                {
                  notify_service_manager("RELOADING=1");
-                 const Config fresh = configured(options);
-                 const std::vector<Complaint> warnings = check_against_modules(fresh);
-                 engine.reload(fresh);
-                 for (const Complaint& each : warnings)
+                 const Checked fresh = checked(options);
+                 engine.reload(fresh.config);
+                 for (const Complaint& each : fresh.warnings)
                    log(Severity::warning, each.text());
                  for (const SettingLayers::Remark& each : engine.remarks())
                    log(Severity::warning, each.text, { .module = each.module });
@@ -270,7 +283,7 @@ int main(int argc, char** argv)
   {
     if (options.check)
     {
-      for (const Complaint& each : check_against_modules(configured(options)))
+      for (const Complaint& each : checked(options).warnings)
         std::cerr << each.text() << '\n';
       std::cout << "the configuration is fine\n";
       return 0;

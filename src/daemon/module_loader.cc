@@ -58,7 +58,7 @@ LoadedModules load_modules(const std::filesystem::path& directory)
   std::error_code error {};
   if (!std::filesystem::is_directory(directory, error))
   {
-    loaded.problems.push_back(directory.string() + ": no such directory; Tandem runs without modules");
+    loaded.problems.push_back(directory.string() + ": no such directory, so there are no modules");
     return loaded;
   }
   if (std::string problem = insecure(directory); !problem.empty())
@@ -104,12 +104,26 @@ std::string shown_knob(const LoadedModules& loaded, std::string_view module, std
   return value;
 }
 
+namespace
+{
+
+// Why it is not among `known`: what was wrong with its file, or with all of them.
+std::string not_loaded(const std::string& module, const std::string& known, const std::vector<std::string>& problems)
+{
+  for (const std::string& problem : problems)
+    if (problem.find("/" + module + ".so: ") != std::string::npos) return "is not loaded; " + problem;
+  if (known.empty() && !problems.empty()) return "is not loaded; " + problems.front();
+  return "no such module is loaded" + (known.empty() ? std::string {} : "; loaded are: " + known);
+}
+
+} // namespace
+
 KnobCheck knob_check(const LoadedModules& loaded)
 {
   std::vector<std::shared_ptr<Module>> modules {};
   for (const LoadedModule& one : loaded.modules)
     modules.push_back(one.module);
-  return [modules](const KnobSetting& setting) -> std::optional<KnobRemark>
+  return [modules, problems = loaded.problems](const KnobSetting& setting) -> std::optional<KnobRemark>
   {
     const auto at =
         std::find_if(modules.begin(), modules.end(), [&](const auto& m) { return m->name() == setting.module; });
@@ -118,7 +132,7 @@ KnobCheck knob_check(const LoadedModules& loaded)
       std::string known {};
       for (const auto& m : modules)
         known += (known.empty() ? "" : ", ") + std::string { m->name() };
-      return "no such module is loaded" + (known.empty() ? std::string {} : "; loaded are: " + known);
+      return not_loaded(setting.module, known, problems);
     }
     if (setting.knob.empty()) return std::nullopt;
     const std::span<const Knob> knobs = (*at)->knobs();

@@ -102,6 +102,7 @@ bool PacketLoop::look_at_costs()
   std::string denied = denial();
   if (denied == cell_denied_) return false;
   cell_denied_ = std::move(denied);
+  if (config_.links.cell == "none") return true; // there is nothing to tell of
   log(Severity::notice,
       cell_denied_.empty() ? "the cellular link may be used"
                            : "nothing of Tandem's goes by the cellular link: " + cell_denied_,

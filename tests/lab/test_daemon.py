@@ -71,6 +71,24 @@ def queued(daemon) -> int:
     return daemon.api("/v1/status")["datapath"]["queued"]
 
 
+def test_the_doctor_knows_what_runs(lab):
+    """Nothing that is the daemon's own is in its way, and what it has loaded it can use."""
+    with lab.daemon(["offload", "freeze", "mirror"]) as daemon:
+        assert system.wait_until(lambda: rules(lab) != "", 3)
+        checks = {check["name"]: check for check in daemon.api("/v1/doctor")["checks"]}
+        assert not [check for check in checks.values() if check["health"] == "fail"]
+        assert checks["other rules on queue 84"]["found"] == "none"
+        how = daemon.api("/v1/status")["pacing"]["how"]
+        assert not how or checks["pacing of uploads"]["found"].startswith(f"by {how}")
+
+
+def test_of_a_cellular_link_that_is_not_wanted_nothing_is_said(lab):
+    with lab.daemon(["freeze"], {"links": {"cell": "none"}, "cell": {"metered": "budget", "roaming": "never"}}) as daemon:
+        assert system.wait_until(lambda: rules(lab) != "", 3)
+        time.sleep(3.5)  # who asks what the link costs waits for three seconds
+        assert "cellular link" not in daemon.log.read_text()
+
+
 def test_all_modules_off_means_no_rule(lab):
     with lab.daemon() as daemon:
         assert system.wait_until(lambda: daemon.api("/v1/status")["keeper"]["state"] == "idle", 3)

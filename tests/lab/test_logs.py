@@ -20,6 +20,7 @@ set -e
 mount --make-rprivate /
 mount -t tmpfs none /run
 mount -t tmpfs none /var/log
+mkdir /var/log/journal # of the package, where no journald has ever run
 tandem() { "$BIN/tandem" --socket "$PLACE/run/control.sock" "$@"; }
 tandem logs > "$PLACE/without.out" 2> "$PLACE/without.err" || echo $? > "$PLACE/without.code"
 

@@ -9,6 +9,7 @@ Ends in a table and a plot (demo.png, demo.svg).
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import sys
 import time
@@ -17,10 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Mapping, Sequence
 
+ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from tandem_lab import Lab  # noqa: E402
 from tandem_lab.errors import BadInput, LabError  # noqa: E402
+from tandem_lab.scenario import find  # noqa: E402
 from tandem_lab.show import Progress, table  # noqa: E402
 
 MODULES = ("offload", "freeze", "mirror", "ecn")
@@ -111,16 +114,36 @@ def plot(runs: Sequence[Run], directory: Path) -> list[Path]:
     return paths
 
 
-def main() -> int:
+def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="tools/demo", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=10, help="length of each download (default 10)")
     parser.add_argument("--rounds", type=int, default=1, help="downloads of each kind (default 1)")
     parser.add_argument("--seed", type=int, default=1, help="of the emulated air (default 1)")
     parser.add_argument("--scenario", default="demo", help="of the lab (default demo; see `tandem lab list`)")
-    parser.add_argument("--out", type=Path, default=Path("build/demo"), help="where the plot goes (default build/demo)")
+    parser.add_argument("--out", type=Path, default=ROOT / "build/demo", help="where the plot goes (default build/demo of the source)")
+    parser.add_argument("--only-check", action="store_true", help=argparse.SUPPRESS)  # by tools/demo, before it installs and builds
     options = parser.parse_args()
-    if options.rounds < 1 or options.seconds < 4:
-        parser.error("at least one round of at least 4 s is needed")
+    if options.rounds < 1 or not 4 <= options.seconds < 3600:
+        parser.error("at least one round of at least 4 s, and below an hour, is needed")
+    return options
+
+
+def main() -> int:
+    options = parsed()
+    if os.geteuid() != 0:
+        print("tools/demo: root is needed (it works with network namespaces): sudo tools/demo", file=sys.stderr)
+        return 1
+    try:
+        options.out.mkdir(parents=True, exist_ok=True)
+        find(options.scenario)
+    except OSError as error:
+        print(f"tools/demo: --out {options.out}: {error.strerror}", file=sys.stderr)
+        return 2
+    except BadInput as error:
+        print(f"tools/demo: {error}", file=sys.stderr)
+        return 2
+    if options.only_check:
+        return 0
     runs: list[Run] = []
     try:
         for number in range(1, options.rounds + 1):
@@ -139,7 +162,6 @@ def main() -> int:
         print(f"demo: {error}", file=sys.stderr)
         return 1
     print("\n" + summary(runs))
-    options.out.mkdir(parents=True, exist_ok=True)
     print("\nplot: " + ", ".join(map(str, plot(runs, options.out))))
     return 0
 

@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <iostream>
 #include <memory>
 #include <string>
 
@@ -13,6 +14,17 @@ namespace tandem::cli
 {
 
 using nlohmann::json;
+
+namespace
+{
+
+// Cgroups that systemd has not made may have any name: only worth a remark.
+bool is_no_unit(const std::string& name)
+{
+  return !name.ends_with('*') && !name.ends_with(".service") && !name.ends_with(".scope") && !name.ends_with(".slice");
+}
+
+} // namespace
 
 void attach_exclude(CLI::App& app, std::function<int(const Client&)>& chosen, bool& as_json)
 {
@@ -47,6 +59,9 @@ void attach_exclude(CLI::App& app, std::function<int(const Client&)>& chosen, bo
                                             { { "kind", given->kind }, { "what", given->what } });
             const std::string text = words_of(answer, "kind") + " " + words_of(answer, "what");
             print(as_json ? pretty(answer) : text + (add ? " is excluded, saved\n" : " is excluded no longer\n"));
+            if (add && given->kind == "service" && is_no_unit(given->what))
+              std::cerr << "tandem: systemd's units end in .service, .scope or .slice; did you mean " << given->what
+                        << ".service? `tandem exclude remove " << text << "` takes it back\n";
             return 0;
           };
         });

@@ -245,7 +245,9 @@ int up_in_background(const UpOptions& options, const Client& client)
   ::mkdir(directory.c_str(), 0750);
   const fs::path log = directory / "tandemd.log";
   const int out = ::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0640);
-  if (out < 0) throw Failure { log.string() + ": " + std::strerror(errno) + "; run as root" };
+  if (out < 0)
+    throw Failure { log.string() + ": " + std::strerror(errno)
+                    + (errno == ENOENT ? "; make the directory " + directory.string() : "; run as root") };
   const pid_t child = ::fork();
   if (child < 0) throw Failure { std::string { "fork: " } + std::strerror(errno) };
   if (child == 0)
@@ -298,7 +300,9 @@ int up(const UpOptions& options, const Client& client)
   if (options.modules.empty() && options.config.empty() && !fs::exists(default_config_file(), fault))
   {
     chosen.default_modules.assign(default_modules.begin(), default_modules.end());
-    std::cout << "no configuration file and no --module: switching on all modules but those that are saved as off\n";
+    std::cout
+        << "no configuration file and no --module: offload, freeze, mirror and ecn are switched on, unless saved as "
+           "off\n";
   }
   if (options.foreground)
   {

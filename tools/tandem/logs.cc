@@ -1,6 +1,7 @@
 #include "tools/tandem/logs.h"
 
 #include "tools/tandem/settings.h"
+#include "tools/tandem/whole_number.h"
 
 #include <CLI/CLI.hpp>
 #include <unistd.h>
@@ -48,10 +49,18 @@ fs::path own_log(const Client& client)
   return fs::exists(log, fault) ? log : fs::path {};
 }
 
+// In a directory of this machine's number. Packages make the outer directory where no journald ever runs.
 bool journal_is_here()
 {
   std::error_code fault {};
-  return fs::is_directory("/run/log/journal", fault) || fs::is_directory("/var/log/journal", fault);
+  for (const char* place : { "/run/log/journal", "/var/log/journal" })
+    for (const auto& machine : fs::directory_iterator { place, fault })
+    {
+      for (const auto& file : fs::directory_iterator { machine.path(), fault })
+        if (file.path().extension() == ".journal") return true;
+      if (fault == std::errc::permission_denied) return true; // journalctl has the words for it
+    }
+  return false;
 }
 
 // Becomes journalctl.
@@ -64,7 +73,7 @@ int logs(const Options& options, const Client& client)
                                     : "a daemon that `tandem up` started without systemd writes to " + log.string();
   if (!journal_is_here())
     throw Failure {
-      "no journal is kept here (neither /run/log/journal nor /var/log/journal): systemd-journald does not "
+      "no journal is kept here (neither in /run/log/journal nor in /var/log/journal): systemd-journald does not "
       "run; "
       + elsewhere
     };
@@ -88,7 +97,7 @@ void attach_logs(CLI::App& app, std::function<int(const Client&)>& chosen)
   sub->add_flag("-f,--follow", options->follow, "go on with what it says, until Ctrl-C");
   sub->add_option("--since", options->since, "e.g. -1h, today or '2026-01-31 12:00', as journalctl(1) takes it")
       ->type_name("TIME");
-  sub->add_option("-n,--lines", options->lines, "the latest so many only")->check(CLI::PositiveNumber);
+  sub->add_option("-n,--lines", options->lines, "the latest so many only")->check(whole_number_from_1());
   sub->add_option("--module", options->module, "what is about this module only")->type_name("NAME");
   sub->add_flag("--json", options->as_json, "an object a line, with MODULE, FLOW and REASON where there are any");
   sub->callback([options, &chosen] { chosen = [options](const Client& client) { return logs(*options, client); }; });

@@ -2,10 +2,12 @@
 #include "src/control/literal.h"
 #include "src/daemon/layout.h"
 #include "src/daemon/version.h"
+#include "src/daemon/whole_file.h"
 #include "tools/tandem/aps.h"
 #include "tools/tandem/budget_view.h"
 #include "tools/tandem/client.h"
 #include "tools/tandem/exclude.h"
+#include "tools/tandem/help.h"
 #include "tools/tandem/life.h"
 #include "tools/tandem/links_view.h"
 #include "tools/tandem/logs.h"
@@ -125,6 +127,21 @@ int forget_command(const Client& client, const std::string& network, bool all, b
   return 0;
 }
 
+// A pipe or a device stays what it is.
+void write_to_device(const std::string& file, std::string_view bytes)
+{
+  const int descriptor = ::open(file.c_str(), O_WRONLY | O_CLOEXEC);
+  while (descriptor >= 0 && !bytes.empty())
+  {
+    const ssize_t count = ::write(descriptor, bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break;
+    bytes.remove_prefix(static_cast<std::size_t>(count));
+  }
+  if (descriptor < 0 || !bytes.empty() || ::close(descriptor) != 0)
+    throw Failure { file + ": " + std::strerror(errno) };
+}
+
 int save_recording(const Client& client, const std::string& file, const std::string& last = {})
 {
   std::string target = "/v1/recording";
@@ -141,18 +158,14 @@ int save_recording(const Client& client, const std::string& file, const std::str
     print(bytes);
     return 0;
   }
-  // It holds packets: for its owner only.
-  const int descriptor = ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  std::size_t written = 0;
-  while (descriptor >= 0 && written < bytes.size())
-  {
-    const ssize_t count = ::write(descriptor, bytes.data() + written, bytes.size() - written);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) break;
-    written += static_cast<std::size_t>(count);
-  }
-  if (descriptor < 0 || written < bytes.size() || ::close(descriptor) != 0)
-    throw Failure { file + ": " + std::strerror(errno) };
+  // It holds packets: for its owner only. Half of it is not left, and what was there before is kept when it fails.
+  std::error_code fault;
+  const auto there = std::filesystem::status(file, fault);
+  const auto whole = std::filesystem::weakly_canonical(file, fault); // a link stays one
+  if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there))
+    write_to_device(file, bytes);
+  else
+    daemon::write_whole(fault ? std::filesystem::path { file } : whole, bytes);
   std::cerr << file << ": " << bytes.size() << " bytes\n";
   return 0;
 }
@@ -303,18 +316,7 @@ int main(int argc, char** argv)
       {
         chosen = [&](const Client& c)
         {
-          if (topic.empty())
-            print(app.get_formatter()->make_help(&app, "tandem",
-                                                 CLI::AppFormatMode::Normal)); // help() would show this command's
-          else if (const auto named =
-                       app.get_subcommands([&](const CLI::App* each) { return each->get_name() == topic; });
-                   !named.empty())
-            print(named.front()->help());
-          else
-          {
-            need_name(topic, "topic");
-            print(c.get("/v1/modules/" + topic + "/manual"));
-          }
+          show_help(app, topic, c);
           return 0;
         };
       });
@@ -378,6 +380,15 @@ int main(int argc, char** argv)
     app.parse(own, argv);
     if (chosen) exit_code = chosen(Client { socket });
     return exit_code;
+  }
+  catch (const CLI::RequiredError& error)
+  {
+    // An argument of a command, or the command itself: only that is named better here.
+    if (error.what() != std::string_view { CLI::RequiredError::Subcommand(1).what() })
+      app.exit(error);
+    else
+      std::cerr << "tandem: " << lacking_command(app) << '\n';
+    return exit_bad_input;
   }
   catch (const CLI::ParseError& error)
   {

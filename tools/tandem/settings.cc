@@ -22,7 +22,7 @@ namespace
 {
 
 constexpr int exit_bad_input = 2;
-constexpr const char* knob_example = "offload.window_threshold";
+constexpr const char* knob_example = "offload.window_mss";
 
 const json& find_module(const json& modules, const std::string& name)
 {
@@ -175,6 +175,7 @@ void attach_settings(CLI::App& app, std::function<int(const Client&)>& chosen, b
   struct Given
   {
     std::string module {}, state {}, knob {}, value {}, forgotten {};
+    CLI::Option* forget = nullptr;
     bool save = false;
   };
   const auto given = std::make_shared<Given>();
@@ -212,13 +213,14 @@ void attach_settings(CLI::App& app, std::function<int(const Client&)>& chosen, b
   sub = command("saved", "switches and knobs that are saved, what is in force and why",
                 [given, &as_json](const Client& c)
                 {
-                  if (!given->forgotten.empty()) return forget_command(c, given->forgotten, as_json);
+                  if (given->forget->count() > 0) return forget_command(c, given->forgotten, as_json);
                   const json saved = c.get_json("/v1/saved");
                   print(as_json ? pretty(saved) : show_saved(saved, style_of_stdout()));
                   return 0;
                 });
-  sub->add_option("--forget", given->forgotten, "forget what is saved of MODULE (its switch) or MODULE.KNOB, or all")
-      ->type_name("NAME");
+  given->forget = sub->add_option("--forget", given->forgotten,
+                                  "forget what is saved of MODULE (its switch) or MODULE.KNOB, or all")
+                      ->type_name("NAME");
 }
 
 } // namespace tandem::cli

@@ -2,6 +2,7 @@
 
 #include "tools/tandem/json_values.h"
 #include "tools/tandem/output.h"
+#include "tools/tandem/whole_number.h"
 
 #include <CLI/CLI.hpp>
 
@@ -77,7 +78,7 @@ void attach_traps(CLI::App& app, std::function<int(const Client&)>& chosen, bool
   sub = trap->add_subcommand("remove", "remove a trap; what it has saved stays");
   sub->add_option("ID", given->id, "its number, as `tandem trap list` shows it")
       ->required()
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number_from_1());
   sub->add_flag("--json", as_json, "print JSON");
   sub->callback(
       [given, &chosen, &as_json]

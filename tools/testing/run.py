@@ -82,11 +82,14 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("what", nargs="*", choices=["fast", "lab", "vm", "all"], metavar="fast|lab|vm|all", default="all")
     parser.add_argument("--time", choices=["real", "virtual"], default="real", help="of lab and vm (default real); virtual needs tools/lab/kernel build")
     parser.add_argument("--no-install", action="store_true", help="do not look for missing packages")
+    parser.add_argument("--only-check", action="store_true", help=argparse.SUPPRESS)  # by tools/test, before it installs
     options = parser.parse_args(arguments)
     what = [options.what] if isinstance(options.what, str) else options.what
     virtual = options.time == "virtual"
     if virtual and not set(what) <= VIRTUAL.keys():
         parser.error("--time virtual: allowed: lab, vm, or both")
+    if options.only_check:
+        return 0
     if virtual:
         try:
             virtual_lab.requirements()

@@ -21,6 +21,7 @@ struct RtnetlinkSource::Socket
     listening = kernel::listening_socket({ RTNLGRP_LINK }, taker);
     asking = kernel::routing_socket();
     read_all();
+    changes.clear(); // each once, those that are not there, too
     for (const auto& [name, change] : state)
       changes.push_back(change);
   }

@@ -179,8 +179,9 @@ private:
 int run_doctor()
 {
   json report = json::object();
-  for (const daemon::Check& check :
-       daemon::examine({ .wifi = setting("wifi", "wlan0"), .cell = setting("cell", "cell0") }))
+  const std::string cell = setting("cell", "cell0"); // none: the configuration wants none
+  for (const daemon::Check& check : daemon::examine(
+           { .wifi = setting("wifi", "wlan0"), .cell = cell == "none" ? "" : cell, .no_cell = cell == "none" }))
     report[check.name] = { { "health", name(check.health) }, { "found", check.found }, { "remedy", check.remedy } };
   std::cout << report.dump() << std::endl;
   return 0;

@@ -94,7 +94,8 @@ def test_a_failed_run_is_told_and_tried_again(tmp_path: Path) -> None:
         done = sim(*words, where=tmp_path)
         assert done.returncode == 1
         assert "FAILED" in done.stderr and "1 of 2 runs failed" in done.stderr
-    assert len([row for row in rows(tmp_path / "a.db", "error") if row[0]]) == 1
+    error, = [row[0] for row in rows(tmp_path / "a.db", "error") if row[0]]
+    assert "queue" in error and error in done.stderr, "what was refused, not where to read on"
 
 
 def test_descriptions_with_places(tmp_path: Path) -> None:
@@ -119,6 +120,8 @@ flows = [{ mptcp = true, subflows = [{ rtt_ms = 50, down = ["a"] }, { rtt_ms = 5
     (["sweep", "single", "--vary", "mbps"], "KEY=VALUE"),
     (["sweep", "single", "--vary", "mbps=1..x"], "1..x"),
     (["sweep", "bad.toml"], "sweep 1: scenario must be one of"),
+    (["sweep", "single", "--seeds", "0"], "--seeds 0: at least 1"),
+    (["sweep", "single", "--csv", "/nonexistent/a.csv"], "there is no directory /nonexistent"),
     (["fly"], "fly: not one of"),
     (["single", "--queue", "0"], "--queue"),
     (["run", "missing.json"], "missing.json: cannot be read"),

@@ -132,7 +132,14 @@ def test_a_roam_and_a_resting_module_do_not_count(daemon, tmp_path, capsys) -> N
 def test_a_knob_that_the_daemon_refuses_is_wrong_usage_and_the_modules_are_back(daemon, tmp_path, capsys) -> None:
     assert ab(tmp_path / "ab", settings="mirror+offload.strategy=nonsense") == 2
     assert "allowed: validated, fraction" in capsys.readouterr().err and daemon.on == {"offload"}
-    assert ab(tmp_path / "ab2", settings="offload.colour=red") == 2 and "has no knob colour" in capsys.readouterr().err
+    assert ab(tmp_path / "ab", "--most", "1s", settings="mirror+offload.strategy=fraction") == 0, "without a pair nothing is held to"
+
+
+def test_a_knob_that_nobody_has_leaves_nothing_behind(daemon, tmp_path, capsys) -> None:
+    assert ab(tmp_path / "ab", settings="offload.colour=red") == 2
+    assert "offload has no knob colour; it has: strategy" in capsys.readouterr().err
+    assert not (tmp_path / "ab").exists() and daemon.asked == []
+    assert cli.main(["start", "offload.colour=red"]) == 2 and "has no knob colour" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words, said", [

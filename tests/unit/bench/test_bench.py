@@ -428,6 +428,13 @@ def test_progress_says_every_run_and_the_time_left() -> None:
     assert clock(3725) == "1:02:05"
 
 
+@pytest.mark.parametrize("words", [["--json", "/dev/null/r.json"], ["--markdown", "/dev/null/r.md"], ["--plot", "/dev/null/p"], ["--keep-logs", "/dev/null/l"], ["--json", "."]])
+def test_a_place_that_cannot_be_written_to_is_told_before_anything_is_measured(monkeypatch, capsys, words: list[str]) -> None:
+    monkeypatch.setattr(cli, "run", lambda *_: pytest.fail("it was measured"))
+    assert cli.main(["minislot-1", "--quick", *words]) == 2
+    assert f"{words[0]} {words[1]}: " in capsys.readouterr().err
+
+
 def test_a_reader_that_goes_away_is_no_failure() -> None:
     """`tandem bench NAME --list | head -1` ends in silence."""
     read_end, write_end = os.pipe()

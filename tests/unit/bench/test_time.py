@@ -102,14 +102,18 @@ def test_several_at_a_time_need_virtual_time_or_a_bench_that_waits(built: None, 
 # -- results that cannot be written
 
 
+def fill(disk: Path) -> None:
+    with open(disk / "filler", "wb", buffering=0) as filler:
+        with pytest.raises(OSError):
+            while True:
+                filler.write(bytes(4096))
+
+
 @pytest.mark.parametrize("option", ["--json", "--markdown", "--plot"])
 def test_a_disk_that_is_full_keeps_the_old_result_and_nothing_half_written(small_disk: Path, ran: list[str], capsys: pytest.CaptureFixture[str], option: str) -> None:
     name = small_disk / {"--json": "r.json", "--markdown": "r.md", "--plot": "fake.png"}[option]
     name.write_text("old")
-    with open(small_disk / "filler", "wb", buffering=0) as filler:
-        with pytest.raises(OSError):
-            while True:
-                filler.write(bytes(4096))
+    fill(small_disk)
     there = sorted(small_disk.iterdir())
     assert cli.main(["fake", "--time", "real", option, str(small_disk if option == "--plot" else name)]) == 1
     said = [line for line in capsys.readouterr().err.splitlines() if "No space left" in line]
@@ -117,10 +121,10 @@ def test_a_disk_that_is_full_keeps_the_old_result_and_nothing_half_written(small
     assert name.read_text() == "old" and sorted(small_disk.iterdir()) == there
 
 
-def test_other_results_are_written_all_the_same(ran: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "file").write_text("")
-    assert cli.main(["fake", "--time", "real", "--json", str(tmp_path / "file" / "r.json"), "--markdown", str(tmp_path / "r.md")]) == 1
-    assert f"{tmp_path}/file" in capsys.readouterr().err and (tmp_path / "r.md").exists()
+def test_other_results_are_written_all_the_same(small_disk: Path, ran: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fill(small_disk)
+    assert cli.main(["fake", "--time", "real", "--json", str(small_disk / "r.json"), "--markdown", str(tmp_path / "r.md")]) == 1
+    assert f"{small_disk}/r.json" in capsys.readouterr().err and (tmp_path / "r.md").exists()
 
 
 def test_a_program_killed_for_want_of_mappings_is_known_by_the_kernels_words() -> None:

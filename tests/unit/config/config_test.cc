@@ -616,6 +616,11 @@ TEST(ConfigFile, that_cannot_be_read_is_said)
   };
   EXPECT_EQ(said("/nonexistent/t.toml"), "/nonexistent/t.toml: no such file");
   EXPECT_EQ(said("/tmp"), "/tmp: is a directory; a TOML file is needed");
+  // As a directory that may not be looked into: it is not known whether the file is there.
+  const std::string circle = testing::TempDir() + "config_test_circle.toml";
+  std::filesystem::create_symlink(circle, circle);
+  EXPECT_EQ(said(circle.c_str()), circle + ": cannot be read: Too many levels of symbolic links");
+  std::filesystem::remove(circle);
 }
 
 TEST(Override, goes_through_the_same_checks)

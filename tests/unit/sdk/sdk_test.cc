@@ -103,6 +103,13 @@ TEST_F(Sdk, WhatDoesNotFitIsRefusedWithASentenceAndTheRestRuns)
   EXPECT_TRUE(says("sdk_alien3.so", "failed to start"));
   EXPECT_TRUE(says("sdk_alien4.so", "no symbol tandem_module"));
   EXPECT_TRUE(says("garbage.so", ""));
+
+  // And whoever asks for one of these hears why, not only that there is none.
+  const auto answer = daemon::knob_check(loaded)({ "garbage", "", "", {} });
+  ASSERT_TRUE(answer);
+  EXPECT_NE(answer->text.find("is not loaded; " + (directory / "garbage.so").string() + ": "), std::string::npos)
+      << answer->text;
+  EXPECT_EQ(daemon::knob_check(loaded)({ "rocket", "", "", {} })->text, "no such module is loaded; loaded are: cap");
 }
 
 TEST_F(Sdk, TheSameModuleTwiceIsRefused)
@@ -126,6 +133,7 @@ TEST_F(Sdk, WhatOthersMayWriteIsNotLoaded)
   EXPECT_TRUE(loaded.modules.empty());
   ASSERT_EQ(loaded.problems.size(), 1u);
   EXPECT_NE(loaded.problems[0].find("chmod go-w"), std::string::npos);
+  EXPECT_EQ(daemon::knob_check(loaded)({ "cap", "", "", {} })->text, "is not loaded; " + loaded.problems[0]);
 }
 
 TEST(SdkManual, ShowsTheVeryExamplesThatAreTested)

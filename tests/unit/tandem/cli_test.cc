@@ -281,12 +281,74 @@ TEST_F(CliTest, a_recording_is_saved_whole_and_for_its_owner_only)
   EXPECT_EQ(tandem("trace save /nonexistent/r.pcapng").code, 1);
 }
 
+TEST_F(CliTest, a_recording_that_cannot_be_written_leaves_what_was_there)
+{
+  const auto file = directory / "r.pcapng";
+  std::ofstream { file } << "old";
+  // As a disk that is full.
+  const auto saved = test::run("ulimit -f 0; trap '' XFSZ; TANDEM_SOCKET=" + (directory / "control.sock").string()
+                               + " " TANDEM_PROGRAM " trace save " + file.string());
+  EXPECT_EQ(saved.code, 1);
+  std::ifstream in { file };
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char> { in }, {}), "old");
+  EXPECT_FALSE(std::filesystem::exists(file.string() + ".part"));
+  EXPECT_EQ(tandem("trace save /dev/full").code, 1);
+  EXPECT_EQ(tandem("trace save /dev/stdout | wc -c").out, std::to_string(backend.recording({}).size()) + "\n");
+  EXPECT_EQ(tandem("trace save /dev/null").code, 0);
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+}
+
 TEST_F(CliTest, help_of_a_command_and_of_a_module)
 {
   EXPECT_THAT(tandem("help").out, HasSubstr("doctor"));
   EXPECT_THAT(tandem("help set").out, HasSubstr("MODULE.KNOB"));
   EXPECT_THAT(tandem("help offload").out, HasSubstr("The manual."));
-  EXPECT_EQ(tandem("help rocket").code, 2);
+  const auto slip = tandem("help stauts");
+  EXPECT_EQ(slip.code, 2);
+  EXPECT_THAT(slip.err, HasSubstr("stauts: no such command (did you mean status?); nor a module: "));
+  EXPECT_THAT(tandem("help lab").out, HasSubstr("usage: tandem lab [-h] COMMAND"));
+  EXPECT_THAT(tandem("help set").out, HasSubstr("Usage: tandem set [OPTIONS] MODULE.KNOB VALUE"));
+  const auto alone = tandem("--socket " + (directory / "nobody").string() + " help stauts");
+  EXPECT_EQ(alone.code, 1);
+  EXPECT_THAT(
+      alone.err,
+      HasSubstr(
+          "(did you mean status?); if it is a module: its manual is the running daemon's, and tandemd is not running"));
+}
+
+TEST_F(CliTest, a_service_that_is_no_unit_is_remarked)
+{
+  const auto slip = tandem("exclude add service firefox");
+  EXPECT_EQ(slip.code, 0);
+  EXPECT_THAT(slip.err,
+              HasSubstr("did you mean firefox.service? `tandem exclude remove service firefox` takes it back"));
+  for (const std::string name : { "backup.service", "app-*.scope", "quiet.slice", "'app-*'" })
+    EXPECT_THAT(tandem("exclude add service " + name).err, IsEmpty()) << name;
+}
+
+TEST_F(CliTest, a_word_that_is_no_command_is_named_with_the_one_near_to_it)
+{
+  EXPECT_EQ(tandem("stauts").err, "tandem: stauts: no such command; did you mean status?\n");
+  EXPECT_EQ(tandem("stauts").code, 2);
+  EXPECT_EQ(tandem("exclude ad to example.org").err, "tandem: ad: no such command; did you mean add?\n");
+  EXPECT_EQ(tandem("trace rocketry").err, "tandem: rocketry: no such command; `tandem trace --help` lists them\n");
+  EXPECT_EQ(tandem("--rocket").err, "tandem: --rocket: no such option; `tandem --help` lists them\n");
+  EXPECT_EQ(tandem("exclude").err, "tandem: tandem exclude: one of add, remove, list is needed\n");
+  EXPECT_EQ(tandem("").err, "tandem: a command is needed; `tandem --help` lists them\n");
+  EXPECT_EQ(tandem("").code, 2);
+  EXPECT_THAT(tandem("set offload.x").err, HasSubstr("VALUE is required"));
+}
+
+TEST_F(CliTest, numbers_are_refused_in_a_few_words)
+{
+  for (const std::string arguments : { "logs --lines 0", "logs --lines x", "trap remove 0", "trap remove -1" })
+  {
+    const auto refused = tandem(arguments);
+    EXPECT_EQ(refused.code, 2) << arguments;
+    EXPECT_THAT(refused.err, testing::AllOf(testing::SizeIs(testing::Lt(120)), Not(HasSubstr("0000")))) << arguments;
+  }
+  EXPECT_THAT(tandem("logs --lines 0").err, HasSubstr("0: a whole number from 1 is needed"));
+  EXPECT_EQ(tandem("saved --forget ''").code, 2) << "the name of a variable that is not set";
 }
 
 TEST_F(CliTest, versions)

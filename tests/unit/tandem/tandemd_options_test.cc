@@ -42,6 +42,25 @@ TEST(Tandemd, check_says_whether_a_configuration_is_fine)
   std::filesystem::remove(file);
 }
 
+TEST(Tandemd, every_mistake_is_named_at_once)
+{
+  const std::string file = testing::TempDir() + "tandemd_every_mistake_test.toml";
+  std::ofstream { file } << "[links]\nwifi = \"\"\n[modules.no_such_module]\n[daemon]\nqueue = -1\n";
+  const auto wrong = tandemd("--check -c " + file + " --set nonsense");
+  EXPECT_EQ(wrong.code, 2);
+  std::size_t last = 0; // in the order of lines, the command line behind them
+  for (const std::string& begin : { file + ":2: links.wifi", file + ":3: modules.no_such_module",
+                                    file + ":5: daemon.queue", std::string { "command line: --set nonsense" } })
+  {
+    const std::size_t at = wrong.err.find(begin, last);
+    ASSERT_NE(at, std::string::npos) << begin << " in\n" << wrong.err;
+    last = at;
+  }
+  const auto missing = tandemd("--check -c /nonexistent.toml --set nonsense");
+  EXPECT_THAT(missing.err, HasSubstr("/nonexistent.toml: no such file\ncommand line: --set nonsense"));
+  std::filesystem::remove(file);
+}
+
 // An upgrade strands nobody, and spends nothing that was forbidden.
 TEST(Tandemd, what_has_no_effect_any_more_is_said_and_a_lost_limit_is_refused)
 {

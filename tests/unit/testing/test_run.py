@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tools" / "testing"))
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "tools" / "testing"))
 
 import run  # noqa: E402
 from entries import Entry  # noqa: E402
@@ -102,3 +108,21 @@ def test_a_first_failure_stands_in_what_is_printed(capsys) -> None:
     printed = capsys.readouterr().out
     assert "Failed at first" in printed and "it was late" in printed
     assert printed.splitlines()[-1] == "1 passed, 0 failed, 0 skipped"
+
+
+@pytest.mark.parametrize("words, said", [
+    (["demo", "--rounds", "0"], "at least one round"), (["demo", "--bogus"], "unrecognized arguments: --bogus"), (["demo", "--scenario", "nosuch"], "no scenario of that name"),
+    (["demo", "--out", "/dev/null/x"], "--out /dev/null/x"), (["test", "fats"], "invalid choice: 'fats'"), (["test", "fast", "--time", "virtual"], "allowed: lab, vm")])
+def test_a_slip_is_told_before_anything_is_installed_or_built(tmp_path: Path, words: list[str], said: str) -> None:
+    if words[0] == "demo" and os.geteuid() != 0:
+        pytest.skip("needs root")
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("demo", "test"):
+        shutil.copy(ROOT / "tools" / name, tools)
+    for name in ("lab", "testing"):
+        (tools / name).symlink_to(ROOT / "tools" / name)
+    (tools / "install-deps").write_text("#!/bin/sh\necho installing\nexit 7\n")
+    (tools / "install-deps").chmod(0o755)
+    done = subprocess.run([str(tools / words[0]), *words[1:]], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (2, "") and said in done.stderr

@@ -84,6 +84,16 @@ def test_a_cut_file_is_copied_up_to_there(golden, tmp_path, capsys):
     assert (tmp_path / "copy.pcapng").stat().st_size > 10_000
 
 
+def test_the_recording_itself_is_not_overwritten(golden, tmp_path, capsys):
+    mine = tmp_path / "mine.pcap"
+    mine.write_bytes((golden / "queue.pcap").read_bytes())
+    (tmp_path / "link.pcap").symlink_to(mine)
+    for output in (mine, tmp_path / "link.pcap"):
+        assert cli.main(["anonymise", str(mine), "-o", str(output)]) == 2
+        assert "is the recording itself" in capsys.readouterr().err
+    assert mine.read_bytes() == (golden / "queue.pcap").read_bytes()
+
+
 def test_a_wrong_key_is_refused(golden, tmp_path, capsys):
     key = tmp_path / "key"
     key.write_bytes(b"short")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Mapping, Sequence
+from typing import Any, Mapping, Sequence
 
 from tandem_common.errors import BadInput
 
@@ -54,6 +54,21 @@ def parse(text: str, known: Sequence[str]) -> list[Arm]:
     if len({arm.name for arm in arms}) < len(arms):
         raise BadInput(f'settings "{text}": the same one twice; off against off is --null')
     return arms
+
+
+def check(arms: Sequence[Arm], knobs: Mapping[str, Sequence[str]]) -> None:
+    """Raises BadInput for a module or knob that the daemon, whose knobs by module these are, does not have."""
+    for arm in arms:
+        if unknown := arm.modules - knobs.keys():
+            raise BadInput(f'setting "{arm.name}": this daemon has no module {min(unknown)}; it has: {", ".join(knobs)}')
+        for module, _, knob in (name.partition(".") for name in arm.knobs):
+            if knob not in knobs[module]:
+                raise BadInput(f'setting "{arm.name}": {module} has no knob {knob}; it has: {", ".join(knobs[module])}')
+
+
+def knobs_of(modules: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
+    """The names of their knobs, of modules as the daemon tells of them."""
+    return {name: [knob["name"] for knob in module["knobs"]] for name, module in modules.items()}
 
 
 def null() -> list[Arm]:

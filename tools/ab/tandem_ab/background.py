@@ -185,6 +185,7 @@ def _arms(given: argparse.Namespace, daemon: Daemon) -> list[Arm]:
         if not on:
             raise BadInput(f"no module is on; name what is compared with off: {', '.join(modules)}")
         made = settings.parse("+".join(on), list(modules))
+    settings.check(made, settings.knobs_of(modules))
     if given.per == "flow":
         if len(made) != 2 or made[0].modules or len(made[1].modules) != 1 or made[1].knobs:
             raise BadInput("--per flow: one module alone can be compared with off, e.g. tandem ab start offload --per flow")

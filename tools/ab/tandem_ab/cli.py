@@ -143,7 +143,9 @@ def measure(given: argparse.Namespace, command: list[str], arguments: list[str])
     if given.parquet:
         parquet.check(given.parquet)
     daemon = Daemon(given.socket)
-    arms = settings.null() if given.null else settings.parse(given.settings, list(daemon.modules()))
+    modules = daemon.modules()
+    arms = settings.null() if given.null else settings.parse(given.settings, list(modules))
+    settings.check(arms, settings.knobs_of(modules))
     directory = given.report or Path(time.strftime("tandem-ab-%Y%m%d-%H%M%S"))
     store = Store(directory)
     head = {"arms": [{"name": arm.name, "modules": sorted(arm.modules), "knobs": dict(arm.knobs)} for arm in arms], "null": given.null, "workload": workload.describe(),
@@ -151,7 +153,7 @@ def measure(given: argparse.Namespace, command: list[str], arguments: list[str])
             "seed": int.from_bytes(os.urandom(4), "big") if given.seed is None else given.seed, "unvalidated": given.unvalidated,
             "command": shlex.join(["tandem", "ab", *arguments]), "begun": time.strftime("%Y-%m-%d %H:%M:%S %z"),
             "machine": f"Linux {os.uname().release}, {provenance.cpu()}", "version": str(daemon.get("/v1/status").get("version", "unknown"))}
-    if store.load():
+    if store.load() and store.pairs:
         store.check(head)
         if given.seed not in (None, store.head["seed"]):
             raise BadInput(f"--seed {given.seed}: the experiment in {directory} has seed {store.head['seed']}; leave it out, or choose another --report")
@@ -211,7 +213,6 @@ def run(given: argparse.Namespace, daemon: Daemon, workload: Workload, arms: lis
             with Switch(daemon) as switch:
                 if switch.recovered:
                     print(f"tandem ab: {switch.recovered}", file=sys.stderr)
-                switch.check(arms)
                 runner = Runner(daemon, switch, workload, arms, store, progress.doing, busy, given.unvalidated)
                 while time.monotonic() < until and not progress.done():
                     progress.pair(runner.pair())

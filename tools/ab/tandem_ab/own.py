@@ -8,7 +8,7 @@ from typing import Any, Callable, Mapping
 from tandem_common.control import Daemon
 from tandem_common.errors import Failure
 
-from . import analysis, report
+from . import analysis, arms, report
 from .arms import Arm
 from .demand import judge
 from .runner import IN_A_ROW, Runner
@@ -108,7 +108,7 @@ class Experiment:
     def _pair(self) -> float:
         try:
             with Switch(self._daemon) as switch:
-                switch.check(self._arms)
+                arms.check(self._arms, arms.knobs_of(self._daemon.modules()))  # it may be another daemon by now
                 runner = Runner(self._daemon, switch, self._workload, self._arms, self._store, self._listen, self._busy, self._store.head["unvalidated"])
                 seconds = float(runner.pair()["seconds"])
         except Busy:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from tandem_common.control import Daemon
-from tandem_common.errors import BadInput, Failure
+from tandem_common.errors import Failure
 from tandem_common.whole import written_whole
 
 from .arms import Arm
@@ -100,17 +100,6 @@ class Switch:
             on = [name for name, enabled in left["modules"].items() if enabled]
             self.recovered = f"a run that was killed had left its setting behind; the modules are as before it: {', '.join(on) or 'all off'}"
         self._file.unlink(missing_ok=True)
-
-    def check(self, arms: list[Arm]) -> None:
-        """Raises BadInput for a module or knob that this daemon does not have."""
-        for arm in arms:
-            if unknown := arm.modules - self._before["modules"].keys():
-                raise BadInput(f'setting "{arm.name}": this daemon has no module {min(unknown)}; it has: {", ".join(self._before["modules"])}')
-            for knob in arm.knobs:
-                if knob not in self._before["knobs"]:
-                    module = knob.partition(".")[0]
-                    own = [name.partition(".")[2] for name in self._before["knobs"] if name.startswith(module + ".")]
-                    raise BadInput(f'setting "{arm.name}": {module} has no knob {knob.partition(".")[2]}; it has: {", ".join(own)}')
 
     def apply(self, arm: Arm) -> str:
         """Sets knobs and modules, and waits until the rules are in force. Gives why a module is not, empty when all are."""

@@ -6,6 +6,7 @@ import argparse
 import os
 import signal
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any, Sequence
 
@@ -76,8 +77,9 @@ def _main(given: argparse.Namespace, arguments: list[str]) -> int:
     if given.name is None:
         if not given.list:
             raise BadInput(f"which bench? allowed: {', '.join(catalogue.CATALOGUE)}; see --list")
+        width = max(map(len, catalogue.CATALOGUE))
         for name in catalogue.CATALOGUE:
-            print(f"{name:<12} {catalogue.load(name).summary}")
+            print(f"{name:<{width}} {catalogue.load(name).summary}")
         return 0
     if given.name not in catalogue.CATALOGUE:
         raise BadInput(f"bench {given.name}: there is none of that name; allowed: {', '.join(catalogue.CATALOGUE)}")
@@ -108,9 +110,26 @@ def _main(given: argparse.Namespace, arguments: list[str]) -> int:
         raise LabError("root is needed: this bench creates network namespaces; run it with sudo")
     if given.within is not None:
         return virtual.inside(bench, cases, given.seed, _options(given), given.within)
+    check_places(given)
     if why_real:
         print(f"tandem bench: in real time: {why_real}", file=sys.stderr)
     return run(bench, cases, given, arguments)
+
+
+def check_places(given: argparse.Namespace) -> None:
+    """Raises BadInput for a place that cannot be written to: hours may pass until results are, and then they are lost."""
+    files = [(option, path) for option, path in (("--json", given.json), ("--markdown", given.markdown)) if path and str(path) != "-"]
+    directories = [(option, path) for option, path in (("--plot", given.plot), ("--keep-logs", given.keep_logs and Path(given.keep_logs))) if path]
+    for option, path in files:
+        if path.is_dir():
+            raise BadInput(f"{option} {path}: is a directory; the name of a file is needed")
+    for option, path, directory in [(*one, one[1].parent) for one in files] + [(*one, one[1]) for one in directories]:
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=directory):
+                pass
+        except OSError as error:
+            raise BadInput(f"{option} {path}: cannot be written to: {error.strerror}") from None
 
 
 def default_time(bench: Bench) -> tuple[str, str]:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any, Callable, Sequence
 
 from . import life, scenario, show, sockets, system, topology, virtual
 from .api import Lab
@@ -48,8 +48,28 @@ def _shell_message(info: dict[str, Any], stays: bool) -> str:
     lines = show.table(commands).splitlines()
     return "\n".join([
         "", f"You are in the client of the lab \"{info['scenario']}\": {info['summary']}", "", show.table(places), "", "Things to try:",
-        *lines[:len(_TO_TRY)], "In another terminal:", *lines[len(_TO_TRY):],
+        *lines[:len(_TO_TRY)], "Tandem itself, which leaves private addresses such as the lab's alone unless told otherwise; then tandem status, tandem flows:",
+        f"  tandem up --wifi wlan0 --cell {'cell0' if info['cell'] else 'none'} --set links.private_peers=as_others", "In another terminal:", *lines[len(_TO_TRY):],
         "Leave with `exit`" + ("; the lab stays up." if stays else "; the lab then goes away."), ""])
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 86_400:
+        raise argparse.ArgumentTypeError(f"{text}: allowed: seconds above 0, up to 86400 (a day)")
+    return value
+
+
+def _whole_from(least: int) -> Callable[[str], int]:
+    def whole(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text}: allowed: a whole number from {least}")
+        return int(text)
+
+    return whole
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -66,7 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     common.add_argument("--json", action="store_true", help="print JSON instead of a table")
     build = argparse.ArgumentParser(add_help=False)
     build.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="replace a value of the scenario, e.g. wifi.loss=0.003; may be repeated")
-    build.add_argument("--seed", type=int, help="of the air (default: the scenario's)")
+    build.add_argument("--seed", type=_whole_from(0), help="of the air (default: the scenario's)")
     build.add_argument("--congestion", choices=scenario.CONGESTION_CONTROLS, help="for every server, in place of the scenario's")
     build.add_argument("--no-air", action="store_true", help="plain veth pairs instead of the emulator")
 
@@ -80,8 +100,8 @@ def _parser() -> argparse.ArgumentParser:
     execute.add_argument("argv", nargs=argparse.REMAINDER, metavar="COMMAND")
     run = commands.add_parser("run", parents=[common, build, in_time], help="lab up, run a download (or a command), table, lab down")
     run.add_argument("scenario", help="a file, or the name of one that comes with the lab")
-    run.add_argument("--seconds", type=float, help="length of the download (default: the scenario's duration)")
-    run.add_argument("--flows", type=int, default=1, help="connections side by side (default %(default)s)")
+    run.add_argument("--seconds", type=_seconds, help="length of the download (default: the scenario's duration)")
+    run.add_argument("--flows", type=_whole_from(1), default=1, help="connections side by side (default %(default)s)")
     run.add_argument("--server", default="srv1", help="where from (default %(default)s)")
     run.add_argument("--tls", action="store_true", help="HTTPS instead of HTTP")
     run.add_argument("-6", dest="v6", action="store_true", help="IPv6 instead of IPv4")

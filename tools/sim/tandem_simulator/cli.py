@@ -57,7 +57,7 @@ def sweep(arguments: list[str]) -> int:
     parser.add_argument("sweep", help="a TOML file, one of `tandem sim list`, or a scenario: " + ", ".join(SCENARIOS[:-1]))
     parser.add_argument("--vary", action="append", default=[], metavar="KEY=V,V..", help="values of a setting, like t1=1..6 or cc=lia,olia")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of every run")
-    parser.add_argument("--seeds", type=int, default=0, help="run each combination with seeds 1 to this many")
+    parser.add_argument("--seeds", type=int, help="run each combination with seeds 1 to this many")
     parser.add_argument("--out", type=Path, default=Path("sim.db"), help="SQLite file, table `runs` (default %(default)s)")
     parser.add_argument("--csv", type=Path, help="write the rows of this sweep as CSV, too")
     parser.add_argument("--jobs", type=int, default=default_jobs(), help="runs at a time (default %(default)s)")
@@ -66,6 +66,10 @@ def sweep(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     if options.jobs < 1:
         raise BadSweep(f"--jobs {options.jobs}: at least 1 is needed")
+    if options.seeds is not None and options.seeds < 1:
+        raise BadSweep(f"--seeds {options.seeds}: at least 1 is needed")
+    if options.csv and not os.access(options.csv.parent, os.W_OK):
+        raise BadSweep(f"--csv {options.csv}: there is no directory {options.csv.parent} that can be written to")
     blocks = load(options.sweep)
     for text in options.set:
         key, value = _pair(text, "--set")
@@ -77,7 +81,7 @@ def sweep(arguments: list[str]) -> int:
         for block in blocks:
             block.fix.pop(key, None)
             block.vary[key] = values_of(value, f"--vary {key}")
-    if options.seeds > 0:
+    if options.seeds:
         for block in blocks:
             block.vary["seed"] = list(range(1, options.seeds + 1))
     table = Table(options.out)

@@ -160,7 +160,9 @@ class Runner:
             with self._lock:
                 self._running.discard(process)
         if process.returncode != 0:
-            return {}, (errors.strip().splitlines() or [f"ended with code {process.returncode}"])[-1]
+            # The options' parser names what it refuses, and where to read on behind it.
+            said = [line for line in errors.strip().splitlines() if line != "Run with --help for more information."]
+            return {}, (said or [f"ended with code {process.returncode}"])[-1]
         return flatten(json.loads(output)), None
 
     def stop(self) -> None:

@@ -86,6 +86,8 @@ def capture(given: argparse.Namespace) -> None:
 def anonymise(given: argparse.Namespace) -> None:
     from .anonymise import anonymise as work
 
+    if given.output.exists() and given.output.samefile(given.file):
+        raise BadInput(f"-o {given.output}: is the recording itself, of which the copy keeps the headers only; another name is needed")
     key = given.key.read_bytes() if given.key else None
     print(work(given.file, given.output, key))
 

@@ -81,7 +81,7 @@ class Batch:
 
 class MirrorLosses(Bench):
     name = "mirror-losses"
-    summary = f"downloads of known content under losses of every kind until {WANTED:,} were repaired: complete, and equal by SHA-256".replace(",", " ")
+    summary = f"downloads of known content under losses of every kind until {WANTED:_} were repaired: complete, and equal by SHA-256".replace("_", " ")
     parallel = True
     settings = {"only": "number of one download of the batch, from 0: the others are left out", "strategy": ", ".join(STRATEGIES) + ": instead of the one drawn",
                 "radio": "no, yes: instead of what was drawn"}
