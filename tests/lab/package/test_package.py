@@ -148,6 +148,19 @@ def test_installed_lab_is_found_beside_the_program(tree: Path) -> None:
     assert "only-here" in output(tree / "usr/bin/tandem", "lab", "list", cwd="/")
 
 
+def test_links_of_delivered_documents_lead_somewhere(tree: Path) -> None:
+    """Pictures, and the decisions that messages of the programs name, too. Results and what lies beside docs are the source's alone."""
+    documents = tree / "usr/share/doc/tandem"
+    broken = []
+    for page in documents.rglob("*.md"):
+        for found in re.findall(r"\]\(([^)#\s]+)", page.read_text()):
+            target = Path(os.path.normpath(page.parent / found))
+            of_the_source = not target.is_relative_to(documents) or target.is_relative_to(documents / "results")
+            if "://" not in found and not of_the_source and not target.exists():
+                broken.append(f"{page.name}: {found}")
+    assert not broken and list((documents / "decisions").glob("0032-*"))
+
+
 def test_delivered_configuration_switches_every_module_on_but_rate(tree: Path) -> None:
     text = (tree / "etc/tandem/tandem.toml").read_text()
     enabled = {name for name, table in tomllib.loads(text)["modules"].items() if table["enabled"]}
