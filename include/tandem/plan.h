@@ -92,6 +92,20 @@ struct Pace
 // A pace that is not asked for again within this time lapses, and so it does with its module.
 constexpr Duration pace_lasts = std::chrono::seconds { 2 };
 
+// What a module has just found of the way of a flow's pure ACKs by the cellular link.
+struct CellPath
+{
+  enum class Is : std::uint8_t
+  {
+    validated, // they reach the server
+    failed,    // a path validation ended without an echo: they do not
+    doubted,   // they left on another flow's word (FlowView::cell_path_known), or were validated, and are not echoed
+  };
+  Is is = Is::failed;
+  // Validated: what it adds to the delay by Wi-Fi, negative when it is faster. Without it no other flow can go by it.
+  std::optional<Duration> added_delay {};
+};
+
 // Plan{} forwards the packet byte for byte.
 struct Plan
 {
@@ -103,9 +117,8 @@ struct Plan
   // Asks for a reservation, changes the module's own, or (What::none) gives it back. Without effect, and counted, while
   // another module has one, when a TSval of it has left already, or while data of this host is not acknowledged.
   std::optional<TsReservation> reserve {};
-  // What a path validation by the cellular link has just found: whether ACKs of this flow reach the server that way.
-  // Other flows to the same servers are told (FlowView::cell_path_failed).
-  std::optional<bool> cell_path {};
+  // Other flows to the same servers are told (FlowView::cell_path_failed, cell_path_known).
+  std::optional<CellPath> cell_path {};
   std::optional<Pace> pace {}; // of this flow; without one the last one holds as long as pace_lasts says
   std::optional<Tick> wake {}; // an Alarm for this flow and module; a later plan with a wake replaces it
   // Until then the module needs to see nothing of this flow. When no flow is needed by any module the queue is taken

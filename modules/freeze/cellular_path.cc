@@ -66,7 +66,7 @@ void CellularPath::acknowledged(const Event& event, const FlowView& flow, bool c
   if (path_.expired(event.now, flow.rtt_smoothed))
   {
     validated_at_ = Tick {};
-    if (path_.copies > 0) plan.cell_path = false;
+    if (path_.copies > 0) plan.cell_path = CellPath { CellPath::Is::failed };
     return end(event.now + from_seconds(PathValidation::back_off(failures_, first_back_off, longest_back_off)),
                "freeze: cellular path not validated (filtered, NAT or too slow)", plan);
   }
@@ -88,7 +88,9 @@ Plan CellularPath::arrived(const Event& event, const FlowView& flow)
   running_ = false;
   failures_ = 0;
   validated_at_ = event.now;
-  return { .reserve = TsReservation {}, .cell_path = true, .why = "freeze: cellular path validated" };
+  return { .reserve = TsReservation {},
+           .cell_path = CellPath { CellPath::Is::validated },
+           .why = "freeze: cellular path validated" };
 }
 
 } // namespace tandem::freeze

@@ -39,6 +39,10 @@ one timestamp (TSval), a few copies with the next one leave by cellular. When th
 validated (as RFC 9000 8.2 has it), and its delay is known. From then on all pure ACKs of the flow leave by cellular, with an odd TSval, and every
 echo validates the path again. When echoes fail to appear, the flow returns to Wi-Fi at once and tries again later, with a back-off that doubles.
 
+What one flow has found holds for others for hours: a flow to the same servers (/24, IPv6 /48), from the same Wi-Fi network and by the same cellular link, sends
+no copies, and its first ACKs by cellular are the validation (`path known from another flow`). If no echo comes in time (an RTT, 100 ms, and up to 50 ms that the path is known to add) it is back on Wi-Fi, nobody goes by
+what was known any more, and each flow validates by itself again.
+
 **When.** Only above `window_mss` segments of window, only while the cellular ACK path adds less delay than the flow has standing in queues
 on average (`added_delay_free`: always), and only as long as that queue stands and the goodput does not fall (`goodput_loss_limit`). After a blackout or a
 handoff both are measured anew.

@@ -20,14 +20,7 @@ constexpr Duration longest_wait = 3s;         // for that, from the first time t
 constexpr std::uint32_t largest_ack = 120;    // bytes: IPv6 with every option
 constexpr std::uint16_t validation_acks = 64; // by cellular without an echo until the flow returns to Wi-Fi
 constexpr double longest_retry = 300;         // s, between two tries
-constexpr double most_stretch = 16;           // on a thin cellular link at least one ACK in this many is sent
-
-// Over how long the standing queue is averaged, in seconds: longer than a peak, shorter than a download.
-constexpr double queue_memory = 1;
-// Once losses came while ACKs went by the slower path, a handoff's for instance: a window that they have cut grows back
-// by round trips, which that path makes longer.
-constexpr double queue_memory_cut = 0.3;
-constexpr Duration delay_memory = 30s; // how long one that was found too long counts without a new probe
+constexpr Duration delay_memory = 30s;        // how long one that was found too long counts without a new probe
 
 // Whether the newest ACK by cellular may be lost. An echo proves those up to its own TSval, not what left after it.
 bool unsure(const FlowView& flow, const ValidatedPath::State& state)
@@ -40,6 +33,7 @@ void proved(ValidatedPath::State& state, Tick now)
   state.validated_at = now;
   state.unvalidated = 0;
   state.failures = 0;
+  state.on_word = false;
 }
 
 bool budget_spent(const Event& event)
@@ -102,6 +96,8 @@ Plan ValidatedPath::acknowledge(const Event& event, const FlowView& flow, State&
     state.validated_after = flow.last_ts_value;
     if (state.phase == Phase::probing)
       return return_to_wifi(event, flow, state, 100ms, "offload: probe spoiled by upload data", false);
+    if (state.on_word && state.unvalidated > 0)
+      return return_to_wifi(event, flow, state, 100ms, "offload: first echo spoiled by upload data", false);
   }
   if (event.segment->window != state.window)
   {
@@ -124,26 +120,6 @@ Plan ValidatedPath::acknowledge(const Event& event, const FlowView& flow, State&
     return while_by_cell(event, flow, state);
   }
   return {};
-}
-
-void ValidatedPath::measure_queue(const FlowView& flow, State& state) const
-{
-  if (flow.rtt_at == state.rtt_taken) return;
-  const Tick before = std::exchange(state.rtt_taken, flow.rtt_at);
-  if (before != Tick {} && flow.rtt_at - before > timeout(flow))
-  {
-    // A blackout. What comes first behind it was not in a queue for so long, and what stood in one before is gone.
-    state.queue_by_wifi = 0;
-    return state.goodput.restart();
-  }
-  const bool by_cell = state.phase == Phase::by_cell;
-  float& average = by_cell ? state.queue_by_cell : state.queue_by_wifi;
-  double queue = seconds(flow.rtt_smoothed - flow.rtt_min);
-  if (by_cell) queue = std::min<double>(queue - state.added_delay, state.added_delay); // only whether it goes is asked
-  const double memory = by_cell && flow.filled_at > state.since ? queue_memory_cut : queue_memory;
-  const double age = std::clamp(seconds(flow.rtt_at - before) / memory, 0.0, 1.0);
-  // From nothing: a young flow's overshoot is no standing queue.
-  if (before != Tick {}) average += static_cast<float>((queue - average) * age);
 }
 
 Plan ValidatedPath::while_by_wifi(const Event& event, const FlowView& flow, State& state)
@@ -236,10 +212,18 @@ Plan ValidatedPath::consider(const Event& event, const FlowView& flow, State& st
   if (event.now < state.slow_until
       && state.slow_delay > longest_delay(flow, knobs.added_delay_free, state.queue_by_wifi))
     return {};
+  const bool waited = event.now - state.considered >= longest_wait;
+  if (fits_on_word(flow, state)) return move_on_word(event, flow, state);
+  // The queue may grow, and a probe would find the same; but the delay may be an old one.
+  if (state.takes_word(flow) && !waited)
+  {
+    state.why = "offload: known path adds more than the queue";
+    return {};
+  }
   // A copy that a slower path delivers after younger ACKs came by Wi-Fi is echoed only while the advertised window
   // stands still: Linux then takes it by header prediction, before it sees that the ACK is old. A young flow's window
   // moves with every ACK.
-  if (state.still < still_acks && event.now - state.considered < longest_wait)
+  if (state.still < still_acks && !waited)
   {
     state.why = "offload: advertised window still grows";
     return {};
@@ -287,9 +271,12 @@ Plan ValidatedPath::while_by_cell(const Event& event, const FlowView& flow, Stat
   const Segment& segment = *event.segment;
   if (!segment.timestamps) return {};
   if (budget_spent(event)) return return_to_wifi(event, flow, state, 60s, "offload: cellular budget spent", false);
+  if (state.on_word)
+    if (const auto plan = leave_on_word(event, flow, state)) return *plan;
   // An echo is due after a round trip; the queue that data stands in may have grown by half since it was measured.
-  if (state.unvalidated >= validation_acks && event.now - state.validated_at > flow.rtt_smoothed * 3 / 2 + 50ms)
-    return return_to_wifi(event, flow, state, backoff(state.failures), "offload: path validation lost", false);
+  if (!state.on_word && state.unvalidated >= validation_acks
+      && event.now - state.validated_at > flow.rtt_smoothed * 3 / 2 + 50ms)
+    return validation_lost(event, flow, state);
   state.thinning.count(flow);
   if (state.thinning.sparse())
     return return_to_wifi(event, flow, state, state.thinning.sparse_back_off(), "offload: ACKs are sparse already",
@@ -310,7 +297,9 @@ Plan ValidatedPath::while_by_cell(const Event& event, const FlowView& flow, Stat
     return plan;
   }
   ++state.unvalidated;
-  Plan plan { .edit = { .route = Link::cell }, .wake = event.now + timeout(flow), .why = "offload: by cellular" };
+  Plan plan { .edit = { .route = Link::cell },
+              .wake = state.on_word ? first_echo_due(flow, state) : event.now + timeout(flow),
+              .why = "offload: by cellular" };
   // Odd TSvals mark the cellular path. Rounded down, so that it is never ahead of the kernel's clock; never below one
   // sent before.
   const TsClock own = segment.timestamps->value;
@@ -328,18 +317,21 @@ Plan ValidatedPath::hear(const Event& event, const FlowView& flow, State& state)
   const TsClock echo = segment.timestamps->echo;
   // What never left is not echoed: the copy is damaged (nobody has verified its checksum), or of upload data.
   if (flow.sent_any && echo.after(flow.sent_ts_value)) return {};
-  measure_delay(segment, flow, state, event.now);
+  const bool measured = measure_delay(segment, flow, state, event.now);
   if (state.phase == Phase::probing && state.path.holds(flow) && state.path.confirmed_by(echo))
     return confirm(event, flow, state);
-  if (state.phase == Phase::by_cell && state.delay_known
-      && state.added_delay > longest_delay(flow, knobs.added_delay_free, state.queue_by_wifi))
-    return too_slow(event, flow, state, true);
-  if (state.phase == Phase::by_cell && flow.ts_reserved.holds(echo) && echo.after(state.validated_after))
+  if (state.phase != Phase::by_cell) return {};
+  Plan plan {};
+  if (state.delay_known && state.added_delay > longest_delay(flow, knobs.added_delay_free, state.queue_by_wifi))
+    plan = too_slow(event, flow, state, true);
+  else if (flow.ts_reserved.holds(echo) && echo.after(state.validated_after))
   {
     state.validated_after = echo;
     proved(state, event.now);
   }
-  return {};
+  // For other flows: what the copies of a probe told was a lower bound.
+  if (measured) plan.cell_path = CellPath { CellPath::Is::validated, from_seconds(state.added_delay) };
+  return plan;
 }
 
 // No copy's echo came: the next try is later, and other flows need not find out by themselves.
@@ -347,7 +339,8 @@ Plan ValidatedPath::not_validated(const Event& event, const FlowView& flow, Stat
 {
   Plan plan = return_to_wifi(event, flow, state, backoff(state.failures),
                              "offload: path not validated (filtered, NAT or too slow)", false);
-  plan.cell_path = false;
+  plan.cell_path = CellPath { CellPath::Is::failed };
+  state.distrusts = true;
   return plan;
 }
 
@@ -366,26 +359,18 @@ Plan ValidatedPath::confirm(const Event& event, const FlowView& flow, State& sta
   state.added_delay = static_cast<float>(added);
   // An ACK that was withheld meanwhile must leave before its timer is forgotten.
   const bool held = state.thinning.held > 0;
+  state.distrusts = false;
   if (added > longest_delay(flow, knobs.added_delay_free, state.queue_by_wifi))
-    return too_slow(event, flow, state, held);
+  {
+    Plan plan = too_slow(event, flow, state, held);
+    plan.cell_path = CellPath { CellPath::Is::validated };
+    return plan;
+  }
   proved(state, event.now);
-  state.phase = Phase::by_cell;
-  state.since = event.now;
-  state.rtt_taken = flow.rtt_at;
-  state.queue_by_cell = state.queue_by_wifi; // until it is measured
-  state.validated_after = state.path.frozen + 1;
-  state.stretch = 1;
-  state.thinning.released(event.now);
-  state.delay.new_round();
-  state.cell_base_known = state.delay_known = false;
-  state.goodput.restart();
-  state.goodput.forgive();
+  Plan plan = move(event, flow, state, state.path.frozen + 1, "offload: path validated");
   state.why = "offload: by cellular";
-  // Odd TSvals mark the cellular path from now on.
-  Plan plan { .reserve = TsReservation { .what = TsReservation::What::odd, .from = state.validated_after + 1 },
-              .cell_path = true,
-              .wake = event.now + timeout(flow),
-              .why = "offload: path validated" };
+  plan.cell_path = CellPath { CellPath::Is::validated };
+  plan.wake = event.now + timeout(flow);
   if (held)
   {
     scratch_[0] = latest(flow, Link::cell);
@@ -393,6 +378,26 @@ Plan ValidatedPath::confirm(const Event& event, const FlowView& flow, State& sta
     ++state.unvalidated;
   }
   return plan;
+}
+
+// From now on every pure ACK leaves by cellular; echoes up to `before` prove nothing.
+Plan ValidatedPath::move(const Event& event, const FlowView& flow, State& state, TsClock before, std::string_view why)
+{
+  state.phase = Phase::by_cell;
+  state.since = event.now;
+  state.rtt_taken = flow.rtt_at;
+  state.queue_by_cell = state.queue_by_wifi; // until it is measured
+  state.validated_after = before;
+  state.stretch = 1;
+  state.unvalidated = 0;
+  state.thinning.released(event.now);
+  state.delay.new_round();
+  state.cell_base_known = state.delay_known = false;
+  state.goodput.restart();
+  state.goodput.forgive();
+  state.why = why;
+  // Odd TSvals mark the cellular path from now on.
+  return { .reserve = TsReservation { .what = TsReservation::What::odd, .from = before + 1 }, .why = why };
 }
 
 // Returns to Wi-Fi from a path that is there but too slow for the queue of now. Its delay is remembered, so that the
@@ -440,9 +445,12 @@ Plan ValidatedPath::alarm(const Event& event, const FlowView& flow, State& state
     return not_validated(event, flow, state);
   }
   if (state.phase != Phase::by_cell || !unsure(flow, state)) return {};
-  const Tick limit = std::max(state.validated_at, state.since) + timeout(flow);
+  const Tick limit =
+      state.on_word ? first_echo_due(flow, state) : std::max(state.validated_at, state.since) + timeout(flow);
   if (event.now < limit) return { .wake = limit };
+  if (state.on_word) return doubt(event, flow, state, true);
   // Either the path died or the server has nothing to send. The newest ACK by Wi-Fi settles it before the server's RTO.
+  state.distrusts = true;
   return return_to_wifi(event, flow, state, 1s, "offload: silence, back to Wi-Fi", true);
 }
 
@@ -450,6 +458,7 @@ Plan ValidatedPath::return_to_wifi(const Event& event, const FlowView& flow, Sta
                                    std::string_view why, bool say_again)
 {
   state.phase = Phase::by_wifi;
+  state.on_word = false;
   state.since = event.now;
   state.retry_at = event.now + back_off;
   state.thinning.held = 0;
@@ -465,38 +474,6 @@ Plan ValidatedPath::return_to_wifi(const Event& event, const FlowView& flow, Sta
     plan.inject = scratch_;
   }
   return plan;
-}
-
-void ValidatedPath::measure_delay(const Segment& segment, const FlowView& flow, State& state, Tick now)
-{
-  // What another module injects while ACKs go by cellular goes by Wi-Fi, with a TSval that is not reserved, and is
-  // sooner there.
-  if (state.phase == Phase::by_cell && !flow.ts_reserved.holds(segment.timestamps->echo)) return;
-  const auto round = state.delay.hear(segment, flow, now);
-  if (!round) return;
-  if (state.phase == Phase::by_wifi)
-  {
-    state.wifi_delay = *round;
-    state.base_known = true;
-    return;
-  }
-  if (state.phase != Phase::by_cell) return;
-  if (!state.cell_base_known || wrapped(*round, state.cell_base) < 0)
-  {
-    state.cell_base = *round;
-    state.cell_base_known = true;
-  }
-  if (state.base_known && !state.delay_known)
-  {
-    state.added_delay = static_cast<float>(wrapped(state.cell_base, state.wifi_delay)) * 1e-3f;
-    state.delay_known = true;
-  }
-  const double queued = wrapped(*round, state.cell_base) * 1e-3;
-  const double limit = std::max(0.02, seconds(flow.rtt_smoothed) / 8);
-  if (queued > limit)
-    state.stretch = static_cast<std::uint16_t>(std::min<double>(most_stretch, state.stretch * 2));
-  else if (queued < limit / 4 && state.stretch > 1)
-    --state.stretch;
 }
 
 Duration ValidatedPath::backoff(std::uint8_t& times) const

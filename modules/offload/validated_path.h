@@ -13,6 +13,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace tandem::offload
@@ -105,10 +106,14 @@ public:
     std::uint8_t still = 0;          // ACKs in a row with the same window
     std::uint8_t failures = 0;       // in a row, for the backoff
     std::uint8_t goodput_losses = 0; // times the goodput was worse by cellular, likewise
+    bool on_word = false;            // by cellular on another flow's word, no echo of its own came yet
+    bool distrusts = false;          // goes on no flow's word before it has validated the path by itself
     Phase phase = Phase::by_wifi;
     bool base_known = false; // wifi_delay is
     bool cell_base_known = false;
     bool delay_known = false; // added_delay was measured over a round by cellular
+
+    bool takes_word(const FlowView& flow) const { return flow.cell_path_known && !distrusts; }
   };
 
   Plan decide(const Event& event, const FlowView& flow, State& state);
@@ -125,6 +130,13 @@ private:
   Plan while_by_cell(const Event& event, const FlowView& flow, State& state);
   Plan hear(const Event& event, const FlowView& flow, State& state);
   Plan confirm(const Event& event, const FlowView& flow, State& state);
+  Plan move(const Event& event, const FlowView& flow, State& state, TsClock before, std::string_view why);
+  bool fits_on_word(const FlowView& flow, const State& state) const;
+  Plan move_on_word(const Event& event, const FlowView& flow, State& state);
+  static Tick first_echo_due(const FlowView& flow, const State& state);
+  std::optional<Plan> leave_on_word(const Event& event, const FlowView& flow, State& state);
+  Plan doubt(const Event& event, const FlowView& flow, State& state, bool say_again);
+  Plan validation_lost(const Event& event, const FlowView& flow, State& state);
   Plan not_validated(const Event& event, const FlowView& flow, State& state);
   Plan alarm(const Event& event, const FlowView& flow, State& state);
   Plan release(const Event& event, const FlowView& flow, State& state);
@@ -133,7 +145,7 @@ private:
   Plan too_slow(const Event& event, const FlowView& flow, State& state, bool say_again);
   unsigned wifi_ratio(const Segment& segment, const FlowView& flow, const State& state) const;
   void measure_queue(const FlowView& flow, State& state) const;
-  void measure_delay(const Segment& segment, const FlowView& flow, State& state, Tick now);
+  bool measure_delay(const Segment& segment, const FlowView& flow, State& state, Tick now);
   Duration backoff(std::uint8_t& times) const;
 
   std::array<InjectedSegment, 1> scratch_ {};

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -44,8 +45,9 @@ struct Rest
   std::uint8_t modules = 0;      // bit i: module i
   bool watched = false;          // the flow's packets are to be seen nevertheless
   bool cell_path_failed = false; // FlowView::cell_path_failed
-  // FlowView::cell_denied; told once, before the first module begins on the flow.
+  // FlowView::cell_denied and FlowView::cell_path_known; told once, before the first module begins on the flow.
   CellDenied cell_denied = CellDenied::no;
+  std::optional<Duration> cell_path_known {};
 };
 
 // Of a flow that no module acts on, whichever are switched on: the user excluded it. No Rest for other reasons is this,

@@ -65,8 +65,9 @@ struct FetchRequest
 // A module has found whether ACKs of a flow reach its server by the cellular link.
 struct PathFound
 {
+  Address local {}; // that they come from
   Address server {};
-  bool works = false;
+  CellPath path {};
 };
 
 struct Output

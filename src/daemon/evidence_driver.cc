@@ -87,7 +87,10 @@ void EvidenceDriver::place(const links::LinkInfo& wifi, const std::string& ssid,
   const auto& gateway = wifi.gateway_v4 ? wifi.gateway_v4 : wifi.gateway_v6;
   if (!on()) return;
   // Paths are the cellular link's, whatever is known of Wi-Fi.
-  cell_ = cell_name_.of(cell);
+  const std::string& name = cell_name_.of(cell);
+  // Behind the interface, should it come back, there may be another telephone.
+  if (name != cell_) controller_.memory().doubt_paths(cell_);
+  cell_ = name;
   // Without a carrier there are no routes: most often it is the same network that comes back.
   if (!gateway && ssid.empty()) return;
   // The kernel may learn the hardware address of the gateway later than its address.
@@ -150,7 +153,9 @@ chain::Rest EvidenceDriver::begin(const FlowView& view)
                                    .rtt = view.rtt_smoothed };
   const evidence::Now at { view.last_seen, wall(view.last_seen) };
   const evidence::Ruling ruling = controller_.begin(first, surroundings(), at);
-  const chain::Rest rest { ruling.rests, ruling.watched, path_failed(view.key.remote, at.wall) };
+  chain::Rest rest { ruling.rests, ruling.watched, path_failed(view.key.remote, at.wall) };
+  rest.cell_path_known = controller_.memory().known_path(path_seen(view.key.local, view.key.remote, at.wall));
+  if (rest.cell_path_known) inputs_.add(view.last_seen, trace::input::PathAnswer { *rest.cell_path_known });
   inputs_.add(view.last_seen, trace::input::RestAnswer { rest.modules, rest.watched, rest.cell_path_failed });
   return rest;
 }
@@ -158,8 +163,20 @@ chain::Rest EvidenceDriver::begin(const FlowView& view)
 // Without a share nothing is remembered, not even within a run: each flow of an experiment stands for itself.
 void EvidenceDriver::path_found(const chain::PathFound& found, Tick now)
 {
-  if (on() && !cell_.empty())
-    controller_.memory().path_found(cell_, evidence::prefix_of(found.server), found.works, wall(now));
+  if (!on() || cell_.empty()) return;
+  evidence::Memory& memory = controller_.memory();
+  const evidence::Prefix prefix = evidence::prefix_of(found.server);
+  if (found.path.is == CellPath::Is::doubted) return memory.doubt_path(cell_, prefix);
+  memory.path_found(cell_, prefix, found.path.is == CellPath::Is::validated, wall(now));
+  if (found.path.is == CellPath::Is::validated && found.path.added_delay)
+    memory.path_known(path_seen(found.local, found.server, wall(now)), *found.path.added_delay);
+}
+
+evidence::PathSeen EvidenceDriver::path_seen(const Address& local, const Address& server, evidence::WallTime now) const
+{
+  return { .place = { controller_.here().network, cell_, evidence::prefix_of(server) },
+           .source = evidence::prefix_of(local),
+           .now = now };
 }
 
 bool EvidenceDriver::path_failed(const Address& server, evidence::WallTime now) const
@@ -172,6 +189,7 @@ void EvidenceDriver::look(Tick now)
   if (!on()) return;
   const evidence::Surroundings around = surroundings();
   const evidence::Now at { now, wall(now) };
+  controller_.memory().sweep_paths(at.wall);
   chain_.table().each(
       [&](flow::Flow& flow)
       {
@@ -179,16 +197,25 @@ void EvidenceDriver::look(Tick now)
             || flow.view.bypass != Bypass::none)
           return;
         const evidence::Ruling ruling = controller_.look(seen(flow), around, at);
-        const bool failed = path_failed(flow.view.key.remote, at.wall);
-        if (ruling.rests != flow.resting || ruling.watched != flow.watched)
-        {
-          chain_.rest(flow, { ruling.rests, ruling.watched, failed }, now);
-          inputs_.add(now, trace::input::Rests { flow.view.key, { ruling.rests, ruling.watched, failed } });
-        }
-        if (flow.view.cell_path_failed != failed) inputs_.add(now, trace::input::PathFailed { flow.view.key, failed });
-        flow.view.cell_path_failed = failed;
+        tell_paths(flow, at);
+        if (ruling.rests == flow.resting && ruling.watched == flow.watched) return;
+        const bool failed = flow.view.cell_path_failed;
+        chain_.rest(flow, { ruling.rests, ruling.watched, failed }, now);
+        inputs_.add(now, trace::input::Rests { flow.view.key, { ruling.rests, ruling.watched, failed } });
       });
   controller_.sweep(at);
+}
+
+// What other flows found since. Before anything else is told of the flow: a module that begins anew goes by it.
+void EvidenceDriver::tell_paths(flow::Flow& flow, const evidence::Now& at)
+{
+  FlowView& view = flow.view;
+  const bool failed = path_failed(view.key.remote, at.wall);
+  const auto known = controller_.memory().known_path(path_seen(view.key.local, view.key.remote, at.wall));
+  if (view.cell_path_failed != failed) inputs_.add(at.tick, trace::input::PathFailed { view.key, failed });
+  if (view.cell_path_known != known) inputs_.add(at.tick, trace::input::PathKnown { view.key, known });
+  view.cell_path_failed = failed;
+  view.cell_path_known = known;
 }
 
 std::optional<std::string> EvidenceDriver::fresh_text()
@@ -243,6 +270,23 @@ json EvidenceDriver::module_json(std::size_t i, Tick now) const
   return tally_json(tally != nullptr ? *tally : evidence::Tally {}, wall(now));
 }
 
+// Paths that flows of this network go by without a validation of their own first.
+json EvidenceDriver::known_json(std::uint32_t network, evidence::WallTime now) const
+{
+  json all = json::array();
+  const auto& known = controller_.memory().known_paths();
+  for (auto at = known.lower_bound({ network, {}, {} }); at != known.end() && at->first.network == network; ++at)
+  {
+    const auto& [place, path] = *at;
+    if (!controller_.memory().known_path({ place, path.source, now })) continue;
+    all.push_back({ { "cell", place.cell },
+                    { "servers", prefix_text(place.prefix) },
+                    { "added_delay_s", seconds(path.added_delay) },
+                    { "validated_s", std::max<evidence::WallTime>(now - path.validated, 0) } });
+  }
+  return all;
+}
+
 // Paths by it that are not tried now; of others there is nothing to say.
 json EvidenceDriver::cell_json(const std::string& cell, evidence::WallTime now) const
 {
@@ -277,6 +321,7 @@ json EvidenceDriver::networks_json(Tick now) const
                { "gateway", network.signs.gateway },
                { "here", network.id == controller_.here().network },
                { "used_s", std::max<evidence::WallTime>(at - network.used, 0) },
+               { "known_paths", known_json(network.id, at) },
                { "places", json::array() } };
     for (auto place = memory.records().lower_bound({ network.id, {}, {} });
          place != memory.records().end() && place->first.network == network.id; ++place)

@@ -34,7 +34,7 @@ public:
   void place(const links::LinkInfo& wifi, const std::string& ssid, const evidence::CellSeen& cell, Tick now);
   // Of a flow on which no module has begun: for Chain::Options::rest.
   chain::Rest begin(const FlowView& flow);
-  // A path validation has ended.
+  // A path validation has ended, or what was known of a path is in doubt.
   void path_found(const chain::PathFound& found, Tick now);
   // Some times a second.
   void look(Tick now);
@@ -55,6 +55,9 @@ private:
   evidence::Surroundings surroundings() const;
   evidence::FlowSeen seen(const flow::Flow& flow) const;
   bool path_failed(const Address& server, evidence::WallTime now) const;
+  evidence::PathSeen path_seen(const Address& local, const Address& server, evidence::WallTime now) const;
+  void tell_paths(flow::Flow& flow, const evidence::Now& at);
+  nlohmann::json known_json(std::uint32_t network, evidence::WallTime now) const;
   nlohmann::json cell_json(const std::string& cell, evidence::WallTime now) const;
 
   chain::Chain& chain_;

@@ -160,6 +160,7 @@ private:
   void observed(Link by, const kernel::ObservedPacket& packet);
   chain::Rest rest_of(const FlowView& flow);
   void carry_out();
+  void path_found(const chain::PathFound& found, Tick now);
   template <class Input>
   void entered(Tick now, const Input& input);
   std::size_t inject(const chain::Injection& injection);
@@ -230,6 +231,7 @@ private:
   std::uint64_t seed_; // of every decision that needs chance; written into recordings
   kernel::PacketQueue queue_;
   kernel::Injector injector_;
+  Tick rules_back_ {};        // when rules that others had taken away were put back
   double rate_looked_at_ = 0; // of the Wi-Fi link, faster than Wi-Fi; it changes ten times a second
   Bypass bypass_ {};          // no module needs a packet now: no rule, whatever is switched on
   Datapath datapath_;

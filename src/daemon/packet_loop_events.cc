@@ -94,8 +94,16 @@ void PacketLoop::carry_out()
   for (const chain::FetchRequest& one : output.fetches)
     if (!broker_.ask(one)) chain_.fetch_refused(one);
   for (const chain::PathFound& one : output.paths)
-    evidence_->path_found(one, kernel::now());
+    path_found(one, kernel::now());
   output.clear();
+}
+
+// While others flush the rules a validation fails since ACKs pass by unchanged: that says nothing of the path.
+void PacketLoop::path_found(const chain::PathFound& found, Tick now)
+{
+  constexpr Duration settles = std::chrono::seconds { 3 }; // a validation takes one at most
+  if (found.path.is == CellPath::Is::failed && now < rules_back_ + settles) return;
+  evidence_->path_found(found, now);
 }
 
 std::size_t PacketLoop::inject(const chain::Injection& injection)
@@ -375,6 +383,7 @@ void PacketLoop::keeper_notified()
   if (keeper_.dispatch())
   {
     follow_rules();
+    if (before.restored != keeper_.state().restored) rules_back_ = kernel::now();
     const KeeperChange change = compare(before, keeper_.state());
     // Steering changes ten times a second at most; links are looked at for anything else.
     if (!change.steering_only) links_changed();

@@ -14,12 +14,22 @@ namespace
 constexpr WallTime first_path_rest = 60;
 constexpr unsigned parts_for_all = 3;
 
+WallTime last_of(const KnownPath& path)
+{
+  return path.validated;
+}
+template <class One>
+WallTime last_of(const One& one)
+{
+  return one.used;
+}
+
 // Of a map, what was used least recently.
 template <class Map>
 void drop_oldest(Map& map, std::uint64_t& forgotten)
 {
-  const auto oldest = std::min_element(map.begin(), map.end(),
-                                       [](const auto& a, const auto& b) { return a.second.used < b.second.used; });
+  const auto oldest = std::min_element(
+      map.begin(), map.end(), [](const auto& a, const auto& b) { return last_of(a.second) < last_of(b.second); });
   if (oldest == map.end()) return;
   map.erase(oldest);
   ++forgotten;
@@ -103,6 +113,7 @@ void Memory::merge(std::uint32_t from, std::uint32_t into)
 void Memory::forget_network(std::uint32_t id)
 {
   std::erase_if(records_, [id](const auto& one) { return one.first.network == id; });
+  forget_known([id](const Place& place) { return place.network == id; });
   std::erase_if(networks_, [id](const Network& one) { return one.id == id; });
   ++changes_;
 }
@@ -115,10 +126,11 @@ std::size_t Memory::forget(std::string_view name)
   for (const std::uint32_t id : found)
     forget_network(id);
   std::size_t cells_found = 0;
-  for (const std::string& cell : cells())
+  for (const std::string& cell : all_cells())
   {
     if (!means(name, cell)) continue;
     std::erase_if(paths_, [&](const auto& one) { return one.first.first == cell; });
+    doubt_paths(cell);
     ++cells_found;
     ++changes_;
   }
@@ -133,12 +145,23 @@ std::vector<std::string> Memory::cells() const
   return all;
 }
 
+std::set<std::string> Memory::all_cells() const
+{
+  std::set<std::string> all;
+  for (const auto& [key, note] : paths_)
+    all.insert(key.first);
+  for (const auto& [place, path] : known_)
+    all.insert(place.cell);
+  return all;
+}
+
 std::size_t Memory::forget_all()
 {
-  const std::size_t there = networks_.size() + cells().size();
+  const std::size_t there = networks_.size() + all_cells().size();
   networks_.clear();
   records_.clear();
   paths_.clear();
+  known_.clear();
   ++changes_;
   return there;
 }
@@ -246,8 +269,15 @@ void Memory::path_found(const std::string& cell, const Prefix& prefix, bool work
       note.until = now + std::min(first_path_rest << (note.failures - from), PathNote::longest_rest);
     return note.failures == 1;
   };
+  // What has worked lately may just be away, such as a cell without coverage: the next failure counts.
+  if (std::any_of(known_.begin(), known_.end(),
+                  [&](const auto& one)
+                  { return one.first.cell == cell && one.first.prefix == prefix && one.second.counts(now); }))
+    return doubt_path(cell, prefix);
   // Another part of the Internet, not this one again.
   if (fail(prefix, 1)) fail({}, parts_for_all);
+  doubt_path(cell, prefix);
+  if (path_failed(cell, {}, now)) doubt_paths(cell);
 }
 
 bool Memory::path_failed(const std::string& cell, const Prefix& prefix, WallTime now) const
@@ -258,6 +288,45 @@ bool Memory::path_failed(const std::string& cell, const Prefix& prefix, WallTime
     return found != paths_.end() && found->second.rests(now) > 0;
   };
   return failed(prefix) || failed({});
+}
+
+void Memory::path_known(const PathSeen& seen, Duration added_delay)
+{
+  if (seen.place.network == 0 || seen.place.cell.empty()) return;
+  ++changes_;
+  if (!known_.contains(seen.place))
+    while (known_.size() >= limits_.paths)
+      drop_oldest(known_, forgotten_.paths);
+  known_[seen.place] = { seen.now, seen.source, added_delay };
+}
+
+std::optional<Duration> Memory::known_path(const PathSeen& of) const
+{
+  const auto found = known_.find(of.place);
+  if (found == known_.end() || found->second.source != of.source || !found->second.counts(of.now)) return {};
+  if (path_failed(of.place.cell, of.place.prefix, of.now)) return {};
+  return found->second.added_delay;
+}
+
+template <class Which>
+void Memory::forget_known(Which which)
+{
+  if (std::erase_if(known_, [&](const auto& one) { return which(one.first); }) > 0) ++changes_;
+}
+
+void Memory::doubt_path(const std::string& cell, const Prefix& prefix)
+{
+  forget_known([&](const Place& place) { return place.cell == cell && place.prefix == prefix; });
+}
+
+void Memory::doubt_paths(const std::string& cell)
+{
+  forget_known([&](const Place& place) { return place.cell == cell; });
+}
+
+void Memory::sweep_paths(WallTime now)
+{
+  if (std::erase_if(known_, [now](const auto& one) { return !one.second.counts(now); }) > 0) ++changes_;
 }
 
 bool Memory::restore(const Network& network)
@@ -287,6 +356,12 @@ bool Memory::restore(const Place& place, const std::string& what, const Tally& t
 bool Memory::restore(const PathKey& key, const PathNote& note)
 {
   return paths_.size() < limits_.paths && paths_.emplace(key, note).second;
+}
+
+bool Memory::restore(const Place& place, const KnownPath& path)
+{
+  if (by([&](const Network& one) { return one.id == place.network; }) == nullptr) return false;
+  return known_.size() < limits_.paths && known_.emplace(place, path).second;
 }
 
 } // namespace tandem::evidence

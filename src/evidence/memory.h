@@ -4,10 +4,14 @@
 #include "src/evidence/place.h"
 #include "src/evidence/tally.h"
 
+#include <tandem/units.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -49,12 +53,37 @@ struct PathNote
   bool operator==(const PathNote&) const = default;
 };
 
+// A cellular path by which the ACKs of some flow reached the server. By the Wi-Fi network as well as by the cellular
+// link, since the ACKs have an address of the former: whether a source filter of the latter lets it through, and
+// whether the server knows it or a translation of it, differs from one to the next (docs/decisions/0033).
+struct KnownPath
+{
+  static constexpr WallTime lasts = 4 * 3600;
+  // A clock that is put right in small steps is not one that was set back.
+  static constexpr WallTime step = 60;
+
+  WallTime validated = 0;  // lately
+  Prefix source {};        // of the addresses that the ACKs had: one network's name may stand for many places
+  Duration added_delay {}; // over the way by Wi-Fi; negative: faster
+
+  bool counts(WallTime now) const { return validated <= now + step && now - validated < lasts; }
+  bool operator==(const KnownPath&) const = default;
+};
+
+// As it is found, by one flow.
+struct PathSeen
+{
+  Place place {};
+  Prefix source {};
+  WallTime now = 0;
+};
+
 struct Limits
 {
   std::size_t networks = 256;
   std::size_t records = 2048; // of all networks together
   std::size_t tallies = 16;   // of a record
-  std::size_t paths = 512;
+  std::size_t paths = 512;    // that failed, and likewise that are known
 };
 
 class Memory
@@ -79,12 +108,24 @@ public:
   const Tally* find(const Place& place, std::string_view what) const;
 
   // A path by this cellular link was validated, or was not. Three parts of the Internet in a row that cannot be reached
-  // stand for all: then it is the cellular network.
+  // stand for all: then it is the cellular network. What fails is known no more, from no network.
   void path_found(const std::string& cell, const Prefix& prefix, bool works, WallTime now);
   bool path_failed(const std::string& cell, const Prefix& prefix, WallTime now) const;
 
+  // It was validated with this added delay: other flows may go by it. Nothing when the network is not known.
+  void path_known(const PathSeen& seen, Duration added_delay);
+  // The added delay of a path that may be gone by; nothing when it is not known, no longer, or failed since.
+  std::optional<Duration> known_path(const PathSeen& of) const;
+  // A flow that went by it has its doubts: no other one does now, from no network.
+  void doubt_path(const std::string& cell, const Prefix& prefix);
+  // All by a cellular link: behind its interface there is another operator or modem now.
+  void doubt_paths(const std::string& cell);
+  // What is too old, or of a time that has not come: the clock was set back, and nobody knows how old it is.
+  void sweep_paths(WallTime now);
+
   // All that is known of networks with this name, and of paths by cellular links that it means (cell_name.h); how many
-  // networks and cellular links that were. What modules gained with a cellular link is the Wi-Fi network's.
+  // networks and cellular links that were. With either go the paths known by both. What modules gained with a cellular
+  // link is the Wi-Fi network's.
   std::size_t forget(std::string_view name);
   std::size_t forget_all();
 
@@ -100,14 +141,16 @@ public:
   const std::map<Place, Record>& records() const { return records_; }
   using PathKey = std::pair<std::string, Prefix>;
   const std::map<PathKey, PathNote>& paths() const { return paths_; }
-  // Cellular links of which a path is known, each once.
+  // Cellular links of which a path failed, each once.
   std::vector<std::string> cells() const;
+  const std::map<Place, KnownPath>& known_paths() const { return known_; }
 
   // What was written down before; false when it is too much, or contradicts what is there.
   bool restore(const Network& network);
   bool restore(const Place& place, WallTime used);
   bool restore(const Place& place, const std::string& what, const Tally& tally);
   bool restore(const PathKey& key, const PathNote& note);
+  bool restore(const Place& place, const KnownPath& path);
 
 private:
   Network* by(const std::function<bool(const Network&)>& fits);
@@ -116,12 +159,16 @@ private:
   void forget_network(std::uint32_t id);
   Record& record(const Place& place, WallTime now);
   Tally& tally(const Place& place, std::string_view what, WallTime now);
+  std::set<std::string> all_cells() const;
+  template <class Which>
+  void forget_known(Which which);
   Tally* deciding(const Place& place, std::string_view what, WallTime now);
 
   Limits limits_ {};
   std::vector<Network> networks_ {};
   std::map<Place, Record> records_ {};
   std::map<PathKey, PathNote> paths_ {};
+  std::map<Place, KnownPath> known_ {};
   std::uint32_t next_id_ = 1;
   Forgotten forgotten_ {};
   std::uint64_t changes_ = 0;

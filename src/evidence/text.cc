@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <optional>
@@ -61,6 +62,13 @@ void put(std::string& out, const std::string& what, const Tally& tally)
   for (const double sum : { sums.weights, sums.differences, sums.squares, sums.cross, sums.squared_weights })
     out += ' ' + number(sum);
   out += '\n';
+}
+
+void put(std::string& out, const Place& place, const KnownPath& path)
+{
+  const auto delay = std::chrono::duration_cast<std::chrono::microseconds>(path.added_delay);
+  out += "known " + number(path.validated) + ' ' + number(delay.count()) + ' ' + hex(place.cell) + ' '
+         + prefix_text(place.prefix) + ' ' + prefix_text(path.source) + '\n';
 }
 
 // Whether comparisons can have made these sums, which are divided by each other later.
@@ -156,6 +164,7 @@ public:
     if (kind == "network") return network(words);
     if (kind == "record") return record(words);
     if (kind == "tally") return tally(words);
+    if (kind == "known") return known(words);
     if (kind == "path") return path(words);
     return false;
   }
@@ -219,6 +228,22 @@ private:
     valid_ = valid_ && possible(sums);
     return words.done() && valid_ && inside_record_ && memory.restore(place_, what, one);
   }
+  // By the network above it. Its time stays as it was written: what was validated in the future is not known.
+  bool known(Words& words)
+  {
+    constexpr WallTime most_time = WallTime { 1 } << 40;
+    constexpr std::int64_t most_delay = 10'000'000; // µs
+    Place place { .network = network_ };
+    KnownPath path {};
+    path.validated = words.integer<WallTime>(0, most_time);
+    path.added_delay = std::chrono::microseconds { words.integer<std::int64_t>(-most_delay, most_delay) };
+    place.cell = words.bytes(longest_name);
+    place.prefix = prefix(words);
+    path.source = prefix(words);
+    inside_record_ = false;
+    if (!words.done() || !valid_ || place.cell.empty()) return false;
+    return !path.counts(now_) || memory.restore(place, path);
+  }
   bool path(Words& words)
   {
     PathNote note {};
@@ -256,6 +281,9 @@ std::string to_text(const Memory& memory)
       for (const auto& [what, tally] : at->second.tallies)
         put(body, what, tally);
     }
+    for (auto at = memory.known_paths().lower_bound({ network.id, {}, {} });
+         at != memory.known_paths().end() && at->first.network == network.id; ++at)
+      put(body, at->first, at->second);
   }
   for (const auto& [key, note] : memory.paths())
     body += "path " + number(unsigned { note.failures }) + ' ' + number(note.until) + ' ' + number(note.used) + ' '
@@ -272,7 +300,7 @@ std::string from_text(std::string_view text, WallTime now, Memory& memory)
   Words words { text.substr(0, std::min(head, text.size())) };
   if (words.word() != magic || head == std::string_view::npos) return "no memory of Tandem";
   const auto version = words.integer<unsigned>(0, 1'000'000);
-  if (version != text_version)
+  if (version < oldest_text_version || version > text_version)
     return "of another version (" + number(version) + ", this is " + number(text_version) + ")";
   const auto length = words.integer<std::size_t>(0, longest_text);
   const std::string_view sum = words.word();

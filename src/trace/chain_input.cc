@@ -432,6 +432,19 @@ void fields(Coder& coder, Of<Coder, input::CellLimit> one)
   field(coder, one.bytes);
 }
 
+template <class Coder>
+void fields(Coder& coder, Of<Coder, input::PathKnown> one)
+{
+  flow(coder, one.flow);
+  maybe(coder, one.added_delay, [&coder](auto& delay) { span_of(coder, delay); });
+}
+
+template <class Coder>
+void fields(Coder& coder, Of<Coder, input::PathAnswer> one)
+{
+  span_of(coder, one.added_delay);
+}
+
 template <std::size_t kind = 0>
 std::optional<ChainInput> decode_as(std::size_t wanted, Decoder& decoder)
 {

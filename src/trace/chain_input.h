@@ -139,6 +139,17 @@ struct CellDenial
 {
   CellDenied why = CellDenied::no;
 };
+// FlowView::cell_path_known of a flow under way.
+struct PathKnown
+{
+  FlowKey flow {};
+  std::optional<Duration> added_delay {};
+};
+// What the chain was answered beside the next RestAnswer: the delay that FlowView::cell_path_known begins with.
+struct PathAnswer
+{
+  Duration added_delay {};
+};
 // Chain::limit_cell().
 struct CellLimit
 {
@@ -151,10 +162,11 @@ struct ModuleFault
 
 } // namespace input
 
-using ChainInput = std::variant<input::State, input::Advanced, input::Links, input::Radio, input::Damage,
-                                input::Switched, input::Knobs, input::RestAnswer, input::Rests, input::CarriedOut,
-                                input::PathFailed, input::QueueBypassed, input::NotSent, input::Spent, input::Fetches,
-                                input::Request, input::ModuleFault, input::CellDenial, input::CellLimit>;
+using ChainInput =
+    std::variant<input::State, input::Advanced, input::Links, input::Radio, input::Damage, input::Switched,
+                 input::Knobs, input::RestAnswer, input::Rests, input::CarriedOut, input::PathFailed,
+                 input::QueueBypassed, input::NotSent, input::Spent, input::Fetches, input::Request, input::ModuleFault,
+                 input::CellDenial, input::CellLimit, input::PathKnown, input::PathAnswer>;
 
 // No input is longer than this when encoded: what does not fit is not encoded.
 constexpr std::size_t longest_input = 8192;

@@ -66,6 +66,25 @@ void add_places(Table& table, const json& network)
   }
 }
 
+std::string delay_words(std::optional<double> in_seconds)
+{
+  if (!in_seconds || std::fabs(*in_seconds) > 1e3) return "-";
+  std::array<char, 64> buffer {};
+  std::snprintf(buffer.data(), buffer.size(), "%+.0f ms", *in_seconds * 1e3);
+  return buffer.data();
+}
+
+// Of a network: by which cellular link ACKs of its flows reach whom.
+void add_known(Table& table, const json& network)
+{
+  for (const json& path : list(network, "known_paths"))
+    table.add({ name_of(network),
+                words_of(path, "cell"),
+                { words_of(path, "servers"), Tone::good },
+                delay_words(value_of(path, "added_delay_s")),
+                ago(value_of(path, "validated_s")) });
+}
+
 // Of a cellular link: by which no path is tried to whom.
 void add_paths(Table& table, const json& cell)
 {
@@ -117,16 +136,22 @@ std::string show_networks(const json& networks, const Style& style)
                    [](const json* a, const json* b)
                    { return value_of(*a, "used_s").value_or(0) < value_of(*b, "used_s").value_or(0); });
   Table places { { "NETWORK", "CELLULAR", "SERVERS", "MODULES", ">COMPARED", "GAIN (95 %)", "STATE", ">USED BEFORE" } };
+  Table known { { "NETWORK", "CELLULAR", "SERVERS REACHED", ">ADDED DELAY", ">VALIDATED BEFORE" } };
   Table paths { { "CELLULAR", "SERVERS NOT TRIED", ">FAILURES", ">TRIED AGAIN IN", ">USED BEFORE" } };
   for (const json* one : order)
   {
     if (words_of(*one, "kind") == "cellular")
+    {
       add_paths(paths, *one);
-    else
-      add_places(places, *one);
+      continue;
+    }
+    add_places(places, *one);
+    add_known(known, *one);
   }
-  if (paths.empty()) return places.text(style);
-  return (places.empty() ? "" : places.text(style) + '\n') + paths.text(style);
+  std::string text;
+  for (const Table* table : { &places, &known, &paths })
+    if (!table->empty()) text += (text.empty() ? "" : "\n") + table->text(style);
+  return text.empty() ? places.text(style) : text;
 }
 
 } // namespace tandem::cli

@@ -170,10 +170,11 @@ private:
   chain::Rest answer()
   {
     const CellDenied denied = std::exchange(denied_, CellDenied::no);
-    if (answers_.empty()) return { .cell_denied = denied };
+    const std::optional<Duration> known = std::exchange(path_known_, {});
+    if (answers_.empty()) return { .cell_denied = denied, .cell_path_known = known };
     const input::RestAnswer one = answers_.front();
     answers_.pop_front();
-    return { one.modules, one.watched, one.cell_path_failed, denied };
+    return { one.modules, one.watched, one.cell_path_failed, denied, known };
   }
 
   // ---- inputs ----
@@ -228,6 +229,11 @@ private:
   {
     if (flow::Flow* flow = chain_->table().find(one.flow)) flow->view.cell_path_failed = one.failed;
   }
+  void enter(const input::PathKnown& one)
+  {
+    if (flow::Flow* flow = chain_->table().find(one.flow)) flow->view.cell_path_known = one.added_delay;
+  }
+  void enter(const input::PathAnswer& one) { path_known_ = one.added_delay; }
   void enter(const input::QueueBypassed& one) { one.bypassed ? chain_->queue_bypassed() : chain_->queue_resumed(); }
   void enter(const input::NotSent& one) { pending_.push_back({ .flow = one.flow }); }
   void enter(const input::Spent& one) { chain_->spent(one.bytes); }
@@ -363,6 +369,7 @@ private:
     requests_.clear();
     answers_.clear();
     denied_ = CellDenied::no;
+    path_known_.reset();
     for (const chain::FetchRequest& one : output.fetches)
       leave_out(one.flow, "its bytes were fetched a second time, which is not recorded");
     output.clear();
@@ -467,7 +474,8 @@ private:
   std::deque<Pending> pending_ {};
   std::deque<input::Request> requests_ {};
   std::deque<input::RestAnswer> answers_ {};
-  CellDenied denied_ = CellDenied::no; // beside the next answer
+  CellDenied denied_ = CellDenied::no;    // beside the next answer
+  std::optional<Duration> path_known_ {}; // likewise
   bool fault_ = false;
   std::vector<std::byte> bytes_ {}; // of the packet at hand
   Tick now_ {};

@@ -363,6 +363,8 @@ private:
       content(line), expect(entry, {});
     else if (what == "sender")
       sender(line), expect(entry, {});
+    else if (what == "path")
+      path(line), expect(entry, {});
     else if (what == "fetched")
       fetched(line), expect(entry, {});
     else if (what == "set")
@@ -427,6 +429,15 @@ private:
     if (owner != "wifi" && owner != "cell" && owner != "nowhere") fail(line, "wifi, cell or nowhere");
     const Link link = owner == "wifi" ? Link::wifi : owner == "cell" ? Link::cell : Link::other;
     fixture_->chain.links(fixture_->links, fixture_->now(), [link](const Address&) { return link; });
+  }
+
+  // What is told of other flows to the same servers.
+  void path(const Line& line)
+  {
+    FlowView& view = fixture_->flow(peers()).view;
+    if (word(line, 1) != "known" && word(line, 1) != "unknown") fail(line, "known MS, or unknown");
+    view.cell_path_known.reset();
+    if (word(line, 1) == "known") view.cell_path_known = ms(number(line, 2));
   }
 
   void content(const Line& line)

@@ -46,7 +46,7 @@ public:
   int heard(EventKind kind) const { return static_cast<int>(std::count(events.begin(), events.end(), kind)); }
 
   bool withholds = false;
-  std::optional<bool> found {};
+  std::optional<CellPath> found {};
   std::optional<Tick> quiet {};
   int begun = 0, ended = 0;
   std::vector<EventKind> events {};
@@ -126,16 +126,28 @@ TEST_F(ChainRest, WhatAPathValidationFoundIsHandedOnAndOtherFlowsAreTold)
   fixture.open(peers);
   download(10);
   EXPECT_FALSE(fixture.view(peers).cell_path_failed);
-  a.found = false;
+  a.found = CellPath { .is = CellPath::Is::validated, .added_delay = ms(7) };
   const Segment ack = peers.ack(fixture.now());
   static_cast<void>(static_cast<Chain&>(fixture.chain).segment(ack, true, fixture.now()));
   ASSERT_EQ(fixture.chain.output().paths.size(), 1u);
   EXPECT_EQ(fixture.chain.output().paths[0].server, peers.key.remote);
-  EXPECT_FALSE(fixture.chain.output().paths[0].works);
+  EXPECT_EQ(fixture.chain.output().paths[0].local, peers.key.local);
+  EXPECT_EQ(fixture.chain.output().paths[0].path.is, CellPath::Is::validated);
+  EXPECT_EQ(fixture.chain.output().paths[0].path.added_delay, ms(7));
   fixture.chain.output().clear();
   EXPECT_TRUE(fixture.chain.output().empty());
   rest({ .cell_path_failed = true });
   EXPECT_TRUE(fixture.view(peers).cell_path_failed);
+}
+
+TEST_F(ChainRest, AFlowBeginsWithThePathThatIsKnownAndARestLeavesItAsItIs)
+{
+  at_first.cell_path_known = ms(-3);
+  fixture.open(peers);
+  download();
+  EXPECT_EQ(fixture.view(peers).cell_path_known, ms(-3));
+  rest(first);
+  EXPECT_EQ(fixture.view(peers).cell_path_known, ms(-3));
 }
 
 TEST_F(ChainRest, AFlowThatIsLeftAloneNeedsNoQueueAndIsAskedAboutAnewAfterwards)

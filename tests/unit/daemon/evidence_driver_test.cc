@@ -1,15 +1,19 @@
 // What was learnt of cellular paths, through the chain and the module that validates them.
 #include "modules/offload/offload.h"
 #include "src/daemon/evidence_driver.h"
+#include "src/evidence/text.h"
 #include "tests/golden/harness/fixture.h"
 #include "tests/golden/harness/server.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstdint>
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace tandem::daemon
 {
@@ -32,11 +36,14 @@ struct Host
     return config;
   }
 
-  Host() { arrive("wwan0"); }
-
-  void arrive(const std::string& cell, const std::string& operator_code = {})
+  explicit Host(evidence::Memory learnt = {}) : evidence { rare(), 1, fixture.chain, std::move(learnt), inputs }
   {
-    evidence.place({}, "home", { cell, operator_code }, fixture.now());
+    arrive("wwan0");
+  }
+
+  void arrive(const std::string& cell, const std::string& operator_code = {}, const std::string& ssid = "home")
+  {
+    evidence.place({}, ssid, { cell, operator_code }, fixture.now());
   }
   // As the daemon does after each packet, and some times a second.
   void note_paths()
@@ -49,6 +56,14 @@ struct Host
 
   std::uint64_t attempts() const { return fixture.count("offload: probe begins"); }
   std::uint64_t failures() const { return fixture.count("offload: path not validated (filtered, NAT or too slow)"); }
+  std::uint64_t on_word() const { return fixture.count("offload: path known from another flow"); }
+  // Of the network `home`.
+  json known()
+  {
+    for (const json& one : evidence.networks_json(fixture.now()))
+      if (one["kind"] == "wifi" && one["name"] == "home") return one["known_paths"];
+    return {};
+  }
   json paths_by(std::string_view cell)
   {
     for (const json& one : evidence.networks_json(fixture.now()))
@@ -61,7 +76,7 @@ struct Host
                     { .rest = [this](const FlowView& flow) { return evidence.begin(flow); },
                       .release = { .young = 1000, .settled = 1000 } } };
   ChainInputs inputs { fixture.chain, nullptr };
-  EvidenceDriver evidence { rare(), 1, fixture.chain, {}, inputs };
+  EvidenceDriver evidence;
 };
 
 // One of its flows, to a server that hears nothing by cellular unless it is told to.
@@ -231,6 +246,116 @@ TEST(PathVerdict, IsOfTheOperatorBehindTheInterface)
   Download { host, 40003, { 203, 0, 113, 7 } }.run(long_enough);
   EXPECT_EQ(host.attempts(), 2u) << "what was known of it counts";
   EXPECT_EQ(host.evidence.forget("wwan0"), 2u);
+}
+
+// ---- what works stands for others, too ----
+
+constexpr std::array<std::uint8_t, 4> server { 203, 0, 113, 7 };
+
+// A download whose ACKs reach the server by cellular.
+Download works(Host& host, std::uint16_t port, std::array<std::uint8_t, 4> of = server)
+{
+  Download one { host, port, of };
+  one.cell().delivers = true;
+  one.run(long_enough);
+  one.end();
+  return one;
+}
+
+TEST(KnownPath, SparesLaterFlowsToTheSameServersTheProbe)
+{
+  Host host {};
+  Download waits { host, 40000, { 203, 0, 113, 9 } }; // under way, and carries nothing yet
+  waits.cell().delivers = true;
+  works(host, 40001);
+  ASSERT_EQ(host.attempts(), 1u);
+  ASSERT_EQ(host.known().size(), 1u);
+  EXPECT_EQ(host.known()[0]["servers"], "203.0.113.0/24");
+  EXPECT_EQ(host.known()[0]["cell"], "wwan0");
+  EXPECT_NEAR(host.known()[0]["added_delay_s"].get<double>(), 0, 0.002);
+  EXPECT_LE(host.known()[0]["validated_s"], 4);
+  host.look();
+  waits.run(2 * long_enough); // its first round trip was a pause
+  works(host, 40002, { 203, 0, 113, 200 });
+  EXPECT_EQ(host.attempts(), 1u) << "one for all of them";
+  EXPECT_EQ(host.on_word(), 2u);
+  EXPECT_THAT(host.fixture.actions.injected, IsEmpty());
+  works(host, 40003, { 198, 51, 100, 7 });
+  EXPECT_EQ(host.attempts(), 2u) << "other servers are another matter";
+}
+
+TEST(KnownPath, IsWithdrawnByTheFirstFlowThatFindsItWrong)
+{
+  Host host {};
+  works(host, 40001);
+  Download other { host, 40002, server };
+  host.look();
+  Download lied_to { host, 40003, server };
+  lied_to.run(long_enough);
+  EXPECT_EQ(host.fixture.count("offload: no echo on a path known from another flow"), 1u);
+  EXPECT_THAT(host.known(), IsEmpty());
+  EXPECT_EQ(host.attempts(), 2u) << "it validates by itself";
+  EXPECT_EQ(host.failures(), 1u);
+  host.look();
+  other.run(long_enough);
+  EXPECT_EQ(host.on_word(), 1u) << "nobody else goes by it";
+  EXPECT_EQ(host.attempts(), 2u);
+}
+
+TEST(KnownPath, IsOfTheWifiNetworkAndTheCellularLink)
+{
+  Host host {};
+  works(host, 40001);
+  host.arrive("wwan0", {}, "cafe");
+  works(host, 40002);
+  EXPECT_EQ(host.attempts(), 2u) << "another network, another address";
+  host.arrive("wwan0", {}, "home");
+  works(host, 40003);
+  EXPECT_EQ(host.attempts(), 2u) << "and back";
+  host.arrive("wwan0", "26201");
+  EXPECT_THAT(host.known(), IsEmpty()) << "at once";
+  host.arrive("wwan0");
+  works(host, 40004);
+  EXPECT_EQ(host.attempts(), 3u);
+  host.evidence.place({}, "home", {}, host.fixture.now()); // the telephone is taken away
+  EXPECT_THAT(host.known(), IsEmpty());
+  host.arrive("wwan0", "26201");
+  works(host, 40005);
+  EXPECT_EQ(host.attempts(), 4u) << "this one may be another";
+}
+
+TEST(KnownPath, IsForgottenWithEither)
+{
+  for (const std::string name : { "home", "wwan0" })
+  {
+    Host host {};
+    works(host, 40001);
+    EXPECT_EQ(host.evidence.forget(name), 1u);
+    EXPECT_TRUE(host.known().is_null() || host.known().empty());
+    host.arrive("wwan0");
+    works(host, 40002);
+    EXPECT_EQ(host.attempts(), 2u) << name;
+  }
+}
+
+TEST(KnownPath, OutlivesTheDaemonForHours)
+{
+  Host before {};
+  works(before, 40001);
+  const std::string text = before.evidence.fresh_text().value();
+  const evidence::WallTime at = wall(before.fixture.now());
+  // In virtual time hours pass by reading the file with a clock that shows less: what is in it is older then.
+  const auto attempts_after = [&](evidence::WallTime hours)
+  {
+    evidence::Memory memory {};
+    EXPECT_EQ(evidence::from_text(text, at + hours * 3600, memory), "");
+    Host after { std::move(memory) };
+    works(after, 40001);
+    return after.attempts();
+  };
+  EXPECT_EQ(attempts_after(0), 0u);
+  EXPECT_EQ(attempts_after(5), 1u) << "too old";
+  EXPECT_EQ(attempts_after(-24), 1u) << "the clock was set back";
 }
 
 } // namespace

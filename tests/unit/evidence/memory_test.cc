@@ -136,6 +136,133 @@ TEST(Memory, ForgetsOnDemand)
   EXPECT_TRUE(memory.records().empty());
 }
 
+// ---- paths that are known ----
+
+struct KnownPaths : ::testing::Test
+{
+  PathSeen at(std::uint32_t network, unsigned part, WallTime when = now) const
+  {
+    return { { network, "wwan0 26201", prefix_of(v4(203, 0, part, 7)) }, prefix_of(v4(192, 0, 2, 9)), when };
+  }
+  Memory memory {};
+  std::uint32_t home = memory.recognize({ "home", "02:00:00:00:00:01", true }, now);
+  std::uint32_t cafe = memory.recognize({ "cafe", "02:00:00:00:00:02", true }, now);
+  const Duration added = std::chrono::milliseconds { 18 };
+};
+
+TEST_F(KnownPaths, AreOfNetworkLinkServersAndTheAddressTheyCameFrom)
+{
+  const auto before = memory.changes();
+  memory.path_known(at(home, 1), added);
+  EXPECT_GT(memory.changes(), before);
+  EXPECT_EQ(memory.known_path(at(home, 1)), added);
+  EXPECT_FALSE(memory.known_path(at(home, 2))) << "other servers";
+  EXPECT_FALSE(memory.known_path(at(cafe, 1))) << "another network's address, or its translation";
+  PathSeen other = at(home, 1);
+  other.place.cell = "wwan0 26202";
+  EXPECT_FALSE(memory.known_path(other)) << "another operator";
+  other = at(home, 1);
+  other.source = prefix_of(v4(198, 51, 100, 9));
+  EXPECT_FALSE(memory.known_path(other)) << "another place of a network of the same name";
+  memory.path_known(at(home, 1), -added);
+  EXPECT_EQ(memory.known_path(at(home, 1)), -added) << "the newest counts";
+}
+
+TEST_F(KnownPaths, OfNoNetworkOrLinkAreNotKept)
+{
+  memory.path_known(at(0, 1), added);
+  PathSeen none = at(home, 1);
+  none.place.cell.clear();
+  memory.path_known(none, added);
+  EXPECT_TRUE(memory.known_paths().empty());
+}
+
+TEST_F(KnownPaths, CountForHours)
+{
+  memory.path_known(at(home, 1), added);
+  EXPECT_TRUE(memory.known_path(at(home, 1, now + KnownPath::lasts - 1)));
+  EXPECT_FALSE(memory.known_path(at(home, 1, now + KnownPath::lasts)));
+  memory.sweep_paths(now + KnownPath::lasts - 1);
+  EXPECT_EQ(memory.known_paths().size(), 1u);
+  const auto before = memory.changes();
+  memory.sweep_paths(now + KnownPath::lasts);
+  EXPECT_TRUE(memory.known_paths().empty());
+  EXPECT_GT(memory.changes(), before);
+}
+
+TEST_F(KnownPaths, AreForgottenWhenTheClockIsSetBack)
+{
+  memory.path_known(at(home, 1), added);
+  EXPECT_TRUE(memory.known_path(at(home, 1, now - 2))) << "it is put right by small steps all the time";
+  EXPECT_FALSE(memory.known_path(at(home, 1, now - 86'400)));
+  memory.sweep_paths(now - 86'400);
+  EXPECT_FALSE(memory.known_path(at(home, 1, now + 60))) << "nobody knows how old it is then";
+}
+
+TEST_F(KnownPaths, EndWithTheFirstFailureOrDoubtFromWhateverNetwork)
+{
+  const auto learn = [&]
+  {
+    for (unsigned part = 1; part <= 4; ++part)
+      for (const std::uint32_t network : { home, cafe })
+        memory.path_known(at(network, part), added);
+  };
+  learn();
+  memory.path_found("wwan0 26201", at(home, 1).place.prefix, false, now);
+  EXPECT_EQ(memory.known_paths().size(), 6u);
+  learn();
+  EXPECT_FALSE(memory.known_path(at(home, 1))) << "while it is not tried it is not known";
+  memory.path_found("wwan0 26201", at(home, 1).place.prefix, true, now);
+  EXPECT_TRUE(memory.known_path(at(home, 1)));
+  const auto before = memory.changes();
+  memory.doubt_path("wwan0 26202", at(home, 2).place.prefix);
+  EXPECT_EQ(memory.changes(), before);
+  memory.doubt_path("wwan0 26201", at(home, 2).place.prefix);
+  EXPECT_GT(memory.changes(), before);
+  EXPECT_FALSE(memory.known_path(at(home, 2)));
+  EXPECT_FALSE(memory.known_path(at(cafe, 2)));
+  EXPECT_FALSE(memory.path_failed("wwan0 26201", at(home, 2).place.prefix, now)) << "a doubt is no failure";
+  for (unsigned part = 1; part <= 3; ++part)
+    memory.path_found("wwan0 26201", at(home, part).place.prefix, false, now);
+  EXPECT_TRUE(memory.known_paths().empty()) << "it is the cellular network";
+}
+
+TEST_F(KnownPaths, AreForgottenOnDemand)
+{
+  memory.path_known(at(home, 1), added);
+  memory.path_known(at(cafe, 1), added);
+  EXPECT_EQ(memory.forget("home"), 1u);
+  EXPECT_FALSE(memory.known_path(at(home, 1)));
+  EXPECT_TRUE(memory.known_path(at(cafe, 1)));
+  EXPECT_EQ(memory.forget("wwan0"), 1u) << "no path by it failed";
+  EXPECT_TRUE(memory.known_paths().empty());
+  memory.path_known(at(cafe, 1), added);
+  EXPECT_EQ(memory.forget_all(), 2u);
+  EXPECT_TRUE(memory.known_paths().empty());
+}
+
+TEST_F(KnownPaths, AreBoundedAndTheOldestGo)
+{
+  Memory small { { .paths = 8 } };
+  const auto network = small.recognize({ "home", "", false }, now);
+  for (unsigned part = 0; part < 200; ++part)
+    small.path_known(at(network, part, now + part), added);
+  EXPECT_EQ(small.known_paths().size(), 8u);
+  EXPECT_EQ(small.forgotten().paths, 192u);
+  EXPECT_TRUE(small.known_path(at(network, 199, now + 199)));
+  EXPECT_FALSE(small.known_path(at(network, 150, now + 199)));
+}
+
+TEST_F(KnownPaths, GoWithANetworkThatTurnsOutToBeAnother)
+{
+  Memory two {};
+  const auto by_gateway = two.recognize({ "", "02:00:00:00:00:03", true }, now);
+  const auto by_name = two.recognize({ "work", "", false }, now);
+  two.path_known(at(by_gateway, 1), added);
+  EXPECT_EQ(two.recognize({ "work", "02:00:00:00:00:03", true }, now), by_name);
+  EXPECT_TRUE(two.known_paths().empty()) << "it is validated anew";
+}
+
 TEST(Memory, ForgettingANetworkForgetsNoCellularPath)
 {
   Memory memory {};

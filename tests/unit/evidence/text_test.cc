@@ -33,7 +33,25 @@ Memory learnt()
   memory.add({ home, "", {} }, "mirror", 0.1, 1, now - 40);
   memory.path_found("wwan0", at(0, 9).prefix, false, now - 10);
   memory.path_found("wwan0 26201", at(0, 9).prefix, false, now - 10);
+  const auto known = [&](std::uint32_t network, unsigned part, Duration added) {
+    memory.path_known({ at(network, part), at(0, 200).prefix, now - 20 }, added);
+  };
+  known(cafe, 1, std::chrono::milliseconds { 18 });
+  known(cafe, 3, std::chrono::microseconds { -2500 });
+  known(home, 1, {});
   return memory;
+}
+
+// A body with a right length and checksum.
+std::string sealed(const std::string& body, unsigned version = text_version)
+{
+  std::uint64_t sum = 0xcbf29ce484222325ull;
+  for (const char c : body)
+    sum = (sum ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
+  char first[80];
+  std::snprintf(first, sizeof first, "tandem-evidence %u %zu %016llx\n", version, body.size(),
+                static_cast<unsigned long long>(sum));
+  return first + body;
 }
 
 void expect_same(const Memory& a, const Memory& b)
@@ -41,6 +59,7 @@ void expect_same(const Memory& a, const Memory& b)
   EXPECT_EQ(a.networks(), b.networks());
   EXPECT_EQ(a.records(), b.records());
   EXPECT_EQ(a.paths(), b.paths());
+  EXPECT_EQ(a.known_paths(), b.known_paths());
 }
 
 TEST(Text, IsReadAsItWasWritten)
@@ -55,6 +74,32 @@ TEST(Text, IsReadAsItWasWritten)
   EXPECT_TRUE(read.networks().empty());
 }
 
+TEST(Text, WhatAReleaseBeforeKnownPathsWroteIsRead)
+{
+  Memory read {};
+  const std::string body = "network 5 686f6d65 - 0\npath 1 0 0 7777616e30 24 0a0102\n";
+  ASSERT_EQ(from_text(sealed(body, 1), now, read), "");
+  EXPECT_EQ(read.networks().size(), 1u);
+  EXPECT_EQ(read.paths().size(), 1u);
+  EXPECT_EQ(from_text(sealed(body, 0), now, read), "of another version (0, this is 2)");
+}
+
+TEST(Text, AKnownPathIsReadOnlyWhileItCounts)
+{
+  const auto known_at = [](WallTime validated)
+  {
+    Memory read {};
+    const std::string body =
+        "network 5 686f6d65 - 0\nknown " + std::to_string(validated) + " 18000 7777616e30 24 0a0102 24 c0a801\n";
+    EXPECT_EQ(from_text(sealed(body), now, read), "");
+    return read.known_paths().size();
+  };
+  EXPECT_EQ(known_at(now), 1u);
+  EXPECT_EQ(known_at(now - KnownPath::lasts + 1), 1u);
+  EXPECT_EQ(known_at(now - KnownPath::lasts), 0u);
+  EXPECT_EQ(known_at(now + 86'400), 0u) << "the clock was set back while the daemon did not run";
+}
+
 TEST(Text, AFullMemoryIsWithinItsLength)
 {
   Memory memory {};
@@ -67,6 +112,8 @@ TEST(Text, AFullMemoryIsWithinItsLength)
       for (unsigned what = 0; what < 16; ++what)
         memory.add(at(network, part), std::string(40, static_cast<char>('a' + what)), 0.123456789, 1.0 / 3, now);
   }
+  for (unsigned part = 0; part < limits.paths; ++part)
+    memory.path_known({ at(1, part), at(0, 0).prefix, now }, std::chrono::seconds { -9 });
   const std::string text = to_text(memory);
   EXPECT_LT(text.size(), longest_text);
   Memory read {};
@@ -81,7 +128,8 @@ TEST(Text, TornAnywhereIsNotUsed)
   {
     Memory read {};
     EXPECT_NE(from_text(std::string_view { whole }.substr(0, length), now, read), "") << length;
-    EXPECT_TRUE(read.networks().empty() && read.records().empty() && read.paths().empty());
+    EXPECT_TRUE(read.networks().empty() && read.records().empty() && read.paths().empty()
+                && read.known_paths().empty());
   }
 }
 
@@ -100,22 +148,10 @@ TEST(Text, AnyByteThatIsAnotherIsFound)
 TEST(Text, ANewerVersionAndAForeignFileAreNamed)
 {
   Memory read {};
-  EXPECT_EQ(from_text("tandem-evidence 2 0 cbf29ce484222325\n", now, read), "of another version (2, this is 1)");
+  EXPECT_EQ(from_text("tandem-evidence 3 0 cbf29ce484222325\n", now, read), "of another version (3, this is 2)");
   EXPECT_EQ(from_text("#!/bin/sh\nrm -rf /\n", now, read), "no memory of Tandem");
   EXPECT_EQ(from_text("", now, read), "no memory of Tandem");
   EXPECT_EQ(from_text(std::string(100'000, 'x'), now, read), "no memory of Tandem");
-}
-
-// A body with a right length and checksum.
-std::string sealed(const std::string& body)
-{
-  std::uint64_t sum = 0xcbf29ce484222325ull;
-  for (const char c : body)
-    sum = (sum ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
-  char first[80];
-  std::snprintf(first, sizeof first, "tandem-evidence 1 %zu %016llx\n", body.size(),
-                static_cast<unsigned long long>(sum));
-  return first + body;
 }
 
 TEST(Text, WhatNobodyWroteIsRefusedByLine)
@@ -125,20 +161,32 @@ TEST(Text, WhatNobodyWroteIsRefusedByLine)
   Memory read {};
   EXPECT_EQ(from_text(sealed(network + record + "tally offload 0 0 0 5 1 1 0.1 0.01 0.1 1\n"), now, read), "");
   ASSERT_EQ(read.records().size(), 1u);
-  for (const std::string& bad :
-       { std::string { "network 5 zz - 0\n" }, std::string { "network 5 - - 0\n" },
-         std::string { "network 5 686f6d65 - 0\n" }, std::string { "record 5 77 25 0a0102\n" },
-         std::string { "record 5 77 24 0a01\n" }, std::string { "record -1 77 0 -\n" },
-         std::string { "record 5 77 0 - more\n" }, std::string { "tally offload 3 0 0 5 1 1 0.1 0.01 0.1 1\n" },
-         std::string { "tally off/load 0 0 0 5 1 1 0.1 0.01 0.1 1\n" },
-         std::string { "tally offload 0 0 0 5 1 1 nan 0.01 0.1 1\n" },
-         std::string { "tally offload 0 0 0 5 1 1 inf 0.01 0.1 1\n" },
-         std::string { "tally offload 0 0 0 5 1 1 99 0.01 0.1 1\n" },
-         std::string { "tally offload 0 0 0 5 0 1 0.1 0.01 0.1 1\n" },
-         std::string { "tally offload 0 0 0 5 1 1e-300 0.1 0.01 0.1 1\n" }, std::string { "hello\n" },
-         std::string { "\n" }, std::string { "path 17 0 0 77 0 -\n" } })
+  for (const std::string& bad : { std::string { "network 5 zz - 0\n" },
+                                  std::string { "network 5 - - 0\n" },
+                                  std::string { "network 5 686f6d65 - 0\n" },
+                                  std::string { "record 5 77 25 0a0102\n" },
+                                  std::string { "record 5 77 24 0a01\n" },
+                                  std::string { "record -1 77 0 -\n" },
+                                  std::string { "record 5 77 0 - more\n" },
+                                  std::string { "tally offload 3 0 0 5 1 1 0.1 0.01 0.1 1\n" },
+                                  std::string { "tally off/load 0 0 0 5 1 1 0.1 0.01 0.1 1\n" },
+                                  std::string { "tally offload 0 0 0 5 1 1 nan 0.01 0.1 1\n" },
+                                  std::string { "tally offload 0 0 0 5 1 1 inf 0.01 0.1 1\n" },
+                                  std::string { "tally offload 0 0 0 5 1 1 99 0.01 0.1 1\n" },
+                                  std::string { "tally offload 0 0 0 5 0 1 0.1 0.01 0.1 1\n" },
+                                  std::string { "tally offload 0 0 0 5 1 1e-300 0.1 0.01 0.1 1\n" },
+                                  std::string { "hello\n" },
+                                  std::string { "\n" },
+                                  std::string { "path 17 0 0 77 0 -\n" },
+                                  std::string { "known 1700000000 99999999999 77 24 0a0102 24 c0a801\n" },
+                                  std::string { "known 1700000000 5 - 24 0a0102 24 c0a801\n" },
+                                  std::string { "known 1700000000 5 77 24 0a0102\n" },
+                                  std::string { "known 1700000000 5 77 24 0a0102 25 c0a801\n" } })
     EXPECT_EQ(from_text(sealed(network + record + bad), now, read), "line 4 is not understood") << bad;
   EXPECT_EQ(from_text(sealed(record), now, read), "line 2 is not understood") << "of no network";
+  const std::string known = "known 1700000000 5 77 24 0a0102 24 c0a801\n";
+  EXPECT_EQ(from_text(sealed(known), now, read), "line 2 is not understood") << "of no network";
+  EXPECT_EQ(from_text(sealed(network + known + known), now, read), "line 4 is not understood") << "twice";
   EXPECT_EQ(from_text(sealed(network + "tally offload 0 0 0 5 1 1 0.1 0.01 0.1 1\n"), now, read),
             "line 3 is not understood");
 }
@@ -179,7 +227,7 @@ TEST(Text, NoiseIsNeverUnderstood)
   std::mt19937 random { 1 };
   for (int i = 0; i < 2000; ++i)
   {
-    std::string noise = i % 2 == 0 ? "" : "tandem-evidence 1 ";
+    std::string noise = i % 2 == 0 ? "" : "tandem-evidence 2 ";
     for (unsigned length = random() % 200; noise.size() < length;)
       noise += static_cast<char>(random());
     Memory read {};

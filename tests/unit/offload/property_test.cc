@@ -18,7 +18,7 @@ using namespace test;
 struct Coverage
 {
   std::uint64_t by_cell = 0, dropped = 0, by_timer = 0, silence = 0, link_lost = 0, validation_lost = 0, spoiled = 0;
-  std::uint64_t switched_off = 0;
+  std::uint64_t switched_off = 0, on_word = 0, word_was_wrong = 0;
 };
 
 class Ordeal
@@ -68,6 +68,8 @@ private:
     coverage.validation_lost = count("offload: path validation lost");
     coverage.spoiled = count("offload: probe spoiled by upload data");
     coverage.switched_off = count("offload: switched off");
+    coverage.on_word = count("offload: path known from another flow");
+    coverage.word_was_wrong = count("offload: no echo on a path known from another flow");
   }
 
   static Peers peers_for(std::uint64_t seed)
@@ -121,6 +123,11 @@ private:
     {
       s_.fixture.chain.enable(0, !s_.fixture.chain.enabled(0), s_.fixture.now());
       s_.note_injected();
+    }
+    else if (what < 966)
+    {
+      auto& known = s_.fixture.flow(s_.peers).view.cell_path_known;
+      known = known ? std::nullopt : std::optional { ms(draw(30)) - ms(10) };
     }
     else if (what < 980)
       s_.length = 500 + draw(6000);
@@ -219,6 +226,8 @@ TEST(OffloadProperties, HoldUnderRandomEvents)
                                                  { "validation lost", &Coverage::validation_lost, 5 },
                                                  { "spoiled", &Coverage::spoiled, 10 },
                                                  { "switched off", &Coverage::switched_off, 10 },
+                                                 { "on another flow's word", &Coverage::on_word, 100 },
+                                                 { "a wrong word", &Coverage::word_was_wrong, 10 },
                                              });
 }
 

@@ -61,6 +61,27 @@ TEST(Networks, AreShownTheLatestFirst)
   EXPECT_EQ(show_networks(json { 1 }, {}).find("NETWORK"), 0u) << "of a daemon of another version";
 }
 
+TEST(Networks, PathsThatAreKnownStandBehindTheNetworks)
+{
+  const json home { { "kind", "wifi" },
+                    { "name", "home" },
+                    { "here", true },
+                    { "used_s", 5 },
+                    { "places", json::array() },
+                    { "known_paths",
+                      { { { "cell", "wwan0 26201" },
+                          { "servers", "203.0.113.0/24" },
+                          { "added_delay_s", 0.0184 },
+                          { "validated_s", 720 } },
+                        { { "cell", "wwan0 26201\x1b[2J" }, { "servers", 1 }, { "added_delay_s", "x" } } } } };
+  const std::string text = show_networks(json::array({ home }), {});
+  EXPECT_THAT(text, HasSubstr("\n\nNETWORK      CELLULAR         SERVERS REACHED  ADDED DELAY  VALIDATED BEFORE\n"
+                              "home (here)  wwan0 26201      203.0.113.0/24        +18 ms            12 min\n"));
+  EXPECT_THAT(text, Not(HasSubstr("\x1b")));
+  EXPECT_THAT(show_networks(json::array({ { { "kind", "wifi" } } }), {}), Not(HasSubstr("REACHED")))
+      << "nothing is known";
+}
+
 TEST(Networks, PathsThatAreNotTriedStandByThemselves)
 {
   const json paths = json::array({ { { "servers", "all" }, { "failures", 3 }, { "rests_s", 60 } },

@@ -81,7 +81,9 @@ std::vector<ChainInput> all_kinds()
            in::Request { 2, { RequestKind::ce_rate, Link::cell, 0.25 } },
            in::ModuleFault {},
            in::CellDenial { CellDenied::private_peer },
-           in::CellLimit { 1ull << 41 } };
+           in::CellLimit { 1ull << 41 },
+           in::PathKnown { flow, Duration { -7ms } },
+           in::PathAnswer { 12ms } };
 }
 
 TEST(ChainInputs, DecodedTheyAreTheSame)
@@ -105,6 +107,9 @@ TEST(ChainInputs, DecodedTheyAreTheSame)
   EXPECT_EQ(std::get<in::State>(*state).modules[0], (std::pair<std::string, bool> { "offload", true }));
   EXPECT_EQ(std::get<in::Damage>(*decode(encoded(all[4]))).places[0].second, Tick { Duration { -9 } });
   EXPECT_EQ(std::get<in::Request>(*decode(encoded(all[15]))).request.link, Link::cell);
+  EXPECT_EQ(std::get<in::PathKnown>(*decode(encoded(all[19]))).added_delay, Duration { -7ms }) << "faster than Wi-Fi";
+  EXPECT_EQ(std::get<in::PathAnswer>(*decode(encoded(all[20]))).added_delay, Duration { 12ms });
+  EXPECT_FALSE(std::get<in::PathKnown>(*decode(encoded(in::PathKnown {}))).added_delay);
 }
 
 // Releases up to 0.1 knew of no candidate: their recordings are read, and are written so where none was heard.

@@ -1,0 +1,78 @@
+// What stands in queues, and what the cellular way of the ACKs adds, measured while a flow runs.
+#include "modules/offload/validated_path.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tandem::offload
+{
+
+namespace
+{
+
+constexpr double most_stretch = 16; // on a thin cellular link at least one ACK in this many is sent
+
+// Over how long the standing queue is averaged, in seconds: longer than a peak, shorter than a download.
+constexpr double queue_memory = 1;
+// Once losses came while ACKs went by the slower path, a handoff's for instance: a window that they have cut grows back
+// by round trips, which that path makes longer.
+constexpr double queue_memory_cut = 0.3;
+
+} // namespace
+
+void ValidatedPath::measure_queue(const FlowView& flow, State& state) const
+{
+  if (flow.rtt_at == state.rtt_taken) return;
+  const Tick before = std::exchange(state.rtt_taken, flow.rtt_at);
+  if (before != Tick {} && flow.rtt_at - before > PathValidation::timeout(flow.rtt_smoothed))
+  {
+    // A blackout. What comes first behind it was not in a queue for so long, and what stood in one before is gone.
+    state.queue_by_wifi = 0;
+    return state.goodput.restart();
+  }
+  const bool by_cell = state.phase == Phase::by_cell;
+  float& average = by_cell ? state.queue_by_cell : state.queue_by_wifi;
+  double queue = seconds(flow.rtt_smoothed - flow.rtt_min);
+  if (by_cell) queue = std::min<double>(queue - state.added_delay, state.added_delay); // only whether it goes is asked
+  const double memory = by_cell && flow.filled_at > state.since ? queue_memory_cut : queue_memory;
+  const double age = std::clamp(seconds(flow.rtt_at - before) / memory, 0.0, 1.0);
+  // From nothing: a young flow's overshoot is no standing queue.
+  if (before != Tick {}) average += static_cast<float>((queue - average) * age);
+}
+
+// True when the delay that the cellular path adds has just become known.
+bool ValidatedPath::measure_delay(const Segment& segment, const FlowView& flow, State& state, Tick now)
+{
+  // What another module injects while ACKs go by cellular goes by Wi-Fi, with a TSval that is not reserved, and is
+  // sooner there.
+  if (state.phase == Phase::by_cell && !flow.ts_reserved.holds(segment.timestamps->echo)) return false;
+  const auto round = state.delay.hear(segment, flow, now);
+  if (!round) return false;
+  if (state.phase == Phase::by_wifi)
+  {
+    state.wifi_delay = *round;
+    state.base_known = true;
+    return false;
+  }
+  if (state.phase != Phase::by_cell) return false;
+  if (!state.cell_base_known || wrapped(*round, state.cell_base) < 0)
+  {
+    state.cell_base = *round;
+    state.cell_base_known = true;
+  }
+  const bool first = state.base_known && !state.delay_known;
+  if (first)
+  {
+    state.added_delay = static_cast<float>(wrapped(state.cell_base, state.wifi_delay)) * 1e-3f;
+    state.delay_known = true;
+  }
+  const double queued = wrapped(*round, state.cell_base) * 1e-3;
+  const double limit = std::max(0.02, seconds(flow.rtt_smoothed) / 8);
+  if (queued > limit)
+    state.stretch = static_cast<std::uint16_t>(std::min<double>(most_stretch, state.stretch * 2));
+  else if (queued < limit / 4 && state.stretch > 1)
+    --state.stretch;
+  return first;
+}
+
+} // namespace tandem::offload
