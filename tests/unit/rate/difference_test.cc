@@ -150,6 +150,22 @@ TEST(difference, one_that_is_paced_carries_what_is_missing_without_a_break)
   }
 }
 
+TEST(difference, one_that_is_paced_goes_on_while_wifi_brings_a_little_more_now_and_then)
+{
+  Links links;
+  links.paced = links.obeys = true;
+  links.run(5, 20e6, 18e6);
+  links.run(5, 10e6, 18e6);
+  links.switches = 0;
+  for (int i = 0; i < 10; ++i)
+  {
+    links.run(1, 8e6, 18e6);
+    links.run(1, 13e6, 18e6);
+  }
+  EXPECT_EQ(links.switches, 0);
+  EXPECT_GT(links.mean(10, 10e6, 18e6).both, 18e6);
+}
+
 TEST(difference, a_stretch_in_which_cellular_could_not_is_made_up_for_without_haste)
 {
   Links links;
