@@ -214,12 +214,12 @@ def test_r0_of_uploads_is_held_by_the_difference(both):
 
     with lab.daemon(["rate"], given) as daemon:
         assert system.wait_until(lambda: "cell0" in lab.client.run(["ip", "mptcp", "endpoint", "show"]).stdout, 10)
-        upload = Upload(lab, 21, mptcp=True)
+        upload = Upload(lab, 24, mptcp=True)
         time.sleep(5)
         assert by_cell() < 100_000, "Wi-Fi suffices"
         changed = lab.tcp_counters("client")["MPPrioTx"]
         lab.set("wifi.rate_up", "3Mbit")
-        time.sleep(4)
+        time.sleep(7)  # what is queued on Wi-Fi now is delivered first
         began, before = time.time(), by_cell()
         time.sleep(8)
         ended, after = time.time(), by_cell()
