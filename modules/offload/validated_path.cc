@@ -103,6 +103,7 @@ Plan ValidatedPath::acknowledge(const Event& event, const FlowView& flow, State&
   {
     state.window = event.segment->window;
     state.still = 0;
+    state.window_moved = true;
   }
   else if (state.still < still_acks)
     ++state.still;
@@ -232,6 +233,7 @@ Plan ValidatedPath::consider(const Event& event, const FlowView& flow, State& st
   if (!PathValidation::possible(flow)) return back_off(10ms, "offload: TSval not free for a probe yet");
 
   state.phase = Phase::probing;
+  state.window_moved = state.still < still_acks;
   state.since = event.now;
   state.path.begin(event.segment->timestamps->value, event.now);
   state.why = "offload: probing";
@@ -339,8 +341,9 @@ Plan ValidatedPath::not_validated(const Event& event, const FlowView& flow, Stat
 {
   Plan plan = return_to_wifi(event, flow, state, backoff(state.failures),
                              "offload: path not validated (filtered, NAT or too slow)", false);
-  plan.cell_path = CellPath { CellPath::Is::failed };
   state.distrusts = true;
+  // Where the window moved meanwhile a copy that arrived need not have been echoed: one more try before it counts.
+  if (!state.window_moved || state.failures > 1) plan.cell_path = CellPath { CellPath::Is::failed };
   return plan;
 }
 

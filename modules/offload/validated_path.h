@@ -109,7 +109,8 @@ public:
     bool on_word = false;            // by cellular on another flow's word, no echo of its own came yet
     bool distrusts = false;          // goes on no flow's word before it has validated the path by itself
     Phase phase = Phase::by_wifi;
-    bool base_known = false; // wifi_delay is
+    bool window_moved = false; // since the copies began to leave: those that arrived may not have been echoed
+    bool base_known = false;   // wifi_delay is
     bool cell_base_known = false;
     bool delay_known = false; // added_delay was measured over a round by cellular
 

@@ -61,8 +61,10 @@ std::optional<std::uint32_t> user_of(const std::string& name)
 } // namespace
 
 ExclusionDriver::ExclusionDriver(chain::Chain& chain, ChainInputs& inputs,
-                                 std::function<void(std::function<void()>)> later, std::function<void()> changed)
-    : chain_ { chain }, inputs_ { inputs }, later_ { std::move(later) }, changed_ { std::move(changed) }
+                                 std::function<void(std::function<void()>)> later, std::function<void()> changed,
+                                 std::function<int(const Address&)> interface_of)
+    : chain_ { chain }, inputs_ { inputs }, later_ { std::move(later) }, changed_ { std::move(changed) },
+      interface_of_ { std::move(interface_of) }
 {
 }
 
@@ -83,7 +85,7 @@ std::string ExclusionDriver::judge(const FlowView& flow)
   if (flow.link != Link::wifi) return {};
   const Exclusion* found = known_.of_peer(flow.key.remote);
   if (found == nullptr && (known_.asks_user() || known_.asks_cgroup()))
-    if (const auto owner = sockets_.find(flow.key))
+    if (const auto owner = sockets_.find(flow.key, interface_of_(flow.key.local)))
     {
       found = known_.of_user(owner->user);
       if (found == nullptr && known_.asks_cgroup() && owner->cgroup != 0)

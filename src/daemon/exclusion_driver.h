@@ -26,9 +26,10 @@ class ExclusionDriver
 {
 public:
   // `later` runs something on the packet thread, from any thread. `changed` is called there when rules may have to
-  // change and flows may have been let go; never from within began() or look().
+  // change and flows may have been let go; never from within began() or look(). `interface_of`: the index of the
+  // interface that has a local address, 0: none.
   ExclusionDriver(chain::Chain& chain, ChainInputs& inputs, std::function<void(std::function<void()>)> later,
-                  std::function<void()> changed);
+                  std::function<void()> changed, std::function<int(const Address&)> interface_of);
 
   // All that are in force from now on.
   void assign(const std::vector<Exclusion>& all, Tick now);
@@ -58,6 +59,7 @@ private:
   ChainInputs& inputs_;
   std::function<void(std::function<void()>)> later_;
   std::function<void()> changed_;
+  std::function<int(const Address&)> interface_of_;
   Exclusions known_ {};
   kernel::SocketOwners sockets_ {};
   std::map<std::uint64_t, std::optional<std::string>> cgroups_ {}; // paths by id; nothing: it is looked for

@@ -159,6 +159,7 @@ private:
   kernel::Decision queued(kernel::QueuedPacket& packet);
   void observed(Link by, const kernel::ObservedPacket& packet);
   chain::Rest rest_of(const FlowView& flow);
+  int interface_of(const Address& local) const { return monitor_[monitor_.owner(local)].ifindex; }
   void carry_out();
   void path_found(const chain::PathFound& found, Tick now);
   template <class Input>

@@ -142,7 +142,7 @@ void PacketLoop::make_exclusions()
 {
   exclusions_.emplace(
       chain_, inputs_, [this](std::function<void()> work) { static_cast<void>(mailbox_.post(std::move(work))); },
-      [this] { exclusions_changed(); });
+      [this] { exclusions_changed(); }, [this](const Address& local) { return interface_of(local); });
 }
 
 void PacketLoop::exclude(const std::vector<ExclusionSetting>& all)

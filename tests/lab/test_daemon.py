@@ -177,6 +177,13 @@ def test_what_is_excluded_is_untouched_and_the_rest_is_not(lab, tmp_path):
         spent = daemon.api("/v1/status")["datapath"]["cell_bytes"]
         whole(lab, going.wait())
         assert spent > 0 and daemon.api("/v1/status")["datapath"]["cell_bytes"] == spent
+        # Bound to an interface: of such a socket the kernel tells only who names that one.
+        bound = lab.client.popen(["curl", "-s", "-o", "/dev/null", "-m", "20", "--interface", "if!wlan0", f"http://[{lab.server().ipv6}]/100M"])
+        try:
+            assert system.wait_until(lambda: excluded(daemon) == ["user root"], 5), daemon.api("/v1/flows")
+        finally:
+            bound.kill()
+            bound.wait()
     with lab.daemon(["offload"], config) as daemon:
         assert {one["what"] for one in daemon.api("/v1/exclusions")["exclusions"]} == {address, "root"}, "over a restart"
         for kind, what in (("to", address), ("user", "root")):

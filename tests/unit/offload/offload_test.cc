@@ -68,6 +68,26 @@ TEST(OffloadHome, WhatFailedForOtherFlowsIsNotTriedUntilItIsForgotten)
   EXPECT_TRUE(s.until("offload: path validated", 20000));
 }
 
+// Linux echoes an older ACK only while the window stands still: such a copy may have arrived.
+TEST(OffloadHome, AProbeDuringWhichTheWindowMovedCountsTheSecondTime)
+{
+  constexpr std::string_view failed = "offload: path not validated (filtered, NAT or too slow)";
+  Session moving {}, still {};
+  for (Session* s : { &moving, &still })
+  {
+    s->cell().delivers = false;
+    ASSERT_TRUE(s->until("offload: probe begins"));
+  }
+  ++moving.peers.window;
+  ASSERT_TRUE(moving.until(failed));
+  EXPECT_TRUE(moving.fixture.actions.paths.empty());
+  ASSERT_TRUE(moving.until(failed));
+  EXPECT_EQ(moving.fixture.actions.paths.size(), 1u);
+  ASSERT_TRUE(still.until(failed));
+  ASSERT_EQ(still.fixture.actions.paths.size(), 1u);
+  EXPECT_EQ(still.fixture.actions.paths[0].path.is, CellPath::Is::failed);
+}
+
 TEST(OffloadHome, APrivatePeerIsNeverAskedByCellular)
 {
   Session s {};
