@@ -24,7 +24,7 @@ class EcnMany(simulations.SimulatorBench):
         "In the simulator (docs/sim.md): one access point with 0.5 ms, the others poor (6 ms each) or mixed (evenly between 0.5 and 6 ms), 50 ms of round-trip time, equal weights. "
         "200 s of virtual time, the first 30 s do not count. The optimum is the best one alone on the air.",
         "Used: not left out (backup) for most of the time, and with more than 1 % of the bytes.",
-        "Tandem has roles for eight access points. The 9th and further ones have subflows here as well and nobody steers them, so they go on taking air; the good one is the first there. "
+        "Tandem has roles for eight access points. Where there are more it sees what some of them carry and asks for nothing. "
         "What is asked of those rows is that nothing breaks: no failed run, and not less than MPTCP alone.",
         simulations.NOTE_ARMS, simulations.NOTE_SENDERS)
 
