@@ -10,7 +10,7 @@ import subprocess
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Iterator
+from typing import Iterator, Mapping, Sequence
 
 from progress import Progress, lines_of
 from reports import BadReport, Case, Layer, Outcome, Verdict, judge, read_ctest, tally
@@ -72,12 +72,15 @@ def list_entries(build: Path) -> list[Entry]:
     return entries
 
 
-def run_entries(layer: str, build: Path, entries: list[Entry], jobs: int, progress: Progress, *,
-                environment: dict[str, str] | None = None, wrapper: tuple[str, ...] = (), again: bool = False) -> Layer:
-    """Runs these entries of a build directory with ctest; `wrapper` goes before the ctest command. `again`: beside the reports of a first run."""
-    result = Layer(layer, entries=len(entries))
-    started = time.monotonic()
-    directory = build / "reports" / (f"{layer}-again" if again else layer)
+def run_entries(layers: Mapping[str, Sequence[Entry]], build: Path, jobs: int, progress: Progress, *,
+                environment: dict[str, str] | None = None, wrapper: tuple[str, ...] = (), again: bool = False) -> list[Layer]:
+    """Runs the entries of these layers of a build directory with one ctest, `jobs` at a time as their locks allow; `wrapper` goes before the ctest
+    command. `again`: beside the reports of a first run."""
+    results = {name: Layer(name, entries=len(mine)) for name, mine in layers.items()}
+    layer_of = {entry.name: name for name, mine in layers.items() for entry in mine}
+    entries = [entry for mine in layers.values() for entry in mine]
+    began = time.monotonic()
+    directory = build / "reports" / ("+".join(layers) + ("-again" if again else ""))
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
     reports: dict[str, Path] = {}
@@ -94,7 +97,7 @@ def run_entries(layer: str, build: Path, entries: list[Entry], jobs: int, progre
         for line in lines_of(command, environment={**os.environ, "GTEST_OUTPUT": f"xml:{directory}/", **(environment or {})}):
             if line is None:
                 for name, since in running.items():
-                    progress.waiting(layer, name, time.monotonic() - since)
+                    progress.waiting(layer_of[name], name, time.monotonic() - since)
                 continue
             log.write(line)
             if begun := _STARTED.match(line):
@@ -102,12 +105,13 @@ def run_entries(layer: str, build: Path, entries: list[Entry], jobs: int, progre
             elif ended := _ENDED.match(line):
                 how[ended["name"]] = ended["how"].replace("***", " ").strip()
                 running.pop(ended["name"], None)
-                progress.ended(layer, ended["name"], in_short(ended["how"], reports.get(ended["name"])), float(ended["seconds"]))
+                results[layer_of[ended["name"]]].seconds = time.monotonic() - began
+                progress.ended(layer_of[ended["name"]], ended["name"], in_short(ended["how"], reports.get(ended["name"])), float(ended["seconds"]))
     try:
         outcomes = {outcome.name: outcome for outcome in read_ctest(summary)}
     except BadReport as error:
         outcomes = {}
-        progress.note(f"{layer}: ctest did not report: {error}")
+        progress.note(f"{', '.join(layers)}: ctest did not report: {error}")
     for entry in entries:
         report = reports[entry.name]
         outcome = outcomes.get(entry.name) or Outcome(entry.name, Verdict.failed, "ctest did not report on it")
@@ -116,9 +120,8 @@ def run_entries(layer: str, build: Path, entries: list[Entry], jobs: int, progre
         if report.exists() and list(reports.values()).count(report) > 1:
             outcome = Outcome(entry.name, Verdict.failed, f"several entries write {report.name}, so that one hides the other")
         cases = judge(outcome, report, must_report=entry.own_report() is not None)
-        result.cases += [Case(f"{entry.name}: {case.name}" if case.name != entry.name else case.name, case.verdict, case.why, entry.name) for case in cases]
-    result.seconds = time.monotonic() - started
-    return result
+        results[layer_of[entry.name]].cases += [Case(f"{entry.name}: {case.name}" if case.name != entry.name else case.name, case.verdict, case.why, entry.name) for case in cases]
+    return list(results.values())
 
 
 def in_short(how: str, report: Path | None) -> str:

@@ -136,7 +136,7 @@ def run_build(build: Build, progress: Progress, following: Sequence[Build] = ())
     results = failed
     for waits, layers in groupby(build.layers.items(), lambda item: item[0] in VIRTUAL):
         with beside(following if waits else (), progress):
-            ran = [run_layer(layer, labels, build, entries, progress) for layer, labels in layers]
+            ran = run_layers(dict(layers), build, entries, progress) if waits else [run_layer(layer, labels, build, entries, progress) for layer, labels in layers]
         results += [run_again(layer, build, entries, progress) for layer in ran] if waits else ran
     return results
 
@@ -152,7 +152,7 @@ def run_again(layer: Layer, build: Build, entries: Sequence[Entry], progress: Pr
         return layer
     progress.note(f"{layer.name:<6} once more, alone: {', '.join(entry.name for entry in failed)}")
     try:
-        second = run_entries(layer.name, build.directory, failed, 1, progress, environment=build.environment, again=True)
+        second, = run_entries({layer.name: failed}, build.directory, 1, progress, environment=build.environment, again=True)
     except (RuntimeError, OSError) as error:
         progress.note(f"{layer.name:<6} could not be run again: {error}")
         return layer
@@ -184,18 +184,25 @@ def beside(following: Sequence[Build], progress: Progress) -> Iterator[None]:
 
 
 def run_layer(layer: str, labels: tuple[str, ...], build: Build, entries: list[Entry], progress: Progress) -> Layer:
-    mine = [entry for entry in entries if entry.labels & set(labels)]
-    if not mine:
-        progress.note(f"{layer:<6} no test is registered")
-        return Layer(layer, cases=[Case(layer, Verdict.skipped, "no test of this layer is registered")])
-    serial = bool({"lab", "vm"} & set(labels))
+    return run_layers({layer: labels}, build, entries, progress)[0]
+
+
+def run_layers(layers: dict[str, tuple[str, ...]], build: Build, entries: list[Entry], progress: Progress) -> list[Layer]:
+    """Runs layers beside each other, as many entries at a time as there are cores. Of lab and vm each has a lock (RESOURCE_LOCK): one entry of either."""
+    wanted = {layer: [entry for entry in entries if entry.labels & set(labels)] for layer, labels in layers.items()}
+    without = [Layer(layer, cases=[Case(layer, Verdict.skipped, "no test of this layer is registered")]) for layer, mine in wanted.items() if not mine]
+    for layer in without:
+        progress.note(f"{layer.name:<6} no test is registered")
+    wanted = {layer: mine for layer, mine in wanted.items() if mine}
+    if not wanted:
+        return without
     try:
-        if layer == virtual_lab.LAYER:
-            return virtual_lab.run_virtual(build.directory, mine, progress)
-        return run_entries(layer, build.directory, mine, 1 if serial else len(os.sched_getaffinity(0)), progress,
-                           environment=build.environment, wrapper=_fixed_addresses() if build.programs_only else ())
+        if virtual_lab.LAYER in wanted:
+            return without + [virtual_lab.run_virtual(build.directory, wanted[virtual_lab.LAYER], progress)]
+        return without + run_entries(wanted, build.directory, len(os.sched_getaffinity(0)), progress,
+                                     environment=build.environment, wrapper=_fixed_addresses() if build.programs_only else ())
     except (RuntimeError, OSError) as error:
-        return Layer(layer, cases=[Case(layer, Verdict.failed, str(error))])
+        return without + [Layer(layer, cases=[Case(layer, Verdict.failed, str(error))]) for layer in wanted]
 
 
 def share(build: Build, entries: list[Entry]) -> tuple[list[Entry], list[str]]:

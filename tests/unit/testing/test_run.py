@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Mapping, Sequence
 
 import pytest
 
@@ -65,15 +66,33 @@ def ran_again(monkeypatch, first: Layer, still: set[str]) -> tuple[Layer, list[s
     """The layer after `run_again`, whose second run fails in `still`, and the entries that ran."""
     asked: list[str] = []
 
-    def second(layer: str, build: Path, entries: list[Entry], jobs: int, progress: Progress, **how) -> Layer:
+    def second(layers: Mapping[str, Sequence[Entry]], build: Path, jobs: int, progress: Progress, **how) -> list[Layer]:
         assert how["again"] and jobs == 1
+        (layer, entries), = layers.items()
         asked.extend(one.name for one in entries)
         whole = two_entries(still, again=True)
-        return Layer(layer, len(entries), [case for case in whole.cases if case.entry in asked], 5.0)
+        return [Layer(layer, len(entries), [case for case in whole.cases if case.entry in asked], 5.0)]
 
     monkeypatch.setattr(run, "run_entries", second)
     build = run.plan(["lab"])[0]
     return run.run_again(first, build, [entry(build, name, "lab", script=True) for name in ("lab.a", "lab.b")], Progress()), asked
+
+
+def test_lab_and_vm_run_beside_each_other_and_are_told_apart(monkeypatch, tmp_path: Path) -> None:
+    build = run.plan(["lab", "vm"])[0]
+    asked: list[tuple[list[str], int]] = []
+
+    def both(layers: Mapping[str, Sequence[Entry]], build: Path, jobs: int, progress: Progress, **how) -> list[Layer]:
+        asked.append(([one.name for mine in layers.values() for one in mine], jobs))
+        return [Layer(layer, len(mine), [Case(mine[0].name, Verdict.passed, "", mine[0].name)], 1.0) for layer, mine in layers.items()]
+
+    monkeypatch.setattr(run, "run_entries", both)
+    entries = [entry(build, "lab.a", "lab", script=True), entry(build, "vm.a", "vm", "hwsim", script=True)]
+    layers = run.run_layers(build.layers, build, entries, Progress())
+    assert asked == [(["lab.a", "vm.a"], len(os.sched_getaffinity(0)))]
+    assert [(layer.name, [case.name for case in layer.cases]) for layer in layers] == [("lab", ["lab.a"]), ("vm", ["vm.a"])]
+    layers = run.run_layers(build.layers, build, entries[:1], Progress())
+    assert [(layer.name, layer.tally()) for layer in layers] == [("vm", Tally(0, 0, 1)), ("lab", Tally(1, 0, 0))]
 
 
 def test_what_failed_by_chance_is_run_again_and_told(monkeypatch) -> None:
