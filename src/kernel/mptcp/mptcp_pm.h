@@ -22,6 +22,7 @@ struct MptcpLimits
 };
 
 constexpr std::uint32_t most_mptcp_subflows = 8; // MPTCP_PM_ADDR_MAX: the kernel refuses higher limits
+constexpr std::size_t most_mptcp_endpoints = 8;  // of a network namespace: MPTCP_PM_ADDR_MAX, too
 
 namespace mptcp_flag
 {

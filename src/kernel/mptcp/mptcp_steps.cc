@@ -33,6 +33,7 @@ public:
 
   MptcpChange run()
   {
+    reserve();
     for (const SteeringPath& path : plan_.paths)
       for (const std::string& address : path.addresses)
         treat(path, address);
@@ -49,6 +50,25 @@ public:
 
 private:
   void refuse(const std::string& what, const std::string& why) { out_.refused.push_back({ what, why }); }
+
+  // The kernel takes eight endpoints in all, and a link without one carries nothing: each link's first address comes
+  // before any link's second. A link whose endpoint is away for a while keeps its place.
+  void reserve()
+  {
+    std::size_t room = most_mptcp_endpoints;
+    for (const MptcpEndpoint& endpoint : now_.endpoints)
+      if (!endpoint.own && !endpoint.implicit() && room > 0) --room;
+    for (std::size_t turn = 0; turn < most_path_addresses; ++turn)
+      for (const SteeringPath& path : plan_.paths)
+      {
+        if (room == 0) return;
+        if (turn >= path.addresses.size() || link_local(path.addresses[turn])) continue;
+        const MptcpEndpoint* there = at(path.addresses[turn]);
+        if (there && !there->own) continue; // counted already
+        reserved_.insert(path.addresses[turn]);
+        --room;
+      }
+  }
 
   const MptcpEndpoint* at(const std::string& address) const
   {
@@ -110,6 +130,9 @@ private:
   {
     if (ifindex == 0) return refuse("endpoint " + address, "there is no interface " + path.interface);
     if (link_local(address)) return refuse("endpoint " + address, "a link-local address leads to no server");
+    if (reserved_.count(address) == 0)
+      return refuse("endpoint " + address, "the kernel takes " + std::to_string(most_mptcp_endpoints)
+                                               + ", and the first address of each link goes before");
     MptcpEndpoint fresh {};
     fresh.address = address;
     fresh.ifindex = ifindex;
@@ -241,7 +264,8 @@ private:
   MptcpChange out_ {};
   std::vector<MptcpStep> replaced_ {};
   std::vector<std::string> named_ {};
-  int wanted_ = 0; // endpoints that will be there
+  std::set<std::string> reserved_ {}; // addresses for which the kernel has room
+  int wanted_ = 0;                    // endpoints that will be there
 };
 
 } // namespace

@@ -96,6 +96,51 @@ TEST(MptcpSteps, SetsUpAndIsThenContent)
   EXPECT_THAT(words(world.change({})), ElementsAre("remove " + wlan, "remove " + cell));
 }
 
+// Links as a laptop has them with IPv4 and IPv6: "10.0.N.2" and "2001:db8::N".
+SteeringPlan dual_stack(World& world, int links)
+{
+  SteeringPlan plan { .ce = {}, .paths = {}, .setup = true };
+  for (int number = 1; number <= links; ++number)
+  {
+    const std::string interface = "wlan" + std::to_string(number), digit = std::to_string(number);
+    world.view.interfaces[interface] = 10 + number;
+    plan.paths.push_back(
+        { .interface = interface, .addresses = { "10.0." + digit + ".2", "2001:db8::" + digit }, .endpoint = true });
+  }
+  return plan;
+}
+
+TEST(MptcpSteps, EachLinkHasAnEndpointBeforeAnyHasTwo)
+{
+  World world {};
+  world.view.limits = { 8, 0 };
+  SteeringPlan plan = dual_stack(world, 6);
+  MptcpChange change = world.change(plan);
+  EXPECT_THAT(words(change),
+              testing::UnorderedElementsAre("add 10.0.1.2", "add 10.0.2.2", "add 10.0.3.2", "add 10.0.4.2",
+                                            "add 10.0.5.2", "add 10.0.6.2", "add 2001:db8::1", "add 2001:db8::2"));
+  ASSERT_EQ(change.refused.size(), 4u);
+  EXPECT_EQ(change.refused[0].what, "endpoint 2001:db8::3");
+  EXPECT_THAT(change.refused[0].why, testing::HasSubstr("the kernel takes 8"));
+
+  // The place of one that is away for a while is not given to another link's second address.
+  plan.paths[0].endpoint = false;
+  change = world.change(plan);
+  EXPECT_THAT(words(change), testing::Not(testing::Contains("add 2001:db8::3")));
+  EXPECT_EQ(words(change).size(), 6u);
+}
+
+TEST(MptcpSteps, EndpointsOfOthersTakeRoom)
+{
+  World world {};
+  world.view.limits = { 8, 0 };
+  const SteeringPlan plan = dual_stack(world, 4);
+  world.view.endpoints = { endpoint("203.0.113.1", 1, 4), endpoint("10.0.1.2", 2, 11) };
+  const MptcpChange change = world.change(plan);
+  EXPECT_THAT(words(change), testing::UnorderedElementsAre("add 10.0.2.2", "add 10.0.3.2", "add 10.0.4.2",
+                                                           "add 2001:db8::1", "add 2001:db8::2", "add 2001:db8::3"));
+}
+
 TEST(MptcpSteps, WithoutSetupNothingIsMade)
 {
   World world {};

@@ -32,8 +32,8 @@ def draw(bench: Bench, groups: Mapping[str, Mapping[str, Sequence[float]]], dire
         panel.set_xlabel("rounds of all cells, sorted")
         panel.xaxis.get_major_locator().set_params(integer=True)
         panel.grid(alpha=0.3)
-    axes[0][0].set_ylim(bottom=0)  # of all panels, and only now: it fixes the top, too
-    axes[0][0].set_ylabel("goodput, % of the better access point alone")
+    axes[0][0].set_ylim(0, 1.12 * axes[0][0].get_ylim()[1])  # of all panels, and only now: it fixes the top, with room for the legend
+    axes[0][0].set_ylabel("goodput, % of the best access point alone")
     axes[0][0].legend(fontsize=7, frameon=False, loc="upper left", ncol=3)
     figure.suptitle("\n".join(textwrap.wrap(f"{bench.name}: {bench.summary}", 100)), fontsize=10)
     return save(figure, directory, bench.name)

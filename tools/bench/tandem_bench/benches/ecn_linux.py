@@ -1,11 +1,10 @@
-"""Steering between two access points on kernel MPTCP in the lab: scenarios 1 and 2 of Croitoru et al. (NSDI 2015) without a coupled sender."""
+"""Steering between access points on kernel MPTCP in the lab: scenarios 1 and 2 and figure 6c of Croitoru et al. (NSDI 2015) without a coupled sender."""
 
 from __future__ import annotations
 
 import statistics
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
@@ -15,9 +14,11 @@ from tandem_lab.errors import BadInput, LabError
 
 from .. import ecn_linux_pictures, helpers, lateness
 from ..daemon_status import of_module
+from ..ecn_linux_cells import FAST_MS, QUICK, SCENARIO_1, SCENARIO_2, SCENARIO_3, SECONDS, Cell
 from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options, Run, Unavailable
 
 BY_AP1, BY_AP2 = Arm("TCP by AP1", "ap1"), Arm("TCP by AP2", "ap2")
+BY_BEST = Arm("TCP by the best one", "best")
 ALONE = Arm("MPTCP alone", "plain")
 MARKS = Arm("CE 5 %", "marks")
 PUBLISHED = Arm("as published", "published")
@@ -25,110 +26,45 @@ BACKUP = Arm("AP1 backup by hand", "backup")
 TANDEM = Arm("Tandem", "tandem")
 OPTIMUM = Arm("optimum", "limit")
 ARMS = (BY_AP1, BY_AP2, ALONE, MARKS, PUBLISHED, BACKUP, TANDEM, OPTIMUM)
+MANY_ARMS = (BY_BEST, ALONE, PUBLISHED, TANDEM, OPTIMUM)
+QUICK_ARMS = (BY_AP1, BY_AP2, ALONE, PUBLISHED, TANDEM, OPTIMUM)
+COLUMNS = (BY_AP1, BY_AP2, BY_BEST, *ARMS[2:])
 
 GOODPUT, SETTLED = Metric("goodput", "Mb/s"), Metric("settled goodput", "Mb/s")
-SHARE, SETTLED_SHARE = "share of the optimum", "settled share of the optimum"
+SHARE, SETTLED_SHARE = Metric("share of the optimum", "%", 1), Metric("settled share of the optimum", "%", 1)
+USED = Metric("access points used", "", 0)
 MEAN, SETTLED_MEAN, MEDIAN, WORST = (Metric("mean", "%", 1), Metric("mean, settled", "%", 1), Metric("median", "%", 1), Metric("worst run", "%", 1))
 
-SECONDS, SETTLE = 30.0, 10.0
+SETTLE = 10.0
 MARKED = 0.05  # the published cap, section 6.2.1
 HONEST_US = 3000  # the emulator's lateness at the 99th percentile: an eighth of the shortest round-trip time
+CARRIES = 0.01  # of the bytes: what carries more is used, as in ecn-many
 
-# 802.11g in the lab's profile wifi-g: what a 1500-byte packet takes at a rate, with the mean first backoff, ACK and spaces, in ms. The slow
-# access point has the fastest rate that is slower than T1 allows, and frame errors for the rest (relation 1: T = time / delivery).
-AIR_MS = {6: 2.2335, 9: 1.5555, 12: 1.1975, 18: 0.8615, 24: 0.6895}
-FAST_MS = 0.3935
-FAST_ACK_MS, SLOW_ACK_MS = 0.181, 0.305  # of a TCP ACK, one for every second packet
-PAYLOAD_KBIT = 11.584  # 1448 bytes
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One download's world. t1 and rtt in ms; flows: TCP downloads that share AP2's uplink, None: no limit there (scenario 1)."""
-
-    t1: float = 3
-    rtt: int = 25
-    flows: int | None = None
-    seconds: float = SECONDS
-    congestion: str = "cubic"
-
-    @property
-    def name(self) -> str:
-        return f"T1 {self.t1:g} ms, RTT {self.rtt} ms" if self.flows is None else f"uplink with {self.flows} others"
-
-    @property
-    def radio(self) -> tuple[int, float]:
-        """The rate and the frame errors of AP1."""
-        rate = next((rate for rate, time_ms in sorted(AIR_MS.items()) if time_ms <= self.t1), max(AIR_MS))
-        return rate, max(0.0, 1 - AIR_MS[rate] / self.t1)
-
-    @property
-    def calculated(self) -> float:
-        """Mb/s of the best single way by the packet times, an ACK for every second packet, and an equal part of the uplink."""
-        _, errors = self.radio
-        by_ap1 = PAYLOAD_KBIT / (self.t1 + SLOW_ACK_MS / 2 / (1 - errors))
-        by_ap2 = PAYLOAD_KBIT / (FAST_MS + FAST_ACK_MS / 2)
-        if self.flows is not None:
-            by_ap2 = min(by_ap2, 25 * 1448 / 1514 / (self.flows + 1))
-        return max(by_ap1, by_ap2)
-
-    def scenario(self, mptcp: bool) -> str:
-        rate, errors = self.radio
-        uplink = "" if self.flows is None else f'uplink = "25Mbit"\nuplink_queue = 100\nuplink_flows = {self.flows}\n'
-        return f"""[scenario]
-name = "ecn-linux"
-summary = "{self.name}"
-duration = "{self.seconds:g}s"
-mptcp = {str(mptcp).lower()}
-[wifi]
-profile = "wifi-g"
-retry_limit = 16
-[cell]
-enabled = false
-[wan]
-delay = "{self.rtt / 2}ms"
-[[ap]]
-name = "ap1"
-interface = "wlan0"
-signal = -75
-rate = "{rate}"
-frame_error = {errors:.4f}
-[[ap]]
-name = "ap2"
-interface = "wlan1"
-signal = -50
-{uplink}[[server]]
-name = "srv1"
-congestion = "{self.congestion}"
-"""
-
-
-SCENARIO_1 = tuple(Cell(t1, rtt) for t1 in (1.5, 3, 6) for rtt in (25, 50))
-SCENARIO_2 = tuple(Cell(flows=flows) for flows in (0, 1, 3, 6))
-QUICK = (Cell(3, 25, seconds=18), Cell(flows=6, seconds=18))
-QUICK_ARMS = (BY_AP1, BY_AP2, ALONE, PUBLISHED, TANDEM, OPTIMUM)
-ALL_CELLS, FIRST, SECOND = "all cells, of the optimum", "scenario 1, of the optimum", "scenario 2, of the optimum"
+ALL_CELLS = "all cells, of the optimum"
 
 
 class EcnLinux(Bench):
     name = "ecn-linux"
-    summary = ("an MPTCP download over two access points of one channel on the kernel's own MPTCP: by either alone, free, with CE marks, and with Tandem")
-    columns = tuple(arm.column for arm in ARMS)
-    headings = {arm.column: arm.name for arm in ARMS}
-    detail_columns = (("ap1_percent", "% by AP1"), ("settled_ap1_percent", "% by AP1, settled"), ("marked", "packets marked"), ("flag_changes", "MP_PRIO changes"),
-                      ("release_error_p99_us", "lab late, p99 us"))
+    summary = "an MPTCP download over 2 to 8 access points of one channel on the kernel's own MPTCP: by one alone, free, with CE marks, and with Tandem"
+    columns = tuple(arm.column for arm in COLUMNS)
+    headings = {arm.column: arm.name for arm in COLUMNS}
+    detail_columns = (("ap1_percent", "% by AP1"), ("settled_ap1_percent", "% by AP1, settled"), ("settled_best_percent", "% by the best one, settled"),
+                      ("marked", "packets marked"), ("flag_changes", "MP_PRIO changes"), ("release_error_p99_us", "lab late, p99 us"))
     settings = {"seconds": "length of a download in s, 12 to 3600", "congestion": "of all senders: cubic, reno or bbr"}
     notes = (
-        f"Real kernel TCP and MPTCP, nginx, two access points on one channel of the lab's 802.11g (docs/lab.md). AP2 sends at 54 Mb/s (T2 = {FAST_MS} ms), AP1 at a slow rate and with frame errors. "
+        f"Real kernel TCP and MPTCP, nginx, access points on one channel of the lab's 802.11g (docs/lab.md). AP2 sends at 54 Mb/s (T2 = {FAST_MS} ms), AP1 at a slow rate and with frame errors. "
         f"Uplink cells: T1 = 3 ms, RTT 25 ms, 25 Mb/s and 100 packets behind AP2, TCP downloads of others through it. "
+        f"Cells with more access points are figure 6c, with RTT 50 ms as in ecn-many: the last one has T = {FAST_MS} ms, the others 6 ms each (poor) or times evenly between (mixed); the client has an interface at each. "
         f"Downloads of {SECONDS:g} s ({QUICK[0].seconds:g} s with --quick), counted from the first second, what the module has to learn included; settled: from {SETTLE:g} s on.",
-        "The optimum of a round is the better of TCP by AP1 and TCP by AP2, measured the same way on the same seed; both ways together may carry more. The details of each run have the calculated one, too.",
+        "The optimum of a round is the better of TCP by AP1 and TCP by AP2, measured the same way on the same seed; both ways together may carry more. In the cells of figure 6c it is TCP by the best one. The details of each run have the calculated one, too.",
         f"\"CE 5 %\": a rule by hand marks that share of what comes by AP1. \"as published\": the module marks by equation 5 whatever the sender is (strategy = published, sender = coupled). In both arms the "
         "client asks for ECN. The upstream kernel couples nothing; the paper's senders did. \"AP1 backup by hand\": its endpoint is a backup all the time, which is right in scenario 1 only.",
+        f"Used: with more than {CARRIES:.0%} of the bytes from {SETTLE:g} s on.",
         lateness.note(HONEST_US))
 
     def cases(self, quick: bool) -> list[Case]:
-        return [case_of(cell, QUICK_ARMS, 1) for cell in QUICK] if quick else [case_of(cell, ARMS, 3) for cell in SCENARIO_1 + SCENARIO_2]
+        return [case_of(cell, QUICK_ARMS, 1) for cell in QUICK] if quick else [
+            case_of(cell, MANY_ARMS if cell.number == 3 else ARMS, 3) for cell in SCENARIO_1 + SCENARIO_2 + SCENARIO_3]
 
     def configured(self, cases: list[Case], settings: Mapping[str, str]) -> list[Case]:
         changes: dict[str, Any] = {}
@@ -175,11 +111,11 @@ class EcnLinux(Bench):
                     "links": {"radio": f"lab:{lab.directory / 'frames.sock'}", "modem": "none"}, "mptcp": {"setup": True}, "modules": {"ecn": module}},
                     f"{case.name}-{arm.name}-{seed}"))
                 wait_for_endpoints(lab)
-            single = {BY_AP1: "wlan0", BY_AP2: "wlan1"}.get(arm, "")
+            single = {BY_AP1: "wlan0", BY_AP2: "wlan1", BY_BEST: cell.interfaces[-1]}.get(arm, "")
             result = lab.start_download(seconds=cell.seconds, mptcp=not single, interface=single).wait()
             if result.error:
                 raise LabError(f"download: {result.error}")
-            details = details_of(result) | {"calculated_optimum_mbps": cell.calculated}
+            details = details_of(result, cell) | {"calculated_optimum_mbps": cell.calculated}
             if arm == MARKS:
                 details["marked"] = marked_by_hand(lab)
             if daemon is not None:
@@ -189,45 +125,65 @@ class EcnLinux(Bench):
                 if arm == PUBLISHED and steering.get("ce_why") and not steering.get("ce_backend"):
                     raise Unavailable(f"no CE marks: {steering['ce_why']}")
             details |= lateness.checked(lab.stats(), HONEST_US)
-        return Measurement({GOODPUT.name: result.bytes * 8e-6 / result.seconds, SETTLED.name: result.goodput_from(SETTLE)}, details)
+        return Measurement({GOODPUT.name: result.bytes * 8e-6 / result.seconds, SETTLED.name: result.goodput_from(SETTLE), USED.name: used(result)}, details)
 
     def derive(self, case: Case, values: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
-        singles = [values[arm.name] for arm in (BY_AP1, BY_AP2) if arm.name in values]
-        if len(singles) < 2:
+        singles = (BY_BEST,) if case.parameters["cell"].number == 3 else (BY_AP1, BY_AP2)
+        if any(arm.name not in values for arm in singles):
             return {}
-        return {OPTIMUM.name: {metric.name: max(entry[metric.name] for entry in singles) for metric in (GOODPUT, SETTLED)}}
+        return {OPTIMUM.name: {metric.name: max(values[arm.name][metric.name] for arm in singles) for metric in (GOODPUT, SETTLED)}}
 
     def summarise(self, cases: Sequence[Case], runs: Sequence[Run]) -> list[tuple[Case, list[Run]]]:
-        """Shares of the optimum, paired by round, over the cells of a scenario and over all."""
-        kinds = {ALL_CELLS: cases, FIRST: [case for case in cases if case.parameters["cell"].flows is None],
-                 SECOND: [case for case in cases if case.parameters["cell"].flows is not None]}
-        made: list[tuple[Case, list[Run]]] = []
-        for title, members in kinds.items():
-            if not members or (title != ALL_CELLS and len(members) == len(cases)):
-                continue
-            shares = shares_of(members, runs)
-            arms = tuple(arm for arm in members[0].arms if arm.name in shares)
-            pooled: list[Run] = []
-            for place, arm in enumerate(arms):
-                for seed in sorted({seed for _, seed in shares[arm.name]}):
-                    whole = [share[0] for (_, own), share in shares[arm.name].items() if own == seed]
-                    settled = [share[1] for (_, own), share in shares[arm.name].items() if own == seed]
-                    pooled.append(Run(title, arm.name, seed, place, 0.0, {
-                        MEAN.name: statistics.fmean(whole), SETTLED_MEAN.name: statistics.fmean(settled), MEDIAN.name: statistics.median(whole),
-                        WORST.name: min(share[0] for share in shares[arm.name].values())}, {"derived": True}))
-            goals = (Goal(TANDEM.name, ">=", 90, metric=MEAN.name, text="at least 90 % of the optimum on average"),) if TANDEM in arms and title == ALL_CELLS else ()
-            made.append((Case(title, arms, (MEAN, SETTLED_MEAN, MEDIAN, WORST), members[0].seeds, goals, "marking backfires", {"pooled": True}), pooled))
-        return made
+        """Shares of the optimum, paired by round: of each cell of figure 6c, over the cells of a scenario and over all."""
+        made = [shares_row(case, runs) for case in cases if case.parameters["cell"].number == 3]
+        groups = {ALL_CELLS: list(cases)} | {f"scenario {number}, of the optimum": members for number, members in by_scenario(cases).items()}
+        return made + [pooled_row(title, members, runs) for title, members in groups.items() if members and (title == ALL_CELLS or len(members) < len(cases))]
 
     def draw(self, cases: Sequence[Case], runs: Sequence[Run], directory: Path) -> list[Path]:
-        groups = {"scenario 1: AP1 wastes the air": [case for case in cases if case.parameters["cell"].flows is None],
-                  "scenario 2: AP2's uplink is shared": [case for case in cases if case.parameters["cell"].flows is not None]}
-        return ecn_linux_pictures.draw(self, {title: {arm: [share[0] for share in found.values()] for arm, found in shares_of(members, runs).items()}
-                                              for title, members in groups.items() if members}, directory)
+        titles = {1: "scenario 1: AP1 wastes the air", 2: "scenario 2: AP2's uplink is shared", 3: "scenario 3: 2, 4 and 8 access points, all but one waste the air"}
+        return ecn_linux_pictures.draw(self, {titles[number]: {arm: [share[0] for share in found.values()] for arm, found in shares_of(members, runs).items()}
+                                              for number, members in by_scenario(cases).items()}, directory)
 
 
 def case_of(cell: Cell, arms: Sequence[Arm], rounds: int) -> Case:
+    if cell.number == 3:
+        return Case(cell.name, tuple(arms), (GOODPUT, SETTLED, USED), rounds, (Goal(TANDEM.name, "<=", 4, metric=USED.name, text="at most 4 used"),), "", {"cell": cell})
     return Case(cell.name, tuple(arms), (GOODPUT, SETTLED), rounds, (), "marking backfires", {"cell": cell})
+
+
+def by_scenario(cases: Sequence[Case]) -> dict[int, list[Case]]:
+    found: dict[int, list[Case]] = {}
+    for case in cases:
+        found.setdefault(case.parameters["cell"].number, []).append(case)
+    return found
+
+
+def shares_row(case: Case, runs: Sequence[Run]) -> tuple[Case, list[Run]]:
+    """A cell's shares of the optimum, for the table."""
+    title = f"{case.name}, of the optimum"
+    shares = shares_of([case], runs)
+    arms = tuple(arm for arm in case.arms if arm.name in shares)
+    made = [Run(title, arm.name, seed, place, 0.0, {SHARE.name: whole, SETTLED_SHARE.name: settled}, {"derived": True})
+            for place, arm in enumerate(arms) for (_, seed), (whole, settled) in sorted(shares[arm.name].items())]
+    return Case(title, arms, (SHARE, SETTLED_SHARE), case.seeds, (), "", {"pooled": True}), made
+
+
+def pooled_row(title: str, members: Sequence[Case], runs: Sequence[Run]) -> tuple[Case, list[Run]]:
+    """Figures over cells, of the arms that all of them have."""
+    shares = shares_of(members, runs)
+    arms = tuple(arm for arm in members[0].arms if arm.name in shares and all(arm in case.arms for case in members))
+    pooled: list[Run] = []
+    for place, arm in enumerate(arms):
+        for seed in sorted({seed for _, seed in shares[arm.name]}):
+            whole = [share[0] for (_, own), share in shares[arm.name].items() if own == seed]
+            settled = [share[1] for (_, own), share in shares[arm.name].items() if own == seed]
+            pooled.append(Run(title, arm.name, seed, place, 0.0, {
+                MEAN.name: statistics.fmean(whole), SETTLED_MEAN.name: statistics.fmean(settled), MEDIAN.name: statistics.median(whole),
+                WORST.name: min(share[0] for share in shares[arm.name].values())}, {"derived": True}))
+    judged = title == ALL_CELLS or members[0].parameters["cell"].number == 3
+    goals = (Goal(TANDEM.name, ">=", 90, metric=MEAN.name, text="at least 90 % of the optimum on average"),) if TANDEM in arms and judged else ()
+    published = "" if members[0].parameters["cell"].number == 3 else "marking backfires"
+    return Case(title, arms, (MEAN, SETTLED_MEAN, MEDIAN, WORST), members[0].seeds, goals, published, {"pooled": True}), pooled
 
 
 def shares_of(cases: Sequence[Case], runs: Sequence[Run]) -> dict[str, dict[tuple[str, int], tuple[float, float]]]:
@@ -242,8 +198,15 @@ def shares_of(cases: Sequence[Case], runs: Sequence[Run]) -> dict[str, dict[tupl
     return shares
 
 
-def details_of(result: DownloadResult) -> dict[str, Any]:
-    return {"ap1_percent": 100 * result.shares().get("wlan0", 0.0), "settled_ap1_percent": 100 * result.shares(SETTLE).get("wlan0", 0.0),
+def used(result: DownloadResult) -> float:
+    """Interfaces, and so access points, that carry something once the module has settled."""
+    return float(sum(share > CARRIES for share in result.shares(SETTLE).values()))
+
+
+def details_of(result: DownloadResult, cell: Cell) -> dict[str, Any]:
+    by_interface = {name: 100 * share for name, share in result.shares(SETTLE).items()}
+    many = {"settled_best_percent": by_interface.get(cell.interfaces[-1], 0.0), "settled_percent": by_interface} if cell.number == 3 else {}
+    return many | {"ap1_percent": 100 * result.shares().get("wlan0", 0.0), "settled_ap1_percent": by_interface.get("wlan0", 0.0),
             "series_mbps": [round(rate, 2) for rate in result.rates(1.0)], "longest_gap_s": result.longest_gap()}
 
 
