@@ -10,7 +10,7 @@ import sys
 import time
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, needs_scripts
 
 from tandem_common.control import Daemon
 from tandem_common.errors import Failure
@@ -118,6 +118,7 @@ def test_tshark_lists_it_until_it_is_removed(installed) -> None:
 
 @with_tshark
 def test_tshark_shows_packets_as_they_come(installed, control, recorder, monkeypatch) -> None:
+    needs_scripts(installed)  # its fields are a script's
     began: list[float] = []
 
     def recording(wanted: str) -> bytes:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 
 import pytest
+from conftest import needs_scripts
 
 from tandem_trace import cli, wireshark
 
@@ -18,13 +18,7 @@ def home(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     monkeypatch.setattr(wireshark, "extcap_directory", lambda: tmp_path / "extcap")
-    script = tmp_path / ".local/lib/wireshark/plugins/trial.lua"
-    script.parent.mkdir(parents=True)
-    script.write_text("-- nothing\n")
-    loaded = "trial.lua" in subprocess.run(["tshark", "-G", "plugins"], capture_output=True, text=True, check=True).stdout
-    script.unlink()
-    if not loaded and os.geteuid() == 0:
-        pytest.skip("this release of Wireshark runs no scripts of root's (4.4 does not)")
+    needs_scripts(tmp_path)
     return tmp_path
 
 
