@@ -302,6 +302,8 @@ Plan ValidatedPath::while_by_cell(const Event& event, const FlowView& flow, Stat
   Plan plan { .edit = { .route = Link::cell },
               .wake = state.on_word ? first_echo_due(flow, state) : event.now + timeout(flow),
               .why = "offload: by cellular" };
+  // Behind a NAT that nobody knows of the answer is an RST, which must lie before the window (PathValidation::lag).
+  if (state.on_word) plan.edit.ack = segment.ack - PathValidation::lag;
   // Odd TSvals mark the cellular path. Rounded down, so that it is never ahead of the kernel's clock; never below one
   // sent before.
   const TsClock own = segment.timestamps->value;
@@ -328,8 +330,16 @@ Plan ValidatedPath::hear(const Event& event, const FlowView& flow, State& state)
     plan = too_slow(event, flow, state, true);
   else if (flow.ts_reserved.holds(echo) && echo.after(state.validated_after))
   {
+    const bool first = state.on_word;
     state.validated_after = echo;
     proved(state, event.now);
+    if (first)
+    {
+      // What was left out of the ACKs so far; no other may follow.
+      scratch_[0] = latest(flow, Link::cell);
+      plan = { .inject = scratch_, .wake = event.now + timeout(flow), .why = "offload: known path validated" };
+      ++state.unvalidated;
+    }
   }
   // For other flows: what the copies of a probe told was a lower bound.
   if (measured) plan.cell_path = CellPath { CellPath::Is::validated, from_seconds(state.added_delay) };

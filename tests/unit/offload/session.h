@@ -72,8 +72,8 @@ struct Session
     if (outcome.verdict == Verdict::pass)
     {
       const TsClock own = segment.timestamps ? segment.timestamps->value : TsClock {};
-      note({ fixture.now(), outcome.edit.route.value_or(Link::wifi), segment.ack, outcome.edit.ts_value.value_or(own),
-             false, std::string { outcome.why } });
+      note({ fixture.now(), outcome.edit.route.value_or(Link::wifi), outcome.edit.ack.value_or(segment.ack),
+             outcome.edit.ts_value.value_or(own), false, std::string { outcome.why } });
     }
     return outcome;
   }
