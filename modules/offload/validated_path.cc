@@ -278,7 +278,7 @@ Plan ValidatedPath::while_by_cell(const Event& event, const FlowView& flow, Stat
   // An echo is due after a round trip; the queue that data stands in may have grown by half since it was measured.
   if (!state.on_word && state.unvalidated >= validation_acks
       && event.now - state.validated_at > flow.rtt_smoothed * 3 / 2 + 50ms)
-    return validation_lost(event, flow, state);
+    return doubt(event, flow, state, false);
   state.thinning.count(flow);
   if (state.thinning.sparse())
     return return_to_wifi(event, flow, state, state.thinning.sparse_back_off(), "offload: ACKs are sparse already",

@@ -137,7 +137,6 @@ private:
   static Tick first_echo_due(const FlowView& flow, const State& state);
   std::optional<Plan> leave_on_word(const Event& event, const FlowView& flow, State& state);
   Plan doubt(const Event& event, const FlowView& flow, State& state, bool say_again);
-  Plan validation_lost(const Event& event, const FlowView& flow, State& state);
   Plan not_validated(const Event& event, const FlowView& flow, State& state);
   Plan alarm(const Event& event, const FlowView& flow, State& state);
   Plan release(const Event& event, const FlowView& flow, State& state);

@@ -54,23 +54,16 @@ std::optional<Plan> ValidatedPath::leave_on_word(const Event& event, const FlowV
   return {};
 }
 
-// No echo came: the word is withdrawn for all flows, and this one takes none before it has validated the path by
-// itself.
+// No echo came, of the first ACKs or although data arrives: no other flow is to begin there without a validation, and
+// this one takes no word before it has validated the path by itself.
 Plan ValidatedPath::doubt(const Event& event, const FlowView& flow, State& state, bool say_again)
 {
+  const bool word = state.on_word;
   state.distrusts = true;
-  Plan plan = return_to_wifi(event, flow, state, from_seconds(knobs.retry_first),
-                             "offload: no echo on a path known from another flow", say_again);
+  Plan plan = return_to_wifi(
+      event, flow, state, word ? from_seconds(knobs.retry_first) : backoff(state.failures),
+      word ? "offload: no echo on a path known from another flow" : "offload: path validation lost", say_again);
   plan.cell_path = CellPath { CellPath::Is::doubted };
-  return plan;
-}
-
-// ACKs are not echoed any more although data arrives: no other flow is to begin there without a validation.
-Plan ValidatedPath::validation_lost(const Event& event, const FlowView& flow, State& state)
-{
-  Plan plan = return_to_wifi(event, flow, state, backoff(state.failures), "offload: path validation lost", false);
-  plan.cell_path = CellPath { CellPath::Is::doubted };
-  state.distrusts = true;
   return plan;
 }
 
