@@ -19,11 +19,10 @@ namespace tandem::daemon
 {
 
 class PacketLoop;
+struct ForKeeper;
 
 // Owns everything that touches packets. Built in the main thread; throws std::exception with a sentence for the user
 // when it cannot start.
-struct ForKeeper;
-
 class Engine final : public control::Backend
 {
 public:

@@ -23,8 +23,7 @@ namespace tandem::daemon
 // One bit of the configured mask for each kind of packet, from the lowest.
 kernel::Marks marks_of(const Config::Daemon& daemon);
 
-// `for_keeper`: what the keeper inherits.
-// What was opened before the keeper's process began.
+// What was opened before the keeper's process began, which inherits it.
 struct ForKeeper
 {
   std::vector<int> locks {}; // descriptors

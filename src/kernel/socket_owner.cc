@@ -1,7 +1,8 @@
 #include "src/kernel/socket_owner.h"
 
+#include "src/kernel/netlink_dump.h"
+
 #include <arpa/inet.h>
-#include <libmnl/libmnl.h>
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
@@ -39,11 +40,7 @@ std::optional<SocketOwner> owner_in(const std::byte* bytes, std::size_t length, 
   const auto* found = static_cast<const inet_diag_msg*>(NLMSG_DATA(head));
   SocketOwner owner { .user = found->idiag_uid,
                       .cookie = std::uint64_t { found->id.idiag_cookie[1] } << 32 | found->id.idiag_cookie[0] };
-  const auto* end = reinterpret_cast<const char*>(bytes) + head->nlmsg_len;
-  for (const auto* one = static_cast<const nlattr*>(mnl_nlmsg_get_payload_offset(head, sizeof(inet_diag_msg)));
-       mnl_attr_ok(one, static_cast<int>(end - reinterpret_cast<const char*>(one))); one = mnl_attr_next(one))
-    if (mnl_attr_get_type(one) == cgroup_attribute && mnl_attr_get_payload_len(one) == sizeof owner.cgroup)
-      std::memcpy(&owner.cgroup, mnl_attr_get_payload(one), sizeof owner.cgroup);
+  copy_attribute(attributes_of<cgroup_attribute>(head, sizeof(inet_diag_msg))[cgroup_attribute], &owner.cgroup);
   return owner;
 }
 
