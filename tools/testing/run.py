@@ -136,7 +136,8 @@ def run_build(build: Build, progress: Progress, following: Sequence[Build] = ())
     results = failed
     for waits, layers in groupby(build.layers.items(), lambda item: item[0] in VIRTUAL):
         with beside(following if waits else (), progress):
-            ran = run_layers(dict(layers), build, entries, progress) if waits else [run_layer(layer, labels, build, entries, progress) for layer, labels in layers]
+            together = [dict(layers)] if waits else [{layer: labels} for layer, labels in layers]
+            ran = [layer for some in together for layer in run_layers(some, build, entries, progress)]
         results += [run_again(layer, build, entries, progress) for layer in ran] if waits else ran
     return results
 
@@ -181,10 +182,6 @@ def beside(following: Sequence[Build], progress: Progress) -> Iterator[None]:
         return
     with builds.compiling_aside(wanted):
         yield
-
-
-def run_layer(layer: str, labels: tuple[str, ...], build: Build, entries: list[Entry], progress: Progress) -> Layer:
-    return run_layers({layer: labels}, build, entries, progress)[0]
 
 
 def run_layers(layers: dict[str, tuple[str, ...]], build: Build, entries: list[Entry], progress: Progress) -> list[Layer]:
