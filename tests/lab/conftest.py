@@ -18,6 +18,7 @@ sys.dont_write_bytecode = True
 from small_disk import small_disk  # noqa: E402, F401
 from tandem_lab import Lab  # noqa: E402
 from tandem_lab import life, system, topology, virtual  # noqa: E402
+from tandem_lab.uploads import LEAVING  # noqa: E402
 
 # Exact rates: 25 Mb/s by Wi-Fi, 18 by cellular, as in table II of Sinky et al.
 BOTH = """
@@ -42,39 +43,6 @@ name = "ap1"
 [[server]]
 name = "srv1"
 congestion = "cubic"
-"""
-# An access point that is left while a download or an upload runs, at a rate that follows the signal.
-LEAVING = """
-[scenario]
-name = "leaving"
-duration = "30s"
-[wifi]
-profile = "wifi-g"
-rate = "minstrel"
-[cell]
-enabled = false
-[wan]
-delay = "15ms"
-[[ap]]
-name = "ap1"
-signal = -60
-[[ap]]
-name = "ap2"
-channel = 6
-signal = -55
-[[server]]
-name = "srv1"
-congestion = "cubic"
-[[timeline]]
-at = "0s"
-what = "signal"
-ap = "ap1"
-points = [["0s", -60], ["8s", -80]]
-[[timeline]]
-at = "8s"
-what = "handoff"
-ap = "ap2"
-gap = "50ms"
 """
 
 

@@ -11,10 +11,9 @@ from statistics import median_high
 from typing import Any
 
 import pytest
-from conftest import LEAVING
 
 from tandem_lab import system, virtual
-from tandem_lab.uploads import Upload, around, between
+from tandem_lab.uploads import HANDOFF, LEAVING, Upload, around, between
 
 pytestmark = pytest.mark.usefixtures("with_air")
 
@@ -158,7 +157,7 @@ def test_it_is_not_worse_than_without(make_lab, by):
             lab.start_timeline()
             began = time.time()
             sent, got = Upload(lab, 12.5).wait()
-        found[uploads] = around(sent, got, began, 8, 12)
+        found[uploads] = around(sent, got, began, HANDOFF, 12)
         lab.down()
     print(f"without {found[False]}, with {found[True]}")
     assert found[True]["rtt_ms"] < 1.1 * found[False]["rtt_ms"]

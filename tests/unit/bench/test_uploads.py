@@ -50,4 +50,4 @@ def test_what_waits_in_the_queue_after_a_change_counts_for_nothing() -> None:
 def test_the_quick_run_has_every_arm() -> None:
     assert {arm for case in BENCH.cases(True) for arm in case.arms} == {arm for case in BENCH.cases(False) for arm in case.arms}
     assert {case.name for case in BENCH.cases(True)} < {case.name for case in BENCH.cases(False)}
-    assert uploads.leaving().count("[[ap]]") == 2
+    assert uploads.LEAVING.count("[[ap]]") == 2

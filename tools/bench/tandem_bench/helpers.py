@@ -60,6 +60,19 @@ def needs_mptcp() -> None:
         raise Unavailable("this kernel has no MPTCP (CONFIG_MPTCP)")
 
 
+def wait_for_endpoints(lab: Lab, addresses: Sequence[str], timeout: float = 10.0) -> None:
+    """Until the daemon has MPTCP endpoints with these addresses: a connection that begins before has one subflow only."""
+    until = time.monotonic() + timeout
+    while True:
+        text = lab.client.run(["ip", "mptcp", "endpoint", "show"]).stdout
+        lacking = [address for address in addresses if address not in text]
+        if not lacking:
+            return
+        if time.monotonic() > until:
+            raise Unavailable(f"tandemd made no MPTCP endpoint with {lacking[0]} within {timeout:g} s; there are: {text.strip() or 'none'}")
+        time.sleep(0.1)
+
+
 @contextmanager
 def tandem(lab: Lab, options: Options, modules: Sequence[str] = (), config: Mapping[str, Any] | None = None, label: str = "") -> Iterator[Daemon]:
     """tandemd in the client. With --keep-logs its log stays when the run fails."""

@@ -17,6 +17,41 @@ if TYPE_CHECKING:
 ENDS = Path(__file__).with_name("upload_ends.py")
 PORT = 7000
 
+# A scenario: an access point that is left while a download or an upload runs, at a rate that follows the signal.
+LEAVING = """
+[scenario]
+name = "leaving"
+duration = "30s"
+[wifi]
+profile = "wifi-g"
+rate = "minstrel"
+[cell]
+enabled = false
+[wan]
+delay = "15ms"
+[[ap]]
+name = "ap1"
+signal = -60
+[[ap]]
+name = "ap2"
+channel = 6
+signal = -55
+[[server]]
+name = "srv1"
+congestion = "cubic"
+[[timeline]]
+at = "0s"
+what = "signal"
+ap = "ap1"
+points = [["0s", -60], ["8s", -80]]
+[[timeline]]
+at = "8s"
+what = "handoff"
+ap = "ap2"
+gap = "50ms"
+"""
+HANDOFF = 8.0  # s, in it
+
 
 class Upload:
     """From the client to the first server, for so many seconds. `own_pace`: bytes per second that the application allows itself; 0: it does not say."""

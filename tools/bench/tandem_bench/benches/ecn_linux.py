@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Mapping, Sequence
@@ -110,7 +109,7 @@ class EcnLinux(Bench):
                 daemon = stack.enter_context(helpers.tandem(lab, options, ["ecn"], {
                     "links": {"radio": f"lab:{lab.directory / 'frames.sock'}", "modem": "none"}, "mptcp": {"setup": True}, "modules": {"ecn": module}},
                     f"{case.name}-{arm.name}-{seed}"))
-                wait_for_endpoints(lab)
+                helpers.wait_for_endpoints(lab, addresses_of(lab))
             single = {BY_AP1: "wlan0", BY_AP2: "wlan1", BY_BEST: cell.interfaces[-1]}.get(arm, "")
             result = lab.start_download(seconds=cell.seconds, mptcp=not single, interface=single).wait()
             if result.error:
@@ -210,14 +209,9 @@ def details_of(result: DownloadResult, cell: Cell) -> dict[str, Any]:
             "series_mbps": [round(rate, 2) for rate in result.rates(1.0)], "longest_gap_s": result.longest_gap()}
 
 
-def wait_for_endpoints(lab: Lab, interfaces: Sequence[str] = (), timeout: float = 10.0) -> None:
-    """Until the daemon has set MPTCP up by these interfaces (none said: all): a connection that begins before has one subflow only."""
-    until = time.monotonic() + timeout
-    wanted = [lab.info["interfaces"][name]["ipv4"] for name in interfaces or lab.info["interfaces"]]
-    while not all(address in (text := lab.client.run(["ip", "mptcp", "endpoint", "show"]).stdout) for address in wanted):
-        if time.monotonic() > until:
-            raise Unavailable(f"tandemd made no MPTCP endpoints within {timeout:g} s; there are: {text.strip() or 'none'}")
-        time.sleep(0.1)
+def addresses_of(lab: Lab, interfaces: Sequence[str] = ()) -> list[str]:
+    """The client's by these Wi-Fi interfaces (none said: all)."""
+    return [lab.info["interfaces"][name]["ipv4"] for name in interfaces or lab.info["interfaces"]]
 
 
 def mark_by_hand(lab: Lab, interface: str, share: float) -> None:

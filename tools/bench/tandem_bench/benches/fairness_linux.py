@@ -12,7 +12,7 @@ from tandem_lab.errors import LabError
 from .. import helpers, lateness
 from ..daemon_status import of_module
 from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options
-from .ecn_linux import HONEST_US, wait_for_endpoints
+from .ecn_linux import HONEST_US, addresses_of
 from .fairness import C1, C2, JAIN, LEAST, OTHERS, TABLES, C, jain
 
 AT_AP1, AT_AP2 = Arm("C at AP1", "ap1"), Arm("C at AP2", "ap2")
@@ -95,7 +95,7 @@ class FairnessLinux(Bench):
             elif arm in (TANDEM, NO_SURVEY):
                 config = {"links": {"radio": f"lab:{lab.directory / 'frames.sock'}", "modem": "none", "more_wifi": list(OF_C[1:])}, "mptcp": {"setup": True}}
                 daemon = stack.enter_context(helpers.tandem(lab, options, ["ecn"], config, f"{case.name}-{arm.name}-{seed}"))
-                wait_for_endpoints(lab, OF_C)
+                helpers.wait_for_endpoints(lab, addresses_of(lab, OF_C))
             single = {AT_AP1: OF_C[0], AT_AP2: OF_C[1]}.get(arm, "")
             running = [lab.start_download(seconds=SECONDS, interface=OF_C1), lab.start_download(seconds=SECONDS, interface=OF_C2),
                        lab.start_download(seconds=SECONDS, mptcp=not single, interface=single)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Mapping
@@ -12,7 +11,7 @@ from tandem_lab.errors import LabError
 
 from .. import helpers, lateness
 from ..daemon_status import of_module
-from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options, Unavailable
+from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options
 
 WIFI = Arm("TCP by Wi-Fi", "wifi")
 BACKUP = Arm("cellular as backup", "backup")
@@ -127,7 +126,7 @@ class Promise(Bench):
                 daemon = stack.enter_context(helpers.tandem(lab, options, ["rate"], {
                     "links": {"radio": f"lab:{lab.directory / 'frames.sock'}", "modem": "none"}, "mptcp": {"setup": True}, "modules": {"rate": knobs}},
                     f"{case.name}-{arm.name}-{seed}"))
-                wait_for_endpoint(lab)
+                helpers.wait_for_endpoints(lab, [topology.CELL_CLIENT[0]])
             lab.start_timeline()
             seen: list[tuple[float, int, int, int]] = []
 
@@ -178,15 +177,6 @@ def make_endpoint(lab: Lab, backup: bool) -> None:
     """By hand, for cellular: as the kernel's path manager has it without a daemon."""
     lab.client.run(["ip", "mptcp", "limits", "set", "subflows", "4"])
     lab.client.run(["ip", "mptcp", "endpoint", "add", topology.CELL_CLIENT[0], "dev", "cell0", "subflow", *(["backup"] if backup else [])])
-
-
-def wait_for_endpoint(lab: Lab, timeout: float = 10.0) -> None:
-    """Until the daemon has an endpoint by cellular: a connection that begins before has one subflow only."""
-    until = time.monotonic() + timeout
-    while topology.CELL_CLIENT[0] not in (text := lab.client.run(["ip", "mptcp", "endpoint", "show"]).stdout):
-        if time.monotonic() > until:
-            raise Unavailable(f"tandemd made no MPTCP endpoint by cellular within {timeout:g} s; there are: {text.strip() or 'none'}")
-        time.sleep(0.1)
 
 
 def case_of(cell: Cell, rounds: int) -> Case:

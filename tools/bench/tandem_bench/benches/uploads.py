@@ -6,14 +6,14 @@ import time
 from contextlib import ExitStack
 from typing import Any, Mapping
 
-from tandem_lab import Lab
+from tandem_lab import Lab, topology
 from tandem_lab.errors import LabError
-from tandem_lab.uploads import Upload, around
+from tandem_lab.uploads import HANDOFF, LEAVING, Upload, around
 
-from .. import helpers, lateness, walks
+from .. import helpers, lateness
 from ..daemon_status import of_module
 from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options, Unavailable
-from .promise import make_endpoint, wait_for_endpoint
+from .promise import make_endpoint
 
 PLAIN, BPF, HTB = Arm("plain", "plain"), Arm("by BPF", "bpf"), Arm("by HTB", "htb")
 BACKUP, ALONE, TANDEM = Arm("cellular as backup", "backup"), Arm("MPTCP alone", "alone"), Arm("Tandem", "tandem")
@@ -24,24 +24,17 @@ WORST_RTT = Metric("longest smoothed round trip of them", "ms", 0)
 GAP = Metric("longest time without data around the handoff", "s", 2)
 AGAIN = Metric("segments sent again", "", 0)
 GOODPUT = Metric("goodput", "Mb/s", 1)
-LEAVING = (RTT, WORST_RTT, GAP, AGAIN, GOODPUT)
+BEFORE_AND_AT = (RTT, WORST_RTT, GAP, AGAIN, GOODPUT)
 HELD = Metric("goodput while Wi-Fi is below R0", "% of R0", 1)
 WORST = Metric("worst 2 s of it", "% of R0", 1)
 SPENT = Metric("cellular, of what was missing", "%", 0)
 NEEDLESS = Metric("cellular while Wi-Fi suffices", "MB", 2)
 
-HANDOFF, ENDED = 8.0, 12.0  # s
+ENDED = 12.0  # s
 R0, BY_WIFI, BY_CELL = 6.0, 3.0, 10.0  # Mb/s
 SLOW, AGAIN_FAST, STOPS = 5.0, 20.0, 27.0  # s: Wi-Fi carries BY_WIFI, then what it did
 SETTLE = 3.0  # after a change TCP, the module and the queues at the links are busy with it
 HEADERS = 1448 / 1514  # of an Ethernet frame what TCP carries
-
-
-def leaving() -> str:
-    """A signal that falls from -60 to -80 dBm within 8 s, at a rate that follows it, and a handoff of 50 ms then."""
-    return ('[scenario]\nname = "uploads"\nduration = "30s"\n[wifi]\nprofile = "wifi-g"\nrate = "minstrel"\n[cell]\nenabled = false\n[wan]\ndelay = "15ms"\n'
-            '[[ap]]\nname = "ap1"\nsignal = -60\n[[ap]]\nname = "ap2"\nchannel = 6\nsignal = -55\n[[server]]\nname = "srv1"\n'
-            + walks.event(0, "signal", ap='"ap1"', points=f'[["0s", -60], ["{HANDOFF:g}s", -80]]') + walks.event(HANDOFF, "handoff", ap='"ap2"', gap='"50ms"'))
 
 
 def two_links() -> str:
@@ -66,7 +59,7 @@ class Uploads(Bench):
 
     def cases(self, quick: bool) -> list[Case]:
         rounds = 1 if quick else 6
-        handoffs = [Case(f"handoff, {congestion}", (PLAIN, BPF, HTB), LEAVING, rounds, tuple(goal for arm in (BPF, HTB) for goal in (
+        handoffs = [Case(f"handoff, {congestion}", (PLAIN, BPF, HTB), BEFORE_AND_AT, rounds, tuple(goal for arm in (BPF, HTB) for goal in (
             Goal(arm.name, "<=", 0.5, over=PLAIN.name), Goal(arm.name, ">=", 0.97, over=PLAIN.name, metric=GOODPUT.name))), "", {"congestion": congestion})
             for congestion in (("cubic",) if quick else ("cubic", "bbr"))]
         r0 = Case(f"R0 {R0:g} Mb/s, Wi-Fi {BY_WIFI:g} Mb/s, cubic", (BACKUP, ALONE, TANDEM), (HELD, WORST, SPENT, NEEDLESS), rounds,
@@ -82,7 +75,7 @@ class Uploads(Bench):
 
     def _handoff(self, case: Case, arm: Arm, seed: int, options: Options) -> Measurement:
         with ExitStack() as stack:
-            lab = stack.enter_context(Lab(leaving(), seed=seed, prefix=options.prefix, counters=False))
+            lab = stack.enter_context(Lab(LEAVING, seed=seed, prefix=options.prefix, counters=False))
             daemon = None
             if arm != PLAIN:
                 setting, wanted = HOW[arm]
@@ -112,7 +105,7 @@ class Uploads(Bench):
                 daemon = stack.enter_context(helpers.tandem(lab, options, ["rate"], {
                     "links": {"radio": f"lab:{lab.directory / 'frames.sock'}", "modem": "none"}, "mptcp": {"setup": True},
                     "modules": {"rate": {"promise": True, "r0_up": f"{R0:g}Mbit"}}}, f"{case.name}-{arm.name}-{seed}"))
-                wait_for_endpoint(lab)
+                helpers.wait_for_endpoints(lab, [topology.CELL_CLIENT[0]])
             else:
                 make_endpoint(lab, backup=arm == BACKUP)
             began = time.time()
