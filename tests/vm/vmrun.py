@@ -26,10 +26,11 @@ from pathlib import Path
 from typing import Callable, Sequence
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[2] / "tools" / "common")]
 
 import initramfs  # noqa: E402
 import kernel as kernels  # noqa: E402
+from tandem_common.priority import lower_session  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 QEMU = "qemu-system-x86_64"
@@ -102,7 +103,7 @@ def run(command: Sequence[str], *, timeout: float = 120.0, modules: Sequence[str
              "-kernel", str(kernel.image), "-initrd", str(image), "-append", "console=ttyS0 panic=-1 quiet loglevel=5 mitigations=off net.ifnames=0",
              "-virtfs", f"local,path=/,mount_tag={initramfs.TAG},security_model=none,readonly=on,multidevs=remap",
              "-serial", f"file:{console}", "-chardev", "stdio,id=out,signal=off", "-serial", "chardev:out", *devices],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, preexec_fn=_die_with_parent)
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=_before)
         try:
             heard = _Listener(job.nonce, say)
             ended = heard.listen(machine, started + timeout)
@@ -120,8 +121,11 @@ def run(command: Sequence[str], *, timeout: float = 120.0, modules: Sequence[str
     raise TimeOver(f"the virtual machine was not done after {timeout:.0f} s; {where}{said}")
 
 
-def _die_with_parent() -> None:
+def _before() -> None:
+    """The machine dies with this process, and yields the processors as this process does, also to those of other sessions."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if (nice := os.nice(0)) > 0:
+        lower_session(nice)
 
 
 class _Listener:

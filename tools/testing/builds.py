@@ -8,11 +8,15 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Iterator, Sequence
 
-from progress import Progress, lines_of
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "common"))
+
+from progress import Progress, lines_of  # noqa: E402
+from tandem_common.priority import idle_session  # noqa: E402
 
 _STEP = re.compile(r"^\[(\d+)/(\d+)\] ")
 _MB_PER_COMPILER = 1500
@@ -64,14 +68,13 @@ def compile_targets(preset: str, build: Path, targets: Sequence[str], progress: 
 
 @contextmanager
 def compiling_aside(wanted: Sequence[tuple[Path, Sequence[str]]]) -> Iterator[None]:
-    """Goes on with configured builds (directory, targets), one after the other, in whatever time of the processors nobody else wants
-    (SCHED_IDLE), and stops at the end.
+    """Goes on with configured builds (directory, targets), one after the other, in whatever time of the processors nobody else wants,
+    and stops at the end.
 
     Says nothing: what is compiled is kept, and whoever builds these targets afterwards sees what failed."""
     commands = "; ".join(shlex.join(_ninja(build, targets)) for build, targets in wanted)
     with subprocess.Popen(["sh", "-c", commands], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                          env={**os.environ, **_CACHE}, start_new_session=True,
-                          preexec_fn=lambda: os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))) as process:
+                          env={**os.environ, **_CACHE}, start_new_session=True, preexec_fn=idle_session) as process:
         try:
             yield
         finally:

@@ -116,7 +116,7 @@ def test_what_fails_the_second_time_only_has_failed(monkeypatch) -> None:
 def test_nothing_is_run_again_without_a_failure_or_with_many(monkeypatch) -> None:
     layer, asked = ran_again(monkeypatch, two_entries(set(), again=False), set())
     assert asked == [] and layer.tally() == Tally(4, 0, 0)
-    monkeypatch.setattr(run, "RUN_AGAIN", 1)
+    monkeypatch.setitem(run.RUN_AGAIN, "lab", 1)
     layer, asked = ran_again(monkeypatch, two_entries({"lab.a: one", "lab.b: one"}, again=False), set())
     assert asked == [] and layer.tally() == Tally(2, 2, 0)
 
