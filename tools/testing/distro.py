@@ -23,12 +23,13 @@ class Release:
     name: str
     components: str
     keyring: str
-    keyring_package: str  # of Debian 12, that brings the keyring
+    keyring_from: str  # how Debian 12 comes by it
 
 
 RELEASES = {
-    "trixie": Release("Debian 13", "main", "debian-archive-keyring.gpg", "debian-archive-keyring"),
-    "noble": Release("Ubuntu 24.04", "main,universe", "ubuntu-archive-keyring.gpg", "ubuntu-keyring"),
+    "trixie": Release("Debian 13", "main", "debian-archive-keyring.gpg", "run: apt-get install debian-archive-keyring"),
+    "noble": Release("Ubuntu 24.04", "main,universe", "ubuntu-archive-keyring.gpg",
+                     "install ubuntu-keyring; Debian 12 has no package of that name, that of Debian 13 fits"),
 }
 
 
@@ -61,7 +62,7 @@ def make(release: str, mirror: str | None, place: Path) -> Path:
             raise NoDistro(f"{program} is not installed; run: apt-get install mmdebstrap util-linux")
     facts = RELEASES[release]
     if not Path("/usr/share/keyrings", facts.keyring).exists():
-        raise NoDistro(f"/usr/share/keyrings/{facts.keyring} is missing, by which packages of {facts.name} are known to be genuine; run: apt-get install {facts.keyring_package}")
+        raise NoDistro(f"/usr/share/keyrings/{facts.keyring} is missing, by which packages of {facts.name} are known to be genuine; {facts.keyring_from}")
     print(f"making a root of {facts.name} with {len(packages)} packages and what they need, which takes a few minutes", flush=True)
     place.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place, prefix="root-") as scratch:

@@ -26,7 +26,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     monkeypatch.setattr(distro, "wanted", lambda release: ["cmake", "git"])
     monkeypatch.setattr(distro.shutil, "which", lambda program: program)
     monkeypatch.setattr(distro.subprocess, "run", run)
-    monkeypatch.setitem(distro.RELEASES, "trixie", distro.Release("Debian 13", "main", "/dev/null", "some-keyring"))
+    monkeypatch.setitem(distro.RELEASES, "trixie", distro.Release("Debian 13", "main", "/dev/null", "run: apt-get install some-keyring"))
     return commands
 
 
@@ -55,7 +55,7 @@ def test_half_a_root_is_none(made: list[list[str]], tmp_path: Path, monkeypatch:
 
 
 def test_a_missing_keyring_is_named_with_its_package(made: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(distro.RELEASES, "trixie", distro.Release("Debian 13", "main", "nobodys.gpg", "some-keyring"))
+    monkeypatch.setitem(distro.RELEASES, "trixie", distro.Release("Debian 13", "main", "nobodys.gpg", "run: apt-get install some-keyring"))
     with pytest.raises(distro.NoDistro, match="nobodys.gpg is missing.*apt-get install some-keyring"):
         distro.make("trixie", None, tmp_path)
     assert made == []
