@@ -154,7 +154,7 @@ def main() -> int:
                 print(f"{arm:<14}  {runs[-1].goodput:6.2f} Mb/s", flush=True)
     except KeyboardInterrupt:
         print("stopped; the lab is gone", file=sys.stderr)
-        return 1
+        return 130
     except BadInput as error:
         print(f"demo: {error}", file=sys.stderr)
         return 2
