@@ -86,6 +86,8 @@ def run_entries(layers: Mapping[str, Sequence[Entry]], build: Path, jobs: int, p
     reports: dict[str, Path] = {}
     for entry in entries:
         reports[entry.name] = entry.own_report() or directory / f"{entry.program.name}.xml"  # GoogleTest names it after the program
+        if again and (first := reports[entry.name]).exists():
+            first.replace(first.with_suffix(".first.xml"))
         reports[entry.name].unlink(missing_ok=True)
 
     summary = directory / "ctest.xml"
