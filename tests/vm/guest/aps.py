@@ -277,8 +277,13 @@ def roams_of_modules(daemon: Daemon, own: int, other: int) -> None:
     strength(own, -30)
     strength(other, -80)
     daemon.tandem("aps", "--scan")
-    said = wait_for(lambda: "left less than a minute ago" in roaming(daemon)["last"], 15)
-    fact("rate_stays", {"said": said, "at": associated_with() == AP[other], **roaming(daemon)})
+    stays: dict[str, Any] = {}
+
+    def said() -> bool:
+        stays.update(roaming(daemon))  # of one moment: the wish goes as the signal does
+        return "left less than a minute ago" in stays["last"] and stays["wanted"]
+
+    fact("rate_stays", {"said": wait_for(said, 15), "at": associated_with() == AP[other], **stays})
     fact("rate_download", fetch.communicate(timeout=180)[0].strip())
     strength(other, -30)
 
