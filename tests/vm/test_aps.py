@@ -117,8 +117,8 @@ def test_without_wpa_supplicant_rate_asks_nothing_and_it_is_said_once(facts: dic
     assert sum("no roam: wpa_supplicant" in line for line in facts["rate_log"]) == 1, facts["rate_log"]
 
 
-def test_the_download_that_ran_all_the_while_is_whole(facts: dict[str, Any]) -> None:
-    assert facts["rate_download"] == "True"
+def test_the_downloads_that_ran_all_the_while_are_whole(facts: dict[str, Any]) -> None:
+    assert facts["rate_download"] == ["True", "True"]
 
 
 def test_another_channel_is_not_joined_and_said_so(facts: dict[str, Any]) -> None:

@@ -273,7 +273,8 @@ def roams_of_modules(daemon: Daemon, own: int, other: int) -> None:
     fact("rate_waits", {**roaming(daemon), "at": associated_with() == AP[own]})
     strength(own, -80)
     fact("rate_roams", {"moved": wait_for(lambda: roaming(daemon)["moved"] == 1), "at": associated_with() == AP[other], **roaming(daemon), "table": daemon.tandem("status")[1]})
-    # Now the other way round, at once.
+    # Now the other way round, at once. With a download of its own: `rate` wishes for nothing without one, and on a slow machine the first is over by now.
+    again = download(120)
     strength(own, -30)
     strength(other, -80)
     daemon.tandem("aps", "--scan")
@@ -284,7 +285,7 @@ def roams_of_modules(daemon: Daemon, own: int, other: int) -> None:
         return "left less than a minute ago" in stays["last"] and stays["wanted"]
 
     fact("rate_stays", {"said": wait_for(said, 15), "at": associated_with() == AP[other], **stays})
-    fact("rate_download", fetch.communicate(timeout=180)[0].strip())
+    fact("rate_download", [one.communicate(timeout=180)[0].strip() for one in (fetch, again)])
     strength(other, -30)
 
 
