@@ -24,6 +24,7 @@ struct Left
   TsClock value {};
   bool injected = false;
   std::string why;
+  std::uint32_t lacks = 0; // bytes of what the kernel has acknowledged by then
 };
 
 struct Session
@@ -55,6 +56,7 @@ struct Session
   }
   void note(Left one)
   {
+    one.lacks = static_cast<std::uint32_t>(fixture.view(peers).rcv_nxt - one.ack);
     server.send(one.at, one.by, one.ack, one.value);
     left.push_back(std::move(one));
   }
