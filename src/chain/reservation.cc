@@ -28,10 +28,10 @@ void Chain::reserve(std::size_t i, const TsReservation& wanted, flow::Flow& flow
   flow.ts_owner = static_cast<std::uint8_t>(i);
 }
 
-// Segments of another origin leave with a TSval that is free.
+// Segments of this host of another origin leave with a TSval that is free. What arrives has the server's clock.
 void Chain::keep_reservation(const Segment& segment, Outcome& outcome, flow::Flow& flow, bool by_owner)
 {
-  if (!segment.timestamps || outcome.verdict != Verdict::pass) return;
+  if (segment.direction != Direction::egress || !segment.timestamps || outcome.verdict != Verdict::pass) return;
   if (by_owner && outcome.edit.route && *outcome.edit.route != flow.view.link) return;
   const TsClock value = outcome.edit.ts_value.value_or(segment.timestamps->value);
   const TsClock free = flow.view.ts_reserved.free(value);

@@ -280,6 +280,24 @@ TEST_F(Reserving, DataThatWaitsForItsAcknowledgementPreventsIt)
 
 TEST_F(Reserving, UnseenDataEndsIt)
 {
+// The server's clock is another one: its values say nothing of what is reserved, whatever they are.
+TEST_F(Reserving, DataOfTheServersThatWaitsForAVerdictKeepsItsTsval)
+{
+  reserve();
+  const TsClock from = fixture.view(peers).ts_reserved.from;
+  for (const TsReservation::What what : { TsReservation::What::onward, TsReservation::What::odd })
+  {
+    fixture.flow(peers).view.ts_reserved.what = what;
+    for (const TsClock value : { from, from + 1, from + 1'000'000, from - 1 })
+    {
+      Segment arrives = peers.data_in(fixture.now(), 1448, peers.local_ts(fixture.now()));
+      arrives.timestamps->value = value;
+      EXPECT_EQ(fixture.chain.segment(arrives, true, fixture.now()).edit.ts_value, std::nullopt);
+    }
+  }
+  EXPECT_EQ(fixture.chain.stats().ts_lowered, 0u);
+}
+
   reserve();
   peers.next += 100;
   fixture.data(peers, 1448, peers.local_ts(fixture.now()));
