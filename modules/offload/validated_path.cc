@@ -65,9 +65,9 @@ Plan ValidatedPath::decide(const Event& event, const FlowView& flow, State& stat
   switch (event.kind)
   {
   case EventKind::segment:
-    if (!event.queued) return event.segment->direction == Direction::ingress ? hear(event, flow, state) : Plan {};
-    if (event.segment->direction == Direction::egress && event.segment->is_pure_ack())
-      return acknowledge(event, flow, state);
+    // A copy, or what another module decides about.
+    if (event.segment->direction == Direction::ingress) return hear(event, flow, state);
+    if (event.queued && event.segment->is_pure_ack()) return acknowledge(event, flow, state);
     return {};
   case EventKind::alarm:
     return alarm(event, flow, state);
@@ -313,7 +313,7 @@ Plan ValidatedPath::while_by_cell(const Event& event, const FlowView& flow, Stat
   return plan;
 }
 
-// An observed copy of what arrives: the echoes.
+// What arrives: the echoes.
 Plan ValidatedPath::hear(const Event& event, const FlowView& flow, State& state)
 {
   const Segment& segment = *event.segment;

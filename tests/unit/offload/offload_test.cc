@@ -187,6 +187,26 @@ TEST(OffloadProof, WifiKeepsTheOlderTsvalAndCopiesCarryTheNext)
   EXPECT_EQ(s.phase(), Phase::by_cell);
 }
 
+// What another module decides about is shown to all by the same event: there is no copy then (tandem/admission.h).
+TEST(OffloadProof, AnEchoIsHeardInDataThatWaitsForAVerdictToo)
+{
+  Session s {};
+  for (int i = 0; i < 5000 && s.fixture.count("offload: path validated") == 0; ++i)
+  {
+    s.wait(s.every);
+    const Tick now = s.fixture.now();
+    const chain::Outcome arrived =
+        s.fixture.chain.segment(s.peers.data_in(now, s.length, s.server.echo(now - s.peers.downlink)), true, now);
+    EXPECT_TRUE(arrived.verdict == Verdict::pass && arrived.edit.empty());
+    s.note_injected();
+    s.peers.recent = s.peers.remote_ts(now);
+    s.peers.received += s.length;
+    s.ack();
+  }
+  EXPECT_EQ(s.fixture.count("offload: path validated"), 1u);
+  EXPECT_EQ(s.fixture.violations(), 0u);
+}
+
 TEST(OffloadProof, CopiesAreSpacedAndBounded)
 {
   Session s {};
