@@ -56,6 +56,13 @@ bool ends(const Segment& segment, const FlowView& flow)
   return flow.bypass == Bypass::mid_flow || segment.seq.at_or_after(flow.rcv_nxt);
 }
 
+// Whether the segment at hand acknowledges by itself what a module held back: one of this host's that waits for its
+// verdict passes.
+bool tells_server(const Event& event)
+{
+  return event.queued && event.segment->direction == Direction::egress;
+}
+
 // A reservation is given back whatever else of the plan is not allowed.
 std::optional<TsReservation> gives_back(const Plan& plan)
 {
@@ -229,14 +236,14 @@ Plan Chain::ask(std::size_t i, const Event& event, flow::Flow& flow, bool timed)
   {
     ++slot.stats.faults;
     exclude(i, flow);
-    if (!event.queued) flush_withheld(i, flow, event.now);
+    if (!tells_server(event)) flush_withheld(i, flow, event.now);
     return {};
   }
   if (timed && too_slow(begin, flow))
   {
     ++slot.stats.faults;
     exclude(i, flow);
-    if (!event.queued) flush_withheld(i, flow, event.now);
+    if (!tells_server(event)) flush_withheld(i, flow, event.now);
     return {};
   }
   if (const Violation violation = check(plan, event, flow.view, budget_left()); violation != Violation::none)
@@ -246,9 +253,8 @@ Plan Chain::ask(std::size_t i, const Event& event, flow::Flow& flow, bool timed)
       ++slot.stats.conflicts;
     else if (!is_refusal(violation))
       exclude(i, flow);
-    // What the module meant to send may be the answer to an ACK that it dropped earlier. A queued segment needs no
-    // such care: it passes.
-    if (!event.queued) flush_withheld(i, flow, event.now);
+    // What the module meant to send may be the answer to an ACK that it dropped earlier.
+    if (!tells_server(event)) flush_withheld(i, flow, event.now);
     // A refused module keeps its timer: it may wake up and find another way.
     const bool goes_on = is_refusal(violation) || is_conflict(violation);
     return goes_on ? Plan { .reserve = gives_back(plan), .wake = plan.wake } : Plan {};

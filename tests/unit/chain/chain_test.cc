@@ -545,6 +545,27 @@ TEST(ChainFaults, InjectedAcksRepeatTheCounterOfAccurateEcn)
     peers.ace = static_cast<std::uint8_t>(count);
     fixture.open(peers);
     fixture.download(peers, 3, ms(5), ms(20));
+// A segment of this host that waits for its verdict tells the server by itself; one of the server's does not.
+TEST(ChainFaults, WhatIsHeldBackIsSentWhenAModuleFailsOverAnArrival)
+{
+  for (const bool queued : { false, true })
+  {
+    Puppet puppet { "offload" };
+    Fixture fixture { { &puppet } };
+    Peers peers {};
+    fixture.open(peers);
+    fixture.download(peers, 3, ms(5), ms(20));
+    puppet.act = [](const Event& event, const FlowView&)
+    { return is_ack(event) ? Plan { .verdict = Verdict::drop, .wake = event.now + ms(3'000) } : Plan {}; };
+    EXPECT_EQ(fixture.download(peers, 1, ms(5), ms(20)), 1);
+    puppet.act = [](const Event&, const FlowView&) -> Plan { throw std::runtime_error { "oops" }; };
+    const Segment arrives = peers.data_in(fixture.now(), 1448, peers.local_ts(fixture.now()));
+    fixture.chain.segment(arrives, queued, fixture.now());
+    ASSERT_EQ(fixture.actions.injected.size(), 1u) << "queued: " << queued;
+    EXPECT_EQ(fixture.actions.injected[0].segment.ack, fixture.view(peers).rcv_nxt);
+  }
+}
+
     puppet.act = [&](const Event& event, const FlowView& flow) -> Plan
     {
       if (!is_ack(event)) return {};
