@@ -400,14 +400,14 @@ void Chain::decide(const Segment& segment, bool queued, const LastAck& before, f
     if (plan.quiet || slots_[i].module->interest().decide != 0) quiet = std::min(quiet, plan.quiet.value_or(Tick {}));
   }
   flow.quiet_until = flow.watched ? Tick {} : quiet;
-  // An ACK that is left out acknowledges nothing of what is withheld.
-  if (is_ack && outcome.verdict == Verdict::pass)
-    for (std::size_t i = 0; i < slots_.size(); ++i)
-      if (was_asked(i)) note_hold(i, segment, plans_[i].edit, true, flow);
   // An edit asks that this very segment leaves: it beats a drop. A lower ACK number alone does not: whoever withholds
   // does not mind that less is acknowledged. Nor does a window that may wait.
   if (insisted) outcome.verdict = Verdict::pass;
   if (is_ack) limit_withheld(segment, outcome, flow.view);
+  // An ACK that is left out acknowledges nothing of what is withheld.
+  if (is_ack && outcome.verdict == Verdict::pass)
+    for (std::size_t i = 0; i < slots_.size(); ++i)
+      if (was_asked(i)) note_hold(i, segment, plans_[i].edit, true, flow);
   if (flow.view.holes && !before.holes) let_go(before, outcome.edit.route.value_or(flow.view.link), flow, now);
   keep_reservation(segment, outcome, flow, routed_by_owner);
 }

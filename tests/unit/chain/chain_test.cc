@@ -207,6 +207,32 @@ TEST_F(TwoModules, WhatLeftIsRememberedAsItLeft)
   EXPECT_EQ(fixture.view(peers).rcv_nxt, sent + 1448);
 }
 
+// It was to be left out, and left in full because another edit asked for that.
+TEST_F(TwoModules, WhoseAckLeftAfterAllKeepsNothingBackAnyMore)
+{
+  const auto more = [&] { fixture.data(peers, 1448, peers.local_ts(fixture.now())); };
+  const Seq now = peers.remote_isn + peers.received;
+  both({ .edit = { .ack = now - 1448u } }, {});
+  ASSERT_EQ(fixture.view(peers).sent_ack, now - 1448u);
+  more();
+  const Outcome outcome = both({ .edit = { .ts_echo = peers.recent } }, { .verdict = Verdict::drop });
+  ASSERT_EQ(outcome.verdict, Verdict::pass);
+  ASSERT_EQ(fixture.view(peers).sent_ack, now + 1448u);
+  more();
+  first.act = {};
+  second.act = [&](const Event& event, const FlowView& flow) -> Plan
+  {
+    if (is_ack(event)) return { .verdict = Verdict::drop, .wake = event.now + ms(3) };
+    if (event.kind != EventKind::alarm) return {};
+    second.room[0] = newest(flow, Link::wifi, event.now);
+    return { .inject = std::span { second.room }.first(1) };
+  };
+  fixture.run_for(ms(1));
+  ASSERT_EQ(fixture.ack(peers).verdict, Verdict::drop);
+  fixture.run_for(ms(5));
+  EXPECT_EQ(fixture.view(peers).sent_ack, fixture.view(peers).rcv_nxt) << "nobody will say the rest";
+}
+
 // ---- one owner for TSval ----
 
 struct Reserving : TwoModules
