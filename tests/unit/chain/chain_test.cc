@@ -280,6 +280,24 @@ TEST_F(Reserving, NothingElseLeavesWithAReservedValue)
   EXPECT_EQ(fixture.chain.stats().ts_lowered, 4u);
 }
 
+// The server's clock is another one: its values say nothing of what is reserved, whatever they are.
+TEST_F(Reserving, DataOfTheServersThatWaitsForAVerdictKeepsItsTsval)
+{
+  reserve();
+  const TsClock from = fixture.view(peers).ts_reserved.from;
+  for (const TsReservation::What what : { TsReservation::What::onward, TsReservation::What::odd })
+  {
+    fixture.flow(peers).view.ts_reserved.what = what;
+    for (const TsClock value : { from, from + 1, from + 1'000'000, from - 1 })
+    {
+      Segment arrives = peers.data_in(fixture.now(), 1448, peers.local_ts(fixture.now()));
+      arrives.timestamps->value = value;
+      EXPECT_EQ(fixture.chain.segment(arrives, true, fixture.now()).edit.ts_value, std::nullopt);
+    }
+  }
+  EXPECT_EQ(fixture.chain.stats().ts_lowered, 0u);
+}
+
 TEST_F(Reserving, ASecondModuleIsRefusedAndNeverTakenOut)
 {
   reserve();
@@ -306,24 +324,6 @@ TEST_F(Reserving, DataThatWaitsForItsAcknowledgementPreventsIt)
 
 TEST_F(Reserving, UnseenDataEndsIt)
 {
-// The server's clock is another one: its values say nothing of what is reserved, whatever they are.
-TEST_F(Reserving, DataOfTheServersThatWaitsForAVerdictKeepsItsTsval)
-{
-  reserve();
-  const TsClock from = fixture.view(peers).ts_reserved.from;
-  for (const TsReservation::What what : { TsReservation::What::onward, TsReservation::What::odd })
-  {
-    fixture.flow(peers).view.ts_reserved.what = what;
-    for (const TsClock value : { from, from + 1, from + 1'000'000, from - 1 })
-    {
-      Segment arrives = peers.data_in(fixture.now(), 1448, peers.local_ts(fixture.now()));
-      arrives.timestamps->value = value;
-      EXPECT_EQ(fixture.chain.segment(arrives, true, fixture.now()).edit.ts_value, std::nullopt);
-    }
-  }
-  EXPECT_EQ(fixture.chain.stats().ts_lowered, 0u);
-}
-
   reserve();
   peers.next += 100;
   fixture.data(peers, 1448, peers.local_ts(fixture.now()));
@@ -545,6 +545,27 @@ TEST(ChainFaults, WhatAFaultyModuleHeldBackIsSentByTheChain)
   EXPECT_EQ(fixture.view(peers).sent_ack, fixture.view(peers).rcv_nxt);
 }
 
+// A segment of this host that waits for its verdict tells the server by itself; one of the server's does not.
+TEST(ChainFaults, WhatIsHeldBackIsSentWhenAModuleFailsOverAnArrival)
+{
+  for (const bool queued : { false, true })
+  {
+    Puppet puppet { "offload" };
+    Fixture fixture { { &puppet } };
+    Peers peers {};
+    fixture.open(peers);
+    fixture.download(peers, 3, ms(5), ms(20));
+    puppet.act = [](const Event& event, const FlowView&)
+    { return is_ack(event) ? Plan { .verdict = Verdict::drop, .wake = event.now + ms(3'000) } : Plan {}; };
+    EXPECT_EQ(fixture.download(peers, 1, ms(5), ms(20)), 1);
+    puppet.act = [](const Event&, const FlowView&) -> Plan { throw std::runtime_error { "oops" }; };
+    const Segment arrives = peers.data_in(fixture.now(), 1448, peers.local_ts(fixture.now()));
+    fixture.chain.segment(arrives, queued, fixture.now());
+    ASSERT_EQ(fixture.actions.injected.size(), 1u) << "queued: " << queued;
+    EXPECT_EQ(fixture.actions.injected[0].segment.ack, fixture.view(peers).rcv_nxt);
+  }
+}
+
 TEST(ChainFaults, WhatASwitchedOffModuleKeepsIsSentByTheChain)
 {
   Puppet puppet { "offload" };
@@ -571,27 +592,6 @@ TEST(ChainFaults, InjectedAcksRepeatTheCounterOfAccurateEcn)
     peers.ace = static_cast<std::uint8_t>(count);
     fixture.open(peers);
     fixture.download(peers, 3, ms(5), ms(20));
-// A segment of this host that waits for its verdict tells the server by itself; one of the server's does not.
-TEST(ChainFaults, WhatIsHeldBackIsSentWhenAModuleFailsOverAnArrival)
-{
-  for (const bool queued : { false, true })
-  {
-    Puppet puppet { "offload" };
-    Fixture fixture { { &puppet } };
-    Peers peers {};
-    fixture.open(peers);
-    fixture.download(peers, 3, ms(5), ms(20));
-    puppet.act = [](const Event& event, const FlowView&)
-    { return is_ack(event) ? Plan { .verdict = Verdict::drop, .wake = event.now + ms(3'000) } : Plan {}; };
-    EXPECT_EQ(fixture.download(peers, 1, ms(5), ms(20)), 1);
-    puppet.act = [](const Event&, const FlowView&) -> Plan { throw std::runtime_error { "oops" }; };
-    const Segment arrives = peers.data_in(fixture.now(), 1448, peers.local_ts(fixture.now()));
-    fixture.chain.segment(arrives, queued, fixture.now());
-    ASSERT_EQ(fixture.actions.injected.size(), 1u) << "queued: " << queued;
-    EXPECT_EQ(fixture.actions.injected[0].segment.ack, fixture.view(peers).rcv_nxt);
-  }
-}
-
     puppet.act = [&](const Event& event, const FlowView& flow) -> Plan
     {
       if (!is_ack(event)) return {};
@@ -767,6 +767,20 @@ TEST_F(OneModule, ADelayedInjectedOfAModuleThatIsSwitchedOffStays)
   fixture.chain.enable(0, false, fixture.now());
   fixture.run_for(ms(100));
   EXPECT_TRUE(fixture.actions.injected.empty());
+}
+
+TEST_F(OneModule, NoDelayedInjectedSpeaksForAnAddressThatIsGone)
+{
+  once(
+      [&](const Event&, const FlowView& flow)
+      {
+        puppet.room[0] = newest(flow, Link::wifi, fixture.now() + ms(10));
+        return Plan { .inject = std::span { puppet.room }.first(1) };
+      });
+  fixture.chain.links(fixture.links, fixture.now(), [](const Address&) { return Link::other; });
+  fixture.run_for(ms(100));
+  EXPECT_TRUE(fixture.actions.injected.empty());
+  EXPECT_EQ(fixture.chain.stats().injected_outdated, 1u);
 }
 
 TEST_F(OneModule, ADelayedInjectedIsCheckedAgainWhenItLeaves)
