@@ -85,15 +85,24 @@ void Chain::links(const LinkStates& states, Tick now, const Owner& owner)
   table_.each(
       [&](flow::Flow& flow)
       {
+        bool returns = false;
         if (owner)
         {
           // Without its address a flow is over, unless the address comes back; nobody else may speak in its name.
           const bool home = owner(flow.view.key.local) == flow.view.link;
+          returns = flow.view.bypass == Bypass::not_home && home;
           if (flow.view.bypass == Bypass::none && !home) flow.view.bypass = Bypass::not_home;
-          if (flow.view.bypass == Bypass::not_home && home) flow.view.bypass = Bypass::none;
+          if (returns) flow.view.bypass = Bypass::none;
         }
         for (std::size_t i = 0; i < slots_.size(); ++i)
           if (slots_[i].enabled) tell(i, EventKind::link, flow, now);
+        // An alarm that came meanwhile: the server may still be owed an ACK.
+        for (std::size_t i = 0; i < slots_.size(); ++i)
+          if (returns && slots_[i].enabled && flow.wake[i] <= now)
+          {
+            flow.wake[i] = Tick::max();
+            tell(i, EventKind::alarm, flow, now);
+          }
       });
 }
 

@@ -783,6 +783,29 @@ TEST_F(OneModule, NoDelayedInjectedSpeaksForAnAddressThatIsGone)
   EXPECT_EQ(fixture.chain.stats().injected_outdated, 1u);
 }
 
+TEST_F(OneModule, AnAlarmThatIsDueWhileTheAddressIsAwayFiresWhenItIsBack)
+{
+  for (const double away : { 10., 200. })
+  {
+    const Tick begin = fixture.now(), due = begin + ms(20);
+    once([&](const Event&, const FlowView&) { return Plan { .wake = due }; });
+    fixture.chain.links(fixture.links, fixture.now(), [](const Address&) { return Link::other; });
+    std::vector<Tick> all {};
+    puppet.act = [&](const Event& event, const FlowView&)
+    {
+      if (event.kind == EventKind::alarm) all.push_back(event.now);
+      return Plan {};
+    };
+    fixture.run_for(ms(away));
+    EXPECT_TRUE(all.empty());
+    fixture.chain.links(fixture.links, fixture.now(), [](const Address&) { return Link::wifi; });
+    fixture.run_for(ms(500));
+    ASSERT_EQ(all.size(), 1u);
+    EXPECT_GE(all[0], std::max(due, begin + ms(away)));
+    EXPECT_LE(all[0], std::max(due, begin + ms(away)) + ms(1));
+  }
+}
+
 TEST_F(OneModule, ADelayedInjectedIsCheckedAgainWhenItLeaves)
 {
   once(
