@@ -142,8 +142,6 @@ Plan BlackoutStrategy::link_changed(const Event& event, const FlowView& flow, Bl
   if (state.phase == Phase::down) return come_back(event, flow, state);
   if (link.at_risk && state.phase == Phase::clear) return warned(event, flow, state);
   if (!link.at_risk && state.phase == Phase::closed) return warning_over(event, flow, state);
-  // A timer that fired while the local address was away is lost.
-  if (state.window_closed || (state.phase == Phase::clear && withholds_ack(flow))) return { .wake = event.now };
   return {};
 }
 
