@@ -108,7 +108,9 @@ Violation check(const Plan& plan, const Event& event, const FlowView& flow, std:
     if (const Violation v = check_edit(plan.edit, *event.segment, flow); v != Violation::none) return v;
     if (plan.edit.route && *plan.edit.route != flow.link)
     {
-      if (!usable(*plan.edit.route, *event.links, flow)) return Violation::route_unusable;
+      // What arrives is sent nowhere.
+      if (event.segment->direction != Direction::egress || !usable(*plan.edit.route, *event.links, flow))
+        return Violation::route_unusable;
       if (*plan.edit.route == Link::cell) cost += event.segment->bytes.size();
     }
   }

@@ -308,6 +308,10 @@ TEST_F(Guard, RouteUnusable)
   cell.up = false;
   EXPECT_EQ(edits({ .route = Link::cell }), Violation::route_unusable);
   EXPECT_EQ(edits({ .route = Link::wifi }), Violation::none) << "the home link is never asked";
+  cell.up = cell.route = cell.route_v6 = true;
+  ASSERT_EQ(edits({ .route = Link::cell }), Violation::none);
+  segment.direction = Direction::ingress;
+  EXPECT_EQ(edits({ .route = Link::cell }), Violation::route_unusable) << "what arrives is sent nowhere";
 }
 
 TEST_F(Guard, Budget)
