@@ -20,6 +20,16 @@ constexpr int overtaken_tenths = 6;
 // adds a segment.
 constexpr double growth_of_slow_start = 1.25;
 constexpr int rounds_without_growth = 8;
+
+// Copies are read after what waits for a verdict. One that is older than what was seen last takes nothing back: neither
+// a window, of which an injected ACK would offer more than is left, nor a TSval, nor a hole.
+bool overtaken(const Segment& copy, const FlowView& view)
+{
+  if (!copy.has(tcp_flag::ack)) return false;
+  if (copy.ack != view.rcv_nxt) return copy.ack.before(view.rcv_nxt);
+  return view.timestamps_ok && copy.timestamps && view.last_ts_value != TsClock {}
+         && copy.timestamps->value.before(view.last_ts_value);
+}
 } // namespace
 
 Acceptability Tracker::seen(const Segment& segment, FlowView& view, Tick now)
@@ -64,14 +74,16 @@ Acceptability Tracker::judge(const Segment& arriving, const FlowView& view) cons
 
 void Tracker::sent_by_host(const Segment& segment, FlowView& view, Tick now)
 {
-  if (segment.is_pure_ack()) sender_.acknowledged(segment, view, now);
-  if (segment.has(tcp_flag::ack)) acknowledged(segment, view, now);
+  const bool late = ack_seen_ && overtaken(segment, view);
+  if (segment.is_pure_ack() && !late) sender_.acknowledged(segment, view, now);
+  if (segment.has(tcp_flag::ack) && !late) acknowledged(segment, view, now);
   if (segment.end().after(view.snd_nxt) || !view.sent_any)
   {
     if (view.sent_any) view.bytes_sent += static_cast<std::uint32_t>(segment.end() - view.snd_nxt);
     view.snd_nxt = segment.end();
   }
   view.fin_sent = view.fin_sent || segment.has(tcp_flag::fin);
+  if (late) return;
   view.last_window = segment.window;
   largest_window_ = std::max(largest_window_, segment.window);
   if (view.acc_ecn) count_marks(segment, view);

@@ -670,6 +670,46 @@ TEST(Tracker, LastFieldsAreTheKernelsOwn)
   EXPECT_EQ(w.view.snd_nxt, w.peers.local_isn + 2);
 }
 
+// Copies are read after what waits for a verdict, so that one may be older than what was seen last.
+TEST(Tracker, ACopyThatComesLateTakesNothingBack)
+{
+  for (const bool progress : { true, false })
+  {
+    Watched w {};
+    w.open();
+    w.arrives(1448, w.peers.local_ts(w.now));
+    w.leaves(w.peers.ack(w.now));
+    w.now += ms(5);
+    Segment request = w.peers.data_out(w.now, 300);
+    request.window = 700;
+    w.peers.next += 300;
+    w.now += ms(5);
+    if (progress) w.arrives(1448, w.peers.local_ts(w.now));
+    Segment ack = w.peers.ack(w.now);
+    ack.options |= option::sack;
+    ack.sack_blocks[ack.sack_count++] = { ack.ack + 1448u, ack.ack + 2896u };
+    w.leaves(ack);
+    const FlowView before = w.view;
+    ASSERT_TRUE(before.holes);
+
+    w.seen(request);
+    EXPECT_EQ(w.view.last_window, ack.window) << "a larger one was taken back since";
+    EXPECT_EQ(w.view.last_ts_value, ack.timestamps->value);
+    EXPECT_EQ(w.view.ts_recent, ack.timestamps->echo);
+    EXPECT_TRUE(w.view.holes);
+    EXPECT_EQ(w.view.loss_episodes, before.loss_episodes);
+    EXPECT_EQ(w.view.rcv_nxt, before.rcv_nxt);
+    EXPECT_EQ(w.view.snd_nxt, before.snd_nxt);
+    Segment fin = request;
+    fin.payload_length = 0;
+    fin.seq = w.view.snd_nxt;
+    fin.flags |= tcp_flag::fin;
+    w.seen(fin);
+    EXPECT_TRUE(w.view.fin_sent) << "what it says by itself counts";
+    EXPECT_EQ(w.view.snd_nxt, before.snd_nxt + 1);
+  }
+}
+
 // ---- repeats_in_next: what may be left out ----
 
 struct Repeats : ::testing::Test
