@@ -27,6 +27,8 @@ TEST(TogetherProperties, HoldUnderRandomEvents)
                                                 { "lost uploads", &Coverage::lost_uploads, 100 },
                                                 { "rate bound", &Coverage::rate_bound, 1'000 },
                                                 { "ahead of own", &Coverage::ahead_of_own, 1'000 },
+                                                { "on word", &Coverage::on_word, 50 },
+                                                { "address lost", &Coverage::away, 100 },
                                             });
 }
 

@@ -50,6 +50,8 @@ struct Coverage
   std::uint64_t ts_lowered = 0, ts_spoiled = 0, strict_bound = 0, filtered_runs = 0, lost_uploads = 0;
   std::uint64_t rate_bound = 0;   // ACKs that left with the window that `rate` bounds
   std::uint64_t ahead_of_own = 0; // ACKs that advanced the server further than the local TCP's own ACK did
+  std::uint64_t on_word = 0;      // times that a flow went by another flow's word
+  std::uint64_t away = 0;         // times that the local address was lost
 };
 
 class World
@@ -86,6 +88,7 @@ private:
   void uploads_arrive();
   void change_link(bool up, bool at_risk);
   void change_signal();
+  void change_address(bool home);
   void pass(Duration span);
   // Before anything may leave: what holds until then.
   void note();
@@ -94,6 +97,7 @@ private:
   void check_bound(const Segment& ack, std::uint16_t window);
   void leaves(std::string_view why, Link by, Seq ack, std::uint16_t window, TsClock value);
   void compare();
+  void settle();
   Segment data(const Piece& piece);
   std::string tail() const;
 
@@ -110,6 +114,7 @@ private:
   DamageLog damage_ {};
   bool filtered_ = false; // nothing that leaves by cellular reaches the server
   bool up_ = true;
+  bool home_ = true; // the Wi-Fi link has the flow's address
   std::uint32_t top_ = 1; // relative, behind what the server has sent
   std::deque<std::pair<Tick, Piece>> holes_ {};
   std::deque<Upload> uploads_ {};
