@@ -55,8 +55,7 @@ Plan BlackoutStrategy::decide(const Event& event, const FlowView& flow, Blackout
     if (event.segment->has(tcp_flag::rst)) note_reset(*event.segment, flow, state);
     // A copy, or what another module decides about.
     if (event.segment->direction == Direction::ingress) return arrived(event, flow, state);
-    if (event.queued && event.segment->is_pure_ack())
-      return acknowledge(event, flow, state);
+    if (event.queued && event.segment->is_pure_ack()) return acknowledge(event, flow, state);
     return {};
   case EventKind::alarm:
     return state.over ? Plan {} : alarm(event, flow, state);

@@ -16,8 +16,8 @@ namespace
 
 constexpr Duration longest_extra = 50ms; // for an echo of a path that is known to be slower
 
-// While a hole stands, and for a round trip after it, the core lets nothing be left out of an ACK (docs/decisions/0015):
-// not the two bytes either that keep the answer of an unknown NAT before the window.
+// While a hole stands, and for a round trip after it, the core lets nothing be left out of an ACK
+// (docs/decisions/0015): not the two bytes either that keep the answer of an unknown NAT before the window.
 bool may_lag(const FlowView& flow)
 {
   return flow.may_withhold >= PathValidation::lag;

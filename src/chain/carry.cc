@@ -229,8 +229,7 @@ void Chain::send_delayed(Tick now)
     flow::Flow* flow = table_.by_id(due.flow);
     if (flow == nullptr || !acts(due.slot, *flow)) continue;
     // Allowed when it was asked for is not allowed now: the flow, its address, its links and the budget went on.
-    if (flow->view.bypass != Bypass::none
-        || check(due.segment, links_, flow->view, budget_left()) != Violation::none)
+    if (flow->view.bypass != Bypass::none || check(due.segment, links_, flow->view, budget_left()) != Violation::none)
       ++stats_.injected_outdated;
     else
       send(due.slot, *flow, due.segment, due.why, now);

@@ -114,7 +114,7 @@ private:
   DamageLog damage_ {};
   bool filtered_ = false; // nothing that leaves by cellular reaches the server
   bool up_ = true;
-  bool home_ = true; // the Wi-Fi link has the flow's address
+  bool home_ = true;      // the Wi-Fi link has the flow's address
   std::uint32_t top_ = 1; // relative, behind what the server has sent
   std::deque<std::pair<Tick, Piece>> holes_ {};
   std::deque<Upload> uploads_ {};
