@@ -28,11 +28,18 @@ usage: tandem sim SCENARIO [options]     one run, as JSON: grid, uplink, many, s
 `tandem sim SCENARIO --help` and `tandem sim sweep --help` tell more; docs/sim.md has the whole."""
 
 
-def _pair(text: str, option: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not equals or not key:
-        raise BadSweep(f"{option} {text}: KEY=VALUE is needed")
-    return key, value
+def _settings(**given: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Each setting of the command line with its option and value. What is said twice is refused: nobody could tell from the table which one counted."""
+    found: dict[str, tuple[str, str]] = {}
+    for option, texts in given.items():
+        for text in texts:
+            key, equals, value = text.partition("=")
+            if not equals or not key:
+                raise BadSweep(f"--{option} {text}: KEY=VALUE is needed")
+            if key in found:
+                raise BadSweep(f"--{option} {text}: --{found[key][0]} {key}={found[key][1]} says otherwise; one of them is needed")
+            found[key] = (option, value)
+    return found
 
 
 def summary(rows: Iterable[dict[str, Any]], column: str, by: Sequence[str]) -> str:
@@ -71,19 +78,15 @@ def sweep(arguments: list[str]) -> int:
     if options.csv and not os.access(options.csv.parent, os.W_OK):
         raise BadSweep(f"--csv {options.csv}: there is no directory {options.csv.parent} that can be written to")
     blocks = load(options.sweep)
-    for text in options.set:
-        key, value = _pair(text, "--set")
-        for block in blocks:
-            block.vary.pop(key, None)
-            block.fix[key] = value_of(value)
-    for text in options.vary:
-        key, value = _pair(text, "--vary")
+    seeds = [f"seed=1..{options.seeds}"] if options.seeds else []
+    for key, (option, value) in _settings(set=options.set, vary=options.vary, seeds=seeds).items():
         for block in blocks:
             block.fix.pop(key, None)
-            block.vary[key] = values_of(value, f"--vary {key}")
-    if options.seeds:
-        for block in blocks:
-            block.vary["seed"] = list(range(1, options.seeds + 1))
+            block.vary.pop(key, None)
+            if option == "set":
+                block.fix[key] = value_of(value)
+            else:
+                block.vary[key] = values_of(value, f"--{option} {key}")
     table = Table(options.out)
     table.about({"commit": provenance.commit()["commit"], "command": shlex.join(["tandem", "sim", "sweep", *arguments]), "kernel": platform.release(),
                  "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "program": programs.fingerprint(programs.find())})
