@@ -19,10 +19,10 @@ struct Unit
 
 constexpr std::array duration_units { Unit { "ns", 1e-9 }, Unit { "us", 1e-6 }, Unit { "ms", 1e-3 }, Unit { "s", 1 },
                                       Unit { "min", 60 },  Unit { "h", 3600 },  Unit { "d", 86400 } };
-constexpr std::array byte_units { Unit { "", 1 },           Unit { "B", 1 },
-                                  Unit { "kB", 1e3 },       Unit { "MB", 1e6 },
-                                  Unit { "GB", 1e9 },       Unit { "KiB", 1024 },
-                                  Unit { "MiB", 1048576. }, Unit { "GiB", 1073741824. } };
+constexpr std::array byte_units {
+  Unit { "B", 1 },      Unit { "kB", 1e3 },       Unit { "MB", 1e6 },         Unit { "GB", 1e9 },
+  Unit { "KiB", 1024 }, Unit { "MiB", 1048576. }, Unit { "GiB", 1073741824. }
+};
 constexpr std::array rate_units { Unit { "bit", 1 },      Unit { "kbit", 1e3 },   Unit { "Mbit", 1e6 },
                                   Unit { "Gbit", 1e9 },   Unit { "bit/s", 1 },    Unit { "kbit/s", 1e3 },
                                   Unit { "Mbit/s", 1e6 }, Unit { "Gbit/s", 1e9 }, Unit { "bps", 1 },
@@ -60,7 +60,7 @@ std::optional<Quantity> split(std::string_view text)
   return quantity;
 }
 
-// The number in base units; a bare one only when `units` has the unit "" or the number is 0.
+// The number in base units; a bare one only when it is 0.
 std::optional<double> in_base_units(std::string_view text, std::span<const Unit> units)
 {
   const auto quantity = split(text);

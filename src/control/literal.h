@@ -19,7 +19,7 @@ namespace tandem
 std::optional<Duration> parse_duration(std::string_view text);
 
 // A number of bytes: a whole number of B, kB, MB, GB (powers of 1000) or KiB, MiB, GiB (powers of 1024). A bare number
-// counts bytes. Fractions are allowed when the result is whole ("1.5kB"). Empty when it is not one.
+// is refused unless it is 0. Fractions are allowed when the result is whole ("1.5kB"). Empty when it is not one.
 std::optional<std::uint64_t> parse_bytes(std::string_view text);
 
 // A data rate: bit/s, kbit, Mbit, Gbit, with or without "/s" ("2Mbit", "2 Mbit/s"), or kbps, Mbps, Gbps (bits, powers

@@ -104,11 +104,10 @@ std::optional<std::int64_t> as_integer(const Value& value)
   return number;
 }
 
-// A size with its unit, or a plain number of bytes.
+// A size with its unit: who writes 10 means 10 MB, not 10 bytes. Nothing is 0 in every unit.
 std::optional<std::uint64_t> as_bytes(const Value& value)
 {
-  if (const auto* integer = std::get_if<std::int64_t>(&value.what); integer && *integer >= 0)
-    return static_cast<std::uint64_t>(*integer);
+  if (const auto* integer = std::get_if<std::int64_t>(&value.what); integer && *integer == 0) return 0;
   const auto text = as_text(value);
   return text ? parse_bytes(*text) : std::nullopt;
 }

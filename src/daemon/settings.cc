@@ -286,7 +286,7 @@ constexpr std::array all {
               c.recorder.bytes = *bytes;
               return true;
             },
-            "a size from \"64KiB\" to \"1GiB\" is needed", true },
+            "a size with its unit from \"64KiB\" to \"1GiB\" is needed", true },
   Setting { "recorder.directory", [](Config& c, const Value& v) { return put_path(c.recorder.directory, v); },
             "an absolute path of a directory is needed" },
   Setting {
@@ -347,11 +347,11 @@ constexpr std::array all {
             },
             "\"never\" or \"budget\" is needed" },
   Setting { "budget.cell_bytes", [](Config& c, const Value& v) { return put_limit(c.budget.cell_bytes, v); },
-            "a size such as \"500MB\", or \"\" for no limit, is needed" },
+            "a size with its unit such as \"500MB\", or \"\" for no limit, is needed" },
   Setting { "budget.cell_day", [](Config& c, const Value& v) { return put_limit(c.budget.cell_day, v); },
-            "a size such as \"10MB\", or \"\" for no limit, is needed" },
+            "a size with its unit such as \"10MB\", or \"\" for no limit, is needed" },
   Setting { "budget.cell_month", [](Config& c, const Value& v) { return put_limit(c.budget.cell_month, v); },
-            "a size such as \"50MB\", or \"\" for no limit, is needed" },
+            "a size with its unit such as \"50MB\", or \"\" for no limit, is needed" },
   Setting { "budget.directory", [](Config& c, const Value& v) { return put_path(c.budget.directory, v); },
             "an absolute path of a directory is needed", true },
   Setting { "evidence.share",

@@ -99,7 +99,7 @@ def test_captures_of_a_download_through_a_blackout(make_lab, modules_needed, tmp
 
 def test_what_a_small_recorder_loses_is_said(make_lab, modules_needed, tmp_path):  # noqa: F811
     lab = make_lab("plain")
-    with lab.daemon(MODULES, {"recorder": {"seconds": 30, "bytes": 65536}}) as daemon:
+    with lab.daemon(MODULES, {"recorder": {"seconds": 30, "bytes": "64KiB"}}) as daemon:
         file = tmp_path / "some.pcapng"
         process = start(lab, daemon, "-o", str(file))
         assert system.wait_until(lambda: begun(meanwhile(file)), 20)

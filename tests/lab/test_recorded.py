@@ -15,7 +15,7 @@ from test_together import MODULES, modules_needed, scenario  # noqa: F401
 
 SCENARIOS = sorted(path.stem for path in (Path(__file__).resolve().parents[2] / "tools" / "lab" / "scenarios").glob("*.toml"))
 # Everything is kept, from the daemon's start on.
-WHOLE = {"recorder": {"seconds": 600, "bytes": 64 << 20}}
+WHOLE = {"recorder": {"seconds": 600, "bytes": "64MiB"}}
 
 
 def replay(file: Path) -> tuple[int, dict[str, Any]]:

@@ -316,8 +316,9 @@ INSTANTIATE_TEST_SUITE_P(
                 R"(t.toml:2: links.private_peers = true: "never" or "as_others" is needed)" },
         Wrong { "[cell]\nmetered = true", R"(t.toml:2: cell.metered = true: "budget", "never" or "ignore" is needed)" },
         Wrong { "[cell]\nroaming = \"ignore\"", R"(t.toml:2: cell.roaming = "ignore": "never" or "budget" is needed)" },
-        Wrong { "[budget]\ncell_month = -5",
-                R"(t.toml:2: budget.cell_month = -5: a size such as "50MB", or "" for no limit, is needed)" },
+        Wrong {
+            "[budget]\ncell_month = -5",
+            R"(t.toml:2: budget.cell_month = -5: a size with its unit such as "50MB", or "" for no limit, is needed)" },
         Wrong { "[mptcp]\nsetup = 1", "t.toml:2: mptcp.setup = 1: true or false is needed" },
         Wrong { "[mptcp]\nset_up = true", "t.toml:2: mptcp.set_up: no such setting; did you mean setup?" },
         Wrong { "[links]\nwfi = \"wlan0\"", "t.toml:2: links.wfi: no such setting; did you mean wifi?" },
@@ -397,9 +398,9 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong { "[recorder]\nseconds = 1979-05-27", "t.toml:2: recorder.seconds = (a table or date): a whole number of "
                                                     "seconds from 0 (off) to 3600 is needed" },
         Wrong { "[recorder]\nbytes = \"8MIB\"",
-                R"(t.toml:2: recorder.bytes = "8MIB": a size from "64KiB" to "1GiB" is needed)" },
+                R"(t.toml:2: recorder.bytes = "8MIB": a size with its unit from "64KiB" to "1GiB" is needed)" },
         Wrong { "[recorder]\nbytes = \"2GiB\"",
-                R"(t.toml:2: recorder.bytes = "2GiB": a size from "64KiB" to "1GiB" is needed)" },
+                R"(t.toml:2: recorder.bytes = "2GiB": a size with its unit from "64KiB" to "1GiB" is needed)" },
         Wrong { "[recorder]\ndirectory = \"rec\"",
                 R"(t.toml:2: recorder.directory = "rec": an absolute path of a directory is needed)" },
         Wrong {
@@ -417,8 +418,9 @@ INSTANTIATE_TEST_SUITE_P(
                 "t.toml:2: detector.critical_signal = 85: a signal in dBm from -110 to -30 is needed" },
         Wrong { "[detector]\nhorizon = \"10s\"",
                 R"(t.toml:2: detector.horizon = "10s": a duration from "100ms" to "5s" is needed)" },
-        Wrong { "[budget]\ncell_bytes = -5",
-                R"(t.toml:2: budget.cell_bytes = -5: a size such as "500MB", or "" for no limit, is needed)" },
+        Wrong {
+            "[budget]\ncell_bytes = -5",
+            R"(t.toml:2: budget.cell_bytes = -5: a size with its unit such as "500MB", or "" for no limit, is needed)" },
         Wrong { "[modules]\noffload = true",
                 "t.toml:2: modules.offload = true: a table is needed, e.g. [modules.offload] "
                 "and below it enabled = true" },
@@ -431,12 +433,18 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong { "[modules.offload]\n\"a b\" = 1",
                 "t.toml:2: modules.offload.a b: a knob's name has 1 to 32 letters a-z, digits or _" }));
 
-TEST(Config, a_size_may_be_a_plain_number_of_bytes)
+TEST(Config, a_size_needs_its_unit_unless_it_is_nothing)
 {
-  const auto [config, wrong] = parse_config("[budget]\ncell_bytes = 500000000\n[recorder]\nbytes = 65536\n", "t.toml");
-  EXPECT_THAT(wrong, IsEmpty());
-  EXPECT_EQ(config.budget.cell_bytes, 500'000'000u);
-  EXPECT_EQ(config.recorder.bytes, 65536u);
+  EXPECT_THAT(complaints("[budget]\ncell_day = 10\ncell_month = \"50\"\n"),
+              ElementsAre(R"(t.toml:2: budget.cell_day = 10: a size with its unit such as "10MB", or "" for no limit, )"
+                          "is needed",
+                          R"(t.toml:3: budget.cell_month = "50": a size with its unit such as "50MB", or "" for no )"
+                          "limit, is needed"));
+  Config config {};
+  EXPECT_TRUE(override_setting(config, "budget.cell_day", "10"));
+  EXPECT_FALSE(override_setting(config, "budget.cell_day", "0"));
+  EXPECT_EQ(config.budget.cell_day, 0u);
+  EXPECT_EQ(parse_config("[budget]\ncell_month = 0\n", "t.toml").config.budget.cell_month, 0u);
 }
 
 TEST(Config, lists_every_mistake_in_the_order_of_the_lines)

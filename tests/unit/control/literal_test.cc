@@ -34,7 +34,8 @@ TEST(Literal, what_is_no_duration)
 
 TEST(Literal, bytes)
 {
-  EXPECT_EQ(parse_bytes("1500"), 1500u);
+  EXPECT_EQ(parse_bytes("0"), 0u);
+  EXPECT_EQ(parse_bytes("1500B"), 1500u);
   EXPECT_EQ(parse_bytes("20kB"), 20000u);
   EXPECT_EQ(parse_bytes("64KiB"), 65536u);
   EXPECT_EQ(parse_bytes("8MiB"), 8u << 20);
@@ -45,7 +46,8 @@ TEST(Literal, bytes)
 
 TEST(Literal, what_is_no_number_of_bytes)
 {
-  for (const char* text : { "", "many", "-1", "-5kB", "0.5", "8mib", "8 Mbit", "1e300", "99999999999GiB", "kB" })
+  for (const char* text :
+       { "", "many", "1500", "-1", "-5kB", "0.5", "8mib", "8 Mbit", "1e300", "99999999999GiB", "kB" })
     EXPECT_EQ(parse_bytes(text), std::nullopt) << text;
 }
 

@@ -103,9 +103,11 @@ TEST(AProfile, WithAMistakeIsNamedWithItsLineAndValue)
                           "budget.cell_day, budget.cell_month, modules.NAME.enabled or modules.NAME.KNOB may be set, "
                           "and ssid"));
   EXPECT_THAT(complaints(fine + "links.wifi = \"wlan0\"")[0], HasSubstr("t.toml:3: profile.a.links: no such setting"));
-  EXPECT_THAT(complaints(fine + "budget.cell_day = \"much\""),
-              ElementsAre("t.toml:3: profile.a.budget.cell_day = \"much\": a size such as \"10MB\", or \"\" for no "
-                          "limit, is needed"));
+  EXPECT_THAT(
+      complaints(fine + "budget.cell_day = \"much\""),
+      ElementsAre(
+          "t.toml:3: profile.a.budget.cell_day = \"much\": a size with its unit such as \"10MB\", or \"\" for no "
+          "limit, is needed"));
   EXPECT_THAT(complaints(fine + "cell.use = \"always\""),
               ElementsAre("t.toml:3: profile.a.cell.use = \"always\": \"never\" or \"budget\" is needed"));
   EXPECT_THAT(complaints(fine + "modules.freeze.enabled = 1"),
