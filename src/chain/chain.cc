@@ -184,9 +184,8 @@ std::uint32_t Chain::uploaders(const flow::Flow& flow) const
 }
 
 // Whether module `i` is to begin: those of downloads do not because another one looks at an upload.
-bool Chain::begins(std::size_t i, const flow::Flow& flow) const
+bool Chain::begins(std::size_t i, std::uint32_t uploading, const flow::Flow& flow) const
 {
-  const std::uint32_t uploading = uploaders(flow);
   return (uploading >> i & 1) != 0 || worth(flow, flow.begun & ~uploading);
 }
 
@@ -360,6 +359,7 @@ void Chain::decide(const Segment& segment, bool queued, const LastAck& before, f
   // All are asked before anything is carried out: what one injects must not acknowledge what another is about to
   // withhold.
   std::uint32_t asked = 0;
+  const std::uint32_t uploading = uploaders(flow);
   // The clock is read for all of them together, until that takes too long; then for each.
   const bool timed_together = options_.stopwatch && flow.slow_calls == 0;
   const Tick began = timed_together ? options_.stopwatch() : Tick {};
@@ -367,7 +367,7 @@ void Chain::decide(const Segment& segment, bool queued, const LastAck& before, f
   {
     if (!acts(i, flow)) continue;
     if (flow.view.link != Link::wifi && !slots_[i].module->interest().every_link) continue;
-    if ((flow.begun >> i & 1) == 0 && (!begins(i, flow) || !begin(i, flow))) continue;
+    if ((flow.begun >> i & 1) == 0 && (!begins(i, uploading, flow) || !begin(i, flow))) continue;
     plans_[i] = ask(i, event, flow, !timed_together);
     asked |= 1u << i;
     if (!queued || !is_ack) continue;

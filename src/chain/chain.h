@@ -249,7 +249,7 @@ private:
   void ask_rest(flow::Flow& flow, Tick now);
   bool worth(const flow::Flow& flow, std::uint32_t begun) const;
   std::uint32_t uploaders(const flow::Flow& flow) const;
-  bool begins(std::size_t i, const flow::Flow& flow) const;
+  bool begins(std::size_t i, std::uint32_t uploading, const flow::Flow& flow) const;
   bool too_slow(Tick begin, flow::Flow& flow) const;
   bool decided(const FlowView& flow) const;
   Plan ask(std::size_t i, const Event& event, flow::Flow& flow, bool timed = true);
