@@ -1,15 +1,14 @@
 #include "src/daemon/exclusion_driver.h"
 
 #include "src/kernel/clock.h"
+#include "src/kernel/socket_address.h"
 
-#include <arpa/inet.h>
 #include <netdb.h>
 #include <pwd.h>
 #include <sys/socket.h>
 
 #include <array>
 #include <chrono>
-#include <cstring>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -35,16 +34,7 @@ std::vector<Address> addresses_of(const std::string& host)
   if (::getaddrinfo(host.c_str(), nullptr, &hints, &found) != 0) return {};
   std::vector<Address> all {};
   for (const addrinfo* one = found; one != nullptr && all.size() < Exclusions::most_addresses; one = one->ai_next)
-  {
-    Address address { .v6 = one->ai_family == AF_INET6 };
-    if (address.v6)
-      std::memcpy(address.bytes.data(), &reinterpret_cast<const sockaddr_in6*>(one->ai_addr)->sin6_addr, 16);
-    else if (one->ai_family == AF_INET)
-      std::memcpy(address.bytes.data(), &reinterpret_cast<const sockaddr_in*>(one->ai_addr)->sin_addr, 4);
-    else
-      continue;
-    all.push_back(address);
-  }
+    if (const auto address = kernel::read_address(one->ai_addr)) all.push_back(*address);
   ::freeaddrinfo(found);
   return all;
 }

@@ -3,6 +3,7 @@
 #include "src/kernel/clock.h"
 #include "src/kernel/pacing/pacing_plan.h"
 #include "src/kernel/rtnetlink.h"
+#include "src/kernel/socket_address.h"
 #include "src/kernel/tcp_sockets.h"
 
 #include <ifaddrs.h>
@@ -84,14 +85,7 @@ int interface_of(const Address& address)
   if (::getifaddrs(&list) != 0) return 0;
   const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> all { list, ::freeifaddrs };
   for (const ifaddrs* one = list; one != nullptr; one = one->ifa_next)
-  {
-    if (one->ifa_addr == nullptr || one->ifa_addr->sa_family != (address.v6 ? AF_INET6 : AF_INET)) continue;
-    const void* bytes = address.v6
-                            ? static_cast<const void*>(&reinterpret_cast<const sockaddr_in6*>(one->ifa_addr)->sin6_addr)
-                            : &reinterpret_cast<const sockaddr_in*>(one->ifa_addr)->sin_addr;
-    if (std::memcmp(bytes, address.bytes.data(), address.v6 ? 16 : 4) == 0)
-      return static_cast<int>(::if_nametoindex(one->ifa_name));
-  }
+    if (read_address(one->ifa_addr) == address) return static_cast<int>(::if_nametoindex(one->ifa_name));
   return 0;
 }
 

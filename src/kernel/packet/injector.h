@@ -2,12 +2,13 @@
 #pragma once
 
 #include "src/kernel/marks.h"
+#include "src/kernel/packet/raw_sockets.h"
 
 #include <tandem/link.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 
@@ -17,10 +18,7 @@ namespace tandem::kernel
 class Injector
 {
 public:
-  explicit Injector(const Marks& marks);
-  ~Injector();
-  Injector(const Injector&) = delete;
-  Injector& operator=(const Injector&) = delete;
+  explicit Injector(const Marks& marks) : marks_ { marks } {}
 
   // Binds `link` to an interface name; an empty name closes it. Called again after the interface was recreated. The
   // interface need not exist yet: send() then returns ENODEV. Throws std::system_error without CAP_NET_RAW.
@@ -28,22 +26,20 @@ public:
   // What is sent by `link` from now on goes where the routes of this host lead it, as packets of its own TCP do.
   void follow_routes(Link link);
 
-  // A whole IPv4 or IPv6 packet with valid checksums. Never blocks. 0 or an errno (EAGAIN: device queue full, ENODEV,
-  // ENETDOWN, EMSGSIZE, EINVAL for what is no IP packet).
+  // As RawSockets::send(), counted.
   int send(std::span<const std::byte> packet, Link link) noexcept;
 
   struct Stats
   {
     std::uint64_t packets = 0;
-    std::uint64_t bytes = 0;
     std::uint64_t failures = 0;
-    int last_error = 0;
   };
-  const Stats& stats(Link link) const;
+  const Stats& stats(Link link) const { return stats_[static_cast<std::size_t>(link)]; }
 
 private:
-  struct Parts;
-  std::unique_ptr<Parts> parts_;
+  Marks marks_;
+  std::array<RawSockets, link_count> sockets_ {};
+  std::array<Stats, link_count> stats_ {};
 };
 
 } // namespace tandem::kernel

@@ -3,6 +3,7 @@
 
 #include "src/kernel/fd.h"
 #include "src/kernel/marks.h"
+#include "src/kernel/packet/raw_sockets.h"
 
 #include <tandem/segment.h>
 
@@ -21,15 +22,14 @@ namespace tandem::kernel
 class LocalInput
 {
 public:
-  // Throws std::system_error without CAP_NET_RAW.
-  explicit LocalInput(const Marks& marks);
+  // Throws std::system_error without CAP_NET_RAW and CAP_NET_ADMIN.
+  explicit LocalInput(const Marks& marks) : sockets_ { marks.injected.value } {}
 
   // A whole IPv4 or IPv6 packet with valid checksums. Never blocks. 0 or an errno.
-  int send(std::span<const std::byte> packet) noexcept;
+  int send(std::span<const std::byte> packet) noexcept { return sockets_.send(packet); }
 
 private:
-  Fd v4_ {};
-  Fd v6_ {};
+  RawSockets sockets_;
 };
 
 // Asks the kernel for one TCP socket.

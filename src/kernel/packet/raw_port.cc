@@ -3,6 +3,7 @@
 #include "src/kernel/check.h"
 #include "src/kernel/packet/bpf.h"
 #include "src/kernel/packet/packet_socket.h"
+#include "src/kernel/socket_address.h"
 
 #include <ifaddrs.h>
 #include <linux/if_ether.h>
@@ -15,6 +16,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 
 namespace tandem::kernel
 {
@@ -25,38 +27,6 @@ namespace
 // A merged super-packet may be longer; GRO stops at 64 KiB unless big TCP was switched on, and then the segment is
 // left out (it comes again).
 constexpr std::size_t largest_packet = 65536 + 64;
-
-struct SocketAddress
-{
-  sockaddr_storage storage {};
-  socklen_t size = 0;
-
-  sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
-};
-
-SocketAddress socket_address(const Address& address, std::uint16_t port)
-{
-  SocketAddress to;
-  if (address.v6)
-  {
-    sockaddr_in6 v6 {};
-    v6.sin6_family = AF_INET6;
-    v6.sin6_port = htons(port);
-    std::memcpy(&v6.sin6_addr, address.bytes.data(), 16);
-    std::memcpy(&to.storage, &v6, sizeof v6);
-    to.size = sizeof v6;
-  }
-  else
-  {
-    sockaddr_in v4 {};
-    v4.sin_family = AF_INET;
-    v4.sin_port = htons(port);
-    std::memcpy(&v4.sin_addr, address.bytes.data(), 4);
-    std::memcpy(&to.storage, &v4, sizeof v4);
-    to.size = sizeof v4;
-  }
-  return to;
-}
 
 std::uint32_t word(const Address& address, std::size_t at)
 {
@@ -121,35 +91,24 @@ BpfProgram conversation_filter(const FlowKey& key)
   return code;
 }
 
+bool is_link_local(const Address& address)
+{
+  return address.v6 && address.bytes[0] == 0xfe && (address.bytes[1] & 0xc0) == 0x80; // RFC 4291 2.4
+}
+
 } // namespace
 
 std::optional<Address> global_address(const std::string& interface, bool v6)
 {
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) return {};
-  std::optional<Address> found;
-  for (const ifaddrs* at = list; at != nullptr && !found; at = at->ifa_next)
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> all { list, freeifaddrs };
+  for (const ifaddrs* at = list; at != nullptr; at = at->ifa_next)
   {
-    if (at->ifa_addr == nullptr || interface != at->ifa_name) continue;
-    Address address { .v6 = v6 };
-    if (v6 && at->ifa_addr->sa_family == AF_INET6)
-    {
-      sockaddr_in6 own;
-      std::memcpy(&own, at->ifa_addr, sizeof own);
-      if (IN6_IS_ADDR_LINKLOCAL(&own.sin6_addr)) continue;
-      std::memcpy(address.bytes.data(), &own.sin6_addr, 16);
-      found = address;
-    }
-    else if (!v6 && at->ifa_addr->sa_family == AF_INET)
-    {
-      sockaddr_in own;
-      std::memcpy(&own, at->ifa_addr, sizeof own);
-      std::memcpy(address.bytes.data(), &own.sin_addr, 4);
-      found = address;
-    }
+    const auto address = interface == at->ifa_name ? read_address(at->ifa_addr) : std::nullopt;
+    if (address && address->v6 == v6 && !is_link_local(*address)) return address;
   }
-  freeifaddrs(list);
-  return found;
+  return {};
 }
 
 std::size_t packet_limit(const std::string& interface) noexcept
@@ -175,18 +134,7 @@ RawPort::RawPort(const std::string& interface, const Marks& marks, const Address
   here.size = sizeof here.storage;
   check("learn the port taken", ::getsockname(listener_.get(), here.get(), &here.size));
   key_ = { .local = local, .remote = remote, .remote_port = remote_port };
-  if (local.v6)
-  {
-    sockaddr_in6 got;
-    std::memcpy(&got, &here.storage, sizeof got);
-    key_.local_port = ntohs(got.sin6_port);
-  }
-  else
-  {
-    sockaddr_in got;
-    std::memcpy(&got, &here.storage, sizeof got);
-    key_.local_port = ntohs(got.sin_port);
-  }
+  key_.local_port = read_port(here);
   // First the filter, then listening: not one packet is answered in between.
   attach_filter(listener_, { { BPF_RET | BPF_K, 0, 0, 0 } }, "close the held port to the kernel's TCP");
   check("hold the port", ::listen(listener_.get(), 1));
