@@ -32,6 +32,13 @@ std::optional<float> signal_of(const Station& station, const std::vector<Heard>&
   return heard == nullptr ? std::nullopt : heard->signal;
 }
 
+std::vector<Station>::const_iterator weakest_of(const std::vector<Station>& all, const std::vector<Heard>& heard)
+{
+  return std::min_element(all.begin(), all.end(),
+                          [&](const Station& a, const Station& b)
+                          { return signal_of(a, heard).value_or(-200) < signal_of(b, heard).value_or(-200); });
+}
+
 } // namespace
 
 const Heard* heard_of(const std::vector<Heard>& all, const Mac& ap)
@@ -79,55 +86,52 @@ std::string Chooser::against(const Heard& heard, const Situation& now) const
   return {};
 }
 
-Choice Chooser::look(const Situation& now)
+// Why a station has to go; empty: it stays.
+std::string Chooser::against(const Station& one, std::size_t room, const Situation& now)
 {
-  Choice choice {};
-  const std::size_t room = now.most < 2 ? 0 : now.most - 1;
+  const Heard* heard = heard_of(now.heard, one.ap);
   const Heard* own = now.own ? heard_of(now.heard, *now.own) : nullptr;
+  const auto signal = signal_of(one, now.heard);
+  const bool weak = signal && *signal < leave_signal;
+  if (!weak) weak_since_.erase(one.ap);
+  const Tick since = weak ? weak_since_.try_emplace(one.ap, now.now).first->second : now.now;
+  if (room == 0) return "virtual stations are switched off";
+  if (!now.own) return now.interface + " is not associated: it gets the radio for itself";
+  if (*now.own == one.ap) return now.interface + " is at this access point now";
+  if (heard != nullptr && own != nullptr && heard->frequency != own->frequency)
+    return now.interface + " is on another channel now";
+  if (heard != nullptr && !heard->ssid.empty() && now.networks && !now.networks->contains(heard->ssid))
+    return "the network was removed, disabled or excluded";
+  if (now.now - since < weak_for) return {};
+  rests_.begin(one.ap, now.now, "it was too weak");
+  return "too weak for " + whole(seconds(weak_for)) + " s";
+}
 
-  // ---- who has to go
+// Lets go of stations; returns those that stay.
+std::vector<Station> Chooser::let_go(std::size_t room, const Situation& now, Choice& choice)
+{
   std::vector<Station> stay {};
   for (const Station& one : now.stations)
-  {
-    const Heard* heard = heard_of(now.heard, one.ap);
-    const auto signal = signal_of(one, now.heard);
-    const bool weak = signal && *signal < leave_signal;
-    if (!weak) weak_since_.erase(one.ap);
-    const Tick since = weak ? weak_since_.try_emplace(one.ap, now.now).first->second : now.now;
-    std::string why {};
-    if (room == 0)
-      why = "virtual stations are switched off";
-    else if (!now.own)
-      why = now.interface + " is not associated: it gets the radio for itself";
-    else if (*now.own == one.ap)
-      why = now.interface + " is at this access point now";
-    else if (heard != nullptr && own != nullptr && heard->frequency != own->frequency)
-      why = now.interface + " is on another channel now";
-    else if (heard != nullptr && !heard->ssid.empty() && now.networks && !now.networks->contains(heard->ssid))
-      why = "the network was removed, disabled or excluded";
-    else if (now.now - since >= weak_for)
-    {
-      why = "too weak for " + whole(seconds(weak_for)) + " s";
-      rests_.begin(one.ap, now.now, "it was too weak");
-    }
-    if (why.empty())
+    if (std::string why = against(one, room, now); why.empty())
       stay.push_back(one);
     else
-      choice.leave.push_back({ one.interface, why });
-  }
+      choice.leave.push_back({ one.interface, std::move(why) });
   std::erase_if(weak_since_, [&](const auto& one) { return station_at(now.stations, one.first) == nullptr; });
   std::erase_if(stronger_since_, [&](const auto& one) { return heard_of(now.heard, one.first) == nullptr; });
   // Of fewer than there were, the strongest stay.
-  const auto weaker = [&](const Station& a, const Station& b)
-  { return signal_of(a, now.heard).value_or(-200) < signal_of(b, now.heard).value_or(-200); };
   while (stay.size() > room)
   {
-    const auto weakest = std::min_element(stay.begin(), stay.end(), weaker);
+    const auto weakest = weakest_of(stay, now.heard);
     choice.leave.push_back({ weakest->interface, "fewer access points are wanted" });
     stay.erase(weakest);
   }
+  return stay;
+}
 
-  // ---- who may come
+// What is to be with each access point in range, the strongest first; of one that is worth a station and has none
+// nothing is said yet.
+void Chooser::judge(const Situation& now, Choice& choice)
+{
   std::vector<Heard> ordered = now.heard;
   std::stable_sort(ordered.begin(), ordered.end(),
                    [](const Heard& a, const Heard& b) { return a.signal.value_or(-200) > b.signal.value_or(-200); });
@@ -153,13 +157,11 @@ Choice Chooser::look(const Situation& now)
     }
     choice.all.push_back(std::move(one));
   }
-  if (room == 0)
-  {
-    for (Judgement& one : choice.all)
-      if (one.worth && one.why.empty()) one.why = "worth it: `tandem aps keep 2` makes use of it";
-    return choice;
-  }
+}
 
+// Who joins, into the room that is left or in the place of a weaker one.
+void Chooser::take_on(std::size_t room, const std::vector<Station>& stay, const Situation& now, Choice& choice)
+{
   const bool busy = std::any_of(stay.begin(), stay.end(), [](const Station& one) { return !one.associated; });
   for (Judgement& one : choice.all)
   {
@@ -171,7 +173,7 @@ Choice Chooser::look(const Situation& now)
       if (!busy && !choice.join && choice.leave.empty()) choice.join = one.heard.ap;
       continue;
     }
-    const auto weakest = std::min_element(stay.begin(), stay.end(), weaker);
+    const auto weakest = weakest_of(stay, now.heard);
     const float other = signal_of(*weakest, now.heard).value_or(-200);
     if (*one.heard.signal < other + stronger)
     {
@@ -188,6 +190,19 @@ Choice Chooser::look(const Situation& now)
     rests_.begin(weakest->ap, now.now, "a stronger one took its place");
     choice.leave.push_back({ weakest->interface, "a stronger access point takes its place" });
   }
+}
+
+Choice Chooser::look(const Situation& now)
+{
+  Choice choice {};
+  const std::size_t room = now.most < 2 ? 0 : now.most - 1;
+  const std::vector<Station> stay = let_go(room, now, choice);
+  judge(now, choice);
+  if (room > 0)
+    take_on(room, stay, now, choice);
+  else
+    for (Judgement& one : choice.all)
+      if (one.worth && one.why.empty()) one.why = "worth it: `tandem aps keep 2` makes use of it";
   return choice;
 }
 

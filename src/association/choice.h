@@ -107,6 +107,10 @@ public:
 
 private:
   std::string against(const Heard& heard, const Situation& now) const;
+  std::string against(const Station& one, std::size_t room, const Situation& now);
+  std::vector<Station> let_go(std::size_t room, const Situation& now, Choice& choice);
+  void judge(const Situation& now, Choice& choice);
+  void take_on(std::size_t room, const std::vector<Station>& stay, const Situation& now, Choice& choice);
 
   Rests rests_ {};
   std::map<Mac, Tick> weak_since_ {};
