@@ -11,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <utility>
 
 extern char** environ;
 
@@ -41,18 +42,19 @@ Pipe make_pipe()
   return { Fd { ends[0] }, Fd { ends[1] } };
 }
 
-} // namespace
-
-CommandResult run(const std::vector<std::string>& words, const std::string& input)
+// A program that runs, and this process's ends of its input, output and errors.
+struct Started
 {
-  CommandResult result;
-  std::string path = find_program(words.front());
-  if (path.empty())
-  {
-    result.status = 127;
-    result.errors = words.front() + ": not installed";
-    return result;
-  }
+  pid_t process = -1;
+  int fault = 0; // an errno; 0: it runs
+  Fd input {};
+  Fd output {};
+  Fd errors {};
+};
+
+Started start(const std::string& path, const std::vector<std::string>& words)
+{
+  Started started {};
   // Input goes by a socket: a program that ends early must not raise SIGPIPE here.
   std::array<int, 2> pair { -1, -1 };
   (void)socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data());
@@ -76,52 +78,63 @@ CommandResult run(const std::vector<std::string>& words, const std::string& inpu
   for (const std::string& word : words)
     arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
-  pid_t child = -1;
-  int code = posix_spawn(&child, path.c_str(), &actions, &attributes, arguments.data(), environ);
+  started.fault = posix_spawn(&started.process, path.c_str(), &actions, &attributes, arguments.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
-  if (code != 0)
-  {
-    result.status = code == ENOENT ? 127 : 126;
-    result.errors = path + ": cannot be started";
-    return result;
-  }
-  in.read.reset();
-  out.write.reset();
-  err.write.reset();
+  started.input = std::move(in.write);
+  started.output = std::move(out.read);
+  started.errors = std::move(err.read);
+  return started;
+}
 
+// Appends what has come; closes what has ended.
+void take(Fd& fd, short events, std::string& text)
+{
+  if (!fd || events == 0) return;
+  std::array<char, 4096> buffer;
+  const ssize_t n = read(fd.get(), buffer.data(), buffer.size());
+  if (n > 0)
+    text.append(buffer.data(), static_cast<std::size_t>(n));
+  else if (n == 0 || errno != EINTR)
+    fd.reset();
+}
+
+// Both ways at once, for neither side may wait for the other.
+void exchange(Started& with, const std::string& input, CommandResult& result)
+{
   std::size_t fed = 0;
-  if (input.empty()) in.write.reset();
-  while (out.read || err.read)
+  if (input.empty()) with.input.reset();
+  while (with.output || with.errors)
   {
-    std::array<pollfd, 3> polled { pollfd { out.read.get(), POLLIN, 0 }, pollfd { err.read.get(), POLLIN, 0 },
-                                   pollfd { in.write.get(), POLLOUT, 0 } };
+    std::array<pollfd, 3> polled { pollfd { with.output.get(), POLLIN, 0 }, pollfd { with.errors.get(), POLLIN, 0 },
+                                   pollfd { with.input.get(), POLLOUT, 0 } };
     if (poll(polled.data(), polled.size(), -1) < 0)
     {
       if (errno == EINTR) continue;
       break;
     }
-    auto take = [](Fd& fd, short events, std::string& text)
-    {
-      if (!fd || events == 0) return;
-      std::array<char, 4096> buffer;
-      ssize_t n = read(fd.get(), buffer.data(), buffer.size());
-      if (n > 0)
-        text.append(buffer.data(), static_cast<std::size_t>(n));
-      else if (n == 0 || errno != EINTR)
-        fd.reset();
-    };
-    take(out.read, polled[0].revents, result.output);
-    take(err.read, polled[1].revents, result.errors);
-    if (in.write && polled[2].revents != 0)
-    {
-      ssize_t n = send(in.write.get(), input.data() + fed, input.size() - fed, MSG_NOSIGNAL | MSG_DONTWAIT);
-      if (n > 0) fed += static_cast<std::size_t>(n);
-      if (fed == input.size() || (n < 0 && errno != EAGAIN && errno != EINTR)) in.write.reset();
-    }
+    take(with.output, polled[0].revents, result.output);
+    take(with.errors, polled[1].revents, result.errors);
+    if (!with.input || polled[2].revents == 0) continue;
+    const ssize_t n = send(with.input.get(), input.data() + fed, input.size() - fed, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n > 0) fed += static_cast<std::size_t>(n);
+    if (fed == input.size() || (n < 0 && errno != EAGAIN && errno != EINTR)) with.input.reset();
   }
+}
+
+} // namespace
+
+CommandResult run(const std::vector<std::string>& words, const std::string& input)
+{
+  const std::string path = find_program(words.front());
+  if (path.empty()) return { .status = 127, .errors = words.front() + ": not installed" };
+  Started started = start(path, words);
+  if (started.fault != 0)
+    return { .status = started.fault == ENOENT ? 127 : 126, .errors = path + ": cannot be started" };
+  CommandResult result {};
+  exchange(started, input, result);
   int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+  while (waitpid(started.process, &status, 0) < 0 && errno == EINTR)
   {
   }
   result.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
