@@ -307,6 +307,32 @@ INSTANTIATE_TEST_SUITE_P(
         Refused { "[[timeline]]\nat = \"1s\"\nwhat = \"nat\"\nmode = \"x\"\n", "timeline.mode: unknown key" },
         Refused { "[wifi\n", "s.toml:1: " }));
 
+TEST(Scenario, EveryMistakeIsTold)
+{
+  EXPECT_EQ(
+      refusal("[wifi]\nloss = 2\nlozz = 1\n[cell]\ndelay = 5\n[[ap]]\nsignal = 3\nuplink = \"x\"\nuplink_queue = 9\n"
+              "[[station]]\nsize = 0\n[[timeline]]\nat = \"1s\"\nwhat = \"loss\"\nvalue = 3\n"
+              "[[timeline]]\nwhat = \"nat\"\n"),
+      "s.toml:3: wifi.lozz: unknown key; did you mean loss?\n"
+      "s.toml:2: wifi.loss = 2: a number from 0 to 1 is allowed\n"
+      "s.toml:7: ap.signal = 3: a number from -120 to 0 is allowed\n"
+      "s.toml:8: ap.uplink = \"x\": a rate above 0 with its unit is allowed, like \"5Mbit\" (bit, kbit, Mbit, Gbit)\n"
+      "s.toml:5: cell.delay = 5: a time with its unit is allowed, like \"20ms\" (ns, us, ms, s, min, h)\n"
+      "s.toml:11: station.size = 0: a whole number from 1 to 1472 is allowed\n"
+      "s.toml:15: timeline.value = 3: a number from 0 to 1 is allowed\n"
+      "s.toml:16: timeline: `at` and `what` are needed");
+}
+
+TEST(Scenario, WhatRefersToAMistakeIsNotCalledOne)
+{
+  const std::string fast = "[[ap]]\nrate = 72.2\n[[timeline]]\nat = \"1s\"\nwhat = \"rate\"\nvalue = 72.2\n";
+  EXPECT_EQ(refusal("[wifi]\nstandard = \"x\"\nrate = 72.2\n" + fast),
+            "s.toml:2: wifi.standard = \"x\": one of \"b\", \"g\", \"a\", \"n\", \"pipe\" is allowed");
+  EXPECT_THAT(refusal("[[ap]]\nname = \"AP\"\n[[station]]\nap = \"AP\"\n"),
+              AllOf(HasSubstr("s.toml:2: ap.name"), Not(HasSubstr("station"))));
+  EXPECT_THAT(refusal("[[ap]]\n[[ap]]\n", { "ap.signal=5" }), Not(HasSubstr("\n"))) << "told once";
+}
+
 TEST(Scenario, RefusalsOfOverridesNameTheOption)
 {
   EXPECT_THAT(refusal("", { "wifi.loss=2" }), HasSubstr("--set wifi.loss=2: wifi.loss = 2: a number from 0 to 1"));

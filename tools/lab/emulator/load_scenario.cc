@@ -2,6 +2,7 @@
 
 #include "src/control/literal.h"
 #include "tools/lab/emulator/mentions.h"
+#include "tools/lab/emulator/mistakes.h"
 #include "tools/lab/emulator/tables.h"
 #include "tools/lab/emulator/timeline.h"
 
@@ -20,16 +21,6 @@ const toml::table& as_table(const toml::node& node, const std::string& key)
 {
   if (const auto* table = node.as_table()) return *table;
   throw BadInput(place(node) + ": " + key + ": a table is allowed, written [" + key + "]");
-}
-
-// Takes over the keys of `table` that `keys` knows, in the order of `keys`. Others go to `rest`.
-template <typename Settings>
-void take(const std::vector<Key<Settings>>& keys, Settings& settings, const toml::table& table,
-          const std::string& section)
-{
-  for (const auto& key : keys)
-    if (const toml::node* node = table.get(key.name))
-      key.set(settings, Value(*node, section + "." + std::string(key.name)));
 }
 
 toml::table parse_document(const std::filesystem::path& file)
@@ -133,25 +124,60 @@ public:
   {
     toml::table document = parse_document(file_);
     for (const auto& text : overrides)
-      apply_override(document, text);
+      mistakes_.gather([&] { apply_override(document, text); });
     document_ = &document;
-    for (const auto& [key, node] : document)
-      if (static const std::vector<std::string_view> known { "scenario", "wifi", "cell", "wan", "ap", "station",
-                                                             "server", "timeline" };
-          std::find(known.begin(), known.end(), key.str()) == known.end())
-        unknown_key(node, "", key.str(), known);
+    gather_unknown(document, "", { "scenario", "wifi", "cell", "wan", "ap", "station", "server", "timeline" });
     result_.name = file_.stem().string();
-    general();
-    wifi();
-    cell();
-    wan();
-    aps();
-    stations();
-    result_.timeline = read_timeline(list("timeline"), result_);
+    mistakes_.gather([this] { general(); });
+    sound_ &= mistakes_.gather([this] { wifi(); });
+    if (sound_) sound_ = mistakes_.gather([this] { aps(); }) && sound_;
+    mistakes_.gather([this] { cell(); });
+    sound_ &= mistakes_.gather([this] { wan(); });
+    if (sound_)
+    {
+      mistakes_.gather([this] { stations(); });
+      mistakes_.gather([this] { result_.timeline = read_timeline(list("timeline"), result_, mistakes_); });
+    }
+    mistakes_.tell();
     return std::move(result_);
   }
 
 private:
+  // Hands `take_value` the value of a key, if the table has it; whether it was taken, or there was none.
+  template <typename Take>
+  bool read(const toml::table& table, const std::string& where, std::string_view key, Take take_value)
+  {
+    return mistakes_.gather([&] { with(table, where, key, take_value); });
+  }
+
+  // The same for names and the like: with a mistake there, what refers to them would look wrong, too.
+  template <typename Take>
+  void read_sound(const toml::table& table, const std::string& where, std::string_view key, Take take_value)
+  {
+    sound_ &= read(table, where, key, take_value);
+  }
+
+  // Takes over the keys of `table` that `keys` knows, in the order of `keys`.
+  template <typename Settings>
+  void take(const std::vector<Key<Settings>>& keys, Settings& settings, const toml::table& table,
+            const std::string& section)
+  {
+    for (const auto& key : keys)
+    {
+      const auto set = [&](const Value& v) { key.set(settings, v); };
+      if (read(table, section, key.name, set) || key.name != "standard") continue;
+      sound_ = false; // what the other keys may be hangs on it
+      return;
+    }
+  }
+
+  void gather_unknown(const toml::table& table, const std::string& section, const std::vector<std::string_view>& known)
+  {
+    for (const auto& [key, node] : table)
+      if (std::find(known.begin(), known.end(), key.str()) == known.end())
+        mistakes_.gather([&] { unknown_key(node, section.empty() ? "" : section + ".", key.str(), known); });
+  }
+
   const toml::table* section(const std::string& name) const
   {
     const toml::node* node = document_->get(name);
@@ -207,7 +233,7 @@ private:
     }
     profiles_.push_back(parse_document(found));
     const toml::table& document = profiles_.back();
-    refuse_unknown(document, found.stem().string(), { "profile", "wifi", "cell" });
+    gather_unknown(document, found.stem().string(), { "profile", "wifi", "cell" });
     const toml::node* inner = document.get(kind);
     if (inner == nullptr)
       throw BadInput(mention + ": that profile has no [" + kind + "]; it is for another kind of link");
@@ -218,12 +244,12 @@ private:
   {
     const toml::table* table = section("scenario");
     if (table == nullptr) return;
-    refuse_unknown(*table, "scenario", { "name", "summary", "duration", "seed", "mptcp" });
-    with(*table, "scenario", "mptcp", [this](const Value& v) { result_.mptcp = v.boolean(); });
-    with(*table, "scenario", "name", [this](const Value& v) { result_.name = v.text(); });
-    with(*table, "scenario", "summary", [this](const Value& v) { result_.summary = v.text(); });
-    with(*table, "scenario", "duration", [this](const Value& v) { result_.duration = v.duration(milliseconds { 1 }); });
-    with(*table, "scenario", "seed",
+    gather_unknown(*table, "scenario", { "name", "summary", "duration", "seed", "mptcp" });
+    read(*table, "scenario", "mptcp", [this](const Value& v) { result_.mptcp = v.boolean(); });
+    read(*table, "scenario", "name", [this](const Value& v) { result_.name = v.text(); });
+    read(*table, "scenario", "summary", [this](const Value& v) { result_.summary = v.text(); });
+    read(*table, "scenario", "duration", [this](const Value& v) { result_.duration = v.duration(milliseconds { 1 }); });
+    read(*table, "scenario", "seed",
          [this](const Value& v)
          { result_.seed = static_cast<std::uint64_t>(v.integer(0, std::numeric_limits<std::int64_t>::max())); });
   }
@@ -233,16 +259,16 @@ private:
     const toml::table* table = section("wifi");
     if (table != nullptr)
     {
-      refuse_unknown(*table, "wifi", names(wifi_keys()));
-      with(*table, "wifi", "profile", [this](const Value& v) { result_.wifi.profile = v.text(); });
+      gather_unknown(*table, "wifi", names(wifi_keys()));
+      read(*table, "wifi", "profile", [this](const Value& v) { result_.wifi.profile = v.text(); });
     }
     const toml::table& base = profile(result_.wifi.profile, "wifi", table);
-    refuse_unknown(base, "wifi", names(wifi_keys()));
+    gather_unknown(base, "wifi", names(wifi_keys()));
     take(wifi_keys(), result_.wifi, base, "wifi");
     if (table != nullptr) take(wifi_keys(), result_.wifi, *table, "wifi");
     if (result_.wifi.air.phy.cw_min > result_.wifi.air.phy.cw_max)
-      throw BadInput(file_.string() + ": wifi.cw_min = " + std::to_string(result_.wifi.air.phy.cw_min)
-                     + ": at most wifi.cw_max is allowed");
+      mistakes_.add(file_.string() + ": wifi.cw_min = " + std::to_string(result_.wifi.air.phy.cw_min)
+                    + ": at most wifi.cw_max is allowed");
   }
 
   void cell()
@@ -251,11 +277,11 @@ private:
     const auto known = joined(names(cell_keys()), names(pipe_keys()));
     if (table != nullptr)
     {
-      refuse_unknown(*table, "cell", known);
-      with(*table, "cell", "profile", [this](const Value& v) { result_.cell.profile = v.text(); });
+      gather_unknown(*table, "cell", known);
+      read(*table, "cell", "profile", [this](const Value& v) { result_.cell.profile = v.text(); });
     }
     const toml::table& base = profile(result_.cell.profile, "cell", table);
-    refuse_unknown(base, "cell", known);
+    gather_unknown(base, "cell", known);
     take(pipe_keys(), result_.cell.pipes, base, "cell");
     if (table == nullptr) return;
     take(cell_keys(), result_.cell, *table, "cell");
@@ -268,19 +294,19 @@ private:
     result_.wan.down.rate = result_.wan.up.rate = Rate { 1e9 };
     if (const toml::table* table = section("wan"))
     {
-      refuse_unknown(*table, "wan", names(pipe_keys()));
+      gather_unknown(*table, "wan", names(pipe_keys()));
       take(pipe_keys(), result_.wan, *table, "wan");
     }
     std::set<std::string> seen;
     for (const toml::table* table : list("server"))
     {
-      refuse_unknown(*table, "server", joined({ "name", "congestion" }, names(pipe_keys())));
+      gather_unknown(*table, "server", joined({ "name", "congestion" }, names(pipe_keys())));
       ServerSettings server;
       server.name = "srv" + std::to_string(result_.servers.size() + 1);
       server.pipes = result_.wan;
-      with(*table, "server", "name", [&](const Value& v) { server.name = device_name(v, seen, 5); });
+      read_sound(*table, "server", "name", [&](const Value& v) { server.name = device_name(v, seen, 5); });
       seen.insert(server.name);
-      with(*table, "server", "congestion",
+      read(*table, "server", "congestion",
            [&](const Value& v)
            {
              v.choice({ "cubic", "reno", "bbr", "dctcp", "vegas", "westwood" });
@@ -309,46 +335,49 @@ private:
     std::set<std::string> seen;
     for (const toml::table* table : list("ap"))
     {
-      refuse_unknown(*table, "ap",
+      gather_unknown(*table, "ap",
                      { "name", "channel", "signal", "interface", "rate", "frame_error", "uplink", "uplink_queue",
                        "uplink_flows" });
       ApSettings ap;
       ap.name = "ap" + std::to_string(result_.aps.size() + 1);
-      with(*table, "ap", "name", [&](const Value& v) { ap.name = device_name(v, seen, 8); });
+      read_sound(*table, "ap", "name", [&](const Value& v) { ap.name = device_name(v, seen, 8); });
       seen.insert(ap.name);
-      with(*table, "ap", "channel", [&](const Value& v) { ap.channel = static_cast<unsigned>(v.integer(1, 177)); });
-      with(*table, "ap", "signal", [&](const Value& v) { ap.signal_dbm = v.number(-120, 0); });
-      with(*table, "ap", "interface", [&](const Value& v) { ap.interface = interface_number(v); });
-      with(*table, "ap", "rate",
+      read(*table, "ap", "channel", [&](const Value& v) { ap.channel = static_cast<unsigned>(v.integer(1, 177)); });
+      read(*table, "ap", "signal", [&](const Value& v) { ap.signal_dbm = v.number(-120, 0); });
+      read_sound(*table, "ap", "interface", [&](const Value& v) { ap.interface = interface_number(v); });
+      read(*table, "ap", "rate",
            [&](const Value& v)
            {
              if (result_.wifi.pipe) v.refuse("this key does not go with standard = \"pipe\"");
              ap.rate = wifi_rate(result_.wifi.air.phy, v);
            });
-      with(*table, "ap", "frame_error",
+      read(*table, "ap", "frame_error",
            [&](const Value& v)
            {
              if (result_.wifi.pipe) v.refuse("this key does not go with standard = \"pipe\"");
              ap.frame_error = v.probability();
            });
-      with(*table, "ap", "uplink",
+      read(*table, "ap", "uplink",
            [&](const Value& v)
            {
              ap.uplink = v.rate();
              // Below it a token bucket could not pass a full packet.
              if (ap.uplink->bits_per_second < 1e5) v.refuse("a rate from \"100kbit\" is allowed");
            });
-      with(*table, "ap", "uplink_queue",
+      read(*table, "ap", "uplink_queue",
            [&](const Value& v) { ap.uplink_queue = static_cast<unsigned>(v.integer(1, 100000)); });
-      with(*table, "ap", "uplink_flows",
+      read(*table, "ap", "uplink_flows",
            [&](const Value& v) { ap.uplink_flows = static_cast<unsigned>(v.integer(0, 100)); });
-      if (const toml::node* queue = table->get("uplink_queue"); queue != nullptr && !ap.uplink)
-        Value(*queue, "ap.uplink_queue")
-            .refuse("only together with `uplink`, a rate: without one nothing queues there");
+      if (const toml::node* queue = table->get("uplink_queue"); queue != nullptr && !table->contains("uplink"))
+        mistakes_.gather(
+            [&] {
+              Value(*queue, "ap.uplink_queue")
+                  .refuse("only together with `uplink`, a rate: without one nothing queues there");
+            });
       result_.aps.push_back(std::move(ap));
     }
     if (result_.aps.empty()) result_.aps.push_back({ .name = "ap1" });
-    interfaces();
+    if (sound_) interfaces();
   }
 
   void interfaces()
@@ -382,20 +411,20 @@ private:
   {
     for (const toml::table* table : list("station"))
     {
-      refuse_unknown(*table, "station", { "name", "ap", "direction", "load", "size", "signal" });
+      gather_unknown(*table, "station", { "name", "ap", "direction", "load", "size", "signal" });
       if (result_.wifi.pipe)
         throw BadInput(
             place(*table)
             + ": station: a Wi-Fi with standard = \"pipe\" has no neighbours; leave it out, or take another profile");
       BackgroundSettings station;
       station.name = "sta" + std::to_string(result_.stations.size() + 1);
-      with(*table, "station", "name", [&](const Value& v) { station.name = v.text(); });
-      with(*table, "station", "ap", [&](const Value& v) { station.ap = find_ap(result_, v); });
-      with(*table, "station", "direction",
+      read(*table, "station", "name", [&](const Value& v) { station.name = v.text(); });
+      read(*table, "station", "ap", [&](const Value& v) { station.ap = find_ap(result_, v); });
+      read(*table, "station", "direction",
            [&](const Value& v) {
              station.direction = v.choice({ "up", "down" }) == 0 ? medium::Traffic::up : medium::Traffic::down;
            });
-      with(*table, "station", "load",
+      read(*table, "station", "load",
            [&](const Value& v)
            {
              if (v.node().is_string() && *v.node().value<std::string>() == "saturated") return;
@@ -403,9 +432,9 @@ private:
              if (!station.load || station.load->bits_per_second <= 0)
                v.refuse("\"saturated\" or a rate with its unit is allowed, like \"5Mbit\"");
            });
-      with(*table, "station", "size",
+      read(*table, "station", "size",
            [&](const Value& v) { station.size = static_cast<std::uint32_t>(v.integer(1, 1472)); });
-      with(*table, "station", "signal", [&](const Value& v) { station.signal_dbm = v.number(-120, 0); });
+      read(*table, "station", "signal", [&](const Value& v) { station.signal_dbm = v.number(-120, 0); });
       result_.stations.push_back(std::move(station));
     }
   }
@@ -415,6 +444,8 @@ private:
   const toml::table* document_ = nullptr;
   std::vector<toml::table> profiles_;
   Scenario result_ {};
+  Mistakes mistakes_ {};
+  bool sound_ = true; // what other parts refer to is without a mistake: the standard, names, interfaces
 };
 
 } // namespace

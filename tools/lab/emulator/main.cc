@@ -104,7 +104,8 @@ int main(int argc, char** argv)
   }
   catch (const tandem::lab::BadInput& e)
   {
-    std::fprintf(stderr, "tandem-air: %s\n", e.what());
+    // Plain lines, as a compiler prints them: editors jump to FILE:LINE.
+    std::fprintf(stderr, "%s\n", e.what());
     return 2;
   }
   catch (const std::exception& e)

@@ -203,28 +203,32 @@ std::vector<std::string_view> action(const Scenario& scenario, const toml::table
   kind.refuse(allowed);
 }
 
+Event read_event(const toml::table& table, const Scenario& scenario)
+{
+  static const std::vector<std::string_view> common { "at", "every", "for", "what" };
+  const toml::node* what = table.get("what");
+  const toml::node* at = table.get("at");
+  if (what == nullptr || at == nullptr) throw BadInput(place(table) + ": timeline: `at` and `what` are needed");
+  Event event;
+  const Value kind(*what, "timeline.what");
+  event.what = kind.text();
+  event.at = Value(*at, "timeline.at").duration();
+  with(table, "timeline", "every", [&](const Value& v) { event.every = v.duration(milliseconds { 1 }); });
+  with(table, "timeline", "for", [&](const Value& v) { event.lasts = v.duration(Duration { 1 }); });
+  refuse_unknown(table, "timeline", joined(common, action(scenario, table, kind, event)));
+  if (event.every && event.lasts && *event.lasts >= *event.every)
+    Value(*table.get("for"), "timeline.for").refuse("a time shorter than `every` is allowed");
+  return event;
+}
+
 } // namespace
 
-std::vector<Event> read_timeline(const std::vector<const toml::table*>& tables, const Scenario& scenario)
+std::vector<Event> read_timeline(const std::vector<const toml::table*>& tables, const Scenario& scenario,
+                                 Mistakes& mistakes)
 {
   std::vector<Event> timeline;
-  static const std::vector<std::string_view> common { "at", "every", "for", "what" };
   for (const toml::table* table : tables)
-  {
-    const toml::node* what = table->get("what");
-    const toml::node* at = table->get("at");
-    if (what == nullptr || at == nullptr) throw BadInput(place(*table) + ": timeline: `at` and `what` are needed");
-    Event event;
-    const Value kind(*what, "timeline.what");
-    event.what = kind.text();
-    event.at = Value(*at, "timeline.at").duration();
-    with(*table, "timeline", "every", [&](const Value& v) { event.every = v.duration(milliseconds { 1 }); });
-    with(*table, "timeline", "for", [&](const Value& v) { event.lasts = v.duration(Duration { 1 }); });
-    refuse_unknown(*table, "timeline", joined(common, action(scenario, *table, kind, event)));
-    if (event.every && event.lasts && *event.lasts >= *event.every)
-      Value(*table->get("for"), "timeline.for").refuse("a time shorter than `every` is allowed");
-    timeline.push_back(std::move(event));
-  }
+    mistakes.gather([&] { timeline.push_back(read_event(*table, scenario)); });
   std::stable_sort(timeline.begin(), timeline.end(), [](const Event& a, const Event& b) { return a.at < b.at; });
   return timeline;
 }

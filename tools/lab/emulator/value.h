@@ -19,7 +19,7 @@
 namespace tandem::lab
 {
 
-// Input that is not allowed. what() reads `file:line: value: what is allowed`.
+// Input that is not allowed. what() reads `file:line: value: what is allowed`, a line for each mistake.
 class BadInput : public std::runtime_error
 {
 public:
