@@ -139,7 +139,7 @@ enum class BlackoutWatch : std::uint8_t
   never,
 };
 
-// A loopback TCP address for Prometheus and the dashboard.
+// A loopback TCP address for Prometheus.
 struct Listen
 {
   std::string host; // "127.0.0.1" or "::1"

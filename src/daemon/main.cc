@@ -156,13 +156,49 @@ void logged(const char* what, Work work)
   }
 }
 
+void tell_warnings(const Checked& given)
+{
+  for (const Complaint& each : given.warnings)
+    log(Severity::warning, each.text());
+}
+
+void tell_remarks(Engine& engine)
+{
+  for (const SettingLayers::Remark& each : engine.remarks())
+    log(Severity::warning, each.text, { .module = each.module });
+}
+
+void reload(Engine& engine, const Options& options)
+{
+  notify_service_manager("RELOADING=1");
+  const Checked fresh = checked(options);
+  engine.reload(fresh.config);
+  tell_warnings(fresh);
+  tell_remarks(engine);
+  log(Severity::notice, "module switches, knobs, exclusions, profiles, placement and limits of days and months taken "
+                        "over; other settings need a restart");
+}
+
+// Alive means that packets are looked at, so it is the packet thread that must answer.
+void give_sign_of_life(Engine& engine)
+{
+  try
+  {
+    engine.status();
+    notify_service_manager("WATCHDOG=1");
+  }
+  catch (const control::Refused& refused)
+  {
+    log(Severity::warning, std::string { "no sign of life to the watchdog: " } + refused.what());
+  }
+}
+
 void run(const Options& options)
 {
   hold_requests();
   const Checked given = checked(options);
   const Config& config = given.config;
-  for (const Complaint& each : given.warnings)
-    log(Severity::warning, each.text());
+  tell_warnings(given);
 
   // Root's or the service's directory: the lock is where the socket is.
   const std::filesystem::path run_directory = config.daemon.socket.parent_path();
@@ -184,8 +220,7 @@ void run(const Options& options)
                   std::move(kept.memory),
                   std::move(saved),
                   std::move(settings) };
-  for (const SettingLayers::Remark& each : engine.remarks())
-    log(Severity::warning, each.text, { .module = each.module });
+  tell_remarks(engine);
   control::ServerOptions serving { .socket = config.daemon.socket, .group = config.daemon.socket_group };
   if (const auto& listen = config.metrics.listen) serving.tcp = { listen->host, listen->port };
   serving.doctor = [&config, &pacing] { return machine_health(config, &pacing); };
@@ -199,36 +234,11 @@ void run(const Options& options)
       .reload =
           [&]
       {
-        logged("reloading the configuration",
-               [&]
-               {
-                 notify_service_manager("RELOADING=1");
-                 const Checked fresh = checked(options);
-                 engine.reload(fresh.config);
-                 for (const Complaint& each : fresh.warnings)
-                   log(Severity::warning, each.text());
-                 for (const SettingLayers::Remark& each : engine.remarks())
-                   log(Severity::warning, each.text, { .module = each.module });
-                 log(Severity::notice, "module switches, knobs, exclusions, profiles, placement and limits of days and "
-                                       "months taken over; other settings need a restart");
-               });
+        logged("reloading the configuration", [&] { reload(engine, options); });
         notify_service_manager("READY=1");
       },
       .save = [&] { logged("saving the recording", [&] { save_recording(engine, config.recorder.directory); }); },
-      // Alive means that packets are looked at, so it is the packet thread that must answer.
-      .heartbeat =
-          [&engine]
-      {
-        try
-        {
-          engine.status();
-          notify_service_manager("WATCHDOG=1");
-        }
-        catch (const control::Refused& refused)
-        {
-          log(Severity::warning, std::string { "no sign of life to the watchdog: " } + refused.what());
-        }
-      },
+      .heartbeat = [&engine] { give_sign_of_life(engine); },
       .period = watchdog / 2,
   } };
 
