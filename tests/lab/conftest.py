@@ -16,7 +16,7 @@ sys.path[:0] = [str(LAB_PY.parent), str(ROOT / "tests" / "fixtures")]
 sys.dont_write_bytecode = True
 
 from small_disk import small_disk  # noqa: E402, F401
-from tandem_lab import Lab  # noqa: E402
+from tandem_lab import Lab, LabError  # noqa: E402
 from tandem_lab import life, system, topology, virtual  # noqa: E402
 from tandem_lab.uploads import LEAVING  # noqa: E402
 
@@ -58,6 +58,16 @@ def with_air(without_air: None) -> None:
     """The test needs the emulator, too."""
     if lacks := system.missing_requirements(air=True):
         pytest.skip("; ".join(lacks))
+
+
+def need_built(*modules: str) -> None:
+    """Skips the test, and says what is missing, where the daemon or one of the modules is not built."""
+    try:
+        directory = system.tandem_binary("tandemd").resolve().parents[1] / "lib" / "tandem"
+    except LabError as error:
+        pytest.skip(str(error))
+    if missing := [name for name in modules if not (directory / f"{name}.so").exists()]:
+        pytest.skip(f"not built: {', '.join(missing)} (in {directory})")
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Iterator
 
 import pytest
+from conftest import need_built
 
 from neighbours import Place, end, without_counters
 from tandem_lab import Lab, system
@@ -24,9 +25,7 @@ PIECE = random.Random(17).randbytes(8_000_000)
 
 @pytest.fixture(scope="module")
 def lab(with_air: None, prefix: str) -> Iterator[Lab]:
-    directory = system.tandem_binary("tandemd").parent.parent / "lib" / "tandem"
-    if missing := [name for name in MODULES if not (directory / f"{name}.so").exists()]:
-        pytest.skip(f"not built: {', '.join(missing)}")
+    need_built(*MODULES)
     with Lab("plain", prefix=prefix[:-1] + "b-", overrides={"wifi.loss_down": 0.005}) as made:
         made.add_file("piece", PIECE)
         yield made

@@ -9,6 +9,7 @@ import subprocess
 import time
 
 import pytest
+from conftest import need_built
 
 from tandem_lab import system
 from tandem_lab.errors import LabError
@@ -19,10 +20,7 @@ SOON = 1.5  # seconds; the goal is 0.3 without radio, 0.06 with
 @pytest.fixture(scope="module")
 def daemon_needed(with_air: None) -> None:
     """The test needs the daemon."""
-    try:
-        system.tandem_binary("tandemd")
-    except LabError as error:
-        pytest.skip(str(error))
+    need_built()
 
 
 @pytest.fixture

@@ -16,18 +16,15 @@ import time
 from pathlib import Path
 
 import pytest
+from conftest import need_built
 from test_feeder_monitor import AP, BEACON, DATA_DOWN, frame
 
 from tandem_lab import system
-from tandem_lab.errors import LabError
 
 
 @pytest.fixture
 def lab(air_lab):
-    try:
-        system.tandem_binary("tandemd")
-    except LabError as error:
-        pytest.skip(str(error))
+    need_built()
     return air_lab
 
 

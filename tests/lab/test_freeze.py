@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Iterator
 
 import pytest
+from conftest import need_built
 
 from tandem_lab import system
 
@@ -48,9 +49,7 @@ for line in sys.stdin:
 @pytest.fixture(scope="module")
 def module_needed(with_air: None) -> None:
     """The test needs the daemon and the module."""
-    module = system.tandem_binary("tandemd").parent.parent / "lib" / "tandem" / "freeze.so"
-    if not module.exists():
-        pytest.skip(f"{module} is not built")
+    need_built("freeze")
 
 
 @pytest.fixture

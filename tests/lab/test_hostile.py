@@ -13,7 +13,7 @@ import pytest
 
 from hostile_tcp import CONTENT, HALF, TRICKS, UPLOAD, hostile
 from on_path import ATTACKS, on_path
-from tandem_lab import Lab, system
+from tandem_lab import Lab
 
 MODULES = ("offload", "freeze", "mirror", "ecn", "rate")
 EAGER = {"modules": {"offload": {"added_delay_free": "250ms"}}}

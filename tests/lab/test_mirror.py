@@ -10,6 +10,7 @@ import time
 from typing import Iterator
 
 import pytest
+from conftest import need_built
 
 from tandem_lab import Lab, system
 
@@ -61,9 +62,7 @@ print(digest.hexdigest())
 @pytest.fixture(scope="module")
 def path(with_air: None, tmp_path_factory) -> Iterator[Lab]:
     """One network for all tests; each finds it as the scenario says."""
-    module = system.tandem_binary("tandemd").parent.parent / "lib" / "tandem" / "mirror.so"
-    if not module.exists():
-        pytest.skip(f"{module} is not built")
+    need_built("mirror")
     scenario = tmp_path_factory.mktemp("mirror") / "mirror.toml"
     scenario.write_text(SCENARIO)
     with Lab(scenario, prefix="mt-") as made:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Iterator
 
 import pytest
+from conftest import need_built
 
 from tandem_lab import Lab, system
 
@@ -63,9 +64,7 @@ print(json.dumps(sums))
 @pytest.fixture(scope="module")
 def lab(with_air: None, prefix: str) -> Iterator[Lab]:
     """One lossy network for all tests."""
-    module = system.tandem_binary("tandemd").parent.parent / "lib" / "tandem" / "mirror.so"
-    if not module.exists():
-        pytest.skip(f"{module} is not built")
+    need_built("mirror")
     with Lab("plain", prefix=prefix[:-1] + "m-", overrides=AIR) as made:
         yield made
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from conftest import need_built
 
 from tandem_lab import system, topology
 
@@ -12,9 +13,7 @@ PIECE = 3_000_000  # bytes into a download: the window is above the threshold by
 @pytest.fixture(scope="module")
 def module_needed(with_air: None) -> None:
     """The test needs the daemon and the module."""
-    module = system.tandem_binary("tandemd").parent.parent / "lib" / "tandem" / "offload.so"
-    if not module.exists():
-        pytest.skip(f"{module} is not built")
+    need_built("offload")
 
 
 @pytest.fixture

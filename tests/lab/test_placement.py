@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from typing import Any, Iterator
 
 import pytest
+from conftest import need_built
 
 from tandem_lab import Lab, system
 from tandem_lab.api import to_toml
-from tandem_lab.errors import LabError
 from vpn import Vpn
 
 # The wires behind the access points limit, so that a busy machine does not: 12 and 6 Mb/s.
@@ -68,10 +68,7 @@ print(json.dumps({"seconds": time.monotonic() - began, "sha256": hashlib.sha256(
 
 @pytest.fixture(scope="module")
 def lab(with_air, prefix) -> Iterator[Lab]:
-    try:
-        system.tandem_binary("tandemd")
-    except LabError as error:
-        pytest.skip(str(error))
+    need_built()
     with Lab(TWO, prefix=prefix[:-1] + "p-") as one:
         yield one
 

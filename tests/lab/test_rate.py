@@ -9,21 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import need_built
 
 from tandem_lab import system
-from tandem_lab.errors import LabError
 
 pytestmark = pytest.mark.usefixtures("with_air")
 
 
 @pytest.fixture(autouse=True)
 def _built() -> None:
-    try:
-        module = system.tandem_binary("tandemd").resolve().parents[1] / "lib" / "tandem" / "rate.so"
-    except LabError as error:
-        pytest.skip(str(error))
-    if not module.exists():
-        pytest.skip(f"{module}: not built (cmake --build build --target rate)")
+    need_built("rate")
 
 
 def config(lab, **more: Any) -> dict[str, Any]:

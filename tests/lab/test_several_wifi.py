@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
+from conftest import need_built
 from test_feeder_daemon import Radio
 from test_feeder_monitor import AP, DATA_DOWN, frame
 
 from tandem_lab import system
-from tandem_lab.errors import LabError
 
 MORE = ("wlan1", "wlan2", "wlan3")
 AP2 = "02:00:00:00:0a:02"
@@ -39,10 +39,7 @@ def unwire(lab, number: int) -> None:
 
 @pytest.fixture(scope="module")
 def lab(veth_lab) -> Iterator[Any]:
-    try:
-        system.tandem_binary("tandemd")
-    except LabError as error:
-        pytest.skip(str(error))
+    need_built()
     for number in (1, 2, 3):
         wire(veth_lab, number)
     yield veth_lab

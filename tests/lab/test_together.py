@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import need_built
 
 from tandem_lab import Lab, foreign, system
 
@@ -79,9 +80,7 @@ TROUBLES: dict[str, dict[str, str]] = {
 @pytest.fixture(scope="module")
 def modules_needed(with_air: None) -> None:
     """The tests need the daemon and every module."""
-    directory = system.tandem_binary("tandemd").parent.parent / "lib" / "tandem"
-    if missing := [name for name in MODULES if not (directory / f"{name}.so").exists()]:
-        pytest.skip(f"not built: {', '.join(missing)}")
+    need_built(*MODULES)
 
 
 def scenario(trouble: str) -> str:

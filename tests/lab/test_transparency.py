@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any, Callable, Iterator
 
 import pytest
+from conftest import need_built
 
 from both_sides import both_sides, total, within
 from tandem_lab import Lab, system
@@ -27,9 +28,7 @@ SHORT, LONG = 60_000, 3_000_000
 
 @pytest.fixture(scope="module")
 def modules_needed(without_air: None) -> None:
-    directory = system.tandem_binary("tandemd").parent.parent / "lib" / "tandem"
-    if missing := [name for name in MODULES if not (directory / f"{name}.so").exists()]:
-        pytest.skip(f"not built: {', '.join(missing)}")
+    need_built(*MODULES)
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
-from conftest import LAB_PY, ROOT
+from conftest import LAB_PY, ROOT, need_built
 
 from tandem_lab import Lab, system
-from tandem_lab.errors import BadInput, LabError
 
 pytestmark = pytest.mark.usefixtures("with_air")
 
@@ -181,12 +180,7 @@ def test_eight_stations(make_lab):
 
 @pytest.fixture
 def steered(make_lab) -> Lab:
-    try:
-        module = system.tandem_binary("tandemd").resolve().parents[1] / "lib" / "tandem" / "ecn.so"
-    except LabError as error:
-        pytest.skip(str(error))
-    if not module.exists():
-        pytest.skip(f"{module}: not built (cmake --build build --target ecn)")
+    need_built("ecn")
     return make_lab("two-aps", overrides={"scenario.mptcp": False})
 
 

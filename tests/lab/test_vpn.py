@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Iterator
 
 import pytest
+from conftest import need_built
 
 from tandem_lab import Endpoint, Lab, system
 from vpn import FAR, PORT, Vpn
@@ -27,9 +28,7 @@ CARRIER = f"not (udp and port {PORT}) and not ip6 dst ff02::16"
 
 @pytest.fixture(scope="module")
 def modules_needed(with_air: None) -> None:
-    directory = system.tandem_binary("tandemd").parent.parent / "lib" / "tandem"
-    if missing := [name for name in MODULES if not (directory / f"{name}.so").exists()]:
-        pytest.skip(f"not built: {', '.join(missing)}")
+    need_built(*MODULES)
     if not Path("/dev/net/tun").exists():
         pytest.skip("/dev/net/tun is missing")
 

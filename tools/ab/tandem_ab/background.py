@@ -17,7 +17,7 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Sequence
 
 from tandem_common import confidence, provenance
 from tandem_common.control import Daemon, add_socket_option

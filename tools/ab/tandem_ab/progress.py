@@ -11,7 +11,7 @@ from tandem_common.duration import clock
 
 from . import analysis
 from .arms import Arm
-from .quantities import count, percent
+from .quantities import count
 from .report import Result, figure
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Sequence
 
 from tandem_common import picture
 

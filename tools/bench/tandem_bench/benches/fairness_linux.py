@@ -11,7 +11,7 @@ from tandem_lab.errors import LabError
 
 from .. import helpers, lateness
 from ..daemon_status import of_module
-from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options
+from ..model import Arm, Bench, Case, Goal, Measurement, Options
 from .ecn_linux import HONEST_US, addresses_of
 from .fairness import C1, C2, JAIN, LEAST, OTHERS, TABLES, C, jain
 

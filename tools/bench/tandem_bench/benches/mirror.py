@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path

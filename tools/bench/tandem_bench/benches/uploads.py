@@ -7,7 +7,6 @@ from contextlib import ExitStack
 from typing import Any, Mapping
 
 from tandem_lab import Lab, topology
-from tandem_lab.errors import LabError
 from tandem_lab.uploads import HANDOFF, LEAVING, Upload, around
 
 from .. import helpers, lateness
