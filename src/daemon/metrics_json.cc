@@ -29,8 +29,9 @@ void add_datapath(Metrics& list, const json& status)
   for (const auto& [key, value] : status["datapath"].items())
   {
     const bool gauge = key == "waiting" || key == "observe_one_in" || key == "bypassed";
-    list.add("tandem_datapath_" + key + (gauge ? "" : "_total"), "Packets on the datapath: " + key,
-             gauge ? "gauge" : "counter", value.is_boolean() ? json(value.get<bool>() ? 1 : 0) : value);
+    list.add("tandem_datapath_" + key + (gauge ? "" : "_total"),
+             "As datapath." + key + " of the status (docs/control-api.md)", gauge ? "gauge" : "counter",
+             value.is_boolean() ? json(value.get<bool>() ? 1 : 0) : value);
   }
   for (const auto& [reason, count] : status["faults"].items())
     list.add("tandem_faults_total", "Packets passed untouched because they could not be worked on", "counter", count,
