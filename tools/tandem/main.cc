@@ -265,8 +265,8 @@ int main(int argc, char** argv)
 
   std::string network;
   bool every = false;
-  CLI::App* networks =
-      command("networks", "what was learnt: where modules gain, harm and rest; cellular paths not tried", {});
+  CLI::App* networks = command(
+      "networks", "what was learnt: where modules gain, harm and rest; cellular paths known, and not tried", {});
   with_json(networks);
   networks->callback(
       [&]
