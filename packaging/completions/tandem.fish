@@ -44,7 +44,7 @@ for pair in 'up:start the daemon' 'down:stop the daemon' 'status:links, modules 
 end
 
 # JSON and watches
-complete -c tandem -n '__fish_seen_subcommand_from status module enable disable set saved links flows why budget networks link doctor logs trap version' -l json -d 'print JSON'
+complete -c tandem -n '__fish_seen_subcommand_from status module enable disable set saved exclude aps links flows why budget networks link doctor logs trap version' -l json -d 'print JSON'
 complete -c tandem -n '__fish_seen_subcommand_from status links flows' -s w -l watch -d 'again every second'
 
 complete -c tandem -n '__fish_seen_subcommand_from up' -l wifi -x -a 'auto (__tandem_interfaces)' -d 'Wi-Fi interface'
