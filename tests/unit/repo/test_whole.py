@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
 from conftest import ROOT, relative, tracked
@@ -40,14 +41,39 @@ def test_continuous_integration_runs_the_same_command() -> None:
     assert re.fullmatch(r'exec ".*/tools/test" "\$@"', commands[0])
 
 
-def test_links_of_documents_lead_somewhere() -> None:
+def prose(page: Path) -> str:
+    """A page without its blocks of code."""
+    return re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+
+
+def anchors(page: Path) -> set[str]:
+    """What a link may name behind the # : the headings, as GitHub makes anchors of them."""
+    heads = (re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", head) for head in re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE))
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+def broken_links(page: Path) -> list[str]:
+    """Links of the page to files that are not there, or to headings that are not in them."""
     broken = []
-    for page in (path for path in tracked() if path.suffix == ".md"):
-        for found in _LINK.finditer(re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)):
-            target = (found[1] or found[2]).partition("#")[0]
-            if target and "://" not in target and not (page.parent / target).exists():
-                broken.append(f"{relative(page)}: {target}")
-    assert not broken
+    for found in _LINK.finditer(prose(page)):
+        target, _, anchor = (found[1] or found[2]).partition("#")
+        if "://" in target:
+            continue
+        file = page.parent / target if target else page
+        if not file.exists() or (anchor and file.suffix == ".md" and anchor not in anchors(file)):
+            broken.append(found[0])
+    return broken
+
+
+def test_links_of_documents_lead_somewhere() -> None:
+    assert not {relative(page): broken for page in tracked() if page.suffix == ".md" and (broken := broken_links(page))}
+
+
+def test_a_planted_link_into_nothing_is_found(tmp_path: Path) -> None:
+    (tmp_path / "there.md").write_text("# A heading: `code`, [linked](x.md)\n")
+    page = tmp_path / "page.md"
+    page.write_text("# Own\n[a](there.md) [b](#own) [c](there.md#a-heading-code-linked)\n[d](gone.md) [e](#other) [f](there.md#other)\n```\n[g](gone.md)\n```\n")
+    assert broken_links(page) == ["[d](gone.md)", "[e](#other)", "[f](there.md#other)"]
 
 
 def test_every_test_is_registered() -> None:
