@@ -2,6 +2,7 @@
 // and server are one program; on every connection the client asks for a few bytes and counts what comes.
 #include "src/kernel/check.h"
 #include "src/kernel/fd.h"
+#include "tools/bench/endpoint.h"
 
 #include <CLI/CLI.hpp>
 #include <arpa/inet.h>
@@ -27,6 +28,7 @@
 namespace
 {
 
+using tandem::bench::endpoint;
 using tandem::kernel::check;
 using tandem::kernel::Fd;
 using Clock = std::chrono::steady_clock;
@@ -49,16 +51,6 @@ struct Settings
 // The request is the number of bytes wanted, in network byte order.
 using Request = std::array<unsigned char, 4>;
 constexpr std::uint32_t longest_answer = 1u << 20;
-
-sockaddr_in endpoint(const std::string& address, std::uint16_t port)
-{
-  sockaddr_in place {};
-  place.sin_family = AF_INET;
-  place.sin_port = htons(port);
-  if (inet_pton(AF_INET, address.c_str(), &place.sin_addr) != 1)
-    throw std::runtime_error { address + ": an IPv4 address is allowed" };
-  return place;
-}
 
 // Raises the limit of open files towards `wanted`; gives what it is then, at least `needed`.
 std::size_t allow_descriptors(std::size_t wanted, std::size_t needed)

@@ -1,9 +1,9 @@
 // TCP request and response of one byte, over and over on one connection: the round-trip time that a program sees.
 #include "src/kernel/check.h"
 #include "src/kernel/fd.h"
+#include "tools/bench/endpoint.h"
 
 #include <CLI/CLI.hpp>
-#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <nlohmann/json.hpp>
@@ -20,6 +20,7 @@
 namespace
 {
 
+using tandem::bench::endpoint;
 using tandem::kernel::check;
 using tandem::kernel::Fd;
 using Clock = std::chrono::steady_clock;
@@ -32,16 +33,6 @@ struct Settings
   unsigned warmup = 500;
   bool busy = false;
 };
-
-sockaddr_in endpoint(const std::string& address, std::uint16_t port)
-{
-  sockaddr_in place {};
-  place.sin_family = AF_INET;
-  place.sin_port = htons(port);
-  if (inet_pton(AF_INET, address.c_str(), &place.sin_addr) != 1)
-    throw std::runtime_error { address + ": an IPv4 address is allowed" };
-  return place;
-}
 
 void set(const Fd& socket, int level, int option, int value)
 {

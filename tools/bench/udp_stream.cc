@@ -5,9 +5,9 @@
 // lost, which is what contends here.
 #include "src/kernel/check.h"
 #include "src/kernel/fd.h"
+#include "tools/bench/endpoint.h"
 
 #include <CLI/CLI.hpp>
-#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <nlohmann/json.hpp>
 #include <poll.h>
@@ -24,6 +24,7 @@
 namespace
 {
 
+using tandem::bench::endpoint;
 using tandem::kernel::check;
 using tandem::kernel::Fd;
 using Clock = std::chrono::steady_clock;
@@ -42,16 +43,6 @@ struct Settings
   unsigned reply_every = 0; // 0: none
   unsigned reply_size = 32;
 };
-
-sockaddr_in endpoint(const std::string& address, std::uint16_t port)
-{
-  sockaddr_in place {};
-  place.sin_family = AF_INET;
-  place.sin_port = htons(port);
-  if (inet_pton(AF_INET, address.c_str(), &place.sin_addr) != 1)
-    throw std::runtime_error { address + ": an IPv4 address is allowed" };
-  return place;
-}
 
 Fd bound_socket(std::uint16_t port)
 {
