@@ -44,8 +44,8 @@ no copies, and its first ACKs by cellular are the validation (`path known from a
 what was known any more, and each flow validates by itself again.
 
 **When.** Only above `window_mss` segments of window, only while the cellular ACK path adds less delay than the flow has standing in queues
-on average (`added_delay_free`: always), and only as long as that queue stands and the goodput does not fall (`goodput_loss_limit`). After a blackout or a
-handoff both are measured anew.
+on average (`added_delay_free`: always), and only as long as that queue stands and the goodput does not fall (`goodput_loss_limit`). What is queued is counted from the
+shortest round trip by Wi-Fi of the whole flow, as a queue may stand for minutes. After a blackout or a handoff queue and goodput are measured anew.
 
 **Without a cellular path** (filtered, translated, too slow, or no link) fewer ACKs leave by Wi-Fi instead: at most `wifi_ack_ratio` to one,
 at least sixteen in a round trip, each for at most eight segments.

@@ -284,7 +284,11 @@ Plan ValidatedPath::while_by_cell(const Event& event, const FlowView& flow, Stat
     return return_to_wifi(event, flow, state, state.thinning.sparse_back_off(), "offload: ACKs are sparse already",
                           false);
   if (state.goodput.lost())
+  {
+    // A path that has become longer meanwhile looks like a queue, which excuses nothing.
+    state.shortest_by_wifi = state.queue_by_wifi = 0;
     return return_to_wifi(event, flow, state, backoff(state.goodput_losses), "offload: slower than on Wi-Fi", false);
+  }
   // The queue that excused the delay is gone (a handoff, losses): the sender's window limits now, not the air.
   if (state.delay_known && state.added_delay > unqueued_delay(flow, knobs.added_delay_free)
       && state.queue_by_cell < state.added_delay / 4)

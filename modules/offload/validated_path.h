@@ -96,6 +96,7 @@ public:
     TsClock validated_after {};      // by cellular: echoes up to here may come from local data sent by Wi-Fi
     std::int32_t wifi_delay = 0;     // ticks: smallest over the last round by Wi-Fi
     std::int32_t cell_base = 0;      // smallest since then
+    float shortest_by_wifi = 0;      // s, round trip by Wi-Fi with nothing queued; 0 = not known
     float queue_by_wifi = 0;         // s, standing queue by Wi-Fi, averaged
     float queue_by_cell = 0;         // s, likewise by cellular, without the delay that path adds
     float slow_delay = 0;            // s, added delay that was found too long
@@ -144,6 +145,7 @@ private:
                       bool say_again);
   Plan too_slow(const Event& event, const FlowView& flow, State& state, bool say_again);
   unsigned wifi_ratio(const Segment& segment, const FlowView& flow, const State& state) const;
+  static void measure_shortest(const FlowView& flow, State& state);
   void measure_queue(const FlowView& flow, State& state) const;
   bool measure_delay(const Segment& segment, const FlowView& flow, State& state, Tick now);
   Duration backoff(std::uint8_t& times) const;

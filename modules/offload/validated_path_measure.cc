@@ -20,9 +20,23 @@ constexpr double queue_memory_cut = 0.3;
 
 } // namespace
 
+// The shortest round trip by Wi-Fi of the whole flow. FlowView::rtt_min forgets within ten seconds, but the queue of a
+// loss-based sender need not be empty once in a minute: what always stands would no longer count, and by cellular the
+// delay that this way adds would be taken off twice.
+void ValidatedPath::measure_shortest(const FlowView& flow, State& state)
+{
+  if (state.phase != Phase::by_wifi) return;
+  // Until a path was left no other round trips are in rtt_min. The first one after a return may still be of the other.
+  const bool since_always = state.since == Tick {};
+  if (!since_always && flow.rtt_at - state.since < flow.rtt_smoothed) return;
+  const auto sample = static_cast<float>(seconds(since_always ? flow.rtt_min : flow.rtt_latest));
+  if (state.shortest_by_wifi == 0 || sample < state.shortest_by_wifi) state.shortest_by_wifi = sample;
+}
+
 void ValidatedPath::measure_queue(const FlowView& flow, State& state) const
 {
   if (flow.rtt_at == state.rtt_taken) return;
+  measure_shortest(flow, state);
   const Tick before = std::exchange(state.rtt_taken, flow.rtt_at);
   if (before != Tick {} && flow.rtt_at - before > PathValidation::timeout(flow.rtt_smoothed))
   {
@@ -32,7 +46,9 @@ void ValidatedPath::measure_queue(const FlowView& flow, State& state) const
   }
   const bool by_cell = state.phase == Phase::by_cell;
   float& average = by_cell ? state.queue_by_cell : state.queue_by_wifi;
-  double queue = seconds(flow.rtt_smoothed - flow.rtt_min);
+  const double shortest =
+      state.shortest_by_wifi > 0 ? static_cast<double>(state.shortest_by_wifi) : seconds(flow.rtt_min);
+  double queue = seconds(flow.rtt_smoothed) - shortest;
   if (by_cell) queue = std::min<double>(queue - state.added_delay, state.added_delay); // only whether it goes is asked
   const double memory = by_cell && flow.filled_at > state.since ? queue_memory_cut : queue_memory;
   const double age = std::clamp(seconds(flow.rtt_at - before) / memory, 0.0, 1.0);

@@ -300,6 +300,39 @@ TEST(OffloadProof, ASlowerPathIsTakenWhenTheFlowStandsInAQueueAnyway)
   EXPECT_NEAR(s.state().added_delay, 0.020, 0.004) << "a round away tells exactly";
 }
 
+TEST(OffloadProof, AQueueThatStandsForLongCountsAsOne)
+{
+  Session s {};
+  s.module.set("window_mss", 10'000); // not yet
+  s.module.set("goodput_loss_limit", 1);
+  s.steps(200);
+  s.peers.downlink = ms(60);
+  s.steps(12'000); // rtt_min knows nothing shorter any more
+  s.cell().delay = ms(30);
+  s.module.set("window_mss", 20);
+  ASSERT_TRUE(s.until("offload: path validated"));
+  s.steps(12'000); // and now the delay that was added is in it
+  EXPECT_EQ(s.phase(), Phase::by_cell);
+  EXPECT_EQ(s.fixture.count("offload: added delay costs more than it saves"), 0u);
+}
+
+TEST(OffloadProof, RoundTripsByAFasterPathAreNotTheShortestByWiFi)
+{
+  Session s {};
+  s.cell().delay = ms(2); // Wi-Fi has ten
+  ASSERT_TRUE(s.until("offload: path validated"));
+  s.steps(3000);
+  const float shortest = s.state().shortest_by_wifi;
+  EXPECT_NEAR(shortest, 0.02, 0.002);
+  LinkState& cell = s.fixture.links[static_cast<std::size_t>(Link::cell)];
+  cell.route = false;
+  s.fixture.chain.links(s.fixture.links, s.fixture.now());
+  s.steps(3000);
+  EXPECT_EQ(s.phase(), Phase::by_wifi);
+  EXPECT_NEAR(s.state().shortest_by_wifi, shortest, 0.001);
+  EXPECT_LT(s.state().queue_by_wifi, 0.003);
+}
+
 TEST(OffloadProof, ABlackoutIsNeitherAQueueNorASlowWiFi)
 {
   Session s {};
@@ -584,6 +617,26 @@ TEST(OffloadAway, SlowerThanOnWifiIsRegretted)
   s.every = Duration { ms(1) * 120 / 100 };
   EXPECT_TRUE(s.until("offload: slower than on Wi-Fi", 10'000));
   EXPECT_EQ(s.phase(), Phase::by_wifi);
+}
+
+TEST(OffloadAway, APathThatHasBecomeLongerIsNoQueueOnceTheGoodputHasFallen)
+{
+  Session s {};
+  s.module.set("window_mss", 10'000);
+  s.steps(200);
+  s.peers.downlink = s.peers.downlink + ms(50);
+  s.steps(3000);
+  s.cell().delay = ms(30);
+  s.module.set("window_mss", 20);
+  ASSERT_TRUE(s.until("offload: path validated"));
+  s.every = Duration { ms(1) * 120 / 100 };
+  ASSERT_TRUE(s.until("offload: slower than on Wi-Fi", 10'000));
+  s.every = ms(1);
+  const auto declined = s.fixture.count("offload: added delay costs more than it saves");
+  s.steps(5000);
+  EXPECT_EQ(s.phase(), Phase::by_wifi);
+  EXPECT_LT(s.state().queue_by_wifi, 0.005);
+  EXPECT_GT(s.fixture.count("offload: added delay costs more than it saves"), declined);
 }
 
 TEST(OffloadAway, AsFastAsOnWifiStays)
