@@ -5,15 +5,23 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
+import struct
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 from conftest import ROOT
 
-from tandem_lab import LabError, system
-from tandem_lab.life import LabState
+sys.path.insert(0, str(ROOT / "tools" / "endurance"))
+
+from tandem_lab import LabError, system  # noqa: E402
+from tandem_lab.life import LabState  # noqa: E402
+from tandem_soak.captures import Captures  # noqa: E402
+from tandem_soak.packets import ACK, RST  # noqa: E402
+from tandem_soak.resets import decisive, resets  # noqa: E402
 
 SOAK = ROOT / "tools" / "soak"
 
@@ -44,14 +52,63 @@ def test_a_short_run_finds_nothing(with_air, leaves_nothing, prefix, tmp_path):
         assert report["disturbances"].get(befell, 0) > 0, befell
 
 
-def test_interrupted_it_cleans_up(with_air, leaves_nothing, prefix):
-    running = soak(prefix, "--for", "10min", start_new_session=True)
+def test_a_reset_is_kept_with_its_origin_and_interrupted_it_cleans_up(with_air, leaves_nothing, prefix, tmp_path):
+    running = soak(prefix, "--for", "10min", "--no-mptcp", "--json", str(tmp_path / "report.json"), start_new_session=True)
     assert system.wait_until(lambda: (LabState(prefix).directory / "tandemd.sock").exists() or running.poll() is not None, 60)
-    time.sleep(1)
+
+    def kept() -> list[dict]:
+        """Transfers that the server reset."""
+        faults = [json.loads(file.read_text()) for file in tmp_path.glob("report-kept/*/fault.json")]
+        return [fault for fault in faults if fault.get("reset", "").startswith("the server") and "not seen" not in fault["reset"]]
+
+    def planted() -> list[dict]:
+        system.call(["ss", "-K", "state", "established", "sport", "=", ":80"], namespace=f"{prefix}srv1")
+        return kept()
+
+    system.wait_until(planted, 60, pause=2.0)
     os.killpg(running.pid, signal.SIGINT)
     said, errors = running.communicate(timeout=120)
     assert running.returncode == 130, said + errors
     assert "interrupted" in said and not LabState(prefix).exists()
+    assert kept(), said + errors
+    fault = kept()[0]
+    assert fault["outcome"] == "broken" and fault["daemon"]["life"] >= 1 and fault["disturbances"]
+    place = next(tmp_path.glob(f"report-kept/*-port-{fault['port']}"))
+    assert all((place / name).stat().st_size > 24 for name in ("client.pcap", "srv1.pcap", "daemon.log"))
+    reported = {one["port"]: one for one in json.loads((tmp_path / "report.json").read_text())["bad"]}
+    assert all(reported[one["port"]]["reset"] == one["reset"] and Path(reported[one["port"]]["kept"]).is_dir() for one in kept())
+    assert f"reset by: {fault['reset']}" in said and str(place) in said
+
+
+def forged(source: str, source_port: int, to: str, to_port: int, number: int, flags: int) -> bytes:
+    """An IPv4 packet for a raw socket, which completes it. The checksum of its TCP is wrong, so nobody believes it."""
+    ends = socket.inet_aton(source) + socket.inet_aton(to)
+    return struct.pack("!BBHHHBBH", 0x45, 0, 40, 0, 0, 64, 6, 0) + ends + struct.pack("!HHIIBBHHH", source_port, to_port, number, 0, 5 << 4, flags, 0, 1, 0)
+
+
+def test_origins_of_resets(veth_lab):
+    """One that is in nobody's capture but the client's, and one that the client sends but not its kernel."""
+    client, server = veth_lab.client, veth_lab.server()
+    with Captures(client, server, "origins-") as captures, system.inside(client.namespace), socket.create_connection((server.ipv4, 80), 10) as connection:
+        here, port = connection.getsockname()
+        with system.inside(f"{veth_lab.prefix}wan"), socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW) as raw:
+            raw.sendto(forged(server.ipv4, 80, here, port, 1001, RST), (here, 0))
+        with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW) as raw:
+            raw.sendto(forged(here, port, server.ipv4, 80, 1002, RST | ACK), (server.ipv4, 0))
+        files, read, ports = captures.flow(port, mptcp=False)
+        told = captures.kernel.told()
+        found = resets(read["client"], read[server.role], told, ports)
+        assert {one.first.seq: one.taken for one in found} == {1001: False, 1002: False}, found
+        by = {one.first.seq: one.origin for one in found}
+        assert by[1001].startswith("something between client and server")
+        assert by[1002].startswith("the client, by a raw socket" if told is not None else "the client, its kernel or the daemon")
+        assert all(len(data) > 24 for data in files.values())
+
+        server.run(["ss", "-K", "dport", "=", str(port)])
+        files, read, ports = captures.flow(port, mptcp=False)
+        last = decisive(resets(read["client"], read[server.role], captures.kernel.told(), ports))
+        assert last and last.taken and last.origin.startswith("the server"), last
+        assert told is None or "its kernel" in last.origin
 
 
 @pytest.mark.parametrize("words", [("--for", "soon"), ("--for", "10min", "--threads", "0")])

@@ -32,6 +32,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--no-mptcp", action="store_true", help="no connection asks for MPTCP")
     made.add_argument("--json", type=Path, metavar="FILE", help="the report as JSON")
     made.add_argument("--log", type=Path, metavar="FILE", help="keep the daemon's log")
+    made.add_argument("--keep", type=Path, metavar="DIR", help="where the packets of transfers that went wrong are kept, with what befell them (default: beside the JSON, else soak-SEED-kept here)")
     made.add_argument("--prefix", default="soak-", help="of the lab's namespaces (default %(default)s)")
     return made
 
@@ -62,8 +63,15 @@ def text(plan: Plan, outcome: Outcome) -> str:
             lines += ["", title] + [f"  {line}" for line in found]
     if outcome.bad:
         lines += ["", "transfers that failed"] + [
-            f"  {one.get('at', 0):7.1f} s {one['outcome']}: {one['kind']}, {one['bytes']} of {one['wanted']} bytes, {one['seconds']:.1f} s, port {one.get('port', '?')}: {one.get('why', '')}" for one in outcome.bad[:40]]
+            f"  {one.get('at', 0):7.1f} s {one['outcome']}: {one['kind']}, {one['bytes']} of {one['wanted']} bytes, {one['seconds']:.1f} s, port {one.get('port', '?')}: {one.get('why', '')}"
+            + "".join(f"\n            {name}: {one[key]}" for name, key in (("reset by", "reset"), ("kept", "kept")) if key in one) for one in outcome.bad[:40]]
     return "\n".join(lines)
+
+
+def kept_in(options: argparse.Namespace) -> Path:
+    if options.keep:
+        return options.keep
+    return options.json.with_name(options.json.stem + "-kept") if options.json else Path(f"soak-{options.seed}-kept")
 
 
 def main(arguments: list[str]) -> int:
@@ -75,7 +83,7 @@ def main(arguments: list[str]) -> int:
     except BadInput as error:
         print(f"tools/soak: {error}", file=sys.stderr)
         return 2
-    plan = Plan(seconds, options.seed, options.prefix, options.threads, options.plain, not options.no_mptcp, options.log)
+    plan = Plan(seconds, options.seed, options.prefix, options.threads, options.plain, not options.no_mptcp, options.log, kept_in(options))
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())

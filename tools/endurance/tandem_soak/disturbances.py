@@ -7,8 +7,8 @@ import os
 import random
 import threading
 import time
-from collections import Counter
-from contextlib import suppress
+from collections import Counter, deque
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, Callable
 
@@ -20,6 +20,7 @@ from .world import Laptop
 
 TOGGLES_PER_SECOND = 100
 TOGGLING, ALL_ON = 8.0, 6.0  # s, in turn
+REMEMBERED = 20_000  # words on what befell it: minutes of them
 KNOBS = {
     "offload": {"strategy": ("validated", "thinning"), "window_mss": (4, 20, 60), "wifi_ack_ratio": (1, 4, 8)},
     "freeze": {"release_after": ("5ms", "20ms", "100ms")},
@@ -43,6 +44,7 @@ class Chaos:
         self.lab, self.laptop, self.watched, self.seed, self.seconds = lab, laptop, watched, seed, seconds
         self.counts: Counter[str] = Counter()
         self.errors: list[str] = []
+        self._notes: deque[tuple[float, str]] = deque(maxlen=REMEMBERED)
         self.stopping = threading.Event()
         self.flapped: list[tuple[str, float, float]] = []
         self._locks = {name: threading.Lock() for name in ("wifi", "cell", "daemon", "wlan1", "")}
@@ -67,8 +69,21 @@ class Chaos:
     def calm(self) -> None:
         """Everything as it was at the start."""
         for key, value in {"wifi.blackout": "none", "wifi.loss": 0, "cell.down": False, "cell.loss": 0, "cell.nat": False, "cell.source_filter": False}.items():
-            self.lab.set(key, value)
+            self.set(key, value)
         self.laptop.whole()
+
+    def note(self, words: str) -> None:
+        self._notes.append((time.monotonic(), words))
+
+    def since(self, seconds: float) -> list[str]:
+        """What befell it in the last so many seconds, each with how long ago."""
+        now = time.monotonic()
+        return [f"{at - now:8.3f} s: {words}" for at, words in list(self._notes) if now - at <= seconds]
+
+    def set(self, key: str, value: object) -> None:
+        """A change of the air or of the cellular gateway."""
+        self.note(f"{key} = {value}")
+        self.lab.set(key, value)
 
     def late(self) -> bool:
         """In the second half of the run the daemon is not killed any more: what it leaks shall be seen."""
@@ -82,11 +97,10 @@ class Chaos:
         every = min(one.every, self.seconds / 4)  # in a short run everything comes, too
         while not self.stopping.wait(draw.uniform(0.2, 1.8) * every):
             try:
-                if one.lock:
-                    with self._locks[one.lock]:
-                        one.act(self, draw)
-                else:
+                with self._locks[one.lock] if one.lock else nullcontext():
+                    self.note(f"{one.name}: begins")
                     one.act(self, draw)
+                    self.note(f"{one.name}: over")
                 self.counts[one.name] += 1
             except (LabError, OSError, ValueError) as error:
                 self.errors.append(f"{one.name}: {error}")
@@ -110,37 +124,38 @@ class Chaos:
 
     def _put(self, path: str, body: str) -> bool:
         assert self.watched
+        self.note(f"PUT {path} {body}")
         request = f"PUT {path} HTTP/1.1\r\nHost: tandem\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n{body}"
         return b" 200 " in self.watched.ask(request.encode())[:20]
 
 
 def _blackout(chaos: Chaos, draw: random.Random) -> None:
-    chaos.lab.set("wifi.blackout", draw.choice(["drop", "buffer", "fade"]))
+    chaos.set("wifi.blackout", draw.choice(["drop", "buffer", "fade"]))
     chaos.hold(draw.choice([draw.uniform(0.05, 0.5), draw.uniform(0.5, 3.0)]))
-    chaos.lab.set("wifi.blackout", "none")
+    chaos.set("wifi.blackout", "none")
 
 
 def _loss(chaos: Chaos, draw: random.Random) -> None:
-    chaos.lab.set("wifi.loss", draw.choice([0.0, 0.001, 0.003, 0.01, 0.03]))
+    chaos.set("wifi.loss", draw.choice([0.0, 0.001, 0.003, 0.01, 0.03]))
 
 
 def _cell_loss(chaos: Chaos, draw: random.Random) -> None:
-    chaos.lab.set("cell.loss", draw.choice([0.0, 0.0, 0.01, 0.05]))
+    chaos.set("cell.loss", draw.choice([0.0, 0.0, 0.01, 0.05]))
 
 
 def _cell_delay(chaos: Chaos, draw: random.Random) -> None:
-    chaos.lab.set("cell.delay", draw.choice(["5ms", "20ms", "60ms", "200ms"]))
+    chaos.set("cell.delay", draw.choice(["5ms", "20ms", "60ms", "200ms"]))
 
 
 def _cell_down(chaos: Chaos, draw: random.Random) -> None:
-    chaos.lab.set("cell.down", True)
+    chaos.set("cell.down", True)
     chaos.hold(draw.uniform(0.1, 4.0))
-    chaos.lab.set("cell.down", False)
+    chaos.set("cell.down", False)
 
 
 def _nat(chaos: Chaos, draw: random.Random) -> None:
-    chaos.lab.set("cell.nat", draw.random() < 0.5)
-    chaos.lab.set("cell.source_filter", draw.random() < 0.4)
+    chaos.set("cell.nat", draw.random() < 0.5)
+    chaos.set("cell.source_filter", draw.random() < 0.4)
 
 
 def _flap(*names: str) -> Callable[[Chaos, random.Random], None]:

@@ -19,7 +19,9 @@ from tandem_lab import Lab, system
 from tandem_lab.errors import LabError
 
 from . import world
+from .captures import Captures
 from .disturbances import Chaos
+from .keep import Keeper
 from .watched import Watched
 
 HERE = Path(__file__).resolve().parent
@@ -38,6 +40,7 @@ class Plan:
     plain: bool  # the same without the daemon
     mptcp: bool  # some connections ask for it
     keep_log: Path | None
+    keep: Path  # directory for what went wrong; made when something does
 
 
 @dataclass
@@ -74,6 +77,8 @@ class Soak:
     def __init__(self, plan: Plan, say: Callable[[str], None]):
         self.plan, self.say, self.outcome = plan, say, Outcome()
         self._under_way: list[dict[str, Any]] | None = None
+        self._keeper: Keeper | None = None
+        self._began = time.monotonic()
         self._ended = threading.Event()
 
     def run(self, stop: threading.Event) -> Outcome:
@@ -94,8 +99,10 @@ class Soak:
                 watched.start()
                 stack.callback(self._end_daemon, watched)
             chaos = Chaos(lab, laptop, watched, self.plan.seed, self.plan.seconds)
+            captures = stack.enter_context(Captures(lab.client, lab.server(), self.plan.prefix))
+            self._keeper = Keeper(captures, self.plan.keep, chaos, watched)
+            began = self._began = time.monotonic()
             traffic = self._start_traffic(lab)
-            began = time.monotonic()
             try:
                 chaos.start()
                 self._watch(stop, watched, chaos, began)
@@ -105,6 +112,7 @@ class Soak:
             finally:
                 chaos.stopping.set()
                 traffic.kill()
+                self._keeper.close()
                 self.outcome.seconds = time.monotonic() - began
                 self.outcome.disturbances = chaos.counts
                 self.outcome.lab_errors = chaos.errors
@@ -133,11 +141,15 @@ class Soak:
                 result.kinds[one["kind"]] += 1
                 result.slowest = max(result.slowest, one["seconds"])
             elif one["outcome"] != "no route":
-                result.bad.append({**one, "at": round(time.monotonic() - self._began, 1)})
+                self._bad({**one, "at": round(time.monotonic() - self._began, 1)})
         self._ended.set()
 
+    def _bad(self, fault: dict[str, Any]) -> None:
+        self.outcome.bad.append(fault)
+        assert self._keeper
+        self._keeper.take(fault)
+
     def _watch(self, stop: threading.Event, watched: Watched | None, chaos: Chaos, began: float) -> None:
-        self._began = began
         told = began
         while (now := time.monotonic()) < began + self.plan.seconds and not stop.is_set():
             if watched:
@@ -170,7 +182,7 @@ class Soak:
             system.wait_until(lambda: self._under_way is not None, 5.0)
             for one in self._under_way or []:
                 self.outcome.transfers["hung"] += 1
-                self.outcome.bad.append({**one, "outcome": "hung", "why": "not done after the disturbances had ended"})
+                self._bad({**one, "outcome": "hung", "why": "not done after the disturbances had ended"})
 
     def _after(self, lab: Lab, watched: Watched, before: dict[str, list[str]], stop: threading.Event) -> None:
         """What is left of it at rest, and after its end."""

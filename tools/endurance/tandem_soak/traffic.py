@@ -90,6 +90,7 @@ class Application(threading.Thread):
         connection.sock.settimeout(self.plan["patience"])
         try:
             connection.sock.connect((address, port))
+            self.now["port"] = connection.sock.getsockname()[1]
             if way.tls:
                 context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
                 context.check_hostname = False

@@ -179,6 +179,12 @@ class Watched:
             except OSError:
                 return b""
 
+    def log_tail(self, most: int) -> bytes:
+        """The last so many bytes of its log."""
+        with open(self.daemon.log, "rb") as log:
+            log.seek(max(0, log.seek(0, os.SEEK_END) - most))
+            return log.read()
+
     def gone(self) -> bool:
         """After the end: no process of it."""
         return system.wait_until(lambda: not left(self.lab), 15.0)

@@ -1,0 +1,82 @@
+"""Keeps what a transfer that went wrong was made of: its packets at both ends, what befell it, and the daemon's own words."""
+
+from __future__ import annotations
+
+import json
+import queue
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from tandem_lab.errors import LabError
+
+from .captures import Captures
+from .disturbances import Chaos
+from .resets import decisive, resets
+from .watched import Watched
+
+BEFORE = 30.0  # s of disturbances before a fault
+CASES_MOST = 50  # directories: a run in which everything breaks does not fill the disk
+LOG_TAIL = 256 << 10  # bytes of the daemon's log
+
+
+class Keeper:
+    """A thread that takes faults, one after another, and makes a directory of each. What it learns it writes into the fault itself: `kept`, `reset`."""
+
+    def __init__(self, captures: Captures, directory: Path, chaos: Chaos, watched: Watched | None):
+        self._captures, self._directory, self._chaos, self._watched = captures, directory, chaos, watched
+        self._faults: queue.Queue[tuple[dict[str, Any], dict[str, Any]] | None] = queue.Queue()
+        self._count = 0
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._thread.start()
+
+    def take(self, fault: dict[str, Any]) -> None:
+        """A transfer that failed just now."""
+        self._faults.put((fault, self._moment()))
+
+    def close(self) -> None:
+        """All that was taken is kept when it returns."""
+        self._faults.put(None)
+        self._thread.join()
+
+    def _moment(self) -> dict[str, Any]:
+        """What is known now and may be gone soon."""
+        watched = self._watched
+        return {"wall_clock": time.time(),
+                "daemon": {"life": watched.lives, "age_s": round(time.monotonic() - watched.born, 2)} if watched else None,
+                "disturbances": self._chaos.since(BEFORE)}
+
+    def _work(self) -> None:
+        while (one := self._faults.get()) is not None:
+            if self._count == CASES_MOST:
+                continue
+            self._count += 1
+            fault, moment = one
+            try:
+                self._keep(fault, moment)
+            except (LabError, OSError, ValueError) as error:
+                fault["kept"] = f"not kept: {error}"
+
+    def _keep(self, fault: dict[str, Any], moment: dict[str, Any]) -> None:
+        port = fault.get("port")
+        place = self._directory / f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime(moment['wall_clock']))}-{fault['outcome']}-port-{port or 'unknown'}"
+        place.mkdir(parents=True)
+        recording = self._watched.ask(b"GET /v1/recording?last_s=30 HTTP/1.1\r\nHost: tandem\r\nConnection: close\r\n\r\n", timeout=5.0) if self._watched else b""
+        head, _, body = recording.partition(b"\r\n\r\n")
+        if b" 200 " in head[:20]:
+            (place / "recording.pcapng").write_bytes(body)
+        if self._watched:
+            (place / "daemon.log").write_bytes(self._watched.log_tail(LOG_TAIL))
+        if port:
+            files, read, ports = self._captures.flow(port, "MPTCP" in fault["kind"])
+            for role, data in files.items():
+                (place / f"{role}.pcap").write_bytes(data)
+            client, server = read.values()
+            found = resets(client, server, self._captures.kernel.told(), ports)
+            (place / "kernel.txt").write_text("".join(line for one in sorted(ports) for line in self._captures.kernel.lines(one)))
+            one = decisive(found)
+            fault["reset"] = one.words() if one else "no reset was seen"
+            moment["resets"] = [{"at": each.first.time, "taken": each.taken, "by": each.words()} for each in found]
+        (place / "fault.json").write_text(json.dumps({**fault, **moment}, indent=1) + "\n")
+        fault["kept"] = str(place)
