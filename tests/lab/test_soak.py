@@ -76,7 +76,7 @@ def test_a_reset_is_kept_with_its_origin_and_interrupted_it_cleans_up(with_air, 
     place = next(tmp_path.glob(f"report-kept/*-port-{fault['port']}"))
     assert all((place / name).stat().st_size > 24 for name in ("client.pcap", "srv1.pcap", "daemon.log"))
     reported = {one["port"]: one for one in json.loads((tmp_path / "report.json").read_text())["bad"]}
-    assert all(reported[one["port"]]["reset"] == one["reset"] and Path(reported[one["port"]]["kept"]).is_dir() for one in kept())
+    assert all(reported[one["port"]]["reset"] == one["reset"] and Path(reported[one["port"]]["packets"]).is_dir() for one in kept())
     assert f"reset by: {fault['reset']}" in said and str(place) in said
 
 

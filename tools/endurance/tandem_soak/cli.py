@@ -63,8 +63,8 @@ def text(plan: Plan, outcome: Outcome) -> str:
             lines += ["", title] + [f"  {line}" for line in found]
     if outcome.bad:
         lines += ["", "transfers that failed"] + [
-            f"  {one.get('at', 0):7.1f} s {one['outcome']}: {one['kind']}, {one['bytes']} of {one['wanted']} bytes, {one['seconds']:.1f} s, port {one.get('port', '?')}: {one.get('why', '')}"
-            + "".join(f"\n            {name}: {one[key]}" for name, key in (("reset by", "reset"), ("kept", "kept")) if key in one) for one in outcome.bad[:40]]
+            f"  {one.get('at', 0):7.1f} s {one['outcome']}: {one['kind']}, {one['bytes']} of {one['wanted']} bytes, {one['seconds']:.1f} s, {one.get('address', '?')} port {one.get('port', '?')}: {one.get('why', '')}"
+            + "".join(f"\n            {name}: {one[key]}" for name, key in (("reset by", "reset"), ("packets in", "packets")) if key in one) for one in outcome.bad[:40]]
     return "\n".join(lines)
 
 

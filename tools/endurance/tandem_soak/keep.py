@@ -22,7 +22,7 @@ LOG_TAIL = 256 << 10  # bytes of the daemon's log
 
 
 class Keeper:
-    """A thread that takes faults, one after another, and makes a directory of each. What it learns it writes into the fault itself: `kept`, `reset`."""
+    """A thread that takes faults, one after another, and makes a directory of each. What it learns it writes into the fault itself: `packets`, `reset`."""
 
     def __init__(self, captures: Captures, directory: Path, chaos: Chaos, watched: Watched | None):
         self._captures, self._directory, self._chaos, self._watched = captures, directory, chaos, watched
@@ -56,7 +56,7 @@ class Keeper:
             try:
                 self._keep(fault, moment)
             except (LabError, OSError, ValueError) as error:
-                fault["kept"] = f"not kept: {error}"
+                fault["packets"] = f"not kept: {error}"
 
     def _keep(self, fault: dict[str, Any], moment: dict[str, Any]) -> None:
         port = fault.get("port")
@@ -79,4 +79,4 @@ class Keeper:
             fault["reset"] = one.words() if one else "no reset was seen"
             moment["resets"] = [{"at": each.first.time, "taken": each.taken, "by": each.words()} for each in found]
         (place / "fault.json").write_text(json.dumps({**fault, **moment}, indent=1) + "\n")
-        fault["kept"] = str(place)
+        fault["packets"] = str(place)

@@ -1,4 +1,7 @@
-"""Who reset a connection, from what was captured at both of its ends and from what the kernels tell of their own resets. Pure."""
+"""Who reset a connection, from what was captured at both of its ends and from what the kernels tell of their own resets. Pure.
+
+What came before what at one place is told by the order of its capture, since the wall clock may jump.
+"""
 
 from __future__ import annotations
 
@@ -121,7 +124,7 @@ def _from_client(packet: Packet, at_client: list[Packet], at_server: list[Packet
 
 def _next_expected(client: list[Packet], arrived: Packet) -> bool:
     """Whether its number is what the client had acknowledged up to: others do not end a connection (RFC 5961 3.2)."""
-    acks = [one.ack for one in client if one.out and one.flags & ACK and one.source_port == arrived.to_port and one.time <= arrived.time]
+    acks = [one.ack for one in client[:client.index(arrived)] if one.out and one.flags & ACK and one.source_port == arrived.to_port]
     return any(one == arrived.seq for one in acks) and not any(0 < (one - arrived.seq) % _WRAP < _WRAP // 2 for one in acks)
 
 
@@ -129,7 +132,7 @@ def _evoked_by(left: Packet, client: list[Packet], server: list[Packet]) -> str:
     """The ACK that the server had no connection for: its number is the reset's sequence number (RFC 9293 3.10.7.1)."""
     if left.flags & ACK:
         return ""
-    came = [one for one in server if not one.out and one.flags & ACK and one.ack == left.seq and one.source_port == left.to_port and one.time <= left.time]
+    came = [one for one in server[:server.index(left)] if not one.out and one.flags & ACK and one.ack == left.seq and one.source_port == left.to_port]
     if not came:
         return ""
     segment = came[-1]

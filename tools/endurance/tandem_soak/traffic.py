@@ -90,7 +90,7 @@ class Application(threading.Thread):
         connection.sock.settimeout(self.plan["patience"])
         try:
             connection.sock.connect((address, port))
-            self.now["port"] = connection.sock.getsockname()[1]
+            self.now["address"], self.now["port"] = connection.sock.getsockname()[:2]
             if way.tls:
                 context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
                 context.check_hostname = False
@@ -107,8 +107,8 @@ class Application(threading.Thread):
 
     def _transfer(self, connection: http.client.HTTPConnection, way: Way, kept: bool, number: int) -> bool:
         """One request and its answer; False when the connection cannot be used any more."""
-        self.now = {"kind": way.name(), "kept": kept, "number": number, "began": time.monotonic(), "bytes": 0, "wanted": 0,
-                    "port": connection.sock.getsockname()[1]}
+        address, port = connection.sock.getsockname()[:2]
+        self.now = {"kind": way.name(), "kept": kept, "number": number, "began": time.monotonic(), "bytes": 0, "wanted": 0, "address": address, "port": port}
         headers = {} if kept else {"Connection": "close"}
         try:
             if way.up:
