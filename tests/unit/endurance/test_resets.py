@@ -6,6 +6,7 @@ import hashlib
 import socket
 import struct
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,14 @@ def test_the_server_answers_a_translated_ack() -> None:
     assert one.taken
     assert one.words() == (f"the server, its kernel: NO_SOCKET (seq 2000, arrived by wlan0), in answer to ack 2000 of {CARRIER} port 61000, "
                            f"which is a NAT's for {CLIENT} port {PORT}, sent by cell0")
+
+
+def test_of_several_acks_with_one_number() -> None:
+    """It is the one with that window and those SACK blocks. That a listener answered the kernel does not tell."""
+    client, server = behind_a_nat()
+    others = [replace(client[1], time=10.012, interface="wlan0", window=99), replace(client[1], time=10.013, interface="wlan0", sack=b"\5\x0aabcdabcd")]
+    [one] = resets([*client[:2], *others, client[2]], server, [taken(10.06, UP)], {PORT})
+    assert one.origin == "the server" and one.taken and one.evoked.endswith("sent by cell0")
 
 
 def test_without_the_kernels_word_the_numbers_decide() -> None:

@@ -11,7 +11,7 @@ from typing import Iterator, Mapping
 FIN, SYN, RST, ACK = 1, 2, 4, 16
 LINK_TYPE = 276  # LINUX_SLL2: which interface, and which way
 _OUTGOING = 4  # sll2_pkttype, as PACKET_OUTGOING
-_MPTCP, _TIMESTAMPS = 30, 8  # TCP options
+_MPTCP, _TIMESTAMPS, _SACK = 30, 8, 5  # TCP options
 _MP_CAPABLE, _MP_JOIN = 0, 1  # RFC 8684
 
 
@@ -36,6 +36,8 @@ class Packet:
     length: int
     ts_value: int | None = None
     mptcp: bytes = b""  # the option, as a whole
+    window: int = 0  # unscaled
+    sack: bytes = b""  # the option, as a whole
 
     @property
     def reset(self) -> bool:
@@ -43,7 +45,11 @@ class Packet:
 
     def same_segment(self, other: Packet) -> bool:
         """Whether both are one segment, wherever seen: a NAT changes addresses and ports, and nothing else of these."""
-        return (self.seq, self.ack, self.flags, self.length, self.ts_value) == (other.seq, other.ack, other.flags, other.length, other.ts_value)
+        return self._kept == other._kept
+
+    @property
+    def _kept(self) -> tuple[object, ...]:
+        return self.seq, self.ack, self.flags, self.length, self.ts_value, self.window, self.sack
 
 
 def read(data: bytes, interfaces: Mapping[int, str]) -> Iterator[Packet]:
@@ -75,11 +81,12 @@ def _segment(time: float, frame: bytes, interfaces: Mapping[int, str]) -> Packet
         return None
     if len(ip) < tcp + 20:
         return None
-    source_port, to_port, seq, ack, offset, flags = struct.unpack_from("!HHIIBB", ip, tcp)
+    source_port, to_port, seq, ack, offset, flags, window = struct.unpack_from("!HHIIBBH", ip, tcp)
     options = dict(_options(ip[tcp + 20:tcp + 4 * (offset >> 4)]))
     timestamps = options.get(_TIMESTAMPS, b"")
     return Packet(time, interfaces.get(number, f"if{number}"), kind == _OUTGOING, str(ip_address(source)), source_port, str(ip_address(to)), to_port, seq, ack, flags,
-                  max(0, end - tcp - 4 * (offset >> 4)), struct.unpack_from("!I", timestamps, 2)[0] if len(timestamps) == 10 else None, options.get(_MPTCP, b""))
+                  max(0, end - tcp - 4 * (offset >> 4)), struct.unpack_from("!I", timestamps, 2)[0] if len(timestamps) == 10 else None, options.get(_MPTCP, b""),
+                  window, options.get(_SACK, b""))
 
 
 def _options(data: bytes) -> Iterator[tuple[int, bytes]]:

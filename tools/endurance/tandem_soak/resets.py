@@ -103,10 +103,9 @@ def _from_server(packet: Packet, at_client: list[Packet], at_server: list[Packet
     left = next((one for one in at_server if one.out), None)
     if left is None:
         return Reset(packet, "something between client and server: the server's capture does not have it", arrived=arrived, taken=taken)
+    # Linux 6.18 does not tell of the resets with which a listener answers what belongs to no connection of its own.
     word = _of_kernel(left, told, True) if told is not None else None
-    by_hand = told is not None and word is None
-    origin = "the server" + (f", its kernel: {word.reason or 'no reason told'}" if word else ", by a raw socket" if by_hand else "")
-    return Reset(packet, origin, _evoked_by(left, client, server), arrived, taken)
+    return Reset(packet, f"the server, its kernel: {word.reason or 'no reason told'}" if word else "the server", _evoked_by(left, client, server), arrived, taken)
 
 
 def _from_client(packet: Packet, at_client: list[Packet], at_server: list[Packet], told: list[KernelReset] | None) -> Reset:
