@@ -39,6 +39,9 @@ one timestamp (TSval), a few copies with the next one leave by cellular. When th
 validated (as RFC 9000 8.2 has it), and its delay is known. From then on all pure ACKs of the flow leave by cellular, with an odd TSval, and every
 echo validates the path again. When echoes fail to appear, the flow returns to Wi-Fi at once and tries again later, with a back-off that doubles.
 
+**A NAT that begins later** makes another connection of the ACKs, and the server answers each with an RST of its very number. TCP would take it where no data arrives in between, so what leaves
+by cellular acknowledges two bytes less than has arrived, and what has to say all (ACKs with SACK, and others until a loss is repaired) leaves by Wi-Fi.
+
 What one flow has found holds for others for hours: a flow to the same servers (/24, IPv6 /48), from the same Wi-Fi network and by the same cellular link, sends
 no copies, and its first ACKs by cellular are the validation (`path known from another flow`). If no echo comes in time (an RTT, 100 ms, and up to 50 ms that the path is known to add) it is back on Wi-Fi, nobody goes by
 what was known any more, and each flow validates by itself again.

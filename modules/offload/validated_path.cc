@@ -28,6 +28,16 @@ bool unsure(const FlowView& flow, const ValidatedPath::State& state)
   return state.unvalidated > 0 || flow.sent_ts_value.after(state.validated_after);
 }
 
+// Whether an ACK has to leave with its whole number, and so by Wi-Fi. By cellular all acknowledge less
+// (PathValidation::lag), since a NAT may begin there at any time; beside SACK blocks what is left out would look like a
+// hole and be sent again, until the recovery point the core lets nothing be left out (docs/decisions/0015), and with
+// less than was said already a window would be ignored.
+bool whole_number(const Segment& segment, const FlowView& flow)
+{
+  return segment.sack_count > 0 || flow.may_withhold < PathValidation::lag
+         || flow.sent_ack.after(segment.ack - PathValidation::lag);
+}
+
 void proved(ValidatedPath::State& state, Tick now)
 {
   state.validated_at = now;
@@ -50,12 +60,9 @@ Duration timeout(const FlowView& flow)
 
 InjectedSegment latest(const FlowView& flow, Link by)
 {
-  return { .kind = InjectedKind::ack,
-           .by = by,
-           .seq = flow.snd_nxt,
-           .ack = flow.rcv_nxt,
-           .window = flow.last_window,
-           .timestamps = Timestamps { flow.last_ts_value, flow.ts_recent } };
+  InjectedSegment ack = latest_ack(flow, by);
+  if (by == Link::cell) ack.ack = ack.ack - PathValidation::lag;
+  return ack;
 }
 
 } // namespace
@@ -77,7 +84,7 @@ Plan ValidatedPath::decide(const Event& event, const FlowView& flow, State& stat
     return {};
   case EventKind::switched_off:
     // Nothing may stay held or unvalidated: nobody will notice any more when the cellular path has lost it.
-    if (state.thinning.held > 0 || (state.phase == Phase::by_cell && unsure(flow, state)))
+    if (state.thinning.held > 0 || (state.phase == Phase::by_cell && (unsure(flow, state) || withholds_ack(flow))))
       return return_to_wifi(event, flow, state, Duration {}, "offload: switched off", true);
     return {};
   case EventKind::radio:
@@ -297,17 +304,23 @@ Plan ValidatedPath::while_by_cell(const Event& event, const FlowView& flow, Stat
     return too_slow(event, flow, state, false);
   }
 
+  if (whole_number(segment, flow))
+  {
+    // It says all that those by cellular did.
+    state.validated_at = event.now;
+    state.unvalidated = 0;
+    state.thinning.released(event.now);
+    return { .why = "offload: whole ACK number, by Wi-Fi" };
+  }
   if (Plan plan {}; state.thinning.withhold(event, flow, state.stretch, plan))
   {
     plan.wake = std::min(*plan.wake, event.now + timeout(flow));
     return plan;
   }
   ++state.unvalidated;
-  Plan plan { .edit = { .route = Link::cell },
+  Plan plan { .edit = { .ack = segment.ack - PathValidation::lag, .route = Link::cell },
               .wake = state.on_word ? first_echo_due(flow, state) : event.now + timeout(flow),
               .why = "offload: by cellular" };
-  // Behind a NAT that nobody knows of the answer is an RST, which must lie before the window (PathValidation::lag).
-  if (state.on_word) plan.edit.ack = segment.ack - PathValidation::lag;
   // Odd TSvals mark the cellular path. Rounded down, so that it is never ahead of the kernel's clock; never below one
   // sent before.
   const TsClock own = segment.timestamps->value;
@@ -334,16 +347,8 @@ Plan ValidatedPath::hear(const Event& event, const FlowView& flow, State& state)
     plan = too_slow(event, flow, state, true);
   else if (flow.ts_reserved.holds(echo) && echo.after(state.validated_after))
   {
-    const bool first = state.on_word;
     state.validated_after = echo;
     proved(state, event.now);
-    if (first)
-    {
-      // What was left out of the ACKs so far; no other may follow.
-      scratch_[0] = latest(flow, Link::cell);
-      plan = { .inject = scratch_, .wake = event.now + timeout(flow), .why = "offload: known path validated" };
-      ++state.unvalidated;
-    }
   }
   // For other flows: what the copies of a probe told was a lower bound.
   if (measured) plan.cell_path = CellPath { CellPath::Is::validated, from_seconds(state.added_delay) };
@@ -461,10 +466,15 @@ Plan ValidatedPath::alarm(const Event& event, const FlowView& flow, State& state
       return return_to_wifi(event, flow, state, 500ms, "offload: no ACKs to probe with", false);
     return not_validated(event, flow, state);
   }
-  if (state.phase != Phase::by_cell || !unsure(flow, state)) return {};
+  if (state.phase != Phase::by_cell || !(unsure(flow, state) || withholds_ack(flow))) return {};
   const Tick limit =
       state.on_word ? first_echo_due(flow, state) : std::max(state.validated_at, state.since) + timeout(flow);
   if (event.now < limit) return { .wake = limit };
+  if (!unsure(flow, state))
+  {
+    scratch_[0] = latest(flow, Link::wifi);
+    return { .inject = scratch_, .why = "offload: the last bytes, by Wi-Fi" };
+  }
   if (state.on_word) return doubt(event, flow, state, true);
   // Either the path died or the server has nothing to send. The newest ACK by Wi-Fi settles it before the server's RTO.
   state.distrusts = true;

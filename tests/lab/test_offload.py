@@ -94,6 +94,21 @@ def test_a_way_that_dies_is_left(lab):
         clean(daemon)
 
 
+def test_a_nat_in_the_middle_resets_nothing(lab):
+    """The server does not know the ACKs any more and answers each with an RST that carries its number; the last one stays the newest for a round trip."""
+    with lab.daemon(["offload"], ANY_DELAY) as daemon:
+        for _ in range(3):
+            going = lab.start_download("100M", seconds=12)
+            assert system.wait_until(lambda: "cellular" in phases(daemon) or not going.running(), 10) and going.running()
+            lab.set("cell.nat", True)
+            assert system.wait_until(lambda: "cellular" not in phases(daemon), 3)
+            going.wait_bytes(going.progress()[1] + PIECE)
+            assert going.running()
+            assert going.stop().error is None
+            lab.set("cell.nat", False)
+        clean(daemon)
+
+
 def test_cellular_interface_goes_down_while_away(lab):
     with lab.daemon(["offload"], ANY_DELAY) as daemon:
         going = lab.start_download("random", sha256=True)

@@ -51,8 +51,7 @@ TEST(OffloadKnownPath, NoCopyIsSentAndNoWindowWaitedFor)
   EXPECT_GT(unknown.first_by_cell(), ms(3000));
   known.steps(500);
   EXPECT_EQ(known.fixture.count("offload: probe begins"), 0u);
-  ASSERT_EQ(known.fixture.actions.injected.size(), 1u) << "what the first ACKs left out";
-  EXPECT_EQ(known.fixture.count("offload: known path validated"), 1u);
+  EXPECT_TRUE(known.fixture.actions.injected.empty());
   EXPECT_EQ(known.phase(), Phase::by_cell);
   EXPECT_FALSE(known.state().on_word) << "its own echoes say so now";
   EXPECT_EQ(known.state().why, on_word);

@@ -152,7 +152,7 @@ private:
     if (draw(6) == 0) return; // this one is acknowledged later
     Segment ack = s_.peers.ack(s_.fixture.now());
     bool loaded = false;
-    if (draw(30) == 0)
+    if (draw(300) == 0)
     {
       ack.sack_count = 1;
       ack.sack_blocks[0] = { ack.ack + 1448, ack.ack + 2896 };
@@ -179,14 +179,16 @@ private:
     for (; checked_ < s_.left.size(); ++checked_)
     {
       const Left& one = s_.left[checked_];
-      ASSERT_TRUE(one.ack.at_or_before(s_.peers.remote_isn + s_.peers.received)) << "beyond received: " << one.why;
+      // By cellular less, lest a NAT that begins there draws an RST that TCP accepts.
+      const Seq said = one.by == Link::cell ? one.ack + PathValidation::lag : one.ack;
+      ASSERT_TRUE(said.at_or_before(s_.peers.remote_isn + s_.peers.received)) << "beyond received: " << one.why;
       ASSERT_TRUE(one.value.at_or_before(s_.peers.local_ts(one.at))) << "ahead of the kernel's clock: " << one.why;
       const auto way = static_cast<std::size_t>(one.by);
       ASSERT_TRUE(!seen_[way] || one.value.at_or_after(newest_[way]))
           << "TSval went back on " << name(one.by) << ": " << one.why;
       newest_[way] = one.value;
       seen_[way] = true;
-      while (!owed_.empty() && one.ack.at_or_after(owed_.front().ack))
+      while (!owed_.empty() && said.at_or_after(owed_.front().ack))
       {
         const Owed& owed = owed_.front();
         ASSERT_LE(one.at - owed.at, std::max(owed.rtt, rtt) / 4 + ms(1)) << "held too long";
