@@ -740,12 +740,12 @@ TEST_F(Thinning, WhatSaysMoreAlwaysLeaves)
       "duplicate", [&](Segment& ack) { ack.ack = s.fixture.view(s.peers).sent_ack; }, std::nullopt);
   leaves(
       "SACK",
-         [&](Segment& ack)
-         {
-           ack.sack_count = 1;
-           ack.sack_blocks[0] = { ack.ack + 1448, ack.ack + 2896 };
-           ack.options |= option::sack;
-         },
+      [&](Segment& ack)
+      {
+        ack.sack_count = 1;
+        ack.sack_blocks[0] = { ack.ack + 1448, ack.ack + 2896 };
+        ack.options |= option::sack;
+      },
       std::nullopt);
 }
 
