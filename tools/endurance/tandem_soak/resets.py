@@ -76,11 +76,12 @@ def resets(client: list[Packet], server: list[Packet], kernel: Iterable[KernelRe
     """Every reset of the flow (or, by MPTCP, of its subflows), in the order of time. `ports`: the client's; `kernel`: None where it cannot be asked."""
     told = None if kernel is None else list(kernel)
     found: list[Reset] = []
-    for packet in sorted([*client, *server], key=lambda one: one.time):
-        if not packet.reset or any(packet.same_segment(one.first) for one in found):
+    here, there = [one for one in client if one.reset], [one for one in server if one.reset]
+    for packet in sorted([*here, *there], key=lambda one: one.time):
+        if any(packet.same_segment(one.first) for one in found):
             continue
-        at_client = [one for one in client if one.same_segment(packet)]
-        at_server = [one for one in server if one.same_segment(packet)]
+        at_client = [one for one in here if one.same_segment(packet)]
+        at_server = [one for one in there if one.same_segment(packet)]
         if any(ports & {one.source_port, one.to_port} for one in [*at_client, *at_server]):
             down = any(not one.out for one in at_client) or any(one.out for one in at_server)
             found.append(_from_server(packet, at_client, at_server, client, server, told) if down else _from_client(packet, at_client, at_server, told))
