@@ -53,7 +53,9 @@ RadioEvent AirLog::take(const Frame& frame, Tick at)
     awaiting_ = own_;
     ap_asked_.reset();
     if (ap_ != frame.receiver) ap_asked_ = frame.receiver;
-    if (frame.sent == 0 || frame.sent != last_sent_) ++unanswered_;
+    event.attempt = frame.sent == 0 || frame.sent != last_sent_;
+    event.retry = frame.retry;
+    if (event.attempt) ++unanswered_;
     last_sent_ = frame.sent;
     if (unanswered_ < attempts) return event;
     unanswered_ = 0;

@@ -30,6 +30,9 @@ struct RadioEvent
   bool damaged = false;
   // Such a frame was repeated and arrived whole: when it had been heard damaged.
   std::optional<Tick> repaired {};
+  // Of `sent` and `failed`: a frame of ours that calls for an acknowledgement, of an aggregate the first one; and a
+  // retry.
+  bool attempt = false, retry = false;
   // A deauthentication or disassociation that includes us was heard. Anybody can send one in the access point's name;
   // a station with protected management frames ignores it, another one is disconnected, which the driver then says.
   bool deauthentication = false;

@@ -154,6 +154,22 @@ TEST_F(Air, frames_of_one_aggregate_are_one_attempt)
               Kind::sent);
 }
 
+TEST_F(Air, what_calls_for_an_acknowledgement_is_an_attempt_and_an_aggregate_is_one)
+{
+  EXPECT_FALSE(take({ .control = down, .to = own, .from = ap }).attempt);
+  EXPECT_FALSE(take({ .control = ack_frame, .to = ap, .with_from = false }).attempt) << "nobody acknowledges one";
+  EXPECT_FALSE(take({ .control = upward, .to = ap, .from = neighbour }).attempt);
+  const RadioEvent first = take({ .control = upward, .to = ap, .from = own });
+  EXPECT_TRUE(first.attempt);
+  EXPECT_FALSE(first.retry);
+  constexpr std::uint16_t retry_bit = 0x0800;
+  EXPECT_TRUE(take({ .control = upward | retry_bit, .to = ap, .from = own }).retry);
+  const auto part = [&]
+  { return log.take(*parse_frame(record({ .control = upward, .to = ap, .from = own, .sent = 99 })), Tick {}); };
+  EXPECT_TRUE(part().attempt);
+  EXPECT_FALSE(part().attempt);
+}
+
 TEST_F(Air, another_access_point_that_answers_is_an_association)
 {
   downlink();
