@@ -116,6 +116,8 @@ void add_blackouts(Metrics& list, const json& blackout)
              { { "cause", cause } });
   for (const auto& [key, help] :
        { std::pair { "false_alarms", "Such verdicts that the link contradicted at once" },
+         std::pair { "learned", "Such contradictions from which it was learned what this link does alive" },
+         std::pair { "held_back", "Verdicts that waited because a live link may be so silent" },
          std::pair { "suspicions", "Silences of a busy link that were looked into" },
          std::pair { "cleared_by_probe", "Suspicions that an answer cleared" },
          std::pair { "cleared_by_traffic", "Suspicions that arriving traffic cleared" },

@@ -20,7 +20,6 @@ constexpr Duration probe_gap = 25ms;        // of a suspicious link
 constexpr Duration probe_gap_radio = 8ms;   // likewise, when its radio is heard: an acknowledgement takes microseconds
 constexpr Duration radio_probe_time = 20ms; // a frame that waits longer for its acknowledgement will not get one
 constexpr Duration radio_tolerance = 50ms;  // between what the radio hears and what the interface counts
-constexpr Duration shared_channel = 35ms; // more timeout while others use the channel: the probe may be waiting for it
 constexpr Duration lesson_gap = 200ms;
 constexpr std::uint32_t lessons_at_first = 5;
 constexpr Duration lesson_gap_later = 10s;
@@ -62,6 +61,7 @@ void BlackoutDetector::carrier(bool up_now, Tick now)
   answered_once_ = false;
   lessons_ = 0;
   rtt_count_ = 0;
+  odds_.forget();
   forget_probes();
   probe_now_ = true;
   if (held_down(now))
@@ -142,6 +142,7 @@ void BlackoutDetector::probe_sent(Tick now)
   ++counters_.probes_sent;
   probe_now_ = false;
   probed_ = now;
+  odds_.waiting(now);
   if (unanswered_++ == 0) first_unanswered_ = now;
 }
 
@@ -167,12 +168,15 @@ void BlackoutDetector::radio(const feeder::RadioEvent& event, Tick now)
   // Of a real one the driver tells, and the carrier goes, within tens of milliseconds (docs/results/radio-vm.md):
   // probes would not know it sooner, and forged ones would draw them.
   if (event.deauthentication) ++counters_.deauthentications;
+  // A driver may keep what it is given while the access point is away: how long that waits is no wait for the channel.
+  if (event.attempt && up()) odds_.attempted(event.at, event.retry);
   switch (event.kind)
   {
   case Kind::sent:
     return;
   case Kind::other:
     other_heard_ = std::max(other_heard_, event.at);
+    odds_.other();
     return;
   case Kind::failed:
     if (event.at >= heard_) transmission_failed_ = true;
@@ -192,6 +196,12 @@ void BlackoutDetector::radio(const feeder::RadioEvent& event, Tick now)
   radio_stale_ = false;
   transmission_failed_ = false;
   if (event.kind == Kind::acknowledged) acknowledgements_seen_ = true;
+  if (event.kind == Kind::associated)
+    odds_.forget();
+  else if (up() && event.kind == Kind::acknowledged)
+    odds_.acknowledged(event.at);
+  else if (up())
+    odds_.heard(event.at);
   // Frames heard before the verdict was given are no new evidence.
   if (!up())
   {
@@ -219,6 +229,7 @@ void BlackoutDetector::radio_present(bool present, Tick now)
   arrived_unheard_ = 0;
   if (present) return;
   heard_ = other_heard_ = {};
+  odds_.forget();
   transmission_failed_ = acknowledgements_seen_ = radio_stale_ = false;
 }
 
@@ -291,19 +302,20 @@ BlackoutDetector::Step BlackoutDetector::advance_up(Tick now)
   {
     const bool silent_radio = hearing && acknowledgements_seen_ && now - heard_ >= settings_.radio_silence
                               && now - arrived_ >= settings_.radio_silence;
-    const Duration radio_wanted = settings_.radio_verdict + (other_heard_ > heard_ ? shared_channel : Duration::zero());
     const bool unacknowledged =
-        unanswered_ >= 2 && now - first_unanswered_ >= radio_probe_time && now - heard_ >= radio_wanted;
-    if (silent_radio && (unacknowledged || (transmission_failed_ && unanswered_ >= 1)))
+        unanswered_ >= 2 && now - first_unanswered_ >= radio_probe_time && now - heard_ >= settings_.radio_verdict;
+    const bool by_radio = silent_radio && (unacknowledged || (transmission_failed_ && unanswered_ >= 1));
+    const bool by_silence = answered_once_ && unanswered_ >= settings_.verdict_probes
+                            && now - first_unanswered_ >= std::max<Duration>(settings_.verdict_after, 4 * probe_rtt())
+                            && now - arrived_ >= settings_.silence;
+    if ((by_radio || by_silence) && may_be_alive(now))
     {
-      go_down(BlackoutCause::radio, now);
-      return advance_down(now);
+      if (!held_back_told_) ++counters_.held_back;
+      held_back_told_ = true;
     }
-    if (answered_once_ && unanswered_ >= settings_.verdict_probes
-        && now - first_unanswered_ >= std::max<Duration>(settings_.verdict_after, 4 * probe_rtt())
-        && now - arrived_ >= settings_.silence)
+    else if (by_radio || by_silence)
     {
-      go_down(BlackoutCause::silence, now);
+      go_down(by_radio ? BlackoutCause::radio : BlackoutCause::silence, now);
       return advance_down(now);
     }
     if (now - suspected_ >= suspicion_longest)
@@ -332,6 +344,20 @@ BlackoutDetector::Step BlackoutDetector::advance_up(Tick now)
   return step;
 }
 
+// A dead link leaves every attempt unacknowledged, and the next one soon says so. Where a live one answers few, or
+// rarely gets the channel, only many attempts or a long wait tell them apart.
+bool BlackoutDetector::may_be_alive(Tick now) const
+{
+  return radio_usable() && acknowledgements_seen_ && now - first_unanswered_ < held_back_most
+         && odds_.surprise(channel_shared(), now) < odds_.enough(now);
+}
+
+// In the present silence: what waits may be waiting for others.
+bool BlackoutDetector::channel_shared() const
+{
+  return other_heard_ > std::min(heard_, first_unanswered_);
+}
+
 bool BlackoutDetector::radio_usable() const
 {
   return radio_present_ && !radio_stale_ && heard_ != Tick {} && heard_ + radio_tolerance >= arrived_;
@@ -353,6 +379,7 @@ void BlackoutDetector::go_down(BlackoutCause cause, Tick now)
   {
     since_ = last_down_ = now;
     was_busy_ = busy(now);
+    by_chance_ = odds_.surprise(channel_shared(), now) < 2 * odds_.enough(now);
   }
   cause_ = cause;
   suspicious_ = false;
@@ -365,9 +392,16 @@ void BlackoutDetector::go_up(Tick now)
   {
     ++counters_.false_alarms;
     raise_timeout(2, now);
+    // What was far from anything that this link does alive was a blackout, and a short one.
+    if (by_chance_ && acknowledgements_seen_)
+    {
+      ++counters_.learned;
+      odds_.was_there(now);
+    }
   }
   else if (by_evidence)
     timeout_ = 1;
+  odds_.was_away();
   cause_ = BlackoutCause::none;
   since_ = last_up_ = quiet_since_ = now;
   usual_gap_ = {};
@@ -395,6 +429,7 @@ void BlackoutDetector::suspect(Tick now)
 {
   suspicious_ = true;
   suspected_ = now;
+  held_back_told_ = false;
   ++counters_.suspicions;
   // Older probes were sent into another silence.
   forget_probes();

@@ -3,11 +3,14 @@
 //
 // Silence alone proves nothing: servers pause and applications read slowly. It only raises a suspicion, and only on a
 // link that was busy a moment before; a verdict needs probes that a gateway known to answer leaves unanswered, or a
-// radio that hears nothing of its access point although frames were sent to it. An idle link is never probed.
+// radio that hears nothing of its access point although frames were sent to it. Where the radio shows the access
+// point's acknowledgements, either must also be more than what happens to a live link (AttemptOdds). An idle link is
+// never probed.
 #pragma once
 
 #include "src/feeder/radio/radio_event.h"
 #include "src/feeder/radio/token_bucket.h"
+#include "src/links/attempt_odds.h"
 
 #include <tandem/units.h>
 
@@ -62,6 +65,8 @@ struct DetectorCounters
   // Verdicts by silence or radio after which the link was heard of again within `false_alarm_within`: it had been
   // alive.
   std::uint64_t false_alarms = 0;
+  std::uint64_t learned = 0;            // of them: of what may happen to a live link, more is expected since
+  std::uint64_t held_back = 0;          // suspicions whose verdict waited because a live link may be so silent
   std::uint64_t suspicions = 0;         // silences that were looked into
   std::uint64_t cleared_by_probe = 0;   // of them: the gateway answered, or its access point acknowledged a probe
   std::uint64_t cleared_by_traffic = 0; // of them: something arrived
@@ -78,6 +83,8 @@ class BlackoutDetector
 public:
   // A verdict that the link itself contradicts so soon was wrong, or the blackout not worth one.
   static constexpr Duration false_alarm_within = std::chrono::milliseconds { 50 };
+  // A verdict is held back for so long at most, from the first probe: a dead link is told of, whatever it did alive.
+  static constexpr Duration held_back_most = std::chrono::milliseconds { 250 };
   // Suspicions cost at most `probe_burst` probes at once and `probes_per_second` on average. A link that is down is
   // probed every 8 ms for 500 ms, every 12 ms up to 3 s, every 25 ms up to 10 s, every 50 ms from then on.
   static constexpr double probes_per_second = 20;
@@ -121,6 +128,8 @@ public:
   bool gateway_answers() const { return answered_once_; }
   bool radio_usable() const;
   Duration probe_rtt() const; // the shortest of late; zero when unknown
+  // What is expected of this access point, as far as the radio shows its acknowledgements.
+  const AttemptOdds& odds() const { return odds_; }
   const DetectorCounters& counters() const { return counters_; }
 
 private:
@@ -133,6 +142,8 @@ private:
   void raise_timeout(double factor, Tick now);
   bool busy(Tick now) const { return now < busy_until_; }
   bool held_down(Tick now) const { return announced_ == Announcement::down && now < announced_until_; }
+  bool may_be_alive(Tick now) const;
+  bool channel_shared() const;
   Duration silence_wanted() const;
   Duration probe_gap_down(Tick now) const;
   Step advance_down(Tick now);
@@ -194,6 +205,9 @@ private:
   bool acknowledgements_seen_ = false; // else that there is none proves nothing
   bool transmission_failed_ = false;   // since something was heard last
   std::uint64_t arrived_unheard_ = 0;  // packets counted since
+  AttemptOdds odds_ {};
+  bool by_chance_ = false;      // the present verdict: a live link might just have been so silent
+  bool held_back_told_ = false; // of the present suspicion
 
   // What was announced.
   Tick announced_until_ {};

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <deque>
 #include <functional>
 
@@ -56,6 +57,7 @@ protected:
   {
     for (const Tick end = now + span; now < end; now += 1ms)
     {
+      pass_air();
       bool event = now >= next_;
       if (alive)
       {
@@ -103,9 +105,17 @@ protected:
     if (!step.send_probe) return;
     ++sent;
     detector.probe_sent(now);
+    transmit();
+  }
+
+  // What becomes of a probe: an acknowledgement at once, or nothing.
+  virtual void transmit()
+  {
     if (alive) hear(RadioEventKind::acknowledged);
     if (alive && gateway) answers_.push_back(now + gateway_rtt);
   }
+  // What goes on between ourselves and the access point besides, a millisecond of it.
+  virtual void pass_air() {}
 
   std::uint64_t verdicts() const
   {
@@ -553,6 +563,172 @@ TEST_F(World, a_beacon_calls_for_a_probe_but_is_no_link)
   EXPECT_FALSE(detector.up());
   look();
   EXPECT_EQ(sent, before + 1);
+}
+
+// ---- a radio that shows each attempt ----
+
+// Probes and TCP acknowledgements take their turns on the air and fail as it is said.
+class Air : public World
+{
+protected:
+  Duration access = 1ms;
+  unsigned lost_of_7 = 0; // attempts of seven that fail, in no simple order
+  bool others = false;
+  bool driver_holds = false; // while the link is away, what is sent stays in the driver
+
+  void SetUp() override
+  {
+    World::SetUp();
+    listen();
+  }
+
+  void transmit() override { waiting_.push_back(true); }
+
+  void pass_air() override
+  {
+    if (others) hear(RadioEventKind::other);
+    if (alive && total_ != confirmed_ && waiting_.size() < 2)
+    {
+      confirmed_ = total_;
+      waiting_.push_back(false);
+    }
+    if (waiting_.empty() || now < free_ || (!alive && driver_holds)) return;
+    free_ = now + access;
+    detector.radio({ .kind = RadioEventKind::sent, .at = now, .attempt = true, .retry = tries_ > 0 }, now);
+    ++tries_;
+    attempts_ = (attempts_ + 3) % 7; // 3, 6, 2, 5, 1, 4, 0
+    const bool heard = alive && attempts_ >= lost_of_7;
+    if (heard) hear(RadioEventKind::acknowledged);
+    if (!heard && tries_ < 7) return;
+    if (heard && waiting_.front() && gateway) answers_.push_back(now + gateway_rtt);
+    waiting_.pop_front();
+    tries_ = 0;
+  }
+
+  std::deque<bool> waiting_ {}; // frames of ours; true: a probe
+  std::uint64_t confirmed_ = 1000;
+  Tick free_ {};
+  unsigned tries_ = 0, attempts_ = 0;
+};
+
+TEST_F(Air, a_clean_link_that_dies_is_told_within_60_ms)
+{
+  run(3s, steady(2));
+  for (const bool holds : { false, true })
+  {
+    SCOPED_TRACE(holds);
+    driver_holds = holds;
+    alive = false;
+    EXPECT_LE(until_change(1s, quiet()), 60ms);
+    EXPECT_EQ(detector.cause(), BlackoutCause::radio);
+    run(500ms, quiet());
+    alive = true;
+    run(3s, steady(2));
+  }
+  EXPECT_EQ(detector.counters().held_back, 0u);
+  EXPECT_EQ(detector.counters().false_alarms, 0u);
+}
+
+TEST_F(Air, an_access_point_that_misses_most_attempts_among_others_is_not_taken_for_gone)
+{
+  others = true;
+  access = 15ms;
+  for (int i = 0; i < 20; ++i)
+  {
+    lost_of_7 = 4; // how often attempts fail, and how long they wait, is learned
+    run(2s, steady(1));
+    lost_of_7 = 6; // bad luck, while the server pauses
+    run(300ms, quiet());
+  }
+  EXPECT_GE(detector.counters().suspicions, 10u);
+  EXPECT_EQ(verdicts(), 0u);
+  EXPECT_GE(detector.counters().held_back, 1u);
+  EXPECT_LT(detector.odds().access(false), 3ms) << "of the channel alone nothing is known";
+}
+
+TEST_F(Air, such_a_link_that_dies_is_told_within_a_stated_time_all_the_same)
+{
+  others = true;
+  access = 40ms;
+  lost_of_7 = 6;
+  const Source server = bursts(200ms, 20ms);
+  run(20s, server);
+  ASSERT_EQ(verdicts(), 0u);
+  ASSERT_GT(std::pow(detector.odds().failing(), 8), AttemptOdds::beyond_chance)
+      << "the attempts alone would take longer";
+  for (const bool holds : { false, true })
+  {
+    SCOPED_TRACE(holds);
+    driver_holds = holds;
+    while ((now - Tick {}) % 200ms != 15ms)
+      run(1ms, server);
+    alive = false;
+    // Silence that raises a suspicion, and what a verdict is held back at most.
+    EXPECT_LE(until_change(2s, quiet()), 60ms + BlackoutDetector::held_back_most + 20ms);
+    EXPECT_FALSE(detector.up());
+    run(2s, quiet());
+    alive = true;
+    run(20s, server);
+    EXPECT_TRUE(detector.up());
+  }
+}
+
+TEST_F(Air, a_real_blackout_teaches_nothing_however_short)
+{
+  run(3s, steady(2));
+  const double failing = detector.odds().failing(), enough = detector.odds().enough(now);
+  const Duration usual = detector.odds().access(false);
+  for (const bool holds : { false, true })
+    for (const Duration more : { 5ms, 100ms, 2000ms }) // after the verdict
+    {
+      SCOPED_TRACE(testing::Message() << holds << ' ' << more.count());
+      driver_holds = holds;
+      alive = false;
+      until_change(1s, quiet());
+      ASSERT_FALSE(detector.up());
+      run(more, quiet());
+      alive = true;
+      run(50ms, steady(2));
+      ASSERT_TRUE(detector.up());
+      EXPECT_NEAR(detector.odds().failing(), failing, 0.02);
+      EXPECT_LT(detector.odds().access(false), usual + 500us);
+      EXPECT_EQ(detector.odds().enough(now), enough);
+      run(3s, steady(2));
+    }
+  EXPECT_EQ(detector.counters().false_alarms, 2u) << "the first ones were over at once";
+  EXPECT_EQ(detector.counters().learned, 0u) << "but no link that is alive is silent like this";
+}
+
+TEST_F(Air, a_verdict_that_chance_may_have_brought_about_teaches_when_it_proves_wrong)
+{
+  others = true;
+  access = 5ms;
+  lost_of_7 = 4;
+  run(10s, steady(1));
+  const double enough = detector.odds().enough(now);
+  lost_of_7 = 7; // an unlucky spell
+  while (detector.up())
+    run(1ms, quiet());
+  lost_of_7 = 0;
+  run(40ms, steady(1));
+  ASSERT_TRUE(detector.up());
+  EXPECT_EQ(detector.counters().learned, 1u);
+  EXPECT_GT(detector.odds().enough(now), 1.5 * enough);
+}
+
+TEST_F(Air, another_access_point_is_not_judged_by_the_one_before)
+{
+  others = true;
+  access = 15ms;
+  lost_of_7 = 5;
+  run(10s, steady(1));
+  ASSERT_GT(detector.odds().failing(), 0.5);
+  hear(RadioEventKind::associated);
+  EXPECT_EQ(detector.odds().failing(), AttemptOdds {}.failing());
+  run(5s, steady(1));
+  detector.carrier(false, now);
+  detector.carrier(true, now);
+  EXPECT_EQ(detector.odds().failing(), AttemptOdds {}.failing());
 }
 
 // ---- announcements ----
