@@ -1,7 +1,7 @@
 #include "tools/sim/channel_scenarios.h"
 
-#include "modules/rate/channel_slots.h"
-#include "modules/rate/desync.h"
+#include "src/association/channel_slots.h"
+#include "src/association/desync.h"
 #include "tools/lab/medium/random.h"
 #include "tools/sim/scenarios.h"
 
@@ -17,7 +17,7 @@ namespace
 {
 
 using nlohmann::json;
-using namespace tandem::rate;
+using namespace tandem::association;
 
 constexpr double step_ms = 1;
 
@@ -225,7 +225,7 @@ json users(const UsersRun& run)
              { "mbps", sum },
              { "jain", squares > 0 ? total * total / (squares * run.users) : 0.0 } };
   }
-  catch (const BadInput& error)
+  catch (const std::invalid_argument& error)
   {
     throw BadScenario(std::string("users: ") + error.what());
   }

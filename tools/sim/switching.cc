@@ -1,4 +1,4 @@
-#include "modules/rate/best_channel.h"
+#include "src/association/best_channel.h"
 #include "tools/sim/card.h"
 #include "tools/sim/channel_scenarios.h"
 #include "tools/sim/scenarios.h"
@@ -12,7 +12,7 @@ namespace
 {
 
 using nlohmann::json;
-using namespace tandem::rate;
+using namespace tandem::association;
 
 Algorithm algorithm(const std::string& name)
 {
@@ -98,7 +98,7 @@ json switching(const SwitchingRun& run)
     }
     return result;
   }
-  catch (const BadInput& error)
+  catch (const std::invalid_argument& error)
   {
     throw BadScenario(std::string("switching: ") + error.what());
   }

@@ -3,7 +3,7 @@
 // on the best one, and the subflows by the others are backups.
 #pragma once
 
-#include "modules/rate/channel_slots.h"
+#include "src/association/channel_slots.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-namespace tandem::rate
+namespace tandem::association
 {
 
 class BestChannel
@@ -43,7 +43,7 @@ public:
   BestChannel() = default;
   explicit BestChannel(const Config& config) : config_(config) {}
 
-  // The next cycle. Throws BadInput as channel_slots() does.
+  // The next cycle. Throws std::invalid_argument as channel_slots() does.
   Plan next(std::span<const Visit> visits);
   std::size_t best() const { return best_; }
 
@@ -66,4 +66,4 @@ private:
   std::vector<Visit> sums_;
 };
 
-} // namespace tandem::rate
+} // namespace tandem::association

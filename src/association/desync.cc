@@ -1,23 +1,24 @@
-#include "modules/rate/desync.h"
+#include "src/association/desync.h"
 
-#include "modules/rate/channel_slots.h"
+#include "src/association/channel_slots.h"
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 #include <string>
 
-namespace tandem::rate
+namespace tandem::association
 {
 
 PhaseShift::PhaseShift(std::uint32_t channels, Duration cycle) : PhaseShift(channels, cycle, Config {}) {}
 
 PhaseShift::PhaseShift(std::uint32_t channels, Duration cycle, const Config& config) : config_(config)
 {
-  if (channels == 0) throw BadInput("no channel; one at least is needed");
+  if (channels == 0) throw std::invalid_argument("no channel; one at least is needed");
   slot_ = cycle / channels;
   if (cycle > longest_cycle || slot_ < least_slot)
-    throw BadInput(std::to_string(channels) + " slots in " + std::to_string(milliseconds(cycle))
-                   + " ms; allowed: a cycle of at most 200 ms, slots from 10 ms");
+    throw std::invalid_argument(std::to_string(channels) + " slots in " + std::to_string(milliseconds(cycle))
+                                + " ms; allowed: a cycle of at most 200 ms, slots from 10 ms");
 }
 
 Duration PhaseShift::slot_over(const Half& first, const Half& second)
@@ -43,7 +44,7 @@ StayOrMove::StayOrMove(std::uint32_t channels, std::uint64_t seed) : StayOrMove(
 StayOrMove::StayOrMove(std::uint32_t channels, std::uint64_t seed, const Config& config)
     : channels_(channels), config_(config), random_(seed)
 {
-  if (channels == 0) throw BadInput("no channel; one at least is needed");
+  if (channels == 0) throw std::invalid_argument("no channel; one at least is needed");
   channel_ = static_cast<std::uint32_t>(uniform() * channels_);
 }
 
@@ -68,4 +69,4 @@ std::uint32_t StayOrMove::look(double share)
   return channel_;
 }
 
-} // namespace tandem::rate
+} // namespace tandem::association

@@ -1,8 +1,8 @@
-#include "modules/rate/best_channel.h"
+#include "src/association/best_channel.h"
 
 #include <algorithm>
 
-namespace tandem::rate
+namespace tandem::association
 {
 namespace
 {
@@ -29,7 +29,7 @@ BestChannel::Plan BestChannel::next(std::span<const Visit> visits)
 {
   const std::vector<double> equal(visits.size(), 0.0);
   const std::vector<Duration> slots = channel_slots(equal, 0, config_.cycle); // with the checks
-  if (visits.size() == 1) return { slots, { false }, "rate: one channel" };
+  if (visits.size() == 1) return { slots, { false }, "one channel" };
   ++cycles_;
   sums_.resize(visits.size());
 
@@ -41,8 +41,7 @@ BestChannel::Plan BestChannel::next(std::span<const Visit> visits)
       sums_[i].bytes += visits[i].bytes;
       sums_[i].receiving += visits[i].receiving;
     }
-    if (cycles_ < config_.compare + 2)
-      return { slots, std::vector<bool>(visits.size(), false), "rate: comparing channels" };
+    if (cycles_ < config_.compare + 2) return { slots, std::vector<bool>(visits.size(), false), "comparing channels" };
     const auto most = static_cast<std::size_t>(
         std::max_element(sums_.begin(), sums_.end(), [](const Visit& a, const Visit& b) { return rate(a) < rate(b); })
         - sums_.begin());
@@ -75,19 +74,19 @@ BestChannel::Plan BestChannel::next(std::span<const Visit> visits)
     if (cycles_ >= stay_ || sums_[best_].bytes >= worse_cycles)
     {
       begin(Stage::compare);
-      return { slots, std::vector<bool>(visits.size(), false), "rate: comparing channels" };
+      return { slots, std::vector<bool>(visits.size(), false), "comparing channels" };
     }
   }
 
-  Plan plan { slots, std::vector<bool>(visits.size(), true), "rate: emptying the other access points" };
+  Plan plan { slots, std::vector<bool>(visits.size(), true), "emptying the other access points" };
   plan.backup[best_] = false;
   if (stage_ == Stage::stay)
   {
     std::fill(plan.slots.begin(), plan.slots.end(), Duration {});
     plan.slots[best_] = config_.cycle;
-    plan.why = "rate: staying on the best channel";
+    plan.why = "staying on the best channel";
   }
   return plan;
 }
 
-} // namespace tandem::rate
+} // namespace tandem::association

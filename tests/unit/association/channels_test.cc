@@ -1,13 +1,13 @@
-#include "modules/rate/best_channel.h"
-#include "modules/rate/channel_slots.h"
-#include "modules/rate/desync.h"
+#include "src/association/best_channel.h"
+#include "src/association/channel_slots.h"
+#include "src/association/desync.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <numeric>
 
-namespace tandem::rate
+namespace tandem::association
 {
 namespace
 {
@@ -52,13 +52,13 @@ TEST(channel_slots, are_never_shorter_than_the_least_and_fill_the_cycle)
 
 TEST(channel_slots, refuse_what_would_time_out)
 {
-  EXPECT_THROW(slots({}, 2), BadInput);
-  EXPECT_THROW(slots({ 1, 2 }, 2, 201ms), BadInput) << "C above 200 ms";
-  EXPECT_THROW(slots({ 1, 2 }, 2, 0ms), BadInput);
-  EXPECT_THROW(slots({ 1, -2 }, 2), BadInput);
-  EXPECT_THROW(slots({ 1, 2 }, -1), BadInput);
-  EXPECT_THROW(slots({ 1, 2 }, std::numeric_limits<double>::quiet_NaN()), BadInput);
-  EXPECT_THROW(slots(std::vector<double>(21, 1.0), 2), BadInput) << "21 slots of 10 ms in 200 ms";
+  EXPECT_THROW(slots({}, 2), std::invalid_argument);
+  EXPECT_THROW(slots({ 1, 2 }, 2, 201ms), std::invalid_argument) << "C above 200 ms";
+  EXPECT_THROW(slots({ 1, 2 }, 2, 0ms), std::invalid_argument);
+  EXPECT_THROW(slots({ 1, -2 }, 2), std::invalid_argument);
+  EXPECT_THROW(slots({ 1, 2 }, -1), std::invalid_argument);
+  EXPECT_THROW(slots({ 1, 2 }, std::numeric_limits<double>::quiet_NaN()), std::invalid_argument);
+  EXPECT_THROW(slots(std::vector<double>(21, 1.0), 2), std::invalid_argument) << "21 slots of 10 ms in 200 ms";
 }
 
 TEST(phase_shift, goes_away_from_whoever_is_in_the_way)
@@ -81,9 +81,9 @@ TEST(phase_shift, stays_where_nothing_came)
   PhaseShift phase(3, 200ms);
   for (int slot = 0; slot < 30; ++slot)
     EXPECT_EQ(phase.slot_over({}, {}), 0ms);
-  EXPECT_THROW(PhaseShift(0, 200ms), BadInput);
-  EXPECT_THROW(PhaseShift(3, 300ms), BadInput);
-  EXPECT_THROW(PhaseShift(21, 200ms), BadInput);
+  EXPECT_THROW(PhaseShift(0, 200ms), std::invalid_argument);
+  EXPECT_THROW(PhaseShift(3, 300ms), std::invalid_argument);
+  EXPECT_THROW(PhaseShift(21, 200ms), std::invalid_argument);
 }
 
 TEST(stay_or_move, stays_alone_and_moves_when_it_shares)
@@ -104,7 +104,7 @@ TEST(stay_or_move, stays_alone_and_moves_when_it_shares)
   EXPECT_GT(moves, 3);
   StayOrMove one(1, 1);
   EXPECT_EQ(one.look(0.1), 0u);
-  EXPECT_THROW(StayOrMove(0, 1), BadInput);
+  EXPECT_THROW(StayOrMove(0, 1), std::invalid_argument);
 }
 
 // What two channels bring by their rates (bytes/s) in the slots that were planned.
@@ -124,9 +124,9 @@ BestChannel::Plan after(BestChannel& rule, std::vector<double> rates, int cycles
 TEST(best_channel, compares_empties_and_stays)
 {
   BestChannel rule;
-  EXPECT_EQ(after(rule, { 1e6, 2e6 }, 3).why, "rate: comparing channels");
+  EXPECT_EQ(after(rule, { 1e6, 2e6 }, 3).why, "comparing channels");
   const BestChannel::Plan plan = after(rule, { 1e6, 2e6 }, 20);
-  EXPECT_EQ(plan.why, "rate: staying on the best channel");
+  EXPECT_EQ(plan.why, "staying on the best channel");
   EXPECT_EQ(rule.best(), 1u);
   EXPECT_THAT(plan.slots, testing::ElementsAre(0ms, 200ms));
   EXPECT_THAT(plan.backup, testing::ElementsAre(true, false));
@@ -162,4 +162,4 @@ TEST(best_channel, has_nothing_to_do_on_one_channel)
 }
 
 } // namespace
-} // namespace tandem::rate
+} // namespace tandem::association

@@ -1,31 +1,33 @@
-#include "modules/rate/channel_slots.h"
+#include "src/association/channel_slots.h"
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 #include <string>
 
-namespace tandem::rate
+namespace tandem::association
 {
 
 std::vector<Duration> channel_slots(std::span<const double> measured, double alpha, Duration cycle, Duration least)
 {
   const std::size_t count = measured.size();
-  if (count == 0) throw BadInput("no channel; one at least is needed");
+  if (count == 0) throw std::invalid_argument("no channel; one at least is needed");
   if (!(alpha >= 0) || !std::isfinite(alpha))
-    throw BadInput("an alpha of " + std::to_string(alpha) + "; allowed: from 0");
+    throw std::invalid_argument("an alpha of " + std::to_string(alpha) + "; allowed: from 0");
   if (cycle > longest_cycle || cycle <= Duration {})
-    throw BadInput("a cycle of " + std::to_string(milliseconds(cycle))
-                   + " ms; allowed: above 0, at most 200 ms, or senders time out meanwhile");
+    throw std::invalid_argument("a cycle of " + std::to_string(milliseconds(cycle))
+                                + " ms; allowed: above 0, at most 200 ms, or senders time out meanwhile");
   if (least < Duration {} || least * count > cycle)
-    throw BadInput(std::to_string(count) + " slots of " + std::to_string(milliseconds(least)) + " ms do not fit into "
-                   + std::to_string(milliseconds(cycle)) + " ms: leave channels out");
+    throw std::invalid_argument(std::to_string(count) + " slots of " + std::to_string(milliseconds(least))
+                                + " ms do not fit into " + std::to_string(milliseconds(cycle))
+                                + " ms: leave channels out");
   const double most = *std::max_element(measured.begin(), measured.end());
   std::vector<double> shares(count, 1.0);
   for (std::size_t i = 0; i < count; ++i)
   {
     if (!(measured[i] >= 0) || !std::isfinite(measured[i]))
-      throw BadInput("channel " + std::to_string(i + 1) + " brought " + std::to_string(measured[i])
-                     + "; allowed: from 0");
+      throw std::invalid_argument("channel " + std::to_string(i + 1) + " brought " + std::to_string(measured[i])
+                                  + "; allowed: from 0");
     if (most > 0) shares[i] = std::pow(measured[i] / most, alpha); // by the largest: no power overflows
   }
 
@@ -56,4 +58,4 @@ std::vector<Duration> channel_slots(std::span<const double> measured, double alp
   }
 }
 
-} // namespace tandem::rate
+} // namespace tandem::association

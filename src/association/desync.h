@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-namespace tandem::rate
+namespace tandem::association
 {
 
 // Design 1: all channels in turn, in order of their frequency, in slots of C / K on the client's own clock: a switch
@@ -26,7 +26,7 @@ public:
     std::uint32_t look_every = 10; // slots
   };
 
-  // Slots of `cycle` / `channels`, C at most 200 ms. Throws BadInput for none, or slots below 10 ms.
+  // Slots of `cycle` / `channels`, C at most 200 ms. Throws std::invalid_argument for none, or slots below 10 ms.
   PhaseShift(std::uint32_t channels, Duration cycle);
   PhaseShift(std::uint32_t channels, Duration cycle, const Config& config);
 
@@ -78,4 +78,4 @@ private:
   std::uint32_t looks_ = 0; // since the last move
 };
 
-} // namespace tandem::rate
+} // namespace tandem::association
