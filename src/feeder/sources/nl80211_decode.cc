@@ -330,6 +330,15 @@ std::uint32_t stations_of(const Attributes& combination)
   return std::min(stations, combination.number<std::uint32_t>(NL80211_IFACE_COMB_MAXNUM).value_or(0));
 }
 
+// The combination with more stations is kept; of two with as many, the one with more channels.
+void keep_better(std::optional<std::uint32_t>& stations, std::optional<std::uint32_t>& channels, std::uint32_t count,
+                 std::uint32_t apart)
+{
+  if (count < stations.value_or(0) || (count == stations && apart <= channels.value_or(0))) return;
+  stations = count;
+  channels = apart;
+}
+
 } // namespace
 
 void Wiphy::take(std::span<const std::byte> bytes)
@@ -351,9 +360,8 @@ void Wiphy::take(std::span<const std::byte> bytes)
       const Attributes combination { MAX_NL80211_IFACE_COMB, one };
       const std::uint32_t count = stations_of(combination);
       const std::uint32_t apart = combination.number<std::uint32_t>(NL80211_IFACE_COMB_NUM_CHANNELS).value_or(1);
-      if (count < stations.value_or(0) || (count == stations && apart <= channels.value_or(0))) continue;
-      stations = count;
-      channels = apart;
+      keep_better(stations, channels, count, apart);
+      if (count >= 2 && apart >= 2) keep_better(stations_apart, channels_apart, count, apart);
     }
   }
   if (all.flag(NL80211_ATTR_EXT_FEATURES))

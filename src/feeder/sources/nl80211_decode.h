@@ -49,6 +49,9 @@ struct Wiphy
   // nothing of several interfaces, which means one.
   std::optional<std::uint32_t> stations {};
   std::optional<std::uint32_t> channels {};
+  // The same of the combination that has most stations on two channels or more. Absent: there is none.
+  std::optional<std::uint32_t> stations_apart {};
+  std::optional<std::uint32_t> channels_apart {};
 
   void take(std::span<const std::byte> bytes);
 };

@@ -302,6 +302,68 @@ TEST(Nl80211Decode, InterfaceAndRadio)
   EXPECT_EQ(wiphy.name, "phy2");
 }
 
+// `limits`: as many interfaces of type `iftype` each.
+Build combination(std::uint32_t most, std::uint32_t channels,
+                  const std::vector<std::pair<std::uint32_t, nl80211_iftype>>& limits)
+{
+  Build list { 0 };
+  int number = 1;
+  for (const auto& [count, type] : limits)
+    list.nest(number++,
+              Build { 0 }.put(NL80211_IFACE_LIMIT_MAX, count).nest(NL80211_IFACE_LIMIT_TYPES, Build { 0 }.flag(type)));
+  return Build { 0 }
+      .nest(NL80211_IFACE_COMB_LIMITS, list)
+      .put(NL80211_IFACE_COMB_MAXNUM, most)
+      .put(NL80211_IFACE_COMB_NUM_CHANNELS, channels);
+}
+
+Wiphy with(const std::vector<Build>& combinations)
+{
+  Build list { 0 };
+  int number = 1;
+  for (const Build& one : combinations)
+    list.nest(number++, one);
+  Wiphy wiphy {};
+  wiphy.take(Build { NL80211_CMD_NEW_WIPHY }.nest(NL80211_ATTR_INTERFACE_COMBINATIONS, list).done());
+  return wiphy;
+}
+
+TEST(Nl80211Decode, AtHowManyAccessPointsAndOnHowManyChannelsACardCanBe)
+{
+  constexpr auto sta = NL80211_IFTYPE_STATION, ap = NL80211_IFTYPE_AP;
+  Wiphy wiphy = with({ combination(4, 1, { { 3, sta }, { 1, ap } }), combination(3, 2, { { 2, sta }, { 1, ap } }) });
+  EXPECT_EQ(wiphy.stations, 3u);
+  EXPECT_EQ(wiphy.channels, 1u);
+  EXPECT_EQ(wiphy.stations_apart, 2u);
+  EXPECT_EQ(wiphy.channels_apart, 2u);
+
+  wiphy = with({ combination(3, 2, { { 1, sta }, { 1, ap } }) });
+  EXPECT_EQ(wiphy.stations, 1u);
+  EXPECT_FALSE(wiphy.stations_apart) << "the second channel is for an access point of its own";
+  wiphy = with({ combination(2, 1, { { 2, sta } }) });
+  EXPECT_EQ(wiphy.stations, 2u);
+  EXPECT_FALSE(wiphy.stations_apart);
+  EXPECT_FALSE(with({}).stations);
+}
+
+TEST(Nl80211Decode, CombinationsThatContradictThemselves)
+{
+  constexpr auto sta = NL80211_IFTYPE_STATION;
+  Wiphy wiphy = with({ combination(1, 2, { { 7, sta } }) });
+  EXPECT_EQ(wiphy.stations, 1u) << "at most one interface in all";
+  EXPECT_FALSE(wiphy.stations_apart);
+  wiphy = with({ combination(0, 0, { { 0, sta } }), combination(5, 0, { { 2, sta } }), combination(2, 2, {}) });
+  EXPECT_EQ(wiphy.stations, 2u);
+  EXPECT_EQ(wiphy.channels, 0u);
+  EXPECT_FALSE(wiphy.stations_apart);
+  // Without its limits, or with numbers too short to be any.
+  wiphy = with({ Build { 0 }.put(NL80211_IFACE_COMB_MAXNUM, std::uint32_t { 9 }),
+                 Build { 0 }
+                     .put(NL80211_IFACE_COMB_MAXNUM, std::uint8_t { 9 })
+                     .put(NL80211_IFACE_COMB_NUM_CHANNELS, std::uint16_t { 2 }) });
+  EXPECT_FALSE(wiphy.stations_apart);
+}
+
 // Cut anywhere, with the length in the header as it was or as it is: nothing is read beyond the end (the sanitizers
 // see it), and a message whose length does not hold says nothing.
 TEST(Nl80211Decode, CutAnywhere)
