@@ -3,6 +3,7 @@
 #include "src/daemon/service.h"
 #include "src/feeder/sources/nl80211_network.h"
 #include "src/kernel/clock.h"
+#include "src/kernel/interface_bytes.h"
 
 #include <array>
 #include <chrono>
@@ -36,7 +37,7 @@ void PacketLoop::placed(Tick now)
 {
   std::array<std::uint64_t, link_count> arrived {};
   for (const Link link : all_links)
-    arrived[at(link)] = arrived_by(monitor_[link].interface);
+    arrived[at(link)] = kernel::arrived_by(monitor_[link].interface);
   const std::uint64_t spent = placement_.counted(keeper_.state().placement, arrived, now);
   if (spent == 0) return;
   inputs_.add(now, trace::input::Spent { spent });

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <string>
 #include <utility>
 
@@ -100,13 +99,6 @@ json PlacementDriver::json(const Config::Placement& settings, const kernel::Plac
            { "shares", settings.shares.empty() ? "auto" : "given" },
            { "links", std::move(links) },
            { "last_error", state.last_error } };
-}
-
-std::uint64_t arrived_by(const std::string& interface)
-{
-  std::uint64_t bytes = 0;
-  if (!interface.empty()) std::ifstream { "/sys/class/net/" + interface + "/statistics/rx_bytes" } >> bytes;
-  return bytes;
 }
 
 bool filters_reverse_path(const std::string& interface)

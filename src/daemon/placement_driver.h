@@ -47,8 +47,6 @@ private:
   Tick again_ {}; // when a plan that came to nothing is told again
 };
 
-// Bytes that have arrived by the interface since it exists; 0: not known.
-std::uint64_t arrived_by(const std::string& interface);
 // Whether the kernel drops what arrives by the interface for an address of another one (rp_filter 1, RFC 3704 strict).
 bool filters_reverse_path(const std::string& interface);
 

@@ -1,0 +1,13 @@
+// What a network interface has carried.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace tandem::kernel
+{
+
+// Bytes that have arrived by the interface since it exists; 0: not known.
+std::uint64_t arrived_by(const std::string& interface);
+
+} // namespace tandem::kernel
