@@ -23,7 +23,7 @@ constexpr Duration period = 1s;
 constexpr Duration association_limit = 20s;
 // An access point that restarts, or a blackout, comes back within that.
 constexpr Duration lost_limit = 10s;
-constexpr Duration scan_period = 10s, scan_period_full = 30s;
+constexpr Duration scan_period = 10s, scan_period_full = 30s, scan_period_all = 60s;
 constexpr Duration retry_lease = 10s;
 // Above what network managers give to their routes: only who binds to the interface leaves by it.
 constexpr std::uint32_t first_metric = 8484;
@@ -49,10 +49,10 @@ std::string printable(const std::string& name)
 } // namespace
 
 Associator::Associator(AssociatorOptions options, std::function<Surroundings()> surroundings, Announce announce,
-                       Say say)
+                       Away away, Say say)
     : options_ { std::move(options) }, surroundings_ { std::move(surroundings) }, announce_ { std::move(announce) },
-      say_ { std::move(say) }, supplicant_ { options_.supplicant }, arp_ { options_.note }, thread_ { [this]
-                                                                                                      { run(); } }
+      away_ { std::move(away) }, say_ { std::move(say) },
+      supplicant_ { options_.supplicant }, arp_ { options_.note }, thread_ { [this] { run(); } }
 {
 }
 
@@ -73,16 +73,22 @@ void Associator::run()
   while (!ends_)
   {
     const auto called = [this] { return ends_ || !work_.empty() || roam_wished_ != wanted_; };
+    const Tick look_next = std::min(looked_ + period, roam_next_);
+    bool called_now = true;
     if (active())
-      changed_.wait_for(lock, std::clamp<Duration>(roam_next_ - kernel::now(), 0s, period), called);
+      called_now = changed_.wait_for(
+          lock, std::clamp<Duration>(std::min(look_next, turn_next_) - kernel::now(), 0s, period), called);
     else
       changed_.wait(lock, called);
     if (ends_) break;
     std::deque<Work> work = std::exchange(work_, {});
-    const bool look_now = active() || !work.empty() || roam_wished_ != wanted_;
     wanted_ = roam_wished_;
     lock.unlock();
-    if (look_now) look();
+    // A turn between channels is due more often, and needs to know less.
+    if (called_now || kernel::now() >= look_next)
+      look();
+    else
+      take_turns();
     for (const Work& one : work)
       one();
     lock.lock();
@@ -95,6 +101,7 @@ void Associator::run()
 void Associator::clear()
 {
   made_.clear();
+  take_turns();
   for (const std::string& name : card_.made())
   {
     supplicant_.release(name);
@@ -106,7 +113,7 @@ void Associator::clear()
 
 Situation Associator::situation(const Surroundings& around)
 {
-  Situation now { .now = kernel::now(), .interface = around.wifi, .most = most_ };
+  Situation now { .now = kernel::now(), .interface = around.wifi, .most = keep_.most };
   if (around.wifi.empty())
     problem_ = "there is no Wi-Fi interface";
   else if (view_ = card_.look(around.wifi); !view_)
@@ -133,6 +140,15 @@ Situation Associator::situation(const Surroundings& around)
     now.cannot = "the card or its driver can be at one access point only";
   else if (made_.size() + 1 >= view_->stations)
     now.cannot = "the card or its driver can be at " + std::to_string(view_->stations) + " access points";
+  if (view_->channels_apart < 2)
+    now.one_channel = "the card or its driver can be on one channel at a time";
+  else if (!keep_.several_channels)
+    now.one_channel = "stations on several channels take turns; `tandem aps keep N --several-channels` does that";
+  else
+  {
+    now.channels = view_->channels_apart;
+    now.most_apart = view_->stations_apart;
+  }
   return now;
 }
 
@@ -159,7 +175,7 @@ void Associator::look()
       ended.emplace_back(name, end);
       continue;
     }
-    now.stations.push_back({ name, made.ap, its.has_value(), its ? its->signal : std::nullopt });
+    now.stations.push_back({ name, made.ap, its.has_value(), its ? its->signal : std::nullopt, made.frequency });
   }
   for (const auto& [name, why] : ended)
     leave(name, why);
@@ -168,13 +184,15 @@ void Associator::look()
   for (const Choice::Leave& one : choice_.leave)
     leave(one.interface, one.why);
   if (choice_.join) join(*choice_.join);
-  if (most_ >= 2) look_around(now);
-  if (most_ >= 2 && problem_ != said_)
+  if (keep_.most >= 2) look_around(now);
+  if (keep_.most >= 2 && problem_ != said_)
   {
     if (!problem_.empty()) say_(true, "access points: " + problem_);
     said_ = problem_;
   }
   follow_roam(now);
+  take_turns();
+  looked_ = kernel::now(); // whoever answered slowly is not asked again at once
 }
 
 // A list that is not refreshed is gone after half a minute.
@@ -182,9 +200,16 @@ void Associator::look_around(const Situation& now)
 {
   if (!now.own || !problem_.empty()) return;
   const Heard* own = heard_of(now.heard, *now.own);
-  const Duration apart = made_.size() + 1 < most_ ? scan_period : scan_period_full;
+  const Duration apart = made_.size() + 1 < keep_.most ? scan_period : scan_period_full;
   if (own == nullptr || now.now - scanned_ < apart) return;
   scanned_ = now.now;
+  // On all of them, which the card has to leave its own for, now and then while there is a use for what is heard.
+  if (now.channels >= 2 && made_.size() + 1 < keep_.most && now.now - scanned_all_ >= scan_period_all)
+  {
+    scanned_all_ = now.now;
+    supplicant_.scan(interface_);
+    return;
+  }
   // On the channel that the card is on, which it need not leave for that.
   supplicant_.scan(interface_, own->frequency);
 }
@@ -222,7 +247,7 @@ void Associator::join(const Mac& ap)
     return;
   }
   say_(false, name + " associates with " + feeder::text(ap));
-  made_[name] = { .ap = ap, .number = number, .since = now, .seen = now, .ask_at = now };
+  made_[name] = { .ap = ap, .number = number, .frequency = heard->frequency, .since = now, .seen = now, .ask_at = now };
 }
 
 void Associator::leave(const std::string& name, const std::string& why)
@@ -294,7 +319,10 @@ void Associator::follow_address(const std::string& name, Made& made, std::string
 json Associator::told() const
 {
   const Tick now = kernel::now();
-  json out { { "interface", interface_ }, { "keep", most_ < 2 ? 0 : most_ }, { "problem", problem_ } };
+  json out { { "interface", interface_ },
+             { "keep", keep_.most < 2 ? 0 : keep_.most },
+             { "several_channels", keep_.several_channels },
+             { "problem", problem_ } };
   out["access_points"] = json::array();
   for (const Judgement& each : choice_.all)
   {
@@ -321,7 +349,12 @@ json Associator::told() const
     if (made.lease) one["address"] = made.lease->address;
     out["stations"].push_back(std::move(one));
   }
-  if (view_) out["card"] = { { "stations", view_->stations }, { "channels", view_->channels } };
+  if (view_)
+    out["card"] = { { "stations", view_->stations },
+                    { "channels", view_->channels },
+                    { "stations_apart", view_->stations_apart },
+                    { "channels_apart", view_->channels_apart } };
+  if (!turns_.why().empty()) out["turns"] = turns_told();
   return out;
 }
 
@@ -351,10 +384,10 @@ bool Associator::post_and_wait(Work work, Duration patience)
   return shared->changed.wait_for(lock, patience, [&] { return shared->done; });
 }
 
-void Associator::keep(std::size_t most)
+void Associator::keep(const Keep& wanted)
 {
   const std::lock_guard guard { mutex_ };
-  work_.push_back([this, most] { most_ = most; });
+  work_.push_back([this, wanted] { keep_ = wanted; });
   work_.push_back([this] { look(); });
   changed_.notify_one();
 }

@@ -4,8 +4,10 @@
 #pragma once
 
 #include "src/association/card.h"
+#include "src/association/channel_turns.h"
 #include "src/association/choice.h"
 #include "src/association/dhcp.h"
+#include "src/association/power_save.h"
 #include "src/association/roamer.h"
 #include "src/association/supplicant.h"
 #include "src/kernel/rules/arp_setting.h"
@@ -38,23 +40,36 @@ struct Surroundings
   std::set<std::string> excluded {}; // names of networks that are left alone
 };
 
+// At how many access points the card shall be.
+struct Keep
+{
+  std::size_t most = 0;          // in all, the card's own included; below 2: no virtual stations
+  bool several_channels = false; // also on other channels than the card's own, as far as the card can
+
+  bool operator==(const Keep&) const = default;
+};
+
 class Associator
 {
 public:
   using Say = std::function<void(bool problem, const std::string& words)>;
   // A roam that a module asked for is near, or over; called from the thread.
   using Announce = std::function<void(bool near)>;
+  // The interfaces whose subflows shall be backups, since the card is mostly on another channel; called from the
+  // thread when they are other ones than before.
+  using Away = std::function<void(const std::set<std::string>& interfaces)>;
 
   // What a killed run left behind is cleared first, in the thread.
-  Associator(AssociatorOptions options, std::function<Surroundings()> surroundings, Announce announce, Say say);
+  Associator(AssociatorOptions options, std::function<Surroundings()> surroundings, Announce announce, Away away,
+             Say say);
   ~Associator(); // gives up all stations
   Associator(const Associator&) = delete;
   Associator& operator=(const Associator&) = delete;
 
-  // Access points in all, the card's own included; below 2: no virtual stations.
-  void keep(std::size_t most);
-  // {interface, keep, problem, access_points: [...], stations: [...], card: {stations, channels}}, of now; nothing when
-  // the thread is busy for longer than `patience`.
+  void keep(const Keep& wanted);
+  // {interface, keep, several_channels, problem, access_points: [...], stations: [...], card: {stations, channels,
+  // stations_apart, channels_apart}, turns?: {...}}, of now; nothing when the thread is busy for longer than
+  // `patience`.
   std::optional<nlohmann::json> snapshot(Duration patience);
   // Has wpa_supplicant look around on all channels, which takes it some seconds. As roam() what it returns.
   std::optional<std::string> scan(Duration patience);
@@ -71,6 +86,7 @@ private:
   {
     Mac ap {};
     unsigned number = 0;
+    unsigned frequency = 0;           // MHz, when it was made
     Tick since {};                    // made
     Tick associated_at = Tick::max(); // first
     Tick seen {};                     // last found associated
@@ -90,14 +106,18 @@ private:
   void follow(const std::string& name, Made& made, const std::optional<Card::Association>& its, std::string& end);
   void follow_address(const std::string& name, Made& made, std::string& end);
   void look_around(const Situation& now);
-  bool active() const { return most_ >= 2 || !made_.empty() || wanted_ || roamer_.busy(); }
+  bool active() const { return keep_.most >= 2 || !made_.empty() || wanted_ || roamer_.busy(); }
   void follow_roam(const Situation& now);
+  std::map<unsigned, std::set<std::string>> by_channel() const;
+  void take_turns();
+  nlohmann::json turns_told() const;
   nlohmann::json told() const;
   bool post_and_wait(Work work, Duration patience);
 
   AssociatorOptions options_;
   std::function<Surroundings()> surroundings_;
   Announce announce_;
+  Away away_;
   Say say_;
   // The thread's alone.
   Card card_ {};
@@ -110,8 +130,14 @@ private:
   std::vector<KnownNetwork> networks_ {};
   Choice choice_ {};
   std::map<std::string, Made> made_ {};
-  Tick scanned_ {};
-  std::size_t most_ = 0;
+  Tick scanned_ {}, looked_ {};
+  Tick scanned_all_ {};
+  Keep keep_ {};
+  PowerSave power_save_ {};
+  ChannelTurns turns_ { power_save_.shares_time() };
+  Tick turn_next_ = Tick::max();
+  std::set<std::string> told_away_ {};
+  bool disobedience_said_ = false;
   Roamer roamer_ {};
   bool wanted_ = false; // a roam
   Tick roam_next_ = Tick::max();

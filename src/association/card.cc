@@ -69,6 +69,8 @@ std::optional<Card::View> Card::look(const std::string& interface)
   if (error != 0) return fails("asking for the abilities of", error);
   view.stations = std::max(1u, abilities.stations.value_or(1));
   view.channels = std::max(1u, abilities.channels.value_or(1));
+  view.stations_apart = abilities.stations_apart.value_or(0);
+  view.channels_apart = abilities.channels_apart.value_or(0);
 
   error = ask(NL80211_CMD_GET_SCAN, true, view.ifindex,
               [&](std::span<const std::byte> bytes)

@@ -24,6 +24,9 @@ public:
     std::vector<Heard> heard {};
     std::uint32_t stations = 1; // at so many access points can this card be at a time
     std::uint32_t channels = 1; // and on so many channels then
+    // The same where it is on two channels or more; 0: it cannot.
+    std::uint32_t stations_apart = 0;
+    std::uint32_t channels_apart = 0;
   };
   // What the interface's card is and hears. Nothing: problem() says why.
   std::optional<View> look(const std::string& interface);

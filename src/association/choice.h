@@ -44,6 +44,7 @@ struct Station
   Mac ap {};
   bool associated = false;
   std::optional<float> signal {}; // dBm, as its driver counts; absent: as heard
+  unsigned frequency = 0;         // MHz, when it was made; what is heard of the access point counts first
 };
 
 struct Situation
@@ -59,6 +60,11 @@ struct Situation
   std::size_t most = 0; // access points in all, the card's own included; below 2: no virtual station
   // Why this card can have no virtual station, or no more of them; empty: it can.
   std::string cannot {};
+  // On how many channels all of them may be, the card's own included, and at how many access points when it is more
+  // than one. `one_channel`: why it is one.
+  std::size_t channels = 1;
+  std::size_t most_apart = 0;
+  std::string one_channel {};
 };
 
 // One access point, and what is to be with it.
@@ -106,11 +112,8 @@ public:
   void failed(const Mac& ap, Tick now, std::string why);
 
 private:
-  std::string against(const Heard& heard, const Situation& now) const;
-  std::string against(const Station& one, std::size_t room, const Situation& now);
-  std::vector<Station> let_go(std::size_t room, const Situation& now, Choice& choice);
-  void judge(const Situation& now, Choice& choice);
-  void take_on(std::size_t room, const std::vector<Station>& stay, const Situation& now, Choice& choice);
+  std::string against(const Heard& heard, const Heard* own, const Situation& now) const;
+  std::vector<Station> who_stays(const Situation& now, const Heard* own, std::size_t room, Choice& choice);
 
   Rests rests_ {};
   std::map<Mac, Tick> weak_since_ {};

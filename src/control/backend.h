@@ -94,13 +94,16 @@ public:
   // What was put on the cellular link: {today: {by: {NAME: BYTES}, used_bytes, limit_bytes, left_bytes}, month:
   // likewise, since_start: likewise, left_bytes, kept}; a limit that there is none of is null.
   virtual nlohmann::json budget() = 0;
-  // Access points in range, and those that are kept: {interface, keep, saved, problem, card: {stations, channels},
-  // access_points: [{ap, ssid, frequency_mhz, channel, signal_dbm?, age_s?, interface, worth, why}], stations:
+  // Access points in range, and those that are kept: {interface, keep, several_channels, saved, problem, card:
+  // {stations, channels, stations_apart, channels_apart}, turns?: {doing, problem, backup, orders, late, failed,
+  // longest_ms, best_mhz?}, access_points: [{ap, ssid, frequency_mhz, channel, signal_dbm?, age_s?, interface, worth,
+  // why}], stations:
   // [{interface, ap, state, since_s, address?, endpoint}]}
   virtual nlohmann::json aps() = 0;
-  // At how many the card is to be in all; 0: at that of its own alone. `save`: over restarts, too; 0 forgets then what
+  // At how many the card is to be in all; 0: at that of its own alone. `several_channels`: also on others than its own,
+  // as far as the card can. `save`: over restarts, too; 0 forgets then what
   // is saved. When it cannot be saved it holds for this run, and Refused says so.
-  virtual void keep_aps(std::uint64_t most, bool save) = 0;
+  virtual void keep_aps(std::uint64_t most, bool several_channels, bool save) = 0;
   // Has wpa_supplicant look around; the list is fresh some seconds later.
   virtual void scan_aps() = 0;
   // Moves the card's own association to the access point "02:00:00:00:00:01".

@@ -107,19 +107,22 @@ struct Change
   bool save = false;
 };
 
+// Takes a member that may be left out, which means false. Throws Refused with words.
+bool take_flag(json& object, const std::string& key)
+{
+  if (!object.is_object() || !object.contains(key)) return false;
+  if (!object[key].is_boolean()) throw Refused { Refused::Kind::bad_request, key + ": true or false is needed" };
+  const bool flag = object[key];
+  object.erase(key);
+  return flag;
+}
+
 // The member `key` of the JSON object in `body`, and `save` where it is there, too. Throws Refused with words.
 Change change_of(const std::string& body, const std::string& key)
 {
   json object = json::parse(body, nullptr, false);
-  bool save = false;
-  if (object.is_object() && object.contains("save"))
-  {
-    if (!object["save"].is_boolean()) throw Refused { Refused::Kind::bad_request, "save: true or false is needed" };
-    save = object["save"];
-    object.erase("save");
-    return { only_member(object.dump(), key), save };
-  }
-  return { only_member(body, key), save };
+  const bool save = take_flag(object, "save");
+  return { only_member(object.is_discarded() ? body : object.dump(), key), save };
 }
 
 // Pages of other origins must not read what the browser's machine offers on loopback: a name that resolves to
@@ -312,11 +315,14 @@ Answer Router::aps(const Request& request, const std::string& what)
   if (what.empty() && reading(request)) return ok(backend_.aps());
   if (what.empty() && request.method == "PUT")
   {
-    const auto [keep, save] = change_of(request.body, "keep");
+    json object = json::parse(request.body, nullptr, false);
+    const bool several = take_flag(object, "several_channels");
+    const auto [keep, save] = change_of(object.is_discarded() ? request.body : object.dump(), "keep");
     if (!keep.is_number_unsigned()) throw Refused { Refused::Kind::bad_request, "keep: a number is needed" };
-    backend_.keep_aps(keep.get<std::uint64_t>(), save);
-    log(request, "keeps " + keep.dump() + " access points" + (save ? ", saving" : ""));
-    return ok({ { "keep", keep }, { "saved", save } });
+    backend_.keep_aps(keep.get<std::uint64_t>(), several, save);
+    log(request,
+        "keeps " + keep.dump() + " access points" + (several ? " on several channels" : "") + (save ? ", saving" : ""));
+    return ok({ { "keep", keep }, { "several_channels", several }, { "saved", save } });
   }
   if (what == "scan" && posted)
   {

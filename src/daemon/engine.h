@@ -63,7 +63,7 @@ public:
   std::size_t forget_networks() override;
   nlohmann::json budget() override;
   nlohmann::json aps() override;
-  void keep_aps(std::uint64_t most, bool save) override;
+  void keep_aps(std::uint64_t most, bool several_channels, bool save) override;
   void scan_aps() override;
   void roam(const std::string& ap) override;
   nlohmann::json traps() override;
@@ -85,6 +85,7 @@ private:
   void make_associator(const Config& config);
   void add_saved_aps(nlohmann::json& saved, nlohmann::json& run) const;
   nlohmann::json forget_aps();
+  association::Keep saved_keep() const;
 
   std::unique_ptr<PacketLoop> loop_;
   std::mutex settings_mutex_ {}; // of what follows; never taken by the packet thread
@@ -94,7 +95,7 @@ private:
   SavedExclusions saved_exclusions_;
   SavedApsFile aps_file_;
   SavedAps saved_aps_;
-  std::optional<std::size_t> aps_of_run_ {}; // at how many the card is kept in this run alone
+  std::optional<association::Keep> aps_of_run_ {}; // at how many the card is kept in this run alone
   bool mptcp_setup_;
   std::unique_ptr<association::Associator> associator_; // its thread asks the loop: ends before it
 };

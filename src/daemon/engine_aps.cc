@@ -73,10 +73,20 @@ void Engine::make_associator(const Config& config)
     {
     }
   };
+  const auto away = [this](const std::set<std::string>& interfaces)
+  {
+    try
+    {
+      loop_->ask([&] { loop_->card_is_away_from(interfaces); });
+    }
+    catch (const Refused&)
+    {
+    }
+  };
   associator_ = std::make_unique<association::Associator>(
-      std::move(options), surroundings, announce,
+      std::move(options), surroundings, announce, away,
       [](bool problem, const std::string& words) { log(problem ? Severity::warning : Severity::notice, words); });
-  if (saved_aps_.keep != 0 && mptcp_setup_) associator_->keep(saved_aps_.keep);
+  if (saved_aps_.keep != 0 && mptcp_setup_) associator_->keep(saved_keep());
   loop_->on_roam([this](bool wanted) { associator_->want_roam(wanted); });
 }
 
@@ -99,28 +109,39 @@ json Engine::aps()
 namespace
 {
 
-json keep_json(std::size_t keep, const char* from)
+std::string keep_text(const association::Keep& keep)
 {
-  return { { "value", std::to_string(keep) }, { "from", from } };
+  return std::to_string(keep.most) + (keep.several_channels ? " on several channels" : "");
+}
+
+json keep_json(const association::Keep& keep, const char* from)
+{
+  return { { "value", keep_text(keep) }, { "from", from } };
 }
 
 } // namespace
 
-void Engine::keep_aps(std::uint64_t most, bool save)
+association::Keep Engine::saved_keep() const
 {
+  return { saved_aps_.keep, saved_aps_.several_channels };
+}
+
+void Engine::keep_aps(std::uint64_t most, bool several_channels, bool save)
+{
+  const association::Keep wanted { most, most != 0 && several_channels };
   if (most == 1 || most > most_wifi)
     throw Refused { Refused::Kind::bad_request,
                     "keep: from 2 to " + std::to_string(most_wifi) + " access points, or 0 for the card's own alone" };
   if (most != 0 && !mptcp_setup_) throw Refused { Refused::Kind::conflict, no_mptcp };
   const std::lock_guard guard { settings_mutex_ };
-  associator_->keep(most);
-  aps_of_run_ = most;
-  if (most == saved_aps_.keep) aps_of_run_.reset();
+  associator_->keep(wanted);
+  aps_of_run_ = wanted;
+  if (wanted == saved_keep()) aps_of_run_.reset();
   if (!save || (most == 0 && saved_aps_.keep == 0)) return;
-  const SavedAps fresh = most == 0 ? SavedAps {} : SavedAps { most, std::time(nullptr) };
+  const SavedAps fresh = most == 0 ? SavedAps {} : SavedAps { most, std::time(nullptr), wanted.several_channels };
   if (!aps_file_.save(fresh))
     throw Refused { Refused::Kind::conflict,
-                    std::string { aps_setting } + " = " + std::to_string(most)
+                    std::string { aps_setting } + " = " + keep_text(wanted)
                         + " holds until the daemon ends, and is not saved: " + aps_file_.problem() };
   saved_aps_ = fresh;
   aps_of_run_.reset();
@@ -129,16 +150,16 @@ void Engine::keep_aps(std::uint64_t most, bool save)
 // Beside the settings of modules in `tandem saved`.
 void Engine::add_saved_aps(json& saved, json& run) const
 {
-  const std::size_t below = mptcp_setup_ ? saved_aps_.keep : 0;
-  const char* from = below != 0 ? "saved" : "built-in";
+  const association::Keep below = mptcp_setup_ ? saved_keep() : association::Keep {};
+  const char* from = below.most != 0 ? "saved" : "built-in";
   const json in_force = aps_of_run_ ? keep_json(*aps_of_run_, "this run") : keep_json(below, from);
   if (saved_aps_.keep != 0)
     saved.push_back({ { "name", aps_setting },
-                      { "value", std::to_string(saved_aps_.keep) },
+                      { "value", keep_text(saved_keep()) },
                       { "saved_s", saved_aps_.at_s },
                       { "ignored", mptcp_setup_ ? "" : no_mptcp },
                       { "in_force", in_force },
-                      { "without", aps_of_run_ ? in_force : keep_json(0, "built-in") } });
+                      { "without", aps_of_run_ ? in_force : keep_json({}, "built-in") } });
   if (aps_of_run_)
     run.push_back({ { "name", aps_setting }, { "in_force", in_force }, { "without", keep_json(below, from) } });
 }
@@ -148,10 +169,10 @@ json Engine::forget_aps()
 {
   if (!aps_file_.save({})) throw Refused { Refused::Kind::conflict, "nothing is forgotten: " + aps_file_.problem() };
   saved_aps_ = {};
-  if (aps_of_run_ == 0) aps_of_run_.reset();
-  if (!aps_of_run_) associator_->keep(0);
+  if (aps_of_run_ == association::Keep {}) aps_of_run_.reset();
+  if (!aps_of_run_) associator_->keep({});
   return { { "name", aps_setting },
-           { "in_force", aps_of_run_ ? keep_json(*aps_of_run_, "this run") : keep_json(0, "built-in") } };
+           { "in_force", aps_of_run_ ? keep_json(*aps_of_run_, "this run") : keep_json({}, "built-in") } };
 }
 
 void Engine::scan_aps()

@@ -80,7 +80,8 @@ bool LinkRequests::settled() const
   return std::all_of(links_.begin(), links_.end(), [&](const OfLink& link) { return link.rate == wanted_rate(link); });
 }
 
-kernel::SteeringPlan LinkRequests::plan(const links::LinkTable& table, CellUse cell) const
+kernel::SteeringPlan LinkRequests::plan(const links::LinkTable& table, CellUse cell,
+                                        const std::set<std::string>& away) const
 {
   kernel::SteeringPlan plan {};
   for (const Link link : all_links)
@@ -99,6 +100,7 @@ kernel::SteeringPlan LinkRequests::plan(const links::LinkTable& table, CellUse c
     path.endpoint = !endpoint || endpoint->value != 0;
     // What the user pays for by the byte is a last resort, unless a module knows better.
     path.backup = backup ? backup->value != 0 : link == Link::cell && settings_.setup;
+    if (away.contains(info.interface)) path.backup = true;
     const bool requested = backup || endpoint;
     if (link == Link::cell && (cell == CellUse::denied || (cell == CellUse::spent && requested)))
     {

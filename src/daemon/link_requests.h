@@ -13,6 +13,8 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <set>
+#include <string>
 #include <string_view>
 
 namespace tandem::daemon
@@ -68,8 +70,10 @@ public:
   double rate(Link link) const { return at(link).rate; }
 
   // For links that are present. Without a request and without RequestSettings::setup: nothing. Where the cellular link
-  // must not be used its endpoint is taken away, whatever a module requests.
-  kernel::SteeringPlan plan(const links::LinkTable& table, CellUse cell = CellUse::allowed) const;
+  // must not be used its endpoint is taken away, whatever a module requests. `away`: interfaces whose access points the
+  // card is mostly away from: their endpoints are backups, whatever a module requests.
+  kernel::SteeringPlan plan(const links::LinkTable& table, CellUse cell = CellUse::allowed,
+                            const std::set<std::string>& away = {}) const;
 
 private:
   static constexpr std::size_t kinds = 4;

@@ -46,6 +46,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -122,6 +123,12 @@ public:
   const Roles& roles() const { return roles_; }
   // Before run(): who is told, by the packet thread, whether a module asks for a roam. Must not wait.
   void on_roam(std::function<void(bool wanted)> tell) { tell_roam_ = std::move(tell); }
+  // Interfaces whose subflows are backups from now on, since the card is mostly on another channel.
+  void card_is_away_from(const std::set<std::string>& interfaces)
+  {
+    steering_.away(interfaces);
+    steer_soon();
+  }
   std::uint64_t seed() const { return seed_; }
   // From any thread: nothing changes it.
   const LoadedModules& loaded() const { return loaded_; }

@@ -24,6 +24,7 @@ std::string saved_aps_text(const SavedAps& saved)
 {
   json body = json::object();
   if (saved.keep != 0) body = { { "keep", saved.keep }, { "at_s", saved.at_s } };
+  if (saved.keep != 0 && saved.several_channels) body["several_channels"] = true; // an older version knows of none
   return envelope.closed(std::move(body));
 }
 
@@ -36,12 +37,14 @@ std::string read_saved_aps(const std::string& text, SavedAps& into)
     into = {};
     return {};
   }
-  if (body.size() != 2 || !body.contains("keep") || !body["keep"].is_number_unsigned() || !body.contains("at_s")
-      || !body["at_s"].is_number_integer())
+  const bool tells = body.contains("several_channels");
+  if (tells && !body["several_channels"].is_boolean()) return "\"several_channels\": true or false is needed";
+  if (body.size() != (tells ? 3 : 2) || !body.contains("keep") || !body["keep"].is_number_unsigned()
+      || !body.contains("at_s") || !body["at_s"].is_number_integer())
     return "whole numbers \"keep\" and \"at_s\" are needed";
   const auto keep = body["keep"].get<std::uint64_t>();
   if (keep < 2 || keep > most_wifi) return "keep = " + std::to_string(keep) + ": 2 to " + std::to_string(most_wifi);
-  into = { static_cast<std::size_t>(keep), body["at_s"] };
+  into = { static_cast<std::size_t>(keep), body["at_s"], tells && body["several_channels"].get<bool>() };
   return {};
 }
 

@@ -22,6 +22,7 @@ struct SavedAps
 {
   std::size_t keep = 0;  // in all, the card's own included; 0: nothing is saved
   std::int64_t at_s = 0; // when it was saved, seconds since 1970
+  bool several_channels = false;
 
   bool operator==(const SavedAps&) const = default;
 };

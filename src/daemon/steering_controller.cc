@@ -35,7 +35,7 @@ std::optional<kernel::SteeringPlan> SteeringController::due(const links::LinkTab
 {
   constexpr Duration apart = 95ms;
   requests_.advance(now);
-  kernel::SteeringPlan wanted = requests_.plan(table, cell_);
+  kernel::SteeringPlan wanted = requests_.plan(table, cell_, away_);
   const bool changed = wanted != told_;
   told_newest_ = !changed || now - told_at_ >= apart;
   if (!changed || !told_newest_) return {};

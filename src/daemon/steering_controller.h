@@ -14,6 +14,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,6 +33,8 @@ public:
   void links_changed(const links::LinkTable& table);
   // True: what is wanted may have changed.
   bool gate(CellUse cell) { return std::exchange(cell_, cell) != cell; }
+  // Interfaces whose access points the card is mostly away from.
+  void away(std::set<std::string> interfaces) { away_ = std::move(interfaces); }
   // A look at the module, now and then: one that failed, or has had no flow for a while, cannot take back what it
   // requested. True: what is wanted may have changed.
   bool look(std::uint8_t slot, const chain::Chain::ModuleStats& module, Tick now);
@@ -52,6 +55,7 @@ private:
 
   LinkRequests requests_;
   CellUse cell_ = CellUse::allowed;
+  std::set<std::string> away_ {};
   std::uint64_t taken_ = 0;
   kernel::SteeringPlan told_ {};
   Tick told_at_ {};

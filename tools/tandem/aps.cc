@@ -30,12 +30,15 @@ int show(const Client& client, bool scan, bool as_json)
   return 0;
 }
 
-int keep(const Client& client, unsigned most, bool save, bool as_json)
+int keep(const Client& client, unsigned most, bool several_channels, bool save, bool as_json)
 {
   json wanted { { "keep", most } };
-  if (save) wanted["save"] = true; // left out otherwise: an older daemon does not know it
+  // Left out otherwise: an older daemon does not know them.
+  if (save) wanted["save"] = true;
+  if (several_channels) wanted["several_channels"] = true;
   const json answer = client.put("/v1/aps", wanted);
-  const std::string kept = "up to " + std::to_string(most) + " access points are kept";
+  const std::string kept = "up to " + std::to_string(most) + " access points are kept"
+                           + (several_channels ? ", on several channels where the card can" : "");
   const std::string words = most == 0 ? std::string { "virtual stations are given up" } + (save ? ", saved\n" : "\n")
                             : save    ? kept + ", saved; `tandem aps` shows them\n"
                                       : kept + " until the daemon ends; `tandem aps` shows them\n";
@@ -51,6 +54,7 @@ void attach_aps(CLI::App& app, std::function<int(const Client&)>& chosen, bool& 
   {
     bool scan = false;
     bool save = false;
+    bool several_channels = false;
     unsigned most = 0;
     std::string ap {};
   };
@@ -65,13 +69,17 @@ void attach_aps(CLI::App& app, std::function<int(const Client&)>& chosen, bool& 
           chosen = [given, &as_json](const Client& client) { return show(client, given->scan, as_json); };
       });
 
-  CLI::App* sub = aps->add_subcommand("keep", "keep the card at up to N access points of its channel, for MPTCP");
+  CLI::App* sub = aps->add_subcommand("keep", "keep the card at up to N access points, for MPTCP");
   sub->add_option("N", given->most, "access points in all, 2 to 8")->required()->check(CLI::Range { 2, 8 });
+  sub->add_flag("--several-channels", given->several_channels,
+                "also on other channels than the card's own, in turns; needs a card that can");
   sub->add_flag("--save", given->save, "over restarts, too");
   sub->add_flag("--json", as_json, "print JSON");
   sub->callback(
-      [given, &chosen, &as_json] {
-        chosen = [given, &as_json](const Client& client) { return keep(client, given->most, given->save, as_json); };
+      [given, &chosen, &as_json]
+      {
+        chosen = [given, &as_json](const Client& client)
+        { return keep(client, given->most, given->several_channels, given->save, as_json); };
       });
 
   sub = aps->add_subcommand("off", "give the virtual stations up");
@@ -79,7 +87,7 @@ void attach_aps(CLI::App& app, std::function<int(const Client&)>& chosen, bool& 
   sub->add_flag("--save", given->save, "over restarts, too");
   sub->callback(
       [given, &chosen, &as_json]
-      { chosen = [given, &as_json](const Client& client) { return keep(client, 0, given->save, as_json); }; });
+      { chosen = [given, &as_json](const Client& client) { return keep(client, 0, false, given->save, as_json); }; });
 
   sub = aps->add_subcommand("roam", "move the card's own association to another access point");
   sub->add_option("AP", given->ap, "its address, as `tandem aps` shows it")->required();

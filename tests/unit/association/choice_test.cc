@@ -127,6 +127,65 @@ TEST_F(Choosing, a_card_that_cannot_is_not_asked_to)
   EXPECT_EQ(why(2), now.cannot);
 }
 
+TEST_F(Choosing, another_channel_is_joined_where_the_card_can_and_shall_and_after_those_of_its_own)
+{
+  hear(2, -70);
+  hear(3, -55, 5180);
+  hear(4, -50, 2412);
+  now.one_channel = "the card or its driver can be on one channel at a time";
+  EXPECT_EQ(why(3), "on another channel (wlan0 is on 2437 MHz): " + now.one_channel);
+  EXPECT_EQ(chooser.look(now).join, ap(2));
+  now.channels = 2;
+  now.most_apart = 3;
+  EXPECT_EQ(chooser.look(now).join, ap(2)) << "no turns have to be taken for it";
+  keep(2);
+  EXPECT_EQ(chooser.look(now).join, ap(4)) << "the strongest";
+  keep(4);
+  now.most = 4;
+  EXPECT_EQ(why(3), "on a channel too many: the card or its driver can be on 2");
+  hear(5, -60);
+  EXPECT_EQ(why(5), "on several channels the card or its driver can be at 3 access points");
+}
+
+TEST_F(Choosing, whoever_does_not_fit_the_channels_any_more_is_left)
+{
+  now.channels = 2;
+  now.most_apart = 3;
+  hear(2, -60);
+  hear(3, -60, 2412);
+  keep(2);
+  keep(3);
+  EXPECT_TRUE(chooser.look(now).leave.empty());
+  now.own = ap(6); // it roamed to a third channel
+  hear(6, -50, 5180);
+  Choice choice = chooser.look(now);
+  ASSERT_EQ(choice.leave.size(), 1u);
+  EXPECT_EQ(choice.leave[0].interface, "sta3");
+  now.own = ap(1);
+  now.channels = 1; // the user wants no others any more
+  choice = chooser.look(now);
+  ASSERT_EQ(choice.leave.size(), 1u);
+  EXPECT_EQ(choice.leave[0].interface, "sta3");
+  // One that is not heard any more is where it was.
+  now.heard.pop_back();
+  std::erase_if(now.heard, [](const Heard& one) { return one.ap == ap(3); });
+  EXPECT_TRUE(chooser.look(now).leave.empty()) << "nobody knows";
+  now.stations.back().frequency = 2412;
+  EXPECT_EQ(chooser.look(now).leave.size(), 1u);
+}
+
+TEST_F(Choosing, another_channel_takes_no_place_on_the_own_one)
+{
+  now.channels = 2;
+  now.most_apart = 3;
+  now.most = 2;
+  hear(2, -70);
+  run(2s);
+  hear(3, -40, 5180);
+  EXPECT_EQ(run(60s), 0);
+  EXPECT_NE(why(3).find("on the channel of wlan0"), std::string::npos);
+}
+
 TEST_F(Choosing, switched_off_nothing_is_joined_and_all_are_left)
 {
   hear(2, -60);

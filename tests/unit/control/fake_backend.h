@@ -99,9 +99,10 @@ public:
   }
 
   nlohmann::json aps() override { return { { "keep", 0 }, { "access_points", nlohmann::json::array() } }; }
-  void keep_aps(std::uint64_t most, bool save) override
+  void keep_aps(std::uint64_t most, bool several_channels, bool save) override
   {
-    record("keep " + std::to_string(most) + (save ? ", saving" : ""));
+    record("keep " + std::to_string(most) + (several_channels ? " on several channels" : "")
+           + (save ? ", saving" : ""));
     if (most == 1) throw Refused { Refused::Kind::bad_request, "keep: from 2 to 8 access points" };
   }
   void scan_aps() override { record("scan"); }

@@ -307,7 +307,12 @@ TEST_F(ServerTest, access_points_are_listed_and_kept)
   EXPECT_EQ(ask("PUT", "/v1/aps", R"({"keep": 2})").status, 200);
   const auto saved = ask("PUT", "/v1/aps", R"({"keep": 2, "save": true})");
   EXPECT_EQ(saved.status, 200);
-  EXPECT_EQ(json::parse(saved.body), (json { { "keep", 2 }, { "saved", true } }));
+  EXPECT_EQ(json::parse(saved.body), (json { { "keep", 2 }, { "several_channels", false }, { "saved", true } }));
+  EXPECT_EQ(ask("PUT", "/v1/aps", R"({"keep": 2, "several_channels": true, "save": true})").status, 200);
+  EXPECT_EQ(backend.calls().back(), "keep 2 on several channels, saving");
+  EXPECT_EQ(ask("PUT", "/v1/aps", R"({"keep": 2, "several_channels": false})").status, 200);
+  EXPECT_EQ(ask("PUT", "/v1/aps", R"({"keep": 2, "several_channels": 1})").status, 400);
+  EXPECT_EQ(ask("PUT", "/v1/aps", R"({"several_channels": true})").status, 400);
   EXPECT_EQ(ask("PUT", "/v1/aps", R"({"keep": 2, "save": 1})").status, 400);
   EXPECT_EQ(ask("PUT", "/v1/aps", R"({"keep": 1})").status, 400);
   EXPECT_EQ(ask("PUT", "/v1/aps", R"({"keep": -2})").status, 400);

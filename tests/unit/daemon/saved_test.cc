@@ -298,7 +298,7 @@ TEST(SettingLayers, WhatIsForgottenLeavesWhatIsBelow)
 
 TEST(SavedAps, AreReadAsTheyAreWritten)
 {
-  for (const SavedAps& one : { SavedAps {}, SavedAps { 2, 1700000000 }, SavedAps { 8, 1 } })
+  for (const SavedAps& one : { SavedAps {}, SavedAps { 2, 1700000000 }, SavedAps { 8, 1 }, SavedAps { 2, 1, true } })
   {
     SavedAps read { 5, 5 };
     EXPECT_EQ(read_saved_aps(saved_aps_text(one), read), "");
@@ -313,7 +313,8 @@ TEST(SavedAps, WhatCannotBeMeantChangesNothing)
   for (const std::string& wrong :
        { std::string {}, std::string { "{" }, text("[]"), text(R"({"keep": 2})"), text(R"({"keep": 1, "at_s": 1})"),
          text(R"({"keep": 9, "at_s": 1})"), text(R"({"keep": -2, "at_s": 1})"), text(R"({"keep": "2", "at_s": 1})"),
-         text(R"({"keep": 2, "at_s": 1, "more": 1})"),
+         text(R"({"keep": 2, "at_s": 1, "more": 1})"), text(R"({"keep": 2, "at_s": 1, "several_channels": 1})"),
+         text(R"({"keep": 2, "several_channels": true})"),
          std::string { R"({"tandem-access-points": 2, "access_points": {}})" } })
   {
     SavedAps read { 5, 5 };

@@ -67,6 +67,28 @@ TEST_F(Controller, TellsWhenCellularMustNotBeUsedAnyMore)
   EXPECT_TRUE(plan->paths[0].backup);
 }
 
+TEST_F(Controller, WhereTheCardIsMostlyAwayFromIsABackupWhateverAModuleRequests)
+{
+  steering = SteeringController { { .setup = true } };
+  backup(0);
+  auto plan = due();
+  ASSERT_TRUE(plan);
+  const std::string interface = plan->paths.at(0).interface;
+  EXPECT_FALSE(plan->paths[0].backup);
+  steering.away({ interface, "another" });
+  now += 1s;
+  plan = due();
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->paths.at(0).interface, interface);
+  EXPECT_TRUE(plan->paths[0].backup);
+  EXPECT_TRUE(plan->paths[0].endpoint);
+  steering.away({});
+  now += 1s;
+  plan = due();
+  ASSERT_TRUE(plan);
+  EXPECT_FALSE(plan->paths.at(0).backup);
+}
+
 TEST_F(Controller, TellsAtMostTenPlansASecondAndTheNewestAmongThem)
 {
   backup(1);
