@@ -136,11 +136,11 @@ def associated_with() -> str:
     return words[2] if words[:1] == ["Connected"] else ""
 
 
-def build() -> None:
+def build(channels: tuple[int, int] = (6, 6)) -> None:
     WORK.mkdir(parents=True, exist_ok=True)
     sh(f"bash -c '. {HERE}/radios.sh; start_ap() {{ :; }}; start_radios'")
-    for number in (0, 1):
-        access_point(number, 6)
+    for number, channel in enumerate(channels):
+        access_point(number, channel)
     (WORK / "udhcpd.conf").write_text("start 10.88.0.100\nend 10.88.0.150\ninterface br0\nlease_file /run/work/leases\npidfile /run/work/udhcpd.pid\n"
                                       "option subnet 255.255.255.0\noption router 10.88.0.1\noption lease 600\n")
     (WORK / "leases").touch()

@@ -45,7 +45,7 @@ strength() { printf %u $2 >$hwsim/phy$1/hwsim/rx_rssi; } # PHY DBM
 
 start_radios()
 {
-  [ -e /sys/class/ieee80211/phy2 ] || modprobe mac80211_hwsim radios=3
+  [ -e /sys/class/net/wlan2 ] || modprobe mac80211_hwsim radios=3
   mountpoint -q /sys/kernel/debug || mount -t debugfs debugfs /sys/kernel/debug
   ip netns add ap
   ip netns add sta
@@ -53,7 +53,7 @@ start_radios()
   ip -n sta link set lo up
   iw phy phy0 set netns name ap
   iw phy phy1 set netns name ap
-  iw phy phy2 set netns name sta
+  iw phy "$(cat /sys/class/net/wlan2/phy80211/name)" set netns name sta
   ip -n ap link add br0 type bridge
   ip -n ap link set br0 up
   ip -n ap address add 10.88.0.1/24 dev br0
