@@ -169,16 +169,17 @@ constexpr std::uint16_t injected_flags(std::uint16_t asked, const FlowView& flow
 }
 
 // Whether an outgoing ACK carries nothing that the next one does not repeat: no SACK, DSACK, ECE, CWR, window change,
-// duplicate, FIN, RST, data, one-time MPTCP signal or unknown option. Only such an ACK may be left out, and only while
-// a later one is sure to follow. With AccECN none is: three bits count marks modulo eight, so that a sender must guess
+// duplicate, FIN, RST, data, one-time MPTCP signal or unknown option, and no question: a keep-alive or window probe has
+// the number of a byte before SND.NXT (RFC 9293 3.8.4, 3.8.6.1). Only such an ACK may be left out, and only while a
+// later one is sure to follow. With AccECN none is: three bits count marks modulo eight, so that a sender must guess
 // how often they went round in what was left out (RFC 9768 3.2.2.5).
 constexpr bool repeats_in_next(const Segment& segment, const FlowView& flow)
 {
   constexpr std::uint32_t counting = option::acc_ecn | option::unknown;
-  return segment.direction == Direction::egress && segment.is_pure_ack() && segment.sack_count == 0
-         && !segment.has(ace_bits | tcp_flag::urg) && !flow.acc_ecn && !segment.has_mptcp_signal()
-         && !segment.has_option(counting) && flow.sent_any && segment.window == flow.told_window
-         && segment.ack.after(flow.sent_ack);
+  return segment.direction == Direction::egress && segment.is_pure_ack() && segment.seq == flow.snd_nxt
+         && segment.sack_count == 0 && !segment.has(ace_bits | tcp_flag::urg) && !flow.acc_ecn
+         && !segment.has_mptcp_signal() && !segment.has_option(counting) && flow.sent_any
+         && segment.window == flow.told_window && segment.ack.after(flow.sent_ack);
 }
 
 } // namespace tandem

@@ -784,6 +784,8 @@ TEST_F(Repeats, WhatCarriesMoreIsNot)
       << "DATA_FIN";
   EXPECT_FALSE(changed([](Segment& s) { s.options |= option::acc_ecn; })) << "AccECN's byte counters";
   EXPECT_FALSE(changed([](Segment& s) { s.direction = Direction::ingress; })) << "arriving";
+  // RFC 9293 3.8.4 and 3.8.6.1: Linux probes with the byte before SND.UNA, and without data.
+  EXPECT_FALSE(changed([](Segment& s) { s.seq = s.seq - 1u; })) << "a keep-alive or window probe asks for an answer";
 }
 
 TEST_F(Repeats, AnEditThatMayWaitIsNoChangeOfTheWindow)
