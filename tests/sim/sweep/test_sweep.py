@@ -40,7 +40,7 @@ def test_every_combination_once(tmp_path: Path) -> None:
     done = sim(*words, where=tmp_path)
     assert "0 runs, 4 more are in the table already" in done.stderr
     assert rows(tmp_path / "a.db") == before
-    done = sim(*words[:-2], "--vary", "mbps=5,10,20", where=tmp_path)
+    done = sim(*("mbps=5,10,20" if word == "mbps=5,10" else word for word in words[:-2]), where=tmp_path)
     assert "2 runs, 4 more" in done.stderr
     with (tmp_path / "a.csv").open() as stream:
         table = list(csv.DictReader(stream))
