@@ -19,6 +19,13 @@
 namespace tandem::kernel
 {
 
+LocalInput::LocalInput(const Marks& marks) : sockets_ { marks.injected.value } {}
+
+int LocalInput::send(std::span<const std::byte> packet) noexcept
+{
+  return sockets_.send(packet);
+}
+
 SocketQuery::SocketQuery()
     : socket_ { static_cast<int>(
         check("open a socket-diagnosis socket", ::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG))) }

@@ -23,10 +23,10 @@ class LocalInput
 {
 public:
   // Throws std::system_error without CAP_NET_RAW and CAP_NET_ADMIN.
-  explicit LocalInput(const Marks& marks) : sockets_ { marks.injected.value } {}
+  explicit LocalInput(const Marks& marks);
 
   // A whole IPv4 or IPv6 packet with valid checksums. Never blocks. 0 or an errno.
-  int send(std::span<const std::byte> packet) noexcept { return sockets_.send(packet); }
+  int send(std::span<const std::byte> packet) noexcept;
 
 private:
   RawSockets sockets_;
