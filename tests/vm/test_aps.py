@@ -122,7 +122,7 @@ def test_the_downloads_that_ran_all_the_while_are_whole(facts: dict[str, Any]) -
 
 
 def test_another_channel_is_not_joined_and_said_so(facts: dict[str, Any]) -> None:
-    assert "another channel" in facts["other_channel"] and "take turns" in facts["other_channel"]
+    assert "another channel" in facts["other_channel"] and "one channel at a time" in facts["other_channel"]
 
 
 def test_the_dispatcher_script_announces_that_wifi_goes_and_nothing_else(facts: dict[str, Any]) -> None:
