@@ -99,11 +99,12 @@ def by_the_daemon(programs: Path, own: int) -> None:
 
 
 class Known:
-    """What an access point says of a station, as long as this is followed."""
+    """What an access point says of a station, as long as this is followed. Debian's kernel says nothing (CONFIG_MAC80211_DEBUGFS)."""
 
     def __init__(self, number: int, mac: str) -> None:
         self._directory = HWSIM / f"phy{number}/netdev:wlan{number}/stations/{mac}"
         self.asleep, self.buffered = 0, 0
+        self.says = self._directory.exists()
 
     def look(self) -> None:
         try:
@@ -143,6 +144,9 @@ while time.monotonic() < end:
         self._listener = subprocess.Popen([*IN_STA, sys.executable, "-c", self.CODE, "listen", interface, str(seconds + 1)], stdout=subprocess.PIPE, text=True)
         assert self._listener.stdout and self._listener.stdout.readline() == "listening\n"
         self._sender = subprocess.Popen(["ip", "netns", "exec", "ap", sys.executable, "-c", self.CODE, "send", address, str(seconds)])
+
+    def end(self) -> None:
+        self._sender.terminate()
 
     def arrivals(self) -> list[tuple[int, int, int]]:
         """Number, left, arrived."""
@@ -213,16 +217,20 @@ class Turns:
     def told(self) -> dict[str, Any]:
         took = [line["done_ms"] - line["sent_ms"] for line in self.lines if "sent_ms" in line]
         return {"orders": self.lines[-1], "median_ms": sorted(took)[len(took) // 2] if took else None, "most_ms": max(took, default=None),
-                "access_points": {name: {"asleep": one.asleep, "buffered": one.buffered} for name, one in self.known.items()}}
+                "access_points": {name: {"says": one.says, "asleep": one.asleep, "buffered": one.buffered} for name, one in self.known.items()}}
 
 
 def slots(probe: Path) -> None:
     """A stream to each station while the card takes turns: it arrives in the station's slots, all of it."""
     seconds = 1.2  # of the comparison, which has slots
-    streams = {"wlan2": Stream("wlan2", OWN_ADDRESS, seconds + 0.6), SECOND: Stream(SECOND, SECOND_ADDRESS, seconds + 0.6)}
+    # Longer than it: on a slow machine the probe takes its time to start.
+    streams = {"wlan2": Stream("wlan2", OWN_ADDRESS, seconds + 8), SECOND: Stream(SECOND, SECOND_ADDRESS, seconds + 8)}
     time.sleep(0.3)
     turns = Turns(probe, seconds)
     turns.run()
+    time.sleep(0.3)
+    for stream in streams.values():
+        stream.end()
     found: dict[str, Any] = turns.told()
     for name, stream in streams.items():
         arrivals, away = stream.arrivals(), turns.away(name)
@@ -264,7 +272,7 @@ def power_save(probe: Path) -> None:
     def order(state: str) -> dict[str, Any]:
         return json.loads(sta(f"{probe} power-save wlan2 {state}"))
 
-    found: dict[str, Any] = {"agreed": order("away"), "two_stations": asleep(2)}
+    found: dict[str, Any] = {"says": known.says, "agreed": order("away"), "two_stations": asleep(2)}
     order("present")
     sta(f"iw dev {MONITOR} del")
     sh("kill $(cat /run/second.pid)")
