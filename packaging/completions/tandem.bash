@@ -78,7 +78,8 @@ _tandem()
       case $before in
         aps) COMPREPLY=($(compgen -W "keep off roam --scan --json" -- "$word")) ;;
         keep) COMPREPLY=($(compgen -W "2 3 4 5 6 7 8" -- "$word")) ;;
-        off | [2-8]) COMPREPLY=($(compgen -W "--save --json --help" -- "$word")) ;;
+        off) COMPREPLY=($(compgen -W "--save --json --help" -- "$word")) ;;
+        [2-8]) COMPREPLY=($(compgen -W "--several-channels --save --json --help" -- "$word")) ;;
         *) COMPREPLY=($(compgen -W "--json --help" -- "$word")) ;;
       esac
       ;;

@@ -77,6 +77,7 @@ for action in add remove
 end
 complete -c tandem -n '__tandem_in aps' -a 'keep off roam'
 complete -c tandem -n '__tandem_in aps keep' -a '2 3 4 5 6 7 8'
+complete -c tandem -n '__tandem_in aps keep' -l several-channels -d 'also on other channels, in turns'
 complete -c tandem -n '__tandem_in aps keep' -l save -d 'over restarts, too'
 complete -c tandem -n '__tandem_in aps off' -l save -d 'over restarts, too'
 complete -c tandem -n '__tandem_in aps' -l scan -d 'look around first'
