@@ -91,7 +91,7 @@ def test_the_second_download_sends_no_probe_and_moves_as_early(lab, tmp_path):
         print(f"by cellular {first.moved:.2f} s after the first data, and {second.moved:.2f} s; {path}")
         after = decisions(daemon)
         assert after[PROBE] == before[PROBE] and after[ON_WORD] >= 1 and NO_ECHO not in after
-        assert second.why == ON_WORD and second.moved < first.moved + 0.1, "looked at a hundred times a second at best"
+        assert second.why == ON_WORD and second.moved < first.moved + 0.5, "by the machine's clock, which others use"
         shown = lab.client.run([str(system.tandem_binary("tandem")), "--socket", str(daemon.socket), "networks"]).stdout
         assert "SERVERS REACHED" in shown and path["servers"] in shown
         clean(daemon)
