@@ -47,8 +47,12 @@ def test_the_card_is_at_access_points_of_two_channels_at_once(facts: dict[str, A
     assert facts["at_once"] == {"own": True, "station": True}
 
 
-def staying(download: dict[str, Any]) -> list[dict[str, Any]]:
-    """What was seen after the card was kept on the channel that it chose, and had been obeyed."""
+def staying(facts: dict[str, Any], which: str) -> list[dict[str, Any]]:
+    """What was seen after the card was kept on the channel that it chose, and had been obeyed. By real clocks an emulated machine, which has what
+    others leave, looks too seldom to see it; the kernel in virtual time, the only one that says what access points know, misses nothing."""
+    if not facts["power_save"]["says"]:
+        pytest.skip("an emulated machine looks too seldom: tools/test vm --time virtual")
+    download = facts[which]
     found = [one for one in download["seen"] if one["doing"] == "staying on the best channel"]
     assert found, download
     return found
@@ -63,16 +67,16 @@ def test_a_download_is_whole_and_comes_by_both_while_they_are_compared(facts: di
 
 def test_the_better_channel_is_stayed_on_and_the_other_one_is_the_backup(facts: dict[str, Any]) -> None:
     other, own = facts["other_best"], facts["own_best"]
-    assert any(one["backup"] == ["wlan2"] and one["endpoints"] == ["10.88.0.2"] for one in staying(other)), other
+    assert any(one["backup"] == ["wlan2"] and one["endpoints"] == ["10.88.0.2"] for one in staying(facts, "other_best")), other
     assert other["bytes"][STATION] > other["bytes"]["wlan2"]
-    assert any(one["backup"] == [STATION] and one["endpoints"] == [facts["kept"]["address"]] for one in staying(own)), own
+    assert any(one["backup"] == [STATION] and one["endpoints"] == [facts["kept"]["address"]] for one in staying(facts, "own_best")), own
     assert own["bytes"]["wlan2"] > own["bytes"][STATION]
 
 
 def test_of_the_other_one_the_driver_is_asked_to_save_power_and_the_cards_own_is_left_alone(facts: dict[str, Any]) -> None:
     # What is seen at once is asked for one after the other: the order may be on its way at first.
-    assert not staying(facts["other_best"])[-1]["power_save"]
-    assert any(one["power_save"] for one in staying(facts["own_best"]))
+    assert not staying(facts, "other_best")[-1]["power_save"]
+    assert any(one["power_save"] for one in staying(facts, "own_best"))
     assert facts["own_best"]["turns"]["failed"] == 0 and facts["own_best"]["turns"]["problem"] == ""
 
 
