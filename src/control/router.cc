@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <initializer_list>
+#include <utility>
 #include <vector>
 
 namespace tandem::control
@@ -78,14 +79,18 @@ Part part_of(std::string_view target)
                   "?last_s=SECONDS is possible here, above 0 and up to 3600, or ?after=ENTRIES" };
 }
 
-// The one member `key` of the JSON object in `body`, which must have no other. Throws Refused with words.
-json only_member(const std::string& body, const std::string& key)
+std::string object_with(const std::string& key)
 {
-  const std::string wanted = "a JSON object such as {\"" + key + "\": ...} is needed";
-  json object;
+  return "a JSON object such as {\"" + key + "\": ...} is needed";
+}
+
+// The JSON in `body`, which is to have a member `key`. Throws Refused with words.
+json parsed(const std::string& body, const std::string& key)
+{
+  const std::string wanted = object_with(key);
   try
   {
-    object = json::parse(body);
+    return json::parse(body);
   }
   catch (const json::parse_error& fault)
   {
@@ -96,8 +101,13 @@ json only_member(const std::string& body, const std::string& key)
   {
     throw Refused { Refused::Kind::bad_request, "a number in the request's body is beyond what can be; " + wanted };
   }
+}
+
+// The one member `key` of the object, which must have no other. Throws Refused with words.
+json only_member(const json& object, const std::string& key)
+{
   if (!object.is_object() || object.size() != 1 || !object.contains(key))
-    throw Refused { Refused::Kind::bad_request, wanted };
+    throw Refused { Refused::Kind::bad_request, object_with(key) };
   return object[key];
 }
 
@@ -117,12 +127,11 @@ bool take_flag(json& object, const std::string& key)
   return flag;
 }
 
-// The member `key` of the JSON object in `body`, and `save` where it is there, too. Throws Refused with words.
-Change change_of(const std::string& body, const std::string& key)
+// The member `key` of the object, and `save` where it is there, too. Throws Refused with words.
+Change change_of(json object, const std::string& key)
 {
-  json object = json::parse(body, nullptr, false);
   const bool save = take_flag(object, "save");
-  return { only_member(object.is_discarded() ? body : object.dump(), key), save };
+  return { only_member(object, key), save };
 }
 
 // Pages of other origins must not read what the browser's machine offers on loopback: a name that resolves to
@@ -315,9 +324,9 @@ Answer Router::aps(const Request& request, const std::string& what)
   if (what.empty() && reading(request)) return ok(backend_.aps());
   if (what.empty() && request.method == "PUT")
   {
-    json object = json::parse(request.body, nullptr, false);
+    json object = parsed(request.body, "keep");
     const bool several = take_flag(object, "several_channels");
-    const auto [keep, save] = change_of(object.is_discarded() ? request.body : object.dump(), "keep");
+    const auto [keep, save] = change_of(std::move(object), "keep");
     if (!keep.is_number_unsigned()) throw Refused { Refused::Kind::bad_request, "keep: a number is needed" };
     backend_.keep_aps(keep.get<std::uint64_t>(), several, save);
     log(request,
@@ -331,7 +340,7 @@ Answer Router::aps(const Request& request, const std::string& what)
   }
   if (what == "roam" && posted)
   {
-    const json ap = only_member(request.body, "ap");
+    const json ap = only_member(parsed(request.body, "ap"), "ap");
     if (!ap.is_string() || ap.get<std::string>().size() > 17)
       throw Refused { Refused::Kind::bad_request, "ap: the address of an access point is needed" };
     backend_.roam(ap.get<std::string>());
@@ -360,7 +369,7 @@ Answer Router::add_trap(const Request& request)
 
 Answer Router::remove_trap(const Request& request)
 {
-  const json id = only_member(request.body, "id");
+  const json id = only_member(parsed(request.body, "id"), "id");
   if (!id.is_number_unsigned()) throw Refused { Refused::Kind::bad_request, "id: the number of a trap is needed" };
   backend_.remove_trap(id.get<std::uint64_t>());
   log(request, "removes trap " + id.dump());
@@ -369,7 +378,7 @@ Answer Router::remove_trap(const Request& request)
 
 Answer Router::put_module(const Request& request, const std::string& module)
 {
-  const auto [enabled, save] = change_of(request.body, "enabled");
+  const auto [enabled, save] = change_of(parsed(request.body, "enabled"), "enabled");
   if (!enabled.is_boolean()) throw Refused { Refused::Kind::bad_request, "enabled: true or false is needed" };
   backend_.enable(module, enabled.get<bool>(), save);
   log(request, "switches module " + for_log(module) + (enabled.get<bool>() ? " on" : " off") + (save ? ", saving" : ""),
@@ -379,7 +388,7 @@ Answer Router::put_module(const Request& request, const std::string& module)
 
 Answer Router::put_knob(const Request& request, const std::string& module, const std::string& knob)
 {
-  const auto [value, save] = change_of(request.body, "value");
+  const auto [value, save] = change_of(parsed(request.body, "value"), "value");
   if (!value.is_string() && !value.is_number() && !value.is_boolean())
     throw Refused { Refused::Kind::bad_request, "value: a text, a number, true or false is needed" };
   const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
