@@ -236,6 +236,13 @@ void Chain::send_delayed(Tick now)
   }
 }
 
+// An alarm that is due.
+void Chain::ring(std::size_t i, flow::Flow& flow, Tick now)
+{
+  flow.wake[i] = Tick::max();
+  if (slots_[i].enabled) tell(i, EventKind::alarm, flow, now);
+}
+
 Tick Chain::advance(Tick now)
 {
   while (!alarms_.empty() && alarms_.front().at <= now)
@@ -257,8 +264,7 @@ Tick Chain::advance(Tick now)
     }
     // Nobody is told of a flow while its address is away. links() does once it is back.
     if (flow->view.bypass == Bypass::not_home) continue;
-    flow->wake[alarm.slot] = Tick::max();
-    if (slots_[alarm.slot].enabled) tell(alarm.slot, EventKind::alarm, *flow, now);
+    ring(alarm.slot, *flow, now);
   }
   // A module may ask again at once; that is for the next time.
   for (const Unfetched& one : std::exchange(unfetched_, {}))

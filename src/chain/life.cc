@@ -97,12 +97,8 @@ void Chain::links(const LinkStates& states, Tick now, const Owner& owner)
         for (std::size_t i = 0; i < slots_.size(); ++i)
           if (slots_[i].enabled) tell(i, EventKind::link, flow, now);
         // An alarm that came meanwhile: the server may still be owed an ACK.
-        for (std::size_t i = 0; i < slots_.size(); ++i)
-          if (returns && slots_[i].enabled && flow.wake[i] <= now)
-          {
-            flow.wake[i] = Tick::max();
-            tell(i, EventKind::alarm, flow, now);
-          }
+        for (std::size_t i = 0; returns && i < slots_.size(); ++i)
+          if (flow.wake[i] <= now) ring(i, flow, now);
       });
 }
 
