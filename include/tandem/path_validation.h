@@ -28,6 +28,9 @@ struct PathValidation
   // with an RST whose sequence number is the copy's ACK number (RFC 9293 3.10.7.1), which the NAT may well deliver. Two
   // bytes lower it lies before the window, and TCP ignores it; one byte would not do for Linux in CLOSE_WAIT.
   static constexpr std::uint32_t lag = 2; // bytes
+  // Whether the core lets so much be left out of an ACK: not while a hole stands, nor for a round trip after it
+  // (docs/decisions/0015).
+  static constexpr bool may_lag(const FlowView& flow) { return flow.may_withhold >= lag; }
 
   // From now on every ACK by Wi-Fi must carry `frozen`, until the path is validated or given up.
   void begin(TsClock own, Tick now)

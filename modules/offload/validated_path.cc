@@ -28,13 +28,20 @@ bool unsure(const FlowView& flow, const ValidatedPath::State& state)
   return state.unvalidated > 0 || flow.sent_ts_value.after(state.validated_after);
 }
 
+// Whether the server may still have to be told something by Wi-Fi: what left by cellular and was not echoed, or the
+// bytes that ACKs by cellular leave out.
+bool unsettled(const FlowView& flow, const ValidatedPath::State& state)
+{
+  return state.phase == Phase::by_cell && (unsure(flow, state) || withholds_ack(flow));
+}
+
 // Whether an ACK has to leave with its whole number, and so by Wi-Fi. By cellular all acknowledge less
 // (PathValidation::lag), since a NAT may begin there at any time; beside SACK blocks what is left out would look like a
 // hole and be sent again, until the recovery point the core lets nothing be left out (docs/decisions/0015), and with
 // less than was said already a window would be ignored.
 bool whole_number(const Segment& segment, const FlowView& flow)
 {
-  return segment.sack_count > 0 || flow.may_withhold < PathValidation::lag
+  return segment.sack_count > 0 || !PathValidation::may_lag(flow)
          || flow.sent_ack.after(segment.ack - PathValidation::lag);
 }
 
@@ -84,7 +91,7 @@ Plan ValidatedPath::decide(const Event& event, const FlowView& flow, State& stat
     return {};
   case EventKind::switched_off:
     // Nothing may stay held or unvalidated: nobody will notice any more when the cellular path has lost it.
-    if (state.thinning.held > 0 || (state.phase == Phase::by_cell && (unsure(flow, state) || withholds_ack(flow))))
+    if (state.thinning.held > 0 || unsettled(flow, state))
       return return_to_wifi(event, flow, state, Duration {}, "offload: switched off", true);
     return {};
   case EventKind::radio:
@@ -466,7 +473,7 @@ Plan ValidatedPath::alarm(const Event& event, const FlowView& flow, State& state
       return return_to_wifi(event, flow, state, 500ms, "offload: no ACKs to probe with", false);
     return not_validated(event, flow, state);
   }
-  if (state.phase != Phase::by_cell || !(unsure(flow, state) || withholds_ack(flow))) return {};
+  if (!unsettled(flow, state)) return {};
   const Tick limit =
       state.on_word ? first_echo_due(flow, state) : std::max(state.validated_at, state.since) + timeout(flow);
   if (event.now < limit) return { .wake = limit };

@@ -16,18 +16,11 @@ namespace
 
 constexpr Duration longest_extra = 50ms; // for an echo of a path that is known to be slower
 
-// While a hole stands, and for a round trip after it, the core lets nothing be left out of an ACK
-// (docs/decisions/0015): not the two bytes either that keep the answer of an unknown NAT before the window.
-bool may_lag(const FlowView& flow)
-{
-  return flow.may_withhold >= PathValidation::lag;
-}
-
 } // namespace
 
 bool ValidatedPath::fits_on_word(const FlowView& flow, const State& state) const
 {
-  return state.takes_word(flow) && PathValidation::possible(flow) && may_lag(flow)
+  return state.takes_word(flow) && PathValidation::possible(flow) && PathValidation::may_lag(flow)
          && seconds(*flow.cell_path_known) <= longest_delay(flow, knobs.added_delay_free, state.queue_by_wifi);
 }
 
@@ -54,7 +47,9 @@ std::optional<Plan> ValidatedPath::leave_on_word(const Event& event, const FlowV
 {
   if (flow.ts_reserved.what != TsReservation::What::odd)
     return return_to_wifi(event, flow, state, 100ms, "offload: TSval not free for a known path", false);
-  if (!may_lag(flow)) return return_to_wifi(event, flow, state, 100ms, "offload: a loss before the first echo", false);
+  // Not the two bytes either may be left out then that keep the answer of an unknown NAT before the window.
+  if (!PathValidation::may_lag(flow))
+    return return_to_wifi(event, flow, state, 100ms, "offload: a loss before the first echo", false);
   if (state.unvalidated == 0)
     state.since = event.now;
   else if (event.now >= first_echo_due(flow, state))
