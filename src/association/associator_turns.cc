@@ -19,11 +19,7 @@ std::map<unsigned, std::set<std::string>> Associator::by_channel() const
   if (const Heard* own = view_->ap ? heard_of(view_->heard, *view_->ap) : nullptr)
     all[own->frequency].insert(interface_);
   for (const auto& [name, made] : made_)
-    if (made.lease)
-    {
-      const Heard* heard = heard_of(view_->heard, made.ap);
-      all[heard == nullptr ? made.frequency : heard->frequency].insert(name);
-    }
+    if (made.lease) all[frequency_of(view_->heard, made.ap, made.frequency)].insert(name);
   return all;
 }
 

@@ -32,12 +32,6 @@ std::optional<float> signal_of(const Station& station, const std::vector<Heard>&
   return heard == nullptr ? std::nullopt : heard->signal;
 }
 
-unsigned frequency_of(const Station& station, const std::vector<Heard>& all)
-{
-  const Heard* heard = heard_of(all, station.ap);
-  return heard == nullptr || heard->frequency == 0 ? station.frequency : heard->frequency;
-}
-
 std::vector<Station>::const_iterator weakest(const std::vector<Station>& stations, const std::vector<Heard>& all)
 {
   return std::min_element(stations.begin(), stations.end(),
@@ -51,7 +45,7 @@ std::string beyond(unsigned frequency, const Heard& own, const std::vector<Stati
 {
   std::set<unsigned> channels { own.frequency, frequency };
   for (const Station& one : stations)
-    if (const unsigned its = frequency_of(one, now.heard); its != 0) channels.insert(its);
+    if (const unsigned its = frequency_of(now.heard, one.ap, one.frequency); its != 0) channels.insert(its);
   if (channels.size() <= 1) return {};
   if (now.channels <= 1 && frequency != own.frequency)
     return "on another channel (" + now.interface + " is on " + std::to_string(own.frequency)
@@ -69,6 +63,12 @@ const Heard* heard_of(const std::vector<Heard>& all, const Mac& ap)
 {
   const auto found = std::find_if(all.begin(), all.end(), [&](const Heard& one) { return one.ap == ap; });
   return found == all.end() ? nullptr : &*found;
+}
+
+unsigned frequency_of(const std::vector<Heard>& all, const Mac& ap, unsigned otherwise)
+{
+  const Heard* heard = heard_of(all, ap);
+  return heard == nullptr || heard->frequency == 0 ? otherwise : heard->frequency;
 }
 
 std::vector<Heard> newest(const std::vector<Heard>& all)
@@ -114,7 +114,7 @@ std::vector<Station> Chooser::who_stays(const Situation& now, const Heard* own, 
   {
     const Heard* heard = heard_of(now.heard, one.ap);
     const auto signal = signal_of(one, now.heard);
-    const unsigned frequency = frequency_of(one, now.heard);
+    const unsigned frequency = frequency_of(now.heard, one.ap, one.frequency);
     const bool weak = signal && *signal < leave_signal;
     if (!weak) weak_since_.erase(one.ap);
     const Tick since = weak ? weak_since_.try_emplace(one.ap, now.now).first->second : now.now;
@@ -210,7 +210,7 @@ Choice Chooser::look(const Situation& now)
     }
     const auto last = weakest(stay, now.heard);
     const float other = signal_of(*last, now.heard).value_or(-200);
-    const bool costs = apart(one.heard.frequency) && !apart(frequency_of(*last, now.heard));
+    const bool costs = apart(one.heard.frequency) && !apart(frequency_of(now.heard, last->ap, last->frequency));
     if (costs || *one.heard.signal < other + stronger)
     {
       stronger_since_.erase(one.heard.ap);

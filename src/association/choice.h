@@ -95,6 +95,8 @@ std::vector<Heard> newest(const std::vector<Heard>& all);
 
 // What was heard of this access point; null: nothing.
 const Heard* heard_of(const std::vector<Heard>& all, const Mac& ap);
+// MHz on which the access point is heard; `otherwise` where it is not, or nothing tells.
+unsigned frequency_of(const std::vector<Heard>& all, const Mac& ap, unsigned otherwise);
 
 class Chooser
 {

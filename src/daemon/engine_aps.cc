@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -58,31 +59,27 @@ void Engine::make_associator(const Config& config)
     }
     return *known;
   };
-  const auto announce = [this](bool near)
+  const auto tell = [this](const std::function<void()>& what)
+  {
+    try
+    {
+      loop_->ask(what);
+    }
+    catch (const Refused&)
+    {
+    }
+  };
+  const auto announce = [this, tell](bool near)
   {
     // Modules get ready as for any handoff. Should it not come about the warning ends by itself.
     constexpr Duration warning = association::Roamer::ready_for + 2s, back = 500ms;
-    try
-    {
-      loop_->ask(
-          [&] {
-            loop_->watch().announce(near ? links::Announcement::risk : links::Announcement::up, near ? warning : back);
-          });
-    }
-    catch (const Refused&)
-    {
-    }
+    tell(
+        [&] {
+          loop_->watch().announce(near ? links::Announcement::risk : links::Announcement::up, near ? warning : back);
+        });
   };
-  const auto away = [this](const std::set<std::string>& interfaces)
-  {
-    try
-    {
-      loop_->ask([&] { loop_->card_is_away_from(interfaces); });
-    }
-    catch (const Refused&)
-    {
-    }
-  };
+  const auto away = [this, tell](const std::set<std::string>& interfaces)
+  { tell([&] { loop_->card_is_away_from(interfaces); }); };
   associator_ = std::make_unique<association::Associator>(
       std::move(options), surroundings, announce, away,
       [](bool problem, const std::string& words) { log(problem ? Severity::warning : Severity::notice, words); });
