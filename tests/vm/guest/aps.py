@@ -17,7 +17,9 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
+
+from facts import SERVICE, TIMEOUT, fact, sh, wait_for
 
 HERE = Path(__file__).resolve().parent
 WORK = Path("/run/work")
@@ -28,10 +30,6 @@ AP = {0: "02:00:00:00:00:00", 1: "02:00:00:00:01:00"}
 STATION = "tandem-sta0"
 DISPATCHER = HERE.parents[2] / "packaging" / "networkmanager" / "50-tandem"
 HWSIM = Path("/sys/kernel/debug/ieee80211")
-TIMEOUT = 40.0
-# As tandemd.service does: an ordinary user with two capabilities. 65534 is in the group of wpa_supplicant's socket.
-SERVICE = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--no-new-privs", "--inh-caps=-all,+net_admin,+net_raw",
-           "--ambient-caps=-all,+net_admin,+net_raw", "--bounding-set=-all,+net_admin,+net_raw"]
 MPTCP = """
 import hashlib, socket, sys
 IPPROTO_MPTCP = 262
@@ -59,27 +57,8 @@ print(length == blocks * 65536 and digest.digest() == wanted.digest(), flush=Tru
 """
 
 
-def sh(command: str, check: bool = True) -> str:
-    done = subprocess.run(command, shell=True, capture_output=True, text=True)
-    if check and done.returncode != 0:
-        raise SystemExit(f"{command}: {done.stderr or done.stdout}")
-    return done.stdout
-
-
 def sta(command: str, check: bool = True) -> str:
     return sh(f"ip netns exec sta {command}", check)
-
-
-def fact(name: str, value: Any) -> None:
-    print(f"fact {name} {json.dumps(value)}", flush=True)
-
-
-def wait_for(found: Callable[[], Any], seconds: float = TIMEOUT) -> Any:
-    """The last answer, be it a true one or not."""
-    end = time.monotonic() + seconds
-    while not (answer := found()) and time.monotonic() < end:
-        time.sleep(0.2)
-    return answer
 
 
 # ---- the world: radios.sh's, with passwords, one channel, DHCP, and a server behind

@@ -18,7 +18,8 @@ from typing import Any
 
 import aps
 import hwsim_radio
-from aps import AP, HWSIM, IN_STA, MPTCP, STATION, WORK, Daemon, associated_with, fact, sh, sta, wait_for
+from aps import AP, HWSIM, IN_STA, MPTCP, STATION, WORK, Daemon, associated_with, sta
+from facts import fact, sh, wait_for
 
 CHANNELS = (6, 1)
 MHZ = (2437, 2412)

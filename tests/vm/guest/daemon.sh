@@ -3,6 +3,7 @@
 #   daemon.sh PROGRAMS
 # Facts are printed as "fact NAME VALUE", one a line.
 set -euo pipefail
+. "$(dirname "$0")/web.sh"
 work=/run/work
 mkdir -p $work/www $work/lib /run/tandem
 # Beside the checkout, which may lie where an ordinary user cannot look.
@@ -11,7 +12,6 @@ cp -r "$1/../lib/tandem" $work/lib/tandem
 programs=$work/bin
 fact() { echo "fact $*"; }
 cli() { ip netns exec cli "$@"; }
-srv() { ip netns exec srv "$@"; }
 
 # The client has two ways to the one server; the Wi-Fi way carries 40 Mb/s with a round trip of 20 ms.
 ip netns add cli
@@ -37,15 +37,7 @@ srv ethtool -K w0 tso off gso off
 
 head -c 16000000 /dev/urandom >$work/www/file
 head -c 10000 /dev/zero >$work/www/small
-cat >$work/nginx.conf <<CONF
-daemon on;
-pid $work/nginx.pid;
-error_log $work/nginx.log;
-events { }
-http { access_log off; client_body_temp_path $work/b; proxy_temp_path $work/p; fastcgi_temp_path $work/f; uwsgi_temp_path $work/u;
-       scgi_temp_path $work/s; server { listen 10.71.9.9:80; root $work/www; } }
-CONF
-srv nginx -e $work/nginx.log -c $work/nginx.conf
+start_web
 fact file "$(sha256sum <$work/www/file | cut -d' ' -f1)"
 
 cat >$work/tandem.toml <<CONF
@@ -155,4 +147,4 @@ wait $daemon && code=0 || code=$?
 fact service_exit $code
 fact tables_after_stop "$(tables)"
 fact routing_after_stop "$(cli ip rule list | grep -c 8484 || true)"
-srv nginx -e $work/nginx.log -c $work/nginx.conf -s stop
+stop_web

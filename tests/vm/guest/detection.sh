@@ -4,6 +4,7 @@
 #   detection.sh PROGRAMS FEEDER_PROBE CYCLES RADIO...        RADIO: as links.radio
 set -euo pipefail
 . "$(dirname "$0")/radios.sh"
+. "$(dirname "$0")/web.sh"
 work=/run/work
 mkdir -p $work/www /run/tandem
 programs=$1
@@ -33,18 +34,9 @@ ip -n sta route add default via 10.71.2.1 dev cell0 metric 600
 
 # Steady downloads, far below what the radios carry here, of a server somewhere behind the access points.
 tc -n srv qdisc add dev s0 root netem delay 20ms rate 4mbit limit 60
-srv() { ip netns exec srv "$@"; }
 srv ethtool -K s0 tso off gso off
 head -c 4000000 /dev/zero >$work/www/file
-cat >$work/nginx.conf <<CONF
-daemon on;
-pid $work/nginx.pid;
-error_log $work/nginx.log;
-events { }
-http { access_log off; client_body_temp_path $work/b; proxy_temp_path $work/p; fastcgi_temp_path $work/f; uwsgi_temp_path $work/u;
-       scgi_temp_path $work/s; server { listen 10.71.9.9:80; root $work/www; } }
-CONF
-srv nginx -e $work/nginx.log -c $work/nginx.conf
+start_web
 downloads() # of files that begin while the daemon runs: it leaves those alone that it has not seen from the start
 {
   while ip netns exec sta curl -s -o /dev/null --max-time 60 http://10.71.9.9/file || true; do sleep 0.1; done

@@ -4,12 +4,11 @@
 # Facts are printed as "fact NAME VALUE", one a line.
 set -euo pipefail
 . "$(dirname "$0")/radios.sh"
+. "$(dirname "$0")/laptop.sh"
 programs=$1
 work=/run/work
 mkdir -p $work/www
 head -c 3000000 /dev/urandom >$work/www/file
-tandem() { sta "$programs/tandem" --socket $work/tandem.sock "$@"; }
-status() { tandem status --json | tr -d '\n'; }
 has_role() { tandem status --json | python3 -c 'import json, sys; sys.exit(json.load(sys.stdin)["links"][sys.argv[1]]["interface"] != sys.argv[2])' "$@"; }
 download() { sta curl -s --max-time 30 http://10.88.0.1:8000/file | sha256sum | cut -d' ' -f1; }
 card_goes() { sta iw phy phy2 set netns name away; }
@@ -39,24 +38,7 @@ fact file "$(sha256sum <$work/www/file | cut -d' ' -f1)"
 ip netns add away
 card_goes
 
-cat >$work/tandem.toml <<CONF
-[links]
-private_peers = "as_others"
-[daemon]
-socket = "$work/tandem.sock"
-[budget]
-cell_day = ""
-cell_month = ""
-[evidence]
-share = 0
-[modules.offload]
-enabled = true
-[modules.freeze]
-enabled = true
-CONF
-ip netns exec sta "$programs/tandemd" -c $work/tandem.toml >$work/log 2>&1 &
-daemon=$!
-wait_for 10 tandem status
+start_daemon
 fact nothing "$(status)"
 
 card_comes

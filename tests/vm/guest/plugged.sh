@@ -4,14 +4,13 @@
 # Facts are printed as "fact NAME VALUE", one a line.
 set -euo pipefail
 . "$(dirname "$0")/radios.sh"
+. "$(dirname "$0")/laptop.sh"
 programs=$1 phone=$2 phone_end=$3 dock=$4 dock_end=$5
 work=/run/work
 url=http://10.71.9.9:8000
 mkdir -p $work/www
 head -c 1500000 /dev/urandom >$work/www/file
 head -c 12000000 /dev/urandom >$work/www/large
-tandem() { sta "$programs/tandem" --socket $work/tandem.sock "$@"; }
-status() { tandem status --json | tr -d '\n'; }
 of_status() { tandem status --json | python3 -c 'import json, sys; value = json.load(sys.stdin)
 for key in sys.argv[1:]: value = value[key]
 print(value)' "$@"; }
@@ -69,24 +68,7 @@ start_station
 wait_for 20 associated ''
 wifi_route
 
-cat >$work/tandem.toml <<CONF
-[links]
-private_peers = "as_others"
-[daemon]
-socket = "$work/tandem.sock"
-[budget]
-cell_day = ""
-cell_month = ""
-[evidence]
-share = 0
-[modules.offload]
-enabled = true
-[modules.freeze]
-enabled = true
-CONF
-ip netns exec sta "$programs/tandemd" -c $work/tandem.toml >$work/log 2>&1 &
-daemon=$!
-wait_for 10 tandem status
+start_daemon
 wait_for 10 is wlan2 links wifi interface
 fact alone "$(status)"
 

@@ -207,4 +207,4 @@ fact purged_kept "$(kept)"
 fact purged_failed "$(systemctl --failed --no-legend | tr '\n' '|')"
 fact kernel_warnings "$(dmesg | grep -c 'WARNING: ' || true)"
 stage end
-srv nginx -e $work/nginx.log -c $work/nginx.conf -s stop
+stop_web

@@ -24,7 +24,9 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
+
+from facts import SERVICE, TIMEOUT, fact, sh, wait_for
 
 WORK = Path("/run/work")
 SOCKET = Path("/run/tandem/api.sock")
@@ -34,30 +36,7 @@ WIFI, WIFI_2 = 0, 3  # Link of the SDK, as request_probe's knob counts
 CE_RATE = 0.05  # it grows by 0.01 in a tenth of a second at most
 ENOUGH = 1000  # data packets to tell a share by
 BUSY, QUIET = 250_000, 100_000  # bytes a second; each way carries 1.25 million, and the small downloads make 40 thousand
-TIMEOUT = 30.0
 AT_SERVER = ["ip", "netns", "exec", "srv"]
-# As tandemd.service does: an ordinary user with two capabilities.
-SERVICE = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--no-new-privs", "--inh-caps=-all,+net_admin,+net_raw",
-           "--ambient-caps=-all,+net_admin,+net_raw", "--bounding-set=-all,+net_admin,+net_raw"]
-
-
-def sh(command: str, check: bool = True) -> str:
-    done = subprocess.run(command, shell=True, capture_output=True, text=True)
-    if check and done.returncode != 0:
-        raise SystemExit(f"{command}: {done.stderr or done.stdout}")
-    return done.stdout
-
-
-def fact(name: str, value: Any) -> None:
-    print(f"fact {name} {json.dumps(value)}", flush=True)
-
-
-def wait_for(found: Callable[[], Any], seconds: float = TIMEOUT) -> Any:
-    """The last answer, be it a true one or not."""
-    end = time.monotonic() + seconds
-    while not (answer := found()) and time.monotonic() < end:
-        time.sleep(0.1)
-    return answer
 
 
 # ---- the two ends of the download

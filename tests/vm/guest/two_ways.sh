@@ -1,12 +1,12 @@
 # To be sourced: this system, which systemd has started, becomes a laptop with two ways to the one server, in the namespace "srv".
 #   its configuration (tandem.toml) and its downloads, as an administrator would have and see them
+. "$(dirname "$0")/web.sh"
 work=/run/work
 url=http://10.71.9.9
 export DEBIAN_FRONTEND=noninteractive SYSTEMD_PAGER='' SYSTEMD_COLORS=0
 mkdir -p $work/www
 fact() { echo "fact $*"; }
 stage() { echo "stage $(cut -d' ' -f1 /proc/uptime) $*"; }
-srv() { ip netns exec srv "$@"; }
 property() { systemctl show -p "$1" --value tandemd; }
 wait_for() # SECONDS COMMAND...
 {
@@ -45,15 +45,7 @@ two_ways()
   # Segments as they are on air: with super-packets one ACK covers so much that there is little to move.
   srv ethtool -K w0 tso off gso off
   head -c 6000000 /dev/urandom >$work/www/file
-  cat >$work/nginx.conf <<CONF
-daemon on;
-pid $work/nginx.pid;
-error_log $work/nginx.log;
-events { }
-http { access_log off; client_body_temp_path $work/b; proxy_temp_path $work/p; fastcgi_temp_path $work/f; uwsgi_temp_path $work/u;
-       scgi_temp_path $work/s; server { listen 10.71.9.9:80; root $work/www; } }
-CONF
-  srv nginx -e $work/nginx.log -c $work/nginx.conf
+  start_web
   fact file "$(sha256sum <$work/www/file | cut -d' ' -f1)"
 }
 
