@@ -55,10 +55,11 @@ class Cell:
     phy: str
     seconds: float = SECONDS
     radio: bool = False  # the daemon sees the frames of the air
+    before: float = 0.0  # seconds of a download by the same daemon that comes first and is not measured
 
     @property
     def name(self) -> str:
-        return f"{self.trouble}, {self.sender}, {self.rtt_ms} ms, 802.11{self.phy}" + (", radio" if self.radio else "")
+        return f"{self.trouble}, {self.sender}, {self.rtt_ms} ms, 802.11{self.phy}" + (", radio" if self.radio else "") + (", the second download" if self.before else "")
 
     @property
     def has_share_goal(self) -> bool:
@@ -119,7 +120,8 @@ class Together(Bench):
     name = "together"
     summary = "downloads through losses, blackouts, walks and busy channels: without Tandem, with each module, every two, every three, and all"
     parallel = True
-    settings = {"seconds": f"length of a download, 6 to 600 (default {SECONDS:g})", "radio": "no, yes: the daemon sees the frames of the air"}
+    settings = {"seconds": f"length of a download, 6 to 600 (default {SECONDS:g})", "radio": "no, yes: the daemon sees the frames of the air",
+                "before": "length of a download by the same daemon and server that comes first and is not measured, up to 600 (default 0: none)"}
     columns = ("plain", "one", "two", "three", "tandem", "limit")
     headings = {"one": " / ".join(arm.name for arm in SINGLE), "two": " / ".join(arm.name for arm in PAIRS), "three": "without ecn / mirror / freeze / offload",
                 "tandem": "all / all and rate", "limit": "loss-free"}
@@ -151,14 +153,14 @@ class Together(Bench):
         for key, text in settings.items():
             try:
                 changes[key] = {"no": False, "yes": True}[text] if key == "radio" else float(text)
-                if key == "seconds" and not 6 <= changes[key] <= 600:
+                if not {"seconds": 6, "before": 0, "radio": 0}[key] <= changes[key] <= 600:
                     raise ValueError
             except (ValueError, KeyError):
                 raise BadInput(f"--set {key}={text}: allowed: {self.settings[key]}") from None
         return [case_of(replace(case.parameters["cell"], **changes), case.arms, case.seeds, case.parameters["many"]) for case in cases]
 
     def estimate(self, case: Case, arm: Arm, quick: bool) -> float:
-        return case.parameters["cell"].seconds + 1.8
+        return case.parameters["cell"].seconds + case.parameters["cell"].before + 1.8
 
     def measure(self, session: Any, case: Case, arm: Arm, seed: int, options: Options) -> Measurement:
         return lateness.measured(lambda: self._measure(case, arm, seed, options))
@@ -173,6 +175,8 @@ class Together(Bench):
             if chosen := modules_of(arm):
                 daemon = stack.enter_context(helpers.tandem(lab, options, chosen, config_of(lab, cell), f"{case.name}-{arm.name}-{seed}"))
             server = stack.enter_context(lab.foreign_server(cell.sender)) if cell.sender in foreign.STACKS else "srv1"
+            if cell.before:
+                lab.download(seconds=cell.before, server=server)
             goodput, details = one_download(lab, cell.seconds, server)
             if daemon is not None:
                 details |= of_all(daemon.api("/v1/status"))
