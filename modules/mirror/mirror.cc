@@ -27,7 +27,8 @@ that listens (`links.radio`), of damaged frames heard at the time. One hole at a
 the queueing delay near `cap` eighths of the round trip, and the sender's window stays above what is in flight. It also opens gently after an undo (`pace`), and in slow
 start fewer ACKs are sent (`acks`), which keeps HyStart from ending it early. When somebody else fills the queue the cap is lifted; so it is 10 s after the last hidden loss, and
 after 1 s where less than three quarters arrive of what came before and fewer than four episodes were hidden. A flow that never loses to the air
-is not steered at all.
+is not steered at all. A download from a server of whose last one the air lost something within the last minute, four times within 20 s, on a link that was not down since, is steered
+from its beginning: its slow start would overflow the queue before its own first loss.
 
 **Fetching.** Strategies `range` and `replay` also fetch the missing bytes of plaintext HTTP over the cellular link and hand them to the local TCP: by a Range request
 with a strong ETag and If-Range, or, as published in 2009, from a mirror connection that replays the request. What is fetched is compared with what arrived on both sides

@@ -101,7 +101,7 @@ void Steering::measure(const FlowView& flow, const DelayMeter& delay, const Sett
     const bool wanted = settings.target > 0 && lossy_ && now >= free_until_ && now - hidden_at_ <= ends_after;
     if (wanted && cap_ == 0 && delay.queued() > target(flow, settings))
     {
-      const double rate = static_cast<double>(std::max(fastest_, fastest_before_));
+      const double rate = static_cast<double>(std::max({ fastest_, fastest_before_, expected_ }));
       cap_ = static_cast<std::uint32_t>(rate * (seconds(flow.rtt_min) + target(flow, settings)));
       rounds_ = crowded_ = 0;
       most_ = cap_;
@@ -125,6 +125,8 @@ void Steering::end_round(const FlowView& flow, const Settings& settings, double 
   fastest_before_ = fastest_;
   fastest_ = 0;
   if (rounds_ < 255) ++rounds_;
+  const double aim = target(flow, settings);
+  if (settings.target > 0 && static_cast<double>(least_queued_) > aim / 2) carried_ = static_cast<float>(rate);
   if (cap_ == 0)
   {
     if (flight_ > growth * most_)
@@ -142,7 +144,6 @@ void Steering::end_round(const FlowView& flow, const Settings& settings, double 
     return;
   }
   // Towards the target, as delay-based congestion control does (RFC 6817), a little each round.
-  const double aim = target(flow, settings);
   const double missing = aim - static_cast<double>(least_queued_);
   const double base = seconds(flow.rtt_min);
   if (missing > aim / 2 && flight_ > limited * cap_)
@@ -178,8 +179,9 @@ void Steering::lift(const FlowView& flow, const Settings& settings, Tick now)
 
 void Steering::undone(const FlowView& flow, const Settings& settings, Tick now)
 {
-  if (!lossy_) thinning_ = settings.acks > 0;
+  if (!lossy_ || expecting_) thinning_ = settings.acks > 0;
   lossy_ = true;
+  expecting_ = false;
   if (!settings.paced) return;
   open_at_pace(std::max<std::uint32_t>(flight_, first_flight_mss * flow.mss), flow, now);
 }

@@ -41,6 +41,15 @@ public:
     hidden_at_ = now;
     if (episodes_ < 255) ++episodes_;
   }
+  // Losses of the air are to be expected from the first on, and the sender answers them. The link has carried so many
+  // bytes per second lately: bursts of a slow start make a short queue long before they tell its rate. All ACKs are sent
+  // until a loss was hidden: HyStart, where the sender has it, ends a slow start that nothing has lengthened in time.
+  void expect_losses(float carried, Tick now)
+  {
+    lossy_ = expecting_ = true;
+    expected_ = carried;
+    hidden_at_ = now;
+  }
   // And the sender, which answers losses, restores its window now.
   void undone(const FlowView& flow, const Settings& settings, Tick now);
 
@@ -56,6 +65,8 @@ public:
   // Whether the cap holds the queue below what any usual queue holds, so that it cannot be the cause of a loss.
   bool holds(const FlowView& flow, double queued, const Settings& settings) const;
   bool lossy() const { return lossy_; }
+  // Bytes per second that the link carried for this flow when a queue stood for a whole round; 0: none did yet.
+  float carried() const { return carried_; }
   // Whether more was in flight lately than ever before: slow start, most likely.
   bool growing() const { return thinning_ || (cap_ == 0 && rounds_ <= 1); }
   bool thinning() const { return thinning_; }
@@ -73,6 +84,7 @@ private:
 
   bool known_ = false;
   bool lossy_ = false;
+  bool expecting_ = false; // lossy_ without a hidden loss yet
   bool thinning_ = false;
   bool opening_ = false;
   std::uint8_t rounds_ = 0;   // with the cap, or without growth while there is none
@@ -89,6 +101,8 @@ private:
   float fastest_before_ = 0; // and of the last
   float least_queued_ = 0;   // s, in this round
   float delivered_ = 0;      // bytes per second, smoothed over rounds
+  float carried_ = 0;        // bytes per second, of the last round with a queue
+  float expected_ = 0;       // of a flow before this one
   float before_ = 0;         // delivered_ when the cap was set
   Tick mark_at_ {};
   Tick step_at_ {};

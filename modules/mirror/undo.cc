@@ -201,6 +201,16 @@ Plan Undo::acknowledge(const Event& event, const FlowView& flow, State& state)
     state.insisting = false;
     if (state.steering.lossy()) state.steering = {};
   }
+  if (!state.ack_known && flow.loss_episodes == 0 && !left_alone(flow.sender))
+  {
+    const LossyAir::Expected expected = air_.expected(flow, *event.links, event.now);
+    state.loss_rate = expected.lost;
+    if (expected.lost > 0)
+    {
+      state.steering.expect_losses(expected.carried, event.now);
+      state.why = "losses are expected, as of the download before";
+    }
+  }
   const bool progress = !state.ack_known || segment.ack.after(state.last_ack);
   if (progress) state.last_ack = segment.ack;
   state.ack_known = true;
@@ -320,6 +330,9 @@ Plan Undo::go_on(const Event& event, const FlowView& flow, State& state, bool cr
   }
   state.score = static_cast<float>(verdict.congestion);
   learn_rate(flow, state, verdict.congestion < sure && !left_over && !episode.ece);
+  // Without a rate nothing is to be had from knowing it: a flow that never filled the link overflows no queue.
+  if (hides && verdict.congestion < sure && flow.sender.kind == SenderKind::loss_based && state.steering.carried() > 0)
+    air_.lost(flow, { .lost = state.loss_rate, .carried = state.steering.carried() }, event.now);
   state.was_kept = !hides;
   Plan plan {};
   if (hides)

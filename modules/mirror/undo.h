@@ -6,6 +6,7 @@
 #include "modules/mirror/delay_meter.h"
 #include "modules/mirror/episode.h"
 #include "modules/mirror/evidence.h"
+#include "modules/mirror/lossy_air.h"
 #include "modules/mirror/steering.h"
 
 #include <tandem/knob_table.h>
@@ -132,6 +133,7 @@ private:
   std::span<const InjectedSegment> duplicates(const Event& event, const FlowView& flow, const Episode& episode);
   Steering::Settings steering() const { return { .target = knobs.cap, .acks = knobs.acks, .paced = knobs.pace != 0 }; }
 
+  LossyAir air_ {};
   std::array<InjectedSegment, 3> scratch_ {};
 };
 

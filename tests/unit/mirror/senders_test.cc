@@ -15,6 +15,7 @@ struct Lossy
 {
   explicit Lossy(SenderKind kind)
   {
+    flow.link = Link::wifi;
     flow.sender.kind = kind;
     flow.sack_ok = flow.timestamps_ok = flow.sent_any = true;
     flow.mss = 1448;
@@ -36,7 +37,19 @@ struct Lossy
     flow.sent_window = flow.told_window = segment.window;
     flow.rcv_nxt = segment.ack;
     now += 20ms;
+    clock += 20;
     return plan;
+  }
+  // Data arrive, so much later than usual.
+  void data(int milliseconds, Duration queued = {})
+  {
+    for (int i = 0; i < milliseconds; ++i)
+    {
+      Segment segment { .direction = Direction::ingress, .flags = tcp_flag::ack, .payload_length = 1448 };
+      segment.timestamps = Timestamps { { ++clock }, { 1 } };
+      undo.decide({ .now = now + queued, .segment = &segment, .links = &links }, flow, state);
+      now += 1ms;
+    }
   }
   // The last ACK of the episode.
   Plan episode()
@@ -51,6 +64,7 @@ struct Lossy
   FlowView flow {};
   LinkStates links {};
   Tick now { 1s };
+  std::uint32_t clock = 50'000;
 };
 
 TEST(MirrorSenders, ALossIsHiddenFromThoseWhoMayTakeTheirReactionBack)
@@ -90,6 +104,59 @@ TEST(MirrorSenders, WhenTheKindIsKnownTheCapEnds)
   lossy.ack(30'000, 180);
   lossy.ack(30'000, 180, 31'448, 32'896);
   EXPECT_EQ(lossy.ack(32'896, 220).edit.ts_echo, TsClock { 219 });
+}
+
+// The next download of the same host by the same link.
+struct Next : Lossy
+{
+  explicit Next(Lossy& before, SenderKind kind = SenderKind::unknown) : Lossy { kind }
+  {
+    undo = before.undo;
+    now = before.now + 10s;
+    flow.slow_start = true;
+    ack(50'000, 300);
+  }
+};
+
+// A download with losses of the air that a full link's queue was seen in, or not.
+Lossy after_losses(SenderKind kind, int losses, bool filled = true)
+{
+  Lossy lossy { kind };
+  lossy.data(200);
+  for (std::uint32_t number = 1000; filled && number < 9000; number += 2000)
+  {
+    lossy.data(20, 5ms);
+    lossy.ack(number, 90);
+  }
+  lossy.data(40);
+  for (std::uint32_t from = 10'000; losses > 0; from += 10'000, --losses)
+  {
+    lossy.ack(from, 100);
+    lossy.ack(from, 100, from + 1448, from + 2896);
+    lossy.ack(from + 2896, 140);
+    lossy.flow.bytes_delivered += 100'000;
+  }
+  return lossy;
+}
+
+TEST(MirrorSenders, LossesAreExpectedOfTheNextDownloadFromALossBasedSender)
+{
+  Lossy three = after_losses(SenderKind::loss_based, 3);
+  EXPECT_FALSE((Next { three }).state.steering.lossy()) << "may be chance";
+  Lossy four = after_losses(SenderKind::loss_based, 4);
+  EXPECT_EQ(four.state.hidden, 4);
+  EXPECT_TRUE((Next { four }).state.steering.lossy());
+  EXPECT_GT((Next { four }).state.loss_rate, 0);
+  EXPECT_FALSE((Next { four, SenderKind::rate_based }).state.steering.lossy());
+}
+
+TEST(MirrorSenders, NothingIsExpectedAfterAnUnknownSenderOrALinkThatWasNeverFull)
+{
+  for (Lossy lossy : { after_losses(SenderKind::unknown, 8), after_losses(SenderKind::loss_based, 8, false) })
+  {
+    EXPECT_EQ(lossy.state.hidden, 8);
+    EXPECT_FALSE((Next { lossy }).state.steering.lossy());
+  }
 }
 
 } // namespace

@@ -131,6 +131,39 @@ TEST_F(Capped, TheQueueStaysShort)
   EXPECT_GT(static_cast<double>(world.arrived - before), 0.95 * 2 * world.rate) << "and the link full";
 }
 
+// A burst of slow start stands in the queue while its sender has far less in flight than the path carries: what arrives
+// tells nothing of the link then.
+TEST(Steering, ABurstSetsNoCapBelowWhatTheLinkCarriedLately)
+{
+  for (const double known : { 0.0, 1.0 })
+  {
+    World world {};
+    world.cwnd = 0.2 * world.rate * trip;
+    world.run(1);
+    ASSERT_EQ(world.steering.cap(), 0u);
+    world.steering.expect_losses(static_cast<float>(known * world.rate), world.now());
+    world.others = 0.012;
+    world.run(0.03);
+    const double path = world.rate * trip;
+    if (known > 0)
+      EXPECT_GT(world.steering.cap(), path);
+    else
+      EXPECT_LT(world.steering.cap(), 0.5 * path);
+    EXPECT_GT(world.steering.cap(), 0u);
+  }
+}
+
+// HyStart must be able to end a slow start whose first loss may be that of a full queue.
+TEST(Steering, ExpectedLossesLeaveAllAcksUntilOneWasHidden)
+{
+  World world {};
+  world.steering.expect_losses(static_cast<float>(world.rate), world.now());
+  EXPECT_TRUE(world.steering.lossy());
+  EXPECT_FALSE(world.steering.thinning());
+  world.undone();
+  EXPECT_TRUE(world.steering.thinning());
+}
+
 TEST_F(Capped, RisesWithTheLinkAndFallsWithIt)
 {
   world.rate *= 2;
