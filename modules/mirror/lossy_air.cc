@@ -17,8 +17,9 @@ constexpr Duration remembered = 60s;
 // Of the flow's server, on its link; nullptr: nothing.
 auto* find(auto& known, const FlowView& flow)
 {
-  const auto found = std::find_if(known.begin(), known.end(), [&](const auto& one)
-                                  { return one.link == flow.link && one.server == flow.key.remote; });
+  const auto found =
+      std::find_if(known.begin(), known.end(),
+                   [&](const auto& one) { return one.link == flow.link && one.server == flow.key.remote; });
   return found == known.end() ? nullptr : &*found;
 }
 

@@ -38,7 +38,7 @@ private:
     Address server {};
     Link link = Link::other;
     Expected found {};
-    std::size_t next = 0; // in `at`
+    std::size_t next = 0;           // in `at`
     std::array<Tick, enough> at {}; // a ring of the newest
   };
 

@@ -42,8 +42,9 @@ public:
     if (episodes_ < 255) ++episodes_;
   }
   // Losses of the air are to be expected from the first on, and the sender answers them. The link has carried so many
-  // bytes per second lately: bursts of a slow start make a short queue long before they tell its rate. All ACKs are sent
-  // until a loss was hidden: HyStart, where the sender has it, ends a slow start that nothing has lengthened in time.
+  // bytes per second lately: bursts of a slow start make a short queue long before they tell its rate. All ACKs are
+  // sent until a loss was hidden: HyStart, where the sender has it, ends a slow start that nothing has lengthened in
+  // time.
   void expect_losses(float carried, Tick now)
   {
     lossy_ = expecting_ = true;
