@@ -4,7 +4,7 @@
 #include <sys/time.h>
 
 #include <cerrno>
-#include <stdexcept>
+#include <system_error>
 
 namespace tandem::kernel
 {
@@ -14,7 +14,7 @@ namespace
 
 [[noreturn]] void failed()
 {
-  throw std::runtime_error { std::strerror(errno) };
+  throw std::system_error { errno, std::generic_category() };
 }
 
 int one_message(const nlmsghdr* message, void* each)
@@ -32,11 +32,11 @@ NetlinkDump::NetlinkDump(int protocol) : socket_ { mnl_socket_open2(protocol, SO
   setsockopt(mnl_socket_get_fd(socket_.get()), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
 }
 
-void NetlinkDump::ask(std::uint16_t type, std::span<const std::byte> request, const Each& each)
+void NetlinkDump::exchange(std::uint16_t type, int flags, std::span<const std::byte> request, const Each& each)
 {
   nlmsghdr* head = mnl_nlmsg_put_header(buffer_.data());
   head->nlmsg_type = type;
-  head->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+  head->nlmsg_flags = static_cast<std::uint16_t>(NLM_F_REQUEST | flags);
   head->nlmsg_seq = ++asked_;
   std::memcpy(mnl_nlmsg_put_extra_header(head, request.size()), request.data(), request.size());
   if (mnl_socket_sendto(socket_.get(), head, head->nlmsg_len) < 0) failed();

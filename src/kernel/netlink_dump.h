@@ -1,4 +1,4 @@
-// Lists that the kernel gives by netlink, and the attributes of their messages (libmnl).
+// Lists that the kernel gives by netlink, orders to it, and the attributes of their messages (libmnl).
 #pragma once
 
 #include <libmnl/libmnl.h>
@@ -14,7 +14,7 @@
 namespace tandem::kernel
 {
 
-// One socket for dumps. Each function throws std::runtime_error with the kernel's words.
+// One socket for dumps and orders. Each function throws std::system_error with the kernel's words.
 class NetlinkDump
 {
 public:
@@ -25,7 +25,13 @@ public:
   template <class Request>
   void ask(std::uint16_t type, const Request& request, const Each& each)
   {
-    ask(type, std::as_bytes(std::span { &request, 1 }), each);
+    exchange(type, NLM_F_DUMP, std::as_bytes(std::span { &request, 1 }), each);
+  }
+  // Waits 2 s at most until the kernel has done it.
+  template <class Request>
+  void order(std::uint16_t type, const Request& request)
+  {
+    exchange(type, NLM_F_ACK, std::as_bytes(std::span { &request, 1 }), [](const nlmsghdr*) {});
   }
 
 private:
@@ -34,7 +40,7 @@ private:
     void operator()(mnl_socket* s) const { mnl_socket_close(s); }
   };
 
-  void ask(std::uint16_t type, std::span<const std::byte> request, const Each& each);
+  void exchange(std::uint16_t type, int flags, std::span<const std::byte> request, const Each& each);
 
   std::unique_ptr<mnl_socket, Close> socket_;
   unsigned asked_ = 0;

@@ -9,7 +9,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstring>
+#include <system_error>
 
 namespace tandem::kernel
 {
@@ -27,6 +29,11 @@ Address address_of(std::uint8_t family, const std::uint32_t (&words)[4])
   if (family == AF_INET6) std::memcpy(address.bytes.data(), &words[3], 4);
   std::fill(address.bytes.begin() + 4, address.bytes.end(), std::uint8_t { 0 });
   return address;
+}
+
+void put_address(const Address& address, std::uint32_t (&words)[4])
+{
+  std::memcpy(words, address.bytes.data(), address.bytes.size());
 }
 
 } // namespace
@@ -48,15 +55,45 @@ void each_tcp_socket(std::uint32_t states, const std::function<void(const TcpSoc
                inet_diag_msg told {};
                std::memcpy(&told, mnl_nlmsg_get_payload(message), sizeof told);
                const auto all = attributes_of<INET_DIAG_MAX>(message, sizeof told);
-               each({ .key = { .local = address_of(told.idiag_family, told.id.idiag_src),
-                               .remote = address_of(told.idiag_family, told.id.idiag_dst),
-                               .local_port = ntohs(told.id.idiag_sport),
-                               .remote_port = ntohs(told.id.idiag_dport) },
-                      .cookie = std::uint64_t { told.id.idiag_cookie[1] } << 32 | told.id.idiag_cookie[0],
-                      .info = all[INET_DIAG_INFO],
-                      .upper = all[INET_DIAG_ULP_INFO] });
+               TcpSocket socket {};
+               socket.key = { .local = address_of(told.idiag_family, told.id.idiag_src),
+                              .remote = address_of(told.idiag_family, told.id.idiag_dst),
+                              .local_port = ntohs(told.id.idiag_sport),
+                              .remote_port = ntohs(told.id.idiag_dport) };
+               socket.interface = static_cast<int>(told.id.idiag_if);
+               socket.cookie = std::uint64_t { told.id.idiag_cookie[1] } << 32 | told.id.idiag_cookie[0];
+               socket.state = told.idiag_state;
+               socket.info = all[INET_DIAG_INFO];
+               socket.upper = all[INET_DIAG_ULP_INFO];
+               each(socket);
              });
   }
+}
+
+std::string end_tcp_socket(const TcpSocketName& socket)
+{
+  // The kernel finds IPv4 in an IPv6 socket by this family, too.
+  const FlowKey& key = socket.key;
+  inet_diag_req_v2 request {};
+  request.sdiag_family = key.local.v6 ? AF_INET6 : AF_INET;
+  request.sdiag_protocol = IPPROTO_TCP;
+  put_address(key.local, request.id.idiag_src);
+  put_address(key.remote, request.id.idiag_dst);
+  request.id.idiag_sport = htons(key.local_port);
+  request.id.idiag_dport = htons(key.remote_port);
+  request.id.idiag_if = static_cast<std::uint32_t>(socket.interface);
+  request.id.idiag_cookie[0] = static_cast<std::uint32_t>(socket.cookie);
+  request.id.idiag_cookie[1] = static_cast<std::uint32_t>(socket.cookie >> 32);
+  try
+  {
+    NetlinkDump { NETLINK_SOCK_DIAG }.order(SOCK_DESTROY, request);
+  }
+  catch (const std::system_error& e)
+  {
+    // ESTALE: another socket has its ports now.
+    if (e.code().value() != ENOENT && e.code().value() != ESTALE) return e.what();
+  }
+  return {};
 }
 
 } // namespace tandem::kernel

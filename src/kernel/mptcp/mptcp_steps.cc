@@ -105,7 +105,7 @@ private:
     if (there && (!wanted || ifindex != there->ifindex))
     {
       if (wanted && ifindex != 0)
-        replaced_.push_back({ .kind = MptcpStep::Kind::remove, .endpoint = *there });
+        replaced_.push_back({ .kind = MptcpStep::Kind::remove, .endpoint = *there, .replaced = true });
       else
         out_.steps.push_back({ .kind = MptcpStep::Kind::remove, .endpoint = *there });
       keep_own(*there);
@@ -208,22 +208,14 @@ private:
     std::set<std::string> gone {};
     for (const MptcpStep& step : removals)
     {
-      gone.insert(step.endpoint.address);
-      std::set<std::uint32_t> losing, keeping;
-      for (const MptcpSubflow& subflow : *now_.subflows)
+      const std::size_t stalled = removal_cost(step.endpoint.address, gone, *now_.subflows).stalled;
+      if (stalled > 0)
       {
-        if (subflow.address == step.endpoint.address) losing.insert(subflow.connection);
-        if (gone.count(subflow.address) == 0) keeping.insert(subflow.connection);
-      }
-      const auto stalled = std::count_if(losing.begin(), losing.end(), [&](auto c) { return keeping.count(c) == 0; });
-      if (stalled == 0)
-      {
-        out_.steps.push_back(step);
+        retain(step, stall_words(stalled));
         continue;
       }
-      gone.erase(step.endpoint.address);
-      retain(step, std::to_string(stalled) + " connection" + (stalled > 1 ? "s have" : " has")
-                       + " no other subflow and would stall");
+      gone.insert(step.endpoint.address);
+      out_.steps.push_back(step);
     }
   }
 
@@ -275,6 +267,32 @@ void claim(std::vector<MptcpEndpoint>& endpoints, const UndoJournal& journal)
   for (MptcpEndpoint& endpoint : endpoints)
     endpoint.own =
         std::any_of(journal.own.begin(), journal.own.end(), [&](const auto& own) { return is_own(endpoint, own); });
+}
+
+RemovalCost removal_cost(const std::string& address, const std::set<std::string>& gone,
+                         const std::vector<MptcpSubflow>& subflows)
+{
+  std::set<std::uint32_t> losing {}, keeping {};
+  for (const MptcpSubflow& subflow : subflows)
+  {
+    if (subflow.address == address)
+      losing.insert(subflow.connection);
+    else if (subflow.sound && gone.count(subflow.address) == 0)
+      keeping.insert(subflow.connection);
+  }
+  RemovalCost cost {};
+  for (const std::uint32_t connection : losing)
+    if (keeping.count(connection) == 0) ++cost.stalled;
+  for (const MptcpSubflow& subflow : subflows)
+    if (subflow.first && subflow.address == address && keeping.count(subflow.connection) > 0)
+      cost.half_closed.push_back(subflow.socket);
+  return cost;
+}
+
+std::string stall_words(std::size_t connections)
+{
+  return std::to_string(connections) + " connection" + (connections > 1 ? "s have" : " has")
+         + " no other subflow and would stall";
 }
 
 MptcpChange mptcp_change(const SteeringPlan& plan, const PathManagerView& now, const UndoJournal& journal)

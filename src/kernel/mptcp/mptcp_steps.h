@@ -7,6 +7,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,7 @@ struct MptcpStep
   MptcpEndpoint endpoint {}; // add: address, ifindex, flags; backup: as it is now; remove
   bool backup = false;       // the flag's new value
   MptcpLimits limits {};
+  bool replaced = false; // remove: an endpoint of the same address is added next
 
   bool operator==(const MptcpStep&) const = default;
 };
@@ -49,9 +51,24 @@ struct MptcpChange
 // Tells own endpoints from others' by the journal: sets `own`.
 void claim(std::vector<MptcpEndpoint>& endpoints, const UndoJournal& journal);
 
-// The kernel closes the subflows of an endpoint that is removed, the first one of a connection too. A removal that
-// would leave a connection without any subflow, where it would stall until it times out, is refused; of several such
-// endpoints the one by which most connections were opened stays.
+// What the removal of an endpoint does to connections: the kernel closes its subflows, the first one of a connection
+// too.
+struct RemovalCost
+{
+  std::size_t stalled = 0; // connections without any sound subflow afterwards: they would stall until they time out
+  // First subflows of the others. They are to be ended by a reset afterwards: Linux (6.18) sends a FIN and keeps them,
+  // acknowledges what comes by them and drops it. A server that has closed, too, and did not hear REMOVE_ADDR, which is
+  // said once, sends by them again and again to its end.
+  std::vector<TcpSocketName> half_closed {};
+};
+
+// `gone`: addresses whose endpoints are removed along with it.
+RemovalCost removal_cost(const std::string& address, const std::set<std::string>& gone,
+                         const std::vector<MptcpSubflow>& subflows);
+std::string stall_words(std::size_t connections);
+
+// A removal by which a connection would stall is refused; of several such endpoints the one by which most connections
+// were opened stays. Whoever carries it out asks for the cost again: connections begin at any moment.
 MptcpChange mptcp_change(const SteeringPlan& plan, const PathManagerView& now, const UndoJournal& journal);
 
 } // namespace tandem::kernel

@@ -32,6 +32,7 @@ std::optional<MptcpSubflow> subflow_in(const nlattr* upper)
   constexpr std::uint32_t joined = MPTCP_SUBFLOW_FLAG_JOIN_REM | MPTCP_SUBFLOW_FLAG_JOIN_LOC;
   if (!(flags & (MPTCP_SUBFLOW_FLAG_MCAP_REM | joined))) return {}; // the peer speaks TCP only
   subflow.first = !(flags & joined);
+  subflow.sound = (flags & MPTCP_SUBFLOW_FLAG_FULLY_ESTABLISHED) != 0;
   return subflow;
 }
 
@@ -42,12 +43,14 @@ std::vector<MptcpSubflow> mptcp_subflows()
   std::vector<MptcpSubflow> all {};
   try
   {
-    each_tcp_socket(1u << TCP_ESTABLISHED | 1u << TCP_CLOSE_WAIT | 1u << TCP_FIN_WAIT1 | 1u << TCP_FIN_WAIT2,
+    each_tcp_socket(1u << TCP_ESTABLISHED | 1u << TCP_CLOSE_WAIT,
                     [&](const TcpSocket& socket)
                     {
                       auto one = subflow_in(socket.upper);
                       if (!one) return;
                       one->address = wire::to_string(socket.key.local);
+                      one->sound = one->sound && socket.state == TCP_ESTABLISHED;
+                      one->socket = socket;
                       all.push_back(std::move(*one));
                     });
   }

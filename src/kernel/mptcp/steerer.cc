@@ -135,8 +135,38 @@ struct Steerer::Parts
     case MptcpStep::Kind::backup:
       return done("backup of " + address, manager->set_backup(step.endpoint, step.backup), state.flag_changes);
     case MptcpStep::Kind::remove:
-      return done("removal of the endpoint " + address, manager->remove(step.endpoint), state.endpoints_deleted);
+      return remove(step);
     }
+  }
+
+  // Connections may have begun since the change was made out: a removal takes as long as the kernel waits for the
+  // sockets of all of them.
+  void remove(const MptcpStep& step)
+  {
+    const MptcpEndpoint& endpoint = step.endpoint;
+    const std::string what = "removal of the endpoint " + endpoint.address;
+    RemovalCost cost {};
+    try
+    {
+      cost = removal_cost(endpoint.address, {}, mptcp_subflows());
+    }
+    catch (const std::exception& e)
+    {
+      if (!step.replaced) return refuse(what, e.what());
+    }
+    if (cost.stalled > 0 && !step.replaced)
+    {
+      refuse(what, stall_words(cost.stalled));
+      if (endpoint.backup()) (void)manager->set_backup(endpoint, false);
+      return;
+    }
+    if (std::string reason = manager->remove(endpoint); !reason.empty())
+      return refuse(what, "the kernel refused: " + reason);
+    ++state.endpoints_deleted;
+    // The kernel has told the peers by now.
+    for (const TcpSocketName& socket : cost.half_closed)
+      if (std::string reason = end_tcp_socket(socket); !reason.empty())
+        refuse("reset of a subflow from " + endpoint.address, "the kernel refused: " + reason);
   }
 
   // Keeps of the journal what is so after the steps, with the ids that the kernel has given.

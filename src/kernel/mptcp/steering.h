@@ -2,7 +2,8 @@
 // their backup flags. A plan says how all of it shall be; the keeper process makes it so and takes it back.
 //
 // The kernel closes the subflows of an endpoint that it removes. Tandem removes none by which a connection has its only
-// subflow, on order or at its end: such an endpoint stays, noted in the file, and goes at a later plan or start.
+// sound subflow, on order or at its end: such an endpoint stays, noted in the file, and goes at a later plan or start.
+// A connection's first subflow is closed by half only; Tandem ends it with a reset (mptcp_steps.h says why).
 //
 // Coexistence: what Tandem did not create stays as it is. With SteeringPlan::foreign the backup flag of such an
 // endpoint may change; it is put back at the end, unless somebody else changed it meanwhile. Limits are only raised,

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Both ends of a transfer: `serve PORT SIZE RATE` sends SIZE seeded bytes to whoever connects and prints their SHA-256 (SIZE 0: never ends);
+"""Both ends of a transfer: `serve PORT SIZE RATE` sends SIZE seeded bytes to whoever connects and prints their SHA-256 (SIZE 0: never ends;
+RATE -1: a byte at once, the rest a second later into one large buffer, and closes: it has closed long before the client has all);
 `fetch HOST PORT` reads to the end, prints progress every 50 ms and the SHA-256 of what came. A further word "mptcp" makes it
 MPTCP; the server then cannot pace, and RATE must be 0."""
 
@@ -13,6 +14,7 @@ import threading
 import time
 
 SO_MAX_PACING_RATE = 47
+SO_SNDBUFFORCE = 32
 IPPROTO_MPTCP = 262
 
 
@@ -28,11 +30,15 @@ def serve(port: int, size: int, rate: int, protocol: int) -> None:
 
     def send(peer: socket.socket) -> None:
         peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")
-        if rate:
+        if rate > 0:
             peer.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, rate)
         with peer:
             try:
-                peer.sendall(data)
+                if rate < 0:
+                    peer.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, 4 * size)
+                    peer.sendall(data[:1])
+                    time.sleep(1.0)
+                peer.sendall(data[1:] if rate < 0 else data)
                 while not size:
                     peer.sendall(data)
             except OSError as error:

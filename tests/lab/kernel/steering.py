@@ -98,12 +98,12 @@ def two_ways(world: World, rate: str) -> None:
         sh(f"ip netns exec {name} sysctl -qw net.mptcp.enabled=1")
 
 
-def serve_mptcp(world: World) -> None:
-    """A server over MPTCP whose downloads never end."""
-    server = world.spawn(world.s, [sys.executable, str(HERE / "endpoint.py"), "serve", str(PORT), "0", "0", "mptcp"],
+def serve_mptcp(world: World, size: int = 0) -> str:
+    """A server over MPTCP whose downloads never end; with a size, one that writes all of it a second after the first byte and closes. The digest."""
+    server = world.spawn(world.s, [sys.executable, str(HERE / "endpoint.py"), "serve", str(PORT), str(size), "-1" if size else "0", "mptcp"],
                          stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
-    server.stdout.readline()  # it listens
+    return server.stdout.readline().strip()  # it listens
 
 
 def fetch_mptcp(world: World, host: str = SERVER4, timeout: float = 120.0) -> Running:

@@ -46,6 +46,12 @@ def quiet(world: World, interface: str) -> None:
     wait_until(lambda: rest(world, interface) < 30_000, LONG)
 
 
+def deaf(world: World, on: bool) -> None:
+    """Whether the server's TCP hears nothing."""
+    for device in ("w0", "g0"):
+        sh(f"ip netns exec {world.s} iptables -{'A' if on else 'D'} INPUT -i {device} -p tcp -j DROP")
+
+
 def test_priority_moves_the_traffic(ways: World, note: Path) -> None:
     """A backup flag empties its way, be it the connection's first or a joined one, and gives it back."""
     serve_mptcp(ways)
@@ -95,6 +101,55 @@ def test_no_connection_loses_its_only_subflow(ways: World, note: Path) -> None:
     assert steering.steer(path("wlan0", endpoint=False), path("cell0"), setup=True)["refused"] == []
     quiet(ways, "wlan0")
     busy(ways, "cell0")
+
+
+def test_a_server_that_has_closed_and_hears_nothing_of_the_removal(ways: World, note: Path) -> None:
+    """It has written all and closed; the first subflow's endpoint goes while nothing arrives there for 0.3 s, so that REMOVE_ADDR is lost. The FIN is not, and
+    Linux would send by that subflow for a minute, to a client that acknowledges and drops."""
+    digest = serve_mptcp(ways, 4_000_000)
+    steering = Steering(ways, note)
+    steering.steer(path("wlan0"), path("cell0"), setup=True)
+    download = fetch_mptcp(ways)
+    download.wait_for(400_000)
+    busy(ways, "cell0")
+    deaf(ways, True)
+    state = steering.steer(path("wlan0", endpoint=False), path("cell0"), setup=True)
+    assert state["refused"] == [] and state["endpoints_deleted"] == 1
+    time.sleep(0.3)
+    deaf(ways, False)
+    download.timeout = LONG
+    assert download.finish().digest == digest, download.result.error
+
+
+def test_a_join_that_the_server_refused_keeps_no_connection(ways: World, note: Path) -> None:
+    """Until the server's reset is here a joined subflow is established on this host alone; here it never comes."""
+    serve_mptcp(ways)
+    sh(f"ip netns exec {ways.s} ip mptcp limits set subflows 0 add_addr_accepted 0")
+    sh(f"ip netns exec {ways.c} iptables -A INPUT -i cell0 -p tcp --tcp-flags RST RST -j DROP")
+    steering = Steering(ways, note)
+    steering.steer(path("wlan0"), path("cell0"), setup=True)
+    fetch_mptcp(ways)
+    busy(ways, "wlan0")
+    state = steering.steer(path("wlan0", endpoint=False), path("cell0"), setup=True)
+    assert "stall" in state["refused"][0]["why"] and set(endpoints(ways)) == {CLIENT4, CELL4}
+    busy(ways, "wlan0")
+
+
+def test_a_subflow_that_is_being_closed_keeps_no_connection(ways: World, note: Path) -> None:
+    """Its endpoint went a moment ago, and the server does not know it yet. A backup: data that came by it would have it reset."""
+    serve_mptcp(ways)
+    steering = Steering(ways, note)
+    steering.steer(path("wlan0"), path("cell0", backup=True), setup=True)
+    fetch_mptcp(ways)
+    busy(ways, "wlan0")
+    wait_until(lambda: CELL4 in sh(f"ip netns exec {ways.c} ss -tnH state established"), LONG)
+    time.sleep(0.3)  # until both ends have it
+    deaf(ways, True)
+    assert steering.steer(path("wlan0"), path("cell0", endpoint=False), setup=True)["endpoints_deleted"] == 1
+    state = steering.steer(path("wlan0", endpoint=False), path("cell0", endpoint=False), setup=True)
+    deaf(ways, False)
+    assert "stall" in state["refused"][0]["why"] and set(endpoints(ways)) == {CLIENT4}
+    busy(ways, "wlan0")
 
 
 def test_six(ways: World, note: Path) -> None:

@@ -311,6 +311,36 @@ TEST(MptcpSteps, NoConnectionLosesItsOnlySubflow)
   EXPECT_THAT(words(world.change({})), ElementsAre("remove " + cell, "remove " + wlan));
 }
 
+TEST(MptcpSteps, WhatThePeerMayNotHaveKeepsNoConnection)
+{
+  // A server that has closed refuses a join, and until its reset is here the subflow is established on this host alone.
+  World world {};
+  world.own(endpoint(wlan, 1, 3));
+  world.own(endpoint(cell, 2, 4));
+  SteeringPlan plan = both();
+  plan.paths[0].endpoint = false;
+  world.view.subflows = { { { 7, wlan, true }, { 7, cell, false, false } } };
+  const MptcpChange change = world.change(plan);
+  EXPECT_THAT(words(change), IsEmpty());
+  ASSERT_EQ(change.refused.size(), 1u);
+  EXPECT_THAT(change.refused[0].why, testing::HasSubstr("would stall"));
+}
+
+TEST(MptcpSteps, FirstSubflowsOfConnectionsThatLiveOnAreReset)
+{
+  const std::string other = "203.0.113.9";
+  const std::vector<MptcpSubflow> subflows { { 7, wlan, true, true, { .cookie = 71 } }, // opened by it
+                                             { 7, cell, false, true, { .cookie = 72 } },
+                                             { 8, other, true, true, { .cookie = 81 } }, // joined by it
+                                             { 8, wlan, false, true, { .cookie = 82 } },
+                                             { 9, wlan, true, true, { .cookie = 91 } } }; // has no other
+  const RemovalCost cost = removal_cost(wlan, {}, subflows);
+  EXPECT_EQ(cost.stalled, 1u);
+  EXPECT_THAT(cost.half_closed, ElementsAre(TcpSocketName { .cookie = 71 }));
+  EXPECT_EQ(removal_cost(wlan, { cell }, subflows).stalled, 2u);
+  EXPECT_EQ(removal_cost("192.0.2.200", {}, subflows).stalled, 0u);
+}
+
 TEST(MptcpSteps, AtTheEndTheWayByWhichConnectionsWereOpenedStays)
 {
   World world {};
