@@ -30,6 +30,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--threads", type=int, default=12, metavar="N", help="transfers at a time (default %(default)s)")
     made.add_argument("--plain", action="store_true", help="the same without the daemon: what the disturbances do by themselves")
     made.add_argument("--no-mptcp", action="store_true", help="no connection asks for MPTCP")
+    made.add_argument("--mptcp-only", action="store_true", help="every connection asks for MPTCP (default: a quarter of them)")
     made.add_argument("--json", type=Path, metavar="FILE", help="the report as JSON")
     made.add_argument("--log", type=Path, metavar="FILE", help="keep the daemon's log")
     made.add_argument("--keep", type=Path, metavar="DIR", help="where the packets of transfers that went wrong are kept, with what befell them (default: beside the JSON, else soak-SEED-kept here)")
@@ -78,12 +79,14 @@ def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     try:
         seconds = duration("--for", options.length, least=5.0)
+        if options.no_mptcp and options.mptcp_only:
+            raise BadInput("--no-mptcp and --mptcp-only: allowed: one of them")
         if not 1 <= options.threads <= 256:
             raise BadInput(f"--threads {options.threads}: allowed: 1 to 256")
     except BadInput as error:
         print(f"tools/soak: {error}", file=sys.stderr)
         return 2
-    plan = Plan(seconds, options.seed, options.prefix, options.threads, options.plain, not options.no_mptcp, options.log, kept_in(options))
+    plan = Plan(seconds, options.seed, options.prefix, options.threads, options.plain, 0.0 if options.no_mptcp else 1.0 if options.mptcp_only else 0.25, options.log, kept_in(options))
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import queue
+import subprocess
 import threading
 import time
 from pathlib import Path
 from typing import Any
 
+from tandem_lab import Endpoint
 from tandem_lab.errors import LabError
 
 from .captures import Captures
@@ -19,13 +21,17 @@ from .watched import Watched
 BEFORE = 30.0  # s of disturbances before a fault
 CASES_MOST = 50  # directories: a run in which everything breaks does not fill the disk
 LOG_TAIL = 256 << 10  # bytes of the daemon's log
+LOOKS_MOST = 50  # at transfers that stood still and have not failed yet; a look is half a megabyte
+# Sockets of TCP and of MPTCP with all that the kernel tells of them, its counters, and the laptop's ways.
+LOOKS = ["ss -tieOmnoH", "ss -MieOmnH", "nstat -asz"], ["ip -br addr", "ip route", "ip mptcp endpoint"]
 
 
 class Keeper:
     """A thread that takes faults, one after another, and makes a directory of each. What it learns it writes into the fault itself: `packets`, `reset`."""
 
-    def __init__(self, captures: Captures, directory: Path, chaos: Chaos, watched: Watched | None):
-        self._captures, self._directory, self._chaos, self._watched = captures, directory, chaos, watched
+    def __init__(self, captures: Captures, directory: Path, chaos: Chaos, watched: Watched | None, places: tuple[Endpoint, Endpoint]):
+        self._captures, self._directory, self._chaos, self._watched, self._places = captures, directory, chaos, watched, places
+        self._looks: dict[int, str] = {}  # by port
         self._faults: queue.Queue[tuple[dict[str, Any], dict[str, Any]] | None] = queue.Queue()
         self._count = 0
         self._thread = threading.Thread(target=self._work, daemon=True)
@@ -34,6 +40,20 @@ class Keeper:
     def take(self, fault: dict[str, Any]) -> None:
         """A transfer that failed just now."""
         self._faults.put((fault, self._moment()))
+
+    def look(self, transfer: dict[str, Any]) -> None:
+        """What the kernels say of a transfer that stands still now; kept should it fail."""
+        client, server = self._places
+        words = f"{time.time():.3f} {json.dumps(transfer)}\n"
+        for place, commands in ((client, LOOKS[0]), (server, LOOKS[0]), (client, LOOKS[1])):
+            for command in commands:
+                try:
+                    words += f"\n{place.role}: {command}\n{place.run(command.split(), check=False, timeout=20).stdout}"
+                except (OSError, subprocess.TimeoutExpired) as error:
+                    words += f"\n{place.role}: {command}: {error}\n"
+        while len(self._looks) >= LOOKS_MOST:
+            self._looks.pop(next(iter(self._looks)))
+        self._looks[int(transfer["port"])] = words
 
     def close(self) -> None:
         """All that was taken is kept when it returns."""
@@ -68,6 +88,8 @@ class Keeper:
             (place / "recording.pcapng").write_bytes(body)
         if self._watched:
             (place / "daemon.log").write_bytes(self._watched.log_tail(LOG_TAIL))
+        if looked := self._looks.pop(port, ""):
+            (place / "stalled.txt").write_text(looked)
         if port:
             files, read, ports = self._captures.flow(port, "MPTCP" in fault["kind"])
             for role, data in files.items():

@@ -38,7 +38,7 @@ class Plan:
     prefix: str
     threads: int
     plain: bool  # the same without the daemon
-    mptcp: bool  # some connections ask for it
+    mptcp: float  # share of the connections that ask for it
     keep_log: Path | None
     keep: Path  # directory for what went wrong; made when something does
 
@@ -100,7 +100,7 @@ class Soak:
                 stack.callback(self._end_daemon, watched)
             chaos = Chaos(lab, laptop, watched, self.plan.seed, self.plan.seconds)
             captures = stack.enter_context(Captures(lab.client, lab.server(), self.plan.prefix))
-            self._keeper = Keeper(captures, self.plan.keep, chaos, watched)
+            self._keeper = Keeper(captures, self.plan.keep, chaos, watched, (lab.client, lab.server()))
             began = self._began = time.monotonic()
             traffic = self._start_traffic(lab)
             try:
@@ -131,6 +131,10 @@ class Soak:
         assert traffic.stdout
         for line in traffic.stdout:
             one = json.loads(line)
+            if "stalled" in one:
+                assert self._keeper
+                self._keeper.look(one["stalled"])
+                continue
             if "under_way" in one:
                 self._under_way = one["under_way"]
                 continue

@@ -2,7 +2,7 @@
 """The laptop's applications: transfers one after another on many threads, each checked by SHA-256. Runs inside the client's namespace.
 
 One line of JSON per transfer goes to standard output. SIGTERM: nothing new is begun, what runs may end. SIGUSR1: what is under way
-is told.
+is told. So is each transfer that stands still, once.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from stalls import Stalls  # beside this file
 
 IPPROTO_MPTCP = 262
 # A laptop whose only interface is gone cannot begin a connection, with or without Tandem.
@@ -56,7 +58,7 @@ class Application(threading.Thread):
 
     def run(self) -> None:
         while not self.stopping.is_set():
-            way = Way(self.random.random() < 0.4, self.random.random() < 0.4, self.plan["mptcp"] and self.random.random() < 0.25, self.random.random() < 0.35)
+            way = Way(self.random.random() < 0.4, self.random.random() < 0.4, self.plan["mptcp"] > 0 and self.random.random() < self.plan["mptcp"], self.random.random() < 0.35)
             count = self.random.choice([1, 1, 1, 1, 3, 8])  # short, or kept alive
             try:
                 self._connection(way, count)
@@ -195,9 +197,12 @@ def main() -> int:
     applications = [Application(number, plan, (www / plan["random"]).read_bytes(), files, stopping) for number in range(plan["threads"])]
     for application in applications:
         application.start()
+    stalls = Stalls()
     for application in applications:
         while application.is_alive():
             application.join(0.2)  # with a timeout: a signal is handled in between
+            for one in stalls.look([dict(now) for each in applications if (now := each.now)], time.monotonic()):
+                say({"stalled": one})
     return 0
 
 
