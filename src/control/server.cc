@@ -178,6 +178,7 @@ struct Server::Parts
   asio::steady_timer pause { context };
   SocketFile file;
   Sessions sessions;
+  bool ending = false; // a client that was accepted before, and is told of now, gets no session
   std::thread thread {};
 
   void listen_on_tcp()
@@ -207,7 +208,7 @@ struct Server::Parts
     acceptor.async_accept(
         [this, &acceptor](beast::error_code fault, Socket socket)
         {
-          if (fault == asio::error::operation_aborted) return;
+          if (ending || fault == asio::error::operation_aborted) return;
           if (fault)
           {
             // Out of descriptors, most likely: a loop at full speed would not bring any back.
@@ -215,7 +216,7 @@ struct Server::Parts
             pause.async_wait(
                 [this, &acceptor](beast::error_code stopped)
                 {
-                  if (!stopped) accept(acceptor);
+                  if (!ending && !stopped) accept(acceptor);
                 });
             return;
           }
@@ -257,6 +258,7 @@ Server::~Server()
   asio::post(parts_->context,
              [parts = parts_.get()]
              {
+               parts->ending = true;
                parts->local.close();
                parts->tcp.close();
                parts->pause.cancel();

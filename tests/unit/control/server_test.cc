@@ -13,8 +13,10 @@
 #include <unistd.h>
 
 #include <cstddef>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <stdexcept>
@@ -475,6 +477,36 @@ TEST_F(ServerTest, ends_while_clients_are_connected)
   server.reset();
   EXPECT_THAT(idle.rest(), IsEmpty());
   EXPECT_FALSE(std::filesystem::exists(socket));
+}
+
+TEST_F(ServerTest, ends_while_clients_connect)
+{
+  // They wait while it is busy, and it is told to end in the middle of accepting them, sooner or later: no session
+  // begins then, and nothing is accepted any more.
+  for (unsigned microseconds = 0; microseconds < 1500; microseconds += 25)
+  {
+    std::promise<void> asked {}, go {};
+    ServerOptions slow = options();
+    slow.doctor = [&]
+    {
+      asked.set_value();
+      go.get_future().wait();
+      return json { { "health", "ok" }, { "checks", json::array() } };
+    };
+    start(slow);
+    const Connection busy { socket };
+    busy.send("GET /v1/doctor HTTP/1.1\r\nHost: tandem\r\n\r\n");
+    asked.get_future().wait();
+    std::vector<std::unique_ptr<Connection>> waiting;
+    for (int i = 0; i < 24; ++i)
+      waiting.push_back(std::make_unique<Connection>(socket));
+    go.set_value();
+    ::usleep(microseconds);
+    std::future<void> ended = std::async(std::launch::async, [this] { server.reset(); });
+    if (ended.wait_for(10s) == std::future_status::ready) continue;
+    ADD_FAILURE() << "it does not end, told to after " << microseconds << " us";
+    std::abort(); // nothing else can end it
+  }
 }
 
 // ---- The socket file ----
