@@ -95,7 +95,7 @@ the download gains by it.
 
 **Who is worse.** Links of one frequency on which MPTCP connections have subflows are ranked by T_i. A link is worse when its packet time is at least
 1.2 times the best one (section 5.2) for half a second (at once when it is twice), and good again below 1.1 times. A link without a packet time, or with a stale one, gets nothing;
-so is everything when there is one access point only. Good links are used, up to `most_used`. With more than eight Wi-Fi links MPTCP is left alone: what is kept off one
+so is everything when there is one access point only. Links of another channel take none of this air and are left alone. Good links are used, up to `most_used`. With more than eight Wi-Fi links MPTCP is left alone: what is kept off one
 link might go to a worse one that nobody sees.
 
 **Who is tried again.** Of a link that is left out nothing arrives but beacons; its last packet time counts. It is tried again when its beacons are heard at least
@@ -201,9 +201,15 @@ void Ecn::tick(const Event& event)
   }
   else
   {
-    const bool several =
-        std::count_if(candidates.begin(), candidates.end(), [](const Candidate& c) { return c.usable; }) >= 2;
-    why_ = several ? "ecn: packet times not known" : "ecn: one access point";
+    const auto count = [&](bool timed)
+    {
+      return std::count_if(candidates.begin(), candidates.end(),
+                           [timed](const Candidate& c) { return c.usable && (!timed || c.packet_time); });
+    };
+    // What one takes of its air costs the other nothing there; the card's turns choose between them.
+    why_ = count(true) >= 2    ? "ecn: access points of several channels"
+           : count(false) >= 2 ? "ecn: packet times not known"
+                               : "ecn: one access point";
   }
   for (std::size_t i = 0; i < most_wifi && knobs_.leave_dead != 0; ++i)
   {

@@ -213,6 +213,21 @@ def test_tandem_leaves_the_slow_one_out(steered):
     assert len(_endpoints(lab).splitlines()) <= 1, _endpoints(lab)
 
 
+def test_access_points_of_two_channels_are_not_compared(make_lab):
+    """What the slow one takes is its own channel's air: both stay in use."""
+    need_built("ecn")
+    both = (ROOT / "tools" / "lab" / "scenarios" / "two-aps.toml").read_text().replace('interface = "wlan1"', 'interface = "wlan1"\nchannel = 11')
+    lab = make_lab(both.replace("mptcp = true", "mptcp = false"))
+    with _steering(lab):
+        download = lab.start_download(seconds=10, mptcp=True)
+        began = time.monotonic()
+        while time.monotonic() < began + 8:
+            download.progress(0.1)
+            assert "backup" not in _endpoints(lab), _endpoints(lab)
+        result = download.wait()
+    assert result.shares(2)["wlan0"] > 0.05, result.shares(2)
+
+
 # ap1 is far, and its packets take longer; neighbours download by access points of their own on the same channel.
 NEIGHBOURS = """
 [scenario]

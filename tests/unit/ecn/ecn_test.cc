@@ -510,6 +510,25 @@ TEST(ecn, one_access_point_is_left_alone)
   EXPECT_EQ(s.fact(*s.flows[0], "state"), "ecn: one access point");
 }
 
+TEST(ecn, access_points_of_several_channels_are_not_compared)
+{
+  OneAir s { 1 };
+  s.packet_time(wifi_link(1), 500us, 2462);
+  s.model = {}; // each has its own air
+  s.run(20);
+  EXPECT_FALSE(s.backup(Link::wifi)) << "it takes no air of the other one";
+  EXPECT_FALSE(s.backup(wifi_link(1)));
+  EXPECT_EQ(s.told, 0u);
+  EXPECT_EQ(s.fact(*s.flows[0], "state"), "ecn: access points of several channels");
+  // A third one on the channel of the first is compared with that one alone.
+  s.add(wifi_link(2), 7, 4e5, 1);
+  s.packet_time(wifi_link(2), 7ms);
+  s.run(20);
+  EXPECT_FALSE(s.backup(Link::wifi));
+  EXPECT_FALSE(s.backup(wifi_link(1)));
+  EXPECT_TRUE(s.backup(wifi_link(2)));
+}
+
 TEST(ecn, leaves_mptcp_alone_while_there_are_links_that_nobody_sees)
 {
   OneAir s { 1 };
