@@ -99,6 +99,18 @@ private:
                                   .interface = info.interface,
                                   .mtu = info.mtu < in_.links[Link::wifi].mtu ? std::max(info.mtu, 576u) : 0 });
     }
+    leave_away_ones_out();
+  }
+
+  // What begins by a link whose channel the card visits now and then waits there. By the last one that is left it would
+  // wait, too, but it has no other.
+  void leave_away_ones_out()
+  {
+    const auto may = [&](Link link) { return out_.parts[at(link)] && out_.parts[at(link)]->why.empty(); };
+    const auto away = [&](Link link) { return in_.outlook[at(link)].away; };
+    if (std::none_of(all_links.begin(), all_links.end(), [&](Link link) { return may(link) && !away(link); })) return;
+    for (const Link link : all_links)
+      if (may(link) && away(link)) out_.parts[at(link)]->why = "the card is mostly on another channel";
   }
 
   std::string shared_with_home(const links::LinkInfo& other) const

@@ -34,6 +34,7 @@ struct LinkOutlook
   double capacity = 0;            // bytes per second that it was seen to carry; 0: not known
   std::optional<Duration> rtt {}; // to answered connections, lately
   std::string barred {};          // why it gets no new connection; empty: it may
+  bool away = false;              // the card is mostly on another channel: none while another link takes some
 };
 
 struct PlacementInputs

@@ -40,12 +40,17 @@ std::uint64_t PlacementDriver::counted(const kernel::PlacementState& state,
   return all - std::exchange(cell_bytes_, all);
 }
 
-LinkOutlook PlacementDriver::outlook(Link link, bool up, std::string barred, Tick now) const
+LinkOutlook PlacementDriver::outlook(Link link, bool up, std::string barred, bool away, Tick now)
 {
+  // Channels are compared for a second now and then (BestChannel): rules are not made anew for that.
+  constexpr Duration comparison = std::chrono::seconds { 3 };
+  if (away) away_at_[at(link)] = now;
   if (barred.empty() && trial_[at(link)].barred(now)) barred = "nothing that was begun by it lately was answered";
-  return {
-    .up = up, .capacity = capacity_[at(link)].bytes_per_second(), .rtt = rtt_[at(link)], .barred = std::move(barred)
-  };
+  return { .up = up,
+           .capacity = capacity_[at(link)].bytes_per_second(),
+           .rtt = rtt_[at(link)],
+           .barred = std::move(barred),
+           .away = away_at_[at(link)] && now - *away_at_[at(link)] < comparison };
 }
 
 std::optional<kernel::PlacementPlan> PlacementDriver::due(const PlacementInputs& inputs,

@@ -21,8 +21,8 @@ public:
   std::uint64_t counted(const kernel::PlacementState& state, const std::array<std::uint64_t, link_count>& arrived,
                         Tick now);
 
-  // What is known of the link; `barred`: what else speaks against it.
-  LinkOutlook outlook(Link link, bool up, std::string barred, Tick now) const;
+  // What is known of the link; `barred`: what else speaks against it; `away`: the card is mostly on another channel.
+  LinkOutlook outlook(Link link, bool up, std::string barred, bool away, Tick now);
 
   // The plan that the keeper is to be told now, if any; it counts as told. `state`: what the keeper has told.
   std::optional<kernel::PlacementPlan> due(const PlacementInputs& inputs, const kernel::PlacementState& state,
@@ -39,6 +39,7 @@ private:
   std::array<LinkCapacity, link_count> capacity_ {};
   std::array<LinkTrial, link_count> trial_ {};
   std::array<std::optional<Duration>, link_count> rtt_ {};
+  std::array<std::optional<Tick>, link_count> away_at_ {}; // last
   std::uint64_t cell_bytes_ = 0;
   PlacementDecision decision_ { .why = "switched off" };
   kernel::PlacementPlan told_ {};

@@ -35,6 +35,7 @@ public:
   bool gate(CellUse cell) { return std::exchange(cell_, cell) != cell; }
   // Interfaces whose access points the card is mostly away from.
   void away(std::set<std::string> interfaces) { away_ = std::move(interfaces); }
+  bool is_away(const std::string& interface) const { return away_.contains(interface); }
   // A look at the module, now and then: one that failed, or has had no flow for a while, cannot take back what it
   // requested. True: what is wanted may have changed.
   bool look(std::uint8_t slot, const chain::Chain::ModuleStats& module, Tick now);

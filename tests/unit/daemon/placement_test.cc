@@ -154,6 +154,32 @@ TEST_F(Place, a_link_with_an_address_of_home_gets_nothing)
   EXPECT_EQ(decision.parts[at(Link::wifi)]->why, "");
 }
 
+TEST_F(Place, a_link_that_the_card_is_mostly_away_from_gets_nothing_while_another_takes_some)
+{
+  outlook[at(wifi2)].away = true;
+  const PlacementDecision two = decide();
+  EXPECT_EQ(turns(two, wifi2), 0);
+  EXPECT_GT(turns(two, wifi3), 0);
+  EXPECT_EQ(two.parts[at(wifi2)]->why, "the card is mostly on another channel");
+  EXPECT_THAT(two.plan.links, SizeIs(2)) << "what was placed there before goes on";
+  outlook[at(Link::wifi)].away = true;
+  EXPECT_EQ(turns(decide(), Link::wifi), 0) << "the card's own channel is no better";
+  EXPECT_EQ(turns(decide(), wifi3), 1);
+  outlook[at(wifi3)].up = false;
+  EXPECT_GT(turns(decide(), wifi2), 0) << "there is no other";
+  EXPECT_EQ(decide().parts[at(wifi2)]->why, "");
+  outlook[at(Link::wifi)].away = false;
+  EXPECT_FALSE(decide().plan.choose) << "home takes all by itself";
+}
+
+TEST_F(Place, shares_that_are_given_hold_where_the_card_is)
+{
+  config.placement.shares = { { Link::wifi, 0.25 }, { wifi2, 0.75 } };
+  outlook[at(Link::wifi)].away = true;
+  EXPECT_EQ(turns(decide(), Link::wifi), 0);
+  EXPECT_GT(turns(decide(), wifi2), 0);
+}
+
 TEST_F(Place, without_another_link_nothing_is_placed)
 {
   outlook[at(wifi2)].up = outlook[at(wifi3)].up = false;
@@ -267,6 +293,16 @@ TEST_F(Drive, while_it_is_off_a_tunnel_is_no_news_but_for_what_is_kept)
   tunnel = false;
   state.kept = false;
   EXPECT_FALSE(due(Tick {}));
+}
+
+TEST_F(Drive, while_channels_are_compared_the_card_counts_as_away)
+{
+  EXPECT_FALSE(driver.outlook(wifi2, true, "", false, Tick { 1s }).away);
+  EXPECT_TRUE(driver.outlook(wifi2, true, "", true, Tick { 2s }).away);
+  EXPECT_FALSE(driver.outlook(wifi3, true, "", false, Tick { 2s }).away);
+  EXPECT_TRUE(driver.outlook(wifi2, true, "", false, Tick { 3s }).away);
+  EXPECT_TRUE(driver.outlook(wifi2, true, "", true, Tick { 4s }).away);
+  EXPECT_FALSE(driver.outlook(wifi2, true, "", false, Tick { 7s }).away);
 }
 
 TEST_F(Drive, what_did_not_reach_the_keeper_is_told_again)
