@@ -106,7 +106,8 @@ otherwise keeps the new one at a packet for many seconds.
 
 **How far it is used (strategy `closed`).** Level 0 uses the good links alone; level 1 the best of the worse ones for half of every 250 ms; the
 levels above use one, two .. of the worse links whole. The module holds a level and measures the goodput of all subflows together. Another level is
-tried for a second or so when it has a chance: the air that is left over must carry 5 % more at the worse link's rate. It stays when it brings
+tried for a second or so when it has a chance: the air that is left over must carry 5 % more at the worse link's rate. While the good links alone bring half of what the worse one could,
+they have six seconds first, and longer as long as they gain: beside others at a bottleneck a download comes to its part slowly. The other level stays when it brings
 that much (a lower one: when it brings no less). A level that lost is tried again after 10 s, then after twice that, up to 160 s; a
 lasting drop of the goodput or another order of links forgets what was learned. So the slow access point is left out where it only wastes air, and
 used where the fast one's uplink is the bottleneck, without being told which.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 
 namespace tandem::ecn
@@ -131,7 +132,7 @@ TEST(loop, a_download_that_ends_in_a_trial_proves_nothing)
   EXPECT_FALSE(loop.trying());
   EXPECT_EQ(loop.level(), 0u);
   // The level was not judged: it is tried again as soon as there is something to see.
-  for (i = 0; i < 40 && !loop.trying(); ++i, now += 100ms)
+  for (i = 0; i < 80 && !loop.trying(); ++i, now += 100ms)
   {
     look.delivered += 50'000;
     loop.look(look, now, {});
@@ -160,6 +161,19 @@ TEST(loop, a_link_that_would_halve_the_better_one_is_not_tried)
   EXPECT_EQ(r.loop.trials(), 0u);
   const Outcome needed = run([](std::size_t level, double) { return level == 0 ? 4e5 : 8e5; }, 120);
   EXPECT_GT(needed.at_level[1] + needed.at_level[2], 90);
+}
+
+TEST(loop, a_part_of_a_bottleneck_is_waited_for)
+{
+  // As in the lab with six others at the better one's uplink: 3 Mb/s at first, 7 in the end, 5 with both.
+  const Model model = [](std::size_t level, double at)
+  { return level == 0 ? std::min(3.4e5 + 6e4 * at, 8.7e5) : 6.4e5; };
+  const Outcome r = run(model, 30, { .capacity = 2.9e6, .spare = 4.5e5, .levels = 3 });
+  EXPECT_EQ(r.loop.trials(), 0u);
+  EXPECT_NEAR(r.at_level[0], 30, 0.2);
+  // What brings little is not waited for.
+  const Model little = [](std::size_t level, double) { return level == 0 ? 1e5 : 5e5; };
+  EXPECT_LT(run(little, 30, { .capacity = 2.9e6, .spare = 4.5e5, .levels = 3 }).at_level[0], 5);
 }
 
 TEST(loop, full_air_is_not_taken_from_others)
