@@ -54,7 +54,8 @@ void PacketLoop::place_connections(Tick now)
   {
     if (!wanted || link == Link::other) continue;
     const LinkState& state = chain_.link_states()[at(link)];
-    outlook[at(link)] = placement_.outlook(link, state.up, barred(link), steering_.is_away(monitor_[link].interface), now);
+    outlook[at(link)] =
+        placement_.outlook(link, state.up, barred(link), steering_.is_away(monitor_[link].interface), now);
   }
   const std::string why_before = placement_.decision().why;
   const auto plan = placement_.due({ .config = config_,
