@@ -8,9 +8,10 @@ import tomllib
 import pytest
 
 from tandem_bench import walks
-from tandem_bench.benches import integrated, together
+from tandem_bench.benches import integrated, offload, together
 from tandem_bench.model import Arm, Case, Goal, Metric, Run
 from tandem_bench.statistics import judge
+from tandem_lab.errors import BadInput
 
 CELL = together.Cell("0.3 % loss", 50, "cubic", "g")
 
@@ -82,6 +83,25 @@ def test_blackouts_of_the_published_walk_end_at_the_next_access_point() -> None:
 def test_walk_scales_with_its_length_but_for_the_blackouts() -> None:
     begins = {event["what"]: event for event in tomllib.loads(walks.short_walk(9).tables)["timeline"]}
     assert float(begins["handoff"]["at"].removesuffix("s")) == pytest.approx(5.94)
+
+
+def test_a_known_path_is_a_cell_of_its_own_in_which_something_is_remembered() -> None:
+    cases = together.BENCH.configured([together.case_of(CELL, (together.PLAIN, together.ALL), 1)], {"known": "yes"})
+    cell = cases[0].parameters["cell"]
+    assert cell.known and cases[0].name == CELL.name + ", known path" and cell.scenario() == CELL.scenario()
+    assert together.config_of(None, cell)["evidence"]["share"] > 0 and together.config_of(None, CELL) == {}
+    for value in ("perhaps", ""):
+        with pytest.raises(BadInput):
+            together.BENCH.configured(cases, {"known": value})
+
+
+def test_offload_may_know_its_path_beforehand() -> None:
+    cases = offload.BENCH.cases(True)
+    assert not any(case.parameters["air"].known for case in cases)
+    assert all(case.parameters["air"].known for case in offload.BENCH.configured(cases, {"known": "yes"}))
+    assert offload.BENCH.configured(cases, {"known": "no"}) == cases
+    with pytest.raises(BadInput):
+        offload.BENCH.configured(cases, {"known": "perhaps"})
 
 
 # -- what comes of it

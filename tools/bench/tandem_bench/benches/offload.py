@@ -6,11 +6,11 @@ import statistics
 import subprocess
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Mapping
 
 from tandem_lab import Lab
-from tandem_lab.errors import LabError
+from tandem_lab.errors import BadInput, LabError
 
 from .. import helpers
 from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options
@@ -44,6 +44,7 @@ class Air:
     congestion: str = "cubic"
     cell_keys: Mapping[str, Any] | None = None
     stations: int = 0  # backlogged ones that send by the same access point
+    known: bool = False  # the cellular path was validated by a download before
 
     def scenario(self) -> str:
         """The scenario as TOML text."""
@@ -77,6 +78,13 @@ class Offload(Bench):
         "\"plain\" and \"plain again\" are the same arm measured twice per round: their ratio shows the resolution.",
         "\"limit\": the emulator lets uplink pure ACKs pass without taking air; no daemon runs.",
         "\"fraction\" is the published method (a share of the ACKs by cellular, packet by packet, without path validation).")
+
+    settings = {"known": "no, yes: a download before has validated the cellular path (decision 0033)"}
+
+    def configured(self, cases: list[Case], settings: Mapping[str, str]) -> list[Case]:
+        if settings.get("known", "no") not in ("no", "yes"):
+            raise BadInput(f"--set known={settings['known']}: allowed: {self.settings['known']}")
+        return [replace(case, parameters={**case.parameters, "air": replace(case.parameters["air"], known=settings.get("known") == "yes")}) for case in cases]
 
     def cases(self, quick: bool) -> list[Case]:
         return self._quick() if quick else self._full()
@@ -140,8 +148,10 @@ class Offload(Bench):
                 return self._measure_udp(lab, case, arm, options)
             daemon = None
             if arm.name in OFFLOAD:
-                daemon = stack.enter_context(helpers.tandem(lab, options, ["offload"], {"modules": {"offload": dict(OFFLOAD[arm.name])}},
-                                                         f"{case.name}-{arm.name}-{seed}"))
+                config = {"modules": {"offload": dict(OFFLOAD[arm.name])}} | (helpers.REMEMBERS if air.known else {})
+                daemon = stack.enter_context(helpers.tandem(lab, options, ["offload"], config, f"{case.name}-{arm.name}-{seed}"))
+                if air.known and arm == TANDEM:
+                    helpers.make_path_known(lab, daemon)
             if "files" in case.parameters:
                 value, details = self._files(lab, case)
             else:

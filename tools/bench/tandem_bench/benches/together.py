@@ -55,11 +55,13 @@ class Cell:
     phy: str
     seconds: float = SECONDS
     radio: bool = False  # the daemon sees the frames of the air
+    known: bool = False  # the cellular path was validated by a download before
     before: float = 0.0  # seconds of a download by the same daemon that comes first and is not measured
 
     @property
     def name(self) -> str:
-        return f"{self.trouble}, {self.sender}, {self.rtt_ms} ms, 802.11{self.phy}" + (", radio" if self.radio else "") + (", the second download" if self.before else "")
+        more = {", radio": self.radio, ", known path": self.known, ", the second download": self.before}
+        return f"{self.trouble}, {self.sender}, {self.rtt_ms} ms, 802.11{self.phy}" + "".join(text for text, holds in more.items() if holds)
 
     @property
     def has_share_goal(self) -> bool:
@@ -121,6 +123,7 @@ class Together(Bench):
     summary = "downloads through losses, blackouts, walks and busy channels: without Tandem, with each module, every two, every three, and all"
     parallel = True
     settings = {"seconds": f"length of a download, 6 to 600 (default {SECONDS:g})", "radio": "no, yes: the daemon sees the frames of the air",
+                "known": "no, yes: a download before has validated the cellular path (decision 0033)",
                 "before": "length of a download by the same daemon and server that comes first and is not measured, up to 600 (default 0: none)"}
     columns = ("plain", "one", "two", "three", "tandem", "limit")
     headings = {"one": " / ".join(arm.name for arm in SINGLE), "two": " / ".join(arm.name for arm in PAIRS), "three": "without ecn / mirror / freeze / offload",
@@ -152,8 +155,8 @@ class Together(Bench):
         changes: dict[str, Any] = {}
         for key, text in settings.items():
             try:
-                changes[key] = {"no": False, "yes": True}[text] if key == "radio" else float(text)
-                if not {"seconds": 6, "before": 0, "radio": 0}[key] <= changes[key] <= 600:
+                changes[key] = {"no": False, "yes": True}[text] if key in ("radio", "known") else float(text)
+                if not {"seconds": 6}.get(key, 0) <= changes[key] <= 600:
                     raise ValueError
             except (ValueError, KeyError):
                 raise BadInput(f"--set {key}={text}: allowed: {self.settings[key]}") from None
@@ -174,6 +177,8 @@ class Together(Bench):
             daemon = None
             if chosen := modules_of(arm):
                 daemon = stack.enter_context(helpers.tandem(lab, options, chosen, config_of(lab, cell), f"{case.name}-{arm.name}-{seed}"))
+                if cell.known and "offload" in chosen:
+                    helpers.make_path_known(lab, daemon)
             server = stack.enter_context(lab.foreign_server(cell.sender)) if cell.sender in foreign.STACKS else "srv1"
             if cell.before:
                 lab.download(seconds=cell.before, server=server)
@@ -216,7 +221,7 @@ def modules_of(arm: Arm) -> tuple[str, ...]:
 
 def config_of(lab: Lab, cell: Cell) -> dict[str, Any]:
     """The daemon's configuration: defaults, and the air's frames where the cell has a radio."""
-    return {"links": {"radio": f"lab:{lab.directory / 'frames.sock'}"}} if cell.radio else {}
+    return ({"links": {"radio": f"lab:{lab.directory / 'frames.sock'}"}} if cell.radio else {}) | (helpers.REMEMBERS if cell.known else {})
 
 
 def against_best_pair(case: Case, runs: Sequence[Run]) -> tuple[Case, list[Run]] | None:
