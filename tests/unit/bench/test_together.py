@@ -95,6 +95,16 @@ def test_a_known_path_is_a_cell_of_its_own_in_which_something_is_remembered() ->
             together.BENCH.configured(cases, {"known": value})
 
 
+def test_a_second_download_is_a_cell_of_its_own_that_takes_longer() -> None:
+    cases = together.BENCH.configured([together.case_of(CELL, (together.PLAIN, together.ALL), 1)], {"before": "12"})
+    cell = cases[0].parameters["cell"]
+    assert cell.before == 12 and cases[0].name == CELL.name + ", the second download" and cell.scenario() == CELL.scenario()
+    assert together.BENCH.estimate(cases[0], together.ALL, False) == pytest.approx(CELL.seconds + 12 + 1.8)
+    for value in ("-1", "601", "long"):
+        with pytest.raises(BadInput):
+            together.BENCH.configured(cases, {"before": value})
+
+
 def test_offload_may_know_its_path_beforehand() -> None:
     cases = offload.BENCH.cases(True)
     assert not any(case.parameters["air"].known for case in cases)
