@@ -113,27 +113,28 @@ struct Steerer::Parts
     return true;
   }
 
+  // Whether the kernel did it; `reason`: why not.
+  bool done(const std::string& what, const std::string& reason)
+  {
+    if (!reason.empty()) refuse(what, "the kernel refused: " + reason);
+    return reason.empty();
+  }
+
   void take(const MptcpStep& step)
   {
     const std::string& address = step.endpoint.address;
-    auto done = [&](const std::string& what, const std::string& reason, std::uint64_t& counter)
-    {
-      if (reason.empty())
-        ++counter;
-      else
-        refuse(what, "the kernel refused: " + reason);
-    };
-    std::uint64_t limits_set = 0;
     switch (step.kind)
     {
     case MptcpStep::Kind::limits:
-      return done("subflow limit " + std::to_string(step.limits.subflows), manager->set_limits(step.limits),
-                  limits_set);
+      done("subflow limit " + std::to_string(step.limits.subflows), manager->set_limits(step.limits));
+      return;
     case MptcpStep::Kind::add:
-      return done("endpoint " + address, manager->add(address, step.endpoint.ifindex, step.endpoint.flags),
-                  state.endpoints_added);
+      if (done("endpoint " + address, manager->add(address, step.endpoint.ifindex, step.endpoint.flags)))
+        ++state.endpoints_added;
+      return;
     case MptcpStep::Kind::backup:
-      return done("backup of " + address, manager->set_backup(step.endpoint, step.backup), state.flag_changes);
+      if (done("backup of " + address, manager->set_backup(step.endpoint, step.backup))) ++state.flag_changes;
+      return;
     case MptcpStep::Kind::remove:
       return remove(step);
     }
@@ -160,13 +161,11 @@ struct Steerer::Parts
       if (endpoint.backup()) (void)manager->set_backup(endpoint, false);
       return;
     }
-    if (std::string reason = manager->remove(endpoint); !reason.empty())
-      return refuse(what, "the kernel refused: " + reason);
+    if (!done(what, manager->remove(endpoint))) return;
     ++state.endpoints_deleted;
     // The kernel has told the peers by now.
     for (const TcpSocketName& socket : cost.half_closed)
-      if (std::string reason = end_tcp_socket(socket); !reason.empty())
-        refuse("reset of a subflow from " + endpoint.address, "the kernel refused: " + reason);
+      done("reset of a subflow from " + endpoint.address, end_tcp_socket(socket));
   }
 
   // Keeps of the journal what is so after the steps, with the ids that the kernel has given.
