@@ -329,9 +329,10 @@ Plan Undo::go_on(const Event& event, const FlowView& flow, State& state, bool cr
     return { .edit = { .ts_echo = episode.old }, .why = "mirror: goes on after what was hidden" };
   }
   state.score = static_cast<float>(verdict.congestion);
-  learn_rate(flow, state, verdict.congestion < sure && !left_over && !episode.ece);
+  const bool surely = verdict.congestion < sure && !left_over && !episode.ece;
+  learn_rate(flow, state, surely);
   // Without a rate nothing is to be had from knowing it: a flow that never filled the link overflows no queue.
-  if (hides && verdict.congestion < sure && flow.sender.kind == SenderKind::loss_based && state.steering.carried() > 0)
+  if (hides && surely && flow.sender.kind == SenderKind::loss_based && state.steering.carried() > 0)
     air_.lost(flow, { .lost = state.loss_rate, .carried = state.steering.carried() }, event.now);
   state.was_kept = !hides;
   Plan plan {};
