@@ -94,6 +94,8 @@ def tandem(lab: Lab, options: Options, modules: Sequence[str] = (), config: Mapp
         daemon.stop()
 
 
+YES_OR_NO: Mapping[str, bool] = {"no": False, "yes": True}  # what a setting of a bench may say
+
 # Something is remembered between flows, and nothing is compared.
 REMEMBERS: Mapping[str, Any] = {"evidence": {"share": 1e-9}}
 

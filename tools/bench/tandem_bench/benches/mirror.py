@@ -251,7 +251,7 @@ def read_settings(bench: Bench, settings: Mapping[str, str]) -> dict[str, Any]:
             elif key in ("queue", "seconds"):
                 changes[key] = float(text)
             elif key in ("tls", "radio"):
-                changes[key] = {"no": False, "yes": True}[text]
+                changes[key] = helpers.YES_OR_NO[text]
             elif key == "knobs":
                 changes[key] = tuple(_knob(word) for word in text.split(","))
             elif key == "loss" and text in LOSSES or key == "congestion" and text in AXES["congestion"]:

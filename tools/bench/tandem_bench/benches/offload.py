@@ -82,9 +82,10 @@ class Offload(Bench):
     settings = {"known": "no, yes: a download before has validated the cellular path (decision 0033)"}
 
     def configured(self, cases: list[Case], settings: Mapping[str, str]) -> list[Case]:
-        if settings.get("known", "no") not in ("no", "yes"):
-            raise BadInput(f"--set known={settings['known']}: allowed: {self.settings['known']}")
-        return [replace(case, parameters={**case.parameters, "air": replace(case.parameters["air"], known=settings.get("known") == "yes")}) for case in cases]
+        said = settings.get("known", "no")
+        if said not in helpers.YES_OR_NO:
+            raise BadInput(f"--set known={said}: allowed: {self.settings['known']}")
+        return [replace(case, parameters={**case.parameters, "air": replace(case.parameters["air"], known=helpers.YES_OR_NO[said])}) for case in cases]
 
     def cases(self, quick: bool) -> list[Case]:
         return self._quick() if quick else self._full()

@@ -155,7 +155,7 @@ class Together(Bench):
         changes: dict[str, Any] = {}
         for key, text in settings.items():
             try:
-                changes[key] = {"no": False, "yes": True}[text] if key in ("radio", "known") else float(text)
+                changes[key] = helpers.YES_OR_NO[text] if key in ("radio", "known") else float(text)
                 if not {"seconds": 6}.get(key, 0) <= changes[key] <= 600:
                     raise ValueError
             except (ValueError, KeyError):
