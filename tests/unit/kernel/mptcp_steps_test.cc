@@ -288,24 +288,32 @@ TEST(MptcpSteps, TheKernelsOwnAreNobodys)
   EXPECT_THAT(words(world.change({})), IsEmpty());
 }
 
+// Both links have an endpoint, and that of Wi-Fi is to be removed.
+struct WifiGoes : World
+{
+  WifiGoes()
+  {
+    own(endpoint(wlan, 1, 3));
+    own(endpoint(cell, 2, 4));
+    plan.paths[0].endpoint = false;
+  }
+  SteeringPlan plan = both();
+};
+
 TEST(MptcpSteps, NoConnectionLosesItsOnlySubflow)
 {
-  World world {};
-  world.own(endpoint(wlan, 1, 3));
-  world.own(endpoint(cell, 2, 4));
-  SteeringPlan plan = both();
-  plan.paths[0].endpoint = false;
+  WifiGoes world {};
   // By Wi-Fi alone; then joined by cell; then one more that is not.
   world.view.subflows = { { { 7, wlan, true } } };
-  MptcpChange change = world.change(plan);
+  MptcpChange change = world.change(world.plan);
   EXPECT_THAT(words(change), IsEmpty());
   ASSERT_EQ(change.refused.size(), 1u);
   EXPECT_EQ(change.refused[0].what, "removal of the endpoint " + wlan);
   EXPECT_EQ(change.journal, world.journal); // still to be removed one day
   world.view.subflows = { { { 7, wlan, true }, { 7, cell, false } } };
-  EXPECT_THAT(words(world.change(plan)), ElementsAre("remove " + wlan));
+  EXPECT_THAT(words(world.change(world.plan)), ElementsAre("remove " + wlan));
   world.view.subflows = { { { 7, wlan, true }, { 7, cell, false }, { 8, wlan, true } } };
-  EXPECT_THAT(words(world.change(plan)), IsEmpty());
+  EXPECT_THAT(words(world.change(world.plan)), IsEmpty());
   // By an address of nobody's concern it lives on.
   world.view.subflows = { { { 7, wlan, true }, { 7, "203.0.113.9", false } } };
   EXPECT_THAT(words(world.change({})), ElementsAre("remove " + cell, "remove " + wlan));
@@ -314,13 +322,9 @@ TEST(MptcpSteps, NoConnectionLosesItsOnlySubflow)
 TEST(MptcpSteps, WhatThePeerMayNotHaveKeepsNoConnection)
 {
   // A server that has closed refuses a join, and until its reset is here the subflow is established on this host alone.
-  World world {};
-  world.own(endpoint(wlan, 1, 3));
-  world.own(endpoint(cell, 2, 4));
-  SteeringPlan plan = both();
-  plan.paths[0].endpoint = false;
+  WifiGoes world {};
   world.view.subflows = { { { 7, wlan, true }, { 7, cell, false, false } } };
-  const MptcpChange change = world.change(plan);
+  const MptcpChange change = world.change(world.plan);
   EXPECT_THAT(words(change), IsEmpty());
   ASSERT_EQ(change.refused.size(), 1u);
   EXPECT_THAT(change.refused[0].why, testing::HasSubstr("would stall"));
