@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 namespace tandem::flow
 {
@@ -18,6 +19,7 @@ constexpr int even_vote = 12;
 constexpr int loss_vote = 10;
 constexpr int small_loss_vote = 6; // in a flight of few segments, which the reaction rounds
 constexpr int probe_vote = 25;
+constexpr int burst_vote = 6;
 // After two rounds that say that the start was paced an answer to losses counts for less.
 constexpr std::uint8_t paced_start = 2;
 constexpr int contradicted_vote = 5;
@@ -82,6 +84,13 @@ constexpr std::uint16_t shortest_probe = 150; // ms
 constexpr std::uint16_t longest_probe = 700;
 constexpr double longest_probing_round = 1.6;
 
+// Bursts, with one TSval. BBR was seen to send 12 segments so, its first ten and some unpaced (22), and in startup may
+// send what six milliseconds carry by its own estimate, which is ahead of what has arrived.
+constexpr std::uint32_t fewest_in_burst = 24;
+constexpr double longest_paced = 12; // ticks' worth of what arrives
+constexpr std::int32_t enough_ticks = 50;
+constexpr std::uint32_t longest_clocked = 60'000'000; // us, until its clock is looked at anew
+
 // What Linux leaves of a segment for timestamps, and gVisor for all options there are.
 constexpr std::uint16_t timestamps_room = 12;
 constexpr std::uint16_t all_options_room = 40;
@@ -136,6 +145,7 @@ void SenderWatch::resume()
   stage_ = Stage::idle;
   rounds_ = most_rounds;
   low_ = 0;
+  clocked_ = false;
 }
 
 SenderWatch::Microseconds SenderWatch::at(const FlowView& view, Tick now) const
@@ -402,6 +412,47 @@ void SenderWatch::judge_episode(std::uint32_t after, Microseconds sent_in, FlowV
     if (flight >= few_in_flight * view.mss && step_ > coarse * flight) weight = coarse_vote;
     vote(weight, "slower after losses", view);
   }
+}
+
+// ---- bursts
+
+// A retransmission lies below what the local TCP has reported, or is one of a burst itself.
+void SenderWatch::arrived(const Segment& data, FlowView& view, Tick now)
+{
+  if (data.payload_length == 0 || !data.timestamps || view.bypass == Bypass::mid_flow) return;
+  const TsClock clock = data.timestamps->value;
+  const Microseconds when = at(view, now);
+  if (!clocked_ || when - clock_at_ > longest_clocked)
+  {
+    clocked_ = true;
+    clock_ = clock;
+    clock_at_ = when;
+  }
+  if (data.seq.before(view.highest_held)) return;
+  if (clock != burst_)
+  {
+    burst_ = clock;
+    burst_from_ = data.seq;
+    return;
+  }
+  const std::int32_t burst = data.end() - burst_from_;
+  // The trains of a start are looked at above.
+  if (view.slow_start || burst < static_cast<std::int32_t>(fewest_in_burst * view.mss) || when - burst_at_ < rtt(view))
+    return;
+  if (burst < at_once_at_most(clock, view, when)) return;
+  burst_at_ = when;
+  vote(burst_vote, "sends in bursts, clocked by ACKs", view);
+}
+
+// Bytes that a sender which paces gives one TSval; as many as there are while that is not known.
+double SenderWatch::at_once_at_most(TsClock clock, const FlowView& view, Microseconds now) const
+{
+  const std::int32_t ticks = clock - clock_;
+  if (ticks < enough_ticks || view.delivery_rate <= 0) return std::numeric_limits<double>::infinity();
+  const double smoothed = static_cast<double>(view.rtt_smoothed.count()) / 1e9;
+  // The larger of two rounds, of which one may have stood before a hole.
+  const double rate = smoothed > 0 ? std::max(view.delivery_rate, view.window_estimate / smoothed) : view.delivery_rate;
+  return longest_paced * rate / 1e6 * std::max<double>(tick, static_cast<double>(now - clock_at_) / ticks);
 }
 
 // ---- the sum

@@ -22,6 +22,8 @@ namespace tandem::flow
 //   and 0.5 for CUBIC and Reno (RFC 6937, RFC 9438), about 1 for BBR. What Tandem makes of the episode comes later and
 //   changes nothing here.
 // - PROBE_RTT of BBR: four segments a round trip for 200 ms, and then as many as before.
+// - Bursts. Whoever paces sends what a few milliseconds carry at once, and no more; an ACK-clocked sender answers an
+//   ACK of fifty segments with fifty, and all of them carry one TSval, however long they take to arrive.
 //
 // Pure: every time is handed in.
 class SenderWatch
@@ -32,6 +34,9 @@ public:
 
   // A pure ACK as the local TCP made it; the view is as before it.
   void acknowledged(const Segment& ack, FlowView& view, Tick now);
+
+  // Data as it arrives, or a sample of it; the view is as before it.
+  void arrived(const Segment& data, FlowView& view, Tick now);
 
   // Packets may have gone by unseen.
   void resume();
@@ -67,6 +72,7 @@ private:
   void follow_losses(const Segment& ack, const Heard& heard, FlowView& view, Microseconds now);
   std::uint32_t sent_since_turn(const Heard& heard) const;
   void judge_episode(std::uint32_t after, Microseconds sent_in, FlowView& view);
+  double at_once_at_most(TsClock clock, const FlowView& view, Microseconds now) const;
   void vote(int weight, const char* why, FlowView& view);
   void conclude(const char* why, FlowView& view) const;
 
@@ -83,6 +89,11 @@ private:
   TsClock retransmission_ {};  // TSval of what filled the hole
   std::uint32_t step_ = 0;     // the most that one ACK of the episode had more than the one before, in bytes
   std::uint32_t after_ = 0;    // bytes that were sent after it, before the sender heard that it had filled the hole
+  TsClock clock_ {};           // a TSval, for the length of its ticks
+  Microseconds clock_at_ = 0;  // when it arrived
+  TsClock burst_ {};           // TSval of the newest data
+  Seq burst_from_ {};          // the first byte that came with it
+  Microseconds burst_at_ = 0;  // when a burst told something last
   float train_ = 0;            // the fastest train yet, bytes a microsecond
   float even_rate_ = 0;        // the slowest round yet that was evenly filled, likewise
   std::uint32_t window_ = 0;   // of the last rounds, in bytes
@@ -99,6 +110,7 @@ private:
   bool holed_ : 1 = false;
   bool many_ : 1 = false;    // holes in this episode: more than an ACK can show
   bool growing_ : 1 = false; // the window still grew when it began
+  bool clocked_ : 1 = false; // `clock_` is known
   bool strange_ : 1 = false; // the order of the SYN/ACK's options is not Linux's
 };
 

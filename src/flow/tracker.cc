@@ -96,7 +96,11 @@ void Tracker::sent_by_host(const Segment& segment, FlowView& view, Tick now)
 
 void Tracker::arrived(const Segment& segment, FlowView& view, Tick now)
 {
-  if (segment.payload_length > 0) view.ecn_seen = segment.ecn;
+  if (segment.payload_length > 0)
+  {
+    view.ecn_seen = segment.ecn;
+    sender_.arrived(segment, view, now);
+  }
   if (!segment.has(tcp_flag::ack)) return;
   if (!una_known_ || segment.ack.after(view.snd_una)) view.snd_una = segment.ack;
   una_known_ = true;

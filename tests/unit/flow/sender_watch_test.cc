@@ -26,7 +26,7 @@ using std::string_view;
 using tandem::test::at_ms;
 using tandem::test::ms;
 
-static_assert(sizeof(SenderWatch) <= 80 && sizeof(Sender) <= 16, "of every flow");
+static_assert(sizeof(SenderWatch) <= 100 && sizeof(Sender) <= 16, "of every flow");
 
 constexpr std::uint32_t mss = 1448;
 constexpr double rtt = 50; // ms
@@ -93,6 +93,24 @@ struct Download
         clock();
       }
       ack();
+    }
+  }
+  // So many segments arrive evenly within so many milliseconds, each acknowledged: all with the TSval that the sender's
+  // clock of ticks of `tick` ms has when the first one comes, or each with its own. One of `seen` is seen.
+  void burst(int segments, double within, int seen = 1, int tick = 1, bool one_value = true)
+  {
+    for (int i = 0; i < segments; ++i)
+    {
+      if (i == 0 || !one_value) echo = { static_cast<std::uint32_t>((now - Tick {}).count() / 1'000'000 / tick) };
+      Segment made { .direction = Direction::ingress, .flags = tcp_flag::ack, .window = 65535 };
+      made.seq = number;
+      made.ack = { 1 };
+      made.payload_length = mss;
+      made.timestamps = Timestamps { echo, { 1 } };
+      if (i % seen == seen / 2) tracker.seen(made, view, now);
+      number = number + mss;
+      ack();
+      now += ms(within / segments);
     }
   }
   void silence(double milliseconds) { now += ms(milliseconds); }
@@ -406,6 +424,76 @@ TEST(SenderWatch, FourSegmentsForAMomentAreProbeRtt)
   pause.silence(250);
   pause.steadily(60, 3);
   EXPECT_EQ(pause.kind(), SenderKind::unknown) << "an application that pauses";
+}
+
+TEST(SenderWatch, BurstsOfOneTsvalAreClockedByAcks)
+{
+  for (const int sampled : { 1, 16 })
+  {
+    Download d {};
+    d.steadily(60, 12); // no train, no growth: nothing tells
+    d.view.slow_start = false;
+    ASSERT_EQ(d.kind(), SenderKind::unknown);
+    for (int i = 0; i < 2; ++i)
+      d.burst(100, rtt, sampled);
+    EXPECT_EQ(d.kind(), SenderKind::unknown) << "the first only starts the clock, one is no proof";
+    d.burst(100, rtt, sampled);
+    EXPECT_EQ(d.kind(), SenderKind::loss_based) << sampled;
+    EXPECT_EQ(d.view.sender.why, string_view { "sends in bursts, clocked by ACKs" });
+  }
+}
+
+TEST(SenderWatch, WhatAPacingSenderGivesOneTsvalIsNoBurst)
+{
+  Download few {};
+  few.steadily(60, 12);
+  few.view.slow_start = false;
+  for (int i = 0; i < 20; ++i)
+    few.burst(20, rtt);
+  EXPECT_EQ(few.kind(), SenderKind::unknown) << "BBR sends so many";
+  Download fast {};
+  fast.steadily(200, 12); // 4 a tick
+  fast.view.slow_start = false;
+  for (int i = 0; i < 20; ++i)
+    for (int j = 0; j < 5; ++j)
+      fast.burst(40, rtt / 5);
+  EXPECT_EQ(fast.kind(), SenderKind::unknown) << "ten ticks' worth";
+  Download coarse {};
+  coarse.steadily(60, 12); // 12 in a tick of 10 ms
+  coarse.view.slow_start = false;
+  for (int i = 0; i < 40; ++i)
+    coarse.burst(60, rtt, 1, 10, false);
+  EXPECT_EQ(coarse.kind(), SenderKind::unknown) << "a clock that ticks every 10 ms";
+  Download even {};
+  even.steadily(60, 12);
+  even.view.slow_start = false;
+  for (int i = 0; i < 40; ++i)
+    even.burst(100, rtt, 1, 1, false);
+  EXPECT_EQ(even.kind(), SenderKind::unknown);
+}
+
+TEST(SenderWatch, NoBurstBeginsWithARetransmission)
+{
+  Download d {};
+  d.steadily(60, 12);
+  d.view.slow_start = false;
+  for (int i = 0; i < 4; ++i)
+  {
+    d.arrive(60, 1.5 * rtt, true);
+    d.clock();
+    for (const Seq from : { d.number, d.held })
+    {
+      Segment made { .direction = Direction::ingress, .flags = tcp_flag::ack, .window = 65535 };
+      made.seq = from;
+      made.ack = { 1 };
+      made.payload_length = mss;
+      made.timestamps = Timestamps { d.echo, { 1 } };
+      d.tracker.seen(made, d.view, d.now);
+    }
+    d.number = d.held = d.held + mss;
+    d.ack();
+    EXPECT_NE(d.view.sender.why, string_view { "sends in bursts, clocked by ACKs" });
+  }
 }
 
 TEST(SenderWatch, OfPacketsThatWentByUnseenNothingIsConcluded)
