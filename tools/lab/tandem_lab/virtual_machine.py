@@ -49,6 +49,11 @@ cd /tmp/root
 mount -t proc proc proc
 mount -t sysfs sysfs sys
 mount -t devtmpfs dev dev
+# The links that udev makes on other machines: `nft -f -` of nftables 1.0.9 opens /dev/stdin.
+ln -s /proc/self/fd dev/fd
+ln -s fd/0 dev/stdin
+ln -s fd/1 dev/stdout
+ln -s fd/2 dev/stderr
 mkdir -p dev/pts dev/shm
 mount -t devpts devpts dev/pts
 mount -t tmpfs tmpfs dev/shm
