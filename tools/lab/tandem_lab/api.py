@@ -489,8 +489,9 @@ class Lab:
         place = self.endpoint(role)
         with tempfile.NamedTemporaryFile(dir=self.directory, suffix=f"-{role}-{device}.pcap", delete=False) as file:
             path = Path(file.name)
-        process = place.popen([system.tool("tcpdump"), "-i", device, "-n", "--immediate-mode", "-B", "32768", "-s", str(snap), "-U", "-Z", "root", "-w", str(path),
-                               *expression.split()], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            # To a file that is open already, so that tcpdump may be whichever user it likes: `-Z root -w FILE` crashes Ubuntu 24.04's (4.99.4).
+            process = place.popen([system.tool("tcpdump"), "-i", device, "-n", "--immediate-mode", "-B", "32768", "-s", str(snap), "-U", "-w", "-",
+                                   *expression.split()], stdout=file, stderr=subprocess.PIPE, text=True)
         assert process.stderr
         while True:
             line = process.stderr.readline()
