@@ -94,16 +94,15 @@ def test_off_and_a_stop_leave_nothing(facts: dict[str, Any]) -> None:
 def test_in_slots_the_access_point_keeps_everything_until_the_station_is_back(facts: dict[str, Any]) -> None:
     slots = facts["slots"]
     assert slots["orders"]["failed"] == 0 and slots["orders"]["orders"] > 6, slots
+    assert all(slots[name]["away"] >= 2 and slots[name]["arrived"] > 10 for name in ("wlan2", "sta1")), slots
+    if not all(one["says"] for one in slots["access_points"].values()):
+        pytest.skip("Debian's kernel does not say what an access point keeps, nor does an emulated machine, which carries most orders out late, tell what was sent and arrived in a slot: "
+                    "tools/test vm --time virtual")
     for name in ("wlan2", "sta1"):
         one = slots[name]
-        # In an emulated machine most orders are carried out late: what goes missing then is no measure of the card.
-        assert one["away"] >= 2 and one["sent_meanwhile"] > 10 and one["missing"] <= one["sent_meanwhile"] / 4, slots
-    if not all(one["says"] for one in slots["access_points"].values()):
-        pytest.skip("Debian's kernel does not say what an access point keeps, nor does an emulated machine tell to the millisecond what arrived in a slot: tools/test vm --time virtual")
-    for name in ("wlan2", "sta1"):
-        assert slots[name]["missing"] == 0, slots
+        assert one["sent_meanwhile"] > 10 and one["missing"] == 0, slots
         # What was on its way when the order was acknowledged may still come.
-        assert slots[name]["arrived_meanwhile"] <= 0.1 * slots[name]["sent_meanwhile"], slots
+        assert one["arrived_meanwhile"] <= 0.1 * one["sent_meanwhile"], slots
         assert slots["access_points"][name]["asleep"] and slots["access_points"][name]["buffered"] > 3, slots
 
 
