@@ -184,34 +184,39 @@ Plan Undo::decide(const Event& event, const FlowView& flow, State& state)
   return {};
 }
 
+// No Wi-Fi is as fast as what arrives: what is lost is lost elsewhere.
+Plan Undo::look_away(const Event& event, State& state)
+{
+  state.episode = {};
+  state.stopped = state.insisting = false;
+  state.steering.acknowledged(event.now);
+  state.why = "faster than any Wi-Fi";
+  return { .quiet = event.now + look_again, .why = "mirror: faster than any Wi-Fi" };
+}
+
+// What the download before from this server has shown of the air counts for one that begins.
+void Undo::expect_losses(const Event& event, const FlowView& flow, State& state) const
+{
+  if (flow.loss_episodes > 0 || left_alone(flow.sender)) return;
+  const LossyAir::Expected expected = air_.expected(flow, *event.links, event.now);
+  state.loss_rate = expected.lost;
+  if (expected.lost <= 0) return;
+  state.steering.expect_losses(expected.carried, event.now);
+  state.why = "losses are expected, as of the download before";
+}
+
 Plan Undo::acknowledge(const Event& event, const FlowView& flow, State& state)
 {
   const Segment& segment = *event.segment;
   if (bypassed(event, flow, state)) return {};
-  if (faster_than_wifi(flow, *event.links))
-  {
-    state.episode = {};
-    state.stopped = state.insisting = false;
-    state.steering.acknowledged(event.now);
-    state.why = "faster than any Wi-Fi";
-    return { .quiet = event.now + look_again, .why = "mirror: faster than any Wi-Fi" };
-  }
+  if (faster_than_wifi(flow, *event.links)) return look_away(event, state);
   if (state.ack_known && segment.ack.before(state.last_ack)) return {}; // an old one, overtaken
   if (left_alone(flow.sender))
   {
     state.insisting = false;
     if (state.steering.lossy()) state.steering = {};
   }
-  if (!state.ack_known && flow.loss_episodes == 0 && !left_alone(flow.sender))
-  {
-    const LossyAir::Expected expected = air_.expected(flow, *event.links, event.now);
-    state.loss_rate = expected.lost;
-    if (expected.lost > 0)
-    {
-      state.steering.expect_losses(expected.carried, event.now);
-      state.why = "losses are expected, as of the download before";
-    }
-  }
+  if (!state.ack_known) expect_losses(event, flow, state);
   const bool progress = !state.ack_known || segment.ack.after(state.last_ack);
   if (progress) state.last_ack = segment.ack;
   state.ack_known = true;
@@ -229,13 +234,21 @@ Plan Undo::acknowledge(const Event& event, const FlowView& flow, State& state)
   if (state.steering.edge() != edge) state.edge_at = event.now;
   repair_too(event, flow, state, plan);
 
+  ease(event, flow, state, plan);
+  return plan;
+}
+
+// Fewer ACKs, and the window that steering wants, with the ACK that the plan is about.
+void Undo::ease(const Event& event, const FlowView& flow, State& state, Plan& plan) const
+{
+  const Segment& segment = *event.segment;
   if (plan.edit.empty() && state.steering.may_wait(flow, steering(), event.now) && repeats_in_next(segment, flow))
   {
     const Tick due = state.steering.due(flow, steering());
     plan.verdict = Verdict::drop;
     plan.wake = plan.wake ? std::min(*plan.wake, due) : due;
     if (plan.why.empty()) plan.why = "mirror: repeated by the next ACK";
-    return plan;
+    return;
   }
   state.steering.acknowledged(event.now);
   if (const std::uint16_t window = state.steering.window(flow, segment.ack, segment.window, event.now);
@@ -245,7 +258,6 @@ Plan Undo::acknowledge(const Event& event, const FlowView& flow, State& state)
     plan.edit.window_waits = true;
     if (plan.why.empty()) plan.why = "mirror: window keeps the queue short";
   }
-  return plan;
 }
 
 Plan Undo::alarm(const Event& event, const FlowView& flow, State& state)

@@ -126,6 +126,9 @@ protected:
 
 private:
   Plan acknowledge(const Event& event, const FlowView& flow, State& state);
+  static Plan look_away(const Event& event, State& state);
+  void expect_losses(const Event& event, const FlowView& flow, State& state) const;
+  void ease(const Event& event, const FlowView& flow, State& state, Plan& plan) const;
   Plan follow(const Event& event, const FlowView& flow, State& state, bool progress);
   Plan go_on(const Event& event, const FlowView& flow, State& state, bool crossed);
   Plan hide(const Event& event, const FlowView& flow, State& state, const Score& score);
