@@ -45,7 +45,7 @@ a radio heard the damaged frames, by reporting the retransmissions as duplicates
 | loss-based: Reno, CUBIC, Vegas, Westwood, DCTCP of Linux | all of the above |
 | rate-based: BBR and its kin | nothing; `range` and `replay` go on fetching. Such losses hardly slow it down, and a cap would limit it |
 | unresponsive: not Linux's TCP | nothing; `range` and `replay` go on fetching. It takes nothing back |
-| unknown | undo alone: most are loss-based, and an old echo does the others no harm. The window and the ACKs are left as they are until the kind is known, mostly before the first loss or with it |)";
+| unknown | undo alone: most are loss-based, and an old echo does the others no harm. The window and the ACKs are left as they are until the kind is known, mostly before the first loss or with it, and for good when more than four losses were hidden by then |)";
 }
 
 std::span<const RetiredKnob> Mirror::retired_knobs() const

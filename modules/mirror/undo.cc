@@ -88,6 +88,10 @@ bool bypassed(const Event& event, const FlowView& flow, Undo::State& state)
   return state.bypassed;
 }
 
+// Episodes hidden before the sender was known for one that answers losses. A short queue is kept from the first losses
+// on; begun when the window has long been what losses leave, it only costs (docs/results/senders.md).
+constexpr std::uint16_t late_to_steer = 4;
+
 // Of a sender that takes nothing back nothing is hidden, and one with a rate of its own needs no cap, which would only
 // limit it (docs/results/senders.md).
 bool left_alone(const Sender& sender)
@@ -403,7 +407,8 @@ Plan Undo::hide(const Event& event, const FlowView& flow, State& state, const Sc
   }
   state.steering.hidden(event.now);
   // A rate-based sender would be held by the cap, and under it nobody could tell that it is one.
-  if (flow.sender.kind == SenderKind::loss_based) state.steering.undone(flow, steering(), event.now);
+  if (flow.sender.kind == SenderKind::loss_based && (state.steering.lossy() || state.hidden <= late_to_steer))
+    state.steering.undone(flow, steering(), event.now);
   return plan;
 }
 

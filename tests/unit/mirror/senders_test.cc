@@ -106,6 +106,28 @@ TEST(MirrorSenders, WhenTheKindIsKnownTheCapEnds)
   EXPECT_EQ(lossy.ack(32'896, 220).edit.ts_echo, TsClock { 219 });
 }
 
+TEST(MirrorSenders, TheCapDoesNotBeginWhenTheKindIsKnownLate)
+{
+  for (const int before : { 3, 4 })
+  {
+    Lossy lossy { SenderKind::unknown };
+    std::uint32_t from = 10'000;
+    const auto lose = [&]
+    {
+      lossy.ack(from, 100);
+      lossy.ack(from, 100, from + 1448, from + 2896);
+      lossy.ack(from + 2896, 140);
+      from += 10'000;
+    };
+    for (int i = 0; i < before; ++i)
+      lose();
+    lossy.flow.sender.kind = SenderKind::loss_based;
+    lose();
+    EXPECT_EQ(lossy.state.hidden, before + 1);
+    EXPECT_EQ(lossy.state.steering.lossy(), before == 3);
+  }
+}
+
 // The next download of the same host by the same link.
 struct Next : Lossy
 {
