@@ -419,7 +419,7 @@ void SenderWatch::judge_episode(std::uint32_t after, Microseconds sent_in, FlowV
 // A retransmission lies below what the local TCP has reported, or is one of a burst itself.
 void SenderWatch::arrived(const Segment& data, FlowView& view, Tick now)
 {
-  if (data.payload_length == 0 || !data.timestamps || view.bypass == Bypass::mid_flow) return;
+  if (!data.timestamps || view.bypass == Bypass::mid_flow) return;
   const TsClock clock = data.timestamps->value;
   const Microseconds when = at(view, now);
   if (!clocked_ || when - clock_at_ > longest_clocked)
@@ -439,17 +439,17 @@ void SenderWatch::arrived(const Segment& data, FlowView& view, Tick now)
   // The trains of a start are looked at above.
   if (view.slow_start || burst < static_cast<std::int32_t>(fewest_in_burst * view.mss) || when - burst_at_ < rtt(view))
     return;
-  if (burst < at_once_at_most(clock, view, when)) return;
+  if (burst < at_once_at_most(view, when)) return;
   burst_at_ = when;
   vote(burst_vote, "sends in bursts, clocked by ACKs", view);
 }
 
 // Bytes that a sender which paces gives one TSval; as many as there are while that is not known.
-double SenderWatch::at_once_at_most(TsClock clock, const FlowView& view, Microseconds now) const
+double SenderWatch::at_once_at_most(const FlowView& view, Microseconds now) const
 {
-  const std::int32_t ticks = clock - clock_;
+  const std::int32_t ticks = burst_ - clock_;
   if (ticks < enough_ticks || view.delivery_rate <= 0) return std::numeric_limits<double>::infinity();
-  const double smoothed = static_cast<double>(view.rtt_smoothed.count()) / 1e9;
+  const double smoothed = seconds(view.rtt_smoothed);
   // The larger of two rounds, of which one may have stood before a hole.
   const double rate = smoothed > 0 ? std::max(view.delivery_rate, view.window_estimate / smoothed) : view.delivery_rate;
   return longest_paced * rate / 1e6 * std::max<double>(tick, static_cast<double>(now - clock_at_) / ticks);

@@ -35,7 +35,7 @@ public:
   // A pure ACK as the local TCP made it; the view is as before it.
   void acknowledged(const Segment& ack, FlowView& view, Tick now);
 
-  // Data as it arrives, or a sample of it; the view is as before it.
+  // A segment with payload as it arrives, of which a sample will do; the view is as before it.
   void arrived(const Segment& data, FlowView& view, Tick now);
 
   // Packets may have gone by unseen.
@@ -72,7 +72,7 @@ private:
   void follow_losses(const Segment& ack, const Heard& heard, FlowView& view, Microseconds now);
   std::uint32_t sent_since_turn(const Heard& heard) const;
   void judge_episode(std::uint32_t after, Microseconds sent_in, FlowView& view);
-  double at_once_at_most(TsClock clock, const FlowView& view, Microseconds now) const;
+  double at_once_at_most(const FlowView& view, Microseconds now) const;
   void vote(int weight, const char* why, FlowView& view);
   void conclude(const char* why, FlowView& view) const;
 
