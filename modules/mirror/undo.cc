@@ -126,9 +126,9 @@ void learn(Undo::State& state)
 // How many wireless losses are usual, from those that nothing else explains.
 void learn_rate(const FlowView& flow, Undo::State& state, bool surely)
 {
-  const auto now = static_cast<std::uint32_t>(flow.bytes_delivered);
-  const auto delivered = static_cast<double>(now - state.judged_at);
-  state.judged_at = now;
+  const auto so_far = static_cast<std::uint32_t>(flow.bytes_delivered);
+  const auto delivered = static_cast<double>(so_far - state.judged_at);
+  state.judged_at = so_far;
   if (!surely || delivered <= 0) return;
   const auto rate = static_cast<float>(std::min(1.0, state.episode.holes * static_cast<double>(flow.mss) / delivered));
   state.loss_rate += (rate - state.loss_rate) / rate_memory;
