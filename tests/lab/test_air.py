@@ -267,7 +267,7 @@ def test_how_busy_the_air_is_reaches_the_daemon(make_lab, survey):
             assert len(surveys()) == 1 and busy() > 0.6
         download.wait()
         if survey:
-            assert busy() < 0.4
+            assert busy() < 0.25
         else:
             assert not surveys()
 

@@ -10,11 +10,13 @@ from tandem_lab import Lab, system
 
 LONG_ENOUGH = 20.0
 ANY_DELAY = {"modules": {"offload": {"added_delay_free": "2s", "goodput_loss_limit": 1.0}}}
-FLUSHES = {
+PACKET_FILTER = {
     "nft": [["nft", "flush", "ruleset"]],
     "iptables": [["iptables", "-t", "mangle", "-F"], ["ip6tables", "-t", "mangle", "-F"]],
     # As a script that begins anew does it.
     "iptables-chains": [["iptables", "-t", "mangle", "-F"], ["iptables", "-t", "mangle", "-X"]],
+}
+FLUSHES = PACKET_FILTER | {
     # As systemd-networkd does with rules that it has not made.
     "rules": [["ip", "rule", "del", "priority", "8484"], ["ip", "-6", "rule", "del", "priority", "8484"]],
     "table": [["ip", "route", "flush", "table", "8484"]],
@@ -49,7 +51,7 @@ def test_what_was_flushed_comes_back(lab, what):
         by_cellular(daemon, download)
         for words in FLUSHES[what]:
             lab.client.run(words)
-        if owned(daemon) and what in ("nft", "iptables", "iptables-chains"):
+        if owned(daemon) and what in PACKET_FILTER:
             time.sleep(1)
             assert restored(daemon) == 0 and daemon.api("/v1/status")["rules"]["in_force"]
         elif what != "table":  # which is followed like every change of routes

@@ -95,6 +95,16 @@ struct Download
       ack();
     }
   }
+  // A segment arrives, with the TSval that is echoed next.
+  void data(Seq from)
+  {
+    Segment made { .direction = Direction::ingress, .flags = tcp_flag::ack, .window = 65535 };
+    made.seq = from;
+    made.ack = { 1 };
+    made.payload_length = mss;
+    made.timestamps = Timestamps { echo, { 1 } };
+    tracker.seen(made, view, now);
+  }
   // So many segments arrive evenly within so many milliseconds, each acknowledged: all with the TSval that the sender's
   // clock of ticks of `tick` ms has when the first one comes, or each with its own. One of `seen` is seen.
   void burst(int segments, double within, int seen = 1, int tick = 1, bool one_value = true)
@@ -102,12 +112,7 @@ struct Download
     for (int i = 0; i < segments; ++i)
     {
       if (i == 0 || !one_value) echo = { static_cast<std::uint32_t>((now - Tick {}).count() / 1'000'000 / tick) };
-      Segment made { .direction = Direction::ingress, .flags = tcp_flag::ack, .window = 65535 };
-      made.seq = number;
-      made.ack = { 1 };
-      made.payload_length = mss;
-      made.timestamps = Timestamps { echo, { 1 } };
-      if (i % seen == seen / 2) tracker.seen(made, view, now);
+      if (i % seen == seen / 2) data(number);
       number = number + mss;
       ack();
       now += ms(within / segments);
@@ -426,13 +431,20 @@ TEST(SenderWatch, FourSegmentsForAMomentAreProbeRtt)
   EXPECT_EQ(pause.kind(), SenderKind::unknown) << "an application that pauses";
 }
 
+// A download past its slow start, so many segments in a round trip: no train, no growth, nothing tells.
+Download settled(int segments)
+{
+  Download made {};
+  made.steadily(segments, 12);
+  made.view.slow_start = false;
+  return made;
+}
+
 TEST(SenderWatch, BurstsOfOneTsvalAreClockedByAcks)
 {
   for (const int sampled : { 1, 16 })
   {
-    Download d {};
-    d.steadily(60, 12); // no train, no growth: nothing tells
-    d.view.slow_start = false;
+    Download d = settled(60);
     ASSERT_EQ(d.kind(), SenderKind::unknown);
     for (int i = 0; i < 2; ++i)
       d.burst(100, rtt, sampled);
@@ -445,28 +457,20 @@ TEST(SenderWatch, BurstsOfOneTsvalAreClockedByAcks)
 
 TEST(SenderWatch, WhatAPacingSenderGivesOneTsvalIsNoBurst)
 {
-  Download few {};
-  few.steadily(60, 12);
-  few.view.slow_start = false;
+  Download few = settled(60);
   for (int i = 0; i < 20; ++i)
     few.burst(20, rtt);
   EXPECT_EQ(few.kind(), SenderKind::unknown) << "BBR sends so many";
-  Download fast {};
-  fast.steadily(200, 12); // 4 a tick
-  fast.view.slow_start = false;
+  Download fast = settled(200); // 4 a tick
   for (int i = 0; i < 20; ++i)
     for (int j = 0; j < 5; ++j)
       fast.burst(40, rtt / 5);
   EXPECT_EQ(fast.kind(), SenderKind::unknown) << "ten ticks' worth";
-  Download coarse {};
-  coarse.steadily(60, 12); // 12 in a tick of 10 ms
-  coarse.view.slow_start = false;
+  Download coarse = settled(60); // 12 in a tick of 10 ms
   for (int i = 0; i < 40; ++i)
     coarse.burst(60, rtt, 1, 10, false);
   EXPECT_EQ(coarse.kind(), SenderKind::unknown) << "a clock that ticks every 10 ms";
-  Download even {};
-  even.steadily(60, 12);
-  even.view.slow_start = false;
+  Download even = settled(60);
   for (int i = 0; i < 40; ++i)
     even.burst(100, rtt, 1, 1, false);
   EXPECT_EQ(even.kind(), SenderKind::unknown);
@@ -474,22 +478,13 @@ TEST(SenderWatch, WhatAPacingSenderGivesOneTsvalIsNoBurst)
 
 TEST(SenderWatch, NoBurstBeginsWithARetransmission)
 {
-  Download d {};
-  d.steadily(60, 12);
-  d.view.slow_start = false;
+  Download d = settled(60);
   for (int i = 0; i < 4; ++i)
   {
     d.arrive(60, 1.5 * rtt, true);
     d.clock();
-    for (const Seq from : { d.number, d.held })
-    {
-      Segment made { .direction = Direction::ingress, .flags = tcp_flag::ack, .window = 65535 };
-      made.seq = from;
-      made.ack = { 1 };
-      made.payload_length = mss;
-      made.timestamps = Timestamps { d.echo, { 1 } };
-      d.tracker.seen(made, d.view, d.now);
-    }
+    d.data(d.number);
+    d.data(d.held);
     d.number = d.held = d.held + mss;
     d.ack();
     EXPECT_NE(d.view.sender.why, string_view { "sends in bursts, clocked by ACKs" });

@@ -51,12 +51,12 @@ struct Lossy
       now += 1ms;
     }
   }
-  // The last ACK of the episode.
-  Plan episode()
+  // The segment that begins here is lost and repaired; the last ACK of the episode.
+  Plan episode(std::uint32_t from = 10'000)
   {
-    ack(10'000, 100);
-    ack(10'000, 100, 11'448, 12'896);
-    return ack(12'896, 140);
+    ack(from, 100);
+    ack(from, 100, from + 1448, from + 2896);
+    return ack(from + 2896, 140);
   }
 
   Undo undo {};
@@ -111,18 +111,11 @@ TEST(MirrorSenders, TheCapDoesNotBeginWhenTheKindIsKnownLate)
   for (const int before : { 3, 4 })
   {
     Lossy lossy { SenderKind::unknown };
-    std::uint32_t from = 10'000;
-    const auto lose = [&]
-    {
-      lossy.ack(from, 100);
-      lossy.ack(from, 100, from + 1448, from + 2896);
-      lossy.ack(from + 2896, 140);
-      from += 10'000;
-    };
+    std::uint32_t from = 0;
     for (int i = 0; i < before; ++i)
-      lose();
+      lossy.episode(from += 10'000);
     lossy.flow.sender.kind = SenderKind::loss_based;
-    lose();
+    lossy.episode(from += 10'000);
     EXPECT_EQ(lossy.state.hidden, before + 1);
     EXPECT_EQ(lossy.state.steering.lossy(), before == 3);
   }
@@ -153,9 +146,7 @@ Lossy after_losses(SenderKind kind, int losses, bool filled = true)
   lossy.data(40);
   for (std::uint32_t from = 10'000; losses > 0; from += 10'000, --losses)
   {
-    lossy.ack(from, 100);
-    lossy.ack(from, 100, from + 1448, from + 2896);
-    lossy.ack(from + 2896, 140);
+    lossy.episode(from);
     lossy.flow.bytes_delivered += 100'000;
   }
   return lossy;
