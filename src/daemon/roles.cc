@@ -109,7 +109,7 @@ FoundRoles find_roles(const Config::Links& links, const Roles& before, const std
     roles.cell = one != nullptr ? one->name : std::string {};
     roles.cell_why = one != nullptr ? one->sign
                                     : "no cellular interface is there; Tandem waits for one (a tethered phone that "
-                                      "looks like Ethernet must be named: links.cell)";
+                                      "has a maker's Ethernet address must be named: links.cell)";
   }
   else if (links.cell == "none")
     roles.cell_why = "none is to be used (links.cell)";

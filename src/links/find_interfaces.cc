@@ -37,6 +37,19 @@ std::string sign_of_wifi(const fs::path& device)
   return {};
 }
 
+// A USB gadget that makes up its own address, as Android does. An Ethernet adapter has one from its maker; one that has
+// none, or is given another, says so in addr_assign_type.
+bool has_made_up_address(const fs::path& device)
+{
+  int assigned = -1; // 0: NET_ADDR_PERM, the device's own
+  std::ifstream { device / "addr_assign_type" } >> assigned;
+  std::string first;
+  std::getline(std::ifstream { device / "address" } >> std::ws, first, ':');
+  constexpr unsigned locally_administered = 2; // IEEE 802, of the first octet
+  return assigned == 0 && first.size() == 2 && first.find_first_not_of("0123456789abcdefABCDEF") == std::string::npos
+         && (std::stoul(first, nullptr, 16) & locally_administered) != 0;
+}
+
 std::string sign_of_modem(const fs::path& device)
 {
   if (has_devtype(device, "wwan")) return "is a device of type wwan";
@@ -45,6 +58,9 @@ std::string sign_of_modem(const fs::path& device)
   const std::string driver = fs::read_symlink(device / "device" / "driver", error).filename();
   for (const char* phone : { "ipheth", "rndis_host" })
     if (driver == phone) return "is a phone by USB (" + driver + ")";
+  for (const char* any : { "cdc_ncm", "cdc_ether", "cdc_eem" })
+    if (driver == any && has_made_up_address(device))
+      return "is a phone by USB (" + driver + ", with an address of its own making)";
   const std::string name = device.filename();
   for (const char* prefix : { "wwan", "wwp", "ppp" })
     if (name.rfind(prefix, 0) == 0) return std::string { "is named like a modem (" } + prefix + ")";
@@ -89,7 +105,7 @@ Found find_cell(const std::vector<std::string>& besides, const std::string& sysf
 {
   return first_of(candidates(sysfs, sign_of_modem, besides),
                   "no cellular interface found: connect the modem, or name the interface with --cell INTERFACE (a "
-                  "tethered phone looks like Ethernet)");
+                  "tethered phone may look like Ethernet)");
 }
 
 Found find_wifi(const std::string& sysfs)

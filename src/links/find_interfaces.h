@@ -23,7 +23,8 @@ struct Found
 
 // Wi-Fi: has phy80211 or wireless in sysfs, and is no monitor interface. Cellular: device type "wwan", a name of wwan*,
 // ppp*, wwp*, a phone by Bluetooth (device type "bluetooth") or by a USB driver that only phones have (ipheth,
-// rndis_host); other tethering (cdc_ether, cdc_ncm) cannot be told from an Ethernet dock and must be named by the user.
+// rndis_host), or by another one (cdc_ncm, cdc_ether, cdc_eem) with an Ethernet address of its own making (locally
+// administered), where a dock has its maker's.
 // Several candidates: the first that is up, then by name; the sentence names the others. `sysfs` is /sys/class/net but
 // for tests.
 Found find_wifi(const std::string& sysfs = "/sys/class/net");

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from conftest import Guest
 
-# Two Ethernet adapters at a USB bus, and what is at the other end of each cable. The emulated adapter speaks RNDIS, as phones do, or CDC.
-CABLES = {"phone": ("02:00:00:00:0a:01", "02:00:00:00:0a:02"), "dock": ("02:00:00:00:0b:01", "02:00:00:00:0b:02")}
+# Two Ethernet adapters at a USB bus, and what is at the other end of each cable. The emulated adapter speaks RNDIS, as phones do, or CDC. A dock's address
+# is its maker's, a phone's is made up.
+CABLES = {"phone": ("02:00:00:00:0a:01", "02:00:00:00:0a:02"), "dock": ("00:e0:4c:00:0b:01", "02:00:00:00:0b:02")}
 
 
 def devices() -> list[str]:
@@ -52,6 +53,12 @@ def test_a_phone_pulled_out_in_a_download_costs_it_nothing(facts: dict[str, str]
     cell = status(facts, "pulled")["links"]["cell"]
     assert cell["interface"] == "" and not cell["route"], cell
     assert facts["pulled_rules"] == "0"
+
+
+def test_a_phone_that_speaks_as_docks_do_is_known_by_its_address(facts: dict[str, str]) -> None:
+    cell = status(facts, "other_phone")["links"]["cell"]
+    assert cell["interface"] == facts["other_phone_name"] and cell["why"] == "is a phone by USB (cdc_ether, with an address of its own making)"
+    assert cell["present"] and cell["route"], cell
 
 
 def test_a_dock_is_no_phone_and_its_downloads_are_left_alone(facts: dict[str, str]) -> None:

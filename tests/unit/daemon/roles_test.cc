@@ -183,6 +183,26 @@ TEST_F(FindRoles, phones_are_cellular)
   EXPECT_EQ(find().cell, "enx12");
   EXPECT_THAT(find().cell_why, HasSubstr("rndis_host"));
   gone("enx12");
+  // Newer ones speak NCM, as docks do.
+  const auto usb = [&](const char* driver, const char* address, const char* assigned)
+  {
+    fs::create_directories(root / "enx12" / "device");
+    fs::create_directories(root / "drivers" / driver);
+    fs::create_directory_symlink(fs::path { "../../drivers" } / driver, root / "enx12" / "device" / "driver");
+    std::ofstream { root / "enx12" / "address" } << address << "\n";
+    std::ofstream { root / "enx12" / "addr_assign_type" } << assigned << "\n";
+    const Roles found = find();
+    gone("enx12");
+    return found;
+  };
+  EXPECT_EQ(usb("cdc_ncm", "8a:11:22:33:44:55", "0").cell, "enx12");
+  EXPECT_THAT(usb("cdc_ether", "02:11:22:33:44:55", "0").cell_why, HasSubstr("an address of its own making"));
+  EXPECT_EQ(usb("cdc_ncm", "00:e0:4c:33:44:55", "0").cell, "") << "a dock with its maker's address";
+  EXPECT_EQ(usb("cdc_ncm", "8a:11:22:33:44:55", "1").cell, "") << "drawn by the driver: the dock has none";
+  EXPECT_EQ(usb("cdc_ncm", "8a:11:22:33:44:55", "3").cell, "") << "set, as NetworkManager does it";
+  EXPECT_EQ(usb("r8152", "8a:11:22:33:44:55", "0").cell, "");
+  EXPECT_EQ(usb("cdc_ncm", "x?:11", "0").cell, "");
+  EXPECT_EQ(usb("cdc_ncm", "", "0").cell, "");
   fs::create_directories(root / "bnep0");
   std::ofstream { root / "bnep0" / "uevent" } << "DEVTYPE=bluetooth\n";
   EXPECT_EQ(find().cell, "bnep0");

@@ -92,6 +92,15 @@ wait_for 10 is '' links cell interface
 fact pulled "$(status)"
 fact pulled_rules "$(ip -n sta rule show | grep -c 8484 || true)"
 
+plug $phone_usb $cdc
+connect "$phone" 10.71.2 700
+fact other_phone_name "$name"
+wait_for 10 is "$name" links cell interface
+wait_for 10 is True links cell route
+fact other_phone "$(status)"
+plug $phone_usb 0
+wait_for 10 is '' links cell interface
+
 plug $dock_usb $cdc
 connect "$dock" 10.71.3 100
 fact dock_name "$name"
