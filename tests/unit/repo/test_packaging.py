@@ -59,6 +59,14 @@ def test_the_service_has(line: str) -> None:
     assert line in unit_text().splitlines()
 
 
+def test_the_unit_runs_nothing_that_the_package_does_not_bring() -> None:
+    """Nothing but the daemon and the shell, which every system has, and of the shell what it does itself."""
+    commands = re.findall(r"^Exec\w+=[-@:+!]*(.*)$", unit_text(), re.MULTILINE)
+    assert len(commands) == 2
+    others = [command for command in commands if command != "/usr/sbin/tandemd" and not re.fullmatch(r"/bin/sh -c '(kill|echo|test) [^;&|]*'", command)]
+    assert not others
+
+
 def test_the_unit_has_no_mistake(tmp_path: Path) -> None:
     verify = tool("systemd-analyze")
 

@@ -54,8 +54,11 @@ rules_under_load()
 
 stage reload
 sed -i '/^\[modules.offload\]/a window_mss = 25' /etc/tandem/tandem.toml
-systemctl reload tandemd
+# The package does not depend on procps, whose kill is not on every system.
+mv /usr/bin/kill $work/kill
+systemctl reload tandemd || true
 wait_for 20 eval 'tandem module offload --json | grep -q 25' || true
+mv $work/kill /usr/bin/kill
 fact reloaded "$([ "$(property MainPID)" = "$daemon" ] && echo 'same process') $(tandem module offload --json | tr -d '\n')"
 
 stage saved
