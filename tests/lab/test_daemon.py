@@ -238,6 +238,35 @@ def test_killed_with_its_keeper_and_started_again(lab):
         assert system.wait_until(lambda: rules(lab) == before, 3)
 
 
+def mangle_tables(lab) -> list[str]:
+    """The tables of iptables-nft in which Tandem's chains are."""
+    return re.findall(r"^table (\S+) mangle", lab.client.run(["nft", "list", "tables"]).stdout, re.MULTILINE)
+
+
+@pytest.mark.parametrize("next_backend", ["iptables", "auto"])
+def test_an_empty_table_of_a_killed_run_goes_with_the_next_one(lab, next_backend):
+    """iptables-nft makes its table with the first rule, and never takes it away."""
+    for version in mangle_tables(lab):
+        lab.client.run(["nft", "delete", "table", version, "mangle"])
+    with lab.daemon(["offload"], {"daemon": {"backend": "iptables"}}) as daemon:
+        if daemon.api("/v1/status")["backend"]["name"] != "iptables-nft":
+            pytest.skip("iptables-nft does not work here")
+        going = lab.start_download(FILE)
+        going.wait_bytes(500_000)
+        assert mangle_tables(lab) == ["ip", "ip6"]
+        keeper = daemon.api("/v1/status")["keeper"]["pid"]
+        lab.client.run(["kill", "-9", str(keeper), str(daemon.pid)])
+        daemon.process.wait()
+        going.wait()
+    assert mangle_tables(lab) == ["ip", "ip6"] and rules(lab)
+    # What somebody else has put there stays, and so does the table.
+    lab.client.run(["ip6tables-nft", "-t", "mangle", "-A", "OUTPUT", "-p", "udp", "-j", "ACCEPT"])
+    with lab.daemon([], {"daemon": {"backend": next_backend}}):
+        pass
+    assert mangle_tables(lab) == ["ip6"]
+    lab.client.run(["nft", "delete", "table", "ip6", "mangle"])
+
+
 def test_without_its_keeper_the_daemon_ends_with_a_failure(lab):
     """Nothing would take the rules away if it hung. A service manager starts it anew, which it does after a failure only."""
     before = rules(lab), routes(lab)

@@ -151,6 +151,11 @@ def test_the_legacy_lock_that_another_holds_is_waited_for(facts: dict[str, str])
     assert facts["legacy_download"] == facts["file"]
 
 
+def test_tables_of_iptables_that_a_killed_run_left_go_with_the_next_one(facts: dict[str, str]) -> None:
+    assert facts["iptables_killed"] == f"ip ip6  {facts['file']}"
+    assert facts["iptables_left"] == ""
+
+
 def test_an_upgrade_while_downloads_run(facts: dict[str, str]) -> None:
     assert facts["upgrade"] == "enabled active another process 99.0.0"
     number, *sums = facts["upgrade_downloads"].split()

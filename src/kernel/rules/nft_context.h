@@ -34,7 +34,10 @@ class BorrowedMangle
 {
 public:
   BorrowedMangle();
-  // Removes the tables that were not there at the start and in which nobody has put anything meanwhile.
+  // The table of this IP version was made by a run that could not give it back.
+  void take_over(bool v6) noexcept { (v6 ? there_v6_ : there_v4_) = false; }
+  // Removes the tables that were not there at the start, or were taken over, and in which nobody has put anything
+  // meanwhile.
   void give_back() noexcept;
 
 private:

@@ -114,6 +114,7 @@ public:
   void apply(const RulePlan& plan) override
   {
     validate(plan);
+    applied_ = true;
     load(plan, false);
     try
     {
@@ -138,20 +139,42 @@ public:
   void pause() override
   {
     for (bool v6 : { false, true })
-      if (!v6 || has_v6()) load({}, v6);
+      if (!v6 || has_v6()) clear(v6);
     current_ = {};
   }
 
   void clear() override
   {
     pause();
-    if (variant_ == "nft") borrowed_.give_back();
+    give_back();
   }
 
-  void clear(bool v6) { load({}, v6); }
+  void clear(bool v6)
+  {
+    // What this run has not made a killed one left behind; the table, too, if there is nothing else in it.
+    if (load({}, v6) && !applied_) borrowed_.take_over(v6);
+  }
 
   // Empty when the kernel takes a queue rule. The chains have names of their own and nothing jumps to them.
   std::string probe()
+  {
+    const std::string reason = try_out();
+    give_back();
+    return reason;
+  }
+
+private:
+  static bool has_v6() { return std::filesystem::exists("/proc/sys/net/ipv6"); }
+  std::string tool(bool v6, const char* action) const
+  {
+    return (v6 ? "ip6tables-" : "iptables-") + variant_ + "-" + action;
+  }
+  CommandResult restore(const std::string& rules, bool v6) const
+  {
+    return run({ tool(v6, "restore"), "--noflush", "-w", "5" }, rules);
+  }
+
+  std::string try_out() const
   {
     for (bool v6 : { false, true })
     {
@@ -173,33 +196,30 @@ public:
         remove += "-X" + line.substr(2) + "\n";
       restore(remove + "COMMIT\n", v6);
     }
-    if (variant_ == "nft") borrowed_.give_back();
     return {};
   }
 
-private:
-  static bool has_v6() { return std::filesystem::exists("/proc/sys/net/ipv6"); }
-  std::string tool(bool v6, const char* action) const
-  {
-    return (v6 ? "ip6tables-" : "iptables-") + variant_ + "-" + action;
-  }
-  CommandResult restore(const std::string& rules, bool v6) const
-  {
-    return run({ tool(v6, "restore"), "--noflush", "-w", "5" }, rules);
-  }
-  void load(const RulePlan& plan, bool v6)
+  // True when there was anything of Tandem's before.
+  bool load(const RulePlan& plan, bool v6) const
   {
     CommandResult saved = run({ tool(v6, "save"), "-t", "mangle" });
     render::Present before = render::present(saved.output);
-    if (plan.traffic == 0 && before.empty()) return;
+    if (plan.traffic == 0 && before.empty()) return false;
     CommandResult result = restore(render::iptables(plan, v6, before), v6);
     if (!result.ok())
       throw std::runtime_error { tool(v6, "restore") + " refused Tandem's rules: " + first_line(result.errors) };
+    return !before.empty();
+  }
+
+  void give_back() noexcept
+  {
+    if (variant_ == "nft") borrowed_.give_back();
   }
 
   std::string variant_;
   std::string why_;
   RulePlan current_ {};
+  bool applied_ = false; // in this run
   BorrowedMangle borrowed_ {};
 };
 
