@@ -1,4 +1,5 @@
-# Installs what the system looks for in fixed places. Runs at install time with `packaging` and `scratch` set.
+# Installs what the system looks for in fixed places. Runs at install time with `packaging` and `scratch` set, and with `debian` (whether
+# this is Debian or made of it) for a test.
 #
 # `root` is what comes before /etc: for the prefix .../usr (also a package's staging directory) what is before /usr, for /usr/local
 # the root, for any other prefix the prefix itself, so that a trial installation touches nothing outside it.
@@ -22,3 +23,16 @@ file(INSTALL "${packaging}/tmpfiles.conf" DESTINATION "${CMAKE_INSTALL_PREFIX}/l
 if(NOT EXISTS "$ENV{DESTDIR}${root}/etc/tandem/tandem.toml")
   file(INSTALL "${packaging}/tandem.toml" DESTINATION "${root}/etc/tandem")
 endif()
+
+# Debian's zsh looks for what packages bring in a directory of their own; everywhere else, and below /usr/local, it is this one.
+set(completions site-functions)
+if(NOT DEFINED debian)
+  set(debian FALSE)
+  if(EXISTS /etc/debian_version)
+    set(debian TRUE)
+  endif()
+endif()
+if(debian AND prefix STREQUAL "/usr")
+  set(completions vendor-completions)
+endif()
+file(INSTALL "${packaging}/completions/_tandem" DESTINATION "${CMAKE_INSTALL_PREFIX}/share/zsh/${completions}")

@@ -100,6 +100,31 @@ def test_file_is_there(tree: Path, file: str) -> None:
     assert (tree / file).is_file()
 
 
+def made_of_the_spec(packages: dict[str, Path], directory: Path, spec: str) -> subprocess.CompletedProcess:
+    """rpmbuild with the files of the Debian packages in place of a build. It refuses a spec that does not list a file, or lists one that is not there."""
+    directory.mkdir()
+    for package in packages.values():
+        output("dpkg-deb", "-x", package, directory / "files")
+    (directory / "files/usr/share/zsh/vendor-completions").rename(directory / "files/usr/share/zsh/site-functions")
+    body = f"%prep\ncp {ROOT}/LICENSE .\n%build\n%install\ncp -a {directory}/files/. %{{buildroot}}\n\n"
+    (directory / "tandem.spec").write_text(spec[:spec.index("%prep\n")] + body + spec[spec.index("%pre\n"):])
+    # As Fedora's systemd-rpm-macros have them.
+    macros = {"_topdir": str(directory), "debug_package": "%{nil}", "_binary_payload": "w1.gzdio", "_unitdir": "/usr/lib/systemd/system", "_sysusersdir": "/usr/lib/sysusers.d", "_tmpfilesdir": "/usr/lib/tmpfiles.d"}
+    defined = [word for name, value in macros.items() for word in ("--define", f"{name} {value}")]
+    return subprocess.run(["rpmbuild", "-bb", "--nodeps", *defined, str(directory / "tandem.spec")], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=200)
+
+
+def test_the_rpm_spec_lists_every_file(packages: dict[str, Path], tmp_path: Path) -> None:
+    if not shutil.which("rpmbuild"):
+        pytest.skip("rpmbuild is not installed: the list of files was not checked")
+    spec = (ROOT / "packaging" / "rpm" / "tandem.spec").read_text()
+    done = made_of_the_spec(packages, tmp_path / "true", spec)
+    assert done.returncode == 0, done.stderr
+    assert sorted(path.name.split("-0.")[0] for path in (tmp_path / "true" / "RPMS").rglob("*.rpm")) == ["tandem", "tandem-devel", "tandem-lab"]
+    done = made_of_the_spec(packages, tmp_path / "wrong", spec.replace("/usr/lib/tandem/sim\n", ""))
+    assert done.returncode != 0 and "/usr/lib/tandem/sim/" in done.stderr + done.stdout
+
+
 def test_nothing_lies_where_only_the_administrator_puts_things(packages: dict[str, Path]) -> None:
     names = [member.name.removeprefix("./") for package in packages.values() for member in members(package) if not member.isdir()]
     assert not [name for name in names if not name.startswith(("usr/bin/", "usr/sbin/", "usr/lib/", "usr/include/", "usr/share/", "etc/tandem/"))]

@@ -5,6 +5,7 @@ A tool that is not here skips its test, by name: then nobody has looked.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -122,6 +123,15 @@ def test_other_distributions_packaging_names_the_libraries_that_are_linked(libra
     assert any(re.search(rf"pkg_check_modules\([^)]*(?<![\w.-]){re.escape(library)}(?![\w.-])", text) for text in lists), f"{library} is not linked any more"
     assert f"BuildRequires:  {of_rpm}\n" in (PACKAGING / "rpm" / "tandem.spec").read_text()
     assert of_arch in re.search(r"^depends=\(([^)]*)\)", (PACKAGING / "arch" / "PKGBUILD").read_text(), re.MULTILINE)[1].split()
+
+
+@pytest.mark.parametrize(("prefix", "debian", "directory"), [("/usr", True, "vendor-completions"), ("/usr", False, "site-functions"), ("/usr/local", True, "site-functions")])
+def test_the_completion_of_zsh_is_where_zsh_looks(tmp_path: Path, prefix: str, debian: bool, directory: str) -> None:
+    """Debian's looks in a directory of its own for what packages bring, Fedora's and Arch's where a zsh from its source would."""
+    done = subprocess.run([tool("cmake"), f"-DCMAKE_INSTALL_PREFIX={prefix}", f"-Dpackaging={PACKAGING}", f"-Dscratch={tmp_path / 'scratch'}", f"-Ddebian={debian}",
+                           "-P", str(PACKAGING / "system.cmake")], env=os.environ | {"DESTDIR": str(tmp_path / "root")}, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert [str(path.relative_to(tmp_path / "root")) for path in (tmp_path / "root").rglob("_tandem")] == [f"{prefix[1:]}/share/zsh/{directory}/_tandem"]
 
 
 def test_namcap_finds_no_fault_in_the_pkgbuild() -> None:
