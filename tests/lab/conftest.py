@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -167,3 +168,19 @@ def processes_of(prefix: str) -> list[str]:
             if prefix in words:
                 found.append(words)
     return found
+
+
+@contextlib.contextmanager
+def mangle_of_another(lab: Lab) -> Iterator[None]:
+    """A table that our rules need, owned by somebody else: the kernel refuses every change, until that process ends."""
+    lab.client.run(["nft", "delete", "table", "ip", "mangle"], check=False)  # an empty one, which somebody else began
+    owner = lab.client.popen(["nft", "-i"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    try:
+        owner.stdin.write("add table ip mangle { flags owner; }\n")
+        owner.stdin.flush()
+        if not system.wait_until(lambda: "flags owner" in lab.client.run(["nft", "list", "ruleset"], check=False).stdout, 3):
+            pytest.skip("no table with an owner in this kernel")
+        yield
+    finally:
+        owner.kill()
+        owner.wait()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import concurrent.futures
-import contextlib
 import hashlib
 import json
 import os
@@ -15,7 +14,7 @@ import time
 
 import pytest
 
-from conftest import ROOT
+from conftest import ROOT, mangle_of_another
 from tandem_lab import system, topology
 
 # A few seconds of download at the emulated 802.11g rate; the checksum covers every byte.
@@ -320,22 +319,6 @@ def test_a_second_daemon_of_the_same_network_is_refused(lab, tmp_path):
         assert second.returncode == 1
         assert f"another tandemd is running (process {daemon.pid})" in second.stderr
         assert daemon.api("/v1/status")["keeper"]["state"] in ("armed", "idle")
-
-
-@contextlib.contextmanager
-def mangle_of_another(lab):
-    """A table that our rules need, owned by somebody else: the kernel refuses every change, until that process ends."""
-    lab.client.run(["nft", "delete", "table", "ip", "mangle"], check=False)  # an empty one, which somebody else began
-    owner = lab.client.popen(["nft", "-i"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
-    try:
-        owner.stdin.write("add table ip mangle { flags owner; }\n")
-        owner.stdin.flush()
-        if not system.wait_until(lambda: "flags owner" in lab.client.run(["nft", "list", "ruleset"], check=False).stdout, 3):
-            pytest.skip("no table with an owner in this kernel")
-        yield
-    finally:
-        owner.kill()
-        owner.wait()
 
 
 def test_rules_that_failed_are_tried_again_and_said_to_be_missing(lab):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
+from pathlib import Path
 
 import pytest
 
+from conftest import mangle_of_another
 from tandem_lab import Lab, system
 
 LONG_ENOUGH = 20.0
@@ -91,3 +94,41 @@ def test_the_rules_of_others_are_no_cause(lab):
             time.sleep(0.3)
         assert restored(daemon) == 0
         download.stop()
+
+
+UNASKED = 30.0  # seconds between looks at rules whose changes nobody tells
+
+
+@contextlib.contextmanager
+def legacy_daemon(lab):
+    """The daemon with the legacy iptables: while it starts, a table that iptables-nft needs is somebody else's."""
+    if lab.client.run(["iptables-legacy-save", "-t", "mangle"], check=False).returncode != 0:
+        pytest.skip("no legacy iptables here")
+    with mangle_of_another(lab), lab.daemon(["offload"], ANY_DELAY | {"daemon": {"backend": "iptables"}}) as daemon:
+        assert daemon.api("/v1/status")["backend"]["name"] == "iptables-legacy"
+        yield daemon
+
+
+def looks(daemon) -> int:
+    """How often the keeper has slept up to now."""
+    status = Path(f"/proc/{daemon.api('/v1/status')['keeper']['pid']}/status").read_text()
+    return int(status.split("voluntary_ctxt_switches:")[1].split()[0])
+
+
+def test_the_legacy_iptables_is_looked_at_while_there_is_traffic(lab):
+    """It tells nobody what is done with it."""
+    with legacy_daemon(lab) as daemon:
+        download = lab.start_download("100G", seconds=UNASKED + 25)
+        by_cellular(daemon, download)
+        for words in (["iptables-legacy", "-t", "mangle", "-F"], ["ip6tables-legacy", "-t", "mangle", "-F"]):
+            lab.client.run(words)
+        assert system.wait_until(lambda: restored(daemon) == 1, UNASKED + 5), daemon.log.read_text()
+        assert "took rules of Tandem's away" in daemon.log.read_text()
+        by_cellular(daemon, download)
+        download.stop()
+        # Without traffic there is nothing to look at.
+        assert system.wait_until(lambda: daemon.api("/v1/status")["keeper"]["state"] == "idle", LONG_ENOUGH)
+        time.sleep(1)
+        before = looks(daemon)
+        time.sleep(UNASKED + 5)
+        assert looks(daemon) - before <= 2

@@ -124,7 +124,7 @@ private:
       placer_->refresh();
     if (ready > 0 && polled[0].revents != 0 && !take_order()) return false;
     if (must_watch()) look();
-    if (now() >= look_for_rules_) mend();
+    if (now() >= std::min(look_for_rules_, look_unasked_)) mend();
     if (placer_->look(now())) tell_placement();
     return true;
   }
@@ -135,7 +135,8 @@ private:
     using std::chrono::ceil, std::chrono::milliseconds;
     Duration wait = Duration::max();
     if (must_watch()) wait = options_.period;
-    if (look_for_rules_ != Tick::max()) wait = std::min(wait, std::max(look_for_rules_ - now(), Duration {}));
+    if (const Tick next = std::min(look_for_rules_, look_unasked_); next != Tick::max())
+      wait = std::min(wait, std::max(next - now(), Duration {}));
     if (placer_->next() != Tick::max()) wait = std::min(wait, std::max(placer_->next() - now(), Duration {}));
     return wait == Duration::max() ? -1 : static_cast<int>(ceil<milliseconds>(wait).count());
   }
@@ -147,16 +148,26 @@ private:
     if (look_for_rules_ == Tick::max()) look_for_rules_ = std::max(now() + settle, mended_ + back_off_);
   }
 
+  // The legacy iptables tells nobody what is done with it. There is no look without rules, which is without flows.
+  void look_unasked_later()
+  {
+    constexpr Duration period = std::chrono::seconds { 30 };
+    const bool needed = state_.phase == KeeperState::Phase::armed && !backend_->announced();
+    look_unasked_ = needed ? now() + std::max(period, back_off_) : Tick::max();
+  }
+
   // Puts back what others took away.
   void mend()
   {
     constexpr Duration first = std::chrono::seconds { 1 }, longest = std::chrono::seconds { 60 };
     look_for_rules_ = Tick::max();
+    look_unasked_later();
     const bool rules = state_.phase == KeeperState::Phase::armed && !backend_->in_place();
     const bool route = route_ && !route_->has_rules();
     if (!rules && !route) return;
     back_off_ = now() - mended_ > 2 * longest ? first : std::clamp(2 * back_off_, first, longest);
     mended_ = now();
+    look_unasked_later();
     try
     {
       if (rules) backend_->apply(plan_);
@@ -432,6 +443,7 @@ private:
   {
     if (phase != state_.phase) state_.since = now();
     state_.phase = phase;
+    look_unasked_later();
   }
 
   void answer(std::uint64_t ticket, const std::string& error)
@@ -449,7 +461,8 @@ private:
   std::unique_ptr<RuleBackend> backend_ {};
   std::optional<PolicyRoute> route_ {};
   RulesetWatch rulesets_ {};
-  Tick look_for_rules_ = Tick::max();
+  Tick look_for_rules_ = Tick::max(); // after news
+  Tick look_unasked_ = Tick::max();   // without any
   Tick mended_ {};
   Duration back_off_ {};
   std::optional<Steerer> steerer_ {};

@@ -72,6 +72,8 @@ public:
     return queues(nft_.list("list table inet tandem\n")) == queues(render::nftables(current_, owner_));
   }
 
+  bool announced() const override { return true; }
+
   void pause() override
   {
     nft_.load("flush table inet tandem\n");
@@ -135,6 +137,8 @@ public:
         if (!render::holds(run({ tool(v6, "save"), "-t", "mangle" }).output, current_, v6)) return false;
     return true;
   }
+
+  bool announced() const override { return variant_ == "nft"; }
 
   void pause() override
   {

@@ -68,6 +68,8 @@ public:
   virtual void apply(const RulePlan& plan) = 0;
   // Whether what was applied last is there: somebody may have flushed the rules of everybody.
   virtual bool in_place() = 0;
+  // Whether a RulesetWatch hears when somebody changes rules of this kind.
+  virtual bool announced() const = 0;
   // Takes the rules out of force at once. The hooks stay: the kernel drops every packet that waits in a queue when a
   // hook goes away, whosever it is.
   virtual void pause() = 0;
