@@ -171,12 +171,12 @@ def processes_of(prefix: str) -> list[str]:
 
 
 @contextlib.contextmanager
-def mangle_of_another(lab: Lab) -> Iterator[None]:
+def mangle_of_another(lab: Lab, version: str = "ip", more: str = "") -> Iterator[None]:
     """A table that our rules need, owned by somebody else: the kernel refuses every change, until that process ends."""
-    lab.client.run(["nft", "delete", "table", "ip", "mangle"], check=False)  # an empty one, which somebody else began
+    lab.client.run(["nft", "delete", "table", version, "mangle"], check=False)  # an empty one, which somebody else began
     owner = lab.client.popen(["nft", "-i"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
     try:
-        owner.stdin.write("add table ip mangle { flags owner; }\n")
+        owner.stdin.write(f"add table {version} mangle {{ flags owner; }}\n{more}\n")
         owner.stdin.flush()
         if not system.wait_until(lambda: "flags owner" in lab.client.run(["nft", "list", "ruleset"], check=False).stdout, 3):
             pytest.skip("no table with an owner in this kernel")

@@ -242,9 +242,8 @@ def mangle_tables(lab) -> list[str]:
     return re.findall(r"^table (\S+) mangle", lab.client.run(["nft", "list", "tables"]).stdout, re.MULTILINE)
 
 
-@pytest.mark.parametrize("next_backend", ["iptables", "auto"])
-def test_an_empty_table_of_a_killed_run_goes_with_the_next_one(lab, next_backend):
-    """iptables-nft makes its table with the first rule, and never takes it away."""
+def kill_with_rules_of_iptables(lab) -> None:
+    """A daemon with iptables-nft and its keeper, under a download; their rules stay."""
     for version in mangle_tables(lab):
         lab.client.run(["nft", "delete", "table", version, "mangle"])
     with lab.daemon(["offload"], {"daemon": {"backend": "iptables"}}) as daemon:
@@ -258,12 +257,25 @@ def test_an_empty_table_of_a_killed_run_goes_with_the_next_one(lab, next_backend
         daemon.process.wait()
         going.wait()
     assert mangle_tables(lab) == ["ip", "ip6"] and rules(lab)
+
+
+@pytest.mark.parametrize("next_backend", ["iptables", "auto"])
+def test_an_empty_table_of_a_killed_run_goes_with_the_next_one(lab, next_backend):
+    """iptables-nft makes its table with the first rule, and never takes it away."""
+    kill_with_rules_of_iptables(lab)
     # What somebody else has put there stays, and so does the table.
     lab.client.run(["ip6tables-nft", "-t", "mangle", "-A", "OUTPUT", "-p", "udp", "-j", "ACCEPT"])
     with lab.daemon([], {"daemon": {"backend": next_backend}}):
         pass
     assert mangle_tables(lab) == ["ip6"]
     lab.client.run(["nft", "delete", "table", "ip6", "mangle"])
+
+
+def test_the_table_of_one_ip_version_goes_though_the_other_one_is_refused(lab):
+    kill_with_rules_of_iptables(lab)
+    with mangle_of_another(lab, "ip6", "add chain ip6 mangle TANDEM-OUT"):
+        with lab.daemon():
+            assert mangle_tables(lab) == ["ip6"]
 
 
 def test_without_its_keeper_the_daemon_ends_with_a_failure(lab):

@@ -83,17 +83,14 @@ BorrowedMangle::BorrowedMangle()
   }
 }
 
-void BorrowedMangle::give_back() noexcept
+void BorrowedMangle::give_back(bool v6) noexcept
 {
+  if (v6 ? there_v6_ : there_v4_) return;
   try
   {
     NftContext nft;
-    for (const char* table : { "ip mangle", "ip6 mangle" })
-    {
-      const bool was_there = table[2] == '6' ? there_v6_ : there_v4_;
-      if (!was_there && is_bare(nft.list(std::string { "list table " } + table)))
-        nft.load(std::string { "delete table " } + table);
-    }
+    const std::string table = v6 ? "table ip6 mangle" : "table ip mangle";
+    if (is_bare(nft.list("list " + table))) nft.load("delete " + table);
   }
   catch (const std::exception&)
   {

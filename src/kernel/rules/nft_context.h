@@ -36,9 +36,8 @@ public:
   BorrowedMangle();
   // The table of this IP version was made by a run that could not give it back.
   void take_over(bool v6) noexcept { (v6 ? there_v6_ : there_v4_) = false; }
-  // Removes the tables that were not there at the start, or were taken over, and in which nobody has put anything
-  // meanwhile.
-  void give_back() noexcept;
+  // Removes the table if it was not there at the start, or was taken over, and nobody has put anything in it meanwhile.
+  void give_back(bool v6) noexcept;
 
 private:
   bool there_v4_ = true;

@@ -143,27 +143,31 @@ public:
   void pause() override
   {
     for (bool v6 : { false, true })
-      if (!v6 || has_v6()) clear(v6);
+      if (!v6 || has_v6()) empty(v6);
     current_ = {};
   }
 
   void clear() override
   {
-    pause();
-    give_back();
+    for (bool v6 : { false, true })
+      if (!v6 || has_v6()) clear(v6);
+    current_ = {};
   }
 
+  // A kill at any moment leaves chains by which the next run knows a table of Tandem's making, or no table.
   void clear(bool v6)
   {
-    // What this run has not made a killed one left behind; the table, too, if there is nothing else in it.
-    if (load({}, v6) && !applied_) borrowed_.take_over(v6);
+    empty(v6);
+    if (variant_ == "nft") borrowed_.give_back(v6);
+    load(RulePlan {}, v6);
   }
 
   // Empty when the kernel takes a queue rule. The chains have names of their own and nothing jumps to them.
   std::string probe()
   {
     const std::string reason = try_out();
-    give_back();
+    for (bool v6 : { false, true })
+      if (variant_ == "nft") borrowed_.give_back(v6);
     return reason;
   }
 
@@ -203,21 +207,35 @@ private:
     return {};
   }
 
-  // True when there was anything of Tandem's before.
-  bool load(const RulePlan& plan, bool v6) const
+  void load(const RulePlan& plan, bool v6) const
   {
-    CommandResult saved = run({ tool(v6, "save"), "-t", "mangle" });
-    render::Present before = render::present(saved.output);
-    if (plan.traffic == 0 && before.empty()) return false;
-    CommandResult result = restore(render::iptables(plan, v6, before), v6);
-    if (!result.ok())
-      throw std::runtime_error { tool(v6, "restore") + " refused Tandem's rules: " + first_line(result.errors) };
-    return !before.empty();
+    const render::Present before = present(v6);
+    if (plan.traffic == 0 && before.empty()) return;
+    load(render::iptables(plan, v6, before), v6);
   }
 
-  void give_back() noexcept
+  void load(const std::string& rules, bool v6) const
   {
-    if (variant_ == "nft") borrowed_.give_back();
+    const CommandResult result = restore(rules, v6);
+    if (!result.ok())
+      throw std::runtime_error { tool(v6, "restore") + " refused Tandem's rules: " + first_line(result.errors) };
+  }
+
+  render::Present present(bool v6) const { return render::present(run({ tool(v6, "save"), "-t", "mangle" }).output); }
+
+  // Takes the rules away and leaves the chains.
+  void empty(bool v6)
+  {
+    const render::Present before = present(v6);
+    if (before.empty()) return;
+    // What this run has not made a killed one left behind; the table, too, if there is nothing else in it.
+    if (!applied_) borrowed_.take_over(v6);
+    std::string rules = "*mangle\n";
+    for (const auto& jump : before.jumps)
+      rules += "-D " + jump + "\n";
+    for (const auto& chain : before.chains)
+      rules += "-F " + chain + "\n";
+    load(rules + "COMMIT\n", v6);
   }
 
   std::string variant_;
