@@ -1,13 +1,16 @@
 """A malicious server, and somebody on the path with the right numbers: with Tandem they get what they would get without it, and nothing more. Each
-attack runs twice, and what becomes of the connection must be the same; another connection beside it must not suffer."""
+attack runs twice, and what becomes of the connection must be the same; another connection beside it must not suffer.
+
+By IPv6 all tricks of a server; on the path those that the IP header has a part in, and one of each kind of the others."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import random
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any, Callable, Iterator
 
 import pytest
 
@@ -51,10 +54,10 @@ def watched(lab: Lab, config: dict[str, Any]) -> Iterator[Any]:
 
 # -- a malicious server
 
-def all_tricks(lab: Lab) -> dict[str, dict[str, Any]]:
+def all_tricks(lab: Lab, v6: bool) -> dict[str, dict[str, Any]]:
     """Every trick at once, beside a download from an honest server, which must arrive whole."""
-    with hostile(lab) as server:
-        going = lab.start_download("attacked", sha256=True)
+    with hostile(lab, v6=v6) as server:
+        going = lab.start_download("attacked", sha256=True, v6=v6)
         started = {trick: server.start(trick, PATIENCE) for trick in TRICKS}
         told = {trick: server.outcome(process) for trick, process in started.items()}
         beside = going.wait()
@@ -63,18 +66,21 @@ def all_tricks(lab: Lab) -> dict[str, dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def without(lab: Lab) -> dict[str, dict[str, Any]]:
-    return all_tricks(lab)
+def without(lab: Lab) -> Callable[[bool], dict[str, dict[str, Any]]]:
+    return functools.cache(lambda v6: all_tricks(lab, v6))
 
 
-@pytest.fixture(scope="module", params=[EAGER, EVERYTHING], ids=["all-modules", "everything-queued"])
-def with_tandem(request, lab: Lab) -> dict[str, dict[str, Any]]:
-    with watched(lab, request.param) as daemon:
-        told = all_tricks(lab)
+@pytest.fixture(scope="module", params=[(EAGER, False), (EVERYTHING, False), (EAGER, True)], ids=["all-modules", "everything-queued", "all-modules-v6"])
+def told(request, lab: Lab, without) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
+    """Without Tandem and with it."""
+    config, v6 = request.param
+    before = without(v6)
+    with watched(lab, config) as daemon:
+        told = all_tricks(lab, v6)
         counters = daemon.api("/v1/status")["datapath"]
         assert counters["queued"] > 1000
         assert counters["unacceptable"] > 10, "they were seen, and nothing was made of them"
-    return told
+    return before, told
 
 
 def expected(trick: str) -> tuple[bytes, str]:
@@ -86,7 +92,8 @@ def expected(trick: str) -> tuple[bytes, str]:
 
 
 @pytest.mark.parametrize("trick", TRICKS)
-def test_a_server_gets_no_more_than_without(without, with_tandem, trick) -> None:
+def test_a_server_gets_no_more_than_without(told, trick) -> None:
+    without, with_tandem = told
     content, error = expected(trick)
     allowed = [{"bytes": len(content), "digest": hashlib.sha256(content).hexdigest(), "error": error}]
     if trick == "data-after-fin":  # all of them together fill the access point's queue; where it drops the FIN, what follows is in order
@@ -100,12 +107,16 @@ def test_a_server_gets_no_more_than_without(without, with_tandem, trick) -> None
 HARMFUL = {"reset": "ConnectionResetError", "fin": "cut short", "future-timestamps": "stands still", "next-numbers-other-bytes": "other bytes"}
 
 
-def attacked(lab: Lab, attack: str) -> str:
+# By IPv6: what ICMP and headers are for, and one each of resets, windows and timestamps.
+V6 = ("icmp", "odd-ip-headers", "reset", "windows", "odd-echo")
+
+
+def attacked(lab: Lab, attack: str, v6: bool) -> str:
     """What becomes of a download that is attacked; one beside it must arrive whole."""
-    with on_path(lab, attack):
-        going = lab.start_download("attacked", sha256=True, timeout=PATIENCE)
+    with on_path(lab, attack, v6=v6):
+        going = lab.start_download("attacked", sha256=True, timeout=PATIENCE, v6=v6)
         going.wait_bytes(1)
-        beside = lab.start_download("attacked", sha256=True)
+        beside = lab.start_download("attacked", sha256=True, v6=v6)
         result, other = going.wait(), beside.wait()
     assert other.error is None and other.sha256 == SUM
     if result.error is None:
@@ -115,10 +126,12 @@ def attacked(lab: Lab, attack: str) -> str:
     return "stands still" if "not finished" in result.error else result.error.split(":")[0]
 
 
-@pytest.mark.parametrize("attack", ATTACKS)
-def test_on_the_path_he_gets_no_more_than_without(lab, attack) -> None:
+@pytest.mark.parametrize("attack, v6", [*((attack, False) for attack in ATTACKS), *((attack, True) for attack in V6)],
+                         ids=[*ATTACKS, *(f"{attack}-v6" for attack in V6)])
+def test_on_the_path_he_gets_no_more_than_without(lab, attack, v6) -> None:
     harm = HARMFUL.get(attack, "whole")
     # Forged bytes race those of the server: where they come second they do nothing.
-    assert any(attacked(lab, attack) == harm for _ in range(3))
-    with watched(lab, EAGER):
-        assert attacked(lab, attack) in (harm, "whole")
+    assert any(attacked(lab, attack, v6) == harm for _ in range(3))
+    with watched(lab, EAGER) as daemon:
+        assert attacked(lab, attack, v6) in (harm, "whole")
+        assert daemon.api("/v1/status")["datapath"]["queued"] > 100, "the modules had a say"
