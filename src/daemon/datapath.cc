@@ -166,14 +166,16 @@ void Datapath::asked(const kernel::ObservedPacket& packet, const Segment& segmen
                                    .seen = static_cast<std::uint32_t>(packet.bytes.size()) } });
 }
 
-std::size_t Datapath::inject(const chain::Injection& injection, Tick now)
+std::size_t Datapath::inject(const chain::Injection& injection, Tick now, bool tunnelled)
 {
   std::array<std::byte, 256> buffer {};
   const std::size_t length = wire::build(buffer, injection.key, injection.segment);
   const std::span<const std::byte> packet { buffer.data(), length };
-  const bool sent = length != 0 && send(packet, injection.segment.by);
+  const Link by = injection.segment.by;
+  const bool around = tunnelled && by == Link::cell;
+  const bool sent = length != 0 && !around && send(packet, tunnelled ? Link::other : by);
   return injected({ .at = now,
-                    .link = injection.segment.by,
+                    .link = by,
                     .disposition = trace::Disposition::injected,
                     .after = sent ? packet : std::span<const std::byte> {},
                     .why = injection.why });

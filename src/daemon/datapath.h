@@ -67,8 +67,10 @@ public:
   // The chain was asked about this copy: its headers are recorded.
   void asked(const kernel::ObservedPacket& packet, const Segment& segment);
 
-  // Builds and sends a segment of any kind but a fill. Returns the bytes that left; 0: not sent.
-  std::size_t inject(const chain::Injection& injection, Tick now);
+  // Builds and sends a segment of any kind but a fill. Returns the bytes that left; 0: not sent. `tunnelled`: the
+  // flow's route leads into a tunnel. What is for the Wi-Fi link is sent by Link::other then, where this host's routes
+  // lead it, and what is for the cellular link not at all.
+  std::size_t inject(const chain::Injection& injection, Tick now, bool tunnelled = false);
   // The same for a fill, which is built and handed to the local TCP elsewhere: `packet` is what was handed over, empty
   // when it was not.
   std::size_t filled(const chain::Injection& injection, std::span<const std::byte> packet, Tick now);

@@ -2,6 +2,7 @@
 
 #include "src/daemon/fetch_loader.h"
 #include "src/daemon/lock.h"
+#include "src/daemon/network_text.h"
 #include "src/kernel/clock.h"
 #include "src/kernel/command.h"
 #include "src/kernel/fd.h"
@@ -76,6 +77,22 @@ constexpr std::array<std::string_view, 4> own_tables { "table inet tandem {", "t
                                                        "table inet tandem_place {", "table inet tandem_placed {" };
 
 // Lines of every rule set on this machine that are not Tandem's own.
+// "routes lead into wg0 (wireguard): 10.0.0.0/8, 10.99.0.0/24 and 5 more; flows there are left alone"
+std::string aside_text(const std::vector<links::Routing::Aside>& all)
+{
+  constexpr std::size_t most = 3;
+  std::string text {}, into {};
+  for (std::size_t i = 0; i < std::min(all.size(), most); ++i)
+  {
+    text += i == 0 ? "" : ", ";
+    if (all[i].tunnel != into) text += all[i].tunnel + ": ";
+    into = all[i].tunnel;
+    text += prefix_text(all[i].to);
+  }
+  if (all.size() > most) text += " and " + std::to_string(all.size() - most) + " more";
+  return text.empty() ? "" : "routes lead into " + text + "; flows there are left alone";
+}
+
 struct ForeignRules
 {
   std::vector<std::string> lines;
@@ -285,7 +302,9 @@ private:
     std::vector<std::string> roles { wifi_ };
     if (!in_.cell.empty() || cell_.rfind("ppp", 0) != 0) roles.push_back(cell_);
     const std::string why = links::hands_off(monitor.routing(), monitor[Link::wifi].addresses, roles);
-    add("tunnel", why.empty() ? Health::ok : Health::warn, why.empty() ? "none has the default route" : why,
+    const std::string partly = aside_text(monitor.routing().aside(monitor[Link::wifi].addresses, roles));
+    const std::string none = "none has the default route" + (partly.empty() ? "" : "; " + partly);
+    add("tunnel", why.empty() ? Health::ok : Health::warn, why.empty() ? none : why,
         why.empty() ? ""
                     : "none needed: Tandem keeps its hands off every flow until that ends (docs/beside-others.md)");
   }

@@ -52,9 +52,10 @@ std::optional<std::uint32_t> user_of(const std::string& name)
 
 ExclusionDriver::ExclusionDriver(chain::Chain& chain, ChainInputs& inputs,
                                  std::function<void(std::function<void()>)> later, std::function<void()> changed,
-                                 std::function<int(const Address&)> interface_of)
-    : chain_ { chain }, inputs_ { inputs }, later_ { std::move(later) }, changed_ { std::move(changed) },
-      interface_of_ { std::move(interface_of) }
+                                 Host host)
+    : chain_ { chain }, inputs_ { inputs }, later_ { std::move(later) }, changed_ { std::move(changed) }, host_ {
+        std::move(host)
+      }
 {
 }
 
@@ -70,12 +71,12 @@ void ExclusionDriver::assign(const std::vector<Exclusion>& all, Tick now)
 }
 
 // Of the exclusions the first that holds, in the order of what it costs to know.
-std::string ExclusionDriver::judge(const FlowView& flow)
+std::string ExclusionDriver::excluded(const FlowView& flow)
 {
   if (flow.link != Link::wifi) return {};
   const Exclusion* found = known_.of_peer(flow.key.remote);
   if (found == nullptr && (known_.asks_user() || known_.asks_cgroup()))
-    if (const auto owner = sockets_.find(flow.key, interface_of_(flow.key.local)))
+    if (const auto owner = sockets_.find(flow.key, host_.interface_of(flow.key.local)))
     {
       found = known_.of_user(owner->user);
       if (found == nullptr && known_.asks_cgroup() && owner->cgroup != 0)
@@ -88,6 +89,23 @@ std::string ExclusionDriver::judge(const FlowView& flow)
       }
     }
   return found == nullptr ? std::string {} : found->text();
+}
+
+std::string ExclusionDriver::why_tunnelled(const FlowView& flow) const
+{
+  return flow.link == Link::wifi ? host_.tunnel(flow.key) : std::string {};
+}
+
+// A tunnel promises more than an exclusion asks for.
+void ExclusionDriver::judge(flow::Flow& flow, Tick now)
+{
+  if (flow.closed) return;
+  std::string why = why_tunnelled(flow.view);
+  if (why.empty())
+    tunnelled_.erase(flow.view.id);
+  else
+    tunnelled_.insert(flow.view.id);
+  put(flow, why.empty() ? excluded(flow.view) : std::move(why), now);
 }
 
 void ExclusionDriver::put(flow::Flow& flow, std::string why, Tick now)
@@ -109,19 +127,27 @@ void ExclusionDriver::put(flow::Flow& flow, std::string why, Tick now)
 
 void ExclusionDriver::began(const FlowKey& key, Tick now)
 {
-  if (known_.empty()) return;
-  flow::Flow* flow = chain_.table().find(key);
-  if (flow == nullptr || flow->closed) return;
-  put(*flow, judge(flow->view), now);
+  if (flow::Flow* flow = chain_.table().find(key)) judge(*flow, now);
 }
 
 void ExclusionDriver::judge_all(Tick now)
 {
+  chain_.table().each([&](flow::Flow& flow) { judge(flow, now); });
+}
+
+// Whose a flow is costs a question each: it is asked again of none that stays where it is.
+ExclusionDriver::Rerouted ExclusionDriver::routes_changed(Tick now)
+{
+  Rerouted changed {};
   chain_.table().each(
       [&](flow::Flow& flow)
       {
-        if (!flow.closed) put(flow, judge(flow.view), now);
+        const bool was = in_tunnel(flow.view.id);
+        if (flow.closed || why_tunnelled(flow.view).empty() != was) return;
+        judge(flow, now);
+        (was ? changed.back : changed.into_tunnels) = true;
       });
+  return changed;
 }
 
 void ExclusionDriver::find_cgroup(std::uint64_t id)
@@ -177,8 +203,7 @@ void ExclusionDriver::find_names()
 
 void ExclusionDriver::look(Tick now)
 {
-  if (known_.empty()) return;
-  if (now - asked_at_ > names_age) find_names();
+  if (!known_.empty() && now - asked_at_ > names_age) find_names();
   if (now - cgroup_asked_ > answer_due && std::erase_if(cgroups_, [](const auto& one) { return !one.second; }) > 0)
     judge_all(now);
   // Flows that are gone.
@@ -187,6 +212,7 @@ void ExclusionDriver::look(Tick now)
     std::set<std::uint64_t> there {};
     chain_.table().each([&](const flow::Flow& flow) { there.insert(flow.view.id); });
     std::erase_if(reasons_, [&](const auto& one) { return !there.contains(one.first); });
+    std::erase_if(tunnelled_, [&](std::uint64_t id) { return !there.contains(id); });
   }
 }
 

@@ -1,4 +1,5 @@
-// Leaves alone what is excluded: asks whose each new flow is, looks names up, and takes the modules off the flows.
+// Leaves alone what is excluded, or routed into a tunnel: asks whose each new flow is, looks names up, and takes the
+// modules off the flows.
 #pragma once
 
 #include "src/chain/chain.h"
@@ -16,6 +17,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,11 +27,19 @@ namespace tandem::daemon
 class ExclusionDriver
 {
 public:
+  // What it asks of this host. `interface_of`: the index of the interface that has a local address, 0: none. `tunnel`:
+  // why a flow is left alone because of its route; empty: it is not.
+  struct Host
+  {
+    std::function<int(const Address&)> interface_of;
+    std::function<std::string(const FlowKey&)> tunnel;
+  };
+
   // `later` runs something on the packet thread, from any thread. `changed` is called there when rules may have to
-  // change and flows may have been let go; never from within began() or look(). `interface_of`: the index of the
-  // interface that has a local address, 0: none.
+  // change and flows may have been let go; never from within began(), look() or
+  // routes_changed().
   ExclusionDriver(chain::Chain& chain, ChainInputs& inputs, std::function<void(std::function<void()>)> later,
-                  std::function<void()> changed, std::function<int(const Address&)> interface_of);
+                  std::function<void()> changed, Host host);
 
   // All that are in force from now on.
   void assign(const std::vector<Exclusion>& all, Tick now);
@@ -39,17 +49,29 @@ public:
   void began(const FlowKey& key, Tick now);
   // This host may be elsewhere now: names are looked up anew soon.
   void moved() { asked_at_ = {}; }
+  // Routes may lead elsewhere now.
+  struct Rerouted
+  {
+    bool into_tunnels = false; // flows were let go
+    bool back = false;         // others are not left alone any more
+  };
+  Rerouted routes_changed(Tick now);
   // Some times a second while anything happens.
   void look(Tick now);
 
   // Why the flow is left alone; empty: it is not.
   std::string reason(std::uint64_t flow) const;
-  std::size_t flows_now() const { return reasons_.size(); }
+  // Whether that is because of its route.
+  bool in_tunnel(std::uint64_t flow) const { return tunnelled_.contains(flow); }
+  std::size_t flows_now() const { return reasons_.size() - tunnelled_.size(); } // that are excluded
+  std::size_t in_tunnels_now() const { return tunnelled_.size(); }
   // {kind, what, flows: how many were left alone because of it, problem}
   nlohmann::json json() const;
 
 private:
-  std::string judge(const FlowView& flow);
+  std::string why_tunnelled(const FlowView& flow) const;
+  std::string excluded(const FlowView& flow);
+  void judge(flow::Flow& flow, Tick now);
   void judge_all(Tick now);
   void put(flow::Flow& flow, std::string why, Tick now);
   void find_cgroup(std::uint64_t id);
@@ -59,12 +81,13 @@ private:
   ChainInputs& inputs_;
   std::function<void(std::function<void()>)> later_;
   std::function<void()> changed_;
-  std::function<int(const Address&)> interface_of_;
+  Host host_;
   Exclusions known_ {};
   kernel::SocketOwners sockets_ {};
   std::map<std::uint64_t, std::optional<std::string>> cgroups_ {}; // paths by id; nothing: it is looked for
   Tick cgroup_asked_ {};                                           // when the latest of them was
   std::map<std::uint64_t, std::string> reasons_ {};                // of flows that are left alone, by id
+  std::set<std::uint64_t> tunnelled_ {};                           // of them, because of their route
   std::map<std::string, std::uint64_t> flows_ {};                  // Exclusion::text(): flows so far
   Tick asked_at_ {};                                               // when names were looked up
   Background background_ {};                                       // last: gone first

@@ -160,6 +160,7 @@ void PacketLoop::bind()
 {
   injector_.bind(Link::wifi, hands_off_.empty() ? roles_.wifi : "");
   injector_.bind(Link::cell, hands_off_.empty() ? roles_.cell : "");
+  injector_.follow_routes(Link::other); // for flows whose route leads into a tunnel
 }
 
 void PacketLoop::make_watchers()
@@ -276,6 +277,7 @@ StatusSources PacketLoop::sources()
            .settings = settings_,
            .network = network_,
            .hands_off = hands_off_,
+           .aside = aside(),
            .times_off = times_off_,
            .sleeps = sleeps_,
            .cell_cost = cell_cost_,

@@ -150,8 +150,12 @@ private:
   void place_evidence(Tick now);
   void look_at_filter(Tick now);
   std::string tunnel() const;
+  std::string tunnel(const FlowKey& flow) const;
+  std::vector<links::Routing::Aside> aside() const;
   std::string apart() const;
   void look_apart();
+  void look_at_tunnels();
+  void see_anew();
   void let_go(const std::string& why);
   void machine_woke();
   void make_exclusions();

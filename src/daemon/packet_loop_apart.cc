@@ -1,5 +1,5 @@
-// What is left alone: every flow beside a tunnel, behind a captive portal or in a network that is excluded, and single
-// flows that are.
+// What is left alone: every flow beside a tunnel that has the default route, behind a captive portal or in a network
+// that is excluded, and single flows that are.
 #include "src/daemon/packet_loop.h"
 #include "src/daemon/service.h"
 #include "src/daemon/status_json.h"
@@ -39,6 +39,17 @@ std::string PacketLoop::tunnel() const
   return links::hands_off(monitor_.routing(), monitor_[Link::wifi].addresses, no_tunnels(config_.links, roles_));
 }
 
+// Why this one is let go: its packets go into a tunnel that does not have the default route.
+std::string PacketLoop::tunnel(const FlowKey& flow) const
+{
+  return links::hands_off(monitor_.routing(), flow.local, flow.remote, no_tunnels(config_.links, roles_));
+}
+
+std::vector<links::Routing::Aside> PacketLoop::aside() const
+{
+  return monitor_.routing().aside(monitor_[Link::wifi].addresses, no_tunnels(config_.links, roles_));
+}
+
 // Why every flow is left alone; empty: it is not.
 std::string PacketLoop::apart() const
 {
@@ -72,6 +83,16 @@ void PacketLoop::look_apart()
   inputs_.add(kernel::now(), trace::input::QueueBypassed { began });
 }
 
+// Packets have passed unseen: what is known of the flows' numbers is old.
+void PacketLoop::see_anew()
+{
+  for (const bool bypassed : { true, false })
+  {
+    bypassed ? chain_.queue_bypassed() : chain_.queue_resumed();
+    inputs_.add(kernel::now(), trace::input::QueueBypassed { bypassed });
+  }
+}
+
 // What is withheld leaves now, by the way that this host's own packets take from now on. Nobody speaks for the flows
 // after that (tell_links).
 void PacketLoop::let_go(const std::string& why)
@@ -99,11 +120,7 @@ void PacketLoop::machine_woke()
   injector_.bind(Link::wifi, {});
   injector_.bind(Link::cell, {});
   modules_begin_anew();
-  for (const bool bypassed : { true, false })
-  {
-    bypassed ? chain_.queue_bypassed() : chain_.queue_resumed();
-    inputs_.add(kernel::now(), trace::input::QueueBypassed { bypassed });
-  }
+  see_anew();
   look_at_cell(); // another day may have begun
   links_changed();
 }
@@ -142,7 +159,9 @@ void PacketLoop::make_exclusions()
 {
   exclusions_.emplace(
       chain_, inputs_, [this](std::function<void()> work) { static_cast<void>(mailbox_.post(std::move(work))); },
-      [this] { exclusions_changed(); }, [this](const Address& local) { return interface_of(local); });
+      [this] { exclusions_changed(); },
+      ExclusionDriver::Host { .interface_of = [this](const Address& local) { return interface_of(local); },
+                              .tunnel = [this](const FlowKey& flow) { return tunnel(flow); } });
 }
 
 void PacketLoop::exclude(const std::vector<ExclusionSetting>& all)

@@ -109,8 +109,9 @@ void PacketLoop::path_found(const chain::PathFound& found, Tick now)
 std::size_t PacketLoop::inject(const chain::Injection& injection)
 {
   const Tick now = kernel::now();
-  return injection.segment.kind == InjectedKind::fill ? datapath_.filled(injection, broker_.fill(injection), now)
-                                                      : datapath_.inject(injection, now);
+  return injection.segment.kind == InjectedKind::fill
+             ? datapath_.filled(injection, broker_.fill(injection), now)
+             : datapath_.inject(injection, now, exclusions_->in_tunnel(injection.flow));
 }
 
 void PacketLoop::drain_queue()
@@ -322,6 +323,7 @@ void PacketLoop::links_changed()
 {
   rouse();
   look_apart();
+  look_at_tunnels();
   exclusions_->moved();
   watch_->link(monitor_[Link::wifi]);
   for (auto& [link, radio] : more_radio_)
@@ -344,6 +346,23 @@ void PacketLoop::exclusions_changed()
   broker_.exclude(exclusions_->known().networks());
   stop_fetching("what is excluded has changed");
   links_changed();
+}
+
+// Flows that a new route leads into a tunnel are let go one by one, as all of them are beside a default route.
+void PacketLoop::look_at_tunnels()
+{
+  if (!hands_off_.empty()) return;
+  const ExclusionDriver::Rerouted changed = exclusions_->routes_changed(kernel::now());
+  if (!changed.into_tunnels && !changed.back) return;
+  if (changed.into_tunnels)
+  {
+    log(Severity::notice, "flows are left alone since their routes lead into a tunnel, "
+                              + std::to_string(exclusions_->in_tunnels_now()) + " now");
+    stop_fetching("a flow's route leads into a tunnel");
+  }
+  // What a module held back leaves now, see inject().
+  entered(kernel::now(), trace::input::CarriedOut {});
+  if (changed.back) see_anew();
 }
 
 void PacketLoop::radio_changed(Link link, const std::optional<RadioState>& radio)

@@ -1,5 +1,6 @@
 #include "src/daemon/status.h"
 
+#include "src/daemon/network_text.h"
 #include "src/daemon/status_json.h"
 #include "src/daemon/version.h"
 #include "src/kernel/clock.h"
@@ -75,6 +76,14 @@ json datapath_json(const StatusSources& from)
   return all;
 }
 
+json tunnels_json(const StatusSources& from)
+{
+  json routes = json::array();
+  for (const links::Routing::Aside& one : from.aside)
+    routes.push_back({ { "into", one.tunnel }, { "to", prefix_text(one.to) } });
+  return { { "routes", std::move(routes) }, { "flows", from.exclusions.in_tunnels_now() } };
+}
+
 json fetch_json(const StatusSources& from)
 {
   const chain::Chain::Stats& asked = from.chain.stats();
@@ -135,6 +144,7 @@ json status_json(const StatusSources& from)
     { "keeper", keeper_json(keeper, from.keeper.pid()) },
     { "flows", flow_table_json(from.chain.table()) },
     { "excluded", { { "exclusions", from.exclusions.json() }, { "flows", from.exclusions.flows_now() } } },
+    { "tunnels", tunnels_json(from) },
     { "problems", from.problems },
     { "evidence", from.evidence.here_json() },
     { "modules", all_modules_json(from) },

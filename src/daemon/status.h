@@ -21,6 +21,7 @@
 #include "src/kernel/packet/packet_queue.h"
 #include "src/links/cell_cost.h"
 #include "src/links/link_table.h"
+#include "src/links/routing.h"
 
 #include <tandem/link.h>
 #include <tandem/units.h>
@@ -59,9 +60,10 @@ struct StatusSources
   const ExclusionDriver& exclusions;
   const SettingLayers& settings;
   const CurrentNetwork& network;
-  const std::string& hands_off; // why no flow is taken on; empty: no reason
-  std::uint64_t times_off;      // how often that began
-  std::uint64_t sleeps;         // of the machine
+  const std::string& hands_off;             // why no flow is taken on; empty: no reason
+  std::vector<links::Routing::Aside> aside; // routes into tunnels that lead to a part of the Internet
+  std::uint64_t times_off;                  // how often that began
+  std::uint64_t sleeps;                     // of the machine
   links::CellCost cell_cost;
   const std::string& cell_denied; // why nothing goes by the cellular link
   Duration uptime;

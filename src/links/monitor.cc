@@ -133,8 +133,9 @@ struct Monitor::Parts
       // Those of interfaces without a role, too: who has a default route may get one.
       read_route(reinterpret_cast<rtnl_route*>(object), false,
                  [&](const DefaultRouteNotification&) { overrun = true; });
+      // Beside a tunnel any route may be an exception from what leads into it.
       read_way(reinterpret_cast<rtnl_route*>(object), [&](const RouteEntry& entry)
-               { overrun |= entry.to.prefix == 0 || entry.refused || routing.knows_tunnel(entry.ifindex); });
+               { overrun |= entry.to.prefix == 0 || entry.refused || routing.any_tunnel(); });
       break;
     }
     case RTM_NEWRULE:

@@ -36,9 +36,16 @@ RuleEntry::Action action_of(std::uint8_t action)
   }
 }
 
-void take_attribute(const nlattr& attribute, unsigned from_length, RuleEntry& rule)
+void take_attribute(const nlattr& attribute, unsigned from_length, unsigned to_length, RuleEntry& rule)
 {
   const auto number = [&] { return mnl_attr_get_payload_len(&attribute) >= 4 ? mnl_attr_get_u32(&attribute) : 0; };
+  const auto network = [&](unsigned length)
+  {
+    Address address { .v6 = rule.v6 };
+    std::memcpy(address.bytes.data(), mnl_attr_get_payload(&attribute),
+                std::min<std::size_t>(mnl_attr_get_payload_len(&attribute), address.bytes.size()));
+    return network_of(address, length);
+  };
   switch (mnl_attr_get_type(&attribute))
   {
   case FRA_PRIORITY:
@@ -60,13 +67,11 @@ void take_attribute(const nlattr& attribute, unsigned from_length, RuleEntry& ru
     if (const std::uint32_t length = number(); length != UINT32_MAX) rule.suppress_below = length;
     break;
   case FRA_SRC:
-  {
-    Address address { .v6 = rule.v6 };
-    std::memcpy(address.bytes.data(), mnl_attr_get_payload(&attribute),
-                std::min<std::size_t>(mnl_attr_get_payload_len(&attribute), address.bytes.size()));
-    rule.from = network_of(address, from_length);
+    rule.from = network(from_length);
     break;
-  }
+  case FRA_DST:
+    rule.to = network(to_length);
+    break;
   case FRA_IIFNAME:
     // What this host makes itself comes from lo.
     rule.elsewhere = rule.elsewhere || std::strcmp(mnl_attr_get_str(&attribute), "lo") != 0;
@@ -104,9 +109,8 @@ bool take(const nlmsghdr& message, std::vector<RuleEntry>& all)
                    .action = action_of(head.action),
                    .table = head.table,
                    .invert = (head.flags & FIB_RULE_INVERT) != 0,
-                   .elsewhere = head.dst_len != 0,
                    .some = head.tos != 0 };
-  auto taker = [&](const nlattr& attribute) { take_attribute(attribute, head.src_len, rule); };
+  auto taker = [&](const nlattr& attribute) { take_attribute(attribute, head.src_len, head.dst_len, rule); };
   const auto each = [](const nlattr* attribute, void* call)
   {
     (*static_cast<decltype(taker)*>(call))(*attribute);

@@ -31,14 +31,37 @@ enum class Match : std::uint8_t
   yes,
 };
 
-Match match(const RuleEntry& rule, const std::vector<Address>& own)
+// `from`, `to`: whether the packets in question may be ones that the rule's networks hold.
+Match match(const RuleEntry& rule, bool from, bool to)
 {
   if (rule.elsewhere) return Match::no;
   const bool mark = (0 & rule.mask) == rule.mark; // what has no mark
+  const bool fits = mark && from && to;
+  if (fits && rule.some) return Match::maybe;
+  return fits != rule.invert ? Match::yes : Match::no;
+}
+
+// A rule for some destinations only says nothing of most of the Internet.
+Match match(const RuleEntry& rule, const std::vector<Address>& own)
+{
   const bool from = rule.from.prefix == 0
                     || std::any_of(own.begin(), own.end(), [&](const Address& a) { return rule.from.contains(a); });
-  if (mark && from && rule.some) return Match::maybe;
-  return (mark && from) != rule.invert ? Match::yes : Match::no;
+  return match(rule, from, rule.to.prefix == 0);
+}
+
+bool holds(const Network& network, const Address& address)
+{
+  return network.prefix == 0 || network.contains(address);
+}
+
+constexpr std::uint32_t null_metric = std::numeric_limits<std::uint32_t>::max(); // the kernel's own "no route"
+
+// What never leaves a link: every interface has routes for it.
+bool stays_on_link(const Network& network)
+{
+  const auto& b = network.address.bytes;
+  if (network.address.v6) return b[0] == 0xff || (b[0] == 0xfe && (b[1] & 0xc0) == 0x80);
+  return b[0] >= 224 || (b[0] == 169 && b[1] == 254);
 }
 
 } // namespace
@@ -71,10 +94,16 @@ const std::string* Routing::tunnel_of(int ifindex, const std::vector<std::string
   return has_role ? nullptr : &found->second.text;
 }
 
+// Of routes to the same network.
+bool Routing::better(const RouteEntry& one, const RouteEntry* than, const std::vector<std::string>& roles) const
+{
+  return than == nullptr || one.metric < than->metric
+         || (one.metric == than->metric && tunnel_of(one.ifindex, roles) != nullptr);
+}
+
 // What a rule's table says of most of the Internet.
 Routing::Outlook Routing::default_in(const RuleEntry& rule, const std::vector<std::string>& roles) const
 {
-  constexpr std::uint32_t null_metric = std::numeric_limits<std::uint32_t>::max(); // the kernel's own "no route"
   constexpr double most = 0.5;
   double tunnelled = 0, refused = 0;
   const std::string* tunnel = nullptr;
@@ -86,9 +115,7 @@ Routing::Outlook Routing::default_in(const RuleEntry& rule, const std::vector<st
     if (route.to.prefix == 0)
     {
       if (route.refused && route.metric == null_metric) continue;
-      const bool better = best == nullptr || route.metric < best->metric
-                          || (route.metric == best->metric && tunnel_of(route.ifindex, roles) != nullptr);
-      if (better) best = &route;
+      if (better(route, best, roles)) best = &route;
     }
     else if (route.refused)
       refused += share(route.to);
@@ -107,25 +134,81 @@ Routing::Outlook Routing::default_in(const RuleEntry& rule, const std::vector<st
   return into != nullptr ? Outlook { Way::tunnel, *into } : Outlook { Way::clear };
 }
 
-Routing::Outlook Routing::outlook(bool v6, const std::vector<Address>& own, const std::vector<std::string>& roles) const
+// What a rule's table says of one peer: the longest prefix, of those the lowest metric.
+Routing::Outlook Routing::found_in(const RuleEntry& rule, const Address& peer,
+                                   const std::vector<std::string>& roles) const
 {
-  std::vector<Address> sources {};
-  std::copy_if(own.begin(), own.end(), std::back_inserter(sources), [&](const Address& a) { return a.v6 == v6; });
+  const RouteEntry* best = nullptr;
+  for (const RouteEntry& route : routes_)
+  {
+    if (route.v6 != rule.v6 || route.table != rule.table || !holds(route.to, peer)) continue;
+    if (route.to.prefix == 0 && route.refused && route.metric == null_metric) continue;
+    if (best != nullptr && route.to.prefix < best->to.prefix) continue;
+    if (best == nullptr || route.to.prefix > best->to.prefix || better(route, best, roles)) best = &route;
+  }
+  if (best == nullptr || (rule.suppress_below && best->to.prefix <= *rule.suppress_below)) return {};
+  if (best->refused) return { Way::refused };
+  const std::string* into = tunnel_of(best->ifindex, roles);
+  return into != nullptr ? Outlook { Way::tunnel, *into } : Outlook { Way::clear };
+}
+
+// As the kernel walks the rules. `fits` says whether one matches, `look` what its table says.
+template <class Fits, class Look>
+Routing::Outlook Routing::walk(bool v6, Fits fits, Look look) const
+{
   std::uint32_t from = 0; // behind a goto
   for (const RuleEntry& rule : rules_)
   {
     if (rule.v6 != v6 || rule.priority < from) continue;
-    const Match fits = match(rule, sources);
-    if (fits == Match::no) continue;
-    const bool sure = fits == Match::yes;
+    const Match found = fits(rule);
+    if (found == Match::no) continue;
+    const bool sure = found == Match::yes;
     if (rule.action == RuleEntry::Action::refuse && sure) return { Way::refused };
     if (rule.action == RuleEntry::Action::go_to && sure) from = rule.target;
     if (rule.action != RuleEntry::Action::lookup) continue;
-    const Outlook found = default_in(rule, roles);
+    const Outlook there = look(rule);
     // That some flows may go into a tunnel is enough.
-    if (found.way == Way::tunnel || (sure && found.way != Way::none)) return found;
+    if (there.way == Way::tunnel || (sure && there.way != Way::none)) return there;
   }
   return {};
+}
+
+Routing::Outlook Routing::outlook(bool v6, const std::vector<Address>& own, const std::vector<std::string>& roles) const
+{
+  std::vector<Address> sources {};
+  std::copy_if(own.begin(), own.end(), std::back_inserter(sources), [&](const Address& a) { return a.v6 == v6; });
+  return walk(
+      v6, [&](const RuleEntry& rule) { return match(rule, sources); },
+      [&](const RuleEntry& rule) { return default_in(rule, roles); });
+}
+
+Routing::Outlook Routing::outlook(const Address& local, const Address& peer,
+                                  const std::vector<std::string>& roles) const
+{
+  return walk(
+      peer.v6, [&](const RuleEntry& rule) { return match(rule, holds(rule.from, local), holds(rule.to, peer)); },
+      [&](const RuleEntry& rule) { return found_in(rule, peer, roles); });
+}
+
+std::vector<Routing::Aside> Routing::aside(const std::vector<Address>& own, const std::vector<std::string>& roles) const
+{
+  std::vector<Aside> all {};
+  for (const RouteEntry& route : routes_)
+  {
+    const std::string* into = tunnel_of(route.ifindex, roles);
+    if (into == nullptr || route.to.prefix == 0 || route.refused || stays_on_link(route.to)) continue;
+    const bool asked = std::any_of(
+        rules_.begin(), rules_.end(),
+        [&](const RuleEntry& rule)
+        {
+          const bool from = std::any_of(own.begin(), own.end(), [&](const Address& a) { return holds(rule.from, a); });
+          return rule.v6 == route.v6 && rule.action == RuleEntry::Action::lookup && rule.table == route.table
+                 && match(rule, from || rule.from.prefix == 0, true) != Match::no;
+        });
+    const Aside one { *into, route.to };
+    if (asked && std::find(all.begin(), all.end(), one) == all.end()) all.push_back(one);
+  }
+  return all;
 }
 
 std::string hands_off(const Routing& routing, const std::vector<Address>& own, const std::vector<std::string>& roles)
@@ -140,6 +223,14 @@ std::string hands_off(const Routing& routing, const std::vector<Address>& own, c
     clear = clear || outlook.way == Way::clear;
   }
   return refused && !clear ? "the routes of this host let nothing out" : "";
+}
+
+std::string hands_off(const Routing& routing, const Address& local, const Address& peer,
+                      const std::vector<std::string>& roles)
+{
+  if (!routing.any_tunnel()) return {};
+  const Routing::Outlook outlook = routing.outlook(local, peer, roles);
+  return outlook.way == Routing::Way::tunnel ? "its route leads into " + outlook.tunnel : "";
 }
 
 } // namespace tandem::links

@@ -52,8 +52,8 @@ struct RuleEntry
       suppress_below {}; // suppress_prefixlength: what is found with at most this prefix is not used
   bool invert = false;
   std::uint32_t mark = 0, mask = 0;
-  Network from {};
-  bool elsewhere = false; // by interface, VRF, or for some destinations only: not how an ordinary flow is routed
+  Network from {}, to {};
+  bool elsewhere = false; // by interface or VRF: not how an ordinary flow is routed
   bool some = false;      // for some users, ports or protocols: may be how a flow is routed
   bool operator==(const RuleEntry&) const = default;
 };
@@ -81,17 +81,34 @@ public:
   void add(const RouteEntry& route) { routes_.push_back(route); }
   // In the kernel's order: ascending priority.
   void add(const RuleEntry& rule) { rules_.push_back(rule); }
-  bool knows_tunnel(int ifindex) const { return tunnels_.contains(ifindex); }
+  bool any_tunnel() const { return !tunnels_.empty(); }
 
   // Where the Internet is for unmarked packets of this host with one of the source addresses `own`. A tunnel that
   // leads to most of it counts as one that leads to all (0.0.0.0/1 and 128.0.0.0/1, or everything but private networks
   // in pieces). Interfaces named in `roles` are no tunnels, whatever they are.
   Outlook outlook(bool v6, const std::vector<Address>& own, const std::vector<std::string>& roles) const;
 
+  // Where unmarked packets from `local` to `peer` go, of the same version.
+  Outlook outlook(const Address& local, const Address& peer, const std::vector<std::string>& roles) const;
+
+  // A route to a part of the Internet, or to a private network, that leads into a tunnel.
+  struct Aside
+  {
+    std::string tunnel {}; // "wg0 (wireguard)"
+    Network to {};
+    bool operator==(const Aside&) const = default;
+  };
+  // Those of tables that this host's packets with one of the addresses `own` are looked up in.
+  std::vector<Aside> aside(const std::vector<Address>& own, const std::vector<std::string>& roles) const;
+
   bool operator==(const Routing&) const = default;
 
 private:
   Outlook default_in(const RuleEntry& rule, const std::vector<std::string>& roles) const;
+  Outlook found_in(const RuleEntry& rule, const Address& peer, const std::vector<std::string>& roles) const;
+  template <class Fits, class Look>
+  Outlook walk(bool v6, Fits fits, Look look) const;
+  bool better(const RouteEntry& one, const RouteEntry* than, const std::vector<std::string>& roles) const;
   const std::string* tunnel_of(int ifindex, const std::vector<std::string>& roles) const;
 
   struct Tunnel
@@ -108,5 +125,9 @@ private:
 // Why Tandem must not act: empty when it may. "the default route leads into wg0 (wireguard)". A tunnel for one IP
 // version is enough; that nothing is let out counts only when no version has a way.
 std::string hands_off(const Routing& routing, const std::vector<Address>& own, const std::vector<std::string>& roles);
+
+// Why Tandem must not act for a flow between these; empty when it may. "its route leads into wg0 (wireguard)".
+std::string hands_off(const Routing& routing, const Address& local, const Address& peer,
+                      const std::vector<std::string>& roles);
 
 } // namespace tandem::links

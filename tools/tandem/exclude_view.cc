@@ -39,4 +39,21 @@ std::string excluded_line(const json& excluded, const Style& style)
   return "\nexcluded " + out + "; " + fixed(number(excluded, "flows"), 0) + " flows now" + problems;
 }
 
+std::string tunnels_line(const json& tunnels)
+{
+  constexpr int most = 3;
+  std::string out {}, into {};
+  int count = 0;
+  for (const json& one : list(tunnels, "routes"))
+  {
+    if (++count > most) continue;
+    const std::string tunnel = words_of(one, "into");
+    out += (count == 1 ? "" : ", ") + (tunnel == into ? "" : tunnel + ": ") + words_of(one, "to");
+    into = tunnel;
+  }
+  if (out.empty()) return {};
+  if (count > most) out += " and " + std::to_string(count - most) + " more";
+  return "\ntunnels  " + out + "; " + fixed(number(tunnels, "flows"), 0) + " flows left alone now";
+}
+
 } // namespace tandem::cli

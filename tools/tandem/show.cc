@@ -273,7 +273,7 @@ std::string show_status(const json& status, const Style& style)
   out += "\nflows    " + text(flows, "count") + " of " + text(flows, "capacity");
   if (number(flows, "refused") > 0)
     out += ", " + style(Tone::warning, text(flows, "refused") + " new ones passed untouched: the table was full");
-  out += excluded_line(member(status, "excluded"), style);
+  out += excluded_line(member(status, "excluded"), style) + tunnels_line(member(status, "tunnels"));
   out += "\npackets  " + counters_line(member(status, "datapath")) + '\n' + evidence_line(member(status, "evidence"))
          + fetch_line(member(status, "fetch"), style) + roaming_line(member(status, "roaming"));
   if (const auto faults = ranked(member(status, "faults")); !faults.empty())

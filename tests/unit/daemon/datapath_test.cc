@@ -332,6 +332,17 @@ TEST_F(DatapathOf, AnInjectedSegmentLeavesByItsLinkAndIsRecorded)
   EXPECT_EQ(recorded()[0].why, "copy");
 }
 
+TEST_F(DatapathOf, OfAFlowInATunnelNothingGoesAroundIt)
+{
+  EXPECT_GT(path.inject({ .key = flow(), .segment = { .by = Link::wifi } }, Tick { 4s }, true), 0u);
+  EXPECT_EQ(path.inject({ .key = flow(), .segment = { .by = Link::cell } }, Tick { 4s }, true), 0u);
+  ASSERT_THAT(sent, SizeIs(1));
+  EXPECT_EQ(sent[0].second, Link::other) << "where the routes lead";
+  ASSERT_THAT(recorded(), SizeIs(1));
+  EXPECT_EQ(recorded()[0].link, Link::wifi) << "as a replay has it";
+  EXPECT_EQ(path.counters().inject_failed, 1u);
+}
+
 TEST_F(DatapathOf, WhatCannotBeSentHasNotLeft)
 {
   error = ENETDOWN;

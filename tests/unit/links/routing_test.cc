@@ -45,7 +45,7 @@ protected:
     routing.add(route);
   }
   // The three that are always there, and others before them.
-  Way way(std::vector<RuleEntry> more = {}, bool v6 = false)
+  Routing with(std::vector<RuleEntry> more, bool v6) const
   {
     Routing whole = routing;
     whole.add(RuleEntry { .v6 = v6, .priority = 0, .table = 255 });
@@ -56,8 +56,19 @@ protected:
     }
     whole.add(RuleEntry { .v6 = v6, .priority = 32766, .table = main_table });
     whole.add(RuleEntry { .v6 = v6, .priority = 32767, .table = default_table });
+    return whole;
+  }
+  Way way(std::vector<RuleEntry> more = {}, bool v6 = false)
+  {
+    const Routing whole = with(std::move(more), v6);
     last = hands_off(whole, own, roles);
     return whole.outlook(v6, own, roles).way;
+  }
+  // Of one peer, as the daemon asks for a flow.
+  std::string why(const Address& peer, std::vector<RuleEntry> more = {})
+  {
+    const Address local = peer.v6 ? Address { .bytes = { 0x20, 1 }, .v6 = true } : own.front();
+    return hands_off(with(std::move(more), peer.v6), local, peer, roles);
   }
 
   Routing routing {};
@@ -82,6 +93,66 @@ TEST_F(RoutingOf, ADefaultRouteThatBeatsTheOthers)
   add({ .to = {}, .metric = 50, .ifindex = wg });
   EXPECT_EQ(way(), Way::tunnel);
   EXPECT_EQ(last, "the default route leads into wg0 (wireguard)");
+}
+
+constexpr Address at(std::uint8_t a, std::uint8_t b)
+{
+  return { .bytes = { a, b, 0, 9 } };
+}
+
+TEST_F(RoutingOf, APeerIsWhereTheLongestPrefixLeads)
+{
+  add({ .to = net(10, 0, 8), .ifindex = tun });
+  EXPECT_EQ(why(at(10, 1)), "its route leads into tun0 (tun)");
+  EXPECT_EQ(why(at(11, 1)), "");
+  add({ .to = net(10, 1, 16), .ifindex = wlan });
+  EXPECT_EQ(why(at(10, 1)), "") << "an exception";
+  EXPECT_NE(why(at(10, 2)), "");
+  add({ .v6 = true, .to = net6(0xfd, 8), .ifindex = wg });
+  EXPECT_EQ(why({ .bytes = { 0xfd, 1 }, .v6 = true }), "its route leads into wg0 (wireguard)");
+  EXPECT_EQ(why({ .bytes = { 0x20, 1 }, .v6 = true }), "");
+  EXPECT_EQ(why(at(0xfd, 1)), "") << "the same bytes of the other version";
+}
+
+TEST_F(RoutingOf, OfEqualPrefixesTheLowestMetric)
+{
+  add({ .to = net(10, 0, 8), .metric = 50, .ifindex = wlan });
+  add({ .to = net(10, 0, 8), .metric = 100, .ifindex = tun });
+  EXPECT_EQ(why(at(10, 1)), "");
+  add({ .to = net(10, 0, 8), .metric = 50, .ifindex = tun });
+  EXPECT_NE(why(at(10, 1)), "") << "in turns";
+}
+
+TEST_F(RoutingOf, APeerIsLookedUpByTheRules)
+{
+  add({ .table = 9, .to = {}, .ifindex = wg });
+  const RuleEntry company { .priority = 9, .table = 9, .to = net(10, 0, 8) };
+  EXPECT_NE(why(at(10, 1), { company }), "");
+  EXPECT_EQ(why(at(11, 1), { company }), "");
+  EXPECT_EQ(way({ company }), Way::clear) << "for some destinations only";
+  EXPECT_EQ(why(at(10, 1), { { .priority = 9, .table = 9, .mark = 1, .mask = 1 } }), "");
+  EXPECT_EQ(why(at(10, 1), { { .priority = 9, .table = 9, .from = net(10, 8, 16) } }), "");
+  EXPECT_NE(why(at(10, 1), { { .priority = 9, .table = 9, .from = net(192, 0, 16) } }), "");
+  const RuleEntry abroad { .priority = 9, .table = 9, .invert = true, .to = net(192, 0, 16) };
+  EXPECT_EQ(way({ abroad }), Way::tunnel) << "all but a private network";
+  EXPECT_NE(why(at(10, 1), { abroad }), "");
+  EXPECT_EQ(why(at(192, 0), { abroad }), "");
+  EXPECT_EQ(why(at(10, 1), { { .priority = 5, .table = 9, .suppress_below = 0 } }), "");
+}
+
+TEST_F(RoutingOf, WhatLeadsAsideIsTold)
+{
+  add({ .to = net(10, 0, 8), .ifindex = tun });
+  add({ .to = net(224, 0, 4), .ifindex = tun });
+  add({ .v6 = true, .to = network_of({ .bytes = { 0xfe, 0x80 }, .v6 = true }, 64), .ifindex = tun });
+  add({ .to = {}, .metric = 900, .ifindex = tun });
+  add({ .table = 52, .to = net(100, 64, 10), .ifindex = wg });
+  const Routing::Aside ten { "tun0 (tun)", net(10, 0, 8) };
+  EXPECT_THAT(with({}, false).aside(own, roles), testing::ElementsAre(ten)) << "nobody looks in table 52";
+  EXPECT_THAT(with({ { .priority = 9, .table = 52 } }, false).aside(own, roles),
+              testing::ElementsAre(ten, Routing::Aside { "wg0 (wireguard)", net(100, 64, 10) }));
+  roles.emplace_back("tun0");
+  EXPECT_THAT(with({}, false).aside(own, roles), testing::IsEmpty());
 }
 
 TEST_F(RoutingOf, EthernetIsNoTunnel)
@@ -147,8 +218,10 @@ TEST_F(RoutingOf, Tailscale)
     { .priority = 5250, .action = Action::refuse, .mark = 0x80000, .mask = 0xff0000 },
     { .priority = 5270, .table = 52 },
   };
-  add({ .table = 52, .to = net(100, 100, 32), .ifindex = tun });
+  add({ .table = 52, .to = net(100, 64, 10), .ifindex = tun });
   EXPECT_EQ(way(rules), Way::clear);
+  EXPECT_NE(why(at(100, 100), rules), "");
+  EXPECT_EQ(why(at(203, 0), rules), "");
   add({ .table = 52, .to = {}, .ifindex = tun });
   EXPECT_EQ(way(rules), Way::tunnel);
 }

@@ -168,6 +168,20 @@ TEST(Show, roams_that_modules_asked_for)
               HasSubstr("roaming  3 asked for, 2 done, 1 failed; last: no roam: it is excluded\n"));
 }
 
+TEST(Show, routes_into_tunnels)
+{
+  const auto route = [](const char* to) { return json { { "into", "wg0 (wireguard)" }, { "to", to } }; };
+  json tunnels { { "routes", json::array() }, { "flows", 0 } };
+  EXPECT_THAT(show_status({ { "tunnels", tunnels } }, {}), Not(HasSubstr("tunnels")));
+  for (const char* to : { "10.0.0.0/8", "fd00::/8", "198.51.100.0/24", "192.0.2.0/24" })
+    tunnels["routes"].push_back(route(to));
+  tunnels["flows"] = 2;
+  EXPECT_THAT(
+      show_status({ { "tunnels", tunnels } }, {}),
+      HasSubstr(
+          "\ntunnels  wg0 (wireguard): 10.0.0.0/8, fd00::/8, 198.51.100.0/24 and 1 more; 2 flows left alone now\n"));
+}
+
 TEST(Show, endpoints_and_what_is_not_done)
 {
   const json steering {
