@@ -92,9 +92,9 @@ def trouble(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("switch", [True, False], ids=["kill-switch", "tunnel-only"])
-@pytest.mark.parametrize("style", ["wg-quick", "halves", "metric"])
+@pytest.mark.parametrize("style", ["wg-quick", "halves", "metric", "exit-node"])
 def test_nothing_leaves_past_a_tunnel(lab, style, switch):
-    with lab.daemon(MODULES, EAGER) as daemon, Vpn(lab) as vpn:
+    with lab.daemon(MODULES, EAGER) as daemon, Vpn.tailscale(lab) if style == "exit-node" else Vpn(lab) as vpn:
         vpn.start()
         downloads = [lab.start_download("100M", timeout=60), lab.start_download("100M", v6=True, timeout=60)]
         by_cellular(daemon, downloads[0])
@@ -201,6 +201,35 @@ def test_what_is_fetched_a_second_time_ends_at_once(make_lab, modules_needed, st
         left = packets(files["cell0"], since)
         assert packets(files["cell0"], 0) and left == [], (len(left), left[:5])
         download.stop()
+
+
+def test_tailscale_without_an_exit_node_changes_nothing(lab):
+    """Its network alone is in its table: what goes there is left alone, all else has its ACKs by cellular as before."""
+    with lab.daemon(MODULES, EAGER) as daemon, Vpn.tailscale(lab) as vpn:
+        vpn.start()
+        download = lab.start_download("100M", timeout=60)
+        by_cellular(daemon, download)
+        vpn.route("tailnet")
+        into = f"{vpn.device} (tun)"
+        assert system.wait_until(lambda: {"into": into, "to": "100.64.0.0/10"} in state(daemon)["tunnels"]["routes"], LONG_ENOUGH)
+        by_cellular(daemon, download)
+        rules = lab.client.run(["ip", "rule"]).stdout
+        beyond = lab.download("1M", server=Endpoint("beyond", lab.server().namespace, "100.64.7.1", ""), sha256=True)
+        assert beyond.error is None
+        assert all(flow["remote"] != "100.64.7.1:80" for flow in daemon.api("/v1/flows")), "it has the tunnel's address"
+        trouble(lab)
+        by_cellular(daemon, download)
+        download.stop()
+        whole = lab.download("random", sha256=True)
+        assert whole.error is None and whole.sha256 == lab.random_file["sha256"]
+
+        status = state(daemon)
+        assert status["hands_off"] == "" and status["datapath"]["hands_off"] == 0 and status["tunnels"]["flows"] == 0
+        checks = {check["name"]: check["health"] for check in daemon.api("/v1/doctor")["checks"]}
+        concerned = {name: health for name, health in checks.items() if name == "tunnel" or name.startswith(("mark bits", "routing table"))}
+        assert len(concerned) == 3 and set(concerned.values()) == {"ok"}
+        untroubled(daemon)
+        assert lab.client.run(["ip", "rule"]).stdout == rules
 
 
 def test_endpoints_of_mptcp_go_for_as_long(lab):
