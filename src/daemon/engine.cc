@@ -123,7 +123,7 @@ json Engine::networks()
 
 std::size_t Engine::forget_network(const std::string& name)
 {
-  const std::size_t count = loop_->ask([&] { return loop_->evidence().forget(name); });
+  const std::size_t count = loop_->ask([&] { return loop_->evidence_to_change().forget(name); });
   if (count == 0)
     throw control::Refused { control::Refused::Kind::bad_request,
                              "no network or cellular link \"" + name + "\" is known; `tandem networks` lists them" };
@@ -132,12 +132,17 @@ std::size_t Engine::forget_network(const std::string& name)
 
 std::size_t Engine::forget_networks()
 {
-  return loop_->ask([this] { return loop_->evidence().forget_all(); });
+  return loop_->ask([this] { return loop_->evidence_to_change().forget_all(); });
 }
 
 std::optional<std::string> Engine::fresh_evidence()
 {
-  return loop_->ask([this] { return loop_->evidence().fresh_text(); });
+  return loop_->ask([this] { return loop_->fresh_evidence(); });
+}
+
+void Engine::on_fresh_evidence(std::function<void(bool rests)> tell)
+{
+  loop_->on_news(std::move(tell));
 }
 
 void Engine::announce(const std::string& what, double for_s)

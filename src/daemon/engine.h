@@ -9,6 +9,7 @@
 #include "src/daemon/setting_layers.h"
 #include "src/evidence/memory.h"
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -72,6 +73,8 @@ public:
 
   // What was learnt, for a file; nothing when that is nothing new since the last call. From any thread.
   std::optional<std::string> fresh_evidence();
+  // Before run(): who is told, by the packet thread, that there is some, and whether nothing follows for a while.
+  void on_fresh_evidence(std::function<void(bool rests)> tell);
 
 private:
   void ask_profile();

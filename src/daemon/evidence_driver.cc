@@ -77,7 +77,7 @@ EvidenceDriver::EvidenceDriver(const Config::Evidence& config, std::uint64_t see
                                evidence::Memory memory, ChainInputs& inputs)
     : chain_ { chain }, inputs_ { inputs }, controller_ { settings_of(config, seed), names_of(chain),
                                                           std::move(memory) },
-      written_ { controller_.memory().changes() }
+      written_ { controller_.memory().changes() }, told_ { written_ }
 {
 }
 
@@ -224,6 +224,12 @@ std::optional<std::string> EvidenceDriver::fresh_text()
   if (memory.changes() == written_) return {};
   written_ = memory.changes();
   return evidence::to_text(memory);
+}
+
+bool EvidenceDriver::changed()
+{
+  const std::uint64_t before = std::exchange(told_, controller_.memory().changes());
+  return before != told_;
 }
 
 std::size_t EvidenceDriver::forget(std::string_view name)

@@ -41,6 +41,8 @@ public:
 
   // For a file; nothing when nothing is new since the last call.
   std::optional<std::string> fresh_text();
+  bool unwritten() const { return controller_.memory().changes() != written_; }
+  bool changed();                            // since the last call
   std::size_t forget(std::string_view name); // how many networks and cellular links
   std::size_t forget_all();
 
@@ -63,7 +65,7 @@ private:
   chain::Chain& chain_;
   ChainInputs& inputs_;
   evidence::Controller controller_;
-  std::uint64_t written_ = 0; // Memory::changes() of what was written down
+  std::uint64_t written_ = 0, told_ = 0; // Memory::changes() of what was written down, of the last changed()
   Tick asked_at_ {};
   evidence::NetworkSigns signs_ {};
   std::optional<Address> gateway_ {};

@@ -1,6 +1,7 @@
 #include "src/daemon/evidence_file.h"
 
 #include "src/evidence/text.h"
+#include "src/kernel/clock.h"
 
 #include <algorithm>
 #include <chrono>
@@ -13,8 +14,7 @@ namespace tandem::daemon
 namespace
 {
 
-constexpr auto pause = std::chrono::minutes { 1 };
-constexpr auto longest_pause = std::chrono::minutes { 8 };
+constexpr int longest_wait = 8; // pauses, after failures
 
 } // namespace
 
@@ -35,8 +35,9 @@ evidence::Memory EvidenceFile::load(evidence::WallTime now)
   return memory;
 }
 
-EvidenceSaver::EvidenceSaver(EvidenceFile& file, Text text, Say say)
-    : file_ { file }, text_ { std::move(text) }, say_ { std::move(say) }, thread_ { [this] { run(); } }
+EvidenceSaver::EvidenceSaver(EvidenceFile& file, Text text, Say say, Duration pause)
+    : file_ { file }, text_ { std::move(text) }, say_ { std::move(say) }, pause_ { pause }, thread_ { [this]
+                                                                                                      { run(); } }
 {
 }
 
@@ -46,21 +47,51 @@ EvidenceSaver::~EvidenceSaver()
     const std::lock_guard lock { mutex_ };
     ends_ = true;
   }
-  ending_.notify_all();
+  told_.notify_all();
   thread_.join();
   save();
+}
+
+void EvidenceSaver::news(bool rests)
+{
+  {
+    const std::lock_guard lock { mutex_ };
+    if (news_ && rests == rests_) return;
+    if (!news_) news_ = kernel::now();
+    rests_ = rests;
+  }
+  told_.notify_all();
+}
+
+Tick EvidenceSaver::due() const
+{
+  if (!news_) return Tick::max();
+  return rests_ ? next_ : std::max(next_, *news_ + pause_);
 }
 
 void EvidenceSaver::run()
 {
   std::unique_lock lock { mutex_ };
-  // Ever more seldom while nothing new is learnt: a machine at rest is to stay asleep.
-  auto wait = pause;
-  while (!ending_.wait_for(lock, wait, [this] { return ends_; }))
+  int wait = 1; // pauses
+  while (!ends_)
   {
+    const Tick now = kernel::now(), at = due();
+    if (at > now)
+    {
+      // Without a limit while nothing is new: a machine at rest stays asleep.
+      if (at == Tick::max())
+        told_.wait(lock);
+      else
+        told_.wait_for(lock, at - now);
+      continue;
+    }
+    news_.reset();
     lock.unlock();
-    wait = save() ? pause : std::min(2 * wait, longest_pause);
+    const bool saved = save();
     lock.lock();
+    wait = saved ? 1 : std::min(2 * wait, longest_wait);
+    next_ = kernel::now() + wait * pause_;
+    if (!saved && !news_) news_ = next_ - pause_;
   }
 }
 
@@ -69,8 +100,7 @@ bool EvidenceSaver::save()
   try
   {
     if (auto text = text_()) unsaved_ = std::move(text);
-    if (!unsaved_) return false;
-    if (file_.save(*unsaved_))
+    if (!unsaved_ || file_.save(*unsaved_))
     {
       unsaved_.reset();
       return true;
@@ -78,13 +108,11 @@ bool EvidenceSaver::save()
   }
   catch (const std::exception&)
   {
-    return true; // the packet thread has no time: the next minute will do
+    return false; // the packet thread has no time: a later minute will do
   }
   // Once for each thing that goes wrong.
-  if (said_ == file_.problem()) return true;
-  said_ = file_.problem();
-  say_(said_);
-  return true;
+  if (said_ != file_.problem()) say_(said_ = file_.problem());
+  return false;
 }
 
 } // namespace tandem::daemon

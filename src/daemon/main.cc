@@ -244,9 +244,12 @@ void run(const Options& options)
 
   std::optional<EvidenceSaver> saver {};
   if (kept.file)
+  {
     saver.emplace(
         *kept.file, [&engine] { return engine.fresh_evidence(); },
         [](const std::string& problem) { log(Severity::warning, problem); });
+    engine.on_fresh_evidence([&saver](bool rests) { saver->news(rests); });
+  }
 
   notify_service_manager("READY=1");
   log(Severity::notice,

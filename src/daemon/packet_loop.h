@@ -101,7 +101,13 @@ public:
   RulesStatus rules_status() const;
   chain::Chain& chain() { return chain_; }
   WifiWatch& watch() { return *watch_; }
-  EvidenceDriver& evidence() { return *evidence_; }
+  const EvidenceDriver& evidence() const { return *evidence_; }
+  EvidenceDriver& evidence_to_change()
+  {
+    rouse(); // what was changed is to be written
+    return *evidence_;
+  }
+  std::optional<std::string> fresh_evidence() { return evidence_->fresh_text(); }
   // Counted up to now.
   BudgetDriver& budget()
   {
@@ -123,6 +129,9 @@ public:
   const Roles& roles() const { return roles_; }
   // Before run(): who is told, by the packet thread, whether a module asks for a roam. Must not wait.
   void on_roam(std::function<void(bool wanted)> tell) { tell_roam_ = std::move(tell); }
+  // Before run(): who is told, by the packet thread, that something new was learnt, and whether the loop goes to rest
+  // with it. Must not wait.
+  void on_news(std::function<void(bool rests)> tell) { tell_news_ = std::move(tell); }
   // Interfaces whose subflows are backups from now on, since the card is mostly on another channel.
   void card_is_away_from(const std::set<std::string>& interfaces)
   {
@@ -269,7 +278,7 @@ private:
   PlacementDriver placement_ {};
   PacingBook pacing_ {};
   kernel::SocketOwners sockets_ {};
-  std::function<void(bool)> tell_roam_ {};
+  std::function<void(bool)> tell_roam_ {}, tell_news_ {};
   bool roam_told_ = false;
   Wanted wanted_ {}; // what rules and observers were made of
   kernel::RuleDelivery rules_ {};

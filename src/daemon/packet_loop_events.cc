@@ -479,6 +479,7 @@ void PacketLoop::rest()
 {
   resting_ = true;
   budget_->rest();
+  if (tell_news_ && evidence_->unwritten()) tell_news_(true);
   ev_timer_stop(loop_, &heartbeat_timer_);
   ev_timer_stop(loop_, &look_timer_);
   watch_radio();
@@ -516,6 +517,7 @@ void PacketLoop::look()
     if (steering_.look(static_cast<std::uint8_t>(i), chain_.stats(i), now)) steer_soon();
   place_evidence(now);
   evidence_->look(now);
+  if (evidence_->changed() && tell_news_) tell_news_(false);
   exclusions_->look(now);
   entered(now, trace::input::CarriedOut {});
   look_at_traps(now);

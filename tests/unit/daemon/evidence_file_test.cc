@@ -7,14 +7,20 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <fstream>
+#include <functional>
+#include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace tandem::daemon
 {
 namespace
 {
+
+using namespace std::chrono_literals;
 
 constexpr evidence::WallTime now = 1'700'000'000;
 
@@ -145,6 +151,68 @@ TEST_F(EvidenceOnDisk, TheSaverSavesAtTheEndAndTriesAgainWhatFailed)
   EXPECT_EQ(asked, 1);
   EXPECT_EQ(read("networks"), "learnt");
   EXPECT_TRUE(problems.empty());
+}
+
+class SavedInTime : public EvidenceOnDisk
+{
+protected:
+  bool comes_true(const std::function<bool()>& what) const
+  {
+    for (int i = 0; i < 500 && !what(); ++i)
+      std::this_thread::sleep_for(10ms);
+    return what();
+  }
+
+  EvidenceFile file { directory };
+  std::atomic<int> asked { 0 };
+  const EvidenceSaver::Text text = [&]() -> std::optional<std::string>
+  {
+    ++asked;
+    return "learnt";
+  };
+};
+
+TEST_F(SavedInTime, NothingNewWakesNobody)
+{
+  const EvidenceSaver saver { file, text, {}, 5ms };
+  std::this_thread::sleep_for(200ms);
+  EXPECT_EQ(asked, 0);
+}
+
+TEST_F(SavedInTime, NewsWaitForAPauseAndThenNothingMoreIsAsked)
+{
+  EvidenceSaver saver { file, text, {}, 100ms };
+  saver.news(false);
+  EXPECT_EQ(asked, 0);
+  EXPECT_TRUE(comes_true([&] { return asked == 1; }));
+  std::this_thread::sleep_for(300ms);
+  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(read("networks"), "learnt");
+}
+
+TEST_F(SavedInTime, WhoRestsHasItWrittenAtOnceButNotOftenerThanThePause)
+{
+  EvidenceSaver saver { file, text, {}, 1h };
+  saver.news(false);
+  std::this_thread::sleep_for(100ms);
+  EXPECT_EQ(asked, 0);
+  saver.news(true);
+  EXPECT_TRUE(comes_true([&] { return asked == 1; }));
+  saver.news(true);
+  std::this_thread::sleep_for(100ms);
+  EXPECT_EQ(asked, 1);
+}
+
+TEST_F(SavedInTime, WhatFailedIsTriedAgain)
+{
+  std::filesystem::create_directory(directory / "networks.part"); // in the way
+  std::atomic<int> said { 0 };
+  EvidenceSaver saver { file, text, [&](const std::string&) { ++said; }, 20ms };
+  saver.news(true);
+  EXPECT_TRUE(comes_true([&] { return asked >= 3; }));
+  EXPECT_EQ(said, 1);
+  std::filesystem::remove(directory / "networks.part");
+  EXPECT_TRUE(comes_true([&] { return std::filesystem::exists(directory / "networks"); }));
 }
 
 } // namespace
