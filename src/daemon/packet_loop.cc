@@ -174,6 +174,11 @@ void PacketLoop::make_watchers()
   ev_timer_init(&look_timer_, Call<&PacketLoop::look>::back, 0.2, 0.2);
   ev_timer_init(&steer_timer_, Call<&PacketLoop::steer>::back, 0., 0.1);
   ev_timer_init(&roles_timer_, Call<&PacketLoop::roles_timer>::back, 0., 0.);
+  // With a watcher of the wall clock libev (4.33) leaves it to the kernel to tell that this has leapt; without one it
+  // looks itself, and wakes every minute to do so.
+  constexpr ev_tstamp far_away = 1e11;
+  ev_periodic_init(
+      &never_, [](struct ev_loop*, ev_periodic*, int) {}, far_away, 0., nullptr);
   ev_async_init(&mail_, Call<&PacketLoop::take_mail>::back);
   ev_async_init(&halt_, Call<&PacketLoop::halt>::back);
   for (auto* data :
@@ -185,6 +190,7 @@ void PacketLoop::make_watchers()
   ev_set_priority(&queue_io_, EV_MAXPRI - 1);
   ev_async_start(loop_, &mail_);
   ev_async_start(loop_, &halt_);
+  ev_periodic_start(loop_, &never_);
 }
 
 void PacketLoop::take_mail()

@@ -290,6 +290,7 @@ private:
   struct ev_loop* loop_;
   ev_io queue_io_ {}, monitor_io_ {}, keeper_io_ {}, sleep_io_ {};
   ev_timer chain_timer_ {}, heartbeat_timer_ {}, look_timer_ {}, steer_timer_ {}, roles_timer_ {};
+  ev_periodic never_ {};
   ev_async mail_ {}, halt_ {};
   control::Mailbox mailbox_;
   control::Mailbox fetch_mail_;       // from the fetch thread; of its own, so that neither crowds the other out
