@@ -156,15 +156,6 @@ def exact_cpu_seconds(pid: int) -> float:
     return sum(int(path.read_text().split()[0]) for path in Path(f"/proc/{pid}/task").glob("*/schedstat")) / 1e9
 
 
-def wake_ups(pid: int) -> int:
-    """Voluntary context switches of a process so far, of all its present threads."""
-    count = 0
-    for path in Path(f"/proc/{pid}/task").glob("*/status"):
-        with suppress(OSError):  # the thread ended just now
-            count += int(path.read_text().split("\nvoluntary_ctxt_switches:", 1)[1].split(None, 1)[0])
-    return count
-
-
 def cpu_by_process() -> dict[str, float]:
     """CPU time so far of every other thread that lives, by its place in /proc, and of this process's ended children, s.
 

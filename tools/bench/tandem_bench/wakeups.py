@@ -1,0 +1,135 @@
+"""How often processes are woken: by the scheduler's tracepoints where they may be read, else by voluntary context switches."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import threading
+import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Sequence
+
+from tandem_lab import system
+
+# An instance of its own, in a mount namespace of its own: nobody else's trace changes. Of the tasks given and of those that they start.
+_TRACE = """{{ test -d /sys/kernel/tracing/instances || mount -t tracefs nodev /sys/kernel/tracing; }} && mkdir -p /sys/kernel/tracing/instances/{name} && cd /sys/kernel/tracing/instances/{name} || exit 1
+echo mono > trace_clock && echo 1 > options/event-fork && echo {tasks} > set_event_pid || exit 1
+echo 1 > events/sched/sched_waking/enable && echo 1 > events/sched/sched_process_fork/enable || exit 1
+exec cat trace_pipe"""
+_TRACE_END = "{{ test -d /sys/kernel/tracing/instances || mount -t tracefs nodev /sys/kernel/tracing; }} && rmdir /sys/kernel/tracing/instances/{name}"
+# "  <idle>-0  [001] d.h2.  1234.567890: sched_waking: comm=tandemd pid=77 prio=120 target_cpu=000"
+_WAKING = re.compile(r"^\s*(.+)-\d+\s+\[\d+\].* ([\d.]+): sched_waking: comm=(.*) pid=(\d+) ")
+_FORK = re.compile(r": sched_process_fork: comm=.* pid=(\d+) child_comm=.* child_pid=(\d+)")
+_BEGINS = 10.0  # s, for the trace to begin
+_PIPE = 1.0  # s, until what was traced has been read
+
+
+def tasks(pids: Sequence[int]) -> list[int]:
+    return [int(path.name) for pid in pids for path in Path(f"/proc/{pid}/task").glob("*")]
+
+
+def context_switches(pids: Sequence[int]) -> int:
+    """Voluntary context switches of processes so far, of all their present threads."""
+    count = 0
+    for pid in pids:
+        for path in Path(f"/proc/{pid}/task").glob("*/status"):
+            with suppress(OSError):  # the thread ended just now
+                count += int(path.read_text().split("\nvoluntary_ctxt_switches:", 1)[1].split(None, 1)[0])
+    return count
+
+
+@dataclass(frozen=True)
+class WakeUp:
+    at: float  # s, CLOCK_MONOTONIC
+    task: int
+    name: str
+    by: str  # whoever ran then; <idle>: a timer, or a packet
+
+
+@dataclass(frozen=True)
+class Woken:
+    """What a window of time has seen."""
+
+    seconds: float
+    count: int
+    all: tuple[WakeUp, ...] | None  # None: only the count is known
+
+    @property
+    def in_ten_seconds(self) -> float:
+        return self.count / self.seconds * 10
+
+    @property
+    def most_in_ten_seconds(self) -> int | None:
+        if self.all is None:
+            return None
+        at = [one.at for one in self.all]
+        return max((sum(begin <= other < begin + 10 for other in at) for begin in at), default=0)
+
+    def said(self) -> str:
+        """Who was woken by whom, the most frequent first."""
+        if self.all is None:
+            return f"{self.count} context switches"
+        return ", ".join(f"{name} by {by}: {count}" for (name, by), count in Counter((one.name, one.by) for one in self.all).most_common()) or "nobody"
+
+
+class Counting:
+    """Of these processes and of what they start, while the `with` lasts. `traced`: the kernel's tracepoints can be read here."""
+
+    def __init__(self, pids: Sequence[int]):
+        self._pids = list(pids)
+        self._known = set(tasks(pids))
+        self._name = f"tandem-wakes-{os.getpid()}-{self._pids[0]}"
+        self._lines: list[str] = []
+        self._process = subprocess.Popen(system.owned([system.tool("unshare"), "--mount", "sh", "-c",
+                                                      _TRACE.format(name=self._name, tasks=" ".join(map(str, {*self._known, threading.get_native_id()})))]),
+                                         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        threading.Thread(target=self._read, daemon=True).start()
+        self.traced = self._hears()
+        if not self.traced:
+            self.close()
+
+    def __enter__(self) -> Counting:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        subprocess.run([system.tool("unshare"), "--mount", "sh", "-c", _TRACE_END.format(name=self._name)], capture_output=True)
+
+    def look(self, seconds: float) -> Woken:
+        """Waits so long."""
+        begin, before = time.monotonic(), context_switches(self._pids)
+        time.sleep(seconds)
+        end = time.monotonic()
+        if not self.traced:
+            return Woken(end - begin, context_switches(self._pids) - before, None)
+        time.sleep(_PIPE)
+        found = [one for one in self._woken() if begin <= one.at <= end]
+        return Woken(end - begin, len(found), tuple(found))
+
+    def _read(self) -> None:
+        assert self._process.stdout
+        for line in self._process.stdout:
+            self._lines.append(line)
+
+    def _woken(self) -> list[WakeUp]:
+        known, found = set(self._known), []
+        for line in list(self._lines):
+            if (fork := _FORK.search(line)) and int(fork.group(1)) in known:
+                known.add(int(fork.group(2)))
+            # Those whom they wake are told as well.
+            if (waking := _WAKING.match(line)) and int(waking.group(4)) in known:
+                found.append(WakeUp(float(waking.group(2)), int(waking.group(4)), waking.group(3), waking.group(1)))
+        return found
+
+    def _hears(self) -> bool:
+        """This thread is among the tasks, and each pause here wakes it."""
+        return system.wait_until(lambda: self._process.poll() is not None or self._lines, _BEGINS, pause=0.05) and self._process.poll() is None
