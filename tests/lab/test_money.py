@@ -5,6 +5,7 @@ NetworkManager and ModemManager are played on a bus of the test's own.
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 from message_bus import Bus
 from tandem_lab import system
+from tandem_lab.api import to_toml
 
 dbus = pytest.importorskip("dbus", reason="python3-dbus is missing")
 pytest.importorskip("dbusmock", reason="python3-dbusmock is missing")
@@ -139,6 +141,33 @@ def test_metered_is_used_within_the_budget(lab, network_manager) -> None:
         assert system.wait_until(lambda: cell(daemon)["metered"] is True, LONG_ENOUGH)
         assert lab.download("random").error is None
         assert 0 < cell_bytes(daemon) <= 20_000
+
+
+@pytest.mark.parametrize("kind", [YES, GUESS_YES])
+def test_as_shipped_a_metered_link_costs_ten_megabytes_a_day(lab, network_manager, kind) -> None:
+    """Nobody has set anything: the link is used, since nearly every cellular link is metered, and the last bytes of the day are the last (decision 0021)."""
+    network_manager.at(DEVICE, PROPERTIES).Set(NM + ".Device", "Metered", dbus.UInt32(kind))
+    spent, left = lab.directory / "budget" / "spent", 15_000
+    # All but [cell] and the limits of [budget], which are no experiment's.
+    shipped = to_toml({"links": {"wifi": "wlan0", "cell": "cell0", "private_peers": "as_others", "validation": "none"}, "evidence": {"share": 0}, "recorder": {"directory": str(lab.directory)},
+                       "daemon": {"socket": str(lab.directory / "tandemd.sock"), "saved_directory": str(lab.directory / "saved")}, "budget": {"directory": str(spent.parent)},
+                       "modules": {"offload": {"enabled": True, **ANY_DELAY["offload"]}}})
+    with lab.daemon(config=shipped) as daemon:
+        assert system.wait_until(lambda: cell(daemon)["metered"] is True, LONG_ENOUGH)
+        assert cell(daemon)["denied"] == ""
+        budget = daemon.api("/v1/budget")
+        assert (budget["today"]["limit_bytes"], budget["month"]["limit_bytes"]) == (10_000_000, 50_000_000)
+        assert lab.download("random").error is None
+        assert cell_bytes(daemon) > left
+    text, changed = re.subn(r"^(day \d+ offload) \d+$", rf"\1 {10_000_000 - left}", spent.read_text(), flags=re.M)
+    assert changed == 1
+    spent.write_text(text)
+    with lab.daemon(config=shipped) as daemon:
+        assert lab.download("random").error is None
+        assert 0 < cell_bytes(daemon) <= left
+        assert lab.download("random").error is None
+        assert cell_bytes(daemon) <= left
+    spent.unlink()
 
 
 def test_behind_a_captive_portal_nothing_is_touched(lab, network_manager) -> None:
