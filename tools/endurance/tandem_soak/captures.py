@@ -27,10 +27,10 @@ _KERNEL_HOLDS = 1.3
 _FLUSHED = 0.3  # s, for tcpdump to write what it has
 _RESETS_MOST = 20000
 # Other people's resets are among them; what is no reset is filtered in the kernel.
-_TRACE = """mount -t tracefs nodev /sys/kernel/tracing && mkdir -p /sys/kernel/tracing/instances/{name} && cd /sys/kernel/tracing/instances/{name} || exit 1
+_TRACE = """{{ test -d /sys/kernel/tracing/instances || mount -t tracefs nodev /sys/kernel/tracing; }} && mkdir -p /sys/kernel/tracing/instances/{name} && cd /sys/kernel/tracing/instances/{name} || exit 1
 echo mono > trace_clock && echo 1 > events/tcp/tcp_send_reset/enable && echo 1 > events/tcp/tcp_receive_reset/enable || exit 1
 exec cat trace_pipe"""
-_TRACE_END = "mount -t tracefs nodev /sys/kernel/tracing && rmdir /sys/kernel/tracing/instances/{name}"
+_TRACE_END = "{{ test -d /sys/kernel/tracing/instances || mount -t tracefs nodev /sys/kernel/tracing; }} && rmdir /sys/kernel/tracing/instances/{name}"
 _HEAD = 24  # bytes of a pcap file
 
 
