@@ -48,8 +48,9 @@ def test_a_short_run_finds_nothing(with_air, leaves_nothing, prefix, tmp_path):
     assert not any(zero.values()), said + errors
     assert running.returncode == (1 if report["zero"]["broken"] or report["lab_errors"] else 0), said + errors
     assert report["transfers"]["whole"] > 0 and report["lives"] > 1
-    for befell in ("module toggles", "kill -9 of the daemon", "SIGSTOPs of the daemon", "flaps of wlan0", "reloads", "blackouts of Wi-Fi"):
+    for befell in ("module toggles", "kill -9 of the daemon", "SIGSTOPs of the daemon", "flaps of wlan0", "reloads", "blackouts of Wi-Fi", "upgrades", "suspends", "fades of the signal"):
         assert report["disturbances"].get(befell, 0) > 0, befell
+    assert report["daemon"]["sleeps noticed"] > 0, "CLOCK_BOOTTIME leapt, and no daemon has seen it"
 
 
 def test_a_reset_is_kept_with_its_origin_and_interrupted_it_cleans_up(with_air, leaves_nothing, prefix, tmp_path):

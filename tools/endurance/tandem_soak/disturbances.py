@@ -20,11 +20,13 @@ from .world import Laptop
 
 TOGGLES_PER_SECOND = 100
 TOGGLING, ALL_ON = 8.0, 6.0  # s, in turn
+STRONG, WEAK = -50, (-68, -72, -76)  # dBm: far from a handoff, and where `rate` sees one coming
 REMEMBERED = 20_000  # words on what befell it: minutes of them
 KNOBS = {
     "offload": {"strategy": ("validated", "thinning"), "window_mss": (4, 20, 60), "wifi_ack_ratio": (1, 4, 8)},
     "freeze": {"release_after": ("5ms", "20ms", "100ms")},
     "mirror": {"strategy": ("undo", "range", "replay"), "threshold": (0.0, 0.85, 1.0), "cap": (0, 0.5, 4), "acks": (0, 6, 50), "undo": ("on", "off"), "pace": ("on", "off")},
+    "rate": {"uploads": ("on", "on", "off")},
 }
 
 
@@ -32,7 +34,7 @@ KNOBS = {
 class Disturbance:
     name: str
     every: float  # mean pause, s
-    act: Callable[["Chaos", random.Random], None]
+    act: Callable[["Chaos", random.Random], bool | None]  # False: it left it at that, and does not count
     lock: str = ""  # what it has to itself meanwhile
     daemon: bool = False  # of no use in a run without the daemon
 
@@ -54,7 +56,7 @@ class Chaos:
     def start(self) -> None:
         self.began = time.monotonic()
         for one in DISTURBANCES:
-            if (self.watched or not one.daemon) and (one.act is not _clock or own_clock()):
+            if (self.watched or not one.daemon) and (one.act is not _clock or own_clock()) and (one.act is not _sleep or self.watched and self.watched.can_sleep):
                 self._threads.append(threading.Thread(target=self._repeat, args=(one,), daemon=True))
         if self.watched:
             self._threads += [threading.Thread(target=self._toggle, daemon=True)]
@@ -70,6 +72,8 @@ class Chaos:
         """Everything as it was at the start."""
         for key, value in {"wifi.blackout": "none", "wifi.loss": 0, "cell.down": False, "cell.loss": 0, "cell.nat": False, "cell.source_filter": False}.items():
             self.set(key, value)
+        for ap in ("ap1", "ap2"):
+            self.set("wifi.signal", STRONG, ap=ap)
         self.laptop.whole()
 
     def note(self, words: str) -> None:
@@ -80,10 +84,10 @@ class Chaos:
         now = time.monotonic()
         return [f"{at - now:8.3f} s: {words}" for at, words in list(self._notes) if now - at <= seconds]
 
-    def set(self, key: str, value: object) -> None:
+    def set(self, key: str, value: object, **where: str) -> None:
         """A change of the air or of the cellular gateway."""
-        self.note(f"{key} = {value}")
-        self.lab.set(key, value)
+        self.note(" ".join([f"{key} = {value}", *where.values()]))
+        self.lab.set(key, value, **where)
 
     def late(self) -> bool:
         """In the second half of the run the daemon is not killed any more: what it leaks shall be seen."""
@@ -99,9 +103,9 @@ class Chaos:
             try:
                 with self._locks[one.lock] if one.lock else nullcontext():
                     self.note(f"{one.name}: begins")
-                    one.act(self, draw)
+                    done = one.act(self, draw) is not False
                     self.note(f"{one.name}: over")
-                self.counts[one.name] += 1
+                self.counts[one.name] += done
             except (LabError, OSError, ValueError) as error:
                 self.errors.append(f"{one.name}: {error}")
 
@@ -139,6 +143,16 @@ def _loss(chaos: Chaos, draw: random.Random) -> None:
     chaos.set("wifi.loss", draw.choice([0.0, 0.001, 0.003, 0.01, 0.03]))
 
 
+def _signal(chaos: Chaos, draw: random.Random) -> None:
+    """It fades within a second, and comes back: no handoff follows."""
+    ap, least = draw.choice(["ap1", "ap2"]), draw.choice(WEAK)
+    for step in range(1, 6):
+        chaos.set("wifi.signal", STRONG + (least - STRONG) * step / 5, ap=ap)
+        chaos.hold(0.2)
+    chaos.hold(draw.uniform(1.0, 6.0))
+    chaos.set("wifi.signal", STRONG, ap=ap)
+
+
 def _cell_loss(chaos: Chaos, draw: random.Random) -> None:
     chaos.set("cell.loss", draw.choice([0.0, 0.0, 0.01, 0.05]))
 
@@ -174,13 +188,29 @@ def _pause(chaos: Chaos, draw: random.Random) -> None:
     chaos.watched.pause(draw.uniform(0.05, 3.0))
 
 
-def _kill(how: str) -> Callable[[Chaos, random.Random], None]:
-    def act(chaos: Chaos, _: random.Random) -> None:
+def _kill(how: str) -> Callable[[Chaos, random.Random], bool]:
+    def act(chaos: Chaos, _: random.Random) -> bool:
         assert chaos.watched
-        if not chaos.late():
-            getattr(chaos.watched, how)()
+        if chaos.late():
+            return False
+        getattr(chaos.watched, how)()
+        return True
 
     return act
+
+
+def _sleep(chaos: Chaos, draw: random.Random) -> None:
+    """Modules begin anew each time: were it oftener, they would hardly act."""
+    assert chaos.watched
+    chaos.watched.sleep(draw.choice([1, 10, 300, 8 * 3600]))
+
+
+def _upgrade(chaos: Chaos, draw: random.Random) -> bool:
+    assert chaos.watched
+    if chaos.late():
+        return False
+    chaos.watched.upgrade(draw.uniform(0.1, 3.0))
+    return True
 
 
 def _reload(chaos: Chaos, draw: random.Random) -> None:
@@ -236,6 +266,7 @@ def _clock(_: Chaos, draw: random.Random) -> None:
 DISTURBANCES = (
     Disturbance("blackouts of Wi-Fi", 6, _blackout, "wifi"),
     Disturbance("changes of Wi-Fi loss", 4, _loss),
+    Disturbance("fades of the signal", 12, _signal),
     Disturbance("changes of cellular loss", 7, _cell_loss),
     Disturbance("changes of cellular delay", 9, _cell_delay),
     Disturbance("cellular outages", 11, _cell_down, "cell"),
@@ -248,6 +279,8 @@ DISTURBANCES = (
     Disturbance("kill -9 of daemon and keeper", 45, _kill("kill_both"), daemon=True),
     Disturbance("kill -9 of the keeper", 60, _kill("kill_keeper"), daemon=True),
     Disturbance("restarts in order", 40, _kill("restart"), daemon=True),
+    Disturbance("upgrades", 50, _upgrade, daemon=True),
+    Disturbance("suspends", 40, _sleep, daemon=True),
     Disturbance("reloads", 3, _reload, daemon=True),
     Disturbance("changes of knobs", 0.5, _knob, daemon=True),
     Disturbance("questions to the API", 0.3, _look, daemon=True),

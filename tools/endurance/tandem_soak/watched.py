@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import threading
@@ -19,14 +20,35 @@ from tandem_lab.errors import LabError
 
 MODULES = ("offload", "freeze", "mirror", "ecn", "rate")
 CONFIG: dict[str, Any] = {
-    "links": {"more_wifi": ["wlan1"], "radio": "none", "modem": "none"},
+    "links": {"more_wifi": ["wlan1"], "modem": "none"},
     "evidence": {"share": 0.05},
     "mptcp": {"setup": True},
     "fetch": {"ports": [80]},
-    "modules": {"mirror": {"enabled": True, "strategy": "replay"}},
+    "modules": {"mirror": {"enabled": True, "strategy": "replay"}, "rate": {"enabled": True, "uploads": True}},
 }
 
 LOG_MOST = 32 << 20  # bytes: a hundred toggles a second are a line each
+
+
+class Installed:
+    """The daemon and its modules in a directory of this run's own, as a package has them."""
+
+    def __init__(self, directory: Path):
+        self._directory = directory
+        self._from = system.tandem_binary("tandemd").resolve().parents[1]
+        self.program = directory / "bin" / "tandemd"
+        self.exchange()
+
+    def exchange(self) -> None:
+        """Each file is made beside the one of before and takes its name; whoever runs keeps the one that it has."""
+        for source in (self._from / "bin" / "tandemd", *sorted(self._from.glob("lib*/**/tandem/**/*"))):
+            target = self._directory / source.relative_to(self._from)
+            if not source.is_file() or source.suffix == ".py":
+                continue
+            target.parent.mkdir(parents=True, exist_ok=True)
+            fresh = target.with_name(target.name + ".fresh")
+            shutil.copy(source, fresh)
+            fresh.rename(target)
 
 
 class Watched:
@@ -34,7 +56,16 @@ class Watched:
 
     def __init__(self, lab: Lab, idle: float):
         self.lab = lab
-        self.daemon = Daemon(lab, MODULES, {**CONFIG, "daemon": {"flow_idle": f"{idle:g}s"}}, ())
+        links = {**CONFIG["links"], "radio": f"lab:{lab.directory / 'frames.sock'}"}
+        self.daemon = Daemon(lab, MODULES, {**CONFIG, "links": links, "daemon": {"flow_idle": f"{idle:g}s"}}, ())
+        self._installed = Installed(lab.directory / "installed")
+        self.daemon.program = self._installed.program
+        self._slept = lab.directory / "slept"
+        self._slept.write_text("0")
+        library = system.tandem_binary("tandemd").resolve().parents[1] / "tests" / "tandem_asleep.so"
+        self.can_sleep = library.exists()
+        if self.can_sleep:
+            self.daemon.environment = {"LD_PRELOAD": str(library), "TANDEM_ASLEEP": str(self._slept), "TANDEM_ASLEEP_TELLS": "1"}
         self.text = self.daemon.config_file.read_text()
         self.counts: Counter[str] = Counter()
         self.findings: list[str] = []
@@ -98,8 +129,19 @@ class Watched:
                 self.daemon.kill()
             self.start()
 
+    def sleep(self, seconds: int) -> None:
+        """The machine has slept so long, as the daemon is told by its clocks; nobody else's leap."""
+        self._slept.write_text(str(int(self._slept.read_text()) + seconds))
+
+    def upgrade(self, seconds: float) -> None:
+        """As a package manager does it: other files under the same names, while the daemon runs; after so many seconds the restart of the package's script."""
+        with self.lock:
+            self._installed.exchange()
+        time.sleep(seconds)
+        self.restart()
+
     def restart(self) -> None:
-        """In order, as an upgrade does it."""
+        """In order, as a service manager does it."""
         with self.lock:
             self._note_faults()
             if (code := self.daemon.stop(timeout=20.0)) != 0:
@@ -161,6 +203,8 @@ class Watched:
             value = status.get("datapath", {}).get(name)
             if isinstance(value, int):
                 self.counts[f"packets {name}"] += value
+        self.counts["sleeps noticed"] += int(status.get("datapath", {}).get("sleeps", 0))
+        self.counts["paces asked for uploads"] += int(status.get("pacing", {}).get("asked", 0))
 
     def finding(self, words: str) -> None:
         self.findings.append(words)

@@ -362,13 +362,13 @@ class Lab:
         """The emulator's statistics."""
         return self._ask("stats")
 
-    def set(self, key: str, value: Any) -> None:
-        """Changes a value of the scenario while traffic runs, e.g. set("wifi.loss", 0.01). cell.nat and cell.source_filter
-        are switched in the gateway and hold when this returns."""
+    def set(self, key: str, value: Any, **where: str) -> None:
+        """Changes a value of the scenario while traffic runs, e.g. set("wifi.loss", 0.01), set("wifi.signal", -70, ap="ap1"). cell.nat and
+        cell.source_filter are switched in the gateway and hold when this returns."""
         if key in ("cell.nat", "cell.source_filter"):
             CellGateway(self.gateway.namespace, self.directory).apply(**{key.removeprefix("cell."): bool(value)})
             return
-        self._ask("set", key=key, value=value)
+        self._ask("set", key=key, value=value, **where)
 
     def events(self) -> list[dict[str, Any]]:
         """What the timeline and the supervisor have done so far, oldest first; each is written after it took effect."""
@@ -531,6 +531,8 @@ class Daemon:
         self.config_file = lab.directory / "tandemd.toml"
         self.log = lab.directory / "tandemd.log"
         self._arguments = list(arguments)
+        self.program: Path | None = None  # another one than this build's
+        self.environment: Mapping[str, str] = {}  # more of it, for the daemon alone
         self.process: subprocess.Popen | None = None
         self.config_file.write_text(config if isinstance(config, str) else to_toml(self._defaults(modules, config or {})))
 
@@ -556,7 +558,9 @@ class Daemon:
     def start(self, timeout: float = 10.0) -> None:
         """Starts it and waits until its control socket answers."""
         with open(self.log, "ab") as log:
-            self.process = self.lab.client.popen([str(system.tandem_binary("tandemd")), "-c", str(self.config_file), *self._arguments],
+            program = self.program or system.tandem_binary("tandemd")
+            more = [system.tool("env"), *(f"{name}={value}" for name, value in self.environment.items())] if self.environment else []
+            self.process = self.lab.client.popen([*more, str(program), "-c", str(self.config_file), *self._arguments],
                                                  stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         self.lab.state.record_process("tandemd", self.process.pid)
 
