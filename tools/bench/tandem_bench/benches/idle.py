@@ -32,7 +32,7 @@ class Idle(Bench):
     detail_columns = (("most", "most in any 10 s"), ("by", "who was woken by whom, how often"), ("seconds", "looked at for, s"), ("counted", "counted by"), ("pages", "pages"),
                       ("megabytes", "MB"))
     notes = (
-        "A wake-up is a thread of daemon or keeper made runnable (tracepoint sched:sched_waking, by a trace instance of the bench's own); \"<idle>\" is a timer, or a packet. Where a kernel has no tracefs, it is a voluntary "
+        "A wake-up is a thread of daemon or keeper made runnable (tracepoint sched:sched_waking, by a trace instance of the bench's own). \"By\" tells who had the CPU just then: tandemd itself when one thread wakes another, else whoever a timer or a packet interrupted, a compiler as well as \"<idle>\". Where a kernel has no tracefs, it is a voluntary "
         "context switch (/proc/PID/task/*/status), and nothing is known of who and when. All modules are on, evidence and recorder as by default; budgets of day and month as by default, too.",
         f"Counting begins {SETTLE:g} s after the last packet, ends minutes later, and leaves nothing out: what was learnt being written, the flow that is forgotten after two minutes, and the watchdog of the packaged service, "
         f"which asks for a sign of life every {WATCHDOG // 2} s ($WATCHDOG_USEC; here no service manager listens).",
