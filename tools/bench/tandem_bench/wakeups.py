@@ -11,7 +11,7 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Sequence
+from typing import Iterable, Sequence
 
 from tandem_lab import system
 
@@ -76,6 +76,17 @@ class Woken:
         return ", ".join(f"{name} by {by}: {count}" for (name, by), count in Counter((one.name, one.by) for one in self.all).most_common()) or "nobody"
 
 
+def woken(lines: Iterable[str], tasks: Iterable[int]) -> list[WakeUp]:
+    """What a trace says of these tasks and of those that they start. It also tells of those whom they wake."""
+    known, found = set(tasks), []
+    for line in lines:
+        if (fork := _FORK.search(line)) and int(fork.group(1)) in known:
+            known.add(int(fork.group(2)))
+        if (waking := _WAKING.match(line)) and int(waking.group(4)) in known:
+            found.append(WakeUp(float(waking.group(2)), int(waking.group(4)), waking.group(3), waking.group(1)))
+    return found
+
+
 class Counting:
     """Of these processes and of what they start, while the `with` lasts. `traced`: the kernel's tracepoints can be read here."""
 
@@ -112,23 +123,13 @@ class Counting:
         if not self.traced:
             return Woken(end - begin, context_switches(self._pids) - before, None)
         time.sleep(_PIPE)
-        found = [one for one in self._woken() if begin <= one.at <= end]
+        found = [one for one in woken(list(self._lines), self._known) if begin <= one.at <= end]
         return Woken(end - begin, len(found), tuple(found))
 
     def _read(self) -> None:
         assert self._process.stdout
         for line in self._process.stdout:
             self._lines.append(line)
-
-    def _woken(self) -> list[WakeUp]:
-        known, found = set(self._known), []
-        for line in list(self._lines):
-            if (fork := _FORK.search(line)) and int(fork.group(1)) in known:
-                known.add(int(fork.group(2)))
-            # Those whom they wake are told as well.
-            if (waking := _WAKING.match(line)) and int(waking.group(4)) in known:
-                found.append(WakeUp(float(waking.group(2)), int(waking.group(4)), waking.group(3), waking.group(1)))
-        return found
 
     def _hears(self) -> bool:
         """This thread is among the tasks, and each pause here wakes it."""
