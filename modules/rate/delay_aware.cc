@@ -13,8 +13,10 @@ class Order
 {
 public:
   Order(const Slots& slots, std::span<const double> delays, const RttModel& model, Allocation allocation)
-      : slots_(slots), delays_(delays), model_(model), allocation_(std::move(allocation)), values_(slots.stations())
+      : slots_(slots), delays_(delays), model_(model), allocation_(std::move(allocation)), timetable_(slots),
+        values_(slots.stations())
   {
+    timetable_.set(allocation_);
     for (std::size_t i = 0; i < values_.size(); ++i)
       values_[i] = value_of(static_cast<Station>(i));
   }
@@ -34,7 +36,8 @@ public:
   {
     const Station one = allocation_[a], other = allocation_[b];
     std::swap(allocation_[a], allocation_[b]);
-    std::vector<std::pair<std::size_t, double>> before;
+    timetable_.set(allocation_);
+    before_.clear();
     // Between slots of different lengths everything moves, else only the two of them. A station with one connection
     // keeps its round-trip time wherever that lies.
     const bool moves = slots_.length[one] != slots_.length[other];
@@ -42,14 +45,14 @@ public:
     for (std::size_t i = 0; i < values_.size(); ++i)
     {
       if (slots_.count[i] < 2 || (!moves && i != one && i != other)) continue;
-      before.emplace_back(i, values_[i]);
+      before_.emplace_back(i, values_[i]);
       gain -= values_[i];
       values_[i] = value_of(static_cast<Station>(i));
       gain += values_[i];
     }
     if (gain > 1e-9 * value()) return true;
     std::swap(allocation_[a], allocation_[b]);
-    for (const auto& [i, old] : before)
+    for (const auto& [i, old] : before_)
       values_[i] = old;
     return false;
   }
@@ -58,14 +61,16 @@ private:
   double value_of(Station station)
   {
     ++computed_;
-    return 1 / model_(Schedule(slots_, allocation_, station), delays_[station]);
+    return 1 / model_(timetable_.of(station), delays_[station]);
   }
 
   const Slots& slots_;
   std::span<const double> delays_;
   const RttModel& model_;
   Allocation allocation_;
+  Timetable timetable_; // of the allocation, or of one that was tried
   std::vector<double> values_;
+  std::vector<std::pair<std::size_t, double>> before_; // an exchange: values it may take back
   std::uint64_t computed_ = 0;
 };
 

@@ -30,17 +30,37 @@ private:
 class CutExponential
 {
 public:
-  CutExponential(double mean, double length) : mean_(mean), whole_(-std::expm1(-length / mean)) {}
-  double quantile(double share) const { return -mean_ * std::log1p(-share * whole_); }
-  // (probability of [from, to), integral of x over it)
-  std::pair<double, double> part(double from, double to) const
+  CutExponential(double mean, double length) : mean_(mean) { set(mean, length); }
+  // Another connection. Only L / m counts for the powers of e at its end, and that is mostly what it was before.
+  void set(double mean, double length)
   {
-    const double a = std::exp(-from / mean_), b = std::exp(-to / mean_);
-    return { (a - b) / whole_, ((from + mean_) * a - (to + mean_) * b) / whole_ };
+    mean_ = mean;
+    end_.time = length;
+    const double lengths = length / mean;
+    if (lengths == lengths_) return;
+    lengths_ = lengths;
+    whole_ = -std::expm1(-lengths);
+    end_.later = std::exp(-lengths);
+  }
+  double quantile(double share) const { return -mean_ * std::log1p(-share * whole_); }
+
+  // A time with the probability of what arrives later, as if nothing were cut off.
+  struct Moment
+  {
+    double time = 0, later = 1;
+  };
+  Moment at(double time) const { return { time, time == 0 ? 1 : std::exp(-time / mean_) }; }
+  Moment end() const { return end_; }
+  // (probability of [from, to), integral of x over it)
+  std::pair<double, double> part(const Moment& from, const Moment& to) const
+  {
+    return { (from.later - to.later) / whole_,
+             ((from.time + mean_) * from.later - (to.time + mean_) * to.later) / whole_ };
   }
 
 private:
-  double mean_, whole_;
+  double mean_, lengths_ = -1, whole_ = 0;
+  Moment end_;
 };
 
 // When the data that an ACK at `arrival` allows is sent.
@@ -49,24 +69,24 @@ double departure(const Schedule& schedule, double arrival, double connection_end
   return arrival + settings.air_time > connection_end ? schedule.next_begin(connection_end) : arrival;
 }
 
-// Expected time that answers to packets sent in [from, to) behind `begin` wait at the access point.
-double expected_wait(const Schedule& schedule, const CutExponential& arrivals, double begin, double from, double to,
-                     double delay)
+// Expected time that answers to packets sent within `to` behind `begin` wait at the access point.
+double expected_wait(const Schedule& schedule, const CutExponential& arrivals, double begin, double to, double delay)
 {
   double wait = 0;
-  double at = begin + from + delay; // of the answer
+  double at = begin + delay; // of the answer
   const double end = begin + to + delay;
   while (at < end)
   {
-    if (const double next = schedule.next_connected(at); next > at)
+    const auto [next, connected_until] = schedule.look(at);
+    if (next > at)
     {
       const double until = std::min(next, end);
-      const auto [share, moment] = arrivals.part(at - begin - delay, until - begin - delay);
+      const auto [share, moment] = arrivals.part(arrivals.at(at - begin - delay), arrivals.at(until - begin - delay));
       wait += (next - begin - delay) * share - moment;
       at = next;
     }
     else
-      at = std::max(schedule.connected_until(at), std::nextafter(at, end));
+      at = connected_until > at ? connected_until : std::nextafter(at, end);
   }
   return wait;
 }
@@ -75,20 +95,25 @@ double expected_wait(const Schedule& schedule, const CutExponential& arrivals, d
 
 double expected_rtt(const Schedule& schedule, double delay, const ModelSettings& settings)
 {
-  double sum = 0;
-  for (const Connection& one : schedule.connections())
+  double sum = 0, connected = 0;
+  const double first = schedule.connections().front().length();
+  CutExponential arrivals(settings.mean_share * first, first);
+  for (std::size_t i = 0; i < schedule.connections().size(); ++i)
   {
+    const Connection& one = schedule.connections()[i];
     const double length = one.length();
-    const CutExponential arrivals(settings.mean_share * length, length);
+    arrivals.set(settings.mean_share * length, length);
     const double in_time = std::max(0.0, length - settings.air_time);
-    const auto [sent, sent_moment] = arrivals.part(0, in_time);
-    double rtt = sent * delay + expected_wait(schedule, arrivals, one.begin, 0, in_time, delay);
+    const CutExponential::Moment last = arrivals.at(in_time);
+    const auto [sent, sent_moment] = arrivals.part({}, last);
+    double rtt = sent * delay + expected_wait(schedule, arrivals, one.begin, in_time, delay);
     // What waits here waits for the same moment.
-    const auto [late, moment] = arrivals.part(in_time, length);
-    rtt += late * (schedule.next_connected(schedule.next_begin(one.end) + delay) - one.begin) - moment;
+    const auto [late, moment] = arrivals.part(last, arrivals.end());
+    rtt += late * (schedule.next_connected(schedule.begin_after(i) + delay) - one.begin) - moment;
     sum += rtt * length;
+    connected += length;
   }
-  return sum / schedule.connected();
+  return sum / connected;
 }
 
 std::vector<double> sampled_rtts(const Schedule& schedule, double delay, std::size_t count, std::uint64_t seed,

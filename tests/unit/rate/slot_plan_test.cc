@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <random>
+
 namespace tandem::rate
 {
 namespace
@@ -125,6 +128,36 @@ TEST(schedule, joins_neighbouring_slots_also_over_the_end)
   EXPECT_NEAR(first.connected_until(0.075), 0.09, 1e-9);
   EXPECT_THROW(Schedule(slots, { 0, 0, 0, 0 }, 1), BadInput);
   EXPECT_THROW(Schedule(0ms, 10ms), BadInput);
+}
+
+TEST(schedule, that_of_a_timetable_is_the_same)
+{
+  const Slots slots = of({ 0.5, 0.2, 0.2, 0.1 }, 10ms);
+  Timetable timetable(slots);
+  std::mt19937_64 random(5);
+  for (int round = 0; round < 200; ++round)
+  {
+    Allocation order { 0, 0, 0, 0, 0, 1, 1, 2, 2, 3 };
+    std::shuffle(order.begin(), order.end(), random);
+    timetable.set(order);
+    for (Station station = 0; station < slots.stations(); ++station)
+    {
+      const Schedule alone(slots, order, station);
+      const Schedule& together = timetable.of(station);
+      ASSERT_EQ(together.period(), alone.period());
+      ASSERT_EQ(together.connections().size(), alone.connections().size());
+      for (std::size_t i = 0; i < alone.connections().size(); ++i)
+      {
+        EXPECT_EQ(together.connections()[i].begin, alone.connections()[i].begin);
+        EXPECT_EQ(together.connections()[i].end, alone.connections()[i].end);
+        EXPECT_NEAR(alone.begin_after(i), alone.next_begin(alone.connections()[i].end), 1e-12);
+      }
+      const double time = 1e-3 * static_cast<double>(random() % 200);
+      EXPECT_EQ(alone.look(time).next_connected, alone.next_connected(time));
+      EXPECT_EQ(alone.look(time).connected_until, alone.connected_until(time));
+    }
+  }
+  EXPECT_THROW(timetable.set({ 0, 0, 0, 0, 0, 1, 1, 2, 2, 2 }), BadInput);
 }
 
 TEST(schedule, a_station_alone_is_always_connected)
