@@ -56,24 +56,33 @@ private:
 class ByRule final : public User
 {
 public:
-  ByRule(const UsersRun& run, std::uint64_t seed) : User(run, seed), bytes_(run.mbps.size()), time_(run.mbps.size())
+  ByRule(const UsersRun& run, std::uint64_t seed)
+      : User(run, seed), order_(run.mbps.size()), bytes_(run.mbps.size()), time_(run.mbps.size())
   {
+    std::iota(order_.begin(), order_.end(), std::size_t { 0 });
     plan();
-    // Somewhere in the first slot.
-    end_ = random_.uniform() * milliseconds(slots_[0]);
+    if (run.order != "same") shuffle();
+    if (run.start == "slot") end_ = random_.uniform() * milliseconds(slots_[order_[0]]);
+    if (run.start == "together") end_ = milliseconds(slots_[order_[0]]);
+    if (run.start == "cycle")
+    {
+      at_ = static_cast<std::size_t>(random_.uniform() * static_cast<double>(order_.size()));
+      end_ = random_.uniform() * milliseconds(slots_[order_[at_]]);
+    }
+    channel_ = order_[at_];
   }
 
   void step(double now) override
   {
     if (now < end_) return;
-    std::size_t next = channel_ + 1;
-    if (next == slots_.size())
+    if (++at_ == order_.size())
     {
-      next = 0;
+      at_ = 0;
       plan();
+      if (run_.order == "new") shuffle();
     }
-    change(now, next);
-    end_ = now + milliseconds(slots_[next]) + std::round(jitter());
+    change(now, order_[at_]);
+    end_ = now + milliseconds(slots_[order_[at_]]) + std::round(jitter());
   }
   void got(double, double mbps) override
   {
@@ -91,7 +100,14 @@ private:
     std::fill(bytes_.begin(), bytes_.end(), 0.0);
     std::fill(time_.begin(), time_.end(), 0.0);
   }
+  void shuffle()
+  {
+    for (std::size_t left = order_.size(); left > 1; --left)
+      std::swap(order_[left - 1], order_[static_cast<std::size_t>(random_.uniform() * static_cast<double>(left))]);
+  }
 
+  std::vector<std::size_t> order_; // of the channels
+  std::size_t at_ = 0;             // place in it
   std::vector<double> bytes_, time_;
   std::vector<Duration> slots_;
   double end_ = 0;

@@ -15,10 +15,14 @@ namespace tandem::sim
 struct UsersRun
 {
   unsigned users = 3;
-  std::vector<double> mbps { 22, 22, 22 };         // of each channel
-  std::string rule = "published";                  // published (equation 6), phase-shift, stay-or-move
-  double alpha = 2;                                // published
-  double cycle_ms = 200;                           // C
+  std::vector<double> mbps { 22, 22, 22 }; // of each channel
+  std::string rule = "published";          // published (equation 6), phase-shift, stay-or-move
+  double alpha = 2;                        // published
+  double cycle_ms = 200;                   // C
+  // Of "published", what the paper does not print. order: all users' channels in the "same" one, in one "each" has of
+  // its own, or in a "new" one each cycle. start: somewhere in the first "slot", somewhere in the "cycle", or all
+  // "together".
+  std::string order = "same", start = "slot";
   double jitter_least_ms = 1, jitter_most_ms = 10; // what the switch of every slot comes late, uniform
   double cost_ms = 0;                              // of a switch: nothing is received
   double drift_ppm = 50;                           // phase-shift: clocks go wrong by up to so much
@@ -38,6 +42,7 @@ struct SwitchingRun
   std::string rule = "published";      // published (equation 6), best-channel
   double alpha = 2;
   double cycle_ms = 200, least_ms = 10, cost_ms = 5;
+  unsigned interval = 1; // published: cycles between two changes of the slots ("the interval is a multiple of C")
   std::string cc = "olia";
   double rtt_ms = 20;          // without queues
   unsigned buffer = 200;       // packets at each access point

@@ -144,6 +144,7 @@ private:
   void measure();
   void act();
   void published();
+  void hold(const ClaRates& rates);
   void ours();
   void leave();
   void arrive();
@@ -232,13 +233,31 @@ void Walk::published()
   if (now == ClaStage::pre_handoff && stage_ != now) state_.R2p = state_.R2;
   stage_ = now;
   if (now == ClaStage::none || !connected_) return;
-  const ClaRates rates = now == ClaStage::stationary ? stationary(p, state_) : pre_handoff(p, state_);
+  ClaRates rates = now == ClaStage::stationary ? stationary(p, state_) : pre_handoff(p, state_);
+  if (run_.reading == "held")
+  {
+    if (now == ClaStage::stationary) rates = { .wifi = p.C1, .cell = std::clamp(p.R0 - state_.R1, 0.0, p.C2) };
+    hold(rates);
+    return;
+  }
   const std::array<double, 2> wanted { rates.wifi, rates.cell };
   for (std::size_t i = 0; i < 2; ++i)
   {
     Sender& sender = transfer_.sender(i);
     if (sender.window().rtt > Duration {})
       sender.set_cwnd(bdp_path(wanted[i], sender.window().rtt, sender.config().mss));
+  }
+}
+
+// Windows that stay until the next ones, of the round trip without a queue.
+void Walk::hold(const ClaRates& rates)
+{
+  const std::array<double, 2> wanted { rates.wifi, rates.cell };
+  for (std::size_t i = 0; i < 2; ++i)
+  {
+    Sender& sender = transfer_.sender(i);
+    if (sender.window().rtt_min > Duration {})
+      sender.limit(bdp_path(wanted[i], sender.window().rtt_min, sender.config().mss));
   }
 }
 

@@ -13,6 +13,9 @@ namespace tandem::sim
 struct HandoffRun
 {
   std::string arm = "promise"; // uncoupled (Reno), coupled (LIA), olia, cla (as published), promise (ours)
+  // cla: "set": windows are set while R_tot < R0 and grow on, R2 counts against itself, the round trip is the smoothed
+  // one. "held": what was set last stays, R2 = R0 - R1, the round trip is the least one.
+  std::string reading = "set";
   double R0 = 18, C1 = 25, C2 = 18, R1h = 5;    // Mb/s
   double delta0 = 20, delta1 = 25, delta2 = 12; // dB
   double offered = 30;                          // Mb/s

@@ -39,6 +39,10 @@ void add_slots(CLI::App& app, nlohmann::json& result)
   own->add_option("--mean-share", run->mean_share,
                   "published: mean time of ACKs behind the begin of a connection, in its lengths")
       ->check(CLI::Range(0.01, 1e3));
+  own->add_option(
+         "--air", run->air_ms,
+         "published: data of an ACK that comes less than this before the end waits for the next connection, ms")
+      ->check(some_ms);
   own->add_option("--samples", run->samples, "published: round-trip times drawn; 0 = their expectation")
       ->check(CLI::Range(0u, 10'000'000u));
   own->add_option("--loss", run->loss, "congestion signals per packet")->check(CLI::Range(1e-6, 0.5));
@@ -91,6 +95,10 @@ void add_users(CLI::App& app, nlohmann::json& result)
       ->check(CLI::IsMember({ "published", "phase-shift", "stay-or-move" }));
   own->add_option("--alpha", run->alpha, "published: of equation 6")->check(CLI::Range(0.0, 100.0));
   own->add_option("--cycle", run->cycle_ms, "C, ms: at most 200");
+  own->add_option("--order", run->order, "published: in which order channels are visited")
+      ->check(CLI::IsMember({ "same", "each", "new" }));
+  own->add_option("--start", run->start, "published: where users begin")
+      ->check(CLI::IsMember({ "slot", "cycle", "together" }));
   own->add_option("--jitter-least", run->jitter_least_ms, "a switch is at least so late, ms")
       ->check(CLI::Range(0.0, 100.0));
   own->add_option("--jitter-most", run->jitter_most_ms, "and at most, ms")->check(CLI::Range(0.0, 100.0));
@@ -109,6 +117,8 @@ void add_switching(CLI::App& app, nlohmann::json& result)
   own->add_option("--rule", run->rule, "how the card switches")->check(CLI::IsMember({ "published", "best-channel" }));
   own->add_option("--alpha", run->alpha, "published: of equation 6")->check(CLI::Range(0.0, 100.0));
   own->add_option("--cycle", run->cycle_ms, "C, ms: at most 200");
+  own->add_option("--interval", run->interval, "published: cycles between two changes of the slots")
+      ->check(CLI::Range(1u, 1000u));
   own->add_option("--least", run->least_ms, "least slot, ms");
   own->add_option("--cost", run->cost_ms, "of a switch, ms")->check(CLI::Range(0.0, 100.0));
   own->add_option("--cc", run->cc, "congestion control")->check(CLI::IsMember({ "reno", "cubic", "lia", "olia" }));
@@ -126,6 +136,9 @@ void add_handoff(CLI::App& app, nlohmann::json& result)
   own->add_option("--arm", run->arm,
                   "uncoupled, coupled, olia: MPTCP with the traditional handoff; cla: as published; promise: ours")
       ->check(CLI::IsMember({ "uncoupled", "coupled", "olia", "cla", "promise" }));
+  own->add_option("--reading", run->reading,
+                  "cla: windows are set and grow on, or what was set last is held; see handoff_scenario.h")
+      ->check(CLI::IsMember({ "set", "held" }));
   own->add_option("--R0", run->R0, "throughput to be held, Mb/s");
   own->add_option("--C1", run->C1, "capacity of Wi-Fi, Mb/s");
   own->add_option("--C2", run->C2, "of LTE, Mb/s");

@@ -64,6 +64,11 @@ std::unique_ptr<Allocator> strategy(const std::string& name, const std::vector<d
   return std::make_unique<DelayAware>(delays, model);
 }
 
+ModelSettings settings_of(const SlotRun& run)
+{
+  return { .mean_share = run.mean_share, .air_time = run.air_ms / 1e3 };
+}
+
 // Mean round-trip time of each station, s: drawn as published, or expected.
 std::vector<double> evaluated(const SlotRun& run, const Slots& slots, const Allocation& order,
                               const std::vector<double>& delays, const RttModel& model)
@@ -73,8 +78,7 @@ std::vector<double> evaluated(const SlotRun& run, const Slots& slots, const Allo
   {
     const Schedule schedule(slots, order, static_cast<Station>(i));
     if (run.model == "published" && run.samples > 0)
-      rtts.push_back(
-          mean(sampled_rtts(schedule, delays[i], run.samples, run.seed * 1000 + i, { .mean_share = run.mean_share })));
+      rtts.push_back(mean(sampled_rtts(schedule, delays[i], run.samples, run.seed * 1000 + i, settings_of(run))));
     else
       rtts.push_back(model(schedule, delays[i]));
   }
@@ -136,8 +140,8 @@ json slots(const SlotRun& run)
     const RttModel model = remembered(
         run.model == "self-clocked"
             ? RttModel([](const Schedule& schedule, double delay) { return self_clocked_rtt(schedule, delay); })
-            : RttModel([share = run.mean_share](const Schedule& schedule, double delay)
-                       { return expected_rtt(schedule, delay, { .mean_share = share }); }));
+            : RttModel([settings = settings_of(run)](const Schedule& schedule, double delay)
+                       { return expected_rtt(schedule, delay, settings); }));
     json result { { "period_ms", milliseconds(made.period) }, { "slots", made.count } };
     for (const Duration length : made.length)
       result["lengths_ms"].push_back(milliseconds(length));

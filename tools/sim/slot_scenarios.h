@@ -19,7 +19,7 @@ struct SlotRun
   std::vector<double> more_ms {};                 // what each one's delay is above that; none = 0
   std::string strategy = "delay-aware";           // no-policy, min-max, blind, delay-aware, upper-bound
   std::string model = "published";                // or self-clocked
-  double mean_share = 1;                          // published: modules/rate/rtt_model.h
+  double mean_share = 1, air_ms = 0.5;            // published: modules/rate/rtt_model.h
   unsigned samples = 10'000; // published: round-trip times drawn for each access point; 0 = their expectation
   double loss = 0.0032;      // congestion signals per packet
   bool bound = true;         // say what the best of all allocations reaches

@@ -25,12 +25,21 @@ Card::Rule rule(const SwitchingRun& run, Transfer*& transfer)
 {
   const Duration cycle = from_seconds(run.cycle_ms / 1e3), least = from_seconds(run.least_ms / 1e3);
   if (run.rule == "published")
-    return [=, alpha = run.alpha](const std::vector<Card::Visit>& visits)
+    return [=, alpha = run.alpha, interval = run.interval, cycles = 0u, seen = std::vector<Card::Visit>(),
+            slots = std::vector<Duration>()](const std::vector<Card::Visit>& visits) mutable
     {
+      seen.resize(visits.size());
+      for (std::size_t i = 0; i < visits.size(); ++i)
+      {
+        seen[i].bytes += visits[i].bytes;
+        seen[i].there += visits[i].there;
+      }
+      if (!slots.empty() && ++cycles % interval != 0) return slots;
       std::vector<double> measured; // bytes in the slot, "dividing it by c_i"
-      for (const Card::Visit& one : visits)
+      for (const Card::Visit& one : seen)
         measured.push_back(one.there > Duration {} ? one.bytes / seconds(one.there) : 0);
-      return channel_slots(measured, alpha, cycle, least);
+      seen.assign(visits.size(), {});
+      return slots = channel_slots(measured, alpha, cycle, least);
     };
   return [&transfer, best = BestChannel({ .cycle = cycle })](const std::vector<Card::Visit>& visits) mutable
   {
