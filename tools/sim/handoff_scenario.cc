@@ -220,7 +220,7 @@ void Walk::arrive()
   {
     // Algorithm 3, lines 12 to 17.
     Sender& sender = transfer_.sender(0);
-    sender.reset_estimates();
+    if (run_.forget) sender.reset_estimates();
     sender.ignore_losses(from_seconds(4 * run_.wifi_ms / 1e3));
     sender.set_cwnd(bdp_upper_bound(hops, hops));
   }

@@ -16,6 +16,7 @@ struct HandoffRun
   // cla: "set": windows are set while R_tot < R0 and grow on, R2 counts against itself, the round trip is the smoothed
   // one. "held": what was set last stays, R2 = R0 - R1, the round trip is the least one.
   std::string reading = "set";
+  bool forget = true; // cla: algorithm 3, line 13: the timer is the initial one of a new connection, 1 s
   double R0 = 18, C1 = 25, C2 = 18, R1h = 5;    // Mb/s
   double delta0 = 20, delta1 = 25, delta2 = 12; // dB
   double offered = 30;                          // Mb/s

@@ -139,6 +139,7 @@ void add_handoff(CLI::App& app, nlohmann::json& result)
   own->add_option("--reading", run->reading,
                   "cla: windows are set and grow on, or what was set last is held; see handoff_scenario.h")
       ->check(CLI::IsMember({ "set", "held" }));
+  own->add_option("--forget", run->forget, "cla: RTT and RTO estimations are reset at the handoff");
   own->add_option("--R0", run->R0, "throughput to be held, Mb/s");
   own->add_option("--C1", run->C1, "capacity of Wi-Fi, Mb/s");
   own->add_option("--C2", run->C2, "of LTE, Mb/s");

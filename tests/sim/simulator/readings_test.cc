@@ -69,5 +69,15 @@ TEST(Readings, WindowsOfClaAreHeld)
   EXPECT_LT(rtt(), 0.5 * set);
 }
 
+TEST(Readings, ATimerThatIsNotForgottenShortensTheGap)
+{
+  HandoffRun run;
+  run.arm = "cla";
+  const auto gap = [&] { return handoff(run).at("near").at("gap_ms").get<double>(); };
+  EXPECT_GT(gap(), 1000) << "the initial timeout";
+  run.forget = false;
+  EXPECT_LT(gap(), 500);
+}
+
 } // namespace
 } // namespace tandem::sim::test
