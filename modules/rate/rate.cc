@@ -42,6 +42,13 @@ const LinkState& of(const LinkStates& links, Link link)
   return links[static_cast<std::size_t>(link)];
 }
 
+// What has no subflow but the cellular one goes on there when a budget is spent: nobody ends a connection's last one
+// (docs/decisions/0010). So a budget can only be kept while the Wi-Fi subflow is there, dead as it is.
+bool without_limit(const LinkState& cell)
+{
+  return cell.bytes_left > std::numeric_limits<std::uint64_t>::max() / 2;
+}
+
 } // namespace
 
 std::string_view RatePolicy::summary() const
@@ -83,7 +90,11 @@ until then the peer gets what Wi-Fi carries. Where nothing can be paced cellular
 as at any handoff. wpa_supplicant does it; Tandem sees to it that the card does not go to and fro, and that it stays in its network (docs/aps.md). `tandem status` says what was asked, and what became of it.
 
 **Taking over.** In the handoff stage cellular is regular before R0 is missing, since MP_PRIO takes a round trip and the sender's first windows some more; a rest ends. Until the warning is over
-or Wi-Fi is back, for 10 s at most and once in 20 s; then the account decides again. Nothing is asked of Wi-Fi subflows.
+or Wi-Fi is back, for 10 s at most and once in 20 s; then the account decides again.
+
+**Wi-Fi is gone.** While the link is down and cellular carries for it, the Wi-Fi address has no MPTCP endpoint: the kernel resets that subflow and tells the server by cellular (REMOVE_ADDR), which sends again by cellular
+at once what was under way by Wi-Fi. Else the stream waits for the server's timer. The endpoint is there again as soon as Wi-Fi is. All that the download gets meanwhile comes by cellular, as fast as that is, also where R0 is less. Only an endpoint of
+Tandem's making is taken away, and none by which some connection has its only subflow. Without the promise it stays, where cellular must not be used, and while a budget limits cellular: a download that has no other subflow would go on there when that is spent.
 
 Both ends must speak MPTCP, and the cellular address needs an endpoint: `mptcp.setup`, or `mptcp.foreign` for one made by others (docs/configuration.md).
 
@@ -292,27 +303,46 @@ Plan RatePolicy::keep(const Event& event)
     used_ = may && share_.look(event.now, parameters(knobs_), state_of(difference_.wifi(), difference_.cell()));
     if (may) why = "rate: cellular for the published share of time";
   }
+  const LinkState& cell = of(*event.links, Link::cell);
+  const bool away = wifi_endpoint_.look({ .now = event.now,
+                                          .up = of(*event.links, Link::wifi).up,
+                                          .carried = subflows_.on_wifi > 0,
+                                          .cellular = hindrance.empty() && !published() && without_limit(cell)
+                                                      && (difference_.needed() || uploads_.needed()) });
   Plan plan {};
   // Without data there is nothing to look at: the next packet asks again.
   if (transfers()) plan.wake = next_;
-  if (told_ && told_at_ + tell_every > event.now && (requests_[0].value == 0) == used_) return plan;
-  told_ = true;
-  told_at_ = event.now;
-  requests_[0] = { .kind = RequestKind::mptcp_backup, .link = Link::cell, .value = used_ ? 0.0 : 1.0 };
-  plan.request = requests_;
+  const bool same = (requests_[0].value == 0) == used_ && away == told_away_;
+  if (told_ && told_at_ + tell_every > event.now && same) return plan;
+  if (away && !told_away_) why = "rate: Wi-Fi is gone, cellular carries what was under way there";
+  tell(event.now, away, plan);
   plan.why = why;
   return plan;
+}
+
+void RatePolicy::tell(Tick now, bool away, Plan& plan)
+{
+  told_ = true;
+  told_at_ = now;
+  requests_[0] = { .kind = RequestKind::mptcp_backup, .link = Link::cell, .value = used_ ? 0.0 : 1.0 };
+  requests_[1] = { .kind = RequestKind::mptcp_endpoint, .link = Link::wifi, .value = away ? 0.0 : 1.0 };
+  // Nothing is asked about an endpoint that was never taken away: `ecn` may have asked.
+  plan.request = { requests_.data(), away || told_away_ ? 2u : 1u };
+  told_away_ = away;
 }
 
 // The promise was switched off, and what was requested for it does not lapse with a knob.
 Plan RatePolicy::take_back()
 {
   if (!told_) return {};
-  told_ = used_ = false;
+  used_ = false;
   difference_ = Difference {};
   uploads_ = of_uploads();
-  requests_[0] = { .kind = RequestKind::mptcp_backup, .link = Link::cell, .value = 1 };
-  return { .request = requests_, .why = "rate: no promise any more" };
+  wifi_endpoint_ = {};
+  Plan plan { .why = "rate: no promise any more" };
+  tell({}, false, plan);
+  told_ = false;
+  return plan;
 }
 
 // With a plan that asks for nothing else, so that the reason is its own: the radio is heard ten times a second.
@@ -346,7 +376,8 @@ Plan RatePolicy::decide(const Event& event, const FlowView& flow, State& state)
   if (event.kind == EventKind::switched_off)
   {
     // What was requested lapses with the module, and the chain lets the window open. Idle flows get this event, too.
-    told_ = roam_told_ = false;
+    told_ = told_away_ = roam_told_ = false;
+    wifi_endpoint_ = {};
     state.window.open();
     state.upload.open();
     state.by_cell.open();

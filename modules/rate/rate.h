@@ -11,6 +11,7 @@
 #include "modules/rate/stages.h"
 #include "modules/rate/subflows.h"
 #include "modules/rate/told_pace.h"
+#include "modules/rate/wifi_endpoint.h"
 
 #include <tandem/module.h>
 
@@ -63,6 +64,7 @@ private:
   void bound_upload(const Event& event, const FlowView& flow, State& state, Plan& plan);
   void share_cellular(const Event& event, const FlowView& flow, State& state, Plan& plan);
   Plan keep(const Event& event);
+  void tell(Tick now, bool away, Plan& plan);
   Plan take_back();
   std::string_view hindered(const LinkStates& links) const;
   void ask_for_roam(Tick now, Plan& plan);
@@ -76,9 +78,11 @@ private:
   Difference uploads_ = of_uploads();
   PublishedShare share_;
   Tick next_ {}, looked_at_ {}; // look
-  Tick told_at_ {};             // the request
+  WifiEndpoint wifi_endpoint_;
+  Tick told_at_ {}; // the requests
   bool told_ = false, used_ = false;
-  std::array<LinkRequest, 1> requests_ {};
+  bool told_away_ = false; // of the Wi-Fi endpoint
+  std::array<LinkRequest, 2> requests_ {};
   RoamWish roam_;
   Tick roam_told_at_ {};
   bool roam_told_ = false; // that the card shall move

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -134,6 +136,97 @@ def test_r0_is_held_by_the_difference_and_cellular_is_saved_while_wifi_suffices(
 
 def endpoints(lab) -> list[str]:
     return [line for line in lab.client.run(["ip", "mptcp", "endpoint", "show"]).stdout.splitlines() if "cell0" in line]
+
+
+WIFI_ADDRESS = "10.77.1.2"
+
+
+def wifi_endpoint(lab) -> bool:
+    return f"{WIFI_ADDRESS} " in lab.client.run(["ip", "mptcp", "endpoint", "show"]).stdout
+
+
+def with_own_endpoints(lab, daemon) -> None:
+    """The lab makes one for the Wi-Fi address, and Tandem takes away only what it made: call before, with the lab's endpoint gone."""
+    assert system.wait_until(lambda: wifi_endpoint(lab) and len(endpoints(lab)) == 2, 10), lab.client.run(["ip", "mptcp", "endpoint", "show"]).stdout
+    assert daemon.api("/v1/status")["steering"]["endpoints_deleted"] == 0
+
+
+def wifi_gone(lab, daemon, gone: bool) -> float:
+    """Nothing comes by Wi-Fi, and the daemon knows; or it is back. Gives the time."""
+    lab.set("wifi.blackout", "drop" if gone else "none")
+    daemon.api("/v1/links/wifi/announce", "POST", {"what": "down" if gone else "up", "for_s": 20 if gone else 0.1})
+    return time.monotonic()
+
+
+def test_a_wifi_that_is_gone_loses_its_endpoint_and_cellular_goes_on_at_once(both):
+    """The server is told by cellular, and sends there at once what was under way by Wi-Fi. Without it the stream waits for the server's timer."""
+    lab = both
+    lab.client.run(["ip", "mptcp", "endpoint", "flush"])
+    with lab.daemon(["rate"], config(lab, rate={"promise": True})) as daemon:
+        with_own_endpoints(lab, daemon)
+        download = lab.start_download(seconds=12, mptcp=True, interval=0.02)
+        rates(lab, download, 4)
+        gone = wifi_gone(lab, daemon, True)
+        assert system.wait_until(lambda: not wifi_endpoint(lab), 2)
+        rates(lab, download, 2)
+        assert not wifi_endpoint(lab)
+        back = wifi_gone(lab, daemon, False)
+        assert system.wait_until(lambda: wifi_endpoint(lab), 2)
+        rates(lab, download, 2.5)
+        wifi, _ = rates(lab, download, 1)
+        assert wifi > 10, "the subflow by Wi-Fi is there again"
+        result = download.wait()
+        steering = daemon.api("/v1/status")["steering"]
+        told = module(daemon)
+    assert result.error is None and told["faults"] == 0 and told["violations"] == {}
+    assert steering["refused"] == [] and told["decisions"]["rate: Wi-Fi is gone, cellular carries what was under way there"] == 1
+    came = [(result.began + second, count) for second, count in result.samples]
+    while_gone = max(count for second, count in came if second <= back) - max(count for second, count in came if second <= gone + 0.1)
+    # 0.5 MB and less where the endpoint stays: what was under way by Wi-Fi comes when the server's timer has run out, and cellular's waits for it.
+    assert while_gone > 1.5e6, while_gone
+    assert not wifi_endpoint(lab), "undone at the daemon's end"
+
+
+def test_a_wifi_that_is_gone_keeps_its_endpoint_while_a_budget_limits_cellular(both):
+    """A download without another subflow could not be stopped when the budget is spent."""
+    lab = both
+    lab.client.run(["ip", "mptcp", "endpoint", "flush"])
+    with lab.daemon(["rate"], config(lab, rate={"promise": True}, budget={"cell_bytes": "3MB"})) as daemon:
+        with_own_endpoints(lab, daemon)
+        download = lab.start_download(seconds=10, mptcp=True)
+        rates(lab, download, 3)
+        wifi_gone(lab, daemon, True)
+        rates(lab, download, 4)
+        assert wifi_endpoint(lab)
+        told = module(daemon)
+        assert 1e6 < told["cell_bytes"] < 3.8e6, told["cell_bytes"]
+        assert told["report"]["promise"] == "rate: the cellular budget is spent"
+        wifi_gone(lab, daemon, False)
+        download.stop()
+
+
+@pytest.mark.parametrize("both_killed", [False, True])
+def test_an_endpoint_that_was_taken_away_leaves_no_trace_of_a_killed_daemon(both, both_killed):
+    lab = both
+    lab.client.run(["ip", "mptcp", "endpoint", "flush"])
+    with lab.daemon(["rate"], config(lab, rate={"promise": True})) as daemon:
+        with_own_endpoints(lab, daemon)
+        download = lab.start_download(seconds=6, mptcp=True)
+        rates(lab, download, 3)
+        wifi_gone(lab, daemon, True)
+        assert system.wait_until(lambda: not wifi_endpoint(lab), 2)
+        if both_killed:
+            daemon.signal(signal.SIGSTOP)
+            keeper = int(lab.client.run(["pgrep", "-P", str(daemon.pid)]).stdout.split()[0])
+            os.kill(keeper, signal.SIGKILL)
+        daemon.kill()
+        lab.set("wifi.blackout", "none")
+        download.stop()
+        daemon.start()  # undoes what the killed one left, and makes its own again
+        assert system.wait_until(lambda: wifi_endpoint(lab) and len(endpoints(lab)) == 2, 10)
+        # An endpoint by which some connection has its only subflow would stay (decision 0010).
+        assert system.wait_until(lambda: all(line.startswith("TIME-WAIT") for line in lab.client.run(["ss", "-Htan", "dport = :80"]).stdout.splitlines()), 20)
+    assert system.wait_until(lambda: lab.client.run(["ip", "mptcp", "endpoint", "show"]).stdout.strip() == "", 5)
 
 
 def test_the_budget_ends_it_and_says_so(both):

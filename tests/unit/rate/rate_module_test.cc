@@ -67,7 +67,7 @@ struct Fixture
       now += 10ms;
       for (auto& sub : subs)
       {
-        const bool silent = sub->view.link == Link::cell && backup;
+        const bool silent = sub->view.link == Link::cell ? backup : !wifi().up;
         if (!silent) sub->view.bytes_delivered += static_cast<std::uint64_t>(sub->rate / 800);
         const double up = obeys && sub->pace ? std::min(sub->up, *sub->pace / with_headers) : sub->up;
         if (!silent && up > 0) sub->view.snd_una = sub->view.snd_una + static_cast<std::uint32_t>(up / 800);
@@ -97,12 +97,27 @@ struct Fixture
         ++roams;
         continue;
       }
+      if (request.kind == RequestKind::mptcp_endpoint)
+      {
+        EXPECT_EQ(request.link, Link::wifi);
+        EXPECT_NE(module.get("promise") == 0 && request.value == 0, true);
+        wifi_endpoint = request.value != 0;
+        ++endpoint_requests;
+        continue;
+      }
       EXPECT_EQ(request.link, Link::cell);
       EXPECT_EQ(request.kind, RequestKind::mptcp_backup);
       backup = request.value != 0;
       ++requests;
     }
     return plan;
+  }
+  // All flows hear of it; one does here.
+  Plan wifi_changes(bool up)
+  {
+    now += 1ms;
+    wifi().up = up;
+    return tell(*subs.back(), EventKind::link);
   }
   Report report() const
   {
@@ -117,9 +132,9 @@ struct Fixture
   LinkStates links {};
   std::vector<std::unique_ptr<Sub>> subs;
   Tick now { 100s };
-  bool backup = true, roam = false;
+  bool backup = true, wifi_endpoint = true, roam = false;
   bool obeys = false; // the host's TCP keeps to its paces
-  int requests = 0, roams = 0;
+  int requests = 0, endpoint_requests = 0, roams = 0;
 };
 
 TEST(rate_module, every_knob_is_set_and_read_and_named_by_the_paper)
@@ -315,8 +330,8 @@ TEST(rate_module, leaves_cellular_alone_where_it_must)
   EXPECT_THAT(peer.second, HasSubstr("private peer"));
 }
 
-// All that is asked is asked of cellular, see tell(): `ecn` speaks for Wi-Fi links, and a link has one request of a
-// kind.
+// While Wi-Fi is there all that is asked is asked of cellular, see tell(): `ecn` speaks for Wi-Fi links, and a link has
+// one request of a kind.
 TEST(rate_module, cellular_takes_over_in_the_handoff_stage_alone)
 {
   const auto warned = [](auto change)
@@ -354,6 +369,112 @@ TEST(rate_module, cellular_takes_over_in_the_handoff_stage_alone)
   f.run(0.5);
   EXPECT_EQ(f.report().words["stage"], "handoff");
   EXPECT_FALSE(f.backup);
+}
+
+TEST(rate_module, the_endpoint_of_a_wifi_that_is_gone_is_taken_away_and_comes_back_with_it)
+{
+  Fixture f;
+  f.add(Link::wifi, 25e6);
+  f.add(Link::cell, 18e6);
+  f.run(5);
+  EXPECT_EQ(f.endpoint_requests, 0);
+  // At once, by whichever subflow hears of it; not with the next look.
+  EXPECT_EQ(f.wifi_changes(false).why, "rate: Wi-Fi is gone, cellular carries what was under way there");
+  EXPECT_FALSE(f.wifi_endpoint);
+  f.run(5);
+  EXPECT_FALSE(f.wifi_endpoint);
+  EXPECT_NEAR(f.endpoint_requests, 3, 1) << "repeated: it may have been dropped";
+  f.wifi_changes(true);
+  EXPECT_TRUE(f.wifi_endpoint);
+  const int told = f.endpoint_requests;
+  f.run(5);
+  EXPECT_EQ(f.endpoint_requests, told) << "once";
+}
+
+TEST(rate_module, a_wifi_that_is_gone_keeps_its_endpoint_where_cellular_must_not_carry_it)
+{
+  const auto taken = [](auto change)
+  {
+    Fixture f;
+    f.add(Link::wifi, 25e6);
+    f.add(Link::cell, 18e6);
+    change(f);
+    f.run(5);
+    f.wifi_changes(false);
+    f.run(3);
+    return !f.wifi_endpoint;
+  };
+  EXPECT_TRUE(taken([](Fixture&) {}));
+  EXPECT_FALSE(taken([](Fixture& f) { f.module.set("promise", 0); }));
+  EXPECT_FALSE(taken([](Fixture& f) { f.cell().bytes_left = 100'000; })) << "the budget is spent";
+  EXPECT_FALSE(taken([](Fixture& f) { f.cell().bytes_left = 100'000'000'000; })) << "it could not be kept";
+  EXPECT_FALSE(taken([](Fixture& f) { f.cell().route = false; })) << "roaming, metered, filtered";
+  EXPECT_FALSE(taken([](Fixture& f) { f.cell().up = false; }));
+  EXPECT_FALSE(taken([](Fixture& f) { f.add(Link::wifi, 1e6).view.cell_denied = CellDenied::private_peer; }));
+  EXPECT_FALSE(taken([](Fixture& f) { f.module.set("r0", 60e6); })) << "knobs that do not fit together";
+  EXPECT_FALSE(taken([](Fixture& f) { f.module.set("strategy", 1); })) << "as published";
+}
+
+// A join by a link that is down fails, and the kernel tries none again.
+TEST(rate_module, what_forbids_cellular_meanwhile_gives_no_endpoint_to_a_wifi_that_is_down)
+{
+  Fixture f;
+  f.add(Link::wifi, 25e6);
+  f.add(Link::cell, 18e6);
+  f.run(1);
+  f.wifi_changes(false);
+  ASSERT_FALSE(f.wifi_endpoint);
+  f.cell().route = false;
+  f.run(3);
+  EXPECT_FALSE(f.wifi_endpoint);
+  f.wifi_changes(true);
+  EXPECT_TRUE(f.wifi_endpoint);
+}
+
+// A subflow that was made anew starts slowly.
+TEST(rate_module, a_wifi_that_comes_and_goes_keeps_its_endpoint_until_it_is_gone_for_longer)
+{
+  Fixture f;
+  f.add(Link::wifi, 25e6);
+  f.add(Link::cell, 18e6);
+  f.run(5);
+  f.wifi_changes(false);
+  f.run(0.5);
+  f.wifi_changes(true);
+  f.run(1);
+  const int told = f.endpoint_requests;
+  for (int i = 0; i < 5; ++i)
+  {
+    f.wifi_changes(false);
+    f.run(0.2);
+    f.wifi_changes(true);
+    f.run(0.2);
+  }
+  EXPECT_EQ(f.endpoint_requests, told);
+  f.wifi_changes(false);
+  EXPECT_TRUE(f.wifi_endpoint);
+  f.run(0.5);
+  EXPECT_FALSE(f.wifi_endpoint);
+  f.wifi_changes(true);
+  f.run(6);
+  f.wifi_changes(false);
+  EXPECT_FALSE(f.wifi_endpoint) << "the last time was long ago";
+}
+
+TEST(rate_module, the_wifi_endpoint_comes_back_when_nothing_is_promised_any_more)
+{
+  Fixture f;
+  f.add(Link::wifi, 25e6);
+  f.add(Link::cell, 18e6);
+  f.run(5);
+  f.wifi_changes(false);
+  ASSERT_FALSE(f.wifi_endpoint);
+  f.module.set("promise", 0);
+  f.tell(*f.subs.back(), EventKind::segment);
+  EXPECT_TRUE(f.wifi_endpoint);
+  const int told = f.endpoint_requests;
+  f.run(5);
+  EXPECT_EQ(f.endpoint_requests, told) << "once";
 }
 
 TEST(rate_module, a_promise_that_is_taken_back_by_its_knob_is_taken_back_at_the_kernel)
