@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tandem_bench import promise_walk
 from tandem_bench.benches import promise
 from tandem_bench.benches.promise import HELD, NEEDLESS, SPENT, WORST, Cell, figures, stretches
+from tandem_bench.promise_walk import Walk
 from tandem_lab.errors import LabError
 
 
@@ -56,4 +58,51 @@ def test_the_scenario_is_one_that_the_lab_takes(tmp_path):
 
     file = tmp_path / "promise.toml"
     file.write_text(Cell(18).scenario())
+    assert scenario.load(file).mptcp
+
+
+def walked(walk: Walk, gap: float = 0.0) -> list[tuple[float, int]]:
+    """R0 all the time but for a gap that begins with the handoff, every 10 ms."""
+    rows, body = [(0.0, 0)], 0.0
+    for number in range(1, int(100 * walk.seconds) + 50):
+        second = number / 100
+        if not walk.handoff < second <= walk.handoff + gap:
+            body += walk.r0 / 8e-6 / 100
+        rows.append((second, round(body)))
+    return rows
+
+
+def test_a_walk_on_which_nothing_stops():
+    walk = Walk(0.5)
+    values, _ = promise_walk.figures(walk, walked(walk), 5e6)
+    assert values[promise_walk.HELD.name] == pytest.approx(100, abs=0.1) and values[promise_walk.AT_HANDOFF.name] == pytest.approx(100, abs=2)
+    assert values[promise_walk.GAP.name] == pytest.approx(10, abs=1) and values[promise_walk.CELLULAR.name] == 5
+
+
+@pytest.mark.parametrize("gap", [0.3, 0.9])
+def test_a_gap_counts_whole_also_behind_the_end_of_what_caused_it(gap):
+    walk = Walk(0.5)
+    values, _ = promise_walk.figures(walk, walked(walk, gap), 0)
+    assert values[promise_walk.GAP.name] == pytest.approx(1000 * gap, abs=15)
+    assert values[promise_walk.LATER_GAP.name] == pytest.approx(1000 * max(0.01, gap - walk.gone), abs=15)
+    seconds = int(walk.seconds - promise_walk.BEGINS)
+    assert values[promise_walk.HELD.name] == pytest.approx(100 * (seconds - gap) / seconds, abs=0.2)
+
+
+def test_a_download_that_ends_early_is_no_walk():
+    walk = Walk(0.5)
+    with pytest.raises(LabError, match="before the walk"):
+        promise_walk.figures(walk, walked(walk)[:500], 0)
+
+
+def test_the_walk_is_that_of_cla_and_one_that_the_lab_takes(tmp_path):
+    from tandem_lab import scenario
+
+    walk = Walk(0.5)
+    # Table II: below 20 dB, and the other one 12 dB better; with Wi-Fi of C1 at the beginning and the end, some 5 Mb/s at the handoff.
+    assert walk.signal(walk.handoff - 0.1) < 20 and promise_walk.heard(1, walk.handoff) > promise_walk.heard(0, walk.handoff) + 12
+    assert promise_walk.carries(walk.signal(0)) == promise_walk.C1 == promise_walk.carries(walk.signal(walk.seconds))
+    assert promise_walk.carries(walk.signal(walk.handoff - 0.1)) == pytest.approx(5, abs=1)
+    file = tmp_path / "walk.toml"
+    file.write_text(walk.scenario())
     assert scenario.load(file).mptcp
