@@ -25,6 +25,8 @@ constexpr double upload_headroom_at_handoff = 1.1;
 // From a look to the last packet that came by cellular because of the one before: a look, the keeper's turn, MP_PRIO's
 // way, and a round trip.
 constexpr Duration overshoot = 500ms;
+// Of R0, over the last second: cellular is kept for later.
+constexpr double at_rest = 0.1;
 
 constexpr auto all_knobs = []
 {
@@ -92,8 +94,8 @@ as at any handoff. wpa_supplicant does it; Tandem sees to it that the card does 
 **Taking over.** In the handoff stage cellular is regular before R0 is missing, since MP_PRIO takes a round trip and the sender's first windows some more; a rest ends. Until the warning is over
 or Wi-Fi is back, for 10 s at most and once in 20 s; then the account decides again.
 
-**Wi-Fi is gone.** While the link is down and cellular carries for it, the Wi-Fi address has no MPTCP endpoint: the kernel resets that subflow and tells the server by cellular (REMOVE_ADDR), which sends again by cellular
-at once what was under way by Wi-Fi. Else the stream waits for the server's timer. The endpoint is there again as soon as Wi-Fi is. All that the download gets meanwhile comes by cellular, as fast as that is, also where R0 is less. Only an endpoint of
+**Wi-Fi is gone.** When the link goes down and cellular carries next to nothing yet, the Wi-Fi address loses its MPTCP endpoint: the kernel resets that subflow and tells the server by cellular (REMOVE_ADDR), which sends again by cellular
+at once what was under way by Wi-Fi. Else the stream waits for the server's timer. Where cellular carries already, what stands in its queue would come before, and be sent twice. The endpoint is there again as soon as Wi-Fi is. All that the download gets meanwhile comes by cellular, as fast as that is, also where R0 is less. Only an endpoint of
 Tandem's making is taken away, and none by which some connection has its only subflow. Without the promise it stays, where cellular must not be used, and while a budget limits cellular: a download that has no other subflow would go on there when that is spent.
 
 Both ends must speak MPTCP, and the cellular address needs an endpoint: `mptcp.setup`, or `mptcp.foreign` for one made by others (docs/configuration.md).
@@ -308,7 +310,8 @@ Plan RatePolicy::keep(const Event& event)
                                           .up = of(*event.links, Link::wifi).up,
                                           .carried = subflows_.on_wifi > 0,
                                           .cellular = hindrance.empty() && !published() && without_limit(cell)
-                                                      && (difference_.needed() || uploads_.needed()) });
+                                                      && (difference_.needed() || uploads_.needed()),
+                                          .rested = difference_.cell() + uploads_.cell() < at_rest * knobs_.r0 });
   Plan plan {};
   // Without data there is nothing to look at: the next packet asks again.
   if (transfers()) plan.wake = next_;

@@ -20,9 +20,13 @@ bool WifiEndpoint::look(const Input& input)
     down_since_ = Tick::max();
     return away_ = false;
   }
-  if (down_since_ == Tick::max()) down_since_ = input.now;
+  if (down_since_ == Tick::max())
+  {
+    down_since_ = input.now;
+    rested_ = input.rested;
+  }
   const bool flaps = back_at_ && input.now - *back_at_ < settled && input.now - down_since_ < longest_flap;
-  away_ = away_ || (input.carried && input.cellular && !flaps);
+  away_ = away_ || (input.carried && input.cellular && rested_ && !flaps);
   return away_;
 }
 

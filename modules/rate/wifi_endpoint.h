@@ -19,14 +19,16 @@ public:
     Tick now {};
     bool up = true;        // the Wi-Fi link
     bool carried = false;  // MPTCP subflows go by it
-    bool cellular = false; // is used for the promise now
+    bool cellular = false; // is to carry for it
+    bool rested = false;   // cellular carries next to nothing yet
   };
-  // Whether it is to be away. What was taken away comes back with the link, not before: a join by a link that is down
-  // fails, and the kernel tries none again.
+  // Whether it is to be away. What cellular carries already comes before what is sent again, and is sent again itself:
+  // the kernel repeats all that is not acknowledged yet, by whichever subflow it is on its way. What was taken away
+  // comes back with the link, not before: a join by a link that is down fails, and the kernel tries none again.
   bool look(const Input& input);
 
 private:
-  bool away_ = false;
+  bool away_ = false, rested_ = false; // the latter when the link went
   Tick down_since_ = Tick::max();
   std::optional<Tick> back_at_ {}; // when it last came back
 };

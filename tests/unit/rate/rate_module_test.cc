@@ -415,6 +415,19 @@ TEST(rate_module, a_wifi_that_is_gone_keeps_its_endpoint_where_cellular_must_not
   EXPECT_FALSE(taken([](Fixture& f) { f.module.set("strategy", 1); })) << "as published";
 }
 
+// What stands in its queue comes before what is sent again, and is sent again itself.
+TEST(rate_module, a_wifi_that_goes_while_cellular_carries_already_keeps_its_endpoint)
+{
+  Fixture f;
+  f.add(Link::wifi, 10e6);
+  f.add(Link::cell, 18e6);
+  f.run(5);
+  ASSERT_GT(f.subs[1]->view.bytes_delivered, 0U);
+  f.wifi_changes(false);
+  f.run(3);
+  EXPECT_EQ(f.endpoint_requests, 0);
+}
+
 // A join by a link that is down fails, and the kernel tries none again.
 TEST(rate_module, what_forbids_cellular_meanwhile_gives_no_endpoint_to_a_wifi_that_is_down)
 {
@@ -451,6 +464,7 @@ TEST(rate_module, a_wifi_that_comes_and_goes_keeps_its_endpoint_until_it_is_gone
     f.run(0.2);
   }
   EXPECT_EQ(f.endpoint_requests, told);
+  f.run(1.5);
   f.wifi_changes(false);
   EXPECT_TRUE(f.wifi_endpoint);
   f.run(0.5);
