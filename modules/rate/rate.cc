@@ -94,8 +94,8 @@ as at any handoff. wpa_supplicant does it; Tandem sees to it that the card does 
 **Taking over.** In the handoff stage cellular is regular before R0 is missing, since MP_PRIO takes a round trip and the sender's first windows some more; a rest ends. Until the warning is over
 or Wi-Fi is back, for 10 s at most and once in 20 s; then the account decides again.
 
-**Wi-Fi is gone.** When the link goes down and cellular carries next to nothing yet, the Wi-Fi address loses its MPTCP endpoint: the kernel resets that subflow and tells the server by cellular (REMOVE_ADDR), which sends again by cellular
-at once what was under way by Wi-Fi. Else the stream waits for the server's timer. Where cellular carries already, what stands in its queue would come before, and be sent twice. The endpoint is there again as soon as Wi-Fi is. All that the download gets meanwhile comes by cellular, as fast as that is, also where R0 is less. Only an endpoint of
+**Wi-Fi is gone.** When the link goes down and cellular carries next to nothing yet, or is down for 300 ms, the Wi-Fi address loses its MPTCP endpoint: the kernel resets that subflow and tells the server by cellular (REMOVE_ADDR), which sends again by cellular
+at once what was under way by Wi-Fi. Else the stream waits for the server's timer. Where cellular carries already, what stands in its queue comes before, and is sent twice, which only a longer absence is worth. The endpoint is there again as soon as Wi-Fi is. All that the download gets meanwhile comes by cellular, as fast as that is, also where R0 is less. Only an endpoint of
 Tandem's making is taken away, and none by which some connection has its only subflow. Without the promise it stays, where cellular must not be used, and while a budget limits cellular: a download that has no other subflow would go on there when that is spent.
 
 Both ends must speak MPTCP, and the cellular address needs an endpoint: `mptcp.setup`, or `mptcp.foreign` for one made by others (docs/configuration.md).

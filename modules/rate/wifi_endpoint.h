@@ -23,8 +23,9 @@ public:
     bool rested = false;   // cellular carries next to nothing yet
   };
   // Whether it is to be away. What cellular carries already comes before what is sent again, and is sent again itself:
-  // the kernel repeats all that is not acknowledged yet, by whichever subflow it is on its way. What was taken away
-  // comes back with the link, not before: a join by a link that is down fails, and the kernel tries none again.
+  // the kernel repeats all that is not acknowledged yet, by whichever subflow it is on its way. So there the link has
+  // to be gone for a while. What was taken away comes back with the link, not before: a join by a link that is down
+  // fails, and the kernel tries none again.
   bool look(const Input& input);
 
 private:

@@ -416,7 +416,7 @@ TEST(rate_module, a_wifi_that_is_gone_keeps_its_endpoint_where_cellular_must_not
 }
 
 // What stands in its queue comes before what is sent again, and is sent again itself.
-TEST(rate_module, a_wifi_that_goes_while_cellular_carries_already_keeps_its_endpoint)
+TEST(rate_module, a_wifi_that_goes_while_cellular_carries_already_keeps_its_endpoint_for_a_while)
 {
   Fixture f;
   f.add(Link::wifi, 10e6);
@@ -424,8 +424,12 @@ TEST(rate_module, a_wifi_that_goes_while_cellular_carries_already_keeps_its_endp
   f.run(5);
   ASSERT_GT(f.subs[1]->view.bytes_delivered, 0U);
   f.wifi_changes(false);
-  f.run(3);
+  f.run(0.25);
   EXPECT_EQ(f.endpoint_requests, 0);
+  f.run(0.35);
+  EXPECT_FALSE(f.wifi_endpoint);
+  f.wifi_changes(true);
+  EXPECT_TRUE(f.wifi_endpoint);
 }
 
 // A join by a link that is down fails, and the kernel tries none again.
