@@ -53,6 +53,14 @@ json share_json(double effect)
   return std::expm1(effect);
 }
 
+// Why a module is never compared flow by flow; empty: it is. Who compares links speaks of links, not of flows; who
+// decides nothing changes nothing.
+std::string_view never_compared(const Interest& interest)
+{
+  if (interest.every_link) return "it compares links itself";
+  return interest.decide == 0 ? "it decides nothing about packets" : std::string_view {};
+}
+
 json tally_json(const evidence::Tally& tally, evidence::WallTime now)
 {
   const evidence::Interval interval = tally.gains.interval();
@@ -107,7 +115,7 @@ void EvidenceDriver::place(const links::LinkInfo& wifi, const std::string& ssid,
   controller_.move(signs_, cell_, wall(now));
 }
 
-// What is compared flow by flow: who compares links speaks of links, not of flows; who decides nothing changes nothing.
+// With what is compared flow by flow.
 evidence::Surroundings EvidenceDriver::surroundings() const
 {
   const LinkState& wifi = chain_.link_states()[static_cast<std::size_t>(Link::wifi)];
@@ -117,8 +125,7 @@ evidence::Surroundings EvidenceDriver::surroundings() const
   for (std::size_t i = 0; i < chain_.module_count() && i < evidence::most_modules; ++i)
   {
     const Module& module = chain_.module(i);
-    const Interest interest = module.interest();
-    if (!chain_.enabled(i) || interest.decide == 0 || interest.every_link) continue;
+    if (!chain_.enabled(i) || !never_compared(module.interest()).empty()) continue;
     now.comparable = static_cast<evidence::Modules>(now.comparable | 1u << i);
     if (module.carries_over()) now.carrying_over = static_cast<evidence::Modules>(now.carrying_over | 1u << i);
   }
@@ -272,6 +279,12 @@ json EvidenceDriver::module_json(std::size_t i, Tick now) const
 {
   const evidence::Place here = controller_.here();
   if (!on() || here.network == 0 || i >= controller_.modules().size()) return {};
+  if (const std::string_view why = never_compared(chain_.module(i).interest()); !why.empty())
+  {
+    json none = tally_json({}, wall(now));
+    none["not_compared"] = why;
+    return none;
+  }
   const evidence::Tally* tally = controller_.memory().find(here, controller_.modules()[i]);
   return tally_json(tally != nullptr ? *tally : evidence::Tally {}, wall(now));
 }

@@ -166,6 +166,7 @@ void add_radio(Metrics& list, const json& radio)
 // What is not known is left out.
 void add_gain(Metrics& list, const json& evidence, const json& labels)
 {
+  if (evidence.contains("not_compared")) return;
   for (const auto& [key, help] : { std::pair { "gain", "What the module gains here, as a share of goodput" },
                                    std::pair { "low", "Lower end of its 95 % interval" },
                                    std::pair { "high", "Upper end of its 95 % interval" } })

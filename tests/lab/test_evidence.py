@@ -78,6 +78,22 @@ def test_without_a_share_nothing_is_compared_or_kept(make_lab, with_air, modules
     assert not (lab.directory / "evidence").exists()
 
 
+def test_what_compares_links_says_that_it_is_not_compared(make_lab, with_air):
+    lab = make_lab("plain")
+    with lab.daemon(["offload", "ecn"], {"evidence": {"share": 0.05}}) as daemon:
+        def gains() -> dict:
+            return {module["name"]: module.get("evidence") for module in daemon.api("/v1/modules")}
+
+        assert system.wait_until(lambda: all(gains().values()), 10), "the network is known"
+        found = gains()
+        assert found["ecn"]["not_compared"] == "it compares links itself" and "not_compared" not in found["offload"]
+        shown = tandem(lab, daemon, "status")
+        assert "not compared: it compares links itself" in next(line for line in shown.splitlines() if line.startswith("ecn"))
+        assert "not known yet" in next(line for line in shown.splitlines() if line.startswith("offload"))
+        metrics = daemon.api("/metrics")
+        assert 'tandem_module_comparisons_total{module="offload"}' in metrics and 'tandem_module_comparisons_total{module="ecn"}' not in metrics
+
+
 def test_a_torn_memory_is_put_aside_and_told(make_lab, with_air, modules):
     lab = make_lab("plain")
     directory = lab.directory / "evidence"

@@ -103,6 +103,7 @@ void add_paths(Table& table, const json& cell)
 
 std::string gain_words(const json& evidence)
 {
+  if (const std::string why = words_of(evidence, "not_compared"); !why.empty()) return "not compared: " + why;
   if (value_of(evidence, "comparisons").value_or(0) <= 0) return "not known yet";
   return percent(value_of(evidence, "gain")) + " % (" + percent(value_of(evidence, "low")) + " to "
          + percent(value_of(evidence, "high")) + ")";

@@ -10,7 +10,7 @@
 namespace tandem::cli
 {
 
-// What a module gains, from its `evidence`: "+3.1 % (-0.5 to +6.9)".
+// What a module gains, from its `evidence`: "+3.1 % (-0.5 to +6.9)"; or why that is never asked.
 std::string gain_words(const nlohmann::json& evidence);
 // Its standing, when that is another than acting: "rests for 2 h"; else empty.
 std::string standing_words(const nlohmann::json& evidence);

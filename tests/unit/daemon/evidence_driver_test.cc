@@ -358,5 +358,45 @@ TEST(KnownPath, OutlivesTheDaemonForHours)
   EXPECT_EQ(attempts_after(-24), 1u) << "the clock was set back";
 }
 
+// ---- what is never compared says so ----
+
+// Looks at every link, as `ecn` does, and decides about packets or not.
+class Looker final : public FlowModule<char>
+{
+public:
+  explicit Looker(Interest interest) : interest_ { interest } {}
+  std::string_view name() const override { return interest_.every_link ? "links" : "onlooker"; }
+  std::string_view summary() const override { return {}; }
+  std::string_view manual() const override { return {}; }
+  std::span<const Knob> knobs() const override { return {}; }
+  void set(std::string_view, double) override {}
+  double get(std::string_view) const override { return 0; }
+  Interest interest() const override { return interest_; }
+  Plan decide(const Event&, const FlowView&, char&) override { return {}; }
+  void describe(const FlowView&, const char&, Facts&) const override {}
+
+private:
+  Interest interest_;
+};
+
+TEST(Gain, OfAModuleThatIsNeverComparedIsNotAsked)
+{
+  offload::Offload compared {};
+  Looker links { { .decide = traffic::egress_pure_ack, .every_link = true } }, onlooker { { .observe = 1 } };
+  Fixture fixture { { &compared, &links, &onlooker } };
+  ChainInputs inputs { fixture.chain, nullptr };
+  EvidenceDriver evidence { Config::Evidence {}, 1, fixture.chain, {}, inputs };
+  evidence.place({}, "home", { .interface = "wwan0" }, fixture.now());
+  for (std::size_t i = 0; i < fixture.chain.module_count(); ++i)
+  {
+    const std::string_view name = fixture.chain.module(i).name();
+    const json gain = evidence.module_json(i, fixture.now());
+    EXPECT_EQ(gain["comparisons"], 0) << name;
+    EXPECT_EQ(gain.value("not_compared", ""), name == "links"      ? "it compares links itself"
+                                              : name == "onlooker" ? "it decides nothing about packets"
+                                                                   : "");
+  }
+}
+
 } // namespace
 } // namespace tandem::daemon

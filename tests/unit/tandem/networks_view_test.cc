@@ -29,6 +29,9 @@ TEST(Gain, IsShownWithItsInterval)
   wide["low"] = wide["high"] = nullptr;
   EXPECT_EQ(gain_words(wide), "+20 % (? to ?)");
   EXPECT_EQ(gain_words(json {}), "not known yet");
+  json never = evidence(0, 0, 0, 0, "acting");
+  never["not_compared"] = "it compares links itself";
+  EXPECT_EQ(gain_words(never), "not compared: it compares links itself");
 }
 
 TEST(Gain, StatusHasItOnlyWhenSomethingIsCompared)

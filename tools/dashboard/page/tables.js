@@ -28,6 +28,7 @@ function standing(evidence) {
 
 function gainWords(evidence) {
   if (!evidence) return "not measured: comparisons are off";
+  if (evidence.not_compared) return "gain not compared: " + evidence.not_compared;
   if (!evidence.comparisons) return "gain here not known yet";
   const known = evidence.low !== null && evidence.high !== null;
   return `${percent(evidence.gain)} % (${known ? `${percent(evidence.low)} to ${percent(evidence.high)} %` : "interval not known yet"}), compared ${evidence.comparisons}x`;
