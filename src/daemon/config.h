@@ -248,6 +248,8 @@ struct Config
     double share = 0.05; // of flows, and of the time within long ones, that goes to comparisons; 0: none, nothing rests
     std::filesystem::path directory = "/var/lib/tandem/evidence"; // where it is remembered
     Duration stretch {}; // of a comparison; zero: as long as its round trips need
+    bool paths = true;   // by the cellular link, that failed or are known, are remembered, compared or not
+    bool remembers() const { return share > 0 || paths; }
   } evidence;
 
   // How bytes of plaintext downloads are fetched a second time, for modules that do so.

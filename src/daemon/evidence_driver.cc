@@ -83,8 +83,8 @@ evidence::WallTime wall(Tick now)
 
 EvidenceDriver::EvidenceDriver(const Config::Evidence& config, std::uint64_t seed, chain::Chain& chain,
                                evidence::Memory memory, ChainInputs& inputs)
-    : chain_ { chain }, inputs_ { inputs }, controller_ { settings_of(config, seed), names_of(chain),
-                                                          std::move(memory) },
+    : chain_ { chain }, inputs_ { inputs }, paths_ { config.paths }, controller_ { settings_of(config, seed),
+                                                                                   names_of(chain), std::move(memory) },
       written_ { controller_.memory().changes() }, told_ { written_ }
 {
 }
@@ -93,7 +93,7 @@ void EvidenceDriver::place(const links::LinkInfo& wifi, const std::string& ssid,
                            Tick now)
 {
   const auto& gateway = wifi.gateway_v4 ? wifi.gateway_v4 : wifi.gateway_v6;
-  if (!on()) return;
+  if (!remembers()) return;
   // Paths are the cellular link's, whatever is known of Wi-Fi.
   const std::string& name = cell_name_.of(cell);
   // Behind the interface, should it come back, there may be another telephone.
@@ -152,7 +152,7 @@ evidence::FlowSeen EvidenceDriver::seen(const flow::Flow& flow) const
 
 chain::Rest EvidenceDriver::begin(const FlowView& view)
 {
-  if (!on() || view.link != Link::wifi) return {};
+  if (!remembers() || view.link != Link::wifi) return {};
   const evidence::FlowSeen first { .id = view.id,
                                    .server = view.key.remote,
                                    .delivered = view.bytes_delivered,
@@ -161,16 +161,17 @@ chain::Rest EvidenceDriver::begin(const FlowView& view)
   const evidence::Now at { view.last_seen, wall(view.last_seen) };
   const evidence::Ruling ruling = controller_.begin(first, surroundings(), at);
   chain::Rest rest { ruling.rests, ruling.watched, path_failed(view.key.remote, at.wall) };
-  rest.cell_path_known = controller_.memory().known_path(path_seen(view.key.local, view.key.remote, at.wall));
+  rest.cell_path_known = path_known(view.key.local, view.key.remote, at.wall);
   if (rest.cell_path_known) inputs_.add(view.last_seen, trace::input::PathAnswer { *rest.cell_path_known });
   inputs_.add(view.last_seen, trace::input::RestAnswer { rest.modules, rest.watched, rest.cell_path_failed });
   return rest;
 }
 
-// Without a share nothing is remembered, not even within a run: each flow of an experiment stands for itself.
+// Whether modules are compared or not. Switched off, nothing is remembered, not even within a run: each flow of an
+// experiment stands for itself.
 void EvidenceDriver::path_found(const chain::PathFound& found, Tick now)
 {
-  if (!on() || cell_.empty()) return;
+  if (!paths_ || cell_.empty()) return;
   evidence::Memory& memory = controller_.memory();
   const evidence::Prefix prefix = evidence::prefix_of(found.server);
   if (found.path.is == CellPath::Is::doubted) return memory.doubt_path(cell_, prefix);
@@ -188,12 +189,19 @@ evidence::PathSeen EvidenceDriver::path_seen(const Address& local, const Address
 
 bool EvidenceDriver::path_failed(const Address& server, evidence::WallTime now) const
 {
-  return controller_.memory().path_failed(cell_, evidence::prefix_of(server), now);
+  return paths_ && controller_.memory().path_failed(cell_, evidence::prefix_of(server), now);
+}
+
+std::optional<Duration> EvidenceDriver::path_known(const Address& local, const Address& server,
+                                                   evidence::WallTime now) const
+{
+  if (!paths_) return {};
+  return controller_.memory().known_path(path_seen(local, server, now));
 }
 
 void EvidenceDriver::look(Tick now)
 {
-  if (!on()) return;
+  if (!remembers()) return;
   const evidence::Surroundings around = surroundings();
   const evidence::Now at { now, wall(now) };
   controller_.memory().sweep_paths(at.wall);
@@ -218,7 +226,7 @@ void EvidenceDriver::tell_paths(flow::Flow& flow, const evidence::Now& at)
 {
   FlowView& view = flow.view;
   const bool failed = path_failed(view.key.remote, at.wall);
-  const auto known = controller_.memory().known_path(path_seen(view.key.local, view.key.remote, at.wall));
+  const auto known = path_known(view.key.local, view.key.remote, at.wall);
   if (view.cell_path_failed != failed) inputs_.add(at.tick, trace::input::PathFailed { view.key, failed });
   if (view.cell_path_known != known) inputs_.add(at.tick, trace::input::PathKnown { view.key, known });
   view.cell_path_failed = failed;
@@ -278,7 +286,7 @@ json EvidenceDriver::here_json() const
 json EvidenceDriver::module_json(std::size_t i, Tick now) const
 {
   const evidence::Place here = controller_.here();
-  if (!on() || here.network == 0 || i >= controller_.modules().size()) return {};
+  if (!compares() || here.network == 0 || i >= controller_.modules().size()) return {};
   if (const std::string_view why = never_compared(chain_.module(i).interest()); !why.empty())
   {
     json none = tally_json({}, wall(now));

@@ -29,7 +29,6 @@ public:
   EvidenceDriver(const Config::Evidence& config, std::uint64_t seed, chain::Chain& chain, evidence::Memory memory,
                  ChainInputs& inputs);
 
-  bool on() const { return controller_.settings().share > 0; }
   // Where this host is; `ssid` empty when it is not known now. Costs something once in a while only.
   void place(const links::LinkInfo& wifi, const std::string& ssid, const evidence::CellSeen& cell, Tick now);
   // Of a flow on which no module has begun: for Chain::Options::rest.
@@ -46,17 +45,21 @@ public:
   std::size_t forget(std::string_view name); // how many networks and cellular links
   std::size_t forget_all();
 
-  // For the status: where we are and what is compared; of a module, what it gains here (null while nothing is
-  // compared).
+  // For the status: where we are and what is compared; of a module, what it gains here, or why that is not compared
+  // (null while nothing is).
   nlohmann::json here_json() const;
   nlohmann::json module_json(std::size_t i, Tick now) const;
   // All that was learnt: of networks, and behind them of cellular links.
   nlohmann::json networks_json(Tick now) const;
 
 private:
+  bool compares() const { return controller_.settings().share > 0; }
+  bool remembers() const { return compares() || paths_; }
   evidence::Surroundings surroundings() const;
   evidence::FlowSeen seen(const flow::Flow& flow) const;
+  // By what other flows found.
   bool path_failed(const Address& server, evidence::WallTime now) const;
+  std::optional<Duration> path_known(const Address& local, const Address& server, evidence::WallTime now) const;
   evidence::PathSeen path_seen(const Address& local, const Address& server, evidence::WallTime now) const;
   void tell_paths(flow::Flow& flow, const evidence::Now& at);
   nlohmann::json known_json(std::uint32_t network, evidence::WallTime now) const;
@@ -64,6 +67,7 @@ private:
 
   chain::Chain& chain_;
   ChainInputs& inputs_;
+  bool paths_; // are remembered
   evidence::Controller controller_;
   std::uint64_t written_ = 0, told_ = 0; // Memory::changes() of what was written down, of the last changed()
   Tick asked_at_ {};

@@ -128,14 +128,14 @@ void save_recording(control::Backend& engine, const std::filesystem::path& direc
 
 struct EvidenceKept
 {
-  std::optional<EvidenceFile> file {}; // nothing is compared, so nothing is kept either
+  std::optional<EvidenceFile> file {}; // without it nothing is remembered
   evidence::Memory memory {};
 };
 
 EvidenceKept remember(const Config::Evidence& config)
 {
   EvidenceKept kept {};
-  if (config.share <= 0) return kept;
+  if (!config.remembers()) return kept;
   kept.file.emplace(config.directory);
   if (kept.file->problem().empty()) kept.memory = kept.file->load(wall(kernel::now()));
   if (!kept.file->problem().empty()) log(Severity::warning, kept.file->problem());

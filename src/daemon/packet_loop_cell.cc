@@ -47,7 +47,7 @@ void PacketLoop::make_cost_watch()
 {
   const links::CellCostWatch::Asks asks { .metered = config_.cell.metered != Metered::ignore,
                                           .roaming = config_.cell.roaming == Roaming::never && config_.links.modem,
-                                          .operator_code = config_.evidence.share > 0 && config_.links.modem };
+                                          .operator_code = config_.evidence.remembers() && config_.links.modem };
   cell_cost_.known = !asks.metered && !asks.roaming;
   if (cell_cost_.known && !asks.operator_code) return;
   // Should the mailbox be full, the next look sees it.

@@ -371,6 +371,8 @@ constexpr std::array all {
                                   std::chrono::seconds { 60 });
             },
             "a duration from \"400ms\" to \"60s\" is needed", true },
+  Setting { "evidence.paths", [](Config& c, const Value& v) { return put_flag(c.evidence.paths, v); },
+            "true or false is needed", true },
   Setting { "placement.enabled", [](Config& c, const Value& v) { return put_flag(c.placement.enabled, v); },
             "true or false is needed" },
   Setting {

@@ -27,7 +27,7 @@ def modules(tmp_path):
 
 
 def settings(modules, share: float) -> dict:
-    return {"daemon": {"module_dir": str(modules)}, "evidence": {"share": share, "stretch": "1s"}, "modules": {HARM: {"enabled": True, "limit": 16384}}}
+    return {"daemon": {"module_dir": str(modules)}, "evidence": {"share": share, "paths": share > 0, "stretch": "1s"}, "modules": {HARM: {"enabled": True, "limit": 16384}}}
 
 
 def evidence(daemon) -> dict:

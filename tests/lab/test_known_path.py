@@ -1,4 +1,4 @@
-"""What one download found of the cellular path stands for the next one, between real TCPs, and does no harm when it is wrong."""
+"""What one download found of the cellular path stands for the next one, between real TCPs, whether it works or not, and does no harm when it is wrong."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from tandem_lab import system
 from test_offload import ANY_DELAY, clean, decisions, module_needed  # noqa: F401
 from test_recorded import WHOLE, check
 
-# Something is remembered, and nothing is compared.
-REMEMBERS = {"evidence": {"share": 1e-9}}
+# Paths are remembered, and nothing is compared.
+REMEMBERS = {"evidence": {"paths": True}}
 ON_WORD = "offload: path known from another flow"
 NO_ECHO = "offload: no echo on a path known from another flow"
 PROBE = "offload: probe begins"
 NOT_VALIDATED = "offload: path not validated (filtered, NAT or too slow)"
+OF_OTHERS = "offload: path not validated for other flows"
 
 
 @pytest.fixture
@@ -120,5 +121,37 @@ def test_a_path_that_no_longer_works_costs_one_flow_one_stall(lab, obstacle, tmp
         assert lab.tcp_counters()["TCPTimeouts"] == timeouts, "the newest ACK was there before the server's RTO"
         download(lab, daemon)
         assert decisions(daemon)[ON_WORD] == 1, "nobody goes by it any more"
+        clean(daemon)
+        check(daemon, tmp_path / "whole.pcapng")
+
+
+@pytest.mark.parametrize("remembered", [True, False])
+@pytest.mark.parametrize("obstacle", ["cell.source_filter", "cell.nat"])
+def test_what_failed_for_one_flow_is_not_tried_by_the_next(lab, obstacle, remembered, tmp_path):
+    """Whether modules are compared or not; where nothing is remembered each flow finds out by itself."""
+    lab.set(obstacle, True)
+    with lab.daemon(["offload"], {"evidence": {"paths": remembered}, **ANY_DELAY, **WHOLE}) as daemon:
+        def noted() -> bool:
+            return any(network["paths"] for network in daemon.api("/v1/networks") if network["kind"] == "cellular")
+
+        first = lab.start_download("100G", seconds=25)
+        # In the first seconds after the rules were made no failure counts.
+        assert system.wait_until(lambda: noted() if remembered else decisions(daemon).get(NOT_VALIDATED, 0) >= 1, 25)
+        first.stop()
+        before = decisions(daemon)
+        assert before.get(PROBE, 0) >= 1 and before.get(NOT_VALIDATED, 0) >= 1, before
+        if not remembered:
+            second = lab.start_download("100G", seconds=25)
+            assert system.wait_until(lambda: decisions(daemon)[PROBE] > before[PROBE] or not second.running(), 25)
+            second.stop()
+            assert decisions(daemon)[PROBE] > before[PROBE]
+            return
+        second = lab.start_download("100G", seconds=8)
+        assert second.wait().error is None
+        after = decisions(daemon)
+        assert after[PROBE] == before[PROBE] and after[NOT_VALIDATED] == before[NOT_VALIDATED]
+        assert after.get(OF_OTHERS, 0) >= 1
+        download(lab, daemon)
+        assert decisions(daemon)[PROBE] == before[PROBE]
         clean(daemon)
         check(daemon, tmp_path / "whole.pcapng")

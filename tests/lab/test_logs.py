@@ -58,7 +58,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if lacks := [name for name in ("journalctl", "systemd-cat", "unshare") if not shutil.which(name)] + [str(path) for path in [JOURNALD] if not path.exists()]:
         pytest.skip(f"missing: {', '.join(lacks)}")
     made = tmp_path_factory.mktemp("logs")
-    (made / "tandem.toml").write_text(f'[links]\ncell = "none"\n[daemon]\nsocket = "{made}/run/control.sock"\nsaved_directory = "{made}/lib/saved"\n[evidence]\nshare = 0\n'
+    (made / "tandem.toml").write_text(f'[links]\ncell = "none"\n[daemon]\nsocket = "{made}/run/control.sock"\nsaved_directory = "{made}/lib/saved"\n[evidence]\nshare = 0\npaths = false\n'
                                       '[budget]\ncell_day = ""\ncell_month = ""\n[cell]\nmetered = "ignore"\nroaming = "budget"\n')
     done = subprocess.run(["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "bash", "-c", SCRIPT], capture_output=True, text=True, timeout=120,
                           env={**os.environ, "PLACE": str(made), "BIN": str(system.tandem_binary("tandemd").parent), "JOURNALD": str(JOURNALD)})

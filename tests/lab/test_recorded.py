@@ -70,7 +70,7 @@ def test_switches_settings_and_resting_modules(make_lab, modules_needed, tmp_pat
     lab = make_lab(scenario("loss"))
     lab.add_file("two", bytes(2_000_000))
     lab.add_file("five", bytes(5_000_000))
-    with lab.daemon(MODULES, {**WHOLE, "evidence": {"share": 0.5}}) as daemon:
+    with lab.daemon(MODULES, {**WHOLE, "evidence": {"share": 0.5, "paths": True}}) as daemon:
         for change in (lambda: None,
                        lambda: daemon.api("/v1/modules/mirror", "PUT", {"enabled": False}),
                        lambda: daemon.api("/v1/modules/offload/knobs/window_mss", "PUT", {"value": "20"}),

@@ -25,7 +25,7 @@ class Daemon:
 
     def config(self, modules: str) -> None:
         (self.directory / "tandem.toml").write_text(
-            f'[links]\ncell = "none"\n[daemon]\nsocket = "{self.socket}"\nsaved_directory = "{self.saved.parent}"\n[evidence]\nshare = 0\n'
+            f'[links]\ncell = "none"\n[daemon]\nsocket = "{self.socket}"\nsaved_directory = "{self.saved.parent}"\n[evidence]\nshare = 0\npaths = false\n'
             f'[budget]\ncell_day = ""\ncell_month = ""\n{modules}')
 
     def start(self, *words: str) -> None:

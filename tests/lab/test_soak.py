@@ -123,7 +123,7 @@ def test_a_request_while_it_starts_waits(tmp_path: Path, number):
     """A reload in the first moments ended the daemon, and a service manager takes SIGHUP's death for an orderly end."""
     file, lock, log = tmp_path / "tandem.toml", tmp_path / "run" / "tandemd.lock", tmp_path / "log"
     file.write_text(f'[links]\ncell = "none"\n[daemon]\nsocket = "{tmp_path}/run/control.sock"\nsaved_directory = "{tmp_path}/saved"\n'
-                    f'[recorder]\ndirectory = "{tmp_path}"\n[evidence]\nshare = 0\n[budget]\ncell_day = ""\ncell_month = ""\n')
+                    f'[recorder]\ndirectory = "{tmp_path}"\n[evidence]\nshare = 0\npaths = false\n[budget]\ncell_day = ""\ncell_month = ""\n')
     with open(log, "wb") as output:
         daemon = subprocess.Popen(["unshare", "--net", str(system.tandem_binary("tandemd")), "-c", str(file)], stdin=subprocess.DEVNULL, stdout=output, stderr=output)
     try:

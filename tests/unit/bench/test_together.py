@@ -89,7 +89,7 @@ def test_a_known_path_is_a_cell_of_its_own_in_which_something_is_remembered() ->
     cases = together.BENCH.configured([together.case_of(CELL, (together.PLAIN, together.ALL), 1)], {"known": "yes"})
     cell = cases[0].parameters["cell"]
     assert cell.known and cases[0].name == CELL.name + ", known path" and cell.scenario() == CELL.scenario()
-    assert together.config_of(None, cell)["evidence"]["share"] > 0 and together.config_of(None, CELL) == {}
+    assert together.config_of(None, cell)["evidence"] == {"paths": True} and together.config_of(None, CELL) == {}
     for value in ("perhaps", ""):
         with pytest.raises(BadInput):
             together.BENCH.configured(cases, {"known": value})

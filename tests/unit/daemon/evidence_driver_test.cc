@@ -28,15 +28,17 @@ using testing::IsEmpty;
 // A host at home, with one cellular link.
 struct Host
 {
-  // Comparisons as good as never: they would take the module out of flows.
-  static Config::Evidence rare()
+  // Nothing is compared: that would take the module out of flows.
+  static Config::Evidence without_comparisons(bool paths)
   {
     Config::Evidence config {};
-    config.share = 1e-9;
+    config.share = 0;
+    config.paths = paths;
     return config;
   }
 
-  explicit Host(evidence::Memory learnt = {}) : evidence { rare(), 1, fixture.chain, std::move(learnt), inputs }
+  explicit Host(evidence::Memory learnt = {}, bool paths = true)
+      : evidence { without_comparisons(paths), 1, fixture.chain, std::move(learnt), inputs }
   {
     arrive("wwan0");
   }
@@ -246,6 +248,24 @@ TEST(PathVerdict, IsOfTheOperatorBehindTheInterface)
   Download { host, 40003, { 203, 0, 113, 7 } }.run(long_enough);
   EXPECT_EQ(host.attempts(), 2u) << "what was known of it counts";
   EXPECT_EQ(host.evidence.forget("wwan0"), 2u);
+}
+
+TEST(PathVerdict, IsNobodysWherePathsAreNotRemembered)
+{
+  Host before {};
+  for (std::uint8_t i = 0; i < 3; ++i)
+    Download { before, static_cast<std::uint16_t>(40001 + i), { 203, 0, i, 7 } }.run(long_enough);
+  const std::string text = before.evidence.fresh_text().value();
+  evidence::Memory learnt {};
+  ASSERT_EQ(evidence::from_text(text, wall(before.fixture.now()), learnt), "");
+
+  Host host { std::move(learnt), false };
+  Download { host, 40001, { 203, 0, 113, 7 } }.run(long_enough);
+  const std::uint64_t first = host.attempts();
+  EXPECT_GE(first, 1u) << "whatever was found before";
+  Download { host, 40002, { 203, 0, 113, 7 } }.run(long_enough);
+  EXPECT_GT(host.attempts(), first) << "each flow by itself";
+  EXPECT_FALSE(host.evidence.fresh_text().has_value());
 }
 
 // ---- what works stands for others, too ----

@@ -157,6 +157,7 @@ setup = {str(setup).lower()}
 directory = "{RUN}/budget"
 [evidence]
 share = 0
+paths = false
 [daemon]
 saved_directory = "{RUN}/saved"
 [profile.own]

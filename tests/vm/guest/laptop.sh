@@ -14,6 +14,7 @@ cell_day = ""
 cell_month = ""
 [evidence]
 share = 0
+paths = false
 [modules.offload]
 enabled = true
 [modules.freeze]

@@ -96,8 +96,8 @@ def tandem(lab: Lab, options: Options, modules: Sequence[str] = (), config: Mapp
 
 YES_OR_NO: Mapping[str, bool] = {"no": False, "yes": True}  # what a setting of a bench may say
 
-# Something is remembered between flows, and nothing is compared.
-REMEMBERS: Mapping[str, Any] = {"evidence": {"share": 1e-9}}
+# Paths are remembered between flows, and nothing is compared.
+REMEMBERS: Mapping[str, Any] = {"evidence": {"paths": True}}
 
 
 def make_path_known(lab: Lab, daemon: Daemon, tries: int = 8) -> None:

@@ -545,8 +545,8 @@ class Daemon:
             # What a person had saved on this machine is no arm of an experiment.
             "daemon": {"socket": str(self.socket), "saved_directory": str(self.lab.directory / "saved")},
             "recorder": {"directory": str(self.lab.directory)},
-            # Modules that come and go by themselves are no arm of an experiment; a test of just that asks for it.
-            "evidence": {"share": 0, "directory": str(self.lab.directory / "evidence")},
+            # Modules that come and go by themselves are no arm of an experiment, nor is what an earlier flow found; a test of just that asks for it.
+            "evidence": {"share": 0, "paths": False, "directory": str(self.lab.directory / "evidence")},
             # Days and months are no arm either; and no experiment spends a person's budget.
             "budget": {"cell_day": "", "cell_month": "", "directory": str(self.lab.directory / "budget")},
             # The lab has no modem, but the machine may have a bus on which its own is known.

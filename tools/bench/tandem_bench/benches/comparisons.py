@@ -52,7 +52,7 @@ class Comparisons(Bench):
             lab = stack.enter_context(Lab(cell.scenario(), seed=seed, prefix=options.prefix))
             daemon = None
             if arm in SHARE:
-                daemon = stack.enter_context(helpers.tandem(lab, options, MODULES, {"evidence": {"share": SHARE[arm]}}, f"{case.name}-{arm.name}-{seed}"))
+                daemon = stack.enter_context(helpers.tandem(lab, options, MODULES, {"evidence": {"share": SHARE[arm], "paths": arm == SHIPPED}}, f"{case.name}-{arm.name}-{seed}"))
             goodput, details = one_download(lab, cell.seconds)
             if daemon is not None:
                 status = daemon.api("/v1/status")

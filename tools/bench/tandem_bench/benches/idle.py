@@ -81,7 +81,7 @@ class Idle(Bench):
 @contextmanager
 def _service(lab: Lab, options: Options, label: str) -> Iterator[Daemon]:
     """All modules on, and whatever writes or waits by itself in a laptop as it is there."""
-    config = {"evidence": {"share": 0.05}, "budget": {"cell_day": "10MB", "cell_month": "50MB"}}
+    config = {"evidence": {"share": 0.05, "paths": True}, "budget": {"cell_day": "10MB", "cell_month": "50MB"}}
     before = os.environ.get("WATCHDOG_USEC")
     os.environ["WATCHDOG_USEC"] = str(WATCHDOG * 10**6)
     try:
