@@ -192,6 +192,7 @@ void Controller::open(std::uint64_t id, Flow& flow, const Surroundings& now, con
   flow.ruling.rests =
       is_without ? static_cast<Modules>(flow.ruling.rests | toggled) : without(flow.ruling.rests, toggled);
   flow.ruling.watched = true;
+  flow.bare = is_without && without(now.comparable, flow.ruling.rests) == 0;
   flow.phase = Phase::opening;
 }
 
@@ -206,8 +207,24 @@ void Controller::opening(const FlowSeen& seen, Flow& flow, const Surroundings& n
   const bool paused = flow.delivered > flow.bytes && at.tick - flow.progress >= pause;
   if (!seen.closed && !paused && !now.at_risk && at.tick - flow.begun < opening_longest) return;
   end_opening(flow, at);
+  flow.phase = flow.bare && !now.at_risk ? Phase::plain : Phase::ending;
+  flow.begun = at.tick;
+  if (flow.phase == Phase::plain) plain(seen, flow, now, at);
+}
+
+// A module that carries over is not cut out of long flows, so that only those show what a download is wholly without
+// the modules. It is measured no more: nothing of it needs to be seen.
+void Controller::plain(const FlowSeen& seen, Flow& flow, const Surroundings& now, const Now& at)
+{
+  flow.ruling = { now.comparable, false };
+  if (!now.at_risk && !now.too_fast && flow.stay == stay_) return;
+  // As in an opening.
   flow.phase = Phase::ending;
   flow.begun = at.tick;
+  if (now.at_risk)
+    flow.ruling.rests = at_rest(flow, now.comparable, at);
+  else
+    usual(seen, flow, now, at);
 }
 
 void Controller::end_opening(Flow& flow, const Now& at)
@@ -252,6 +269,9 @@ Ruling Controller::look(const FlowSeen& seen, const Surroundings& now, const Now
   {
   case Phase::opening:
     opening(seen, flow, now, at);
+    break;
+  case Phase::plain:
+    plain(seen, flow, now, at);
     break;
   case Phase::usual:
     usual(seen, flow, now, at);

@@ -1,6 +1,7 @@
 // Which modules may act on a flow now. All that are enabled, as a rule; but a small share of flows, and of the time
 // within long flows, is given to comparisons: two stretches of equal length, one with and one without, in an order
-// drawn by lot. Modules that harm at a place rest there.
+// drawn by lot. A flow whose lot is to be without all of them stays so to its end. Modules that harm at a place rest
+// there.
 //
 // Pure: time, seed and what is seen of flows come in, rulings go out. Whoever calls it switches modules on and off.
 #pragma once
@@ -112,6 +113,7 @@ private:
   enum class Phase : std::uint8_t
   {
     opening, // the first seconds
+    plain,   // to its end
     usual,
     wanted, // a comparison was drawn, and waits for a calm moment
     first,  // stretch
@@ -145,6 +147,7 @@ private:
     Tick resting_at {};
     std::uint64_t resting_known = 0;
     Ruling ruling {};
+    bool bare = false;      // nothing acts in its opening, nor after it
     bool counting = false;  // the washout is over
     bool seen = false;      // at this round of looks
     std::uint32_t pair = 0; // its opening is half of a comparison
@@ -172,6 +175,7 @@ private:
   void open(std::uint64_t id, Flow& flow, const Surroundings& now, const Now& at);
   void opening(const FlowSeen& seen, Flow& flow, const Surroundings& now, const Now& at);
   void end_opening(Flow& flow, const Now& at);
+  void plain(const FlowSeen& seen, Flow& flow, const Surroundings& now, const Now& at);
   void usual(const FlowSeen& seen, Flow& flow, const Surroundings& now, const Now& at);
   void begin_stretch(const FlowSeen& seen, Flow& flow, Phase phase, const Surroundings& now, const Now& at);
   void stretch(const FlowSeen& seen, Flow& flow, const Surroundings& now, const Now& at);
