@@ -247,8 +247,9 @@ struct Config
   {
     double share = 0.05; // of flows, and of the time within long ones, that goes to comparisons; 0: none, nothing rests
     std::filesystem::path directory = "/var/lib/tandem/evidence"; // where it is remembered
-    Duration stretch {}; // of a comparison; zero: as long as its round trips need
-    bool paths = true;   // by the cellular link, that failed or are known, are remembered, compared or not
+    Duration stretch {};    // of a comparison; zero: as long as its round trips need
+    std::uint64_t seed = 0; // of the lot; zero: another one each time
+    bool paths = true;      // by the cellular link, that failed or are known, are remembered, compared or not
     bool remembers() const { return share > 0 || paths; }
   } evidence;
 

@@ -25,7 +25,7 @@ using namespace std::chrono_literals;
 
 evidence::Settings settings_of(const Config::Evidence& config, std::uint64_t seed)
 {
-  evidence::Settings settings { .share = config.share, .seed = seed };
+  evidence::Settings settings { .share = config.share, .seed = config.seed != 0 ? config.seed : seed };
   if (config.stretch > Duration {}) settings.shortest = settings.longest = config.stretch;
   return settings;
 }

@@ -25,7 +25,7 @@ evidence::WallTime wall(Tick now);
 class EvidenceDriver
 {
 public:
-  // `memory`: what was learnt before.
+  // `seed`: of the lot, unless `config` has one. `memory`: what was learnt before.
   EvidenceDriver(const Config::Evidence& config, std::uint64_t seed, chain::Chain& chain, evidence::Memory memory,
                  ChainInputs& inputs);
 

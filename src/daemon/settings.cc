@@ -371,6 +371,10 @@ constexpr std::array all {
                                   std::chrono::seconds { 60 });
             },
             "a duration from \"400ms\" to \"60s\" is needed", true },
+  Setting { "evidence.seed",
+            [](Config& c, const Value& v)
+            { return put_integer(c.evidence.seed, v, 0, std::numeric_limits<std::int64_t>::max()); },
+            "a whole number is needed, 0 for another one at each start", true },
   Setting { "evidence.paths", [](Config& c, const Value& v) { return put_flag(c.evidence.paths, v); },
             "true or false is needed", true },
   Setting { "placement.enabled", [](Config& c, const Value& v) { return put_flag(c.placement.enabled, v); },

@@ -140,6 +140,7 @@ roaming = "budget"
 share = 0.25
 directory = "/tmp/learnt"
 stretch = "500ms"
+seed = 7
 paths = false
 
 [modules.offload]
@@ -209,6 +210,7 @@ TEST(Config, every_setting_is_read)
   EXPECT_EQ(c.evidence.share, 0.25);
   EXPECT_EQ(c.evidence.directory, "/tmp/learnt");
   EXPECT_EQ(c.evidence.stretch, 500ms);
+  EXPECT_EQ(c.evidence.seed, 7u);
   EXPECT_FALSE(c.evidence.paths);
   EXPECT_TRUE(c.module_enabled("offload"));
   EXPECT_FALSE(c.module_enabled("freeze"));

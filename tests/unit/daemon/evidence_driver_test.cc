@@ -418,5 +418,35 @@ TEST(Gain, OfAModuleThatIsNeverComparedIsNotAsked)
   }
 }
 
+// ---- the lot has a seed ----
+
+TEST(Lot, FollowsFromTheSeedOfTheConfiguration)
+{
+  // Which of a hundred flows are without the module.
+  const auto lots = [](std::uint64_t configured, std::uint64_t of_this_start)
+  {
+    offload::Offload module {};
+    Fixture fixture { { &module } };
+    ChainInputs inputs { fixture.chain, nullptr };
+    Config::Evidence config {};
+    config.share = 0.5;
+    config.seed = configured;
+    EvidenceDriver evidence { config, of_this_start, fixture.chain, {}, inputs };
+    evidence.place({}, "home", { .interface = "wwan0" }, fixture.now());
+    std::string all;
+    for (std::uint8_t i = 1; i <= 100; ++i)
+    {
+      FlowView view { .id = i, .link = Link::wifi };
+      view.key.remote.bytes = { 10, 0, i, 1 };
+      view.last_seen = fixture.now();
+      all += evidence.begin(view).modules != 0 ? '-' : '+';
+    }
+    return all;
+  };
+  EXPECT_EQ(lots(7, 1), lots(7, 2));
+  EXPECT_NE(lots(7, 1), lots(8, 1));
+  EXPECT_NE(lots(0, 1), lots(0, 2)) << "without one each start has its own";
+}
+
 } // namespace
 } // namespace tandem::daemon
