@@ -129,7 +129,18 @@ would be longer than the round trip. There the rate is the largest, 5 % (section
 A link that is down while another one is up loses its endpoint (REMOVE_ADDR), so that the sender sends again by the other at once, and gets it back
 when it is up (`leave_dead`). Tandem deletes only endpoints that it made itself, see `mptcp.setup` in docs/configuration.md.
 
-`published` marks and does nothing else; `on_off` uses one access point at a time, in turn. Both are there for comparison.)";
+`published` marks and does nothing else; `on_off` uses one access point at a time, in turn. Both are there for comparison.
+
+**Senders.** Which kind of TCP sends (`tandem flows`) is not asked: nothing here rests on how a sender takes a loss. What counts is MPTCP, and whether it couples its subflows:
+
+| sender | what is done |
+|---|---|
+| any kind, plain TCP | nothing |
+| any kind, MPTCP | a link is left out by MP_PRIO as far as the measured goodput gains by it, which is the judge whatever the kind; the endpoint of a dead link is taken away |
+| loss-based or unknown, coupled (MPTCP version 0, or as `sender` says) | CE marks, too |
+| loss-based or unknown, not coupled (version 1) | no marks |
+| rate-based (BBR) | marks by the same rule; Linux's BBR does not answer them, so they move nothing and cost nothing |
+| unresponsive: not Linux's TCP | marks by the same rule, answered as by any TCP that negotiated ECN (RFC 3168). No such stack that speaks MPTCP was tried |)";
 }
 
 std::span<const Knob> Ecn::knobs() const

@@ -29,6 +29,14 @@ def test_module_has_its_page(module: str) -> None:
     assert page.read_text().startswith("#")
 
 
+@pytest.mark.parametrize("module", modules())
+def test_module_says_what_it_does_to_each_kind_of_sender(module: str) -> None:
+    """As include/tandem/sender.h names them."""
+    _, _, about = (ROOT / "docs" / "modules" / f"{module}.md").read_text().partition("**Senders")
+    rows = [line.split("|")[1] for line in about.partition("## Knobs")[0].splitlines() if line.startswith("|")]
+    assert [kind for kind in ("loss-based", "rate-based", "unresponsive", "unknown") if not any(kind in row for row in rows)] == []
+
+
 @pytest.mark.parametrize("command", ["tools/demo", "tools/test"])
 def test_readme_names_the_command_and_it_is_there(command: str) -> None:
     assert command in (ROOT / "README.md").read_text()
