@@ -84,6 +84,19 @@ def test_a_planted_link_into_nothing_is_found(tmp_path: Path) -> None:
     assert broken_links(page) == ["[d](gone.md)", "[e](#other)", "[f](there.md#other)"]
 
 
+def test_commits_of_results_are_there_or_told_to_be_lost() -> None:
+    def git(*words: str) -> subprocess.CompletedProcess:
+        return subprocess.run(["git", "-c", "safe.directory=*", "-C", str(ROOT), *words], capture_output=True, text=True)
+
+    if git("rev-parse", "--is-shallow-repository").stdout.strip() != "false":
+        pytest.skip("no history to look into")
+    results = ROOT / "docs" / "results"
+    told = (results / "README.md").read_text()
+    named = {(page.name, found) for page in sorted(results.glob("*.md")) for found in re.findall(r"^- commit: ([0-9a-f]{7})", page.read_text(), re.MULTILINE)}
+    assert len(named) > 20
+    assert [one for one in sorted(named) if one[1] not in told and git("cat-file", "-e", one[1] + "^{commit}").returncode != 0] == []
+
+
 def test_every_test_is_registered() -> None:
     """A test file that no CMakeLists.txt names is never run."""
     forgotten = []
