@@ -76,7 +76,6 @@ std::set<std::string> running_programs()
 constexpr std::array<std::string_view, 4> own_tables { "table inet tandem {", "table inet tandem_steer {",
                                                        "table inet tandem_place {", "table inet tandem_placed {" };
 
-// Lines of every rule set on this machine that are not Tandem's own.
 // "routes lead into wg0 (wireguard): 10.0.0.0/8, 10.99.0.0/24 and 5 more; flows there are left alone"
 std::string aside_text(const std::vector<links::Routing::Aside>& all)
 {
@@ -93,6 +92,7 @@ std::string aside_text(const std::vector<links::Routing::Aside>& all)
   return text.empty() ? "" : "routes lead into " + text + "; flows there are left alone";
 }
 
+// Lines of every rule set on this machine that are not Tandem's own.
 struct ForeignRules
 {
   std::vector<std::string> lines;
