@@ -239,8 +239,9 @@ class Shaping final : public SocketPacing
 public:
   ~Shaping() override
   {
-    for (const auto& [cookie, one] : classes_)
-      attempt([&] { take_away(one); });
+    // clang 14 captures no structured binding (C++20 allows it).
+    for (const auto& one : classes_)
+      attempt([&] { take_away(one.second); });
     for (const int interface : interfaces_)
       attempt([&] { tc_.delete_root(interface); });
   }
