@@ -92,7 +92,7 @@ def test_the_daemon_ends_as_it_should_and_leaves_no_monitor_interface(measured: 
 
 
 def test_at_rest_nothing_wakes_it_beside_a_wireless_card(measured: Measured) -> None:
-    """Beacons go on, nl80211 is there to be asked, and nothing is: a timer of 2 s would be ten; the goal is one in 10 s."""
+    """Beacons go on, nl80211 is there to be asked, and nothing is: a timer of 2 s would be ten. The goal is one in 10 s; one more is the margin."""
     count = int(measured.facts["wake_ups_in_20_s"])
     print(f"{count} wake-ups in 20 s")
-    assert count <= 8
+    assert count <= 3
