@@ -14,7 +14,7 @@ import pytest
 from tandem_lab import system
 
 FILE = "[modules.offload]\nwindow_mss = 30\n[modules.freeze]\nenabled = false\n"
-TABLE, KNOB = 11, 12  # lines of the whole file: those of offload and its knob
+TABLE, KNOB = "[modules.offload]", "window_mss"  # with what lines of the whole file begin: that of offload and that of its knob
 
 
 class Daemon:
@@ -73,8 +73,10 @@ class Daemon:
         told = json.loads(self.tandem("module", module, "--json"))
         return next((knob["value"], knob["from"]) for knob in told["knobs"] if knob["name"] == name)
 
-    def place(self, line: int) -> str:
-        return f"{self.directory / 'tandem.toml'}:{line}"
+    def place(self, beginning: str) -> str:
+        file = self.directory / "tandem.toml"
+        number = next(number for number, line in enumerate(file.read_text().splitlines(), 1) if line.startswith(beginning))
+        return f"{file}:{number}"
 
 
 @pytest.fixture
