@@ -59,7 +59,8 @@ unsigned AckThinning::wifi_ratio(const Segment& segment, const FlowView& flow, d
   constexpr double acks_per_rtt = 16;
   const double acks = flow.window_estimate / (static_cast<double>(flow.mss) * mss_per_ack);
   constexpr double burst_mss = 8;
-  return static_cast<unsigned>(std::clamp(std::min(acks / acks_per_rtt, burst_mss / mss_per_ack), 1.0, most));
+  const double ratio = std::min(acks / acks_per_rtt, burst_mss / mss_per_ack);
+  return ratio > 1 ? static_cast<unsigned>(std::min(ratio, most)) : 1; // no number where no window is known yet
 }
 
 bool AckThinning::withhold(const Event& event, const FlowView& flow, unsigned ratio, Plan& plan)

@@ -285,8 +285,15 @@ ApEstimator::Failures ApEstimator::failures(const Ap& ap) const
   if (!out.counted) return out;
   // A packet counts as foretold when any of its failed attempts was heard. With a share h of them heard and independent
   // attempts, 1 - foretold = (1 - h) p / (1 - q (1 - h)), solved for h.
-  const double missed = 1 - foretold, q = 1 - out.first;
-  out.failed = sums.damaged / (1 - missed / (out.first + q * missed));
+  const double missed = std::max(0.0, 1 - foretold), q = 1 - out.first;
+  const double any = out.first + q * missed;
+  const double heard = any > 0 ? 1 - missed / any : 1; // no first attempt arrived, and all failed ones were heard
+  if (!(heard > 0))
+  {
+    out.counted = false;
+    return out;
+  }
+  out.failed = sums.damaged / heard;
   const double succeeded = out.arrived + sums.repeated;
   out.delivery = succeeded / (succeeded + out.failed);
   out.later = sums.retried / (sums.retried + std::max(0.0, out.failed - sums.retried - out.lost));

@@ -17,11 +17,13 @@ double widened(float value)
 std::string shown(const Json& value)
 {
   std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
-  if (text.size() > 40) text = text.substr(0, 37) + "...";
-  // What was cut through is no character any more.
-  while (!text.empty() && text.size() == 40 && (static_cast<unsigned char>(text[36]) & 0x80) != 0)
-    text.erase(36, 1);
-  return text;
+  constexpr std::size_t longest = 40;
+  if (text.size() <= longest) return text;
+  // Not in the middle of a character, of which what follows are continuation bytes (RFC 3629, section 3).
+  std::size_t end = longest - 3;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80)
+    --end;
+  return text.substr(0, end) + "...";
 }
 
 void wrong(std::string_view name, std::string_view expected, const Json& value)
