@@ -14,43 +14,31 @@ from typing import Any, Callable, Iterator
 import pytest
 
 from feeder_probe_run import LONG_ENOUGH, Line, Probe, program
-from message_bus import Bus
+from message_bus import MM, MM_ROOT, PROPERTIES, Bus, Service
 
 from tandem_lab import system
 
 dbus = pytest.importorskip("dbus", reason="python3-dbus is missing")
 pytest.importorskip("dbusmock", reason="python3-dbusmock is missing")
 
-NAME = "org.freedesktop.ModemManager1"
-ROOT = "/org/freedesktop/ModemManager1"
-MODEM = NAME + ".Modem"
+MODEM = MM + ".Modem"
 SIGNAL = MODEM + ".Signal"
-MOCK = "org.freedesktop.DBus.Mock"
 POLL_MS = "1000"
 LTE, NR5G = 1 << 14, 1 << 15
 UNKNOWN = -sys.float_info.max  # ModemManager's mark
 
 
-class Manager:
+class Manager(Service):
     """ModemManager, made up."""
 
     def __init__(self, bus: Bus) -> None:
-        self._bus = bus
-        self._process = subprocess.Popen([sys.executable, "-m", "dbusmock", "--system", "-m", NAME, ROOT, NAME],
-                                         env={"PATH": "/usr/bin:/bin", **bus.environment}, stdout=subprocess.DEVNULL)
-        end = time.monotonic() + LONG_ENOUGH
-        while not bus.connection.name_has_owner(NAME):
-            assert time.monotonic() < end, "the service does not start"
-            time.sleep(0.05)
-
-    def control(self, path: str) -> Any:
-        return dbus.Interface(self._bus.connection.get_object(NAME, path), MOCK)
+        super().__init__(bus, MM, MM_ROOT)
 
     def add(self, number: int = 0, signal: dict[str, Any] | None = None, announce: bool = True, refuse: bool = False) -> str:
-        path = f"{ROOT}/Modem/{number}"
-        self.control(ROOT).AddObject(path, MODEM, {"State": dbus.Int32(11), "AccessTechnologies": dbus.UInt32(LTE),
+        path = f"{MM_ROOT}/Modem/{number}"
+        self.at(MM_ROOT).AddObject(path, MODEM, {"State": dbus.Int32(11), "AccessTechnologies": dbus.UInt32(LTE),
                                                    "SignalQuality": dbus.Struct((dbus.UInt32(63), True), signature="ub")}, [])
-        modem = self.control(path)
+        modem = self.at(path)
         values = {name: dbus.Dictionary({}, signature="sv") for name in ("Gsm", "Umts", "Lte", "Nr5g")}
         modem.AddProperties(SIGNAL, {"Rate": dbus.UInt32(0), **values})
         if signal is not None:
@@ -65,14 +53,14 @@ class Manager:
 
     def announce(self, path: str) -> None:
         """InterfacesAdded with what a modem needs."""
-        self.control(ROOT).EmitSignal("org.freedesktop.DBus.ObjectManager", "InterfacesAdded", "oa{sa{sv}}", [
+        self.at(MM_ROOT).EmitSignal("org.freedesktop.DBus.ObjectManager", "InterfacesAdded", "oa{sa{sv}}", [
             dbus.ObjectPath(path),
             dbus.Dictionary({MODEM: dbus.Dictionary({"State": dbus.Int32(11, variant_level=1)}, signature="sv")}, signature="sa{sv}")])
 
     def remove(self, path: str, announce: bool = True) -> None:
-        self.control(ROOT).RemoveObject(path)
+        self.at(MM_ROOT).RemoveObject(path)
         if announce:
-            self.control(ROOT).EmitSignal("org.freedesktop.DBus.ObjectManager", "InterfacesRemoved", "oas",
+            self.at(MM_ROOT).EmitSignal("org.freedesktop.DBus.ObjectManager", "InterfacesRemoved", "oas",
                                           [dbus.ObjectPath(path), dbus.Array([MODEM, SIGNAL], signature="s")])
 
     def signal(self, path: str, **technologies: dict[str, Any]) -> None:
@@ -84,17 +72,13 @@ class Manager:
             self._properties(path).Set(MODEM, name, value)
 
     def _properties(self, path: str) -> Any:
-        return dbus.Interface(self._bus.connection.get_object(NAME, path), "org.freedesktop.DBus.Properties")
+        return self.at(path, PROPERTIES)
 
     def property(self, path: str, name: str) -> Any:
         return self._properties(path).Get(SIGNAL, name)
 
     def freeze(self, on: bool) -> None:
         self._process.send_signal(signal.SIGSTOP if on else signal.SIGCONT)
-
-    def stop(self) -> None:
-        self._process.kill()
-        self._process.wait()
 
 
 @pytest.fixture
@@ -189,10 +173,10 @@ def test_odd_types_are_counted_and_nothing_breaks(start, listen) -> None:
     line = probe.wait(says(rsrp=-90))
     assert line["snr"] == 5 and "rssi" not in line and "rsrq" not in line
     properties = {"State": dbus.Array(["connected"], signature="s"), "SignalQuality": "good", "AccessTechnologies": -1.5}
-    manager.control(path).EmitSignal("org.freedesktop.DBus.Properties", "PropertiesChanged", "sa{sv}as",
+    manager.at(path).EmitSignal(PROPERTIES, "PropertiesChanged", "sa{sv}as",
                                      [MODEM, dbus.Dictionary(properties, signature="sv"), dbus.Array([], signature="s")])
     # Another signature than the interface has.
-    manager.control(path).EmitSignal("org.freedesktop.DBus.Properties", "PropertiesChanged", "iv", [7, "nonsense"])
+    manager.at(path).EmitSignal(PROPERTIES, "PropertiesChanged", "iv", [7, "nonsense"])
     manager.signal(path, Lte={"rsrp": -95.0})
     probe.wait(says(rsrp=-95))
     probe.wait(says(rsrp=-95, state="connected"))  # the next poll puts it right
@@ -270,7 +254,7 @@ def test_others_cannot_speak_for_modem_manager(bus: Bus, start, listen) -> None:
     liar = dbus.bus.BusConnection(bus.environment["DBUS_SYSTEM_BUS_ADDRESS"])
     unique = [name for name in bus.connection.list_names()]
     for name in unique:  # to everyone, past the bus's filter
-        message = dbus.lowlevel.SignalMessage(path, "org.freedesktop.DBus.Properties", "PropertiesChanged")
+        message = dbus.lowlevel.SignalMessage(path, PROPERTIES, "PropertiesChanged")
         message.set_destination(name)
         message.append(MODEM, dbus.Dictionary({"State": dbus.Int32(3)}, signature="sv"), dbus.Array([], signature="s"), signature="sa{sv}as")
         liar.send_message(message)

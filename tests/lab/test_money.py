@@ -6,24 +6,18 @@ NetworkManager and ModemManager are played on a bus of the test's own.
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
 
-from message_bus import Bus
+from message_bus import MM, MM_ROOT, NM, NM_ROOT, PROPERTIES, Bus, Service
 from tandem_lab import system
 from tandem_lab.api import to_toml
 
 dbus = pytest.importorskip("dbus", reason="python3-dbus is missing")
 pytest.importorskip("dbusmock", reason="python3-dbusmock is missing")
 
-MOCK = "org.freedesktop.DBus.Mock"
-PROPERTIES = "org.freedesktop.DBus.Properties"
-NM, NM_ROOT = "org.freedesktop.NetworkManager", "/org/freedesktop/NetworkManager"
-MM, MM_ROOT = "org.freedesktop.ModemManager1", "/org/freedesktop/ModemManager1"
 DEVICE, WIFI, MODEM = NM_ROOT + "/Devices/7", NM_ROOT + "/Devices/8", MM_ROOT + "/Modem/0"
 GPP = MM + ".Modem.Modem3gpp"
 HOME, ROAMING = 1, 5
@@ -31,24 +25,6 @@ UNKNOWN, YES, NO, GUESS_YES = 0, 1, 2, 3
 LONG_ENOUGH = 20.0
 # A path of any delay is accepted: these tests are about money.
 ANY_DELAY = {"offload": {"added_delay_free": "2s", "goodput_loss_limit": 1.0}}
-
-
-class Service:
-    """NetworkManager or ModemManager, made up."""
-
-    def __init__(self, bus: Bus, name: str, root: str) -> None:
-        self._bus, self._name = bus, name
-        manager = ["-m"] if name == MM else []
-        self._process = subprocess.Popen([sys.executable, "-m", "dbusmock", "--system", *manager, name, root, name],
-                                         env={"PATH": "/usr/bin:/bin", **bus.environment}, stdout=subprocess.DEVNULL)
-        assert system.wait_until(lambda: bus.connection.name_has_owner(name), LONG_ENOUGH), "the service does not start"
-
-    def at(self, path: str, interface: str = MOCK) -> Any:
-        return dbus.Interface(self._bus.connection.get_object(self._name, path), interface)
-
-    def stop(self) -> None:
-        self._process.kill()
-        self._process.wait()
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from typing import Any, Iterator
 import pytest
 from conftest import ROOT, need_built
 
-from message_bus import Bus
+from message_bus import MM, MM_ROOT, NM, NM_ROOT, Bus, Service
 from tandem_lab import system
 
 sys.path[:0] = [str(ROOT / "tools" / "bench")]
@@ -23,9 +23,6 @@ dbus = pytest.importorskip("dbus", reason="python3-dbus is missing")
 pytest.importorskip("dbusmock", reason="python3-dbusmock is missing")
 
 MODULES = ["offload", "freeze", "mirror", "ecn", "rate"]
-MOCK = "org.freedesktop.DBus.Mock"
-NM, NM_ROOT = "org.freedesktop.NetworkManager", "/org/freedesktop/NetworkManager"
-MM, MM_ROOT = "org.freedesktop.ModemManager1", "/org/freedesktop/ModemManager1"
 DEVICE, MODEM = NM_ROOT + "/Devices/7", MM_ROOT + "/Modem/0"
 LONG_ENOUGH = 20.0
 SETTLE = 8.0  # s: it rests 5 s after the last packet
@@ -63,28 +60,19 @@ def bus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bus]:
     """With NetworkManager, for whom the cellular link is metered, and ModemManager, whose modem is at home and measures its signal."""
     bus = Bus(tmp_path)
     monkeypatch.setenv("DBUS_SYSTEM_BUS_ADDRESS", bus.environment["DBUS_SYSTEM_BUS_ADDRESS"])
-    services = []
-    for name, root, more in ((NM, NM_ROOT, []), (MM, MM_ROOT, ["-m"])):
-        services.append(subprocess.Popen(system.owned([sys.executable, "-m", "dbusmock", "--system", *more, name, root, name]),
-                                         env={"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", **bus.environment}, stdout=subprocess.DEVNULL))
-        assert system.wait_until(lambda: bus.connection.name_has_owner(name), LONG_ENOUGH), "the service does not start"
-
-    def at(name: str, path: str) -> Any:
-        return dbus.Interface(bus.connection.get_object(name, path), MOCK)
-
-    at(NM, NM_ROOT).AddObject(DEVICE, NM + ".Device", {"Metered": dbus.UInt32(1), "Interface": "cdc-wdm0", "Ip4Connectivity": dbus.UInt32(4)}, [])
-    at(NM, NM_ROOT).AddMethod(NM, "GetDeviceByIpIface", "s", "o", f"ret = dbus.ObjectPath('{DEVICE}')")
+    networks, modems = services = Service(bus, NM, NM_ROOT), Service(bus, MM, MM_ROOT)
+    networks.at(NM_ROOT).AddObject(DEVICE, NM + ".Device", {"Metered": dbus.UInt32(1), "Interface": "cdc-wdm0", "Ip4Connectivity": dbus.UInt32(4)}, [])
+    networks.at(NM_ROOT).AddMethod(NM, "GetDeviceByIpIface", "s", "o", f"ret = dbus.ObjectPath('{DEVICE}')")
     ports = dbus.Array([dbus.Struct(("cell0", dbus.UInt32(2)), signature="su")], signature="(su)")
-    at(MM, MM_ROOT).AddObject(MODEM, MM + ".Modem", {"Ports": ports, "State": dbus.Int32(11), "AccessTechnologies": dbus.UInt32(1 << 14),
-                                                     "SignalQuality": dbus.Struct((dbus.UInt32(63), True), signature="ub")}, [])
-    modem = at(MM, MODEM)
+    modems.at(MM_ROOT).AddObject(MODEM, MM + ".Modem", {"Ports": ports, "State": dbus.Int32(11), "AccessTechnologies": dbus.UInt32(1 << 14),
+                                                        "SignalQuality": dbus.Struct((dbus.UInt32(63), True), signature="ub")}, [])
+    modem = modems.at(MODEM)
     modem.AddProperties(MM + ".Modem.Modem3gpp", {"RegistrationState": dbus.UInt32(1), "OperatorCode": "26201"})
     modem.AddProperties(MM + ".Modem.Signal", {"Rate": dbus.UInt32(0), "Lte": dbus.Dictionary({"rsrp": -92.5}, signature="sv")})
     modem.AddMethod(MM + ".Modem.Signal", "Setup", "u", "", f"self.UpdateProperties('{MM}.Modem.Signal', {{'Rate': dbus.UInt32(args[0])}})")
     yield bus
     for service in services:
-        service.kill()
-        service.wait()
+        service.stop()
     bus.stop()
 
 
