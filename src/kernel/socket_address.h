@@ -27,4 +27,11 @@ SocketAddress socket_address(const Address& address, std::uint16_t port);
 std::optional<Address> read_address(const sockaddr* from);
 std::uint16_t read_port(const SocketAddress& from); // 0 likewise
 
+// Whether nothing beyond the link can have or reach it (RFC 4291 2.4, RFC 3927).
+constexpr bool is_link_local(const Address& address)
+{
+  const auto& b = address.bytes;
+  return address.v6 ? b[0] == 0xfe && (b[1] & 0xc0) == 0x80 : b[0] == 169 && b[1] == 254;
+}
+
 } // namespace tandem::kernel

@@ -1,5 +1,7 @@
 #include "src/links/routing.h"
 
+#include "src/kernel/socket_address.h"
+
 #include <linux/if_arp.h>
 
 #include <algorithm>
@@ -59,9 +61,8 @@ constexpr std::uint32_t null_metric = std::numeric_limits<std::uint32_t>::max();
 // What never leaves a link: every interface has routes for it.
 bool stays_on_link(const Network& network)
 {
-  const auto& b = network.address.bytes;
-  if (network.address.v6) return b[0] == 0xff || (b[0] == 0xfe && (b[1] & 0xc0) == 0x80);
-  return b[0] >= 224 || (b[0] == 169 && b[1] == 254);
+  const std::uint8_t first = network.address.bytes[0];
+  return kernel::is_link_local(network.address) || (network.address.v6 ? first == 0xff : first >= 224);
 }
 
 } // namespace

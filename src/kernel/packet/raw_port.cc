@@ -91,11 +91,6 @@ BpfProgram conversation_filter(const FlowKey& key)
   return code;
 }
 
-bool is_link_local(const Address& address)
-{
-  return address.v6 && address.bytes[0] == 0xfe && (address.bytes[1] & 0xc0) == 0x80; // RFC 4291 2.4
-}
-
 } // namespace
 
 std::optional<Address> global_address(const std::string& interface, bool v6)
