@@ -49,7 +49,9 @@ def test_an_interrupted_comparison_goes_on_and_comes_to_a_verdict(make_lab, with
         assert found["verdict"] in ("gain", "nothing", "undecided") and found["low"] < found["gain"] < found["high"] < 1 and found["pairs"] >= 8
         by_arm = {cost["arm"]: cost for cost in json.loads(done.stdout)["costs"]}
         assert by_arm["offload"]["cell_bytes"] > 0 == by_arm["off"]["cell_bytes"]
-        assert by_arm["offload"]["cell_by_module"].keys() == {"offload"} and 0.95 < by_arm["offload"]["cell_by_module"]["offload"] / by_arm["offload"]["cell_bytes"] <= 1
+        # The two counters are read while packets leave: one may be an ACK or two ahead.
+        by_module = by_arm["offload"]["cell_by_module"]
+        assert by_module.keys() == {"offload"} and by_module["offload"] == pytest.approx(by_arm["offload"]["cell_bytes"], rel=0.05)
         assert (out / "report.html").stat().st_size > 5000
 
 
