@@ -194,20 +194,28 @@ Routing::Outlook Routing::outlook(const Address& local, const Address& peer,
 std::vector<Routing::Aside> Routing::aside(const std::vector<Address>& own, const std::vector<std::string>& roles) const
 {
   std::vector<Aside> all {};
-  for (const RouteEntry& route : routes_)
+  const auto add = [&](const std::string& tunnel, const Network& to)
   {
-    const std::string* into = tunnel_of(route.ifindex, roles);
-    if (into == nullptr || route.to.prefix == 0 || route.refused || stays_on_link(route.to)) continue;
-    const bool asked = std::any_of(
-        rules_.begin(), rules_.end(),
-        [&](const RuleEntry& rule)
-        {
-          const bool from = std::any_of(own.begin(), own.end(), [&](const Address& a) { return holds(rule.from, a); });
-          return rule.v6 == route.v6 && rule.action == RuleEntry::Action::lookup && rule.table == route.table
-                 && match(rule, from || rule.from.prefix == 0, true) != Match::no;
-        });
-    const Aside one { *into, route.to };
-    if (asked && std::find(all.begin(), all.end(), one) == all.end()) all.push_back(one);
+    const Aside one { tunnel, to };
+    if (!stays_on_link(to) && std::find(all.begin(), all.end(), one) == all.end()) all.push_back(one);
+  };
+  for (const RuleEntry& rule : rules_)
+  {
+    const bool from = rule.from.prefix == 0
+                      || std::any_of(own.begin(), own.end(), [&](const Address& a) { return rule.from.contains(a); });
+    if (rule.action != RuleEntry::Action::lookup || match(rule, from, true) == Match::no) continue;
+    for (const RouteEntry& route : routes_)
+    {
+      const std::string* into = tunnel_of(route.ifindex, roles);
+      if (into == nullptr || route.v6 != rule.v6 || route.table != rule.table || route.refused) continue;
+      if (route.to.prefix == 0) continue;
+      const bool narrowed = !rule.invert && rule.to.prefix > route.to.prefix;
+      if (narrowed ? holds(route.to, rule.to.address) : rule.invert || holds(rule.to, route.to.address))
+        add(*into, narrowed ? rule.to : route.to);
+    }
+    // "ip rule add to PREFIX lookup TABLE", and the table's default route leads into a tunnel.
+    if (rule.to.prefix == 0 || rule.invert) continue;
+    if (const Outlook rest = default_in(rule, roles); rest.way == Way::tunnel) add(rest.tunnel, rule.to);
   }
   return all;
 }

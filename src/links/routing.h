@@ -91,14 +91,15 @@ public:
   // Where unmarked packets from `local` to `peer` go, of the same version.
   Outlook outlook(const Address& local, const Address& peer, const std::vector<std::string>& roles) const;
 
-  // A route to a part of the Internet, or to a private network, that leads into a tunnel.
+  // A part of the Internet, or a private network, whose route leads into a tunnel.
   struct Aside
   {
     std::string tunnel {}; // "wg0 (wireguard)"
     Network to {};
     bool operator==(const Aside&) const = default;
   };
-  // Those of tables that this host's packets with one of the addresses `own` are looked up in.
+  // Those of tables that this host's packets with one of the addresses `own` are looked up in, and what a rule sends to
+  // a table whose default route leads into a tunnel.
   std::vector<Aside> aside(const std::vector<Address>& own, const std::vector<std::string>& roles) const;
 
   bool operator==(const Routing&) const = default;

@@ -150,9 +150,40 @@ TEST_F(RoutingOf, WhatLeadsAsideIsTold)
   const Routing::Aside ten { "tun0 (tun)", net(10, 0, 8) };
   EXPECT_THAT(with({}, false).aside(own, roles), testing::ElementsAre(ten)) << "nobody looks in table 52";
   EXPECT_THAT(with({ { .priority = 9, .table = 52 } }, false).aside(own, roles),
-              testing::ElementsAre(ten, Routing::Aside { "wg0 (wireguard)", net(100, 64, 10) }));
+              testing::ElementsAre(Routing::Aside { "wg0 (wireguard)", net(100, 64, 10) }, ten))
+      << "in the order of the rules";
   roles.emplace_back("tun0");
   EXPECT_THAT(with({}, false).aside(own, roles), testing::IsEmpty());
+}
+
+// "ip rule add to 198.51.100.0/24 lookup 51".
+TEST_F(RoutingOf, WhatARuleSendsIntoATunnelIsToldAsARouteIs)
+{
+  add({ .to = {}, .metric = 600, .ifindex = eth });
+  add({ .table = 51, .to = {}, .ifindex = wg });
+  add({ .table = 52, .to = {}, .metric = 100, .ifindex = eth });
+  add({ .table = 52, .to = {}, .metric = 200, .ifindex = wg });
+  const RuleEntry rule { .priority = 9, .table = 51, .to = net(198, 51, 16) };
+  const Routing::Aside there { "wg0 (wireguard)", rule.to };
+  EXPECT_THAT(with({ rule }, false).aside(own, roles), testing::ElementsAre(there));
+  const auto but = [&](auto change)
+  {
+    RuleEntry other = rule;
+    change(other);
+    return with({ other }, false).aside(own, roles);
+  };
+  EXPECT_THAT(but([](RuleEntry& other) { other.table = 52; }), testing::IsEmpty()) << "the lower metric is in clear";
+  EXPECT_THAT(but([](RuleEntry& other) { other.suppress_below = 0; }), testing::IsEmpty());
+  EXPECT_THAT(but([](RuleEntry& other) { other.from = net(203, 0, 8); }), testing::IsEmpty()) << "not our address";
+  add({ .table = 53, .to = net(198, 51, 17), .ifindex = tun });
+  EXPECT_THAT(but([](RuleEntry& other) { other.table = 53; }),
+              testing::ElementsAre(Routing::Aside { "tun0 (tun)", net(198, 51, 17) }));
+  EXPECT_THAT(but([](RuleEntry& other) { other.table = 53, other.to = net(198, 51, 24); }),
+              testing::ElementsAre(Routing::Aside { "tun0 (tun)", net(198, 51, 24) }))
+      << "what both say";
+  EXPECT_THAT(but([](RuleEntry& other) { other.table = 53, other.to = net(203, 0, 24); }), testing::IsEmpty());
+  EXPECT_THAT(but([](RuleEntry& other) { other.invert = true; }), testing::IsEmpty())
+      << "hands off altogether, or none";
 }
 
 TEST_F(RoutingOf, EthernetIsNoTunnel)
