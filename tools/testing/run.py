@@ -28,6 +28,7 @@ import virtual_lab  # noqa: E402
 ROOT = Path(__file__).resolve().parents[2]
 PURE = ("unit", "golden", "sim", "fuzz")  # programs without network, quick
 VIRTUAL = {"lab": "lab", "vm": "hwsim"}  # layers that can run in virtual time, and the label of the entries that do
+LOCKS = 3  # of the entries of lab and vm: two and one (their CMakeLists.txt); those of lab wait three quarters of their time
 ALL_BUT_PROGRAMS = "without_test_programs"  # a target of CMakeLists.txt
 SHOWN_LINES = 30  # of one failure
 # Entries of a layer that may have failed to run again; with more of them it was not by chance. The virtual machine has what others leave,
@@ -187,7 +188,7 @@ def beside(following: Sequence[Build], progress: Progress) -> Iterator[None]:
 
 
 def run_layers(layers: dict[str, tuple[str, ...]], build: Build, entries: list[Entry], progress: Progress) -> list[Layer]:
-    """Runs layers beside each other, as many entries at a time as there are cores. Of lab and vm each has a lock (RESOURCE_LOCK): one entry of either."""
+    """Runs layers beside each other, as many entries at a time as there are cores; of lab and vm as many as their locks allow (RESOURCE_LOCK)."""
     wanted = {layer: [entry for entry in entries if entry.labels & set(labels)] for layer, labels in layers.items()}
     without = [Layer(layer, cases=[Case(layer, Verdict.skipped, "no test of this layer is registered")]) for layer, mine in wanted.items() if not mine]
     for layer in without:
@@ -198,7 +199,8 @@ def run_layers(layers: dict[str, tuple[str, ...]], build: Build, entries: list[E
     try:
         if virtual_lab.LAYER in wanted:
             return without + [virtual_lab.run_virtual(build.directory, wanted[virtual_lab.LAYER], progress)]
-        return without + run_entries(wanted, build.directory, len(os.sched_getaffinity(0)), progress,
+        jobs = LOCKS if wanted.keys() & VIRTUAL.keys() else len(os.sched_getaffinity(0))
+        return without + run_entries(wanted, build.directory, jobs, progress,
                                      environment=build.environment, wrapper=_fixed_addresses() if build.programs_only else ())
     except (RuntimeError, OSError) as error:
         return without + [Layer(layer, cases=[Case(layer, Verdict.failed, str(error))]) for layer in wanted]
