@@ -26,7 +26,7 @@ namespace tandem
 {
 
 // Raised with every incompatible change of anything below include/tandem.
-constexpr std::uint32_t module_abi_version = 16;
+constexpr std::uint32_t module_abi_version = 17;
 
 // What a module must see. Rules are generated from the union of the enabled modules' interests: nothing else is ever
 // queued. Kinds of packets: tandem/classify.h; what becomes of each: tandem/admission.h.
@@ -49,7 +49,11 @@ struct LinkState
   bool route = false;    // an IPv4 route to the Internet by this link exists
   bool route_v6 = false; // likewise IPv6
   bool at_risk = false;  // a blackout is predicted
-  Tick changed {};       // when `up` last changed
+  // Of a Wi-Fi link: what flows found lately (Plan::frames_kept). True: its access point keeps the frames of a station
+  // that is away, and sends them at link-up; false: it is not known to. Nothing: nobody knows which access point it is,
+  // each flow has its own experience alone. While the link is away it is that of the last access point.
+  std::optional<bool> keeps_frames {};
+  Tick changed {}; // when `up` last changed
   std::uint32_t mtu = 1500;
   std::optional<RadioState> radio {}; // absent without a source of driver statistics, or when what it said is stale
   std::uint64_t bytes_out =

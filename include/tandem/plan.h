@@ -119,6 +119,9 @@ struct Plan
   std::optional<TsReservation> reserve {};
   // Other flows to the same servers are told (FlowView::cell_path_failed, cell_path_known).
   std::optional<CellPath> cell_path {};
+  // What the end of a blackout has shown: the access point had kept frames of this flow, and they made it go on (true),
+  // or nothing came by itself (false). Other flows are told (LinkState::keeps_frames).
+  std::optional<bool> frames_kept {};
   std::optional<Pace> pace {}; // of this flow; without one the last one holds as long as pace_lasts says
   std::optional<Tick> wake {}; // an Alarm for this flow and module; a later plan with a wake replaces it
   // Until then the module needs to see nothing of this flow. When no flow is needed by any module the queue is taken

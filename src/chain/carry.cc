@@ -47,6 +47,7 @@ void Chain::carry_out(std::size_t i, const Plan& plan, const Event& event, flow:
   // What is given back no longer binds the segments that acknowledge it.
   if (plan.reserve) reserve(i, *plan.reserve, flow);
   if (plan.cell_path) output_.paths.push_back({ flow.view.key.local, flow.view.key.remote, *plan.cell_path });
+  if (plan.frames_kept) output_.kept.push_back({ flow.view.link, *plan.frames_kept });
   for (const InjectedSegment& injected : plan.inject)
   {
     if (injected.at <= event.now)

@@ -70,17 +70,25 @@ struct PathFound
   CellPath path {};
 };
 
+// A module has found whether the access point of a link kept frames in the last blackout.
+struct FramesKept
+{
+  Link link = Link::wifi;
+  bool kept = false;
+};
+
 struct Output
 {
   std::vector<Injection> segments {};
   std::vector<ModuleRequest> requests {};
   std::vector<FetchRequest> fetches {};
   std::vector<PathFound> paths {};
+  std::vector<FramesKept> kept {};
   std::vector<PaceRequest> paces {};
 
   bool empty() const
   {
-    return segments.empty() && requests.empty() && fetches.empty() && paths.empty() && paces.empty();
+    return segments.empty() && requests.empty() && fetches.empty() && paths.empty() && kept.empty() && paces.empty();
   }
   void clear()
   {
@@ -88,6 +96,7 @@ struct Output
     requests.clear();
     fetches.clear();
     paths.clear();
+    kept.clear();
     paces.clear();
   }
 };

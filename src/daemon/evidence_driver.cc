@@ -199,9 +199,39 @@ std::optional<Duration> EvidenceDriver::path_known(const Address& local, const A
   return controller_.memory().known_path(path_seen(local, server, now));
 }
 
+// A source that is quiet for a while, as in a blackout, has not gone elsewhere.
+void EvidenceDriver::link(bool up, int ifindex, const std::optional<feeder::Mac>& ap, Tick now)
+{
+  if (!paths_) return;
+  if (ifindex != 0 && std::exchange(ifindex_, ifindex) != ifindex) ap_.clear();
+  if (ap) ap_ = feeder::text(*ap);
+  link_up_.see(up, access_point(), now);
+}
+
+// Where no radio tells, and no name of the network is known, it is the gateway, as for networks.
+const std::string& EvidenceDriver::access_point() const
+{
+  static const std::string none {};
+  if (!ap_.empty()) return ap_;
+  return signs_.unique && signs_.ssid.empty() ? signs_.gateway : none;
+}
+
+void EvidenceDriver::frames_kept(const chain::FramesKept& found)
+{
+  if (paths_ && found.link == Link::wifi) link_up_.found(found.kept);
+}
+
+std::optional<bool> EvidenceDriver::keeps_frames(Tick now) const
+{
+  if (!paths_ || controller_.here().network == 0 || access_point().empty()) return {};
+  return controller_.memory().keeps_frames(controller_.here().network, access_point(), wall(now));
+}
+
 void EvidenceDriver::look(Tick now)
 {
   if (!remembers()) return;
+  if (const std::optional<bool> kept = link_up_.due(now))
+    controller_.memory().frames_kept(controller_.here().network, access_point(), *kept, wall(now));
   const evidence::Surroundings around = surroundings();
   const evidence::Now at { now, wall(now) };
   controller_.memory().sweep_paths(at.wall);
@@ -279,7 +309,11 @@ json EvidenceDriver::here_json() const
     { "back", stats.back },
     { "networks", memory.networks().size() },
     { "places", memory.records().size() },
-    { "forgotten", { { "networks", gone.networks }, { "places", gone.records }, { "paths", gone.paths } } }
+    { "forgotten",
+      { { "networks", gone.networks },
+        { "places", gone.records },
+        { "paths", gone.paths },
+        { "access_points", gone.access_points } } }
   };
 }
 
@@ -311,6 +345,19 @@ json EvidenceDriver::known_json(std::uint32_t network, evidence::WallTime now) c
                     { "added_delay_s", seconds(path.added_delay) },
                     { "validated_s", std::max<evidence::WallTime>(now - path.validated, 0) } });
   }
+  return all;
+}
+
+// Its access points that keep the frames of a station that is away.
+json EvidenceDriver::kept_json(std::uint32_t network, evidence::WallTime now) const
+{
+  json all = json::array();
+  const auto& known = controller_.memory().access_points();
+  for (auto at = known.lower_bound({ network, {} }); at != known.end() && at->first.first == network; ++at)
+    if (at->second.keeps(now))
+      all.push_back({ { "access_point", at->first.second },
+                      { "blackouts", at->second.kept },
+                      { "found_s", std::max<evidence::WallTime>(now - at->second.used, 0) } });
   return all;
 }
 
@@ -349,6 +396,7 @@ json EvidenceDriver::networks_json(Tick now) const
                { "here", network.id == controller_.here().network },
                { "used_s", std::max<evidence::WallTime>(at - network.used, 0) },
                { "known_paths", known_json(network.id, at) },
+               { "keep_frames", kept_json(network.id, at) },
                { "places", json::array() } };
     for (auto place = memory.records().lower_bound({ network.id, {}, {} });
          place != memory.records().end() && place->first.network == network.id; ++place)

@@ -6,6 +6,8 @@
 #include "src/daemon/config.h"
 #include "src/evidence/cell_name.h"
 #include "src/evidence/controller.h"
+#include "src/evidence/link_up.h"
+#include "src/feeder/radio/frame.h"
 #include "src/links/link_table.h"
 
 #include <nlohmann/json.hpp>
@@ -35,6 +37,12 @@ public:
   chain::Rest begin(const FlowView& flow);
   // A path validation has ended, or what was known of a path is in doubt.
   void path_found(const chain::PathFound& found, Tick now);
+  // The Wi-Fi link as modules are about to be told; `ap`: as far as the radio tells.
+  void link(bool up, int ifindex, const std::optional<feeder::Mac>& ap, Tick now);
+  // Whether its access point had kept frames, by one flow.
+  void frames_kept(const chain::FramesKept& found);
+  // For LinkState::keeps_frames.
+  std::optional<bool> keeps_frames(Tick now) const;
   // Some times a second.
   void look(Tick now);
 
@@ -62,18 +70,24 @@ private:
   std::optional<Duration> path_known(const Address& local, const Address& server, evidence::WallTime now) const;
   evidence::PathSeen path_seen(const Address& local, const Address& server, evidence::WallTime now) const;
   void tell_paths(flow::Flow& flow, const evidence::Now& at);
+  // What the access point is called in what was learnt; empty: nobody knows which one it is.
+  const std::string& access_point() const;
+  nlohmann::json kept_json(std::uint32_t network, evidence::WallTime now) const;
   nlohmann::json known_json(std::uint32_t network, evidence::WallTime now) const;
   nlohmann::json cell_json(const std::string& cell, evidence::WallTime now) const;
 
   chain::Chain& chain_;
   ChainInputs& inputs_;
-  bool paths_; // are remembered
+  bool paths_; // are remembered, and access points
   evidence::Controller controller_;
   std::uint64_t written_ = 0, told_ = 0; // Memory::changes() of what was written down, of the last changed()
   Tick asked_at_ {};
   evidence::NetworkSigns signs_ {};
   std::optional<Address> gateway_ {};
   evidence::CellName cell_name_ {};
+  int ifindex_ = 0;
+  std::string ap_ {}; // the last one that the radio told of this interface
+  evidence::LinkUp link_up_ {};
   std::string cell_ {}; // of now; the controller's is that of the last known network
 };
 

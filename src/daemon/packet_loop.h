@@ -198,6 +198,8 @@ private:
   void links_changed();
   void tell_links();
   void verdict_changed();
+  void see_access_point(bool up, Tick now);
+  void look_at_access_point(Tick now);
   LinkStates present_links() const;
   void monitor_notified();
   void keeper_notified();

@@ -95,6 +95,8 @@ void PacketLoop::carry_out()
     if (!broker_.ask(one)) chain_.fetch_refused(one);
   for (const chain::PathFound& one : output.paths)
     path_found(one, kernel::now());
+  for (const chain::FramesKept& one : output.kept)
+    evidence_->frames_kept(one);
   output.clear();
 }
 
@@ -258,6 +260,9 @@ void PacketLoop::tell_links()
 {
   const Tick now = kernel::now();
   trace::input::Links entry { .states = present_links() };
+  LinkState& wifi = entry.states[static_cast<std::size_t>(Link::wifi)];
+  see_access_point(wifi.up, now);
+  wifi.keeps_frames = evidence_->keeps_frames(now);
   chain_.links(entry.states, now,
                [&](const Address& local)
                {
@@ -516,7 +521,7 @@ void PacketLoop::look()
   for (std::size_t i = 0; i < chain_.module_count(); ++i)
     if (steering_.look(static_cast<std::uint8_t>(i), chain_.stats(i), now)) steer_soon();
   place_evidence(now);
-  evidence_->look(now);
+  look_at_access_point(now);
   if (evidence_->changed() && tell_news_) tell_news_(false);
   exclusions_->look(now);
   entered(now, trace::input::CarriedOut {});

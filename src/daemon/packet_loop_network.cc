@@ -61,6 +61,22 @@ void PacketLoop::look_at_network_again(Tick now)
   if (fresh.name() != network_.name() || fresh.by_driver() != network_.by_driver()) links_changed();
 }
 
+void PacketLoop::see_access_point(bool up, Tick now)
+{
+  evidence_->link(up, monitor_[Link::wifi].ifindex, watch_->ap(), now);
+}
+
+// What is known of the access point, or which one it is, may be another than flows were told.
+void PacketLoop::look_at_access_point(Tick now)
+{
+  const LinkState& told = chain_.link_states()[static_cast<std::size_t>(Link::wifi)];
+  see_access_point(told.up, now);
+  evidence_->look(now);
+  if (evidence_->keeps_frames(now) == told.keeps_frames) return;
+  tell_links();
+  schedule();
+}
+
 // Of a configuration that was checked. All else needs a restart.
 void PacketLoop::take_settings(const Config& fresh)
 {

@@ -64,6 +64,8 @@ public:
   bool at_risk() const { return at_risk_; }
   // What is known of the radio at our access point; nothing without a source, or when it is stale.
   std::optional<RadioState> radio() const;
+  // Which access point that is, as far as a source tells.
+  std::optional<feeder::Mac> ap() const { return feeder_ ? feeder_->ap() : std::nullopt; }
   // Of the network that we are associated with; empty when no source tells.
   std::string ssid() const;
   // Frames that were heard damaged, while a radio listens.

@@ -114,6 +114,7 @@ void Memory::forget_network(std::uint32_t id)
 {
   std::erase_if(records_, [id](const auto& one) { return one.first.network == id; });
   forget_known([id](const Place& place) { return place.network == id; });
+  std::erase_if(access_points_, [id](const auto& one) { return one.first.first == id; });
   std::erase_if(networks_, [id](const Network& one) { return one.id == id; });
   ++changes_;
 }
@@ -162,6 +163,7 @@ std::size_t Memory::forget_all()
   records_.clear();
   paths_.clear();
   known_.clear();
+  access_points_.clear();
   ++changes_;
   return there;
 }
@@ -329,6 +331,38 @@ void Memory::sweep_paths(WallTime now)
   if (std::erase_if(known_, [now](const auto& one) { return !one.second.counts(now); }) > 0) ++changes_;
 }
 
+void Memory::frames_kept(std::uint32_t network, const std::string& access_point, bool kept, WallTime now)
+{
+  if (network == 0 || access_point.empty()) return;
+  const AccessPoint key { network, access_point };
+  auto found = access_points_.find(key);
+  if (found != access_points_.end() && !found->second.counts(now)) found->second = {};
+  if (found == access_points_.end())
+  {
+    if (!kept) return;
+    while (access_points_.size() >= limits_.access_points)
+      drop_oldest(access_points_, forgotten_.access_points);
+    found = access_points_.emplace(key, KeptFrames {}).first;
+  }
+  KeptFrames& note = found->second;
+  // A download that waits for frames in vain loses more than one that had not needed to act: doubt grows with each.
+  if (kept)
+    note.kept = std::min<std::uint8_t>(note.kept + 1, KeptFrames::most + 1);
+  else
+  {
+    if (note.keeps(now)) note.missed = std::min<std::uint8_t>(note.missed + 1, KeptFrames::most);
+    note.kept = 0;
+  }
+  note.used = now;
+  ++changes_;
+}
+
+bool Memory::keeps_frames(std::uint32_t network, const std::string& access_point, WallTime now) const
+{
+  const auto found = access_points_.find({ network, access_point });
+  return found != access_points_.end() && found->second.keeps(now);
+}
+
 bool Memory::restore(const Network& network)
 {
   const auto same = [&](const Network& one)
@@ -362,6 +396,12 @@ bool Memory::restore(const Place& place, const KnownPath& path)
 {
   if (by([&](const Network& one) { return one.id == place.network; }) == nullptr) return false;
   return known_.size() < limits_.paths && known_.emplace(place, path).second;
+}
+
+bool Memory::restore(const AccessPoint& access_point, const KeptFrames& note)
+{
+  if (by([&](const Network& one) { return one.id == access_point.first; }) == nullptr) return false;
+  return access_points_.size() < limits_.access_points && access_points_.emplace(access_point, note).second;
 }
 
 } // namespace tandem::evidence

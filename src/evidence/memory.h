@@ -78,12 +78,28 @@ struct PathSeen
   WallTime now = 0;
 };
 
+// Whether an access point keeps the frames of a station that is away and sends them at link-up (docs/decisions/0034).
+struct KeptFrames
+{
+  static constexpr WallTime lasts = Tally::lasts;
+  static constexpr std::uint8_t most = 7;
+
+  std::uint8_t kept = 0;   // blackouts in a row after which it had
+  std::uint8_t missed = 0; // after which it had not although it was known to: so many more in a row it takes
+  WallTime used = 0;       // when either was last found
+
+  bool counts(WallTime now) const { return used <= now + KnownPath::step && now - used < lasts; }
+  bool keeps(WallTime now) const { return kept > missed && counts(now); }
+  bool operator==(const KeptFrames&) const = default;
+};
+
 struct Limits
 {
   std::size_t networks = 256;
   std::size_t records = 2048; // of all networks together
   std::size_t tallies = 16;   // of a record
   std::size_t paths = 512;    // that failed, and likewise that are known
+  std::size_t access_points = 512;
 };
 
 class Memory
@@ -123,6 +139,12 @@ public:
   // What is too old, or of a time that has not come: the clock was set back, and nobody knows how old it is.
   void sweep_paths(WallTime now);
 
+  // After a blackout at this access point, by its hardware address: it had kept frames, or had not. Of one that is not
+  // known to keep any the latter is not noted. Nothing when the network is not known.
+  void frames_kept(std::uint32_t network, const std::string& access_point, bool kept, WallTime now);
+  // Whether it does, as far as is known.
+  bool keeps_frames(std::uint32_t network, const std::string& access_point, WallTime now) const;
+
   // All that is known of networks with this name, and of paths by cellular links that it means (cell_name.h); how many
   // networks and cellular links that were. With either go the paths known by both. What modules gained with a cellular
   // link is the Wi-Fi network's.
@@ -131,7 +153,7 @@ public:
 
   struct Forgotten
   {
-    std::uint64_t networks = 0, records = 0, paths = 0;
+    std::uint64_t networks = 0, records = 0, paths = 0, access_points = 0;
   };
   const Forgotten& forgotten() const { return forgotten_; }
   std::uint64_t changes() const { return changes_; } // whether there is something new to write down
@@ -141,6 +163,8 @@ public:
   const std::map<Place, Record>& records() const { return records_; }
   using PathKey = std::pair<std::string, Prefix>;
   const std::map<PathKey, PathNote>& paths() const { return paths_; }
+  using AccessPoint = std::pair<std::uint32_t, std::string>; // of a network, by its hardware address
+  const std::map<AccessPoint, KeptFrames>& access_points() const { return access_points_; }
   // Cellular links of which a path failed, each once.
   std::vector<std::string> cells() const;
   const std::map<Place, KnownPath>& known_paths() const { return known_; }
@@ -151,6 +175,7 @@ public:
   bool restore(const Place& place, const std::string& what, const Tally& tally);
   bool restore(const PathKey& key, const PathNote& note);
   bool restore(const Place& place, const KnownPath& path);
+  bool restore(const AccessPoint& access_point, const KeptFrames& note);
 
 private:
   Network* by(const std::function<bool(const Network&)>& fits);
@@ -169,6 +194,7 @@ private:
   std::map<Place, Record> records_ {};
   std::map<PathKey, PathNote> paths_ {};
   std::map<Place, KnownPath> known_ {};
+  std::map<AccessPoint, KeptFrames> access_points_ {};
   std::uint32_t next_id_ = 1;
   Forgotten forgotten_ {};
   std::uint64_t changes_ = 0;

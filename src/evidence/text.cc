@@ -71,6 +71,12 @@ void put(std::string& out, const Place& place, const KnownPath& path)
          + prefix_text(place.prefix) + ' ' + prefix_text(path.source) + '\n';
 }
 
+void put(std::string& out, const std::string& access_point, const KeptFrames& note)
+{
+  out += "frames " + number(note.used) + ' ' + number(unsigned { note.kept }) + ' ' + number(unsigned { note.missed })
+         + ' ' + hex(access_point) + '\n';
+}
+
 // Whether comparisons can have made these sums, which are divided by each other later.
 bool possible(const Sums& sums)
 {
@@ -165,6 +171,7 @@ public:
     if (kind == "record") return record(words);
     if (kind == "tally") return tally(words);
     if (kind == "known") return known(words);
+    if (kind == "frames") return frames(words);
     if (kind == "path") return path(words);
     return false;
   }
@@ -244,6 +251,19 @@ private:
     if (!words.done() || !valid_ || place.cell.empty()) return false;
     return !path.counts(now_) || memory.restore(place, path);
   }
+  // Of the network above it.
+  bool frames(Words& words)
+  {
+    constexpr WallTime most_time = WallTime { 1 } << 40;
+    KeptFrames note {};
+    note.used = words.integer<WallTime>(0, most_time);
+    note.kept = words.integer<std::uint8_t>(0, KeptFrames::most + 1);
+    note.missed = words.integer<std::uint8_t>(0, KeptFrames::most);
+    const std::string access_point = words.bytes(longest_name);
+    inside_record_ = false;
+    if (!words.done() || access_point.empty()) return false;
+    return !note.counts(now_) || memory.restore({ network_, access_point }, note);
+  }
   bool path(Words& words)
   {
     PathNote note {};
@@ -284,6 +304,9 @@ std::string to_text(const Memory& memory)
     for (auto at = memory.known_paths().lower_bound({ network.id, {}, {} });
          at != memory.known_paths().end() && at->first.network == network.id; ++at)
       put(body, at->first, at->second);
+    for (auto at = memory.access_points().lower_bound({ network.id, {} });
+         at != memory.access_points().end() && at->first.first == network.id; ++at)
+      put(body, at->first.second, at->second);
   }
   for (const auto& [key, note] : memory.paths())
     body += "path " + number(unsigned { note.failures }) + ' ' + number(note.until) + ' ' + number(note.used) + ' '

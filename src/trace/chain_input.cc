@@ -249,13 +249,32 @@ void radio(Coder& coder, Of<Coder, std::optional<RadioState>> value)
   if (state.candidate) real(coder, *state.candidate);
 }
 
+// In one byte, the one that was `at_risk` alone in releases up to 0.1: theirs are read still.
+template <class Coder>
+void risk_and_frames(Coder& coder, Of<Coder, LinkState> state)
+{
+  constexpr std::uint8_t at_risk = 1, known = 2, keeps = 4;
+  std::uint8_t holds = 0;
+  if (state.at_risk) holds |= at_risk;
+  if (state.keeps_frames) holds |= known;
+  if (state.keeps_frames.value_or(false)) holds |= keeps;
+  field(coder, holds);
+  if constexpr (Coder::reads)
+  {
+    state.at_risk = (holds & at_risk) != 0;
+    state.keeps_frames.reset();
+    if ((holds & known) != 0) state.keeps_frames = (holds & keeps) != 0;
+  }
+}
+
 template <class Coder>
 void link_states(Coder& coder, Of<Coder, LinkStates> states)
 {
   for (auto& state : states)
   {
-    for (auto* each : { &state.present, &state.up, &state.route, &state.route_v6, &state.at_risk })
+    for (auto* each : { &state.present, &state.up, &state.route, &state.route_v6 })
       flag(coder, *each);
+    risk_and_frames(coder, state);
     time(coder, state.changed);
     field(coder, state.mtu);
     radio(coder, state.radio);

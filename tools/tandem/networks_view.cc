@@ -85,6 +85,14 @@ void add_known(Table& table, const json& network)
                 ago(value_of(path, "validated_s")) });
 }
 
+// Of a network: which of its access points keep frames.
+void add_access_points(Table& table, const json& network)
+{
+  for (const json& one : list(network, "keep_frames"))
+    table.add({ name_of(network), words_of(one, "access_point"),
+                std::to_string(static_cast<long>(number(one, "blackouts"))), ago(value_of(one, "found_s")) });
+}
+
 // Of a cellular link: by which no path is tried to whom.
 void add_paths(Table& table, const json& cell)
 {
@@ -138,6 +146,7 @@ std::string show_networks(const json& networks, const Style& style)
                    { return value_of(*a, "used_s").value_or(0) < value_of(*b, "used_s").value_or(0); });
   Table places { { "NETWORK", "CELLULAR", "SERVERS", "MODULES", ">COMPARED", "GAIN (95 %)", "STATE", ">USED BEFORE" } };
   Table known { { "NETWORK", "CELLULAR", "SERVERS REACHED", ">ADDED DELAY", ">VALIDATED BEFORE" } };
+  Table access_points { { "NETWORK", "ACCESS POINT THAT KEEPS FRAMES", ">BLACKOUTS", ">FOUND BEFORE" } };
   Table paths { { "CELLULAR", "SERVERS NOT TRIED", ">FAILURES", ">TRIED AGAIN IN", ">USED BEFORE" } };
   for (const json* one : order)
   {
@@ -148,9 +157,10 @@ std::string show_networks(const json& networks, const Style& style)
     }
     add_places(places, *one);
     add_known(known, *one);
+    add_access_points(access_points, *one);
   }
   std::string text;
-  for (const Table* table : { &places, &known, &paths })
+  for (const Table* table : { &places, &known, &access_points, &paths })
     if (!table->empty()) text += (text.empty() ? "" : "\n") + table->text(style);
   return text.empty() ? places.text(style) : text;
 }

@@ -39,7 +39,8 @@ public:
   Plan decide(const Event& event, const FlowView&, std::byte* state) override
   {
     events.push_back(event.kind);
-    if (event.kind != EventKind::segment || !event.queued || !withholds) return { .cell_path = found, .quiet = quiet };
+    if (event.kind != EventKind::segment || !event.queued || !withholds)
+      return { .cell_path = found, .frames_kept = kept, .quiet = quiet };
     return { .edit = { .ack = *reinterpret_cast<Seq*>(state) }, .why = "test: withheld" };
   }
   void describe(const FlowView&, const std::byte*, Facts&) const override {}
@@ -47,6 +48,7 @@ public:
 
   bool withholds = false;
   std::optional<CellPath> found {};
+  std::optional<bool> kept {};
   std::optional<Tick> quiet {};
   int begun = 0, ended = 0;
   std::vector<EventKind> events {};
@@ -138,6 +140,24 @@ TEST_F(ChainRest, WhatAPathValidationFoundIsHandedOnAndOtherFlowsAreTold)
   EXPECT_TRUE(fixture.chain.output().empty());
   rest({ .cell_path_failed = true });
   EXPECT_TRUE(fixture.view(peers).cell_path_failed);
+}
+
+TEST_F(ChainRest, WhatTheEndOfABlackoutShowedIsHandedOn)
+{
+  fixture.open(peers);
+  download(10);
+  for (const bool kept : { true, false })
+  {
+    a.kept = kept;
+    const Segment ack = peers.ack(fixture.now());
+    static_cast<void>(static_cast<Chain&>(fixture.chain).segment(ack, true, fixture.now()));
+    EXPECT_FALSE(fixture.chain.output().empty());
+    ASSERT_EQ(fixture.chain.output().kept.size(), 1u);
+    EXPECT_EQ(fixture.chain.output().kept[0].link, Link::wifi);
+    EXPECT_EQ(fixture.chain.output().kept[0].kept, kept);
+    fixture.chain.output().clear();
+    EXPECT_TRUE(fixture.chain.output().empty());
+  }
 }
 
 TEST_F(ChainRest, AFlowBeginsWithThePathThatIsKnownAndARestLeavesItAsItIs)

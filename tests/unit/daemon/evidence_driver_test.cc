@@ -378,6 +378,118 @@ TEST(KnownPath, OutlivesTheDaemonForHours)
   EXPECT_EQ(attempts_after(-24), 1u) << "the clock was set back";
 }
 
+// ---- access points that keep frames ----
+
+struct KeptFrames : ::testing::Test
+{
+  explicit KeptFrames(bool paths = true) : host { {}, paths } { link(true, first); }
+  void link(bool up, const std::optional<feeder::Mac>& ap)
+  {
+    host.evidence.link(up, 3, ap, host.fixture.now());
+    host.look();
+  }
+  // What one flow finds after it.
+  void blackout(bool kept, const feeder::Mac& ap)
+  {
+    link(false, {});
+    host.fixture.run_for(ms(2000));
+    link(true, ap);
+    host.evidence.frames_kept({ Link::wifi, kept });
+    host.fixture.run_for(ms(600));
+    host.look();
+  }
+  std::optional<bool> keeps() { return host.evidence.keeps_frames(host.fixture.now()); }
+  json shown()
+  {
+    for (const json& one : host.evidence.networks_json(host.fixture.now()))
+      if (one["name"] == "home") return one["keep_frames"];
+    return {};
+  }
+
+  static constexpr feeder::Mac first { 2, 0, 0, 0, 1, 1 }, second { 2, 0, 0, 0, 1, 2 };
+  Host host;
+};
+
+TEST_F(KeptFrames, AreOfOneAccessPointAndNotOfAnotherOfTheSameNetwork)
+{
+  EXPECT_EQ(keeps(), false);
+  blackout(true, first);
+  EXPECT_EQ(keeps(), true);
+  ASSERT_EQ(shown().size(), 1u);
+  EXPECT_EQ(shown()[0]["access_point"], "02:00:00:00:01:01");
+  EXPECT_EQ(shown()[0]["blackouts"], 1);
+  link(true, second);
+  EXPECT_EQ(keeps(), false) << "a roam";
+  link(true, {});
+  EXPECT_EQ(keeps(), false) << "the radio is silent";
+  link(true, first);
+  EXPECT_EQ(keeps(), true);
+}
+
+TEST_F(KeptFrames, WhatARoamBringsTeachesNothing)
+{
+  blackout(true, second);
+  EXPECT_EQ(keeps(), false);
+  EXPECT_EQ(shown(), json::array());
+}
+
+TEST_F(KeptFrames, AreUnlearntWithTheFirstMiss)
+{
+  blackout(true, first);
+  blackout(false, first);
+  EXPECT_EQ(keeps(), false);
+  EXPECT_EQ(shown(), json::array());
+}
+
+TEST_F(KeptFrames, ByAnyInterfaceOfUnknownAccessPointsAreEachFlowsOwn)
+{
+  blackout(true, first);
+  host.evidence.link(true, 4, {}, host.fixture.now());
+  EXPECT_FALSE(keeps()) << "another interface is elsewhere";
+}
+
+TEST_F(KeptFrames, AreForgottenWithTheNetwork)
+{
+  blackout(true, first);
+  EXPECT_EQ(host.evidence.forget("home"), 1u);
+  EXPECT_EQ(keeps(), false);
+  host.arrive("wwan0");
+  EXPECT_EQ(keeps(), false);
+}
+
+TEST_F(KeptFrames, OutliveTheDaemon)
+{
+  blackout(true, first);
+  const std::string text = host.evidence.fresh_text().value();
+  evidence::Memory memory {};
+  ASSERT_EQ(evidence::from_text(text, wall(host.fixture.now()), memory), "");
+  Host after { std::move(memory) };
+  after.evidence.link(true, 3, first, after.fixture.now());
+  EXPECT_EQ(after.evidence.keeps_frames(after.fixture.now()), true);
+}
+
+struct KeptFramesNotRemembered : KeptFrames
+{
+  KeptFramesNotRemembered() : KeptFrames { false } {}
+};
+
+TEST_F(KeptFramesNotRemembered, AreEachFlowsOwn)
+{
+  blackout(true, first);
+  EXPECT_FALSE(keeps());
+}
+
+TEST_F(KeptFrames, OfThousandsOfAccessPointsAreBounded)
+{
+  for (unsigned i = 0; i < 1000; ++i)
+  {
+    const feeder::Mac forged { 2, 0, 0, 1, static_cast<std::uint8_t>(i >> 8), static_cast<std::uint8_t>(i) };
+    link(true, forged);
+    blackout(true, forged);
+  }
+  EXPECT_EQ(shown().size(), evidence::Limits {}.access_points);
+}
+
 // ---- what is never compared says so ----
 
 // Looks at every link, as `ecn` does, and decides about packets or not.

@@ -267,6 +267,96 @@ TEST_F(KnownPaths, GoWithANetworkThatTurnsOutToBeAnother)
   EXPECT_TRUE(two.known_paths().empty()) << "it is validated anew";
 }
 
+// ---- access points that keep frames ----
+
+struct AccessPoints : ::testing::Test
+{
+  void found(bool kept, int times = 1, WallTime when = now)
+  {
+    for (int i = 0; i < times; ++i)
+      memory.frames_kept(home, first, kept, when);
+  }
+  bool keeps(WallTime when = now) const { return memory.keeps_frames(home, first, when); }
+
+  Memory memory {};
+  std::uint32_t home = memory.recognize({ "home", "02:00:00:00:00:01", true }, now);
+  std::uint32_t cafe = memory.recognize({ "cafe", "02:00:00:00:00:02", true }, now);
+  const std::string first = "02:00:00:00:01:01", second = "02:00:00:00:01:02";
+};
+
+TEST_F(AccessPoints, AreKnownAfterOneBlackoutEachForItself)
+{
+  EXPECT_FALSE(keeps());
+  found(true);
+  EXPECT_TRUE(keeps());
+  EXPECT_FALSE(memory.keeps_frames(home, second, now)) << "another one of the same network";
+  EXPECT_FALSE(memory.keeps_frames(cafe, first, now)) << "another network";
+}
+
+TEST_F(AccessPoints, AreUnlearntAtOnceAndBelievedMoreSlowlyEachTime)
+{
+  found(true, 20);
+  found(false);
+  EXPECT_FALSE(keeps()) << "however often it had";
+  found(true);
+  EXPECT_FALSE(keeps());
+  found(true);
+  EXPECT_TRUE(keeps());
+  found(false);
+  found(true, 2);
+  EXPECT_FALSE(keeps());
+  found(false); // nobody had relied on it: no more doubt than before
+  found(true, 3);
+  EXPECT_TRUE(keeps());
+  for (int i = 0; i < 20; ++i)
+  {
+    found(true, KeptFrames::most + 1);
+    EXPECT_TRUE(keeps()) << "never out of reach";
+    found(false);
+  }
+}
+
+TEST_F(AccessPoints, ThatWereNeverKnownToKeepFramesTakeNoRoom)
+{
+  found(false, 3);
+  memory.frames_kept(0, first, true, now);
+  memory.frames_kept(home, "", true, now);
+  EXPECT_TRUE(memory.access_points().empty());
+}
+
+TEST_F(AccessPoints, CountForAMonth)
+{
+  found(true);
+  EXPECT_TRUE(keeps(now + KeptFrames::lasts - 1));
+  EXPECT_FALSE(keeps(now + KeptFrames::lasts));
+  EXPECT_FALSE(keeps(now - 86'400)) << "the clock was set back";
+  found(false);
+  found(true, 1, now + KeptFrames::lasts);
+  EXPECT_TRUE(keeps(now + KeptFrames::lasts)) << "nor does an old doubt last";
+}
+
+TEST_F(AccessPoints, AreForgottenWithTheirNetwork)
+{
+  found(true);
+  memory.frames_kept(cafe, first, true, now);
+  EXPECT_EQ(memory.forget("home"), 1u);
+  EXPECT_FALSE(keeps());
+  EXPECT_TRUE(memory.keeps_frames(cafe, first, now));
+  memory.forget_all();
+  EXPECT_TRUE(memory.access_points().empty());
+}
+
+TEST_F(AccessPoints, OfWhomeverTheyClaimToBeAreBounded)
+{
+  Memory small { { .access_points = 8 } };
+  const auto network = small.recognize({ "home", "", false }, now);
+  for (unsigned i = 0; i < 5000; ++i)
+    small.frames_kept(network, std::to_string(i), true, now + i);
+  EXPECT_EQ(small.access_points().size(), 8u);
+  EXPECT_EQ(small.forgotten().access_points, 4992u);
+  EXPECT_TRUE(small.keeps_frames(network, "4999", now + 5000));
+}
+
 TEST(Memory, ForgettingANetworkForgetsNoCellularPath)
 {
   Memory memory {};

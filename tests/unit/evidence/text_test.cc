@@ -39,6 +39,9 @@ Memory learnt()
   known(cafe, 1, std::chrono::milliseconds { 18 });
   known(cafe, 3, std::chrono::microseconds { -2500 });
   known(home, 1, {});
+  memory.frames_kept(cafe, "02:00:00:00:01:01", true, now - 30);
+  memory.frames_kept(cafe, "02:00:00:00:01:01", false, now - 30);
+  memory.frames_kept(home, "02:00:00:00:01:02", true, now - 20);
   return memory;
 }
 
@@ -60,6 +63,7 @@ void expect_same(const Memory& a, const Memory& b)
   EXPECT_EQ(a.records(), b.records());
   EXPECT_EQ(a.paths(), b.paths());
   EXPECT_EQ(a.known_paths(), b.known_paths());
+  EXPECT_EQ(a.access_points(), b.access_points());
 }
 
 TEST(Text, IsReadAsItWasWritten)
@@ -74,14 +78,15 @@ TEST(Text, IsReadAsItWasWritten)
   EXPECT_TRUE(read.networks().empty());
 }
 
-TEST(Text, WhatAReleaseBeforeKnownPathsWroteIsRead)
+TEST(Text, WhatReleasesBeforeWroteIsRead)
 {
   Memory read {};
   const std::string body = "network 5 686f6d65 - 0\npath 1 0 0 7777616e30 24 0a0102\n";
   ASSERT_EQ(from_text(sealed(body, 1), now, read), "");
   EXPECT_EQ(read.networks().size(), 1u);
   EXPECT_EQ(read.paths().size(), 1u);
-  EXPECT_EQ(from_text(sealed(body, 0), now, read), "of another version (0, this is 2)");
+  EXPECT_EQ(from_text(sealed(body, 2), now, read), "");
+  EXPECT_EQ(from_text(sealed(body, 0), now, read), "of another version (0, this is 3)");
 }
 
 TEST(Text, AKnownPathIsReadOnlyWhileItCounts)
@@ -100,6 +105,21 @@ TEST(Text, AKnownPathIsReadOnlyWhileItCounts)
   EXPECT_EQ(known_at(now + 86'400), 0u) << "the clock was set back while the daemon did not run";
 }
 
+TEST(Text, AnAccessPointIsReadOnlyWhileItCounts)
+{
+  const auto known_at = [](WallTime used)
+  {
+    Memory read {};
+    const std::string body = "network 5 686f6d65 - 0\nframes " + std::to_string(used) + " 3 1 30323a3030\n";
+    EXPECT_EQ(from_text(sealed(body), now, read), "");
+    return read.access_points().size();
+  };
+  EXPECT_EQ(known_at(now), 1u);
+  EXPECT_EQ(known_at(now - KeptFrames::lasts + 1), 1u);
+  EXPECT_EQ(known_at(now - KeptFrames::lasts), 0u);
+  EXPECT_EQ(known_at(now + 86'400), 0u) << "the clock was set back while the daemon did not run";
+}
+
 TEST(Text, AFullMemoryIsWithinItsLength)
 {
   Memory memory {};
@@ -114,6 +134,8 @@ TEST(Text, AFullMemoryIsWithinItsLength)
   }
   for (unsigned part = 0; part < limits.paths; ++part)
     memory.path_known({ at(1, part), at(0, 0).prefix, now }, std::chrono::seconds { -9 });
+  for (unsigned i = 0; i < limits.access_points; ++i)
+    memory.frames_kept(1, std::string(40, 'a') + std::to_string(i), true, now);
   const std::string text = to_text(memory);
   EXPECT_LT(text.size(), longest_text);
   Memory read {};
@@ -128,8 +150,8 @@ TEST(Text, TornAnywhereIsNotUsed)
   {
     Memory read {};
     EXPECT_NE(from_text(std::string_view { whole }.substr(0, length), now, read), "") << length;
-    EXPECT_TRUE(read.networks().empty() && read.records().empty() && read.paths().empty()
-                && read.known_paths().empty());
+    EXPECT_TRUE(read.networks().empty() && read.records().empty() && read.paths().empty() && read.known_paths().empty()
+                && read.access_points().empty());
   }
 }
 
@@ -139,7 +161,7 @@ TEST(Text, AnyByteThatIsAnotherIsFound)
   for (std::size_t i = 0; i < whole.size(); ++i)
   {
     std::string changed = whole;
-    changed[i] = static_cast<char>(changed[i] ^ 1);
+    changed[i] = static_cast<char>(changed[i] ^ 4); // no other release's version
     Memory read {};
     EXPECT_NE(from_text(changed, now, read), "") << i;
   }
@@ -148,7 +170,7 @@ TEST(Text, AnyByteThatIsAnotherIsFound)
 TEST(Text, ANewerVersionAndAForeignFileAreNamed)
 {
   Memory read {};
-  EXPECT_EQ(from_text("tandem-evidence 3 0 cbf29ce484222325\n", now, read), "of another version (3, this is 2)");
+  EXPECT_EQ(from_text("tandem-evidence 4 0 cbf29ce484222325\n", now, read), "of another version (4, this is 3)");
   EXPECT_EQ(from_text("#!/bin/sh\nrm -rf /\n", now, read), "no memory of Tandem");
   EXPECT_EQ(from_text("", now, read), "no memory of Tandem");
   EXPECT_EQ(from_text(std::string(100'000, 'x'), now, read), "no memory of Tandem");
@@ -181,12 +203,19 @@ TEST(Text, WhatNobodyWroteIsRefusedByLine)
                                   std::string { "known 1700000000 99999999999 77 24 0a0102 24 c0a801\n" },
                                   std::string { "known 1700000000 5 - 24 0a0102 24 c0a801\n" },
                                   std::string { "known 1700000000 5 77 24 0a0102\n" },
-                                  std::string { "known 1700000000 5 77 24 0a0102 25 c0a801\n" } })
+                                  std::string { "known 1700000000 5 77 24 0a0102 25 c0a801\n" },
+                                  std::string { "frames 1700000000 9 0 30\n" },
+                                  std::string { "frames 1700000000 1 8 30\n" },
+                                  std::string { "frames 1700000000 1 0 -\n" },
+                                  std::string { "frames 1700000000 1 0\n" } })
     EXPECT_EQ(from_text(sealed(network + record + bad), now, read), "line 4 is not understood") << bad;
   EXPECT_EQ(from_text(sealed(record), now, read), "line 2 is not understood") << "of no network";
   const std::string known = "known 1700000000 5 77 24 0a0102 24 c0a801\n";
   EXPECT_EQ(from_text(sealed(known), now, read), "line 2 is not understood") << "of no network";
   EXPECT_EQ(from_text(sealed(network + known + known), now, read), "line 4 is not understood") << "twice";
+  const std::string frames = "frames 1700000000 1 0 30\n";
+  EXPECT_EQ(from_text(sealed(frames), now, read), "line 2 is not understood") << "of no network";
+  EXPECT_EQ(from_text(sealed(network + frames + frames), now, read), "line 4 is not understood") << "twice";
   EXPECT_EQ(from_text(sealed(network + "tally offload 0 0 0 5 1 1 0.1 0.01 0.1 1\n"), now, read),
             "line 3 is not understood");
 }

@@ -85,6 +85,22 @@ TEST(Networks, PathsThatAreKnownStandBehindTheNetworks)
       << "nothing is known";
 }
 
+TEST(Networks, AccessPointsThatKeepFramesStandBehindTheNetworks)
+{
+  const json home { { "kind", "wifi" },
+                    { "name", "home" },
+                    { "here", true },
+                    { "used_s", 5 },
+                    { "places", json::array() },
+                    { "keep_frames",
+                      { { { "access_point", "02:00:00:00:01:01" }, { "blackouts", 3 }, { "found_s", 7200 } },
+                        { { "access_point", "x\x1b[2J" }, { "blackouts", "x" } } } } };
+  const std::string text = show_networks(json::array({ home }), {});
+  EXPECT_THAT(text, HasSubstr("ACCESS POINT THAT KEEPS FRAMES"));
+  EXPECT_THAT(text, HasSubstr("home (here)  02:00:00:00:01:01                       3           2 h"));
+  EXPECT_THAT(text, Not(HasSubstr("\x1b")));
+}
+
 TEST(Networks, PathsThatAreNotTriedStandByThemselves)
 {
   const json paths = json::array({ { { "servers", "all" }, { "failures", 3 }, { "rests_s", 60 } },

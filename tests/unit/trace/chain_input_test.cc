@@ -101,6 +101,16 @@ TEST(ChainInputs, DecodedTheyAreTheSame)
   }
   const auto state = decode(encoded(all[0]));
   EXPECT_EQ(std::get<in::State>(*state).links[9].mtu, 1009u);
+  for (const bool at_risk : { false, true })
+    for (const std::optional<bool> keeps : { std::optional<bool> {}, std::optional { false }, std::optional { true } })
+    {
+      in::Links one {};
+      one.states[0].at_risk = at_risk;
+      one.states[0].keeps_frames = keeps;
+      const LinkState read = std::get<in::Links>(*decode(encoded(one))).states[0];
+      EXPECT_EQ(read.at_risk, at_risk);
+      EXPECT_EQ(read.keeps_frames, keeps);
+    }
   EXPECT_EQ(std::get<in::State>(*state).links[0].radio->packet_time, Duration { 1234us });
   EXPECT_EQ(std::get<in::State>(*state).links[0].radio->candidate, -55.25F);
   EXPECT_EQ(std::get<in::State>(*state).rates[2].rate, 0.3);
