@@ -27,10 +27,11 @@ struct BlackoutState
   bool bypassed : 1 = false; // the flow is one that is never touched
   bool over : 1 = false;     // a reset was seen
   bool owed : 1 = false;     // in this blackout: the server lacks a part of the acknowledgements, or a window
+  bool shut : 1 = false;     // the window was closed when it began: nothing was on its way
   bool unheard : 1 = false;  // the withheld ACKs were flushed, and nothing arrived since
   bool stirred : 1 = false;  // the flow was delivering when the blackout began
   bool answered : 1 = false; // something arrived since link-up
-  bool buffers : 1 = false;  // the access point kept what arrived in the last blackout, and sent it at link-up
+  bool buffers : 1 = false;  // the access point keeps frames: this flow found it, or at link-up others had
   std::uint8_t resumes = 0;  // ACKs since link-up
   std::uint8_t growing = 0;  // ACKs since the target last changed
   std::uint16_t blackouts = 0;

@@ -78,7 +78,7 @@ Plan BlackoutStrategy::acknowledge(const Event& event, const FlowView& flow, Bla
   state.over = false; // not one that the local TCP accepted
   if (bypassed(event, flow, state)) return {};
   const bool progress = !state.ack_known || segment.ack.after(state.last_ack);
-  heard(event, flow, state, progress);
+  const std::optional<bool> frames_kept = heard(event, flow, state, progress);
   Plan plan =
       state.undo.acknowledged(segment, progress, event.now - state.up_at, from_seconds(static_cast<double>(state.rtt)));
   if (knobs.undo == 0 || flow.sender.kind == SenderKind::unresponsive) plan = {};
@@ -99,6 +99,7 @@ Plan BlackoutStrategy::acknowledge(const Event& event, const FlowView& flow, Bla
     if (plan.why.empty()) plan.why = state.reopening ? "freeze: window reopens" : "freeze: window stays closed";
   }
   acknowledged(event, flow, state, plan);
+  plan.frames_kept = frames_kept;
   // Nothing is kept from the server once this ACK has left as it is.
   if (state.phase == Phase::clear && faster_than_wifi(flow, *event.links) && !plan.edit.changes_bytes())
     plan.quiet = event.now + look_again;
@@ -113,22 +114,41 @@ std::uint16_t BlackoutStrategy::window_now(const Event&, const FlowView& flow, c
 }
 
 // The local TCP speaks when something arrived: the server has answered. A new window alone is the application reading.
-void BlackoutStrategy::heard(const Event& event, const FlowView& flow, BlackoutState& state, bool progress) const
+// Returns what that says of the access point.
+std::optional<bool> BlackoutStrategy::heard(const Event& event, const FlowView& flow, BlackoutState& state,
+                                            bool progress) const
 {
-  if (state.phase != Phase::returning) return;
-  if (!progress && event.segment->sack_count == 0 && event.segment->window != flow.told_window) return;
+  if (state.phase != Phase::returning) return {};
+  if (!progress && event.segment->sack_count == 0 && event.segment->window != flow.told_window) return {};
+  std::optional<bool> frames_kept {};
   if (!state.answered)
   {
     state.first_data = static_cast<float>(seconds(event.now - state.since));
     state.buffers = progress && was_kept(*event.segment, flow, state);
+    if (state.buffers)
+    {
+      // To tell others it must also be too early for an answer: the server's clock may be slower than 1 kHz.
+      if (event.now - state.up_at < flow.rtt_min) frames_kept = true;
+    }
+    else if (progress)
+      frames_kept = nothing_came(event, flow, state);
   }
   state.answered = true;
   // Behind a hole even data that the access point had kept makes the local TCP speak, while the server goes on waiting
   // for its timer.
-  if (!progress && (!state.owed || event.now - state.since < flow.rtt_min)) return;
+  if (!progress && (!state.owed || event.now - state.since < flow.rtt_min)) return frames_kept;
   state.phase = Phase::clear;
   state.since = event.now;
   state.why = "freeze: back";
+  return frames_kept;
+}
+
+// Something would have been on its way to a download when the link went.
+std::optional<bool> BlackoutStrategy::nothing_came(const Event& event, const FlowView& flow,
+                                                   const BlackoutState& state) const
+{
+  if (!state.stirred || state.shut || !flow.timestamps_ok || !bulk(flow, *event.links, knobs)) return {};
+  return false;
 }
 
 // ---- when the link changes
@@ -151,6 +171,7 @@ Plan BlackoutStrategy::go_down(const Event& event, const FlowView& flow, Blackou
       state.phase == Phase::returning || state.phase == Phase::closed || event.now - state.progress_at < lively;
   // ACKs from now on may be lost.
   state.window_closed = state.window_closed || state.reopening; // not open yet
+  state.shut = state.window_closed;
   state.owed = withholds_ack(flow) || state.window_closed || (state.phase == Phase::returning && state.owed);
   state.unheard = state.unheard && state.stirred;
   if (!state.unheard) state.acknowledged = flow.sent_ack;
@@ -174,6 +195,7 @@ Plan BlackoutStrategy::come_back(const Event& event, const FlowView& flow, Black
   state.phase = Phase::returning;
   if (state.stirred && !late)
   {
+    state.buffers = keeps_frames(flow, *event.links, state);
     if (!state.buffers || state.owed) return ask_again(event, flow, state);
     // The frames it kept draw ACKs of the local TCP, which undo the server's timeouts by themselves.
     state.why = "freeze: link back, the access point kept frames before";
@@ -233,7 +255,12 @@ Plan BlackoutStrategy::alarm(const Event& event, const FlowView& flow, BlackoutS
     state.stirred = false;
     return give_up(event, flow, state, "freeze: blackout too long, left to TCP");
   case Phase::returning:
-    if (state.resumes == 0 && state.buffers) return ask_again(event, flow, state);
+    if (state.resumes == 0 && state.buffers)
+    {
+      Plan plan = ask_again(event, flow, state);
+      plan.frames_kept = nothing_came(event, flow, state);
+      return plan;
+    }
     if (state.resumes < static_cast<unsigned>(knobs.resumes) && flow.sack_ok)
       return resume(event, flow, state, "freeze: resume ACK again");
     state.phase = Phase::clear;

@@ -70,7 +70,8 @@ protected:
 
 private:
   Plan acknowledge(const Event& event, const FlowView& flow, BlackoutState& state);
-  void heard(const Event& event, const FlowView& flow, BlackoutState& state, bool progress) const;
+  std::optional<bool> heard(const Event& event, const FlowView& flow, BlackoutState& state, bool progress) const;
+  std::optional<bool> nothing_came(const Event& event, const FlowView& flow, const BlackoutState& state) const;
   Plan link_changed(const Event& event, const FlowView& flow, BlackoutState& state);
   Plan go_down(const Event& event, const FlowView& flow, BlackoutState& state);
   Plan come_back(const Event& event, const FlowView& flow, BlackoutState& state);

@@ -29,7 +29,7 @@ void aim(const Event& event, const FlowView& flow, BlackoutState& state, const K
 {
   // gVisor's netstack gained nothing after blackouts by a withheld ACK, and lost through random losses (eight and ten
   // pairs: docs/results/together-losses.md).
-  if (!bulk(flow, *event.links, knobs) || state.buffers || flow.sender.user_space)
+  if (!bulk(flow, *event.links, knobs) || keeps_frames(flow, *event.links, state) || flow.sender.user_space)
   {
     state.target = 0;
     return;
@@ -56,6 +56,11 @@ bool bulk(const FlowView& flow, const LinkStates& links, const Knobs& knobs)
 {
   return static_cast<double>(flow.bytes_delivered) >= knobs.bulk_bytes && flow.sack_ok && !flow.fin_sent
          && flow.window_estimate >= knobs.bulk_window * flow.mss && !faster_than_wifi(flow, links);
+}
+
+bool keeps_frames(const FlowView& flow, const LinkStates& links, const BlackoutState& state)
+{
+  return links[static_cast<std::size_t>(flow.link)].keeps_frames.value_or(state.buffers);
 }
 
 bool window_limited(const FlowView& flow)

@@ -12,6 +12,8 @@ namespace tandem::freeze
 
 // A download of which something may be withheld.
 bool bulk(const FlowView& flow, const LinkStates& links, const Knobs& knobs);
+// Whether what arrives while the link is away is kept by its access point: as the core says, else as this flow found.
+bool keeps_frames(const FlowView& flow, const LinkStates& links, const BlackoutState& state);
 // One that pays for every byte that is withheld, because its receive window limits it, and whose resume ACK would
 // bring little: LCD does better (docs/results/freeze.md).
 bool window_limited(const FlowView& flow);

@@ -404,8 +404,10 @@ private:
       state.route = state.route_v6 = how == "route";
     else if (how == "risk" || how == "no-risk")
       state.at_risk = how == "risk";
+    else if (how == "keeps-frames" || how == "keeps-no-frames")
+      state.keeps_frames = how == "keeps-frames";
     else
-      fail(line, "up, down, route, no-route, risk or no-risk");
+      fail(line, "up, down, route, no-route, risk, no-risk, keeps-frames or keeps-no-frames");
     state.changed = fixture_->now();
     fixture_->chain.links(fixture_->links, fixture_->now());
   }

@@ -1,0 +1,154 @@
+// What freeze says of the access point at the end of a blackout, and what it does when others have said it.
+#include "modules/freeze/resume_acks.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+
+namespace tandem::freeze
+{
+namespace
+{
+
+using namespace std::chrono_literals;
+
+// A download over 40 ms. Its server's clock has 1 kHz and shows 10'000 as the link goes.
+struct Blackout : ::testing::Test
+{
+  Blackout()
+  {
+    flow.sack_ok = flow.timestamps_ok = flow.sent_any = true;
+    flow.mss = 1448;
+    flow.bytes_delivered = 10'000'000;
+    flow.window_estimate = 200'000;
+    flow.may_withhold = 8 * 1448;
+    flow.rtt_smoothed = flow.rtt_min = 40ms;
+    flow.last_window = flow.sent_window = flow.told_window = 60'000;
+    flow.local_window_scale = 7;
+    flow.sent_ack = { 20'000 };
+    links[0].up = true;
+  }
+  Plan ack(std::uint32_t more, std::uint32_t echo)
+  {
+    Segment segment { .flags = tcp_flag::ack, .window = 60'000 };
+    segment.ack = flow.rcv_nxt + more;
+    segment.timestamps = Timestamps { { 1 }, { echo } };
+    flow.rcv_nxt = segment.ack;
+    flow.ts_recent = { echo };
+    const Plan plan =
+        strategy.decide({ .now = now, .segment = &segment, .queued = true, .links = &links }, flow, state);
+    if (plan.verdict == Verdict::pass) flow.sent_ack = plan.edit.ack.value_or(segment.ack);
+    return plan;
+  }
+  Plan link(bool up)
+  {
+    links[0].up = up;
+    return strategy.decide({ .kind = EventKind::link, .now = now, .links = &links }, flow, state);
+  }
+  Plan alarm() { return strategy.decide({ .kind = EventKind::alarm, .now = now, .links = &links }, flow, state); }
+  // So much that something is withheld if it ever is, in no recovery.
+  bool withholds()
+  {
+    now += 1100ms;
+    bool lowered = false;
+    for (int i = 0; i < 60; ++i)
+    {
+      now += 1ms;
+      const Plan plan = ack(2 * 1448, 10'000);
+      lowered = lowered || plan.edit.ack || plan.verdict == Verdict::drop;
+    }
+    return lowered;
+  }
+  Plan two_seconds_away()
+  {
+    now += 1ms;
+    link(false);
+    now += 2s;
+    return link(true);
+  }
+
+  ResumeAcks strategy {};
+  BlackoutState state {};
+  FlowView flow { .link = Link::wifi, .rcv_nxt = { 20'000 } };
+  LinkStates links {};
+  Tick now { 10s };
+};
+
+TEST_F(Blackout, FramesThatWereKeptAreToldOnce)
+{
+  EXPECT_TRUE(withholds());
+  EXPECT_FALSE(two_seconds_away().inject.empty());
+  now += 2ms;
+  EXPECT_EQ(ack(1448, 10'001).frames_kept, true);
+  now += 1ms;
+  EXPECT_FALSE(ack(1448, 10'002).frames_kept);
+}
+
+TEST_F(Blackout, WhatMayBeAnAnswerIsNotToldToOthers)
+{
+  withholds();
+  two_seconds_away();
+  now += 45ms; // by a clock of 1 Hz it may have been sent just now
+  EXPECT_FALSE(ack(1448, 10'002).frames_kept);
+}
+
+TEST_F(Blackout, AnAnswerAloneSaysThatNothingWasKept)
+{
+  withholds();
+  two_seconds_away();
+  now += 45ms;
+  EXPECT_EQ(ack(1448, 12'040).frames_kept, false);
+}
+
+TEST_F(Blackout, AFlowOfAnAccessPointThatIsKnownToKeepFramesDoesNothing)
+{
+  links[0].keeps_frames = true;
+  EXPECT_FALSE(withholds());
+  const Plan plan = two_seconds_away();
+  EXPECT_TRUE(plan.inject.empty());
+  EXPECT_EQ(plan.wake, now + 10ms) << "a quarter of a round trip";
+  now += 2ms;
+  EXPECT_EQ(ack(1448, 10'001).frames_kept, true);
+  EXPECT_TRUE(alarm().inject.empty());
+}
+
+TEST_F(Blackout, WaitsInVainOnceAndSaysSo)
+{
+  links[0].keeps_frames = true;
+  withholds();
+  Plan plan = two_seconds_away();
+  now = *plan.wake;
+  plan = alarm();
+  EXPECT_EQ(plan.frames_kept, false);
+  EXPECT_FALSE(plan.inject.empty());
+  links[0].keeps_frames = false; // as the core says then
+  now += 45ms;
+  ack(1448, 12'040);
+  EXPECT_TRUE(withholds());
+}
+
+TEST_F(Blackout, OfAnotherAccessPointTheFlowsOwnExperienceSaysNothing)
+{
+  withholds();
+  two_seconds_away();
+  now += 2ms;
+  EXPECT_EQ(ack(1448, 10'001).frames_kept, true);
+  EXPECT_FALSE(withholds()) << "nobody knows which access point it is: it goes by its own";
+  links[0].keeps_frames = false;
+  EXPECT_TRUE(withholds());
+  EXPECT_FALSE(two_seconds_away().inject.empty());
+}
+
+TEST_F(Blackout, FlowsThatHadNothingOnTheWaySayNothingOfFramesThatDidNotCome)
+{
+  links[0].keeps_frames = true;
+  withholds();
+  now += 3s; // the flow pauses
+  const Plan plan = two_seconds_away();
+  EXPECT_FALSE(plan.frames_kept);
+  now += 45ms;
+  EXPECT_FALSE(ack(1448, 15'040).frames_kept);
+}
+
+} // namespace
+} // namespace tandem::freeze
