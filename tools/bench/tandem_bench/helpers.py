@@ -96,7 +96,7 @@ def tandem(lab: Lab, options: Options, modules: Sequence[str] = (), config: Mapp
 
 YES_OR_NO: Mapping[str, bool] = {"no": False, "yes": True}  # what a setting of a bench may say
 
-# Paths are remembered between flows, and nothing is compared.
+# Paths and access points are remembered between flows, and nothing is compared.
 REMEMBERS: Mapping[str, Any] = {"evidence": {"paths": True}}
 
 
@@ -125,6 +125,26 @@ def make_path_known(lab: Lab, daemon: Daemon, tries: int = 8) -> None:
         raise LabError(f"no download of {tries} validated the cellular path")
     daemon.api(knob, "PUT", {"value": before})
     time.sleep(1.0)  # queues run empty
+
+
+def make_access_point_known(lab: Lab, daemon: Daemon) -> None:
+    """A download through a blackout in which the access point keeps frames, so that the next one knows that it does (decision 0034). The daemon must
+    remember: REMEMBERS. Raises LabError when that was not found."""
+    def known() -> bool:
+        return any(network["keep_frames"] for network in daemon.api("/v1/networks") if network["kind"] == "wifi")
+
+    going = lab.start_download(seconds=30)
+    for _ in range(3):
+        time.sleep(3.0)
+        lab.set("wifi.blackout", "buffer")
+        time.sleep(0.7)
+        lab.set("wifi.blackout", "none")
+        if system.wait_until(known, 3):
+            break
+    going.stop()
+    if not known():
+        raise LabError("no download found that the access point keeps frames")
+    time.sleep(2.0)  # queues run empty
 
 
 _loaded: list[str] = []

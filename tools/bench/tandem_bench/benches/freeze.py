@@ -64,6 +64,7 @@ class Cell:
     gap: float = 5.0  # seconds of link between blackouts
     warmup: float = 4.0
     shuffled: bool = True
+    known: bool = False  # a download before has found that the access point keeps frames
 
     @property
     def rtt(self) -> float:
@@ -72,7 +73,7 @@ class Cell:
     @property
     def name(self) -> str:
         return (f"{self.rtt_ms} ms {self.congestion}, {self.mode}, {self.window}, {self.flows} flow{'s' if self.flows > 1 else ''}, {self.detection}"
-                + ("" if self.cell == "lte" else f", cellular {self.cell}"))
+                + ("" if self.cell == "lte" else f", cellular {self.cell}") + (", access point known" if self.known else ""))
 
     def schedule(self, seed: int) -> list[tuple[float, float]]:
         """(start, duration) of each blackout, in seconds since the timeline's start."""
@@ -174,7 +175,8 @@ class Freeze(Bench):
     parallel = True
     settings = {"rtt_ms": "round-trip time, like 50", "congestion": "cubic, reno, bbr", "mode": "drop, buffer", "window": "queue, rwnd", "flows": "1 to 64",
                 "detection": "carrier, radio, silence", "cell": "lte, none, filtered, nat", "durations": "seconds of the blackouts, like 0.7,2",
-                "gap": "seconds of link between blackouts"}
+                "gap": "seconds of link between blackouts",
+                "known": "no, yes: a download before has found that the access point keeps frames, where it does (decision 0034)"}
     columns = ("plain", "published", "resume ACKs", "paced release", "lcd", "proactive", "tandem", "limit")
     headings = {"limit": "foretold"}
     detail_columns = (
@@ -224,11 +226,13 @@ class Freeze(Bench):
                     changes[key] = float(text)
                 elif key == "durations":
                     changes[key] = tuple(float(word) for word in text.split(","))
+                elif key == "known" and text in helpers.YES_OR_NO:
+                    changes[key] = helpers.YES_OR_NO[text]
                 elif text in allowed:
                     changes[key] = text
                 else:
                     raise ValueError
-                if key not in ("congestion", "mode", "window", "detection", "cell") and not all(
+                if key not in ("congestion", "mode", "window", "detection", "cell", "known") and not all(
                         0 < number <= 1000 for number in (changes[key] if key == "durations" else [changes[key]])):
                     raise ValueError
             except ValueError:
@@ -236,6 +240,7 @@ class Freeze(Bench):
         made: dict[str, Case] = {}
         for case in cases:
             cell = replace(case.parameters["cell"], **changes)
+            cell = replace(cell, known=cell.known and cell.mode == "buffer")
             if {"durations", "gap"} & changes.keys():
                 cell = replace(cell, shuffled=True)
             name = f"{PERIODIC}: {cell.name}" if case.name.startswith(PERIODIC) else cell.name
@@ -273,10 +278,13 @@ class Freeze(Bench):
             daemon = None
             if arm.name in STRATEGY:
                 daemon = stack.enter_context(helpers.tandem(lab, options, ["freeze"], self._config(lab, cell, arm), f"{case.name}-{arm.name}-{seed}"))
+                if cell.known:
+                    helpers.make_access_point_known(lab, daemon)
+            earlier = len(carried_out(lab))
             before = server_counters(lab)
             flows, start, ended, late = self._download(lab, cell, cell.length(seed), daemon if arm.name == ORACLE.name else None, cell.schedule(seed))
             spent = {key: value - before[key] for key, value in server_counters(lab).items()}
-            seen = carried_out(lab)
+            seen = carried_out(lab)[earlier:]
             if len(seen) != len(cell.schedule(seed)):
                 raise LabError(f"{len(seen)} of {len(cell.schedule(seed))} blackouts took place")
             delivered = blackouts.Delivered(flows)
@@ -311,7 +319,7 @@ class Freeze(Bench):
             config["modules"]["freeze"]["validate_path"] = False  # the paper takes the second path for granted
         if cell.detection == "radio":
             config["links"] = {"radio": f"lab:{lab.directory / 'frames.sock'}"}
-        return config
+        return config | (helpers.REMEMBERS if cell.known else {})
 
     @staticmethod
     def _download(lab: Lab, cell: Cell, seconds: float, foretell: Daemon | None = None,
