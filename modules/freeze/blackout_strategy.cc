@@ -32,10 +32,12 @@ bool was_kept(const Segment& ack, const FlowView& flow, const BlackoutState& sta
   return flow.timestamps_ok && ack.timestamps && ack.timestamps->echo.before(state.half_way);
 }
 
-// How long data that an access point kept is waited for. It is the first that leaves there.
-Duration wait_for_kept(const FlowView& flow)
+// How long data that an access point kept is waited for. It is the first that leaves there; where others are known to
+// have got theirs, behind what it kept for all flows, well within the least time of a sender's timer (200 ms).
+Duration wait_for_kept(const FlowView& flow, const LinkStates& links)
 {
-  return std::clamp<Duration>(flow.rtt_min / 4, 5ms, 25ms);
+  const bool known = links[static_cast<std::size_t>(flow.link)].keeps_frames.value_or(false);
+  return known ? std::clamp<Duration>(flow.rtt_min, 50ms, 100ms) : std::clamp<Duration>(flow.rtt_min / 4, 5ms, 25ms);
 }
 
 // One below what was acknowledged is ignored by TCP (RFC 5961 3.2).
@@ -147,7 +149,7 @@ std::optional<bool> BlackoutStrategy::heard(const Event& event, const FlowView& 
 std::optional<bool> BlackoutStrategy::nothing_came(const Event& event, const FlowView& flow,
                                                    const BlackoutState& state) const
 {
-  if (!state.stirred || state.shut || !flow.timestamps_ok || !bulk(flow, *event.links, knobs)) return {};
+  if (state.shut || !flow.timestamps_ok || !bulk(flow, *event.links, knobs)) return {};
   return false;
 }
 
@@ -199,7 +201,7 @@ Plan BlackoutStrategy::come_back(const Event& event, const FlowView& flow, Black
     if (!state.buffers || state.owed) return ask_again(event, flow, state);
     // The frames it kept draw ACKs of the local TCP, which undo the server's timeouts by themselves.
     state.why = "freeze: link back, the access point kept frames before";
-    return { .wake = event.now + wait_for_kept(flow), .why = state.why };
+    return { .wake = event.now + wait_for_kept(flow, *event.links), .why = state.why };
   }
   constexpr const char* why = "freeze: link back, nothing waited for";
   Plan plan = give_up(event, flow, state, why);

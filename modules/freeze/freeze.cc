@@ -33,9 +33,10 @@ of the link; after a warning that came to nothing the next ones are ignored for 
 
 **Access points that keep frames.** Some send at link-up what arrived while the station was gone. Its ACKs tell the server all that a resume ACK
 would. Where the first data after a blackout was sent as it began (by its TSval), nothing is withheld from flows of that access point any more, and
-at link-up such data is waited for, a quarter of a round trip (5 to 25 ms); only when none comes the resume ACK follows. What one flow found stands
-for later ones and over restarts (`tandem networks`), for this access point alone, by its hardware address; as soon as frames are waited for in vain
-it is withdrawn, and it takes one blackout more each time to be believed again. Where nobody can tell which access point it is, each flow finds out for itself.
+at link-up such data is waited for, 50 to 100 ms; only when none comes the resume ACK follows. What one flow found stands for later ones and
+over restarts (`tandem networks`), for this access point alone, by its hardware address; as soon as frames are waited for in vain it is withdrawn, and
+it takes one blackout more each time to be believed again. Where nobody can tell which access point it is, each flow finds out for itself, and waits a quarter
+of a round trip (5 to 25 ms).
 
 Without a second interface all of this works just as well. The other strategies exist for comparison: `paced_release` releases the withheld ACK a
 part at a time over the cellular link, with a closed window, so that the timer never fires; `zero_window` closes the window over the cellular link once

@@ -17,6 +17,8 @@ class LinkUp
 public:
   // Flows speak within a round trip, and by then the driver has told of a roam.
   static constexpr Duration settles = std::chrono::milliseconds { 500 };
+  // In one that is shorter than this, the access point may have gone on trying to send what it had.
+  static constexpr Duration shortest = std::chrono::milliseconds { 300 };
 
   // The link as it is now, before modules are told, and again whenever the access point may be another one. Empty: it
   // is not known.
@@ -30,7 +32,8 @@ private:
   std::string access_point_ {}; // while the link is away: of before
   bool up_ = true;
   bool asking_ = false; // a blackout has ended
-  Tick since_ {};
+  bool long_enough_ = false;
+  Tick since_ {}; // when `up_` last changed
   bool kept_ = false, missed_ = false;
 };
 

@@ -81,6 +81,20 @@ TEST_F(AfterABlackout, OneThatIsNotKnownIsNothing)
   EXPECT_FALSE(unknown.due(now + 1s));
 }
 
+TEST_F(AfterABlackout, AShortOneShowsOnlyThatNothingIsKept)
+{
+  back();
+  now += 1s;
+  for (const bool kept : { true, false })
+  {
+    link_up.see(false, "a", now);
+    now += LinkUp::shortest - 1ms;
+    back();
+    link_up.found(kept);
+    EXPECT_EQ(settled(), kept ? std::nullopt : std::optional { false });
+  }
+}
+
 TEST_F(AfterABlackout, ALinkThatGoesAgainAtOnceTeachesNothing)
 {
   back();

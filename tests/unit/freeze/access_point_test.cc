@@ -106,7 +106,7 @@ TEST_F(Blackout, AFlowOfAnAccessPointThatIsKnownToKeepFramesDoesNothing)
   EXPECT_FALSE(withholds());
   const Plan plan = two_seconds_away();
   EXPECT_TRUE(plan.inject.empty());
-  EXPECT_EQ(plan.wake, now + 10ms) << "a quarter of a round trip";
+  EXPECT_EQ(plan.wake, now + 50ms) << "behind other flows' frames";
   now += 2ms;
   EXPECT_EQ(ack(1448, 10'001).frames_kept, true);
   EXPECT_TRUE(alarm().inject.empty());
@@ -137,6 +137,29 @@ TEST_F(Blackout, OfAnotherAccessPointTheFlowsOwnExperienceSaysNothing)
   links[0].keeps_frames = false;
   EXPECT_TRUE(withholds());
   EXPECT_FALSE(two_seconds_away().inject.empty());
+}
+
+TEST_F(Blackout, AFlowThatGoesByItsOwnExperienceWaitsShorter)
+{
+  withholds();
+  two_seconds_away();
+  now += 2ms;
+  ack(1448, 10'001);
+  withholds();
+  const Plan plan = two_seconds_away();
+  EXPECT_EQ(plan.wake, now + 10ms) << "a quarter of a round trip";
+}
+
+TEST_F(Blackout, WithAClosedWindowNothingWasOnTheWay)
+{
+  for (const bool closed : { false, true })
+  {
+    withholds();
+    state.window_closed = closed;
+    two_seconds_away();
+    now += 45ms;
+    EXPECT_EQ(ack(1448, 12'040).frames_kept.has_value(), !closed);
+  }
 }
 
 TEST_F(Blackout, FlowsThatHadNothingOnTheWaySayNothingOfFramesThatDidNotCome)
