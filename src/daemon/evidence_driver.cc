@@ -61,8 +61,10 @@ std::string_view never_compared(const Interest& interest)
   return interest.decide == 0 ? "it decides nothing about packets" : std::string_view {};
 }
 
-json tally_json(const evidence::Tally& tally, evidence::WallTime now)
+// As the next flow would find it: whose rest is over is on trial, though no flow has come yet that asked.
+json tally_json(evidence::Tally tally, evidence::WallTime now)
 {
+  tally.refresh(now);
   const evidence::Interval interval = tally.gains.interval();
   json all { { "comparisons", tally.gains.count() },
              { "gain", tally.gains.count() > 0 ? share_json(tally.gains.mean()) : json() },

@@ -530,6 +530,26 @@ TEST(Gain, OfAModuleThatIsNeverComparedIsNotAsked)
   }
 }
 
+TEST(Gain, OfAModuleWhoseRestIsOverIsOnTrialBeforeAnyFlowHasAsked)
+{
+  offload::Offload module {};
+  Fixture fixture { { &module } };
+  ChainInputs inputs { fixture.chain, nullptr };
+  const evidence::WallTime at = wall(fixture.now());
+  evidence::Memory memory {};
+  memory.rest({ memory.recognize({ .ssid = "home" }, at), "wwan0", {} }, "offload", at);
+  EvidenceDriver evidence { Config::Evidence {}, 1, fixture.chain, std::move(memory), inputs };
+  evidence.place({}, "home", { .interface = "wwan0" }, fixture.now());
+  const auto standing = [&](Tick now)
+  {
+    const json shown = evidence.module_json(0, now);
+    EXPECT_EQ(evidence.networks_json(now)[0]["places"][0]["modules"]["offload"], shown);
+    return shown["standing"];
+  };
+  EXPECT_EQ(standing(fixture.now()), "resting");
+  EXPECT_EQ(standing(fixture.now() + std::chrono::seconds { evidence::Tally::first_rest }), "trial");
+}
+
 // ---- the lot has a seed ----
 
 TEST(Lot, FollowsFromTheSeedOfTheConfiguration)
