@@ -13,7 +13,6 @@ What is waited for in vain becomes a fact like any other, so that each test says
 from __future__ import annotations
 
 import hashlib
-import http.client
 import json
 import os
 import shutil
@@ -26,10 +25,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from facts import SERVICE, TIMEOUT, fact, sh, wait_for
+from facts import SERVICE, SOCKET, TIMEOUT, api, fact, sh, wait_for
 
 WORK = Path("/run/work")
-SOCKET = Path("/run/tandem/api.sock")
 SERVER, SMALL = ("10.71.9.9", 7000), ("10.71.9.9", 7001)
 IPPROTO_MPTCP = 262
 WIFI, WIFI_2 = 0, 3  # Link of the SDK, as request_probe's knob counts
@@ -200,34 +198,6 @@ def heard() -> dict[str, int]:
 
 
 # ---- the daemon
-
-
-class Api(http.client.HTTPConnection):
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(TIMEOUT)
-        self.sock.connect(str(SOCKET))
-
-
-def api(path: str, method: str = "GET", body: Any = None) -> Any:
-    for left in reversed(range(5)):
-        status, text = answered(path, method, body)
-        # Nothing was done: the packet thread of a machine that is emulated, and has what others leave, took more than a second.
-        if status != 503 or left == 0:
-            break
-    if status >= 300:
-        raise SystemExit(f"{method} {path}: {status} {text.decode()}")
-    return json.loads(text) if text else None
-
-
-def answered(path: str, method: str, body: Any) -> tuple[int, bytes]:
-    connection = Api("localhost")
-    try:
-        connection.request(method, path, json.dumps(body) if body is not None else None, {"Content-Type": "application/json"})
-        answer = connection.getresponse()
-        return answer.status, answer.read()
-    finally:
-        connection.close()
 
 
 def turn(**knobs: float | str) -> None:
