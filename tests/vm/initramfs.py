@@ -36,6 +36,7 @@ for place in dev proc sys; do $b mount -o move /$place /new/$place; done
 $b mkdir -p /new/dev/shm /new/dev/pts
 $b mount -t tmpfs -o mode=1777 shm /new/dev/shm
 $b mount -t devpts pts /new/dev/pts
+$b ln -s /proc/self/fd /new/dev/fd
 $b ip link set lo up
 $b hostname tandem-vm
 {start}
