@@ -6,6 +6,7 @@ import heapq
 import struct
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Iterator
 
 _MICRO, _NANO = 0xA1B2C3D4, 0xA1B23C4D
 _SYN, _WRAP = 0x02, 1 << 32
@@ -62,8 +63,34 @@ class Flow:
         self.progress.append((time, self.in_order))
 
 
+@dataclass(frozen=True)
+class Frame:
+    """A captured TCP segment. Times in seconds of the capture's clock; TSval and SACK blocks as far as the frame was kept."""
+
+    time: float
+    source: int
+    destination: int
+    seq: int
+    ack: int
+    length: int  # of the payload, on the wire
+    flags: int
+    tsval: int | None
+    sack: tuple[tuple[int, int], ...]
+
+
 def read(path: Path) -> list[Flow]:
-    """The connections of a capture of what a server's port sent, by the client's port. Ethernet, IPv4 and IPv6, as tcpdump writes it.
+    """The connections of a capture of what a server's port sent, by the client's port."""
+    flows: dict[int, Flow] = {}
+    for frame in frames(path):
+        flow = flows.get(frame.destination)
+        if flow is None:
+            flow = flows[frame.destination] = Flow(frame.destination)
+        flow.take(frame.time, frame.seq, frame.length, bool(frame.flags & _SYN), frame.tsval)
+    return [flows[port] for port in sorted(flows)]
+
+
+def frames(path: Path) -> Iterator[Frame]:
+    """The TCP segments of a capture. Ethernet, IPv4 and IPv6, as tcpdump writes it.
 
     Raises Unreadable for another format. A capture cut in its last packet counts up to there.
     """
@@ -75,20 +102,20 @@ def read(path: Path) -> list[Flow]:
         raise Unreadable(f"{path}: not a little-endian Ethernet capture")
     unit = 1e-9 if magic == _NANO else 1e-6
     header = struct.Struct("<IIII").unpack_from
-    flows: dict[int, Flow] = {}
     place, end = 24, len(data)
     while place + 16 <= end:
         seconds, fraction, kept, _whole = header(data, place)
         place += 16
         if place + kept > end:
             break
-        _segment(flows, seconds + fraction * unit, data, place, kept)
+        frame = _segment(seconds + fraction * unit, data, place, kept)
+        if frame is not None:
+            yield frame
         place += kept
-    return [flows[port] for port in sorted(flows)]
 
 
-def _segment(flows: dict[int, Flow], time: float, data: bytes, start: int, kept: int) -> None:
-    """One captured frame; anything but TCP is left out."""
+def _segment(time: float, data: bytes, start: int, kept: int) -> Frame | None:
+    """One captured frame; None for anything but TCP."""
     kind = int.from_bytes(data[start + 12:start + 14], "big")
     ip = start + 14
     if kind == 0x0800 and data[ip + 9] == 6:
@@ -98,26 +125,30 @@ def _segment(flows: dict[int, Flow], time: float, data: bytes, start: int, kept:
         tcp = ip + 40
         over = tcp + int.from_bytes(data[ip + 4:ip + 6], "big")
     else:
-        return
+        return None
     if tcp + 20 > start + kept:
-        return
-    port, seq = struct.unpack_from(">HI", data, tcp + 2)
+        return None
+    source, destination, seq, ack = struct.unpack_from(">HHII", data, tcp)
     options = tcp + 4 * (data[tcp + 12] >> 4)
-    flow = flows.get(port)
-    if flow is None:
-        flow = flows[port] = Flow(port)
-    flow.take(time, seq, over - options, bool(data[tcp + 13] & _SYN), _tsval(data, tcp + 20, min(options, start + kept)))
+    tsval, sack = _options(data, tcp + 20, min(options, start + kept))
+    return Frame(time, source, destination, seq, ack, over - options, data[tcp + 13], tsval, sack)
 
 
-def _tsval(data: bytes, place: int, end: int) -> int | None:
+def _options(data: bytes, place: int, end: int) -> tuple[int | None, tuple[tuple[int, int], ...]]:
+    """TSval and SACK blocks."""
+    tsval: int | None = None
+    sack: tuple[tuple[int, int], ...] = ()
     while place + 1 < end:
         kind = data[place]
         if kind == 0:
-            return None
+            break
         if kind == 1:
             place += 1
             continue
+        length = max(2, data[place + 1])
         if kind == 8 and place + 10 <= end:
-            return int.from_bytes(data[place + 2:place + 6], "big")
-        place += max(2, data[place + 1])
-    return None
+            tsval = int.from_bytes(data[place + 2:place + 6], "big")
+        elif kind == 5 and place + length <= end:
+            sack = tuple(struct.unpack_from(">II", data, at) for at in range(place + 2, place + length - 7, 8))
+        place += length
+    return tsval, sack

@@ -73,6 +73,11 @@ def wait_for_endpoints(lab: Lab, addresses: Sequence[str], timeout: float = 10.0
         time.sleep(0.1)
 
 
+def file_name(label: str) -> str:
+    """Of a run, for --keep-logs."""
+    return label.replace("/", "_").replace(" ", "_")
+
+
 @contextmanager
 def tandem(lab: Lab, options: Options, modules: Sequence[str] = (), config: Mapping[str, Any] | None = None, label: str = "") -> Iterator[Daemon]:
     """tandemd in the client. With --keep-logs its log stays when the run fails."""
@@ -88,7 +93,7 @@ def tandem(lab: Lab, options: Options, modules: Sequence[str] = (), config: Mapp
         if options.keep_logs:
             target = Path(options.keep_logs)
             target.mkdir(parents=True, exist_ok=True)
-            shutil.copy(daemon.log, target / f"{label or 'run'}.log".replace("/", "_").replace(" ", "_"))
+            shutil.copy(daemon.log, target / file_name(f"{label or 'run'}.log"))
         raise
     finally:
         daemon.stop()

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from contextlib import ExitStack
+import shutil
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Mapping, Sequence
 
 from tandem_lab import Lab, foreign
 from tandem_lab.errors import BadInput, LabError
 
-from .. import helpers, lateness, walks
+from .. import advances, capture, helpers, lateness, walks
 from ..daemon_status import of_all
 from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options, Run, Unavailable
 from ..statistics import Spread, as_one_case, values_of
@@ -56,11 +58,12 @@ class Cell:
     seconds: float = SECONDS
     radio: bool = False  # the daemon sees the frames of the air
     known: bool = False  # the cellular path was validated by a download before
+    advances: bool = False  # what each ACK told the server is captured there
     before: float = 0.0  # seconds of a download by the same daemon that comes first and is not measured
 
     @property
     def name(self) -> str:
-        more = {", radio": self.radio, ", known path": self.known, ", the second download": self.before}
+        more = {", radio": self.radio, ", known path": self.known, ", advances": self.advances, ", the second download": self.before}
         return f"{self.trouble}, {self.sender}, {self.rtt_ms} ms, 802.11{self.phy}" + "".join(text for text, holds in more.items() if holds)
 
     @property
@@ -124,6 +127,7 @@ class Together(Bench):
     parallel = True
     settings = {"seconds": f"length of a download, 6 to 600 (default {SECONDS:g})", "radio": "no, yes: the daemon sees the frames of the air",
                 "known": "no, yes: a download before has validated the cellular path (decision 0033)",
+                "advances": "no, yes: captures at the server what each ACK told it at once and what it sent for it, for the JSON; with --keep-logs the captures are kept",
                 "before": "length of a download by the same daemon and server that comes first and is not measured, up to 600 (default 0: none)"}
     columns = ("plain", "one", "two", "three", "tandem", "limit")
     headings = {"one": " / ".join(arm.name for arm in SINGLE), "two": " / ".join(arm.name for arm in PAIRS), "three": "without ecn / mirror / freeze / offload",
@@ -155,7 +159,7 @@ class Together(Bench):
         changes: dict[str, Any] = {}
         for key, text in settings.items():
             try:
-                changes[key] = helpers.YES_OR_NO[text] if key in ("radio", "known") else float(text)
+                changes[key] = helpers.YES_OR_NO[text] if key in ("radio", "known", "advances") else float(text)
                 if not {"seconds": 6}.get(key, 0) <= changes[key] <= 600:
                     raise ValueError
             except (ValueError, KeyError):
@@ -182,7 +186,12 @@ class Together(Bench):
             server = stack.enter_context(lab.foreign_server(cell.sender)) if cell.sender in foreign.STACKS else "srv1"
             if cell.before:
                 lab.download(seconds=cell.before, server=server)
-            goodput, details = one_download(lab, cell.seconds, server)
+            with lab.capture("srv1", "eth0", "tcp port 80") if cell.advances else nullcontext() as captured:
+                goodput, details = one_download(lab, cell.seconds, server)
+            if captured:
+                details |= advances.details(advances.watch(capture.frames(captured)))
+                if options.keep_logs:
+                    shutil.copyfile(captured, Path(options.keep_logs) / helpers.file_name(f"{case.name}-{arm.name}-{seed}.pcap"))
             if daemon is not None:
                 details |= of_all(daemon.api("/v1/status"))
         return Measurement({GOODPUT.name: goodput}, details)
