@@ -59,6 +59,11 @@ def test_of_several_connections_the_one_that_sent_most_counts() -> None:
     assert advances.watch([other, data(0, 0, 3), ack(1, 3)]).highest == 3 * SEGMENT
 
 
+def test_the_number_of_a_reset_is_none() -> None:
+    reset = Frame(1.1, 40000, 80, 1, (1 << 31) + number(0), 0, 0x04, None, ())
+    assert told(ack(1, 2), reset, ack(1.2, 3)) == [2, 1]
+
+
 def test_nothing_sent_is_nothing_told() -> None:
     assert advances.details(advances.watch([ack(1, 3)]))["largest_advance"] == 0
 

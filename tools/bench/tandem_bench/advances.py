@@ -9,6 +9,7 @@ from typing import Iterable
 from .capture import Frame
 
 _WRAP = 1 << 32
+_RST, _ACK = 0x04, 0x10
 _WHILE = 1e-3  # seconds that count as at once: what leaves within them stands in the queue of any path of these benches together
 _SEGMENT = 1448  # bytes of a full segment with timestamps (Ethernet)
 
@@ -40,7 +41,7 @@ class Server:
         self.highest = max(self.highest, first + frame.length)
 
     def hear(self, frame: Frame) -> None:
-        if self.base is None:
+        if self.base is None or not frame.flags & _ACK or frame.flags & _RST:
             return
         news = self._above(self.near(frame.ack))
         for left, right in frame.sack:
