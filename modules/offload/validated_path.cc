@@ -357,8 +357,11 @@ Plan ValidatedPath::hear(const Event& event, const FlowView& flow, State& state)
     state.validated_after = echo;
     proved(state, event.now);
   }
-  // For other flows: what the copies of a probe told was a lower bound.
-  if (measured) plan.cell_path = CellPath { CellPath::Is::validated, from_seconds(state.added_delay) };
+  // For the core and other flows: what the copies of a probe told was a lower bound, and what stood in the uplink's
+  // queue by Wi-Fi when the flow left it is no part of the way.
+  if (measured)
+    plan.cell_path = CellPath { CellPath::Is::validated,
+                                from_seconds(static_cast<double>(state.added_delay) + state.wifi_above_least * 1e-3) };
   return plan;
 }
 

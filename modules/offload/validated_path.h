@@ -92,18 +92,20 @@ public:
     PathDelay delay {};
     Goodput goodput {};
 
-    Seq data_edge {};                // snd_nxt when the phase began: local data in between spoils tags
-    TsClock validated_after {};      // by cellular: echoes up to here may come from local data sent by Wi-Fi
-    std::int32_t wifi_delay = 0;     // ticks: smallest over the last round by Wi-Fi
-    std::int32_t cell_base = 0;      // smallest since then
-    float shortest_by_wifi = 0;      // s, round trip by Wi-Fi with nothing queued; 0 = not known
-    float queue_by_wifi = 0;         // s, standing queue by Wi-Fi, averaged
-    float queue_by_cell = 0;         // s, likewise by cellular, without the delay that path adds
-    float slow_delay = 0;            // s, added delay that was found too long
-    float added_delay = 0;           // s, of the cellular ACK path over Wi-Fi; negative when it is faster
-    std::uint16_t stretch = 1;       // one ACK in this many leaves by cellular
-    std::uint16_t window = 0;        // of the last ACK, unscaled
-    std::uint16_t unvalidated = 0;   // ACKs sent by cellular since the last validation
+    Seq data_edge {};                  // snd_nxt when the phase began: local data in between spoils tags
+    TsClock validated_after {};        // by cellular: echoes up to here may come from local data sent by Wi-Fi
+    std::int32_t wifi_delay = 0;       // ticks: smallest over the last round by Wi-Fi
+    std::int32_t cell_base = 0;        // smallest since then
+    float shortest_by_wifi = 0;        // s, round trip by Wi-Fi with nothing queued; 0 = not known
+    float queue_by_wifi = 0;           // s, standing queue by Wi-Fi, averaged
+    float queue_by_cell = 0;           // s, likewise by cellular, without the delay that path adds
+    float slow_delay = 0;              // s, added delay that was found too long
+    float added_delay = 0;             // s, of the cellular ACK path over Wi-Fi; negative when it is faster
+    std::uint16_t stretch = 1;         // one ACK in this many leaves by cellular
+    std::uint16_t window = 0;          // of the last ACK, unscaled
+    std::uint16_t unvalidated = 0;     // ACKs sent by cellular since the last validation
+    std::int16_t wifi_above_least = 0; // ticks: what stood in the uplink's queue in the round of wifi_delay
+    std::uint8_t wifi_rounds = 0;
     std::uint8_t still = 0;          // ACKs in a row with the same window
     std::uint8_t failures = 0;       // in a row, for the backoff
     std::uint8_t goodput_losses = 0; // times the goodput was worse by cellular, likewise

@@ -17,6 +17,7 @@ constexpr double queue_memory = 1;
 // Once losses came while ACKs went by the slower path, a handoff's for instance: a window that they have cut grows back
 // by round trips, which that path makes longer.
 constexpr double queue_memory_cut = 0.3;
+constexpr std::int32_t most_above_least = 1000; // ticks of a queue of the uplink
 
 } // namespace
 
@@ -66,7 +67,11 @@ bool ValidatedPath::measure_delay(const Segment& segment, const FlowView& flow, 
   if (!round) return false;
   if (state.phase == Phase::by_wifi)
   {
+    // Every so many rounds the shortest one counts as a tick longer: two clocks part by a millisecond in half a minute.
+    const std::int32_t least = wrapped(state.wifi_delay, state.wifi_above_least - (++state.wifi_rounds == 0 ? 1 : 0));
     state.wifi_delay = *round;
+    state.wifi_above_least =
+        static_cast<std::int16_t>(state.base_known ? std::clamp(wrapped(*round, least), 0, most_above_least) : 0);
     state.base_known = true;
     return false;
   }

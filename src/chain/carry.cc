@@ -46,6 +46,7 @@ void Chain::carry_out(std::size_t i, const Plan& plan, const Event& event, flow:
 {
   // What is given back no longer binds the segments that acknowledge it.
   if (plan.reserve) reserve(i, *plan.reserve, flow);
+  if (plan.cell_path && plan.cell_path->added_delay) flow.elsewhere.added = *plan.cell_path->added_delay;
   if (plan.cell_path) output_.paths.push_back({ flow.view.key.local, flow.view.key.remote, *plan.cell_path });
   if (plan.frames_kept) output_.kept.push_back({ flow.view.link, *plan.frames_kept });
   for (const InjectedSegment& injected : plan.inject)
@@ -168,12 +169,12 @@ void Chain::restore(const Known& known, FlowView& flow)
 void Chain::send(std::size_t i, flow::Flow& flow, InjectedSegment segment, std::string_view why, Tick now)
 {
   keep_holds(i, segment, flow);
-  send(flow, segment, segment.by != flow.view.link && i == flow.ts_owner, why, now);
-  output_.segments.back().slot = static_cast<std::uint8_t>(i);
+  send(flow, segment, segment.by != flow.view.link && i == flow.ts_owner, why, now, 0, static_cast<std::uint8_t>(i));
 }
 
-// `reserved`: its TSval may be one that is reserved.
-void Chain::send(flow::Flow& flow, InjectedSegment segment, bool reserved, std::string_view why, Tick now)
+// `reserved`: its TSval may be one that is reserved. `own`: as in leaves_at(). `slot`: of the module that asked for it.
+void Chain::send(flow::Flow& flow, InjectedSegment segment, bool reserved, std::string_view why, Tick now,
+                 std::uint32_t own, std::uint8_t slot)
 {
   FlowView& view = flow.view;
   if (segment.kind == InjectedKind::ack) segment.flags = injected_flags(segment.flags, view);
@@ -183,8 +184,18 @@ void Chain::send(flow::Flow& flow, InjectedSegment segment, bool reserved, std::
     if (free != segment.timestamps->value) ++stats_.ts_lowered;
     segment.timestamps->value = free;
   }
-  output_.segments.push_back({ view.id, view.key, segment, why, known(view) });
-  if (segment.kind != InjectedKind::ack) return;
+  Injection injection { view.id, view.key, segment, why, known(view), slot };
+  const bool is_ack = segment.kind == InjectedKind::ack;
+  const Tick at = is_ack && segment.by == view.link ? leaves_at(segment.ack, own, flow, now) : now;
+  if (at > now)
+    wait(std::move(injection), at, flow);
+  else
+  {
+    if (is_ack && segment.by == view.link) end_wait(flow);
+    output_.segments.push_back(std::move(injection));
+  }
+  if (!is_ack) return;
+  note_order(segment.ack, segment.by, at, flow, now);
   Segment as_sent {};
   as_sent.flags = segment.flags;
   as_sent.timestamps = segment.timestamps;
@@ -272,6 +283,7 @@ Tick Chain::advance(Tick now)
     if (flow::Flow* flow = table_.by_id(one.flow); flow != nullptr && slots_[one.slot].enabled)
       tell(one.slot, EventKind::fetched, *flow, now, &one.result);
   send_delayed(now);
+  send_waiting(now);
   for (int forgotten = 0; forgotten < 64; ++forgotten)
   {
     flow::Flow* old = overdue(now);
@@ -282,6 +294,7 @@ Tick Chain::advance(Tick now)
   Tick next = std::max(now + std::chrono::seconds { 1 }, table_.next_expiry());
   if (!alarms_.empty()) next = std::min(next, alarms_.front().at);
   if (!delayed_.empty()) next = std::min(next, delayed_.front().at);
+  if (!waiting_.empty()) next = std::min(next, waiting_.front().at);
   if (!unfetched_.empty()) next = std::min(next, now + shortest_wake);
   return next;
 }

@@ -410,6 +410,7 @@ void Chain::decide(const Segment& segment, bool queued, const LastAck& before, f
       if (was_asked(i)) note_hold(i, segment, plans_[i].edit, true, flow);
   if (flow.view.holes && !before.holes) let_go(before, outcome.edit.route.value_or(flow.view.link), flow, now);
   keep_reservation(segment, outcome, flow, routed_by_owner);
+  if (is_ack && outcome.verdict == Verdict::pass) keep_order(segment, before, outcome, flow, now);
 }
 
 Chain::LastAck Chain::last_ack(const FlowView& flow)
@@ -487,10 +488,14 @@ Outcome Chain::segment(const Segment& segment, bool queued, Tick now)
                        segment.timestamps ? segment.timestamps->value : TsClock {}, flow->view, now);
   if (queued && segment.direction == Direction::egress && outcome.verdict == Verdict::pass)
   {
+    const Seq ack = outcome.edit.ack.value_or(segment.ack);
+    const Link by = outcome.edit.route.value_or(flow->view.link);
+    if (by == flow->view.link) end_wait(*flow);
+    if (segment.has(tcp_flag::ack)) note_order(ack, by, now, *flow, now);
     outcome.before = known(flow->view);
     const TsClock value = outcome.edit.ts_value.value_or(segment.timestamps ? segment.timestamps->value : TsClock {});
-    flow->tracker.left(segment, outcome.edit.ack.value_or(segment.ack),
-                       { outcome.edit.window.value_or(segment.window), outcome.told_window }, value, flow->view, now);
+    flow->tracker.left(segment, ack, { outcome.edit.window.value_or(segment.window), outcome.told_window }, value,
+                       flow->view, now);
     if (outcome.edit.route == Link::cell) charge(outcome.routed_by, segment.bytes.size());
   }
   return outcome;

@@ -176,6 +176,7 @@ public:
     std::uint64_t ts_lowered = 0;        // TSvals changed for a reservation
     std::uint64_t ts_spoiled = 0;        // reservations that data of this host ended
     std::uint64_t less_withheld = 0;     // ACKs that a module would have lowered or left out further than may be
+    std::uint64_t kept_in_order = 0;     // ACKs that waited for those by another link
     std::uint64_t let_go = 0;            // withheld ACK numbers sent ahead of the ACK that first showed a hole
   };
   const Stats& stats() const { return stats_; }
@@ -221,6 +222,14 @@ private:
     std::string_view why {};
   };
 
+  // An ACK that waits for others, in the order of leaving.
+  struct Waiting
+  {
+    Tick at {};
+    std::uint64_t order = 0;
+    Injection injection {};
+  };
+
   // The local TCP's ACK before the one at hand.
   struct LastAck
   {
@@ -260,13 +269,20 @@ private:
   void decide(const Segment& segment, bool queued, const LastAck& before, flow::Flow& flow, Outcome& outcome, Tick now);
   static LastAck last_ack(const FlowView& flow);
   void let_go(const LastAck& before, Link by, flow::Flow& flow, Tick now);
+  Tick leaves_at(Seq ack, std::uint32_t own, const flow::Flow& flow, Tick now) const;
+  void keep_order(const Segment& ack, const LastAck& before, Outcome& outcome, flow::Flow& flow, Tick now);
+  static void note_order(Seq ack, Link by, Tick at, flow::Flow& flow, Tick now);
+  void end_wait(flow::Flow& flow);
+  void wait(Injection injection, Tick at, flow::Flow& flow);
+  void send_waiting(Tick now);
   void limit_withheld(const Segment& ack, Outcome& outcome, const FlowView& flow);
   static Known known(const FlowView& flow);
   static void restore(const Known& known, FlowView& flow);
   void flush_withheld(std::size_t i, flow::Flow& flow, Tick now);
   void send_delayed(Tick now);
   void send(std::size_t i, flow::Flow& flow, InjectedSegment segment, std::string_view why, Tick now);
-  void send(flow::Flow& flow, InjectedSegment segment, bool reserved, std::string_view why, Tick now);
+  void send(flow::Flow& flow, InjectedSegment segment, bool reserved, std::string_view why, Tick now,
+            std::uint32_t own = 0, std::uint8_t slot = no_slot);
   void reserve(std::size_t i, const TsReservation& wanted, flow::Flow& flow);
   void keep_reservation(const Segment& segment, Outcome& outcome, flow::Flow& flow, bool by_owner);
   void spoil_reservation(const Segment& segment, bool queued, Seq una, Seq next, flow::Flow& flow);
@@ -293,6 +309,8 @@ private:
   std::vector<Alarm> alarms_;    // heap, earliest on top
   std::vector<Delayed> delayed_; // likewise
   std::uint64_t delayed_order_ = 0;
+  std::vector<Waiting> waiting_; // likewise
+  std::uint64_t waiting_order_ = 0;
   std::vector<Unfetched> unfetched_; // there was nobody to do it; told by the next advance()
   std::array<LinkRate, link_count> rates_ {};
   std::vector<Plan> plans_;              // of the segment at hand, one for each slot

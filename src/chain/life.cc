@@ -147,6 +147,7 @@ void Chain::ask_rest(flow::Flow& flow, Tick now)
   const Rest answer = options_.rest(flow.view);
   flow.view.cell_denied = answer.cell_denied;
   flow.view.cell_path_known = answer.cell_path_known;
+  if (answer.cell_path_known) flow.elsewhere.added = *answer.cell_path_known;
   if (answer.cell_denied == CellDenied::private_peer) ++stats_.private_peers;
   rest(flow, answer, now);
 }

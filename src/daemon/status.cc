@@ -59,6 +59,7 @@ json datapath_json(const StatusSources& from)
                { "mid_flow", from.chain.stats().mid_flow },
                { "unacceptable", from.chain.stats().unacceptable },
                { "less_withheld", from.chain.stats().less_withheld },
+               { "kept_in_order", from.chain.stats().kept_in_order },
                { "let_go", from.chain.stats().let_go },
                { "cell_bytes", from.chain.stats().cell_bytes },
                { "private_peers", from.chain.stats().private_peers },

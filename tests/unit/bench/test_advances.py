@@ -59,9 +59,10 @@ def test_of_several_connections_the_one_that_sent_most_counts() -> None:
     assert advances.watch([other, data(0, 0, 3), ack(1, 3)]).highest == 3 * SEGMENT
 
 
-def test_the_number_of_a_reset_is_none() -> None:
-    reset = Frame(1.1, 40000, 80, 1, (1 << 31) + number(0), 0, 0x04, None, ())
-    assert told(ack(1, 2), reset, ack(1.2, 3)) == [2, 1]
+@pytest.mark.parametrize("flags", [0x04, 0x14, 0x11])
+def test_with_the_end_of_the_download_nothing_is_told_any_more(flags: int) -> None:
+    end = Frame(1.1, 40000, 80, 1, number(9), 0, flags, None, ())
+    assert told(ack(1, 2), end, ack(1.2, 12)) == [2]
 
 
 def test_nothing_sent_is_nothing_told() -> None:

@@ -2,9 +2,14 @@
 #include "src/chain/release.h"
 #include "tests/golden/harness/fixture.h"
 
+#include <tandem/pure_ack.h>
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <optional>
+#include <vector>
 
 namespace tandem::chain
 {
@@ -227,6 +232,262 @@ TEST_F(Release, APredictedBlackoutIsWorthAShareOfTheWindow)
   fixture.download(peers, 100, ms(0.2), ms(20));
   EXPECT_GT(withheld(), 12 * mss());
   EXPECT_LE(withheld(), view().window_estimate / 6);
+}
+
+// Sends the ACKs by the link it was told to, with what it has found of the way.
+class Router final : public Module
+{
+public:
+  std::string_view name() const override { return "router"; }
+  std::string_view summary() const override { return "routes"; }
+  std::string_view manual() const override { return ""; }
+  std::span<const Knob> knobs() const override { return {}; }
+  void set(std::string_view, double) override {}
+  double get(std::string_view) const override { return 0; }
+  Interest interest() const override
+  {
+    return { .decide = traffic::egress_pure_ack, .observe = traffic::ingress_data };
+  }
+  std::size_t flow_state_size() const override { return 1; }
+  void flow_begin(std::byte*, const FlowView&) override {}
+  void flow_end(std::byte*) noexcept override {}
+  Plan decide(const Event& event, const FlowView& flow, std::byte*) override
+  {
+    if (event.kind != EventKind::segment || !event.queued || !event.segment->is_pure_ack()) return {};
+    Plan plan { .why = "routed" };
+    if (by_cell && event.segment->sack_count == 0) plan.edit.route = Link::cell;
+    if (added) plan.cell_path = CellPath { CellPath::Is::validated, *added };
+    if (chance != 0 && draw() % 8 == 0)
+    {
+      scratch_[0] = latest_ack(flow, draw() % 2 == 0 ? Link::cell : Link::wifi);
+      plan.inject = scratch_;
+    }
+    if (chance != 0 && draw() % 16 == 0) by_cell = !by_cell;
+    return plan;
+  }
+  void describe(const FlowView&, const std::byte*, Facts&) const override {}
+
+  bool by_cell = false;
+  std::optional<Duration> added {};
+  std::uint32_t chance = 0; // what it does by chance, from this seed on
+
+private:
+  std::uint32_t draw()
+  {
+    chance = chance * 1664525u + 1013904223u;
+    return chance >> 16;
+  }
+  std::array<InjectedSegment, 1> scratch_ {};
+};
+
+// A download whose ACKs reach the server by two links, of which one takes longer.
+struct OrderRun
+{
+  OrderRun()
+  {
+    fixture.open(peers);
+    fixture.download(peers, 200, ms(2), ms(40));
+    router.added = added;
+  }
+
+  // What left so far by either link, in the order in which it arrives: (when, number).
+  struct Arrival
+  {
+    Tick at {};
+    Seq ack {};
+  };
+  void left(Link by, Seq ack) { arrivals.push_back({ fixture.now() + (by == Link::cell ? added : Duration {}), ack }); }
+  void collect()
+  {
+    for (; taken < fixture.actions.injected.size(); ++taken)
+    {
+      const InjectedRecord& one = fixture.actions.injected[taken];
+      arrivals.push_back({ one.at + (one.segment.by == Link::cell ? added : Duration {}), one.segment.ack });
+    }
+  }
+  void pass(const Segment& ack)
+  {
+    const std::optional<Outcome> outcome = fixture.show(ack);
+    collect(); // carried out before the verdict
+    if (outcome && outcome->verdict == Verdict::pass)
+      left(outcome->edit.route.value_or(Link::wifi), outcome->edit.ack.value_or(ack.ack));
+  }
+  // Each of two segments, `every` apart.
+  void acks(int count, Duration every, int holes = 0)
+  {
+    for (int i = 0; i < count; ++i)
+    {
+      fixture.run_for(every);
+      collect();
+      // The server has heard what left a round trip ago.
+      fixture.show(peers.data_in(fixture.now(), 2896, peers.local_ts(fixture.now() - ms(40))));
+      Segment ack = peers.ack(fixture.now());
+      if (i < holes)
+      {
+        ack.sack_blocks[0] = { ack.ack + 1448, ack.ack + 1448u * static_cast<std::uint32_t>(2 + i) };
+        ack.sack_count = 1;
+      }
+      else
+      {
+        peers.received += 2896;
+        ack = peers.ack(fixture.now());
+      }
+      pass(ack);
+    }
+  }
+  // By how much one of them told the server more than all before it, in segments.
+  std::uint32_t largest_advance()
+  {
+    fixture.run_for(ms(200));
+    collect();
+    std::stable_sort(arrivals.begin(), arrivals.end(), [](const Arrival& a, const Arrival& b) { return a.at < b.at; });
+    std::uint32_t most = 0;
+    for (std::size_t i = 1; i < arrivals.size(); ++i)
+    {
+      if (arrivals[i].ack.after(arrivals[i - 1].ack))
+        most = std::max(most, static_cast<std::uint32_t>(arrivals[i].ack - arrivals[i - 1].ack));
+      arrivals[i].ack = later(arrivals[i].ack, arrivals[i - 1].ack);
+    }
+    return most / 1448;
+  }
+
+  static constexpr Duration added = std::chrono::milliseconds { 15 };
+  Router router {};
+  Fixture fixture { { &router } };
+  Peers peers {};
+  std::vector<Arrival> arrivals {};
+  std::size_t taken = 0;
+};
+
+struct Order : testing::Test, OrderRun
+{
+};
+
+// offload: ACKs with SACK blocks leave by Wi-Fi, and overtook all that were under way by cellular.
+TEST_F(Order, AnACKThatShowsAHoleWaitsForThoseByTheSlowerLink)
+{
+  router.by_cell = true;
+  acks(100, ms(0.5));
+  acks(100, ms(0.5), 100);
+  EXPECT_GT(fixture.chain.stats().kept_in_order, 10u);
+  EXPECT_LE(fixture.chain.stats().kept_in_order, 60u) << "twice the added delay, then none waits";
+  EXPECT_LE(largest_advance(), 12u);
+  EXPECT_EQ(fixture.violations(), 0u);
+}
+
+TEST_F(Order, WhatWaitsSaysWhatTheLocalTCPSaid)
+{
+  router.by_cell = true;
+  acks(100, ms(0.5));
+  const Segment hole = [&]
+  {
+    fixture.run_for(ms(1));
+    Segment ack = peers.ack(fixture.now());
+    ack.sack_blocks = { SackBlock { ack.ack + 1448, ack.ack + 2896 }, SackBlock { ack.ack + 5000, ack.ack + 6000 } };
+    ack.sack_count = 2;
+    return ack;
+  }();
+  const std::size_t before = fixture.actions.injected.size();
+  const std::optional<Outcome> outcome = fixture.show(hole);
+  ASSERT_TRUE(outcome);
+  EXPECT_EQ(outcome->verdict, Verdict::drop);
+  fixture.run_for(ms(10));
+  EXPECT_EQ(fixture.actions.injected.size(), before);
+  fixture.run_for(ms(10));
+  ASSERT_EQ(fixture.actions.injected.size(), before + 1);
+  const InjectedSegment& copy = fixture.actions.injected.back().segment;
+  EXPECT_EQ(copy.by, Link::wifi);
+  EXPECT_EQ(copy.seq, hole.seq);
+  EXPECT_EQ(copy.ack, hole.ack);
+  EXPECT_EQ(copy.window, hole.window);
+  EXPECT_EQ(copy.flags, hole.flags);
+  EXPECT_EQ(copy.timestamps, hole.timestamps);
+  EXPECT_EQ(copy.sack_count, 2);
+  EXPECT_EQ(copy.sack_blocks, hole.sack_blocks);
+}
+
+// What a copy cannot say, and what is no pure ACK, is not kept waiting: and what waits leaves ahead of it.
+TEST_F(Order, DataOfThisHostTakesAlongWhatWaits)
+{
+  router.by_cell = true;
+  acks(100, ms(0.5));
+  acks(1, ms(0.5), 1);
+  const std::size_t before = fixture.actions.injected.size();
+  fixture.see_everything = true;
+  fixture.show(peers.data_out(fixture.now(), 100));
+  EXPECT_EQ(fixture.actions.injected.size(), before + 1);
+  fixture.run_for(ms(100));
+  EXPECT_EQ(fixture.actions.injected.size(), before + 1) << "once";
+}
+
+TEST_F(Order, NothingWaitsForAPathOfUnknownDelay)
+{
+  fixture.flow(peers).elsewhere.added = {};
+  router.added.reset();
+  router.by_cell = true;
+  acks(100, ms(0.5));
+  acks(20, ms(0.5), 20);
+  EXPECT_EQ(fixture.chain.stats().kept_in_order, 0u);
+}
+
+// What left by a link that went may never arrive, and what nobody answers may have been lost.
+TEST_F(Order, NothingWaitsForALinkThatIsLost)
+{
+  router.by_cell = true;
+  acks(100, ms(0.5));
+  fixture.links[static_cast<std::size_t>(Link::cell)].up = false;
+  fixture.chain.links(fixture.links, fixture.now());
+  acks(20, ms(0.5), 20);
+  EXPECT_EQ(fixture.chain.stats().kept_in_order, 0u);
+}
+
+TEST_F(Order, NothingWaitsWhenTheServerIsSilent)
+{
+  router.by_cell = true;
+  acks(100, ms(0.5));
+  for (int i = 0; i < 50; ++i) // no echo comes
+  {
+    fixture.run_for(ms(1));
+    peers.received += 2896;
+    pass(peers.ack(fixture.now()));
+  }
+  router.by_cell = false;
+  fixture.run_for(ms(1));
+  peers.received += 2896;
+  pass(peers.ack(fixture.now()));
+  EXPECT_EQ(fixture.chain.stats().kept_in_order, 0u);
+}
+
+// Copies of a path validation: they say nothing that Wi-Fi has not said.
+TEST_F(Order, NothingWaitsForCopies)
+{
+  for (int i = 0; i < 50; ++i)
+  {
+    fixture.flow(peers).elsewhere.last = fixture.now(); // as of a copy
+    acks(1, ms(0.5));
+  }
+  EXPECT_EQ(fixture.chain.stats().kept_in_order, 0u);
+}
+
+// Whatever a module routes and injects, and whenever a hole shows: what one ACK tells the server stays within what may
+// be kept back and the ACK's own.
+TEST_F(Order, NoACKAdvancesTheServerMuchFurtherAtOnce)
+{
+  std::uint64_t kept = 0;
+  for (std::uint32_t seed = 1; seed <= 200; ++seed)
+  {
+    OrderRun run {};
+    run.router.chance = seed;
+    for (int i = 0; i < 20; ++i)
+    {
+      run.acks(25, ms(0.5));
+      run.acks(static_cast<int>(seed % 7), ms(0.5), 7);
+    }
+    EXPECT_LE(run.largest_advance(), 12u) << "seed " << seed;
+    EXPECT_EQ(run.fixture.violations(), 0u);
+    kept += run.fixture.chain.stats().kept_in_order;
+  }
+  EXPECT_GT(kept, 1000u);
 }
 
 } // namespace

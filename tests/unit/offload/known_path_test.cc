@@ -145,6 +145,23 @@ TEST(OffloadKnownPath, WhatAFlowMeasuredIsHandedOnByItsOwnValidation)
   EXPECT_NEAR(seconds(*s.fixture.actions.paths[1].path.added_delay), 0.020, 0.004);
 }
 
+TEST(OffloadKnownPath, WhatStandsInTheUplinksQueueAtTheMoveIsNoPartOfTheWay)
+{
+  Session s {};
+  s.module.set("added_delay_free", 1);
+  s.module.set("window_mss", 10'000); // not yet
+  s.steps(200);
+  s.wifi().delay = s.wifi().delay + ms(15); // ACKs wait for the air
+  s.steps(200);
+  s.cell().delay = ms(30);
+  s.module.set("window_mss", 20);
+  ASSERT_TRUE(s.until("offload: path validated"));
+  s.steps(300);
+  EXPECT_NEAR(s.state().added_delay, 0.005, 0.004) << "against the queue of now";
+  ASSERT_EQ(s.fixture.actions.paths.size(), 2u);
+  EXPECT_NEAR(seconds(*s.fixture.actions.paths[1].path.added_delay), 0.020, 0.004);
+}
+
 // ---- a word that is wrong ----
 
 TEST(OffloadKnownPath, WhileDataArrivesAWrongWordEndsAfterARoundTripAndAMargin)

@@ -9,7 +9,7 @@ from typing import Iterable
 from .capture import Frame
 
 _WRAP = 1 << 32
-_RST, _ACK = 0x04, 0x10
+_FIN, _RST, _ACK = 0x01, 0x04, 0x10
 _WHILE = 1e-3  # seconds that count as at once: what leaves within them stands in the queue of any path of these benches together
 _SEGMENT = 1448  # bytes of a full segment with timestamps (Ethernet)
 
@@ -25,6 +25,7 @@ class Server:
     advances: list[tuple[float, int]] = field(default_factory=list)  # (time, bytes) of each ACK that told something
     sent: list[tuple[float, int]] = field(default_factory=list)  # (time, bytes) of each segment with payload
     repeated: int = 0  # bytes sent again
+    over: bool = False
     base: int | None = None
     highest: int = 0
 
@@ -41,7 +42,9 @@ class Server:
         self.highest = max(self.highest, first + frame.length)
 
     def hear(self, frame: Frame) -> None:
-        if self.base is None or not frame.flags & _ACK or frame.flags & _RST:
+        # A reset's number is none; with the client's FIN the download is over.
+        self.over = self.over or bool(frame.flags & (_FIN | _RST))
+        if self.base is None or self.over or not frame.flags & _ACK:
             return
         news = self._above(self.near(frame.ack))
         for left, right in frame.sack:

@@ -1,0 +1,132 @@
+// ACKs of a flow that leave by two links reach the server in the order in which the local TCP sent them.
+#include "src/chain/chain.h"
+
+#include <tandem/pure_ack.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace tandem::chain
+{
+
+namespace
+{
+
+bool leaves_later(const auto& a, const auto& b)
+{
+  return a.at != b.at ? a.at > b.at : a.order > b.order;
+}
+
+// Whether an injected copy says all that the ACK says.
+bool can_be_copied(const Segment& ack, const Edit& edit, const FlowView& flow)
+{
+  return ack.is_pure_ack() && !edit.ecn && !ack.has_option(option::mptcp) && !tied_to_its_flags(ack, flow)
+         && ack.sack_count <= InjectedSegment {}.sack_blocks.size();
+}
+
+} // namespace
+
+// When an ACK number may leave by the flow's own link. What left by a slower one is still on its way: an ACK that
+// overtakes it tells the server at once what the others would have told it one after the other, and the sender answers
+// with a burst as large (docs/decisions/0015). Such an ACK waits until the others are there. Those behind it wait less
+// and less, so that they leave at twice the rate at which the local TCP sent them, until none has to wait. `own`: what
+// the local TCP's own ACK is ahead of the one before it.
+Tick Chain::leaves_at(Seq ack, std::uint32_t own, const flow::Flow& flow, Tick now) const
+{
+  const flow::Elsewhere& other = flow.elsewhere;
+  const FlowView& view = flow.view;
+  // No longer than the sender's timer bears: Linux's is 200 ms above the round trip.
+  const Duration added = std::min(other.added, view.rtt_smoothed / 2);
+  const Duration since = now - other.last;
+  if (added <= Duration {} || since >= 2 * added) return now;
+  if (now >= other.until)
+  {
+    const std::uint32_t most = may_wait(options_.release, view, links_[static_cast<std::size_t>(view.link)]);
+    if (!(ack - most - own).after(other.told)) return now;
+    // Who has not been heard of lately may have heard nothing: what left by the other link is lost, and waited for.
+    if (!usable(Link::cell, links_, view) || now - view.rtt_at >= view.rtt_smoothed / 2) return now;
+  }
+  return other.last + added + since / 2;
+}
+
+// The ACK at hand is to leave, by whichever link. Where it would overtake others it waits for them, as a copy.
+void Chain::keep_order(const Segment& ack, const LastAck& before, Outcome& outcome, flow::Flow& flow, Tick now)
+{
+  const Link by = outcome.edit.route.value_or(flow.view.link);
+  const Edit& edit = outcome.edit;
+  if (by != flow.view.link || !can_be_copied(ack, edit, flow.view)) return;
+  const Seq number = edit.ack.value_or(ack.ack);
+  const std::uint32_t own = ack.ack.after(before.ack) ? static_cast<std::uint32_t>(ack.ack - before.ack) : 0;
+  if (leaves_at(number, own, flow, now) <= now) return;
+  InjectedSegment copy { .by = by,
+                         .seq = ack.seq,
+                         .ack = number,
+                         .window = edit.window.value_or(ack.window),
+                         .window_waits = edit.window && *edit.window < outcome.told_window,
+                         .flags = ack.flags,
+                         .timestamps = ack.timestamps,
+                         .sack_blocks = ack.sack_blocks,
+                         .sack_count = ack.sack_count };
+  if (copy.timestamps)
+    copy.timestamps = { edit.ts_value.value_or(copy.timestamps->value), edit.ts_echo.value_or(copy.timestamps->echo) };
+  send(flow, copy, false, "chain: ACK that waits for those by cellular", now, own);
+  outcome.verdict = Verdict::drop;
+  outcome.edit = {};
+  outcome.why = "chain: waits for the ACKs by cellular";
+}
+
+// `ack` leaves by `by` at `now` or, by the flow's own link, at `at`.
+void Chain::note_order(Seq ack, Link by, Tick at, flow::Flow& flow, Tick now)
+{
+  flow::Elsewhere& other = flow.elsewhere;
+  if (by != flow.view.link)
+  {
+    other.last = now;
+    return;
+  }
+  other.told = other.any ? later(other.told, ack) : ack;
+  other.any = true;
+  if (at > now) other.until = at;
+}
+
+// What waits leaves now: the segment at hand must not overtake it, or nothing is to be waited for any more.
+void Chain::end_wait(flow::Flow& flow)
+{
+  if (flow.elsewhere.waiting == 0) return;
+  std::sort(waiting_.begin(), waiting_.end(), [](const Waiting& a, const Waiting& b) { return leaves_later(b, a); });
+  for (const Waiting& one : waiting_)
+    if (one.injection.flow == flow.view.id) output_.segments.push_back(one.injection);
+  std::erase_if(waiting_, [&](const Waiting& one) { return one.injection.flow == flow.view.id; });
+  std::make_heap(waiting_.begin(), waiting_.end(), leaves_later<Waiting, Waiting>);
+  flow.elsewhere.waiting = 0;
+  flow.elsewhere.until = {};
+}
+
+void Chain::wait(Injection injection, Tick at, flow::Flow& flow)
+{
+  ++stats_.kept_in_order;
+  ++flow.elsewhere.waiting;
+  waiting_.push_back({ at, waiting_order_++, std::move(injection) });
+  std::push_heap(waiting_.begin(), waiting_.end(), leaves_later<Waiting, Waiting>);
+}
+
+void Chain::send_waiting(Tick now)
+{
+  while (!waiting_.empty() && waiting_.front().at <= now)
+  {
+    std::pop_heap(waiting_.begin(), waiting_.end(), leaves_later<Waiting, Waiting>);
+    Injection due = std::move(waiting_.back().injection);
+    waiting_.pop_back();
+    flow::Flow* flow = table_.by_id(due.flow);
+    // Without its address nobody may speak in the flow's name.
+    if (flow == nullptr || flow->view.bypass != Bypass::none)
+    {
+      ++stats_.injected_outdated;
+      continue;
+    }
+    --flow->elsewhere.waiting;
+    output_.segments.push_back(std::move(due));
+  }
+}
+
+} // namespace tandem::chain
