@@ -403,7 +403,7 @@ void Chain::decide(const Segment& segment, bool queued, const LastAck& before, f
   // An edit asks that this very segment leaves: it beats a drop. A lower ACK number alone does not: whoever withholds
   // does not mind that less is acknowledged. Nor does a window that may wait.
   if (insisted) outcome.verdict = Verdict::pass;
-  if (is_ack) limit_withheld(segment, outcome, flow.view);
+  if (is_ack) limit_withheld(segment, before, outcome, flow.view);
   // An ACK that is left out acknowledges nothing of what is withheld.
   if (is_ack && outcome.verdict == Verdict::pass)
     for (std::size_t i = 0; i < slots_.size(); ++i)
@@ -439,7 +439,7 @@ void Chain::let_go(const LastAck& before, Link by, flow::Flow& flow, Tick now)
 }
 
 // Modules know FlowView::may_withhold; together they may still ask for more, or leave too many ACKs out.
-void Chain::limit_withheld(const Segment& ack, Outcome& outcome, const FlowView& flow)
+void Chain::limit_withheld(const Segment& ack, const LastAck& before, Outcome& outcome, const FlowView& flow)
 {
   const std::uint32_t most = may_wait(options_.release, flow, links_[static_cast<std::size_t>(flow.link)]);
   const bool dropped = outcome.verdict == Verdict::drop && (ack.ack - most).after(flow.sent_ack);
@@ -447,8 +447,24 @@ void Chain::limit_withheld(const Segment& ack, Outcome& outcome, const FlowView&
   const bool lowered = outcome.edit.ack && least.after(*outcome.edit.ack);
   if (dropped) outcome.verdict = Verdict::pass;
   if (lowered) outcome.edit.ack = later(*outcome.edit.ack, least);
+  let_go_slowly(ack, before, most, outcome, flow);
   if (outcome.edit.ack == ack.ack) outcome.edit.ack.reset();
   if (dropped || (lowered && outcome.verdict == Verdict::pass)) ++stats_.less_withheld;
+}
+
+// More is withheld than may wait: a predicted blackout did not come, and its share of the window is no longer allowed.
+// It is let go a segment at a time with the ACKs that follow, but where a hole wants their whole numbers.
+void Chain::let_go_slowly(const Segment& ack, const LastAck& before, std::uint32_t most, Outcome& outcome,
+                          const FlowView& flow)
+{
+  if (outcome.verdict != Verdict::pass || flow.may_withhold == 0 || !flow.sent_any) return;
+  if (!(before.ack - most).after(flow.sent_ack) || !ack.ack.after(before.ack)) return;
+  const Seq next = flow.sent_ack + static_cast<std::uint32_t>(ack.ack - before.ack) + std::uint32_t { flow.mss };
+  // The edge of the window that was offered must not move back (RFC 9293 3.8.6).
+  const std::uint16_t window = outcome.edit.window.value_or(ack.window);
+  const Seq least = flow.sent_ack + flow.scaled(flow.sent_window) - flow.scaled(window);
+  if (const Seq lowered = later(next, least); lowered.before(outcome.edit.ack.value_or(ack.ack)))
+    outcome.edit.ack = lowered;
 }
 
 Outcome Chain::segment(const Segment& segment, bool queued, Tick now)

@@ -275,7 +275,9 @@ private:
   void end_wait(flow::Flow& flow);
   void wait(Injection injection, Tick at, flow::Flow& flow);
   void send_waiting(Tick now);
-  void limit_withheld(const Segment& ack, Outcome& outcome, const FlowView& flow);
+  void limit_withheld(const Segment& ack, const LastAck& before, Outcome& outcome, const FlowView& flow);
+  static void let_go_slowly(const Segment& ack, const LastAck& before, std::uint32_t most, Outcome& outcome,
+                            const FlowView& flow);
   static Known known(const FlowView& flow);
   static void restore(const Known& known, FlowView& flow);
   void flush_withheld(std::size_t i, flow::Flow& flow, Tick now);

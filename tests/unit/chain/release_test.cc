@@ -234,6 +234,34 @@ TEST_F(Release, APredictedBlackoutIsWorthAShareOfTheWindow)
   EXPECT_LE(withheld(), view().window_estimate / 6);
 }
 
+TEST_F(Release, WhatABlackoutThatDidNotComeWithheldIsLetGoASegmentAnACK)
+{
+  settle();
+  fixture.download(peers, 400, ms(0.2), ms(20));
+  module.bytes = 1000 * mss();
+  const auto at_risk = [&](bool is)
+  {
+    fixture.links[static_cast<std::size_t>(Link::wifi)].at_risk = is;
+    fixture.chain.links(fixture.links, fixture.now());
+  };
+  at_risk(true);
+  fixture.download(peers, 100, ms(0.2), ms(20));
+  const std::uint32_t reserve = withheld();
+  ASSERT_GT(reserve, 12 * mss());
+  at_risk(false);
+  std::uint32_t most = 0;
+  int acks = 0;
+  for (; withheld() > 10 * mss() && acks < 100; ++acks)
+  {
+    const Seq before = view().sent_ack;
+    fixture.download(peers, 1, ms(0.2), ms(20));
+    most = std::max(most, static_cast<std::uint32_t>(view().sent_ack - before));
+  }
+  EXPECT_LE(most, 3 * mss()) << "its own two and one";
+  EXPECT_EQ(acks, static_cast<int>(reserve / mss()) - 10);
+  EXPECT_EQ(fixture.violations(), 0u);
+}
+
 // Sends the ACKs by the link it was told to, with what it has found of the way.
 class Router final : public Module
 {
