@@ -217,6 +217,7 @@ void Chain::sent(const Injection& injection, std::size_t bytes)
   ++stats_.injected_failed;
   flow::Flow* flow = table_.by_id(injection.flow);
   if (flow == nullptr || segment.kind != InjectedKind::ack) return;
+  if (segment.by == flow->view.link) flow->elsewhere.added = {}; // no ACK waits for a copy that cannot be sent
   // Unless something left since that acknowledged more.
   FlowView& view = flow->view;
   Known said { .ack = segment.ack,

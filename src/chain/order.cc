@@ -12,6 +12,8 @@ namespace tandem::chain
 namespace
 {
 
+constexpr std::size_t most_waiting = 4096; // of all flows
+
 bool leaves_later(const auto& a, const auto& b)
 {
   return a.at != b.at ? a.at > b.at : a.order > b.order;
@@ -38,7 +40,7 @@ Tick Chain::leaves_at(Seq ack, std::uint32_t own, const flow::Flow& flow, Tick n
   // No longer than the sender's timer bears: Linux's is 200 ms above the round trip.
   const Duration added = std::min(other.added, view.rtt_smoothed / 2);
   const Duration since = now - other.last;
-  if (added <= Duration {} || since >= 2 * added) return now;
+  if (added <= Duration {} || since >= 2 * added || waiting_.size() >= most_waiting) return now;
   if (now >= other.until)
   {
     const std::uint32_t most = may_wait(options_.release, view, links_[static_cast<std::size_t>(view.link)]);

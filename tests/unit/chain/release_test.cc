@@ -486,6 +486,21 @@ TEST_F(Order, NothingWaitsWhenTheServerIsSilent)
   EXPECT_EQ(fixture.chain.stats().kept_in_order, 0u);
 }
 
+TEST_F(Order, NothingWaitsOnceACopyCouldNotBeSent)
+{
+  router.by_cell = true;
+  acks(100, ms(0.5));
+  router.added.reset();
+  fixture.actions.bytes_each = 0;
+  acks(50, ms(0.5), 50);
+  const std::uint64_t kept = fixture.chain.stats().kept_in_order;
+  EXPECT_GT(kept, 0u);
+  EXPECT_LT(kept, 40u) << "until the first one was to leave";
+  acks(50, ms(0.5));
+  acks(50, ms(0.5), 50);
+  EXPECT_EQ(fixture.chain.stats().kept_in_order, kept);
+}
+
 // Copies of a path validation: they say nothing that Wi-Fi has not said.
 TEST_F(Order, NothingWaitsForCopies)
 {
