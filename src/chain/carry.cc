@@ -46,7 +46,6 @@ void Chain::carry_out(std::size_t i, const Plan& plan, const Event& event, flow:
 {
   // What is given back no longer binds the segments that acknowledge it.
   if (plan.reserve) reserve(i, *plan.reserve, flow);
-  if (plan.cell_path && plan.cell_path->added_delay) flow.elsewhere.added = *plan.cell_path->added_delay;
   if (plan.cell_path) output_.paths.push_back({ flow.view.key.local, flow.view.key.remote, *plan.cell_path });
   if (plan.frames_kept) output_.kept.push_back({ flow.view.link, *plan.frames_kept });
   for (const InjectedSegment& injected : plan.inject)
@@ -68,6 +67,8 @@ void Chain::carry_out(std::size_t i, const Plan& plan, const Event& event, flow:
       cell_subflows_ = static_cast<std::uint8_t>(i);
     output_.requests.push_back({ request, static_cast<std::uint8_t>(i), plan.why });
   }
+  // Of the injected segments it is not known yet.
+  if (plan.cell_path && plan.cell_path->added_delay) flow.elsewhere.added = *plan.cell_path->added_delay;
   if (plan.pace) output_.paces.push_back({ flow.view.key, *plan.pace, static_cast<std::uint8_t>(i) });
   for (const Fetch& fetch : plan.fetch)
     begin_fetch(i, fetch, plan.why, flow);

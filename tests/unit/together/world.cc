@@ -298,6 +298,9 @@ void World::check_injected()
     leaves(one.why, one.segment.by, one.segment.ack, one.segment.window,
            one.segment.timestamps.value_or(Timestamps {}).value);
   }
+  // Here the server hears what leaves in the order of leaving, so that no ACK may wait for others (what that does has
+  // tests of its own: tests/unit/chain/release_test.cc).
+  if (flow::Flow* flow = fixture_.chain.table().find(peers_.key)) flow->elsewhere.added = {};
 }
 
 // What the server hears, and what may never be told it.
