@@ -68,7 +68,7 @@ void Chain::carry_out(std::size_t i, const Plan& plan, const Event& event, flow:
     output_.requests.push_back({ request, static_cast<std::uint8_t>(i), plan.why });
   }
   // Of the injected segments it is not known yet.
-  if (plan.cell_path && plan.cell_path->added_delay) flow.elsewhere.added = *plan.cell_path->added_delay;
+  if (plan.cell_path && plan.cell_path->added_delay) begin_elsewhere(flow.view).added = *plan.cell_path->added_delay;
   if (plan.pace) output_.paces.push_back({ flow.view.key, *plan.pace, static_cast<std::uint8_t>(i) });
   for (const Fetch& fetch : plan.fetch)
     begin_fetch(i, fetch, plan.why, flow);
@@ -218,7 +218,8 @@ void Chain::sent(const Injection& injection, std::size_t bytes)
   ++stats_.injected_failed;
   flow::Flow* flow = table_.by_id(injection.flow);
   if (flow == nullptr || segment.kind != InjectedKind::ack) return;
-  if (segment.by == flow->view.link) flow->elsewhere.added = {}; // no ACK waits for a copy that cannot be sent
+  Elsewhere* const other = segment.by == flow->view.link ? elsewhere(injection.flow) : nullptr;
+  if (other != nullptr) other->added = {}; // no ACK waits for a copy that cannot be sent
   // Unless something left since that acknowledged more.
   FlowView& view = flow->view;
   Known said { .ack = segment.ack,

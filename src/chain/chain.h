@@ -15,10 +15,22 @@
 #include <limits>
 #include <optional>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 namespace tandem::chain
 {
+
+// ACKs of a flow that left by another link than its own, and may still be on their way where that one is slower.
+struct Elsewhere
+{
+  Duration added {};         // that its way takes longer than the flow's own, as it was measured; zero: not known
+  Tick last {};              // when one last left by it
+  Seq told {};               // the newest acknowledgement number that left by the flow's own link
+  bool any = false;          // one did
+  Tick until {};             // when the last ACK leaves that waits for them, see Chain::leaves_at()
+  std::uint32_t waiting = 0; // ACKs that do
+};
 
 // What is to become of the segment at hand. Edit{} and pass: the bytes go as they came.
 struct Outcome
@@ -181,6 +193,8 @@ public:
   };
   const Stats& stats() const { return stats_; }
   flow::Table& table() { return table_; }
+  // Of a flow with ACKs by two links; null: of no such one.
+  Elsewhere* elsewhere(std::uint64_t flow);
   const LinkStates& link_states() const { return links_; }
 
   // What it knows apart from flows and modules, so that a recording can go on with it (src/trace/chain_input.h).
@@ -269,9 +283,10 @@ private:
   void decide(const Segment& segment, bool queued, const LastAck& before, flow::Flow& flow, Outcome& outcome, Tick now);
   static LastAck last_ack(const FlowView& flow);
   void let_go(const LastAck& before, Link by, flow::Flow& flow, Tick now);
+  Elsewhere& begin_elsewhere(const FlowView& flow);
   Tick leaves_at(Seq ack, std::uint32_t own, const flow::Flow& flow, Tick now) const;
   void keep_order(const Segment& ack, const LastAck& before, Outcome& outcome, flow::Flow& flow, Tick now);
-  static void note_order(Seq ack, Link by, Tick at, flow::Flow& flow, Tick now);
+  void note_order(Seq ack, Link by, Tick at, flow::Flow& flow, Tick now);
   void end_wait(flow::Flow& flow);
   void wait(Injection injection, Tick at, flow::Flow& flow);
   void send_waiting(Tick now);
@@ -311,7 +326,8 @@ private:
   std::vector<Alarm> alarms_;    // heap, earliest on top
   std::vector<Delayed> delayed_; // likewise
   std::uint64_t delayed_order_ = 0;
-  std::vector<Waiting> waiting_; // likewise
+  std::unordered_map<std::uint64_t, Elsewhere> elsewhere_; // few flows have one, so it is no part of each
+  std::vector<Waiting> waiting_;                           // like alarms_
   std::uint64_t waiting_order_ = 0;
   std::vector<Unfetched> unfetched_; // there was nobody to do it; told by the next advance()
   std::array<LinkRate, link_count> rates_ {};

@@ -147,7 +147,7 @@ void Chain::ask_rest(flow::Flow& flow, Tick now)
   const Rest answer = options_.rest(flow.view);
   flow.view.cell_denied = answer.cell_denied;
   flow.view.cell_path_known = answer.cell_path_known;
-  if (answer.cell_path_known) flow.elsewhere.added = *answer.cell_path_known;
+  if (answer.cell_path_known) begin_elsewhere(flow.view).added = *answer.cell_path_known;
   if (answer.cell_denied == CellDenied::private_peer) ++stats_.private_peers;
   rest(flow, answer, now);
 }
@@ -204,6 +204,7 @@ void Chain::forget(flow::Flow& flow, Tick now)
       slots_[i].module->flow_end(state(flow, i));
       --slots_[i].stats.flows;
     }
+  elsewhere_.erase(flow.view.id);
   table_.erase(flow);
 }
 

@@ -28,6 +28,18 @@ bool can_be_copied(const Segment& ack, const Edit& edit, const FlowView& flow)
 
 } // namespace
 
+Elsewhere* Chain::elsewhere(std::uint64_t flow)
+{
+  const auto found = elsewhere_.find(flow);
+  return found == elsewhere_.end() ? nullptr : &found->second;
+}
+
+// Until now all ACKs have left by the flow's own link.
+Elsewhere& Chain::begin_elsewhere(const FlowView& flow)
+{
+  return elsewhere_.try_emplace(flow.id, Elsewhere { .told = flow.sent_ack, .any = flow.sent_any }).first->second;
+}
+
 // When an ACK number may leave by the flow's own link. What left by a slower one is still on its way: an ACK that
 // overtakes it tells the server at once what the others would have told it one after the other, and the sender answers
 // with a burst as large (docs/decisions/0015). Such an ACK waits until the others are there. Those behind it wait less
@@ -35,8 +47,10 @@ bool can_be_copied(const Segment& ack, const Edit& edit, const FlowView& flow)
 // the local TCP's own ACK is ahead of the one before it.
 Tick Chain::leaves_at(Seq ack, std::uint32_t own, const flow::Flow& flow, Tick now) const
 {
-  const flow::Elsewhere& other = flow.elsewhere;
   const FlowView& view = flow.view;
+  const auto found = elsewhere_.find(view.id);
+  if (found == elsewhere_.end()) return now;
+  const Elsewhere& other = found->second;
   // No longer than the sender's timer bears: Linux's is 200 ms above the round trip.
   const Duration added = std::min(other.added, view.rtt_smoothed / 2);
   const Duration since = now - other.last;
@@ -80,34 +94,36 @@ void Chain::keep_order(const Segment& ack, const LastAck& before, Outcome& outco
 // `ack` leaves by `by` at `now` or, by the flow's own link, at `at`.
 void Chain::note_order(Seq ack, Link by, Tick at, flow::Flow& flow, Tick now)
 {
-  flow::Elsewhere& other = flow.elsewhere;
   if (by != flow.view.link)
   {
-    other.last = now;
+    begin_elsewhere(flow.view).last = now;
     return;
   }
-  other.told = other.any ? later(other.told, ack) : ack;
-  other.any = true;
-  if (at > now) other.until = at;
+  Elsewhere* const other = elsewhere(flow.view.id);
+  if (other == nullptr) return;
+  other->told = other->any ? later(other->told, ack) : ack;
+  other->any = true;
+  if (at > now) other->until = at;
 }
 
 // What waits leaves now: the segment at hand must not overtake it, or nothing is to be waited for any more.
 void Chain::end_wait(flow::Flow& flow)
 {
-  if (flow.elsewhere.waiting == 0) return;
+  Elsewhere* const other = elsewhere(flow.view.id);
+  if (other == nullptr || other->waiting == 0) return;
   std::sort(waiting_.begin(), waiting_.end(), [](const Waiting& a, const Waiting& b) { return leaves_later(b, a); });
   for (const Waiting& one : waiting_)
     if (one.injection.flow == flow.view.id) output_.segments.push_back(one.injection);
   std::erase_if(waiting_, [&](const Waiting& one) { return one.injection.flow == flow.view.id; });
   std::make_heap(waiting_.begin(), waiting_.end(), leaves_later<Waiting, Waiting>);
-  flow.elsewhere.waiting = 0;
-  flow.elsewhere.until = {};
+  other->waiting = 0;
+  other->until = {};
 }
 
 void Chain::wait(Injection injection, Tick at, flow::Flow& flow)
 {
   ++stats_.kept_in_order;
-  ++flow.elsewhere.waiting;
+  ++begin_elsewhere(flow.view).waiting;
   waiting_.push_back({ at, waiting_order_++, std::move(injection) });
   std::push_heap(waiting_.begin(), waiting_.end(), leaves_later<Waiting, Waiting>);
 }
@@ -126,7 +142,7 @@ void Chain::send_waiting(Tick now)
       ++stats_.injected_outdated;
       continue;
     }
-    --flow->elsewhere.waiting;
+    --begin_elsewhere(flow->view).waiting;
     output_.segments.push_back(std::move(due));
   }
 }

@@ -27,17 +27,6 @@ struct Hold
   bool window_waits = false;     // Edit::window_waits
 };
 
-// ACKs that left by another link than the flow's own, and may still be on their way where that one is slower.
-struct Elsewhere
-{
-  Duration added {};         // that its way takes longer than the flow's own, as it was measured; zero: not known
-  Tick last {};              // when one last left by it
-  Seq told {};               // the newest acknowledgement number that left by the flow's own link
-  bool any = false;          // one did
-  Tick until {};             // when the last ACK leaves that waits for them, see Chain::leaves_at()
-  std::uint32_t waiting = 0; // ACKs that do
-};
-
 // How far the connection is; each stage has a life of its own.
 enum class Stage : std::uint8_t
 {
@@ -63,13 +52,12 @@ struct alignas(std::max_align_t) Flow
   std::uint8_t ts_owner = 0;                  // the module that view.ts_reserved is for
   std::array<Hold, max_modules> holds {};     // what each module asked for with the last ACK
   Tick room_until {};                         // lowered ACK numbers leave room for ACKs that are left out until then
-  Elsewhere elsewhere {};
-  std::uint8_t slow_calls = 0;   // decisions that took too long
-  std::uint16_t swift_calls = 0; // since the last of them, up to a bound
-  std::uint32_t epoch = 0;       // of the queue, see Chain::queue_resumed()
-  std::uint32_t doubted = 0;     // the epoch when this host's numbers were last given up
-  std::uint64_t paused_at = 0;   // bytes delivered by the last pause, see Chain::Options::worth
-  bool closed = false;           // FIN or RST seen: forgotten soon. Set by Table::close()
+  std::uint8_t slow_calls = 0;                // decisions that took too long
+  std::uint16_t swift_calls = 0;              // since the last of them, up to a bound
+  std::uint32_t epoch = 0;                    // of the queue, see Chain::queue_resumed()
+  std::uint32_t doubted = 0;                  // the epoch when this host's numbers were last given up
+  std::uint64_t paused_at = 0;                // bytes delivered by the last pause, see Chain::Options::worth
+  bool closed = false;                        // FIN or RST seen: forgotten soon. Set by Table::close()
 
 private:
   friend class Table;

@@ -450,7 +450,6 @@ TEST_F(Order, DataOfThisHostTakesAlongWhatWaits)
 
 TEST_F(Order, NothingWaitsForAPathOfUnknownDelay)
 {
-  fixture.flow(peers).elsewhere.added = {};
   router.added.reset();
   router.by_cell = true;
   acks(100, ms(0.5));
@@ -504,9 +503,12 @@ TEST_F(Order, NothingWaitsOnceACopyCouldNotBeSent)
 // Copies of a path validation: they say nothing that Wi-Fi has not said.
 TEST_F(Order, NothingWaitsForCopies)
 {
+  router.by_cell = true;
+  acks(1, ms(0.5));
+  router.by_cell = false;
   for (int i = 0; i < 50; ++i)
   {
-    fixture.flow(peers).elsewhere.last = fixture.now(); // as of a copy
+    fixture.chain.elsewhere(fixture.view(peers).id)->last = fixture.now(); // as of a copy
     acks(1, ms(0.5));
   }
   EXPECT_EQ(fixture.chain.stats().kept_in_order, 0u);

@@ -300,7 +300,8 @@ void World::check_injected()
   }
   // Here the server hears what leaves in the order of leaving, so that no ACK may wait for others (what that does has
   // tests of its own: tests/unit/chain/release_test.cc).
-  if (flow::Flow* flow = fixture_.chain.table().find(peers_.key)) flow->elsewhere.added = {};
+  if (const flow::Flow* flow = fixture_.chain.table().find(peers_.key))
+    if (chain::Elsewhere* other = fixture_.chain.elsewhere(flow->view.id)) other->added = {};
 }
 
 // What the server hears, and what may never be told it.
