@@ -33,7 +33,7 @@ ALL_BUT_PROGRAMS = "without_test_programs"  # a target of CMakeLists.txt
 SHOWN_LINES = 30  # of one failure
 # Entries of a layer that may have failed to run again; with more of them it was not by chance. The virtual machine has what others leave,
 # and on a slower machine that may be too little for each of its entries: alone they take 20 minutes.
-RUN_AGAIN = {"lab": 3, "vm": 9}
+RUN_AGAIN = {"lab": 5, "vm": 9}
 
 
 @dataclass(frozen=True)
