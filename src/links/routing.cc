@@ -43,12 +43,11 @@ Match match(const RuleEntry& rule, bool from, bool to)
   return fits != rule.invert ? Match::yes : Match::no;
 }
 
-// A rule for some destinations only says nothing of most of the Internet.
-Match match(const RuleEntry& rule, const std::vector<Address>& own)
+// Whether packets with one of the source addresses `own` may be ones that the rule is for.
+bool from_one_of(const RuleEntry& rule, const std::vector<Address>& own)
 {
-  const bool from = rule.from.prefix == 0
-                    || std::any_of(own.begin(), own.end(), [&](const Address& a) { return rule.from.contains(a); });
-  return match(rule, from, rule.to.prefix == 0);
+  return rule.from.prefix == 0
+         || std::any_of(own.begin(), own.end(), [&](const Address& a) { return rule.from.contains(a); });
 }
 
 bool holds(const Network& network, const Address& address)
@@ -179,7 +178,8 @@ Routing::Outlook Routing::outlook(bool v6, const std::vector<Address>& own, cons
   std::vector<Address> sources {};
   std::copy_if(own.begin(), own.end(), std::back_inserter(sources), [&](const Address& a) { return a.v6 == v6; });
   return walk(
-      v6, [&](const RuleEntry& rule) { return match(rule, sources); },
+      // A rule for some destinations only says nothing of most of the Internet.
+      v6, [&](const RuleEntry& rule) { return match(rule, from_one_of(rule, sources), rule.to.prefix == 0); },
       [&](const RuleEntry& rule) { return default_in(rule, roles); });
 }
 
@@ -201,14 +201,12 @@ std::vector<Routing::Aside> Routing::aside(const std::vector<Address>& own, cons
   };
   for (const RuleEntry& rule : rules_)
   {
-    const bool from = rule.from.prefix == 0
-                      || std::any_of(own.begin(), own.end(), [&](const Address& a) { return rule.from.contains(a); });
-    if (rule.action != RuleEntry::Action::lookup || match(rule, from, true) == Match::no) continue;
+    if (rule.action != RuleEntry::Action::lookup || match(rule, from_one_of(rule, own), true) == Match::no) continue;
     for (const RouteEntry& route : routes_)
     {
       const std::string* into = tunnel_of(route.ifindex, roles);
-      if (into == nullptr || route.v6 != rule.v6 || route.table != rule.table || route.refused) continue;
-      if (route.to.prefix == 0) continue;
+      if (into == nullptr || route.v6 != rule.v6 || route.table != rule.table || route.refused || route.to.prefix == 0)
+        continue;
       const bool narrowed = !rule.invert && rule.to.prefix > route.to.prefix;
       if (narrowed ? holds(route.to, rule.to.address) : rule.invert || holds(rule.to, route.to.address))
         add(*into, narrowed ? rule.to : route.to);
