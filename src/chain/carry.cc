@@ -20,11 +20,6 @@ bool later_alarm(const auto& a, const auto& b)
   return a.at > b.at;
 }
 
-bool later_injected(const auto& a, const auto& b)
-{
-  return a.at != b.at ? a.at > b.at : a.order > b.order;
-}
-
 } // namespace
 
 // Whatever happens to module `i`: an ACK that it left out is followed by one that acknowledges at least as much, at
@@ -56,7 +51,7 @@ void Chain::carry_out(std::size_t i, const Plan& plan, const Event& event, flow:
     {
       delayed_.push_back(
           { injected.at, delayed_order_++, flow.view.id, static_cast<std::uint8_t>(i), injected, plan.why });
-      std::push_heap(delayed_.begin(), delayed_.end(), later_injected<Delayed, Delayed>);
+      std::push_heap(delayed_.begin(), delayed_.end(), leaves_later<Delayed, Delayed>);
     }
     else
       ++stats_.injected_refused;
@@ -189,7 +184,7 @@ void Chain::send(flow::Flow& flow, InjectedSegment segment, bool reserved, std::
   const bool is_ack = segment.kind == InjectedKind::ack;
   const Tick at = is_ack && segment.by == view.link ? leaves_at(segment.ack, own, flow, now) : now;
   if (at > now)
-    wait(std::move(injection), at, flow);
+    wait(std::move(injection), at);
   else
   {
     if (is_ack && segment.by == view.link) end_wait(flow);
@@ -239,7 +234,7 @@ void Chain::send_delayed(Tick now)
   while (!delayed_.empty() && delayed_.front().at <= now)
   {
     const Delayed due = delayed_.front();
-    std::pop_heap(delayed_.begin(), delayed_.end(), later_injected<Delayed, Delayed>);
+    std::pop_heap(delayed_.begin(), delayed_.end(), leaves_later<Delayed, Delayed>);
     delayed_.pop_back();
     flow::Flow* flow = table_.by_id(due.flow);
     if (flow == nullptr || !acts(due.slot, *flow)) continue;

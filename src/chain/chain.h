@@ -24,13 +24,18 @@ namespace tandem::chain
 // ACKs of a flow that left by another link than its own, and may still be on their way where that one is slower.
 struct Elsewhere
 {
-  Duration added {};         // that its way takes longer than the flow's own, as it was measured; zero: not known
-  Tick last {};              // when one last left by it
-  Seq told {};               // the newest acknowledgement number that left by the flow's own link
-  bool any = false;          // one did
-  Tick until {};             // when the last ACK leaves that waits for them, see Chain::leaves_at()
-  std::uint32_t waiting = 0; // ACKs that do
+  Duration added {}; // that its way takes longer than the flow's own, as it was measured; zero: not known
+  Tick last {};      // when one last left by it
+  Seq told {};       // the newest acknowledgement number that left by the flow's own link
+  bool any = false;  // one did
+  Tick until {};     // when the last ACK leaves that waits for them, see Chain::leaves_at(); zero: none does any more
 };
+
+// Of what is to leave at a time, for heaps with the earliest on top: in the order of asking among those of one time.
+bool leaves_later(const auto& a, const auto& b)
+{
+  return a.at != b.at ? a.at > b.at : a.order > b.order;
+}
 
 // What is to become of the segment at hand. Edit{} and pass: the bytes go as they came.
 struct Outcome
@@ -284,11 +289,11 @@ private:
   static LastAck last_ack(const FlowView& flow);
   void let_go(const LastAck& before, Link by, flow::Flow& flow, Tick now);
   Elsewhere& begin_elsewhere(const FlowView& flow);
-  Tick leaves_at(Seq ack, std::uint32_t own, const flow::Flow& flow, Tick now) const;
+  Tick leaves_at(Seq ack, std::uint32_t own, const flow::Flow& flow, Tick now);
   void keep_order(const Segment& ack, const LastAck& before, Outcome& outcome, flow::Flow& flow, Tick now);
   void note_order(Seq ack, Link by, Tick at, flow::Flow& flow, Tick now);
   void end_wait(flow::Flow& flow);
-  void wait(Injection injection, Tick at, flow::Flow& flow);
+  void wait(Injection injection, Tick at);
   void send_waiting(Tick now);
   void limit_withheld(const Segment& ack, const LastAck& before, Outcome& outcome, const FlowView& flow);
   static void let_go_slowly(const Segment& ack, const LastAck& before, std::uint32_t most, Outcome& outcome,

@@ -14,11 +14,6 @@ namespace
 
 constexpr std::size_t most_waiting = 4096; // of all flows
 
-bool leaves_later(const auto& a, const auto& b)
-{
-  return a.at != b.at ? a.at > b.at : a.order > b.order;
-}
-
 // Whether an injected copy says all that the ACK says.
 bool can_be_copied(const Segment& ack, const Edit& edit, const FlowView& flow)
 {
@@ -45,24 +40,23 @@ Elsewhere& Chain::begin_elsewhere(const FlowView& flow)
 // with a burst as large (docs/decisions/0015). Such an ACK waits until the others are there. Those behind it wait less
 // and less, so that they leave at twice the rate at which the local TCP sent them, until none has to wait. `own`: what
 // the local TCP's own ACK is ahead of the one before it.
-Tick Chain::leaves_at(Seq ack, std::uint32_t own, const flow::Flow& flow, Tick now) const
+Tick Chain::leaves_at(Seq ack, std::uint32_t own, const flow::Flow& flow, Tick now)
 {
   const FlowView& view = flow.view;
-  const auto found = elsewhere_.find(view.id);
-  if (found == elsewhere_.end()) return now;
-  const Elsewhere& other = found->second;
+  const Elsewhere* const other = elsewhere(view.id);
+  if (other == nullptr) return now;
   // No longer than the sender's timer bears: Linux's is 200 ms above the round trip.
-  const Duration added = std::min(other.added, view.rtt_smoothed / 2);
-  const Duration since = now - other.last;
+  const Duration added = std::min(other->added, view.rtt_smoothed / 2);
+  const Duration since = now - other->last;
   if (added <= Duration {} || since >= 2 * added || waiting_.size() >= most_waiting) return now;
-  if (now >= other.until)
+  if (now >= other->until)
   {
     const std::uint32_t most = may_wait(options_.release, view, links_[static_cast<std::size_t>(view.link)]);
-    if (!(ack - most - own).after(other.told)) return now;
+    if (!(ack - most - own).after(other->told)) return now;
     // Who has not been heard of lately may have heard nothing: what left by the other link is lost, and waited for.
     if (!usable(Link::cell, links_, view) || now - view.rtt_at >= view.rtt_smoothed / 2) return now;
   }
-  return other.last + added + since / 2;
+  return other->last + added + since / 2;
 }
 
 // The ACK at hand is to leave, by whichever link. Where it would overtake others it waits for them, as a copy.
@@ -110,20 +104,20 @@ void Chain::note_order(Seq ack, Link by, Tick at, flow::Flow& flow, Tick now)
 void Chain::end_wait(flow::Flow& flow)
 {
   Elsewhere* const other = elsewhere(flow.view.id);
-  if (other == nullptr || other->waiting == 0) return;
-  std::sort(waiting_.begin(), waiting_.end(), [](const Waiting& a, const Waiting& b) { return leaves_later(b, a); });
-  for (const Waiting& one : waiting_)
-    if (one.injection.flow == flow.view.id) output_.segments.push_back(one.injection);
-  std::erase_if(waiting_, [&](const Waiting& one) { return one.injection.flow == flow.view.id; });
-  std::make_heap(waiting_.begin(), waiting_.end(), leaves_later<Waiting, Waiting>);
-  other->waiting = 0;
+  if (other == nullptr || other->until == Tick {}) return;
   other->until = {};
+  const auto mine = std::partition(waiting_.begin(), waiting_.end(),
+                                   [&](const Waiting& one) { return one.injection.flow != flow.view.id; });
+  std::sort(mine, waiting_.end(), [](const Waiting& a, const Waiting& b) { return leaves_later(b, a); });
+  for (auto one = mine; one != waiting_.end(); ++one)
+    output_.segments.push_back(std::move(one->injection));
+  waiting_.erase(mine, waiting_.end());
+  std::make_heap(waiting_.begin(), waiting_.end(), leaves_later<Waiting, Waiting>);
 }
 
-void Chain::wait(Injection injection, Tick at, flow::Flow& flow)
+void Chain::wait(Injection injection, Tick at)
 {
   ++stats_.kept_in_order;
-  ++begin_elsewhere(flow.view).waiting;
   waiting_.push_back({ at, waiting_order_++, std::move(injection) });
   std::push_heap(waiting_.begin(), waiting_.end(), leaves_later<Waiting, Waiting>);
 }
@@ -135,14 +129,13 @@ void Chain::send_waiting(Tick now)
     std::pop_heap(waiting_.begin(), waiting_.end(), leaves_later<Waiting, Waiting>);
     Injection due = std::move(waiting_.back().injection);
     waiting_.pop_back();
-    flow::Flow* flow = table_.by_id(due.flow);
+    const flow::Flow* flow = table_.by_id(due.flow);
     // Without its address nobody may speak in the flow's name.
     if (flow == nullptr || flow->view.bypass != Bypass::none)
     {
       ++stats_.injected_outdated;
       continue;
     }
-    --begin_elsewhere(flow->view).waiting;
     output_.segments.push_back(std::move(due));
   }
 }
