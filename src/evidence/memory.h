@@ -53,20 +53,25 @@ struct PathNote
   bool operator==(const PathNote&) const = default;
 };
 
+// Whether what was found at a time counts still: not when it is too old, nor of a time that has not come.
+constexpr bool still_counts(WallTime found, WallTime lasts, WallTime now)
+{
+  constexpr WallTime step = 60; // a clock that is put right in small steps is not one that was set back
+  return found <= now + step && now - found < lasts;
+}
+
 // A cellular path by which the ACKs of some flow reached the server. By the Wi-Fi network as well as by the cellular
 // link, since the ACKs have an address of the former: whether a source filter of the latter lets it through, and
 // whether the server knows it or a translation of it, differs from one to the next (docs/decisions/0033).
 struct KnownPath
 {
   static constexpr WallTime lasts = 4 * 3600;
-  // A clock that is put right in small steps is not one that was set back.
-  static constexpr WallTime step = 60;
 
   WallTime validated = 0;  // lately
   Prefix source {};        // of the addresses that the ACKs had: one network's name may stand for many places
   Duration added_delay {}; // over the way by Wi-Fi; negative: faster
 
-  bool counts(WallTime now) const { return validated <= now + step && now - validated < lasts; }
+  bool counts(WallTime now) const { return still_counts(validated, lasts, now); }
   bool operator==(const KnownPath&) const = default;
 };
 
@@ -88,7 +93,7 @@ struct KeptFrames
   std::uint8_t missed = 0; // after which it had not although it was known to: so many more in a row it takes
   WallTime used = 0;       // when either was last found
 
-  bool counts(WallTime now) const { return used <= now + KnownPath::step && now - used < lasts; }
+  bool counts(WallTime now) const { return still_counts(used, lasts, now); }
   bool keeps(WallTime now) const { return kept > missed && counts(now); }
   bool operator==(const KeptFrames&) const = default;
 };
