@@ -92,9 +92,9 @@ def watch(frames: Iterable[Frame], port: int = 80) -> Server:
     return max(servers.values(), key=lambda server: server.highest, default=Server())
 
 
-def most_at_once(events: Iterable[tuple[float, int]]) -> tuple[float, float]:
-    """The most bytes within a millisecond, as full segments, and when that began."""
-    best, best_at, total = 0, 0.0, 0
+def most_at_once(events: Iterable[tuple[float, int]]) -> float:
+    """The most bytes within a millisecond, as full segments."""
+    best, total = 0, 0
     window: list[tuple[float, int]] = []
     first = 0
     for time, size in events:
@@ -103,9 +103,8 @@ def most_at_once(events: Iterable[tuple[float, int]]) -> tuple[float, float]:
         while window[first][0] < time - _WHILE:
             total -= window[first][1]
             first += 1
-        if total > best:
-            best, best_at = total, window[first][0]
-    return best / _SEGMENT, best_at
+        best = max(best, total)
+    return best / _SEGMENT
 
 
 def details(server: Server) -> dict[str, float]:
@@ -113,8 +112,6 @@ def details(server: Server) -> dict[str, float]:
     sizes = sorted(size for _, size in server.advances)
     largest = max(server.advances, key=lambda advance: advance[1], default=(0.0, 0))
     burst = sum(size for time, size in server.sent if largest[0] <= time <= largest[0] + _WHILE)
-    at_once, _ = most_at_once(server.advances)
-    sent, _ = most_at_once(server.sent)
     return {"largest_advance": round(largest[1] / _SEGMENT, 1), "burst_after": round(burst / _SEGMENT, 1),
             "advance_p999": round(sizes[int(0.999 * (len(sizes) - 1))] / _SEGMENT, 1) if sizes else 0.0,
-            "told_at_once": round(at_once, 1), "sent_at_once": round(sent, 1), "acks": len(sizes), "repeated_segments": round(server.repeated / _SEGMENT)}
+            "told_at_once": round(most_at_once(server.advances), 1), "sent_at_once": round(most_at_once(server.sent), 1), "acks": len(sizes), "repeated_segments": round(server.repeated / _SEGMENT)}
