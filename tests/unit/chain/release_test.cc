@@ -18,13 +18,13 @@ namespace
 
 using namespace test;
 
-// Keeps back as much as it was told to, by lowering the number or by leaving ACKs out.
-class Withholder final : public Module
+// Decides about the ACKs of a download.
+class OfAcks : public Module
 {
 public:
-  explicit Withholder(std::string_view name = "withholder") : name_ { name } {}
+  explicit OfAcks(std::string_view name) : name_ { name } {}
   std::string_view name() const override { return name_; }
-  std::string_view summary() const override { return "withholds"; }
+  std::string_view summary() const override { return "decides about ACKs"; }
   std::string_view manual() const override { return ""; }
   std::span<const Knob> knobs() const override { return {}; }
   void set(std::string_view, double) override {}
@@ -39,19 +39,21 @@ public:
   Plan decide(const Event& event, const FlowView& flow, std::byte*) override
   {
     if (event.kind != EventKind::segment || !event.queued || !event.segment->is_pure_ack()) return {};
-    if (repeats_in_next(*event.segment, flow) && left_out < leaves_out)
-    {
-      ++left_out;
-      return { .verdict = Verdict::drop, .why = "left out" };
-    }
-    left_out = 0;
-    if (bound > 0)
-      return { .edit = { .window = std::uint16_t(event.segment->window - bound), .window_waits = waits },
-               .why = "bound" };
-    if (bytes == 0 || event.segment->sack_count > 0) return {};
-    return { .edit = { .ack = later(event.segment->ack - bytes, flow.sent_ack) }, .why = "lowered" };
+    return of_ack(*event.segment, flow);
   }
   void describe(const FlowView&, const std::byte*, Facts&) const override {}
+
+private:
+  virtual Plan of_ack(const Segment& ack, const FlowView& flow) = 0;
+
+  std::string_view name_;
+};
+
+// Keeps back as much as it was told to, by lowering the number or by leaving ACKs out.
+class Withholder final : public OfAcks
+{
+public:
+  explicit Withholder(std::string_view name = "withholder") : OfAcks { name } {}
 
   std::uint32_t bytes = 0;
   int leaves_out = 0; // in a row
@@ -60,7 +62,19 @@ public:
   bool waits = false;
 
 private:
-  std::string_view name_;
+  Plan of_ack(const Segment& ack, const FlowView& flow) override
+  {
+    if (repeats_in_next(ack, flow) && left_out < leaves_out)
+    {
+      ++left_out;
+      return { .verdict = Verdict::drop, .why = "left out" };
+    }
+    left_out = 0;
+    if (bound > 0)
+      return { .edit = { .window = std::uint16_t(ack.window - bound), .window_waits = waits }, .why = "bound" };
+    if (bytes == 0 || ack.sack_count > 0) return {};
+    return { .edit = { .ack = later(ack.ack - bytes, flow.sent_ack) }, .why = "lowered" };
+  }
 };
 
 struct Release : testing::Test
@@ -263,27 +277,20 @@ TEST_F(Release, WhatABlackoutThatDidNotComeWithheldIsLetGoASegmentAnACK)
 }
 
 // Sends the ACKs by the link it was told to, with what it has found of the way.
-class Router final : public Module
+class Router final : public OfAcks
 {
 public:
-  std::string_view name() const override { return "router"; }
-  std::string_view summary() const override { return "routes"; }
-  std::string_view manual() const override { return ""; }
-  std::span<const Knob> knobs() const override { return {}; }
-  void set(std::string_view, double) override {}
-  double get(std::string_view) const override { return 0; }
-  Interest interest() const override
+  Router() : OfAcks { "router" } {}
+
+  bool by_cell = false;
+  std::optional<Duration> added {};
+  std::uint32_t chance = 0; // what it does by chance, from this seed on
+
+private:
+  Plan of_ack(const Segment& ack, const FlowView& flow) override
   {
-    return { .decide = traffic::egress_pure_ack, .observe = traffic::ingress_data };
-  }
-  std::size_t flow_state_size() const override { return 1; }
-  void flow_begin(std::byte*, const FlowView&) override {}
-  void flow_end(std::byte*) noexcept override {}
-  Plan decide(const Event& event, const FlowView& flow, std::byte*) override
-  {
-    if (event.kind != EventKind::segment || !event.queued || !event.segment->is_pure_ack()) return {};
     Plan plan { .why = "routed" };
-    if (by_cell && event.segment->sack_count == 0) plan.edit.route = Link::cell;
+    if (by_cell && ack.sack_count == 0) plan.edit.route = Link::cell;
     if (added) plan.cell_path = CellPath { CellPath::Is::validated, *added };
     if (chance != 0 && draw() % 8 == 0)
     {
@@ -293,13 +300,6 @@ public:
     if (chance != 0 && draw() % 16 == 0) by_cell = !by_cell;
     return plan;
   }
-  void describe(const FlowView&, const std::byte*, Facts&) const override {}
-
-  bool by_cell = false;
-  std::optional<Duration> added {};
-  std::uint32_t chance = 0; // what it does by chance, from this seed on
-
-private:
   std::uint32_t draw()
   {
     chance = chance * 1664525u + 1013904223u;

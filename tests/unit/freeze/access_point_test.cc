@@ -1,5 +1,6 @@
 // What freeze says of the access point at the end of a blackout, and what it does when others have said it.
 #include "modules/freeze/resume_acks.h"
+#include "tests/unit/freeze/download.h"
 
 #include <gtest/gtest.h>
 
@@ -17,13 +18,8 @@ struct Blackout : ::testing::Test
 {
   Blackout()
   {
-    flow.sack_ok = flow.timestamps_ok = flow.sent_any = true;
-    flow.mss = 1448;
-    flow.bytes_delivered = 10'000'000;
-    flow.window_estimate = 200'000;
-    flow.may_withhold = 8 * 1448;
-    flow.rtt_smoothed = flow.rtt_min = 40ms;
-    flow.last_window = flow.sent_window = flow.told_window = 60'000;
+    flow.link = Link::wifi;
+    flow.rcv_nxt = { 20'000 };
     flow.local_window_scale = 7;
     flow.sent_ack = { 20'000 };
     links[0].up = true;
@@ -69,7 +65,7 @@ struct Blackout : ::testing::Test
 
   ResumeAcks strategy {};
   BlackoutState state {};
-  FlowView flow { .link = Link::wifi, .rcv_nxt = { 20'000 } };
+  FlowView flow = a_download(8);
   LinkStates links {};
   Tick now { 10s };
 };

@@ -1,5 +1,6 @@
 // What freeze does to senders of each kind.
 #include "modules/freeze/resume_acks.h"
+#include "tests/unit/freeze/download.h"
 
 #include <gtest/gtest.h>
 
@@ -48,15 +49,8 @@ TEST(FreezeSenders, NothingIsKeptFromAUserSpaceStack)
   {
     ResumeAcks strategy {};
     BlackoutState state {};
-    FlowView flow {};
+    FlowView flow = a_download(4);
     flow.sender = { .kind = SenderKind::unresponsive, .confidence = 90, .user_space = user_space };
-    flow.sack_ok = flow.timestamps_ok = flow.sent_any = true;
-    flow.mss = 1448;
-    flow.bytes_delivered = 10'000'000;
-    flow.window_estimate = 200'000;
-    flow.may_withhold = 4 * 1448;
-    flow.rtt_smoothed = flow.rtt_min = 40ms;
-    flow.last_window = flow.sent_window = flow.told_window = 60'000;
     LinkStates links {};
     Tick now { 10s };
     bool lowered = false;

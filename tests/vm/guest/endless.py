@@ -19,7 +19,8 @@ from facts import TIMEOUT, wait_for
 PORT = 7000
 
 
-def _send(peer: socket.socket, name: str) -> None:
+def send_until_enough(peer: socket.socket) -> dict[str, Any]:
+    """Sends until the client wants no more; what that was."""
     digest, length, rest = hashlib.sha256(), 0, os.urandom(65528)
     while True:
         try:
@@ -32,7 +33,11 @@ def _send(peer: socket.socket, name: str) -> None:
         digest.update(block)
         length += len(block)
     peer.close()
-    print(json.dumps({"client": name, "length": length, "sha256": digest.hexdigest()}), flush=True)
+    return {"length": length, "sha256": digest.hexdigest()}
+
+
+def _send(peer: socket.socket, name: str) -> None:
+    print(json.dumps({"client": name, **send_until_enough(peer)}), flush=True)
 
 
 def _accept(listener: socket.socket) -> None:
