@@ -168,18 +168,36 @@ constexpr std::uint16_t injected_flags(std::uint16_t asked, const FlowView& flow
   return flow.acc_ecn ? static_cast<std::uint16_t>((asked & ~ace_bits) | flow.ace) : asked;
 }
 
-// Whether an outgoing ACK carries nothing that the next one does not repeat: no SACK, DSACK, ECE, CWR, window change,
+// Whether an outgoing ACK carries nothing but its window that the next one does not repeat: no SACK, DSACK, ECE, CWR,
 // duplicate, FIN, RST, data, one-time MPTCP signal or unknown option, and no question: a keep-alive or window probe has
-// the number of a byte before SND.NXT (RFC 9293 3.8.4, 3.8.6.1). Only such an ACK may be left out, and only while a
-// later one is sure to follow. With AccECN none is: three bits count marks modulo eight, so that a sender must guess
-// how often they went round in what was left out (RFC 9768 3.2.2.5).
-constexpr bool repeats_in_next(const Segment& segment, const FlowView& flow)
+// the number of a byte before SND.NXT (RFC 9293 3.8.4, 3.8.6.1). With AccECN none is: three bits count marks modulo
+// eight, so that a sender must guess how often they went round in what was left out (RFC 9768 3.2.2.5).
+constexpr bool repeats_but_for_window(const Segment& segment, const FlowView& flow)
 {
   constexpr std::uint32_t counting = option::acc_ecn | option::unknown;
   return segment.direction == Direction::egress && segment.is_pure_ack() && segment.seq == flow.snd_nxt
          && segment.sack_count == 0 && !segment.has(ace_bits | tcp_flag::urg) && !flow.acc_ecn
          && !segment.has_mptcp_signal() && !segment.has_option(counting) && flow.sent_any
-         && segment.window == flow.told_window && segment.ack.after(flow.sent_ack);
+         && segment.ack.after(flow.sent_ack);
+}
+
+// Likewise, and its window is the one that the server knows. Such an ACK may be left out, while a later one is sure to
+// follow.
+constexpr bool repeats_in_next(const Segment& segment, const FlowView& flow)
+{
+  return repeats_but_for_window(segment, flow) && segment.window == flow.told_window;
+}
+
+// All that may be left out, while a later one is sure to follow: a window that has grown may wait as well, as long as
+// the one that the server knows lets it send twice what it sends in a round trip, in slow start four times. A receiver
+// need not announce each growth (RFC 9293 3.8.6.2.2), and Linux lets the window of a young flow grow with every ACK.
+constexpr bool may_be_left_out(const Segment& segment, const FlowView& flow)
+{
+  if (repeats_in_next(segment, flow)) return true;
+  const Seq edge = flow.sent_ack + flow.scaled(flow.told_window);
+  const std::uint64_t needed = std::uint64_t { flow.window_estimate } * (flow.slow_start ? 4 : 2);
+  return repeats_but_for_window(segment, flow) && segment.window > flow.told_window && needed > 0
+         && edge.after(segment.ack) && static_cast<std::uint32_t>(edge - segment.ack) >= needed;
 }
 
 } // namespace tandem

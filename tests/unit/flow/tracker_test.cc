@@ -1,6 +1,8 @@
 #include "src/flow/tracker.h"
 #include "tests/golden/harness/fixture.h"
 
+#include <tandem/pure_ack.h>
+
 #include <gtest/gtest.h>
 
 namespace tandem::flow
@@ -795,6 +797,33 @@ TEST_F(Repeats, AnEditThatMayWaitIsNoChangeOfTheWindow)
   EXPECT_TRUE(repeats_in_next(ack, w.view));
   w.tracker.left(ack, ack.ack - 1448u, { 7 }, ack.timestamps->value, w.view, w.now);
   EXPECT_FALSE(repeats_in_next(ack, w.view)) << "the server waits for a larger one";
+}
+
+TEST_F(Repeats, AWindowThatHasGrownMayWaitWhileNobodyWaitsForIt)
+{
+  const std::uint32_t room = w.view.scaled(w.view.told_window) - 1448; // beyond what this ACK acknowledges
+  ack.window += 1;
+  EXPECT_FALSE(may_be_left_out(ack, w.view)) << "how much is sent in a round trip is not known";
+  w.view.slow_start = false;
+  w.view.window_estimate = room / 2;
+  EXPECT_TRUE(may_be_left_out(ack, w.view));
+  w.view.window_estimate = room / 2 + 1;
+  EXPECT_FALSE(may_be_left_out(ack, w.view)) << "the sender may soon wait for it";
+  w.view.slow_start = true;
+  w.view.window_estimate = room / 4;
+  EXPECT_TRUE(may_be_left_out(ack, w.view));
+  w.view.window_estimate = room / 4 + 1;
+  EXPECT_FALSE(may_be_left_out(ack, w.view));
+  w.view.window_estimate = 1448;
+  ack.window -= 2;
+  EXPECT_FALSE(may_be_left_out(ack, w.view)) << "a smaller one is told at once";
+}
+
+TEST_F(Repeats, AnInjectedAckHasTheWindowThatWasLeftOut)
+{
+  ack.window += 9;
+  w.tracker.seen(ack, w.view, w.now);
+  EXPECT_EQ(latest_ack(w.view, Link::wifi).window, ack.window);
 }
 
 TEST_F(Repeats, NothingOfAFlowThatCountsMarks)
