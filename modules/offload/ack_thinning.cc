@@ -63,11 +63,11 @@ unsigned AckThinning::wifi_ratio(const Segment& segment, const FlowView& flow, d
   return ratio > 1 ? static_cast<unsigned>(std::min(ratio, most)) : 1; // no number where no window is known yet
 }
 
-bool AckThinning::withhold(const Event& event, const FlowView& flow, unsigned ratio, Plan& plan)
+bool AckThinning::withhold(const Event& event, const FlowView& flow, unsigned ratio, Plan& plan, bool any)
 {
   const Duration longest = longest_hold(flow);
   if (held + 1u < ratio && !counts_acks(flow) && event.now - released_at < longest
-      && repeats_in_next(*event.segment, flow))
+      && (any ? may_be_left_out(*event.segment, flow) : repeats_in_next(*event.segment, flow)))
   {
     ++held;
     plan.edit = {}; // an edit would ask that it leaves

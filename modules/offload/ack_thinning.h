@@ -33,8 +33,8 @@ struct AckThinning
   unsigned wifi_ratio(const Segment& segment, const FlowView& flow, double most) const;
 
   // Withholds the ACK at hand when the next one is sure to repeat it: until its own timer at the latest. True when it
-  // did; otherwise the ACK leaves now, and the count begins anew.
-  bool withhold(const Event& event, const FlowView& flow, unsigned ratio, Plan& plan);
+  // did; otherwise the ACK leaves now, and the count begins anew. `any`: where its window has grown, too.
+  bool withhold(const Event& event, const FlowView& flow, unsigned ratio, Plan& plan, bool any = false);
   void released(Tick now)
   {
     held = 0;

@@ -53,9 +53,10 @@ shortest round trip by Wi-Fi of the whole flow, as a queue may stand for minutes
 **Without a cellular path** (filtered, translated, too slow, or no link) fewer ACKs leave by Wi-Fi instead: at most `wifi_ack_ratio` to one,
 at least sixteen in a round trip, each for at most eight segments.
 
-**Slow uplinks.** When the cellular uplink begins to queue, ACKs are left out there too, at most sixteen to one. Either way only an ACK that
-carries nothing but what the next one repeats is left out, and never for longer than a quarter of a round trip. ACKs with SACK, DSACK, ECE,
-a window change, FIN or RST always leave.
+**Slow uplinks.** By cellular a flow begins with as few ACKs as by Wi-Fi. The delays of two ACKs tell how many more were sent than the uplink took, before
+their queue is long: so many fewer leave from then on, down to one in sixteen, and more again ten seconds later, a step at a time. An uplink that takes not even those is left for four
+seconds and more. Either way only an ACK that carries nothing but what the next one repeats is left out, and never for longer than a quarter of a round trip.
+ACKs with SACK, DSACK, ECE, FIN or RST always leave, and those with another window; on a thin uplink not those whose window has grown while the server does not wait for it.
 
 **Senders** (`tandem flows` says which kind a flow faces, and why):
 

@@ -2,11 +2,21 @@
 
 #include <chrono>
 #include <cmath>
+#include <utility>
 
 namespace tandem::offload
 {
 
 using namespace std::chrono_literals;
+
+namespace
+{
+
+// Ticks between two segments of a server that sends: fewer than its timer waits (RTO, 200 ms above a round trip), more
+// than between two ACKs of a thin uplink.
+constexpr std::int32_t longest_gap = 100;
+
+} // namespace
 
 // RFC 7323 leaves the clock open; delays can be read only where both tick in milliseconds, as Linux does.
 void PathDelay::compare_clocks(TsClock local, TsClock remote, Tick now)
@@ -21,11 +31,32 @@ void PathDelay::compare_clocks(TsClock local, TsClock remote, Tick now)
   first_at_ = now;
 }
 
-std::optional<std::int32_t> PathDelay::hear(const Segment& segment, const FlowView& flow, Tick now)
+std::optional<double> UplinkLoad::hear(TsClock sent, std::int32_t delay, std::int32_t window, std::int32_t limit)
+{
+  if (waits_ && !sent.after(mark_)) return {};
+  waits_ = false;
+  const TsClock heard = sent + static_cast<std::uint32_t>(delay);
+  if (!window_any_) mark_ = heard;
+  if (!std::exchange(window_any_, true) || wrapped(delay, in_window_.delay) < 0) in_window_ = { sent, delay };
+  if (heard - mark_ < window) return {};
+  window_any_ = false;
+  const std::int32_t grown = wrapped(in_window_.delay, least_.delay);
+  if (!std::exchange(known_, true) || grown <= 0)
+  {
+    least_ = in_window_;
+    return {};
+  }
+  if (grown <= limit) return {};
+  return 1 + static_cast<double>(grown) / (in_window_.sent - least_.sent);
+}
+
+PathDelay::Heard PathDelay::hear(const Segment& segment, const FlowView& flow, Tick now)
 {
   const TsClock local = flow.last_ts_value;
   const TsClock remote = segment.timestamps->value;
   const TsClock echo = segment.timestamps->echo;
+  const TsClock before =
+      std::exchange(last_remote_, first_known_ && !remote.after(last_remote_) ? last_remote_ : remote);
   if (!first_known_)
   {
     first_local_ = local;
@@ -39,17 +70,18 @@ std::optional<std::int32_t> PathDelay::hear(const Segment& segment, const FlowVi
   if (!clocks_agree_ || !echo.after(last_echo_)) return {};
   last_echo_ = echo;
   const auto delay = static_cast<std::int32_t>(remote.raw - echo.raw);
+  const auto of_ack = remote - before <= longest_gap ? std::optional { delay } : std::nullopt;
   if (!round_any_)
   {
     round_any_ = true;
     round_delay_ = delay;
     round_at_ = now;
-    return {};
+    return { .ack = of_ack };
   }
   if (wrapped(delay, round_delay_) < 0) round_delay_ = delay;
-  if (now - round_at_ < flow.rtt_smoothed) return {};
+  if (now - round_at_ < flow.rtt_smoothed) return { .ack = of_ack };
   round_any_ = false;
-  return round_delay_;
+  return { .ack = of_ack, .round = round_delay_ };
 }
 
 } // namespace tandem::offload

@@ -20,7 +20,10 @@ constexpr Duration longest_wait = 3s;         // for that, from the first time t
 constexpr std::uint32_t largest_ack = 120;    // bytes: IPv6 with every option
 constexpr std::uint16_t validation_acks = 64; // by cellular without an echo until the flow returns to Wi-Fi
 constexpr double longest_retry = 300;         // s, between two tries
-constexpr Duration delay_memory = 30s;        // how long one that was found too long counts without a new probe
+constexpr std::uint8_t full_uplink_losses =
+    3; // a cellular uplink that takes too few ACKs counts as so many, of those that double the time until the next try
+constexpr std::int32_t uplink_memory = 30'000; // ticks, of how many ACKs a cellular uplink took
+constexpr Duration delay_memory = 30s;         // how long one that was found too long counts without a new probe
 
 // Whether the newest ACK by cellular may be lost. An echo proves those up to its own TSval, not what left after it.
 bool unsure(const FlowView& flow, const ValidatedPath::State& state)
@@ -319,7 +322,7 @@ Plan ValidatedPath::while_by_cell(const Event& event, const FlowView& flow, Stat
     state.thinning.released(event.now);
     return { .why = "offload: whole ACK number, by Wi-Fi" };
   }
-  if (Plan plan {}; state.thinning.withhold(event, flow, state.stretch, plan))
+  if (Plan plan {}; state.thinning.withhold(event, flow, state.stretch, plan, state.thin_uplink))
   {
     plan.wake = std::min(*plan.wake, event.now + timeout(flow));
     return plan;
@@ -350,7 +353,13 @@ Plan ValidatedPath::hear(const Event& event, const FlowView& flow, State& state)
     return confirm(event, flow, state);
   if (state.phase != Phase::by_cell) return {};
   Plan plan {};
-  if (state.delay_known && state.added_delay > longest_delay(flow, knobs.added_delay_free, state.queue_by_wifi))
+  if (state.uplink_full)
+  {
+    state.goodput_losses = std::max(state.goodput_losses, full_uplink_losses);
+    plan = return_to_wifi(event, flow, state, backoff(state.goodput_losses),
+                          "offload: the cellular uplink takes too few ACKs", true);
+  }
+  else if (state.delay_known && state.added_delay > longest_delay(flow, knobs.added_delay_free, state.queue_by_wifi))
     plan = too_slow(event, flow, state, true);
   else if (flow.ts_reserved.holds(echo) && echo.after(state.validated_after))
   {
@@ -415,16 +424,22 @@ Plan ValidatedPath::confirm(const Event& event, const FlowView& flow, State& sta
 // From now on every pure ACK leaves by cellular; echoes up to `before` prove nothing.
 Plan ValidatedPath::move(const Event& event, const FlowView& flow, State& state, TsClock before, std::string_view why)
 {
+  // As many as by Wi-Fi without it at first, or as the uplink took lately.
+  const auto ratio = static_cast<std::uint16_t>(wifi_ratio(*event.segment, flow, state));
+  const bool known = state.stretch > ratio && flow.last_ts_value - state.more_after < uplink_memory;
+  if (!known) state.stretch = ratio;
+  state.thin_uplink = known;
+  state.more_after = flow.last_ts_value + (known ? until_more_overloaded : until_more(flow));
+  state.load.restart(before);
   state.phase = Phase::by_cell;
   state.since = event.now;
   state.rtt_taken = flow.rtt_at;
   state.queue_by_cell = state.queue_by_wifi; // until it is measured
   state.validated_after = before;
-  state.stretch = 1;
   state.unvalidated = 0;
   state.thinning.released(event.now);
   state.delay.new_round();
-  state.cell_base_known = state.delay_known = false;
+  state.cell_base_known = state.delay_known = state.uplink_full = false;
   state.goodput.restart();
   state.goodput.forgive();
   state.why = why;
@@ -499,7 +514,6 @@ Plan ValidatedPath::return_to_wifi(const Event& event, const FlowView& flow, Sta
   state.since = event.now;
   state.retry_at = event.now + back_off;
   state.thinning.held = 0;
-  state.stretch = 1;
   state.rtt_taken = flow.rtt_at; // round trips by cellular say nothing of the queue by Wi-Fi
   state.goodput.restart();
   state.delay.new_round();
@@ -523,7 +537,7 @@ void ValidatedPath::describe(const FlowView&, const State& state, Facts& facts) 
   constexpr std::array<std::string_view, 3> phases { "wifi", "probing", "cellular" };
   facts.add("phase", phases[static_cast<std::size_t>(state.phase)]);
   facts.add("why", state.why);
-  facts.add("one ACK in", state.stretch);
+  facts.add("one ACK in", state.phase == Phase::by_cell ? state.stretch : std::uint16_t { 1 });
   facts.add("added delay", state.added_delay * 1e3, "ms");
   if (state.goodput.by_wifi() > 0) facts.add("goodput by Wi-Fi", state.goodput.by_wifi() * 8e-6, "Mb/s");
   if (state.goodput.by_cell() > 0) facts.add("goodput by cellular", state.goodput.by_cell() * 8e-6, "Mb/s");

@@ -26,6 +26,15 @@ enum class Phase : std::uint8_t
   by_cell, // every pure ACK leaves by cellular
 };
 
+constexpr std::uint32_t until_more_overloaded =
+    10'000; // ticks until one ACK in fewer leaves by cellular, after the uplink took too few
+
+// Likewise, before it has: what it does not take is known a round trip later.
+inline std::uint32_t until_more(const FlowView& flow)
+{
+  return static_cast<std::uint32_t>(2 * milliseconds(flow.rtt_smoothed));
+}
+
 class ValidatedPath
 {
 public:
@@ -90,9 +99,11 @@ public:
     PathValidation path {}; // while probing
     AckThinning thinning {};
     PathDelay delay {};
+    UplinkLoad load {}; // by cellular
     Goodput goodput {};
 
     Seq data_edge {};                  // snd_nxt when the phase began: local data in between spoils tags
+    TsClock more_after {};             // by cellular: no more ACKs than now before
     TsClock validated_after {};        // by cellular: echoes up to here may come from local data sent by Wi-Fi
     std::int32_t wifi_delay = 0;       // ticks: smallest over the last round by Wi-Fi
     std::int32_t cell_base = 0;        // smallest since then
@@ -101,7 +112,7 @@ public:
     float queue_by_cell = 0;           // s, likewise by cellular, without the delay that path adds
     float slow_delay = 0;              // s, added delay that was found too long
     float added_delay = 0;             // s, of the cellular ACK path over Wi-Fi; negative when it is faster
-    std::uint16_t stretch = 1;         // one ACK in this many leaves by cellular
+    std::uint16_t stretch = 1;         // one ACK in this many leaves by cellular, or left when it was last used
     std::uint16_t window = 0;          // of the last ACK, unscaled
     std::uint16_t unvalidated = 0;     // ACKs sent by cellular since the last validation
     std::int16_t wifi_above_least = 0; // ticks: what stood in the uplink's queue in the round of wifi_delay
@@ -116,6 +127,8 @@ public:
     bool base_known = false;   // wifi_delay is
     bool cell_base_known = false;
     bool delay_known = false; // added_delay was measured over a round by cellular
+    bool thin_uplink = false; // of cellular: it took fewer ACKs than were sent
+    bool uplink_full = false; // with as few ACKs as may be by cellular, too
 
     bool takes_word(const FlowView& flow) const { return flow.cell_path_known && !distrusts; }
   };
@@ -149,6 +162,8 @@ private:
   unsigned wifi_ratio(const Segment& segment, const FlowView& flow, const State& state) const;
   static void measure_shortest(const FlowView& flow, State& state);
   void measure_queue(const FlowView& flow, State& state) const;
+  static void more_acks(const FlowView& flow, State& state);
+  static void measure_load(TsClock echo, std::int32_t delay, const FlowView& flow, State& state);
   bool measure_delay(const Segment& segment, const FlowView& flow, State& state, Tick now);
   Duration backoff(std::uint8_t& times) const;
 

@@ -2,6 +2,7 @@
 #include "modules/offload/validated_path.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace tandem::offload
@@ -11,6 +12,11 @@ namespace
 {
 
 constexpr double most_stretch = 16; // on a thin cellular link at least one ACK in this many is sent
+
+// The queue that ACKs make in the uplink of a cellular link that takes fewer of them.
+constexpr double shortest_window = 10;     // ticks over which the least delay is taken
+constexpr std::int32_t longest_queue = 20; // ticks by which it may grow
+constexpr double drain = 1.25;             // so much fewer ACKs than the uplink takes leave, so that the queue drains
 
 // Over how long the standing queue is averaged, in seconds: longer than a peak, shorter than a download.
 constexpr double queue_memory = 1;
@@ -57,13 +63,37 @@ void ValidatedPath::measure_queue(const FlowView& flow, State& state) const
   if (before != Tick {}) average += static_cast<float>((queue - average) * age);
 }
 
+// Where ACKs leave faster than the uplink takes them fewer of them leave, before their queue is longer than what
+// offloading saves. An uplink that takes not even those is none for this download.
+void ValidatedPath::measure_load(TsClock echo, std::int32_t delay, const FlowView& flow, State& state)
+{
+  const auto window = static_cast<std::int32_t>(std::max(shortest_window, milliseconds(flow.rtt_smoothed) / 8));
+  const auto load = state.load.hear(echo, delay, window, longest_queue);
+  if (!load) return;
+  state.thin_uplink = true;
+  state.uplink_full = state.stretch >= most_stretch;
+  state.stretch = static_cast<std::uint16_t>(std::min(most_stretch, std::ceil(state.stretch * *load * drain)));
+  state.load.restart(flow.sent_ts_value);
+  state.more_after = flow.last_ts_value + until_more_overloaded;
+}
+
+// More of them again, a little at a time: what an uplink does not take is known only a round trip later.
+void ValidatedPath::more_acks(const FlowView& flow, State& state)
+{
+  if (state.stretch == 1 || !flow.last_ts_value.after(state.more_after)) return;
+  if (--state.stretch == 1) state.thin_uplink = false;
+  state.load.restart(flow.sent_ts_value);
+  state.more_after = flow.last_ts_value + until_more(flow);
+}
+
 // True when the delay that the cellular path adds has just become known.
 bool ValidatedPath::measure_delay(const Segment& segment, const FlowView& flow, State& state, Tick now)
 {
   // What another module injects while ACKs go by cellular goes by Wi-Fi, with a TSval that is not reserved, and is
   // sooner there.
   if (state.phase == Phase::by_cell && !flow.ts_reserved.holds(segment.timestamps->echo)) return false;
-  const auto round = state.delay.hear(segment, flow, now);
+  const auto [ack, round] = state.delay.hear(segment, flow, now);
+  if (ack && state.phase == Phase::by_cell) measure_load(segment.timestamps->echo, *ack, flow, state);
   if (!round) return false;
   if (state.phase == Phase::by_wifi)
   {
@@ -87,12 +117,7 @@ bool ValidatedPath::measure_delay(const Segment& segment, const FlowView& flow, 
     state.added_delay = static_cast<float>(wrapped(state.cell_base, state.wifi_delay)) * 1e-3f;
     state.delay_known = true;
   }
-  const double queued = wrapped(*round, state.cell_base) * 1e-3;
-  const double limit = std::max(0.02, seconds(flow.rtt_smoothed) / 8);
-  if (queued > limit)
-    state.stretch = static_cast<std::uint16_t>(std::min<double>(most_stretch, state.stretch * 2));
-  else if (queued < limit / 4 && state.stretch > 1)
-    --state.stretch;
+  if (wrapped(*round, state.cell_base) < longest_queue / 4) more_acks(flow, state);
   return first;
 }
 

@@ -8,7 +8,9 @@ namespace tandem::test
 void Server::send(Tick now, Link by, Seq ack, TsClock value)
 {
   const Path& path = paths[static_cast<std::size_t>(by)];
-  if (path.delivers) flying_.push_back({ now + path.delay, order_++, ack, value });
+  Tick& free_at = free_at_[static_cast<std::size_t>(by)];
+  free_at = std::max(free_at, now) + path.spacing;
+  if (path.delivers) flying_.push_back({ free_at + path.delay, order_++, ack, value });
 }
 
 TsClock Server::echo(Tick when)

@@ -20,6 +20,7 @@ public:
   struct Path
   {
     Duration delay = ms(10);
+    Duration spacing {};  // an uplink takes one ACK in this time, those behind it wait
     bool delivers = true; // false: a source-address filter, or a NAT that makes another connection of it
   };
   std::array<Path, link_count> paths {};
@@ -29,6 +30,8 @@ public:
   void send(Tick now, Link by, Seq ack, TsClock value);
   // All that arrived until `when` is taken in order of arrival. Returns what a segment sent at `when` echoes.
   TsClock echo(Tick when);
+  // When all that has left by that way is behind its bottleneck.
+  Tick free_at(Link by) const { return free_at_[static_cast<std::size_t>(by)]; }
 
   Seq acknowledged {};
   std::uint64_t taken = 0;
@@ -42,6 +45,7 @@ private:
     Seq ack {};
     TsClock value {};
   };
+  std::array<Tick, link_count> free_at_ {};
   std::vector<Flying> flying_ {};
   std::uint64_t order_ = 0;
   TsClock recent_ {};

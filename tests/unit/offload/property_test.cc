@@ -164,11 +164,11 @@ private:
       ack.flags |= tcp_flag::ece;
       loaded = true;
     }
-    const bool window_changed =
-        s_.fixture.view(s_.peers).sent_any && ack.window != s_.fixture.view(s_.peers).sent_window;
+    const FlowView& view = s_.fixture.view(s_.peers);
+    const bool window_waited_for = view.sent_any && ack.window != view.sent_window && !may_be_left_out(ack, view);
     const chain::Outcome outcome = s_.ack(ack);
     if (outcome.verdict != Verdict::drop) return;
-    ASSERT_FALSE(loaded || window_changed) << "an ACK that carries more was left out";
+    ASSERT_FALSE(loaded || window_waited_for) << "an ACK that carries more was left out";
     owed_.push_back({ s_.fixture.now(), ack.ack, s_.fixture.view(s_.peers).rtt_smoothed });
   }
 
