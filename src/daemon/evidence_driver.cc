@@ -149,7 +149,9 @@ evidence::FlowSeen EvidenceDriver::seen(const flow::Flow& flow) const
            .needed = flow.watched || flow.quiet_until <= view.last_seen,
            .hole = view.holes,
            .engaged = holds || view.ts_reserved.what == TsReservation::What::onward,
-           .closed = flow.closed };
+           .closed = flow.closed,
+           .unread = view.sent_any && view.scaled(view.last_window) < view.mss,
+           .asked = flow.tracker.asked() };
 }
 
 chain::Rest EvidenceDriver::begin(const FlowView& view)

@@ -555,6 +555,66 @@ TEST(Controller, FlowsTooShortOrIdleAreNotCutUp)
   EXPECT_EQ(switched, 0);
 }
 
+// Two downloads that are compared, with one module; the one with it delivers for two of five seconds, and `then` is
+// what happens afterwards. The difference, as a share.
+double gain_where_it_delivers_for_two_seconds(const std::function<void(World&, FlowSeen&)>& then)
+{
+  for (std::uint64_t seed = 1;; ++seed)
+  {
+    World world { seed, { "offload" }, 0.5 };
+    auto id = world.begin();
+    if (!world.rulings[id].watched) continue;
+    for (int half = 0; half < 2; ++half, id = half < 2 ? world.begin() : id)
+    {
+      const bool with = world.rulings[id].rests == 0;
+      world.sends = true;
+      world.run(2s);
+      if (with) world.sends = false;
+      for (int i = 0; i < 15; ++i)
+      {
+        if (with) then(world, world.flows[id]);
+        world.step();
+      }
+      world.end(id);
+    }
+    world.run(1s);
+    const Tally* tally = world.controller.memory().find(world.controller.here(), "offload");
+    if (tally == nullptr || tally->gains.count() != 1) ADD_FAILURE() << "no comparison";
+    return tally == nullptr ? 0 : std::expm1(tally->gains.mean());
+  }
+}
+
+TEST(Controller, AStallIsPartOfTheDownload)
+{
+  const auto sent_again = [](World& world, FlowSeen& flow) { flow.last_seen = world.now + gap; };
+  EXPECT_LT(gain_where_it_delivers_for_two_seconds(sent_again), -0.4) << "what comes is nothing new";
+  const auto hole = [](World&, FlowSeen& flow) { flow.hole = true; };
+  EXPECT_LT(gain_where_it_delivers_for_two_seconds(hole), -0.4);
+  const auto blackout = [](World& world, FlowSeen&) { world.surroundings = { .changed = world.now, .comparable = 1 }; };
+  EXPECT_LT(gain_where_it_delivers_for_two_seconds(blackout), -0.4);
+}
+
+TEST(Controller, APauseIsNoPartOfTheDownload)
+{
+  const auto all_said = [](World&, FlowSeen&) {};
+  EXPECT_GT(gain_where_it_delivers_for_two_seconds(all_said), -0.2);
+  const auto not_read = [](World& world, FlowSeen& flow)
+  {
+    flow.unread = true;
+    flow.last_seen = world.now + gap; // probes of the window
+  };
+  EXPECT_GT(gain_where_it_delivers_for_two_seconds(not_read), -0.2);
+  // A second request after two seconds, whose answer trickles.
+  const auto asked = [](World& world, FlowSeen& flow)
+  {
+    if (world.now - flow.last_seen < 2s) return;
+    flow.asked = 1;
+    flow.delivered += 100;
+    flow.last_seen = world.now;
+  };
+  EXPECT_GT(gain_where_it_delivers_for_two_seconds(asked), -0.2);
+}
+
 TEST(Controller, AModuleThatWithholdsAllTheTimeIsComparedAsWell)
 {
   World world { 3, { "offload" }, 0.3 };
