@@ -120,6 +120,9 @@ class Offload(Bench):
             cases.append(_case(f"{profile}, 1 busy station", Air(wifi=profile, stations=1), (*three, LIMIT), seeds))
             cases.append(_case(f"{profile}, 2 busy stations", Air(wifi=profile, stations=2), (*three, LIMIT), seeds))
             cases.append(_case(f"{profile}, 100 kB files", Air(wifi=profile), three, seeds, files="100k", count=12))
+        # An ACK of 66 bytes for each second segment wants some 100 kb/s over 802.11b, 500 over g.
+        for profile, rates in (("wifi-b", (8, 24, 48, 96)), ("wifi-g", (48, 128, 256))):
+            cases += [_case(f"{profile}, uplink of {rate} kb/s", Air(wifi=profile, cell_keys={"rate_up": f"{rate}kbit"}), three, seeds) for rate in rates]
         return cases + [self._udp(profile, seeds) for profile in ("wifi-b", "wifi-g", "wifi-a", "wifi-n")]
 
     def _udp(self, profile: str, seeds: int) -> Case:
@@ -242,7 +245,7 @@ def _from_status(status: Mapping[str, Any]) -> dict[str, Any]:
     """Validations, returns and reasons from the daemon's own counters."""
     module = next((entry for entry in status["modules"] if entry["name"] == "offload"), {})
     decisions: dict[str, int] = module.get("decisions", {})
-    back = ("validation lost", "not validated", "silence", "slower than on Wi-Fi", "added delay costs", "cellular link lost", "budget spent")
+    back = ("validation lost", "not validated", "silence", "slower than on Wi-Fi", "added delay costs", "takes too few ACKs", "cellular link lost", "budget spent")
     rare = [why for why in decisions if "by cellular" not in why and "TSval kept" not in why and "repeated by" not in why]
     return {
         "validated": decisions.get("offload: path validated", 0),
