@@ -388,9 +388,10 @@ void Controller::stretch(const FlowSeen& seen, Flow& flow, const Surroundings& n
   const Duration over = at.tick - flow.begun - flow.length;
   if (over < Duration {}) return;
   // A blackout counts, and what comes after it; a change in it would not be one of modules alone.
-  if (calm(seen, now, at.tick, over))
-    end_stretch(seen, flow, now, at);
-  else if (now.up && at.tick - now.changed >= settled && over >= flow.length + engagement)
+  if (calm(seen, now, at.tick, over)) end_stretch(seen, flow, now, at);
+  // A loss episode that does not end is not waited for for ever; but a module that stalls the flow is not spared by it.
+  else if (now.up && at.tick - now.changed >= settled && over >= flow.length + engagement
+           && at.tick - flow.progress < pause)
     give_up(flow, Phase::ending, at.tick);
 }
 

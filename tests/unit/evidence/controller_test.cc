@@ -9,6 +9,7 @@
 #include <map>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tandem::evidence
@@ -523,6 +524,26 @@ TEST(Controller, WhereLossNeverEndsNoStretchIsCompared)
   world.run(20min);
   EXPECT_EQ(count, 0);
   EXPECT_GT(world.controller.stats().given_up, 10u);
+}
+
+TEST(Controller, AStallInALossEpisodeIsWaitedForAndCounts)
+{
+  World world { 3, { "offload" }, 0.3 };
+  const auto id = world.begin_long();
+  // Where it acts in a comparison nothing arrives for twelve seconds.
+  bool acted = false;
+  Tick until {};
+  while (world.now < Tick { 1300s } && world.standing("offload") == Standing::acting)
+  {
+    const Ruling ruling = world.rulings[id];
+    const bool acts = ruling.watched && ruling.rests == 0;
+    if (acts && !std::exchange(acted, acts)) until = world.now + 12s;
+    acted = acts;
+    world.sends = world.now >= until;
+    world.flows[id].hole = !world.sends;
+    world.step();
+  }
+  EXPECT_EQ(world.standing("offload"), Standing::resting);
 }
 
 TEST(Controller, FlowsTooShortOrIdleAreNotCutUp)
