@@ -20,8 +20,9 @@ constexpr Duration longest_wait = 3s;         // for that, from the first time t
 constexpr std::uint32_t largest_ack = 120;    // bytes: IPv6 with every option
 constexpr std::uint16_t validation_acks = 64; // by cellular without an echo until the flow returns to Wi-Fi
 constexpr double longest_retry = 300;         // s, between two tries
-constexpr std::uint8_t full_uplink_losses =
-    3; // a cellular uplink that takes too few ACKs counts as so many, of those that double the time until the next try
+// A cellular uplink that takes too few ACKs counts as so many losses of goodput, which double the time until the next
+// try.
+constexpr std::uint8_t full_uplink_losses = 3;
 constexpr std::int32_t uplink_memory = 30'000; // ticks, of how many ACKs a cellular uplink took
 constexpr Duration delay_memory = 30s;         // how long one that was found too long counts without a new probe
 

@@ -26,10 +26,10 @@ enum class Phase : std::uint8_t
   by_cell, // every pure ACK leaves by cellular
 };
 
-constexpr std::uint32_t until_more_overloaded =
-    10'000; // ticks until one ACK in fewer leaves by cellular, after the uplink took too few
+// Ticks until one ACK in fewer leaves by cellular, after the uplink took too few.
+constexpr std::uint32_t until_more_overloaded = 10'000;
 
-// Likewise, before it has: what it does not take is known a round trip later.
+// Likewise, where it did not: what it does not take is known a round trip later.
 inline std::uint32_t until_more(const FlowView& flow)
 {
   return static_cast<std::uint32_t>(2 * milliseconds(flow.rtt_smoothed));

@@ -151,7 +151,7 @@ evidence::FlowSeen EvidenceDriver::seen(const flow::Flow& flow) const
            .engaged = holds || view.ts_reserved.what == TsReservation::What::onward,
            .closed = flow.closed,
            .unread = view.sent_any && view.scaled(view.last_window) < view.mss,
-           .asked = flow.tracker.asked() };
+           .sent = view.bytes_sent };
 }
 
 chain::Rest EvidenceDriver::begin(const FlowView& view)

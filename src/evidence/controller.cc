@@ -26,8 +26,8 @@ constexpr double opening_weight = 0.5;    // two flows differ by more than their
 constexpr double most_of_time = 1.0 / 3;  // while a module seems to harm
 constexpr std::uint64_t least_opening = 64'000, least_stretch = 32'000; // bytes that are worth a comparison
 constexpr Duration shortest_opening = 50ms;
-constexpr Duration least_stall =
-    200ms; // packets for so long behind the last progress: a server's timer (RTO) has fired
+// Packets for so long behind the last progress: a server's timer (RTO) has fired.
+constexpr Duration least_stall = 200ms;
 
 constexpr Modules bit(std::size_t i)
 {
@@ -206,9 +206,9 @@ void Controller::opening(const FlowSeen& seen, Flow& flow, const Surroundings& n
     flow.ruling.rests = at_rest(flow, now.comparable, at);
     flow.delivered = flow.bytes;
   }
-  const bool asked = asks_anew(seen, flow);
-  if (!seen.closed && !asked) flow.stalled = stalled(seen, flow, now);
-  if (!seen.closed && !asked && !now.at_risk && at.tick - flow.begun < opening_longest) return;
+  if (!seen.closed) flow.stalled = stalled(seen, flow, now);
+  const bool paused = flow.delivered > flow.bytes && !flow.stalled && at.tick - flow.progress >= pause;
+  if (!seen.closed && !paused && !now.at_risk && at.tick - flow.begun < opening_longest) return;
   end_opening(flow, at);
   flow.phase = flow.bare && !now.at_risk ? Phase::plain : Phase::ending;
   flow.begun = at.tick;
@@ -230,18 +230,15 @@ void Controller::plain(const FlowSeen& seen, Flow& flow, const Surroundings& now
     usual(seen, flow, now, at);
 }
 
-// What is asked for after a pause is another transfer, and no part of an opening.
-bool Controller::asks_anew(const FlowSeen& seen, const Flow& flow)
-{
-  return flow.phase == Phase::opening && flow.delivered > flow.bytes && seen.asked != flow.asked;
-}
-
-// A server that has said all, or a reader that waits, is no stall. One is where data beyond a hole has come, where what
-// comes is nothing new, and where the link has gone.
+// A server that has said all, or a reader that waits, is no stall, nor is what this host says meanwhile. One is where
+// data beyond a hole has come, where what comes is nothing new, and where the link has gone in the middle. It lasts
+// until the next progress.
 bool Controller::stalled(const FlowSeen& seen, const Flow& flow, const Surroundings& now)
 {
   if (seen.unread || flow.delivered == flow.bytes) return false;
-  return seen.hole || !now.up || now.changed > flow.progress || seen.last_seen - flow.progress >= least_stall;
+  const bool again = seen.last_seen - flow.progress >= least_stall && seen.sent == flow.sent;
+  const bool link_went = !now.up && now.changed - flow.progress < pause;
+  return flow.stalled || seen.hole || again || link_went;
 }
 
 void Controller::end_opening(Flow& flow, const Now& at)
@@ -315,11 +312,12 @@ Ruling Controller::look(const FlowSeen& seen, const Surroundings& now, const Now
 // Takes note of what the flow has done since the last look.
 void Controller::follow(const FlowSeen& seen, Flow& flow)
 {
-  if (seen.delivered <= flow.delivered || asks_anew(seen, flow)) return;
+  if (seen.delivered <= flow.delivered) return;
   if (seen.last_seen - flow.progress >= pause) flow.busy_since = seen.last_seen;
   flow.progress = seen.last_seen;
   flow.delivered = seen.delivered;
-  flow.asked = seen.asked;
+  flow.sent = seen.sent;
+  flow.stalled = false;
 }
 
 // A flow that was busy for so long will most likely be for as long again.

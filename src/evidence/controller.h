@@ -55,7 +55,7 @@ struct FlowSeen
   bool engaged = false;        // a module withholds something, or validates a path: it will be done soon
   bool closed = false;
   bool unread = false;    // this host's application does not read: the receive window is closed by it
-  std::uint8_t asked = 0; // times that this host sent data after a second without any from the server
+  std::uint64_t sent = 0; // bytes of this host
 };
 
 // What is so for all flows.
@@ -142,8 +142,8 @@ private:
     Tick next_draw {};
     std::uint64_t delivered = 0; // at the last look
     Tick progress {};            // when it last grew
+    std::uint64_t sent = 0;      // FlowSeen::sent then
     bool stalled = false;        // since then the transfer has gone on without progress
-    std::uint8_t asked = 0;      // FlowSeen::asked when it last grew
     Tick busy_since {};
     std::uint32_t draws = 0;
     // Modules that rest at the place, as of what was known then.
@@ -178,7 +178,6 @@ private:
   Duration stretch_of(Duration rtt) const;
   void open(std::uint64_t id, Flow& flow, const Surroundings& now, const Now& at);
   void opening(const FlowSeen& seen, Flow& flow, const Surroundings& now, const Now& at);
-  static bool asks_anew(const FlowSeen& seen, const Flow& flow);
   static bool stalled(const FlowSeen& seen, const Flow& flow, const Surroundings& now);
   void end_opening(Flow& flow, const Now& at);
   void plain(const FlowSeen& seen, Flow& flow, const Surroundings& now, const Now& at);

@@ -14,7 +14,6 @@ constexpr Duration half_window = std::chrono::seconds { 5 };
 constexpr Duration shortest_round = std::chrono::milliseconds { 10 };
 // Without an RTT (no timestamps) a round of this length still gives a delivery rate.
 constexpr Duration default_round = std::chrono::milliseconds { 100 };
-constexpr Duration pause = std::chrono::seconds { 1 }; // between one transfer and the next
 // What fills a hole sooner than this part of the round trip had only been overtaken.
 constexpr int overtaken_tenths = 6;
 // Slow start doubles the window in each round trip, or nearly so with delayed ACKs (RFC 5681 3.1); congestion avoidance
@@ -80,8 +79,6 @@ void Tracker::sent_by_host(const Segment& segment, FlowView& view, Tick now)
   if (segment.has(tcp_flag::ack) && !late) acknowledged(segment, view, now);
   if (segment.end().after(view.snd_nxt) || !view.sent_any)
   {
-    // The running round began at most a round trip before what arrived last.
-    if (segment.payload_length > 0 && ack_seen_ && now - round_start_ >= pause + view.rtt_smoothed) ++asked_;
     if (view.sent_any) view.bytes_sent += static_cast<std::uint32_t>(segment.end() - view.snd_nxt);
     view.snd_nxt = segment.end();
   }

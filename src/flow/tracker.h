@@ -50,9 +50,6 @@ public:
   // It did not leave with this TSval after all.
   void not_left(TsClock ts_value, Tick now);
 
-  // How often this host sent data after a second and more in which none arrived: a new request; modulo 256.
-  std::uint8_t asked() const { return asked_; }
-
   // Both SYNs were seen.
   bool established() const { return established_; }
 
@@ -87,7 +84,6 @@ private:
   static constexpr std::size_t remembered = 12;
   std::array<Sent, remembered> sent_ {};
   std::uint8_t sent_count_ = 0;
-  std::uint8_t asked_ = 0;
 
   TsClock last_echo_ {}; // newest TSecr taken as a sample; an echo is timed once
   bool echo_known_ = false;

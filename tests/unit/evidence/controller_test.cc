@@ -597,6 +597,7 @@ double gain_where_it_delivers_for_two_seconds(const std::function<void(World&, F
         world.step();
       }
       world.end(id);
+      world.surroundings = { .changed = world.now, .comparable = 1 };
     }
     world.run(1s);
     const Tally* tally = world.controller.memory().find(world.controller.here(), "offload");
@@ -611,7 +612,10 @@ TEST(Controller, AStallIsPartOfTheDownload)
   EXPECT_LT(gain_where_it_delivers_for_two_seconds(sent_again), -0.4) << "what comes is nothing new";
   const auto hole = [](World&, FlowSeen& flow) { flow.hole = true; };
   EXPECT_LT(gain_where_it_delivers_for_two_seconds(hole), -0.4);
-  const auto blackout = [](World& world, FlowSeen&) { world.surroundings = { .changed = world.now, .comparable = 1 }; };
+  const auto blackout = [](World& world, FlowSeen&)
+  {
+    if (world.surroundings.up) world.surroundings = { .up = false, .changed = world.now, .comparable = 1 };
+  };
   EXPECT_LT(gain_where_it_delivers_for_two_seconds(blackout), -0.4);
 }
 
@@ -625,15 +629,27 @@ TEST(Controller, APauseIsNoPartOfTheDownload)
     flow.last_seen = world.now + gap; // probes of the window
   };
   EXPECT_GT(gain_where_it_delivers_for_two_seconds(not_read), -0.2);
-  // A second request after two seconds, whose answer trickles.
-  const auto asked = [](World& world, FlowSeen& flow)
+  // The server closes an idle connection, as Apache does after five seconds; and this host has asked, and is not
+  // answered.
+  const auto closes = [](World& world, FlowSeen& flow)
   {
     if (world.now - flow.last_seen < 2s) return;
-    flow.asked = 1;
-    flow.delivered += 100;
+    flow.delivered += 1;
     flow.last_seen = world.now;
   };
+  EXPECT_GT(gain_where_it_delivers_for_two_seconds(closes), -0.2);
+  const auto asked = [](World& world, FlowSeen& flow)
+  {
+    flow.sent = 300;
+    flow.last_seen = world.now + gap;
+  };
   EXPECT_GT(gain_where_it_delivers_for_two_seconds(asked), -0.2);
+  const auto later_blackout = [](World& world, FlowSeen& flow)
+  {
+    if (world.now - flow.last_seen >= 1500ms)
+      world.surroundings = { .up = false, .changed = world.now, .comparable = 1 };
+  };
+  EXPECT_GT(gain_where_it_delivers_for_two_seconds(later_blackout), -0.2);
 }
 
 TEST(Controller, AModuleThatWithholdsAllTheTimeIsComparedAsWell)

@@ -712,36 +712,6 @@ TEST(Tracker, ACopyThatComesLateTakesNothingBack)
   }
 }
 
-TEST(TrackerAsked, DataOfThisHostAfterAPauseIsARequest)
-{
-  Watched w {};
-  w.open();
-  const auto download = [&]
-  {
-    for (int i = 0; i < 40; ++i)
-    {
-      w.now += ms(5);
-      w.arrives(1448, w.peers.local_ts(w.now));
-      w.leaves(w.peers.ack(w.now));
-    }
-  };
-  const auto ask = [&]
-  {
-    w.leaves(w.peers.data_out(w.now, 300));
-    w.peers.next += 300;
-  };
-  download();
-  ask();
-  EXPECT_EQ(w.tracker.asked(), 0) << "as a window update of HTTP/2 is";
-  w.now += ms(1500);
-  ask();
-  EXPECT_EQ(w.tracker.asked(), 1);
-  download();
-  w.now += ms(1500);
-  w.leaves(w.peers.ack(w.now));
-  EXPECT_EQ(w.tracker.asked(), 1) << "an ACK asks for nothing";
-}
-
 // ---- repeats_in_next: what may be left out ----
 
 struct Repeats : ::testing::Test
