@@ -425,8 +425,10 @@ Plan ValidatedPath::confirm(const Event& event, const FlowView& flow, State& sta
 // From now on every pure ACK leaves by cellular; echoes up to `before` prove nothing.
 Plan ValidatedPath::move(const Event& event, const FlowView& flow, State& state, TsClock before, std::string_view why)
 {
-  // As many as by Wi-Fi without it at first, or as the uplink took lately.
-  const auto ratio = static_cast<std::uint16_t>(wifi_ratio(*event.segment, flow, state));
+  // As many as by Wi-Fi without it at first, or as the uplink took lately; on another flow's word the first of all is
+  // to be echoed as soon as can be.
+  const auto ratio =
+      state.on_word ? std::uint16_t { 1 } : static_cast<std::uint16_t>(wifi_ratio(*event.segment, flow, state));
   const bool known = state.stretch > ratio && flow.last_ts_value - state.more_after < uplink_memory;
   if (!known) state.stretch = ratio;
   state.thin_uplink = known;
