@@ -193,11 +193,11 @@ constexpr bool repeats_in_next(const Segment& segment, const FlowView& flow)
 // need not announce each growth (RFC 9293 3.8.6.2.2), and Linux lets the window of a young flow grow with every ACK.
 constexpr bool may_be_left_out(const Segment& segment, const FlowView& flow)
 {
-  if (repeats_in_next(segment, flow)) return true;
-  const Seq edge = flow.sent_ack + flow.scaled(flow.told_window);
-  const std::uint64_t needed = std::uint64_t { flow.window_estimate } * (flow.slow_start ? 4 : 2);
-  return repeats_but_for_window(segment, flow) && segment.window > flow.told_window && needed > 0
-         && edge.after(segment.ack) && static_cast<std::uint32_t>(edge - segment.ack) >= needed;
+  if (!repeats_but_for_window(segment, flow) || segment.window < flow.told_window) return false;
+  if (segment.window == flow.told_window) return true;
+  const std::int32_t room = flow.sent_ack + flow.scaled(flow.told_window) - segment.ack;
+  const std::int64_t needed = std::int64_t { flow.window_estimate } * (flow.slow_start ? 4 : 2);
+  return needed > 0 && room >= needed;
 }
 
 } // namespace tandem
