@@ -23,8 +23,7 @@ constexpr double longest_retry = 300;         // s, between two tries
 // A cellular uplink that takes too few ACKs counts as so many losses of goodput, which double the time until the next
 // try.
 constexpr std::uint8_t full_uplink_losses = 3;
-constexpr std::int32_t uplink_memory = 30'000; // ticks, of how many ACKs a cellular uplink took
-constexpr Duration delay_memory = 30s;         // how long one that was found too long counts without a new probe
+constexpr Duration delay_memory = 30s; // how long one that was found too long counts without a new probe
 
 // Whether the newest ACK by cellular may be lost. An echo proves those up to its own TSval, not what left after it.
 bool unsure(const FlowView& flow, const ValidatedPath::State& state)
@@ -425,15 +424,7 @@ Plan ValidatedPath::confirm(const Event& event, const FlowView& flow, State& sta
 // From now on every pure ACK leaves by cellular; echoes up to `before` prove nothing.
 Plan ValidatedPath::move(const Event& event, const FlowView& flow, State& state, TsClock before, std::string_view why)
 {
-  // As many as by Wi-Fi without it at first, or as the uplink took lately; on another flow's word the first of all is
-  // to be echoed as soon as can be.
-  const auto ratio =
-      state.on_word ? std::uint16_t { 1 } : static_cast<std::uint16_t>(wifi_ratio(*event.segment, flow, state));
-  const bool known = state.stretch > ratio && flow.last_ts_value - state.more_after < uplink_memory;
-  if (!known) state.stretch = ratio;
-  state.thin_uplink = known;
-  state.more_after = flow.last_ts_value + (known ? until_more_overloaded : until_more(flow));
-  state.load.restart(before);
+  first_acks(event, flow, state, before);
   state.phase = Phase::by_cell;
   state.since = event.now;
   state.rtt_taken = flow.rtt_at;
@@ -442,7 +433,7 @@ Plan ValidatedPath::move(const Event& event, const FlowView& flow, State& state,
   state.unvalidated = 0;
   state.thinning.released(event.now);
   state.delay.new_round();
-  state.cell_base_known = state.delay_known = state.uplink_full = false;
+  state.cell_base_known = state.delay_known = false;
   state.goodput.restart();
   state.goodput.forgive();
   state.why = why;

@@ -26,15 +26,6 @@ enum class Phase : std::uint8_t
   by_cell, // every pure ACK leaves by cellular
 };
 
-// Ticks until one ACK in fewer leaves by cellular, after the uplink took too few.
-constexpr std::uint32_t until_more_overloaded = 10'000;
-
-// Likewise, where it did not: what it does not take is known a round trip later.
-inline std::uint32_t until_more(const FlowView& flow)
-{
-  return static_cast<std::uint32_t>(2 * milliseconds(flow.rtt_smoothed));
-}
-
 class ValidatedPath
 {
 public:
@@ -162,6 +153,7 @@ private:
   unsigned wifi_ratio(const Segment& segment, const FlowView& flow, const State& state) const;
   static void measure_shortest(const FlowView& flow, State& state);
   void measure_queue(const FlowView& flow, State& state) const;
+  void first_acks(const Event& event, const FlowView& flow, State& state, TsClock before) const;
   static void more_acks(const FlowView& flow, State& state);
   static void measure_load(TsClock echo, std::int32_t delay, const FlowView& flow, State& state);
   bool measure_delay(const Segment& segment, const FlowView& flow, State& state, Tick now);

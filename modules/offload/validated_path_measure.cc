@@ -14,9 +14,12 @@ namespace
 constexpr double most_stretch = 16; // on a thin cellular link at least one ACK in this many is sent
 
 // The queue that ACKs make in the uplink of a cellular link that takes fewer of them.
-constexpr double shortest_window = 10;     // ticks over which the least delay is taken
-constexpr std::int32_t longest_queue = 20; // ticks by which it may grow
-constexpr double drain = 1.25;             // so much fewer ACKs than the uplink takes leave, so that the queue drains
+constexpr double shortest_window = 10;         // ticks over which the least delay is taken
+constexpr std::int32_t longest_queue = 20;     // ticks by which it may grow
+constexpr std::int32_t uplink_memory = 30'000; // ticks, of how many ACKs it took
+// Ticks until one ACK in fewer leaves by cellular, after the uplink took too few.
+constexpr std::uint32_t until_more_overloaded = 10'000;
+constexpr double drain = 1.25; // so much fewer ACKs than the uplink takes leave, so that the queue drains
 
 // Over how long the standing queue is averaged, in seconds: longer than a peak, shorter than a download.
 constexpr double queue_memory = 1;
@@ -24,6 +27,12 @@ constexpr double queue_memory = 1;
 // by round trips, which that path makes longer.
 constexpr double queue_memory_cut = 0.3;
 constexpr std::int32_t most_above_least = 1000; // ticks of a queue of the uplink
+
+// Ticks until one ACK in fewer leaves, where it has taken them all: what it does not take is known a round trip later.
+std::uint32_t until_more(const FlowView& flow)
+{
+  return static_cast<std::uint32_t>(2 * milliseconds(flow.rtt_smoothed));
+}
 
 } // namespace
 
@@ -61,6 +70,20 @@ void ValidatedPath::measure_queue(const FlowView& flow, State& state) const
   const double age = std::clamp(seconds(flow.rtt_at - before) / memory, 0.0, 1.0);
   // From nothing: a young flow's overshoot is no standing queue.
   if (before != Tick {}) average += static_cast<float>((queue - average) * age);
+}
+
+// As many ACKs by cellular as by Wi-Fi without it at first, or as the uplink took lately; on another flow's word the
+// first of all is to be echoed as soon as can be. What left with `before` went by Wi-Fi.
+void ValidatedPath::first_acks(const Event& event, const FlowView& flow, State& state, TsClock before) const
+{
+  const auto ratio =
+      state.on_word ? std::uint16_t { 1 } : static_cast<std::uint16_t>(wifi_ratio(*event.segment, flow, state));
+  const bool known = state.stretch > ratio && flow.last_ts_value - state.more_after < uplink_memory;
+  if (!known) state.stretch = ratio;
+  state.thin_uplink = known;
+  state.uplink_full = false;
+  state.more_after = flow.last_ts_value + (known ? until_more_overloaded : until_more(flow));
+  state.load.restart(before);
 }
 
 // Where ACKs leave faster than the uplink takes them fewer of them leave, before their queue is longer than what
