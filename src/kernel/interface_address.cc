@@ -5,10 +5,7 @@
 #include <arpa/inet.h>
 #include <linux/if_addr.h>
 #include <linux/rtnetlink.h>
-#include <netlink/addr.h>
-#include <netlink/route/addr.h>
 #include <netlink/route/nexthop.h>
-#include <netlink/route/route.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -20,22 +17,13 @@ namespace tandem::kernel
 namespace
 {
 
-struct Release
-{
-  void operator()(nl_addr* one) const { nl_addr_put(one); }
-  void operator()(rtnl_addr* one) const { rtnl_addr_put(one); }
-  void operator()(rtnl_route* one) const { rtnl_route_put(one); }
-};
-template <class T>
-using Held = std::unique_ptr<T, Release>;
-
 constexpr std::uint8_t own_protocol = 84; // as policy_route.cc
 
-Held<nl_addr> parsed(const std::string& text)
+Owned<nl_addr> parsed(const std::string& text)
 {
   nl_addr* raw = nullptr;
-  check_netlink(text.c_str(), nl_addr_parse(text.c_str(), AF_INET, &raw));
-  return Held<nl_addr> { raw };
+  check_netlink(text, nl_addr_parse(text.c_str(), AF_INET, &raw));
+  return Owned<nl_addr> { raw };
 }
 
 // The kernel refuses a destination with bits behind its prefix.
@@ -50,13 +38,13 @@ std::string network_of(const std::string& address, unsigned prefix)
 
 void add_route(nl_sock* socket, int ifindex, const std::string& to, const InterfaceAddress& by, bool on_link)
 {
-  const Held<rtnl_route> route { rtnl_route_alloc() };
+  const Owned<rtnl_route> route { rtnl_route_alloc() };
   rtnl_route_set_family(route.get(), AF_INET);
   rtnl_route_set_table(route.get(), RT_TABLE_MAIN);
   rtnl_route_set_protocol(route.get(), own_protocol);
   rtnl_route_set_priority(route.get(), by.metric);
   rtnl_route_set_scope(route.get(), on_link ? RT_SCOPE_LINK : RT_SCOPE_UNIVERSE);
-  check_netlink(to.c_str(), rtnl_route_set_dst(route.get(), parsed(to).get()));
+  check_netlink(to, rtnl_route_set_dst(route.get(), parsed(to).get()));
   rtnl_route_set_pref_src(route.get(), parsed(by.address).get());
   rtnl_nexthop* hop = rtnl_route_nh_alloc();
   rtnl_route_nh_set_ifindex(hop, ifindex);
@@ -72,7 +60,7 @@ std::string give_address(int ifindex, const InterfaceAddress& wanted)
   try
   {
     const Owned<nl_sock> socket = routing_socket();
-    const Held<rtnl_addr> address { rtnl_addr_alloc() };
+    const Owned<rtnl_addr> address { rtnl_addr_alloc() };
     rtnl_addr_set_ifindex(address.get(), ifindex);
     rtnl_addr_set_family(address.get(), AF_INET);
     const std::string with_prefix = wanted.address + "/" + std::to_string(wanted.prefix);

@@ -5,7 +5,6 @@
 
 #include <new>
 #include <stdexcept>
-#include <string>
 
 namespace tandem::kernel
 {
@@ -18,9 +17,9 @@ constexpr std::uint8_t oper_unknown = 0, oper_up = 6;
 
 } // namespace
 
-void check_netlink(const char* what, int code)
+void check_netlink(const std::string& what, int code)
 {
-  if (code < 0) throw std::runtime_error { std::string { what } + ": " + nl_geterror(code) };
+  if (code < 0) throw std::runtime_error { what + ": " + nl_geterror(code) };
 }
 
 Owned<nl_sock> routing_socket()

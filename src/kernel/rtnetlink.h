@@ -1,16 +1,23 @@
-// What everyone needs who talks rtnetlink by libnl: owned handles, a listening socket, and what a link message says.
+// What everyone needs who talks netlink by libnl: owned handles, a listening socket, and what a link message says.
 #pragma once
 
 #include "src/kernel/interface_notification.h"
 
+#include <netlink/addr.h>
 #include <netlink/cache.h>
+#include <netlink/handlers.h>
+#include <netlink/msg.h>
 #include <netlink/netlink.h>
+#include <netlink/route/addr.h>
 #include <netlink/route/link.h>
+#include <netlink/route/route.h>
+#include <netlink/route/rule.h>
 #include <netlink/socket.h>
 
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <string>
 
 namespace tandem::kernel
 {
@@ -19,12 +26,19 @@ struct NetlinkRelease
 {
   void operator()(nl_sock* s) const { nl_socket_free(s); }
   void operator()(nl_cache* c) const { nl_cache_free(c); }
+  void operator()(nl_msg* m) const { nlmsg_free(m); }
+  void operator()(nl_cb* c) const { nl_cb_put(c); }
+  void operator()(nl_addr* a) const { nl_addr_put(a); }
+  void operator()(rtnl_addr* a) const { rtnl_addr_put(a); }
+  void operator()(rtnl_link* l) const { rtnl_link_put(l); }
+  void operator()(rtnl_route* r) const { rtnl_route_put(r); }
+  void operator()(rtnl_rule* r) const { rtnl_rule_put(r); }
 };
 template <class T>
 using Owned = std::unique_ptr<T, NetlinkRelease>;
 
 // Throws std::runtime_error "<what>: <reason>" when the code of libnl is an error.
-void check_netlink(const char* what, int code);
+void check_netlink(const std::string& what, int code);
 
 // A socket for requests. Throws std::runtime_error.
 Owned<nl_sock> routing_socket();

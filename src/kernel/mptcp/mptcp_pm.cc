@@ -1,5 +1,7 @@
 #include "src/kernel/mptcp/mptcp_pm.h"
 
+#include "src/kernel/rtnetlink.h"
+
 #include <arpa/inet.h>
 #include <linux/mptcp.h>
 #include <linux/netlink.h>
@@ -8,9 +10,6 @@
 #include <netlink/errno.h>
 #include <netlink/genl/ctrl.h>
 #include <netlink/genl/genl.h>
-#include <netlink/msg.h>
-#include <netlink/netlink.h>
-#include <netlink/socket.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 
@@ -25,15 +24,6 @@ namespace tandem::kernel
 
 namespace
 {
-
-struct Release
-{
-  void operator()(nl_sock* s) const { nl_socket_free(s); }
-  void operator()(nl_msg* m) const { nlmsg_free(m); }
-  void operator()(nl_cb* c) const { nl_cb_put(c); }
-};
-template <class T>
-using Owned = std::unique_ptr<T, Release>;
 
 constexpr timeval timeout { 2, 0 }; // the kernel answers within the call; this is for a kernel that does not
 

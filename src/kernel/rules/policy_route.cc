@@ -2,19 +2,13 @@
 
 #include "src/kernel/fd.h"
 #include "src/kernel/json_fields.h"
+#include "src/kernel/rtnetlink.h"
 #include "src/kernel/rules/arp_setting.h"
 
 #include <linux/fib_rules.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
-#include <netlink/cache.h>
-#include <netlink/netlink.h>
-#include <netlink/route/addr.h>
-#include <netlink/route/link.h>
 #include <netlink/route/nexthop.h>
-#include <netlink/route/route.h>
-#include <netlink/route/rule.h>
-#include <netlink/socket.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -29,32 +23,6 @@ namespace
 {
 
 constexpr std::uint8_t own_protocol = 84; // in no registry of /etc/iproute2/rt_protos
-
-// libnl objects under C++ ownership.
-struct Release
-{
-  void operator()(nl_sock* s) const { nl_socket_free(s); }
-  void operator()(nl_cache* c) const { nl_cache_free(c); }
-  void operator()(rtnl_rule* r) const { rtnl_rule_put(r); }
-  void operator()(rtnl_route* r) const { rtnl_route_put(r); }
-  void operator()(nl_addr* a) const { nl_addr_put(a); }
-  void operator()(rtnl_link* l) const { rtnl_link_put(l); }
-};
-template <class T>
-using Owned = std::unique_ptr<T, Release>;
-
-void check_nl(const std::string& what, int code)
-{
-  if (code < 0) throw std::runtime_error { what + ": " + nl_geterror(code) };
-}
-
-Owned<nl_sock> connect()
-{
-  Owned<nl_sock> socket { nl_socket_alloc() };
-  if (!socket) throw std::bad_alloc {};
-  check_nl("open a routing socket", nl_connect(socket.get(), NETLINK_ROUTE));
-  return socket;
-}
 
 template <class Each>
 void for_each(nl_cache* cache, Each each)
@@ -140,7 +108,7 @@ struct PolicyRoute::Parts
     rtnl_rule_set_protocol(rule.get(), own_protocol);
     int code = rtnl_rule_add(socket.get(), rule.get(), NLM_F_CREATE | NLM_F_EXCL);
     if (family == AF_INET6 && code == -NLE_AF_NOSUPPORT) return; // a kernel without IPv6
-    check_nl("add the ip rule for table " + std::to_string(plan.table), code);
+    check_netlink("add the ip rule for table " + std::to_string(plan.table), code);
   }
 
   // What the main table and the interface say the way by cell is.
@@ -248,7 +216,7 @@ PolicyRoute::PolicyRoute(const RoutePlan& plan, std::string note) : parts_ { std
   Parts& p = *parts_;
   p.plan = plan;
   clear(plan.table, plan.priority);
-  p.socket = connect();
+  p.socket = routing_socket();
   p.subscribe();
   if (plan.cell.empty()) return;
   if (plan.mark.value == 0 || (plan.mark.value & ~plan.mark.mask) != 0)
@@ -320,7 +288,7 @@ void PolicyRoute::clear(std::uint32_t table, std::uint32_t priority) noexcept
 {
   try
   {
-    Owned<nl_sock> socket = connect();
+    Owned<nl_sock> socket = routing_socket();
     for (int family : { AF_INET, AF_INET6 })
     {
       nl_cache* raw = nullptr;
