@@ -9,16 +9,6 @@
 namespace tandem::kernel
 {
 
-namespace
-{
-
-[[noreturn]] void refuse(const std::string& field, const std::string& value, const std::string& allowed)
-{
-  throw std::invalid_argument { field + ": \"" + value + "\" is not allowed: " + allowed };
-}
-
-} // namespace
-
 void validate(const SteeringPlan& plan)
 {
   if (plan.ce.size() > most_steered || plan.paths.size() > most_steered)

@@ -13,7 +13,7 @@ namespace tandem::kernel::render
 namespace
 {
 
-std::string hex(std::uint32_t n)
+std::string hex8(std::uint32_t n)
 {
   char text[16];
   std::snprintf(text, sizeof text, "0x%08x", n);
@@ -81,9 +81,9 @@ private:
     std::string known;
     for (const std::uint32_t value : values())
     {
-      known += (known.empty() ? "" : ", ") + hex(plan_.on_wire(value)) + " : goto take_" + std::to_string(value);
+      known += (known.empty() ? "" : ", ") + hex8(plan_.on_wire(value)) + " : goto take_" + std::to_string(value);
       out_ << "  chain settle" << digit_ << "_" << value << " {\n";
-      rule("add " + sites_map() + " { " + site() + " : " + hex(plan_.on_wire(value)) + " }");
+      rule("add " + sites_map() + " { " + site() + " : " + hex8(plan_.on_wire(value)) + " }");
       rule("goto take_" + std::to_string(value));
       end();
     }
@@ -127,7 +127,7 @@ private:
 
 std::string mark_set(const PlacementPlan& plan, const std::string& what, std::uint32_t value)
 {
-  return what + " mark set " + what + " mark & " + hex(~plan.mark.mask) + " | " + hex(plan.on_wire(value));
+  return what + " mark set " + what + " mark & " + hex8(~plan.mark.mask) + " | " + hex8(plan.on_wire(value));
 }
 
 // Everything that may be gone to: a link, or staying at home.
@@ -183,7 +183,7 @@ std::string place_nftables(const PlacementPlan& plan, bool owner)
   for (const bool v6 : { false, true })
     if (const auto own = of_version(plan.home_addresses, v6); !own.empty())
       out << "    oifname \"" << plan.home << "\" meta mark 0 tcp flags & (fin | syn | rst | ack) == syn ct mark & "
-          << hex(plan.mark.mask) << " == 0 " << (v6 ? "ip6" : "ip") << " saddr { " << join(own)
+          << hex8(plan.mark.mask) << " == 0 " << (v6 ? "ip6" : "ip") << " saddr { " << join(own)
           << " } goto candidate\n";
   out << "  }\n}\n";
   return out.str();
@@ -196,7 +196,7 @@ std::string placed_nftables(const PlacementPlan& plan)
   std::string out_ways, in_ways;
   for (const PlacementLink& link : plan.links)
   {
-    const std::string number = std::to_string(link.value), mark = hex(plan.on_wire(link.value));
+    const std::string number = std::to_string(link.value), mark = hex8(plan.on_wire(link.value));
     for (const char* counter : { "out_", "in_", "answered_" })
       out << "  counter " << counter << number << " {\n  }\n";
     // Whoever began while these rules were away has home's address, and stays there.
@@ -212,7 +212,7 @@ std::string placed_nftables(const PlacementPlan& plan)
   }
   if (!plan.links.empty())
   {
-    const std::string of = "meta l4proto tcp ct mark & " + hex(plan.mark.mask) + " vmap { ";
+    const std::string of = "meta l4proto tcp ct mark & " + hex8(plan.mark.mask) + " vmap { ";
     // Before the queue's rules (mangle), which know by the mark what is not Wi-Fi's.
     out << "  chain output {\n    type route hook output priority mangle - 10; policy accept;\n    " << of << out_ways
         << " }\n  }\n";
@@ -221,7 +221,7 @@ std::string placed_nftables(const PlacementPlan& plan)
     out << "  chain segment_size {\n    type filter hook postrouting priority mangle; policy accept;\n";
     const auto leaves = [&](const PlacementLink& link)
     {
-      return "meta l4proto tcp meta mark & " + hex(plan.mark.mask) + " == " + hex(plan.on_wire(link.value))
+      return "meta l4proto tcp meta mark & " + hex8(plan.mark.mask) + " == " + hex8(plan.on_wire(link.value))
              + " oifname \"" + link.interface + "\" ";
     };
     for (const PlacementLink& link : plan.links)

@@ -15,11 +15,6 @@ namespace tandem::kernel
 namespace
 {
 
-[[noreturn]] void refuse(const std::string& field, const std::string& value, const std::string& allowed)
-{
-  throw std::invalid_argument { field + ": \"" + value + "\" is not allowed: " + allowed };
-}
-
 void check_cidr(const std::string& field, const std::string& text, bool prefix_allowed)
 {
   const char* allowed = prefix_allowed ? "an IPv4 or IPv6 address, with or without /PREFIX" : "an IPv4 or IPv6 address";
@@ -46,6 +41,11 @@ void check_bits(const std::string& field, const MarkBits& bits)
 }
 
 } // namespace
+
+void refuse(const std::string& field, const std::string& value, const std::string& allowed)
+{
+  throw std::invalid_argument { field + ": \"" + value + "\" is not allowed: " + allowed };
+}
 
 void check_interface(const std::string& field, const std::string& name)
 {

@@ -53,6 +53,8 @@ void check_interface(const std::string& field, const std::string& name);
 void check_address(const std::string& field, const std::string& text);
 // With a prefix length or without.
 void check_network(const std::string& field, const std::string& text);
+// What they throw.
+[[noreturn]] void refuse(const std::string& field, const std::string& value, const std::string& allowed);
 
 void to_json(nlohmann::json& json, const RulePlan& plan);
 void from_json(const nlohmann::json& json, RulePlan& plan);
