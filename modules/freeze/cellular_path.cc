@@ -19,7 +19,7 @@ constexpr double longest_back_off = 300;
 // An old ACK is echoed only while the advertised window does not move (docs/decisions/0003): waited for so many ACKs,
 // and this long at most.
 constexpr std::uint8_t still_acks = 16;
-constexpr Duration longest_wait = 1s;
+constexpr Duration longest_unstill = 1s;
 
 } // namespace
 
@@ -43,7 +43,7 @@ void CellularPath::consider(const Event& event, const FlowView& flow, bool wante
     return;
   if (validated() && event.now - validated_at_ < lasts / 2) return;
   if (wanted_at_ == Tick {}) wanted_at_ = event.now;
-  if (still_ < still_acks && event.now - wanted_at_ < longest_wait) return;
+  if (still_ < still_acks && event.now - wanted_at_ < longest_unstill) return;
   if (!PathValidation::possible(flow)) return;
   wanted_at_ = Tick {};
   running_ = true;

@@ -12,13 +12,13 @@ namespace
 using namespace std::chrono_literals;
 
 // Of the highest rate, kept from one round to the next.
-constexpr double fading = 0.95;
+constexpr double rate_fading = 0.95;
 // Than the least round trip: a queue stands, or the path is another one.
-constexpr double longer = 2;
+constexpr double queue_factor = 2;
 // The pace is the rate that the path has, a little less while the round trip is above what is aimed at, a little more
 // below it. Seconds pass between a change and what it does to the round trip measured, so the gain is small; the bounds
 // let a deep queue go within some round trips, and find out that there is more without a queue of their own.
-constexpr double gain = 0.25, slowest = 0.5, fastest = 1.1;
+constexpr double gain = 0.25, least_pace = 0.5, most_pace = 1.1;
 // Copies are samples: a round is long enough for some of them.
 constexpr Duration shortest_round = 100ms, longest_round = 300ms;
 
@@ -48,7 +48,7 @@ void PacedUpload::time(const Segment& segment, Tick now)
 void PacedUpload::measure(const Segment* segment, const FlowView& flow, Tick now)
 {
   if (segment != nullptr) time(*segment, now);
-  if (paced() > 0) believe(least_, bounded_at_, latest_, smoothed_, longer, now);
+  if (paced() > 0) believe(least_, bounded_at_, latest_, smoothed_, queue_factor, now);
   if (!counting_)
   {
     counting_ = true;
@@ -60,8 +60,8 @@ void PacedUpload::measure(const Segment* segment, const FlowView& flow, Tick now
   const double acknowledged = flow.snd_una.after(una_) ? static_cast<double>(flow.snd_una - una_) : 0;
   const double rate = acknowledged / seconds(now - round_);
   // Behind a queue that stands the rate is the path's, and the highest of before may be another one's.
-  const bool queue = seconds(latest_) > longer * seconds(least_);
-  best_ = paced() > 0 && queue ? (best_ + rate) / 2 : std::max(fading * best_, rate);
+  const bool queue = seconds(latest_) > queue_factor * seconds(least_);
+  best_ = paced() > 0 && queue ? (best_ + rate) / 2 : std::max(rate_fading * best_, rate);
   una_ = flow.snd_una;
   round_ = now;
 }
@@ -76,7 +76,7 @@ std::optional<double> PacedUpload::pace(const FlowView& flow, Tick now, double h
   if (paced() == 0 && !waiting) return {};
   const double rate = limit > 0 ? std::min(best_, limit / 8) : best_;
   const double target = headroom * seconds(least_);
-  const double correction = std::clamp(1 + gain * (target - seconds(latest_)) / target, slowest, fastest);
+  const double correction = std::clamp(1 + gain * (target - seconds(latest_)) / target, least_pace, most_pace);
   const double wanted =
       8 * with_headers * std::max(correction * rate, least_window / seconds(std::max(smoothed_, least_)));
   if (paced() == 0) bounded_at_ = now;

@@ -34,11 +34,6 @@ using Tcp = asio::ip::tcp;
 using Message = http::request<http::string_body>;
 using Response = http::response<http::string_body>;
 
-[[noreturn]] void refuse_start(const std::string& what)
-{
-  throw std::runtime_error { what };
-}
-
 struct Peer
 {
   bool local = false; // came by the Unix socket
@@ -188,7 +183,8 @@ struct Server::Parts
     {
       const Tcp::endpoint endpoint { asio::ip::make_address(options.tcp->host), options.tcp->port };
       if (!endpoint.address().is_loopback())
-        refuse_start("metrics.listen: " + name + " is not a loopback address; only this machine may ask");
+        throw std::runtime_error { "metrics.listen: " + name
+                                   + " is not a loopback address; only this machine may ask" };
       tcp.open(endpoint.protocol());
       tcp.set_option(Tcp::acceptor::reuse_address { true });
       tcp.bind(endpoint);
@@ -196,8 +192,8 @@ struct Server::Parts
     }
     catch (const boost::system::system_error& fault)
     {
-      refuse_start("metrics.listen: cannot listen on " + name + ": " + fault.code().message()
-                   + "; choose another port or leave the setting empty");
+      throw std::runtime_error { "metrics.listen: cannot listen on " + name + ": " + fault.code().message()
+                                 + "; choose another port or leave the setting empty" };
     }
   }
 

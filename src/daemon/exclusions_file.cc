@@ -13,7 +13,7 @@ using nlohmann::json;
 namespace
 {
 
-constexpr Envelope envelope {
+constexpr Envelope exclusions_envelope {
   .key = "tandem-exclusions", .version = 1, .body = "exclusions", .type = json::value_t::array, .content = "exclusions"
 };
 
@@ -33,13 +33,13 @@ std::string exclusions_text(const SavedExclusions& all)
   json list = json::array();
   for (const auto& [one, at_s] : all)
     list.push_back({ { "kind", name(one.kind) }, { "what", one.what }, { "at_s", at_s } });
-  return envelope.closed(std::move(list));
+  return exclusions_envelope.closed(std::move(list));
 }
 
 std::string read_exclusions(const std::string& text, SavedExclusions& into)
 {
   json list {};
-  if (std::string wrong = envelope.open(text, list); !wrong.empty()) return wrong;
+  if (std::string wrong = exclusions_envelope.open(text, list); !wrong.empty()) return wrong;
   SavedExclusions read {};
   for (const json& one : list)
   {

@@ -17,27 +17,24 @@ namespace tandem::daemon
 namespace
 {
 
-using feeder::Source;
-using feeder::ThreadedSource;
-
 bool wireless(const std::string& interface)
 {
   std::error_code ignored;
   return std::filesystem::exists("/sys/class/net/" + interface + "/phy80211", ignored);
 }
 
-std::unique_ptr<Source> behind_thread(std::unique_ptr<Source> source)
+std::unique_ptr<feeder::Source> behind_thread(std::unique_ptr<feeder::Source> source)
 {
-  return std::make_unique<ThreadedSource>(std::move(source));
+  return std::make_unique<feeder::ThreadedSource>(std::move(source));
 }
 
 } // namespace
 
-std::vector<std::unique_ptr<Source>> make_sources(const std::vector<std::string>& names, bool modem,
-                                                  const std::vector<std::string>& interfaces)
+std::vector<std::unique_ptr<feeder::Source>> make_sources(const std::vector<std::string>& names, bool modem,
+                                                          const std::vector<std::string>& interfaces)
 {
   const std::string& wifi = interfaces.front();
-  std::vector<std::unique_ptr<Source>> all;
+  std::vector<std::unique_ptr<feeder::Source>> all;
   for (const std::string& name : names)
   {
     if (name == "nl80211" || (name == "auto" && wireless(wifi)))

@@ -12,11 +12,11 @@ using nlohmann::json;
 namespace
 {
 
-constexpr Envelope envelope { .key = "tandem-access-points",
-                              .version = 1,
-                              .body = "access_points",
-                              .type = json::value_t::object,
-                              .content = "access points" };
+constexpr Envelope aps_envelope { .key = "tandem-access-points",
+                                  .version = 1,
+                                  .body = "access_points",
+                                  .type = json::value_t::object,
+                                  .content = "access points" };
 
 } // namespace
 
@@ -25,13 +25,13 @@ std::string saved_aps_text(const SavedAps& saved)
   json body = json::object();
   if (saved.keep != 0) body = { { "keep", saved.keep }, { "at_s", saved.at_s } };
   if (saved.keep != 0 && saved.several_channels) body["several_channels"] = true; // an older version knows of none
-  return envelope.closed(std::move(body));
+  return aps_envelope.closed(std::move(body));
 }
 
 std::string read_saved_aps(const std::string& text, SavedAps& into)
 {
   json body {};
-  if (std::string wrong = envelope.open(text, body); !wrong.empty()) return wrong;
+  if (std::string wrong = aps_envelope.open(text, body); !wrong.empty()) return wrong;
   if (body.empty())
   {
     into = {};

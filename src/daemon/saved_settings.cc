@@ -14,7 +14,7 @@ using nlohmann::json;
 namespace
 {
 
-constexpr Envelope envelope {
+constexpr Envelope settings_envelope {
   .key = "tandem-saved", .version = 1, .body = "settings", .type = json::value_t::object, .content = "saved settings"
 };
 constexpr std::size_t longest_value = 200; // as the control API takes it
@@ -46,13 +46,13 @@ std::string saved_text(const SavedSettings& settings)
   json all = json::object();
   for (const auto& [name, one] : settings)
     all[name.text()] = { { "value", one.value }, { "at_s", one.at_s } };
-  return envelope.closed(std::move(all));
+  return settings_envelope.closed(std::move(all));
 }
 
 std::string read_saved(const std::string& text, SavedSettings& into)
 {
   json all {};
-  if (std::string wrong = envelope.open(text, all); !wrong.empty()) return wrong;
+  if (std::string wrong = settings_envelope.open(text, all); !wrong.empty()) return wrong;
   SavedSettings read {};
   for (const auto& [key, one] : all.items())
   {

@@ -5,7 +5,7 @@
 namespace tandem::kernel
 {
 
-static Duration read(clockid_t clock) noexcept
+static Duration time_of(clockid_t clock) noexcept
 {
   timespec t {};
   clock_gettime(clock, &t);
@@ -14,17 +14,17 @@ static Duration read(clockid_t clock) noexcept
 
 Tick now() noexcept
 {
-  return Tick { read(CLOCK_MONOTONIC) };
+  return Tick { time_of(CLOCK_MONOTONIC) };
 }
 
 Duration realtime_offset() noexcept
 {
-  return read(CLOCK_REALTIME) - read(CLOCK_MONOTONIC);
+  return time_of(CLOCK_REALTIME) - time_of(CLOCK_MONOTONIC);
 }
 
 Duration time_asleep() noexcept
 {
-  return read(CLOCK_BOOTTIME) - read(CLOCK_MONOTONIC);
+  return time_of(CLOCK_BOOTTIME) - time_of(CLOCK_MONOTONIC);
 }
 
 } // namespace tandem::kernel

@@ -9,7 +9,7 @@ namespace tandem::trace
 namespace
 {
 
-constexpr std::string_view head = "was: ";
+constexpr std::string_view mark = "was: ";
 
 std::optional<Link> link_named(std::string_view word)
 {
@@ -51,7 +51,7 @@ bool apply(std::string_view item, std::vector<std::byte>& bytes)
 std::string original_text(Link link, std::span<const std::byte> before, std::span<const std::byte> after)
 {
   constexpr std::string_view digits = "0123456789abcdef";
-  std::string text { head };
+  std::string text { mark };
   text += name(link);
   const std::size_t size = std::min(before.size(), after.size());
   for (std::size_t at = 0; at < size;)
@@ -73,8 +73,8 @@ std::string original_text(Link link, std::span<const std::byte> before, std::spa
 
 std::optional<Original> original_from(std::string_view text, std::span<const std::byte> after)
 {
-  if (!text.starts_with(head)) return {};
-  text.remove_prefix(head.size());
+  if (!text.starts_with(mark)) return {};
+  text.remove_prefix(mark.size());
   const auto word = [&text]
   {
     const std::string_view one = text.substr(0, text.find(' '));

@@ -28,7 +28,7 @@ struct Interface
   std::int64_t offset_seconds = 0;
 };
 
-Link link_named(std::string_view interface)
+Link link_of(std::string_view interface)
 {
   for (const Link link : all_links)
     if (interface == name(link)) return link;
@@ -192,7 +192,7 @@ private:
               if (code == pcapng::option::interface_offset && length == 8)
                 interface.offset_seconds = static_cast<std::int64_t>(get64(at));
             });
-    interface.link = link_named(interface.name);
+    interface.link = link_of(interface.name);
     if (heading_ && interface.link == Link::wifi) heading_->wifi_device = interface.description;
     if (heading_ && interface.link == Link::cell) heading_->cell_device = interface.description;
     interfaces_.push_back(std::move(interface));

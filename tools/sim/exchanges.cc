@@ -9,7 +9,7 @@ namespace tandem::sim
 namespace
 {
 
-constexpr feeder::Mac client { 2, 0, 0, 0, 0, 2 }, access_point { 2, 0, 0, 0, 0, 1 };
+constexpr feeder::Mac client_mac { 2, 0, 0, 0, 0, 2 }, access_point_mac { 2, 0, 0, 0, 0, 1 };
 constexpr unsigned packet_bytes = 1500;
 constexpr unsigned retries = 6; // as EstimatorSettings::retry_limit
 constexpr double usual_failures = 0.3, most_failures = 0.95;
@@ -27,7 +27,7 @@ Duration microseconds(double us)
 
 } // namespace
 
-Exchanges::Exchanges(std::uint64_t seed, std::uint64_t stream) : estimator_({ client }), random_(seed, stream) {}
+Exchanges::Exchanges(std::uint64_t seed, std::uint64_t stream) : estimator_({ client_mac }), random_(seed, stream) {}
 
 // Equation 1 the other way round.
 double Exchanges::failures(double mbps, Duration mean)
@@ -59,8 +59,8 @@ void Exchanges::show(bool failed, bool retry, Tick at)
 {
   if (failed && !random_.chance(heard_damaged)) return;
   estimator_.take({ .kind = feeder::Frame::Kind::data,
-                    .receiver = client,
-                    .transmitter = access_point,
+                    .receiver = client_mac,
+                    .transmitter = access_point_mac,
                     .from_ap = true,
                     .damaged = failed,
                     .sequence = sequence_,
@@ -97,7 +97,7 @@ Duration Exchanges::next(Duration mean, Tick now)
 RadioState Exchanges::radio(Tick now)
 {
   estimator_.advance(now);
-  const auto known = estimator_.estimate(access_point);
+  const auto known = estimator_.estimate(access_point_mac);
   if (!known) return {};
   RadioState state { .packet_time = known->packet_time, .confidence = static_cast<float>(known->confidence) };
   if (known->delivery) state.delivery = static_cast<float>(*known->delivery);

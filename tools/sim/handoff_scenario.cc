@@ -92,7 +92,7 @@ double variation(std::vector<double> delays)
   return delays[delays.size() * 95 / 100] - delays.front();
 }
 
-Algorithm algorithm(const std::string& arm)
+Algorithm coupling_of(const std::string& arm)
 {
   if (arm == "uncoupled") return Algorithm::reno;
   return arm == "olia" ? Algorithm::olia : Algorithm::lia;
@@ -125,7 +125,7 @@ private:
   {
     TransferConfig made;
     made.mptcp = true;
-    made.sender.algorithm = algorithm(run.arm);
+    made.sender.algorithm = coupling_of(run.arm);
     made.offered = { run.offered * mega };
     return made;
   }

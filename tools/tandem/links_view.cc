@@ -24,7 +24,7 @@ bool is_true(const json& object, const char* key)
   return found != object.end() && found->is_boolean() && found->get<bool>();
 }
 
-std::string number(std::optional<double> value, int digits, const char* unit = "", double factor = 1)
+std::string reading(std::optional<double> value, int digits, const char* unit = "", double factor = 1)
 {
   if (!value) return absent;
   std::array<char, 64> buffer {};
@@ -56,9 +56,9 @@ std::string sources_table(const json& wifi, const Style& style)
     table.add(
         { words_of(source, "name"),
           { state, tone_of_state(state) },
-          number(value_of(source, "reports"), 0),
-          number(skipped || limited ? std::optional { skipped.value_or(0) + limited.value_or(0) } : std::nullopt, 0),
-          number(value_of(source, "age_s"), 1, " s"),
+          reading(value_of(source, "reports"), 0),
+          reading(skipped || limited ? std::optional { skipped.value_or(0) + limited.value_or(0) } : std::nullopt, 0),
+          reading(value_of(source, "age_s"), 1, " s"),
           { rejected(source), Tone::warning },
           { words_of(source, "problem"), Tone::bad } });
   }
@@ -73,8 +73,8 @@ std::string modems_table(const json& cell, const Style& style)
   {
     const std::string state = words_of(modem, "state"), technology = words_of(modem, "technology");
     table.add({ words_of(modem, "modem"), state.empty() ? absent : state, technology.empty() ? absent : technology,
-                number(value_of(modem, "rsrp_dbm"), 0, " dBm"), number(value_of(modem, "rsrq_db"), 0, " dB"),
-                number(value_of(modem, "snr_db"), 1, " dB"), number(value_of(modem, "rssi_dbm"), 0, " dBm") });
+                reading(value_of(modem, "rsrp_dbm"), 0, " dBm"), reading(value_of(modem, "rsrq_db"), 0, " dB"),
+                reading(value_of(modem, "snr_db"), 1, " dB"), reading(value_of(modem, "rssi_dbm"), 0, " dBm") });
   }
   return table.empty() ? std::string {} : '\n' + table.text(style);
 }
@@ -130,16 +130,16 @@ std::string LinksView::show_wifi(const std::string& link, const json& wifi, cons
     if (ours && basis != "none" && !is_true(ap, "fresh")) from += ", stale";
     aps.add({ { name, ours ? Tone::strong : Tone::plain },
               words_of(ap, "ssid"),
-              number(time, 2, " ms", 1e-3),
+              reading(time, 2, " ms", 1e-3),
               { past(link + name + " T", time), Tone::faint },
-              number(delivery, 0, " %", 100),
+              reading(delivery, 0, " %", 100),
               { past(link + name + " p", delivery), Tone::faint },
-              number(value_of(ap, "mbps"), 1),
-              number(value_of(ap, "mcs"), 0),
-              number(signal, 0, " dBm"),
+              reading(value_of(ap, "mbps"), 1),
+              reading(value_of(ap, "mcs"), 0),
+              reading(signal, 0, " dBm"),
               { past(link + name + " s", signal), Tone::faint },
-              number(value_of(ap, "beacon_loss"), 0, " %", 100),
-              number(basis == "none" ? std::nullopt : value_of(ap, "confidence"), 0, " %", 100),
+              reading(value_of(ap, "beacon_loss"), 0, " %", 100),
+              reading(basis == "none" ? std::nullopt : value_of(ap, "confidence"), 0, " %", 100),
               { from, from == basis || from == absent ? Tone::plain : Tone::warning } });
   }
   if (!aps.empty()) out += '\n' + aps.text(style);
@@ -147,8 +147,8 @@ std::string LinksView::show_wifi(const std::string& link, const json& wifi, cons
   Table found { { "HEARD OF BY SCANS", "NETWORK", ">SIGNAL", ">MHZ", ">AGE" } };
   for (const json& candidate : list(wifi, "candidates"))
     found.add({ words_of(candidate, "ap"), words_of(candidate, "ssid"),
-                number(value_of(candidate, "signal_dbm"), 0, " dBm"), number(value_of(candidate, "frequency_mhz"), 0),
-                number(value_of(candidate, "age_s"), 1, " s") });
+                reading(value_of(candidate, "signal_dbm"), 0, " dBm"), reading(value_of(candidate, "frequency_mhz"), 0),
+                reading(value_of(candidate, "age_s"), 1, " s") });
   if (!found.empty()) out += '\n' + found.text(style);
 
   Table channels { { ">CHANNEL MHZ", ">BUSY", ">NOISE" } };
@@ -156,9 +156,9 @@ std::string LinksView::show_wifi(const std::string& link, const json& wifi, cons
   {
     if (!is_true(survey, "in_use")) continue;
     const auto active = value_of(survey, "active_ms"), busy = value_of(survey, "busy_ms");
-    const std::string share = active && busy && *active > 0 ? number(*busy / *active, 0, " %", 100) : absent;
+    const std::string share = active && busy && *active > 0 ? reading(*busy / *active, 0, " %", 100) : absent;
     channels.add(
-        { number(value_of(survey, "frequency_mhz"), 0), share, number(value_of(survey, "noise_dbm"), 0, " dBm") });
+        { reading(value_of(survey, "frequency_mhz"), 0), share, reading(value_of(survey, "noise_dbm"), 0, " dBm") });
   }
   if (!channels.empty()) out += '\n' + channels.text(style);
   return out;

@@ -16,7 +16,7 @@ namespace
 
 constexpr std::int64_t ms = 1'000'000;
 constexpr std::int64_t shortest_timeout = 200 * ms; // Linux' TCP_RTO_MIN; RFC 6298 says 1 s
-constexpr std::uint64_t segment = 1200;             // less room than this, and most servers send nothing
+constexpr std::uint64_t segment_bytes = 1200;       // less room than this, and most servers send nothing
 constexpr std::size_t slow_start = 3;               // segments of a first round after a timeout, at most
 constexpr std::size_t goes_on = 7;                  // of it and the next three, when there was more to say
 
@@ -241,7 +241,7 @@ private:
     if (out == nullptr) return false;
     // Without the scale a window is known to be full only when it is closed altogether.
     const auto is_full = [&](std::uint64_t ack, std::uint64_t edge)
-    { return flow_.shift ? edge < next_ + segment : edge == ack; };
+    { return flow_.shift ? edge < next_ + segment_bytes : edge == ack; };
     const bool full = is_full(out->ack, out->edge);
     const bool own_full = is_full(out->own_ack, out->own_edge);
     const std::uint64_t withheld = out->own_ack - std::min(out->own_ack, out->ack);

@@ -14,7 +14,7 @@ using nlohmann::json;
 namespace
 {
 
-constexpr int version = 1;
+constexpr int journal_version = 1;
 constexpr std::size_t most_entries = 64; // the kernel holds 8 endpoints
 
 json out(const MptcpLimits& limits)
@@ -60,7 +60,7 @@ std::string address_in(const json& in)
 
 std::string render_journal(const UndoJournal& journal, const JournalPlace& place)
 {
-  json text { { "version", version },
+  json text { { "version", journal_version },
               { "boot", place.boot },
               { "space", place.space },
               { "own", json::array() },
@@ -79,7 +79,8 @@ ReadJournal parse_journal(std::string_view text, const JournalPlace& here)
   try
   {
     const json in = json::parse(text);
-    if (number(in, "version", 0, 1'000'000) != version) return { .fault = "it is of another version of Tandem" };
+    if (number(in, "version", 0, 1'000'000) != journal_version)
+      return { .fault = "it is of another version of Tandem" };
     const JournalPlace place { .boot = in.at("boot").get<std::string>(), .space = in.at("space").get<std::uint64_t>() };
     if (place != here) return {};
     ReadJournal read {};

@@ -18,7 +18,7 @@ using nlohmann::json;
 namespace
 {
 
-constexpr int version = 1;
+constexpr int note_version = 1;
 constexpr std::size_t most_noted = 4 * most_paced;
 
 } // namespace
@@ -27,7 +27,9 @@ std::string render_bound(const BoundSockets& bound)
 {
   if (bound.empty()) return {};
   const JournalPlace place = journal_place();
-  json text { { "version", version }, { "boot", place.boot }, { "space", place.space }, { "sockets", json::array() } };
+  json text {
+    { "version", note_version }, { "boot", place.boot }, { "space", place.space }, { "sockets", json::array() }
+  };
   for (const auto& [cookie, one] : bound)
     text["sockets"].push_back({ cookie, one.before, one.set, one.was });
   return text.dump(1) + "\n";
@@ -37,7 +39,7 @@ BoundSockets parse_bound(const std::string& text)
 {
   if (text.empty()) return {};
   const json in = json::parse(text);
-  if (in.at("version") != version) throw std::invalid_argument { "it is of another version of Tandem" };
+  if (in.at("version") != note_version) throw std::invalid_argument { "it is of another version of Tandem" };
   const JournalPlace place { .boot = in.at("boot").get<std::string>(), .space = in.at("space").get<std::uint64_t>() };
   if (place != journal_place()) return {};
   const json& all = in.at("sockets");

@@ -20,7 +20,7 @@ namespace tandem::kernel
 
 namespace
 {
-constexpr std::size_t batch = 64;
+constexpr std::size_t most_at_once = 64;
 constexpr std::size_t control_size = CMSG_SPACE(sizeof(tpacket_auxdata)) + CMSG_SPACE(sizeof(timespec));
 // A time stamp further from now than this was taken before the wall clock was stepped.
 constexpr Duration oldest = std::chrono::seconds { 1 };
@@ -32,11 +32,11 @@ struct Observer::Parts
   Sampling sampling {};
   Fd socket {};
   ObserverStats stats {};
-  std::array<mmsghdr, batch> messages {};
-  std::array<iovec, batch> vectors {};
-  std::array<sockaddr_ll, batch> addresses {};
-  std::array<std::array<std::byte, snap>, batch> buffers {};
-  alignas(cmsghdr) std::array<std::array<char, control_size>, batch> controls {};
+  std::array<mmsghdr, most_at_once> messages {};
+  std::array<iovec, most_at_once> vectors {};
+  std::array<sockaddr_ll, most_at_once> addresses {};
+  std::array<std::array<std::byte, snap>, most_at_once> buffers {};
+  alignas(cmsghdr) std::array<std::array<char, control_size>, most_at_once> controls {};
 
   void attach(const Sampling& wanted)
   {
@@ -60,7 +60,7 @@ Observer::Observer(const std::string& interface, const Sampling& sampling) : par
   // Without it the time of reading has to do.
   setsockopt(p.socket.get(), SOL_SOCKET, SO_TIMESTAMPNS, &one, sizeof one);
   bind_packet_socket(p.socket, ifindex, ETH_P_ALL, interface); // ETH_P_IP would miss what leaves
-  for (std::size_t i = 0; i < batch; ++i)
+  for (std::size_t i = 0; i < most_at_once; ++i)
   {
     p.vectors[i] = { p.buffers[i].data(), snap };
     p.messages[i].msg_hdr.msg_iov = &p.vectors[i];
@@ -93,12 +93,12 @@ int Observer::drain(Call call, void* context, int limit) noexcept
   int taken = 0;
   while (taken < limit)
   {
-    for (std::size_t i = 0; i < batch; ++i)
+    for (std::size_t i = 0; i < most_at_once; ++i)
     {
       p.messages[i].msg_hdr.msg_namelen = sizeof(sockaddr_ll);
       p.messages[i].msg_hdr.msg_controllen = control_size;
     }
-    int count = recvmmsg(p.socket.get(), p.messages.data(), batch, MSG_DONTWAIT, nullptr);
+    int count = recvmmsg(p.socket.get(), p.messages.data(), most_at_once, MSG_DONTWAIT, nullptr);
     if (count < 0)
     {
       if (errno == EINTR) continue;
@@ -139,7 +139,7 @@ int Observer::drain(Call call, void* context, int limit) noexcept
       call(context, packet);
     }
     taken += count;
-    if (static_cast<std::size_t>(count) < batch) break;
+    if (static_cast<std::size_t>(count) < most_at_once) break;
   }
   return taken;
 }

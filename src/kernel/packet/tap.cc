@@ -23,7 +23,7 @@ namespace tandem::kernel
 namespace
 {
 
-constexpr std::size_t batch = 16;
+constexpr std::size_t read_at_once = 16;
 constexpr std::size_t largest = 65536; // a merged super-packet
 constexpr std::size_t control_size = CMSG_SPACE(sizeof(tpacket_auxdata));
 
@@ -88,11 +88,11 @@ Program filter_for(std::span<const std::uint16_t> ports)
 struct Tap::Parts
 {
   Fd socket {};
-  std::vector<std::byte> memory = std::vector<std::byte>(batch * largest);
-  std::array<mmsghdr, batch> messages {};
-  std::array<iovec, batch> vectors {};
-  std::array<sockaddr_ll, batch> addresses {};
-  alignas(cmsghdr) std::array<std::array<char, control_size>, batch> controls {};
+  std::vector<std::byte> memory = std::vector<std::byte>(read_at_once * largest);
+  std::array<mmsghdr, read_at_once> messages {};
+  std::array<iovec, read_at_once> vectors {};
+  std::array<sockaddr_ll, read_at_once> addresses {};
+  alignas(cmsghdr) std::array<std::array<char, control_size>, read_at_once> controls {};
 };
 
 Tap::Tap(const std::string& interface, std::span<const std::uint16_t> ports) : parts_ { std::make_unique<Parts>() }
@@ -106,7 +106,7 @@ Tap::Tap(const std::string& interface, std::span<const std::uint16_t> ports) : p
   p.socket = open_packet_socket(8 * 1024 * 1024);
   attach_filter(p.socket, filter_for(ports), "attach the port filter on " + interface);
   bind_packet_socket(p.socket, ifindex, ETH_P_ALL, interface); // ETH_P_IP would miss what leaves
-  for (std::size_t i = 0; i < batch; ++i)
+  for (std::size_t i = 0; i < read_at_once; ++i)
   {
     p.vectors[i] = { p.memory.data() + i * largest, largest };
     p.messages[i].msg_hdr.msg_iov = &p.vectors[i];
@@ -143,7 +143,7 @@ int Tap::drain(Call call, void* context, int limit) noexcept
       message.msg_hdr.msg_namelen = sizeof(sockaddr_ll);
       message.msg_hdr.msg_controllen = control_size;
     }
-    const int count = recvmmsg(p.socket.get(), p.messages.data(), batch, MSG_DONTWAIT, nullptr);
+    const int count = recvmmsg(p.socket.get(), p.messages.data(), read_at_once, MSG_DONTWAIT, nullptr);
     if (count < 0)
     {
       if (errno == EINTR) continue;
@@ -170,7 +170,7 @@ int Tap::drain(Call call, void* context, int limit) noexcept
       call(context, packet);
     }
     taken += count;
-    if (static_cast<std::size_t>(count) < batch) break;
+    if (static_cast<std::size_t>(count) < read_at_once) break;
   }
   return taken;
 }

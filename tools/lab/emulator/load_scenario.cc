@@ -15,7 +15,7 @@ namespace tandem::lab
 namespace
 {
 
-using std::chrono::milliseconds;
+using namespace std::chrono_literals;
 
 const toml::table& as_table(const toml::node& node, const std::string& key)
 {
@@ -248,7 +248,7 @@ private:
     read(*table, "scenario", "mptcp", [this](const Value& v) { result_.mptcp = v.boolean(); });
     read(*table, "scenario", "name", [this](const Value& v) { result_.name = v.text(); });
     read(*table, "scenario", "summary", [this](const Value& v) { result_.summary = v.text(); });
-    read(*table, "scenario", "duration", [this](const Value& v) { result_.duration = v.duration(milliseconds { 1 }); });
+    read(*table, "scenario", "duration", [this](const Value& v) { result_.duration = v.duration(1ms); });
     read(*table, "scenario", "seed",
          [this](const Value& v)
          { result_.seed = static_cast<std::uint64_t>(v.integer(0, std::numeric_limits<std::int64_t>::max())); });
@@ -290,7 +290,7 @@ private:
 
   void wan()
   {
-    result_.wan.down.delay = result_.wan.up.delay = milliseconds { 20 };
+    result_.wan.down.delay = result_.wan.up.delay = 20ms;
     result_.wan.down.rate = result_.wan.up.rate = Rate { 1e9 };
     if (const toml::table* table = section("wan"))
     {

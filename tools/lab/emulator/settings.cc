@@ -12,8 +12,7 @@ namespace tandem::lab
 namespace
 {
 
-using std::chrono::milliseconds;
-using std::chrono::seconds;
+using namespace std::chrono_literals;
 
 std::shared_ptr<const medium::Opportunities> load_trace(const Value& value)
 {
@@ -81,7 +80,7 @@ void set_short_guard(WifiSettings& wifi, const Value& value)
     wifi.air.phy.rates = medium::Phy::of(medium::Standard::n, wifi.air.phy.short_guard).rates;
 }
 
-constexpr Duration longest_delay = seconds { 60 };
+constexpr Duration longest_delay = 60s;
 
 } // namespace
 
@@ -186,16 +185,16 @@ const std::vector<Key<WifiSettings>>& wifi_keys()
                                                              : "a list of 6, 9, 12, 18, 24, 36, 48, 54 is allowed");
       },
       [](WifiSettings& to, const WifiSettings& from) { to.air.phy.basic = from.air.phy.basic; }, false },
-    AIR("slot", false, v.duration(Duration { 1000 }, milliseconds { 1 }), air.phy.slot),
-    AIR("sifs", false, v.duration(Duration { 1000 }, milliseconds { 1 }), air.phy.sifs),
+    AIR("slot", false, v.duration(Duration { 1000 }, 1ms), air.phy.slot),
+    AIR("sifs", false, v.duration(Duration { 1000 }, 1ms), air.phy.sifs),
     AIR("aifsn", false, static_cast<unsigned>(v.integer(1, 15)), air.phy.aifsn),
-    AIR("signal_extension", false, v.duration(Duration {}, milliseconds { 1 }), air.phy.signal_extension),
+    AIR("signal_extension", false, v.duration(Duration {}, 1ms), air.phy.signal_extension),
     AIR("cw_min", false, static_cast<std::uint32_t>(v.integer(1, 32767)), air.phy.cw_min),
     AIR("cw_max", false, static_cast<std::uint32_t>(v.integer(1, 32767)), air.phy.cw_max),
     AIR("ampdu_frames", false, static_cast<unsigned>(v.integer(1, 64)), air.aggregation.frames),
     AIR("ampdu_bytes", false, static_cast<std::uint32_t>(v.integer(1600, 65535)), air.aggregation.bytes),
-    AIR("ampdu_time", false, v.duration(Duration { 100000 }, milliseconds { 10 }), air.aggregation.time),
-    WIFI("beacon_interval", false, v.duration(Duration {}, seconds { 10 }), air.beacon_interval),
+    AIR("ampdu_time", false, v.duration(Duration { 100000 }, 10ms), air.aggregation.time),
+    WIFI("beacon_interval", false, v.duration(Duration {}, 10s), air.beacon_interval),
     AIR("survey", true, v.boolean(), survey),
     WIFI("noise", false, v.number(-120, -30), air.noise_dbm),
     WIFI("frame_error", true, v.probability(), air.frame_error),
@@ -222,7 +221,7 @@ const std::vector<Key<WifiSettings>>& wifi_keys()
     AIR("hidden", true, v.hidden(), hidden),
     AIR("ack_free", true, v.boolean(), ack_free),
     AIR("power_save", true, v.boolean(), air.power_save),
-    AIR("power_save_timeout", false, v.duration(milliseconds { 1 }, seconds { 60 }), air.power_save_timeout),
+    AIR("power_save_timeout", false, v.duration(1ms, 60s), air.power_save_timeout),
   };
   return keys;
 }

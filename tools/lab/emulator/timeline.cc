@@ -12,7 +12,7 @@ namespace tandem::lab
 namespace
 {
 
-using std::chrono::milliseconds;
+using namespace std::chrono_literals;
 
 ChangeEvent make_change(Section section, const std::string& key, const Value& value, const WifiSettings& wifi)
 {
@@ -152,9 +152,8 @@ std::vector<std::string_view> action(const Scenario& scenario, const toml::table
   {
     HandoffEvent handoff;
     handoff.ap = find_ap(scenario, Value(needed(table, "ap", event), "timeline.ap"));
-    handoff.gap = milliseconds { 50 };
-    with(table, "timeline", "gap",
-         [&](const Value& v) { handoff.gap = v.duration(Duration {}, std::chrono::minutes { 10 }); });
+    handoff.gap = 50ms;
+    with(table, "timeline", "gap", [&](const Value& v) { handoff.gap = v.duration(Duration {}, 10min); });
     with(table, "timeline", "mode", [&](const Value& v) { handoff.forward = v.choice({ "drop", "buffer" }) == 1; });
     if (scenario.wifi.pipe)
       Value(*table.get("what"), "timeline.what")
@@ -213,7 +212,7 @@ Event read_event(const toml::table& table, const Scenario& scenario)
   const Value kind(*what, "timeline.what");
   event.what = kind.text();
   event.at = Value(*at, "timeline.at").duration();
-  with(table, "timeline", "every", [&](const Value& v) { event.every = v.duration(milliseconds { 1 }); });
+  with(table, "timeline", "every", [&](const Value& v) { event.every = v.duration(1ms); });
   with(table, "timeline", "for", [&](const Value& v) { event.lasts = v.duration(Duration { 1 }); });
   refuse_unknown(table, "timeline", joined(common, action(scenario, table, kind, event)));
   if (event.every && event.lasts && *event.lasts >= *event.every)
