@@ -79,6 +79,24 @@ function(tandem_pch name)
 endfunction()
 tandem_pch(tandem_pch ${tandem_std_headers})
 
+# Several sources of one library or module in one unit: most of a unit's time goes into the headers that its neighbours read, too. Sources
+# share one namespace without a name there, so no two of a library may have the same name in it. The preset release builds each by itself,
+# and so finds a source that forgot an #include; programs of tests are never joined.
+option(TANDEM_UNITY "Compile the sources of a library together" OFF)
+# tandem_unity(targets...): joins their sources when TANDEM_UNITY says so.
+function(tandem_unity)
+  if(NOT TANDEM_UNITY)
+    return()
+  endif()
+  set_target_properties(${ARGN} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    foreach(target ${ARGN})
+      # Types of a joined source seem to come from a header, where a member of a type without linkage would be a fault.
+      target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
+    endforeach()
+  endif()
+endfunction()
+
 # The module SDK: headers only, no library behind it.
 add_library(tandem_sdk INTERFACE)
 target_include_directories(tandem_sdk INTERFACE ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR})
@@ -90,6 +108,7 @@ function(tandem_library name)
   add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PUBLIC tandem_sdk ${ARG_LINK})
   target_precompile_headers(${name} REUSE_FROM tandem_pch)
+  tandem_unity(${name})
 endfunction()
 
 # tandem_module(NAME sources... [LINK libraries...]): a pluggable module, build/lib/tandem/NAME.so. The same objects make the static
@@ -116,6 +135,9 @@ function(tandem_module name)
       target_precompile_headers(${target} REUSE_FROM tandem_pch)
     endif()
   endforeach()
+  if(parts)
+    tandem_unity(tandem_module_${name}_parts)
+  endif()
   set_property(GLOBAL APPEND PROPERTY TANDEM_MODULES ${name})
   install(TARGETS ${name} LIBRARY DESTINATION lib/tandem COMPONENT tandem)
 endfunction()
