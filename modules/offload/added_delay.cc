@@ -9,14 +9,13 @@ namespace
 {
 
 constexpr double longest = 0.25; // s, that a queue or a rate can excuse
-constexpr double rate_based_share = 0.25;
 
 } // namespace
 
 double unqueued_delay(const FlowView& flow, double free)
 {
   if (flow.sender.kind != SenderKind::rate_based) return free;
-  return std::max(free, std::min(longest, seconds(flow.rtt_min) * rate_based_share));
+  return std::max(free, std::min(longest, seconds(flow.rtt_min)));
 }
 
 double longest_delay(const FlowView& flow, double free, double queue)

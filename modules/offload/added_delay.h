@@ -6,9 +6,10 @@
 namespace tandem::offload
 {
 
-// The added delay, in seconds, that is worth while without any queue: `free`, or for a rate-based sender a share of the
-// shortest round trip. Such a sender is limited by its rate, with up to twice its bandwidth-delay product in flight
-// (BBR's cwnd_gain); it empties its queue on purpose, and each change of path would be a false sample of its bandwidth.
+// The added delay, in seconds, that is worth while without any queue: `free`, or for a rate-based sender the shortest
+// round trip. Such a sender is limited by its rate, with up to twice its bandwidth-delay product in flight (BBR's
+// cwnd_gain), so that its rate lasts while a round trip takes twice as long; it empties its queue on purpose, and each
+// change of path would be a false sample of its bandwidth (docs/results/offload-again.md).
 double unqueued_delay(const FlowView& flow, double free);
 
 // The added delay beyond which the cellular path is not worth while, in seconds; `queue`: the standing queue by Wi-Fi,

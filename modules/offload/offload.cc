@@ -63,7 +63,7 @@ ACKs with SACK, DSACK, ECE, FIN or RST always leave, and those with another wind
 | sender | what is done |
 |---|---|
 | loss-based, unknown | all of the above |
-| rate-based (BBR) | all of the above, but once it has started: each change of path is a false sample of its bandwidth. A quarter of the shortest round trip may be added whatever stands in queues |
+| rate-based (BBR) | all of the above, but once it has started: each change of path is a false sample of its bandwidth. Up to the shortest round trip (250 ms at most) may be added whatever stands in queues |
 | unresponsive: not Linux's TCP | nothing: such a stack may grow its window by ACKs, and take what two paths make of their order for losses |
 
 **Budget.** What Tandem may put on the cellular link in total is set once for all modules: `budget.cell_bytes` in docs/configuration.md.
