@@ -9,15 +9,12 @@
 #include <sys/socket.h>
 
 #include <array>
-#include <memory>
 #include <stdexcept>
 
 namespace tandem::kernel
 {
 namespace
 {
-
-constexpr std::uint8_t own_protocol = 84; // as policy_route.cc
 
 Owned<nl_addr> parsed(const std::string& text)
 {

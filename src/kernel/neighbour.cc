@@ -2,26 +2,11 @@
 
 #include "src/kernel/rtnetlink.h"
 
-#include <netlink/addr.h>
-#include <netlink/route/neighbour.h>
-
 #include <array>
 #include <exception>
-#include <memory>
 
 namespace tandem::kernel
 {
-
-namespace
-{
-
-struct Put
-{
-  void operator()(rtnl_neigh* n) const { rtnl_neigh_put(n); }
-  void operator()(nl_addr* a) const { nl_addr_put(a); }
-};
-
-} // namespace
 
 std::string neighbour_address(int ifindex, const Address& neighbour)
 {
@@ -31,9 +16,9 @@ std::string neighbour_address(int ifindex, const Address& neighbour)
     nl_cache* all = nullptr;
     if (rtnl_neigh_alloc_cache(socket.get(), &all) < 0) return {};
     const Owned<nl_cache> cache { all };
-    const std::unique_ptr<nl_addr, Put> wanted { nl_addr_build(neighbour.v6 ? AF_INET6 : AF_INET,
-                                                               neighbour.bytes.data(), neighbour.v6 ? 16 : 4) };
-    const std::unique_ptr<rtnl_neigh, Put> found { rtnl_neigh_get(cache.get(), ifindex, wanted.get()) };
+    const Owned<nl_addr> wanted { nl_addr_build(neighbour.v6 ? AF_INET6 : AF_INET, neighbour.bytes.data(),
+                                                neighbour.v6 ? 16 : 4) };
+    const Owned<rtnl_neigh> found { rtnl_neigh_get(cache.get(), ifindex, wanted.get()) };
     nl_addr* address = found ? rtnl_neigh_get_lladdr(found.get()) : nullptr;
     if (address == nullptr || nl_addr_get_len(address) != 6) return {};
     std::array<char, 64> text {};

@@ -17,7 +17,7 @@ namespace tandem::kernel
 namespace
 {
 
-constexpr std::size_t longest = 64 * 1024;
+constexpr std::size_t longest_note = 64 * 1024;
 
 std::string because(const std::string& what, const std::string& path)
 {
@@ -66,11 +66,11 @@ Note read_note(const std::string& path)
   if (fstat(file.get(), &info) < 0 || !S_ISREG(info.st_mode)) return { .fault = "not a regular file" };
   if (info.st_uid != geteuid() || (info.st_mode & (S_IWGRP | S_IWOTH)) != 0)
     return { .fault = "others than the daemon's user can write it" };
-  std::string text(longest + 1, '\0');
+  std::string text(longest_note + 1, '\0');
   std::size_t length = 0;
   for (ssize_t n = 0; length < text.size(); length += static_cast<std::size_t>(n))
     if (n = read(file.get(), text.data() + length, text.size() - length); n <= 0) break;
-  if (length > longest) return { .fault = "too long" };
+  if (length > longest_note) return { .fault = "too long" };
   text.resize(length);
   return { .text = std::move(text) };
 }

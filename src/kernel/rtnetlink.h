@@ -9,11 +9,16 @@
 #include <netlink/msg.h>
 #include <netlink/netlink.h>
 #include <netlink/route/addr.h>
+#include <netlink/route/class.h>
+#include <netlink/route/classifier.h>
 #include <netlink/route/link.h>
+#include <netlink/route/neighbour.h>
+#include <netlink/route/qdisc.h>
 #include <netlink/route/route.h>
 #include <netlink/route/rule.h>
 #include <netlink/socket.h>
 
+#include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <memory>
@@ -21,6 +26,9 @@
 
 namespace tandem::kernel
 {
+
+// Whose rules and routes are Tandem's: in no registry of /etc/iproute2/rt_protos.
+constexpr std::uint8_t own_protocol = 84;
 
 struct NetlinkRelease
 {
@@ -33,6 +41,10 @@ struct NetlinkRelease
   void operator()(rtnl_link* l) const { rtnl_link_put(l); }
   void operator()(rtnl_route* r) const { rtnl_route_put(r); }
   void operator()(rtnl_rule* r) const { rtnl_rule_put(r); }
+  void operator()(rtnl_neigh* n) const { rtnl_neigh_put(n); }
+  void operator()(rtnl_qdisc* q) const { rtnl_qdisc_put(q); }
+  void operator()(rtnl_class* c) const { rtnl_class_put(c); }
+  void operator()(rtnl_cls* c) const { rtnl_cls_put(c); }
 };
 template <class T>
 using Owned = std::unique_ptr<T, NetlinkRelease>;

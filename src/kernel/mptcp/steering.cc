@@ -4,7 +4,6 @@
 #include "src/kernel/rules/rules.h"
 
 #include <set>
-#include <stdexcept>
 
 namespace tandem::kernel
 {

@@ -12,10 +12,7 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <netlink/route/class.h>
-#include <netlink/route/classifier.h>
 #include <netlink/route/cls/u32.h>
-#include <netlink/route/qdisc.h>
 #include <netlink/route/qdisc/htb.h>
 #include <netlink/route/tc.h>
 #include <poll.h>
@@ -47,21 +44,14 @@ constexpr std::uint32_t quantum = 20'000;      // bytes; by HTB's own reckoning 
 constexpr double with_headers = 1514.0 / 1448; // HTB counts Ethernet frames, the socket's option what they carry
 constexpr auto patience = std::chrono::milliseconds { 300 };
 
-struct Put
-{
-  void operator()(rtnl_qdisc* q) const { rtnl_qdisc_put(q); }
-  void operator()(rtnl_class* c) const { rtnl_class_put(c); }
-  void operator()(rtnl_cls* c) const { rtnl_cls_put(c); }
-};
-using Discipline = std::unique_ptr<rtnl_qdisc, Put>;
-using Class = std::unique_ptr<rtnl_class, Put>;
-using Filter = std::unique_ptr<rtnl_cls, Put>;
+using Discipline = Owned<rtnl_qdisc>;
+using Class = Owned<rtnl_class>;
+using Filter = Owned<rtnl_cls>;
 
 template <class Object>
-std::unique_ptr<Object, Put> make(Object* (*allocate)(), int interface, std::uint32_t parent, std::uint32_t handle,
-                                  const char* kind)
+Owned<Object> make(Object* (*allocate)(), int interface, std::uint32_t parent, std::uint32_t handle, const char* kind)
 {
-  std::unique_ptr<Object, Put> one { allocate() };
+  Owned<Object> one { allocate() };
   if (!one) throw std::bad_alloc {};
   rtnl_tc_set_ifindex(TC_CAST(one.get()), interface);
   rtnl_tc_set_parent(TC_CAST(one.get()), parent);

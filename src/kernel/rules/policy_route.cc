@@ -22,8 +22,6 @@ namespace tandem::kernel
 namespace
 {
 
-constexpr std::uint8_t own_protocol = 84; // in no registry of /etc/iproute2/rt_protos
-
 template <class Each>
 void for_each(nl_cache* cache, Each each)
 {
