@@ -19,8 +19,7 @@ using namespace std::chrono_literals;
 
 // Nobody is in a hurry here: estimates are of half a second, and are told ten times a second.
 constexpr Duration pause = 100ms;
-constexpr Duration retry = 1s;          // the interface is not there yet
-constexpr Duration looked_at_for = 10s; // after a request of the control API
+constexpr Duration retry = 1s; // the interface is not there yet
 
 } // namespace
 

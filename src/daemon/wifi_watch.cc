@@ -20,7 +20,6 @@ using nlohmann::json;
 constexpr Duration frames_pause = 10ms;      // frames wait so long in their buffers while modules decide by them
 constexpr Duration frames_pause_idle = 50ms; // and so long while somebody only looks
 constexpr Duration radio_told_every = 100ms;
-constexpr Duration looked_at_for = 10s; // after a request of the control API
 
 std::string in_ms(Duration span)
 {
