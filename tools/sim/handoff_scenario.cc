@@ -76,14 +76,6 @@ private:
   double return_ms_, last_ = -1;
 };
 
-double mean(const std::vector<double>& values)
-{
-  double sum = 0;
-  for (const double value : values)
-    sum += value;
-  return values.empty() ? 0 : sum / static_cast<double>(values.size());
-}
-
 // RFC 5481 4.2: packet delay variation, the 95th percentile above the least delay.
 double variation(std::vector<double> delays)
 {

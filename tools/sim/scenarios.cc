@@ -956,6 +956,14 @@ double capacity(double packet_ms)
 
 } // namespace
 
+double mean(const std::vector<double>& values)
+{
+  double sum = 0;
+  for (const double value : values)
+    sum += value;
+  return values.empty() ? 0 : sum / static_cast<double>(values.size());
+}
+
 json simulate(const json& description)
 {
   return Simulation(description).run();

@@ -58,4 +58,6 @@ nlohmann::json grid(const Paper& paper);   // scenario 1 (figures 4a, 6a)
 nlohmann::json uplink(const Paper& paper); // scenario 2 (figures 4b, 6b)
 nlohmann::json many(const Paper& paper);   // figure 6c
 
+double mean(const std::vector<double>& values); // 0 of none
+
 } // namespace tandem::sim

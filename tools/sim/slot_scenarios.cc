@@ -9,7 +9,6 @@
 #include <cmath>
 #include <map>
 #include <memory>
-#include <numeric>
 
 namespace tandem::sim
 {
@@ -20,11 +19,6 @@ using nlohmann::json;
 using namespace tandem::rate;
 
 constexpr double to_mbps = 8e-6;
-
-double mean_of(const std::vector<double>& values)
-{
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
 
 // The same schedule comes again and again in a search through all allocations, only turned: its round-trip time is
 // kept.
@@ -78,7 +72,7 @@ std::vector<double> evaluated(const SlotRun& run, const Slots& slots, const Allo
   {
     const Schedule schedule(slots, order, static_cast<Station>(i));
     if (run.model == "published" && run.samples > 0)
-      rtts.push_back(mean_of(sampled_rtts(schedule, delays[i], run.samples, run.seed * 1000 + i, settings_of(run))));
+      rtts.push_back(mean(sampled_rtts(schedule, delays[i], run.samples, run.seed * 1000 + i, settings_of(run))));
     else
       rtts.push_back(model(schedule, delays[i]));
   }
@@ -165,7 +159,7 @@ json rtts(const RttRun& run)
     {
       const double delay = delay_ms / 1e3;
       const ModelSettings published { .mean_share = run.mean_share, .air_time = run.air_ms / 1e3 };
-      const double drawn = run.samples > 0 ? mean_of(sampled_rtts(schedule, delay, run.samples, run.seed, published))
+      const double drawn = run.samples > 0 ? mean(sampled_rtts(schedule, delay, run.samples, run.seed, published))
                                            : expected_rtt(schedule, delay, published);
       const double clocked = self_clocked_rtt(schedule, delay, { .window = run.window, .air_time = run.air_ms / 1e3 });
       result["points"].push_back({ { "delay_ms", delay_ms },
