@@ -83,17 +83,12 @@ tandem_pch(tandem_pch ${tandem_std_headers})
 # share one namespace without a name there, so no two of a library may have the same name in it. The preset release builds each by itself,
 # and so finds a source that forgot an #include; programs of tests are never joined.
 option(TANDEM_UNITY "Compile the sources of a library together" OFF)
-# tandem_unity(targets...): joins their sources when TANDEM_UNITY says so.
-function(tandem_unity)
-  if(NOT TANDEM_UNITY)
-    return()
-  endif()
-  set_target_properties(${ARGN} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
-  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-    foreach(target ${ARGN})
-      # Types of a joined source seem to come from a header, where a member of a type without linkage would be a fault.
-      target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
-    endforeach()
+# tandem_unity(target): joins its sources when TANDEM_UNITY says so.
+function(tandem_unity target)
+  if(TANDEM_UNITY)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+    # Types of a joined source seem to come from a header, where a member of a type without linkage would be a fault.
+    target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   endif()
 endfunction()
 
@@ -133,11 +128,9 @@ function(tandem_module name)
     if(TARGET ${target})
       set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
       target_precompile_headers(${target} REUSE_FROM tandem_pch)
+      tandem_unity(${target})
     endif()
   endforeach()
-  if(parts)
-    tandem_unity(tandem_module_${name}_parts)
-  endif()
   set_property(GLOBAL APPEND PROPERTY TANDEM_MODULES ${name})
   install(TARGETS ${name} LIBRARY DESTINATION lib/tandem COMPONENT tandem)
 endfunction()
