@@ -12,6 +12,8 @@
 namespace tandem::cli
 {
 
+inline constexpr int exit_bad_input = 2;
+
 // A command that could not be carried out, in words for the user, with the exit code: 1 failure, 2 bad input.
 class Failure : public std::runtime_error
 {

@@ -16,8 +16,6 @@ namespace tandem::cli
 namespace
 {
 
-constexpr int exit_bad_input = 2;
-
 std::vector<std::string> commands_of(const CLI::App& app)
 {
   std::vector<std::string> names {};

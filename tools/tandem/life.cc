@@ -118,7 +118,7 @@ std::string unit_word(const std::string& word)
   std::string out = "\"";
   for (const char c : word)
   {
-    if (c == '\n') throw Failure { "an option holds a line break", 2 };
+    if (c == '\n') throw Failure { "an option holds a line break", exit_bad_input };
     if (c == '"' || c == '\\') out += '\\';
     out += c;
     if (c == '%' || c == '$') out += c; // specifiers and variables

@@ -51,8 +51,6 @@ namespace
 
 using nlohmann::json;
 
-constexpr int exit_bad_input = 2;
-
 // Shows once, or again every second until Ctrl-C. With --json a watch is one document a line.
 int show(const Client& client, const std::string& target, bool as_json, bool watch,
          const std::function<std::string(const json&, const Style&)>& text)
@@ -149,7 +147,7 @@ int save_recording(const Client& client, const std::string& file, const std::str
   {
     const auto span = parse_duration(last);
     if (!span || *span <= Duration {} || *span > std::chrono::hours { 1 })
-      throw Failure { "--last " + last + ": a duration such as 30s is needed, up to 1h", 2 };
+      throw Failure { "--last " + last + ": a duration such as 30s is needed, up to 1h", exit_bad_input };
     target += "?last_s=" + CLI::detail::to_string(seconds(*span));
   }
   const std::string bytes = client.get(target, std::chrono::seconds { 30 });

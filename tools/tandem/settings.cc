@@ -21,7 +21,6 @@ using nlohmann::json;
 namespace
 {
 
-constexpr int exit_bad_input = 2;
 constexpr const char* knob_example = "offload.window_mss";
 
 const json& find_module(const json& modules, const std::string& name)

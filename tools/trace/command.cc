@@ -1,6 +1,7 @@
 #include "tools/trace/command.h"
 
 #include "src/trace/reader.h"
+#include "tools/trace/bad_request.h"
 #include "tools/trace/explain.h"
 #include "tools/trace/local_option.h"
 #include "tools/trace/print.h"

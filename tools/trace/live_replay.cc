@@ -7,7 +7,7 @@
 #include "src/wire/edit.h"
 #include "src/wire/parse.h"
 #include "src/wire/text.h"
-#include "tools/trace/local_option.h"
+#include "tools/trace/bad_request.h"
 
 #include <algorithm>
 #include <array>

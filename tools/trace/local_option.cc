@@ -1,5 +1,7 @@
 #include "tools/trace/local_option.h"
 
+#include "tools/trace/bad_request.h"
+
 #include <CLI/CLI.hpp>
 #include <arpa/inet.h>
 

@@ -4,6 +4,7 @@
 #include "src/daemon/layout.h"
 #include "src/daemon/module_loader.h"
 #include "src/trace/reader.h"
+#include "tools/trace/bad_request.h"
 #include "tools/trace/live_report.h"
 #include "tools/trace/local_option.h"
 #include "tools/trace/replay_report.h"

@@ -3,9 +3,9 @@
 #include "src/trace/pcapng_writer.h"
 #include "tests/unit/trace_tool/conversation.h"
 #include "tests/unit/trace_tool/narrow.h"
+#include "tools/trace/bad_request.h"
 #include "tools/trace/command.h"
 #include "tools/trace/live_replay.h"
-#include "tools/trace/local_option.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
