@@ -123,13 +123,15 @@ void learn(Undo::State& state)
   state.last_queue = state.hole_queue;
 }
 
-// How many wireless losses are usual, from those that nothing else explains.
+// How many wireless losses are usual, from those that nothing else explains: of all that has arrived since the one
+// before, whatever a full queue has lost meanwhile.
 void learn_rate(const FlowView& flow, Undo::State& state, bool surely)
 {
+  if (!surely) return;
   const auto so_far = static_cast<std::uint32_t>(flow.bytes_delivered);
   const auto delivered = static_cast<double>(so_far - state.judged_at);
   state.judged_at = so_far;
-  if (!surely || delivered <= 0) return;
+  if (delivered <= 0) return;
   const auto rate = static_cast<float>(std::min(1.0, state.episode.holes * static_cast<double>(flow.mss) / delivered));
   state.loss_rate += (rate - state.loss_rate) / rate_memory;
 }

@@ -172,5 +172,28 @@ TEST(MirrorSenders, NothingIsExpectedAfterAnUnknownSenderOrALinkThatWasNeverFull
   }
 }
 
+// The rate of the air's losses is theirs of all that arrives, not of what arrived since a full queue lost something: that
+// made every loss the usual one, and hid those of the queue.
+TEST(MirrorSenders, WhatAFullQueueLosesMakesTheAirNoWorse)
+{
+  Lossy lossy = after_losses(SenderKind::loss_based, 4);
+  const float before = lossy.state.loss_rate;
+  ASSERT_GT(before, 0);
+  std::uint32_t from = 50'000;
+  for (int i = 0; i < 8; ++i)
+  {
+    lossy.data(40, 30ms);
+    lossy.flow.bytes_delivered += 100'000;
+    lossy.episode(from += 10'000);
+    EXPECT_GE(lossy.state.score, 0.5F) << "nobody can say that it was the air";
+    EXPECT_EQ(lossy.state.loss_rate, before);
+  }
+  lossy.data(40);
+  lossy.flow.bytes_delivered += 1448;
+  lossy.episode(from += 10'000);
+  EXPECT_LT(lossy.state.score, 0.5F);
+  EXPECT_LT(lossy.state.loss_rate, before);
+}
+
 } // namespace
 } // namespace tandem::mirror
