@@ -164,6 +164,16 @@ function(tandem_test name)
   set_tests_properties(${ARG_LAYER}.${name} PROPERTIES LABELS "${ARG_LAYER};fast" TIMEOUT 300)
 endfunction()
 
+# tandem_probe(NAME sources... [LINK libraries...]): a program that tests of lab and vm run: no test itself, compiled cold.
+function(tandem_probe name)
+  cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
+  add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PRIVATE ${ARG_LINK})
+  target_compile_options(${name} PRIVATE ${TANDEM_COLD})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  tandem_unity(${name})
+endfunction()
+
 # tandem_without_test_programs(): the target of that name builds all but the programs of tandem_test and tandem_fuzz. A full run of the
 # tests compiles those for the sanitizers alone.
 function(tandem_without_test_programs)
