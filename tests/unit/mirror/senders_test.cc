@@ -172,8 +172,8 @@ TEST(MirrorSenders, NothingIsExpectedAfterAnUnknownSenderOrALinkThatWasNeverFull
   }
 }
 
-// The rate of the air's losses is theirs of all that arrives, not of what arrived since a full queue lost something: that
-// made every loss the usual one, and hid those of the queue.
+// The rate of the air's losses is theirs of all that arrives, not of what arrived since a full queue lost something:
+// that made every loss the usual one, and hid those of the queue.
 TEST(MirrorSenders, WhatAFullQueueLosesMakesTheAirNoWorse)
 {
   Lossy lossy = after_losses(SenderKind::loss_based, 4);
