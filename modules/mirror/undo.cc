@@ -123,11 +123,10 @@ void learn(Undo::State& state)
   state.last_queue = state.hole_queue;
 }
 
-// How many wireless losses are usual, from those that nothing else explains: of all that has arrived since the one
+// How many wireless losses are usual, from one that nothing else explains: of all that has arrived since the one
 // before, whatever a full queue has lost meanwhile.
-void learn_rate(const FlowView& flow, Undo::State& state, bool surely)
+void learn_rate(const FlowView& flow, Undo::State& state)
 {
-  if (!surely) return;
   const auto so_far = static_cast<std::uint32_t>(flow.bytes_delivered);
   const auto delivered = static_cast<double>(so_far - state.judged_at);
   state.judged_at = so_far;
@@ -349,7 +348,7 @@ Plan Undo::go_on(const Event& event, const FlowView& flow, State& state, bool cr
   }
   state.score = static_cast<float>(verdict.congestion);
   const bool surely = verdict.congestion < sure && !left_over && !episode.ece;
-  learn_rate(flow, state, surely);
+  if (surely) learn_rate(flow, state);
   // Without a rate nothing is to be had from knowing it: a flow that never filled the link overflows no queue.
   if (hides && surely && flow.sender.kind == SenderKind::loss_based && state.steering.carried() > 0)
     air_.lost(flow, { .lost = state.loss_rate, .carried = state.steering.carried() }, event.now);
