@@ -53,6 +53,10 @@ shortest round trip by Wi-Fi of the whole flow, as a queue may stand for minutes
 **Without a cellular path** (filtered, translated, too slow, or no link) fewer ACKs leave by Wi-Fi instead: at most `wifi_ack_ratio` to one,
 at least sixteen in a round trip, each for at most eight segments.
 
+**By both links.** An access point that always has something to send lets the ACKs of a whole window wait for the air now and then, and the server answers
+them with a burst as large, which overflows the access point's queue. Where the cellular path works, but is too slow to be the only one, what has left by Wi-Fi leaves
+by cellular as well, eight times in a round trip, for two seconds after an ACK by Wi-Fi was later than such a copy. So no wait is longer than cellular takes.
+
 **Slow uplinks.** By cellular a flow begins with as few ACKs as by Wi-Fi. The delays of two ACKs tell how many more were sent than the uplink took, before
 their queue is long: so many fewer leave from then on, down to one in sixteen, and more again ten seconds later, a step at a time. An uplink that takes not even those is left for four
 seconds and more. Either way only an ACK that carries nothing but what the next one repeats is left out, and never for longer than a quarter of a round trip.
@@ -63,7 +67,7 @@ ACKs with SACK, DSACK, ECE, FIN or RST always leave, and those with another wind
 | sender | what is done |
 |---|---|
 | loss-based, unknown | all of the above |
-| rate-based (BBR) | all of the above, but once it has started: each change of path is a false sample of its bandwidth. Up to the shortest round trip (250 ms at most) may be added whatever stands in queues |
+| rate-based (BBR) | all of the above but copies by both links, and once it has started: each change of path is a false sample of its bandwidth. Up to the shortest round trip (250 ms at most) may be added whatever stands in queues |
 | unresponsive: not Linux's TCP | nothing: such a stack may grow its window by ACKs, and take what two paths make of their order for losses |
 
 **Budget.** What Tandem may put on the cellular link in total is set once for all modules: `budget.cell_bytes` in docs/configuration.md.

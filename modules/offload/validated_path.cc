@@ -23,7 +23,9 @@ constexpr double longest_retry = 300;         // s, between two tries
 // A cellular uplink that takes too few ACKs counts as so many losses of goodput, which double the time until the next
 // try.
 constexpr std::uint8_t full_uplink_losses = 3;
-constexpr Duration delay_memory = 30s; // how long one that was found too long counts without a new probe
+constexpr Duration delay_memory = 30s;     // how long one that was found too long counts without a new probe
+constexpr std::int32_t late_memory = 2000; // ticks for which ACKs leave by both links once one by Wi-Fi was late
+constexpr double copies_in_rtt = 8;
 
 // Whether the newest ACK by cellular may be lost. An echo proves those up to its own TSval, not what left after it.
 bool unsure(const FlowView& flow, const ValidatedPath::State& state)
@@ -66,6 +68,16 @@ bool budget_spent(const Event& event)
 Duration timeout(const FlowView& flow)
 {
   return PathValidation::timeout(flow.rtt_smoothed);
+}
+
+// By cellular, what has left by Wi-Fi already: the same number, window and TSval.
+InjectedSegment copy_of_last(const FlowView& flow)
+{
+  return { .by = Link::cell,
+           .seq = flow.snd_nxt,
+           .ack = flow.sent_ack,
+           .window = std::min(flow.sent_window, flow.last_window),
+           .timestamps = Timestamps { flow.sent_ts_value, flow.ts_recent } };
 }
 
 InjectedSegment latest(const FlowView& flow, Link by)
@@ -162,7 +174,32 @@ Plan ValidatedPath::while_by_wifi(const Event& event, const FlowView& flow, Stat
     plan.quiet.reset();
     state.thinning.withhold(event, flow, ratio, plan);
   }
+  if (plan.verdict == Verdict::pass && wants_copy(event, flow, state))
+  {
+    state.copied_at = static_cast<std::uint16_t>(flow.last_ts_value.raw);
+    scratch_[0] = copy_of_last(flow);
+    plan.quiet.reset();
+    plan.inject = scratch_;
+    plan.why = "offload: by cellular as well";
+  }
   return plan;
+}
+
+// Whether what left by Wi-Fi last is to leave by cellular, too, though that is too slow to be the only way. An access
+// point that always has something to send lets the ACKs of a whole window wait for the air now and then; the server
+// answers them with as large a burst, which overflows the access point's queue. By the slower way they are there no
+// later than it takes.
+bool ValidatedPath::wants_copy(const Event& event, const FlowView& flow, const State& state) const
+{
+  const auto since_copy = static_cast<std::uint16_t>(flow.last_ts_value.raw - state.copied_at);
+  const bool of_use = state.late_known && slow_path(flow, state, event.now)
+                      && flow.last_ts_value - state.late_at < late_memory
+                      && since_copy >= milliseconds(flow.rtt_smoothed) / copies_in_rtt
+                      && (flow.sender.kind == SenderKind::loss_based || flow.sender.kind == SenderKind::unknown);
+  return of_use && event.segment->timestamps && !event.segment->has(loaded_flags) && event.segment->sack_count == 0
+         && PathValidation::may_lag(flow) && flow.sent_any
+         && !flow.sent_ack.after(event.segment->ack - PathValidation::lag) && usable(Link::cell, *event.links, flow)
+         && !budget_spent(event);
 }
 
 // One ACK in this many is sent by Wi-Fi; 1 = all.

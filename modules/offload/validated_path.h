@@ -94,6 +94,7 @@ public:
     Goodput goodput {};
 
     Seq data_edge {};                  // snd_nxt when the phase began: local data in between spoils tags
+    TsClock late_at {};                // TSval when an ACK by Wi-Fi was last later than a copy by cellular is
     TsClock more_after {};             // by cellular: no more ACKs than now before
     TsClock validated_after {};        // by cellular: echoes up to here may come from local data sent by Wi-Fi
     std::int32_t wifi_delay = 0;       // ticks: smallest over the last round by Wi-Fi
@@ -105,22 +106,26 @@ public:
     float added_delay = 0;             // s, of the cellular ACK path over Wi-Fi; negative when it is faster
     std::uint16_t stretch = 1;         // one ACK in this many leaves by cellular, or left when it was last used
     std::uint16_t window = 0;          // of the last ACK, unscaled
+    std::uint16_t copied_at = 0;       // low half of the TSval when the last copy left by cellular beside Wi-Fi
     std::uint16_t unvalidated = 0;     // ACKs sent by cellular since the last validation
     std::int16_t wifi_above_least = 0; // ticks: what stood in the uplink's queue in the round of wifi_delay
     std::uint8_t wifi_rounds = 0;
     std::uint8_t still = 0;          // ACKs in a row with the same window
     std::uint8_t failures = 0;       // in a row, for the backoff
     std::uint8_t goodput_losses = 0; // times the goodput was worse by cellular, likewise
-    bool on_word = false;            // by cellular on another flow's word, no echo of its own came yet
-    bool distrusts = false;          // goes on no flow's word before it has validated the path by itself
     Phase phase = Phase::by_wifi;
-    bool window_moved = false; // since the copies began to leave: those that arrived may not have been echoed
-    bool base_known = false;   // wifi_delay is
-    bool cell_base_known = false;
-    bool delay_known = false; // added_delay was measured over a round by cellular
-    bool thin_uplink = false; // of cellular: it took fewer ACKs than were sent
-    bool uplink_full = false; // with as few ACKs as may be by cellular, too
+    bool on_word : 1 = false;      // by cellular on another flow's word, no echo of its own came yet
+    bool distrusts : 1 = false;    // goes on no flow's word before it has validated the path by itself
+    bool window_moved : 1 = false; // since the copies began to leave: those that arrived may not have been echoed
+    bool base_known : 1 = false;   // wifi_delay is
+    bool cell_base_known : 1 = false;
+    bool delay_known : 1 = false; // added_delay was measured over a round by cellular
+    bool late_known : 1 = false;  // late_at is
+    bool thin_uplink : 1 = false; // of cellular: it took fewer ACKs than were sent
+    bool uplink_full : 1 = false; // with as few ACKs as may be by cellular, too
 
+    // Ticks, without what stood in the uplink's queue.
+    std::int32_t least_by_wifi() const { return wrapped(wifi_delay, wifi_above_least); }
     bool takes_word(const FlowView& flow) const { return flow.cell_path_known && !distrusts; }
   };
 
@@ -139,6 +144,9 @@ private:
   Plan hear(const Event& event, const FlowView& flow, State& state);
   Plan confirm(const Event& event, const FlowView& flow, State& state);
   Plan move(const Event& event, const FlowView& flow, State& state, TsClock before, std::string_view why);
+  bool wants_copy(const Event& event, const FlowView& flow, const State& state) const;
+  std::optional<double> slow_path(const FlowView& flow, const State& state, Tick now) const;
+  void note_late(std::int32_t delay, const FlowView& flow, State& state, Tick now) const;
   bool fits_on_word(const FlowView& flow, const State& state) const;
   Plan move_on_word(const Event& event, const FlowView& flow, State& state);
   static Tick first_echo_due(const FlowView& flow, const State& state);
@@ -156,7 +164,7 @@ private:
   void first_acks(const Event& event, const FlowView& flow, State& state, TsClock before) const;
   static void more_acks(const FlowView& flow, State& state);
   static void measure_load(TsClock echo, std::int32_t delay, const FlowView& flow, State& state);
-  bool measure_delay(const Segment& segment, const FlowView& flow, State& state, Tick now);
+  bool measure_delay(const Segment& segment, const FlowView& flow, State& state, Tick now) const;
   Duration backoff(std::uint8_t& times) const;
 
   std::array<InjectedSegment, 1> scratch_ {};

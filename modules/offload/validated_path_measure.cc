@@ -1,8 +1,10 @@
 // What stands in queues, and what the cellular way of the ACKs adds, measured while a flow runs.
+#include "modules/offload/added_delay.h"
 #include "modules/offload/validated_path.h"
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 namespace tandem::offload
@@ -109,19 +111,43 @@ void ValidatedPath::more_acks(const FlowView& flow, State& state)
   state.more_after = flow.last_ts_value + until_more(flow);
 }
 
+// What a cellular path adds that works, and is too slow to be the only one: this flow has found that lately, or another
+// one has.
+std::optional<double> ValidatedPath::slow_path(const FlowView& flow, const State& state, Tick now) const
+{
+  std::optional<double> added {};
+  if (now < state.slow_until)
+    added = static_cast<double>(state.slow_delay);
+  else if (state.takes_word(flow))
+    added = seconds(*flow.cell_path_known);
+  return added && *added > longest_delay(flow, knobs.added_delay_free, state.queue_by_wifi) ? added : std::nullopt;
+}
+
+// Once ACKs leave by both links the delay heard is that of whichever was faster, and no longer than a copy's.
+void ValidatedPath::note_late(std::int32_t delay, const FlowView& flow, State& state, Tick now) const
+{
+  const std::optional<double> slow = slow_path(flow, state, now);
+  // What left by cellular before the return to Wi-Fi is echoed for a round trip more.
+  if (!slow || !state.base_known || now - state.since < 2 * flow.rtt_smoothed) return;
+  if ((wrapped(delay, state.least_by_wifi()) + 1) * 1e-3 < *slow) return;
+  state.late_at = flow.last_ts_value;
+  state.late_known = true;
+}
+
 // True when the delay that the cellular path adds has just become known.
-bool ValidatedPath::measure_delay(const Segment& segment, const FlowView& flow, State& state, Tick now)
+bool ValidatedPath::measure_delay(const Segment& segment, const FlowView& flow, State& state, Tick now) const
 {
   // What another module injects while ACKs go by cellular goes by Wi-Fi, with a TSval that is not reserved, and is
   // sooner there.
   if (state.phase == Phase::by_cell && !flow.ts_reserved.holds(segment.timestamps->echo)) return false;
   const auto [ack, round] = state.delay.hear(segment, flow, now);
   if (ack && state.phase == Phase::by_cell) measure_load(segment.timestamps->echo, *ack, flow, state);
+  if (ack && state.phase == Phase::by_wifi) note_late(*ack, flow, state, now);
   if (!round) return false;
   if (state.phase == Phase::by_wifi)
   {
     // Every so many rounds the shortest one counts as a tick longer: two clocks part by a millisecond in half a minute.
-    const std::int32_t least = wrapped(state.wifi_delay, state.wifi_above_least - (++state.wifi_rounds == 0 ? 1 : 0));
+    const std::int32_t least = wrapped(state.least_by_wifi(), ++state.wifi_rounds == 0 ? -1 : 0);
     state.wifi_delay = *round;
     state.wifi_above_least =
         static_cast<std::int16_t>(state.base_known ? std::clamp(wrapped(*round, least), 0, most_above_least) : 0);

@@ -183,3 +183,16 @@ def test_eight_downloads_at_once(lab):
         assert all(result.error is None for result in results)
         assert {result.sha256 for result in results[2:]} == {lab.random_file["sha256"]}
         clean(daemon)
+
+
+def test_acks_leave_by_both_links_where_cellular_is_too_slow_alone(make_lab, module_needed):
+    """Aggregated frames: the access point keeps the air for several at a time, and ACKs by Wi-Fi come later than a copy by cellular would."""
+    lab = make_lab("plain", overrides={"wifi.profile": "wifi-n", "cell.delay": "24ms"})
+    with lab.daemon(["offload"]) as daemon:
+        for _ in range(4):
+            result = lab.download("random", sha256=True)
+            assert result.error is None and result.sha256 == lab.random_file["sha256"]
+            if decisions(daemon).get("offload: by cellular as well", 0) > 50:
+                break
+        assert decisions(daemon)["offload: by cellular as well"] > 50
+        clean(daemon)

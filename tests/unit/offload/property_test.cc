@@ -18,7 +18,7 @@ using namespace test;
 struct Coverage
 {
   std::uint64_t by_cell = 0, dropped = 0, by_timer = 0, silence = 0, link_lost = 0, validation_lost = 0, spoiled = 0;
-  std::uint64_t switched_off = 0, on_word = 0, word_was_wrong = 0;
+  std::uint64_t switched_off = 0, on_word = 0, word_was_wrong = 0, by_both = 0;
 };
 
 class Ordeal
@@ -70,6 +70,7 @@ private:
     coverage.switched_off = count("offload: switched off");
     coverage.on_word = count("offload: path known from another flow");
     coverage.word_was_wrong = count("offload: no echo on a path known from another flow");
+    coverage.by_both = count("offload: by cellular as well");
   }
 
   static Peers peers_for(std::uint64_t seed)
@@ -129,6 +130,8 @@ private:
       auto& known = s_.fixture.flow(s_.peers).view.cell_path_known;
       known = known ? std::nullopt : std::optional { ms(draw(30)) - ms(10) };
     }
+    else if (what < 967)
+      s_.wifi().delay = ms(2 + draw(60)); // until the medium is free
     else if (what < 980)
       s_.length = 500 + draw(6000);
     else if (what < 990)
@@ -230,6 +233,7 @@ TEST(OffloadProperties, HoldUnderRandomEvents)
                                                  { "switched off", &Coverage::switched_off, 10 },
                                                  { "on another flow's word", &Coverage::on_word, 100 },
                                                  { "a wrong word", &Coverage::word_was_wrong, 10 },
+                                                 { "by both links", &Coverage::by_both, 100 },
                                              });
 }
 

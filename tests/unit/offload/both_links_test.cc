@@ -1,0 +1,158 @@
+// ACKs by Wi-Fi that leave by cellular as well, where that is too slow to be the only way.
+#include "tests/unit/offload/session.h"
+
+#include <gtest/gtest.h>
+
+namespace tandem::offload
+{
+namespace
+{
+
+using namespace test;
+
+constexpr std::string_view copied = "offload: by cellular as well";
+constexpr std::string_view declined = "offload: added delay costs more than it saves";
+
+// A flow that has found its cellular path, 20 ms slower than Wi-Fi, too slow.
+struct Declined : Session
+{
+  Declined()
+  {
+    module.set("probe_copies", 1);
+    cell().delay = ms(30);
+    EXPECT_TRUE(until(declined));
+    steps(600); // the back-off is over
+  }
+  // ACKs by Wi-Fi wait so long for the air, for 100 ms.
+  void wait_for_air(Duration extra)
+  {
+    wifi().delay = wifi().delay + extra;
+    steps(100);
+    wifi().delay = wifi().delay - extra;
+  }
+  std::uint64_t copies() const { return fixture.count(copied); }
+};
+
+TEST(OffloadBothLinks, NothingIsCopiedWhileWiFiIsInTime)
+{
+  Declined s {};
+  s.steps(2000);
+  EXPECT_EQ(s.copies(), 0u);
+  s.wait_for_air(ms(12));
+  s.steps(100);
+  EXPECT_EQ(s.copies(), 0u) << "a copy would have come later still";
+}
+
+TEST(OffloadBothLinks, OnceWiFiIsLaterThanACopyForTwoSeconds)
+{
+  Declined s {};
+  s.wait_for_air(ms(40));
+  s.steps(900);
+  const std::uint64_t first = s.copies();
+  EXPECT_GT(first, 100u);
+  EXPECT_LT(first, 500u) << "not of every ACK, eight in a round trip";
+  s.steps(2000);
+  const std::uint64_t then = s.copies();
+  s.steps(1000);
+  EXPECT_EQ(s.copies(), then) << "and no longer";
+  EXPECT_EQ(s.phase(), Phase::by_wifi);
+  EXPECT_EQ(s.fixture.violations(), 0u);
+}
+
+TEST(OffloadBothLinks, AnotherFlowsWordIsEnough)
+{
+  Session s {};
+  s.cell().delay = ms(30);
+  auto& known = s.fixture.flow(s.peers).view.cell_path_known;
+  known = ms(20);
+  s.steps(600);
+  s.wifi().delay = ms(50);
+  s.steps(100);
+  s.wifi().delay = ms(10);
+  s.steps(300);
+  EXPECT_GT(s.fixture.count(copied), 50u);
+  EXPECT_EQ(s.fixture.count("offload: probe begins"), 0u);
+  known.reset();
+  const std::uint64_t before = s.fixture.count(copied);
+  s.steps(100);
+  EXPECT_EQ(s.fixture.count(copied), before) << "somebody has found that the path is gone";
+}
+
+TEST(OffloadBothLinks, TheServerIsToldByTheFasterOne)
+{
+  Declined s {};
+  s.wait_for_air(ms(40));
+  s.wifi().delay = ms(200);
+  const Seq before = s.server.acknowledged;
+  s.steps(100);
+  s.server.echo(s.fixture.now());
+  EXPECT_GT(s.server.acknowledged - before, 50 * 2896) << "after 100 ms nothing of them has come by Wi-Fi";
+}
+
+TEST(OffloadBothLinks, ACopyTellsNothingThatHasNotLeftByWiFi)
+{
+  Declined s {};
+  s.wait_for_air(ms(40));
+  s.steps(500);
+  Seq told = s.left.front().ack;
+  TsClock newest = s.left.front().value;
+  std::uint64_t seen = 0;
+  for (const Left& one : s.left)
+    if (one.why == copied && one.injected)
+    {
+      ++seen;
+      EXPECT_EQ(one.by, Link::cell);
+      EXPECT_FALSE(one.ack.after(told));
+      EXPECT_FALSE(one.value.after(newest));
+      EXPECT_GE(one.lacks, PathValidation::lag) << "or a NAT that begins later could have the connection reset";
+    }
+    else
+    {
+      told = later(told, one.ack);
+      newest = one.value.after(newest) ? one.value : newest;
+    }
+  EXPECT_GT(seen, 50u);
+}
+
+TEST(OffloadBothLinks, OnlyForSendersThatAnswerABurstWithOne)
+{
+  for (const SenderKind kind :
+       { SenderKind::unknown, SenderKind::loss_based, SenderKind::rate_based, SenderKind::unresponsive })
+  {
+    Declined s {};
+    s.fixture.flow(s.peers).view.sender.kind = kind;
+    s.module.set("window_mss", 10'000); // and no other move
+    s.wait_for_air(ms(40));
+    s.steps(500);
+    EXPECT_EQ(s.copies() > 0, kind == SenderKind::unknown || kind == SenderKind::loss_based) << name(kind);
+  }
+}
+
+TEST(OffloadBothLinks, NotWhileALossIsRepairedNorWithoutTheLink)
+{
+  Declined s {};
+  s.wait_for_air(ms(40));
+  s.steps(100);
+  std::uint64_t before = s.copies();
+  ASSERT_GT(before, 0u);
+  for (int i = 0; i < 50; ++i)
+  {
+    s.wait(s.every);
+    Segment hole = s.peers.ack(s.fixture.now());
+    hole.sack_count = 1;
+    hole.sack_blocks[0] = { hole.ack + 1448, hole.ack + 2896 };
+    hole.options |= option::sack;
+    s.ack(hole);
+  }
+  EXPECT_EQ(s.copies(), before);
+  Declined gone {};
+  gone.wait_for_air(ms(40));
+  gone.fixture.links[static_cast<std::size_t>(Link::cell)].up = false;
+  gone.fixture.chain.links(gone.fixture.links, gone.fixture.now());
+  before = gone.copies();
+  gone.steps(200);
+  EXPECT_EQ(gone.copies(), before);
+}
+
+} // namespace
+} // namespace tandem::offload
