@@ -403,11 +403,9 @@ Plan ValidatedPath::hear(const Event& event, const FlowView& flow, State& state)
     state.validated_after = echo;
     proved(state, event.now);
   }
-  // For the core and other flows: what the copies of a probe told was a lower bound, and what stood in the uplink's
-  // queue by Wi-Fi when the flow left it is no part of the way.
+  // For the core and other flows: what the copies of a probe told was a lower bound.
   if (measured)
-    plan.cell_path = CellPath { CellPath::Is::validated,
-                                from_seconds(static_cast<double>(state.added_delay) + state.wifi_above_least * 1e-3) };
+    plan.cell_path = CellPath { CellPath::Is::validated, from_seconds(static_cast<double>(state.added_delay)) };
   return plan;
 }
 
@@ -432,7 +430,7 @@ Plan ValidatedPath::confirm(const Event& event, const FlowView& flow, State& sta
   const Duration copies = state.path.copy_at - state.path.begun_at;
   const auto delay = static_cast<std::int32_t>(heard.value.raw - heard.echo.raw);
   const double added = state.delay.clocks_agree() && state.base_known
-                           ? wrapped(delay, state.wifi_delay) * 1e-3 - seconds(copies)
+                           ? wrapped(delay, state.least_by_wifi()) * 1e-3 - seconds(copies)
                            : seconds(event.now - state.path.copy_at - flow.rtt_smoothed);
   state.added_delay = static_cast<float>(added);
   // An ACK that was withheld meanwhile must leave before its timer is forgotten.

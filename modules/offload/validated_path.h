@@ -94,7 +94,7 @@ public:
     Goodput goodput {};
 
     Seq data_edge {};                  // snd_nxt when the phase began: local data in between spoils tags
-    TsClock late_at {};                // TSval when an ACK by Wi-Fi was last later than a copy by cellular is
+    TsClock late_at {};                // TSval when an ACK by Wi-Fi was last half as late as a copy by cellular is
     TsClock more_after {};             // by cellular: no more ACKs than now before
     TsClock validated_after {};        // by cellular: echoes up to here may come from local data sent by Wi-Fi
     std::int32_t wifi_delay = 0;       // ticks: smallest over the last round by Wi-Fi
@@ -103,7 +103,7 @@ public:
     float queue_by_wifi = 0;           // s, standing queue by Wi-Fi, averaged
     float queue_by_cell = 0;           // s, likewise by cellular, without the delay that path adds
     float slow_delay = 0;              // s, added delay that was found too long
-    float added_delay = 0;             // s, of the cellular ACK path over Wi-Fi; negative when it is faster
+    float added_delay = 0;             // s, of the cellular ACK path over Wi-Fi at its best; negative: it is faster
     std::uint16_t stretch = 1;         // one ACK in this many leaves by cellular, or left when it was last used
     std::uint16_t window = 0;          // of the last ACK, unscaled
     std::uint16_t copied_at = 0;       // low half of the TSval when the last copy left by cellular beside Wi-Fi
@@ -124,7 +124,7 @@ public:
     bool thin_uplink : 1 = false; // of cellular: it took fewer ACKs than were sent
     bool uplink_full : 1 = false; // with as few ACKs as may be by cellular, too
 
-    // Ticks, without what stood in the uplink's queue.
+    // Ticks, without what ACKs wait for the air: that is in the round trip, and so in the queue that excuses a delay.
     std::int32_t least_by_wifi() const { return wrapped(wifi_delay, wifi_above_least); }
     bool takes_word(const FlowView& flow) const { return flow.cell_path_known && !distrusts; }
   };

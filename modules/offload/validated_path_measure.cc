@@ -129,7 +129,8 @@ void ValidatedPath::note_late(std::int32_t delay, const FlowView& flow, State& s
   const std::optional<double> slow = slow_path(flow, state, now);
   // What left by cellular before the return to Wi-Fi is echoed for a round trip more.
   if (!slow || !state.base_known || now - state.since < 2 * flow.rtt_smoothed) return;
-  if ((wrapped(delay, state.least_by_wifi()) + 1) * 1e-3 < *slow) return;
+  // Half as late: what keeps ACKs from the air for so long will do so for longer.
+  if (wrapped(delay, state.least_by_wifi()) * 1e-3 < *slow / 2) return;
   state.late_at = flow.last_ts_value;
   state.late_known = true;
 }
@@ -163,7 +164,7 @@ bool ValidatedPath::measure_delay(const Segment& segment, const FlowView& flow, 
   const bool first = state.base_known && !state.delay_known;
   if (first)
   {
-    state.added_delay = static_cast<float>(wrapped(state.cell_base, state.wifi_delay)) * 1e-3f;
+    state.added_delay = static_cast<float>(wrapped(state.cell_base, state.least_by_wifi())) * 1e-3f;
     state.delay_known = true;
   }
   if (wrapped(*round, state.cell_base) < longest_queue / 4) more_acks(flow, state);

@@ -290,8 +290,8 @@ TEST(OffloadProof, ASlowerPathIsTakenWhenTheFlowStandsInAQueueAnyway)
   Session s {};
   s.module.set("window_mss", 10'000); // not yet
   s.steps(200);
-  s.peers.downlink = ms(60); // the AP's queue fills: RTT 20 -> 70
-  s.steps(2000);             // and stands: a peak would not count
+  s.downlink(ms(60)); // the AP's queue fills: RTT 20 -> 70
+  s.steps(2000);      // and stands: a peak would not count
   s.cell().delay = ms(30);
   s.module.set("window_mss", 20);
   ASSERT_TRUE(s.until("offload: path validated"));
@@ -306,7 +306,7 @@ TEST(OffloadProof, AQueueThatStandsForLongCountsAsOne)
   s.module.set("window_mss", 10'000); // not yet
   s.module.set("goodput_loss_limit", 1);
   s.steps(200);
-  s.peers.downlink = ms(60);
+  s.downlink(ms(60));
   s.steps(12'000); // rtt_min knows nothing shorter any more
   s.cell().delay = ms(30);
   s.module.set("window_mss", 20);
@@ -341,9 +341,9 @@ TEST(OffloadProof, ABlackoutIsNeitherAQueueNorASlowWiFi)
   const double rate = s.state().goodput.by_wifi();
   ASSERT_GT(rate, 0);
   s.wait(ms(2000));
-  s.peers.downlink = s.peers.downlink + ms(300); // what the access point kept
+  s.downlink(s.peers.downlink + ms(300)); // what the access point kept
   s.steps(20);
-  s.peers.downlink = s.peers.downlink - ms(300);
+  s.downlink(s.peers.downlink - ms(300));
   EXPECT_LT(s.state().queue_by_wifi, 0.03);
   const auto validated = s.fixture.count("offload: path validated");
   s.steps(2500);
@@ -359,17 +359,33 @@ TEST(OffloadProof, ASlowerPathIsLeftWhenTheQueueIsGone)
     s.module.set("window_mss", 10'000); // not yet
     s.module.set("goodput_loss_limit", 1);
     s.steps(200);
-    s.peers.downlink = s.peers.downlink + ms(50); // stands in a queue
+    s.downlink(s.peers.downlink + ms(50)); // stands in a queue
     s.steps(2000);
     s.cell().delay = ms(30);
     s.module.set("window_mss", 20);
     ASSERT_TRUE(s.until("offload: path validated"));
     s.steps(500);
     ASSERT_EQ(s.phase(), Phase::by_cell);
-    if (gone) s.peers.downlink = s.peers.downlink - ms(50); // a handoff, and the window is small
+    if (gone) s.downlink(s.peers.downlink - ms(50)); // a handoff, and the window is small
     s.steps(3000);
     EXPECT_EQ(s.phase(), gone ? Phase::by_wifi : Phase::by_cell) << s.state().queue_by_cell;
   }
+}
+
+TEST(OffloadProof, ASlowerPathIsNotShorterWhereAcksByWiFiWait)
+{
+  Session s {};
+  s.module.set("window_mss", 10'000); // not yet
+  s.module.set("probe_copies", 1);
+  s.steps(200);
+  s.wifi().delay = s.wifi().delay + ms(14); // a fading link: the air is busy with the access point's frames
+  s.steps(2000);
+  s.cell().delay = ms(30); // 6 ms more than that, 20 more than Wi-Fi at its best
+  s.module.set("window_mss", 20);
+  ASSERT_TRUE(s.until("offload: added delay costs more than it saves"))
+      << "what they wait is what the flow is queued for, and would be counted twice";
+  EXPECT_EQ(s.fixture.count("offload: path validated"), 0u);
+  EXPECT_NEAR(s.state().added_delay, 0.020, 0.004);
 }
 
 TEST(OffloadGoodput, AWindowWithABlackoutDoesNotCount)
@@ -412,7 +428,7 @@ TEST(OffloadProof, AddedDelayThatAQueueExcusesHasALimit)
     s.module.set("window_mss", 10'000);
     s.every = ms(4);
     s.steps(50);
-    s.peers.downlink = ms(700); // a queue of more than half a second, which would excuse what follows
+    s.downlink(ms(700)); // a queue of more than half a second, which would excuse what follows
     s.steps(800);
     ASSERT_GT(s.state().queue_by_wifi, 0.4);
     s.cell().delay = ms(60);
@@ -655,7 +671,7 @@ TEST(OffloadAway, APathThatHasBecomeLongerIsNoQueueOnceTheGoodputHasFallen)
   Session s {};
   s.module.set("window_mss", 10'000);
   s.steps(200);
-  s.peers.downlink = s.peers.downlink + ms(50);
+  s.downlink(s.peers.downlink + ms(50));
   s.steps(3000);
   s.cell().delay = ms(30);
   s.module.set("window_mss", 20);
@@ -826,7 +842,7 @@ struct ThinUplink : ::testing::Test
   {
     s.module.set("window_mss", 10'000); // not yet
     s.steps(200);
-    s.peers.downlink = ms(10 + queue);
+    s.downlink(ms(10 + queue));
     s.steps(2000);
     s.cell().spacing = ms(spacing);
     s.module.set("window_mss", 20);

@@ -109,7 +109,7 @@ private:
     else if (what < 914)
       s_.cell().delay = ms(2 + draw(30));
     else if (what < 917)
-      s_.peers.downlink = ms(10 + draw(60));
+      s_.downlink(ms(10 + draw(60)));
     else if (what < 920)
       s_.cell().delivers = !s_.cell().delivers || draw(2) == 0;
     else if (what < 923)

@@ -65,6 +65,13 @@ struct Session
     fixture.run_for(span);
     note_injected();
   }
+  // Data of the server is so long on its way from now on. What comes after a queue has grown left later, too.
+  void downlink(Duration now)
+  {
+    const Duration longer = now - peers.downlink;
+    peers.downlink = now;
+    if (longer > Duration {}) wait(longer);
+  }
   // The kernel's ACK at hand, as it is or changed by the test.
   chain::Outcome ack(const Segment& segment)
   {
