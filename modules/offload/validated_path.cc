@@ -192,7 +192,7 @@ Plan ValidatedPath::while_by_wifi(const Event& event, const FlowView& flow, Stat
 bool ValidatedPath::wants_copy(const Event& event, const FlowView& flow, const State& state) const
 {
   const auto since_copy = static_cast<std::uint16_t>(flow.last_ts_value.raw - state.copied_at);
-  const bool of_use = state.late_known && slow_path(flow, state, event.now)
+  const bool of_use = state.late_known && !state.thin_uplink && slow_path(flow, state, event.now)
                       && flow.last_ts_value - state.late_at < late_memory
                       && since_copy >= milliseconds(flow.rtt_smoothed) / copies_in_rtt
                       && (flow.sender.kind == SenderKind::loss_based || flow.sender.kind == SenderKind::unknown);

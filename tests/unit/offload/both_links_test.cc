@@ -128,7 +128,7 @@ TEST(OffloadBothLinks, OnlyForSendersThatAnswerABurstWithOne)
   }
 }
 
-TEST(OffloadBothLinks, NotWhileALossIsRepairedNorWithoutTheLink)
+TEST(OffloadBothLinks, NotWhileALossIsRepairedNorWithoutALinkThatTakesThem)
 {
   Declined s {};
   s.wait_for_air(ms(40));
@@ -145,6 +145,12 @@ TEST(OffloadBothLinks, NotWhileALossIsRepairedNorWithoutTheLink)
     s.ack(hole);
   }
   EXPECT_EQ(s.copies(), before);
+  Declined thin {};
+  thin.wait_for_air(ms(40));
+  thin.state().thin_uplink = true; // they would queue there
+  before = thin.copies();
+  thin.steps(200);
+  EXPECT_EQ(thin.copies(), before);
   Declined gone {};
   gone.wait_for_air(ms(40));
   gone.fixture.links[static_cast<std::size_t>(Link::cell)].up = false;
