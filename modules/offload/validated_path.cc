@@ -196,10 +196,9 @@ bool ValidatedPath::wants_copy(const Event& event, const FlowView& flow, const S
                       && flow.last_ts_value - state.late_at < late_memory
                       && since_copy >= milliseconds(flow.rtt_smoothed) / copies_in_rtt
                       && (flow.sender.kind == SenderKind::loss_based || flow.sender.kind == SenderKind::unknown);
-  return of_use && event.segment->timestamps && !event.segment->has(loaded_flags) && event.segment->sack_count == 0
-         && PathValidation::may_lag(flow) && flow.sent_any
-         && !flow.sent_ack.after(event.segment->ack - PathValidation::lag) && usable(Link::cell, *event.links, flow)
-         && !budget_spent(event);
+  Duration back_off {};
+  return of_use && event.segment->sack_count == 0 && PathValidation::may_lag(flow) && flow.sent_any
+         && !flow.sent_ack.after(event.segment->ack - PathValidation::lag) && unfit(event, flow, back_off).empty();
 }
 
 // One ACK in this many is sent by Wi-Fi; 1 = all.
@@ -209,8 +208,8 @@ unsigned ValidatedPath::wifi_ratio(const Segment& segment, const FlowView& flow,
   return state.thinning.wifi_ratio(segment, flow, knobs.wifi_ack_ratio);
 }
 
-// Why the flow cannot use the cellular link, and for how long not to look again; empty when it can.
-std::string_view ValidatedPath::obstacle(const Event& event, const FlowView& flow, Duration& back_off) const
+// Why no ACK of the flow can leave by the cellular link, and for how long not to look again; empty when one can.
+std::string_view ValidatedPath::unfit(const Event& event, const FlowView& flow, Duration& back_off)
 {
   const Segment& segment = *event.segment;
   const auto for_so_long = [&](Duration how_long, std::string_view why)
@@ -232,6 +231,18 @@ std::string_view ValidatedPath::obstacle(const Event& event, const FlowView& flo
   if (!usable(Link::cell, *event.links, flow)) return for_so_long(500ms, "offload: no cellular link");
   if (flow.cell_path_failed) return for_so_long(5s, "offload: path not validated for other flows");
   if (budget_spent(event)) return for_so_long(1s, "offload: cellular budget spent");
+  return {};
+}
+
+// Why they should not all leave that way, likewise.
+std::string_view ValidatedPath::obstacle(const Event& event, const FlowView& flow, Duration& back_off) const
+{
+  if (const std::string_view why = unfit(event, flow, back_off); !why.empty()) return why;
+  const auto for_so_long = [&](Duration how_long, std::string_view why)
+  {
+    back_off = how_long;
+    return why;
+  };
   if (flow.rtt_smoothed == Duration {}) return for_so_long(10ms, "offload: RTT not known yet");
   // A change of path is a false sample of the bandwidth, which such a sender keeps for ten round trips.
   if (flow.slow_start && flow.sender.kind == SenderKind::rate_based)

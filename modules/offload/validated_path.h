@@ -138,6 +138,7 @@ private:
   Plan acknowledge(const Event& event, const FlowView& flow, State& state);
   Plan while_by_wifi(const Event& event, const FlowView& flow, State& state);
   Plan consider(const Event& event, const FlowView& flow, State& state);
+  static std::string_view unfit(const Event& event, const FlowView& flow, Duration& back_off);
   std::string_view obstacle(const Event& event, const FlowView& flow, Duration& back_off) const;
   Plan probe(const Event& event, const FlowView& flow, State& state);
   Plan while_by_cell(const Event& event, const FlowView& flow, State& state);

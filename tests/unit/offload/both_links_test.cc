@@ -128,7 +128,7 @@ TEST(OffloadBothLinks, OnlyForSendersThatAnswerABurstWithOne)
   }
 }
 
-TEST(OffloadBothLinks, NotWhileALossIsRepairedNorWithoutALinkThatTakesThem)
+TEST(OffloadBothLinks, NotWhereTheyWouldDoNoGood)
 {
   Declined s {};
   s.wait_for_air(ms(40));
@@ -151,6 +151,12 @@ TEST(OffloadBothLinks, NotWhileALossIsRepairedNorWithoutALinkThatTakesThem)
   before = thin.copies();
   thin.steps(200);
   EXPECT_EQ(thin.copies(), before);
+  Declined joined {};
+  joined.wait_for_air(ms(40));
+  joined.fixture.flow(joined.peers).view.mptcp = true; // another link may be its own
+  before = joined.copies();
+  joined.steps(200);
+  EXPECT_EQ(joined.copies(), before);
   Declined gone {};
   gone.wait_for_air(ms(40));
   gone.fixture.links[static_cast<std::size_t>(Link::cell)].up = false;
