@@ -55,7 +55,7 @@ at least sixteen in a round trip, each for at most eight segments.
 
 **By both links.** An access point that always has something to send lets the ACKs of a whole window wait for the air now and then, and the server answers
 them with a burst as large, which overflows the access point's queue. Where the cellular path works, but is too slow to be the only one, what has left by Wi-Fi leaves
-by cellular as well, eight times in a round trip, for two seconds after an ACK by Wi-Fi was half as late as such a copy is. So no wait is longer than cellular takes.
+by cellular as well, eight times in a round trip, for two seconds after an ACK by Wi-Fi was half as late as such a copy is. So no wait is longer than cellular takes. `tandem flows` says `copies by cellular` then.
 
 **Slow uplinks.** By cellular a flow begins with as few ACKs as by Wi-Fi. The delays of two ACKs tell how many more were sent than the uplink took, before
 their queue is long: so many fewer leave from then on, down to one in sixteen, and more again ten seconds later, a step at a time. An uplink that takes not even those is left for four

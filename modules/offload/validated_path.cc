@@ -70,6 +70,12 @@ Duration timeout(const FlowView& flow)
   return PathValidation::timeout(flow.rtt_smoothed);
 }
 
+// Whether ACKs by Wi-Fi have waited for the air so long that copies by cellular are of use, and that link takes them.
+bool late_lately(const FlowView& flow, const ValidatedPath::State& state)
+{
+  return state.late_known && !state.thin_uplink && flow.last_ts_value - state.late_at < late_memory;
+}
+
 // By cellular, what has left by Wi-Fi already: the same number, window and TSval.
 InjectedSegment copy_of_last(const FlowView& flow)
 {
@@ -192,8 +198,7 @@ Plan ValidatedPath::while_by_wifi(const Event& event, const FlowView& flow, Stat
 bool ValidatedPath::wants_copy(const Event& event, const FlowView& flow, const State& state) const
 {
   const auto since_copy = static_cast<std::uint16_t>(flow.last_ts_value.raw - state.copied_at);
-  const bool of_use = state.late_known && !state.thin_uplink && slow_path(flow, state, event.now)
-                      && flow.last_ts_value - state.late_at < late_memory
+  const bool of_use = late_lately(flow, state) && slow_path(flow, state, event.now)
                       && since_copy >= milliseconds(flow.rtt_smoothed) / copies_in_rtt
                       && (flow.sender.kind == SenderKind::loss_based || flow.sender.kind == SenderKind::unknown);
   Duration back_off {};
@@ -572,11 +577,12 @@ Duration ValidatedPath::backoff(std::uint8_t& times) const
   return from_seconds(PathValidation::back_off(times, knobs.retry_first, std::max(knobs.retry_first, longest_retry)));
 }
 
-void ValidatedPath::describe(const FlowView&, const State& state, Facts& facts) const
+void ValidatedPath::describe(const FlowView& flow, const State& state, Facts& facts) const
 {
   constexpr std::array<std::string_view, 3> phases { "wifi", "probing", "cellular" };
   facts.add("phase", phases[static_cast<std::size_t>(state.phase)]);
   facts.add("why", state.why);
+  if (state.phase == Phase::by_wifi && late_lately(flow, state)) facts.add("copies", "by cellular");
   facts.add("one ACK in", state.phase == Phase::by_cell ? state.stretch : std::uint16_t { 1 });
   facts.add("added delay", state.added_delay * 1e3, "ms");
   if (state.goodput.by_wifi() > 0) facts.add("goodput by Wi-Fi", state.goodput.by_wifi() * 8e-6, "Mb/s");
