@@ -201,9 +201,7 @@ bool ValidatedPath::wants_copy(const Event& event, const FlowView& flow, const S
   const bool of_use = late_lately(flow, state) && slow_path(flow, state, event.now)
                       && since_copy >= milliseconds(flow.rtt_smoothed) / copies_in_rtt
                       && (flow.sender.kind == SenderKind::loss_based || flow.sender.kind == SenderKind::unknown);
-  Duration back_off {};
-  return of_use && event.segment->sack_count == 0 && PathValidation::may_lag(flow) && flow.sent_any
-         && !flow.sent_ack.after(event.segment->ack - PathValidation::lag) && unfit(event, flow, back_off).empty();
+  return of_use && flow.sent_any && !whole_number(*event.segment, flow) && !unfit(event, flow);
 }
 
 // One ACK in this many is sent by Wi-Fi; 1 = all.
@@ -213,47 +211,37 @@ unsigned ValidatedPath::wifi_ratio(const Segment& segment, const FlowView& flow,
   return state.thinning.wifi_ratio(segment, flow, knobs.wifi_ack_ratio);
 }
 
-// Why no ACK of the flow can leave by the cellular link, and for how long not to look again; empty when one can.
-std::string_view ValidatedPath::unfit(const Event& event, const FlowView& flow, Duration& back_off)
+// Why no ACK of the flow can leave by the cellular link; nothing when one can.
+std::optional<ValidatedPath::Obstacle> ValidatedPath::unfit(const Event& event, const FlowView& flow)
 {
   const Segment& segment = *event.segment;
-  const auto for_so_long = [&](Duration how_long, std::string_view why)
-  {
-    back_off = how_long;
-    return why;
-  };
-  if (flow.mptcp) return for_so_long(10s, "offload: MPTCP subflow, bypassed");
+  if (flow.mptcp) return Obstacle { 10s, "offload: MPTCP subflow, bypassed" };
   // A change of path: 0.32, 0.82 and 1.19 of plain with gVisor's netstack in three downloads (docs/results/senders.md).
-  if (flow.sender.kind == SenderKind::unresponsive) return for_so_long(10s, "offload: not Linux's TCP, bypassed");
+  if (flow.sender.kind == SenderKind::unresponsive) return Obstacle { 10s, "offload: not Linux's TCP, bypassed" };
   if (!flow.timestamps_ok || !segment.timestamps)
-    return for_so_long(60s, "offload: no timestamps, no path validation possible");
+    return Obstacle { 60s, "offload: no timestamps, no path validation possible" };
   // A copied ACK is a duplicate; only with SACK does a sender not count it as a sign of loss (RFC 6675).
-  if (!flow.sack_ok) return for_so_long(60s, "offload: no SACK");
+  if (!flow.sack_ok) return Obstacle { 60s, "offload: no SACK" };
   // RFC 9768: a counter in the flags of every ACK, which neither a copy nor an injected ACK may repeat or skip. It may
   // well stand at zero.
-  if (flow.acc_ecn || segment.has(loaded_flags)) return for_so_long(10s, "offload: accurate ECN, bypassed");
-  if (flow.cell_denied == CellDenied::private_peer) return for_so_long(60s, "offload: private-peer, never by cellular");
-  if (!usable(Link::cell, *event.links, flow)) return for_so_long(500ms, "offload: no cellular link");
-  if (flow.cell_path_failed) return for_so_long(5s, "offload: path not validated for other flows");
-  if (budget_spent(event)) return for_so_long(1s, "offload: cellular budget spent");
+  if (flow.acc_ecn || segment.has(loaded_flags)) return Obstacle { 10s, "offload: accurate ECN, bypassed" };
+  if (flow.cell_denied == CellDenied::private_peer) return Obstacle { 60s, "offload: private-peer, never by cellular" };
+  if (!usable(Link::cell, *event.links, flow)) return Obstacle { 500ms, "offload: no cellular link" };
+  if (flow.cell_path_failed) return Obstacle { 5s, "offload: path not validated for other flows" };
+  if (budget_spent(event)) return Obstacle { 1s, "offload: cellular budget spent" };
   return {};
 }
 
 // Why they should not all leave that way, likewise.
-std::string_view ValidatedPath::obstacle(const Event& event, const FlowView& flow, Duration& back_off) const
+std::optional<ValidatedPath::Obstacle> ValidatedPath::obstacle(const Event& event, const FlowView& flow) const
 {
-  if (const std::string_view why = unfit(event, flow, back_off); !why.empty()) return why;
-  const auto for_so_long = [&](Duration how_long, std::string_view why)
-  {
-    back_off = how_long;
-    return why;
-  };
-  if (flow.rtt_smoothed == Duration {}) return for_so_long(10ms, "offload: RTT not known yet");
+  if (const auto found = unfit(event, flow)) return found;
+  if (flow.rtt_smoothed == Duration {}) return Obstacle { 10ms, "offload: RTT not known yet" };
   // A change of path is a false sample of the bandwidth, which such a sender keeps for ten round trips.
   if (flow.slow_start && flow.sender.kind == SenderKind::rate_based)
-    return for_so_long(flow.rtt_smoothed, "offload: sender still starts");
+    return Obstacle { flow.rtt_smoothed, "offload: sender still starts" };
   if (flow.window_estimate < knobs.window_mss * flow.mss)
-    return for_so_long(std::max(flow.rtt_smoothed, 10ms + Duration {}), "offload: window below threshold");
+    return Obstacle { std::max(flow.rtt_smoothed, 10ms + Duration {}), "offload: window below threshold" };
   return {};
 }
 
@@ -271,8 +259,7 @@ Plan ValidatedPath::consider(const Event& event, const FlowView& flow, State& st
     state.why = why;
     return { .quiet = quiet(), .why = why };
   };
-  Duration how_long {};
-  if (const std::string_view why = obstacle(event, flow, how_long); !why.empty()) return back_off(how_long, why);
+  if (const auto found = obstacle(event, flow)) return back_off(found->back_off, found->why);
   // Without it nobody could tell later what the cellular way adds; clocks of another kind are not waited for.
   if (!state.base_known && event.now - flow.first_seen < 1s)
     return back_off(20ms, "offload: delay by Wi-Fi not known yet");
@@ -446,7 +433,7 @@ Plan ValidatedPath::confirm(const Event& event, const FlowView& flow, State& sta
   const Duration copies = state.path.copy_at - state.path.begun_at;
   const auto delay = static_cast<std::int32_t>(heard.value.raw - heard.echo.raw);
   const double added = state.delay.clocks_agree() && state.base_known
-                           ? wrapped(delay, state.least_by_wifi()) * 1e-3 - seconds(copies)
+                           ? wrapped(delay, state.wifi_base) * 1e-3 - seconds(copies)
                            : seconds(event.now - state.path.copy_at - flow.rtt_smoothed);
   state.added_delay = static_cast<float>(added);
   // An ACK that was withheld meanwhile must leave before its timer is forgotten.

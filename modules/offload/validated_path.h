@@ -93,22 +93,21 @@ public:
     UplinkLoad load {}; // by cellular
     Goodput goodput {};
 
-    Seq data_edge {};                  // snd_nxt when the phase began: local data in between spoils tags
-    TsClock late_at {};                // TSval when an ACK by Wi-Fi was last half as late as a copy by cellular is
-    TsClock more_after {};             // by cellular: no more ACKs than now before
-    TsClock validated_after {};        // by cellular: echoes up to here may come from local data sent by Wi-Fi
-    std::int32_t wifi_delay = 0;       // ticks: smallest over the last round by Wi-Fi
-    std::int32_t cell_base = 0;        // smallest since then
-    float shortest_by_wifi = 0;        // s, round trip by Wi-Fi with nothing queued; 0 = not known
-    float queue_by_wifi = 0;           // s, standing queue by Wi-Fi, averaged
-    float queue_by_cell = 0;           // s, likewise by cellular, without the delay that path adds
-    float slow_delay = 0;              // s, added delay that was found too long
-    float added_delay = 0;             // s, of the cellular ACK path over Wi-Fi at its best; negative: it is faster
-    std::uint16_t stretch = 1;         // one ACK in this many leaves by cellular, or left when it was last used
-    std::uint16_t window = 0;          // of the last ACK, unscaled
-    std::uint16_t copied_at = 0;       // low half of the TSval when the last copy left by cellular beside Wi-Fi
-    std::uint16_t unvalidated = 0;     // ACKs sent by cellular since the last validation
-    std::int16_t wifi_above_least = 0; // ticks: what stood in the uplink's queue in the round of wifi_delay
+    Seq data_edge {};              // snd_nxt when the phase began: local data in between spoils tags
+    TsClock late_at {};            // TSval when an ACK by Wi-Fi was last half as late as a copy by cellular is
+    TsClock more_after {};         // by cellular: no more ACKs than now before
+    TsClock validated_after {};    // by cellular: echoes up to here may come from local data sent by Wi-Fi
+    std::int32_t wifi_base = 0;    // ticks: smallest delay by Wi-Fi; what ACKs wait for the air is in the queue
+    std::int32_t cell_base = 0;    // smallest by cellular since the change
+    float shortest_by_wifi = 0;    // s, round trip by Wi-Fi with nothing queued; 0 = not known
+    float queue_by_wifi = 0;       // s, standing queue by Wi-Fi, averaged
+    float queue_by_cell = 0;       // s, likewise by cellular, without the delay that path adds
+    float slow_delay = 0;          // s, added delay that was found too long
+    float added_delay = 0;         // s, of the cellular ACK path over Wi-Fi at its best; negative: it is faster
+    std::uint16_t stretch = 1;     // one ACK in this many leaves by cellular, or left when it was last used
+    std::uint16_t window = 0;      // of the last ACK, unscaled
+    std::uint16_t copied_at = 0;   // low half of the TSval when the last copy left by cellular beside Wi-Fi
+    std::uint16_t unvalidated = 0; // ACKs sent by cellular since the last validation
     std::uint8_t wifi_rounds = 0;
     std::uint8_t still = 0;          // ACKs in a row with the same window
     std::uint8_t failures = 0;       // in a row, for the backoff
@@ -117,15 +116,13 @@ public:
     bool on_word : 1 = false;      // by cellular on another flow's word, no echo of its own came yet
     bool distrusts : 1 = false;    // goes on no flow's word before it has validated the path by itself
     bool window_moved : 1 = false; // since the copies began to leave: those that arrived may not have been echoed
-    bool base_known : 1 = false;   // wifi_delay is
+    bool base_known : 1 = false;   // wifi_base is
     bool cell_base_known : 1 = false;
     bool delay_known : 1 = false; // added_delay was measured over a round by cellular
     bool late_known : 1 = false;  // late_at is
     bool thin_uplink : 1 = false; // of cellular: it took fewer ACKs than were sent
     bool uplink_full : 1 = false; // with as few ACKs as may be by cellular, too
 
-    // Ticks, without what ACKs wait for the air: that is in the round trip, and so in the queue that excuses a delay.
-    std::int32_t least_by_wifi() const { return wrapped(wifi_delay, wifi_above_least); }
     bool takes_word(const FlowView& flow) const { return flow.cell_path_known && !distrusts; }
   };
 
@@ -138,8 +135,14 @@ private:
   Plan acknowledge(const Event& event, const FlowView& flow, State& state);
   Plan while_by_wifi(const Event& event, const FlowView& flow, State& state);
   Plan consider(const Event& event, const FlowView& flow, State& state);
-  static std::string_view unfit(const Event& event, const FlowView& flow, Duration& back_off);
-  std::string_view obstacle(const Event& event, const FlowView& flow, Duration& back_off) const;
+  // Why ACKs do not leave by cellular, and for how long not to look again.
+  struct Obstacle
+  {
+    Duration back_off {};
+    std::string_view why {};
+  };
+  static std::optional<Obstacle> unfit(const Event& event, const FlowView& flow);
+  std::optional<Obstacle> obstacle(const Event& event, const FlowView& flow) const;
   Plan probe(const Event& event, const FlowView& flow, State& state);
   Plan while_by_cell(const Event& event, const FlowView& flow, State& state);
   Plan hear(const Event& event, const FlowView& flow, State& state);

@@ -126,11 +126,11 @@ std::optional<double> ValidatedPath::slow_path(const FlowView& flow, const State
 // Once ACKs leave by both links the delay heard is that of whichever was faster, and no longer than a copy's.
 void ValidatedPath::note_late(std::int32_t delay, const FlowView& flow, State& state, Tick now) const
 {
-  const std::optional<double> slow = slow_path(flow, state, now);
   // What left by cellular before the return to Wi-Fi is echoed for a round trip more.
-  if (!slow || !state.base_known || now - state.since < 2 * flow.rtt_smoothed) return;
+  if (!state.base_known || now - state.since < 2 * flow.rtt_smoothed) return;
+  const std::optional<double> slow = slow_path(flow, state, now);
   // Half as late: what keeps ACKs from the air for so long will do so for longer.
-  if (wrapped(delay, state.least_by_wifi()) * 1e-3 < *slow / 2) return;
+  if (!slow || wrapped(delay, state.wifi_base) * 1e-3 < *slow / 2) return;
   state.late_at = flow.last_ts_value;
   state.late_known = true;
 }
@@ -148,10 +148,9 @@ bool ValidatedPath::measure_delay(const Segment& segment, const FlowView& flow, 
   if (state.phase == Phase::by_wifi)
   {
     // Every so many rounds the shortest one counts as a tick longer: two clocks part by a millisecond in half a minute.
-    const std::int32_t least = wrapped(state.least_by_wifi(), ++state.wifi_rounds == 0 ? -1 : 0);
-    state.wifi_delay = *round;
-    state.wifi_above_least =
-        static_cast<std::int16_t>(state.base_known ? std::clamp(wrapped(*round, least), 0, most_above_least) : 0);
+    const std::int32_t least = wrapped(state.wifi_base, ++state.wifi_rounds == 0 ? -1 : 0);
+    const std::int32_t above = state.base_known ? std::clamp(wrapped(*round, least), 0, most_above_least) : 0;
+    state.wifi_base = wrapped(*round, above);
     state.base_known = true;
     return false;
   }
@@ -164,7 +163,7 @@ bool ValidatedPath::measure_delay(const Segment& segment, const FlowView& flow, 
   const bool first = state.base_known && !state.delay_known;
   if (first)
   {
-    state.added_delay = static_cast<float>(wrapped(state.cell_base, state.least_by_wifi())) * 1e-3f;
+    state.added_delay = static_cast<float>(wrapped(state.cell_base, state.wifi_base)) * 1e-3f;
     state.delay_known = true;
   }
   if (wrapped(*round, state.cell_base) < longest_queue / 4) more_acks(flow, state);

@@ -23,13 +23,6 @@ struct Declined : Session
     EXPECT_TRUE(until(declined));
     steps(600); // the back-off is over
   }
-  // ACKs by Wi-Fi wait so long for the air, for 100 ms.
-  void wait_for_air(Duration extra)
-  {
-    wifi().delay = wifi().delay + extra;
-    steps(100);
-    wifi().delay = wifi().delay - extra;
-  }
   std::uint64_t copies() const { return fixture.count(copied); }
 };
 
@@ -66,9 +59,7 @@ TEST(OffloadBothLinks, AnotherFlowsWordIsEnough)
   auto& known = s.fixture.flow(s.peers).view.cell_path_known;
   known = ms(20);
   s.steps(600);
-  s.wifi().delay = ms(50);
-  s.steps(100);
-  s.wifi().delay = ms(10);
+  s.wait_for_air(ms(40));
   s.steps(300);
   EXPECT_GT(s.fixture.count(copied), 50u);
   EXPECT_EQ(s.fixture.count("offload: probe begins"), 0u);
@@ -133,37 +124,33 @@ TEST(OffloadBothLinks, NotWhereTheyWouldDoNoGood)
   Declined s {};
   s.wait_for_air(ms(40));
   s.steps(100);
-  std::uint64_t before = s.copies();
+  const std::uint64_t before = s.copies();
   ASSERT_GT(before, 0u);
   for (int i = 0; i < 50; ++i)
   {
     s.wait(s.every);
     Segment hole = s.peers.ack(s.fixture.now());
-    hole.sack_count = 1;
-    hole.sack_blocks[0] = { hole.ack + 1448, hole.ack + 2896 };
-    hole.options |= option::sack;
+    report_hole(hole);
     s.ack(hole);
   }
   EXPECT_EQ(s.copies(), before);
-  Declined thin {};
-  thin.wait_for_air(ms(40));
-  thin.state().thin_uplink = true; // they would queue there
-  before = thin.copies();
-  thin.steps(200);
-  EXPECT_EQ(thin.copies(), before);
-  Declined joined {};
-  joined.wait_for_air(ms(40));
-  joined.fixture.flow(joined.peers).view.mptcp = true; // another link may be its own
-  before = joined.copies();
-  joined.steps(200);
-  EXPECT_EQ(joined.copies(), before);
-  Declined gone {};
-  gone.wait_for_air(ms(40));
-  gone.fixture.links[static_cast<std::size_t>(Link::cell)].up = false;
-  gone.fixture.chain.links(gone.fixture.links, gone.fixture.now());
-  before = gone.copies();
-  gone.steps(200);
-  EXPECT_EQ(gone.copies(), before);
+  const auto ends_when = [](std::string_view why, auto happens)
+  {
+    Declined flow {};
+    flow.wait_for_air(ms(40));
+    happens(flow);
+    const std::uint64_t then = flow.copies();
+    flow.steps(200);
+    EXPECT_EQ(flow.copies(), then) << why;
+  };
+  ends_when("they would queue there", [](Declined& flow) { flow.state().thin_uplink = true; });
+  ends_when("another link may be its own", [](Declined& flow) { flow.fixture.flow(flow.peers).view.mptcp = true; });
+  ends_when("there is no link",
+            [](Declined& flow)
+            {
+              flow.fixture.links[static_cast<std::size_t>(Link::cell)].up = false;
+              flow.fixture.chain.links(flow.fixture.links, flow.fixture.now());
+            });
 }
 
 } // namespace

@@ -616,9 +616,7 @@ TEST(OffloadAway, NothingByCellularSaysAllThatHasArrived)
   s.wait(s.every);
   s.data();
   Segment hole = s.peers.ack(s.fixture.now());
-  hole.sack_count = 1;
-  hole.sack_blocks[0] = { hole.ack + 1448, hole.ack + 2896 };
-  hole.options |= option::sack;
+  report_hole(hole);
   EXPECT_FALSE(s.ack(hole).edit.route);
   EXPECT_EQ(s.left.back().ack, s.acked) << "two bytes less beside SACK blocks would be a hole of their own";
   EXPECT_EQ(s.fixture.violations(), 0u);
@@ -755,14 +753,7 @@ TEST_F(Thinning, WhatSaysMoreAlwaysLeaves)
   leaves(
       "duplicate", [&](Segment& ack) { ack.ack = s.fixture.view(s.peers).sent_ack; }, std::nullopt);
   leaves(
-      "SACK",
-      [&](Segment& ack)
-      {
-        ack.sack_count = 1;
-        ack.sack_blocks[0] = { ack.ack + 1448, ack.ack + 2896 };
-        ack.options |= option::sack;
-      },
-      std::nullopt);
+      "SACK", [&](Segment& ack) { report_hole(ack); }, std::nullopt);
 }
 
 TEST_F(Thinning, FinAndRstAreNotEvenAsked)

@@ -157,9 +157,7 @@ private:
     bool loaded = false;
     if (draw(300) == 0)
     {
-      ack.sack_count = 1;
-      ack.sack_blocks[0] = { ack.ack + 1448, ack.ack + 2896 };
-      ack.options |= option::sack;
+      report_hole(ack);
       loaded = true;
     }
     if (draw(60) == 0)

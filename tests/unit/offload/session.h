@@ -27,6 +27,14 @@ struct Left
   std::uint32_t lacks = 0; // bytes of what the kernel has acknowledged by then
 };
 
+// Reports a lost segment, and one behind it.
+inline void report_hole(Segment& ack)
+{
+  ack.sack_count = 1;
+  ack.sack_blocks[0] = { ack.ack + 1448, ack.ack + 2896 };
+  ack.options |= option::sack;
+}
+
 struct Session
 {
   // What the core lets be withheld is not the module's.
@@ -71,6 +79,13 @@ struct Session
     const Duration longer = now - peers.downlink;
     peers.downlink = now;
     if (longer > Duration {}) wait(longer);
+  }
+  // ACKs by Wi-Fi wait so long for the air, for 100 segments.
+  void wait_for_air(Duration extra)
+  {
+    wifi().delay = wifi().delay + extra;
+    steps(100);
+    wifi().delay = wifi().delay - extra;
   }
   // The kernel's ACK at hand, as it is or changed by the test.
   chain::Outcome ack(const Segment& segment)
