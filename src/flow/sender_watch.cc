@@ -52,6 +52,8 @@ constexpr double even = 0.3;
 // Whose round trip is evenly filled by less than the path can carry is paced. That it could carry more shows later, in
 // a round that is so much faster; the rate of aggregated frames alone grows by two thirds with the queue behind them.
 constexpr double faster = 2.5;
+// More than this part of a round trip above the shortest one is a queue.
+constexpr double queue_share = 0.2;
 // A train shorter than an aggregate (802.11n: 5.5 ms) came at once, and says nothing of the path.
 constexpr std::uint32_t shortest_train = 5'500;    // us
 constexpr std::uint32_t longest_start = 2'000'000; // us; later the path may have changed
@@ -123,6 +125,14 @@ bool as_linux_writes(const Segment& syn_ack)
   for (std::size_t i = 0; i < count; ++i)
     if ((syn_ack.option_order >> 4 * (there - 1 - i) & 0xf) != wanted[i]) return false;
   return true;
+}
+
+// Whether what arrives has waited in a queue, so that it comes as fast as the path is, whoever sends it. Rate control
+// that has just begun makes the air a slow one, which is three times as fast soon.
+bool stands_in_queue(std::uint32_t trip, const FlowView& view)
+{
+  const double waited = static_cast<double>(view.rtt_latest.count()) / 1000 - trip;
+  return waited > std::max(queue_share * trip, double { shortest_train });
 }
 
 } // namespace
@@ -272,22 +282,26 @@ void SenderWatch::judge_start(std::uint32_t window, Microseconds span, FlowView&
   const bool lasts = busy >= shortest_train;
   const float rate = static_cast<float>(window) / static_cast<float>(busy);
   const double silence = static_cast<double>(turn_) / trip;
+  const bool queued = stands_in_queue(trip, view);
+  bool in_trains = false;
   if (window_ > 0 && window >= growth * window_ && window >= fewest_in_round * view.mss)
   {
     const double needed = train_ > 0 ? window / static_cast<double>(train_) : trip;
     if (needed <= longest_train * trip && busy < stretched * needed && silence >= silent)
     {
       paced_ = 0;
+      in_trains = true;
       vote(train_vote, "starts in trains, clocked by ACKs", view);
     }
     else if (judge_growth(window, busy, view))
       return;
     // Once that may be the air's doing.
-    else if (lasts && needed <= longest_train * trip && busy >= stretched * needed && silence <= spread)
+    else if (lasts && !queued && needed <= longest_train * trip && busy >= stretched * needed && silence <= spread)
       vote(-spread_vote, "starts paced", view);
   }
   if (!lasts) return;
-  if (silence <= even && window >= fewest_in_round * view.mss && (even_rate_ <= 0 || rate < even_rate_))
+  if (silence <= even && !queued && !in_trains && window >= std::max(window_, fewest_in_round * view.mss)
+      && (even_rate_ <= 0 || rate < even_rate_))
     even_rate_ = rate;
   train_ = std::max(train_, rate);
 }

@@ -264,6 +264,33 @@ TEST(SenderWatch, AggregatedFramesDoNotMakeATrainLookPaced)
   }
 }
 
+// Reno with 20 ms over 802.11n, stretched to 50: rate control has just begun, the air is three times as fast soon.
+TEST(SenderWatch, ARoundThatASlowPathFillsIsNotPaced)
+{
+  for (const bool queued : { false, true })
+  {
+    Download d {};
+    d.train(10, 2);
+    d.train(21, 6);
+    if (queued) d.view.rtt_latest = std::chrono::milliseconds { 70 };
+    d.train(39, 42);
+    for (int i = 0; i < 3; ++i)
+      d.train(160, 42);
+    EXPECT_EQ(d.kind(), queued ? SenderKind::unknown : SenderKind::rate_based);
+  }
+}
+
+TEST(SenderWatch, ARoundInTrainsIsNotPaced)
+{
+  Download d {};
+  for (const auto& [segments, busy] : { std::pair { 10, 3.0 }, { 21, 22.5 }, { 30, 37 }, { 90, 42 } })
+    d.train(segments, busy);
+  ASSERT_EQ(d.kind(), SenderKind::loss_based);
+  d.train(150, 42);
+  d.train(150, 42);
+  EXPECT_EQ(d.kind(), SenderKind::loss_based);
+}
+
 TEST(SenderWatch, AStartThatWasPacedOutweighsAnAnswerToLosses)
 {
   Download d {};
