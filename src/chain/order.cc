@@ -90,7 +90,9 @@ void Chain::note_order(Seq ack, Link by, Tick at, flow::Flow& flow, Tick now)
 {
   if (by != flow.view.link)
   {
-    begin_elsewhere(flow.view).last = now;
+    // A copy of what leaves by the flow's own link as well tells the server nothing that could be overtaken.
+    Elsewhere& other = begin_elsewhere(flow.view);
+    if (!other.any || ack.after(other.told)) other.last = now;
     return;
   }
   Elsewhere* const other = elsewhere(flow.view.id);
