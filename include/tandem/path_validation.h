@@ -6,6 +6,7 @@
 
 #include <tandem/flow.h>
 #include <tandem/plan.h>
+#include <tandem/pure_ack.h>
 #include <tandem/segment.h>
 #include <tandem/units.h>
 
@@ -31,6 +32,14 @@ struct PathValidation
   // Whether the core lets so much be left out of an ACK: not while a hole stands, nor for a round trip after it
   // (docs/decisions/0015).
   static constexpr bool may_lag(const FlowView& flow) { return flow.may_withhold >= lag; }
+
+  // An ACK to inject by cellular, of a flow that may lag: what the local TCP said last, less the lag.
+  static InjectedSegment latest_by_cell(const FlowView& flow)
+  {
+    InjectedSegment ack = latest_ack(flow, Link::cell);
+    ack.ack = ack.ack - lag;
+    return ack;
+  }
 
   // From now on every ACK by Wi-Fi must carry `frozen`, until the path is validated or given up.
   void begin(TsClock own, Tick now)

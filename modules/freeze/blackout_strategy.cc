@@ -2,6 +2,7 @@
 
 #include "modules/freeze/withheld_acks.h"
 
+#include <tandem/path_validation.h>
 #include <tandem/pure_ack.h>
 
 #include <algorithm>
@@ -288,12 +289,13 @@ Plan BlackoutStrategy::give_up(const Event& event, const FlowView& flow, Blackou
   // A window that is being reopened is not open yet.
   state.window_closed = state.window_closed || state.reopening;
   state.reopening = false;
-  const bool by_cell = state.window_closed && state.phase == Phase::down && usable(Link::cell, *event.links, flow);
+  const bool by_cell =
+      state.window_closed && state.phase == Phase::down && usable(Link::cell, *event.links, flow) && news_by_cell(flow);
   if (state.phase != Phase::down) state.phase = Phase::clear;
   state.why = why;
   Plan plan = release(flow, state, why);
   if (!by_cell) return plan;
-  scratch_[1] = latest_ack(flow, Link::cell);
+  scratch_[1] = PathValidation::latest_by_cell(flow);
   return injected(2, {}, why);
 }
 

@@ -2,6 +2,7 @@
 
 #include "modules/freeze/withheld_acks.h"
 
+#include <tandem/path_validation.h>
 #include <tandem/pure_ack.h>
 
 #include <algorithm>
@@ -43,8 +44,10 @@ Plan PacedRelease::while_lost(const Event& event, const FlowView& flow, Blackout
 Plan PacedRelease::send_by_cellular(const Event& event, const FlowView& flow, BlackoutState& core, const Plan& plan)
 {
   auto& state = static_cast<State&>(core);
-  if (!flow.rcv_nxt.after(state.acknowledged)) return plan;
-  const auto held = static_cast<std::uint32_t>(flow.rcv_nxt - state.acknowledged);
+  // All but what is left out by cellular, in case of a NAT that has begun there.
+  const Seq most_told = flow.rcv_nxt - PathValidation::lag;
+  if (!most_told.after(state.acknowledged)) return plan;
+  const auto held = static_cast<std::uint32_t>(most_told - state.acknowledged);
   const auto most = static_cast<unsigned>(knobs.release_parts);
   const unsigned parts = most - std::min<unsigned>(state.released, most - 1);
   const std::uint32_t part = std::clamp<std::uint32_t>(held / parts, std::min<std::uint32_t>(held, flow.mss), held);

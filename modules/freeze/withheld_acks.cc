@@ -1,5 +1,6 @@
 #include "modules/freeze/withheld_acks.h"
 
+#include <tandem/path_validation.h>
 #include <tandem/pure_ack.h>
 
 #include <algorithm>
@@ -71,6 +72,11 @@ bool window_limited(const FlowView& flow)
 Duration release_timeout(const FlowView& flow, const Knobs& knobs)
 {
   return std::max(from_seconds(knobs.release_after), flow.rtt_smoothed * 3 / 4);
+}
+
+bool news_by_cell(const FlowView& flow)
+{
+  return flow.sent_any && (flow.rcv_nxt - PathValidation::lag).after(flow.sent_ack);
 }
 
 std::uint16_t closed_window(const FlowView& flow, bool in_flight)

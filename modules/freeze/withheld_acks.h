@@ -25,6 +25,9 @@ Duration release_timeout(const FlowView& flow, const Knobs& knobs);
 // allows. With nothing in flight it would fill that unit with a probe, which is then lost and counts as data: zero.
 std::uint16_t closed_window(const FlowView& flow, bool in_flight);
 
+// Whether the server learns something from an ACK by cellular, which leaves out PathValidation::lag bytes.
+bool news_by_cell(const FlowView& flow);
+
 // What is to become of the pure ACK at hand.
 Plan withhold_acks(const Event& event, const FlowView& flow, BlackoutState& state, const Knobs& knobs, bool progress);
 

@@ -1,5 +1,8 @@
 #include "modules/freeze/zero_window.h"
 
+#include "modules/freeze/withheld_acks.h"
+
+#include <tandem/path_validation.h>
 #include <tandem/pure_ack.h>
 
 namespace tandem::freeze
@@ -16,8 +19,8 @@ Plan ZeroWindow::send_by_cellular(const Event&, const FlowView& flow, BlackoutSt
 std::optional<InjectedSegment> ZeroWindow::after_resume(const Event& event, const FlowView& flow,
                                                         const BlackoutState& state) const
 {
-  if (state.resumes > 0 || !validated(event, flow, state)) return {};
-  return latest_ack(flow, Link::cell);
+  if (state.resumes > 0 || !validated(event, flow, state) || !news_by_cell(flow)) return {};
+  return PathValidation::latest_by_cell(flow);
 }
 
 } // namespace tandem::freeze

@@ -88,9 +88,7 @@ InjectedSegment copy_of_last(const FlowView& flow)
 
 InjectedSegment latest(const FlowView& flow, Link by)
 {
-  InjectedSegment ack = latest_ack(flow, by);
-  if (by == Link::cell) ack.ack = ack.ack - PathValidation::lag;
-  return ack;
+  return by == Link::cell ? PathValidation::latest_by_cell(flow) : latest_ack(flow, by);
 }
 
 } // namespace

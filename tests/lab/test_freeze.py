@@ -55,7 +55,7 @@ def module_needed(with_air: None) -> None:
 @pytest.fixture
 def lab(air_lab, module_needed):
     yield air_lab
-    for key, value in (("wifi.blackout", "none"), ("wan.delay", "20ms"), ("cell.source_filter", False)):
+    for key, value in (("wifi.blackout", "none"), ("wan.delay", "20ms"), ("cell.source_filter", False), ("cell.nat", False)):
         air_lab.set(key, value)
 
 
@@ -171,6 +171,25 @@ def test_blackout_with_offload(lab):
         assert decisions(daemon)["freeze: resume ACK"] >= 1
         for entry in daemon.api("/v1/modules"):
             assert entry["violations"] == {} and entry["excluded"] == 0 and entry["faults"] == 0, entry
+
+
+def test_a_nat_resets_nothing_when_a_long_blackout_was_predicted(lab):
+    """The window that was closed is given back at the deadline. By cellular the server would hear of it from an address it does not know, and its reset
+    has the number that the ACK had: all that has arrived would be the very number that the laptop waits for."""
+    lab.set("cell.nat", True)
+    with lab.daemon(["freeze"], config("proactive", deadline="1s")) as daemon:
+        going = lab.start_download("random", sha256=True)
+        going.wait_bytes(lab.random_file["size"] // 3)
+        daemon.api("/v1/links/wifi/announce", "POST", {"what": "risk", "for_s": 10})
+        assert system.wait_until(lambda: facts(daemon).get("phase") == "closed", 2)
+        time.sleep(0.4)  # what stands in queues arrives
+        lab.set("wifi.blackout", "buffer")
+        assert system.wait_until(lambda: facts(daemon).get("why") == "freeze: blackout too long, left to TCP", 4), facts(daemon)
+        time.sleep(0.3)
+        lab.set("wifi.blackout", "none")
+        result = going.wait()
+        assert result.error is None and result.sha256 == lab.random_file["sha256"]
+        clean(daemon)
 
 
 def test_two_blackouts_and_a_filter(lab):
