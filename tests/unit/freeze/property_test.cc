@@ -458,7 +458,8 @@ private:
           << "window closed for too long" << tail();
     }
     // Whom nothing new can be told by cellular, where two bytes are left out, its own timer asks.
-    if (!wifi().up && fixture_.links[1].up && closed_since_ != Tick::max() && told_.before(acked_ - PathValidation::lag))
+    if (!wifi().up && fixture_.links[1].up && closed_since_ != Tick::max()
+        && told_.before(acked_ - PathValidation::lag))
     {
       ASSERT_LE(fixture_.now() - std::max(closed_since_, wifi_since_),
                 Duration { static_cast<std::int64_t>(1e9 * deadline) } + grace)
