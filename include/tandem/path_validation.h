@@ -33,11 +33,13 @@ struct PathValidation
   // (docs/decisions/0015).
   static constexpr bool may_lag(const FlowView& flow) { return flow.may_withhold >= lag; }
 
-  // An ACK to inject by cellular, of a flow that may lag: what the local TCP said last, less the lag.
+  // The most that may be acknowledged by cellular of what has arrived.
+  static Seq most_by_cell(const FlowView& flow) { return flow.rcv_nxt - lag; }
+  // An ACK to inject by cellular: what the local TCP said last, less the lag.
   static InjectedSegment latest_by_cell(const FlowView& flow)
   {
     InjectedSegment ack = latest_ack(flow, Link::cell);
-    ack.ack = ack.ack - lag;
+    ack.ack = most_by_cell(flow);
     return ack;
   }
 

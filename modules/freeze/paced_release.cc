@@ -44,12 +44,11 @@ Plan PacedRelease::while_lost(const Event& event, const FlowView& flow, Blackout
 Plan PacedRelease::send_by_cellular(const Event& event, const FlowView& flow, BlackoutState& core, const Plan& plan)
 {
   auto& state = static_cast<State&>(core);
-  // All but what is left out by cellular, in case of a NAT that has begun there.
-  const Seq most_told = flow.rcv_nxt - PathValidation::lag;
-  if (!most_told.after(state.acknowledged)) return plan;
-  const auto held = static_cast<std::uint32_t>(most_told - state.acknowledged);
-  const auto most = static_cast<unsigned>(knobs.release_parts);
-  const unsigned parts = most - std::min<unsigned>(state.released, most - 1);
+  const Seq most = PathValidation::most_by_cell(flow);
+  if (!most.after(state.acknowledged)) return plan;
+  const auto held = static_cast<std::uint32_t>(most - state.acknowledged);
+  const auto all_parts = static_cast<unsigned>(knobs.release_parts);
+  const unsigned parts = all_parts - std::min<unsigned>(state.released, all_parts - 1);
   const std::uint32_t part = std::clamp<std::uint32_t>(held / parts, std::min<std::uint32_t>(held, flow.mss), held);
   scratch_[0] = latest_ack(flow, Link::cell);
   state.acknowledged = state.acknowledged + part;

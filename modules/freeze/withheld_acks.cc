@@ -76,7 +76,7 @@ Duration release_timeout(const FlowView& flow, const Knobs& knobs)
 
 bool news_by_cell(const FlowView& flow)
 {
-  return flow.sent_any && (flow.rcv_nxt - PathValidation::lag).after(flow.sent_ack);
+  return flow.sent_any && PathValidation::most_by_cell(flow).after(flow.sent_ack);
 }
 
 std::uint16_t closed_window(const FlowView& flow, bool in_flight)

@@ -140,6 +140,15 @@ def through_a_blackout(lab, daemon, *, announced: bool = False, validated: bool 
     return result
 
 
+def with_a_closed_window(lab, daemon):
+    """A download of the random file, a third done, whose window is closed for a predicted blackout."""
+    going = lab.start_download("random", sha256=True)
+    going.wait_bytes(lab.random_file["size"] // 3)
+    daemon.api("/v1/links/wifi/announce", "POST", {"what": "risk", "for_s": 10})
+    assert system.wait_until(lambda: facts(daemon).get("phase") == "closed", 2)
+    return going
+
+
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_blackout_loses_nothing(lab, strategy):
     with lab.daemon(["freeze"], config(strategy)) as daemon:
@@ -178,10 +187,7 @@ def test_a_nat_resets_nothing_when_a_long_blackout_was_predicted(lab):
     has the number that the ACK had: all that has arrived would be the very number that the laptop waits for."""
     lab.set("cell.nat", True)
     with lab.daemon(["freeze"], config("proactive", deadline="1s")) as daemon:
-        going = lab.start_download("random", sha256=True)
-        going.wait_bytes(lab.random_file["size"] // 3)
-        daemon.api("/v1/links/wifi/announce", "POST", {"what": "risk", "for_s": 10})
-        assert system.wait_until(lambda: facts(daemon).get("phase") == "closed", 2)
+        going = with_a_closed_window(lab, daemon)
         time.sleep(0.4)  # what stands in queues arrives
         lab.set("wifi.blackout", "buffer")
         assert system.wait_until(lambda: facts(daemon).get("why") == "freeze: blackout too long, left to TCP", 4), facts(daemon)
@@ -250,10 +256,7 @@ def test_killed_while_a_reserve_is_held_in_a_download(lab):
 def test_end_of_the_daemon_while_the_window_is_closed(lab, end):
     """The server asks for the window, and the local TCP tells it."""
     with lab.daemon(["freeze"], config("proactive", closed_longest="10s")) as daemon:
-        going = lab.start_download("random", sha256=True)
-        going.wait_bytes(lab.random_file["size"] // 3)
-        daemon.api("/v1/links/wifi/announce", "POST", {"what": "risk", "for_s": 10})
-        assert system.wait_until(lambda: facts(daemon).get("phase") == "closed", 2)
+        going = with_a_closed_window(lab, daemon)
         time.sleep(0.8)  # what stands in queues arrives
         before = going.progress()[1]
         time.sleep(0.3)
