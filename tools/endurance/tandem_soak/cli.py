@@ -62,11 +62,17 @@ def text(plan: Plan, outcome: Outcome) -> str:
     for title, found in (("leaked", outcome.leaks), ("findings", outcome.findings), ("the lab's own errors", outcome.lab_errors[:20])):
         if found:
             lines += ["", title] + [f"  {line}" for line in found]
-    if outcome.bad:
-        lines += ["", "transfers that failed"] + [
-            f"  {one.get('at', 0):7.1f} s {one['outcome']}: {one['kind']}, {one['bytes']} of {one['wanted']} bytes, {one['seconds']:.1f} s, {one.get('address', '?')} port {one.get('port', '?')}: {one.get('why', '')}"
-            + "".join(f"\n            {name}: {one[key]}" for name, key in (("reset by", "reset"), ("packets in", "packets")) if key in one) for one in outcome.bad[:40]]
+    for title, ones in (("transfers that failed", outcome.bad[:40]), ("the slowest ones", outcome.slowest_ones)):
+        if ones:
+            lines += ["", title] + [told(one) for one in ones]
     return "\n".join(lines)
+
+
+def told(one: dict[str, Any]) -> str:
+    """One transfer, for people."""
+    words = (f"  {one.get('at', 0):7.1f} s {one['outcome']}: {one['kind']}, {one['bytes']} of {one['wanted']} bytes, {one['seconds']:.1f} s, "
+             f"{one.get('address', '?')} port {one.get('port', '?')}{': ' if one.get('why') else ''}{one.get('why', '')}")
+    return words + "".join(f"\n            {name}: {one[key]}" for name, key in (("reset by", "reset"), ("packets in", "packets")) if key in one)
 
 
 def kept_in(options: argparse.Namespace) -> Path:

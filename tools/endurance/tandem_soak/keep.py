@@ -1,4 +1,4 @@
-"""Keeps what a transfer that went wrong was made of: its packets at both ends, what befell it, and the daemon's own words."""
+"""Keeps what a transfer that went wrong, or nearly did, was made of: its packets at both ends, what befell it, and the daemon's own words."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Keeper:
         self._thread.start()
 
     def take(self, fault: dict[str, Any]) -> None:
-        """A transfer that failed just now."""
+        """A transfer that failed just now, or took very long."""
         self._faults.put((fault, self._moment()))
 
     def look(self, transfer: dict[str, Any]) -> None:

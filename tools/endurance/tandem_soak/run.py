@@ -22,13 +22,16 @@ from . import world
 from .captures import Captures
 from .disturbances import Chaos
 from .keep import Keeper
-from .watched import ON_DEMAND, Watched
+from .watched import Watched
 
 HERE = Path(__file__).resolve().parent
 PATIENCE = 120.0  # s without a byte: TCP's own timeout of a retransmission grows to that
 FILES = {"20k": 20_000, "300k": 300_000, "2m": 2_000_000}
 # Memory that a life of the daemon may gain from the second quarter of its life to the last one: in short runs the recorder (8 MiB) still fills.
 GROWTH_KIB = 8192
+SLOWEST_KEPT = 5
+SLOW = 60.0  # s: whole, but half way to what counts as hung; its packets are kept, too
+SLOW_MOST = 10  # of those
 
 
 @dataclass(frozen=True)
@@ -51,11 +54,13 @@ class Outcome:
     kinds: Counter[str] = field(default_factory=Counter)  # whole ones by kind
     bytes: int = 0
     slowest: float = 0.0
+    slowest_ones: list[dict[str, Any]] = field(default_factory=list)  # whole ones that took longest, the slowest first
     bad: list[dict[str, Any]] = field(default_factory=list)
     disturbances: Counter[str] = field(default_factory=Counter)
     daemon: Counter[str] = field(default_factory=Counter)
     findings: list[str] = field(default_factory=list)
     leaks: list[str] = field(default_factory=list)
+    at_rest: dict[str, Any] = field(default_factory=dict)  # descriptors and what may hold them, of the last life and of a fresh daemon
     lives: int = 0
     memory: dict[str, Any] = field(default_factory=dict)
     lab_errors: list[str] = field(default_factory=list)
@@ -80,6 +85,7 @@ class Soak:
         self._keeper: Keeper | None = None
         self._began = time.monotonic()
         self._ended = threading.Event()
+        self._slow_kept = 0
 
     def run(self, stop: threading.Event) -> Outcome:
         """Until the time is over or `stop` is set; everything is undone when it returns."""
@@ -144,9 +150,24 @@ class Soak:
             if one["outcome"] == "whole":
                 result.kinds[one["kind"]] += 1
                 result.slowest = max(result.slowest, one["seconds"])
+                self._slow(one)
             elif one["outcome"] != "no route":
                 self._bad({**one, "at": round(time.monotonic() - self._began, 1)})
         self._ended.set()
+
+    def _slow(self, one: dict[str, Any]) -> None:
+        """Whole ones are no fault; which of them took longest tells what nearly became one."""
+        ones = self.outcome.slowest_ones
+        if len(ones) == SLOWEST_KEPT and one["seconds"] <= ones[-1]["seconds"]:
+            return
+        one = {**one, "at": round(time.monotonic() - self._began, 1)}
+        if one["seconds"] >= SLOW and self._slow_kept < SLOW_MOST:
+            self._slow_kept += 1
+            assert self._keeper
+            self._keeper.take(one)
+        ones.append(one)
+        ones.sort(key=lambda each: -float(each["seconds"]))
+        del ones[SLOWEST_KEPT:]
 
     def _bad(self, fault: dict[str, Any]) -> None:
         self.outcome.bad.append(fault)
@@ -220,6 +241,9 @@ class Soak:
         for _ in range(6):  # what is open for a moment only is no leak
             time.sleep(0.5)
             used &= watched.descriptors()
+        at_rest = self.outcome.at_rest
+        at_rest["used"] = {"descriptors": dict(used), **holders(watched)}
+        allowed = Counter(on_demand(at_rest["used"]))
         watched.restart()
         for module in ("offload", "freeze", "mirror", "ecn", "rate"):
             watched.daemon.api(f"/v1/modules/{module}", "PUT", {"enabled": True})
@@ -228,15 +252,27 @@ class Soak:
         def same() -> bool:
             nonlocal fresh
             fresh = watched.descriptors()
-            return not used - (fresh | ON_DEMAND)
+            return not used - (fresh + allowed)
 
         if not system.wait_until(same, 12.0, pause=0.5):
-            self.outcome.leaks += [f"descriptors: {count} more of {kind} than a fresh daemon has" for kind, count in (used - (fresh | ON_DEMAND)).items()]
+            self.outcome.leaks += [f"descriptors: {count} more of {kind} than a fresh daemon has" for kind, count in (used - (fresh + allowed)).items()]
+        at_rest["fresh"] = {"descriptors": dict(fresh), **holders(watched)}
 
     def _end_daemon(self, watched: Watched) -> None:
         watched.daemon.stop()
         if self.plan.keep_log:
             self.plan.keep_log.write_bytes(watched.daemon.log.read_bytes())
+
+
+def holders(watched: Watched) -> dict[str, Any]:
+    """What the daemon says of those who keep sockets: downloads that are followed, and paces of uploads."""
+    status = watched.daemon.api("/v1/status")
+    return {name: status.get(name) for name in ("fetch", "pacing")}
+
+
+def on_demand(life: dict[str, Any]) -> dict[str, int]:
+    """What a life may have more than a fresh daemon: the socket by which it asks whose an upload is, opened with the first one that is paced, and kept."""
+    return {"daemon socket": 1} if life["pacing"]["asked"] > 0 else {}
 
 
 def memory_of(samples: list[tuple[int, float, int]]) -> dict[str, Any]:

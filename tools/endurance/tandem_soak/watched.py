@@ -27,9 +27,6 @@ CONFIG: dict[str, Any] = {
     "modules": {"mirror": {"enabled": True, "strategy": "replay"}, "rate": {"enabled": True, "uploads": True}},
 }
 
-# Opened with the first upload that is paced, and kept: whose socket that is.
-ON_DEMAND = Counter({"daemon sock_diag": 1})
-_SOCK_DIAG = "4"  # NETLINK_SOCK_DIAG, in /proc/net/netlink
 LOG_MOST = 32 << 20  # bytes: a hundred toggles a second are a line each
 
 
@@ -190,12 +187,9 @@ class Watched:
         """Of daemon and keeper, by kind."""
         found: Counter[str] = Counter()
         for name, pid in (("daemon", self.daemon.pid), *(("keeper", child) for child in self.children())):
-            netlink = [line.split() for line in Path(f"/proc/{pid}/net/netlink").read_text().splitlines()]
-            diag = {f"socket:[{words[9]}]" for words in netlink if words[1] == _SOCK_DIAG}
             for entry in Path(f"/proc/{pid}/fd").iterdir():
                 with suppress(OSError):
-                    target = os.readlink(entry)
-                    found[f"{name} {'sock_diag' if target in diag else target.split(':')[0]}"] += 1
+                    found[f"{name} {os.readlink(entry).split(':')[0]}"] += 1
             found[f"{name} threads"] += len(list(Path(f"/proc/{pid}/task").iterdir()))
         return found
 
