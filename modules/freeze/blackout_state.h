@@ -2,6 +2,7 @@
 #pragma once
 
 #include "modules/freeze/recovery_undo.h"
+#include "modules/freeze/standing_delay.h"
 
 #include <tandem/module.h>
 
@@ -42,6 +43,7 @@ struct BlackoutState
   TsClock half_way {};  // TSval of the server's last data before a blackout; afterwards that of half its length later
   float first_data = 0; // s from the last link-up to the first sign of the server, for people
   RecoveryUndo undo {};
+  StandingDelay standing {};
   const char* why = "freeze: young flow";
 
   Tick since {};       // start of the phase

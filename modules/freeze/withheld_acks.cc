@@ -36,7 +36,7 @@ void aim(const Event& event, const FlowView& flow, BlackoutState& state, const K
     return;
   }
   const double window = flow.window_estimate;
-  const double standing = flow.delivery_rate * std::max(0.0, seconds(flow.rtt_smoothed - flow.rtt_min));
+  const double standing = flow.delivery_rate * state.standing.delay(flow);
   double share = knobs.withheld_share;
   if (state.blackouts > 0 && event.now - state.up_at < recent) share = std::max(share, recent_share);
   if ((*event.links)[static_cast<std::size_t>(flow.link)].at_risk) share = std::max(share, warned_share);
@@ -87,6 +87,7 @@ std::uint16_t closed_window(const FlowView& flow, bool in_flight)
 Plan withhold_acks(const Event& event, const FlowView& flow, BlackoutState& state, const Knobs& knobs, bool progress)
 {
   const Segment& segment = *event.segment;
+  state.standing.look(flow, event.now);
   if (state.undo.watching) return {};
   aim(event, flow, state, knobs);
   // With SACK blocks above it, what is withheld would look lost and be sent again.

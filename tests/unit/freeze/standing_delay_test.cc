@@ -1,0 +1,117 @@
+// What stands in queues, and what only comes and goes.
+#include "modules/freeze/resume_acks.h"
+#include "modules/freeze/standing_delay.h"
+#include "tests/unit/freeze/download.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+namespace tandem::freeze
+{
+namespace
+{
+
+using namespace std::chrono_literals;
+
+class StandingDelayTest : public testing::Test
+{
+protected:
+  void sample(Duration rtt, Duration later = 10ms)
+  {
+    now_ += later;
+    flow_.rtt_at = now_;
+    flow_.rtt_latest = rtt;
+    meter_.look(flow_, now_);
+  }
+  double milliseconds() const { return meter_.delay(flow_) * 1e3; }
+
+  Tick now_ { 10s };
+  FlowView flow_ = a_download(10); // its least round trip takes 40 ms
+  StandingDelay meter_ {};
+};
+
+TEST_F(StandingDelayTest, NothingIsKnownAtFirst)
+{
+  EXPECT_EQ(milliseconds(), 0);
+  meter_.look(flow_, now_); // no round trip was measured yet
+  EXPECT_EQ(milliseconds(), 0);
+}
+
+TEST_F(StandingDelayTest, AQueueThatStandsIsCounted)
+{
+  for (int i = 0; i < 50; ++i)
+    sample(i % 2 ? 70ms : 60ms);
+  EXPECT_NEAR(milliseconds(), 20, 1e-6);
+}
+
+TEST_F(StandingDelayTest, WaitsThatComeAndGoAreNot)
+{
+  for (int i = 0; i < 50; ++i)
+    sample(i % 5 ? 70ms : 41ms);
+  EXPECT_NEAR(milliseconds(), 1, 1e-6);
+}
+
+TEST_F(StandingDelayTest, AQueueThatHasDrainedIsGoneWithTheNextSample)
+{
+  for (int i = 0; i < 50; ++i)
+    sample(60ms);
+  sample(42ms);
+  EXPECT_NEAR(milliseconds(), 2, 1e-6);
+}
+
+TEST_F(StandingDelayTest, AndOneThatGrowsIsKnownWithinTwoTenthsOfASecond)
+{
+  for (int i = 0; i < 50; ++i)
+    sample(40ms);
+  for (int i = 0; i < 21; ++i)
+    sample(60ms);
+  EXPECT_NEAR(milliseconds(), 20, 1e-6);
+}
+
+TEST_F(StandingDelayTest, WhatWasBeforeAPauseSaysNothing)
+{
+  for (int i = 0; i < 50; ++i)
+    sample(40ms);
+  sample(60ms, 5s);
+  EXPECT_NEAR(milliseconds(), 20, 1e-6);
+}
+
+// Most bytes by which the ACK number was lowered, at an ACK of two segments every 4 ms.
+std::uint32_t most_withheld(const std::function<Duration(int)>& rtt)
+{
+  ResumeAcks strategy {};
+  BlackoutState state {};
+  FlowView flow = a_download(10);
+  flow.delivery_rate = 4e6;
+  LinkStates links {};
+  Tick now { 10s };
+  std::uint32_t most = 0;
+  for (int i = 0; i < 400; ++i)
+  {
+    Segment segment { .flags = tcp_flag::ack, .window = 60'000 };
+    segment.ack = { 20'000 + 2896u * static_cast<std::uint32_t>(i) };
+    now += 4ms;
+    flow.rtt_at = now;
+    flow.rtt_latest = rtt(i);
+    flow.rtt_smoothed = 60ms;
+    const Plan plan =
+        strategy.decide({ .now = now, .segment = &segment, .queued = true, .links = &links }, flow, state);
+    const Seq told = plan.edit.ack.value_or(segment.ack);
+    most = std::max(most, static_cast<std::uint32_t>(segment.ack - told));
+    flow.sent_ack = told;
+  }
+  return most;
+}
+
+TEST(FreezeWithholds, FromAStandingQueueAndHardlyFromJitter)
+{
+  // The smoothed round trip is the same.
+  EXPECT_GE(most_withheld([](int) { return 60ms; }), 8u * 1448);
+  const std::uint32_t jitter = most_withheld([](int i) { return i % 10 ? 62ms : 40ms; });
+  EXPECT_GT(jitter, 0u);
+  EXPECT_LE(jitter, 2u * 1448);
+}
+
+} // namespace
+} // namespace tandem::freeze
