@@ -28,7 +28,7 @@ def test_one_socket_is_allowed_once_an_upload_was_paced() -> None:
 
 
 def test_the_slowest_transfers_are_kept_with_the_packets_of_those_that_nearly_hung(tmp_path: Path) -> None:
-    soak = Soak(Plan(1.0, 1, "x-", 1, True, 0.0, None, tmp_path), lambda _: None)
+    soak = Soak(Plan(1.0, 1, "x-", 1, True, 0.0, False, None, tmp_path), lambda _: None)
     keeper = soak._keeper = Taken()  # type: ignore[assignment]
     took = [1.0, 9.0, SLOW + 1, 2.0, 3.0, SLOW + 2, 4.0, 0.5]
     for seconds in took:

@@ -31,6 +31,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--plain", action="store_true", help="the same without the daemon: what the disturbances do by themselves")
     made.add_argument("--no-mptcp", action="store_true", help="no connection asks for MPTCP")
     made.add_argument("--mptcp-only", action="store_true", help="every connection asks for MPTCP (default: a quarter of them)")
+    made.add_argument("--strip-mptcp", action="store_true", help="a middlebox before the server takes MPTCP's options out: who asks for it falls back to TCP")
     made.add_argument("--json", type=Path, metavar="FILE", help="the report as JSON")
     made.add_argument("--log", type=Path, metavar="FILE", help="keep the daemon's log")
     made.add_argument("--keep", type=Path, metavar="DIR", help="where the packets of transfers that went wrong are kept, with what befell them (default: beside the JSON, else soak-SEED-kept here)")
@@ -92,7 +93,7 @@ def main(arguments: list[str]) -> int:
     except BadInput as error:
         print(f"tools/soak: {error}", file=sys.stderr)
         return 2
-    plan = Plan(seconds, options.seed, options.prefix, options.threads, options.plain, 0.0 if options.no_mptcp else 1.0 if options.mptcp_only else 0.25, options.log, kept_in(options))
+    plan = Plan(seconds, options.seed, options.prefix, options.threads, options.plain, 0.0 if options.no_mptcp else 1.0 if options.mptcp_only else 0.25, options.strip_mptcp, options.log, kept_in(options))
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())

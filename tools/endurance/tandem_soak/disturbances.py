@@ -21,7 +21,7 @@ from .world import Laptop
 TOGGLES_PER_SECOND = 100
 TOGGLING, ALL_ON = 8.0, 6.0  # s, in turn
 STRONG, WEAK = -50, (-68, -72, -76)  # dBm: far from a handoff, and where `rate` sees one coming
-REMEMBERED = 20_000  # words on what befell it: minutes of them
+REMEMBERED = 40_000  # notes: a hundred toggles a second, for as long as a transfer may hang, and more
 KNOBS = {
     "offload": {"strategy": ("validated", "thinning"), "window_mss": (4, 20, 60), "wifi_ack_ratio": (1, 4, 8)},
     "freeze": {"release_after": ("5ms", "20ms", "100ms")},
@@ -79,10 +79,10 @@ class Chaos:
     def note(self, words: str) -> None:
         self._notes.append((time.monotonic(), words))
 
-    def since(self, seconds: float) -> list[str]:
-        """What befell it in the last so many seconds, each with how long ago."""
+    def since(self, seconds: float, toggles: float) -> list[str]:
+        """What befell it in the last so many seconds, each with how long ago; what was asked of the daemon's API for `toggles` seconds only."""
         now = time.monotonic()
-        return [f"{at - now:8.3f} s: {words}" for at, words in list(self._notes) if now - at <= seconds]
+        return [f"{at - now:8.3f} s: {words}" for at, words in list(self._notes) if now - at <= (toggles if words.startswith("PUT ") else seconds)]
 
     def set(self, key: str, value: object, **where: str) -> None:
         """A change of the air or of the cellular gateway."""

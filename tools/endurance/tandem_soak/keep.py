@@ -18,7 +18,8 @@ from .disturbances import Chaos
 from .resets import decisive, resets
 from .watched import Watched
 
-BEFORE = 30.0  # s of disturbances before a fault
+BEFORE = 130.0  # s of disturbances before a fault: as long as what hangs stood still
+TOGGLES_BEFORE = 30.0  # s of those that come a hundred times a second
 CASES_MOST = 50  # directories: a run in which everything breaks does not fill the disk
 LOG_TAIL = 256 << 10  # bytes of the daemon's log
 LOOKS_MOST = 50  # at transfers that stood still and have not failed yet; a look is half a megabyte
@@ -65,7 +66,7 @@ class Keeper:
         watched = self._watched
         return {"wall_clock": time.time(),
                 "daemon": {"life": watched.lives, "age_s": round(time.monotonic() - watched.born, 2)} if watched else None,
-                "disturbances": self._chaos.since(BEFORE)}
+                "disturbances": self._chaos.since(BEFORE, TOGGLES_BEFORE)}
 
     def _work(self) -> None:
         while (one := self._faults.get()) is not None:

@@ -42,6 +42,7 @@ class Plan:
     threads: int
     plain: bool  # the same without the daemon
     mptcp: float  # share of the connections that ask for it
+    strip: bool  # a middlebox before the server takes its options out
     keep_log: Path | None
     keep: Path  # directory for what went wrong; made when something does
 
@@ -95,6 +96,8 @@ class Soak:
             for number, (name, size) in enumerate(FILES.items()):
                 lab.add_file(name, random.Random(f"{self.plan.seed} {number}").randbytes(size))
             laptop = world.Laptop(lab)
+            if self.plan.strip:
+                world.strip_mptcp(lab)
             uploads = lab.server().popen([system.PYTHON, "-B", str(HERE / "uploads.py"), str(lab.directory)], stdout=subprocess.PIPE, text=True)
             stack.callback(uploads.kill)
             if uploads.stdout.readline() != "ready\n":

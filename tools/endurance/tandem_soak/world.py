@@ -40,8 +40,15 @@ name = "srv1"
 congestion = "cubic"
 """
 
+_STRIP = "add table inet middlebox; add chain inet middlebox before { type filter hook prerouting priority raw; }; add rule inet middlebox before reset tcp option mptcp"
+
 # In every table of an interface: what has its address does not leave by another one while it is down.
 _LAST_RESORT = 9000
+
+
+def strip_mptcp(lab: Lab) -> None:
+    """MPTCP's options become NOPs before the server, as some middleboxes do it (RFC 8684 3.7): who asks for MPTCP falls back to TCP."""
+    lab.server().run(["nft", _STRIP])
 
 
 class Laptop:
