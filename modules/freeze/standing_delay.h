@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 
 namespace tandem::freeze
 {
@@ -18,31 +19,42 @@ public:
   // At any event of the flow.
   void look(const FlowView& flow, Tick now)
   {
-    if (flow.rtt_at == taken_ || flow.rtt_latest <= Duration::zero()) return;
-    taken_ = flow.rtt_at;
-    if (now - turn_ >= span)
+    if (flow.rtt_latest <= Duration::zero()) return;
+    const auto clock = static_cast<std::uint32_t>(now.time_since_epoch() / std::chrono::milliseconds { 1 });
+    const std::uint32_t lasted = clock - turn_;
+    if (lasted >= span)
     {
-      before_ = now - turn_ < 2 * span ? now_ : Duration::max();
-      now_ = Duration::max();
-      turn_ = now;
+      before_ = lasted < 2 * span ? now_ : none;
+      now_ = none;
+      turn_ = clock;
     }
-    now_ = std::min(now_, flow.rtt_latest);
+    // A sample of the span before counts there.
+    else if (now - flow.rtt_at > std::chrono::milliseconds { lasted })
+      return;
+    now_ = std::min(now_, in_units(flow.rtt_latest));
   }
 
   // Seconds; 0 before the first sample.
   double delay(const FlowView& flow) const
   {
-    const Duration least = std::min(now_, before_);
-    return least == Duration::max() ? 0 : std::max(0.0, seconds(least - flow.rtt_min));
+    const std::uint16_t least = std::min(now_, before_), all = in_units(flow.rtt_min);
+    return least == none || least <= all ? 0 : seconds((least - all) * unit);
   }
 
 private:
-  // CoDel's interval (RFC 8289 4.2): the longest usual round trip.
-  static constexpr Duration span = std::chrono::milliseconds { 100 };
+  // CoDel's interval (RFC 8289 4.2), the longest usual round trip: ms.
+  static constexpr std::uint32_t span = 100;
+  // 6.5 s at most: the state of a flow is small (tests/unit/state).
+  static constexpr Duration unit = std::chrono::microseconds { 100 };
+  static constexpr std::uint16_t none = 0xffff;
 
-  Duration now_ = Duration::max(), before_ = Duration::max();
-  Tick turn_ {};
-  Tick taken_ {};
+  static std::uint16_t in_units(Duration rtt)
+  {
+    return static_cast<std::uint16_t>(std::clamp<std::int64_t>(rtt / unit, 0, none - 1));
+  }
+
+  std::uint16_t now_ = none, before_ = none; // the least of this span, and of the last
+  std::uint32_t turn_ = 0;                   // when this span began, ms
 };
 
 } // namespace tandem::freeze
