@@ -38,7 +38,7 @@ def test_one_that_is_not_connected_yet_has_no_port() -> None:
 
 
 def test_what_was_seen_is_kept_when_it_fails(tmp_path: Path) -> None:
-    captures = SimpleNamespace(flow=lambda port, _: ({}, {"client": [], "srv1": []}, {port}), kernel=SimpleNamespace(told=lambda: None, lines=lambda *_: []))
+    captures = SimpleNamespace(flow=lambda port, _: ({}, {"client": [], "srv1": []}, {port}), kernel=SimpleNamespace(told=lambda: None, lines=lambda _: []))
     places = tuple(SimpleNamespace(role=role, run=lambda words, role=role, **_: SimpleNamespace(stdout=f"{role} says {words[0]}\n")) for role in ("client", "srv1"))
     keeper = Keeper(captures, tmp_path, SimpleNamespace(since=lambda *_: []), None, places)
     for port in (1, 2):

@@ -44,7 +44,7 @@ def report(plan: Plan, outcome: Outcome, command: str) -> dict[str, Any]:
     made = {name: dict(value) if isinstance(value, Counter) else value for name, value in vars(outcome).items()}
     made["bad"] = outcome.bad[:200]
     return {"command": command, **commit(), "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "seed": plan.seed, "asked_s": plan.seconds, "plain": plan.plain,
-            "kernel": f"{platform.system()} {platform.release()}", "cpu": cpu(), "zero": outcome.zero, "good": outcome.good, **made}
+            "kernel": f"{platform.system()} {platform.release()}", "cpu": cpu(), "zero": outcome.zero, "good": outcome.good, "slowest": outcome.slowest, **made}
 
 
 def text(plan: Plan, outcome: Outcome) -> str:

@@ -22,7 +22,7 @@ from . import world
 from .captures import Captures
 from .disturbances import Chaos
 from .keep import Keeper
-from .watched import Watched
+from .watched import MODULES, Watched
 
 HERE = Path(__file__).resolve().parent
 PATIENCE = 120.0  # s without a byte: TCP's own timeout of a retransmission grows to that
@@ -54,7 +54,6 @@ class Outcome:
     transfers: Counter[str] = field(default_factory=Counter)  # by outcome
     kinds: Counter[str] = field(default_factory=Counter)  # whole ones by kind
     bytes: int = 0
-    slowest: float = 0.0
     slowest_ones: list[dict[str, Any]] = field(default_factory=list)  # whole ones that took longest, the slowest first
     bad: list[dict[str, Any]] = field(default_factory=list)
     disturbances: Counter[str] = field(default_factory=Counter)
@@ -67,6 +66,11 @@ class Outcome:
     lab_errors: list[str] = field(default_factory=list)
     seconds: float = 0.0
     interrupted: bool = False
+
+    @property
+    def slowest(self) -> float:
+        """Seconds that the slowest whole transfer took."""
+        return float(self.slowest_ones[0]["seconds"]) if self.slowest_ones else 0.0
 
     @property
     def zero(self) -> dict[str, int]:
@@ -147,15 +151,15 @@ class Soak:
             if "under_way" in one:
                 self._under_way = one["under_way"]
                 continue
+            one["at"] = round(time.monotonic() - self._began, 1)
             result = self.outcome
             result.transfers[one["outcome"]] += 1
             result.bytes += one["bytes"]
             if one["outcome"] == "whole":
                 result.kinds[one["kind"]] += 1
-                result.slowest = max(result.slowest, one["seconds"])
                 self._slow(one)
             elif one["outcome"] != "no route":
-                self._bad({**one, "at": round(time.monotonic() - self._began, 1)})
+                self._bad(one)
         self._ended.set()
 
     def _slow(self, one: dict[str, Any]) -> None:
@@ -163,7 +167,6 @@ class Soak:
         ones = self.outcome.slowest_ones
         if len(ones) == SLOWEST_KEPT and one["seconds"] <= ones[-1]["seconds"]:
             return
-        one = {**one, "at": round(time.monotonic() - self._began, 1)}
         if one["seconds"] >= SLOW and self._slow_kept < SLOW_MOST:
             self._slow_kept += 1
             assert self._keeper
@@ -232,7 +235,7 @@ class Soak:
 
     def _at_rest(self, watched: Watched) -> None:
         """Against a daemon that has just been started."""
-        for module in ("offload", "freeze", "mirror", "ecn", "rate"):
+        for module in MODULES:
             watched.daemon.api(f"/v1/modules/{module}", "PUT", {"enabled": True})
 
         def flows() -> int:
@@ -246,19 +249,20 @@ class Soak:
             used &= watched.descriptors()
         at_rest = self.outcome.at_rest
         at_rest["used"] = {"descriptors": dict(used), **holders(watched)}
-        allowed = Counter(on_demand(at_rest["used"]))
+        allowed = on_demand(at_rest["used"])
         watched.restart()
-        for module in ("offload", "freeze", "mirror", "ecn", "rate"):
+        for module in MODULES:
             watched.daemon.api(f"/v1/modules/{module}", "PUT", {"enabled": True})
-        fresh: Counter[str] = Counter()
+        fresh = more = Counter[str]()
 
         def same() -> bool:
-            nonlocal fresh
+            nonlocal fresh, more
             fresh = watched.descriptors()
-            return not used - (fresh + allowed)
+            more = used - (fresh + allowed)
+            return not more
 
         if not system.wait_until(same, 12.0, pause=0.5):
-            self.outcome.leaks += [f"descriptors: {count} more of {kind} than a fresh daemon has" for kind, count in (used - (fresh + allowed)).items()]
+            self.outcome.leaks += [f"descriptors: {count} more of {kind} than a fresh daemon has" for kind, count in more.items()]
         at_rest["fresh"] = {"descriptors": dict(fresh), **holders(watched)}
 
     def _end_daemon(self, watched: Watched) -> None:
@@ -273,9 +277,9 @@ def holders(watched: Watched) -> dict[str, Any]:
     return {name: status.get(name) for name in ("fetch", "pacing")}
 
 
-def on_demand(life: dict[str, Any]) -> dict[str, int]:
+def on_demand(life: dict[str, Any]) -> Counter[str]:
     """What a life may have more than a fresh daemon: the socket by which it asks whose an upload is, opened with the first one that is paced, and kept."""
-    return {"daemon socket": 1} if life["pacing"]["asked"] > 0 else {}
+    return Counter({"daemon socket": 1} if life["pacing"]["asked"] > 0 else {})
 
 
 def memory_of(samples: list[tuple[int, float, int]]) -> dict[str, Any]:
