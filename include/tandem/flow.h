@@ -48,12 +48,22 @@ constexpr std::string_view name(Bypass why)
 enum class CellDenied : std::uint8_t
 {
   no,
-  private_peer, // its peer is on a private or on-link network of the Wi-Fi link: another link leads elsewhere
+  private_peer,  // its peer is on a private or on-link network of the Wi-Fi link: another link leads elsewhere
+  mptcp_refused, // FlowView::mptcp_refused
 };
 
 constexpr std::string_view name(CellDenied why)
 {
-  return why == CellDenied::private_peer ? "private-peer" : "";
+  switch (why)
+  {
+  case CellDenied::no:
+    return "";
+  case CellDenied::private_peer:
+    return "private-peer";
+  case CellDenied::mptcp_refused:
+    return "MPTCP refused by the server";
+  }
+  return "?";
 }
 
 // A flow as modules see it. Sequence numbers of the download direction (server to client) are called "received".
@@ -78,6 +88,11 @@ struct FlowView
   // The server's token, the same for all subflows of a connection: from MP_JOIN, or from the server's key in MP_CAPABLE
   // (RFC 8684 3.2, RFC 6824 3.2). 0 = not known.
   std::uint32_t mptcp_token = 0;
+  // This host asked for MPTCP and the answer came without it. Its socket is one of MPTCP's all the same, over plain
+  // TCP, and Linux 6.18 loses or mixes up a segment there that begins within what it holds. A server's retransmission
+  // does so where an ACK told it less than arrived: all that the local TCP acknowledges leaves as it is, by its own
+  // link (docs/decisions/0037).
+  bool mptcp_refused = false;
   bool ecn = false;                    // ECN agreed in the handshake, classic (RFC 3168) or accurate
   bool acc_ecn = false;                // AccECN agreed (RFC 9768): ECE, CWR and AE count marks
   std::uint16_t ace = 0;               // with AccECN: the counter in these three bits, as the local TCP last sent it
@@ -157,6 +172,12 @@ struct FlowView
   }
 };
 
+// Why nothing of the flow may go by the cellular link, for whatever reason.
+constexpr CellDenied cell_denial(const FlowView& flow)
+{
+  return flow.cell_denied == CellDenied::no && flow.mptcp_refused ? CellDenied::mptcp_refused : flow.cell_denied;
+}
+
 // The bits of the header that AccECN counts in (RFC 9768 3.2.2).
 constexpr std::uint16_t ace_bits = tcp_flag::ae | tcp_flag::cwr | tcp_flag::ece;
 
@@ -177,7 +198,7 @@ constexpr bool repeats_but_for_window(const Segment& segment, const FlowView& fl
   constexpr std::uint32_t counting = option::acc_ecn | option::unknown;
   return segment.direction == Direction::egress && segment.is_pure_ack() && segment.seq == flow.snd_nxt
          && segment.sack_count == 0 && !segment.has(ace_bits | tcp_flag::urg) && !flow.acc_ecn
-         && !segment.has_mptcp_signal() && !segment.has_option(counting) && flow.sent_any
+         && !segment.has_mptcp_signal() && !segment.has_option(counting) && !flow.mptcp_refused && flow.sent_any
          && segment.ack.after(flow.sent_ack);
 }
 

@@ -26,7 +26,7 @@ namespace tandem
 {
 
 // Raised with every incompatible change of anything below include/tandem.
-constexpr std::uint32_t module_abi_version = 17;
+constexpr std::uint32_t module_abi_version = 18;
 
 // What a module must see. Rules are generated from the union of the enabled modules' interests: nothing else is ever
 // queued. Kinds of packets: tandem/classify.h; what becomes of each: tandem/admission.h.
@@ -71,7 +71,7 @@ using LinkStates = std::array<LinkState, link_count>;
 constexpr bool usable(Link link, const LinkStates& links, const FlowView& flow)
 {
   const auto at = static_cast<std::size_t>(link);
-  if (link == Link::cell && flow.cell_denied != CellDenied::no) return false;
+  if (link == Link::cell && cell_denial(flow) != CellDenied::no) return false;
   return at < links.size() && links[at].up && (flow.key.local.v6 ? links[at].route_v6 : links[at].route);
 }
 

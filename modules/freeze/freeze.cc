@@ -51,7 +51,8 @@ cellular path, as `offload` does, while all is well, and send nothing by it othe
 | unresponsive: not Linux's TCP | all but the older TSecr at the end of the episode, which it would not understand |
 | of these gVisor's netstack | nothing is withheld either: it gained nothing by that after blackouts, and lost through random losses |
 
-MPTCP subflows, flows with accurate ECN, and flows faster than 2 Gb/s are bypassed.)";
+MPTCP subflows, flows with accurate ECN, and flows faster than 2 Gb/s are bypassed. Where MPTCP was asked for and the server refused it nothing is withheld and nothing
+leaves by cellular: a retransmission that begins within what has arrived breaks such a connection in Linux 6.18.)";
 }
 
 std::span<const RetiredKnob> Freeze::retired_knobs() const

@@ -41,6 +41,7 @@ echo validates the path again. When echoes fail to appear, the flow returns to W
 
 **A NAT that begins later** makes another connection of the ACKs, and the server answers each with an RST of its very number. TCP would take it where no data arrives in between, so what leaves
 by cellular acknowledges two bytes less than has arrived, and what has to say all (ACKs with SACK, and others until a loss is repaired) leaves by Wi-Fi.
+Where MPTCP was asked for and the server refused it, all leave whole and by Wi-Fi: a retransmission that begins within what has arrived breaks such a connection in Linux 6.18.
 
 What one flow has found holds for others for hours: a flow to the same servers (/24, IPv6 /48), from the same Wi-Fi network and by the same cellular link, sends
 no copies, and its first ACKs by cellular are the validation (`path known from another flow`). If no echo comes in time (an RTT, 100 ms, and up to 50 ms that the path is known to add) it is back on Wi-Fi, nobody goes by

@@ -223,7 +223,15 @@ std::optional<ValidatedPath::Obstacle> ValidatedPath::unfit(const Event& event, 
   // RFC 9768: a counter in the flags of every ACK, which neither a copy nor an injected ACK may repeat or skip. It may
   // well stand at zero.
   if (flow.acc_ecn || segment.has(loaded_flags)) return Obstacle { 10s, "offload: accurate ECN, bypassed" };
-  if (flow.cell_denied == CellDenied::private_peer) return Obstacle { 60s, "offload: private-peer, never by cellular" };
+  switch (cell_denial(flow))
+  {
+  case CellDenied::no:
+    break;
+  case CellDenied::private_peer:
+    return Obstacle { 60s, "offload: private-peer, never by cellular" };
+  case CellDenied::mptcp_refused:
+    return Obstacle { 60s, "offload: MPTCP refused by the server, whole ACK numbers" };
+  }
   if (!usable(Link::cell, *event.links, flow)) return Obstacle { 500ms, "offload: no cellular link" };
   if (flow.cell_path_failed) return Obstacle { 5s, "offload: path not validated for other flows" };
   if (budget_spent(event)) return Obstacle { 1s, "offload: cellular budget spent" };

@@ -34,7 +34,7 @@ void Subflow::account(const FlowView& flow, Tick now, bool queue_up, Subflows& t
   {
     all = &to;
     is_wifi = role(flow.link) == LinkRole::wifi;
-    is_denied = flow.cell_denied != CellDenied::no;
+    is_denied = cell_denial(flow) != CellDenied::no;
     all->on_wifi += is_wifi ? 1u : 0u;
     all->denied += is_denied ? 1u : 0u;
   }

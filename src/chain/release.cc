@@ -16,7 +16,7 @@ std::uint32_t may_withhold(const ReleaseLimits& limits, const FlowView& flow, co
 {
   // From the filling of the last hole to the ACK that reaches the recovery point it takes a round trip.
   const bool recovers = flow.holes || (flow.loss_episodes > 0 && now - flow.filled_at < flow.rtt_smoothed);
-  if (recovers) return 0;
+  if (recovers || flow.mptcp_refused) return 0;
   const std::uint32_t most = may_wait(limits, flow, link), room = limits.room * flow.mss;
   return left_out && most > room ? most - room : most;
 }

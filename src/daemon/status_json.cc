@@ -125,7 +125,7 @@ json flow_json(chain::Chain& chain, const flow::Flow& flow, Tick now)
   for (std::size_t i = 0; i < chain.module_count() && !chain::left_alone(flow); ++i)
     if ((flow.resting >> i & 1) != 0) all["rests"].push_back(chain.module(i).name());
   if (v.mptcp) all["mptcp"] = mptcp_json(v);
-  if (v.cell_denied != CellDenied::no) all["cell_denied"] = name(v.cell_denied);
+  if (const CellDenied why = cell_denial(v); why != CellDenied::no) all["cell_denied"] = name(why);
   return all;
 }
 

@@ -162,7 +162,11 @@ void Tracker::handshake(const Segment& segment, FlowView& view, Tick now)
   view.timestamps_ok = (both & option::timestamps) != 0;
   view.sack_ok = (both & option::sack_permitted) != 0;
   agree_on_ecn(view);
-  if (refused_multipath()) view.mptcp = false;
+  if (refused_multipath())
+  {
+    view.mptcp = false;
+    view.mptcp_refused = asked_multipath_;
+  }
   // RFC 7323 1.3: scaling is in force only when both SYNs carried the option.
   if ((both & option::window_scale) == 0)
   {
@@ -182,6 +186,7 @@ void Tracker::local_syn(const Segment& segment, FlowView& view)
   local_flags_ = segment.flags;
   local_syn_ = true;
   local_isn_ = segment.seq;
+  asked_multipath_ = asked_multipath_ || (segment.has_option(option::mptcp) && !segment.has(tcp_flag::ack));
   view.local_window_scale = segment.window_scale.value_or(0);
   if (!ack_seen_) view.snd_nxt = segment.end();
   if (segment.mss) view.mss = *segment.mss;

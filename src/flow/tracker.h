@@ -111,6 +111,7 @@ private:
   bool local_syn_ = false;
   bool remote_syn_ = false;
   bool joins_ = false;              // a SYN carried MP_JOIN
+  bool asked_multipath_ = false;    // one of this host's SYNs carried MPTCP
   bool remote_scale_known_ = false; // view.remote_window_scale is the peer's
   bool established_ = false;        // both were seen
   bool ack_seen_ = false;

@@ -117,6 +117,22 @@ TEST_F(Release, TwoSegmentsAreWithheldInSlowStart)
   EXPECT_EQ(fixture.violations(), 0u);
 }
 
+// Over a socket of MPTCP that fell back a retransmission must not begin within what was taken.
+TEST_F(Release, NothingWhereMptcpWasRefused)
+{
+  settle();
+  fixture.flow(peers).view.mptcp_refused = true;
+  module.bytes = 60 * mss();
+  module.leaves_out = 1000;
+  for (int i = 0; i < 60; ++i)
+  {
+    fixture.download(peers, 1, ms(2), ms(20));
+    ASSERT_EQ(withheld(), 0u) << i;
+  }
+  EXPECT_GT(fixture.chain.stats().less_withheld, 0u);
+  EXPECT_EQ(fixture.violations(), 0u);
+}
+
 TEST_F(Release, AnInitialWindowAfterIt)
 {
   settle();

@@ -230,7 +230,24 @@ TEST(Tracker, AServerThatDoesNotSpeakMultipathMakesItPlainTcp)
     EXPECT_EQ(w.view.mptcp, one.multipath) << static_cast<int>(one.asked) << " " << static_cast<int>(one.answered);
     w.leaves(w.peers.ack(w.now));
     EXPECT_EQ(w.view.mptcp, one.multipath);
+    EXPECT_EQ(w.view.mptcp_refused, one.asked == mp_capable && one.answered == none) << "a socket of MPTCP over TCP";
   }
+}
+
+TEST(Tracker, WhomAPeerAskedInVainHasASocketOfPlainTcp)
+{
+  Watched w {};
+  Segment their_syn = w.peers.syn_ack(w.now);
+  their_syn.flags = tcp_flag::syn;
+  their_syn.options |= option::mptcp;
+  their_syn.mptcp = MptcpSubtype::mp_capable;
+  Segment our_answer = w.peers.syn(w.now);
+  our_answer.flags = tcp_flag::syn | tcp_flag::ack;
+  our_answer.ack = w.peers.remote_isn + 1;
+  w.seen(their_syn);
+  w.seen(our_answer);
+  EXPECT_FALSE(w.view.mptcp);
+  EXPECT_FALSE(w.view.mptcp_refused);
 }
 
 TEST(Tracker, ASynWithoutMultipathIsNotEnoughToBePlain)
@@ -254,6 +271,7 @@ TEST(Tracker, ASynWithoutMultipathIsNotEnoughToBePlain)
     }
     w.seen(answer);
     EXPECT_EQ(w.view.mptcp, answered);
+    EXPECT_EQ(w.view.mptcp_refused, !answered) << "asked for by the first SYN";
   }
 }
 

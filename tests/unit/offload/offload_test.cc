@@ -97,6 +97,16 @@ TEST(OffloadHome, APrivatePeerIsNeverAskedByCellular)
   EXPECT_EQ(s.fixture.actions.injected.size(), 0u);
 }
 
+TEST(OffloadHome, WhatAskedForMptcpInVainHasItsAcksWholeAndByWifi)
+{
+  Session s {};
+  s.fixture.flow(s.peers).view.mptcp_refused = true;
+  s.steps(500);
+  EXPECT_EQ(s.fixture.count("offload: MPTCP refused by the server, whole ACK numbers"), 1u);
+  EXPECT_EQ(s.fixture.count("offload: repeated by the next ACK"), 0u);
+  EXPECT_EQ(s.fixture.actions.injected.size(), 0u);
+}
+
 TEST(OffloadHome, AStackThatIsNotLinuxIsLeftOnWifi)
 {
   Session s {};

@@ -1,0 +1,59 @@
+"""Applications that ask for MPTCP and meet a server that does not know it: a socket of MPTCP's over plain TCP, in which Linux 6.18 loses what
+arrives in one segment with bytes that it holds (docs/decisions/0037)."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from conftest import need_built
+
+from tandem_lab import system
+
+# A path of any delay is accepted, so that nothing but the refusal keeps ACKs off it.
+ANY_DELAY = {"modules": {"offload": {"added_delay_free": "2s", "goodput_loss_limit": 1.0}}}
+
+
+@pytest.fixture(scope="module")
+def modules_needed(with_air: None) -> None:
+    need_built("offload", "freeze")
+
+
+def decisions(daemon) -> dict[str, int]:
+    return {why: count for entry in daemon.api("/v1/modules") for why, count in entry["decisions"].items()}
+
+
+@pytest.mark.parametrize("modules", [["offload"], ["offload", "freeze"]], ids=" ".join)
+def test_whole_numbers_by_wifi_and_every_byte_arrives(make_lab, modules_needed, modules):
+    # With ACKs by cellular, which leave two bytes out, three of ten ended early in Linux 6.18 with offload alone.
+    lab = make_lab("plain", overrides={"wifi.rate": "18"})
+    with lab.daemon(modules, ANY_DELAY) as daemon:
+        for late in range(3):
+            going = lab.start_download("random", sha256=True, mptcp=True, timeout=40)
+            going.wait_bytes(lab.random_file["size"] // 4 + late * 40_000)
+            denied = [flow for flow in daemon.api("/v1/flows") if flow.get("cell_denied")]
+            assert denied and all(flow["cell_denied"] == "MPTCP refused by the server" and "mptcp" not in flow for flow in denied)
+            lab.set("wifi.blackout", "drop")
+            time.sleep(0.6)
+            lab.set("wifi.blackout", "none")
+            result = going.wait()
+            assert result.error is None and result.sha256 == lab.random_file["sha256"]
+            assert result.interfaces["cell0"]["acks_out"] == 0
+        path = daemon.api("/v1/status")["datapath"]
+        assert path["cell_bytes"] == 0 and path["dropped"] == 0
+        assert decisions(daemon)["offload: MPTCP refused by the server, whole ACK numbers"] >= 1
+        assert decisions(daemon).get("freeze: ACK withheld", 0) == 0
+        for entry in daemon.api("/v1/modules"):
+            assert entry["violations"] == {} and entry["excluded"] == 0 and entry["faults"] == 0
+
+
+def test_plain_tcp_beside_it_has_its_offload(make_lab, modules_needed):
+    """The refusal is the flow's, not the server's."""
+    lab = make_lab("plain", overrides={"wifi.rate": "18"})
+    with lab.daemon(["offload"], ANY_DELAY) as daemon:
+        lab.download("1M", mptcp=True)
+        going = lab.start_download("random", sha256=True)
+        assert system.wait_until(lambda: decisions(daemon).get("offload: by cellular", 0) > 0 or not going.running(), 10)
+        result = going.wait()
+        assert result.error is None and result.sha256 == lab.random_file["sha256"]
+        assert result.interfaces["cell0"]["acks_out"] > 0
