@@ -45,6 +45,7 @@ CATALOGUE = {
     "promise": "promise",
     "uploads": "uploads",
     "together": "together",
+    "applications": "applications",
     "integrated": "integrated",
     "comparisons": "comparisons",
 }

@@ -51,6 +51,7 @@ http {{
     ssl_certificate_key {cert}/lab.key;
     ssl_protocols TLSv1.2 TLSv1.3;
     root {www};
+    location /paced/ {{ alias {www}/; limit_rate 600k; }}
   }}
 }}
 """

@@ -1,0 +1,129 @@
+"""What applications do that is no long download: pages, video in segments, a slow reader, a paced server. Nobody is to wait longer for it."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import statistics
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Sequence
+
+from tandem_lab import Lab
+from tandem_lab.errors import LabError
+
+from .. import app_traffic, helpers, lateness, walks
+from ..daemon_status import of_all
+from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options, Run
+from ..statistics import as_one_case
+from .together import AGAIN, ALL, PLAIN, SINGLE, modules_of
+
+TYPICAL, LONGEST = Metric("typical wait", "s", 3), Metric("longest wait", "s", 3)
+SECONDS = 26.0
+TROUBLES = ("no loss", "0.3 % loss", "blackouts", "walk", "busy channel")
+SAYS = {"pages": "pages", "segments": "video in segments", "played": "a slow reader", "paced": "a paced server"}
+SENDERS, PHYS, RTTS = ("cubic", "bbr"), ("a", "n"), (20, 50, 100)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One application's world."""
+
+    what: str
+    trouble: str
+    sender: str
+    rtt_ms: int
+    phy: str
+
+    @property
+    def name(self) -> str:
+        return f"{SAYS[self.what]}, {self.trouble}, {self.sender}, {self.rtt_ms} ms, 802.11{self.phy}"
+
+    @property
+    def scenario(self) -> str:
+        """The scenario as TOML text."""
+        trouble = walks.troubles(SECONDS)[self.trouble]
+        return (f'[scenario]\nname = "bench-applications"\nduration = "600s"\n[wifi]\nprofile = "wifi-{self.phy}"\n{trouble.wifi}'
+                f'[cell]\nprofile = "lte"\n{trouble.cell}[wan]\ndelay = "{self.rtt_ms / 2:g}ms"\n'
+                f'[[server]]\nname = "srv1"\ncongestion = "{self.sender}"\n{trouble.tables}')
+
+
+def covering_cells() -> list[Cell]:
+    """Each application with each trouble; senders, round trips and PHYs turned."""
+    return [Cell(what, trouble, SENDERS[(row + column) % 2], RTTS[(row + column) % 3], PHYS[(row + column // 2) % 2])
+            for row, what in enumerate(app_traffic.DOES) for column, trouble in enumerate(TROUBLES)]
+
+
+def case_of(cell: Cell, arms: Sequence[Arm], rounds: int) -> Case:
+    goals = (Goal(ALL.name, "<=", 1.0, over=PLAIN.name, noise=AGAIN.name),
+             Goal(ALL.name, "<=", 1.1, over=PLAIN.name, metric=LONGEST.name, text="longest wait: all / plain <= 1.1"))
+    return Case(cell.name, tuple(arms), (TYPICAL, LONGEST), rounds, goals, parameters={"cell": cell})
+
+
+class Applications(Bench):
+    name = "applications"
+    summary = "how long one waits for pages, video in segments, a slow reader's and a paced server's download: every module on against no Tandem"
+    parallel = True
+    columns = ("plain", "one", "tandem")
+    headings = {"one": " / ".join(arm.name for arm in SINGLE), "tandem": "all"}
+    detail_columns = (("RetransSegs", "retransmitted"), ("TCPTimeouts", "timeouts"), ("faults", "module faults"), ("violations", "violations"), ("reasons", "reasons"))
+    notes = (
+        f"nginx on an unmodified server, over the lab's 802.11 air with LTE (30/10 Mb/s, 20 ms each way) beside it. Pages: ten, each {app_traffic.OBJECTS} objects (log-normal, median 12 kB, at most 400 kB) and the HTML on "
+        f"{app_traffic.CONNECTIONS} connections, a second apart; the wait is from the first connection to the last byte. Video in segments: twelve of 1 MB, one each 2 s on a kept connection; the wait is from the request to the last byte. "
+        "A slow reader: 10 MB read at 500 kB/s, which stops for what is late; a paced server: 12 MB by nginx's `limit_rate` of 600 kB/s; the wait is the whole time, at least 20 s.",
+        f"Losses, blackouts (2 s and 0.7 s), walk and busy channel as in `together`, over {SECONDS:g} s. Cell names end with the server's congestion control, the RTT and the PHY.",
+        "Typical: the median of a run's waits; longest: its longest; of both the median over the rounds is shown. \"plain\" and \"plain again\" are the same arm measured twice: their ratio shows the resolution.",
+        lateness.note())
+
+    def cases(self, quick: bool) -> list[Case]:
+        if quick:
+            return [case_of(cell, (PLAIN, ALL), 1) for cell in covering_cells()[::6]]
+        return [case_of(cell, (PLAIN, AGAIN, ALL), 3) for cell in covering_cells()]
+
+    def full_cases(self) -> list[Case]:
+        every = itertools.product(app_traffic.DOES, TROUBLES, SENDERS, RTTS, PHYS)
+        return [case_of(Cell(*values), (PLAIN, AGAIN, *SINGLE, ALL), 3) for values in every]
+
+    def estimate(self, case: Case, arm: Arm, quick: bool) -> float:
+        return SECONDS + 2
+
+    def measure(self, session: Any, case: Case, arm: Arm, seed: int, options: Options) -> Measurement:
+        return lateness.measured(lambda: self._measure(case, arm, seed, options))
+
+    def _measure(self, case: Case, arm: Arm, seed: int, options: Options) -> Measurement:
+        cell: Cell = case.parameters["cell"]
+        with ExitStack() as stack:
+            lab = stack.enter_context(Lab(cell.scenario, seed=seed, prefix=options.prefix))
+            daemon = None
+            if chosen := modules_of(arm):
+                daemon = stack.enter_context(helpers.tandem(lab, options, chosen, {}, f"{case.name}-{arm.name}-{seed}"))
+            before = lab.tcp_counters()
+            lab.start_timeline()
+            done = lab.client.run(["/usr/bin/python3", "-B", str(Path(app_traffic.__file__)), cell.what, lab.server().ipv4, "--seed", str(seed)],
+                                  check=False, timeout=300)
+            if done.returncode != 0:
+                raise LabError(f"{cell.what}: {done.stderr.strip()}")
+            after = lab.tcp_counters()
+            waits: list[float] = json.loads(done.stdout)
+            details: dict[str, Any] = {"waits_s": waits} | {key: after.get(key, 0) - before.get(key, 0) for key in ("RetransSegs", "TCPTimeouts")}
+            details |= lateness.checked(lab.stats())
+            if daemon is not None:
+                details |= of_all(daemon.api("/v1/status"))
+        return Measurement({TYPICAL.name: statistics.median(waits), LONGEST.name: max(waits)}, details)
+
+    def summarise(self, cases: Sequence[Case], runs: Sequence[Run]) -> list[tuple[Case, list[Run]]]:
+        """All against plain over the cells of each application together: a pair is a cell on a seed."""
+        made = []
+        for what, title in SAYS.items():
+            members = [case for case in cases if case.parameters["cell"].what == what]
+            if len(members) < 2:
+                continue
+            shared = tuple(arm for arm in (PLAIN, AGAIN, ALL) if all(arm in case.arms for case in members))
+            pooled = as_one_case(f"{title}, all cells", members, runs, shared)
+            goal = Goal(ALL.name, "<=", 1.0, over=PLAIN.name, noise=AGAIN.name if AGAIN in shared else "")
+            made.append((Case(f"{title}, all cells", shared, (TYPICAL,), len({run.seed for run in pooled}), (goal,), parameters={"pooled": True}), pooled))
+        return made
+
+
+BENCH = Applications()
