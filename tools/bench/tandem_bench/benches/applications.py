@@ -56,7 +56,7 @@ def covering_cells() -> list[Cell]:
 
 
 def case_of(cell: Cell, arms: Sequence[Arm], rounds: int) -> Case:
-    goals = (Goal(ALL.name, "<=", 1.0, over=PLAIN.name, noise=AGAIN.name),
+    goals = (Goal(ALL.name, "<=", 1.0, over=PLAIN.name, noise=AGAIN.name if AGAIN in arms else ""),
              Goal(ALL.name, "<=", 1.1, over=PLAIN.name, metric=LONGEST.name, text="longest wait: all / plain <= 1.1"))
     return Case(cell.name, tuple(arms), (TYPICAL, LONGEST), rounds, goals, parameters={"cell": cell})
 
