@@ -50,7 +50,7 @@ unsigned Episode::note_blocks(const Segment& segment)
   return fresh;
 }
 
-Step Episode::acknowledged(const Segment& segment, bool progress, Duration timeout, Tick now)
+Step Episode::acknowledged(const Segment& segment, bool progress, bool dry, Duration timeout, Tick now)
 {
   Step step {};
   if (segment.has(tcp_flag::ece)) ece = true;
@@ -59,9 +59,10 @@ Step Episode::acknowledged(const Segment& segment, bool progress, Duration timeo
     step.filled = true;
     stage = Stage::repairing;
     late = now - began > timeout;
-    point = late ? segment.ack : edge;
-    // The head of the hole is filled: TS.Recent is now the TSval of what filled it (RFC 7323 4.3).
-    if (!chained && !late && segment.timestamps) old = segment.timestamps->echo - 1;
+    point = late && !dry ? segment.ack : edge;
+    // The head of the hole is filled: TS.Recent is now the TSval of what filled it (RFC 7323 4.3). Where that came by
+    // the timer an older one would be a round-trip sample of the whole pause.
+    if (!chained && (!late || dry) && segment.timestamps) old = segment.timestamps->echo - 1;
   }
   if (stage == Stage::repairing && segment.ack.at_or_after(point))
     step.crossed = true;
@@ -92,6 +93,14 @@ bool Episode::next(const Segment& segment, Tick now)
   if (carried) first[0] = { segment.ack, beyond };
   note_blocks(segment);
   return true;
+}
+
+bool ends_short(const Segment& segment, std::uint32_t mss)
+{
+  const SackBlock* highest = nullptr;
+  for (const SackBlock& block : segment.sacks())
+    if (beyond_hole(block, segment.ack) && (highest == nullptr || block.right.after(highest->right))) highest = &block;
+  return highest != nullptr && mss > 0 && static_cast<std::uint32_t>(highest->right - highest->left) % mss != 0;
 }
 
 } // namespace tandem::mirror

@@ -30,7 +30,8 @@ struct Step
 // A sender that finds the first loss sends new data only after the first retransmission (RFC 6675 section 5). What lies
 // above the first hole when that is filled was therefore sent before, and its highest byte is the recovery point (RFC
 // 6675's RecoveryPoint, Linux's high_seq). When the first retransmission was lost too, more has arrived by then, and
-// any progress may be the one that reaches it.
+// any progress may be the one that reaches it. Unless nothing follows the holes: then it was the sender's timer, which
+// takes all that was not reported for lost, and what is highest is the recovery point.
 //
 // While holes are left at the recovery point the sender goes from one episode straight into the next and does not
 // forget the time of its first retransmission (tcp_retrans_stamp): a chain. Where its further recovery points lie
@@ -54,13 +55,18 @@ struct Episode
   std::array<SackBlock, 3> first {}; // the first holes
 
   // Takes note of an outgoing pure ACK while an episode is under way. `progress`: its number is higher than any before.
-  // `timeout`: longer until the first hole is filled means that its retransmission was lost.
-  Step acknowledged(const Segment& segment, bool progress, Duration timeout, Tick now);
+  // `timeout`: longer until the first hole is filled means that its retransmission was lost. `dry`: nothing came beyond
+  // what is held for so long that it was the sender's timer, and no more will come.
+  Step acknowledged(const Segment& segment, bool progress, bool dry, Duration timeout, Tick now);
   // Ends what was, and begins a new episode when the ACK shows a hole; then true.
   bool next(const Segment& segment, Tick now);
 
 private:
   unsigned note_blocks(const Segment& segment);
 };
+
+// Whether an ACK shows a hole, and above the last one what ends in a segment that is not full: its sender had no more
+// to send. `mss`: bytes of a full one.
+bool ends_short(const Segment& segment, std::uint32_t mss);
 
 } // namespace tandem::mirror

@@ -23,6 +23,8 @@ constexpr Duration late_slack = 10ms;
 // No new data for longer than both is a pause.
 constexpr Duration pause = 1s;
 constexpr int pause_trips = 4;
+// A sender that has more to send does so within two round trips, with or without a loss probe (RFC 8985 7.2).
+constexpr int dry_trips = 2;
 // Less in flight than this part of what was there before an undo means that it brought nothing.
 constexpr double in_vain = 0.75;
 constexpr double worked = 0.9;
@@ -234,7 +236,11 @@ Plan Undo::acknowledge(const Event& event, const FlowView& flow, State& state)
   if (state.episode.stage != Stage::none && state.edge_at != Tick {}
       && event.now - state.edge_at > std::max(pause, flow.rtt_smoothed * pause_trips))
     state.stopped = true;
-  Plan plan = follow(event, flow, state, progress);
+  const bool quiet = state.steering.edge() == edge && state.edge_at != Tick {}
+                     && event.now - state.edge_at > flow.rtt_smoothed * dry_trips + late_slack;
+  // The ACK that leaves no hole shows no block: what those before it have shown.
+  if (segment.sack_count > 0) state.ended = ends_short(segment, flow.mss);
+  Plan plan = follow(event, flow, state, progress, quiet && state.ended);
   if (state.episode.stage == Stage::none) state.stopped = false;
   if (state.steering.edge() != edge) state.edge_at = event.now;
   repair_too(event, flow, state, plan);
@@ -304,7 +310,10 @@ Score Undo::score(const Event& event, const FlowView& flow, const State& state) 
             listening ? event.damage->between(state.hole_from, state.hole_from + from_seconds(state.hole_span)) : 0 });
 }
 
-Plan Undo::follow(const Event& event, const FlowView& flow, State& state, bool progress)
+// `dry`: the sender's timer fired, and nothing will follow what is held. An older echo takes its marks from all holes,
+// and with nothing behind them to be reported they would wait for the next timeout, twice as long: only the ACK that
+// leaves no hole has one (docs/decisions/0008).
+Plan Undo::follow(const Event& event, const FlowView& flow, State& state, bool progress, bool dry)
 {
   const Segment& segment = *event.segment;
   Episode& episode = state.episode;
@@ -318,7 +327,7 @@ Plan Undo::follow(const Event& event, const FlowView& flow, State& state, bool p
     return {};
   }
   const bool first = episode.stage == Stage::open && !episode.chained;
-  const Step step = episode.acknowledged(segment, progress, retransmission_timeout(flow), event.now);
+  const Step step = episode.acknowledged(segment, progress, dry, retransmission_timeout(flow), event.now);
   if (step.holes > 0) note_holes(event, state);
   if (step.filled && first && event.now - episode.began < from_seconds(seconds(flow.rtt_min) * reordering))
   {
@@ -328,6 +337,7 @@ Plan Undo::follow(const Event& event, const FlowView& flow, State& state, bool p
     return { .why = "mirror: reordered, not lost" };
   }
   if (!progress || (!step.crossed && !episode.chained)) return {};
+  if (!step.crossed && dry) return { .why = "mirror: true echo, nothing follows the holes" };
   return go_on(event, flow, state, step.crossed);
 }
 

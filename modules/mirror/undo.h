@@ -88,6 +88,7 @@ public:
     bool overflowed = false; // a loss has shown where the queue ends
     bool deaf = false;       // a hole of this episode came while no radio listened
     bool stopped = false;    // data had stopped within this chain of episodes
+    bool ended = false;      // above the last hole the sender had no more to send
     bool insisting = false;  // the old echo is repeated until an ACK has reached `until`
     std::uint8_t vain = 0;   // undos in a row that brought nothing
     std::uint8_t alike = 0;  // episodes in a row at the same queueing delay
@@ -129,7 +130,7 @@ private:
   static Plan look_away(const Event& event, State& state);
   void expect_losses(const Event& event, const FlowView& flow, State& state) const;
   void ease(const Event& event, const FlowView& flow, State& state, Plan& plan) const;
-  Plan follow(const Event& event, const FlowView& flow, State& state, bool progress);
+  Plan follow(const Event& event, const FlowView& flow, State& state, bool progress, bool dry);
   Plan go_on(const Event& event, const FlowView& flow, State& state, bool crossed);
   Plan hide(const Event& event, const FlowView& flow, State& state, const Score& score);
   Score score(const Event& event, const FlowView& flow, const State& state) const;

@@ -38,7 +38,7 @@ struct EpisodeTest : ::testing::TestWithParam<std::uint32_t>
     return s;
   }
   // As the module does it.
-  Step show(const Segment& segment, Duration later = 1ms)
+  Step show(const Segment& segment, Duration later = 1ms, bool dry = false)
   {
     now += later;
     const bool progress = segment.ack.after(said);
@@ -48,7 +48,7 @@ struct EpisodeTest : ::testing::TestWithParam<std::uint32_t>
       episode.next(segment, now);
       return {};
     }
-    const Step step = episode.acknowledged(segment, progress, 50ms, now);
+    const Step step = episode.acknowledged(segment, progress, dry, 50ms, now);
     if (step.crossed) crossed = episode, episode.next(segment, now);
     return step;
   }
@@ -185,6 +185,43 @@ TEST_P(EpisodeTest, LateRetransmission)
   EXPECT_TRUE(step.filled && step.crossed) << "any progress may be the one";
   EXPECT_TRUE(crossed.late);
   EXPECT_EQ(at(crossed.old), 5u) << "older than a retransmission that never arrived";
+}
+
+// Two segments lost before the short end of an answer: the sender's timer takes both for lost, and repairs one in each
+// round trip.
+TEST_P(EpisodeTest, WhatIsRepairedByTheTimerWithNothingBehindEndsAtItsEnd)
+{
+  show(ack(10'000, 5));
+  show(ack(10'000, 5, { { 12'000, 12'477 } }));
+  Step step = show(ack(11'000, 30, { { 12'000, 12'477 } }), 300ms, true);
+  EXPECT_TRUE(step.filled);
+  EXPECT_FALSE(step.crossed) << "the hole that is left has its mark still";
+  EXPECT_TRUE(episode.late);
+  EXPECT_EQ(at(episode.point), 12'477u);
+  step = show(ack(12'477, 50), 20ms, false);
+  EXPECT_TRUE(step.crossed);
+  EXPECT_EQ(at(crossed.old), 29u) << "no round-trip sample of the whole pause";
+  EXPECT_EQ(episode.stage, Stage::none);
+}
+
+TEST(EndsShort, IsSaidOfTheHighestBlockAlone)
+{
+  const auto shows = [](std::initializer_list<std::pair<std::uint32_t, std::uint32_t>> blocks)
+  {
+    Segment s {};
+    s.flags = tcp_flag::ack;
+    s.ack = Seq { 1000 };
+    for (const auto& [left, right] : blocks)
+      s.sack_blocks[s.sack_count++] = { Seq { left }, Seq { right } };
+    return s;
+  };
+  EXPECT_TRUE(ends_short(shows({ { 2448, 2925 } }), 1448));
+  EXPECT_TRUE(ends_short(shows({ { 2448, 3896 + 477 } }), 1448));
+  EXPECT_FALSE(ends_short(shows({ { 2448, 3896 } }), 1448));
+  EXPECT_FALSE(ends_short(shows({ { 6000, 6000 + 2896 }, { 2448, 2925 } }), 1448)) << "more came behind it";
+  EXPECT_FALSE(ends_short(shows({}), 1448));
+  EXPECT_FALSE(ends_short(shows({ { 500, 700 } }), 1448)) << "a duplicate (RFC 2883)";
+  EXPECT_FALSE(ends_short(shows({ { 2448, 2925 } }), 0));
 }
 
 TEST_P(EpisodeTest, Chain)
