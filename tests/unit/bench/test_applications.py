@@ -26,7 +26,7 @@ def test_each_application_meets_each_trouble_in_a_scenario_that_can_be_read(trou
 
 def test_cells_have_names_of_their_own_and_cover_every_sender_and_phy_of_an_application() -> None:
     cells = applications.covering_cells()
-    assert len({cell.name for cell in cells}) == len(cells) == 20
+    assert len({cell.name for cell in cells}) == len(cells) == 30
     met = {(cell.what, cell.sender, cell.phy) for cell in cells}
     assert met == set(itertools.product(app_traffic.DOES, applications.SENDERS, applications.PHYS))
 
@@ -101,6 +101,18 @@ def test_what_is_played_takes_as_long_as_it_plays_and_what_stops_it(server: type
     server.pause = 0.3
     (stopped,) = app_traffic.played("server", 5000, 10_000.0)
     assert stopped >= 0.7
+
+
+def test_several_connections_fetch_a_part_each(server: type[Answers]) -> None:
+    (taken,) = app_traffic.at_once("server", 4, 4000)
+    assert taken > 0 and [size for _, size in server.asked] == [1000] * 4
+
+
+def test_a_download_beside_an_upload_that_cannot_run_is_an_error(server: type[Answers], monkeypatch: pytest.MonkeyPatch) -> None:
+    popen = app_traffic.subprocess.Popen
+    monkeypatch.setattr(app_traffic.subprocess, "Popen", lambda argv, **options: popen(["false"], **options))
+    with pytest.raises(ValueError, match="the upload ended first"):
+        app_traffic.beside_upload("server", 1000, 1.0)
 
 
 def test_an_answer_that_ends_early_or_is_none_is_an_error(server: type[Answers], monkeypatch: pytest.MonkeyPatch) -> None:

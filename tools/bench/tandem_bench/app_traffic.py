@@ -2,7 +2,7 @@
 """What applications do to a network, each wait of their user timed. A program of its own, which runs inside the client's namespace.
 
 Prints one JSON list of seconds: a page's from its first connection to its last byte, a segment's from its request to its last byte, and the whole
-time of what is played or sent at a rate.
+time of any other.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import argparse
 import json
 import random
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -135,10 +136,49 @@ def paced(address: str, size: int) -> list[float]:
     return [time.monotonic() - began]
 
 
+def at_once(address: str, count: int, size: int) -> list[float]:
+    """One file by several connections, a part each, as download managers and package managers do."""
+    failed: list[Exception] = []
+
+    def worker() -> None:
+        try:
+            Connection(address).fetch("/100M", size // count)
+        except (OSError, ValueError) as error:
+            failed.append(error)
+
+    workers = [threading.Thread(target=worker) for _ in range(count)]
+    began = time.monotonic()
+    for one in workers:
+        one.start()
+    for one in workers:
+        one.join()
+    if failed:
+        raise failed[0]
+    return [time.monotonic() - began]
+
+
+def beside_upload(address: str, size: int, seconds: float) -> list[float]:
+    """One download while something else uploads as much as the uplink takes."""
+    upload = subprocess.Popen(["iperf3", "--client", address, "--time", str(round(seconds))], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    try:
+        time.sleep(2.0)  # it has filled the queue
+        began = time.monotonic()
+        Connection(address).fetch("/100M", size)
+        taken = time.monotonic() - began
+        if upload.poll() is not None:
+            raise ValueError(f"the upload ended first: {(upload.stderr.read() if upload.stderr else '').strip()}")
+        return [taken]
+    finally:
+        upload.kill()
+        upload.wait()
+
+
 DOES = {"pages": lambda address, seed: pages(address, 10, 1.0, seed),
         "segments": lambda address, seed: segments(address, 12, 1 * MB, 2.0),
         "played": lambda address, seed: played(address, 10 * MB, 500 * KB),
-        "paced": lambda address, seed: paced(address, 12 * MB)}
+        "paced": lambda address, seed: paced(address, 12 * MB),
+        "at once": lambda address, seed: at_once(address, 8, 40 * MB),
+        "beside": lambda address, seed: beside_upload(address, 12 * MB, 90.0)}
 
 
 def main() -> int:

@@ -1,4 +1,5 @@
-"""What applications do that is no long download: pages, video in segments, a slow reader, a paced server. Nobody is to wait longer for it."""
+"""What applications do that is no long download by one connection: pages, video in segments, a slow reader, a paced server, eight connections, and
+a download beside an upload. Nobody is to wait longer for it."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ from .together import AGAIN, ALL, PLAIN, SINGLE, modules_of
 TYPICAL, LONGEST = Metric("typical wait", "s", 3), Metric("longest wait", "s", 3)
 SECONDS = 26.0
 TROUBLES = ("no loss", "0.3 % loss", "blackouts", "walk", "busy channel")
-SAYS = {"pages": "pages", "segments": "video in segments", "played": "a slow reader", "paced": "a paced server"}
+SAYS = {"pages": "pages", "segments": "video in segments", "played": "a slow reader", "paced": "a paced server",
+        "at once": "eight connections", "beside": "beside an upload"}
 SENDERS, PHYS, RTTS = ("cubic", "bbr"), ("a", "n"), (20, 50, 100)
 
 
@@ -63,7 +65,7 @@ def case_of(cell: Cell, arms: Sequence[Arm], rounds: int) -> Case:
 
 class Applications(Bench):
     name = "applications"
-    summary = "how long one waits for pages, video in segments, a slow reader's and a paced server's download: every module on against no Tandem"
+    summary = "how long one waits for pages, video, a slow reader, a paced server, eight connections, a download beside an upload: every module on against no Tandem"
     parallel = True
     columns = ("plain", "one", "tandem")
     headings = {"one": " / ".join(arm.name for arm in SINGLE), "tandem": "all"}
@@ -71,7 +73,8 @@ class Applications(Bench):
     notes = (
         f"nginx on an unmodified server, over the lab's 802.11 air with LTE (30/10 Mb/s, 20 ms each way) beside it. Pages: ten, each {app_traffic.OBJECTS} objects (log-normal, median 12 kB, at most 400 kB) and the HTML on "
         f"{app_traffic.CONNECTIONS} connections, a second apart; the wait is from the first connection to the last byte. Video in segments: twelve of 1 MB, one each 2 s on a kept connection; the wait is from the request to the last byte. "
-        "A slow reader: 10 MB read at 500 kB/s, which stops for what is late; a paced server: 12 MB by nginx's `limit_rate` of 600 kB/s; the wait is the whole time, at least 20 s.",
+        "A slow reader: 10 MB read at 500 kB/s, which stops for what is late; a paced server: 12 MB by nginx's `limit_rate` of 600 kB/s; the wait is the whole time, at least 20 s. "
+        "Eight connections: 40 MB, an eighth each. Beside an upload: 12 MB while iperf3 sends as much as the uplink takes; the wait is the whole time.",
         f"Losses, blackouts (2 s and 0.7 s), walk and busy channel as in `together`, over {SECONDS:g} s. Cell names end with the server's congestion control, the RTT and the PHY.",
         "Typical: the median of a run's waits; longest: its longest; of both the median over the rounds is shown. \"plain\" and \"plain again\" are the same arm measured twice: their ratio shows the resolution.",
         lateness.note())
