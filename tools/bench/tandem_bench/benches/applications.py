@@ -81,7 +81,7 @@ class Applications(Bench):
 
     def cases(self, quick: bool) -> list[Case]:
         if quick:
-            return [case_of(cell, (PLAIN, ALL), 1) for cell in covering_cells()[::6]]
+            return [case_of(cell, (PLAIN, ALL), 1) for cell in covering_cells()[::8]]
         return [case_of(cell, (PLAIN, AGAIN, ALL), 3) for cell in covering_cells()]
 
     def full_cases(self) -> list[Case]:
