@@ -7,6 +7,7 @@ import threading
 import time
 import tomllib
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Iterator
 
 import pytest
@@ -38,6 +39,13 @@ def test_rows_of_an_application_pair_a_cell_and_a_seed() -> None:
     ((row, pooled),) = applications.BENCH.summarise(cases, runs)
     assert row.name == "pages, all cells" and len({run.seed for run in pooled}) == 2 * len(cases)
     assert {run.values["typical wait"] for run in pooled if run.arm == "all"} == {1.0}
+
+
+def test_the_picture_is_drawn_of_pairs_and_of_nothing_none(tmp_path: Path) -> None:
+    case = applications.BENCH.cases(False)[0]
+    runs = [Run(case.name, arm, seed, 0, 1.0, {"typical wait": wait, "longest wait": 2 * wait}, {}) for seed in (1, 2) for arm, wait in (("plain", 2.0), ("all", 1.0))]
+    assert [file.name for file in applications.BENCH.draw([case], runs, tmp_path)] == ["applications.png"]
+    assert applications.BENCH.draw([case], runs[:1], tmp_path / "none") == []
 
 
 class Answers(BaseHTTPRequestHandler):

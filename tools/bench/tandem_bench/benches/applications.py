@@ -14,7 +14,7 @@ from typing import Any, Sequence
 from tandem_lab import Lab
 from tandem_lab.errors import LabError
 
-from .. import app_traffic, helpers, lateness, walks
+from .. import app_traffic, application_pictures, helpers, lateness, walks
 from ..daemon_status import of_all
 from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options, Run
 from ..statistics import as_one_case
@@ -127,6 +127,9 @@ class Applications(Bench):
             goal = Goal(ALL.name, "<=", 1.0, over=PLAIN.name, noise=AGAIN.name if AGAIN in shared else "")
             made.append((Case(f"{title}, all cells", shared, (TYPICAL,), len({run.seed for run in pooled}), (goal,), parameters={"pooled": True}), pooled))
         return made
+
+    def draw(self, cases: Sequence[Case], runs: Sequence[Run], directory: Path) -> list[Path]:
+        return application_pictures.draw(self, cases, runs, directory, (TYPICAL, LONGEST), ((AGAIN.name, ""), (ALL.name, "tandem")), PLAIN.name)
 
 
 BENCH = Applications()
