@@ -13,8 +13,11 @@ import random
 import socket
 import subprocess
 import sys
-import threading
 import time
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Callable, Sequence
 
 KB, MB = 1000, 1_000_000
 OBJECTS = 36  # of a page, its HTML not counted
@@ -61,33 +64,28 @@ class Connection:
         return data
 
 
+def side_by_side(tasks: Sequence[Callable[[], None]]) -> None:
+    """All at the same time; returns when the last has ended, and raises what the first that failed did."""
+    with ThreadPoolExecutor(len(tasks)) as pool:
+        for done in [pool.submit(task) for task in tasks]:
+            done.result()
+
+
 def page(address: str, sizes: list[int]) -> None:
     """A page: its HTML, then all that belongs to it on six connections, each taking the next object when it is free."""
     first = Connection(address)
     first.fetch("/1M", TYPED)
-    waiting, failed = list(sizes), []
-    lock = threading.Lock()
+    waiting = deque(sizes)
 
     def worker(mine: Connection | None) -> None:
+        connection = mine or Connection(address)
         try:
-            connection = mine or Connection(address)
             while True:
-                with lock:
-                    if not waiting:
-                        break
-                    size = waiting.pop(0)
-                connection.fetch("/1M", size)
+                connection.fetch("/1M", waiting.popleft())
+        except IndexError:  # nothing waits any more
             connection.close()
-        except (OSError, ValueError) as error:
-            failed.append(error)
 
-    workers = [threading.Thread(target=worker, args=(first if number == 0 else None,)) for number in range(CONNECTIONS)]
-    for one in workers:
-        one.start()
-    for one in workers:
-        one.join()
-    if failed:
-        raise failed[0]
+    side_by_side([partial(worker, first if number == 0 else None) for number in range(CONNECTIONS)])
 
 
 def pages(address: str, count: int, pause: float, seed: int) -> list[float]:
@@ -138,22 +136,8 @@ def paced(address: str, size: int) -> list[float]:
 
 def at_once(address: str, count: int, size: int) -> list[float]:
     """One file by several connections, a part each, as download managers and package managers do."""
-    failed: list[Exception] = []
-
-    def worker() -> None:
-        try:
-            Connection(address).fetch("/100M", size // count)
-        except (OSError, ValueError) as error:
-            failed.append(error)
-
-    workers = [threading.Thread(target=worker) for _ in range(count)]
     began = time.monotonic()
-    for one in workers:
-        one.start()
-    for one in workers:
-        one.join()
-    if failed:
-        raise failed[0]
+    side_by_side([lambda: Connection(address).fetch("/100M", size // count)] * count)
     return [time.monotonic() - began]
 
 
