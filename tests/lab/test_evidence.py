@@ -39,10 +39,21 @@ def tandem(lab, daemon, *words: str) -> str:
     return lab.client.run([str(system.tandem_binary("tandem")), "--socket", str(daemon.socket), *words]).stdout
 
 
+def compared_download(lab, daemon):
+    """A download within which modules are compared: the lot of some is to be without all of them to the end."""
+    for _ in range(6):
+        going = lab.start_download("100G", seconds=150)
+        if system.wait_until(lambda: evidence(daemon).get("comparisons", 0) > 0, 30):
+            return going
+        going.stop()
+        going.wait()
+    raise AssertionError(daemon.api("/v1/status")["evidence"])
+
+
 def test_a_harmful_module_rests_and_that_is_remembered(make_lab, with_air, modules):
     lab = make_lab("plain")
     with lab.daemon(config=settings(modules, 0.5)) as daemon:
-        going = lab.start_download("100G", seconds=150)
+        going = compared_download(lab, daemon)
         assert system.wait_until(lambda: evidence(daemon)["standing"] == "resting" or not going.running(), 150)
         found = evidence(daemon)
         assert found["standing"] == "resting", daemon.api("/v1/status")["evidence"]
