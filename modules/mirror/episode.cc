@@ -14,29 +14,38 @@ bool beyond_hole(const SackBlock& block, Seq ack)
   return block.left.after(ack) && block.right.after(block.left);
 }
 
+// Of the blocks beyond a hole, of those that `counts` says, the one that comes before all others by `before`; nullptr
+// where there is none. Blocks come in any order (RFC 2018 section 4: the newest first).
+template <class Counts, class Before>
+const SackBlock* first_beyond(const Segment& segment, Counts counts, Before before)
+{
+  const SackBlock* first = nullptr;
+  for (const SackBlock& block : segment.sacks())
+    if (beyond_hole(block, segment.ack) && counts(block) && (first == nullptr || before(block, *first))) first = &block;
+  return first;
+}
+
+constexpr auto any = [](const SackBlock&) { return true; };
+constexpr auto lower = [](const SackBlock& one, const SackBlock& other) { return one.left.before(other.left); };
+constexpr auto higher = [](const SackBlock& one, const SackBlock& other) { return one.right.after(other.right); };
+
 // The end of the first hole; the cumulative ACK when there is none.
 Seq lowest_beyond(const Segment& segment)
 {
-  const SackBlock* lowest = nullptr;
-  for (const SackBlock& block : segment.sacks())
-    if (beyond_hole(block, segment.ack) && (lowest == nullptr || block.left.before(lowest->left))) lowest = &block;
+  const SackBlock* lowest = first_beyond(segment, any, lower);
   return lowest == nullptr ? segment.ack : lowest->left;
 }
 
 } // namespace
 
-// Counts the holes that blocks show above what was known. Blocks come in any order (RFC 2018 section 4: the newest
-// first).
+// Counts the holes that blocks show above what was known.
 unsigned Episode::note_blocks(const Segment& segment)
 {
   unsigned fresh = 0;
   for (;;)
   {
-    const SackBlock* lowest = nullptr;
-    for (const SackBlock& block : segment.sacks())
-      if (beyond_hole(block, segment.ack) && block.right.after(edge)
-          && (lowest == nullptr || block.left.before(lowest->left)))
-        lowest = &block;
+    const SackBlock* lowest = first_beyond(
+        segment, [this](const SackBlock& block) { return block.right.after(edge); }, lower);
     if (lowest == nullptr) break;
     if (lowest->left.after(edge))
     {
@@ -97,9 +106,7 @@ bool Episode::next(const Segment& segment, Tick now)
 
 bool ends_short(const Segment& segment, std::uint32_t mss)
 {
-  const SackBlock* highest = nullptr;
-  for (const SackBlock& block : segment.sacks())
-    if (beyond_hole(block, segment.ack) && (highest == nullptr || block.right.after(highest->right))) highest = &block;
+  const SackBlock* highest = first_beyond(segment, any, higher);
   return highest != nullptr && mss > 0 && static_cast<std::uint32_t>(highest->right - highest->left) % mss != 0;
 }
 

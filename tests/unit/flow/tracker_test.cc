@@ -38,6 +38,19 @@ struct Watched
     peers.recent = peers.remote_ts(now);
     leaves(peers.ack(now));
   }
+  // By a SYN that arrives, with these options more than usual.
+  void open_from_there(std::uint32_t options = 0, MptcpSubtype subtype = MptcpSubtype::none)
+  {
+    Segment their_syn = peers.syn_ack(now);
+    their_syn.flags = tcp_flag::syn;
+    their_syn.options |= options;
+    their_syn.mptcp = subtype;
+    Segment our_answer = peers.syn(now);
+    our_answer.flags = tcp_flag::syn | tcp_flag::ack;
+    our_answer.ack = peers.remote_isn + 1;
+    seen(their_syn);
+    seen(our_answer);
+  }
   void arrives(std::uint32_t length, TsClock echo)
   {
     seen(peers.data_in(now, length, echo));
@@ -71,13 +84,7 @@ TEST(Tracker, HandshakeFromHereAgreesOnOptions)
 TEST(Tracker, HandshakeFromThereAgreesOnOptions)
 {
   Watched w {};
-  Segment their_syn = w.peers.syn_ack(w.now);
-  their_syn.flags = tcp_flag::syn;
-  Segment our_answer = w.peers.syn(w.now);
-  our_answer.flags = tcp_flag::syn | tcp_flag::ack;
-  our_answer.ack = w.peers.remote_isn + 1;
-  w.seen(their_syn);
-  w.seen(our_answer);
+  w.open_from_there();
   EXPECT_EQ(w.view.bypass, Bypass::none);
   EXPECT_TRUE(w.view.timestamps_ok);
   EXPECT_EQ(w.view.rcv_nxt, w.peers.remote_isn + 1);
@@ -237,15 +244,7 @@ TEST(Tracker, AServerThatDoesNotSpeakMultipathMakesItPlainTcp)
 TEST(Tracker, WhomAPeerAskedInVainHasASocketOfPlainTcp)
 {
   Watched w {};
-  Segment their_syn = w.peers.syn_ack(w.now);
-  their_syn.flags = tcp_flag::syn;
-  their_syn.options |= option::mptcp;
-  their_syn.mptcp = MptcpSubtype::mp_capable;
-  Segment our_answer = w.peers.syn(w.now);
-  our_answer.flags = tcp_flag::syn | tcp_flag::ack;
-  our_answer.ack = w.peers.remote_isn + 1;
-  w.seen(their_syn);
-  w.seen(our_answer);
+  w.open_from_there(option::mptcp, MptcpSubtype::mp_capable);
   EXPECT_FALSE(w.view.mptcp);
   EXPECT_FALSE(w.view.mptcp_refused);
 }
