@@ -7,11 +7,9 @@ import time
 
 import pytest
 from conftest import need_built
+from test_offload import ANY_DELAY
 
 from tandem_lab import system
-
-# A path of any delay is accepted, so that nothing but the refusal keeps ACKs off it.
-ANY_DELAY = {"modules": {"offload": {"added_delay_free": "2s", "goodput_loss_limit": 1.0}}}
 
 
 @pytest.fixture(scope="module")

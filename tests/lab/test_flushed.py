@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from conftest import mangle_of_another
+from test_offload import ANY_DELAY
 from tandem_lab import Lab, system
 
 LONG_ENOUGH = 20.0
-ANY_DELAY = {"modules": {"offload": {"added_delay_free": "2s", "goodput_loss_limit": 1.0}}}
 PACKET_FILTER = {
     "nft": [["nft", "flush", "ruleset"]],
     "iptables": [["iptables", "-t", "mangle", "-F"], ["ip6tables", "-t", "mangle", "-F"]],

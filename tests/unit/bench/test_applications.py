@@ -49,11 +49,12 @@ def test_the_picture_is_drawn_of_pairs_and_of_nothing_none(tmp_path: Path) -> No
 
 
 class Answers(BaseHTTPRequestHandler):
-    """The bytes that were asked for, on kept connections; those of /slow each second one after a pause."""
+    """The bytes that were asked for, on kept connections, after a pause."""
 
     protocol_version = "HTTP/1.1"
     asked: list[tuple[str, int]] = []
     pause = 0.0
+    address = ""
 
     def do_GET(self) -> None:
         size = int(self.headers["Range"].split("-")[1]) + 1
@@ -69,12 +70,10 @@ class Answers(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Answers]]:
+def server() -> Iterator[type[Answers]]:
     serving = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
     serving.daemon_threads = True
-    Answers.asked, Answers.pause = [], 0.0
-    connect = app_traffic.socket.create_connection
-    monkeypatch.setattr(app_traffic.socket, "create_connection", lambda _, **options: connect(serving.server_address[:2], **options))
+    Answers.asked, Answers.pause, Answers.address = [], 0.0, f"127.0.0.1:{serving.server_port}"
     threading.Thread(target=serving.serve_forever, daemon=True).start()
     yield Answers
     serving.shutdown()
@@ -82,14 +81,14 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Answers]]:
 
 
 def test_a_page_is_its_html_and_every_object_once(server: type[Answers]) -> None:
-    app_traffic.page("server", [700, 800, 900, 700])
+    app_traffic.page(server.address, [700, 800, 900, 700])
     assert server.asked[0] == ("/1M", app_traffic.TYPED)
     assert sorted(size for _, size in server.asked[1:]) == [700, 700, 800, 900]
 
 
 def test_pages_of_equal_seeds_are_equal(server: type[Answers]) -> None:
     for _ in range(2):
-        assert len(app_traffic.pages("server", 2, 0.0, 7)) == 2
+        assert len(app_traffic.pages(server.address, 2, 0.0, 7)) == 2
     half = len(server.asked) // 2
     assert half == 2 * (app_traffic.OBJECTS + 1)
     assert sorted(size for _, size in server.asked[:half]) == sorted(size for _, size in server.asked[half:])
@@ -98,21 +97,21 @@ def test_pages_of_equal_seeds_are_equal(server: type[Answers]) -> None:
 def test_a_segment_that_is_late_is_waited_for(server: type[Answers]) -> None:
     server.pause = 0.1
     began = time.monotonic()
-    waits = app_traffic.segments("server", 3, 1000, 0.01)
+    waits = app_traffic.segments(server.address, 3, 1000, 0.01)
     assert len(waits) == 3 and all(wait >= 0.1 for wait in waits)
     assert time.monotonic() - began >= 0.3
 
 
 def test_what_is_played_takes_as_long_as_it_plays_and_what_stops_it(server: type[Answers]) -> None:
-    (taken,) = app_traffic.played("server", 5000, 10_000.0)
+    (taken,) = app_traffic.played(server.address, 5000, 10_000.0)
     assert taken >= 0.5
     server.pause = 0.3
-    (stopped,) = app_traffic.played("server", 5000, 10_000.0)
+    (stopped,) = app_traffic.played(server.address, 5000, 10_000.0)
     assert stopped >= 0.7
 
 
 def test_several_connections_fetch_a_part_each(server: type[Answers]) -> None:
-    (taken,) = app_traffic.at_once("server", 4, 4000)
+    (taken,) = app_traffic.at_once(server.address, 4, 4000)
     assert taken > 0 and [size for _, size in server.asked] == [1000] * 4
 
 
@@ -120,10 +119,10 @@ def test_a_download_beside_an_upload_that_cannot_run_is_an_error(server: type[An
     popen = app_traffic.subprocess.Popen
     monkeypatch.setattr(app_traffic.subprocess, "Popen", lambda argv, **options: popen(["false"], **options))
     with pytest.raises(ValueError, match="the upload ended first"):
-        app_traffic.beside_upload("server", 1000, 1.0)
+        app_traffic.beside_upload(server.address, 1000, 1.0)
 
 
 def test_an_answer_that_ends_early_or_is_none_is_an_error(server: type[Answers], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Answers, "do_GET", lambda self: self.send_error(404))
     with pytest.raises(ValueError, match="the server answered"):
-        app_traffic.paced("server", 1000)
+        app_traffic.paced(server.address, 1000)

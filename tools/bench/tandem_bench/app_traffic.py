@@ -8,13 +8,12 @@ time of any other.
 from __future__ import annotations
 
 import argparse
+import http.client
 import json
 import random
-import socket
 import subprocess
 import sys
 import time
-from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Callable, Sequence
@@ -29,39 +28,31 @@ class Connection:
     """A kept HTTP connection."""
 
     def __init__(self, address: str):
-        self.address = address
-        self.socket = socket.create_connection((address, 80), timeout=60)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.spare = b""
+        self._http = http.client.HTTPConnection(address, timeout=60)
 
     def ask(self, path: str, size: int) -> None:
         """Asks for the first `size` bytes of a file."""
-        self.socket.sendall(f"GET {path} HTTP/1.1\r\nHost: {self.address}\r\nRange: bytes=0-{size - 1}\r\n\r\n".encode())
-        while b"\r\n\r\n" not in self.spare:
-            self.spare += self._received(65536)
-        head, _, self.spare = self.spare.partition(b"\r\n\r\n")
-        if head.split()[1:2] != [b"206"]:
-            raise ValueError(f"the server answered: {head.splitlines()[0]!r}")
+        self._http.putrequest("GET", path, skip_accept_encoding=True)
+        self._http.putheader("Range", f"bytes=0-{size - 1}")
+        self._http.endheaders()
+        self._answer = self._http.getresponse()
+        if self._answer.status != http.HTTPStatus.PARTIAL_CONTENT:
+            raise ValueError(f"the server answered: {self._answer.status} {self._answer.reason}")
 
     def take(self, count: int) -> None:
         """Waits for so many bytes of the answer."""
-        had, self.spare = self.spare[:count], self.spare[count:]
-        count -= len(had)
         while count > 0:
-            count -= len(self._received(min(count, 262144)))
+            data = self._answer.read(min(count, 262144))
+            if not data:
+                raise ValueError("connection closed early")
+            count -= len(data)
 
     def fetch(self, path: str, size: int) -> None:
         self.ask(path, size)
         self.take(size)
 
     def close(self) -> None:
-        self.socket.close()
-
-    def _received(self, most: int) -> bytes:
-        data = self.socket.recv(most)
-        if not data:
-            raise ValueError("connection closed early")
-        return data
+        self._http.close()
 
 
 def side_by_side(tasks: Sequence[Callable[[], None]]) -> None:
@@ -75,15 +66,13 @@ def page(address: str, sizes: list[int]) -> None:
     """A page: its HTML, then all that belongs to it on six connections, each taking the next object when it is free."""
     first = Connection(address)
     first.fetch("/1M", TYPED)
-    waiting = deque(sizes)
+    waiting = iter(sizes)  # of a list: threads may share it
 
     def worker(mine: Connection | None) -> None:
         connection = mine or Connection(address)
-        try:
-            while True:
-                connection.fetch("/1M", waiting.popleft())
-        except IndexError:  # nothing waits any more
-            connection.close()
+        for size in waiting:
+            connection.fetch("/1M", size)
+        connection.close()
 
     side_by_side([partial(worker, first if number == 0 else None) for number in range(CONNECTIONS)])
 
@@ -101,6 +90,13 @@ def pages(address: str, count: int, pause: float, seed: int) -> list[float]:
     return times
 
 
+def next_turn(due: float, period: float) -> float:
+    """Waits until `period` after `due`, or not at all when that is past; gives when that was."""
+    due = max(due + period, time.monotonic())
+    time.sleep(max(0.0, due - time.monotonic()))
+    return due
+
+
 def segments(address: str, count: int, size: int, period: float) -> list[float]:
     """Video as players fetch it whose buffer is full: a segment each period on one connection, the next at once when one was late."""
     connection = Connection(address)
@@ -109,8 +105,7 @@ def segments(address: str, count: int, size: int, period: float) -> list[float]:
         began = time.monotonic()
         connection.fetch("/10M", size)
         times.append(time.monotonic() - began)
-        due = max(due + period, time.monotonic())
-        time.sleep(max(0.0, due - time.monotonic()))
+        due = next_turn(due, period)
     return times
 
 
@@ -122,8 +117,7 @@ def played(address: str, size: int, rate: float) -> list[float]:
     part = int(rate / 10)
     for _ in range(size // part):
         connection.take(part)
-        due = max(due + 0.1, time.monotonic())
-        time.sleep(max(0.0, due - time.monotonic()))
+        due = next_turn(due, 0.1)
     return [time.monotonic() - began]
 
 
@@ -173,7 +167,7 @@ def main() -> int:
     options = parser.parse_args()
     try:
         print(json.dumps([round(taken, 5) for taken in DOES[options.what](options.address, options.seed)]))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:
         print(f"{options.what}: {error}", file=sys.stderr)
         return 1
     return 0

@@ -25,13 +25,13 @@ def draw(bench: Bench, cases: Sequence[Case], runs: Sequence[Run], directory: Pa
         axes.axvline(1.0, color="0.6", linewidth=0.8)
         named: set[str] = set()
         for place, (arm, column) in enumerate(arms):
-            shift = 0.3 * (place - (len(arms) - 1) / 2)
+            colour, shift = COLOURS.get(column, "0.6"), 0.3 * (place - (len(arms) - 1) / 2)
             for row, case in enumerate(shown):
                 ratios = list(paired_ratios(runs, case.name, arm, over, metric.name).values())
                 if not ratios:
                     continue
-                axes.plot(ratios, [row + shift] * len(ratios), "o", color=COLOURS.get(column, "0.6"), markersize=3, alpha=0.6)
-                axes.plot([STATISTICS["median"](ratios)], [row + shift], "|", color=COLOURS.get(column, "0.6"), markersize=11, markeredgewidth=2.5,
+                axes.plot(ratios, [row + shift] * len(ratios), "o", color=colour, markersize=3, alpha=0.6)
+                axes.plot([STATISTICS["median"](ratios)], [row + shift], "|", color=colour, markersize=11, markeredgewidth=2.5,
                           label=None if arm in named else arm)
                 named.add(arm)
         axes.set_xscale("log", base=2)

@@ -52,6 +52,16 @@ def as_one_case(title: str, members: Sequence[Case], runs: Iterable[Run], arms: 
             for place, case in enumerate(members) for run in kept if run.case == case.name]
 
 
+def over_cases(title: str, members: Sequence[Case], runs: Iterable[Run], arms: Sequence[Arm], metrics: tuple[Metric, ...],
+               goals: Callable[[tuple[Arm, ...]], tuple[Goal, ...]]) -> list[tuple[Case, list[Run]]]:
+    """The row of several cases together, with those of `arms` that all have and the goals on these; none of fewer than two cases."""
+    if len(members) < 2:
+        return []
+    shared = tuple(arm for arm in arms if all(arm in case.arms for case in members))
+    pooled = as_one_case(title, members, runs, shared)
+    return [(Case(title, shared, metrics, len({run.seed for run in pooled}), goals(shared), parameters={"pooled": True}), pooled)]
+
+
 STATISTICS: Mapping[str, Callable[[Sequence[float]], float]] = {
     "median": lambda values: float(numpy.median(values)),
     "mean": lambda values: float(numpy.mean(values)),

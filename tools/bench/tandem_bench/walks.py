@@ -56,6 +56,13 @@ def short_walk(seconds: float) -> Trouble:
         Stop([(one, -90), (two, -60), (seconds, -45)], two)), 0.06))
 
 
+def scenario(name: str, trouble: Trouble, *, phy: str, rtt_ms: int, congestion: str) -> str:
+    """One server behind Wi-Fi of this PHY, with LTE beside it, and what befalls it, as TOML text. Half of the round trip is each way on the WAN."""
+    return (f'[scenario]\nname = "{name}"\nduration = "600s"\n[wifi]\nprofile = "wifi-{phy}"\n{trouble.wifi}'
+            f'[cell]\nprofile = "lte"\n{trouble.cell}[wan]\ndelay = "{rtt_ms / 2:g}ms"\n'
+            f'[[server]]\nname = "srv1"\ncongestion = "{congestion}"\n{trouble.tables}')
+
+
 def troubles(seconds: float) -> Mapping[str, Trouble]:
     """By name, for a download of so many seconds. The cellular networks that are filtered or translated go with a blackout: without one only
     `offload` would look for them."""

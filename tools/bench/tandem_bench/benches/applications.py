@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Sequence
 
-from tandem_lab import Lab
+from tandem_lab import Lab, system
 from tandem_lab.errors import LabError
 
 from .. import app_traffic, application_pictures, helpers, lateness, walks
 from ..daemon_status import of_all
 from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options, Run
-from ..statistics import as_one_case
-from .together import AGAIN, ALL, PLAIN, SINGLE, modules_of
+from ..statistics import over_cases
+from .together import AGAIN, ALL, PLAIN, SINGLE, modules_of, noise_of
 
 TYPICAL, LONGEST = Metric("typical wait", "s", 3), Metric("longest wait", "s", 3)
 SECONDS = 26.0
@@ -45,10 +45,7 @@ class Cell:
     @property
     def scenario(self) -> str:
         """The scenario as TOML text."""
-        trouble = walks.troubles(SECONDS)[self.trouble]
-        return (f'[scenario]\nname = "bench-applications"\nduration = "600s"\n[wifi]\nprofile = "wifi-{self.phy}"\n{trouble.wifi}'
-                f'[cell]\nprofile = "lte"\n{trouble.cell}[wan]\ndelay = "{self.rtt_ms / 2:g}ms"\n'
-                f'[[server]]\nname = "srv1"\ncongestion = "{self.sender}"\n{trouble.tables}')
+        return walks.scenario("bench-applications", walks.troubles(SECONDS)[self.trouble], phy=self.phy, rtt_ms=self.rtt_ms, congestion=self.sender)
 
 
 def covering_cells() -> list[Cell]:
@@ -57,9 +54,12 @@ def covering_cells() -> list[Cell]:
             for row, what in enumerate(app_traffic.DOES) for column, trouble in enumerate(TROUBLES)]
 
 
+def no_longer(arms: Sequence[Arm]) -> Goal:
+    return Goal(ALL.name, "<=", 1.0, over=PLAIN.name, noise=noise_of(arms))
+
+
 def case_of(cell: Cell, arms: Sequence[Arm], rounds: int) -> Case:
-    goals = (Goal(ALL.name, "<=", 1.0, over=PLAIN.name, noise=AGAIN.name if AGAIN in arms else ""),
-             Goal(ALL.name, "<=", 1.1, over=PLAIN.name, metric=LONGEST.name, text="longest wait: all / plain <= 1.1"))
+    goals = (no_longer(arms), Goal(ALL.name, "<=", 1.1, over=PLAIN.name, metric=LONGEST.name, text="longest wait: all / plain <= 1.1"))
     return Case(cell.name, tuple(arms), (TYPICAL, LONGEST), rounds, goals, parameters={"cell": cell})
 
 
@@ -103,7 +103,7 @@ class Applications(Bench):
                 daemon = stack.enter_context(helpers.tandem(lab, options, chosen, {}, f"{case.name}-{arm.name}-{seed}"))
             before = lab.tcp_counters()
             lab.start_timeline()
-            done = lab.client.run(["/usr/bin/python3", "-B", str(Path(app_traffic.__file__)), cell.what, lab.server().ipv4, "--seed", str(seed)],
+            done = lab.client.run([system.PYTHON, "-B", str(Path(app_traffic.__file__)), cell.what, lab.server().ipv4, "--seed", str(seed)],
                                   check=False, timeout=300)
             if done.returncode != 0:
                 raise LabError(f"{cell.what}: {done.stderr.strip()}")
@@ -117,15 +117,10 @@ class Applications(Bench):
 
     def summarise(self, cases: Sequence[Case], runs: Sequence[Run]) -> list[tuple[Case, list[Run]]]:
         """All against plain over the cells of each application together: a pair is a cell on a seed."""
-        made = []
+        made: list[tuple[Case, list[Run]]] = []
         for what, title in SAYS.items():
             members = [case for case in cases if case.parameters["cell"].what == what]
-            if len(members) < 2:
-                continue
-            shared = tuple(arm for arm in (PLAIN, AGAIN, ALL) if all(arm in case.arms for case in members))
-            pooled = as_one_case(f"{title}, all cells", members, runs, shared)
-            goal = Goal(ALL.name, "<=", 1.0, over=PLAIN.name, noise=AGAIN.name if AGAIN in shared else "")
-            made.append((Case(f"{title}, all cells", shared, (TYPICAL,), len({run.seed for run in pooled}), (goal,), parameters={"pooled": True}), pooled))
+            made += over_cases(f"{title}, all cells", members, runs, (PLAIN, AGAIN, ALL), (TYPICAL,), lambda arms: (no_longer(arms),))
         return made
 
     def draw(self, cases: Sequence[Case], runs: Sequence[Run], directory: Path) -> list[Path]:

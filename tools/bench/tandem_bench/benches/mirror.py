@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
@@ -14,7 +15,7 @@ from tandem_lab.errors import BadInput, LabError
 from .. import helpers, lateness, mirror_pictures
 from ..daemon_status import of_module
 from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options, Run
-from ..statistics import as_one_case
+from ..statistics import over_cases
 
 PLAIN, AGAIN = Arm("plain", "plain"), Arm("plain again")
 REPLAY, RANGE, UNDO = Arm("replay", "replay"), Arm("range", "range"), Arm("undo", "undo")
@@ -227,18 +228,18 @@ class Mirror(Bench):
         made: list[tuple[Case, list[Run]]] = []
         for title, belongs in kinds.items():
             members = [case for case in cases if belongs(case.parameters["cell"])]
-            if len(members) < 2:
-                continue
-            shared = [arm for arm in ALL if all(arm in case.arms for case in members)]
-            pooled = as_one_case(title, members, runs, shared)
-            some = members[0].parameters["cell"]
-            goals = tuple(goal for goal in goals_of(replace(some, congestion="cubic", loss="3 %") if title == "all cells" else some, AGAIN in shared)
-                          if {goal.arm, goal.over} <= {arm.name for arm in shared})
-            made.append((Case(title, tuple(shared), (GOODPUT,), len({run.seed for run in pooled}), goals, parameters={"pooled": True}), pooled))
+            made += over_cases(title, members, runs, ALL, (GOODPUT,), partial(row_goals, title, members))
         return made
 
     def draw(self, cases: Sequence[Case], runs: Sequence[Run], directory: Path) -> list[Path]:
         return mirror_pictures.draw(self, cases, runs, directory, LOSSES)
+
+
+def row_goals(title: str, members: Sequence[Case], arms: Sequence[Arm]) -> tuple[Goal, ...]:
+    """Of several cells together: those of the first of them that the arms allow, over all cells as for 3 % loss."""
+    some = members[0].parameters["cell"]
+    goals = goals_of(replace(some, congestion="cubic", loss="3 %") if title == "all cells" else some, AGAIN in arms)
+    return tuple(goal for goal in goals if {goal.arm, goal.over} <= {arm.name for arm in arms})
 
 
 def read_settings(bench: Bench, settings: Mapping[str, str]) -> dict[str, Any]:

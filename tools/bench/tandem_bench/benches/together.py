@@ -15,7 +15,7 @@ from tandem_lab.errors import BadInput, LabError
 from .. import advances, capture, helpers, lateness, walks
 from ..daemon_status import of_all
 from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options, Run, Unavailable
-from ..statistics import Spread, as_one_case, values_of
+from ..statistics import Spread, over_cases, values_of
 
 MODULES = ("offload", "freeze", "mirror", "ecn")
 PLAIN, AGAIN, LOSS_FREE = Arm("plain", "plain"), Arm("plain again"), Arm("loss-free", "limit")
@@ -75,9 +75,7 @@ class Cell:
         """The scenario as TOML text."""
         trouble = walks.troubles(self.seconds)[self.trouble if lossy else "no loss"]
         control = "cubic" if self.sender in foreign.STACKS else self.sender
-        return (f'[scenario]\nname = "bench-together"\nduration = "600s"\n[wifi]\nprofile = "wifi-{self.phy}"\n{trouble.wifi}'
-                f'[cell]\nprofile = "lte"\n{trouble.cell}[wan]\ndelay = "{self.rtt_ms / 2:g}ms"\n'
-                f'[[server]]\nname = "srv1"\ncongestion = "{control}"\n{trouble.tables}')
+        return walks.scenario("bench-together", trouble, phy=self.phy, rtt_ms=self.rtt_ms, congestion=control)
 
 
 def covering_cells() -> list[Cell]:
@@ -96,8 +94,13 @@ def loss_cells() -> list[Cell]:
             for row, loss in enumerate(LOSSES) for column, rtt in enumerate(RTTS[:3])]
 
 
+def noise_of(arms: Sequence[Arm]) -> str:
+    """The arm that repeats plain, where there is one."""
+    return AGAIN.name if AGAIN in arms else ""
+
+
 def goals_of(cell: Cell, many: bool, arms: Sequence[Arm]) -> tuple[Goal, ...]:
-    noise = AGAIN.name if AGAIN in arms else ""
+    noise = noise_of(arms)
     goals = [Goal(ALL.name, ">=", 1.0, over=PLAIN.name, noise=noise)]
     if PLAIN in arms and not many:
         goals.append(Goal(ALL.name, ">=", 0.9, over=PLAIN.name, metric=WORST.name, text="worst run: all / plain >= 0.9"))
@@ -250,12 +253,8 @@ def against_best_pair(case: Case, runs: Sequence[Run]) -> tuple[Case, list[Run]]
 def over_all(cases: Sequence[Case], runs: Sequence[Run]) -> list[tuple[Case, list[Run]]]:
     """All against plain over all cells together: a pair is a cell on a seed."""
     members = [case for case in cases if PLAIN in case.arms and ALL in case.arms]
-    if len(members) < 2:
-        return []
-    shared = tuple(arm for arm in (PLAIN, AGAIN, ALL) if all(arm in case.arms for case in members))
-    pooled = as_one_case("all cells", members, runs, shared)
-    goal = Goal(ALL.name, ">=", 1.0, over=PLAIN.name, noise=AGAIN.name if AGAIN in shared else "")
-    return [(Case("all cells", shared, (GOODPUT,), len({run.seed for run in pooled}), (goal,), parameters={"pooled": True}), pooled)]
+    return over_cases("all cells", members, runs, (PLAIN, AGAIN, ALL), (GOODPUT,),
+                      lambda arms: (Goal(ALL.name, ">=", 1.0, over=PLAIN.name, noise=noise_of(arms)),))
 
 
 BENCH = Together()
