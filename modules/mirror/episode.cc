@@ -91,6 +91,7 @@ bool Episode::next(const Segment& segment, Tick now)
   *this = Episode { .stage = Stage::open,
                     .ece = segment.has(tcp_flag::ece),
                     .chained = repaired,
+                    .ended = ended,
                     .holes = carried ? std::uint16_t { 1 } : std::uint16_t { 0 },
                     .una = segment.ack,
                     // In a chain the ACK need not show all that is held: it has room for three blocks.

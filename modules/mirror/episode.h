@@ -42,6 +42,7 @@ struct Episode
   bool ece = false;     // congestion was signalled meanwhile
   bool late = false;    // the first retransmission seems to have been lost
   bool chained = false; // the sender has not been without losses since the episode before
+  bool ended = false;   // above the last hole the sender had no more to send
   std::uint16_t holes = 0;
   std::uint32_t lost = 0; // bytes in holes
   Seq una {};             // the cumulative ACK before the first hole

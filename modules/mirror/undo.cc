@@ -239,8 +239,8 @@ Plan Undo::acknowledge(const Event& event, const FlowView& flow, State& state)
   const bool quiet = state.steering.edge() == edge && state.edge_at != Tick {}
                      && event.now - state.edge_at > flow.rtt_smoothed * dry_trips + late_slack;
   // The ACK that leaves no hole shows no block: what those before it have shown.
-  if (segment.sack_count > 0) state.ended = ends_short(segment, flow.mss);
-  Plan plan = follow(event, flow, state, progress, quiet && state.ended);
+  if (segment.sack_count > 0) state.episode.ended = ends_short(segment, flow.mss);
+  Plan plan = follow(event, flow, state, progress, quiet && state.episode.ended);
   if (state.episode.stage == Stage::none) state.stopped = false;
   if (state.steering.edge() != edge) state.edge_at = event.now;
   repair_too(event, flow, state, plan);

@@ -88,7 +88,6 @@ public:
     bool overflowed = false; // a loss has shown where the queue ends
     bool deaf = false;       // a hole of this episode came while no radio listened
     bool stopped = false;    // data had stopped within this chain of episodes
-    bool ended = false;      // above the last hole the sender had no more to send
     bool insisting = false;  // the old echo is repeated until an ACK has reached `until`
     std::uint8_t vain = 0;   // undos in a row that brought nothing
     std::uint8_t alike = 0;  // episodes in a row at the same queueing delay
