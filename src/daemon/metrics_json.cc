@@ -122,6 +122,7 @@ void add_blackouts(Metrics& list, const json& blackout)
          std::pair { "cleared_by_probe", "Suspicions that an answer cleared" },
          std::pair { "cleared_by_traffic", "Suspicions that arriving traffic cleared" },
          std::pair { "undecided", "Suspicions given up without a verdict" },
+         std::pair { "unanswered", "Silences of a link that was not busy, on which this host sent" },
          std::pair { "unprovable", "Silences of a busy link whose gateway answers no probe" },
          std::pair { "probes_sent", "Probes to the Wi-Fi gateway" }, std::pair { "probes_answered", "Their answers" },
          std::pair { "radio_stale", "Times the radio source was silent while packets arrived" },

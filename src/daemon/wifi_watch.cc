@@ -105,6 +105,7 @@ void WifiWatch::link(const links::LinkInfo& info)
   {
     ifindex_ = info.ifindex;
     received_.open(info.interface);
+    sent_.open(info.interface);
     bell_.disarm();
     ev_io_stop(loop_, &ring_);
     close_sources();
@@ -170,6 +171,7 @@ void WifiWatch::look()
       detector_.probe_answered(now);
     if (bell_.rung()) detector_.frame_arrived(now);
     if (const auto total = received_.read()) detector_.received_total(*total, now);
+    if (const auto total = sent_.read()) detector_.sent_total(*total, now);
   }
   settle(now);
 }
@@ -374,6 +376,7 @@ json WifiWatch::json() const
                { "cleared_by_probe", c.cleared_by_probe },
                { "cleared_by_traffic", c.cleared_by_traffic },
                { "undecided", c.undecided },
+               { "unanswered", c.unanswered },
                { "unprovable", c.unprovable },
                { "probe", prober_.way() },
                { "probe_problem", prober_.why() },

@@ -99,7 +99,7 @@ private:
   links::LinkUpLimiter limiter_ {};
   links::RiskPredictor risk_;
   kernel::Prober prober_ {};
-  kernel::ReceivedCounter received_ {};
+  kernel::FrameCounter received_ { kernel::FrameCounter::Of::received }, sent_ { kernel::FrameCounter::Of::sent };
   kernel::ArrivalBell bell_ {};
   std::unique_ptr<feeder::Feeder> feeder_ {};
   std::vector<feeder::RadioEvent> heard_ {};

@@ -12,6 +12,7 @@ using namespace std::chrono_literals;
 
 constexpr Duration fast_look = 10ms;      // at the counter, while traffic flows
 constexpr Duration slow_look = 250ms;     // while none does
+constexpr Duration sent_look = 100ms;     // while this host has sent, and nothing has arrived yet
 constexpr Duration suspicious_look = 5ms; // while probes are out
 constexpr Duration busy_memory = 1s;      // silence is worth a look for so long after the link was busy
 constexpr Duration gap_memory = 2s;
@@ -24,6 +25,10 @@ constexpr Duration lesson_gap = 200ms;
 constexpr std::uint32_t lessons_at_first = 5;
 constexpr Duration lesson_gap_later = 10s;
 constexpr Duration suspicion_longest = 2s;
+// Servers that are gone, or packets that nobody answers by their nature: each costs a probe, and the next one waits.
+constexpr Duration sent_rest_first = 1s;
+constexpr Duration sent_rest_longest = 32s;
+constexpr int sent_patience = 3; // times verdict_after: nothing is in a hurry
 constexpr Duration radio_silence_longest = 60ms;
 constexpr Duration timeout_step = 5s; // of traffic without a wrong suspicion
 constexpr double timeout_most = 8;
@@ -36,7 +41,8 @@ void BlackoutDetector::watch(bool on, Tick now)
 {
   if (on == watching_) return;
   watching_ = on;
-  total_known_ = false;
+  total_known_ = sent_known_ = false;
+  sent_unanswered_ = 0;
   suspicious_ = false;
   busy_until_ = {};
   forget_probes();
@@ -130,6 +136,19 @@ void BlackoutDetector::received_total(std::uint64_t packets, Tick now)
     }
   }
   alive(now);
+}
+
+void BlackoutDetector::sent_total(std::uint64_t packets, Tick now)
+{
+  const std::uint64_t fresh = sent_known_ && packets > sent_total_ ? packets - sent_total_ : 0;
+  sending_ = fresh > 0;
+  sent_known_ = true;
+  sent_total_ = packets;
+  // What was sent since the last look may be older than what has arrived since.
+  if (arrived_ >= now || !up()) sent_unanswered_ = 0;
+  if (fresh == 0 || arrived_ >= now || suspicious_) return;
+  if (sent_unanswered_ == 0) sent_first_ = now;
+  sent_unanswered_ += fresh;
 }
 
 void BlackoutDetector::frame_arrived(Tick now)
@@ -297,7 +316,13 @@ BlackoutDetector::Step BlackoutDetector::advance_up(Tick now)
     }
   }
 
-  Step step { .next = now + (busy(now) ? fast_look : slow_look) };
+  // By what it has sent since, however long ago the link was busy.
+  if (!suspicious_ && !busy(now) && !announced_up && probeable_ && answered_once_
+      && sent_unanswered_ >= settings_.unanswered_packets
+      && now - std::max(sent_first_, arrived_) >= settings_.unanswered && now >= sent_look_at_)
+    suspect(now, true);
+
+  Step step { .next = now + (busy(now) ? fast_look : sent_unanswered_ > 0 ? sent_look : slow_look) };
   if (suspicious_)
   {
     const bool silent_radio = hearing && acknowledgements_seen_ && now - heard_ >= settings_.radio_silence
@@ -305,8 +330,9 @@ BlackoutDetector::Step BlackoutDetector::advance_up(Tick now)
     const bool unacknowledged =
         unanswered_ >= 2 && now - first_unanswered_ >= radio_probe_time && now - heard_ >= settings_.radio_verdict;
     const bool by_radio = silent_radio && (unacknowledged || (transmission_failed_ && unanswered_ >= 1));
+    const Duration wanted = settings_.verdict_after * (for_sending_ ? sent_patience : 1);
     const bool by_silence = answered_once_ && unanswered_ >= settings_.verdict_probes
-                            && now - first_unanswered_ >= std::max<Duration>(settings_.verdict_after, 4 * probe_rtt())
+                            && now - first_unanswered_ >= std::max<Duration>(wanted, 4 * probe_rtt())
                             && now - arrived_ >= settings_.silence;
     if ((by_radio || by_silence) && may_be_alive(now))
     {
@@ -322,6 +348,7 @@ BlackoutDetector::Step BlackoutDetector::advance_up(Tick now)
     {
       suspicious_ = false;
       busy_until_ = {};
+      sent_look_at_ = now + sent_rest_first;
       ++counters_.undecided;
       forget_probes();
       return { .next = now + slow_look };
@@ -333,8 +360,8 @@ BlackoutDetector::Step BlackoutDetector::advance_up(Tick now)
   }
   // Whether the gateway answers at all is learned while there is traffic, so that an idle link stays quiet.
   const Duration lesson_wait = lessons_ < lessons_at_first ? lesson_gap : lesson_gap_later;
-  if (probeable_ && !answered_once_ && (busy(now) || probe_now_) && (probe_now_ || now - probed_ >= lesson_wait)
-      && probe_gate_.take(now))
+  if (probeable_ && !answered_once_ && (busy(now) || probe_now_ || sending_)
+      && (probe_now_ || now - probed_ >= lesson_wait) && probe_gate_.take(now))
   {
     ++lessons_;
     step.send_probe = true;
@@ -377,6 +404,8 @@ void BlackoutDetector::go_down(BlackoutCause cause, Tick now)
   ++counters_.verdicts[static_cast<std::size_t>(cause)];
   if (up())
   {
+    sent_rest_ = {};
+    sent_look_at_ = {};
     since_ = last_down_ = now;
     was_busy_ = busy(now);
     by_chance_ = odds_.surprise(channel_shared(), now) < 2 * odds_.enough(now);
@@ -425,9 +454,12 @@ void BlackoutDetector::alive(Tick now)
     clear_suspicion(false, now);
 }
 
-void BlackoutDetector::suspect(Tick now)
+void BlackoutDetector::suspect(Tick now, bool for_sending)
 {
   suspicious_ = true;
+  for_sending_ = for_sending;
+  sent_unanswered_ = 0;
+  if (for_sending) ++counters_.unanswered;
   suspected_ = now;
   held_back_told_ = false;
   ++counters_.suspicions;
@@ -439,6 +471,14 @@ void BlackoutDetector::clear_suspicion(bool by_probe, Tick now)
 {
   suspicious_ = false;
   ++(by_probe ? counters_.cleared_by_probe : counters_.cleared_by_traffic);
+  if (for_sending_)
+  {
+    sent_rest_ = std::clamp<Duration>(2 * sent_rest_, sent_rest_first, sent_rest_longest);
+    sent_look_at_ = now + sent_rest_;
+    quiet_since_ = now;
+    forget_probes();
+    return;
+  }
   // Once for each pause of the sender. Right after a blackout its pauses are no habit.
   if (!expecting_ && !looked_into_) raise_timeout(1.5, now);
   looked_into_ = looked_into_ || by_probe;

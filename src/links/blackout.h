@@ -2,10 +2,10 @@
 // time and every observation are handed in; the same observations give the same verdicts.
 //
 // Silence alone proves nothing: servers pause and applications read slowly. It only raises a suspicion, and only on a
-// link that was busy a moment before; a verdict needs probes that a gateway known to answer leaves unanswered, or a
-// radio that hears nothing of its access point although frames were sent to it. Where the radio shows the access
-// point's acknowledgements, either must also be more than what happens to a live link (AttemptOdds). An idle link is
-// never probed.
+// link that was busy a moment before, or on which this host goes on sending and gets nothing back; a verdict needs
+// probes that a gateway known to answer leaves unanswered, or a radio that hears nothing of its access point although
+// frames were sent to it. Where the radio shows the access point's acknowledgements, either must also be more than what
+// happens to a live link (AttemptOdds). An idle link is never probed.
 #pragma once
 
 #include "src/feeder/radio/radio_event.h"
@@ -32,6 +32,8 @@ struct DetectorSettings
   std::uint32_t verdict_probes = 3;                             // and at least so many of them
   Duration radio_silence = std::chrono::milliseconds { 20 };    // nothing heard of the access point of a busy link
   Duration radio_verdict = std::chrono::milliseconds { 45 };    // nothing heard although probes were sent
+  std::uint32_t unanswered_packets = 2;                         // this host sent, and nothing arrived, ...
+  Duration unanswered = std::chrono::milliseconds { 300 };      // ... for so long
 };
 
 enum class BlackoutCause : std::uint8_t
@@ -68,6 +70,7 @@ struct DetectorCounters
   std::uint64_t learned = 0;            // of them: of what may happen to a live link, more is expected since
   std::uint64_t held_back = 0;          // suspicions whose verdict waited because a live link may be so silent
   std::uint64_t suspicions = 0;         // silences that were looked into
+  std::uint64_t unanswered = 0;         // of them: of a link that was not busy, but this host sent
   std::uint64_t cleared_by_probe = 0;   // of them: the gateway answered, or its access point acknowledged a probe
   std::uint64_t cleared_by_traffic = 0; // of them: something arrived
   std::uint64_t undecided = 0;          // of them: given up without a verdict
@@ -101,6 +104,8 @@ public:
   void new_gateway(bool probeable, Tick now);
   // The interface's count of received packets, read now.
   void received_total(std::uint64_t packets, Tick now);
+  // Likewise its count of sent packets; after received_total.
+  void sent_total(std::uint64_t packets, Tick now);
   // A frame arrived; also counted by received_total sooner or later.
   void frame_arrived(Tick now);
   void probe_sent(Tick now);
@@ -136,7 +141,7 @@ private:
   void go_down(BlackoutCause cause, Tick now);
   void go_up(Tick now);
   void alive(Tick now);
-  void suspect(Tick now);
+  void suspect(Tick now, bool for_sending = false);
   void clear_suspicion(bool by_probe, Tick now);
   void forget_probes();
   void raise_timeout(double factor, Tick now);
@@ -184,8 +189,18 @@ private:
   std::size_t rtt_count_ = 0;
   feeder::TokenBucket probe_gate_ { probes_per_second, probe_burst };
 
+  // What this host sends.
+  std::uint64_t sent_total_ = 0;
+  bool sent_known_ = false;
+  bool sending_ = false;              // between the last two looks
+  std::uint64_t sent_unanswered_ = 0; // since something arrived last
+  Tick sent_first_ {};                // when the first of them was seen
+  Tick sent_look_at_ {};              // not looked into before
+  Duration sent_rest_ {};             // after one that was answered; doubles with each
+
   // Suspicion.
   bool suspicious_ = false;
+  bool for_sending_ = false;        // it is of a link that was not busy
   bool unprovable_told_ = false;    // of the present silence
   bool expecting_ = false;          // the link has been back for a short time
   std::uint64_t since_cleared_ = 0; // packets since then

@@ -37,7 +37,7 @@ std::optional<std::uint64_t> number(std::string_view text) noexcept
 
 } // namespace
 
-void ReceivedCounter::open(const std::string& interface)
+void FrameCounter::open(const std::string& interface)
 {
   interface_ = interface;
   table_ = false;
@@ -47,7 +47,8 @@ void ReceivedCounter::open(const std::string& interface)
   const Fd index { ::open((directory + "/ifindex").c_str(), O_RDONLY | O_CLOEXEC) };
   const auto here = index ? number(read_at_start(index.get(), text)) : std::nullopt;
   if (here && *here == ::if_nametoindex(interface.c_str()))
-    file_.reset(::open((directory + "/statistics/rx_packets").c_str(), O_RDONLY | O_CLOEXEC));
+    file_.reset(::open((directory + (of_ == Of::sent ? "/statistics/tx_packets" : "/statistics/rx_packets")).c_str(),
+                       O_RDONLY | O_CLOEXEC));
   else
   {
     table_ = true;
@@ -55,7 +56,7 @@ void ReceivedCounter::open(const std::string& interface)
   }
 }
 
-std::optional<std::uint64_t> ReceivedCounter::read() noexcept
+std::optional<std::uint64_t> FrameCounter::read() noexcept
 {
   if (!file_) return {};
   if (!table_)
@@ -65,7 +66,7 @@ std::optional<std::uint64_t> ReceivedCounter::read() noexcept
   }
   std::array<char, 32768> buffer;
   std::string_view text = read_at_start(file_.get(), buffer);
-  // "  wlan0: BYTES PACKETS ..." a line.
+  // "  wlan0: BYTES PACKETS ..." a line: eight columns of what was received, then what was sent.
   while (!text.empty())
   {
     const std::size_t end = std::min(text.find('\n'), text.size());
@@ -74,8 +75,11 @@ std::optional<std::uint64_t> ReceivedCounter::read() noexcept
     line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
     if (!line.starts_with(interface_) || line.size() <= interface_.size() || line[interface_.size()] != ':') continue;
     line.remove_prefix(interface_.size() + 1);
-    line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
-    line.remove_prefix(std::min(line.find(' '), line.size()));
+    for (int column = of_ == Of::sent ? 9 : 1; column > 0; --column)
+    {
+      line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+      line.remove_prefix(std::min(line.find(' '), line.size()));
+    }
     return number(line);
   }
   return {};

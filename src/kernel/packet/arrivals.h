@@ -10,16 +10,24 @@
 namespace tandem::kernel
 {
 
-// Frames received by one interface. Read from sysfs: unlike a netlink question it never waits for the kernel's big lock
-// of network configuration.
-class ReceivedCounter
+// Frames received, or sent, by one interface. Read from sysfs: unlike a netlink question it never waits for the
+// kernel's big lock of network configuration.
+class FrameCounter
 {
 public:
+  enum class Of : std::uint8_t
+  {
+    received,
+    sent,
+  };
+  explicit FrameCounter(Of of) : of_ { of } {}
+
   void open(const std::string& interface);
   // Nothing when the interface is gone.
   std::optional<std::uint64_t> read() noexcept;
 
 private:
+  Of of_;
   std::string interface_;
   Fd file_ {};
   bool table_ = false; // file_ is /proc/self/net/dev: /sys shows another network namespace

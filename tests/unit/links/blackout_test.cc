@@ -91,6 +91,17 @@ protected:
     return now - begin;
   }
 
+  // This host sends a packet each `every`, to a server that answers while the link is alive, or to nobody.
+  void ask(Duration span, Duration every, bool answered = true)
+  {
+    for (const Tick end = now + span; now < end;)
+    {
+      ++sent_total_;
+      if (alive && answered) ++total_;
+      run(every, quiet());
+    }
+  }
+
   void hear(RadioEventKind kind)
   {
     if (kind == RadioEventKind::acknowledged && !acknowledgements) return;
@@ -100,11 +111,13 @@ protected:
   void look()
   {
     detector.received_total(total_, now);
+    detector.sent_total(sent_total_, now);
     const auto step = detector.advance(now);
     next_ = step.next;
     if (!step.send_probe) return;
     ++sent;
     detector.probe_sent(now);
+    ++sent_total_;
     transmit();
   }
 
@@ -125,7 +138,7 @@ protected:
     return all;
   }
 
-  std::uint64_t total_ = 1000;
+  std::uint64_t total_ = 1000, sent_total_ = 500;
   Tick next_ {};
   std::deque<Tick> answers_ {};
 };
@@ -186,6 +199,76 @@ TEST_F(World, an_idle_link_is_never_probed)
   run(60s, quiet());
   EXPECT_EQ(sent, 0u);
   EXPECT_TRUE(detector.up());
+}
+
+TEST_F(World, a_link_on_which_this_host_sends_and_nothing_comes_back_is_looked_into_and_is_down)
+{
+  run(2s, steady(5)); // the gateway is known to answer
+  run(5s, quiet());
+  ask(3s, 100ms);
+  EXPECT_EQ(detector.counters().unanswered, 0u) << "every packet is answered";
+  alive = false;
+  const Tick gone = now;
+  while (detector.up() && now - gone < 3s)
+    ask(100ms, 100ms);
+  EXPECT_LE(now - gone, 1200ms);
+  EXPECT_EQ(detector.cause(), BlackoutCause::silence);
+  EXPECT_EQ(detector.counters().unanswered, 1u);
+  run(1s, quiet());
+  alive = true;
+  EXPECT_LE(until_change(1s, quiet()), 12ms + gateway_rtt + 2ms);
+}
+
+TEST_F(World, whether_the_gateway_answers_is_learned_of_a_link_that_is_never_busy)
+{
+  ask(2s, 100ms);
+  EXPECT_TRUE(detector.gateway_answers());
+  const std::uint64_t learned = sent;
+  EXPECT_LE(learned, 2u);
+  ask(60s, 100ms);
+  EXPECT_EQ(sent, learned);
+  alive = false;
+  const Tick gone = now;
+  while (detector.up() && now - gone < 3s)
+    ask(100ms, 100ms);
+  EXPECT_LE(now - gone, 1200ms);
+}
+
+TEST_F(World, packets_that_nobody_answers_cost_ever_fewer_probes_and_no_verdict)
+{
+  run(2s, steady(5));
+  run(5s, quiet());
+  const std::uint64_t before = sent;
+  ask(120s, 50ms, false);
+  EXPECT_EQ(verdicts(), 0u);
+  EXPECT_GE(detector.counters().unanswered, 4u);
+  EXPECT_LE(sent - before, 24u);
+}
+
+TEST_F(World, of_what_is_sent_once_nothing_is_suspected)
+{
+  run(2s, steady(5));
+  run(5s, quiet());
+  const std::uint64_t before = sent;
+  for (int i = 0; i < 20; ++i)
+  {
+    ++sent_total_; // a farewell
+    run(3s, quiet());
+    ++total_; // and something else arrives
+    run(1s, quiet());
+  }
+  EXPECT_EQ(sent, before);
+}
+
+TEST_F(World, where_the_gateway_never_answers_what_is_sent_proves_nothing)
+{
+  gateway = false;
+  run(2s, steady(5));
+  run(5s, quiet());
+  alive = false;
+  ask(10s, 100ms);
+  EXPECT_EQ(verdicts(), 0u);
+  EXPECT_EQ(detector.counters().unanswered, 0u);
 }
 
 TEST_F(World, an_idle_link_wakes_nobody_up_more_than_four_times_a_second)
