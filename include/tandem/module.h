@@ -26,7 +26,7 @@ namespace tandem
 {
 
 // Raised with every incompatible change of anything below include/tandem.
-constexpr std::uint32_t module_abi_version = 18;
+constexpr std::uint32_t module_abi_version = 19;
 
 // What a module must see. Rules are generated from the union of the enabled modules' interests: nothing else is ever
 // queued. Kinds of packets: tandem/classify.h; what becomes of each: tandem/admission.h.
@@ -39,6 +39,9 @@ struct Interest
   // Wants copies (observe) of the flows of every link, not of Link::wifi alone: it compares links. Nothing of the other
   // links' flows is ever queued, edited or spoken for.
   bool every_link = false;
+  // Wants what this host itself sent into a blackout to be sent again as soon as the Wi-Fi link is back (Chain::
+  // unanswered), on flows on which the module acts.
+  bool own_unanswered = false;
 };
 
 // What a link is now. Kept by src/links, handed in with every event.

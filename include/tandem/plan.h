@@ -45,6 +45,9 @@ enum class InjectedKind : std::uint8_t
   ack,              // a pure ACK of this flow
   host_unreachable, // ICMP type 3 code 1 / ICMPv6 type 1 code 0 quoting this flow at `seq` (RFC 6069)
   fill,             // fetched bytes for the LOCAL TCP, see <tandem/fetch.h>
+  // The chain's own, no module's: see Interest::own_unanswered.
+  own_unreachable, // as host_unreachable, but to the LOCAL TCP, quoting its own segment that begins at `seq`
+  own_syn,         // this host's SYN once more: `original`, with the TSval of `timestamps`
 };
 
 // A new segment of the flow, sent by a named link at a time. Sequence and acknowledgement numbers obey the same rules
@@ -62,7 +65,8 @@ struct InjectedSegment
   std::optional<Timestamps> timestamps {};
   std::array<SackBlock, 4> sack_blocks {};
   std::uint8_t sack_count = 0;
-  std::uint32_t length = 0; // of a fill: payload bytes from `seq` on, at most longest_fill
+  std::uint32_t length = 0;               // of a fill: payload bytes from `seq` on, at most longest_fill
+  std::span<const std::byte> original {}; // of an own_syn: the whole packet, valid until the chain is called again
 };
 
 // A request about a link rather than a packet.

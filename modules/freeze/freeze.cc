@@ -27,6 +27,10 @@ again; the ACK that ends this episode carries one older TSecr, so that the black
 **LCD.** Where nothing was withheld, or resume ACKs get no answer, an ICMP host unreachable that quotes the flow follows (RFC 6069, TCP-LCD): it takes
 back the doublings of the timer.
 
+**What this host sent.** Requests, uploads and new connections that were lost in the blackout do not wait for this host's own timers, which have
+doubled: the local TCP is told to repeat at once what is not acknowledged (RFC 6069), and a SYN without an answer leaves once more. Of every connection
+by Wi-Fi, short ones included; not of programs that ask for ICMP messages (`IP_RECVERR`).
+
 **Proactive freeze.** When a blackout is predicted (`tandem link announce risk`, or the radio's signal) the window is closed, so that nothing is in
 flight when it comes. Window probes are answered. At link-up, when the warning is withdrawn, or after `closed_longest` the window reopens at the pace
 of the link; after a warning that came to nothing the next ones are ignored for a while (back-off).
@@ -80,7 +84,9 @@ std::span<const RetiredKnob> Freeze::retired_knobs() const
 Interest Freeze::interest() const
 {
   // Copies of what arrives are for the RTT, without which no window is known.
-  return { .decide = traffic::egress_pure_ack, .observe = traffic::ingress_data, .radio = true };
+  return {
+    .decide = traffic::egress_pure_ack, .observe = traffic::ingress_data, .radio = true, .own_unanswered = true
+  };
 }
 
 } // namespace tandem::freeze

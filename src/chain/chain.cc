@@ -153,6 +153,7 @@ Interest Chain::interest() const
       all.radio = all.radio || one.radio;
       all.content = all.content || one.content;
       all.every_link = all.every_link || one.every_link;
+      all.own_unanswered = all.own_unanswered || one.own_unanswered;
     }
   return all;
 }
@@ -472,6 +473,8 @@ Outcome Chain::segment(const Segment& segment, bool queued, Tick now)
   Outcome outcome {};
   flow::Flow* flow = flow_of(segment, queued, now, outcome.why);
   if (flow == nullptr) return outcome;
+  if (segment.has(tcp_flag::syn) && !segment.has(tcp_flag::ack) && segment.direction == Direction::egress)
+    syns_.note(segment, now);
   const LastAck before = last_ack(flow->view);
   const flow::Acceptability found = take_note(segment, queued, *flow, now);
   outcome.flow = &flow->view;

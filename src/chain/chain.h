@@ -5,6 +5,7 @@
 #include "src/chain/link_rate.h"
 #include "src/chain/output.h"
 #include "src/chain/release.h"
+#include "src/chain/sent_syns.h"
 #include "src/flow/table.h"
 
 #include <tandem/module.h>
@@ -137,6 +138,18 @@ public:
   void content(const FlowKey& key, Content content, std::string_view why);
   // The answer to a FetchRequest of the module in `slot`; `cell_bytes` went over the cellular link for it.
   void fetched(std::uint64_t flow, std::uint8_t slot, const FetchResult& result, std::uint64_t cell_bytes, Tick now);
+  // What the kernel says of one of this host's sockets whose segments nobody answers.
+  struct Unanswered
+  {
+    FlowKey flow {};
+    bool opening = false;     // it has sent a SYN and nothing else
+    std::uint8_t doubled = 0; // times that its retransmission timer has doubled: 0, nothing was sent twice
+    std::uint32_t acked = 0;  // bytes of this host that were acknowledged so far, its SYN with them; modulo 2^32
+  };
+  // The Wi-Fi link has come back, and some module wants own_unanswered(): the SYN is sent once more, or the local TCP
+  // is told to send its first unacknowledged segment without waiting for its doubled timer (RFC 6069).
+  void unanswered(const Unanswered& socket, Tick now);
+  bool own_unanswered() const { return table_.size() > 0 && interest().own_unanswered; }
   // So many bytes went over the cellular link for modules, beyond what fetched() was told.
   void spent(std::uint64_t cell_bytes);
   bool budget_spent() const { return budget_left() == 0; }
@@ -194,6 +207,8 @@ public:
     std::uint64_t ts_spoiled = 0;        // reservations that data of this host ended
     std::uint64_t less_withheld = 0;     // ACKs that a module would have lowered or left out further than may be
     std::uint64_t kept_in_order = 0;     // ACKs that waited for those by another link
+    std::uint64_t own_syns = 0;          // SYNs of this host sent once more at link-up
+    std::uint64_t own_kicks = 0;         // connections whose retransmission timer was taken back at link-up
     std::uint64_t let_go = 0;            // withheld ACK numbers sent ahead of the ACK that first showed a hole
   };
   const Stats& stats() const { return stats_; }
@@ -339,6 +354,7 @@ private:
   std::vector<Plan> plans_;              // of the segment at hand, one for each slot
   std::uint8_t cell_subflows_ = no_slot; // the module that has requested something of the cellular MPTCP endpoint
   std::uint64_t fetching_bytes_ = 0;     // set aside of the cellular budget for fetches under way
+  SentSyns syns_ {};
   Stats stats_ {};
   std::uint32_t epoch_ = 0;
 };

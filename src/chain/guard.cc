@@ -59,6 +59,9 @@ Violation check_injected(const InjectedSegment& injected, const FlowView& flow)
     // Quotes the server's own segment, which begins at or before what this host has acknowledged (RFC 6069
     // section 4.2).
     return injected.seq.after(flow.rcv_nxt) ? Violation::injected_sequence : Violation::none;
+  // A module speaks for what this host has received, never for what it sent.
+  if (injected.kind == InjectedKind::own_unreachable || injected.kind == InjectedKind::own_syn)
+    return Violation::injected_sequence;
   if (!may_carry(injected.flags, flow)) return Violation::injected_flags;
   if (injected.ack.after(flow.rcv_nxt)) return Violation::ack_beyond_received;
   if (injected.seq.after(flow.snd_nxt) || flow.snd_nxt - injected.seq > 1) return Violation::injected_sequence;

@@ -197,6 +197,7 @@ private:
   }
   void links_changed();
   void tell_links();
+  void send_own_again(Tick now);
   void verdict_changed();
   void see_access_point(bool up, Tick now);
   void look_at_access_point(Tick now);

@@ -4,6 +4,7 @@
 #include "src/daemon/piece_options.h"
 #include "src/daemon/service.h"
 #include "src/kernel/clock.h"
+#include "src/kernel/unanswered_sockets.h"
 
 #include <tandem/pure_ack.h>
 
@@ -259,6 +260,7 @@ LinkStates PacketLoop::present_links() const
 void PacketLoop::tell_links()
 {
   const Tick now = kernel::now();
+  const bool was_up = chain_.link_states()[static_cast<std::size_t>(Link::wifi)].up;
   trace::input::Links entry { .states = present_links() };
   LinkState& wifi = entry.states[static_cast<std::size_t>(Link::wifi)];
   see_access_point(wifi.up, now);
@@ -274,6 +276,33 @@ void PacketLoop::tell_links()
                  return owner.second;
                });
   entered(now, entry);
+  if (!was_up && wifi.up && hands_off_.empty() && chain_.own_unanswered()) send_own_again(now);
+}
+
+// The link is back: what this host sent meanwhile is lost, and its own timers have doubled.
+void PacketLoop::send_own_again(Tick now)
+{
+  std::vector<trace::input::Unanswered> all;
+  try
+  {
+    kernel::each_unanswered_socket(
+        [&](const kernel::UnansweredSocket& one)
+        {
+          if (monitor_.owner(one.key.local) == Link::wifi)
+            all.push_back({ one.key, one.opening, one.doubled, static_cast<std::uint32_t>(one.acked) });
+        });
+  }
+  catch (const std::exception& error)
+  {
+    log(Severity::warning,
+        std::string { "what this host sent into the blackout waits for its own timers: " } + error.what());
+    return;
+  }
+  for (const trace::input::Unanswered& one : all)
+  {
+    chain_.unanswered({ one.flow, one.opening, one.doubled, one.acked }, now);
+    entered(now, one);
+  }
 }
 
 // A blackout begins, ends or is foreseen: addresses, routes and rules are what they were.

@@ -60,6 +60,8 @@ json datapath_json(const StatusSources& from)
                { "unacceptable", from.chain.stats().unacceptable },
                { "less_withheld", from.chain.stats().less_withheld },
                { "kept_in_order", from.chain.stats().kept_in_order },
+               { "own_syns", from.chain.stats().own_syns },
+               { "own_kicks", from.chain.stats().own_kicks },
                { "let_go", from.chain.stats().let_go },
                { "cell_bytes", from.chain.stats().cell_bytes },
                { "private_peers", from.chain.stats().private_peers },

@@ -50,6 +50,11 @@ public:
   // It did not leave with this TSval after all.
   void not_left(TsClock ts_value, Tick now);
 
+  // The number of this host's SYN, where its connection is one that it began and the SYN was seen.
+  std::optional<Seq> own_isn() const
+  {
+    return local_syn_ && (local_flags_ & tcp_flag::ack) == 0 ? std::optional { local_isn_ } : std::nullopt;
+  }
   // Both SYNs were seen.
   bool established() const { return established_; }
 

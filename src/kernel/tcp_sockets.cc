@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <system_error>
@@ -29,6 +30,17 @@ Address address_of(std::uint8_t family, const std::uint32_t (&words)[4])
   if (family == AF_INET6) std::memcpy(address.bytes.data(), &words[3], 4);
   std::fill(address.bytes.begin() + 4, address.bytes.end(), std::uint8_t { 0 });
   return address;
+}
+
+// INET_DIAG_SOCKOPT, of Linux 5.10; headers may be older. Its first byte has recverr in its lowest bit, as all bit
+// fields of little-endian machines, in its highest on others.
+constexpr int sockopt_attribute = 22;
+
+bool wants_errors(const nlattr* options)
+{
+  constexpr std::uint8_t recverr = std::endian::native == std::endian::little ? 0x01 : 0x80;
+  if (options == nullptr || mnl_attr_get_payload_len(options) == 0) return false;
+  return (*static_cast<const std::uint8_t*>(mnl_attr_get_payload(options)) & recverr) != 0;
 }
 
 void put_address(const Address& address, std::uint32_t (&words)[4])
@@ -54,7 +66,7 @@ void each_tcp_socket(std::uint32_t states, const std::function<void(const TcpSoc
                if (mnl_nlmsg_get_payload_len(message) < sizeof(inet_diag_msg)) return;
                inet_diag_msg told {};
                std::memcpy(&told, mnl_nlmsg_get_payload(message), sizeof told);
-               const auto all = attributes_of<INET_DIAG_MAX>(message, sizeof told);
+               const auto all = attributes_of<sockopt_attribute>(message, sizeof told);
                TcpSocket socket {};
                socket.key = { .local = address_of(told.idiag_family, told.id.idiag_src),
                               .remote = address_of(told.idiag_family, told.id.idiag_dst),
@@ -63,6 +75,7 @@ void each_tcp_socket(std::uint32_t states, const std::function<void(const TcpSoc
                socket.interface = static_cast<int>(told.id.idiag_if);
                socket.cookie = std::uint64_t { told.id.idiag_cookie[1] } << 32 | told.id.idiag_cookie[0];
                socket.state = told.idiag_state;
+               socket.wants_errors = wants_errors(all[sockopt_attribute]);
                socket.info = all[INET_DIAG_INFO];
                socket.upper = all[INET_DIAG_ULP_INFO];
                each(socket);

@@ -464,6 +464,15 @@ void fields(Coder& coder, Of<Coder, input::PathAnswer> one)
   span_of(coder, one.added_delay);
 }
 
+template <class Coder>
+void fields(Coder& coder, Of<Coder, input::Unanswered> one)
+{
+  flow(coder, one.flow);
+  flag(coder, one.opening);
+  field(coder, one.doubled);
+  field(coder, one.acked);
+}
+
 template <std::size_t kind = 0>
 std::optional<ChainInput> decode_as(std::size_t wanted, Decoder& decoder)
 {

@@ -155,6 +155,14 @@ struct CellLimit
 {
   std::uint64_t bytes = 0;
 };
+// Chain::unanswered().
+struct Unanswered
+{
+  FlowKey flow {};
+  bool opening = false;
+  std::uint8_t doubled = 0;
+  std::uint32_t acked = 0;
+};
 // A module failed, or took too long, and was taken out of the flow at hand.
 struct ModuleFault
 {
@@ -166,7 +174,7 @@ using ChainInput =
     std::variant<input::State, input::Advanced, input::Links, input::Radio, input::Damage, input::Switched,
                  input::Knobs, input::RestAnswer, input::Rests, input::CarriedOut, input::PathFailed,
                  input::QueueBypassed, input::NotSent, input::Spent, input::Fetches, input::Request, input::ModuleFault,
-                 input::CellDenial, input::CellLimit, input::PathKnown, input::PathAnswer>;
+                 input::CellDenial, input::CellLimit, input::PathKnown, input::PathAnswer, input::Unanswered>;
 
 // No input is longer than this when encoded: what does not fit is not encoded.
 constexpr std::size_t longest_input = 8192;

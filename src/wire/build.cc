@@ -1,7 +1,10 @@
 #include "src/wire/build.h"
 
 #include "src/wire/bytes.h"
+#include "src/wire/checksum.h"
+#include "src/wire/edit.h"
 #include "src/wire/layout.h"
+#include "src/wire/parse.h"
 
 #include <algorithm>
 
@@ -161,9 +164,10 @@ std::size_t build_unreachable(std::span<std::byte> out, const Unreachable& messa
   const std::size_t quote_length = ip_length + layout::tcp_header;
   const std::size_t total = ip_length + icmp_header + quote_length;
   const Address router = message.router.value_or(message.key.local);
+  const Address to = message.quoted == Direction::ingress ? message.key.remote : message.key.local;
   if (out.size() < total) return 0;
   const IpFields ip { .source = router,
-                      .destination = message.key.remote,
+                      .destination = to,
                       .protocol = v6 ? layout::protocol::icmpv6 : layout::protocol::icmp,
                       .ttl = message.ttl,
                       .payload_length = icmp_header + quote_length };
@@ -173,11 +177,11 @@ std::size_t build_unreachable(std::span<std::byte> out, const Unreachable& messa
   store8(icmp, 1, v6 ? 0 : 1);
   store16(icmp, 2, 0);
   store32(icmp, 4, 0);
-  const Headers quoted { .key = message.key, .direction = Direction::ingress, .seq = message.seq, .ack = message.ack };
+  const Headers quoted { .key = message.key, .direction = message.quoted, .seq = message.seq, .ack = message.ack };
   if (build_segment(icmp.subspan(icmp_header), quoted) != quote_length) return 0;
-  const std::uint16_t pseudo = v6 ? pseudo_header_sum(router, message.key.remote, layout::protocol::icmpv6,
-                                                      static_cast<std::uint32_t>(icmp.size()))
-                                  : std::uint16_t { 0 };
+  const std::uint16_t pseudo =
+      v6 ? pseudo_header_sum(router, to, layout::protocol::icmpv6, static_cast<std::uint32_t>(icmp.size()))
+         : std::uint16_t { 0 };
   store16(icmp, 2, checksum(icmp, pseudo));
   return total;
 }
@@ -194,6 +198,20 @@ std::size_t build_fill(std::span<std::byte> out, const FlowKey& key, const Injec
                          .timestamps = request.timestamps,
                          .ttl = 1 },
                        fill.bytes);
+}
+
+std::size_t build_again(std::span<std::byte> out, std::span<const std::byte> original,
+                        const std::optional<Timestamps>& timestamps)
+{
+  if (out.size() < original.size()) return 0;
+  std::copy(original.begin(), original.end(), out.begin());
+  const Buffer packet = out.first(original.size());
+  const Parsed parsed = parse(packet, Direction::egress, false, 0, static_cast<std::uint32_t>(original.size()));
+  if (!parsed.ok()) return 0;
+  Edit fields {};
+  if (timestamps) fields.ts_value = timestamps->value;
+  if (fields.ts_value && edit(packet, parsed.segment, fields, ChecksumState::partial) != EditFault::none) return 0;
+  return seal(packet, parsed.segment) ? packet.size() : 0;
 }
 
 std::size_t build(std::span<std::byte> out, const FlowKey& key, const InjectedSegment& request)
@@ -214,6 +232,10 @@ std::size_t build(std::span<std::byte> out, const FlowKey& key, const InjectedSe
   }
   case InjectedKind::host_unreachable:
     return build_unreachable(out, { .key = key, .seq = request.seq, .ack = request.ack });
+  case InjectedKind::own_unreachable:
+    return build_unreachable(out, { .key = key, .seq = request.seq, .quoted = Direction::egress });
+  case InjectedKind::own_syn:
+    return build_again(out, request.original, request.timestamps);
   case InjectedKind::fill:
     return 0; // has bytes of its own: build_fill
   }

@@ -47,10 +47,14 @@ struct Unreachable
   Seq ack {};                       // of the quoted segment
   std::optional<Address> router {}; // who says so; key.local when empty
   std::uint8_t ttl = 64;
+  // ingress: as said. egress: the message goes to key.local about a segment it sent to key.remote, as this host itself
+  // says it of a neighbour that it cannot reach.
+  Direction quoted = Direction::ingress;
 };
 
 // ICMP host unreachable (type 3 code 1, RFC 792) or ICMPv6 no route to destination (type 1 code 0, RFC 4443 3.1) to the
-// server, quoting a header of the server's own segment: makes it revert its RTO backoff (RFC 6069).
+// server, quoting a header of the server's own segment: makes it revert its RTO backoff (RFC 6069). Or to this host's
+// own TCP.
 std::size_t build_unreachable(std::span<std::byte> out, const Unreachable& message);
 
 // What only the server's own segments say: its last acknowledgement number and window.
@@ -65,8 +69,13 @@ struct Fill
 // routes are.
 std::size_t build_fill(std::span<std::byte> out, const FlowKey& key, const InjectedSegment& request, const Fill& fill);
 
-// What a module asked for, on its flow, except a fill. SACK blocks beyond the room in the header are left out, the last
-// ones first.
+// A packet of this host once more, of which `original` is a copy, its checksum finished or not: only the TSval is
+// another one, where it has the option. 0: not a whole TCP packet, or an authenticated one.
+std::size_t build_again(std::span<std::byte> out, std::span<const std::byte> original,
+                        const std::optional<Timestamps>& timestamps);
+
+// What a module or the chain asked for, on its flow, except a fill. SACK blocks beyond the room in the header are left
+// out, the last ones first.
 std::size_t build(std::span<std::byte> out, const FlowKey& key, const InjectedSegment& request);
 
 } // namespace tandem::wire

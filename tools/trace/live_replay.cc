@@ -247,6 +247,11 @@ private:
   void enter(const input::CellDenial& one) { denied_ = one.why; }
   void enter(const input::CellLimit& one) { chain_->limit_cell(one.bytes); }
 
+  void enter(const input::Unanswered& one)
+  {
+    call([&] { chain_->unanswered({ one.flow, one.opening, one.doubled, one.acked }, now_); });
+  }
+
   // Something that concerns no packet.
   template <class Work>
   void call(Work&& work)
@@ -378,7 +383,8 @@ private:
   // The next one of the flow: those of another may be missing here or there.
   std::optional<Pending> take_pending(const chain::Injection& made)
   {
-    const bool segment = made.segment.kind != InjectedKind::host_unreachable;
+    const bool segment =
+        made.segment.kind != InjectedKind::host_unreachable && made.segment.kind != InjectedKind::own_unreachable;
     const auto at = std::find_if(pending_.begin(), pending_.end(),
                                  [&](const Pending& one) { return one.flow ? *one.flow == made.key : !segment; });
     if (at == pending_.end()) return {};

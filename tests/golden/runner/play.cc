@@ -661,9 +661,11 @@ private:
   {
     const Peers* p = &peers_of(one.flow);
     const InjectedSegment& c = one.segment;
-    Fields f { { "", c.kind == InjectedKind::ack    ? "inject ack"
-                     : c.kind == InjectedKind::fill ? "inject fill"
-                                                    : "inject unreachable" },
+    Fields f { { "", c.kind == InjectedKind::ack               ? "inject ack"
+                     : c.kind == InjectedKind::fill            ? "inject fill"
+                     : c.kind == InjectedKind::own_syn         ? "inject own SYN"
+                     : c.kind == InjectedKind::own_unreachable ? "inject own unreachable"
+                                                               : "inject unreachable" },
                { "by", std::string { name(c.by) } } };
     if (c.kind == InjectedKind::ack)
     {

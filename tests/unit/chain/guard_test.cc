@@ -211,6 +211,9 @@ TEST_F(Guard, InjectedSequence)
   EXPECT_EQ(injected_segments(icmp), Violation::none);
   icmp.seq = icmp.seq + 1;
   EXPECT_EQ(injected_segments(icmp), Violation::injected_sequence);
+  for (const InjectedKind own : { InjectedKind::own_unreachable, InjectedKind::own_syn })
+    EXPECT_EQ(injected_segments({ .kind = own, .seq = flow.snd_nxt }), Violation::injected_sequence)
+        << "the chain's own, no module's";
 }
 
 TEST_F(Guard, InjectedFlags)

@@ -139,6 +139,59 @@ TEST(InjectedSegment, NoRouteToDestinationV6)
   EXPECT_EQ(parse(quote, Direction::ingress).segment.key, key_v6);
 }
 
+TEST(InjectedSegment, ToThisHostItQuotesItsOwnSegment)
+{
+  for (const FlowKey& key : { key_v4, key_v6 })
+  {
+    Packet out(200);
+    out.resize(build(out, key, { .kind = InjectedKind::own_unreachable, .by = Link::other, .seq = { 77 } }));
+    const std::size_t header = key.local.v6 ? 40 : 20, from = key.local.v6 ? 8 : 12, size = key.local.v6 ? 16 : 4;
+    ASSERT_EQ(out.size(), 2 * header + 28);
+    for (std::size_t i = 0; i < size; ++i)
+      ASSERT_EQ(std::pair(load8(out, from + i), load8(out, from + size + i)),
+                std::pair(key.local.bytes[i], key.local.bytes[i]))
+          << "from this host to itself";
+    const std::uint16_t pseudo = key.local.v6 ? pseudo_header_sum(key.local, key.local, 58, 68) : std::uint16_t { 0 };
+    EXPECT_EQ(sum(std::span { out }.subspan(header), pseudo), 0xffff);
+    const Packet quote(out.begin() + static_cast<std::ptrdiff_t>(header) + 8, out.end());
+    const Parsed quoted = parse(quote, Direction::egress);
+    ASSERT_TRUE(quoted.ok());
+    EXPECT_EQ(quoted.segment.key, key);
+    EXPECT_EQ(quoted.segment.seq.raw, 77u);
+  }
+}
+
+TEST(InjectedSegment, ASynOnceMoreIsTheSameButForItsClock)
+{
+  Generator random { 12 };
+  for (int round = 0; round < 500; ++round)
+  {
+    Headers headers = random.headers();
+    headers.direction = Direction::egress;
+    headers.flags = tcp_flag::syn;
+    Packet packet = made(headers, random.bytes(random.below(20)));
+    const Segment before = parse(packet, Direction::egress).segment;
+    const Packet whole = packet;
+    store16(packet, before.ip_header_length + 16, 0x1234); // left to the card to finish
+    InjectedSegment again { .kind = InjectedKind::own_syn, .original = packet };
+    Packet out(packet.size());
+    ASSERT_EQ(build(out, headers.key, again), packet.size());
+    EXPECT_EQ(out, whole);
+    if (!headers.timestamps) continue;
+    again.timestamps = Timestamps { headers.timestamps->value + 1234, headers.timestamps->echo };
+    ASSERT_EQ(build(out, headers.key, again), packet.size());
+    const Parsed parsed = parse(out, Direction::egress);
+    ASSERT_TRUE(parsed.ok());
+    EXPECT_TRUE(verify(out, parsed.segment));
+    EXPECT_EQ(parsed.segment.timestamps, again.timestamps);
+    EXPECT_EQ(parsed.segment.seq, headers.seq);
+  }
+  Packet out(100);
+  EXPECT_EQ(build(out, key_v4, { .kind = InjectedKind::own_syn }), 0u) << "there is none";
+  const Packet cut(30, std::byte { 0x45 });
+  EXPECT_EQ(build(out, key_v4, { .kind = InjectedKind::own_syn, .original = cut }), 0u);
+}
+
 TEST(InjectedSegment, AFillIsTheServersSegmentAndStaysOnThisHost)
 {
   Generator random { 9 };

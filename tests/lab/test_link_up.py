@@ -1,0 +1,194 @@
+"""What the laptop itself sent into a blackout leaves again when the link is back, before its own timers fire (docs/decisions/0038)."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from typing import Any, Iterator
+
+import pytest
+from conftest import need_built
+
+from both_sides import within
+from tandem_lab import Lab, system
+
+# A blackout ends just when a retransmission timer has doubled so often: 200 ms of a request to 1.6 s, 1 s of a SYN to 4 s. By then the next try is as
+# far away.
+DOUBLED, SYN_DOUBLED = 3, 2
+AT_ONCE = 0.8  # s, from link-up: a round trip and what a busy machine takes
+IP_RECVERR = 11
+
+
+@pytest.fixture(scope="module")
+def modules_needed(with_air: None) -> None:
+    need_built("freeze")
+
+
+@pytest.fixture
+def lab(make_lab, modules_needed) -> Lab:
+    made = make_lab("plain")
+    # As kernels before Linux 6.5: a SYN is repeated after 1, 3 and 7 s.
+    made.client.run(["sysctl", "-qw", "net.ipv4.tcp_syn_linear_timeouts=0"], check=False)
+    return made
+
+
+class Echo:
+    """A server that answers each byte string with itself."""
+
+    def __init__(self, lab: Lab, v6: bool) -> None:
+        server = lab.server()
+        self._family = socket.AF_INET6 if v6 else socket.AF_INET
+        self._client = lab.client
+
+        def listening() -> socket.socket:
+            listener = socket.socket(self._family)
+            listener.bind((server.ipv6 if v6 else server.ipv4, 0))
+            listener.listen(8)
+            return listener
+
+        self._listener = within(server.namespace, listening)
+        self._listener.settimeout(30)
+        self.place = self._listener.getsockname()
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                theirs, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._answer, args=(theirs,), daemon=True).start()
+
+    @staticmethod
+    def _answer(theirs: socket.socket) -> None:
+        with theirs:
+            while data := theirs.recv(4096):
+                theirs.sendall(data)
+
+    def socket(self) -> socket.socket:
+        ours = within(self._client.namespace, lambda: socket.socket(self._family))
+        ours.settimeout(30)
+        return ours
+
+    def connected(self) -> socket.socket:
+        ours = self.socket()
+        ours.connect(self.place)
+        ours.sendall(b"first")
+        assert ours.recv(4096) == b"first"
+        return ours
+
+    def close(self) -> None:
+        self._listener.close()
+
+
+@pytest.fixture(params=[False, True], ids=["v4", "v6"])
+def echo(lab, request) -> Iterator[Echo]:
+    server = Echo(lab, request.param)
+    yield server
+    server.close()
+
+
+def said(daemon) -> dict[str, Any]:
+    return daemon.api("/v1/status")["datapath"]
+
+
+def dark(lab, daemon, on: bool) -> float:
+    """Begins or ends a blackout of which the daemon is told; when."""
+    lab.set("wifi.blackout", "drop" if on else "none")
+    daemon.api("/v1/links/wifi/announce", "POST", {"what": "down" if on else "up", "for_s": 20})
+    return time.monotonic()
+
+
+def doubled(ours: socket.socket) -> int:
+    """How often its retransmission timer has doubled (tcpi_backoff)."""
+    return ours.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 8)[4]
+
+
+def through_a_blackout(lab, daemon, ours, send, answered, times: int = DOUBLED) -> float:
+    """Seconds from link-up to the answer to what `send` sends into the blackout."""
+    dark(lab, daemon, True)
+    time.sleep(0.1)
+    send()
+    assert system.wait_until(lambda: doubled(ours) >= times, 20, 0.02), doubled(ours)
+    up = dark(lab, daemon, False)
+    answered()
+    return time.monotonic() - up
+
+
+def request_late(lab, daemon, ours) -> float:
+    return through_a_blackout(lab, daemon, ours, lambda: ours.sendall(b"request"), lambda: ours.recv(4096) == b"request" or pytest.fail("another answer"))
+
+
+def test_a_request_sent_into_a_blackout(lab, echo):
+    with lab.daemon(["freeze"]) as daemon, echo.connected() as ours:
+        late = request_late(lab, daemon, ours)
+        assert late < AT_ONCE and said(daemon)["own_kicks"] == 1, (late, said(daemon))
+        # The connection is as good as before.
+        ours.sendall(b"second")
+        assert ours.recv(4096) == b"second"
+        daemon.api("/v1/modules/freeze", "PUT", {"enabled": False})
+        late = request_late(lab, daemon, ours)
+        assert late > AT_ONCE and said(daemon)["own_kicks"] == 1, "without the module it waits for its own timer"
+
+
+def test_a_connection_begun_in_a_blackout(lab, echo):
+    def opened(daemon) -> float:
+        with echo.socket() as ours:
+            connecting = threading.Thread(target=ours.connect, args=(echo.place,), daemon=True)
+            late = through_a_blackout(lab, daemon, ours, connecting.start, connecting.join, SYN_DOUBLED)
+            ours.sendall(b"first")
+            assert ours.recv(4096) == b"first"
+            return late
+
+    with lab.daemon(["freeze"]) as daemon:
+        late = opened(daemon)
+        assert late < AT_ONCE and said(daemon)["own_syns"] == 1, (late, said(daemon))
+        daemon.api("/v1/modules/freeze", "PUT", {"enabled": False})
+        late = opened(daemon)
+        assert late > AT_ONCE and said(daemon)["own_syns"] == 1, "without the module it waits for its own timer"
+
+
+def test_an_upload_goes_on_and_every_byte_arrives(lab):
+    echo = Echo(lab, False)
+    data = bytes(range(256)) * 8000
+    with lab.daemon(["freeze"]) as daemon, echo.connected() as ours:
+        sending = threading.Thread(target=ours.sendall, args=(data,), daemon=True)
+        got = bytearray()
+
+        def receive() -> None:
+            while len(got) < len(data):
+                got.extend(ours.recv(65536))
+
+        receiving = threading.Thread(target=receive, daemon=True)
+        receiving.start()
+        sending.start()
+        assert system.wait_until(lambda: len(got) > 100_000, 10)
+        dark(lab, daemon, True)
+        assert system.wait_until(lambda: doubled(ours) >= DOUBLED, 20, 0.02)
+        before = len(got)
+        dark(lab, daemon, False)
+        assert system.wait_until(lambda: len(got) > before, AT_ONCE), said(daemon)
+        receiving.join(60)
+        assert bytes(got) == data and said(daemon)["own_kicks"] >= 1
+    echo.close()
+
+
+def test_who_wants_to_be_told_of_icmp_is_left_alone(lab):
+    """A program with IP_RECVERR would be told that its host cannot be reached."""
+    echo = Echo(lab, False)
+    with lab.daemon(["freeze"]) as daemon, echo.connected() as ours:
+        ours.setsockopt(socket.IPPROTO_IP, IP_RECVERR, 1)
+        request_late(lab, daemon, ours)
+        assert said(daemon)["own_kicks"] == 0
+    echo.close()
+
+
+def test_an_excluded_connection_waits_for_its_own_timer(lab, tmp_path):
+    echo = Echo(lab, False)
+    with lab.daemon(["freeze"], {"daemon": {"saved_directory": str(tmp_path / "saved")}}) as daemon:
+        daemon.api("/v1/exclusions", "POST", {"kind": "to", "what": f"{echo.place[0]}/32"})
+        with echo.connected() as ours:
+            late = request_late(lab, daemon, ours)
+            assert late > AT_ONCE and said(daemon)["own_kicks"] == 0
+    echo.close()
