@@ -27,7 +27,7 @@ def test_each_application_meets_each_trouble_in_a_scenario_that_can_be_read(trou
 
 def test_cells_have_names_of_their_own_and_cover_every_sender_and_phy_of_an_application() -> None:
     cells = applications.covering_cells()
-    assert len({cell.name for cell in cells}) == len(cells) == 30
+    assert len({cell.name for cell in cells}) == len(cells) == 40
     met = {(cell.what, cell.sender, cell.phy) for cell in cells}
     assert met == set(itertools.product(app_traffic.DOES, applications.SENDERS, applications.PHYS))
 
@@ -126,3 +126,27 @@ def test_an_answer_that_ends_early_or_is_none_is_an_error(server: type[Answers],
     monkeypatch.setattr(Answers, "do_GET", lambda self: self.send_error(404))
     with pytest.raises(ValueError, match="the server answered"):
         app_traffic.paced(server.address, 1000)
+
+
+def test_each_question_is_answered_and_timed(server: type[Answers]) -> None:
+    server.pause = 0.05
+    waits = app_traffic.asked(server.address, 3, 0.01)
+    assert len(waits) == len(server.asked) == 3 and all(wait >= 0.05 for wait in waits)
+
+
+def test_files_are_sent_one_after_the_other_and_each_is_had() -> None:
+    with app_traffic.Receiver(("127.0.0.1", 0), app_traffic.Taking) as receiver:
+        threading.Thread(target=receiver.serve_forever, daemon=True).start()
+        began = time.monotonic()
+        assert len(app_traffic.sent("127.0.0.1", 3, 100_000, 0.1, receiver.server_address[1])) == 3
+        assert time.monotonic() - began >= 0.3
+        receiver.shutdown()
+
+
+def test_a_file_that_does_not_arrive_whole_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app_traffic.Taking, "handle", lambda self: self.request.sendall((7).to_bytes(8, "big")))
+    with app_traffic.Receiver(("127.0.0.1", 0), app_traffic.Taking) as receiver:
+        threading.Thread(target=receiver.serve_forever, daemon=True).start()
+        with pytest.raises((ValueError, OSError)):
+            app_traffic.sent("127.0.0.1", 1, 1000, 0.01, receiver.server_address[1])
+        receiver.shutdown()

@@ -1,8 +1,9 @@
 #!/usr/bin/python3
 """What applications do to a network, each wait of their user timed. A program of its own, which runs inside the client's namespace.
 
-Prints one JSON list of seconds: a page's from its first connection to its last byte, a segment's from its request to its last byte, and the whole
-time of any other.
+Prints one JSON list of seconds: a page's from its first connection to its last byte, a segment's from its request to its last byte, an answer's from
+its question, a file's that is sent from its connection to the word that it arrived, and the whole time of any other. With "take", in the server's
+namespace, it takes the files that are sent, prints "ready", and runs until it is ended.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import argparse
 import http.client
 import json
 import random
+import socket
+import socketserver
 import subprocess
 import sys
 import time
@@ -22,6 +25,7 @@ KB, MB = 1000, 1_000_000
 OBJECTS = 36  # of a page, its HTML not counted
 CONNECTIONS = 6  # of a browser to one server (HTTP/1.1)
 TYPED = 30 * KB  # the HTML
+TAKEN_AT = 7001  # the port at which files that are sent are taken
 
 
 class Connection:
@@ -151,20 +155,75 @@ def beside_upload(address: str, size: int, seconds: float) -> list[float]:
         upload.wait()
 
 
+class Taking(socketserver.BaseRequestHandler):
+    """Takes a file, and says how much it was."""
+
+    def handle(self) -> None:
+        count = 0
+        while data := self.request.recv(262144):
+            count += len(data)
+        self.request.sendall(count.to_bytes(8, "big"))
+
+
+class Receiver(socketserver.ThreadingTCPServer):
+    """Who takes the files that are sent."""
+
+    allow_reuse_address = daemon_threads = True
+
+
+def send(address: str, port: int, size: int) -> None:
+    """Sends a file on a connection of its own; returns when the receiver has had all of it."""
+    with socket.create_connection((address, port), timeout=60) as connection:
+        connection.sendall(bytes(size))
+        connection.shutdown(socket.SHUT_WR)
+        told = connection.recv(8, socket.MSG_WAITALL)
+    if int.from_bytes(told, "big") != size:
+        raise ValueError("the receiver has not had all that was sent")
+
+
+def sent(address: str, count: int, size: int, period: float, port: int = TAKEN_AT) -> list[float]:
+    """Files that are sent, photographs for instance: one each period, the next at once when one was late."""
+    times, due = [], time.monotonic()
+    for _ in range(count):
+        began = time.monotonic()
+        send(address, port, size)
+        times.append(time.monotonic() - began)
+        due = next_turn(due, period)
+    return times
+
+
+def asked(address: str, count: int, period: float) -> list[float]:
+    """Small questions and answers on a kept connection, as a remote shell, a chat or a page that is in use has them."""
+    connection = Connection(address)
+    times, due = [], time.monotonic()
+    for _ in range(count):
+        began = time.monotonic()
+        connection.fetch("/1k", 500)
+        times.append(time.monotonic() - began)
+        due = next_turn(due, period)
+    return times
+
+
 DOES = {"pages": lambda address, seed: pages(address, 10, 1.0, seed),
         "segments": lambda address, seed: segments(address, 12, 1 * MB, 2.0),
         "played": lambda address, seed: played(address, 10 * MB, 500 * KB),
         "paced": lambda address, seed: paced(address, 12 * MB),
         "at once": lambda address, seed: at_once(address, 8, 40 * MB),
-        "beside": lambda address, seed: beside_upload(address, 12 * MB, 90.0)}
+        "beside": lambda address, seed: beside_upload(address, 12 * MB, 90.0),
+        "sent": lambda address, seed: sent(address, 12, 1 * MB, 2.0),
+        "asked": lambda address, seed: asked(address, 240, 0.1)}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=DOES)
+    parser.add_argument("what", choices=(*DOES, "take"))
     parser.add_argument("address")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
+    if options.what == "take":
+        with Receiver((options.address, TAKEN_AT), Taking) as receiver:
+            print("ready", flush=True)
+            receiver.serve_forever()
     try:
         print(json.dumps([round(taken, 5) for taken in DOES[options.what](options.address, options.seed)]))
     except (OSError, ValueError, http.client.HTTPException) as error:

@@ -1,11 +1,12 @@
-"""What applications do that is no long download by one connection: pages, video in segments, a slow reader, a paced server, eight connections, and
-a download beside an upload. Nobody is to wait longer for it."""
+"""What applications do that is no long download by one connection: pages, video in segments, a slow reader, a paced server, eight connections, a
+download beside an upload, files that are sent, and questions with their answers. Nobody is to wait longer for it."""
 
 from __future__ import annotations
 
 import itertools
 import json
 import statistics
+import subprocess
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,10 +22,12 @@ from ..statistics import over_cases
 from .together import AGAIN, ALL, PLAIN, SINGLE, modules_of, noise_of
 
 TYPICAL, LONGEST = Metric("typical wait", "s", 3), Metric("longest wait", "s", 3)
+APPLICATION = str(Path(app_traffic.__file__))
 SECONDS = 26.0
 TROUBLES = ("no loss", "0.3 % loss", "blackouts", "walk", "busy channel")
 SAYS = {"pages": "pages", "segments": "video in segments", "played": "a slow reader", "paced": "a paced server",
-        "at once": "eight connections", "beside": "beside an upload"}
+        "at once": "eight connections", "beside": "beside an upload",
+        "sent": "files sent", "asked": "questions and answers"}
 SENDERS, PHYS, RTTS = ("cubic", "bbr"), ("a", "n"), (20, 50, 100)
 
 
@@ -63,25 +66,32 @@ def case_of(cell: Cell, arms: Sequence[Arm], rounds: int) -> Case:
     return Case(cell.name, tuple(arms), (TYPICAL, LONGEST), rounds, goals, parameters={"cell": cell})
 
 
+def sent_bytes(lab: Lab) -> int:
+    """What the client has sent by Wi-Fi so far."""
+    told: list[dict[str, Any]] = json.loads(lab.client.run(["ip", "-s", "-j", "link", "show", "wlan0"]).stdout)
+    return int(told[0]["stats64"]["tx"]["bytes"])
+
+
 class Applications(Bench):
     name = "applications"
-    summary = "how long one waits for pages, video, a slow reader, a paced server, eight connections, a download beside an upload: every module on against no Tandem"
+    summary = "how long one waits for pages, video, a slow reader, a paced server, eight connections, a download beside an upload, files sent, questions and answers: every module on against no Tandem"
     parallel = True
     columns = ("plain", "one", "tandem")
     headings = {"one": " / ".join(arm.name for arm in SINGLE), "tandem": "all"}
-    detail_columns = (("RetransSegs", "retransmitted"), ("TCPTimeouts", "timeouts"), ("faults", "module faults"), ("violations", "violations"), ("reasons", "reasons"))
+    detail_columns = (("RetransSegs", "retransmitted"), ("TCPTimeouts", "timeouts"), ("sent_MB", "sent, MB"), ("faults", "module faults"), ("violations", "violations"), ("reasons", "reasons"))
     notes = (
         f"nginx on an unmodified server, over the lab's 802.11 air with LTE (30/10 Mb/s, 20 ms each way) beside it. Pages: ten, each {app_traffic.OBJECTS} objects (log-normal, median 12 kB, at most 400 kB) and the HTML on "
         f"{app_traffic.CONNECTIONS} connections, a second apart; the wait is from the first connection to the last byte. Video in segments: twelve of 1 MB, one each 2 s on a kept connection; the wait is from the request to the last byte. "
         "A slow reader: 10 MB read at 500 kB/s, which stops for what is late; a paced server: 12 MB by nginx's `limit_rate` of 600 kB/s; the wait is the whole time, at least 20 s. "
-        "Eight connections: 40 MB, an eighth each. Beside an upload: 12 MB while iperf3 sends as much as the uplink takes; the wait is the whole time.",
+        "Eight connections: 40 MB, an eighth each. Beside an upload: 12 MB while iperf3 sends as much as the uplink takes; the wait is the whole time. "
+        "Files sent: twelve of 1 MB, one each 2 s on connections of their own; the wait is until the server says that it has had all. Questions and answers: 240 of 500 bytes, ten a second on a kept connection.",
         f"Losses, blackouts (2 s and 0.7 s), walk and busy channel as in `together`, over {SECONDS:g} s. Cell names end with the server's congestion control, the RTT and the PHY.",
         "Typical: the median of a run's waits; longest: its longest; of both the median over the rounds is shown. \"plain\" and \"plain again\" are the same arm measured twice: their ratio shows the resolution.",
         lateness.note())
 
     def cases(self, quick: bool) -> list[Case]:
         if quick:
-            return [case_of(cell, (PLAIN, ALL), 1) for cell in covering_cells()[::8]]
+            return [case_of(cell, (PLAIN, ALL), 1) for cell in covering_cells()[::10]]
         return [case_of(cell, (PLAIN, AGAIN, ALL), 3) for cell in covering_cells()]
 
     def full_cases(self) -> list[Case]:
@@ -98,18 +108,24 @@ class Applications(Bench):
         cell: Cell = case.parameters["cell"]
         with ExitStack() as stack:
             lab = stack.enter_context(Lab(cell.scenario, seed=seed, prefix=options.prefix))
+            server = lab.server()
+            taking = server.popen([system.PYTHON, "-B", APPLICATION, "take", server.ipv4], stdout=subprocess.PIPE, text=True)
+            stack.callback(taking.kill)
+            if not taking.stdout or taking.stdout.readline() != "ready\n":
+                raise LabError("who takes the files that are sent did not start")
             daemon = None
             if chosen := modules_of(arm):
                 daemon = stack.enter_context(helpers.tandem(lab, options, chosen, {}, f"{case.name}-{arm.name}-{seed}"))
-            before = lab.tcp_counters()
+            before, sent = lab.tcp_counters(), sent_bytes(lab)
             lab.start_timeline()
-            done = lab.client.run([system.PYTHON, "-B", str(Path(app_traffic.__file__)), cell.what, lab.server().ipv4, "--seed", str(seed)],
+            done = lab.client.run([system.PYTHON, "-B", APPLICATION, cell.what, server.ipv4, "--seed", str(seed)],
                                   check=False, timeout=300)
             if done.returncode != 0:
                 raise LabError(f"{cell.what}: {done.stderr.strip()}")
             after = lab.tcp_counters()
             waits: list[float] = json.loads(done.stdout)
             details: dict[str, Any] = {"waits_s": waits} | {key: after.get(key, 0) - before.get(key, 0) for key in ("RetransSegs", "TCPTimeouts")}
+            details["sent_MB"] = round((sent_bytes(lab) - sent) / 1e6, 1)
             details |= lateness.checked(lab.stats())
             if daemon is not None:
                 details |= of_all(daemon.api("/v1/status"))
