@@ -2,6 +2,7 @@
 #include "src/chain/chain.h"
 
 #include <algorithm>
+#include <array>
 
 namespace tandem::chain
 {
@@ -45,17 +46,21 @@ void Chain::unanswered(const Unanswered& socket, Tick now)
     return;
   }
   if (socket.doubled == 0) return;
-  // The TCP acts on the message that quotes what it waits for, and on no other.
+  // The TCP acts on the message that quotes what it waits for, and on no other. Where the SYN was not seen that is what
+  // the peer acknowledged last, or where this host's last ACK stood before it sent what is lost now.
   const std::optional<Seq> isn = flow->tracker.own_isn();
-  const Seq una = isn ? *isn + socket.acked : view.snd_una;
+  const std::array<Seq, 2> quotes =
+      isn ? std::array { *isn + socket.acked, *isn + socket.acked }
+          : std::array { flow->tracker.una_known() ? view.snd_una : view.snd_nxt, view.snd_nxt };
   ++stats_.own_kicks;
-  for (std::uint8_t i = 0; i < std::min(socket.doubled, most_doublings); ++i)
-    output_.segments.push_back({ view.id,
-                                 view.key,
-                                 { .kind = InjectedKind::own_unreachable, .by = Link::other, .seq = una },
-                                 "chain: own retransmission timer back, the link is back",
-                                 known(view),
-                                 by });
+  for (std::size_t at = 0; at < quotes.size() && (at == 0 || quotes[at] != quotes[0]); ++at)
+    for (std::uint8_t i = 0; i < std::min(socket.doubled, most_doublings); ++i)
+      output_.segments.push_back({ view.id,
+                                   view.key,
+                                   { .kind = InjectedKind::own_unreachable, .by = Link::other, .seq = quotes[at] },
+                                   "chain: own retransmission timer back, the link is back",
+                                   known(view),
+                                   by });
 }
 
 } // namespace tandem::chain

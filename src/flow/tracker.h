@@ -55,6 +55,8 @@ public:
   {
     return local_syn_ && (local_flags_ & tcp_flag::ack) == 0 ? std::optional { local_isn_ } : std::nullopt;
   }
+  // Whether the view's snd_una is what the peer has acknowledged.
+  bool una_known() const { return una_known_; }
   // Both SYNs were seen.
   bool established() const { return established_; }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from contextlib import suppress
 from typing import Any, Iterator
 
 import pytest
@@ -62,7 +63,7 @@ class Echo:
 
     @staticmethod
     def _answer(theirs: socket.socket) -> None:
-        with theirs:
+        with theirs, suppress(OSError):  # the lab goes down with it
             while data := theirs.recv(4096):
                 theirs.sendall(data)
 
@@ -90,7 +91,8 @@ def echo(lab, request) -> Iterator[Echo]:
 
 
 def said(daemon) -> dict[str, Any]:
-    return daemon.api("/v1/status")["datapath"]
+    told = daemon.api("/v1/status")["datapath"]
+    return {key: told[key] for key in ("own_syns", "own_kicks", "injected", "injected_failed")}
 
 
 def dark(lab, daemon, on: bool) -> float:
@@ -147,6 +149,16 @@ def test_a_connection_begun_in_a_blackout(lab, echo):
         daemon.api("/v1/modules/freeze", "PUT", {"enabled": False})
         late = opened(daemon)
         assert late > AT_ONCE and said(daemon)["own_syns"] == 1, "without the module it waits for its own timer"
+
+
+def test_a_request_on_a_connection_that_is_older_than_the_daemon(lab, echo):
+    """Neither its SYN nor what it has sent so far was seen."""
+    with echo.connected() as ours, lab.daemon(["freeze"]) as daemon:
+        ours.sendall(b"second")
+        assert ours.recv(4096) == b"second"
+        time.sleep(0.2)
+        late = request_late(lab, daemon, ours)
+        assert late < AT_ONCE and said(daemon)["own_kicks"] == 1, (late, said(daemon))
 
 
 def test_an_upload_goes_on_and_every_byte_arrives(lab):

@@ -124,16 +124,25 @@ TEST_F(OwnUnanswered, OneMessageForEachDoublingQuotesWhatIsNotAcknowledged)
   EXPECT_EQ(fixture.chain.stats().own_kicks, 2u) << "connections, not messages";
 }
 
-TEST_F(OwnUnanswered, WhoseSynWasNotSeenIsQuotedByWhatItsPeerSaid)
+TEST_F(OwnUnanswered, WhoseSynWasNotSeenIsQuotedByWhatItsPeerSaidAndWhereItsLastAckStood)
 {
   fixture.show(peers.ack(fixture.now())); // attached in its middle
-  const Segment arriving = peers.data_in(fixture.now(), 100, peers.local_ts(fixture.now()));
+  auto messages = waiting(1, 77);
+  ASSERT_EQ(messages.size(), 1u) << "its peer has said nothing yet";
+  EXPECT_EQ(messages[0].segment.seq, peers.ack(fixture.now()).seq);
   fixture.see_everything = true;
+  const Segment arriving = peers.data_in(fixture.now(), 100, peers.local_ts(fixture.now()));
   fixture.show(arriving);
-  const auto messages = waiting(1, 77);
+  messages = waiting(1, 77);
   ASSERT_EQ(messages.size(), 1u);
-  EXPECT_EQ(messages[0].segment.seq, fixture.view(peers).snd_una);
   EXPECT_EQ(messages[0].segment.seq, arriving.ack);
+  // An answer that no copy was made of: the last ACK stands further than what is known to be acknowledged.
+  peers.next += 300;
+  fixture.show(peers.ack(fixture.now()));
+  messages = waiting(2, 77);
+  ASSERT_EQ(messages.size(), 4u);
+  EXPECT_EQ(messages[0].segment.seq, arriving.ack);
+  EXPECT_EQ(messages[2].segment.seq, peers.ack(fixture.now()).seq);
 }
 
 TEST_F(OwnUnanswered, NothingWithoutAModuleThatWantsIt)
