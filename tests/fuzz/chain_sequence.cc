@@ -96,7 +96,9 @@ public:
       fixture_.links[record[5] % 2].up = (record[5] & 2) != 0;
       fixture_.links[record[5] % 2].at_risk = (record[5] & 4) != 0;
       fixture_.chain.links(fixture_.links, now);
-      return look();
+      look();
+      if ((record[5] & 8) != 0) own_unanswered(peer, record[5], number);
+      return;
     case 9:
       fixture_.chain.enable(record[5] % fixture_.chain.module_count(), (record[5] & 0x80) == 0, now);
       return look();
@@ -130,6 +132,29 @@ private:
       if (edit.ack && !fetched_) check(edit.ack->at_or_before(segment.ack), "nothing is acknowledged ahead");
       check(outcome->verdict == Verdict::pass || (segment.is_pure_ack() && segment.sack_count == 0),
             "only plain ACKs are left out");
+    }
+    look();
+  }
+
+  // What the kernel may say of a socket at link-up, true or not.
+  void own_unanswered(const Peers& peer, std::uint8_t how, std::uint32_t number)
+  {
+    fixture_.chain.unanswered({ .flow = peer.key,
+                                .opening = (how & 16) != 0,
+                                .doubled = static_cast<std::uint8_t>(number),
+                                .acked = number >> 8 },
+                              fixture_.now());
+    fixture_.actions.carry_out(fixture_.chain);
+    check(fixture_.actions.injected.size() <= 20, "as many messages as doublings, for two places at most");
+    for (const InjectedRecord& one : fixture_.actions.injected)
+    {
+      const InjectedSegment& made = one.segment;
+      const bool syn = made.kind == InjectedKind::own_syn;
+      check(syn || made.kind == InjectedKind::own_unreachable, "of its own it says nothing else");
+      check(made.by == (syn ? Link::wifi : Link::other), "a SYN by its link, a message to this host");
+      check(!syn || !made.original.empty(), "a SYN that was seen");
+      check(!syn || !made.timestamps || made.timestamps->value.at_or_before(peer.local_ts(fixture_.now())),
+            "no clock of the future");
     }
     look();
   }
