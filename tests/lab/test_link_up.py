@@ -12,6 +12,7 @@ import pytest
 from conftest import need_built
 
 from both_sides import within
+from test_recorded import WHOLE, replay
 from tandem_lab import Lab, system
 
 # A blackout ends just when a retransmission timer has doubled so often: 200 ms of a request to 1.6 s, 1 s of a SYN to 4 s. By then the next try is as
@@ -134,20 +135,22 @@ def test_a_request_sent_into_a_blackout(lab, echo):
         assert late > AT_ONCE and said(daemon)["own_kicks"] == 1, "without the module it waits for its own timer"
 
 
-def test_a_connection_begun_in_a_blackout(lab, echo):
-    def opened(daemon) -> float:
-        with echo.socket() as ours:
-            connecting = threading.Thread(target=ours.connect, args=(echo.place,), daemon=True)
-            late = through_a_blackout(lab, daemon, ours, connecting.start, connecting.join, SYN_DOUBLED)
-            ours.sendall(b"first")
-            assert ours.recv(4096) == b"first"
-            return late
+def opened_late(lab, daemon, echo) -> float:
+    """Seconds from link-up until a connection is there that was begun in the blackout."""
+    with echo.socket() as ours:
+        connecting = threading.Thread(target=ours.connect, args=(echo.place,), daemon=True)
+        late = through_a_blackout(lab, daemon, ours, connecting.start, connecting.join, SYN_DOUBLED)
+        ours.sendall(b"first")
+        assert ours.recv(4096) == b"first"
+        return late
 
+
+def test_a_connection_begun_in_a_blackout(lab, echo):
     with lab.daemon(["freeze"]) as daemon:
-        late = opened(daemon)
+        late = opened_late(lab, daemon, echo)
         assert late < AT_ONCE and said(daemon)["own_syns"] == 1, (late, said(daemon))
         daemon.api("/v1/modules/freeze", "PUT", {"enabled": False})
-        late = opened(daemon)
+        late = opened_late(lab, daemon, echo)
         assert late > AT_ONCE and said(daemon)["own_syns"] == 1, "without the module it waits for its own timer"
 
 
@@ -159,6 +162,20 @@ def test_a_request_on_a_connection_that_is_older_than_the_daemon(lab, echo):
         time.sleep(0.2)
         late = request_late(lab, daemon, ours)
         assert late < AT_ONCE and said(daemon)["own_kicks"] == 1, (late, said(daemon))
+
+
+def test_it_is_in_a_recording_which_replays_to_the_same(lab, echo, tmp_path):
+    with lab.daemon(["freeze"], WHOLE) as daemon, echo.connected() as ours:
+        request_late(lab, daemon, ours)
+        opened_late(lab, daemon, echo)
+        told = said(daemon)
+        assert told["own_kicks"] == told["own_syns"] == 1
+        recording = tmp_path / "whole.pcapng"
+        recording.write_bytes(daemon.recording())
+    assert recording.read_bytes().count(b"chain: SYN again, the link is back") == 1
+    code, report = replay(recording)
+    assert code == 0 and report["same"] and report["whole"] and report["skipped"] == 0, report
+    assert all(flow["not_replayed"] is None for flow in report["flows"]) and sum(flow["injected"] for flow in report["flows"]) == told["injected"], report
 
 
 def test_an_upload_goes_on_and_every_byte_arrives(lab):
