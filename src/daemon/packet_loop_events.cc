@@ -17,6 +17,18 @@
 namespace tandem::daemon
 {
 
+namespace
+{
+
+// More than before, and what this host sends may arrive again: the link is up, and whoever manages it has put a route
+// of an IP version back, which may be a while after the carrier.
+int ways(const LinkState& link)
+{
+  return link.up ? 1 + (link.route ? 1 : 0) + (link.route_v6 ? 1 : 0) : 0;
+}
+
+} // namespace
+
 // What follows from what the chain was called with, then its entry in the recording.
 template <class Input>
 void PacketLoop::entered(Tick now, const Input& input)
@@ -260,7 +272,7 @@ LinkStates PacketLoop::present_links() const
 void PacketLoop::tell_links()
 {
   const Tick now = kernel::now();
-  const bool was_up = chain_.link_states()[static_cast<std::size_t>(Link::wifi)].up;
+  const int before = ways(chain_.link_states()[static_cast<std::size_t>(Link::wifi)]);
   trace::input::Links entry { .states = present_links() };
   LinkState& wifi = entry.states[static_cast<std::size_t>(Link::wifi)];
   see_access_point(wifi.up, now);
@@ -276,7 +288,7 @@ void PacketLoop::tell_links()
                  return owner.second;
                });
   entered(now, entry);
-  if (!was_up && wifi.up && hands_off_.empty() && chain_.own_unanswered()) send_own_again(now);
+  if (ways(wifi) > before && hands_off_.empty() && chain_.own_unanswered()) send_own_again(now);
 }
 
 // The link is back: what this host sent meanwhile is lost, and its own timers have doubled.

@@ -203,6 +203,24 @@ def test_an_upload_goes_on_and_every_byte_arrives(lab):
     echo.close()
 
 
+def test_an_interface_that_was_down_and_gets_its_route_later(lab):
+    """As NetworkManager does it: carrier first, addresses and routes when DHCP is done."""
+    echo = Echo(lab, False)
+    with lab.daemon(["freeze"]) as daemon, echo.connected() as ours:
+        routes = [line.split() for line in lab.client.run(["ip", "-4", "route", "show", "dev", "wlan0"]).stdout.splitlines() if "kernel" not in line]
+        lab.client.run(["ip", "link", "set", "wlan0", "down"])
+        ours.sendall(b"request")
+        assert system.wait_until(lambda: doubled(ours) >= DOUBLED, 20, 0.02)
+        lab.client.run(["ip", "link", "set", "wlan0", "up"])
+        time.sleep(0.3)
+        for route in routes:
+            lab.client.run(["ip", "route", "replace", *route, "dev", "wlan0"])
+        up = time.monotonic()
+        assert ours.recv(4096) == b"request"
+        assert time.monotonic() - up < AT_ONCE and said(daemon)["own_kicks"] >= 1, (time.monotonic() - up, said(daemon))
+    echo.close()
+
+
 def test_who_wants_to_be_told_of_icmp_is_left_alone(lab):
     """A program with IP_RECVERR would be told that its host cannot be reached."""
     echo = Echo(lab, False)
