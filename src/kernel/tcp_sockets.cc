@@ -6,6 +6,7 @@
 #include <linux/inet_diag.h>
 #include <linux/sock_diag.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 
 #include <algorithm>
 #include <array>
@@ -49,6 +50,9 @@ void put_address(const Address& address, std::uint32_t (&words)[4])
 }
 
 } // namespace
+
+const std::uint32_t sending_states =
+    1u << TCP_ESTABLISHED | 1u << TCP_FIN_WAIT1 | 1u << TCP_CLOSE_WAIT | 1u << TCP_LAST_ACK | 1u << TCP_CLOSING;
 
 void each_tcp_socket(std::uint32_t states, const std::function<void(const TcpSocket&)>& each)
 {

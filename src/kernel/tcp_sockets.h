@@ -30,6 +30,9 @@ struct TcpSocket : TcpSocketName
   const nlattr* upper = nullptr; // INET_DIAG_ULP_INFO, likewise
 };
 
+// The states in which a TCP may still have something to send, for `states` below.
+extern const std::uint32_t sending_states;
+
 // Those in one of `states` (bits 1 << TCP_ESTABLISHED and so on). What it points to lives during the call. Throws
 // std::runtime_error with the kernel's words.
 void each_tcp_socket(std::uint32_t states, const std::function<void(const TcpSocket&)>& each);

@@ -12,35 +12,13 @@
 namespace tandem::kernel
 {
 
-namespace
-{
-
-// As in the kernel's include/net/tcp_states.h, of which its headers for programs have no copy.
-enum State : std::uint8_t
-{
-  established = 1,
-  syn_sent = 2,
-  fin_wait1 = 4,
-  close_wait = 8,
-  last_ack = 9,
-  closing = 11,
-};
-
-constexpr std::uint32_t bits(std::initializer_list<State> states)
-{
-  std::uint32_t all = 0;
-  for (const State one : states)
-    all |= 1u << one;
-  return all;
-}
-
-} // namespace
-
 void each_unanswered_socket(const std::function<void(const UnansweredSocket&)>& each)
 {
+  // TCP_SYN_SENT of <netinet/tcp.h>, which cannot be included with <linux/tcp.h>.
+  constexpr std::uint8_t syn_sent = 2;
   constexpr std::size_t least = offsetof(tcp_info, tcpi_bytes_acked) + sizeof(tcp_info::tcpi_bytes_acked);
   each_tcp_socket(
-      bits({ established, syn_sent, fin_wait1, close_wait, last_ack, closing }),
+      sending_states | 1u << syn_sent,
       [&](const TcpSocket& socket)
       {
         if (socket.info == nullptr || mnl_attr_get_payload_len(socket.info) < least) return;

@@ -11,7 +11,6 @@
 #include <net/ethernet.h>
 #include <net/if.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <netlink/route/cls/u32.h>
 #include <netlink/route/qdisc/htb.h>
 #include <netlink/route/tc.h>
@@ -82,10 +81,8 @@ int interface_of(const Address& address)
 // Those of `cookies` that may still send.
 std::map<std::uint64_t, FlowKey> senders(const std::set<std::uint64_t>& cookies)
 {
-  constexpr std::uint32_t sending =
-      1u << TCP_ESTABLISHED | 1u << TCP_FIN_WAIT1 | 1u << TCP_CLOSE_WAIT | 1u << TCP_LAST_ACK | 1u << TCP_CLOSING;
   std::map<std::uint64_t, FlowKey> found {};
-  each_tcp_socket(sending,
+  each_tcp_socket(sending_states,
                   [&](const TcpSocket& one)
                   {
                     if (cookies.contains(one.cookie)) found.emplace(one.cookie, one.key);
