@@ -6,6 +6,7 @@
 #include "src/chain/output.h"
 #include "src/chain/release.h"
 #include "src/chain/sent_syns.h"
+#include "src/chain/unanswered.h"
 #include "src/flow/table.h"
 
 #include <tandem/module.h>
@@ -138,14 +139,6 @@ public:
   void content(const FlowKey& key, Content content, std::string_view why);
   // The answer to a FetchRequest of the module in `slot`; `cell_bytes` went over the cellular link for it.
   void fetched(std::uint64_t flow, std::uint8_t slot, const FetchResult& result, std::uint64_t cell_bytes, Tick now);
-  // What the kernel says of one of this host's sockets whose segments nobody answers.
-  struct Unanswered
-  {
-    FlowKey flow {};
-    bool opening = false;     // it has sent a SYN and nothing else
-    std::uint8_t doubled = 0; // times that its retransmission timer has doubled: 0, nothing was sent twice
-    std::uint32_t acked = 0;  // bytes of this host that were acknowledged so far, its SYN with them; modulo 2^32
-  };
   // The Wi-Fi link has come back, and some module wants own_unanswered(): the SYN is sent once more, or the local TCP
   // is told to send its first unacknowledged segment without waiting for its doubled timer (RFC 6069).
   void unanswered(const Unanswered& socket, Tick now);

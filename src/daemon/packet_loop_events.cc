@@ -294,7 +294,7 @@ void PacketLoop::tell_links()
 // The link is back: what this host sent meanwhile is lost, and its own timers have doubled.
 void PacketLoop::send_own_again(Tick now)
 {
-  std::vector<trace::input::Unanswered> all;
+  std::vector<chain::Unanswered> all;
   try
   {
     kernel::each_unanswered_socket(
@@ -310,9 +310,9 @@ void PacketLoop::send_own_again(Tick now)
         std::string { "what this host sent into the blackout waits for its own timers: " } + error.what());
     return;
   }
-  for (const trace::input::Unanswered& one : all)
+  for (const chain::Unanswered& one : all)
   {
-    chain_.unanswered({ one.flow, one.opening, one.doubled, one.acked }, now);
+    chain_.unanswered(one, now);
     entered(now, one);
   }
 }

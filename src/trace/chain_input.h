@@ -5,6 +5,7 @@
 #pragma once
 
 #include "src/chain/link_rate.h"
+#include "src/chain/unanswered.h"
 
 #include <tandem/link.h>
 #include <tandem/module.h>
@@ -156,13 +157,7 @@ struct CellLimit
   std::uint64_t bytes = 0;
 };
 // Chain::unanswered().
-struct Unanswered
-{
-  FlowKey flow {};
-  bool opening = false;
-  std::uint8_t doubled = 0;
-  std::uint32_t acked = 0;
-};
+using chain::Unanswered;
 // A module failed, or took too long, and was taken out of the flow at hand.
 struct ModuleFault
 {

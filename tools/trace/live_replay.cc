@@ -249,7 +249,7 @@ private:
 
   void enter(const input::Unanswered& one)
   {
-    call([&] { chain_->unanswered({ one.flow, one.opening, one.doubled, one.acked }, now_); });
+    call([&] { chain_->unanswered(one, now_); });
   }
 
   // Something that concerns no packet.

@@ -35,7 +35,7 @@ public:
 
 struct OwnUnanswered : ::testing::Test
 {
-  std::vector<InjectedRecord> told(const Chain::Unanswered& socket)
+  std::vector<InjectedRecord> told(const Unanswered& socket)
   {
     fixture.actions.injected.clear();
     fixture.chain.unanswered(socket, fixture.now());
