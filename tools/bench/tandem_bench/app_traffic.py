@@ -101,16 +101,21 @@ def next_turn(due: float, period: float) -> float:
     return due
 
 
-def segments(address: str, count: int, size: int, period: float) -> list[float]:
-    """Video as players fetch it whose buffer is full: a segment each period on one connection, the next at once when one was late."""
-    connection = Connection(address)
+def in_turns(once: Callable[[], None], count: int, period: float) -> list[float]:
+    """What is done each period, the next at once when one was late; how long each took."""
     times, due = [], time.monotonic()
     for _ in range(count):
         began = time.monotonic()
-        connection.fetch("/10M", size)
+        once()
         times.append(time.monotonic() - began)
         due = next_turn(due, period)
     return times
+
+
+def segments(address: str, count: int, size: int, period: float) -> list[float]:
+    """Video as players fetch it whose buffer is full: a segment each period on one connection."""
+    connection = Connection(address)
+    return in_turns(lambda: connection.fetch("/10M", size), count, period)
 
 
 def played(address: str, size: int, rate: float) -> list[float]:
@@ -182,26 +187,14 @@ def send(address: str, port: int, size: int) -> None:
 
 
 def sent(address: str, count: int, size: int, period: float, port: int = TAKEN_AT) -> list[float]:
-    """Files that are sent, photographs for instance: one each period, the next at once when one was late."""
-    times, due = [], time.monotonic()
-    for _ in range(count):
-        began = time.monotonic()
-        send(address, port, size)
-        times.append(time.monotonic() - began)
-        due = next_turn(due, period)
-    return times
+    """Files that are sent, photographs for instance: one each period."""
+    return in_turns(lambda: send(address, port, size), count, period)
 
 
 def asked(address: str, count: int, period: float) -> list[float]:
     """Small questions and answers on a kept connection, as a remote shell, a chat or a page that is in use has them."""
     connection = Connection(address)
-    times, due = [], time.monotonic()
-    for _ in range(count):
-        began = time.monotonic()
-        connection.fetch("/1k", 500)
-        times.append(time.monotonic() - began)
-        due = next_turn(due, period)
-    return times
+    return in_turns(lambda: connection.fetch("/1k", 500), count, period)
 
 
 DOES = {"pages": lambda address, seed: pages(address, 10, 1.0, seed),

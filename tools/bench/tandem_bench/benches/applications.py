@@ -109,10 +109,11 @@ class Applications(Bench):
         with ExitStack() as stack:
             lab = stack.enter_context(Lab(cell.scenario, seed=seed, prefix=options.prefix))
             server = lab.server()
-            taking = server.popen([system.PYTHON, "-B", APPLICATION, "take", server.ipv4], stdout=subprocess.PIPE, text=True)
-            stack.callback(taking.kill)
-            if not taking.stdout or taking.stdout.readline() != "ready\n":
-                raise LabError("who takes the files that are sent did not start")
+            if cell.what == "sent":
+                taking = server.popen([system.PYTHON, "-B", APPLICATION, "take", server.ipv4], stdout=subprocess.PIPE, text=True)
+                stack.callback(taking.kill)
+                if not taking.stdout or taking.stdout.readline() != "ready\n":
+                    raise LabError("who takes the files that are sent did not start")
             daemon = None
             if chosen := modules_of(arm):
                 daemon = stack.enter_context(helpers.tandem(lab, options, chosen, {}, f"{case.name}-{arm.name}-{seed}"))
