@@ -355,7 +355,8 @@ private:
         config.jitter = in.ms("jitter_ms", 0);
         config.queue_packets = static_cast<std::uint32_t>(in.number("queue", 1000, 1, 1e7));
         config.loss.random = in.number("loss", 0, 0, 1);
-        if (const Duration mark = in.ms("mark_ms", 0); mark > Duration {}) config.aqm = { true, mark, mark };
+        if (const Duration mark = in.ms("mark_ms", 0); mark > Duration {})
+          config.aqm = { medium::Aqm::Kind::mark, mark, mark };
         wires_.push_back(std::make_unique<Wire>(world_, config));
         link.wire = wires_.back().get();
         link.stage = link.wire;

@@ -137,7 +137,7 @@ TEST(Pipe, TraceRateIsReachedAndIdleOpportunitiesAreLost)
 TEST(Pipe, MarksAboveTheThresholdAndDropsWhatCannotBeMarked)
 {
   Outbox box;
-  PipeConfig config { .rate = 12_mbps, .aqm = { .mark = true, .threshold = 5ms, .full = 5ms } };
+  PipeConfig config { .rate = 12_mbps, .aqm = { .kind = Aqm::Kind::mark, .threshold = 5ms, .full = 5ms } };
   Pipe pipe(config, 1, 0, 0, 1, box);
   // 20 packets at once wait 0, 1, 2, ... ms.
   for (Handle i = 0; i < 20; ++i)
@@ -158,8 +158,9 @@ TEST(Pipe, MarksAboveTheThresholdAndDropsWhatCannotBeMarked)
 TEST(Pipe, MarkingRampIsLinear)
 {
   Outbox box;
-  Pipe pipe({ .rate = 12_mbps, .queue_packets = 100000, .aqm = { .mark = true, .threshold = 1s, .full = 3s } }, 1, 0, 0,
-            1, box);
+  Pipe pipe(
+      { .rate = 12_mbps, .queue_packets = 100000, .aqm = { .kind = Aqm::Kind::mark, .threshold = 1s, .full = 3s } }, 1,
+      0, 0, 1, box);
   for (Handle i = 0; i < 3000; ++i)
     pipe.submit(Tick {}, { .handle = i, .bytes = 1500, .ect = true });
   pipe.run_until(at(10s));
@@ -168,6 +169,81 @@ TEST(Pipe, MarkingRampIsLinear)
     (i < 1000 ? first : second) += box.deliveries[i].mark;
   EXPECT_EQ(first, 0);
   EXPECT_NEAR(second / 2000.0, 0.5, 0.04);
+}
+
+TEST(Pipe, CoDelDropsEverMoreOftenWhileAQueueStandsAndNothingOfABurst)
+{
+  Outbox box;
+  Pipe pipe({ .rate = 12_mbps, .aqm = { .kind = Aqm::Kind::codel, .threshold = 5ms } }, 1, 0, 0, 1, box);
+  // A burst of 60 ms is gone before an interval is over.
+  for (Handle i = 0; i < 60; ++i)
+    pipe.submit(Tick {}, { .handle = i, .bytes = 1500, .ect = true });
+  pipe.run_until(at(1s));
+  EXPECT_EQ(box.deliveries.size(), 60u);
+  EXPECT_TRUE(box.drops.empty());
+  // As much as the link carries, behind a queue of 20 ms: the first drop after 100 ms above the target, the next ones
+  // 100 / sqrt(count) later each (RFC 8289 5.3), and nothing is marked.
+  const auto offer = [&](int ms)
+  {
+    pipe.run_until(at(1s + ms * 1ms));
+    pipe.submit(at(1s + ms * 1ms), { .handle = 100, .bytes = 1500, .ect = true });
+  };
+  for (int i = 0; i < 20; ++i)
+    offer(0);
+  for (int ms = 1; ms < 400; ++ms)
+    offer(ms);
+  pipe.run_until(at(3s));
+  ASSERT_GE(box.drops.size(), 4u);
+  const double expected[] = { 0.106, 0.206, 0.277, 0.334 };
+  for (std::size_t i = 0; i < 4; ++i)
+  {
+    EXPECT_EQ(box.drops[i].why, DropReason::aqm);
+    EXPECT_NEAR(seconds(box.drops[i].at - at(1s)), expected[i], 0.004) << i;
+  }
+  EXPECT_EQ(pipe.stats().marked, 0u);
+}
+
+TEST(Pipe, APolicerLetsItsBurstThroughAndThenItsRateWithoutAQueue)
+{
+  Outbox box;
+  Pipe pipe({ .delay = 10ms, .policer = { .rate = 12_mbps, .burst = 15000 } }, 1, 0, 0, 1, box);
+  for (Handle i = 0; i < 12; ++i)
+    pipe.submit(Tick {}, { .handle = i, .bytes = 1500 });
+  pipe.run_until(at(20ms));
+  EXPECT_EQ(box.deliveries.size(), 10u);
+  EXPECT_EQ(box.drops.size(), 2u);
+  EXPECT_EQ(box.drops[0].why, DropReason::policed);
+  for (const Delivery& delivery : box.deliveries)
+    EXPECT_EQ(delivery.at, at(10ms));
+  box.clear();
+  // Twice its rate: the bucket holds what 20 ms brought, then every other packet passes.
+  for (int i = 0; i < 2000; ++i)
+    pipe.submit(at(20ms + i * 500us), { .handle = 0, .bytes = 1500 });
+  EXPECT_NEAR(static_cast<double>(box.drops.size()), 990, 2);
+}
+
+TEST(Pipe, SomePacketsAreOvertakenAndNoneIsLost)
+{
+  Outbox box;
+  Pipe pipe({ .rate = 120_mbps, .delay = 10ms, .reordering = { .share = 0.1, .later = 5ms } }, 1, 0, 0, 1, box);
+  for (int i = 0; i < 5000; ++i)
+  {
+    pipe.run_until(at(i * 1ms));
+    pipe.submit(at(i * 1ms), { .handle = static_cast<Handle>(i), .bytes = 1500 });
+  }
+  pipe.run_until(at(10s));
+  ASSERT_EQ(box.deliveries.size(), 5000u);
+  int late = 0;
+  Tick before {};
+  for (const Delivery& delivery : box.deliveries)
+  {
+    EXPECT_GE(delivery.at, before);
+    before = delivery.at;
+    const Duration took = delivery.at - at(static_cast<int>(delivery.handle) * 1ms);
+    EXPECT_TRUE(took == 10100us || took == 15100us) << took.count();
+    late += took > 11ms;
+  }
+  EXPECT_NEAR(late, 500, 70);
 }
 
 TEST(Pipe, DownDropsOrHolds)

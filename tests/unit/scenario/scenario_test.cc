@@ -69,7 +69,7 @@ name = "far"
   ASSERT_EQ(s.servers.size(), 2u);
   EXPECT_EQ(s.servers[0].pipes.up.delay, 1ms);
   EXPECT_EQ(s.servers[1].pipes.up.delay, 30ms);
-  EXPECT_TRUE(s.servers[1].pipes.down.aqm.mark);
+  EXPECT_EQ(s.servers[1].pipes.down.aqm.kind, medium::Aqm::Kind::mark);
   EXPECT_EQ(s.servers[0].congestion, "bbr");
 }
 
@@ -271,7 +271,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refused { "[wan]\ndelay = \"-5ms\"\n", "s.toml:2: wan.delay = \"-5ms\": a time from 0ms to" },
         Refused { "[wan]\nrate = \"fast\"\n", "s.toml:2: wan.rate = \"fast\": a rate above 0 with its unit" },
         Refused { "[wan]\nrate = \"0Mbit\"\n", "a rate above 0" },
-        Refused { "[wan]\necn = \"maybe\"\n", "one of \"none\", \"mark\" is allowed" },
+        Refused { "[wan]\necn = \"maybe\"\n", "one of \"none\", \"mark\", \"codel\" is allowed" },
         Refused { "[wifi]\nhidden = { length = \"1ms\" }\n", "s.toml:2: wifi.hidden = " },
         Refused { "[wifi]\nhidden = { share = 1 }\n", "s.toml:2: wifi.hidden.share = 1: " },
         Refused { "[wifi]\nhidden = { share = 0.1, len = 1 }\n", "wifi.hidden.len: unknown key" },

@@ -27,6 +27,21 @@ TEST(LiveChange, TakesKeysOfTheAirAndThePipes)
   EXPECT_THROW(parse_change(s, "wifi.loss", *values.get("delay")), BadInput);
 }
 
+TEST(Pipe, PolicersAndReorderingAreReadAndAnEmptyBucketIsRefused)
+{
+  const Scenario s = load("[wan]\npolice_down = \"20Mbit\"\npolice_burst = \"1MB\"\nreorder_up = 0.1\nreorder_later = "
+                          "\"5ms\"\necn_down = \"codel\"\n[[server]]\nname = \"a\"\n");
+  const medium::PipeConfig& down = s.servers[0].pipes.down;
+  EXPECT_EQ(down.policer.rate.bits_per_second, 20e6);
+  EXPECT_EQ(down.policer.burst, 1'000'000u);
+  EXPECT_EQ(down.aqm.kind, medium::Aqm::Kind::codel);
+  EXPECT_EQ(down.reordering.share, 0);
+  EXPECT_EQ(s.servers[0].pipes.up.policer.rate.bits_per_second, 0);
+  EXPECT_EQ(s.servers[0].pipes.up.reordering.share, 0.1);
+  EXPECT_EQ(s.servers[0].pipes.up.reordering.later, 5ms);
+  EXPECT_NE(refusal("[wan]\npolice_burst = \"1kB\"\n").find("s.toml:2: wan.police_burst"), std::string::npos);
+}
+
 TEST(Pipe, KeysOfTheOtherKindOfWifiAreRefused)
 {
   EXPECT_EQ(

@@ -82,6 +82,20 @@ void set_short_guard(WifiSettings& wifi, const Value& value)
 
 constexpr Duration longest_delay = 60s;
 
+// A bucket that no packet fits in would let nothing through.
+std::uint64_t burst(const Value& value)
+{
+  constexpr std::uint64_t packet = 1500;
+  const std::uint64_t bytes = value.bytes();
+  if (bytes < packet) value.refuse("at least 1500B, a packet, is allowed");
+  return bytes;
+}
+
+medium::Aqm::Kind aqm_kind(const Value& value)
+{
+  return static_cast<medium::Aqm::Kind>(value.choice({ "none", "mark", "codel" }));
+}
+
 } // namespace
 
 std::optional<unsigned> wifi_rate(const medium::Phy& phy, const Value& value)
@@ -172,7 +186,7 @@ const std::vector<Key<WifiSettings>>& wifi_keys()
     { "rate_up", [](WifiSettings& s, const Value& v) { s.rate_up = pipe_rate(s, v); },
       [](WifiSettings& to, const WifiSettings& from) { to.rate_up = from.rate_up; }, true },
     PIPE("queue_bytes", v.bytes(), queue_bytes),
-    PIPE("ecn", v.choice({ "none", "mark" }) == 1, aqm.mark),
+    PIPE("ecn", aqm_kind(v), aqm.kind),
     PIPE("threshold", v.duration(Duration {}, longest_delay), aqm.threshold),
     PIPE("threshold_full", v.duration(Duration {}, longest_delay), aqm.full),
     { "basic_rates",
@@ -297,11 +311,15 @@ const std::vector<Key<PipePair>>& pipe_keys()
     BOTH_WAYS("trace", load_trace(v), trace),
     BOTH_WAYS("delay", v.duration(Duration {}, longest_delay), delay),
     BOTH_WAYS("jitter", v.duration(Duration {}, longest_delay), jitter),
+    BOTH_WAYS("reorder", v.probability(), reordering.share),
+    BOTH_WAYS("reorder_later", v.duration(Duration {}, longest_delay), reordering.later),
+    BOTH_WAYS("police", v.rate(), policer.rate),
+    BOTH_WAYS("police_burst", burst(v), policer.burst),
     BOTH_WAYS("queue", static_cast<std::uint32_t>(v.integer(1, 1000000)), queue_packets),
     BOTH_WAYS("queue_bytes", v.bytes(), queue_bytes),
     BOTH_WAYS("loss", v.probability(), loss.random),
     BOTH_WAYS("gilbert", v.gilbert(), loss.gilbert),
-    BOTH_WAYS("ecn", v.choice({ "none", "mark" }) == 1, aqm.mark),
+    BOTH_WAYS("ecn", aqm_kind(v), aqm.kind),
     BOTH_WAYS("threshold", v.duration(Duration {}, longest_delay), aqm.threshold),
     BOTH_WAYS("threshold_full", v.duration(Duration {}, longest_delay), aqm.full),
   };

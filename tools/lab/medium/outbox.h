@@ -46,13 +46,15 @@ enum class DropReason : std::uint8_t
   loss,           // random or bursty loss
   blackout,       // the link is down and drops
   not_associated, // no such station at this access point (any more)
-  aqm,            // the AQM wanted to mark, but the packet is not ECN-capable
+  aqm,            // the AQM dropped it, or wanted to mark it and it is not ECN-capable
+  policed,        // above what the policer lets through
 };
-constexpr std::size_t drop_reason_count = 6;
+constexpr std::size_t drop_reason_count = 7;
 
 constexpr std::string_view name(DropReason reason)
 {
-  constexpr std::string_view names[] = { "queue_full", "retry_limit", "loss", "blackout", "not_associated", "aqm" };
+  constexpr std::string_view names[] = { "queue_full",     "retry_limit", "loss",   "blackout",
+                                         "not_associated", "aqm",         "policed" };
   return names[static_cast<std::size_t>(reason)];
 }
 

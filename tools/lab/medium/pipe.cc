@@ -1,6 +1,7 @@
 #include "tools/lab/medium/pipe.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace tandem::medium
 {
@@ -10,6 +11,7 @@ Pipe::Pipe(const PipeConfig& config, std::uint64_t seed, std::uint64_t stream, N
       random_(seed, 0x100001 + 2 * stream)
 {
   loss_.configure(config.loss);
+  tokens_ = static_cast<double>(config.policer.burst);
 }
 
 void Pipe::drop(const Packet& packet, Tick at, DropReason why)
@@ -24,6 +26,7 @@ void Pipe::submit(Tick now, const Packet& packet)
   ++stats_.submitted;
   stats_.submitted_bytes += packet.bytes;
   if (down_ && !hold_) return drop(packet, now_, DropReason::blackout);
+  if (polices(packet.bytes, now_)) return drop(packet, now_, DropReason::policed);
   if (queue_.size() >= config_.queue_packets
       || (config_.queue_bytes > 0 && queue_bytes_ + packet.bytes > config_.queue_bytes))
     return drop(packet, now_, DropReason::queue_full);
@@ -55,12 +58,59 @@ void Pipe::pop()
   head_checked_ = false;
 }
 
+// Takes the packet's tokens, or says that there are not enough.
+bool Pipe::polices(std::uint32_t bytes, Tick at)
+{
+  const Policer& policer = config_.policer;
+  if (policer.rate.bits_per_second <= 0) return false;
+  tokens_ = std::min(static_cast<double>(policer.burst),
+                     tokens_ + policer.rate.bits_per_second / 8 * seconds(at - tokens_since_));
+  tokens_since_ = at;
+  if (tokens_ < bytes) return true;
+  tokens_ -= bytes;
+  return false;
+}
+
+// Whether this packet, at the head of the queue, is one of those that CoDel drops.
+bool Pipe::codel_drops(const Waiting& waiting, Tick at)
+{
+  constexpr Duration interval = std::chrono::milliseconds { 100 };
+  const auto next_after = [&](Tick from)
+  {
+    return from
+           + Duration { static_cast<std::int64_t>(static_cast<double>(interval.count()) / std::sqrt(drop_count_)) };
+  };
+  // What remains behind it: below one packet there is no standing queue.
+  const bool below = at - waiting.since < config_.aqm.threshold || queue_bytes_ <= 1500;
+  if (below)
+    first_above_time_.reset();
+  else if (!first_above_time_)
+    first_above_time_ = at + interval;
+  const bool ok_to_drop = !below && at >= *first_above_time_;
+  if (dropping_)
+  {
+    if (!ok_to_drop) dropping_ = false;
+    if (!dropping_ || at < drop_next_) return false;
+    ++drop_count_;
+    drop_next_ = next_after(drop_next_);
+    return true;
+  }
+  if (!ok_to_drop) return false;
+  dropping_ = true;
+  const std::uint32_t delta = drop_count_ - last_drop_count_;
+  drop_count_ = delta > 1 && at - drop_next_ < 16 * interval ? delta : 1;
+  drop_next_ = next_after(at);
+  last_drop_count_ = drop_count_;
+  return true;
+}
+
 // Whether the packet may go on, and whether it carries a mark. Decided when it leaves the queue, so that its waiting
 // time is known.
 bool Pipe::leaves_queue(const Waiting& waiting, Tick at, bool& mark)
 {
   mark = false;
-  if (!config_.aqm.mark) return true;
+  if (config_.aqm.kind == Aqm::Kind::none) return true;
+  if (config_.aqm.kind == Aqm::Kind::codel) return !codel_drops(waiting, at);
   const Duration waited = at - waiting.since;
   if (waited < config_.aqm.threshold) return true;
   if (config_.aqm.full > config_.aqm.threshold && waited < config_.aqm.full
@@ -123,15 +173,19 @@ void Pipe::send(const Packet& packet, bool mark, Tick at)
   Tick release = at + config_.delay;
   if (config_.jitter > Duration {})
     release += Duration { static_cast<std::int64_t>(random_.uniform() * static_cast<double>(config_.jitter.count())) };
-  release = std::max(release, last_release_);
-  last_release_ = release;
+  const bool late = config_.reordering.share > 0 && random_.chance(config_.reordering.share);
+  Tick& last = late ? last_late_release_ : last_release_;
+  release = std::max(late ? release + config_.reordering.later : release, last);
+  last = release;
   Delivery delivery { packet.handle, from_, to_, release, mark };
   if (mark)
   {
     delivery.queued = static_cast<std::uint32_t>(queue_.size());
     delivery.queued_bytes = queue_bytes_;
   }
-  if (release <= now_ && flights_.empty())
+  if (late)
+    late_flights_.push(delivery);
+  else if (release <= now_ && flights_.empty())
     outbox_.deliveries.push_back(delivery);
   else
     flights_.push(delivery);
@@ -174,6 +228,7 @@ void Pipe::use_opportunity(Tick at)
 Tick Pipe::next_event() const
 {
   Tick next = flights_.empty() ? Tick::max() : flights_.front().at;
+  if (!late_flights_.empty()) next = std::min(next, late_flights_.front().at);
   if (sending_) next = std::min(next, done_);
   if (config_.trace && !down_ && !queue_.empty()) next = std::min(next, next_opportunity());
   return next;
@@ -191,6 +246,11 @@ void Pipe::run_until(Tick now)
       outbox_.deliveries.push_back(flights_.front());
       flights_.pop();
     }
+    else if (!late_flights_.empty() && late_flights_.front().at == next)
+    {
+      outbox_.deliveries.push_back(late_flights_.front());
+      late_flights_.pop();
+    }
     else if (sending_ && done_ == next)
       complete(next);
     else
@@ -205,6 +265,7 @@ void Pipe::configure(Tick now, const PipeConfig& config)
   const bool other_clock = config_.trace != config.trace;
   config_ = config;
   loss_.configure(config.loss);
+  tokens_ = std::min(tokens_, static_cast<double>(config.policer.burst));
   if (other_clock)
   {
     // Find the place in the new trace (or leave trace mode) as if the queue had just begun to wait.

@@ -1,4 +1,4 @@
-// A one-way point-to-point link: a queue, a rate or a trace, a delay, losses, and an AQM that marks.
+// A one-way point-to-point link: a policer, a queue, a rate or a trace, an AQM, losses, and a delay that may reorder.
 #pragma once
 
 #include "tools/lab/medium/loss.h"
@@ -28,11 +28,35 @@ struct Opportunities
 
 struct Aqm
 {
-  bool mark = false;
-  // A packet that has waited this long when it leaves the queue is marked; one that is not ECN-capable is dropped
-  // instead. Between `threshold` and `full` the probability rises linearly from 0 to 1; equal values make a step.
+  enum class Kind : std::uint8_t
+  {
+    none,
+    // A packet that has waited `threshold` when it leaves the queue is marked; one that is not ECN-capable is dropped
+    // instead. Between `threshold` and `full` the probability rises linearly from 0 to 1; equal values make a step.
+    mark,
+    // RFC 8289: drops (never marks) ever more often while every packet of an interval has waited `threshold`, its
+    // TARGET. INTERVAL is the RFC's 100 ms.
+    codel,
+  };
+
+  Kind kind = Kind::none;
   Duration threshold {};
   Duration full {};
+};
+
+// Drops at once what comes above a rate, without a queue: a token bucket (RFC 2697's single rate, two colours), as
+// operators enforce what was bought.
+struct Policer
+{
+  Rate rate {};                // 0 = none
+  std::uint64_t burst = 64000; // bytes that the bucket holds; full at the start
+};
+
+// Some packets take longer than those behind them, as over links that are bundled by packet.
+struct Reordering
+{
+  double share = 0;  // probability of each packet
+  Duration later {}; // on top of the link's delay
 };
 
 struct PipeConfig
@@ -41,6 +65,8 @@ struct PipeConfig
   std::shared_ptr<const Opportunities> trace {}; // instead of a rate
   Duration delay {};                             // propagation, behind the queue
   Duration jitter {};                            // uniform in 0 .. jitter on top; never reorders
+  Reordering reordering {};
+  Policer policer {}; // before the queue
   std::uint32_t queue_packets = 1000;
   std::uint64_t queue_bytes = 0; // 0 = no limit in bytes
   LossSettings loss {};
@@ -88,7 +114,9 @@ private:
   void complete(Tick at);
   Tick next_opportunity() const;
   void use_opportunity(Tick at);
+  bool polices(std::uint32_t bytes, Tick at);
   bool leaves_queue(const Waiting& waiting, Tick at, bool& mark);
+  bool codel_drops(const Waiting& waiting, Tick at);
   void send(const Packet& packet, bool mark, Tick at);
   void drop(const Packet& packet, Tick at, DropReason why);
   void pop();
@@ -102,6 +130,7 @@ private:
   Ring<Waiting> queue_;
   std::uint64_t queue_bytes_ = 0;
   Ring<Delivery> flights_;
+  Ring<Delivery> late_flights_; // those that others overtake
   // Rate: the packet being sent has left the queue.
   bool sending_ = false;
   Waiting current_ {};
@@ -113,6 +142,15 @@ private:
   bool head_checked_ = false;
   bool head_mark_ = false;
   Tick last_release_ {};
+  Tick last_late_release_ {};
+  // The policer's bucket, and since when it holds that.
+  double tokens_ = 0;
+  Tick tokens_since_ {};
+  // CoDel, with the names of RFC 8289, section 5.
+  std::optional<Tick> first_above_time_ {};
+  Tick drop_next_ {};
+  std::uint32_t drop_count_ = 0, last_drop_count_ = 0;
+  bool dropping_ = false;
   Tick now_ {};
   bool down_ = false;
   bool hold_ = false;

@@ -12,10 +12,10 @@ from .errors import LabError
 MAGIC = b"tandem-losses 1\n"
 _RECORD = struct.Struct("=qIIIIIHHHBBBBBB16s16s")
 # What the emulator's DropReason says, in the words of its statistics.
-_REASONS = ("queue_full", "retry_limit", "loss", "blackout", "not_associated", "aqm")
+_REASONS = ("queue_full", "retry_limit", "loss", "blackout", "not_associated", "aqm", "policed")
 _MARKED, _REPAIRED = 255, 254
-# Losses that a queue's overflow (or its AQM) caused; the others say nothing about congestion.
-CONGESTION = frozenset(("queue_full", "aqm", "marked"))
+# Losses that a queue's overflow, its AQM or a policer caused; the others say nothing about congestion.
+CONGESTION = frozenset(("queue_full", "aqm", "policed", "marked"))
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Loss:
     """One packet. `at` is time.monotonic() at the moment of the loss (a mark: of the arrival)."""
 
     at: float
-    reason: str  # queue_full, retry_limit, loss (random or bursty), blackout, not_associated, aqm, marked
+    reason: str  # queue_full, retry_limit, loss (random or bursty), blackout, not_associated, aqm, policed, marked
     link: str  # "wifi", "cell", or the server whose WAN pipe it was
     down: bool  # towards the client
     source: str
