@@ -46,6 +46,7 @@ CATALOGUE = {
     "uploads": "uploads",
     "together": "together",
     "applications": "applications",
+    "paths": "paths",
     "integrated": "integrated",
     "comparisons": "comparisons",
 }

@@ -8,11 +8,12 @@ from typing import Mapping, Sequence
 
 @dataclass(frozen=True)
 class Trouble:
-    """Additions to a scenario: keys of [wifi] and [cell], and further tables."""
+    """Additions to a scenario: keys of [wifi], [cell] and [wan], and further tables."""
 
     wifi: str = ""
     cell: str = ""
     tables: str = ""
+    wan: str = ""
 
 
 def event(at: float, what: str, lasts: float | None = None, **keys: str) -> str:
@@ -59,7 +60,7 @@ def short_walk(seconds: float) -> Trouble:
 def scenario(name: str, trouble: Trouble, *, phy: str, rtt_ms: int, congestion: str) -> str:
     """One server behind Wi-Fi of this PHY, with LTE beside it, and what befalls it, as TOML text. Half of the round trip is each way on the WAN."""
     return (f'[scenario]\nname = "{name}"\nduration = "600s"\n[wifi]\nprofile = "wifi-{phy}"\n{trouble.wifi}'
-            f'[cell]\nprofile = "lte"\n{trouble.cell}[wan]\ndelay = "{rtt_ms / 2:g}ms"\n'
+            f'[cell]\nprofile = "lte"\n{trouble.cell}[wan]\ndelay = "{rtt_ms / 2:g}ms"\n{trouble.wan}'
             f'[[server]]\nname = "srv1"\ncongestion = "{congestion}"\n{trouble.tables}')
 
 
