@@ -63,6 +63,7 @@ Score judge(const Evidence& e)
       score.why = Weight::share;
     }
   }
+  if (e.loaded) score = { .congestion = 1, .why = Weight::load };
   if (e.radio && e.holes > 0)
   {
     const double heard = static_cast<double>(std::min(e.damaged, e.holes)) / e.holes;

@@ -20,8 +20,8 @@ needed and restores its window. Once per episode; while losses follow each other
 
 **Air or queue.** Only wireless losses are hidden: a full queue must stay visible, or the link drowns. Each episode gets a score from 0 (the air) to 1
 (congestion), `threshold` divides them. It is made of the queueing delay at the holes (one-way, from the server's timestamps) against the most that the queue held
-lately; of losses that come again and again at the same delay; of the share lost at once; of the rate of losses that nothing but the air explains; and, with a radio
-that listens (`links.radio`), of damaged frames heard at the time. One hole at a full queue makes the whole episode congestion's. An ECN echo always means congestion.
+lately; of losses that come again and again at the same delay; of the share lost at once; of the rate of losses that nothing but the air explains; of how much less is
+lost once the sender has slowed down, which tells a policer, that lets nothing wait; and, with a radio that listens (`links.radio`), of damaged frames heard at the time. One hole at a full queue makes the whole episode congestion's. An ECN echo always means congestion.
 
 **Short queue.** While every round trip sees a loss no congestion window grows except in slow start. So once wireless losses were seen the advertised window keeps
 the queueing delay near `cap` eighths of the round trip, and the sender's window stays above what is in flight. It also opens gently after an undo (`pace`), and in slow

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace tandem::mirror
 {
@@ -23,6 +24,10 @@ constexpr Duration late_slack = 10ms;
 // No new data for longer than both is a pause.
 constexpr Duration pause = 1s;
 constexpr int pause_trips = 4;
+// Where the path reorders, no echo is older than so many round trips, or than this: within it no sender's timeout
+// becomes longer (RTO_MIN is 200 ms with Linux, a second by RFC 6298).
+constexpr int oldest_echo_trips = 4;
+constexpr Duration oldest_echo = 200ms;
 // A sender that has more to send does so within two round trips, with or without a loss probe (RFC 8985 7.2).
 constexpr int dry_trips = 2;
 // Less in flight than this part of what was there before an undo means that it brought nothing.
@@ -52,6 +57,7 @@ std::string_view hidden(const Score& score, bool late)
   case Weight::radio:
     return "mirror: hidden, damaged frames heard";
   case Weight::share:
+  case Weight::load:
   case Weight::queue:
   case Weight::none:
     break;
@@ -65,6 +71,8 @@ std::string_view kept(const Score& score)
   {
   case Weight::share:
     return "mirror: kept, too many at once";
+  case Weight::load:
+    return "mirror: kept, nothing is lost at lower rates";
   case Weight::radio:
     return "mirror: kept, no damaged frame heard";
   case Weight::none:
@@ -163,6 +171,17 @@ Duration retransmission_timeout(const FlowView& flow)
                                          : Duration::max();
 }
 
+// Whether the echo from before the chain is older than a sender may have it. Where the path reorders a Linux sender
+// waits before it takes a segment for lost, for as long as an eighth of its smoothed round trip (RACK, RFC 8985 6.2),
+// which such echoes lengthen, and its timer with it; when it has no more to send meanwhile (its send buffer is full),
+// it stands still. A sender that answers losses gains more than that costs (docs/results/paths.md).
+bool too_old(const FlowView& flow, const Undo::State& state)
+{
+  if (!state.episode.chained || !state.order.reorders() || flow.sender.kind == SenderKind::loss_based) return false;
+  const double age = (state.order.newest() - state.episode.old) * state.delay.tick();
+  return age > seconds(std::max(oldest_echo, flow.rtt_smoothed * oldest_echo_trips));
+}
+
 } // namespace
 
 Plan Undo::decide(const Event& event, const FlowView& flow, State& state)
@@ -176,8 +195,11 @@ Plan Undo::decide(const Event& event, const FlowView& flow, State& state)
       return acknowledge(event, flow, state);
     if (event.segment->direction == Direction::ingress && event.segment->timestamps
         && event.segment->payload_length > 0)
+    {
+      state.order.arrived(event.segment->timestamps->value);
       state.delay.arrived(event.segment->timestamps->value,
                           event.segment->received != Tick {} ? event.segment->received : event.now);
+    }
     return {};
   case EventKind::alarm:
     return alarm(event, flow, state);
@@ -195,7 +217,7 @@ Plan Undo::decide(const Event& event, const FlowView& flow, State& state)
 Plan Undo::look_away(const Event& event, State& state)
 {
   state.episode = {};
-  state.stopped = state.insisting = false;
+  state.stopped = state.aged = state.insisting = false;
   state.steering.acknowledged(event.now);
   state.why = "faster than any Wi-Fi";
   return { .quiet = event.now + look_again, .why = "mirror: faster than any Wi-Fi" };
@@ -226,22 +248,24 @@ Plan Undo::acknowledge(const Event& event, const FlowView& flow, State& state)
   if (!state.ack_known) expect_losses(event, flow, state);
   const bool progress = !state.ack_known || segment.ack.after(state.last_ack);
   if (progress) state.last_ack = segment.ack;
-  state.ack_known = true;
+  const bool known = std::exchange(state.ack_known, true);
   const Seq edge = state.steering.edge();
   state.steering.acknowledged(segment, flow, state.delay, steering(),
                               (*event.links)[static_cast<std::size_t>(flow.link)].delivery_rate, event.now);
+  if (known) state.load.arrived(static_cast<float>(state.steering.edge() - edge) / static_cast<float>(flow.mss));
 
   // An echo from before a pause would give the sender a round-trip sample of that length, and make it wait as
   // long before its next timeout.
   if (state.episode.stage != Stage::none && state.edge_at != Tick {}
       && event.now - state.edge_at > std::max(pause, flow.rtt_smoothed * pause_trips))
     state.stopped = true;
+  state.aged = state.aged || too_old(flow, state);
   const bool quiet = state.steering.edge() == edge && state.edge_at != Tick {}
                      && event.now - state.edge_at > flow.rtt_smoothed * dry_trips + late_slack;
   // The ACK that leaves no hole shows no block: what those before it have shown.
   if (segment.sack_count > 0) state.episode.ended = ends_short(segment, flow.mss);
   Plan plan = follow(event, flow, state, progress, quiet && state.episode.ended);
-  if (state.episode.stage == Stage::none) state.stopped = false;
+  if (state.episode.stage == Stage::none) state.stopped = state.aged = false;
   if (state.steering.edge() != edge) state.edge_at = event.now;
   repair_too(event, flow, state, plan);
 
@@ -300,6 +324,7 @@ Score Undo::score(const Event& event, const FlowView& flow, const State& state) 
         .repeated = state.alike >= alike_losses,
         .growing = state.steering.growing(),
         .unproved = state.loss_rate > 0 && !state.overflowed,
+        .loaded = state.load.tells(),
         .steered = state.steering.holds(flow, static_cast<double>(state.hole_queue), steering()),
         .lost = episode.lost,
         .span = static_cast<std::uint32_t>(std::max(0, episode.edge - episode.una)),
@@ -349,8 +374,9 @@ Plan Undo::go_on(const Event& event, const FlowView& flow, State& state, bool cr
   const Score verdict = score(event, flow, state);
   // What is left of losses by congestion is theirs, too.
   const bool left_over = episode.chained && state.was_kept && episode.holes <= 1;
-  const bool hides = !left_over && !episode.ece && !state.stopped && knobs.undo != 0 && event.now >= state.bypass_until
-                     && verdict.congestion <= knobs.threshold && verdict.congestion < 1 && !left_alone(flow.sender);
+  const bool hides = !left_over && !episode.ece && !state.stopped && !state.aged && knobs.undo != 0
+                     && event.now >= state.bypass_until && verdict.congestion <= knobs.threshold
+                     && verdict.congestion < 1 && !left_alone(flow.sender);
   if (!crossed)
   {
     if (!hides || !flow.timestamps_ok) return {};
@@ -359,6 +385,8 @@ Plan Undo::go_on(const Event& event, const FlowView& flow, State& state, bool cr
   state.score = static_cast<float>(verdict.congestion);
   const bool surely = verdict.congestion < sure && !left_over && !episode.ece;
   if (surely) learn_rate(flow, state);
+  // What a full queue explains says nothing of losses that no queue does.
+  if (verdict.congestion <= knobs.threshold || verdict.why == Weight::load) state.load.lost();
   // Without a rate nothing is to be had from knowing it: a flow that never filled the link overflows no queue.
   if (hides && surely && flow.sender.kind == SenderKind::loss_based && state.steering.carried() > 0)
     air_.lost(flow, { .lost = state.loss_rate, .carried = state.steering.carried() }, event.now);
@@ -369,10 +397,12 @@ Plan Undo::go_on(const Event& event, const FlowView& flow, State& state, bool cr
   else
   {
     bump(state.kept);
-    state.overflowed = state.overflowed || verdict.congestion > knobs.threshold;
+    state.load.answered();
+    state.overflowed = state.overflowed || (verdict.congestion > knobs.threshold && verdict.why != Weight::load);
     plan.why = left_over                        ? "mirror: kept, left over from congestion"
                : episode.ece                    ? "mirror: kept, ECN shows congestion"
                : state.stopped                  ? "mirror: kept, data had stopped"
+               : state.aged                     ? "mirror: kept, the path reorders"
                : event.now < state.bypass_until ? "mirror: kept, the sender does not respond"
                : knobs.undo == 0                ? "mirror: kept, undo is off"
                : left_alone(flow.sender)        ? "mirror: kept, this sender is left alone"
@@ -395,6 +425,7 @@ Plan Undo::hide(const Event& event, const FlowView& flow, State& state, const Sc
     if (plan.inject.empty())
     {
       bump(state.kept);
+      state.load.answered();
       state.was_kept = true;
       return { .why = "mirror: kept, no timestamps and too many holes" };
     }

@@ -6,7 +6,9 @@
 #include "modules/mirror/delay_meter.h"
 #include "modules/mirror/episode.h"
 #include "modules/mirror/evidence.h"
+#include "modules/mirror/load_watch.h"
 #include "modules/mirror/lossy_air.h"
+#include "modules/mirror/path_order.h"
 #include "modules/mirror/steering.h"
 
 #include <tandem/knob_table.h>
@@ -88,6 +90,7 @@ public:
     bool overflowed = false; // a loss has shown where the queue ends
     bool deaf = false;       // a hole of this episode came while no radio listened
     bool stopped = false;    // data had stopped within this chain of episodes
+    bool aged = false;       // the path reorders, and this chain's echo has become too old for that
     bool insisting = false;  // the old echo is repeated until an ACK has reached `until`
     std::uint8_t vain = 0;   // undos in a row that brought nothing
     std::uint8_t alike = 0;  // episodes in a row at the same queueing delay
@@ -108,6 +111,8 @@ public:
     Tick bypass_until {};
     Episode episode {};
     DelayMeter delay {};
+    PathOrder order {};
+    LoadWatch load {};
     Steering steering {};
     const char* why = "no loss yet";
   };

@@ -1,0 +1,39 @@
+// Whether the path delivers data in another order than the server sent it.
+#pragma once
+
+#include <tandem/seq.h>
+
+namespace tandem::mirror
+{
+
+// Follows the TSvals of arriving data. A server's clock does not run backwards, and retransmissions carry the time of
+// their own sending: on a path that keeps the order no TSval is older than one that came before (RFC 7323 4.3).
+class PathOrder
+{
+public:
+  void arrived(TsClock value)
+  {
+    overtaken_ -= overtaken_ / memory;
+    if (known_ && value.before(newest_))
+      overtaken_ += 1 / memory;
+    else
+      newest_ = value;
+    known_ = true;
+  }
+
+  // Whether more than an accident was overtaken lately.
+  bool reorders() const { return overtaken_ > share; }
+  // The newest TSval that arrived.
+  TsClock newest() const { return newest_; }
+
+private:
+  // The share of what arrives, as an average over so many segments: two within them are no accident.
+  static constexpr float memory = 512;
+  static constexpr float share = 1.5f / memory;
+
+  bool known_ = false;
+  TsClock newest_ {};
+  float overtaken_ = 0;
+};
+
+} // namespace tandem::mirror
