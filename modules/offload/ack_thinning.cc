@@ -16,8 +16,11 @@ constexpr std::uint16_t acks_counted = 32; // before it is known how much an ACK
 // this and with hold_share.
 constexpr float sparse_mss = 32;
 
-// Share of a round trip that an ACK number waits at most: a sender gets four in each.
+// Share of a round trip that an ACK number waits at most: a sender gets four in each. And for how long at all: where
+// the round trip is long the next ACK comes as soon as elsewhere, or data has stopped, and a sender may wait for the
+// last of it (BBR's PROBE_RTT: 0.95 of plain over 560 ms, docs/results/paths.md).
 constexpr double hold_share = 0.25;
+constexpr Duration longest_at_all = 25ms;
 
 // A stack that is not Linux's may grow its window by ACKs rather than by bytes (RFC 3465 is optional), and has no
 // pacing.
@@ -82,7 +85,7 @@ bool AckThinning::withhold(const Event& event, const FlowView& flow, unsigned ra
 
 Duration longest_hold(const FlowView& flow)
 {
-  return Duration { static_cast<std::int64_t>(static_cast<double>(flow.rtt_smoothed.count()) * hold_share) };
+  return std::min(longest_at_all, from_seconds(seconds(flow.rtt_smoothed) * hold_share));
 }
 
 } // namespace tandem::offload

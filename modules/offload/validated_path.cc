@@ -26,6 +26,11 @@ constexpr std::uint8_t full_uplink_losses = 3;
 constexpr Duration delay_memory = 30s;     // how long one that was found too long counts without a new probe
 constexpr std::int32_t late_memory = 2000; // ticks for which ACKs leave by both links once one by Wi-Fi was late
 constexpr double copies_in_rtt = 8;
+// Where losses let two of three ACKs leave by Wi-Fi, every other one goes to and fro with them. A rate-based sender
+// takes each such change for a sample of the bandwidth, sends more than the path carries, and has three times as much
+// to repair for 2 % of goodput (docs/results/paths.md). So many such ACKs more than twice the others, and for how long.
+constexpr std::uint8_t most_holes = 96;
+constexpr Duration holes_memory = 20s;
 
 // Whether the newest ACK by cellular may be lost. An echo proves those up to its own TSval, not what left after it.
 bool unsure(const FlowView& flow, const ValidatedPath::State& state)
@@ -362,6 +367,8 @@ Plan ValidatedPath::while_by_cell(const Event& event, const FlowView& flow, Stat
 
   if (whole_number(segment, flow))
   {
+    if (segment.sack_count > 0 && flow.sender.kind == SenderKind::rate_based && ++state.holes >= most_holes)
+      return return_to_wifi(event, flow, state, holes_memory, "offload: losses keep ACKs on Wi-Fi", false);
     // It says all that those by cellular did.
     state.validated_at = event.now;
     state.unvalidated = 0;
@@ -373,6 +380,7 @@ Plan ValidatedPath::while_by_cell(const Event& event, const FlowView& flow, Stat
     plan.wake = std::min(*plan.wake, event.now + timeout(flow));
     return plan;
   }
+  state.holes -= std::min<std::uint8_t>(state.holes, 2);
   ++state.unvalidated;
   Plan plan { .edit = { .ack = segment.ack - PathValidation::lag, .route = Link::cell },
               .wake = state.on_word ? first_echo_due(flow, state) : event.now + timeout(flow),
@@ -470,6 +478,7 @@ Plan ValidatedPath::move(const Event& event, const FlowView& flow, State& state,
 {
   first_acks(event, flow, state, before);
   state.phase = Phase::by_cell;
+  state.holes = 0;
   state.since = event.now;
   state.rtt_taken = flow.rtt_at;
   state.queue_by_cell = state.queue_by_wifi; // until it is measured

@@ -109,6 +109,7 @@ public:
     std::uint16_t copied_at = 0;   // low half of the TSval when the last copy left by cellular beside Wi-Fi
     std::uint16_t unvalidated = 0; // ACKs sent by cellular since the last validation
     std::uint8_t wifi_rounds = 0;
+    std::uint8_t holes = 0;          // ACKs with SACK blocks, by Wi-Fi, beyond twice those by cellular
     std::uint8_t still = 0;          // ACKs in a row with the same window
     std::uint8_t failures = 0;       // in a row, for the backoff
     std::uint8_t goodput_losses = 0; // times the goodput was worse by cellular, likewise
