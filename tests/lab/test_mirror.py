@@ -34,6 +34,7 @@ name = "srv1"
 congestion = "cubic"
 """
 LOSS = 0.01
+POLICED = "mirror: kept, nothing is lost at lower rates"
 FILE = "three"
 CONTENT = random.Random(4).randbytes(3_000_000)
 SUM = hashlib.sha256(CONTENT).hexdigest()
@@ -74,7 +75,7 @@ def path(with_air: None, tmp_path_factory) -> Iterator[Lab]:
 def lab(path: Lab) -> Iterator[Lab]:
     path.set("wifi.loss_down", LOSS)
     yield path
-    for key, value in (("wifi.loss_down", 0), ("wan.delay", "20ms"), ("wifi.queue_bytes", "100kB")):
+    for key, value in (("wifi.loss_down", 0), ("wan.delay", "20ms"), ("wifi.queue_bytes", "100kB"), ("wan.police_down", "none")):
         path.set(key, value)
 
 
@@ -133,6 +134,7 @@ def test_random_losses_cost_no_throughput(lab):
         print(f"plain {plain:.1f} Mb/s, {treated:.1f} with mirror; undone {spontaneous} and {taken_back}, hidden {hidden}, kept {kept}")
         assert treated > 2 * plain
         assert hidden > kept and taken_back >= spontaneous + 10
+        assert decisions(daemon).get(POLICED, 0) <= 2
         right(lab)
         right(lab, tls=True)
         right(lab, v6=True)
@@ -161,6 +163,22 @@ def test_losses_of_a_full_queue_stay_visible(lab):
             assert statistics.median(undos - kept / 2 for _, kept, undos in counts) <= 4, counts
     finally:
         sysctl(lab, "net.ipv4.tcp_congestion_control=cubic")
+
+
+def test_a_policer_is_known_by_what_an_answer_changes(lab):
+    """It loses without a queue, and so at no delay that would tell: a part of the rate is what the sender must hear of."""
+    lab.set("wifi.loss_down", 0)
+    lab.set("wan.delay", "10ms")
+    lab.set("wan.police_down", "15Mbit")
+    with lab.daemon(["mirror"]) as daemon:
+        for _ in range(4):
+            result = lab.download(seconds=8)
+            made = decisions(daemon)
+            print(f"{result.goodput_mbps:.1f} Mb/s, {len(lab.losses())} lost so far, {made}")
+            if made.get(POLICED, 0) >= 3:
+                break
+        assert made.get(POLICED, 0) >= 3, made
+        right(lab)
 
 
 def test_a_server_without_timestamps_is_left_alone(lab):

@@ -39,6 +39,8 @@ TEST(Pipe, PolicersAndReorderingAreReadAndAnEmptyBucketIsRefused)
   EXPECT_EQ(s.servers[0].pipes.up.policer.rate.bits_per_second, 0);
   EXPECT_EQ(s.servers[0].pipes.up.reordering.share, 0.1);
   EXPECT_EQ(s.servers[0].pipes.up.reordering.later, 5ms);
+  const toml::table none { { "police", "none" } };
+  EXPECT_EQ(parse_change(s, "wan.police_down", *none.get("police")).pipes.down.policer.rate.bits_per_second, 0);
   EXPECT_NE(refusal("[wan]\npolice_burst = \"1kB\"\n").find("s.toml:2: wan.police_burst"), std::string::npos);
 }
 

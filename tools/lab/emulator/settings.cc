@@ -82,6 +82,11 @@ void set_short_guard(WifiSettings& wifi, const Value& value)
 
 constexpr Duration longest_delay = 60s;
 
+Rate policed(const Value& value)
+{
+  return value.node().is_string() && value.text() == "none" ? Rate {} : value.rate();
+}
+
 // A bucket that no packet fits in would let nothing through.
 std::uint64_t burst(const Value& value)
 {
@@ -313,7 +318,7 @@ const std::vector<Key<PipePair>>& pipe_keys()
     BOTH_WAYS("jitter", v.duration(Duration {}, longest_delay), jitter),
     BOTH_WAYS("reorder", v.probability(), reordering.share),
     BOTH_WAYS("reorder_later", v.duration(Duration {}, longest_delay), reordering.later),
-    BOTH_WAYS("police", v.rate(), policer.rate),
+    BOTH_WAYS("police", policed(v), policer.rate),
     BOTH_WAYS("police_burst", burst(v), policer.burst),
     BOTH_WAYS("queue", static_cast<std::uint32_t>(v.integer(1, 1000000)), queue_packets),
     BOTH_WAYS("queue_bytes", v.bytes(), queue_bytes),
