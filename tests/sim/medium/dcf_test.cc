@@ -246,6 +246,49 @@ TEST(Dcf, QueueIsDropTail)
   EXPECT_EQ(bench.delivered[bench.station], (std::vector<Handle> { 0, 1, 2, 3, 4 }));
 }
 
+// More comes than the air takes: a drop-tail queue would be full for good, CoDel's falls back to about its target.
+TEST(Dcf, CodelKeepsTheQueueOfAnAccessPointShort)
+{
+  AirConfig config = quiet(Standard::g, 54);
+  config.ap_queue = 1000;
+  config.codel = 20ms;
+  TwoWay bench(config);
+  int sent = 0;
+  Tick now {};
+  const auto offer = [&](Duration time, Duration apart)
+  {
+    for (const Tick end = now + time; now < end; ++sent)
+    {
+      now += apart;
+      bench.air.run_until(now);
+      bench.submit(now, bench.ap, bench.station);
+    }
+  };
+  offer(300ms, 200us);
+  EXPECT_GT(bench.air.queued(bench.ap, bench.station), 100u) << "an interval has to pass first";
+  offer(4s, 325us); // about what the air takes
+  EXPECT_LT(bench.air.queued(bench.ap, bench.station), 80u);
+  bench.air.run_until(now + 1s);
+  bench.collect();
+  EXPECT_GT(bench.drops[DropReason::aqm], 50);
+  EXPECT_EQ(bench.delivered[bench.station].size() + static_cast<std::size_t>(bench.drops[DropReason::aqm]),
+            static_cast<std::size_t>(sent));
+}
+
+TEST(Dcf, CodelLosesNothingOfABurst)
+{
+  AirConfig config = quiet(Standard::g, 54);
+  config.codel = 20ms;
+  TwoWay bench(config);
+  for (int i = 0; i < 60; ++i)
+    bench.submit(Tick {}, bench.ap, bench.station);
+  EXPECT_EQ(bench.air.queued(bench.ap, bench.station), 60u);
+  bench.air.run_until(at(1s));
+  bench.collect();
+  EXPECT_EQ(bench.delivered[bench.station].size(), 60u);
+  EXPECT_EQ(bench.air.queued(bench.ap, bench.station), 0u);
+}
+
 TEST(Dcf, AirlessPacketsTakeNoAirAndPassTheQueue)
 {
   AirConfig config = quiet(Standard::g, 54);

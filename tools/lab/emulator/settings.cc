@@ -174,6 +174,7 @@ const std::vector<Key<WifiSettings>>& wifi_keys()
     WIFI("profile", false, v.text(), profile),
     WIFI("queue", true, static_cast<unsigned>(v.integer(1, 1000000)), air.ap_queue),
     WIFI("station_queue", false, static_cast<unsigned>(v.integer(1, 1000000)), air.station_queue),
+    AIR("codel", true, v.duration(Duration {}, longest_delay), air.codel),
     AIR("retry_limit", false, static_cast<unsigned>(v.integer(1, 100)), air.retry_limit),
     AIR("short_preamble", false, v.boolean(), air.phy.short_preamble),
     { "short_guard", set_short_guard,

@@ -154,6 +154,7 @@ void Topology::apply_wifi(std::string_view key, Tick at)
   air_->set_loss(medium::Traffic::up, wanted.loss_up);
   air_->set_frame_error(wanted.frame_error);
   air_->set_ap_queue(wanted.ap_queue);
+  air_->set_codel(wanted.codel);
   air_->set_delay(wanted.delay, wanted.jitter);
   air_->set_power_save(at, wanted.power_save);
   if (wifi_.pipe)

@@ -404,21 +404,52 @@ void Air::submit(Tick now, const Packet& packet, NodeId from, NodeId to)
 void Air::enqueue(NodeId from, Lane& lane, const Packet& packet)
 {
   Node& node = nodes_[from];
-  if (lane.queue.size() >= (node.is_ap ? config_.ap_queue : config_.station_queue))
+  if (lane.queue.size() + lane.held.size() >= (node.is_ap ? config_.ap_queue : config_.station_queue))
     return drop(packet.handle, from, DropReason::queue_full);
+  if (node.is_ap && config_.codel > Duration {})
+  {
+    lane.held.push({ packet, now_ });
+    lane.held_bytes += packet.bytes;
+    pull(from, lane);
+  }
+  else
+    push(node, lane, packet);
+  if (!node.is_ap) node.last_activity = now_;
+  enlist(from);
+}
+
+// Fills what the driver has from what CoDel looks after: two aggregates, or four frames.
+void Air::pull(NodeId from, Lane& lane)
+{
+  const std::size_t most = config_.aggregation.frames > 1 ? 2 * config_.aggregation.frames : 4;
+  while (!lane.held.empty() && lane.queue.size() < most)
+  {
+    const Held held = lane.held.front();
+    lane.held.pop();
+    lane.held_bytes -= held.packet.bytes;
+    if (config_.codel > Duration {} && lane.codel.drops(now_ - held.since, lane.held_bytes, config_.codel, now_))
+      drop(held.packet.handle, from, DropReason::aqm);
+    else
+      push(nodes_[from], lane, held.packet);
+  }
+}
+
+void Air::push(const Node& node, Lane& lane, const Packet& packet)
+{
   Queued entry;
   entry.handle = packet.handle;
   entry.bytes = packet.bytes;
   entry.group = packet.group && node.is_ap; // towards the access point every frame is unicast
   lane.queue.push(entry);
-  if (!node.is_ap) node.last_activity = now_;
-  enlist(from);
 }
 
 void Air::flush(NodeId from, Lane& lane, DropReason why)
 {
   for (std::size_t i = 0; i < lane.queue.size(); ++i)
     if (const Queued& entry = lane.queue[i]; !entry.null_frame && !entry.settled) drop(entry.handle, from, why);
+  for (; !lane.held.empty(); lane.held.pop())
+    drop(lane.held.front().packet.handle, from, why);
+  lane.held_bytes = 0;
   lane.queue.clear();
   lane.released = 0;
   ++lane.generation;
@@ -430,7 +461,7 @@ void Air::drop(Handle handle, NodeId from, DropReason why)
   if (handle == virtual_packet) return;
   std::uint32_t queued = 0;
   for (const auto& lane : nodes_[from].lanes)
-    queued += static_cast<std::uint32_t>(lane.queue.size());
+    queued += static_cast<std::uint32_t>(lane.queue.size() + lane.held.size());
   outbox_.drops.push_back({ handle, from, now_, why, queued });
 }
 
@@ -761,6 +792,7 @@ void Air::settle_unicast(Channel& channel, const Sending& sending, bool collided
     lane.queue.pop();
     --lane.released;
   }
+  pull(id, lane);
   node.backoff = node.random.up_to(node.cw);
   node.contending = has_work(node);
 }
@@ -812,6 +844,7 @@ void Air::settle_group(Channel& channel, const Sending& sending, bool collided)
   const Queued entry = lane.queue.front();
   lane.queue.pop();
   lane.released -= std::min<std::size_t>(lane.released, 1);
+  pull(id, lane);
   const Tick end = channel.sent_at + sending.duration;
   const double other = interference(channel, lane.station, channel.sent_at, end);
   const bool deaf = collided || nodes_[lane.station].blackout != Blackout::none
@@ -1064,6 +1097,10 @@ void Air::handoff(Tick now, NodeId station, NodeId ap, Duration gap, bool forwar
       before.queue.clear();
       before.released = 0;
       ++before.generation;
+      for (; !before.held.empty(); before.held.pop())
+        after.held.push(before.held.front());
+      after.held_bytes += std::exchange(before.held_bytes, 0);
+      pull(ap, after);
     }
     else
       flush(old, before, DropReason::not_associated);
@@ -1095,7 +1132,7 @@ void Air::handoff(Tick now, NodeId station, NodeId ap, Duration gap, bool forwar
 std::size_t Air::queued(NodeId from, NodeId to) const
 {
   for (const auto& lane : nodes_[from].lanes)
-    if (lane.to == to) return lane.queue.size();
+    if (lane.to == to) return lane.queue.size() + lane.held.size();
   return 0;
 }
 

@@ -2,6 +2,7 @@
 // by slot.
 #pragma once
 
+#include "tools/lab/medium/codel.h"
 #include "tools/lab/medium/hidden.h"
 #include "tools/lab/medium/loss.h"
 #include "tools/lab/medium/outbox.h"
@@ -33,7 +34,10 @@ struct AirConfig
   std::optional<unsigned> rate {}; // index into phy.rates; empty = Minstrel-like rate control
   unsigned retry_limit = 7;        // transmission attempts of one MPDU, the first included
   Aggregation aggregation {};
-  unsigned ap_queue = 100;       // packets an access point holds per station, drop-tail
+  unsigned ap_queue = 100; // packets an access point holds per station, drop-tail
+  // What an access point holds is under CoDel (RFC 8289) with this target, but for the few frames that its driver has,
+  // as Linux's access points have it (mac80211's queues, where the target is 20 ms). 0 = drop-tail alone.
+  Duration codel {};
   unsigned station_queue = 1000; // packets a station holds
   Duration beacon_interval {};   // 0 = no beacons
   double noise_dbm = -95;
@@ -130,6 +134,7 @@ public:
   void set_loss(Traffic direction, const LossSettings& settings);
   void set_frame_error(double probability) { config_.frame_error = probability; }
   void set_rate(std::optional<unsigned> rate);
+  void set_codel(Duration target) { config_.codel = target; }
   void set_ap_queue(unsigned packets) { config_.ap_queue = packets; }
   void set_delay(Duration delay, Duration jitter);
   void set_power_save(Tick now, bool on);
@@ -170,6 +175,12 @@ private:
     bool settled = false; // delivered or dropped: the caller knows
   };
 
+  struct Held
+  {
+    Packet packet {};
+    Tick since {};
+  };
+
   // One direction between a station and an access point: the sender's queue and what it knows of the link.
   struct Lane
   {
@@ -180,6 +191,9 @@ private:
     bool open = true;        // associated
     bool down = false;
     Ring<Queued> queue;
+    Ring<Held> held; // with CoDel: what comes behind the queue
+    std::uint64_t held_bytes = 0;
+    Codel codel {};
     std::size_t released = 0;        // entries at the front that the receiver has already handed up
     std::uint16_t next_sequence = 0; // of QoS data
     RateControl rates;
@@ -299,6 +313,8 @@ private:
   void enlist(NodeId id);
   void refresh(Channel& channel);
   void enqueue(NodeId from, Lane& lane, const Packet& packet);
+  static void push(const Node& node, Lane& lane, const Packet& packet);
+  void pull(NodeId from, Lane& lane);
   void access(Channel& channel);
   bool prepare(NodeId id, Sending& out);
   void fill(Node& node, Lane& lane, Sending& out);

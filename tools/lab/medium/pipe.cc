@@ -1,7 +1,6 @@
 #include "tools/lab/medium/pipe.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace tandem::medium
 {
@@ -71,46 +70,14 @@ bool Pipe::polices(std::uint32_t bytes, Tick at)
   return false;
 }
 
-// Whether this packet, at the head of the queue, is one of those that CoDel drops.
-bool Pipe::codel_drops(const Waiting& waiting, Tick at)
-{
-  constexpr Duration interval = std::chrono::milliseconds { 100 };
-  const auto next_after = [&](Tick from)
-  {
-    return from
-           + Duration { static_cast<std::int64_t>(static_cast<double>(interval.count()) / std::sqrt(drop_count_)) };
-  };
-  // What remains behind it: below one packet there is no standing queue.
-  const bool below = at - waiting.since < config_.aqm.threshold || queue_bytes_ <= 1500;
-  if (below)
-    first_above_time_.reset();
-  else if (!first_above_time_)
-    first_above_time_ = at + interval;
-  const bool ok_to_drop = !below && at >= *first_above_time_;
-  if (dropping_)
-  {
-    if (!ok_to_drop) dropping_ = false;
-    if (!dropping_ || at < drop_next_) return false;
-    ++drop_count_;
-    drop_next_ = next_after(drop_next_);
-    return true;
-  }
-  if (!ok_to_drop) return false;
-  dropping_ = true;
-  const std::uint32_t delta = drop_count_ - last_drop_count_;
-  drop_count_ = delta > 1 && at - drop_next_ < 16 * interval ? delta : 1;
-  drop_next_ = next_after(at);
-  last_drop_count_ = drop_count_;
-  return true;
-}
-
 // Whether the packet may go on, and whether it carries a mark. Decided when it leaves the queue, so that its waiting
 // time is known.
 bool Pipe::leaves_queue(const Waiting& waiting, Tick at, bool& mark)
 {
   mark = false;
   if (config_.aqm.kind == Aqm::Kind::none) return true;
-  if (config_.aqm.kind == Aqm::Kind::codel) return !codel_drops(waiting, at);
+  if (config_.aqm.kind == Aqm::Kind::codel)
+    return !codel_.drops(at - waiting.since, queue_bytes_, config_.aqm.threshold, at);
   const Duration waited = at - waiting.since;
   if (waited < config_.aqm.threshold) return true;
   if (config_.aqm.full > config_.aqm.threshold && waited < config_.aqm.full

@@ -1,6 +1,7 @@
 // A one-way point-to-point link: a policer, a queue, a rate or a trace, an AQM, losses, and a delay that may reorder.
 #pragma once
 
+#include "tools/lab/medium/codel.h"
 #include "tools/lab/medium/loss.h"
 #include "tools/lab/medium/outbox.h"
 #include "tools/lab/medium/random.h"
@@ -116,7 +117,6 @@ private:
   void use_opportunity(Tick at);
   bool polices(std::uint32_t bytes, Tick at);
   bool leaves_queue(const Waiting& waiting, Tick at, bool& mark);
-  bool codel_drops(const Waiting& waiting, Tick at);
   void send(const Packet& packet, bool mark, Tick at);
   void drop(const Packet& packet, Tick at, DropReason why);
   void pop();
@@ -146,11 +146,7 @@ private:
   // The policer's bucket, and since when it holds that.
   double tokens_ = 0;
   Tick tokens_since_ {};
-  // CoDel, with the names of RFC 8289, section 5.
-  std::optional<Tick> first_above_time_ {};
-  Tick drop_next_ {};
-  std::uint32_t drop_count_ = 0, last_drop_count_ = 0;
-  bool dropping_ = false;
+  Codel codel_ {};
   Tick now_ {};
   bool down_ = false;
   bool hold_ = false;
