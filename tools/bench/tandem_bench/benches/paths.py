@@ -23,12 +23,13 @@ ROUNDS = 3
 SENDERS, PHYS, RTTS = ("cubic", "bbr", "reno"), ("a", "n"), (20, 50, 100)
 AIRS = {"": "", ", 0.3 % loss": "loss_down = 0.003\n"}
 
-# What the wire (or the cellular network) is. The bottleneck is there, not in the air, wherever a rate is given.
+# What the wire, the access point's queue or the cellular network is. The bottleneck is the wire wherever a rate is given.
 PATHS: Mapping[str, Trouble] = {
     "policer 20 Mb/s, 64 kB": Trouble(wan='police_down = "20Mbit"\npolice_burst_down = "64kB"\n'),
     "policer 10 Mb/s, 1 MB": Trouble(wan='police_down = "10Mbit"\npolice_burst_down = "1MB"\n'),
     "policer 3 Mb/s, 32 kB": Trouble(wan='police_down = "3Mbit"\npolice_burst_down = "32kB"\n'),
     "CoDel 20 Mb/s": Trouble(wan='rate_down = "20Mbit"\necn_down = "codel"\nthreshold_down = "5ms"\n'),
+    "CoDel at the access point": Trouble(wifi='codel = "20ms"\nqueue = 1000\n'),
     "deep queue 10 Mb/s": Trouble(wan='rate_down = "10Mbit"\nqueue_down = 1000\n'),
     "shallow queue 20 Mb/s": Trouble(wan='rate_down = "20Mbit"\nqueue_down = 15\n'),
     "reordering 1 % by 5 ms": Trouble(wan='reorder_down = 0.01\nreorder_later_down = "5ms"\n'),
@@ -97,7 +98,7 @@ class Paths(Bench):
                       ("longest_gap_s", "longest gap, s"), ("faults", "module faults"), ("violations", "violations"), ("reasons", "reasons"))
     notes = (
         f"One download of {SECONDS:g} s by nginx on an unmodified server over the lab's 802.11 air, with LTE (30/10 Mb/s, 20 ms each way) beside it. What is special is the wire behind the access point, or the cellular network. "
-        "Policer: a token bucket that drops what comes above its rate, without a queue; its burst beside the rate. CoDel: RFC 8289, target 5 ms, drops. Deep and shallow queue: 1,000 and 15 packets, drop-tail. "
+        "Policer: a token bucket that drops what comes above its rate, without a queue; its burst beside the rate. CoDel: RFC 8289, drops, target 5 ms; at the access point 20 ms, in place of the queue of 100 or 200 packets. Deep and shallow queue: 1,000 and 15 packets, drop-tail. "
         "Reordering: so many packets, each on its own, are so much later than others. Wired bursts: Gilbert-Elliott, 5 packets on average, one in 2,000 begins one. Wired outages: the wire loses everything for 1 s and for 0.4 s "
         "while the Wi-Fi is well. DSL: 0.6 Mb/s towards the server with a queue of 60 packets. Poor cellular: 300 kb/s up, 120 to 200 ms each way, 2 % loss, reordering.",
         "0.3 % loss: of the air, besides. Cell names end with the server's congestion control, the RTT (half of it each way on the WAN) and the PHY.",
