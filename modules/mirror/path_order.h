@@ -13,12 +13,12 @@ class PathOrder
 public:
   void arrived(TsClock value)
   {
-    overtaken_ -= overtaken_ / memory;
-    if (known_ && value.before(newest_))
+    const bool first = overtaken_ < 0;
+    overtaken_ = first ? 0 : overtaken_ - overtaken_ / memory;
+    if (!first && value.before(newest_))
       overtaken_ += 1 / memory;
     else
       newest_ = value;
-    known_ = true;
   }
 
   // Whether more than an accident was overtaken lately.
@@ -31,9 +31,8 @@ private:
   static constexpr float memory = 512;
   static constexpr float share = 1.5f / memory;
 
-  bool known_ = false;
   TsClock newest_ {};
-  float overtaken_ = 0;
+  float overtaken_ = -1; // nothing has arrived yet
 };
 
 } // namespace tandem::mirror

@@ -31,6 +31,11 @@ constexpr double fall = 0.1;
 constexpr double least_kept = 0.8; // of what arrived in the round
 // Of the cap in flight means that it is what limits the flow.
 constexpr double limited = 0.8;
+// Where frames are sent in aggregates a queue of a few milliseconds makes them short, and the link slow: what arrives
+// then falls behind what arrived as the cap was set, a slow start that has hardly begun to fill the link. So while it
+// is not this much more, the queue may be as long as two aggregates take (IEEE 802.11n: 4 ms each here).
+constexpr float starving = 1.1f;
+constexpr double aggregates = 0.008; // s
 // A queue this many times the target, for so many rounds, in spite of the cap is somebody else's.
 constexpr double crowd = 3;
 constexpr std::uint8_t crowded_rounds = 5;
@@ -39,6 +44,9 @@ constexpr Duration back_off = 20s;
 constexpr int opening_trips = 3;
 // The rate of a flow is smoothed over about so many rounds.
 constexpr float rate_rounds = 8;
+// Losses that were to be expected, and segments, that come whole before the air is no reason for a cap any more.
+constexpr float too_clean = 10;
+constexpr float clean_segments = 6000;
 // Less than this part of the rate before the cap, once it has been there for so many rounds, may be the cap's own
 // doing: what arrives under it is what it was measured by.
 constexpr float too_little = 0.75f;
@@ -146,9 +154,12 @@ void Steering::end_round(const FlowView& flow, const Settings& settings, double 
   // Towards the target, as delay-based congestion control does (RFC 6817), a little each round.
   const double missing = aim - static_cast<double>(least_queued_);
   const double base = seconds(flow.rtt_min);
-  if (missing > aim / 2 && flight_ > limited * cap_)
+  // Nor does another flow of this host take the rest.
+  const bool starved = delivered_ >= nearly_all * together && delivered_ < starving * before_
+                       && static_cast<double>(least_queued_) < aggregates;
+  if ((missing > aim / 2 || starved) && flight_ > limited * cap_)
     cap_ = static_cast<std::uint32_t>(cap_ * (1 + rise));
-  else if (missing < -aim / 4)
+  else if (missing < -aim / 4 && !starved)
     cap_ = static_cast<std::uint32_t>(std::max(cap_ * (1 - std::min(fall, -missing / base)), least_kept * rate * base));
   most_ = std::max(most_, cap_);
   // Having given way by half and still finding the queue long means that somebody fills it who does not.
@@ -158,13 +169,18 @@ void Steering::end_round(const FlowView& flow, const Settings& settings, double 
 }
 
 // Whether the cap has no reason any more: it is there because the air goes on losing something.
-bool Steering::outlived(const FlowView& flow, double together, Tick now) const
+bool Steering::outlived(const FlowView& flow, double together, Tick now)
 {
   const Duration quiet = now - hidden_at_;
   const bool shared = delivered_ < nearly_all * together;
   const bool costs =
       !shared && episodes_ < few_episodes && rounds_ > rounds_to_tell && delivered_ < too_little * before_;
-  return quiet > ends_after || (costs && quiet > std::max(costs_after, flow.rtt_smoothed * int { rounds_to_tell }));
+  // Of an air that loses so much so much does not come whole: what had lost something was a queue that the cap ended.
+  const float whole = static_cast<float>(edge_ - hidden_edge_) / static_cast<float>(flow.mss);
+  const bool clean = whole > clean_segments && usual_ * whole > too_clean;
+  queue_loses_ = queue_loses_ || clean;
+  return quiet > ends_after || clean
+         || (costs && quiet > std::max(costs_after, flow.rtt_smoothed * int { rounds_to_tell }));
 }
 
 void Steering::lift(const FlowView& flow, const Settings& settings, Tick now)
@@ -208,6 +224,11 @@ std::uint16_t Steering::window(const FlowView& flow, Seq ack, std::uint16_t real
 bool Steering::may_wait(const FlowView& flow, const Settings& settings, Tick now) const
 {
   return thinning_ && settings.acks > 0 && now < due(flow, settings);
+}
+
+bool Steering::short_queue(const FlowView& flow, float queued, const Settings& settings)
+{
+  return static_cast<double>(queued) < 2 * target(flow, settings);
 }
 
 bool Steering::holds(const FlowView& flow, double queued, const Settings& settings) const

@@ -35,10 +35,12 @@ public:
   // the link, bytes per second.
   void acknowledged(const Segment& segment, const FlowView& flow, const DelayMeter& delay, const Settings& settings,
                     double together, Tick now);
-  // Random losses were hidden: the air still loses something.
-  void hidden(Tick now)
+  // Random losses were hidden: the air still loses something. So far it did so once in 1 / `share` segments.
+  void hidden(float share, Tick now)
   {
     hidden_at_ = now;
+    hidden_edge_ = edge_;
+    usual_ = share;
     if (episodes_ < 255) ++episodes_;
   }
   // Losses of the air are to be expected from the first on, and the sender answers them. The link has carried so many
@@ -48,6 +50,7 @@ public:
   void expect_losses(float carried, Tick now)
   {
     lossy_ = expecting_ = true;
+    usual_ = 0;
     expected_ = carried;
     hidden_at_ = now;
   }
@@ -65,7 +68,13 @@ public:
   Seq edge() const { return edge_; }
   // Whether the cap holds the queue below what any usual queue holds, so that it cannot be the cause of a loss.
   bool holds(const FlowView& flow, double queued, const Settings& settings) const;
+  // Whether a queue is as short as the cap would have it.
+  static bool short_queue(const FlowView& flow, float queued, const Settings& settings);
   bool lossy() const { return lossy_; }
+  // Whether nothing was lost any more once the cap kept the queue short: that queue is what loses.
+  bool queue_loses() const { return queue_loses_; }
+  // A loss in a queue that is short.
+  void air_loses() { queue_loses_ = false; }
   // Bytes per second that the link carried for this flow when a queue stood for a whole round; 0: none did yet.
   float carried() const { return carried_; }
   // Whether more was in flight lately than ever before: slow start, most likely.
@@ -79,7 +88,7 @@ private:
   static Duration gap(const FlowView& flow, const Settings& settings);
   void measure(const FlowView& flow, const DelayMeter& delay, const Settings& settings, double together, Tick now);
   void end_round(const FlowView& flow, const Settings& settings, double together, Tick now);
-  bool outlived(const FlowView& flow, double together, Tick now) const;
+  bool outlived(const FlowView& flow, double together, Tick now);
   void lift(const FlowView& flow, const Settings& settings, Tick now);
   void open_at_pace(std::uint32_t room, const FlowView& flow, Tick now);
 
@@ -88,13 +97,15 @@ private:
   bool expecting_ = false; // lossy_ without a hidden loss yet
   bool thinning_ = false;
   bool opening_ = false;
+  bool queue_loses_ = false;
   std::uint8_t rounds_ = 0;   // with the cap, or without growth while there is none
   std::uint8_t episodes_ = 0; // that were hidden
   std::uint8_t crowded_ = 0;  // rounds in a row with much more in the queue than the cap lets this flow put there
   Seq edge_ {};
-  Seq mark_ {};  // edge at the beginning of the round
-  Seq step_ {};  // and of the step
-  Seq limit_ {}; // with opening_: the right edge of the window
+  Seq mark_ {};        // edge at the beginning of the round
+  Seq step_ {};        // and of the step
+  Seq hidden_edge_ {}; // edge_ at the last random loss
+  Seq limit_ {};       // with opening_: the right edge of the window
   std::uint32_t cap_ = 0;
   std::uint32_t flight_ = 0;
   std::uint32_t most_ = 0;   // of flight_; of cap_ while there is one
@@ -104,6 +115,7 @@ private:
   float delivered_ = 0;      // bytes per second, smoothed over rounds
   float carried_ = 0;        // bytes per second, of the last round with a queue
   float expected_ = 0;       // of a flow before this one
+  float usual_ = 0;          // random losses a segment
   float before_ = 0;         // delivered_ when the cap was set
   Tick mark_at_ {};
   Tick step_at_ {};

@@ -250,9 +250,13 @@ Plan Undo::acknowledge(const Event& event, const FlowView& flow, State& state)
   if (progress) state.last_ack = segment.ack;
   const bool known = std::exchange(state.ack_known, true);
   const Seq edge = state.steering.edge();
+  const bool steered = state.steering.cap() > 0;
   state.steering.acknowledged(segment, flow, state.delay, steering(),
                               (*event.links)[static_cast<std::size_t>(flow.link)].delivery_rate, event.now);
-  if (known) state.load.arrived(static_cast<float>(state.steering.edge() - edge) / static_cast<float>(flow.mss));
+  if (known)
+    state.load.arrived(static_cast<float>(state.steering.edge() - edge) / static_cast<float>(flow.mss), event.now);
+  // The sender is slowed down, as by an answer.
+  if (!steered && state.steering.cap() > 0) state.load.answered(event.now);
 
   // An echo from before a pause would give the sender a round-trip sample of that length, and make it wait as
   // long before its next timeout.
@@ -324,7 +328,8 @@ Score Undo::score(const Event& event, const FlowView& flow, const State& state) 
         .repeated = state.alike >= alike_losses,
         .growing = state.steering.growing(),
         .unproved = state.loss_rate > 0 && !state.overflowed,
-        .loaded = state.load.tells(),
+        .loaded = state.load.tells()
+                  || (state.steering.queue_loses() && !state.steering.short_queue(flow, state.hole_queue, steering())),
         .steered = state.steering.holds(flow, static_cast<double>(state.hole_queue), steering()),
         .lost = episode.lost,
         .span = static_cast<std::uint32_t>(std::max(0, episode.edge - episode.una)),
@@ -385,6 +390,7 @@ Plan Undo::go_on(const Event& event, const FlowView& flow, State& state, bool cr
   state.score = static_cast<float>(verdict.congestion);
   const bool surely = verdict.congestion < sure && !left_over && !episode.ece;
   if (surely) learn_rate(flow, state);
+  if (state.steering.short_queue(flow, state.hole_queue, steering())) state.steering.air_loses();
   // What a full queue explains says nothing of losses that no queue does.
   if (verdict.congestion <= knobs.threshold || verdict.why == Weight::load) state.load.lost();
   // Without a rate nothing is to be had from knowing it: a flow that never filled the link overflows no queue.
@@ -397,7 +403,7 @@ Plan Undo::go_on(const Event& event, const FlowView& flow, State& state, bool cr
   else
   {
     bump(state.kept);
-    state.load.answered();
+    state.load.answered(event.now);
     state.overflowed = state.overflowed || (verdict.congestion > knobs.threshold && verdict.why != Weight::load);
     plan.why = left_over                        ? "mirror: kept, left over from congestion"
                : episode.ece                    ? "mirror: kept, ECN shows congestion"
@@ -425,7 +431,7 @@ Plan Undo::hide(const Event& event, const FlowView& flow, State& state, const Sc
     if (plan.inject.empty())
     {
       bump(state.kept);
-      state.load.answered();
+      state.load.answered(event.now);
       state.was_kept = true;
       return { .why = "mirror: kept, no timestamps and too many holes" };
     }
@@ -447,7 +453,8 @@ Plan Undo::hide(const Event& event, const FlowView& flow, State& state, const Sc
     state.bypass_until = event.now + from_seconds(knobs.back_off * (1 << std::min<int>(state.pauses, most_doublings)));
     bump(state.pauses);
   }
-  state.steering.hidden(event.now);
+  const double segments = static_cast<double>(flow.bytes_delivered) / flow.mss;
+  state.steering.hidden(static_cast<float>(state.hidden / std::max(1.0, segments)), event.now);
   // A rate-based sender would be held by the cap, and under it nobody could tell that it is one.
   if (flow.sender.kind == SenderKind::loss_based && (state.steering.lossy() || state.hidden <= late_to_steer))
     state.steering.undone(flow, steering(), event.now);

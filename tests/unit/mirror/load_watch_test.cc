@@ -13,6 +13,8 @@ namespace tandem::mirror
 namespace
 {
 
+using namespace std::chrono_literals;
+
 class MirrorLoadWatch : public testing::Test
 {
 protected:
@@ -20,7 +22,7 @@ protected:
   void arrive(float segments)
   {
     for (; segments > 0; segments -= 2)
-      watch.arrived(std::min(segments, 2.0f));
+      watch.arrived(std::min(segments, 2.0f), now += 1ms);
   }
   // And then one is lost.
   void loss_after(float segments)
@@ -32,10 +34,11 @@ protected:
   void answer_after(float segments)
   {
     loss_after(segments);
-    watch.answered();
+    watch.answered(now);
   }
 
   LoadWatch watch {};
+  Tick now { 100s };
 };
 
 TEST_F(MirrorLoadWatch, TellsAPolicerByTheTimeAfterAnAnswer)
@@ -54,6 +57,18 @@ TEST_F(MirrorLoadWatch, SaysNothingWhereNoEpisodeWasLeftToTheSender)
   for (int i = 0; i < 100; ++i)
     loss_after(100);
   EXPECT_FALSE(watch.tells());
+}
+
+// While the sender grows again, and nothing was lost yet, the time since its answer counts already.
+TEST_F(MirrorLoadWatch, CountsTheTimeSinceTheLastAnswer)
+{
+  for (int i = 0; i < 20; ++i)
+    loss_after(100);
+  answer_after(100);
+  arrive(500);
+  EXPECT_FALSE(watch.tells());
+  arrive(200);
+  EXPECT_TRUE(watch.tells());
 }
 
 TEST_F(MirrorLoadWatch, SaysNothingWhereAsMuchIsLostAfterAnAnswer)
@@ -79,14 +94,14 @@ TEST_F(MirrorLoadWatch, DoesNotCountWhatComesLongAfterAnAnswer)
 TEST_F(MirrorLoadWatch, FindsItsMistakeWhereTheAirHasBegunToLoseMuch)
 {
   answer_after(200);
-  arrive(1500); // nothing is lost yet
-  for (int i = 0; i < 12; ++i)
+  arrive(9000); // nothing is lost yet
+  for (int i = 0; i < 14; ++i)
     loss_after(50);
   EXPECT_TRUE(watch.tells());
   int answers = 0;
   for (; watch.tells() && answers < 100; ++answers)
     answer_after(50);
-  EXPECT_LE(answers, 12);
+  EXPECT_LE(answers, 4);
 }
 
 // An air that loses at random, whatever its rate, and one answer in so many episodes, is not taken for a policer.
@@ -105,7 +120,7 @@ TEST_F(MirrorLoadWatch, SeldomTakesRandomLossesForLoad)
         {
           loss_after(gap(luck));
           wrong += watch.tells() ? 1 : 0;
-          if (luck() % answered == 0) watch.answered();
+          if (luck() % answered == 0) watch.answered(now);
         }
         mistakes += wrong > 0 ? 1 : 0;
       }
