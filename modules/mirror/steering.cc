@@ -154,7 +154,7 @@ void Steering::end_round(const FlowView& flow, const Settings& settings, double 
   // Towards the target, as delay-based congestion control does (RFC 6817), a little each round.
   const double missing = aim - static_cast<double>(least_queued_);
   const double base = seconds(flow.rtt_min);
-  // Nor does another flow of this host take the rest.
+  // Unless another flow of this host has the rest.
   const bool starved = delivered_ >= nearly_all * together && delivered_ < starving * before_
                        && static_cast<double>(least_queued_) < aggregates;
   if ((missing > aim / 2 || starved) && flight_ > limited * cap_)
