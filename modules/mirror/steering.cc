@@ -1,5 +1,7 @@
 #include "modules/mirror/steering.h"
 
+#include "modules/mirror/count.h"
+
 #include <algorithm>
 
 namespace tandem::mirror
@@ -176,7 +178,7 @@ bool Steering::outlived(const FlowView& flow, double together, Tick now)
   const bool costs =
       !shared && episodes_ < few_episodes && rounds_ > rounds_to_tell && delivered_ < too_little * before_;
   // Of an air that loses so much so much does not come whole: what had lost something was a queue that the cap ended.
-  const float whole = static_cast<float>(edge_ - hidden_edge_) / static_cast<float>(flow.mss);
+  const float whole = segments(static_cast<double>(edge_ - hidden_edge_), flow);
   const bool clean = whole > clean_segments && usual_ * whole > too_clean;
   queue_loses_ = queue_loses_ || clean;
   return quiet > ends_after || clean

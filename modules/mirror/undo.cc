@@ -253,8 +253,7 @@ Plan Undo::acknowledge(const Event& event, const FlowView& flow, State& state)
   const bool steered = state.steering.cap() > 0;
   state.steering.acknowledged(segment, flow, state.delay, steering(),
                               (*event.links)[static_cast<std::size_t>(flow.link)].delivery_rate, event.now);
-  if (known)
-    state.load.arrived(static_cast<float>(state.steering.edge() - edge) / static_cast<float>(flow.mss), event.now);
+  if (known) state.load.arrived(segments(static_cast<double>(state.steering.edge() - edge), flow), event.now);
   // The sender is slowed down, as by an answer.
   if (!steered && state.steering.cap() > 0) state.load.answered(event.now);
 
@@ -453,8 +452,8 @@ Plan Undo::hide(const Event& event, const FlowView& flow, State& state, const Sc
     state.bypass_until = event.now + from_seconds(knobs.back_off * (1 << std::min<int>(state.pauses, most_doublings)));
     bump(state.pauses);
   }
-  const double segments = static_cast<double>(flow.bytes_delivered) / flow.mss;
-  state.steering.hidden(static_cast<float>(state.hidden / std::max(1.0, segments)), event.now);
+  const float all = segments(static_cast<double>(flow.bytes_delivered), flow);
+  state.steering.hidden(static_cast<float>(state.hidden) / std::max(1.0f, all), event.now);
   // A rate-based sender would be held by the cap, and under it nobody could tell that it is one.
   if (flow.sender.kind == SenderKind::loss_based && (state.steering.lossy() || state.hidden <= late_to_steer))
     state.steering.undone(flow, steering(), event.now);
