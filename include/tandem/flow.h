@@ -99,7 +99,7 @@ struct FlowView
   Ecn ecn_seen = Ecn::not_ect;         // of the last data that arrived
   std::uint8_t local_window_scale = 0; // shift for windows this host advertises
   std::uint8_t remote_window_scale = 0;
-  std::uint16_t mss = 536; // bytes per segment the server may send (RFC 9293 3.7.1)
+  std::uint16_t mss = 536; // bytes per segment the server may send (RFC 9293 3.7.1), never 0
 
   Sender sender {}; // what kind of TCP the server has
 

@@ -3,7 +3,6 @@
 
 #include <tandem/flow.h>
 
-#include <algorithm>
 #include <limits>
 
 namespace tandem::mirror
@@ -15,10 +14,9 @@ void bump(Count& count)
   if (count < std::numeric_limits<Count>::max()) ++count;
 }
 
-// A server may say that its segments hold nothing (an MSS option of 0).
 inline float segments(double bytes, const FlowView& flow)
 {
-  return static_cast<float>(bytes / std::max<int>(flow.mss, 1));
+  return static_cast<float>(bytes / flow.mss);
 }
 
 } // namespace tandem::mirror

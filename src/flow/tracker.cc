@@ -189,7 +189,8 @@ void Tracker::local_syn(const Segment& segment, FlowView& view)
   asked_multipath_ = asked_multipath_ || (segment.has_option(option::mptcp) && !segment.has(tcp_flag::ack));
   view.local_window_scale = segment.window_scale.value_or(0);
   if (!ack_seen_) view.snd_nxt = segment.end();
-  if (segment.mss) view.mss = *segment.mss;
+  // An option of 0 is none, as to Linux (tcp_parse_options).
+  if (segment.mss.value_or(0) != 0) view.mss = *segment.mss;
   if (segment.mptcp == MptcpSubtype::mp_join)
   {
     view.mptcp_joined = true;

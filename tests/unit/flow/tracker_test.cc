@@ -106,6 +106,15 @@ TEST(Tracker, AnOptionCountsOnlyWhenBothOfferIt)
     }
 }
 
+TEST(Tracker, AnMssOptionOf0IsNone)
+{
+  Watched w {};
+  Segment syn = w.peers.syn(w.now);
+  syn.mss = 0;
+  w.seen(syn);
+  EXPECT_EQ(w.view.mss, 536) << "RFC 9293 3.7.1, and what everybody divides by";
+}
+
 TEST(Tracker, WindowScaleOnlyWhenBothOfferIt)
 {
   Watched only_here {};
