@@ -148,7 +148,9 @@ void Steering::end_round(const FlowView& flow, const Settings& settings, double 
     return;
   }
   if (rounds_ > rounds_to_double) thinning_ = false;
-  if (outlived(flow, together, now))
+  const bool ended = ended_losses(flow);
+  queue_loses_ = queue_loses_ || ended;
+  if (ended || outlived(flow, together, now))
   {
     lift(flow, settings, now);
     return;
@@ -156,9 +158,8 @@ void Steering::end_round(const FlowView& flow, const Settings& settings, double 
   // Towards the target, as delay-based congestion control does (RFC 6817), a little each round.
   const double missing = aim - static_cast<double>(least_queued_);
   const double base = seconds(flow.rtt_min);
-  // Unless another flow of this host has the rest.
-  const bool starved = delivered_ >= nearly_all * together && delivered_ < starving * before_
-                       && static_cast<double>(least_queued_) < aggregates;
+  const bool starved =
+      !shared(together) && delivered_ < starving * before_ && static_cast<double>(least_queued_) < aggregates;
   if ((missing > aim / 2 || starved) && flight_ > limited * cap_)
     cap_ = static_cast<std::uint32_t>(cap_ * (1 + rise));
   else if (missing < -aim / 4 && !starved)
@@ -170,19 +171,25 @@ void Steering::end_round(const FlowView& flow, const Settings& settings, double 
   if (crowded_ >= crowded_rounds) lift(flow, settings, now);
 }
 
+bool Steering::shared(double together) const
+{
+  return delivered_ < nearly_all * together;
+}
+
+// Of an air that loses so much so much does not come whole: what had lost something was a queue that the cap has ended.
+bool Steering::ended_losses(const FlowView& flow) const
+{
+  const float whole = segments(static_cast<double>(edge_ - hidden_edge_), flow);
+  return whole > clean_segments && usual_ * whole > too_clean;
+}
+
 // Whether the cap has no reason any more: it is there because the air goes on losing something.
-bool Steering::outlived(const FlowView& flow, double together, Tick now)
+bool Steering::outlived(const FlowView& flow, double together, Tick now) const
 {
   const Duration quiet = now - hidden_at_;
-  const bool shared = delivered_ < nearly_all * together;
   const bool costs =
-      !shared && episodes_ < few_episodes && rounds_ > rounds_to_tell && delivered_ < too_little * before_;
-  // Of an air that loses so much so much does not come whole: what had lost something was a queue that the cap ended.
-  const float whole = segments(static_cast<double>(edge_ - hidden_edge_), flow);
-  const bool clean = whole > clean_segments && usual_ * whole > too_clean;
-  queue_loses_ = queue_loses_ || clean;
-  return quiet > ends_after || clean
-         || (costs && quiet > std::max(costs_after, flow.rtt_smoothed * int { rounds_to_tell }));
+      !shared(together) && episodes_ < few_episodes && rounds_ > rounds_to_tell && delivered_ < too_little * before_;
+  return quiet > ends_after || (costs && quiet > std::max(costs_after, flow.rtt_smoothed * int { rounds_to_tell }));
 }
 
 void Steering::lift(const FlowView& flow, const Settings& settings, Tick now)
@@ -228,14 +235,14 @@ bool Steering::may_wait(const FlowView& flow, const Settings& settings, Tick now
   return thinning_ && settings.acks > 0 && now < due(flow, settings);
 }
 
-bool Steering::short_queue(const FlowView& flow, float queued, const Settings& settings)
+bool Steering::short_queue(const FlowView& flow, double queued, const Settings& settings)
 {
-  return static_cast<double>(queued) < 2 * target(flow, settings);
+  return queued < 2 * target(flow, settings);
 }
 
 bool Steering::holds(const FlowView& flow, double queued, const Settings& settings) const
 {
-  return cap_ > 0 && queued < 2 * target(flow, settings);
+  return cap_ > 0 && short_queue(flow, queued, settings);
 }
 
 } // namespace tandem::mirror

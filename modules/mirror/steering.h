@@ -69,7 +69,7 @@ public:
   // Whether the cap holds the queue below what any usual queue holds, so that it cannot be the cause of a loss.
   bool holds(const FlowView& flow, double queued, const Settings& settings) const;
   // Whether a queue is as short as the cap would have it.
-  static bool short_queue(const FlowView& flow, float queued, const Settings& settings);
+  static bool short_queue(const FlowView& flow, double queued, const Settings& settings);
   bool lossy() const { return lossy_; }
   // Whether nothing was lost any more once the cap kept the queue short: that queue is what loses.
   bool queue_loses() const { return queue_loses_; }
@@ -88,7 +88,10 @@ private:
   static Duration gap(const FlowView& flow, const Settings& settings);
   void measure(const FlowView& flow, const DelayMeter& delay, const Settings& settings, double together, Tick now);
   void end_round(const FlowView& flow, const Settings& settings, double together, Tick now);
-  bool outlived(const FlowView& flow, double together, Tick now);
+  // Whether other flows of this host have a good part of what it gets by the link.
+  bool shared(double together) const;
+  bool ended_losses(const FlowView& flow) const;
+  bool outlived(const FlowView& flow, double together, Tick now) const;
   void lift(const FlowView& flow, const Settings& settings, Tick now);
   void open_at_pace(std::uint32_t room, const FlowView& flow, Tick now);
 

@@ -328,7 +328,8 @@ Score Undo::score(const Event& event, const FlowView& flow, const State& state) 
         .growing = state.steering.growing(),
         .unproved = state.loss_rate > 0 && !state.overflowed,
         .loaded = state.load.tells()
-                  || (state.steering.queue_loses() && !state.steering.short_queue(flow, state.hole_queue, steering())),
+                  || (state.steering.queue_loses()
+                      && !Steering::short_queue(flow, static_cast<double>(state.hole_queue), steering())),
         .steered = state.steering.holds(flow, static_cast<double>(state.hole_queue), steering()),
         .lost = episode.lost,
         .span = static_cast<std::uint32_t>(std::max(0, episode.edge - episode.una)),
@@ -389,7 +390,7 @@ Plan Undo::go_on(const Event& event, const FlowView& flow, State& state, bool cr
   state.score = static_cast<float>(verdict.congestion);
   const bool surely = verdict.congestion < sure && !left_over && !episode.ece;
   if (surely) learn_rate(flow, state);
-  if (state.steering.short_queue(flow, state.hole_queue, steering())) state.steering.air_loses();
+  if (Steering::short_queue(flow, static_cast<double>(state.hole_queue), steering())) state.steering.air_loses();
   // What a full queue explains says nothing of losses that no queue does.
   if (verdict.congestion <= knobs.threshold || verdict.why == Weight::load) state.load.lost();
   // Without a rate nothing is to be had from knowing it: a flow that never filled the link overflows no queue.
@@ -401,8 +402,6 @@ Plan Undo::go_on(const Event& event, const FlowView& flow, State& state, bool cr
     plan = hide(event, flow, state, verdict);
   else
   {
-    bump(state.kept);
-    state.load.answered(event.now);
     state.overflowed = state.overflowed || (verdict.congestion > knobs.threshold && verdict.why != Weight::load);
     plan.why = left_over                        ? "mirror: kept, left over from congestion"
                : episode.ece                    ? "mirror: kept, ECN shows congestion"
@@ -412,6 +411,11 @@ Plan Undo::go_on(const Event& event, const FlowView& flow, State& state, bool cr
                : knobs.undo == 0                ? "mirror: kept, undo is off"
                : left_alone(flow.sender)        ? "mirror: kept, this sender is left alone"
                                                 : kept(verdict);
+  }
+  if (state.was_kept)
+  {
+    bump(state.kept);
+    state.load.answered(event.now);
   }
   state.why = plan.why.data() + 8; // behind "mirror: "
   begin(event, flow, state);
@@ -429,8 +433,6 @@ Plan Undo::hide(const Event& event, const FlowView& flow, State& state, const Sc
     plan.inject = duplicates(event, flow, episode);
     if (plan.inject.empty())
     {
-      bump(state.kept);
-      state.load.answered(event.now);
       state.was_kept = true;
       return { .why = "mirror: kept, no timestamps and too many holes" };
     }
