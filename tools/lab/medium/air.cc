@@ -404,7 +404,7 @@ void Air::submit(Tick now, const Packet& packet, NodeId from, NodeId to)
 void Air::enqueue(NodeId from, Lane& lane, const Packet& packet)
 {
   Node& node = nodes_[from];
-  if (lane.queue.size() + lane.held.size() >= (node.is_ap ? config_.ap_queue : config_.station_queue))
+  if (lane.packets() >= (node.is_ap ? config_.ap_queue : config_.station_queue))
     return drop(packet.handle, from, DropReason::queue_full);
   if (node.is_ap && config_.codel > Duration {})
   {
@@ -461,7 +461,7 @@ void Air::drop(Handle handle, NodeId from, DropReason why)
   if (handle == virtual_packet) return;
   std::uint32_t queued = 0;
   for (const auto& lane : nodes_[from].lanes)
-    queued += static_cast<std::uint32_t>(lane.queue.size() + lane.held.size());
+    queued += static_cast<std::uint32_t>(lane.packets());
   outbox_.drops.push_back({ handle, from, now_, why, queued });
 }
 
@@ -1132,7 +1132,7 @@ void Air::handoff(Tick now, NodeId station, NodeId ap, Duration gap, bool forwar
 std::size_t Air::queued(NodeId from, NodeId to) const
 {
   for (const auto& lane : nodes_[from].lanes)
-    if (lane.to == to) return lane.queue.size() + lane.held.size();
+    if (lane.to == to) return lane.packets();
   return 0;
 }
 

@@ -186,6 +186,8 @@ private:
   {
     explicit Lane(RateControl control, LossModel model) : rates(std::move(control)), loss(model) {}
 
+    std::size_t packets() const { return queue.size() + held.size(); }
+
     NodeId to = nobody;
     NodeId station = nobody; // the station end
     bool open = true;        // associated
