@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Callable, Iterable, Mapping, Sequence
+from typing import Any, Callable, Iterable, Mapping, Sequence
 
 import numpy
 from tandem_common import confidence
@@ -60,6 +60,13 @@ def over_cases(title: str, members: Sequence[Case], runs: Iterable[Run], arms: S
     shared = tuple(arm for arm in arms if all(arm in case.arms for case in members))
     pooled = as_one_case(title, members, runs, shared)
     return [(Case(title, shared, metrics, len({run.seed for run in pooled}), goals(shared), parameters={"pooled": True}), pooled)]
+
+
+def over_groups(titles: Mapping[Any, str], group_of: Callable[[Case], Any], cases: Sequence[Case], runs: Sequence[Run], arms: Sequence[Arm],
+                metrics: tuple[Metric, ...], goals: Callable[[tuple[Arm, ...]], tuple[Goal, ...]]) -> list[tuple[Case, list[Run]]]:
+    """The row of each group's cases together, as `over_cases` makes it. `titles`: of the groups, in the order of the rows."""
+    return [row for group, title in titles.items()
+            for row in over_cases(f"{title}, all cells", [case for case in cases if group_of(case) == group], runs, arms, metrics, goals)]
 
 
 STATISTICS: Mapping[str, Callable[[Sequence[float]], float]] = {

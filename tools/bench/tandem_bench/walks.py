@@ -64,6 +64,11 @@ def scenario(name: str, trouble: Trouble, *, phy: str, rtt_ms: int, congestion: 
             f'[[server]]\nname = "srv1"\ncongestion = "{congestion}"\n{trouble.tables}')
 
 
+def setting(sender: str, rtt_ms: int, phy: str) -> str:
+    """How the names of cells end: congestion control of the server, RTT, PHY."""
+    return f"{sender}, {rtt_ms} ms, 802.11{phy}"
+
+
 def troubles(seconds: float) -> Mapping[str, Trouble]:
     """By name, for a download of so many seconds. The cellular networks that are filtered or translated go with a blackout: without one only
     `offload` would look for them."""

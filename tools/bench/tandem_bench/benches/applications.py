@@ -18,7 +18,7 @@ from tandem_lab.errors import LabError
 from .. import app_traffic, application_pictures, helpers, lateness, walks
 from ..daemon_status import of_all
 from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options, Run
-from ..statistics import over_cases
+from ..statistics import over_groups
 from .together import AGAIN, ALL, PLAIN, SINGLE, modules_of, noise_of
 
 TYPICAL, LONGEST = Metric("typical wait", "s", 3), Metric("longest wait", "s", 3)
@@ -43,7 +43,7 @@ class Cell:
 
     @property
     def name(self) -> str:
-        return f"{SAYS[self.what]}, {self.trouble}, {self.sender}, {self.rtt_ms} ms, 802.11{self.phy}"
+        return f"{SAYS[self.what]}, {self.trouble}, {walks.setting(self.sender, self.rtt_ms, self.phy)}"
 
     @property
     def scenario(self) -> str:
@@ -134,11 +134,7 @@ class Applications(Bench):
 
     def summarise(self, cases: Sequence[Case], runs: Sequence[Run]) -> list[tuple[Case, list[Run]]]:
         """All against plain over the cells of each application together: a pair is a cell on a seed."""
-        made: list[tuple[Case, list[Run]]] = []
-        for what, title in SAYS.items():
-            members = [case for case in cases if case.parameters["cell"].what == what]
-            made += over_cases(f"{title}, all cells", members, runs, (PLAIN, AGAIN, ALL), (TYPICAL,), lambda arms: (no_longer(arms),))
-        return made
+        return over_groups(SAYS, lambda case: case.parameters["cell"].what, cases, runs, (PLAIN, AGAIN, ALL), (TYPICAL,), lambda arms: (no_longer(arms),))
 
     def draw(self, cases: Sequence[Case], runs: Sequence[Run], directory: Path) -> list[Path]:
         return application_pictures.draw(self, cases, runs, directory, (TYPICAL, LONGEST), ((AGAIN.name, ""), (ALL.name, "tandem")), PLAIN.name)
