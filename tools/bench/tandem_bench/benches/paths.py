@@ -4,19 +4,15 @@ thin way back, poor cellular networks. None may be worse with every module on.""
 from __future__ import annotations
 
 import itertools
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
-from tandem_lab import Lab
-
-from .. import application_pictures, helpers, lateness, walks
-from ..daemon_status import of_all
+from .. import application_pictures, lateness, walks
 from ..model import Arm, Bench, Case, Measurement, Options, Run
 from ..statistics import over_groups
 from ..walks import Trouble, event
-from .together import AGAIN, ALL, DETAILS, GOODPUT, NO_WORSE, PLAIN, SINGLE, WORST, modules_of, not_slower, one_download
+from .together import AGAIN, ALL, DETAILS, GOODPUT, NO_WORSE, PLAIN, SINGLE, WORST, download_over, modules_of, not_slower
 
 SECONDS = 15.0
 ROUNDS = 3
@@ -111,18 +107,8 @@ class Paths(Bench):
         return SECONDS + 2
 
     def measure(self, session: Any, case: Case, arm: Arm, seed: int, options: Options) -> Measurement:
-        return lateness.measured(lambda: self._measure(case, arm, seed, options))
-
-    def _measure(self, case: Case, arm: Arm, seed: int, options: Options) -> Measurement:
-        with ExitStack() as stack:
-            lab = stack.enter_context(Lab(case.parameters["cell"].scenario, seed=seed, prefix=options.prefix))
-            daemon = None
-            if chosen := modules_of(arm):
-                daemon = stack.enter_context(helpers.tandem(lab, options, chosen, {}, f"{case.name}-{arm.name}-{seed}"))
-            goodput, details = one_download(lab, SECONDS)
-            if daemon is not None:
-                details |= of_all(daemon.api("/v1/status"))
-        return Measurement({GOODPUT.name: goodput}, details)
+        cell: Cell = case.parameters["cell"]
+        return lateness.measured(lambda: download_over(cell.scenario, SECONDS, f"{case.name}-{arm.name}-{seed}", modules_of(arm), seed, options))
 
     def summarise(self, cases: Sequence[Case], runs: Sequence[Run]) -> list[tuple[Case, list[Run]]]:
         """All against plain over the cells of each path together: a pair is a cell on a seed."""

@@ -210,11 +210,22 @@ class Together(Bench):
         return [made for case in cases if (made := against_best_pair(case, runs))] + over_all(cases, runs)
 
 
-def one_download(lab: Lab, seconds: float, server: Any = "srv1") -> tuple[float, dict[str, Any]]:
+def download_over(scenario: str, seconds: float, title: str, modules: Sequence[str], seed: int, options: Options, flows: int = 1) -> Measurement:
+    """What a download over a scenario (TOML text) gave, or so many at the same time. Without modules no daemon runs; `title` names its logs."""
+    with ExitStack() as stack:
+        lab = stack.enter_context(Lab(scenario, seed=seed, prefix=options.prefix))
+        daemon = stack.enter_context(helpers.tandem(lab, options, modules, {}, title)) if modules else None
+        goodput, details = one_download(lab, seconds, flows=flows)
+        if daemon is not None:
+            details |= of_all(daemon.api("/v1/status"))
+    return Measurement({GOODPUT.name: goodput}, details)
+
+
+def one_download(lab: Lab, seconds: float, server: Any = "srv1", flows: int = 1) -> tuple[float, dict[str, Any]]:
     """A download from the beginning of the timeline on: goodput in Mb/s, and what became of it. Raises LabError when it failed, or the emulator was late."""
     before = lab.tcp_counters()
     lab.start_timeline()
-    result = lab.start_download(seconds=seconds, server=server).wait()
+    result = lab.start_download(seconds=seconds, server=server, flows=flows).wait()
     after = lab.tcp_counters()
     if result.error:
         raise LabError(f"download: {result.error}")
