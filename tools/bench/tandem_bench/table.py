@@ -63,7 +63,7 @@ def _texts(found: Sequence[Any]) -> str:
 def result_rows(bench: Bench, cases: Sequence[Case], runs: Sequence[Run], verdicts: Sequence[Verdict]) -> tuple[list[str], list[list[str]]]:
     """Heading and rows: one per case and metric, and a further one for each further goal."""
     used = [column for column in bench.columns if any(arm.column == column for case in cases for arm in case.arms)]
-    headings = ["case", "published", *(_heading(bench, column, cases) for column in used), "ratio", "goal met?"]
+    headings = ["case", bench.headings.get("published", "published"), *(_heading(bench, column, cases) for column in used), "ratio", "goal met?"]
     rows: list[list[str]] = []
     for case in cases:
         for number, metric in enumerate(case.metrics):
