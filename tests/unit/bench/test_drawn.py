@@ -40,8 +40,17 @@ def test_everything_that_can_be_drawn_is_drawn() -> None:
 def test_settings_choose_the_networks() -> None:
     cases = bench.BENCH.configured(bench.BENCH.cases(False), {"first": "61", "networks": "3"})
     assert [case.parameters["network"].number for case in cases] == [61, 62, 63]
-    with pytest.raises(BadInput, match="--set networks=0: allowed"):
-        bench.BENCH.configured(cases, {"networks": "0"})
+    for key, value in (("networks", "0"), ("first", "x"), ("sender", "windows")):
+        with pytest.raises(BadInput, match=f"--set {key}={value}: allowed"):
+            bench.BENCH.configured(cases, {key: value})
+
+
+@pytest.mark.parametrize("sender, control", [("reno", "reno"), ("gvisor", "cubic")])
+def test_another_sender_changes_nothing_else_of_the_networks(sender: str, control: str) -> None:
+    for case in bench.BENCH.configured(bench.BENCH.cases(True), {"sender": sender}):
+        network = case.parameters["network"]
+        assert (network.sender, tomllib.loads(network.scenario)["server"][0]["congestion"]) == (sender, control)
+        assert network.told == drawn.network(network.number, 15.0).told
 
 
 def test_rows_of_a_sender_and_of_all_pair_a_network_and_a_seed() -> None:

@@ -79,8 +79,7 @@ class Cell:
     def scenario(self, lossy: bool = True) -> str:
         """The scenario as TOML text."""
         trouble = walks.troubles(self.seconds)[self.trouble if lossy else "no loss"]
-        control = "cubic" if self.sender in foreign.STACKS else self.sender
-        return walks.scenario("bench-together", trouble, phy=self.phy, rtt_ms=self.rtt_ms, congestion=control)
+        return walks.scenario("bench-together", trouble, phy=self.phy, rtt_ms=self.rtt_ms, congestion=control_of(self.sender))
 
 
 def covering_cells() -> list[Cell]:
@@ -183,8 +182,6 @@ class Together(Bench):
 
     def _measure(self, case: Case, arm: Arm, seed: int, options: Options) -> Measurement:
         cell: Cell = case.parameters["cell"]
-        if cell.sender in foreign.STACKS and (why := foreign.missing(cell.sender)):
-            raise Unavailable(why)
         with ExitStack() as stack:
             lab = stack.enter_context(Lab(cell.scenario(arm != LOSS_FREE), seed=seed, prefix=options.prefix))
             daemon = None
@@ -192,7 +189,7 @@ class Together(Bench):
                 daemon = stack.enter_context(helpers.tandem(lab, options, chosen, config_of(lab, cell), f"{case.name}-{arm.name}-{seed}"))
                 if cell.known and "offload" in chosen:
                     helpers.make_path_known(lab, daemon)
-            server = stack.enter_context(lab.foreign_server(cell.sender)) if cell.sender in foreign.STACKS else "srv1"
+            server = server_of(stack, lab, cell.sender)
             if cell.before:
                 lab.download(seconds=cell.before, server=server)
             with lab.capture("srv1", "eth0", "tcp port 80") if cell.advances else nullcontext() as captured:
@@ -210,15 +207,30 @@ class Together(Bench):
         return [made for case in cases if (made := against_best_pair(case, runs))] + over_all(cases, runs)
 
 
-def download_over(scenario: str, seconds: float, title: str, modules: Sequence[str], seed: int, options: Options, flows: int = 1) -> Measurement:
-    """What a download over a scenario (TOML text) gave, or so many at the same time. Without modules no daemon runs; `title` names its logs."""
+def download_over(scenario: str, seconds: float, title: str, modules: Sequence[str], seed: int, options: Options, *, flows: int = 1, sender: str = "") -> Measurement:
+    """What a download over a scenario (TOML text) gave, or so many at the same time. Without modules no daemon runs; `title` names its logs. A `sender` that is
+    not Linux serves in place of the server."""
     with ExitStack() as stack:
         lab = stack.enter_context(Lab(scenario, seed=seed, prefix=options.prefix))
         daemon = stack.enter_context(helpers.tandem(lab, options, modules, {}, title)) if modules else None
-        goodput, details = one_download(lab, seconds, flows=flows)
+        goodput, details = one_download(lab, seconds, server_of(stack, lab, sender), flows)
         if daemon is not None:
             details |= of_all(daemon.api("/v1/status"))
     return Measurement({GOODPUT.name: goodput}, details)
+
+
+def control_of(sender: str) -> str:
+    """Congestion control of the Linux server: the sender's, and any where another stack serves."""
+    return "cubic" if sender in foreign.STACKS else sender
+
+
+def server_of(stack: ExitStack, lab: Lab, sender: str) -> Any:
+    """Who serves: the lab's server, or the stack that is not Linux beside it, as long as `stack` lasts. Raises Unavailable."""
+    if sender not in foreign.STACKS:
+        return "srv1"
+    if why := foreign.missing(sender):
+        raise Unavailable(why)
+    return stack.enter_context(lab.foreign_server(sender))
 
 
 def one_download(lab: Lab, seconds: float, server: Any = "srv1", flows: int = 1) -> tuple[float, dict[str, Any]]:
