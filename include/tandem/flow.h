@@ -140,6 +140,7 @@ struct FlowView
 
   // What really left for the server, after edits; the chain keeps it.
   Seq sent_ack {};               // last acknowledgement number sent
+  Seq sent_sacked {};            // behind the highest byte that an ACK has reported, by its number or a SACK block
   std::uint16_t sent_window = 0; // last window sent, unscaled
   // The window of the local TCP that stands for: its own, where it left as it was or bounded by an edit that may wait,
   // else as an edit made it. The next one's differing from it is a change that the server must learn.
@@ -189,17 +190,32 @@ constexpr std::uint16_t injected_flags(std::uint16_t asked, const FlowView& flow
   return flow.acc_ecn ? static_cast<std::uint16_t>((asked & ~ace_bits) | flow.ace) : asked;
 }
 
-// Whether an outgoing ACK carries nothing but its window that the next one does not repeat: no SACK, DSACK, ECE, CWR,
-// duplicate, FIN, RST, data, one-time MPTCP signal or unknown option, and no question: a keep-alive or window probe has
-// the number of a byte before SND.NXT (RFC 9293 3.8.4, 3.8.6.1). With AccECN none is: three bits count marks modulo
-// eight, so that a sender must guess how often they went round in what was left out (RFC 9768 3.2.2.5).
-constexpr bool repeats_but_for_window(const Segment& segment, const FlowView& flow)
+// Whether an outgoing ACK carries nothing but its number, window and SACK blocks that the next one does not repeat: no
+// ECE, CWR, duplicate, FIN, RST, data, one-time MPTCP signal or unknown option, and no question: a keep-alive or window
+// probe has the number of a byte before SND.NXT (RFC 9293 3.8.4, 3.8.6.1). With AccECN none is: three bits count marks
+// modulo eight, so that a sender must guess how often they went round in what was left out (RFC 9768 3.2.2.5).
+constexpr bool says_only_number(const Segment& segment, const FlowView& flow)
 {
   constexpr std::uint32_t counting = option::acc_ecn | option::unknown;
   return segment.direction == Direction::egress && segment.is_pure_ack() && segment.seq == flow.snd_nxt
-         && segment.sack_count == 0 && !segment.has(ace_bits | tcp_flag::urg) && !flow.acc_ecn
-         && !segment.has_mptcp_signal() && !segment.has_option(counting) && !flow.mptcp_refused && flow.sent_any
-         && segment.ack.after(flow.sent_ack);
+         && !segment.has(ace_bits | tcp_flag::urg) && !flow.acc_ecn && !segment.has_mptcp_signal()
+         && !segment.has_option(counting) && !flow.mptcp_refused && flow.sent_any && segment.ack.after(flow.sent_ack);
+}
+
+// Whether an outgoing ACK carries nothing but its window that the next one does not repeat: no SACK or DSACK either.
+constexpr bool repeats_but_for_window(const Segment& segment, const FlowView& flow)
+{
+  return says_only_number(segment, flow) && segment.sack_count == 0;
+}
+
+// Whether an outgoing ACK tells of repaired holes alone: its SACK blocks were all reported before, and the next ACK
+// repeats its number. What that covers anew is what filled the holes, so that it draws no burst when it comes later.
+constexpr bool reports_nothing_new(const Segment& segment, const FlowView& flow)
+{
+  if (!says_only_number(segment, flow) || segment.sack_count == 0) return false;
+  for (const SackBlock& block : segment.sacks())
+    if (!block.left.after(segment.ack) || block.right.after(flow.sent_sacked)) return false;
+  return true;
 }
 
 // Likewise, and its window is the one that the server knows. Such an ACK may be left out, while a later one is sure to

@@ -20,7 +20,9 @@ namespace tandem
 enum class Verdict : std::uint8_t
 {
   pass,
-  drop, // thinning; only ever of an ACK that carries nothing a later one does not repeat
+  // Thinning; only ever of an ACK that carries nothing a later one does not repeat. An edit beside it is for the case
+  // that another module insists on this ACK.
+  drop,
 };
 
 // Changes to the segment at hand. An empty field leaves the bytes as they are.

@@ -17,6 +17,9 @@ control made of it. Nothing is acknowledged that was not received, it works unde
 **Undo.** The SACK blocks of this host's own ACKs show the holes and when they are filled. On the ACK that reaches the recovery point the echoed timestamp
 (TSecr) is set just before the first retransmission. A sender that follows RFC 3522 and RFC 4015, as Linux does, concludes that the retransmission was not
 needed and restores its window. Once per episode; while losses follow each other without a gap, at every step forward.
+Then one echo serves for as long as that lasts, and where nothing else in an ACK tells the sender a round trip, the echo does: its timer would become seconds long. So an echo
+older than 200 ms and four round trips leaves beside a new SACK block, from which Linux takes its sample. An ACK without one waits for the next, for as long as new data came in the last 25 ms;
+an echo older than a second and 20 round trips never leaves without one.
 
 **Air or queue.** Only wireless losses are hidden: a full queue must stay visible, or the link drowns. Each episode gets a score from 0 (the air) to 1
 (congestion), `threshold` divides them. It is made of the queueing delay at the holes (one-way, from the server's timestamps) against the most that the queue held

@@ -28,6 +28,12 @@ constexpr int pause_trips = 4;
 // becomes longer (RTO_MIN is 200 ms with Linux, a second by RFC 6298).
 constexpr int oldest_echo_trips = 4;
 constexpr Duration oldest_echo = 200ms;
+// How long an ACK waits for one beside whose new SACK block an old echo is no sample.
+constexpr Duration longest_wait = 25ms;
+// A sample longer than both is given to no sender: its timer becomes about as long, for some ten round trips. A second
+// is what RFC 6298 (2.4) has for the least.
+constexpr Duration longest_sample = 1s;
+constexpr int longest_sample_trips = 20;
 // A sender that has more to send does so within two round trips, with or without a loss probe (RFC 8985 7.2).
 constexpr int dry_trips = 2;
 // Less in flight than this part of what was there before an undo means that it brought nothing.
@@ -171,6 +177,23 @@ Duration retransmission_timeout(const FlowView& flow)
                                          : Duration::max();
 }
 
+// How long before the newest data the old echo's was sent, in seconds.
+double echo_age(const Undo::State& state)
+{
+  return (state.order.newest() - state.episode.old) * state.delay.tick();
+}
+
+bool lengthens_timer(const FlowView& flow, const Undo::State& state)
+{
+  return echo_age(state) > seconds(std::max(oldest_echo, flow.rtt_smoothed * oldest_echo_trips));
+}
+
+// And so far that the sender must not have it as a sample.
+bool makes_timer_useless(const FlowView& flow, const Undo::State& state)
+{
+  return echo_age(state) > seconds(std::max(longest_sample, flow.rtt_smoothed * longest_sample_trips));
+}
+
 // Whether the echo from before the chain is older than a sender may have it. Where the path reorders a Linux sender
 // waits before it takes a segment for lost, for as long as an eighth of its smoothed round trip (RACK, RFC 8985 6.2),
 // which such echoes lengthen, and its timer with it; when it has no more to send meanwhile (its send buffer is full),
@@ -178,8 +201,7 @@ Duration retransmission_timeout(const FlowView& flow)
 bool too_old(const FlowView& flow, const Undo::State& state)
 {
   if (!state.episode.chained || !state.order.reorders() || flow.sender.kind == SenderKind::loss_based) return false;
-  const double age = (state.order.newest() - state.episode.old) * state.delay.tick();
-  return age > seconds(std::max(oldest_echo, flow.rtt_smoothed * oldest_echo_trips));
+  return lengthens_timer(flow, state);
 }
 
 } // namespace
@@ -217,7 +239,7 @@ Plan Undo::decide(const Event& event, const FlowView& flow, State& state)
 Plan Undo::look_away(const Event& event, State& state)
 {
   state.episode = {};
-  state.stopped = state.aged = state.insisting = false;
+  state.stopped = state.aged = state.insisting = state.waiting = false;
   state.steering.acknowledged(event.now);
   state.why = "faster than any Wi-Fi";
   return { .quiet = event.now + look_again, .why = "mirror: faster than any Wi-Fi" };
@@ -272,8 +294,39 @@ Plan Undo::acknowledge(const Event& event, const FlowView& flow, State& state)
   if (state.steering.edge() != edge) state.edge_at = event.now;
   repair_too(event, flow, state, plan);
 
-  ease(event, flow, state, plan);
+  spare_timer(event, flow, state, plan);
+  if (!state.waiting) ease(event, flow, state, plan);
   return plan;
+}
+
+// A Linux sender takes a round-trip sample from an echo when nothing else in the ACK gives it one: what it acknowledges
+// for the first time was sent twice, and no SACK block is new (tcp_ack_update_rtt). In a long chain such samples are as
+// long as the chain, and the timer becomes a multiple of that: seconds, in which a sender that a short blackout has
+// silenced does nothing (docs/results/drawn.md). So an old echo waits for the next ACK that reports something new, most
+// often the very next one.
+void Undo::spare_timer(const Event& event, const FlowView& flow, State& state, Plan& plan) const
+{
+  const Segment& segment = *event.segment;
+  const bool waited = std::exchange(state.waiting, false);
+  // Judged when it came, unless this one reaches a recovery point of its own.
+  if (waited && state.episode.chained && plan.why.empty()) plan.edit.ts_echo = state.episode.old;
+  if (!plan.edit.ts_echo || !plan.inject.empty()) return;
+  if (!lengthens_timer(flow, state)) return;
+  const bool nothing_new = reports_nothing_new(segment, flow);
+  if (nothing_new && event.now - state.edge_at < longest_wait)
+  {
+    plan.verdict = Verdict::drop;
+    plan.wake = state.edge_at + longest_wait;
+    plan.why = "mirror: old echo waits for a new SACK block";
+    state.waiting = true;
+    return;
+  }
+  if (!nothing_new && segment.sack_count > 0) return;
+  if (makes_timer_useless(flow, state))
+  {
+    plan.edit.ts_echo.reset();
+    plan.why = "mirror: true echo, the old one would lengthen the timer";
+  }
 }
 
 // Fewer ACKs, and the window that steering wants, with the ACK that the plan is about.
@@ -301,7 +354,10 @@ void Undo::ease(const Event& event, const FlowView& flow, State& state, Plan& pl
 Plan Undo::alarm(const Event& event, const FlowView& flow, State& state)
 {
   if (state.bypassed || !withholds_ack(flow)) return {};
-  if (const Tick due = state.steering.due(flow, steering()); event.now < due) return { .wake = due };
+  const bool waited = state.waiting;
+  if (const Tick due = waited ? state.edge_at + longest_wait : state.steering.due(flow, steering()); event.now < due)
+    return { .wake = due };
+  state.waiting = false;
   InjectedSegment& ack = scratch_[0];
   ack = latest_ack(flow, flow.link);
   ack.window = state.steering.window(flow, flow.rcv_nxt, flow.last_window, event.now);
@@ -309,6 +365,7 @@ Plan Undo::alarm(const Event& event, const FlowView& flow, State& state)
   // No younger TSval than what has left: another module may be withholding it for a path validation
   // (docs/decisions/0003).
   if (ack.timestamps) ack.timestamps->value = flow.sent_ts_value;
+  if (ack.timestamps && waited && !makes_timer_useless(flow, state)) ack.timestamps->echo = state.episode.old;
   state.steering.acknowledged(event.now);
   return { .inject = { &ack, 1 }, .why = "mirror: the ACK that was waiting" };
 }

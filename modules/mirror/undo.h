@@ -92,6 +92,7 @@ public:
     bool stopped = false;    // data had stopped within this chain of episodes
     bool aged = false;       // the path reorders, and this chain's echo has become too old for that
     bool insisting = false;  // the old echo is repeated until an ACK has reached `until`
+    bool waiting = false;    // an ACK with the old echo waits for one that reports new data
     std::uint8_t vain = 0;   // undos in a row that brought nothing
     std::uint8_t alike = 0;  // episodes in a row at the same queueing delay
     std::uint8_t pauses = 0; // times that a flow was bypassed because its sender does not respond
@@ -133,6 +134,7 @@ private:
   Plan acknowledge(const Event& event, const FlowView& flow, State& state);
   static Plan look_away(const Event& event, State& state);
   void expect_losses(const Event& event, const FlowView& flow, State& state) const;
+  void spare_timer(const Event& event, const FlowView& flow, State& state, Plan& plan) const;
   void ease(const Event& event, const FlowView& flow, State& state, Plan& plan) const;
   Plan follow(const Event& event, const FlowView& flow, State& state, bool progress, bool dry);
   Plan go_on(const Event& event, const FlowView& flow, State& state, bool crossed);

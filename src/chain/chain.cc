@@ -390,7 +390,7 @@ void Chain::decide(const Segment& segment, bool queued, const LastAck& before, f
     if (!was_asked(i)) continue;
     const Plan& plan = plans_[i];
     if (plan.verdict == Verdict::drop) outcome.verdict = Verdict::drop;
-    insisted = insisted || insists(plan.edit);
+    insisted = insisted || (plan.verdict == Verdict::pass && insists(plan.edit));
     if (plan.edit.window && !plan.edit.window_waits)
       outcome.told_window = std::min(outcome.told_window, *plan.edit.window);
     if (plan.edit.route && !outcome.edit.route) outcome.routed_by = static_cast<std::uint8_t>(i);
@@ -401,8 +401,8 @@ void Chain::decide(const Segment& segment, bool queued, const LastAck& before, f
     if (plan.quiet || slots_[i].module->interest().decide != 0) quiet = std::min(quiet, plan.quiet.value_or(Tick {}));
   }
   flow.quiet_until = flow.watched ? Tick {} : quiet;
-  // An edit asks that this very segment leaves: it beats a drop. A lower ACK number alone does not: whoever withholds
-  // does not mind that less is acknowledged. Nor does a window that may wait.
+  // An edit asks that this very segment leaves: it beats a drop, but its own module's. A lower ACK number alone does
+  // not: whoever withholds does not mind that less is acknowledged. Nor does a window that may wait.
   if (insisted) outcome.verdict = Verdict::pass;
   if (is_ack) limit_withheld(segment, before, outcome, flow.view);
   // An ACK that is left out acknowledges nothing of what is withheld.
@@ -443,7 +443,8 @@ void Chain::let_go(const LastAck& before, Link by, flow::Flow& flow, Tick now)
 void Chain::limit_withheld(const Segment& ack, const LastAck& before, Outcome& outcome, const FlowView& flow)
 {
   const std::uint32_t most = may_wait(options_.release, flow, links_[static_cast<std::size_t>(flow.link)]);
-  const bool dropped = outcome.verdict == Verdict::drop && (ack.ack - most).after(flow.sent_ack);
+  // What repaired holes alone add was reported before: its number draws no burst.
+  const bool dropped = outcome.verdict == Verdict::drop && ack.sack_count == 0 && (ack.ack - most).after(flow.sent_ack);
   const Seq least = ack.ack - flow.may_withhold;
   const bool lowered = outcome.edit.ack && least.after(*outcome.edit.ack);
   if (dropped) outcome.verdict = Verdict::pass;

@@ -107,7 +107,9 @@ Violation check(const Plan& plan, const Event& event, const FlowView& flow, std:
   std::uint64_t cost = 0; // on the cellular link
   if (event.kind == EventKind::segment && event.queued)
   {
-    if (plan.verdict == Verdict::drop && !may_be_left_out(*event.segment, flow)) return Violation::drop_forbidden;
+    if (plan.verdict == Verdict::drop && !may_be_left_out(*event.segment, flow)
+        && !reports_nothing_new(*event.segment, flow))
+      return Violation::drop_forbidden;
     if (const Violation v = check_edit(plan.edit, *event.segment, flow); v != Violation::none) return v;
     if (plan.edit.route && *plan.edit.route != flow.link)
     {

@@ -325,7 +325,13 @@ void Tracker::left(const Segment& segment, Seq ack, Offer offer, TsClock ts_valu
     view.sent_window = offer.window;
     view.told_window = offer.told;
   }
-  if (segment.has(tcp_flag::ack)) view.sent_ack = view.sent_any ? later(view.sent_ack, ack) : ack;
+  if (segment.has(tcp_flag::ack))
+  {
+    view.sent_sacked = view.sent_any ? later(view.sent_sacked, ack) : ack;
+    for (const SackBlock& block : segment.sacks())
+      view.sent_sacked = later(view.sent_sacked, block.right);
+    view.sent_ack = view.sent_any ? later(view.sent_ack, ack) : ack;
+  }
   if (segment.timestamps)
   {
     // Only when it leaves for the first time: an injected ACK may repeat a TSval that left long before.

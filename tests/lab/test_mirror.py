@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+import re
 import statistics
 import subprocess
 import time
@@ -138,6 +139,32 @@ def test_random_losses_cost_no_throughput(lab):
         right(lab)
         right(lab, tls=True)
         right(lab, v6=True)
+        decisions(daemon)
+
+
+def timers(lab: Lab, seconds: float) -> list[float]:
+    """What the server's retransmission timer was, in seconds, from time to time in a download of so many seconds."""
+    going = lab.start_download(seconds=seconds)
+    found = []
+    while going.running():
+        time.sleep(0.1)
+        found += [int(value) / 1e3 for value in re.findall(r"\brto:(\d+)", lab.server().run(["ss", "-tniH", "sport = 80"]).stdout)]
+    assert going.wait().error is None
+    return found
+
+
+def test_old_echoes_leave_the_servers_timer_alone(lab):
+    """Losses that follow each other without a gap make one echo serve for seconds: as a sample of the round trip it would lengthen the timer to a multiple."""
+    lab.set("wifi.loss_down", 0.03)
+    lab.set("wan.delay", "50ms")
+    lab.set("wifi.queue_bytes", "250kB")
+    with lab.daemon(["mirror"]) as daemon:
+        found = timers(lab, 10.0)
+        made = decisions(daemon)
+        print(f"timer {statistics.median(found):.2f} s in the middle, {max(found):.2f} s at most; {made}")
+        assert made.get("mirror: old echo waits for a new SACK block", 0) >= 10
+        assert statistics.median(found) < 1.0
+        right(lab)
         decisions(daemon)
 
 

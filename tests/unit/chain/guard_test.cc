@@ -172,7 +172,11 @@ TEST_F(Guard, DropForbidden)
   EXPECT_EQ(drops(), Violation::none);
   Segment plain = segment;
   segment.sack_count = 1;
+  segment.sack_blocks[0] = { segment.ack + 1448u, segment.ack + 2896u };
+  flow.sent_sacked = segment.ack + 2895u;
   EXPECT_EQ(drops(), Violation::drop_forbidden) << "SACK";
+  flow.sent_sacked = segment.ack + 2896u;
+  EXPECT_EQ(drops(), Violation::none) << "it was reported before";
   segment = plain;
   segment.flags |= tcp_flag::ece;
   EXPECT_EQ(drops(), Violation::drop_forbidden) << "ECE";

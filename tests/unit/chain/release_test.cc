@@ -183,6 +183,44 @@ TEST_F(Release, WhatOneModuleWithholdsLeavesRoomForTheACKsThatAnotherLeavesOut)
   EXPECT_EQ(both.violations(), 0u);
 }
 
+// Leaves out what reports nothing new; should it leave all the same, then with an older echo.
+class Sparing final : public OfAcks
+{
+public:
+  Sparing() : OfAcks { "sparing" } {}
+
+private:
+  Plan of_ack(const Segment& ack, const FlowView& flow) override
+  {
+    if (!reports_nothing_new(ack, flow)) return {};
+    return { .verdict = Verdict::drop, .edit = { .ts_echo = ack.timestamps->echo - 5 }, .why = "spared" };
+  }
+};
+
+TEST_F(Release, AnACKOfRepairedHolesMayWaitHoweverMuchItAcknowledges)
+{
+  Sparing sparing {};
+  for (const bool insists : { false, true })
+  {
+    Withholder other { "other" };
+    Fixture both { { &sparing, &other } };
+    both.open(peers);
+    both.download(peers, 200, ms(2), ms(20));
+    other.bound = insists ? 10 : 0; // an edit that may not wait
+    Segment hole = peers.ack(both.now());
+    hole.sack_blocks[0] = { hole.ack + 60 * mss(), hole.ack + 61 * mss() };
+    hole.sack_count = 1;
+    ASSERT_EQ(both.show(hole).value().verdict, Verdict::pass);
+    Segment repaired = hole;
+    repaired.ack = hole.ack + 59 * mss();
+    const Outcome outcome = both.show(repaired).value();
+    EXPECT_EQ(outcome.verdict, insists ? Verdict::pass : Verdict::drop);
+    EXPECT_EQ(outcome.edit.ts_echo, repaired.timestamps->echo - 5);
+    EXPECT_EQ(both.view(peers).sent_ack, insists ? repaired.ack : hole.ack);
+    EXPECT_EQ(both.violations(), 0u);
+  }
+}
+
 // mirror beside offload: a window that bounds what is in flight must not bring back every ACK that was left out.
 TEST_F(Release, ABoundedWindowThatMayWaitLeavesACKsOut)
 {

@@ -852,6 +852,32 @@ TEST_F(Repeats, AnInjectedAckHasTheWindowThatWasLeftOut)
   EXPECT_EQ(latest_ack(w.view, Link::wifi).window, ack.window);
 }
 
+// ---- reports_nothing_new: repaired holes ----
+
+TEST_F(Repeats, RepairedHolesReportNothingNew)
+{
+  const Seq from = w.view.sent_ack;
+  const auto block = [&](std::uint32_t left, std::uint32_t right) { return SackBlock { from + left, from + right }; };
+  const auto with = [&](std::uint32_t number, std::initializer_list<SackBlock> blocks)
+  {
+    Segment s = w.peers.ack(w.now);
+    s.ack = from + number;
+    for (const SackBlock& one : blocks)
+      s.sack_blocks[s.sack_count++] = one;
+    return s;
+  };
+  w.leaves(with(0, { block(10'000, 12'000), block(4'000, 8'000) }));
+  EXPECT_EQ(w.view.sent_sacked, from + 12'000u);
+  EXPECT_TRUE(reports_nothing_new(with(8'000, { block(10'000, 12'000) }), w.view));
+  EXPECT_FALSE(reports_nothing_new(with(8'000, { block(10'000, 12'001) }), w.view)) << "more was received";
+  EXPECT_FALSE(reports_nothing_new(with(8'000, { block(2'000, 3'000), block(10'000, 12'000) }), w.view)) << "DSACK";
+  EXPECT_FALSE(reports_nothing_new(with(12'000, {}), w.view)) << "nothing is missing";
+  EXPECT_FALSE(reports_nothing_new(with(0, { block(10'000, 12'000) }), w.view)) << "duplicate";
+  Segment marked = with(8'000, { block(10'000, 12'000) });
+  marked.flags |= tcp_flag::ece;
+  EXPECT_FALSE(reports_nothing_new(marked, w.view)) << "ECE";
+}
+
 TEST_F(Repeats, NothingOfAFlowThatCountsMarks)
 {
   w.view.acc_ecn = true;

@@ -22,7 +22,8 @@ using namespace test;
 // What a run saw, to be sure that the interesting states were reached at all.
 struct Coverage
 {
-  std::uint64_t echoes = 0, exact = 0, chains = 0, dropped = 0, waited = 0, windows = 0, duplicates = 0, kept = 0;
+  std::uint64_t echoes = 0, exact = 0, chains = 0, dropped = 0, repairs = 0, waited = 0, windows = 0, duplicates = 0,
+                kept = 0;
   std::uint64_t reordered = 0, late = 0, fills = 0, quiet = 0, off = 0, back_offs = 0, blocks = 0, held = 0;
 };
 
@@ -54,7 +55,7 @@ public:
     fixture_.open(peers_);
     if (module_.get("strategy") != 0) fixture_.chain.content(peers_.key, Content::http, "");
     top_ = 1;
-    told_ = acked_ = peers_.remote_isn + 1;
+    told_ = acked_ = reported_ = peers_.remote_isn + 1;
     clean_ = peers_.recent;
   }
 
@@ -273,11 +274,16 @@ private:
     if (outcome.verdict == Verdict::drop)
     {
       ++coverage.dropped;
-      ASSERT_TRUE(ack.sack_count == 0 && ack.flags == tcp_flag::ack)
-          << "an ACK that carries more was left out" << tail();
+      ASSERT_EQ(ack.flags, tcp_flag::ack) << "an ACK that carries more was left out" << tail();
+      for (const SackBlock& block : ack.sacks())
+        ASSERT_TRUE(block.left.after(ack.ack) && block.right.at_or_before(reported_))
+            << "what no ACK has reported was left out" << tail();
+      coverage.repairs += ack.sack_count > 0;
     }
     else
     {
+      for (const SackBlock& block : ack.sacks())
+        reported_ = later(reported_, block.right);
       const Edit& edit = outcome.edit;
       log("ack " + std::to_string((ack.ack - peers_.remote_isn.raw).raw) + " blocks " + std::to_string(ack.sack_count)
           + ": " + std::string { outcome.why } + " echo "
@@ -416,6 +422,7 @@ private:
   TsClock clean_ {}; // echoed when nothing was missing
   // What left.
   Seq told_ {};
+  Seq reported_ {}; // behind the highest byte that an ACK which left has reported by SACK
   std::size_t noted_ = 0, answered_ = 0;
 };
 
@@ -427,6 +434,7 @@ TEST(MirrorProperties, HoldUnderRandomEvents)
                                                  { "exact", &Coverage::exact, 1'000 },
                                                  { "chains", &Coverage::chains, 200 },
                                                  { "dropped", &Coverage::dropped, 1'000 },
+                                                 { "repairs", &Coverage::repairs, 10 },
                                                  { "waited", &Coverage::waited, 50 },
                                                  { "windows", &Coverage::windows, 1'000 },
                                                  { "duplicates", &Coverage::duplicates, 50 },

@@ -33,9 +33,13 @@ struct Lossy
     if (right > 0) segment.sack_blocks[segment.sack_count++] = { { left }, { right } };
     const Event event { .now = now, .segment = &segment, .queued = true, .links = &links };
     Plan plan = undo.decide(event, flow, state);
-    flow.sent_ack = segment.ack;
-    flow.sent_window = flow.told_window = segment.window;
     flow.rcv_nxt = segment.ack;
+    if (plan.verdict == Verdict::pass)
+    {
+      flow.sent_ack = segment.ack;
+      flow.sent_sacked = later(flow.sent_sacked, { std::max(number, right) });
+      flow.sent_window = flow.told_window = segment.window;
+    }
     now += 20ms;
     clock += 20;
     return plan;
@@ -193,6 +197,81 @@ TEST(MirrorSenders, WhatAFullQueueLosesMakesTheAirNoWorse)
   lossy.episode(from += 10'000);
   EXPECT_LT(lossy.state.score, 0.5F);
   EXPECT_LT(lossy.state.loss_rate, before);
+}
+
+// A chain whose first loss was hidden so long ago, and which has reported all up to 20'136 but for one hole.
+struct Chain : Lossy
+{
+  explicit Chain(int milliseconds) : Lossy { SenderKind::loss_based }
+  {
+    data(300);
+    ack(10'000, clock);
+    ack(10'000, clock, 11'448, 12'896);
+    data(20);
+    old = clock - 1;
+    EXPECT_EQ(ack(12'896, clock, 14'344, 15'792).edit.ts_echo, TsClock { old });
+    std::uint32_t right = 16'000;
+    for (; milliseconds > 300; milliseconds -= 300)
+    {
+      data(300);
+      ack(12'896, clock, 14'344, ++right);
+    }
+    data(milliseconds);
+    ack(12'896, clock, 14'344, 17'240);
+    EXPECT_TRUE(ack(12'896, clock, 18'688, 20'136).edit.empty());
+    now -= 20ms;
+  }
+  std::uint32_t old = 0;
+};
+
+TEST(MirrorChain, AnOldEchoWaitsForANewBlockThatMakesItNoSample)
+{
+  Chain chain { 300 };
+  const Tick shown = chain.now;
+  const Plan waits = chain.ack(17'240, chain.clock, 18'688, 20'136);
+  EXPECT_EQ(waits.verdict, Verdict::drop);
+  EXPECT_EQ(waits.edit.ts_echo, TsClock { chain.old }) << "should another module insist that it leaves";
+  EXPECT_EQ(waits.wake, shown + 25ms);
+  const Plan next = chain.ack(17'240, chain.clock, 18'688, 21'584);
+  EXPECT_EQ(next.verdict, Verdict::pass);
+  EXPECT_EQ(next.edit.ts_echo, TsClock { chain.old });
+}
+
+TEST(MirrorChain, AYoungEchoWaitsForNothing)
+{
+  Chain chain { 20 };
+  const Plan plan = chain.ack(17'240, chain.clock, 18'688, 20'136);
+  EXPECT_EQ(plan.verdict, Verdict::pass);
+  EXPECT_EQ(plan.edit.ts_echo, TsClock { chain.old });
+}
+
+TEST(MirrorChain, WhatWaitedLeavesWhenNothingComes)
+{
+  for (const int age : { 300, 1'300 })
+  {
+    Chain chain { age };
+    const Plan waits = chain.ack(17'240, chain.clock, 18'688, 20'136);
+    ASSERT_TRUE(waits.wake);
+    chain.flow.ts_recent = { chain.clock };
+    const auto rung = [&](Tick at) {
+      return chain.undo.decide({ .kind = EventKind::alarm, .now = at, .links = &chain.links }, chain.flow, chain.state);
+    };
+    EXPECT_EQ(rung(*waits.wake - 1ms).wake, waits.wake) << "too early";
+    const Plan plan = rung(*waits.wake);
+    ASSERT_EQ(plan.inject.size(), 1u);
+    EXPECT_EQ(plan.inject[0].ack, Seq { 17'240 });
+    EXPECT_EQ(plan.inject[0].timestamps->echo, TsClock { age > 1'000 ? chain.clock : chain.old });
+  }
+}
+
+TEST(MirrorChain, TheLastAckHasNoEchoThatMakesTheTimerUseless)
+{
+  Chain young { 300 };
+  EXPECT_EQ(young.ack(20'136, young.clock).edit.ts_echo, TsClock { young.old });
+  Chain old { 1'300 };
+  const Plan plan = old.ack(20'136, old.clock);
+  EXPECT_FALSE(plan.edit.ts_echo);
+  EXPECT_EQ(plan.why, "mirror: true echo, the old one would lengthen the timer");
 }
 
 } // namespace

@@ -77,7 +77,7 @@ class Drawn(Bench):
                 + over_cases("all networks", cases, runs, arms, (GOODPUT,), lambda shared: (not_slower(shared),)))
 
     def draw(self, cases: Sequence[Case], runs: Sequence[Run], directory: Path) -> list[Path]:
-        return drawn_pictures.draw(self, cases, runs, directory)
+        return drawn_pictures.draw(self, cases, runs, directory, GOODPUT.name, ((AGAIN.name, "", "plain again: chance"), (ALL.name, "tandem", "all modules")), PLAIN.name)
 
 
 BENCH = Drawn()
