@@ -1,6 +1,7 @@
 #include "src/daemon/exclusion_driver.h"
 
 #include "src/kernel/clock.h"
+#include "src/kernel/mptcp/blackhole.h"
 #include "src/kernel/socket_address.h"
 
 #include <netdb.h>
@@ -25,6 +26,8 @@ constexpr auto names_age = std::chrono::minutes { 5 };  // until names are looke
 constexpr auto answer_due = std::chrono::seconds { 5 }; // an answer that took longer was lost in a full mailbox
 constexpr std::size_t most_cgroups = 1024;              // paths that are remembered
 constexpr std::string_view looked_up = "its service is being looked up";
+constexpr std::string_view kept_back = "MPTCP kept back by the kernel";
+constexpr auto blackholes_age = std::chrono::milliseconds { 100 }; // until the kernel is asked for them again
 
 std::vector<Address> addresses_of(const std::string& host)
 {
@@ -96,6 +99,21 @@ std::string ExclusionDriver::why_tunnelled(const FlowView& flow) const
   return flow.link == Link::wifi ? host_.tunnel(flow.key) : std::string {};
 }
 
+// An application that asks for MPTCP while the kernel keeps it back has a socket of MPTCP's over plain TCP, as behind a
+// server that refuses (docs/decisions/0037), but nothing on the wire tells.
+std::string ExclusionDriver::why_kept_back(const FlowView& flow, Tick now)
+{
+  if (flow.link != Link::wifi || flow.mptcp || flow.mptcp_refused) return {};
+  if (now - blackholes_at_ > blackholes_age)
+  {
+    blackholes_at_ = now;
+    blackholes_ = kernel::mptcp_blackholes() > 0;
+  }
+  if (!blackholes_) return {};
+  const auto owner = sockets_.find(flow.key, host_.interface_of(flow.key.local));
+  return owner && owner->mptcp ? std::string { kept_back } : std::string {};
+}
+
 // A tunnel promises more than an exclusion asks for.
 void ExclusionDriver::judge(flow::Flow& flow, Tick now)
 {
@@ -105,7 +123,9 @@ void ExclusionDriver::judge(flow::Flow& flow, Tick now)
     tunnelled_.erase(flow.view.id);
   else
     tunnelled_.insert(flow.view.id);
-  put(flow, why.empty() ? excluded(flow.view) : std::move(why), now);
+  if (why.empty()) why = excluded(flow.view);
+  if (why.empty()) why = why_kept_back(flow.view, now);
+  put(flow, std::move(why), now);
 }
 
 void ExclusionDriver::put(flow::Flow& flow, std::string why, Tick now)

@@ -71,6 +71,7 @@ public:
 private:
   std::string why_tunnelled(const FlowView& flow) const;
   std::string excluded(const FlowView& flow);
+  std::string why_kept_back(const FlowView& flow, Tick now);
   void judge(flow::Flow& flow, Tick now);
   void judge_all(Tick now);
   void put(flow::Flow& flow, std::string why, Tick now);
@@ -90,7 +91,9 @@ private:
   std::set<std::uint64_t> tunnelled_ {};                           // of them, because of their route
   std::map<std::string, std::uint64_t> flows_ {};                  // Exclusion::text(): flows so far
   Tick asked_at_ {};                                               // when names were looked up
-  Background background_ {};                                       // last: gone first
+  Tick blackholes_at_ {};                                          // when the kernel was asked for them
+  bool blackholes_ = false;
+  Background background_ {}; // last: gone first
 };
 
 } // namespace tandem::daemon

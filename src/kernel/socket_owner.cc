@@ -13,6 +13,7 @@
 #include <array>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 
 namespace tandem::kernel
@@ -40,7 +41,10 @@ std::optional<SocketOwner> owner_in(const std::byte* bytes, std::size_t length, 
   const auto* found = static_cast<const inet_diag_msg*>(NLMSG_DATA(head));
   SocketOwner owner { .user = found->idiag_uid,
                       .cookie = std::uint64_t { found->id.idiag_cookie[1] } << 32 | found->id.idiag_cookie[0] };
-  copy_attribute(attributes_of<cgroup_attribute>(head, sizeof(inet_diag_msg))[cgroup_attribute], &owner.cgroup);
+  const auto told = attributes_of<cgroup_attribute>(head, sizeof(inet_diag_msg));
+  copy_attribute(told[cgroup_attribute], &owner.cgroup);
+  const nlattr* layer = attributes_in<INET_ULP_INFO_MAX>(told[INET_DIAG_ULP_INFO])[INET_ULP_INFO_NAME];
+  owner.mptcp = layer != nullptr && std::string_view { mnl_attr_get_str(layer) } == "mptcp";
   return owner;
 }
 
@@ -58,6 +62,7 @@ std::optional<SocketOwner> SocketOwners::find(const FlowKey& flow, int interface
                     .nlmsg_pid = 0 };
   question.request.sdiag_family = flow.local.v6 ? AF_INET6 : AF_INET;
   question.request.sdiag_protocol = IPPROTO_TCP;
+  question.request.idiag_ext = 1u << (INET_DIAG_INFO - 1); // the upper layer's part comes only along with TCP's
   question.request.idiag_states = ~0u;
   inet_diag_sockid& id = question.request.id;
   id.idiag_sport = htons(flow.local_port);

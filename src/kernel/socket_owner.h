@@ -17,6 +17,7 @@ struct SocketOwner
   std::uint32_t user = 0;
   std::uint64_t cookie = 0; // the socket's: of this one alone, as long as the kernel runs (SO_COOKIE)
   std::uint64_t cgroup = 0; // id in the v2 hierarchy when the socket was made; 0: not told (Linux before 5.7)
+  bool mptcp = false;       // it is a subflow of a socket of MPTCP's, whatever its packets carry
   bool operator==(const SocketOwner&) const = default;
 };
 

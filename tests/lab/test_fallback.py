@@ -55,3 +55,40 @@ def test_plain_tcp_beside_it_has_its_offload(make_lab, modules_needed):
         result = going.wait()
         assert result.error is None and result.sha256 == lab.random_file["sha256"]
         assert result.interfaces["cell0"]["acks_out"] > 0
+
+
+KEPT_BACK = "MPTCP kept back by the kernel"
+DROP_SYNS = """table inet blackhole {
+  chain in {
+    type filter hook input priority 0
+    tcp flags & syn == syn tcp option mptcp exists drop
+  }
+}
+"""
+
+
+def test_what_the_kernel_keeps_mptcp_back_from_is_left_alone(make_lab, modules_needed):
+    """SYNs with MPTCP that go unanswered make the kernel (6.12) send none with it for an hour: sockets of MPTCP's over plain TCP, of which nothing on the wire tells."""
+    lab = make_lab("plain", overrides={"wifi.rate": "18"})
+    with lab.daemon(["offload", "freeze", "mirror"], ANY_DELAY) as daemon:
+        lab.server().run(["nft", "-f", "-"], input=DROP_SYNS)
+        lab.download("1k", mptcp=True, timeout=40)
+        lab.server().run(["nft", "delete", "table", "inet", "blackhole"])
+        if "MPTcpExtBlackhole" not in lab.client.run(["nstat", "-as"]).stdout:
+            pytest.skip("this kernel looks for no blackholes of MPTCP (Linux 6.12)")
+        going = lab.start_download("random", sha256=True, mptcp=True, timeout=40)
+        going.wait_bytes(lab.random_file["size"] // 4)
+        assert [flow["excluded"] for flow in daemon.api("/v1/flows") if not flow["closed"]] == [KEPT_BACK]
+        lab.set("wifi.blackout", "drop")
+        time.sleep(0.6)
+        lab.set("wifi.blackout", "none")
+        result = going.wait()
+        assert result.error is None and result.sha256 == lab.random_file["sha256"]
+        assert result.interfaces["cell0"]["acks_out"] == 0
+        path = daemon.api("/v1/status")["datapath"]
+        assert (path["edited"], path["dropped"], path["injected"]) == (0, 0, 0)
+        going = lab.start_download("random", sha256=True)
+        assert system.wait_until(lambda: decisions(daemon).get("offload: by cellular", 0) > 0 or not going.running(), 10)
+        result = going.wait()
+        assert result.error is None and result.sha256 == lab.random_file["sha256"]
+        assert result.interfaces["cell0"]["acks_out"] > 0, "plain TCP beside it has its offload"

@@ -1,3 +1,4 @@
+#include "src/kernel/mptcp/blackhole.h"
 #include "src/kernel/socket_owner.h"
 
 #include <gtest/gtest.h>
@@ -7,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <string>
@@ -23,14 +25,14 @@ struct Connection
   Fd socket {};
   FlowKey key {};
 
-  explicit Connection(int family)
+  explicit Connection(int family, int protocol = 0)
   {
     sockaddr_in here { .sin_family = AF_INET, .sin_port = 0, .sin_addr = { htonl(INADDR_LOOPBACK) }, .sin_zero = {} };
     socklen_t length = sizeof here;
     EXPECT_EQ(::bind(listening.get(), reinterpret_cast<sockaddr*>(&here), length), 0);
     EXPECT_EQ(::listen(listening.get(), 1), 0);
     EXPECT_EQ(::getsockname(listening.get(), reinterpret_cast<sockaddr*>(&here), &length), 0);
-    socket = Fd { ::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0) };
+    socket = Fd { ::socket(family, SOCK_STREAM | SOCK_CLOEXEC, protocol) };
     key.local.bytes = key.remote.bytes = { 127, 0, 0, 1 };
     key.remote_port = ntohs(here.sin_port);
     if (family == AF_INET)
@@ -82,6 +84,28 @@ TEST(SocketOwner, IsToldOfASocketThatIsBoundToAnInterface)
     GTEST_SKIP() << "takes CAP_NET_RAW";
   EXPECT_EQ(owners.find(connection.key, loopback), owner);
   EXPECT_NE(owners.find(connection.key), owner);
+}
+
+TEST(SocketOwner, SaysWhetherTheApplicationAskedForMptcp)
+{
+  if (::geteuid() != 0) GTEST_SKIP() << "takes CAP_NET_ADMIN";
+  SocketOwners owners {};
+  EXPECT_FALSE(owners.find(Connection { AF_INET }.key).value().mptcp);
+  const Fd possible { ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_MPTCP) };
+  if (!possible) GTEST_SKIP() << "no MPTCP here: " << std::strerror(errno);
+  for (const int family : { AF_INET, AF_INET6 })
+    EXPECT_TRUE(owners.find(Connection { family, IPPROTO_MPTCP }.key).value().mptcp) << "plain TCP answers it";
+}
+
+TEST(Netstat, IsReadByNames)
+{
+  constexpr std::string_view text = "TcpExt: A Blackhole C\nTcpExt: 1 2 3\nMPTcpExt: X Blackhole Z\nMPTcpExt: 4 5 6\n";
+  EXPECT_EQ(netstat_value(text, "MPTcpExt:", "Blackhole"), 5u);
+  EXPECT_EQ(netstat_value(text, "TcpExt:", "C"), 3u);
+  EXPECT_EQ(netstat_value(text, "MPTcpExt:", "Y"), 0u);
+  EXPECT_EQ(netstat_value("MPTcpExt: X Blackhole\nMPTcpExt: 4\n", "MPTcpExt:", "Blackhole"), 0u) << "cut short";
+  EXPECT_EQ(netstat_value("", "MPTcpExt:", "Blackhole"), 0u);
+  EXPECT_EQ(mptcp_blackholes("/nowhere"), 0u);
 }
 
 TEST(CgroupPath, IsTheDirectoryWithThatInode)
