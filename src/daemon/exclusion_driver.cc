@@ -79,7 +79,7 @@ std::string ExclusionDriver::excluded(const FlowView& flow)
   if (flow.link != Link::wifi) return {};
   const Exclusion* found = known_.of_peer(flow.key.remote);
   if (found == nullptr && (known_.asks_user() || known_.asks_cgroup()))
-    if (const auto owner = sockets_.find(flow.key, host_.interface_of(flow.key.local)))
+    if (const auto owner = host_.owner_of(flow.key))
     {
       found = known_.of_user(owner->user);
       if (found == nullptr && known_.asks_cgroup() && owner->cgroup != 0)
@@ -110,7 +110,7 @@ std::string ExclusionDriver::why_kept_back(const FlowView& flow, Tick now)
     blackholes_ = kernel::mptcp_blackholes() > 0;
   }
   if (!blackholes_) return {};
-  const auto owner = sockets_.find(flow.key, host_.interface_of(flow.key.local));
+  const auto owner = host_.owner_of(flow.key);
   return owner && owner->mptcp ? std::string { kept_back } : std::string {};
 }
 

@@ -27,11 +27,11 @@ namespace tandem::daemon
 class ExclusionDriver
 {
 public:
-  // What it asks of this host. `interface_of`: the index of the interface that has a local address, 0: none. `tunnel`:
-  // why a flow is left alone because of its route; empty: it is not.
+  // What it asks of this host. `owner_of`: whose a flow is; nothing: not told. `tunnel`: why a flow is left alone
+  // because of its route; empty: it is not.
   struct Host
   {
-    std::function<int(const Address&)> interface_of;
+    std::function<std::optional<kernel::SocketOwner>(const FlowKey&)> owner_of;
     std::function<std::string(const FlowKey&)> tunnel;
   };
 
@@ -84,7 +84,6 @@ private:
   std::function<void()> changed_;
   Host host_;
   Exclusions known_ {};
-  kernel::SocketOwners sockets_ {};
   std::map<std::uint64_t, std::optional<std::string>> cgroups_ {}; // paths by id; nothing: it is looked for
   Tick cgroup_asked_ {};                                           // when the latest of them was
   std::map<std::uint64_t, std::string> reasons_ {};                // of flows that are left alone, by id

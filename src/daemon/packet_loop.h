@@ -180,6 +180,10 @@ private:
   void observed(Link by, const kernel::ObservedPacket& packet);
   chain::Rest rest_of(const FlowView& flow);
   int interface_of(const Address& local) const { return monitor_[monitor_.owner(local)].ifindex; }
+  std::optional<kernel::SocketOwner> owner_of(const FlowKey& flow)
+  {
+    return sockets_.find(flow, interface_of(flow.local));
+  }
   void carry_out();
   void path_found(const chain::PathFound& found, Tick now);
   template <class Input>

@@ -160,7 +160,7 @@ void PacketLoop::make_exclusions()
   exclusions_.emplace(
       chain_, inputs_, [this](std::function<void()> work) { static_cast<void>(mailbox_.post(std::move(work))); },
       [this] { exclusions_changed(); },
-      ExclusionDriver::Host { .interface_of = [this](const Address& local) { return interface_of(local); },
+      ExclusionDriver::Host { .owner_of = [this](const FlowKey& flow) { return owner_of(flow); },
                               .tunnel = [this](const FlowKey& flow) { return tunnel(flow); } });
 }
 

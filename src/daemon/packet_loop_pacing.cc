@@ -12,7 +12,7 @@ void PacketLoop::take_paces(const std::vector<chain::PaceRequest>& paces)
 {
   const auto find = [this](const FlowKey& flow) -> std::optional<std::uint64_t>
   {
-    const auto owner = sockets_.find(flow, interface_of(flow.local));
+    const auto owner = owner_of(flow);
     return owner && owner->cookie != 0 ? std::optional { owner->cookie } : std::nullopt;
   };
   for (const chain::PaceRequest& one : paces)

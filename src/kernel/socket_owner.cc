@@ -50,9 +50,13 @@ std::optional<SocketOwner> owner_in(const std::byte* bytes, std::size_t length, 
 
 } // namespace
 
+SocketOwners::SocketOwners()
+    : socket_ { ::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG) }
+{
+}
+
 std::optional<SocketOwner> SocketOwners::find(const FlowKey& flow, int interface)
 {
-  if (!socket_) socket_ = Fd { ::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG) };
   if (!socket_) return {};
   Question question {};
   question.head = { .nlmsg_len = sizeof question,

@@ -24,13 +24,15 @@ struct SocketOwner
 class SocketOwners
 {
 public:
+  SocketOwners();
+
   // Of the TCP socket with exactly these addresses and ports, whatever its state. Nothing when there is none, or when
   // the kernel does not tell. Answered within the call: never waits. Of a socket bound to an interface, as MPTCP's path
   // manager binds subflows, the kernel tells only who names that one; 0: none.
   std::optional<SocketOwner> find(const FlowKey& flow, int interface = 0);
 
 private:
-  Fd socket_ {};
+  Fd socket_;
   std::uint32_t asked_ = 0; // sequence number of the latest question
 };
 

@@ -9,7 +9,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(ROOT / "tools" / name) for name in ("endurance", "lab", "common")]
 
-from tandem_soak.run import SLOW, SLOWEST_KEPT, Plan, Soak, on_demand  # noqa: E402
+from tandem_soak.run import SLOW, SLOWEST_KEPT, Plan, Soak  # noqa: E402
 
 
 class Taken:
@@ -20,11 +20,6 @@ class Taken:
 
     def take(self, fault: dict[str, Any]) -> None:
         self.faults.append(fault)
-
-
-def test_one_socket_is_allowed_once_an_upload_was_paced() -> None:
-    assert on_demand({"pacing": {"asked": 0}}) == {}
-    assert on_demand({"pacing": {"asked": 7}}) == {"daemon socket": 1}
 
 
 def test_the_slowest_transfers_are_kept_with_the_packets_of_those_that_nearly_hung(tmp_path: Path) -> None:

@@ -249,7 +249,6 @@ class Soak:
             used &= watched.descriptors()
         at_rest = self.outcome.at_rest
         at_rest["used"] = {"descriptors": dict(used), **holders(watched)}
-        allowed = on_demand(at_rest["used"])
         watched.restart()
         for module in MODULES:
             watched.daemon.api(f"/v1/modules/{module}", "PUT", {"enabled": True})
@@ -258,7 +257,7 @@ class Soak:
         def same() -> bool:
             nonlocal fresh, more
             fresh = watched.descriptors()
-            more = used - (fresh + allowed)
+            more = used - fresh
             return not more
 
         if not system.wait_until(same, 12.0, pause=0.5):
@@ -275,11 +274,6 @@ def holders(watched: Watched) -> dict[str, Any]:
     """What the daemon says of those who keep sockets: downloads that are followed, and paces of uploads."""
     status = watched.daemon.api("/v1/status")
     return {name: status.get(name) for name in ("fetch", "pacing")}
-
-
-def on_demand(life: dict[str, Any]) -> Counter[str]:
-    """What a life may have more than a fresh daemon: the socket by which it asks whose an upload is, opened with the first one that is paced, and kept."""
-    return Counter({"daemon socket": 1} if life["pacing"]["asked"] > 0 else {})
 
 
 def memory_of(samples: list[tuple[int, float, int]]) -> dict[str, Any]:
