@@ -21,6 +21,15 @@ def decisions(daemon) -> dict[str, int]:
     return {why: count for entry in daemon.api("/v1/modules") for why, count in entry["decisions"].items()}
 
 
+def whole_by_wifi_through_a_blackout(lab, going) -> None:
+    lab.set("wifi.blackout", "drop")
+    time.sleep(0.6)
+    lab.set("wifi.blackout", "none")
+    result = going.wait()
+    assert result.error is None and result.sha256 == lab.random_file["sha256"]
+    assert result.interfaces["cell0"]["acks_out"] == 0
+
+
 @pytest.mark.parametrize("modules", [["offload"], ["offload", "freeze"]], ids=" ".join)
 def test_whole_numbers_by_wifi_and_every_byte_arrives(make_lab, modules_needed, modules):
     # With ACKs by cellular, which leave two bytes out, three of ten ended early in Linux 6.18 with offload alone.
@@ -31,12 +40,7 @@ def test_whole_numbers_by_wifi_and_every_byte_arrives(make_lab, modules_needed, 
             going.wait_bytes(lab.random_file["size"] // 4 + late * 40_000)
             denied = [flow for flow in daemon.api("/v1/flows") if flow.get("cell_denied")]
             assert denied and all(flow["cell_denied"] == "MPTCP refused by the server" and "mptcp" not in flow for flow in denied)
-            lab.set("wifi.blackout", "drop")
-            time.sleep(0.6)
-            lab.set("wifi.blackout", "none")
-            result = going.wait()
-            assert result.error is None and result.sha256 == lab.random_file["sha256"]
-            assert result.interfaces["cell0"]["acks_out"] == 0
+            whole_by_wifi_through_a_blackout(lab, going)
         path = daemon.api("/v1/status")["datapath"]
         assert path["cell_bytes"] == 0 and path["dropped"] == 0
         assert decisions(daemon)["offload: MPTCP refused by the server, whole ACK numbers"] >= 1
@@ -79,12 +83,7 @@ def test_what_the_kernel_keeps_mptcp_back_from_is_left_alone(make_lab, modules_n
         going = lab.start_download("random", sha256=True, mptcp=True, timeout=40)
         going.wait_bytes(lab.random_file["size"] // 4)
         assert [flow["excluded"] for flow in daemon.api("/v1/flows") if not flow["closed"]] == [KEPT_BACK]
-        lab.set("wifi.blackout", "drop")
-        time.sleep(0.6)
-        lab.set("wifi.blackout", "none")
-        result = going.wait()
-        assert result.error is None and result.sha256 == lab.random_file["sha256"]
-        assert result.interfaces["cell0"]["acks_out"] == 0
+        whole_by_wifi_through_a_blackout(lab, going)
         path = daemon.api("/v1/status")["datapath"]
         assert (path["edited"], path["dropped"], path["injected"]) == (0, 0, 0)
         going = lab.start_download("random", sha256=True)
