@@ -1,5 +1,6 @@
 #include "src/kernel/mptcp/blackhole.h"
 
+#include <charconv>
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -17,7 +18,12 @@ std::uint64_t netstat_value(std::string_view text, std::string_view group, std::
     std::istringstream name_words { names }, value_words { values };
     std::string word {}, value {};
     while (name_words >> word && value_words >> value)
-      if (word == name) return std::stoull(value);
+      if (word == name)
+      {
+        std::uint64_t number = 0;
+        std::from_chars(value.data(), value.data() + value.size(), number);
+        return number;
+      }
   }
   return 0;
 }

@@ -104,6 +104,7 @@ TEST(Netstat, IsReadByNames)
   EXPECT_EQ(netstat_value(text, "TcpExt:", "C"), 3u);
   EXPECT_EQ(netstat_value(text, "MPTcpExt:", "Y"), 0u);
   EXPECT_EQ(netstat_value("MPTcpExt: X Blackhole\nMPTcpExt: 4\n", "MPTcpExt:", "Blackhole"), 0u) << "cut short";
+  EXPECT_EQ(netstat_value("MPTcpExt: Blackhole\nMPTcpExt: many\n", "MPTcpExt:", "Blackhole"), 0u);
   EXPECT_EQ(netstat_value("", "MPTcpExt:", "Blackhole"), 0u);
   EXPECT_EQ(mptcp_blackholes("/nowhere"), 0u);
 }
