@@ -47,20 +47,25 @@ void Chain::unanswered(const Unanswered& socket, Tick now)
   }
   if (socket.doubled == 0) return;
   // The TCP acts on the message that quotes what it waits for, and on no other. Where the SYN was not seen that is what
-  // the peer acknowledged last, or where this host's last ACK stood before it sent what is lost now.
-  const std::optional<Seq> isn = flow->tracker.own_isn();
-  const std::array<Seq, 2> quotes =
-      isn ? std::array { *isn + socket.acked, *isn + socket.acked }
-          : std::array { flow->tracker.una_known() ? view.snd_una : view.snd_nxt, view.snd_nxt };
+  // the peer acknowledged last; or, of whose answer no copy was made, where this host's last ACK stood before it sent
+  // what is lost now; or, when that was seen, so many bytes before its end.
+  std::array<Seq, 3> quotes {};
+  if (const std::optional<Seq> isn = flow->tracker.own_isn())
+    quotes.fill(*isn + socket.acked);
+  else
+    quotes = { flow->tracker.una_known() ? view.snd_una : view.snd_nxt, view.snd_nxt, view.snd_nxt - socket.unacked };
   ++stats_.own_kicks;
-  for (std::size_t at = 0; at < quotes.size() && (at == 0 || quotes[at] != quotes[0]); ++at)
+  for (auto at = quotes.begin(); at != quotes.end(); ++at)
+  {
+    if (std::find(quotes.begin(), at, *at) != at) continue;
     for (std::uint8_t i = 0; i < std::min(socket.doubled, most_doublings); ++i)
       output_.segments.push_back({ view.id,
                                    view.key,
-                                   { .kind = InjectedKind::own_unreachable, .by = Link::other, .seq = quotes[at] },
+                                   { .kind = InjectedKind::own_unreachable, .by = Link::other, .seq = *at },
                                    "chain: own retransmission timer back, the link is back",
                                    known(view),
                                    by });
+  }
 }
 
 } // namespace tandem::chain

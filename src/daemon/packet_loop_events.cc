@@ -301,7 +301,7 @@ void PacketLoop::send_own_again(Tick now)
         [&](const kernel::UnansweredSocket& one)
         {
           if (monitor_.owner(one.key.local) == Link::wifi)
-            all.push_back({ one.key, one.opening, one.doubled, static_cast<std::uint32_t>(one.acked) });
+            all.push_back({ one.key, one.opening, one.doubled, static_cast<std::uint32_t>(one.acked), one.unacked });
         });
   }
   catch (const std::exception& error)

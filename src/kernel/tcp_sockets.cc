@@ -79,6 +79,7 @@ void each_tcp_socket(std::uint32_t states, const std::function<void(const TcpSoc
                socket.interface = static_cast<int>(told.id.idiag_if);
                socket.cookie = std::uint64_t { told.id.idiag_cookie[1] } << 32 | told.id.idiag_cookie[0];
                socket.state = told.idiag_state;
+               socket.queued = told.idiag_wqueue;
                socket.wants_errors = wants_errors(all[sockopt_attribute]);
                socket.info = all[INET_DIAG_INFO];
                socket.upper = all[INET_DIAG_ULP_INFO];

@@ -25,6 +25,7 @@ struct TcpSocketName
 struct TcpSocket : TcpSocketName
 {
   std::uint8_t state = 0;        // TCP_ESTABLISHED and so on
+  std::uint32_t queued = 0;      // bytes that are not acknowledged, sent or not
   bool wants_errors = false;     // IP_RECVERR; false also where the kernel does not say (before Linux 5.10)
   const nlattr* info = nullptr;  // INET_DIAG_INFO; nullptr: not told
   const nlattr* upper = nullptr; // INET_DIAG_ULP_INFO, likewise

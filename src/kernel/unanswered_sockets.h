@@ -12,9 +12,10 @@ namespace tandem::kernel
 struct UnansweredSocket
 {
   FlowKey key {};
-  bool opening = false;     // SYN-SENT
-  std::uint8_t doubled = 0; // times that its retransmission timer has doubled
-  std::uint64_t acked = 0;  // bytes that were acknowledged, with the SYN of a connection that this host began
+  bool opening = false;      // SYN-SENT
+  std::uint8_t doubled = 0;  // times that its retransmission timer has doubled
+  std::uint64_t acked = 0;   // bytes that were acknowledged, with the SYN of a connection that this host began
+  std::uint32_t unacked = 0; // bytes that were sent and are not acknowledged; 0: not told (Linux before 4.6)
 };
 
 // Those that are opening, and those that have sent something again without an answer, but not those whose program wants

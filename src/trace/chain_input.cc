@@ -471,6 +471,7 @@ void fields(Coder& coder, Of<Coder, input::Unanswered> one)
   flag(coder, one.opening);
   field(coder, one.doubled);
   field(coder, one.acked);
+  field(coder, one.unacked);
 }
 
 template <std::size_t kind = 0>

@@ -142,10 +142,11 @@ private:
     fixture_.chain.unanswered({ .flow = peer.key,
                                 .opening = (how & 16) != 0,
                                 .doubled = static_cast<std::uint8_t>(number),
-                                .acked = number >> 8 },
+                                .acked = number >> 8,
+                                .unacked = number >> 16 },
                               fixture_.now());
     fixture_.actions.carry_out(fixture_.chain);
-    check(fixture_.actions.injected.size() <= 20, "as many messages as doublings, for two places at most");
+    check(fixture_.actions.injected.size() <= 30, "as many messages as doublings, for three places at most");
     for (const InjectedRecord& one : fixture_.actions.injected)
     {
       const InjectedSegment& made = one.segment;

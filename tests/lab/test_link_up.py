@@ -154,9 +154,10 @@ def test_a_connection_begun_in_a_blackout(lab, echo):
         assert late > AT_ONCE and said(daemon)["own_syns"] == 1, "without the module it waits for its own timer"
 
 
-def test_a_request_on_a_connection_that_is_older_than_the_daemon(lab, echo):
-    """Neither its SYN nor what it has sent so far was seen."""
-    with echo.connected() as ours, lab.daemon(["freeze"]) as daemon:
+@pytest.mark.parametrize("modules", [["freeze"], ["freeze", "rate"]], ids=" ".join)
+def test_a_request_on_a_connection_that_is_older_than_the_daemon(lab, echo, modules):
+    """Neither its SYN nor what it has sent so far was seen; with `rate` what it sends into the blackout is, and of the answers only a sample."""
+    with echo.connected() as ours, lab.daemon(modules) as daemon:
         ours.sendall(b"second")
         assert ours.recv(4096) == b"second"
         time.sleep(0.2)

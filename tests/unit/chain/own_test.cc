@@ -43,9 +43,9 @@ struct OwnUnanswered : ::testing::Test
     return fixture.actions.injected;
   }
   std::vector<InjectedRecord> opening() { return told({ .flow = peers.key, .opening = true, .doubled = 2 }); }
-  std::vector<InjectedRecord> waiting(std::uint8_t doubled, std::uint32_t acked)
+  std::vector<InjectedRecord> waiting(std::uint8_t doubled, std::uint32_t acked, std::uint32_t unacked = 0)
   {
-    return told({ .flow = peers.key, .doubled = doubled, .acked = acked });
+    return told({ .flow = peers.key, .doubled = doubled, .acked = acked, .unacked = unacked });
   }
 
   Wanting module {};
@@ -143,6 +143,11 @@ TEST_F(OwnUnanswered, WhoseSynWasNotSeenIsQuotedByWhatItsPeerSaidAndWhereItsLast
   ASSERT_EQ(messages.size(), 4u);
   EXPECT_EQ(messages[0].segment.seq, arriving.ack);
   EXPECT_EQ(messages[2].segment.seq, peers.ack(fixture.now()).seq);
+  // The kernel tells how much of what was seen to leave waits: 91 bytes.
+  messages = waiting(1, 77, 91);
+  ASSERT_EQ(messages.size(), 3u);
+  EXPECT_EQ(messages[2].segment.seq, peers.ack(fixture.now()).seq - 91);
+  EXPECT_EQ(waiting(1, 77, 300).size(), 2u) << "as the peer said";
 }
 
 TEST_F(OwnUnanswered, NothingWithoutAModuleThatWantsIt)

@@ -84,7 +84,7 @@ std::vector<ChainInput> all_kinds()
            in::CellLimit { 1ull << 41 },
            in::PathKnown { flow, Duration { -7ms } },
            in::PathAnswer { 12ms },
-           in::Unanswered { flow, true, 3, 0xffff'fff0 } };
+           in::Unanswered { flow, true, 3, 0xffff'fff0, 91 } };
 }
 
 TEST(ChainInputs, DecodedTheyAreTheSame)
@@ -121,6 +121,7 @@ TEST(ChainInputs, DecodedTheyAreTheSame)
   EXPECT_EQ(std::get<in::PathKnown>(*decode(encoded(all[19]))).added_delay, Duration { -7ms }) << "faster than Wi-Fi";
   EXPECT_EQ(std::get<in::PathAnswer>(*decode(encoded(all[20]))).added_delay, Duration { 12ms });
   EXPECT_EQ(std::get<in::Unanswered>(*decode(encoded(all[21]))).acked, 0xffff'fff0u);
+  EXPECT_EQ(std::get<in::Unanswered>(*decode(encoded(all[21]))).unacked, 91u);
   EXPECT_FALSE(std::get<in::PathKnown>(*decode(encoded(in::PathKnown {}))).added_delay);
 }
 
