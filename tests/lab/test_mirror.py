@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import random
-import re
 import statistics
 import subprocess
 import time
@@ -148,7 +147,7 @@ def timers(lab: Lab, seconds: float) -> list[float]:
     found = []
     while going.running():
         time.sleep(0.1)
-        found += [int(value) / 1e3 for value in re.findall(r"\brto:(\d+)", lab.server().run(["ss", "-tniH", "sport = 80"]).stdout)]
+        found += [entry.rto_ms / 1e3 for entry in lab.sock_stats(port=80)]
     assert going.wait().error is None
     return found
 

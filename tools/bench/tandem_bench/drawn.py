@@ -24,7 +24,6 @@ class Network:
 
     number: int
     sender: str
-    control: str  # congestion control of the Linux server
     flows: int
     rtt_ms: int
     phy: str
@@ -44,14 +43,14 @@ class Network:
     def scenario(self) -> str:
         """The scenario as TOML text."""
         trouble = walks.Trouble(self.wifi, self.cell, self.tables, self.wan)
-        return walks.scenario(f"drawn-{self.number}", trouble, phy=self.phy, rtt_ms=self.rtt_ms, congestion=self.control, cellular=self.cellular)
+        return walks.scenario(f"drawn-{self.number}", trouble, phy=self.phy, rtt_ms=self.rtt_ms, sender=self.sender, cellular=self.cellular)
 
 
-def network(number: int, seconds: float, sender: str = "", control: str = "") -> Network:
-    """The network of this number for downloads of so many seconds; with a `sender` this one in place of the drawn one, beside a Linux server with this `control`."""
+def network(number: int, seconds: float, sender: str = "") -> Network:
+    """The network of this number for downloads of so many seconds; with a `sender` this one in place of the drawn one."""
     draw = _Draw(number)
     chosen = draw.one_of(SENDERS)
-    drawn = Network(number, sender or chosen, control or sender or chosen, draw.one_of(FLOWS), round(draw.between(8, 300)), draw.one_of(PHYS))
+    drawn = Network(number, sender or chosen, draw.one_of(FLOWS), round(draw.between(8, 300)), draw.one_of(PHYS))
     _access_point(draw, drawn)
     _losses(draw, drawn)
     _neighbours(draw, drawn)

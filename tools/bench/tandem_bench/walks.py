@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Mapping, Sequence
 
+from tandem_lab import foreign
+
 
 @dataclass(frozen=True)
 class Trouble:
@@ -57,8 +59,10 @@ def short_walk(seconds: float) -> Trouble:
         Stop([(one, -90), (two, -60), (seconds, -45)], two)), 0.06))
 
 
-def scenario(name: str, trouble: Trouble, *, phy: str, rtt_ms: int, congestion: str, cellular: str = "lte") -> str:
-    """One server behind Wi-Fi of this PHY, with a cellular network of this profile beside it, and what befalls it, as TOML text. Half of the round trip is each way on the WAN."""
+def scenario(name: str, trouble: Trouble, *, phy: str, rtt_ms: int, sender: str, cellular: str = "lte") -> str:
+    """One server behind Wi-Fi of this PHY, with a cellular network of this profile beside it, and what befalls it, as TOML text. The server has the sender's congestion control, and any one
+    where a stack that is not Linux sends in its place. Half of the round trip is each way on the WAN."""
+    congestion = "cubic" if sender in foreign.STACKS else sender
     return (f'[scenario]\nname = "{name}"\nduration = "600s"\n[wifi]\nprofile = "wifi-{phy}"\n{trouble.wifi}'
             f'[cell]\nprofile = "{cellular}"\n{trouble.cell}[wan]\ndelay = "{rtt_ms / 2:g}ms"\n{trouble.wan}'
             f'[[server]]\nname = "srv1"\ncongestion = "{congestion}"\n{trouble.tables}')

@@ -48,7 +48,7 @@ class Cell:
     @property
     def scenario(self) -> str:
         """The scenario as TOML text."""
-        return walks.scenario("bench-applications", walks.troubles(SECONDS)[self.trouble], phy=self.phy, rtt_ms=self.rtt_ms, congestion=self.sender)
+        return walks.scenario("bench-applications", walks.troubles(SECONDS)[self.trouble], phy=self.phy, rtt_ms=self.rtt_ms, sender=self.sender)
 
 
 def covering_cells() -> list[Cell]:

@@ -11,7 +11,7 @@ from tandem_lab.errors import BadInput
 from .. import drawn, drawn_pictures, lateness
 from ..model import Arm, Bench, Case, Measurement, Options, Run
 from ..statistics import over_cases, over_groups
-from .together import AGAIN, ALL, DETAILS, GOODPUT, PLAIN, SINGLE, control_of, download_over, modules_of, not_slower
+from .together import AGAIN, ALL, DETAILS, GOODPUT, PLAIN, SINGLE, download_over, modules_of, not_slower
 
 SECONDS = 15.0
 NETWORKS, MANY, MOST = 60, 240, 100_000
@@ -23,8 +23,7 @@ def case_of(network: drawn.Network, arms: Sequence[Arm], rounds: int) -> Case:
 
 
 def cases_of(first: int, networks: int, arms: Sequence[Arm], rounds: int, sender: str = "") -> list[Case]:
-    control = control_of(sender) if sender else ""
-    return [case_of(drawn.network(number, SECONDS, sender, control), arms, rounds) for number in range(first, first + networks)]
+    return [case_of(drawn.network(number, SECONDS, sender), arms, rounds) for number in range(first, first + networks)]
 
 
 class Drawn(Bench):

@@ -61,7 +61,7 @@ class Cell:
     def scenario(self) -> str:
         """The scenario as TOML text."""
         trouble = PATHS[self.path]
-        return walks.scenario("bench-paths", replace(trouble, wifi=AIRS[self.air] + trouble.wifi), phy=self.phy, rtt_ms=self.rtt_ms, congestion=self.sender)
+        return walks.scenario("bench-paths", replace(trouble, wifi=AIRS[self.air] + trouble.wifi), phy=self.phy, rtt_ms=self.rtt_ms, sender=self.sender)
 
 
 def covering_cells() -> list[Cell]:

@@ -79,7 +79,7 @@ class Cell:
     def scenario(self, lossy: bool = True) -> str:
         """The scenario as TOML text."""
         trouble = walks.troubles(self.seconds)[self.trouble if lossy else "no loss"]
-        return walks.scenario("bench-together", trouble, phy=self.phy, rtt_ms=self.rtt_ms, congestion=control_of(self.sender))
+        return walks.scenario("bench-together", trouble, phy=self.phy, rtt_ms=self.rtt_ms, sender=self.sender)
 
 
 def covering_cells() -> list[Cell]:
@@ -217,11 +217,6 @@ def download_over(scenario: str, seconds: float, title: str, modules: Sequence[s
         if daemon is not None:
             details |= of_all(daemon.api("/v1/status"))
     return Measurement({GOODPUT.name: goodput}, details)
-
-
-def control_of(sender: str) -> str:
-    """Congestion control of the Linux server: the sender's, and any where another stack serves."""
-    return "cubic" if sender in foreign.STACKS else sender
 
 
 def server_of(stack: ExitStack, lab: Lab, sender: str) -> Any:
