@@ -14,6 +14,6 @@ std::uint64_t netstat_value(std::string_view text, std::string_view group, std::
 // How often the kernel has found a blackhole: SYNs with MPTCP unanswered, then one without answered (RFC 8684 3.7;
 // Linux 6.12). From then on no SYN of this network namespace has MPTCP for net.mptcp.blackhole_timeout, an hour and
 // more. 0 also where the kernel does not count them.
-std::uint64_t mptcp_blackholes(const std::string& netstat = "/proc/thread-self/net/netstat");
+std::uint64_t mptcp_blackholes(const std::string& netstat = "/proc/self/net/netstat");
 
 } // namespace tandem::kernel
