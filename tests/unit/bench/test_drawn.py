@@ -40,7 +40,7 @@ def test_everything_that_can_be_drawn_is_drawn() -> None:
 def test_settings_choose_the_networks() -> None:
     cases = bench.BENCH.configured(bench.BENCH.cases(False), {"first": "61", "networks": "3"})
     assert [case.parameters["network"].number for case in cases] == [61, 62, 63]
-    for key, value in (("networks", "0"), ("first", "x"), ("sender", "windows")):
+    for key, value in (("networks", "0"), ("first", "x"), ("sender", "windows"), ("load", "beside")):
         with pytest.raises(BadInput, match=f"--set {key}={value}: allowed"):
             bench.BENCH.configured(cases, {key: value})
 
@@ -51,6 +51,14 @@ def test_another_sender_changes_nothing_else_of_the_networks(sender: str, contro
         network = case.parameters["network"]
         assert (network.sender, tomllib.loads(network.scenario)["server"][0]["congestion"]) == (sender, control)
         assert network.told == drawn.network(network.number, 15.0).told
+
+
+def test_an_application_waits_over_the_same_networks() -> None:
+    (case,) = bench.BENCH.configured(bench.BENCH.cases(True), {"load": "pages", "first": "8", "networks": "1"})
+    assert case.name == "8: pages, reno, 259 ms, 802.11n"
+    assert case.published == ", ".join(drawn.network(8, 15.0).told)
+    assert [metric.name for metric in case.metrics] == ["typical wait", "longest wait"]
+    assert [goal.sense for goal in case.goals] == ["<="]
 
 
 def test_rows_of_a_sender_and_of_all_pair_a_network_and_a_seed() -> None:

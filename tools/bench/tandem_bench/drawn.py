@@ -37,7 +37,12 @@ class Network:
     @property
     def name(self) -> str:
         flows = f"{self.flows} x " if self.flows > 1 else ""
-        return f"{self.number}: {flows}{walks.setting(self.sender, self.rtt_ms, self.phy)}"
+        return f"{self.number}: {flows}{self.setting}"
+
+    @property
+    def setting(self) -> str:
+        """Who sends, over what round trip and air."""
+        return walks.setting(self.sender, self.rtt_ms, self.phy)
 
     @property
     def scenario(self) -> str:

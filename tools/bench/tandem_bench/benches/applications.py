@@ -72,6 +72,33 @@ def sent_bytes(lab: Lab) -> int:
     return int(told[0]["stats64"]["tx"]["bytes"])
 
 
+def waits_over(scenario: str, what: str, label: str, modules: Sequence[str], seed: int, options: Options) -> Measurement:
+    """What one waits for an application (`app_traffic.DOES`) over a scenario's network with these modules on; none: without the daemon. `label` names the
+    daemon's logs."""
+    with ExitStack() as stack:
+        lab = stack.enter_context(Lab(scenario, seed=seed, prefix=options.prefix))
+        server = lab.server()
+        if what == "sent":
+            taking = server.popen([system.PYTHON, "-B", APPLICATION, "take", server.ipv4], stdout=subprocess.PIPE, text=True)
+            stack.callback(taking.kill)
+            if not taking.stdout or taking.stdout.readline() != "ready\n":
+                raise LabError("who takes the files that are sent did not start")
+        daemon = stack.enter_context(helpers.tandem(lab, options, modules, {}, label)) if modules else None
+        before, sent = lab.tcp_counters(), sent_bytes(lab)
+        lab.start_timeline()
+        done = lab.client.run([system.PYTHON, "-B", APPLICATION, what, server.ipv4, "--seed", str(seed)], check=False, timeout=300)
+        if done.returncode != 0:
+            raise LabError(f"{what}: {done.stderr.strip()}")
+        after = lab.tcp_counters()
+        waits: list[float] = json.loads(done.stdout)
+        details: dict[str, Any] = {"waits_s": waits} | {key: after.get(key, 0) - before.get(key, 0) for key in ("RetransSegs", "TCPTimeouts")}
+        details["sent_MB"] = round((sent_bytes(lab) - sent) / 1e6, 1)
+        details |= lateness.checked(lab.stats())
+        if daemon is not None:
+            details |= of_all(daemon.api("/v1/status"))
+    return Measurement({TYPICAL.name: statistics.median(waits), LONGEST.name: max(waits)}, details)
+
+
 class Applications(Bench):
     name = "applications"
     summary = "how long one waits for pages, video, a slow reader, a paced server, eight connections, a download beside an upload, files sent, questions and answers: every module on against no Tandem"
@@ -102,35 +129,8 @@ class Applications(Bench):
         return SECONDS + 2
 
     def measure(self, session: Any, case: Case, arm: Arm, seed: int, options: Options) -> Measurement:
-        return lateness.measured(lambda: self._measure(case, arm, seed, options))
-
-    def _measure(self, case: Case, arm: Arm, seed: int, options: Options) -> Measurement:
         cell: Cell = case.parameters["cell"]
-        with ExitStack() as stack:
-            lab = stack.enter_context(Lab(cell.scenario, seed=seed, prefix=options.prefix))
-            server = lab.server()
-            if cell.what == "sent":
-                taking = server.popen([system.PYTHON, "-B", APPLICATION, "take", server.ipv4], stdout=subprocess.PIPE, text=True)
-                stack.callback(taking.kill)
-                if not taking.stdout or taking.stdout.readline() != "ready\n":
-                    raise LabError("who takes the files that are sent did not start")
-            daemon = None
-            if chosen := modules_of(arm):
-                daemon = stack.enter_context(helpers.tandem(lab, options, chosen, {}, f"{case.name}-{arm.name}-{seed}"))
-            before, sent = lab.tcp_counters(), sent_bytes(lab)
-            lab.start_timeline()
-            done = lab.client.run([system.PYTHON, "-B", APPLICATION, cell.what, server.ipv4, "--seed", str(seed)],
-                                  check=False, timeout=300)
-            if done.returncode != 0:
-                raise LabError(f"{cell.what}: {done.stderr.strip()}")
-            after = lab.tcp_counters()
-            waits: list[float] = json.loads(done.stdout)
-            details: dict[str, Any] = {"waits_s": waits} | {key: after.get(key, 0) - before.get(key, 0) for key in ("RetransSegs", "TCPTimeouts")}
-            details["sent_MB"] = round((sent_bytes(lab) - sent) / 1e6, 1)
-            details |= lateness.checked(lab.stats())
-            if daemon is not None:
-                details |= of_all(daemon.api("/v1/status"))
-        return Measurement({TYPICAL.name: statistics.median(waits), LONGEST.name: max(waits)}, details)
+        return lateness.measured(lambda: waits_over(cell.scenario, cell.what, f"{case.name}-{arm.name}-{seed}", modules_of(arm), seed, options))
 
     def summarise(self, cases: Sequence[Case], runs: Sequence[Run]) -> list[tuple[Case, list[Run]]]:
         """All against plain over the cells of each application together: a pair is a cell on a seed."""
