@@ -72,6 +72,7 @@ private:
   void follow_losses(const Segment& ack, const Heard& heard, FlowView& view, Microseconds now);
   std::uint32_t sent_since_turn(const Heard& heard) const;
   void judge_episode(std::uint32_t after, Microseconds sent_in, FlowView& view);
+  bool is_coarse(double flight, const FlowView& view) const;
   double at_once_at_most(const FlowView& view, Microseconds now) const;
   void vote(int weight, const char* why, FlowView& view);
   void conclude(const char* why, FlowView& view) const;
