@@ -54,6 +54,7 @@ Score judge(const Evidence& e)
       score.congestion *= 1 - usual_weight * std::min(1.0, e.expected);
     if (e.steered) score = { .congestion = std::min(score.congestion, 0.5), .why = Weight::steered };
   }
+  if (e.others && !e.steered) score = { .congestion = 1, .why = Weight::others };
   if (e.lost > few_bytes && e.lost > unusual * e.expected * few_bytes / 4 && e.span > 0)
   {
     const double share = static_cast<double>(e.lost) / e.span;

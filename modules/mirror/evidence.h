@@ -19,6 +19,7 @@ struct Evidence
   bool growing = false;   // the sender seems to be in slow start
   bool unproved = false;  // the air surely loses something, and no loss has shown yet where the queue ends
   bool loaded = false;    // far less is lost once the sender has slowed down
+  bool others = false;    // what other flows lose here is a full queue's, and this one knows little itself
   bool steered = false;   // Tandem's own window kept the queue below this
   std::uint32_t lost = 0; // bytes in holes
   std::uint32_t span = 0; // bytes from the first hole to the recovery point
@@ -35,6 +36,7 @@ enum class Weight : std::uint8_t
   young,   // the flow is too young to know its queue
   queue,   // how full it was
   steered, // it was kept short
+  others,  // what other flows lose here
   share,   // how much was lost at once
   load,    // far less is lost when less is sent
   radio,   // damaged frames heard, or not heard

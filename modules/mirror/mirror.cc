@@ -24,7 +24,8 @@ an echo older than a second and 20 round trips never leaves without one.
 **Air or queue.** Only wireless losses are hidden: a full queue must stay visible, or the link drowns. Each episode gets a score from 0 (the air) to 1
 (congestion), `threshold` divides them. It is made of the queueing delay at the holes (one-way, from the server's timestamps) against the most that the queue held
 lately; of losses that come again and again at the same delay; of the share lost at once; of the rate of losses that nothing but the air explains; of how much less is
-lost once the sender has slowed down, which tells a policer, that lets nothing wait; and, with a radio that listens (`links.radio`), of damaged frames heard at the time. One hole at a full queue makes the whole episode congestion's. An ECN echo always means congestion.
+lost once the sender has slowed down, which tells a policer, that lets nothing wait;
+for a flow's first four episodes also of what others lose on the link: where a third of that is lost many at once, its queue is a short one; and, with a radio that listens (`links.radio`), of damaged frames heard at the time. One hole at a full queue makes the whole episode congestion's. An ECN echo always means congestion.
 
 **Short queue.** While every round trip sees a loss no congestion window grows except in slow start. So once wireless losses were seen the advertised window keeps
 the queueing delay near `cap` eighths of the round trip, and the sender's window stays above what is in flight. It also opens gently after an undo (`pace`), and in slow

@@ -45,6 +45,8 @@ constexpr float same_delay = 0.0015f;
 constexpr float same_share = 0.12f;
 // Below this score the air alone explains an episode. The rate of such losses is averaged over about so many.
 constexpr double sure = 0.5;
+// A flow goes by its own losses once it has had so many episodes.
+constexpr int own_episodes = 4;
 constexpr float rate_memory = 8;
 constexpr std::uint8_t alike_losses = 3;
 // Around a hole, within which the radio's clock and ours agree.
@@ -62,6 +64,7 @@ std::string_view hidden(const Score& score, bool late)
     return "mirror: hidden, the cap keeps the queue short";
   case Weight::radio:
     return "mirror: hidden, damaged frames heard";
+  case Weight::others:
   case Weight::share:
   case Weight::load:
   case Weight::queue:
@@ -77,6 +80,8 @@ std::string_view kept(const Score& score)
   {
   case Weight::share:
     return "mirror: kept, too many at once";
+  case Weight::others:
+    return "mirror: kept, other flows overflow a queue here";
   case Weight::load:
     return "mirror: kept, nothing is lost at lower rates";
   case Weight::radio:
@@ -387,6 +392,7 @@ Score Undo::score(const Event& event, const FlowView& flow, const State& state) 
         .loaded = state.load.tells()
                   || (state.steering.queue_loses()
                       && !Steering::short_queue(flow, static_cast<double>(state.hole_queue), steering())),
+        .others = state.hidden + state.kept < own_episodes && overflows_.usual(flow.link, *event.links, event.now),
         .steered = state.steering.holds(flow, static_cast<double>(state.hole_queue), steering()),
         .lost = episode.lost,
         .span = static_cast<std::uint32_t>(std::max(0, episode.edge - episode.una)),
@@ -447,6 +453,9 @@ Plan Undo::go_on(const Event& event, const FlowView& flow, State& state, bool cr
   state.score = static_cast<float>(verdict.congestion);
   const bool surely = verdict.congestion < sure && !left_over && !episode.ece;
   if (surely) learn_rate(flow, state);
+  if (!left_over && !state.stopped && !episode.ece)
+    overflows_.lost(flow.link, verdict.why == Weight::share && verdict.congestion > knobs.threshold, *event.links,
+                    event.now);
   if (Steering::short_queue(flow, static_cast<double>(state.hole_queue), steering())) state.steering.air_loses();
   // What a full queue explains says nothing of losses that no queue does.
   if (verdict.congestion <= knobs.threshold || verdict.why == Weight::load) state.load.lost();
@@ -459,7 +468,9 @@ Plan Undo::go_on(const Event& event, const FlowView& flow, State& state, bool cr
     plan = hide(event, flow, state, verdict);
   else
   {
-    state.overflowed = state.overflowed || (verdict.congestion > knobs.threshold && verdict.why != Weight::load);
+    state.overflowed =
+        state.overflowed
+        || (verdict.congestion > knobs.threshold && verdict.why != Weight::load && verdict.why != Weight::others);
     plan.why = left_over                        ? "mirror: kept, left over from congestion"
                : episode.ece                    ? "mirror: kept, ECN shows congestion"
                : state.stopped                  ? "mirror: kept, data had stopped"

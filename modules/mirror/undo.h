@@ -8,6 +8,7 @@
 #include "modules/mirror/evidence.h"
 #include "modules/mirror/load_watch.h"
 #include "modules/mirror/lossy_air.h"
+#include "modules/mirror/overflows.h"
 #include "modules/mirror/path_order.h"
 #include "modules/mirror/steering.h"
 
@@ -144,6 +145,7 @@ private:
   Steering::Settings steering() const { return { .target = knobs.cap, .acks = knobs.acks, .paced = knobs.pace != 0 }; }
 
   LossyAir air_ {};
+  Overflows overflows_ {};
   std::array<InjectedSegment, 3> scratch_ {};
 };
 

@@ -51,6 +51,20 @@ TEST(Evidence, AYoungFlowIsUndecided)
   EXPECT_LT(young.congestion, 1);
 }
 
+TEST(Evidence, WhatOthersLoseCountsForOneThatKnowsLittle)
+{
+  Evidence e = at(0);
+  e.others = true;
+  EXPECT_EQ(judge(e).congestion, 1);
+  EXPECT_EQ(judge(e).why, Weight::others);
+  e.radio = true;
+  e.damaged = 1;
+  EXPECT_LT(judge(e).congestion, 0.85) << "but less than a damaged frame";
+  e = at(0);
+  e.others = e.steered = true;
+  EXPECT_LT(judge(e).congestion, 0.85) << "and nothing under a short queue of its own";
+}
+
 TEST(Evidence, EmptyAndFull)
 {
   EXPECT_EQ(score(at(0)), 0);
