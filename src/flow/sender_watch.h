@@ -21,7 +21,8 @@ namespace tandem::flow
 // - Losses. What is sent in the round trip after the first retransmission, over what arrived in the one before it: 0.7
 //   and 0.5 for CUBIC and Reno (RFC 6937, RFC 9438), about 1 for BBR. What Tandem makes of the episode comes later and
 //   changes nothing here.
-// - PROBE_RTT of BBR: four segments a round trip for 200 ms, and then as many as before.
+// - PROBE_RTT of BBR: four segments a round trip for 200 ms, and then as many as before, without having been asked for
+//   more.
 // - Bursts. Whoever paces sends what a few milliseconds carry at once, and no more; an ACK-clocked sender answers an
 //   ACK of fifty segments with fifty, and all of them carry one TSval, however long they take to arrive.
 //
@@ -34,6 +35,9 @@ public:
 
   // A pure ACK as the local TCP made it; the view is as before it.
   void acknowledged(const Segment& ack, FlowView& view, Tick now);
+
+  // This host sent data: a request, after which more may come than before it.
+  void asked() { low_ = 0; }
 
   // A segment with payload as it arrives, of which a sample will do; the view is as before it.
   void arrived(const Segment& data, FlowView& view, Tick now);

@@ -76,6 +76,7 @@ void Tracker::sent_by_host(const Segment& segment, FlowView& view, Tick now)
 {
   const bool late = ack_seen_ && overtaken(segment, view);
   if (segment.is_pure_ack() && !late) sender_.acknowledged(segment, view, now);
+  if (segment.payload_length > 0) sender_.asked();
   if (segment.has(tcp_flag::ack) && !late) acknowledged(segment, view, now);
   if (segment.end().after(view.snd_nxt) || !view.sent_any)
   {

@@ -95,6 +95,16 @@ struct Download
       ack();
     }
   }
+  // This host sends a request.
+  void ask()
+  {
+    Segment made { .flags = tcp_flag::ack | tcp_flag::psh, .window = window };
+    made.seq = view.snd_nxt;
+    made.ack = number;
+    made.payload_length = 100;
+    if (view.timestamps_ok) made.timestamps = Timestamps { { 1 }, echo };
+    tracker.seen(made, view, now);
+  }
   // A segment arrives, with the TSval that is echoed next.
   void data(Seq from)
   {
@@ -474,6 +484,12 @@ TEST(SenderWatch, FourSegmentsForAMomentAreProbeRtt)
   pause.silence(250);
   pause.steadily(60, 3);
   EXPECT_EQ(pause.kind(), SenderKind::unknown) << "an application that pauses";
+  Download asked {};
+  asked.steadily(60, 20);
+  asked.steadily(4, 5);
+  asked.ask();
+  asked.steadily(60, 3);
+  EXPECT_EQ(asked.kind(), SenderKind::unknown) << "small objects, and then a large one";
 }
 
 // A download past its slow start, so many segments in a round trip: no train, no growth, nothing tells.
