@@ -75,8 +75,9 @@ Acceptability Tracker::judge(const Segment& arriving, const FlowView& view) cons
 void Tracker::sent_by_host(const Segment& segment, FlowView& view, Tick now)
 {
   const bool late = ack_seen_ && overtaken(segment, view);
+  // Seen itself, or by the sequence number of the next ACK.
+  if (view.sent_any && segment.end().after(view.snd_nxt)) sender_.asked();
   if (segment.is_pure_ack() && !late) sender_.acknowledged(segment, view, now);
-  if (segment.payload_length > 0) sender_.asked();
   if (segment.has(tcp_flag::ack) && !late) acknowledged(segment, view, now);
   if (segment.end().after(view.snd_nxt) || !view.sent_any)
   {
