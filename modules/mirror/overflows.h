@@ -23,7 +23,8 @@ public:
     Seen& seen = until(link, links, now);
     (at_once ? seen.at_once : seen.alone) += 1;
   }
-  // Whether most of what flows lose on this link, in these seconds and since it is up, is lost by a queue.
+  // Whether a third of what flows lose on this link, in these seconds and since it is up, is lost many at once: then a
+  // queue loses most of it.
   bool usual(Link link, const LinkStates& links, Tick now) const
   {
     const Seen seen = faded(link, links, now);

@@ -59,6 +59,8 @@ def test_an_application_waits_over_the_same_networks() -> None:
     assert case.published == ", ".join(drawn.network(8, 15.0).told)
     assert [metric.name for metric in case.metrics] == ["typical wait", "longest wait"]
     assert [goal.sense for goal in case.goals] == ["<="]
+    with pytest.raises(BadInput, match="load=pages needs nginx, which --set sender=gvisor is not"):
+        bench.BENCH.configured(bench.BENCH.cases(True), {"load": "pages", "sender": "gvisor"})
 
 
 def test_rows_of_a_sender_and_of_all_pair_a_network_and_a_seed() -> None:

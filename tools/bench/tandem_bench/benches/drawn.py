@@ -76,6 +76,8 @@ class Drawn(Bench):
                     raise ValueError
             except ValueError:
                 raise BadInput(f"--set {key}={text}: allowed: {self.settings[key]}") from None
+        if chosen.get("sender") in foreign.STACKS and chosen.get("load", DOWNLOADS) != DOWNLOADS:
+            raise BadInput(f"--set load={chosen['load']} needs nginx, which --set sender={chosen['sender']} is not: take one of {', '.join(drawn.SENDERS)}")
         return cases_of(**chosen, arms=cases[0].arms, rounds=cases[0].seeds)
 
     def estimate(self, case: Case, arm: Arm, quick: bool) -> float:
