@@ -92,8 +92,6 @@ Plan withhold_acks(const Event& event, const FlowView& flow, BlackoutState& stat
   aim(event, flow, state, knobs);
   // With SACK blocks above it, what is withheld would look lost and be sent again.
   if (state.target == 0 || segment.sack_count > 0 || !flow.sent_any || !segment.ack.after(flow.sent_ack)) return {};
-  // The server stays in recovery until all that was reported is acknowledged (RFC 6675 5).
-  if (flow.sent_sacked.after(flow.sent_ack)) return {};
   Plan plan { .wake = event.now + release_timeout(flow, knobs), .why = "freeze: ACK withheld" };
   if (!progress)
   {
