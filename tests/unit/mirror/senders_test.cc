@@ -185,8 +185,8 @@ TEST(MirrorSenders, NothingIsExpectedAfterAnUnknownSenderOrALinkThatWasNeverFull
   }
 }
 
-// The six connections of a page meet a queue of 34 packets: 43 of 77 episodes of one segment were hidden, a third more
-// was lost and sent again, and the page took 1.1 times as long (docs/results/drawn.md).
+// The six connections of a page meet a queue of 34 packets: 35 episodes were hidden a run, a fifth more was sent again,
+// and there were 35 timeouts for 20 (docs/results/drawn.md).
 TEST(MirrorSenders, WhereQueuesOverflowAYoungFlowsLossesAreTakenForTheirs)
 {
   Lossy first { SenderKind::loss_based };
