@@ -75,15 +75,13 @@ Acceptability Tracker::judge(const Segment& arriving, const FlowView& view) cons
 void Tracker::sent_by_host(const Segment& segment, FlowView& view, Tick now)
 {
   const bool late = ack_seen_ && overtaken(segment, view);
-  // Seen itself, or by the sequence number of the next ACK.
-  if (view.sent_any && segment.end().after(view.snd_nxt)) sender_.asked();
+  // Data: seen itself, or by the sequence number of the next ACK.
+  const bool sent_more = view.sent_any && segment.end().after(view.snd_nxt);
+  if (sent_more) sender_.asked();
   if (segment.is_pure_ack() && !late) sender_.acknowledged(segment, view, now);
   if (segment.has(tcp_flag::ack) && !late) acknowledged(segment, view, now);
-  if (segment.end().after(view.snd_nxt) || !view.sent_any)
-  {
-    if (view.sent_any) view.bytes_sent += static_cast<std::uint32_t>(segment.end() - view.snd_nxt);
-    view.snd_nxt = segment.end();
-  }
+  if (sent_more) view.bytes_sent += static_cast<std::uint32_t>(segment.end() - view.snd_nxt);
+  if (sent_more || !view.sent_any) view.snd_nxt = segment.end();
   view.fin_sent = view.fin_sent || segment.has(tcp_flag::fin);
   if (late) return;
   view.last_window = segment.window;
