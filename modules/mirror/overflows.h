@@ -20,7 +20,7 @@ public:
   // An episode of losses that is no rest of another: so many at once that the air does not explain them, or not.
   void lost(Link link, bool at_once, const LinkStates& links, Tick now)
   {
-    Seen& seen = until(link, links, now);
+    Seen& seen = seen_[static_cast<std::size_t>(link)] = faded(link, links, now);
     (at_once ? seen.at_once : seen.alone) += 1;
   }
   // Whether a third of what flows lose on this link, in these seconds and since it is up, is lost many at once: then a
@@ -51,10 +51,6 @@ private:
     if (seen.at < links[static_cast<std::size_t>(link)].changed) return { .at = now };
     const auto left = static_cast<float>(std::exp(-seconds(now - seen.at) / memory));
     return { .at_once = seen.at_once * left, .alone = seen.alone * left, .at = now };
-  }
-  Seen& until(Link link, const LinkStates& links, Tick now)
-  {
-    return seen_[static_cast<std::size_t>(link)] = faded(link, links, now);
   }
 
   std::array<Seen, link_count> seen_ {};

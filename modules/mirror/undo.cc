@@ -45,10 +45,10 @@ constexpr float same_delay = 0.0015f;
 constexpr float same_share = 0.12f;
 // Below this score the air alone explains an episode. The rate of such losses is averaged over about so many.
 constexpr double sure = 0.5;
-// A flow goes by its own losses once it has had so many episodes.
-constexpr int own_episodes = 4;
 constexpr float rate_memory = 8;
 constexpr std::uint8_t alike_losses = 3;
+// A flow goes by its own losses once it has had so many episodes.
+constexpr int own_episodes = 4;
 // Around a hole, within which the radio's clock and ours agree.
 constexpr Duration radio_slack = 3ms;
 // Injected duplicates leave behind the ACK that made them true.
@@ -440,11 +440,12 @@ Plan Undo::go_on(const Event& event, const FlowView& flow, State& state, bool cr
   const Episode& episode = state.episode;
   if (crossed) learn(state);
   const Score verdict = score(event, flow, state);
+  const bool congested = verdict.congestion > knobs.threshold;
   // What is left of losses by congestion is theirs, too.
   const bool left_over = episode.chained && state.was_kept && episode.holes <= 1;
   const bool hides = !left_over && !episode.ece && !state.stopped && !state.aged && knobs.undo != 0
-                     && event.now >= state.bypass_until && verdict.congestion <= knobs.threshold
-                     && verdict.congestion < 1 && !left_alone(flow.sender);
+                     && event.now >= state.bypass_until && !congested && verdict.congestion < 1
+                     && !left_alone(flow.sender);
   if (!crossed)
   {
     if (!hides || !flow.timestamps_ok) return {};
@@ -454,11 +455,10 @@ Plan Undo::go_on(const Event& event, const FlowView& flow, State& state, bool cr
   const bool surely = verdict.congestion < sure && !left_over && !episode.ece;
   if (surely) learn_rate(flow, state);
   if (!left_over && !state.stopped && !episode.ece)
-    overflows_.lost(flow.link, verdict.why == Weight::share && verdict.congestion > knobs.threshold, *event.links,
-                    event.now);
+    overflows_.lost(flow.link, congested && verdict.why == Weight::share, *event.links, event.now);
   if (Steering::short_queue(flow, static_cast<double>(state.hole_queue), steering())) state.steering.air_loses();
   // What a full queue explains says nothing of losses that no queue does.
-  if (verdict.congestion <= knobs.threshold || verdict.why == Weight::load) state.load.lost();
+  if (!congested || verdict.why == Weight::load) state.load.lost();
   // Without a rate nothing is to be had from knowing it: a flow that never filled the link overflows no queue.
   if (hides && surely && flow.sender.kind == SenderKind::loss_based && state.steering.carried() > 0)
     air_.lost(flow, { .lost = state.loss_rate, .carried = state.steering.carried() }, event.now);
@@ -468,9 +468,7 @@ Plan Undo::go_on(const Event& event, const FlowView& flow, State& state, bool cr
     plan = hide(event, flow, state, verdict);
   else
   {
-    state.overflowed =
-        state.overflowed
-        || (verdict.congestion > knobs.threshold && verdict.why != Weight::load && verdict.why != Weight::others);
+    state.overflowed = state.overflowed || (congested && verdict.why != Weight::load && verdict.why != Weight::others);
     plan.why = left_over                        ? "mirror: kept, left over from congestion"
                : episode.ece                    ? "mirror: kept, ECN shows congestion"
                : state.stopped                  ? "mirror: kept, data had stopped"
