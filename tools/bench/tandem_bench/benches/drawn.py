@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
@@ -27,14 +28,18 @@ def metrics_of(load: str) -> tuple[Metric, ...]:
     return (GOODPUT,) if load == DOWNLOADS else (TYPICAL, LONGEST)
 
 
-def goal_of(load: str, arms: Sequence[Arm]) -> Goal:
-    return not_slower(arms) if load == DOWNLOADS else no_longer(arms)
+def goals_of(load: str, arms: Sequence[Arm]) -> tuple[Goal, ...]:
+    return (not_slower(arms) if load == DOWNLOADS else no_longer(arms),)
+
+
+def seconds_of(load: str) -> float:
+    return SECONDS if load == DOWNLOADS else applications.SECONDS
 
 
 def case_of(number: int, load: str, arms: Sequence[Arm], rounds: int, sender: str = "") -> Case:
-    network = drawn.network(number, SECONDS if load == DOWNLOADS else applications.SECONDS, sender)
+    network = drawn.network(number, seconds_of(load), sender)
     name = network.name if load == DOWNLOADS else f"{number}: {SAYS[load]}, {network.setting}"
-    return Case(name, tuple(arms), metrics_of(load), rounds, (goal_of(load, arms),), published=", ".join(network.told), parameters={"network": network, "load": load})
+    return Case(name, tuple(arms), metrics_of(load), rounds, goals_of(load, arms), published=", ".join(network.told), parameters={"network": network, "load": load})
 
 
 def cases_of(first: int, networks: int, arms: Sequence[Arm], rounds: int, sender: str = "", load: str = DOWNLOADS) -> list[Case]:
@@ -81,7 +86,7 @@ class Drawn(Bench):
         return cases_of(**chosen, arms=cases[0].arms, rounds=cases[0].seeds)
 
     def estimate(self, case: Case, arm: Arm, quick: bool) -> float:
-        return (SECONDS if case.parameters["load"] == DOWNLOADS else applications.SECONDS) + 2
+        return seconds_of(case.parameters["load"]) + 2
 
     def measure(self, session: Any, case: Case, arm: Arm, seed: int, options: Options) -> Measurement:
         network: drawn.Network = case.parameters["network"]
@@ -94,13 +99,10 @@ class Drawn(Bench):
         """All against plain over the networks of each sender, and over all: a pair is a network on a seed."""
         arms = (PLAIN, AGAIN, ALL)
         load = cases[0].parameters["load"] if cases else DOWNLOADS
-
-        def goals(shared: Sequence[Arm]) -> tuple[Goal, ...]:
-            return (goal_of(load, shared),)
-
+        metrics, goals = metrics_of(load), partial(goals_of, load)
         senders = {sender: sender for sender in ALLOWED}
-        return (over_groups(senders, lambda case: case.parameters["network"].sender, cases, runs, arms, metrics_of(load), goals)
-                + over_cases("all networks", cases, runs, arms, metrics_of(load), goals))
+        return (over_groups(senders, lambda case: case.parameters["network"].sender, cases, runs, arms, metrics, goals)
+                + over_cases("all networks", cases, runs, arms, metrics, goals))
 
     def draw(self, cases: Sequence[Case], runs: Sequence[Run], directory: Path) -> list[Path]:
         metrics = cases[0].metrics if cases else ()
