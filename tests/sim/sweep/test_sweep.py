@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Callable
 
 import pytest
 
@@ -54,24 +55,26 @@ def test_settings_and_results_do_not_share_columns(tmp_path: Path) -> None:
         assert 0.5 * given < got < given
 
 
+def within(seconds: float, true: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + seconds
+    while not true() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return true()
+
+
 def test_goes_on_after_kill_9(tmp_path: Path) -> None:
     words = ["sweep", "grid", "--set", "seconds=1000", "--vary", "seed=1..40", "--jobs", "1", "--out", "a.db"]
     process = subprocess.Popen([sys.executable, str(SIM), *words], cwd=tmp_path, stderr=subprocess.DEVNULL, start_new_session=True)
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        time.sleep(0.05)
-        if (tmp_path / "a.db").exists():
-            try:
-                if len(rows(tmp_path / "a.db", "key")) >= 2:
-                    break
-            except sqlite3.OperationalError:
-                pass  # not made yet
+    assert within(30, lambda: _has_rows(tmp_path / "a.db", 2))
     process.kill()
     process.wait()
-    time.sleep(0.2)
-    # What it had started ended with it.
-    left = [_stat(entry) for entry in Path("/proc").glob("[0-9]*/stat") if f" {process.pid} " in _stat(entry).split(")")[-1]]
-    assert not [stat for stat in left if ") Z " not in stat]  # an ended one may wait for somebody to take note
+
+    def ended() -> bool:
+        """What it had started; it may wait for somebody to take note."""
+        left = [_stat(entry) for entry in Path("/proc").glob("[0-9]*/stat") if f" {process.pid} " in _stat(entry).split(")")[-1]]
+        return not [stat for stat in left if ") Z " not in stat]
+
+    assert within(5, ended)
     kept = len(rows(tmp_path / "a.db", "key"))
     assert 2 <= kept < 40
     words[words.index("seed=1..40")] = f"seed=1..{kept + 2}"
@@ -79,6 +82,13 @@ def test_goes_on_after_kill_9(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert f"{kept} more are in the table already" in done.stderr
     assert len(rows(tmp_path / "a.db", "key")) == kept + 2
+
+
+def _has_rows(table: Path, least: int) -> bool:
+    try:
+        return table.exists() and len(rows(table, "key")) >= least
+    except sqlite3.OperationalError:
+        return False  # not made yet
 
 
 def _stat(path: Path) -> str:
@@ -139,7 +149,7 @@ def test_bad_input(tmp_path: Path, words: list[str], complaint: str) -> None:
 def test_interrupted(tmp_path: Path) -> None:
     process = subprocess.Popen([sys.executable, str(SIM), "sweep", "grid", "--set", "seconds=100000", "--vary", "seed=1..9", "--out", "a.db"],
                                cwd=tmp_path, stderr=subprocess.PIPE, text=True)
-    time.sleep(1.5)
+    assert within(30, lambda: _has_rows(tmp_path / "a.db", 0))  # its table is made: it has begun
     os.kill(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=20)
     assert process.returncode == 130
