@@ -51,9 +51,9 @@ constexpr Row duration(double Knobs::*field, std::string_view name, double minim
 
 constexpr Row bulk_window_row =
     number(&Knobs::bulk_window, "bulk_window", "MSS", 2, 10000, "window of the sender below which nothing is withheld");
-constexpr Row withheld_share_row =
-    number(&Knobs::withheld_share, "withheld_share", "", 0, 0.5,
-           "share of the sender's window whose acknowledgement is withheld in any case, at least one segment");
+constexpr Row withheld_share_row = number(
+    &Knobs::withheld_share, "withheld_share", "", 0, 0.5,
+    "share of the sender's window whose acknowledgement is withheld in any case, where that is a segment or more");
 constexpr Row withheld_queue_row = number(&Knobs::withheld_queue, "withheld_queue", "", 0, 1,
                                           "and this share of what the flow has in queues, where it costs nothing");
 constexpr Row release_after_row = duration(&Knobs::release_after, "release_after", 0.001, 1,

@@ -13,10 +13,11 @@ namespace
 
 using namespace std::chrono_literals;
 
-// After a recent blackout at least this share of the window. An eighth cost flows that their receive window limits 12 %
-// of goodput (docs/decisions/0006); docs/results/freeze.md was measured with this, as with what follows.
+// After a recent blackout at least this share of the window, and a segment. An eighth cost flows that their receive
+// window limits 12 % of goodput (docs/decisions/0006). A segment of 20 to 50 costs more in a minute than a blackout
+// does, so that it is worth it only where another one is near.
 constexpr double recent_share = 0.02;
-constexpr Duration recent = 60s;
+constexpr Duration recent = 20s;
 // While a warning is in force at least this share: it costs the flow for seconds only, and the first flight after
 // link-up is as large.
 constexpr double warned_share = 0.125;
@@ -40,15 +41,17 @@ void aim(const Event& event, const FlowView& flow, BlackoutState& state, const K
   double share = knobs.withheld_share;
   if (state.blackouts > 0 && event.now - state.up_at < recent) share = std::max(share, recent_share);
   if ((*event.links)[static_cast<std::size_t>(flow.link)].at_risk) share = std::max(share, warned_share);
-  double wanted = std::max(std::max(share * window, knobs.withheld_queue * standing), 1.0 * flow.mss);
+  double wanted = std::max(share * window, knobs.withheld_queue * standing);
+  // Where nothing stands in queues a withheld segment is a part of the rate.
+  if (wanted < flow.mss) wanted = share > knobs.withheld_share ? flow.mss : 0;
   wanted = std::min({ wanted, largest_share * window, 1.0 * flow.may_withhold });
   if (state.target > flow.may_withhold) state.target = flow.may_withhold;
   if (++state.growing < acks_per_step) return;
   state.growing = 0;
   if (wanted >= state.target + flow.mss)
     state.target += flow.mss;
-  else if (wanted + flow.mss < state.target)
-    state.target -= flow.mss;
+  else if (wanted + flow.mss < state.target || wanted <= 0)
+    state.target -= std::min<std::uint32_t>(state.target, flow.mss);
 }
 
 } // namespace

@@ -77,12 +77,57 @@ TEST_F(StandingDelayTest, WhatWasBeforeAPauseSaysNothing)
   EXPECT_NEAR(milliseconds(), 20, 1e-6);
 }
 
+class ByCellular : public StandingDelayTest
+{
+protected:
+  void leave_by_cellular(bool yes)
+  {
+    flow_.ts_reserved.what = yes ? TsReservation::What::odd : TsReservation::What::none;
+  }
+};
+
+TEST_F(ByCellular, WhatTheWayOfTheAcksAddsIsNoQueue)
+{
+  for (int i = 0; i < 50; ++i)
+    sample(45ms);
+  leave_by_cellular(true);
+  flow_.cell_path_known = 25ms;
+  for (int i = 0; i < 50; ++i)
+    sample(75ms);
+  EXPECT_NEAR(milliseconds(), 10, 1e-6); // 75 for 40 + 25
+}
+
+TEST_F(ByCellular, NothingIsSaidWhileNobodyKnowsWhatItAdds)
+{
+  leave_by_cellular(true);
+  for (int i = 0; i < 50; ++i)
+    sample(75ms);
+  EXPECT_EQ(milliseconds(), 0);
+}
+
+TEST_F(ByCellular, WhatWasOnItsWayIsNotCountedAfterTheReturn)
+{
+  leave_by_cellular(true);
+  flow_.cell_path_known = 25ms;
+  flow_.rtt_smoothed = 65ms;
+  for (int i = 0; i < 50; ++i)
+    sample(65ms);
+  leave_by_cellular(false);
+  for (int i = 0; i < 6; ++i)
+    sample(65ms);
+  EXPECT_EQ(milliseconds(), 0);
+  for (int i = 0; i < 30; ++i)
+    sample(48ms);
+  EXPECT_NEAR(milliseconds(), 8, 1e-6);
+}
+
 // Most bytes by which the ACK number was lowered, at an ACK of two segments every 4 ms.
-std::uint32_t most_withheld(const std::function<Duration(int)>& rtt)
+std::uint32_t most_withheld(const std::function<Duration(int)>& rtt, std::uint32_t window = 200'000,
+                            BlackoutState state = {})
 {
   ResumeAcks strategy {};
-  BlackoutState state {};
   FlowView flow = a_download(10);
+  flow.window_estimate = window;
   flow.delivery_rate = 4e6;
   LinkStates links {};
   Tick now { 10s };
@@ -111,6 +156,28 @@ TEST(FreezeWithholds, FromAStandingQueueAndHardlyFromJitter)
   const std::uint32_t jitter = most_withheld([](int i) { return i % 10 ? 62ms : 40ms; });
   EXPECT_GT(jitter, 0u);
   EXPECT_LE(jitter, 2u * 1448);
+}
+
+// A segment of fewer than a hundred is a part of the rate that nobody sees come back.
+TEST(FreezeWithholds, NothingOfASmallWindowWithoutAQueue)
+{
+  const auto no_queue = [](int) { return 40ms; };
+  EXPECT_EQ(most_withheld(no_queue, 99 * 1448), 0u);
+  EXPECT_EQ(most_withheld(no_queue, 101 * 1448), 1448u);
+}
+
+TEST(FreezeWithholds, ASegmentOfItRightAfterABlackout)
+{
+  const auto no_queue = [](int) { return 40ms; };
+  BlackoutState state {};
+  state.blackouts = 1;
+  state.up_at = Tick { 9s };
+  EXPECT_EQ(most_withheld(no_queue, 30 * 1448, state), 1448u);
+  state.blackouts = 0;
+  EXPECT_EQ(most_withheld(no_queue, 30 * 1448, state), 0u);
+  state.blackouts = 1;
+  state.up_at = Tick { -11s };
+  EXPECT_EQ(most_withheld(no_queue, 30 * 1448, state), 0u);
 }
 
 } // namespace
