@@ -63,6 +63,8 @@ void ValidatedPath::measure_queue(const FlowView& flow, State& state) const
     return state.goodput.restart();
   }
   const bool by_cell = state.phase == Phase::by_cell;
+  // Until a round has told what this way adds there is a lower bound alone, which over long paths is far below zero.
+  if (by_cell && !state.delay_known) return;
   float& average = by_cell ? state.queue_by_cell : state.queue_by_wifi;
   const double shortest =
       state.shortest_by_wifi > 0 ? static_cast<double>(state.shortest_by_wifi) : seconds(flow.rtt_min);

@@ -382,6 +382,25 @@ TEST(OffloadProof, ASlowerPathIsLeftWhenTheQueueIsGone)
   }
 }
 
+// Over a long path the copies of a probe leave far apart, and what they tell of the added delay is far below zero.
+TEST(OffloadProof, ALongSlowerPathIsNotLeftForALowerBound)
+{
+  Session s {};
+  s.module.set("window_mss", 10'000); // not yet
+  s.module.set("goodput_loss_limit", 1);
+  s.downlink(ms(230));
+  s.steps(1000);
+  s.downlink(s.peers.downlink + ms(80)); // stands in a queue
+  s.steps(2000);
+  s.cell().delay = ms(30);
+  s.module.set("window_mss", 20);
+  ASSERT_TRUE(s.until("offload: path validated"));
+  ASSERT_LT(s.state().added_delay, -0.1F);
+  s.steps(6000);
+  EXPECT_EQ(s.phase(), Phase::by_cell);
+  EXPECT_NEAR(s.state().added_delay, 0.020, 0.004);
+}
+
 TEST(OffloadProof, ASlowerPathIsNotShorterWhereAcksByWiFiWait)
 {
   Session s {};
