@@ -18,6 +18,7 @@
 #include "src/kernel/clock.h"
 
 #include <CLI/CLI.hpp>
+#include <malloc.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -259,8 +260,21 @@ void run(const Options& options)
   log(Severity::notice, "stopped");
 }
 
+// Answers of megabytes (a recording, ten thousand flows) come and go rarely; without this a daemon of months keeps what
+// they took. glibc raises the size from which a block has a mapping of its own to the largest one that was given back,
+// so that the next ones leave holes in the heap (mallopt(3), M_MMAP_THRESHOLD: set, it stays), and gives each thread a
+// heap: two are enough, the packet loop's and one for all others.
+void give_back_memory()
+{
+  constexpr int block = 256 * 1024, top = 1024 * 1024;
+  mallopt(M_MMAP_THRESHOLD, block);
+  mallopt(M_TRIM_THRESHOLD, top);
+  mallopt(M_ARENA_MAX, 2);
+}
+
 int main(int argc, char** argv)
 {
+  give_back_memory();
   Options options;
   bool foreground = false;
   CLI::App app { "tandemd: makes downloads over Wi-Fi plus cellular faster and steadier.\n"
