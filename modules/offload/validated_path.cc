@@ -19,6 +19,7 @@ constexpr std::uint8_t still_acks = 16;       // with the same window before a p
 constexpr Duration longest_wait = 3s;         // for that, from the first time the flow is worth a probe
 constexpr std::uint32_t largest_ack = 120;    // bytes: IPv6 with every option
 constexpr std::uint16_t validation_acks = 64; // by cellular without an echo until the flow returns to Wi-Fi
+constexpr Duration echo_margin = 50ms;        // behind a round trip: data that come later should have had an echo
 constexpr double longest_retry = 300;         // s, between two tries
 // A cellular uplink that takes too few ACKs counts as so many losses of goodput, which double the time until the next
 // try.
@@ -303,6 +304,7 @@ Plan ValidatedPath::consider(const Event& event, const FlowView& flow, State& st
   state.phase = Phase::probing;
   state.window_moved = state.still < still_acks;
   state.since = event.now;
+  state.echo_due = false;
   state.path.begin(event.segment->timestamps->value, event.now);
   state.why = "offload: probing";
   return { .reserve = state.path.reservation(), .wake = event.now + timeout(flow), .why = "offload: probe begins" };
@@ -405,6 +407,8 @@ Plan ValidatedPath::hear(const Event& event, const FlowView& flow, State& state)
   const bool measured = measure_delay(segment, flow, state, event.now);
   if (state.phase == Phase::probing && state.path.holds(flow) && state.path.confirmed_by(echo))
     return confirm(event, flow, state);
+  if (state.phase == Phase::probing && state.path.copies > 0)
+    state.echo_due = state.echo_due || event.now - state.path.begun_at >= flow.rtt_smoothed + echo_margin;
   if (state.phase != Phase::by_cell) return {};
   Plan plan {};
   if (state.uplink_full)
@@ -426,9 +430,12 @@ Plan ValidatedPath::hear(const Event& event, const FlowView& flow, State& state)
   return plan;
 }
 
-// No copy's echo came: the next try is later, and other flows need not find out by themselves.
+// No copy's echo came: the next try is later, and other flows need not find out by themselves. Where the answer ended
+// before an echo could come this says nothing of the path.
 Plan ValidatedPath::not_validated(const Event& event, const FlowView& flow, State& state)
 {
+  if (!state.echo_due)
+    return return_to_wifi(event, flow, state, backoff(state.failures), "offload: the data ended before an echo", false);
   Plan plan = return_to_wifi(event, flow, state, backoff(state.failures),
                              "offload: path not validated (filtered, NAT or too slow)", false);
   state.distrusts = true;

@@ -252,6 +252,23 @@ TEST(OffloadProof, NoProofMeansHomeAndEveryRestIsTwiceAsLong)
   EXPECT_EQ(seconds(s.state().retry_at - s.state().since), 300) << "the longest";
 }
 
+TEST(OffloadProof, AnAnswerThatEndsBeforeAnEchoSaysNothingOfThePath)
+{
+  for (const bool ends : { true, false })
+  {
+    Session s {};
+    s.cell().delivers = false;
+    ASSERT_TRUE(s.until("offload: probe by cellular"));
+    s.steps(ends ? 15 : 80); // a round trip takes 20 ms
+    s.wait(ms(300));
+    EXPECT_EQ(s.fixture.count("offload: the data ended before an echo"), ends ? 1u : 0u);
+    EXPECT_EQ(s.fixture.count("offload: path not validated (filtered, NAT or too slow)"), ends ? 0u : 1u);
+    EXPECT_EQ(s.phase(), Phase::by_wifi);
+    EXPECT_NE(s.state().distrusts, ends);
+    EXPECT_EQ(s.state().failures, 1) << "the next try is later in either case";
+  }
+}
+
 TEST(OffloadProof, AProofForgivesEarlierFailures)
 {
   Session s {};

@@ -219,7 +219,7 @@ private:
 
 TEST(OffloadProperties, HoldUnderRandomEvents)
 {
-  hold_under_random_events<Ordeal, Coverage>(150, 4000,
+  hold_under_random_events<Ordeal, Coverage>(300, 4000,
                                              {
                                                  { "by cell", &Coverage::by_cell, 500 },
                                                  { "dropped", &Coverage::dropped, 10'000 },
