@@ -32,6 +32,12 @@ constexpr int sent_patience = 3; // times verdict_after: nothing is in a hurry
 constexpr Duration radio_silence_longest = 60ms;
 constexpr Duration timeout_step = 5s; // of traffic without a wrong suspicion
 constexpr double timeout_most = 8;
+// A young flow over a long path sends a flight and waits for a round trip: its pauses are no silence. And a station
+// that dozes meanwhile is woken by a probe, so that the next answers come sooner than those before: a sender takes the
+// growing delay that follows for a queue (HyStart, RFC 9406), and every third upload took 2.5 times as long
+// (docs/results/drawn.md). So a probe comes early only where traffic has flowed for a while without a pause.
+constexpr Duration smooth_after = 1s;
+constexpr Duration pause_memory = 60s;
 
 } // namespace
 
@@ -121,6 +127,7 @@ void BlackoutDetector::received_total(std::uint64_t packets, Tick now)
     usual_gap_ = gap;
     usual_gap_at_ = now;
   }
+  if (gap >= settings_.silence && !expecting_) note_pause(span < 3 * fast_look ? gap : Duration::max(), now);
   since_cleared_ += fresh;
   std::uint64_t lately = 0;
   for (const Arrival& one : arrivals_)
@@ -131,6 +138,7 @@ void BlackoutDetector::received_total(std::uint64_t packets, Tick now)
     // The answers of probes alone do not end a pause.
     if (since_cleared_ >= settings_.busy_packets / 2)
     {
+      if (looked_into_) note_pause(now - pause_from_, now);
       looked_into_ = false;
       if (now - last_up_ >= settled_after) expecting_ = false;
     }
@@ -237,7 +245,7 @@ void BlackoutDetector::radio(const feeder::RadioEvent& event, Tick now)
     clear_suspicion(unanswered_ > 0, now);
     quiet_since_ = now;
   }
-  else if (event.kind == Kind::heard && now - std::max(arrived_, quiet_since_) < silence_wanted())
+  else if (event.kind == Kind::heard && now - std::max(arrived_, quiet_since_) < silence_wanted(now))
     clear_suspicion(false, now); // it was the radio alone that was silent
 }
 
@@ -301,10 +309,12 @@ BlackoutDetector::Step BlackoutDetector::advance_up(Tick now)
   {
     if (timeout_ > 1 && now - timeout_at_ > timeout_step) raise_timeout(1 / 1.5, now);
     const auto radio_wanted =
-        looked_into_ ? settings_.silence_longest
-                     : std::min<Duration>(std::chrono::duration_cast<Duration>(settings_.radio_silence * timeout_),
-                                          radio_silence_longest);
-    const bool silent = now - std::max(arrived_, quiet_since_) >= silence_wanted();
+        looked_into_   ? settings_.silence_longest
+        : !smooth(now) ? silence_wanted(now)
+                       : std::min<Duration>(std::chrono::duration_cast<Duration>(settings_.radio_silence * timeout_),
+                                            radio_silence_longest);
+    // Once for each pause: what is sent behind it tells of a link that goes meanwhile.
+    const bool silent = !looked_into_ && now - std::max(arrived_, quiet_since_) >= silence_wanted(now);
     if (hearing && acknowledgements_seen_ && probeable_ && now - std::max(heard_, quiet_since_) >= radio_wanted)
       suspect(now);
     else if (silent && probeable_ && answered_once_)
@@ -433,7 +443,8 @@ void BlackoutDetector::go_up(Tick now)
   odds_.was_away();
   cause_ = BlackoutCause::none;
   since_ = last_up_ = quiet_since_ = now;
-  usual_gap_ = {};
+  usual_gap_ = pause_ = {};
+  smooth_since_ = now - smooth_after;
   suspicious_ = false;
   forget_probes();
   // Who waited for data still does: the link may fade again before much has come.
@@ -458,6 +469,7 @@ void BlackoutDetector::suspect(Tick now, bool for_sending)
 {
   suspicious_ = true;
   for_sending_ = for_sending;
+  if (!looked_into_) pause_from_ = arrived_;
   sent_unanswered_ = 0;
   if (for_sending) ++counters_.unanswered;
   suspected_ = now;
@@ -499,13 +511,29 @@ void BlackoutDetector::raise_timeout(double factor, Tick now)
   timeout_at_ = now;
 }
 
-Duration BlackoutDetector::silence_wanted() const
+void BlackoutDetector::note_pause(Duration pause, Tick now)
 {
-  if (looked_into_) return std::max(settings_.silence, settings_.silence_longest);
+  smooth_since_ = now;
+  if (pause > settings_.pause_longest || (pause < pause_ && now - pause_at_ < pause_memory)) return;
+  pause_ = pause;
+  pause_at_ = now;
+}
+
+bool BlackoutDetector::smooth(Tick now) const
+{
+  return now - smooth_since_ >= smooth_after;
+}
+
+Duration BlackoutDetector::silence_wanted(Tick now) const
+{
+  const Duration longest = std::max(settings_.silence, settings_.silence_longest);
   const auto lengthened = std::chrono::duration_cast<Duration>(settings_.silence * timeout_);
   const Duration usual = 2 * usual_gap_;
-  return std::min(std::max({ settings_.silence, lengthened, usual }),
-                  std::max(settings_.silence, settings_.silence_longest));
+  const Duration wanted =
+      looked_into_ ? longest : std::min(std::max({ settings_.silence, lengthened, usual }), longest);
+  if (smooth(now)) return wanted;
+  const Duration of_late = now - pause_at_ < pause_memory ? pause_ * 5 / 4 : Duration {};
+  return std::max({ wanted, settings_.pause, std::min(of_late, settings_.pause_longest) });
 }
 
 Duration BlackoutDetector::probe_gap_down(Tick now) const

@@ -28,12 +28,16 @@ struct DetectorSettings
   Duration busy_window = std::chrono::milliseconds { 200 };     // ... within this make silence worth a look
   Duration silence = std::chrono::milliseconds { 60 };          // silence of a busy link that raises a suspicion
   Duration silence_longest = std::chrono::milliseconds { 200 }; // the same after suspicions that proved wrong
-  Duration verdict_after = std::chrono::milliseconds { 100 };   // probes go unanswered for at least this
-  std::uint32_t verdict_probes = 3;                             // and at least so many of them
-  Duration radio_silence = std::chrono::milliseconds { 20 };    // nothing heard of the access point of a busy link
-  Duration radio_verdict = std::chrono::milliseconds { 45 };    // nothing heard although probes were sent
-  std::uint32_t unanswered_packets = 2;                         // this host sent, and nothing arrived, ...
-  Duration unanswered = std::chrono::milliseconds { 300 };      // ... for so long
+  // Where traffic has paused within the last second, as flights of a young flow do over a long path: the least silence,
+  // and up to this one what is a quarter longer than the longest pause of the last minute.
+  Duration pause = std::chrono::milliseconds { 250 };
+  Duration pause_longest = std::chrono::milliseconds { 400 };
+  Duration verdict_after = std::chrono::milliseconds { 100 }; // probes go unanswered for at least this
+  std::uint32_t verdict_probes = 3;                           // and at least so many of them
+  Duration radio_silence = std::chrono::milliseconds { 20 };  // nothing heard of the access point of a busy link
+  Duration radio_verdict = std::chrono::milliseconds { 45 };  // nothing heard although probes were sent
+  std::uint32_t unanswered_packets = 2;                       // this host sent, and nothing arrived, ...
+  Duration unanswered = std::chrono::milliseconds { 300 };    // ... for so long
 };
 
 enum class BlackoutCause : std::uint8_t
@@ -149,7 +153,9 @@ private:
   bool held_down(Tick now) const { return announced_ == Announcement::down && now < announced_until_; }
   bool may_be_alive(Tick now) const;
   bool channel_shared() const;
-  Duration silence_wanted() const;
+  Duration silence_wanted(Tick now) const;
+  void note_pause(Duration pause, Tick now);
+  bool smooth(Tick now) const;
   Duration probe_gap_down(Tick now) const;
   Step advance_down(Tick now);
   Step advance_up(Tick now);
@@ -176,6 +182,10 @@ private:
   Tick busy_until_ {};    // silence is worth a look until then
   Duration usual_gap_ {}; // the longest pause between arrivals of late
   Tick usual_gap_at_ {};
+  Duration pause_ {}; // likewise, of those that are longer than `silence`, but for idle times
+  Tick pause_at_ {};
+  Tick smooth_since_ {}; // the last of them ended
+  Tick pause_from_ {};   // the one that is looked into began
 
   // What answers.
   bool probeable_ = false;
