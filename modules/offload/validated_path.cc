@@ -407,8 +407,9 @@ Plan ValidatedPath::hear(const Event& event, const FlowView& flow, State& state)
   const bool measured = measure_delay(segment, flow, state, event.now);
   if (state.phase == Phase::probing && state.path.holds(flow) && state.path.confirmed_by(echo))
     return confirm(event, flow, state);
-  if (state.phase == Phase::probing && state.path.copies > 0)
-    state.echo_due = state.echo_due || event.now - state.path.begun_at >= flow.rtt_smoothed + echo_margin;
+  if (state.phase == Phase::probing && state.path.copies > 0
+      && event.now - state.path.begun_at >= flow.rtt_smoothed + echo_margin)
+    state.echo_due = true;
   if (state.phase != Phase::by_cell) return {};
   Plan plan {};
   if (state.uplink_full)
@@ -434,10 +435,11 @@ Plan ValidatedPath::hear(const Event& event, const FlowView& flow, State& state)
 // before an echo could come this says nothing of the path.
 Plan ValidatedPath::not_validated(const Event& event, const FlowView& flow, State& state)
 {
-  if (!state.echo_due)
-    return return_to_wifi(event, flow, state, backoff(state.failures), "offload: the data ended before an echo", false);
   Plan plan = return_to_wifi(event, flow, state, backoff(state.failures),
-                             "offload: path not validated (filtered, NAT or too slow)", false);
+                             state.echo_due ? "offload: path not validated (filtered, NAT or too slow)"
+                                            : "offload: the data ended before an echo",
+                             false);
+  if (!state.echo_due) return plan;
   state.distrusts = true;
   // Where the window moved meanwhile a copy that arrived need not have been echoed: one more try before it counts.
   if (!state.window_moved || state.failures > 1) plan.cell_path = CellPath { CellPath::Is::failed };

@@ -120,14 +120,15 @@ void BlackoutDetector::received_total(std::uint64_t packets, Tick now)
   arrivals_[newest_] = { now, fresh };
 
   // A look that came late saw no pause, only its own lateness.
+  const bool late = span >= 3 * fast_look;
   const Duration gap = now - arrived_;
-  if (busy(now) && !expecting_ && !suspicious_ && up() && span < 3 * fast_look
+  if (busy(now) && !expecting_ && !suspicious_ && up() && !late
       && (gap > usual_gap_ || now - usual_gap_at_ > gap_memory))
   {
     usual_gap_ = gap;
     usual_gap_at_ = now;
   }
-  if (gap >= settings_.silence && !expecting_) note_pause(span < 3 * fast_look ? gap : Duration::max(), now);
+  if (gap >= settings_.silence && !expecting_) note_pause(late ? Duration::max() : gap, now);
   since_cleared_ += fresh;
   std::uint64_t lately = 0;
   for (const Arrival& one : arrivals_)
@@ -511,6 +512,7 @@ void BlackoutDetector::raise_timeout(double factor, Tick now)
   timeout_at_ = now;
 }
 
+// Traffic flows again after so long; Duration::max(): nobody knows.
 void BlackoutDetector::note_pause(Duration pause, Tick now)
 {
   smooth_since_ = now;

@@ -9,14 +9,13 @@ import contextlib
 import functools
 import hashlib
 import random
-from pathlib import Path
 from typing import Any, Callable, Iterator
 
 import pytest
 
 from hostile_tcp import CONTENT, HALF, TRICKS, UPLOAD, hostile
 from on_path import ATTACKS, on_path
-from tandem_lab import Lab
+from tandem_lab import Lab, system
 
 MODULES = ("offload", "freeze", "mirror", "ecn", "rate")
 EAGER = {"modules": {"offload": {"added_delay_free": "250ms"}}}
@@ -34,22 +33,18 @@ def lab(with_air: None, prefix: str) -> Iterator[Lab]:
         yield made
 
 
-def resident(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096
-
-
 @contextlib.contextmanager
 def watched(lab: Lab, config: dict[str, Any]) -> Iterator[Any]:
     """The daemon, which must stay what it was: alive, in force, of the same size, without a module that failed."""
     with lab.daemon(MODULES, config) as daemon:
-        pid, before = daemon.pid, resident(daemon.pid)
+        pid, before = daemon.pid, system.resident_bytes(daemon.pid)
         yield daemon
         status = daemon.api("/v1/status")
         assert daemon.pid == pid and status["keeper"]["suspensions"] == 0
         for module in status["modules"]:
             assert module["faults"] == 0 and module["violations"] == {} and module["excluded"] == 0, module
         # The flight recorder's 8 MiB among it.
-        assert resident(pid) < before + 16 * MIB
+        assert system.resident_bytes(pid) < before + 16 * MIB
 
 
 # -- a malicious server

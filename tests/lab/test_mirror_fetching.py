@@ -175,18 +175,15 @@ def test_replay_is_refused_with_the_reason(lab, how, why):
 @pytest.mark.parametrize("strategy", ["range", "replay"])
 def test_a_head_that_never_ends_costs_little(lab, strategy, how):
     """Of the answer that is asked for a second time; the download is what it is without."""
-    def resident() -> int:
-        return int(Path(f"/proc/{daemon.pid}/statm").read_text().split()[1]) * 4096
-
     with lab.daemon(["mirror"], config(strategy)) as daemon, server_that(lab, how):
         ask(lab, "/first")
-        before, cell = resident(), daemon.api("/v1/status")["datapath"]["cell_bytes"]
+        before, cell = system.resident_bytes(daemon.pid), daemon.api("/v1/status")["datapath"]["cell_bytes"]
         for attempt in range(4):
             ask(lab, f"/{attempt}")
         state = fetched(daemon)
         assert state["asked"] >= 5 and state["fills"] == 0 and state["differed"] == 0, state
         decisions(daemon)
-        assert resident() - before < 8 << 20
+        assert system.resident_bytes(daemon.pid) - before < 8 << 20
         # Of each connection no more than the longest head that is read.
         assert daemon.api("/v1/status")["datapath"]["cell_bytes"] - cell < 2 * SIZE
         assert system.wait_until(lambda: fetched(daemon)["under_way"] == 0, 15)

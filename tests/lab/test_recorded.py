@@ -127,20 +127,15 @@ def test_a_trap_keeps_what_came_before_a_blackout(make_lab, modules_needed, tmp_
         assert [trap["id"] for trap in daemon.api("/v1/traps")] == [2]
 
 
-def resident(pid: int) -> float:
-    """MiB."""
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096 / (1 << 20)
-
-
 def test_taking_it_leaves_no_memory_behind(make_lab, modules_needed):  # noqa: F811
     lab = make_lab(scenario("loss"))
     with lab.daemon(MODULES) as daemon:
         for _ in range(4):  # the recorder's 8 MiB fill
             lab.download("random", timeout=60)
-        before = resident(daemon.pid)
+        before = system.resident_bytes(daemon.pid)
         taken = [len(daemon.recording()) for _ in range(6)]
         lab.download("random", timeout=60)
         taken += [len(daemon.recording()) for _ in range(6)]
         assert min(taken) > 3 << 20
         # What it is made and sent in is given back, once the last one is closed: 32 MiB stayed before.
-        assert system.wait_until(lambda: resident(daemon.pid) < before + 4, 5.0), (before, resident(daemon.pid), taken)
+        assert system.wait_until(lambda: system.resident_bytes(daemon.pid) < before + (4 << 20), 5.0), (before, taken)

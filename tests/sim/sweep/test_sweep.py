@@ -10,11 +10,15 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Callable
 
 import pytest
 
-SIM = Path(__file__).resolve().parents[3] / "tools/sim/sim.py"
+TOOLS = Path(__file__).resolve().parents[3] / "tools"
+sys.path[:0] = [str(TOOLS / tool) for tool in ("common", "lab")]
+
+from tandem_lab.system import wait_until  # noqa: E402
+
+SIM = TOOLS / "sim/sim.py"
 SHORT = ["--set", "seconds=2", "--set", "warmup=0"]
 
 
@@ -55,17 +59,10 @@ def test_settings_and_results_do_not_share_columns(tmp_path: Path) -> None:
         assert 0.5 * given < got < given
 
 
-def within(seconds: float, true: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + seconds
-    while not true() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return true()
-
-
 def test_goes_on_after_kill_9(tmp_path: Path) -> None:
     words = ["sweep", "grid", "--set", "seconds=1000", "--vary", "seed=1..40", "--jobs", "1", "--out", "a.db"]
     process = subprocess.Popen([sys.executable, str(SIM), *words], cwd=tmp_path, stderr=subprocess.DEVNULL, start_new_session=True)
-    assert within(30, lambda: _has_rows(tmp_path / "a.db", 2))
+    assert wait_until(lambda: _has_rows(tmp_path / "a.db", 2), 30)
     process.kill()
     process.wait()
 
@@ -74,7 +71,7 @@ def test_goes_on_after_kill_9(tmp_path: Path) -> None:
         left = [_stat(entry) for entry in Path("/proc").glob("[0-9]*/stat") if f" {process.pid} " in _stat(entry).split(")")[-1]]
         return not [stat for stat in left if ") Z " not in stat]
 
-    assert within(5, ended)
+    assert wait_until(ended, 5)
     kept = len(rows(tmp_path / "a.db", "key"))
     assert 2 <= kept < 40
     words[words.index("seed=1..40")] = f"seed=1..{kept + 2}"
@@ -149,7 +146,7 @@ def test_bad_input(tmp_path: Path, words: list[str], complaint: str) -> None:
 def test_interrupted(tmp_path: Path) -> None:
     process = subprocess.Popen([sys.executable, str(SIM), "sweep", "grid", "--set", "seconds=100000", "--vary", "seed=1..9", "--out", "a.db"],
                                cwd=tmp_path, stderr=subprocess.PIPE, text=True)
-    assert within(30, lambda: _has_rows(tmp_path / "a.db", 0))  # its table is made: it has begun
+    assert wait_until(lambda: _has_rows(tmp_path / "a.db", 0), 30)  # its table is made: it has begun
     os.kill(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=20)
     assert process.returncode == 130

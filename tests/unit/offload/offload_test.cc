@@ -312,16 +312,23 @@ TEST(OffloadProof, ASlowerPathThatLooksFasterIsLeftAfterARound)
   EXPECT_NEAR(s.state().added_delay, 0.020, 0.004);
 }
 
+// After `young` segments without one the AP's queue fills and stands, for so many more: a peak would not count. Then
+// ACKs leave by cellular, which takes 20 ms longer than Wi-Fi. True when that path was validated.
+bool moves_out_of_a_queue(Session& s, Duration queue, int young = 200, int standing = 2000)
+{
+  s.module.set("window_mss", 10'000); // not yet
+  s.steps(young);
+  s.downlink(s.peers.downlink + queue);
+  s.steps(standing);
+  s.cell().delay = ms(30);
+  s.module.set("window_mss", 20);
+  return s.until("offload: path validated");
+}
+
 TEST(OffloadProof, ASlowerPathIsTakenWhenTheFlowStandsInAQueueAnyway)
 {
   Session s {};
-  s.module.set("window_mss", 10'000); // not yet
-  s.steps(200);
-  s.downlink(ms(60)); // the AP's queue fills: RTT 20 -> 70
-  s.steps(2000);      // and stands: a peak would not count
-  s.cell().delay = ms(30);
-  s.module.set("window_mss", 20);
-  ASSERT_TRUE(s.until("offload: path validated"));
+  ASSERT_TRUE(moves_out_of_a_queue(s, ms(50))); // RTT 20 -> 70
   s.steps(300);
   EXPECT_EQ(s.phase(), Phase::by_cell);
   EXPECT_NEAR(s.state().added_delay, 0.020, 0.004) << "a round away tells exactly";
@@ -330,15 +337,9 @@ TEST(OffloadProof, ASlowerPathIsTakenWhenTheFlowStandsInAQueueAnyway)
 TEST(OffloadProof, AQueueThatStandsForLongCountsAsOne)
 {
   Session s {};
-  s.module.set("window_mss", 10'000); // not yet
   s.module.set("goodput_loss_limit", 1);
-  s.steps(200);
-  s.downlink(ms(60));
-  s.steps(12'000); // rtt_min knows nothing shorter any more
-  s.cell().delay = ms(30);
-  s.module.set("window_mss", 20);
-  ASSERT_TRUE(s.until("offload: path validated"));
-  s.steps(12'000); // and now the delay that was added is in it
+  ASSERT_TRUE(moves_out_of_a_queue(s, ms(50), 200, 12'000)); // rtt_min knows nothing shorter any more
+  s.steps(12'000);                                           // and now the delay that was added is in it
   EXPECT_EQ(s.phase(), Phase::by_cell);
   EXPECT_EQ(s.fixture.count("offload: added delay costs more than it saves"), 0u);
 }
@@ -383,14 +384,8 @@ TEST(OffloadProof, ASlowerPathIsLeftWhenTheQueueIsGone)
   for (const bool gone : { true, false })
   {
     Session s {};
-    s.module.set("window_mss", 10'000); // not yet
     s.module.set("goodput_loss_limit", 1);
-    s.steps(200);
-    s.downlink(s.peers.downlink + ms(50)); // stands in a queue
-    s.steps(2000);
-    s.cell().delay = ms(30);
-    s.module.set("window_mss", 20);
-    ASSERT_TRUE(s.until("offload: path validated"));
+    ASSERT_TRUE(moves_out_of_a_queue(s, ms(50)));
     s.steps(500);
     ASSERT_EQ(s.phase(), Phase::by_cell);
     if (gone) s.downlink(s.peers.downlink - ms(50)); // a handoff, and the window is small
@@ -403,15 +398,9 @@ TEST(OffloadProof, ASlowerPathIsLeftWhenTheQueueIsGone)
 TEST(OffloadProof, ALongSlowerPathIsNotLeftForALowerBound)
 {
   Session s {};
-  s.module.set("window_mss", 10'000); // not yet
   s.module.set("goodput_loss_limit", 1);
   s.downlink(ms(230));
-  s.steps(1000);
-  s.downlink(s.peers.downlink + ms(80)); // stands in a queue
-  s.steps(2000);
-  s.cell().delay = ms(30);
-  s.module.set("window_mss", 20);
-  ASSERT_TRUE(s.until("offload: path validated"));
+  ASSERT_TRUE(moves_out_of_a_queue(s, ms(80), 1000));
   ASSERT_LT(s.state().added_delay, -0.1F);
   s.steps(6000);
   EXPECT_EQ(s.phase(), Phase::by_cell);

@@ -211,11 +211,3 @@ def busy_share(seconds: float = 0.5) -> float:
     before = machine_cpu_seconds()
     time.sleep(seconds)
     return min(1.0, (machine_cpu_seconds() - before) / seconds / len(os.sched_getaffinity(0)))
-
-
-def resident_bytes(pid: int) -> int:
-    """Resident memory of a process (VmRSS)."""
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) * 1024
-    raise LabError(f"/proc/{pid}/status: no VmRSS; did the process end?")

@@ -201,6 +201,14 @@ def wait_until(condition, timeout: float, pause: float = 0.01) -> bool:
     return True
 
 
+def resident_bytes(pid: int) -> int:
+    """Resident memory of a process (VmRSS)."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    raise LabError(f"/proc/{pid}/status: no VmRSS; did the process end?")
+
+
 @contextmanager
 def machine_lock(timeout: float = 60.0) -> Iterator[None]:
     """One set-up or tear-down at a time on this machine. An abstract socket leaves no file and dies with its owner."""

@@ -9,7 +9,7 @@ import time
 from contextlib import ExitStack, contextmanager
 from typing import Any, Iterator, Mapping
 
-from tandem_lab import Lab
+from tandem_lab import Lab, system
 from tandem_lab.errors import LabError
 
 from .. import helpers
@@ -117,9 +117,9 @@ class Scale(Bench):
             seen = status["flows"]["count"]
             if seen < 0.99 * count:
                 raise LabError(f"the daemon's table has {seen} of {count} flows: memory per flow cannot be told")
-            rss = helpers.resident_bytes(daemon.pid)
+            rss = system.resident_bytes(daemon.pid)
             details = {"flows_seen": seen, "flows_refused": status["flows"]["refused"], "rss_bytes": rss,
-                       "with_state": status["flows"]["with_state"], "keeper_mib": helpers.resident_bytes(status["keeper"]["pid"]) / MIB,
+                       "with_state": status["flows"]["with_state"], "keeper_mib": system.resident_bytes(status["keeper"]["pid"]) / MIB,
                        "knobs": helpers.knobs(status)}
         return Measurement({RSS.name: rss / MIB, **({TABLE.name: _table_bytes(status["flows"])} if count else {})}, details)
 
