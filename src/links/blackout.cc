@@ -128,7 +128,8 @@ void BlackoutDetector::received_total(std::uint64_t packets, Tick now)
     usual_gap_ = gap;
     usual_gap_at_ = now;
   }
-  if (gap >= settings_.silence && !expecting_) note_pause(late ? Duration::max() : gap, now);
+  // Of an idle time looked at slowly nobody knows when it ended; of a busy link, late looks tell of a busy machine.
+  if (gap >= settings_.silence && !expecting_ && !(late && busy(now))) note_pause(late ? Duration::max() : gap, now);
   since_cleared_ += fresh;
   std::uint64_t lately = 0;
   for (const Arrival& one : arrivals_)
