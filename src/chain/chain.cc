@@ -325,7 +325,18 @@ flow::Acceptability Chain::take_note(const Segment& segment, bool queued, flow::
   table_.touch(flow, now);
   const Seq una = flow.view.snd_una, next = flow.view.snd_nxt;
   const std::uint64_t delivered = flow.view.bytes_delivered, sent = flow.view.bytes_sent;
+  const bool established = flow.tracker.established(), user_space = flow.view.sender.user_space;
   const flow::Acceptability found = flow.tracker.seen(segment, flow.view, now);
+  if (!established && flow.tracker.established())
+    flow.tracker.expect_sender(senders_.expected(flow.view.key, now), flow.view);
+  else
+  {
+    const int votes = flow.tracker.sender_news();
+    if (flow.view.sender.user_space != user_space)
+      senders_.learned_sizes(flow.view.key, !user_space, now);
+    else if (votes != 0 && !user_space) // what such a stack makes of losses is no sign of Linux's kinds
+      senders_.learned(flow.view.key, votes, now);
+  }
   if (flow.view.bytes_delivered != delivered)
   {
     const auto link = static_cast<std::size_t>(flow.view.link);

@@ -7,6 +7,7 @@
 #include "src/chain/release.h"
 #include "src/chain/sent_syns.h"
 #include "src/chain/unanswered.h"
+#include "src/flow/known_senders.h"
 #include "src/flow/table.h"
 
 #include <tandem/module.h>
@@ -344,6 +345,7 @@ private:
   std::uint64_t waiting_order_ = 0;
   std::vector<Unfetched> unfetched_; // there was nobody to do it; told by the next advance()
   std::array<LinkRate, link_count> rates_ {};
+  flow::KnownSenders senders_ {};
   std::vector<Plan> plans_;              // of the segment at hand, one for each slot
   std::uint8_t cell_subflows_ = no_slot; // the module that has requested something of the cellular MPTCP endpoint
   std::uint64_t fetching_bytes_ = 0;     // set aside of the cellular budget for fetches under way

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace tandem::flow
 {
@@ -151,6 +152,23 @@ void SenderWatch::handshake(const Segment& syn_ack, Duration rtt, FlowView& view
                                                 ? static_cast<std::uint16_t>(theirs - timestamps_room)
                                                 : theirs);
   conclude("nothing tells yet", view);
+}
+
+void SenderWatch::expect(SenderKind kind, FlowView& view)
+{
+  if (kind == SenderKind::unresponsive)
+  {
+    sizes_ = enough_sizes;
+    conclude(view.sender.why, view);
+  }
+  if (kind != SenderKind::rate_based) return;
+  vote(-decisive, "as earlier connections to it were", view);
+  told_ = score_;
+}
+
+int SenderWatch::news()
+{
+  return score_ - std::exchange(told_, score_);
 }
 
 void SenderWatch::resume()

@@ -33,6 +33,14 @@ public:
   // Both SYNs were seen; `rtt` between them. Options as agreed are in the view.
   void handshake(const Segment& syn_ack, Duration rtt, FlowView& view);
 
+  // What earlier connections to the same server were, once the handshake is over; unresponsive: a user-space stack. One
+  // sign against it, and the kind is unknown; a second one, and it is another.
+  void expect(SenderKind kind, FlowView& view);
+
+  // What this connection has shown since it was last asked, as votes: above 0 for loss-based. Those of one connection
+  // never add up to more than its score can be.
+  int news();
+
   // A pure ACK as the local TCP made it; the view is as before it.
   void acknowledged(const Segment& ack, FlowView& view, Tick now);
 
@@ -106,6 +114,7 @@ private:
   std::uint16_t after_ms_ = 0; // of `after_`, by the sender's clock; 0: not known
   std::uint16_t full_ = 0;     // bytes of a full segment, as Linux would send it; 0: not known
   std::int8_t score_ = 0;      // above 0: loss-based
+  std::int8_t told_ = 0;       // the part of it that is no news: other connections showed it, or it was told
   std::uint8_t rounds_ = 0;    // of the start; most_rounds: it is over
   std::uint8_t paced_ = 0;     // rounds that say the start is paced, since the last one that says trains
   std::int8_t sizes_ = 0;      // ACKs of segments with room for all options, less those of segments as Linux makes them

@@ -50,6 +50,10 @@ public:
   // It did not leave with this TSval after all.
   void not_left(TsClock ts_value, Tick now);
 
+  // See SenderWatch.
+  void expect_sender(SenderKind kind, FlowView& view) { sender_.expect(kind, view); }
+  int sender_news() { return sender_.news(); }
+
   // The number of this host's SYN, where its connection is one that it began and the SYN was seen.
   std::optional<Seq> own_isn() const
   {

@@ -1,6 +1,7 @@
 #include "src/chain/chain.h"
 #include "src/chain/guard_fetch.h"
 #include "tests/golden/harness/fixture.h"
+#include "tests/unit/flow/recorded.h"
 
 #include <tandem/pure_ack.h>
 
@@ -1334,6 +1335,51 @@ TEST(ChainLife, AModuleStartsOffAndIsNotAsked)
   EXPECT_EQ(fixture.chain.interest().decide, puppet.wants.decide);
   fixture.ack(peers);
   EXPECT_EQ(puppet.begun, 1);
+}
+
+// Of those that go by losses nothing is expected: decision 0040.
+TEST(ChainSenders, EarlierConnectionsTellWhatKindOfSenderAServerHas)
+{
+  struct Expected
+  {
+    const char* file;
+    SenderKind kind;
+  };
+  for (const Expected& one :
+       { Expected { "bbr", SenderKind::rate_based }, Expected { "gvisor", SenderKind::unresponsive },
+         Expected { "cubic", SenderKind::unknown } })
+  {
+    Puppet puppet { "offload" };
+    Fixture fixture { { &puppet } };
+    Peers before {}, same {}, other {};
+    for (int connection = 0; connection < 2; ++connection)
+    {
+      ++before.key.local_port;
+      flow::test::Recorded recorded { std::string { TANDEM_SENDERS } + '/' + one.file + ".acks" };
+      ASSERT_TRUE(recorded.readable()) << one.file;
+      const Tick began = fixture.now(), zero = recorded.now;
+      recorded.also = [&](Segment segment)
+      {
+        const Segment form = before.bare(segment.direction, segment.flags, fixture.now());
+        segment.link = form.link;
+        segment.key = form.key;
+        segment.bytes = form.bytes;
+        segment.ip_header_length = form.ip_header_length;
+        segment.tcp_header_length = form.tcp_header_length;
+        fixture.run(began + (recorded.now - zero));
+        fixture.show(segment);
+      };
+      recorded.play();
+      EXPECT_NE(fixture.view(before).sender.kind, SenderKind::unknown) << one.file;
+    }
+    same.key.local_port = 41'000;
+    other.key.local_port = 41'001;
+    other.key.remote.bytes[3] ^= 1;
+    fixture.open(same);
+    fixture.open(other);
+    EXPECT_EQ(fixture.view(same).sender.kind, one.kind) << one.file;
+    EXPECT_EQ(fixture.view(other).sender.kind, SenderKind::unknown) << one.file;
+  }
 }
 
 TEST(ChainLife, AShortFlowCostsNoStateUntilItIsWorthIt)

@@ -39,6 +39,7 @@ public:
     }
   }
 
+  std::function<void(const Segment&)> also = [](const Segment&) {}; // is handed every segment, too
   FlowView view {};
   Tick now { std::chrono::seconds { 1 } };
 
@@ -53,17 +54,23 @@ private:
     Segment syn = bare(tcp_flag::syn);
     syn.seq = { 0 };
     offer(syn, "24813");
-    tracker_.seen(syn, view, now);
+    hand_on(syn);
     now += std::chrono::microseconds { rtt };
     Segment answer = bare(tcp_flag::syn | tcp_flag::ack);
     answer.direction = Direction::ingress;
     answer.ack = { 1 };
     offer(answer, order);
     answer.mss = static_cast<std::uint16_t>(mss);
-    tracker_.seen(answer, view, now);
+    hand_on(answer);
     now -= std::chrono::microseconds { rtt };
     number_ = { 1 };
     timestamps_ = view.timestamps_ok;
+  }
+
+  void hand_on(const Segment& segment)
+  {
+    tracker_.seen(segment, view, now);
+    also(segment);
   }
 
   static Segment bare(std::uint16_t flags)
@@ -106,7 +113,7 @@ private:
     char dash = 0;
     while (from >> comma >> left >> dash >> right)
       segment.sack_blocks[segment.sack_count++] = { number_ + left, number_ + right };
-    tracker_.seen(segment, view, now);
+    hand_on(segment);
     tracker_.left(segment, segment.ack, segment.window, {}, view, now);
     return true;
   }

@@ -464,6 +464,53 @@ TEST(SenderWatch, TheReasonIsOneForTheAnswer)
   EXPECT_EQ(d.view.sender.why, string_view { "slower after losses" });
 }
 
+TEST(SenderWatch, EarlierConnectionsAreASignThatOthersOutweigh)
+{
+  Download d {};
+  d.tracker.expect_sender(SenderKind::rate_based, d.view);
+  EXPECT_EQ(d.kind(), SenderKind::rate_based);
+  EXPECT_EQ(d.view.sender.why, string_view { "as earlier connections to it were" });
+  for (const int train : { 10, 20, 40, 80 })
+    d.train(train, train * 0.3);
+  EXPECT_EQ(d.kind(), SenderKind::unknown) << "one train";
+  d.steadily(30, 2);
+  d.lose(30, 0.5);
+  EXPECT_EQ(d.kind(), SenderKind::loss_based);
+  EXPECT_EQ(d.view.sender.why, string_view { "slower after losses" });
+}
+
+TEST(SenderWatch, AnExpectedUserSpaceStackIsNoneWhoseSegmentsAreFull)
+{
+  Download gvisor {};
+  gvisor.tracker.expect_sender(SenderKind::unresponsive, gvisor.view);
+  EXPECT_TRUE(gvisor.view.sender.user_space);
+  gvisor.arrive(40, rtt, false, 1420);
+  EXPECT_TRUE(gvisor.view.sender.user_space);
+  Download linux {};
+  linux.tracker.expect_sender(SenderKind::unresponsive, linux.view);
+  linux.arrive(2, 1);
+  EXPECT_FALSE(linux.view.sender.user_space);
+  EXPECT_EQ(linux.kind(), SenderKind::unknown);
+}
+
+// Else an error would be handed on for ever.
+TEST(SenderWatch, WhatEarlierConnectionsShowedIsNoNews)
+{
+  Download d {};
+  d.tracker.expect_sender(SenderKind::rate_based, d.view);
+  EXPECT_EQ(d.tracker.sender_news(), 0);
+  for (const int train : { 10, 20, 40, 80 })
+    d.train(train, train * 0.3);
+  EXPECT_EQ(d.tracker.sender_news(), 8) << "one train";
+  EXPECT_EQ(d.tracker.sender_news(), 0);
+  for (int i = 0; i < 10; ++i)
+  {
+    d.steadily(30, 2);
+    d.lose(30, 0.5);
+  }
+  EXPECT_EQ(d.tracker.sender_news(), 40) << "from nothing to the most that a score can be";
+}
+
 TEST(SenderWatch, FourSegmentsForAMomentAreProbeRtt)
 {
   Download d {};

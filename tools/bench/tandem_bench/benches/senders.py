@@ -53,10 +53,12 @@ class Download:
     rate: int
     loss: str
     modules: tuple[str, ...] = MODULES
+    again: bool = False  # not the first download from that server
 
     @property
     def name(self) -> str:
-        return f"{self.kind}, {self.rtt_ms} ms, {self.rate} Mb/s, {self.loss}" + ("" if self.modules == MODULES else f", {'+'.join(self.modules)}")
+        return f"{self.kind}, {self.rtt_ms} ms, {self.rate} Mb/s, {self.loss}" + ("" if self.modules == MODULES else f", {'+'.join(self.modules)}") + (
+            ", again" if self.again else "")
 
     @property
     def scenario(self) -> str:
@@ -103,7 +105,8 @@ class Senders(Bench):
     columns = ("tandem",)
     headings = {"tandem": "measured"}
     settings = {"kind": "one of: " + ", ".join(KINDS), "rtt_ms": "round-trip time, like 50", "rate": "Mb/s, like 10",
-                "loss": "one of: " + "; ".join(LOSSES), "modules": "switched on, like mirror+offload"}
+                "loss": "one of: " + "; ".join(LOSSES), "modules": "switched on, like mirror+offload",
+                "again": "yes: what is said of the second download from that server"}
     notes = (
         "Cells: kind x RTT (20, 50, 100 ms) x rate (10, 50 Mb/s) x loss (0.1, 1 %, behind the queue of one bandwidth-delay product). The bottleneck is the Wi-Fi "
         "stand-in wifi-pipe. Modules freeze, mirror, offload and ecn are on with their defaults: the answer is found while they act.",
@@ -126,6 +129,8 @@ class Senders(Bench):
                 changes[key] = text
             elif key == "modules":
                 changes[key] = tuple(text.split("+"))
+            elif key == "again" and text in helpers.YES_OR_NO:
+                changes[key] = helpers.YES_OR_NO[text]
             else:
                 raise BadInput(f"--set {key}={text}: allowed: {self.settings[key]}")
         made: dict[str, Case] = {}
@@ -135,7 +140,7 @@ class Senders(Bench):
         return list(made.values())
 
     def estimate(self, case: Case, arm: Arm, quick: bool) -> float:
-        return SECONDS + 3
+        return SECONDS * (2 if case.parameters["cell"].again else 1) + 3
 
     def measure(self, session: Any, case: Case, arm: Arm, seed: int, options: Options) -> Measurement:
         cell: Download = case.parameters["cell"]
@@ -146,13 +151,17 @@ class Senders(Bench):
             lab = uses.enter_context(Lab(cell.scenario, seed=seed, prefix=options.prefix, counters=False))
             server = uses.enter_context(lab.foreign_server(stack, congestion=congestion)) if stack else lab.server()
             daemon = uses.enter_context(helpers.tandem(lab, options, cell.modules, {}, f"{case.name}-{seed}"))
+            if cell.again:
+                first = lab.start_download(seconds=SECONDS, server=server).wait()
+                if first.error:
+                    raise LabError(f"the download before: {first.error}")
             began = time.monotonic()
             download = lab.start_download(seconds=SECONDS, server=server, interval=0.5)
             timeline, last = followed(daemon, server.ipv4, download, SECONDS)
             result = download.wait()
             if result.error:
                 raise LabError(f"download: {result.error}")
-            repaired = min((repair.at + repair.after for repair in lab.repairs()), default=None)
+            repaired = min((repair.at + repair.after for repair in lab.repairs() if repair.at >= began), default=None)
         # The flow is as old as its SYN, which leaves with the download's start.
         episode = repaired - max(began, result.began) + AFTER_EPISODE * cell.rtt_ms / 1e3 if repaired is not None else None
         details = judged(timeline, expected, episode) | {"why": last.get("why"), "confidence": last.get("confidence"), "goodput_mbps": result.goodput_mbps}
