@@ -249,6 +249,7 @@ def test_a_killed_daemon_breaks_nothing_and_leaves_nothing(lab):
     with by(lab, "wlan1", "wlan0", size):
         with placing(lab, links=["wifi=0", "wifi2=1"]) as daemon:
             download = start(lab, size)
+            assert system.wait_until(lambda: begun(lab)["wifi2"] == 1, 5)
             time.sleep(0.5)
             daemon.kill()
             assert system.wait_until(lambda: not choosing(lab), 5)
@@ -264,6 +265,7 @@ def test_a_killed_daemon_breaks_nothing_and_leaves_nothing(lab):
 def test_a_note_that_cannot_be_read_leaves_nothing_either(lab):
     with placing(lab, links=["wifi=0", "wifi2=1"]) as daemon:
         download = start(lab, 6 << 20)
+        assert system.wait_until(lambda: begun(lab)["wifi2"] == 1, 5)
         time.sleep(0.5)
         daemon.kill()
         assert system.wait_until(lambda: not choosing(lab), 5) and kept(lab)
