@@ -104,6 +104,8 @@ constexpr std::uint16_t all_options_room = 40;
 constexpr std::uint32_t most_at_a_time = 64; // segments: beyond what merging makes of them (GRO)
 constexpr int enough_sizes = 12;
 
+constexpr const char* as_earlier_ones = "as earlier connections to it were";
+
 constexpr std::uint8_t kind_nop = 1, kind_mss = 2, kind_scale = 3, kind_sack = 4, kind_timestamps = 8;
 
 // Whether the options of a SYN/ACK begin in the order that Linux writes them in (tcp_options_write).
@@ -159,10 +161,11 @@ void SenderWatch::expect(SenderKind kind, FlowView& view)
   if (kind == SenderKind::unresponsive)
   {
     sizes_ = enough_sizes;
+    foretold_ = true;
     conclude(view.sender.why, view);
   }
   if (kind != SenderKind::rate_based) return;
-  vote(-decisive, "as earlier connections to it were", view);
+  vote(-decisive, as_earlier_ones, view);
   told_ = score_;
 }
 
@@ -237,12 +240,15 @@ void SenderWatch::size(const Segment& ack, FlowView& view)
       || bytes > most_at_a_time * full_)
     return;
   const std::uint32_t shorter = full_ + timestamps_room - all_options_room;
-  const bool known = sizes_ >= enough_sizes;
+  const bool known = sizes_ >= enough_sizes, foretold = foretold_;
   if (bytes % full_ == 0)
     sizes_ = static_cast<std::int8_t>(std::max(sizes_ - 1, -enough_sizes));
   else if (bytes % shorter == 0)
+  {
     sizes_ = static_cast<std::int8_t>(std::min(sizes_ + 1, +enough_sizes));
-  if (known != (sizes_ >= enough_sizes)) conclude(view.sender.why, view);
+    foretold_ = false;
+  }
+  if (known != (sizes_ >= enough_sizes) || foretold != foretold_) conclude(view.sender.why, view);
 }
 
 // ---- rounds
@@ -518,7 +524,7 @@ void SenderWatch::conclude(const char* why, FlowView& view) const
   if (!view.timestamps_ok && !view.sack_ok)
     say(SenderKind::unresponsive, 99, "neither SACK nor timestamps agreed");
   else if (sizes_ >= enough_sizes)
-    say(SenderKind::unresponsive, 95, "segments leave room for all options");
+    say(SenderKind::unresponsive, 95, foretold_ ? as_earlier_ones : "segments leave room for all options");
   else if (score_ <= -overwhelming)
     say(SenderKind::rate_based, right, why);
   else if (strange_)

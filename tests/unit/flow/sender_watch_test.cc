@@ -484,8 +484,10 @@ TEST(SenderWatch, AnExpectedUserSpaceStackIsNoneWhoseSegmentsAreFull)
   Download gvisor {};
   gvisor.tracker.expect_sender(SenderKind::unresponsive, gvisor.view);
   EXPECT_TRUE(gvisor.view.sender.user_space);
+  EXPECT_EQ(gvisor.view.sender.why, string_view { "as earlier connections to it were" });
   gvisor.arrive(40, rtt, false, 1420);
   EXPECT_TRUE(gvisor.view.sender.user_space);
+  EXPECT_EQ(gvisor.view.sender.why, string_view { "segments leave room for all options" });
   Download linux {};
   linux.tracker.expect_sender(SenderKind::unresponsive, linux.view);
   linux.arrive(2, 1);
