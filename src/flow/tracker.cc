@@ -336,16 +336,31 @@ void Tracker::left(const Segment& segment, Seq ack, Offer offer, TsClock ts_valu
   {
     // Only when it leaves for the first time: an injected ACK may repeat a TSval that left long before.
     const bool first = !view.sent_any || ts_value.after(view.sent_ts_value);
-    if (first) view.sent_ts_value = ts_value;
+    const auto since_begin = static_cast<std::uint32_t>((now - view.first_seen).count() / 1000);
+    const Duration ago = std::chrono::microseconds { since_begin - newest_left_at_us_ };
     const Sent* newest = sent_count_ > 0 ? &sent_[sent_count_ - 1u] : nullptr;
     const Duration spacing = view.rtt_smoothed / 8;
     if (first && (newest == nullptr || (ts_value.after(newest->value) && now - newest->at >= spacing)))
     {
-      if (sent_count_ == remembered) make_room();
-      sent_[sent_count_++] = { ts_value, now };
+      // What left before a pause: where TSvals are counted and not a clock's (TsReservation) their age cannot be told
+      // from those on both sides of it.
+      if (newest != nullptr && view.sent_ts_value.after(newest->value) && ago >= spacing)
+        remember({ view.sent_ts_value, now - ago });
+      remember({ ts_value, now });
+    }
+    if (first)
+    {
+      view.sent_ts_value = ts_value;
+      newest_left_at_us_ = since_begin;
     }
   }
   view.sent_any = true;
+}
+
+void Tracker::remember(const Sent& one)
+{
+  if (sent_count_ == remembered) make_room();
+  sent_[sent_count_++] = one;
 }
 
 void Tracker::not_left(TsClock ts_value, Tick now)

@@ -68,6 +68,12 @@ public:
   bool fits(const Segment& syn, const FlowView& view) const;
 
 private:
+  struct Sent
+  {
+    TsClock value {};
+    Tick at {};
+  };
+
   Acceptability judge(const Segment& arriving, const FlowView& view) const;
   void sent_by_host(const Segment& segment, FlowView& view, Tick now);
   void arrived(const Segment& segment, FlowView& view, Tick now);
@@ -82,21 +88,17 @@ private:
   void acknowledged(const Segment& segment, FlowView& view, Tick now);
   void held(const Segment& segment, FlowView& view, Tick now);
   void note_growth(FlowView& view, Tick now);
+  void remember(const Sent& one);
   void make_room();
   void echoed(TsClock echo, FlowView& view, Tick now);
   void rtt_sample(Duration sample, FlowView& view, Tick now);
 
   // TSvals that left and when, oldest first: about eight per RTT while it is known.
-  struct Sent
-  {
-    TsClock value {};
-    Tick at {};
-  };
   static constexpr std::size_t remembered = 12;
   std::array<Sent, remembered> sent_ {};
+  TsClock last_echo_ {};                // newest TSecr taken as a sample; an echo is timed once
+  std::uint32_t newest_left_at_us_ = 0; // when view.sent_ts_value left, remembered or not, since the flow began; wraps
   std::uint8_t sent_count_ = 0;
-
-  TsClock last_echo_ {}; // newest TSecr taken as a sample; an echo is timed once
   bool echo_known_ = false;
 
   // Minimum RTT over two half windows of five seconds.

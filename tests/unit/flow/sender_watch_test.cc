@@ -34,15 +34,15 @@ constexpr double rtt = 50; // ms
 // The receiver of a download: what its TCP acknowledges, and when.
 struct Download
 {
-  explicit Download(std::uint32_t order = 0x24813, std::uint16_t their_mss = 1460)
+  explicit Download(std::uint32_t order = 0x24813, std::uint16_t their_mss = 1460, double trip = rtt)
   {
     view.bypass = Bypass::mid_flow;
     view.first_seen = now;
     tracker.seen(syn(Direction::egress, 0x24813, 1460), view, now);
-    now += ms(rtt);
+    now += ms(trip);
     tracker.seen(syn(Direction::ingress, order, their_mss), view, now);
     ack();
-    now += ms(rtt);
+    now += ms(trip);
   }
 
   static bool has(std::uint32_t order, std::uint32_t kind)
@@ -532,6 +532,29 @@ TEST(SenderWatch, FourSegmentsForAMomentAreProbeRtt)
   asked.ask();
   asked.steadily(60, 3);
   EXPECT_EQ(asked.kind(), SenderKind::unknown) << "small objects, and then a large one";
+  // Over a long path the end of an answer alone lasts as long as that moment.
+  Download segments { 0x24813, 1460, 170 };
+  for (int i = 0; i < 2; ++i)
+  {
+    for (int round = 0; round < 20; ++round)
+    {
+      segments.arrive(60, 60);
+      segments.silence(111);
+    }
+    segments.arrive(4, 20);
+    segments.ask();
+    segments.silence(190);
+  }
+  EXPECT_EQ(segments.kind(), SenderKind::unknown) << "video in segments";
+  // A flight that comes in two parts.
+  Download uneven { 0x24813, 1460, 170 };
+  for (int i = 0; i < 4; ++i)
+    for (const int flight : { 30, 30, 4 })
+    {
+      uneven.arrive(flight, 40);
+      uneven.silence(131);
+    }
+  EXPECT_EQ(uneven.kind(), SenderKind::unknown);
 }
 
 // A download past its slow start, so many segments in a round trip: no train, no growth, nothing tells.

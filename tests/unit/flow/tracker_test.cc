@@ -473,6 +473,28 @@ TEST(Tracker, EchoBetweenTwoRecordedTsvalsIsInterpolated)
   EXPECT_EQ(w.view.rtt_latest, ms(50));
 }
 
+// What leaves by cellular has TSvals that are counted: each ACK has the next one, however long after the last.
+TEST(Tracker, AnEchoOfWhatLeftBeforeAPauseIsAsOldAsIt)
+{
+  Watched w {};
+  w.open();
+  const TsClock first = w.peers.local_ts(w.now);
+  w.now += ms(300);
+  w.arrives(1448, first);
+  const Segment ack = w.peers.ack(w.now);
+  const Tick begin = w.now;
+  for (int i = 0; i <= 3; ++i)
+  {
+    w.now = begin + ms(10 * i);
+    w.leaves_with(ack, first + 1000 + i);
+  }
+  w.now = begin + ms(290);
+  w.leaves_with(ack, first + 1004);
+  w.now = begin + ms(330);
+  w.arrives(1448, first + 1003);
+  EXPECT_EQ(w.view.rtt_latest, ms(300));
+}
+
 TEST(Tracker, AnEchoIsTimedOnce)
 {
   Watched w {};
