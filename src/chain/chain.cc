@@ -330,13 +330,7 @@ flow::Acceptability Chain::take_note(const Segment& segment, bool queued, flow::
   if (!established && flow.tracker.established())
     flow.tracker.expect_sender(senders_.expected(flow.view.key, now), flow.view);
   else
-  {
-    const int votes = flow.tracker.sender_news();
-    if (flow.view.sender.user_space != user_space)
-      senders_.learned_sizes(flow.view.key, !user_space, now);
-    else if (votes != 0 && !user_space) // what such a stack makes of losses is no sign of Linux's kinds
-      senders_.learned(flow.view.key, votes, now);
-  }
+    learn_sender(user_space, flow, now);
   if (flow.view.bytes_delivered != delivered)
   {
     const auto link = static_cast<std::size_t>(flow.view.link);
@@ -353,6 +347,17 @@ flow::Acceptability Chain::take_note(const Segment& segment, bool queued, flow::
   if (handshake_over(segment, flow)) table_.settle(flow);
   if (ends(segment, flow.view)) table_.close(flow);
   return found;
+}
+
+// For the connections to the same server that follow.
+void Chain::learn_sender(bool was_user_space, flow::Flow& flow, Tick now)
+{
+  const bool user_space = flow.view.sender.user_space;
+  const int votes = flow.tracker.sender_news();
+  if (user_space != was_user_space)
+    senders_.learned_sizes(flow.view.key, user_space, now);
+  else if (votes != 0 && !user_space) // what such a stack makes of losses is no sign of Linux's kinds
+    senders_.learned(flow.view.key, votes, now);
 }
 
 // Asks every module about the segment, carries out what it wants beside, and merges what it wants with the segment.

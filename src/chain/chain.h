@@ -294,6 +294,7 @@ private:
   flow::Flow* flow_of(const Segment& segment, bool queued, Tick now, std::string_view& why);
   flow::Flow* new_flow(const Segment& segment, bool queued, Tick now, std::string_view& why);
   flow::Acceptability take_note(const Segment& segment, bool queued, flow::Flow& flow, Tick now);
+  void learn_sender(bool was_user_space, flow::Flow& flow, Tick now);
   void decide(const Segment& segment, bool queued, const LastAck& before, flow::Flow& flow, Outcome& outcome, Tick now);
   static LastAck last_ack(const FlowView& flow);
   void let_go(const LastAck& before, Link by, flow::Flow& flow, Tick now);

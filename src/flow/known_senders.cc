@@ -5,14 +5,18 @@
 namespace tandem::flow
 {
 
-bool KnownSenders::same(const Known& one, const FlowKey& key, Tick now)
+auto KnownSenders::find(auto& known, const FlowKey& key, Tick now)
 {
-  return one.used && now - one.at <= kept_for && one.remote == key.remote && one.local == key.local;
+  return std::find_if(known.begin(), known.end(),
+                      [&](const Known& one) {
+                        return one.used && now - one.at <= kept_for && one.remote == key.remote
+                               && one.local == key.local;
+                      });
 }
 
 KnownSenders::Known& KnownSenders::of(const FlowKey& key, Tick now)
 {
-  auto place = std::find_if(known_.begin(), known_.end(), [&](const Known& one) { return same(one, key, now); });
+  auto place = find(known_, key, now);
   if (place == known_.end())
   {
     place = std::min_element(known_.begin(), known_.end(),
@@ -36,7 +40,7 @@ void KnownSenders::learned_sizes(const FlowKey& key, bool user_space, Tick now)
 
 SenderKind KnownSenders::expected(const FlowKey& key, Tick now) const
 {
-  const auto found = std::find_if(known_.begin(), known_.end(), [&](const Known& one) { return same(one, key, now); });
+  const auto found = find(known_, key, now);
   if (found == known_.end()) return SenderKind::unknown;
   if (found->user_space) return SenderKind::unresponsive;
   return found->votes <= -enough ? SenderKind::rate_based : SenderKind::unknown;

@@ -43,7 +43,7 @@ private:
   };
   // Made when there is none yet.
   Known& of(const FlowKey& key, Tick now);
-  static bool same(const Known& one, const FlowKey& key, Tick now);
+  static auto find(auto& known, const FlowKey& key, Tick now);
   std::array<Known, most> known_ {};
 };
 

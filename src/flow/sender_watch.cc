@@ -87,7 +87,6 @@ constexpr double window_limited = 0.85;
 constexpr std::uint32_t fewest_probing = 2;
 constexpr std::uint32_t most_probing = 6;
 constexpr std::uint32_t fewest_before = 20;
-constexpr std::uint8_t fewest_lows = 2; // rounds: over a long path a flight that comes in two parts leaves one of them
 constexpr std::uint16_t shortest_probe = 150; // ms
 constexpr std::uint16_t longest_probe = 700;
 constexpr double longest_probing_round = 1.6;
@@ -165,9 +164,11 @@ void SenderWatch::expect(SenderKind kind, FlowView& view)
     foretold_ = true;
     conclude(view.sender.why, view);
   }
-  if (kind != SenderKind::rate_based) return;
-  vote(-decisive, as_earlier_ones, view);
-  told_ = score_;
+  else if (kind == SenderKind::rate_based)
+  {
+    vote(-decisive, as_earlier_ones, view);
+    told_ = score_;
+  }
 }
 
 int SenderWatch::news()
@@ -291,11 +292,12 @@ void SenderWatch::end_round(std::uint32_t window, Microseconds span, FlowView& v
       && window_ >= fewest_before * mss)
   {
     if (asked) return;
-    lows_ = low_ == 0 ? std::uint8_t { 1 } : static_cast<std::uint8_t>(std::min(lows_ + 1, 255));
+    low_again_ = low_ > 0;
     low_ = static_cast<std::uint16_t>(std::min<std::uint32_t>(low_ + span / 1000, 60'000));
     return;
   }
-  if (lows_ >= fewest_lows && low_ >= shortest_probe && low_ <= longest_probe && 2 * window >= window_)
+  // Over a long path one such round may be a part of a flight that comes in two.
+  if (low_again_ && low_ >= shortest_probe && low_ <= longest_probe && 2 * window >= window_)
     vote(-probe_vote, "hardly anything in flight for a moment (PROBE_RTT)", view);
   low_ = 0;
   if (rounds_ < most_rounds)

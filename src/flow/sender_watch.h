@@ -119,7 +119,6 @@ private:
   std::uint16_t full_ = 0;     // bytes of a full segment, as Linux would send it; 0: not known
   std::int8_t score_ = 0;      // above 0: loss-based
   std::int8_t told_ = 0;       // the part of it that is no news: other connections showed it, or it was told
-  std::uint8_t lows_ = 0;      // rounds of `low_`
   std::uint8_t rounds_ = 0;    // of the start; most_rounds: it is over
   std::uint8_t paced_ = 0;     // rounds that say the start is paced, since the last one that says trains
   std::int8_t sizes_ = 0;      // ACKs of segments with room for all options, less those of segments as Linux makes them
@@ -127,12 +126,13 @@ private:
   bool began_ : 1 = false;
   bool in_round_ : 1 = false;
   bool holed_ : 1 = false;
-  bool many_ : 1 = false;     // holes in this episode: more than an ACK can show
-  bool growing_ : 1 = false;  // the window still grew when it began
-  bool clocked_ : 1 = false;  // `clock_` is known
-  bool asked_ : 1 = false;    // since this round began
-  bool foretold_ : 1 = false; // `sizes_` is what other connections showed, until one of this says the same
-  bool strange_ : 1 = false;  // the order of the SYN/ACK's options is not Linux's
+  bool many_ : 1 = false;      // holes in this episode: more than an ACK can show
+  bool growing_ : 1 = false;   // the window still grew when it began
+  bool clocked_ : 1 = false;   // `clock_` is known
+  bool asked_ : 1 = false;     // since this round began
+  bool low_again_ : 1 = false; // `low_` is of more rounds than one
+  bool foretold_ : 1 = false;  // `sizes_` is what other connections showed, until one of this says the same
+  bool strange_ : 1 = false;   // the order of the SYN/ACK's options is not Linux's
 };
 
 } // namespace tandem::flow

@@ -17,7 +17,7 @@ import pytest
 from conftest import need_built
 
 from tandem_lab import Lab, system, virtual
-from tandem_lab.api import to_toml
+from tandem_lab.api import Daemon, to_toml
 from vpn import Vpn
 
 # The wires behind the access points limit, so that a busy machine does not: 12 and 6 Mb/s.
@@ -244,16 +244,22 @@ def test_nothing_moves_a_living_connection(lab):
         assert gone(lab), "what no connection needs goes while the daemon runs"
 
 
+def killed_during_a_download(lab: Lab, daemon: Daemon, size: int) -> subprocess.Popen:
+    """Over the other link, which keeps what it needs."""
+    download = start(lab, size)
+    assert system.wait_until(lambda: begun(lab)["wifi2"] == 1, 5)
+    time.sleep(0.5)
+    daemon.kill()
+    assert system.wait_until(lambda: not choosing(lab), 5)
+    assert kept(lab), "the download goes on"
+    return download
+
+
 def test_a_killed_daemon_breaks_nothing_and_leaves_nothing(lab):
     size = 6 << 20  # 8 s: it lives when the next daemon is up
     with by(lab, "wlan1", "wlan0", size):
         with placing(lab, links=["wifi=0", "wifi2=1"]) as daemon:
-            download = start(lab, size)
-            assert system.wait_until(lambda: begun(lab)["wifi2"] == 1, 5)
-            time.sleep(0.5)
-            daemon.kill()
-            assert system.wait_until(lambda: not choosing(lab), 5)
-            assert kept(lab), "the download goes on"
+            download = killed_during_a_download(lab, daemon, size)
         with placing(lab, enabled=False):
             assert kept(lab), "a new daemon keeps what lives"
             assert finish(download) == digest(lab, size)
@@ -264,11 +270,7 @@ def test_a_killed_daemon_breaks_nothing_and_leaves_nothing(lab):
 
 def test_a_note_that_cannot_be_read_leaves_nothing_either(lab):
     with placing(lab, links=["wifi=0", "wifi2=1"]) as daemon:
-        download = start(lab, 6 << 20)
-        assert system.wait_until(lambda: begun(lab)["wifi2"] == 1, 5)
-        time.sleep(0.5)
-        daemon.kill()
-        assert system.wait_until(lambda: not choosing(lab), 5) and kept(lab)
+        download = killed_during_a_download(lab, daemon, 6 << 20)
     (daemon.socket.parent / "placement.json").write_text("{")
     with placing(lab, enabled=False) as daemon:
         assert gone(lab), traces(lab)

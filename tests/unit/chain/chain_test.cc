@@ -1355,7 +1355,7 @@ TEST(ChainSenders, EarlierConnectionsTellWhatKindOfSenderAServerHas)
     for (int connection = 0; connection < 2; ++connection)
     {
       ++before.key.local_port;
-      flow::test::Recorded recorded { std::string { TANDEM_SENDERS } + '/' + one.file + ".acks" };
+      flow::test::Recorded recorded { one.file };
       ASSERT_TRUE(recorded.readable()) << one.file;
       const Tick began = fixture.now(), zero = recorded.now;
       recorded.also = [&](Segment segment)

@@ -20,7 +20,11 @@ namespace tandem::flow::test
 class Recorded
 {
 public:
-  explicit Recorded(const std::string& path) : file_ { path } { view.bypass = Bypass::mid_flow; }
+  // Of senders/NAME.acks.
+  explicit Recorded(const std::string& name) : file_ { std::string { TANDEM_SENDERS } + '/' + name + ".acks" }
+  {
+    view.bypass = Bypass::mid_flow;
+  }
 
   bool readable() const { return file_.good(); }
 

@@ -643,7 +643,7 @@ TEST(SenderWatch, RecordedSendersAreKnown)
          Expected { "bbr-full-path", SenderKind::rate_based }, Expected { "gvisor", SenderKind::unresponsive },
          Expected { "lwip", SenderKind::unresponsive } })
   {
-    test::Recorded recorded { std::string { TANDEM_SENDERS } + '/' + one.file + ".acks" };
+    test::Recorded recorded { one.file };
     ASSERT_TRUE(recorded.readable()) << one.file;
     const Tick began = recorded.now;
     SenderKind last = SenderKind::unknown;
