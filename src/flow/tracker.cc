@@ -3,6 +3,7 @@
 #include "src/flow/token.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace tandem::flow
@@ -20,6 +21,11 @@ constexpr int overtaken_tenths = 6;
 // adds a segment.
 constexpr double growth_of_slow_start = 1.25;
 constexpr int rounds_without_growth = 8;
+// So many TSvals that left are remembered in a round trip, and those between them are taken to be in line, to this time
+// (Linux's tick) or part of the round trip.
+constexpr int spacing = 8;
+constexpr Duration clock_slack = std::chrono::milliseconds { 2 };
+constexpr int slack_part = 64;
 
 // Copies are read after what waits for a verdict. One that is older than what was seen last takes nothing back: neither
 // a window, of which an injected ACK would offer more than is left, nor a TSval, nor a hole.
@@ -339,15 +345,14 @@ void Tracker::left(const Segment& segment, Seq ack, Offer offer, TsClock ts_valu
     const auto since_begin = static_cast<std::uint32_t>((now - view.first_seen).count() / 1000);
     const Duration ago = std::chrono::microseconds { since_begin - newest_left_at_us_ };
     const Sent* newest = sent_count_ > 0 ? &sent_[sent_count_ - 1u] : nullptr;
-    const Duration spacing = view.rtt_smoothed / 8;
-    if (first && (newest == nullptr || (ts_value.after(newest->value) && now - newest->at >= spacing)))
-    {
-      // What left before a pause: where TSvals are counted and not a clock's (TsReservation) their age cannot be told
-      // from those on both sides of it.
-      if (newest != nullptr && view.sent_ts_value.after(newest->value) && ago >= spacing)
-        remember({ view.sent_ts_value, now - ago });
+    const bool bends = first && newest != nullptr
+                       && off_line(*newest, { view.sent_ts_value, now - ago }, { ts_value, now })
+                              > std::max<Duration>(clock_slack, view.rtt_smoothed / slack_part);
+    if (bends) remember({ view.sent_ts_value, now - ago });
+    if (first
+        && (newest == nullptr || bends
+            || (ts_value.after(newest->value) && now - newest->at >= view.rtt_smoothed / spacing)))
       remember({ ts_value, now });
-    }
     if (first)
     {
       view.sent_ts_value = ts_value;
@@ -355,6 +360,18 @@ void Tracker::left(const Segment& segment, Seq ack, Offer offer, TsClock ts_valu
     }
   }
   view.sent_any = true;
+}
+
+// How far from where a clock that ticks evenly from `from` to `to` has its TSval `between` left: so wrong is the age of
+// those beside it without it. An ACK that waited keeps its TSval, and while a path is probed TSvals stand still or are
+// counted (TsReservation).
+Duration Tracker::off_line(const Sent& from, const Sent& between, const Sent& to)
+{
+  if (!between.value.after(from.value) || !to.value.after(between.value)) return {};
+  const double part = static_cast<double>(between.value - from.value) / static_cast<double>(to.value - from.value);
+  const Duration off =
+      from.at + Duration { std::llround(part * static_cast<double>((to.at - from.at).count())) } - between.at;
+  return std::max(off, -off);
 }
 
 void Tracker::remember(const Sent& one)
@@ -369,7 +386,8 @@ void Tracker::not_left(TsClock ts_value, Tick now)
 }
 
 // What is older than the newest echo is never asked for again. When nothing was echoed yet, because the RTT is unknown
-// or has grown by a leap, every second TSval goes: however long the round trip, its beginning is remembered.
+// or has grown by a leap, the one goes that its neighbours tell best: however long the round trip, its beginning is
+// remembered.
 void Tracker::make_room()
 {
   std::size_t useless = 0;
@@ -381,9 +399,13 @@ void Tracker::make_room()
     sent_count_ = static_cast<std::uint8_t>(sent_count_ - useless);
     return;
   }
-  for (std::size_t i = 1; 2 * i < sent_count_; ++i)
-    sent_[i] = sent_[2 * i];
-  sent_count_ = static_cast<std::uint8_t>((sent_count_ + 1) / 2);
+  std::size_t gone = 1;
+  for (std::size_t i = 2; i + 1 < sent_count_; ++i)
+    if (off_line(sent_[i - 1], sent_[i], sent_[i + 1]) < off_line(sent_[gone - 1], sent_[gone], sent_[gone + 1]))
+      gone = i;
+  std::copy(sent_.begin() + static_cast<std::ptrdiff_t>(gone + 1), sent_.begin() + sent_count_,
+            sent_.begin() + static_cast<std::ptrdiff_t>(gone));
+  --sent_count_;
 }
 
 void Tracker::echoed(TsClock echo, FlowView& view, Tick now)

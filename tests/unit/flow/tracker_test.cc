@@ -5,6 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+#include <vector>
+
 namespace tandem::flow
 {
 namespace
@@ -602,6 +605,62 @@ TEST(Tracker, SmoothingFollowsRfc6298)
   w.arrives(1448, sent);
   EXPECT_EQ(w.view.rtt_latest, ms(56));
   EXPECT_EQ(w.view.rtt_smoothed, ms(42)) << "7/8 of 40 and 1/8 of 56";
+}
+
+// The TSval stood still, one copy by cellular counted on, and then all have the clock's again: 30 ms, an eighth of the
+// round trip, without a sample in which TSvals grow by 270.
+TEST(Tracker, TsvalsAfterAProbeAreTimedByTheClockAgain)
+{
+  Watched w {};
+  w.open();
+  for (int i = 0; i < 400; ++i)
+  {
+    w.now += ms(5);
+    w.leaves(w.peers.ack(w.now));
+    w.arrives(1448, w.peers.local_ts(w.now - ms(240)));
+  }
+  ASSERT_NEAR(milliseconds(w.view.rtt_smoothed), 240, 1);
+  const Tick begin = w.now;
+  const TsClock frozen = w.view.sent_ts_value;
+  w.view.ts_reserved = { .what = TsReservation::What::onward, .from = frozen + 1 };
+  for (int after = 5; after < 600; after += 5)
+  {
+    w.now = begin + ms(after);
+    if (after == 240) w.leaves_with(w.peers.ack(w.now), frozen + 1);
+    if (after == 245) w.view.ts_reserved = { .what = TsReservation::What::odd, .from = frozen + 2 };
+    if (after > 240) w.leaves(w.peers.ack(w.now));
+    if (after > 240 && after <= 480) continue; // nothing but the frozen one has reached the server meanwhile
+    w.arrives(1448, w.peers.local_ts(w.now - ms(240)));
+    EXPECT_NEAR(milliseconds(w.view.rtt_latest), 240, 1) << after;
+  }
+}
+
+// One that waited leaves late with the TSval from before: those between it and the one before it did not.
+TEST(Tracker, AnAckThatWaitedDoesNotMoveThoseBefore)
+{
+  Watched w {};
+  w.open();
+  const Tick begin = w.now;
+  std::vector<std::pair<Tick, TsClock>> left {};
+  std::size_t echoed = 0;
+  for (int after = 5; after < 2000; after += 5)
+  {
+    w.now = begin + ms(after);
+    const bool waits = after % 120 >= 100;
+    const TsClock own = w.peers.local_ts(after % 120 == 0 ? w.now - ms(20) : w.now);
+    if (!waits)
+    {
+      w.leaves_with(w.peers.ack(w.now), own);
+      left.emplace_back(w.now, own);
+    }
+    for (; echoed < left.size() && w.now - left[echoed].first >= ms(240); ++echoed)
+    {
+      w.arrives(1448, left[echoed].second);
+      if (after < 1000) continue; // too much to remember before the round trip is known
+      ASSERT_NEAR(milliseconds(w.view.rtt_latest), milliseconds(w.now - left[echoed].first), 6) << after;
+    }
+  }
+  EXPECT_GT(echoed, 200u);
 }
 
 TEST(Tracker, TsvalWrap)
