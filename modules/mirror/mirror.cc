@@ -29,7 +29,7 @@ for a flow's first four episodes also of what others lose on the link: where a t
 
 **Short queue.** While every round trip sees a loss no congestion window grows except in slow start. So once wireless losses were seen the advertised window keeps
 the queueing delay near `cap` eighths of the round trip, and the sender's window stays above what is in flight. It also opens gently after an undo (`pace`), and in slow
-start fewer ACKs are sent (`acks`), which keeps HyStart from ending it early. What stays in the queue when the cap has come down by a quarter, because the delay varies by itself or other hosts fill it, counts as theirs; where that is much the cap is lifted, and so it is 10 s after the last hidden loss, and
+start fewer ACKs are sent (`acks`), which keeps HyStart from ending it early. When somebody else fills the queue the cap is lifted; so it is 10 s after the last hidden loss, and
 after 1 s where less than three quarters arrive of what came before and fewer than four episodes were hidden, or 6,000 segments after it where ten losses should have come: the queue itself had lost them. The queue may be 8 ms, two aggregates of
 802.11n, while less arrives than did as the cap was set. A flow that never loses to the air
 is not steered at all. A download from a server of whose last one the air lost something within the last minute, four times within 20 s, on a link that was not down since, is steered

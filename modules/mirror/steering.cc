@@ -3,7 +3,6 @@
 #include "modules/mirror/count.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace tandem::mirror
 {
@@ -39,22 +38,9 @@ constexpr double limited = 0.8;
 // is not this much more, the queue may be as long as two aggregates take (IEEE 802.11n: 4 ms each here).
 constexpr float starving = 1.1f;
 constexpr double aggregates = 0.008; // s
-// A few looks at a delay that varies by itself say little of what stands there for a whole round.
-constexpr std::uint8_t enough_looks = 16;
-// What stands there is smoothed over about so many rounds.
-constexpr double standing_rounds = 4;
-// A cap that has come down to this part rests until the queue can have answered: so many round trips and rounds. If the
-// queue is this flow's, it has become shorter by the difference. If it has changed by less than this part of that, what
-// stands there is not the cap's to empty: the delay varies by itself, or other hosts fill the queue. That counts from
-// then on, and fades, so that it must be found again.
-constexpr double comes_down = 0.75;
-constexpr int resting_trips = 2;
-constexpr int resting_rounds = 4;
-constexpr double must_empty = 0.25;
-constexpr double fading = 0.99;
-// So many times the target, left by so many falls in a row, is more than a cap can live with.
+// A queue this many times the target, for so many rounds, in spite of the cap is somebody else's.
 constexpr double crowd = 3;
-constexpr std::uint8_t crowded_falls = 2;
+constexpr std::uint8_t crowded_rounds = 5;
 constexpr Duration back_off = 20s;
 // Round trips in which the window opens at the pace of arrivals.
 constexpr int opening_trips = 3;
@@ -78,17 +64,6 @@ constexpr double nearly_all = 0.8;
 constexpr std::uint32_t first_flight_mss = 10; // RFC 6928
 // The cap gives way to others down to so many segments: with fewer in flight a loss waits for the sender's timer.
 constexpr std::uint32_t smallest_cap_mss = 4;
-
-// Seconds in two bytes.
-std::uint16_t brief(double length)
-{
-  return static_cast<std::uint16_t>(std::clamp(length * 1e5, 0.0, 65535.0));
-}
-
-double long_of(std::uint16_t length)
-{
-  return 1e-5 * length;
-}
 
 } // namespace
 
@@ -127,7 +102,6 @@ void Steering::measure(const FlowView& flow, const DelayMeter& delay, const Sett
                        Tick now)
 {
   least_queued_ = std::min(least_queued_, static_cast<float>(delay.queued()));
-  if (looks_ < enough_looks) ++looks_;
   if (now - step_at_ >= std::max(shortest_step, flow.rtt_min / 2))
   {
     fastest_ = std::max(fastest_, static_cast<float>((edge_ - step_) / seconds(now - step_at_)));
@@ -139,17 +113,14 @@ void Steering::measure(const FlowView& flow, const DelayMeter& delay, const Sett
     {
       const double rate = static_cast<double>(std::max({ fastest_, fastest_before_, expected_ }));
       cap_ = static_cast<std::uint32_t>(rate * (seconds(flow.rtt_min) + target(flow, settings)));
-      rounds_ = crowded_ = resting_ = 0;
+      rounds_ = crowded_ = 0;
       most_ = cap_;
-      standing_ = before_fall_ = brief(static_cast<double>(least_queued_));
       before_ = delivered_;
     }
   }
   if (now - mark_at_ >= std::max(flow.rtt_min, shortest_round))
   {
     end_round(flow, settings, together, now);
-    if (looks_ < enough_looks) return;
-    looks_ = 0;
     least_queued_ = static_cast<float>(delay.queued());
   }
 }
@@ -184,52 +155,20 @@ void Steering::end_round(const FlowView& flow, const Settings& settings, double 
     lift(flow, settings, now);
     return;
   }
-  if (looks_ < enough_looks) return;
-  standing_ = brief(long_of(standing_) + (static_cast<double>(least_queued_) - long_of(standing_)) / standing_rounds);
-  foreign_ = brief(long_of(foreign_) * fading);
-  if (resting_ > 0)
-  {
-    if (--resting_ > 0) return;
-    judge_fall(rate, aim);
-    if (crowded_ >= crowded_falls) return lift(flow, settings, now);
-  }
-  turn_cap(flow, rate, aim, shared(together));
-}
-
-// Towards the target, as delay-based congestion control does (RFC 6817), a little each round. What other flows of this
-// host have in the queue is theirs to keep.
-void Steering::turn_cap(const FlowView& flow, double rate, double aim, bool is_shared)
-{
-  const double missing = aim + (is_shared ? 0 : long_of(foreign_)) - static_cast<double>(least_queued_);
+  // Towards the target, as delay-based congestion control does (RFC 6817), a little each round.
+  const double missing = aim - static_cast<double>(least_queued_);
   const double base = seconds(flow.rtt_min);
-  const bool starved = !is_shared && delivered_ < starving * before_ && static_cast<double>(least_queued_) < aggregates;
+  const bool starved =
+      !shared(together) && delivered_ < starving * before_ && static_cast<double>(least_queued_) < aggregates;
   if ((missing > aim / 2 || starved) && flight_ > limited * cap_)
     cap_ = static_cast<std::uint32_t>(cap_ * (1 + rise));
   else if (missing < -aim / 4 && !starved)
     cap_ = static_cast<std::uint32_t>(std::max(cap_ * (1 - std::min(fall, -missing / base)), least_kept * rate * base));
-  if (cap_ >= most_)
-  {
-    most_ = cap_;
-    before_fall_ = standing_;
-  }
-  else if (cap_ < comes_down * most_)
-    resting_ = static_cast<std::uint8_t>(
-        std::min(255.0, resting_rounds + resting_trips * seconds(flow.rtt_smoothed) / std::max(base, 1e-3)));
-}
-
-// Whether a fall of the cap has emptied the queue. One that has grown meanwhile is judged by the next fall.
-void Steering::judge_fall(double rate, double aim)
-{
-  const double emptied = long_of(before_fall_) - long_of(standing_);
-  const double enough = must_empty * (most_ - cap_) / std::max(rate, 1.0);
-  const bool vain = std::abs(emptied) < enough;
-  if (vain)
-    foreign_ = standing_;
-  else if (emptied > 0)
-    foreign_ = 0;
-  crowded_ = vain && long_of(standing_) > crowd * aim ? static_cast<std::uint8_t>(crowded_ + 1) : std::uint8_t { 0 };
-  most_ = cap_;
-  before_fall_ = standing_;
+  most_ = std::max(most_, cap_);
+  // Having given way by half and still finding the queue long means that somebody fills it who does not.
+  const bool crowded = static_cast<double>(least_queued_) > crowd * aim && cap_ < most_ / 2;
+  crowded_ = crowded ? static_cast<std::uint8_t>(crowded_ + 1) : std::uint8_t { 0 };
+  if (crowded_ >= crowded_rounds) lift(flow, settings, now);
 }
 
 bool Steering::shared(double together) const
@@ -260,7 +199,6 @@ void Steering::lift(const FlowView& flow, const Settings& settings, Tick now)
   opening_ = settings.paced;
   cap_ = most_ = 0;
   crowded_ = rounds_ = 0;
-  foreign_ = 0;
   free_until_ = now + back_off;
 }
 

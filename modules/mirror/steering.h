@@ -92,25 +92,18 @@ private:
   bool shared(double together) const;
   bool ended_losses(const FlowView& flow) const;
   bool outlived(const FlowView& flow, double together, Tick now) const;
-  void turn_cap(const FlowView& flow, double rate, double aim, bool is_shared);
-  void judge_fall(double rate, double aim);
   void lift(const FlowView& flow, const Settings& settings, Tick now);
   void open_at_pace(std::uint32_t room, const FlowView& flow, Tick now);
 
-  bool known_ : 1 = false;
-  bool lossy_ : 1 = false;
-  bool expecting_ : 1 = false; // lossy_ without a hidden loss yet
-  bool thinning_ : 1 = false;
-  bool opening_ : 1 = false;
-  bool queue_loses_ : 1 = false;
-  std::uint8_t rounds_ = 0;       // with the cap, or without growth while there is none
-  std::uint8_t episodes_ = 0;     // that were hidden
-  std::uint8_t crowded_ = 0;      // falls of the cap in a row that left much in the queue
-  std::uint8_t looks_ = 0;        // at the queue since least_queued_ began
-  std::uint8_t resting_ = 0;      // rounds until a fall of the cap is judged; 0: none is
-  std::uint16_t standing_ = 0;    // in the queue, smoothed over rounds; in 10 us, as the next two
-  std::uint16_t before_fall_ = 0; // standing_ when the cap was at most_
-  std::uint16_t foreign_ = 0;     // of it, what is not this flow's
+  bool known_ = false;
+  bool lossy_ = false;
+  bool expecting_ = false; // lossy_ without a hidden loss yet
+  bool thinning_ = false;
+  bool opening_ = false;
+  bool queue_loses_ = false;
+  std::uint8_t rounds_ = 0;   // with the cap, or without growth while there is none
+  std::uint8_t episodes_ = 0; // that were hidden
+  std::uint8_t crowded_ = 0;  // rounds in a row with much more in the queue than the cap lets this flow put there
   Seq edge_ {};
   Seq mark_ {};        // edge at the beginning of the round
   Seq step_ {};        // and of the step

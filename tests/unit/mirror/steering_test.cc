@@ -23,7 +23,6 @@ public:
   double rate = 2.5e6; // bytes per second
   double cwnd = 50e3;  // bytes
   double others = 0;   // s that somebody else keeps in the queue
-  double jitter = 0;   // s at most, of a delay that varies by itself and keeps the order
   double together = 0; // bytes per second that all flows of the host get
   bool losing = true;  // the air goes on losing something after undone()
   std::uint16_t real = 8000;
@@ -58,9 +57,7 @@ public:
     arrived += whole;
     ack_ = ack_ + whole;
     flow.rtt_smoothed = from_seconds(trip + queued_);
-    // The link is told of as many segments as the flow gets through; an order is kept by waiting for those before.
-    waiting_ = std::max(waiting_ - 1e-3, jitter * draw_(random_));
-    delay.arrived(TsClock { static_cast<std::uint32_t>(1e6 * (now_ - queued_ - waiting_)) }, now());
+    delay.arrived(TsClock { static_cast<std::uint32_t>(1e6 * (now_ - queued_)) }, now());
     Segment segment {};
     segment.flags = tcp_flag::ack;
     segment.ack = ack_;
@@ -93,10 +90,7 @@ public:
 private:
   double now_ = 100;
   double queued_ = 0;
-  double waiting_ = 0; // by jitter
   double carried_ = 0;
-  std::mt19937 random_ { 1 };
-  std::uniform_real_distribution<double> draw_ { 0, 1 };
   Seq ack_ {};
   std::uint32_t offered_ = 0;
 };
@@ -160,25 +154,6 @@ TEST(Steering, ABurstSetsNoCapBelowWhatTheLinkCarriedLately)
   }
 }
 
-// A delay that varies by itself is no queue that a smaller cap could empty.
-TEST(Steering, JitterDoesNotTakeTheLinkAway)
-{
-  for (const double jitter : { 0.002, 0.004, 0.008, 0.016 })
-  {
-    World world {};
-    world.jitter = jitter;
-    world.undone();
-    world.run(1);
-    world.cwnd = 1e6;
-    world.run(10);
-    const std::uint64_t before = world.arrived;
-    world.run(10);
-    EXPECT_GT(world.steering.cap(), 0u) << jitter;
-    EXPECT_GT(static_cast<double>(world.arrived - before), 0.9 * 10 * world.rate) << jitter;
-    EXPECT_LT(world.own(), 0.01) << jitter;
-  }
-}
-
 // HyStart must be able to end a slow start whose first loss may be that of a full queue.
 TEST(Steering, ExpectedLossesLeaveAllAcksUntilOneWasHidden)
 {
@@ -221,41 +196,6 @@ TEST_F(Capped, GivesWayToNoShortQueueWhereLessArrivesThanBefore)
     else
       EXPECT_GT(one.steering.cap(), 40'000u);
     EXPECT_LT(one.own(), 0.006);
-  }
-}
-
-// Nothing but a smaller cap empties that queue, and it must not be taken for somebody else's meanwhile.
-TEST_F(Capped, FallsWithALinkThatBecomesMuchSlower)
-{
-  for (const double part : { 0.7, 0.5, 0.33, 0.2, 0.1 })
-  {
-    World one = world;
-    one.rate *= part;
-    for (int i = 0; i < 80; ++i)
-    {
-      one.run(0.1);
-      ASSERT_GT(one.steering.cap(), 0u) << part << " after " << i / 10.0 << " s";
-    }
-    EXPECT_LT(one.own(), 0.02) << part;
-  }
-}
-
-// What others, who do not give way, keep there is above the target, and no crowd.
-TEST_F(Capped, LeavesTheLinkToNoShortQueueOfOthers)
-{
-  for (const double others : { 0.0035, 0.005, 0.007 })
-  {
-    World one = world;
-    one.others = others;
-    one.run(8);
-    const std::uint64_t before = one.arrived;
-    one.run(20);
-    const double path = one.rate * trip / (trip + others); // with no queue of its own
-    EXPECT_GT(static_cast<double>(one.arrived - before), 0.9 * 20 * path) << others;
-    EXPECT_LT(one.own(), 0.01) << others;
-    one.others = 0;
-    one.run(20);
-    EXPECT_LT(one.own(), 0.01) << "they have gone: " << others;
   }
 }
 
