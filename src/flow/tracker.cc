@@ -345,16 +345,15 @@ void Tracker::left(const Segment& segment, Seq ack, Offer offer, TsClock ts_valu
     const auto since_begin = static_cast<std::uint32_t>((now - view.first_seen).count() / 1000);
     const Duration ago = std::chrono::microseconds { since_begin - newest_left_at_us_ };
     const Sent* newest = sent_count_ > 0 ? &sent_[sent_count_ - 1u] : nullptr;
-    const bool bends = first && newest != nullptr
-                       && off_line(*newest, { view.sent_ts_value, now - ago }, { ts_value, now })
-                              > std::max<Duration>(clock_slack, view.rtt_smoothed / slack_part);
-    if (bends) remember({ view.sent_ts_value, now - ago });
-    if (first
-        && (newest == nullptr || bends
-            || (ts_value.after(newest->value) && now - newest->at >= view.rtt_smoothed / spacing)))
-      remember({ ts_value, now });
     if (first)
     {
+      const bool bends = newest != nullptr
+                         && off_line(*newest, { view.sent_ts_value, now - ago }, { ts_value, now })
+                                > std::max<Duration>(clock_slack, view.rtt_smoothed / slack_part);
+      const bool due =
+          newest == nullptr || (ts_value.after(newest->value) && now - newest->at >= view.rtt_smoothed / spacing);
+      if (bends) remember({ view.sent_ts_value, now - ago });
+      if (bends || due) remember({ ts_value, now });
       view.sent_ts_value = ts_value;
       newest_left_at_us_ = since_begin;
     }
@@ -362,16 +361,19 @@ void Tracker::left(const Segment& segment, Seq ack, Offer offer, TsClock ts_valu
   view.sent_any = true;
 }
 
-// How far from where a clock that ticks evenly from `from` to `to` has its TSval `between` left: so wrong is the age of
-// those beside it without it. An ACK that waited keeps its TSval, and while a path is probed TSvals stand still or are
-// counted (TsReservation).
+// When a clock that ticks evenly from `from` to `to` had this TSval.
+Tick Tracker::in_line(const Sent& from, TsClock value, const Sent& to)
+{
+  const double part = static_cast<double>(value - from.value) / static_cast<double>(to.value - from.value);
+  return from.at + Duration { std::llround(part * static_cast<double>((to.at - from.at).count())) };
+}
+
+// How far from there `between` left: so wrong is the age of those beside it without it. An ACK that waited keeps its
+// TSval, and while a path is probed TSvals stand still or are counted (TsReservation).
 Duration Tracker::off_line(const Sent& from, const Sent& between, const Sent& to)
 {
   if (!between.value.after(from.value) || !to.value.after(between.value)) return {};
-  const double part = static_cast<double>(between.value - from.value) / static_cast<double>(to.value - from.value);
-  const Duration off =
-      from.at + Duration { std::llround(part * static_cast<double>((to.at - from.at).count())) } - between.at;
-  return std::max(off, -off);
+  return std::chrono::abs(in_line(from, between.value, to) - between.at);
 }
 
 void Tracker::remember(const Sent& one)
@@ -432,14 +434,9 @@ void Tracker::echoed(TsClock echo, FlowView& view, Tick now)
     if (entry.value.after(echo))
     {
       if (before == nullptr) return; // older than what is remembered
-      const auto span = static_cast<double>(entry.value - before->value);
-      const double part = static_cast<double>(echo - before->value) / span;
-      const Tick at =
-          before->at
-          + Duration { static_cast<std::int64_t>(part * static_cast<double>((entry.at - before->at).count())) };
       last_echo_ = echo;
       echo_known_ = true;
-      rtt_sample(now - at, view, now);
+      rtt_sample(now - in_line(*before, echo, entry), view, now);
       return;
     }
     before = &entry;

@@ -88,6 +88,7 @@ private:
   void acknowledged(const Segment& segment, FlowView& view, Tick now);
   void held(const Segment& segment, FlowView& view, Tick now);
   void note_growth(FlowView& view, Tick now);
+  static Tick in_line(const Sent& from, TsClock value, const Sent& to);
   static Duration off_line(const Sent& from, const Sent& between, const Sent& to);
   void remember(const Sent& one);
   void make_room();
