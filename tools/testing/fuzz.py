@@ -7,6 +7,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -93,7 +94,7 @@ def search(target: str, corpus: Path, cpu_s: float, progress: Progress) -> Searc
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="tools/fuzz", formatter_class=argparse.RawDescriptionHelpFormatter,
-                                     description="Builds the targets of tests/fuzz for libFuzzer (clang-14, libclang-rt-14-dev) and runs them, one a core.",
+                                     description="Builds the targets of tests/fuzz for libFuzzer (tools/install-deps fuzz) and runs them, one a core.",
                                      epilog="What makes a target fail is kept below build-fuzz/found/faults, for tests/fuzz/corpus once it is mended.\n"
                                             "Exit codes: 0 nothing was found, 1 something was, or a build failed, 2 wrong usage.")
     parser.add_argument("targets", nargs="*", metavar="TARGET", help="default: all")
@@ -106,6 +107,9 @@ def main(arguments: Sequence[str]) -> int:
         parser.error(f"no target {unknown[0]}; there are {', '.join(known)}")
     if not options.minutes > 0:
         parser.error(f"--minutes {options.minutes}: more than 0 is needed")
+    if not shutil.which("clang++-14"):
+        print("tools/fuzz: clang++-14 is missing, which has libFuzzer; tools/install-deps fuzz brings it", file=sys.stderr)
+        return 1
     wanted = options.targets or list(known)
     progress = Progress()
     try:
