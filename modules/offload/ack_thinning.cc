@@ -18,7 +18,8 @@ constexpr float sparse_mss = 32;
 
 // Share of a round trip that an ACK number waits at most: a sender gets four in each. And for how long at all: where
 // the round trip is long the next ACK comes as soon as elsewhere, or data has stopped, and a sender may wait for the
-// last of it (BBR's PROBE_RTT: 0.95 of plain over 560 ms, docs/results/paths.md).
+// last of it (BBR's PROBE_RTT: 0.95 of plain over 560 ms, docs/results/paths.md). But a thin uplink may take no 40 ACKs
+// in a second: their queue would never go (docs/results/thin-uplinks.md).
 constexpr double hold_share = 0.25;
 constexpr Duration longest_at_all = 25ms;
 
@@ -68,7 +69,7 @@ unsigned AckThinning::wifi_ratio(const Segment& segment, const FlowView& flow, d
 
 bool AckThinning::withhold(const Event& event, const FlowView& flow, unsigned ratio, Plan& plan, bool any)
 {
-  const Duration longest = longest_hold(flow);
+  const Duration longest = longest_hold(flow, any);
   if (held + 1u < ratio && !counts_acks(flow) && event.now - released_at < longest
       && (any ? may_be_left_out(*event.segment, flow) : repeats_in_next(*event.segment, flow)))
   {
@@ -83,9 +84,10 @@ bool AckThinning::withhold(const Event& event, const FlowView& flow, unsigned ra
   return false;
 }
 
-Duration longest_hold(const FlowView& flow)
+Duration longest_hold(const FlowView& flow, bool thin_uplink)
 {
-  return std::min(longest_at_all, from_seconds(seconds(flow.rtt_smoothed) * hold_share));
+  const Duration share = from_seconds(seconds(flow.rtt_smoothed) * hold_share);
+  return thin_uplink ? share : std::min(longest_at_all, share);
 }
 
 } // namespace tandem::offload

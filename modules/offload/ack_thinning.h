@@ -33,7 +33,8 @@ struct AckThinning
   unsigned wifi_ratio(const Segment& segment, const FlowView& flow, double most) const;
 
   // Withholds the ACK at hand when the next one is sure to repeat it: until its own timer at the latest. True when it
-  // did; otherwise the ACK leaves now, and the count begins anew. `any`: where its window has grown, too.
+  // did; otherwise the ACK leaves now, and the count begins anew. `any`: where its window has grown, too, and
+  // for longer, for an uplink that takes few ACKs.
   bool withhold(const Event& event, const FlowView& flow, unsigned ratio, Plan& plan, bool any = false);
   void released(Tick now)
   {
@@ -42,7 +43,7 @@ struct AckThinning
   }
 };
 
-// How long an ACK number may wait for the next ACK.
-Duration longest_hold(const FlowView& flow);
+// How long an ACK number may wait for the next ACK; `thin_uplink`: by a link that takes few ACKs.
+Duration longest_hold(const FlowView& flow, bool thin_uplink);
 
 } // namespace tandem::offload

@@ -60,7 +60,7 @@ by cellular as well, eight times in a round trip, for two seconds after an ACK b
 
 **Slow uplinks.** By cellular a flow begins with as few ACKs as by Wi-Fi. The delays of two ACKs tell how many more were sent than the uplink took, before
 their queue is long: so many fewer leave from then on, down to one in sixteen, and more again ten seconds later, a step at a time. An uplink that takes not even those is left for four
-seconds and more. Either way only an ACK that carries nothing but what the next one repeats is left out, and never for longer than a quarter of a round trip, or 25 ms.
+seconds and more. Either way only an ACK that carries nothing but what the next one repeats is left out, and never for longer than a quarter of a round trip, nor, where the uplink is not thin, than 25 ms.
 ACKs with SACK, DSACK, ECE, FIN or RST always leave, and those with another window; on a thin uplink not those whose window has grown while the server does not wait for it.
 
 **Senders** (`tandem flows` says which kind a flow faces, and why):

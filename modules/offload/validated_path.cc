@@ -518,7 +518,7 @@ Plan ValidatedPath::release(const Event& event, const FlowView& flow, State& sta
 {
   const bool by_cell = state.phase == Phase::by_cell;
   // The round trip may have grown since the timer was set: too early is no reason to forget about it.
-  const Duration longest = longest_hold(flow);
+  const Duration longest = longest_hold(flow, by_cell && state.thin_uplink);
   if (event.now - state.thinning.released_at < longest) return { .wake = state.thinning.released_at + longest };
   state.thinning.released(event.now);
   scratch_[0] = latest(flow, by_cell ? Link::cell : Link::wifi);

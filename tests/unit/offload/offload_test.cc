@@ -848,6 +848,34 @@ TEST_F(Thinning, TheTimerHoldsWhenTheRoundTripGrowsMeanwhile)
   EXPECT_LE(sent->at - begin, quarter + ms(1));
 }
 
+// 25 ms over a long path. An uplink that takes fewer ACKs than 40 in a second would never empty its queue so: there a
+// number waits for its quarter of a round trip.
+struct LongPath : Thinning
+{
+  // What is withheld waits for so long.
+  Duration waits(bool thin)
+  {
+    s.state().thin_uplink = thin;
+    s.fixture.flow(s.peers).view.rtt_smoothed = ms(200);
+    const Tick begin = s.state().thinning.released_at;
+    s.wait(ms(100));
+    const auto sent = std::find_if(s.left.begin(), s.left.end(), [&](const Left& one) { return one.at > begin; });
+    return sent == s.left.end() ? ms(1000) : sent->at - begin;
+  }
+};
+
+TEST_F(LongPath, NumbersWaitFor25Ms)
+{
+  EXPECT_LE(waits(false), ms(26));
+}
+
+TEST_F(LongPath, OnAThinUplinkTheyWaitForAQuarterOfTheRoundTrip)
+{
+  const Duration waited = waits(true);
+  EXPECT_GE(waited, ms(50));
+  EXPECT_LE(waited, ms(51));
+}
+
 TEST_F(Thinning, SwitchingOffReleasesWhatIsHeld)
 {
   ASSERT_GT(s.state().thinning.held, 0);
