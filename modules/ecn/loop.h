@@ -6,6 +6,7 @@
 // and then, stays where the goodput is better, and asks the less often the clearer the answers were. Pure.
 #pragma once
 
+#include <tandem/link.h>
 #include <tandem/units.h>
 
 #include <array>
@@ -51,7 +52,7 @@ public:
   std::uint64_t trials() const { return trials_; }
   std::uint64_t moves() const { return moves_; } // trials that won
 
-  static constexpr std::size_t most_levels = 9;
+  static constexpr std::size_t most_levels = most_wifi + 2; // one is good: 0, 1, each of the others, and marks
 
 private:
   struct Sample

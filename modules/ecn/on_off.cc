@@ -21,6 +21,8 @@ constexpr double shortest_slot = 0.01; // s (section 7)
 Tick OnOff::treat(const View& view, Treatments& wanted)
 {
   const auto order = view.ranking.order();
+  // The last one with a packet time went while others are only being looked at.
+  if (order.empty()) return view.now + look_every;
   std::array<double, most_wifi> slots {};
   double sum = 0;
   for (std::size_t i = 0; i < order.size(); ++i)

@@ -41,6 +41,7 @@ void Subflows::account(const Event& event, const FlowView& flow, State& state)
     state.owner = this;
     state.link = flow.link;
     state.token = flow.mptcp_token;
+    state.counted = flow.bytes_delivered; // what came before is no goodput of now
     ++path.flows;
     Connection& connection = connections_[state.token];
     ++connection.flows[at(flow.link)];

@@ -1,4 +1,5 @@
 #include "modules/ecn/ecn.h"
+#include "modules/ecn/on_off.h"
 
 #include <gtest/gtest.h>
 
@@ -634,6 +635,38 @@ TEST(ecn, on_off_uses_one_at_a_time_by_equation_6)
   }
   EXPECT_EQ(first + second, 500) << "never both, never none";
   EXPECT_NEAR(first, 100, 25) << "a fifth: (1/2)^2 against 1";
+}
+
+// Two access points are looked at again, and before anything says what a packet takes there the one that was used went.
+TEST(ecn, on_off_does_without_any_access_point_that_is_known)
+{
+  const LinkStates links {};
+  const Subflows subflows {};
+  const Ranking ranking {};
+  const std::array<std::optional<Duration>, most_wifi> times {};
+  const View view { Tick { 1h }, links, subflows, ranking, times };
+  ASSERT_TRUE(ranking.order().empty());
+  Treatments wanted {};
+  EXPECT_EQ(OnOff {}.treat(view, wanted), view.now + look_every) << "died of a cycle without length";
+  EXPECT_EQ(wanted, Treatments {});
+}
+
+TEST(ecn, what_a_flow_had_delivered_before_is_no_goodput)
+{
+  Subflows subflows {};
+  State state {};
+  LinkStates links {};
+  FlowView flow {};
+  flow.link = Link::wifi;
+  flow.mptcp = true;
+  flow.mptcp_token = 7;
+  const Event event { .kind = EventKind::link, .now = Tick { 1h }, .links = &links };
+  flow.bytes_delivered = 300'000'000; // of long ago, seen now for the first time
+  subflows.account(event, flow, state);
+  EXPECT_EQ(subflows.delivered(), 0U);
+  flow.bytes_delivered += 1000;
+  subflows.account(event, flow, state);
+  EXPECT_EQ(subflows.delivered(), 1000U);
 }
 
 TEST(ecn, a_dead_link_loses_its_endpoint_until_it_is_back)
