@@ -119,6 +119,9 @@ struct Segment
       0;                      // TCP payload bytes; of the whole super-packet when GSO / GRO merged several segments
   std::uint16_t gso_size = 0; // payload bytes of one segment of a super-packet, 0 for an ordinary packet
   Ecn ecn = Ecn::not_ect;
+  // What routers may choose a way by: the first word of an IPv6 header without version and ECN, that is the DSCP from
+  // bit 22 on (RFC 2474) and the flow label (RFC 6437); of IPv4 the DSCP in the same place.
+  std::uint32_t ip_class = 0;
   // When the kernel had it: a little before the event's time, without the daemon's own delays. Zero when not known. For
   // measuring only: it may lie before what other events said.
   Tick received {};

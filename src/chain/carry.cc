@@ -180,7 +180,7 @@ void Chain::send(flow::Flow& flow, InjectedSegment segment, bool reserved, std::
     if (free != segment.timestamps->value) ++stats_.ts_lowered;
     segment.timestamps->value = free;
   }
-  Injection injection { view.id, view.key, segment, why, known(view), slot };
+  Injection injection { view.id, view.key, segment, why, known(view), slot, flow.ip_class };
   const bool is_ack = segment.kind == InjectedKind::ack;
   const Tick at = is_ack && segment.by == view.link ? leaves_at(segment.ack, own, flow, now) : now;
   if (at > now)

@@ -321,6 +321,7 @@ flow::Acceptability Chain::take_note(const Segment& segment, bool queued, flow::
   else if (flow.epoch != epoch_ && flow.doubted != epoch_)
     flow.tracker.lose_sight();
   flow.doubted = epoch_;
+  if (segment.direction == Direction::egress) flow.ip_class = segment.ip_class;
   if (now - flow.view.last_seen >= pause) flow.paused_at = flow.view.bytes_delivered;
   table_.touch(flow, now);
   const Seq una = flow.view.snd_una, next = flow.view.snd_nxt;

@@ -34,6 +34,7 @@ struct Injection
   std::string_view why {};
   Known before {};             // what the server knew
   std::uint8_t slot = no_slot; // of the module that asked for it
+  std::uint32_t ip_class = 0;  // of the flow's own packets
 };
 
 // What a module asks of a link. The same may come again and again: it is a state, not an event.

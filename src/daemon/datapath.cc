@@ -169,7 +169,7 @@ void Datapath::asked(const kernel::ObservedPacket& packet, const Segment& segmen
 std::size_t Datapath::inject(const chain::Injection& injection, Tick now, bool tunnelled)
 {
   std::array<std::byte, 256> buffer {};
-  const std::size_t length = wire::build(buffer, injection.key, injection.segment);
+  const std::size_t length = wire::build(buffer, injection.key, injection.segment, injection.ip_class);
   const std::span<const std::byte> packet { buffer.data(), length };
   const Link by = injection.segment.by;
   const bool around = tunnelled && by == Link::cell;

@@ -54,6 +54,7 @@ struct alignas(std::max_align_t) Flow
   Tick room_until {};                         // lowered ACK numbers leave room for ACKs that are left out until then
   std::uint8_t slow_calls = 0;                // decisions that took too long
   std::uint16_t swift_calls = 0;              // since the last of them, up to a bound
+  std::uint32_t ip_class = 0;                 // of this host's last packet (Segment::ip_class)
   std::uint32_t epoch = 0;                    // of the queue, see Chain::queue_resumed()
   std::uint32_t doubted = 0;                  // the epoch when this host's numbers were last given up
   std::uint64_t paused_at = 0;                // bytes delivered by the last pause, see Chain::Options::worth

@@ -33,6 +33,7 @@ struct IpFields
   Address destination {};
   std::uint8_t protocol = 0;
   Ecn ecn = Ecn::not_ect;
+  std::uint32_t ip_class = 0;
   std::uint8_t ttl = 64;
   std::uint16_t id = 0;
   std::size_t payload_length = 0;
@@ -50,8 +51,8 @@ std::size_t write_ip(Buffer out, const IpFields& ip)
   const auto ecn = static_cast<std::uint8_t>(ip.ecn);
   if (v6)
   {
-    store8(out, 0, 0x60);
-    store8(out, 1, static_cast<std::uint8_t>(ecn << 4));
+    constexpr std::uint32_t version = 0x6000'0000;
+    store32(out, 0, version | (ip.ip_class & layout::ip_class) | static_cast<std::uint32_t>(ecn) << 20);
     store16(out, layout::ipv6_payload_length, static_cast<std::uint16_t>(length_field));
     store8(out, layout::ipv6_next_header, ip.protocol);
     store8(out, layout::ipv6_hop_limit, ip.ttl);
@@ -61,7 +62,7 @@ std::size_t write_ip(Buffer out, const IpFields& ip)
   }
   constexpr std::uint16_t dont_fragment = 0x4000;
   store8(out, 0, 0x45);
-  store8(out, 1, ecn);
+  store8(out, 1, static_cast<std::uint8_t>((ip.ip_class & layout::ip_class) >> 20 | ecn));
   store16(out, layout::ipv4_total_length, static_cast<std::uint16_t>(length_field));
   store16(out, layout::ipv4_id, ip.id);
   store16(out, layout::ipv4_fragment, dont_fragment);
@@ -127,6 +128,7 @@ std::size_t build_segment(std::span<std::byte> out, const Headers& headers, std:
                       .destination = leaving ? key.remote : key.local,
                       .protocol = layout::protocol::tcp,
                       .ecn = headers.ecn,
+                      .ip_class = headers.ip_class,
                       .ttl = headers.ttl,
                       .id = headers.id,
                       .payload_length = tcp_length + payload.size() };
@@ -214,7 +216,7 @@ std::size_t build_again(std::span<std::byte> out, std::span<const std::byte> ori
   return seal(packet, parsed.segment) ? packet.size() : 0;
 }
 
-std::size_t build(std::span<std::byte> out, const FlowKey& key, const InjectedSegment& request)
+std::size_t build(std::span<std::byte> out, const FlowKey& key, const InjectedSegment& request, std::uint32_t ip_class)
 {
   switch (request.kind)
   {
@@ -228,7 +230,8 @@ std::size_t build(std::span<std::byte> out, const FlowKey& key, const InjectedSe
                             .flags = request.flags,
                             .window = request.window,
                             .timestamps = request.timestamps,
-                            .sacks = std::span { request.sack_blocks }.first(std::min(held, room)) });
+                            .sacks = std::span { request.sack_blocks }.first(std::min(held, room)),
+                            .ip_class = ip_class });
   }
   case InjectedKind::host_unreachable:
     return build_unreachable(out, { .key = key, .seq = request.seq, .ack = request.ack });

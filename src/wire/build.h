@@ -29,6 +29,7 @@ struct Headers
   std::optional<Timestamps> timestamps {};
   std::span<const SackBlock> sacks {}; // at most 4, at most 3 beside timestamps: the TCP header has room for no more
   Ecn ecn = Ecn::not_ect;
+  std::uint32_t ip_class = 0; // Segment::ip_class
   std::uint8_t ttl = 64;
   std::uint16_t id = 0; // IPv4 identification; don't-fragment is set, so 0 is fine (RFC 6864 4.1)
 };
@@ -75,7 +76,8 @@ std::size_t build_again(std::span<std::byte> out, std::span<const std::byte> ori
                         const std::optional<Timestamps>& timestamps);
 
 // What a module or the chain asked for, on its flow, except a fill. SACK blocks beyond the room in the header are left
-// out, the last ones first.
-std::size_t build(std::span<std::byte> out, const FlowKey& key, const InjectedSegment& request);
+// out, the last ones first. `ip_class`: that of the flow's own packets, so that an ACK goes the way that they go.
+std::size_t build(std::span<std::byte> out, const FlowKey& key, const InjectedSegment& request,
+                  std::uint32_t ip_class = 0);
 
 } // namespace tandem::wire

@@ -9,6 +9,7 @@ namespace tandem::wire::layout
 {
 
 constexpr std::size_t ipv4_header = 20, ipv6_header = 40, tcp_header = 20, tcp_options_limit = 40;
+constexpr std::uint32_t ip_class = 0x0fcf'ffff; // of an IPv6 header's first word: DSCP and flow label
 
 constexpr std::size_t ipv4_total_length = 2, ipv4_id = 4, ipv4_fragment = 6, ipv4_ttl = 8, ipv4_protocol = 9,
                       ipv4_checksum = 10, ipv4_source = 12, ipv4_destination = 16;

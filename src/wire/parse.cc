@@ -26,6 +26,7 @@ struct Network
   Address source {};
   Address destination {};
   Ecn ecn = Ecn::not_ect;
+  std::uint32_t ip_class = 0;
   std::size_t header_length = 0; // up to the TCP header
   std::uint64_t total_length = 0;
   std::uint8_t protocol = 0;
@@ -71,6 +72,7 @@ ParseFault read_ipv4(Bytes packet, std::uint32_t original_length, Network& netwo
   if (network.header_length < layout::ipv4_header) return ParseFault::bad_ihl;
   if (packet.size() < network.header_length) return ParseFault::truncated_ip;
   network.ecn = static_cast<Ecn>(load8(packet, 1) & 0x03);
+  network.ip_class = static_cast<std::uint32_t>(load8(packet, 1) << 20) & layout::ip_class;
   network.source = read_address(packet, layout::ipv4_source, false);
   network.destination = read_address(packet, layout::ipv4_destination, false);
   network.protocol = load8(packet, layout::ipv4_protocol);
@@ -109,6 +111,7 @@ ParseFault read_ipv6(Bytes packet, std::uint32_t original_length, Network& netwo
 {
   if (packet.size() < layout::ipv6_header) return ParseFault::truncated_ip;
   network.ecn = static_cast<Ecn>(load8(packet, 1) >> 4 & 0x03);
+  network.ip_class = load32(packet, 0) & layout::ip_class;
   network.source = read_address(packet, layout::ipv6_source, true);
   network.destination = read_address(packet, layout::ipv6_destination, true);
   const std::uint16_t payload_length = load16(packet, layout::ipv6_payload_length);
@@ -332,6 +335,7 @@ ParseFault read_tcp(Bytes packet, const Network& network, std::uint16_t gso_size
   segment.payload_length = static_cast<std::uint32_t>(tcp_length - header_length);
   segment.gso_size = segment.payload_length > gso_size ? gso_size : std::uint16_t { 0 };
   segment.ecn = network.ecn;
+  segment.ip_class = network.ip_class;
   segment.ip_header_length = static_cast<std::uint16_t>(network.header_length);
   segment.tcp_header_length = static_cast<std::uint16_t>(header_length);
   return read_options(packet, network.header_length + layout::tcp_header, network.header_length + header_length,

@@ -352,7 +352,7 @@ private:
       if (one.segment.kind == InjectedKind::fill)
         leave_out(one.flow, "its bytes were fetched a second time, which is not recorded");
       else
-        length = wire::build(buffer, one.key, one.segment);
+        length = wire::build(buffer, one.key, one.segment, one.ip_class);
       chain_->sent(one, !sent ? 0 : shown ? shown->packet.length : length);
       LiveFlow* flow = known(one.flow);
       if (flow == nullptr) continue;

@@ -76,7 +76,7 @@ void Player::carry_out(Tick now, const Injected& injected)
   std::array<std::byte, 256> buffer {};
   for (const chain::Injection& one : output.segments)
   {
-    const std::size_t length = wire::build(buffer, one.key, one.segment);
+    const std::size_t length = wire::build(buffer, one.key, one.segment, one.ip_class);
     chain_.sent(one, length);
     if (length == 0) continue;
     injected(one.key, now,

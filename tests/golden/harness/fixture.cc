@@ -38,7 +38,7 @@ void Recorder::carry_out(chain::Chain& chain)
   chain::Output& output = chain.output();
   for (const chain::Injection& one : output.segments)
   {
-    if (bytes_each > 0) injected.push_back({ now, one.flow, one.segment, std::string { one.why } });
+    if (bytes_each > 0) injected.push_back({ now, one.flow, one.segment, std::string { one.why }, one.ip_class });
     chain.sent(one, bytes_each);
   }
   for (const chain::ModuleRequest& one : output.requests)

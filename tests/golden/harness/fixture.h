@@ -40,6 +40,7 @@ struct InjectedRecord
   std::uint64_t flow = 0;
   InjectedSegment segment {};
   std::string why;
+  std::uint32_t ip_class = 0;
 };
 
 // A fetch that was begun.

@@ -30,6 +30,7 @@ TEST(InjectedSegment, ParsedAgainItIsTheSame)
     EXPECT_EQ(s.timestamps, headers.timestamps);
     EXPECT_TRUE(std::equal(s.sacks().begin(), s.sacks().end(), headers.sacks.begin(), headers.sacks.end()));
     EXPECT_EQ(s.ecn, headers.ecn);
+    EXPECT_EQ(s.ip_class, headers.ip_class);
     EXPECT_EQ(s.payload_length, payload.size());
     EXPECT_TRUE(std::equal(payload.begin(), payload.end(), packet.end() - static_cast<std::ptrdiff_t>(payload.size())));
     EXPECT_FALSE(s.has_option(option::unknown));
@@ -235,8 +236,9 @@ TEST(InjectedSegment, AModulesRequest)
   };
   request.sack_blocks[0] = { { 10 }, { 20 } };
   Packet out(200);
-  out.resize(build(out, key_v4, request));
+  out.resize(build(out, key_v4, request, 0x0240'0000));
   const Segment s = parse(out, Direction::egress).segment;
+  EXPECT_EQ(s.ip_class, 0x0240'0000u);
   EXPECT_EQ(s.ack.raw, 2u);
   EXPECT_EQ(s.timestamps, request.timestamps);
   EXPECT_EQ(s.sack_count, 3); // no room for the fourth beside timestamps

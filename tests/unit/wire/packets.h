@@ -158,6 +158,7 @@ public:
       blocks_[i] = { { number() }, { number() } };
     made_up.sacks = std::span { blocks_ }.first(count);
     made_up.ecn = static_cast<Ecn>(below(4));
+    made_up.ip_class = number() & (made_up.key.local.v6 ? 0x0fcf'ffffu : 0x0fc0'0000u);
     made_up.ttl = static_cast<std::uint8_t>(1 + below(255));
     made_up.id = static_cast<std::uint16_t>(number());
     return made_up;
