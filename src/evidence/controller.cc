@@ -205,8 +205,10 @@ void Controller::opening(const FlowSeen& seen, Flow& flow, const Surroundings& n
     // A blackout is foreseen: whoever prepares for it is needed now.
     flow.ruling.rests = at_rest(flow, now.comparable, at);
     flow.delivered = flow.bytes;
+    flow.stalled = false;
   }
-  if (!seen.closed) flow.stalled = stalled(seen, flow, now);
+  else if (!seen.closed)
+    flow.stalled = stalled(seen, flow, now);
   const bool paused = flow.delivered > flow.bytes && !flow.stalled && at.tick - flow.progress >= pause;
   if (!seen.closed && !paused && !now.at_risk && at.tick - flow.begun < opening_longest) return;
   end_opening(flow, at);
@@ -232,12 +234,13 @@ void Controller::plain(const FlowSeen& seen, Flow& flow, const Surroundings& now
 
 // A server that has said all, or a reader that waits, is no stall, nor is what this host says meanwhile. One is where
 // data beyond a hole has come, where what comes is nothing new, and where the link has gone in the middle. It lasts
-// until the next progress.
+// until the next progress. The first two are stalls before anything has come, too: who stops a flow at once would never
+// be found out otherwise.
 bool Controller::stalled(const FlowSeen& seen, const Flow& flow, const Surroundings& now)
 {
-  if (seen.unread || flow.delivered == flow.bytes) return false;
+  if (seen.unread) return false;
   const bool again = seen.last_seen - flow.progress >= least_stall && seen.sent == flow.sent;
-  const bool link_went = !now.up && now.changed - flow.progress < pause;
+  const bool link_went = !now.up && now.changed - flow.progress < pause && flow.delivered > flow.bytes;
   return flow.stalled || seen.hole || again || link_went;
 }
 
@@ -247,7 +250,7 @@ void Controller::end_opening(Flow& flow, const Now& at)
   if (found == pairs_.end() || found->second.id != flow.pair) return;
   Pair& pair = found->second;
   const std::uint64_t bytes = flow.delivered - flow.bytes;
-  if (bytes < least_opening)
+  if (bytes < least_opening && !flow.stalled)
   {
     // Too short to say anything: no matter what the other one did.
     ++stats_.empty;

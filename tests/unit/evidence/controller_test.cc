@@ -576,9 +576,9 @@ TEST(Controller, FlowsTooShortOrIdleAreNotCutUp)
   EXPECT_EQ(switched, 0);
 }
 
-// Two downloads that are compared, with one module; the one with it delivers for two of five seconds, and `then` is
-// what happens afterwards. The difference, as a share.
-double gain_where_it_delivers_for_two_seconds(const std::function<void(World&, FlowSeen&)>& then)
+// Two downloads that are compared, with one module; the one with it delivers for `delivers` of five seconds, and `then`
+// is what happens afterwards. The difference, as a share.
+double gain_where_it_delivers_for(Duration delivers, const std::function<void(World&, FlowSeen&)>& then)
 {
   for (std::uint64_t seed = 1;; ++seed)
   {
@@ -589,7 +589,7 @@ double gain_where_it_delivers_for_two_seconds(const std::function<void(World&, F
     {
       const bool with = world.rulings[id].rests == 0;
       world.sends = true;
-      world.run(2s);
+      world.run(with ? delivers : 2s);
       if (with) world.sends = false;
       for (int i = 0; i < 15; ++i)
       {
@@ -604,6 +604,19 @@ double gain_where_it_delivers_for_two_seconds(const std::function<void(World&, F
     if (tally == nullptr || tally->gains.count() != 1) ADD_FAILURE() << "no comparison";
     return tally == nullptr ? 0 : std::expm1(tally->gains.mean());
   }
+}
+
+double gain_where_it_delivers_for_two_seconds(const std::function<void(World&, FlowSeen&)>& then)
+{
+  return gain_where_it_delivers_for(2s, then);
+}
+
+TEST(Controller, WhatStopsAtOnceIsPartOfTheDownload)
+{
+  const auto hole = [](World&, FlowSeen& flow) { flow.hole = true; };
+  EXPECT_LT(gain_where_it_delivers_for(0s, hole), -0.4);
+  const auto sent_again = [](World& world, FlowSeen& flow) { flow.last_seen = world.now + gap; };
+  EXPECT_LT(gain_where_it_delivers_for(0s, sent_again), -0.4);
 }
 
 TEST(Controller, AStallIsPartOfTheDownload)
