@@ -61,6 +61,7 @@ void proved(ValidatedPath::State& state, Tick now)
   state.validated_at = now;
   state.unvalidated = 0;
   state.failures = 0;
+  state.unechoed = false;
   state.on_word = false;
 }
 
@@ -442,7 +443,8 @@ Plan ValidatedPath::not_validated(const Event& event, const FlowView& flow, Stat
   if (!state.echo_due) return plan;
   state.distrusts = true;
   // Where the window moved meanwhile a copy that arrived need not have been echoed: one more try before it counts.
-  if (!state.window_moved || state.failures > 1) plan.cell_path = CellPath { CellPath::Is::failed };
+  if (!state.window_moved || state.unechoed) plan.cell_path = CellPath { CellPath::Is::failed };
+  state.unechoed = true;
   return plan;
 }
 

@@ -269,6 +269,24 @@ TEST(OffloadProof, AnAnswerThatEndsBeforeAnEchoSaysNothingOfThePath)
   }
 }
 
+// Nor does it use up the one try that a moving window excuses.
+TEST(OffloadProof, AfterSuchAnAnswerAProbeDuringWhichTheWindowMovedStillSaysNothing)
+{
+  constexpr std::string_view failed = "offload: path not validated (filtered, NAT or too slow)";
+  Session s {};
+  s.cell().delivers = false;
+  ASSERT_TRUE(s.until("offload: probe by cellular"));
+  s.steps(15);
+  s.wait(ms(300));
+  ASSERT_EQ(s.fixture.count("offload: the data ended before an echo"), 1u);
+  ASSERT_TRUE(s.until("offload: probe begins"));
+  ++s.peers.window;
+  ASSERT_TRUE(s.until(failed));
+  EXPECT_TRUE(s.fixture.actions.paths.empty());
+  ASSERT_TRUE(s.until(failed));
+  EXPECT_EQ(s.fixture.actions.paths.size(), 1u);
+}
+
 TEST(OffloadProof, AProofForgivesEarlierFailures)
 {
   Session s {};
