@@ -389,7 +389,7 @@ void Chain::decide(const Segment& segment, bool queued, const LastAck& before, f
     plans_[i] = ask(i, event, flow, !timed_together);
     asked |= 1u << i;
     if (!queued || !is_ack) continue;
-    note_hold(i, segment, plans_[i].edit, false, flow);
+    note_hold(i, segment, plans_[i], false, flow);
     if (plans_[i].verdict == Verdict::drop && held_by_others(i, flow)) flow.room_until = now + room_for;
   }
   if (timed_together && asked != 0) static_cast<void>(too_slow(began, flow));
@@ -425,7 +425,7 @@ void Chain::decide(const Segment& segment, bool queued, const LastAck& before, f
   // An ACK that is left out acknowledges nothing of what is withheld.
   if (is_ack && outcome.verdict == Verdict::pass)
     for (std::size_t i = 0; i < slots_.size(); ++i)
-      if (was_asked(i)) note_hold(i, segment, plans_[i].edit, true, flow);
+      if (was_asked(i)) note_hold(i, segment, plans_[i], true, flow);
   if (flow.view.holes && !before.holes) let_go(before, outcome.edit.route.value_or(flow.view.link), flow, now);
   keep_reservation(segment, outcome, flow, routed_by_owner);
   if (is_ack && outcome.verdict == Verdict::pass) keep_order(segment, before, outcome, flow, now);

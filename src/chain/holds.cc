@@ -36,14 +36,15 @@ bool held_by_others(std::size_t i, const flow::Flow& flow)
   return false;
 }
 
-void note_hold(std::size_t i, const Segment& ack, const Edit& edit, bool left, flow::Flow& flow)
+void note_hold(std::size_t i, const Segment& ack, const Plan& plan, bool left, flow::Flow& flow)
 {
+  const Edit& edit = plan.edit;
   flow::Hold& own = flow.holds[i];
   const bool withholds = edit.ack && ack.ack.after(*edit.ack);
   if (withholds)
     own.withheld = static_cast<std::uint32_t>(ack.ack - *edit.ack);
-  else if (left)
-    own.withheld = 0;
+  else if (left || plan.verdict == Verdict::pass)
+    own.withheld = 0; // whoever leaves the ACK out: `i` lets all of it go
   if (!edit.window && !left) return;
   own.window = edit.window.value_or(any_window);
   own.window_waits = edit.window_waits;

@@ -25,6 +25,6 @@ bool held_by_others(std::size_t i, const flow::Flow& flow);
 
 // What module `i` asks for with the ACK at hand. `left`: no module left the ACK out, so that it also acknowledges what
 // `i` does not ask for any more.
-void note_hold(std::size_t i, const Segment& ack, const Edit& edit, bool left, flow::Flow& flow);
+void note_hold(std::size_t i, const Segment& ack, const Plan& plan, bool left, flow::Flow& flow);
 
 } // namespace tandem::chain

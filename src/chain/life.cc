@@ -42,19 +42,28 @@ bool Chain::needs_queue(Tick now)
     const LinkState& state = links_[static_cast<std::size_t>(link)];
     return state.present && (!state.up || now - state.changed < returning);
   };
+  // And the ACKs of what is let go when a module opens the window again are to be no more than that module lets go.
+  const auto closed = [&](const flow::Flow& flow)
+  {
+    return now - flow.view.last_seen < returning
+           && std::any_of(flow.holds.begin(), flow.holds.end(),
+                          [&](const flow::Hold& hold) { return flow.view.scaled(hold.window) < flow.view.mss; });
+  };
   constexpr Duration handshake = std::chrono::milliseconds { 1500 };
   // Beside what is faster than Wi-Fi a short flow is not worth the queue.
-  const bool begun_only = faster_than_wifi(links_[static_cast<std::size_t>(Link::wifi)]);
+  constexpr auto wifi = static_cast<std::size_t>(Link::wifi);
+  links_[wifi].delivery_rate = rates_[wifi].rate(now);
+  const bool begun_only = faster_than_wifi(links_[wifi]);
   bool needed = false;
   table_.each(
       [&](flow::Flow& flow)
       {
-        needed =
-            needed
-            || (!flow.closed && !left_alone(flow) && flow.view.link == Link::wifi && flow.quiet_until <= now
-                && (flow.begun != 0 || !begun_only) && (now - flow.view.last_seen < recent || silent(flow.view.link))
-                && (flow.view.bypass == Bypass::none
-                    || (flow.view.bypass == Bypass::mid_flow && now - flow.view.first_seen < handshake)));
+        needed = needed
+                 || (!flow.closed && !left_alone(flow) && flow.view.link == Link::wifi && flow.quiet_until <= now
+                     && (flow.begun != 0 || !begun_only)
+                     && (now - flow.view.last_seen < recent || silent(flow.view.link) || closed(flow))
+                     && (flow.view.bypass == Bypass::none
+                         || (flow.view.bypass == Bypass::mid_flow && now - flow.view.first_seen < handshake)));
       });
   return needed;
 }
@@ -80,7 +89,7 @@ void Chain::links(const LinkStates& states, Tick now, const Owner& owner)
 {
   links_ = states;
   for (std::size_t at = 0; at < link_count; ++at)
-    links_[at].delivery_rate = rates_[at].rate();
+    links_[at].delivery_rate = rates_[at].rate(now);
   links_[static_cast<std::size_t>(Link::cell)].bytes_out = stats_.cell_bytes;
   table_.each(
       [&](flow::Flow& flow)
@@ -164,7 +173,8 @@ void Chain::enable(std::size_t i, bool on, Tick now)
           switch_off(i, flow, now);
           flow.excluded = static_cast<std::uint8_t>(flow.excluded & ~(1u << i));
         });
-  if (!on && cell_subflows_ == i) cell_subflows_ = no_slot; // what it requested lapses with it
+  if (on) table_.each([](flow::Flow& flow) { flow.quiet_until = {}; }); // others had no need of its packets
+  if (!on && cell_subflows_ == i) cell_subflows_ = no_slot;             // what it requested lapses with it
   slots_[i].enabled = on;
 }
 

@@ -1,6 +1,7 @@
 // How fast the flows of one link are together.
 #pragma once
 
+#include <tandem/pure_ack.h>
 #include <tandem/units.h>
 
 #include <cstdint>
@@ -33,7 +34,9 @@ public:
     return rate_;
   }
 
-  double rate() const { return rate_; }
+  // What was fast and then was seen no more, since the queue was taken out of its way, counts for as long as modules
+  // look away for that.
+  double rate(Tick now) const { return now - begin_ < look_again + std::chrono::seconds { 1 } ? rate_ : 0; }
 
   // What it goes by, so that a recording can go on with it.
   struct Memory

@@ -524,6 +524,59 @@ TEST(ChainFaults, ARefusalCostsThePlanOnly)
   EXPECT_EQ(fixture.ack(peers).edit.route, Link::cell) << "and may go on";
 }
 
+// One module lets all of it go with an ACK that another leaves out: what that one says later says all.
+TEST(ChainHolds, WhatIsWithheldNoMoreIsSaidByWhoeverLeavesTheAckOut)
+{
+  Puppet moves { "a" }, withholds { "b" };
+  Fixture fixture { { &moves, &withholds } };
+  Peers peers {};
+  fixture.open(peers);
+  fixture.download(peers, 20, ms(5), ms(20));
+  moves.act = [](const Event& event, const FlowView&)
+  { return is_ack(event) ? Plan { .edit = { .ack = event.segment->ack - 2u } } : Plan {}; };
+  fixture.download(peers, 1, ms(5), ms(20));
+  ASSERT_EQ(fixture.flow(peers).holds[0].withheld, 2u);
+  moves.act = {};
+  withholds.act = [&](const Event& event, const FlowView& flow) -> Plan
+  {
+    if (event.kind == EventKind::alarm)
+    {
+      withholds.room[0] = latest_ack(flow, Link::wifi);
+      return { .inject = std::span { withholds.room }.first(1) };
+    }
+    return is_ack(event) ? Plan { .verdict = Verdict::drop, .wake = event.now + ms(3) } : Plan {};
+  };
+  fixture.download(peers, 1, ms(5), ms(20));
+  fixture.run_for(ms(5));
+  ASSERT_EQ(fixture.actions.injected.size(), 1u);
+  EXPECT_EQ(fixture.actions.injected[0].segment.ack, fixture.view(peers).rcv_nxt);
+}
+
+// A router may choose a way by the flow label (RFC 6437), and a load balancer the server.
+TEST(ChainInject, WhatIsInjectedIsOfTheClassOfTheFlowsOwnPackets)
+{
+  Puppet puppet { "freeze" };
+  Fixture fixture { { &puppet } };
+  Peers peers { .key = key_v6() };
+  fixture.open(peers);
+  fixture.download(peers, 3, ms(5), ms(20));
+  puppet.act = [&](const Event& event, const FlowView& flow) -> Plan
+  {
+    if (event.kind != EventKind::alarm) return { .wake = event.now + ms(3) };
+    puppet.room[0] = latest_ack(flow, Link::wifi);
+    return { .inject = std::span { puppet.room }.first(1) };
+  };
+  Segment ack = peers.ack(fixture.now());
+  ack.ip_class = 0x0201'2345;
+  fixture.show(ack);
+  Segment data = peers.data_in(fixture.now(), 1000, peers.local_ts(fixture.now()));
+  data.ip_class = 0x0005'4321; // the server's own
+  fixture.show(data);
+  fixture.run_for(ms(5));
+  ASSERT_EQ(fixture.actions.injected.size(), 1u);
+  EXPECT_EQ(fixture.actions.injected[0].ip_class, 0x0201'2345u);
+}
+
 // A dropped ACK must be followed by another. When the module that dropped it is taken out, the chain sends it instead.
 TEST(ChainFaults, WhatAFaultyModuleHeldBackIsSentByTheChain)
 {
@@ -1781,6 +1834,40 @@ TEST(ChainQueue, IsNeededWhileAModuleMustSeeSomeFlow)
   EXPECT_FALSE(fixture.chain.needs_queue(fixture.now() + ms(5'000))) << "not heard of for long";
 }
 
+TEST(ChainQueue, AModuleThatIsSwitchedOnSeesWhatOthersHadNoNeedOf)
+{
+  Puppet quiet { "a" }, late { "b" };
+  Fixture fixture { { &quiet, &late } };
+  fixture.chain.enable(1, false, fixture.now());
+  Peers peers {};
+  fixture.open(peers);
+  quiet.act = [](const Event& event, const FlowView&) { return Plan { .quiet = event.now + ms(60'000) }; };
+  fixture.ack(peers);
+  ASSERT_FALSE(fixture.chain.needs_queue(fixture.now()));
+  fixture.chain.enable(1, true, fixture.now());
+  EXPECT_TRUE(fixture.chain.needs_queue(fixture.now()));
+}
+
+// All is silent while a window is closed. What comes when it opens is answered by ACKs that must not open it wider.
+TEST(ChainQueue, IsNeededWhileAWindowIsClosed)
+{
+  for (const std::uint16_t window : { std::uint16_t { 0 }, std::uint16_t { 200 } })
+  {
+    Puppet puppet { "freeze" };
+    Fixture fixture { { &puppet } };
+    Peers peers {};
+    fixture.run_for(ms(3000)); // since the link came
+    fixture.open(peers);
+    fixture.download(peers, 20, ms(5), ms(20));
+    puppet.act = [&](const Event& event, const FlowView&)
+    { return is_ack(event) ? Plan { .edit = { .window = window } } : Plan {}; };
+    fixture.ack(peers);
+    EXPECT_TRUE(fixture.chain.needs_queue(fixture.now()));
+    EXPECT_EQ(fixture.chain.needs_queue(fixture.now() + ms(1000)), window == 0) << window;
+    EXPECT_FALSE(fixture.chain.needs_queue(fixture.now() + ms(60'000))) << "not for ever";
+  }
+}
+
 TEST(ChainQueue, EveryModuleMustBeQuiet)
 {
   Puppet a { "freeze" }, b { "offload" };
@@ -1859,6 +1946,18 @@ TEST_F(FastLink, BesideItAShortFlowKeepsNoQueue)
   EXPECT_FALSE(fixture.chain.needs_queue(fixture.now())) << "3.2 Gb/s together, each less than 2";
   download(10'000, 150);
   EXPECT_TRUE(fixture.chain.needs_queue(fixture.now())) << "160 Mb/s";
+}
+
+TEST_F(FastLink, WhatIsSeenNoMoreIsNotFastForEver)
+{
+  fixture.open(first);
+  fixture.open(second);
+  module.act = [](const Event& event, const FlowView&) { return Plan { .quiet = event.now + look_again }; };
+  download(200'000, 150);
+  fixture.run_for(ms(20'000));
+  Peers third { .key = key_v4(40'002) };
+  fixture.open(third);
+  EXPECT_TRUE(fixture.chain.needs_queue(fixture.now()));
 }
 
 TEST(ChainQueue, WhatPassedBesideItIsNotMistakenForProgress)
