@@ -170,7 +170,9 @@ struct Server::Parts
   asio::io_context context { 1 };
   Local::acceptor local { context };
   Tcp::acceptor tcp { context };
-  asio::steady_timer pause { context };
+  // One each: who waits for descriptors must not end the other's wait.
+  asio::steady_timer local_pause { context };
+  asio::steady_timer tcp_pause { context };
   SocketFile file;
   Sessions sessions;
   bool ending = false; // a client that was accepted before, and is told of now, gets no session
@@ -198,11 +200,11 @@ struct Server::Parts
   }
 
   template <class Acceptor>
-  void accept(Acceptor& acceptor)
+  void accept(Acceptor& acceptor, asio::steady_timer& pause)
   {
     using Socket = typename Acceptor::protocol_type::socket;
     acceptor.async_accept(
-        [this, &acceptor](beast::error_code fault, Socket socket)
+        [this, &acceptor, &pause](beast::error_code fault, Socket socket)
         {
           if (ending || fault == asio::error::operation_aborted) return;
           if (fault)
@@ -210,14 +212,14 @@ struct Server::Parts
             // Out of descriptors, most likely: a loop at full speed would not bring any back.
             pause.expires_after(std::chrono::milliseconds { 100 });
             pause.async_wait(
-                [this, &acceptor](beast::error_code stopped)
+                [this, &acceptor, &pause](beast::error_code stopped)
                 {
-                  if (!ending && !stopped) accept(acceptor);
+                  if (!ending && !stopped) accept(acceptor, pause);
                 });
             return;
           }
           begin(std::move(socket));
-          accept(acceptor);
+          accept(acceptor, pause);
         });
   }
 
@@ -244,8 +246,8 @@ struct Server::Parts
 Server::Server(Backend& backend, ServerOptions options)
     : parts_ { std::make_unique<Parts>(backend, std::move(options)) }
 {
-  parts_->accept(parts_->local);
-  if (parts_->tcp.is_open()) parts_->accept(parts_->tcp);
+  parts_->accept(parts_->local, parts_->local_pause);
+  if (parts_->tcp.is_open()) parts_->accept(parts_->tcp, parts_->tcp_pause);
   parts_->thread = std::thread { [parts = parts_.get()] { parts->context.run(); } };
 }
 
@@ -257,7 +259,8 @@ Server::~Server()
                parts->ending = true;
                parts->local.close();
                parts->tcp.close();
-               parts->pause.cancel();
+               parts->local_pause.cancel();
+               parts->tcp_pause.cancel();
                for (Session* session : parts->sessions.all)
                  session->close();
              });

@@ -7,11 +7,14 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdlib>
 #include <filesystem>
@@ -21,6 +24,7 @@
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace tandem::control
@@ -655,6 +659,38 @@ TEST_F(TcpTest, figures_and_nothing_of_anybodys_connections)
   EXPECT_EQ(ask_tcp("GET", "/v1/recording").status, 403);
   EXPECT_THAT(backend.calls(), IsEmpty());
   EXPECT_EQ(ask("PUT", "/v1/modules/offload", R"({"enabled": false})").status, 200) << "the Unix socket does";
+}
+
+TEST_F(TcpTest, both_are_accepted_again_once_there_are_descriptors)
+{
+  // None is left but one for each client, and none for the server's end.
+  rlimit before {};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit few { std::min<rlim_t>(256, before.rlim_cur), before.rlim_max };
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  std::vector<int> fillers {};
+  for (int one = ::dup(STDIN_FILENO); one >= 0; one = ::dup(STDIN_FILENO))
+    fillers.push_back(one);
+  const auto make_room = [&]
+  {
+    ::close(fillers.back());
+    fillers.pop_back();
+  };
+  make_room();
+  const Connection local { options().socket };
+  std::this_thread::sleep_for(40ms); // the server waits for a tenth of a second
+  make_room();
+  const Connection tcp { port };
+  std::this_thread::sleep_for(40ms);
+  while (!fillers.empty())
+    make_room();
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  for (const Connection* one : { &local, &tcp })
+  {
+    ASSERT_TRUE(one->connected);
+    one->send("GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");
+    EXPECT_TRUE(one->readable(5s)) << (one == &local ? "the socket" : "the TCP port") << " accepts no more";
+  }
 }
 
 TEST_F(TcpTest, a_page_of_another_origin_gets_nothing)
