@@ -107,11 +107,19 @@ Rate rate(const Attributes& all)
   return rate;
 }
 
+// A peer of a direct link (IEEE 802.11-2016, 11.23) is listed beside the access point.
+bool is_tdls_peer(const Attributes& info)
+{
+  const auto flags = info.number<nl80211_sta_flag_update>(NL80211_STA_INFO_STA_FLAGS);
+  return flags && (flags->mask & flags->set & 1u << NL80211_STA_FLAG_TDLS_PEER) != 0;
+}
+
 std::optional<StationStats> station(const Attributes& message)
 {
   const auto ap = message.mac(NL80211_ATTR_MAC);
   if (!ap || !message.flag(NL80211_ATTR_STA_INFO)) return {};
   const Attributes info = message.nest(NL80211_ATTR_STA_INFO, NL80211_STA_INFO_MAX);
+  if (is_tdls_peer(info)) return {};
   StationStats s { .ap = *ap };
   s.signal = dbm(info.number<std::int8_t>(NL80211_STA_INFO_SIGNAL));
   s.signal_average = dbm(info.number<std::int8_t>(NL80211_STA_INFO_SIGNAL_AVG));

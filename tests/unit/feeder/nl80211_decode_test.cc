@@ -124,6 +124,20 @@ TEST(Nl80211Decode, AnEventWithoutCountersHasNone)
   EXPECT_EQ(*s, StationStats { .ap = ap2 });
 }
 
+TEST(Nl80211Decode, APeerOfADirectLinkIsNoAccessPoint)
+{
+  constexpr std::uint32_t tdls = 1u << NL80211_STA_FLAG_TDLS_PEER, associated = 1u << NL80211_STA_FLAG_ASSOCIATED;
+  const auto with = [](std::uint32_t mask, std::uint32_t set)
+  {
+    const Build info = Build { 0 }.put(NL80211_STA_INFO_STA_FLAGS, nl80211_sta_flag_update { mask, set });
+    return said<StationStats>(
+        Build { NL80211_CMD_NEW_STATION }.put(NL80211_ATTR_MAC, ap1).nest(NL80211_ATTR_STA_INFO, info).done());
+  };
+  EXPECT_FALSE(with(tdls | associated, tdls | associated));
+  EXPECT_TRUE(with(tdls | associated, associated));
+  EXPECT_TRUE(with(associated, tdls)) << "a flag that is not told";
+}
+
 TEST(Nl80211Decode, Survey)
 {
   const auto s = said<Survey>(message("survey"));
