@@ -126,6 +126,7 @@ private:
     if (must_watch()) look();
     if (now() >= std::min(look_for_rules_, look_unasked_)) mend();
     if (placer_->look(now())) tell_placement();
+    if (pacer_->untidy() && now() >= tidied_ + tidy_period) tidy();
     return true;
   }
 
@@ -137,6 +138,7 @@ private:
     if (must_watch()) wait = options_.period;
     if (const Tick next = std::min(look_for_rules_, look_unasked_); next != Tick::max())
       wait = std::min(wait, std::max(next - now(), Duration {}));
+    if (pacer_->untidy()) wait = std::min(wait, std::max(tidied_ + tidy_period - now(), Duration {}));
     if (placer_->next() != Tick::max()) wait = std::min(wait, std::max(placer_->next() - now(), Duration {}));
     return wait == Duration::max() ? -1 : static_cast<int>(ceil<milliseconds>(wait).count());
   }
@@ -355,6 +357,14 @@ private:
     answer(0, "");
   }
 
+  // An interface where packets waited as the last paced upload ended.
+  void tidy()
+  {
+    pacer_->tidy();
+    state_.pacing = pacer_->state();
+    tidied_ = now();
+  }
+
   void tell_placement()
   {
     state_.placement = placer_->state();
@@ -455,6 +465,7 @@ private:
     (void)send(socket_, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   }
 
+  static constexpr Duration tidy_period = std::chrono::seconds { 1 };
   int socket_;
   const std::atomic<std::uint64_t>& heartbeat_;
   KeeperOptions options_;
@@ -468,6 +479,7 @@ private:
   std::optional<Steerer> steerer_ {};
   std::optional<Placer> placer_ {};
   std::optional<Pacer> pacer_ {};
+  Tick tidied_ {};
   PlacementPlan placement_ {};
   bool placement_held_ = false; // stopped since the daemon hangs
   RulePlan plan_ {};

@@ -240,6 +240,10 @@ public:
   std::string how() const override { return "HTB"; }
   bool leaves_traces() const override { return false; } // they are known by their handle
   std::string recovered() const override { return recovered_; }
+  bool untidy() const override
+  {
+    return std::any_of(interfaces_.begin(), interfaces_.end(), [this](int one) { return !used(one); });
+  }
 
   void apply(std::span<SocketPace> sockets) override
   {
@@ -365,16 +369,20 @@ private:
     tc_.delete_class(one.interface, one.number);
   }
 
+  bool used(int interface) const
+  {
+    return std::any_of(classes_.begin(), classes_.end(),
+                       [&](const auto& one) { return one.second.interface == interface; });
+  }
+
   // An interface without a class has its own discipline again; if packets always wait there, at the next look.
   void tidy()
   {
     for (auto at = interfaces_.begin(); at != interfaces_.end();)
     {
       const int interface = *at;
-      const bool used = std::any_of(classes_.begin(), classes_.end(),
-                                    [&](const auto& one) { return one.second.interface == interface; });
       bool gone = false;
-      if (!used)
+      if (!used(interface))
         attempt(
             [&]
             {

@@ -129,6 +129,16 @@ void Pacer::resume()
   change();
 }
 
+void Pacer::tidy()
+try
+{
+  if (untidy()) sockets_->apply({});
+}
+catch (const std::exception& error)
+{
+  state_.last_error = error.what();
+}
+
 void Pacer::note(const BoundSockets& bound)
 {
   if (!sockets_->leaves_traces()) return;
@@ -157,7 +167,7 @@ void Pacer::change()
 {
   if (!state_.why.empty()) return;
   std::erase_if(left_alone_, [this](const auto& one) { return !plan_.rates.contains(one.first); });
-  if (plan_.rates.empty() && bound_.empty()) return;
+  if (plan_.rates.empty() && bound_.empty()) return tidy();
   try
   {
     state_.last_error.clear();

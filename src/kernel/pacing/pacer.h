@@ -40,6 +40,10 @@ public:
   void suspend(); // every socket has its own value again, until resume()
   void resume();
 
+  // As SocketPacing::untidy(): call tidy() now and then until it is not.
+  bool untidy() const { return sockets_->untidy(); }
+  void tidy();
+
   const PacingState& state() const { return state_; }
 
   // For the daemon whose keeper was killed: puts back by the file alone.

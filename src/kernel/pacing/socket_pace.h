@@ -30,6 +30,8 @@ public:
   // Whether what it has set must be noted, so that somebody else can take it back after a kill -9.
   virtual bool leaves_traces() const = 0;
   virtual std::string recovered() const { return {}; } // what it took back of a killed run; a sentence, or empty
+  // Something of what it has set is still there although no socket needs it; each apply() tries to take it away.
+  virtual bool untidy() const { return false; }
   // Throws std::runtime_error when no socket could be looked at.
   virtual void apply(std::span<SocketPace> sockets) = 0;
 };

@@ -22,6 +22,7 @@ struct Kernel
 {
   std::map<std::uint64_t, std::uint32_t> rates {};
   int walks = 0;
+  int untidy = 0;   // so many looks without a bound socket until it is tidy
   int fail_at = -1; // this walk changes everything, and then fails
   std::string refuse {};
   std::string why {};
@@ -35,8 +36,10 @@ public:
   std::string why() const override { return kernel_.why; }
   std::string how() const override { return "a map"; }
   bool leaves_traces() const override { return kernel_.traces; }
+  bool untidy() const override { return kernel_.untidy > 0; }
   void apply(std::span<SocketPace> sockets) override
   {
+    if (sockets.empty()) --kernel_.untidy;
     for (SocketPace& one : sockets)
     {
       const auto at = kernel_.rates.find(one.cookie);
@@ -221,6 +224,24 @@ TEST_F(Pacing, is_lifted_while_the_packet_loop_hangs)
   EXPECT_EQ(kernel.rates[1], unlimited);
   pacer->resume();
   EXPECT_EQ(kernel.rates[1], 500u);
+}
+
+TEST_F(Pacing, what_could_not_be_taken_away_at_once_goes_later)
+{
+  auto pacer = make();
+  pacer->carry_out({ { { 1, 500 } } });
+  pacer->carry_out({});
+  kernel.untidy = 2; // the interface is busy
+  EXPECT_TRUE(pacer->untidy());
+  pacer->carry_out({});
+  EXPECT_EQ(kernel.untidy, 1) << "a plan is a look";
+  EXPECT_TRUE(pacer->untidy());
+  pacer->tidy();
+  EXPECT_FALSE(pacer->untidy());
+  const int walks = kernel.walks;
+  pacer->tidy();
+  pacer->carry_out({});
+  EXPECT_EQ(kernel.walks, walks) << "no look without need";
 }
 
 TEST_F(Pacing, does_nothing_where_it_cannot_and_keeps_the_note_for_who_can)
