@@ -24,7 +24,6 @@ constexpr Duration association_limit = 20s;
 // An access point that restarts, or a blackout, comes back within that.
 constexpr Duration lost_limit = 10s;
 constexpr Duration scan_period = 10s, scan_period_full = 30s, scan_period_all = 60s;
-constexpr Duration retry_lease = 10s;
 // Above what network managers give to their routes: only who binds to the interface leaves by it.
 constexpr std::uint32_t first_metric = 8484;
 
@@ -51,8 +50,8 @@ std::string printable(const std::string& name)
 Associator::Associator(AssociatorOptions options, std::function<Surroundings()> surroundings, Announce announce,
                        Away away, Say say)
     : options_ { std::move(options) }, surroundings_ { std::move(surroundings) }, announce_ { std::move(announce) },
-      away_ { std::move(away) }, say_ { std::move(say) },
-      supplicant_ { options_.supplicant }, arp_ { options_.note }, thread_ { [this] { run(); } }
+      away_ { std::move(away) }, say_ { std::move(say) }, supplicant_ { options_.supplicant }, arp_ { options_.note },
+      asleep_ { kernel::time_asleep() }, thread_ { [this] { run(); } }
 {
 }
 
@@ -161,6 +160,7 @@ void Associator::look()
       leave(made_.begin()->first, "another interface is the Wi-Fi link now");
   interface_ = around.wifi;
   view_.reset();
+  count_sleep();
   Situation now = situation(around);
 
   std::vector<std::pair<std::string, std::string>> ended {};
@@ -247,7 +247,9 @@ void Associator::join(const Mac& ap)
     return;
   }
   say_(false, name + " associates with " + feeder::text(ap));
-  made_[name] = { .ap = ap, .number = number, .frequency = heard->frequency, .since = now, .seen = now, .ask_at = now };
+  made_[name] = {
+    .ap = ap, .number = number, .frequency = heard->frequency, .since = now, .seen = now, .term = LeaseTerm { now }
+  };
 }
 
 void Associator::leave(const std::string& name, const std::string& why)
@@ -259,12 +261,34 @@ void Associator::leave(const std::string& name, const std::string& why)
   if (made_.empty()) arp_.restore();
 }
 
+// Leases run on while the machine sleeps.
+void Associator::count_sleep()
+{
+  // The clocks are read one after the other.
+  constexpr Duration measurable = 1ms;
+  const Duration before = std::exchange(asleep_, kernel::time_asleep());
+  if (asleep_ - before < measurable) return;
+  const Tick now = kernel::now();
+  for (auto& [name, made] : made_)
+  {
+    made.term.slept(asleep_ - before, now);
+    made.asking.reset(); // its answer may be from before
+  }
+}
+
 // `end`: why it is to be given up.
 void Associator::follow(const std::string& name, Made& made, const std::optional<Card::Association>& its,
                         std::string& end)
 {
   const Tick now = kernel::now();
-  if (if_nametoindex(name.c_str()) == 0)
+  const unsigned ifindex = if_nametoindex(name.c_str());
+  if (made.lease && made.term.over(now))
+  {
+    // The kernel, too, has not counted while the machine slept, and somebody else may have the address by now.
+    kernel::take_address(static_cast<int>(ifindex), *made.lease);
+    made.lease.reset();
+  }
+  if (ifindex == 0)
     end = "its interface has gone";
   else if (!its && made.associated_at == Tick::max())
   {
@@ -303,17 +327,15 @@ void Associator::follow_address(const std::string& name, Made& made, std::string
       }
       if (made.lease != fresh) say_(false, name + " has the address " + fresh.address);
       made.lease = fresh;
-      made.leased_at = now;
-      // RFC 2131, 4.4.5: half of the lease.
-      made.ask_at = fresh.lifetime > Duration {} ? now + fresh.lifetime / 2 : Tick::max();
+      made.term.granted(fresh.lifetime, now);
     }
-    else if (!made.lease || (made.lease->lifetime > Duration {} && now - made.leased_at >= made.lease->lifetime))
+    else if (!made.lease)
       end = result->problem;
     else
-      made.ask_at = now + retry_lease;
+      made.term.unanswered(now);
     return;
   }
-  if (now >= made.ask_at) made.asking.emplace(name, options_.script, made.lease ? made.lease->address : "");
+  if (made.term.due(now)) made.asking.emplace(name, options_.script, made.lease ? made.lease->address : "");
 }
 
 json Associator::told() const

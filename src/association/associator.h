@@ -7,6 +7,7 @@
 #include "src/association/channel_turns.h"
 #include "src/association/choice.h"
 #include "src/association/dhcp.h"
+#include "src/association/lease_term.h"
 #include "src/association/power_save.h"
 #include "src/association/roamer.h"
 #include "src/association/supplicant.h"
@@ -92,8 +93,7 @@ private:
     Tick seen {};                     // last found associated
     std::optional<DhcpExchange> asking {};
     std::optional<kernel::InterfaceAddress> lease {};
-    Tick leased_at {};
-    Tick ask_at {}; // when the next exchange is due
+    LeaseTerm term {}; // of `lease`
   };
   using Work = std::function<void()>;
 
@@ -105,6 +105,7 @@ private:
   void leave(const std::string& name, const std::string& why);
   void follow(const std::string& name, Made& made, const std::optional<Card::Association>& its, std::string& end);
   void follow_address(const std::string& name, Made& made, std::string& end);
+  void count_sleep();
   void look_around(const Situation& now);
   bool active() const { return keep_.most >= 2 || !made_.empty() || wanted_ || roamer_.busy(); }
   void follow_roam(const Situation& now);
@@ -132,6 +133,7 @@ private:
   std::map<std::string, Made> made_ {};
   Tick scanned_ {}, looked_ {};
   Tick scanned_all_ {};
+  Duration asleep_; // kernel::time_asleep() at the last look
   Keep keep_ {};
   PowerSave power_save_ {};
   ChannelTurns turns_ { power_save_.shares_time() };

@@ -33,6 +33,17 @@ std::string network_of(const std::string& address, unsigned prefix)
   return std::string { inet_ntop(AF_INET, &bits, text.data(), text.size()) } + "/" + std::to_string(prefix);
 }
 
+Owned<rtnl_addr> on_interface(int ifindex, const InterfaceAddress& one)
+{
+  Owned<rtnl_addr> address { rtnl_addr_alloc() };
+  rtnl_addr_set_ifindex(address.get(), ifindex);
+  rtnl_addr_set_family(address.get(), AF_INET);
+  const std::string with_prefix = one.address + "/" + std::to_string(one.prefix);
+  check_netlink(with_prefix, rtnl_addr_set_local(address.get(), parsed(with_prefix).get()));
+  rtnl_addr_set_prefixlen(address.get(), static_cast<int>(one.prefix));
+  return address;
+}
+
 void add_route(nl_sock* socket, int ifindex, const std::string& to, const InterfaceAddress& by, bool on_link)
 {
   const Owned<rtnl_route> route { rtnl_route_alloc() };
@@ -57,12 +68,7 @@ std::string give_address(int ifindex, const InterfaceAddress& wanted)
   try
   {
     const Owned<nl_sock> socket = routing_socket();
-    const Owned<rtnl_addr> address { rtnl_addr_alloc() };
-    rtnl_addr_set_ifindex(address.get(), ifindex);
-    rtnl_addr_set_family(address.get(), AF_INET);
-    const std::string with_prefix = wanted.address + "/" + std::to_string(wanted.prefix);
-    check_netlink(with_prefix.c_str(), rtnl_addr_set_local(address.get(), parsed(with_prefix).get()));
-    rtnl_addr_set_prefixlen(address.get(), static_cast<int>(wanted.prefix));
+    const Owned<rtnl_addr> address = on_interface(ifindex, wanted);
     rtnl_addr_set_flags(address.get(), IFA_F_NOPREFIXROUTE);
     if (wanted.lifetime > Duration {})
     {
@@ -70,7 +76,7 @@ std::string give_address(int ifindex, const InterfaceAddress& wanted)
       rtnl_addr_set_valid_lifetime(address.get(), life);
       rtnl_addr_set_preferred_lifetime(address.get(), life);
     }
-    check_netlink(("address " + with_prefix).c_str(),
+    check_netlink("address " + wanted.address,
                   rtnl_addr_add(socket.get(), address.get(), NLM_F_CREATE | NLM_F_REPLACE));
     add_route(socket.get(), ifindex, network_of(wanted.address, wanted.prefix), wanted, true);
     if (!wanted.gateway.empty()) add_route(socket.get(), ifindex, "0.0.0.0/0", wanted, false);
@@ -79,6 +85,19 @@ std::string give_address(int ifindex, const InterfaceAddress& wanted)
   catch (const std::exception& fault)
   {
     return fault.what();
+  }
+}
+
+void take_address(int ifindex, const InterfaceAddress& given) noexcept
+{
+  try
+  {
+    const Owned<nl_sock> socket = routing_socket();
+    rtnl_addr_delete(socket.get(), on_interface(ifindex, given).get(), 0);
+  }
+  catch (const std::exception&)
+  {
+    // The interface has gone, and the address with it.
   }
 }
 

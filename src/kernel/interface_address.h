@@ -22,5 +22,7 @@ struct InterfaceAddress
 
 // Adds or renews it; with the interface it goes. Empty when it worked; else what failed and why.
 std::string give_address(int ifindex, const InterfaceAddress& wanted);
+// Takes it away; the routes with it go by themselves. Nothing happens when it has gone.
+void take_address(int ifindex, const InterfaceAddress& given) noexcept;
 
 } // namespace tandem::kernel
