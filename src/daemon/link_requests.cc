@@ -8,6 +8,22 @@
 namespace tandem::daemon
 {
 
+namespace
+{
+
+// Two hotspots may give the same address, and the path manager has one endpoint for it. It goes to the first link that
+// has it, but where one of them is barred, to that one: then there is none.
+void name_each_once(std::vector<kernel::SteeringPath>& paths, const std::set<std::string>& barred)
+{
+  std::set<std::string> named {};
+  for (const bool turn : { true, false })
+    for (kernel::SteeringPath& path : paths)
+      if (barred.contains(path.interface) == turn)
+        std::erase_if(path.addresses, [&](const std::string& address) { return !named.insert(address).second; });
+}
+
+} // namespace
+
 void LinkRequests::take(const LinkRequest& request, std::uint8_t slot, std::string_view why)
 {
   const auto link = static_cast<std::size_t>(request.link);
@@ -80,35 +96,46 @@ bool LinkRequests::settled() const
   return std::all_of(links_.begin(), links_.end(), [&](const OfLink& link) { return link.rate == wanted_rate(link); });
 }
 
+bool LinkRequests::barred(Link link, CellUse cell) const
+{
+  if (link != Link::cell) return false;
+  const bool requested =
+      standing(at(link), RequestKind::mptcp_backup) || standing(at(link), RequestKind::mptcp_endpoint);
+  return cell == CellUse::denied || (cell == CellUse::spent && requested);
+}
+
+std::optional<kernel::SteeringPath> LinkRequests::path_of(Link link, const links::LinkInfo& info, bool closed,
+                                                          bool away) const
+{
+  const auto backup = standing(at(link), RequestKind::mptcp_backup);
+  const auto endpoint = standing(at(link), RequestKind::mptcp_endpoint);
+  if (!settings_.setup && !backup && !endpoint) return {};
+  kernel::SteeringPath path { .interface = info.interface };
+  for (const Address& address : info.sources)
+    if (path.addresses.size() < kernel::most_path_addresses) path.addresses.push_back(wire::to_string(address));
+  path.endpoint = !closed && (!endpoint || endpoint->value != 0);
+  // What the user pays for by the byte is a last resort, unless a module knows better.
+  path.backup_stays = link == Link::cell && settings_.setup;
+  path.backup = closed || away || (backup ? backup->value != 0 : path.backup_stays);
+  return path;
+}
+
 kernel::SteeringPlan LinkRequests::plan(const links::LinkTable& table, CellUse cell,
                                         const std::set<std::string>& away) const
 {
   kernel::SteeringPlan plan {};
+  std::set<std::string> closed {};
   for (const Link link : all_links)
   {
     const links::LinkInfo& info = table[link];
     const OfLink& its = at(link);
     if (link == Link::other || !info.present()) continue;
     if (its.rate > 0) plan.ce.push_back({ info.interface, its.rate });
-
-    const auto backup = standing(its, RequestKind::mptcp_backup);
-    const auto endpoint = standing(its, RequestKind::mptcp_endpoint);
-    if (!settings_.setup && !backup && !endpoint) continue;
-    kernel::SteeringPath path { .interface = info.interface };
-    for (const Address& address : info.addresses)
-      if (path.addresses.size() < kernel::most_path_addresses) path.addresses.push_back(wire::to_string(address));
-    path.endpoint = !endpoint || endpoint->value != 0;
-    // What the user pays for by the byte is a last resort, unless a module knows better.
-    path.backup = backup ? backup->value != 0 : link == Link::cell && settings_.setup;
-    if (away.contains(info.interface)) path.backup = true;
-    const bool requested = backup || endpoint;
-    if (link == Link::cell && (cell == CellUse::denied || (cell == CellUse::spent && requested)))
-    {
-      path.endpoint = false;
-      path.backup = true;
-    }
-    plan.paths.push_back(std::move(path));
+    if (barred(link, cell)) closed.insert(info.interface);
+    if (auto one = path_of(link, info, closed.contains(info.interface), away.contains(info.interface)))
+      plan.paths.push_back(std::move(*one));
   }
+  name_each_once(plan.paths, closed);
   // An empty plan is the one that takes everything back.
   if (plan.ce.empty() && plan.paths.empty()) return {};
   plan.setup = settings_.setup;

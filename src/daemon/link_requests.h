@@ -71,7 +71,7 @@ public:
 
   // For links that are present. Without a request and without RequestSettings::setup: nothing. Where the cellular link
   // must not be used its endpoint is taken away, whatever a module requests. `away`: interfaces whose access points the
-  // card is mostly away from: their endpoints are backups, whatever a module requests.
+  // card is mostly away from: their endpoints are backups, whatever a module requests. No address is named twice.
   kernel::SteeringPlan plan(const links::LinkTable& table, CellUse cell = CellUse::allowed,
                             const std::set<std::string>& away = {}) const;
 
@@ -86,6 +86,9 @@ private:
   const OfLink& at(Link link) const { return links_[static_cast<std::size_t>(link)]; }
   std::optional<Standing> standing(const OfLink& link, RequestKind kind) const;
   double wanted_rate(const OfLink& link) const;
+  // Whether MPTCP must not use the link, whoever asks for it.
+  bool barred(Link link, CellUse cell) const;
+  std::optional<kernel::SteeringPath> path_of(Link link, const links::LinkInfo& info, bool closed, bool away) const;
 
   RequestSettings settings_;
   std::array<OfLink, link_count> links_ {};

@@ -42,6 +42,8 @@ std::vector<PresentInterface> LinkTable::present() const
 
 bool LinkTable::apply(const InterfaceNotification& notification, Tick now)
 {
+  // The wireless extensions tell every scan by an RTM_NEWLINK with a name and nothing else.
+  if (!notification.gone && notification.mtu == 0 && known_.contains(notification.ifindex)) return false;
   if (notification.gone)
     known_.erase(notification.ifindex);
   else
@@ -61,9 +63,20 @@ bool LinkTable::apply(const AddressNotification& notification, Tick now)
   auto found = known_.find(notification.ifindex);
   if (found == known_.end()) return false;
   auto& addresses = found->second.addresses;
-  std::erase_if(addresses, [&](const Held& held) { return held.address == notification.address; });
-  if (!notification.gone && notification.global && notification.usable)
-    addresses.push_back({ notification.address, notification.on_link });
+  const auto held = std::find_if(addresses.begin(), addresses.end(),
+                                 [&](const Held& one) { return one.address == notification.address; });
+  const Held told { .address = notification.address,
+                    .on_link = notification.on_link,
+                    .deprecated = notification.deprecated,
+                    .temporary = notification.temporary };
+  if (notification.gone || !notification.global || !notification.usable)
+  {
+    if (held != addresses.end()) addresses.erase(held);
+  }
+  else if (held == addresses.end())
+    addresses.push_back(told);
+  else
+    *held = told; // in its place: every router advertisement tells each IPv6 address again
   return refresh(now);
 }
 
@@ -91,6 +104,16 @@ bool LinkTable::finish_dump(Tick now)
   return refresh(now);
 }
 
+bool LinkTable::Known::is_source(const Held& held) const
+{
+  if (!held.address.v6) return true;
+  if (held.deprecated || held.temporary) return !held.deprecated;
+  const Network network = network_of(held.address, 64);
+  return std::none_of(addresses.begin(), addresses.end(),
+                      [&](const Held& other)
+                      { return other.temporary && !other.deprecated && network.contains(other.address); });
+}
+
 LinkInfo LinkTable::derive(const std::string& name) const
 {
   LinkInfo info;
@@ -106,9 +129,11 @@ LinkInfo LinkTable::derive(const std::string& name) const
     for (const Held& held : known.addresses)
     {
       info.addresses.push_back(held.address);
+      if (known.is_source(held)) info.sources.push_back(held.address);
       if (held.on_link.prefix > 0) info.on_link.push_back(held.on_link);
     }
-    std::stable_partition(info.addresses.begin(), info.addresses.end(), [](const Address& a) { return !a.v6; });
+    for (std::vector<Address>* all : { &info.addresses, &info.sources })
+      std::stable_partition(all->begin(), all->end(), [](const Address& a) { return !a.v6; });
     for (bool v6 : { false, true })
     {
       const DefaultRouteNotification* best = nullptr;

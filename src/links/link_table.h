@@ -31,6 +31,9 @@ struct AddressNotification
   bool global = true; // scope global or site
   bool usable = true; // not tentative, not failed duplicate detection
   Network on_link {}; // reachable without a gateway because of it; no prefix: nothing
+  // Of IPv6 alone: RFC 4862, 5.5.4, and RFC 8981.
+  bool deprecated = false;
+  bool temporary = false;
 };
 
 // RTM_NEWROUTE / RTM_DELROUTE of a default route in the main table.
@@ -52,7 +55,10 @@ struct LinkInfo
   bool point_to_point = false;
   std::uint32_t mtu = 1500;
   std::vector<Address> addresses {}; // global and usable, IPv4 first
-  std::vector<Network> on_link {};   // of these addresses
+  // Of these, what new connections leave from: without deprecated ones, and without the stable address of a /64 that
+  // has a preferred temporary one, which would tell who this host is (RFC 6724, 5, rules 3 and 7).
+  std::vector<Address> sources {};
+  std::vector<Network> on_link {}; // of these addresses
   std::optional<Address> gateway_v4 {};
   std::optional<Address> gateway_v6 {};
   bool default_v4 = false; // a default route by this interface exists
@@ -85,7 +91,7 @@ public:
   // All there are, by ifindex.
   std::vector<PresentInterface> present() const;
 
-  // Each returns whether a role changed.
+  // Each returns whether a role changed. Of an interface that is known, a message without an MTU is ignored.
   bool apply(const InterfaceNotification& notification, Tick now);
   bool apply(const AddressNotification& notification, Tick now);
   bool apply(const DefaultRouteNotification& notification, Tick now);
@@ -107,6 +113,8 @@ private:
   {
     Address address {};
     Network on_link {};
+    bool deprecated = false;
+    bool temporary = false;
   };
   struct Known
   {
@@ -115,6 +123,7 @@ private:
     std::vector<Held> addresses {};
     std::vector<DefaultRouteNotification> routes {};
     bool useful() const { return interface.admin_up && interface.running && !routes.empty(); }
+    bool is_source(const Held& held) const;
   };
   bool refresh(Tick now);
   LinkInfo derive(const std::string& name) const;

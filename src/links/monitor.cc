@@ -156,7 +156,11 @@ struct Monitor::Parts
     notification.address = from_nl(local);
     notification.gone = gone;
     notification.global = rtnl_addr_get_scope(address) < RT_SCOPE_LINK;
-    notification.usable = (rtnl_addr_get_flags(address) & addr_unusable) == 0;
+    const unsigned flags = rtnl_addr_get_flags(address);
+    notification.usable = (flags & addr_unusable) == 0;
+    // Of IPv4, IFA_F_TEMPORARY's bit says "secondary".
+    notification.deprecated = notification.address.v6 && (flags & IFA_F_DEPRECATED) != 0;
+    notification.temporary = notification.address.v6 && (flags & IFA_F_TEMPORARY) != 0;
     // Of a point-to-point interface the kernel tells the network of the peer.
     nl_addr* peer = rtnl_addr_get_peer(address);
     notification.on_link = network_of(peer != nullptr ? from_nl(peer) : notification.address,

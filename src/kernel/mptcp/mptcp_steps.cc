@@ -65,8 +65,7 @@ private:
         if (turn >= path.addresses.size() || link_local(path.addresses[turn])) continue;
         const MptcpEndpoint* there = at(path.addresses[turn]);
         if (there && !there->own) continue; // counted already
-        reserved_.insert(path.addresses[turn]);
-        --room;
+        if (reserved_.insert(path.addresses[turn]).second) --room;
       }
   }
 
@@ -91,6 +90,8 @@ private:
 
   void treat(const SteeringPath& path, const std::string& address)
   {
+    if (std::find(named_.begin(), named_.end(), address) != named_.end())
+      return refuse("endpoint " + address + " of " + path.interface, "another link has this address too");
     named_.push_back(address);
     const MptcpEndpoint* there = at(address);
     if (there && !there->own)
@@ -298,6 +299,27 @@ std::string stall_words(std::size_t connections)
 MptcpChange mptcp_change(const SteeringPlan& plan, const PathManagerView& now, const UndoJournal& journal)
 {
   return Comparison { plan, now, journal }.run();
+}
+
+SteeringPlan unattended(SteeringPlan plan)
+{
+  plan.ce.clear();
+  for (SteeringPath& path : plan.paths)
+    path.backup = path.backup && path.backup_stays;
+  return plan;
+}
+
+bool needs_attention(const SteeringPlan& plan, const std::vector<CeRule>& marks,
+                     const std::vector<MptcpEndpoint>& endpoints, const UndoJournal& journal)
+{
+  std::set<std::string> stay {};
+  for (const SteeringPath& path : unattended(plan).paths)
+    if (path.backup) stay.insert(path.addresses.begin(), path.addresses.end());
+  return !marks.empty()
+         || std::any_of(journal.flags.begin(), journal.flags.end(),
+                        [&](const UndoJournal::Flag& flag) { return stay.count(flag.address) == 0; })
+         || std::any_of(endpoints.begin(), endpoints.end(),
+                        [&](const MptcpEndpoint& e) { return e.own && e.backup() && stay.count(e.address) == 0; });
 }
 
 } // namespace tandem::kernel

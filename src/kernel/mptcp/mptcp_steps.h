@@ -71,4 +71,10 @@ std::string stall_words(std::size_t connections);
 // were opened stays. Whoever carries it out asks for the cost again: connections begin at any moment.
 MptcpChange mptcp_change(const SteeringPlan& plan, const PathManagerView& now, const UndoJournal& journal);
 
+// The plan for while nobody decides: without marks, and without the backup flags that modules asked for.
+SteeringPlan unattended(SteeringPlan plan);
+// Whether any of that is in force, by the endpoints as they are.
+bool needs_attention(const SteeringPlan& plan, const std::vector<CeRule>& marks,
+                     const std::vector<MptcpEndpoint>& endpoints, const UndoJournal& journal);
+
 } // namespace tandem::kernel

@@ -242,19 +242,15 @@ void Steerer::carry_out(const SteeringPlan& plan)
 bool Steerer::in_force() const
 {
   const Parts& p = *parts_;
-  return !p.state.ce.empty() || !p.journal.flags.empty()
-         || std::any_of(p.state.endpoints.begin(), p.state.endpoints.end(),
-                        [](const MptcpEndpoint& e) { return e.own && e.backup(); });
+  return needs_attention(p.plan, p.state.ce, p.state.endpoints, p.journal);
 }
 
 void Steerer::suspend()
 {
   Parts& p = *parts_;
-  SteeringPlan lapsed = p.plan;
-  for (SteeringPath& path : lapsed.paths)
-    path.backup = false;
-  p.mark({});
-  p.guide(lapsed);
+  const SteeringPlan kept = unattended(p.plan);
+  p.mark(kept.ce);
+  p.guide(kept);
   p.state.suspended = true;
 }
 

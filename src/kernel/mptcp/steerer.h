@@ -22,9 +22,9 @@ public:
   // not pass validate(); every other failure is in state().
   void carry_out(const SteeringPlan& plan);
 
-  // Something is in force that has to go when nobody decides any more: CE marks, backup flags.
+  // Something is in force that has to go when nobody decides any more: CE marks, backup flags that modules asked for.
   bool in_force() const;
-  void suspend(); // takes that back; endpoints stay
+  void suspend(); // takes that back; endpoints stay, and backup flags that the settings ask for
   void resume();  // carries the last plan out again
 
   const SteeringState& state() const;

@@ -20,7 +20,6 @@ void validate(const SteeringPlan& plan)
     if (!seen.insert(rule.interface).second) refuse("ce", rule.interface, "each interface once");
     if (!(rule.rate >= 0 && rule.rate <= 1)) refuse("ce rate", std::to_string(rule.rate), "0 to 1");
   }
-  seen.clear();
   for (const SteeringPath& path : plan.paths)
   {
     check_interface("path", path.interface);
@@ -28,15 +27,12 @@ void validate(const SteeringPlan& plan)
       refuse("path " + path.interface, std::to_string(path.addresses.size()) + " addresses",
              "at most " + std::to_string(most_path_addresses));
     for (const std::string& address : path.addresses)
-    {
       check_address("path " + path.interface, address);
-      if (!seen.insert(address).second) refuse("path " + path.interface, address, "each address once");
-    }
   }
 }
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CeRule, interface, rate)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SteeringPath, interface, addresses, endpoint, backup)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SteeringPath, interface, addresses, endpoint, backup, backup_stays)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MptcpEndpoint, address, port, id, ifindex, flags, own, interface)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RefusedRequest, what, why)
 TANDEM_JSON_FIELDS(SteeringPlan, ce, paths, setup, foreign)

@@ -36,6 +36,8 @@ struct SteeringPath
   // True: the endpoints of these addresses are backup ones, which the kernel tells for existing subflows by MP_PRIO.
   // False: as they were found.
   bool backup = false;
+  // They are to be backup ones also when nobody decides any more: the settings say so, no module.
+  bool backup_stays = false;
 
   bool operator==(const SteeringPath&) const = default;
 };

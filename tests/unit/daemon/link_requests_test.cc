@@ -1,9 +1,12 @@
 #include "src/daemon/link_requests.h"
+#include "src/kernel/mptcp/mptcp_steps.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <string>
+#include <vector>
 
 namespace tandem::daemon
 {
@@ -32,6 +35,14 @@ protected:
                 Tick {});
     table.apply(links::AddressNotification { .ifindex = ifindex, .address = { .bytes = { 192, 0, 2, last } } },
                 Tick {});
+  }
+  void v6(int ifindex, std::uint8_t last, bool temporary, bool deprecated)
+  {
+    const Address address { .bytes = { 0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last }, .v6 = true };
+    table.apply(
+        links::AddressNotification {
+            .ifindex = ifindex, .address = address, .deprecated = deprecated, .temporary = temporary },
+        Tick {});
   }
   void ce(double rate, Link link = wifi_link(1)) { requests.take({ RequestKind::ce_rate, link, rate }, ecn, "worse"); }
   void backup(double value, Link link = wifi_link(1), std::uint8_t slot = ecn)
@@ -114,15 +125,59 @@ TEST_F(Steering, WhereCellularMustNotBeUsedNoEndpointIsLeftThere)
 {
   requests = LinkRequests { { .setup = true } };
   const auto cell = [this](CellUse use) { return requests.plan(table, use).paths[1]; };
-  EXPECT_EQ(cell(CellUse::allowed), (SteeringPath { "wwan0", { "192.0.2.3" }, true, true }));
-  EXPECT_EQ(cell(CellUse::spent), (SteeringPath { "wwan0", { "192.0.2.3" }, true, true }))
+  EXPECT_EQ(cell(CellUse::allowed), (SteeringPath { "wwan0", { "192.0.2.3" }, true, true, true }));
+  EXPECT_EQ(cell(CellUse::spent), (SteeringPath { "wwan0", { "192.0.2.3" }, true, true, true }))
       << "the budget is of what modules request";
-  EXPECT_EQ(cell(CellUse::denied), (SteeringPath { "wwan0", { "192.0.2.3" }, false, true }));
+  EXPECT_EQ(cell(CellUse::denied), (SteeringPath { "wwan0", { "192.0.2.3" }, false, true, true }));
   backup(0, Link::cell);
-  EXPECT_EQ(cell(CellUse::allowed), (SteeringPath { "wwan0", { "192.0.2.3" }, true, false }));
-  EXPECT_EQ(cell(CellUse::spent), (SteeringPath { "wwan0", { "192.0.2.3" }, false, true }));
-  EXPECT_EQ(cell(CellUse::denied), (SteeringPath { "wwan0", { "192.0.2.3" }, false, true }));
+  EXPECT_EQ(cell(CellUse::allowed), (SteeringPath { "wwan0", { "192.0.2.3" }, true, false, true }));
+  EXPECT_EQ(cell(CellUse::spent), (SteeringPath { "wwan0", { "192.0.2.3" }, false, true, true }));
+  EXPECT_EQ(cell(CellUse::denied), (SteeringPath { "wwan0", { "192.0.2.3" }, false, true, true }));
   EXPECT_TRUE(requests.plan(table, CellUse::denied).paths[0].endpoint) << "Wi-Fi's stays";
+}
+
+TEST_F(Steering, OneAddressOfTwoLinksIsNamedOnceAndNotWhereCellularMustNotBeUsed)
+{
+  requests = LinkRequests { { .setup = true } };
+  add(3, "wwan0", 1); // two phones' hotspots; Wi-Fi has the address, too
+  kernel::SteeringPlan both = plan();
+  EXPECT_NO_THROW(kernel::validate(both));
+  EXPECT_THAT(both.paths[0].addresses, ElementsAre("192.0.2.1"));
+  EXPECT_THAT(both.paths[1].addresses, ElementsAre("192.0.2.3"));
+  both = requests.plan(table, CellUse::denied);
+  EXPECT_NO_THROW(kernel::validate(both));
+  EXPECT_THAT(both.paths[0].addresses, IsEmpty());
+  EXPECT_THAT(both.paths[1].addresses, ElementsAre("192.0.2.3", "192.0.2.1"));
+  EXPECT_FALSE(both.paths[1].endpoint);
+}
+
+TEST_F(Steering, WithoutARequestNobodyHasToWatchWhatIsSetUp)
+{
+  requests = LinkRequests { { .setup = true } };
+  const auto needs_attention = [](const kernel::SteeringPlan& its)
+  {
+    std::vector<kernel::MptcpEndpoint> endpoints {}; // as the plan makes them
+    for (const SteeringPath& path : its.paths)
+      for (const std::string& address : path.addresses)
+        endpoints.push_back({ .address = address, .flags = path.backup ? 6u : 2u, .own = true });
+    return kernel::needs_attention(its, {}, endpoints, {});
+  };
+  EXPECT_TRUE(plan().paths[1].backup);
+  EXPECT_FALSE(needs_attention(plan()));
+  EXPECT_TRUE(needs_attention(requests.plan(table, CellUse::allowed, { "wlan1" }))) << "the card comes and goes";
+  backup(1, Link::cell);
+  EXPECT_FALSE(needs_attention(plan())) << "as it would be without";
+  backup(1);
+  EXPECT_TRUE(needs_attention(plan()));
+}
+
+TEST_F(Steering, EndpointsAreOfAddressesThatNewConnectionsLeaveFrom)
+{
+  requests = LinkRequests { { .setup = true } };
+  v6(1, 1, false, false);
+  v6(1, 2, true, false);
+  v6(1, 3, true, true);
+  EXPECT_THAT(plan().paths[0].addresses, ElementsAre("192.0.2.1", "2001:db8::2"));
 }
 
 TEST_F(Steering, WithTheModuleItsRequestsLapseAtOnceAndNoOthers)
@@ -203,7 +258,7 @@ TEST_F(Steering, SetUpMakesEndpointsOfAllLinksTheCellularOneABackup)
   EXPECT_TRUE(plan().setup);
   EXPECT_TRUE(plan().foreign);
   EXPECT_THAT(plan().paths, ElementsAre(SteeringPath { "wlan0", { "192.0.2.1" }, true, false },
-                                        SteeringPath { "wwan0", { "192.0.2.3" }, true, true },
+                                        SteeringPath { "wwan0", { "192.0.2.3" }, true, true, true },
                                         SteeringPath { "wlan1", { "192.0.2.2" }, true, false }));
   backup(0, Link::cell);
   EXPECT_FALSE(plan().paths[1].backup);

@@ -359,6 +359,46 @@ TEST(MptcpSteps, AtTheEndTheWayByWhichConnectionsWereOpenedStays)
   EXPECT_EQ(world.change({}).refused.size(), 2u);
 }
 
+TEST(MptcpSteps, OneAddressOnTwoLinksIsOneEndpoint)
+{
+  World world {};
+  world.view.limits = { 8, 0 };
+  const SteeringPlan plan { .ce = {}, .paths = { path("wlan0", wlan), path("wwan0", wlan) }, .setup = true };
+  const MptcpChange change = world.change(plan);
+  EXPECT_THAT(words(change), ElementsAre("add " + wlan));
+  EXPECT_EQ(change.steps[0].endpoint.ifindex, 3) << "of the link that names it first";
+  ASSERT_EQ(change.refused.size(), 1u);
+  EXPECT_EQ(change.refused[0].what, "endpoint " + wlan + " of wwan0");
+}
+
+TEST(MptcpSteps, WhatTheSettingsAskForNeedsNobodysAttention)
+{
+  const std::vector<MptcpEndpoint> endpoints = [&]
+  {
+    std::vector<MptcpEndpoint> all { endpoint(wlan, 1, 3), endpoint(cell, 2, 4, subflow | backup) };
+    for (MptcpEndpoint& one : all)
+      one.own = true;
+    return all;
+  }();
+  SteeringPlan plan = both(false, true);
+  EXPECT_TRUE(needs_attention(plan, {}, endpoints, {})) << "as far as is known a module asked for it";
+  plan.paths[1].backup_stays = true;
+  EXPECT_FALSE(needs_attention(plan, {}, endpoints, {}));
+  EXPECT_TRUE(needs_attention(plan, { { "wlan0", 0.01 } }, endpoints, {}));
+  EXPECT_TRUE(needs_attention({}, {}, endpoints, {})) << "one that could not be removed";
+  UndoJournal journal {};
+  journal.flags = { { .address = cell, .id = 2, .before = false, .set = true } };
+  EXPECT_FALSE(needs_attention(plan, {}, {}, journal));
+  journal.flags[0].address = wlan;
+  EXPECT_TRUE(needs_attention(plan, {}, {}, journal));
+
+  plan.ce = { { "wlan0", 0.01 } };
+  plan.paths[0].backup = true;
+  EXPECT_EQ(unattended(plan).paths[0].backup, false);
+  EXPECT_EQ(unattended(plan).paths[1].backup, true);
+  EXPECT_THAT(unattended(plan).ce, IsEmpty());
+}
+
 TEST(MptcpSteps, LinkLocalAddressesLeadNowhere)
 {
   World world {};

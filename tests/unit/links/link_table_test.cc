@@ -105,6 +105,60 @@ TEST_F(Links, OnlyGlobalUsableAddresses)
   EXPECT_FALSE(table.apply(AddressNotification { .ifindex = 3, .address = v4(1) }, at(2s))); // told twice
 }
 
+TEST_F(Links, AnAddressToldAgainIsNoNewsAndKeepsItsPlace)
+{
+  const auto told = [&](std::uint8_t last, unsigned prefix)
+  {
+    return table.apply(
+        AddressNotification { .ifindex = 3, .address = v6(last), .on_link = network_of(v6(last), prefix) }, at(1s));
+  };
+  table.apply(device(3, "wlan0"), at(1s));
+  told(1, 64);
+  told(2, 64);
+  EXPECT_FALSE(told(1, 64)) << "as every router advertisement does";
+  EXPECT_EQ(wifi().addresses, (std::vector<Address> { v6(1), v6(2) }));
+  EXPECT_TRUE(told(1, 96));
+  EXPECT_EQ(wifi().addresses, (std::vector<Address> { v6(1), v6(2) }));
+  EXPECT_EQ(wifi().on_link, (std::vector<Network> { network_of(v6(1), 96), network_of(v6(2), 64) }));
+  EXPECT_TRUE(table.apply(AddressNotification { .ifindex = 3, .address = v6(1), .usable = false }, at(2s)));
+  EXPECT_EQ(wifi().addresses, (std::vector<Address> { v6(2) }));
+}
+
+TEST_F(Links, ATemporaryAddressIsTheSourceInPlaceOfTheStableOneOfItsNetwork)
+{
+  Address elsewhere = v6(1);
+  elsewhere.bytes[7] = 9; // another /64
+  const auto told = [&](const Address& address, bool temporary, bool deprecated)
+  {
+    table.apply(
+        AddressNotification { .ifindex = 3, .address = address, .deprecated = deprecated, .temporary = temporary },
+        at(1s));
+  };
+  table.apply(device(3, "wlan0"), at(1s));
+  told(v6(1), false, false);
+  told(v6(2), true, false);
+  told(elsewhere, false, false);
+  told(v4(1), false, false);
+  EXPECT_EQ(wifi().sources, (std::vector<Address> { v4(1), v6(2), elsewhere }));
+  told(v6(2), true, true);
+  EXPECT_EQ(wifi().sources, (std::vector<Address> { v4(1), v6(1), elsewhere })) << "better known than deprecated";
+  EXPECT_EQ(wifi().addresses, (std::vector<Address> { v4(1), v6(1), v6(2), elsewhere })) << "all are this link's";
+}
+
+TEST_F(Links, AScanOfTheWirelessExtensionsSaysNothingOfTheInterface)
+{
+  InterfaceNotification known = device(3, "wlan0");
+  known.mtu = 1400;
+  table.apply(known, at(1s));
+  InterfaceNotification scan = device(3, "wlan0", false);
+  scan.mtu = 0; // not told
+  EXPECT_FALSE(table.apply(scan, at(2s)));
+  EXPECT_EQ(wifi().mtu, 1400u);
+  EXPECT_TRUE(wifi().up);
+  scan.gone = true;
+  EXPECT_TRUE(table.apply(scan, at(3s))) << "of one that goes nothing else matters";
+}
+
 TEST_F(Links, PeersOnTheSameNetworkAreLocal)
 {
   const auto peer = [](std::uint8_t last) { return Address { .bytes = { 198, 51, 100, last } }; };
