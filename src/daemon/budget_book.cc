@@ -17,6 +17,11 @@ namespace
 constexpr std::size_t days_kept = 62, months_kept = 24; // so far back a clock may be set without making room
 constexpr std::string_view heading = "tandem-budget 1";
 constexpr std::size_t most_names = 16; // of a period
+// Days at which a clock that is behind is believed. One that is not set for want of a battery begins anew at one day
+// with each start of the machine, and is put right as soon as there is a network.
+constexpr std::size_t days_until_believed = 3;
+// In whose name the text says that the clock was at a day with later ones known; of no bytes.
+constexpr std::string_view clock_name = "clock";
 
 // The words of a line.
 std::vector<std::string_view> words(std::string_view line)
@@ -65,7 +70,8 @@ std::uint64_t sum(const Spent& spent)
   return all;
 }
 
-void BudgetBook::fold(Periods& periods, std::int64_t now, std::size_t keep)
+// What is ahead of now is of now.
+void BudgetBook::fold(Periods& periods, std::int64_t now)
 {
   while (!periods.empty() && periods.rbegin()->first > now)
   {
@@ -73,34 +79,55 @@ void BudgetBook::fold(Periods& periods, std::int64_t now, std::size_t keep)
       periods[now][name] += bytes;
     periods.erase(std::prev(periods.end()));
   }
-  while (periods.size() > keep)
-    periods.erase(periods.begin());
+}
+
+Spent BudgetBook::since(const Periods& periods, std::int64_t first)
+{
+  Spent all {};
+  for (auto one = periods.lower_bound(first); one != periods.end(); ++one)
+    for (const auto& [name, bytes] : one->second)
+      all[name] += bytes;
+  return all;
+}
+
+bool BudgetBook::behind() const
+{
+  return (!days_.empty() && days_.rbegin()->first > now_.day)
+         || (!months_.empty() && months_.rbegin()->first > now_.month);
 }
 
 void BudgetBook::move(const Calendar& now)
 {
   now_ = now;
-  fold(days_, now.day, days_kept);
-  fold(months_, now.month, months_kept);
+  if (behind()) days_behind_.insert(now.day);
+  if (days_behind_.size() >= days_until_believed)
+  {
+    fold(days_, now.day);
+    fold(months_, now.month);
+  }
+  if (!behind()) days_behind_.clear();
+  for (const auto& [periods, keep] : { std::pair { &days_, days_kept }, std::pair { &months_, months_kept } })
+    while (periods->size() > keep)
+      periods->erase(periods->begin());
 }
 
 void BudgetBook::spend(std::string_view who, std::uint64_t bytes)
 {
   if (bytes == 0) return;
-  days_[now_.day][std::string { who }] += bytes;
-  months_[now_.month][std::string { who }] += bytes;
+  const auto latest = [](Periods& periods, std::int64_t now) -> Spent&
+  { return periods[periods.empty() ? now : std::max(now, periods.rbegin()->first)]; };
+  latest(days_, now_.day)[std::string { who }] += bytes;
+  latest(months_, now_.month)[std::string { who }] += bytes;
 }
 
 Spent BudgetBook::today() const
 {
-  const auto found = days_.find(now_.day);
-  return found == days_.end() ? Spent {} : found->second;
+  return since(days_, now_.day);
 }
 
 Spent BudgetBook::this_month() const
 {
-  const auto found = months_.find(now_.month);
-  return found == months_.end() ? Spent {} : found->second;
+  return since(months_, now_.month);
 }
 
 std::string BudgetBook::text(bool open) const
@@ -111,18 +138,24 @@ std::string BudgetBook::text(bool open) const
     for (const auto& [index, spent] : *periods)
       for (const auto& [name, bytes] : spent)
         out += std::string { what } + ' ' + std::to_string(index) + ' ' + name + ' ' + std::to_string(bytes) + '\n';
+  for (const std::int64_t day : days_behind_)
+    out += "day " + std::to_string(day) + ' ' + std::string { clock_name } + " 0\n";
   return out + "end\n";
 }
 
 BudgetBook::Read BudgetBook::read(std::string_view text)
 {
-  days_.clear();
-  months_.clear();
-  Read result {};
-  const auto refuse = [&](std::string why) -> Read
+  const auto forget = [this]
   {
     days_.clear();
     months_.clear();
+    days_behind_.clear();
+  };
+  forget();
+  Read result {};
+  const auto refuse = [&](std::string why) -> Read
+  {
+    forget();
     return { .wrong = std::move(why) };
   };
   bool ended = false;
@@ -152,9 +185,15 @@ BudgetBook::Read BudgetBook::read(std::string_view text)
     const auto index = number<std::int64_t>(all[1]);
     const auto bytes = number<std::uint64_t>(all[3]);
     Periods& periods = all[0] == "day" ? days_ : months_;
-    if (!index || !bytes || *index < 0 || *index > 10'000'000 || *bytes > 1ull << 60 || periods.size() > days_kept
-        || periods[*index].size() >= most_names)
+    const bool full = periods.size() > days_kept + 1; // a day that was spent on since the last move() came on top
+    if (!index || !bytes || *index < 0 || *index > 10'000'000 || *bytes > 1ull << 60 || full)
       return refuse(where + "a number is out of range");
+    if (all[0] == "day" && all[2] == clock_name && *bytes == 0)
+    {
+      days_behind_.insert(*index);
+      continue;
+    }
+    if (periods[*index].size() >= most_names) return refuse(where + "there are too many names");
     periods[*index][std::string { all[2] }] = *bytes;
   }
   return ended && text.empty() ? result : refuse("is not whole");

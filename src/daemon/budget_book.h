@@ -6,6 +6,7 @@
 #include <ctime>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -28,10 +29,12 @@ using Spent = std::map<std::string, std::uint64_t, std::less<>>;
 class BudgetBook
 {
 public:
-  // Passes of the clock into what was the future are taken back: what was spent there counts for now. A clock that is
-  // set back never makes room.
+  // A clock that is set back never makes room: what was spent in what is the future now counts for now. Either the
+  // clock was ahead, or it is behind, as one without a battery is until it is set. So nothing is moved, and what is
+  // spent goes to the latest day and month, until the clock has passed them; one that goes on by itself over some days
+  // is believed.
   void move(const Calendar& now);
-  void spend(std::string_view who, std::uint64_t bytes); // in the day and the month of the last move()
+  void spend(std::string_view who, std::uint64_t bytes); // in the day and the month of the last move(), or later
 
   Spent today() const;
   Spent this_month() const;
@@ -47,10 +50,13 @@ public:
 
 private:
   using Periods = std::map<std::int64_t, Spent>;
-  static void fold(Periods& periods, std::int64_t now, std::size_t keep);
+  static void fold(Periods& periods, std::int64_t now);
+  static Spent since(const Periods& periods, std::int64_t first);
+  bool behind() const;
 
   Calendar now_ {};
   Periods days_ {}, months_ {};
+  std::set<std::int64_t> days_behind_ {}; // that the clock was at, with later ones known
 };
 
 std::uint64_t sum(const Spent& spent);

@@ -151,6 +151,23 @@ std::uint32_t mark_bits_used(const std::string& line)
   return bits;
 }
 
+// `shared`: bits of ours that others use.
+std::string marks_remedy(std::uint32_t shared, const DoctorInput& in)
+{
+  std::string text = "if that is a VPN or a container manager, ";
+  if (shared & in.mark_mask) text += "set `daemon.mark_mask`";
+  if (shared & in.placement_mask)
+    text += std::string { shared & in.mark_mask ? "; " : "" } + "give it others than placement's "
+            + hex(in.placement_mask) + ", or set `placement.enabled = false`";
+  return text;
+}
+
+// "auto" is for the checks to find out.
+std::string named(const std::string& interface)
+{
+  return interface == "auto" || interface == "none" ? "" : interface;
+}
+
 class Examination
 {
 public:
@@ -315,7 +332,8 @@ private:
     const ForeignRules rules = read_rules();
     const std::string number = std::to_string(in_.queue);
     std::string queue_user, mark_users;
-    const std::uint32_t ours = in_.marks.mask();
+    const std::uint32_t ours = in_.mark_mask | in_.placement_mask;
+    std::uint32_t shared = 0;
     for (const std::string& line : rules.lines)
     {
       std::istringstream words { line };
@@ -325,7 +343,10 @@ private:
             && line.find("ueue") != std::string::npos)
           queue_user = line;
       if (std::uint32_t common = mark_bits_used(line) & ours; common != 0)
+      {
+        shared |= common;
         mark_users += (mark_users.empty() ? "" : "; ") + hex(common) + " in \"" + line + "\"";
+      }
     }
     add("other rules on queue " + number, queue_user.empty() ? Health::ok : Health::fail,
         queue_user.empty() ? "none" : queue_user,
@@ -345,13 +366,18 @@ private:
         const auto mask =
             static_cast<std::uint32_t>(std::strtoul(rule.value("fwmask", "0xffffffff").c_str(), nullptr, 0));
         if (mask & ours)
+        {
+          shared |= mask & ours;
           mark_users += (mark_users.empty() ? "" : "; ") + hex(mask & ours) + " in ip rule " + std::to_string(priority);
+        }
       }
     add("mark bits " + hex(ours), mark_users.empty() ? Health::ok : Health::warn,
-        mark_users.empty() ? "unused by others" : mark_users,
-        mark_users.empty() ? "" : "if that is a VPN or a container manager, set other mark bits for Tandem");
+        mark_users.empty() ? "unused by others" : mark_users, mark_users.empty() ? "" : marks_remedy(shared, in_));
     add("routing table " + std::to_string(in_.route.table), clash.empty() ? Health::ok : Health::warn,
-        clash.empty() ? "free for Tandem" : clash, clash.empty() ? "" : "set another table and priority for Tandem");
+        clash.empty() ? "free for Tandem" : clash,
+        clash.empty() ? ""
+                      : "set `daemon.route_table`; a foreign ip rule of priority " + std::to_string(in_.route.priority)
+                            + " has to get another one");
 
     const bool runs = keeper_runs();
     add("leftover rules", rules.own && !runs ? Health::warn : Health::ok,
@@ -507,6 +533,21 @@ private:
 };
 
 } // namespace
+
+DoctorInput doctor_input(const Config& config)
+{
+  const auto& given = config.daemon;
+  DoctorInput input { .wifi = named(config.links.wifi),
+                      .cell = named(config.links.cell),
+                      .no_cell = config.links.cell == "none",
+                      .queue = given.queue,
+                      .mark_mask = given.mark_mask,
+                      .placement_mask = config.placement.enabled ? config.placement.mark_mask : 0,
+                      .run_directory = given.socket.parent_path().string() };
+  input.route.table = given.route_table;
+  input.route.priority = given.rule_priority;
+  return input;
+}
 
 std::vector<Check> examine(const DoctorInput& input)
 {

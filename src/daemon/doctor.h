@@ -1,7 +1,7 @@
 // What this machine offers Tandem, and what stands in its way: the checks behind `tandem doctor`.
 #pragma once
 
-#include "src/kernel/marks.h"
+#include "src/daemon/config.h"
 #include "src/kernel/pacing/socket_pacing.h"
 #include "src/kernel/rules/policy_route.h"
 
@@ -51,12 +51,16 @@ struct DoctorInput
   std::string cell {};
   bool no_cell = false; // the configuration wants none
   std::uint16_t queue = 84;
-  kernel::Marks marks {};
+  std::uint32_t mark_mask = 0x70000000; // bits of the firewall mark: those that can be chosen, and
+  std::uint32_t placement_mask = 0;     // those of placement, while it is switched on
   kernel::RoutePlan route {};
   std::string module_directory {};               // empty: not checked
   std::string run_directory {};                  // of the daemon
   const kernel::PacingProgram* pacing = nullptr; // of the daemon that asks; null: whether one can be loaded is tried
 };
+
+// What a daemon with this configuration would use of the machine; `module_directory` and `pacing` are left empty.
+DoctorInput doctor_input(const Config& config);
 
 // Looks only: changes nothing that outlasts the call. Never throws; a check that cannot be made says so. Takes up to a
 // second or two (it asks nft and iptables).

@@ -37,6 +37,10 @@ struct Exclusion
 
 constexpr std::size_t most_exclusions = 256; // in the configuration, and again of those that are saved
 
+// Networks that rules are told of at most. IPv6 prefixes have 46 bytes in JSON: with so many, and the longest lists of
+// ports and users, a plan of rules still fits into a message to the keeper (keeper_message_limit).
+constexpr std::size_t most_networks_in_rules = 1000;
+
 std::string_view name(Exclusion::Kind kind);
 std::optional<Exclusion::Kind> exclusion_kind(std::string_view name);
 // What is needed of each kind, for a user: "a user's name or number is needed".

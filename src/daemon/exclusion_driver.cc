@@ -51,7 +51,24 @@ std::optional<std::uint32_t> user_of(const std::string& name)
   return found->pw_uid;
 }
 
+// What tells one network from another, as far as addresses do.
+bool same_network(const links::LinkInfo& a, const links::LinkInfo& b)
+{
+  return a.ifindex == b.ifindex && a.addresses == b.addresses && a.gateway_v4 == b.gateway_v4
+         && a.gateway_v6 == b.gateway_v6;
+}
+
 } // namespace
+
+ResolvedNames look_up_names(const std::vector<std::string>& hosts, const std::vector<std::string>& users)
+{
+  ResolvedNames found {};
+  for (const std::string& host : hosts)
+    found.hosts[host] = addresses_of(host);
+  for (const std::string& user : users)
+    if (const auto number = user_of(user)) found.users[user] = *number;
+  return found;
+}
 
 ExclusionDriver::ExclusionDriver(chain::Chain& chain, ChainInputs& inputs,
                                  std::function<void(std::function<void()>)> later, std::function<void()> changed,
@@ -70,7 +87,8 @@ void ExclusionDriver::assign(const std::vector<Exclusion>& all, Tick now)
   known_ = std::move(fresh);
   judge_all(now);
   changed_();
-  find_names();
+  outdated();
+  find_names_when_due(now);
 }
 
 // Of the exclusions the first that holds, in the order of what it costs to know.
@@ -191,25 +209,34 @@ void ExclusionDriver::find_cgroup(std::uint64_t id)
       });
 }
 
+void ExclusionDriver::links_changed(const links::LinkInfo& wifi)
+{
+  if (!same_network(wifi, std::exchange(place_, wifi))) outdated();
+}
+
+// One after the other: name servers that do not answer take longer than names stay known.
+void ExclusionDriver::find_names_when_due(Tick now)
+{
+  if (known_.empty() || names_under_way_ || (asked_at_ && now - *asked_at_ <= names_age)) return;
+  asked_at_ = now;
+  find_names();
+}
+
 void ExclusionDriver::find_names()
 {
-  asked_at_ = kernel::now();
   const std::vector<std::string> hosts = known_.host_names(), users = known_.user_names();
   if (hosts.empty() && users.empty())
   {
     static_cast<void>(known_.resolved({}));
     return;
   }
+  names_under_way_ = true;
   background_.post(
-      [this, hosts, users]() -> Background::Task
+      [this, hosts, users, look_up = host_.look_up]() -> Background::Task
       {
-        ResolvedNames found {};
-        for (const std::string& host : hosts)
-          found.hosts[host] = addresses_of(host);
-        for (const std::string& user : users)
-          if (const auto number = user_of(user)) found.users[user] = *number;
-        return [this, found = std::move(found)]
+        return [this, found = look_up(hosts, users)]
         {
+          names_under_way_ = false; // here, not below: the mailbox may be full
           later_(
               [this, found]
               {
@@ -223,7 +250,7 @@ void ExclusionDriver::find_names()
 
 void ExclusionDriver::look(Tick now)
 {
-  if (!known_.empty() && now - asked_at_ > names_age) find_names();
+  find_names_when_due(now);
   if (now - cgroup_asked_ > answer_due && std::erase_if(cgroups_, [](const auto& one) { return !one.second; }) > 0)
     judge_all(now);
   // Flows that are gone.
@@ -240,6 +267,21 @@ std::string ExclusionDriver::reason(std::uint64_t flow) const
 {
   const auto found = reasons_.find(flow);
   return found == reasons_.end() ? std::string {} : found->second;
+}
+
+std::size_t ExclusionDriver::flows_now() const
+{
+  std::size_t count = 0;
+  chain_.table().each([&](const flow::Flow& flow)
+                      { count += !flow.closed && chain::left_alone(flow) && !in_tunnel(flow.view.id) ? 1 : 0; });
+  return count;
+}
+
+std::size_t ExclusionDriver::in_tunnels_now() const
+{
+  std::size_t count = 0;
+  chain_.table().each([&](const flow::Flow& flow) { count += !flow.closed && in_tunnel(flow.view.id) ? 1 : 0; });
+  return count;
 }
 
 json ExclusionDriver::json() const

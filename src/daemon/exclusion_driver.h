@@ -7,12 +7,15 @@
 #include "src/daemon/chain_inputs.h"
 #include "src/daemon/exclusion.h"
 #include "src/kernel/socket_owner.h"
+#include "src/links/link_table.h"
 
 #include <tandem/segment.h>
 #include <tandem/units.h>
 
 #include <nlohmann/json.hpp>
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -24,15 +27,20 @@
 namespace tandem::daemon
 {
 
+// By this host's resolver and its users' database. May take long.
+ResolvedNames look_up_names(const std::vector<std::string>& hosts, const std::vector<std::string>& users);
+
 class ExclusionDriver
 {
 public:
   // What it asks of this host. `owner_of`: whose a flow is; nothing: not told. `tunnel`: why a flow is left alone
-  // because of its route; empty: it is not.
+  // because of its route; empty: it is not. `look_up` is called in a thread of its own, which may outlive the driver.
   struct Host
   {
     std::function<std::optional<kernel::SocketOwner>(const FlowKey&)> owner_of;
     std::function<std::string(const FlowKey&)> tunnel;
+    std::function<ResolvedNames(const std::vector<std::string>& hosts, const std::vector<std::string>& users)> look_up =
+        look_up_names;
   };
 
   // `later` runs something on the packet thread, from any thread. `changed` is called there when rules may have to
@@ -47,8 +55,10 @@ public:
 
   // A flow whose handshake was just seen.
   void began(const FlowKey& key, Tick now);
-  // This host may be elsewhere now: names are looked up anew soon.
-  void moved() { asked_at_ = {}; }
+  // What is known of the Wi-Fi link now. In another network names are looked up anew soon.
+  void links_changed(const links::LinkInfo& wifi);
+  // Names may stand for something else by now: they are looked up anew soon.
+  void outdated() { asked_at_.reset(); }
   // Routes may lead elsewhere now.
   struct Rerouted
   {
@@ -63,8 +73,9 @@ public:
   std::string reason(std::uint64_t flow) const;
   // Whether that is because of its route.
   bool in_tunnel(std::uint64_t flow) const { return tunnelled_.contains(flow); }
-  std::size_t flows_now() const { return reasons_.size() - tunnelled_.size(); } // that are excluded
-  std::size_t in_tunnels_now() const { return tunnelled_.size(); }
+  // Living flows, by a walk through the table.
+  std::size_t flows_now() const; // that are excluded
+  std::size_t in_tunnels_now() const;
   // {kind, what, flows: how many were left alone because of it, problem}
   nlohmann::json json() const;
 
@@ -76,6 +87,7 @@ private:
   void judge_all(Tick now);
   void put(flow::Flow& flow, std::string why, Tick now);
   void find_cgroup(std::uint64_t id);
+  void find_names_when_due(Tick now);
   void find_names();
 
   chain::Chain& chain_;
@@ -89,7 +101,9 @@ private:
   std::map<std::uint64_t, std::string> reasons_ {};                // of flows that are left alone, by id
   std::set<std::uint64_t> tunnelled_ {};                           // of them, because of their route
   std::map<std::string, std::uint64_t> flows_ {};                  // Exclusion::text(): flows so far
-  Tick asked_at_ {};                                               // when names were looked up
+  std::optional<Tick> asked_at_ {};                                // when names were looked up; nothing: they are due
+  std::atomic<bool> names_under_way_ = false;                      // they are being looked up
+  links::LinkInfo place_ {};                                       // as links_changed() was told last
   Tick blackholes_at_ {};                                          // when the kernel was asked for them
   bool blackholes_ = false;
   Background background_ {}; // last: gone first

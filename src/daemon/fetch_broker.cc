@@ -90,9 +90,9 @@ bool FetchBroker::ask(const chain::FetchRequest& request)
   return true;
 }
 
-void FetchBroker::stop_keeping_up()
+void FetchBroker::keep_up(bool on)
 {
-  if (service_) service_->stop_keeping_up();
+  if (service_) service_->keep_up(on);
 }
 
 std::span<const std::byte> FetchBroker::fill(const chain::Injection& injection)

@@ -34,7 +34,8 @@ public:
   // There is a service only while a module wants one and both links are there. Call when any of that has changed: first
   // outdated(), and stop() with its reason unless that is empty, then start().
   std::string_view outdated(bool wanted, std::string_view cell_denied);
-  // Ends the service, if there is one. Returns what was under way: none of it comes any more.
+  // Ends the service, if there is one. Returns what was under way: none of it comes any more, and all of it may have
+  // been spent.
   std::vector<FetchOutcome> stop(std::string_view why);
   void start();
 
@@ -43,8 +44,8 @@ public:
 
   // False: it cannot be begun.
   bool ask(const chain::FetchRequest& request);
-  void stop_keeping_up(); // the budget is spent
-  // Whether a message is of the service that runs now; an old one's are void.
+  void keep_up(bool on); // false: the budget is spent
+  // Whether a message is of the service that runs now; an old one's are void, but for what it spent.
   bool current(std::uint64_t generation) const { return generation == generation_; }
   FetchStore& store() { return store_; }
   const FetchStore& store() const { return store_; }

@@ -1,5 +1,7 @@
 #include "src/daemon/fetch_store.h"
 
+#include "src/chain/guard_fetch.h"
+
 #include <algorithm>
 #include <utility>
 
@@ -15,7 +17,8 @@ FetchOutcome unanswered(const fetch::Job& job, std::string_view why, bool final)
 {
   return { .flow = job.flow,
            .slot = job.slot,
-           .result = { .how = job.fetch.how, .from = job.fetch.from, .to = job.fetch.to, .why = why, .final = final } };
+           .result = { .how = job.fetch.how, .from = job.fetch.from, .to = job.fetch.to, .why = why, .final = final },
+           .cell_bytes = chain::fetch_cost(job.fetch.from, job.fetch.to) };
 }
 
 } // namespace

@@ -42,9 +42,10 @@ public:
 
   // Lets go of bytes that the local TCP has acknowledged, and of those of flows that are gone.
   void forget_acknowledged(flow::Table& flows);
-  // Gives up what has not been answered long after its deadline.
+  // Gives up what has not been answered long after its deadline. Nobody tells what was spent on it: it costs what was
+  // set aside for it.
   std::vector<FetchOutcome> give_up(Tick now);
-  // Gives up everything, for good: the way to fetch is gone.
+  // Gives up everything, for good: the way to fetch is gone. It costs likewise.
   std::vector<FetchOutcome> clear(std::string_view why);
 
   std::uint64_t held_bytes() const { return held_bytes_; }

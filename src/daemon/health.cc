@@ -6,29 +6,12 @@
 
 namespace tandem::daemon
 {
-namespace
-{
-
-// "auto" is for the checks to find out.
-std::string named(const std::string& interface)
-{
-  return interface == "auto" || interface == "none" ? "" : interface;
-}
-
-} // namespace
 
 nlohmann::json machine_health(const Config& config, const kernel::PacingProgram* pacing)
 {
-  const auto& given = config.daemon;
-  DoctorInput input { .wifi = named(config.links.wifi),
-                      .cell = named(config.links.cell),
-                      .no_cell = config.links.cell == "none",
-                      .queue = given.queue,
-                      .module_directory = module_directory(given.module_dir).string(),
-                      .run_directory = given.socket.parent_path().string(),
-                      .pacing = pacing };
-  input.route.table = given.route_table;
-  input.route.priority = given.rule_priority;
+  DoctorInput input = doctor_input(config);
+  input.module_directory = module_directory(config.daemon.module_dir).string();
+  input.pacing = pacing;
 
   auto checks = nlohmann::json::array();
   bool warned = false;

@@ -181,16 +181,18 @@ void reload(Engine& engine, const Options& options)
 }
 
 // Alive means that packets are looked at, so it is the packet thread that must answer.
-void give_sign_of_life(Engine& engine)
+bool give_sign_of_life(Engine& engine)
 {
   try
   {
     engine.status();
     notify_service_manager("WATCHDOG=1");
+    return true;
   }
   catch (const control::Refused& refused)
   {
     log(Severity::warning, std::string { "no sign of life to the watchdog: " } + refused.what());
+    return false;
   }
 }
 
@@ -239,7 +241,7 @@ void run(const Options& options)
         notify_service_manager("READY=1");
       },
       .save = [&] { logged("saving the recording", [&] { save_recording(engine, config.recorder.directory); }); },
-      .heartbeat = [&engine] { give_sign_of_life(engine); },
+      .heartbeat = [&engine] { return give_sign_of_life(engine); },
       .period = watchdog / 2,
   } };
 

@@ -50,11 +50,8 @@ PacketLoop::PacketLoop(const Config& given, ForKeeper for_keeper, evidence::Memo
         given, marks_, monitor_.table(),
         [this](std::uint64_t generation, fetch::Message message)
         {
-          return fetch_mail_.post(
-              [this, generation, message = std::move(message)]
-              {
-                if (broker_.current(generation)) fetch_message(message);
-              });
+          return fetch_mail_.post([this, generation, message = std::move(message)]
+                                  { fetch_message(message, broker_.current(generation)); });
         }
       }
 {
@@ -226,6 +223,9 @@ void PacketLoop::begin()
 void PacketLoop::end()
 {
   stop_fetching("the daemon stops");
+  // What it spent last: nobody posts any more.
+  while (fetch_mail_.run_pending() > 0)
+    continue;
   // Whatever a module withholds leaves now; then no packet waits for a verdict that nobody gives.
   for (std::size_t i = 0; i < chain_.module_count(); ++i)
     switch_slot(i, false);

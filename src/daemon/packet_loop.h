@@ -225,6 +225,7 @@ private:
   void halt() { ev_break(loop_, EVBREAK_ALL); }
 
   void retune_rules();
+  void say_what_is_beyond_rules();
   void retune_observers();
   void retune_queue(bool at_once = false);
   void let_past();
@@ -246,7 +247,7 @@ private:
 
   void retune_fetching();
   void stop_fetching(std::string_view why);
-  void fetch_message(const fetch::Message& message);
+  void fetch_message(const fetch::Message& message, bool current);
   void tell(const FetchOutcome& outcome);
 
   Config config_;
@@ -289,6 +290,7 @@ private:
   bool roam_told_ = false;
   Wanted wanted_ {}; // what rules and observers were made of
   kernel::RuleDelivery rules_ {};
+  bool rules_full_ = false; // more is excluded than they can name
   Tick started_ {};
   Tick timer_due_ {};    // when chain_timer_ fires
   bool resting_ = false; // no flow wants anything: neither heartbeat nor look runs, and the radio is not read

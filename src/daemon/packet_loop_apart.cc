@@ -122,6 +122,7 @@ void PacketLoop::machine_woke()
   modules_begin_anew();
   see_anew();
   look_at_cell(); // another day may have begun
+  exclusions_->outdated();
   links_changed();
 }
 

@@ -95,7 +95,11 @@ void PacketLoop::look_at_cell()
 bool PacketLoop::look_at_costs()
 {
   const Tick now = kernel::now();
-  if (budget_->look(now)) inputs_.add(now, trace::input::CellLimit { chain_.options().cell_budget });
+  if (budget_->look(now))
+  {
+    inputs_.add(now, trace::input::CellLimit { chain_.options().cell_budget });
+    if (!chain_.budget_spent()) broker_.keep_up(true); // a new day
+  }
   look_at_filter(now);
   if (cost_watch_) cell_cost_ = cost_watch_->cost();
   if (steering_.gate(cell_use())) steer_soon();

@@ -223,19 +223,22 @@ void PacketLoop::stop_fetching(std::string_view why)
   chain_.table().each([](flow::Flow& flow) { flow.view.content = Content::unknown; });
 }
 
-void PacketLoop::fetch_message(const fetch::Message& message)
+// Of a service that has ended, `current` false, nothing counts but what it spent.
+void PacketLoop::fetch_message(const fetch::Message& message, bool current)
 {
-  rouse();
+  const auto* cost = std::get_if<fetch::Cost>(&message);
+  if (cost == nullptr && !current) return;
+  if (current) rouse();
   if (const auto* notification = std::get_if<fetch::Notification>(&message))
   {
     if (notification->content == Content::http) inputs_.add(kernel::now(), trace::input::Fetches { notification->key });
     chain_.content(notification->key, notification->content, notification->why);
   }
-  else if (const auto* cost = std::get_if<fetch::Cost>(&message))
+  else if (cost != nullptr)
   {
     inputs_.add(kernel::now(), trace::input::Spent { cost->cell_bytes });
     chain_.spent(cost->cell_bytes);
-    if (chain_.budget_spent()) broker_.stop_keeping_up();
+    if (chain_.budget_spent()) broker_.keep_up(false);
   }
   else if (const auto outcome = broker_.store().take(std::get<fetch::Answer>(message)))
     tell(*outcome);
@@ -370,7 +373,7 @@ void PacketLoop::links_changed()
   rouse();
   look_apart();
   look_at_tunnels();
-  exclusions_->moved();
+  exclusions_->links_changed(monitor_[Link::wifi]);
   watch_->link(monitor_[Link::wifi]);
   for (auto& [link, radio] : more_radio_)
     radio.link(monitor_[link].ifindex);
@@ -476,8 +479,18 @@ void PacketLoop::retune_rules()
   if (placement_.decision().plan.choose || keeper_.state().placement.kept)
     plan.placed_mask = config_.placement.mark_mask;
   if (rules_.want(plan)) rules_.posted(keeper_.post_apply(plan));
+  say_what_is_beyond_rules();
   retune_fetching();
   retune_observers();
+}
+
+void PacketLoop::say_what_is_beyond_rules()
+{
+  const std::size_t beyond = beyond_rules(config_, exclusions_->known());
+  if (std::exchange(rules_full_, beyond > 0) || !rules_full_) return;
+  log(Severity::notice, std::to_string(beyond)
+                            + " of the networks and addresses that are excluded have no room in the rules: their "
+                              "packets go through the queue, and pass untouched all the same");
 }
 
 void PacketLoop::retune_observers()

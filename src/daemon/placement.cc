@@ -68,8 +68,19 @@ private:
     if (!settings().enabled) return "switched off";
     if (!in_.hands_off.empty()) return in_.hands_off;
     if (in_.exclusions.asks_cgroup()) return "services are excluded, and a rule cannot tell whose a connection is";
+    // What must not be placed is named completely or nothing is placed: no queue sees a connection before it is.
+    if (named_networks() > most_networks_in_rules)
+      return "more networks and addresses of names are excluded than rules can name ("
+             + std::to_string(most_networks_in_rules) + "); excluding networks instead of names takes fewer";
     const links::LinkInfo& home = in_.links[Link::wifi];
     return home.present() ? "" : "there is no Wi-Fi interface with an address";
+  }
+
+  // But for those that the links are on.
+  std::size_t named_networks() const
+  {
+    return settings().spread_to.size() + settings().exclude_to.size() + in_.config.daemon.exempt_networks.size()
+           + in_.exclusions.networks().size();
   }
 
   // The share that the user gives it; nothing: none is asked of it.

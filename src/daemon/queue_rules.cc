@@ -33,13 +33,23 @@ kernel::RulePlan rule_plan(const Wanted& wanted, const Config& config, const Rol
   plan.cell = roles.cell;
   for (const Address& address : wifi.addresses)
     plan.wifi_addresses.push_back(wire::to_string(address));
-  std::vector<Network> networks = exclusions.networks();
-  networks.insert(networks.begin(), config.daemon.exempt_networks.begin(), config.daemon.exempt_networks.end());
+  if (plan.traffic == 0) return plan; // no rule, so nothing to spare from it
+  // Those of the configuration first: nothing but rules keeps them out.
+  std::vector<Network> networks = config.daemon.exempt_networks;
+  const std::vector<Network> excluded = exclusions.networks();
+  networks.insert(networks.end(), excluded.begin(), excluded.end());
+  if (networks.size() > most_networks_in_rules) networks.resize(most_networks_in_rules);
   for (const Network& network : networks)
     plan.exempt_remote.push_back(prefix_text(network));
   plan.exempt_users = exclusions.users();
   plan.exempt_ports = config.daemon.exempt_ports;
   return plan;
+}
+
+std::size_t beyond_rules(const Config& config, const Exclusions& exclusions)
+{
+  const std::size_t all = config.daemon.exempt_networks.size() + exclusions.networks().size();
+  return all - std::min(all, most_networks_in_rules);
 }
 
 std::uint32_t copy_range(const Interest& interest, std::uint32_t recorded)

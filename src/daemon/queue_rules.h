@@ -11,6 +11,7 @@
 #include <tandem/admission.h>
 #include <tandem/module.h>
 
+#include <cstddef>
 #include <cstdint>
 
 namespace tandem::daemon
@@ -20,8 +21,13 @@ namespace tandem::daemon
 // `bypass`, nor without an address, for then no flow is the Wi-Fi link's.
 Wanted wanted_now(Wanted modules, bool everything, const links::LinkInfo& wifi, bool bypass);
 
+// Of more than most_networks_in_rules the rules leave out the rest of the exclusions. Packets of those are queued like
+// all others, and pass untouched: ExclusionDriver asks of every flow whether its peer is excluded.
 kernel::RulePlan rule_plan(const Wanted& wanted, const Config& config, const Roles& roles, const kernel::Marks& marks,
                            const links::LinkInfo& wifi, const Exclusions& exclusions);
+
+// How many networks and addresses that leaves out.
+std::size_t beyond_rules(const Config& config, const Exclusions& exclusions);
 
 // Bytes of a queued packet that are copied: whole packets are needed only where one with payload may be changed.
 std::uint32_t copy_range(const Interest& interest, std::uint32_t recorded);

@@ -22,6 +22,8 @@ std::atomic<Signals::Handlers*> active { nullptr };
 std::atomic<bool> stopping { false };
 std::array<int, 2> channel { -1, -1 };
 
+constexpr int sooner = 10; // so much sooner a heartbeat comes again that failed
+
 void put(char request)
 {
   const int kept = errno;
@@ -99,10 +101,13 @@ void Signals::serve()
   const int period = handlers_.period > Duration {}
                          ? static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(handlers_.period).count())
                          : -1;
+  bool well = true;
   while (true)
   {
     pollfd ready { channel[0], POLLIN, 0 };
-    const int count = ::poll(&ready, 1, period);
+    // The second that a question waited in vain is the one by which the next, a whole period later, would be too late
+    // for a watchdog of two periods.
+    const int count = ::poll(&ready, 1, well ? period : period / sooner);
     char request = 0;
     if (count > 0 && ::read(channel[0], &request, 1) == 1)
     {
@@ -110,7 +115,7 @@ void Signals::serve()
       if (request == 'r' && handlers_.reload) handlers_.reload();
       if (request == 's' && handlers_.save) handlers_.save();
     }
-    if (period >= 0 && handlers_.heartbeat) handlers_.heartbeat();
+    if (period >= 0 && handlers_.heartbeat) well = handlers_.heartbeat();
   }
 }
 

@@ -14,8 +14,9 @@ namespace tandem::daemon
 void hold_requests();
 
 // While it lives: SIGTERM and SIGINT call `stop` in the signal handler; SIGHUP and SIGUSR1 run `reload` and `save` in a
-// thread of their own, one after the other; `heartbeat` runs in that thread every `period` (never when that is zero). A
-// second SIGTERM or SIGINT ends the process at once: the keeper clears up. SIGPIPE is ignored.
+// thread of their own, one after the other; `heartbeat` runs in that thread every `period` (never when that is zero),
+// and sooner again while it says false. A second SIGTERM or SIGINT ends the process at once: the keeper clears up.
+// SIGPIPE is ignored.
 class Signals
 {
 public:
@@ -24,7 +25,7 @@ public:
     std::function<void()> stop; // async-signal-safe
     std::function<void()> reload;
     std::function<void()> save;
-    std::function<void()> heartbeat;
+    std::function<bool()> heartbeat;
     Duration period {};
   };
 

@@ -105,8 +105,9 @@ public:
 
   // From any thread. An Answer follows, while the service lives.
   virtual void ask(const Job& job) = 0;
-  // From any thread. The budget is spent: no way to fetch keeps up with a download any more, what was open is closed.
-  virtual void stop_keeping_up() = 0;
+  // From any thread. False: the budget is spent. No way to fetch keeps up with a download or prepares for one, and what
+  // was open is closed. True: there is budget again.
+  virtual void keep_up(bool on) = 0;
   // From one thread, not necessarily the service's: hands this host's own TCP a whole packet in the server's name. The
   // address must be local. Never blocks. 0 or an errno.
   virtual int hand_over(std::span<const std::byte> packet) noexcept = 0;
@@ -115,7 +116,7 @@ public:
 };
 
 // Raised with every incompatible change of this header or of what it includes.
-constexpr std::uint32_t service_abi_version = 1;
+constexpr std::uint32_t service_abi_version = 2;
 
 // What fetch.so exports, under the name `tandem_fetch`.
 struct ServiceEntry

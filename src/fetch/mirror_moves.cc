@@ -135,6 +135,8 @@ void MirrorTcp::judge(Tick now, bool arrived)
 void MirrorTcp::enter(MirrorMove move, Tick now)
 {
   if (move_ == move) return;
+  // A server that is gone must not be waited for anew with every piece.
+  if (move_ == MirrorMove::parked && last_arrival_ >= busy_since_) busy_since_ = now;
   move_ = move;
   tick_at_ = Tick::max();
   repeat_after_ = clamp(rtt_ * 3 / 2, 100ms, 1s);

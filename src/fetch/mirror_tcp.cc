@@ -405,7 +405,7 @@ void MirrorTcp::tick(Tick now)
     }
   }
   if (phase_ != MirrorPhase::open) return;
-  if (move_ != MirrorMove::parked && now - last_arrival_ >= config_.give_up)
+  if (move_ != MirrorMove::parked && now >= silent_at())
   {
     put(tcp_flag::rst | tcp_flag::ack, request_top_, {}, now);
     return die("the mirror connection fell silent");
@@ -413,12 +413,19 @@ void MirrorTcp::tick(Tick now)
   judge(now, false);
 }
 
+// While parked nothing is waited for: a server probes the closed window less and less often, Linux as seldom as every
+// two minutes.
+Tick MirrorTcp::silent_at() const
+{
+  return std::max(last_arrival_, busy_since_) + config_.give_up;
+}
+
 Tick MirrorTcp::wake() const
 {
   if (phase_ != MirrorPhase::connecting && phase_ != MirrorPhase::open) return Tick::max();
   Tick next = retransmit_at_;
   if (phase_ == MirrorPhase::connecting || move_ == MirrorMove::parked) return next;
-  next = std::min({ next, move_ == MirrorMove::sweeping ? tick_at_ : repeat_at_, last_arrival_ + config_.give_up });
+  next = std::min({ next, move_ == MirrorMove::sweeping ? tick_at_ : repeat_at_, silent_at() });
   if (move_ == MirrorMove::guarding)
   {
     const Duration least = config_.early_guard ? std::min(config_.guard, stats_.rtt_min + quiet) : config_.guard;

@@ -160,6 +160,7 @@ private:
   std::uint64_t near() const;
   std::uint64_t flight() const;
   std::optional<Tick> unanswered_since() const;
+  Tick silent_at() const;
   std::uint64_t sent_by_server(Tick when) const;
   std::int64_t offset_of(Seq seq) const;
   Seq seq_of(std::uint64_t offset) const;
@@ -236,6 +237,7 @@ private:
   Tick progress_at_ {};
   unsigned stalls_in_row_ = 0;
   Tick last_arrival_ {};
+  Tick busy_since_ {};  // when it last left `parked`; not moved on while nothing has come since
   Tick opened_wide_ {}; // when the server was last made to send much
   Tick repeat_at_ = Tick::max();
   Duration repeat_after_ {};

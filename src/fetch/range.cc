@@ -35,8 +35,9 @@ Place place_of(const Download& download)
 class Server final : public ConnectionOwner
 {
 public:
-  Server(asio::io_context& context, const RangeOptions& options, Address local, Tcp::endpoint to)
-      : context_ { context }, options_ { options }, local_ { local }, to_ { std::move(to) }
+  Server(asio::io_context& context, const RangeOptions& options, std::uint64_t& unbooked, Address local,
+         Tcp::endpoint to)
+      : context_ { context }, options_ { options }, unbooked_ { unbooked }, local_ { local }, to_ { std::move(to) }
   {
   }
   ~Server() override
@@ -123,6 +124,7 @@ public:
       open();
   }
   void opened() override { opening_ -= opening_ > 0 ? 1 : 0; }
+  void spent(std::uint64_t cell_bytes) override { unbooked_ += cell_bytes; }
 
 private:
   void open()
@@ -135,6 +137,7 @@ private:
 
   asio::io_context& context_;
   const RangeOptions& options_;
+  std::uint64_t& unbooked_;
   Address local_;
   Tcp::endpoint to_;
   std::deque<RangeJob> waiting_ {};
@@ -151,6 +154,7 @@ struct Range::Parts
 {
   asio::io_context& context;
   RangeOptions options;
+  std::uint64_t unbooked = 0; // servers add to it
   std::map<Place, std::shared_ptr<Server>> servers {};
 
   Server* server(const Download& download)
@@ -161,7 +165,7 @@ struct Range::Parts
                                     [&](const Address& address) { return address.v6 == download.key.remote.v6; });
     if (local == options.addresses.end()) return nullptr;
     return servers
-        .emplace(place, std::make_shared<Server>(context, options, *local,
+        .emplace(place, std::make_shared<Server>(context, options, unbooked, *local,
                                                  endpoint(download.key.remote, download.key.remote_port)))
         .first->second.get();
   }
@@ -221,6 +225,11 @@ void Range::prepare(const std::shared_ptr<const Download>& download)
 {
   if (!refused(*download, parts_->options).empty()) return;
   if (Server* server = parts_->server(*download)) server->use(download->flow), server->prepare();
+}
+
+std::uint64_t Range::take_unbooked()
+{
+  return std::exchange(parts_->unbooked, 0);
 }
 
 void Range::forget(std::uint64_t flow)

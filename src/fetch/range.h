@@ -24,6 +24,7 @@ public:
 
   void fetch(std::shared_ptr<const Download> download, Piece wanted, Tick deadline, Done done) override;
   void prepare(const std::shared_ptr<const Download>& download) override;
+  std::uint64_t take_unbooked() override;
   void forget(std::uint64_t flow) override;
 
 private:

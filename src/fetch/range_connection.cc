@@ -102,7 +102,7 @@ void RangeConnection::expired()
   if (!job_) return;
   if (!job_->done) return broke(broken);
   // The answer may still come: the connection is worth more than the bytes.
-  job_->finish({ .why = late });
+  job_->finish({ .why = late, .cell_bytes = cost() });
   watch(kernel::now() + timeout_);
 }
 
@@ -169,7 +169,9 @@ void RangeConnection::complete()
   timer_.cancel();
   RangeJob job = std::move(*job_);
   job_.reset();
-  Fetched result { .ok = true, .cell_bytes = job.done ? cost() : 0 }; // else the next one's
+  const std::uint64_t bytes = cost();
+  if (!job.done) owner_->spent(bytes);
+  Fetched result { .ok = true, .cell_bytes = bytes };
   const auto body = std::as_bytes(std::span { input_ }.subspan(head_));
   result.bytes.assign(body.begin(), body.end());
   const auto self = shared_from_this();
@@ -206,7 +208,7 @@ void RangeConnection::fail(std::string_view why, bool final)
 {
   const auto self = shared_from_this();
   const auto owner = owner_->shared_from_this();
-  const std::uint64_t bytes = cost();
+  const std::uint64_t bytes = job_ && job_->done ? cost() : 0; // else close() tells of them
   const bool never = !ready_;
   std::optional<RangeJob> job = std::exchange(job_, {});
   owner->drop(self);
@@ -222,6 +224,7 @@ void RangeConnection::fail(std::string_view why, bool final)
 
 void RangeConnection::close()
 {
+  if (owner_ != nullptr) owner_->spent(cost());
   owner_ = nullptr;
   timer_.cancel();
   Error ignored {};

@@ -52,8 +52,9 @@ public:
   virtual void reached() = 0;   // it succeeded
   virtual void unreached() = 0; // it failed
   virtual void drop(const std::shared_ptr<RangeConnection>& connection) = 0;
-  virtual void again(RangeJob job) = 0; // for another connection
-  virtual void next() = 0;              // there may be a connection without a job now
+  virtual void again(RangeJob job) = 0;             // for another connection
+  virtual void next() = 0;                          // there may be a connection without a job now
+  virtual void spent(std::uint64_t cell_bytes) = 0; // for no piece that anybody still waits for
 };
 
 class RangeConnection : public std::enable_shared_from_this<RangeConnection>
@@ -70,9 +71,9 @@ public:
   bool serves(std::uint64_t flow) const { return job_ && job_->download->flow == flow; }
   // The owner is told no more.
   void close();
-  std::uint64_t cost();
 
 private:
+  std::uint64_t cost(); // since the last call
   void watch(Tick until);
   void expired();
   void read_head();

@@ -16,7 +16,12 @@ namespace tandem::fetch
 namespace
 {
 namespace asio = boost::asio;
-}
+
+// Raw ports held at a time, four descriptors each: of all downloads' connections, and as many again of those that are
+// over, whose port lingers.
+constexpr std::size_t most_ports = 32;
+
+} // namespace
 
 struct Replay::Parts
 {
@@ -34,7 +39,14 @@ struct Replay::Parts
   ReplayStats stats {};
   std::map<std::uint64_t, Entry> entries {};
 
-  std::uint64_t unbooked = 0; // of mirror connections that are over
+  std::uint64_t unbooked = 0;                            // of mirror connections that are over
+  std::vector<std::weak_ptr<MirrorConnection>> ports {}; // connections that hold one
+
+  bool port_free()
+  {
+    std::erase_if(ports, [](const auto& mirror) { return mirror.expired(); });
+    return ports.size() < most_ports;
+  }
 
   void retire(MirrorConnection& mirror)
   {
@@ -86,6 +98,7 @@ struct Replay::Parts
   // Empty when `entry` has a fresh connection as its last one.
   std::string_view connect(Entry& entry)
   {
+    if (!port_free()) return "too many mirror connections";
     auto mirror = std::make_shared<MirrorConnection>(context, options, entry.download, stats.cell_bytes);
     if (const std::string_view why = mirror->open(); !why.empty())
     {
@@ -93,6 +106,7 @@ struct Replay::Parts
       return why;
     }
     ++stats.connections;
+    ports.push_back(mirror);
     entry.mirrors.push_back(std::move(mirror));
     return {};
   }
@@ -117,7 +131,7 @@ struct Replay::Parts
     {
       const auto idle =
           std::find_if(entry->mirrors.begin(), entry->mirrors.end(), [](const auto& m) { return !m->busy(); });
-      if (idle == entry->mirrors.end()) return "the mirror connection has passed the piece";
+      if (idle == entry->mirrors.end() || !port_free()) return "the mirror connection has passed the piece";
       (*idle)->close("replaced by a fresh mirror connection");
       drop(*entry, static_cast<std::size_t>(idle - entry->mirrors.begin()));
     }

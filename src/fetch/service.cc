@@ -137,9 +137,9 @@ FetchThread::FetchThread(ServiceOptions options, Maker maker, Follows follows, D
   pthread_setname_np(parts_->thread.native_handle(), "tandem-fetch");
 }
 
-void FetchThread::stop_keeping_up()
+void FetchThread::keep_up(bool on)
 {
-  parts_->halted.store(true, std::memory_order_relaxed);
+  parts_->halted.store(!on, std::memory_order_relaxed);
 }
 
 FetchThread::~FetchThread()
@@ -263,6 +263,7 @@ void FetchThread::Parts::keep_up(Followed& followed)
     if (!std::exchange(followed.halted, true)) let_go(followed.id);
     return;
   }
+  followed.halted = false;
   if (!followed.download || !followed.refusal.empty() || followed.last - followed.asked > follow_for) return;
   const std::uint64_t progress = followed.follower.progress();
   if (progress < followed.kept_up + follow_step) return;
@@ -288,7 +289,7 @@ void FetchThread::Parts::tell(const FlowKey& key, Followed& followed)
     if (download)
     {
       ++count.downloads;
-      if (lately)
+      if (lately && !halted.load(std::memory_order_relaxed))
         if (Fetcher* way = fetcher(*lately)) way->prepare(download);
     }
   }

@@ -28,7 +28,7 @@ public:
   FetchThread& operator=(const FetchThread&) = delete;
 
   void ask(const Job& job) override;
-  void stop_keeping_up() override;
+  void keep_up(bool on) override;
   int hand_over(std::span<const std::byte> packet) noexcept override;
   const ServiceOptions& options() const override;
   ServiceStats stats() const override;

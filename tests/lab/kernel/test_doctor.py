@@ -61,6 +61,8 @@ def test_planted_trouble(world: World) -> None:
         assert seen[name]["health"] == health and seen[name]["remedy"], name
     assert "CONNMARK --save-mark" in seen["mark bits 0x70000000"]["found"]
     assert "ip rule 8484" in seen["mark bits 0x70000000"]["found"]
+    assert "set `daemon.mark_mask`" in seen["mark bits 0x70000000"]["remedy"]
+    assert "set `daemon.route_table`; a foreign ip rule of priority 8484" in seen["routing table 8484"]["remedy"]
 
 
 def test_leftovers(world: World) -> None:

@@ -59,7 +59,69 @@ TEST(BudgetBooks, AClockThatIsSetBackMakesNoRoom)
   EXPECT_EQ(sum(book.this_month()), 107u);
   EXPECT_EQ(sum(book.today()), 107u);
   book.move(january);
+  EXPECT_EQ(sum(book.this_month()), 107u) << "as the first time";
+  book.move(next_day);
+  EXPECT_EQ(sum(book.this_month()), 107u);
+  book.move(next_month);
   EXPECT_EQ(sum(book.this_month()), 0u) << "a month that comes is a month that comes: it is not stuck for ever";
+}
+
+TEST(BudgetBooks, AClockThatWasBehindFindsTheMonthAsItIs)
+{
+  constexpr Calendar years_behind { january.day - 730, january.month - 24 };
+  BudgetBook book {};
+  for (std::int64_t day = 0; day < 3; ++day)
+  {
+    book.move({ january.day + day, january.month });
+    book.spend("offload", 100);
+  }
+  const Calendar right { january.day + 2, january.month };
+  for (int start = 0; start < 5; ++start) // of a machine whose battery is flat
+  {
+    BudgetBook again {};
+    ASSERT_EQ(again.read(book.text(false)).wrong, "");
+    book = again;
+    for (int look = 0; look < 3; ++look)
+      book.move(years_behind);
+    EXPECT_GE(sum(book.today()), 100u) << "no room meanwhile";
+    EXPECT_GE(sum(book.this_month()), 300u);
+    book.spend("offload", 1);
+    book.move(right);
+    EXPECT_EQ(sum(book.today()), 101u + start) << "as it is set right";
+    EXPECT_EQ(sum(book.this_month()), 301u + start);
+  }
+}
+
+TEST(BudgetBooks, AClockThatGoesOnBehindIsBelieved)
+{
+  BudgetBook book {};
+  book.move({ january.day + 3650, january.month + 120 }); // at the first start of all it was ahead
+  book.spend("offload", 100);
+  for (std::int64_t day = 0; day < 3; ++day)
+  {
+    book.move({ january.day + day, january.month });
+    EXPECT_EQ(sum(book.today()), 100u);
+    BudgetBook again {};
+    ASSERT_EQ(again.read(book.text(false)).wrong, "") << "also over restarts";
+    book = again;
+  }
+  book.move({ january.day + 3, january.month });
+  EXPECT_EQ(sum(book.today()), 0u);
+  EXPECT_EQ(sum(book.this_month()), 100u);
+  book.move(next_month);
+  EXPECT_EQ(sum(book.this_month()), 0u);
+}
+
+TEST(BudgetBooks, AreReadWithAllDaysThatTheyWrite)
+{
+  BudgetBook book {};
+  for (std::int64_t day = 0; day < 200; ++day)
+  {
+    book.move({ january.day + day, january.month + day / 30 });
+    book.spend("offload", 1);
+    book.spend("mirror", 1);
+    EXPECT_EQ(BudgetBook {}.read(book.text(true)).wrong, "") << day;
+  }
 }
 
 TEST(BudgetBooks, AreTheSameAfterBeingWritten)

@@ -1,10 +1,12 @@
 #include "src/daemon/network_text.h"
 #include "src/daemon/placement.h"
 #include "src/daemon/placement_driver.h"
+#include "src/kernel/keeper/keeper_state.h"
 #include "src/links/network.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -229,6 +231,31 @@ TEST_F(Place, never_to_local_and_excluded_peers)
   config.links.private_peers = PrivatePeers::as_others;
   EXPECT_THAT(decide().plan.never_to, Not(Contains("10.0.0.0/8")));
   EXPECT_THAT(decide().plan.never_to, Contains("192.0.2.0/24")) << "a network that a link is on";
+}
+
+TEST_F(Place, nothing_while_more_is_excluded_than_rules_can_name)
+{
+  const auto exclude = [this](std::size_t networks)
+  {
+    std::vector<Exclusion> all {};
+    for (std::size_t i = 0; i < networks; ++i)
+      all.push_back({ Exclusion::Kind::to, "2001:db8:" + std::to_string(1000 + i) + ":1111:2222:3333:4444:5555" });
+    for (std::uint32_t user = 0; user < 2 * most_exclusions; ++user)
+      all.push_back({ Exclusion::Kind::user, std::to_string(4'000'000'000 + user) });
+    exclusions = Exclusions { all };
+  };
+  config.placement.short_ports.assign(256, 65535);
+  config.placement.exclude_ports.assign(256, 65535);
+  config.daemon.exempt_ports.assign(256, 65535);
+  exclude(most_networks_in_rules);
+  const PlacementDecision most = decide();
+  EXPECT_TRUE(most.plan.choose);
+  const std::size_t envelope = 1024; // what the message has besides the plan, and longer addresses and networks
+  EXPECT_LT(nlohmann::json(most.plan).dump().size() + envelope, kernel::keeper_message_limit);
+  exclude(most_networks_in_rules + 1);
+  EXPECT_FALSE(decide().plan.choose);
+  EXPECT_THAT(decide().why, HasSubstr("are excluded than rules can name (1000)"));
+  EXPECT_THAT(decide().plan.never_to, IsEmpty());
 }
 
 TEST_F(Place, short_connections_go_where_the_round_trip_is_shortest)

@@ -1,7 +1,12 @@
 #include "src/daemon/queue_rules.h"
+#include "src/kernel/keeper/keeper_state.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <vector>
 
 namespace tandem::daemon
 {
@@ -9,6 +14,8 @@ namespace
 {
 
 using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
 
 class QueueRules : public testing::Test
 {
@@ -51,6 +58,52 @@ TEST_F(QueueRules, LeaveOutWhatIsExcludedWhereRulesCanSaySo)
       { .hosts = { { "updates.example.org", { { .bytes = { 198, 51, 100, 7 } } } } }, .users = { { "backup", 34 } } }));
   EXPECT_THAT(plan().exempt_remote, ElementsAre("10.0.0.0/8", "203.0.113.0/24", "198.51.100.7/32"));
   EXPECT_THAT(plan().exempt_users, ElementsAre(34, 1001));
+}
+
+TEST_F(QueueRules, FitIntoAMessageHoweverManyNamesAreExcluded)
+{
+  // IPv6 addresses of the longest text.
+  const auto address = [](std::uint8_t network, std::uint8_t host)
+  {
+    Address one { .v6 = true };
+    one.bytes.fill(0xff);
+    one.bytes[1] = network;
+    one.bytes[3] = host;
+    return one;
+  };
+  constexpr std::uint8_t names = 100;
+  std::vector<Exclusion> all {};
+  ResolvedNames found {};
+  for (std::uint8_t name = 0; name < names; ++name)
+  {
+    const std::string host = "cdn" + std::to_string(name) + ".example";
+    all.push_back({ Exclusion::Kind::to, host });
+    for (std::uint8_t i = 0; i < Exclusions::most_addresses; ++i)
+      found.hosts[host].push_back(address(name, 100 + i));
+  }
+  for (std::uint32_t user = 0; user < 2 * most_exclusions; ++user)
+    all.push_back({ Exclusion::Kind::user, std::to_string(4'000'000'000 + user) });
+  exclusions = Exclusions { all };
+  ASSERT_TRUE(exclusions.resolved(found));
+  for (std::uint8_t i = 0; i < 255; ++i)
+    config.daemon.exempt_networks.push_back({ .address = address(200, i), .prefix = 128 });
+  config.daemon.exempt_ports.assign(256, 65535);
+  const std::size_t envelope = 1024; // what the message has besides the plan, and some addresses of the link
+  EXPECT_LT(nlohmann::json(plan()).dump().size() + envelope, kernel::keeper_message_limit);
+  EXPECT_THAT(plan().exempt_remote, SizeIs(most_networks_in_rules));
+  EXPECT_EQ(beyond_rules(config, exclusions), 255 + names * Exclusions::most_addresses - most_networks_in_rules);
+  EXPECT_NE(exclusions.of_peer(address(names - 1, 100)), nullptr) << "the driver leaves it alone all the same";
+  EXPECT_EQ(beyond_rules(config, {}), 0u);
+}
+
+TEST_F(QueueRules, SpareNothingFromRulesThatAreNotThere)
+{
+  config.daemon.exempt_networks = { { .address = { .bytes = { 10 } }, .prefix = 8 } };
+  config.daemon.exempt_ports = { 22 };
+  exclusions = Exclusions { { { Exclusion::Kind::to, "203.0.113.0/24" }, { Exclusion::Kind::user, "1001" } } };
+  EXPECT_THAT(plan(true).exempt_remote, IsEmpty());
+  EXPECT_THAT(plan(true).exempt_ports, IsEmpty());
+  EXPECT_THAT(plan(true).exempt_users, IsEmpty());
 }
 
 TEST_F(QueueRules, QueueNothingWhileBypassedOrWithoutAnAddress)

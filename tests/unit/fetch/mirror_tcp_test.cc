@@ -227,6 +227,36 @@ TEST(MirrorTcp, ParkedItLetsNothingComeAndAnswersProbes)
   EXPECT_TRUE(world.fetch({ 3'000'000, 3'003'000 }));
 }
 
+TEST(MirrorTcp, WhatWasParkedForLongIsOfUseAgain)
+{
+  for (const Duration parked : { 60s, 230s })
+  {
+    World world { {} };
+    begin(world);
+    world.run_until([] { return false; }, parked);
+    ASSERT_EQ(world.tcp->move(), MirrorMove::parked);
+    EXPECT_TRUE(world.fetch({ 3'000'000, 3'003'000 }));
+    EXPECT_EQ(world.tcp->phase(), MirrorPhase::open) << world.tcp->why();
+  }
+}
+
+TEST(MirrorTcp, ADeadServerIsGivenUpThoughNobodyWantsAPieceForLong)
+{
+  World world { {} };
+  begin(world);
+  world.run_until([] { return false; }, 60s);
+  world.lose_up = [](std::size_t, const Segment&) { return true; };
+  const Tick since = world.now;
+  while (world.tcp->phase() == MirrorPhase::open && world.now < since + 60s)
+  {
+    EXPECT_FALSE(world.fetch({ 3'000'000, 3'003'000 }, 2s));
+    world.run_until([] { return false; }, 1s);
+  }
+  EXPECT_EQ(world.tcp->why(), "the mirror connection fell silent");
+  EXPECT_GE(world.now - since, world.mirror().give_up);
+  EXPECT_LT(world.now - since, world.mirror().give_up + 5s);
+}
+
 TEST(MirrorTcp, SeveralPiecesInOneSweep)
 {
   World world { {} };

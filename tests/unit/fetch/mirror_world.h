@@ -1,7 +1,8 @@
 // A server and a cellular link in virtual time, for the tests of the mirror connection's TCP. The server keeps the
 // rules that matter here as Linux does: it ignores acknowledgements of what it has not sent, with their windows; echoes
 // the timestamp of the last acceptable segment; grows its window in slow start; sends no part of a segment into a small
-// window; repairs by timeout. What it sends can be known from the offset alone.
+// window; repairs by timeout; probes a closed window ever more seldom. What it sends can be known from the offset
+// alone.
 #pragma once
 
 #include "src/fetch/mirror_tcp.h"
@@ -269,12 +270,13 @@ private:
       if (next_ + length > edge_)
       {
         // Nothing under way and no room for a segment: a probe.
-        if (una_ == next_) timeout_at_ = now + timeout_;
+        if (una_ == next_) timeout_at_ = now + probe_after_;
         break;
       }
       send_range(next_, length);
       next_ += length;
       timeout_at_ = now + timeout_;
+      probe_after_ = timeout_;
     }
   }
 
@@ -300,7 +302,12 @@ private:
       send_range(una_, std::min<std::uint64_t>({ mss, next_ - una_ }));
     }
     else
-      put(injected(tcp_flag::ack, server_seq(una_) - 1)); // a window probe
+    {
+      // A window probe. The next one waits twice as long, whether or not this one is answered (Linux: TCP_RTO_MAX).
+      put(injected(tcp_flag::ack, server_seq(una_) - 1));
+      probe_after_ = std::min<Duration>(2 * probe_after_, 120s);
+      timeout_at_ = now + probe_after_;
+    }
   }
 
   Packet with_options(const Packet& plain)
@@ -332,6 +339,7 @@ private:
   unsigned duplicates_ = 0;
   std::size_t standing_ = 0;
   Duration timeout_ = 300ms;
+  Duration probe_after_ = timeout_;
   Tick timeout_at_ = Tick::max();
 };
 

@@ -1,0 +1,59 @@
+// How many raw ports replay holds.
+#include "src/fetch/replay.h"
+#include "src/kernel/clock.h"
+#include "tests/unit/fetch/loopback.h"
+
+#include <optional>
+
+namespace tandem::fetch
+{
+namespace
+{
+
+using namespace std::chrono_literals;
+
+class ReplayTest : public test::LoopbackTest
+{
+protected:
+  std::shared_ptr<const Download> download(std::uint64_t flow) const
+  {
+    return std::make_shared<const Download>(
+        Download { .flow = flow,
+                   .key = { .local = test::this_host, .remote = test::this_host, .remote_port = port },
+                   .request = test::bytes("GET /file HTTP/1.1\r\nHost: x\r\n\r\n"),
+                   .head = test::bytes("HTTP/1.1 200 OK\r\nETag: \"a\"\r\nContent-Length: 100000\r\n\r\n"),
+                   .length = 100'000,
+                   .validator = "\"a\"" });
+  }
+
+  Replay replay { context, { .cell = "lo", .downloads = 64 } };
+};
+
+TEST_F(ReplayTest, PortsOfConnectionsThatAreOverCountUntilTheyAreGivenBack)
+{
+  // Connections that last, and others that were over at once.
+  for (std::uint64_t flow = 0; flow < 40; ++flow)
+  {
+    replay.prepare(download(flow));
+    if (flow >= 20) replay.forget(flow);
+  }
+  EXPECT_EQ(replay.stats().connections, 32u);
+  const auto next = download(40);
+  std::optional<Fetched> result {};
+  replay.fetch(next, { next->head.size(), next->head.size() + 1000 }, kernel::now() + 10s,
+               [&](Fetched fetched) { result = std::move(fetched); });
+  ASSERT_TRUE(until([&] { return result.has_value(); }));
+  EXPECT_EQ(result->why, "too many mirror connections");
+  EXPECT_FALSE(result->final);
+  EXPECT_EQ(replay.stats().connections, 32u);
+  // Ports linger for 3 s.
+  EXPECT_TRUE(until(
+      [&]
+      {
+        replay.prepare(next);
+        return replay.stats().connections == 33;
+      }));
+}
+
+} // namespace
+} // namespace tandem::fetch
