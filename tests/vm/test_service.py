@@ -115,7 +115,7 @@ def test_a_wrong_configuration_ends_it_with_2_and_it_is_not_started_again(facts:
 
 def test_up_says_why_a_file_in_a_home_directory_will_not_do(facts: dict[str, str]) -> None:
     code, said = facts["home"].split(" ", 1)
-    assert code == "1" and "may not look into home directories" in said and f"tandem up --foreground -c {facts['home_file']}" in said, said
+    assert code == "1" and "may not look into home directories" in said and f"copy {facts['home_file']} to /etc/tandem" in said and "--foreground" not in said, said
     assert f"{facts['home_file']}: cannot be read: " in said, "what the daemon itself said"
 
 

@@ -13,6 +13,8 @@ namespace tandem::cli
 {
 
 inline constexpr int exit_bad_input = 2;
+// Where the daemon listens unless told otherwise.
+inline constexpr const char* default_socket = "/run/tandem/control.sock";
 
 // A command that could not be carried out, in words for the user, with the exit code: 1 failure, 2 bad input.
 class Failure : public std::runtime_error

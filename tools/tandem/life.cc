@@ -79,6 +79,32 @@ bool unit_is_installed()
   return fs::is_directory("/run/systemd/system") && run({ "systemctl", "cat", unit }, Output::unseen) == 0;
 }
 
+// Whether this process and that one are in one network namespace. What cannot be read counts as yes.
+bool shares_network_with(pid_t process)
+{
+  std::error_code fault;
+  const fs::path own = fs::read_symlink("/proc/self/ns/net", fault);
+  if (fault) return true;
+  const fs::path others = fs::read_symlink("/proc/" + std::to_string(process) + "/ns/net", fault);
+  return fault || own == others;
+}
+
+bool by_systemd(const Client& client)
+{
+  const Caller caller { .unit_installed = unit_is_installed(),
+                        .machines_network = shares_network_with(1),
+                        .default_socket = client.socket() == default_socket };
+  return cli::by_systemd(caller);
+}
+
+// Network namespaces have one /run: in the lab the machine's own daemon is met at the default socket.
+void leave_the_machines_alone(const daemon::LockState& lock, const Client& client)
+{
+  if (!lock.owner_runs || shares_network_with(1) || shares_network_with(lock.owner)) return;
+  throw Failure { "the tandemd of " + client.socket().string() + " (process " + std::to_string(lock.owner)
+                  + ") is in another network namespace; use another socket: --socket, or TANDEM_SOCKET" };
+}
+
 fs::path daemon_program()
 {
   const fs::path here = program_directory();
@@ -169,7 +195,7 @@ void forget_drop_in()
   std::string text = std::string { "systemd could not start " } + unit + "; see: journalctl -u " + unit;
   if (!options.config.empty() && unseen_by_service(options.config))
     text += ". The service may not look into home directories, /tmp and /var/tmp: copy " + options.config
-            + " to /etc/tandem, or use it without systemd: tandem up --foreground -c " + options.config;
+            + " to /etc/tandem";
   throw Failure { text };
 }
 
@@ -287,7 +313,9 @@ bool gone_within(const Client& client, std::chrono::milliseconds timeout)
 int up(const UpOptions& options, const Client& client)
 {
   // From the lock file rather than the socket, so that a daemon that hangs is found too.
-  if (const auto lock = daemon::look_at_lock(lock_file(client)); lock.owner_runs)
+  const auto lock = daemon::look_at_lock(lock_file(client));
+  leave_the_machines_alone(lock, client);
+  if (lock.owner_runs)
   {
     if (options.any() || options.foreground)
       throw Failure { "tandemd is running already (process " + std::to_string(lock.owner)
@@ -312,13 +340,14 @@ int up(const UpOptions& options, const Client& client)
     ::execv(list[0], list.data());
     throw Failure { words[0] + ": " + std::strerror(errno) };
   }
-  return unit_is_installed() ? up_by_systemd(chosen, client) : up_in_background(chosen, client);
+  return by_systemd(client) ? up_by_systemd(chosen, client) : up_in_background(chosen, client);
 }
 
 int down(const Client& client)
 {
   const auto lock = daemon::look_at_lock(lock_file(client));
-  if (unit_is_installed() && run({ "systemctl", "is-active", "--quiet", unit }, Output::unseen) == 0)
+  leave_the_machines_alone(lock, client);
+  if (by_systemd(client) && run({ "systemctl", "is-active", "--quiet", unit }, Output::unseen) == 0)
   {
     const int code = run({ "systemctl", "stop", unit }, Output::shown);
     forget_drop_in();

@@ -1,4 +1,5 @@
-// Starting and stopping the daemon: by systemd where its unit is installed, as a background process else.
+// Starting and stopping the daemon: by systemd where its unit is installed and would do what is asked for, as a
+// background process else.
 #pragma once
 
 #include "tools/tandem/client.h"
@@ -26,6 +27,20 @@ struct UpOptions
            || !settings.empty();
   }
 };
+
+// Where the command is called, as far as it matters for who starts and stops the daemon.
+struct Caller
+{
+  bool unit_installed = false;  // and systemd runs
+  bool machines_network = true; // that of process 1; not the lab's, for one
+  bool default_socket = true;
+};
+
+// Whether systemd does it: its daemon is in the machine's network and listens on the default socket.
+constexpr bool by_systemd(const Caller& caller)
+{
+  return caller.unit_installed && caller.machines_network && caller.default_socket;
+}
 
 // Returns the exit code: when in the foreground, the daemon's own. Throws Failure.
 int up(const UpOptions& options, const Client& client);

@@ -194,7 +194,7 @@ int main(int argc, char** argv)
   app.name("tandem");
   app.require_subcommand(1);
   app.set_version_flag("--version", "tandem " + std::string { version });
-  std::string socket = "/run/tandem/control.sock";
+  std::string socket = default_socket;
   app.add_option("--socket", socket, "control socket of the daemon")->envname("TANDEM_SOCKET")->capture_default_str();
 
   int exit_code = 0;

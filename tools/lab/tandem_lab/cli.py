@@ -19,6 +19,7 @@ from .api import Lab
 from .errors import BadInput, LabError
 
 _LAB_PY = Path(__file__).resolve().parents[1] / "lab.py"
+_MACHINES_SOCKET = "/run/tandem/control.sock"
 _TO_TRY = [
     ("ip route", "two ways out"),
     ("ping -c 5 {server}", "over Wi-Fi"),
@@ -51,6 +52,14 @@ def _shell_message(info: dict[str, Any], stays: bool) -> str:
         *lines[:len(_TO_TRY)], "Tandem itself, which leaves private addresses such as the lab's alone unless told otherwise; then tandem status, tandem flows:",
         f"  tandem up --wifi wlan0 --cell {'cell0' if info['cell'] else 'none'} --set links.private_peers=as_others", "In another terminal:", *lines[len(_TO_TRY):],
         "Leave with `exit`" + ("; the lab stays up." if stays else "; the lab then goes away."), ""])
+
+
+def _client_environment(lab: Lab) -> dict[str, str]:
+    """A daemon started in the client has a socket of its own: namespaces share /run, and at the default one, which `tandem lab` hands on, the
+    machine's own daemon is met."""
+    if os.environ.get("TANDEM_SOCKET", _MACHINES_SOCKET) != _MACHINES_SOCKET:
+        return dict(os.environ)
+    return {**os.environ, "TANDEM_SOCKET": str(lab.directory / "tandem" / "control.sock")}
 
 
 def _seconds(text: str) -> float:
@@ -188,10 +197,10 @@ def _exec(options: argparse.Namespace) -> int:
     argv = options.argv[1:] if options.argv[:1] == ["--"] else options.argv
     if not argv:
         raise BadInput("exec: no command given; allowed: exec [-n NAME] COMMAND ARGUMENTS...")
-    place = Lab.attach(options.prefix).endpoint(options.name)
-    words = place.argv(argv)
+    lab = Lab.attach(options.prefix)
+    words = lab.endpoint(options.name).argv(argv)
     sys.stdout.flush()
-    os.execv(words[0], words)
+    os.execve(words[0], words, _client_environment(lab) if options.name == "client" else os.environ)
 
 
 class _RttWatch:
@@ -299,7 +308,7 @@ def _shell(options: argparse.Namespace) -> int:
         print(_shell_message(lab.info, running), flush=True)
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the shell's
         try:
-            return subprocess.run(lab.client.argv(["bash", "--rcfile", str(rc), "-i"])).returncode
+            return subprocess.run(lab.client.argv(["bash", "--rcfile", str(rc), "-i"]), env=_client_environment(lab)).returncode
         finally:
             signal.signal(signal.SIGINT, before)
     finally:
