@@ -535,7 +535,9 @@ Duration BlackoutDetector::silence_wanted(Tick now) const
   const Duration wanted =
       looked_into_ ? longest : std::min(std::max({ settings_.silence, lengthened, usual }), longest);
   if (smooth(now)) return wanted;
-  const Duration of_late = now - pause_at_ < pause_memory ? pause_ * 5 / 4 : Duration {};
+  // Before the first pause nobody knows how long the sender's are.
+  const bool known = pause_ > Duration {} && now - pause_at_ < pause_memory;
+  const Duration of_late = known ? pause_ * 5 / 4 : settings_.pause_longest;
   return std::max({ wanted, settings_.pause, std::min(of_late, settings_.pause_longest) });
 }
 

@@ -376,6 +376,20 @@ TEST_F(World, flights_of_a_young_flow_over_a_long_path_are_not_looked_into)
   EXPECT_LE(until_change(2s, quiet()), 220ms) << "a flow that fills its path is believed as before";
 }
 
+// Nor is the first of them, however long the path.
+TEST_F(World, the_first_pause_of_all_is_not_looked_into_early)
+{
+  run(2s, steady(2)); // the gateway answers
+  run(5s, quiet());
+  const auto before = detector.counters().suspicions;
+  run(100ms, steady(2));
+  run(350ms, quiet());
+  run(100ms, steady(2));
+  EXPECT_EQ(detector.counters().suspicions, before);
+  alive = false;
+  EXPECT_LE(until_change(2s, quiet()), 650ms) << "400 ms, or a quarter more than that pause, and 100 for the verdict";
+}
+
 // On a busy machine looks come late, and each sees nothing for so long and then much at once.
 TEST_F(World, late_looks_are_no_pauses)
 {
