@@ -8,6 +8,7 @@
 #include <pwd.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <set>
@@ -22,6 +23,8 @@ namespace
 
 using nlohmann::json;
 
+// Name servers come a little later than the gateway.
+constexpr auto first_pause = std::chrono::seconds { 10 };
 constexpr auto names_age = std::chrono::minutes { 5 };  // until names are looked up again
 constexpr auto answer_due = std::chrono::seconds { 5 }; // an answer that took longer was lost in a full mailbox
 constexpr std::size_t most_cgroups = 1024;              // paths that are remembered
@@ -209,6 +212,12 @@ void ExclusionDriver::find_cgroup(std::uint64_t id)
       });
 }
 
+void ExclusionDriver::outdated()
+{
+  asked_at_.reset();
+  names_pause_ = {};
+}
+
 void ExclusionDriver::links_changed(const links::LinkInfo& wifi)
 {
   if (!same_network(wifi, std::exchange(place_, wifi))) outdated();
@@ -217,7 +226,8 @@ void ExclusionDriver::links_changed(const links::LinkInfo& wifi)
 // One after the other: name servers that do not answer take longer than names stay known.
 void ExclusionDriver::find_names_when_due(Tick now)
 {
-  if (known_.empty() || names_under_way_ || (asked_at_ && now - *asked_at_ <= names_age)) return;
+  const Duration wait = names_pause_ > Duration {} ? names_pause_ : names_age;
+  if (known_.empty() || names_under_way_ || (asked_at_ && now - *asked_at_ <= wait)) return;
   asked_at_ = now;
   find_names();
 }
@@ -240,6 +250,9 @@ void ExclusionDriver::find_names()
           later_(
               [this, found]
               {
+                const bool all = std::all_of(found.hosts.begin(), found.hosts.end(),
+                                             [](const auto& host) { return !host.second.empty(); });
+                names_pause_ = all ? Duration {} : std::clamp<Duration>(2 * names_pause_, first_pause, names_age);
                 if (!known_.resolved(found)) return;
                 judge_all(kernel::now());
                 changed_();

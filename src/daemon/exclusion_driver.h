@@ -58,7 +58,7 @@ public:
   // What is known of the Wi-Fi link now. In another network names are looked up anew soon.
   void links_changed(const links::LinkInfo& wifi);
   // Names may stand for something else by now: they are looked up anew soon.
-  void outdated() { asked_at_.reset(); }
+  void outdated();
   // Routes may lead elsewhere now.
   struct Rerouted
   {
@@ -102,9 +102,10 @@ private:
   std::set<std::uint64_t> tunnelled_ {};                           // of them, because of their route
   std::map<std::string, std::uint64_t> flows_ {};                  // Exclusion::text(): flows so far
   std::optional<Tick> asked_at_ {};                                // when names were looked up; nothing: they are due
-  std::atomic<bool> names_under_way_ = false;                      // they are being looked up
-  links::LinkInfo place_ {};                                       // as links_changed() was told last
-  Tick blackholes_at_ {};                                          // when the kernel was asked for them
+  Duration names_pause_ {};                   // after an answer that lacked some; doubles with each
+  std::atomic<bool> names_under_way_ = false; // they are being looked up
+  links::LinkInfo place_ {};                  // as links_changed() was told last
+  Tick blackholes_at_ {};                     // when the kernel was asked for them
   bool blackholes_ = false;
   Background background_ {}; // last: gone first
 };

@@ -144,6 +144,21 @@ TEST_F(ExclusionDrivers, LookNamesUpAgainWhenTheyAreOld)
   EXPECT_EQ(times_asked(Tick { 312s }), 2);
 }
 
+TEST_F(ExclusionDrivers, AskAgainSoonForWhatWasNotFound)
+{
+  driver.assign(name, Tick { 10s }); // the network is there, its name servers are not yet
+  servers.take_answer();
+  driver.look(Tick { 21s });
+  servers.take_answer();
+  driver.look(Tick { 32s }); // not yet
+  servers.know(server());
+  driver.look(Tick { 42s });
+  servers.take_answer();
+  EXPECT_NE(driver.known().of_peer(server()), nullptr);
+  driver.look(Tick { 300s });
+  EXPECT_EQ(times_asked(Tick { 301s }), 3);
+}
+
 TEST_F(ExclusionDrivers, AskForNamesOneAtATime)
 {
   servers.answer(false);
