@@ -20,6 +20,7 @@ constexpr double longest_back_off = 300;
 // and this long at most.
 constexpr std::uint8_t still_acks = 16;
 constexpr Duration longest_unstill = 1s;
+constexpr Duration echo_margin = 50ms; // behind a round trip: data that come later should have had an echo
 
 } // namespace
 
@@ -47,6 +48,8 @@ void CellularPath::consider(const Event& event, const FlowView& flow, bool wante
   if (!PathValidation::possible(flow)) return;
   wanted_at_ = Tick {};
   running_ = true;
+  echo_due_ = false;
+  window_moved_ = still_ < still_acks;
   path_.begin(event.segment->timestamps->value, event.now);
   plan.reserve = path_.reservation();
   data_edge_ = flow.snd_nxt;
@@ -56,6 +59,7 @@ void CellularPath::acknowledged(const Event& event, const FlowView& flow, bool c
                                 InjectedSegment& scratch, Plan& plan)
 {
   const Segment& segment = *event.segment;
+  window_moved_ = window_moved_ || segment.window != window_;
   still_ =
       segment.window != window_ ? std::uint8_t { 0 } : static_cast<std::uint8_t>(std::min<int>(still_ + 1, still_acks));
   window_ = segment.window;
@@ -65,8 +69,12 @@ void CellularPath::acknowledged(const Event& event, const FlowView& flow, bool c
   if (!path_.holds(flow)) return end(event.now + 1s, "freeze: path validation spoiled", plan);
   if (path_.expired(event.now, flow.rtt_smoothed))
   {
+    // Where the data ended before an echo could come this says nothing of the path.
+    if (path_.copies > 0 && !echo_due_) return end(event.now + 1s, "freeze: the data ended before an echo", plan);
     validated_at_ = Tick {};
-    if (path_.copies > 0) plan.cell_path = CellPath { CellPath::Is::failed };
+    // Where the window moved a copy that arrived need not have been echoed: one more try before it counts for others.
+    if (path_.copies > 0 && (!window_moved_ || unechoed_)) plan.cell_path = CellPath { CellPath::Is::failed };
+    unechoed_ = unechoed_ || path_.copies > 0;
     return end(event.now + from_seconds(PathValidation::back_off(failures_, first_back_off, longest_back_off)),
                "freeze: cellular path not validated (filtered, NAT or too slow)", plan);
   }
@@ -83,9 +91,15 @@ Plan CellularPath::arrived(const Event& event, const FlowView& flow)
 {
   const Segment& segment = *event.segment;
   if (!running_ || !segment.timestamps || !segment.has(tcp_flag::ack) || !path_.holds(flow)
-      || !path_.confirmed_by(segment.timestamps->echo) || flow.snd_nxt != data_edge_)
+      || flow.snd_nxt != data_edge_)
     return {};
+  if (!path_.confirmed_by(segment.timestamps->echo))
+  {
+    echo_due_ = echo_due_ || event.now - path_.begun_at >= flow.rtt_smoothed + echo_margin;
+    return {};
+  }
   running_ = false;
+  unechoed_ = false;
   failures_ = 0;
   validated_at_ = event.now;
   return { .reserve = TsReservation {},
