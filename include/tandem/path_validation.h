@@ -22,8 +22,11 @@ struct PathValidation
 {
   TsClock frozen {}; // kept by Wi-Fi; the copies carry frozen + 1
   std::uint8_t copies = 0;
-  Tick begun_at {}; // and then the first copy
-  Tick copy_at {};  // the last one
+  bool echo_due = false;     // data came so late that an echo should have been in it
+  bool window_moved = false; // since the copies began to leave: those that arrived may not have been echoed
+  bool unechoed = false;     // no echo came though one was due, and none has come since
+  Tick begun_at {};          // and then the first copy
+  Tick copy_at {};           // the last one
 
   // A copy acknowledges this much less than the ACK it is made of. Behind a NAT the server does not know it and answers
   // with an RST whose sequence number is the copy's ACK number (RFC 9293 3.10.7.1), which the NAT may well deliver. Two
@@ -43,11 +46,17 @@ struct PathValidation
     return ack;
   }
 
-  // From now on every ACK by Wi-Fi must carry `frozen`, until the path is validated or given up.
-  void begin(TsClock own, Tick now)
+  // An old ACK is echoed only while the advertised window does not move (docs/decisions/0003): it has not for so many.
+  static constexpr std::uint8_t still_acks = 16;
+
+  // From now on every ACK by Wi-Fi must carry `frozen`, until the path is validated or given up. `still`: ACKs in a row
+  // with the same window.
+  void begin(TsClock own, unsigned still, Tick now)
   {
     frozen = own;
     copies = 0;
+    echo_due = false;
+    window_moved = still < still_acks;
     begun_at = now;
   }
 
@@ -89,6 +98,21 @@ struct PathValidation
 
   // Whether an arriving segment's echo is that of a copy.
   bool confirmed_by(TsClock echo) const { return copies > 0 && echo == frozen + 1; }
+
+  // Data has arrived that has no echo of them. Where the answer ends before one is due, that none came says nothing.
+  void unconfirmed(Tick now, Duration rtt)
+  {
+    constexpr Duration margin = std::chrono::milliseconds { 50 };
+    echo_due = echo_due || (copies > 0 && now - begun_at >= rtt + margin);
+  }
+  // Though one was due none came. Whether that is to be told to other flows: where the window moved meanwhile a copy
+  // that arrived need not have been echoed, so it takes a second time.
+  bool failed()
+  {
+    const bool told = !window_moved || unechoed;
+    unechoed = true;
+    return told;
+  }
 
   // A round trip and a margin, and no longer, so that the newest ACK reaches the server before its timer fires
   // (RFC 6298 with Linux's floor of 200 ms above the RTT).

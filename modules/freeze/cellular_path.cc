@@ -16,11 +16,7 @@ constexpr unsigned copies = 6;
 // Back-off after one that failed, in seconds.
 constexpr double first_back_off = 1;
 constexpr double longest_back_off = 300;
-// An old ACK is echoed only while the advertised window does not move (docs/decisions/0003): waited for so many ACKs,
-// and this long at most.
-constexpr std::uint8_t still_acks = 16;
-constexpr Duration longest_unstill = 1s;
-constexpr Duration echo_margin = 50ms; // behind a round trip: data that come later should have had an echo
+constexpr Duration longest_unstill = 1s; // that a window which moves is waited for
 
 } // namespace
 
@@ -44,13 +40,11 @@ void CellularPath::consider(const Event& event, const FlowView& flow, bool wante
     return;
   if (validated() && event.now - validated_at_ < lasts / 2) return;
   if (wanted_at_ == Tick {}) wanted_at_ = event.now;
-  if (still_ < still_acks && event.now - wanted_at_ < longest_unstill) return;
+  if (still_ < PathValidation::still_acks && event.now - wanted_at_ < longest_unstill) return;
   if (!PathValidation::possible(flow)) return;
   wanted_at_ = Tick {};
   running_ = true;
-  echo_due_ = false;
-  window_moved_ = still_ < still_acks;
-  path_.begin(event.segment->timestamps->value, event.now);
+  path_.begin(event.segment->timestamps->value, still_, event.now);
   plan.reserve = path_.reservation();
   data_edge_ = flow.snd_nxt;
 }
@@ -59,9 +53,9 @@ void CellularPath::acknowledged(const Event& event, const FlowView& flow, bool c
                                 InjectedSegment& scratch, Plan& plan)
 {
   const Segment& segment = *event.segment;
-  window_moved_ = window_moved_ || segment.window != window_;
-  still_ =
-      segment.window != window_ ? std::uint8_t { 0 } : static_cast<std::uint8_t>(std::min<int>(still_ + 1, still_acks));
+  path_.window_moved = path_.window_moved || segment.window != window_;
+  still_ = segment.window != window_ ? std::uint8_t { 0 }
+                                     : static_cast<std::uint8_t>(std::min<int>(still_ + 1, PathValidation::still_acks));
   window_ = segment.window;
   if (!running_) return consider(event, flow, clear && wanted, plan);
   if (!clear) return end(event.now + 1s, "freeze: path validation given up, the link changed", plan);
@@ -70,11 +64,9 @@ void CellularPath::acknowledged(const Event& event, const FlowView& flow, bool c
   if (path_.expired(event.now, flow.rtt_smoothed))
   {
     // Where the data ended before an echo could come this says nothing of the path.
-    if (path_.copies > 0 && !echo_due_) return end(event.now + 1s, "freeze: the data ended before an echo", plan);
+    if (path_.copies > 0 && !path_.echo_due) return end(event.now + 1s, "freeze: the data ended before an echo", plan);
     validated_at_ = Tick {};
-    // Where the window moved a copy that arrived need not have been echoed: one more try before it counts for others.
-    if (path_.copies > 0 && (!window_moved_ || unechoed_)) plan.cell_path = CellPath { CellPath::Is::failed };
-    unechoed_ = unechoed_ || path_.copies > 0;
+    if (path_.copies > 0 && path_.failed()) plan.cell_path = CellPath { CellPath::Is::failed };
     return end(event.now + from_seconds(PathValidation::back_off(failures_, first_back_off, longest_back_off)),
                "freeze: cellular path not validated (filtered, NAT or too slow)", plan);
   }
@@ -95,11 +87,11 @@ Plan CellularPath::arrived(const Event& event, const FlowView& flow)
     return {};
   if (!path_.confirmed_by(segment.timestamps->echo))
   {
-    echo_due_ = echo_due_ || event.now - path_.begun_at >= flow.rtt_smoothed + echo_margin;
+    path_.unconfirmed(event.now, flow.rtt_smoothed);
     return {};
   }
   running_ = false;
-  unechoed_ = false;
+  path_.unechoed = false;
   failures_ = 0;
   validated_at_ = event.now;
   return { .reserve = TsReservation {},

@@ -30,9 +30,6 @@ private:
   void end(Tick next, std::string_view why, Plan& plan);
 
   bool running_ = false;
-  bool echo_due_ = false;     // data came so late that an echo should have been in it
-  bool window_moved_ = false; // since the copies began to leave: those that arrived may not have been echoed
-  bool unechoed_ = false;     // no echo came though one was due, and none has come since
   std::uint8_t failures_ = 0; // in a row
   std::uint8_t still_ = 0;    // ACKs in a row with the same window
   std::uint16_t window_ = 0;  // of the last ACK, unscaled

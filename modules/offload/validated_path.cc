@@ -15,11 +15,9 @@ namespace
 
 using namespace std::chrono_literals;
 
-constexpr std::uint8_t still_acks = 16;       // with the same window before a probe
 constexpr Duration longest_wait = 3s;         // for that, from the first time the flow is worth a probe
 constexpr std::uint32_t largest_ack = 120;    // bytes: IPv6 with every option
 constexpr std::uint16_t validation_acks = 64; // by cellular without an echo until the flow returns to Wi-Fi
-constexpr Duration echo_margin = 50ms;        // behind a round trip: data that come later should have had an echo
 constexpr double longest_retry = 300;         // s, between two tries
 // A cellular uplink that takes too few ACKs counts as so many losses of goodput, which double the time until the next
 // try.
@@ -61,7 +59,7 @@ void proved(ValidatedPath::State& state, Tick now)
   state.validated_at = now;
   state.unvalidated = 0;
   state.failures = 0;
-  state.unechoed = false;
+  state.path.unechoed = false;
   state.on_word = false;
 }
 
@@ -143,9 +141,9 @@ Plan ValidatedPath::acknowledge(const Event& event, const FlowView& flow, State&
   {
     state.window = event.segment->window;
     state.still = 0;
-    state.window_moved = true;
+    state.path.window_moved = true;
   }
-  else if (state.still < still_acks)
+  else if (state.still < PathValidation::still_acks)
     ++state.still;
   if (state.phase != Phase::by_wifi && flow.sender.kind == SenderKind::unresponsive)
     return return_to_wifi(event, flow, state, 10s, "offload: not Linux's TCP, bypassed", false);
@@ -294,7 +292,7 @@ Plan ValidatedPath::consider(const Event& event, const FlowView& flow, State& st
   // A copy that a slower path delivers after younger ACKs came by Wi-Fi is echoed only while the advertised window
   // stands still: Linux then takes it by header prediction, before it sees that the ACK is old. A young flow's window
   // moves with every ACK.
-  if (state.still < still_acks && !waited)
+  if (state.still < PathValidation::still_acks && !waited)
   {
     state.why = "offload: advertised window still grows";
     return {};
@@ -303,10 +301,8 @@ Plan ValidatedPath::consider(const Event& event, const FlowView& flow, State& st
   if (!PathValidation::possible(flow)) return back_off(10ms, "offload: TSval not free for a probe yet");
 
   state.phase = Phase::probing;
-  state.window_moved = state.still < still_acks;
   state.since = event.now;
-  state.echo_due = false;
-  state.path.begin(event.segment->timestamps->value, event.now);
+  state.path.begin(event.segment->timestamps->value, state.still, event.now);
   state.why = "offload: probing";
   return { .reserve = state.path.reservation(), .wake = event.now + timeout(flow), .why = "offload: probe begins" };
 }
@@ -408,9 +404,7 @@ Plan ValidatedPath::hear(const Event& event, const FlowView& flow, State& state)
   const bool measured = measure_delay(segment, flow, state, event.now);
   if (state.phase == Phase::probing && state.path.holds(flow) && state.path.confirmed_by(echo))
     return confirm(event, flow, state);
-  if (state.phase == Phase::probing && state.path.copies > 0
-      && event.now - state.path.begun_at >= flow.rtt_smoothed + echo_margin)
-    state.echo_due = true;
+  if (state.phase == Phase::probing) state.path.unconfirmed(event.now, flow.rtt_smoothed);
   if (state.phase != Phase::by_cell) return {};
   Plan plan {};
   if (state.uplink_full)
@@ -437,14 +431,12 @@ Plan ValidatedPath::hear(const Event& event, const FlowView& flow, State& state)
 Plan ValidatedPath::not_validated(const Event& event, const FlowView& flow, State& state)
 {
   Plan plan = return_to_wifi(event, flow, state, backoff(state.failures),
-                             state.echo_due ? "offload: path not validated (filtered, NAT or too slow)"
-                                            : "offload: the data ended before an echo",
+                             state.path.echo_due ? "offload: path not validated (filtered, NAT or too slow)"
+                                                 : "offload: the data ended before an echo",
                              false);
-  if (!state.echo_due) return plan;
+  if (!state.path.echo_due) return plan;
   state.distrusts = true;
-  // Where the window moved meanwhile a copy that arrived need not have been echoed: one more try before it counts.
-  if (!state.window_moved || state.unechoed) plan.cell_path = CellPath { CellPath::Is::failed };
-  state.unechoed = true;
+  if (state.path.failed()) plan.cell_path = CellPath { CellPath::Is::failed };
   return plan;
 }
 

@@ -114,12 +114,9 @@ public:
     std::uint8_t failures = 0;       // in a row, for the backoff
     std::uint8_t goodput_losses = 0; // times the goodput was worse by cellular, likewise
     Phase phase = Phase::by_wifi;
-    bool on_word : 1 = false;      // by cellular on another flow's word, no echo of its own came yet
-    bool distrusts : 1 = false;    // goes on no flow's word before it has validated the path by itself
-    bool window_moved : 1 = false; // since the copies began to leave: those that arrived may not have been echoed
-    bool echo_due : 1 = false;     // data came so late in the probe that an echo should have been in it
-    bool unechoed : 1 = false;     // a probe had no echo though one was due, and none has come since
-    bool base_known : 1 = false;   // wifi_base is
+    bool on_word : 1 = false;    // by cellular on another flow's word, no echo of its own came yet
+    bool distrusts : 1 = false;  // goes on no flow's word before it has validated the path by itself
+    bool base_known : 1 = false; // wifi_base is
     bool cell_base_known : 1 = false;
     bool delay_known : 1 = false; // added_delay was measured over a round by cellular
     bool late_known : 1 = false;  // late_at is
