@@ -67,11 +67,11 @@ unsigned AckThinning::wifi_ratio(const Segment& segment, const FlowView& flow, d
   return ratio > 1 ? static_cast<unsigned>(std::min(ratio, most)) : 1; // no number where no window is known yet
 }
 
-bool AckThinning::withhold(const Event& event, const FlowView& flow, unsigned ratio, Plan& plan, bool any)
+bool AckThinning::withhold(const Event& event, const FlowView& flow, unsigned ratio, Plan& plan, bool thin_uplink)
 {
-  const Duration longest = longest_hold(flow, any);
+  const Duration longest = longest_hold(flow, thin_uplink);
   if (held + 1u < ratio && !counts_acks(flow) && event.now - released_at < longest
-      && (any ? may_be_left_out(*event.segment, flow) : repeats_in_next(*event.segment, flow)))
+      && (thin_uplink ? may_be_left_out(*event.segment, flow) : repeats_in_next(*event.segment, flow)))
   {
     ++held;
     plan.edit = {}; // an edit would ask that it leaves

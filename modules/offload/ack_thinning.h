@@ -33,9 +33,9 @@ struct AckThinning
   unsigned wifi_ratio(const Segment& segment, const FlowView& flow, double most) const;
 
   // Withholds the ACK at hand when the next one is sure to repeat it: until its own timer at the latest. True when it
-  // did; otherwise the ACK leaves now, and the count begins anew. `any`: where its window has grown, too, and
-  // for longer, for an uplink that takes few ACKs.
-  bool withhold(const Event& event, const FlowView& flow, unsigned ratio, Plan& plan, bool any = false);
+  // did; otherwise the ACK leaves now, and the count begins anew. `thin_uplink`:
+  // by a link that takes few ACKs; for longer, and where its window has grown, too.
+  bool withhold(const Event& event, const FlowView& flow, unsigned ratio, Plan& plan, bool thin_uplink = false);
   void released(Tick now)
   {
     held = 0;
