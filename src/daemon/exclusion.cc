@@ -261,6 +261,14 @@ std::vector<Network> Exclusions::networks() const
   return all;
 }
 
+std::size_t Exclusions::network_count() const
+{
+  std::size_t count = 0;
+  for (const auto& [i, networks] : networks_)
+    count += networks.size();
+  return count;
+}
+
 std::vector<std::uint32_t> Exclusions::users() const
 {
   std::vector<std::uint32_t> all {};

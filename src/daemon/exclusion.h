@@ -89,6 +89,7 @@ public:
 
   // For rules.
   std::vector<links::Network> networks() const;
+  std::size_t network_count() const;
   std::vector<std::uint32_t> users() const;
   // Why it excludes nothing now; empty: it may.
   std::string problem(const Exclusion& one) const;

@@ -80,7 +80,7 @@ private:
   std::size_t named_networks() const
   {
     return settings().spread_to.size() + settings().exclude_to.size() + in_.config.daemon.exempt_networks.size()
-           + in_.exclusions.networks().size();
+           + in_.exclusions.network_count();
   }
 
   // The share that the user gives it; nothing: none is asked of it.

@@ -48,7 +48,7 @@ kernel::RulePlan rule_plan(const Wanted& wanted, const Config& config, const Rol
 
 std::size_t beyond_rules(const Config& config, const Exclusions& exclusions)
 {
-  const std::size_t all = config.daemon.exempt_networks.size() + exclusions.networks().size();
+  const std::size_t all = config.daemon.exempt_networks.size() + exclusions.network_count();
   return all - std::min(all, most_networks_in_rules);
 }
 
