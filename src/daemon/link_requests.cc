@@ -19,7 +19,8 @@ void name_each_once(std::vector<kernel::SteeringPath>& paths, const std::set<std
   for (const bool turn : { true, false })
     for (kernel::SteeringPath& path : paths)
       if (barred.contains(path.interface) == turn)
-        std::erase_if(path.addresses, [&](const std::string& address) { return !named.insert(address).second; });
+        for (auto* all : { &path.addresses, &path.deprecated })
+          std::erase_if(*all, [&](const std::string& address) { return !named.insert(address).second; });
 }
 
 } // namespace
@@ -113,6 +114,8 @@ std::optional<kernel::SteeringPath> LinkRequests::path_of(Link link, const links
   kernel::SteeringPath path { .interface = info.interface };
   for (const Address& address : info.sources)
     if (path.addresses.size() < kernel::most_path_addresses) path.addresses.push_back(wire::to_string(address));
+  for (const Address& address : info.deprecated)
+    if (path.deprecated.size() < kernel::most_path_addresses) path.deprecated.push_back(wire::to_string(address));
   path.endpoint = !closed && (!endpoint || endpoint->value != 0);
   // What the user pays for by the byte is a last resort, unless a module knows better.
   path.backup_stays = link == Link::cell && settings_.setup;

@@ -130,6 +130,7 @@ LinkInfo LinkTable::derive(const std::string& name) const
     {
       info.addresses.push_back(held.address);
       if (known.is_source(held)) info.sources.push_back(held.address);
+      if (held.deprecated) info.deprecated.push_back(held.address);
       if (held.on_link.prefix > 0) info.on_link.push_back(held.on_link);
     }
     for (std::vector<Address>* all : { &info.addresses, &info.sources })

@@ -58,7 +58,8 @@ struct LinkInfo
   // Of these, what new connections leave from: without deprecated ones, and without the stable address of a /64 that
   // has a preferred temporary one, which would tell who this host is (RFC 6724, 5, rules 3 and 7).
   std::vector<Address> sources {};
-  std::vector<Network> on_link {}; // of these addresses
+  std::vector<Address> deprecated {}; // of the addresses: what only connections of before leave from
+  std::vector<Network> on_link {};    // of these addresses
   std::optional<Address> gateway_v4 {};
   std::optional<Address> gateway_v6 {};
   bool default_v4 = false; // a default route by this interface exists

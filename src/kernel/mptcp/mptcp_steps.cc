@@ -37,6 +37,9 @@ public:
     for (const SteeringPath& path : plan_.paths)
       for (const std::string& address : path.addresses)
         treat(path, address);
+    for (const SteeringPath& path : plan_.paths)
+      for (const std::string& address : path.deprecated)
+        retire(path, address);
     for (const MptcpEndpoint& endpoint : now_.endpoints)
       if (std::find(named_.begin(), named_.end(), endpoint.address) == named_.end()) let_go(endpoint);
     spare_connections();
@@ -61,12 +64,14 @@ private:
     for (std::size_t turn = 0; turn < most_path_addresses; ++turn)
       for (const SteeringPath& path : plan_.paths)
       {
-        if (room == 0) return;
+        if (room == 0) return; // and none is spare
         if (turn >= path.addresses.size() || link_local(path.addresses[turn])) continue;
         const MptcpEndpoint* there = at(path.addresses[turn]);
         if (there && !there->own) continue; // counted already
         if (reserved_.insert(path.addresses[turn]).second) --room;
       }
+    // One stays free: the next address is added before an old one goes.
+    spare_ = room > 0 ? room - 1 : 0;
   }
 
   const MptcpEndpoint* at(const std::string& address) const
@@ -108,7 +113,7 @@ private:
       if (wanted && ifindex != 0)
         replaced_.push_back({ .kind = MptcpStep::Kind::remove, .endpoint = *there, .replaced = true });
       else
-        out_.steps.push_back({ .kind = MptcpStep::Kind::remove, .endpoint = *there });
+        out_.steps.push_back({ .kind = MptcpStep::Kind::remove, .endpoint = *there, .backup = path.backup });
       keep_own(*there);
       --wanted_;
       there = nullptr;
@@ -125,6 +130,30 @@ private:
     else if (path.backup)
       refuse("backup of " + address,
              "no MPTCP endpoint has this address" + std::string { plan_.setup ? "" : setup_hint });
+  }
+
+  // An address that is no source any more. Unless its subflows are known, and use it, it is named by nobody: then its
+  // endpoint goes as any other, or they are looked at.
+  void retire(const SteeringPath& path, const std::string& address)
+  {
+    const MptcpEndpoint* there = at(address);
+    if (!there || std::find(named_.begin(), named_.end(), address) != named_.end()) return;
+    if (!there->own)
+    {
+      named_.push_back(address);
+      return foreign(*there, path.backup);
+    }
+    const bool used = now_.subflows
+                      && std::any_of(now_.subflows->begin(), now_.subflows->end(),
+                                     [&](const MptcpSubflow& subflow) { return subflow.address == address; });
+    const auto found = now_.interfaces.find(path.interface);
+    const bool still_there = found != now_.interfaces.end() && found->second == there->ifindex;
+    if (!plan_.setup || !path.endpoint || !used || !still_there || spare_ == 0) return;
+    --spare_;
+    named_.push_back(address);
+    keep_own(*there);
+    if (there->backup() != path.backup)
+      out_.steps.push_back({ .kind = MptcpStep::Kind::backup, .endpoint = *there, .backup = path.backup });
   }
 
   void create(const SteeringPath& path, const std::string& address, int ifindex)
@@ -224,8 +253,9 @@ private:
   {
     ++wanted_;
     refuse("removal of the endpoint " + step.endpoint.address, why);
-    if (step.endpoint.backup())
-      out_.steps.push_back({ .kind = MptcpStep::Kind::backup, .endpoint = step.endpoint, .backup = false });
+    // On a link that must not be used other connections have subflows by it, too: those stay out of use.
+    if (step.endpoint.backup() != step.backup)
+      out_.steps.push_back({ .kind = MptcpStep::Kind::backup, .endpoint = step.endpoint, .backup = step.backup });
   }
 
   void limit()
@@ -258,6 +288,7 @@ private:
   std::vector<MptcpStep> replaced_ {};
   std::vector<std::string> named_ {};
   std::set<std::string> reserved_ {}; // addresses for which the kernel has room
+  std::size_t spare_ = 0;             // endpoints of deprecated addresses that there is room for beside
   int wanted_ = 0;                    // endpoints that will be there
 };
 
@@ -314,7 +345,9 @@ bool needs_attention(const SteeringPlan& plan, const std::vector<CeRule>& marks,
 {
   std::set<std::string> stay {};
   for (const SteeringPath& path : unattended(plan).paths)
-    if (path.backup) stay.insert(path.addresses.begin(), path.addresses.end());
+    if (path.backup)
+      for (const auto* all : { &path.addresses, &path.deprecated })
+        stay.insert(all->begin(), all->end());
   return !marks.empty()
          || std::any_of(journal.flags.begin(), journal.flags.end(),
                         [&](const UndoJournal::Flag& flag) { return stay.count(flag.address) == 0; })

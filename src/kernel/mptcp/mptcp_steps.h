@@ -25,7 +25,7 @@ struct MptcpStep
   };
   Kind kind = Kind::limits;
   MptcpEndpoint endpoint {}; // add: address, ifindex, flags; backup: as it is now; remove
-  bool backup = false;       // the flag's new value
+  bool backup = false;       // the flag's new value; remove: when the endpoint has to stay
   MptcpLimits limits {};
   bool replaced = false; // remove: an endpoint of the same address is added next
 

@@ -158,7 +158,7 @@ struct Steerer::Parts
     if (cost.stalled > 0 && !step.replaced)
     {
       refuse(what, stall_words(cost.stalled));
-      if (endpoint.backup()) (void)manager->set_backup(endpoint, false);
+      if (endpoint.backup() != step.backup) (void)manager->set_backup(endpoint, step.backup);
       return;
     }
     if (!done(what, manager->remove(endpoint))) return;

@@ -23,16 +23,18 @@ void validate(const SteeringPlan& plan)
   for (const SteeringPath& path : plan.paths)
   {
     check_interface("path", path.interface);
-    if (path.addresses.size() > most_path_addresses)
-      refuse("path " + path.interface, std::to_string(path.addresses.size()) + " addresses",
+    if (const std::size_t most = std::max(path.addresses.size(), path.deprecated.size()); most > most_path_addresses)
+      refuse("path " + path.interface, std::to_string(most) + " addresses",
              "at most " + std::to_string(most_path_addresses));
-    for (const std::string& address : path.addresses)
-      check_address("path " + path.interface, address);
+    for (const auto* all : { &path.addresses, &path.deprecated })
+      for (const std::string& address : *all)
+        check_address("path " + path.interface, address);
   }
 }
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CeRule, interface, rate)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SteeringPath, interface, addresses, endpoint, backup, backup_stays)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SteeringPath, interface, addresses, deprecated, endpoint, backup,
+                                                backup_stays)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MptcpEndpoint, address, port, id, ifindex, flags, own, interface)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RefusedRequest, what, why)
 TANDEM_JSON_FIELDS(SteeringPlan, ce, paths, setup, foreign)

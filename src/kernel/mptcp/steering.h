@@ -38,6 +38,9 @@ struct SteeringPath
   bool backup = false;
   // They are to be backup ones also when nobody decides any more: the settings say so, no module.
   bool backup_stays = false;
+  // Others that the link still has, from which nothing is to begin any more (RFC 4862, 5.5.4): no endpoint is made for
+  // them, and one of Tandem's stays for as long as subflows leave from it and there is room.
+  std::vector<std::string> deprecated {};
 
   bool operator==(const SteeringPath&) const = default;
 };

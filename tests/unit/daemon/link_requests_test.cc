@@ -178,6 +178,7 @@ TEST_F(Steering, EndpointsAreOfAddressesThatNewConnectionsLeaveFrom)
   v6(1, 2, true, false);
   v6(1, 3, true, true);
   EXPECT_THAT(plan().paths[0].addresses, ElementsAre("192.0.2.1", "2001:db8::2"));
+  EXPECT_THAT(plan().paths[0].deprecated, ElementsAre("2001:db8::3")) << "connections of before go on by it";
 }
 
 TEST_F(Steering, WithTheModuleItsRequestsLapseAtOnceAndNoOthers)

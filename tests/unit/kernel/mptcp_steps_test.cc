@@ -13,6 +13,7 @@ namespace
 
 using testing::ElementsAre;
 using testing::IsEmpty;
+using testing::UnorderedElementsAre;
 
 constexpr std::uint32_t subflow = mptcp_flag::subflow, backup = mptcp_flag::backup;
 const std::string wlan = "192.0.2.1", cell = "198.51.100.1";
@@ -278,6 +279,65 @@ TEST(MptcpSteps, AnotherAddressComesBeforeTheOldOneGoes)
   EXPECT_THAT(words(world.change(plan)), ElementsAre("add " + wlan, "remove 192.0.2.77"));
 }
 
+// The day's temporary address of a host with privacy extensions, and the one of the day before.
+struct AnotherDay : World
+{
+  AnotherDay()
+  {
+    own(endpoint(before, 1, 3));
+    plan.paths[0].deprecated = { before };
+  }
+  const std::string before = "2001:db8::1", today = "2001:db8::2";
+  SteeringPlan plan { .ce = {}, .paths = { path("wlan0", today) }, .setup = true };
+};
+
+TEST(MptcpSteps, ADeprecatedAddressKeepsItsEndpointWhileSubflowsLeaveFromIt)
+{
+  AnotherDay world {};
+  world.view.subflows = { { { 7, world.before, true }, { 7, world.today, false } } };
+  EXPECT_THAT(words(world.change(world.plan)), ElementsAre("add " + world.today));
+  world.own(endpoint(world.today, 2, 3));
+  const MptcpChange change = world.change(world.plan);
+  EXPECT_THAT(words(change), IsEmpty());
+  EXPECT_THAT(change.refused, IsEmpty());
+  EXPECT_EQ(change.journal.own.size(), 2u);
+  // Nobody's any more, gone from the link, or the link is not to be used.
+  World idle = world;
+  idle.view.subflows = { { { 7, world.today, true } } };
+  EXPECT_THAT(words(idle.change(world.plan)), ElementsAre("remove " + world.before));
+  SteeringPlan plan = world.plan;
+  plan.paths[0].deprecated.clear();
+  EXPECT_THAT(words(world.change(plan)), ElementsAre("remove " + world.before));
+  plan = world.plan;
+  plan.paths[0].endpoint = false;
+  world.view.subflows->push_back({ 7, cell, false });
+  EXPECT_THAT(words(world.change(plan)), UnorderedElementsAre("remove " + world.before, "remove " + world.today));
+}
+
+TEST(MptcpSteps, ADeprecatedAddressGetsNoEndpoint)
+{
+  AnotherDay world {};
+  world.view.endpoints.clear();
+  world.journal = {};
+  EXPECT_THAT(words(world.change(world.plan)), ElementsAre("add " + world.today));
+}
+
+TEST(MptcpSteps, DeprecatedAddressesLeaveRoomForTheNextOne)
+{
+  AnotherDay world {};
+  world.view.limits = { 8, 0 };
+  world.own(endpoint(world.today, 2, 3));
+  world.view.subflows = { { { 7, world.today, true }, { 7, world.before, false } } };
+  for (std::uint8_t day = 3; day <= 8; ++day)
+  {
+    const std::string address = "2001:db8::" + std::to_string(day);
+    world.own(endpoint(address, day, 3));
+    world.view.subflows->push_back({ 7, address, false });
+    world.plan.paths[0].deprecated.push_back(address);
+  }
+  EXPECT_THAT(words(world.change(world.plan)), ElementsAre("remove 2001:db8::8")) << "eight there are, in all";
+}
+
 TEST(MptcpSteps, TheKernelsOwnAreNobodys)
 {
   // It makes an implicit one for a subflow's address; ours replaces it.
@@ -317,6 +377,20 @@ TEST(MptcpSteps, NoConnectionLosesItsOnlySubflow)
   // By an address of nobody's concern it lives on.
   world.view.subflows = { { { 7, wlan, true }, { 7, "203.0.113.9", false } } };
   EXPECT_THAT(words(world.change({})), ElementsAre("remove " + cell, "remove " + wlan));
+}
+
+// Cellular must not be used any more, and a download has no other subflow: it goes on there, and nobody else does.
+TEST(MptcpSteps, WhatHasToStayOnALinkThatMustNotBeUsedIsABackup)
+{
+  World world {};
+  world.own(endpoint(wlan, 1, 3));
+  world.own(endpoint(cell, 2, 4));
+  SteeringPlan plan = both(false, true);
+  plan.paths[1].endpoint = false;
+  world.view.subflows = { { { 7, cell, true }, { 8, wlan, true }, { 8, cell, false } } };
+  EXPECT_THAT(words(world.change(plan)), ElementsAre("backup " + cell));
+  world.view.endpoints[1].flags |= backup;
+  EXPECT_THAT(words(world.change(plan)), IsEmpty()) << "it stays one";
 }
 
 TEST(MptcpSteps, WhatThePeerMayNotHaveKeepsNoConnection)

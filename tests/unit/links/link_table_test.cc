@@ -142,6 +142,7 @@ TEST_F(Links, ATemporaryAddressIsTheSourceInPlaceOfTheStableOneOfItsNetwork)
   EXPECT_EQ(wifi().sources, (std::vector<Address> { v4(1), v6(2), elsewhere }));
   told(v6(2), true, true);
   EXPECT_EQ(wifi().sources, (std::vector<Address> { v4(1), v6(1), elsewhere })) << "better known than deprecated";
+  EXPECT_EQ(wifi().deprecated, (std::vector<Address> { v6(2) }));
   EXPECT_EQ(wifi().addresses, (std::vector<Address> { v4(1), v6(1), v6(2), elsewhere })) << "all are this link's";
 }
 
