@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <ctime>
 #include <limits>
 #include <string>
 #include <utility>
@@ -17,14 +16,6 @@ namespace
 
 constexpr Duration between_saves = std::chrono::seconds { 5 };
 constexpr std::uint64_t no_limit = std::numeric_limits<std::uint64_t>::max();
-
-Calendar calendar_now()
-{
-  const std::time_t now = std::time(nullptr);
-  std::tm parts {};
-  if (::localtime_r(&now, &parts) == nullptr) return {};
-  return calendar_of(parts);
-}
 
 std::uint64_t left_of(std::uint64_t limit, std::uint64_t used)
 {

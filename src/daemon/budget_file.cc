@@ -1,5 +1,6 @@
 #include "src/daemon/budget_file.h"
 
+#include <ctime>
 #include <string_view>
 #include <utility>
 
@@ -12,6 +13,15 @@ namespace
 constexpr std::string_view forgotten = "what is spent on the cellular link is forgotten when the daemon ends";
 
 } // namespace
+
+Calendar calendar_now()
+{
+  const std::time_t now = std::time(nullptr);
+  std::tm parts {};
+  ::tzset(); // localtime_r() reads the time zone once, and who travels sets another one
+  if (::localtime_r(&now, &parts) == nullptr) return {};
+  return calendar_of(parts);
+}
 
 BudgetFile::BudgetFile(const std::filesystem::path& directory)
     : kept_ { directory,

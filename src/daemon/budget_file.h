@@ -16,6 +16,9 @@
 namespace tandem::daemon
 {
 
+// By this machine's time zone, as it is now.
+Calendar calendar_now();
+
 class BudgetFile
 {
 public:

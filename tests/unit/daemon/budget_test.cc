@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -27,6 +28,19 @@ TEST(Calendars, CountDaysAndMonths)
   EXPECT_EQ(calendar_of(day), (Calendar { 19'782, 2024 * 12 + 1 }));
   day.tm_mon = 2, day.tm_mday = 1;
   EXPECT_EQ(calendar_of(day).day, 19'783);
+}
+
+// Between the two zones there are 26 hours, at any time of the day.
+TEST(Calendars, ANewTimeZoneCountsAtOnce)
+{
+  const char* const given = std::getenv("TZ");
+  const std::string before = given != nullptr ? given : "";
+  ::setenv("TZ", "WEST12", 1);
+  const Calendar west = calendar_now();
+  ::setenv("TZ", "EAST-14", 1);
+  EXPECT_GT(calendar_now().day, west.day);
+  given != nullptr ? ::setenv("TZ", before.c_str(), 1) : ::unsetenv("TZ");
+  ::tzset();
 }
 
 TEST(BudgetBooks, DaysAndMonthsBeginAnew)
