@@ -63,6 +63,7 @@ struct Followed
   std::string_view refusal {};                 // by the way to fetch, for this download
   FetchHow how = FetchHow::range;              // the way that is used
   Tick asked {};                               // when a piece of this download was last asked for
+  std::size_t pieces = 0;                      // under way
   bool halted = false;                         // the ways to fetch were told that it is over
   std::uint64_t kept_up = 0;                   // Fetcher::follow() was told
 };
@@ -95,6 +96,7 @@ struct FetchThread::Parts
   void forget(Followed& followed);
   void let_go(std::uint64_t id);
   void book(Fetcher& way);
+  void book_last();
 
   const ServiceOptions options;
   Maker maker;
@@ -146,6 +148,14 @@ FetchThread::~FetchThread()
 {
   parts_->context.stop();
   parts_->thread.join();
+  try
+  {
+    parts_->book_last();
+  }
+  catch (const std::exception&)
+  {
+    // No memory: it is charged to nobody.
+  }
   // Before the context that their connections live on.
   for (auto& fetcher : parts_->fetchers)
     fetcher.reset();
@@ -260,7 +270,8 @@ void FetchThread::Parts::keep_up(Followed& followed)
 {
   if (halted.load(std::memory_order_relaxed))
   {
-    if (!std::exchange(followed.halted, true)) let_go(followed.id);
+    // For what is under way there is budget set aside; broken off, it would be paid for in vain.
+    if (followed.pieces == 0 && !std::exchange(followed.halted, true)) let_go(followed.id);
     return;
   }
   followed.halted = false;
@@ -319,6 +330,21 @@ void FetchThread::Parts::let_go(std::uint64_t id)
 void FetchThread::Parts::book(Fetcher& way)
 {
   if (const std::uint64_t spent = way.take_unbooked(); spent > 0) push(Cost { spent });
+}
+
+// What was spent and not told of, when the thread has ended. Pieces under way are charged by whoever asked for them
+// (FetchStore::clear), and what came of them so far is within that.
+void FetchThread::Parts::book_last()
+{
+  for (auto& [key, followed] : connections)
+    forget(followed);
+  std::uint64_t spent = 0;
+  for (const auto& way : fetchers)
+    if (way) spent += way->take_unbooked();
+  spent -= std::min(spent, bytes);
+  for (const Message& message : undelivered)
+    if (const auto* cost = std::get_if<Cost>(&message)) spent += cost->cell_bytes;
+  if (spent > 0) static_cast<void>(deliver(Cost { spent }));
 }
 
 void FetchThread::Parts::tidy()
@@ -404,12 +430,17 @@ void FetchThread::Parts::handle(const Job& job)
   bytes += request->piece.size();
   found->second.how = job.fetch.how;
   found->second.asked = kernel::now();
+  ++found->second.pieces;
   way->fetch(request->download, request->piece, job.fetch.deadline,
              [this, job, id = found->second.id, request = *request](Fetched fetched)
              {
                --pieces;
                bytes -= request.piece.size();
+               const auto of = connections.find(job.key);
+               const bool there = of != connections.end() && of->second.id == id;
+               if (there) --of->second.pieces;
                judge(job, id, request, std::move(fetched));
+               if (there && halted.load(std::memory_order_relaxed)) keep_up(of->second);
              });
 }
 
