@@ -28,7 +28,9 @@ public:
 
   // The plan that the keeper is to be told now, if any; it counts as told. Call every 100 ms while settled() is false.
   std::optional<kernel::PacingPlan> due(Tick now);
-  bool settled() const { return entries_.empty() && told_.rates.empty(); }
+  // What due() gave last did not reach the keeper: the next due() gives the plan of then.
+  void not_sent() { told_.reset(); }
+  bool settled() const { return entries_.empty() && told_ && told_->rates.empty(); }
 
   std::uint64_t asked() const { return asked_; }         // paces, repetitions among them
   std::uint64_t not_found() const { return not_found_; } // flows whose socket the kernel did not tell
@@ -44,7 +46,7 @@ private:
   };
 
   std::vector<Entry> entries_ {};
-  kernel::PacingPlan told_ {};
+  std::optional<kernel::PacingPlan> told_ { kernel::PacingPlan {} }; // nothing: not known what the keeper has
   std::uint64_t asked_ = 0, not_found_ = 0, too_many_ = 0;
 };
 

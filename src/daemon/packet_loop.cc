@@ -216,6 +216,7 @@ void PacketLoop::begin()
   ev_timer_start(loop_, &look_timer_);
   ev_timer_again(loop_, &chain_timer_);
   keeper_.heartbeat();
+  static_cast<void>(look_at_costs()); // before anything is told of the cellular link
   links_changed();
   exclude(config_.exclude);
 }
@@ -325,6 +326,7 @@ void PacketLoop::take_over(const Config& fresh)
   make_validation();
   exclude(fresh.exclude);
   take_settings(fresh);
+  static_cast<void>(look_at_costs());
   links_changed();
 }
 

@@ -195,6 +195,7 @@ private:
   // Gives roles to other interfaces when what is there asks for it. True when one got another.
   bool follow_roles();
   bool find_roles_anew();
+  void tell_route();
   void roles_timer()
   {
     if (find_roles_anew()) links_changed();
@@ -270,6 +271,7 @@ private:
   std::optional<EvidenceDriver> evidence_ {};
   std::optional<BudgetDriver> budget_ {};
   links::CellCost cell_cost_ {};
+  links::CostThatCounts cost_that_counts_ {};
   std::string cell_denied_ {}; // why nothing goes by the cellular link; empty: it may
   std::string hands_off_ {};   // why no flow is taken on or spoken for, see apart(); empty: no reason
   std::uint64_t times_off_ = 0;
@@ -290,7 +292,8 @@ private:
   bool roam_told_ = false;
   Wanted wanted_ {}; // what rules and observers were made of
   kernel::RuleDelivery rules_ {};
-  bool rules_full_ = false; // more is excluded than they can name
+  bool rules_full_ = false;   // more is excluded than they can name
+  bool route_unsent_ = false; // the keeper does not know yet which interface is the cellular one
   Tick started_ {};
   Tick timer_due_ {};    // when chain_timer_ fires
   bool resting_ = false; // no flow wants anything: neither heartbeat nor look runs, and the radio is not read

@@ -95,13 +95,10 @@ void PacketLoop::look_at_cell()
 bool PacketLoop::look_at_costs()
 {
   const Tick now = kernel::now();
-  if (budget_->look(now))
-  {
-    inputs_.add(now, trace::input::CellLimit { chain_.options().cell_budget });
-    if (!chain_.budget_spent()) broker_.keep_up(true); // a new day
-  }
+  if (budget_->look(now)) inputs_.add(now, trace::input::CellLimit { chain_.options().cell_budget });
+  broker_.keep_up(!chain_.budget_spent());
   look_at_filter(now);
-  if (cost_watch_) cell_cost_ = cost_watch_->cost();
+  if (cost_watch_) cell_cost_ = cost_that_counts_.take(cost_watch_->cost(), roles_.cell, now);
   if (steering_.gate(cell_use())) steer_soon();
   std::string denied = denial();
   if (denied == cell_denied_) return false;

@@ -176,7 +176,8 @@ void PacketLoop::steer()
     // No link is steered beside a tunnel: endpoints of Tandem's making go.
     static const links::LinkTable none {};
     const links::LinkTable& table = hands_off_.empty() ? monitor_.table() : none;
-    if (const auto plan = steering_.due(table, kernel::now())) keeper_.post_steering(*plan);
+    if (const auto plan = steering_.due(table, kernel::now()))
+      if (!keeper_.post_steering(*plan)) steering_.not_sent();
   }
   catch (const std::exception& error)
   {
@@ -328,6 +329,11 @@ void PacketLoop::verdict_changed()
   schedule();
 }
 
+void PacketLoop::tell_route()
+{
+  route_unsent_ = !keeper_.post_route(route_plan(config_.daemon, marks_, roles_.cell));
+}
+
 bool PacketLoop::follow_roles()
 {
   std::vector<links::PresentInterface> present = monitor_.table().present();
@@ -358,10 +364,15 @@ bool PacketLoop::find_roles_anew()
   monitor_.assign(roles_.wifi, roles_.cell, roles_.more_wifi, now);
   watch_->assign(roles_.wifi, roles_.cell);
   make_more_radios();
-  if (other_cell && cost_watch_) cost_watch_->follow(roles_.cell);
+  if (other_cell && cost_watch_)
+  {
+    // What the one before cost allows nothing on this one, from now on.
+    cost_watch_->follow(roles_.cell);
+    static_cast<void>(look_at_costs());
+  }
   if (other_wifi && validation_) validation_->follow(roles_.wifi);
   make_validation();
-  if (other_cell) keeper_.post_route(route_plan(config_.daemon, marks_, roles_.cell));
+  if (other_cell) tell_route();
   log(Severity::notice, "Wi-Fi: " + (roles_.wifi.empty() ? "none" : roles_.wifi) + " (" + roles_.wifi_why
                             + "); cellular: " + (roles_.cell.empty() ? "none" : roles_.cell) + " (" + roles_.cell_why
                             + ")");
@@ -530,8 +541,8 @@ bool PacketLoop::may_rest() const
 {
   constexpr int looks = 25; // 5 s
   return quiet_looks_ >= looks && (bypass_.on() || !wanted_.any) && rules_.in_force() && !keeper_.state().watching
-         && steering_.settled() && pacing_.settled() && !roam_told_ && broker_.store().under_way() == 0
-         && traps_.all().empty();
+         && !monitor_.outdated() && !route_unsent_ && steering_.settled() && pacing_.settled() && !roam_told_
+         && broker_.store().under_way() == 0 && traps_.all().empty();
 }
 
 void PacketLoop::rest()
@@ -563,10 +574,12 @@ void PacketLoop::look()
   const Tick now = kernel::now();
   observers_->retune(now);
   look_at_cell();
+  if (monitor_.outdated()) monitor_notified();
   // Where its message found no room.
   if (validation_ && validation_->why() != not_validated_) links_changed();
   look_at_network_again(now);
   follow_rules();
+  if (route_unsent_) tell_route();
   if (placement_.look_due(config_.placement.enabled, now)) place_connections(now);
   retune_queue();
   broker_.store().forget_acknowledged(chain_.table());

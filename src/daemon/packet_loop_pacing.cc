@@ -22,7 +22,8 @@ void PacketLoop::take_paces(const std::vector<chain::PaceRequest>& paces)
 
 void PacketLoop::pace()
 {
-  if (const auto plan = pacing_.due(kernel::now())) keeper_.post_pacing(*plan);
+  if (const auto plan = pacing_.due(kernel::now()))
+    if (!keeper_.post_pacing(*plan)) pacing_.not_sent();
 }
 
 } // namespace tandem::daemon

@@ -42,6 +42,8 @@ public:
 
   // The plan that the keeper is to be told now, if any; it counts as told. Call every 100 ms while settled() is false.
   std::optional<kernel::SteeringPlan> due(const links::LinkTable& table, Tick now);
+  // What due() gave last did not reach the keeper: the plan of now is given when it is next asked for, in a while.
+  void not_sent() { told_.reset(), told_newest_ = false; }
   bool settled() const { return told_newest_ && requests_.settled(); }
 
   const LinkRequests& requests() const { return requests_; }
@@ -58,7 +60,7 @@ private:
   CellUse cell_ = CellUse::allowed;
   std::set<std::string> away_ {};
   std::uint64_t taken_ = 0;
-  kernel::SteeringPlan told_ {};
+  std::optional<kernel::SteeringPlan> told_ { kernel::SteeringPlan {} }; // nothing: not known what the keeper has
   Tick told_at_ {};
   bool told_newest_ = true;
   std::array<Requester, flow::max_modules> requesters_ {};

@@ -92,6 +92,29 @@ std::optional<bool> metered(unsigned nm_metered)
   return {};
 }
 
+void CostThatCounts::One::take(std::optional<bool>& said, Tick now)
+{
+  if (said)
+  {
+    costs = *said;
+    silent.reset();
+  }
+  if (said || !costs) return;
+  if (!silent) silent = now;
+  costs = now - *silent < holds_on;
+  if (costs) said = true;
+}
+
+CellCost CostThatCounts::take(CellCost said, const std::string& interface, Tick now)
+{
+  if (std::exchange(interface_, interface) != interface) metered_ = roaming_ = {};
+  // Without a bus nobody is asked of any interface.
+  if (said.interface != interface && !said.interface.empty()) return { .interface = interface };
+  metered_.take(said.metered, now);
+  roaming_.take(said.roaming, now);
+  return said;
+}
+
 struct CellCostWatch::Told
 {
   mutable std::mutex mutex {};

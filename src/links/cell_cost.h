@@ -2,6 +2,9 @@
 // operator) know it, by D-Bus.
 #pragma once
 
+#include <tandem/units.h>
+
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -22,6 +25,27 @@ struct CellCost
   };                            // of which this is said; another one may have the role by now
   std::string operator_code {}; // where its modem is registered, operator_code() of modem_objects.h; empty: not known
   bool operator==(const CellCost&) const = default;
+};
+
+// What counts of what is said, for whoever must not spend. Pure.
+//
+// What is said of another interface says nothing of this one. And a service that is started anew knows nothing for a
+// while: that a link costs holds on for so long after nobody says it any more, unless somebody says that it does not.
+class CostThatCounts
+{
+public:
+  static constexpr Duration holds_on = std::chrono::seconds { 15 }; // ModemManager finds a modem in about ten
+  CellCost take(CellCost said, const std::string& interface, Tick now);
+
+private:
+  struct One
+  {
+    bool costs = false;
+    std::optional<Tick> silent {}; // since when nobody says so
+    void take(std::optional<bool>& said, Tick now);
+  };
+  std::string interface_ {};
+  One metered_ {}, roaming_ {};
 };
 
 // NMMetered, libnm-core/nm-dbus-interface.h 1.42.

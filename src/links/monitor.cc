@@ -93,7 +93,7 @@ struct Monitor::Parts
   Owned<nl_sock> listening {}; // multicast
   std::function<void(nl_object*)> taker = [this](nl_object* object) { take(object); };
   bool changed = false;
-  bool overrun = false;
+  bool overrun = false; // what is known is not all; until everything was read anew
   Tick now {};
 
   void open()
@@ -180,6 +180,7 @@ struct Monitor::Parts
   void read_all()
   {
     Routing fresh {};
+    if (!asking) asking = routing_socket();
     table.begin_dump();
     nl_cache* cache = nullptr;
     int code = rtnl_link_alloc_cache(asking.get(), AF_UNSPEC, &cache);
@@ -238,20 +239,28 @@ bool Monitor::receive(Tick now)
 {
   Parts& p = *parts_;
   p.now = now;
-  p.changed = p.overrun = false;
+  p.changed = false;
   p.overrun |= receive_all(p.listening.get());
   if (p.overrun)
   {
+    LinkTable before = p.table;
     try
     {
       p.read_all();
+      p.overrun = false;
     }
     catch (const std::exception&)
     {
-      p.changed |= p.table.finish_dump(now); // what could be read; the next event reads again
+      p.table = std::move(before); // half of it would be links that are gone
+      p.asking.reset();            // what is left of an answer would come into the next one
     }
   }
   return p.changed;
+}
+
+bool Monitor::outdated() const
+{
+  return parts_->overrun;
 }
 
 bool Monitor::assign(const std::string& wifi, const std::string& cell, const std::vector<std::string>& more_wifi,

@@ -28,6 +28,8 @@ public:
   // Takes in what is waiting; never blocks. True when a role or the routing changed. Reads everything anew after a
   // message overrun.
   bool receive(Tick now);
+  // Reading anew has failed, and what is known is as old as that: call receive() again in a while.
+  bool outdated() const;
 
   // As LinkTable::assign().
   bool assign(const std::string& wifi, const std::string& cell, const std::vector<std::string>& more_wifi, Tick now);

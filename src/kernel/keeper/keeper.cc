@@ -34,11 +34,7 @@ struct Keeper::Parts
   std::atomic<std::uint64_t>* heartbeat = nullptr;
   KeeperState state {};
   RoutePlan route {};
-  std::uint64_t last_ticket = 0;
-  std::uint64_t answered = 0;
-  std::string answer_error;
-  std::uint64_t last_apply = 0; // ticket of the last posted plan of rules
-  std::optional<Outcome> outcome {};
+  Tickets tickets {};
   std::vector<char> buffer = std::vector<char>(keeper_message_limit);
 
   ~Parts()
@@ -91,23 +87,20 @@ struct Keeper::Parts
     waitpid(child, nullptr, WNOHANG);
   }
 
-  void settle(std::uint64_t ticket, const std::string& error)
-  {
-    if (ticket <= answered) return;
-    answered = ticket;
-    answer_error = error;
-    if (ticket == last_apply) outcome = Outcome { ticket, error };
-  }
-
   std::uint64_t post(json message, int passed_fd = -1)
   {
-    message["ticket"] = ++last_ticket;
+    return post_as(tickets.next(), std::move(message), passed_fd);
+  }
+
+  std::uint64_t post_as(std::uint64_t ticket, json message, int passed_fd = -1)
+  {
+    message["ticket"] = ticket;
     std::string text = message.dump();
     if (text.size() > keeper_message_limit)
     {
       state.last_error = "the rule plan is too long";
-      settle(last_ticket, state.last_error);
-      return last_ticket;
+      tickets.settle(ticket, state.last_error);
+      return ticket;
     }
     iovec part { text.data(), text.size() };
     msghdr header {};
@@ -127,10 +120,14 @@ struct Keeper::Parts
     if (!socket || sendmsg(socket.get(), &header, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
     {
       if (!socket || errno != EAGAIN) lose();
-      settle(last_ticket, state.phase == KeeperState::Phase::lost ? state.last_error : "the keeper does not keep up");
+      tickets.settle(ticket,
+                     state.phase == KeeperState::Phase::lost ? state.last_error : "the keeper does not keep up");
     }
-    return last_ticket;
+    return ticket;
   }
+
+  // Whether it left: what is settled already did not.
+  bool sent(std::uint64_t ticket) const { return !tickets.settled(ticket); }
 
   // Takes in one message; false when there is none.
   bool take()
@@ -142,7 +139,7 @@ struct Keeper::Parts
       json message = json::parse(buffer.data(), buffer.data() + length, nullptr, false);
       if (message.is_discarded()) return true;
       state = message.at("state").get<KeeperState>();
-      settle(message.value("ticket", std::uint64_t { 0 }), message.value("error", ""));
+      tickets.settle(message.value("ticket", std::uint64_t { 0 }), message.value("error", ""));
       return true;
     }
     if (length == 0 || (errno != EAGAIN && errno != EINTR))
@@ -156,7 +153,7 @@ struct Keeper::Parts
   void wait_for(std::uint64_t ticket, std::chrono::seconds most = std::chrono::seconds { 10 })
   {
     Tick deadline = now() + most;
-    while (answered < ticket)
+    while (!tickets.settled(ticket))
     {
       if (take()) continue;
       if (!socket) throw std::runtime_error { state.last_error };
@@ -167,7 +164,7 @@ struct Keeper::Parts
       poll(&wait, 1, static_cast<int>(left));
       count_heartbeat(); // waiting here is no standstill of the packet loop
     }
-    if (!answer_error.empty()) throw std::runtime_error { answer_error };
+    if (!tickets.failure().empty()) throw std::runtime_error { tickets.failure() };
   }
 
   void count_heartbeat() { heartbeat->fetch_add(1, std::memory_order_relaxed); }
@@ -207,8 +204,7 @@ Keeper Keeper::start(const KeeperOptions& options, const RoutePlan& stale)
   far.reset();
   // The keeper announces itself, or says why it cannot work. Before that it tries the back ends: with iptables a dozen
   // programs, which at boot wait for the disk, and for another program's lock.
-  ++p.last_ticket;
-  p.wait_for(p.last_ticket, std::chrono::seconds { 30 });
+  p.wait_for(p.tickets.next(), std::chrono::seconds { 30 });
   return keeper;
 }
 
@@ -225,14 +221,12 @@ void Keeper::apply(const RulePlan& plan)
 
 std::uint64_t Keeper::post_apply(const RulePlan& plan)
 {
-  parts_->outcome.reset();
-  parts_->last_apply = parts_->last_ticket + 1;
-  return parts_->post({ { "order", "apply" }, { "plan", plan } });
+  return parts_->post_as(parts_->tickets.next_apply(), { { "order", "apply" }, { "plan", plan } });
 }
 
 std::optional<Keeper::Outcome> Keeper::take_outcome()
 {
-  return std::exchange(parts_->outcome, std::nullopt);
+  return parts_->tickets.take_outcome();
 }
 
 void Keeper::clear()
@@ -251,10 +245,10 @@ void Keeper::set_route(const RoutePlan& plan)
   parts_->wait_for(parts_->post({ { "order", "route" }, { "plan", plan } }));
 }
 
-void Keeper::post_route(const RoutePlan& plan)
+bool Keeper::post_route(const RoutePlan& plan)
 {
   parts_->route = plan;
-  parts_->post({ { "order", "route" }, { "plan", plan } });
+  return parts_->sent(parts_->post({ { "order", "route" }, { "plan", plan } }));
 }
 
 void Keeper::set_steering(const SteeringPlan& plan)
@@ -263,9 +257,9 @@ void Keeper::set_steering(const SteeringPlan& plan)
   parts_->wait_for(parts_->post({ { "order", "steering" }, { "plan", plan } }));
 }
 
-void Keeper::post_steering(const SteeringPlan& plan)
+bool Keeper::post_steering(const SteeringPlan& plan)
 {
-  parts_->post({ { "order", "steering" }, { "plan", plan } });
+  return parts_->sent(parts_->post({ { "order", "steering" }, { "plan", plan } }));
 }
 
 void Keeper::set_placement(const PlacementPlan& plan)
@@ -276,8 +270,7 @@ void Keeper::set_placement(const PlacementPlan& plan)
 
 bool Keeper::post_placement(const PlacementPlan& plan)
 {
-  const std::uint64_t ticket = parts_->post({ { "order", "placement" }, { "plan", plan } });
-  return parts_->answered < ticket; // what is answered already was not sent
+  return parts_->sent(parts_->post({ { "order", "placement" }, { "plan", plan } }));
 }
 
 void Keeper::set_pacing(const PacingPlan& plan)
@@ -286,9 +279,9 @@ void Keeper::set_pacing(const PacingPlan& plan)
   parts_->wait_for(parts_->post({ { "order", "pacing" }, { "plan", plan } }));
 }
 
-void Keeper::post_pacing(const PacingPlan& plan)
+bool Keeper::post_pacing(const PacingPlan& plan)
 {
-  parts_->post({ { "order", "pacing" }, { "plan", plan } });
+  return parts_->sent(parts_->post({ { "order", "pacing" }, { "plan", plan } }));
 }
 
 void Keeper::guard_queue(int queue_fd, std::uint16_t number)

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "src/kernel/keeper/keeper_state.h"
+#include "src/kernel/keeper/tickets.h"
 
 #include <cstdint>
 #include <memory>
@@ -40,19 +41,19 @@ public:
   void clear();                                   // no rules
   void post_clear();
   void set_route(const RoutePlan& plan);
-  void post_route(const RoutePlan& plan);
+  bool post_route(const RoutePlan& plan); // false, here and below: it could not be sent, and is lost
   // What of a steering plan fails shows in state().steering, and is never an error of the command: the plan before, or
   // as much of the new one as could be done, is in force. The empty plan takes all of it back. Only a plan that cannot
   // be meant (validate()) throws.
   void set_steering(const SteeringPlan& plan);
-  void post_steering(const SteeringPlan& plan);
+  bool post_steering(const SteeringPlan& plan);
   // Likewise: state().placement says what came of it. Counts in it are told once a second while they change.
   void set_placement(const PlacementPlan& plan);
-  bool post_placement(const PlacementPlan& plan); // false: it could not be sent, and is lost
+  bool post_placement(const PlacementPlan& plan);
 
   // How fast sockets of this host may send; likewise.
   void set_pacing(const PacingPlan& plan);
-  void post_pacing(const PacingPlan& plan);
+  bool post_pacing(const PacingPlan& plan);
 
   // Lets the keeper release the packets waiting in the queue when the daemon hangs or dies: hands it the queue's
   // socket.
@@ -60,11 +61,7 @@ public:
 
   // How the last post_apply() ended: `failure` is empty when its rules are in force. Nothing while the answer is
   // awaited, and when it has been taken.
-  struct Outcome
-  {
-    std::uint64_t ticket = 0;
-    std::string failure {};
-  };
+  using Outcome = Tickets::Outcome;
   std::optional<Outcome> take_outcome();
 
   // Readable when the keeper has a notification or is gone.

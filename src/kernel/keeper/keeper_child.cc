@@ -251,8 +251,10 @@ private:
     {
       auto plan = order.at("plan").get<RoutePlan>();
       route_.reset();
-      if (!plan.cell.empty()) route_.emplace(plan, options_.arp_file);
-      state_.route = route_ ? route_->state() : RouteState {};
+      state_.route = {}; // also when the new one cannot be made
+      if (plan.cell.empty()) return;
+      route_.emplace(plan, options_.arp_file);
+      state_.route = route_->state();
     }
     else if (what == "steering")
     {

@@ -49,6 +49,21 @@ TEST_F(Book, tells_what_changed_once)
   EXPECT_TRUE(book.settled());
 }
 
+TEST_F(Book, tells_again_what_did_not_reach_the_keeper)
+{
+  take(1, 8e6);
+  const auto plan = book.due(now);
+  ASSERT_TRUE(plan);
+  book.not_sent();
+  EXPECT_EQ(book.due(now), plan);
+  take(1, 0);
+  ASSERT_TRUE(book.due(now));
+  book.not_sent();
+  EXPECT_FALSE(book.settled()) << "the pace is still in force";
+  EXPECT_EQ(book.due(now), kernel::PacingPlan {});
+  EXPECT_TRUE(book.settled());
+}
+
 TEST_F(Book, a_pace_that_is_not_repeated_lapses)
 {
   take(1, 8e6);

@@ -50,6 +50,25 @@ TEST_F(Controller, TellsNothingThatIsNotNew)
   EXPECT_EQ(steering.taken(), 1u);
 }
 
+TEST_F(Controller, TellsAgainWhatDidNotReachTheKeeper)
+{
+  backup(1);
+  const auto plan = due();
+  ASSERT_TRUE(plan);
+  steering.not_sent();
+  EXPECT_FALSE(steering.settled()) << "ask again";
+  now += 100ms;
+  EXPECT_EQ(due(), plan);
+  EXPECT_TRUE(steering.settled());
+  // Likewise when nothing is wanted any more: the keeper may have the plan before.
+  steering.lapse(ecn);
+  now += 100ms;
+  ASSERT_EQ(due(), kernel::SteeringPlan {});
+  steering.not_sent();
+  now += 100ms;
+  EXPECT_EQ(due(), kernel::SteeringPlan {});
+}
+
 TEST_F(Controller, TellsWhenCellularMustNotBeUsedAnyMore)
 {
   table = links::LinkTable { "wlan0", "wwan0" };

@@ -1,4 +1,5 @@
 #include "src/kernel/keeper/rule_delivery.h"
+#include "src/kernel/keeper/tickets.h"
 
 #include <tandem/module.h>
 
@@ -121,6 +122,21 @@ TEST(RuleDelivery, a_plan_that_was_in_force_before_a_failed_one_is_posted_again)
   rules.answered(2, failure, Tick { 2s });
   EXPECT_TRUE(rules.want(acks));
   EXPECT_FALSE(rules.in_force());
+}
+
+TEST(KeeperTickets, an_order_that_could_not_be_sent_hides_no_outcome_of_an_earlier_one)
+{
+  Tickets tickets {};
+  const std::uint64_t rules = tickets.next_apply(), steering = tickets.next();
+  tickets.settle(steering, "the keeper does not keep up");
+  EXPECT_TRUE(tickets.settled(steering));
+  EXPECT_FALSE(tickets.take_outcome());
+  tickets.settle(rules, "");
+  const auto outcome = tickets.take_outcome();
+  ASSERT_TRUE(outcome) << "or the rules would never count as in force";
+  EXPECT_EQ(outcome->ticket, rules);
+  EXPECT_EQ(outcome->failure, "");
+  EXPECT_FALSE(tickets.take_outcome());
 }
 
 } // namespace
