@@ -120,14 +120,20 @@ Situation Associator::situation(const Surroundings& around)
   else if (!supplicant_.present(around.wifi))
     problem_ = supplicant_.problem();
   else if (!supplicant_.has(around.wifi))
-    problem_ = "wpa_supplicant does not know " + around.wifi + ": something else connects it";
+    problem_ = !supplicant_.problem().empty()
+                   ? supplicant_.problem()
+                   : "wpa_supplicant does not know " + around.wifi + ": something else connects it";
+  else if (auto known = supplicant_.networks(around.wifi))
+    networks_ = std::move(*known);
+  else
+    problem_ = supplicant_.problem(); // which is not to say that it knows none
+  now.seen = view_.has_value() || around.wifi.empty();
   if (!view_) return now;
 
   now.heard = view_->heard;
   now.own = view_->ap;
   if (problem_.empty())
   {
-    networks_ = supplicant_.networks(around.wifi);
     now.networks.emplace();
     for (const KnownNetwork& one : networks_)
       if (!one.disabled && !around.excluded.contains(one.ssid)) now.networks->insert(one.ssid);

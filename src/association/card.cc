@@ -82,7 +82,11 @@ std::optional<Card::View> Card::look(const std::string& interface)
               });
   if (error != 0) return fails("reading what is heard by", error);
   view.heard = newest(view.heard);
-  if (const auto its = association(interface)) view.ap = its->ap;
+  std::optional<Association> its {};
+  error = ask_station(view.ifindex, its);
+  // Not every driver tells; which is another thing than one that has no time.
+  if (error == ETIMEDOUT || error == ENOBUFS) return fails("asking for the access point of", error);
+  if (its) view.ap = its->ap;
   problem_.clear();
   return view;
 }
@@ -91,17 +95,21 @@ std::optional<Card::Association> Card::association(const std::string& interface)
 {
   const std::uint32_t ifindex = if_nametoindex(interface.c_str());
   std::optional<Association> found {};
-  if (ifindex == 0) return found;
-  // The entry of the access point is there from the association on; hostapd's other stations are not ours.
-  static_cast<void>(ask(NL80211_CMD_GET_STATION, true, ifindex,
-                        [&](std::span<const std::byte> bytes)
-                        {
-                          const auto message = nl80211::decode(bytes);
-                          if (!message) return;
-                          if (const auto* one = std::get_if<feeder::StationStats>(&message->what))
-                            found = { one->ap, one->signal_average ? one->signal_average : one->signal };
-                        }));
+  if (ifindex != 0) static_cast<void>(ask_station(ifindex, found));
   return found;
+}
+
+// The entry of the access point is there from the association on; hostapd's other stations are not ours.
+int Card::ask_station(std::uint32_t ifindex, std::optional<Association>& found)
+{
+  return ask(NL80211_CMD_GET_STATION, true, ifindex,
+             [&](std::span<const std::byte> bytes)
+             {
+               const auto message = nl80211::decode(bytes);
+               if (!message) return;
+               if (const auto* one = std::get_if<feeder::StationStats>(&message->what))
+                 found = { one->ap, one->signal_average ? one->signal_average : one->signal };
+             });
 }
 
 std::vector<std::string> Card::made()

@@ -48,6 +48,7 @@ public:
 
 private:
   bool open();
+  int ask_station(std::uint32_t ifindex, std::optional<Association>& found); // 0 or an errno
   int ask(std::uint8_t command, bool dump, std::uint32_t ifindex, const feeder::nl80211::Socket::Take& take);
 
   feeder::nl80211::Socket socket_ {};

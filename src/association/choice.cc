@@ -121,9 +121,9 @@ std::vector<Station> Chooser::who_stays(const Situation& now, const Heard* own, 
     std::string why {};
     if (room == 0)
       why = "virtual stations are switched off";
-    else if (!now.own)
+    else if (now.seen && !now.own)
       why = now.interface + " is not associated: it gets the radio for itself";
-    else if (*now.own == one.ap)
+    else if (now.own && *now.own == one.ap)
       why = now.interface + " is at this access point now";
     else if (frequency != 0 && own != nullptr && !beyond(frequency, *own, stay, now).empty())
       why = now.channels <= 1 ? now.interface + " is on another channel now" : beyond(frequency, *own, stay, now);

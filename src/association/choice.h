@@ -53,6 +53,7 @@ struct Situation
   std::vector<Heard> heard {};
   // Names that the user has configured, and neither disabled nor excluded; nothing: nobody tells.
   std::optional<std::set<std::string>> networks {};
+  bool seen = true;          // false: the card could not be asked, and nothing is known of `heard` and `own`
   std::optional<Mac> own {}; // the access point of the card itself; none: not associated
   std::string interface {
   }; // the card's own

@@ -196,10 +196,13 @@ bool Supplicant::has(const std::string& interface)
   return all && ("\n" + *all).find("\n" + interface + "\n") != std::string::npos;
 }
 
-std::vector<KnownNetwork> Supplicant::networks(const std::string& interface)
+std::optional<std::vector<KnownNetwork>> Supplicant::networks(const std::string& interface)
 {
   const auto answer = ask(of(interface) + "LIST_NETWORKS");
-  return answer && !answer->starts_with("FAIL") ? parse_networks(*answer) : std::vector<KnownNetwork> {};
+  if (!answer) return {};
+  if (!answer->starts_with("FAIL")) return parse_networks(*answer);
+  problem_ = "wpa_supplicant does not say which networks it knows for " + interface;
+  return {};
 }
 
 std::string Supplicant::state(const std::string& interface)

@@ -43,9 +43,10 @@ public:
   bool global() const { return global_; }
   const std::string& problem() const { return problem_; }
 
-  // Whether wpa_supplicant is in charge of the interface.
+  // Whether wpa_supplicant is in charge of the interface. False, and problem() is not empty: it did not say.
   bool has(const std::string& interface);
-  std::vector<KnownNetwork> networks(const std::string& interface);
+  // Nothing: it did not say, and problem() says why.
+  std::optional<std::vector<KnownNetwork>> networks(const std::string& interface);
   // "COMPLETED" and so on; empty when it does not know the interface.
   std::string state(const std::string& interface);
 

@@ -93,7 +93,10 @@ bool Nl80211Source::receive(Tick now, std::vector<Report>& reports)
   if (!events_) return false;
   const int heard = events_.listen([&](std::span<const std::byte> bytes) { take_event(bytes, now, reports); });
   if (heard == ENOBUFS)
-    ++skipped_; // the next readings tell what was missed
+  {
+    ++skipped_; // the next readings tell what was missed, of scans too
+    scan_wanted_ = true;
+  }
   else if (heard != 0)
     return ended("listening", heard);
 

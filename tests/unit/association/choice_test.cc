@@ -77,6 +77,20 @@ protected:
   Chooser chooser {};
 };
 
+TEST_F(Choosing, a_card_that_cannot_be_asked_for_a_moment_loses_no_station)
+{
+  hear(2, -60);
+  keep(2);
+  now.seen = false; // a driver that has no time
+  now.heard.clear();
+  now.own.reset();
+  now.networks.reset();
+  EXPECT_EQ(run(30s), 0);
+  EXPECT_EQ(kept(), (std::set<std::string> { "sta2" }));
+  now.seen = true;
+  EXPECT_EQ(run(1s), 1) << "it is not associated";
+}
+
 TEST_F(Choosing, the_strongest_of_the_channel_are_joined_one_after_the_other_as_far_as_there_is_room)
 {
   hear(2, -60);

@@ -1,0 +1,127 @@
+// What is made of wpa_supplicant's answers, and of none. It is played, by datagrams on a socket of the test's own.
+#include "src/association/supplicant.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <map>
+#include <string>
+#include <string_view>
+#include <thread>
+
+namespace tandem::association
+{
+namespace
+{
+
+// Answers what it has an answer to, and says nothing else.
+class Played
+{
+public:
+  explicit Played(std::map<std::string, std::string, std::less<>> answers) : answers_ { std::move(answers) }
+  {
+    std::array<char, 32> name { "/tmp/tandem-wpa-XXXXXX" };
+    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error { "no directory" };
+    directory_ = name.data();
+    sockaddr_un at {};
+    at.sun_family = AF_UNIX;
+    std::memcpy(at.sun_path, path().c_str(), path().size());
+    socket_ = kernel::Fd { ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0) };
+    if (::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&at), sizeof at) != 0)
+      throw std::runtime_error { "no socket" };
+    thread_ = std::thread { [this] { run(); } };
+  }
+  ~Played()
+  {
+    ends_ = true;
+    thread_.join();
+    ::unlink(path().c_str());
+    ::rmdir(directory_.c_str());
+  }
+  std::string path() const { return directory_ + "/socket"; }
+
+private:
+  void run()
+  {
+    while (!ends_)
+    {
+      pollfd readable { socket_.get(), POLLIN, 0 };
+      if (::poll(&readable, 1, 10) <= 0) continue;
+      std::array<char, 4096> question {};
+      sockaddr_un from {};
+      socklen_t size = sizeof from;
+      const ssize_t length =
+          ::recvfrom(socket_.get(), question.data(), question.size(), 0, reinterpret_cast<sockaddr*>(&from), &size);
+      if (length <= 0) continue;
+      const auto found = answers_.find(std::string_view { question.data(), static_cast<std::size_t>(length) });
+      if (found == answers_.end()) continue;
+      ::sendto(socket_.get(), found->second.data(), found->second.size(), 0, reinterpret_cast<const sockaddr*>(&from),
+               size);
+    }
+  }
+
+  std::map<std::string, std::string, std::less<>> answers_;
+  std::string directory_ {};
+  kernel::Fd socket_ {};
+  std::atomic<bool> ends_ = false;
+  std::thread thread_ {};
+};
+
+const std::map<std::string, std::string, std::less<>> there { { "PING", "PONG\n" },
+                                                              { "IFNAME=wlan0 PING", "PONG\n" },
+                                                              { "INTERFACES", "wlan0\n" } };
+
+// Without this difference a wpa_supplicant that is busy for a moment takes every virtual station down.
+TEST(Supplicant, NoAnswerIsNoEmptyListOfNetworks)
+{
+  const Played played { there };
+  Supplicant supplicant { played.path() };
+  ASSERT_TRUE(supplicant.present("wlan0"));
+  EXPECT_FALSE(supplicant.networks("wlan0"));
+  EXPECT_EQ(supplicant.problem(), "wpa_supplicant does not answer");
+}
+
+TEST(Supplicant, NorIsARefusal)
+{
+  auto answers = there;
+  answers["IFNAME=wlan0 LIST_NETWORKS"] = "FAIL\n";
+  const Played played { answers };
+  Supplicant supplicant { played.path() };
+  ASSERT_TRUE(supplicant.present("wlan0"));
+  EXPECT_FALSE(supplicant.networks("wlan0"));
+  EXPECT_NE(supplicant.problem(), "");
+}
+
+TEST(Supplicant, AnEmptyListIsOne)
+{
+  auto answers = there;
+  answers["IFNAME=wlan0 LIST_NETWORKS"] = "network id / ssid / bssid / flags\n";
+  const Played played { answers };
+  Supplicant supplicant { played.path() };
+  ASSERT_TRUE(supplicant.present("wlan0"));
+  const auto networks = supplicant.networks("wlan0");
+  ASSERT_TRUE(networks);
+  EXPECT_TRUE(networks->empty());
+  EXPECT_EQ(supplicant.problem(), "");
+}
+
+TEST(Supplicant, NoAnswerDoesNotSayThatSomebodyElseHasTheInterface)
+{
+  auto answers = there;
+  answers.erase("INTERFACES");
+  const Played played { answers };
+  Supplicant supplicant { played.path() };
+  ASSERT_TRUE(supplicant.present("wlan0"));
+  EXPECT_FALSE(supplicant.has("wlan0"));
+  EXPECT_EQ(supplicant.problem(), "wpa_supplicant does not answer");
+}
+
+} // namespace
+} // namespace tandem::association
