@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <thread>
 #include <unordered_set>
@@ -88,6 +89,7 @@ public:
   }
 
   void close() { stream_.close(); }
+  bool local() const { return peer_.local; }
 
 private:
   Stream stream_;
@@ -228,7 +230,10 @@ struct Server::Parts
   {
     Peer peer { false, "a TCP client" };
     if constexpr (std::is_same_v<Socket, Local::socket>) peer = local_peer(socket.native_handle());
-    if (sessions.all.size() >= options.max_sessions)
+    // Every user of this machine can connect by TCP: the socket's places are its own.
+    const auto alike = std::count_if(sessions.all.begin(), sessions.all.end(),
+                                     [&peer](const Session* session) { return session->local() == peer.local; });
+    if (static_cast<std::size_t>(alike) >= options.max_sessions)
     {
       const std::string body = R"({"error": "too many clients at a time; try again in a second"})";
       const std::string full = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"

@@ -21,7 +21,7 @@ struct ServerOptions
   std::filesystem::path socket; // absolute, at most 100 characters
   std::string group {};         // may use the socket too; empty: root only
 
-  // Read-only and for this machine only: status, modules, flows, manuals, dashboard and metrics over loopback TCP.
+  // Loopback TCP: /metrics alone, for every user of this machine.
   struct Tcp
   {
     std::string host; // "127.0.0.1" or "::1"
@@ -35,7 +35,7 @@ struct ServerOptions
   // nothing is logged.
   std::function<void(const std::string& line, const std::string& module)> log {};
 
-  std::size_t max_sessions = 32;                  // one more gets 503
+  std::size_t max_sessions = 32;                  // by the socket, and so many by TCP; one more gets 503
   std::size_t max_body = 16u << 10;               // bytes of a request's body; more gets 413
   std::size_t max_header = 8u << 10;              // bytes of a request's line and header; more gets 431
   Duration timeout = std::chrono::seconds { 10 }; // for a whole request to arrive, and for a response to be taken

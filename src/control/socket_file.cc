@@ -20,9 +20,19 @@ namespace
   throw std::runtime_error { what };
 }
 
-std::string fault_text()
+// What errno says, and what to do about it where that is known.
+std::string fault_text(const std::string& group = {})
 {
-  return std::strerror(errno);
+  const int fault = errno;
+  std::string text = std::strerror(fault);
+  if (fault == EPERM && !group.empty())
+    text += "; daemon.socket_group = \"" + group
+            + "\": this process may give files to groups of its own only, the packaged service to \"tandem\" (adduser "
+              "NAME tandem)";
+  if (fault == EACCES)
+    text += "; where the directory is another user's, start the daemon as that user (systemctl start tandemd), or "
+            "choose another daemon.socket";
+  return text;
 }
 
 sockaddr_un address_of(const std::string& path)
@@ -53,12 +63,12 @@ bool give_to(const std::string& path, gid_t group)
          || ::chown(path.c_str(), static_cast<uid_t>(-1), group) == 0;
 }
 
-void prepare_directory(const std::filesystem::path& directory, gid_t owner)
+void prepare_directory(const std::filesystem::path& directory, gid_t owner, const std::string& group)
 {
   if (::mkdir(directory.c_str(), 0750) == 0)
   {
     if (::chmod(directory.c_str(), 0750) != 0 || !give_to(directory, owner))
-      refuse_start("directory " + directory.string() + " of the control socket: " + fault_text());
+      refuse_start("directory " + directory.string() + " of the control socket: " + fault_text(group));
     return;
   }
   struct stat status
@@ -97,7 +107,7 @@ SocketFile::SocketFile(const std::filesystem::path& path, const std::string& gro
   if (!path.is_absolute() || path.string().size() > 100)
     refuse_start("control socket " + path.string() + ": an absolute path of at most 100 characters is needed");
   const gid_t owner = find_group(group);
-  prepare_directory(path.parent_path(), owner);
+  prepare_directory(path.parent_path(), owner, group);
   refuse_live_one(path);
 
   const std::string fresh = path.string() + ".new";
@@ -106,10 +116,12 @@ SocketFile::SocketFile(const std::filesystem::path& path, const std::string& gro
   if (fd < 0) refuse_start("control socket: " + fault_text());
   descriptor = fd;
   const sockaddr_un address = address_of(fresh);
-  if (::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 || ::chmod(fresh.c_str(), 0660) != 0
+  // Without a group it is root's and this process's user's alone: a service has a primary group, too.
+  const mode_t mode = group.empty() ? 0600 : 0660;
+  if (::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 || ::chmod(fresh.c_str(), mode) != 0
       || !give_to(fresh, owner) || ::listen(fd, 64) != 0 || ::rename(fresh.c_str(), path.c_str()) != 0)
   {
-    const std::string why = fault_text();
+    const std::string why = fault_text(group);
     ::unlink(fresh.c_str());
     ::close(fd);
     refuse_start("control socket " + path.string() + ": " + why);

@@ -526,7 +526,7 @@ TEST_F(ServerTest, neither_directory_nor_socket_is_open_to_everyone)
   ASSERT_EQ(::stat(socket.parent_path().c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 07777u, 0750u);
   ASSERT_EQ(::stat(socket.c_str(), &status), 0);
-  EXPECT_EQ(status.st_mode & 07777u, 0660u);
+  EXPECT_EQ(status.st_mode & 07777u, 0600u) << "no group is named: not for that of the process, either";
   EXPECT_TRUE(S_ISSOCK(status.st_mode));
 }
 
@@ -541,6 +541,7 @@ TEST_F(ServerTest, the_group_may_use_the_socket)
   };
   ASSERT_EQ(::stat(socket.c_str(), &status), 0);
   EXPECT_NE(status.st_gid, 0u);
+  EXPECT_EQ(status.st_mode & 07777u, 0660u);
   const gid_t group = status.st_gid;
   ASSERT_EQ(::stat(socket.parent_path().c_str(), &status), 0);
   EXPECT_EQ(status.st_gid, group);
@@ -557,6 +558,27 @@ std::string start_fault(FakeBackend& backend, const ServerOptions& options)
     return fault.what();
   }
   return "started";
+}
+
+// As in the packaged service, whose user may give nothing away.
+TEST_F(ServerTest, a_group_that_nothing_can_be_given_to_is_said_with_what_to_do)
+{
+  if (::getuid() != 0) GTEST_SKIP() << "needs root to become another user";
+  constexpr uid_t other = 65534;
+  ServerOptions shared = options();
+  shared.group = "daemon";
+  for (const bool there : { false, true })
+  {
+    ASSERT_EQ(::chown(directory.c_str(), other, other), 0);
+    ASSERT_EQ(::seteuid(other), 0);
+    if (there) std::filesystem::create_directory(socket.parent_path());
+    const std::string fault = start_fault(backend, shared);
+    ASSERT_EQ(::seteuid(0), 0);
+    EXPECT_THAT(fault, HasSubstr("Operation not permitted; daemon.socket_group = \"daemon\": "));
+    EXPECT_THAT(fault, HasSubstr("adduser NAME tandem"));
+    EXPECT_FALSE(std::filesystem::exists(socket));
+    std::filesystem::remove_all(socket.parent_path());
+  }
 }
 
 TEST_F(ServerTest, a_live_daemon_is_not_pushed_aside)
@@ -691,6 +713,16 @@ TEST_F(TcpTest, both_are_accepted_again_once_there_are_descriptors)
     one->send("GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");
     EXPECT_TRUE(one->readable(5s)) << (one == &local ? "the socket" : "the TCP port") << " accepts no more";
   }
+}
+
+// Every user of the machine can connect by TCP: who fills it keeps nobody from the socket.
+TEST_F(TcpTest, clients_by_tcp_leave_the_socket_its_places)
+{
+  std::vector<std::unique_ptr<Connection>> idle;
+  for (std::size_t i = 0; i < options().max_sessions; ++i)
+    idle.push_back(std::make_unique<Connection>(port));
+  EXPECT_EQ(ask_tcp("GET", "/metrics").status, 503);
+  EXPECT_EQ(ask("GET", "/v1/status").status, 200);
 }
 
 TEST_F(TcpTest, a_page_of_another_origin_gets_nothing)
