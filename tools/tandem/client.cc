@@ -44,6 +44,7 @@ std::string words(const std::string& body, unsigned status)
 std::string Client::request(const std::string& method, const std::string& target, const std::string& body,
                             Duration timeout) const
 {
+  if (socket_.empty()) throw Failure { "--socket: the path of the control socket is needed", exit_bad_input };
   if (socket_.string().size() > 107)
     throw Failure { socket_.string() + ": too long for a socket's path", exit_bad_input };
   asio::io_context context { 1 };

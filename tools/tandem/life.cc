@@ -205,15 +205,22 @@ int up_by_systemd(const UpOptions& options, const Client& client)
   std::error_code fault;
   if (options.any())
   {
-    // In /run: forgotten with the next boot, or `tandem down`.
-    fs::create_directories(drop_in.parent_path(), fault);
-    std::ofstream out { drop_in };
-    out << "# Written by `tandem up`, removed by `tandem down`.\n[Service]\nExecStart=\nExecStart=";
+    // In /run: forgotten with the next boot, or `tandem down`. Under its name once it is whole: systemd takes no other.
+    std::string text = "# Written by `tandem up`, removed by `tandem down`.\n[Service]\nExecStart=\nExecStart=";
     for (const std::string& word : daemon_arguments(options, client, false))
-      out << unit_word(word) << ' ';
-    out << '\n';
+      text += unit_word(word) + ' ';
+    fs::create_directories(drop_in.parent_path(), fault);
+    const fs::path part = drop_in.string() + ".part";
+    std::ofstream out { part };
+    out << text << '\n';
     out.close();
-    if (!out) throw Failure { drop_in.string() + ": " + std::strerror(errno) + "; run as root" };
+    if (!out || ::rename(part.c_str(), drop_in.c_str()) != 0)
+    {
+      const int why = errno;
+      fs::remove(part, fault);
+      throw Failure { drop_in.string() + ": " + std::strerror(why)
+                      + (why == EACCES || why == ENOENT ? "; run as root" : "") };
+    }
     run({ "systemctl", "daemon-reload" }, Output::unseen);
   }
   else
@@ -268,12 +275,15 @@ int up_in_background(const UpOptions& options, const Client& client)
   auto words = daemon_arguments(options, client, true);
   const auto list = argument_list(words);
   const fs::path directory = client.socket().parent_path();
-  ::mkdir(directory.c_str(), 0750);
+  if (::mkdir(directory.c_str(), 0750) != 0 && errno != EEXIST)
+    throw Failure { directory.string() + ": " + std::strerror(errno)
+                    + (errno == ENOENT ? "; make the directory " + directory.parent_path().string()
+                                       : "; run as root, or name another socket: --socket") };
   const fs::path log = directory / "tandemd.log";
   const int out = ::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0640);
   if (out < 0)
     throw Failure { log.string() + ": " + std::strerror(errno)
-                    + (errno == ENOENT ? "; make the directory " + directory.string() : "; run as root") };
+                    + (errno == EACCES || errno == EPERM ? "; run as root" : "") };
   const pid_t child = ::fork();
   if (child < 0) throw Failure { std::string { "fork: " } + std::strerror(errno) };
   if (child == 0)
@@ -312,6 +322,9 @@ bool gone_within(const Client& client, std::chrono::milliseconds timeout)
 
 int up(const UpOptions& options, const Client& client)
 {
+  // The daemon does not run in this directory.
+  if (!client.socket().is_absolute())
+    throw Failure { "--socket " + client.socket().string() + ": an absolute path is needed", exit_bad_input };
   // From the lock file rather than the socket, so that a daemon that hangs is found too.
   const auto lock = daemon::look_at_lock(lock_file(client));
   leave_the_machines_alone(lock, client);
@@ -323,6 +336,12 @@ int up(const UpOptions& options, const Client& client)
     std::cout << "tandemd is running already (process " << lock.owner << ")\n";
     return 0;
   }
+  // Root without CAP_DAC_OVERRIDE would find neither exclusions nor budget, which the unit's user keeps, and no room
+  // for the socket in that user's /run/tandem.
+  if (options.foreground && by_systemd(client))
+    throw Failure { std::string { "--foreground: " } + unit
+                    + " runs as a user of its own here, and what is saved and "
+                      "spent is that user's; use `tandem up`, then `tandem logs --follow`" };
   UpOptions chosen = options;
   std::error_code fault;
   if (options.modules.empty() && options.config.empty() && !fs::exists(default_config_file(), fault))
@@ -347,13 +366,19 @@ int down(const Client& client)
 {
   const auto lock = daemon::look_at_lock(lock_file(client));
   leave_the_machines_alone(lock, client);
-  if (by_systemd(client) && run({ "systemctl", "is-active", "--quiet", unit }, Output::unseen) == 0)
+  if (by_systemd(client))
   {
-    const int code = run({ "systemctl", "stop", unit }, Output::shown);
-    forget_drop_in();
+    const bool active = run({ "systemctl", "is-active", "--quiet", unit }, Output::unseen) == 0;
+    // One that has failed is not active, and systemd starts it again a moment later.
+    const bool stops = active || ::geteuid() == 0;
+    const int code = stops ? run({ "systemctl", "stop", unit }, Output::shown) : 0;
+    if (stops) forget_drop_in();
     if (code != 0) throw Failure { std::string { "systemd could not stop " } + unit + "; see: journalctl -u " + unit };
-    std::cout << "tandemd is down\n";
-    return 0;
+    if (active)
+    {
+      std::cout << "tandemd is down\n";
+      return 0;
+    }
   }
   if (!lock.held)
   {

@@ -103,9 +103,14 @@ int doctor_command(const Client& client, const std::string& file, bool as_json)
       from_daemon = true;
     }
   }
-  catch (const Failure&)
+  catch (const NotRunning&)
   {
-    // Not running, not permitted, or hanging: all the more reason to look.
+  }
+  catch (const Failure& failure)
+  {
+    // Not permitted, or hanging: all the more reason to look, but what this process may do is not what the daemon may.
+    std::cerr << "tandem: the running daemon could not be asked (" << failure.what()
+              << "); this is what this process finds\n";
   }
   if (!from_daemon) doctor = examine_here(file);
 #else
@@ -170,20 +175,23 @@ int save_recording(const Client& client, const std::string& file, const std::str
 
 int version_command(const Client& client, bool as_json)
 {
-  json all { { "tandem", version } };
+  json all { { "tandem", version }, { "tandemd", nullptr } };
+  std::string words = "not running";
   try
   {
-    all["tandemd"] = client.get_json("/v1/status").value("version", "unknown");
+    words = client.get_json("/v1/status").value("version", "unknown");
+    all["tandemd"] = words;
   }
-  catch (const Failure&)
+  catch (const NotRunning&)
   {
-    all["tandemd"] = nullptr;
   }
-  if (as_json)
-    print(pretty(all));
-  else
-    print("tandem " + std::string { version } + "\ntandemd "
-          + (all["tandemd"].is_string() ? all["tandemd"].get<std::string>() : "not running") + '\n');
+  catch (const Failure& failure)
+  {
+    // It may well run: no permission, or no answer.
+    all["problem"] = failure.what();
+    words = std::string { "unknown: " } + failure.what();
+  }
+  print(as_json ? pretty(all) : "tandem " + std::string { version } + "\ntandemd " + words + '\n');
   return 0;
 }
 
@@ -211,16 +219,23 @@ int main(int argc, char** argv)
 
   UpOptions starting;
   CLI::App* sub = command("up", "start the daemon", [&](const Client& c) { return up(starting, c); });
-  sub->add_option("--wifi", starting.wifi, "Wi-Fi interface, or auto");
-  sub->add_option("--cell", starting.cell, "cellular interface, auto or none");
-  sub->add_option("--module", starting.modules, "switch this module on (may be repeated)")->allow_extra_args(false);
+  // The value of a variable that is not set would be taken for an option that is not there: --cell "" for auto.
+  const CLI::Validator not_empty { [](const std::string& text)
+                                   { return text.empty() ? "an empty text names nothing; a value is needed" : ""; },
+                                   "" };
+  sub->add_option("--wifi", starting.wifi, "Wi-Fi interface, or auto")->check(not_empty);
+  sub->add_option("--cell", starting.cell, "cellular interface, auto or none")->check(not_empty);
+  sub->add_option("--module", starting.modules, "switch this module on (may be repeated)")
+      ->allow_extra_args(false)
+      ->check(not_empty);
   sub->add_flag_callback(
       "--mptcp", [&starting] { starting.settings.insert(starting.settings.begin(), "mptcp.setup=true"); },
       "set MPTCP up while the daemon runs: endpoints on the links, limits");
   sub->add_option("--set", starting.settings, "any setting of tandem.toml (may be repeated)")
       ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
-  sub->add_option("-c,--config", starting.config, "configuration file");
+      ->allow_extra_args(false)
+      ->check(not_empty);
+  sub->add_option("-c,--config", starting.config, "configuration file")->check(not_empty);
   sub->add_flag("--foreground", starting.foreground, "stay attached to the terminal");
 
   command("down", "stop the daemon", [](const Client& c) { return down(c); });
@@ -287,7 +302,9 @@ int main(int argc, char** argv)
   sub->add_option("WHAT", word, "risk, down or up")->required()->check(CLI::IsMember { { "risk", "down", "up" } });
   sub->add_option("--for", for_s, "seconds that this counts; then evidence counts again")
       ->capture_default_str()
-      ->check(CLI::Range { 0.001, 60.0 });
+      ->check(CLI::Range { 0.001, 60.0 })
+      ->check([](const std::string& text)
+              { return text.find_first_of("nN") == std::string::npos ? "" : text + ": a number is needed"; });
   with_json(sub);
   sub->callback(
       [&]

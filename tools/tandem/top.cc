@@ -1,5 +1,6 @@
 #include "tools/tandem/top.h"
 
+#include "tools/tandem/output.h"
 #include "tools/tandem/table.h"
 #include "tools/tandem/top_view.h"
 #include "tools/tandem/why_view.h"
@@ -102,6 +103,9 @@ Peer resolve(const std::string& server)
   }
   if (bracketed && host.size() > 1 && host.back() == ']') host = host.substr(1, host.size() - 2);
 
+  if (host.empty())
+    throw Failure { "\"" + printable(server) + "\": the name or address of a server is needed", bad_input };
+
   addrinfo wanted {};
   wanted.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
@@ -189,10 +193,7 @@ int why(const Client& client, const std::string& server, bool as_json)
     throw Failure { "no connection to " + printable(server) + (addresses == server ? "" : " (" + addresses + ")")
                     + " is known. Tandem follows those that begin while it runs; `tandem flows` shows them" };
   }
-  if (as_json)
-    std::cout << json(flows).dump(2, ' ', false, json::error_handler_t::replace) << '\n';
-  else
-    std::cout << explain_flows(flows, client.get_json("/v1/modules"), style_of_stdout());
+  print(as_json ? pretty(flows) : explain_flows(flows, client.get_json("/v1/modules"), style_of_stdout()));
   return 0;
 }
 

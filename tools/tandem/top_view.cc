@@ -37,6 +37,7 @@ std::string doing(const json& flow)
 {
   if (const std::string bypass = words_of(flow, "bypass"); !bypass.empty() && bypass != "none")
     return "left alone: " + bypass;
+  if (const std::string excluded = words_of(flow, "excluded"); !excluded.empty()) return "left alone: " + excluded;
   std::string all;
   for (const auto& [name, facts] : part(flow, "modules").items())
   {

@@ -7,7 +7,6 @@
 #include <CLI/CLI.hpp>
 
 #include <cstdint>
-#include <iostream>
 #include <memory>
 
 namespace tandem::cli
@@ -57,7 +56,7 @@ void attach_traps(CLI::App& app, std::function<int(const Client&)>& chosen, bool
         chosen = [given, &as_json](const Client& client)
         {
           const json answer = client.post("/v1/traps", { { "when", given->when }, { "save", given->save } });
-          std::cout << (as_json ? pretty(answer) : "trap " + fixed(number(answer, "id"), 0) + " is set\n");
+          print(as_json ? pretty(answer) : "trap " + fixed(number(answer, "id"), 0) + " is set\n");
           return 0;
         };
       });
@@ -70,7 +69,7 @@ void attach_traps(CLI::App& app, std::function<int(const Client&)>& chosen, bool
         chosen = [&as_json](const Client& client)
         {
           const json traps = client.get_json("/v1/traps");
-          std::cout << (as_json ? pretty(traps) : show_traps(traps, style_of_stdout()));
+          print(as_json ? pretty(traps) : show_traps(traps, style_of_stdout()));
           return 0;
         };
       });
@@ -86,7 +85,7 @@ void attach_traps(CLI::App& app, std::function<int(const Client&)>& chosen, bool
         chosen = [given, &as_json](const Client& client)
         {
           const json answer = client.post("/v1/traps/remove", { { "id", given->id } });
-          std::cout << (as_json ? pretty(answer) : "trap " + std::to_string(given->id) + " is removed\n");
+          print(as_json ? pretty(answer) : "trap " + std::to_string(given->id) + " is removed\n");
           return 0;
         };
       });

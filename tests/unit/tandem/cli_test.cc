@@ -12,6 +12,7 @@
 #include <memory>
 #include <regex>
 #include <set>
+#include <stdexcept>
 #include <string>
 
 namespace tandem::cli
@@ -38,7 +39,11 @@ protected:
     ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
     directory = pattern;
     control::ServerOptions options { .socket = directory / "control.sock" };
-    options.doctor = [this] { return doctor; };
+    options.doctor = [this]
+    {
+      if (doctor.is_null()) throw std::runtime_error { "out of order" };
+      return doctor;
+    };
     server = std::make_unique<control::Server>(backend, std::move(options));
   }
   void TearDown() override
@@ -233,9 +238,11 @@ TEST_F(CliTest, announcements_are_handed_on)
   EXPECT_EQ(tandem("link announce risk").out, "risk counts for 0.5 s\n");
   EXPECT_EQ(tandem("link announce down --for 2").code, 0);
   EXPECT_THAT(backend.calls(), ElementsAre("announce risk for 0.500000", "announce down for 2.000000"));
-  for (const char* wrong : { "link", "link announce", "link announce sideways", "link announce up --for 0",
-                             "link announce up --for 61", "link announce up --for soon", "link forget up" })
+  for (const char* wrong :
+       { "link", "link announce", "link announce sideways", "link announce up --for 0", "link announce up --for 61",
+         "link announce up --for soon", "link announce up --for nan", "link forget up" })
     EXPECT_EQ(tandem(wrong).code, 2) << wrong;
+  EXPECT_THAT(tandem("link announce up --for nan").err, HasSubstr("nan: a number is needed"));
   EXPECT_EQ(backend.calls().size(), 2u);
 }
 
@@ -258,6 +265,16 @@ TEST_F(CliTest, doctor_ends_with_1_only_when_tandem_cannot_work)
   doctor["health"] = "fail";
   EXPECT_EQ(tandem("doctor").code, 1);
   EXPECT_EQ(json::parse(tandem("doctor --json").out), doctor);
+}
+
+TEST_F(CliTest, doctor_says_when_the_daemon_runs_and_could_not_be_asked)
+{
+  doctor = nullptr;
+  const auto here = tandem("doctor");
+  EXPECT_THAT(here.err, HasSubstr("the running daemon could not be asked (out of order)"));
+  EXPECT_THAT(here.out, HasSubstr("CHECK"));
+  server.reset();
+  EXPECT_THAT(tandem("doctor").err, IsEmpty());
 }
 
 TEST_F(CliTest, the_last_of_a_recording_is_dumped)
@@ -351,11 +368,49 @@ TEST_F(CliTest, numbers_are_refused_in_a_few_words)
   EXPECT_EQ(tandem("saved --forget ''").code, 2) << "the name of a variable that is not set";
 }
 
+// As of a variable that is not set.
+TEST_F(CliTest, an_empty_text_is_no_name)
+{
+  for (const std::string words : { "why ''", "why :443", "up --cell ''", "up --wifi ''", "up -c ''", "up --module ''",
+                                   "up --set ''", "--socket '' status", "--socket '' up", "--socket relative.sock up" })
+  {
+    const auto refused = tandem(words);
+    EXPECT_EQ(refused.code, 2) << words;
+    EXPECT_THAT(refused.err, HasSubstr("is needed")) << words;
+  }
+}
+
 TEST_F(CliTest, versions)
 {
   EXPECT_THAT(tandem("version").out, testing::MatchesRegex("tandem [0-9.]+\ntandemd 0.1.0\n"));
   EXPECT_EQ(json::parse(tandem("version --json").out).at("tandemd"), "0.1.0");
   EXPECT_THAT(tandem("--version").out, testing::StartsWith("tandem "));
+}
+
+TEST_F(CliTest, the_version_of_a_daemon_that_cannot_be_asked_is_unknown)
+{
+  backend.busy = true;
+  const auto busy = tandem("version");
+  EXPECT_EQ(busy.code, 0);
+  EXPECT_THAT(busy.out, HasSubstr("\ntandemd unknown: "));
+  EXPECT_THAT(busy.out, HasSubstr("did not answer within 1000 ms"));
+  const json told = json::parse(tandem("version --json").out);
+  EXPECT_TRUE(told.at("tandemd").is_null());
+  EXPECT_THAT(told.at("problem").get<std::string>(), HasSubstr("did not answer"));
+  server.reset();
+  EXPECT_THAT(tandem("version").out, testing::EndsWith("tandemd not running\n"));
+}
+
+TEST_F(CliTest, output_that_cannot_be_written_is_a_failure)
+{
+  for (const char* command : { "status", "flows", "why 198.51.100.7", "why 198.51.100.7 --json", "trap list",
+                               "trap list --json", "module", "budget" })
+  {
+    EXPECT_EQ(tandem(command).code, 0) << command;
+    const auto full = tandem(std::string { command } + " >/dev/full");
+    EXPECT_EQ(full.code, 1) << command;
+    EXPECT_THAT(full.err, HasSubstr("the output cannot be written")) << command;
+  }
 }
 
 TEST_F(CliTest, a_busy_daemon_is_a_failure_in_its_own_words)

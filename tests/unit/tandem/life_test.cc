@@ -38,7 +38,8 @@ protected:
     std::string pattern = testing::TempDir() + "life_test.XXXXXX";
     ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
     directory = pattern;
-    std::ofstream { directory / "systemctl" } << "#!/bin/sh\necho \"$@\" >>" << asked_file().string() << '\n';
+    std::ofstream { directory / "systemctl" } << "#!/bin/sh\necho \"$@\" >>" << asked_file().string()
+                                              << "\n[ $1 != is-active ] || exit ${INACTIVE:-0}\n";
     std::filesystem::permissions(directory / "systemctl", std::filesystem::perms::owner_all);
     if (on_machine("unshare --net true").code != 0) GTEST_SKIP() << "no namespaces may be made here";
   }
@@ -75,6 +76,47 @@ TEST_F(LifeTest, another_network_or_socket_leaves_the_machines_service_alone)
   EXPECT_THAT(asked_by(tandem + "down"), HasSubstr("stop tandemd.service"));
   EXPECT_THAT(asked_by("unshare --net " + tandem + "down"), Not(HasSubstr("stop")));
   EXPECT_THAT(asked_by(tandem + "--socket /run/other/control.sock down"), Not(HasSubstr("stop")));
+}
+
+// A service that systemd is about to start again is not active, and what `tandem up` had asked for outlives a stop.
+TEST_F(LifeTest, down_stops_what_would_come_back_and_forgets_what_up_asked_for)
+{
+  const std::string drop_in = "/run/systemd/system/tandemd.service.d/50-tandem-up.conf";
+  EXPECT_THAT(asked_by("export INACTIVE=3; " TANDEM_PROGRAM " down"), HasSubstr("stop tandemd.service"));
+  const auto done = on_machine("export INACTIVE=3; " TANDEM_PROGRAM " up --wifi wlan7; grep -c wlan7 " + drop_in
+                               + "; " TANDEM_PROGRAM " down; ls " + drop_in);
+  EXPECT_THAT(done.out, HasSubstr("1\n"));
+  EXPECT_THAT(done.out, HasSubstr("tandemd is not running"));
+  EXPECT_THAT(done.err, HasSubstr("cannot access '" + drop_in));
+}
+
+TEST_F(LifeTest, options_that_cannot_be_written_are_not_left_half)
+{
+  const auto full = on_machine("mount -o remount,size=8k /run; head -c 100000 /dev/zero >/run/full; " TANDEM_PROGRAM
+                               " up --wifi wlan7; echo $?; ls /run/systemd/system/tandemd.service.d");
+  EXPECT_THAT(full.out, testing::EndsWith("\n1\n"));
+  EXPECT_THAT(full.err, HasSubstr("50-tandem-up.conf: No space left on device"));
+}
+
+// A daemon of root's would know nothing of the exclusions and the budget that the service's user keeps.
+TEST_F(LifeTest, in_the_foreground_no_daemon_takes_the_place_of_the_service)
+{
+  const auto refused = on_machine(TANDEM_PROGRAM " up --foreground -c /nowhere.toml");
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("tandem up`, then `tandem logs --follow`"));
+  EXPECT_EQ(on_machine("unshare --net " TANDEM_PROGRAM " up --foreground -c /nowhere.toml").code, 2) << "the daemon's";
+}
+
+TEST_F(LifeTest, a_directory_of_the_socket_that_cannot_be_made_is_said_with_its_reason)
+{
+  const std::string up = " up -c /nowhere.toml";
+  const auto refused =
+      on_machine("mount -o remount,ro /run && " TANDEM_PROGRAM " --socket /run/other/control.sock" + up);
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("tandem: /run/other: Read-only file system"));
+  const auto deep = on_machine(TANDEM_PROGRAM " --socket /run/a/b/control.sock" + up);
+  EXPECT_EQ(deep.code, 1);
+  EXPECT_THAT(deep.err, HasSubstr("tandem: /run/a/b: No such file or directory; make the directory /run/a"));
 }
 
 TEST_F(LifeTest, the_machines_daemon_is_not_stopped_from_another_network)

@@ -46,6 +46,10 @@ TEST(Show, control_characters_never_reach_the_terminal)
                                      { "modules", { { "m\x1b[2J", { { "f", "\r\n" } } } } } } });
   const std::string text = show_flows(flows, {});
   EXPECT_THAT(text, Not(HasSubstr("\x1b")));
+  // U+0080 to U+009F are control characters, too: U+009B begins what ESC [ begins.
+  EXPECT_EQ(printable("caf\xc3\xa9 \xc2\x9b"
+                      "2J\xc2\x85\xc2\xa0|\xc2"),
+            "caf\xc3\xa9 ?2J?\xc2\xa0|\xc2");
   EXPECT_THAT(text, Not(HasSubstr("\x07")));
   EXPECT_THAT(text, Not(HasSubstr("\r")));
 }

@@ -101,6 +101,16 @@ TEST(Top, cutting_counts_letters_and_ends_a_colour)
   EXPECT_EQ(cut("\x1b[32mab\x1b[0m", 2), "\x1b[32mab\x1b[0m");
 }
 
+TEST(Top, an_excluded_flow_says_so)
+{
+  TopView view {};
+  json excluded = flow("192.0.2.1:443", 24.0);
+  excluded["excluded"] = "user backup";
+  const std::string text = view.show(status(1, 1), json::array({ excluded }), 0, 40, 200, {});
+  EXPECT_THAT(text, HasSubstr("left alone: user backup"));
+  EXPECT_THAT(text, Not(HasSubstr("offload: by cellular")));
+}
+
 TEST(Top, stands_what_is_missing_or_of_another_kind)
 {
   TopView view {};
