@@ -363,6 +363,14 @@ def test_a_daemon_that_is_gone_for_a_while_is_waited_for(daemon, tmp_path, monke
     assert "as narrow" in made.run() and "waits: the daemon is gone" in told and daemon.on == {"offload"} and not any(pair["discarded"] for pair in store.pairs)
 
 
+def test_a_fault_of_the_program_is_told_as_one(daemon, tmp_path, monkeypatch, capsys) -> None:
+    _, store = experiment(daemon, tmp_path / "own", MadeUp(), [])
+    monkeypatch.setattr(background, "Experiment", lambda *_: 1 / 0)
+    assert background._measure(store, str(daemon.path)) == 1
+    note = background.read_note(str(daemon.path))
+    assert note.phase == "failed" and note.doing.startswith("ZeroDivisionError") and "Traceback" in capsys.readouterr().err
+
+
 def test_another_experiment_has_precedence(daemon, tmp_path, monkeypatch) -> None:
     told: list[str] = []
     monkeypatch.setattr(own, "AGAIN_S", 0.05)

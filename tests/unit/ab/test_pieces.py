@@ -82,6 +82,7 @@ def test_a_command_without_a_figure_is_refused(argv: list[str], figure: str, wor
 def test_a_command_gives_its_figure_or_says_why_not() -> None:
     assert workloads.Command(["echo", "rate 12.5 Mb/s"], r"rate (\S+)", False).run().figure == 12.5
     assert "no positive number" in workloads.Command(["echo", "nothing"], r"rate (\S+)", False).run().reason
+    assert "no positive number" in workloads.Command(["echo", "rate inf Mb/s"], r"rate (\S+)", False).run().reason
     assert "exit code 1" in workloads.Command(["false"], "time", False).run().reason
     timed = workloads.Command(["sleep", "0.2"], "time", False)
     assert 0.2 <= timed.run().figure < 2 and timed.smaller_is_better
@@ -109,7 +110,7 @@ def test_differences_are_of_the_trial_alone() -> None:
 
 @pytest.mark.parametrize("changes, reason", [
     ({}, ""), ({"access_point": "b"}, "roamed from a to b"), ({"interface": "wlan1"}, "interface changed"), ({"addresses": ("10.0.0.9",)}, "addresses"),
-    ({"awake": 160.0}, "suspended for 60 s"), ({"busy_cpu": 28.0}, "other programs used 90 %"), ({"access_point": ""}, "")])
+    ({"awake": 160.0}, "suspended for 60 s"), ({"process": "8 900", "cell_bytes": 0}, "tandemd was started anew"), ({"busy_cpu": 28.0}, "other programs used 90 %"), ({"access_point": ""}, "")])
 def test_a_disturbed_trial_says_why_it_does_not_count(changes: dict, reason: str) -> None:
     after = later(**changes)
     found = surroundings.disturbance(MOMENT, MOMENT, after, surroundings.between(MOMENT, after, 2), 0.5)
@@ -202,10 +203,27 @@ NOISE = (0.02, -0.01, 0.03, -0.03, 0.01, -0.02, 0.0, 0.005, -0.01, 0.015)
     ([-0.3 + value for value in NOISE], 0.05, False, "loss", "offload loses: -30 %"),
     (NOISE, 0.05, False, "nothing", "nothing found: if offload has an effect here, it is within -"),
     (NOISE, 0.01, False, "undecided", "more pairs until the interval is +-1 %"),
-    (NOISE, 0.05, True, "nothing", "quiet: two equal settings do not differ, "), ([0.3 + value for value in NOISE], 0.05, True, "gain", "not quiet")])
+    (NOISE, 0.05, True, "nothing", "quiet: two equal settings do not differ, "), (NOISE, 0.01, True, "undecided", "not known to be quiet: "), ([0.3 + value for value in NOISE], 0.05, True, "gain", "not quiet")])
 def test_verdicts(gains, until: float, null: bool, word: str, said: str) -> None:
     one, = analysis.compare(made(*gains), ["off", "offload"], False, until)
-    assert one.word == word and said in analysis.sentence(one, until, null)
+    assert one.word == word and analysis.sentence(one, until, null).startswith("quiet") == said.startswith("quiet")
+    assert said in analysis.sentence(one, until, null)
+
+
+def test_a_setting_in_which_more_is_lost_than_in_the_other_is_told() -> None:
+    def said(in_off: int, in_arm: int) -> str:
+        pairs = made(*NOISE)
+        for arm, number in (("off", in_off), ("offload", in_arm)):
+            for _ in range(number):
+                lost, = made(0.1, discarded=f"{arm}: curl: (56) reset")
+                lost["trials"][arm]["lost"] = True
+                pairs.append(lost)
+        return analysis.lopsided(pairs, ["off", "offload"])
+
+    assert "failed 6 times in offload and 0 times in off" in said(0, 6) and "in off and 1 time in offload" in said(9, 1)
+    assert said(0, 0) == said(0, 5) == said(4, 8) == ""
+    disturbed = made(*NOISE) + made(*[0.1] * 9, discarded="offload: roamed")
+    assert analysis.lopsided(disturbed, ["off", "offload"]) == "", "what was around it is nobody's fault"
 
 
 def test_a_rate_that_the_server_limits_is_told() -> None:

@@ -7,6 +7,7 @@ import http.server
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -19,7 +20,12 @@ import pytest
 from conftest import ROOT
 
 from tandem_ab import cli, workloads
+from tandem_ab.arms import Arm
+from tandem_ab.stopping import Stopped
 from tandem_ab.store import Store
+from tandem_ab.switch import Busy, Switch, state_file
+from tandem_common.control import Daemon
+from tandem_common.errors import Failure
 
 AB = ROOT / "tools/ab/ab.py"
 # Between 10 and 11, by chance: two that run at the same moment must not give the same figure, or the interval is narrow at once.
@@ -117,6 +123,101 @@ def test_one_at_a_time(daemon, tmp_path, capsys) -> None:
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=20)
     assert daemon.on == {"offload"}
+
+
+def test_one_at_a_time_whoever_runs_them(daemon, tmp_path, monkeypatch) -> None:
+    with Switch(Daemon(str(daemon.path))):
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "of another user"))
+        with pytest.raises(Busy, match="another `tandem ab`"), Switch(Daemon(str(daemon.path))):
+            pass
+    with Switch(Daemon(str(daemon.path))):
+        pass
+
+
+def test_a_knob_that_the_user_turns_stays_and_the_pair_does_not_count(daemon) -> None:
+    arm = Arm("offload.fraction=0", frozenset({"offload"}), {"offload.fraction": "0"})
+    with Switch(Daemon(str(daemon.path))) as switch:
+        assert switch.apply(arm) == "" and switch.touched(arm) == ""
+        daemon.state["offload"]["knobs"]["window_mss"] = "33"
+        assert switch.touched(arm) == "somebody else set offload.window_mss to 33 meanwhile"
+        assert switch.apply(arm) == "" and switch.touched(arm) == "" and daemon.state["offload"]["knobs"] == {"strategy": "validated", "fraction": "0", "window_mss": "33"}
+    assert daemon.state["offload"]["knobs"] == {"strategy": "validated", "fraction": "0.5", "window_mss": "33"} and daemon.on == {"offload"}
+
+
+def test_a_module_that_comes_to_rest_within_a_block_costs_the_pair(daemon) -> None:
+    arm = Arm("mirror", frozenset({"mirror"}))
+    with Switch(Daemon(str(daemon.path))) as switch:
+        assert switch.apply(arm) == "" and switch.touched(arm) == ""
+        daemon.standing = "resting"
+        assert switch.touched(arm).startswith("mirror rests here by evidence") and switch.touched(Arm("off", frozenset())).startswith("somebody else")
+
+
+def test_a_signal_while_the_modules_are_put_back_leaves_nothing_half_done(daemon, tmp_path, monkeypatch) -> None:
+    asked = Daemon(str(daemon.path))
+    with pytest.raises(Stopped), Switch(asked) as switch:
+        switch.apply(Arm("mirror", frozenset({"mirror"})))
+        real, signals = asked.put, [Stopped()]
+
+        def put(*words):
+            if signals:
+                raise signals.pop()
+            return real(*words)
+
+        monkeypatch.setattr(asked, "put", put)
+    assert daemon.on == {"offload"} and not list((tmp_path / "state/tandem").glob("*.json"))
+
+
+def test_a_full_disk_is_told_before_anything_is_switched(daemon, tmp_path, capsys) -> None:
+    place = state_file("ab", str(daemon.path))
+    place.parent.mkdir(parents=True)
+    place.with_name(place.name + ".new").symlink_to("/dev/full")
+    assert ab(tmp_path / "ab") == 1
+    assert "No space left on device; the user's settings are kept there" in capsys.readouterr().err and daemon.asked == []
+
+
+def test_a_pair_that_the_disk_has_no_room_for_leaves_the_others_whole(tmp_path) -> None:
+    store = Store(tmp_path / "ab")
+    store.begin()
+    store.append({"number": 0})
+    size, limits = (tmp_path / "ab/pairs.jsonl").stat().st_size, resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 5, limits[1]))
+    try:
+        with pytest.raises(Failure, match="this pair is not kept"):
+            store.append({"number": 1, "began": 12.0})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    store.append({"number": 1})
+    assert lines(tmp_path / "ab") == store.pairs == [{"number": 0}, {"number": 1}]
+
+
+def test_a_directory_of_something_else_is_told(daemon, tmp_path, capsys) -> None:
+    (tmp_path / "experiment.json").write_text("{}")
+    assert cli.main(["show", str(tmp_path)]) == 2 and "has no arms; not an experiment of this version" in capsys.readouterr().err
+
+
+def test_a_daemon_of_another_version_is_told(daemon, tmp_path, monkeypatch, capsys) -> None:
+    real = daemon.told
+    monkeypatch.setattr(daemon, "told", lambda path: {**real(path), "datapath": {}} if path == "/v1/status" else real(path))
+    assert ab(tmp_path / "ab") == 1
+    assert "tandem and tandemd may be of different versions" in capsys.readouterr().err and daemon.on == {"offload"}
+
+
+def test_an_answer_that_is_no_json_is_told(daemon, tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(Daemon, "_answer", lambda self, method, what, content=None: b"<html>")
+    assert ab(tmp_path / "ab") == 1
+    assert "is no JSON" in capsys.readouterr().err
+
+
+def test_an_interrupt_at_the_question_is_an_answer(daemon, tmp_path, monkeypatch, capsys) -> None:
+    class Terminal:
+        def isatty(self) -> bool:
+            return True
+
+        def readline(self) -> str:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli.sys, "stdin", Terminal())
+    assert cli.main(["offload", "--report", str(tmp_path / "ab"), "--figure", r"figure (\S+)", *STEADY]) == 130 and daemon.asked == []
 
 
 def test_a_roam_and_a_resting_module_do_not_count(daemon, tmp_path, capsys) -> None:
@@ -217,7 +318,9 @@ class Server(http.server.BaseHTTPRequestHandler):
             self.send_header("Location", "/file")
             self.end_headers()
             return None
-        size = {"/small": 100, "/cut": 3_000_000}.get(self.path.partition("?")[0], Server.length)
+        if self.path == "/slow":
+            time.sleep(0.25)
+        size = {"/slow": 100_000, "/small": 100, "/cut": 3_000_000}.get(self.path.partition("?")[0], Server.length)
         self.send_response(200)
         self.send_header("Content-Length", str(size))
         self.end_headers()
@@ -244,6 +347,18 @@ def test_a_download_that_was_not_whole_does_not_count(server: str, path: str, re
     assert (reason in outcome.reason) if reason else not outcome.reason
     assert outcome.figure > 0 if not reason else outcome.figure == 0
     assert outcome.beside.get("warm_up_mbps", 0) > 0 or reason
+
+
+def test_a_download_begun_again_just_before_the_end_costs_no_pair(server: str) -> None:
+    outcome = workloads.Download(server + "/slow", 0.0, 0.65).run()
+    assert not outcome.reason and outcome.downloads == 3 and outcome.bytes == 200_000
+    assert "curl" in workloads.Download(server + "/slow", 0.0, 0.2).run().reason, "the first one must be answered"
+
+
+def test_an_address_is_one_address(server: str) -> None:
+    assert workloads.Requests([f"{server}/small?page=[1-3]"], 2).run().downloads == 2
+    with pytest.raises(Failure, match="allowed: http://"):
+        workloads.checked_url("--url", "http:" + "//[half")  # in one piece the repository's own check of addresses would trip over it
 
 
 def test_nobody_there() -> None:

@@ -14,6 +14,7 @@ from .quantities import count, percent
 
 SAME_RATE = 0.01  # all figures of a limited rate, from the smallest to the largest; over the lab's steady air they differ by 5 %
 FAST_START = 1.5
+UNEVEN = 0.05  # chance that failures fall so unevenly on two equal settings
 Pair = Mapping[str, Any]
 
 
@@ -103,6 +104,9 @@ def sentence(one: Comparison, until: float, null: bool) -> str:
     if null:
         if one.word in ("gain", "loss"):
             return f"not quiet: two equal settings differ, {one.gain}; what a comparison finds here cannot be trusted"
+        if one.word == "undecided":
+            more = f"; about {count(one.to_width, 'more pair')} until the interval is +-{until * 100:g} %" if one.to_width else ""
+            return f"not known to be quiet: two equal settings do not differ so far, {one.gain}; what is smaller than {percent(reach).lstrip('+')} would not show here{more}"
         return f"quiet: two equal settings do not differ, {one.gain}; what is larger than {percent(reach).lstrip('+')} would show here"
     if one.word == "gain":
         return f"{one.arm} gains {one.gain} over {one.base}"
@@ -139,6 +143,18 @@ def throttled(pairs: Sequence[Pair], arms: Sequence[str]) -> str:
     if len(ratios) == len(trials) and min(ratios) >= FAST_START:
         return (f"Every download was {float(numpy.median(ratios)):.2g} times as fast during its warm-up as afterwards: so looks a server, or a provider, that lets the first megabytes pass "
                 "and limits the rate of the rest. What was measured is that limit; measure with another server.")
+    return ""
+
+
+def lopsided(pairs: Sequence[Pair], arms: Sequence[str]) -> str:
+    """In words, when what was measured failed more often in one setting than in the first one; else empty. Such pairs do not count, so a setting that breaks downloads would look better than it is."""
+    lost = {arm: sum(bool(pair["trials"].get(arm, {}).get("lost")) for pair in pairs) for arm in arms}
+    for arm in arms[1:]:
+        total, more = lost[arm] + lost[arms[0]], max(lost[arm], lost[arms[0]])
+        if 2 * sum(math.comb(total, heads) for heads in range(more, total + 1)) / 2**total < UNEVEN:
+            worse, other = (arm, arms[0]) if lost[arm] == more else (arms[0], arm)
+            return (f"What was measured failed {count(more, 'time')} in {worse} and {count(total - more, 'time')} in {other}, more than chance would have it. "
+                    f"Those pairs do not count: what {worse} did to them is not in the gain. Their reasons are below.")
     return ""
 
 

@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Sequence
@@ -279,6 +280,9 @@ def _measure(store: Store, socket: str) -> int:
             why, phase = _asked_to_stop(store)
         except Failure as failure:
             why, phase = _asked_to_stop(store) if by_signal(failure) else (str(failure), "failed")
+        except Exception as error:  # a fault of this program is told by `status`, too; the log has where it was
+            traceback.print_exc()
+            why, phase = f"{type(error).__name__}: {error}; see {store.directory}/log", "failed"
         kept = Store(store.directory)  # as it is on the disk: a signal may have come between a pair's line and its place in memory
         if kept.load() and kept.pairs:
             report.write(report.Result(kept.head, kept.pairs), kept.directory)

@@ -84,6 +84,9 @@ def main(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read it has seen enough
         return 1
+    except KeyboardInterrupt:  # before anything is measured, or after all was
+        print("tandem ab: interrupted", file=sys.stderr)
+        return 130
     except Failure as failure:
         print(f"tandem ab: {failure}", file=sys.stderr)
         return failure.code

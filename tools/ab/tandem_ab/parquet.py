@@ -48,7 +48,7 @@ def _home() -> str:
 def check(file: Path) -> None:
     """Before anything is measured. Raises Failure."""
     need()
-    if file.is_dir() or not os.access(file.absolute().parent, os.W_OK):
+    if file.exists() and not file.is_file() or not os.access(file.absolute().parent, os.W_OK):
         raise Failure(f"--parquet {file}: cannot be written; name a file in a directory that is there")
 
 

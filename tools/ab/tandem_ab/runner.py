@@ -65,6 +65,8 @@ class Runner:
             reason = unvalidated("offload" in arm.modules, after, beside)
         reason = reason or self._strange(outcome)
         trial = {"figure": outcome.figure, "bytes": outcome.bytes, "seconds": outcome.seconds, "wall_s": after.at - before.at, "beside": beside.as_json() | dict(outcome.beside)}
+        if reason and reason == outcome.reason:
+            trial["lost"] = True  # by what was measured, not by what was around it: a setting may be to blame
         return trial, reason
 
     def _strange(self, outcome: Any) -> str:

@@ -41,6 +41,8 @@ class Store:
             raise BadInput(f"{self._head_file}: {error}; not an experiment of `tandem ab`, or damaged") from error
         except OSError as error:
             raise Failure(f"{error.filename}: {error.strerror}") from error
+        if missing := [name for name in (*_SAME, "unit", "smaller_is_better", "until", "seed") if not isinstance(self.head, dict) or name not in self.head]:
+            raise BadInput(f"{self._head_file}: has no {missing[0]}; not an experiment of this version of `tandem ab`, or damaged")
         self._whole_bytes = raw.rfind(b"\n") + 1
         whole = raw[:self._whole_bytes]
         for number, line in enumerate(whole.splitlines(), 1):
@@ -68,19 +70,27 @@ class Store:
             raise Failure(f"{error.filename or self.directory}: {error.strerror}") from error
 
     def keep(self, **words: Any) -> None:
-        """Adds something to the head, on the disk."""
+        """Adds something to the head, on the disk. Raises Failure."""
         self.head |= words
-        with written_whole(self._head_file) as fresh:
-            fresh.write_text(json.dumps(self.head, indent=1) + "\n")
+        try:
+            with written_whole(self._head_file) as fresh:
+                fresh.write_text(json.dumps(self.head, indent=1) + "\n")
+        except OSError as error:
+            raise Failure(f"{self._head_file}: {error.strerror}") from error
 
     def append(self, pair: dict[str, Any]) -> None:
         """On the disk when this returns."""
         line = (json.dumps(pair) + "\n").encode()
         try:
-            with open(self._pairs_file, "ab") as file:
-                file.write(line)
-                file.flush()
-                os.fsync(file.fileno())
+            with open(self._pairs_file, "ab", buffering=0) as file:
+                before, left = file.tell(), memoryview(line)
+                try:
+                    while left:
+                        left = left[file.write(left):]
+                    os.fsync(file.fileno())
+                except OSError:
+                    file.truncate(before)  # half a line would spoil the next one
+                    raise
         except OSError as error:
             raise Failure(f"{self._pairs_file}: {error.strerror}; this pair is not kept") from error
         self.pairs.append(pair)

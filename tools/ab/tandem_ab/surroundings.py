@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Mapping
 
 from tandem_common.control import Daemon
+from tandem_common.errors import Failure
 
 TICK = os.sysconf("SC_CLK_TCK")
 _POWERCAP, _SUPPLIES = Path("/sys/class/powercap"), Path("/sys/class/power_supply")
@@ -37,10 +38,18 @@ class Moment:
     busy_cpu: float
     joules: float | None
     watts: float | None  # of the battery, while it discharges
+    process: str = ""  # of the daemon
 
 
 def moment(daemon: Daemon) -> Moment:
-    """Raises Failure when the daemon does not answer."""
+    """Raises Failure when the daemon does not answer, or not as this program understands it."""
+    try:
+        return _moment(daemon)
+    except (LookupError, TypeError, AttributeError, ValueError) as error:
+        raise Failure(f"{daemon.path}: the daemon's answer is not understood ({type(error).__name__}: {error}); tandem and tandemd may be of different versions") from error
+
+
+def _moment(daemon: Daemon) -> Moment:
     status, links, modules = daemon.get("/v1/status"), daemon.get("/v1/links"), daemon.modules()
     wifi, cell = status["links"]["wifi"], status["links"].get("cell") or {}
     aps = [ap for ap in links["wifi"].get("aps", []) if ap.get("associated")]
@@ -53,6 +62,7 @@ def moment(daemon: Daemon) -> Moment:
     for module in modules.values():
         for why, number in module["decisions"].items():
             decisions[why] = decisions.get(why, 0) + number
+    process = daemon.process()
     usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return Moment(
         at=time.monotonic(), awake=time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC),
@@ -60,8 +70,8 @@ def moment(daemon: Daemon) -> Moment:
         up=bool(wifi.get("up", False)), access_point=aps[0]["ap"] if aps else "", radio=radio,
         survey=(survey["busy_ms"], survey["active_ms"]) if survey else None, cell_up=bool(cell.get("up", False)),
         cell_bytes=int(status["datapath"]["cell_bytes"]), faults=sum(module["faults"] for module in modules.values()), decisions=decisions,
-        cell_by_module=cell_by_module(modules), daemon_cpu=_process_cpu(daemon.process().split()[0]), own_cpu=sum(one.ru_utime + one.ru_stime for one in usage), busy_cpu=_busy_cpu(),
-        joules=_rapl(), watts=_battery())
+        cell_by_module=cell_by_module(modules), daemon_cpu=_process_cpu(process.split()[0]), own_cpu=sum(one.ru_utime + one.ru_stime for one in usage), busy_cpu=_busy_cpu(),
+        joules=_rapl(), watts=_battery(), process=process)
 
 
 def cell_by_module(modules: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
@@ -161,6 +171,8 @@ def disturbance(first: Moment, before: Moment, after: Moment, beside: Beside, bu
     """Why a trial does not count, empty when it does. `first` is the pair's first moment."""
     if after.awake - first.awake > 0.5:
         return f"the machine was suspended for {after.awake - first.awake:.0f} s"
+    if after.process != first.process:
+        return "tandemd was started anew"
     if after.interface != first.interface:
         return f"the Wi-Fi interface changed from {first.interface} to {after.interface}"
     if not before.up:

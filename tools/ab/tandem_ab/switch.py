@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
 import os
+import socket
 import time
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Mapping, TextIO
 
 from tandem_common.control import Daemon
 from tandem_common.errors import Failure
@@ -40,16 +42,21 @@ class Switch:
         self._daemon = daemon
         self._file = state_file("ab", daemon.path, directory)
         self._lock: TextIO | None = None
+        self._name: socket.socket | None = None
         self._before: dict[str, Any] = {}
+        self._knobs: dict[str, Any] = {}  # as the daemon told them once an arm was set
         self.recovered = ""  # what was put back of a run that was killed
 
     def __enter__(self) -> "Switch":
-        self._take_lock()
-        self._recover()
-        modules = self._daemon.modules()
-        self._before = {"process": self._daemon.process(), "modules": {name: module["enabled"] for name, module in modules.items()},
-                        "knobs": {f"{name}.{knob['name']}": knob["value"] for name, module in modules.items() for knob in module["knobs"]}}
-        self._keep()
+        try:
+            self._take_lock()
+            self._recover()
+            modules = self._daemon.modules()
+            self._before = {"process": self._daemon.process(), "modules": {name: module["enabled"] for name, module in modules.items()}, "knobs": _knobs(modules)}
+            self._keep()
+        except BaseException:
+            self._let_go()
+            raise
         return self
 
     def _take_lock(self) -> None:
@@ -57,14 +64,25 @@ class Switch:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             self._lock = open(self._file.with_suffix(".lock"), "w")
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise Busy("another `tandem ab` is switching this daemon's modules; wait for its end") from None
+            # Another user's run has its lock elsewhere. An abstract name is everybody's, and ends with the process.
+            self._name = socket.socket(socket.AF_UNIX)
+            self._name.bind(f"\0tandem-{self._file.stem}")
         except OSError as error:
+            if isinstance(error, BlockingIOError) or error.errno == errno.EADDRINUSE:
+                raise Busy("another `tandem ab` is switching this daemon's modules; wait for its end") from None
             raise Failure(f"{self._file.parent}: {error.strerror}; the user's settings are kept there, XDG_STATE_HOME names another place") from error
 
+    def _let_go(self) -> None:
+        for held in (self._name, self._lock):
+            if held:
+                held.close()
+
     def _keep(self) -> None:
-        with written_whole(self._file) as fresh:
-            fresh.write_text(json.dumps(self._before))
+        try:
+            with written_whole(self._file) as fresh:
+                fresh.write_text(json.dumps(self._before))
+        except OSError as error:
+            raise Failure(f"{self._file}: {error.strerror}; the user's settings are kept there, XDG_STATE_HOME names another place") from error
 
     def take_back(self) -> str:
         """Puts back what a run that was killed left behind; gives it in words, empty when there is nothing, or a run is switching now."""
@@ -76,19 +94,22 @@ class Switch:
         except Busy:
             return ""
         finally:
-            if self._lock:
-                self._lock.close()
+            self._let_go()
         return self.recovered
 
     def __exit__(self, *_: object) -> None:
         try:
-            self._restore(self._before)
+            try:
+                self._restore(self._before)
+            except KeyboardInterrupt:  # it came in the middle, and further ones are ignored by now: half of it is not enough
+                self._restore(self._before)
+                self._file.unlink(missing_ok=True)
+                raise
             self._file.unlink(missing_ok=True)
         except Failure as failure:
             raise Failure(f"your modules are not put back: {failure}. The next `tandem ab` does it, unless the daemon was started anew") from failure
         finally:
-            if self._lock:
-                self._lock.close()
+            self._let_go()
 
     def _recover(self) -> None:
         try:
@@ -104,6 +125,7 @@ class Switch:
     def apply(self, arm: Arm) -> str:
         """Sets knobs and modules, and waits until the rules are in force. Gives why a module is not, empty when all are."""
         self._set(self._before["knobs"] | dict(arm.knobs), {name: name in arm.modules for name in self._before["modules"]})
+        self._knobs = _knobs(self._daemon.modules())
         until = time.monotonic() + FORCE_SECONDS
         while True:
             modules = self._daemon.modules()
@@ -113,23 +135,26 @@ class Switch:
             if time.monotonic() > until:
                 return f"{waiting[0]} is not in force: {modules[waiting[0]]['in_force_why'] or 'its rules are not loaded yet'}"
             time.sleep(0.1)
-        resting = [name for name in sorted(arm.modules) if (modules[name].get("evidence") or {}).get("standing") in ("resting", "trial")]
-        return f"{resting[0]} rests here by evidence (see `tandem networks`)" if resting else ""
+        return _resting(modules, arm)
 
     def touched(self, arm: Arm) -> str:
-        """Why a trial of the arm says nothing when somebody else switched a module meanwhile; what they chose stays at the end. Empty: nobody did."""
+        """Why a trial of the arm says nothing: somebody else switched a module or turned a knob meanwhile, and what they chose stays at the end; or one has come to rest. Empty: none of it."""
         modules = self._daemon.modules()
         others = [name for name, module in modules.items() if name in self._before["modules"] and module["enabled"] != (name in arm.modules)]
-        if not others:
-            return ""
+        turned = {name: value for name, value in _knobs(modules).items() if name in self._before["knobs"] and self._knobs.get(name, value) != value}
+        if not others and not turned:
+            return _resting(modules, arm)  # what it did before it rested, and that it rested, would be taken for one
         self._before["modules"] |= {name: modules[name]["enabled"] for name in others}
+        self._before["knobs"] |= turned
         self._keep()
-        return f"somebody else switched {others[0]} {'on' if modules[others[0]]['enabled'] else 'off'} meanwhile"
+        if others:
+            return f"somebody else switched {others[0]} {'on' if modules[others[0]]['enabled'] else 'off'} meanwhile"
+        return f"somebody else set {min(turned)} to {turned[min(turned)]} meanwhile"
 
     def _set(self, knobs: dict[str, Any], enabled: dict[str, bool]) -> None:
         """What differs alone is asked for; knobs before modules, so that none runs with another arm's."""
         modules = self._daemon.modules()
-        now = {f"{name}.{knob['name']}": knob["value"] for name, module in modules.items() for knob in module["knobs"]}
+        now = _knobs(modules)
         for name, on in enabled.items():
             if not on and modules.get(name, {}).get("enabled"):
                 self._daemon.put(f"/v1/modules/{name}", {"enabled": False})
@@ -144,3 +169,13 @@ class Switch:
     def _restore(self, before: dict[str, Any]) -> None:
         if before:
             self._set(before["knobs"], before["modules"])
+
+
+def _knobs(modules: Mapping[str, Any]) -> dict[str, Any]:
+    """MODULE.KNOB: value, of modules as the daemon tells of them."""
+    return {f"{name}.{knob['name']}": knob["value"] for name, module in modules.items() for knob in module["knobs"]}
+
+
+def _resting(modules: Mapping[str, Any], arm: Arm) -> str:
+    resting = [name for name in sorted(arm.modules) if (modules.get(name, {}).get("evidence") or {}).get("standing") in ("resting", "trial")]
+    return f"{resting[0]} rests here by evidence (see `tandem networks`)" if resting else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import select
@@ -16,6 +17,7 @@ from urllib.parse import urlsplit
 from tandem_common.errors import BadInput, Failure
 
 PIECE = 1 << 18
+ANSWER_S = 2.0  # from the name to the first byte of an answer, over a slow link
 MOST_A_SECOND = 5  # downloads: beyond it connections are measured, not the rate
 
 
@@ -55,8 +57,12 @@ def need(tool: str) -> str:
 
 def checked_url(name: str, url: str) -> str:
     """Raises BadInput for what curl would take for a file, an option or another protocol."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:  # half a pair of brackets
+        good = False
+    if not good:
         raise BadInput(f"{name} {url}: allowed: http://... or https://...")
     return url
 
@@ -116,6 +122,8 @@ class Download(Workload):
             early, here, fault, seen = self._once(left, opened)
             before += early
             counted += here
+            if seen.pop("unanswered", False) and reference and left < ANSWER_S:
+                break  # begun again so shortly before the end that no answer could come
             if not fault and reference and seen != reference:
                 fault = "the file changed meanwhile"
             reference = seen
@@ -130,7 +138,7 @@ class Download(Workload):
 
     def _once(self, left: float, opened: float) -> tuple[int, int, str, dict[str, Any]]:
         """Bytes that came before and from `opened` on, what was wrong, and what the answer is known by: which host, what length."""
-        argv = [self._curl, "-sS", "-L", "--max-time", f"{left:.3f}", "-w", "%{stderr}%{json}%{header_json}", "-o", "-", self._url]
+        argv = [self._curl, "-sSg", "-L", "--max-time", f"{left:.3f}", "-w", "%{stderr}%{json}%{header_json}", "-o", "-", self._url]
         early = counted = 0
         with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             try:
@@ -150,7 +158,8 @@ class Download(Workload):
             return early, counted, f"curl: {before.strip() or f'exit code {process.returncode}'}", {}
         head = {name.lower(): value[-1] for name, value in told[1].items() if isinstance(value, list)} if len(told) > 1 else {}
         fault = fault_of(told[0], before, cut_is_fine=True)
-        return early, counted, fault, {"from": urlsplit(str(told[0].get("url_effective"))).netloc, "length": head.get("content-length")}
+        late = {"unanswered": True} if fault and told[0].get("exitcode") == 28 else {}
+        return early, counted, fault, {"from": urlsplit(str(told[0].get("url_effective"))).netloc, "length": head.get("content-length")} | late
 
 
 class Upload(Workload):
@@ -167,7 +176,7 @@ class Upload(Workload):
     def run(self) -> Outcome:
         began = time.monotonic()
         opened, end = began + self._warm_up, began + self._warm_up + self._measured
-        argv = [self._curl, "-sS", "-T", "-", "-H", "Expect:", "--max-time", f"{self.seconds + 1:.3f}", "-w", "%{stderr}%{json}", "-o", os.devnull, self._url]
+        argv = [self._curl, "-sSg", "-T", "-", "-H", "Expect:", "--max-time", f"{self.seconds + 1:.3f}", "-w", "%{stderr}%{json}", "-o", os.devnull, self._url]
         counted, ended_early = 0, False
         piece = os.urandom(PIECE)
         with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
@@ -219,7 +228,7 @@ class Requests(Workload):
 
     def run(self) -> Outcome:
         wanted = [self._urls[place % len(self._urls)] for place in range(self._number)]
-        argv = [self._curl, "-sS", "-L", "--http1.1", "-H", "Connection: close", "--max-time", f"{self.longest:g}", "-w", "%{json}\n"]
+        argv = [self._curl, "-sSg", "-L", "--http1.1", "-H", "Connection: close", "--max-time", f"{self.longest:g}", "-w", "%{json}\n"]
         for url in wanted:
             argv += ["-o", os.devnull, url]
         began = time.monotonic()
@@ -286,7 +295,7 @@ class Command(Workload):
             value = float(match[1]) if match else 0.0
         except (ValueError, TypeError):
             value = 0.0
-        return Outcome(value, 0, took, "" if value > 0 else f"no positive number for --figure {self._figure} in the output of {self._argv[0]}")
+        return Outcome(value, 0, took, "" if 0 < value < math.inf else f"no positive number for --figure {self._figure} in the output of {self._argv[0]}")
 
 
 def iperf_outcome(out: str, words: str, took: float) -> Outcome:

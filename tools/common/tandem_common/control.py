@@ -66,7 +66,10 @@ class Daemon:
 
     def _ask(self, method: str, what: str, content: dict[str, Any] | None = None) -> Any:
         body = self._answer(method, what, content)
-        return json.loads(body) if body.strip() else None
+        try:
+            return json.loads(body) if body.strip() else None
+        except ValueError as error:
+            raise Failure(f"{self.path}: the answer to {method} {what} is no JSON ({error}); something else than tandemd has this socket, or it is of another version") from error
 
     def _answer(self, method: str, what: str, content: dict[str, Any] | None = None) -> bytes:
         connection = _Connection(self.path)
