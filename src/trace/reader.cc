@@ -14,9 +14,9 @@ namespace
 
 std::unique_ptr<Format> open(const std::filesystem::path& file)
 {
-  if (std::filesystem::is_directory(file)) throw BadFile { file, {}, "is a directory, not a recording" };
-  // What is asked of a recording is mostly found in two passes.
   std::error_code unknown;
+  if (std::filesystem::is_directory(file, unknown)) throw BadFile { file, {}, "is a directory, not a recording" };
+  // What is asked of a recording is mostly found in two passes.
   if (file == "-" || std::filesystem::is_fifo(file, unknown) || std::filesystem::is_socket(file, unknown))
     throw BadFile { file, {}, "is a pipe, and recordings are read more than once; write it to a file first" };
   std::ifstream in { file, std::ios::binary };

@@ -80,21 +80,27 @@ int guarded(std::ostream& out, std::ostream& err, Work&& work)
   return 1;
 }
 
+void up_to(const std::string& fault, std::ostream& out)
+{
+  if (fault.empty()) return;
+  out.flush();
+  throw BadRequest { fault + "; explained up to there" };
+}
+
 void explain(const ExplainOptions& options, std::ostream& out)
 {
   if (!options.stalls)
   {
     const Summary summary = summarise(options.file);
     options.json ? write_json(summary, options.file, out) : write_table(summary, options.file, out);
+    up_to(summary.fault, out);
     return;
   }
   const StallReport report = find_stalls({ .file = options.file,
                                            .shortest_ns = static_cast<std::int64_t>(options.shortest_ms * 1e6),
                                            .locals = addresses(options.locals) });
   options.json ? write_json(report, options.file, out) : write_text(report, options.file, out);
-  if (report.fault.empty()) return;
-  out.flush();
-  throw BadRequest { report.fault + "; explained up to there" };
+  up_to(report.fault, out);
 }
 
 } // namespace

@@ -67,6 +67,19 @@ wire::Parsed parse(const trace::Recorded& packet)
                      packet.length);
 }
 
+std::string name_of(const trace::Heading& heading)
+{
+  return "tandem " + heading.version + " (" + heading.commit + "), " + heading.kernel + ", seed "
+         + std::to_string(heading.seed);
+}
+
+std::string shown(std::string text)
+{
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  return text;
+}
+
 std::string difference(const Event& event)
 {
   if (!event.after) return {};

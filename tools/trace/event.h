@@ -39,6 +39,12 @@ private:
 // key round.
 wire::Parsed parse(const trace::Recorded& packet);
 
+// "tandem 0.1.0 (0123abc), Linux 6.18.0, seed 42": which daemon recorded.
+std::string name_of(const trace::Heading& heading);
+
+// Names and comments of a file may be any bytes: on one line, without what a terminal would obey.
+std::string shown(std::string text);
+
 // "ack 2000 -> 1000, win 500 -> 10, ts 10 20 -> 11 20, ect0 -> ce, by cell"; "" when nothing differs.
 std::string difference(const Event& event);
 

@@ -47,27 +47,38 @@ void write_line(std::ostream& out, const char* format, Arguments... arguments)
   out << text.data();
 }
 
+void count(Summary& summary, const Event& event)
+{
+  if (summary.all.packets == 0) summary.first_ns = summary.last_ns = event.packet.time_ns;
+  summary.first_ns = std::min(summary.first_ns, event.packet.time_ns);
+  summary.last_ns = std::max(summary.last_ns, event.packet.time_ns);
+  ++summary.all.packets;
+  summary.all.bytes += event.packet.length;
+  // A free comment of another program is no reason to count by.
+  const std::string disposition = event.disposition() ? std::string { name(*event.disposition()) } : "-";
+  Count& reason = summary.reasons[{ disposition, event.disposition() ? event.why() : "" }];
+  ++reason.packets;
+  reason.bytes += event.packet.length;
+  const wire::Parsed parsed = parse(event.packet);
+  if (!parsed.ok()) ++summary.faults[std::string { name(parsed.fault) }];
+  count_link(summary, event, parsed);
+}
+
 } // namespace
 
 Summary summarise(const std::filesystem::path& file)
 {
   EventReader reader { file };
   Summary summary;
-  while (const auto event = reader.next())
+  try
   {
-    if (summary.all.packets == 0) summary.first_ns = summary.last_ns = event->packet.time_ns;
-    summary.first_ns = std::min(summary.first_ns, event->packet.time_ns);
-    summary.last_ns = std::max(summary.last_ns, event->packet.time_ns);
-    ++summary.all.packets;
-    summary.all.bytes += event->packet.length;
-    // A free comment of another program is no reason to count by.
-    const std::string disposition = event->disposition() ? std::string { name(*event->disposition()) } : "-";
-    Count& reason = summary.reasons[{ disposition, event->disposition() ? event->why() : "" }];
-    ++reason.packets;
-    reason.bytes += event->packet.length;
-    const wire::Parsed parsed = parse(event->packet);
-    if (!parsed.ok()) ++summary.faults[std::string { name(parsed.fault) }];
-    count_link(summary, *event, parsed);
+    for (Event event; reader.next(event);)
+      count(summary, event);
+  }
+  catch (const trace::BadFile& bad)
+  {
+    if (summary.all.packets == 0) throw;
+    summary.fault = bad.what();
   }
   summary.heading = reader.heading();
   return summary;
@@ -84,10 +95,9 @@ void write_table(const Summary& summary, const std::filesystem::path& file, std:
   out << '\n';
   if (const auto& heading = summary.heading)
   {
-    out << "tandem " << heading->version << " (" << heading->commit << "), " << heading->kernel << ", seed "
-        << heading->seed << '\n';
-    if (!heading->command.empty()) out << heading->command << '\n';
-    if (!heading->knobs.empty()) out << heading->knobs << '\n';
+    out << shown(name_of(*heading)) << '\n';
+    if (!heading->command.empty()) out << shown(heading->command) << '\n';
+    if (!heading->knobs.empty()) out << shown(heading->knobs) << '\n';
   }
 
   // The most frequent reason first: that is what one looks for.
@@ -100,11 +110,11 @@ void write_table(const Summary& summary, const std::filesystem::path& file, std:
   {
     write_line(out, "%-8s %10llu %13llu  ", what.first.c_str(), static_cast<unsigned long long>(count.packets),
                static_cast<unsigned long long>(count.bytes));
-    out << (what.second.empty() ? "-" : what.second) << '\n';
+    out << (what.second.empty() ? "-" : shown(what.second)) << '\n';
   }
   out << "\nlink  dir     packets         bytes  pure ACKs\n";
   for (const auto& [where, count] : summary.links)
-    write_line(out, "%-5s %-3s  %10llu %13llu %10llu\n", where.first.c_str(), where.second.c_str(),
+    write_line(out, "%-5s %-3s  %10llu %13llu %10llu\n", shown(where.first).c_str(), where.second.c_str(),
                static_cast<unsigned long long>(count.all.packets), static_cast<unsigned long long>(count.all.bytes),
                static_cast<unsigned long long>(count.pure_acks));
   if (summary.faults.empty()) return;
@@ -123,6 +133,7 @@ void write_json(const Summary& summary, const std::filesystem::path& file, std::
                        { "reasons", nlohmann::json::array() },
                        { "links", nlohmann::json::array() },
                        { "faults", summary.faults } };
+  if (!summary.fault.empty()) all["fault"] = summary.fault;
   if (const auto& heading = summary.heading)
     all["heading"] = { { "version", heading->version }, { "commit", heading->commit }, { "command", heading->command },
                        { "kernel", heading->kernel },   { "knobs", heading->knobs },   { "seed", heading->seed } };

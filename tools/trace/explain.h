@@ -41,9 +41,10 @@ struct Summary
   std::map<std::pair<std::string, std::string>, Count> reasons {};   // by disposition ("-": of another program) and why
   std::map<std::pair<std::string, std::string>, LinkCount> links {}; // by link and direction
   std::map<std::string, std::uint64_t> faults {};                    // packets that are no segment, by ParseFault
+  std::string fault {};                                              // what ended the file early
 };
 
-// Throws trace::BadFile.
+// Throws trace::BadFile when nothing can be read.
 Summary summarise(const std::filesystem::path& file);
 
 void write_table(const Summary& summary, const std::filesystem::path& file, std::ostream& out);

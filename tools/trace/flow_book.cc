@@ -18,6 +18,17 @@ FlowKey reversed(FlowKey key)
   return key;
 }
 
+bool opens(const Segment& s)
+{
+  return s.has(tcp_flag::syn) && !s.has(tcp_flag::ack);
+}
+
+// Whether a SYN is of another connection than the one that had its addresses and ports before.
+bool begins_anew(const Segment& s, const BookedFlow& flow)
+{
+  return opens(s) && (flow.syn ? flow.isn != s.seq : !flow.syn_ack);
+}
+
 } // namespace
 
 std::size_t FlowBook::Hash::operator()(const FlowKey& key) const noexcept
@@ -68,20 +79,23 @@ const BookedFlow* FlowBook::find(const FlowKey& key) const
 
 const FlowBook::Place& FlowBook::place_of(const Segment& s, std::optional<Direction> recorded)
 {
-  for (const Places::const_pointer one : latest_)
-    if (one != nullptr && one->first == s.key) return one->second;
-  auto at = places_.find(s.key);
-  if (at == places_.end())
-  {
-    bool local_is_source = true;
-    const Side side = side_of(s, recorded, local_is_source);
-    flows_.push_back({ .number = flows_.size() + 1, .key = local_is_source ? s.key : reversed(s.key), .side = side });
-    const std::size_t index = flows_.size() - 1;
-    places_.emplace(reversed(s.key), Place { index, local_is_source ? Direction::ingress : Direction::egress });
-    at = places_.emplace(s.key, Place { index, local_is_source ? Direction::egress : Direction::ingress }).first;
-  }
+  if (!opens(s))
+    for (const Places::const_pointer one : latest_)
+      if (one != nullptr && one->first == s.key) return one->second;
+  const auto at = places_.find(s.key);
+  if (at == places_.end() || begins_anew(s, flows_[at->second.index])) return add(s, recorded);
   latest_[at->second.direction == Direction::ingress ? 1 : 0] = &*at; // a node stays where it is
   return at->second;
+}
+
+const FlowBook::Place& FlowBook::add(const Segment& s, std::optional<Direction> recorded)
+{
+  bool local_is_source = true;
+  const Side side = side_of(s, recorded, local_is_source);
+  flows_.push_back({ .number = flows_.size() + 1, .key = local_is_source ? s.key : reversed(s.key), .side = side });
+  const std::size_t index = flows_.size() - 1;
+  places_[reversed(s.key)] = { index, local_is_source ? Direction::ingress : Direction::egress };
+  return places_[s.key] = { index, local_is_source ? Direction::egress : Direction::ingress };
 }
 
 FlowBook::Found FlowBook::take(const trace::Recorded& packet)
@@ -102,6 +116,7 @@ FlowBook::Found FlowBook::take(const trace::Recorded& packet)
     s.key = flow.key;
   }
   if (s.has(tcp_flag::syn)) (s.has(tcp_flag::ack) ? flow.syn_ack : flow.syn) = true;
+  if (opens(s)) flow.isn = s.seq;
   found.flow = &flow;
   return found;
 }

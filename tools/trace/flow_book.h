@@ -48,6 +48,7 @@ struct BookedFlow
   FlowKey key {};
   Side side = Side::guessed;
   bool syn = false;     // the SYN is in the file
+  Seq isn {};           // of it
   bool syn_ack = false; // the SYN-ACK is
   bool handshake() const { return syn && syn_ack; }
 };
@@ -69,7 +70,7 @@ public:
   // the next call.
   Found take(const trace::Recorded& packet);
 
-  // Null when no packet of it was seen.
+  // The latest one of this key; null when no packet of it was seen.
   const BookedFlow* find(const FlowKey& key) const;
 
   const std::vector<BookedFlow>& flows() const { return flows_; }
@@ -86,6 +87,7 @@ private:
     Direction direction = Direction::egress;
   };
   const Place& place_of(const Segment& as_egress, std::optional<Direction> recorded);
+  const Place& add(const Segment& as_egress, std::optional<Direction> recorded);
   Side side_of(const Segment& as_egress, std::optional<Direction> recorded, bool& local_is_source) const;
 
   std::vector<Address> locals_;

@@ -75,7 +75,7 @@ struct Hash
 class LivePlayer
 {
 public:
-  explicit LivePlayer(const NamedModules& make) : make_ { make } {}
+  LivePlayer(std::filesystem::path file, const NamedModules& make) : file_ { std::move(file) }, make_ { make } {}
 
   void take(const Packet& packet)
   {
@@ -106,7 +106,7 @@ public:
     ++result_.inputs;
     now_ = recorded.asked->at;
     const auto one = trace::decode(recorded.input);
-    if (!one) throw trace::BadFile { {}, {}, "an input of the chain is damaged, or of a later release" };
+    if (!one) throw trace::BadFile { file_, {}, "an input of the chain is damaged, or of a later release" };
     if (const auto* state = std::get_if<input::State>(&*one))
       begin(*state);
     else if (chain_)
@@ -471,6 +471,7 @@ private:
 
   static constexpr const char* too_long = "a module took too long and was taken out: that hangs on the machine's speed";
 
+  std::filesystem::path file_;
   const NamedModules& make_;
   std::vector<std::shared_ptr<Module>> modules_ {}; // outlive the chain
   DamageLog damage_ {};
@@ -526,7 +527,7 @@ bool has_chain_inputs(const std::filesystem::path& file)
 LiveReplay replay_live(const std::filesystem::path& file, const NamedModules& make)
 {
   trace::Reader reader { file, true };
-  LivePlayer player { make };
+  LivePlayer player { file, make };
   std::optional<std::uint64_t> last_id;
   try
   {

@@ -56,11 +56,11 @@ std::string packet_text(const trace::Recorded& packet, const wire::Parsed& parse
 void print_line(std::ostream& out, const Event& event, const wire::Parsed& parsed, double time)
 {
   std::array<char, 96> head {};
-  std::snprintf(head.data(), head.size(), "%12.6f  %-5s %-3s  %-7s  ", time, link_word(event.packet).c_str(),
+  std::snprintf(head.data(), head.size(), "%12.6f  %-5s %-3s  %-7s  ", time, shown(link_word(event.packet)).c_str(),
                 direction_word(event.packet.direction).c_str(), disposition_word(event).c_str());
   out << head.data() << packet_text(event.packet, parsed);
   if (const std::string changes = difference(event); !changes.empty()) out << " => " << changes;
-  if (const std::string why = event.why(); !why.empty()) out << " | " << why;
+  if (const std::string why = event.why(); !why.empty()) out << " | " << shown(why);
   out << '\n';
 }
 
@@ -132,10 +132,9 @@ void print_heading(std::ostream& out, const std::optional<trace::Heading>& headi
 {
   if (heading)
   {
-    out << "# tandem " << heading->version << " (" << heading->commit << "), " << heading->kernel << ", seed "
-        << heading->seed << '\n';
-    if (!heading->command.empty()) out << "# " << heading->command << '\n';
-    if (!heading->knobs.empty()) out << "# " << heading->knobs << '\n';
+    out << "# " << shown(name_of(*heading)) << '\n';
+    if (!heading->command.empty()) out << "# " << shown(heading->command) << '\n';
+    if (!heading->knobs.empty()) out << "# " << shown(heading->knobs) << '\n';
   }
   out << "#       time  link  dir  disposition     segment\n";
 }

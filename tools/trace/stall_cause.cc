@@ -255,7 +255,8 @@ private:
     else if (full || withheld > 0)
     {
       stall.cause = Cause::tandem;
-      stall.evidence.push_back(full ? "the laptop's TCP offered " + std::to_string(out->own_edge - next_)
+      stall.evidence.push_back(full ? "the laptop's TCP offered "
+                                          + std::to_string(out->own_edge - std::min(out->own_edge, next_))
                                           + " bytes of window, Tandem let the server see "
                                           + std::to_string(out->edge - std::min(out->edge, next_))
                                     : "Tandem withheld the acknowledgement of " + std::to_string(withheld) + " bytes");

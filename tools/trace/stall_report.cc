@@ -63,7 +63,7 @@ void write_head(const FlowStory& story, std::int64_t start, std::ostream& out)
 void write_decisions(const FlowStory& story, std::ostream& out)
 {
   for (const auto& [why, count] : story.decisions)
-    out << "  Tandem, " << count << (count == 1 ? " packet: " : " packets: ") << why << '\n';
+    out << "  Tandem, " << count << (count == 1 ? " packet: " : " packets: ") << shown(why) << '\n';
   const auto gained = effects_in_words(story.effects);
   for (const std::string& sentence : gained)
     out << "  gained: " << sentence << '\n';
@@ -181,6 +181,9 @@ json story_json(const FlowStory& story, std::int64_t start)
 
 StallReport find_stalls(const StallOptions& options)
 {
+  // Queues of one interface disorder packets by less.
+  constexpr std::int64_t step_ns = 1'000'000'000;
+  std::int64_t before_ns = 0;
   StallReport report {};
   StallFinder finder { options.shortest_ns };
   FlowBook book { options.locals };
@@ -190,7 +193,13 @@ StallReport find_stalls(const StallOptions& options)
     for (Event event; reader.next(event);)
     {
       const trace::Recorded& packet = event.packet;
-      if (report.packets++ == 0) report.first_ns = report.last_ns = packet.time_ns;
+      if (report.packets++ == 0) report.first_ns = report.last_ns = before_ns = packet.time_ns;
+      if (before_ns - packet.time_ns > step_ns && report.set_back++ == 0)
+      {
+        report.set_back_packet = packet.number;
+        report.set_back_by_ns = before_ns - packet.time_ns;
+      }
+      before_ns = packet.time_ns;
       report.first_ns = std::min(report.first_ns, packet.time_ns);
       report.last_ns = std::max(report.last_ns, packet.time_ns);
       const FlowBook::Found found = book.take(packet);
@@ -212,6 +221,13 @@ void write_text(const StallReport& report, const std::filesystem::path& file, st
 {
   out << file.string() << ": " << report.packets << " packets, " << report.segments << " TCP segments of "
       << report.flows.size() << " flows" << format(" in %.3f s\n", seconds(report.last_ns - report.first_ns));
+  if (report.set_back != 0)
+  {
+    out << format("time goes back by %.3f s at packet %llu", seconds(report.set_back_by_ns),
+                  static_cast<unsigned long long>(report.set_back_packet));
+    if (report.set_back > 1) out << " (later on " << report.set_back - 1 << " times more)";
+    out << ": the clock was set, or captures were joined; times and stalls across that are wrong\n";
+  }
   write_links(report, out);
   for (const FlowStory& story : report.flows)
     write_flow(story, report.first_ns, out);
@@ -223,6 +239,10 @@ void write_json(const StallReport& report, const std::filesystem::path& file, st
   json all { { "file", file.string() },       { "packets", report.packets }, { "segments", report.segments },
              { "first_ns", report.first_ns }, { "last_ns", report.last_ns }, { "flows", json::array() } };
   if (!report.fault.empty()) all["fault"] = report.fault;
+  if (report.set_back != 0)
+    all["set_back"] = { { "times", report.set_back },
+                        { "packet", report.set_back_packet },
+                        { "by_s", seconds(report.set_back_by_ns) } };
   for (const FlowStory& story : report.flows)
     all["flows"].push_back(story_json(story, report.first_ns));
   if (!report.links.empty()) all["links"] = links_json(report);

@@ -17,6 +17,9 @@ struct StallReport
   std::uint64_t packets = 0;
   std::uint64_t segments = 0;
   std::int64_t first_ns = 0, last_ns = 0;
+  std::uint64_t set_back = 0;        // times that a packet is from before the one in front of it, by more than a second
+  std::uint64_t set_back_packet = 0; // the first of these
+  std::int64_t set_back_by_ns = 0;   // it
   std::vector<FlowStory> flows {};
   std::string fault {};             // what ended the file early
   std::vector<LinkMoment> links {}; // of a recording by Tandem

@@ -29,7 +29,7 @@ void StallFinder::arrived(StalledFlow& flow, const Segment& s, std::int64_t at)
 {
   if (s.has(tcp_flag::syn))
   {
-    if (flow.syn_ns != 0 && flow.story.rtt_ns == 0) flow.story.rtt_ns = at - flow.syn_ns;
+    if (flow.syn_ns != 0 && flow.story.rtt_ns == 0) flow.story.rtt_ns = std::max<std::int64_t>(0, at - flow.syn_ns);
     // RFC 7323 2.2: scaled only when both ends say so.
     flow.shift = s.window_scale ? flow.offered.value_or(0) : std::uint8_t { 0 };
     static_cast<void>(unwrap(s.seq + 1u, flow.base));
@@ -42,7 +42,8 @@ void StallFinder::arrived(StalledFlow& flow, const Segment& s, std::int64_t at)
     if (echo != flow.echoes.end())
     {
       const std::int64_t sample = at - echo->second;
-      if (flow.story.rtt_ns == 0 || sample < flow.story.rtt_ns) flow.story.rtt_ns = sample;
+      // None is negative, unless the clock was set back.
+      if (sample > 0 && (flow.story.rtt_ns == 0 || sample < flow.story.rtt_ns)) flow.story.rtt_ns = sample;
       flow.echoes.erase(flow.echoes.begin(), std::next(echo)); // an echo is timed once
     }
   }
@@ -146,8 +147,8 @@ void StallFinder::take(const Event& event, const FlowBook::Found& found)
   if (flows_.size() < found.flow->number) flows_.resize(found.flow->number);
   StalledFlow& flow = flows_[found.flow->number - 1];
   flow.story.flow = *found.flow;
-  if (flow.story.packets++ == 0) flow.story.first_ns = packet.time_ns;
-  flow.story.last_ns = packet.time_ns;
+  if (flow.story.packets++ == 0) flow.story.first_ns = flow.story.last_ns = packet.time_ns;
+  flow.story.last_ns = std::max(flow.story.last_ns, packet.time_ns);
   if (event.disposition() && !event.why().empty()) ++flow.story.decisions[event.why()];
   note(event, flow.story.effects);
   const Segment& segment = found.parsed.segment;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import shutil
+import struct
 import subprocess
 
 import pytest
@@ -99,3 +100,18 @@ def test_a_wrong_key_is_refused(golden, tmp_path, capsys):
     key.write_bytes(b"short")
     assert cli.main(["anonymise", str(golden / "queue.pcap"), "-o", str(tmp_path / "copy.pcapng"), "--key", str(key)]) == 2
     assert "a key has 32 bytes, not 5" in capsys.readouterr().err
+
+
+def test_times_before_1970_are_kept(tmp_path):
+    """An interface's clock may be off by any offset (if_tsoffset)."""
+    def block(kind: int, body: bytes) -> bytes:
+        size = struct.pack("<I", len(body) + 12)
+        return struct.pack("<I", kind) + size + body + size
+
+    syn = bytes.fromhex("45000028000040004006000" "00a000002c0000201" "9c4001bb0000000100000000" "5002ffff00000000")
+    file, copy = tmp_path / "early.pcapng", tmp_path / "copy.pcapng"
+    file.write_bytes(block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)) + block(1, struct.pack("<HHI", 101, 0, 0) + struct.pack("<HHqI", 14, 8, -500, 0))
+                     + block(6, struct.pack("<IIIII", 0, 0, 250_000, len(syn), len(syn)) + syn))
+    assert cli.main(["anonymise", str(file), "-o", str(copy)]) == 0
+    times = [json.loads(subprocess.run([reader.program(), "trace", "print", "--json", str(one)], capture_output=True, text=True, check=True).stdout)["time_ns"] for one in (file, copy)]
+    assert times == [-499_750_000_000] * 2

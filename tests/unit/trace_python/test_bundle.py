@@ -18,17 +18,29 @@ from tandem_trace.scrub import REMOVED, Scrubber
 # Planted where the daemon, the configuration and the recording could hold them; none may be found in any part.
 SECRETS = {"ssid": "Villa Kunterbunt 5G", "other ssid": "neighbours-net", "password": "korrekt-horse", "token": "ghp_0123456789abcdefABCDEF0123456789ab", "psk": "f00dfeed" * 8,
            "bearer": "eyJhbGciOi.eyJzdWIiOi.sig-42", "ap": "a4:2b:b0:12:34:56", "scanned": "A4-2B-B0-99-88-77", "server": "93.184.216.34", "local": "10.77.1.2", "v6": "2001:db8:77::1234",
-           "url": "https://example.org/secret/path?session=abc", "home": "/home" + "/marge/vpn", "key": "MIIEvQIBADANBgkqhkiG9w0", "comment": "remember hunter2"}
+           "url": "https://example.org/secret/path?session=abc", "home": "/home" + "/marge/vpn", "key": "MIIEvQIBADANBgkqhkiG9w0", "comment": "remember hunter2",
+           "excluded ssid": "Bastelkeller", "excluded host": "updates.kwik.example", "excluded user": "marge", "excluded service": "moes-tavern.service", "profile ssid": "Zug nach Irgendwo"}
 STATUS = {"version": "0.1.0", "links": {"wifi": {"interface": "wlan0", "addresses": [SECRETS["local"], SECRETS["v6"]], "up": True}},
           "evidence": {"network": SECRETS["ssid"], "cell": "wwan0"}, "problems": [f"cannot read {SECRETS['home']}/tandem.key on {socket.gethostname()}", f"Authorization: Bearer {SECRETS['bearer']}"],
-          "modules": [{"name": "offload", "enabled": True, "faults": 0}], "api_token": SECRETS["token"]}
+          "modules": [{"name": "offload", "enabled": True, "faults": 0}],
+          "excluded": {"flows": 1, "exclusions": [{"kind": "ssid", "what": SECRETS["excluded ssid"]}, {"kind": "to", "what": SECRETS["excluded host"]}, {"kind": "to", "what": SECRETS["server"]},
+                                                  {"kind": "user", "what": SECRETS["excluded user"]}, {"kind": "service", "what": SECRETS["excluded service"]}]},
+          "hands_off": f"the Wi-Fi network {SECRETS['excluded ssid']} is excluded", "profile": {"profiles": [{"name": "train", "ssid": [SECRETS["profile ssid"]]}]}, "api_token": SECRETS["token"]}
 LINKS = {"wifi": {"aps": [{"ap": SECRETS["ap"], "ssid": SECRETS["ssid"], "signal_dbm": -60}], "candidates": [{"ap": SECRETS["scanned"], "ssid": SECRETS["other ssid"]}]}}
-FLOWS = [{"id": 7, "local": f"{SECRETS['local']}:5000", "remote": f"{SECRETS['server']}:443", "bypass": "none", "mptcp": {"token": SECRETS["token"]}, "content_why": f"GET {SECRETS['url']}"},
+FLOWS = [{"id": 7, "local": f"{SECRETS['local']}:5000", "remote": f"{SECRETS['server']}:443", "bypass": "none", "mptcp": {"token": SECRETS["token"]}, "content_why": f"GET {SECRETS['url']}", "excluded": f"user {SECRETS['excluded user']}"},
          {"id": 8, "local": f"[{SECRETS['v6']}]:5001", "remote": "[2001:db8:77::9]:443", "bypass": "none"}]
 METRICS = f'tandem_ap_delivery_ratio{{ap="{SECRETS["ap"]}",ssid="{SECRETS["other ssid"]}"}} 0.9\ntandem_flows 2\n'
 CONFIG = f'''# {SECRETS["comment"]}
 [links]
 wifi = "wlan0"
+[exclude]
+to = ["{SECRETS["excluded host"]}", "{SECRETS["server"]}"]
+user = ["{SECRETS["excluded user"]}", 1001]
+service = ["{SECRETS["excluded service"]}"]
+ssid = ["{SECRETS["excluded ssid"]}"]
+[profile.train]
+ssid = ["{SECRETS["profile ssid"]}"]
+cell.use = "never"
 [fetch]
 password = "{SECRETS["password"]}"
 wifi_psk = "{SECRETS["psk"]}"
@@ -88,6 +100,7 @@ def test_planted_secrets_are_not_in_it_and_what_is_needed_is(made, tmp_path) -> 
     assert os.uname().release in json.loads(parts["versions.json"])["kernel"]
     network = json.loads(parts["links.json"])["wifi"]["aps"][0]["ssid"]
     assert network.startswith("network-") and json.loads(parts["status.json"])["evidence"]["network"] == network and network in parts["doctor.json"].decode(), "equal ones stay equal"
+    assert json.loads(parts["configuration.json"])["exclude"]["user"][1] == 1001 and json.loads(parts["flows.json"])[0]["excluded"].startswith("user user-")
     assert len(packets(parts, tmp_path)) > 500
 
 

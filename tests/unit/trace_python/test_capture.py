@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import signal
 import socket
 import struct
@@ -335,3 +336,11 @@ def test_it_is_said_before_anything_is_written(control, tmp_path, capsys, words,
     (tmp_path / "out").write_text("old")
     assert cli.main(["capture", "--socket", str(control.path), "-o", str(tmp_path / "out"), *words]) == code
     assert says in capsys.readouterr().err and (tmp_path / "out").read_text() == "old" and not (tmp_path / "out.new").exists()
+
+
+def test_a_device_is_not_replaced_by_a_file(control, golden, tmp_path, capsys) -> None:
+    pipe = tmp_path / "pipe"  # as /dev/null, which root could replace
+    os.mkfifo(pipe)
+    for words in (["capture", "--socket", str(control.path), "-o", str(pipe), "--for", "100ms"], ["anonymise", str(golden / "queue.pcap"), "-o", str(pipe)]):
+        assert cli.main(words) == 2 and "is no file, and would be replaced" in capsys.readouterr().err
+    assert pipe.is_fifo() and not control.asked

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from tandem_trace import cli, reader, series
+from tandem_trace import cli, page, reader, series
 from tandem_trace.series import Marks, Thinned, Unwrapped
 
 
@@ -128,6 +128,14 @@ def test_a_clock_that_is_set_makes_no_years_of_points():
 
     shown = series.of_packets(packets(), 0)
     assert [round(v, 3) for _, v in shown["lines"]["rate"]] == [0.16, 0, 0, 0.08, 0, 0, 0.08]
+
+
+def test_nothing_that_was_recorded_ends_the_pages_script():
+    hostile = "</script><!--<script>"
+    text = page.page("a@DATA@b <i>", {"lines": {}, "why": hostile}, {"stalls": []})
+    assert text.count("<script") == page.TEMPLATE.read_text().count("<script") and "<!--" not in text and text.count('"why"') == 1
+    data = text.partition('id="data">')[2].partition("</script>")[0]
+    assert json.loads(data)["why"] == hostile and "<title>a@DATA@b &lt;i&gt;</title>" in text
 
 
 def test_page_is_one_file_with_the_data(golden, tmp_path):

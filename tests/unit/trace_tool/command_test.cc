@@ -127,17 +127,45 @@ TEST_F(TraceCommand, ExplainsByReason)
   EXPECT_EQ(json["heading"]["seed"], 42);
 }
 
+// Whoever is sent a recording looks at it in a terminal.
+TEST(TraceText, WhatAFileHoldsStaysOnItsLine)
+{
+  trace::Recorder recorder { {} };
+  const Packet packet = ack(1000);
+  recorder.add({ .at = Tick { 1ms }, .before = packet, .why = "a\nb\x1b]0;c\x07" });
+  std::ostringstream out;
+  trace::Heading hostile = heading();
+  hostile.command = "d\x1b[2J";
+  trace::write_pcapng(out, recorder, hostile, Duration {});
+  const TemporaryFile file { out.str() };
+  const std::string path = file.path().string();
+  for (const Result& result :
+       { run({ "print", path }), run({ "explain", path }), run({ "explain", "--stalls", path }) })
+  {
+    EXPECT_THAT(result.out, HasSubstr("a?b?]0;c?\n"));
+    EXPECT_EQ(result.out.find('\x1b'), std::string::npos);
+  }
+}
+
 TEST_F(TraceCommand, BadInputIsExitCode2)
 {
   const Result missing = run({ "print", "/nonexistent.pcapng" });
   EXPECT_EQ(missing.exit_code, 2);
   EXPECT_EQ(missing.err, "tandem trace: /nonexistent.pcapng: cannot be opened for reading\n");
 
+  const Result longer = run({ "explain", std::string(300, 'a') });
+  EXPECT_EQ(longer.exit_code, 2);
+  EXPECT_THAT(longer.err, HasSubstr("cannot be opened for reading"));
+
   const TemporaryFile cut { Sample {}.file().substr(0, 700) };
-  const Result half = run({ "print", cut.path().string() });
-  EXPECT_EQ(half.exit_code, 2);
-  EXPECT_THAT(half.out, HasSubstr("passed"));
-  EXPECT_THAT(half.err, HasSubstr("offset "));
+  for (const std::string action : { "print", "explain" })
+  {
+    const Result half = run({ action, cut.path().string() });
+    EXPECT_EQ(half.exit_code, 2) << action;
+    EXPECT_THAT(half.out, HasSubstr("passed")) << action;
+    EXPECT_THAT(half.err, HasSubstr("offset ")) << action;
+  }
+  EXPECT_THAT(run({ "explain", "--json", cut.path().string() }).out, HasSubstr("\"fault\""));
 
   EXPECT_EQ(print({ "--disposition", "eaten" }).exit_code, 2);
   EXPECT_THAT(print({ "--disposition", "eaten" }).err,

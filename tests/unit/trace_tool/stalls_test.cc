@@ -1,5 +1,7 @@
 // One capture for each cause of a stall: real kernel TCP in the lab, but for reordering (tests/golden/trace/make.py).
+#include "src/wire/bytes.h"
 #include "tests/unit/trace/samples.h"
+#include "tests/unit/trace_tool/conversation.h"
 #include "tools/trace/command.h"
 #include "tools/trace/stall_report.h"
 
@@ -109,6 +111,65 @@ TEST(Stalls, WhatIsKnownOfACutFile)
   EXPECT_EQ(trace_main({ "explain", "--stalls", cut.path().string() }, out, err), 2);
   EXPECT_THAT(out.str(), HasSubstr("flow 1: 10.77.1.2"));
   EXPECT_THAT(err.str(), HasSubstr("explained up to there"));
+}
+
+// The same connection once more, with other initial sequence numbers on both sides.
+std::vector<test::Timed> again(std::vector<test::Timed> packets, Duration later)
+{
+  for (auto& [at, packet] : packets)
+  {
+    at += later;
+    const auto add = [&packet](std::size_t place, std::uint32_t more)
+    {
+      const std::uint32_t value = wire::load32(packet, place) + more;
+      for (std::size_t i = 0; i < 4; ++i)
+        packet[place + i] = static_cast<std::byte>(value >> (24 - 8 * i));
+    };
+    const bool leaves = wire::load16(packet, 20) == 40000;
+    add(24, leaves ? 1'000'000 : 3'000'000'000);
+    if (wire::load32(packet, 28) != 0) add(28, leaves ? 3'000'000'000 : 1'000'000);
+  }
+  return packets;
+}
+
+TEST(Stalls, APortThatIsUsedAgainIsAnotherConnection)
+{
+  using namespace std::chrono_literals;
+  for (const bool whole : { true, false }) // a capture may begin in the middle of the first one
+  {
+    std::vector<test::Timed> packets = test::download(20, 10ms, whole);
+    for (const auto& packet : again(test::download(30), 5s))
+      packets.push_back(packet);
+    packets.insert(packets.end() - 50, packets[packets.size() - 60]); // the second SYN, repeated
+    const trace::test::TemporaryFile file { test::classic(packets), ".pcap" };
+    const StallReport report = find_stalls({ .file = file.path() });
+    ASSERT_EQ(report.flows.size(), 2u) << whole;
+    EXPECT_EQ(report.flows[0].bytes_in, 20u * 1448);
+    EXPECT_EQ(report.flows[1].bytes_in, 30u * 1448);
+    EXPECT_TRUE(report.flows[1].flow.handshake());
+    EXPECT_THAT(causes(report.flows[0]), IsEmpty());
+    EXPECT_THAT(causes(report.flows[1]), IsEmpty()) << "nobody waited between them";
+  }
+}
+
+TEST(Stalls, AClockThatWasSetBackIsTold)
+{
+  using namespace std::chrono_literals;
+  std::vector<test::Timed> packets = test::download(40);
+  for (std::size_t i = 0; i < packets.size() / 2 - 1; ++i) // up to a segment whose ACK comes after
+    packets[i].at += 3600s;
+  const trace::test::TemporaryFile file { test::classic(packets), ".pcap" };
+  const StallReport report = find_stalls({ .file = file.path() });
+  EXPECT_EQ(report.set_back, 1u);
+  EXPECT_EQ(report.set_back_packet, packets.size() / 2);
+  EXPECT_NEAR(static_cast<double>(report.set_back_by_ns), 3600e9, 1e9);
+  EXPECT_GT(report.flows.at(0).rtt_ns, 0);
+  EXPECT_GT(report.flows[0].last_ns, report.flows[0].first_ns);
+  EXPECT_THAT(causes(report.flows[0]), IsEmpty());
+  std::ostringstream out, err;
+  EXPECT_EQ(trace_main({ "explain", "--stalls", file.path().string() }, out, err), 0);
+  EXPECT_THAT(out.str(), HasSubstr("time goes back by 3599.991 s at packet 41: the clock was set"));
+  EXPECT_EQ(report_of("queue.pcap").set_back, 0u);
 }
 
 TEST(Stalls, Json)

@@ -11,7 +11,7 @@ from typing import Sequence
 from tandem_common.control import add_socket_option
 
 from . import reader, series
-from .errors import BadInput, TraceError
+from .errors import BadInput, TraceError, need_file
 
 
 def plot(given: argparse.Namespace) -> None:
@@ -74,6 +74,8 @@ def capture(given: argparse.Namespace) -> None:
     from .capture import capture as work
     from .selection import Selection, peer
 
+    if given.output != "-":
+        need_file(Path(given.output))
     try:
         for_s = duration("--for", given.length, 0.1) if given.length else None
         selection = Selection(tuple(peer(one) for one in given.flow), tuple(given.module))
@@ -88,6 +90,7 @@ def anonymise(given: argparse.Namespace) -> None:
 
     if given.output.exists() and given.output.samefile(given.file):
         raise BadInput(f"-o {given.output}: is the recording itself, of which the copy keeps the headers only; another name is needed")
+    need_file(given.output)
     key = given.key.read_bytes() if given.key else None
     print(work(given.file, given.output, key))
 

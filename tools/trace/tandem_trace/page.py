@@ -22,6 +22,7 @@ def rounded(value: Any) -> Any:
 
 
 def page(title: str, told: dict[str, Any], story: dict[str, Any]) -> str:
-    # "</" would end the script; JSON allows the escape.
-    data = json.dumps(rounded({**told, "story": story}), separators=(",", ":")).replace("</", "<\\/")
-    return TEMPLATE.read_text().replace("@TITLE@", html.escape(title)).replace("@DATA@", data)
+    # "</script" would end the script, and "<!--<script" would keep it from ending; JSON allows the escape.
+    data = json.dumps(rounded({**told, "story": story}), separators=(",", ":")).replace("<", "\\u003c")
+    before, _, behind = TEMPLATE.read_text().partition("@DATA@")  # a file's name may be anything, too
+    return before.replace("@TITLE@", html.escape(title)) + data + behind

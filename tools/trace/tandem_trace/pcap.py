@@ -86,7 +86,7 @@ class Capture:
             options += self.option(1, f"was: {packet.came_by}{differences(before, head)}".encode())
         if packet.direction:
             options += self.option(2, struct.pack("<I", packet.direction))
-        self.block(out, 6, struct.pack("<IIIII", packet.interface, packet.time_ns >> 32, packet.time_ns & 0xFFFFFFFF, len(head), length)
+        self.block(out, 6, struct.pack("<IIIII", packet.interface, packet.time_ns >> 32 & 0xFFFFFFFF, packet.time_ns & 0xFFFFFFFF, len(head), length)
                    + head + b"\0" * (-len(head) % 4) + options + self.option(0, b""))
 
 

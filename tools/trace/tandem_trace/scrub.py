@@ -15,6 +15,8 @@ REMOVED = "(removed)"
 # Settings and members whose value is nobody's business, whatever they hold.
 _SECRET_NAME = re.compile(r"passw(?:or)?d|passphrase|passcode|(?:^|[_.-])pass$|psk|secret|token|credential|cookie|authori[sz]ation|bearer|private|api_?key|(?:^|[_.-])(?:key|pin|wep_?key\d?)$|identity|username", re.IGNORECASE)
 _NETWORK_NAME = re.compile(r"^(?:e?ssid|network_name)$", re.IGNORECASE)
+# What `tandem exclude` and [exclude] name: {"kind": "ssid", "what": "Office"}, "excluded": "ssid Office", and lists in the configuration.
+_EXCLUDED = ("to", "user", "service", "ssid")
 _MAC = re.compile(r"(?<![0-9A-Fa-f:.-])(?:[0-9A-Fa-f]{2}([:-]))(?:[0-9A-Fa-f]{2}\1){4}[0-9A-Fa-f]{2}(?![0-9A-Fa-f:-])")
 _V4 = re.compile(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w]|\.\d)")
 _V6 = re.compile(r"(?<![\w:.])[0-9A-Fa-f:]*:[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*(?![\w:])")
@@ -48,9 +50,13 @@ class Scrubber:
     def learn_networks(self, value: Any) -> None:
         """Every name of a network in JSON, so that it is found in other parts, too."""
         if isinstance(value, dict):
+            if value.get("kind") == "ssid" and isinstance(value.get("what"), str):
+                self.learn(value["what"])
             for key, one in value.items():
-                if isinstance(one, str) and _NETWORK_NAME.search(str(key)):
-                    self.learn(one)
+                if _NETWORK_NAME.search(str(key)):
+                    for name in one if isinstance(one, list) else [one]:
+                        if isinstance(name, str):
+                            self.learn(name)
                 self.learn_networks(one)
         elif isinstance(value, list):
             for one in value:
@@ -59,11 +65,32 @@ class Scrubber:
     def _digest(self, text: str) -> str:
         return hmac.new(self._key, text.encode(), hashlib.sha256).hexdigest()
 
+    def _excluded(self, kind: str, what: Any) -> Any:
+        """Of an exclusion: networks are learnt; of users, services and hosts only this place is replaced, since such words stand everywhere."""
+        if kind == "ssid" and isinstance(what, str):
+            return self.learn(what)
+        if not isinstance(what, str) or self.text(what) != what or _V4.search(what) or _V6.search(what):
+            return self.json(what)  # an address, replaced or kept as all others are
+        return f"{'host' if kind == 'to' else kind}-{self._digest(what)[:8]}"
+
     def json(self, value: Any) -> Any:
         if isinstance(value, dict):
             made = {}
             for key, one in value.items():
                 name = str(key)
+                if name == "what" and value.get("kind") in _EXCLUDED:
+                    made[name] = self._excluded(value["kind"], one)
+                    continue
+                if name == "excluded" and isinstance(one, str) and one.partition(" ")[0] in _EXCLUDED:
+                    kind, _, what = one.partition(" ")
+                    made[name] = f"{kind} {self._excluded(kind, what)}"
+                    continue
+                if name == "exclude" and isinstance(one, dict):
+                    made[name] = {kind: [self._excluded(kind, what) for what in all_of] if kind in _EXCLUDED and isinstance(all_of, list) else self.json(all_of) for kind, all_of in one.items()}
+                    continue
+                if isinstance(one, list) and _NETWORK_NAME.search(name):
+                    made[name] = [self.learn(each) if isinstance(each, str) else self.json(each) for each in one]
+                    continue
                 if " " not in name and _SECRET_NAME.search(name) and one not in (None, "", [], {}) and not isinstance(one, bool):
                     made[self.text(name)] = REMOVED
                 elif isinstance(one, str) and _NETWORK_NAME.search(name):

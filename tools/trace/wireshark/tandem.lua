@@ -8,7 +8,7 @@ local disposition_field = ProtoField.string("tandem.disposition", "Disposition",
   "passed, edited, dropped, injected, fault or observed")
 local reason_field = ProtoField.string("tandem.reason", "Reason", base.ASCII, "in the module's words")
 local flow_field = ProtoField.uint32("tandem.flow", "Flow", base.DEC, nil, nil,
-  "as tandem trace numbers them, unless ports are used again")
+  "as tandem trace numbers them")
 local was_field = ProtoField.string("tandem.was", "Before the edit", base.ASCII, "link it came by, then offset:bytes that differed")
 tandem.fields = { module_field, disposition_field, reason_field, flow_field, was_field }
 
