@@ -64,6 +64,12 @@ def test_a_daemon_started_anew_begins_the_differences_anew():
     assert again["point"]["decisions"] == {} and wifi(again)["goodput_mbps"] is None and again["links"][0]["bytes_out_per_s"] is None
 
 
+def test_a_clock_that_is_set_back_does_not_stop_the_charts():
+    samples = Samples()
+    times = [samples.take(wall, at, status(), [])["point"]["t"] for wall, at in ((5000.0, 1.0), (5001.0, 2.0), (1400.0, 3.0), (1401.0, 4.0), (6000.0, 5.0))]
+    assert times == [5000.0, 5001.0, 5002.0, 5003.0, 6000.0]
+
+
 def test_what_tandem_sends_by_a_link_is_told_per_second():
     samples = Samples()
     samples.take(0, 1.0, status(bytes_out=100), [])

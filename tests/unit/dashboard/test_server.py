@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import http.client
 import json
+import signal
 import socketserver
 import subprocess
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler
 from itertools import count
@@ -169,6 +171,29 @@ def test_the_command_says_what_is_wrong(daemon, server, words, code, told):
     program = Path(__file__).resolve().parents[3] / "tools" / "dashboard" / "dashboard.py"
     done = subprocess.run([str(program), "--no-browser", "--socket", daemon.path, *(words or ["--port", str(server.server_port)])], capture_output=True, text=True, timeout=20)
     assert done.returncode == code and told in done.stderr and not done.stdout and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("flows", [[{"remote": "192.0.2.1:443"}], [{"id": 1, "age_s": None}], {"error": "later"}, [7]], ids=["no number", "null", "no list", "no flow"])
+def test_an_answer_of_another_version_is_an_event_too(server, monkeypatch, flows):
+    monkeypatch.setattr(server.watch._daemon, "get", lambda what: STATUS if what == "/v1/status" else flows)
+    server.watch.look()
+    event = server.watch.look().decode()
+    assert event.startswith("event: trouble\n") and "of different versions" in event
+
+
+def test_where_no_file_can_be_kept_for_the_browser_the_address_is_printed(daemon, tmp_path):
+    browser = tmp_path / "xdg-open"
+    browser.write_text("#!/bin/sh\n")
+    browser.chmod(0o755)
+    program = str(Path(__file__).resolve().parents[3] / "tools" / "dashboard" / "dashboard.py")
+    # As a user with a screen would, whose XDG_RUNTIME_DIR is that of a session which has ended.
+    asked = f"import os, runpy, sys; os.geteuid = lambda: 1000; sys.argv[1:] = ['--socket', {daemon.path!r}]; runpy.run_path({program!r}, run_name='__main__')"
+    with subprocess.Popen([sys.executable, "-c", asked], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          env={"PATH": f"{tmp_path}:/usr/bin:/bin", "DISPLAY": ":0", "XDG_RUNTIME_DIR": str(tmp_path / "ended")}) as process:
+        first = process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        fault = process.communicate(timeout=20)[1]
+    assert first.startswith("http://127.0.0.1:") and "no browser is opened" in fault and process.returncode == 0
 
 
 def test_that_the_daemon_is_gone_is_an_event_of_its_own(server, daemon, session):

@@ -65,11 +65,15 @@ def serve(given: argparse.Namespace) -> int:
     except OSError as error:
         raise Failure(f"port {given.port}: {error.strerror}; --port 0 takes one that is free") from error
     program = None if given.no_browser else opener()
-    redirection = Redirection(server.address) if program else None
+    redirection = None
     try:
-        if redirection:
-            server.opened = redirection.remove
-            subprocess.Popen([str(program), str(redirection.file)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+        if program:
+            try:
+                redirection = Redirection(server.address)
+                server.opened = redirection.remove
+                subprocess.Popen([program, str(redirection.file)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+            except OSError as error:
+                print(f"tandem dashboard: no browser is opened: {error.filename or program}: {error.strerror}", file=sys.stderr)
         print(f"{server.address}\nThis address works once. Ctrl-C ends the dashboard.", flush=True)
         server.watch.start()
         server.serve_forever()

@@ -18,6 +18,7 @@ class Samples:
     def __init__(self) -> None:
         self._pid: int | None = None
         self._at = 0.0
+        self._shown: float | None = None
         self._delivered: dict[int, float] = {}
         self._decisions: dict[str, dict[str, float]] = {}
         self._sent: dict[str, float] = {}
@@ -32,11 +33,13 @@ class Samples:
         seconds = at - self._at if again and at > self._at else None
         if not again:
             self._delivered, self._decisions, self._sent = {}, {}, {}
+        # Charts keep what is later than the point before: a clock that was set back must not stop them.
+        self._shown = wall if self._shown is None or wall > self._shown else self._shown + max(at - self._at, 0.001)
         rates = self._rates(flows, seconds)
         told = status.get("links", {})
         links = {name: told[name] for name in sorted(told, key=lambda name: (name == "cell", name))}  # Wi-Fi first, everywhere
         sample = {
-            "point": {"t": round(wall, 3), "links": {name: self._link(name, link, flows, rates) for name, link in links.items()},
+            "point": {"t": round(self._shown, 3), "links": {name: self._link(name, link, flows, rates) for name, link in links.items()},
                       "decisions": self._decided(status.get("modules", []), seconds)},
             "version": status.get("version", ""), "uptime_s": status.get("uptime_s"), "problems": status.get("problems") or [],
             "cell_bytes": status.get("datapath", {}).get("cell_bytes"),

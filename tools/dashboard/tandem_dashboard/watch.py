@@ -43,9 +43,12 @@ class Watch:
         """One look as an event; that the daemon does not answer is one, too: it may come back."""
         try:
             status, flows = self._daemon.get("/v1/status"), self._daemon.get("/v1/flows")
+            sample = self._samples.take(time.time(), time.monotonic(), status, flows)
         except Failure as failure:
             return event("trouble", {"error": str(failure)})
-        sample = self._samples.take(time.time(), time.monotonic(), status, flows)
+        except (LookupError, TypeError, AttributeError, ValueError) as error:
+            # It must not end the thread that looks: pages would go on to show what was.
+            return event("trouble", {"error": f"the daemon's answer is not understood ({type(error).__name__}: {error}); tandem and tandemd may be of different versions"})
         with self._changed:
             self._points.append(sample["point"])
         return event("now", sample)
