@@ -31,6 +31,7 @@ std::string read_file(const std::filesystem::path& path)
   if (!in) return refuse(std::string { "cannot be read: " } + std::strerror(errno));
   std::string text(largest_file + 1, '\0');
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (in.bad()) return refuse(std::string { "cannot be read: " } + std::strerror(errno));
   text.resize(static_cast<std::size_t>(in.gcount()));
   if (text.size() > largest_file) return refuse("is larger than 1 MiB; is this the right file?");
   return text;

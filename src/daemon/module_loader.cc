@@ -1,6 +1,7 @@
 #include "src/daemon/module_loader.h"
 
 #include "src/control/literal.h"
+#include "src/daemon/config_value.h"
 #include "src/daemon/library.h"
 
 #include <dlfcn.h>
@@ -33,6 +34,10 @@ std::string load_module(const std::filesystem::path& file, LoadedModules& into)
     };
     std::shared_ptr<Module> module = fresh();
     if (!module) return file.string() + ": returned no module";
+    if (!is_module_name(module->name()))
+      return file.string()
+             + ": its module's name is not of at most 32 lower-case letters, digits and _, beginning with a "
+               "letter: no setting could name it";
     const auto same = [&](const LoadedModule& other) { return other.module->name() == module->name(); };
     if (std::any_of(into.modules.begin(), into.modules.end(), same))
       return file.string() + ": a module named " + std::string { module->name() } + " is already loaded";

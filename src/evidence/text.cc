@@ -18,6 +18,13 @@ namespace
 constexpr std::string_view magic = "tandem-evidence";
 constexpr std::size_t longest_name = 64, longest_what = 300;
 
+// Names of modules, joined by +. A module from elsewhere may have another name, which would not be read again.
+bool is_written(std::string_view what)
+{
+  return !what.empty() && what.size() <= longest_what
+         && what.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_+") == std::string_view::npos;
+}
+
 // FNV-1a, 64 bits: against tearing, not against malice; nobody but the daemon may write the file.
 std::uint64_t checksum(std::string_view text)
 {
@@ -132,12 +139,10 @@ public:
     }
     return good_ ? out : std::string {};
   }
-  // Names of modules, joined by +.
   std::string names()
   {
     const std::string_view text = word();
-    good_ = good_ && text.size() <= longest_what
-            && text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_+") == std::string_view::npos;
+    good_ = good_ && is_written(text);
     return good_ ? std::string { text } : std::string {};
   }
   bool done() const { return good_ && rest_.empty(); }
@@ -299,7 +304,7 @@ std::string to_text(const Memory& memory)
       body +=
           "record " + number(at->second.used) + ' ' + hex(at->first.cell) + ' ' + prefix_text(at->first.prefix) + '\n';
       for (const auto& [what, tally] : at->second.tallies)
-        put(body, what, tally);
+        if (is_written(what)) put(body, what, tally);
     }
     for (auto at = memory.known_paths().lower_bound({ network.id, {}, {} });
          at != memory.known_paths().end() && at->first.network == network.id; ++at)

@@ -633,6 +633,8 @@ TEST(ConfigFile, that_cannot_be_read_is_said)
   std::filesystem::create_symlink(circle, circle);
   EXPECT_EQ(said(circle.c_str()), circle + ": cannot be read: Too many levels of symbolic links");
   std::filesystem::remove(circle);
+  // A read error is no end of the file: what could not be read may forbid something.
+  EXPECT_EQ(said("/proc/self/mem"), "/proc/self/mem: cannot be read: Input/output error");
 }
 
 TEST(Override, goes_through_the_same_checks)

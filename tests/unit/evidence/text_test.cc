@@ -78,6 +78,19 @@ TEST(Text, IsReadAsItWasWritten)
   EXPECT_TRUE(read.networks().empty());
 }
 
+// A module from elsewhere may have any name. What was learnt of the others must not be lost with it.
+TEST(Text, AModuleWhoseNameCannotBeWrittenCostsNoOthers)
+{
+  Memory memory;
+  const Place place { memory.recognize({ .ssid = "home" }, 1000), "wwan0", {} };
+  for (const char* name : { "freeze", "my-module", "Mine", "a b", "" })
+    memory.add(place, name, 0.1, 1, 1000);
+  Memory read;
+  ASSERT_EQ(from_text(to_text(memory), 1000, read), "");
+  EXPECT_NE(read.find(place, "freeze"), nullptr);
+  EXPECT_EQ(read.find(place, "my-module"), nullptr);
+}
+
 TEST(Text, WhatReleasesBeforeWroteIsRead)
 {
   Memory read {};

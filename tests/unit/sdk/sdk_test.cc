@@ -84,14 +84,14 @@ TEST_F(Sdk, TheExampleIsLoadedAndWorks)
 
 TEST_F(Sdk, WhatDoesNotFitIsRefusedWithASentenceAndTheRestRuns)
 {
-  for (const char* target : { "sdk_cap", "sdk_alien1", "sdk_alien2", "sdk_alien3", "sdk_alien4" })
+  for (const char* target : { "sdk_cap", "sdk_alien1", "sdk_alien2", "sdk_alien3", "sdk_alien4", "sdk_alien5" })
     install(target);
   std::ofstream { directory / "garbage.so" } << "no library";
   chmod((directory / "garbage.so").c_str(), 0644);
   const daemon::LoadedModules loaded = daemon::load_modules(directory);
   ASSERT_EQ(loaded.modules.size(), 1u);
   EXPECT_EQ(loaded.modules[0].module->name(), "cap");
-  ASSERT_EQ(loaded.problems.size(), 5u);
+  ASSERT_EQ(loaded.problems.size(), 6u);
   const auto says = [&](const std::string& file, const std::string& words)
   {
     for (const std::string& one : loaded.problems)
@@ -102,6 +102,7 @@ TEST_F(Sdk, WhatDoesNotFitIsRefusedWithASentenceAndTheRestRuns)
   EXPECT_TRUE(says("sdk_alien2.so", "other headers"));
   EXPECT_TRUE(says("sdk_alien3.so", "failed to start"));
   EXPECT_TRUE(says("sdk_alien4.so", "no symbol tandem_module"));
+  EXPECT_TRUE(says("sdk_alien5.so", "no setting could name it"));
   EXPECT_TRUE(says("garbage.so", ""));
 
   // And whoever asks for one of these hears why, not only that there is none.
