@@ -199,6 +199,20 @@ bool makes_timer_useless(const FlowView& flow, const Undo::State& state)
   return echo_age(state) > seconds(std::max(longest_sample, flow.rtt_smoothed * longest_sample_trips));
 }
 
+// How long after the last new data an old echo waits for more. Where the sender must not have it without a new block, a
+// true one costs the reaction to the whole chain, and what is in flight arrives within a round trip.
+Duration wait_for_block(const FlowView& flow, const Undo::State& state)
+{
+  return makes_timer_useless(flow, state) ? std::max(longest_wait, flow.rtt_smoothed) : longest_wait;
+}
+
+// Whether what an ACK acknowledges was sent once, and nothing of it reported before: the sender's sample of the round
+// trip is of that, whatever the echo (tcp_clean_rtx_queue).
+bool acknowledges_new_only(const Segment& segment, const FlowView& flow)
+{
+  return segment.sack_count == 0 && segment.ack.after(flow.sent_sacked) && flow.sent_ack.at_or_after(flow.sent_sacked);
+}
+
 // Whether the echo from before the chain is older than a sender may have it. Where the path reorders a Linux sender
 // waits before it takes a segment for lost, for as long as an eighth of its smoothed round trip (RACK, RFC 8985 6.2),
 // which such echoes lengthen, and its timer with it; when it has no more to send meanwhile (its send buffer is full),
@@ -244,7 +258,7 @@ Plan Undo::decide(const Event& event, const FlowView& flow, State& state)
 Plan Undo::look_away(const Event& event, State& state)
 {
   state.episode = {};
-  state.stopped = state.aged = state.insisting = state.waiting = false;
+  state.stopped = state.aged = state.insisting = state.owed = state.waiting = false;
   state.steering.acknowledged(event.now);
   state.why = "faster than any Wi-Fi";
   return { .quiet = event.now + look_again, .why = "mirror: faster than any Wi-Fi" };
@@ -269,7 +283,7 @@ Plan Undo::acknowledge(const Event& event, const FlowView& flow, State& state)
   if (state.ack_known && segment.ack.before(state.last_ack)) return {}; // an old one, overtaken
   if (left_alone(flow.sender))
   {
-    state.insisting = false;
+    state.insisting = state.owed = false;
     if (state.steering.lossy()) state.steering = {};
   }
   if (!state.ack_known) expect_losses(event, flow, state);
@@ -304,6 +318,18 @@ Plan Undo::acknowledge(const Event& event, const FlowView& flow, State& state)
   return plan;
 }
 
+// A chain has ended with an ACK of `ended` whose echo was true. Where its last hole was of an episode before, the
+// sender has not reached its recovery point yet: that lies within what is in flight. Up to there an old echo still
+// takes its reaction back, and beside new data it is no sample; and a hole that is seen before then is of the same
+// chain.
+void Undo::owe(Seq ended, const FlowView& flow, State& state)
+{
+  if (state.episode.stage != Stage::none || !flow.timestamps_ok) return;
+  state.owed = true;
+  state.insisting = false;
+  state.until = ended + state.steering.flight();
+}
+
 // A Linux sender takes a round-trip sample from an echo when nothing else in the ACK gives it one: what it acknowledges
 // for the first time was sent twice, and no SACK block is new (tcp_ack_update_rtt). In a long chain such samples are as
 // long as the chain, and the timer becomes a multiple of that: seconds, in which a sender that a short blackout has
@@ -316,12 +342,12 @@ void Undo::spare_timer(const Event& event, const FlowView& flow, State& state, P
   // Judged when it came, unless this one reaches a recovery point of its own.
   if (waited && state.episode.chained && plan.why.empty()) plan.edit.ts_echo = state.episode.old;
   if (!plan.edit.ts_echo || !plan.inject.empty()) return;
-  if (!lengthens_timer(flow, state)) return;
+  if (!lengthens_timer(flow, state) || acknowledges_new_only(segment, flow)) return;
   const bool nothing_new = reports_nothing_new(segment, flow);
-  if (nothing_new && event.now - state.edge_at < longest_wait)
+  if (nothing_new && event.now - state.edge_at < wait_for_block(flow, state))
   {
     plan.verdict = Verdict::drop;
-    plan.wake = state.edge_at + longest_wait;
+    plan.wake = state.edge_at + wait_for_block(flow, state);
     plan.why = "mirror: old echo waits for a new SACK block";
     state.waiting = true;
     return;
@@ -330,6 +356,7 @@ void Undo::spare_timer(const Event& event, const FlowView& flow, State& state, P
   if (makes_timer_useless(flow, state))
   {
     plan.edit.ts_echo.reset();
+    owe(segment.ack, flow, state);
     plan.why = "mirror: true echo, the old one would lengthen the timer";
   }
 }
@@ -360,7 +387,8 @@ Plan Undo::alarm(const Event& event, const FlowView& flow, State& state)
 {
   if (state.bypassed || !withholds_ack(flow)) return {};
   const bool waited = state.waiting;
-  if (const Tick due = waited ? state.edge_at + longest_wait : state.steering.due(flow, steering()); event.now < due)
+  if (const Tick due = waited ? state.edge_at + wait_for_block(flow, state) : state.steering.due(flow, steering());
+      event.now < due)
     return { .wake = due };
   state.waiting = false;
   InjectedSegment& ack = scratch_[0];
@@ -414,7 +442,21 @@ Plan Undo::follow(const Event& event, const FlowView& flow, State& state, bool p
   if (state.insisting && (flow.sent_ack.at_or_after(state.until) || segment.sack_count > 0)) state.insisting = false;
   if (episode.stage == Stage::none)
   {
+    const TsClock old = episode.old;
     begin(event, flow, state);
+    state.owed = state.owed && segment.ack.before(state.until);
+    if (state.owed && episode.stage != Stage::none)
+    {
+      episode.chained = true;
+      episode.old = old;
+      state.owed = false;
+    }
+    else if (state.owed && progress && acknowledges_new_only(segment, flow))
+    {
+      state.owed = false;
+      state.insisting = true;
+      state.until = segment.ack;
+    }
     if (state.insisting && progress && flow.timestamps_ok)
       return { .edit = { .ts_echo = episode.old }, .why = "mirror: echo again, the number was withheld" };
     return {};

@@ -93,6 +93,7 @@ public:
     bool stopped = false;    // data had stopped within this chain of episodes
     bool aged = false;       // the path reorders, and this chain's echo has become too old for that
     bool insisting = false;  // the old echo is repeated until an ACK has reached `until`
+    bool owed = false;       // the end of a chain had no old echo: up to `until` the sender may still be given it
     bool waiting = false;    // an ACK with the old echo waits for one that reports new data
     std::uint8_t vain = 0;   // undos in a row that brought nothing
     std::uint8_t alike = 0;  // episodes in a row at the same queueing delay
@@ -135,6 +136,7 @@ private:
   Plan acknowledge(const Event& event, const FlowView& flow, State& state);
   static Plan look_away(const Event& event, State& state);
   void expect_losses(const Event& event, const FlowView& flow, State& state) const;
+  static void owe(Seq ended, const FlowView& flow, State& state);
   void spare_timer(const Event& event, const FlowView& flow, State& state, Plan& plan) const;
   void ease(const Event& event, const FlowView& flow, State& state, Plan& plan) const;
   Plan follow(const Event& event, const FlowView& flow, State& state, bool progress, bool dry);

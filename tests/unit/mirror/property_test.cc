@@ -296,8 +296,9 @@ private:
       if (edit.ts_echo) echo(*edit.ts_echo, ack);
     }
     if (!clean) return;
-    // Nothing is missing: whatever comes is another episode.
-    if (ack.timestamps) clean_ = ack.timestamps->echo;
+    // Nothing is missing: whatever comes is another episode, unless the sender was not told yet what ends this one.
+    if (ack.timestamps && outcome.why != "mirror: true echo, the old one would lengthen the timer")
+      clean_ = ack.timestamps->echo;
     again_known_ = again_lost_ = false;
     // What the sender sends again of the last one, needlessly, would be the first of nothing.
     for (const auto& [when, one] : due_)

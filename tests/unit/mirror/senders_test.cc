@@ -300,5 +300,50 @@ TEST(MirrorChain, TheLastAckHasNoEchoThatMakesTheTimerUseless)
   EXPECT_EQ(plan.why, "mirror: true echo, the old one would lengthen the timer");
 }
 
+TEST(MirrorChain, AnEchoThatTheSenderMustNotHaveAloneWaitsForARoundTrip)
+{
+  Chain chain { 1'300 };
+  chain.flow.rtt_smoothed = 60ms;
+  const Tick shown = chain.now;
+  EXPECT_EQ(chain.ack(17'240, chain.clock, 18'688, 20'136).wake, shown + 60ms);
+  chain.now += 30ms;
+  const Plan next = chain.ack(17'240, chain.clock, 18'688, 21'584);
+  EXPECT_EQ(next.verdict, Verdict::pass);
+  EXPECT_EQ(next.edit.ts_echo, TsClock { chain.old });
+}
+
+TEST(MirrorChain, NewDataBringTheEchoThatItsEndHadNot)
+{
+  Chain chain { 1'300 };
+  chain.undo.knobs.acks = 0;
+  ASSERT_FALSE(chain.ack(20'136, chain.clock).edit.ts_echo);
+  EXPECT_EQ(chain.ack(20'500, chain.clock).edit.ts_echo, TsClock { chain.old });
+  EXPECT_FALSE(chain.ack(20'900, chain.clock).edit.ts_echo) << "it left";
+}
+
+TEST(MirrorChain, NewDataBringItOnlyBehindTheEnd)
+{
+  Chain withheld { 1'300 };
+  withheld.undo.knobs.acks = 0;
+  ASSERT_FALSE(withheld.ack(20'136, withheld.clock).edit.ts_echo);
+  withheld.flow.sent_ack = { 17'240 }; // by another module
+  EXPECT_FALSE(withheld.ack(20'500, withheld.clock).edit.ts_echo) << "what was sent twice is acknowledged, too";
+  EXPECT_EQ(withheld.ack(20'900, withheld.clock).edit.ts_echo, TsClock { withheld.old });
+
+  Chain later { 1'300 };
+  ASSERT_FALSE(later.ack(20'136, later.clock).edit.ts_echo);
+  const std::uint32_t flight = later.state.steering.flight();
+  ASSERT_GT(flight, 0u);
+  EXPECT_FALSE(later.ack(20'136 + flight, later.clock).edit.ts_echo) << "the recovery point is behind it";
+}
+
+TEST(MirrorChain, AHoleSoonAfterItsEndIsOfTheSameChain)
+{
+  Chain chain { 1'300 };
+  ASSERT_FALSE(chain.ack(20'136, chain.clock).edit.ts_echo);
+  chain.ack(20'136, chain.clock, 21'584, 23'032);
+  EXPECT_EQ(chain.ack(23'032, chain.clock, 24'480, 25'928).edit.ts_echo, TsClock { chain.old });
+}
+
 } // namespace
 } // namespace tandem::mirror
