@@ -206,6 +206,13 @@ Duration wait_for_block(const FlowView& flow, const Undo::State& state)
   return makes_timer_useless(flow, state) ? std::max(longest_wait, flow.rtt_smoothed) : longest_wait;
 }
 
+// Whether a SACK block tells of data beyond a hole that the sender has not heard of. A duplicate (RFC 2883) is none.
+bool reports_beyond(const Segment& segment, Seq known)
+{
+  return std::ranges::any_of(segment.sacks(), [&](const SackBlock& block)
+                             { return block.left.after(segment.ack) && block.right.after(known); });
+}
+
 // Whether what an ACK acknowledges was sent once, and nothing of it reported before: the sender's sample of the round
 // trip is of that, whatever the echo (tcp_clean_rtx_queue).
 bool acknowledges_new_only(const Segment& segment, const FlowView& flow)
@@ -330,34 +337,73 @@ void Undo::owe(Seq ended, const FlowView& flow, State& state)
   state.until = ended + state.steering.flight();
 }
 
+// What ends a chain acknowledges nothing but what was sent twice or reported before, so that its echo is the sample. It
+// waits, a moment, for two segments that come behind it. An ACK up to the first of these, with a SACK block of the
+// second, has the old echo beside something new, and right behind it an ACK says that the first is here, too. No more
+// than one segment is reported: three above a hole are a loss to the sender (RFC 5681 3.2), one may have overtaken.
+void Undo::end_by_block(const Event& event, const FlowView& flow, State& state, Plan& plan)
+{
+  const Segment& segment = *event.segment;
+  if (segment.sack_count > 0 || !segment.timestamps || !flow.sent_sacked.after(flow.sent_ack)) return;
+  const std::uint32_t mss = flow.mss;
+  if (segment.ack - flow.sent_sacked < 2 * static_cast<std::int32_t>(mss))
+  {
+    if (!may_be_left_out(segment, flow) || event.now - state.edge_at >= wait_for_block(flow, state)) return;
+    plan.verdict = Verdict::drop;
+    plan.edit.ts_echo = segment.timestamps->echo; // should it leave
+    plan.wake = state.edge_at + wait_for_block(flow, state);
+    plan.why = "mirror: the end of a chain waits for new data";
+    state.waiting = true;
+    return;
+  }
+  // This host's own ACK may leave by another link, and come when the sender waits no more. Both TSvals have left
+  // before: another module may be withholding younger ones.
+  for (InjectedSegment& ack : std::span { scratch_ }.first(2))
+  {
+    ack = latest_ack(flow, flow.link);
+    ack.window = state.steering.window(flow, segment.ack, segment.window, event.now);
+    ack.window_waits = true;
+    if (ack.timestamps) ack.timestamps->value = flow.sent_ts_value;
+  }
+  InjectedSegment& ack = scratch_[0];
+  ack.ack = segment.ack - 2 * mss;
+  ack.sack_blocks[ack.sack_count++] = { segment.ack - mss, segment.ack };
+  if (ack.timestamps) ack.timestamps->echo = state.episode.old;
+  plan.inject = { scratch_.data(), flow.ts_reserved.what == TsReservation::What::none ? 1u : 2u };
+  plan.why = "mirror: old echo beside a block of new data, the end of the chain";
+}
+
 // A Linux sender takes a round-trip sample from an echo when nothing else in the ACK gives it one: what it acknowledges
 // for the first time was sent twice, and no SACK block is new (tcp_ack_update_rtt). In a long chain such samples are as
 // long as the chain, and the timer becomes a multiple of that: seconds, in which a sender that a short blackout has
 // silenced does nothing (docs/results/drawn.md). So an old echo waits for the next ACK that reports something new, most
 // often the very next one.
-void Undo::spare_timer(const Event& event, const FlowView& flow, State& state, Plan& plan) const
+void Undo::spare_timer(const Event& event, const FlowView& flow, State& state, Plan& plan)
 {
   const Segment& segment = *event.segment;
   const bool waited = std::exchange(state.waiting, false);
+  if (state.owed && waited) return end_by_block(event, flow, state, plan);
   // Judged when it came, unless this one reaches a recovery point of its own.
   if (waited && state.episode.chained && plan.why.empty()) plan.edit.ts_echo = state.episode.old;
   if (!plan.edit.ts_echo || !plan.inject.empty()) return;
   if (!lengthens_timer(flow, state) || acknowledges_new_only(segment, flow)) return;
-  const bool nothing_new = reports_nothing_new(segment, flow);
-  if (nothing_new && event.now - state.edge_at < wait_for_block(flow, state))
+  if (reports_beyond(segment, flow.sent_sacked)) return;
+  if (reports_nothing_new(segment, flow) && event.now - state.edge_at < wait_for_block(flow, state))
   {
     plan.verdict = Verdict::drop;
     plan.wake = state.edge_at + wait_for_block(flow, state);
     plan.why = "mirror: old echo waits for a new SACK block";
+    // Another module may insist that this one leaves.
+    if (makes_timer_useless(flow, state)) plan.edit.ts_echo.reset();
     state.waiting = true;
     return;
   }
-  if (!nothing_new && segment.sack_count > 0) return;
   if (makes_timer_useless(flow, state))
   {
     plan.edit.ts_echo.reset();
-    owe(segment.ack, flow, state);
     plan.why = "mirror: true echo, the old one would lengthen the timer";
+    owe(segment.ack, flow, state);
+    if (state.owed) end_by_block(event, flow, state, plan);
   }
 }
 
@@ -365,7 +411,8 @@ void Undo::spare_timer(const Event& event, const FlowView& flow, State& state, P
 void Undo::ease(const Event& event, const FlowView& flow, State& state, Plan& plan) const
 {
   const Segment& segment = *event.segment;
-  if (plan.edit.empty() && state.steering.may_wait(flow, steering(), event.now) && repeats_in_next(segment, flow))
+  if (plan.edit.empty() && plan.inject.empty() && state.steering.may_wait(flow, steering(), event.now)
+      && repeats_in_next(segment, flow))
   {
     const Tick due = state.steering.due(flow, steering());
     plan.verdict = Verdict::drop;

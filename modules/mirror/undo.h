@@ -137,7 +137,8 @@ private:
   static Plan look_away(const Event& event, State& state);
   void expect_losses(const Event& event, const FlowView& flow, State& state) const;
   static void owe(Seq ended, const FlowView& flow, State& state);
-  void spare_timer(const Event& event, const FlowView& flow, State& state, Plan& plan) const;
+  void end_by_block(const Event& event, const FlowView& flow, State& state, Plan& plan);
+  void spare_timer(const Event& event, const FlowView& flow, State& state, Plan& plan);
   void ease(const Event& event, const FlowView& flow, State& state, Plan& plan) const;
   Plan follow(const Event& event, const FlowView& flow, State& state, bool progress, bool dry);
   Plan go_on(const Event& event, const FlowView& flow, State& state, bool crossed);

@@ -75,6 +75,12 @@ std::size_t aligned(std::size_t size)
   return (size + alignof(std::max_align_t) - 1) & ~(alignof(std::max_align_t) - 1);
 }
 
+// Behind what the server knows to be here, by a number or a SACK block.
+Seq reported(const FlowView& flow)
+{
+  return later(flow.sent_ack, flow.sent_sacked);
+}
+
 } // namespace
 
 Chain::Options Chain::with_state(Options options, const std::vector<Module*>& modules)
@@ -442,7 +448,7 @@ Chain::LastAck Chain::last_ack(const FlowView& flow)
 void Chain::let_go(const LastAck& before, Link by, flow::Flow& flow, Tick now)
 {
   FlowView& view = flow.view;
-  if (!view.sent_any || !before.ack.after(view.sent_ack)) return;
+  if (!view.sent_any || !before.ack.after(reported(view))) return;
   InjectedSegment ack { .by = by, .seq = view.snd_nxt, .ack = before.ack, .window = before.window };
   for (flow::Hold& hold : flow.holds)
   {
@@ -460,9 +466,12 @@ void Chain::let_go(const LastAck& before, Link by, flow::Flow& flow, Tick now)
 void Chain::limit_withheld(const Segment& ack, const LastAck& before, Outcome& outcome, const FlowView& flow)
 {
   const std::uint32_t most = may_wait(options_.release, flow, links_[static_cast<std::size_t>(flow.link)]);
-  // What repaired holes alone add was reported before: its number draws no burst.
-  const bool dropped = outcome.verdict == Verdict::drop && ack.sack_count == 0 && (ack.ack - most).after(flow.sent_ack);
-  const Seq least = ack.ack - flow.may_withhold;
+  // Who chooses the echo of an ACK and leaves it out waits for what comes beside it, and what SACK blocks have reported
+  // before draws no burst. One that is only thinned out leaves when it reaches the recovery point.
+  const Seq told = outcome.edit.ts_echo ? reported(flow) : flow.sent_ack;
+  const bool dropped = outcome.verdict == Verdict::drop && ack.sack_count == 0 && (ack.ack - most).after(told);
+  // Below a block that reports a duplicate (RFC 2883) the number must not fall: it would look like one beyond a hole.
+  const Seq least = ack.sack_count > 0 ? ack.ack : ack.ack - flow.may_withhold;
   const bool lowered = outcome.edit.ack && least.after(*outcome.edit.ack);
   if (dropped) outcome.verdict = Verdict::pass;
   if (lowered) outcome.edit.ack = later(*outcome.edit.ack, least);
@@ -472,13 +481,13 @@ void Chain::limit_withheld(const Segment& ack, const LastAck& before, Outcome& o
 }
 
 // More is withheld than may wait: a predicted blackout did not come, and its share of the window is no longer allowed.
-// It is let go a segment at a time with the ACKs that follow, but where a hole wants their whole numbers.
+// It is let go a segment at a time with the ACKs that follow, but where SACK blocks want their whole numbers.
 void Chain::let_go_slowly(const Segment& ack, const LastAck& before, std::uint32_t most, Outcome& outcome,
                           const FlowView& flow)
 {
-  if (outcome.verdict != Verdict::pass || flow.may_withhold == 0 || !flow.sent_any) return;
-  if (!(before.ack - most).after(flow.sent_ack) || !ack.ack.after(before.ack)) return;
-  const Seq next = flow.sent_ack + static_cast<std::uint32_t>(ack.ack - before.ack) + std::uint32_t { flow.mss };
+  if (outcome.verdict != Verdict::pass || flow.may_withhold == 0 || ack.sack_count > 0 || !flow.sent_any) return;
+  if (!(before.ack - most).after(reported(flow)) || !ack.ack.after(before.ack)) return;
+  const Seq next = reported(flow) + static_cast<std::uint32_t>(ack.ack - before.ack) + std::uint32_t { flow.mss };
   // The edge of the window that was offered must not move back (RFC 9293 3.8.6).
   const std::uint16_t window = outcome.edit.window.value_or(ack.window);
   const Seq least = flow.sent_ack + flow.scaled(flow.sent_window) - flow.scaled(window);

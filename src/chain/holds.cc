@@ -12,9 +12,25 @@ void keep_window(const flow::Hold& hold, std::uint16_t real, InjectedSegment& se
   segment.window = hold.window;
 }
 
+namespace
+{
+
+// What was to be reported below the number `asked` (RFC 2883) must not come to stand above a lower one, where it would
+// look like data beyond a hole: it is left out.
+void leave_out_duplicates(InjectedSegment& segment, Seq asked)
+{
+  const auto begin = segment.sack_blocks.begin(), end = begin + segment.sack_count;
+  const auto came_above = [&](const SackBlock& block)
+  { return block.left.before(asked) && !block.left.before(segment.ack); };
+  segment.sack_count = static_cast<std::uint8_t>(std::remove_if(begin, end, came_above) - begin);
+}
+
+} // namespace
+
 void keep_holds(std::size_t i, InjectedSegment& segment, flow::Flow& flow)
 {
   if (segment.kind != InjectedKind::ack) return;
+  const Seq asked = segment.ack;
   const FlowView& view = flow.view;
   flow::Hold& own = flow.holds[i];
   if (segment.ack == view.rcv_nxt) own.withheld = 0;
@@ -27,6 +43,7 @@ void keep_holds(std::size_t i, InjectedSegment& segment, flow::Flow& flow)
     if (hold.withheld > 0) segment.ack = earlier(segment.ack, later(view.sent_ack, view.rcv_nxt - hold.withheld));
     keep_window(hold, view.last_window, segment);
   }
+  leave_out_duplicates(segment, asked);
 }
 
 bool held_by_others(std::size_t i, const flow::Flow& flow)

@@ -176,6 +176,14 @@ void Chain::enable(std::size_t i, bool on, Tick now)
   if (on) table_.each([](flow::Flow& flow) { flow.quiet_until = {}; }); // others had no need of its packets
   if (!on && cell_subflows_ == i) cell_subflows_ = no_slot;             // what it requested lapses with it
   slots_[i].enabled = on;
+  // With the last module off, the time of what waits may never come: the daemon ends.
+  const bool any = std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.enabled; });
+  if (!any)
+    table_.each(
+        [this](flow::Flow& flow)
+        {
+          if (flow.view.bypass == Bypass::none) end_wait(flow);
+        });
 }
 
 // A subflow that was made a backup is silent while its connection lives: whoever compares links must know it still.

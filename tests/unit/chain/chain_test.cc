@@ -552,6 +552,35 @@ TEST(ChainHolds, WhatIsWithheldNoMoreIsSaidByWhoeverLeavesTheAckOut)
   EXPECT_EQ(fixture.actions.injected[0].segment.ack, fixture.view(peers).rcv_nxt);
 }
 
+// A block at or above the number of its ACK is one beyond a hole (RFC 2883).
+TEST(ChainHolds, ADuplicateIsNotReportedAboveANumberThatAnotherModuleKeepsDown)
+{
+  Puppet withholds { "a" }, reports { "b" };
+  Fixture fixture { { &withholds, &reports } };
+  Peers peers {};
+  fixture.open(peers);
+  fixture.download(peers, 20, ms(5), ms(20));
+  withholds.act = [](const Event& event, const FlowView&)
+  { return is_ack(event) ? Plan { .edit = { .ack = event.segment->ack - 2000u } } : Plan {}; };
+  reports.act = [&](const Event& event, const FlowView& flow) -> Plan
+  {
+    if (!is_ack(event)) return {};
+    reports.room[0] = newest(flow, Link::wifi, event.now);
+    reports.room[0].sack_blocks = { { { flow.rcv_nxt - 1448u, flow.rcv_nxt },
+                                      { flow.rcv_nxt - 9000u, flow.rcv_nxt - 7552u } } };
+    reports.room[0].sack_count = 2;
+    return { .inject = std::span { reports.room }.first(1) };
+  };
+  fixture.download(peers, 1, ms(5), ms(20));
+  ASSERT_EQ(fixture.actions.injected.size(), 1u);
+  const InjectedSegment& injected = fixture.actions.injected[0].segment;
+  const Seq held = fixture.view(peers).rcv_nxt;
+  ASSERT_EQ(injected.ack, held - 2000u);
+  ASSERT_EQ(injected.sack_count, 1);
+  EXPECT_EQ(injected.sack_blocks[0], (SackBlock { held - 9000u, held - 7552u }));
+  EXPECT_EQ(fixture.violations(), 0u);
+}
+
 // A router may choose a way by the flow label (RFC 6437), and a load balancer the server.
 TEST(ChainInject, WhatIsInjectedIsOfTheClassOfTheFlowsOwnPackets)
 {

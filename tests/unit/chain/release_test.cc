@@ -60,6 +60,7 @@ public:
   int left_out = 0;
   std::uint16_t bound = 0; // of the window
   bool waits = false;
+  bool echoes = false; // it chooses the echo of what it leaves out
 
 private:
   Plan of_ack(const Segment& ack, const FlowView& flow) override
@@ -67,7 +68,9 @@ private:
     if (repeats_in_next(ack, flow) && left_out < leaves_out)
     {
       ++left_out;
-      return { .verdict = Verdict::drop, .why = "left out" };
+      Plan plan { .verdict = Verdict::drop, .why = "left out" };
+      if (echoes) plan.edit.ts_echo = ack.timestamps->echo;
+      return plan;
     }
     left_out = 0;
     if (bound > 0)
@@ -221,6 +224,36 @@ TEST_F(Release, AnACKOfRepairedHolesMayWaitHoweverMuchItAcknowledges)
   }
 }
 
+// mirror's end of a chain. One that is thinned out leaves when it reaches the recovery point.
+TEST_F(Release, AnACKOfWhatWasReportedMayWaitForAnEchoAlone)
+{
+  for (const bool echoes : { false, true })
+  {
+    Withholder thinning {};
+    Fixture one { { &thinning } };
+    one.open(peers);
+    one.download(peers, 200, ms(2), ms(20));
+    Segment hole = peers.ack(one.now());
+    hole.sack_blocks[0] = { hole.ack + mss(), hole.ack + 61 * mss() };
+    hole.sack_count = 1;
+    ASSERT_EQ(one.show(hole).value().verdict, Verdict::pass);
+    thinning.leaves_out = 1;
+    thinning.echoes = echoes;
+    Segment end = hole;
+    end.sack_count = 0;
+    end.ack = hole.ack + 61 * mss();
+    EXPECT_EQ(one.show(end).value().verdict, echoes ? Verdict::drop : Verdict::pass);
+    // What was reported need not leave ahead of the next hole.
+    Segment next = end;
+    next.sack_blocks[0] = { end.ack + mss(), end.ack + 2 * mss() };
+    next.sack_count = 1;
+    EXPECT_EQ(one.show(next).value().verdict, Verdict::pass);
+    EXPECT_TRUE(one.actions.injected.empty());
+    EXPECT_EQ(one.view(peers).sent_ack, end.ack);
+    EXPECT_EQ(one.violations(), 0u);
+  }
+}
+
 // mirror beside offload: a window that bounds what is in flight must not bring back every ACK that was left out.
 TEST_F(Release, ABoundedWindowThatMayWaitLeavesACKsOut)
 {
@@ -327,6 +360,33 @@ TEST_F(Release, WhatABlackoutThatDidNotComeWithheldIsLetGoASegmentAnACK)
   }
   EXPECT_LE(most, 3 * mss()) << "its own two and one";
   EXPECT_EQ(acks, static_cast<int>(reserve / mss()) - 10);
+  EXPECT_EQ(fixture.violations(), 0u);
+}
+
+// A block at or above the number of its ACK is one beyond a hole: what came twice must not become one (RFC 2883).
+TEST_F(Release, AnACKThatReportsADuplicateLeavesWithItsWholeNumber)
+{
+  settle();
+  fixture.download(peers, 400, ms(0.2), ms(20));
+  module.bytes = 1000 * mss();
+  const auto at_risk = [&](bool is)
+  {
+    fixture.links[static_cast<std::size_t>(Link::wifi)].at_risk = is;
+    fixture.chain.links(fixture.links, fixture.now());
+  };
+  at_risk(true);
+  fixture.download(peers, 100, ms(0.2), ms(20));
+  at_risk(false);
+  ASSERT_GT(withheld(), 12 * mss());
+  peers.received += mss(); // its ACK was still due
+  Segment again = peers.ack(fixture.now());
+  again.sack_blocks[0] = { again.ack - mss(), again.ack };
+  again.sack_count = 1;
+  const std::optional<Outcome> outcome = fixture.show(again);
+  ASSERT_TRUE(outcome);
+  EXPECT_EQ(outcome->verdict, Verdict::pass);
+  EXPECT_FALSE(outcome->edit.ack) << "lowered by " << again.ack - *outcome->edit.ack;
+  EXPECT_EQ(withheld(), 0u);
   EXPECT_EQ(fixture.violations(), 0u);
 }
 
@@ -507,6 +567,22 @@ TEST_F(Order, DataOfThisHostTakesAlongWhatWaits)
   EXPECT_EQ(fixture.actions.injected.size(), before + 1);
   fixture.run_for(ms(100));
   EXPECT_EQ(fixture.actions.injected.size(), before + 1) << "once";
+}
+
+// The daemon stops: nobody looks at the time any more, and the local TCP takes what waits for sent.
+TEST_F(Order, NothingWaitsOnceNoModuleIsOn)
+{
+  router.by_cell = true;
+  acks(100, ms(0.5));
+  acks(4, ms(0.5), 4);
+  collect();
+  ASSERT_GT(fixture.chain.stats().kept_in_order, 0u);
+  const std::size_t before = fixture.actions.injected.size();
+  fixture.chain.enable(0, false, fixture.now());
+  EXPECT_GE(fixture.actions.injected.size(), before + fixture.chain.stats().kept_in_order);
+  const std::size_t then = fixture.actions.injected.size();
+  fixture.run_for(ms(200));
+  EXPECT_EQ(fixture.actions.injected.size(), then) << "none twice";
 }
 
 TEST_F(Order, NothingWaitsForAPathOfUnknownDelay)

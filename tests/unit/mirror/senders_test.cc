@@ -295,9 +295,64 @@ TEST(MirrorChain, TheLastAckHasNoEchoThatMakesTheTimerUseless)
   Chain young { 300 };
   EXPECT_EQ(young.ack(20'136, young.clock).edit.ts_echo, TsClock { young.old });
   Chain old { 1'300 };
+  old.flow.told_window = 600; // that it has shrunk must be told
   const Plan plan = old.ack(20'136, old.clock);
+  EXPECT_EQ(plan.verdict, Verdict::pass);
   EXPECT_FALSE(plan.edit.ts_echo);
   EXPECT_EQ(plan.why, "mirror: true echo, the old one would lengthen the timer");
+}
+
+TEST(MirrorChain, WhatEndsItWaitsForTwoSegmentsOfWhichOneIsReportedFirst)
+{
+  Chain chain { 1'300 };
+  const Tick shown = chain.now;
+  const Plan waits = chain.ack(20'136, chain.clock);
+  EXPECT_EQ(waits.verdict, Verdict::drop);
+  EXPECT_EQ(waits.wake, shown + 25ms);
+  EXPECT_EQ(chain.ack(21'584, chain.clock).verdict, Verdict::drop) << "one is not enough";
+  chain.now = shown + 24ms;
+  const Plan plan = chain.ack(23'032, chain.clock);
+  EXPECT_EQ(plan.verdict, Verdict::pass);
+  EXPECT_FALSE(plan.edit.ts_echo);
+  ASSERT_EQ(plan.inject.size(), 1u);
+  EXPECT_EQ(plan.inject[0].ack, Seq { 20'136 });
+  EXPECT_EQ(plan.inject[0].timestamps->echo, TsClock { chain.old });
+  ASSERT_EQ(plan.inject[0].sack_count, 1);
+  EXPECT_EQ(plan.inject[0].sack_blocks[0].left, Seq { 21'584 });
+  EXPECT_EQ(plan.inject[0].sack_blocks[0].right, Seq { 23'032 });
+}
+
+TEST(MirrorChain, WhatEndsItBesideNewDataIsReportedAtOnce)
+{
+  Chain chain { 1'300 };
+  const Plan plan = chain.ack(24'480, chain.clock);
+  EXPECT_EQ(plan.verdict, Verdict::pass);
+  ASSERT_EQ(plan.inject.size(), 1u);
+  EXPECT_EQ(plan.inject[0].ack, Seq { 21'584 }) << "one segment is reported, whatever has come";
+  EXPECT_EQ(plan.inject[0].sack_blocks[0].left, Seq { 23'032 });
+  EXPECT_EQ(plan.inject[0].sack_blocks[0].right, Seq { 24'480 });
+}
+
+TEST(MirrorChain, WhatEndsItIsFollowedAtOnceWhereAcksMayLeaveByCellular)
+{
+  Chain chain { 1'300 };
+  chain.flow.ts_reserved.what = TsReservation::What::odd;
+  chain.flow.rcv_nxt = { 24'480 };
+  const Plan plan = chain.ack(24'480, chain.clock);
+  ASSERT_EQ(plan.inject.size(), 2u);
+  EXPECT_EQ(plan.inject[0].ack, Seq { 21'584 });
+  EXPECT_EQ(plan.inject[1].ack, Seq { 24'480 });
+  EXPECT_EQ(plan.inject[1].by, Link::wifi);
+  EXPECT_EQ(plan.inject[1].sack_count, 0);
+}
+
+TEST(MirrorChain, AHoleWhileItsEndWaitsBringsTheOldEcho)
+{
+  Chain chain { 1'300 };
+  ASSERT_EQ(chain.ack(20'136, chain.clock).verdict, Verdict::drop);
+  const Plan plan = chain.ack(20'136, chain.clock, 21'584, 23'032);
+  EXPECT_EQ(plan.verdict, Verdict::pass);
+  EXPECT_EQ(plan.edit.ts_echo, TsClock { chain.old });
 }
 
 TEST(MirrorChain, AnEchoThatTheSenderMustNotHaveAloneWaitsForARoundTrip)
@@ -305,17 +360,26 @@ TEST(MirrorChain, AnEchoThatTheSenderMustNotHaveAloneWaitsForARoundTrip)
   Chain chain { 1'300 };
   chain.flow.rtt_smoothed = 60ms;
   const Tick shown = chain.now;
-  EXPECT_EQ(chain.ack(17'240, chain.clock, 18'688, 20'136).wake, shown + 60ms);
+  const Plan waits = chain.ack(17'240, chain.clock, 18'688, 20'136);
+  EXPECT_EQ(waits.wake, shown + 60ms);
+  EXPECT_FALSE(waits.edit.ts_echo) << "should another module insist that it leaves";
   chain.now += 30ms;
   const Plan next = chain.ack(17'240, chain.clock, 18'688, 21'584);
   EXPECT_EQ(next.verdict, Verdict::pass);
   EXPECT_EQ(next.edit.ts_echo, TsClock { chain.old });
 }
 
+TEST(MirrorChain, ADuplicateIsNoNewBlock)
+{
+  Chain chain { 1'300 };
+  EXPECT_FALSE(chain.ack(17'240, chain.clock, 15'000, 16'448).edit.ts_echo) << "its echo would be the sample";
+}
+
 TEST(MirrorChain, NewDataBringTheEchoThatItsEndHadNot)
 {
   Chain chain { 1'300 };
   chain.undo.knobs.acks = 0;
+  chain.flow.told_window = 600;
   ASSERT_FALSE(chain.ack(20'136, chain.clock).edit.ts_echo);
   EXPECT_EQ(chain.ack(20'500, chain.clock).edit.ts_echo, TsClock { chain.old });
   EXPECT_FALSE(chain.ack(20'900, chain.clock).edit.ts_echo) << "it left";
@@ -325,12 +389,14 @@ TEST(MirrorChain, NewDataBringItOnlyBehindTheEnd)
 {
   Chain withheld { 1'300 };
   withheld.undo.knobs.acks = 0;
+  withheld.flow.told_window = 600;
   ASSERT_FALSE(withheld.ack(20'136, withheld.clock).edit.ts_echo);
   withheld.flow.sent_ack = { 17'240 }; // by another module
   EXPECT_FALSE(withheld.ack(20'500, withheld.clock).edit.ts_echo) << "what was sent twice is acknowledged, too";
   EXPECT_EQ(withheld.ack(20'900, withheld.clock).edit.ts_echo, TsClock { withheld.old });
 
   Chain later { 1'300 };
+  later.flow.told_window = 600;
   ASSERT_FALSE(later.ack(20'136, later.clock).edit.ts_echo);
   const std::uint32_t flight = later.state.steering.flight();
   ASSERT_GT(flight, 0u);
@@ -340,6 +406,8 @@ TEST(MirrorChain, NewDataBringItOnlyBehindTheEnd)
 TEST(MirrorChain, AHoleSoonAfterItsEndIsOfTheSameChain)
 {
   Chain chain { 1'300 };
+  chain.undo.knobs.acks = 0;
+  chain.flow.told_window = 600;
   ASSERT_FALSE(chain.ack(20'136, chain.clock).edit.ts_echo);
   chain.ack(20'136, chain.clock, 21'584, 23'032);
   EXPECT_EQ(chain.ack(23'032, chain.clock, 24'480, 25'928).edit.ts_echo, TsClock { chain.old });

@@ -29,6 +29,9 @@ TEST(TogetherProperties, HoldUnderRandomEvents)
                                                 { "ahead of own", &Coverage::ahead_of_own, 1'000 },
                                                 { "on word", &Coverage::on_word, 50 },
                                                 { "address lost", &Coverage::away, 100 },
+                                                { "duplicates", &Coverage::duplicates, 1'000 },
+                                                { "queue out of the way", &Coverage::bypassed, 100 },
+                                                { "half-closed", &Coverage::half_closed, 30 },
                                             });
 }
 

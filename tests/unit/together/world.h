@@ -52,6 +52,9 @@ struct Coverage
   std::uint64_t ahead_of_own = 0; // ACKs that advanced the server further than the local TCP's own ACK did
   std::uint64_t on_word = 0;      // times that a flow went by another flow's word
   std::uint64_t away = 0;         // times that the local address was lost
+  std::uint64_t bypassed = 0;     // times that the queue was out of the way
+  std::uint64_t half_closed = 0;  // runs that went on after a FIN of this host
+  std::uint64_t duplicates = 0;   // ACKs that reported one
 };
 
 class World
@@ -83,20 +86,23 @@ private:
   void event(std::uint32_t what);
   void arrival();
   void repair();
-  void acknowledge(std::uint16_t flags = 0);
+  void acknowledge(std::uint16_t flags = 0, std::uint32_t back = 0);
   void upload();
   void uploads_arrive();
   void change_link(bool up, bool at_risk);
   void change_signal();
   void change_address(bool home);
+  void change_queue(bool on);
   void pass(Duration span);
   // Before anything may leave: what holds until then.
   void note();
   // Looks at the injected segments since the last call.
   void check_injected();
   void check_bound(const Segment& ack, std::uint16_t window);
-  void leaves(std::string_view why, Link by, Seq ack, std::uint16_t window, TsClock value);
+  void leaves(std::string_view why, Link by, Seq ack, std::uint16_t window, TsClock value,
+              std::span<const SackBlock> blocks);
   void compare();
+  void half_close();
   void settle();
   Segment data(const Piece& piece);
   std::string tail() const;
@@ -114,6 +120,8 @@ private:
   DamageLog damage_ {};
   bool filtered_ = false; // nothing that leaves by cellular reaches the server
   bool up_ = true;
+  bool queue_ = true;
+  bool resumed_ = false;  // and nothing was queued since
   bool home_ = true;      // the Wi-Fi link has the flow's address
   std::uint32_t top_ = 1; // relative, behind what the server has sent
   std::deque<std::pair<Tick, Piece>> holes_ {};
@@ -125,6 +133,7 @@ private:
   Seq own_ack_ {};             // the last one of the local TCP
   // What left, as the server would put it together.
   Seq sent_ack_ {};
+  Seq sacked_ {}; // behind the highest block
   TsClock sent_value_ {};
   std::uint16_t sent_window_ = 0;
   std::size_t noted_ = 0;
