@@ -26,6 +26,8 @@ constexpr int rounds_without_growth = 8;
 constexpr int spacing = 8;
 constexpr Duration clock_slack = std::chrono::milliseconds { 2 };
 constexpr int slack_part = 64;
+// Attached mid-flow the shifts of the windows are not known: they may be the largest (RFC 7323 2.3).
+constexpr unsigned largest_shift = 14;
 
 // Copies are read after what waits for a verdict. One that is older than what was seen last takes nothing back: neither
 // a window, of which an injected ACK would offer more than is left, nor a TSval, nor a hole.
@@ -44,7 +46,9 @@ Acceptability Tracker::seen(const Segment& segment, FlowView& view, Tick now)
   const bool arrives = segment.direction == Direction::ingress;
   const Acceptability found = arrives ? judge(segment, view) : Acceptability::acceptable;
   if (found == Acceptability::unacceptable) return found;
-  if (segment.has_option(option::md5 | option::ao)) view.bypass = Bypass::authenticated;
+  // An arriving SYN agrees to it; later on this host's own segments tell, which nobody else can make.
+  if (segment.has_option(option::md5 | option::ao) && (!arrives || (segment.has(tcp_flag::syn) && fits(segment, view))))
+    view.bypass = Bypass::authenticated;
   if (segment.has_option(option::mptcp)) multipath(segment, view);
   if (segment.has(tcp_flag::syn))
   {
@@ -67,19 +71,33 @@ Acceptability Tracker::judge(const Segment& arriving, const FlowView& view) cons
     return arriving.ack.after(local_isn_) && arriving.ack.at_or_before(view.snd_nxt) ? acceptable : unacceptable;
   }
   if (!synchronized_) return unknown;
-  // Attached mid-flow the shifts are not known: they may be the largest (RFC 7323 2.3).
-  constexpr unsigned largest_shift = 14;
   const unsigned local = established_ ? view.local_window_scale : largest_shift;
-  const unsigned remote = remote_scale_known_ ? view.remote_window_scale : largest_shift;
   const Windows windows { .rcv_nxt = view.rcv_nxt,
                           .receive = std::uint32_t { largest_window_ } << local,
                           .snd_nxt = una_known_ ? later(view.snd_nxt, view.snd_una) : view.snd_nxt,
-                          .send = std::uint32_t { 0xffff } << remote };
+                          .send = std::uint32_t { 0xffff } << remote_shift(view) };
   return in_windows(arriving, windows) ? acceptable : unacceptable;
+}
+
+unsigned Tracker::remote_shift(const FlowView& view) const
+{
+  return remote_scale_known_ ? view.remote_window_scale : largest_shift;
+}
+
+// Whether this host has sent more than half the sequence space since it was seen last, as in an upload that no module
+// wants to see: further back than the peer's window nothing is sent once more, nor does a copy come so late. A reset
+// may have any number (RFC 9293 3.10.7.1).
+bool Tracker::went_round(const Segment& segment, const FlowView& view) const
+{
+  constexpr std::int64_t least = 1 << 24, most = 1 << 30;
+  const std::int64_t window = std::int64_t { 0xffff } << remote_shift(view);
+  const std::int64_t back = std::clamp(2 * window, least, most);
+  return view.sent_any && !segment.has(tcp_flag::rst) && view.snd_nxt - segment.end() > back;
 }
 
 void Tracker::sent_by_host(const Segment& segment, FlowView& view, Tick now)
 {
+  if (went_round(segment, view)) resume(view);
   const bool late = ack_seen_ && overtaken(segment, view);
   // Data: seen itself, or by the sequence number of the next ACK.
   const bool sent_more = view.sent_any && segment.end().after(view.snd_nxt);

@@ -75,6 +75,8 @@ private:
   };
 
   Acceptability judge(const Segment& arriving, const FlowView& view) const;
+  unsigned remote_shift(const FlowView& view) const;
+  bool went_round(const Segment& segment, const FlowView& view) const;
   void sent_by_host(const Segment& segment, FlowView& view, Tick now);
   void arrived(const Segment& segment, FlowView& view, Tick now);
   void handshake(const Segment& segment, FlowView& view, Tick now);

@@ -209,6 +209,27 @@ TEST(Tracker, AuthenticatedFlowsAreKeptOff)
   }
 }
 
+// What arrives has not been checked by TCP yet: it could end what modules hold back without their being told.
+TEST(Tracker, WhatArrivesDoesNotMakeARunningFlowAuthenticated)
+{
+  for (const std::uint32_t kind : { option::md5, option::ao })
+  {
+    Watched w {};
+    w.open();
+    Segment forged = w.peers.data_in(w.now, 100, w.peers.local_ts(w.now));
+    forged.options |= kind;
+    w.seen(forged);
+    EXPECT_EQ(w.view.bypass, Bypass::none);
+    forged.flags = tcp_flag::syn | tcp_flag::ack;
+    w.seen(forged);
+    EXPECT_EQ(w.view.bypass, Bypass::none);
+    Segment own = w.peers.ack(w.now);
+    own.options |= kind;
+    w.seen(own);
+    EXPECT_EQ(w.view.bypass, Bypass::authenticated);
+  }
+}
+
 TEST(Tracker, MultipathIsRecognised)
 {
   Watched w {};
@@ -696,6 +717,46 @@ TEST(Tracker, SequenceWrap)
   w.leaves(w.peers.data_out(w.now, 500));
   EXPECT_EQ(w.view.snd_nxt, w.peers.local_isn + 501);
   EXPECT_EQ(w.view.bytes_sent, 500u);
+}
+
+// Nobody is shown what a flow uploads, nor the ACKs that come for it.
+TEST(Tracker, AnUploadOfMoreThanHalfTheSequenceSpaceIsNotTakenForARetransmission)
+{
+  for (const double gigabytes : { 1.0, 2.5, 3.0, 3.9 })
+  {
+    Watched w {};
+    w.open();
+    w.arrives(1000, w.peers.local_ts(w.now));
+    w.leaves(w.peers.ack(w.now));
+    w.now += ms(60'000);
+    w.peers.next += static_cast<std::uint32_t>(gigabytes * 1024 * 1024 * 1024);
+    w.leaves(w.peers.ack(w.now));
+    w.now += ms(20);
+    w.arrives(1000, w.peers.local_ts(w.now - ms(20)));
+    w.leaves(w.peers.ack(w.now));
+    EXPECT_EQ(w.view.snd_nxt, w.peers.local_isn + w.peers.next) << gigabytes;
+    EXPECT_EQ(w.view.snd_una, w.view.snd_nxt) << gigabytes << ": what arrived was not acceptable";
+    EXPECT_EQ(w.view.rtt_latest, ms(20)) << gigabytes;
+  }
+}
+
+// Data sent once more, and a reset that answers something old, are older than what was sent last.
+TEST(Tracker, ARetransmissionTakesNothingBack)
+{
+  Watched w {};
+  w.open();
+  const Segment first = w.peers.data_out(w.now, 1000);
+  w.leaves(first);
+  w.peers.next += 10'000'000;
+  w.leaves(w.peers.ack(w.now));
+  const Seq next = w.view.snd_nxt;
+  w.leaves(first);
+  EXPECT_EQ(w.view.snd_nxt, next);
+  Segment reset = w.peers.bare(Direction::egress, tcp_flag::rst, w.now);
+  reset.seq = next - 0x7000'0000u;
+  w.leaves(reset);
+  EXPECT_EQ(w.view.snd_nxt, next);
+  EXPECT_TRUE(w.view.sent_any);
 }
 
 TEST(Tracker, AnOldAckTakesNothingBack)
