@@ -227,7 +227,9 @@ void Ecn::tick(const Event& event)
   {
     const Link link = wifi_link(i);
     const LinkState& state = links[at(link)];
-    wanted_[at(link)].dead = other_up && state.present && !state.up && subflows_.path(link).flows > 0;
+    // Its subflows go with its endpoint; until it is up a new one would be tried in vain.
+    const bool concerned = subflows_.path(link).flows > 0 || told_[at(link)].dead;
+    wanted_[at(link)].dead = other_up && state.present && !state.up && concerned;
   }
 }
 

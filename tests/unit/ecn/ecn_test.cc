@@ -689,6 +689,26 @@ TEST(ecn, a_dead_link_loses_its_endpoint_until_it_is_back)
   EXPECT_EQ(s.requested(RequestKind::mptcp_endpoint, Link::wifi), 1);
 }
 
+// Without its endpoint the kernel closes the subflows of the link. An endpoint that comes back while the link is down
+// makes the kernel try a new subflow over it, in vain and once only.
+TEST(ecn, a_dead_link_stays_without_its_endpoint_when_its_subflows_are_gone)
+{
+  Fixture s;
+  s.add(Link::wifi, 7, 1e5);
+  s.add(wifi_link(1), 7, 1e5);
+  s.run(1);
+  auto& wifi = s.links[static_cast<std::size_t>(Link::wifi)];
+  wifi.up = false;
+  s.give(*s.flows[1], EventKind::link);
+  ASSERT_EQ(s.requested(RequestKind::mptcp_endpoint, Link::wifi), 0);
+  s.end(*s.flows[0]);
+  s.run(10);
+  EXPECT_EQ(s.requested(RequestKind::mptcp_endpoint, Link::wifi), 0);
+  wifi.up = true;
+  s.give(*s.flows[1], EventKind::link);
+  EXPECT_EQ(s.requested(RequestKind::mptcp_endpoint, Link::wifi), 1);
+}
+
 TEST(ecn, the_last_link_keeps_its_endpoint)
 {
   Fixture s;
