@@ -303,10 +303,12 @@ json ExclusionDriver::json() const
   for (const Exclusion& one : known_.all())
   {
     const auto count = flows_.find(one.text());
+    std::string problem = known_.problem(one);
+    if (problem.empty() && one.kind == Exclusion::Kind::ssid) problem = host_.network_unknown();
     all.push_back({ { "kind", name(one.kind) },
                     { "what", one.what },
                     { "flows", count == flows_.end() ? 0 : count->second },
-                    { "problem", known_.problem(one) } });
+                    { "problem", std::move(problem) } });
   }
   return all;
 }

@@ -39,6 +39,8 @@ public:
   {
     std::function<std::optional<kernel::SocketOwner>(const FlowKey&)> owner_of;
     std::function<std::string(const FlowKey&)> tunnel;
+    // Why it is not known which Wi-Fi network this is; empty: it is, or there is none.
+    std::function<std::string()> network_unknown = [] { return std::string {}; };
     std::function<ResolvedNames(const std::vector<std::string>& hosts, const std::vector<std::string>& users)> look_up =
         look_up_names;
   };

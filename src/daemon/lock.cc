@@ -46,7 +46,10 @@ bool is_running(pid_t pid)
 
 InstanceLock::InstanceLock(const std::filesystem::path& file)
 {
-  ::mkdir(file.parent_path().c_str(), 0750); // a failure shows in open()
+  const std::filesystem::path directory = file.parent_path();
+  if (::mkdir(directory.c_str(), 0750) != 0 && errno != EEXIST)
+    throw std::runtime_error { "directory " + directory.string() + " for the lock file: " + std::strerror(errno)
+                               + (errno == EACCES || errno == EPERM ? "; run as root" : "") };
   descriptor_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0640);
   if (descriptor_ < 0)
     throw std::runtime_error { "lock file " + file.string() + ": " + std::strerror(errno)

@@ -7,8 +7,11 @@
 #include "src/kernel/clock.h"
 
 #include <exception>
+#include <optional>
 #include <stdexcept>
+#include <thread>
 #include <utility>
+#include <variant>
 
 namespace tandem::daemon
 {
@@ -50,8 +53,15 @@ PacketLoop::PacketLoop(const Config& given, ForKeeper for_keeper, evidence::Memo
         given, marks_, monitor_.table(),
         [this](std::uint64_t generation, fetch::Message message)
         {
-          return fetch_mail_.post([this, generation, message = std::move(message)]
-                                  { fetch_message(message, broker_.current(generation)); });
+          const auto* said = std::get_if<fetch::Cost>(&message);
+          const std::optional<fetch::Cost> cost = said != nullptr ? std::optional { *said } : std::nullopt;
+          if (fetch_mail_.post([this, generation, message = std::move(message)]
+                               { fetch_message(message, broker_.current(generation)); }))
+            return true;
+          // The last bill of a service that ends comes in this thread, and comes once.
+          if (!cost || std::this_thread::get_id() != thread_) return false;
+          fetch_message(*cost, false);
+          return true;
         }
       }
 {
@@ -208,6 +218,7 @@ void PacketLoop::begin()
 {
   mailbox_.bind_to_this_thread();
   fetch_mail_.bind_to_this_thread();
+  thread_ = std::this_thread::get_id();
   ev_io_start(loop_, &queue_io_);
   ev_io_start(loop_, &monitor_io_);
   ev_io_start(loop_, &keeper_io_);

@@ -49,6 +49,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -167,6 +168,7 @@ private:
   void see_anew();
   void let_go(const std::string& why);
   void machine_woke();
+  std::string network_unknown() const;
   void make_exclusions();
   void make_validation();
   void exclusions_changed();
@@ -305,6 +307,7 @@ private:
   ev_periodic never_ {};
   ev_async mail_ {}, halt_ {};
   control::Mailbox mailbox_;
+  std::thread::id thread_ {};         // that the loop runs in
   control::Mailbox fetch_mail_;       // from the fetch thread; of its own, so that neither crowds the other out
   FetchBroker broker_;                // its thread posts to the mailbox: ends before it
   std::optional<WifiWatch> watch_ {}; // on the loop, as those below: gone before it

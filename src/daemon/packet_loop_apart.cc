@@ -139,10 +139,16 @@ void PacketLoop::make_validation()
         }));
   };
   if (!validation_) validation_.emplace(roles_.wifi, told);
-  // Of the others nobody else asks.
-  more_validation_.clear();
-  for (std::size_t i = 0; config_.placement.enabled && i < roles_.more_wifi.size(); ++i)
-    if (!roles_.more_wifi[i].empty()) more_validation_.try_emplace(wifi_link(i + 1), roles_.more_wifi[i], told);
+  // Of the others nobody else asks. One that is not needed now follows nothing: ending it may mean to wait for a call
+  // of its thread, and packets would wait, too.
+  for (std::size_t i = 0; i < roles_.more_wifi.size(); ++i)
+  {
+    const std::string interface = config_.placement.enabled ? roles_.more_wifi[i] : std::string {};
+    if (const auto watch = more_validation_.find(wifi_link(i + 1)); watch != more_validation_.end())
+      watch->second.follow(interface);
+    else if (!interface.empty())
+      more_validation_.try_emplace(wifi_link(i + 1), interface, told);
+  }
 }
 
 // Not the keeper's business: wpa_supplicant may be asked by whoever is in its group. Where hands are off the card is
@@ -162,7 +168,16 @@ void PacketLoop::make_exclusions()
       chain_, inputs_, [this](std::function<void()> work) { static_cast<void>(mailbox_.post(std::move(work))); },
       [this] { exclusions_changed(); },
       ExclusionDriver::Host { .owner_of = [this](const FlowKey& flow) { return owner_of(flow); },
-                              .tunnel = [this](const FlowKey& flow) { return tunnel(flow); } });
+                              .tunnel = [this](const FlowKey& flow) { return tunnel(flow); },
+                              .network_unknown = [this] { return network_unknown(); } });
+}
+
+// As apart() asks: by the driver's word alone.
+std::string PacketLoop::network_unknown() const
+{
+  const links::LinkInfo& wifi = monitor_[Link::wifi];
+  if (!wifi.up || network_.by_driver() || kernel::now() < network_settles_) return {};
+  return "the driver of " + wifi.interface + " does not tell which Wi-Fi network it is in (nl80211)";
 }
 
 void PacketLoop::exclude(const std::vector<ExclusionSetting>& all)

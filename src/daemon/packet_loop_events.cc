@@ -541,8 +541,8 @@ bool PacketLoop::may_rest() const
 {
   constexpr int looks = 25; // 5 s
   return quiet_looks_ >= looks && (bypass_.on() || !wanted_.any) && rules_.in_force() && !keeper_.state().watching
-         && !monitor_.outdated() && !route_unsent_ && steering_.settled() && pacing_.settled() && !roam_told_
-         && broker_.store().under_way() == 0 && traps_.all().empty();
+         && !monitor_.outdated() && !(validation_ && validation_->holds()) && !route_unsent_ && steering_.settled()
+         && pacing_.settled() && !roam_told_ && broker_.store().under_way() == 0 && traps_.all().empty();
 }
 
 void PacketLoop::rest()

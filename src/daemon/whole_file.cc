@@ -41,7 +41,12 @@ void write_whole(const std::filesystem::path& file, std::string_view bytes)
 {
   const std::string partial = file.string() + ".part";
   {
-    const kernel::Fd out { ::open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600) };
+    // What is there, of a writer that was killed or of another user, is not written into: its owner could read and
+    // change it.
+    ::unlink(partial.c_str());
+    const kernel::Fd out { ::open(partial.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600) };
+    if (!out && errno == EEXIST)
+      throw std::runtime_error { partial + " is in the way and cannot be removed: remove it" };
     if (!out || !write_all(out.get(), bytes) || ::fsync(out.get()) != 0)
     {
       const int why = errno;

@@ -66,9 +66,23 @@ WifiWatch::~WifiWatch()
 void WifiWatch::assign(const std::string& interface, const std::string& cell)
 {
   if (interface == settings_.interface && cell == settings_.cell) return;
+  const bool other_wifi = interface != settings_.interface;
   settings_.interface = interface;
   settings_.cell = cell;
-  close_sources();
+  if (other_wifi) return close_sources();
+  // What is heard of the Wi-Fi radio stays known.
+  if (!feeder_) return;
+  for (ev_io& io : sources_)
+    ev_io_stop(loop_, &io); // a source may be open by another descriptor: listen() starts them
+  feeder_->set_interfaces(interfaces());
+}
+
+// Of our links.
+std::vector<std::string> WifiWatch::interfaces() const
+{
+  std::vector<std::string> all { settings_.interface };
+  if (!settings_.cell.empty()) all.push_back(settings_.cell);
+  return all;
 }
 
 void WifiWatch::watch(bool on)
@@ -207,10 +221,8 @@ void WifiWatch::open_sources()
 {
   const auto own = kernel::hardware_address(settings_.interface);
   if (!own) return; // not there yet
-  std::vector<std::string> interfaces { settings_.interface };
-  if (!settings_.cell.empty()) interfaces.push_back(settings_.cell);
   feeder_ = std::make_unique<feeder::Feeder>(
-      make_sources(settings_.radio, settings_.modem, interfaces), std::vector<feeder::Mac> { *own },
+      make_sources(settings_.radio, settings_.modem, interfaces()), std::vector<feeder::Mac> { *own },
       [](bool problem, const std::string& words) { log(problem ? Severity::warning : Severity::notice, words); });
   if (recorder_)
     feeder_->tap([this](const std::string& source, const feeder::Report& report) { recorder_->take(source, report); });

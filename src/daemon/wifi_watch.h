@@ -83,6 +83,7 @@ private:
   void hear_answers();
   bool feeding(Tick now) const;
   void read_sources(Tick now);
+  std::vector<std::string> interfaces() const;
   void open_sources();
   void close_sources();
   void watch_descriptors(bool frames);

@@ -11,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <utility>
 
 extern char** environ;
@@ -57,8 +58,10 @@ Started start(const std::string& path, const std::vector<std::string>& words)
   Started started {};
   // Input goes by a socket: a program that ends early must not raise SIGPIPE here.
   std::array<int, 2> pair { -1, -1 };
-  (void)socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data());
-  Pipe in { Fd { pair[0] }, Fd { pair[1] } }, out = make_pipe(), err = make_pipe();
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()) != 0) return { .fault = errno };
+  Pipe in { Fd { pair[0] }, Fd { pair[1] } }, out = make_pipe(), err = out.read ? make_pipe() : Pipe {};
+  // Without them it would have this process's own input and output, and its answer would be taken for an empty one.
+  if (!err.read) return { .fault = errno };
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, in.read.get(), 0);
@@ -130,7 +133,8 @@ CommandResult run(const std::vector<std::string>& words, const std::string& inpu
   if (path.empty()) return { .status = 127, .errors = words.front() + ": not installed" };
   Started started = start(path, words);
   if (started.fault != 0)
-    return { .status = started.fault == ENOENT ? 127 : 126, .errors = path + ": cannot be started" };
+    return { .status = started.fault == ENOENT ? 127 : 126,
+             .errors = path + ": cannot be started: " + std::strerror(started.fault) };
   CommandResult result {};
   exchange(started, input, result);
   int status = 0;

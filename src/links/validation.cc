@@ -1,5 +1,6 @@
 #include "src/links/validation.h"
 
+#include "src/kernel/clock.h"
 #include "src/links/bus.h"
 
 #include <mutex>
@@ -23,6 +24,7 @@ public:
     find(nm_, changed_rule(network_manager, network_manager_device));
   }
 
+  const std::string& of() const { return interface(); }
   // What it said last; nothing: nobody says anything.
   const std::optional<Connectivity>& said() const { return said_; }
 
@@ -50,28 +52,48 @@ private:
 
 } // namespace
 
-std::string NetworkValidation::take(const Connectivity& now)
+void NetworkValidation::take(const Connectivity& said, Tick now)
 {
-  if (now.connection != connection_)
+  if (said.connection != connection_)
   {
-    connection_ = now.connection;
+    connection_ = said.connection;
     validated_ = false;
   }
-  const auto either = [&](unsigned state) { return now.v4 == state || now.v6 == state; };
+  const auto either = [&](unsigned state) { return said.v4 == state || said.v6 == state; };
+  if (!either(full) && !either(portal) && !either(limited))
+  {
+    if (!silent_) silent_ = now;
+    return;
+  }
+  why_.clear();
+  silent_.reset();
   // One IP version is enough: many networks have only one.
   if (either(full)) validated_ = true;
-  if (either(full)) return {};
+  if (either(full)) return;
   // A portal may come back when the time that was paid for is over.
   if (either(portal)) validated_ = false;
-  if (either(portal)) return "the Wi-Fi network is behind a captive portal (NetworkManager)";
-  return either(limited) && !validated_ ? "the Wi-Fi network has not led to the Internet yet (NetworkManager)" : "";
+  if (either(portal))
+    why_ = "the Wi-Fi network is behind a captive portal (NetworkManager)";
+  else if (!validated_)
+    why_ = "the Wi-Fi network has not led to the Internet yet (NetworkManager)";
+}
+
+std::string NetworkValidation::why(Tick now) const
+{
+  return silent_ && !holds(now) ? std::string {} : why_;
+}
+
+bool NetworkValidation::holds(Tick now) const
+{
+  return silent_ && !why_.empty() && now - *silent_ < holds_on;
 }
 
 struct ValidationWatch::Told
 {
   std::mutex mutex {};
+  std::string interface {
+  }; // of which this is said
   NetworkValidation validation {};
-  std::string why {};
 };
 
 ValidationWatch::ValidationWatch(std::string interface, std::function<void()> told)
@@ -81,11 +103,16 @@ ValidationWatch::ValidationWatch(std::string interface, std::function<void()> to
             [said = told_.get(), told = std::move(told)](const Bus* bus)
             {
               {
+                const auto* asked = static_cast<const ValidationBus*>(bus);
+                const Tick now = kernel::now();
                 const std::lock_guard lock { said->mutex };
-                const auto now = bus ? static_cast<const ValidationBus*>(bus)->said() : std::optional<Connectivity> {};
-                std::string why = said->validation.take(now.value_or(Connectivity {}));
-                if (why == said->why) return;
-                said->why = std::move(why);
+                const auto state = [&] { return std::pair { said->validation.why(now), said->validation.holds(now) }; };
+                const auto before = state();
+                if (asked != nullptr && std::exchange(said->interface, asked->of()) != asked->of())
+                  said->validation = {};
+                const auto answer = asked != nullptr ? asked->said() : std::nullopt;
+                said->validation.take(answer.value_or(Connectivity {}), now);
+                if (state() == before) return;
               }
               told();
             })
@@ -98,7 +125,13 @@ ValidationWatch::~ValidationWatch() = default;
 std::string ValidationWatch::why() const
 {
   const std::lock_guard lock { told_->mutex };
-  return told_->why;
+  return told_->validation.why(kernel::now());
+}
+
+bool ValidationWatch::holds() const
+{
+  const std::lock_guard lock { told_->mutex };
+  return told_->validation.holds(kernel::now());
 }
 
 void ValidationWatch::follow(const std::string& interface)

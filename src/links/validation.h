@@ -2,8 +2,12 @@
 // until somebody has signed in.
 #pragma once
 
+#include <tandem/units.h>
+
+#include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace tandem::links
@@ -23,27 +27,38 @@ struct Connectivity
 class NetworkValidation
 {
 public:
-  // Why the network is no way to the Internet (yet); empty: it is, or nobody says. Once it has led there, a lack is no
-  // portal until another connection is active: a blackout looks like one to whoever checks.
-  std::string take(const Connectivity& now);
+  // NetworkManager that is started anew has checked within some seconds.
+  static constexpr Duration holds_on = std::chrono::seconds { 15 };
+
+  // Once it has led to the Internet, a lack is no portal until another connection is active: a blackout looks like one
+  // to whoever checks.
+  void take(const Connectivity& said, Tick now);
+  // Why the network is no way to the Internet (yet); empty: it is, or nobody says. What was said holds on for a while
+  // after nobody says anything any more.
+  std::string why(Tick now) const;
+  // It holds on: why() becomes another one without a word.
+  bool holds(Tick now) const;
 
 private:
   std::string connection_ {};
   bool validated_ = false;
+  std::string why_ {};
+  std::optional<Tick> silent_ {}; // since when nobody says anything
 };
 
 // Follows one interface (bus.h).
 class ValidationWatch
 {
 public:
-  // `told` is called from the thread, whenever why() is another one.
+  // `told` is called from the thread, whenever why() or holds() is another one, but for the end of the latter.
   ValidationWatch(std::string interface, std::function<void()> told);
   ~ValidationWatch();
   ValidationWatch(const ValidationWatch&) = delete;
   ValidationWatch& operator=(const ValidationWatch&) = delete;
 
-  // As NetworkValidation::take() said. From any thread.
+  // As NetworkValidation::why(), now. From any thread.
   std::string why() const;
+  bool holds() const;
   // Another interface has the role now; empty: none.
   void follow(const std::string& interface);
 

@@ -158,15 +158,21 @@ private:
     look_unasked_ = needed ? now() + std::max(period, back_off_) : Tick::max();
   }
 
-  // Puts back what others took away.
+  void make_route()
+  {
+    route_.emplace(route_plan_, options_.arp_file);
+    state_.route = route_->state();
+  }
+
+  // Puts back what others took away, and makes the route that could not be made.
   void mend()
   {
     constexpr Duration first = std::chrono::seconds { 1 }, longest = std::chrono::seconds { 60 };
     look_for_rules_ = Tick::max();
     look_unasked_later();
     const bool rules = state_.phase == KeeperState::Phase::armed && !backend_->in_place();
-    const bool route = route_ && !route_->has_rules();
-    if (!rules && !route) return;
+    const bool route = route_ && !route_->has_rules(), no_route = !route_ && !route_plan_.cell.empty();
+    if (!rules && !route && !no_route) return;
     back_off_ = now() - mended_ > 2 * longest ? first : std::clamp(2 * back_off_, first, longest);
     mended_ = now();
     look_unasked_later();
@@ -174,7 +180,8 @@ private:
     {
       if (rules) backend_->apply(plan_);
       if (route) route_->put_rules_back();
-      ++state_.restored;
+      if (rules || route) ++state_.restored;
+      if (no_route) make_route();
     }
     catch (const std::exception& e)
     {
@@ -249,12 +256,12 @@ private:
     }
     else if (what == "route")
     {
-      auto plan = order.at("plan").get<RoutePlan>();
+      route_plan_ = order.at("plan").get<RoutePlan>();
       route_.reset();
       state_.route = {}; // also when the new one cannot be made
-      if (plan.cell.empty()) return;
-      route_.emplace(plan, options_.arp_file);
-      state_.route = route_->state();
+      if (route_plan_.cell.empty()) return;
+      look_for_rules_soon(); // should it fail: it is tried again
+      make_route();
     }
     else if (what == "steering")
     {
@@ -472,6 +479,7 @@ private:
   const std::atomic<std::uint64_t>& heartbeat_;
   KeeperOptions options_;
   std::unique_ptr<RuleBackend> backend_ {};
+  RoutePlan route_plan_ {}; // wanted
   std::optional<PolicyRoute> route_ {};
   RulesetWatch rulesets_ {};
   Tick look_for_rules_ = Tick::max(); // after news

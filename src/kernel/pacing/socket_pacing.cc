@@ -201,8 +201,12 @@ private:
     for (const SocketPace& one : sockets)
     {
       const Entry entry { .set = one.set, .only_if = one.only_if };
-      if (bpf_map_update_elem(map_, &one.cookie, &entry, BPF_ANY) != 0)
-        throw std::runtime_error { because("bpf: name a socket", errno) };
+      if (bpf_map_update_elem(map_, &one.cookie, &entry, BPF_ANY) == 0) continue;
+      const int code = errno;
+      // The next walk must not set what is not asked for any more.
+      for (const SocketPace& named : sockets)
+        bpf_map_delete_elem(map_, &named.cookie);
+      throw std::runtime_error { because("bpf: name a socket", code) };
     }
     const int failure = walk();
     for (SocketPace& one : sockets)

@@ -145,7 +145,10 @@ TEST_F(LockTest, who_may_not_write_where_all_daemons_look_locks_its_own_director
 TEST_F(LockTest, a_directory_that_cannot_be_made_is_said)
 {
   file = "/proc/tandem/tandemd.lock";
-  EXPECT_THAT(fault(), HasSubstr("lock file /proc/tandem/tandemd.lock: "));
+  EXPECT_THAT(fault(), HasSubstr("directory /proc/tandem for the lock file: "));
+  std::ofstream { directory / "file" } << "no directory";
+  file = directory / "file" / "run" / "tandemd.lock";
+  EXPECT_THAT(fault(), HasSubstr("Not a directory")) << "the reason, not what follows from it";
 }
 
 } // namespace

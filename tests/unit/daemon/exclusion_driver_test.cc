@@ -102,10 +102,12 @@ protected:
   Fixture fixture { {} };
   ChainInputs inputs { fixture.chain, nullptr };
   int changes = 0;
+  std::string network_unknown {};
   ExclusionDriver driver { fixture.chain, inputs, [this](std::function<void()> work) { servers.post(std::move(work)); },
                            [this] { ++changes; },
                            ExclusionDriver::Host { .owner_of = [](const FlowKey&) { return std::nullopt; },
                                                    .tunnel = [](const FlowKey&) { return std::string {}; },
+                                                   .network_unknown = [this] { return network_unknown; },
                                                    .look_up = [this](const std::vector<std::string>& hosts, const auto&)
                                                    { return servers.look_up(hosts); } } };
   const std::vector<Exclusion> name { { Exclusion::Kind::to, "updates.example.org" } };
@@ -171,6 +173,16 @@ TEST_F(ExclusionDrivers, AskForNamesOneAtATime)
   driver.look(Tick { 1000s });
   servers.take_answer();
   EXPECT_EQ(times_asked(Tick { 1001s }), 2) << "for what came meanwhile, once";
+}
+
+TEST_F(ExclusionDrivers, SayThatANetworkIsNotToldWhereItIsNot)
+{
+  driver.assign({ { Exclusion::Kind::ssid, "Home" }, { Exclusion::Kind::to, "192.0.2.0/24" } }, Tick { 10s });
+  for (const auto& one : driver.json())
+    EXPECT_EQ(one["problem"], "");
+  network_unknown = "the driver does not tell";
+  for (const auto& one : driver.json())
+    EXPECT_EQ(one["problem"], one["kind"] == "ssid" ? network_unknown : "");
 }
 
 TEST_F(ExclusionDrivers, CountLivingFlowsOnly)

@@ -127,6 +127,18 @@ TEST_F(SavedOnDisk, AFailureLeavesWhatWasThere)
   EXPECT_EQ(SavedFile { directory }.load(), some());
 }
 
+TEST_F(SavedOnDisk, WhoeverHoldsWhatIsInTheWayReadsNothing)
+{
+  SavedFile file { directory };
+  ASSERT_TRUE(file.save({}));
+  std::ofstream { directory / "settings.part" } << "somebody's";
+  std::ifstream held { directory / "settings.part" };
+  ASSERT_TRUE(file.save(some())) << file.problem();
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char> { held }, {}), "somebody's");
+  EXPECT_EQ(SavedFile { directory }.load(), some());
+  EXPECT_EQ(mode(directory / "settings"), 0600u);
+}
+
 // -- what counts
 
 // offload and mirror are loaded; offload has the knob window_mss, 1 to 100, 20 when nobody says otherwise.
