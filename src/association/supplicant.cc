@@ -198,11 +198,31 @@ bool Supplicant::has(const std::string& interface)
 
 std::optional<std::vector<KnownNetwork>> Supplicant::networks(const std::string& interface)
 {
-  const auto answer = ask(of(interface) + "LIST_NETWORKS");
+  // An answer has at most 4096 bytes, and ends with the last line that fits: LAST_ID asks for those after it. A line
+  // has less than 256 bytes.
+  constexpr std::size_t may_go_on = 4096 - 256;
+  constexpr int most_pages = 64;
+  const std::string question = of(interface) + "LIST_NETWORKS";
+  auto answer = ask(question);
   if (!answer) return {};
-  if (!answer->starts_with("FAIL")) return parse_networks(*answer);
-  problem_ = "wpa_supplicant does not say which networks it knows for " + interface;
-  return {};
+  if (answer->starts_with("FAIL"))
+  {
+    problem_ = "wpa_supplicant does not say which networks it knows for " + interface;
+    return {};
+  }
+  std::vector<KnownNetwork> all = parse_networks(*answer);
+  int last = last_network(*answer);
+  for (int page = 1; answer->size() >= may_go_on && page < most_pages; ++page)
+  {
+    answer = ask(question + " LAST_ID=" + std::to_string(last));
+    if (!answer) return {};
+    const int next = last_network(*answer);
+    if (next <= last) break; // no more; or one that does not know LAST_ID, and begins anew
+    last = next;
+    const std::vector<KnownNetwork> more = parse_networks(*answer);
+    all.insert(all.end(), more.begin(), more.end());
+  }
+  return all;
 }
 
 std::string Supplicant::state(const std::string& interface)

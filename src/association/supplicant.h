@@ -27,6 +27,8 @@ struct KnownNetwork
 };
 // The answer to LIST_NETWORKS; lines that are none are left out.
 std::vector<KnownNetwork> parse_networks(std::string_view answer);
+// The number in its last line, whatever else that says; -1: there is none.
+int last_network(std::string_view answer);
 
 // The value of "key=value" lines, as STATUS answers; empty when it is not there.
 std::string value_of(std::string_view answer, std::string_view key);

@@ -77,6 +77,21 @@ std::vector<KnownNetwork> parse_networks(std::string_view answer)
   return all;
 }
 
+int last_network(std::string_view answer)
+{
+  int last = -1;
+  cut(answer, '\n'); // the heading
+  while (!answer.empty())
+  {
+    std::string_view line = cut(answer, '\n');
+    const std::string_view number = cut(line, '\t');
+    int id = 0;
+    const auto [end, fault] = std::from_chars(number.data(), number.data() + number.size(), id);
+    if (fault == std::errc {} && end == number.data() + number.size()) last = id;
+  }
+  return last;
+}
+
 std::string value_of(std::string_view answer, std::string_view key)
 {
   while (!answer.empty())

@@ -66,6 +66,14 @@ void Feeder::receive(Tick now, std::vector<RadioEvent>& events)
   std::stable_sort(events.begin(), events.end(), [](const auto& a, const auto& b) { return a.at < b.at; });
 }
 
+void Feeder::set_interfaces(const std::vector<std::string>& interfaces)
+{
+  std::erase_if(interfaces_, [&](const auto& one)
+                { return std::find(interfaces.begin(), interfaces.end(), one.first) == interfaces.end(); });
+  for (Slot& slot : slots_)
+    slot.source->set_interfaces(interfaces);
+}
+
 void Feeder::read(Slot& slot, Tick now, std::vector<RadioEvent>& events)
 {
   reports_.clear();
@@ -83,7 +91,12 @@ void Feeder::read(Slot& slot, Tick now, std::vector<RadioEvent>& events)
     slot.last = std::max(slot.last, report.at);
     if (slot.is_stale) say_(false, slot.source->name() + " speaks again");
     slot.is_stale = false;
+    const std::optional<Mac> before = ap_;
     take(slot, report, events);
+    if (ap_ == before) continue;
+    // Which channel was in use is said of the access point before.
+    for (auto& [frequency, survey] : surveys_)
+      survey.in_use = false;
   }
   if (!reports_.empty()) tell_doubts(slot);
   if (alive) return;
@@ -118,6 +131,10 @@ void Feeder::take(Slot& slot, const Report& report, std::vector<RadioEvent>& eve
   {
     // Who surveys several channels may not know which one is ours.
     Survey known = *survey;
+    // There is one that is in use: an older report of another channel is of before we went over to this one.
+    if (known.in_use)
+      for (auto& [frequency, one] : surveys_)
+        one.in_use = false;
     known.in_use = known.in_use || known.frequency == frequency();
     if (surveys_.size() < most_surveys || surveys_.contains(known.frequency)) surveys_[known.frequency] = known;
     busy_.take(known, report.at);

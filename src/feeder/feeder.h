@@ -37,6 +37,8 @@ public:
   // Takes in everything that has come; appends what it means for the link to our access point. Tries again to open what
   // is closed.
   void receive(Tick now, std::vector<RadioEvent>& events);
+  // Our links have other interfaces now, but for the Wi-Fi one.
+  void set_interfaces(const std::vector<std::string>& interfaces);
   // When receive() wants to be called although no descriptor is readable.
   Tick due() const;
   struct Descriptor

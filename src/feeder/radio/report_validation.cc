@@ -15,6 +15,7 @@ constexpr double slowest_mbps = 1, fastest_mbps = 50'000; // 802.11 has 1 Mb/s t
 constexpr float weakest_dbm = -120, strongest_dbm = 20;
 constexpr unsigned lowest_mhz = 700, highest_mhz = 72'000; // 802.11ah to 802.11ad
 constexpr Duration clock_tolerance = 1s;
+constexpr Duration longest_counted = 24h * 3650; // of counters since the driver was loaded: no sum overflows
 // A measured signal changes within seconds, even of a laptop that lies still.
 constexpr unsigned same_frames = 100;
 constexpr Duration same_for = 60s;
@@ -77,9 +78,17 @@ bool ReportValidation::examine(Report& report, Tick now)
     if (stats->signal) watch_signal(*stats->signal, report.at);
   }
   else if (auto* survey = std::get_if<Survey>(&report.what))
+  {
     bound(survey->noise, weakest_dbm, strongest_dbm, Doubt::impossible_signal);
+    for (std::optional<Duration>* time : { &survey->active, &survey->busy, &survey->receiving, &survey->sending })
+      bound(*time, Duration {}, longest_counted, Doubt::impossible_time);
+  }
   else if (auto* candidate = std::get_if<Candidate>(&report.what))
+  {
     bound(candidate->signal, weakest_dbm, strongest_dbm, Doubt::impossible_signal);
+    bound(candidate->age, Duration {}, Duration::max(), Doubt::impossible_time);
+    if (candidate->age) candidate->age = std::min(*candidate->age, longest_counted); // not: unknown, which is new
+  }
   else if (auto* modem = std::get_if<ModemStats>(&report.what))
   {
     // 3GPP TS 36.133, 9.1.4 and 9.1.7; 38.133, 10.1.6: RSRP down to -156, RSRQ -43 to 20.

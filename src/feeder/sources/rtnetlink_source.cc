@@ -121,6 +121,13 @@ bool RtnetlinkSource::receive(Tick now, std::vector<Report>& reports)
   return problem_.empty();
 }
 
+void RtnetlinkSource::set_interfaces(const std::vector<std::string>& interfaces)
+{
+  if (interfaces == interfaces_) return;
+  interfaces_ = interfaces;
+  if (socket_) reopen({});
+}
+
 bool RtnetlinkSource::reopen(Tick)
 {
   problem_.clear();

@@ -25,6 +25,7 @@ public:
   Tick due() const override;
   bool receive(Tick now, std::vector<Report>& reports) override;
   bool reopen(Tick now) override;
+  void set_interfaces(const std::vector<std::string>& interfaces) override;
   std::string problem() const override { return problem_; }
   // Times that messages were lost and everything was read anew.
   std::uint64_t skipped() const override { return overruns_; }

@@ -30,6 +30,8 @@ public:
   virtual bool reopen(Tick now) = 0;
   // The access point that we are associated with is another one now, or there is none: a hint what to listen to.
   virtual void set_ap(const std::optional<Mac>&) {}
+  // Those of our links are other ones now.
+  virtual void set_interfaces(const std::vector<std::string>&) {}
   // Why it does not work, for people: what failed, why, what to do. Empty while it works.
   virtual std::string problem() const { return {}; }
   // What it asks is not on every machine: that it is closed is not worth a line of the log.

@@ -112,6 +112,42 @@ TEST(Supplicant, AnEmptyListIsOne)
   EXPECT_EQ(supplicant.problem(), "");
 }
 
+// wpa_supplicant's answers have at most 4096 bytes.
+std::string page_after(int last, int networks)
+{
+  std::string page = "network id / ssid / bssid / flags\n";
+  for (int id = last + 1; id < networks; ++id)
+  {
+    const std::string line = std::to_string(id) + "\tnetwork " + std::to_string(id) + "\tany\t[DISABLED]\n";
+    if (page.size() + line.size() >= 4096) break;
+    page += line;
+  }
+  return page;
+}
+
+TEST(Supplicant, ALongListIsAskedForToItsEnd)
+{
+  for (const bool knows_last_id : { true, false })
+  {
+    auto answers = there;
+    const std::string question = "IFNAME=wlan0 LIST_NETWORKS";
+    answers[question] = page_after(-1, 400);
+    for (int last = 0; last < 400; ++last)
+      answers[question + " LAST_ID=" + std::to_string(last)] = page_after(knows_last_id ? last : -1, 400);
+    const Played played { answers };
+    Supplicant supplicant { played.path() };
+    ASSERT_TRUE(supplicant.present("wlan0"));
+    const auto networks = supplicant.networks("wlan0");
+    ASSERT_TRUE(networks);
+    if (knows_last_id)
+      EXPECT_EQ(networks->size(), 400u);
+    else
+      EXPECT_EQ(networks->size(), parse_networks(page_after(-1, 400)).size()) << "each once";
+    for (std::size_t i = 0; i < networks->size(); ++i)
+      EXPECT_EQ((*networks)[i].id, static_cast<int>(i));
+  }
+}
+
 TEST(Supplicant, NoAnswerDoesNotSayThatSomebodyElseHasTheInterface)
 {
   auto answers = there;

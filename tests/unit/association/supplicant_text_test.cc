@@ -33,6 +33,13 @@ TEST(SupplicantText, networks_with_what_is_disabled)
   EXPECT_TRUE(parse_networks("").empty());
 }
 
+TEST(SupplicantText, the_last_network_also_without_a_name)
+{
+  EXPECT_EQ(last_network("network id / ssid / bssid / flags\n0\thome\tany\t\n7\t\tany\t[DISABLED]\n"), 7);
+  EXPECT_EQ(last_network("network id / ssid / bssid / flags\n"), -1);
+  EXPECT_EQ(last_network("FAIL\n"), -1);
+}
+
 TEST(SupplicantText, a_value_of_an_answer)
 {
   EXPECT_EQ(value_of("bssid=02:00\nwpa_state=COMPLETED\n", "wpa_state"), "COMPLETED");

@@ -22,6 +22,7 @@ public:
     std::vector<Report> next {};
     bool open = true;
     std::optional<Mac> told {};
+    std::vector<std::string> interfaces {};
   };
   Played(Hands& hands, std::string name, unsigned limit) : hands_ { hands }, name_ { std::move(name) }, limit_ { limit }
   {
@@ -46,6 +47,7 @@ public:
     return hands_.open;
   }
   void set_ap(const std::optional<Mac>& ap) override { hands_.told = ap; }
+  void set_interfaces(const std::vector<std::string>& all) override { hands_.interfaces = all; }
   std::string problem() const override { return hands_.open ? "" : "unplugged"; }
   std::uint64_t skipped() const override { return 0; }
   Duration stale_after() const override { return 1s; }
@@ -319,6 +321,48 @@ TEST_F(FeederTest, any_bytes_may_be_in_a_name)
       { .at = Tick { 10s }, .what = Candidate { .ap = ap, .ssid = "caf\xe9 \xff\x01\"", .frequency = 2437 } });
   feeder.receive(Tick { 10s }, events);
   EXPECT_NO_THROW(static_cast<void>(wifi_json(feeder, Tick { 10s }).dump()));
+}
+
+TEST_F(FeederTest, the_channel_of_the_access_point_before_is_not_ours)
+{
+  const Mac next { 2, 0, 0, 0, 7, 7 };
+  const auto surveyed = [](unsigned frequency, bool in_use)
+  { return Survey { .frequency = frequency, .in_use = in_use, .active = 10s, .busy = 1s }; };
+  Feeder feeder = make();
+  Tick now { 10s };
+  radio.next = { { .at = now, .what = station(20) }, { .at = now, .what = surveyed(2412, true) } };
+  feeder.receive(now, events);
+  EXPECT_EQ(feeder.frequency(), 2412u);
+  now += 100ms;
+  StationStats elsewhere = station(40);
+  elsewhere.ap = next;
+  radio.next = { { .at = now, .what = elsewhere }, { .at = now, .what = surveyed(2412, false) } };
+  feeder.receive(now, events);
+  ASSERT_EQ(feeder.ap(), next);
+  EXPECT_EQ(feeder.frequency(), 0u) << "nobody has said so";
+  radio.next = { { .at = now, .what = surveyed(5180, true) } };
+  feeder.receive(now, events);
+  EXPECT_EQ(feeder.frequency(), 5180u);
+  // Our access point goes over to another channel (CSA).
+  radio.next = { { .at = now, .what = surveyed(5745, true) } };
+  feeder.receive(now, events);
+  EXPECT_EQ(feeder.frequency(), 5745u);
+}
+
+TEST_F(FeederTest, another_modem_closes_nothing)
+{
+  Feeder feeder = make();
+  Tick now { 10s };
+  radio.next = { { .at = now, .what = station(20) },
+                 { .at = now, .what = InterfaceChange { .interface = "wlan0", .ifindex = 2, .up = true } },
+                 { .at = now, .what = InterfaceChange { .interface = "wwan0", .ifindex = 3, .up = true } } };
+  feeder.receive(now, events);
+  feeder.set_interfaces({ "wlan0", "wwan1" });
+  EXPECT_EQ(radio.interfaces, (std::vector<std::string> { "wlan0", "wwan1" }));
+  EXPECT_EQ(feeder.ap(), ap) << "the radio goes on";
+  EXPECT_EQ(feeder.descriptors().size(), 2u);
+  EXPECT_TRUE(feeder.interfaces().contains("wlan0"));
+  EXPECT_FALSE(feeder.interfaces().contains("wwan0"));
 }
 
 } // namespace

@@ -41,6 +41,33 @@ TEST(ReportValidation, impossible_rates_are_taken_out)
   EXPECT_EQ(count(validation, Doubt::impossible_rate), 5u);
 }
 
+TEST(ReportValidation, impossible_times_are_taken_out)
+{
+  constexpr Duration least = Duration::min(), most = Duration::max();
+  ReportValidation validation {};
+  Report survey { .at = Tick { 1s },
+                  .what = Survey { .frequency = 2412, .active = most, .busy = least, .receiving = 1s } };
+  validation.examine(survey, Tick { 1s });
+  EXPECT_FALSE(std::get<Survey>(survey.what).active);
+  EXPECT_FALSE(std::get<Survey>(survey.what).busy);
+  EXPECT_EQ(std::get<Survey>(survey.what).receiving, 1s);
+  EXPECT_EQ(count(validation, Doubt::impossible_time), 2u);
+  const auto age = [&](Duration span)
+  {
+    Candidate candidate {};
+    candidate.ap = ap;
+    candidate.age = span;
+    Report report { .at = Tick { 1s }, .what = candidate };
+    validation.examine(report, Tick { 1s });
+    return std::get<Candidate>(report.what).age;
+  };
+  EXPECT_EQ(age(3s), 3s);
+  EXPECT_EQ(age(least), std::nullopt);
+  ASSERT_TRUE(age(most)) << "long ago is not just now";
+  EXPECT_GT(*age(most), 24h);
+  EXPECT_LT(*age(most), most / 2) << "a sum of it and of a time fits";
+}
+
 TEST(ReportValidation, impossible_signals_are_taken_out)
 {
   ReportValidation validation {};
