@@ -11,6 +11,8 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <ostream>
@@ -133,7 +135,14 @@ void attach(CLI::App& trace, std::ostream& out, std::ostream& err, int& exit_cod
                             "Per flow: what happened, when it stood still, and why, with the evidence");
   explain_command->add_option("--stall-ms", explained->shortest_ms, "Shorter ones are no stalls")
       ->capture_default_str()
-      ->check(CLI::Range { 1.0, 3'600'000.0 });
+      ->check(CLI::Range { 1.0, 3'600'000.0 })
+      ->check(CLI::Validator { [](const std::string& text)
+                               {
+                                 // Range lets "nan" pass: it is neither below nor above.
+                                 return std::isnan(std::strtod(text.c_str(), nullptr)) ? text + " is no number"
+                                                                                       : std::string {};
+                               },
+                               "" });
   add_local_option(*explain_command, explained->locals);
   explain_command->add_flag("--json", explained->json, "As JSON");
   explain_command->callback([&out, &err, &exit_code, explained]

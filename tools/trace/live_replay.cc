@@ -72,6 +72,15 @@ struct Hash
   }
 };
 
+// Module::set() takes no other values; a file may say anything.
+bool takes(const Knob& knob, double value)
+{
+  const double most = knob.type == KnobType::boolean  ? 1
+                      : knob.type == KnobType::choice ? static_cast<double>(knob.choices.size()) - 1
+                                                      : knob.maximum;
+  return value >= (knob.type == KnobType::boolean || knob.type == KnobType::choice ? 0 : knob.minimum) && value <= most;
+}
+
 class LivePlayer
 {
 public:
@@ -134,6 +143,12 @@ private:
   void begin(const input::State& state)
   {
     if (chain_) return;
+    // The daemon's has some thousand; what a file says must not take all memory.
+    constexpr std::uint64_t most_flows = 1 << 20;
+    if (state.capacity > most_flows)
+      throw trace::BadFile {
+        file_, {}, "says that the daemon had room for " + std::to_string(state.capacity) + " flows: it is damaged"
+      };
     std::vector<std::string> names;
     for (const auto& [name, on] : state.modules)
       names.push_back(name);
@@ -164,7 +179,23 @@ private:
   {
     for (const trace::KnobIs& knob : knobs)
       for (const auto& module : modules_)
-        if (module->name() == knob.module) module->set(knob.knob, knob.value);
+        if (module->name() == knob.module) set(*module, knob);
+  }
+
+  void set(Module& module, const trace::KnobIs& recorded)
+  {
+    for (const auto& knobs : { module.knobs(), module.test_knobs() })
+      for (const Knob& knob : knobs)
+      {
+        if (knob.name != recorded.knob) continue;
+        if (!takes(knob, recorded.value))
+          throw trace::BadFile { file_,
+                                 {},
+                                 recorded.module + "." + recorded.knob + " was " + std::to_string(recorded.value)
+                                     + ", which the module here does not take: the file is damaged, or of another "
+                                       "release" };
+        module.set(knob.name, recorded.value);
+      }
   }
 
   chain::Rest answer()
@@ -273,7 +304,8 @@ private:
     now_ = one.asked->at;
     // What the recorder did not keep is payload: nobody looks at it, but its length counts.
     bytes_.assign(one.bytes.begin(), one.bytes.end());
-    bytes_.resize(std::max<std::size_t>(bytes_.size(), one.asked->seen));
+    constexpr std::size_t longest_packet = 65'575; // of IPv6; a damaged file may say anything
+    bytes_.resize(std::max(bytes_.size(), std::min<std::size_t>(one.asked->seen, longest_packet)));
     wire::Parsed parsed = wire::parse(bytes_, one.direction.value_or(Direction::egress), true, 0, one.length);
     if (!parsed.ok()) return;
     Segment& segment = parsed.segment;

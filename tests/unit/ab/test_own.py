@@ -18,6 +18,7 @@ from tandem_ab.demand import judge
 from tandem_ab.sockets import Counted, Look, Sockets
 from tandem_ab.store import Store
 from tandem_common.control import Daemon
+from tandem_common.errors import Failure
 
 MB = 1_000_000
 
@@ -82,6 +83,21 @@ def test_the_kernel_counts_what_a_connection_received_and_sent() -> None:
         wait_for(lambda: any(one.received == 30_000 and one.sent == 100 and one.unread == 30_000 for one in asked.look({"127.0.0.1"}).sockets.values()))
         assert set(before.sockets) <= set(asked.look({"127.0.0.1"}).sockets)
         assert asked.look({"192.0.2.1"}).sockets == {}
+
+
+def test_a_look_that_was_broken_off_does_not_spoil_the_next(monkeypatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening, socket.create_connection(listening.getsockname()), listening.accept()[0]:
+        asked = Sockets()
+        whole = asked.look({"127.0.0.1"}).sockets
+
+        def interrupted(message: bytes) -> None:
+            raise OSError(4, "Interrupted")
+
+        for _ in range(3):
+            with monkeypatch.context() as patched, pytest.raises(Failure):
+                patched.setattr("tandem_ab.sockets.parse", interrupted)
+                asked.look({"127.0.0.1"})
+        assert set(whole) <= set(asked.look({"127.0.0.1"}).sockets)
 
 
 # -- the share of the time

@@ -40,6 +40,13 @@ protected:
   TemporaryFile file { Sample {}.file() };
 };
 
+TEST_F(TraceCommand, AStallIsNotAsLongAsNoNumber)
+{
+  for (const char* wrong : { "nan", "-nan", "inf", "0", "1e300", "x" })
+    EXPECT_EQ(run({ "explain", file.path().string(), "--stalls", "--stall-ms", wrong }).exit_code, 2) << wrong;
+  EXPECT_EQ(run({ "explain", file.path().string(), "--stalls", "--stall-ms", "500" }).exit_code, 0);
+}
+
 TEST_F(TraceCommand, PrintsALineForEachPacket)
 {
   const Result result = print({});

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <limits>
 #include <sstream>
 
 namespace tandem::trace_tool
@@ -274,6 +275,39 @@ TEST(LiveReplayed, AModuleThatIsNotHere)
   const TemporaryFile file { live.file() };
   EXPECT_THROW(replay_live(file.path(), [](const auto&) { return std::vector<std::shared_ptr<Module>> {}; }),
                BadRequest);
+}
+
+TEST(LiveReplayed, AFlowTableThatNoDaemonHasIsNotMade)
+{
+  Live live;
+  std::string bytes = live.file();
+  const std::string seed("\x09\0\0\0\0\0\0\0", 8), flows("\0\x10\0\0\0\0\0\0", 8);
+  const std::size_t at = bytes.find(seed + flows);
+  ASSERT_NE(at, std::string::npos);
+  bytes[at + 13] = 1; // 2^40 more
+  const TemporaryFile file { bytes };
+  std::string fault {};
+  try
+  {
+    fault = replay_live(file.path(), [](const auto&) { return narrow(); }).fault;
+  }
+  catch (const trace::BadFile& bad)
+  {
+    fault = bad.what();
+  }
+  EXPECT_THAT(fault, HasSubstr("room for 1099511631872 flows"));
+}
+
+TEST(LiveReplayed, AKnobIsNotSetToWhatItCannotBe)
+{
+  for (const double wrong : { 1e9, -1.0, std::numeric_limits<double>::quiet_NaN() })
+  {
+    Live live;
+    live.play(download(3));
+    live.inputs().add(live.now(), in::Knobs { { { "narrow", "from", wrong } } });
+    live.play(download(3));
+    EXPECT_THAT(again(live).fault, HasSubstr("narrow.from was")) << wrong;
+  }
 }
 
 TEST(LiveReplayed, MissingPacketsEndIt)

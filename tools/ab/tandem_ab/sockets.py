@@ -64,14 +64,19 @@ def parse(message: bytes) -> tuple[str, int, Counted] | None:
     return None
 
 
+def _open() -> socket.socket:
+    asked = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG)
+    asked.settimeout(5)
+    asked.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+    return asked
+
+
 class Sockets:
     """`look()` gives the sockets whose local address is one of `addresses`."""
 
     def __init__(self) -> None:
         try:
-            self._asked = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG)
-            self._asked.settimeout(5)
-            self._asked.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+            _open().close()
         except OSError as error:
             raise Failure(f"sock_diag: {error.strerror}; the kernel's counters of connections are needed (module tcp_diag)") from error
 
@@ -79,24 +84,27 @@ class Sockets:
         """Raises Failure when the kernel does not answer."""
         found = {}
         try:
-            for family in (socket.AF_INET, socket.AF_INET6):
-                self._asked.send(_request(family))
-                for message in self._answers():
-                    told = parse(message)
-                    if told and told[0] in addresses:
-                        found[told[1]] = told[2]
+            # One of its own for each look: the rest of an answer that was broken off must not be taken for the next one.
+            with _open() as asked:
+                for family in (socket.AF_INET, socket.AF_INET6):
+                    asked.send(_request(family))
+                    for message in _answers(asked):
+                        told = parse(message)
+                        if told and told[0] in addresses:
+                            found[told[1]] = told[2]
         except OSError as error:
             raise Failure(f"sock_diag: {error.strerror or error}; the kernel's counters of connections cannot be read (module tcp_diag)") from error
         return Look(time.monotonic(), found)
 
-    def _answers(self) -> Iterator[bytes]:
-        while True:
-            data, at = self._asked.recv(1 << 18), 0
-            while at + 16 <= len(data):
-                length, kind = struct.unpack_from("<IH", data, at)
-                if kind == _DONE:
-                    return
-                if kind == _ERROR:
-                    raise OSError(-struct.unpack_from("<i", data, at + 16)[0], "the request was refused")
-                yield data[at + 16:at + length]
-                at += max(16, (length + 3) & ~3)
+
+def _answers(asked: socket.socket) -> Iterator[bytes]:
+    while True:
+        data, at = asked.recv(1 << 18), 0
+        while at + 16 <= len(data):
+            length, kind = struct.unpack_from("<IH", data, at)
+            if kind == _DONE:
+                return
+            if kind == _ERROR:
+                raise OSError(-struct.unpack_from("<i", data, at + 16)[0], "the request was refused")
+            yield data[at + 16:at + length]
+            at += max(16, (length + 3) & ~3)
