@@ -6,6 +6,7 @@ import fcntl
 import io
 import itertools
 import json
+import math
 import os
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from tandem_bench.progress import Progress
 from tandem_bench.runner import execute, rounds, turn
 from tandem_bench.statistics import Spread, judge, paired_ratios
 from tandem_common.duration import clock
+from tandem_lab.errors import LabError
 
 PLAIN, AGAIN, TANDEM, LIMIT = Arm("plain", "plain"), Arm("again"), Arm("tandem", "tandem"), Arm("limit", "limit")
 RATE = Metric("goodput", "Mb/s")
@@ -125,6 +127,55 @@ def test_resolution_forgives_what_equal_arms_also_show_and_no_more(tandem, met: 
     verdict = judge(case(), goal, runs)
     assert verdict.resolution == pytest.approx(0.01)
     assert (verdict.met, verdict.within_resolution) == (met, within)
+
+
+def test_an_interval_below_the_bound_as_a_whole_is_no_better_than_one_that_reaches_it() -> None:
+    goal = Goal("tandem", ">=", 1.0, over="plain", noise="again")
+    below = (0.90, 0.98, 0.985, 0.985, 0.985, 0.985, 0.99, 0.995)
+    runs = made("plain", *[1.0] * 8) + made("again", *[0.9, 1.1] * 4)
+    assert judge(case(), goal, runs + made("tandem", *below)).word == "MISSED"
+    assert judge(case(), goal, runs + made("tandem", *[0.985] * 8)).word == "met within resolution"
+
+
+def failing(arm: str, *seeds: int) -> list[Run]:
+    return [Run("c", arm, seed, 0, 1.0, error="timed out") for seed in seeds]
+
+
+@pytest.mark.parametrize("sense, good", [(">=", 1.2), ("<=", 0.8)])
+def test_failed_runs_of_an_arm_are_not_left_out_in_its_favour(sense: str, good: float) -> None:
+    goal = Goal("tandem", sense, 1.0, over="plain")
+    runs = made("plain", *[1.0] * 10) + made("tandem", *[good] * 8)
+    assert judge(case(), goal, runs).word == "met"
+    verdict = judge(case(), goal, runs + failing("tandem", 9, 10))
+    assert (verdict.word, verdict.note, verdict.met, verdict.value) == ("undecided", "met but for 2 failed runs of tandem", False, good)
+    many = made("plain", *[1.0] * 30) + made("tandem", *[good] * 28)
+    assert judge(case(), goal, many + failing("tandem", 29, 30)).word == "met", "whatever these two had been"
+
+
+def test_a_round_that_failed_as_a_whole_says_nothing_against_an_arm() -> None:
+    runs = made("plain", *[1.0] * 8) + made("tandem", *[1.2] * 8) + failing("plain", 9) + failing("tandem", 9)
+    assert judge(case(), Goal("tandem", ">=", 1.0, over="plain"), runs).word == "met"
+
+
+@pytest.mark.parametrize("statistic, sense, bound", [("minimum", ">=", 0.9), ("sum", "<=", 9.0), ("maximum", "<=", 1.0)])
+def test_the_worst_run_and_a_count_know_nothing_of_a_run_that_failed(statistic: str, sense: str, bound: float) -> None:
+    metric = Metric("each", "", samples="each", statistic=statistic)
+    one = Case("c", (Arm("plain", "plain"), Arm("tandem", "tandem")), (metric,), 3)
+    runs = [Run("c", "tandem", seed, 0, 1.0, {}, {"each": [1.0]}) for seed in (1, 2)]
+    goal = Goal("tandem", sense, bound, metric="each")
+    assert judge(one, goal, runs).word == "met"
+    assert judge(one, goal, runs + failing("tandem", 3)).word == "undecided"
+
+
+def test_something_over_nothing_is_infinite_and_kept() -> None:
+    goal = Goal("tandem", "<=", 1.1, over="plain")
+    runs = made("plain", 0.0, 0.0, 10.0) + made("tandem", 50.0, 0.0, 10.0)
+    assert paired_ratios(runs, "c", "tandem", "plain", "goodput") == {1: math.inf, 2: 1.0, 3: 1.0}
+    verdict = judge(case(), goal, made("plain", 0.0, 0.0, 10.0) + made("tandem", 50.0, 9.0, 10.0))
+    assert verdict.word == "MISSED" and verdict.value == math.inf
+    bench = Fake()
+    text = report.as_json(report.document(bench, [case()], made("plain", 0.0) + made("tandem", 50.0), [verdict], header(), False))
+    assert "Infinity" not in text, "that is no JSON"
 
 
 def test_a_coarse_measurement_excuses_at_most_the_cap() -> None:
@@ -234,6 +285,28 @@ def test_json_has_every_run_the_ratios_and_the_goals() -> None:
     assert [(goal["status"], goal["claimed"]) for goal in content["goals"]] == [("missed", False)]
     ratio = next(entry for entry in content["ratios"] if entry["arm"] == "tandem")
     assert [pair["seed"] for pair in ratio["pairs"]] == [1, 2, 3] and ratio["pairs"][0]["ratio"] == pytest.approx(9.1 / 10.1)
+
+
+def test_two_benches_do_not_make_labs_under_one_prefix() -> None:
+    prefix = f"unit{os.getpid()}-"
+    with cli.prefix_to_itself(prefix):
+        with pytest.raises(LabError, match="another bench is at work with the prefix"), cli.prefix_to_itself(prefix):
+            pass
+        with cli.prefix_to_itself(prefix + "other"):
+            pass
+    with cli.prefix_to_itself(prefix):
+        pass
+
+
+def test_a_result_goes_into_a_pipe_or_device_and_does_not_take_its_place(tmp_path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    end = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    report.write(pipe, "figures")
+    assert os.read(end, 100) == b"figures" and pipe.is_fifo()
+    os.close(end)
+    report.write(tmp_path / "below" / "file", "figures")
+    assert (tmp_path / "below" / "file").read_text() == "figures"
 
 
 def test_table_and_page_name_medians_failures_and_missed_goals() -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import signal
+import socket
 import sys
 import tempfile
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any, Iterator, Sequence
 
 from tandem_lab import system
 from tandem_lab.errors import BadInput, LabError
@@ -113,7 +116,22 @@ def _main(given: argparse.Namespace, arguments: list[str]) -> int:
     check_places(given)
     if why_real:
         print(f"tandem bench: in real time: {why_real}", file=sys.stderr)
-    return run(bench, cases, given, arguments)
+    # In virtual time each round has a machine of its own, and with --lock rounds take turns.
+    with prefix_to_itself(given.prefix) if bench.needs_root and given.time == "real" and not given.lock else nullcontext():
+        return run(bench, cases, given, arguments)
+
+
+@contextmanager
+def prefix_to_itself(prefix: str) -> Iterator[None]:
+    """Raises LabError while another bench makes labs under this prefix: runs of both would fail. An abstract socket leaves no file and dies with its owner."""
+    with socket.socket(socket.AF_UNIX) as lock:
+        try:
+            lock.bind(f"\0tandem-bench {prefix}")
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise LabError(f"--prefix {prefix}: {error.strerror}") from error
+            raise LabError(f"another bench is at work with the prefix {prefix}: runs of both would fail. Wait for its end, choose another --prefix, or take turns with --lock FILE") from None
+        yield
 
 
 def check_places(given: argparse.Namespace) -> None:
@@ -123,6 +141,7 @@ def check_places(given: argparse.Namespace) -> None:
     for option, path in files:
         if path.is_dir():
             raise BadInput(f"{option} {path}: is a directory; the name of a file is needed")
+    files = [(option, path) for option, path in files if path.is_file() or not path.exists()]  # others are devices and pipes
     for option, path, directory in [(*one, one[1].parent) for one in files] + [(*one, one[1]) for one in directories]:
         try:
             directory.mkdir(parents=True, exist_ok=True)

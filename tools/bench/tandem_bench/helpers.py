@@ -169,6 +169,14 @@ def knobs(status: Mapping[str, Any]) -> str:
                      for module in status.get("modules", []) if module.get("enabled"))
 
 
+def threads_of(pid: int) -> list[int]:
+    """The present threads of a process; none of one that has just ended."""
+    try:
+        return [int(name) for name in os.listdir(f"/proc/{pid}/task")]
+    except OSError:
+        return []
+
+
 def cpu_seconds(pid: int) -> float:
     """CPU time of a process so far, all threads, finished ones included."""
     text = Path(f"/proc/{pid}/stat").read_text()
@@ -178,7 +186,7 @@ def cpu_seconds(pid: int) -> float:
 
 def exact_cpu_seconds(pid: int) -> float:
     """CPU time so far of all present threads of a process, by the scheduler's clock of nanoseconds."""
-    return sum(int(path.read_text().split()[0]) for path in Path(f"/proc/{pid}/task").glob("*/schedstat")) / 1e9
+    return sum(int(Path(f"/proc/{pid}/task/{task}/schedstat").read_text().split()[0]) for task in threads_of(pid)) / 1e9
 
 
 def cpu_by_process() -> dict[str, float]:
@@ -188,10 +196,11 @@ def cpu_by_process() -> dict[str, float]:
     """
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     found = {"ended": ended.ru_utime + ended.ru_stime}
-    for path in Path("/proc").glob("[0-9]*/task/[0-9]*/schedstat"):
-        if path.parts[2] != str(os.getpid()):
+    for pid in (name for name in os.listdir("/proc") if name.isdigit() and name != str(os.getpid())):
+        for task in threads_of(int(pid)):
+            path = f"/proc/{pid}/task/{task}/schedstat"
             with suppress(OSError):  # it ended just now
-                found[str(path)] = int(path.read_text().split()[0]) / 1e9
+                found[path] = int(Path(path).read_text().split()[0]) / 1e9
     return found
 
 

@@ -29,7 +29,7 @@ class Goal:
                 `tolerance_cap`) is met "within the resolution", and said so. Without it, the bound is strict.
 
     A bound inside the confidence interval of the ratio is "undecided", neither met nor missed; with a noise arm the ratio is met within the
-    resolution when its interval ends no further below than `tolerance_cap`.
+    resolution when its interval ends no further below than `tolerance_cap`. So is what only the failed runs of `arm` could turn.
     """
 
     arm: str
@@ -56,7 +56,7 @@ class Metric:
     """A measured quantity that has a row of the table. The first of a case is its main one.
 
     Commonly a run has one value, and the table shows the median over the runs. A metric with `samples` takes all the values of that list in
-    the runs' details, of all rounds together, in one figure: their "median", "mean", "p95", "p99", "sum" or "minimum" (`statistic`).
+    the runs' details, of all rounds together, in one figure: their "median", "mean", "p95", "p99", "sum", "minimum" or "maximum" (`statistic`).
     """
 
     name: str

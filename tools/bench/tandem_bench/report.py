@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
@@ -11,11 +12,14 @@ from tandem_common.whole import written_whole
 
 from . import table
 from .model import Bench, Case, Run
-from .statistics import Spread, Verdict, paired_ratios
+from .statistics import COUNTED, Spread, Verdict, paired_ratios
 
 
 def write(path: Path, text: str) -> None:
-    """Whole or not at all. Raises OSError."""
+    """Whole or not at all; into a device or a pipe (/dev/null, /dev/stdout) rather than in its place. Raises OSError."""
+    if path.exists() and not path.is_file():
+        path.write_text(text)
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     with written_whole(path) as fresh:
         fresh.write_text(text)
@@ -48,7 +52,7 @@ def document(bench: Bench, cases: Sequence[Case], runs: Sequence[Run], verdicts:
     goals = [{"case": v.case, "metric": v.metric, "goal": v.goal.sentence, "arm": v.goal.arm, "over": v.goal.over, "sense": v.goal.sense,
               "bound": v.goal.bound, "value": v.value, "ci95": v.ci, "pairs": v.pairs, "resolution": v.resolution,
               "status": "met" if v.met else "undecided" if v.undecided else "missed", "within_resolution": v.within_resolution, "claimed": v.claimed,
-              "more_rounds": v.more} for v in verdicts]
+              "more_rounds": v.more, "failed_runs": v.failed} for v in verdicts]
     return {"bench": bench.name, "summary": bench.summary, "header": dict(header), "interrupted": interrupted,
             "cases": [{"case": case.name, "published": case.published, "arms": [arm.name for arm in case.arms], "rounds": case.seeds,
                        "parameters": dict(case.parameters)} for case in cases],
@@ -56,7 +60,16 @@ def document(bench: Bench, cases: Sequence[Case], runs: Sequence[Run], verdicts:
 
 
 def as_json(content: Mapping[str, Any]) -> str:
-    return json.dumps(content, indent=1, default=str) + "\n"
+    return json.dumps(_as_words(content), indent=1, default=str, allow_nan=False) + "\n"
+
+
+def _as_words(value: Any) -> Any:
+    """Infinite figures (something over nothing) and such as are none as text, since JSON has no number for them."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {key: _as_words(inner) for key, inner in value.items()}
+    return [_as_words(inner) for inner in value] if isinstance(value, (list, tuple)) else value
 
 
 def as_page(bench: Bench, cases: Sequence[Case], runs: Sequence[Run], verdicts: Sequence[Verdict], header: Mapping[str, Any],
@@ -69,6 +82,8 @@ def as_page(bench: Bench, cases: Sequence[Case], runs: Sequence[Run], verdicts: 
              f"Medians of {rounds} paired rounds; in brackets the 95 % interval of the median of the paired ratios, which holds however often one looks. "
              f"Below {confidence.LEAST} pairs there is none: met and missed then only say where the median lies. The resolution is the interval's half-width for two equal arms "
              "(without one their largest deviation from 1)."
+             + (" Figures of all samples together have the bootstrap's interval, which takes samples as independent and holds for a fixed number of rounds."
+                if any(metric.samples and metric.statistic not in COUNTED for case in cases for metric in case.metrics) else "")
              + (" This run was interrupted." if interrupted else ""),
              table.as_markdown(*table.result_rows(bench, cases, runs, verdicts))]
     if details := table.detail_rows(bench, cases, runs):

@@ -63,7 +63,8 @@ def _runs(entries: Sequence[Mapping[str, Any]]) -> dict[tuple[str, int], list[Ru
         key = (entry["case"], entry["seed"], entry["arm"])
         run = found.setdefault(key, Run(entry["case"], entry["arm"], entry["seed"], entry["order"], entry["seconds"], {}, entry.get("details", {}), entry.get("error")))
         if "metric" in entry:
-            found[key] = replace(run, values={**run.values, entry["metric"]: entry["value"]})
+            value = entry["value"]  # "inf" and "nan" are written as text
+            found[key] = replace(run, values={**run.values, entry["metric"]: float(value) if isinstance(value, str) else value})
     of_round: dict[tuple[str, int], list[Run]] = {}
     for (case, seed, _), run in found.items():
         of_round.setdefault((case, seed), []).append(run)

@@ -45,9 +45,9 @@ def pooled(runs: Iterable[Run], case: str, arm: str, samples: str) -> list[float
 
 
 def as_one_case(title: str, members: Sequence[Case], runs: Iterable[Run], arms: Iterable[Arm] | None = None) -> list[Run]:
-    """The good runs of several cases (of these arms alone, when they are given) as those of one: a pair is a case on a seed, with a number of its own."""
+    """The runs of several cases (of these arms alone, when they are given) as those of one: a pair is a case on a seed, with a number of its own."""
     wanted = None if arms is None else {arm.name for arm in arms}
-    kept = [run for run in runs if run.error is None and (wanted is None or run.arm in wanted)]
+    kept = [run for run in runs if wanted is None or run.arm in wanted]
     return [replace(run, case=title, seed=place * 1_000_000 + run.seed, details={"derived": True})
             for place, case in enumerate(members) for run in kept if run.case == case.name]
 
@@ -76,9 +76,10 @@ STATISTICS: Mapping[str, Callable[[Sequence[float]], float]] = {
     "p99": lambda values: float(numpy.quantile(values, 0.99)),
     "sum": lambda values: float(numpy.sum(values)),
     "minimum": lambda values: float(numpy.min(values)),
+    "maximum": lambda values: float(numpy.max(values)),
 }
 TAILS = {"median": 0.5, "p95": 0.05, "p99": 0.01}  # share of the samples beyond the figure
-COUNTED = ("sum", "minimum")  # what the samples are, not an estimate of anything
+COUNTED = ("sum", "minimum", "maximum")  # what the samples are, not an estimate of anything
 
 
 def figure_of(runs: Sequence[Run], case: str, arm: str, metric: Metric) -> float | None:
@@ -91,9 +92,16 @@ def figure_of(runs: Sequence[Run], case: str, arm: str, metric: Metric) -> float
 
 
 def paired_ratios(runs: Sequence[Run], case: str, arm: str, over: str, metric: str) -> dict[int, float]:
-    """Seed -> value of arm / value of over, where both succeeded and the divisor is positive."""
+    """Seed -> value of arm / value of over, where both succeeded."""
     top, bottom = values_of(runs, case, arm, metric), values_of(runs, case, over, metric)
-    return {seed: top[seed] / bottom[seed] for seed in sorted(top.keys() & bottom.keys()) if bottom[seed] > 0}
+    return {seed: _ratio(top[seed], bottom[seed]) for seed in sorted(top.keys() & bottom.keys())}
+
+
+def _ratio(value: float, over: float) -> float:
+    """Something over nothing is infinite and nothing over nothing is equal: a pair that is left out says nothing against the arm that has something."""
+    if over > 0:
+        return value / over
+    return math.inf if value > 0 else 1.0
 
 
 @dataclass(frozen=True)
@@ -113,6 +121,7 @@ class Verdict:
     claimed: bool = True  # by an interval, or by counting; False: there are too few pairs, it only says where the figure lies
     more: int | None = None  # further rounds that would decide it, by how it went so far; None: no number in sight
     counted: str = "pair"  # what `pairs` counts
+    failed: int = 0  # runs of the goal's arm that failed, without which it would be met: it is undecided for their sake
 
     @property
     def word(self) -> str:
@@ -129,6 +138,8 @@ class Verdict:
         """What must be said beside the word; empty when nothing must."""
         if self.value is None:
             return ""
+        if self.failed:
+            return f"met but for {self.failed} failed run{'' if self.failed == 1 else 's'} of {self.goal.arm}"
         if not self.claimed:
             return f"{self.pairs} {self.counted}{'' if self.pairs == 1 else 's'}: no interval"
         if self.undecided:
@@ -145,14 +156,41 @@ def _standing(goal: Goal, value: float, ci: tuple[float, float] | None, allowed:
     worst, best = sorted(sign * (end - goal.bound) for end in ci)  # how far the interval's ends lie on the good side
     if worst >= 0:
         return {"met": True, "within_resolution": False}
-    equal = short <= allowed and (best < 0 or worst >= -goal.tolerance_cap)
+    equal = short <= allowed and worst >= -goal.tolerance_cap
     if allowed > 0 and equal:
         return {"met": True, "within_resolution": True}
     return {"met": False, "within_resolution": False, "undecided": best >= 0}
 
 
 def judge(case: Case, goal: Goal, runs: Sequence[Run]) -> Verdict:
-    """How a goal stands after these runs: met or missed when the whole interval says so, undecided when it contains the bound."""
+    """How a goal stands after these runs: met or missed when the whole interval says so, undecided when it contains the bound.
+
+    A failed run of the goal's arm has no figure and may have had any: what is met only where the worst is not assumed of it is undecided.
+    """
+    verdict = _judge_good(case, goal, runs)
+    failed = _failed_alone(case, goal, runs)
+    if not verdict.met or not failed:
+        return verdict
+    metric = goal.metric or case.metrics[0].name
+    if any(entry.name == metric and entry.samples for entry in case.metrics):
+        holds = False
+    else:
+        worst = -math.inf if goal.sense == ">=" else math.inf
+        values = paired_ratios(runs, case.name, goal.arm, goal.over, metric) if goal.over else values_of(runs, case.name, goal.arm, metric)
+        spread = Spread.of([*values.values(), *[worst] * len(failed)])
+        assert spread
+        holds = _standing(goal, spread.median, spread.ci, min(verdict.resolution or 0.0, goal.tolerance_cap))["met"]
+    return verdict if holds else replace(verdict, met=False, within_resolution=False, undecided=True, failed=len(failed))
+
+
+def _failed_alone(case: Case, goal: Goal, runs: Iterable[Run]) -> set[int]:
+    """The seeds on which the goal's arm failed and that over which it is measured did not."""
+    other = seeds_measured(runs, case.name, goal.over) if goal.over else None
+    return {run.seed for run in runs if run.case == case.name and run.arm == goal.arm and run.error is not None and (other is None or run.seed in other)}
+
+
+def _judge_good(case: Case, goal: Goal, runs: Sequence[Run]) -> Verdict:
+    """Of the runs that succeeded."""
     metric = goal.metric or case.metrics[0].name
     kind = next((entry for entry in case.metrics if entry.name == metric), None)
     if kind is not None and kind.samples:

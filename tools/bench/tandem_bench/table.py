@@ -102,8 +102,8 @@ def detail_rows(bench: Bench, cases: Sequence[Case], runs: Sequence[Run]) -> tup
 
 
 def failures(runs: Iterable[Run]) -> list[str]:
-    """One line per failed run."""
-    return [f"{run.case} / {run.arm}, seed {run.seed}: {run.error}" for run in runs if run.error is not None]
+    """One line per failed run, once: not again in the rows of several cases together."""
+    return [f"{run.case} / {run.arm}, seed {run.seed}: {run.error}" for run in runs if run.error is not None and not run.details.get("derived")]
 
 
 def as_text(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -15,12 +15,19 @@ from typing import Iterable, Sequence
 
 from tandem_lab import system
 
+from . import helpers
+
 # An instance of its own, in a mount namespace of its own: nobody else's trace changes. Of the tasks given and of those that they start.
-_TRACE = """{{ test -d /sys/kernel/tracing/instances || mount -t tracefs nodev /sys/kernel/tracing; }} && mkdir -p /sys/kernel/tracing/instances/{name} && cd /sys/kernel/tracing/instances/{name} || exit 1
+# It ends, and its instance goes, when its input does: also when whoever counts is killed. Left there, the kernel would note every waking for ever.
+_TRACE = """{{ test -d /sys/kernel/tracing/instances || mount -t tracefs nodev /sys/kernel/tracing; }} && mkdir /sys/kernel/tracing/instances/{name} || exit 1
+trap 'kill -9 $reader; wait $reader; cd / && rmdir /sys/kernel/tracing/instances/{name}' EXIT
+trap '' INT TERM HUP
+cd /sys/kernel/tracing/instances/{name} || exit 1
 echo mono > trace_clock && echo 1 > options/event-fork && echo {tasks} > set_event_pid || exit 1
 echo 1 > events/sched/sched_waking/enable && echo 1 > events/sched/sched_process_fork/enable || exit 1
-exec cat trace_pipe"""
-_TRACE_END = "{{ test -d /sys/kernel/tracing/instances || mount -t tracefs nodev /sys/kernel/tracing; }} && rmdir /sys/kernel/tracing/instances/{name}"
+cat trace_pipe &
+reader=$!
+read -r nothing"""
 # "  <idle>-0  [001] d.h2.  1234.567890: sched_waking: comm=tandemd pid=77 prio=120 target_cpu=000"
 _WAKING = re.compile(r"^\s*(.+)-\d+\s+\[\d+\].* ([\d.]+): sched_waking: comm=(.*) pid=(\d+) ")
 _FORK = re.compile(r": sched_process_fork: comm=.* pid=(\d+) child_comm=.* child_pid=(\d+)")
@@ -29,16 +36,16 @@ _PIPE = 1.0  # s, until what was traced has been read
 
 
 def tasks(pids: Sequence[int]) -> list[int]:
-    return [int(path.name) for pid in pids for path in Path(f"/proc/{pid}/task").glob("*")]
+    return [task for pid in pids for task in helpers.threads_of(pid)]
 
 
 def context_switches(pids: Sequence[int]) -> int:
     """Voluntary context switches of processes so far, of all their present threads."""
     count = 0
     for pid in pids:
-        for path in Path(f"/proc/{pid}/task").glob("*/status"):
+        for task in helpers.threads_of(pid):
             with suppress(OSError):  # the thread ended just now
-                count += int(path.read_text().split("\nvoluntary_ctxt_switches:", 1)[1].split(None, 1)[0])
+                count += int(Path(f"/proc/{pid}/task/{task}/status").read_text().split("\nvoluntary_ctxt_switches:", 1)[1].split(None, 1)[0])
     return count
 
 
@@ -95,9 +102,9 @@ class Counting:
         self._known = set(tasks(pids))
         self._name = f"tandem-wakes-{os.getpid()}-{self._pids[0]}"
         self._lines: list[str] = []
-        self._process = subprocess.Popen(system.owned([system.tool("unshare"), "--mount", "sh", "-c",
-                                                      _TRACE.format(name=self._name, tasks=" ".join(map(str, {*self._known, threading.get_native_id()})))]),
-                                         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self._process = subprocess.Popen([system.tool("unshare"), "--mount", "sh", "-c",
+                                          _TRACE.format(name=self._name, tasks=" ".join(map(str, {*self._known, threading.get_native_id()})))],
+                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         threading.Thread(target=self._read, daemon=True).start()
         self.traced = self._hears()
         if not self.traced:
@@ -110,10 +117,14 @@ class Counting:
         self.close()
 
     def close(self) -> None:
-        if self._process.poll() is None:
+        assert self._process.stdin
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()
+        try:
+            self._process.wait(10.0)
+        except subprocess.TimeoutExpired:
             self._process.kill()
-        self._process.wait()
-        subprocess.run([system.tool("unshare"), "--mount", "sh", "-c", _TRACE_END.format(name=self._name)], capture_output=True)
+            self._process.wait()
 
     def look(self, seconds: float) -> Woken:
         """Waits so long."""

@@ -17,10 +17,10 @@ from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options
 
 SILENCE, RADIO = Arm("without radio", "without radio"), Arm("with radio", "with radio")
 ARMS = (SILENCE, RADIO)
-DOWN, DOWN_WORST = Metric("verdict, median", "ms", 1), Metric("verdict, worst", "ms", 1)
-UP, UP_WORST = Metric("link-up, median", "ms", 1), Metric("link-up, worst", "ms", 1)
-MISSED = Metric("blackouts missed", "", 0)
-ALARMS = Metric("verdicts outside blackouts", "", 0)
+DOWN, DOWN_WORST = Metric("verdict, median", "ms", 1), Metric("verdict, worst", "ms", 1, "down_ms", "maximum")
+UP, UP_WORST = Metric("link-up, median", "ms", 1), Metric("link-up, worst", "ms", 1, "up_ms", "maximum")
+MISSED = Metric("blackouts missed", "", 0, "missed_each", "sum")  # in all rounds: in the median one could go unseen
+ALARMS = Metric("verdicts outside blackouts", "", 0, "alarms_each", "sum")
 PROBES = Metric("probes a second", "", 2)
 
 # What a server or an application does that looks like a blackout to who only counts packets.
@@ -125,6 +125,7 @@ class Detection(Bench):
                 state = status(daemon)
             errors = lab.stats()["release_error_us"]
         details |= {key: state[key] for key in ("false_alarms", "suspicions", "cleared_by_probe", "probes_sent", "verdicts", "probe_rtt_ms")}
+        details |= {metric.samples: [values[metric.name]] for metric in (MISSED, ALARMS) if metric.name in values}
         details |= {"release_error_p99_us": errors["p99"], "release_error_max_us": errors["max"]}
         return Measurement(values, details)
 

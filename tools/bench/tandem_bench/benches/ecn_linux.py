@@ -172,8 +172,11 @@ def pooled_row(title: str, members: Sequence[Case], runs: Sequence[Run]) -> tupl
     shares = shares_of(members, runs)
     arms = tuple(arm for arm in members[0].arms if arm.name in shares and all(arm in case.arms for case in members))
     pooled: list[Run] = []
+    names = {case.name for case in members}
     for place, arm in enumerate(arms):
-        for seed in sorted({seed for _, seed in shares[arm.name]}):
+        failed = {run.seed for run in runs if run.case in names and run.arm == arm.name and run.error is not None}
+        pooled += [Run(title, arm.name, seed, place, 0.0, {}, {"derived": True}, "failed in one of the cells, so that its mean is of others") for seed in sorted(failed)]
+        for seed in sorted({seed for _, seed in shares[arm.name]} - failed):
             whole = [share[0] for (_, own), share in shares[arm.name].items() if own == seed]
             settled = [share[1] for (_, own), share in shares[arm.name].items() if own == seed]
             pooled.append(Run(title, arm.name, seed, place, 0.0, {

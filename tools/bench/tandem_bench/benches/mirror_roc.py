@@ -179,8 +179,8 @@ class MirrorRoc(Bench):
         made: list[tuple[Case, list[Run]]] = []
 
         def add(title: str, arms: tuple[Arm, ...], goals: tuple[Goal, ...], members: Sequence[tuple[Run, str]]) -> None:
-            pooled = [replace(run, case=title, arm=arm, details={"derived": True, **{key: run.details[key] for key in (RANDOM.samples, CONGESTION.samples)}})
-                      for run, arm in members if run.error is None]
+            pooled = [replace(run, case=title, arm=arm, details={"derived": True, **{key: run.details[key] for key in (RANDOM.samples, CONGESTION.samples) if key in run.details}})
+                      for run, arm in members]
             made.append((Case(title, arms, METRICS, 1, goals, parameters={"pooled": True}), pooled))
 
         judged = [case for case in cases if not case.name.startswith("sweep, ")]

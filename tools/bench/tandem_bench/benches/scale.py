@@ -16,7 +16,7 @@ from .. import helpers
 from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options
 
 ABSENT, TANDEM = Arm("no daemon", "plain"), Arm("tandem", "tandem")
-FAILED, DROPS = Metric("failed connections", "", 0), Metric("packets dropped", "", 0)
+FAILED, DROPS = Metric("failed connections", "", 0, "failed_each", "sum"), Metric("packets dropped", "", 0, "dropped_each", "sum")  # in all rounds
 CONNECT, CONNECT_99 = Metric("connect p50", "ms", 3), Metric("connect p99", "ms", 3)
 USE, USE_99 = Metric("answer p50", "ms", 3), Metric("answer p99", "ms", 3)
 RSS = Metric("resident memory", "MiB")
@@ -102,6 +102,7 @@ class Scale(Bench):
             values |= {DROPS.name: float(path["queue_drops"] + path["user_drops"]), REFUSED.name: float(after["flows"]["refused"])}
             details |= {"flows_seen": status["flows"]["count"], "flows_refused": after["flows"]["refused"], "queued": path["queued"], "datapath": path,
                         "daemon_cpu_s": helpers.cpu_seconds(daemon.pid) - cpu, "knobs": helpers.knobs(after)}
+        details |= {FAILED.samples: [values[FAILED.name]], DROPS.samples: [values[DROPS.name]]}
         return Measurement(values, details)
 
     def _memory(self, lab: Lab, daemon: Any, count: int) -> Measurement:

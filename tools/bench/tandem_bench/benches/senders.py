@@ -174,8 +174,8 @@ class Senders(Bench):
         kinds = list(dict.fromkeys(case.parameters["cell"].kind for case in cases))
         for title, members in [*((kind, {kind}) for kind in kinds), ("all", set(kinds))]:
             names = {case.name: place for place, case in enumerate(cases) if case.parameters["cell"].kind in members}
-            pooled = [Run(title, POOLED.name, names[run.case] * 1_000_000 + run.seed, run.order, run.seconds, run.values, dict(run.details))
-                      for run in runs if run.case in names and run.error is None]
+            pooled = [Run(title, POOLED.name, names[run.case] * 1_000_000 + run.seed, run.order, run.seconds, run.values,
+                          {**run.details, "derived": True}, run.error) for run in runs if run.case in names]
             metrics = (RIGHT, STRICT, SOONEST, LATEST, *(SAID if title != "all" else ()))
             made.append((Case(title, (POOLED,), metrics, len(pooled), (Goal(POOLED.name, ">=", 0.95, metric=RIGHT.name, text="right in 95 %"),),
                               parameters={"pooled": True}), pooled))

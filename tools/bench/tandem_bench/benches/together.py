@@ -269,7 +269,7 @@ def against_best_pair(case: Case, runs: Sequence[Run]) -> tuple[Case, list[Run]]
     best = max(medians, key=lambda arm: medians[arm])
     title = f"{case.name}: all and {best.name}"
     chosen = [replace(run, case=title, details={"derived": True}) for run in runs
-              if run.case == case.name and run.error is None and run.arm in (best.name, ALL.name)]
+              if run.case == case.name and run.arm in (best.name, ALL.name)]
     goal = Goal(ALL.name, ">=", 0.97, over=best.name, text="all / best pair >= 0.97")
     return Case(title, (best, ALL), (GOODPUT,), case.seeds, (goal,), parameters={"pooled": True}), chosen
 
