@@ -75,7 +75,8 @@ def median(runs: Sequence[Run], arm: str, what: str) -> float:
 
 def summary(runs: Sequence[Run]) -> str:
     """The table: medians per arm, and how many times the goodput without Tandem that is."""
-    rows = [[arm, f"{median(runs, arm, 'goodput'):.2f}", f"{median(runs, arm, 'goodput') / median(runs, PLAIN, 'goodput'):.2f}",
+    plain = median(runs, PLAIN, "goodput")
+    rows = [[arm, f"{median(runs, arm, 'goodput'):.2f}", f"{median(runs, arm, 'goodput') / plain:.2f}" if plain else "-",
              f"{median(runs, arm, 'gap'):.1f}", f"{median(runs, arm, 'rtt'):.0f}", f"{median(runs, arm, 'wifi_acks'):.0f}", f"{median(runs, arm, 'cell_acks'):.0f}"]
             for arm in ARMS]
     return table(rows, ["", "goodput Mb/s", "times", "longest gap s", "RTT ms", "ACKs/s by Wi-Fi", "ACKs/s by cellular"])
@@ -123,6 +124,8 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=ROOT / "build/demo", help="where the plot goes (default build/demo of the source)")
     parser.add_argument("--only-check", action="store_true", help=argparse.SUPPRESS)  # by tools/demo, before it installs and builds
     options = parser.parse_args()
+    if options.seed < 0:
+        parser.error(f"--seed {options.seed}: a whole number from 0 is needed")
     if options.rounds < 1 or not 4 <= options.seconds < 3600:
         parser.error("at least one round of at least 4 s, and below an hour, is needed")
     return options
@@ -162,7 +165,11 @@ def main() -> int:
         print(f"demo: {error}", file=sys.stderr)
         return 1
     print("\n" + summary(runs))
-    print("\nplot: " + ", ".join(map(str, plot(runs, options.out))))
+    try:
+        print("\nplot: " + ", ".join(map(str, plot(runs, options.out))))
+    except OSError as error:
+        print(f"demo: {error.filename or options.out}: {error.strerror}; the plot is not written", file=sys.stderr)
+        return 1
     return 0
 
 

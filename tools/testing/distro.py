@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import argparse
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Sequence
+from typing import Iterator, Sequence
 
 ROOT = Path(__file__).resolve().parents[2]
 GROUPS = ("build", "run", "test")  # of tools/packages
@@ -65,6 +67,9 @@ def make(release: str, mirror: str | None, place: Path) -> Path:
         raise NoDistro(f"/usr/share/keyrings/{facts.keyring} is missing, by which packages of {facts.name} are known to be genuine; {facts.keyring_from}")
     print(f"making a root of {facts.name} with {len(packages)} packages and what they need, which takes a few minutes", flush=True)
     place.mkdir(parents=True, exist_ok=True)
+    for ruin in place.glob("root-*"):  # of a run that was killed; whoever makes one now holds the lock
+        if str(ruin) not in Path("/proc/self/mounts").read_text():
+            shutil.rmtree(ruin, ignore_errors=True)
     with tempfile.TemporaryDirectory(dir=place, prefix="root-") as scratch:
         Path(scratch).chmod(0o755)
         made = Path(scratch) / "root"
@@ -76,6 +81,18 @@ def make(release: str, mirror: str | None, place: Path) -> Path:
         made.rename(tree)
     list_file.write_text("\n".join(packages) + "\n")  # last: it says that the root is whole
     return tree
+
+
+@contextmanager
+def alone(release: str, place: Path) -> Iterator[None]:
+    """One run at a time in a root: two would build in the same folders. Raises NoDistro."""
+    place.mkdir(parents=True, exist_ok=True)
+    with open(place / "lock", "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise NoDistro(f"another tools/distro {release} is at work in {place}; wait for its end, or stop it") from None
+        yield
 
 
 def check_out(tree: Path) -> str:
@@ -138,14 +155,16 @@ def main(arguments: Sequence[str]) -> int:
     if os.geteuid() != 0:
         print("tools/distro: root is needed to make and enter a root; run it with sudo", file=sys.stderr)
         return 1
+    place = ROOT / "build" / "distro" / options.release
     try:
-        tree = make(options.release, options.mirror, ROOT / "build" / "distro" / options.release)
-        commit = check_out(tree)
+        with alone(options.release, place):
+            tree = make(options.release, options.mirror, place)
+            commit = check_out(tree)
+            print(f"{RELEASES[options.release].name}, commit {commit[:12]}", flush=True)
+            return subprocess.run(inside(tree, command or ["tools/test", *(options.what or ["fast"]), "--no-install"])).returncode
     except (NoDistro, OSError, subprocess.SubprocessError) as error:
         print(f"tools/distro: {error}", file=sys.stderr)
         return 1
-    print(f"{RELEASES[options.release].name}, commit {commit[:12]}", flush=True)
-    return subprocess.run(inside(tree, command or ["tools/test", *(options.what or ["fast"]), "--no-install"])).returncode
 
 
 if __name__ == "__main__":

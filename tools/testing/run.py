@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import fcntl
 import os
 import platform
 import shutil
@@ -100,13 +101,39 @@ def main(arguments: list[str]) -> int:
             print(f"tools/test: {error}", file=sys.stderr)
             return 1
 
-    progress = Progress()
-    print(_heading(), flush=True)
-    results: list[Layer] = []
-    building = plan(what, virtual)
-    for number, build in enumerate(building, start=1):
-        results += run_build(build, progress, building[number:])
-    return conclude(results, progress)
+    try:
+        with alone(ROOT / "build"):
+            progress = Progress()
+            print(_heading(), flush=True)
+            results: list[Layer] = []
+            building = plan(what, virtual)
+            for number, build in enumerate(building, start=1):
+                results += run_build(build, progress, building[number:])
+            return conclude(results, progress)
+    except NotAlone as error:
+        print(f"tools/test: {error}", file=sys.stderr)
+        return 1
+
+
+class NotAlone(Exception):
+    """Says who is in the way, and what to do."""
+
+
+@contextmanager
+def alone(build: Path) -> Iterator[None]:
+    """One run at a time in a checkout: two would build in the same folders and take each other's reports away. Raises NotAlone."""
+    place = build / "tests.lock"
+    try:
+        build.mkdir(exist_ok=True)
+        lock = open(place, "w")
+    except OSError as error:
+        raise NotAlone(f"{place}: {error.strerror}; the tests are built and report below {build}, which has to be writable") from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise NotAlone(f"another tools/test is at work in this checkout ({place} is locked); wait for its end, or use a checkout of its own") from None
+        yield
 
 
 def run_build(build: Build, progress: Progress, following: Sequence[Build] = ()) -> list[Layer]:

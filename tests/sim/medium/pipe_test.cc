@@ -49,6 +49,23 @@ TEST(Pipe, ARateChangeTakesEffectWithTheNextPacket)
   EXPECT_EQ(box.deliveries[3].at, at(22ms));
 }
 
+TEST(Pipe, ATraceTakesOverFromARateWithTheNextPacket)
+{
+  Outbox box;
+  PipeConfig config { .rate = 12_mbps };
+  Pipe pipe(config, 1, 0, 0, 1, box);
+  for (Handle i = 0; i < 6; ++i)
+    pipe.submit(Tick {}, { .handle = i, .bytes = 1500 });
+  pipe.run_until(at(1500us));
+  config.trace = trace({ 10 });
+  pipe.configure(at(1500us), config);
+  pipe.run_until(at(1s));
+  ASSERT_EQ(box.deliveries.size(), 6u);
+  EXPECT_EQ(box.deliveries[1].at, at(2ms)) << "it was being sent";
+  for (int i = 2; i < 6; ++i)
+    EXPECT_EQ(box.deliveries[static_cast<std::size_t>(i)].at, at((i - 1) * 10ms));
+}
+
 TEST(Pipe, JitterStaysInItsRangeAndNeverReorders)
 {
   Outbox box;

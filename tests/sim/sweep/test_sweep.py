@@ -14,9 +14,11 @@ from pathlib import Path
 import pytest
 
 TOOLS = Path(__file__).resolve().parents[3] / "tools"
-sys.path[:0] = [str(TOOLS / tool) for tool in ("common", "lab")]
+sys.path[:0] = [str(TOOLS / tool) for tool in ("common", "lab", "sim")]
 
 from tandem_lab.system import wait_until  # noqa: E402
+from tandem_simulator.program import SimError  # noqa: E402
+from tandem_simulator.table import Table  # noqa: E402
 
 SIM = TOOLS / "sim/sim.py"
 SHORT = ["--set", "seconds=2", "--set", "warmup=0"]
@@ -151,3 +153,27 @@ def test_interrupted(tmp_path: Path) -> None:
     _, errors = process.communicate(timeout=20)
     assert process.returncode == 130
     assert "goes on from here" in errors
+
+
+def test_two_sweeps_into_one_file_do_not_trip_over_each_others_columns(tmp_path: Path) -> None:
+    one, other = Table(tmp_path / "sim.db"), Table(tmp_path / "sim.db")
+    one.add("a", "p", "grid", {}, {"link_wifi_sent": 1}, None)
+    other.add("b", "p", "grid", {}, {"link_wifi_sent": 2}, None)
+    assert [row["link_wifi_sent"] for row in one.rows({"a", "b"})] == [1, 2]
+
+
+def test_rows_go_into_a_pipe_and_do_not_take_its_place(tmp_path: Path) -> None:
+    table = Table(tmp_path / "sim.db")
+    table.add("a", "p", "grid", {}, {"share": 0.5}, None)
+    os.mkfifo(tmp_path / "pipe")
+    end = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    assert table.write_csv(tmp_path / "pipe", {"a"}) == 1
+    assert b"0.5" in os.read(end, 1000) and (tmp_path / "pipe").is_fifo()
+    os.close(end)
+
+
+def test_rows_that_cannot_be_written_are_told_with_the_place(tmp_path: Path) -> None:
+    table = Table(tmp_path / "sim.db")
+    table.add("a", "p", "grid", {}, {"share": 0.5}, None)
+    with pytest.raises(SimError, match="--csv /dev/full: No space left on device"):
+        table.write_csv(Path("/dev/full"), {"a"})

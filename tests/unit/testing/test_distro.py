@@ -30,6 +30,17 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     return commands
 
 
+def test_what_a_killed_run_left_goes_and_nobody_else_works_there(made: list[list[str]], tmp_path: Path) -> None:
+    (tmp_path / "root-killed" / "root").mkdir(parents=True)
+    with distro.alone("trixie", tmp_path):
+        distro.make("trixie", None, tmp_path)
+        assert not (tmp_path / "root-killed").exists() and (tmp_path / "root").is_dir()
+        with pytest.raises(distro.NoDistro, match="another tools/distro trixie is at work"), distro.alone("trixie", tmp_path):
+            pass
+    with distro.alone("trixie", tmp_path):
+        pass
+
+
 def test_a_root_is_made_once_and_anew_for_other_packages(made: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tree = distro.make("trixie", None, tmp_path)
     assert len(made) == 1 and "--include=cmake,git" in made[0] and made[0][-2] == "trixie" and tree.is_dir()

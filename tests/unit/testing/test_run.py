@@ -130,7 +130,7 @@ def test_a_first_failure_stands_in_what_is_printed(capsys) -> None:
 
 
 @pytest.mark.parametrize("words, said", [
-    (["demo", "--rounds", "0"], "at least one round"), (["demo", "--bogus"], "unrecognized arguments: --bogus"), (["demo", "--scenario", "nosuch"], "no scenario of that name"),
+    (["demo", "--rounds", "0"], "at least one round"), (["demo", "--seed", "-1"], "--seed -1: a whole number from 0"), (["demo", "--bogus"], "unrecognized arguments: --bogus"), (["demo", "--scenario", "nosuch"], "no scenario of that name"),
     (["demo", "--out", "/dev/null/x"], "--out /dev/null/x"), (["test", "fats"], "invalid choice: 'fats'"), (["test", "fast", "--time", "virtual"], "allowed: lab, vm")])
 def test_a_slip_is_told_before_anything_is_installed_or_built(tmp_path: Path, words: list[str], said: str) -> None:
     if words[0] == "demo" and os.geteuid() != 0:
@@ -145,3 +145,14 @@ def test_a_slip_is_told_before_anything_is_installed_or_built(tmp_path: Path, wo
     (tools / "install-deps").chmod(0o755)
     done = subprocess.run([str(tools / words[0]), *words[1:]], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (2, "") and said in done.stderr
+
+
+def test_one_run_at_a_time_in_a_checkout(tmp_path: Path) -> None:
+    build = tmp_path / "build"
+    with run.alone(build):
+        with pytest.raises(run.NotAlone, match="another tools/test is at work in this checkout"), run.alone(build):
+            pass
+    with run.alone(build):
+        pass
+    with pytest.raises(run.NotAlone, match="has to be writable"), run.alone(Path("/proc/build")):
+        pass

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -19,6 +21,7 @@ from . import packets
 from .packets import Packet
 from .resets import KernelReset, told_by_kernel
 
+_ROOM = Path("/var/tmp")
 SNAP = 128  # bytes of each packet: headers of IP and TCP with every option
 # A ring's files: at 2.3 MB/s of transfers, as in docs/results/soak.md, it goes back six minutes; a transfer that hangs is found after two.
 RING_FILES, FILE_MB = 8, 16
@@ -27,10 +30,15 @@ _KERNEL_HOLDS = 1.3
 _FLUSHED = 0.3  # s, for tcpdump to write what it has
 _RESETS_MOST = 20000
 # Other people's resets are among them; what is no reset is filtered in the kernel.
-_TRACE = """{{ test -d /sys/kernel/tracing/instances || mount -t tracefs nodev /sys/kernel/tracing; }} && mkdir -p /sys/kernel/tracing/instances/{name} && cd /sys/kernel/tracing/instances/{name} || exit 1
+# It ends, and its instance goes, when its input does: also when the run is killed.
+_TRACE = """{{ test -d /sys/kernel/tracing/instances || mount -t tracefs nodev /sys/kernel/tracing; }} && mkdir -p /sys/kernel/tracing/instances/{name} || exit 1
+trap 'kill -9 $reader; wait $reader; cd / && rmdir /sys/kernel/tracing/instances/{name}' EXIT
+trap '' INT TERM HUP
+cd /sys/kernel/tracing/instances/{name} || exit 1
 echo mono > trace_clock && echo 1 > events/tcp/tcp_send_reset/enable && echo 1 > events/tcp/tcp_receive_reset/enable || exit 1
-exec cat trace_pipe"""
-_TRACE_END = "{{ test -d /sys/kernel/tracing/instances || mount -t tracefs nodev /sys/kernel/tracing; }} && rmdir /sys/kernel/tracing/instances/{name}"
+cat trace_pipe &
+reader=$!
+read -r nothing"""
 _HEAD = 24  # bytes of a pcap file
 
 
@@ -79,7 +87,7 @@ class KernelWord:
     def __init__(self, name: str):
         self._name = name.rstrip("-")
         self._lines: deque[str] = deque(maxlen=_RESETS_MOST)
-        self._process = subprocess.Popen(system.owned([system.tool("unshare"), "--mount", "sh", "-c", _TRACE.format(name=self._name)]), stdout=subprocess.PIPE,
+        self._process = subprocess.Popen([system.tool("unshare"), "--mount", "sh", "-c", _TRACE.format(name=self._name)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                          stderr=subprocess.DEVNULL, text=True)
         threading.Thread(target=self._read, daemon=True).start()
 
@@ -98,17 +106,30 @@ class KernelWord:
         return [line for line in list(self._lines) if f":{port} " in line or f"port={port} " in line]
 
     def close(self) -> None:
-        if self._process.poll() is None:
+        assert self._process.stdin
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()
+        try:
+            self._process.wait(10.0)
+        except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-            subprocess.run([system.tool("unshare"), "--mount", "sh", "-c", _TRACE_END.format(name=self._name)], capture_output=True)
+
+
+def remove_ruins(room: Path) -> None:
+    """Takes away the rings of runs that were killed, 256 MB each."""
+    for ruin in room.glob("tandem-soak-*-*"):
+        pid = ruin.name.split("-")[2]
+        if pid.isdigit() and not Path("/proc", pid).exists():
+            shutil.rmtree(ruin, ignore_errors=True)
 
 
 class Captures:
     """Both ends of the lab's connections, while the `with` lasts."""
 
     def __init__(self, client: Endpoint, server: Endpoint, name: str):
-        self._directory = tempfile.TemporaryDirectory(prefix="tandem-soak-", dir="/var/tmp")
+        remove_ruins(_ROOM)
+        self._directory = tempfile.TemporaryDirectory(prefix=f"tandem-soak-{os.getpid()}-", dir=_ROOM)
         self._open: list[Ring | KernelWord] = []
         try:
             for place in (client, server):

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any, Callable
 
 from tandem_lab import Lab, virtual
-from tandem_lab.errors import LabError
 
 from .watched import MODULES, Watched
 from .world import Laptop
@@ -106,10 +105,16 @@ class Chaos:
                     done = one.act(self, draw) is not False
                     self.note(f"{one.name}: over")
                 self.counts[one.name] += done
-            except (LabError, OSError, ValueError) as error:
-                self.errors.append(f"{one.name}: {error}")
+            except Exception as error:  # noqa: BLE001 - whatever it is: a disturbance that ends unsaid would be taken for one that was borne
+                self.errors.append(f"{one.name}: {error or type(error).__name__}")
 
     def _toggle(self) -> None:
+        try:
+            self._toggle_on_and_on()
+        except Exception as error:  # noqa: BLE001 - as above
+            self.errors.append(f"module toggles: {error or type(error).__name__}")
+
+    def _toggle_on_and_on(self) -> None:
         """Modules on and off, a hundred times a second as far as the daemon answers; then for some seconds all on, so that they come to act."""
         assert self.watched
         draw, pause = random.Random(f"{self.seed} toggles"), 1.0 / TOGGLES_PER_SECOND

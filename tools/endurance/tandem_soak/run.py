@@ -128,7 +128,7 @@ class Soak:
                 self._keeper.close()
                 self.outcome.seconds = time.monotonic() - began
                 self.outcome.disturbances = chaos.counts
-                self.outcome.lab_errors = chaos.errors
+                self.outcome.lab_errors += chaos.errors
             if watched:
                 self._after(lab, watched, before, stop)
         return self.outcome
@@ -142,25 +142,30 @@ class Soak:
 
     def _listen(self, traffic: subprocess.Popen) -> None:
         assert traffic.stdout
-        for line in traffic.stdout:
-            one = json.loads(line)
-            if "stalled" in one:
-                assert self._keeper
-                self._keeper.look(one["stalled"])
-                continue
-            if "under_way" in one:
-                self._under_way = one["under_way"]
-                continue
-            one["at"] = round(time.monotonic() - self._began, 1)
-            result = self.outcome
-            result.transfers[one["outcome"]] += 1
-            result.bytes += one["bytes"]
-            if one["outcome"] == "whole":
-                result.kinds[one["kind"]] += 1
-                self._slow(one)
-            elif one["outcome"] != "no route":
-                self._bad(one)
+        try:
+            for line in traffic.stdout:
+                self._hear(json.loads(line))
+        except Exception as error:  # noqa: BLE001 - whatever it is: nobody listens any more, so that nothing more would be found
+            self.outcome.lab_errors.append(f"what the traffic said: {error or type(error).__name__}")
         self._ended.set()
+
+    def _hear(self, one: dict[str, Any]) -> None:
+        if "stalled" in one:
+            assert self._keeper
+            self._keeper.look(one["stalled"])
+            return
+        if "under_way" in one:
+            self._under_way = one["under_way"]
+            return
+        one["at"] = round(time.monotonic() - self._began, 1)
+        result = self.outcome
+        result.transfers[one["outcome"]] += 1
+        result.bytes += one["bytes"]
+        if one["outcome"] == "whole":
+            result.kinds[one["kind"]] += 1
+            self._slow(one)
+        elif one["outcome"] != "no route":
+            self._bad(one)
 
     def _slow(self, one: dict[str, Any]) -> None:
         """Whole ones are no fault; which of them took longest tells what nearly became one."""
@@ -183,6 +188,9 @@ class Soak:
     def _watch(self, stop: threading.Event, watched: Watched | None, chaos: Chaos, began: float) -> None:
         told = began
         while (now := time.monotonic()) < began + self.plan.seconds and not stop.is_set():
+            if self._ended.is_set():
+                self.outcome.lab_errors.append(f"the traffic ended by itself after {now - began:.0f} s: nothing was transferred from then on")
+                break
             if watched:
                 watched.check()
             if now - told >= 10.0:
@@ -214,6 +222,8 @@ class Soak:
             for one in self._under_way or []:
                 self.outcome.transfers["hung"] += 1
                 self._bad({**one, "outcome": "hung", "why": "not done after the disturbances had ended"})
+        if self._ended.is_set() and system.wait_until(lambda: traffic.poll() is not None, 5.0) and traffic.returncode != 0:
+            self.outcome.lab_errors.append(f"the traffic ended with code {traffic.returncode}")
 
     def _after(self, lab: Lab, watched: Watched, before: dict[str, list[str]], stop: threading.Event) -> None:
         """What is left of it at rest, and after its end."""
@@ -267,7 +277,10 @@ class Soak:
     def _end_daemon(self, watched: Watched) -> None:
         watched.daemon.stop()
         if self.plan.keep_log:
-            self.plan.keep_log.write_bytes(watched.daemon.log.read_bytes())
+            try:
+                self.plan.keep_log.write_bytes(watched.daemon.log.read_bytes())
+            except OSError as error:  # the outcome of hours is worth more
+                self.say(f"tools/soak: --log {self.plan.keep_log}: {error.strerror}; the daemon's log is not kept")
 
 
 def holders(watched: Watched) -> dict[str, Any]:

@@ -118,7 +118,7 @@ class Application(threading.Thread):
             else:
                 self._download(connection, headers)
             return self._done("whole" if self.now["right"] else "changed", self.now.get("why", ""))
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, http.client.HTTPException, ValueError) as error:
             return self._done(outcome_of(error), repr(error))
 
     def _download(self, connection: http.client.HTTPConnection, headers: dict[str, str]) -> None:
@@ -173,6 +173,8 @@ def outcome_of(error: Exception) -> str:
         return "changed"  # a record that does not verify
     if isinstance(error, http.client.BadStatusLine) and not isinstance(error, http.client.RemoteDisconnected):
         return "changed"
+    if isinstance(error, ValueError) and not isinstance(error, OSError):
+        return "changed"  # an answer that is none: no number, no text
     if isinstance(error, TimeoutError) or getattr(error, "errno", None) == errno.ETIMEDOUT or "timed out" in str(error):
         return "hung"
     return "broken"
@@ -197,13 +199,14 @@ def main() -> int:
     applications = [Application(number, plan, (www / plan["random"]).read_bytes(), files, stopping) for number in range(plan["threads"])]
     for application in applications:
         application.start()
-    stalls = Stalls()
+    stalls, died = Stalls(), False
     for application in applications:
         while application.is_alive():
             application.join(0.2)  # with a timeout: a signal is handled in between
             for one in stalls.look([dict(now) for each in applications if (now := each.now)], time.monotonic()):
                 say({"stalled": one})
-    return 0
+        died |= not stopping.is_set()  # by a fault of its own, which is on standard error
+    return 1 if died else 0
 
 
 if __name__ == "__main__":

@@ -116,7 +116,7 @@ void Pipe::complete(Tick at)
 {
   sending_ = false;
   send(current_.packet, current_mark_, at);
-  if (!down_) start(at);
+  if (!down_ && !config_.trace) start(at); // a trace may have taken over meanwhile
 }
 
 void Pipe::send(const Packet& packet, bool mark, Tick at)

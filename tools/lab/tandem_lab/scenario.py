@@ -67,8 +67,11 @@ class Scenario:
 def find(name: str | Path) -> Path:
     """The file of a scenario, given by path or by the name of one that comes with the lab."""
     path = Path(name)
-    if path.is_file():
-        return path.resolve()
+    try:
+        if path.is_file():
+            return path.resolve()
+    except OSError as error:  # it may not be looked at, or no file can have such a name
+        raise BadInput(f"scenario {name}: {error.strerror}") from error
     if path.suffix == "" and (SCENARIOS / f"{name}.toml").is_file():
         return SCENARIOS / f"{name}.toml"
     known = ", ".join(sorted(file.stem for file in SCENARIOS.glob("*.toml"))) or "none"
@@ -138,9 +141,11 @@ def load(path: Path, overrides: Mapping[str, Any] | None = None, congestion: str
         raise BadInput(f"{path}:{line.group(1) if line else 1}: {error}") from error
     except UnicodeDecodeError as error:
         raise BadInput(f"{path}:1: not UTF-8 text: {error}") from error
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror}") from error
     apply_overrides(tree, overrides or {})
 
-    head = tree.get("scenario", {})
+    head = _table(tree, "scenario", path)
     aps: list[str] = []
     interfaces: dict[int, str] = {}
     uplinks: dict[str, Uplink] = {}
@@ -154,7 +159,8 @@ def load(path: Path, overrides: Mapping[str, Any] | None = None, congestion: str
             interfaces[_interface_number(entry["interface"], path, number)] = name
         rate = _bits_per_second(entry.get("uplink", "0bit"), path, number)
         if rate or entry.get("uplink_flows"):
-            uplinks[name] = Uplink(rate, int(entry.get("uplink_queue", 100)), int(entry.get("uplink_flows", 0)))
+            queue, flows = (_whole(entry, key, default, f"{path}:{_line_of(path, 'ap', number)}: ap") for key, default in (("uplink_queue", 100), ("uplink_flows", 0)))
+            uplinks[name] = Uplink(rate, queue, flows)
     if sorted(interfaces) != list(range(len(interfaces))):
         raise BadInput(f"{path}: ap.interface: interfaces are numbered from wlan0 without a gap")
     servers: list[Server] = []
@@ -179,7 +185,7 @@ def load(path: Path, overrides: Mapping[str, Any] | None = None, congestion: str
         name=str(head.get("name", path.stem)),
         summary=str(head.get("summary", "")),
         duration=_seconds(head.get("duration", "60s"), path),
-        seed=int(head.get("seed", 1)),
+        seed=_whole(head, "seed", 1, f"{path}: scenario"),
         aps=tuple(aps),
         servers=tuple(servers),
         cell=bool(cell.get("enabled", True)),
@@ -209,9 +215,16 @@ def _interface_number(value: Any, path: Path, nth: int, table: str = "ap") -> in
     return int(found.group(1))
 
 
+def _whole(table: Mapping[str, Any], key: str, default: int, place: str) -> int:
+    value = table.get(key, default)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise BadInput(f"{place}.{key} = {value!r}: a whole number from 0 is allowed")
+    return value
+
+
 def _bits_per_second(value: Any, path: Path, nth: int) -> float:
     """A rate in the words of the emulator."""
-    found = re.fullmatch(r"([0-9.]+) *(|k|M|G)bit", str(value))
+    found = re.fullmatch(r"([0-9]+|[0-9]*\.[0-9]+|[0-9]+\.) *(|k|M|G)bit", str(value))
     if not found:
         raise BadInput(f'{path}:{_line_of(path, "ap", nth)}: ap.uplink = "{value}": a rate with its unit is allowed, like "25Mbit"')
     return float(found.group(1)) * {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9}[found.group(2)]
@@ -233,7 +246,7 @@ def _tables(tree: Mapping[str, Any], name: str, path: Path) -> list[Mapping[str,
 
 def _seconds(value: Any, path: Path) -> float:
     """Seconds from text with a unit."""
-    found = re.fullmatch(r"([0-9.]+) *(ms|s|min|h)", str(value))
+    found = re.fullmatch(r"([0-9]+|[0-9]*\.[0-9]+|[0-9]+\.) *(ms|s|min|h)", str(value))
     if not found:
         raise BadInput(f'{path}: scenario.duration = {value!r}: a time with its unit is allowed, like "30s"')
     return float(found.group(1)) * {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0}[found.group(2)]

@@ -157,11 +157,11 @@ class Machine:
         """
         kernel = requirements()
         limit = spin_limit()
-        for directory in directories:
+        for results in directories:
             try:
-                directory.mkdir(parents=True, exist_ok=True)
+                results.mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                raise LabError(f"{directory}: {error.strerror}") from error
+                raise LabError(f"{results}: {error.strerror}") from error
         self._say = say
         self._seen = {"stdout": 0, "stderr": 0, "events": 0}
         self._began = time.monotonic()

@@ -78,11 +78,22 @@ class Table:
         row |= values
         for name in row:
             if name.lower() not in self._columns:
-                self._base.execute(f'ALTER TABLE runs ADD COLUMN "{self._quoted(name)}"')
-                self._columns.add(name.lower())
+                self._add_column(name)
         names = ", ".join(f'"{self._quoted(name)}"' for name in row)
-        self._base.execute(f"INSERT OR REPLACE INTO runs ({names}) VALUES ({', '.join('?' * len(row))})", list(row.values()))
-        self._base.commit()
+        try:
+            self._base.execute(f"INSERT OR REPLACE INTO runs ({names}) VALUES ({', '.join('?' * len(row))})", list(row.values()))
+            self._base.commit()
+        except sqlite3.DatabaseError as error:  # a full disk, say
+            raise SimError(f"{self._file}: {error}; what was written before is kept, and the same command goes on from there") from error
+
+    def _add_column(self, name: str) -> None:
+        try:
+            self._base.execute(f'ALTER TABLE runs ADD COLUMN "{self._quoted(name)}"')
+        except sqlite3.DatabaseError as error:
+            self._columns = {row[1].lower() for row in self._base.execute("PRAGMA table_info(runs)")}
+            if name.lower() not in self._columns:  # else another sweep that writes to the same file has just added it
+                raise SimError(f"{self._file}: {error}") from error
+        self._columns.add(name.lower())
 
     @staticmethod
     def _quoted(name: str) -> str:
@@ -100,12 +111,19 @@ class Table:
         """Without the column `key`; columns that no row has are left out. Returns the number of rows."""
         rows = list(self.rows(keys))
         names = [name for name in (rows[0] if rows else {}) if name not in ("key", "error") and any(row[name] is not None for row in rows)]
-        partial = file.with_name(file.name + ".part")
-        with partial.open("w", newline="") as stream:
-            writer = csv.DictWriter(stream, names, extrasaction="ignore")
-            writer.writeheader()
-            writer.writerows(rows)
-        partial.replace(file)
+        whole = file.is_file() or not file.exists()  # else a device or a pipe, whose place nothing may take
+        partial = file.with_name(file.name + ".part") if whole else file
+        try:
+            with partial.open("w", newline="") as stream:
+                writer = csv.DictWriter(stream, names, extrasaction="ignore")
+                writer.writeheader()
+                writer.writerows(rows)
+            if whole:
+                partial.replace(file)
+        except OSError as error:
+            if whole:
+                partial.unlink(missing_ok=True)
+            raise SimError(f"--csv {file}: {error.strerror}; the rows are in {self._file}, and the same command writes them again") from error
         return len(rows)
 
     def close(self) -> None:
