@@ -128,5 +128,5 @@ def test_on_the_path_he_gets_no_more_than_without(lab, attack, v6) -> None:
     # Forged bytes race those of the server: where they come second they do nothing.
     assert any(attacked(lab, attack, v6) == harm for _ in range(3))
     with watched(lab, EAGER) as daemon:
-        assert attacked(lab, attack, v6) in (harm, "whole")
+        assert any(attacked(lab, attack, v6) in (harm, "whole") for _ in range(3))
         assert daemon.api("/v1/status")["datapath"]["queued"] > 100, "the modules had a say"
