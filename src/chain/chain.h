@@ -320,6 +320,7 @@ private:
   void spoil_reservation(const Segment& segment, bool queued, Seq una, Seq next, flow::Flow& flow);
   void begin_fetch(std::size_t i, const Fetch& fetch, std::string_view why, flow::Flow& flow);
   void ring(std::size_t i, flow::Flow& flow, Tick now);
+  void tell_of_loss(flow::Flow& flow, Tick now);
   void tell(std::size_t i, EventKind kind, flow::Flow& flow, Tick now, const FetchResult* result = nullptr);
   void exclude(std::size_t i, flow::Flow& flow);
   void switch_off(std::size_t i, flow::Flow& flow, Tick now);

@@ -100,7 +100,11 @@ void Chain::links(const LinkStates& states, Tick now, const Owner& owner)
           // Without its address a flow is over, unless the address comes back; nobody else may speak in its name.
           const bool home = owner(flow.view.key.local) == flow.view.link;
           returns = flow.view.bypass == Bypass::not_home && home;
-          if (flow.view.bypass == Bypass::none && !home) flow.view.bypass = Bypass::not_home;
+          if (flow.view.bypass == Bypass::none && !home)
+          {
+            tell_of_loss(flow, now);
+            flow.view.bypass = Bypass::not_home;
+          }
           if (returns) flow.view.bypass = Bypass::none;
         }
         for (std::size_t i = 0; i < slots_.size(); ++i)
@@ -109,6 +113,22 @@ void Chain::links(const LinkStates& states, Tick now, const Owner& owner)
         for (std::size_t i = 0; returns && i < slots_.size(); ++i)
           if (flow.wake[i] <= now) ring(i, flow, now);
       });
+}
+
+// Its address is gone, which is to the flow as if its link was down, whether or not that is: modules must know what may
+// be missing when it comes back. Nobody speaks in its name now, so that of what they want the time alone counts.
+void Chain::tell_of_loss(flow::Flow& flow, Tick now)
+{
+  LinkState& link = links_[static_cast<std::size_t>(flow.view.link)];
+  const bool up = std::exchange(link.up, false);
+  const Event event { .kind = EventKind::link, .now = now, .links = &links_ };
+  for (std::size_t i = 0; i < slots_.size(); ++i)
+  {
+    if (!slots_[i].enabled || (flow.begun >> i & 1) == 0 || (flow.excluded >> i & 1) != 0) continue;
+    const Plan plan = ask(i, event, flow);
+    carry_out(i, { .wake = plan.wake }, event, flow);
+  }
+  link.up = up;
 }
 
 void Chain::radio(Link link, const std::optional<RadioState>& state, Tick now)

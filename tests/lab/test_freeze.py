@@ -282,3 +282,28 @@ def test_request_after_a_bulk_part_is_not_delayed(lab):
         assert decisions(daemon)["freeze: ACK withheld"] > 0
         clean(daemon)
     assert statistics.median(with_module) <= 1.5 * statistics.median(plain) + 20, (plain, with_module)
+
+
+def test_an_address_that_goes_and_comes_back_is_a_blackout(lab) -> None:
+    """As an interface that is set down, or a machine that sleeps: nobody may speak meanwhile, and the server is asked at once when it is back."""
+    client = lab.client
+    [address] = [word for line in client.run(["ip", "-4", "-o", "addr", "show", "dev", "wlan0"]).stdout.splitlines() for word in line.split() if "/" in word][:1]
+    resumed = "freeze: resume ACK"
+    routes = client.run(["ip", "-4", "route", "show", "default", "dev", "wlan0"]).stdout.split("\n")
+    with lab.daemon(["freeze"]) as daemon:
+        going = lab.start_download("100G", seconds=60)
+        time.sleep(2.0)
+        before = decisions(daemon)
+        lab.set("wifi.blackout", "drop")
+        client.run(["ip", "addr", "del", address, "dev", "wlan0"])
+        time.sleep(2.0)
+        away = decisions(daemon)
+        client.run(["ip", "addr", "add", address, "dev", "wlan0"])
+        for route in filter(None, routes):
+            client.run(["ip", "route", "add", *route.split(), "dev", "wlan0"])
+        lab.set("wifi.blackout", "none")
+        system.wait_until(lambda: decisions(daemon).get(resumed, 0) > before.get(resumed, 0), 5)
+        assert away.get(resumed, 0) == before.get(resumed, 0), "in the name of an address that was gone"
+        assert decisions(daemon).get(resumed, 0) > before.get(resumed, 0)
+        going.stop()
+        clean(daemon)

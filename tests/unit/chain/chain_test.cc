@@ -889,6 +889,25 @@ TEST_F(OneModule, AnAlarmThatIsDueWhileTheAddressIsAwayFiresWhenItIsBack)
   }
 }
 
+TEST_F(OneModule, AnAddressThatGoesIsALinkThatIsDown)
+{
+  std::vector<bool> told {};
+  puppet.act = [&](const Event& event, const FlowView& flow)
+  {
+    if (event.kind != EventKind::link) return Plan {};
+    told.push_back((*event.links)[static_cast<std::size_t>(flow.link)].up);
+    puppet.room[0] = newest(flow, Link::cell, event.now);
+    return told.back() ? Plan {} : Plan { .inject = std::span { puppet.room }.first(1) };
+  };
+  const auto links = [&](Link owner)
+  { fixture.chain.links(fixture.links, fixture.now(), [owner](const Address&) { return owner; }); };
+  links(Link::other);
+  links(Link::other);
+  links(Link::wifi);
+  EXPECT_EQ(told, (std::vector<bool> { false, true }));
+  EXPECT_TRUE(fixture.actions.injected.empty()) << "in the name of an address that is gone";
+}
+
 TEST_F(OneModule, ADelayedInjectedIsCheckedAgainWhenItLeaves)
 {
   once(

@@ -257,6 +257,7 @@ private:
   void address(bool home)
   {
     if (home != home_) ++coverage.not_home;
+    if (home && !home_) ++episodes_;
     log(home ? "address is back" : "address is lost");
     home_ = home;
     wifi_since_ = fixture_.now();
