@@ -213,9 +213,6 @@ void run(const Options& options)
                                            ? kernel::load_pacing_program()
                                            : kernel::PacingProgram { .why = "daemon.pacing is \"interface\"" };
   drop_privileges(config.daemon.socket_group);
-  std::vector<std::filesystem::path> state { config.daemon.saved_directory };
-  if (config.limits_spending()) state.push_back(config.budget.directory);
-  require_state(state);
 
   EvidenceKept kept = remember(config.evidence);
   SavedFile saved { config.daemon.saved_directory };

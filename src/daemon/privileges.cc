@@ -91,18 +91,4 @@ void drop_privileges(const std::string& socket_group)
   forbid_new_privileges();
 }
 
-void require_state(const std::vector<std::filesystem::path>& directories)
-{
-  for (const std::filesystem::path& each : directories)
-    // One that is not there yet, or on a disk that is read only, is told by whoever keeps something there.
-    if (::access(each.c_str(), R_OK | W_OK | X_OK) != 0 && errno == EACCES)
-      throw std::runtime_error {
-        each.string() + ": " + std::strerror(EACCES)
-        + ", so what is excluded and what was spent would not be known. It, or a directory above it, belongs to "
-          "another "
-          "user: start the installed service (systemctl start tandemd), or name other directories (--set "
-          "daemon.saved_directory=DIR --set budget.directory=DIR)"
-      };
-}
-
 } // namespace tandem::daemon

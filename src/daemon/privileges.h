@@ -1,9 +1,7 @@
 // What the daemon may do: two capabilities, and nothing else after start.
 #pragma once
 
-#include <filesystem>
 #include <string>
-#include <vector>
 
 namespace tandem::daemon
 {
@@ -17,10 +15,5 @@ void require_privileges();
 // and possible: its members may then be given the control socket without CAP_CHOWN. Call before any thread starts.
 // Throws std::runtime_error when the kernel refuses.
 void drop_privileges(const std::string& socket_group);
-
-// Throws std::runtime_error when one of these directories, which hold what the user has said and what was spent, is
-// there but somebody else's: without it the daemon would touch what is excluded and spend a budget twice. Call after
-// drop_privileges(): root without CAP_DAC_OVERRIDE is kept out as anybody is.
-void require_state(const std::vector<std::filesystem::path>& directories);
 
 } // namespace tandem::daemon

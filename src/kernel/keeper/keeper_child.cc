@@ -260,8 +260,15 @@ private:
       route_.reset();
       state_.route = {}; // also when the new one cannot be made
       if (route_plan_.cell.empty()) return;
-      look_for_rules_soon(); // should it fail: it is tried again
-      make_route();
+      try
+      {
+        make_route();
+      }
+      catch (...)
+      {
+        look_for_rules_soon(); // which tries it again
+        throw;
+      }
     }
     else if (what == "steering")
     {
