@@ -577,11 +577,12 @@ bool Chain::decided(const FlowView& flow) const
   return flow.link == Link::wifi && (interest().decide & traffic::egress) != 0;
 }
 
-void Chain::tell(std::size_t i, EventKind kind, flow::Flow& flow, Tick now, const FetchResult* result)
+void Chain::tell(std::size_t i, EventKind kind, flow::Flow& flow, Tick now, const FetchResult* result, bool speaks)
 {
   if ((flow.begun >> i & 1) == 0 || (flow.excluded >> i & 1) != 0 || flow.view.bypass != Bypass::none) return;
   const Event event { .kind = kind, .now = now, .links = &links_, .seed = options_.seed, .fetched = result };
-  const Plan plan = ask(i, event, flow);
+  Plan plan = ask(i, event, flow);
+  if (!speaks) plan = { .wake = plan.wake };
   carry_out(i, plan, event, flow);
 }
 

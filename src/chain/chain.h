@@ -321,7 +321,9 @@ private:
   void begin_fetch(std::size_t i, const Fetch& fetch, std::string_view why, flow::Flow& flow);
   void ring(std::size_t i, flow::Flow& flow, Tick now);
   void tell_of_loss(flow::Flow& flow, Tick now);
-  void tell(std::size_t i, EventKind kind, flow::Flow& flow, Tick now, const FetchResult* result = nullptr);
+  // `speaks`: all that the module wants is carried out, not only when it wants to be asked again.
+  void tell(std::size_t i, EventKind kind, flow::Flow& flow, Tick now, const FetchResult* result = nullptr,
+            bool speaks = true);
   void exclude(std::size_t i, flow::Flow& flow);
   void switch_off(std::size_t i, flow::Flow& flow, Tick now);
   void forget(flow::Flow& flow, Tick now);

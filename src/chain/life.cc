@@ -121,13 +121,8 @@ void Chain::tell_of_loss(flow::Flow& flow, Tick now)
 {
   LinkState& link = links_[static_cast<std::size_t>(flow.view.link)];
   const bool up = std::exchange(link.up, false);
-  const Event event { .kind = EventKind::link, .now = now, .links = &links_ };
   for (std::size_t i = 0; i < slots_.size(); ++i)
-  {
-    if (!slots_[i].enabled || (flow.begun >> i & 1) == 0 || (flow.excluded >> i & 1) != 0) continue;
-    const Plan plan = ask(i, event, flow);
-    carry_out(i, { .wake = plan.wake }, event, flow);
-  }
+    if (slots_[i].enabled) tell(i, EventKind::link, flow, now, nullptr, false);
   link.up = up;
 }
 
