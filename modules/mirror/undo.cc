@@ -199,11 +199,22 @@ bool makes_timer_useless(const FlowView& flow, const Undo::State& state)
   return echo_age(state) > seconds(std::max(longest_sample, flow.rtt_smoothed * longest_sample_trips));
 }
 
-// How long after the last new data an old echo waits for more. Where the sender must not have it without a new block, a
-// true one costs the reaction to the whole chain, and what is in flight arrives within a round trip.
-Duration wait_for_block(const FlowView& flow, const Undo::State& state)
+// Until when an old echo waits for data that are newer than the last. Where the sender must not have it without a new
+// block, a true one costs the reaction to the whole chain, and what is in flight arrives within a round trip.
+Tick waits_until(const FlowView& flow, const Undo::State& state)
 {
-  return makes_timer_useless(flow, state) ? std::max(longest_wait, flow.rtt_smoothed) : longest_wait;
+  return state.edge_at + (makes_timer_useless(flow, state) ? std::max(longest_wait, flow.rtt_smoothed) : longest_wait);
+}
+
+// The ACK at hand is left out, until a later one comes or the wait is over; true unless it is.
+bool wait_for_block(const Event& event, const FlowView& flow, Undo::State& state, Plan& plan, std::string_view why)
+{
+  const Tick until = waits_until(flow, state);
+  if (event.now >= until) return false;
+  plan.verdict = Verdict::drop;
+  plan.wake = until;
+  plan.why = why;
+  return state.waiting = true;
 }
 
 // Whether a SACK block tells of data beyond a hole that the sender has not heard of. A duplicate (RFC 2883) is none.
@@ -325,18 +336,6 @@ Plan Undo::acknowledge(const Event& event, const FlowView& flow, State& state)
   return plan;
 }
 
-// A chain has ended with an ACK of `ended` whose echo was true. Where its last hole was of an episode before, the
-// sender has not reached its recovery point yet: that lies within what is in flight. Up to there an old echo still
-// takes its reaction back, and beside new data it is no sample; and a hole that is seen before then is of the same
-// chain.
-void Undo::owe(Seq ended, const FlowView& flow, State& state)
-{
-  if (state.episode.stage != Stage::none || !flow.timestamps_ok) return;
-  state.owed = true;
-  state.insisting = false;
-  state.until = ended + state.steering.flight();
-}
-
 // What ends a chain acknowledges nothing but what was sent twice or reported before, so that its echo is the sample. It
 // waits, a moment, for two segments that come behind it. An ACK up to the first of these, with a SACK block of the
 // second, has the old echo beside something new, and right behind it an ACK says that the first is here, too. No more
@@ -348,12 +347,9 @@ void Undo::end_by_block(const Event& event, const FlowView& flow, State& state, 
   const std::uint32_t mss = flow.mss;
   if (segment.ack - flow.sent_sacked < 2 * static_cast<std::int32_t>(mss))
   {
-    if (!may_be_left_out(segment, flow) || event.now - state.edge_at >= wait_for_block(flow, state)) return;
-    plan.verdict = Verdict::drop;
-    plan.edit.ts_echo = segment.timestamps->echo; // should it leave
-    plan.wake = state.edge_at + wait_for_block(flow, state);
-    plan.why = "mirror: the end of a chain waits for new data";
-    state.waiting = true;
+    if (may_be_left_out(segment, flow)
+        && wait_for_block(event, flow, state, plan, "mirror: the end of a chain waits for new data"))
+      plan.edit.ts_echo = segment.timestamps->echo; // should it leave
     return;
   }
   // This host's own ACK may leave by another link, and come when the sender waits no more. Both TSvals have left
@@ -388,23 +384,20 @@ void Undo::spare_timer(const Event& event, const FlowView& flow, State& state, P
   if (!plan.edit.ts_echo || !plan.inject.empty()) return;
   if (!lengthens_timer(flow, state) || acknowledges_new_only(segment, flow)) return;
   if (reports_beyond(segment, flow.sent_sacked)) return;
-  if (reports_nothing_new(segment, flow) && event.now - state.edge_at < wait_for_block(flow, state))
-  {
-    plan.verdict = Verdict::drop;
-    plan.wake = state.edge_at + wait_for_block(flow, state);
-    plan.why = "mirror: old echo waits for a new SACK block";
-    // Another module may insist that this one leaves.
-    if (makes_timer_useless(flow, state)) plan.edit.ts_echo.reset();
-    state.waiting = true;
-    return;
-  }
-  if (makes_timer_useless(flow, state))
-  {
-    plan.edit.ts_echo.reset();
-    plan.why = "mirror: true echo, the old one would lengthen the timer";
-    owe(segment.ack, flow, state);
-    if (state.owed) end_by_block(event, flow, state, plan);
-  }
+  const bool waits = reports_nothing_new(segment, flow)
+                     && wait_for_block(event, flow, state, plan, "mirror: old echo waits for a new SACK block");
+  if (!makes_timer_useless(flow, state)) return;
+  plan.edit.ts_echo.reset(); // also of one that waits: another module may insist that it leaves
+  if (waits) return;
+  plan.why = "mirror: true echo, the old one would lengthen the timer";
+  if (state.episode.stage != Stage::none) return;
+  // A chain has ended here. Where its last hole was of an episode before, the sender has not reached its recovery point
+  // yet: that lies within what is in flight. Up to there an old echo still takes its reaction back, and beside new data
+  // it is no sample; and a hole that is seen before then is of the same chain.
+  state.owed = true;
+  state.insisting = false;
+  state.until = segment.ack + state.steering.flight();
+  end_by_block(event, flow, state, plan);
 }
 
 // Fewer ACKs, and the window that steering wants, with the ACK that the plan is about.
@@ -434,8 +427,7 @@ Plan Undo::alarm(const Event& event, const FlowView& flow, State& state)
 {
   if (state.bypassed || !withholds_ack(flow)) return {};
   const bool waited = state.waiting;
-  if (const Tick due = waited ? state.edge_at + wait_for_block(flow, state) : state.steering.due(flow, steering());
-      event.now < due)
+  if (const Tick due = waited ? waits_until(flow, state) : state.steering.due(flow, steering()); event.now < due)
     return { .wake = due };
   state.waiting = false;
   InjectedSegment& ack = scratch_[0];

@@ -136,7 +136,6 @@ private:
   Plan acknowledge(const Event& event, const FlowView& flow, State& state);
   static Plan look_away(const Event& event, State& state);
   void expect_losses(const Event& event, const FlowView& flow, State& state) const;
-  static void owe(Seq ended, const FlowView& flow, State& state);
   void end_by_block(const Event& event, const FlowView& flow, State& state, Plan& plan);
   void spare_timer(const Event& event, const FlowView& flow, State& state, Plan& plan);
   void ease(const Event& event, const FlowView& flow, State& state, Plan& plan) const;
