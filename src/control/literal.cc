@@ -220,13 +220,29 @@ std::string format_rate(Rate rate)
   return three_digits(value / 1e9) + " Gbit/s";
 }
 
+bool takes(const Knob& knob, double value)
+{
+  const auto within = [value](double least, double most) { return value >= least && value <= most; };
+  const bool whole = value == std::floor(value);
+  switch (knob.type)
+  {
+  case KnobType::boolean:
+    return whole && within(0, 1);
+  case KnobType::choice:
+    return whole && within(0, static_cast<double>(knob.choices.size()) - 1);
+  case KnobType::integer:
+    return whole && within(knob.minimum, knob.maximum);
+  case KnobType::duration:
+  case KnobType::real:
+    break;
+  }
+  return within(knob.minimum, knob.maximum);
+}
+
 std::variant<double, std::string> parse_knob(const Knob& knob, std::string_view text)
 {
   const auto number = knob_number(knob, trimmed(text));
-  if (!number) return allowed(knob);
-  const bool ranged = knob.type != KnobType::boolean && knob.type != KnobType::choice;
-  if (ranged && (*number < knob.minimum || *number > knob.maximum)) return allowed(knob);
-  if (knob.type == KnobType::integer && *number != std::floor(*number)) return allowed(knob);
+  if (!number || !takes(knob, *number)) return allowed(knob);
   return *number;
 }
 

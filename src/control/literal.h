@@ -31,6 +31,9 @@ std::string format_duration(Duration duration);
 std::string format_bytes(std::uint64_t bytes);
 std::string format_rate(Rate rate);
 
+// Whether a value is one that Module::set() may be given for the knob: in its range, whole where that is wanted.
+bool takes(const Knob& knob, double value);
+
 // The value of a knob from what was typed, checked against the knob's type and range, or a sentence part that says what
 // is allowed ("a duration from 1 ms to 10 s is needed"). Durations become seconds, booleans 0 or 1, choices their
 // index, knobs whose unit is "bytes" or "bit/s" also take a unit.

@@ -18,6 +18,7 @@
 #include "tools/tandem/show.h"
 #include "tools/tandem/top.h"
 #include "tools/tandem/traps.h"
+#include "tools/trace/no_nan.h"
 
 #ifdef TANDEM_WITH_TRACE
 #include "tools/trace/command.h"
@@ -303,8 +304,7 @@ int main(int argc, char** argv)
   sub->add_option("--for", for_s, "seconds that this counts; then evidence counts again")
       ->capture_default_str()
       ->check(CLI::Range { 0.001, 60.0 })
-      ->check([](const std::string& text)
-              { return text.find_first_of("nN") == std::string::npos ? "" : text + ": a number is needed"; });
+      ->check(no_nan());
   with_json(sub);
   sub->callback(
       [&]

@@ -1,6 +1,8 @@
 // Text for a terminal: aligned columns, colours where they are welcome.
 #pragma once
 
+#include "src/control/printable.h"
+
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,9 +30,6 @@ struct Style
 
 // On for a terminal on descriptor 1 unless $NO_COLOR is set or $TERM is "dumb".
 Style style_of_stdout();
-
-// Names and reasons come from modules and packets: control characters would reach the terminal.
-std::string printable(std::string_view text);
 
 class Table
 {

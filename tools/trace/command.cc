@@ -4,6 +4,7 @@
 #include "tools/trace/bad_request.h"
 #include "tools/trace/explain.h"
 #include "tools/trace/local_option.h"
+#include "tools/trace/no_nan.h"
 #include "tools/trace/print.h"
 #include "tools/trace/replay_command.h"
 #include "tools/trace/stall_report.h"
@@ -11,8 +12,6 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <cmath>
-#include <cstdlib>
 #include <map>
 #include <memory>
 #include <ostream>
@@ -136,13 +135,7 @@ void attach(CLI::App& trace, std::ostream& out, std::ostream& err, int& exit_cod
   explain_command->add_option("--stall-ms", explained->shortest_ms, "Shorter ones are no stalls")
       ->capture_default_str()
       ->check(CLI::Range { 1.0, 3'600'000.0 })
-      ->check(CLI::Validator { [](const std::string& text)
-                               {
-                                 // Range lets "nan" pass: it is neither below nor above.
-                                 return std::isnan(std::strtod(text.c_str(), nullptr)) ? text + " is no number"
-                                                                                       : std::string {};
-                               },
-                               "" });
+      ->check(cli::no_nan());
   add_local_option(*explain_command, explained->locals);
   explain_command->add_flag("--json", explained->json, "As JSON");
   explain_command->callback([&out, &err, &exit_code, explained]

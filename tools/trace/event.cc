@@ -1,5 +1,7 @@
 #include "tools/trace/event.h"
 
+#include "src/control/printable.h"
+
 #include <array>
 #include <utility>
 
@@ -73,11 +75,9 @@ std::string name_of(const trace::Heading& heading)
          + std::to_string(heading.seed);
 }
 
-std::string shown(std::string text)
+std::string shown(std::string_view text)
 {
-  for (char& c : text)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  return text;
+  return printable(text, '?');
 }
 
 std::string difference(const Event& event)

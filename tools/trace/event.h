@@ -43,7 +43,7 @@ wire::Parsed parse(const trace::Recorded& packet);
 std::string name_of(const trace::Heading& heading);
 
 // Names and comments of a file may be any bytes: on one line, without what a terminal would obey.
-std::string shown(std::string text);
+std::string shown(std::string_view text);
 
 // "ack 2000 -> 1000, win 500 -> 10, ts 10 20 -> 11 20, ect0 -> ce, by cell"; "" when nothing differs.
 std::string difference(const Event& event);

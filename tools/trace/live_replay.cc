@@ -1,6 +1,7 @@
 #include "tools/trace/live_replay.h"
 
 #include "src/chain/worth.h"
+#include "src/control/literal.h"
 #include "src/trace/chain_input.h"
 #include "src/trace/reader.h"
 #include "src/wire/build.h"
@@ -71,15 +72,6 @@ struct Hash
     return std::hash<std::string_view> {}({ reinterpret_cast<const char*>(address.bytes.data()), 16 });
   }
 };
-
-// Module::set() takes no other values; a file may say anything.
-bool takes(const Knob& knob, double value)
-{
-  const double most = knob.type == KnobType::boolean  ? 1
-                      : knob.type == KnobType::choice ? static_cast<double>(knob.choices.size()) - 1
-                                                      : knob.maximum;
-  return value >= (knob.type == KnobType::boolean || knob.type == KnobType::choice ? 0 : knob.minimum) && value <= most;
-}
 
 class LivePlayer
 {
@@ -188,6 +180,7 @@ private:
       for (const Knob& knob : knobs)
       {
         if (knob.name != recorded.knob) continue;
+        // A file may say anything.
         if (!takes(knob, recorded.value))
           throw trace::BadFile { file_,
                                  {},
