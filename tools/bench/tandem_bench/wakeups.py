@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import threading
 import time
 from collections import Counter
@@ -14,20 +13,10 @@ from pathlib import Path
 from typing import Iterable, Sequence
 
 from tandem_lab import system
+from tandem_lab.tracepoints import Tracepoints
 
 from . import helpers
 
-# An instance of its own, in a mount namespace of its own: nobody else's trace changes. Of the tasks given and of those that they start.
-# It ends, and its instance goes, when its input does: also when whoever counts is killed. Left there, the kernel would note every waking for ever.
-_TRACE = """{{ test -d /sys/kernel/tracing/instances || mount -t tracefs nodev /sys/kernel/tracing; }} && mkdir /sys/kernel/tracing/instances/{name} || exit 1
-trap 'kill -9 $reader; wait $reader; cd / && rmdir /sys/kernel/tracing/instances/{name}' EXIT
-trap '' INT TERM HUP
-cd /sys/kernel/tracing/instances/{name} || exit 1
-echo mono > trace_clock && echo 1 > options/event-fork && echo {tasks} > set_event_pid || exit 1
-echo 1 > events/sched/sched_waking/enable && echo 1 > events/sched/sched_process_fork/enable || exit 1
-cat trace_pipe &
-reader=$!
-read -r nothing"""
 # "  <idle>-0  [001] d.h2.  1234.567890: sched_waking: comm=tandemd pid=77 prio=120 target_cpu=000"
 _WAKING = re.compile(r"^\s*(.+)-\d+\s+\[\d+\].* ([\d.]+): sched_waking: comm=(.*) pid=(\d+) ")
 _FORK = re.compile(r": sched_process_fork: comm=.* pid=(\d+) child_comm=.* child_pid=(\d+)")
@@ -100,12 +89,11 @@ class Counting:
     def __init__(self, pids: Sequence[int]):
         self._pids = list(pids)
         self._known = set(tasks(pids))
-        self._name = f"tandem-wakes-{os.getpid()}-{self._pids[0]}"
+        name = f"tandem-wakes-{os.getpid()}-{self._pids[0]}"
         self._lines: list[str] = []
-        self._process = subprocess.Popen([system.tool("unshare"), "--mount", "sh", "-c",
-                                          _TRACE.format(name=self._name, tasks=" ".join(map(str, {*self._known, threading.get_native_id()})))],
-                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        threading.Thread(target=self._read, daemon=True).start()
+        traced = " ".join(map(str, {*self._known, threading.get_native_id()}))  # and those that they start
+        self._trace = Tracepoints(name, ["echo 1 > options/event-fork", f"echo {traced} > set_event_pid",
+                                         "echo 1 > events/sched/sched_waking/enable", "echo 1 > events/sched/sched_process_fork/enable"], self._lines.append)
         self.traced = self._hears()
         if not self.traced:
             self.close()
@@ -117,14 +105,7 @@ class Counting:
         self.close()
 
     def close(self) -> None:
-        assert self._process.stdin
-        with suppress(BrokenPipeError):
-            self._process.stdin.close()
-        try:
-            self._process.wait(10.0)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        self._trace.close()
 
     def look(self, seconds: float) -> Woken:
         """Waits so long."""
@@ -137,11 +118,6 @@ class Counting:
         found = [one for one in woken(list(self._lines), self._known) if begin <= one.at <= end]
         return Woken(end - begin, len(found), tuple(found))
 
-    def _read(self) -> None:
-        assert self._process.stdout
-        for line in self._process.stdout:
-            self._lines.append(line)
-
     def _hears(self) -> bool:
         """This thread is among the tasks, and each pause here wakes it."""
-        return system.wait_until(lambda: self._process.poll() is not None or self._lines, _BEGINS, pause=0.05) and self._process.poll() is None
+        return system.wait_until(lambda: self._trace.ended() or self._lines, _BEGINS, pause=0.05) and not self._trace.ended()

@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import threading
 import time
 from collections import deque
 from contextlib import suppress
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from tandem_lab import Endpoint, system
 from tandem_lab.errors import LabError
+from tandem_lab.tracepoints import Tracepoints
 
 from . import packets
 from .packets import Packet
@@ -29,16 +29,6 @@ RING_FILES, FILE_MB = 8, 16
 _KERNEL_HOLDS = 1.3
 _FLUSHED = 0.3  # s, for tcpdump to write what it has
 _RESETS_MOST = 20000
-# Other people's resets are among them; what is no reset is filtered in the kernel.
-# It ends, and its instance goes, when its input does: also when the run is killed.
-_TRACE = """{{ test -d /sys/kernel/tracing/instances || mount -t tracefs nodev /sys/kernel/tracing; }} && mkdir -p /sys/kernel/tracing/instances/{name} || exit 1
-trap 'kill -9 $reader; wait $reader; cd / && rmdir /sys/kernel/tracing/instances/{name}' EXIT
-trap '' INT TERM HUP
-cd /sys/kernel/tracing/instances/{name} || exit 1
-echo mono > trace_clock && echo 1 > events/tcp/tcp_send_reset/enable && echo 1 > events/tcp/tcp_receive_reset/enable || exit 1
-cat trace_pipe &
-reader=$!
-read -r nothing"""
 _HEAD = 24  # bytes of a pcap file
 
 
@@ -85,19 +75,12 @@ class KernelWord:
     """Resets as the kernel tells of them, of all namespaces: tracepoints of its own instance. `told` is None where it has none (or may not be asked)."""
 
     def __init__(self, name: str):
-        self._name = name.rstrip("-")
         self._lines: deque[str] = deque(maxlen=_RESETS_MOST)
-        self._process = subprocess.Popen([system.tool("unshare"), "--mount", "sh", "-c", _TRACE.format(name=self._name)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                         stderr=subprocess.DEVNULL, text=True)
-        threading.Thread(target=self._read, daemon=True).start()
-
-    def _read(self) -> None:
-        assert self._process.stdout
-        for line in self._process.stdout:
-            self._lines.append(line)
+        # Other people's resets are among them; what is no reset is filtered in the kernel.
+        self._trace = Tracepoints(name.rstrip("-"), [f"echo 1 > events/tcp/tcp_{which}_reset/enable" for which in ("send", "receive")], self._lines.append)
 
     def told(self) -> list[KernelReset] | None:
-        if self._process.poll() is not None:
+        if self._trace.ended():
             return None
         offset = time.time() - time.monotonic()
         return [word for line in list(self._lines) if (word := told_by_kernel(line, offset))]
@@ -106,14 +89,7 @@ class KernelWord:
         return [line for line in list(self._lines) if f":{port} " in line or f"port={port} " in line]
 
     def close(self) -> None:
-        assert self._process.stdin
-        with suppress(BrokenPipeError):
-            self._process.stdin.close()
-        try:
-            self._process.wait(10.0)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        self._trace.close()
 
 
 def remove_ruins(room: Path) -> None:
