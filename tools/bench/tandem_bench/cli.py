@@ -8,11 +8,11 @@ import os
 import signal
 import socket
 import sys
-import tempfile
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Iterator, Sequence
 
+from tandem_common.whole import unwritable
 from tandem_lab import system
 from tandem_lab.errors import BadInput, LabError
 from tandem_lab import kernels, virtual_machine as machine
@@ -135,20 +135,11 @@ def prefix_to_itself(prefix: str) -> Iterator[None]:
 
 
 def check_places(given: argparse.Namespace) -> None:
-    """Raises BadInput for a place that cannot be written to: hours may pass until results are, and then they are lost."""
+    """Raises BadInput for a place that cannot be written to."""
     files = [(option, path) for option, path in (("--json", given.json), ("--markdown", given.markdown)) if path and str(path) != "-"]
     directories = [(option, path) for option, path in (("--plot", given.plot), ("--keep-logs", given.keep_logs and Path(given.keep_logs))) if path]
-    for option, path in files:
-        if path.is_dir():
-            raise BadInput(f"{option} {path}: is a directory; the name of a file is needed")
-    files = [(option, path) for option, path in files if path.is_file() or not path.exists()]  # others are devices and pipes
-    for option, path, directory in [(*one, one[1].parent) for one in files] + [(*one, one[1]) for one in directories]:
-        try:
-            directory.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=directory):
-                pass
-        except OSError as error:
-            raise BadInput(f"{option} {path}: cannot be written to: {error.strerror}") from None
+    if wrong := unwritable(files, directories):
+        raise BadInput(wrong)
 
 
 def default_time(bench: Bench) -> tuple[str, str]:

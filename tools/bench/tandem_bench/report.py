@@ -17,9 +17,6 @@ from .statistics import COUNTED, Spread, Verdict, paired_ratios
 
 def write(path: Path, text: str) -> None:
     """Whole or not at all; into a device or a pipe (/dev/null, /dev/stdout) rather than in its place. Raises OSError."""
-    if path.exists() and not path.is_file():
-        path.write_text(text)
-        return
     path.parent.mkdir(parents=True, exist_ok=True)
     with written_whole(path) as fresh:
         fresh.write_text(text)

@@ -8,18 +8,16 @@ import platform
 import shlex
 import signal
 import sys
-import tempfile
 import threading
 import time
 from collections import Counter
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from tandem_common.duration import duration
 from tandem_common.errors import BadInput
 from tandem_common.provenance import commit, cpu
-from tandem_common.whole import written_whole
+from tandem_common.whole import unwritable, written_whole
 from tandem_lab import errors as lab_errors
 
 from .run import Outcome, Plan, Soak
@@ -86,23 +84,6 @@ def kept_in(options: argparse.Namespace) -> Path:
     return options.json.with_name(options.json.stem + "-kept") if options.json else Path(f"soak-{options.seed}-kept")
 
 
-def check_places(options: argparse.Namespace) -> None:
-    """Raises BadInput for a place that cannot be written to: hours pass until something is."""
-    for option, path in (("--json", options.json), ("--log", options.log)):
-        if path is None:
-            continue
-        if path.is_dir():
-            raise BadInput(f"{option} {path}: is a directory; the name of a file is needed")
-        if path.exists() and not path.is_file():
-            continue  # a device or a pipe
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=path.parent):
-                pass
-        except OSError as error:
-            raise BadInput(f"{option} {path}: cannot be written to: {error.strerror}") from None
-
-
 def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     try:
@@ -111,7 +92,8 @@ def main(arguments: list[str]) -> int:
             raise BadInput("--no-mptcp and --mptcp-only: allowed: one of them")
         if not 1 <= options.threads <= 256:
             raise BadInput(f"--threads {options.threads}: allowed: 1 to 256")
-        check_places(options)
+        if wrong := unwritable([(option, path) for option, path in (("--json", options.json), ("--log", options.log)) if path]):
+            raise BadInput(wrong)
     except BadInput as error:
         print(f"tools/soak: {error}", file=sys.stderr)
         return 2
@@ -132,7 +114,7 @@ def main(arguments: list[str]) -> int:
     if options.json:
         try:
             words = json.dumps(report(plan, outcome, "tools/soak " + shlex.join(arguments)), indent=1) + "\n"
-            with written_whole(options.json) if options.json.is_file() or not options.json.exists() else nullcontext(options.json) as fresh:
+            with written_whole(options.json) as fresh:
                 fresh.write_text(words)
         except OSError as error:
             print(f"tools/soak: --json {options.json}: {error.strerror}; it is not written", file=sys.stderr)

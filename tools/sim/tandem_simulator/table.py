@@ -8,6 +8,8 @@ import sqlite3
 from pathlib import Path
 from typing import Any, Iterator, Mapping
 
+from tandem_common.whole import written_whole
+
 from .program import SimError
 
 MOST_FLOWS = 8  # of each run with columns of their own
@@ -111,18 +113,12 @@ class Table:
         """Without the column `key`; columns that no row has are left out. Returns the number of rows."""
         rows = list(self.rows(keys))
         names = [name for name in (rows[0] if rows else {}) if name not in ("key", "error") and any(row[name] is not None for row in rows)]
-        whole = file.is_file() or not file.exists()  # else a device or a pipe, whose place nothing may take
-        partial = file.with_name(file.name + ".part") if whole else file
         try:
-            with partial.open("w", newline="") as stream:
+            with written_whole(file) as fresh, fresh.open("w", newline="") as stream:
                 writer = csv.DictWriter(stream, names, extrasaction="ignore")
                 writer.writeheader()
                 writer.writerows(rows)
-            if whole:
-                partial.replace(file)
         except OSError as error:
-            if whole:
-                partial.unlink(missing_ok=True)
             raise SimError(f"--csv {file}: {error.strerror}; the rows are in {self._file}, and the same command writes them again") from error
         return len(rows)
 
