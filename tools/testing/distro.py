@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import fcntl
 import os
 import shutil
 import subprocess
@@ -14,6 +13,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Iterator, Sequence
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "common"))
+
+from tandem_common.alone import locked  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 GROUPS = ("build", "run", "test")  # of tools/packages
@@ -87,11 +90,7 @@ def make(release: str, mirror: str | None, place: Path) -> Path:
 def alone(release: str, place: Path) -> Iterator[None]:
     """One run at a time in a root: two would build in the same folders. Raises NoDistro."""
     place.mkdir(parents=True, exist_ok=True)
-    with open(place / "lock", "w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise NoDistro(f"another tools/distro {release} is at work in {place}; wait for its end, or stop it") from None
+    with locked(place / "lock", NoDistro(f"another tools/distro {release} is at work in {place}; wait for its end, or stop it")):
         yield
 
 

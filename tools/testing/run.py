@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import argparse
-import fcntl
 import os
 import platform
 import shutil
 import signal
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -25,6 +24,7 @@ from entries import Entry, list_entries, run_entries  # noqa: E402
 from progress import Progress  # noqa: E402
 from reports import Case, Layer, Verdict, tally  # noqa: E402
 import virtual_lab  # noqa: E402
+from tandem_common.alone import locked  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 PURE = ("unit", "golden", "sim", "fuzz")  # programs without network, quick
@@ -123,16 +123,13 @@ class NotAlone(Exception):
 def alone(build: Path) -> Iterator[None]:
     """One run at a time in a checkout: two would build in the same folders and take each other's reports away. Raises NotAlone."""
     place = build / "tests.lock"
-    try:
-        build.mkdir(exist_ok=True)
-        lock = open(place, "w")
-    except OSError as error:
-        raise NotAlone(f"{place}: {error.strerror}; the tests are built and report below {build}, which has to be writable") from error
-    with lock:
+    busy = NotAlone(f"another tools/test is at work in this checkout ({place} is locked); wait for its end, or use a checkout of its own")
+    with ExitStack() as held:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise NotAlone(f"another tools/test is at work in this checkout ({place} is locked); wait for its end, or use a checkout of its own") from None
+            build.mkdir(exist_ok=True)
+            held.enter_context(locked(place, busy))
+        except OSError as error:
+            raise NotAlone(f"{place}: {error.strerror}; the tests are built and report below {build}, which has to be writable") from error
         yield
 
 

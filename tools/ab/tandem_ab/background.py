@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import ctypes
-import fcntl
 import json
 import os
 import shlex
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Sequence
 
 from tandem_common import confidence, provenance
+from tandem_common.alone import locked
 from tandem_common.control import Daemon, add_socket_option
 from tandem_common.duration import clock
 from tandem_common.errors import BadInput, Failure
@@ -252,11 +252,7 @@ def measure(directory: Path, socket: str) -> int:
     if not store.load():
         raise BadInput(f"{directory}: no experiment")
     note_file(socket).parent.mkdir(parents=True, exist_ok=True)
-    with open(note_file(socket).with_suffix(".lock"), "w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise Failure("an experiment runs already; `tandem ab status`") from None
+    with locked(note_file(socket).with_suffix(".lock"), Failure("an experiment runs already; `tandem ab status`")):
         return _measure(store, socket)
 
 

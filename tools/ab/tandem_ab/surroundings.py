@@ -9,8 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Mapping
 
-from tandem_common.control import Daemon
-from tandem_common.errors import Failure
+from tandem_common.control import Daemon, understood
 
 TICK = os.sysconf("SC_CLK_TCK")
 _POWERCAP, _SUPPLIES = Path("/sys/class/powercap"), Path("/sys/class/power_supply")
@@ -43,10 +42,8 @@ class Moment:
 
 def moment(daemon: Daemon) -> Moment:
     """Raises Failure when the daemon does not answer, or not as this program understands it."""
-    try:
+    with understood(f"{daemon.path}: the daemon's"):
         return _moment(daemon)
-    except (LookupError, TypeError, AttributeError, ValueError) as error:
-        raise Failure(f"{daemon.path}: the daemon's answer is not understood ({type(error).__name__}: {error}); tandem and tandemd may be of different versions") from error
 
 
 def _moment(daemon: Daemon) -> Moment:

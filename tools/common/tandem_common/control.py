@@ -8,8 +8,9 @@ import json
 import os
 import socket
 import struct
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Iterator
 
 from .errors import BadInput, Failure
 
@@ -33,6 +34,15 @@ class _Connection(http.client.HTTPConnection):
         self.sock = socket.socket(socket.AF_UNIX)
         self.sock.settimeout(self.timeout)
         self.sock.connect(self._path)
+
+
+@contextmanager
+def understood(whose: str = "the daemon's") -> Iterator[None]:
+    """While an answer is taken apart. Raises Failure where it is not as this program knows it."""
+    try:
+        yield
+    except (LookupError, TypeError, AttributeError, ValueError) as error:
+        raise Failure(f"{whose} answer is not understood ({type(error).__name__}: {error}); tandem and tandemd may be of different versions") from error
 
 
 class Daemon:

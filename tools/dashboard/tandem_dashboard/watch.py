@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-from tandem_common.control import Daemon
+from tandem_common.control import Daemon, understood
 from tandem_common.errors import Failure
 
 from .samples import Samples
@@ -43,12 +43,10 @@ class Watch:
         """One look as an event; that the daemon does not answer is one, too: it may come back."""
         try:
             status, flows = self._daemon.get("/v1/status"), self._daemon.get("/v1/flows")
-            sample = self._samples.take(time.time(), time.monotonic(), status, flows)
+            with understood():  # or it would end the thread that looks, and pages would go on to show what was
+                sample = self._samples.take(time.time(), time.monotonic(), status, flows)
         except Failure as failure:
             return event("trouble", {"error": str(failure)})
-        except (LookupError, TypeError, AttributeError, ValueError) as error:
-            # It must not end the thread that looks: pages would go on to show what was.
-            return event("trouble", {"error": f"the daemon's answer is not understood ({type(error).__name__}: {error}); tandem and tandemd may be of different versions"})
         with self._changed:
             self._points.append(sample["point"])
         return event("now", sample)
