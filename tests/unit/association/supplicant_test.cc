@@ -78,6 +78,14 @@ const std::map<std::string, std::string, std::less<>> there { { "PING", "PONG\n"
                                                               { "IFNAME=wlan0 PING", "PONG\n" },
                                                               { "INTERFACES", "wlan0\n" } };
 
+// Of the networks it says this.
+std::map<std::string, std::string, std::less<>> telling(const std::string& networks)
+{
+  auto answers = there;
+  answers["IFNAME=wlan0 LIST_NETWORKS"] = networks;
+  return answers;
+}
+
 // Without this difference a wpa_supplicant that is busy for a moment takes every virtual station down.
 TEST(Supplicant, NoAnswerIsNoEmptyListOfNetworks)
 {
@@ -90,9 +98,7 @@ TEST(Supplicant, NoAnswerIsNoEmptyListOfNetworks)
 
 TEST(Supplicant, NorIsARefusal)
 {
-  auto answers = there;
-  answers["IFNAME=wlan0 LIST_NETWORKS"] = "FAIL\n";
-  const Played played { answers };
+  const Played played { telling("FAIL\n") };
   Supplicant supplicant { played.path() };
   ASSERT_TRUE(supplicant.present("wlan0"));
   EXPECT_FALSE(supplicant.networks("wlan0"));
@@ -101,9 +107,7 @@ TEST(Supplicant, NorIsARefusal)
 
 TEST(Supplicant, AnEmptyListIsOne)
 {
-  auto answers = there;
-  answers["IFNAME=wlan0 LIST_NETWORKS"] = "network id / ssid / bssid / flags\n";
-  const Played played { answers };
+  const Played played { telling("network id / ssid / bssid / flags\n") };
   Supplicant supplicant { played.path() };
   ASSERT_TRUE(supplicant.present("wlan0"));
   const auto networks = supplicant.networks("wlan0");

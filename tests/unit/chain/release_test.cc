@@ -91,6 +91,20 @@ struct Release : testing::Test
       fixture.download(peers, count, ms(20.0 / count), ms(20));
   }
   void settle() { fixture.download(peers, 200, ms(2), ms(20)); }
+  void at_risk(bool is)
+  {
+    fixture.links[static_cast<std::size_t>(Link::wifi)].at_risk = is;
+    fixture.chain.links(fixture.links, fixture.now());
+  }
+  // A fast flow, of which as much as may be is withheld for a blackout that is foretold.
+  void warn()
+  {
+    settle();
+    fixture.download(peers, 400, ms(0.2), ms(20)); // 100 ACKs of two segments a round trip
+    module.bytes = 1000 * mss();
+    at_risk(true);
+    fixture.download(peers, 100, ms(0.2), ms(20));
+  }
   std::uint32_t mss() const { return fixture_mss; }
   std::uint32_t withheld() { return static_cast<std::uint32_t>(view().rcv_nxt - view().sent_ack); }
   const FlowView& view() { return fixture.view(peers); }
@@ -325,28 +339,14 @@ TEST_F(Release, NothingIsWithheldUntilTheRecoveryMustBeOver)
 
 TEST_F(Release, APredictedBlackoutIsWorthAShareOfTheWindow)
 {
-  settle();
-  fixture.download(peers, 400, ms(0.2), ms(20)); // 100 ACKs of two segments a round trip
-  module.bytes = 1000 * mss();
-  fixture.links[static_cast<std::size_t>(Link::wifi)].at_risk = true;
-  fixture.chain.links(fixture.links, fixture.now());
-  fixture.download(peers, 100, ms(0.2), ms(20));
+  warn();
   EXPECT_GT(withheld(), 12 * mss());
   EXPECT_LE(withheld(), view().window_estimate / 6);
 }
 
 TEST_F(Release, WhatABlackoutThatDidNotComeWithheldIsLetGoASegmentAnACK)
 {
-  settle();
-  fixture.download(peers, 400, ms(0.2), ms(20));
-  module.bytes = 1000 * mss();
-  const auto at_risk = [&](bool is)
-  {
-    fixture.links[static_cast<std::size_t>(Link::wifi)].at_risk = is;
-    fixture.chain.links(fixture.links, fixture.now());
-  };
-  at_risk(true);
-  fixture.download(peers, 100, ms(0.2), ms(20));
+  warn();
   const std::uint32_t reserve = withheld();
   ASSERT_GT(reserve, 12 * mss());
   at_risk(false);
@@ -366,16 +366,7 @@ TEST_F(Release, WhatABlackoutThatDidNotComeWithheldIsLetGoASegmentAnACK)
 // A block at or above the number of its ACK is one beyond a hole: what came twice must not become one (RFC 2883).
 TEST_F(Release, AnACKThatReportsADuplicateLeavesWithItsWholeNumber)
 {
-  settle();
-  fixture.download(peers, 400, ms(0.2), ms(20));
-  module.bytes = 1000 * mss();
-  const auto at_risk = [&](bool is)
-  {
-    fixture.links[static_cast<std::size_t>(Link::wifi)].at_risk = is;
-    fixture.chain.links(fixture.links, fixture.now());
-  };
-  at_risk(true);
-  fixture.download(peers, 100, ms(0.2), ms(20));
+  warn();
   at_risk(false);
   ASSERT_GT(withheld(), 12 * mss());
   peers.received += mss(); // its ACK was still due
