@@ -21,6 +21,9 @@ constexpr Duration probe_gap = 25ms;        // of a suspicious link
 constexpr Duration probe_gap_radio = 8ms;   // likewise, when its radio is heard: an acknowledgement takes microseconds
 constexpr Duration radio_probe_time = 20ms; // a frame that waits longer for its acknowledgement will not get one
 constexpr Duration radio_tolerance = 50ms;  // between what the radio hears and what the interface counts
+// Probes that were kept are answered within that time after the blackout, behind whatever else was kept.
+constexpr Duration keeping_shows = 500ms;
+constexpr std::uint32_t keeping_probes = 4; // so many at least must have been sent into it
 constexpr Duration lesson_gap = 200ms;
 constexpr std::uint32_t lessons_at_first = 5;
 constexpr Duration lesson_gap_later = 10s;
@@ -88,6 +91,7 @@ void BlackoutDetector::new_gateway(bool probeable, Tick)
   answered_once_ = false;
   lessons_ = 0;
   rtt_count_ = 0;
+  keeps_probes_ = judging_ = false;
   forget_probes();
 }
 
@@ -173,6 +177,7 @@ void BlackoutDetector::probe_sent(Tick now)
   probed_ = now;
   odds_.waiting(now);
   if (unanswered_++ == 0) first_unanswered_ = now;
+  ++(up() ? asked_since_ : asked_in_vain_);
 }
 
 void BlackoutDetector::probe_answered(Tick now)
@@ -189,6 +194,18 @@ void BlackoutDetector::probe_answered(Tick now)
   if (suspicious_) clear_suspicion(true, now);
   forget_probes();
   alive(now);
+  ++answered_since_;
+  judge_keeping(now);
+}
+
+// Whether what was sent into the last blackout has been answered since its end.
+void BlackoutDetector::judge_keeping(Tick now)
+{
+  if (!judging_ || !up()) return;
+  const bool kept = answered_since_ >= asked_since_ + asked_in_vain_ / 2;
+  if (!kept && now - last_up_ < keeping_shows) return;
+  judging_ = false;
+  keeps_probes_ = kept;
 }
 
 void BlackoutDetector::radio(const feeder::RadioEvent& event, Tick now)
@@ -307,6 +324,7 @@ BlackoutDetector::Step BlackoutDetector::advance_up(Tick now)
 {
   const bool announced_up = announced_ == Announcement::up && now < announced_until_;
   const bool hearing = radio_usable();
+  judge_keeping(now);
   if (!suspicious_ && busy(now) && !announced_up)
   {
     if (timeout_ > 1 && now - timeout_at_ > timeout_step) raise_timeout(1 / 1.5, now);
@@ -420,6 +438,8 @@ void BlackoutDetector::go_down(BlackoutCause cause, Tick now)
     sent_look_at_ = {};
     since_ = last_down_ = now;
     was_busy_ = busy(now);
+    judging_ = false;
+    asked_in_vain_ = unanswered_;
     by_chance_ = odds_.surprise(channel_shared(), now) < 2 * odds_.enough(now);
   }
   cause_ = cause;
@@ -449,6 +469,8 @@ void BlackoutDetector::go_up(Tick now)
   smooth_since_ = now - smooth_after;
   suspicious_ = false;
   forget_probes();
+  judging_ = asked_in_vain_ >= keeping_probes;
+  asked_since_ = answered_since_ = 0;
   // Who waited for data still does: the link may fade again before much has come.
   if (was_busy_) busy_until_ = now + busy_memory;
   expecting_ = true;
@@ -543,8 +565,10 @@ Duration BlackoutDetector::silence_wanted(Tick now) const
 
 Duration BlackoutDetector::probe_gap_down(Tick now) const
 {
-  // A driver that keeps frames for an access point which is away lets all of them go at once when it is back.
+  // A driver that keeps frames for an access point which is away lets all of them go at once when it is back. Then one
+  // that it keeps is as good as any later one, and each of them is air that the first acknowledgements wait for.
   const Duration down_for = now - since_;
+  if (keeps_probes_) return std::clamp<Duration>(down_for / 2, 25ms, 500ms);
   if (down_for < 500ms) return 8ms;
   if (down_for < 3s) return 12ms;
   return down_for < 10s ? 25ms : 50ms;

@@ -93,7 +93,8 @@ public:
   // A verdict is held back for so long at most, from the first probe: a dead link is told of, whatever it did alive.
   static constexpr Duration held_back_most = std::chrono::milliseconds { 250 };
   // Suspicions cost at most `probe_burst` probes at once and `probes_per_second` on average. A link that is down is
-  // probed every 8 ms for 500 ms, every 12 ms up to 3 s, every 25 ms up to 10 s, every 50 ms from then on.
+  // probed every 8 ms for 500 ms, every 12 ms up to 3 s, every 25 ms up to 10 s, every 50 ms from then on; where probes
+  // of an earlier blackout were kept and answered at its end, when it has lasted half as long again (25 to 500 ms).
   static constexpr double probes_per_second = 20;
   static constexpr double probe_burst = 16;
 
@@ -148,6 +149,7 @@ private:
   void suspect(Tick now, bool for_sending = false);
   void clear_suspicion(bool by_probe, Tick now);
   void forget_probes();
+  void judge_keeping(Tick now);
   void raise_timeout(double factor, Tick now);
   bool busy(Tick now) const { return now < busy_until_; }
   bool held_down(Tick now) const { return announced_ == Announcement::down && now < announced_until_; }
@@ -197,6 +199,14 @@ private:
   bool probe_now_ = false;    // something calls for a probe without delay
   std::array<Duration, 8> rtts_ {};
   std::size_t rtt_count_ = 0;
+
+  // Whether a driver keeps probes while its access point is away, of the present blackout or, once it is over, the
+  // last.
+  bool keeps_probes_ = false;
+  bool judging_ = false;             // it is over, and kept probes would be answered now
+  std::uint32_t asked_in_vain_ = 0;  // probes sent into it
+  std::uint32_t asked_since_ = 0;    // and after its end
+  std::uint32_t answered_since_ = 0; // answers since then
   feeder::TokenBucket probe_gate_ { probes_per_second, probe_burst };
 
   // What this host sends.

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <deque>
 #include <functional>
+#include <utility>
 
 namespace tandem::links
 {
@@ -189,6 +190,77 @@ TEST_F(World, probes_of_a_link_that_is_down_grow_rare)
   const auto later = sent;
   run(10s, quiet());
   EXPECT_NEAR(static_cast<double>(sent - later), 200, 10);
+}
+
+// A driver keeps what it is given for an access point that is away, and sends it when it is back.
+class Keeping : public World
+{
+protected:
+  bool keeps = true;
+
+  void transmit() override
+  {
+    if (alive || !keeps)
+      World::transmit();
+    else
+      ++kept_;
+  }
+  void pass_air() override
+  {
+    if (!alive || now < at_) return;
+    at_ = now + 1ms;
+    if (std::exchange(kept_, kept_ - std::min(kept_, 1U)) > 0) World::transmit();
+  }
+  // A blackout, and two seconds after it; how many probes were sent into it.
+  std::uint64_t blackout(Duration length)
+  {
+    alive = false;
+    const auto before = sent;
+    run(length, quiet());
+    const auto into = sent - before;
+    alive = true;
+    run(2s, steady(2));
+    EXPECT_TRUE(detector.up());
+    return into;
+  }
+
+private:
+  unsigned kept_ = 0;
+  Tick at_ {};
+};
+
+TEST_F(Keeping, few_probes_are_sent_where_those_of_the_blackout_before_were_kept)
+{
+  run(3s, steady(2));
+  EXPECT_GE(blackout(2s), 120u);
+  EXPECT_LE(blackout(2s), 25u);
+  EXPECT_LE(blackout(5s), 30u);
+  EXPECT_EQ(verdicts(), 3u);
+}
+
+TEST_F(Keeping, where_they_are_kept_no_more_they_are_as_many_as_before)
+{
+  run(3s, steady(2));
+  blackout(2s);
+  keeps = false;
+  EXPECT_LE(blackout(2s), 25u);
+  EXPECT_GE(blackout(2s), 120u);
+  keeps = true;
+  EXPECT_GE(blackout(2s), 120u);
+  EXPECT_LE(blackout(2s), 25u);
+  detector.new_gateway(true, now);
+  run(3s, steady(2));
+  EXPECT_GE(blackout(2s), 120u);
+}
+
+TEST_F(Keeping, a_blackout_with_few_probes_says_nothing)
+{
+  run(3s, steady(2));
+  keeps = false;
+  for (int i = 0; i < 5; ++i)
+    EXPECT_LE(blackout(170ms), 12u);
+  keeps = true;
+  EXPECT_GE(blackout(2s), 120u);
 }
 
 TEST_F(World, an_idle_link_is_never_probed)
