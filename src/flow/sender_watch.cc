@@ -215,6 +215,7 @@ SenderWatch::Heard SenderWatch::hear(const Segment& ack, const FlowView& view)
 void SenderWatch::acknowledged(const Segment& ack, FlowView& view, Tick now)
 {
   const Microseconds when = at(view, now);
+  past_start_ = past_start_ || now - view.first_seen >= std::chrono::microseconds { longest_start };
   if (!began_)
   {
     began_ = true;
@@ -305,7 +306,7 @@ void SenderWatch::end_round(std::uint32_t window, Microseconds span, FlowView& v
     ++rounds_;
     judge_start(window, span, view);
   }
-  else if (mark_ + span < longest_start) // a loss ended what can be seen of trains
+  else if (!past_start_) // a loss ended what can be seen of trains
     judge_growth(window, span - std::min(span, turn_), view);
   if (window > most_probing * mss) window_ = std::max(window, window_ - window_ / 10);
 }

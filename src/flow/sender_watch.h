@@ -126,13 +126,14 @@ private:
   bool began_ : 1 = false;
   bool in_round_ : 1 = false;
   bool holed_ : 1 = false;
-  bool many_ : 1 = false;      // holes in this episode: more than an ACK can show
-  bool growing_ : 1 = false;   // the window still grew when it began
-  bool clocked_ : 1 = false;   // `clock_` is known
-  bool asked_ : 1 = false;     // since this round began
-  bool low_again_ : 1 = false; // `low_` is of more rounds than one
-  bool foretold_ : 1 = false;  // `sizes_` is what other connections showed, until one of this says the same
-  bool strange_ : 1 = false;   // the order of the SYN/ACK's options is not Linux's
+  bool many_ : 1 = false;       // holes in this episode: more than an ACK can show
+  bool growing_ : 1 = false;    // the window still grew when it began
+  bool clocked_ : 1 = false;    // `clock_` is known
+  bool asked_ : 1 = false;      // since this round began
+  bool low_again_ : 1 = false;  // `low_` is of more rounds than one
+  bool foretold_ : 1 = false;   // `sizes_` is what other connections showed, until one of this says the same
+  bool strange_ : 1 = false;    // the order of the SYN/ACK's options is not Linux's
+  bool past_start_ : 1 = false; // longest_start is over
 };
 
 } // namespace tandem::flow

@@ -26,6 +26,8 @@ constexpr int rounds_without_growth = 8;
 constexpr int spacing = 8;
 constexpr Duration clock_slack = std::chrono::milliseconds { 2 };
 constexpr int slack_part = 64;
+// Beyond it newest_left_at_us_ may have wrapped.
+constexpr Duration longest_ago = std::chrono::hours { 1 };
 // Attached mid-flow the shifts of the windows are not known: they may be the largest (RFC 7323 2.3).
 constexpr unsigned largest_shift = 14;
 
@@ -365,7 +367,7 @@ void Tracker::left(const Segment& segment, Seq ack, Offer offer, TsClock ts_valu
     const Sent* newest = sent_count_ > 0 ? &sent_[sent_count_ - 1u] : nullptr;
     if (first)
     {
-      const bool bends = newest != nullptr
+      const bool bends = newest != nullptr && now - newest->at < longest_ago
                          && off_line(*newest, { view.sent_ts_value, now - ago }, { ts_value, now })
                                 > std::max<Duration>(clock_slack, view.rtt_smoothed / slack_part);
       const bool due =
@@ -437,27 +439,25 @@ void Tracker::echoed(TsClock echo, FlowView& view, Tick now)
   for (std::size_t i = 0; i < sent_count_; ++i)
   {
     const Sent& entry = sent_[i];
-    if (entry.value == echo)
+    if (entry.value.before(echo))
     {
-      last_echo_ = echo;
-      echo_known_ = true;
-      Duration sample = now - entry.at;
-      // Nothing younger is on its way, so the server may have been silent for part of the time: such a sample moves the
-      // mean slowly at most.
-      if (echo == view.sent_ts_value && view.rtt_smoothed > Duration {})
-        sample = std::min(sample, 2 * view.rtt_smoothed);
-      rtt_sample(sample, view, now);
-      return;
+      before = &entry;
+      continue;
     }
-    if (entry.value.after(echo))
-    {
-      if (before == nullptr) return; // older than what is remembered
-      last_echo_ = echo;
-      echo_known_ = true;
-      rtt_sample(now - in_line(*before, echo, entry), view, now);
-      return;
-    }
-    before = &entry;
+    const bool exact = entry.value == echo;
+    if (!exact && before == nullptr) return; // older than what is remembered
+    last_echo_ = echo;
+    echo_known_ = true;
+    const Duration sample = now - (exact ? entry.at : in_line(*before, echo, entry));
+    // The server had not heard of what left next, which may have been after a pause; and where nothing younger is on
+    // its way it may have been silent itself. Such a sample moves the mean slowly at most.
+    const Tick next = !exact                       ? entry.at
+                      : i + 1u < sent_count_       ? sent_[i + 1].at
+                      : echo == view.sent_ts_value ? now
+                                                   : entry.at;
+    const bool known = view.rtt_smoothed > Duration {};
+    rtt_sample(known ? std::min(sample, std::max(now - next, 2 * view.rtt_smoothed)) : sample, view, now);
+    return;
   }
 }
 

@@ -257,6 +257,27 @@ TEST(SenderWatch, ALossAtTheStartDoesNotHideThatItWasPaced)
   EXPECT_EQ(d.kind(), SenderKind::rate_based);
 }
 
+// What a start of two seconds shows is over with them, in whatever hour the download is: its clock of microseconds
+// wraps.
+TEST(SenderWatch, TheStartDoesNotBeginAnewEveryHour)
+{
+  constexpr std::chrono::microseconds wraps { std::int64_t { 1 } << 32 };
+  Download d {};
+  for (const auto& [segments, busy] : { std::pair { 10, 2 }, { 21, 30 }, { 29, 42 }, { 40, 43 } })
+    d.train(segments, busy);
+  d.lose(40, 0.5);
+  d.steadily(40, 3);
+  ASSERT_EQ(d.kind(), SenderKind::loss_based);
+  while (d.now - d.view.first_seen < wraps - std::chrono::minutes { 1 })
+  {
+    d.silence(50'000);
+    d.steadily(40, 2);
+  }
+  d.now = d.view.first_seen + wraps + ms(100);
+  d.steadily(160, 4);
+  EXPECT_EQ(d.kind(), SenderKind::loss_based) << "the path may be another one by now: " << d.view.sender.why;
+}
+
 TEST(SenderWatch, AggregatedFramesDoNotMakeATrainLookPaced)
 {
   Download d {};

@@ -565,6 +565,78 @@ TEST(Tracker, APauseOfTheServerIsNotARoundTrip)
   EXPECT_LE(w.view.rtt_smoothed, ms(50));
 }
 
+// All of a flight has the echo that its first segment has, also what comes when that one was acknowledged.
+TEST(Tracker, WhatAServerPushesAfterAPauseIsNotAsOldAsThePause)
+{
+  Watched w {};
+  w.open();
+  for (int i = 0; i < 20; ++i)
+  {
+    w.arrives(1448, w.peers.local_ts(w.now - ms(40)));
+    w.leaves(w.peers.ack(w.now));
+    w.now += ms(i < 18 ? 10 : 2); // the last one is not remembered
+  }
+  const TsClock last = w.view.sent_ts_value;
+  w.now += ms(60'000);
+  for (int i = 0; i < 10; ++i)
+  {
+    w.arrives(1448, last);
+    w.leaves(w.peers.ack(w.now));
+    w.now += ms(1);
+  }
+  EXPECT_LE(w.view.rtt_latest, ms(80));
+  EXPECT_LE(w.view.rtt_smoothed, ms(50));
+}
+
+// The server speaks just as this host does: its echo is the last one before the pause, and something younger is on its
+// way.
+TEST(Tracker, APauseThatBothEndsEndIsNotARoundTrip)
+{
+  for (const double unremembered : { 0., 2. })
+  {
+    Watched w {};
+    w.open();
+    for (int i = 0; i < 20; ++i)
+    {
+      w.arrives(1448, w.peers.local_ts(w.now - ms(40)));
+      w.leaves(w.peers.ack(w.now));
+      w.now += ms(10);
+    }
+    ASSERT_EQ(w.view.rtt_smoothed, ms(40));
+    w.now += ms(unremembered);
+    if (unremembered > 0) w.leaves(w.peers.ack(w.now));
+    const TsClock last = w.view.sent_ts_value;
+    w.now += ms(60'000);
+    w.leaves(w.peers.data_out(w.now, 100));
+    w.now += ms(20);
+    w.arrives(1448, last);
+    EXPECT_LE(w.view.rtt_latest, ms(80)) << unremembered;
+    EXPECT_LE(w.view.rtt_smoothed, ms(50)) << unremembered;
+  }
+}
+
+// In an upload no ACK leaves by itself, and for a small part of an hour or for two of them means the same to a clock
+// of microseconds in 32 bits.
+TEST(Tracker, AnAckAfterHoursOfUploadIsTimed)
+{
+  Watched w {};
+  w.open();
+  for (int i = 0; i < 20; ++i)
+  {
+    w.arrives(1448, w.peers.local_ts(w.now - ms(40)));
+    w.leaves(w.peers.ack(w.now));
+    w.now += ms(10);
+  }
+  w.leaves(w.peers.ack(w.now));
+  w.now += ms(1);
+  w.leaves(w.peers.ack(w.now)); // not remembered
+  w.now += std::chrono::microseconds { (std::int64_t { 1 } << 32) + 30'000'000 };
+  w.leaves(w.peers.ack(w.now));
+  w.now += ms(20);
+  w.arrives(1448, w.peers.local_ts(w.now - ms(40))); // of data that nobody had to see
+  EXPECT_NEAR(milliseconds(w.view.rtt_latest), 40, 0.1);
+}
+
 TEST(Tracker, ALastingRiseOfTheRttIsFollowed)
 {
   Watched w {};
