@@ -17,6 +17,8 @@ namespace
 constexpr unsigned slow_calls_allowed = 2;             // of a flow
 constexpr int swift_calls_forgive = 500;               // between two of them
 constexpr Duration pause = std::chrono::seconds { 1 }; // between what is one transfer and the next
+// After so long a TSval that ticks in microseconds (Linux's tcp_usec_ts) has gone nearly half round.
+constexpr Duration longest_silence = std::chrono::minutes { 30 };
 // How long what one module withholds leaves room for the ACKs that another leaves out, after the last of them.
 constexpr Duration room_for = std::chrono::seconds { 1 };
 
@@ -315,6 +317,8 @@ flow::Flow* Chain::new_flow(const Segment& segment, bool queued, Tick now, std::
 // What the segment tells of its flow, before anybody is asked about it.
 flow::Acceptability Chain::take_note(const Segment& segment, bool queued, flow::Flow& flow, Tick now)
 {
+  // As if packets had passed beside the queue: what was known has no order to what comes now.
+  if (now - flow.view.last_seen >= longest_silence) flow.epoch = flow.doubted = epoch_ - 1;
   if (queued && flow.epoch != epoch_)
   {
     // Packets of this flow passed beside the queue. What was known of its numbers may be more than a sequence space

@@ -29,6 +29,14 @@ bool tells_more(const std::optional<RadioState>& told, const std::optional<Radio
          || moved(told->candidate, now->candidate, some_signal);
 }
 
+// Made after `flow`, from and to the same addresses. The kernel has one subflow for each pair of them: the older one
+// went without a word, as when its link was taken away.
+bool succeeds(const flow::Flow& other, const flow::Flow& flow)
+{
+  return other.view.first_seen > flow.view.first_seen && other.view.key.local == flow.view.key.local
+         && other.view.key.remote == flow.view.key.remote && other.view.key.remote_port == flow.view.key.remote_port;
+}
+
 } // namespace
 
 bool Chain::needs_queue(Tick now)
@@ -205,15 +213,15 @@ void Chain::enable(std::size_t i, bool on, Tick now)
 bool Chain::has_living_sibling(const flow::Flow& flow, Tick now)
 {
   if (flow.closed || !flow.view.mptcp || flow.view.mptcp_token == 0) return false;
-  bool living = false;
+  bool living = false, succeeded = false;
   table_.each(
       [&](const flow::Flow& other)
       {
-        living = living
-                 || (&other != &flow && !other.closed && other.view.mptcp_token == flow.view.mptcp_token
-                     && now - other.view.last_seen < options_.table.idle);
+        if (&other == &flow || other.closed || other.view.mptcp_token != flow.view.mptcp_token) return;
+        living = living || now - other.view.last_seen < options_.table.idle;
+        succeeded = succeeded || succeeds(other, flow);
       });
-  return living;
+  return living && !succeeded;
 }
 
 flow::Flow* Chain::overdue(Tick now)

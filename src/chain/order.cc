@@ -93,6 +93,9 @@ void Chain::note_order(Seq ack, Link by, Tick at, flow::Flow& flow, Tick now)
     // A copy of what leaves by the flow's own link as well tells the server nothing that could be overtaken.
     Elsewhere& other = begin_elsewhere(flow.view);
     if (!other.any || ack.after(other.told)) other.last = now;
+    // So far back it is as old as can be; farther, it would come to be ahead.
+    constexpr std::int32_t farthest = 1 << 30;
+    if (ack - other.told > farthest) other.told = ack - std::uint32_t { farthest };
     return;
   }
   Elsewhere* const other = elsewhere(flow.view.id);

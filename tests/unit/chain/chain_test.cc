@@ -1108,6 +1108,37 @@ TEST(ChainLinks, ASilentSubflowIsKnownWhileItsConnectionLives)
   EXPECT_EQ(fixture.chain.table().size(), 0u) << "silent siblings do not keep each other";
 }
 
+// Each time a link goes and comes back the kernel makes another subflow by it, and says nothing of the one before.
+TEST(ChainLinks, ASubflowWithASuccessorIsNotKeptByItsConnection)
+{
+  Puppet puppet { "ecn" };
+  puppet.wants = { .observe = traffic::egress_pure_ack | traffic::ingress_data, .every_link = true };
+  Fixture fixture { { &puppet }, { .table = { .idle = std::chrono::seconds { 10 } } } };
+  std::array<Peers, 5> peers {};
+  for (std::size_t i = 0; i < peers.size(); ++i)
+  {
+    Peers& one = peers[i];
+    one.key.local_port = static_cast<std::uint16_t>(one.key.local_port + i);
+    if (i > 0) one.key.local.bytes = { 10, 9, 9, 9 }; // the first one is by the other link
+    Segment syn = one.syn(fixture.now());
+    syn.options |= option::mptcp;
+    syn.mptcp = MptcpSubtype::mp_join;
+    syn.mptcp_token = 7;
+    fixture.chain.segment(syn, false, fixture.now());
+    fixture.chain.segment(one.syn_ack(fixture.now()), false, fixture.now());
+    fixture.chain.segment(one.ack(fixture.now()), false, fixture.now());
+    for (int second = 0; second < 30; ++second)
+    {
+      fixture.run_for(ms(1000));
+      fixture.chain.segment(peers[0].ack(fixture.now()), false, fixture.now());
+      fixture.chain.advance(fixture.now());
+    }
+  }
+  EXPECT_NE(fixture.chain.table().find(peers[0].key), nullptr);
+  EXPECT_NE(fixture.chain.table().find(peers[4].key), nullptr) << "the newest one is there, though silent";
+  EXPECT_EQ(fixture.chain.table().size(), 2u) << "the others went when their link did";
+}
+
 // ---- what could not be edited ----
 
 // The wire refused the edit, so the segment left as it came. What is known of the server must say so.
@@ -2025,6 +2056,47 @@ TEST(ChainQueue, WhatPassedBesideItIsNotMistakenForProgress)
   EXPECT_EQ(fixture.view(peers).sent_ack, peers.remote_isn + peers.received);
   EXPECT_EQ(fixture.view(peers).resumed, fixture.now());
   EXPECT_EQ(fixture.view(peers).bypass, Bypass::none);
+}
+
+// With daemon.flow_idle at hours. A TSval of microseconds (Linux's tcp_usec_ts) has gone half round after 36 minutes:
+// the one that left before looks like the younger one, and a server that is told it refuses all that follows (PAWS).
+TEST(ChainLife, AfterAVeryLongPauseNothingOldIsTakenForNew)
+{
+  Puppet puppet { "offload" };
+  Fixture fixture { { &puppet }, { .table = { .idle = std::chrono::hours { 24 } } } };
+  Peers peers {};
+  fixture.open(peers);
+  const auto by_microseconds = [&](Segment segment)
+  {
+    segment.timestamps->value = { static_cast<std::uint32_t>(fixture.now().time_since_epoch().count() / 1000) };
+    return segment;
+  };
+  fixture.run_for(ms(70'000));
+  fixture.show(by_microseconds(peers.ack(fixture.now())));
+  fixture.run_for(std::chrono::minutes { 40 });
+  peers.received += 1448;
+  const Segment ack = by_microseconds(peers.ack(fixture.now()));
+  ASSERT_TRUE(ack.timestamps->value.before(fixture.view(peers).sent_ts_value));
+  fixture.show(ack);
+  EXPECT_EQ(fixture.view(peers).sent_ts_value, ack.timestamps->value);
+  EXPECT_EQ(fixture.view(peers).resumed, fixture.now()) << "modules begin anew as well";
+  EXPECT_EQ(fixture.view(peers).bypass, Bypass::none);
+}
+
+TEST(ChainLife, AfterAVeryLongPauseWhatArrivesFirstProvesNothing)
+{
+  Puppet puppet { "offload" };
+  Fixture fixture { { &puppet }, { .table = { .idle = std::chrono::hours { 24 } } } };
+  Peers peers {};
+  fixture.open(peers);
+  fixture.download(peers, 10, ms(5), ms(20));
+  fixture.run_for(std::chrono::minutes { 40 });
+  const Tick measured = fixture.view(peers).rtt_at;
+  fixture.data(peers, 1448, fixture.view(peers).sent_ts_value);
+  EXPECT_EQ(fixture.view(peers).rtt_at, measured);
+  fixture.ack(peers);
+  EXPECT_EQ(fixture.view(peers).resumed, fixture.now());
+  EXPECT_EQ(fixture.chain.stats().unacceptable, 0u);
 }
 
 TEST(ChainQueue, NothingWasSeenWhileEveryModuleWasOff)

@@ -546,6 +546,22 @@ TEST_F(Order, WhatWaitsSaysWhatTheLocalTCPSaid)
   EXPECT_EQ(copy.sack_blocks, hole.sack_blocks);
 }
 
+// Gigabytes of a download of which no ACK left by Wi-Fi.
+TEST_F(Order, WhatLeftByWiFiLastMayBeMoreThanHalfTheSequenceSpaceAgo)
+{
+  router.by_cell = true;
+  for (int gigabytes = 0; gigabytes < 3; ++gigabytes)
+  {
+    acks(50, ms(0.5));
+    Seq& told = fixture.chain.elsewhere(fixture.view(peers).id)->told;
+    told = told - 1'000'000'000u;
+  }
+  acks(100, ms(0.5));
+  acks(100, ms(0.5), 100);
+  EXPECT_GT(fixture.chain.stats().kept_in_order, 10u);
+  EXPECT_LE(largest_advance(), 12u);
+}
+
 // What a copy cannot say, and what is no pure ACK, is not kept waiting: and what waits leaves ahead of it.
 TEST_F(Order, DataOfThisHostTakesAlongWhatWaits)
 {
