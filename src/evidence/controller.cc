@@ -177,6 +177,10 @@ void Controller::open(std::uint64_t id, Flow& flow, const Surroundings& now, con
   }
   if (found == pairs_.end())
   {
+    // Most servers are asked once and not again: the flow that would have been the second one does not come.
+    if (pairs_.size() >= most_pairs)
+      stats_.given_up +=
+          std::erase_if(pairs_, [&](const auto& one) { return at.tick - one.second.begun > pair_lasts; });
     if (pairs_.size() >= most_pairs) return;
     auto drawn = draw_comparison(id, flow, now.comparable, at);
     if (!drawn) return;

@@ -745,6 +745,30 @@ TEST(Controller, WhatHarmsOnlyTogetherIsFoundByThePlainStretches)
   EXPECT_GT(world.controller.stats().rested, 0u);
 }
 
+// Most parts of the Internet are asked once and not again. On one network for months these must not keep others from
+// being compared.
+TEST(Controller, FlowsWithoutASecondOneDoNotEndComparisons)
+{
+  World world { 1, { "freeze" }, 0.5 };
+  const auto openings = [&](unsigned first, unsigned count)
+  {
+    const std::uint64_t before = world.controller.stats().begun;
+    for (unsigned i = first; i < first + count; ++i)
+    {
+      const auto id = world.begin(i);
+      for (int steps = 0; steps < 3; ++steps)
+        world.step();
+      world.end(id);
+    }
+    return world.controller.stats().begun - before;
+  };
+  const std::uint64_t at_first = openings(0, 300);
+  ASSERT_GT(at_first, 100u);
+  openings(300, 1200);
+  world.run(1h);
+  EXPECT_GT(openings(1500, 300), at_first / 2);
+}
+
 TEST(Controller, ThousandsOfFlowsLeaveNothingBehind)
 {
   World world { 1 };
