@@ -63,6 +63,8 @@ public:
   bool may_wait(const FlowView& flow, const Settings& settings, Tick now) const;
   Tick due(const FlowView& flow, const Settings& settings) const { return acknowledged_at_ + gap(flow, settings); }
   void acknowledged(Tick now) { acknowledged_at_ = now; }
+  // What arrives is not followed: edge() begins anew with the next ACK.
+  void lose_place() { known_ = false; }
 
   // The highest byte that has arrived.
   Seq edge() const { return edge_; }

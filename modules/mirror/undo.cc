@@ -148,8 +148,8 @@ void learn(Undo::State& state)
 // before, whatever a full queue has lost meanwhile.
 void learn_rate(const FlowView& flow, Undo::State& state)
 {
-  const auto so_far = static_cast<std::uint32_t>(flow.bytes_delivered);
-  const auto delivered = static_cast<double>(so_far - state.judged_at);
+  const auto so_far = static_cast<std::uint32_t>(flow.bytes_delivered / Undo::State::judged_unit);
+  const auto delivered = static_cast<double>(so_far - state.judged_at) * Undo::State::judged_unit;
   state.judged_at = so_far;
   if (delivered <= 0) return;
   const auto rate = static_cast<float>(std::min(1.0, state.episode.holes * static_cast<double>(flow.mss) / delivered));
@@ -276,6 +276,9 @@ Plan Undo::decide(const Event& event, const FlowView& flow, State& state)
 Plan Undo::look_away(const Event& event, State& state)
 {
   state.episode = {};
+  // So much may go by until the flow is looked at again that numbers of before have no order to those of then.
+  state.last_ack = event.segment->ack;
+  state.steering.lose_place();
   state.stopped = state.aged = state.insisting = state.owed = state.waiting = false;
   state.steering.acknowledged(event.now);
   state.why = "faster than any Wi-Fi";

@@ -85,6 +85,8 @@ public:
 
   struct State
   {
+    static constexpr std::uint32_t judged_unit = 256; // bytes
+
     bool ack_known = false;
     bool bypassed = false;   // the flow is one that is never touched
     bool was_kept = false;   // the episode before
@@ -106,7 +108,7 @@ public:
     float later_queue = 0;       // s, at holes above the recovery point: of the next episode in a chain
     float last_queue = 0;        // s, of the episode before
     float loss_rate = 0;         // bytes that the air surely lost, of all
-    std::uint32_t judged_at = 0; // the low 32 bits of the bytes delivered at the last of them
+    std::uint32_t judged_at = 0; // what was delivered at the last of them, in judged_unit: up to a terabyte
     float score = 0;             // of the last episode
     float hole_span = 0;         // s, within which the frames of this episode's holes were lost
     Tick hole_from {};           // since when

@@ -102,6 +102,34 @@ TEST(MirrorSenders, WhoTakesNothingBackIsLeftAlone)
   }
 }
 
+// While a flow is faster than any Wi-Fi it is not looked at, though another module may keep it in the queue.
+TEST(MirrorLongDownloads, WhatWentByMeanwhileIsNotTakenForOld)
+{
+  Lossy lossy { SenderKind::loss_based };
+  lossy.episode();
+  lossy.flow.delivery_rate = 1e9;
+  std::uint32_t number = 20'000;
+  for (int i = 0; i < 300; ++i)
+    EXPECT_TRUE(lossy.ack(number += 10'000'000, 160).edit.empty());
+  lossy.flow.delivery_rate = 0;
+  EXPECT_EQ(lossy.episode(number + 10'000).edit.ts_echo, TsClock { 139 });
+  EXPECT_EQ(lossy.state.steering.edge(), Seq { number + 12'896 });
+}
+
+// Four gigabytes are no bytes to a count of 32 bits, of which one lost segment would be a large share.
+TEST(MirrorLongDownloads, TheShareThatTheAirLosesIsOfAllThatCame)
+{
+  Lossy lossy { SenderKind::loss_based };
+  lossy.data(300);
+  lossy.episode();
+  ASSERT_GT(lossy.state.loss_rate, 0);
+  lossy.data(300);
+  lossy.flow.bytes_delivered += (std::uint64_t { 1 } << 32) + 3 * 1448;
+  lossy.episode(3'000'000);
+  EXPECT_EQ(lossy.state.hidden, 2);
+  EXPECT_LT(lossy.state.loss_rate, 1e-3F);
+}
+
 TEST(MirrorSenders, WhenTheKindIsKnownTheCapEnds)
 {
   Lossy unknown { SenderKind::unknown };
