@@ -80,6 +80,8 @@ Plan BlackoutStrategy::acknowledge(const Event& event, const FlowView& flow, Bla
   const Segment& segment = *event.segment;
   state.over = false; // not one that the local TCP accepted
   if (bypassed(event, flow, state)) return {};
+  // Packets went by beside the queue, perhaps more than half the sequence space.
+  if (event.now == flow.resumed) state.ack_known = false;
   const bool progress = !state.ack_known || segment.ack.after(state.last_ack);
   const std::optional<bool> frames_kept = heard(event, flow, state, progress);
   Plan plan =
