@@ -15,6 +15,8 @@ namespace
 // Ticks between two segments of a server that sends: fewer than its timer waits (RTO, 200 ms above a round trip), more
 // than between two ACKs of a thin uplink.
 constexpr std::int32_t longest_gap = 100;
+// Ticks for which a least delay stands: two clocks that nobody disciplines part by some milliseconds in a minute.
+constexpr std::int32_t least_memory = 60'000;
 
 } // namespace
 
@@ -46,7 +48,11 @@ std::optional<double> UplinkLoad::hear(TsClock sent, std::int32_t delay, std::in
     least_ = in_window_;
     return {};
   }
-  if (grown <= limit) return {};
+  if (grown <= limit)
+  {
+    if (in_window_.sent - least_.sent >= least_memory) least_ = in_window_;
+    return {};
+  }
   return 1 + static_cast<double>(grown) / (in_window_.sent - least_.sent);
 }
 

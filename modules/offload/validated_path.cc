@@ -147,6 +147,8 @@ Plan ValidatedPath::acknowledge(const Event& event, const FlowView& flow, State&
     ++state.still;
   if (state.phase != Phase::by_wifi && flow.sender.kind == SenderKind::unresponsive)
     return return_to_wifi(event, flow, state, 10s, "offload: not Linux's TCP, bypassed", false);
+  // Forgotten in time: after half of what 32 bits can count the difference is negative.
+  state.late_known = state.late_known && flow.last_ts_value - state.late_at < late_memory;
   if (state.phase != Phase::probing) measure_queue(flow, state);
   state.goodput.measure(flow, state.phase == Phase::by_cell, state.since, knobs.goodput_loss_limit, event.now);
   switch (state.phase)

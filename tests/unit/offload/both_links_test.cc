@@ -52,6 +52,19 @@ TEST(OffloadBothLinks, OnceWiFiIsLateForTwoSeconds)
   EXPECT_EQ(s.fixture.violations(), 0u);
 }
 
+// A clock of milliseconds in 32 bits says after 25 days that what is old is still to come.
+TEST(OffloadBothLinks, OnceWiFiWasLateDoesNotComeBackAfterWeeks)
+{
+  Declined s {};
+  s.wait_for_air(ms(40));
+  s.steps(3000);
+  const std::uint64_t then = s.copies();
+  ASSERT_GT(then, 100u);
+  s.state().late_at = s.state().late_at - (std::uint32_t { 1 } << 31);
+  s.steps(1000);
+  EXPECT_EQ(s.copies(), then);
+}
+
 TEST(OffloadBothLinks, AnotherFlowsWordIsEnough)
 {
   Session s {};
