@@ -132,12 +132,7 @@ Situation Associator::situation(const Surroundings& around)
 
   now.heard = view_->heard;
   now.own = view_->ap;
-  if (problem_.empty())
-  {
-    now.networks.emplace();
-    for (const KnownNetwork& one : networks_)
-      if (!one.disabled && !around.excluded.contains(one.ssid)) now.networks->insert(one.ssid);
-  }
+  if (problem_.empty()) now.networks = names_to_join(networks_, around.excluded);
   now.cannot = problem_;
   if (problem_.empty() && !supplicant_.global())
     now.cannot = "wpa_supplicant has no global control socket (-g), by which stations are added";
@@ -224,9 +219,8 @@ void Associator::join(const Mac& ap)
 {
   const Heard* heard = heard_of(view_->heard, ap);
   if (heard == nullptr) return;
-  const auto network = std::find_if(networks_.begin(), networks_.end(),
-                                    [&](const KnownNetwork& one) { return !one.disabled && one.ssid == heard->ssid; });
-  if (network == networks_.end()) return;
+  const KnownNetwork* network = network_to_join(networks_, heard->ssid);
+  if (network == nullptr) return;
   unsigned number = 0;
   while (made_.contains(own_prefix + std::to_string(number)))
     ++number;

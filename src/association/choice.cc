@@ -95,7 +95,7 @@ std::string Chooser::against(const Heard& heard, const Heard* own, const Situati
 {
   if (heard.ssid.empty()) return "its name is hidden";
   if (now.networks && !now.networks->contains(heard.ssid))
-    return "wpa_supplicant has no such network, or it is disabled or excluded";
+    return "wpa_supplicant has no such network, or it is disabled, excluded or of one access point alone (bssid)";
   if (!now.own) return now.interface + " is not associated";
   if (own == nullptr) return "the channel of " + now.interface + " is not known yet";
   if (std::string why = beyond(heard.frequency, *own, now.stations, now); !why.empty()) return why;
@@ -128,7 +128,7 @@ std::vector<Station> Chooser::who_stays(const Situation& now, const Heard* own, 
     else if (frequency != 0 && own != nullptr && !beyond(frequency, *own, stay, now).empty())
       why = now.channels <= 1 ? now.interface + " is on another channel now" : beyond(frequency, *own, stay, now);
     else if (heard != nullptr && !heard->ssid.empty() && now.networks && !now.networks->contains(heard->ssid))
-      why = "the network was removed, disabled or excluded";
+      why = "the network was removed, disabled, excluded or bound to one access point";
     else if (now.now - since >= weak_for)
     {
       why = "too weak for " + whole(seconds(weak_for)) + " s";

@@ -51,7 +51,8 @@ struct Situation
 {
   Tick now {};
   std::vector<Heard> heard {};
-  // Names that the user has configured, and neither disabled nor excluded; nothing: nobody tells.
+  // Names that the user has configured, and neither disabled, excluded nor bound to one access point; nothing: nobody
+  // tells.
   std::optional<std::set<std::string>> networks {};
   bool seen = true;          // false: the card could not be asked, and nothing is known of `heard` and `own`
   std::optional<Mac> own {}; // the access point of the card itself; none: not associated

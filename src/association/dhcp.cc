@@ -33,12 +33,20 @@ std::optional<Number> number(std::string_view text)
   return value;
 }
 
+// Of a host.
 bool is_address(const std::string& text)
 {
   in_addr parsed {};
   if (text.find('\0') != std::string::npos) return false; // inet_pton ends there, whoever takes the text does not
-  return ::inet_pton(AF_INET, text.c_str(), &parsed) == 1;
+  if (::inet_pton(AF_INET, text.c_str(), &parsed) != 1) return false;
+  // RFC 1122, 3.2.1.3: "this network" and loopback; RFC 1112, section 4: from 224 on, no hosts.
+  const unsigned first = ntohl(parsed.s_addr) >> 24;
+  return first != 0 && first != 127 && first < 224;
 }
+
+// Whoever runs an access point answers by DHCP. The route to its network is more specific than the default one, and no
+// network is larger: half of the Internet is not let in by it.
+constexpr unsigned largest_network = 8;
 
 // The end of what a program said, for a sentence.
 std::string last_line(std::string text)
@@ -82,8 +90,9 @@ std::optional<kernel::InterfaceAddress> parse_lease(std::string_view output)
                                  .gateway = std::string { word(line, " router=") } };
   const auto prefix = number<unsigned>(word(line, " mask="));
   const auto life = number<std::uint32_t>(word(line, " lease="));
-  if (!is_address(one.address) || !prefix || *prefix < 1 || *prefix > 32) return {};
+  if (!is_address(one.address) || !prefix || *prefix < largest_network || *prefix > 32) return {};
   if (!one.gateway.empty() && !is_address(one.gateway)) return {};
+  if (life == 0u) return {}; // as InterfaceAddress has it that would be for ever
   one.prefix = *prefix;
   if (life && *life != UINT32_MAX) one.lifetime = std::chrono::seconds { *life };
   return one;

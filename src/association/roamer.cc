@@ -44,7 +44,9 @@ Roamer::Chosen Roamer::choose(const Seen& seen) const
   const Heard* own = heard_of(seen.heard, *seen.own);
   if (own == nullptr || own->ssid.empty()) return { .why = "the name of this network is not known" };
   if (!seen.networks.contains(own->ssid))
-    return { .why = "wpa_supplicant has no such network, or it is disabled or excluded", .problem = true };
+    return { .why =
+                 "wpa_supplicant has no such network, or it is disabled, excluded or of one access point alone (bssid)",
+             .problem = true };
   const auto signal = signal_of_own(seen);
   if (!signal) return { .why = "the driver tells no signal" };
 

@@ -41,7 +41,7 @@ public:
     std::optional<Mac> own {};
     std::optional<float> signal {}; // dBm, of the own access point as its driver counts; absent: as heard
     std::vector<Heard> heard {};
-    std::set<std::string> networks {}; // known to wpa_supplicant, and neither disabled nor excluded
+    std::set<std::string> networks {}; // as Situation::networks
     bool stations = false;             // virtual stations hold the channel
   };
 

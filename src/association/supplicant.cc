@@ -25,8 +25,9 @@ constexpr Duration patience = 700ms;
 constexpr std::array<const char*, 4> usual_places { "/run/wpa_supplicant-global", "/run/wpa_supplicant/global",
                                                     "/run/wpa_supplicant.global", "/var/run/wpa_supplicant-global" };
 
-// All of a network that an association needs (wpa_supplicant.conf(5)). What the user has not set is not copied.
-constexpr std::array<const char*, 41> copied {
+// All of a network that an association needs (wpa_supplicant.conf(5)), above all whom it may not be with. What the user
+// has not set is not copied.
+constexpr std::array<const char*, 49> copied {
   "ssid",
   "scan_ssid",
   "key_mgmt",
@@ -61,14 +62,26 @@ constexpr std::array<const char*, 41> copied {
   "altsubject_match",
   "domain_suffix_match",
   "domain_match",
+  "check_cert_subject",
   "ca_cert2",
+  "ca_path2",
+  "subject_match2",
+  "altsubject_match2",
+  "domain_suffix_match2",
+  "domain_match2",
+  "check_cert_subject2",
   "client_cert2",
   "private_key2",
   "private_key2_passwd",
   "eapol_flags",
   "ocsp",
   "proactive_key_caching",
+  "transition_disable",
 };
+
+// What the user has set for all networks of an interface (pmf=2: no access point without protected management frames).
+// Where wpa_supplicant does not know the word, nobody can have set it.
+constexpr std::array<const char*, 2> copied_of_interface { "pmf", "sae_pwe" };
 
 // Where wpa_supplicant's sockets of single interfaces are: Debian's service makes them (-O), also under NetworkManager.
 constexpr std::array<const char*, 2> usual_directories { "/run/wpa_supplicant", "/var/run/wpa_supplicant" };
@@ -238,14 +251,24 @@ std::string Supplicant::associate(const std::string& station, const std::string&
   // Name, no file, driver, no socket of its own.
   if (!agrees("INTERFACE_ADD " + station + "\t\tnl80211\t"))
     return problem_.empty() ? "wpa_supplicant does not take " + station + " on; its log says why" : problem_;
+  for (const std::string what : copied_of_interface)
+  {
+    const auto value = ask(of(like) + "GET " + what);
+    if (!value) return "reading \"" + what + "\" of " + like + ": " + problem_;
+    if (value->starts_with("FAIL")) continue;
+    const std::string set = "SET " + what + " " + value->substr(0, value->find('\n'));
+    if (!agrees(of(station) + set)) return "wpa_supplicant refuses \"" + set + "\" for " + station;
+  }
   const auto added = ask(of(station) + "ADD_NETWORK");
   if (!added || added->starts_with("FAIL")) return "wpa_supplicant makes no network for " + station;
   const std::string id = added->substr(0, added->find('\n'));
   for (const char* what : copied)
   {
-    const bool done =
-        agrees("DUP_NETWORK " + like + " " + station + " " + std::to_string(network.id) + " " + id + " " + what);
-    if (!done && std::string_view { what } == "ssid")
+    const auto answer =
+        ask("DUP_NETWORK " + like + " " + station + " " + std::to_string(network.id) + " " + id + " " + what);
+    // It may be what tells the user's access points from others, and a password would go to one of these.
+    if (!answer) return "copying \"" + std::string { what } + "\" to " + station + ": " + problem_;
+    if (!answer->starts_with("OK") && std::string_view { what } == "ssid")
       return "wpa_supplicant cannot copy a network (DUP_NETWORK); its version 2.6 can";
   }
   const std::string set = of(station) + "SET_NETWORK " + id + " ";

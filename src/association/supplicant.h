@@ -9,6 +9,7 @@
 #include "src/kernel/fd.h"
 
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,9 +25,14 @@ struct KnownNetwork
   int id = 0;
   std::string ssid {}; // any bytes
   bool disabled = false;
+  bool one_ap = false; // bssid: the user wants one access point of it and no other
 };
 // The answer to LIST_NETWORKS; lines that are none are left out.
 std::vector<KnownNetwork> parse_networks(std::string_view answer);
+// Of the networks whose access points may be joined, the names without the excluded ones, and the one of this name;
+// null: there is none.
+std::set<std::string> names_to_join(const std::vector<KnownNetwork>& all, const std::set<std::string>& excluded);
+const KnownNetwork* network_to_join(const std::vector<KnownNetwork>& all, const std::string& ssid);
 // The number in its last line, whatever else that says; -1: there is none.
 int last_network(std::string_view answer);
 

@@ -1,5 +1,6 @@
 #include "src/association/supplicant.h"
 
+#include <algorithm>
 #include <charconv>
 
 namespace tandem::association
@@ -69,12 +70,30 @@ std::vector<KnownNetwork> parse_networks(std::string_view answer)
   {
     std::string_view line = cut(answer, '\n');
     const std::string_view number = cut(line, '\t'), name = cut(line, '\t');
-    cut(line, '\t'); // the access point, or "any"
-    KnownNetwork one { .ssid = unescaped(name), .disabled = line.find("[DISABLED]") != std::string_view::npos };
+    const std::string_view ap = cut(line, '\t');
+    KnownNetwork one { .ssid = unescaped(name),
+                       .disabled = line.find("[DISABLED]") != std::string_view::npos,
+                       .one_ap = ap != "any" && !ap.empty() };
     const auto [end, fault] = std::from_chars(number.data(), number.data() + number.size(), one.id);
     if (fault == std::errc {} && end == number.data() + number.size() && !one.ssid.empty()) all.push_back(one);
   }
   return all;
+}
+
+std::set<std::string> names_to_join(const std::vector<KnownNetwork>& all, const std::set<std::string>& excluded)
+{
+  std::set<std::string> names {};
+  for (const KnownNetwork& one : all)
+    if (!one.disabled && !one.one_ap && !excluded.contains(one.ssid)) names.insert(one.ssid);
+  return names;
+}
+
+const KnownNetwork* network_to_join(const std::vector<KnownNetwork>& all, const std::string& ssid)
+{
+  const auto found =
+      std::find_if(all.begin(), all.end(),
+                   [&](const KnownNetwork& one) { return !one.disabled && !one.one_ap && one.ssid == ssid; });
+  return found == all.end() ? nullptr : &*found;
 }
 
 int last_network(std::string_view answer)

@@ -37,5 +37,17 @@ TEST(Lease, what_cannot_be_is_none)
   EXPECT_FALSE(parse_lease("lease ip=192.0.2.7 mask=24 router=nowhere lease=60"));
 }
 
+// Whoever answers by DHCP is whoever runs an access point.
+TEST(Lease, of_no_hosts_address_of_half_the_internet_or_of_no_time_is_none)
+{
+  for (const char* address :
+       { "0.0.0.0", "0.1.2.3", "127.0.0.1", "127.9.9.9", "224.0.0.1", "240.0.0.1", "255.255.255.255" })
+    EXPECT_FALSE(parse_lease(std::string { "lease ip=" } + address + " mask=24 router= lease=60")) << address;
+  EXPECT_FALSE(parse_lease("lease ip=192.0.2.7 mask=1 router=192.0.2.1 lease=60"));
+  EXPECT_FALSE(parse_lease("lease ip=192.0.2.7 mask=7 router=192.0.2.1 lease=60"));
+  EXPECT_TRUE(parse_lease("lease ip=10.0.2.7 mask=8 router=10.0.0.1 lease=60"));
+  EXPECT_FALSE(parse_lease("lease ip=192.0.2.7 mask=24 router= lease=0")) << "was one without an end";
+}
+
 } // namespace
 } // namespace tandem::association

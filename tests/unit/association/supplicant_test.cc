@@ -21,11 +21,13 @@ namespace tandem::association
 namespace
 {
 
-// Answers what it has an answer to, and says nothing else.
+// Answers what it has an answer to, and says nothing else, or `otherwise`. It has heard what it says "" to, and does
+// not answer.
 class Played
 {
 public:
-  explicit Played(std::map<std::string, std::string, std::less<>> answers) : answers_ { std::move(answers) }
+  explicit Played(std::map<std::string, std::string, std::less<>> answers, std::string otherwise = {})
+      : answers_ { std::move(answers) }, otherwise_ { std::move(otherwise) }
   {
     std::array<char, 32> name { "/tmp/tandem-wpa-XXXXXX" };
     if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error { "no directory" };
@@ -61,13 +63,14 @@ private:
           ::recvfrom(socket_.get(), question.data(), question.size(), 0, reinterpret_cast<sockaddr*>(&from), &size);
       if (length <= 0) continue;
       const auto found = answers_.find(std::string_view { question.data(), static_cast<std::size_t>(length) });
-      if (found == answers_.end()) continue;
-      ::sendto(socket_.get(), found->second.data(), found->second.size(), 0, reinterpret_cast<const sockaddr*>(&from),
-               size);
+      const std::string& answer = found == answers_.end() ? otherwise_ : found->second;
+      if (answer.empty()) continue;
+      ::sendto(socket_.get(), answer.data(), answer.size(), 0, reinterpret_cast<const sockaddr*>(&from), size);
     }
   }
 
   std::map<std::string, std::string, std::less<>> answers_;
+  std::string otherwise_;
   std::string directory_ {};
   kernel::Fd socket_ {};
   std::atomic<bool> ends_ = false;
@@ -161,6 +164,63 @@ TEST(Supplicant, NoAnswerDoesNotSayThatSomebodyElseHasTheInterface)
   ASSERT_TRUE(supplicant.present("wlan0"));
   EXPECT_FALSE(supplicant.has("wlan0"));
   EXPECT_EQ(supplicant.problem(), "wpa_supplicant does not answer");
+}
+
+// Answers of one that makes a station; all of the network is copied, or was not set.
+std::map<std::string, std::string, std::less<>> making()
+{
+  auto answers = there;
+  answers["IFNAME=tandem-sta0 ADD_NETWORK"] = "0\n";
+  answers["DUP_NETWORK wlan0 tandem-sta0 3 0 eap"] = "FAIL\n"; // not set
+  return answers;
+}
+
+constexpr Mac its { 2, 0, 0, 0, 2, 1 };
+
+TEST(Supplicant, WhatIsNotSetOfANetworkNeedNotBeCopied)
+{
+  const Played played { making(), "OK\n" };
+  Supplicant supplicant { played.path() };
+  ASSERT_TRUE(supplicant.present("wlan0"));
+  EXPECT_EQ(supplicant.associate("tandem-sta0", "wlan0", { .id = 3, .ssid = "home" }, its, 2412), "");
+}
+
+// Without its certificate and its name an access point of somebody else would be told the password.
+TEST(Supplicant, AStationOfHalfANetworkDoesNotBegin)
+{
+  for (const char* what : { "ca_cert", "check_cert_subject", "domain_suffix_match2", "key_mgmt" })
+  {
+    auto answers = making();
+    answers[std::string { "DUP_NETWORK wlan0 tandem-sta0 3 0 " } + what] = "";
+    const Played played { answers, "OK\n" };
+    Supplicant supplicant { played.path() };
+    ASSERT_TRUE(supplicant.present("wlan0"));
+    const std::string why = supplicant.associate("tandem-sta0", "wlan0", { .id = 3, .ssid = "home" }, its, 2412);
+    EXPECT_NE(why.find(what), why.npos) << why;
+  }
+}
+
+// A station's interface begins with wpa_supplicant's defaults: without protected management frames, although the user
+// requires them.
+TEST(Supplicant, AStationsInterfaceRequiresWhatTheCardsDoes)
+{
+  const auto begun = [](const std::string& pmf, const std::string& taken)
+  {
+    auto answers = making();
+    answers["IFNAME=wlan0 GET pmf"] = pmf;
+    answers["IFNAME=wlan0 GET sae_pwe"] = "FAIL\n"; // before 2.10
+    answers["IFNAME=tandem-sta0 SET pmf 2"] = taken;
+    answers["IFNAME=tandem-sta0 SET pmf FAIL"] = "FAIL\n";
+    const Played played { answers, "OK\n" };
+    Supplicant supplicant { played.path() };
+    EXPECT_TRUE(supplicant.present("wlan0"));
+    return supplicant.associate("tandem-sta0", "wlan0", { .id = 3, .ssid = "home" }, its, 2412);
+  };
+  EXPECT_EQ(begun("2\n", "OK\n"), "");
+  EXPECT_NE(begun("2\n", "FAIL\n").find("pmf"), std::string::npos);
+  EXPECT_NE(begun("2\n", "").find("pmf"), std::string::npos);
+  EXPECT_NE(begun("", "OK\n").find("pmf"), std::string::npos) << "it did not say";
+  EXPECT_EQ(begun("FAIL\n", "FAIL\n"), "") << "one that does not know the word";
 }
 
 } // namespace

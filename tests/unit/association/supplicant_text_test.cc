@@ -33,6 +33,26 @@ TEST(SupplicantText, networks_with_what_is_disabled)
   EXPECT_TRUE(parse_networks("").empty());
 }
 
+// bssid= in wpa_supplicant.conf, "lock to this access point" in network managers: the user wants no other.
+TEST(SupplicantText, a_network_of_one_access_point_is_not_to_be_joined_by_another)
+{
+  const auto all = parse_networks("network id / ssid / bssid / flags\n"
+                                  "0\thome\t02:00:00:00:02:01\t[CURRENT]\n"
+                                  "1\tlab\tany\t\n"
+                                  "2\toff\tany\t[DISABLED]\n"
+                                  "3\tout\tany\t\n"
+                                  "4\tboth\t02:00:00:00:02:01\t\n"
+                                  "5\tboth\tany\t\n");
+  ASSERT_EQ(all.size(), 6u);
+  EXPECT_TRUE(all[0].one_ap);
+  EXPECT_FALSE(all[1].one_ap);
+  EXPECT_EQ(names_to_join(all, { "out" }), (std::set<std::string> { "lab", "both" }));
+  ASSERT_NE(network_to_join(all, "both"), nullptr);
+  EXPECT_EQ(network_to_join(all, "both")->id, 5);
+  EXPECT_EQ(network_to_join(all, "home"), nullptr);
+  EXPECT_EQ(network_to_join(all, "off"), nullptr);
+}
+
 TEST(SupplicantText, the_last_network_also_without_a_name)
 {
   EXPECT_EQ(last_network("network id / ssid / bssid / flags\n0\thome\tany\t\n7\t\tany\t[DISABLED]\n"), 7);
