@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 
 namespace tandem::feeder
 {
@@ -112,7 +113,8 @@ void Feeder::take(Slot& slot, const Report& report, std::vector<RadioEvent>& eve
   {
     slot.frames = true;
     events.push_back(air_.take(*frame, report.at));
-    if (air_.ap()) ap_ = air_.ap();
+    // Anybody can send us frames in the name of an access point; nobody makes the driver associate with it by that.
+    if (air_.ap() && !driver_tells_ap()) ap_ = air_.ap();
     estimator_.take(*frame, report.at);
   }
   else if (const auto* stats = std::get_if<StationStats>(&report.what))
@@ -126,6 +128,7 @@ void Feeder::take(Slot& slot, const Report& report, std::vector<RadioEvent>& eve
   {
     station_.take(*change, report.at, events);
     ap_ = station_.ap();
+    if (change->kind == WifiChange::Kind::disconnected) air_.forget_ap();
   }
   else if (const auto* survey = std::get_if<Survey>(&report.what))
   {
@@ -144,7 +147,7 @@ void Feeder::take(Slot& slot, const Report& report, std::vector<RadioEvent>& eve
     // Two sources, or one access point by two names, may tell of a beacon that is older than what is known.
     const Known told { *candidate, report.at };
     const auto known = candidates_.find(candidate->ap);
-    if (known == candidates_.end() ? candidates_.size() < most_candidates : told.heard() >= known->second.heard())
+    if (known == candidates_.end() ? make_room_for(*candidate) : told.heard() >= known->second.heard())
       candidates_.insert_or_assign(candidate->ap, told);
   }
   else if (const auto* modem = std::get_if<ModemStats>(&report.what))
@@ -180,6 +183,27 @@ void Feeder::tell_doubts(Slot& slot)
 void Feeder::went_away(const Slot& slot)
 {
   if (slot.modem) modems_.clear();
+}
+
+// Of more than are remembered the strongest are, and ours. False: it is weaker than all of them.
+bool Feeder::make_room_for(const Candidate& fresh)
+{
+  if (candidates_.size() < most_candidates) return true;
+  const auto worth = [this](const Candidate& one)
+  { return one.ap == ap_ ? std::numeric_limits<float>::max() : one.signal.value_or(-200.F); };
+  const auto least = std::min_element(candidates_.begin(), candidates_.end(),
+                                      [&](const auto& a, const auto& b)
+                                      { return worth(a.second.candidate) < worth(b.second.candidate); });
+  if (worth(fresh) <= worth(least->second.candidate)) return false;
+  candidates_.erase(least);
+  return true;
+}
+
+bool Feeder::driver_tells_ap() const
+{
+  return station_.ap()
+         && std::any_of(slots_.begin(), slots_.end(),
+                        [](const Slot& slot) { return slot.driver && !slot.is_stale && slot.source->fd() >= 0; });
 }
 
 void Feeder::check_staleness(Slot& slot, Tick now)

@@ -123,6 +123,8 @@ private:
   void take(Slot& slot, const Report& report, std::vector<RadioEvent>& events);
   void tell_doubts(Slot& slot);
   void went_away(const Slot& slot);
+  bool driver_tells_ap() const;
+  bool make_room_for(const Candidate& fresh);
   void check_staleness(Slot& slot, Tick now);
 
   std::vector<Slot> slots_;

@@ -88,6 +88,14 @@ RadioEvent AirLog::take(const Frame& frame, Tick at)
   return of_ours(RadioEventKind::heard);
 }
 
+void AirLog::forget_ap()
+{
+  ap_.reset();
+  ap_asked_.reset();
+  awaiting_.reset();
+  unanswered_ = 0;
+}
+
 // Most damaged frames are repeated at once and lose nothing. The attempts have one number, which wraps after 4096
 // frames.
 void AirLog::note_for_us(const Frame& frame, RadioEvent& event)

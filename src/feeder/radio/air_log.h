@@ -20,6 +20,8 @@ public:
   // The event that a frame captured at `at` makes. The access point is learned from the frames that go to and fro.
   RadioEvent take(const Frame& frame, Tick at);
   const std::optional<Mac>& ap() const { return ap_; }
+  // The association has ended: there is no access point of ours until frames go to and fro again.
+  void forget_ap();
 
 private:
   void note_for_us(const Frame& frame, RadioEvent& event);

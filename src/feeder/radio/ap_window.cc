@@ -7,10 +7,18 @@ namespace tandem::feeder
 
 std::uint8_t ApWindow::code(const Rate& rate)
 {
-  const auto known = std::find(rates_.begin(), rates_.end(), rate);
-  if (known == rates_.end() && rates_.size() == most_rates) return 0;
-  const auto index = static_cast<std::size_t>(known - rates_.begin());
-  if (known == rates_.end()) rates_.push_back(rate);
+  std::size_t index = static_cast<std::size_t>(std::find(rates_.begin(), rates_.end(), rate) - rates_.begin());
+  if (index == most_rates)
+  {
+    // The place of one that no frame of the window came with any more.
+    index = 0;
+    while (index < most_rates && arrived_[index].first + arrived_[index].later > 0)
+      ++index;
+    if (index == most_rates) return 0;
+    rates_[index] = rate;
+  }
+  else if (index == rates_.size())
+    rates_.push_back(rate);
   return static_cast<std::uint8_t>(index + 1);
 }
 

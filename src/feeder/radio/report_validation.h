@@ -20,7 +20,7 @@ enum class Doubt : std::uint8_t
   impossible_signal,
   impossible_frequency,
   impossible_time, // an interval that is negative or endless
-  constant_signal, // thousands of frames or minutes of polls with the very same signal: it is not measured
+  constant_signal, // a hundred frames or polls, and a minute, with the very same signal: it is not measured
 };
 constexpr std::size_t doubt_count = 6;
 

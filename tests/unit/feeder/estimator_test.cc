@@ -63,6 +63,42 @@ double play(ApEstimator& estimator, const Air& air, Duration span, unsigned seed
   return arrived / attempts;
 }
 
+// Rate control and channel widths go through hundreds of rates in an hour in which the frames never cease.
+TEST(ApEstimator, rates_of_long_ago_make_room_for_those_of_now)
+{
+  ApEstimator estimator { { own } };
+  Tick at { 1s };
+  std::uint16_t sequence = 0;
+  for (int rate = 0; rate < 100; ++rate)
+    for (int i = 0; i < 100; ++i, at += 4ms)
+    {
+      Frame frame = data(sequence++);
+      frame.mbps = 6 + rate;
+      estimator.take(frame, at);
+    }
+  const auto seen = estimator.estimate(ap);
+  ASSERT_TRUE(seen && seen->mbps && seen->packet_time);
+  EXPECT_NEAR(*seen->mbps, 104.8, 0.5) << "the last half second: one rate, and a quarter second of the one before";
+}
+
+// A flood of forged rates does not push out those that count.
+TEST(ApEstimator, more_rates_than_there_is_room_for_in_one_window_count_without_their_rate)
+{
+  ApEstimator estimator { { own } };
+  Tick at { 1s };
+  std::uint16_t sequence = 0;
+  for (int i = 0; i < 400; ++i, at += 1ms)
+  {
+    Frame frame = data(sequence++);
+    frame.mbps = 6 + i;
+    estimator.take(frame, at);
+  }
+  const auto seen = estimator.estimate(ap);
+  ASSERT_TRUE(seen && seen->mbps);
+  EXPECT_EQ(seen->first, 400u);
+  EXPECT_NEAR(*seen->mbps, 6 + 63 / 2.0, 1e-9) << "of those that came first";
+}
+
 TEST(ApEstimator, tells_delivery_from_retry_bits_and_numbers)
 {
   for (const double delivery : { 0.3, 0.5, 0.7, 0.95, 1.0 })

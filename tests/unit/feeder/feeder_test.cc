@@ -184,6 +184,53 @@ TEST_F(FeederTest, frames_become_events_and_estimates)
   EXPECT_EQ(*feeder.current()->delivery, 1);
 }
 
+// Anybody can send us a frame in the name of an access point that nobody has associated with.
+TEST_F(FeederTest, frames_do_not_say_whose_we_are_where_the_driver_does)
+{
+  Feeder feeder = make();
+  Tick now { 10s };
+  for (unsigned i = 0; i < 30; ++i, now += 100ms)
+  {
+    radio.next.push_back({ .at = now, .what = station(20 * i) });
+    Frame forged = data(static_cast<std::uint16_t>(i));
+    forged.transmitter = ap2;
+    forged.signal = -90.F;
+    modem.next.push_back({ .at = now, .what = forged });
+    feeder.receive(now, events);
+    ASSERT_EQ(feeder.ap(), ap);
+    ASSERT_EQ(radio.told, ap);
+  }
+  ASSERT_TRUE(feeder.current());
+  EXPECT_EQ(feeder.current()->signal, -60.F);
+  Frame one = data(100);
+  one.transmitter = ap2;
+  modem.next.push_back({ .at = now + 2s, .what = one });
+  feeder.receive(now + 2s, events);
+  EXPECT_EQ(feeder.ap(), ap2) << "of a driver that has fallen silent nothing is known";
+}
+
+// Its beacons go on.
+TEST_F(FeederTest, an_access_point_that_the_driver_has_left_is_not_ours_because_it_is_heard)
+{
+  Feeder feeder = make();
+  const Tick now { 10s };
+  radio.next = { { .at = now, .what = WifiChange { .kind = WifiChange::Kind::connected, .ap = ap } },
+                 { .at = now, .what = station(1) } };
+  modem.next = { { .at = now, .what = data(1) } };
+  feeder.receive(now, events);
+  ASSERT_EQ(feeder.ap(), ap);
+  radio.next = { { .at = now + 1s, .what = WifiChange { .kind = WifiChange::Kind::disconnected, .ap = ap } } };
+  feeder.receive(now + 1s, events);
+  Frame beacon { .kind = Frame::Kind::beacon, .receiver = { 255, 255, 255, 255, 255, 255 }, .transmitter = ap };
+  modem.next = { { .at = now + 1100ms, .what = beacon } };
+  feeder.receive(now + 1100ms, events);
+  EXPECT_EQ(feeder.ap(), std::nullopt);
+  EXPECT_EQ(events.back().kind, RadioEventKind::other);
+  modem.next = { { .at = now + 1200ms, .what = data(2) } };
+  feeder.receive(now + 1200ms, events);
+  EXPECT_EQ(feeder.ap(), ap) << "it has data for us again";
+}
+
 TEST_F(FeederTest, associations_become_events)
 {
   Feeder feeder = make();
@@ -312,6 +359,45 @@ TEST_F(FeederTest, the_candidate_is_the_strongest_other_access_point_of_the_netw
   scan(ap, "", -50.F);
   scan(ap2, "", -60.F);
   EXPECT_FALSE(associated(1s)) << "names that are hidden may be any";
+}
+
+// An exhibition hall has more, and so has somebody who makes beacons up.
+TEST_F(FeederTest, of_more_access_points_than_are_remembered_ours_and_the_strong_ones_are)
+{
+  Feeder feeder = make();
+  Tick now { 10s };
+  std::uint32_t packets = 0;
+  const auto associated = [&]
+  {
+    for (const Tick end = now + 1s; now < end; now += 100ms)
+    {
+      StationStats stats = station(packets += 20);
+      stats.signal = -70.F - static_cast<float>(packets % 3);
+      radio.next.push_back({ .at = now, .what = stats });
+      feeder.receive(now, events);
+    }
+    return feeder.radio() ? feeder.radio()->candidate : std::nullopt;
+  };
+  const auto scan = [&](const Mac& mac, const char* ssid, std::optional<float> dbm)
+  { radio.next.push_back({ .at = now, .what = Candidate { .ap = mac, .ssid = ssid, .signal = dbm } }); };
+  const auto crowd = [&](float dbm)
+  {
+    for (unsigned i = 0; i < 400; ++i)
+      scan({ 2, 0, 0, 9, static_cast<std::uint8_t>(i >> 8), static_cast<std::uint8_t>(i) }, "other", dbm);
+  };
+  crowd(-85);
+  EXPECT_FALSE(associated());
+  scan(ap2, "home", -65.F);
+  scan(ap, "home", -90.F); // weaker than all others, and ours
+  EXPECT_EQ(associated(), -65.F);
+  crowd(-80);
+  EXPECT_EQ(associated(), -65.F);
+  EXPECT_LE(feeder.candidates().size(), 256u);
+  crowd(-30);
+  scan(ap, "home", -90.F);
+  associated();
+  EXPECT_TRUE(feeder.candidates().contains(ap));
+  EXPECT_LE(feeder.candidates().size(), 256u);
 }
 
 TEST_F(FeederTest, any_bytes_may_be_in_a_name)
