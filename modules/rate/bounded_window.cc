@@ -13,6 +13,7 @@ namespace
 // Of the highest rate, kept from one round trip to the next.
 constexpr float fading = 0.95F;
 constexpr double longer = 1.5;
+constexpr double largest = 1 << 30; // RFC 7323, 2.3: no window is larger
 
 } // namespace
 
@@ -44,7 +45,7 @@ std::optional<std::uint16_t> BoundedWindow::bound(const Segment& ack, const Flow
   }
   const Seq offered = ack.ack + flow.scaled(ack.window);
   const double rate = limit > 0 ? std::min<double>(best_, limit / 8) : best_;
-  bytes_ = static_cast<float>(std::max(headroom * rate * seconds(least_), least_segments * flow.mss));
+  bytes_ = static_cast<float>(std::clamp(headroom * rate * seconds(least_), least_segments * flow.mss, largest));
   // What this host sends beside ACKs is not queued, and offers what the local TCP says.
   if (!bounding_ || ack.seq != seq_)
   {

@@ -25,6 +25,7 @@ constexpr double upload_headroom_at_handoff = 1.1;
 // From a look to the last packet that came by cellular because of the one before: a look, the keeper's turn, MP_PRIO's
 // way, and a round trip.
 constexpr Duration overshoot = 500ms;
+constexpr std::uint64_t next_to_nothing = 1'500'000; // bytes: a budget of which no more is left counts as spent
 // Of R0, over the last second: cellular is kept for later.
 constexpr double at_rest = 0.1;
 
@@ -213,7 +214,8 @@ void RatePolicy::bound_upload(const Event& event, const FlowView& flow, State& s
   const bool up = of(*event.links, Link::wifi).up;
   const bool changed = up != std::exchange(state.upload_up, up);
   const bool stationary = stages_.now() == Stage::stationary;
-  if (knobs_.uploads == 0 || !up || changed || stationary)
+  const auto limit = published() ? published_rate(state.upload.best()) : std::optional { 0.0 };
+  if (knobs_.uploads == 0 || !up || changed || stationary || !limit)
   {
     if (state.upload.open()) plan.pace = Pace {};
     if (plan.pace && plan.why.empty()) plan.why = "rate: upload as fast as it likes again";
@@ -223,12 +225,8 @@ void RatePolicy::bound_upload(const Event& event, const FlowView& flow, State& s
   }
   state.upload.measure(event.segment, flow, event.now);
   const bool handoff = stages_.now() == Stage::handoff;
-  std::optional<double> pace {};
-  if (!published())
-    pace = state.upload.pace(flow, event.now, handoff ? upload_headroom_at_handoff : headroom);
-  else if (const ClaState now = state_of(state.upload.best(), 0);
-           stage(parameters(knobs_), now) == ClaStage::pre_handoff)
-    pace = state.upload.pace(flow, event.now, 1, pre_handoff(parameters(knobs_), now).wifi);
+  const double times = published() ? 1 : handoff ? upload_headroom_at_handoff : headroom;
+  const auto pace = state.upload.pace(flow, event.now, times, *limit);
   if (!pace) return;
   plan.pace = Pace { *pace };
   if (plan.why.empty()) plan.why = handoff ? "rate: upload paced at a handoff" : "rate: upload paced before a handoff";
@@ -259,16 +257,24 @@ ClaState RatePolicy::state_of(double wifi_rate, double cell_rate) const
   return { .S1 = signals_.S1.value_or(strong), .S2 = signals_.S2, .R1 = wifi_rate, .R2 = cell_rate };
 }
 
-Plan RatePolicy::bound_as_published(const Event& event, const FlowView& flow, State& state)
+// R_1^1 of algorithm 2, bits/s; nothing where it asks for none. Never 0, which would be no limit.
+std::optional<double> RatePolicy::published_rate(double wifi_rate) const
 {
   const ClaParameters p = parameters(knobs_);
-  const ClaState now = state_of(flow.delivery_rate * 8, 0);
-  if (stage(p, now) != ClaStage::pre_handoff)
+  const ClaState now = state_of(wifi_rate, 0);
+  if (stage(p, now) != ClaStage::pre_handoff) return {};
+  return std::max(1.0, pre_handoff(p, now).wifi);
+}
+
+Plan RatePolicy::bound_as_published(const Event& event, const FlowView& flow, State& state)
+{
+  const auto rate = published_rate(flow.delivery_rate * 8);
+  if (!rate)
   {
     state.window.open();
     return {};
   }
-  const auto window = state.window.bound(*event.segment, flow, event.now, 1, pre_handoff(p, now).wifi);
+  const auto window = state.window.bound(*event.segment, flow, event.now, 1, *rate);
   return window ? Plan { .edit = { .window = window }, .why = "rate: window as published" } : Plan {};
 }
 
@@ -280,7 +286,9 @@ std::string_view RatePolicy::hindered(const LinkStates& links) const
   if (!cell.present || !cell.up) return "rate: no cellular link is up";
   if (!cell.route && !cell.route_v6) return "rate: the cellular link must not be used, or leads nowhere";
   if (static_cast<double>(cell.bytes_left) < knobs_.c2 / 8 * seconds(overshoot))
-    return "rate: the cellular budget is spent";
+    return cell.bytes_left < next_to_nothing
+               ? "rate: the cellular budget is spent"
+               : "rate: less is left of the cellular budget than half a second at c2 takes";
   if (subflows_.denied > 0) return "rate: a private peer's connection is open, cellular is left alone";
   return {};
 }

@@ -57,6 +57,7 @@ private:
   bool transfers() const { return !difference_.idle() || (promises_uploads() && !uploads_.idle()); }
   bool published() const { return knobs_.strategy != 0; }
   ClaState state_of(double wifi_rate, double cell_rate) const;
+  std::optional<double> published_rate(double wifi_rate) const;
   void hear(const Event& event);
   Plan decide_flow(const Event& event, const FlowView& flow, State& state);
   Plan bound(const Event& event, const FlowView& flow, State& state);

@@ -144,5 +144,17 @@ TEST(bounded_window, ten_segments_at_least_and_nothing_without_a_rate)
   EXPECT_EQ(late.ack(1448), 4000);
 }
 
+// A server that answers late and sends fast: more than a window can say is under way.
+TEST(bounded_window, what_no_window_can_say_bounds_none)
+{
+  Download d;
+  d.flow.local_window_scale = 14;
+  d.flow.delivery_rate = 1e8;
+  d.flow.rtt_min = d.flow.rtt_smoothed = d.flow.rtt_latest = Duration { 42'949'682'960 }; // 2^32 and 1000 bytes
+  d.flow.sent_window = 65'535;
+  for (int i = 0; i < 300; ++i)
+    ASSERT_EQ(d.ack(10'000'000, 65'535, 1), 65'535) << i;
+}
+
 } // namespace
 } // namespace tandem::rate

@@ -237,5 +237,41 @@ TEST(paced_upload, is_never_of_another_link)
   EXPECT_FALSE(other.run(4));
 }
 
+// S1 and S2 over -95 dBm, the rates by algorithm 2.
+struct PublishedModule : Module
+{
+  PublishedModule()
+  {
+    rate.set("uploads", 1);
+    rate.set("strategy", 1);
+  }
+  void hear(float signal, float candidate)
+  {
+    links[static_cast<std::size_t>(Link::wifi)].radio = RadioState { .signal = signal, .candidate = candidate };
+  }
+};
+
+TEST(paced_upload, as_published_is_let_go_when_r0_is_reached)
+{
+  PublishedModule with;
+  with.hear(-71, -75);
+  const auto paced = with.run(4);
+  ASSERT_TRUE(paced);
+  EXPECT_GT(*paced, 0);
+  with.rate.set("r0", 1e6); // R_tot is more
+  EXPECT_EQ(with.run(1), 0) << "algorithm 2 asks for nothing any more";
+  EXPECT_FALSE(with.run(1)) << "once";
+}
+
+TEST(paced_upload, as_published_a_rate_of_nothing_is_not_as_much_as_it_likes)
+{
+  PublishedModule with;
+  with.rate.set("r1h", 0);
+  with.hear(-76, -50); // S1 is 26 dB below S2: beyond the handoff trigger, where the line has come to 0
+  const auto paced = with.run(6);
+  ASSERT_TRUE(paced);
+  EXPECT_LT(*paced, 4.2e6) << "ten segments a round trip";
+}
+
 } // namespace
 } // namespace tandem::rate

@@ -323,6 +323,15 @@ TEST(rate_module, leaves_cellular_alone_where_it_must)
   const auto spent = used([](Fixture& f) { f.cell().bytes_left = 100'000; });
   EXPECT_FALSE(spent.first);
   EXPECT_THAT(spent.second, HasSubstr("budget is spent"));
+  // A day's budget of which nothing is spent, on a link that brings it in a quarter of a second.
+  const auto fast = used(
+      [](Fixture& f)
+      {
+        f.module.set("c2", 300e6);
+        f.cell().bytes_left = 10'000'000;
+      });
+  EXPECT_FALSE(fast.first);
+  EXPECT_THAT(fast.second, HasSubstr("half a second at c2"));
   const auto down = used([](Fixture& f) { f.cell().up = false; });
   EXPECT_FALSE(down.first);
   const auto peer = used([](Fixture& f) { f.add(Link::wifi, 1e6).view.cell_denied = CellDenied::private_peer; });
