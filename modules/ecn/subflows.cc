@@ -81,7 +81,7 @@ bool Subflows::siblings(Link link) const
   return false;
 }
 
-bool Subflows::all_have_better(Link link, const Ranking& ranking) const
+bool Subflows::all_have_better(Link link, const Ranking& ranking, const LinkStates& links) const
 {
   bool any = false;
   for (const auto& [token, connection] : connections_)
@@ -90,7 +90,7 @@ bool Subflows::all_have_better(Link link, const Ranking& ranking) const
     bool better = false;
     for (std::size_t i = 0; i < most_wifi; ++i)
       if (const Link other = wifi_link(i); other != link && connection.flows[at(other)] > 0)
-        better = better || !ranking.worse(i);
+        better = better || (links[at(other)].up && !ranking.worse(i));
     if (!better) return false;
     any = true;
   }

@@ -55,8 +55,8 @@ public:
 
   // Whether some connection has subflows on this link and on another Wi-Fi link.
   bool siblings(Link link) const;
-  // Whether all connections on this link, one at least, have subflows on a Wi-Fi link that is not worse.
-  bool all_have_better(Link link, const Ranking& ranking) const;
+  // Whether all connections on this link, one at least, have subflows on a Wi-Fi link that is up and not worse.
+  bool all_have_better(Link link, const Ranking& ranking, const LinkStates& links) const;
   // Whether all connections on this link speak MPTCP version 0.
   bool all_version_0(Link link) const;
 

@@ -262,6 +262,18 @@ TEST(ecn, not_ect_l4s_and_lonely_flows_are_not_marked)
       << "AccECN counts marks, the sender answers alike";
   // A connection that has nowhere else to go.
   EXPECT_FALSE(marked([](Fixture& s) { s.add(Link::wifi, 8, 1e5); }));
+  const auto by_another = [&](bool up)
+  {
+    return marked(
+        [up](Fixture& s)
+        {
+          s.add(Link::wifi, 8, 1e5);
+          s.add(wifi_link(2), 8, 1e5);
+          s.links[static_cast<std::size_t>(wifi_link(2))].up = up;
+        });
+  };
+  EXPECT_TRUE(by_another(true));
+  EXPECT_FALSE(by_another(false)) << "the kernel keeps the subflow of a link that is down for a while";
 }
 
 TEST(ecn, does_nothing_without_packet_times)
@@ -635,6 +647,42 @@ TEST(ecn, on_off_uses_one_at_a_time_by_equation_6)
   }
   EXPECT_EQ(first + second, 500) << "never both, never none";
   EXPECT_NEAR(first, 100, 25) << "a fifth: (1/2)^2 against 1";
+}
+
+// Section 7: above 200 ms senders time out meanwhile. What the shortest slot needs more comes out of the others.
+TEST(ecn, on_offs_shortest_slots_make_the_cycle_no_longer)
+{
+  const LinkStates links {};
+  const Subflows subflows {};
+  std::array<Candidate, most_wifi> candidates {};
+  std::array<std::optional<Duration>, most_wifi> times {};
+  times[0] = 6ms;
+  times[1] = 500us;
+  times[2] = 6ms;
+  for (std::size_t i = 0; i < 3; ++i)
+    candidates[i] = { .usable = true, .packet_time = times[i] };
+  Ranking ranking;
+  ranking.update(candidates, Tick { 1h }, {});
+  ASSERT_EQ(ranking.order().size(), 3u);
+  const auto on_at = [&](Tick now)
+  {
+    Treatments wanted {};
+    OnOff {}.treat({ now, links, subflows, ranking, times }, wanted);
+    std::size_t on = most_wifi;
+    for (std::size_t i = 0; i < 3; ++i)
+      if (!wanted[at(wifi_link(i))].backup) on = i;
+    return on;
+  };
+  std::array<int, most_wifi + 1> looks {};
+  for (Tick now { 1h }; now < Tick { 1h } + 200ms; now += 1ms)
+  {
+    const std::size_t on = on_at(now + 500us);
+    ++looks[on];
+    EXPECT_EQ(on, on_at(now + 500us + 5 * 200ms)) << "the same place of every cycle";
+  }
+  EXPECT_EQ(looks[0], 10);
+  EXPECT_EQ(looks[1], 180);
+  EXPECT_EQ(looks[2], 10);
 }
 
 // Two access points are looked at again, and before anything says what a packet takes there the one that was used went.
