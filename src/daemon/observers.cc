@@ -92,7 +92,17 @@ bool Observers::drain(Link link)
              [&](const kernel::ObservedPacket& packet)
              {
                ++one.seen;
-               take_(link, packet);
+               try
+               {
+                 take_(link, packet);
+               }
+               catch (const std::exception& error)
+               {
+                 if (!std::exchange(one.told_fault, true))
+                   log(Severity::warning, std::string { "a packet that was observed has no effect: " } + error.what()
+                                              + "; further ones are not told");
+                 throw; // to the observer, which counts it
+               }
              })
          >= 0;
 }
@@ -112,8 +122,17 @@ void Observers::retune(Tick now)
     else if (rate < observed_per_second / 2 && one_in > 1)
       wanted = one_in / 2;
     if (wanted == one_in) continue;
-    one_in = wanted;
-    one.observer->set(one.sampling);
+    const std::uint32_t before = std::exchange(one_in, wanted);
+    try
+    {
+      one.observer->set(one.sampling);
+    }
+    catch (const std::exception& error)
+    {
+      one_in = before; // as many copies as until now
+      if (!std::exchange(one.complained, true))
+        log(Severity::warning, std::string { "how much is observed stays as it is: " } + error.what());
+    }
   }
 }
 

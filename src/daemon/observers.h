@@ -54,7 +54,7 @@ private:
     std::optional<kernel::Observer> observer {};
     kernel::Sampling sampling {};
     std::uint64_t seen = 0, seen_before = 0;
-    bool complained = false;
+    bool complained = false, told_fault = false;
     ev_io io {};
   };
   const One& at(Link link) const { return ones_[static_cast<std::size_t>(link)]; }

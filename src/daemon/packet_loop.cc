@@ -170,6 +170,22 @@ void PacketLoop::bind()
   injector_.follow_routes(Link::other); // for flows whose route leads into a tunnel
 }
 
+// In a callback of the loop, through which no exception may pass. What could not be bound injects nothing.
+void PacketLoop::bind_again()
+{
+  try
+  {
+    bind();
+    bound_ = true;
+  }
+  catch (const std::exception& error)
+  {
+    if (std::exchange(bound_, false))
+      log(Severity::warning,
+          std::string { "Tandem sends nothing of its own for now: " } + error.what() + "; tried again until it works");
+  }
+}
+
 void PacketLoop::make_watchers()
 {
   ev_io_init(&queue_io_, Call<&PacketLoop::drain_queue>::back, queue_.fd(), EV_READ);

@@ -175,6 +175,7 @@ private:
   CellUse cell_use() const;
   void say_problems();
   void bind();
+  void bind_again();
   void begin();
   void end();
 
@@ -296,6 +297,8 @@ private:
   kernel::RuleDelivery rules_ {};
   bool rules_full_ = false;   // more is excluded than they can name
   bool route_unsent_ = false; // the keeper does not know yet which interface is the cellular one
+  bool bound_ = true;         // what the injector sends has interfaces to leave by
+  bool told_fault_ = false;   // that a queued packet could not be looked at
   Tick started_ {};
   Tick timer_due_ {};    // when chain_timer_ fires
   bool resting_ = false; // no flow wants anything: neither heartbeat nor look runs, and the radio is not read

@@ -131,7 +131,21 @@ std::size_t PacketLoop::inject(const chain::Injection& injection)
 
 void PacketLoop::drain_queue()
 {
-  queue_.receive([this](kernel::QueuedPacket& packet) { return queued(packet); });
+  queue_.receive(
+      [this](kernel::QueuedPacket& packet)
+      {
+        try
+        {
+          return queued(packet);
+        }
+        catch (const std::exception& error)
+        {
+          if (!std::exchange(told_fault_, true))
+            log(Severity::warning,
+                std::string { "a packet passes untouched: " } + error.what() + "; further ones are not told");
+          throw; // to the queue, which counts it and lets it pass
+        }
+      });
   schedule();
   let_past();
 }
@@ -391,7 +405,7 @@ void PacketLoop::links_changed()
   steering_.links_changed(monitor_.table());
   steer_soon();
   tell_links();
-  bind();
+  bind_again();
   retune_rules();
   place_connections(kernel::now());
   schedule();
@@ -573,6 +587,7 @@ void PacketLoop::look()
 {
   const Tick now = kernel::now();
   observers_->retune(now);
+  if (!bound_) bind_again();
   look_at_cell();
   if (monitor_.outdated()) monitor_notified();
   // Where its message found no room.

@@ -8,10 +8,13 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <sstream>
+#include <thread>
 #include <utility>
 
 extern char** environ;
@@ -21,6 +24,8 @@ namespace tandem::kernel
 
 namespace
 {
+
+using std::chrono::milliseconds, std::chrono::steady_clock;
 
 std::string find_program(const std::string& name)
 {
@@ -76,7 +81,9 @@ Started start(const std::string& path, const std::vector<std::string>& words)
   sigset_t none;
   sigemptyset(&none);
   posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+  // A group of its own: where it has to be killed, what it has started goes with it.
+  posix_spawnattr_setpgroup(&attributes, 0);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
   std::vector<char*> arguments;
   for (const std::string& word : words)
     arguments.push_back(const_cast<char*>(word.c_str()));
@@ -102,16 +109,18 @@ void take(Fd& fd, short events, std::string& text)
     fd.reset();
 }
 
-// Both ways at once, for neither side may wait for the other.
-void exchange(Started& with, const std::string& input, CommandResult& result)
+// Both ways at once, for neither side may wait for the other. Until all is said, or the time is up.
+void exchange(Started& with, const std::string& input, steady_clock::time_point end, CommandResult& result)
 {
   std::size_t fed = 0;
   if (input.empty()) with.input.reset();
   while (with.output || with.errors)
   {
+    const auto left = std::chrono::ceil<milliseconds>(end - steady_clock::now());
+    if (left <= milliseconds::zero()) return;
     std::array<pollfd, 3> polled { pollfd { with.output.get(), POLLIN, 0 }, pollfd { with.errors.get(), POLLIN, 0 },
                                    pollfd { with.input.get(), POLLOUT, 0 } };
-    if (poll(polled.data(), polled.size(), -1) < 0)
+    if (poll(polled.data(), polled.size(), static_cast<int>(left.count())) < 0)
     {
       if (errno == EINTR) continue;
       break;
@@ -125,9 +134,28 @@ void exchange(Started& with, const std::string& input, CommandResult& result)
   }
 }
 
+// Waits for its end; false: it has not come in time. Most end with their last word, and are not slept for.
+bool has_ended(pid_t process, steady_clock::time_point end, int& status)
+{
+  for (milliseconds nap { 1 };; nap = std::min(2 * nap, milliseconds { 50 }))
+  {
+    const pid_t got = waitpid(process, &status, WNOHANG);
+    if (got == process || (got < 0 && errno != EINTR)) return true;
+    if (steady_clock::now() >= end) return false;
+    std::this_thread::sleep_for(nap);
+  }
+}
+
+std::string in_seconds(milliseconds time)
+{
+  std::ostringstream text;
+  text << static_cast<double>(time.count()) / 1000 << " s";
+  return text.str();
+}
+
 } // namespace
 
-CommandResult run(const std::vector<std::string>& words, const std::string& input)
+CommandResult run(const std::vector<std::string>& words, const std::string& input, milliseconds limit)
 {
   const std::string path = find_program(words.front());
   if (path.empty()) return { .status = 127, .errors = words.front() + ": not installed" };
@@ -136,10 +164,17 @@ CommandResult run(const std::vector<std::string>& words, const std::string& inpu
     return { .status = started.fault == ENOENT ? 127 : 126,
              .errors = path + ": cannot be started: " + std::strerror(started.fault) };
   CommandResult result {};
-  exchange(started, input, result);
+  const steady_clock::time_point end = steady_clock::now() + limit;
+  exchange(started, input, end, result);
   int status = 0;
-  while (waitpid(started.process, &status, 0) < 0 && errno == EINTR)
+  if (!has_ended(started.process, end, status))
   {
+    kill(-started.process, SIGKILL);
+    while (waitpid(started.process, &status, 0) < 0 && errno == EINTR)
+    {
+    }
+    result.errors = path + ": has not ended within " + in_seconds(limit) + " and was killed\n" + result.errors;
+    return result;
   }
   result.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   return result;

@@ -164,15 +164,33 @@ private:
     state_.route = route_->state();
   }
 
+  bool read_routes()
+  {
+    routes_unread_ = route_.has_value(); // until they have been
+    const bool changed = route_ && route_->refresh();
+    if (route_) state_.route = route_->state();
+    routes_unread_ = false;
+    return changed;
+  }
+
   // Puts back what others took away, and makes the route that could not be made.
   void mend()
   {
     constexpr Duration first = std::chrono::seconds { 1 }, longest = std::chrono::seconds { 60 };
     look_for_rules_ = Tick::max();
     look_unasked_later();
-    const bool rules = state_.phase == KeeperState::Phase::armed && !backend_->in_place();
+    bool rules = false;
+    std::string unread {}; // why it is not known whether they are there
+    try
+    {
+      rules = state_.phase == KeeperState::Phase::armed && !backend_->in_place();
+    }
+    catch (const std::exception& e)
+    {
+      unread = e.what();
+    }
     const bool route = route_ && !route_->has_rules(), no_route = !route_ && !route_plan_.cell.empty();
-    if (!rules && !route && !no_route) return;
+    if (!rules && !route && !no_route && !routes_unread_ && unread.empty()) return;
     back_off_ = now() - mended_ > 2 * longest ? first : std::clamp(2 * back_off_, first, longest);
     mended_ = now();
     look_unasked_later();
@@ -182,6 +200,8 @@ private:
       if (route) route_->put_rules_back();
       if (rules || route) ++state_.restored;
       if (no_route) make_route();
+      if (routes_unread_) read_routes();
+      if (!unread.empty()) throw std::runtime_error { unread };
     }
     catch (const std::exception& e)
     {
@@ -302,14 +322,14 @@ private:
     bool changed = false;
     try
     {
-      changed = route_->refresh();
+      changed = read_routes();
     }
     catch (const std::exception& e)
     {
       state_.last_error = e.what();
       changed = true;
+      look_for_rules_soon(); // which reads them again
     }
-    state_.route = route_->state();
     if (!route_->has_rules()) look_for_rules_soon();
     if (changed) answer(0, "");
   }
@@ -488,6 +508,7 @@ private:
   std::unique_ptr<RuleBackend> backend_ {};
   RoutePlan route_plan_ {}; // wanted
   std::optional<PolicyRoute> route_ {};
+  bool routes_unread_ = false; // the last time they were to be followed
   RulesetWatch rulesets_ {};
   Tick look_for_rules_ = Tick::max(); // after news
   Tick look_unasked_ = Tick::max();   // without any

@@ -136,7 +136,14 @@ int Observer::drain(Call call, void* context, int limit) noexcept
       packet.ifindex = p.addresses[i].sll_ifindex;
       packet.arrival = arrival;
       ++p.stats.packets;
-      call(context, packet);
+      try
+      {
+        call(context, packet);
+      }
+      catch (...)
+      {
+        ++p.stats.sink_faults;
+      }
     }
     taken += count;
     if (static_cast<std::size_t>(count) < most_at_once) break;

@@ -32,6 +32,7 @@ struct ObserverStats
 {
   std::uint64_t packets = 0;
   std::uint64_t kernel_drops = 0; // the socket was full
+  std::uint64_t sink_faults = 0;  // the sink threw
 };
 
 class Observer

@@ -16,6 +16,7 @@
 #include <cerrno>
 #include <cstring>
 #include <stdexcept>
+#include <utility>
 
 namespace tandem::kernel
 {
@@ -93,6 +94,7 @@ struct Tap::Parts
   std::array<iovec, read_at_once> vectors {};
   std::array<sockaddr_ll, read_at_once> addresses {};
   alignas(cmsghdr) std::array<std::array<char, control_size>, read_at_once> controls {};
+  std::uint64_t faults = 0; // of the sink, since dropped()
 };
 
 Tap::Tap(const std::string& interface, std::span<const std::uint16_t> ports) : parts_ { std::make_unique<Parts>() }
@@ -128,8 +130,8 @@ std::uint64_t Tap::dropped()
   tpacket_stats kernel {};
   socklen_t size = sizeof kernel;
   // Reading resets the kernel's counters.
-  if (getsockopt(parts_->socket.get(), SOL_PACKET, PACKET_STATISTICS, &kernel, &size) != 0) return 0;
-  return kernel.tp_drops;
+  if (getsockopt(parts_->socket.get(), SOL_PACKET, PACKET_STATISTICS, &kernel, &size) != 0) kernel = {};
+  return kernel.tp_drops + std::exchange(parts_->faults, 0);
 }
 
 int Tap::drain(Call call, void* context, int limit) noexcept
@@ -167,7 +169,14 @@ int Tap::drain(Call call, void* context, int limit) noexcept
       }
       packet.direction = p.addresses[i].sll_pkttype == PACKET_OUTGOING ? Direction::egress : Direction::ingress;
       packet.arrival = arrival;
-      call(context, packet);
+      try
+      {
+        call(context, packet);
+      }
+      catch (...)
+      {
+        ++p.faults;
+      }
     }
     taken += count;
     if (static_cast<std::size_t>(count) < read_at_once) break;

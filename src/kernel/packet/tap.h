@@ -50,7 +50,7 @@ public:
     return drain(call, const_cast<void*>(static_cast<const void*>(std::addressof(sink))), limit);
   }
 
-  // Packets that the socket had no room for since the last call.
+  // Packets that were lost since the last call: the socket had no room for them, or the sink threw.
   std::uint64_t dropped();
 
 private:

@@ -1,16 +1,35 @@
 #include "src/kernel/rules/nft_context.h"
 
-#include <nftables/libnftables.h>
+#include "src/kernel/fd.h"
 
+#include <linux/netlink.h>
+#include <nftables/libnftables.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
 #include <sstream>
 #include <stdexcept>
 
 namespace tandem::kernel
 {
 
-NftContext::NftContext() : context_ { nft_ctx_new(NFT_CTX_DEFAULT) }
+namespace
 {
-  if (!context_) throw std::runtime_error { "nftables: cannot open a netlink socket (needs root or CAP_NET_ADMIN)" };
+
+// libnftables ends the process where it cannot open its netlink socket (netlink_init_error()), so that is tried first.
+nft_ctx* new_context()
+{
+  if (const Fd socket { ::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_NETFILTER) }; !socket)
+    throw std::runtime_error { std::string { "nftables: cannot open a netlink socket: " } + std::strerror(errno) };
+  return nft_ctx_new(NFT_CTX_DEFAULT);
+}
+
+} // namespace
+
+NftContext::NftContext() : context_ { new_context() }
+{
+  if (!context_) throw std::runtime_error { "nftables: no context could be made: out of memory" };
   nft_ctx_buffer_output(context_);
   nft_ctx_buffer_error(context_);
 }

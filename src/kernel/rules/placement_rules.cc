@@ -63,6 +63,7 @@ struct Placer::Parts
   std::map<std::uint32_t, PlacedCount> counted {}; // by the rules' own counters, when they were read last
   bool any_away = false;                           // connections on other links than home, at the last look
   bool rules_lost = false;                         // somebody has taken an ip rule away; put back at the next look
+  bool unread = false;                             // the routes could not be read; again at the next look
   Tick next = Tick::max();
   Duration pause {};
 
@@ -415,7 +416,15 @@ void Placer::refresh()
 {
   for (const auto& [value, route] : parts_->routes)
   {
-    route->refresh();
+    try
+    {
+      route->refresh();
+    }
+    catch (const std::exception& e)
+    {
+      parts_->unread = true;
+      parts_->state.last_error = e.what();
+    }
     if (!route->has_rules()) parts_->rules_lost = true;
   }
 }
@@ -425,6 +434,7 @@ bool Placer::look(Tick now)
   Parts& p = *parts_;
   if (now < p.next) return false;
   const PlacementState before = p.state;
+  if (std::exchange(p.unread, false)) refresh();
   try
   {
     if (p.state.in_force)

@@ -135,14 +135,14 @@ struct PolicyRoute::Parts
     if (best) return best;
 
     rtnl_link* raw = nullptr;
-    if (rtnl_link_get_kernel(socket.get(), ifindex, nullptr, &raw) < 0) return {};
+    if (rtnl_link_get_kernel(socket.get(), ifindex, nullptr, &raw) < 0) return {}; // it has just gone
     Owned<rtnl_link> link { raw };
     if (!(rtnl_link_get_flags(raw) & IFF_POINTOPOINT) || !(rtnl_link_get_flags(raw) & IFF_UP)) return {};
-    nl_cache* addresses = nullptr;
-    if (rtnl_addr_alloc_cache(socket.get(), &addresses) < 0) return {};
-    Owned<nl_cache> keep { addresses };
+    const Owned<nl_cache> addresses =
+        listed("addresses", [&](nl_cache** to) { return rtnl_addr_alloc_cache(socket.get(), to); });
+    if (!addresses) return {};
     bool has_address = false;
-    for_each(addresses,
+    for_each(addresses.get(),
              [&](nl_object* object)
              {
                auto* address = reinterpret_cast<rtnl_addr*>(object);
@@ -193,11 +193,30 @@ struct PolicyRoute::Parts
     return rtnl_route_add(socket.get(), route.get(), NLM_F_CREATE | NLM_F_REPLACE);
   }
 
-  std::optional<Way> follow(int family, int ifindex, bool& changed)
+  // A list of the kernel's that `alloc` asks for; none of a kernel without this version of IP. Throws where it could
+  // not be read: that says nothing of what there is.
+  template <class Alloc>
+  Owned<nl_cache> listed(const char* what, Alloc alloc)
   {
     nl_cache* raw = nullptr;
-    if (rtnl_route_alloc_cache(socket.get(), family, 0, &raw) < 0) return {};
-    Owned<nl_cache> routes { raw };
+    int code = alloc(&raw);
+    if (code < 0)
+    {
+      // The rest of an answer that was given up would be taken for that to the next question.
+      socket = routing_socket();
+      code = alloc(&raw);
+    }
+    if (code == -NLE_AF_NOSUPPORT || code == -NLE_OPNOTSUPP) return {};
+    check_netlink(std::string { "read the " } + what + " for table " + std::to_string(plan.table), code);
+    return Owned<nl_cache> { raw };
+  }
+
+  std::optional<Way> follow(int family, int ifindex, bool& changed)
+  {
+    const Owned<nl_cache> routes =
+        listed("routes", [&](nl_cache** to) { return rtnl_route_alloc_cache(socket.get(), family, 0, to); });
+    if (!routes) return {};
+    nl_cache* raw = routes.get();
     std::vector<rtnl_route*> own;
     std::optional<Way> want = wanted(family, raw, ifindex), have = present(raw, ifindex, own);
     if (want == have && own.size() <= 1) return want;

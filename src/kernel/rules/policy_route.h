@@ -51,7 +51,8 @@ public:
 
   // Readable when links, addresses or routes changed: call refresh().
   int fd() const;
-  // Reads the main table again and follows it. True when something changed.
+  // Reads the main table again and follows it. True when something changed. Throws std::runtime_error with a sentence
+  // when it cannot be read; then state() is as before, and it is to be called again.
   bool refresh();
   // Whether the ip rule of each IP version is there: a service may remove what it has not made. Reads them.
   bool has_rules() const;

@@ -3,6 +3,7 @@
 #include "src/kernel/rules/nft_context.h"
 #include "src/kernel/rules/rules.h"
 
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -134,7 +135,7 @@ public:
   {
     for (bool v6 : { false, true })
       if (!v6 || has_v6())
-        if (!render::holds(run({ tool(v6, "save"), "-t", "mangle" }).output, current_, v6)) return false;
+        if (!render::holds(saved(v6), current_, v6)) return false;
     return true;
   }
 
@@ -142,15 +143,13 @@ public:
 
   void pause() override
   {
-    for (bool v6 : { false, true })
-      if (!v6 || has_v6()) empty(v6);
+    of_each_version([this](bool v6) { empty(v6); });
     current_ = {};
   }
 
   void clear() override
   {
-    for (bool v6 : { false, true })
-      if (!v6 || has_v6()) clear(v6);
+    of_each_version([this](bool v6) { clear(v6); });
     current_ = {};
   }
 
@@ -176,6 +175,22 @@ private:
   std::string tool(bool v6, const char* action) const
   {
     return (v6 ? "ip6tables-" : "iptables-") + variant_ + "-" + action;
+  }
+  // Of both, also where one fails: its rules are no reason for the other's to stay. Throws what was first.
+  template <class Work>
+  static void of_each_version(Work work)
+  {
+    std::exception_ptr first {};
+    for (bool v6 : { false, true })
+      try
+      {
+        if (!v6 || has_v6()) work(v6);
+      }
+      catch (const std::exception&)
+      {
+        if (!first) first = std::current_exception();
+      }
+    if (first) std::rethrow_exception(first);
   }
   CommandResult restore(const std::string& rules, bool v6) const
   {
@@ -221,7 +236,17 @@ private:
       throw std::runtime_error { tool(v6, "restore") + " refused Tandem's rules: " + first_line(result.errors) };
   }
 
-  render::Present present(bool v6) const { return render::present(run({ tool(v6, "save"), "-t", "mangle" }).output); }
+  // What it could not read must not be taken for a table without rules: they would stay, or be there twice.
+  std::string saved(bool v6) const
+  {
+    CommandResult result = run({ tool(v6, "save"), "-t", "mangle" });
+    if (!result.ok())
+      throw std::runtime_error { tool(v6, "save")
+                                 + " cannot tell which rules there are: " + first_line(result.errors) };
+    return std::move(result.output);
+  }
+
+  render::Present present(bool v6) const { return render::present(saved(v6)); }
 
   // Takes the rules away and leaves the chains.
   void empty(bool v6)

@@ -6,6 +6,10 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <chrono>
+#include <fstream>
+#include <string>
+#include <thread>
 #include <vector>
 
 namespace tandem::kernel
@@ -47,6 +51,45 @@ TEST(Command, WithoutDescriptorsIsNotStarted)
   all.clear();
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
   EXPECT_TRUE(run({ "/bin/cat" }, "text").ok());
+}
+
+// Neither there nor a zombie that nobody has taken note of.
+bool runs(const std::string& process)
+{
+  std::ifstream in { "/proc/" + process + "/stat" };
+  std::string stat;
+  std::getline(in, stat);
+  const std::size_t end = stat.rfind(") ");
+  return end != std::string::npos && stat[end + 2] != 'Z' && stat[end + 2] != 'X';
+}
+
+// A helper that hangs must not hang who waits for it: that is the keeper, which alone can take the rules away.
+TEST(Command, WhatDoesNotEndInTimeIsKilled)
+{
+  using namespace std::chrono_literals;
+  // It waits with its output open, has closed it, or waits for a program of its own that has it.
+  for (const std::string script :
+       { "echo $$ >&2; exec sleep 20", "echo $$ >&2; exec >&- 2>&-; exec sleep 20", "sleep 20 & echo $! >&2; wait" })
+  {
+    const auto began = std::chrono::steady_clock::now();
+    const CommandResult result = run({ "/bin/sh", "-c", script }, {}, 300ms);
+    EXPECT_LT(std::chrono::steady_clock::now() - began, 5s) << script;
+    EXPECT_EQ(result.status, -1) << script;
+    const std::string said = "/bin/sh: has not ended within 0.3 s and was killed\n";
+    ASSERT_EQ(result.errors.find(said), 0u) << result.errors;
+    const std::string process = result.errors.substr(said.size(), result.errors.size() - said.size() - 1);
+    while (runs(process) && std::chrono::steady_clock::now() - began < 5s)
+      std::this_thread::sleep_for(10ms);
+    EXPECT_FALSE(runs(process)) << process << " of " << script;
+  }
+}
+
+// An end that comes a while after the last word is waited for.
+TEST(Command, WhatEndsInTimeIsNotKilled)
+{
+  const CommandResult result = run({ "/bin/sh", "-c", "exec >&- 2>&-; sleep 0.2; exit 3" });
+  EXPECT_EQ(result.status, 3);
+  EXPECT_EQ(result.errors, "");
 }
 
 } // namespace

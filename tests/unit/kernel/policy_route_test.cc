@@ -1,0 +1,88 @@
+// What the kernel does not tell: lists of routes that fail, in a network namespace of its own. A binary of its own,
+// because it replaces libnl's list of routes.
+#include "src/kernel/rules/policy_route.h"
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <net/if.h>
+#include <netlink/errno.h>
+#include <netlink/route/route.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+
+namespace
+{
+
+int failures = 0; // of the next lists
+
+} // namespace
+
+extern "C" int rtnl_route_alloc_cache(nl_sock* socket, int family, int flags, nl_cache** result)
+{
+  static const auto real =
+      reinterpret_cast<decltype(&rtnl_route_alloc_cache)>(dlsym(RTLD_NEXT, "rtnl_route_alloc_cache"));
+  if (failures > 0) return --failures, -NLE_NOMEM;
+  return real(socket, family, flags, result);
+}
+
+namespace tandem::kernel
+{
+namespace
+{
+
+// With the rights of root in it, for the programs that are run, too.
+bool in_namespace_of_ones_own()
+{
+  const std::string own = "0 " + std::to_string(::getuid()) + " 1";
+  if (::geteuid() == 0) return ::unshare(CLONE_NEWNET) == 0;
+  return ::unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0 && (std::ofstream { "/proc/self/uid_map" } << own << std::flush);
+}
+
+class PolicyRouteTest : public testing::Test
+{
+protected:
+  void SetUp() override
+  {
+    static const bool apart = in_namespace_of_ones_own();
+    if (!apart
+        || std::system("(ip link add cell9 type veth peer name peer9 && ip addr add 192.0.2.2/24 dev cell9 && "
+                       "ip link set peer9 up && ip link set cell9 up && "
+                       "ip route add default via 192.0.2.1 dev cell9) 2>/dev/null")
+               != 0)
+      GTEST_SKIP() << "no interfaces of one's own here";
+  }
+  void TearDown() override { static_cast<void>(std::system("ip link del cell9 2>/dev/null")); }
+
+  static bool in_kernel() { return std::system("ip route show table 8484 | grep -q 192.0.2.1") == 0; }
+};
+
+TEST_F(PolicyRouteTest, ARouteThatCannotBeReadIsNotGone)
+{
+  PolicyRoute route { { .cell = "cell9", .announce = false } };
+  ASSERT_TRUE(route.state().v4);
+  failures = 4;
+  EXPECT_THROW(route.refresh(), std::runtime_error);
+  failures = 0;
+  EXPECT_TRUE(route.state().v4);
+  EXPECT_TRUE(in_kernel());
+  EXPECT_FALSE(route.refresh());
+  EXPECT_TRUE(route.state().v4);
+}
+
+TEST_F(PolicyRouteTest, OneFailureIsNone)
+{
+  PolicyRoute route { { .cell = "cell9", .announce = false } };
+  failures = 1;
+  EXPECT_FALSE(route.refresh());
+  EXPECT_TRUE(route.state().v4);
+}
+
+} // namespace
+} // namespace tandem::kernel
