@@ -34,7 +34,7 @@ BudgetBook BudgetFile::load(const Calendar& now, std::uint64_t unknown)
 {
   BudgetBook book {};
   book.move(now);
-  if (!problem().empty()) return book;
+  if (!problem().empty() && !kept_.forbidden()) return book;
   bool open = false;
   const bool whole = kept_.load(longest_budget_text,
                                 [&](const std::string& text)

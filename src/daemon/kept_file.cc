@@ -1,7 +1,9 @@
 #include "src/daemon/kept_file.h"
 
 #include "src/daemon/whole_file.h"
+#include "src/kernel/fd.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <cerrno>
@@ -24,12 +26,30 @@ KeptFile::KeptFile(const std::filesystem::path& directory, std::string_view name
 {
   ::mkdir(directory.parent_path().c_str(), 0750);
   // It names networks and servers, and when somebody was out: nobody else's business.
-  if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST)
+  if (::mkdir(directory.c_str(), 0700) == 0 || errno == EEXIST) return;
+  if (errno == EACCES)
+    forbid(directory);
+  else
     problem_ = directory.string() + ": " + std::strerror(errno) + "; " + std::string { words_.forgotten };
+}
+
+// The service's own, to a daemon that root has started beside it without CAP_DAC_OVERRIDE.
+void KeptFile::forbid(const std::filesystem::path& what)
+{
+  forbidden_ = true;
+  problem_ = what.string() + ": " + std::strerror(EACCES) + "; whatever is kept there by another user's daemon is "
+             + "not heeded, and " + std::string { words_.forgotten }
+             + ": start the daemon by `tandem up` or systemd, or let the configuration name another directory";
 }
 
 bool KeptFile::load(std::size_t longest, const std::function<std::string(const std::string&)>& take)
 {
+  if (const kernel::Fd in { ::open(file_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) };
+      !in && errno == EACCES)
+  {
+    forbid(file_);
+    return usable_ = false;
+  }
   std::string wrong {};
   try
   {

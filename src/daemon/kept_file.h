@@ -32,14 +32,18 @@ public:
 
   // Of the latest call that had one; empty: all is well.
   const std::string& problem() const { return problem_; }
+  // It is another user's, who may have kept something in it that this process cannot know.
+  bool forbidden() const { return forbidden_; }
 
 private:
+  void forbid(const std::filesystem::path& what);
   bool put_aside(const std::string& why);
 
   std::filesystem::path file_;
   Words words_;
   std::string problem_ {};
   bool usable_ = true; // what is there may be overwritten
+  bool forbidden_ = false;
 };
 
 } // namespace tandem::daemon

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <ctime>
@@ -228,6 +229,28 @@ TEST_F(BudgetOnDisk, WhatCannotBeReadIsPutAsideAndCostsADay)
   EXPECT_NE(problem.find("is not whole; put aside as spent.aside1"), std::string::npos) << problem;
   EXPECT_TRUE(std::filesystem::exists(directory / "spent.aside1"));
   EXPECT_FALSE(std::filesystem::exists(directory / "spent"));
+}
+
+// A daemon that root has started beside the service's: what that has spent is spent, though nobody here can tell it.
+TEST_F(BudgetOnDisk, WhatAnotherUserKeepsCostsADay)
+{
+  EXPECT_EQ(loaded(), 0u);
+  std::ofstream { directory / "spent" } << "tandem-budget 1 closed\n";
+  for (const std::filesystem::path& above : { top, directory.parent_path(), directory })
+    std::filesystem::permissions(above, std::filesystem::perms::others_exec, std::filesystem::perm_options::add);
+  // Its file, its directory, or the directory above may not be looked into.
+  for (const std::filesystem::path& closed : { directory / "spent", directory, directory.parent_path() })
+  {
+    std::filesystem::permissions(closed, std::filesystem::perms::none);
+    // To root everything is open.
+    const bool root = ::geteuid() == 0 && ::seteuid(65534) == 0;
+    std::string problem {};
+    EXPECT_EQ(loaded(&problem), 5'000'000u) << closed;
+    EXPECT_NE(problem.find("is not heeded"), std::string::npos) << problem;
+    EXPECT_NE(problem.find("`tandem up`"), std::string::npos) << problem;
+    ASSERT_TRUE(!root || ::seteuid(0) == 0);
+    std::filesystem::permissions(closed, std::filesystem::perms::owner_all | std::filesystem::perms::others_exec);
+  }
 }
 
 TEST_F(BudgetOnDisk, WithoutADirectoryItSaysWhatThatMeans)

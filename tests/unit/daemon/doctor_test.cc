@@ -1,6 +1,11 @@
 #include "src/daemon/doctor.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
 
 namespace tandem::daemon
 {
@@ -31,6 +36,22 @@ TEST(DoctorInputTest, what_is_to_be_found_has_no_name)
   config.links.cell = "wwan0";
   EXPECT_EQ(doctor_input(config).cell, "wwan0");
   EXPECT_FALSE(doctor_input(config).no_cell);
+}
+
+// Nobody can do what it says otherwise: `tandem doctor --wifi` is refused.
+TEST(DoctorTest, it_sends_nobody_to_an_option_that_it_does_not_take)
+{
+  const bool root = ::geteuid() == 0 && ::seteuid(65534) == 0; // rules and modules are tried out by root alone
+  const std::vector<Check> checks = examine({ .wifi = "nosuch9", .cell = "nosuch8" });
+  ASSERT_TRUE(!root || ::seteuid(0) == 0);
+  for (const std::string role : { "wifi", "cell" })
+  {
+    const auto found = std::find_if(checks.begin(), checks.end(),
+                                    [&](const Check& check) { return check.name == role + " interface"; });
+    ASSERT_NE(found, checks.end()) << role;
+    EXPECT_EQ(found->remedy, "connect it, or name another: links." + role + " in the configuration, or tandem up --"
+                                 + role + " INTERFACE");
+  }
 }
 
 } // namespace
