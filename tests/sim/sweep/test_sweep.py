@@ -131,6 +131,9 @@ flows = [{ mptcp = true, subflows = [{ rtt_ms = 50, down = ["a"] }, { rtt_ms = 5
     (["sweep", "single", "--set", "mbps=5", "--vary", "mbps=10,20"], "--vary mbps=10,20: --set mbps=5 says otherwise"),
     (["sweep", "single", "--set", "mbps=5", "--set", "mbps=10"], "--set mbps=10: --set mbps=5 says otherwise"),
     (["sweep", "single", "--vary", "seed=7..9", "--seeds", "2"], "--seeds seed=1..2: --vary seed=7..9 says otherwise"),
+    (["sweep", "single", "--vary", "nosuch=1,2"], "nosuch: single has no such setting; allowed: "),
+    (["sweep", "grid", "--set", "loss=1"], "loss: grid has no such setting"),
+    (["sweep", "unknown.toml"], "mpbs: single has no such setting"),
     (["sweep", "bad.toml"], "sweep 1: scenario must be one of"),
     (["sweep", "single", "--seeds", "0"], "--seeds 0: at least 1"),
     (["sweep", "single", "--csv", "/nonexistent/a.csv"], "there is no directory /nonexistent"),
@@ -140,9 +143,11 @@ flows = [{ mptcp = true, subflows = [{ rtt_ms = 50, down = ["a"] }, { rtt_ms = 5
 ])
 def test_bad_input(tmp_path: Path, words: list[str], complaint: str) -> None:
     (tmp_path / "bad.toml").write_text('[[sweep]]\nscenario = "fly"\n')
+    (tmp_path / "unknown.toml").write_text('[[sweep]]\nscenario = "single"\nfix.mpbs = 5\n')
     done = sim(*words, where=tmp_path)
     assert done.returncode == 2
     assert complaint in done.stderr
+    assert not (tmp_path / "sim.db").exists(), "a table of nothing"
 
 
 def test_interrupted(tmp_path: Path) -> None:

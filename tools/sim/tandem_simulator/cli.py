@@ -16,7 +16,7 @@ from tandem_common import provenance
 
 from . import program as programs
 from .program import BadSweep, SimError
-from .sweep import ALONE, SCENARIOS, default_jobs, execute, load, named, value_of, values_of
+from .sweep import ALONE, SCENARIOS, check_settings, default_jobs, execute, load, named, value_of, values_of
 from .table import Table
 
 USAGE = """\
@@ -87,6 +87,7 @@ def sweep(arguments: list[str]) -> int:
                 block.fix[key] = value_of(value)
             else:
                 block.vary[key] = values_of(value, f"--{option} {key}")
+    check_settings(blocks, programs.find())
     table = Table(options.out)
     table.about({"commit": provenance.commit()["commit"], "command": shlex.join(["tandem", "sim", "sweep", *arguments]), "kernel": platform.release(),
                  "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "program": programs.fingerprint(programs.find())})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 from typing import Any, Mapping
@@ -31,6 +32,14 @@ def find() -> Path:
 def fingerprint(program: Path) -> str:
     """Changes whenever the program does: results of another one are not mixed in."""
     return hashlib.sha256(program.read_bytes()).hexdigest()[:16]
+
+
+def settings_of(program: Path, scenario: str) -> set[str]:
+    """The settings that a scenario takes, as its help names them."""
+    done = subprocess.run([str(program), scenario, "--help"], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise SimError(f"{program}: it does not tell the settings of {scenario} (code {done.returncode}); is it of this version?")
+    return set(re.findall(r"^\s+(?:-\w,)?--([a-z0-9-]+)", done.stdout, re.MULTILINE)) - {"help"}
 
 
 def arguments(scenario: str, settings: Mapping[str, Any]) -> list[str]:

@@ -104,6 +104,19 @@ def load(name: str) -> list[Sweep]:
     return out
 
 
+def check_settings(sweeps: Sequence[Sweep], program: Path) -> None:
+    """Raises BadSweep for a setting that the scenario does not have: each of the runs would fail by it."""
+    known: dict[str, set[str]] = {}
+    for sweep in sweeps:
+        if sweep.scenario == "run":
+            continue  # its settings are places in its description
+        if sweep.scenario not in known:
+            known[sweep.scenario] = programs.settings_of(program, sweep.scenario)
+        for key in (*sweep.fix, *sweep.vary):
+            if key not in known[sweep.scenario]:
+                raise BadSweep(f"{key}: {sweep.scenario} has no such setting; allowed: {', '.join(sorted(known[sweep.scenario]))}")
+
+
 class Progress:
     """A bar with the time left on a terminal, plain lines otherwise."""
 
