@@ -427,15 +427,30 @@ def test_a_resumed_bench_is_what_one_run_gives(fake, tmp_path) -> None:
     assert last["runs"] == first["runs"] and last["goals"] == first["goals"]
 
 
-def test_failed_runs_and_rounds_of_other_arms_are_measured_anew(fake, tmp_path) -> None:
-    part = tmp_path / "part.json"
+def test_a_failed_run_that_is_taken_over_counts(fake, tmp_path, capsys) -> None:
+    """Measured anew until none fails, a bench would tell of the good rounds alone."""
+    part, whole = tmp_path / "part.json", tmp_path / "whole.json"
     fake(Fake(broken="limit"))
+    assert cli.main(["fake", "--time", "real", "--rounds", "2", "--json", str(part)]) == 0
+    capsys.readouterr()
+    again = Fake()
+    fake(again)
+    assert cli.main(["fake", "--time", "real", "--rounds", "3", "--resume", str(part), "--json", str(whole)]) == 0
+    assert again.made == 4
+    said = capsys.readouterr()
+    assert "10 runs done, 2 failed" in said.out
+    assert f"tandem bench: 2 failed runs of {part} count as failed; to measure everything anew leave --resume out" in said.err
+    assert json.loads(whole.read_text())["failed"] == 2
+
+
+def test_rounds_of_other_arms_are_measured_anew(fake, tmp_path) -> None:
+    part = tmp_path / "part.json"
+    fake(Fake())
     assert cli.main(["fake", "--time", "real", "--json", str(part)]) == 0
-    for more, runs in (([], 12), (["--arm", "plain"], 3)):
-        again = Fake()
-        fake(again)
-        assert cli.main(["fake", "--time", "real", "--resume", str(part), *more]) == 0
-        assert again.made == runs
+    again = Fake()
+    fake(again)
+    assert cli.main(["fake", "--time", "real", "--resume", str(part), "--arm", "plain"]) == 0
+    assert again.made == 3
 
 
 def test_what_was_measured_elsewhere_is_not_taken_over(fake, tmp_path, capsys) -> None:

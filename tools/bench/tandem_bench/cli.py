@@ -56,7 +56,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--check", action="store_true", help="exit 1 when a goal is missed or undecided or a run failed, and name it")
     made.add_argument("--prefix", default="bench-", help="prefix of the lab's namespaces (default bench-)")
     made.add_argument("--lock", default="", metavar="FILE", help="hold this file lock during each round, so that measurements take turns")
-    made.add_argument("--keep-logs", default="", metavar="DIR", help="keep the daemon's log of every run that failed there")
+    made.add_argument("--keep-logs", default="", metavar="DIR", help="keep the daemon's log of every run that failed there; in virtual time a run gives other figures with it than without")
     return made
 
 
@@ -227,6 +227,9 @@ def run(bench: Bench, cases: list[Case], given: argparse.Namespace, arguments: l
               "are not Tandem's", file=sys.stderr)
     options = _options(given)
     runs = resume.taken_over(given.resume, bench, cases, given.seed, head) if given.resume else []
+    if before := len(table.failures(runs)):
+        print(f"tandem bench: {before} failed run{'s' if before > 1 else ''} of {given.resume} count{'' if before > 1 else 's'} as failed; to measure everything "
+              "anew leave --resume out", file=sys.stderr)
     interrupted = False
     with _Interrupt():
         with Progress(bench, cases, given.quick, jobs=given.jobs, taken_over=runs) as progress:

@@ -17,8 +17,9 @@ SAME = (("commit", "commit"), ("time", "time"), ("kernel", "kernel"), ("cpu", "c
 
 
 def taken_over(path: Path, bench: Bench, cases: Sequence[Case], first_seed: int, head: Mapping[str, Any]) -> list[Run]:
-    """The runs of the rounds of this plan that the file (--json of the earlier run) has whole: every arm, none failed, no other arm with them, since
-    arms of a round follow each other in one lab. Raises LabError for a file that cannot be read, BadInput for one of something else."""
+    """The runs of the rounds of this plan that the file (--json of the earlier run) has whole: every arm, no other arm with them, since arms of a
+    round follow each other in one lab. One that failed was measured, too: tried again until it does not, it would count for nothing. Raises LabError for a
+    file that cannot be read, BadInput for one of something else."""
     content = _read(path)
     if content["bench"] != bench.name:
         raise BadInput(f"--resume {path}: of the bench {content['bench']}, not of {bench.name}")
@@ -33,7 +34,7 @@ def taken_over(path: Path, bench: Bench, cases: Sequence[Case], first_seed: int,
     for case, _, seed in rounds(cases, first_seed):
         there = made.get((case.name, seed), [])
         arms = {run.arm for run in there if not run.details.get("derived")}
-        if arms == {arm.name for arm in bench.measured_arms(case)} and not any(run.error for run in there):
+        if arms == {arm.name for arm in bench.measured_arms(case)}:
             kept += there
     return kept
 

@@ -29,6 +29,7 @@ class Overhead(Bench):
         "The cases with a rate are one download that the server's application sends at that rate: what a battery pays.",
         "One machine carries client, routers and server over plain veth pairs; iperf3 -R, CUBIC. The CPU is shared by sender, receiver and daemon.",
         "\"everything queued\" is every TCP packet of the Wi-Fi addresses in both directions ([recorder] everything = true).",
+        "daemon CPU per GB is the time of tandemd and of its keeper process.",
         "CPU per GB is the time of all processes, by the scheduler's clock: sender, receiver, daemon, and whatever else runs.")
 
     def cases(self, quick: bool) -> list[Case]:
@@ -64,14 +65,16 @@ class Overhead(Bench):
 
     def _download(self, lab: Lab, case: Case, options: Options, daemon: Any) -> Measurement:
         seconds = self._seconds(case, options.quick)
-        before = daemon.api("/v1/status")["datapath"] if daemon else {}
-        began, threads, own = time.monotonic(), helpers.cpu_by_process(), helpers.cpu_seconds(daemon.pid) if daemon else 0.0
+        status = daemon.api("/v1/status") if daemon else {}
+        before = status.get("datapath", {})
+        pids = [daemon.pid, status["keeper"]["pid"]] if daemon else []
+        began, threads, own = time.monotonic(), helpers.cpu_by_process(), sum(map(helpers.cpu_seconds, pids))
         pace = ("-b", case.parameters["rate"]) if "rate" in case.parameters else ()
         # The counted part has no warm-up of its own: CPU and bytes cover the same time.
         report = lab.iperf3("-R", "-P", str(case.parameters["streams"]), "-t", str(seconds), "-C", "cubic", *pace, timeout=seconds + 30)
         passed = time.monotonic() - began
         spent = helpers.cpu_since(threads)
-        own = helpers.cpu_seconds(daemon.pid) - own if daemon else 0.0
+        own = sum(map(helpers.cpu_seconds, pids)) - own
         received = report["end"]["sum_received"]
         gigabytes = received["bytes"] / 1e9
         details: dict[str, Any] = {"bytes": received["bytes"], "retransmits": report["end"].get("sum_sent", {}).get("retransmits")}
