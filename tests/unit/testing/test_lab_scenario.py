@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[3] / "tools" / name) for name in ("common", "lab")]
 
-from tandem_lab import scenario  # noqa: E402
+from tandem_lab import cli, scenario  # noqa: E402
 from tandem_lab.errors import BadInput  # noqa: E402
 
 
@@ -41,3 +42,13 @@ def test_a_name_that_no_file_can_have_is_refused() -> None:
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="No such file"):
         scenario.load(tmp_path / "gone.toml")
+
+
+def test_what_was_not_checked_is_not_said_to_be_good(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without the emulator nobody reads its values."""
+    file = tmp_path / "s.toml"
+    file.write_text("[scenario]\nname = 'x'\n[wifi]\nloss = 'banana'\n")
+    assert cli.main(["check", "--no-air", str(file)]) == 0
+    assert "without the air, whose values were not checked" in capsys.readouterr().out
+    assert cli.main(["check", "--no-air", "--json", str(file)]) == 0
+    assert json.loads(capsys.readouterr().out)["air"] is False

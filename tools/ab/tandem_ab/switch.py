@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import json
 import os
 import socket
 import time
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Mapping, TextIO
+from typing import Any, Mapping
 
+from tandem_common.alone import locked
 from tandem_common.control import Daemon
 from tandem_common.errors import Failure
 from tandem_common.whole import written_whole
@@ -41,8 +42,7 @@ class Switch:
     def __init__(self, daemon: Daemon, directory: Path | None = None):
         self._daemon = daemon
         self._file = state_file("ab", daemon.path, directory)
-        self._lock: TextIO | None = None
-        self._name: socket.socket | None = None
+        self._held = ExitStack()  # while it switches
         self._before: dict[str, Any] = {}
         self._knobs: dict[str, Any] = {}  # as the daemon told them once an arm was set
         self.recovered = ""  # what was put back of a run that was killed
@@ -60,22 +60,19 @@ class Switch:
         return self
 
     def _take_lock(self) -> None:
+        busy = Busy("another `tandem ab` is switching this daemon's modules; wait for its end")
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            self._lock = open(self._file.with_suffix(".lock"), "w")
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._held.enter_context(locked(self._file.with_suffix(".lock"), busy))
             # Another user's run has its lock elsewhere. An abstract name is everybody's, and ends with the process.
-            self._name = socket.socket(socket.AF_UNIX)
-            self._name.bind(f"\0tandem-{self._file.stem}")
+            self._held.enter_context(socket.socket(socket.AF_UNIX)).bind(f"\0tandem-{self._file.stem}")
         except OSError as error:
-            if isinstance(error, BlockingIOError) or error.errno == errno.EADDRINUSE:
-                raise Busy("another `tandem ab` is switching this daemon's modules; wait for its end") from None
+            if error.errno == errno.EADDRINUSE:
+                raise busy from None
             raise Failure(f"{self._file.parent}: {error.strerror}; the user's settings are kept there, XDG_STATE_HOME names another place") from error
 
     def _let_go(self) -> None:
-        for held in (self._name, self._lock):
-            if held:
-                held.close()
+        self._held.close()
 
     def _keep(self) -> None:
         try:

@@ -351,7 +351,11 @@ def _check(options: argparse.Namespace) -> int:
     if not options.no_air:
         scenario.check(path, _overrides(options), options.seed)
     entry = scenario.load(path, _overrides(options), options.congestion)
-    print(json.dumps({"file": str(path), "ok": True}) if options.json else f"{path}: good ({entry.name}: {entry.summary})")
+    if options.json:
+        print(json.dumps({"file": str(path), "ok": True, "air": not options.no_air}))
+    else:
+        unread = "; without the air, whose values were not checked" if options.no_air else ""
+        print(f"{path}: good{unread} ({entry.name}: {entry.summary})")
     return 0
 
 
