@@ -6,8 +6,10 @@ import argparse
 import json
 import platform
 import shlex
+import shutil
 import signal
 import sys
+import tempfile
 import threading
 import time
 from collections import Counter
@@ -18,18 +20,23 @@ from tandem_common.duration import duration
 from tandem_common.errors import BadInput
 from tandem_common.provenance import commit, cpu
 from tandem_common.whole import unwritable, written_whole
-from tandem_lab import errors as lab_errors
+from tandem_lab import errors as lab_errors, system, virtual, virtual_machine as machine
 
+from .days import DAY, Days
 from .run import Outcome, Plan, Soak
+
+
+SOAK = str(Path(__file__).resolve().parents[2] / "soak")
 
 
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         prog="tools/soak", description="Endurance: transfers through blackouts, losses, NAT, flaps, kill -9, SIGSTOP, reloads and a hundred module toggles a second, each checked by SHA-256.",
         epilog="Exit codes: 0 nothing changed, hung, broke or leaked; 1 something did, or the lab cannot run here; 2 wrong usage; 130 interrupted.")
-    made.add_argument("--for", dest="length", default="10min", metavar="TIME", help="how long it is disturbed: 30s, 10min, 8h (default %(default)s)")
+    made.add_argument("--for", dest="length", metavar="TIME", help="how long it is disturbed: 30s, 10min, 8h (default 10min)")
+    made.add_argument("--days", type=int, metavar="N", help="instead: a laptop left on for so many days, in virtual time, without faults of its daemon's making (docs/lab.md)")
     made.add_argument("--seed", type=int, default=1, metavar="N", help="of traffic, disturbances and air (default %(default)s)")
-    made.add_argument("--threads", type=int, default=12, metavar="N", help="transfers at a time (default %(default)s)")
+    made.add_argument("--threads", type=int, metavar="N", help="transfers at a time (default 12; with --days 4)")
     made.add_argument("--plain", action="store_true", help="the same without the daemon: what the disturbances do by themselves")
     made.add_argument("--no-mptcp", action="store_true", help="no connection asks for MPTCP")
     made.add_argument("--mptcp-only", action="store_true", help="every connection asks for MPTCP (default: a quarter of them)")
@@ -62,6 +69,8 @@ def text(plan: Plan, outcome: Outcome) -> str:
         lines += ["", "daemon", f"{outcome.lives:9} lives"] + [f"{count:9} {name}" for name, count in sorted(outcome.daemon.items())]
         if outcome.memory:
             lines.append("          " + ", ".join(f"{key} {value}" for key, value in outcome.memory.items()))
+    if outcome.kept:
+        lines += ["", "connections that stay"] + [f"  {name}: {one['turns']} turns, {one['bytes'] / 1e6:.1f} MB, the last one {one['age'] / 86400:.2f} days old" for name, one in outcome.kept.items()]
     for title, found in (("leaked", outcome.leaks), ("findings", outcome.findings), ("the lab's own errors", outcome.lab_errors[:20])):
         if found:
             lines += ["", title] + [f"  {line}" for line in found]
@@ -78,6 +87,47 @@ def told(one: dict[str, Any]) -> str:
     return words + "".join(f"\n            {name}: {one[key]}" for name, key in (("reset by", "reset"), ("packets in", "packets")) if key in one)
 
 
+def check_days(options: argparse.Namespace) -> None:
+    """Raises BadInput for what does not go with --days."""
+    if not 1 <= options.days <= 366:
+        raise BadInput(f"--days {options.days}: allowed: 1 to 366")
+    if others := [name for name, given in (("--for", options.length), ("--plain", options.plain), ("--strip-mptcp", options.strip_mptcp)) if given]:
+        raise BadInput(f"--days: allowed without {', '.join(others)}")
+
+
+def in_virtual_time(arguments: list[str], options: argparse.Namespace) -> int:
+    """The same in a kernel whose clock leaps over the hours in which nothing happens. What it writes comes by a directory of its own."""
+    wanted = [(option, path) for option, path in (("--json", options.json), ("--log", options.log)) if path]
+    with tempfile.TemporaryDirectory(prefix="tandem-soak-") as room:
+        inside = [SOAK, *without(arguments, ("--json", "--log", "--keep")), "--keep", f"{room}/kept", *(word for option, path in wanted for word in (option, f"{room}/{path.name}"))]
+        try:
+            code = machine.run(inside, seed=options.seed, directories=[Path(room)], environment={"TANDEM_BIN_DIR": str(system.tandem_binary("tandemd").parent)}, say=machine.to_terminal).exit_code
+            for _, path in wanted:
+                if (made := Path(room) / path.name).exists():
+                    with written_whole(path) as fresh:
+                        shutil.copyfile(made, fresh)
+            if (kept := Path(room) / "kept").exists():
+                shutil.copytree(kept, kept_in(options), dirs_exist_ok=True)
+            return code
+        except lab_errors.LabError as error:
+            print(f"tools/soak: {error}", file=sys.stderr)
+            return error.code
+        except OSError as error:
+            print(f"tools/soak: {error.filename}: {error.strerror}", file=sys.stderr)
+            return 1
+
+
+def without(arguments: list[str], options: tuple[str, ...]) -> list[str]:
+    """The command line without these options and their values."""
+    left, words = [], iter(arguments)
+    for word in words:
+        if word in options:
+            next(words, None)
+        elif not word.startswith(tuple(f"{option}=" for option in options)):
+            left.append(word)
+    return left
+
+
 def kept_in(options: argparse.Namespace) -> Path:
     if options.keep:
         return options.keep
@@ -87,21 +137,26 @@ def kept_in(options: argparse.Namespace) -> Path:
 def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     try:
-        seconds = duration("--for", options.length, least=5.0)
+        if options.days is not None:
+            check_days(options)
+        seconds = options.days * DAY if options.days else duration("--for", options.length or "10min", least=5.0)
+        threads = options.threads if options.threads is not None else 4 if options.days else 12
         if options.no_mptcp and options.mptcp_only:
             raise BadInput("--no-mptcp and --mptcp-only: allowed: one of them")
-        if not 1 <= options.threads <= 256:
-            raise BadInput(f"--threads {options.threads}: allowed: 1 to 256")
+        if not 1 <= threads <= 256:
+            raise BadInput(f"--threads {threads}: allowed: 1 to 256")
         if wrong := unwritable([(option, path) for option, path in (("--json", options.json), ("--log", options.log)) if path]):
             raise BadInput(wrong)
     except BadInput as error:
         print(f"tools/soak: {error}", file=sys.stderr)
         return 2
-    plan = Plan(seconds, options.seed, options.prefix, options.threads, options.plain, 0.0 if options.no_mptcp else 1.0 if options.mptcp_only else 0.25, options.strip_mptcp, options.log, kept_in(options))
+    if options.days and not virtual.inside():
+        return in_virtual_time(arguments, options)
+    plan = Plan(seconds, options.seed, options.prefix, threads, options.plain, 0.0 if options.no_mptcp else 1.0 if options.mptcp_only else 0.25, options.strip_mptcp, options.log, kept_in(options))
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    soak = Soak(plan, lambda words: print(words, file=sys.stderr, flush=True))
+    soak = (Days if options.days else Soak)(plan, lambda words: print(words, file=sys.stderr, flush=True))
     try:
         outcome = soak.run(stop)
     except lab_errors.BadInput as error:

@@ -10,7 +10,7 @@ import time
 from collections import Counter, deque
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
-from typing import Any, Callable
+from typing import Any, Callable, Sequence
 
 from tandem_lab import Lab, virtual
 
@@ -41,8 +41,10 @@ class Disturbance:
 class Chaos:
     """All disturbances at once, a thread each."""
 
-    def __init__(self, lab: Lab, laptop: Laptop, watched: Watched | None, seed: int, seconds: float):
+    def __init__(self, lab: Lab, laptop: Laptop, watched: Watched | None, seed: int | str, seconds: float, which: Sequence[Disturbance] | None = None, toggles: bool = True):
+        """`which`: all of them when not given; `toggles`: of modules, a hundred a second."""
         self.lab, self.laptop, self.watched, self.seed, self.seconds = lab, laptop, watched, seed, seconds
+        self._which, self._toggles = DISTURBANCES if which is None else which, toggles and watched is not None
         self.counts: Counter[str] = Counter()
         self.errors: list[str] = []
         self._notes: deque[tuple[float, str]] = deque(maxlen=REMEMBERED)
@@ -54,10 +56,10 @@ class Chaos:
 
     def start(self) -> None:
         self.began = time.monotonic()
-        for one in DISTURBANCES:
+        for one in self._which:
             if (self.watched or not one.daemon) and (one.act is not _clock or own_clock()) and (one.act is not _sleep or self.watched and self.watched.can_sleep):
                 self._threads.append(threading.Thread(target=self._repeat, args=(one,), daemon=True))
-        if self.watched:
+        if self._toggles:
             self._threads += [threading.Thread(target=self._toggle, daemon=True)]
         for thread in self._threads:
             thread.start()
@@ -294,3 +296,5 @@ DISTURBANCES = (
     Disturbance("flushes of rules and routes by others", 30, _flush, daemon=True),
     Disturbance("steps of the clock", 15, _clock),
 )
+# What befalls a laptop in anybody's day: nobody kills its daemon or turns its knobs.
+ORDINARY = tuple(one for one in DISTURBANCES if not one.daemon and one.act is not _clock)

@@ -31,7 +31,7 @@ class Keeper:
     """A thread that takes faults, one after another, and makes a directory of each. What it learns it writes into the fault itself: `packets`, `reset`."""
 
     def __init__(self, captures: Captures, directory: Path, chaos: Chaos, watched: Watched | None, places: tuple[Endpoint, Endpoint]):
-        self._captures, self._directory, self._chaos, self._watched, self._places = captures, directory, chaos, watched, places
+        self._captures, self._directory, self.chaos, self._watched, self._places = captures, directory, chaos, watched, places
         self._looks: dict[int, str] = {}  # by port
         self._faults: queue.Queue[tuple[dict[str, Any], dict[str, Any]] | None] = queue.Queue()
         self._count = 0
@@ -66,7 +66,7 @@ class Keeper:
         watched = self._watched
         return {"wall_clock": time.time(),
                 "daemon": {"life": watched.lives, "age_s": round(time.monotonic() - watched.born, 2)} if watched else None,
-                "disturbances": self._chaos.since(BEFORE, TOGGLES_BEFORE)}
+                "disturbances": self.chaos.since(BEFORE, TOGGLES_BEFORE)}
 
     def _work(self) -> None:
         while (one := self._faults.get()) is not None:

@@ -66,6 +66,8 @@ class Outcome:
     lab_errors: list[str] = field(default_factory=list)
     seconds: float = 0.0
     interrupted: bool = False
+    days: list[dict[str, Any]] = field(default_factory=list)  # a laptop left on: what each day left
+    kept: dict[str, Any] = field(default_factory=dict)  # and what its connections that stay have brought
 
     @property
     def slowest(self) -> float:
@@ -115,7 +117,7 @@ class Soak:
             captures = stack.enter_context(Captures(lab.client, lab.server(), self.plan.prefix))
             self._keeper = Keeper(captures, self.plan.keep, chaos, watched, (lab.client, lab.server()))
             began = self._began = time.monotonic()
-            traffic = self._start_traffic(lab)
+            traffic = self._start_traffic(lab, self.plan.seed)
             try:
                 chaos.start()
                 self._watch(stop, watched, chaos, began)
@@ -133,8 +135,8 @@ class Soak:
                 self._after(lab, watched, before, stop)
         return self.outcome
 
-    def _start_traffic(self, lab: Lab) -> subprocess.Popen:
-        plan = {"seed": self.plan.seed, "threads": self.plan.threads, "ipv4": lab.server().ipv4, "ipv6": lab.server().ipv6, "mptcp": self.plan.mptcp, "patience": PATIENCE,
+    def _start_traffic(self, lab: Lab, seed: int | str) -> subprocess.Popen:
+        plan = {"seed": seed, "threads": self.plan.threads, "ipv4": lab.server().ipv4, "ipv6": lab.server().ipv6, "mptcp": self.plan.mptcp, "patience": PATIENCE,
                 "www": str(lab.directory / "www"), "random": lab.random_file["name"], "files": list(FILES)}
         traffic = lab.client.popen([system.PYTHON, "-B", str(HERE / "traffic.py"), json.dumps(plan)], stdout=subprocess.PIPE, text=True)
         threading.Thread(target=self._listen, args=(traffic,), daemon=True).start()
@@ -251,8 +253,9 @@ class Soak:
         def flows() -> int:
             return int(watched.daemon.api("/v1/status")["flows"]["count"])
 
-        if not system.wait_until(lambda: flows() == 0, 60.0, pause=1.0):
-            self.outcome.leaks.append(f"flows: {flows()} are still known 60 s after the last connection ended")
+        forgotten = 40.0 + 2 * watched.idle
+        if not system.wait_until(lambda: flows() == 0, forgotten, pause=1.0):
+            self.outcome.leaks.append(f"flows: {flows()} are still known {forgotten:g} s after the last connection ended")
         used = watched.descriptors()
         for _ in range(6):  # what is open for a moment only is no leak
             time.sleep(0.5)

@@ -12,7 +12,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Mapping
 
 from tandem_lab import Lab, system
 from tandem_lab.api import Daemon
@@ -54,10 +54,12 @@ class Installed:
 class Watched:
     """The daemon. It may be killed by this run; when it ends by itself, that is a finding."""
 
-    def __init__(self, lab: Lab, idle: float):
+    def __init__(self, lab: Lab, idle: float, more: Mapping[str, Any] | None = None, radio: bool = True):
+        """`idle`: s until a flow is forgotten; `more`: of the configuration, by table; `radio`: the air's frames are heard."""
         self.lab = lab
-        links = {**CONFIG["links"], "radio": f"lab:{lab.directory / 'frames.sock'}"}
-        self.daemon = Daemon(lab, MODULES, {**CONFIG, "links": links, "daemon": {"flow_idle": f"{idle:g}s"}}, ())
+        links = {**CONFIG["links"], "radio": f"lab:{lab.directory / 'frames.sock'}" if radio else "none"}
+        self.daemon = Daemon(lab, MODULES, {**CONFIG, **(more or {}), "links": links, "daemon": {"flow_idle": f"{idle:g}s"}}, ())
+        self.idle = idle
         self._installed = Installed(lab.directory / "installed")
         self.daemon.program = self._installed.program
         self._slept = lab.directory / "slept"
@@ -133,6 +135,13 @@ class Watched:
         """The machine has slept so long, as the daemon is told by its clocks; nobody else's leap."""
         self._slept.write_text(str(int(self._slept.read_text()) + seconds))
 
+    def suspend(self, seconds: int) -> None:
+        """The whole machine has slept so long: CLOCK_MONOTONIC stands, CLOCK_BOOTTIME and the wall clock leap. The wall clock has to be nobody else's."""
+        self.daemon.signal(signal.SIGSTOP)
+        self.sleep(seconds)
+        time.clock_settime(time.CLOCK_REALTIME, time.clock_gettime(time.CLOCK_REALTIME) + seconds)
+        self.daemon.signal(signal.SIGCONT)
+
     def upgrade(self, seconds: float) -> None:
         """As a package manager does it: other files under the same names, while the daemon runs; after so many seconds the restart of the package's script."""
         with self.lock:
@@ -173,7 +182,10 @@ class Watched:
             self.start()
 
     def children(self) -> list[int]:
-        return [int(word) for word in Path(f"/proc/{self.daemon.pid}/task/{self.daemon.pid}/children").read_text().split()]
+        try:
+            return [int(word) for word in Path(f"/proc/{self.daemon.pid}/task/{self.daemon.pid}/children").read_text().split()]
+        except FileNotFoundError:  # a kernel without CONFIG_PROC_CHILDREN
+            return [pid for pid in left(self.lab) if parent(pid) == self.daemon.pid]
 
     def resident(self) -> int:
         """KiB of the daemon and its children."""
@@ -232,6 +244,14 @@ class Watched:
     def gone(self) -> bool:
         """After the end: no process of it."""
         return system.wait_until(lambda: not left(self.lab), 15.0)
+
+
+def parent(pid: int) -> int:
+    """0 when it is gone."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
 
 
 def left(lab: Lab) -> list[int]:

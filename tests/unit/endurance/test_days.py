@@ -1,0 +1,45 @@
+"""A laptop left on: what the command line takes, and what a day that leaves too much is called."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+sys.path[:0] = [str(Path(__file__).resolve().parents[3] / "tools" / name) for name in ("endurance", "endurance/tandem_soak", "common", "lab")]
+
+from tandem_soak import cli  # noqa: E402
+from tandem_soak.days import LOG_A_DAY, SCENARIO, STATE_MOST, Days  # noqa: E402
+from tandem_soak.run import Plan  # noqa: E402
+
+
+@pytest.mark.parametrize("words, told", [(["--days", "0"], "--days 0"), (["--days", "367"], "--days 367"), (["--days", "2", "--for", "1h"], "--for"),
+                                         (["--days", "2", "--plain", "--strip-mptcp"], "--plain, --strip-mptcp"), (["--days", "2", "--threads", "0"], "--threads 0")])
+def test_what_does_not_go_together_is_refused(words: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(words) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_what_is_written_is_written_elsewhere_inside() -> None:
+    assert cli.without(["--days", "2", "--json", "a.json", "--log=b", "--seed", "3", "--keep", "c"], ("--json", "--log", "--keep")) == ["--days", "2", "--seed", "3"]
+
+
+def test_nobody_beacons_for_weeks() -> None:
+    assert 'beacon_interval = "0ms"' in SCENARIO
+
+
+@pytest.mark.parametrize("logged, on_disk, today, month, found", [
+    (10, 10, 10_000_000, 50_000_000, ""), (LOG_A_DAY + 1, 10, 0, 0, "of log"), (10, STATE_MOST + 1, 0, 0, "on disk"), (10, 10, 10_000_001, 10, "in a day"), (10, 10, 10, 50_000_001, "in a month")])
+def test_a_day_that_leaves_too_much_is_a_finding(tmp_path: Path, logged: int, on_disk: int, today: int, month: int, found: str) -> None:
+    days = Days(Plan(86400.0, 1, "soak-", 1, False, 0.0, False, None, tmp_path), lambda _: None)
+    (tmp_path / "evidence").mkdir()
+    with open(tmp_path / "evidence" / "kept", "wb") as file:
+        file.truncate(on_disk)
+    answers = {"/v1/budget": {"today": {"used_bytes": today}, "month": {"used_bytes": month}}, "/v1/status": {"flows": {"count": 3}}}
+    watched = SimpleNamespace(lab=SimpleNamespace(directory=tmp_path), daemon=SimpleNamespace(api=answers.get), resident=lambda: 1, descriptors=dict)
+    days._note_day(0, watched, logged)  # noqa: SLF001
+    assert len(days.outcome.findings) == (1 if found else 0)
+    assert found in "".join(days.outcome.findings)
+    assert days.outcome.days[0]["flows"] == 3
