@@ -1,5 +1,6 @@
 #include "modules/offload/path_delay.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <utility>
@@ -15,8 +16,12 @@ namespace
 // Ticks between two segments of a server that sends: fewer than its timer waits (RTO, 200 ms above a round trip), more
 // than between two ACKs of a thin uplink.
 constexpr std::int32_t longest_gap = 100;
-// Ticks for which a least delay stands: two clocks that nobody disciplines part by some milliseconds in a minute.
-constexpr std::int32_t least_memory = 60'000;
+// Ticks after which the server has made a pause: what was heard before is of another round, and what it echoes first
+// may have waited for as long.
+constexpr std::int32_t pause = 1000;
+// Ticks for which a least delay stands.
+constexpr std::uint32_t least_memory = 60'000;
+constexpr std::uint32_t ticks_apart = tick_apart / 1ms;
 
 } // namespace
 
@@ -42,18 +47,16 @@ std::optional<double> UplinkLoad::hear(TsClock sent, std::int32_t delay, std::in
   if (!std::exchange(window_any_, true) || wrapped(delay, in_window_.delay) < 0) in_window_ = { sent, delay };
   if (heard - mark_ < window) return {};
   window_any_ = false;
-  const std::int32_t grown = wrapped(in_window_.delay, least_.delay);
-  if (!std::exchange(known_, true) || grown <= 0)
+  const std::uint32_t span = in_window_.sent.raw - least_.sent.raw;
+  // As far as it is not the clocks that part.
+  const std::int32_t grown =
+      wrapped(in_window_.delay, least_.delay) - static_cast<std::int32_t>(std::min(span, least_memory) / ticks_apart);
+  if (!std::exchange(known_, true) || grown <= 0 || span > least_memory)
   {
     least_ = in_window_;
     return {};
   }
-  if (grown <= limit)
-  {
-    if (in_window_.sent - least_.sent >= least_memory) least_ = in_window_;
-    return {};
-  }
-  return 1 + static_cast<double>(grown) / (in_window_.sent - least_.sent);
+  return grown > limit ? std::optional { 1 + static_cast<double>(grown) / span } : std::nullopt;
 }
 
 PathDelay::Heard PathDelay::hear(const Segment& segment, const FlowView& flow, Tick now)
@@ -73,10 +76,13 @@ PathDelay::Heard PathDelay::hear(const Segment& segment, const FlowView& flow, T
     return {};
   }
   compare_clocks(local, remote, now);
+  const std::int32_t gap = remote - before;
+  if (gap > pause) round_any_ = false;
   if (!clocks_agree_ || !echo.after(last_echo_)) return {};
   last_echo_ = echo;
   const auto delay = static_cast<std::int32_t>(remote.raw - echo.raw);
-  const auto of_ack = remote - before <= longest_gap ? std::optional { delay } : std::nullopt;
+  if (gap > pause) return {};
+  const auto of_ack = gap <= longest_gap ? std::optional { delay } : std::nullopt;
   if (!round_any_)
   {
     round_any_ = true;

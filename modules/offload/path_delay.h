@@ -6,6 +6,7 @@
 #include <tandem/segment.h>
 #include <tandem/units.h>
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 
@@ -17,6 +18,10 @@ constexpr std::int32_t wrapped(std::int32_t a, std::int32_t b)
 {
   return static_cast<std::int32_t>(static_cast<std::uint32_t>(a) - static_cast<std::uint32_t>(b));
 }
+
+// Two clocks that nobody disciplines part by up to 200 ppm. By so much a delay that stays the same may seem to grow or
+// to shrink, a tick in this time.
+constexpr Duration tick_apart = std::chrono::seconds { 5 };
 
 // Whether ACKs leave faster than the uplink takes them: then each waits longer in the queue that those before it have
 // made. With r ACKs sent and c taken in a second, one that was sent s later waits s (r / c - 1) longer, so that two

@@ -274,7 +274,7 @@ Plan ValidatedPath::consider(const Event& event, const FlowView& flow, State& st
   };
   if (const auto found = obstacle(event, flow)) return back_off(found->back_off, found->why);
   // Without it nobody could tell later what the cellular way adds; clocks of another kind are not waited for.
-  if (!state.base_known && event.now - flow.first_seen < 1s)
+  if (state.delay.clocks_agree() ? !base_recent(state, event.now) : event.now - flow.first_seen < 1s)
     return back_off(20ms, "offload: delay by Wi-Fi not known yet");
   if (state.considered == Tick {}) state.considered = event.now;
   if (state.thinning.mss_per_ack <= 0) return {};
@@ -417,6 +417,8 @@ Plan ValidatedPath::hear(const Event& event, const FlowView& flow, State& state)
   }
   else if (state.delay_known && state.added_delay > longest_delay(flow, knobs.added_delay_free, state.queue_by_wifi))
     plan = too_slow(event, flow, state, true);
+  else if (unmeasurable(state, event.now))
+    plan = return_to_wifi(event, flow, state, 100ms, "offload: added delay cannot be measured after a pause", true);
   else if (flow.ts_reserved.holds(echo) && echo.after(state.validated_after))
   {
     state.validated_after = echo;
@@ -561,6 +563,8 @@ Plan ValidatedPath::alarm(const Event& event, const FlowView& flow, State& state
 Plan ValidatedPath::return_to_wifi(const Event& event, const FlowView& flow, State& state, Duration back_off,
                                    std::string_view why, bool say_again)
 {
+  // Heard again before the next try: the clocks have parted, and what comes first behind a blackout tells little.
+  if (state.phase == Phase::by_cell) state.base_recent = false;
   state.phase = Phase::by_wifi;
   state.on_word = false;
   state.since = event.now;

@@ -80,7 +80,7 @@ public:
   struct State
   {
     std::string_view why = "offload: window below threshold";
-    Tick since {}; // start of the phase
+    Tick since {}; // start of the phase, or by Wi-Fi the end of a pause in it
     Tick retry_at {};
     Tick considered {};   // when the flow was first worth a probe
     Tick validated_at {}; // last validation
@@ -93,30 +93,31 @@ public:
     UplinkLoad load {}; // by cellular
     Goodput goodput {};
 
-    Seq data_edge {};              // snd_nxt when the phase began: local data in between spoils tags
-    TsClock late_at {};            // TSval when an ACK by Wi-Fi was last half as late as a copy by cellular is
-    TsClock more_after {};         // by cellular: no more ACKs than now before
-    TsClock validated_after {};    // by cellular: echoes up to here may come from local data sent by Wi-Fi
-    std::int32_t wifi_base = 0;    // ticks: smallest delay by Wi-Fi; what ACKs wait for the air is in the queue
-    std::int32_t cell_base = 0;    // smallest by cellular since the change
-    float shortest_by_wifi = 0;    // s, round trip by Wi-Fi with nothing queued; 0 = not known
-    float queue_by_wifi = 0;       // s, standing queue by Wi-Fi, averaged
-    float queue_by_cell = 0;       // s, likewise by cellular, without the delay that path adds
-    float slow_delay = 0;          // s, added delay that was found too long
-    float added_delay = 0;         // s, of the cellular ACK path over Wi-Fi at its best; negative: it is faster
-    std::uint16_t stretch = 1;     // one ACK in this many leaves by cellular, or left when it was last used
-    std::uint16_t window = 0;      // of the last ACK, unscaled
-    std::uint16_t copied_at = 0;   // low half of the TSval when the last copy left by cellular beside Wi-Fi
-    std::uint16_t unvalidated = 0; // ACKs sent by cellular since the last validation
-    std::uint8_t wifi_rounds = 0;
+    Seq data_edge {};                // snd_nxt when the phase began: local data in between spoils tags
+    TsClock late_at {};              // TSval when an ACK by Wi-Fi was last half as late as a copy by cellular is
+    TsClock more_after {};           // by cellular: no more ACKs than now before
+    TsClock validated_after {};      // by cellular: echoes up to here may come from local data sent by Wi-Fi
+    std::int32_t wifi_base = 0;      // ticks: smallest delay by Wi-Fi; what ACKs wait for the air is in the queue
+    std::int32_t cell_base = 0;      // smallest by cellular since the change
+    float shortest_by_wifi = 0;      // s, round trip by Wi-Fi with nothing queued; 0 = not known
+    float queue_by_wifi = 0;         // s, standing queue by Wi-Fi, averaged
+    float queue_by_cell = 0;         // s, likewise by cellular, without the delay that path adds
+    float slow_delay = 0;            // s, added delay that was found too long
+    float added_delay = 0;           // s, of the cellular ACK path over Wi-Fi at its best; negative: it is faster
+    std::uint16_t stretch = 1;       // one ACK in this many leaves by cellular, or left when it was last used
+    std::uint16_t window = 0;        // of the last ACK, unscaled
+    std::uint16_t copied_at = 0;     // low half of the TSval when the last copy left by cellular beside Wi-Fi
+    std::uint16_t unvalidated = 0;   // ACKs sent by cellular since the last validation
+    std::uint16_t bases_at = 0;      // when both bases were made up for clocks that part; in tick_apart, wraps
     std::uint8_t holes = 0;          // ACKs with SACK blocks, by Wi-Fi, beyond twice those by cellular
     std::uint8_t still = 0;          // ACKs in a row with the same window
     std::uint8_t failures = 0;       // in a row, for the backoff
     std::uint8_t goodput_losses = 0; // times the goodput was worse by cellular, likewise
     Phase phase = Phase::by_wifi;
-    bool on_word : 1 = false;    // by cellular on another flow's word, no echo of its own came yet
-    bool distrusts : 1 = false;  // goes on no flow's word before it has validated the path by itself
-    bool base_known : 1 = false; // wifi_base is
+    bool on_word : 1 = false;     // by cellular on another flow's word, no echo of its own came yet
+    bool distrusts : 1 = false;   // goes on no flow's word before it has validated the path by itself
+    bool base_known : 1 = false;  // wifi_base is
+    bool base_recent : 1 = false; // and was heard within seconds, as of bases_at, by Wi-Fi
     bool cell_base_known : 1 = false;
     bool delay_known : 1 = false; // added_delay was measured over a round by cellular
     bool late_known : 1 = false;  // late_at is
@@ -149,6 +150,7 @@ private:
   Plan confirm(const Event& event, const FlowView& flow, State& state);
   Plan move(const Event& event, const FlowView& flow, State& state, TsClock before, std::string_view why);
   bool wants_copy(const Event& event, const FlowView& flow, const State& state) const;
+  static bool unmeasurable(const State& state, Tick now);
   std::optional<double> slow_path(const FlowView& flow, const State& state, Tick now) const;
   void note_late(std::int32_t delay, const FlowView& flow, State& state, Tick now) const;
   bool fits_on_word(const FlowView& flow, const State& state) const;
@@ -163,6 +165,9 @@ private:
                       bool say_again);
   Plan too_slow(const Event& event, const FlowView& flow, State& state, bool say_again);
   unsigned wifi_ratio(const Segment& segment, const FlowView& flow, const State& state) const;
+  static unsigned apart_since(const State& state, Tick now);
+  static bool base_recent(const State& state, Tick now);
+  static void make_up_bases(State& state, Tick now);
   static void measure_shortest(const FlowView& flow, State& state);
   void measure_queue(const FlowView& flow, State& state) const;
   void first_acks(const Event& event, const FlowView& flow, State& state, TsClock before) const;

@@ -30,6 +30,14 @@ constexpr double queue_memory = 1;
 constexpr double queue_memory_cut = 0.3;
 constexpr std::int32_t most_above_least = 1000; // ticks of a queue of the uplink
 
+// For so many times tick_apart a base that was not heard again still tells what another way adds: to 3 ms.
+constexpr unsigned recent = 2;
+// An ACK is not late by less, in ticks: one for each clock that is read, and one by which they have parted meanwhile.
+constexpr std::int32_t least_late = 3;
+// After a pause of the server for so long nothing of the flow stands in queues, and FlowView::rtt_min has forgotten
+// what was before.
+constexpr Duration until_empty = std::chrono::seconds { 10 };
+
 // Ticks until one ACK in fewer leaves, where it has taken them all: what it does not take is known a round trip later.
 std::uint32_t until_more(const FlowView& flow)
 {
@@ -47,6 +55,8 @@ void ValidatedPath::measure_shortest(const FlowView& flow, State& state)
   // Until a path was left no other round trips are in rtt_min. The first one after a return may still be of the other.
   const bool since_always = state.since == Tick {};
   if (!since_always && flow.rtt_at - state.since < flow.rtt_smoothed) return;
+  // Nor is one that is far above the mean: the tracker lets it be no longer, where the server may have made a pause.
+  if (!since_always && flow.rtt_latest > flow.rtt_smoothed * 3 / 2) return;
   const auto sample = static_cast<float>(seconds(since_always ? flow.rtt_min : flow.rtt_latest));
   if (state.shortest_by_wifi == 0 || sample < state.shortest_by_wifi) state.shortest_by_wifi = sample;
 }
@@ -54,8 +64,15 @@ void ValidatedPath::measure_shortest(const FlowView& flow, State& state)
 void ValidatedPath::measure_queue(const FlowView& flow, State& state) const
 {
   if (flow.rtt_at == state.rtt_taken) return;
-  measure_shortest(flow, state);
   const Tick before = std::exchange(state.rtt_taken, flow.rtt_at);
+  if (before != Tick {} && flow.rtt_at - before > until_empty && flow.resumed <= before)
+  {
+    // The path may have become longer meanwhile, which must not look like a queue for the rest of the flow. What was
+    // timed across the pause does not count.
+    state.shortest_by_wifi = 0;
+    if (state.phase == Phase::by_wifi) state.since = flow.rtt_at;
+  }
+  measure_shortest(flow, state);
   if (before != Tick {} && flow.rtt_at - before > PathValidation::timeout(flow.rtt_smoothed))
   {
     // A blackout. What comes first behind it was not in a queue for so long, and what stood in one before is gone.
@@ -125,6 +142,34 @@ std::optional<double> ValidatedPath::slow_path(const FlowView& flow, const State
   return added && *added > longest_delay(flow, knobs.added_delay_free, state.queue_by_wifi) ? added : std::nullopt;
 }
 
+// By how many ticks more than at the last round the clocks may have parted.
+unsigned ValidatedPath::apart_since(const State& state, Tick now)
+{
+  return static_cast<std::uint16_t>(now.time_since_epoch() / tick_apart - state.bases_at);
+}
+
+// A least delay that was not heard again counts as so much longer, by whichever way ACKs leave. So no ACK looks late
+// because the clocks part.
+void ValidatedPath::make_up_bases(State& state, Tick now)
+{
+  const unsigned passed = apart_since(state, now);
+  state.bases_at = static_cast<std::uint16_t>(state.bases_at + passed);
+  state.wifi_base = wrapped(state.wifi_base, -static_cast<std::int32_t>(passed));
+  state.cell_base = wrapped(state.cell_base, -static_cast<std::int32_t>(passed));
+  state.base_recent = state.base_recent && passed <= recent;
+}
+
+bool ValidatedPath::base_recent(const State& state, Tick now)
+{
+  return state.base_known && state.base_recent && apart_since(state, now) <= recent;
+}
+
+// By cellular, and there was nothing to measure what that adds as long as the delay by Wi-Fi was known.
+bool ValidatedPath::unmeasurable(const State& state, Tick now)
+{
+  return state.delay.clocks_agree() && !state.delay_known && state.base_known && !base_recent(state, now);
+}
+
 // Once ACKs leave by both links the delay heard is that of whichever was faster, and no longer than a copy's.
 void ValidatedPath::note_late(std::int32_t delay, const FlowView& flow, State& state, Tick now) const
 {
@@ -132,7 +177,8 @@ void ValidatedPath::note_late(std::int32_t delay, const FlowView& flow, State& s
   if (!state.base_known || now - state.since < 2 * flow.rtt_smoothed) return;
   const std::optional<double> slow = slow_path(flow, state, now);
   // Half as late: what keeps ACKs from the air for so long will do so for longer.
-  if (!slow || wrapped(delay, state.wifi_base) * 1e-3 < *slow / 2) return;
+  const std::int32_t late = wrapped(delay, state.wifi_base) - static_cast<std::int32_t>(apart_since(state, now));
+  if (!slow || late < least_late || late * 1e-3 < *slow / 2) return;
   state.late_at = flow.last_ts_value;
   state.late_known = true;
 }
@@ -149,20 +195,20 @@ bool ValidatedPath::measure_delay(const Segment& segment, const FlowView& flow, 
   if (!round) return false;
   if (state.phase == Phase::by_wifi)
   {
-    // Every so many rounds the shortest one counts as a tick longer: two clocks part by a millisecond in half a minute.
-    const std::int32_t least = wrapped(state.wifi_base, ++state.wifi_rounds == 0 ? -1 : 0);
-    const std::int32_t above = state.base_known ? std::clamp(wrapped(*round, least), 0, most_above_least) : 0;
+    make_up_bases(state, now);
+    const std::int32_t above = state.base_known ? std::clamp(wrapped(*round, state.wifi_base), 0, most_above_least) : 0;
     state.wifi_base = wrapped(*round, above);
-    state.base_known = true;
+    state.base_known = state.base_recent = true;
     return false;
   }
   if (state.phase != Phase::by_cell) return false;
+  make_up_bases(state, now);
   if (!state.cell_base_known || wrapped(*round, state.cell_base) < 0)
   {
     state.cell_base = *round;
     state.cell_base_known = true;
   }
-  const bool first = state.base_known && !state.delay_known;
+  const bool first = state.base_known && state.base_recent && !state.delay_known;
   if (first)
   {
     state.added_delay = static_cast<float>(wrapped(state.cell_base, state.wifi_base)) * 1e-3f;
