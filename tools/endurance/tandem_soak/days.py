@@ -123,17 +123,7 @@ class Days(Soak):
         self._keeper.chaos = chaos
         self._ended.clear()
         traffic = self._start_traffic(lab, name)
-        try:
-            chaos.start()
-            stop.wait(SESSION)
-            chaos.stop()
-            chaos.calm()
-            self._drain(traffic, stop)
-        finally:
-            chaos.stopping.set()
-            traffic.kill()
-            self.outcome.disturbances += chaos.counts
-            self.outcome.lab_errors += chaos.errors
+        self._disturb(chaos, traffic, lambda: stop.wait(SESSION), stop)
 
     def _note_day(self, day: int, watched: Watched, logged: int) -> None:
         """What a person would look at in the morning, and what must not grow."""

@@ -119,21 +119,27 @@ class Soak:
             began = self._began = time.monotonic()
             traffic = self._start_traffic(lab, self.plan.seed)
             try:
-                chaos.start()
-                self._watch(stop, watched, chaos, began)
-                chaos.stop()
-                chaos.calm()
-                self._drain(traffic, stop)
+                self._disturb(chaos, traffic, lambda: self._watch(stop, watched, chaos, began), stop)
             finally:
-                chaos.stopping.set()
-                traffic.kill()
                 self._keeper.close()
                 self.outcome.seconds = time.monotonic() - began
-                self.outcome.disturbances = chaos.counts
-                self.outcome.lab_errors += chaos.errors
             if watched:
                 self._after(lab, watched, before, stop)
         return self.outcome
+
+    def _disturb(self, chaos: Chaos, traffic: subprocess.Popen, wait: Callable[[], object], stop: threading.Event) -> None:
+        """Transfers among disturbances until `wait` returns; then what is under way may end."""
+        try:
+            chaos.start()
+            wait()
+            chaos.stop()
+            chaos.calm()
+            self._drain(traffic, stop)
+        finally:
+            chaos.stopping.set()
+            traffic.kill()
+            self.outcome.disturbances += chaos.counts
+            self.outcome.lab_errors += chaos.errors
 
     def _start_traffic(self, lab: Lab, seed: int | str) -> subprocess.Popen:
         plan = {"seed": seed, "threads": self.plan.threads, "ipv4": lab.server().ipv4, "ipv6": lab.server().ipv6, "mptcp": self.plan.mptcp, "patience": PATIENCE,
