@@ -127,7 +127,7 @@ answer marks in proportion (RFC 9331). With AccECN (RFC 9768) the marks are coun
 would be longer than the round trip. There the rate is the largest, 5 % (section 6.2.1; `below_pole`).
 
 A link that is down while another one is up loses its endpoint (REMOVE_ADDR), so that the sender sends again by the other at once, and gets it back
-when it is up (`leave_dead`). Tandem deletes only endpoints that it made itself, see `mptcp.setup` in docs/configuration.md.
+when it is up (`leave_dead`); but not before every connection on it goes on by another Wi-Fi link, since one that has lost its last subflow ends. Tandem deletes only endpoints that it made itself, see `mptcp.setup` in docs/configuration.md.
 
 `published` marks and does nothing else; `on_off` uses one access point at a time, in turn. Both are there for comparison.
 
@@ -227,9 +227,11 @@ void Ecn::tick(const Event& event)
   {
     const Link link = wifi_link(i);
     const LinkState& state = links[at(link)];
-    // Its subflows go with its endpoint; until it is up a new one would be tried in vain.
-    const bool concerned = subflows_.path(link).flows > 0 || told_[at(link)].dead;
-    wanted_[at(link)].dead = other_up && state.present && !state.up && concerned;
+    // Its subflows go with its endpoint; until it is up a new one would be tried in vain. No connection may lose the
+    // last one that works: the kernel gives it no other (mptcp_nl_add_subflow_or_signal_addr), and ends it.
+    const bool leave =
+        told_[at(link)].dead || (subflows_.path(link).flows > 0 && subflows_.all_go_on_without(link, links));
+    wanted_[at(link)].dead = other_up && state.present && !state.up && leave;
   }
 }
 

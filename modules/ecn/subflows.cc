@@ -47,6 +47,9 @@ void Subflows::account(const Event& event, const FlowView& flow, State& state)
     ++connection.flows[at(flow.link)];
     if (flow.mptcp_version) connection.version = flow.mptcp_version;
   }
+  if (event.kind == EventKind::segment)
+    if (const auto connection = connections_.find(state.token); connection != connections_.end())
+      connection->second.passed[at(state.link)] = event.now;
   path.delivered += flow.bytes_delivered - state.counted;
   state.counted = flow.bytes_delivered;
   if (flow.rtt_smoothed > Duration {})
@@ -95,6 +98,20 @@ bool Subflows::all_have_better(Link link, const Ranking& ranking, const LinkStat
     any = true;
   }
   return any;
+}
+
+bool Subflows::all_go_on_without(Link link, const LinkStates& links) const
+{
+  for (const auto& [token, connection] : connections_)
+  {
+    if (connection.flows[at(link)] == 0) continue;
+    bool goes_on = false;
+    for (std::size_t i = 0; i < most_wifi; ++i)
+      if (const std::size_t other = at(wifi_link(i)); other != at(link) && connection.flows[other] > 0)
+        goes_on = goes_on || (links[other].up && connection.passed[other] >= links[other].changed);
+    if (!goes_on) return false;
+  }
+  return true;
 }
 
 bool Subflows::all_version_0(Link link) const

@@ -57,6 +57,9 @@ public:
   bool siblings(Link link) const;
   // Whether all connections on this link, one at least, have subflows on a Wi-Fi link that is up and not worse.
   bool all_have_better(Link link, const Ranking& ranking, const LinkStates& links) const;
+  // Whether all connections on this link have a subflow on another Wi-Fi link that is up, and by which something has
+  // passed since it is.
+  bool all_go_on_without(Link link, const LinkStates& links) const;
   // Whether all connections on this link speak MPTCP version 0.
   bool all_version_0(Link link) const;
 
@@ -66,6 +69,7 @@ private:
   {
     std::array<std::uint16_t, link_count> flows {};
     std::optional<std::uint8_t> version {};
+    std::array<Tick, link_count> passed {}; // when a segment of it went by each link last
   };
 
   std::array<Path, link_count> paths_ {};

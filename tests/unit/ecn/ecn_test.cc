@@ -757,6 +757,26 @@ TEST(ecn, a_dead_link_stays_without_its_endpoint_when_its_subflows_are_gone)
   EXPECT_EQ(s.requested(RequestKind::mptcp_endpoint, Link::wifi), 1);
 }
 
+// Two links went one after the other, and the first one is back: what a connection has by it may be of before, and the
+// kernel's new subflow on its way. Without the endpoint of the second link too it had none left, and ended.
+TEST(ecn, a_dead_link_keeps_its_endpoint_until_connections_go_on_by_another)
+{
+  Fixture s;
+  s.add(Link::wifi, 7, 1e5);
+  s.add(wifi_link(1), 7, 1e5);
+  s.run(1);
+  auto& first = s.links[static_cast<std::size_t>(Link::wifi)];
+  auto& second = s.links[static_cast<std::size_t>(wifi_link(1))];
+  first.up = second.up = false;
+  s.give(*s.flows[1], EventKind::link);
+  first.up = true;
+  first.changed = s.now;
+  s.give(*s.flows[1], EventKind::link);
+  EXPECT_EQ(s.requested(RequestKind::mptcp_endpoint, wifi_link(1)), 1) << "nothing has passed by the other one yet";
+  s.run(1);
+  EXPECT_EQ(s.requested(RequestKind::mptcp_endpoint, wifi_link(1)), 0);
+}
+
 TEST(ecn, the_last_link_keeps_its_endpoint)
 {
   Fixture s;
