@@ -229,8 +229,7 @@ void Ecn::tick(const Event& event)
     const LinkState& state = links[at(link)];
     // Its subflows go with its endpoint; until it is up a new one would be tried in vain. No connection may lose the
     // last one that works: the kernel gives it no other (mptcp_nl_add_subflow_or_signal_addr), and ends it.
-    const bool leave =
-        told_[at(link)].dead || (subflows_.path(link).flows > 0 && subflows_.all_go_on_without(link, links));
+    const bool leave = told_[at(link)].dead || subflows_.all_go_on_without(link, links);
     wanted_[at(link)].dead = other_up && state.present && !state.up && leave;
   }
 }

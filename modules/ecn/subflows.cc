@@ -47,9 +47,7 @@ void Subflows::account(const Event& event, const FlowView& flow, State& state)
     ++connection.flows[at(flow.link)];
     if (flow.mptcp_version) connection.version = flow.mptcp_version;
   }
-  if (event.kind == EventKind::segment)
-    if (const auto connection = connections_.find(state.token); connection != connections_.end())
-      connection->second.passed[at(state.link)] = event.now;
+  if (event.kind == EventKind::segment) connections_[state.token].passed[at(state.link)] = event.now;
   path.delivered += flow.bytes_delivered - state.counted;
   state.counted = flow.bytes_delivered;
   if (flow.rtt_smoothed > Duration {})
@@ -84,34 +82,34 @@ bool Subflows::siblings(Link link) const
   return false;
 }
 
-bool Subflows::all_have_better(Link link, const Ranking& ranking, const LinkStates& links) const
+// Whether all connections on this link, one at least, have subflows on another Wi-Fi link that is good for them.
+template <class Good>
+bool Subflows::all_have_another(Link link, Good good) const
 {
   bool any = false;
   for (const auto& [token, connection] : connections_)
   {
     if (connection.flows[at(link)] == 0) continue;
-    bool better = false;
+    bool found = false;
     for (std::size_t i = 0; i < most_wifi; ++i)
       if (const Link other = wifi_link(i); other != link && connection.flows[at(other)] > 0)
-        better = better || (links[at(other)].up && !ranking.worse(i));
-    if (!better) return false;
+        found = found || good(connection, other);
+    if (!found) return false;
     any = true;
   }
   return any;
 }
 
+bool Subflows::all_have_better(Link link, const Ranking& ranking, const LinkStates& links) const
+{
+  return all_have_another(link, [&](const Connection&, Link other)
+                          { return links[at(other)].up && !ranking.worse(wifi_number(other)); });
+}
+
 bool Subflows::all_go_on_without(Link link, const LinkStates& links) const
 {
-  for (const auto& [token, connection] : connections_)
-  {
-    if (connection.flows[at(link)] == 0) continue;
-    bool goes_on = false;
-    for (std::size_t i = 0; i < most_wifi; ++i)
-      if (const std::size_t other = at(wifi_link(i)); other != at(link) && connection.flows[other] > 0)
-        goes_on = goes_on || (links[other].up && connection.passed[other] >= links[other].changed);
-    if (!goes_on) return false;
-  }
-  return true;
+  return all_have_another(link, [&](const Connection& connection, Link other)
+                          { return links[at(other)].up && connection.passed[at(other)] >= links[at(other)].changed; });
 }
 
 bool Subflows::all_version_0(Link link) const

@@ -57,8 +57,7 @@ public:
   bool siblings(Link link) const;
   // Whether all connections on this link, one at least, have subflows on a Wi-Fi link that is up and not worse.
   bool all_have_better(Link link, const Ranking& ranking, const LinkStates& links) const;
-  // Whether all connections on this link have a subflow on another Wi-Fi link that is up, and by which something has
-  // passed since it is.
+  // Likewise on one by which something of theirs has passed since it is up.
   bool all_go_on_without(Link link, const LinkStates& links) const;
   // Whether all connections on this link speak MPTCP version 0.
   bool all_version_0(Link link) const;
@@ -71,6 +70,9 @@ private:
     std::optional<std::uint8_t> version {};
     std::array<Tick, link_count> passed {}; // when a segment of it went by each link last
   };
+
+  template <class Good>
+  bool all_have_another(Link link, Good good) const;
 
   std::array<Path, link_count> paths_ {};
   std::map<std::uint32_t, Connection> connections_; // by the server's token

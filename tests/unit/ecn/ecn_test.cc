@@ -717,12 +717,20 @@ TEST(ecn, what_a_flow_had_delivered_before_is_no_goodput)
   EXPECT_EQ(subflows.delivered(), 1000U);
 }
 
+// A connection that has used both of its links for a second.
+struct OnTwoLinks : Fixture
+{
+  OnTwoLinks()
+  {
+    add(Link::wifi, 7, 1e5);
+    add(wifi_link(1), 7, 1e5);
+    run(1);
+  }
+};
+
 TEST(ecn, a_dead_link_loses_its_endpoint_until_it_is_back)
 {
-  Fixture s;
-  s.add(Link::wifi, 7, 1e5);
-  s.add(wifi_link(1), 7, 1e5);
-  s.run(1);
+  OnTwoLinks s;
   auto& wifi = s.links[static_cast<std::size_t>(Link::wifi)];
   wifi.up = false;
   s.give(*s.flows[1], EventKind::link);
@@ -741,10 +749,7 @@ TEST(ecn, a_dead_link_loses_its_endpoint_until_it_is_back)
 // makes the kernel try a new subflow over it, in vain and once only.
 TEST(ecn, a_dead_link_stays_without_its_endpoint_when_its_subflows_are_gone)
 {
-  Fixture s;
-  s.add(Link::wifi, 7, 1e5);
-  s.add(wifi_link(1), 7, 1e5);
-  s.run(1);
+  OnTwoLinks s;
   auto& wifi = s.links[static_cast<std::size_t>(Link::wifi)];
   wifi.up = false;
   s.give(*s.flows[1], EventKind::link);
@@ -761,10 +766,7 @@ TEST(ecn, a_dead_link_stays_without_its_endpoint_when_its_subflows_are_gone)
 // kernel's new subflow on its way. Without the endpoint of the second link too it had none left, and ended.
 TEST(ecn, a_dead_link_keeps_its_endpoint_until_connections_go_on_by_another)
 {
-  Fixture s;
-  s.add(Link::wifi, 7, 1e5);
-  s.add(wifi_link(1), 7, 1e5);
-  s.run(1);
+  OnTwoLinks s;
   auto& first = s.links[static_cast<std::size_t>(Link::wifi)];
   auto& second = s.links[static_cast<std::size_t>(wifi_link(1))];
   first.up = second.up = false;
@@ -779,10 +781,7 @@ TEST(ecn, a_dead_link_keeps_its_endpoint_until_connections_go_on_by_another)
 
 TEST(ecn, the_last_link_keeps_its_endpoint)
 {
-  Fixture s;
-  s.add(Link::wifi, 7, 1e5);
-  s.add(wifi_link(1), 7, 1e5);
-  s.run(1);
+  OnTwoLinks s;
   for (const Link link : { Link::wifi, wifi_link(1) })
     s.links[static_cast<std::size_t>(link)].up = false;
   s.give(*s.flows[1], EventKind::link);

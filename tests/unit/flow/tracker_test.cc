@@ -60,6 +60,16 @@ struct Watched
     peers.received += length;
     peers.recent = peers.remote_ts(now);
   }
+  // Segments, one each `gap`, each acknowledged at once and echoing what left 40 ms before.
+  void downloads(int segments, Duration gap = ms(10))
+  {
+    for (int i = 0; i < segments; ++i)
+    {
+      arrives(1448, peers.local_ts(now - ms(40)));
+      leaves(peers.ack(now));
+      now += gap;
+    }
+  }
 
   Tracker tracker {};
   FlowView view {};
@@ -551,12 +561,7 @@ TEST(Tracker, APauseOfTheServerIsNotARoundTrip)
 {
   Watched w {};
   w.open();
-  for (int i = 0; i < 20; ++i)
-  {
-    w.arrives(1448, w.peers.local_ts(w.now - ms(40)));
-    w.leaves(w.peers.ack(w.now));
-    w.now += ms(10);
-  }
+  w.downloads(20);
   ASSERT_EQ(w.view.rtt_smoothed, ms(40));
   // The last ACK is echoed only when the next answer begins, half a minute later.
   const TsClock last = w.view.sent_ts_value;
@@ -570,12 +575,8 @@ TEST(Tracker, WhatAServerPushesAfterAPauseIsNotAsOldAsThePause)
 {
   Watched w {};
   w.open();
-  for (int i = 0; i < 20; ++i)
-  {
-    w.arrives(1448, w.peers.local_ts(w.now - ms(40)));
-    w.leaves(w.peers.ack(w.now));
-    w.now += ms(i < 18 ? 10 : 2); // the last one is not remembered
-  }
+  w.downloads(18);
+  w.downloads(2, ms(2)); // the last one is not remembered
   const TsClock last = w.view.sent_ts_value;
   w.now += ms(60'000);
   for (int i = 0; i < 10; ++i)
@@ -596,12 +597,7 @@ TEST(Tracker, APauseThatBothEndsEndIsNotARoundTrip)
   {
     Watched w {};
     w.open();
-    for (int i = 0; i < 20; ++i)
-    {
-      w.arrives(1448, w.peers.local_ts(w.now - ms(40)));
-      w.leaves(w.peers.ack(w.now));
-      w.now += ms(10);
-    }
+    w.downloads(20);
     ASSERT_EQ(w.view.rtt_smoothed, ms(40));
     w.now += ms(unremembered);
     if (unremembered > 0) w.leaves(w.peers.ack(w.now));
@@ -621,12 +617,7 @@ TEST(Tracker, AnAckAfterHoursOfUploadIsTimed)
 {
   Watched w {};
   w.open();
-  for (int i = 0; i < 20; ++i)
-  {
-    w.arrives(1448, w.peers.local_ts(w.now - ms(40)));
-    w.leaves(w.peers.ack(w.now));
-    w.now += ms(10);
-  }
+  w.downloads(20);
   w.leaves(w.peers.ack(w.now));
   w.now += ms(1);
   w.leaves(w.peers.ack(w.now)); // not remembered
