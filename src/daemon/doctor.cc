@@ -51,20 +51,6 @@ std::string hex(std::uint32_t n)
   return text.str();
 }
 
-// How a user names an interface: `tandem doctor` itself takes no such option.
-std::string naming(const std::string& what, Link link)
-{
-  const std::string role { tandem::name(link) };
-  return "name " + what + ": links." + role + " in the configuration, or tandem up --" + role + " INTERFACE";
-}
-
-std::string remedy_for_none(Link link)
-{
-  const std::string named = naming("the interface", link);
-  return link == Link::wifi ? "plug one in, or " + named
-                            : "connect the modem, or " + named + " (a tethered phone may look like Ethernet)";
-}
-
 bool has_capability(int number)
 {
   std::ifstream file { "/proc/self/status" };
@@ -281,29 +267,30 @@ private:
 
   void interfaces()
   {
-    auto role = [&](Link link, const std::string& given, const links::Found& found, Health without)
+    auto role = [&](const char* what, const std::string& given, const links::Found& found, Health without)
     {
       const std::string name = given.empty() ? found.interface : given;
       if (name.empty())
-        add(std::string { tandem::name(link) } + " interface", without, "none",
-            (without == Health::absent ? "optional: " : "") + remedy_for_none(link));
+        add(std::string { what } + " interface", without, "none",
+            (without == Health::absent ? "optional: " : "") + found.why);
       return name;
     };
-    wifi_ = role(Link::wifi, in_.wifi, links::find_wifi(), Health::fail);
+    wifi_ = role("wifi", in_.wifi, links::find_wifi(), Health::fail);
     // The second way is optional: without it, and until it is of use, modules do with Wi-Fi what they can.
     if (in_.no_cell)
       add("cell interface", Health::ok, "none is to be used (links.cell)", "");
     else
-      cell_ = role(Link::cell, in_.cell, links::find_cell(), Health::absent);
+      cell_ = role("cell", in_.cell, links::find_cell(), Health::absent);
     links::Monitor monitor { wifi_, cell_, now() };
     for (Link link : { Link::wifi, Link::cell })
     {
       const links::LinkInfo& info = monitor[link];
       if (info.interface.empty()) continue;
-      const std::string what = std::string { name(link) } + " interface";
+      const std::string role_name { name(link) }, what = role_name + " interface";
       if (info.ifindex == 0)
         add(what, link == Link::wifi ? Health::fail : Health::warn, info.interface + " does not exist",
-            "connect it, or " + naming("another", link));
+            "connect it, or name another: links." + role_name + " in the configuration, or tandem up --" + role_name
+                + " INTERFACE");
       else if (!info.up)
         add(what, Health::warn, info.interface + " is down", "connect it; Tandem follows by itself");
       else if (info.addresses.empty())

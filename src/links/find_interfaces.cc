@@ -98,14 +98,16 @@ Found first_of(const std::vector<Candidate>& all, const std::string& remedy)
 Found find_wifi(const std::vector<std::string>& besides, const std::string& sysfs)
 {
   return first_of(candidates(sysfs, sign_of_wifi, besides),
-                  "no Wi-Fi interface found: plug one in, or name it with --wifi INTERFACE");
+                  "no Wi-Fi interface found: plug one in, or name it: links.wifi in the configuration, or tandem up "
+                  "--wifi INTERFACE");
 }
 
 Found find_cell(const std::vector<std::string>& besides, const std::string& sysfs)
 {
-  return first_of(candidates(sysfs, sign_of_modem, besides),
-                  "no cellular interface found: connect the modem, or name the interface with --cell INTERFACE (a "
-                  "tethered phone may look like Ethernet)");
+  return first_of(
+      candidates(sysfs, sign_of_modem, besides),
+      "no cellular interface found: connect the modem, or name it: links.cell in the configuration, or tandem up "
+      "--cell INTERFACE (a tethered phone may look like Ethernet)");
 }
 
 Found find_wifi(const std::string& sysfs)
