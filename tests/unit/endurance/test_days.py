@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,8 +23,27 @@ def test_what_does_not_go_together_is_refused(words: list[str], told: str, capsy
     assert told in capsys.readouterr().err
 
 
-def test_what_is_written_is_written_elsewhere_inside() -> None:
-    assert cli.without(["--days", "2", "--json", "a.json", "--log=b", "--seed", "3", "--keep", "c"], ("--json", "--log", "--keep")) == ["--days", "2", "--seed", "3"]
+@pytest.mark.parametrize("given", [["--json", "{}/a/report.json", "--log={}/daemon.log", "--keep", "{}/kept"], ["--js", "{}/report.json", "--keep={}/kept"]])
+def test_what_is_written_inside_comes_out_where_it_was_asked_for(given: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["--days", "2", *(word.format(tmp_path) for word in given)]
+
+    def run(argv: list[str], directories: list[Path], **_: object) -> SimpleNamespace:
+        inside = cli.parser().parse_args(argv[1:])
+        for path in (inside.json, inside.log, inside.keep):
+            assert path is None or any(path.is_relative_to(one) for one in directories)
+        inside.json.write_text('{"command": "inside", "good": true}')
+        if inside.log:
+            inside.log.write_text("words")
+        inside.keep.mkdir()
+        return SimpleNamespace(exit_code=1)
+
+    monkeypatch.setattr(cli.machine, "run", run)
+    monkeypatch.setattr(cli.system, "tandem_binary", lambda _: Path("bin/tandemd"))
+    assert cli.main(words) == 1
+    asked = cli.parser().parse_args(words)
+    assert json.loads(asked.json.read_text()) == {"command": "tools/soak " + " ".join(words), "good": True}
+    assert asked.log is None or asked.log.read_text() == "words"
+    assert not asked.keep.exists(), "nothing went wrong"
 
 
 def test_nobody_beacons_for_weeks() -> None:

@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -96,18 +97,22 @@ def check_days(options: argparse.Namespace) -> None:
 
 
 def in_virtual_time(arguments: list[str], options: argparse.Namespace) -> int:
-    """The same in a kernel whose clock leaps over the hours in which nothing happens. What it writes comes by a directory of its own."""
-    wanted = [(option, path) for option, path in (("--json", options.json), ("--log", options.log)) if path]
+    """The same in a kernel whose clock leaps over the hours in which nothing happens. What it writes comes out by directories that it is handed."""
+    kept = kept_in(options).resolve()
     with tempfile.TemporaryDirectory(prefix="tandem-soak-") as room:
-        inside = [SOAK, *without(arguments, ("--json", "--log", "--keep")), "--keep", f"{room}/kept", *(word for option, path in wanted for word in (option, f"{room}/{path.name}"))]
+        made = {option: Path(room) / option.lstrip("-") for option, path in (("--json", options.json), ("--log", options.log)) if path}
+        # Of an option that is there twice the last one counts.
+        inside = [SOAK, *arguments, "--keep", str(kept), *(word for option, path in made.items() for word in (option, str(path)))]
         try:
-            code = machine.run(inside, seed=options.seed, directories=[Path(room)], environment={"TANDEM_BIN_DIR": str(system.tandem_binary("tandemd").parent)}, say=machine.to_terminal).exit_code
-            for _, path in wanted:
-                if (made := Path(room) / path.name).exists():
-                    with written_whole(path) as fresh:
-                        shutil.copyfile(made, fresh)
-            if (kept := Path(room) / "kept").exists():
-                shutil.copytree(kept, kept_in(options), dirs_exist_ok=True)
+            code = machine.run(inside, seed=options.seed, directories=[Path(room), kept], environment={"TANDEM_BIN_DIR": str(system.tandem_binary("tandemd").parent)},
+                               say=machine.to_terminal).exit_code
+            if "--json" in made and made["--json"].exists():
+                words = {**json.loads(made["--json"].read_text()), "command": command(arguments)}
+                with written_whole(options.json) as fresh:
+                    fresh.write_text(json.dumps(words, indent=1) + "\n")
+            if "--log" in made and made["--log"].exists():
+                with written_whole(options.log) as fresh:
+                    shutil.copyfile(made["--log"], fresh)
             return code
         except lab_errors.LabError as error:
             print(f"tools/soak: {error}", file=sys.stderr)
@@ -115,17 +120,15 @@ def in_virtual_time(arguments: list[str], options: argparse.Namespace) -> int:
         except OSError as error:
             print(f"tools/soak: {error.filename}: {error.strerror}", file=sys.stderr)
             return 1
+        except KeyboardInterrupt:
+            return 130
+        finally:
+            with suppress(OSError):  # something went wrong, and is in it
+                kept.rmdir()
 
 
-def without(arguments: list[str], options: tuple[str, ...]) -> list[str]:
-    """The command line without these options and their values."""
-    left, words = [], iter(arguments)
-    for word in words:
-        if word in options:
-            next(words, None)
-        elif not word.startswith(tuple(f"{option}=" for option in options)):
-            left.append(word)
-    return left
+def command(arguments: list[str]) -> str:
+    return "tools/soak " + shlex.join(arguments)
 
 
 def kept_in(options: argparse.Namespace) -> Path:
@@ -168,7 +171,7 @@ def main(arguments: list[str]) -> int:
     print(text(plan, outcome))
     if options.json:
         try:
-            words = json.dumps(report(plan, outcome, "tools/soak " + shlex.join(arguments)), indent=1) + "\n"
+            words = json.dumps(report(plan, outcome, command(arguments)), indent=1) + "\n"
             with written_whole(options.json) as fresh:
                 fresh.write_text(words)
         except OSError as error:

@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from tandem_lab import Lab, system
-from tandem_lab.errors import LabError
 
 from . import world
 from .captures import Captures
 from .disturbances import ORDINARY, Chaos
 from .keep import Keeper
-from .run import FILES, HERE, Outcome, Soak
+from .run import HERE, Outcome, Soak, serve
 from .watched import Watched
 
 DAY = 86400.0
@@ -37,25 +36,22 @@ STATE_MOST = 8 << 20  # bytes that the daemon may keep on disk
 class Days(Soak):
     """So many days of it; `plan.seconds` of them."""
 
+    # A subflow that was silent goes when its connection has, once that is idle itself.
+    forgotten = 40.0 + 2 * FLOW_IDLE
+
     def run(self, stop: threading.Event) -> Outcome:
         with ExitStack() as stack:
-            lab = stack.enter_context(Lab(SCENARIO, prefix=self.plan.prefix, seed=self.plan.seed, counters=False))
-            for number, (name, size) in enumerate(FILES.items()):
-                lab.add_file(name, random.Random(f"{self.plan.seed} {number}").randbytes(size))
+            lab = self._lab(stack, SCENARIO)
             laptop = world.Laptop(lab)
-            for words in ("uploads.py", str(lab.directory)), ("kept.py", "serve"):
-                serving = lab.server().popen([system.PYTHON, "-B", str(HERE / words[0]), *words[1:]], stdout=subprocess.PIPE, text=True)
-                stack.callback(serving.kill)
-                assert serving.stdout
-                if serving.stdout.readline() != "ready\n":
-                    raise LabError(f"the server's {words[0]} did not start")
+            serve(stack, lab, "uploads.py", str(lab.directory))
+            serve(stack, lab, "kept.py", "serve")
             before = world.left_behind(lab)
             watched = Watched(lab, idle=FLOW_IDLE, radio=False, more={"evidence": {"share": 0.05, "paths": True, "directory": str(lab.directory / "evidence")},
                                                          "budget": {"cell_day": "10MB", "cell_month": "50MB", "directory": str(lab.directory / "budget")}})
             watched.start()
             stack.callback(self._end_daemon, watched)
             captures = stack.enter_context(Captures(lab.client, lab.server(), self.plan.prefix))
-            self._keeper = Keeper(captures, self.plan.keep, Chaos(lab, laptop, watched, 0, 0.0, which=(), toggles=False), watched, (lab.client, lab.server()))
+            self._keeper = Keeper(captures, self.plan.keep, Chaos(lab, laptop, watched, 0, 0.0, which=()), watched, (lab.client, lab.server()))
             self._began = time.monotonic()
             kept = self._keep_connections(lab)
             try:
@@ -118,7 +114,7 @@ class Days(Soak):
             watched.check()
 
     def _session(self, lab: Lab, laptop: world.Laptop, watched: Watched, name: str, stop: threading.Event) -> None:
-        chaos = Chaos(lab, laptop, watched, name, SESSION, which=ORDINARY, toggles=False)
+        chaos = Chaos(lab, laptop, watched, name, SESSION, which=ORDINARY)
         assert self._keeper
         self._keeper.chaos = chaos
         self._ended.clear()

@@ -41,10 +41,10 @@ class Disturbance:
 class Chaos:
     """All disturbances at once, a thread each."""
 
-    def __init__(self, lab: Lab, laptop: Laptop, watched: Watched | None, seed: int | str, seconds: float, which: Sequence[Disturbance] | None = None, toggles: bool = True):
-        """`which`: all of them when not given; `toggles`: of modules, a hundred a second."""
+    def __init__(self, lab: Lab, laptop: Laptop, watched: Watched | None, seed: int | str, seconds: float, which: Sequence[Disturbance] | None = None):
+        """`which`: all of them when not given, and a hundred module toggles a second."""
         self.lab, self.laptop, self.watched, self.seed, self.seconds = lab, laptop, watched, seed, seconds
-        self._which, self._toggles = DISTURBANCES if which is None else which, toggles and watched is not None
+        self._which, self._toggles = DISTURBANCES if which is None else which, which is None and watched is not None
         self.counts: Counter[str] = Counter()
         self.errors: list[str] = []
         self._notes: deque[tuple[float, str]] = deque(maxlen=REMEMBERED)

@@ -86,6 +86,8 @@ class Outcome:
 
 
 class Soak:
+    forgotten = 60.0  # s after the last connection, until no flow is known any more
+
     def __init__(self, plan: Plan, say: Callable[[str], None]):
         self.plan, self.say, self.outcome = plan, say, Outcome()
         self._under_way: list[dict[str, Any]] | None = None
@@ -98,16 +100,11 @@ class Soak:
         """Until the time is over or `stop` is set; everything is undone when it returns."""
         with ExitStack() as stack:
             # Without the daemon, too, MPTCP connections have several subflows: what the kernel does to them is not the daemon's doing.
-            lab = stack.enter_context(Lab(world.SCENARIO.format(mptcp="true" if self.plan.plain else "false"), prefix=self.plan.prefix, seed=self.plan.seed, counters=False))
-            for number, (name, size) in enumerate(FILES.items()):
-                lab.add_file(name, random.Random(f"{self.plan.seed} {number}").randbytes(size))
+            lab = self._lab(stack, world.SCENARIO.format(mptcp="true" if self.plan.plain else "false"))
             laptop = world.Laptop(lab)
             if self.plan.strip:
                 world.strip_mptcp(lab)
-            uploads = lab.server().popen([system.PYTHON, "-B", str(HERE / "uploads.py"), str(lab.directory)], stdout=subprocess.PIPE, text=True)
-            stack.callback(uploads.kill)
-            if uploads.stdout.readline() != "ready\n":
-                raise LabError("the server for uploads did not start")
+            serve(stack, lab, "uploads.py", str(lab.directory))
             before = world.left_behind(lab)
             watched = None if self.plan.plain else Watched(lab, idle=20.0 if self.plan.seconds >= 60 else 4.0)
             if watched:
@@ -126,6 +123,13 @@ class Soak:
             if watched:
                 self._after(lab, watched, before, stop)
         return self.outcome
+
+    def _lab(self, stack: ExitStack, scenario: str) -> Lab:
+        """With the files that are downloaded."""
+        lab = stack.enter_context(Lab(scenario, prefix=self.plan.prefix, seed=self.plan.seed, counters=False))
+        for number, (name, size) in enumerate(FILES.items()):
+            lab.add_file(name, random.Random(f"{self.plan.seed} {number}").randbytes(size))
+        return lab
 
     def _disturb(self, chaos: Chaos, traffic: subprocess.Popen, wait: Callable[[], object], stop: threading.Event) -> None:
         """Transfers among disturbances until `wait` returns; then what is under way may end."""
@@ -259,9 +263,8 @@ class Soak:
         def flows() -> int:
             return int(watched.daemon.api("/v1/status")["flows"]["count"])
 
-        forgotten = 40.0 + 2 * watched.idle
-        if not system.wait_until(lambda: flows() == 0, forgotten, pause=1.0):
-            self.outcome.leaks.append(f"flows: {flows()} are still known {forgotten:g} s after the last connection ended")
+        if not system.wait_until(lambda: flows() == 0, self.forgotten, pause=1.0):
+            self.outcome.leaks.append(f"flows: {flows()} are still known {self.forgotten:g} s after the last connection ended")
         used = watched.descriptors()
         for _ in range(6):  # what is open for a moment only is no leak
             time.sleep(0.5)
@@ -290,6 +293,15 @@ class Soak:
                 self.plan.keep_log.write_bytes(watched.daemon.log.read_bytes())
             except OSError as error:  # the outcome of hours is worth more
                 self.say(f"tools/soak: --log {self.plan.keep_log}: {error.strerror}; the daemon's log is not kept")
+
+
+def serve(stack: ExitStack, lab: Lab, program: str, *words: str) -> None:
+    """A program of this directory on the server; returns when it is ready."""
+    serving = lab.server().popen([system.PYTHON, "-B", str(HERE / program), *words], stdout=subprocess.PIPE, text=True)
+    stack.callback(serving.kill)
+    assert serving.stdout
+    if serving.stdout.readline() != "ready\n":
+        raise LabError(f"{program} did not start on the server")
 
 
 def holders(watched: Watched) -> dict[str, Any]:

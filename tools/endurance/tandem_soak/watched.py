@@ -59,7 +59,6 @@ class Watched:
         self.lab = lab
         links = {**CONFIG["links"], "radio": f"lab:{lab.directory / 'frames.sock'}" if radio else "none"}
         self.daemon = Daemon(lab, MODULES, {**CONFIG, **(more or {}), "links": links, "daemon": {"flow_idle": f"{idle:g}s"}}, ())
-        self.idle = idle
         self._installed = Installed(lab.directory / "installed")
         self.daemon.program = self._installed.program
         self._slept = lab.directory / "slept"
