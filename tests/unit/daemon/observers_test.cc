@@ -12,6 +12,7 @@
 
 #include <array>
 #include <cerrno>
+#include <memory>
 #include <stdexcept>
 #include <string>
 
@@ -78,8 +79,9 @@ protected:
 
   int taken_ = 0;
   bool throws_ = false;
-  struct ev_loop* loop_ = ev_loop_new(EVFLAG_AUTO);
-  Observers observers_ { loop_, 8,
+  const std::unique_ptr<struct ev_loop, decltype(&ev_loop_destroy)> loop_ { ev_loop_new(EVFLAG_AUTO),
+                                                                            &ev_loop_destroy };
+  Observers observers_ { loop_.get(), 8,
                          [this](Link, const kernel::ObservedPacket&)
                          {
                            ++taken_;
