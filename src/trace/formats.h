@@ -28,8 +28,13 @@ std::unique_ptr<Format> open_pcapng(const std::filesystem::path& file);
 std::unique_ptr<Format> open_pcap(const std::filesystem::path& file);
 
 // The IP packet inside a frame of the given link type: how many bytes of link layer come before it, or nothing when it
-// carries no IP or the link type is not one of RAW, IPv4, IPv6, Ethernet (with VLAN tags), BSD loopback and Linux
-// cooked capture 1 and 2.
+// carries no IP or the link type is not one of RAW, IPv4, IPv6, Ethernet (with VLAN tags), BSD loopback, Linux cooked
+// capture 1 and 2 and 802.11 with or without radiotap.
 std::optional<std::size_t> ip_offset(std::span<const std::byte> frame, std::uint32_t link_type);
+
+// The IP packet of a frame of packet.link_type that had `length` bytes on the wire into packet.bytes and packet.length;
+// nothing of it when there is none. What a link layer puts behind a packet, as Ethernet's padding to 60 bytes and the
+// check sequence of 802.11, is left out.
+void take_ip(std::span<const std::byte> frame, std::uint32_t length, Recorded& packet);
 
 } // namespace tandem::trace

@@ -1,5 +1,8 @@
 #include "src/trace/formats.h"
+#include "src/trace/reader.h"
 #include "src/wire/bytes.h"
+
+#include <algorithm>
 
 namespace tandem::trace
 {
@@ -70,7 +73,56 @@ std::optional<std::size_t> behind_radiotap(Frame frame)
   return behind_wifi(frame, length, (flags & data_pad) != 0);
 }
 
+// What the IP header says of the packet's length; nothing when it does not tell (segments of the kernel's own making
+// may have none, RFC 2675), or is cut.
+std::optional<std::uint32_t> total_length(Frame ip)
+{
+  constexpr std::uint32_t ipv6_header = 40;
+  const unsigned version = ip.empty() ? 0 : std::to_integer<unsigned>(ip[0]) >> 4;
+  const std::uint32_t told = version == 4 && ip.size() >= 4   ? wire::load16(ip, 2)
+                             : version == 6 && ip.size() >= 6 ? wire::load16(ip, 4)
+                                                              : 0u;
+  if (told == 0) return {};
+  return version == 4 ? told : ipv6_header + told;
+}
+
 } // namespace
+
+bool is_read(std::uint32_t link_type)
+{
+  switch (link_type)
+  {
+  case raw:
+  case raw_dlt:
+  case ipv4:
+  case ipv6:
+  case ethernet:
+  case linux_cooked:
+  case linux_cooked_2:
+  case ieee802_11:
+  case radiotap:
+  case null:
+  case loop:
+    return true;
+  default:
+    return false;
+  }
+}
+
+void take_ip(Frame frame, std::uint32_t length, Recorded& packet)
+{
+  const auto offset = ip_offset(frame, packet.link_type);
+  if (!offset || *offset > frame.size()) return;
+  Frame ip = frame.subspan(*offset);
+  packet.length = std::max(length, static_cast<std::uint32_t>(frame.size())) - static_cast<std::uint32_t>(*offset);
+  // Without a link layer nothing is behind a packet but what is its own.
+  if (const auto total = *offset == 0 ? std::nullopt : total_length(ip); total && *total < packet.length)
+  {
+    packet.length = *total;
+    ip = ip.first(std::min<std::size_t>(ip.size(), *total));
+  }
+  packet.bytes.assign(ip.begin(), ip.end());
+}
 
 std::optional<std::size_t> ip_offset(Frame frame, std::uint32_t link_type)
 {

@@ -52,11 +52,7 @@ public:
     // tv_usec counts nanoseconds at this precision.
     packet.time_ns = std::int64_t { header->ts.tv_sec } * 1'000'000'000 + header->ts.tv_usec;
     packet.link_type = link_type_;
-    const auto frame = std::as_bytes(std::span { data, header->caplen });
-    const auto at = ip_offset(frame, link_type_);
-    if (!at || *at > frame.size()) return true;
-    packet.bytes.assign(frame.begin() + static_cast<std::ptrdiff_t>(*at), frame.end());
-    packet.length = static_cast<std::uint32_t>(std::max(header->len, header->caplen) - *at);
+    take_ip(std::as_bytes(std::span { data, header->caplen }), header->len, packet);
     return true;
   }
 

@@ -305,11 +305,7 @@ private:
     packet.interface = from.name;
     packet.link = from.link;
     packet.link_type = from.link_type;
-    const auto frame = body_.subspan(at, kept);
-    const auto offset = ip_offset(frame, from.link_type);
-    if (!offset || *offset > frame.size()) return;
-    packet.bytes.assign(frame.begin() + static_cast<std::ptrdiff_t>(*offset), frame.end());
-    packet.length = static_cast<std::uint32_t>(std::max(length, kept) - *offset);
+    take_ip(body_.subspan(at, kept), length, packet);
   }
 
   static std::int64_t nanoseconds(const Interface& from, std::uint64_t time)

@@ -39,4 +39,7 @@ private:
   bool inputs_;
 };
 
+// Whether IP packets are looked for in frames of this LINKTYPE_ value.
+bool is_read(std::uint32_t link_type);
+
 } // namespace tandem::trace

@@ -44,6 +44,18 @@ void add_word(CLI::App& command, const std::string& option, const std::map<std::
       ->check(CLI::IsMember(allowed));
 }
 
+// CLI11 itself takes -1 for the largest one.
+CLI::Validator whole_number()
+{
+  return { [](const std::string& text)
+           {
+             const bool digits =
+                 !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+             return digits ? std::string {} : text + ": a whole number is needed";
+           },
+           "" };
+}
+
 std::map<std::string, trace::Disposition> dispositions()
 {
   std::map<std::string, trace::Disposition> all;
@@ -121,8 +133,8 @@ void attach(CLI::App& trace, std::ostream& out, std::ostream& err, int& exit_cod
   add_word(*print_command, "--link", links(), shown->link, "Only packets that came or left by this link");
   print_command->add_option("--port", shown->port, "Only segments with this TCP port at either end");
   print_command->add_option("--why", shown->why, "Only packets whose reason contains this text");
-  print_command->add_option("--flow", shown->flow, "Only packets of the flow with this number");
-  print_command->add_option("--limit", shown->limit, "Stop after so many packets (0: all)");
+  print_command->add_option("--flow", shown->flow, "Only packets of the flow with this number")->check(whole_number());
+  print_command->add_option("--limit", shown->limit, "Stop after so many packets (0: all)")->check(whole_number());
   print_command->callback([&out, &err, &exit_code, shown]
                           { exit_code = guarded(out, err, [&] { print(*shown, out); }); });
 

@@ -61,6 +61,7 @@ void count(Summary& summary, const Event& event)
   reason.bytes += event.packet.length;
   const wire::Parsed parsed = parse(event.packet);
   if (!parsed.ok()) ++summary.faults[std::string { name(parsed.fault) }];
+  summary.unread.take(event.packet, parsed);
   count_link(summary, event, parsed);
 }
 
@@ -112,15 +113,22 @@ void write_table(const Summary& summary, const std::filesystem::path& file, std:
                static_cast<unsigned long long>(count.bytes));
     out << (what.second.empty() ? "-" : shown(what.second)) << '\n';
   }
-  out << "\nlink  dir     packets         bytes  pure ACKs\n";
+  // A foreign interface may have a name of any length.
+  std::size_t widest = 5;
   for (const auto& [where, count] : summary.links)
-    write_line(out, "%-5s %-3s  %10llu %13llu %10llu\n", shown(where.first).c_str(), where.second.c_str(),
+    widest = std::min<std::size_t>(std::max(widest, where.first.size()), 40);
+  const int width = static_cast<int>(widest);
+  write_line(out, "\n%-*s dir     packets         bytes  pure ACKs\n", width, "link");
+  for (const auto& [where, count] : summary.links)
+    write_line(out, "%-*s %-3s  %10llu %13llu %10llu\n", width, shown(where.first).c_str(), where.second.c_str(),
                static_cast<unsigned long long>(count.all.packets), static_cast<unsigned long long>(count.all.bytes),
                static_cast<unsigned long long>(count.pure_acks));
   if (summary.faults.empty()) return;
   out << "\nno segment            packets\n";
   for (const auto& [fault, packets] : summary.faults)
     write_line(out, "%-18s %10llu\n", fault.c_str(), static_cast<unsigned long long>(packets));
+  for (const std::string& sentence : summary.unread.words())
+    out << sentence << '\n';
 }
 
 void write_json(const Summary& summary, const std::filesystem::path& file, std::ostream& out)

@@ -3,6 +3,7 @@
 
 #include "src/trace/heading.h"
 #include "src/trace/recorder.h"
+#include "tools/trace/unread.h"
 
 #include <cstdint>
 #include <filesystem>
@@ -41,7 +42,8 @@ struct Summary
   std::map<std::pair<std::string, std::string>, Count> reasons {};   // by disposition ("-": of another program) and why
   std::map<std::pair<std::string, std::string>, LinkCount> links {}; // by link and direction
   std::map<std::string, std::uint64_t> faults {};                    // packets that are no segment, by ParseFault
-  std::string fault {};                                              // what ended the file early
+  Unread unread {};
+  std::string fault {}; // what ended the file early
 };
 
 // Throws trace::BadFile when nothing can be read.

@@ -1,6 +1,7 @@
 #include "tools/trace/live_report.h"
 
 #include "src/wire/text.h"
+#include "tools/trace/event.h"
 #include "tools/trace/replay_report.h"
 
 #include <nlohmann/json.hpp>
@@ -27,12 +28,13 @@ void write_flow(const LiveFlow& one, std::size_t number, std::int64_t start, std
   if (!one.unclaimed.empty() && one.unclaimed_from != 0)
     out << "  nothing is said of what follows packet " << one.unclaimed_from << ": " << one.unclaimed << '\n';
   for (const auto& [why, count] : one.decisions)
-    out << "  " << count << " x " << why << '\n';
+    out << "  " << count << " x " << shown(why) << '\n';
   if (!one.first) return;
   out << "  the first difference: " << seconds_text(one.first->time_ns - start) << ", packet " << one.first->packet
       << (one.first->segment.empty() ? "" : ": " + one.first->segment) << '\n';
-  out << "    recorded: " << one.first->before << '\n';
-  out << "    replayed: " << one.first->after << '\n';
+  // What was recorded may be anything, from whomever the file is.
+  out << "    recorded: " << shown(one.first->before) << '\n';
+  out << "    replayed: " << shown(one.first->after) << '\n';
 }
 
 } // namespace

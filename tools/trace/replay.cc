@@ -105,6 +105,7 @@ private:
     time_ns_ = packet.time_ns;
 
     FlowBook::Found found = book_.take(packet);
+    result_.unread.take(packet, found.parsed);
     if (found.flow == nullptr) return;
     ++result_.segments;
     if (result_.flows.size() < found.flow->number)

@@ -7,6 +7,7 @@
 #include "src/chain/chain.h"
 #include "src/trace/heading.h"
 #include "tools/trace/flow_book.h"
+#include "tools/trace/unread.h"
 
 #include <tandem/admission.h>
 #include <tandem/module.h>
@@ -137,6 +138,7 @@ struct Replay
   std::uint64_t packets = 0;
   std::uint64_t segments = 0;
   std::int64_t first_ns = 0, last_ns = 0;
+  Unread unread {};
   std::uint64_t out_of_order = 0; // times that went backwards; such a packet counts as simultaneous with the last
   std::vector<ReplayedFlow> flows {};
   std::string fault {}; // what ended the file early; what came before it is replayed

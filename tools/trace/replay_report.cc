@@ -1,6 +1,7 @@
 #include "tools/trace/replay_report.h"
 
 #include "src/wire/text.h"
+#include "tools/trace/event.h"
 
 #include <nlohmann/json.hpp>
 
@@ -57,8 +58,9 @@ void write_difference(const Difference& one, const ReplayReport& report, std::in
 {
   out << "  " << seconds_text(one.time_ns - start) << ", packet " << one.packet
       << (one.segment.empty() ? "" : ": " + one.segment) << '\n';
-  out << "    " << before_word(report.against) << ": " << one.before << '\n';
-  out << "    " << after_word(report.against) << ": " << one.after << '\n';
+  // A reason that was recorded may be anything, from whomever the file is.
+  out << "    " << before_word(report.against) << ": " << shown(one.before) << '\n';
+  out << "    " << after_word(report.against) << ": " << shown(one.after) << '\n';
 }
 
 void write_flow(const ReplayedFlow& one, const ReplayReport& report, std::int64_t start, std::ostream& out)
@@ -69,7 +71,7 @@ void write_flow(const ReplayedFlow& one, const ReplayReport& report, std::int64_
   if (one.flow.side == Side::guessed)
     out << "  which end is the laptop is a guess (" << wire::to_string(one.flow.key.local) << "); --local says it\n";
   for (const auto& [why, count] : one.decisions)
-    out << "  " << count << " x " << why << '\n';
+    out << "  " << count << " x " << shown(why) << '\n';
   if (report.differences)
     for (const Difference& difference : one.differences)
       write_difference(difference, report, start, out);
@@ -108,6 +110,8 @@ void write_text(const ReplayReport& report, const Replay& replay, std::ostream& 
   out << '\n';
   if (replay.out_of_order != 0)
     out << replay.out_of_order << " packets are older than the one before them; they count as simultaneous with it\n";
+  for (const std::string& sentence : replay.unread.words())
+    out << sentence << '\n';
   for (const ReplayedFlow& flow : replay.flows)
     write_flow(flow, report, replay.first_ns, out);
   if (replay.segments == 0) out << "no TCP segment to replay\n";

@@ -204,6 +204,7 @@ StallReport find_stalls(const StallOptions& options)
       report.last_ns = std::max(report.last_ns, packet.time_ns);
       const FlowBook::Found found = book.take(packet);
       if (found.flow != nullptr) ++report.segments;
+      report.unread.take(packet, found.parsed);
       finder.take(event, found);
     }
   }
@@ -228,6 +229,8 @@ void write_text(const StallReport& report, const std::filesystem::path& file, st
     if (report.set_back > 1) out << " (later on " << report.set_back - 1 << " times more)";
     out << ": the clock was set, or captures were joined; times and stalls across that are wrong\n";
   }
+  for (const std::string& sentence : report.unread.words())
+    out << sentence << '\n';
   write_links(report, out);
   for (const FlowStory& story : report.flows)
     write_flow(story, report.first_ns, out);
@@ -239,6 +242,7 @@ void write_json(const StallReport& report, const std::filesystem::path& file, st
   json all { { "file", file.string() },       { "packets", report.packets }, { "segments", report.segments },
              { "first_ns", report.first_ns }, { "last_ns", report.last_ns }, { "flows", json::array() } };
   if (!report.fault.empty()) all["fault"] = report.fault;
+  if (const auto unread = report.unread.words(); !unread.empty()) all["unread"] = unread;
   if (report.set_back != 0)
     all["set_back"] = { { "times", report.set_back },
                         { "packet", report.set_back_packet },

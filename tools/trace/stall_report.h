@@ -3,6 +3,7 @@
 
 #include "tools/trace/link_story.h"
 #include "tools/trace/stalls.h"
+#include "tools/trace/unread.h"
 
 #include <filesystem>
 #include <iosfwd>
@@ -21,6 +22,7 @@ struct StallReport
   std::uint64_t set_back_packet = 0; // the first of these
   std::int64_t set_back_by_ns = 0;   // it
   std::vector<FlowStory> flows {};
+  Unread unread {};
   std::string fault {};             // what ended the file early
   std::vector<LinkMoment> links {}; // of a recording by Tandem
 };

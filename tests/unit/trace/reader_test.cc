@@ -15,6 +15,8 @@ namespace
 {
 
 using namespace test;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 std::string reason_for(const std::string& content)
 {
@@ -242,6 +244,37 @@ TEST(Reader, LinkLayers)
   EXPECT_EQ(offset("0800" + std::string(36, '0'), 276), 20u);
   EXPECT_EQ(offset("02000000", 0), 4u);
   EXPECT_FALSE(offset(std::string(100, '0'), 127));
+}
+
+TEST(Reader, WhatALinkLayerPutsBehindAPacketIsNoneOfIt)
+{
+  const Packet packet = ack(1000);
+  const auto take = [&packet](std::size_t before, std::size_t behind, std::size_t kept, std::uint32_t type)
+  {
+    std::vector<std::byte> frame(before);
+    if (type == 1) frame[12] = std::byte { 8 };
+    frame.insert(frame.end(), packet.begin(), packet.end());
+    frame.resize(frame.size() + behind);
+    const auto length = static_cast<std::uint32_t>(frame.size());
+    frame.resize(std::min(frame.size(), kept));
+    Recorded recorded { .link_type = type };
+    take_ip(frame, length, recorded);
+    return recorded;
+  };
+  EXPECT_EQ(take(14, 6, 200, 1).bytes, packet) << "Ethernet's padding";
+  EXPECT_EQ(take(14, 6, 200, 1).length, packet.size());
+  EXPECT_EQ(take(14, 6, 54, 1).bytes.size(), 40u) << "of a packet that is cut, too";
+  EXPECT_EQ(take(14, 6, 54, 1).length, packet.size());
+  EXPECT_EQ(take(0, 6, 200, 101).length, packet.size() + 6) << "without a link layer all is the packet's own";
+  EXPECT_EQ(take(14, 0, 24, 1).length, packet.size());
+}
+
+TEST(Reader, CompressedFilesSayWhatUnpacksThem)
+{
+  EXPECT_THAT(reason_for("\x1f\x8b\x08 and so on"), StartsWith("offset 0: is compressed; unpack it first: gunzip -k "));
+  EXPECT_THAT(reason_for("\x28\xb5\x2f\xfd and so on"), HasSubstr("unzstd "));
+  EXPECT_THAT(reason_for("\x04\x22\x4d\x18 and so on"), HasSubstr("unlz4 "));
+  EXPECT_THAT(reason_for("\3757zXZ and so on"), HasSubstr("unxz -k "));
 }
 
 } // namespace

@@ -152,3 +152,12 @@ WORK = Scrubber(b"k" * 32, lambda packed: bytes(255 - one for one in packed), ["
     ("inbox of the box", f"inbox of the {WORK.learn('box')}"), ("https://a.test/x?y=1, then", "(address of a page) then")])
 def test_texts(text: str, shown: str) -> None:
     assert WORK.text(text) == shown
+
+
+def test_a_recording_that_is_cut_is_in_it_up_to_there(made, golden, tmp_path) -> None:
+    """As a capture is that was killed."""
+    cut = tmp_path.parent / f"{tmp_path.name}-cut.pcap"
+    cut.write_bytes((golden / "radio-silent.pcap").read_bytes()[:50_000])
+    parts = made("--recording", str(cut))
+    assert "recording.pcapng: " in parts["README.txt"].decode() and "up to where it is damaged: offset " in parts["README.txt"].decode()
+    assert len(packets(parts, tmp_path)) > 20

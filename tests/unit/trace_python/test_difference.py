@@ -43,6 +43,15 @@ def test_an_anonymised_copy_is_matched_by_port(golden, tmp_path, capsys) -> None
     assert "matched by port and order" in text and text.count("nothing differs") == 2 and ", in B " in text
 
 
+def test_reasons_of_a_file_do_not_command_the_terminal() -> None:
+    base = {"file": "x", "packets": 1, "first_ns": 0, "last_ns": 10, "flows": [{"flow": 1, "remote": "192.0.2.1:80", "begin_s": 0.0, "end_s": 1.0, "bytes_in": 9, "shortest_rtt_ms": None,
+                                                                             "repeated_segments": 0, "stalls": [], "decisions": {}}]}
+    other = json.loads(json.dumps(base))
+    other["flows"][0]["decisions"] = {"freeze: \x1b]0;title\x07\x9b2J": 3}
+    text = "\n".join(difference.lines(difference.compared(base, other)))
+    assert "0 -> 3  freeze: ?]0;title??2J" in text and not set("\x1b\x07\x9b") & set(text)
+
+
 def flow(number: int, remote: str, begin: float) -> dict:
     return {"flow": number, "remote": remote, "begin_s": begin}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import struct
 import subprocess
@@ -18,6 +19,10 @@ BASE = "radio-silent.pcap"
 
 def trace(*words: object, **options) -> subprocess.CompletedProcess:
     return subprocess.run([reader.program(), "trace", *map(str, words)], capture_output=True, text=True, errors="replace", timeout=280, **options)
+
+
+def trace_of_bytes(*words: object) -> subprocess.CompletedProcess:
+    return subprocess.run([reader.program(), "trace", *map(os.fsencode, map(str, words))], capture_output=True, text=True, errors="replace", timeout=60)
 
 
 def stories(file: Path) -> list[dict]:
@@ -93,6 +98,33 @@ def test_frames_that_cannot_be_read_are_none(conversation, tmp_path, name) -> No
     assert stories(file) == [] and "no IP packet (link type 127)" in trace("print", file).stdout
     done = trace("plot", file, "-o", tmp_path / "x.html")
     assert done.returncode == 2 and "holds no TCP segment" in done.stderr and "Wi-Fi frames" in done.stderr and "encrypted" in done.stderr, "and what to do"
+
+
+def test_what_is_behind_a_packet_is_no_part_of_it(conversation, tmp_path) -> None:
+    """Ethernet pads to 60 bytes, and many cards leave the check sequence of 802.11: neither is counted, nor copied."""
+    raw = json.loads(trace("explain", "--json", captures.write(tmp_path / "raw.pcap", conversation)).stdout)
+    ethernet = captures.WRAPPED["Ethernet"][1]
+    padded = captures.write(tmp_path / "padded.pcap", conversation, 1, lambda ip: ethernet(ip) + bytes(max(0, 60 - len(ethernet(ip)))))
+    checked = captures.write(tmp_path / "checked.pcap", conversation, *captures.WRAPPED["radiotap, check sequence"])
+    for file in (padded, checked):
+        assert json.loads(trace("explain", "--json", file).stdout)["bytes"] == raw["bytes"], file
+
+
+def test_headers_that_were_not_captured_whole_are_told(conversation, golden, tmp_path) -> None:
+    """SYNs and ACKs with SACK have more options than others: 68 bytes of each frame lose the handshake, and what tells of losses."""
+    short = captures.write(tmp_path / "x.pcap", [(time_ns, ip[:54], length) for time_ns, ip, length in conversation])
+    for action in (["explain"], ["explain", "--stalls"], ["replay", "--module", "freeze"]):
+        assert "55 packets were captured too short for the headers" in trace(*action, short).stdout, action
+    none = captures.write(tmp_path / "x.pcap", [(time_ns, ip[:39], length) for time_ns, ip, length in conversation])
+    done = trace("plot", none, "-o", tmp_path / "x.html")
+    assert done.returncode == 2 and "holds no TCP segment" in done.stderr and "tcpdump -s 200" in done.stderr
+
+
+def test_a_name_of_any_bytes_is_plotted(golden, tmp_path) -> None:
+    file = tmp_path / os.fsdecode(b"caf\xe9.pcap")
+    file.write_bytes((golden / BASE).read_bytes())
+    done = trace_of_bytes("plot", file, "-o", tmp_path / "x.html")
+    assert done.returncode == 0 and "<title>caf\ufffd.pcap, flow 1</title>" in (tmp_path / "x.html").read_text(encoding="utf-8"), done.stderr
 
 
 # -- cut and damaged files

@@ -1,5 +1,7 @@
 #include "tests/unit/trace/samples.h"
 #include "tools/trace/command.h"
+#include "tools/trace/live_report.h"
+#include "tools/trace/replay_report.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +13,9 @@ namespace
 {
 
 using namespace trace::test;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 struct Result
 {
@@ -45,6 +49,18 @@ TEST_F(TraceCommand, AStallIsNotAsLongAsNoNumber)
   for (const char* wrong : { "nan", "-nan", "inf", "0", "1e300", "x" })
     EXPECT_EQ(run({ "explain", file.path().string(), "--stalls", "--stall-ms", wrong }).exit_code, 2) << wrong;
   EXPECT_EQ(run({ "explain", file.path().string(), "--stalls", "--stall-ms", "500" }).exit_code, 0);
+}
+
+TEST_F(TraceCommand, NumbersThatAreNoneOfAnythingAreRefused)
+{
+  for (const auto& [option, wrong] :
+       { std::pair { "--limit", "-1" }, { "--limit", "x" }, { "--flow", "-1" }, { "--port", "70000" } })
+  {
+    const Result result = print({ option, wrong });
+    EXPECT_EQ(result.exit_code, 2) << option << wrong;
+    EXPECT_EQ(result.out, "") << option << wrong;
+  }
+  EXPECT_EQ(print({ "--limit", "0" }).out, print({}).out);
 }
 
 TEST_F(TraceCommand, PrintsALineForEachPacket)
@@ -158,7 +174,8 @@ TEST_F(TraceCommand, BadInputIsExitCode2)
 {
   const Result missing = run({ "print", "/nonexistent.pcapng" });
   EXPECT_EQ(missing.exit_code, 2);
-  EXPECT_EQ(missing.err, "tandem trace: /nonexistent.pcapng: cannot be opened for reading\n");
+  EXPECT_EQ(missing.err,
+            "tandem trace: /nonexistent.pcapng: cannot be opened for reading: No such file or directory\n");
 
   const Result longer = run({ "explain", std::string(300, 'a') });
   EXPECT_EQ(longer.exit_code, 2);
@@ -187,6 +204,72 @@ TEST_F(TraceCommand, AnUnwritableOutputIsExitCode1)
   std::ofstream full { "/dev/full" };
   std::ostringstream err;
   EXPECT_EQ(trace_main({ "print", file.path().string() }, full, err), 1);
+}
+
+// As tcpdump writes it: microseconds, each frame cut to `kept` bytes.
+std::string classic(std::uint32_t link_type, const std::string& before, const Packet& packet, std::size_t kept)
+{
+  std::string file;
+  const auto put = [&file](std::uint32_t value) { file.append(reinterpret_cast<const char*>(&value), 4); };
+  for (const std::uint32_t value : { 0xa1b2c3d4u, 0x00040002u, 0u, 0u, 65535u, link_type })
+    put(value);
+  const std::string frame = before + std::string { reinterpret_cast<const char*>(packet.data()), packet.size() };
+  const std::string part = frame.substr(0, kept);
+  for (const std::size_t value : { std::size_t { 1 }, std::size_t { 0 }, part.size(), frame.size() })
+    put(static_cast<std::uint32_t>(value));
+  return file + part;
+}
+
+TEST(TraceCommands, WhatCannotBeReadSaysWhyAndWhatToDo)
+{
+  const std::string ethernet = std::string(12, '\0') + std::string { 8, 0 };
+  const auto said = [](const std::string& content)
+  {
+    const TemporaryFile file { content, ".pcap" };
+    const std::string text = run({ "explain", file.path().string() }).out;
+    const std::string stalls = run({ "explain", "--stalls", file.path().string() }).out;
+    const auto told = nlohmann::json::parse(run({ "explain", "--stalls", "--json", file.path().string() }).out);
+    const std::string json = told.contains("unread") ? told["unread"][0].get<std::string>() + '\n' : "";
+    EXPECT_EQ(json.empty(), text.find(json.empty() ? "tcpdump" : json) == std::string::npos) << text;
+    EXPECT_THAT(stalls, HasSubstr(json));
+    return json;
+  };
+  EXPECT_EQ(said(classic(1, ethernet, ack(1000), 14 + 40)),
+            "1 packet was captured too short for the headers, and left out: capture 200 bytes of each or more (tcpdump "
+            "-s 200)\n");
+  EXPECT_EQ(said(classic(9, "\xff\x03" + std::string { 0, 0x21 }, ack(1000), 200)),
+            "1 frame has link type 9, in which no packets are found: Ethernet, raw IP, Linux cooked, BSD loopback and "
+            "802.11 are read\n");
+  EXPECT_EQ(said(classic(1, ethernet, ack(1000), 200)), "");
+  EXPECT_EQ(said(classic(1, std::string(12, '\0') + std::string { 8, 6 }, ack(1000), 200)), "") << "ARP is no TCP";
+}
+
+TEST(TraceCommands, NothingOfAFileReachesTheTerminalAsItIs)
+{
+  trace::Recorder recorder { {} };
+  for (std::uint32_t number = 0; number < 4; ++number)
+    recorder.add({ .at = tick(1ms * number),
+                   .disposition = trace::Disposition::dropped,
+                   .before = ack(1000 * number),
+                   .why = "narrow: \x1b]0;title\x07" });
+  std::ostringstream content;
+  write_pcapng(content, recorder, heading(), realtime_offset);
+  const TemporaryFile file { content.str() };
+  for (const std::vector<std::string>& words :
+       { std::vector<std::string> { "print" }, { "explain" }, { "explain", "--stalls" } })
+  {
+    std::vector<std::string> all = words;
+    all.push_back(file.path().string());
+    EXPECT_THAT(run(all).out, AllOf(HasSubstr("narrow: ?]0;title?"), Not(HasSubstr("\x1b")))) << words[0];
+  }
+
+  const Difference difference { .before = "dropped | narrow: \x1b]0;title\x07", .after = "passed | \x1b[2J" };
+  std::ostringstream replayed;
+  write_text({ .file = file.path() },
+             { .segments = 1, .flows = { { .decisions = { { "\x1b[5m", 1 } }, .first = difference } } }, replayed);
+  write_text(file.path(), LiveReplay { .flows = { { .decisions = { { "\x1b[5m", 1 } }, .first = difference } } },
+             replayed);
+  EXPECT_THAT(replayed.str(), AllOf(HasSubstr("recorded: dropped | narrow: ?]0;title?\n"), Not(HasSubstr("\x1b"))));
 }
 
 } // namespace

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <sstream>
+
 namespace tandem::trace_tool
 {
 namespace
@@ -32,6 +34,19 @@ TEST(Explain, CountsByReasonLinkAndFault)
                                          { { "wifi", "in" }, { { 1, 20 }, 0 } } };
   EXPECT_EQ(summary.links, links);
   EXPECT_EQ(summary.faults, (std::map<std::string, std::uint64_t> { { "truncated_ip", 1 } }));
+}
+
+TEST(Explain, LongNamesOfInterfacesKeepTheColumns)
+{
+  Summary summary;
+  summary.links = { { { "wlp0s20f3", "in" }, { { 1, 52 }, 0 } }, { { "wwan0", "out" }, { { 2, 104 }, 2 } } };
+  std::ostringstream out;
+  write_table(summary, "x.pcapng", out);
+  EXPECT_NE(out.str().find("\nlink      dir     packets         bytes  pure ACKs\n"
+                           "wlp0s20f3 in            1            52          0\n"
+                           "wwan0     out           2           104          2\n"),
+            std::string::npos)
+      << out.str();
 }
 
 } // namespace

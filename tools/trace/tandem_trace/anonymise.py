@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 import secrets
 import struct
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -114,8 +115,15 @@ class Anonymiser:
         head[at:end] = bytes(end - at)  # behind the end of the options
 
 
-def anonymise(source: Path, target: Path, key: bytes | None, keep_addresses: bool = False) -> str:
-    """Writes the copy, whole or not at all. Returns a line that says what is in it."""
+@dataclass(frozen=True)
+class Copied:
+    kept: int  # TCP packets
+    left_out: int  # others
+    fault: str  # of a source that is damaged: what is behind it is not in the copy; empty: none
+
+
+def anonymise(source: Path, target: Path, key: bytes | None, keep_addresses: bool = False) -> Copied:
+    """Writes the copy, whole or not at all; of a source that is damaged what is before the damage."""
     from tandem_common.whole import written_whole
 
     work = Anonymiser(None if keep_addresses else key or secrets.token_bytes(KEY_BYTES))
@@ -130,7 +138,5 @@ def anonymise(source: Path, target: Path, key: bytes | None, keep_addresses: boo
                 kept += 1
                 before = work.packet(packet.before) if packet.before is not None else None
                 capture.write(out, packet, *made, before[0] if before else None)
-    if capture.fault:
-        raise BadInput(f"{source}: {capture.fault}; {target} holds the {kept} packets before it")
-    return f"{target}: {kept} TCP packets; {left_out} others were left out"
+    return Copied(kept, left_out, capture.fault)
 

@@ -109,13 +109,15 @@ def bundle(target: Path, path: str, configuration: Path | None, recording: Path 
     _network_names(told, work)
     parts = {name: (work.text(value) if isinstance(value, str) else json.dumps(work.json(value), indent=1) + "\n").encode() for name, value in told.items()}
     parts["versions.json"] = (json.dumps(_versions(told.get("status.json")), indent=1) + "\n").encode()
+    damage = ""
     try:
-        parts["recording.pcapng"] = _recording(target, daemon, recording, key, with_addresses)
+        parts["recording.pcapng"], damage = _recording(target, daemon, recording, key, with_addresses)
     except (Failure, TraceError) as fault:
         if recording:
             raise BadInput(str(fault)) from fault
         missing["recording.pcapng"] = str(fault)
-    lines = [f"{name}: {len(content)} bytes" for name, content in sorted(parts.items())] + [f"{name}: not there: {work.text(why)}" for name, why in sorted(missing.items())]
+    lines = [f"{name}: {len(content)} bytes" + (f", up to where it is damaged: {work.text(damage)}" if damage and name == "recording.pcapng" else "")
+             for name, content in sorted(parts.items())] + [f"{name}: not there: {work.text(why)}" for name, why in sorted(missing.items())]
     kept = "Addresses of packets and peers are as they were (--with-addresses)." if with_addresses else \
         "Addresses are replaced by others, the same in the recording and in the texts; common prefixes are kept (Crypto-PAn, a key that is thrown away)."
     readme = README.format(when=time.strftime("%Y-%m-%d %H:%M:%S %z"), parts="\n".join(lines) + "\n", addresses=kept, look="tar -xzf FILE; every part is text, but for the recording (tandem trace print).")
@@ -123,15 +125,15 @@ def bundle(target: Path, path: str, configuration: Path | None, recording: Path 
     return lines
 
 
-def _recording(target: Path, daemon: Daemon, given: Path | None, key: bytes, with_addresses: bool) -> bytes:
-    """Headers alone, whatever was recorded."""
+def _recording(target: Path, daemon: Daemon, given: Path | None, key: bytes, with_addresses: bool) -> tuple[bytes, str]:
+    """Headers alone, whatever was recorded, and what is wrong with a file that is damaged: it is there up to the damage."""
     raw, copy = target.with_name(target.name + ".recording"), target.with_name(target.name + ".copy")
     try:
         if given is None:
             with open(os.open(raw, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as out:
                 out.write(daemon.fetch("/v1/recording"))
-        anonymise(given or raw, copy, key, keep_addresses=with_addresses)
-        return copy.read_bytes()
+        copied = anonymise(given or raw, copy, key, keep_addresses=with_addresses)
+        return copy.read_bytes(), copied.fault
     except OSError as fault:
         raise TraceError(f"{fault.filename or target}: {fault.strerror}") from fault
     finally:

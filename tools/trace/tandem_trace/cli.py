@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Sequence
@@ -21,7 +22,8 @@ def plot(given: argparse.Namespace) -> None:
     if output.suffix not in (".html", ".png"):
         raise BadInput(f"-o {output}: a name that ends in .html or .png is needed")
     story = reader.story(given.file, given.flow)
-    title = f"{given.file.name}, flow {given.flow}"
+    # A name on the disk may be any bytes; a page is UTF-8.
+    title = f"{os.fsencode(given.file.name).decode(errors='replace')}, flow {given.flow}"
     upload = given.direction == "up" if given.direction else story["bytes_out"] > story["bytes_in"]
     told = series.of_packets(reader.packets(given.file, given.flow), story["first_ns"], upload)
     wifi = series.of_links(story)
@@ -37,7 +39,7 @@ def plot(given: argparse.Namespace) -> None:
             from .page import page
 
             with written_whole(output) as fresh:
-                fresh.write_text(page(title, told, story))
+                fresh.write_text(page(title, told, story), encoding="utf-8")
     except OSError as fault:
         raise TraceError(f"{output}: {fault.strerror}") from fault
     print(f"{output}: {told['packets']} packets")
@@ -92,7 +94,10 @@ def anonymise(given: argparse.Namespace) -> None:
         raise BadInput(f"-o {given.output}: is the recording itself, of which the copy keeps the headers only; another name is needed")
     need_file(given.output)
     key = given.key.read_bytes() if given.key else None
-    print(work(given.file, given.output, key))
+    copied = work(given.file, given.output, key)
+    if copied.fault:
+        raise BadInput(f"{given.file}: {copied.fault}; {given.output} holds the {copied.kept} packets before it")
+    print(f"{given.output}: {copied.kept} TCP packets; {copied.left_out} others were left out")
 
 
 def wireshark(given: argparse.Namespace) -> None:
@@ -150,7 +155,7 @@ def main(words: Sequence[str]) -> int:
 
     one = actions.add_parser("anonymise", help="a copy with other addresses and without payload")
     one.add_argument("file", type=Path, help="recording or capture")
-    one.add_argument("-o", "--output", type=Path, required=True, help="the copy, pcapng or pcap as the original")
+    one.add_argument("-o", "--output", type=Path, required=True, help="the copy, pcapng whatever the original is")
     one.add_argument("--key", type=Path, help="file with 32 bytes: equal keys give equal addresses; default a fresh one that is thrown away")
     one.set_defaults(work=anonymise)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -12,6 +13,7 @@ from .errors import BadInput
 from .reader import program
 
 Flow = dict[str, Any]
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 CAUSES = {"radio_silent": "radio silent", "queue": "queue at the access point", "server_idle": "server idle", "receive_window": "receive window",
           "server_timeout": "the server's timeout", "reordering": "reordering", "tandem": "Tandem itself", "loss": "slow repair of a loss", "unknown": "unknown"}
 
@@ -112,7 +114,7 @@ def lines(told: dict[str, Any]) -> list[str]:
     total = [row for why, count in told["decisions"].items() if count["a"] != count["b"] for row in [f"  {count['a']:>9} -> {count['b']:<9} {why}"]]
     if total and len(told["flows"]) > 1:
         made += ["", "all flows, decisions of Tandem by reason (packets)", *total]
-    return made
+    return [_CONTROL.sub("?", line) for line in made]  # reasons are of the files, which may be a stranger's
 
 
 def _rows(flow: dict[str, Any]) -> list[str]:

@@ -24,5 +24,5 @@ def rounded(value: Any) -> Any:
 def page(title: str, told: dict[str, Any], story: dict[str, Any]) -> str:
     # "</script" would end the script, and "<!--<script" would keep it from ending; JSON allows the escape.
     data = json.dumps(rounded({**told, "story": story}), separators=(",", ":")).replace("<", "\\u003c")
-    before, _, behind = TEMPLATE.read_text().partition("@DATA@")  # a file's name may be anything, too
+    before, _, behind = TEMPLATE.read_text(encoding="utf-8").partition("@DATA@")  # a file's name may be anything, too
     return before.replace("@TITLE@", html.escape(title)) + data + behind

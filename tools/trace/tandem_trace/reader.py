@@ -45,13 +45,5 @@ def story(file: Path, flow: int) -> dict[str, Any]:
         if one["flow"] == flow:
             return {**one, "first_ns": told["first_ns"], "fault": told.get("fault", ""), "links": told.get("links", [])}
     if not told["flows"]:
-        raise BadInput(f"{file}: holds no TCP segment that can be read{no_segment_hint(file)}")
+        raise BadInput("; ".join([f"{file}: holds no TCP segment that can be read", *told.get("unread", [])]))
     raise BadInput(f"{file}: no flow {flow}; it has {len(told['flows'])}")
-
-
-def no_segment_hint(file: Path) -> str:
-    """What to do where frames of a Wi-Fi monitor hold no readable packet; empty for other captures."""
-    first = subprocess.run([program(), "trace", "print", "--limit", "1", str(file)], capture_output=True, text=True, errors="replace", check=False).stdout
-    if any(f"(link type {number})" in first for number in (105, 127)):
-        return ": these are Wi-Fi frames as the air has them, commonly encrypted; capture on the interface itself (tcpdump -i wlan0), or decrypt them first"
-    return ""
