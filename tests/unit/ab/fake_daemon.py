@@ -11,11 +11,12 @@ from typing import Any
 
 
 class FakeDaemon:
-    """Modules `offload` (on) and `mirror` (off). `ap`, `interface`, `cell_up`, `cell_bytes`, `why` (not in force) and `standing` may be changed meanwhile."""
+    """Modules `offload` (on) and `mirror` (off). `ap`, `interface`, `cell_up`, `cell_bytes`, `why` (not in force), `standing` and `hands_off` may be changed meanwhile."""
 
     def __init__(self, path: Path):
         self.path, self.ap, self.cell_up, self.cell_bytes, self.why, self.standing = path, "02:00:00:00:00:01", True, 0, "", "acting"
         self.interface, self.asked, self.addresses = "wlan0", [], ["10.0.0.2", "fe80::1"]
+        self.hands_off = ""
         self.flows: list[dict[str, Any]] = []
         self.state: dict[str, dict[str, Any]] = {
             "offload": {"enabled": True, "knobs": {"strategy": "validated", "fraction": "0.5", "window_mss": "20"}, "decisions": {}},
@@ -66,7 +67,7 @@ class FakeDaemon:
                              "surveys": [{"in_use": True, "frequency_mhz": 2437, "busy_ms": 10, "active_ms": 100}]}, "cell": {}, "steering": {}}
         if path == "/v1/flows":
             return self.flows
-        return {"version": "0.1.0", "evidence": {"share": 0.05}, "datapath": {"cell_bytes": self.cell_bytes},
+        return {"version": "0.1.0", "hands_off": self.hands_off, "evidence": {"share": 0.05}, "datapath": {"cell_bytes": self.cell_bytes},
                 "links": {"wifi": {"interface": self.interface, "addresses": self.addresses, "up": True}, "cell": {"up": self.cell_up}}}
 
     @property

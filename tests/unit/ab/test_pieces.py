@@ -167,6 +167,11 @@ def test_the_cost_is_told_before_it_begins() -> None:
     assert "for every 10 Mb/s" in " ".join(a_plan().lines())
 
 
+def test_amounts_have_no_powers_of_ten() -> None:
+    assert [quantities.size(number) for number in (999, 999_499, 999_500, 999_999_999, 5e12)] == ["999 B", "999 kB", "1 MB", "1 GB", "5000 GB"]
+    assert "at 1440 Mb/s" in "\n".join(a_plan(rate_mbps=1440.0).lines())
+
+
 def test_too_little_power_is_told_with_what_would_do() -> None:
     assert "Too little time: below 8 pairs" in " ".join(a_plan(most_s=100.0).lines())
     words = " ".join(a_plan(most_s=600.0).lines())

@@ -56,6 +56,24 @@ def test_an_experiment_ends_when_the_interval_is_narrow_and_leaves_reports(daemo
     assert cli.main(["show", str(out), "--json"]) == 0 and json.loads(capsys.readouterr().out)["comparisons"] == told["comparisons"]
 
 
+def test_what_tandem_leaves_alone_is_not_measured(daemon, tmp_path, capsys) -> None:
+    """Behind a tunnel or a captive portal modules do nothing: none would be found to gain anything, at full cost."""
+    daemon.hands_off = "wg0 has the default route"
+    assert ab(tmp_path / "ab") == 1 and "hands off all flows here: wg0 has the default route" in capsys.readouterr().err
+    assert not (tmp_path / "ab").exists() and daemon.asked == []
+    assert cli.main(["--null", "--report", str(tmp_path / "null"), *QUICK, "--most", "1s", *STEADY]) == 0, "off against off needs no module"
+    assert all(not pair["discarded"] for pair in lines(tmp_path / "null"))
+
+
+def test_a_tunnel_that_comes_meanwhile_spoils_the_pair(daemon, tmp_path) -> None:
+    process = running(daemon, tmp_path)
+    wait_for(lambda: (tmp_path / "ab/pairs.jsonl").exists() and lines(tmp_path / "ab"))
+    daemon.hands_off = "wg0 has the default route"
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 1 and "5 pairs in a row do not count; the latest: mirror: Tandem had its hands off all flows: wg0 has the default route" in err
+    assert not lines(tmp_path / "ab")[0]["discarded"] and daemon.on == {"offload"}
+
+
 def test_every_arm_had_its_modules_and_the_users_are_back(daemon, tmp_path) -> None:
     daemon.state["mirror"]["enabled"] = True
     assert ab(tmp_path / "ab", "--most", "1s", settings="off:queued:offload.window_mss=30") == 0

@@ -149,13 +149,16 @@ def measure(given: argparse.Namespace, command: list[str], arguments: list[str])
     modules = daemon.modules()
     arms = settings.null() if given.null else settings.parse(given.settings, list(modules))
     settings.check(arms, settings.knobs_of(modules))
+    status = daemon.get("/v1/status")
+    if (off := status.get("hands_off")) and any(arm.modules for arm in arms):
+        raise Failure(f"Tandem has its hands off all flows here: {off}. Its modules would do nothing, and their gain would be measured as none; tandem ab --null says how quiet this place is")
     directory = given.report or Path(time.strftime("tandem-ab-%Y%m%d-%H%M%S"))
     store = Store(directory)
     head = {"arms": [{"name": arm.name, "modules": sorted(arm.modules), "knobs": dict(arm.knobs)} for arm in arms], "null": given.null, "workload": workload.describe(),
             "unit": workload.unit, "smaller_is_better": workload.smaller_is_better, "for_s": measured, "warm_up_s": warm_up, "washout_s": washout, "until": until,
             "seed": int.from_bytes(os.urandom(4), "big") if given.seed is None else given.seed, "unvalidated": given.unvalidated,
             "command": shlex.join(["tandem", "ab", *arguments]), "begun": time.strftime("%Y-%m-%d %H:%M:%S %z"),
-            "machine": f"Linux {os.uname().release}, {provenance.cpu()}", "version": str(daemon.get("/v1/status").get("version", "unknown"))}
+            "machine": f"Linux {os.uname().release}, {provenance.cpu()}", "version": str(status.get("version", "unknown"))}
     if store.load() and store.pairs:
         store.check(head)
         if given.seed not in (None, store.head["seed"]):

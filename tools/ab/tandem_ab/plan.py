@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tandem_common import confidence
 from tandem_common.duration import clock
 
-from .quantities import count, percent, size
+from .quantities import count, digits, percent, size
 
 GUESSED_DEVIATION = 0.10  # of a pair's log ratio, before any pair
 GUESSED_SECONDS = 10.0  # of a block that takes as long as it takes
@@ -77,7 +77,7 @@ class Plan:
     def _volume(self) -> str:
         if self.steady:
             if self.rate_mbps:
-                return f"{size(self._bytes(self.rate_mbps))}, at {self.rate_mbps:.3g} Mb/s"
+                return f"{size(self._bytes(self.rate_mbps))}, at {digits(self.rate_mbps)} Mb/s"
             return f"{size(self._bytes(10.0))} for every 10 Mb/s that the link carries"
         if self.bytes_of_block:
             return f"{size(self.pairs * self.arms * self.bytes_of_block)}, as much a block as so far"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import re
 
-from tandem_common.amounts import count, size
+from tandem_common.amounts import count, digits, size
 from tandem_common.duration import duration
 from tandem_common.errors import BadInput
 
-__all__ = ["count", "duration", "percent", "share", "size"]
+__all__ = ["count", "digits", "duration", "percent", "share", "size"]
 
 
 def share(name: str, text: str, least: float, most: float) -> float:

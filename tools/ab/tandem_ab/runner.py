@@ -12,7 +12,7 @@ from tandem_common.errors import Failure
 
 from .arms import Arm
 from .store import Store
-from .surroundings import between, disturbance, moment, unvalidated
+from .surroundings import between, disturbance, hands_off, moment, unvalidated
 from .switch import Switch
 from .workloads import Workload
 
@@ -60,7 +60,7 @@ class Runner:
         outcome = self._workload.run()
         after = moment(self._daemon)
         beside = between(before, after, self._cores)
-        reason = missing or self._switch.touched(arm) or outcome.reason or disturbance(first, before, after, beside, self._busy_limit)
+        reason = missing or self._switch.touched(arm) or hands_off(bool(arm.modules), before, after) or outcome.reason or disturbance(first, before, after, beside, self._busy_limit)
         if not reason and not self._counts_unvalidated and arm.name != "queued":
             reason = unvalidated("offload" in arm.modules, after, beside)
         reason = reason or self._strange(outcome)

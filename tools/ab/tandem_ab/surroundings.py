@@ -38,6 +38,7 @@ class Moment:
     joules: float | None
     watts: float | None  # of the battery, while it discharges
     process: str = ""  # of the daemon
+    hands_off: str = ""  # why the daemon leaves all flows alone, whatever modules are on
 
 
 def moment(daemon: Daemon) -> Moment:
@@ -68,7 +69,7 @@ def _moment(daemon: Daemon) -> Moment:
         survey=(survey["busy_ms"], survey["active_ms"]) if survey else None, cell_up=bool(cell.get("up", False)),
         cell_bytes=int(status["datapath"]["cell_bytes"]), faults=sum(module["faults"] for module in modules.values()), decisions=decisions,
         cell_by_module=cell_by_module(modules), daemon_cpu=_process_cpu(process.split()[0]), own_cpu=sum(one.ru_utime + one.ru_stime for one in usage), busy_cpu=_busy_cpu(),
-        joules=_rapl(), watts=_battery(), process=process)
+        joules=_rapl(), watts=_battery(), process=process, hands_off=status.get("hands_off") or "")
 
 
 def cell_by_module(modules: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
@@ -181,6 +182,12 @@ def disturbance(first: Moment, before: Moment, after: Moment, beside: Beside, bu
     if beside.others_cpu > busy_limit:
         return f"the machine was busy: other programs used {beside.others_cpu * 100:.0f} % of it"
     return ""
+
+
+def hands_off(arm_has_modules: bool, before: Moment, after: Moment) -> str:
+    """Why a trial of an arm with modules is one without: behind a tunnel, a captive portal, or on a network that is excluded."""
+    why = after.hands_off or before.hands_off
+    return f"Tandem had its hands off all flows: {why}" if arm_has_modules and why else ""
 
 
 def unvalidated(arm_has_offload: bool, after: Moment, beside: Beside) -> str:
