@@ -63,6 +63,10 @@ int switch_module(const Client& client, const std::string& name, bool on, bool s
     const std::string missing = not_in_force(module);
     told.update({ { "in_force", missing.empty() }, { "in_force_why", missing } });
     if (!missing.empty()) text += ", not yet in force: " + missing;
+    // On, and yet nothing is done.
+    const std::string off = words_of(client.get_json("/v1/status"), "hands_off");
+    told["hands_off"] = off;
+    if (!off.empty()) text += "; hands are off all flows now: " + off;
   }
   print(as_json ? pretty(told) : text + '\n');
   return 0;

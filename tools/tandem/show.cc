@@ -28,9 +28,11 @@ std::string text(const json& value)
   if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
   if (value.is_number_float())
   {
-    std::array<char, 40> buffer {};
+    // Modules tell bytes as these, too: all of their digits, and never powers of ten.
     const double number = value;
-    std::snprintf(buffer.data(), buffer.size(), std::fabs(number) < 1e6 ? "%.4g" : "%.0f", number);
+    if (number == std::floor(number) && std::fabs(number) < 1e15) return fixed(number, 0);
+    std::array<char, 400> buffer {};
+    std::snprintf(buffer.data(), buffer.size(), std::fabs(number) < 9999.5 ? "%.4g" : "%.0f", number);
     return buffer.data();
   }
   if (value.is_array())

@@ -1,5 +1,6 @@
 #include "tools/tandem/top.h"
 
+#include "tools/tandem/json_values.h"
 #include "tools/tandem/output.h"
 #include "tools/tandem/table.h"
 #include "tools/tandem/top_view.h"
@@ -39,21 +40,17 @@ public:
   {
     if (::isatty(STDIN_FILENO) == 0 || ::isatty(STDOUT_FILENO) == 0 || ::tcgetattr(STDIN_FILENO, &before_) != 0)
       throw Failure { "tandem top needs a terminal; for scripts: tandem status --json", bad_input };
-    termios raw = before_;
-    raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
-    ::tcsetattr(STDIN_FILENO, TCSANOW, &raw);
     sigset_t ends {};
     sigemptyset(&ends);
-    for (const int signal : { SIGINT, SIGTERM, SIGHUP, SIGWINCH })
+    for (const int signal : { SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP })
       sigaddset(&ends, signal);
     ::sigprocmask(SIG_BLOCK, &ends, nullptr);
     signals_ = ::signalfd(-1, &ends, SFD_CLOEXEC);
-    std::cout << "\x1b[?1049h\x1b[?25l" << std::flush;
+    enter();
   }
   ~Screen()
   {
-    std::cout << "\x1b[?25h\x1b[?1049l" << std::flush;
-    ::tcsetattr(STDIN_FILENO, TCSANOW, &before_);
+    leave();
     if (signals_ >= 0) ::close(signals_);
   }
   Screen(const Screen&) = delete;
@@ -75,13 +72,57 @@ public:
     if (wait[1].revents != 0)
     {
       signalfd_siginfo told {};
-      return ::read(signals_, &told, sizeof told) == sizeof told && told.ssi_signo == SIGWINCH ? 0 : 'q';
+      if (::read(signals_, &told, sizeof told) != sizeof told) return 'q';
+      if (told.ssi_signo == SIGTSTP) stop();
+      return told.ssi_signo == SIGWINCH || told.ssi_signo == SIGTSTP ? 0 : 'q';
     }
     char pressed = 0;
-    return ::read(STDIN_FILENO, &pressed, 1) == 1 ? pressed : 'q'; // the terminal is gone
+    if (::read(STDIN_FILENO, &pressed, 1) != 1) return 'q'; // the terminal is gone
+    if (pressed != '\x1b') return pressed;
+    skip_sequence();
+    return 0;
   }
 
 private:
+  void enter() const
+  {
+    termios raw = before_;
+    raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+    ::tcsetattr(STDIN_FILENO, TCSANOW, &raw);
+    std::cout << "\x1b[?1049h\x1b[?25l" << std::flush;
+  }
+
+  void leave() const
+  {
+    std::cout << "\x1b[?25h\x1b[?1049l" << std::flush;
+    ::tcsetattr(STDIN_FILENO, TCSANOW, &before_);
+  }
+
+  // Ctrl-Z: the shell gets its terminal as it was, until `fg`.
+  void stop() const
+  {
+    leave();
+    ::raise(SIGSTOP);
+    enter();
+  }
+
+  // What follows ESC: of Page Down "[6~", of F1 "OP", of Alt and a digit that digit. No command is meant by it.
+  static void skip_sequence()
+  {
+    const auto next = []() -> char
+    {
+      pollfd more { STDIN_FILENO, POLLIN, 0 };
+      char one = 0;
+      constexpr int apart_ms = 50; // over a network the key may come in pieces
+      return ::poll(&more, 1, apart_ms) > 0 && ::read(STDIN_FILENO, &one, 1) == 1 ? one : '\0';
+    };
+    const char kind = next();
+    if (kind == 'O') next();
+    if (kind != '[') return;
+    for (char one = next(); one != '\0' && (one < '@' || one > '~');)
+      one = next(); // ECMA-48: parameters, then one letter or ~
+  }
+
   termios before_ {};
   int signals_ = -1;
 };
@@ -190,8 +231,11 @@ int why(const Client& client, const std::string& server, bool as_json)
     std::string addresses;
     for (const std::string& address : peer.addresses)
       addresses += (addresses.empty() ? "" : ", ") + address;
+    const std::string off = words_of(client.get_json("/v1/status"), "hands_off");
     throw Failure { "no connection to " + printable(server) + (addresses == server ? "" : " (" + addresses + ")")
-                    + " is known. Tandem follows those that begin while it runs; `tandem flows` shows them" };
+                    + " is known. "
+                    + (off.empty() ? "Tandem follows those that begin while it runs; `tandem flows` shows them"
+                                   : "Tandem has its hands off all of them: " + off) };
   }
   print(as_json ? pretty(flows) : explain_flows(flows, client.get_json("/v1/modules"), style_of_stdout()));
   return 0;

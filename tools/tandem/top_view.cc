@@ -166,7 +166,11 @@ std::string TopView::show(const json& status, const json& flows, double seconds,
   const json& table = member(status, "flows");
   std::string all = style(Tone::strong, "tandemd " + words_of(status, "version")) + ", up "
                     + duration_of(number(status, "uptime_s")) + ", " + fixed(number(table, "count"), 0) + " flows, "
-                    + format_rate({ now * 1e6 }) + "  " + sparkline(goodput_) + "\n\n";
+                    + format_rate({ now * 1e6 }) + "  " + sparkline(goodput_) + "\n";
+  // Modules that are on do nothing then.
+  if (const std::string off = words_of(status, "hands_off"); !off.empty())
+    all += style(Tone::warning, "hands off all flows: " + off) + '\n';
+  all += '\n';
   all += links_text(part(status, "links"), seconds, style) + '\n';
   all += modules_text(list(status, "modules"), seconds, style) + '\n';
   all += flows.is_array() ? flows_text(flows, style) : "";

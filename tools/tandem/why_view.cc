@@ -6,6 +6,7 @@
 #include "tools/tandem/show.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace tandem::cli
 {
@@ -53,6 +54,17 @@ std::string sender_line(const json& sender)
          + (why.empty() ? "" : ": " + why) + '\n';
 }
 
+// Shares are small: a mark on one packet of 200 is not none.
+std::string figure(double value)
+{
+  const double size = std::fabs(value);
+  if (value == std::floor(value) || size >= 100) return fixed(value, 0);
+  std::string text = fixed(value, size >= 1 ? 1 : size >= 0.1 ? 2 : 4);
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.back() == '.') text.pop_back();
+  return text;
+}
+
 std::string facts_line(const json& facts)
 {
   std::string line;
@@ -60,9 +72,7 @@ std::string facts_line(const json& facts)
   {
     if (fact == "why" || fact == "state" || fact == "phase") continue;
     std::string shown = value.is_string() ? printable(value.get<std::string>()) : "";
-    if (value.is_number())
-      shown = fixed(value.get<double>(), value.get<double>() < 100 && value.is_number_float() ? 1 : 0);
-    if (shown.ends_with(".0")) shown.resize(shown.size() - 2);
+    if (value.is_number()) shown = figure(value.get<double>());
     if (!shown.empty()) line += (line.empty() ? "" : ", ") + printable(fact) + ' ' + shown;
   }
   return line.empty() ? "" : "      " + line + '\n';

@@ -19,6 +19,7 @@ public:
   std::atomic<bool> rules_fail { false }; // the keeper could not load them
   std::atomic<bool> disk_full { false };
   std::atomic<bool> nothing_saved { false };
+  std::atomic<bool> hands_off { false };
 
   // What was asked, e.g. "enable offload on".
   std::vector<std::string> calls()
@@ -45,6 +46,7 @@ public:
       { "datapath", { { "queued", 1000 }, { "passed", 900 }, { "edited", 100 }, { "queue_drops", 0 } } },
       { "faults", { { "checksum", 2 } } },
       { "keeper", { { "state", "armed" } } },
+      { "hands_off", hands_off ? "wg0 has the default route" : "" },
       { "flows", { { "count", 1 }, { "capacity", 4096 }, { "refused", 0 } } },
       { "modules", modules() }
     };

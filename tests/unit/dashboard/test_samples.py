@@ -83,6 +83,13 @@ def test_wifi_comes_before_cellular():
     assert list(sample["point"]["links"]) == [link["name"] for link in sample["links"]] == ["wifi", "wifi2", "cell"]
 
 
+def test_what_is_left_alone_says_why():
+    sample = Samples().take(0, 1.0, {**status(), "hands_off": "wg0 has the default route", "problems": ["x.so: no module"]}, [flow(1, 0, excluded="user backup")])
+    assert sample["flows"][0]["excluded"] == "user backup"
+    assert sample["problems"] == ["hands off all flows: wg0 has the default route", "x.so: no module"]
+    assert Samples().take(0, 1.0, {**status(), "hands_off": ""}, [])["problems"] == []
+
+
 def test_of_many_flows_the_fastest_are_shown():
     samples = Samples()
     samples.take(0, 1.0, status(), [flow(n, 0) for n in range(200)])

@@ -4,8 +4,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <pty.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -14,6 +21,8 @@
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <thread>
 
 namespace tandem::cli
 {
@@ -527,6 +536,109 @@ TEST_F(CliTest, every_command_of_help_manual_and_completions_is_there)
   read(bash.substr(begin, bash.find('"', begin) - begin), "([a-z]+)");
   for (const std::string& command : named)
     EXPECT_EQ(tandem(command + " --help").code, 0) << command;
+}
+
+// On a terminal of its own.
+class Terminal
+{
+public:
+  explicit Terminal(const std::string& socket)
+  {
+    child_ = ::forkpty(&master_, nullptr, nullptr, nullptr);
+    if (child_ != 0) return;
+    ::setenv("TANDEM_SOCKET", socket.c_str(), 1);
+    ::setenv("TERM", "xterm", 1);
+    ::execl(TANDEM_PROGRAM, "tandem", "top", nullptr);
+    ::_exit(127);
+  }
+  ~Terminal()
+  {
+    if (child_ > 0) ::kill(child_, SIGKILL);
+    ::close(master_);
+  }
+  Terminal(const Terminal&) = delete;
+  Terminal& operator=(const Terminal&) = delete;
+
+  void press(std::string_view keys) const { EXPECT_EQ(::write(master_, keys.data(), keys.size()), std::ssize(keys)); }
+  void go_on() const { ::kill(child_, SIGCONT); }
+
+  // Whether it writes this within ten seconds, behind what was waited for before.
+  bool until(const std::string& words)
+  {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds { 10 };
+    while (text_.find(words) == std::string::npos)
+    {
+      pollfd more { master_, POLLIN, 0 };
+      char some[4096];
+      const auto count = ::poll(&more, 1, 100) > 0 ? ::read(master_, some, sizeof some) : 0;
+      if (count < 0 || std::chrono::steady_clock::now() > end) return false;
+      text_.append(some, static_cast<std::size_t>(count));
+    }
+    text_.erase(0, text_.find(words) + words.size());
+    return true;
+  }
+
+  // How it ended or stopped, as waitpid() tells; -1 when it has not within ten seconds.
+  int state()
+  {
+    for (int i = 0, status = 0; i < 200; ++i, std::this_thread::sleep_for(std::chrono::milliseconds { 50 }))
+      if (::waitpid(child_, &status, WNOHANG | WUNTRACED) == child_)
+      {
+        if (!WIFSTOPPED(status)) child_ = -1;
+        return status;
+      }
+    return -1;
+  }
+
+private:
+  int master_ = -1;
+  pid_t child_ = -1;
+  std::string text_ {};
+};
+
+TEST_F(CliTest, keys_that_send_digits_switch_no_module)
+{
+  Terminal terminal { (directory / "control.sock").string() };
+  ASSERT_TRUE(terminal.until("1-9 switch a module"));
+  terminal.press("\x1b[1~\x1b[2~\x1b[5~\x1b[6;2~\x1b[15~\x1bOP\x1b\x31\x1bO2"); // Home, Insert, Page Up ... Alt and 1
+  terminal.press("p");
+  ASSERT_TRUE(terminal.until("paused; "));
+  EXPECT_THAT(backend.calls(), IsEmpty());
+  terminal.press("2");
+  ASSERT_TRUE(terminal.until(" now"));
+  EXPECT_THAT(backend.calls(), testing::SizeIs(1)) << "a digit alone is a command still";
+  terminal.press("q");
+  EXPECT_EQ(terminal.state(), 0);
+}
+
+TEST_F(CliTest, a_stopped_top_gives_the_terminal_back)
+{
+  Terminal terminal { (directory / "control.sock").string() };
+  ASSERT_TRUE(terminal.until("1-9 switch a module"));
+  terminal.press("\x1a"); // Ctrl-Z
+  ASSERT_TRUE(terminal.until("\x1b[?25h\x1b[?1049l"));
+  EXPECT_TRUE(WIFSTOPPED(terminal.state()));
+  terminal.go_on();
+  ASSERT_TRUE(terminal.until("\x1b[?1049h\x1b[?25l"));
+  ASSERT_TRUE(terminal.until("1-9 switch a module"));
+  terminal.press("q");
+  EXPECT_EQ(terminal.state(), 0);
+}
+
+TEST_F(CliTest, a_module_that_is_switched_on_while_hands_are_off_says_so)
+{
+  EXPECT_EQ(json::parse(tandem("module offload on --json").out).at("hands_off"), "");
+  backend.hands_off = true;
+  EXPECT_EQ(tandem("module offload on").out, "offload is on; hands are off all flows now: wg0 has the default route\n");
+  EXPECT_EQ(tandem("module offload off").out, "offload is off\n");
+}
+
+TEST_F(CliTest, why_says_when_hands_are_off_all_flows)
+{
+  EXPECT_THAT(tandem("why 192.0.2.77").err, HasSubstr("Tandem follows those that begin while it runs"));
+  backend.hands_off = true;
+  EXPECT_THAT(tandem("why 192.0.2.77").err,
+              HasSubstr("is known. Tandem has its hands off all of them: wg0 has the default route\n"));
 }
 
 } // namespace

@@ -234,5 +234,15 @@ TEST(Show, a_senders_kind_comes_with_confidence_and_reason)
   EXPECT_THAT(text, ContainsRegex("rate-based 95 %: not slower after losses"));
 }
 
+TEST(Show, numbers_of_modules_have_all_their_digits)
+{
+  const json facts { { "in flight at most (bytes)", 1'234'567.0 },
+                     { "goodput (Mb/s)", 12345.6 },
+                     { "ce_rate", 0.004 } };
+  const json flows = json::array({ { { "id", 1 }, { "bypass", "none" }, { "modules", { { "mirror", facts } } } } });
+  EXPECT_THAT(show_flows(flows, {}),
+              HasSubstr("mirror: ce_rate 0.004 goodput (Mb/s) 12346 in flight at most (bytes) 1234567"));
+}
+
 } // namespace
 } // namespace tandem::cli

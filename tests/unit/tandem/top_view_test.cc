@@ -169,5 +169,30 @@ TEST(Why, control_characters_never_reach_the_terminal)
   }
 }
 
+TEST(Top, hands_off_all_flows_say_why)
+{
+  TopView view {};
+  json off = status(100, 1000);
+  EXPECT_THAT(view.show(off, json::array(), 0, 40, 200, {}), Not(HasSubstr("hands off")));
+  off["hands_off"] = "wg0 has the default route";
+  EXPECT_THAT(view.show(off, json::array(), 0, 40, 200, {}),
+              HasSubstr("\nhands off all flows: wg0 has the default route\n\n"));
+}
+
+TEST(Why, a_small_share_is_not_none)
+{
+  json one = flow("192.0.2.1:443", 24.0);
+  one["modules"] = { { "ecn",
+                       { { "a share", 0.0042 },
+                         { "b share", 0.25 },
+                         { "c", 12.34 },
+                         { "d", 4096.0 },
+                         { "e", 0.0 },
+                         { "f", 100.0 },
+                         { "g", 2.04 } } } };
+  EXPECT_THAT(explain_flows({ one }, json::array({ module("ecn", true, 1) }), {}),
+              HasSubstr("a share 0.0042, b share 0.25, c 12.3, d 4096, e 0, f 100, g 2\n"));
+}
+
 } // namespace
 } // namespace tandem::cli

@@ -108,19 +108,24 @@ export function showLinks(place, links, radio) {
   place.replaceChildren(head("link", "interface", "state", ">signal", ">packet time", ">sent by Tandem", ">per second"), made("tbody", "", ...rows));
 }
 
+// Why no module has anything to do with the flow; empty: some may.
+const leftAlone = flow => flow.bypass && flow.bypass !== "none" ? flow.bypass : flow.excluded || "";
+
 function doing(flow) {
-  if (flow.bypass && flow.bypass !== "none") return "left alone: " + flow.bypass;
+  if (leftAlone(flow)) return "left alone: " + leftAlone(flow);
   const all = Object.entries(flow.modules ?? {}).map(([name, facts]) => [name, String(facts.why || facts.state || "")]).filter(([, why]) => why);
   return all.map(([name, why]) => name + ": " + without(why, name)).join("; ") || "-";
 }
 
-const ROUND = value => typeof value === "number" && !Number.isInteger(value) ? short(value) : String(value);
+// Shares are small: a mark on one packet of 200 is not none.
+const ROUND = value => typeof value === "number" && !Number.isInteger(value) ? (Math.abs(value) < 0.1 ? String(Number(value.toFixed(4))) : short(value)) : String(value);
 
 // As `tandem why` tells it.
 function detail(flow, modules) {
   const lines = [`from ${flow.local}, open for ${span(flow.age_s)}`];
   if (flow.sender?.kind) lines.push("sender: " + flow.sender.kind + (flow.sender.confidence ? ", " + fixed(flow.sender.confidence, 0) + " % sure" : "") + (flow.sender.why ? ": " + flow.sender.why : ""));
-  for (const module of flow.bypass && flow.bypass !== "none" ? [] : modules) {
+  if (leftAlone(flow)) lines.push("left alone by every module: " + leftAlone(flow));
+  for (const module of leftAlone(flow) ? [] : modules) {
     const facts = flow.modules?.[module.name];
     const why = !module.enabled ? "off" : flow.rests?.includes(module.name) ? "left out of this flow now: " + (standing(module.evidence) || "it is compared with and without")
       : !facts ? "has had nothing to do here yet" : without(String(facts.why || facts.state || facts.phase || "looks on"), module.name);
@@ -155,7 +160,7 @@ export class Flows {
       button.setAttribute("aria-expanded", this.open.has(flow.id));
       const queued = flow.rtt_ms > 0 ? Math.max(0, flow.rtt_ms - flow.rtt_min_ms) : null;
       const row = made("tr", "flow", made("td", "", button), made("td", "", flow.link), number(short(flow.now_mbps) + " Mb/s"), number(flow.rtt_ms > 0 ? fixed(flow.rtt_ms, 0) + " ms" : "-"),
-        number(queued === null ? "-" : fixed(queued, 0) + " ms"), number(bytes(flow.delivered_bytes)), made("td", "", flow.sender?.kind ?? "-"), made("td", flow.bypass && flow.bypass !== "none" ? "faint" : "", doing(flow)));
+        number(queued === null ? "-" : fixed(queued, 0) + " ms"), number(bytes(flow.delivered_bytes)), made("td", "", flow.sender?.kind ?? "-"), made("td", leftAlone(flow) ? "faint" : "", doing(flow)));
       row.dataset.flow = flow.id;
       return this.open.has(flow.id) ? [row, detail(flow, modules)] : [row];
     });

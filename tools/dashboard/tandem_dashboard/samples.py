@@ -41,7 +41,7 @@ class Samples:
         sample = {
             "point": {"t": round(self._shown, 3), "links": {name: self._link(name, link, flows, rates) for name, link in links.items()},
                       "decisions": self._decided(status.get("modules", []), seconds)},
-            "version": status.get("version", ""), "uptime_s": status.get("uptime_s"), "problems": status.get("problems") or [],
+            "version": status.get("version", ""), "uptime_s": status.get("uptime_s"), "problems": _problems(status),
             "cell_bytes": status.get("datapath", {}).get("cell_bytes"),
             "links": self._links(links, seconds),
             "modules": [{key: module.get(key) for key in ("name", "summary", "enabled", "in_force", "in_force_why", "flows", "faults", "evidence", "cell_bytes")}
@@ -94,8 +94,14 @@ class Samples:
         return shown
 
 
+def _problems(status: dict[str, Any]) -> list[str]:
+    """What a user must know before anything else; modules that are on do nothing while hands are off."""
+    off = status.get("hands_off")
+    return ([f"hands off all flows: {off}"] if off else []) + (status.get("problems") or [])
+
+
 def busiest(flows: list[dict[str, Any]], rates: dict[int, float]) -> list[dict[str, Any]]:
     """The flows that are shown, the fastest first; `now_mbps` is the goodput since the look before."""
-    kept = ("id", "local", "remote", "link", "age_s", "idle_s", "rtt_ms", "rtt_min_ms", "delivered_bytes", "bypass", "closed", "sender", "content", "modules", "rests")
+    kept = ("id", "local", "remote", "link", "age_s", "idle_s", "rtt_ms", "rtt_min_ms", "delivered_bytes", "bypass", "excluded", "closed", "sender", "content", "modules", "rests")
     order = sorted(flows, key=lambda flow: (-rates.get(flow["id"], 0.0), flow.get("idle_s", 0.0)))[:FLOWS_SHOWN]
     return [{**{key: flow[key] for key in kept if key in flow}, "now_mbps": round(rates.get(flow["id"], 0.0), 3)} for flow in order]
