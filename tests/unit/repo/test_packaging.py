@@ -88,6 +88,45 @@ def test_the_apparmor_profile_parses(tmp_path: Path) -> None:
     assert run(parser, "-Q", "-K", tmp_path / "wrong").returncode != 0
 
 
+def bus_rules() -> list[tuple[re.Pattern[bytes], int]]:
+    """What the profile says of D-Bus, as the parser hands it to the kernel: of class, bus, name, label, path, interface and member, and what is allowed."""
+    features = Path("/etc/apparmor.d/abi/3.0")
+    if not features.exists():
+        pytest.skip(f"{features} is not there: not looked at")
+    done = run(tool("apparmor_parser"), "-Q", "-K", "-D", "rule-exprs", f"--kernel-features={features}", PACKAGING / "apparmor" / "usr.sbin.tandemd")
+    return [(re.compile(rule.encode()), int(allowed, 16)) for rule, allowed in re.findall(r"^rule: (\\x20system\S*)  ->  .*? \((0x[0-9a-f]+)/", done.stderr, re.MULTILINE)]
+
+
+@pytest.mark.parametrize(("name", "path", "member", "allowed"), [
+    ("org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus.GetNameOwner", True),
+    # Owners are asked, by their unique names (src/links/bus.cc, src/feeder/sources/modem_source.cc).
+    (":1.7", "/org/freedesktop/NetworkManager", "org.freedesktop.NetworkManager.GetDeviceByIpIface", True),
+    (":1.7", "/org/freedesktop/NetworkManager/Devices/3", "org.freedesktop.DBus.Properties.GetAll", True),
+    (":1.8", "/org/freedesktop/ModemManager1", "org.freedesktop.DBus.ObjectManager.GetManagedObjects", True),
+    (":1.8", "/org/freedesktop/ModemManager1/Modem/0", "org.freedesktop.ModemManager1.Modem.Signal.Setup", True),
+    ("org.freedesktop.ModemManager1", "/org/freedesktop/ModemManager1", "org.freedesktop.DBus.ObjectManager.GetManagedObjects", False), # would start it
+    (":1.2", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager.StartUnit", False),
+])
+def test_the_apparmor_profile_lets_the_daemon_ask_over_the_bus(name: str, path: str, member: str, allowed: bool) -> None:
+    assert may("send", name, path, member) == allowed
+
+
+@pytest.mark.parametrize(("path", "member", "allowed"), [
+    ("/org/freedesktop/NetworkManager/Devices/3", "org.freedesktop.DBus.Properties.PropertiesChanged", True),
+    ("/org/freedesktop/NetworkManager", "org.freedesktop.NetworkManager.DeviceAdded", True), # a modem that comes later
+    ("/org/freedesktop/ModemManager1", "org.freedesktop.DBus.ObjectManager.InterfacesAdded", True),
+    ("/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager.UnitNew", False),
+])
+def test_the_apparmor_profile_lets_the_daemon_hear_what_changes(path: str, member: str, allowed: bool) -> None:
+    assert may("receive", ":1.7", path, member) == allowed
+
+
+def may(what: str, name: str, path: str, member: str) -> bool:
+    interface, _, last = member.rpartition(".")
+    asked = "\0".join((" system", name, "unconfined", path, interface, last)).encode()
+    return any(rule.fullmatch(asked) and allowed & {"send": 2, "receive": 4}[what] for rule, allowed in bus_rules())
+
+
 def test_the_rpm_spec_parses(tmp_path: Path) -> None:
     rpmspec = tool("rpmspec")
     spec = PACKAGING / "rpm" / "tandem.spec"
@@ -102,6 +141,46 @@ def test_the_rpm_spec_has_this_version_and_lists_what_is_installed() -> None:
     assert re.search(r"^Version:\s+(\S+)$", spec, re.MULTILINE)[1] == version()
     for path in ("/usr/sbin/tandemd", "%{_bindir}/tandem", "%{_unitdir}/tandemd.service", "%{_bindir}/tandem-air", "%{_includedir}/tandem"):
         assert f"\n{path}\n" in spec, path
+
+
+@pytest.mark.parametrize(("systemd", "why", "done"), [(True, "remove", ["systemctl disable --now --quiet tandemd.service"]), (False, "remove", ["tandem down"]), (True, "upgrade", []), (False, "upgrade", [])])
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_debian_package_ends_the_daemon_before_it_goes(tmp_path: Path, systemd: bool, why: str, done: list[str], fails: bool) -> None:
+    if systemd:
+        (tmp_path / "systemd").mkdir()
+    for name in ("systemctl", "tandem"):
+        (tmp_path / name).write_text(f'#!/bin/sh\necho {name} "$@" >&2\nexit {int(fails)}\n')
+        (tmp_path / name).chmod(0o755)
+    script = (PACKAGING / "deb" / "prerm").read_text()
+    assert "/run/systemd/system" in script
+    ran = subprocess.run(["/bin/sh", "-c", script.replace("/run/systemd/system", str(tmp_path / "systemd")), "prerm", why], env={"PATH": str(tmp_path)}, capture_output=True, text=True, timeout=60)
+    assert (ran.returncode, ran.stdout, ran.stderr.splitlines()) == (0, "", done)
+
+
+@pytest.mark.parametrize("fails", [(), ("systemctl",), ("systemd-tmpfiles",), ("systemctl", "systemd-tmpfiles")])
+@pytest.mark.parametrize("upgraded", [False, True])
+def test_the_debian_package_is_configured_though_systemd_refuses(tmp_path: Path, fails: tuple[str, ...], upgraded: bool) -> None:
+    (tmp_path / "systemd").mkdir()
+    for name in ("systemctl", "systemd-sysusers", "systemd-tmpfiles"):
+        (tmp_path / name).write_text(f'#!/bin/sh\necho {name} "$@"\nexit {int(name in fails)}\n')
+        (tmp_path / name).chmod(0o755)
+    script = (PACKAGING / "deb" / "postinst").read_text()
+    assert "/run/systemd/system" in script
+    ran = subprocess.run(["/bin/sh", "-c", script.replace("/run/systemd/system", str(tmp_path / "systemd")), "postinst", "configure", *(["0.0.9"] if upgraded else [])],
+                         env={"PATH": str(tmp_path)}, capture_output=True, text=True, timeout=60)
+    restart = ["systemctl try-restart tandemd.service"] if upgraded else []
+    assert (ran.returncode, ran.stdout.splitlines()) == (0, ["systemd-sysusers tandem.conf", "systemd-tmpfiles --create tandem.conf", "systemctl daemon-reload", *restart]), ran.stderr
+
+
+@pytest.mark.parametrize(("there", "made"), [(False, ["groupadd tandem", "useradd tandem"]), (True, [])])
+def test_the_rpm_package_makes_the_daemons_user_where_there_is_none(tmp_path: Path, there: bool, made: list[str]) -> None:
+    script = (PACKAGING / "rpm" / "tandem.spec").read_text().split("\n%pre\n")[1].split("\n%post\n")[0]
+    for name, text in (("getent", f"exit {0 if there else 2}"), ("groupadd", 'for last; do :; done; echo "groupadd $last"'), ("useradd", 'for last; do :; done; echo "useradd $last"')):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    done = subprocess.run(["/bin/sh", "-e", "-c", script], env={"PATH": str(tmp_path)}, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout.splitlines(), done.stderr) == (0, made, "")
+    assert re.search(r"^u tandem .* /var/lib/tandem ", (PACKAGING / "sysusers.conf").read_text(), re.MULTILINE) and " -d /var/lib/tandem " in script
 
 
 def test_the_pkgbuild_parses_and_has_this_version(tmp_path: Path) -> None:
