@@ -43,6 +43,13 @@ void BusService::begin_anew(std::string by)
   *this = BusService { .name = name, .asked = asked, .owner = std::move(by) };
 }
 
+void BusService::failed(Tick now)
+{
+  asking = false, answered = true;
+  repeat = now + pause;
+  pause = std::min(2 * pause, longest_repeat);
+}
+
 Bus::Bus(std::string interface)
     : interface_ { std::move(interface) }, connection_ { sdbus::createSystemBusConnection() }, bus_ {
         message_bus::proxy_of(*connection_, bus_name, "/org/freedesktop/DBus")
@@ -64,20 +71,27 @@ void Bus::follow(const std::string& interface)
 
 void Bus::process()
 {
-  const auto due = [](const BusService* service) { return service->due(); };
+  const auto due = [](const BusService* service) { return service->due(kernel::now()); };
   do
   {
     for (BusService* service : services_)
     {
-      if (!service->due()) continue;
-      service->again = false;
-      service->asking = true;
+      if (!due(service)) continue;
+      service->begin();
       ask(*service);
     }
     while (message_bus::process(*connection_))
     {
     }
   } while (std::any_of(services_.begin(), services_.end(), due));
+}
+
+Tick Bus::repeat() const
+{
+  Tick first = Tick::max();
+  for (const BusService* service : services_)
+    if (service->asked && !service->asking && !service->owner.empty()) first = std::min(first, service->repeat);
+  return first;
 }
 
 std::string Bus::changed_rule(const std::string& service, const std::string& interface)
@@ -135,9 +149,10 @@ void Bus::ask_device(BusService& service, std::function<void(const Properties*)>
       .uponReplyInvoke(
           [this, &service, take = std::move(take)](message_bus::CallError error, const sdbus::ObjectPath& path)
           {
+            if (error && error->getName() != network_manager + ".UnknownDevice") return service.failed(kernel::now());
             if (error)
             {
-              if (error->getName() == network_manager + ".UnknownDevice") take(nullptr);
+              take(nullptr);
               return service.done();
             }
             service.device = message_bus::proxy_of(*connection_, service.owner, path);
@@ -148,7 +163,8 @@ void Bus::ask_device(BusService& service, std::function<void(const Properties*)>
                 .uponReplyInvoke(
                     [&service, take](message_bus::CallError fault, const Properties& properties)
                     {
-                      if (!fault) take(&properties);
+                      if (fault) return service.failed(kernel::now());
+                      take(&properties);
                       service.done();
                     });
           });
@@ -186,10 +202,11 @@ struct BusThread::Loop
       pause = first_pause;
       const auto data = bus->poll_data();
       fds[1] = { data.fd, data.events, 0 };
-      const auto due = message_bus::due(data);
-      if (!due) return -1;
-      const auto left = *due - std::chrono::floor<std::chrono::microseconds>(kernel::now().time_since_epoch());
-      return left.count() <= 0 ? 0 : static_cast<int>(std::min<std::int64_t>(left.count() / 1000 + 1, 60'000));
+      Tick next = bus->repeat();
+      if (const auto due = message_bus::due(data)) next = std::min(next, Tick { *due });
+      if (next == Tick::max()) return -1;
+      const auto left = std::chrono::floor<std::chrono::milliseconds>(next - kernel::now()).count();
+      return left < 0 ? 0 : static_cast<int>(std::min<std::int64_t>(left + 1, 60'000));
     }
     catch (const std::exception&)
     {

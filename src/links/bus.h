@@ -4,6 +4,8 @@
 
 #include "src/kernel/message_bus.h"
 
+#include <tandem/units.h>
+
 #include <chrono>
 #include <functional>
 #include <map>
@@ -33,12 +35,20 @@ struct BusService
   bool asking = false;
   bool again = true; // something has changed
   bool answered = false;
+  Tick repeat = Tick::max(); // when it is asked again since a call failed
+  Duration pause = first_repeat;
   std::unique_ptr<sdbus::IProxy> proxy {}, device {};
 
-  bool due() const { return asked && again && !asking && !owner.empty(); }
+  // The first pause after a call that failed; each further failure doubles it.
+  static constexpr Duration first_repeat = std::chrono::seconds { 5 }, longest_repeat = std::chrono::seconds { 600 };
+
+  bool due(Tick now) const { return asked && (again || now >= repeat) && !asking && !owner.empty(); }
   bool settled() const { return !asked || owner.empty() || answered; }
-  // A call that failed leaves what was known before: a service that hangs does not make anything better.
-  void done() { asking = false, answered = true; }
+  void begin() { again = false, asking = true, repeat = Tick::max(); }
+  void done() { asking = false, answered = true, pause = first_repeat; }
+  // What was known before stays: a service that hangs does not make anything better. Nor does it announce that it hangs
+  // no more, so that it is asked again.
+  void failed(Tick now);
   // Nothing it has said counts any more.
   void begin_anew(std::string by);
 };
@@ -56,6 +66,8 @@ public:
   // All that is there, and what has to be asked.
   void process();
   sdbus::IConnection::PollData poll_data() const { return connection_->getEventLoopPollData(); }
+  // When a service is to be asked again without a word from it; max: none is.
+  Tick repeat() const;
 
 protected:
   // `service` lives as long as the bus. `rule`: a signal of its own upon which it is asked again; its owner alone
@@ -70,7 +82,7 @@ protected:
 
   const std::string& interface() const { return interface_; }
   sdbus::IConnection& connection() { return *connection_; }
-  // Asks a service that is due; when the answer is there, BusService::done().
+  // Asks a service that is due; when the answer is there, BusService::done(), or failed().
   virtual void ask(BusService& service) = 0;
   // What it said is void: another owner, or another interface.
   virtual void forget(BusService& service) = 0;

@@ -1,5 +1,6 @@
 #include "src/links/cell_cost.h"
 
+#include "src/kernel/clock.h"
 #include "src/links/bus.h"
 #include "src/links/modem_objects.h"
 
@@ -70,8 +71,9 @@ private:
         .uponReplyInvoke(
             [this](kernel::message_bus::CallError error, const ModemObjects& objects)
             {
-              if (!error && asks_.roaming) roaming_ = roaming_of(objects, interface());
-              if (!error && asks_.operator_code) operator_ = operator_of(objects, interface());
+              if (error) return mm_.failed(kernel::now());
+              if (asks_.roaming) roaming_ = roaming_of(objects, interface());
+              if (asks_.operator_code) operator_ = operator_of(objects, interface());
               mm_.done();
             });
   }

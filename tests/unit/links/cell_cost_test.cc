@@ -1,8 +1,10 @@
 // The numbers; the services themselves are played in tests/lab/test_money.py.
+#include "src/links/bus.h"
 #include "src/links/cell_cost.h"
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <optional>
 #include <string>
 
@@ -70,6 +72,34 @@ TEST_F(CostsThatCount, OfNoOtherInterface)
   ASSERT_EQ(take(said(true, "wwan1"), "wwan1").roaming, true);
   EXPECT_EQ(take(said({}), "wwan0").roaming, std::nullopt) << "it was the other one that roamed";
   EXPECT_TRUE(take(CellCost { .known = true }, "wwan1").known) << "without a bus nobody can know";
+}
+
+// A service that hung when it was asked may go on without a word: a modem that roams all the while announces nothing.
+TEST(BusServices, OneThatFailedIsAskedAgainThoughItSaysNothing)
+{
+  BusService one { .name = "org.example", .owner = ":1.5" };
+  Tick now { 100s };
+  ASSERT_TRUE(one.due(now));
+  for (const Duration pause : std::initializer_list<Duration> { 5s, 10s, 20s, 40s, 80s, 160s, 320s, 600s, 600s })
+  {
+    one.begin();
+    EXPECT_FALSE(one.due(now + 1h)) << "it is being asked";
+    one.failed(now);
+    EXPECT_TRUE(one.settled()) << "nobody waits for it any longer";
+    EXPECT_FALSE(one.due(now + pause - 1ms));
+    now += pause;
+    EXPECT_TRUE(one.due(now));
+  }
+  one.begin();
+  one.done();
+  EXPECT_FALSE(one.due(now + 1h)) << "it has answered";
+  one.again = true;
+  EXPECT_TRUE(one.due(now)) << "it has announced a change";
+  one.begin();
+  one.failed(now);
+  EXPECT_TRUE(one.due(now + 5s)) << "the pauses begin anew";
+  one.begin_anew({});
+  EXPECT_FALSE(one.due(now + 1h)) << "it is not there";
 }
 
 } // namespace
