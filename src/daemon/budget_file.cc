@@ -48,8 +48,8 @@ BudgetBook BudgetFile::load(const Calendar& now, std::uint64_t unknown)
   return book;
 }
 
-BudgetSaver::BudgetSaver(BudgetFile file, Say say)
-    : file_ { std::move(file) }, say_ { std::move(say) }, thread_ { [this] { run(); } }
+BudgetSaver::BudgetSaver(BudgetFile file, Say say, Duration pause)
+    : file_ { std::move(file) }, say_ { std::move(say) }, pause_ { pause }, thread_ { [this] { run(); } }
 {
 }
 
@@ -80,12 +80,18 @@ void BudgetSaver::run()
     changed_.wait(lock, [this] { return ends_ || next_; });
     if (!next_) return;
     const std::string text = *std::exchange(next_, {});
+    const bool last = ends_;
     lock.unlock();
-    if (file_.save(text))
+    const bool saved = file_.save(text);
+    if (saved)
       said_.clear();
     else if (std::exchange(said_, file_.problem()) != file_.problem())
       say_(file_.problem());
     lock.lock();
+    if (saved || last) continue;
+    // Nobody may spend any more, and then nothing is posted: what the disk refused is tried again.
+    if (!next_) next_ = text;
+    changed_.wait_for(lock, pause_, [this] { return ends_; });
   }
 }
 

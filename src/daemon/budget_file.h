@@ -5,6 +5,9 @@
 #include "src/daemon/budget_book.h"
 #include "src/daemon/kept_file.h"
 
+#include <tandem/units.h>
+
+#include <chrono>
 #include <condition_variable>
 #include <filesystem>
 #include <functional>
@@ -39,13 +42,16 @@ private:
   KeptFile kept_;
 };
 
-// Saves in a thread of its own, so that no packet waits for a disk, and only when there is something to save.
+// Saves in a thread of its own, so that no packet waits for a disk, and only when there is something to save. What
+// failed is tried again once in a pause.
 class BudgetSaver
 {
 public:
+  static constexpr Duration usual_pause = std::chrono::minutes { 1 };
+
   using Say = std::function<void(const std::string& problem)>; // from the thread; once for each thing that goes wrong
 
-  BudgetSaver(BudgetFile file, Say say);
+  BudgetSaver(BudgetFile file, Say say, Duration pause = usual_pause);
   ~BudgetSaver(); // what was posted is saved first
   BudgetSaver(const BudgetSaver&) = delete;
   BudgetSaver& operator=(const BudgetSaver&) = delete;
@@ -63,6 +69,7 @@ private:
   std::optional<std::string> next_ {};
   bool ends_ = false;
   std::string said_ {};
+  Duration pause_;
   std::thread thread_;
 };
 

@@ -103,6 +103,7 @@ bool EvidenceSaver::save()
     if (!unsaved_ || file_.save(*unsaved_))
     {
       unsaved_.reset();
+      said_.clear(); // should it go wrong again some day, that is news
       return true;
     }
   }

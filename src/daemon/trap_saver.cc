@@ -28,18 +28,20 @@ namespace
 
 constexpr std::string_view prefix = "trap-", suffix = ".pcapng";
 
-// Names carry the time first, so that their order is their age.
+// By the time of writing. The names tell it, too, but in local time, which goes back in autumn, and when one travels.
 void remove_oldest(const std::filesystem::path& directory, std::size_t keep)
 {
-  std::vector<std::filesystem::path> files {};
+  std::vector<std::pair<std::filesystem::file_time_type, std::filesystem::path>> files {};
+  std::error_code gone {}; // meanwhile: then it has the least time
   for (const auto& entry : std::filesystem::directory_iterator { directory })
   {
     const std::string name = entry.path().filename().string();
-    if (name.starts_with(prefix) && name.ends_with(suffix)) files.push_back(entry.path());
+    if (name.starts_with(prefix) && name.ends_with(suffix))
+      files.emplace_back(entry.last_write_time(gone), entry.path());
   }
   std::sort(files.begin(), files.end());
   for (std::size_t i = 0; i + keep < files.size(); ++i)
-    std::filesystem::remove(files[i]);
+    std::filesystem::remove(files[i].second);
 }
 
 } // namespace

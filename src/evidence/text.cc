@@ -17,6 +17,7 @@ namespace
 
 constexpr std::string_view magic = "tandem-evidence";
 constexpr std::size_t longest_name = 64, longest_what = 300;
+constexpr std::int64_t most_delay = 10'000'000; // µs; a module may find any, and what is longer is written as this
 
 // Names of modules, joined by +. A module from elsewhere may have another name, which would not be read again.
 bool is_written(std::string_view what)
@@ -73,9 +74,9 @@ void put(std::string& out, const std::string& what, const Tally& tally)
 
 void put(std::string& out, const Place& place, const KnownPath& path)
 {
-  const auto delay = std::chrono::duration_cast<std::chrono::microseconds>(path.added_delay);
-  out += "known " + number(path.validated) + ' ' + number(delay.count()) + ' ' + hex(place.cell) + ' '
-         + prefix_text(place.prefix) + ' ' + prefix_text(path.source) + '\n';
+  const auto delay = std::chrono::duration_cast<std::chrono::microseconds>(path.added_delay).count();
+  out += "known " + number(path.validated) + ' ' + number(std::clamp(delay, -most_delay, most_delay)) + ' '
+         + hex(place.cell) + ' ' + prefix_text(place.prefix) + ' ' + prefix_text(path.source) + '\n';
 }
 
 void put(std::string& out, const std::string& access_point, const KeptFrames& note)
@@ -244,7 +245,6 @@ private:
   bool known(Words& words)
   {
     constexpr WallTime most_time = WallTime { 1 } << 40;
-    constexpr std::int64_t most_delay = 10'000'000; // µs
     Place place { .network = network_ };
     KnownPath path {};
     path.validated = words.integer<WallTime>(0, most_time);

@@ -6,17 +6,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace tandem::daemon
 {
 namespace
 {
+
+using namespace std::chrono_literals;
 
 constexpr Calendar january { 20'000, 24'289 }, next_day { 20'001, 24'289 }, next_month { 20'020, 24'290 };
 
@@ -274,6 +279,40 @@ TEST_F(BudgetOnDisk, TheSaverWritesTheLatestBeforeItEnds)
     }
   }
   EXPECT_EQ(loaded(), 100u);
+}
+
+// The disk was full while something was spent, and has room again when nothing is.
+TEST_F(BudgetOnDisk, TheSaverTriesAgainWhatFailed)
+{
+  EXPECT_EQ(loaded(), 0u);
+  std::filesystem::create_directory(directory / "spent.part"); // in the way
+  BudgetBook book {};
+  book.move(january);
+  book.spend("offload", 7);
+  std::atomic<int> said { 0 };
+  BudgetSaver saver { BudgetFile { directory }, [&](const std::string&) { ++said; }, 20ms };
+  saver.post(book.text(false));
+  std::this_thread::sleep_for(100ms);
+  EXPECT_EQ(said, 1) << "once, however often it fails";
+  std::filesystem::remove(directory / "spent.part");
+  for (int i = 0; i < 500 && !std::filesystem::exists(directory / "spent"); ++i)
+    std::this_thread::sleep_for(10ms);
+  EXPECT_EQ(loaded(), 7u);
+}
+
+TEST_F(BudgetOnDisk, TheSaverEndsThoughNothingCanBeSaved)
+{
+  EXPECT_EQ(loaded(), 0u);
+  std::filesystem::create_directory(directory / "spent.part");
+  std::atomic<int> said { 0 };
+  const auto begun = std::chrono::steady_clock::now();
+  {
+    BudgetSaver saver { BudgetFile { directory }, [&](const std::string&) { ++said; } };
+    saver.post("tandem-budget 1 closed\nend\n");
+    while (said == 0)
+      std::this_thread::sleep_for(1ms);
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, 30s);
 }
 
 } // namespace

@@ -216,5 +216,24 @@ TEST_F(SavedInTime, WhatFailedIsTriedAgain)
   EXPECT_TRUE(comes_true([&] { return std::filesystem::exists(directory / "networks"); }));
 }
 
+TEST_F(SavedInTime, ADiskThatIsFullAgainIsToldAgain)
+{
+  const std::filesystem::path in_the_way = directory / "networks.part";
+  std::filesystem::create_directory(in_the_way);
+  std::atomic<int> said { 0 };
+  EvidenceSaver saver { file, text, [&](const std::string&) { ++said; }, 20ms };
+  saver.news(true);
+  ASSERT_TRUE(comes_true([&] { return said == 1; }));
+  std::filesystem::remove(in_the_way);
+  ASSERT_TRUE(comes_true([&] { return std::filesystem::exists(directory / "networks"); }));
+  std::filesystem::create_directory(in_the_way);
+  EXPECT_TRUE(comes_true(
+      [&]
+      {
+        saver.news(true);
+        return said == 2;
+      }));
+}
+
 } // namespace
 } // namespace tandem::daemon

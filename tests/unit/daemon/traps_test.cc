@@ -231,6 +231,25 @@ TEST_F(TrapFiles, TheOldestGo)
   EXPECT_TRUE(std::filesystem::exists(directory / "somebody else's"));
 }
 
+// Written in Tokyo, then in Lisbon: what was written last has the earlier name.
+TEST_F(TrapFiles, TheOldestIsTheOneThatWasWrittenFirstWhateverTheTimeZoneSaid)
+{
+  std::filesystem::create_directory(directory);
+  const auto began = std::filesystem::file_time_type::clock::now() - std::chrono::hours { 1 };
+  const auto name = [](int i) { return "trap-209901" + std::to_string(i) + "-000000-1.pcapng"; };
+  for (int i = 10; i < 30; ++i)
+  {
+    std::ofstream { directory / name(i) };
+    std::filesystem::last_write_time(directory / name(i), began - std::chrono::minutes { i });
+  }
+  TrapSaver saver { directory, take() };
+  const auto first = save(saver, 1), second = save(saver, 2);
+  EXPECT_TRUE(std::filesystem::exists(first.file)) << "it has the earliest name, and is the newest but one";
+  EXPECT_TRUE(std::filesystem::exists(second.file));
+  EXPECT_TRUE(std::filesystem::exists(directory / name(10)));
+  EXPECT_FALSE(std::filesystem::exists(directory / name(29)));
+}
+
 TEST_F(TrapFiles, NothingIsWrittenWhereOthersMayWrite)
 {
   std::filesystem::create_directory(directory);

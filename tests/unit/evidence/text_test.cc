@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <initializer_list>
 #include <random>
 #include <string>
 
@@ -9,6 +11,8 @@ namespace tandem::evidence
 {
 namespace
 {
+
+using namespace std::chrono_literals;
 
 constexpr WallTime now = 1'700'000'000;
 
@@ -116,6 +120,20 @@ TEST(Text, AKnownPathIsReadOnlyWhileItCounts)
   EXPECT_EQ(known_at(now - KnownPath::lasts + 1), 1u);
   EXPECT_EQ(known_at(now - KnownPath::lasts), 0u);
   EXPECT_EQ(known_at(now + 86'400), 0u) << "the clock was set back while the daemon did not run";
+}
+
+// One value that cannot be read again would cost all that was learnt.
+TEST(Text, ADelayThatIsOutOfAllReasonCostsNothingElse)
+{
+  for (const Duration added : std::initializer_list<Duration> { 11s, -11s, 1h, Duration::max(), Duration::min() })
+  {
+    Memory memory = learnt();
+    memory.path_known({ at(memory.networks().front().id, 7), at(0, 200).prefix, now - 20 }, added);
+    Memory read {};
+    ASSERT_EQ(from_text(to_text(memory), now, read), "") << added.count();
+    EXPECT_EQ(read.networks(), memory.networks());
+    EXPECT_EQ(read.known_paths().size(), memory.known_paths().size());
+  }
 }
 
 TEST(Text, AnAccessPointIsReadOnlyWhileItCounts)
