@@ -26,6 +26,19 @@ std::string_view read_at_start(int file, std::span<char> buffer) noexcept
   return { buffer.data(), static_cast<std::size_t>(count > 0 ? count : 0) };
 }
 
+// Of a table in /proc the kernel gives a page at a time.
+std::string_view read_whole_table(int file, std::span<char> buffer) noexcept
+{
+  std::size_t used = 0;
+  while (used < buffer.size())
+  {
+    const ssize_t count = ::pread(file, buffer.data() + used, buffer.size() - used, static_cast<off_t>(used));
+    if (count <= 0) break;
+    used += static_cast<std::size_t>(count);
+  }
+  return { buffer.data(), used };
+}
+
 std::optional<std::uint64_t> number(std::string_view text) noexcept
 {
   text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
@@ -65,7 +78,7 @@ std::optional<std::uint64_t> FrameCounter::read() noexcept
     return number(read_at_start(file_.get(), text));
   }
   std::array<char, 32768> buffer;
-  std::string_view text = read_at_start(file_.get(), buffer);
+  std::string_view text = read_whole_table(file_.get(), buffer);
   // "  wlan0: BYTES PACKETS ..." a line: eight columns of what was received, then what was sent.
   while (!text.empty())
   {

@@ -8,6 +8,7 @@
 #include <linux/fib_rules.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
+#include <netinet/in.h>
 #include <netlink/route/nexthop.h>
 #include <sys/socket.h>
 
@@ -37,8 +38,11 @@ struct Way
   bool operator==(const Way& other) const { return gateway == other.gateway; }
 };
 
-Way way_by(nl_addr* gateway)
+// Of IPv4 the gateway may be one of IPv6 (RFC 5549), which the kernel tells apart from others (RTA_VIA).
+Way way_by(rtnl_nexthop* hop)
 {
+  nl_addr* gateway = rtnl_route_nh_get_gateway(hop);
+  if (gateway == nullptr) gateway = rtnl_route_nh_get_via(hop);
   Way way;
   if (!gateway || nl_addr_get_len(gateway) == 0) return way;
   const auto* bytes = static_cast<const std::uint8_t*>(nl_addr_get_binary_addr(gateway));
@@ -128,7 +132,7 @@ struct PolicyRoute::Parts
                  if (rtnl_route_nh_get_ifindex(hop) != ifindex) continue;
                  std::uint32_t metric = rtnl_route_get_priority(route);
                  if (best && metric >= best_metric) continue;
-                 best = way_by(rtnl_route_nh_get_gateway(hop));
+                 best = way_by(hop);
                  best_metric = metric;
                }
              });
@@ -164,7 +168,7 @@ struct PolicyRoute::Parts
                own.push_back(route);
                if (rtnl_route_get_nnexthops(route) != 1) return;
                rtnl_nexthop* hop = rtnl_route_nexthop_n(route, 0);
-               if (rtnl_route_nh_get_ifindex(hop) == ifindex) found = way_by(rtnl_route_nh_get_gateway(hop));
+               if (rtnl_route_nh_get_ifindex(hop) == ifindex) found = way_by(hop);
              });
     return found;
   }
@@ -185,8 +189,12 @@ struct PolicyRoute::Parts
     rtnl_route_nh_set_ifindex(hop, ifindex);
     if (!way.gateway.empty())
     {
-      Owned<nl_addr> gateway { nl_addr_build(family, way.gateway.data(), way.gateway.size()) };
-      rtnl_route_nh_set_gateway(hop, gateway.get());
+      const bool v6 = way.gateway.size() == sizeof(in6_addr);
+      Owned<nl_addr> gateway { nl_addr_build(v6 ? AF_INET6 : AF_INET, way.gateway.data(), way.gateway.size()) };
+      if (v6 && family == AF_INET)
+        rtnl_route_nh_set_via(hop, gateway.get());
+      else
+        rtnl_route_nh_set_gateway(hop, gateway.get());
       rtnl_route_nh_set_flags(hop, RTNH_F_ONLINK); // the gateway may be outside the interface's prefix
     }
     rtnl_route_add_nexthop(route.get(), hop);

@@ -76,6 +76,23 @@ TEST_F(PolicyRouteTest, ARouteThatCannotBeReadIsNotGone)
   EXPECT_TRUE(route.state().v4);
 }
 
+TEST_F(PolicyRouteTest, AGatewayOfIpv6IsOneForIpv4Too)
+{
+  if (std::system("(ip route del default dev cell9 && ip -4 route add default via inet6 fe80::1 dev cell9) 2>/dev/null")
+      != 0)
+    GTEST_SKIP() << "no IPv6 here, or a kernel before 5.2";
+  PolicyRoute route { { .cell = "cell9", .announce = false } };
+  EXPECT_TRUE(route.state().v4);
+  EXPECT_EQ(route.state().gateway_v4, "fe80::1");
+  EXPECT_EQ(std::system("ip -4 route show table 8484 | grep -q 'default via inet6 fe80::1 dev cell9'"), 0);
+  EXPECT_FALSE(route.refresh()) << "it is known again";
+  ASSERT_EQ(
+      std::system("ip route add default via 192.0.2.1 dev cell9 metric 1 && ip -4 route del default via inet6 fe80::1"),
+      0);
+  EXPECT_TRUE(route.refresh());
+  EXPECT_TRUE(in_kernel());
+}
+
 TEST_F(PolicyRouteTest, OneFailureIsNone)
 {
   PolicyRoute route { { .cell = "cell9", .announce = false } };
