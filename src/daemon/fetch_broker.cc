@@ -36,7 +36,7 @@ std::string_view FetchBroker::outdated(bool wanted, std::string_view cell_denied
                .wifi_index = wifi.ifindex,
                .wifi_addresses = wifi.addresses,
                .cell = cell.interface,
-               .cell_addresses = cell.addresses,
+               .cell_addresses = links::sources_to_internet(cell),
                .marks = marks_,
                .ports = config_.fetch.ports,
                .credentials = config_.fetch.credentials,

@@ -65,7 +65,7 @@ struct ServiceOptions
   int wifi_index = 0;
   std::vector<Address> wifi_addresses {}; // flows of others are none of ours
   std::string cell {};                    // interface by which bytes are fetched
-  std::vector<Address> cell_addresses {};
+  std::vector<Address> cell_addresses {}; // that it leaves from; the first of each IP version is used
   kernel::Marks marks {};
   std::vector<std::uint16_t> ports {};  // of plaintext HTTP servers
   bool credentials = false;             // requests with cookies or Basic / Bearer authorization are made again, too

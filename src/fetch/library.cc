@@ -19,6 +19,7 @@ std::unique_ptr<Fetcher> make_fetcher(const ServiceOptions& options, FetchHow ho
                                                            .marks = options.marks,
                                                            .credentials = options.credentials });
   return std::make_unique<Replay>(context, ReplayOptions { .cell = options.cell,
+                                                           .addresses = options.cell_addresses,
                                                            .marks = options.marks,
                                                            .credentials = options.credentials,
                                                            .longest_piece = options.piece_bytes });

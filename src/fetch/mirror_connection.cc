@@ -52,7 +52,7 @@ MirrorConnection::MirrorConnection(asio::io_context& context, const ReplayOption
 std::string_view MirrorConnection::open()
 {
   const bool v6 = download_->key.remote.v6;
-  const auto local = kernel::global_address(options_.cell, v6);
+  const auto local = source(v6);
   if (!local) return "the cellular link has no address of the server's IP version";
   const std::size_t headers = v6 ? 60 : 40;
   const std::size_t packet = kernel::packet_limit(options_.cell);
@@ -86,6 +86,14 @@ std::string_view MirrorConnection::open()
   wait_for_packets();
   settle();
   return {};
+}
+
+std::optional<Address> MirrorConnection::source(bool v6) const
+{
+  const auto& all = options_.addresses;
+  if (all.empty()) return kernel::global_address(options_.cell, v6);
+  const auto found = std::find_if(all.begin(), all.end(), [v6](const Address& one) { return one.v6 == v6; });
+  return found == all.end() ? std::nullopt : std::optional { *found };
 }
 
 bool MirrorConnection::take(Ask& ask)

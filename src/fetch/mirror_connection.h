@@ -57,6 +57,7 @@ private:
   bool place(Ask& ask);
 
   // By wanting one byte there, for no other reason than to be near it.
+  std::optional<Address> source(bool v6) const;
   void keep_up();
   void wait_for_packets();
   void take_packets();

@@ -15,7 +15,7 @@ namespace tandem::fetch
 struct RangeOptions
 {
   std::string cell {};               // interface of the cellular link
-  std::vector<Address> addresses {}; // that it has
+  std::vector<Address> addresses {}; // that it leaves from; the first of the server's IP version is used
   kernel::Marks marks {};
   bool credentials = false;                        // requests with cookies or Basic / Bearer authorization, too
   std::size_t connections = 4;                     // to one server at a time

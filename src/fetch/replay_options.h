@@ -4,20 +4,24 @@
 #include "src/fetch/mirror_tcp.h"
 #include "src/kernel/marks.h"
 
+#include <tandem/segment.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace tandem::fetch
 {
 
 struct ReplayOptions
 {
-  std::string cell {};         // interface of the cellular link
-  kernel::Marks marks {};      // on what is sent
-  bool credentials = false;    // replay requests with cookies or Basic / Bearer authorization, too
-  std::size_t downloads = 8;   // that have a mirror connection at a time
-  std::size_t connections = 2; // of one download: a piece behind the first one's position needs a fresh one
+  std::string cell {};               // interface of the cellular link
+  std::vector<Address> addresses {}; // as in RangeOptions; none: any that the interface has
+  kernel::Marks marks {};            // on what is sent
+  bool credentials = false;          // replay requests with cookies or Basic / Bearer authorization, too
+  std::size_t downloads = 8;         // that have a mirror connection at a time
+  std::size_t connections = 2;       // of one download: a piece behind the first one's position needs a fresh one
   std::uint64_t longest_piece = 512 * 1024;
   bool optimistic = true; // the rest as in MirrorConfig
   Duration guard = 256ms;

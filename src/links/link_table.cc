@@ -7,6 +7,13 @@
 namespace tandem::links
 {
 
+std::vector<Address> sources_to_internet(const LinkInfo& link)
+{
+  std::vector<Address> all = link.sources;
+  std::stable_partition(all.begin(), all.end(), [](const Address& a) { return !a.v6 || !is_private(a); });
+  return all;
+}
+
 LinkTable::LinkTable(std::string wifi, std::string cell, const std::vector<std::string>& more_wifi)
 {
   assign(std::move(wifi), std::move(cell), more_wifi, {});

@@ -69,6 +69,11 @@ struct LinkInfo
   bool present() const { return ifindex != 0 && !addresses.empty(); }
 };
 
+// What connections of Tandem's own to servers of the Internet leave from by the link, the best of each IP version
+// first: its sources, but unique local ones of IPv6, which no such server can answer, behind all others (RFC 6724, 5,
+// rule 6).
+std::vector<Address> sources_to_internet(const LinkInfo& link);
+
 // An interface of this machine, whether it has a role or not.
 struct PresentInterface
 {

@@ -388,6 +388,8 @@ TEST(LocalNetworks, are_those_that_are_private)
       network.address.bytes[bit / 8] |= static_cast<std::uint8_t>(0x80u >> bit % 8);
     EXPECT_TRUE(links::is_private(network.address)) << "the last one of " << one;
   }
+  EXPECT_THAT(local_networks({}, true), testing::IsSupersetOf({ "64:ff9b::/96", "64:ff9b:1::/48" }))
+      << "by another link that translator is not there";
   EXPECT_THAT(local_networks({}, false), SizeIs(2));
 }
 

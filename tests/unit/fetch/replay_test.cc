@@ -55,5 +55,22 @@ TEST_F(ReplayTest, PortsOfConnectionsThatAreOverCountUntilTheyAreGivenBack)
       }));
 }
 
+TEST_F(ReplayTest, LeavesFromNoOtherAddressThanThoseThatItIsGiven)
+{
+  const auto asked = download(1);
+  const auto why = [&](std::vector<Address> addresses)
+  {
+    Replay way { context, { .cell = "lo", .addresses = std::move(addresses) } };
+    std::optional<Fetched> result {};
+    way.fetch(asked, { asked->head.size(), asked->head.size() + 1000 }, kernel::now() + 300ms,
+              [&](Fetched fetched) { result = std::move(fetched); });
+    EXPECT_TRUE(until([&] { return result.has_value(); }));
+    return result->why;
+  };
+  // The interface has one that would do; but it is deprecated, say.
+  EXPECT_EQ(why({ Address { .v6 = true } }), "the cellular link has no address of the server's IP version");
+  EXPECT_NE(why({ test::this_host }), "the cellular link has no address of the server's IP version");
+}
+
 } // namespace
 } // namespace tandem::fetch

@@ -146,6 +146,21 @@ TEST_F(Links, ATemporaryAddressIsTheSourceInPlaceOfTheStableOneOfItsNetwork)
   EXPECT_EQ(wifi().addresses, (std::vector<Address> { v4(1), v6(1), v6(2), elsewhere })) << "all are this link's";
 }
 
+TEST_F(Links, ServersOfTheInternetAreAskedFromAnAddressThatTheyCanAnswer)
+{
+  Address local = v6(1);
+  local.bytes[0] = 0xfd; // unique local, RFC 4193
+  const auto told = [&](const Address& address, bool deprecated)
+  { table.apply(AddressNotification { .ifindex = 3, .address = address, .deprecated = deprecated }, at(1s)); };
+  table.apply(device(3, "wlan0"), at(1s));
+  told(local, false);
+  told(v6(2), true);
+  told(v6(3), false);
+  told(v4(1), false);
+  ASSERT_EQ(wifi().addresses, (std::vector<Address> { v4(1), local, v6(2), v6(3) }));
+  EXPECT_EQ(sources_to_internet(wifi()), (std::vector<Address> { v4(1), v6(3), local }));
+}
+
 TEST_F(Links, AScanOfTheWirelessExtensionsSaysNothingOfTheInterface)
 {
   InterfaceNotification known = device(3, "wlan0");
@@ -196,6 +211,20 @@ TEST(PrivateAddresses, AreThoseOfTheRfcsAndNoOthers)
     EXPECT_TRUE(is_private(one)) << +one.bytes[0] << '.' << +one.bytes[1];
   for (const Address& one : { six(0x20, 1), six(0xfb, 0), six(0xfe, 0), six(0xff, 2), six(10, 0) })
     EXPECT_FALSE(is_private(one)) << +one.bytes[0] << '.' << +one.bytes[1];
+}
+
+// 64:ff9b::192.0.2.1 and the like: by another link there is another translator, or none.
+TEST(PrivateAddresses, AreThoseOfATranslatorToo)
+{
+  const auto of = [](std::uint8_t third, std::uint8_t sixth, std::uint8_t twelfth) {
+    return Address { .bytes = { 0, 0x64, 0xff, third, 0, sixth, 0, 0, 0, 0, 0, twelfth, 192, 0, 2, 1 }, .v6 = true };
+  };
+  EXPECT_TRUE(is_private(of(0x9b, 0, 0))) << "RFC 6052";
+  EXPECT_TRUE(is_private(of(0x9b, 1, 7))) << "RFC 8215";
+  EXPECT_FALSE(is_private(of(0x9b, 0, 1)));
+  EXPECT_FALSE(is_private(of(0x9b, 2, 0)));
+  EXPECT_FALSE(is_private(of(0x9c, 0, 0)));
+  EXPECT_FALSE(is_private({ .bytes = { 0, 0x64, 0xff, 0x9b } })) << "of IPv4";
 }
 
 TEST(Networks, KeepTheirPrefixAlone)
