@@ -602,6 +602,7 @@ void PacketLoop::look()
     tell(outcome);
   for (std::size_t i = 0; i < chain_.module_count(); ++i)
     if (steering_.look(static_cast<std::uint8_t>(i), chain_.stats(i), now)) steer_soon();
+  if (steering_.again(keeper_.state().steering, now)) steer_soon();
   place_evidence(now);
   look_at_access_point(now);
   if (evidence_->changed() && tell_news_) tell_news_(false);

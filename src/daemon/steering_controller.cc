@@ -44,6 +44,15 @@ std::optional<kernel::SteeringPlan> SteeringController::due(const links::LinkTab
   return wanted;
 }
 
+bool SteeringController::again(const kernel::SteeringState& state, Tick now)
+{
+  constexpr Duration pause = 60s;
+  const bool all_done = state.refused.empty() && state.last_error.empty();
+  if (all_done || !settled() || now - told_at_ < pause) return false;
+  not_sent();
+  return true;
+}
+
 KeeperChange compare(const kernel::KeeperState& before, const kernel::KeeperState& after)
 {
   KeeperChange change {};

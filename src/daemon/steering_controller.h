@@ -44,6 +44,9 @@ public:
   std::optional<kernel::SteeringPlan> due(const links::LinkTable& table, Tick now);
   // What due() gave last did not reach the keeper: the plan of now is given when it is next asked for, in a while.
   void not_sent() { told_.reset(), told_newest_ = false; }
+  // What the keeper could not do may be possible by now: another program's endpoints have gone, or MPTCP was switched
+  // on, and nobody tells of either. True, once in a while: the plan of now is given again, ask due() soon.
+  bool again(const kernel::SteeringState& state, Tick now);
   bool settled() const { return told_newest_ && requests_.settled(); }
 
   const LinkRequests& requests() const { return requests_; }

@@ -69,6 +69,30 @@ TEST_F(Controller, TellsAgainWhatDidNotReachTheKeeper)
   EXPECT_EQ(due(), kernel::SteeringPlan {});
 }
 
+// Another program had all endpoints that the kernel takes, and its own go without a word.
+TEST_F(Controller, TellsAgainNowAndThenWhatWasNotCarriedOut)
+{
+  backup(1);
+  const auto plan = due();
+  ASSERT_TRUE(plan);
+  kernel::SteeringState state {};
+  now += 2min;
+  EXPECT_FALSE(steering.again(state, now)) << "all of it was done";
+  for (const kernel::SteeringState& not_done :
+       { kernel::SteeringState { .refused = { { "endpoint 192.0.2.1", "the kernel refused: it takes no more" } } },
+         kernel::SteeringState { .last_error = "read the MPTCP endpoints: no answer" } })
+  {
+    EXPECT_TRUE(steering.again(not_done, now));
+    EXPECT_FALSE(steering.settled()) << "ask again";
+    EXPECT_FALSE(steering.again(not_done, now)) << "it has not been given yet";
+    EXPECT_EQ(due(), plan);
+    EXPECT_TRUE(steering.settled());
+    now += 59s;
+    EXPECT_FALSE(steering.again(not_done, now));
+    now += 1s;
+  }
+}
+
 TEST_F(Controller, TellsWhenCellularMustNotBeUsedAnyMore)
 {
   table = links::LinkTable { "wlan0", "wwan0" };
