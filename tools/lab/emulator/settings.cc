@@ -242,6 +242,8 @@ const std::vector<Key<WifiSettings>>& wifi_keys()
     AIR("ack_free", true, v.boolean(), ack_free),
     AIR("power_save", true, v.boolean(), air.power_save),
     AIR("power_save_timeout", false, v.duration(1ms, 60s), air.power_save_timeout),
+    WIFI("firewall", false, v.choice({ "none", "drop", "reject" }), firewall),
+    WIFI("nat", false, v.boolean(), nat),
   };
   return keys;
 }

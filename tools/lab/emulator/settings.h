@@ -27,6 +27,9 @@ struct WifiSettings
   Rate rate_down {}, rate_up {};
   std::uint64_t queue_bytes = 0; // of the access point; 0 = no limit in bytes
   medium::Aqm aqm {};            // of the access point
+  // What the router behind the access points does, carried out outside of the emulator, with the kernel's netfilter.
+  int firewall = 0; // none, drop, reject
+  bool nat = false;
 };
 
 // One direction of a Wi-Fi that is a pipe.

@@ -26,7 +26,7 @@ from . import counters, foreign, life, losses, scenario, sockets, system, topolo
 from .air import AirControl
 from .errors import BadInput, LabError
 from .life import LabState
-from .topology import CellGateway
+from .topology import CellGateway, WifiRouter
 
 _HERE = Path(__file__).resolve().parent
 PYTHON = system.PYTHON
@@ -482,6 +482,10 @@ class Lab:
     def gateway_counters(self) -> dict[str, int]:
         """Packets that the cellular gateway filtered, translated (connections) or could not translate."""
         return counters.nft_counters(self.gateway.namespace, CellGateway.TABLE)
+
+    def router_counters(self) -> dict[str, int]:
+        """Packets to the laptop that the router behind the access points let pass or found invalid, and from it that were strange or translated."""
+        return counters.nft_counters(self.endpoint("wan").namespace, WifiRouter.TABLE)
 
     @contextmanager
     def capture(self, role: str, device: str, expression: str = "", snap: int = 128) -> Iterator[Path]:

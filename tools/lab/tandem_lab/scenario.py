@@ -57,6 +57,8 @@ class Scenario:
     cell: bool
     nat: bool
     source_filter: bool
+    firewall: str  # of the router behind the access points: none, drop, reject
+    wifi_nat: bool
     ecn: bool  # some link marks: the client's TCP asks for ECN
     interfaces: tuple[str, ...] = ("ap1",)  # the access point at which wlan0, wlan1, ... begin
     visitors: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # by access point: the interfaces that are, or come, there
@@ -176,7 +178,8 @@ def load(path: Path, overrides: Mapping[str, Any] | None = None, congestion: str
         servers.append(Server(name, control))
 
     cell = _table(tree, "cell", path)
-    links = [_table(tree, "wifi", path), cell, _table(tree, "wan", path), *_tables(tree, "server", path)]
+    wifi = _table(tree, "wifi", path)
+    links = [wifi, cell, _table(tree, "wan", path), *_tables(tree, "server", path)]
     ecn = any(link.get(key) == "mark" for link in links for key in ("ecn", "ecn_down", "ecn_up")) or \
         any(event.get("what") == "wan_ecn" for event in _tables(tree, "timeline", path))
     begin = tuple(interfaces[number] for number in sorted(interfaces)) or (aps[0],)
@@ -191,6 +194,8 @@ def load(path: Path, overrides: Mapping[str, Any] | None = None, congestion: str
         cell=bool(cell.get("enabled", True)),
         nat=bool(cell.get("nat", False)),
         source_filter=bool(cell.get("source_filter", False)),
+        firewall=str(wifi.get("firewall", "none")),
+        wifi_nat=bool(wifi.get("nat", False)),
         ecn=ecn,
         interfaces=begin,
         visitors={ap: _visitors(tree, path, ap, begin) for ap in aps},

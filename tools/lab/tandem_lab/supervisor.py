@@ -21,7 +21,7 @@ from . import air, counters, scenario, servers, system, topology
 from .air import AirControl
 from .errors import LabError
 from .life import LabState, sweep
-from .topology import CellGateway, Topology
+from .topology import CellGateway, Topology, WifiRouter
 
 class _Stop(BaseException):
     """A signal asked the supervisor to end."""
@@ -54,6 +54,8 @@ class Supervisor:
             self.topology.wire_without_air()
         self.topology.finish()
         self.gateway.apply(nat=self.scenario.nat, source_filter=self.scenario.source_filter)
+        WifiRouter(self.topology.namespace("wan"), self.scenario.aps, [topology.wifi_client(number) for number in range(len(self.scenario.interfaces))]).apply(
+            self.scenario.firewall, self.scenario.wifi_nat)
         if self.spec["counters"]:
             counters.install(self.topology.namespace("client"), [f"wlan{number}" for number in range(len(self.scenario.interfaces))] +
                              (["cell0"] if self.scenario.cell else []))

@@ -356,6 +356,37 @@ class CellGateway:
         system.call(["nft", "-f", "-"], stdin=text, what=f"rules of {self.namespace}", namespace=self.namespace)
 
 
+class WifiRouter:
+    """What is behind the access points, as most homes have it: a firewall that keeps the state of connections, and a NAT. One for all access points, so
+    that a handoff changes nothing. It is in the WAN's namespace; what comes and goes by the cellular gateway it does not see."""
+
+    TABLE = "tandem_lab_router"
+    VERDICTS = {"drop": "drop", "reject": "meta l4proto tcp reject with tcp reset"}
+
+    def __init__(self, namespace: str, aps: Sequence[str], clients: Sequence[tuple[str, str]]):
+        self.namespace = namespace
+        self._aps = "{ " + ", ".join(aps) + " }"
+        self._clients = clients
+
+    def apply(self, firewall: str, nat: bool) -> None:
+        if firewall == "none" and not nat:
+            return
+        # Its own connections alone: ACKs by cellular must not tell it of those by Wi-Fi.
+        raw = ["chain raw {", "type filter hook prerouting priority raw; policy accept;", 'iifname "cgw" notrack', "}"]
+        forward = ["chain forward {", "type filter hook forward priority filter; policy accept;",
+                   f"oifname {self._aps} ct state established,related counter name passed accept",
+                   f"iifname {self._aps} ct state invalid counter name strange drop"]
+        if firewall != "none":
+            forward += [f"oifname {self._aps} counter name invalid", f"oifname {self._aps} {self.VERDICTS[firewall]}"]
+        forward.append("}")
+        post = ["chain post {", "type nat hook postrouting priority srcnat; policy accept;",
+                *(f"{family} saddr {address} oifname != {self._aps} counter name translated masquerade"
+                  for client in self._clients for family, address in zip(("ip", "ip6"), client)), "}"] if nat else []
+        counters = "\n".join(f"counter {name} {{\n}}" for name in ("passed", "invalid", "strange", "translated"))
+        text = f"table inet {self.TABLE} {{\n{counters}\n" + "\n".join([*raw, *forward, *post]) + "\n}\n"
+        system.call(["nft", "-f", "-"], stdin=text, what=f"rules of {self.namespace}", namespace=self.namespace)
+
+
 def machine_state() -> dict[str, object]:
     """What a lab could leave behind on this machine, for comparison before and after."""
     listed = system.call(["ip", "-j", "netns", "list"]).strip()

@@ -38,6 +38,9 @@ PATHS: Mapping[str, Trouble] = {
     "satellite": Trouble(wan='rate_down = "20Mbit"\nqueue_down = 500\n'),
     "DSL 16/0.6 Mb/s": Trouble(wan='rate_down = "16Mbit"\nrate_up = "600kbit"\nqueue_down = 200\nqueue_up = 60\n'),
     "poor cellular": Trouble(cell='rate_up = "300kbit"\ndelay = "120ms"\njitter = "80ms"\nloss = 0.02\nreorder = 0.02\nreorder_later = "30ms"\n'),
+    "firewall that resets": Trouble(wifi='firewall = "reject"\n'),
+    "firewall that drops": Trouble(wifi='firewall = "drop"\n'),
+    "NAT at home": Trouble(wifi='firewall = "reject"\nnat = true\n'),
 }
 # Where the path says how far the server is.
 FAR = {"satellite": 560}
