@@ -23,6 +23,10 @@ constexpr std::uint8_t enough = 2; // samples within it
 constexpr Duration settle = 100ms;
 constexpr std::array<float, 4> ticks { 1e-6f, 1e-3f, 4e-3f, 10e-3f };
 constexpr double tolerance = 0.35;
+// Seconds by which no path becomes shorter than it was for the first segment. A queue that grows while the tick is
+// looked for makes a clock look slow: then delays seem to fall without end, and every queue to be empty. Or the
+// server's clock was set.
+constexpr float shortest_path = -1;
 
 } // namespace
 
@@ -37,6 +41,11 @@ void DelayMeter::arrived(TsClock value, Tick now)
   const std::int32_t passed = value - origin_;
   if (!known()) return find_tick(value, passed, now);
   latest_ = static_cast<float>(seconds(now - epoch_) - passed * static_cast<double>(tick_));
+  if (latest_ < shortest_path)
+  {
+    *this = {}; // not from this segment on: it may be a copy of a damaged one
+    return;
+  }
   note_peak(now);
   if (now - turn_ >= half)
   {

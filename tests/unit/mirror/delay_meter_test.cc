@@ -125,6 +125,38 @@ TEST(DelayMeter, AQueueThatStandsFromTheBeginningIsNoFloor)
     }
 }
 
+// A slow path carries the first flight in the time in which the tick is looked for, and what was sent a round trip
+// after it comes behind it; or the air stands still for a moment. That looks like a slower clock.
+TEST(DelayMeter, AQueueThatIsTakenForASlowClockIsFoundOut)
+{
+  for (const double sent : { 0.012, 0.025 }) // the second flight, after the first one
+  {
+    Path path {};
+    for (int i = 0; i < 10; ++i)
+      path.arrive(path.now() + i * 0.0116, i * 0.0116);
+    path.pause(0.116);
+    path.arrive(path.now(), 0.116 - sent);
+    ASSERT_GT(path.meter.tick(), 2e-3) << sent << ": a slower clock, as it seems";
+    path.run(1);
+    path.run(1, 0.03);
+    ASSERT_TRUE(path.meter.known()) << sent;
+    EXPECT_NEAR(path.meter.tick(), 1e-3, 1e-5) << sent;
+    EXPECT_NEAR(path.meter.queued(), 0.03, 1.1e-3) << sent;
+    EXPECT_NEAR(path.meter.top(), 0.03, 1.1e-3) << sent;
+  }
+}
+
+TEST(DelayMeter, AServerWhoseClockWasSetIsMeasuredAnew)
+{
+  Path path {};
+  path.run(2);
+  path.begin = path.begin + 5000; // 5 s ahead
+  path.run(2);
+  path.run(1, 0.03);
+  EXPECT_NEAR(path.meter.queued(), 0.03, 1.1e-3);
+  EXPECT_NEAR(path.meter.top(), 0.03, 1.1e-3);
+}
+
 struct Wraps : ::testing::TestWithParam<double>
 {
 };
