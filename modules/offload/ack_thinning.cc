@@ -1,6 +1,7 @@
 #include "modules/offload/ack_thinning.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace tandem::offload
 {
@@ -32,12 +33,19 @@ bool counts_acks(const FlowView& flow)
 
 } // namespace
 
+// Beside a hole each segment is acknowledged, and nothing new with it; the ACK that leaves none acknowledges them all
+// at once. Neither says what an ACK covers otherwise, and after a loss there is a window of them.
 void AckThinning::count(const FlowView& flow)
 {
-  if (counted == 0 || flow.bytes_delivered < counted_from) counted_from = flow.bytes_delivered;
-  if (++counted <= acks_counted) return;
-  mss_per_ack = static_cast<float>(flow.bytes_delivered - counted_from) / acks_counted / flow.mss;
+  const auto so_far = static_cast<std::uint32_t>(flow.bytes_delivered);
+  const std::uint32_t more = so_far - std::exchange(delivered, so_far);
+  const bool fills = std::exchange(holes, flow.holes);
+  if (!std::exchange(begun, true) || holes || fills || more == 0) return;
+  bytes += more;
+  if (++counted < acks_counted) return;
+  mss_per_ack = static_cast<float>(bytes) / acks_counted / flow.mss;
   counted = 0;
+  bytes = 0;
 }
 
 bool AckThinning::sparse() const

@@ -14,12 +14,15 @@ constexpr std::uint16_t loaded_flags = tcp_flag::ae | tcp_flag::cwr | tcp_flag::
 
 struct AckThinning
 {
-  std::uint64_t counted_from = 0; // bytes delivered when the running count began
-  Tick released_at {};            // last ACK that left while thinning
-  float mss_per_ack = 0;          // what the local TCP acknowledges at a time; 0 = not known yet
-  std::uint16_t counted = 0;      // ACKs since counted_from
-  std::uint16_t held = 0;         // ACKs withheld since the last that left
-  std::uint8_t sparse_times = 0;  // in a row that ACKs were found sparse
+  Tick released_at {};           // last ACK that left while thinning
+  std::uint32_t delivered = 0;   // FlowView::bytes_delivered at the last ACK, its lower half
+  std::uint32_t bytes = 0;       // that those of the running count acknowledged
+  float mss_per_ack = 0;         // what the local TCP acknowledges at a time; 0 = not known yet
+  std::uint16_t counted = 0;     // ACKs of the running count
+  std::uint16_t held = 0;        // ACKs withheld since the last that left
+  std::uint8_t sparse_times = 0; // in a row that ACKs were found sparse
+  bool begun = false;            // `delivered` is known
+  bool holes = false;            // the last ACK reported some
 
   void count(const FlowView& flow);
 

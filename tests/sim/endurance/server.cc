@@ -87,7 +87,7 @@ void Server::hear(const Packet& ack, std::uint64_t asked, Tick now)
   }
   if (lost && !recovering_)
   {
-    recovering_ = true;
+    recovering_ = at_once_ = true;
     recover_ = nxt_;
     ssthresh_ = cwnd_ = std::max(cwnd_ * 0.7, 2. * full);
   }
@@ -133,11 +133,12 @@ std::optional<Packet> Server::send(Tick now)
     probe_ = false;
     return Packet { .seq = una_ - 1, .ack = asked_, .value = clock(now), .echo = recent_ };
   }
-  const bool room = static_cast<double>(in_flight_) + full <= std::max(cwnd_, 1. * full);
+  const bool room = at_once_ || static_cast<double>(in_flight_) + full <= std::max(cwnd_, 1. * full);
   for (auto one = out_.begin(); room && one != out_.end() && (one->lost || one->seq <= highest_sacked_); ++one)
   {
     if (!one->lost || one->sacked || one->again > 0) continue;
     one->again = 1;
+    at_once_ = false;
     in_flight_ += one->length;
     const std::uint64_t from = std::max(one->seq, una_);
     return data(from, static_cast<std::uint32_t>(one->seq + one->length - from), now);

@@ -80,6 +80,7 @@ private:
   Tick sent_at_ {}, due_ = Tick::max();
   TsClock recent_ {};
   bool heard_ = false, recovering_ = false, probe_ = false, told_too_much_ = false;
+  bool at_once_ = false; // the first retransmission of an episode waits for no room (RFC 6675 section 5)
 };
 
 } // namespace tandem::test::days

@@ -1052,6 +1052,29 @@ struct ThinHome : ::testing::Test
   Session s {};
 };
 
+// While a hole stands each segment is acknowledged, which says nothing of how many an ACK covers otherwise.
+TEST_F(ThinHome, WhatIsAcknowledgedBesideAHoleIsNotCounted)
+{
+  s.fixture.links[static_cast<std::size_t>(Link::cell)].up = false;
+  s.fixture.chain.links(s.fixture.links, s.fixture.now());
+  s.length = 8 * 1448; // one ACK for as much as may be told at a time
+  s.steps(1000);
+  for (int episode = 0; episode < 3; ++episode)
+  {
+    for (int i = 0; i < 150; ++i)
+    {
+      s.wait(s.every);
+      Segment duplicate = s.peers.ack(s.fixture.now());
+      report_hole(duplicate);
+      duplicate.sack_blocks[0].right = duplicate.sack_blocks[0].right + static_cast<std::uint32_t>(i) * 1448;
+      s.ack(duplicate);
+    }
+    for (int i = 0; i < 150; ++i)
+      ASSERT_EQ(s.step().verdict, Verdict::pass) << episode << " " << i;
+    EXPECT_NEAR(s.state().thinning.mss_per_ack, 8, 0.1F);
+  }
+}
+
 TEST_F(ThinHome, FewerAcksByWifiWhereNoCellularWayIs)
 {
   s.fixture.links[static_cast<std::size_t>(Link::cell)].up = false;
