@@ -28,6 +28,8 @@ constexpr Duration clock_slack = std::chrono::milliseconds { 2 };
 constexpr int slack_part = 64;
 // Beyond it newest_left_at_us_ may have wrapped.
 constexpr Duration longest_ago = std::chrono::hours { 1 };
+// What every host takes (RFC 9293 3.7.1): less is no bound to what is sent.
+constexpr std::uint16_t smallest_mss = 536;
 // Attached mid-flow the shifts of the windows are not known: they may be the largest (RFC 7323 2.3).
 constexpr unsigned largest_shift = 14;
 
@@ -246,6 +248,10 @@ void Tracker::remote_syn(const Segment& segment, FlowView& view)
   remote_syn_ = remote_scale_known_ = true;
   view.remote_window_scale = segment.window_scale.value_or(0);
   if (!ack_seen_) view.rcv_nxt = segment.end();
+  // Who takes smaller segments sends none that are larger, as a rule; and a router before a tunnel that makes both ends
+  // send smaller ones rewrites both SYNs, of which only this one is seen behind it.
+  if (local_syn_ && segment.mss.value_or(0) != 0)
+    view.mss = std::min(view.mss, std::max<std::uint16_t>(*segment.mss, smallest_mss));
   if (segment.has(tcp_flag::ack)) view.snd_una = segment.ack;
   una_known_ = segment.has(tcp_flag::ack);
   if (segment.mptcp != MptcpSubtype::mp_capable) return;

@@ -128,6 +128,20 @@ TEST(Tracker, AnMssOptionOf0IsNone)
   EXPECT_EQ(w.view.mss, 536) << "RFC 9293 3.7.1, and what everybody divides by";
 }
 
+// As before a tunnel, where a router rewrites both: only the answer shows it here.
+TEST(Tracker, TheServersSmallerMssIsThatOfItsSegments)
+{
+  for (const auto& [theirs, expected] : { std::pair { 1380, 1368 }, { 8960, 1448 }, { 100, 524 }, { 0, 1448 } })
+  {
+    Watched w {};
+    w.seen(w.peers.syn(w.now));
+    Segment answer = w.peers.syn_ack(w.now);
+    answer.mss = static_cast<std::uint16_t>(theirs);
+    w.seen(answer);
+    EXPECT_EQ(w.view.mss, expected) << theirs;
+  }
+}
+
 TEST(Tracker, WindowScaleOnlyWhenBothOfferIt)
 {
   Watched only_here {};
