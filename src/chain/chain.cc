@@ -58,6 +58,14 @@ bool ends(const Segment& segment, const FlowView& flow)
   return flow.bypass == Bypass::mid_flow || segment.seq.at_or_after(flow.rcv_nxt);
 }
 
+// Whether a flow that was taken to be over for an arriving RST is not: the RST was within the window, but not the very
+// number that the local TCP waits for (RFC 5961 3.2), which answers it and goes on.
+bool outlives_reset(const Segment& segment, const FlowView& flow)
+{
+  return segment.direction == Direction::egress && segment.has(tcp_flag::ack)
+         && !segment.has(tcp_flag::syn | tcp_flag::fin | tcp_flag::rst) && !flow.fin_sent;
+}
+
 // Whether the segment at hand acknowledges by itself what a module held back: one of this host's that waits for its
 // verdict passes.
 bool tells_server(const Event& event)
@@ -279,7 +287,9 @@ flow::Flow* Chain::flow_of(const Segment& segment, bool queued, Tick now, std::s
       && ((flow->closed && !segment.has(tcp_flag::ack))
           || (!flow->tracker.fits(segment, flow->view) && segment.end() != flow->view.snd_nxt)))
   {
-    // The ports are used again. Only a SYN of this host says so: anyone may have sent one that arrives.
+    // The ports are used again. Only a SYN of this host says so: anyone may have sent one that arrives. Nobody speaks
+    // for the old connection any more: the new one would be taken to have said it.
+    table_.close(*flow);
     forget(*flow, now);
     flow = nullptr;
   }
@@ -356,7 +366,10 @@ flow::Acceptability Chain::take_note(const Segment& segment, bool queued, flow::
   }
   spoil_reservation(segment, queued, una, next, flow);
   if (handshake_over(segment, flow)) table_.settle(flow);
-  if (ends(segment, flow.view)) table_.close(flow);
+  if (ends(segment, flow.view))
+    table_.close(flow);
+  else if (flow.closed && outlives_reset(segment, flow.view))
+    table_.reopen(flow);
   return found;
 }
 

@@ -209,6 +209,12 @@ void Table::close(Flow& flow)
   move(flow, Stage::closed);
 }
 
+void Table::reopen(Flow& flow)
+{
+  flow.closed = false;
+  move(flow, Stage::living);
+}
+
 Flow* Table::crowded_out()
 {
   const List& list = list_of(Stage::answered);

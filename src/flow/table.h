@@ -104,6 +104,8 @@ public:
   Flow* crowded_out();
   // FIN or RST was seen: the flow is forgotten `linger` after its last segment.
   void close(Flow& flow);
+  // It was not the end after all.
+  void reopen(Flow& flow);
   void erase(Flow& flow);
   // Room for the modules' state, which most flows never need: nullptr until made, then at one place until the flow
   // is erased. Not initialised.

@@ -1674,6 +1674,48 @@ TEST(ChainLife, AResetThatTcpIgnoresEndsNothing)
   EXPECT_FALSE(fixture.chain.needs_queue(fixture.now()));
 }
 
+// Within the window, and not the number that TCP waits for: it answers, and goes on (RFC 5961 3.2).
+TEST(ChainLife, AResetThatTcpChallengesEndsNothing)
+{
+  for (const bool fin : { false, true })
+  {
+    Puppet puppet { "offload" };
+    Fixture fixture { { &puppet } };
+    Peers peers {};
+    fixture.open(peers);
+    fixture.download(peers, 5, ms(5), ms(20));
+    if (fin) fixture.show(peers.bare(Direction::egress, tcp_flag::ack | tcp_flag::fin, fixture.now()));
+    Segment reset = peers.bare(Direction::ingress, tcp_flag::rst, fixture.now());
+    reset.seq = fixture.view(peers).rcv_nxt + 2'000;
+    fixture.show(reset);
+    EXPECT_TRUE(fixture.flow(peers).closed) << "until it is known better";
+    fixture.ack(peers);
+    EXPECT_EQ(fixture.chain.needs_queue(fixture.now()), !fin) << "what it has closed itself stays so";
+    fixture.run_for(ms(10'000));
+    EXPECT_EQ(fixture.chain.table().size(), fin ? 0u : 1u);
+  }
+}
+
+TEST(ChainLife, NobodySpeaksForAConnectionWhosePortsAreUsedAgain)
+{
+  Puppet puppet { "offload" };
+  Fixture fixture { { &puppet } };
+  Peers peers {};
+  fixture.open(peers);
+  fixture.download(peers, 5, ms(5), ms(20));
+  puppet.act = [&](const Event& event, const FlowView& flow)
+  {
+    if (event.kind != EventKind::switched_off) return Plan {};
+    puppet.room[0] = newest(flow, Link::wifi, event.now);
+    return Plan { .inject = std::span { puppet.room }.first(1), .why = "released" };
+  };
+  Peers again {};
+  again.local_isn = Seq { 3'000'000'000u };
+  fixture.open(again); // the end of the old one was not seen
+  EXPECT_EQ(puppet.ended, 1);
+  EXPECT_TRUE(fixture.actions.injected.empty());
+}
+
 TEST(ChainLife, AnAlarmDoesNotOutliveItsFlow)
 {
   Puppet puppet { "offload" };
