@@ -5,7 +5,9 @@
 #include <tandem/module.h>
 #include <tandem/plan.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 
 namespace tandem
 {
@@ -22,6 +24,25 @@ inline InjectedSegment latest_ack(const FlowView& flow, Link by)
 constexpr bool withholds_ack(const FlowView& flow)
 {
   return flow.sent_any && flow.rcv_nxt.after(flow.sent_ack);
+}
+
+// The window, unscaled, of an ACK that is meant for firewalls on the way of the data alone (docs/decisions/0042): so
+// old that the server has it and ignores it, as a sender does who goes by the newest number (RFC 9293 3.10.7.4). Of a
+// stack that is not known to be one it is the local TCP's.
+constexpr std::uint16_t window_for_firewalls(const FlowView& flow)
+{
+  constexpr std::uint32_t most = 32u << 20; // bytes: seconds of any Wi-Fi
+  const bool ignored = flow.sender.kind == SenderKind::loss_based || flow.sender.kind == SenderKind::rate_based;
+  if (ignored) return static_cast<std::uint16_t>(std::min(0xffffu, most >> flow.local_window_scale));
+  return flow.last_window;
+}
+
+// Whether that is too little for ACKs that leave by another link than the data comes by: what may be in flight by the
+// time that firewalls hear of more.
+constexpr bool firewalls_fall_behind(const FlowView& flow)
+{
+  const std::uint64_t needed = std::uint64_t { flow.window_estimate } * (flow.slow_start ? 6 : 3) / 2;
+  return flow.scaled(window_for_firewalls(flow)) < needed;
 }
 
 // A link that carries more than any Wi-Fi link of a laptop has nothing to gain from a module: its flows are let past

@@ -43,6 +43,9 @@ echo validates the path again. When echoes fail to appear, the flow returns to W
 by cellular acknowledges two bytes less than has arrived, and what has to say all (ACKs with SACK, and others until a loss is repaired) leaves by Wi-Fi.
 Where MPTCP was asked for and the server refused it, all leave whole and by Wi-Fi: a retransmission that begins within what has arrived breaks such a connection in Linux 6.18.
 
+**A firewall on the way of the data** that keeps the state of connections would drop what lies beyond the window that it has seen, or reset the connection. So now and then an old ACK leaves by Wi-Fi, which the server
+ignores, with a large window. Where the receive window is hardly larger than what is in flight no ACK leaves by cellular (`short receive window`).
+
 What one flow has found holds for others for hours: a flow to the same servers (/24, IPv6 /48), from the same Wi-Fi network and by the same cellular link, sends
 no copies, and its first ACKs by cellular are the validation (`path known from another flow`). If no echo comes in time (an RTT, 100 ms, and up to 50 ms that the path is known to add) it is back on Wi-Fi, nobody goes by
 what was known any more, and each flow validates by itself again.

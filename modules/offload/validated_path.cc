@@ -250,6 +250,7 @@ std::optional<ValidatedPath::Obstacle> ValidatedPath::obstacle(const Event& even
 {
   if (const auto found = unfit(event, flow)) return found;
   if (flow.rtt_smoothed == Duration {}) return Obstacle { 10ms, "offload: RTT not known yet" };
+  if (firewalls_fall_behind(flow)) return Obstacle { 500ms, "offload: short receive window" };
   // A change of path is a false sample of the bandwidth, which such a sender keeps for ten round trips.
   if (flow.slow_start && flow.sender.kind == SenderKind::rate_based)
     return Obstacle { flow.rtt_smoothed, "offload: sender still starts" };
@@ -342,6 +343,8 @@ Plan ValidatedPath::while_by_cell(const Event& event, const FlowView& flow, Stat
   const Segment& segment = *event.segment;
   if (!segment.timestamps) return {};
   if (budget_spent(event)) return return_to_wifi(event, flow, state, 60s, "offload: cellular budget spent", false);
+  if (firewalls_fall_behind(flow))
+    return return_to_wifi(event, flow, state, 500ms, "offload: short receive window", false);
   if (state.on_word)
     if (const auto plan = leave_on_word(event, flow, state)) return *plan;
   // An echo is due after a round trip; the queue that data stands in may have grown by half since it was measured.

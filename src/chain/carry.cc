@@ -191,7 +191,7 @@ void Chain::send(flow::Flow& flow, InjectedSegment segment, bool reserved, std::
     output_.segments.push_back(std::move(injection));
   }
   if (!is_ack) return;
-  note_order(segment.ack, segment.by, at, flow, now);
+  note_order(segment.ack, segment.window, segment.by, at, flow, now);
   Segment as_sent {};
   as_sent.flags = segment.flags;
   as_sent.timestamps = segment.timestamps;

@@ -545,6 +545,8 @@ Outcome Chain::segment(const Segment& segment, bool queued, Tick now)
   else if (queued)
     flow->quiet_until = {};
 
+  if (segment.direction == Direction::ingress && segment.timestamps) tell_own_way(segment.timestamps->echo, *flow, now);
+
   // What no module decides about leaves as it is seen.
   if (!queued && segment.direction == Direction::egress && !segment.has(tcp_flag::syn) && !decided(flow->view))
     flow->tracker.left(segment, segment.ack, segment.window,
@@ -554,7 +556,7 @@ Outcome Chain::segment(const Segment& segment, bool queued, Tick now)
     const Seq ack = outcome.edit.ack.value_or(segment.ack);
     const Link by = outcome.edit.route.value_or(flow->view.link);
     if (by == flow->view.link) end_wait(*flow);
-    if (segment.has(tcp_flag::ack)) note_order(ack, by, now, *flow, now);
+    if (segment.has(tcp_flag::ack)) note_order(ack, outcome.edit.window.value_or(segment.window), by, now, *flow, now);
     outcome.before = known(flow->view);
     const TsClock value = outcome.edit.ts_value.value_or(segment.timestamps ? segment.timestamps->value : TsClock {});
     flow->tracker.left(segment, ack, { outcome.edit.window.value_or(segment.window), outcome.told_window }, value,

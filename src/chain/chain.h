@@ -4,6 +4,7 @@
 #include "src/chain/guard.h"
 #include "src/chain/link_rate.h"
 #include "src/chain/output.h"
+#include "src/chain/own_way.h"
 #include "src/chain/release.h"
 #include "src/chain/sent_syns.h"
 #include "src/chain/unanswered.h"
@@ -32,6 +33,7 @@ struct Elsewhere
   Seq told {};       // the newest acknowledgement number that left by the flow's own link
   bool any = false;  // one did
   Tick until {};     // when the last ACK leaves that waits for them, see Chain::leaves_at(); zero: none does any more
+  OwnWay way {};
 };
 
 // Of what is to leave at a time, for heaps with the earliest on top: in the order of asking among those of one time.
@@ -201,6 +203,7 @@ public:
     std::uint64_t ts_spoiled = 0;        // reservations that data of this host ended
     std::uint64_t less_withheld = 0;     // ACKs that a module would have lowered or left out further than may be
     std::uint64_t kept_in_order = 0;     // ACKs that waited for those by another link
+    std::uint64_t own_way_told = 0;      // old ACKs by a flow's own link, for firewalls on the way of its data
     std::uint64_t own_syns = 0;          // SYNs of this host sent once more at link-up
     std::uint64_t own_kicks = 0;         // connections whose retransmission timer was taken back at link-up
     std::uint64_t let_go = 0;            // withheld ACK numbers sent ahead of the ACK that first showed a hole
@@ -301,7 +304,8 @@ private:
   Elsewhere& begin_elsewhere(const FlowView& flow);
   Tick leaves_at(Seq ack, std::uint32_t own, const flow::Flow& flow, Tick now);
   void keep_order(const Segment& ack, const LastAck& before, Outcome& outcome, flow::Flow& flow, Tick now);
-  void note_order(Seq ack, Link by, Tick at, flow::Flow& flow, Tick now);
+  void note_order(Seq ack, std::uint16_t window, Link by, Tick at, flow::Flow& flow, Tick now);
+  void tell_own_way(TsClock echo, flow::Flow& flow, Tick now);
   void end_wait(flow::Flow& flow);
   void wait(Injection injection, Tick at);
   void send_waiting(Tick now);

@@ -1,9 +1,12 @@
 // ACKs of a flow that leave by two links reach the server in the order in which the local TCP sent them.
 #include "src/chain/chain.h"
 
+#include <tandem/path_validation.h>
 #include <tandem/pure_ack.h>
 
 #include <algorithm>
+#include <chrono>
+#include <optional>
 #include <utility>
 
 namespace tandem::chain
@@ -32,7 +35,12 @@ Elsewhere* Chain::elsewhere(std::uint64_t flow)
 // Until now all ACKs have left by the flow's own link.
 Elsewhere& Chain::begin_elsewhere(const FlowView& flow)
 {
-  return elsewhere_.try_emplace(flow.id, Elsewhere { .told = flow.sent_ack, .any = flow.sent_any }).first->second;
+  return elsewhere_
+      .try_emplace(flow.id, Elsewhere { .told = flow.sent_ack,
+                                        .any = flow.sent_any,
+                                        .until = {},
+                                        .way = OwnWay { flow.sent_ack + flow.scaled(flow.sent_window) } })
+      .first->second;
 }
 
 // When an ACK number may leave by the flow's own link. What left by a slower one is still on its way: an ACK that
@@ -86,8 +94,13 @@ void Chain::keep_order(const Segment& ack, const LastAck& before, Outcome& outco
 }
 
 // `ack` leaves by `by` at `now` or, by the flow's own link, at `at`.
-void Chain::note_order(Seq ack, Link by, Tick at, flow::Flow& flow, Tick now)
+void Chain::note_order(Seq ack, std::uint16_t window, Link by, Tick at, flow::Flow& flow, Tick now)
 {
+  const FlowView& view = flow.view;
+  // Who goes by another flow's word begins at once: what is said before must be known by then.
+  if (view.cell_path_known && view.window_estimate > 0 && view.sent_any) begin_elsewhere(view);
+  if (Elsewhere* const other = elsewhere(view.id); other != nullptr && view.sent_any)
+    other->way.left(view.sent_ts_value, view.sent_ack, now, view.rtt_smoothed);
   if (by != flow.view.link)
   {
     // A copy of what leaves by the flow's own link as well tells the server nothing that could be overtaken.
@@ -102,7 +115,32 @@ void Chain::note_order(Seq ack, Link by, Tick at, flow::Flow& flow, Tick now)
   if (other == nullptr) return;
   other->told = other->any ? later(other->told, ack) : ack;
   other->any = true;
+  other->way.opened(ack + view.scaled(window));
   if (at > now) other->until = at;
+}
+
+// The server has echoed something of a flow whose ACKs leave by another link. What keeps the state of connections on
+// the way of the data hears of an older number, which the server is known to have and ignores.
+void Chain::tell_own_way(TsClock echo, flow::Flow& flow, Tick now)
+{
+  const FlowView& view = flow.view;
+  Elsewhere* const other = elsewhere_.empty() ? nullptr : elsewhere(view.id);
+  if (other == nullptr || !view.sent_any || view.bypass != Bypass::none) return;
+  const std::optional<Seq> known = other->way.known_by(echo);
+  if (!known || now - other->last > view.rtt_smoothed + std::chrono::milliseconds { 200 }) return;
+  // Below it, so that it is no duplicate; and what leaves by another link acknowledges a little less.
+  const Seq number = *known - PathValidation::lag - 1;
+  const std::uint16_t window = window_for_firewalls(view);
+  const Seq edge = number + view.scaled(window);
+  if (!other->way.due(edge, view.scaled(window), view)) return;
+  other->way.opened(edge);
+  InjectedSegment ack { .by = view.link, .seq = view.snd_nxt, .ack = number, .window = window };
+  ack.flags = injected_flags(ack.flags, view);
+  // A TSval that the server has, too: a younger one would make it refuse what is on its way by a slower link (PAWS).
+  ack.timestamps = Timestamps { view.ts_reserved.free(echo), view.ts_recent };
+  ++stats_.own_way_told;
+  output_.segments.push_back({ view.id, view.key, ack, "chain: for firewalls on the way of the data",
+                               Chain::known(view), no_slot, flow.ip_class });
 }
 
 // What waits leaves now: the segment at hand must not overtake it, or nothing is to be waited for any more.

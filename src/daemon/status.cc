@@ -60,6 +60,7 @@ json datapath_json(const StatusSources& from)
                { "unacceptable", from.chain.stats().unacceptable },
                { "less_withheld", from.chain.stats().less_withheld },
                { "kept_in_order", from.chain.stats().kept_in_order },
+               { "own_way_told", from.chain.stats().own_way_told },
                { "own_syns", from.chain.stats().own_syns },
                { "own_kicks", from.chain.stats().own_kicks },
                { "let_go", from.chain.stats().let_go },

@@ -88,6 +88,7 @@ public:
   Download(Host& host, std::uint16_t port, std::array<std::uint8_t, 4> server) : host_ { host }
   {
     peers_.key = key_v4(port);
+    peers_.window = 8000; // well above what is in flight, or no ACK would leave by cellular
     std::copy(server.begin(), server.end(), peers_.key.remote.bytes.begin());
     cell().delivers = false;
     const Tick now = host_.fixture.now();

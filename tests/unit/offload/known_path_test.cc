@@ -51,7 +51,7 @@ TEST(OffloadKnownPath, NoCopyIsSentAndNoWindowWaitedFor)
   EXPECT_GT(unknown.first_by_cell(), ms(3000));
   known.steps(500);
   EXPECT_EQ(known.fixture.count("offload: probe begins"), 0u);
-  EXPECT_TRUE(known.fixture.actions.injected.empty());
+  EXPECT_EQ(known.fixture.actions.injected.size(), known.fixture.chain.stats().own_way_told);
   EXPECT_EQ(known.phase(), Phase::by_cell);
   EXPECT_FALSE(known.state().on_word) << "its own echoes say so now";
   EXPECT_EQ(known.state().why, on_word);

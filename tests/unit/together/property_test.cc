@@ -11,7 +11,7 @@ namespace
 
 TEST(TogetherProperties, HoldUnderRandomEvents)
 {
-  hold_under_random_events<World, Coverage>(100, 5000,
+  hold_under_random_events<World, Coverage>(120, 5000,
                                             {
                                                 { "probes", &Coverage::probes, 500 },
                                                 { "validated", &Coverage::validated, 100 },
@@ -30,6 +30,7 @@ TEST(TogetherProperties, HoldUnderRandomEvents)
                                                 { "on word", &Coverage::on_word, 50 },
                                                 { "address lost", &Coverage::away, 100 },
                                                 { "duplicates", &Coverage::duplicates, 1'000 },
+                                                { "for firewalls", &Coverage::for_firewalls, 50 },
                                                 { "queue out of the way", &Coverage::bypassed, 100 },
                                                 { "half-closed", &Coverage::half_closed, 30 },
                                             });

@@ -105,13 +105,14 @@ void World::event(std::uint32_t what)
     const std::size_t i = draw(static_cast<std::uint32_t>(fixture_.chain.module_count()));
     note();
     fixture_.chain.enable(i, false, fixture_.now());
+    if (i + 1 == fixture_.chain.module_count()) strict_.window = 0xffff, strict_.withheld = 0; // told or not
     check_injected();
     fixture_.chain.enable(i, true, fixture_.now());
   }
   else if (what < 130)
   {
     // Nobody knows of one that was not told.
-    const auto window = static_cast<std::uint16_t>(peers_.local_scale ? 400 + draw(300) : 50'000 + draw(14'000));
+    const auto window = static_cast<std::uint16_t>(peers_.local_scale ? 4000 + draw(3000) : 50'000 + draw(14'000));
     if (!up_ || !home_ || !queue_) return;
     peers_.window = window;
     acknowledge();
@@ -188,7 +189,8 @@ void World::pass(Duration span)
 void World::upload()
 {
   peers_.next += 1 + draw(2000);
-  uploads_.push_back({ fixture_.now(), peers_.local_ts(fixture_.now()), peers_.next, draw(4) == 0 });
+  uploads_.push_back({ fixture_.now(), peers_.local_ts(fixture_.now()), peers_.next, draw(4) == 0,
+                       peers_.remote_isn + peers_.received });
   coverage.lost_uploads += uploads_.back().lost ? 1 : 0;
 }
 
@@ -199,14 +201,14 @@ void World::uploads_arrive()
     Upload& one = uploads_.front();
     if (!one.lost)
     {
-      server_.send(one.sent, Link::wifi, server_.acknowledged, one.value);
+      server_.send(one.sent, Link::wifi, one.ack, one.value);
       server_has_ = one.end;
       uploads_.pop_front();
       continue;
     }
     // Sent once more by the retransmission timer, with the TSval of that time.
     if (one.sent + ms(250) > fixture_.now()) return;
-    one = { fixture_.now(), peers_.local_ts(fixture_.now()), one.end, false };
+    one = { fixture_.now(), peers_.local_ts(fixture_.now()), one.end, false, peers_.remote_isn + peers_.received };
   }
 }
 
@@ -330,6 +332,11 @@ void World::check_injected()
   {
     const InjectedRecord& one = fixture_.actions.injected[noted_];
     if (one.segment.kind != InjectedKind::ack) continue;
+    if (one.why == "chain: for firewalls on the way of the data")
+    {
+      for_firewalls(one.segment);
+      continue;
+    }
     const bool own = one.why.starts_with("strict");
     if (!own && strict_.window != 0xffff)
     {
@@ -351,6 +358,21 @@ void World::check_injected()
   // tests of its own: tests/unit/chain/release_test.cc).
   if (const flow::Flow* flow = fixture_.chain.table().find(peers_.key))
     if (chain::Elsewhere* other = fixture_.chain.elsewhere(flow->view.id)) other->added = {};
+}
+
+// What the server takes no notice of (decision 0042).
+void World::for_firewalls(const InjectedSegment& ack)
+{
+  ++coverage.for_firewalls;
+  ASSERT_TRUE(home_) << "nobody may speak for an address that is gone" << tail();
+  ASSERT_EQ(ack.by, Link::wifi);
+  ASSERT_TRUE(ack.ack.before(server_.acknowledged))
+      << "the server might heed it: " << (ack.ack - peers_.remote_isn.raw).raw << " of "
+      << (server_.acknowledged - peers_.remote_isn.raw).raw << tail();
+  ASSERT_TRUE(ack.timestamps && ack.timestamps->value.at_or_before(sent_value_))
+      << "younger than what it has" << tail();
+  ASSERT_FALSE(fixture_.view(peers_).ts_reserved.holds(ack.timestamps->value)) << "a reserved TSval by Wi-Fi" << tail();
+  server_.send(fixture_.now(), Link::wifi, ack.ack, ack.timestamps->value);
 }
 
 // What the server hears, and what may never be told it.

@@ -48,13 +48,14 @@ struct Coverage
 {
   std::uint64_t probes = 0, validated = 0, withheld = 0, resumed = 0, closed_ahead = 0, hidden = 0, left_out = 0;
   std::uint64_t ts_lowered = 0, ts_spoiled = 0, strict_bound = 0, filtered_runs = 0, lost_uploads = 0;
-  std::uint64_t rate_bound = 0;   // ACKs that left with the window that `rate` bounds
-  std::uint64_t ahead_of_own = 0; // ACKs that advanced the server further than the local TCP's own ACK did
-  std::uint64_t on_word = 0;      // times that a flow went by another flow's word
-  std::uint64_t away = 0;         // times that the local address was lost
-  std::uint64_t bypassed = 0;     // times that the queue was out of the way
-  std::uint64_t half_closed = 0;  // runs that went on after a FIN of this host
-  std::uint64_t duplicates = 0;   // ACKs that reported one
+  std::uint64_t rate_bound = 0;    // ACKs that left with the window that `rate` bounds
+  std::uint64_t ahead_of_own = 0;  // ACKs that advanced the server further than the local TCP's own ACK did
+  std::uint64_t on_word = 0;       // times that a flow went by another flow's word
+  std::uint64_t away = 0;          // times that the local address was lost
+  std::uint64_t bypassed = 0;      // times that the queue was out of the way
+  std::uint64_t half_closed = 0;   // runs that went on after a FIN of this host
+  std::uint64_t duplicates = 0;    // ACKs that reported one
+  std::uint64_t for_firewalls = 0; // ACKs that only what is on the way of the data heeds
 };
 
 class World
@@ -79,6 +80,7 @@ private:
     TsClock value {};
     std::uint32_t end = 0;
     bool lost = false;
+    Seq ack {}; // all that has arrived, whatever modules make of ACKs
   };
 
   std::uint32_t draw(std::uint32_t below) { return static_cast<std::uint32_t>(random_()) % below; }
@@ -98,6 +100,7 @@ private:
   void note();
   // Looks at the injected segments since the last call.
   void check_injected();
+  void for_firewalls(const InjectedSegment& ack);
   void check_bound(const Segment& ack, std::uint16_t window);
   void leaves(std::string_view why, Link by, Seq ack, std::uint16_t window, TsClock value,
               std::span<const SackBlock> blocks);

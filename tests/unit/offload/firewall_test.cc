@@ -1,0 +1,170 @@
+// ACKs by cellular beside a firewall on the way of the data, which keeps the state of connections as Linux does
+// (tcp_in_window() of nf_conntrack_proto_tcp.c): what lies beyond the ACKs that it has seen does not pass.
+#include "tests/unit/offload/session.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+
+namespace tandem::offload::test
+{
+namespace
+{
+
+constexpr std::string_view away = "offload: path validated";
+
+// Lets the server have no more in flight than `window`, as a module that keeps a queue short does.
+class Cap final : public Module
+{
+public:
+  std::string_view name() const override { return "cap"; }
+  std::string_view summary() const override { return ""; }
+  std::string_view manual() const override { return ""; }
+  Interest interest() const override { return { .decide = traffic::egress_pure_ack }; }
+  std::span<const Knob> knobs() const override { return {}; }
+  void set(std::string_view, double) override {}
+  double get(std::string_view) const override { return 0; }
+  std::size_t flow_state_size() const override { return 1; }
+  void flow_begin(std::byte*, const FlowView&) override {}
+  void flow_end(std::byte*) noexcept override {}
+  void describe(const FlowView&, const std::byte*, Facts&) const override {}
+  Plan decide(const Event& event, const FlowView& flow, std::byte*) override
+  {
+    if (event.kind != EventKind::segment || event.segment->direction != Direction::egress) return {};
+    const auto most = static_cast<std::uint16_t>(std::max(1u, bytes >> flow.local_window_scale));
+    if (bytes == 0 || event.segment->window <= most) return {};
+    return { .edit = { .window = most, .window_waits = true } };
+  }
+
+  std::uint32_t bytes = 0; // 0: all
+};
+
+struct Behind
+{
+  // 500 << 8 = 128 kB; about 35 kB are in flight: 2896 bytes each ms, 12 ms.
+  static Peers narrow(std::uint8_t scale)
+  {
+    Peers peers {};
+    peers.local_scale = scale;
+    return peers;
+  }
+  explicit Behind(std::uint8_t scale) : s { narrow(scale), Session::unlimited(), { &cap } } {}
+
+  // One segment's time. Each `lost`th ACK that is meant for firewalls is lost on the air.
+  void step()
+  {
+    s.step();
+    const Seq end = s.peers.remote_isn + s.peers.received;
+    for (; looked < s.left.size(); ++looked)
+    {
+      const Left& one = s.left[looked];
+      if (one.for_firewalls())
+      {
+        seen_by_server += one.ack.before(s.server.acknowledged) ? 0 : 1;
+        odd += one.value.raw & 1;
+        young += one.value.after(s.echo) ? 1 : 0;
+        if (lost > 0 && ++told % lost == 0) continue;
+      }
+      if (one.by == Link::wifi) edge = edge && edge->after(one.edge) ? *edge : one.edge;
+      by_cell += one.by == Link::cell ? 1 : 0;
+    }
+    // The server may have sent so much more by the time that the firewall sees the ACKs of now.
+    if (edge && (end + in_flight).after(*edge)) ++beyond;
+  }
+  void steps(int count)
+  {
+    for (int i = 0; i < count; ++i)
+      step();
+  }
+
+  Cap cap {};
+  Session s;
+  std::optional<Seq> edge {};
+  std::size_t looked = 0;
+  unsigned lost = 0, told = 0;
+  std::uint32_t in_flight = 35'000;
+  unsigned beyond = 0, by_cell = 0, seen_by_server = 0, odd = 0, young = 0;
+};
+
+TEST(BehindAFirewall, WhatIsInFlightIsWithinWhatItHasSeen)
+{
+  for (const std::uint8_t scale : { 8, 9, 12 })
+  {
+    Behind b { scale };
+    b.steps(3000);
+    EXPECT_GT(b.by_cell, 2000u) << int { scale };
+    EXPECT_EQ(b.beyond, 0u) << int { scale };
+    const std::uint64_t told = b.s.fixture.chain.stats().own_way_told;
+    EXPECT_GT(told, 1u) << int { scale };
+    EXPECT_LT(told, scale == 8 ? 700u : 300u) << int { scale } << ": they take air";
+    EXPECT_EQ(b.seen_by_server, 0u) << "numbers that the server has";
+    EXPECT_EQ(b.odd, 0u) << "odd ones tell of the cellular path";
+    EXPECT_EQ(b.young, 0u) << "the server would refuse what is on its way by cellular";
+    EXPECT_EQ(b.s.server.rejected, 0u);
+  }
+}
+
+TEST(BehindAFirewall, SomeOfThemMayBeLost)
+{
+  for (const unsigned lost : { 2u, 3u })
+  {
+    Behind b { 9 };
+    b.lost = lost;
+    b.steps(3000);
+    EXPECT_GT(b.by_cell, 2000u) << lost;
+    EXPECT_EQ(b.beyond, 0u) << lost;
+  }
+}
+
+TEST(BehindAFirewall, OfAKnownSenderAFewAreEnough)
+{
+  Behind b { 8 };
+  ASSERT_TRUE(b.s.until(away));
+  b.s.fixture.flow(b.s.peers).view.sender.kind = SenderKind::loss_based;
+  b.steps(3000);
+  EXPECT_GT(b.by_cell, 2000u);
+  EXPECT_EQ(b.beyond, 0u);
+  EXPECT_LT(b.s.fixture.chain.stats().own_way_told, 20u);
+}
+
+TEST(BehindAFirewall, AWindowThatIsKeptSmallIsNoneOfItsBusiness)
+{
+  Behind b { 9 };
+  ASSERT_TRUE(b.s.until(away));
+  b.cap.bytes = 38'000;
+  b.steps(3000);
+  EXPECT_GT(b.by_cell, 2000u);
+  EXPECT_EQ(b.beyond, 0u);
+  EXPECT_EQ(b.seen_by_server, 0u);
+}
+
+TEST(BehindAFirewall, AShortWindowIsToldByTheAcksThemselves)
+{
+  Behind b { 6 }; // 32 kB: less than is in flight elsewhere
+  b.in_flight = 0;
+  b.steps(3000);
+  EXPECT_EQ(b.by_cell, 0u);
+  EXPECT_EQ(b.beyond, 0u);
+  EXPECT_EQ(b.s.fixture.chain.stats().own_way_told, 0u);
+  EXPECT_GT(b.s.fixture.count("offload: short receive window"), 0u);
+}
+
+TEST(BehindAFirewall, NothingIsSaidOnceAcksLeaveByWiFiAgain)
+{
+  Behind b { 9 };
+  b.steps(2000);
+  ASSERT_GT(b.by_cell, 1000u);
+  b.cap.bytes = 38'000;
+  b.s.module.set("retry_first", 600);
+  b.s.cell().delivers = false;
+  b.steps(500);
+  ASSERT_EQ(b.s.phase(), Phase::by_wifi);
+  const std::uint64_t told = b.s.fixture.chain.stats().own_way_told;
+  b.steps(2000);
+  EXPECT_EQ(b.s.fixture.chain.stats().own_way_told, told);
+}
+
+} // namespace
+} // namespace tandem::offload::test
