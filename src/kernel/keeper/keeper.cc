@@ -95,7 +95,8 @@ struct Keeper::Parts
   std::uint64_t post_as(std::uint64_t ticket, json message, int passed_fd = -1)
   {
     message["ticket"] = ticket;
-    std::string text = message.dump();
+    // A name of an interface may be any bytes.
+    std::string text = message.dump(-1, ' ', false, json::error_handler_t::replace);
     if (text.size() > keeper_message_limit)
     {
       state.last_error = "the rule plan is too long";
