@@ -59,7 +59,8 @@ def found_out(lab, daemon) -> list[dict[str, int]]:
     """through_blackouts() until the access point is known: frames that come late, as on a busy machine, may be an answer and say nothing."""
     for _ in range(3):
         found = through_blackouts(lab, daemon, "buffer")
-        if known(daemon):
+        # Told half a second after the blackout, and written down a little later: the next download must not begin meanwhile.
+        if system.wait_until(lambda: bool(known(daemon)), 2):
             break
     assert len(known(daemon)) == 1
     return found
