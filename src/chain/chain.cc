@@ -60,10 +60,10 @@ bool ends(const Segment& segment, const FlowView& flow)
 
 // Whether a flow that was taken to be over for an arriving RST is not: the RST was within the window, but not the very
 // number that the local TCP waits for (RFC 5961 3.2), which answers it and goes on.
-bool outlives_reset(const Segment& segment, const FlowView& flow)
+bool outlives_reset(const Segment& segment, const flow::Flow& flow)
 {
   return segment.direction == Direction::egress && segment.has(tcp_flag::ack)
-         && !segment.has(tcp_flag::syn | tcp_flag::fin | tcp_flag::rst) && !flow.fin_sent;
+         && !segment.has(tcp_flag::syn | tcp_flag::fin | tcp_flag::rst) && !flow.closed_here;
 }
 
 // Whether the segment at hand acknowledges by itself what a module held back: one of this host's that waits for its
@@ -337,6 +337,11 @@ flow::Acceptability Chain::take_note(const Segment& segment, bool queued, flow::
     flow.view.resumed = now;
     flow.view.ts_reserved = {};
     flow.epoch = epoch_;
+    if (Elsewhere* const other = elsewhere(flow.view.id))
+    {
+      other->any = false;
+      other->way = {};
+    }
   }
   else if (flow.epoch != epoch_ && flow.doubted != epoch_)
     flow.tracker.lose_sight();
@@ -367,8 +372,11 @@ flow::Acceptability Chain::take_note(const Segment& segment, bool queued, flow::
   spoil_reservation(segment, queued, una, next, flow);
   if (handshake_over(segment, flow)) table_.settle(flow);
   if (ends(segment, flow.view))
+  {
+    flow.closed_here = flow.closed_here || segment.direction == Direction::egress;
     table_.close(flow);
-  else if (flow.closed && outlives_reset(segment, flow.view))
+  }
+  else if (flow.closed && outlives_reset(segment, flow))
     table_.reopen(flow);
   return found;
 }

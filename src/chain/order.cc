@@ -39,7 +39,8 @@ Elsewhere& Chain::begin_elsewhere(const FlowView& flow)
       .try_emplace(flow.id, Elsewhere { .told = flow.sent_ack,
                                         .any = flow.sent_any,
                                         .until = {},
-                                        .way = OwnWay { flow.sent_ack + flow.scaled(flow.sent_window) } })
+                                        .way = flow.sent_any ? OwnWay { flow.sent_ack + flow.scaled(flow.sent_window) }
+                                                             : OwnWay {} })
       .first->second;
 }
 
@@ -126,6 +127,8 @@ void Chain::tell_own_way(TsClock echo, flow::Flow& flow, Tick now)
   const FlowView& view = flow.view;
   Elsewhere* const other = elsewhere_.empty() ? nullptr : elsewhere(view.id);
   if (other == nullptr || !view.sent_any || view.bypass != Bypass::none) return;
+  // What never left is not echoed: the copy is damaged, since nobody has verified its checksum.
+  if (echo.after(view.sent_ts_value)) return;
   const std::optional<Seq> known = other->way.known_by(echo);
   if (!known || now - other->last > view.rtt_smoothed + std::chrono::milliseconds { 200 }) return;
   // Below it, so that it is no duplicate; and what leaves by another link acknowledges a little less.

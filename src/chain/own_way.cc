@@ -1,6 +1,7 @@
 #include "src/chain/own_way.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace tandem::chain
 {
@@ -17,14 +18,20 @@ constexpr std::int64_t late_part = 4;
 
 void OwnWay::opened(Seq edge)
 {
-  if (!edge.after(told_)) return;
-  sure_ = told_;
+  if (!std::exchange(begun_, true)) told_ = sure_ = edge;
+  if (edge.before(told_)) return;
+  sure_ = told_; // the same one twice: likely one of them has arrived
   told_ = edge;
 }
 
 void OwnWay::left(TsClock value, Seq ack, Tick now, Duration rtt)
 {
-  if (count_ > 0 && (now - said_at_ < rtt / said_in_rtt || value == said_[count_ - 1u].value)) return;
+  if (count_ > 0 && value == said_[count_ - 1u].value)
+  {
+    said_[count_ - 1u].ack = ack; // TSvals stand still while a path is probed
+    return;
+  }
+  if (count_ > 0 && now - said_at_ < rtt / said_in_rtt) return;
   if (count_ == most) // the server answers nothing
   {
     std::move(said_.begin() + 1, said_.end(), said_.begin());
@@ -48,6 +55,7 @@ std::optional<Seq> OwnWay::known_by(TsClock echo)
 
 bool OwnWay::due(Seq edge, std::uint32_t window, const FlowView& flow) const
 {
+  if (!begun_) return true;
   const std::int64_t unused = window - std::int64_t { flow.window_estimate } * 5 / 4;
   const std::int64_t late = std::max<std::int64_t>(unused / late_part, 2 * flow.mss);
   return edge - told_ >= late || edge - sure_ >= 3 * late;

@@ -17,9 +17,10 @@ namespace tandem::chain
 class OwnWay
 {
 public:
+  // It is not known what has left.
   OwnWay() = default;
   // So far all ACKs have left by the flow's own link. `edge`: number and window of the last one.
-  explicit OwnWay(Seq edge) : told_(edge), sure_(edge) {}
+  explicit OwnWay(Seq edge) : begun_(true), told_(edge), sure_(edge) {}
 
   // One has left by the flow's own link again.
   void opened(Seq edge);
@@ -39,8 +40,9 @@ private:
   };
   static constexpr std::size_t most = 8; // in a round trip, and a few more until the first is echoed
 
-  Seq told_ {}; // the highest edge that left by the flow's own link
-  Seq sure_ {}; // and the one before
+  bool begun_ = false; // the edges mean something
+  Seq told_ {};        // the highest edge that left by the flow's own link
+  Seq sure_ {};        // and the one before
   Tick said_at_ {};
   std::array<Said, most> said_ {}; // the oldest first
   std::uint8_t count_ = 0;

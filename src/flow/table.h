@@ -59,6 +59,7 @@ struct alignas(std::max_align_t) Flow
   std::uint32_t doubted = 0;                  // the epoch when this host's numbers were last given up
   std::uint64_t paused_at = 0;                // bytes delivered by the last pause, see Chain::Options::worth
   bool closed = false;                        // FIN or RST seen: forgotten soon. Set by Table::close()
+  bool closed_here = false;                   // one of this host's was
 
 private:
   friend class Table;

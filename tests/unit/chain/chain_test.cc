@@ -1696,6 +1696,26 @@ TEST(ChainLife, AResetThatTcpChallengesEndsNothing)
   }
 }
 
+// An ACK that waits for its verdict is overtaken by a reset, of which a copy is shown.
+TEST(ChainLife, WhatThisHostHasResetIsOver)
+{
+  Puppet puppet { "offload" };
+  Fixture fixture { { &puppet } };
+  Peers peers {};
+  fixture.open(peers);
+  fixture.download(peers, 5, ms(5), ms(20));
+  fixture.show(peers.bare(Direction::egress, tcp_flag::rst | tcp_flag::ack, fixture.now()));
+  fixture.ack(peers);
+  EXPECT_TRUE(fixture.flow(peers).closed);
+  Segment reset = peers.bare(Direction::ingress, tcp_flag::rst, fixture.now());
+  reset.seq = fixture.view(peers).rcv_nxt;
+  fixture.show(reset); // the server's answer
+  fixture.ack(peers);
+  EXPECT_FALSE(fixture.chain.needs_queue(fixture.now()));
+  fixture.run_for(ms(10'000));
+  EXPECT_EQ(fixture.chain.table().size(), 0u);
+}
+
 TEST(ChainLife, NobodySpeaksForAConnectionWhosePortsAreUsedAgain)
 {
   Puppet puppet { "offload" };

@@ -1,5 +1,6 @@
 // ACKs by cellular beside a firewall on the way of the data, which keeps the state of connections as Linux does
 // (tcp_in_window() of nf_conntrack_proto_tcp.c): what lies beyond the ACKs that it has seen does not pass.
+#include "src/chain/own_way.h"
 #include "tests/unit/offload/session.h"
 
 #include <gtest/gtest.h>
@@ -7,6 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 namespace tandem::offload::test
 {
@@ -50,7 +52,8 @@ struct Behind
     peers.local_scale = scale;
     return peers;
   }
-  explicit Behind(std::uint8_t scale) : s { narrow(scale), Session::unlimited(), { &cap } } {}
+  explicit Behind(std::uint8_t scale) : Behind { narrow(scale), Session::unlimited() } {}
+  Behind(Peers peers, chain::Chain::Options options) : s { peers, std::move(options), { &cap } } {}
 
   // One segment's time. Each `lost`th ACK that is meant for firewalls is lost on the air.
   void step()
@@ -129,6 +132,42 @@ TEST(BehindAFirewall, OfAKnownSenderAFewAreEnough)
   EXPECT_LT(b.s.fixture.chain.stats().own_way_told, 20u);
 }
 
+// Linux takes one that is more than the largest window behind the data for a packet of another time
+// (nf_conntrack_proto_tcp.c: MAXACKWINDOW), and while a path is probed TSvals stand still.
+TEST(BehindAFirewall, NoNumberIsMuchOlderThanARoundTrip)
+{
+  Behind b { 12 };
+  ASSERT_TRUE(b.s.until("offload: probe begins"));
+  b.s.fixture.flow(b.s.peers).view.sender.kind = SenderKind::loss_based;
+  b.s.cell().delivers = false; // the first copies are lost
+  b.steps(20);
+  b.s.cell().delivers = true;
+  ASSERT_TRUE(b.s.until(away, 200));
+  b.steps(500);
+  EXPECT_GT(b.s.fixture.chain.stats().own_way_told, 1u);
+  EXPECT_EQ(b.seen_by_server, 0u);
+  std::uint32_t most = 0;
+  for (const Left& one : b.s.left)
+    if (one.for_firewalls()) most = std::max(most, one.lacks);
+  EXPECT_LT(most, 3 * b.in_flight);
+}
+
+// While a hole stands no number grows, and what was said is not said with every echo.
+TEST(BehindAFirewall, WhatWasToldTwiceIsSure)
+{
+  const FlowView flow { .window_estimate = 100'000 };
+  constexpr std::uint32_t window = 8'000'000;
+  chain::OwnWay way { Seq { 200'000 } };
+  const Seq edge { window };
+  for (int i = 0; i < 2; ++i)
+  {
+    EXPECT_TRUE(way.due(edge, window, flow)) << i << ": one may be lost";
+    way.opened(edge);
+  }
+  EXPECT_FALSE(way.due(edge, window, flow));
+  EXPECT_TRUE(way.due(edge + window, window, flow));
+}
+
 TEST(BehindAFirewall, AWindowThatIsKeptSmallIsNoneOfItsBusiness)
 {
   Behind b { 9 };
@@ -149,6 +188,96 @@ TEST(BehindAFirewall, AShortWindowIsToldByTheAcksThemselves)
   EXPECT_EQ(b.beyond, 0u);
   EXPECT_EQ(b.s.fixture.chain.stats().own_way_told, 0u);
   EXPECT_GT(b.s.fixture.count("offload: short receive window"), 0u);
+}
+
+// Of a path known from another flow the chain hears before anything of the flow has left through the queue.
+TEST(BehindAFirewall, OfAKnownPathItIsToldWhateverTheNumbersBeginWith)
+{
+  for (const std::uint32_t isn : { 500'000u, 2'500'000'000u, 0u - 100'000u })
+  {
+    Peers peers {};
+    peers.local_scale = std::uint8_t { 9 };
+    peers.remote_isn = Seq { isn };
+    chain::Chain::Options options = Session::unlimited();
+    options.rest = [](const FlowView&) { return chain::Rest { .cell_path_known = Duration {} }; };
+    Behind b { peers, options };
+    b.steps(3000);
+    EXPECT_GT(b.by_cell, 2000u) << isn;
+    EXPECT_EQ(b.beyond, 0u) << isn;
+    EXPECT_GT(b.s.fixture.chain.stats().own_way_told, 1u) << isn;
+    EXPECT_EQ(b.seen_by_server, 0u) << isn;
+  }
+}
+
+// What was known before is more than half the sequence space old, and looks younger than what comes now.
+TEST(BehindAFirewall, WhatPassedBesideTheQueueIsForgotten)
+{
+  for (const std::uint32_t unseen : { 1u << 30, 3u << 30 })
+  {
+    Behind b { 9 };
+    b.steps(1500);
+    ASSERT_GT(b.by_cell, 500u);
+    b.s.cell().delivers = false;
+    b.steps(500);
+    ASSERT_EQ(b.s.phase(), Phase::by_wifi);
+    b.s.fixture.chain.queue_bypassed();
+    b.s.peers.received += unseen;
+    b.s.server.acknowledged = b.s.peers.remote_isn + b.s.peers.received;
+    b.s.fixture.chain.queue_resumed();
+    b.edge.reset();
+    b.s.cell().delivers = true;
+    const std::uint64_t told = b.s.fixture.chain.stats().own_way_told;
+    ASSERT_TRUE(b.s.until(away, 20'000)) << unseen;
+    b.by_cell = b.beyond = 0;
+    b.steps(3000);
+    EXPECT_GT(b.by_cell, 1000u) << unseen;
+    EXPECT_EQ(b.beyond, 0u) << unseen;
+    EXPECT_GT(b.s.fixture.chain.stats().own_way_told, told + 1) << unseen;
+    EXPECT_EQ(b.seen_by_server, 0u) << unseen;
+  }
+}
+
+// A copy of a segment may be damaged: nobody has verified its checksum. The server would refuse all that has a TSval
+// before one that it was sent in good faith (PAWS).
+TEST(BehindAFirewall, AnEchoOfWhatNeverLeftTellsNothing)
+{
+  Behind b { 9 };
+  b.steps(1500);
+  ASSERT_GT(b.by_cell, 500u);
+  for (int i = 0; i < 100; ++i)
+  {
+    b.steps(7);
+    b.s.wait(ms(1));
+    b.s.fixture.data(b.s.peers, 2896, b.s.fixture.view(b.s.peers).sent_ts_value + 100'000);
+    b.s.note_injected();
+    b.s.ack();
+  }
+  EXPECT_GT(b.s.fixture.chain.stats().own_way_told, 1u);
+  const Seq forged = Seq { b.s.fixture.view(b.s.peers).sent_ts_value.raw };
+  EXPECT_EQ(std::count_if(b.s.left.begin(), b.s.left.end(),
+                          [forged](const Left& one) { return Seq { one.value.raw }.after(forged); }),
+            0);
+  EXPECT_EQ(b.seen_by_server, 0u);
+}
+
+// As Linux opens it: a round trip later there is room.
+TEST(BehindAFirewall, AYoungFlowsWindowIsLookedAtAgainSoon)
+{
+  Peers peers {};
+  peers.local_scale = std::uint8_t { 8 };
+  peers.window = 250; // 64 kB: enough but in slow start
+  Behind b { peers, Session::unlimited() };
+  b.s.fixture.flow(b.s.peers).view.cell_path_known = Duration {};
+  for (int i = 0; i < 250; ++i)
+  {
+    b.s.every = std::max(Duration { ms(1) }, Duration { ms(3) } - i * Duration { std::chrono::microseconds { 10 } });
+    b.step();
+  }
+  ASSERT_EQ(b.by_cell, 0u);
+  ASSERT_GT(b.s.fixture.count("offload: short receive window"), 0u);
+  b.s.peers.window = 1000;
+  b.steps(60);
+  EXPECT_GT(b.by_cell, 0u);
 }
 
 TEST(BehindAFirewall, NothingIsSaidOnceAcksLeaveByWiFiAgain)
