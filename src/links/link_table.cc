@@ -10,6 +10,7 @@ namespace tandem::links
 std::vector<Address> sources_to_internet(const LinkInfo& link)
 {
   std::vector<Address> all = link.sources;
+  all.insert(all.end(), link.deprecated.begin(), link.deprecated.end());
   std::stable_partition(all.begin(), all.end(), [](const Address& a) { return !a.v6 || !is_private(a); });
   return all;
 }

@@ -70,8 +70,8 @@ struct LinkInfo
 };
 
 // What connections of Tandem's own to servers of the Internet leave from by the link, the best of each IP version
-// first: its sources, but unique local ones of IPv6, which no such server can answer, behind all others (RFC 6724, 5,
-// rule 6).
+// first: its sources, then what is deprecated (RFC 6724, 5, rule 3), but unique local ones of IPv6, which no such
+// server can answer, behind all others (rule 6).
 std::vector<Address> sources_to_internet(const LinkInfo& link);
 
 // An interface of this machine, whether it has a role or not.
