@@ -250,7 +250,10 @@ std::optional<ValidatedPath::Obstacle> ValidatedPath::obstacle(const Event& even
 {
   if (const auto found = unfit(event, flow)) return found;
   if (flow.rtt_smoothed == Duration {}) return Obstacle { 10ms, "offload: RTT not known yet" };
-  if (firewalls_fall_behind(flow)) return Obstacle { 500ms, "offload: short receive window" };
+  // A young flow's window grows with each round trip.
+  if (firewalls_fall_behind(flow))
+    return Obstacle { flow.slow_start ? std::clamp<Duration>(flow.rtt_smoothed, 10ms, 500ms) : Duration { 500ms },
+                      "offload: short receive window" };
   // A change of path is a false sample of the bandwidth, which such a sender keeps for ten round trips.
   if (flow.slow_start && flow.sender.kind == SenderKind::rate_based)
     return Obstacle { flow.rtt_smoothed, "offload: sender still starts" };
