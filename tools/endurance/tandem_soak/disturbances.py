@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Sequence
 
 from tandem_lab import Lab, virtual
+from tandem_lab.errors import LabError
 
 from .watched import MODULES, Watched
 from .world import Laptop
@@ -22,7 +23,7 @@ TOGGLING, ALL_ON = 8.0, 6.0  # s, in turn
 STRONG, WEAK = -50, (-68, -72, -76)  # dBm: far from a handoff, and where `rate` sees one coming
 REMEMBERED = 40_000  # notes: a hundred toggles a second, for as long as a transfer may hang, and more
 KNOBS = {
-    "offload": {"strategy": ("validated", "thinning"), "window_mss": (4, 20, 60), "wifi_ack_ratio": (1, 4, 8)},
+    "offload": {"probe_copies": (2, 6), "window_mss": (4, 20, 60), "wifi_ack_ratio": (1, 4, 8)},
     "freeze": {"release_after": ("5ms", "20ms", "100ms")},
     "mirror": {"strategy": ("undo", "range", "replay"), "threshold": (0.0, 0.85, 1.0), "cap": (0, 0.5, 4), "acks": (0, 6, 50), "undo": ("on", "off"), "pace": ("on", "off")},
     "rate": {"uploads": ("on", "on", "off")},
@@ -66,8 +67,11 @@ class Chaos:
 
     def stop(self) -> None:
         self.stopping.set()
+        deadline = time.monotonic() + 60
         for thread in self._threads:
-            thread.join(60)
+            thread.join(max(0.0, deadline - time.monotonic()))
+        if any(thread.is_alive() for thread in self._threads):
+            self.errors.append("a disturbance did not end within a minute: it may have stood still for long")
 
     def calm(self) -> None:
         """Everything as it was at the start."""
@@ -134,10 +138,15 @@ class Chaos:
             self.stopping.wait(max(0.0, due - time.monotonic()))
 
     def _put(self, path: str, body: str) -> bool:
+        """Whether it was done. The daemon may not answer just now (stopped, killed); what it refuses was wrong here: a disturbance that disturbs nothing. Raises
+        LabError."""
         assert self.watched
         self.note(f"PUT {path} {body}")
         request = f"PUT {path} HTTP/1.1\r\nHost: tandem\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n{body}"
-        return b" 200 " in self.watched.ask(request.encode())[:20]
+        answer = self.watched.ask(request.encode())
+        if answer[9:12] in (b"400", b"404", b"422"):
+            raise LabError(f"PUT {path} {body}: refused: {answer.partition(bytes((13, 10)) * 2)[2].decode(errors='replace').strip()[:200]}")
+        return b" 200 " in answer[:20]
 
 
 def _blackout(chaos: Chaos, draw: random.Random) -> None:

@@ -230,7 +230,8 @@ class Soak:
                 break
         if not self._ended.is_set() and not self.outcome.interrupted:
             traffic.send_signal(signal.SIGUSR1)
-            system.wait_until(lambda: self._under_way is not None, 5.0)
+            if not system.wait_until(lambda: self._under_way is not None, 5.0):
+                self.outcome.lab_errors.append("the traffic did not end and does not say what is under way: what hung is not known")
             for one in self._under_way or []:
                 self.outcome.transfers["hung"] += 1
                 self._bad({**one, "outcome": "hung", "why": "not done after the disturbances had ended"})

@@ -210,10 +210,16 @@ class Watched:
             self.take_counters(self.daemon.api("/v1/status"))
 
     def take_counters(self, status: dict[str, Any]) -> None:
-        for name in ("queued", "rerouted", "injected", "faults"):
+        for name in ("queued", "rerouted", "injected"):
             value = status.get("datapath", {}).get(name)
             if isinstance(value, int):
                 self.counts[f"packets {name}"] += value
+        # The guard let such packets pass as they were: nobody's transfer shows it.
+        for module in status.get("modules", []):
+            for what, count in (("faults", module["faults"]), *((f"violations ({which})", count) for which, count in module["violations"].items())):
+                if count:
+                    self.counts[f"{what} of {module['name']}"] += count
+                    self.finding(f"{module['name']}: {count} {what} in life {self.lives}")
         self.counts["sleeps noticed"] += int(status.get("datapath", {}).get("sleeps", 0))
         self.counts["paces asked for uploads"] += int(status.get("pacing", {}).get("asked", 0))
 
