@@ -6,6 +6,7 @@ import pytest
 
 from tandem_bench.benches import uploads
 from tandem_bench.benches.uploads import AGAIN_FAST, BENCH, BY_WIFI, HEADERS, HELD, NEEDLESS, R0, SETTLE, SLOW, SPENT, STOPS, WORST, r0_figures
+from tandem_lab.uploads import around
 
 
 def carried(by_cell: float, needless: float = 0.0) -> dict[str, float]:
@@ -51,3 +52,16 @@ def test_the_quick_run_has_every_arm() -> None:
     assert {arm for case in BENCH.cases(True) for arm in case.arms} == {arm for case in BENCH.cases(False) for arm in case.arms}
     assert {case.name for case in BENCH.cases(True)} < {case.name for case in BENCH.cases(False)}
     assert uploads.LEAVING.count("[[ap]]") == 2
+
+
+def told(came: list[float]) -> dict[str, float]:
+    """Of an upload of 12 s with a handoff after 8, of which bytes came at these seconds."""
+    sent = {"seen": [{"t": at, "rtt": 0.03, "retransmitted": 0} for at in (6.5, 7.5, 11.5)]}
+    return around(sent, {"came": [(at, 1000) for at in came]}, 0.0, 8.0, 12.0)
+
+
+def test_an_upload_that_stands_still_to_the_end_has_a_gap() -> None:
+    """It once had that of the time before: nothing came again that could have ended one."""
+    before = [0.1 * number for number in range(1, 81)]
+    assert told([*before, 12.5])["gap_s"] == pytest.approx(4.0) and told(before)["gap_s"] == pytest.approx(4.0)
+    assert told([*before, *(8.3 + 0.1 * number for number in range(40))])["gap_s"] == pytest.approx(0.3)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import re
 import select
 import signal
 import socket
@@ -503,12 +504,15 @@ class Lab:
                 break
             if not line:
                 raise LabError(f"tcpdump on {device} in {place.namespace} did not start")
+        words = ""
         try:
             yield path
         finally:
             time.sleep(0.1)  # what is in the kernel's capture buffer
             process.send_signal(signal.SIGINT)
-            process.communicate()
+            words = process.communicate()[1]
+        if lost := dropped_by_kernel(words):
+            raise LabError(f"tcpdump on {device} in {place.namespace}: {lost} packets were not captured (the kernel had no room for them), so the capture is not the truth; the machine is too busy")
 
     @contextmanager
     def daemon(self, modules: Sequence[str] = (), config: Mapping[str, Any] | str | None = None,
@@ -628,6 +632,12 @@ class Daemon:
         finally:
             connection.close()
         return content
+
+
+def dropped_by_kernel(words: str) -> int:
+    """How many packets a capture lacks, by what tcpdump says at its end."""
+    found = re.search(r"^(\d+) packets? dropped by kernel", words, re.MULTILINE)
+    return int(found.group(1)) if found else 0
 
 
 class _UnixHttp(http.client.HTTPConnection):

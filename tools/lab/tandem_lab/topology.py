@@ -371,6 +371,10 @@ class WifiRouter:
     def apply(self, firewall: str, nat: bool) -> None:
         if firewall == "none" and not nat:
             return
+        system.call(["nft", "-f", "-"], stdin=self.rules(firewall, nat), what=f"rules of {self.namespace}", namespace=self.namespace)
+
+    def rules(self, firewall: str, nat: bool) -> str:
+        """As nft reads them."""
         # Its own connections alone: ACKs by cellular must not tell it of those by Wi-Fi.
         raw = ["chain raw {", "type filter hook prerouting priority raw; policy accept;", 'iifname "cgw" notrack', "}"]
         forward = ["chain forward {", "type filter hook forward priority filter; policy accept;",
@@ -379,12 +383,15 @@ class WifiRouter:
         if firewall != "none":
             forward += [f"oifname {self._aps} counter name invalid", f"oifname {self._aps} {self.VERDICTS[firewall]}"]
         forward.append("}")
+        # What translation cannot place is for the router itself, whose TCP would answer it with an RST whatever its firewall is to do.
+        own = ["chain own {", "type filter hook input priority filter; policy accept;",
+               f'iifname "wan-*" meta l4proto tcp ct state != {{ established, related }} counter name invalid {self.VERDICTS[firewall].removeprefix("meta l4proto tcp ")}',
+               "}"] if nat and firewall != "none" else []
         post = ["chain post {", "type nat hook postrouting priority srcnat; policy accept;",
                 *(f"{family} saddr {address} oifname != {self._aps} counter name translated masquerade"
                   for client in self._clients for family, address in zip(("ip", "ip6"), client)), "}"] if nat else []
         counters = "\n".join(f"counter {name} {{\n}}" for name in ("passed", "invalid", "strange", "translated"))
-        text = f"table inet {self.TABLE} {{\n{counters}\n" + "\n".join([*raw, *forward, *post]) + "\n}\n"
-        system.call(["nft", "-f", "-"], stdin=text, what=f"rules of {self.namespace}", namespace=self.namespace)
+        return f"table inet {self.TABLE} {{\n{counters}\n" + "\n".join([*raw, *forward, *own, *post]) + "\n}\n"
 
 
 def machine_state() -> dict[str, object]:

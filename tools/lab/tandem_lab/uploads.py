@@ -89,6 +89,7 @@ def around(sent: dict, got: dict, began: float, handoff: float, ended: float) ->
     if not before or len(times) < 2:
         raise LabError("upload: nothing is known of the time before the handoff")
     return {"rtt_ms": 1000 * median_high(one["rtt"] for one in before), "most_rtt_ms": 1000 * max(one["rtt"] for one in before),
-            "gap_s": max(later - earlier for earlier, later in zip(times, times[1:])),
+            # What stands still at the end has a gap up to there: what comes later ends it too late.
+            "gap_s": max(later - earlier for earlier, later in zip(times, [*times[1:], began + ended])),
             "retransmitted": between(sent, 0, began + ended)[-1]["retransmitted"],
             "mbit_s": 8e-6 * sum(count for when, count in got["came"] if began < when < began + ended) / ended}
