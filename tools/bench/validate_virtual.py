@@ -6,7 +6,7 @@
 A cell is one arm of one case. Its figure in virtual time agrees when it lies within the range of the real rounds, widened by the real-time resolution:
 how far "plain" and "plain again" strayed from each other in the same rounds where the bench has both, at least 2 %. Real time wants a machine
 that does nothing else, so it is measured first, in one piece; what follows may share the machine. A real run that failed (the emulator was late) is
-counted, and its cell has no verdict without two good ones. With --keep, a bench's result that lies in DIR is not measured again.
+counted, and its cell has no verdict without two good ones. With --keep, a bench's result that lies in DIR is not measured again; it has to be of this commit.
 """
 
 from __future__ import annotations
@@ -21,6 +21,10 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "common"))
+
+from tandem_common import provenance  # noqa: E402
+
 # Every sender, both forms of an access point, each PHY, bursts of one flow and eight: 37 cells in less than half an hour of quiet.
 BENCHES = {"offload": ("wifi-b", "wifi-a", "wifi-n", "wifi-g, filtered"), "freeze": ("50 ms cubic", "20 ms reno"), "mirror": ("0.3 %", "1 %"), "ecn-linux": ("T1",)}
 LEAST = 0.02
@@ -30,7 +34,7 @@ def measure(bench: str, rounds: int, virtual: int, keep: Path | None) -> dict[st
     """The bench's JSON. `virtual`: rounds at a time in virtual time; 0: real time."""
     kept = keep / f"{bench}-{'virtual' if virtual else 'real'}.json" if keep else None
     if kept and kept.exists():
-        return json.loads(kept.read_text())
+        return of_this_commit(kept, json.loads(kept.read_text()))
     words = ["--time", "virtual", "--jobs", str(virtual)] if virtual else ["--time", "real"]
     for case in BENCHES[bench]:
         words += ["--case", case]
@@ -41,6 +45,15 @@ def measure(bench: str, rounds: int, virtual: int, keep: Path | None) -> dict[st
         kept.parent.mkdir(parents=True, exist_ok=True)
         kept.write_bytes(done.stdout)
     return json.loads(done.stdout)
+
+
+def of_this_commit(place: Path, document: dict[str, Any]) -> dict[str, Any]:
+    """A kept result, when it was measured with what would be measured now; the page has one commit for all."""
+    before, now = document["header"], provenance.commit()
+    if before.get("dirty") or now["dirty"] or before.get("commit") != now["commit"]:
+        sys.exit(f"validate_virtual.py: {place}: of commit {before.get('commit') or 'none'}{', with uncommitted changes' if before.get('dirty') else ''}, and this is "
+                 f"{now['commit'] or 'none'}{', with uncommitted changes' if now['dirty'] else ''}; remove it, or leave --keep out")
+    return document
 
 
 def figures(document: dict[str, Any]) -> dict[tuple[str, str], list[float]]:
@@ -56,10 +69,15 @@ def figures(document: dict[str, Any]) -> dict[tuple[str, str], list[float]]:
     return found
 
 
-def resolution(real: dict[tuple[str, str], list[float]], case: str) -> float:
-    """How far two equal arms strayed in real time, as a share."""
-    pairs = zip(real.get((case, "plain"), []), real.get((case, "plain again"), []))
-    return max([LEAST, *(abs(one / other - 1) for one, other in pairs if other)])
+def resolution(real: dict[str, Any], case: str) -> float:
+    """How far two equal arms strayed in the same rounds in real time, as a share."""
+    rounds: dict[str, dict[int, float]] = {"plain": {}, "plain again": {}}
+    metric = ""
+    for run in real["runs"]:
+        if run["case"] == case and run["value"] is not None and (metric := metric or run["metric"]) == run["metric"] and run["arm"] in rounds:
+            rounds[run["arm"]][run["seed"]] = run["value"]
+    one, other = rounds.values()
+    return max([LEAST, *(abs(one[seed] / other[seed] - 1) for seed in one.keys() & other.keys() if other[seed])])
 
 
 def compare(bench: str, real: dict[str, Any], virtual: dict[str, Any]) -> list[dict[str, Any]]:
@@ -69,7 +87,7 @@ def compare(bench: str, real: dict[str, Any], virtual: dict[str, Any]) -> list[d
         known = here.get((case, arm), [])
         row: dict[str, Any] = {"bench": bench, "case": case, "arm": arm, "real": known, "virtual": values, "verdict": "no verdict"}
         if values and len(known) > 1:
-            width = resolution(here, case)
+            width = resolution(real, case)
             figure = statistics.median(values)
             row |= {"resolution": width, "verdict": "agrees" if min(known) * (1 - width) <= figure <= max(known) * (1 + width) else "differs"}
         rows.append(row)

@@ -15,7 +15,7 @@ DAEMON, KEEPER = 100, 101
 
 def test_the_keeper_costs_too(monkeypatch: pytest.MonkeyPatch) -> None:
     spent = {DAEMON: iter((1.0, 3.0)), KEEPER: iter((0.5, 1.0))}
-    monkeypatch.setattr(helpers, "cpu_seconds", lambda pid: next(spent[pid]))
+    monkeypatch.setattr(helpers, "exact_cpu_seconds", lambda pid: next(spent[pid]))
     counts = {"queued": 0, "observed": 0, "queue_drops": 0, "user_drops": 0}
     status = {"datapath": counts, "backend": {"name": "nftables"}, "keeper": {"pid": KEEPER}}
     daemon = SimpleNamespace(pid=DAEMON, api=lambda _: status)

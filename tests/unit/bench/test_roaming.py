@@ -9,6 +9,7 @@ import pytest
 from tandem_bench.benches import roaming
 from tandem_bench.benches.roaming import ACCESS_POINTS, ALL, BEFORE, DELTA0, DELTA2, GAP, GOODPUT, LATER, PLAIN, RTT_BEFORE, RTT_LATER, Walk, figures_of, signal, told
 from tandem_bench.model import Run
+from tandem_lab.errors import LabError
 
 
 def test_the_client_clings_to_its_access_point_and_skips_others():
@@ -35,6 +36,13 @@ def test_before_and_after_are_the_seconds_at_the_handoffs():
 
     values = figures_of(walk, [(second, value(second)) for second in times], [(second, 10 * value(second)) for second in times])
     assert values == {BEFORE.name: 1, LATER.name: 5, RTT_BEFORE.name: 10, RTT_LATER.name: 50}
+
+
+def test_a_round_trip_that_nobody_measured_is_not_the_best_one():
+    walk = Walk()
+    rates = [(0.25 + 0.5 * number, 1.0) for number in range(110)]
+    with pytest.raises(LabError, match="nothing was measured"):
+        figures_of(walk, rates, [])
 
 
 def test_the_scenario_is_one_that_the_lab_takes(tmp_path):

@@ -8,11 +8,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from tandem_bench import helpers
-from tandem_bench.wakeups import Counting, WakeUp, Woken, woken
+from tandem_bench import helpers, wakeups
+from tandem_bench.wakeups import Counting, WakeUp, Woken, lost_events, woken
+from tandem_lab.errors import LabError
 
 TRACE = """\
           <idle>-0       [001] d.h2. 100.500000: sched_waking: comm=tandemd pid=77 prio=120 target_cpu=000
@@ -106,3 +108,19 @@ def test_a_process_that_ends_while_it_is_looked_at_is_no_fault(monkeypatch: pyte
         found = helpers.cpu_by_process()
         other.kill()
     assert len(found) > 1 and not any(path.startswith(gone) for path in found)
+
+
+def test_what_the_trace_lost_or_did_not_tell_is_no_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trace that has ended tells of no wake-up: the best figure there is."""
+    assert [lost_events(line) for line in (TRACE[0], "CPU:1 [LOST 1234 EVENTS]\n", "CPU:0 [LOST EVENTS]\n")] == [0, 1234, 1]
+    counting = Counting.__new__(Counting)
+    counting._pids, counting._known, counting.traced, counting._lines = [os.getpid()], {os.getpid()}, True, []
+    monkeypatch.setattr(wakeups, "_PIPE", 0.0)
+    counting._trace = SimpleNamespace(ended=lambda: False)
+    assert counting.look(0.01).count == 0
+    counting._lines = ["CPU:1 [LOST 12 EVENTS]\n"]
+    with pytest.raises(LabError, match="lost 12 events"):
+        counting.look(0.01)
+    counting._lines, counting._trace = [], SimpleNamespace(ended=lambda: True)
+    with pytest.raises(LabError, match="ended"):
+        counting.look(0.01)

@@ -73,6 +73,12 @@ def wait_for_endpoints(lab: Lab, addresses: Sequence[str], timeout: float = 10.0
         time.sleep(0.1)
 
 
+def whole(lab: Lab) -> None:
+    """Raises LabError when a program of the lab ended by itself: what was measured then is of another network than the one that is named."""
+    if faults := [str(event.get("what")) for event in lab.events() if event.get("event") == "fault"]:
+        raise LabError(f"the lab itself failed: {faults[0]}")
+
+
 def file_name(label: str) -> str:
     """Of a run, for --keep-logs."""
     return label.replace("/", "_").replace(" ", "_")

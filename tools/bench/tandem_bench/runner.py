@@ -82,7 +82,12 @@ def measure_round(bench: Bench, case: Case, number: int, seed: int, options: Opt
         for arm in arms:
             if arm.name not in [run.arm for run in done]:
                 keep(Run(case.name, arm.name, seed, 0, 0.0, error=_words(error)), arm)
-    derived = bench.derive(case, {run.arm: run.values for run in done if run.error is None})
+    try:
+        derived = bench.derive(case, {run.arm: run.values for run in done if run.error is None})
+    except Exception as error:  # one round's arithmetic, or a program that it asks, must not take what hours have measured with it
+        measured = {arm.name for arm in arms}
+        return done + [Run(case.name, arm.name, seed, 0, 0.0, {}, {"derived": True, "failed_here": True}, f"not derived: {_words(error)}")
+                       for arm in case.arms if arm.name not in measured]
     return done + [Run(case.name, name, seed, 0, 0.0, values, {"derived": True}) for name, values in derived.items()]
 
 

@@ -37,12 +37,18 @@ class Round:
         """After its end: how it ended, for the arms that it did not bring."""
         raise NotImplementedError
 
+    def spoilt(self) -> str:
+        """After its end: why none of its figures can be trusted, though it brought them; empty when nothing is known against them."""
+        return ""
+
     def close(self) -> None:
         """Ends it, whatever it does."""
         raise NotImplementedError
 
     def conclude(self, bench: Bench) -> None:
-        """After its end: arms without a run failed with it."""
+        """After its end: arms without a run failed with it, and all did in a round that was spoilt."""
+        if why := self.spoilt():
+            self.runs = [replace(run, values={}, details={}, error=run.error or why) for run in self.runs if not run.details.get("derived")]
         done = {run.arm for run in self.runs}
         for arm in bench.measured_arms(self.case):
             if arm.name not in done:

@@ -147,11 +147,20 @@ def over_cells(runs: Sequence[Run], cells: Sequence[Case], arm: Arm, metric: str
     return {seed: [values[case.name] for case in cells] for seed, values in found.items() if len(values) == len(names)}
 
 
+def failed_in(row: str, runs: Sequence[Run], cells: Sequence[Case], arm: Arm) -> list[Run]:
+    """Of a row over many cells: a failed run for each seed on which the arm failed in a cell. over_cells() has none of these seeds, and a goal that the others meet
+    is not met for certain."""
+    names = {case.name for case in cells}
+    failed = {run.seed for run in runs if run.case in names and run.arm == arm.name and run.error is not None}
+    return [Run(row, arm.name, seed, 0, 0.0, {}, {"derived": True}, "failed in one of the cells") for seed in sorted(failed)]
+
+
 def together(case: Case, runs: Sequence[Run], cells: Sequence[Case], metric: str, figures: Mapping[str, Figure], worst: Metric | None = None) -> list[Run]:
     """Runs of a row over many cells: each seed's figures over its cells, and of all seeds together the worst run."""
     made: list[Run] = []
     for arm in case.arms:
         by_seed = over_cells(runs, cells, arm, metric)
+        made += failed_in(case.name, runs, cells, arm)
         for number, (seed, values) in enumerate(sorted(by_seed.items())):
             row = {name: figure(values) for name, figure in figures.items()}
             if worst is not None and number == 0:

@@ -103,7 +103,8 @@ def detail_rows(bench: Bench, cases: Sequence[Case], runs: Sequence[Run]) -> tup
 
 def failures(runs: Iterable[Run]) -> list[str]:
     """One line per failed run, once: not again in the rows of several cases together."""
-    return [f"{run.case} / {run.arm}, seed {run.seed}: {run.error}" for run in runs if run.error is not None and not run.details.get("derived")]
+    return [f"{run.case} / {run.arm}, seed {run.seed}: {run.error}" for run in runs
+            if run.error is not None and (not run.details.get("derived") or run.details.get("failed_here"))]
 
 
 def as_text(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -57,6 +57,17 @@ class _Guest(side_by_side.Round):
         except LabError as error:
             return str(error)
 
+    def spoilt(self) -> str:
+        """The kernel ends whatever process asks for memory then, any of the lab's: what goes on without it is another network."""
+        try:
+            if self._machine:
+                self._machine.result()
+        except machine.NoMappings as error:
+            return str(error)
+        except LabError:
+            pass  # of a round that is not whole: reason()
+        return ""
+
     def close(self) -> None:
         if self._machine:
             self._machine.close()

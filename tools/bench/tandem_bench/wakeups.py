@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Iterable, Sequence
 
 from tandem_lab import system
+from tandem_lab.errors import LabError
 from tandem_lab.tracepoints import Tracepoints
 
 from . import helpers
@@ -20,6 +21,7 @@ from . import helpers
 # "  <idle>-0  [001] d.h2.  1234.567890: sched_waking: comm=tandemd pid=77 prio=120 target_cpu=000"
 _WAKING = re.compile(r"^\s*(.+)-\d+\s+\[\d+\].* ([\d.]+): sched_waking: comm=(.*) pid=(\d+) ")
 _FORK = re.compile(r": sched_process_fork: comm=.* pid=(\d+) child_comm=.* child_pid=(\d+)")
+_LOST = re.compile(r"^CPU:\d+ \[LOST (\d+ )?EVENTS\]")
 _BEGINS = 10.0  # s, for the trace to begin
 _PIPE = 1.0  # s, until what was traced has been read
 
@@ -83,6 +85,12 @@ def woken(lines: Iterable[str], tasks: Iterable[int]) -> list[WakeUp]:
     return found
 
 
+def lost_events(line: str) -> int:
+    """How many events the kernel had no room for, as a line of its trace says; 0 for any other line. At least one where it does not say how many."""
+    found = _LOST.match(line)
+    return int(found.group(1) or 1) if found else 0
+
+
 class Counting:
     """Of these processes and of what they start, while the `with` lasts. `traced`: the kernel's tracepoints can be read here."""
 
@@ -115,6 +123,11 @@ class Counting:
         if not self.traced:
             return Woken(end - begin, context_switches(self._pids) - before, None)
         time.sleep(_PIPE)
+        # What nobody has told is not what did not happen: a figure of few wake-ups is what this would look like.
+        if self._trace.ended():
+            raise LabError("the kernel's trace ended while wake-ups were counted")
+        if lost := sum(map(lost_events, list(self._lines))):
+            raise LabError(f"the kernel's trace lost {lost} events while wake-ups were counted")
         found = [one for one in woken(list(self._lines), self._known) if begin <= one.at <= end]
         return Woken(end - begin, len(found), tuple(found))
 

@@ -148,6 +148,7 @@ class CarrierSense(simulations.SimulatorBench):
                 continue
             made = [Run(f"{setup.name}, all places", arm.name, seed, 0, 0.0, {SHARE.name: simulations.mean(shares), LEAST.name: min(shares)}, {"derived": True})
                     for arm in (UDP, ALONE, TANDEM) for seed, shares in shares_of_better(runs, own, arm)]
+            made += [failed for arm in (UDP, ALONE, TANDEM) for failed in simulations.failed_in(f"{setup.name}, all places", runs, own, arm)]
             goals = (Goal(TANDEM.name, ">=", 1.0, over=ALONE.name, metric=SHARE.name), Goal(TANDEM.name, ">=", 100 * setup.goal, metric=SHARE.name, text=f"at least {100 * setup.goal:g} % of the better TCP"))
             rows.append((Case(f"{setup.name}, all places", (UDP, ALONE, TANDEM), (SHARE, LEAST), own[0].seeds, goals, setup.published, {"pooled": True}), made))
         return rows

@@ -6,13 +6,13 @@ import random
 import statistics
 import time
 from dataclasses import dataclass
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
 from tandem_lab import Lab
 from tandem_lab.api import PYTHON, Daemon
 from tandem_lab.errors import LabError
 
-from .. import helpers
+from .. import helpers, lateness
 from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options
 
 SILENCE, RADIO = Arm("without radio", "without radio"), Arm("with radio", "with radio")
@@ -46,6 +46,16 @@ try:
 except OSError:
     pass
 """
+# Takes what comes until the time is over, and fails when nothing comes any more.
+_TAKES = r"""
+import socket, sys, time
+s = socket.create_connection((sys.argv[1], 8099))
+end = time.monotonic() + float(sys.argv[2])
+while time.monotonic() < end:
+    if not s.recv(1 << 16):
+        sys.exit("the server closed the connection early")
+"""
+_CURL_TIME_IS_OVER = 28  # exit code, curl(1)
 
 
 @dataclass(frozen=True)
@@ -92,7 +102,8 @@ class Detection(Bench):
         "stays up. No module is on: after link-up the download waits for the server's retransmission, and only probes can tell that the link is back.",
         "A delay is the daemon's moment of the verdict (or of link-up) less the emulator's moment of the event, both CLOCK_MONOTONIC of one machine.",
         "drop: both ends discard; buffer: both hold what their queues take; fade: frames are sent and retried, nobody hears them.",
-        "Harmless silence: " + "; ".join(f"{name}: {what}" for name, what in HARMLESS.items()) + ".")
+        "Harmless silence: " + "; ".join(f"{name}: {what}" for name, what in HARMLESS.items()) + ".",
+        lateness.note())
 
     def cases(self, quick: bool) -> list[Case]:
         count = 4 if quick else 24
@@ -111,6 +122,9 @@ class Detection(Bench):
         return case.parameters["seconds"] + 3.0
 
     def measure(self, session: Any, case: Case, arm: Arm, seed: int, options: Options) -> Measurement:
+        return lateness.measured(lambda: self._measure(case, arm, seed, options))
+
+    def _measure(self, case: Case, arm: Arm, seed: int, options: Options) -> Measurement:
         blackouts: Blackouts | None = case.parameters.get("blackouts")
         schedule = blackouts.schedule(seed) if blackouts else []
         with Lab(scenario(schedule, case.name), seed=seed, prefix=options.prefix, counters=False) as lab:
@@ -123,10 +137,10 @@ class Detection(Bench):
                 else:
                     values, details = self._harmless(lab, daemon, case.parameters["harmless"], case.parameters["seconds"], seed)
                 state = status(daemon)
-            errors = lab.stats()["release_error_us"]
+            late = lateness.checked(lab.stats())
         details |= {key: state[key] for key in ("false_alarms", "suspicions", "cleared_by_probe", "probes_sent", "verdicts", "probe_rtt_ms")}
         details |= {metric.samples: [values[metric.name]] for metric in (MISSED, ALARMS) if metric.name in values}
-        details |= {"release_error_p99_us": errors["p99"], "release_error_max_us": errors["max"]}
+        details |= late
         return Measurement(values, details)
 
     @staticmethod
@@ -142,6 +156,7 @@ class Detection(Bench):
                 downs.add(state["last_verdict_at_ns"])
                 ups.add(state["last_up_at_ns"])
                 download.progress(0.15)
+            over = time.monotonic_ns()
         finally:
             download.stop()
         downs.discard(0)
@@ -149,19 +164,8 @@ class Detection(Bench):
         took_place = spans(lab.events())
         if not took_place:
             raise LabError("no blackout took place")
-        down_ms, up_ms, missed = [], [], 0
-        inside: set[int] = set()
-        for start, end in took_place:
-            verdict = min((at for at in downs if start <= at <= end), default=None)
-            if verdict is None:
-                missed += 1
-                continue
-            inside |= {at for at in downs if start <= at <= end}
-            down_ms.append((verdict - start) * 1e-6)
-            back = min((at for at in ups if at >= end), default=None)
-            if back is not None:
-                up_ms.append((back - end) * 1e-6)
-        if not down_ms or not up_ms:
+        down_ms, up_ms, missed, inside = delays(took_place, downs, ups, over)
+        if not down_ms:
             raise LabError(f"none of {len(took_place)} blackouts was noticed")
         values = {DOWN.name: statistics.median(down_ms), DOWN_WORST.name: max(down_ms), UP.name: statistics.median(up_ms), UP_WORST.name: max(up_ms),
                   MISSED.name: missed, ALARMS.name: len(downs - inside)}
@@ -173,22 +177,38 @@ class Detection(Bench):
         place = lab.server().ipv4
         if what in ("bursts", "slow server"):
             with helpers.serving(lab.server(), [PYTHON, "-c", _SERVER, what, str(seed)]):
-                lab.client.run([PYTHON, "-c", "import socket, sys, time\n"
-                                f"s = socket.create_connection(('{place}', 8099)); end = time.monotonic() + {seconds}\n"
-                                "while time.monotonic() < end: s.recv(1 << 16)\n"], timeout=seconds + 20)
+                lab.client.run([PYTHON, "-c", _TAKES, place, str(seconds)], timeout=seconds + 20)
         elif what == "app-limited":
-            lab.client.run(["curl", "-s", "-o", "/dev/null", "--limit-rate", "300k", "--max-time", str(int(seconds)), f"http://{place}/100M"],
-                           check=False, timeout=seconds + 20)
+            done = lab.client.run(["curl", "-sS", "--fail", "-o", "/dev/null", "--limit-rate", "300k", "--max-time", str(int(seconds)), f"http://{place}/100M"],
+                                  check=False, timeout=seconds + 20)
+            if done.returncode != _CURL_TIME_IS_OVER:  # no alarm without traffic says nothing
+                raise LabError(f"the download did not last {seconds:g} s: curl ended with {done.returncode}: {done.stderr.strip()}")
         elif what == "short requests":
             chance = random.Random(seed)
             end = time.monotonic() + seconds
             while time.monotonic() < end:
-                lab.client.run(["curl", "-s", "-o", "/dev/null", f"http://{place}/100k"], timeout=30)
+                lab.client.run(["curl", "-sS", "--fail", "-o", "/dev/null", f"http://{place}/100k"], timeout=30)
                 time.sleep(chance.uniform(0.2, 1.0))
         else:
             time.sleep(seconds)
         state = status(daemon)
         return {ALARMS.name: sum(state["verdicts"].values()), PROBES.name: (state["probes_sent"] - before) / seconds}, {}
+
+
+def delays(took_place: Sequence[tuple[int, int]], downs: set[int], ups: set[int], over: int) -> tuple[list[float], list[float], int, set[int]]:
+    """From the blackouts' (begin, end), the daemon's verdicts and link-ups, and when the run was over, all in ns: delays of the verdicts and of the link-ups in ms, how
+    many blackouts had no verdict, and which verdicts were of blackouts. A link-up that nobody noticed counts as long as the run looked for it: in truth it is longer."""
+    down_ms, up_ms, missed = [], [], 0
+    inside: set[int] = set()
+    for start, end in took_place:
+        own = {at for at in downs if start <= at <= end}
+        if not own:
+            missed += 1
+            continue
+        inside |= own
+        down_ms.append((min(own) - start) * 1e-6)
+        up_ms.append((min((at for at in ups if at >= end), default=max(over, end)) - end) * 1e-6)
+    return down_ms, up_ms, missed, inside
 
 
 def status(daemon: Daemon) -> dict[str, Any]:

@@ -83,8 +83,9 @@ class EcnGrid(simulations.SimulatorBench):
                        goals if sender == OLIA and TANDEM.name in shown else (),
                        "85 mean, 87 median, 65 worst; 34 mean, 28 median alone" if sender == OLIA else "", {"pooled": True})
             made = simulations.together(row, runs, own, SHARE.name, FIGURES, WORST)
-            learning = {(run.arm, run.seed): run.values[LEARNED.name] for run in simulations.together(row, runs, own, LEARNING.name, {LEARNED.name: simulations.mean})}
-            for run in made:
+            learning = {(run.arm, run.seed): run.values[LEARNED.name] for run in simulations.together(row, runs, own, LEARNING.name, {LEARNED.name: simulations.mean})
+                        if run.error is None}
+            for run in (one for one in made if one.error is None):
                 run.values[LEARNED.name] = learning[run.arm, run.seed]
             rows.append((row, made))
         return rows

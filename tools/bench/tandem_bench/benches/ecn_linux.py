@@ -114,6 +114,7 @@ class EcnLinux(Bench):
             result = lab.start_download(seconds=cell.seconds, mptcp=not single, interface=single).wait()
             if result.error:
                 raise LabError(f"download: {result.error}")
+            helpers.whole(lab)  # without those who share the uplink it would be another cell
             details = details_of(result, cell) | {"calculated_optimum_mbps": cell.calculated}
             if arm == MARKS:
                 details["marked"] = marked_by_hand(lab)

@@ -76,6 +76,7 @@ class EcnMany(simulations.SimulatorBench):
                 made = []
                 for arm in row.arms:
                     shares, counts = (simulations.over_cells(runs, own, arm, metric.name) for metric in (SHARE, USED))
+                    made += simulations.failed_in(row.name, runs, own, arm)
                     made += [Run(row.name, arm.name, seed, 0, 0.0, {KEPT.name: 100 * min(values[1:]) / values[0], MOST.name: max(counts[seed])}, {"derived": True})
                              for seed, values in sorted(shares.items()) if values[0] > 0]
                 rows.append((row, made))

@@ -137,8 +137,7 @@ class FreezeRandom(Bench):
                 raise LabError(f"tandemd ended with code {daemon.process.returncode}: {daemon.log.read_text().strip()[-1000:]}")
             status = from_status(daemon.api("/v1/status"))
             events = lab.events()
-            if faults := [event for event in events if event.get("event") == "fault"]:
-                raise LabError(f"the lab itself failed: {faults[0].get('what')}")
+            helpers.whole(lab)
             bad = [record for record in records if record["bad"]]
             breaches = status["violations"] + (len(status["faults"]) if isinstance(status["faults"], list) else int(status["faults"]))
             details = {

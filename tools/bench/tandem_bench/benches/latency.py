@@ -95,6 +95,10 @@ class Latency(Bench):
     def derive(self, case: Case, values: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
         if NONE.name not in values:
             return {}
+        for metric in (P50.name, P99.name):
+            # The goal is a ratio of what both add. Where accept-all adds nothing there is none, and what is less than nothing of both would count as equal.
+            if ACCEPT.name in values and (added := values[ACCEPT.name][metric] - values[NONE.name][metric]) <= 0:
+                raise LabError(f"{metric}: accept-all adds {added:.1f} us: this machine's noise is more than what is measured")
         return {added.name: {metric: values[arm.name][metric] - values[NONE.name][metric] for metric in (P50.name, P99.name)}
                 for arm, added in ((ACCEPT, ADDED_ACCEPT), (TANDEM, ADDED_TANDEM)) if arm.name in values}
 

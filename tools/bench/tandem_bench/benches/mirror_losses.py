@@ -132,8 +132,7 @@ class MirrorLosses(Bench):
             if daemon.process and daemon.process.poll() is not None:
                 raise LabError(f"tandemd ended with code {daemon.process.returncode}: {daemon.log.read_text().strip()[-1000:]}")
             status = of_module(daemon.api("/v1/status"), "mirror")
-            if faults := [event for event in lab.events() if event.get("event") == "fault"]:
-                raise LabError(f"the lab itself failed: {faults[0].get('what')}")
+            helpers.whole(lab)
             lost = [loss for loss in lab.losses() if loss.down and loss.link == "wifi"]
             repairs = lab.repairs()
             repaired = sum(repair.reason == "loss" for repair in repairs)

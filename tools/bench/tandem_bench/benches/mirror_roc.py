@@ -10,7 +10,7 @@ from typing import Any, Mapping, Sequence
 from tandem_lab import Lab
 from tandem_lab.errors import BadInput, LabError
 
-from .. import episodes, helpers, recording, roc_pictures
+from .. import episodes, helpers, lateness, recording, roc_pictures
 from ..daemon_status import of_module
 from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options, Run
 from .mirror import LOSSES, Cell, read_settings
@@ -100,7 +100,8 @@ class MirrorRoc(Bench):
         "What was no loss at all (reordering, spurious retransmissions) is counted apart, and so is what mirror left to a sender that it leaves alone (BBR): that says nothing of the loss.",
         "Shares over all episodes of all rounds together. Where random losses are hidden the flow fills its queue, so cells with random losses have congestion "
         "episodes, too. A second congestion control in the name is a second download from another server through the same queue; both flows are judged.",
-        "With radio: the daemon sees the frames of the air as a monitor interface would, lost ones with a bad FCS; with repeated frames, 2 % of the others are seen damaged first and whole afterwards. The curve comes from runs at other values of the knob `threshold`.")
+        "With radio: the daemon sees the frames of the air as a monitor interface would, lost ones with a bad FCS; with repeated frames, 2 % of the others are seen damaged first and whole afterwards. The curve comes from runs at other values of the knob `threshold`.",
+        lateness.note())
 
     def cases(self, quick: bool) -> list[Case]:
         if quick:
@@ -137,6 +138,9 @@ class MirrorRoc(Bench):
         return case.parameters["cell"].link.seconds + 3.5
 
     def measure(self, session: Any, case: Case, arm: Arm, seed: int, options: Options) -> Measurement:
+        return lateness.measured(lambda: self._measure(case, arm, seed, options))
+
+    def _measure(self, case: Case, arm: Arm, seed: int, options: Options) -> Measurement:
         cell: RocCell = case.parameters["cell"]
         knobs: dict[str, Any] = dict(cell.link.knobs)
         if ", threshold " in arm.name:
@@ -155,6 +159,7 @@ class MirrorRoc(Bench):
             status = daemon.api("/v1/status")
             sent = recording.acks(daemon.recording())
             lost = [loss for loss in lab.losses() if loss.link == "wifi"]
+            late = lateness.checked(lab.stats())
         if not sent:
             raise LabError("the flight recorder holds no packet of the client")
         found = episodes.judged(sent, lost)
@@ -169,7 +174,7 @@ class MirrorRoc(Bench):
             "undecided_count": sum(episode.why == episodes.UNDECIDED for episode in found),
             "by_reason": by_reason(found),
             "random_losses": sum(loss.reason == "loss" for loss in lost), "queue_drops": sum(loss.reason == "queue_full" for loss in lost),
-            "goodput_mbps": sum(result.bytes for result in results) * 8e-6 / cell.link.seconds, **of_module(status, "mirror")}
+            "goodput_mbps": sum(result.bytes for result in results) * 8e-6 / cell.link.seconds, **of_module(status, "mirror"), **late}
         details |= {"random_count": len(details[RANDOM.samples]), "congestion_count": len(details[CONGESTION.samples])}
         values = {metric.name: sum(details[metric.samples]) / len(details[metric.samples]) for metric in METRICS if details[metric.samples]}
         return Measurement(values, details)

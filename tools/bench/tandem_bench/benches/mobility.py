@@ -151,6 +151,7 @@ class Mobility(simulations.SimulatorBench):
         own = [case for case in cases if "place" in case.parameters]
         made = [Run("nomadic, all places", arm.name, seed, 0, 0.0, {SHARE.name: simulations.mean(shares)}, {"derived": True})
                 for arm in (ALONE, PUBLISHED, TURNS, TANDEM) for seed, shares in shares_of_better(runs, own, arm)]
+        made += [failed for arm in (ALONE, PUBLISHED, TURNS, TANDEM) for failed in simulations.failed_in("nomadic, all places", runs, own, arm)]
         if not made:
             return []
         goals = (Goal(TANDEM.name, ">=", 85, metric=SHARE.name, text="at least the published 85 %"), Goal(TANDEM.name, ">=", 1.0, over=PUBLISHED.name, metric=SHARE.name))

@@ -12,7 +12,7 @@ from typing import Any, Mapping
 from tandem_lab import Lab
 from tandem_lab.errors import BadInput, LabError
 
-from .. import helpers
+from .. import helpers, lateness
 from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options
 
 PLAIN, AGAIN = Arm("plain", "plain"), Arm("plain again")
@@ -77,7 +77,8 @@ class Offload(Bench):
         f"One AP, LTE 30/10 Mb/s with 20 ms each way unless the case says otherwise, WAN {WAN} each way, nginx on an unmodified server.",
         "\"plain\" and \"plain again\" are the same arm measured twice per round: their ratio shows the resolution.",
         "\"limit\": the emulator lets uplink pure ACKs pass without taking air; no daemon runs.",
-        "\"fraction\" is the published method (a share of the ACKs by cellular, packet by packet, without path validation).")
+        "\"fraction\" is the published method (a share of the ACKs by cellular, packet by packet, without path validation).",
+        lateness.note())
 
     settings = {"known": "no, yes: a download before has validated the cellular path (decision 0033)"}
 
@@ -142,6 +143,9 @@ class Offload(Bench):
         return overhead + (4.0 if "files" in case.parameters else sum(self._lengths(quick)))
 
     def measure(self, session: Any, case: Case, arm: Arm, seed: int, options: Options) -> Measurement:
+        return lateness.measured(lambda: self._measure(case, arm, seed, options))
+
+    def _measure(self, case: Case, arm: Arm, seed: int, options: Options) -> Measurement:
         air: Air = case.parameters["air"]
         with ExitStack() as stack:
             lab = stack.enter_context(Lab(air.scenario(), seed=seed, prefix=options.prefix))
@@ -149,7 +153,8 @@ class Offload(Bench):
                 lab.set("wifi.ack_free", True)
             lab.start_timeline()
             if "udp" in case.parameters:
-                return self._measure_udp(lab, case, arm, options)
+                found = self._measure_udp(lab, case, arm, options)
+                return Measurement(found.values, {**found.details, **lateness.checked(lab.stats())})
             daemon = None
             if arm.name in OFFLOAD:
                 config = {"modules": {"offload": dict(OFFLOAD[arm.name])}} | (helpers.REMEMBERS if air.known else {})
@@ -160,6 +165,7 @@ class Offload(Bench):
                 value, details = self._files(lab, case)
             else:
                 value, details = self._bulk(lab, case, options)
+            details |= lateness.checked(lab.stats())
             if daemon is not None:
                 status = daemon.api("/v1/status")
                 details |= _from_status(status)

@@ -68,13 +68,13 @@ class Overhead(Bench):
         status = daemon.api("/v1/status") if daemon else {}
         before = status.get("datapath", {})
         pids = [daemon.pid, status["keeper"]["pid"]] if daemon else []
-        began, threads, own = time.monotonic(), helpers.cpu_by_process(), sum(map(helpers.cpu_seconds, pids))
+        began, threads, own = time.monotonic(), helpers.cpu_by_process(), sum(map(helpers.exact_cpu_seconds, pids))
         pace = ("-b", case.parameters["rate"]) if "rate" in case.parameters else ()
         # The counted part has no warm-up of its own: CPU and bytes cover the same time.
         report = lab.iperf3("-R", "-P", str(case.parameters["streams"]), "-t", str(seconds), "-C", "cubic", *pace, timeout=seconds + 30)
         passed = time.monotonic() - began
         spent = helpers.cpu_since(threads)
-        own = sum(map(helpers.cpu_seconds, pids)) - own
+        own = sum(map(helpers.exact_cpu_seconds, pids)) - own
         received = report["end"]["sum_received"]
         gigabytes = received["bytes"] / 1e9
         details: dict[str, Any] = {"bytes": received["bytes"], "retransmits": report["end"].get("sum_sent", {}).get("retransmits")}

@@ -86,9 +86,11 @@ class Walk:
 
 
 def around(points: Sequence[tuple[float, float]], handoffs: Sequence[float], begin: float, end: float) -> float:
-    """Mean of what lies so many seconds after a handoff, over all of them; below 0: before. 0 when nothing does."""
+    """Mean of what lies so many seconds after a handoff, over all of them; below 0: before. Raises LabError when nothing does: 0 would be the best round trip of all."""
     found = [value for at, value in points if any(begin <= at - handoff < end for handoff in handoffs)]
-    return sum(found) / len(found) if found else 0.0
+    if not found:
+        raise LabError(f"nothing was measured from {begin:g} to {end:g} s after any handoff")
+    return sum(found) / len(found)
 
 
 class Roaming(Bench):

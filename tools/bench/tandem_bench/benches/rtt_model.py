@@ -11,7 +11,7 @@ from tandem_lab.api import Lab
 from tandem_lab.errors import LabError
 from tandem_lab.sockets import Socket
 
-from .. import simulations
+from .. import lateness, simulations
 from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options, Run
 from ..plot import COLOURS
 from ..rate_pictures import curves
@@ -64,6 +64,7 @@ class RttModel(Bench):
         "RTT of kernel TCP: by Little's law, the segments under way (RFC 6675's pipe, by ss at the server, every 0.117 s) over the segments acknowledged in a second: the mean over packets. The kernel's smoothed round-trip time holds its last value while the card is away, so that its mean over looks says something else (second table).",
         "\"model as published\": section IV-B, 10,000 samples; mean of the exponential distribution one connection. \"self-clocked\": a window of packets of 0.5 ms, sent one after the other while the station is connected, and back after the wired delay. "
         "\"window from the losses\": 22 packets, sqrt(3 / (2 p)), knows nothing of the measurement. \"window as measured\": what the kernel had under way on average in the same run.",
+        lateness.note(),
     )
 
     def cases(self, quick: bool) -> list[Case]:
@@ -81,6 +82,9 @@ class RttModel(Bench):
         return 2 * case.parameters["seconds"]
 
     def measure(self, session: Any, case: Case, arm: Arm, seed: int, options: Options) -> Measurement:
+        return lateness.measured(lambda: self._measure(case, arm, seed, options))
+
+    def _measure(self, case: Case, arm: Arm, seed: int, options: Options) -> Measurement:
         duty, off, delay = (case.parameters[key] for key in ("duty", "off", "delay"))
         with ExitStack() as stack:
             lab = stack.enter_context(Lab(scenario(duty, off, delay), seed=seed, prefix=options.prefix, counters=False))
@@ -97,6 +101,7 @@ class RttModel(Bench):
                     looks.append((at, pipe(sockets[0]), sockets[0].rtt_ms, sockets[0].bytes_acked))
             result = running.wait()
             after = lab.tcp_counters()
+            late = lateness.checked(lab.stats())
         if result.error:
             raise LabError(f"download: {result.error}")
         if len(looks) < 20 or looks[-1][3] <= looks[0][3]:
@@ -106,7 +111,7 @@ class RttModel(Bench):
         rate = (looks[-1][3] - looks[0][3]) / MSS / (looks[-1][0] - looks[0][0])
         return Measurement({RTT.name: 1e3 * under_way / rate, WINDOW.name: under_way},
                            {"goodput": result.goodput_from(WARMUP), "srtt": sum(look[2] for look in looks) / len(looks), "looks": len(looks),
-                            "losses": after.get("RetransSegs", 0) - before.get("RetransSegs", 0), "timeouts": after.get("TCPTimeouts", 0) - before.get("TCPTimeouts", 0)})
+                            "losses": after.get("RetransSegs", 0) - before.get("RetransSegs", 0), "timeouts": after.get("TCPTimeouts", 0) - before.get("TCPTimeouts", 0), **late})
 
     def measured_arms(self, case: Case) -> list[Arm]:
         return [arm for arm in case.arms if arm.name == KERNEL.name]

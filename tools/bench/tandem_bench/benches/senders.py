@@ -12,7 +12,7 @@ from tandem_lab import Lab, foreign
 from tandem_lab.api import Daemon
 from tandem_lab.errors import BadInput, LabError
 
-from .. import helpers
+from .. import helpers, lateness
 from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options, Run, Unavailable
 from .mirror import Cell
 
@@ -113,7 +113,8 @@ class Senders(Bench):
         f"Right: what the daemon says of the flow {DEADLINE:g} s after its SYN or {AFTER_EPISODE:g} round trips after the first repair of a loss, whichever is later; "
         "\"at the first of both\": whichever is earlier. The time to the answer is from when on it stayed right; the daemon is asked every 50 ms.",
         "What they are: " + "; ".join(f"{kind}: {what}" for kind, (what, _, _) in KINDS.items()) + ". DCTCP runs without ECN. gVisor and lwIP as Debian 12 has them.",
-        "In real time a congestion control that the machine's kernel lacks is a failed run; the kernel of virtual time has them all.")
+        "In real time a congestion control that the machine's kernel lacks is a failed run; the kernel of virtual time has them all.",
+        lateness.note())
 
     def cases(self, quick: bool) -> list[Case]:
         if quick:
@@ -143,6 +144,9 @@ class Senders(Bench):
         return SECONDS * (2 if case.parameters["cell"].again else 1) + 3
 
     def measure(self, session: Any, case: Case, arm: Arm, seed: int, options: Options) -> Measurement:
+        return lateness.measured(lambda: self._measure(case, arm, seed, options))
+
+    def _measure(self, case: Case, arm: Arm, seed: int, options: Options) -> Measurement:
         cell: Download = case.parameters["cell"]
         expected, stack, congestion = KINDS[cell.kind]
         if stack and (why := foreign.missing(stack)):
@@ -162,11 +166,12 @@ class Senders(Bench):
             if result.error:
                 raise LabError(f"download: {result.error}")
             repaired = min((repair.at + repair.after for repair in lab.repairs() if repair.at >= began), default=None)
+            late = lateness.checked(lab.stats())
         # The flow is as old as its SYN, which leaves with the download's start.
         episode = repaired - max(began, result.began) + AFTER_EPISODE * cell.rtt_ms / 1e3 if repaired is not None else None
         details = judged(timeline, expected, episode) | {"why": last.get("why"), "confidence": last.get("confidence"), "goodput_mbps": result.goodput_mbps}
         changes = [one for one, before in zip(timeline, [(0.0, ""), *timeline]) if one[1] != before[1]]
-        return Measurement({ANSWER.name: details["right"][0]}, details | {"timeline": changes})
+        return Measurement({ANSWER.name: details["right"][0]}, details | {"timeline": changes} | late)
 
     def summarise(self, cases: Sequence[Case], runs: Sequence[Run]) -> list[tuple[Case, list[Run]]]:
         """A row for each kind, and one for all: shares of all cells and rounds together."""
