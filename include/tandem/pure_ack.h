@@ -38,10 +38,10 @@ constexpr std::uint16_t window_for_firewalls(const FlowView& flow)
 }
 
 // Whether that is too little for ACKs that leave by another link than the data comes by: what may be in flight by the
-// time that firewalls hear of more.
-constexpr bool firewalls_fall_behind(const FlowView& flow)
+// time that firewalls hear of more. `begun`: they do leave by it. A sender in slow start will soon have more in flight.
+constexpr bool firewalls_fall_behind(const FlowView& flow, bool begun)
 {
-  const std::uint64_t needed = std::uint64_t { flow.window_estimate } * (flow.slow_start ? 6 : 3) / 2;
+  const std::uint64_t needed = std::uint64_t { flow.window_estimate } * (flow.slow_start && !begun ? 6 : 3) / 2;
   return flow.scaled(window_for_firewalls(flow)) < needed;
 }
 

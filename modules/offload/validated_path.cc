@@ -251,7 +251,7 @@ std::optional<ValidatedPath::Obstacle> ValidatedPath::obstacle(const Event& even
   if (const auto found = unfit(event, flow)) return found;
   if (flow.rtt_smoothed == Duration {}) return Obstacle { 10ms, "offload: RTT not known yet" };
   // A young flow's window grows with each round trip.
-  if (firewalls_fall_behind(flow))
+  if (firewalls_fall_behind(flow, false))
     return Obstacle { flow.slow_start ? std::clamp<Duration>(flow.rtt_smoothed, 10ms, 500ms) : Duration { 500ms },
                       "offload: short receive window" };
   // A change of path is a false sample of the bandwidth, which such a sender keeps for ten round trips.
@@ -346,7 +346,7 @@ Plan ValidatedPath::while_by_cell(const Event& event, const FlowView& flow, Stat
   const Segment& segment = *event.segment;
   if (!segment.timestamps) return {};
   if (budget_spent(event)) return return_to_wifi(event, flow, state, 60s, "offload: cellular budget spent", false);
-  if (firewalls_fall_behind(flow))
+  if (firewalls_fall_behind(flow, true))
     return return_to_wifi(event, flow, state, 500ms, "offload: short receive window", false);
   if (state.on_word)
     if (const auto plan = leave_on_word(event, flow, state)) return *plan;

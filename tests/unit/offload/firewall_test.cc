@@ -295,5 +295,20 @@ TEST(BehindAFirewall, NothingIsSaidOnceAcksLeaveByWiFiAgain)
   EXPECT_EQ(b.s.fixture.chain.stats().own_way_told, told);
 }
 
+TEST(BehindAFirewall, MoreWindowIsAskedOfAYoungSenderBeforeItsAcksLeave)
+{
+  FlowView flow {};
+  flow.window_estimate = 100'000;
+  flow.local_window_scale = 7;
+  flow.last_window = 2000; // 256 kB
+  flow.slow_start = true;
+  EXPECT_TRUE(firewalls_fall_behind(flow, false)) << "it will soon have twice as much in flight";
+  EXPECT_FALSE(firewalls_fall_behind(flow, true)) << "what has begun goes on";
+  flow.slow_start = false;
+  EXPECT_FALSE(firewalls_fall_behind(flow, false));
+  flow.last_window = 1000;
+  EXPECT_TRUE(firewalls_fall_behind(flow, true));
+}
+
 } // namespace
 } // namespace tandem::offload::test
