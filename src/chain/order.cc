@@ -99,20 +99,19 @@ void Chain::note_order(Seq ack, std::uint16_t window, Link by, Tick at, flow::Fl
 {
   const FlowView& view = flow.view;
   // Who goes by another flow's word begins at once: what is said before must be known by then.
-  if (view.cell_path_known && view.window_estimate > 0 && view.sent_any) begin_elsewhere(view);
-  if (Elsewhere* const other = elsewhere(view.id); other != nullptr && view.sent_any)
-    other->way.left(view.sent_ts_value, view.sent_ack, now, view.rtt_smoothed);
-  if (by != flow.view.link)
+  const bool on_word = view.cell_path_known && view.window_estimate > 0 && view.sent_any;
+  Elsewhere* other = on_word ? &begin_elsewhere(view) : elsewhere(view.id);
+  if (other != nullptr && view.sent_any) other->way.left(view.sent_ts_value, view.sent_ack, now, view.rtt_smoothed);
+  if (by != view.link)
   {
+    if (other == nullptr) other = &begin_elsewhere(view);
     // A copy of what leaves by the flow's own link as well tells the server nothing that could be overtaken.
-    Elsewhere& other = begin_elsewhere(flow.view);
-    if (!other.any || ack.after(other.told)) other.last = now;
+    if (!other->any || ack.after(other->told)) other->last = now;
     // So far back it is as old as can be; farther, it would come to be ahead.
     constexpr std::int32_t farthest = 1 << 30;
-    if (ack - other.told > farthest) other.told = ack - std::uint32_t { farthest };
+    if (ack - other->told > farthest) other->told = ack - std::uint32_t { farthest };
     return;
   }
-  Elsewhere* const other = elsewhere(flow.view.id);
   if (other == nullptr) return;
   other->told = other->any ? later(other->told, ack) : ack;
   other->any = true;
@@ -129,10 +128,10 @@ void Chain::tell_own_way(TsClock echo, flow::Flow& flow, Tick now)
   if (other == nullptr || !view.sent_any || view.bypass != Bypass::none) return;
   // What never left is not echoed: the copy is damaged, since nobody has verified its checksum.
   if (echo.after(view.sent_ts_value)) return;
-  const std::optional<Seq> known = other->way.known_by(echo);
-  if (!known || now - other->last > view.rtt_smoothed + std::chrono::milliseconds { 200 }) return;
+  const std::optional<Seq> newest = other->way.known_by(echo);
+  if (!newest || now - other->last > view.rtt_smoothed + std::chrono::milliseconds { 200 }) return;
   // Below it, so that it is no duplicate; and what leaves by another link acknowledges a little less.
-  const Seq number = *known - PathValidation::lag - 1;
+  const Seq number = *newest - PathValidation::lag - 1;
   const std::uint16_t window = window_for_firewalls(view);
   const Seq edge = number + view.scaled(window);
   if (!other->way.due(edge, view.scaled(window), view)) return;
@@ -142,8 +141,8 @@ void Chain::tell_own_way(TsClock echo, flow::Flow& flow, Tick now)
   // A TSval that the server has, too: a younger one would make it refuse what is on its way by a slower link (PAWS).
   ack.timestamps = Timestamps { view.ts_reserved.free(echo), view.ts_recent };
   ++stats_.own_way_told;
-  output_.segments.push_back({ view.id, view.key, ack, "chain: for firewalls on the way of the data",
-                               Chain::known(view), no_slot, flow.ip_class });
+  output_.segments.push_back(
+      { view.id, view.key, ack, "chain: for firewalls on the way of the data", known(view), no_slot, flow.ip_class });
 }
 
 // What waits leaves now: the segment at hand must not overtake it, or nothing is to be waited for any more.
