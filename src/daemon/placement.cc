@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
+#include <iterator>
 #include <numeric>
 
 namespace tandem::daemon
@@ -301,12 +302,10 @@ std::vector<std::uint32_t> in_order(std::vector<std::pair<std::uint32_t, unsigne
 
 std::vector<std::string> local_networks(const links::LinkTable& links, bool private_ones)
 {
-  // links::is_private() in networks.
-  constexpr std::array<const char*, 9> nobodys { "10.0.0.0/8",    "172.16.0.0/12",  "192.168.0.0/16",
-                                                 "100.64.0.0/10", "169.254.0.0/16", "fc00::/7",
-                                                 "fe80::/9",      "64:ff9b::/96",   "64:ff9b:1::/48" };
   std::vector<std::string> all { "127.0.0.0/8", "::1/128" };
-  if (private_ones) all.insert(all.end(), nobodys.begin(), nobodys.end());
+  if (private_ones)
+    std::transform(links::private_networks.begin(), links::private_networks.end(), std::back_inserter(all),
+                   prefix_text);
   for (const Link link : all_links)
     for (const links::Network& one : links[link].on_link)
       if (one.prefix > 0) all.push_back(prefix_text(one));

@@ -4,6 +4,7 @@
 #include <tandem/segment.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -40,23 +41,27 @@ constexpr Network network_of(Address address, unsigned prefix)
   return { address, used };
 }
 
-// Whether the address stands for one of IPv4 behind a translator, by the prefixes that are the same everywhere (RFC
-// 6052 2.1, RFC 8215): another link has another translator, which knows nothing of a connection, or has none.
-constexpr bool is_translated(const Address& address)
-{
-  constexpr Network well_known { { .bytes = { 0, 0x64, 0xff, 0x9b }, .v6 = true }, 96 };
-  constexpr Network local_use { { .bytes = { 0, 0x64, 0xff, 0x9b, 0, 1 }, .v6 = true }, 48 };
-  return well_known.contains(address) || local_use.contains(address);
-}
-
 // Addresses that are given out at home and in the office, and lead elsewhere, or nowhere, by another link: RFC 1918,
-// RFC 6598, RFC 3927, RFC 4193, RFC 4291 2.5.6, the site-local ones before RFC 4193 (RFC 3879), and translated ones.
+// RFC 6598, RFC 3927, RFC 4193, RFC 4291 2.5.6 and, before RFC 4193, the site-local ones (RFC 3879). And those that
+// stand for one of IPv4 behind a translator, by the prefixes that are the same everywhere (RFC 6052 2.1, RFC 8215):
+// another link has another translator, which knows nothing of a connection, or has none.
+constexpr std::array<Network, 9> private_networks { {
+    { { .bytes = { 10 } }, 8 },
+    { { .bytes = { 172, 16 } }, 12 },
+    { { .bytes = { 192, 168 } }, 16 },
+    { { .bytes = { 100, 64 } }, 10 },
+    { { .bytes = { 169, 254 } }, 16 },
+    { { .bytes = { 0xfc }, .v6 = true }, 7 },
+    { { .bytes = { 0xfe, 0x80 }, .v6 = true }, 9 },
+    { { .bytes = { 0, 0x64, 0xff, 0x9b }, .v6 = true }, 96 },
+    { { .bytes = { 0, 0x64, 0xff, 0x9b, 0, 1 }, .v6 = true }, 48 },
+} };
+
+// Whether the address is in one of these.
 constexpr bool is_private(const Address& address)
 {
-  const auto& b = address.bytes;
-  if (address.v6) return (b[0] & 0xfe) == 0xfc || (b[0] == 0xfe && (b[1] & 0x80) != 0) || is_translated(address);
-  return b[0] == 10 || (b[0] == 172 && (b[1] & 0xf0) == 16) || (b[0] == 192 && b[1] == 168)
-         || (b[0] == 100 && (b[1] & 0xc0) == 64) || (b[0] == 169 && b[1] == 254);
+  return std::any_of(private_networks.begin(), private_networks.end(),
+                     [&](const Network& one) { return one.contains(address); });
 }
 
 // Whether the peer is one that another link leads elsewhere for: a private address, or one on a network of this link.
