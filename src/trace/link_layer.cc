@@ -73,6 +73,43 @@ std::optional<std::size_t> behind_radiotap(Frame frame)
   return behind_wifi(frame, length, (flags & data_pad) != 0);
 }
 
+// Finds the IP packet in frames of a link type; null: of none that is read.
+using IpFinder = std::optional<std::size_t> (*)(Frame);
+
+IpFinder finder_of(std::uint32_t link_type)
+{
+  using Offset = std::optional<std::size_t>;
+  switch (link_type)
+  {
+  case raw:
+  case raw_dlt:
+  case ipv4:
+  case ipv6:
+    return [](Frame) -> Offset { return 0; };
+  case ethernet:
+    return [](Frame frame) { return behind_type(frame, 12); };
+  case linux_cooked:
+    return [](Frame frame) { return behind_type(frame, 14); };
+  case linux_cooked_2:
+    return [](Frame frame) -> Offset
+    {
+      // The protocol comes first in this one, behind it 18 bytes of addresses.
+      if (frame.size() < 20) return {};
+      if (const auto type = wire::load16(frame, 0); type != type_ipv4 && type != type_ipv6) return {};
+      return 20;
+    };
+  case ieee802_11:
+    return [](Frame frame) { return behind_wifi(frame, 0, false); };
+  case radiotap:
+    return behind_radiotap;
+  case null:
+  case loop:
+    return [](Frame frame) -> Offset { return frame.size() < 4 ? Offset {} : 4; };
+  default:
+    return nullptr;
+  }
+}
+
 // What the IP header says of the packet's length; nothing when it does not tell (segments of the kernel's own making
 // may have none, RFC 2675), or is cut.
 std::optional<std::uint32_t> total_length(Frame ip)
@@ -90,23 +127,12 @@ std::optional<std::uint32_t> total_length(Frame ip)
 
 bool is_read(std::uint32_t link_type)
 {
-  switch (link_type)
-  {
-  case raw:
-  case raw_dlt:
-  case ipv4:
-  case ipv6:
-  case ethernet:
-  case linux_cooked:
-  case linux_cooked_2:
-  case ieee802_11:
-  case radiotap:
-  case null:
-  case loop:
-    return true;
-  default:
-    return false;
-  }
+  return finder_of(link_type) != nullptr;
+}
+
+bool is_wifi(std::uint32_t link_type)
+{
+  return link_type == ieee802_11 || link_type == radiotap;
 }
 
 void take_ip(Frame frame, std::uint32_t length, Recorded& packet)
@@ -126,33 +152,8 @@ void take_ip(Frame frame, std::uint32_t length, Recorded& packet)
 
 std::optional<std::size_t> ip_offset(Frame frame, std::uint32_t link_type)
 {
-  switch (link_type)
-  {
-  case raw:
-  case raw_dlt:
-  case ipv4:
-  case ipv6:
-    return 0;
-  case ethernet:
-    return behind_type(frame, 12);
-  case linux_cooked:
-    return behind_type(frame, 14);
-  case linux_cooked_2:
-    // The protocol comes first in this one, behind it 18 bytes of addresses.
-    if (frame.size() < 20) return {};
-    if (const auto type = wire::load16(frame, 0); type != type_ipv4 && type != type_ipv6) return {};
-    return 20;
-  case ieee802_11:
-    return behind_wifi(frame, 0, false);
-  case radiotap:
-    return behind_radiotap(frame);
-  case null:
-  case loop:
-    if (frame.size() < 4) return {};
-    return 4;
-  default:
-    return {};
-  }
+  const IpFinder find = finder_of(link_type);
+  return find != nullptr ? find(frame) : std::nullopt;
 }
 
 } // namespace tandem::trace

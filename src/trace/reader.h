@@ -41,5 +41,7 @@ private:
 
 // Whether IP packets are looked for in frames of this LINKTYPE_ value.
 bool is_read(std::uint32_t link_type);
+// Whether its frames are those of 802.11.
+bool is_wifi(std::uint32_t link_type);
 
 } // namespace tandem::trace

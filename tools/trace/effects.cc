@@ -13,12 +13,6 @@ namespace
 
 using trace::Disposition;
 
-// "3 ACKs", "1 ACK".
-std::string count(std::uint64_t number, const std::string& one)
-{
-  return std::to_string(number) + ' ' + one + (number == 1 ? "" : "s");
-}
-
 std::string decimals(double value, int digits)
 {
   std::array<char, 40> text {};
@@ -29,12 +23,12 @@ std::string decimals(double value, int digits)
 std::string spared(const Effects& effects)
 {
   const std::uint64_t all = effects.by_cell + effects.left_out;
-  std::string text = "the Wi-Fi had " + count(all, "packet") + " less to carry up: ";
+  std::string text = "the Wi-Fi had " + amount(all, "packet") + " less to carry up: ";
   if (effects.by_cell != 0)
-    text += count(effects.by_cell, "packet") + " by cellular, "
+    text += amount(effects.by_cell, "packet") + " by cellular, "
             + decimals(static_cast<double>(effects.by_cell_bytes) * 1e-3, 1) + " kB";
   if (effects.left_out != 0)
-    text += std::string { effects.by_cell != 0 ? "; " : "" } + count(effects.left_out, "ACK")
+    text += std::string { effects.by_cell != 0 ? "; " : "" } + amount(effects.left_out, "ACK")
             + " for which a later one stands";
   return text;
 }
@@ -84,7 +78,7 @@ std::vector<std::string> effects_in_words(const Effects& effects)
   std::vector<std::string> all;
   if (effects.by_cell + effects.left_out != 0) all.push_back(spared(effects));
   if (effects.losses_hidden != 0)
-    all.push_back(count(effects.losses_hidden, "time")
+    all.push_back(amount(effects.losses_hidden, "time")
                   + " the server was not told of losses on the air, for which it would have slowed down");
   if (effects.froze && !effects.resumed_ns.empty()) all.push_back(resumed(effects));
   return all;

@@ -75,6 +75,11 @@ std::string name_of(const trace::Heading& heading)
          + std::to_string(heading.seed);
 }
 
+std::string amount(std::uint64_t number, const std::string& one)
+{
+  return std::to_string(number) + ' ' + one + (number == 1 ? "" : "s");
+}
+
 std::string shown(std::string_view text)
 {
   return printable(text, '?');

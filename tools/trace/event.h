@@ -4,6 +4,7 @@
 #include "src/trace/reader.h"
 #include "src/wire/parse.h"
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -44,6 +45,9 @@ std::string name_of(const trace::Heading& heading);
 
 // Names and comments of a file may be any bytes: on one line, without what a terminal would obey.
 std::string shown(std::string_view text);
+
+// "3 ACKs", "1 ACK".
+std::string amount(std::uint64_t number, const std::string& one);
 
 // "ack 2000 -> 1000, win 500 -> 10, ts 10 20 -> 11 20, ect0 -> ce, by cell"; "" when nothing differs.
 std::string difference(const Event& event);

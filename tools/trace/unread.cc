@@ -1,20 +1,10 @@
 #include "tools/trace/unread.h"
 
 #include "src/trace/reader.h"
+#include "tools/trace/event.h"
 
 namespace tandem::trace_tool
 {
-namespace
-{
-
-constexpr std::uint32_t ieee802_11 = 105, radiotap = 127;
-
-std::string amount(std::uint64_t number, const std::string& one)
-{
-  return std::to_string(number) + ' ' + one + (number == 1 ? "" : "s");
-}
-
-} // namespace
 
 void Unread::take(const trace::Recorded& packet, const wire::Parsed& parsed)
 {
@@ -40,7 +30,7 @@ std::vector<std::string> Unread::words() const
                     + std::to_string(link_type)
                     + ", in which no packets are found: Ethernet, raw IP, Linux cooked, BSD loopback and 802.11 are "
                       "read");
-    else if ((link_type == ieee802_11 || link_type == radiotap) && segments_ == 0)
+    else if (trace::is_wifi(link_type) && segments_ == 0)
       all.emplace_back(
           "these are Wi-Fi frames as the air has them, commonly encrypted; capture on the interface itself "
           "(tcpdump -i wlan0), or decrypt them first");
