@@ -1,6 +1,7 @@
 #include "src/fetch/mirror_connection.h"
 
 #include "src/fetch/replay_rules.h"
+#include "src/fetch/source.h"
 #include "src/kernel/clock.h"
 #include "src/wire/checksum.h"
 #include "src/wire/parse.h"
@@ -90,10 +91,8 @@ std::string_view MirrorConnection::open()
 
 std::optional<Address> MirrorConnection::source(bool v6) const
 {
-  const auto& all = options_.addresses;
-  if (all.empty()) return kernel::global_address(options_.cell, v6);
-  const auto found = std::find_if(all.begin(), all.end(), [v6](const Address& one) { return one.v6 == v6; });
-  return found == all.end() ? std::nullopt : std::optional { *found };
+  return options_.addresses.empty() ? kernel::global_address(options_.cell, v6)
+                                    : first_of_version(options_.addresses, v6);
 }
 
 bool MirrorConnection::take(Ask& ask)

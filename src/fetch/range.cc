@@ -2,6 +2,7 @@
 
 #include "src/fetch/http_head.h"
 #include "src/fetch/range_connection.h"
+#include "src/fetch/source.h"
 #include "src/kernel/clock.h"
 
 #include <boost/asio/post.hpp>
@@ -10,6 +11,7 @@
 #include <array>
 #include <deque>
 #include <map>
+#include <optional>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -161,9 +163,8 @@ struct Range::Parts
   {
     const Place place = place_of(download);
     if (const auto found = servers.find(place); found != servers.end()) return found->second.get();
-    const auto local = std::find_if(options.addresses.begin(), options.addresses.end(),
-                                    [&](const Address& address) { return address.v6 == download.key.remote.v6; });
-    if (local == options.addresses.end()) return nullptr;
+    const std::optional<Address> local = first_of_version(options.addresses, download.key.remote.v6);
+    if (!local) return nullptr;
     return servers
         .emplace(place, std::make_shared<Server>(context, options, unbooked, *local,
                                                  endpoint(download.key.remote, download.key.remote_port)))
