@@ -318,6 +318,16 @@ class Topology:
         return answer[18:24].hex(":")
 
 
+def nft_chain(name: str, place: str, *rules: str) -> str:
+    """A chain as nft reads it. `place`: type, hook and priority. What no rule decides about is accepted."""
+    return "\n".join([f"chain {name} {{", f"type {place}; policy accept;", *rules, "}"])
+
+
+def nft_table(name: str, counters: Sequence[str], chains: Sequence[str]) -> str:
+    """A table with named counters and these chains, for both IP versions."""
+    return "\n".join([f"table inet {name} {{", *(f"counter {one} {{\n}}" for one in counters), *chains, "}"]) + "\n"
+
+
 class CellGateway:
     """What the cellular gateway does to packets on their way out: translation and the source-address filter (BCP 38).
 
@@ -346,13 +356,10 @@ class CellGateway:
         if nat:
             # What connection tracking cannot place would leave untranslated; a carrier's NAT lets no such packet out.
             forward.append('oifname "up0" ct state invalid counter name untranslatable drop')
-        post = ['oifname "up0" counter name translated masquerade'] if nat else []
-        counters = "\n".join(f"counter {name} {{\n}}" for name in ("filtered", "translated", "untranslatable"))
-        chains = ["chain forward {", "type filter hook forward priority filter; policy accept;", *forward, "}"]
+        chains = [nft_chain("forward", "filter hook forward priority filter", *forward)]
         if nat:
-            chains += ["chain post {", "type nat hook postrouting priority srcnat; policy accept;", *post, "}"]
-        text = f"table inet {self.TABLE}\ndelete table inet {self.TABLE}\ntable inet {self.TABLE} {{\n{counters}\n" + \
-            "\n".join(chains) + "\n}\n"
+            chains.append(nft_chain("post", "nat hook postrouting priority srcnat", 'oifname "up0" counter name translated masquerade'))
+        text = f"table inet {self.TABLE}\ndelete table inet {self.TABLE}\n" + nft_table(self.TABLE, ("filtered", "translated", "untranslatable"), chains)
         system.call(["nft", "-f", "-"], stdin=text, what=f"rules of {self.namespace}", namespace=self.namespace)
 
 
@@ -361,7 +368,7 @@ class WifiRouter:
     that a handoff changes nothing. It is in the WAN's namespace; what comes and goes by the cellular gateway it does not see."""
 
     TABLE = "tandem_lab_router"
-    VERDICTS = {"drop": "drop", "reject": "meta l4proto tcp reject with tcp reset"}
+    VERDICTS = {"drop": "drop", "reject": "reject with tcp reset"}  # of TCP
 
     def __init__(self, namespace: str, aps: Sequence[str], clients: Sequence[tuple[str, str]]):
         self.namespace = namespace
@@ -376,22 +383,22 @@ class WifiRouter:
     def rules(self, firewall: str, nat: bool) -> str:
         """As nft reads them."""
         # Its own connections alone: ACKs by cellular must not tell it of those by Wi-Fi.
-        raw = ["chain raw {", "type filter hook prerouting priority raw; policy accept;", 'iifname "cgw" notrack', "}"]
-        forward = ["chain forward {", "type filter hook forward priority filter; policy accept;",
-                   f"oifname {self._aps} ct state established,related counter name passed accept",
+        chains = [nft_chain("raw", "filter hook prerouting priority raw", 'iifname "cgw" notrack')]
+        forward = [f"oifname {self._aps} ct state established,related counter name passed accept",
                    f"iifname {self._aps} ct state invalid counter name strange drop"]
         if firewall != "none":
-            forward += [f"oifname {self._aps} counter name invalid", f"oifname {self._aps} {self.VERDICTS[firewall]}"]
-        forward.append("}")
-        # What translation cannot place is for the router itself, whose TCP would answer it with an RST whatever its firewall is to do.
-        own = ["chain own {", "type filter hook input priority filter; policy accept;",
-               f'iifname "wan-*" meta l4proto tcp ct state != {{ established, related }} counter name invalid {self.VERDICTS[firewall].removeprefix("meta l4proto tcp ")}',
-               "}"] if nat and firewall != "none" else []
-        post = ["chain post {", "type nat hook postrouting priority srcnat; policy accept;",
-                *(f"{family} saddr {address} oifname != {self._aps} counter name translated masquerade"
-                  for client in self._clients for family, address in zip(("ip", "ip6"), client)), "}"] if nat else []
-        counters = "\n".join(f"counter {name} {{\n}}" for name in ("passed", "invalid", "strange", "translated"))
-        return f"table inet {self.TABLE} {{\n{counters}\n" + "\n".join([*raw, *forward, *own, *post]) + "\n}\n"
+            only_tcp = "" if firewall == "drop" else "meta l4proto tcp "  # what else is there has no reset
+            forward += [f"oifname {self._aps} counter name invalid", f"oifname {self._aps} {only_tcp}{self.VERDICTS[firewall]}"]
+        chains.append(nft_chain("forward", "filter hook forward priority filter", *forward))
+        if nat and firewall != "none":
+            # What translation cannot place is for the router itself, whose TCP would answer it with an RST whatever its firewall is to do.
+            chains.append(nft_chain("own", "filter hook input priority filter", 'iifname "wan-*" meta l4proto tcp ct state != { established, related } '
+                                                                                f"counter name invalid {self.VERDICTS[firewall]}"))
+        if nat:
+            chains.append(nft_chain("post", "nat hook postrouting priority srcnat",
+                                    *(f"{family} saddr {address} oifname != {self._aps} counter name translated masquerade"
+                                      for client in self._clients for family, address in zip(("ip", "ip6"), client))))
+        return nft_table(self.TABLE, ("passed", "invalid", "strange", "translated"), chains)
 
 
 def machine_state() -> dict[str, object]:
