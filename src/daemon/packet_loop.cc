@@ -365,8 +365,8 @@ std::optional<Snapshot> PacketLoop::snapshot()
   kept->expire(now);
   tell_state(now); // while the loop rests nobody else does, and a replay needs one before the first packet
   return Snapshot { *kept,
-                    { .version = std::string { version },
-                      .commit = {},
+                    { .version = std::string { release },
+                      .commit = std::string { commit },
                       .command = "tandemd",
                       .kernel = kernel_name(),
                       .knobs = knobs_text(chain_),

@@ -71,8 +71,8 @@ wire::Parsed parse(const trace::Recorded& packet)
 
 std::string name_of(const trace::Heading& heading)
 {
-  return "tandem " + heading.version + " (" + heading.commit + "), " + heading.kernel + ", seed "
-         + std::to_string(heading.seed);
+  return "tandem " + heading.version + (heading.commit.empty() ? "" : " (" + heading.commit + ")") + ", "
+         + heading.kernel + ", seed " + std::to_string(heading.seed);
 }
 
 std::string amount(std::uint64_t number, const std::string& one)

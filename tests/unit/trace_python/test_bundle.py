@@ -147,7 +147,8 @@ WORK = Scrubber(b"k" * 32, lambda packed: bytes(255 - one for one in packed), ["
 
 
 @pytest.mark.parametrize("text, shown", [
-    ("nothing to hide: queue 84, 0x70000000, tandem 0.1.0", "nothing to hide: queue 84, 0x70000000, tandem 0.1.0"), ("12:34:56 up", "12:34:56 up"), ("from 10.0.0.1:80", "from 245.255.255.254:80"),
+    ("nothing to hide: queue 84, 0x70000000, tandem 0.1.0", "nothing to hide: queue 84, 0x70000000, tandem 0.1.0"),
+    ("tandemd 0.1.0 (0123abc4+)", "tandemd 0.1.0 (0123abc4+)"), ("12:34:56 up", "12:34:56 up"), ("from 10.0.0.1:80", "from 245.255.255.254:80"),
     ("psk=abc next", f"psk={REMOVED} next"), ('password: "a b" x', f"password: {REMOVED} x"), ("/srv/homes/anna/x", "~/x"), ("/home" + "/bob", "~"), ("/root" + "/x", "~/x"),
     ("inbox of the box", f"inbox of the {WORK.learn('box')}"), ("https://a.test/x?y=1, then", "(address of a page) then")])
 def test_texts(text: str, shown: str) -> None:

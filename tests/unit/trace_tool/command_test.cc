@@ -1,5 +1,6 @@
 #include "tests/unit/trace/samples.h"
 #include "tools/trace/command.h"
+#include "tools/trace/event.h"
 #include "tools/trace/live_report.h"
 #include "tools/trace/replay_report.h"
 
@@ -61,6 +62,14 @@ TEST_F(TraceCommand, NumbersThatAreNoneOfAnythingAreRefused)
     EXPECT_EQ(result.out, "") << option << wrong;
   }
   EXPECT_EQ(print({ "--limit", "0" }).out, print({}).out);
+}
+
+TEST(NameOfARecording, has_the_commit_where_one_is_known)
+{
+  trace::Heading heading { .version = "0.1.0", .commit = "0123abc", .kernel = "Linux 6.18.0", .seed = 42 };
+  EXPECT_EQ(name_of(heading), "tandem 0.1.0 (0123abc), Linux 6.18.0, seed 42");
+  heading.commit.clear();
+  EXPECT_EQ(name_of(heading), "tandem 0.1.0, Linux 6.18.0, seed 42");
 }
 
 TEST_F(TraceCommand, PrintsALineForEachPacket)
