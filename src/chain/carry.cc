@@ -173,6 +173,9 @@ void Chain::send(flow::Flow& flow, InjectedSegment segment, bool reserved, std::
                  std::uint32_t own, std::uint8_t slot)
 {
   FlowView& view = flow.view;
+  // Data of this host that nobody saw leave, but the peer acknowledge: an older number lies before its window.
+  if (segment.kind == InjectedKind::ack && flow.tracker.una_known() && view.snd_una.after(view.snd_nxt))
+    segment.seq = segment.seq + static_cast<std::uint32_t>(view.snd_una - view.snd_nxt);
   if (segment.kind == InjectedKind::ack) segment.flags = injected_flags(segment.flags, view);
   if (segment.kind == InjectedKind::ack && segment.timestamps && !reserved)
   {

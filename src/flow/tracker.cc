@@ -210,13 +210,15 @@ void Tracker::handshake(const Segment& segment, FlowView& view, Tick now)
 
 void Tracker::local_syn(const Segment& segment, FlowView& view)
 {
+  // Sent again it is without data (RFC 7413), which the answer to the first one may acknowledge.
+  const bool again = local_syn_ && local_isn_ == segment.seq;
   local_options_ = segment.options;
   local_flags_ = segment.flags;
   local_syn_ = true;
   local_isn_ = segment.seq;
   asked_multipath_ = asked_multipath_ || (segment.has_option(option::mptcp) && !segment.has(tcp_flag::ack));
   view.local_window_scale = segment.window_scale.value_or(0);
-  if (!ack_seen_) view.snd_nxt = segment.end();
+  if (!ack_seen_) view.snd_nxt = again ? later(view.snd_nxt, segment.end()) : segment.end();
   // An option of 0 is none, as to Linux (tcp_parse_options).
   if (segment.mss.value_or(0) != 0) view.mss = *segment.mss;
   if (segment.mptcp == MptcpSubtype::mp_join)

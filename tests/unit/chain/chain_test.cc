@@ -606,6 +606,33 @@ TEST(ChainInject, WhatIsInjectedIsOfTheClassOfTheFlowsOwnPackets)
   EXPECT_EQ(fixture.actions.injected[0].ip_class, 0x0201'2345u);
 }
 
+// A request left beside the queue, and the server has acknowledged it: with the number of before the server would take
+// nothing of an ACK (RFC 9293 3.10.7.4).
+TEST(ChainInject, WhatIsInjectedBeginsWhereTheServerWaits)
+{
+  Puppet puppet { "freeze" };
+  Fixture fixture { { &puppet } };
+  Peers peers {};
+  fixture.open(peers);
+  fixture.download(peers, 3, ms(5), ms(20));
+  puppet.act = [&](const Event& event, const FlowView& flow) -> Plan
+  {
+    if (event.kind != EventKind::alarm) return { .wake = event.now + ms(3) };
+    puppet.room[0] = latest_ack(flow, Link::wifi);
+    return { .inject = std::span { puppet.room }.first(1) };
+  };
+  fixture.ack(peers);
+  for (const std::uint32_t unseen : { 0u, 300u })
+  {
+    peers.next += unseen;
+    fixture.show(peers.data_in(fixture.now(), 1000, peers.local_ts(fixture.now())));
+    fixture.run_for(ms(5));
+    ASSERT_FALSE(fixture.actions.injected.empty());
+    EXPECT_EQ(fixture.actions.injected.back().segment.seq, peers.local_isn + peers.next) << unseen;
+    fixture.actions.injected.clear();
+  }
+}
+
 // A dropped ACK must be followed by another. When the module that dropped it is taken out, the chain sends it instead.
 TEST(ChainFaults, WhatAFaultyModuleHeldBackIsSentByTheChain)
 {

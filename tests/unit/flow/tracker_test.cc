@@ -166,6 +166,24 @@ TEST(Tracker, SynAgainDoesNotSubtractTheOptionsTwice)
   EXPECT_EQ(w.view.mss, 1448);
 }
 
+TEST(Tracker, DataOfASynThatWasSentAgainWithoutItMayBeAcknowledged)
+{
+  for (const std::uint32_t taken : { 0u, 300u })
+  {
+    Watched w {};
+    Segment first = w.peers.syn(w.now);
+    first.payload_length = 300;
+    w.seen(first);
+    w.now += ms(1000);
+    w.seen(w.peers.syn(w.now));
+    Segment answer = w.peers.syn_ack(w.now);
+    answer.ack = answer.ack + taken;
+    w.seen(answer);
+    EXPECT_TRUE(w.tracker.established()) << taken;
+    EXPECT_EQ(w.view.snd_una, w.peers.local_isn + 1 + taken);
+  }
+}
+
 // RFC 5961 section 4: a SYN on an established connection is answered by a challenge ACK; anyone may have sent it.
 TEST(Tracker, ForgedSynOnARunningFlowChangesNothing)
 {
