@@ -21,6 +21,9 @@ constexpr std::int32_t longest_gap = 100;
 constexpr std::int32_t pause = 1000;
 // Ticks for which a least delay stands.
 constexpr std::uint32_t least_memory = 60'000;
+// Ticks by which a server's clock gets ahead of this host's, which no queue explains: the connection has gone to
+// another machine, say. Or both have parted for hours.
+constexpr std::int32_t leap = 1000;
 constexpr std::uint32_t ticks_apart = tick_apart / 1ms;
 
 } // namespace
@@ -36,6 +39,15 @@ void PathDelay::compare_clocks(TsClock local, TsClock remote, Tick now)
   first_local_ = local;
   first_remote_ = remote;
   first_at_ = now;
+}
+
+// A pause of the server is as long by both clocks, and what waited for a link lets it look behind.
+bool PathDelay::leaps(TsClock remote, Tick now)
+{
+  if (!clocks_agree_ || remote - first_remote_ <= leap + (now - first_at_) / 1ms) return false;
+  first_remote_ = remote;
+  first_at_ = now;
+  return true;
 }
 
 std::optional<double> UplinkLoad::hear(TsClock sent, std::int32_t delay, std::int32_t window, std::int32_t limit)
@@ -78,6 +90,7 @@ PathDelay::Heard PathDelay::hear(const Segment& segment, const FlowView& flow, T
   compare_clocks(local, remote, now);
   const std::int32_t gap = remote - before;
   if (gap > pause) round_any_ = false;
+  if (leaps(remote, now)) return { .clock_set = true };
   if (!clocks_agree_ || !echo.after(last_echo_)) return {};
   last_echo_ = echo;
   const auto delay = static_cast<std::int32_t>(remote.raw - echo.raw);

@@ -64,6 +64,7 @@ public:
     // Of the ACK whose echo the segment is the first to bring; not behind a pause of the server, which would count.
     std::optional<std::int32_t> ack {};
     std::optional<std::int32_t> round {}; // the smallest of a round trip, when one is complete
+    bool clock_set = false; // the server's clock has leapt ahead: delays of before and of now are not of one kind
   };
   // Takes an arriving segment with timestamps.
   Heard hear(const Segment& segment, const FlowView& flow, Tick now);
@@ -75,6 +76,7 @@ public:
 
 private:
   void compare_clocks(TsClock local, TsClock remote, Tick now);
+  bool leaps(TsClock remote, Tick now);
 
   TsClock last_echo_ {}; // newest TSecr seen
   TsClock first_local_ {}, first_remote_ {};

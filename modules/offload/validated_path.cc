@@ -68,6 +68,9 @@ bool budget_spent(const Event& event)
   return (*event.links)[static_cast<std::size_t>(Link::cell)].bytes_left < largest_ack;
 }
 
+// By cellular for so long without a silence, and those before count no more.
+constexpr Duration lasting = 5s;
+
 // How long without a validation is too long: an RTT and a margin, so that the ACK by Wi-Fi is there before the server's
 // RTO (RFC 6298 with Linux's floor of 200 ms above the RTT).
 Duration timeout(const FlowView& flow)
@@ -127,6 +130,7 @@ Plan ValidatedPath::decide(const Event& event, const FlowView& flow, State& stat
 
 Plan ValidatedPath::acknowledge(const Event& event, const FlowView& flow, State& state)
 {
+  after_silence(event, flow, state);
   if (flow.snd_nxt != state.data_edge)
   {
     // The host sent data by Wi-Fi with the kernel's own TSval: echoes up to now prove nothing about the cellular path.
@@ -321,7 +325,7 @@ Plan ValidatedPath::probe(const Event& event, const FlowView& flow, State& state
   const TsClock own = segment.timestamps->value;
   state.thinning.count(flow);
   if (state.path.copies > 0 && state.path.expired(event.now, flow.rtt_smoothed))
-    return not_validated(event, flow, state);
+    return not_validated(event, flow, state, false);
   if (!state.path.holds(flow)) return return_to_wifi(event, flow, state, 100ms, "offload: probe spoiled", false);
   if (!own.after(state.path.frozen)) return plan;
   plan.edit.ts_value = state.path.frozen;
@@ -437,13 +441,16 @@ Plan ValidatedPath::hear(const Event& event, const FlowView& flow, State& state)
 }
 
 // No copy's echo came: the next try is later, and other flows need not find out by themselves. Where the answer ended
-// before an echo could come this says nothing of the path.
-Plan ValidatedPath::not_validated(const Event& event, const FlowView& flow, State& state)
+// before an echo could come this says nothing of the path. `silent`: no ACK is at hand that leaves with a TSval of now.
+// What lets no data pass that echoes a TSval younger than those that it has seen (pf: pf_normalize_tcp_stateful()) has
+// kept the echo of the copies from this host, and all that followed it: without a younger one by Wi-Fi nothing would
+// ever arrive again.
+Plan ValidatedPath::not_validated(const Event& event, const FlowView& flow, State& state, bool silent)
 {
   Plan plan = return_to_wifi(event, flow, state, backoff(state.failures),
                              state.path.echo_due ? "offload: path not validated (filtered, NAT or too slow)"
                                                  : "offload: the data ended before an echo",
-                             false);
+                             silent);
   if (!state.path.echo_due) return plan;
   state.distrusts = true;
   if (state.path.failed()) plan.cell_path = CellPath { CellPath::Is::failed };
@@ -549,7 +556,7 @@ Plan ValidatedPath::alarm(const Event& event, const FlowView& flow, State& state
     if (!state.path.expired(event.now, flow.rtt_smoothed)) return { .wake = state.path.begun_at + timeout(flow) };
     if (state.path.copies == 0)
       return return_to_wifi(event, flow, state, 500ms, "offload: no ACKs to probe with", false);
-    return not_validated(event, flow, state);
+    return not_validated(event, flow, state, true);
   }
   if (!unsettled(flow, state)) return {};
   const Tick limit =
@@ -563,7 +570,21 @@ Plan ValidatedPath::alarm(const Event& event, const FlowView& flow, State& state
   if (state.on_word) return doubt(event, flow, state, true);
   // Either the path died or the server has nothing to send. The newest ACK by Wi-Fi settles it before the server's RTO.
   state.distrusts = true;
+  if (event.now - state.since >= lasting) state.silences = 0;
+  state.fell_silent = true;
   return return_to_wifi(event, flow, state, 1s, "offload: silence, back to Wi-Fi", true);
+}
+
+// Whether the server had nothing to send, or was waiting for an ACK: then it goes on a round trip after that by Wi-Fi.
+// Something on the way of the data may have changed the numbers, or answered in the server's name, so that it takes the
+// TSval of what leaves by cellular but nothing else of it: each try ends so, and is worth a longer back-off.
+void ValidatedPath::after_silence(const Event& event, const FlowView& flow, State& state) const
+{
+  if (!state.fell_silent) return;
+  state.fell_silent = false;
+  const Duration took = event.now - state.since;
+  if (flow.snd_nxt != state.data_edge || took < flow.rtt_min * 3 / 4 || took > 2 * flow.rtt_smoothed) return;
+  state.retry_at = std::max(state.retry_at, event.now + backoff(state.silences));
 }
 
 Plan ValidatedPath::return_to_wifi(const Event& event, const FlowView& flow, State& state, Duration back_off,

@@ -113,7 +113,9 @@ public:
     std::uint8_t still = 0;          // ACKs in a row with the same window
     std::uint8_t failures = 0;       // in a row, for the backoff
     std::uint8_t goodput_losses = 0; // times the goodput was worse by cellular, likewise
+    std::uint8_t silences = 0;       // times the server was silent by cellular and went on by Wi-Fi, likewise
     Phase phase = Phase::by_wifi;
+    bool fell_silent : 1 = false; // the server did, by cellular, and has not been heard of since
     bool on_word : 1 = false;     // by cellular on another flow's word, no echo of its own came yet
     bool distrusts : 1 = false;   // goes on no flow's word before it has validated the path by itself
     bool base_known : 1 = false;  // wifi_base is
@@ -158,8 +160,9 @@ private:
   static Tick first_echo_due(const FlowView& flow, const State& state);
   std::optional<Plan> leave_on_word(const Event& event, const FlowView& flow, State& state);
   Plan doubt(const Event& event, const FlowView& flow, State& state, bool say_again);
-  Plan not_validated(const Event& event, const FlowView& flow, State& state);
+  Plan not_validated(const Event& event, const FlowView& flow, State& state, bool silent);
   Plan alarm(const Event& event, const FlowView& flow, State& state);
+  void after_silence(const Event& event, const FlowView& flow, State& state) const;
   Plan release(const Event& event, const FlowView& flow, State& state);
   Plan return_to_wifi(const Event& event, const FlowView& flow, State& state, Duration back_off, std::string_view why,
                       bool say_again);

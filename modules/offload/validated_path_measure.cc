@@ -30,6 +30,8 @@ constexpr double queue_memory = 1;
 constexpr double queue_memory_cut = 0.3;
 constexpr std::int32_t most_above_least = 1000; // ticks of a queue of the uplink
 
+constexpr std::uint32_t beyond = 1u << 30; // ticks, of no delay
+
 // For so many times tick_apart a base that was not heard again still tells what another way adds: to 3 ms.
 constexpr unsigned recent = 2;
 // An ACK is not late by less, in ticks: one for each clock that is read, and one by which they have parted meanwhile.
@@ -189,7 +191,14 @@ bool ValidatedPath::measure_delay(const Segment& segment, const FlowView& flow, 
   // What another module injects while ACKs go by cellular goes by Wi-Fi, with a TSval that is not reserved, and is
   // sooner there.
   if (state.phase == Phase::by_cell && !flow.ts_reserved.holds(segment.timestamps->echo)) return false;
-  const auto [ack, round] = state.delay.hear(segment, flow, now);
+  const auto [ack, round, clock_set] = state.delay.hear(segment, flow, now);
+  if (clock_set)
+  {
+    // So long that whatever is heard next is less. What was measured that cellular adds still holds.
+    state.wifi_base = static_cast<std::int32_t>(segment.timestamps->value.raw - segment.timestamps->echo.raw + beyond);
+    state.base_recent = state.cell_base_known = false;
+    state.load.restart(flow.sent_ts_value);
+  }
   if (ack && state.phase == Phase::by_cell) measure_load(segment.timestamps->echo, *ack, flow, state);
   if (ack && state.phase == Phase::by_wifi) note_late(*ack, flow, state, now);
   if (!round) return false;

@@ -65,6 +65,32 @@ TEST(OffloadBothLinks, OnceWiFiWasLateDoesNotComeBackAfterWeeks)
   EXPECT_EQ(s.copies(), then);
 }
 
+// The connection goes to another machine behind a load balancer, and its TSval leaps. No ACK is late by that.
+TEST(OffloadBothLinks, AServerWhoseClockLeapsDoesNotMakeWiFiLate)
+{
+  for (const std::uint32_t leap : { 5'000u, 2'000'000'000u, 0u - 5'000u, 0u - 2'000'000'000u })
+  {
+    Declined s {};
+    s.peers.remote_clock = s.peers.remote_clock + leap;
+    s.steps(2000);
+    EXPECT_EQ(s.copies(), 0u) << leap;
+    s.wait_for_air(ms(40));
+    s.steps(300);
+    EXPECT_GT(s.copies(), 50u) << leap << ": what is late is seen as ever";
+  }
+}
+
+TEST(OffloadBothLinks, NorMakesItASlowPathOfAnotherOne)
+{
+  Session s {};
+  ASSERT_TRUE(s.until("offload: path validated"));
+  s.steps(500);
+  s.peers.remote_clock = s.peers.remote_clock + 5'000u;
+  s.steps(3000);
+  EXPECT_EQ(s.phase(), Phase::by_cell);
+  EXPECT_EQ(s.state().stretch, 1) << "nor a thin uplink";
+}
+
 TEST(OffloadBothLinks, AnotherFlowsWordIsEnough)
 {
   Session s {};

@@ -109,6 +109,28 @@ TEST(BehindAFirewall, WhatIsInFlightIsWithinWhatItHasSeen)
   }
 }
 
+// Some compare timestamps as well (pf with `scrub reassemble tcp`): no data passes that echoes a TSval younger than the
+// youngest that they have seen.
+TEST(BehindAFirewall, OneThatKeepsTheEchoOfACopyHearsOfItsTsvalWhenTheProbeIsOver)
+{
+  Session s {};
+  ASSERT_TRUE(s.until("offload: probe by cellular"));
+  s.wait(ms(12)); // the server has the copy
+  TsClock seen {};
+  const auto look = [&]
+  {
+    for (const Left& one : s.left)
+      if (one.by == Link::wifi) seen = one.value.after(seen) || seen == TsClock {} ? one.value : seen;
+  };
+  look();
+  ASSERT_TRUE(s.server.echo(s.fixture.now()).after(seen)) << "nothing of the server passes any more";
+  s.wait(ms(20 + 100 + 1));
+  look();
+  EXPECT_FALSE(s.server.echo(s.fixture.now()).after(seen)) << "before the server's RTO";
+  EXPECT_EQ(s.phase(), Phase::by_wifi);
+  EXPECT_EQ(s.left.back().ack, s.acked);
+}
+
 TEST(BehindAFirewall, SomeOfThemMayBeLost)
 {
   for (const unsigned lost : { 2u, 3u })

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <set>
@@ -609,6 +610,44 @@ TEST(OffloadAway, SilenceIsSettledByWifiInTime)
   EXPECT_EQ(last.ack, s.peers.remote_isn + s.peers.received);
   EXPECT_LE(last.at - begin, ms(20 + 100 + 1)) << "RTT + 100 ms: before the server's RTO of RTT + 200 ms";
   EXPECT_EQ(s.phase(), Phase::by_wifi);
+}
+
+// Something on the way of the data translates numbers, say: the server echoes what comes by cellular, and takes no more
+// of it. Each try costs a round trip and 100 ms.
+TEST(OffloadAway, WhoGoesOnOnlyOnceWiFiHasSaidItIsTriedLessOften)
+{
+  Session s {};
+  std::vector<double> back_offs {};
+  for (int i = 0; i < 5; ++i)
+  {
+    ASSERT_TRUE(s.until("offload: path validated", 40'000));
+    s.steps(50);
+    s.wait(ms(125)); // a round trip and 100 ms
+    ASSERT_EQ(s.phase(), Phase::by_wifi);
+    s.wait(ms(15));
+    s.step();
+    back_offs.push_back(std::round(seconds(s.state().retry_at - s.state().since)));
+  }
+  EXPECT_EQ(back_offs, (std::vector<double> { 1, 1, 2, 4, 8 }));
+  ASSERT_TRUE(s.until("offload: path validated", 40'000));
+  s.steps(6000);
+  s.wait(ms(140));
+  s.step();
+  EXPECT_EQ(std::round(seconds(s.state().retry_at - s.state().since)), 1) << "a path that has lasted";
+}
+
+TEST(OffloadAway, AServerThatMakesPausesIsTriedAsOften)
+{
+  Session s {};
+  for (const int pause : { 130, 300, 130, 300, 130, 300 })
+  {
+    ASSERT_TRUE(s.until("offload: path validated", 5000));
+    s.steps(50);
+    s.wait(ms(pause));
+    s.step();
+    ASSERT_EQ(s.phase(), Phase::by_wifi);
+    EXPECT_EQ(std::round(seconds(s.state().retry_at - s.state().since)), 1);
+  }
 }
 
 TEST(OffloadAway, AnOlderEchoDoesNotProveTheNewestAck)
