@@ -2,6 +2,10 @@
 
 #include "modules/freeze/withheld_acks.h"
 
+#include <tandem/pure_ack.h>
+
+#include <algorithm>
+
 namespace tandem::freeze
 {
 
@@ -18,6 +22,28 @@ void ByCellular::acknowledged(const Event& event, const FlowView& flow, Blackout
   if (!path) path = std::make_unique<CellularPath>();
   path->acknowledged(event, flow, state.phase == Phase::clear, !state.undo.watching && bulk(flow, *event.links, knobs),
                      scratch_[0], plan);
+  if (const Tick due = path->due(flow); due != Tick::max()) plan.wake = std::min(plan.wake.value_or(due), due);
+}
+
+// What lets no data pass that echoes a TSval younger than those that it has seen (pf: pf_normalize_tcp_stateful()) has
+// kept the echo of the copies from this host, and all that followed it: an ACK by the flow's own link has a younger
+// one.
+Plan ByCellular::alarm(const Event& event, const FlowView& flow, BlackoutState& state)
+{
+  Plan plan = BlackoutStrategy::alarm(event, flow, state);
+  const auto& path = static_cast<State&>(state).path;
+  const Tick due = path ? path->due(flow) : Tick::max();
+  if (event.now < due)
+  {
+    if (due != Tick::max()) plan.wake = std::min(plan.wake.value_or(due), due);
+    return plan;
+  }
+  path->overdue(event, plan);
+  if (!plan.inject.empty() || !flow.timestamps_ok) return plan;
+  scratch_[0] = latest_ack(flow, flow.link);
+  scratch_[0].ack = flow.sent_ack;
+  plan.inject = { scratch_.data(), 1 };
+  return plan;
 }
 
 Plan ByCellular::arrived(const Event& event, const FlowView& flow, BlackoutState& state)

@@ -25,6 +25,7 @@ protected:
 
   void acknowledged(const Event& event, const FlowView& flow, BlackoutState& state, Plan& plan) override;
   Plan arrived(const Event& event, const FlowView& flow, BlackoutState& state) override;
+  Plan alarm(const Event& event, const FlowView& flow, BlackoutState& state) override;
   Plan link_lost(const Event& event, const FlowView& flow, BlackoutState& state, const Plan& plan) override;
   bool validated(const Event& event, const FlowView& flow, const BlackoutState& state) const;
 };

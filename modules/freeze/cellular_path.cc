@@ -49,6 +49,21 @@ void CellularPath::consider(const Event& event, const FlowView& flow, bool wante
   data_edge_ = flow.snd_nxt;
 }
 
+Tick CellularPath::due(const FlowView& flow) const
+{
+  return running_ && path_.copies > 0 ? path_.begun_at + PathValidation::timeout(flow.rtt_smoothed) : Tick::max();
+}
+
+void CellularPath::overdue(const Event& event, Plan& plan)
+{
+  // Where the data ended before an echo could come this says nothing of the path.
+  if (path_.copies > 0 && !path_.echo_due) return end(event.now + 1s, "freeze: the data ended before an echo", plan);
+  validated_at_ = Tick {};
+  if (path_.copies > 0 && path_.failed()) plan.cell_path = CellPath { CellPath::Is::failed };
+  end(event.now + from_seconds(PathValidation::back_off(failures_, first_back_off, longest_back_off)),
+      "freeze: cellular path not validated (filtered, NAT or too slow)", plan);
+}
+
 void CellularPath::acknowledged(const Event& event, const FlowView& flow, bool clear, bool wanted,
                                 InjectedSegment& scratch, Plan& plan)
 {
@@ -61,15 +76,7 @@ void CellularPath::acknowledged(const Event& event, const FlowView& flow, bool c
   if (!clear) return end(event.now + 1s, "freeze: path validation given up, the link changed", plan);
   if (flow.snd_nxt != data_edge_) return end(event.now + 100ms, "freeze: path validation spoiled by upload data", plan);
   if (!path_.holds(flow)) return end(event.now + 1s, "freeze: path validation spoiled", plan);
-  if (path_.expired(event.now, flow.rtt_smoothed))
-  {
-    // Where the data ended before an echo could come this says nothing of the path.
-    if (path_.copies > 0 && !path_.echo_due) return end(event.now + 1s, "freeze: the data ended before an echo", plan);
-    validated_at_ = Tick {};
-    if (path_.copies > 0 && path_.failed()) plan.cell_path = CellPath { CellPath::Is::failed };
-    return end(event.now + from_seconds(PathValidation::back_off(failures_, first_back_off, longest_back_off)),
-               "freeze: cellular path not validated (filtered, NAT or too slow)", plan);
-  }
+  if (path_.expired(event.now, flow.rtt_smoothed)) return overdue(event, plan);
   if (plan.verdict == Verdict::drop || !segment.timestamps || !segment.timestamps->value.after(path_.frozen)) return;
   plan.edit.ts_value = path_.frozen;
   if (plan.why.empty()) plan.why = "freeze: TSval kept while probing";

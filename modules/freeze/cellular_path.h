@@ -19,6 +19,10 @@ public:
                     Plan& plan);
   // An observed copy of what arrives: the echo.
   Plan arrived(const Event& event, const FlowView& flow);
+  // When an echo of the copies is overdue; Tick::max() while none is waited for. Then it is given up, whether or not an
+  // ACK is at hand.
+  Tick due(const FlowView& flow) const;
+  void overdue(const Event& event, Plan& plan);
   // The link is gone.
   void stop() { running_ = false; }
 
