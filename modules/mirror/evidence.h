@@ -10,7 +10,7 @@ namespace tandem::mirror
 struct Evidence
 {
   bool timed = false;      // the queueing delay is known
-  bool timestamps = false; // and will be, if it is not yet
+  bool timestamps = false; // and may soon be, if it is not yet
   double queued = 0;       // the most that was queued at one of its holes
   double top = 0; // the most that stood in the queue for a while in the last half minute, this episode included
   double rtt_min = 0;

@@ -188,6 +188,14 @@ double echo_age(const Undo::State& state)
   return (state.order.newest() - state.episode.old) * state.delay.tick();
 }
 
+// Where the delay is not known after so much the server has a clock of another kind (RFC 7323 5.4 allows a tick of a
+// second), or something on the way rewrites what it says: nothing will be known of the queue.
+bool is_young(const FlowView& flow)
+{
+  constexpr std::uint64_t most = 2u << 20;
+  return flow.bytes_delivered < most;
+}
+
 bool lengthens_timer(const FlowView& flow, const Undo::State& state)
 {
   return echo_age(state) > seconds(std::max(oldest_echo, flow.rtt_smoothed * oldest_echo_trips));
@@ -451,7 +459,7 @@ Score Undo::score(const Event& event, const FlowView& flow, const State& state) 
   const bool listening = event.damage != nullptr && !state.deaf;
   return judge(
       { .timed = state.delay.known(),
-        .timestamps = flow.timestamps_ok,
+        .timestamps = flow.timestamps_ok && is_young(flow),
         .queued = static_cast<double>(state.hole_queue),
         .top = state.delay.top(),
         .rtt_min = seconds(flow.rtt_min),

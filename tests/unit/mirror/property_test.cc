@@ -42,7 +42,7 @@ public:
                                                                       { "cap", seed % 3 == 0 ? 0 : 0.5 },
                                                                       { "acks", seed % 3 == 1 ? 0 : 6 },
                                                                       { "pace", static_cast<double>(seed % 2) },
-                                                                      { "give_up", 3 },
+                                                                      { "give_up", 2 },
                                                                       { "back_off", 0.5 } })
       module_.set(knob, value);
     for (const auto& [knob, value] : std::initializer_list<std::pair<std::string_view, double>> {

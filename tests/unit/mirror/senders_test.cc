@@ -130,6 +130,27 @@ TEST(MirrorLongDownloads, TheShareThatTheAirLosesIsOfAllThatCame)
   EXPECT_LT(lossy.state.loss_rate, 1e-3F);
 }
 
+// A tick of a second, or a TSval that never moves: nothing will ever be known of its queue, which may well be what
+// loses. Until it has delivered a little it is as young as others.
+TEST(MirrorSenders, LossesAreLeftToOneWhoseClockTellsNothing)
+{
+  Lossy lossy { SenderKind::loss_based };
+  for (int second = 0; second < 3; ++second)
+  {
+    lossy.data(1);
+    lossy.now += 1s;
+  }
+  ASSERT_FALSE(lossy.state.delay.known());
+  EXPECT_EQ(lossy.episode().why, "mirror: hidden, young flow");
+  lossy.flow.bytes_delivered = 3'000'000;
+  const Plan plan = lossy.episode(30'000);
+  EXPECT_EQ(plan.why, "mirror: kept, nothing known of the queue");
+  EXPECT_FALSE(plan.edit.ts_echo);
+  lossy.data(300);
+  ASSERT_TRUE(lossy.state.delay.known());
+  EXPECT_TRUE(lossy.episode(60'000).edit.ts_echo) << "as soon as it is known";
+}
+
 TEST(MirrorSenders, WhenTheKindIsKnownTheCapEnds)
 {
   Lossy unknown { SenderKind::unknown };
