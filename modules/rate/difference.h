@@ -43,6 +43,8 @@ public:
   bool needed() const { return needed_; } // Wi-Fi alone does not bring R0
   bool held() const { return held_; }
   bool idle() const { return idle_; }
+  // When data last came. While Wi-Fi is down a download is not idle, however long it is silent.
+  Tick moved() const { return moved_; }
   // For who can say how fast cellular is to bring it: so many bits/s while it is used, and the account seldom needs to
   // stop it. Nothing: as fast as it can.
   std::optional<double> pace() const { return pace_; }

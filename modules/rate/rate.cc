@@ -17,6 +17,8 @@ using namespace std::chrono_literals;
 constexpr Duration look_every = 100ms;
 // LinkRequests are states. Who carries them out may have dropped one, with a link or after a fault.
 constexpr Duration tell_every = 2s;
+// While Wi-Fi is away for hours a connection may live on in silence: then a look a repetition suffices.
+constexpr Duration silent_after = 10s;
 // Times the bandwidth-delay product: room to find out that there is more, and none once the card leaves. With 1.2,
 // which promise.h has for steady links, a download lost a sixth of its rate while the rate control came down.
 constexpr double headroom = 1.5, headroom_at_handoff = 1.0;
@@ -332,7 +334,9 @@ Plan RatePolicy::keep(const Event& event)
                                           .rested = difference_.cell() + uploads_.cell() < at_rest * knobs_.r0 });
   Plan plan {};
   // Without data there is nothing to look at: the next packet asks again.
-  if (transfers()) plan.wake = next_;
+  const Tick moved = std::max({ difference_.moved(), uploads_.moved(), of(*event.links, Link::wifi).changed });
+  const bool silent = event.now - moved >= silent_after;
+  if (transfers()) plan.wake = silent ? event.now + tell_every : next_;
   const bool same = (requests_[0].value == 0) == used_ && away == told_away_;
   if (told_ && told_at_ + tell_every > event.now && same) return plan;
   if (away && !told_away_) why = "rate: Wi-Fi is gone, cellular carries what was under way there";
@@ -387,7 +391,11 @@ Plan RatePolicy::decide_flow(const Event& event, const FlowView& flow, State& st
     return bound(event, flow, state);
   }
   // One subflow's window bounds nothing: a Linux sender raises it to the connection's.
-  if (!promises()) return take_back();
+  if (!promises())
+  {
+    state.subflow.pass_over(flow);
+    return take_back();
+  }
   state.subflow.account(flow, event.now, state.upload.queue(), subflows_);
   return keep(event);
 }

@@ -28,11 +28,18 @@ bool Subflow::uploads(const FlowView& flow, Tick now) const
   return (goes_on || sent >= upload_from) && sent > flow.bytes_delivered;
 }
 
+void Subflow::pass_over(const FlowView& flow)
+{
+  counted = flow.bytes_delivered;
+  una = flow.snd_una;
+}
+
 void Subflow::account(const FlowView& flow, Tick now, bool queue_up, Subflows& to)
 {
   if (all == nullptr)
   {
     all = &to;
+    pass_over(flow); // it may be older than the promise
     is_wifi = role(flow.link) == LinkRole::wifi;
     is_denied = cell_denial(flow) != CellDenied::no;
     all->on_wifi += is_wifi ? 1u : 0u;

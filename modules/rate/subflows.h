@@ -69,6 +69,8 @@ struct Subflow
   }
   // Whether what it sends is an upload's.
   bool uploads(const FlowView& flow, Tick now) const;
+  // Nothing is promised: what it has brought and taken until now is not accounted for later.
+  void pass_over(const FlowView& flow);
   // `queue_up`: what it sends waits somewhere.
   void account(const FlowView& flow, Tick now, bool queue_up, Subflows& to);
 

@@ -296,6 +296,71 @@ TEST(rate_module, what_a_download_sends_is_no_upload)
   EXPECT_EQ(f.report().words["R0 of uploads held"], "nothing to hold");
 }
 
+// What came before would be a rate of many Gb/s, R0 would be held for a second or two, and nothing would be done.
+TEST(rate_module, what_came_before_the_promise_is_no_rate_of_now)
+{
+  Fixture f;
+  f.module.set("promise", 0);
+  for (const Link link : { Link::wifi, Link::wifi, Link::cell })
+  {
+    Fixture::Sub& sub = f.add(link, 5e6);
+    sub.view.bytes_delivered = 1'000'000'000;
+  }
+  const auto is_small = [&f]
+  {
+    for (int i = 0; i < 30; ++i)
+    {
+      f.run(0.1);
+      EXPECT_LT(f.report().numbers["R1"] + f.report().numbers["R2"], 16);
+    }
+    EXPECT_EQ(f.report().words["R0 held"], "yes") << "with cellular";
+  };
+  f.run(1);
+  f.module.set("promise", 1);
+  f.module.set("r0", 12e6);
+  is_small();
+  f.module.set("promise", 0);
+  for (auto& sub : f.subs)
+    sub->rate = 500e6;
+  f.run(10);
+  for (auto& sub : f.subs)
+    sub->rate = 5e6;
+  f.module.set("promise", 1);
+  is_small();
+}
+
+// A chat stays open for hours on a laptop whose Wi-Fi is off: ten looks a second would cost its battery.
+TEST(rate_module, a_silent_download_without_wifi_is_looked_at_seldom)
+{
+  Fixture f;
+  f.add(Link::wifi, 5e6);
+  Fixture::Sub& cell = f.add(Link::cell, 5e6);
+  f.run(3);
+  f.wifi_changes(false);
+  f.run(1);
+  const auto looks = [&f, &cell](double time)
+  {
+    const Tick end = f.now + from_seconds(time);
+    int count = 0;
+    while (f.now < end)
+    {
+      const Plan plan = f.tell(cell, EventKind::alarm);
+      count += plan.wake ? 1 : 0;
+      f.now = plan.wake.value_or(f.now + 10ms);
+    }
+    return count;
+  };
+  EXPECT_NEAR(looks(5), 50, 2) << "it may go on at any time";
+  looks(10);
+  EXPECT_NEAR(looks(100), 50, 2);
+  cell.view.bytes_delivered += 100'000;
+  f.tell(cell, EventKind::segment);
+  EXPECT_NEAR(looks(5), 50, 2) << "it goes on";
+  looks(10);
+  f.wifi().changed = f.now;
+  EXPECT_NEAR(looks(5), 50, 2) << "Wi-Fi is just back and gone again";
+}
+
 TEST(rate_module, repeats_what_may_have_been_dropped)
 {
   Fixture f;
