@@ -36,7 +36,7 @@ std::optional<Duration> PacketTimes::weigh(Evidence& evidence, const RadioState&
   evidence.taken = now;
   evidence.weight += radio.confidence;
   evidence.weighted_time += radio.confidence * seconds(*radio.packet_time);
-  if (evidence.weight < least) return {};
+  if (!(evidence.weight >= least)) return {}; // what is no number is no evidence
   const Duration mean = from_seconds(evidence.weighted_time / evidence.weight);
   evidence = { .from = now, .taken = now };
   return mean;

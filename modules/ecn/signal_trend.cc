@@ -27,16 +27,16 @@ void SignalTrend::look(std::optional<float> dbm, Tick now)
     return;
   }
   if (count_ > 0 && now - at_ < apart) return;
-  told_[count_++ % told_.size()] = *dbm;
+  told_[count_++ % told_.size()] = { *dbm, now };
   at_ = now;
 }
 
 std::optional<float> SignalTrend::now() const
 {
   if (!newest_ || count_ < told_.size()) return newest_;
-  const float oldest = told_[count_ % told_.size()];
-  const auto over = static_cast<float>(seconds(apart) * static_cast<double>(told_.size() - 1));
-  return *newest_ + std::clamp((*newest_ - oldest) / over * static_cast<float>(seconds(behind)), -most, most);
+  const Told& oldest = told_[count_ % told_.size()];
+  const auto over = static_cast<float>(seconds(at_ - oldest.at)); // more than usual where nobody looked for a while
+  return *newest_ + std::clamp((*newest_ - oldest.dbm) / over * static_cast<float>(seconds(behind)), -most, most);
 }
 
 } // namespace tandem::ecn

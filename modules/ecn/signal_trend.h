@@ -22,7 +22,12 @@ public:
   std::optional<float> told() const { return newest_; }
 
 private:
-  std::array<float, 5> told_ {}; // a ring, every half second
+  struct Told
+  {
+    float dbm = 0;
+    Tick at {};
+  };
+  std::array<Told, 5> told_ {}; // a ring, every half second at most
   std::size_t count_ = 0;
   std::optional<float> newest_ {};
   Tick at_ {};

@@ -363,6 +363,15 @@ struct LeftOutFarAway : Fixture
   }
 };
 
+TEST(ecn, what_is_known_of_a_link_is_not_replaced_by_no_number)
+{
+  LeftOutFarAway s;
+  s.hear(Link::wifi, -84, 1ms);
+  s.links[0].radio->confidence = std::nanf("");
+  s.run(5);
+  EXPECT_TRUE(s.backup(Link::wifi));
+}
+
 TEST(ecn, a_link_left_out_is_tried_when_its_beacons_become_the_stronger_ones)
 {
   LeftOutFarAway s;

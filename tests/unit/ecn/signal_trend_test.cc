@@ -53,6 +53,15 @@ TEST(signal_trend, looks_between_two_tellings_change_nothing)
   EXPECT_FLOAT_EQ(*often.now(), *seldom.now());
 }
 
+TEST(signal_trend, what_changed_while_nobody_looked_is_no_trend)
+{
+  SignalTrend trend;
+  for (Tick now { 1h }; now < Tick { 1h + 5s }; now += 100ms)
+    trend.look(-80.F, now);
+  trend.look(-70.F, Tick { 1h + 60s });
+  EXPECT_NEAR(*trend.now(), -70, 0.5);
+}
+
 TEST(signal_trend, what_is_not_heard_begins_anew)
 {
   SignalTrend trend;
