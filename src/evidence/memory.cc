@@ -104,8 +104,16 @@ void Memory::merge(std::uint32_t from, std::uint32_t into)
     there.used = std::max(there.used, record.used);
     for (auto& [what, tally] : record.tallies)
     {
-      Tally& known = there.tallies[what];
-      if (known.gains.count() < tally.gains.count()) known = tally;
+      const auto known = there.tallies.find(what);
+      if (known != there.tallies.end())
+      {
+        if (known->second.gains.count() < tally.gains.count()) known->second = tally;
+        continue;
+      }
+      std::uint64_t dropped = 0;
+      while (there.tallies.size() >= limits_.tallies)
+        drop_oldest(there.tallies, dropped);
+      there.tallies.emplace(what, tally);
     }
   }
 }

@@ -70,6 +70,23 @@ void expect_same(const Memory& a, const Memory& b)
   EXPECT_EQ(a.access_points(), b.access_points());
 }
 
+// What is more than may be read would be put aside as a whole at the next start.
+TEST(Text, TwoNetworksThatTurnOutToBeOneAreReadAgain)
+{
+  Memory memory { { .tallies = 3 } };
+  const auto named = memory.recognize({ "home", "", false }, now);
+  const auto bare = memory.recognize({ "", "02:00:00:00:00:01", true }, now);
+  for (const char* what : { "offload", "freeze", "mirror" })
+    memory.add({ bare, "wwan0", {} }, what, 0.1, 1, now);
+  for (const char* what : { "offload", "ecn", "rate" })
+    memory.add({ named, "wwan0", {} }, what, 0.1, 1, now - 1);
+  ASSERT_EQ(memory.recognize({ "home", "02:00:00:00:00:01", true }, now), named);
+  Memory again { memory.limits() };
+  EXPECT_EQ(from_text(to_text(memory), now, again), "");
+  EXPECT_EQ(again.records(), memory.records());
+  EXPECT_NE(again.find({ named, "wwan0", {} }, "mirror"), nullptr) << "the latest are kept";
+}
+
 TEST(Text, IsReadAsItWasWritten)
 {
   const Memory memory = learnt();
