@@ -28,7 +28,8 @@ std::string span_text(Duration span)
 } // namespace
 
 Feeder::Feeder(std::vector<std::unique_ptr<Source>> sources, std::vector<Mac> own, Say say, EstimatorSettings settings)
-    : say_ { std::move(say) }, air_ { own.empty() ? Mac {} : own.front() }, estimator_ { std::move(own), settings }
+    : say_ { std::move(say) }, own_ { own.empty() ? Mac {} : own.front() }, air_ { own_ }, estimator_ { std::move(own),
+                                                                                                        settings }
 {
   for (auto& source : sources)
     slots_.emplace_back(std::move(source));
@@ -53,6 +54,7 @@ void Feeder::receive(Tick now, std::vector<RadioEvent>& events)
         say_(true, slot.source->name() + ": nothing comes from there: " + slot.source->problem());
       }
     }
+    follow_own(slot);
     if (slot.source->fd() >= 0) read(slot, now, events);
     check_staleness(slot, now);
   }
@@ -73,6 +75,16 @@ void Feeder::set_interfaces(const std::vector<std::string>& interfaces)
                 { return std::find(interfaces.begin(), interfaces.end(), one.first) == interfaces.end(); });
   for (Slot& slot : slots_)
     slot.source->set_interfaces(interfaces);
+}
+
+// Network managers give an interface another address with another network (cloned-mac-address=random, stable-ssid).
+void Feeder::follow_own(const Slot& slot)
+{
+  const auto own = slot.source->own_address();
+  if (!own || *own == own_) return;
+  own_ = *own;
+  air_ = AirLog { own_ };
+  estimator_.set_own({ own_ });
 }
 
 void Feeder::read(Slot& slot, Tick now, std::vector<RadioEvent>& events)
@@ -111,15 +123,18 @@ void Feeder::take(Slot& slot, const Report& report, std::vector<RadioEvent>& eve
 {
   if (const auto* frame = std::get_if<Frame>(&report.what))
   {
-    slot.frames = true;
+    slot.frames = slot.steady = true;
     events.push_back(air_.take(*frame, report.at));
+    // The driver tells of that itself. Without it it is a forged frame, or another radio of the same access point.
+    if (events.back().kind == RadioEventKind::associated && driver_tells_ap())
+      events.back().kind = RadioEventKind::heard;
     // Anybody can send us frames in the name of an access point; nobody makes the driver associate with it by that.
     if (air_.ap() && !driver_tells_ap()) ap_ = air_.ap();
     estimator_.take(*frame, report.at);
   }
   else if (const auto* stats = std::get_if<StationStats>(&report.what))
   {
-    slot.driver = true;
+    slot.driver = slot.steady = true;
     station_.take(*stats, report.at, events);
     ap_ = station_.ap();
     estimator_.take(*stats, report.at);
@@ -132,6 +147,7 @@ void Feeder::take(Slot& slot, const Report& report, std::vector<RadioEvent>& eve
   }
   else if (const auto* survey = std::get_if<Survey>(&report.what))
   {
+    slot.steady = true;
     // Who surveys several channels may not know which one is ours.
     Survey known = *survey;
     // There is one that is in use: an older report of another channel is of before we went over to this one.
@@ -152,7 +168,7 @@ void Feeder::take(Slot& slot, const Report& report, std::vector<RadioEvent>& eve
   }
   else if (const auto* modem = std::get_if<ModemStats>(&report.what))
   {
-    slot.modem = true;
+    slot.modem = slot.steady = true;
     if (modem->gone)
       modems_.erase(modem->modem);
     else if (modems_.size() < most_modems || modems_.contains(modem->modem))
@@ -206,11 +222,16 @@ bool Feeder::driver_tells_ap() const
                         [](const Slot& slot) { return slot.driver && !slot.is_stale && slot.source->fd() >= 0; });
 }
 
+bool Feeder::may_fall_silent(const Slot& slot) const
+{
+  if (slot.last == Tick {} || slot.is_stale || !slot.steady) return false;
+  // Not associated, the driver has nothing to report, and has told so.
+  return !slot.driver || slot.frames || ap_;
+}
+
 void Feeder::check_staleness(Slot& slot, Tick now)
 {
-  // Not associated, the driver has nothing to report, and has told so.
-  if (slot.driver && !slot.frames && !ap_) return;
-  if (slot.last == Tick {} || slot.is_stale || now - slot.last <= slot.source->stale_after()) return;
+  if (!may_fall_silent(slot) || now - slot.last <= slot.source->stale_after()) return;
   slot.is_stale = true;
   ++slot.stale;
   went_away(slot);
@@ -226,7 +247,7 @@ Tick Feeder::due() const
   for (const Slot& slot : slots_)
   {
     next = std::min(next, slot.source->fd() < 0 ? slot.tried + retry : slot.source->due());
-    if (slot.last != Tick {} && !slot.is_stale && slot.source->stale_after() < 24h)
+    if (may_fall_silent(slot) && slot.source->stale_after() < 24h)
       next = std::min(next, slot.last + slot.source->stale_after() + 1ms);
   }
   return next;
@@ -284,7 +305,8 @@ std::optional<float> Feeder::best_candidate() const
   for (const auto& [mac, known] : candidates_)
   {
     const Candidate& one = known.candidate;
-    if (mac == *ap_ || one.ssid != ours->second.candidate.ssid || !one.signal) continue;
+    // Of an association of several links (802.11be) each counts as one that we are associated with.
+    if (mac == *ap_ || one.associated || one.ssid != ours->second.candidate.ssid || !one.signal) continue;
     if (seen_ - known.heard() > candidate_counts) continue;
     best = std::max(best.value_or(*one.signal), *one.signal);
   }

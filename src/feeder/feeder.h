@@ -113,6 +113,7 @@ private:
     bool frames = false; // it gives frames
     bool driver = false; // it gives station statistics
     bool modem = false;  // it tells of modems
+    bool steady = false; // it tells something again and again, not only when something happens
     bool is_stale = false;
     bool said_closed = false;
     std::array<bool, doubt_count> said_doubt {};
@@ -124,12 +125,15 @@ private:
   void tell_doubts(Slot& slot);
   void went_away(const Slot& slot);
   bool driver_tells_ap() const;
+  void follow_own(const Slot& slot);
+  bool may_fall_silent(const Slot& slot) const;
   bool make_room_for(const Candidate& fresh);
   void check_staleness(Slot& slot, Tick now);
 
   std::vector<Slot> slots_;
   Say say_;
   Tap tap_ {};
+  Mac own_;
   AirLog air_;
   StationLog station_ {};
   ApEstimator estimator_;

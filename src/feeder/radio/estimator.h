@@ -62,6 +62,7 @@ public:
   // `own`: the addresses of our interfaces; frames for them count.
   explicit ApEstimator(std::vector<Mac> own, EstimatorSettings settings = {});
 
+  void set_own(std::vector<Mac> own) { own_ = std::move(own); }
   void take(const Frame& frame, Tick at);
   void take(const StationStats& stats, Tick at);
   // Purges by time. Access points that were not heard for long are forgotten.

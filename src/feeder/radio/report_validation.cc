@@ -75,7 +75,10 @@ bool ReportValidation::examine(Report& report, Tick now)
     bound(stats->signal_average, weakest_dbm, strongest_dbm, Doubt::impossible_signal);
     bound(stats->inactive, Duration {}, Duration { 24h }, Doubt::impossible_time);
     bound(stats->beacon_interval, Duration { 1ms }, Duration { 70s }, Doubt::impossible_time);
-    if (stats->signal) watch_signal(*stats->signal, report.at);
+    // Where nothing came, the signal is that of the frame before: cards that spare the host the beacons, at rest.
+    const bool fresh = !stats->rx_packets || stats->rx_packets != packets_;
+    packets_ = stats->rx_packets;
+    if (stats->signal && fresh) watch_signal(*stats->signal, report.at);
   }
   else if (auto* survey = std::get_if<Survey>(&report.what))
   {

@@ -20,7 +20,8 @@ enum class Doubt : std::uint8_t
   impossible_signal,
   impossible_frequency,
   impossible_time, // an interval that is negative or endless
-  constant_signal, // a hundred frames or polls, and a minute, with the very same signal: it is not measured
+  constant_signal, // a hundred frames, or polls between which some came, and a minute, with the very same signal: it
+                   // is not measured
 };
 constexpr std::size_t doubt_count = 6;
 
@@ -49,6 +50,7 @@ private:
 
   std::array<std::uint64_t, doubt_count> counts_ {};
   Tick last_ {};
+  std::optional<std::uint32_t> packets_ {}; // that the driver had received
   float signal_ = 0;
   Tick same_since_ {};
   unsigned same_ = 0;

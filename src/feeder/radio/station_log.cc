@@ -12,6 +12,12 @@ bool grew(const std::optional<T>& from, const std::optional<T>& to)
   return from && to && *to != *from;
 }
 
+// Not one that began anew: half of its range is no growth.
+bool rose(const std::optional<std::uint32_t>& from, const std::optional<std::uint32_t>& to)
+{
+  return grew(from, to) && *to - *from <= UINT32_MAX / 2;
+}
+
 } // namespace
 
 void StationLog::take(const StationStats& stats, Tick at, std::vector<RadioEvent>& events)
@@ -27,7 +33,7 @@ void StationLog::take(const StationStats& stats, Tick at, std::vector<RadioEvent
       events.push_back({ .kind = RadioEventKind::heard, .at = heard, .signal = stats.signal });
     else if (grew(last_->beacons, stats.beacons))
       events.push_back({ .kind = RadioEventKind::beacon, .at = at, .signal = stats.signal });
-    if (grew(last_->tx_failed, stats.tx_failed)) events.push_back({ .kind = RadioEventKind::failed, .at = at });
+    if (rose(last_->tx_failed, stats.tx_failed)) events.push_back({ .kind = RadioEventKind::failed, .at = at });
   }
   last_ = stats;
 }

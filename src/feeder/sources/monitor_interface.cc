@@ -12,6 +12,8 @@
 #include <cerrno>
 #include <cstring>
 #include <initializer_list>
+#include <mutex>
+#include <set>
 
 namespace tandem::feeder
 {
@@ -54,14 +56,14 @@ int remove_by(nl80211::Socket& socket, std::uint32_t ifindex)
       nullptr);
 }
 
-int create(nl80211::Socket& socket, std::uint32_t wiphy, std::initializer_list<int> flags)
+int create(nl80211::Socket& socket, std::uint32_t wiphy, const std::string& name, std::initializer_list<int> flags)
 {
   return socket.ask(
       NL80211_CMD_NEW_INTERFACE, false,
       [&](nl_msg* m)
       {
         nla_put_u32(m, NL80211_ATTR_WIPHY, wiphy);
-        nla_put_string(m, NL80211_ATTR_IFNAME, MonitorInterface::own_name);
+        nla_put_string(m, NL80211_ATTR_IFNAME, name.c_str());
         nla_put_u32(m, NL80211_ATTR_IFTYPE, NL80211_IFTYPE_MONITOR);
         nlattr* nest = nla_nest_start(m, NL80211_ATTR_MNTR_FLAGS);
         for (const int flag : flags)
@@ -71,7 +73,29 @@ int create(nl80211::Socket& socket, std::uint32_t wiphy, std::initializer_list<i
       nullptr);
 }
 
+std::mutex names_mutex {};
+std::set<std::string>& names()
+{
+  static std::set<std::string> taken {};
+  return taken;
+}
+
 } // namespace
+
+MonitorName::MonitorName()
+{
+  const std::lock_guard guard { names_mutex };
+  unsigned number = 0;
+  do
+    text_ = prefix + std::to_string(number++);
+  while (!names().insert(text_).second);
+}
+
+MonitorName::~MonitorName()
+{
+  const std::lock_guard guard { names_mutex };
+  names().erase(text_);
+}
 
 bool interface_is_up(const std::string& name)
 {
@@ -92,37 +116,39 @@ bool MonitorInterface::make(const std::string& wifi)
   remove();
   problem_.clear();
   note_.clear();
+  if (!name_) name_.emplace();
+  const std::string& own_name = name_->text();
   nl80211::Socket socket {};
   if (const int error = socket.open(); error != 0) return fails("monitor interface", error);
   int error = 0;
   const auto beside = find(socket, wifi, error);
   if (!beside) return fails("monitor interface beside " + wifi, error != 0 ? error : ENODEV);
-  if (if_nametoindex(own_name) != 0)
+  if (if_nametoindex(own_name.c_str()) != 0)
   {
     const auto old = find(socket, own_name, error);
     if (!old || old->type != NL80211_IFTYPE_MONITOR)
     {
-      problem_ = std::string { own_name } + " is there already, and is no monitor interface; remove or rename it";
+      problem_ = own_name + " is there already, and is no monitor interface; remove or rename it";
       return false;
     }
     if (error = remove_by(socket, old->ifindex); error != 0)
-      return fails("removing the " + std::string { own_name } + " of an earlier run", error);
+      return fails("removing the " + own_name + " of an earlier run", error);
   }
-  error = create(socket, beside->wiphy,
+  error = create(socket, beside->wiphy, own_name,
                  { NL80211_MNTR_FLAG_FCSFAIL, NL80211_MNTR_FLAG_OTHER_BSS, NL80211_MNTR_FLAG_CONTROL });
   if (error != 0 && error != EPERM)
   {
     const int with_damaged = error;
-    error = create(socket, beside->wiphy, { NL80211_MNTR_FLAG_OTHER_BSS, NL80211_MNTR_FLAG_CONTROL });
-    if (error != 0 && error != EPERM) error = create(socket, beside->wiphy, {});
+    error = create(socket, beside->wiphy, own_name, { NL80211_MNTR_FLAG_OTHER_BSS, NL80211_MNTR_FLAG_CONTROL });
+    if (error != 0 && error != EPERM) error = create(socket, beside->wiphy, own_name, {});
     if (error == 0) note_ = nl80211::Socket::explain("damaged frames are not delivered: asking for them", with_damaged);
   }
-  if (error != 0) return fails("making the monitor interface " + std::string { own_name }, error);
+  if (error != 0) return fails("making the monitor interface " + own_name, error);
   made_ = true;
   if (error = bring_up(own_name); error != 0)
   {
     remove();
-    return fails("bringing " + std::string { own_name } + " up", error);
+    return fails("bringing " + own_name + " up", error);
   }
   return true;
 }
@@ -134,7 +160,7 @@ void MonitorInterface::remove()
   nl80211::Socket socket {};
   int error = socket.open();
   if (error != 0) return; // the next start finds it
-  const auto mine = find(socket, own_name, error);
+  const auto mine = find(socket, name_->text(), error);
   if (mine && mine->type == NL80211_IFTYPE_MONITOR) remove_by(socket, mine->ifindex);
 }
 

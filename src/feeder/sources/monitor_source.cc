@@ -75,7 +75,7 @@ bool MonitorSource::reopen(Tick now)
 {
   if (pcap_) return true;
   if (monitor_.empty() && !interface_.make(wifi_)) return ended(interface_.problem());
-  device_ = monitor_.empty() ? MonitorInterface::own_name : monitor_;
+  device_ = monitor_.empty() ? interface_.name() : monitor_;
   std::array<char, PCAP_ERRBUF_SIZE> said {};
   pcap_.reset(pcap_create(device_.c_str(), said.data()));
   if (!pcap_) return ended("opening " + device_ + ": " + said.data());
@@ -118,7 +118,8 @@ void MonitorSource::set_ap(const std::optional<Mac>& ap)
 bool MonitorSource::apply_filter()
 {
   std::vector<Mac> own = more_own_;
-  if (const auto mac = kernel::hardware_address(wifi_)) own.push_back(*mac);
+  if (const auto mac = kernel::hardware_address(wifi_)) own_ = mac;
+  if (own_) own.push_back(*own_);
   std::string wanted = monitor_filter(own, ap_);
   if (wanted.empty()) return ended("the address of " + wifi_ + " is not known; is there such an interface?");
   if (wanted == filter_) return true;
@@ -166,7 +167,7 @@ bool MonitorSource::look(Tick now)
   if (!interface_is_up(device_)) return ended("listening: " + device_ + " has gone or is down");
   pcap_stat statistics {};
   if (pcap_stats(pcap_.get(), &statistics) == 0) dropped_ = dropped_before_ + statistics.ps_drop;
-  return true;
+  return apply_filter(); // our address may be another one
 }
 
 void MonitorSource::take(std::int64_t time_ns, std::span<const std::byte> record, std::uint32_t length, Tick now,

@@ -13,13 +13,28 @@ struct pcap;
 namespace tandem::feeder
 {
 
+// A name of ours for a monitor interface, which nobody else in this process has as long as it lives: each Wi-Fi link
+// has a source of its own.
+class MonitorName
+{
+public:
+  static constexpr const char* prefix = "tandem-mon"; // a number follows
+
+  MonitorName();
+  ~MonitorName();
+  MonitorName(const MonitorName&) = delete;
+  MonitorName& operator=(const MonitorName&) = delete;
+  const std::string& text() const { return text_; }
+
+private:
+  std::string text_ {};
+};
+
 // A monitor interface beside a Wi-Fi interface, which goes with this object. One of our name that a killed run left
 // behind is replaced; another one is never touched.
 class MonitorInterface
 {
 public:
-  static constexpr const char* own_name = "tandem-mon0";
-
   MonitorInterface() = default;
   ~MonitorInterface() { remove(); }
   MonitorInterface(const MonitorInterface&) = delete;
@@ -28,6 +43,7 @@ public:
   // Makes it on the radio of `wifi` and brings it up. False: problem() says why.
   bool make(const std::string& wifi);
   void remove();
+  std::string name() const { return name_ ? name_->text() : std::string {}; } // empty: it has not been made
   const std::string& problem() const { return problem_; }
   // What it lacks: "damaged frames are not delivered: ..."; empty when nothing is known to.
   const std::string& note() const { return note_; }
@@ -36,6 +52,7 @@ private:
   bool fails(const std::string& what, int error);
 
   bool made_ = false;
+  std::optional<MonitorName> name_ {};
   std::string problem_ {}, note_ {};
 };
 
@@ -59,6 +76,8 @@ public:
   // Our access point is another one now, or there is none. Reads the address of our interface anew, too: it may change
   // with every association.
   void set_ap(const std::optional<Mac>& ap) override;
+
+  std::optional<Mac> own_address() const override { return own_; }
 
   std::string name() const override { return monitor_.empty() ? "monitor" : "monitor:" + monitor_; }
   int fd() const override { return fd_; }
@@ -87,7 +106,7 @@ private:
 
   std::string wifi_, monitor_, device_;
   std::vector<Mac> more_own_;
-  std::optional<Mac> ap_ {};
+  std::optional<Mac> ap_ {}, own_ {};
   MonitorInterface interface_ {};
   std::unique_ptr<pcap, ClosePcap> pcap_ {};
   int fd_ = -1;

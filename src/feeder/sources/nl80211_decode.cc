@@ -80,9 +80,10 @@ std::optional<Duration> in(std::optional<T> count, Duration unit)
   return static_cast<std::int64_t>(*count) * unit;
 }
 
+// A driver that has measured nothing says zero. A milliwatt at the antenna is nothing that is received.
 std::optional<float> dbm(std::optional<std::int8_t> value)
 {
-  if (!value) return {};
+  if (!value || *value >= 0) return {};
   return static_cast<float>(*value);
 }
 
@@ -192,7 +193,8 @@ std::optional<Candidate> candidate(const Attributes& message)
   Candidate c { .ap = *ap, .ssid = ssid(bss.bytes(NL80211_BSS_INFORMATION_ELEMENTS)), .frequency = *frequency };
   // The elements of a probe response know the name that beacons hide.
   if (c.ssid.empty()) c.ssid = ssid(bss.bytes(NL80211_BSS_BEACON_IES));
-  if (const auto mbm = bss.number<std::int32_t>(NL80211_BSS_SIGNAL_MBM)) c.signal = static_cast<float>(*mbm) / 100.0f;
+  if (const auto mbm = bss.number<std::int32_t>(NL80211_BSS_SIGNAL_MBM); mbm && *mbm < 0) // as dbm()
+    c.signal = static_cast<float>(*mbm) / 100.0f;
   c.age = in(bss.number<std::uint32_t>(NL80211_BSS_SEEN_MS_AGO), std::chrono::milliseconds { 1 });
   c.associated = bss.number<std::uint32_t>(NL80211_BSS_STATUS) == std::uint32_t { NL80211_BSS_STATUS_ASSOCIATED };
   return c;

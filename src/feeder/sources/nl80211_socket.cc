@@ -137,10 +137,11 @@ int Socket::ask(std::uint8_t command, bool dump, const std::function<void(nl_msg
 
   const Tick until = kernel::now() + timeout;
   int error = 0;
-  bool ended = false;
+  bool ended = false, changed = false;
   const auto consider = [&](const nlmsghdr& head, std::span<const std::byte> bytes)
   {
     if (head.nlmsg_seq != number || ended) return;
+    changed = changed || (head.nlmsg_flags & NLM_F_DUMP_INTR) != 0;
     if (head.nlmsg_type == NLMSG_ERROR || head.nlmsg_type == NLMSG_DONE)
     {
       ended = true;
@@ -169,7 +170,7 @@ int Socket::ask(std::uint8_t command, bool dump, const std::function<void(nl_msg
       return ETIMEDOUT;
     }
   }
-  return error;
+  return error == 0 && changed ? EAGAIN : error;
 }
 
 int Socket::listen(const Take& take, unsigned most)

@@ -38,7 +38,8 @@ public:
 
   using Take = std::function<void(std::span<const std::byte> message)>;
   // Asks, hands each message of the answer to `take` (may be null), and waits for its end. `fill` adds attributes.
-  // 0 or a positive errno; ETIMEDOUT when the kernel does not end its answer, then the socket is closed.
+  // 0 or a positive errno; ETIMEDOUT when the kernel does not end its answer, then the socket is closed; EAGAIN when
+  // what was listed changed meanwhile, then some of it may be missing.
   int ask(std::uint8_t command, bool dump, const std::function<void(nl_msg*)>& fill, const Take& take);
   // The announcements that have come in, at most `most` datagrams; never waits. 0, ENOBUFS when some were lost, or
   // another positive errno.

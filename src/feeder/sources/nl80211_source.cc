@@ -45,11 +45,7 @@ bool Nl80211Source::reopen(Tick now)
   if (const int error = events_.open(groups); error != 0) return ended("listening", error);
   if (const int error = questions_.open(); error != 0) return ended("connecting", error);
   // Whether it is a Wi-Fi interface shows with the first question.
-  bool wireless = false;
-  const int error = questions_.ask(
-      NL80211_CMD_GET_INTERFACE, false, [this](nl_msg* m) { nla_put_u32(m, NL80211_ATTR_IFINDEX, ifindex_); },
-      [&](std::span<const std::byte> bytes) { wireless |= nl80211::decode_interface(bytes).has_value(); });
-  if (error != 0 || !wireless) return ended("asking what it is", error != 0 ? error : ENODEV);
+  if (const int error = ask_what_it_is(); error != 0) return ended("asking what it is", error);
   problem_.clear();
   station_due_ = now;
   survey_due_ = std::max(survey_due_, now);
@@ -59,6 +55,23 @@ bool Nl80211Source::reopen(Tick now)
   disagreed_ = 0;
   set_threshold();
   return true;
+}
+
+// 0 or a positive errno.
+int Nl80211Source::ask_what_it_is()
+{
+  std::optional<nl80211::Interface> its {};
+  const int error = questions_.ask(
+      NL80211_CMD_GET_INTERFACE, false, [this](nl_msg* m) { nla_put_u32(m, NL80211_ATTR_IFINDEX, ifindex_); },
+      [&](std::span<const std::byte> bytes)
+      {
+        if (auto one = nl80211::decode_interface(bytes)) its = std::move(one);
+      });
+  if (error != 0) return error;
+  if (!its) return ENODEV;
+  client_ = its->type == NL80211_IFTYPE_STATION || its->type == NL80211_IFTYPE_P2P_CLIENT;
+  turned_ = false;
+  return 0;
 }
 
 void Nl80211Source::set_threshold()
@@ -107,8 +120,10 @@ bool Nl80211Source::receive(Tick now, std::vector<Report>& reports)
   if (now >= station_due_)
   {
     station_due_ = now + settings_.period;
-    if (const int error = poll_station(now, reports); error != 0 && error != ETIMEDOUT)
-      return ended("reading the counters", error);
+    const int error = poll_station(now, reports);
+    if (error == ENODEV) return ended("reading the counters", error);
+    // Events, surveys and scan results come all the same.
+    problem_ = error == 0 ? "" : nl80211::Socket::explain("nl80211 on " + interface_ + ": reading the counters", error);
   }
   if (surveys_ && now >= survey_due_ && questions_)
   {
@@ -138,6 +153,7 @@ void Nl80211Source::take_event(std::span<const std::byte> bytes, Tick now, std::
   }
   if (message->ifindex != ifindex_) return;
   if (message->command == NL80211_CMD_NEW_SCAN_RESULTS) scan_wanted_ = true;
+  if (message->command == NL80211_CMD_SET_INTERFACE) turned_ = true;
   if (const auto* change = std::get_if<WifiChange>(&message->what)) changed(*change, now, reports);
 }
 
@@ -169,10 +185,16 @@ void Nl80211Source::changed(WifiChange change, Tick now, std::vector<Report>& re
   reports.push_back({ .at = now, .what = change });
 }
 
-int Nl80211Source::ask(std::uint8_t command, Tick now, std::vector<Report>& reports)
+// Of all that there is, or of one station.
+int Nl80211Source::ask(std::uint8_t command, Tick now, std::vector<Report>& reports, const std::optional<Mac>& of)
 {
   return questions_.ask(
-      command, true, [this](nl_msg* m) { nla_put_u32(m, NL80211_ATTR_IFINDEX, ifindex_); },
+      command, !of,
+      [&](nl_msg* m)
+      {
+        nla_put_u32(m, NL80211_ATTR_IFINDEX, ifindex_);
+        if (of) nla_put(m, NL80211_ATTR_MAC, static_cast<int>(of->size()), of->data());
+      },
       [&](std::span<const std::byte> bytes)
       {
         const auto message = nl80211::decode(bytes);
@@ -183,7 +205,15 @@ int Nl80211Source::ask(std::uint8_t command, Tick now, std::vector<Report>& repo
         else if (const auto* survey = std::get_if<Survey>(&message->what))
           reports.push_back({ .at = now, .what = *survey });
         else if (const auto* candidate = std::get_if<Candidate>(&message->what))
+        {
           reports.push_back({ .at = now, .what = *candidate });
+          // Nothing else says with whom we were associated before the first event.
+          if (refused_ && !ap_ && candidate->associated)
+          {
+            ap_ = candidate->ap;
+            known_ = true;
+          }
+        }
         else if (const auto* station = std::get_if<StationStats>(&message->what))
           reports.push_back({ .at = now, .what = *station });
       });
@@ -192,7 +222,13 @@ int Nl80211Source::ask(std::uint8_t command, Tick now, std::vector<Report>& repo
 int Nl80211Source::poll_station(Tick now, std::vector<Report>& reports)
 {
   const std::size_t before = reports.size();
-  const int error = ask(NL80211_CMD_GET_STATION, now, reports);
+  int error = turned_ ? ask_what_it_is() : 0;
+  if (error == 0 && client_) error = ask(NL80211_CMD_GET_STATION, now, reports);
+  if (error == EAGAIN) return 0; // a list that changed meanwhile: the next one says how it is
+  refused_ = error != 0 && error != ENODEV && error != ETIMEDOUT && questions_;
+  // Some list none, at times only while there is none, and tell of one that they are asked about (brcmfmac). That they
+  // do not know it says nothing of the association: who lists none may know none.
+  if (refused_) return client_ && ap_ ? ask(NL80211_CMD_GET_STATION, now, reports, ap_) : 0;
   if (error != 0) return error;
   std::optional<Mac> seen {};
   for (std::size_t i = before; i < reports.size(); ++i)

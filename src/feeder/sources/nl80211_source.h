@@ -45,7 +45,8 @@ private:
   void take_event(std::span<const std::byte> bytes, Tick now, std::vector<Report>& reports);
   void changed(WifiChange change, Tick now, std::vector<Report>& reports);
   int poll_station(Tick now, std::vector<Report>& reports);
-  int ask(std::uint8_t command, Tick now, std::vector<Report>& reports);
+  int ask(std::uint8_t command, Tick now, std::vector<Report>& reports, const std::optional<Mac>& of = {});
+  int ask_what_it_is();
   void reconcile(const std::optional<Mac>& seen, Tick now, std::vector<Report>& reports);
   void set_threshold();
   bool ended(const std::string& what, int error);
@@ -59,7 +60,10 @@ private:
 
   Tick station_due_ {}, survey_due_ {}, scan_due_ {};
   bool scan_wanted_ = true;
-  bool surveys_ = true; // the driver has some
+  bool surveys_ = true;  // the driver has some
+  bool client_ = true;   // of an access point; a hotspot's stations are none of ours
+  bool turned_ = false;  // into another kind of interface, perhaps
+  bool refused_ = false; // the driver lists no stations
 
   bool known_ = false;       // whether ap_ says how it is
   std::optional<Mac> ap_ {}; // with which we are associated

@@ -30,9 +30,11 @@ public:
   virtual bool reopen(Tick now) = 0;
   // The access point that we are associated with is another one now, or there is none: a hint what to listen to.
   virtual void set_ap(const std::optional<Mac>&) {}
+  // The address of our Wi-Fi interface as it is now, of who reads it.
+  virtual std::optional<Mac> own_address() const { return {}; }
   // Those of our links are other ones now.
   virtual void set_interfaces(const std::vector<std::string>&) {}
-  // Why it does not work, for people: what failed, why, what to do. Empty while it works.
+  // Why it, or a part of it, does not work, for people: what failed, why, what to do. Empty while all of it works.
   virtual std::string problem() const { return {}; }
   // What it asks is not on every machine: that it is closed is not worth a line of the log.
   virtual bool optional() const { return false; }

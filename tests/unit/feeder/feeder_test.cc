@@ -21,7 +21,7 @@ public:
   {
     std::vector<Report> next {};
     bool open = true;
-    std::optional<Mac> told {};
+    std::optional<Mac> told {}, own {};
     std::vector<std::string> interfaces {};
   };
   Played(Hands& hands, std::string name, unsigned limit) : hands_ { hands }, name_ { std::move(name) }, limit_ { limit }
@@ -47,6 +47,7 @@ public:
     return hands_.open;
   }
   void set_ap(const std::optional<Mac>& ap) override { hands_.told = ap; }
+  std::optional<Mac> own_address() const override { return hands_.own; }
   void set_interfaces(const std::vector<std::string>& all) override { hands_.interfaces = all; }
   std::string problem() const override { return hands_.open ? "" : "unplugged"; }
   std::uint64_t skipped() const override { return 0; }
@@ -315,6 +316,90 @@ TEST_F(FeederTest, a_driver_that_always_says_the_same_signal_is_told)
   EXPECT_TRUE(feeder.signal_validated());
 }
 
+// NetworkManager gives an interface an address for each network.
+TEST_F(FeederTest, frames_are_for_us_at_the_address_that_we_have_now)
+{
+  Feeder feeder = make();
+  radio.own = Mac { 6, 0, 0, 0, 0, 9 };
+  Tick now { 10s };
+  for (std::uint16_t i = 0; i < 30; ++i, now += 10ms)
+  {
+    Frame frame = data(i);
+    frame.receiver = *radio.own;
+    radio.next.push_back({ .at = now, .what = frame });
+    feeder.receive(now, events);
+  }
+  EXPECT_EQ(feeder.ap(), ap);
+  EXPECT_EQ(events.back().kind, RadioEventKind::heard);
+  ASSERT_TRUE(feeder.current());
+  EXPECT_EQ(feeder.current()->basis, Basis::frames);
+}
+
+// Forged, or by another link of the same access point (802.11be): what is known of this association stays.
+TEST_F(FeederTest, while_the_driver_tells_frames_of_another_are_no_association)
+{
+  Feeder feeder = make();
+  const Tick now { 10s };
+  modem.next.push_back({ .at = now, .what = station(10) });
+  feeder.receive(now, events);
+  Frame forged = data(1);
+  forged.transmitter = ap2;
+  for (const Frame& frame : { data(0), forged, data(2), forged })
+    radio.next.push_back({ .at = now, .what = frame });
+  feeder.receive(now, events);
+  ASSERT_EQ(events.size(), 4u);
+  for (const RadioEvent& event : events)
+    EXPECT_EQ(event.kind, RadioEventKind::heard);
+  EXPECT_EQ(feeder.ap(), ap);
+}
+
+// A driver without surveys, not associated: scan results come when somebody scans.
+TEST_F(FeederTest, a_source_that_tells_only_what_happens_does_not_fall_silent)
+{
+  Feeder feeder = make();
+  Tick now { 10s };
+  radio.next.push_back({ .at = now, .what = Candidate { .ap = ap, .ssid = "home", .frequency = 2437 } });
+  feeder.receive(now, events);
+  feeder.receive(now += 10s, events);
+  EXPECT_FALSE(was_said("radio has reported nothing"));
+  EXPECT_GT(feeder.due(), now);
+}
+
+// Else whoever waits for it waits for what has passed, again and again.
+TEST_F(FeederTest, a_driver_that_is_not_associated_wants_nothing)
+{
+  Feeder feeder = make();
+  Tick now { 10s };
+  radio.next.push_back({ .at = now, .what = station(10) });
+  radio.next.push_back({ .at = now, .what = WifiChange { .kind = WifiChange::Kind::disconnected, .ap = ap } });
+  feeder.receive(now, events);
+  feeder.receive(now += 10s, events);
+  EXPECT_FALSE(was_said("radio has reported nothing"));
+  EXPECT_GT(feeder.due(), now);
+}
+
+// A full MAC driver whose firmware began anew.
+TEST_F(FeederTest, a_counter_of_failures_that_begins_anew_is_no_failure)
+{
+  Feeder feeder = make();
+  Tick now { 10s };
+  const auto failures = [&](std::uint32_t failed)
+  {
+    StationStats stats = station(10);
+    stats.tx_failed = failed;
+    radio.next.push_back({ .at = now += 100ms, .what = stats });
+    events.clear();
+    feeder.receive(now, events);
+    return std::count_if(events.begin(), events.end(),
+                         [](const RadioEvent& event) { return event.kind == RadioEventKind::failed; });
+  };
+  failures(UINT32_MAX - 1);
+  EXPECT_EQ(failures(UINT32_MAX), 1);
+  EXPECT_EQ(failures(2), 1) << "it wraps";
+  EXPECT_EQ(failures(5), 1);
+  EXPECT_EQ(failures(0), 0);
+}
+
 TEST_F(FeederTest, the_candidate_is_the_strongest_other_access_point_of_the_network_seen_lately)
 {
   Feeder feeder = make();
@@ -353,6 +438,11 @@ TEST_F(FeederTest, the_candidate_is_the_strongest_other_access_point_of_the_netw
   scan(ap4, "home", -60.F, 14s);
   EXPECT_EQ(associated(500ms), -60.F);
   EXPECT_EQ(associated(2s), -65.F) << "too old";
+  radio.next.push_back(
+      { .at = now,
+        .what =
+            Candidate { .ap = neighbour, .ssid = "home", .frequency = 5180, .signal = -40.F, .associated = true } });
+  EXPECT_EQ(associated(500ms), -65.F) << "another link of our own association (802.11be)";
   EXPECT_FALSE(associated(15s));
   scan(ap2, "home", std::nullopt);
   EXPECT_FALSE(associated(1s)) << "without a signal it is none";

@@ -117,6 +117,34 @@ TEST(Nl80211Decode, StationCounters)
   EXPECT_LT(s->inactive.value_or(1h), 1min);
 }
 
+// Drivers that have measured nothing, or give a percentage.
+TEST(Nl80211Decode, ASignalThatCannotBeIsNone)
+{
+  const auto heard_at = [](std::int32_t mbm)
+  {
+    const Build bss = Build { 0 }
+                          .put(NL80211_BSS_BSSID, ap1)
+                          .put(NL80211_BSS_FREQUENCY, std::uint32_t { 2412 })
+                          .put(NL80211_BSS_SIGNAL_MBM, mbm);
+    return said<Candidate>(Build { NL80211_CMD_NEW_SCAN_RESULTS }.nest(NL80211_ATTR_BSS, bss).done())->signal;
+  };
+  EXPECT_EQ(heard_at(-6050), -60.5f);
+  EXPECT_FALSE(heard_at(0));
+  EXPECT_FALSE(heard_at(7000));
+  const auto counted = [](std::int8_t dbm)
+  {
+    const Build info = Build { 0 }.put(NL80211_STA_INFO_SIGNAL, dbm).put(NL80211_STA_INFO_SIGNAL_AVG, dbm);
+    return said<StationStats>(
+        Build { NL80211_CMD_NEW_STATION }.put(NL80211_ATTR_MAC, ap1).nest(NL80211_ATTR_STA_INFO, info).done());
+  };
+  EXPECT_EQ(counted(-1)->signal, -1.0f);
+  for (const std::int8_t dbm : { std::int8_t { 0 }, std::int8_t { 70 } })
+  {
+    EXPECT_FALSE(counted(dbm)->signal);
+    EXPECT_FALSE(counted(dbm)->signal_average);
+  }
+}
+
 TEST(Nl80211Decode, AnEventWithoutCountersHasNone)
 {
   const auto s = said<StationStats>(message("station_event"));

@@ -118,6 +118,28 @@ TEST(ReportValidation, a_signal_that_never_moves_is_not_measured)
   EXPECT_TRUE(validation.signal_varies()) << "it moves after all";
 }
 
+// iwlwifi while nothing is transferred: its firmware keeps the beacons to itself.
+TEST(ReportValidation, of_an_idle_link_the_signal_may_stay)
+{
+  ReportValidation validation {};
+  std::uint32_t packets = 5;
+  const auto poll = [&](Tick from, std::uint32_t more)
+  {
+    for (int i = 0; i < 1200; ++i)
+    {
+      StationStats stats { .ap = ap };
+      stats.signal = -50.F;
+      stats.rx_packets = packets += more;
+      Report report { .at = from + i * 100ms, .what = stats };
+      validation.examine(report, report.at);
+    }
+  };
+  poll(Tick { 1s }, 0);
+  EXPECT_TRUE(validation.signal_varies());
+  poll(Tick { 200s }, 1);
+  EXPECT_FALSE(validation.signal_varies());
+}
+
 TEST(ReportValidation, a_signal_that_moves_a_little_is_a_measured_one)
 {
   ReportValidation validation {};
