@@ -292,7 +292,9 @@ void Associator::follow(const std::string& name, Made& made, const std::optional
     end = "its interface has gone";
   else if (!its && made.associated_at == Tick::max())
   {
-    if (now - made.since >= association_limit) end = "it did not let us in (" + supplicant_.state(name) + ")";
+    if (now - made.since < association_limit) return;
+    const std::string state = supplicant_.state(name);
+    end = "it did not let us in (" + (state.empty() ? "wpa_supplicant does not answer" : state) + ")";
   }
   else if (!its)
   {
@@ -319,6 +321,12 @@ void Associator::follow_address(const std::string& name, Made& made, std::string
     {
       kernel::InterfaceAddress fresh = *result->lease;
       fresh.metric = first_metric + made.number;
+      // An access point that answers for the network that we are in would have what is sent there.
+      if (const std::string against = objection(fresh, neighbours(name)); !against.empty())
+      {
+        end = "the address " + fresh.address + " that it was given cannot be used: " + against;
+        return;
+      }
       const std::string problem = kernel::give_address(static_cast<int>(if_nametoindex(name.c_str())), fresh);
       if (!problem.empty())
       {

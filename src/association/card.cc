@@ -6,7 +6,9 @@
 #include <net/if.h>
 #include <netlink/attr.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <set>
 
 namespace tandem::association
 {
@@ -60,6 +62,11 @@ std::optional<Card::View> Card::look(const std::string& interface)
   int error = ask(NL80211_CMD_GET_INTERFACE, false, view.ifindex,
                   [&](std::span<const std::byte> bytes) { known = nl80211::decode_interface(bytes); });
   if (error != 0 || !known) return fails("asking for", error != 0 ? error : ENODEV);
+  if (known->type != NL80211_IFTYPE_STATION && known->type != NL80211_IFTYPE_P2P_CLIENT)
+  {
+    problem_ = interface + " is no station now, but an access point or a monitor; see `iw dev`";
+    return std::nullopt;
+  }
   view.wiphy = known->wiphy;
   view.mac = known->mac.value_or(Mac {});
 
@@ -72,21 +79,30 @@ std::optional<Card::View> Card::look(const std::string& interface)
   view.stations_apart = abilities.stations_apart.value_or(0);
   view.channels_apart = abilities.channels_apart.value_or(0);
 
+  std::set<Mac> ours {}; // one, or a link each (802.11be)
   error = ask(NL80211_CMD_GET_SCAN, true, view.ifindex,
               [&](std::span<const std::byte> bytes)
               {
                 const auto message = nl80211::decode(bytes);
                 if (!message) return;
-                if (const auto* one = std::get_if<feeder::Candidate>(&message->what))
-                  view.heard.push_back({ one->ap, one->ssid, one->frequency, one->signal, one->age });
+                const auto* one = std::get_if<feeder::Candidate>(&message->what);
+                if (one == nullptr) return;
+                view.heard.push_back({ one->ap, one->ssid, one->frequency, one->signal, one->age });
+                if (one->associated) ours.insert(one->ap);
               });
-  if (error != 0) return fails("reading what is heard by", error);
+  if (error != 0 && error != EAGAIN) return fails("reading what is heard by", error);
   view.heard = newest(view.heard);
   std::optional<Association> its {};
   error = ask_station(view.ifindex, its);
   // Not every driver tells; which is another thing than one that has no time.
   if (error == ETIMEDOUT || error == ENOBUFS) return fails("asking for the access point of", error);
-  if (its) view.ap = its->ap;
+  if (its)
+    view.ap = its->ap;
+  else if (error != 0 && !ours.empty())
+    view.ap = *ours.begin();
+  // The other links of the same association are no other access points.
+  if (view.ap && heard_of(view.heard, *view.ap) != nullptr)
+    std::erase_if(view.heard, [&](const Heard& one) { return one.ap != *view.ap && ours.contains(one.ap); });
   problem_.clear();
   return view;
 }

@@ -3,9 +3,13 @@
 #include "src/kernel/command.h"
 
 #include <arpa/inet.h>
+#include <ifaddrs.h>
 
+#include <array>
+#include <bit>
 #include <charconv>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -98,6 +102,44 @@ std::optional<kernel::InterfaceAddress> parse_lease(std::string_view output)
   return one;
 }
 
+std::vector<Neighbour> neighbours(const std::string& interface)
+{
+  std::vector<Neighbour> all {};
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) return all;
+  for (const ifaddrs* one = list; one != nullptr; one = one->ifa_next)
+  {
+    if (one->ifa_addr == nullptr || one->ifa_addr->sa_family != AF_INET || one->ifa_netmask == nullptr) continue;
+    if (interface == one->ifa_name) continue;
+    std::array<char, INET_ADDRSTRLEN> text {};
+    ::inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(one->ifa_addr)->sin_addr, text.data(), text.size());
+    const auto mask = reinterpret_cast<const sockaddr_in*>(one->ifa_netmask)->sin_addr.s_addr;
+    all.push_back({ one->ifa_name, text.data(), static_cast<unsigned>(std::popcount(mask)) });
+  }
+  ::freeifaddrs(list);
+  return all;
+}
+
+std::string objection(const kernel::InterfaceAddress& lease, const std::vector<Neighbour>& others)
+{
+  const auto network = [](const std::string& address, unsigned prefix)
+  {
+    in_addr bits {};
+    ::inet_pton(AF_INET, address.c_str(), &bits);
+    return prefix == 0 ? 0U : ntohl(bits.s_addr) & ~0U << (32 - prefix);
+  };
+  const Neighbour* around = nullptr; // the smallest network that the lease's is in
+  for (const Neighbour& one : others)
+  {
+    if (one.address == lease.address) return "it is that of " + one.interface + ", too";
+    if (one.prefix > lease.prefix || network(lease.address, one.prefix) != network(one.address, one.prefix)) continue;
+    if (around == nullptr || one.prefix > around->prefix) around = &one;
+  }
+  if (around == nullptr || around->prefix == lease.prefix) return {};
+  return "its network (/" + std::to_string(lease.prefix) + ") is a part of that of " + around->interface + " (/"
+         + std::to_string(around->prefix) + "), which would be cut off";
+}
+
 struct DhcpExchange::Shared
 {
   std::mutex mutex {};
@@ -107,14 +149,21 @@ struct DhcpExchange::Shared
 DhcpExchange::DhcpExchange(const std::string& interface, const std::string& script, const std::string& before)
     : shared_ { std::make_shared<Shared>() }
 {
-  std::thread {
-    [shared = shared_, interface, script, before]
-    {
-      Result result = exchange(interface, script, before);
-      const std::lock_guard guard { shared->mutex };
-      shared->result = std::move(result);
-    }
-  }.detach();
+  try
+  {
+    std::thread {
+      [shared = shared_, interface, script, before]
+      {
+        Result result = exchange(interface, script, before);
+        const std::lock_guard guard { shared->mutex };
+        shared->result = std::move(result);
+      }
+    }.detach();
+  }
+  catch (const std::system_error& fault) // whoever limits the daemon's threads must not end it
+  {
+    shared_->result = Result { {}, std::string { "no thread to ask for an address: " } + fault.what() };
+  }
 }
 
 std::optional<DhcpExchange::Result> DhcpExchange::result() const

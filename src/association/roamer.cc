@@ -40,6 +40,7 @@ Roamer::Chosen Roamer::choose(const Seen& seen) const
 {
   if (!seen.problem.empty()) return { .why = seen.problem, .problem = true };
   if (!seen.own) return { .why = seen.interface + " is not associated" };
+  if (seen.state.empty()) return { .why = "wpa_supplicant does not answer" };
   if (seen.state != "COMPLETED") return { .why = "wpa_supplicant is busy (" + seen.state + ")" };
   const Heard* own = heard_of(seen.heard, *seen.own);
   if (own == nullptr || own->ssid.empty()) return { .why = "the name of this network is not known" };

@@ -2,6 +2,7 @@
 
 #include "src/kernel/clock.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -22,8 +23,8 @@ using namespace std::chrono_literals;
 
 // A command is answered at once or not at all; what takes time, a scan or an association, goes on afterwards.
 constexpr Duration patience = 700ms;
-constexpr std::array<const char*, 4> usual_places { "/run/wpa_supplicant-global", "/run/wpa_supplicant/global",
-                                                    "/run/wpa_supplicant.global", "/var/run/wpa_supplicant-global" };
+constexpr std::array<const char*, 3> global_names { "wpa_supplicant-global", "wpa_supplicant/global",
+                                                    "wpa_supplicant.global" };
 
 // All of a network that an association needs (wpa_supplicant.conf(5)), above all whom it may not be with. What the user
 // has not set is not copied.
@@ -83,24 +84,26 @@ constexpr std::array<const char*, 49> copied {
 // Where wpa_supplicant does not know the word, nobody can have set it.
 constexpr std::array<const char*, 2> copied_of_interface { "pmf", "sae_pwe" };
 
-// Where wpa_supplicant's sockets of single interfaces are: Debian's service makes them (-O), also under NetworkManager.
-constexpr std::array<const char*, 2> usual_directories { "/run/wpa_supplicant", "/var/run/wpa_supplicant" };
-
 struct Place
 {
   std::string path;
   bool global = true;
 };
 
-std::optional<Place> usual_place(const std::string& interface)
+// Where there may be something, the global socket first. Debian's service makes those of single interfaces (-O), also
+// under NetworkManager.
+std::vector<Place> places_of(const std::vector<std::string>& run, const std::string& interface)
 {
-  for (const char* path : usual_places)
-    if (::access(path, F_OK) == 0) return Place { path };
-  for (const char* directory : usual_directories)
-    if (std::string path = std::string { directory } + "/" + interface;
-        !interface.empty() && ::access(path.c_str(), F_OK) == 0)
-      return Place { path, false };
-  return {};
+  std::vector<Place> all {};
+  for (const std::string& directory : run)
+    for (const char* name : global_names)
+      all.push_back({ directory + "/" + name });
+  for (const std::string& directory : run)
+    if (!interface.empty()) all.push_back({ directory + "/wpa_supplicant/" + interface, false });
+  // What must not be looked at may be there.
+  std::erase_if(all, [](const Place& one)
+                { return ::faccessat(AT_FDCWD, one.path.c_str(), F_OK, AT_EACCESS) != 0 && errno != EACCES; });
+  return all;
 }
 
 } // namespace
@@ -108,20 +111,29 @@ std::optional<Place> usual_place(const std::string& interface)
 bool Supplicant::connect()
 {
   if (socket_) return true;
-  std::string path = path_;
-  if (path == "auto")
+  if (path_ != "auto") return connect_to(path_, global_);
+  const std::vector<Place> places = places_of(run_, interface_);
+  if (places.empty())
+    problem_ = "wpa_supplicant has no control socket (looked for /run/wpa_supplicant-global and /run/wpa_supplicant/"
+               + (interface_.empty() ? "*" : interface_)
+               + "): it runs not, or without `-g /run/wpa_supplicant-global`; see tandem(1), aps";
+  // One that was killed leaves its socket behind, and one of them may be closed to us.
+  std::string problem {};
+  for (const Place& one : places)
   {
-    const auto place = usual_place(interface_);
-    if (!place)
+    if (connect_to(one.path, one.global))
     {
-      problem_ = "wpa_supplicant has no control socket (looked for /run/wpa_supplicant-global and /run/wpa_supplicant/"
-                 + (interface_.empty() ? "*" : interface_)
-                 + "): it runs not, or without `-g /run/wpa_supplicant-global`; see tandem(1), aps";
-      return false;
+      global_ = one.global;
+      return true;
     }
-    path = place->path;
-    global_ = place->global;
+    if (problem.empty()) problem = problem_;
   }
+  if (!problem.empty()) problem_ = problem;
+  return false;
+}
+
+bool Supplicant::connect_to(const std::string& path, bool global)
+{
   sockaddr_un there {};
   there.sun_family = AF_UNIX;
   if (path.size() >= sizeof there.sun_path)
@@ -142,7 +154,7 @@ bool Supplicant::connect()
     if (reason == EACCES)
       problem_ += "; the daemon's user must be in the group of its sockets (`wpa_supplicant -G netdev`)";
     if (reason == ECONNREFUSED || reason == ENOENT)
-      problem_ += "; does it run, with " + (global_ ? "-g " + path : "this socket") + "?";
+      problem_ += "; does it run, with " + (global ? "-g " + path : "this socket") + "?";
     return false;
   }
   socket_ = std::move(socket);

@@ -42,8 +42,11 @@ std::string value_of(std::string_view answer, std::string_view key);
 class Supplicant
 {
 public:
-  // "auto" looks where wpa_supplicant's socket usually is.
-  explicit Supplicant(std::string path) : path_ { std::move(path) } {}
+  // "auto" looks where wpa_supplicant's socket usually is, in the directories `run`.
+  explicit Supplicant(std::string path, std::vector<std::string> run = { "/run", "/var/run" })
+      : path_ { std::move(path) }, run_ { std::move(run) }
+  {
+  }
 
   // Whether it answers, for the interface or for all. False: problem() says why and what to do.
   bool present(const std::string& interface);
@@ -73,9 +76,11 @@ private:
   std::optional<std::string> ask(const std::string& command);
   bool agrees(const std::string& command);
   bool connect();
+  bool connect_to(const std::string& path, bool global);
   std::string of(const std::string& interface) const;
 
   std::string path_;
+  std::vector<std::string> run_;
   std::string interface_ {}; // whose socket will do
   bool global_ = true;
   bool kind_known_ = false; // of a socket that somebody named

@@ -49,5 +49,48 @@ TEST(Lease, of_no_hosts_address_of_half_the_internet_or_of_no_time_is_none)
   EXPECT_FALSE(parse_lease("lease ip=192.0.2.7 mask=24 router= lease=0")) << "was one without an end";
 }
 
+kernel::InterfaceAddress leased(const std::string& address, unsigned prefix)
+{
+  return { .address = address, .prefix = prefix };
+}
+
+const std::vector<Neighbour> laptop { { "lo", "127.0.0.1", 8 },
+                                      { "wlan0", "192.168.1.20", 24 },
+                                      { "tun0", "10.0.0.5", 8 } };
+
+TEST(Lease, a_second_access_point_of_our_network_is_as_good_as_another_network)
+{
+  EXPECT_EQ(objection(leased("192.168.1.21", 24), laptop), "");
+  EXPECT_EQ(objection(leased("192.0.2.7", 24), laptop), "");
+  EXPECT_EQ(objection(leased("192.168.1.21", 16), laptop), "") << "the route of wlan0 is the more specific one";
+}
+
+// A network of the user's that anybody can take the name of: a smaller one in the midst of the own one, with its
+// router.
+TEST(Lease, no_part_of_the_network_that_another_interface_is_in_is_taken_from_it)
+{
+  EXPECT_EQ(objection(leased("192.168.1.5", 28), laptop),
+            "its network (/28) is a part of that of wlan0 (/24), which would be cut off");
+  EXPECT_NE(objection(leased("192.168.1.1", 32), laptop), "");
+  EXPECT_NE(objection(leased("10.1.2.3", 24), laptop), "");
+  EXPECT_NE(objection(leased("192.168.1.20", 24), laptop), "") << "our own address";
+  std::vector<Neighbour> home = laptop;
+  home.push_back({ "wlan1", "10.1.2.9", 24 });
+  EXPECT_EQ(objection(leased("10.1.2.3", 24), home), "") << "it takes nothing that wlan1 has not taken";
+}
+
+TEST(Lease, other_interfaces_are_those_of_this_machine)
+{
+  for (const Neighbour& one : neighbours("none"))
+    if (one.interface == "lo" && one.address == "127.0.0.1")
+    {
+      EXPECT_EQ(one.prefix, 8u);
+      for (const Neighbour& other : neighbours("lo"))
+        EXPECT_NE(other.interface, "lo");
+      return;
+    }
+  GTEST_SKIP() << "the loopback interface is down here";
+}
+
 } // namespace
 } // namespace tandem::association

@@ -5,12 +5,14 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <string_view>
@@ -26,12 +28,14 @@ namespace
 class Played
 {
 public:
-  explicit Played(std::map<std::string, std::string, std::less<>> answers, std::string otherwise = {})
-      : answers_ { std::move(answers) }, otherwise_ { std::move(otherwise) }
+  explicit Played(std::map<std::string, std::string, std::less<>> answers, std::string otherwise = {},
+                  std::string name = "socket")
+      : answers_ { std::move(answers) }, otherwise_ { std::move(otherwise) }, name_ { std::move(name) }
   {
-    std::array<char, 32> name { "/tmp/tandem-wpa-XXXXXX" };
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error { "no directory" };
-    directory_ = name.data();
+    std::array<char, 32> fresh { "/tmp/tandem-wpa-XXXXXX" };
+    if (::mkdtemp(fresh.data()) == nullptr) throw std::runtime_error { "no directory" };
+    directory_ = fresh.data();
+    std::filesystem::create_directories(std::filesystem::path { path() }.parent_path());
     sockaddr_un at {};
     at.sun_family = AF_UNIX;
     std::memcpy(at.sun_path, path().c_str(), path().size());
@@ -44,10 +48,10 @@ public:
   {
     ends_ = true;
     thread_.join();
-    ::unlink(path().c_str());
-    ::rmdir(directory_.c_str());
+    std::filesystem::remove_all(directory_);
   }
-  std::string path() const { return directory_ + "/socket"; }
+  std::string path() const { return directory_ + "/" + name_; }
+  const std::string& directory() const { return directory_; }
 
 private:
   void run()
@@ -71,6 +75,7 @@ private:
 
   std::map<std::string, std::string, std::less<>> answers_;
   std::string otherwise_;
+  std::string name_;
   std::string directory_ {};
   kernel::Fd socket_ {};
   std::atomic<bool> ends_ = false;
@@ -221,6 +226,45 @@ TEST(Supplicant, AStationsInterfaceRequiresWhatTheCardsDoes)
   EXPECT_NE(begun("2\n", "").find("pmf"), std::string::npos);
   EXPECT_NE(begun("", "OK\n").find("pmf"), std::string::npos) << "it did not say";
   EXPECT_EQ(begun("FAIL\n", "FAIL\n"), "") << "one that does not know the word";
+}
+
+// One that was killed leaves its socket; the one after it is NetworkManager's, without a global one.
+TEST(Supplicant, ASocketThatNobodyListensToDoesNotHideTheNextOne)
+{
+  const Played played { { { "PING", "PONG\n" }, { "ROAM 02:00:00:00:00:01", "OK\n" } }, {}, "wpa_supplicant/wlan0" };
+  const std::string stale = played.directory() + "/wpa_supplicant-global";
+  {
+    const kernel::Fd socket { ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0) };
+    sockaddr_un at {};
+    at.sun_family = AF_UNIX;
+    std::memcpy(at.sun_path, stale.c_str(), stale.size());
+    ASSERT_EQ(::bind(socket.get(), reinterpret_cast<const sockaddr*>(&at), sizeof at), 0);
+  }
+  Supplicant supplicant { "auto", { played.directory() } };
+  ASSERT_TRUE(supplicant.present("wlan0")) << supplicant.problem();
+  EXPECT_FALSE(supplicant.global());
+  EXPECT_TRUE(supplicant.has("wlan0"));
+  EXPECT_EQ(supplicant.roam("wlan0", { 2, 0, 0, 0, 0, 1 }), "");
+
+  Supplicant alone { "auto", { played.directory() } };
+  EXPECT_FALSE(alone.present("wlan1"));
+  EXPECT_NE(alone.problem().find("does it run, with -g " + stale), std::string::npos) << alone.problem();
+}
+
+// Debian's directory of sockets is closed to who is not in the group netdev, who does not even see what is in it.
+TEST(Supplicant, ADirectoryThatIsClosedToUsIsNotAnEmptyOne)
+{
+  if (::geteuid() == 0 && ::seteuid(65534) != 0) GTEST_SKIP() << "nothing is closed to root";
+  std::array<char, 32> run { "/tmp/tandem-wpa-XXXXXX" };
+  ASSERT_NE(::mkdtemp(run.data()), nullptr);
+  const std::string directory = std::string { run.data() } + "/wpa_supplicant";
+  ASSERT_EQ(::mkdir(directory.c_str(), 0), 0);
+  Supplicant supplicant { "auto", { run.data() } };
+  EXPECT_FALSE(supplicant.present("wlan0"));
+  EXPECT_NE(supplicant.problem().find("must be in the group"), std::string::npos) << supplicant.problem();
+  EXPECT_EQ(::chmod(directory.c_str(), 0700), 0);
+  EXPECT_EQ(::seteuid(::getuid()), 0);
+  std::filesystem::remove_all(run.data());
 }
 
 } // namespace
