@@ -63,3 +63,16 @@ def test_a_day_that_leaves_too_much_is_a_finding(tmp_path: Path, logged: int, on
     assert len(days.outcome.findings) == (1 if found else 0)
     assert found in "".join(days.outcome.findings)
     assert days.outcome.days[0]["flows"] == 3
+
+
+def test_what_was_spent_before_midnight_counts_for_the_day(tmp_path: Path) -> None:
+    """The day is noted when the clock has begun the next one, whose budget is untouched."""
+    days = Days(Plan(86400.0, 1, "soak-", 1, False, 0.0, False, None, tmp_path), lambda _: None)
+    answers = {"/v1/budget": {"today": {"used_bytes": 10_000_001}, "month": {"used_bytes": 0}}, "/v1/status": {"flows": {"count": 3}}}
+    watched = SimpleNamespace(lab=SimpleNamespace(directory=tmp_path), daemon=SimpleNamespace(api=answers.get), resident=lambda: 1, descriptors=dict)
+    days._look_at_budget(watched)  # noqa: SLF001 - after a session
+    answers["/v1/budget"]["today"]["used_bytes"] = 0
+    for day in (0, 1):
+        days._note_day(day, watched, 0)  # noqa: SLF001
+    assert [one["cell_today"] for one in days.outcome.days] == [10_000_001, 0]
+    assert len(days.outcome.findings) == 1 and "in a day" in days.outcome.findings[0]

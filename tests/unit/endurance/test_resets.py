@@ -6,13 +6,16 @@ import hashlib
 import socket
 import struct
 import sys
+from collections import deque
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tools" / "endurance"))
+sys.path[:0] = [str(Path(__file__).resolve().parents[3] / "tools" / name) for name in ("endurance", "common", "lab")]
 
+from tandem_soak import captures  # noqa: E402
 from tandem_soak.packets import ACK, RST, SYN, Packet, Unreadable, read, subflows  # noqa: E402
 from tandem_soak.resets import decisive, resets, told_by_kernel  # noqa: E402
 
@@ -128,3 +131,17 @@ def test_subflows_of_an_mptcp_connection() -> None:
     other = Packet(1.2, "cell0", True, "10.77.2.2", 50001, SERVER, 80, 1, 0, SYN, 0, None, b"\x1e\x0c\x10\x02" + b"zzzz" + b"abcd")
     assert subflows([capable, join, other], PORT) == {PORT, 50000}
     assert subflows([join, other], PORT) == {PORT}
+
+
+def test_a_clock_that_jumps_later_moves_no_word_of_the_kernel(monkeypatch) -> None:
+    """Else a reset of the kernel's own is not found for its packet, and is told to be the daemon's."""
+    word = captures.KernelWord.__new__(captures.KernelWord)
+    word._lines, word._trace = deque(), SimpleNamespace(ended=lambda: False)
+    wall = [1000.0]
+    monkeypatch.setattr(captures.time, "time", lambda: wall[0])
+    monkeypatch.setattr(captures.time, "monotonic", lambda: 100.0)
+    word._take("          <idle>-0       [000] ..s1.   100.000000: tcp_send_reset: skbaddr=0 skaddr=0 src=10.0.0.1:80 dest=10.0.0.2:4711 state=TCP_CLOSE")
+    wall[0] += 40 * 86400.0
+    told, = word.told() or []
+    assert told.time == 1000.0
+    assert word.lines(4711) or word.lines(80)

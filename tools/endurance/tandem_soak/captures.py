@@ -75,18 +75,20 @@ class KernelWord:
     """Resets as the kernel tells of them, of all namespaces: tracepoints of its own instance. `told` is None where it has none (or may not be asked)."""
 
     def __init__(self, name: str):
-        self._lines: deque[str] = deque(maxlen=_RESETS_MOST)
+        self._lines: deque[tuple[str, float]] = deque(maxlen=_RESETS_MOST)  # and what the wall clock was ahead of the trace's then: it may jump later
         # Other people's resets are among them; what is no reset is filtered in the kernel.
-        self._trace = Tracepoints(name.rstrip("-"), [f"echo 1 > events/tcp/tcp_{which}_reset/enable" for which in ("send", "receive")], self._lines.append)
+        self._trace = Tracepoints(name.rstrip("-"), [f"echo 1 > events/tcp/tcp_{which}_reset/enable" for which in ("send", "receive")], self._take)
+
+    def _take(self, line: str) -> None:
+        self._lines.append((line, time.time() - time.monotonic()))
 
     def told(self) -> list[KernelReset] | None:
         if self._trace.ended():
             return None
-        offset = time.time() - time.monotonic()
-        return [word for line in list(self._lines) if (word := told_by_kernel(line, offset))]
+        return [word for line, offset in list(self._lines) if (word := told_by_kernel(line, offset))]
 
     def lines(self, port: int) -> list[str]:
-        return [line for line in list(self._lines) if f":{port} " in line or f"port={port} " in line]
+        return [line for line, _ in list(self._lines) if f":{port} " in line or f"port={port} " in line]
 
     def close(self) -> None:
         self._trace.close()

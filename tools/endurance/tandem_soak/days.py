@@ -38,6 +38,7 @@ class Days(Soak):
 
     # A subflow that was silent goes when its connection has, once that is idle itself.
     forgotten = 40.0 + 2 * FLOW_IDLE
+    _most_today = 0  # bytes by cellular: the clock's day may begin anew at any hour of a day here
 
     def run(self, stop: threading.Event) -> Outcome:
         with ExitStack() as stack:
@@ -120,14 +121,22 @@ class Days(Soak):
         self._ended.clear()
         traffic = self._start_traffic(lab, name)
         self._disturb(chaos, traffic, lambda: stop.wait(SESSION), stop)
+        watched.check()
+        self._look_at_budget(watched)
+
+    def _look_at_budget(self, watched: Watched) -> dict[str, Any]:
+        budget: dict[str, Any] = watched.daemon.api("/v1/budget")
+        self._most_today = max(self._most_today, budget["today"]["used_bytes"])
+        return budget
 
     def _note_day(self, day: int, watched: Watched, logged: int) -> None:
         """What a person would look at in the morning, and what must not grow."""
         directory = watched.lab.directory
-        budget = watched.daemon.api("/v1/budget")
+        budget = self._look_at_budget(watched)
+        today, self._most_today = self._most_today, 0
         on_disk = sum(one.stat().st_size for place in ("evidence", "budget", "saved") for one in (directory / place).rglob("*") if one.is_file())
         one: dict[str, Any] = {"day": day, "kib": watched.resident(), "descriptors": sum(watched.descriptors().values()), "logged": logged, "on_disk": on_disk,
-                               "cell_today": budget["today"]["used_bytes"], "cell_month": budget["month"]["used_bytes"], "flows": watched.daemon.api("/v1/status")["flows"]["count"]}
+                               "cell_today": today, "cell_month": budget["month"]["used_bytes"], "flows": watched.daemon.api("/v1/status")["flows"]["count"]}
         self.outcome.days.append(one)
         for words, value, most in (("of log in a day", logged, LOG_A_DAY), ("on disk", on_disk, STATE_MOST), ("by cellular in a day", one["cell_today"], 10_000_000),
                                    ("by cellular in a month", one["cell_month"], 50_000_000)):

@@ -21,6 +21,7 @@ from .world import Laptop
 TOGGLES_PER_SECOND = 100
 TOGGLING, ALL_ON = 8.0, 6.0  # s, in turn
 STRONG, WEAK = -50, (-68, -72, -76)  # dBm: far from a handoff, and where `rate` sees one coming
+SETTLES = 5.0  # s after an interface came back: duplicate address detection (RFC 4862), routes
 REMEMBERED = 40_000  # notes: a hundred toggles a second, for as long as a transfer may hang, and more
 KNOBS = {
     "offload": {"probe_copies": (2, 6), "window_mss": (4, 20, 60), "wifi_ack_ratio": (1, 4, 8)},
@@ -50,7 +51,8 @@ class Chaos:
         self.errors: list[str] = []
         self._notes: deque[tuple[float, str]] = deque(maxlen=REMEMBERED)
         self.stopping = threading.Event()
-        self.flapped: list[tuple[str, float, float]] = []
+        self._taken: set[str] = set()  # interfaces that are away now
+        self._given_back = float("-inf")  # when one last came back
         self._locks = {name: threading.Lock() for name in ("wifi", "cell", "daemon", "wlan1", "")}
         self._threads: list[threading.Thread] = []
         self.began = time.monotonic()
@@ -80,6 +82,7 @@ class Chaos:
         for ap in ("ap1", "ap2"):
             self.set("wifi.signal", STRONG, ap=ap)
         self.laptop.whole()
+        self._taken.clear()
 
     def note(self, words: str) -> None:
         self._notes.append((time.monotonic(), words))
@@ -93,6 +96,19 @@ class Chaos:
         """A change of the air or of the cellular gateway."""
         self.note(" ".join([f"{key} = {value}", *where.values()]))
         self.lab.set(key, value, **where)
+
+    def take_away(self, name: str) -> None:
+        self._taken.add(name)
+        self.laptop.down(name)
+
+    def give_back(self, name: str) -> None:
+        self.laptop.up(name)
+        self._given_back = time.monotonic()
+        self._taken.discard(name)
+
+    def wayless(self, seconds: float) -> bool:
+        """Whether in the last so many seconds an interface was away, or had just come back: then a connection may find no route, whatever Tandem does."""
+        return bool(self._taken) or time.monotonic() - self._given_back < seconds + SETTLES
 
     def late(self) -> bool:
         """In the second half of the run the daemon is not killed any more: what it leaks shall be seen."""
@@ -191,10 +207,10 @@ def _nat(chaos: Chaos, draw: random.Random) -> None:
 def _flap(*names: str) -> Callable[[Chaos, random.Random], None]:
     def act(chaos: Chaos, draw: random.Random) -> None:
         for name in names:
-            chaos.laptop.down(name)
+            chaos.take_away(name)
         chaos.hold(draw.uniform(0.05, 1.5))
         for name in names:
-            chaos.laptop.up(name)
+            chaos.give_back(name)
 
     return act
 

@@ -170,6 +170,8 @@ class Soak:
             self._under_way = one["under_way"]
             return
         one["at"] = round(time.monotonic() - self._began, 1)
+        if one["outcome"] == "no route" and not self._wayless(float(one["seconds"])):
+            one = {**one, "outcome": "broken", "why": f"{one.get('why', '')}; no interface was away"}
         result = self.outcome
         result.transfers[one["outcome"]] += 1
         result.bytes += one["bytes"]
@@ -178,6 +180,10 @@ class Soak:
             self._slow(one)
         elif one["outcome"] != "no route":
             self._bad(one)
+
+    def _wayless(self, seconds: float) -> bool:
+        assert self._keeper
+        return self._keeper.chaos.wayless(seconds)
 
     def _slow(self, one: dict[str, Any]) -> None:
         """Whole ones are no fault; which of them took longest tells what nearly became one."""
@@ -229,6 +235,7 @@ class Soak:
             if time.monotonic() > deadline or self.outcome.interrupted:
                 break
         if not self._ended.is_set() and not self.outcome.interrupted:
+            self._under_way = None  # of an earlier session
             traffic.send_signal(signal.SIGUSR1)
             if not system.wait_until(lambda: self._under_way is not None, 5.0):
                 self.outcome.lab_errors.append("the traffic did not end and does not say what is under way: what hung is not known")

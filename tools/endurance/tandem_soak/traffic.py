@@ -25,7 +25,7 @@ from typing import Any
 from stalls import Stalls  # beside this file
 
 IPPROTO_MPTCP = 262
-# A laptop whose only interface is gone cannot begin a connection, with or without Tandem.
+# A laptop whose interface is gone cannot begin a connection, with or without Tandem. Whether one was is for the run to say (run.py).
 NO_WAY = {errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EADDRNOTAVAIL, errno.EINVAL, errno.ENETDOWN, errno.EACCES}
 IDLE_LONGEST = 20.0  # the server closes after 60 s
 
@@ -60,10 +60,11 @@ class Application(threading.Thread):
         while not self.stopping.is_set():
             way = Way(self.random.random() < 0.4, self.random.random() < 0.4, self.plan["mptcp"] > 0 and self.random.random() < self.plan["mptcp"], self.random.random() < 0.35)
             count = self.random.choice([1, 1, 1, 1, 3, 8])  # short, or kept alive
+            began = time.monotonic()
             try:
                 self._connection(way, count)
-            except Unreachable:
-                say({"kind": way.name(), "outcome": "no route", "bytes": 0, "seconds": 0.0})
+            except Unreachable as fault:
+                say({"kind": way.name(), "outcome": "no route", "why": f"while connecting: {fault}", "bytes": 0, "wanted": 0, "seconds": round(time.monotonic() - began, 3)})
                 self.stopping.wait(0.5)
 
     def _connection(self, way: Way, count: int) -> None:
@@ -90,8 +91,10 @@ class Application(threading.Thread):
         self.now = {"kind": way.name(), "kept": kept, "began": began, "bytes": 0, "wanted": 0}
         connection.sock = socket.socket(socket.AF_INET6 if way.v6 else socket.AF_INET, socket.SOCK_STREAM, IPPROTO_MPTCP if way.mptcp else 0)
         connection.sock.settimeout(self.plan["patience"])
+        begun = False
         try:
             connection.sock.connect((address, port))
+            begun = True
             self.now["address"], self.now["port"] = connection.sock.getsockname()[:2]
             if way.tls:
                 context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -101,9 +104,10 @@ class Application(threading.Thread):
             return connection
         except OSError as error:
             connection.close()
-            if error.errno in NO_WAY:
+            # In the middle of a TLS handshake it is a connection that broke.
+            if not begun and error.errno in NO_WAY:
                 self.now = None
-                raise Unreachable from error
+                raise Unreachable(repr(error)) from error
             self._done(outcome_of(error), f"while connecting: {error!r}")
             return None
 
@@ -138,6 +142,10 @@ class Application(threading.Thread):
         while data := answer.read1(65536):
             digest.update(data)
             self.now["bytes"] += len(data)
+        got = int(self.now["bytes"])
+        # What ended early was cut off, not changed: read1() does not tell.
+        if answer.length and digest.digest() == hashlib.sha256(wanted[:got]).digest():
+            raise http.client.IncompleteRead(b"", answer.length)
         answer.close()
         if answer.status != (206 if "Range" in headers else 200):
             self.now["why"] = f"status {answer.status}"

@@ -27,6 +27,8 @@ CONFIG: dict[str, Any] = {
     "modules": {"mirror": {"enabled": True, "strategy": "replay"}, "rate": {"enabled": True, "uploads": True}},
 }
 
+# A daemon of which a thread stands still lives on: /v1/status takes both of them. A question may find all places taken, so it is asked again.
+ASKED, ASKED_FOR = 3, 5.0  # times; s each
 LOG_MOST = 32 << 20  # bytes: a hundred toggles a second are a line each
 
 
@@ -72,6 +74,7 @@ class Watched:
         self.findings: list[str] = []
         self.memory: list[tuple[float, int, int]] = []  # life, seconds of it, KiB resident
         self.lives = 0
+        self.silent_life = 0  # in which it was found not to answer
         self.born = 0.0
         self.lock = threading.RLock()  # while it is started, ended or stopped; readers do not take it
         # The kernel ends the daemon with the thread that started it.
@@ -168,12 +171,15 @@ class Watched:
             self.daemon.signal(signal.SIGHUP)
 
     def check(self) -> None:
-        """Whether it still lives; if not, that is a finding, and it is started again."""
+        """Whether it still lives, and answers; if not, that is a finding. When it does not live it is started again."""
         with self.lock:
             if self.alive:
                 if self.daemon.log.stat().st_size > LOG_MOST:
                     os.truncate(self.daemon.log, 0)  # it is appended to
                 self.memory.append((self.lives, time.monotonic() - self.born, self.resident()))
+                if self.silent_life != self.lives and not self.answers() and self.alive:
+                    self.silent_life = self.lives
+                    self.finding(f"the daemon lives and did not answer {ASKED} times in life {self.lives}, for {ASKED_FOR:g} s each")
                 return
             assert self.daemon.process
             words = self.daemon.log.read_text(errors="replace").strip().splitlines()[-6:]
@@ -205,9 +211,12 @@ class Watched:
         return found
 
     def _note_faults(self) -> None:
-        """Counters that end with this life."""
-        with suppress(LabError, OSError, ValueError, KeyError):
-            self.take_counters(self.daemon.api("/v1/status"))
+        """Counters that end with this life. Raises for an answer without them: it would pass for one without faults."""
+        try:
+            status = self.daemon.api("/v1/status")
+        except (LabError, OSError, ValueError):  # it may have ended just now
+            return
+        self.take_counters(status)
 
     def take_counters(self, status: dict[str, Any]) -> None:
         for name in ("queued", "rerouted", "injected"):
@@ -239,6 +248,15 @@ class Watched:
                 return answer
             except OSError:
                 return b""
+
+    def answers(self) -> bool:
+        """Whether it says how it is."""
+        for attempt in range(ASKED):
+            if attempt:
+                time.sleep(0.2)
+            if b" 200 " in self.ask(b"GET /v1/status HTTP/1.1\r\nHost: tandem\r\nConnection: close\r\n\r\n", ASKED_FOR)[:20]:
+                return True
+        return False
 
     def log_tail(self, most: int) -> bytes:
         """The last so many bytes of its log."""
