@@ -21,6 +21,7 @@ from conftest import ROOT
 
 from tandem_ab import cli, workloads
 from tandem_ab.arms import Arm
+from tandem_ab.runner import Runner
 from tandem_ab.stopping import Stopped
 from tandem_ab.store import Store
 from tandem_ab.switch import Busy, Switch, state_file
@@ -371,6 +372,46 @@ def test_a_download_begun_again_just_before_the_end_costs_no_pair(server: str) -
     outcome = workloads.Download(server + "/slow", 0.0, 0.65).run()
     assert not outcome.reason and outcome.downloads == 3 and outcome.bytes == 200_000
     assert "curl" in workloads.Download(server + "/slow", 0.0, 0.2).run().reason, "the first one must be answered"
+
+
+@pytest.mark.parametrize("workload", [lambda url: workloads.Download(url + "/file", 0.0, 0.2), lambda url: workloads.Requests([url + "/small"], 2)])
+def test_a_workload_says_which_connections_were_its_own(server: str, monkeypatch: pytest.MonkeyPatch, workload) -> None:
+    came: list[str] = []
+    monkeypatch.setattr(Server, "parse_request", lambda self: came.append("%s:%d" % self.client_address) or http.server.BaseHTTPRequestHandler.parse_request(self))
+    assert list(workload(server).run().connections) == came and came
+
+
+class Left:
+    """A download whose connection the daemon tells of."""
+
+    seconds, unit, smaller_is_better = 0.0, "Mb/s", False
+
+    def run(self) -> workloads.Outcome:
+        return workloads.Outcome(10.0, 5_000_000, 1.0, connections=["10.0.0.2:50000", "10.0.0.2:50001"])
+
+
+@pytest.mark.parametrize("told, reason", [
+    ([("10.0.0.2:50000", "to example.org is excluded"), ("10.0.0.2:50001", "to example.org is excluded")], "mirror: Tandem leaves what is measured alone: to example.org is excluded"),
+    ([("10.0.0.2:50001", "to example.org is excluded"), ("10.0.0.2:7", "")], "mirror: Tandem leaves what is measured alone: to example.org is excluded"),
+    ([("10.0.0.2:50000", "to example.org is excluded"), ("10.0.0.2:50001", "")], ""),
+    ([("10.0.0.2:7", "to example.org is excluded")], "")])
+def test_what_is_excluded_is_not_measured(daemon, tmp_path: Path, told: list[tuple[str, str]], reason: str) -> None:
+    """Both arms would be plain, and nothing would be found after forty minutes."""
+    daemon.flows = [{"local": local, **({"excluded": why} if why else {})} for local, why in told]
+    real = Daemon(str(daemon.path))
+    with Switch(real, tmp_path) as switch:
+        pair = Runner(real, switch, Left(), [Arm("off", frozenset()), Arm("mirror", frozenset({"mirror"}))], Nowhere(), lambda *_: None, 1.0, False).pair()  # type: ignore[arg-type]
+    assert pair["discarded"] == reason
+
+
+class Nowhere:
+    """A store that keeps nothing on the disk."""
+
+    def __init__(self) -> None:
+        self.head, self.pairs = {"seed": 1, "washout_s": 0.0}, []
+
+    def append(self, pair: dict) -> None:
+        self.pairs.append(pair)
 
 
 def test_an_address_is_one_address(server: str) -> None:

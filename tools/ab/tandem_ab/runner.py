@@ -7,14 +7,14 @@ import random
 import time
 from typing import Any, Callable, Sequence
 
-from tandem_common.control import Daemon
+from tandem_common.control import Daemon, understood
 from tandem_common.errors import Failure
 
 from .arms import Arm
 from .store import Store
 from .surroundings import between, disturbance, hands_off, moment, unvalidated
 from .switch import Switch
-from .workloads import Workload
+from .workloads import Outcome, Workload
 
 IN_A_ROW = 5  # pairs that do not count before it gives up
 
@@ -60,7 +60,7 @@ class Runner:
         outcome = self._workload.run()
         after = moment(self._daemon)
         beside = between(before, after, self._cores)
-        reason = missing or self._switch.touched(arm) or hands_off(bool(arm.modules), before, after) or outcome.reason or disturbance(first, before, after, beside, self._busy_limit)
+        reason = missing or self._switch.touched(arm) or hands_off(bool(arm.modules), before, after) or self._left_alone(arm, outcome) or outcome.reason or disturbance(first, before, after, beside, self._busy_limit)
         if not reason and not self._counts_unvalidated and arm.name != "queued":
             reason = unvalidated("offload" in arm.modules, after, beside)
         reason = reason or self._strange(outcome)
@@ -69,7 +69,16 @@ class Runner:
             trial["lost"] = True  # by what was measured, not by what was around it: a setting may be to blame
         return trial, reason
 
-    def _strange(self, outcome: Any) -> str:
+    def _left_alone(self, arm: Arm, outcome: Outcome) -> str:
+        """Why a trial of an arm with modules is one without: its connections are excluded, or lead into a tunnel. What is over is known for some seconds still."""
+        if not arm.modules or not outcome.connections:
+            return ""
+        with understood(f"{self._daemon.path}: the daemon's"):
+            why = {flow["local"]: flow.get("excluded", "") for flow in self._daemon.get("/v1/flows")}
+        ours = [why[end] for end in outcome.connections if end in why]
+        return f"Tandem leaves what is measured alone: {ours[0]}" if ours and all(ours) else ""
+
+    def _strange(self, outcome: Outcome) -> str:
         """Why an answer is not the one that the first pair got; that one is remembered."""
         known = self._store.head.get("reference")
         told = {key: value for key, value in outcome.reference.items() if value is not None}

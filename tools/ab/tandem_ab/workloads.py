@@ -32,6 +32,7 @@ class Outcome:
     reference: Mapping[str, Any] = field(default_factory=dict)
     downloads: int = 1
     beside: Mapping[str, Any] = field(default_factory=dict)  # what else is worth a column
+    connections: Sequence[str] = ()  # its own, by their local ends as the daemon writes them; none: not known
 
 
 class Workload:
@@ -101,6 +102,12 @@ def fault_of(told: Mapping[str, Any], words: str, cut_is_fine: bool) -> str:
     return ""
 
 
+def local_end(told: Mapping[str, Any]) -> str:
+    """Of the latest connection that curl told of, as /v1/flows has it; empty: it had none."""
+    address, port = str(told.get("local_ip") or ""), int(told.get("local_port") or 0)
+    return "" if not address or not port else f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
 class Download(Workload):
     """A download for a time, by curl. One that ends before the time is over begins again, on another connection."""
 
@@ -117,9 +124,11 @@ class Download(Workload):
         opened, end = began + self._warm_up, began + self._warm_up + self._measured
         counted = before = downloads = 0
         reference: dict[str, Any] = {}
+        ends: list[str] = []
         while (left := end - time.monotonic()) > 0.01:
             downloads += 1
-            early, here, fault, seen = self._once(left, opened)
+            early, here, fault, seen, end_here = self._once(left, opened)
+            ends += [end_here] if end_here else []
             before += early
             counted += here
             if seen.pop("unanswered", False) and reference and left < ANSWER_S:
@@ -134,10 +143,10 @@ class Download(Workload):
         if counted == 0:
             return Outcome(0.0, 0, self._measured, f"not a byte in {self._measured:g} s", reference, downloads)
         beside = {"warm_up_mbps": before * 8e-6 / self._warm_up} if self._warm_up else {}
-        return Outcome(counted * 8e-6 / self._measured, counted, self._measured, "", reference, downloads, beside)
+        return Outcome(counted * 8e-6 / self._measured, counted, self._measured, "", reference, downloads, beside, ends)
 
-    def _once(self, left: float, opened: float) -> tuple[int, int, str, dict[str, Any]]:
-        """Bytes that came before and from `opened` on, what was wrong, and what the answer is known by: which host, what length."""
+    def _once(self, left: float, opened: float) -> tuple[int, int, str, dict[str, Any], str]:
+        """Bytes that came before and from `opened` on, what was wrong, what the answer is known by (which host, what length), and its connection's local end."""
         argv = [self._curl, "-sSg", "-L", "--max-time", f"{left:.3f}", "-w", "%{stderr}%{json}%{header_json}", "-o", "-", self._url]
         early = counted = 0
         with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -155,11 +164,11 @@ class Download(Workload):
                 raise
         told, before = _last_jsons(words)
         if not told:
-            return early, counted, f"curl: {before.strip() or f'exit code {process.returncode}'}", {}
+            return early, counted, f"curl: {before.strip() or f'exit code {process.returncode}'}", {}, ""
         head = {name.lower(): value[-1] for name, value in told[1].items() if isinstance(value, list)} if len(told) > 1 else {}
         fault = fault_of(told[0], before, cut_is_fine=True)
         late = {"unanswered": True} if fault and told[0].get("exitcode") == 28 else {}
-        return early, counted, fault, {"from": urlsplit(str(told[0].get("url_effective"))).netloc, "length": head.get("content-length")} | late
+        return early, counted, fault, {"from": urlsplit(str(told[0].get("url_effective"))).netloc, "length": head.get("content-length")} | late, local_end(told[0])
 
 
 class Upload(Workload):
@@ -209,7 +218,8 @@ class Upload(Workload):
             fault = "the server ended the upload before its time"
         if not counted and not fault:
             fault = f"not a byte taken in {self._measured:g} s"
-        return Outcome(counted * 8e-6 / self._measured, counted, self._measured, fault, {"from": self._url})
+        ends = [end_here] if told and (end_here := local_end(told[0])) else []
+        return Outcome(counted * 8e-6 / self._measured, counted, self._measured, fault, {"from": self._url}, connections=ends)
 
 
 class Requests(Workload):
@@ -246,7 +256,7 @@ class Requests(Workload):
         got = int(sum(one.get("size_download", 0) for one in told))
         reference = {"total": got}
         figure = sum(times) / len(times) * 1000 if times else 0.0
-        return Outcome(figure, got, time.monotonic() - began, faults[0] if faults else "", reference, len(told))
+        return Outcome(figure, got, time.monotonic() - began, faults[0] if faults else "", reference, len(told), connections=[end for one in told if (end := local_end(one))])
 
 
 class Command(Workload):
