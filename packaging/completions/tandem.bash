@@ -159,6 +159,8 @@ _tandem()
         esac
       elif [[ $before == status ]]; then
         COMPREPLY=($(compgen -W "--json --help" -- "$word"))
+      elif [[ $before == stop ]]; then
+        COMPREPLY=($(compgen -W "--help" -- "$word"))
       elif [[ $before == --report || $before == show ]]; then
         COMPREPLY=($(compgen -d -- "$word"))
       elif [[ $before == --parquet ]]; then

@@ -4,7 +4,10 @@
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
+#include <sys/socket.h>
+#include <sys/time.h>
 
+#include <cerrno>
 #include <optional>
 #include <utility>
 
@@ -31,6 +34,41 @@ constexpr std::uint64_t largest_answer = 2ull << 30;
   throw Failure { socket.string() + ": " + fault.message() };
 }
 
+[[noreturn]] void fail_without_answer(Duration timeout)
+{
+  throw Failure { "the daemon did not answer within "
+                  + std::to_string(std::chrono::ceil<std::chrono::seconds>(timeout).count())
+                  + " s; see its log, or restart it: tandem down, tandem up" };
+}
+
+// connect(2) on this machine is at once, but for a server that hangs: it waits then for a place in the queue of those
+// that were not accepted, as long as sends may (unix(7)).
+void connect(Local::socket& socket, const std::string& path, Duration timeout, beast::error_code& fault)
+{
+  const auto longest = std::chrono::ceil<std::chrono::microseconds>(timeout).count();
+  const timeval limit { .tv_sec = longest / 1'000'000, .tv_usec = longest % 1'000'000 };
+  socket.open(Local {}, fault);
+  if (!fault && ::setsockopt(socket.native_handle(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) != 0)
+    fault.assign(errno, beast::error_code {}.category());
+  if (!fault) socket.connect(Local::endpoint { path }, fault);
+}
+
+// EAGAIN of connect(2), which Asio takes for want of buffers.
+bool no_place(const beast::error_code& fault)
+{
+  return fault == boost::system::errc::resource_unavailable_try_again || fault == boost::system::errc::no_buffer_space;
+}
+
+// The daemon's answer to a change. What is no such thing is no confirmation either.
+nlohmann::json confirmation(const std::string& target, const std::string& body)
+{
+  auto answer = nlohmann::json::parse(body, nullptr, false);
+  if (!answer.is_object())
+    throw Failure { "the daemon's answer to " + target
+                    + " is not understood, and whether anything has changed is not known; is it another version?" };
+  return answer;
+}
+
 // The words of {"error": ...}, or what else came.
 std::string words(const std::string& body, unsigned status)
 {
@@ -50,7 +88,10 @@ std::string Client::request(const std::string& method, const std::string& target
   asio::io_context context { 1 };
   beast::basic_stream<Local> stream { context };
   beast::error_code fault;
-  stream.socket().connect(Local::endpoint { socket_.string() }, fault); // on this machine: at once or never
+  const auto deadline =
+      std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::milliseconds>(timeout);
+  connect(stream.socket(), socket_.string(), timeout, fault);
+  if (no_place(fault)) fail_without_answer(timeout);
   if (fault) fail_to_connect(socket_, fault);
 
   http::request<http::string_body> request { http::string_to_verb(method), target, 11 };
@@ -64,7 +105,7 @@ std::string Client::request(const std::string& method, const std::string& target
   http::response_parser<http::string_body> parser;
   parser.body_limit(largest_answer);
   std::optional<beast::error_code> outcome;
-  stream.expires_after(std::chrono::duration_cast<std::chrono::milliseconds>(timeout));
+  stream.expires_at(deadline);
   http::async_write(stream, request,
                     [&](const beast::error_code&, std::size_t)
                     {
@@ -74,10 +115,7 @@ std::string Client::request(const std::string& method, const std::string& target
                     });
   context.run();
 
-  if (!outcome || *outcome == beast::error::timeout)
-    throw Failure { "the daemon did not answer within "
-                    + std::to_string(std::chrono::ceil<std::chrono::seconds>(timeout).count())
-                    + " s; see its log, or restart it: tandem down, tandem up" };
+  if (!outcome || *outcome == beast::error::timeout) fail_without_answer(timeout);
   if (*outcome) throw Failure { "the daemon broke off its answer (" + outcome->message() + "); see its log" };
   auto response = parser.release();
   const unsigned status = response.result_int();
@@ -93,25 +131,23 @@ std::string Client::get(const std::string& target, Duration timeout) const
 nlohmann::json Client::get_json(const std::string& target, Duration timeout) const
 {
   auto answer = nlohmann::json::parse(get(target, timeout), nullptr, false);
-  if (answer.is_discarded())
-    throw Failure { "the daemon's answer to " + target + " is not JSON; is it another version?" };
+  if (!answer.is_structured()) // nor what could not be read
+    throw Failure { "the daemon's answer to " + target + " is not understood; is it another version?" };
   return answer;
 }
 
 nlohmann::json Client::put(const std::string& target, const nlohmann::json& body) const
 {
-  return nlohmann::json::parse(request("PUT", target,
-                                       body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
-                                       std::chrono::seconds { 5 }),
-                               nullptr, false);
+  return confirmation(target,
+                      request("PUT", target, body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
+                              std::chrono::seconds { 5 }));
 }
 
 nlohmann::json Client::post(const std::string& target, const nlohmann::json& body) const
 {
-  return nlohmann::json::parse(request("POST", target,
-                                       body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
-                                       std::chrono::seconds { 5 }),
-                               nullptr, false);
+  return confirmation(target,
+                      request("POST", target, body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
+                              std::chrono::seconds { 5 }));
 }
 
 } // namespace tandem::cli

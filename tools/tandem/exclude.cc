@@ -24,6 +24,26 @@ bool is_no_unit(const std::string& name)
   return !name.ends_with('*') && !name.ends_with(".service") && !name.ends_with(".scope") && !name.ends_with(".slice");
 }
 
+// It is saved all the same: the user, say, may be made later.
+void tell_problem(const Client& client, const json& added)
+{
+  json all {};
+  try
+  {
+    all = client.get_json("/v1/exclusions");
+  }
+  catch (const Failure&)
+  {
+    return; // it is excluded, whether this is known or not
+  }
+  for (const json& one : list(all, "exclusions"))
+    if (const std::string problem = words_of(one, "problem"); !problem.empty()
+                                                              && member(one, "kind") == member(added, "kind")
+                                                              && member(one, "what") == member(added, "what"))
+      std::cerr << "tandem: it excludes nothing now: " << problem
+                << "; `tandem exclude list` tells when that changes\n";
+}
+
 } // namespace
 
 void attach_exclude(CLI::App& app, std::function<int(const Client&)>& chosen, bool& as_json)
@@ -59,6 +79,7 @@ void attach_exclude(CLI::App& app, std::function<int(const Client&)>& chosen, bo
                                             { { "kind", given->kind }, { "what", given->what } });
             const std::string text = words_of(answer, "kind") + " " + words_of(answer, "what");
             print(as_json ? pretty(answer) : text + (add ? " is excluded, saved\n" : " is excluded no longer\n"));
+            if (add) tell_problem(client, answer);
             if (add && given->kind == "service" && is_no_unit(given->what))
               std::cerr << "tandem: systemd's units end in .service, .scope or .slice; did you mean " << given->what
                         << ".service? `tandem exclude remove " << text << "` takes it back\n";

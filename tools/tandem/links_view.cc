@@ -81,9 +81,11 @@ std::string modems_table(const json& cell, const Style& style)
 
 } // namespace
 
-std::string sparkline(const std::deque<std::optional<double>>& values)
+std::string sparkline(const std::deque<std::optional<double>>& values, const Style& style)
 {
-  constexpr std::array<const char*, 8> blocks { "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" };
+  using Levels = std::array<const char*, 8>;
+  constexpr Levels blocks { "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" }, ascii { "_", ".", ":", "-", "=", "+", "*", "#" };
+  const Levels& levels = style.utf8 ? blocks : ascii;
   double least = INFINITY, most = -INFINITY;
   for (const auto& value : values)
     if (value)
@@ -100,17 +102,17 @@ std::string sparkline(const std::deque<std::optional<double>>& values)
       continue;
     }
     const double height = most > least ? (*value - least) / (most - least) : 0;
-    line += blocks[static_cast<std::size_t>(std::lround(height * (blocks.size() - 1)))];
+    line += levels[static_cast<std::size_t>(std::lround(height * (levels.size() - 1)))];
   }
   return line;
 }
 
-std::string LinksView::past(const std::string& key, std::optional<double> value)
+std::string LinksView::past(const std::string& key, std::optional<double> value, const Style& style)
 {
   History& history = history_[key];
   history.push_back(value);
   if (history.size() > kept) history.pop_front();
-  return history.size() > 1 ? sparkline(history) : std::string {};
+  return history.size() > 1 ? sparkline(history, style) : std::string {};
 }
 
 std::string LinksView::show_wifi(const std::string& link, const json& wifi, const Style& style)
@@ -131,13 +133,13 @@ std::string LinksView::show_wifi(const std::string& link, const json& wifi, cons
     aps.add({ { name, ours ? Tone::strong : Tone::plain },
               words_of(ap, "ssid"),
               reading(time, 2, " ms", 1e-3),
-              { past(link + name + " T", time), Tone::faint },
+              { past(link + name + " T", time, style), Tone::faint },
               reading(delivery, 0, " %", 100),
-              { past(link + name + " p", delivery), Tone::faint },
+              { past(link + name + " p", delivery, style), Tone::faint },
               reading(value_of(ap, "mbps"), 1),
               reading(value_of(ap, "mcs"), 0),
               reading(signal, 0, " dBm"),
-              { past(link + name + " s", signal), Tone::faint },
+              { past(link + name + " s", signal, style), Tone::faint },
               reading(value_of(ap, "beacon_loss"), 0, " %", 100),
               reading(basis == "none" ? std::nullopt : value_of(ap, "confidence"), 0, " %", 100),
               { from, from == basis || from == absent ? Tone::plain : Tone::warning } });

@@ -14,8 +14,9 @@
 namespace tandem::cli
 {
 
-// A row of block characters, the newest value on the right; absent values leave a gap. The scale is that of the values.
-std::string sparkline(const std::deque<std::optional<double>>& values);
+// A row of block characters, or of ASCII where these cannot be shown, the newest value on the right; absent values
+// leave a gap. The scale is that of the values.
+std::string sparkline(const std::deque<std::optional<double>>& values, const Style& style);
 
 class LinksView
 {
@@ -28,7 +29,7 @@ public:
 private:
   using History = std::deque<std::optional<double>>;
   std::string show_wifi(const std::string& link, const nlohmann::json& wifi, const Style& style);
-  std::string past(const std::string& key, std::optional<double> value);
+  std::string past(const std::string& key, std::optional<double> value, const Style& style);
 
   std::map<std::string, History> history_ {}; // by link, access point and value
 };

@@ -8,6 +8,7 @@
 #include "tools/tandem/client.h"
 #include "tools/tandem/exclude.h"
 #include "tools/tandem/help.h"
+#include "tools/tandem/json_values.h"
 #include "tools/tandem/life.h"
 #include "tools/tandem/links_view.h"
 #include "tools/tandem/logs.h"
@@ -64,7 +65,7 @@ int show(const Client& client, const std::string& target, bool as_json, bool wat
       print(pretty(value, watch ? -1 : 2));
     else
       // Home, then clear what is left below: no flicker.
-      print((watch && style.on ? "\x1b[H\x1b[2J" : "") + text(value, style));
+      print((watch && stdout_is_screen() ? "\x1b[H\x1b[2J" : "") + text(value, style));
     if (!watch) return 0;
     std::this_thread::sleep_for(std::chrono::seconds { 1 });
   }
@@ -180,7 +181,8 @@ int version_command(const Client& client, bool as_json)
   std::string words = "not running";
   try
   {
-    words = client.get_json("/v1/status").value("version", "unknown");
+    words = words_of(client.get_json("/v1/status"), "version");
+    if (words.empty()) words = "unknown";
     all["tandemd"] = words;
   }
   catch (const NotRunning&)
@@ -342,12 +344,12 @@ int main(int argc, char** argv)
   trace->require_subcommand(1);
   std::string recording;
   sub = trace->add_subcommand("save", "save the daemon's flight recorder as pcapng");
-  sub->add_option("FILE", recording, "file to write, or - for standard output")->required();
+  sub->add_option("FILE", recording, "file to write, or - for standard output")->required()->check(not_empty);
   sub->callback([&] { chosen = [&](const Client& c) { return save_recording(c, recording); }; });
   std::string last;
   sub = trace->add_subcommand("dump", "save the last seconds of the flight recorder");
   sub->add_option("--last", last, "how long, e.g. 30s")->required();
-  sub->add_option("-o,--output", recording, "file to write, or - for standard output")->required();
+  sub->add_option("-o,--output", recording, "file to write, or - for standard output")->required()->check(not_empty);
   sub->callback([&] { chosen = [&](const Client& c) { return save_recording(c, recording, last); }; });
 #ifdef TANDEM_WITH_TRACE
   trace_tool::attach(*trace, std::cout, std::cerr, exit_code);
@@ -413,6 +415,11 @@ int main(int argc, char** argv)
   {
     std::cerr << "tandem: " << failure.what() << '\n';
     return failure.exit_code;
+  }
+  catch (const json::exception&)
+  {
+    std::cerr << "tandem: the daemon's answer is not understood; is it another version? `tandem version` says\n";
+    return 1;
   }
   catch (const std::exception& error)
   {

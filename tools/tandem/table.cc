@@ -18,6 +18,15 @@ std::size_t width(std::string_view text)
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
+// By name (locale(7)), whether that locale is installed or not: it is the terminal's characters that count.
+bool environment_says_utf8()
+{
+  for (const char* name : { "LC_ALL", "LC_CTYPE", "LANG" })
+    if (const char* locale = std::getenv(name); locale && *locale != '\0')
+      return ::strcasestr(locale, "utf-8") != nullptr || ::strcasestr(locale, "utf8") != nullptr;
+  return false;
+}
+
 } // namespace
 
 std::string Style::operator()(Tone tone, std::string_view text) const
@@ -47,12 +56,16 @@ std::string Style::operator()(Tone tone, std::string_view text) const
   return std::string { "\x1b[" } + code + "m" + std::string { text } + "\x1b[0m";
 }
 
-Style style_of_stdout()
+bool stdout_is_screen()
 {
   const char* terminal = std::getenv("TERM");
+  return ::isatty(STDOUT_FILENO) == 1 && (!terminal || std::strcmp(terminal, "dumb") != 0);
+}
+
+Style style_of_stdout()
+{
   const char* no_color = std::getenv("NO_COLOR");
-  return { ::isatty(STDOUT_FILENO) == 1 && (!no_color || *no_color == '\0')
-           && (!terminal || std::strcmp(terminal, "dumb") != 0) };
+  return { .on = stdout_is_screen() && (!no_color || *no_color == '\0'), .utf8 = environment_says_utf8() };
 }
 
 Table::Table(std::vector<std::string> headings) : headings_ { std::move(headings) }

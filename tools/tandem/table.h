@@ -24,11 +24,15 @@ enum class Tone : unsigned char
 struct Style
 {
   bool on = false;
+  bool utf8 = true; // whether characters beyond ASCII can be shown
 
   std::string operator()(Tone tone, std::string_view text) const;
 };
 
-// On for a terminal on descriptor 1 unless $NO_COLOR is set or $TERM is "dumb".
+// Whether descriptor 1 is a terminal that can move its cursor: $TERM is not "dumb".
+bool stdout_is_screen();
+
+// On for such a terminal unless $NO_COLOR is set; characters by the locale of the environment.
 Style style_of_stdout();
 
 class Table

@@ -166,7 +166,7 @@ std::string TopView::show(const json& status, const json& flows, double seconds,
   const json& table = member(status, "flows");
   std::string all = style(Tone::strong, "tandemd " + words_of(status, "version")) + ", up "
                     + duration_of(number(status, "uptime_s")) + ", " + fixed(number(table, "count"), 0) + " flows, "
-                    + format_rate({ now * 1e6 }) + "  " + sparkline(goodput_) + "\n";
+                    + format_rate({ now * 1e6 }) + "  " + sparkline(goodput_, style) + "\n";
   // Modules that are on do nothing then.
   if (const std::string off = words_of(status, "hands_off"); !off.empty())
     all += style(Tone::warning, "hands off all flows: " + off) + '\n';

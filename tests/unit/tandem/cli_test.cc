@@ -23,6 +23,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 namespace tandem::cli
 {
@@ -352,6 +353,15 @@ TEST_F(CliTest, a_service_that_is_no_unit_is_remarked)
     EXPECT_THAT(tandem("exclude add service " + name).err, IsEmpty()) << name;
 }
 
+TEST_F(CliTest, an_exclusion_that_excludes_nothing_is_remarked)
+{
+  const auto slip = tandem("exclude add user backup");
+  EXPECT_EQ(slip.code, 0);
+  EXPECT_EQ(slip.out, "user backup is excluded, saved\n");
+  EXPECT_EQ(slip.err, "tandem: it excludes nothing now: no such user; `tandem exclude list` tells when that changes\n");
+  EXPECT_THAT(tandem("exclude add to 203.0.113.0/24").err, IsEmpty());
+}
+
 TEST_F(CliTest, a_word_that_is_no_command_is_named_with_the_one_near_to_it)
 {
   EXPECT_EQ(tandem("stauts").err, "tandem: stauts: no such command; did you mean status?\n");
@@ -381,7 +391,8 @@ TEST_F(CliTest, numbers_are_refused_in_a_few_words)
 TEST_F(CliTest, an_empty_text_is_no_name)
 {
   for (const std::string words : { "why ''", "why :443", "up --cell ''", "up --wifi ''", "up -c ''", "up --module ''",
-                                   "up --set ''", "--socket '' status", "--socket '' up", "--socket relative.sock up" })
+                                   "up --set ''", "--socket '' status", "--socket '' up", "--socket relative.sock up",
+                                   "trace save ''", "trace dump --last 1s -o ''" })
   {
     const auto refused = tandem(words);
     EXPECT_EQ(refused.code, 2) << words;
@@ -391,7 +402,7 @@ TEST_F(CliTest, an_empty_text_is_no_name)
 
 TEST_F(CliTest, versions)
 {
-  EXPECT_THAT(tandem("version").out, testing::MatchesRegex("tandem [0-9.]+\ntandemd 0.1.0\n"));
+  EXPECT_THAT(tandem("version").out, testing::MatchesRegex("tandem [0-9.]+( \\([0-9a-f+]+\\))?\ntandemd 0.1.0\n"));
   EXPECT_EQ(json::parse(tandem("version --json").out).at("tandemd"), "0.1.0");
   EXPECT_THAT(tandem("--version").out, testing::StartsWith("tandem "));
 }
@@ -538,17 +549,84 @@ TEST_F(CliTest, every_command_of_help_manual_and_completions_is_there)
     EXPECT_EQ(tandem(command + " --help").code, 0) << command;
 }
 
+// What completion offers for "--" behind a command is what that command takes.
+TEST_F(CliTest, options_that_bash_offers_are_those_of_the_command)
+{
+  const std::regex option { "(^|[^a-z-])(--[a-z][a-z-]*)" };
+  const auto options = [&](const std::string& text)
+  {
+    std::set<std::string> all {};
+    for (std::sregex_iterator found { text.begin(), text.end(), option }, end; found != end; ++found)
+      all.insert((*found)[2]);
+    all.erase("--help");
+    return all;
+  };
+  for (const std::string words : { "up",
+                                   "status",
+                                   "module offload on",
+                                   "enable offload",
+                                   "set offload.window_mss 3",
+                                   "saved",
+                                   "exclude list",
+                                   "aps",
+                                   "aps keep 2",
+                                   "aps off",
+                                   "links",
+                                   "flows",
+                                   "why",
+                                   "networks",
+                                   "networks forget",
+                                   "link announce up",
+                                   "budget",
+                                   "doctor",
+                                   "logs",
+                                   "trap add x",
+                                   "trap list",
+                                   "trap remove 1",
+                                   "version",
+                                   "trace dump",
+                                   "trace print",
+                                   "trace explain",
+                                   "trace replay",
+                                   "trace capture",
+                                   "trace plot",
+                                   "trace diff",
+                                   "trace anonymise",
+                                   "trace bundle",
+                                   "trace wireshark",
+                                   "ab start",
+                                   "ab status",
+                                   "ab stop",
+                                   "dashboard" })
+  {
+    const std::string line = "tandem " + words + " --";
+    const auto offered = test::run("bash -c 'source " TANDEM_SOURCE "/packaging/completions/tandem.bash; COMP_WORDS=("
+                                   + line + "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); COMP_LINE=\"" + line
+                                   + "\"; _tandem; echo \"${COMPREPLY[*]}\"'");
+    EXPECT_EQ(options(offered.out), options(tandem(words + " --help").out)) << words << offered.err;
+  }
+}
+
 // On a terminal of its own.
 class Terminal
 {
 public:
-  explicit Terminal(const std::string& socket)
+  explicit Terminal(const std::string& socket, const std::vector<std::string>& words = { "top" },
+                    const std::string& setting = "LC_ALL=C.UTF-8")
   {
     child_ = ::forkpty(&master_, nullptr, nullptr, nullptr);
     if (child_ != 0) return;
     ::setenv("TANDEM_SOCKET", socket.c_str(), 1);
     ::setenv("TERM", "xterm", 1);
-    ::execl(TANDEM_PROGRAM, "tandem", "top", nullptr);
+    const std::size_t equals = setting.find('=');
+    ::setenv(setting.substr(0, equals).c_str(), setting.substr(equals + 1).c_str(), 1);
+    std::vector<std::string> all { "tandem" };
+    all.insert(all.end(), words.begin(), words.end());
+    std::vector<char*> list {};
+    for (std::string& word : all)
+      list.push_back(word.data());
+    list.push_back(nullptr);
+    ::execv(TANDEM_PROGRAM, list.data());
     ::_exit(127);
   }
   ~Terminal()
@@ -623,6 +701,20 @@ TEST_F(CliTest, a_stopped_top_gives_the_terminal_back)
   ASSERT_TRUE(terminal.until("1-9 switch a module"));
   terminal.press("q");
   EXPECT_EQ(terminal.state(), 0);
+}
+
+TEST_F(CliTest, no_colour_is_no_reason_to_scroll)
+{
+  Terminal terminal { (directory / "control.sock").string(), { "status", "--watch" }, "NO_COLOR=1" };
+  EXPECT_TRUE(terminal.until("\x1b[H\x1b[2Jtandemd 0.1.0, "));
+}
+
+TEST_F(CliTest, a_terminal_without_utf8_gets_none)
+{
+  Terminal ascii { (directory / "control.sock").string(), { "top" }, "LC_ALL=C" };
+  EXPECT_TRUE(ascii.until("bit/s  _"));
+  Terminal blocks { (directory / "control.sock").string(), { "top" }, "LC_ALL=en_US.utf8" };
+  EXPECT_TRUE(blocks.until("bit/s  ▁"));
 }
 
 TEST_F(CliTest, a_module_that_is_switched_on_while_hands_are_off_says_so)

@@ -31,10 +31,11 @@ json one_ap(double packet_time_us)
 
 TEST(Sparkline, spans_from_the_least_to_the_most)
 {
-  EXPECT_EQ(sparkline({ 0.0, 7.0, 3.0 }), "▁█▄");
-  EXPECT_EQ(sparkline({ 5.0, 5.0 }), "▁▁");
-  EXPECT_EQ(sparkline({ 1.0, std::nullopt, 2.0 }), "▁ █");
-  EXPECT_EQ(sparkline({}), "");
+  EXPECT_EQ(sparkline({ 0.0, 7.0, 3.0 }, {}), "▁█▄");
+  EXPECT_EQ(sparkline({ 5.0, 5.0 }, {}), "▁▁");
+  EXPECT_EQ(sparkline({ 1.0, std::nullopt, 2.0 }, {}), "▁ █");
+  EXPECT_EQ(sparkline({}, {}), "");
+  EXPECT_EQ(sparkline({ 0.0, 7.0, std::nullopt, 3.0 }, { .utf8 = false }), "_# -") << "no UTF-8 there";
 }
 
 TEST(LinksView, shows_what_is_known_and_a_dash_for_what_is_not)
