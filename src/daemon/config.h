@@ -162,6 +162,15 @@ struct Config
     bool validation = true;                    // ask NetworkManager for captive portals, when it is there
     std::string record;                        // file that gets every report; empty: none
     PrivatePeers private_peers = PrivatePeers::never;
+    // Tunnels to a relay of the user's own, by which both links have one and the same address towards servers.
+    struct Relay
+    {
+      std::string wifi {}; // interface of the tunnel that leaves by Wi-Fi; empty: there is no relay
+      std::string cell {}; // of the one that leaves by the cellular link; empty: none
+      // The firewall mark of the latter's own packets (WireGuard's FwMark), which is how they find the cellular link.
+      static constexpr std::uint32_t mark = 0x54;
+      Source where {};
+    } relay;
     Source wifi_where {}; // for errors found when the interface is looked up
     Source cell_where {};
     Source more_wifi_where {};

@@ -1,6 +1,7 @@
 #include "src/daemon/config.h"
 #include "src/daemon/config_value.h"
 #include "src/daemon/settings.h"
+#include "src/kernel/rules/policy_route.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -85,6 +86,33 @@ void check_modules_of(const std::vector<ModuleSetting>& modules, const std::vect
   }
 }
 
+// What the tunnels to a relay cannot be.
+template <class Complain>
+void check_relay(const Config& config, Complain complain)
+{
+  const Config::Links& links = config.links;
+  if (links.relay.wifi.empty()) return;
+  for (const std::string& name : { links.relay.wifi, links.relay.cell })
+  {
+    if (name.empty()) continue;
+    const auto& more = links.more_wifi.value_or(std::vector<std::string> {});
+    const bool further = std::find(more.begin(), more.end(), name) != more.end();
+    if (name == links.wifi || name == links.cell || further)
+      complain(links.relay.where,
+               further              ? links.more_wifi_where
+               : name == links.cell ? links.cell_where
+                                    : links.wifi_where,
+               "links.relay: " + in_quotes(name) + " has another role already; the tunnel's interface is needed");
+  }
+  if ((Config::Links::Relay::mark & config.daemon.mark_mask) != 0)
+    complain(links.relay.where, links.relay.where,
+             "links.relay: a daemon.mark_mask without bits of 0x54 is needed, the mark of the tunnel by cellular");
+  if (config.daemon.route_table == kernel::RoutePlan::lower_table)
+    complain(links.relay.where, links.relay.where,
+             "links.relay: another daemon.route_table than " + std::to_string(kernel::RoutePlan::lower_table)
+                 + " is needed, which that tunnel's own packets have");
+}
+
 } // namespace
 
 ConfigResult read_config(const std::filesystem::path& path)
@@ -131,6 +159,7 @@ std::vector<Complaint> conflicts(const Config& config)
         complain(links.more_wifi_where, links.cell_where,
                  "links.more_wifi: " + in_quotes(name) + " is links.cell already; other interfaces are needed");
     }
+  check_relay(config, complain);
   if (config.placement.enabled && (config.placement.mark_mask & config.daemon.mark_mask) != 0)
     complain(config.placement.enabled_where, config.placement.enabled_where,
              "placement.enabled: a daemon.mark_mask without bits of 0x0f000000 is needed, for placement uses these");

@@ -301,7 +301,8 @@ private:
             info.interface + ": up, " + std::to_string(info.addresses.size()) + " address"
                 + (info.addresses.size() > 1 ? "es" : "") + ", MTU " + std::to_string(info.mtu));
     }
-    tunnel(monitor);
+    const bool relayed = !in_.relay_wifi.empty() && relay();
+    if (!relayed) tunnel(monitor);
     const links::LinkInfo& cell = monitor[Link::cell];
     if (cell.ifindex == 0) return;
     const bool route = cell.default_v4 || cell.default_v6;
@@ -314,11 +315,38 @@ private:
             : "give " + cell.interface + " a default route with a higher metric than the Wi-Fi one");
   }
 
+  // True: the tunnel by Wi-Fi is there, and has Wi-Fi's role.
+  bool relay()
+  {
+    links::Monitor monitor { now() };
+    monitor.assign(in_.relay_wifi, in_.relay_cell, {}, now(), { .wifi = wifi_, .cell = cell_ });
+    const links::LinkInfo &wifi = monitor[Link::wifi], &cell = monitor[Link::cell];
+    const auto say = [&](const std::string& found, const std::string& advice)
+    { add("relay", advice.empty() ? Health::ok : Health::warn, found, advice); };
+    if (wifi.ifindex == 0)
+    {
+      say(wifi.interface + " (links.relay) does not exist: flows go by Wi-Fi directly",
+          "start it, most often: systemctl start wg-quick@" + wifi.interface);
+      return false;
+    }
+    const auto outlook = monitor.routing().outlook(false, wifi.addresses, {});
+    if (wifi.addresses.empty() || !outlook.tunnel.starts_with(wifi.interface + " "))
+      say(wifi.interface + " (links.relay) does not have the default route: flows that go past it are left alone",
+          "let its peer have AllowedIPs = 0.0.0.0/0, ::/0 (docs/relay.md)");
+    else if (!in_.relay_cell.empty() && cell.ifindex == 0)
+      say(cell.interface + " (links.relay) does not exist: nothing leaves by the cellular link",
+          "start it, most often: systemctl start wg-quick@" + cell.interface);
+    else
+      say("by " + wifi.interface + (in_.relay_cell.empty() ? "" : " and " + cell.interface), "");
+    tunnel(monitor);
+    return true;
+  }
+
   void tunnel(const links::Monitor& monitor)
   {
     // As the daemon sees it: an interface whose role nobody gave it by name, and that may be a VPN's, is none.
-    std::vector<std::string> roles { wifi_ };
-    if (!in_.cell.empty() || cell_.rfind("ppp", 0) != 0) roles.push_back(cell_);
+    std::vector<std::string> roles { monitor[Link::wifi].interface };
+    if (!in_.cell.empty() || cell_.rfind("ppp", 0) != 0) roles.push_back(monitor[Link::cell].interface);
     const std::string why = links::hands_off(monitor.routing(), monitor[Link::wifi].addresses, roles);
     const std::string partly = aside_text(monitor.routing().aside(monitor[Link::wifi].addresses, roles));
     const std::string none = "none has the default route" + (partly.empty() ? "" : "; " + partly);
@@ -541,6 +569,8 @@ DoctorInput doctor_input(const Config& config)
   DoctorInput input { .wifi = named(config.links.wifi),
                       .cell = named(config.links.cell),
                       .no_cell = config.links.cell == "none",
+                      .relay_wifi = config.links.relay.wifi,
+                      .relay_cell = config.links.relay.cell,
                       .queue = given.queue,
                       .mark_mask = given.mark_mask,
                       .placement_mask = config.placement.enabled ? config.placement.mark_mask : 0,

@@ -49,7 +49,9 @@ struct DoctorInput
 {
   std::string wifi {}; // interface names; empty: detect
   std::string cell {};
-  bool no_cell = false; // the configuration wants none
+  bool no_cell = false;      // the configuration wants none
+  std::string relay_wifi {}; // tunnels to a relay; empty: there is none
+  std::string relay_cell {};
   std::uint16_t queue = 84;
   std::uint32_t mark_mask = 0x70000000; // bits of the firewall mark: those that can be chosen, and
   std::uint32_t placement_mask = 0;     // those of placement, while it is switched on

@@ -37,7 +37,7 @@ struct Call<function>
 PacketLoop::PacketLoop(const Config& given, ForKeeper for_keeper, evidence::Memory memory)
     : config_ { given }, marks_ { marks_of(given.daemon) }, keeper_ { kernel::Keeper::start(
                                                                 keeper_options(given.daemon, std::move(for_keeper)),
-                                                                route_plan(given.daemon, marks_, {})) },
+                                                                route_plan(given, marks_, {})) },
       loaded_ { load_configured(given.daemon) }, monitor_ { kernel::now() }, seed_ { random_seed() },
       queue_ { { .number = given.daemon.queue, .max_length = given.daemon.queue_length } }, injector_ { marks_ },
       datapath_ { { .record = recorder_limits(given.recorder) },
@@ -70,7 +70,7 @@ PacketLoop::PacketLoop(const Config& given, ForKeeper for_keeper, evidence::Memo
   evidence_.emplace(config_.evidence, seed_, chain_, std::move(memory), inputs_);
   present_ = monitor_.table().present();
   roles_ = find_roles(config_.links, {}, present_, started_).roles;
-  monitor_.assign(roles_.wifi, roles_.cell, roles_.more_wifi, started_);
+  monitor_.assign(roles_.wifi, roles_.cell, roles_.more_wifi, started_, roles_.lower);
   make_radios();
   make_more_radios();
   make_observers();
@@ -83,7 +83,7 @@ PacketLoop::PacketLoop(const Config& given, ForKeeper for_keeper, evidence::Memo
 
   keeper_.guard_queue(queue_.fd(), config_.daemon.queue);
   bind();
-  if (!roles_.cell.empty()) keeper_.set_route(route_plan(config_.daemon, marks_, roles_.cell));
+  if (!roles_.cell.empty()) keeper_.set_route(route_plan(config_, marks_, roles_));
   take_knobs(chain_, config_.knobs);
   for (const ModuleSetting& setting : config_.modules)
     if (setting.enabled) chain_.enable(slot_of(chain_, setting.name), true, started_);
@@ -112,8 +112,8 @@ void PacketLoop::make_radios()
 {
   watch_.emplace(
       loop_,
-      WatchSettings { .interface = roles_.wifi,
-                      .cell = roles_.cell,
+      WatchSettings { .interface = roles_.wifi_card(),
+                      .cell = roles_.modem(),
                       .radio = config_.links.radio,
                       .modem = config_.links.modem,
                       .record = config_.links.record,

@@ -152,6 +152,7 @@ private:
   std::string denial() const;
   void look_at_cell();
   bool look_at_costs();
+  void charge_tunnel(Tick now);
   bool asks_network() const;
   void ask_network(CurrentNetwork& network, bool driver) const;
   void look_at_network();
@@ -285,6 +286,7 @@ private:
   SettingLayers settings_ { {}, {} };
   std::string not_validated_ {};                        // what validation_ said when it was asked last
   std::uint64_t filtered_told_ = 0, rerouted_told_ = 0; // Datapath::Counters, of the last look
+  std::optional<std::uint64_t> tunnel_packets_ {};      // by the relay's tunnel on the cellular link, of the last look
   Tick filtered_until_ {};                              // the packet filter is not tried before
   Duration filtered_for_ {};
   SteeringController steering_;

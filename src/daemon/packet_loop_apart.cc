@@ -138,7 +138,7 @@ void PacketLoop::make_validation()
           links_changed();
         }));
   };
-  if (!validation_) validation_.emplace(roles_.wifi, told);
+  if (!validation_) validation_.emplace(roles_.wifi_card(), told);
   // Of the others nobody else asks. One that is not needed now follows nothing: ending it may mean to wait for a call
   // of its thread, and packets would wait, too.
   for (std::size_t i = 0; i < roles_.more_wifi.size(); ++i)
@@ -175,7 +175,7 @@ void PacketLoop::make_exclusions()
 // As apart() asks: by the driver's word alone.
 std::string PacketLoop::network_unknown() const
 {
-  const links::LinkInfo& wifi = monitor_[Link::wifi];
+  const links::LinkInfo& wifi = monitor_.lower(Link::wifi);
   if (!wifi.up || network_.by_driver() || kernel::now() < network_settles_) return {};
   return "the driver of " + wifi.interface + " does not tell which Wi-Fi network it is in (nl80211)";
 }

@@ -345,7 +345,7 @@ void PacketLoop::verdict_changed()
 
 void PacketLoop::tell_route()
 {
-  route_unsent_ = !keeper_.post_route(route_plan(config_.daemon, marks_, roles_.cell));
+  route_unsent_ = !keeper_.post_route(route_plan(config_, marks_, roles_));
 }
 
 bool PacketLoop::follow_roles()
@@ -371,20 +371,22 @@ bool PacketLoop::find_roles_anew()
     roles_ = std::move(found.roles);
     return false;
   }
-  const bool other_wifi = found.roles.wifi != roles_.wifi, other_cell = found.roles.cell != roles_.cell;
+  const Roles& next = found.roles;
+  const bool other_wifi = next.wifi != roles_.wifi, other_card = next.wifi_card() != roles_.wifi_card(),
+             other_modem = next.modem() != roles_.modem(), other_cell = next.cell != roles_.cell || other_modem;
   // Whatever modules hold back leaves while the links are still what the flows know them by.
   if (other_wifi) modules_begin_anew();
   roles_ = std::move(found.roles);
-  monitor_.assign(roles_.wifi, roles_.cell, roles_.more_wifi, now);
-  watch_->assign(roles_.wifi, roles_.cell);
+  monitor_.assign(roles_.wifi, roles_.cell, roles_.more_wifi, now, roles_.lower);
+  watch_->assign(roles_.wifi_card(), roles_.modem());
   make_more_radios();
-  if (other_cell && cost_watch_)
+  if (other_modem && cost_watch_)
   {
     // What the one before cost allows nothing on this one, from now on.
-    cost_watch_->follow(roles_.cell);
+    cost_watch_->follow(roles_.modem());
     static_cast<void>(look_at_costs());
   }
-  if (other_wifi && validation_) validation_->follow(roles_.wifi);
+  if (other_card && validation_) validation_->follow(roles_.wifi_card());
   make_validation();
   if (other_cell) tell_route();
   log(Severity::notice, "Wi-Fi: " + (roles_.wifi.empty() ? "none" : roles_.wifi) + " (" + roles_.wifi_why
@@ -399,7 +401,7 @@ void PacketLoop::links_changed()
   look_apart();
   look_at_tunnels();
   exclusions_->links_changed(monitor_[Link::wifi]);
-  watch_->link(monitor_[Link::wifi]);
+  watch_->link(monitor_.lower(Link::wifi));
   for (auto& [link, radio] : more_radio_)
     radio.link(monitor_[link].ifindex);
   steering_.links_changed(monitor_.table());

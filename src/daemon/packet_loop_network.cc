@@ -27,7 +27,7 @@ bool PacketLoop::asks_network() const
 
 void PacketLoop::ask_network(CurrentNetwork& network, bool driver) const
 {
-  const int ifindex = monitor_[Link::wifi].ifindex;
+  const int ifindex = monitor_.lower(Link::wifi).ifindex;
   network.told(ifindex, driver && ifindex != 0 ? feeder::nl80211::network_name(ifindex) : std::nullopt, watch_->ssid());
 }
 
@@ -63,7 +63,7 @@ void PacketLoop::look_at_network_again(Tick now)
 
 void PacketLoop::see_access_point(bool up, Tick now)
 {
-  evidence_->link(up, monitor_[Link::wifi].ifindex, watch_->ap(), now);
+  evidence_->link(up, monitor_.lower(Link::wifi).ifindex, watch_->ap(), now);
 }
 
 // What is known of the access point, or which one it is, may be another than flows were told.

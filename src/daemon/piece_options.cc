@@ -58,9 +58,14 @@ kernel::KeeperOptions keeper_options(const Config::Daemon& daemon, ForKeeper for
            .inherited = std::move(for_keeper.locks) };
 }
 
-kernel::RoutePlan route_plan(const Config::Daemon& daemon, const kernel::Marks& marks, const std::string& cell)
+kernel::RoutePlan route_plan(const Config& config, const kernel::Marks& marks, const Roles& roles)
 {
-  return { .cell = cell, .mark = marks.by_cell, .table = daemon.route_table, .priority = daemon.rule_priority };
+  return { .cell = roles.cell,
+           .mark = marks.by_cell,
+           .table = config.daemon.route_table,
+           .priority = config.daemon.rule_priority,
+           .lower = roles.cell.empty() ? std::string {} : roles.lower.cell,
+           .lower_mark = { Config::Links::Relay::mark, 0xffffffff } };
 }
 
 std::optional<trace::Recorder::Limits> recorder_limits(const Config::Recorder& recorder)

@@ -4,6 +4,7 @@
 #include "src/chain/chain.h"
 #include "src/daemon/config.h"
 #include "src/daemon/module_loader.h"
+#include "src/daemon/roles.h"
 #include "src/kernel/keeper/keeper.h"
 #include "src/kernel/marks.h"
 #include "src/kernel/rules/policy_route.h"
@@ -32,7 +33,7 @@ struct ForKeeper
 kernel::KeeperOptions keeper_options(const Config::Daemon& daemon, ForKeeper for_keeper);
 
 // What leaves by the cellular link although the main table has another route.
-kernel::RoutePlan route_plan(const Config::Daemon& daemon, const kernel::Marks& marks, const std::string& cell);
+kernel::RoutePlan route_plan(const Config& config, const kernel::Marks& marks, const Roles& roles);
 
 // Nothing: the recorder is off.
 std::optional<trace::Recorder::Limits> recorder_limits(const Config::Recorder& recorder);

@@ -72,6 +72,25 @@ void place_more(Roles& roles, const std::vector<std::string>& before, const std:
     roles.more_wifi.pop_back();
 }
 
+// The tunnels take the roles of what they leave by.
+void put_above(Roles& roles, const Config::Links::Relay& relay, const std::vector<PresentInterface>& present)
+{
+  if (relay.wifi.empty() || roles.wifi.empty() || find(present, relay.wifi) == nullptr) return;
+  roles.wifi_why = "to the relay, by " + roles.wifi + ": " + roles.wifi_why;
+  roles.lower.wifi = std::exchange(roles.wifi, relay.wifi);
+  if (roles.cell.empty()) return;
+  if (!relay.cell.empty() && find(present, relay.cell) != nullptr)
+  {
+    roles.cell_why = "to the relay, by " + roles.cell + ": " + roles.cell_why;
+    roles.lower.cell = std::exchange(roles.cell, relay.cell);
+    return;
+  }
+  // Servers see the relay's address: nothing that leaves past it is of a connection of theirs.
+  roles.lower.cell = std::exchange(roles.cell, "");
+  roles.cell_why = relay.cell.empty() ? "no tunnel to the relay by " + roles.lower.cell + " is named (links.relay)"
+                                      : relay.cell + ", to the relay by " + roles.lower.cell + ", is not there";
+}
+
 constexpr const char* named = "named in the configuration";
 
 bool is_virtual_station(const Candidate& one)
@@ -96,7 +115,7 @@ FoundRoles find_roles(const Config::Links& links, const Roles& before, const std
     std::vector<Candidate> all = links::wifi_candidates(taken, sysfs);
     // Beside the card's own association, never in its place.
     std::erase_if(all, is_virtual_station);
-    const Candidate* one = choose(all, before.wifi, present, now, found.again);
+    const Candidate* one = choose(all, before.wifi_card(), present, now, found.again);
     roles.wifi = one != nullptr ? one->name : std::string {};
     roles.wifi_why = one != nullptr ? one->sign : "no Wi-Fi interface is there; Tandem waits for one";
   }
@@ -105,7 +124,7 @@ FoundRoles find_roles(const Config::Links& links, const Roles& before, const std
   if (links.cell == "auto")
   {
     const std::vector<Candidate> all = links::cell_candidates(taken, sysfs);
-    const Candidate* one = choose(all, before.cell, present, now, found.again);
+    const Candidate* one = choose(all, before.modem(), present, now, found.again);
     roles.cell = one != nullptr ? one->name : std::string {};
     roles.cell_why = one != nullptr ? one->sign
                                     : "no cellular interface is there; Tandem waits for one (a tethered phone that "
@@ -131,6 +150,7 @@ FoundRoles find_roles(const Config::Links& links, const Roles& before, const std
                  placed.begin() + static_cast<std::ptrdiff_t>(std::min(placed.size(), roles.more_wifi.size())));
   }
   place_more(roles, placed, more);
+  put_above(roles, links.relay, present);
   return found;
 }
 

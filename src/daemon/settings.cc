@@ -79,6 +79,22 @@ bool put_ports(std::vector<std::uint16_t>& to, const Value& value)
   return ports.has_value();
 }
 
+bool put_relay(Config& config, const Value& value)
+{
+  const auto list = as_list(value);
+  if (!list || list->size() > 2) return false;
+  std::array<std::string, 2> names {};
+  for (std::size_t i = 0; i < list->size(); ++i)
+  {
+    const auto name = as_text((*list)[i]);
+    if (!name || !is_interface_name(*name) || *name == "auto" || *name == "none" || *name == names[0]) return false;
+    names[i] = *name;
+  }
+  config.links.relay.wifi = names[0];
+  config.links.relay.cell = names[1];
+  return true;
+}
+
 // What of one kind was said before is replaced.
 template <Exclusion::Kind kind>
 bool put_exclusions(Config& config, const Value& value)
@@ -121,6 +137,10 @@ constexpr std::array all {
   Setting { "links.more_wifi", put_more_wifi,
             "\"auto\", \"none\", or a list of at most 7 interface names, each once, such as [\"wlan1\", \"wlan2\"] is "
             "needed" },
+  Setting {
+      "links.relay", put_relay,
+      "a list of the tunnel by Wi-Fi and the one by the cellular link, such as [\"tandem-wifi\", \"tandem-cell\"], of "
+      "the first alone, or of none is needed" },
   Setting { "links.radio",
             [](Config& c, const Value& v)
             {
@@ -448,6 +468,7 @@ void remember_where(Config& config, std::string_view key, const Source& where)
   if (key == "links.wifi") config.links.wifi_where = where;
   if (key == "links.cell") config.links.cell_where = where;
   if (key == "links.more_wifi") config.links.more_wifi_where = where;
+  if (key == "links.relay") config.links.relay.where = where;
   if (key == "budget.cell_day") config.budget.cell_day_where = where;
   if (key == "budget.cell_month") config.budget.cell_month_where = where;
   if (key == "placement.enabled") config.placement.enabled_where = where;

@@ -33,6 +33,8 @@ void add_steering(json& all, Link link, const StatusSources& from)
 json link_status_json(Link link, const StatusSources& from)
 {
   json all = link_json(from.links[link], from.chain.link_states()[static_cast<std::size_t>(link)]);
+  if (const std::string& below = from.links.lower(link).interface; below != from.links[link].interface)
+    all["lower"] = below;
   if (link == Link::wifi) all["why"] = from.roles.wifi_why;
   if (link == Link::cell)
   {

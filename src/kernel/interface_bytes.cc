@@ -5,11 +5,26 @@
 namespace tandem::kernel
 {
 
+namespace
+{
+
+std::uint64_t counter(const std::string& interface, const char* name)
+{
+  std::uint64_t value = 0;
+  if (!interface.empty()) std::ifstream { "/sys/class/net/" + interface + "/statistics/" + name } >> value;
+  return value;
+}
+
+} // namespace
+
 std::uint64_t arrived_by(const std::string& interface)
 {
-  std::uint64_t bytes = 0;
-  if (!interface.empty()) std::ifstream { "/sys/class/net/" + interface + "/statistics/rx_bytes" } >> bytes;
-  return bytes;
+  return counter(interface, "rx_bytes");
+}
+
+std::uint64_t packets_by(const std::string& interface)
+{
+  return counter(interface, "rx_packets") + counter(interface, "tx_packets");
 }
 
 } // namespace tandem::kernel

@@ -20,7 +20,8 @@ LinkTable::LinkTable(std::string wifi, std::string cell, const std::vector<std::
   assign(std::move(wifi), std::move(cell), more_wifi, {});
 }
 
-bool LinkTable::assign(std::string wifi, std::string cell, const std::vector<std::string>& more_wifi, Tick now)
+bool LinkTable::assign(std::string wifi, std::string cell, const std::vector<std::string>& more_wifi, Tick now,
+                       LowerInterfaces lower)
 {
   if (more_wifi.size() >= most_wifi)
     throw std::length_error { "at most " + std::to_string(most_wifi) + " Wi-Fi interfaces can be used, not "
@@ -30,12 +31,20 @@ bool LinkTable::assign(std::string wifi, std::string cell, const std::vector<std
     names[static_cast<std::size_t>(wifi_link(i + 1))] = more_wifi[i];
   names[static_cast<std::size_t>(Link::wifi)] = std::move(wifi);
   names[static_cast<std::size_t>(Link::cell)] = std::move(cell);
+  std::array<std::string, link_count> below {};
+  below[static_cast<std::size_t>(Link::wifi)] = std::move(lower.wifi);
+  below[static_cast<std::size_t>(Link::cell)] = std::move(lower.cell);
   bool changed = false;
+  const auto take = [&](LinkInfo& info, std::string& name)
+  {
+    if (info.interface == name) return;
+    info = { .interface = std::move(name) };
+    changed = true;
+  };
   for (std::size_t i = 0; i < link_count; ++i)
   {
-    if (roles_[i].interface == names[i]) continue;
-    roles_[i] = { .interface = std::move(names[i]) };
-    changed = true;
+    take(roles_[i], names[i]);
+    take(lower_[i], below[i]);
   }
   return refresh(now) || changed;
 }
@@ -169,20 +178,39 @@ bool LinkTable::refresh(Tick now)
     one.since = now;
   }
   bool changed = false;
-  for (LinkInfo& role : roles_)
+  for (std::size_t i = 0; i < link_count; ++i)
   {
-    LinkInfo fresh = derive(role.interface);
-    fresh.changed = fresh.up == role.up ? role.changed : now;
-    if (fresh == role) continue;
-    role = std::move(fresh);
-    changed = true;
+    changed |= refresh(lower_[i], derive(lower_[i].interface), now);
+    LinkInfo fresh = derive(roles_[i].interface);
+    if (!lower_[i].interface.empty())
+    {
+      // Tunnels have a carrier always, and their routes most often in a table of their own (wg-quick).
+      fresh.up = fresh.up && lower_[i].up;
+      fresh.default_v4 = std::any_of(fresh.addresses.begin(), fresh.addresses.end(), [](auto& a) { return !a.v6; });
+      fresh.default_v6 = std::any_of(fresh.addresses.begin(), fresh.addresses.end(), [](auto& a) { return a.v6; });
+    }
+    changed |= refresh(roles_[i], std::move(fresh), now);
   }
   return changed;
+}
+
+bool LinkTable::refresh(LinkInfo& info, LinkInfo fresh, Tick now)
+{
+  fresh.changed = fresh.up == info.up ? info.changed : now;
+  if (fresh == info) return false;
+  info = std::move(fresh);
+  return true;
 }
 
 const LinkInfo& LinkTable::operator[](Link link) const
 {
   return roles_[static_cast<std::size_t>(link)];
+}
+
+const LinkInfo& LinkTable::lower(Link link) const
+{
+  const LinkInfo& below = lower_[static_cast<std::size_t>(link)];
+  return below.interface.empty() ? (*this)[link] : below;
 }
 
 Link LinkTable::owner(const Address& local) const

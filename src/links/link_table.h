@@ -74,6 +74,15 @@ struct LinkInfo
 // server can answer, behind all others (rule 6).
 std::vector<Address> sources_to_internet(const LinkInfo& link);
 
+// The interfaces by which the packets of a role leave in the end where the role's own is a tunnel; an empty name: it is
+// none.
+struct LowerInterfaces
+{
+  std::string wifi {};
+  std::string cell {};
+  bool operator==(const LowerInterfaces&) const = default;
+};
+
 // An interface of this machine, whether it has a role or not.
 struct PresentInterface
 {
@@ -92,8 +101,10 @@ public:
 
   // Gives the roles to interfaces of these names; an empty name: the role is not filled. `more_wifi`: those of
   // wifi_link(1) and so on, at most most_wifi - 1; throws std::length_error when there are more. True when a role
-  // changed.
-  bool assign(std::string wifi, std::string cell, const std::vector<std::string>& more_wifi, Tick now);
+  // changed. A role whose interface is a tunnel is up while the one in `lower` is, too, and has a default route for
+  // each IP version of which it has an address.
+  bool assign(std::string wifi, std::string cell, const std::vector<std::string>& more_wifi, Tick now,
+              LowerInterfaces lower = {});
   // All there are, by ifindex.
   std::vector<PresentInterface> present() const;
 
@@ -106,6 +117,8 @@ public:
   bool finish_dump(Tick now);
 
   const LinkInfo& operator[](Link link) const;
+  // The interface below the role's tunnel; the role's own where that is none.
+  const LinkInfo& lower(Link link) const;
   // The role that owns a local address; Link::other when none does. Cheap: called for every new flow.
   Link owner(const Address& local) const;
   Link of_ifindex(int ifindex) const;
@@ -132,11 +145,13 @@ private:
     bool is_source(const Held& held) const;
   };
   bool refresh(Tick now);
+  bool refresh(LinkInfo& info, LinkInfo fresh, Tick now);
   LinkInfo derive(const std::string& name) const;
 
   std::map<int, Known> known_ {};
   std::map<int, PresentInterface> present_ {}; // of the same; outlives a dump
   std::array<LinkInfo, link_count> roles_ {};
+  std::array<LinkInfo, link_count> lower_ {}; // without a name: the role's own interface
   bool dumping_ = false;
 };
 

@@ -264,9 +264,9 @@ bool Monitor::outdated() const
 }
 
 bool Monitor::assign(const std::string& wifi, const std::string& cell, const std::vector<std::string>& more_wifi,
-                     Tick now)
+                     Tick now, const LowerInterfaces& lower)
 {
-  return parts_->table.assign(wifi, cell, more_wifi, now);
+  return parts_->table.assign(wifi, cell, more_wifi, now, lower);
 }
 
 const LinkTable& Monitor::table() const

@@ -32,11 +32,13 @@ public:
   bool outdated() const;
 
   // As LinkTable::assign().
-  bool assign(const std::string& wifi, const std::string& cell, const std::vector<std::string>& more_wifi, Tick now);
+  bool assign(const std::string& wifi, const std::string& cell, const std::vector<std::string>& more_wifi, Tick now,
+              const LowerInterfaces& lower = {});
 
   const LinkTable& table() const;
   const Routing& routing() const;
   const LinkInfo& operator[](Link link) const { return table()[link]; }
+  const LinkInfo& lower(Link link) const { return table().lower(link); }
   Link owner(const Address& local) const { return table().owner(local); }
 
 private:

@@ -7,7 +7,7 @@ namespace tandem::kernel
 
 using nlohmann::json;
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RouteState, v4, v6, gateway_v4, gateway_v6)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RouteState, v4, v6, gateway_v4, gateway_v6, lower)
 
 void to_json(json& out, const KeeperState& state)
 {

@@ -52,9 +52,25 @@ Way way_by(rtnl_nexthop* hop)
   return way;
 }
 
+// One rule, one table, one way out.
+struct Lane
+{
+  std::string interface {
+  };
+  MarkBits mark {};
+  std::uint32_t table = 0;
+  std::uint32_t priority = 0;
+};
+
+std::array<Lane, 2> lanes_of(const RoutePlan& plan)
+{
+  return { Lane { plan.cell, plan.mark, plan.table, plan.priority },
+           Lane { plan.lower, plan.lower_mark, RoutePlan::lower_table, plan.priority - 1 } };
+}
+
 } // namespace
 
-TANDEM_JSON_FIELDS(RoutePlan, cell, mark, table, priority, announce)
+TANDEM_JSON_FIELDS(RoutePlan, cell, mark, table, priority, announce, lower, lower_mark)
 
 struct PolicyRoute::Parts
 {
@@ -66,6 +82,16 @@ struct PolicyRoute::Parts
   bool left = false; // leave()
 
   explicit Parts(std::string note) : arp { std::move(note) } {}
+
+  // Those there are.
+  std::vector<Lane> lanes() const
+  {
+    std::vector<Lane> all {};
+    if (plan.cell.empty()) return all;
+    for (const Lane& lane : lanes_of(plan))
+      if (!lane.interface.empty()) all.push_back(lane);
+    return all;
+  }
 
   void subscribe()
   {
@@ -79,7 +105,7 @@ struct PolicyRoute::Parts
       setsockopt(events.get(), SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &group, sizeof group);
   }
 
-  bool has_rule(int family)
+  bool has_rule(const Lane& lane, int family)
   {
     nl_cache* raw = nullptr;
     if (rtnl_rule_alloc_cache(socket.get(), family, &raw) < 0) return true; // a kernel without this version
@@ -92,25 +118,25 @@ struct PolicyRoute::Parts
                std::uint8_t protocol = 0;
                // libnl's cache of one version may hold the other one's as well.
                found |= rtnl_rule_get_family(rule) == family && rtnl_rule_get_protocol(rule, &protocol) == 0
-                        && protocol == own_protocol && rtnl_rule_get_table(rule) == plan.table
-                        && rtnl_rule_get_prio(rule) == plan.priority;
+                        && protocol == own_protocol && rtnl_rule_get_table(rule) == lane.table
+                        && rtnl_rule_get_prio(rule) == lane.priority;
              });
     return found;
   }
 
-  void add_rule(int family)
+  void add_rule(const Lane& lane, int family)
   {
     Owned<rtnl_rule> rule { rtnl_rule_alloc() };
     rtnl_rule_set_family(rule.get(), family);
-    rtnl_rule_set_prio(rule.get(), plan.priority);
-    rtnl_rule_set_mark(rule.get(), plan.mark.value);
-    rtnl_rule_set_mask(rule.get(), plan.mark.mask);
-    rtnl_rule_set_table(rule.get(), plan.table);
+    rtnl_rule_set_prio(rule.get(), lane.priority);
+    rtnl_rule_set_mark(rule.get(), lane.mark.value);
+    rtnl_rule_set_mask(rule.get(), lane.mark.mask);
+    rtnl_rule_set_table(rule.get(), lane.table);
     rtnl_rule_set_action(rule.get(), FR_ACT_TO_TBL);
     rtnl_rule_set_protocol(rule.get(), own_protocol);
     int code = rtnl_rule_add(socket.get(), rule.get(), NLM_F_CREATE | NLM_F_EXCL);
     if (family == AF_INET6 && code == -NLE_AF_NOSUPPORT) return; // a kernel without IPv6
-    check_netlink("add the ip rule for table " + std::to_string(plan.table), code);
+    check_netlink("add the ip rule for table " + std::to_string(lane.table), code);
   }
 
   // What the main table and the interface say the way by cell is.
@@ -157,14 +183,14 @@ struct PolicyRoute::Parts
     return Way {};
   }
 
-  std::optional<Way> present(nl_cache* routes, int ifindex, std::vector<rtnl_route*>& own)
+  std::optional<Way> present(const Lane& lane, nl_cache* routes, int ifindex, std::vector<rtnl_route*>& own)
   {
     std::optional<Way> found;
     for_each(routes,
              [&](nl_object* object)
              {
                auto* route = reinterpret_cast<rtnl_route*>(object);
-               if (rtnl_route_get_table(route) != plan.table || rtnl_route_get_protocol(route) != own_protocol) return;
+               if (rtnl_route_get_table(route) != lane.table || rtnl_route_get_protocol(route) != own_protocol) return;
                own.push_back(route);
                if (rtnl_route_get_nnexthops(route) != 1) return;
                rtnl_nexthop* hop = rtnl_route_nexthop_n(route, 0);
@@ -174,14 +200,14 @@ struct PolicyRoute::Parts
   }
 
   // 0 or a libnl error.
-  int add_route(int family, int ifindex, const Way& way)
+  int add_route(const Lane& lane, int family, int ifindex, const Way& way)
   {
     Owned<rtnl_route> route { rtnl_route_alloc() };
     Owned<nl_addr> everywhere { nl_addr_build(family, nullptr, 0) };
     nl_addr_set_prefixlen(everywhere.get(), 0);
     rtnl_route_set_family(route.get(), static_cast<std::uint8_t>(family));
     rtnl_route_set_dst(route.get(), everywhere.get());
-    rtnl_route_set_table(route.get(), plan.table);
+    rtnl_route_set_table(route.get(), lane.table);
     rtnl_route_set_protocol(route.get(), own_protocol);
     rtnl_route_set_type(route.get(), RTN_UNICAST);
     rtnl_route_set_scope(route.get(), way.gateway.empty() ? RT_SCOPE_LINK : RT_SCOPE_UNIVERSE);
@@ -219,19 +245,20 @@ struct PolicyRoute::Parts
     return Owned<nl_cache> { raw };
   }
 
-  std::optional<Way> follow(int family, int ifindex, bool& changed)
+  std::optional<Way> follow(const Lane& lane, int family, int ifindex, bool& changed)
   {
     const Owned<nl_cache> routes =
         listed("routes", [&](nl_cache** to) { return rtnl_route_alloc_cache(socket.get(), family, 0, to); });
     if (!routes) return {};
     nl_cache* raw = routes.get();
     std::vector<rtnl_route*> own;
-    std::optional<Way> want = wanted(family, raw, ifindex), have = present(raw, ifindex, own);
+    std::optional<Way> want = wanted(family, raw, ifindex), have = present(lane, raw, ifindex, own);
     if (want == have && own.size() <= 1) return want;
     changed = true;
     for (rtnl_route* route : own)
       rtnl_route_delete(socket.get(), route, 0);
-    if (want && add_route(family, ifindex, *want) < 0) return {}; // going down at this moment: the next event retries
+    if (want && add_route(lane, family, ifindex, *want) < 0)
+      return {}; // going down at this moment: the next event retries
     return want;
   }
 };
@@ -244,12 +271,12 @@ PolicyRoute::PolicyRoute(const RoutePlan& plan, std::string note) : parts_ { std
   p.socket = routing_socket();
   p.subscribe();
   if (plan.cell.empty()) return;
-  if (plan.mark.value == 0 || (plan.mark.value & ~plan.mark.mask) != 0)
-    throw std::runtime_error { "policy route: the mark must not be zero and must lie within its mask" };
+  for (const Lane& lane : p.lanes())
+    if (lane.mark.value == 0 || (lane.mark.value & ~lane.mark.mask) != 0)
+      throw std::runtime_error { "policy route: the mark must not be zero and must lie within its mask" };
   try
   {
-    p.add_rule(AF_INET);
-    p.add_rule(AF_INET6);
+    put_rules_back();
     refresh();
   }
   catch (...)
@@ -282,26 +309,41 @@ bool PolicyRoute::refresh()
   while (recv(p.events.get(), scrap.data(), scrap.size(), MSG_DONTWAIT) > 0 || errno == ENOBUFS)
   {
   }
-  if (p.plan.cell.empty()) return false;
-  int ifindex = static_cast<int>(if_nametoindex(p.plan.cell.c_str()));
-  if (ifindex != 0 && p.plan.announce) p.arp.set(p.plan.cell);
   bool changed = false;
-  auto v4 = p.follow(AF_INET, ifindex, changed), v6 = p.follow(AF_INET6, ifindex, changed);
-  p.state = {
-    .v4 = v4.has_value(), .v6 = v6.has_value(), .gateway_v4 = v4 ? v4->text : "", .gateway_v6 = v6 ? v6->text : ""
-  };
+  RouteState fresh {};
+  for (const Lane& lane : p.lanes())
+  {
+    const bool carries = lane.table != p.plan.table;
+    const int ifindex = static_cast<int>(if_nametoindex(lane.interface.c_str()));
+    if (ifindex != 0 && p.plan.announce && !carries) p.arp.set(lane.interface);
+    const auto v4 = p.follow(lane, AF_INET, ifindex, changed), v6 = p.follow(lane, AF_INET6, ifindex, changed);
+    if (carries)
+    {
+      fresh.lower = v4.has_value() || v6.has_value();
+      continue;
+    }
+    fresh.v4 = v4.has_value();
+    fresh.v6 = v6.has_value();
+    fresh.gateway_v4 = v4 ? v4->text : "";
+    fresh.gateway_v6 = v6 ? v6->text : "";
+  }
+  p.state = fresh;
   return changed;
 }
 
 bool PolicyRoute::has_rules() const
 {
-  return parts_->plan.cell.empty() || (parts_->has_rule(AF_INET) && parts_->has_rule(AF_INET6));
+  for (const Lane& lane : parts_->lanes())
+    for (const int family : { AF_INET, AF_INET6 })
+      if (!parts_->has_rule(lane, family)) return false;
+  return true;
 }
 
 void PolicyRoute::put_rules_back()
 {
-  for (const int family : { AF_INET, AF_INET6 })
-    if (!parts_->has_rule(family)) parts_->add_rule(family);
+  for (const Lane& lane : parts_->lanes())
+    for (const int family : { AF_INET, AF_INET6 })
+      if (!parts_->has_rule(lane, family)) parts_->add_rule(lane, family);
 }
 
 const RouteState& PolicyRoute::state() const
@@ -313,6 +355,7 @@ void PolicyRoute::clear(std::uint32_t table, std::uint32_t priority) noexcept
 {
   try
   {
+    const std::array<Lane, 2> lanes = lanes_of({ .table = table, .priority = priority });
     Owned<nl_sock> socket = routing_socket();
     for (int family : { AF_INET, AF_INET6 })
     {
@@ -326,8 +369,12 @@ void PolicyRoute::clear(std::uint32_t table, std::uint32_t priority) noexcept
                    auto* rule = reinterpret_cast<rtnl_rule*>(object);
                    std::uint8_t protocol = 0;
                    if (rtnl_rule_get_protocol(rule, &protocol) < 0 || protocol != own_protocol) return;
-                   if (rtnl_rule_get_table(rule) == table || rtnl_rule_get_prio(rule) == priority)
-                     rtnl_rule_delete(socket.get(), rule, 0);
+                   for (const Lane& lane : lanes)
+                     if (rtnl_rule_get_table(rule) == lane.table || rtnl_rule_get_prio(rule) == lane.priority)
+                     {
+                       rtnl_rule_delete(socket.get(), rule, 0);
+                       return;
+                     }
                  });
       }
       raw = nullptr;
@@ -338,7 +385,8 @@ void PolicyRoute::clear(std::uint32_t table, std::uint32_t priority) noexcept
                  [&](nl_object* object)
                  {
                    auto* route = reinterpret_cast<rtnl_route*>(object);
-                   if (rtnl_route_get_table(route) == table && rtnl_route_get_protocol(route) == own_protocol)
+                   const std::uint32_t of = rtnl_route_get_table(route);
+                   if ((of == lanes[0].table || of == lanes[1].table) && rtnl_route_get_protocol(route) == own_protocol)
                      rtnl_route_delete(socket.get(), route, 0);
                  });
       }

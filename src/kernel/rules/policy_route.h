@@ -1,4 +1,5 @@
-// The second way out: packets with the by-cell mark leave by the cell interface, whatever their source address.
+// The second way out: packets with the by-cell mark leave by the cell interface, whatever their source address. Where
+// that interface is a tunnel, what it packs them into leaves by the interface below it.
 #pragma once
 
 #include "src/kernel/marks.h"
@@ -19,6 +20,11 @@ struct RoutePlan
   std::uint32_t table = 8484;
   std::uint32_t priority = 8484; // of the ip rule; before main (32766)
   bool announce = true;          // packets leave with the address of another interface: see ArpAnnounce
+  // `cell` is a tunnel whose own packets bear this mark and are to leave by `lower`; the rule has the priority before
+  // the one above. Empty: it is none.
+  std::string lower {};
+  MarkBits lower_mark {};
+  static constexpr std::uint32_t lower_table = 8483;
 
   bool operator==(const RoutePlan&) const = default;
 };
@@ -33,13 +39,14 @@ struct RouteState
   bool v6 = false;
   std::string gateway_v4 {}; // empty: on-link
   std::string gateway_v6 {};
+  bool lower = false; // the table of the tunnel's own packets holds a default route of either version
 };
 
 // ip rule `fwmark VALUE/MASK lookup TABLE` for both IP versions, and in TABLE one default route by the cell interface:
 // with the gateway of the main table's default route by that interface, or on-link when that route has none or the
 // interface is point-to-point. Without a usable cell interface the table is empty and marked packets fall through to
 // the main table, that is, to Wi-Fi. Everything carries protocol number 84, so that a later run recognises what a
-// killed one left behind.
+// killed one left behind. What a tunnel packs its packets into has such a rule and table of its own.
 class PolicyRoute
 {
 public:
@@ -62,7 +69,8 @@ public:
   // Rule and routes stay when this object goes: clear() takes them away.
   void leave() noexcept;
 
-  // Removes rules and routes with Tandem's protocol number, this table and this priority. Never throws.
+  // Removes rules and routes with Tandem's protocol number, this table and this priority, and those of a tunnel's own
+  // packets. Never throws.
   static void clear(std::uint32_t table, std::uint32_t priority) noexcept;
 
 private:

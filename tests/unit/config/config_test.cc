@@ -303,6 +303,22 @@ INSTANTIATE_TEST_SUITE_P(
                 R"(t.toml:2: links.cell = 3: an interface name of 1 to 15 characters, "auto" or "none" is needed)" },
         Wrong { "[links]\nwifi = \"a\"\ncell = \"a\"",
                 R"(t.toml:3: links.cell = "a": another interface than links.wifi is needed)" },
+        Wrong {
+            "[links]\nrelay = [\"a\", \"auto\"]",
+            R"(t.toml:2: links.relay = ["a", "auto"]: a list of the tunnel by Wi-Fi and the one by the cellular link, such as ["tandem-wifi", "tandem-cell"], of the first alone, or of none is needed)" },
+        Wrong {
+            "[links]\nrelay = [\"a\", \"a\"]",
+            R"(t.toml:2: links.relay = ["a", "a"]: a list of the tunnel by Wi-Fi and the one by the cellular link, such as ["tandem-wifi", "tandem-cell"], of the first alone, or of none is needed)" },
+        Wrong { "[links]\ncell = \"b\"\nrelay = [\"a\", \"b\"]",
+                R"(t.toml:3: links.relay: "b" has another role already; the tunnel's interface is needed)" },
+        Wrong { "[links]\nrelay = [\"b\"]\nmore_wifi = [\"b\"]",
+                R"(t.toml:3: links.relay: "b" has another role already; the tunnel's interface is needed)" },
+        Wrong { "[links]\nrelay = [\"a\"]\n[daemon]\nmark_mask = 0x70",
+                "t.toml:2: links.relay: a daemon.mark_mask without bits of 0x54 is needed, the mark of the tunnel by "
+                "cellular" },
+        Wrong { "[links]\nrelay = [\"a\"]\n[daemon]\nroute_table = 8483",
+                "t.toml:2: links.relay: another daemon.route_table than 8483 is needed, which that tunnel's own "
+                "packets have" },
         Wrong { "[links]\nwifi = \"a\"\nmore_wifi = [\"b\", \"a\"]",
                 R"(t.toml:3: links.more_wifi: "a" is links.wifi already; other interfaces are needed)" },
         Wrong { "[links]\nmore_wifi = [\"b\"]\ncell = \"b\"",
@@ -326,9 +342,9 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong { "[mptcp]\nsetup = 1", "t.toml:2: mptcp.setup = 1: true or false is needed" },
         Wrong { "[mptcp]\nset_up = true", "t.toml:2: mptcp.set_up: no such setting; did you mean setup?" },
         Wrong { "[links]\nwfi = \"wlan0\"", "t.toml:2: links.wfi: no such setting; did you mean wifi?" },
-        Wrong { "[links]\nbluetooth = \"x\"",
-                "t.toml:2: links.bluetooth: no such setting; known here: wifi, cell, more_wifi, radio, modem, record, "
-                "private_peers" },
+        Wrong { "[links]\nbluetooth = \"x\"", "t.toml:2: links.bluetooth: no such setting; known here: wifi, cell, "
+                                              "more_wifi, relay, radio, modem, record, "
+                                              "private_peers" },
         Wrong { "[deamon]\nqueue = 1", "t.toml:1: deamon: no such section; did you mean daemon?" },
         Wrong {
             "wifi = \"wlan0\"",
@@ -565,7 +581,7 @@ TEST(Manual, has_every_setting_but_those_for_tests_and_not_more_than_anyone_can_
   std::set<std::string> manual, for_tests;
   for (const Setting& setting : settings())
     (setting.for_tests ? for_tests : manual).insert(std::string { setting.key });
-  EXPECT_LE(manual.size(), 39u);
+  EXPECT_LE(manual.size(), 40u);
   EXPECT_GE(manual.size(), 20u);
   for (const std::string& key : manual)
     EXPECT_EQ(find_retired_setting(key), nullptr) << key;

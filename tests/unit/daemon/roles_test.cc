@@ -208,5 +208,51 @@ TEST_F(FindRoles, phones_are_cellular)
   EXPECT_EQ(find().cell, "bnep0");
 }
 
+TEST_F(FindRoles, tunnels_to_a_relay_are_above_what_was_found)
+{
+  wifi("wlan0");
+  links.cell = "wwan0";
+  links.relay = { .wifi = "tandem-wifi", .cell = "tandem-cell" };
+  EXPECT_EQ(find().wifi, "wlan0") << "they are not there (yet)";
+  EXPECT_EQ(find().cell, "wwan0");
+  EXPECT_EQ(find().lower, links::LowerInterfaces {});
+
+  present = { { .name = "tandem-wifi" }, { .name = "tandem-cell" }, { .name = "wlan0" }, { .name = "wwan0" } };
+  const Roles found = find();
+  EXPECT_EQ(found.wifi, "tandem-wifi");
+  EXPECT_EQ(found.cell, "tandem-cell");
+  EXPECT_EQ(found.wifi_card(), "wlan0");
+  EXPECT_EQ(found.modem(), "wwan0");
+  EXPECT_THAT(found.wifi_why, HasSubstr("to the relay, by wlan0: has a phy80211"));
+  EXPECT_TRUE(found.same_interfaces(find(found)));
+
+  // What leaves past the relay is of no connection that servers have.
+  present.erase(present.begin() + 1);
+  EXPECT_EQ(find(found).cell, "");
+  EXPECT_EQ(find(found).modem(), "wwan0");
+  EXPECT_THAT(find(found).cell_why, HasSubstr("tandem-cell, to the relay by wwan0, is not there"));
+  present.erase(present.begin());
+  EXPECT_EQ(find(found).wifi, "wlan0");
+  EXPECT_EQ(find(found).cell, "wwan0");
+  EXPECT_FALSE(find(found).same_interfaces(found));
+
+  links.cell = "none";
+  present = { { .name = "tandem-wifi" }, { .name = "tandem-cell" }, { .name = "wlan0" } };
+  EXPECT_EQ(find().wifi, "tandem-wifi");
+  EXPECT_EQ(find().cell, "");
+}
+
+TEST_F(FindRoles, whoever_is_below_a_tunnel_keeps_its_place)
+{
+  wifi("wlan0");
+  wifi("wlan1");
+  links.relay = { .wifi = "tandem-wifi" };
+  present = { { .name = "tandem-wifi" }, { .name = "wlan0" }, { .name = "wlan1" } };
+  Roles before {};
+  before.wifi = "tandem-wifi";
+  before.lower.wifi = "wlan1";
+  EXPECT_EQ(find(before).wifi_card(), "wlan1");
+}
+
 } // namespace
 } // namespace tandem::daemon

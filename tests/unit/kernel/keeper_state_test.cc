@@ -29,7 +29,7 @@ TEST(Keeper, StateSurvivesTheWayBack)
   state.restored = 2;
   state.backend = "nftables";
   state.why = "a";
-  state.route = { .v4 = true, .v6 = false, .gateway_v4 = "192.0.2.1", .gateway_v6 = "fe80::1" };
+  state.route = { .v4 = true, .v6 = false, .gateway_v4 = "192.0.2.1", .gateway_v6 = "fe80::1", .lower = true };
   state.steering.endpoints_added = 11;
   state.placement.last_error = "c";
   state.pacing.begun = 4;
@@ -38,8 +38,11 @@ TEST(Keeper, StateSurvivesTheWayBack)
   EXPECT_EQ(sent.size(), 14u) << "as many as the struct has fields";
   const json again = json::parse(sent.dump()).get<KeeperState>();
   EXPECT_EQ(again, sent);
-  EXPECT_EQ(again["route"],
-            (json { { "v4", true }, { "v6", false }, { "gateway_v4", "192.0.2.1" }, { "gateway_v6", "fe80::1" } }));
+  EXPECT_EQ(again["route"], (json { { "v4", true },
+                                    { "v6", false },
+                                    { "gateway_v4", "192.0.2.1" },
+                                    { "gateway_v6", "fe80::1" },
+                                    { "lower", true } }));
 }
 
 } // namespace

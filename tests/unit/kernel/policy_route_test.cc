@@ -101,5 +101,48 @@ TEST_F(PolicyRouteTest, OneFailureIsNone)
   EXPECT_TRUE(route.state().v4);
 }
 
+// Of a tunnel to a relay: what Tandem puts into it, and what the tunnel makes of that, leave by two ways.
+TEST_F(PolicyRouteTest, ATunnelAndWhatItsPacketsLeaveBy)
+{
+  if (std::system("(ip link add tun9 type veth peer name tunp9 && ip link set tunp9 up && ip addr add 192.0.2.9/32 dev "
+                  "tun9 && ip link set tun9 up && "
+                  "ip route add default dev tun9 metric 900) 2>/dev/null")
+      != 0)
+    GTEST_SKIP() << "no interfaces of one's own here";
+  const auto finds = [](const char* mark, const char* by)
+  {
+    return std::system(
+               (std::string { "ip route get 198.51.100.1 mark " } + mark + " | grep -q 'dev " + by + "'").c_str())
+           == 0;
+  };
+  {
+    PolicyRoute route { { .cell = "tun9", .announce = false, .lower = "cell9", .lower_mark = { 0x54, 0xffffffff } } };
+    EXPECT_TRUE(route.state().v4);
+    EXPECT_TRUE(route.state().lower);
+    EXPECT_TRUE(route.has_rules());
+    EXPECT_TRUE(finds("0x10000000", "tun9"));
+    EXPECT_TRUE(finds("0x54", "cell9"));
+    EXPECT_FALSE(finds("0x154", "tun9")) << "another mark";
+    // A service that removes what it has not made takes one of them.
+    ASSERT_EQ(std::system("ip rule del fwmark 0x54"), 0);
+    EXPECT_FALSE(route.has_rules());
+    route.put_rules_back();
+    EXPECT_TRUE(route.has_rules());
+    ASSERT_EQ(std::system("ip link set cell9 down"), 0);
+    route.refresh(); // the kernel has taken that route away itself
+    EXPECT_FALSE(route.state().lower);
+    EXPECT_TRUE(route.state().v4);
+    ASSERT_EQ(std::system("ip link set cell9 up && ip route add default via 192.0.2.1 dev cell9"), 0);
+    EXPECT_TRUE(route.refresh());
+    EXPECT_TRUE(finds("0x54", "cell9"));
+    route.leave(); // as a killed run does
+  }
+  EXPECT_TRUE(finds("0x54", "cell9"));
+  PolicyRoute::clear(8484, 8484);
+  EXPECT_NE(std::system("ip rule | grep -q -E '848[34]'"), 0);
+  EXPECT_NE(std::system("ip route show table 8483 2>/dev/null | grep -q default"), 0);
+  static_cast<void>(std::system("ip link del tun9"));
+}
+
 } // namespace
 } // namespace tandem::kernel

@@ -360,5 +360,35 @@ TEST_F(Links, UsefulIsWithCarrierAndDefaultRoute)
   EXPECT_TRUE(table.present().empty());
 }
 
+// Tunnels to a relay: their carrier is always there, that of what they leave by is not.
+TEST_F(Links, TunnelsAreUpWithWhatIsBelow)
+{
+  EXPECT_TRUE(table.assign("tandem-wifi", "tandem-cell", {}, at(1s), { .wifi = "wlan0", .cell = "wwan0" }));
+  table.apply(device(9, "tandem-wifi"), at(1s));
+  table.apply(AddressNotification { .ifindex = 9, .address = v4(9) }, at(1s));
+  EXPECT_FALSE(wifi().up);
+  EXPECT_EQ(table.lower(Link::wifi).interface, "wlan0");
+  EXPECT_TRUE(table.apply(device(3, "wlan0"), at(2s)));
+  EXPECT_TRUE(wifi().up);
+  EXPECT_EQ(wifi().changed, at(2s));
+  EXPECT_TRUE(wifi().default_v4) << "wg-quick has its route in a table of its own";
+  EXPECT_FALSE(wifi().default_v6);
+  EXPECT_TRUE(table.apply(AddressNotification { .ifindex = 3, .address = v4(1) }, at(2s)));
+  EXPECT_TRUE(table.lower(Link::wifi).present());
+  EXPECT_EQ(table.owner(v4(9)), Link::wifi);
+  EXPECT_EQ(table.owner(v4(1)), Link::other) << "what goes past the tunnel is no flow of ours";
+  EXPECT_EQ(table.of_ifindex(9), Link::wifi);
+  EXPECT_EQ(table.of_ifindex(3), Link::other);
+  EXPECT_TRUE(table.apply(device(3, "wlan0", false), at(3s)));
+  EXPECT_FALSE(wifi().up);
+  EXPECT_EQ(wifi().changed, at(3s));
+  EXPECT_TRUE(wifi().present());
+
+  EXPECT_TRUE(table.assign("wlan0", "wwan0", {}, at(4s)));
+  EXPECT_EQ(table.lower(Link::wifi).interface, "wlan0") << "without a tunnel the interface itself";
+  EXPECT_FALSE(wifi().up);
+  EXPECT_FALSE(wifi().default_v4);
+}
+
 } // namespace
 } // namespace tandem::links
