@@ -21,7 +21,7 @@ _tandem_saved()
 _tandem()
 {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command="" i
-  local commands=" up down status module enable disable set saved exclude aps links flows top why networks link budget doctor logs help trace trap ab dashboard lab bench sim version "
+  local commands=" up down status module enable disable set saved exclude aps links flows top why networks link budget doctor logs help trace trap ab dashboard relay lab bench sim version "
   COMPREPLY=()
   for ((i = 1; i < COMP_CWORD; i++)); do
     if [[ $commands == *" ${COMP_WORDS[i]} "* ]]; then
@@ -65,6 +65,7 @@ _tandem()
       esac
       ;;
     dashboard) COMPREPLY=($(compgen -W "--port --no-browser --help" -- "$word")) ;;
+    relay) COMPREPLY=($(compgen -W "--host --wifi-port --cell-port --help" -- "$word") $([[ $word == -* ]] || compgen -d -- "$word")) ;;
     logs) [[ $before == --since ]] || COMPREPLY=($(compgen -W "--follow --since --lines --module --json --help" -- "$word")) ;;
     doctor) COMPREPLY=($(compgen -W "--config --json --help" -- "$word")) ;;
     link)

@@ -23,7 +23,7 @@ function __tandem_in
     string match -q -- "* $argv *" (string join ' ' -- (commandline -opc))' '
 end
 
-set -l commands up down status module enable disable set saved exclude aps links flows top why budget networks link doctor logs help trace trap ab dashboard lab bench sim version
+set -l commands up down status module enable disable set saved exclude aps links flows top why budget networks link doctor logs help trace trap ab dashboard relay lab bench sim version
 
 complete -c tandem -f
 complete -c tandem -n "not __fish_seen_subcommand_from $commands" -l socket -r -F -d 'control socket'
@@ -37,7 +37,7 @@ for pair in 'up:start the daemon' 'down:stop the daemon' 'status:links, modules 
         'networks:what was learnt of networks' 'link:what you know of the Wi-Fi link' 'doctor:what this machine offers' \
         'logs:what the daemon has said' \
         'help:a command or a module' 'trace:recordings of decisions' 'trap:thresholds at which the recording is kept' \
-        'ab:what a module gains here' 'dashboard:live charts in the browser' 'lab:emulated links and servers' 'bench:reproduce published figures' \
+        'ab:what a module gains here' 'dashboard:live charts in the browser' 'relay:files of tunnels to a relay of yours' 'lab:emulated links and servers' 'bench:reproduce published figures' \
         'sim:the same in virtual time' 'version:versions'
     set -l word (string split -m1 ':' -- $pair)
     complete -c tandem -n "not __fish_seen_subcommand_from $commands" -a $word[1] -d $word[2]
@@ -84,6 +84,9 @@ complete -c tandem -n '__tandem_in aps' -l scan -d 'look around first'
 complete -c tandem -n '__tandem_in trap' -a 'add list remove'
 complete -c tandem -n '__tandem_in trap add' -a 'flow.gap flow.rtt flow.goodput link.signal link.silence link.down'
 complete -c tandem -n '__tandem_in trap add' -l save -d 'the flight recorder'
+complete -c tandem -n '__fish_seen_subcommand_from relay' -l host -x -d 'of the relay'
+complete -c tandem -n '__fish_seen_subcommand_from relay' -l wifi-port -x -d 'of the tunnel by Wi-Fi'
+complete -c tandem -n '__fish_seen_subcommand_from relay' -l cell-port -x -d 'of the tunnel by cellular'
 complete -c tandem -n '__fish_seen_subcommand_from dashboard' -l port -x -d 'on 127.0.0.1'
 complete -c tandem -n '__fish_seen_subcommand_from dashboard' -l no-browser -d 'print the address only'
 

@@ -13,6 +13,7 @@ namespace tandem::cli
 inline constexpr std::array python_tools {
   std::pair { "ab", "what a module gains here: pairs of blocks with and without it (see tandem ab --help)" },
   std::pair { "dashboard", "live charts, flows and module switches in the browser (see tandem dashboard --help)" },
+  std::pair { "relay", "files of two tunnels to a relay of yours, for what is behind a NAT (see tandem relay --help)" },
   std::pair { "lab", "emulated Wi-Fi and cellular air (see tandem lab --help)" },
   std::pair { "bench", "reproduce the published figures (see tandem bench --help)" },
   std::pair { "sim", "virtual-time simulator and its sweeps (see tandem sim --help)" },

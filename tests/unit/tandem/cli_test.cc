@@ -501,7 +501,7 @@ TEST_F(CliTest, man_page_and_completions_know_every_command_and_option)
     EXPECT_THAT(bash, testing::ContainsRegex("[ \"]" + command + "[ \"]")) << "tandem.bash";
     EXPECT_THAT(zsh, HasSubstr("'" + command + ":")) << "_tandem";
     EXPECT_THAT(fish, HasSubstr("'" + command + ":")) << "tandem.fish";
-    if (command == "ab" || command == "dashboard" || command == "lab" || command == "bench")
+    if (command == "ab" || command == "dashboard" || command == "relay" || command == "lab" || command == "bench")
       continue; // have command lines of their own
     const std::string help = tandem("help " + command).out;
     const std::regex option { "--[a-z-]+" };
@@ -597,7 +597,8 @@ TEST_F(CliTest, options_that_bash_offers_are_those_of_the_command)
                                    "ab start",
                                    "ab status",
                                    "ab stop",
-                                   "dashboard" })
+                                   "dashboard",
+                                   "relay" })
   {
     const std::string line = "tandem " + words + " --";
     const auto offered = test::run("bash -c 'source " TANDEM_SOURCE "/packaging/completions/tandem.bash; COMP_WORDS=("

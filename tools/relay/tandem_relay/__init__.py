@@ -1,0 +1,1 @@
+"""Configuration files of two tunnels between a laptop and a relay of its user's own."""
