@@ -244,7 +244,8 @@ private:
   {
     const toml::table* table = section("scenario");
     if (table == nullptr) return;
-    gather_unknown(*table, "scenario", { "name", "summary", "duration", "seed", "mptcp" });
+    gather_unknown(*table, "scenario", { "name", "summary", "duration", "seed", "mptcp", "relay" });
+    read(*table, "scenario", "relay", [](const Value& v) { static_cast<void>(v.boolean()); });
     read(*table, "scenario", "mptcp", [this](const Value& v) { result_.mptcp = v.boolean(); });
     read(*table, "scenario", "name", [this](const Value& v) { result_.name = v.text(); });
     read(*table, "scenario", "summary", [this](const Value& v) { result_.summary = v.text(); });

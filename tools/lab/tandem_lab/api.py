@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
-from . import counters, foreign, life, losses, scenario, sockets, system, topology
+from . import counters, foreign, life, losses, relay, scenario, sockets, system, topology
 from .air import AirControl
 from .errors import BadInput, LabError
 from .life import LabState
@@ -549,7 +549,8 @@ class Daemon:
             # Every address of the lab is a private one.
             "links": {"wifi": "wlan0", "cell": "cell0" if self.lab.info["cell"] else "none", "private_peers": "as_others",
                       # A bus of this machine may know a wlan0 that is not the lab's.
-                      "validation": "none", **({"more_wifi": more} if (more := list(self.lab.info["interfaces"])[1:]) else {})},
+                      "validation": "none", **({"relay": [relay.WIFI, relay.CELL]} if self.lab.info.get("relay", False) else {}),
+                      **({"more_wifi": more} if (more := list(self.lab.info["interfaces"])[1:]) else {})},
             # What a person had saved on this machine is no arm of an experiment.
             "daemon": {"socket": str(self.socket), "saved_directory": str(self.lab.directory / "saved")},
             "recorder": {"directory": str(self.lab.directory)},

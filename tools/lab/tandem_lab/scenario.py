@@ -23,7 +23,7 @@ CONGESTION_CONTROLS = ("cubic", "reno", "bbr", "dctcp", "vegas", "westwood")
 # Names become parts of namespaces' and devices' names.
 _SERVER_NAME = re.compile(r"[a-z0-9]{1,5}")
 _AP_NAME = re.compile(r"[a-z0-9]{1,8}")
-_TAKEN = ("client", "cgw", "wan")
+_TAKEN = ("client", "cgw", "wan", "relay")
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,7 @@ class Scenario:
     interfaces: tuple[str, ...] = ("ap1",)  # the access point at which wlan0, wlan1, ... begin
     visitors: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # by access point: the interfaces that are, or come, there
     uplinks: Mapping[str, Uplink] = field(default_factory=dict)  # by access point
+    relay: bool = False  # tunnels by both links to a relay of the client's own
     mptcp: bool = False  # an MPTCP endpoint for each Wi-Fi interface
 
 
@@ -200,6 +201,7 @@ def load(path: Path, overrides: Mapping[str, Any] | None = None, congestion: str
         interfaces=begin,
         visitors={ap: _visitors(tree, path, ap, begin) for ap in aps},
         uplinks=uplinks,
+        relay=bool(head.get("relay", False)),
         mptcp=bool(head.get("mptcp", False)),
     )
 

@@ -21,6 +21,7 @@ from . import air, counters, scenario, servers, system, topology
 from .air import AirControl
 from .errors import LabError
 from .life import LabState, sweep
+from .relay import Relay
 from .topology import CellGateway, Topology, WifiRouter
 
 class _Stop(BaseException):
@@ -56,6 +57,8 @@ class Supervisor:
         self.gateway.apply(nat=self.scenario.nat, source_filter=self.scenario.source_filter)
         WifiRouter(self.topology.namespace("wan"), self.scenario.aps, [topology.wifi_client(number) for number in range(len(self.scenario.interfaces))]).apply(
             self.scenario.firewall, self.scenario.wifi_nat)
+        if self.scenario.relay:
+            Relay(self.topology, directory / "relay").up()
         if self.spec["counters"]:
             counters.install(self.topology.namespace("client"), [f"wlan{number}" for number in range(len(self.scenario.interfaces))] +
                              (["cell0"] if self.scenario.cell else []))
@@ -90,6 +93,7 @@ class Supervisor:
             "interfaces": {f"wlan{number}": {"ap": ap, "ipv4": topology.wifi_client(number)[0], "ipv6": topology.wifi_client(number)[1]}
                            for number, ap in enumerate(self.scenario.interfaces)},
             "mptcp": self.scenario.mptcp,
+            "relay": self.scenario.relay,
             "servers": {server.name: {"ipv4": link.server_side[0], "ipv6": link.server_side[1], "congestion": server.congestion}
                         for server, link in zip(self.scenario.servers, self.topology.servers)},
             "random_file": {"name": servers.RANDOM_FILE, "size": servers.RANDOM_SIZE, "sha256": sha256},

@@ -91,6 +91,9 @@ class ServerLink:
         return f"10.77.{self.net}.254", f"fd77:{self.net}::fe"
 
 
+RELAY = ServerLink("relay", 220)  # a host of the user's own near the WAN's router, without delay
+
+
 def namespaces_with(prefix: str) -> list[str]:
     """The namespaces on this machine that belong to a prefix."""
     pattern = re.compile(re.escape(prefix) + r"[a-z0-9]+")
@@ -143,7 +146,7 @@ class Topology:
 
     @property
     def roles(self) -> list[str]:
-        return ["client", *self.scenario.aps, "cgw", "wan", *(server.name for server in self.servers)]
+        return ["client", *self.scenario.aps, "cgw", "wan", *(["relay"] if self.scenario.relay else []), *(server.name for server in self.servers)]
 
     def _ip(self, role: str, lines: list[str]) -> None:
         """Runs a batch of ip(8) lines in one namespace."""
@@ -155,6 +158,8 @@ class Topology:
         for role in self.roles:
             self._sysctl(role)
         self._pairs([(link.gateway, "up0", "wan", link.gateway) for link in self.uplinks])
+        if self.scenario.relay:
+            self._pairs([("wan", "relay", "relay", "eth0")])
 
     def _pairs(self, pairs: Sequence[tuple[str, str, str, str]]) -> None:
         """veth pairs: a role and its interface's name, and the same of the other end."""
@@ -230,6 +235,10 @@ class Topology:
             lines[server.name] += self._edge("eth0", server.server_side, 24) + self._neighbours("eth0", server.wan_side, wan_mac) + [
                 f"route add default via {server.wan_side[0]} dev eth0",
                 f"route add ::/0 via {server.wan_side[1]} dev eth0"]
+        if self.scenario.relay:
+            lines["wan"] += self._edge("relay", RELAY.wan_side, 24)
+            lines["relay"] += self._edge("eth0", RELAY.server_side, 24) + [f"route add default via {RELAY.wan_side[0]} dev eth0",
+                                                                           f"route add ::/0 via {RELAY.wan_side[1]} dev eth0"]
         cgw = self.uplinks[-1]
         lines["wan"] += [f"route add {CELL_NET[0]} via {cgw.gateway_side[0]} dev cgw",
                          f"route add {CELL_NET[1]} via {cgw.gateway_side[1]} dev cgw"]
