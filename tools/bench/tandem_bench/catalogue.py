@@ -47,6 +47,7 @@ CATALOGUE = {
     "together": "together",
     "applications": "applications",
     "paths": "paths",
+    "relay": "relay",
     "drawn": "drawn",
     "integrated": "integrated",
     "comparisons": "comparisons",

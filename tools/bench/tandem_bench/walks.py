@@ -59,11 +59,12 @@ def short_walk(seconds: float) -> Trouble:
         Stop([(one, -90), (two, -60), (seconds, -45)], two)), 0.06))
 
 
-def scenario(name: str, trouble: Trouble, *, phy: str, rtt_ms: int, sender: str, cellular: str = "lte") -> str:
+def scenario(name: str, trouble: Trouble, *, phy: str, rtt_ms: int, sender: str, cellular: str = "lte", relay: bool = False) -> str:
     """One server behind Wi-Fi of this PHY, with a cellular network of this profile beside it, and what befalls it, as TOML text. The server has the sender's congestion control, and any one
-    where a stack that is not Linux sends in its place. Half of the round trip is each way on the WAN."""
+    where a stack that is not Linux sends in its place. Half of the round trip is each way on the WAN. `relay`: the client reaches it through a relay
+    of its own."""
     congestion = "cubic" if sender in foreign.STACKS else sender
-    return (f'[scenario]\nname = "{name}"\nduration = "600s"\n[wifi]\nprofile = "wifi-{phy}"\n{trouble.wifi}'
+    return (f'[scenario]\nname = "{name}"\nduration = "600s"\nrelay = {str(relay).lower()}\n[wifi]\nprofile = "wifi-{phy}"\n{trouble.wifi}'
             f'[cell]\nprofile = "{cellular}"\n{trouble.cell}[wan]\ndelay = "{rtt_ms / 2:g}ms"\n{trouble.wan}'
             f'[[server]]\nname = "srv1"\ncongestion = "{congestion}"\n{trouble.tables}')
 
