@@ -39,6 +39,8 @@ one timestamp (TSval), a few copies with the next one leave by cellular. When th
 validated (as RFC 9000 8.2 has it), and its delay is known. From then on all pure ACKs of the flow leave by cellular, with an odd TSval, and every
 echo validates the path again. When echoes fail to appear, the flow returns to Wi-Fi at once and tries again later, with a back-off that doubles.
 
+**Behind a NAT**, as in most homes, no ACK by cellular has the address that the server knows: the path is not validated, and ACKs stay on Wi-Fi. Two tunnels to a relay of your own end that (docs/relay.md).
+
 **A NAT that begins later** makes another connection of the ACKs, and the server answers each with an RST of its very number. TCP would take it where no data arrives in between, so what leaves
 by cellular acknowledges two bytes less than has arrived, and what has to say all (ACKs with SACK, and others until a loss is repaired) leaves by Wi-Fi.
 Where MPTCP was asked for and the server refused it, all leave whole and by Wi-Fi: a retransmission that begins within what has arrived breaks such a connection in Linux 6.18.
