@@ -1,5 +1,6 @@
 #include "src/daemon/config.h"
 #include "src/daemon/config_value.h"
+#include "src/daemon/placement.h"
 #include "src/daemon/settings.h"
 #include "src/kernel/rules/policy_route.h"
 
@@ -107,10 +108,13 @@ void check_relay(const Config& config, Complain complain)
   if ((Config::Links::Relay::mark & config.daemon.mark_mask) != 0)
     complain(links.relay.where, links.relay.where,
              "links.relay: a daemon.mark_mask without bits of 0x54 is needed, the mark of the tunnel by cellular");
-  if (config.daemon.route_table == kernel::RoutePlan::lower_table)
+  // Placed connections have those behind it.
+  const std::uint32_t first = config.daemon.route_table,
+                      last = first + (config.placement.enabled ? placement_value(Link::cell) : 0);
+  if (first <= kernel::RoutePlan::lower_table && kernel::RoutePlan::lower_table <= last)
     complain(links.relay.where, links.relay.where,
-             "links.relay: another daemon.route_table than " + std::to_string(kernel::RoutePlan::lower_table)
-                 + " is needed, which that tunnel's own packets have");
+             "links.relay: another daemon.route_table than " + std::to_string(first)
+                 + " is needed: that tunnel's own packets have " + std::to_string(kernel::RoutePlan::lower_table));
 }
 
 } // namespace

@@ -3,6 +3,7 @@
 #include "src/daemon/fetch_loader.h"
 #include "src/daemon/lock.h"
 #include "src/daemon/network_text.h"
+#include "src/daemon/placement_driver.h"
 #include "src/kernel/clock.h"
 #include "src/kernel/command.h"
 #include "src/kernel/fd.h"
@@ -329,13 +330,23 @@ private:
           "start it, most often: systemctl start wg-quick@" + wifi.interface);
       return false;
     }
-    const auto outlook = monitor.routing().outlook(false, wifi.addresses, {});
-    if (wifi.addresses.empty() || !outlook.tunnel.starts_with(wifi.interface + " "))
+    const auto leads_into_it = [&](const Address& own)
+    { return monitor.routing().outlook(own.v6, wifi.addresses, {}).tunnel.starts_with(wifi.interface + " "); };
+    // The kernel looks at no source of IPv6.
+    const bool strict = !cell_.empty() && filters_reverse_path(cell_);
+    if (std::none_of(wifi.addresses.begin(), wifi.addresses.end(), leads_into_it))
       say(wifi.interface + " (links.relay) does not have the default route: flows that go past it are left alone",
           "let its peer have AllowedIPs = 0.0.0.0/0, ::/0 (docs/relay.md)");
     else if (!in_.relay_cell.empty() && cell.ifindex == 0)
       say(cell.interface + " (links.relay) does not exist: nothing leaves by the cellular link",
           "start it, most often: systemctl start wg-quick@" + cell.interface);
+    else if (const std::string& by = monitor.table().other_default(); !by.empty())
+      say("the tunnel leaves by " + by + ", not by " + wifi_ + ": every flow is left alone",
+          "none needed while that is wanted; else give " + by + " a default route with a higher metric");
+    else if (cell.ifindex != 0 && strict)
+      say("answers of the relay to " + cell.interface + " are dropped where they arrive over IPv4 (rp_filter 1 of "
+              + cell_ + "): nothing leaves by the cellular link",
+          "sysctl net.ipv4.conf." + cell_ + ".rp_filter=2");
     else
       say("by " + wifi.interface + (in_.relay_cell.empty() ? "" : " and " + cell.interface), "");
     tunnel(monitor);

@@ -54,6 +54,10 @@ std::vector<links::Routing::Aside> PacketLoop::aside() const
 std::string PacketLoop::apart() const
 {
   if (std::string why = tunnel(); !why.empty()) return why;
+  // Neither the air nor what costs is that of the named interfaces then: a cable, most often.
+  if (const std::string& by = monitor_.table().other_default(); !by.empty())
+    return "the tunnel to the relay leaves by " + by + ", which has the best default route, not by "
+           + roles_.lower.wifi;
   // What a portal answers in the name of others must not be held back, and nothing shall go around it.
   if (!not_validated_.empty()) return not_validated_;
   // By the driver's word, not by that of radio sources: they are closed while hands are off.

@@ -400,7 +400,7 @@ void PacketLoop::links_changed()
   rouse();
   look_apart();
   look_at_tunnels();
-  exclusions_->links_changed(monitor_[Link::wifi]);
+  exclusions_->links_changed(monitor_.lower(Link::wifi)); // whose name servers and routes are meant
   watch_->link(monitor_.lower(Link::wifi));
   for (auto& [link, radio] : more_radio_)
     radio.link(monitor_[link].ifindex);

@@ -1,6 +1,8 @@
 #include "src/links/link_table.h"
 
 #include <algorithm>
+#include <optional>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -164,6 +166,17 @@ LinkInfo LinkTable::derive(const std::string& name) const
   return info;
 }
 
+namespace
+{
+
+// As the policy route for what the tunnel sends sees it.
+bool leads_out(const LinkInfo& link)
+{
+  return link.default_v4 || link.default_v6 || (link.point_to_point && link.present());
+}
+
+} // namespace
+
 bool LinkTable::refresh(Tick now)
 {
   if (dumping_) return false;
@@ -186,12 +199,43 @@ bool LinkTable::refresh(Tick now)
     {
       // Tunnels have a carrier always, and their routes most often in a table of their own (wg-quick).
       fresh.up = fresh.up && lower_[i].up;
-      fresh.default_v4 = std::any_of(fresh.addresses.begin(), fresh.addresses.end(), [](auto& a) { return !a.v6; });
-      fresh.default_v6 = std::any_of(fresh.addresses.begin(), fresh.addresses.end(), [](auto& a) { return a.v6; });
+      const auto has = [&](bool v6)
+      { return std::any_of(fresh.addresses.begin(), fresh.addresses.end(), [&](auto& a) { return a.v6 == v6; }); };
+      const bool out = static_cast<Link>(i) != Link::cell || leads_out(lower_[i]);
+      fresh.default_v4 = out && has(false);
+      fresh.default_v6 = out && has(true);
     }
     changed |= refresh(roles_[i], std::move(fresh), now);
   }
+  std::string other = find_other_default();
+  changed |= other != other_default_;
+  other_default_ = std::move(other);
   return changed;
+}
+
+std::string LinkTable::find_other_default() const
+{
+  if (lower_[static_cast<std::size_t>(Link::wifi)].interface.empty()) return {};
+  std::set<std::string> ours {};
+  for (const Link link : { Link::wifi, Link::cell })
+    ours.insert({ (*this)[link].interface, lower(link).interface });
+  for (const bool v6 : { false, true })
+  {
+    std::optional<std::uint32_t> own {}, best {};
+    std::string by {};
+    for (const auto& [ifindex, known] : known_)
+      for (const DefaultRouteNotification& route : known.routes)
+      {
+        if (route.v6 != v6) continue;
+        const bool other = !ours.contains(known.interface.name);
+        std::optional<std::uint32_t>& least = other ? best : own;
+        if (least && route.metric >= *least) continue;
+        least = route.metric;
+        if (other) by = known.interface.name;
+      }
+    if (best && (!own || *best <= *own)) return by;
+  }
+  return {};
 }
 
 bool LinkTable::refresh(LinkInfo& info, LinkInfo fresh, Tick now)

@@ -102,7 +102,7 @@ public:
   // Gives the roles to interfaces of these names; an empty name: the role is not filled. `more_wifi`: those of
   // wifi_link(1) and so on, at most most_wifi - 1; throws std::length_error when there are more. True when a role
   // changed. A role whose interface is a tunnel is up while the one in `lower` is, too, and has a default route for
-  // each IP version of which it has an address.
+  // each IP version of which it has an address; cell while the one in `lower` leads anywhere.
   bool assign(std::string wifi, std::string cell, const std::vector<std::string>& more_wifi, Tick now,
               LowerInterfaces lower = {});
   // All there are, by ifindex.
@@ -119,6 +119,10 @@ public:
   const LinkInfo& operator[](Link link) const;
   // The interface below the role's tunnel; the role's own where that is none.
   const LinkInfo& lower(Link link) const;
+  // The interface without a role, and below none of wifi and cell, by which the best default route of the main table
+  // leads, of either IP version; empty: none has it. What tunnels pack their packets into leaves by it. A further Wi-Fi
+  // interface counts as one. Told only while the role wifi has a tunnel.
+  const std::string& other_default() const { return other_default_; }
   // The role that owns a local address; Link::other when none does. Cheap: called for every new flow.
   Link owner(const Address& local) const;
   Link of_ifindex(int ifindex) const;
@@ -147,11 +151,13 @@ private:
   bool refresh(Tick now);
   bool refresh(LinkInfo& info, LinkInfo fresh, Tick now);
   LinkInfo derive(const std::string& name) const;
+  std::string find_other_default() const;
 
   std::map<int, Known> known_ {};
   std::map<int, PresentInterface> present_ {}; // of the same; outlives a dump
   std::array<LinkInfo, link_count> roles_ {};
   std::array<LinkInfo, link_count> lower_ {}; // without a name: the role's own interface
+  std::string other_default_ {};
   bool dumping_ = false;
 };
 

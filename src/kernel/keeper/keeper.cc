@@ -69,6 +69,7 @@ struct Keeper::Parts
     try
     {
       PolicyRoute::clear(route.table, route.priority);
+      PolicyRoute::clear_lower(route.priority);
       ArpAnnounce { options.arp_file }.recover();
       choose_backend(options.backend)->clear();
     }

@@ -83,6 +83,7 @@ public:
     try
     {
       PolicyRoute::clear(stale.table, stale.priority);
+      PolicyRoute::clear_lower(stale.priority);
       ArpAnnounce { options_.arp_file }.recover();
       backend_ = choose_backend(options_.backend);
       steerer_.emplace(options_.steering_file);

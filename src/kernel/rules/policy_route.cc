@@ -12,6 +12,7 @@
 #include <netlink/route/nexthop.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <stdexcept>
@@ -62,10 +63,15 @@ struct Lane
   std::uint32_t priority = 0;
 };
 
+constexpr std::uint32_t lower_priority(std::uint32_t priority)
+{
+  return priority - 1;
+}
+
 std::array<Lane, 2> lanes_of(const RoutePlan& plan)
 {
   return { Lane { plan.cell, plan.mark, plan.table, plan.priority },
-           Lane { plan.lower, plan.lower_mark, RoutePlan::lower_table, plan.priority - 1 } };
+           Lane { plan.lower, plan.lower_mark, RoutePlan::lower_table, lower_priority(plan.priority) } };
 }
 
 } // namespace
@@ -91,6 +97,13 @@ struct PolicyRoute::Parts
     for (const Lane& lane : lanes_of(plan))
       if (!lane.interface.empty()) all.push_back(lane);
     return all;
+  }
+
+  // Others of Tandem's own, for placed connections, stand at the neighbouring priorities.
+  void clear_own() const noexcept
+  {
+    clear(plan.table, plan.priority);
+    if (!plan.lower.empty()) clear_lower(plan.priority);
   }
 
   void subscribe()
@@ -253,7 +266,7 @@ struct PolicyRoute::Parts
     nl_cache* raw = routes.get();
     std::vector<rtnl_route*> own;
     std::optional<Way> want = wanted(family, raw, ifindex), have = present(lane, raw, ifindex, own);
-    if (want == have && own.size() <= 1) return want;
+    if (want == have && own.size() == (want ? 1u : 0u)) return want;
     changed = true;
     for (rtnl_route* route : own)
       rtnl_route_delete(socket.get(), route, 0);
@@ -267,7 +280,7 @@ PolicyRoute::PolicyRoute(const RoutePlan& plan, std::string note) : parts_ { std
 {
   Parts& p = *parts_;
   p.plan = plan;
-  clear(plan.table, plan.priority);
+  p.clear_own();
   p.socket = routing_socket();
   p.subscribe();
   if (plan.cell.empty()) return;
@@ -281,14 +294,14 @@ PolicyRoute::PolicyRoute(const RoutePlan& plan, std::string note) : parts_ { std
   }
   catch (...)
   {
-    clear(plan.table, plan.priority);
+    p.clear_own();
     throw;
   }
 }
 
 PolicyRoute::~PolicyRoute()
 {
-  if (!parts_->left) clear(parts_->plan.table, parts_->plan.priority);
+  if (!parts_->left) parts_->clear_own();
 }
 
 void PolicyRoute::leave() noexcept
@@ -311,10 +324,15 @@ bool PolicyRoute::refresh()
   }
   bool changed = false;
   RouteState fresh {};
-  for (const Lane& lane : p.lanes())
+  // What carries the other comes first.
+  std::vector<Lane> lanes = p.lanes();
+  std::reverse(lanes.begin(), lanes.end());
+  for (const Lane& lane : lanes)
   {
     const bool carries = lane.table != p.plan.table;
-    const int ifindex = static_cast<int>(if_nametoindex(lane.interface.c_str()));
+    // A tunnel whose own packets find no way by the modem would take them over Wi-Fi.
+    const bool leads_nowhere = !carries && !p.plan.lower.empty() && !fresh.lower;
+    const int ifindex = leads_nowhere ? 0 : static_cast<int>(if_nametoindex(lane.interface.c_str()));
     if (ifindex != 0 && p.plan.announce && !carries) p.arp.set(lane.interface);
     const auto v4 = p.follow(lane, AF_INET, ifindex, changed), v6 = p.follow(lane, AF_INET6, ifindex, changed);
     if (carries)
@@ -351,11 +369,15 @@ const RouteState& PolicyRoute::state() const
   return parts_->state;
 }
 
+void PolicyRoute::clear_lower(std::uint32_t priority) noexcept
+{
+  clear(RoutePlan::lower_table, lower_priority(priority));
+}
+
 void PolicyRoute::clear(std::uint32_t table, std::uint32_t priority) noexcept
 {
   try
   {
-    const std::array<Lane, 2> lanes = lanes_of({ .table = table, .priority = priority });
     Owned<nl_sock> socket = routing_socket();
     for (int family : { AF_INET, AF_INET6 })
     {
@@ -369,12 +391,8 @@ void PolicyRoute::clear(std::uint32_t table, std::uint32_t priority) noexcept
                    auto* rule = reinterpret_cast<rtnl_rule*>(object);
                    std::uint8_t protocol = 0;
                    if (rtnl_rule_get_protocol(rule, &protocol) < 0 || protocol != own_protocol) return;
-                   for (const Lane& lane : lanes)
-                     if (rtnl_rule_get_table(rule) == lane.table || rtnl_rule_get_prio(rule) == lane.priority)
-                     {
-                       rtnl_rule_delete(socket.get(), rule, 0);
-                       return;
-                     }
+                   if (rtnl_rule_get_table(rule) == table || rtnl_rule_get_prio(rule) == priority)
+                     rtnl_rule_delete(socket.get(), rule, 0);
                  });
       }
       raw = nullptr;
@@ -385,8 +403,7 @@ void PolicyRoute::clear(std::uint32_t table, std::uint32_t priority) noexcept
                  [&](nl_object* object)
                  {
                    auto* route = reinterpret_cast<rtnl_route*>(object);
-                   const std::uint32_t of = rtnl_route_get_table(route);
-                   if ((of == lanes[0].table || of == lanes[1].table) && rtnl_route_get_protocol(route) == own_protocol)
+                   if (rtnl_route_get_table(route) == table && rtnl_route_get_protocol(route) == own_protocol)
                      rtnl_route_delete(socket.get(), route, 0);
                  });
       }

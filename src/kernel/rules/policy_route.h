@@ -46,7 +46,8 @@ struct RouteState
 // with the gateway of the main table's default route by that interface, or on-link when that route has none or the
 // interface is point-to-point. Without a usable cell interface the table is empty and marked packets fall through to
 // the main table, that is, to Wi-Fi. Everything carries protocol number 84, so that a later run recognises what a
-// killed one left behind. What a tunnel packs its packets into has such a rule and table of its own.
+// killed one left behind. What a tunnel packs its packets into has such a rule and table of its own; while that table
+// is empty, so is the tunnel's.
 class PolicyRoute
 {
 public:
@@ -69,9 +70,10 @@ public:
   // Rule and routes stay when this object goes: clear() takes them away.
   void leave() noexcept;
 
-  // Removes rules and routes with Tandem's protocol number, this table and this priority, and those of a tunnel's own
-  // packets. Never throws.
+  // Removes rules and routes with Tandem's protocol number, this table and this priority. Never throws.
   static void clear(std::uint32_t table, std::uint32_t priority) noexcept;
+  // Those of a tunnel's own packets, whose tunnel has the rule of this priority.
+  static void clear_lower(std::uint32_t priority) noexcept;
 
 private:
   struct Parts;

@@ -317,8 +317,11 @@ INSTANTIATE_TEST_SUITE_P(
                 "t.toml:2: links.relay: a daemon.mark_mask without bits of 0x54 is needed, the mark of the tunnel by "
                 "cellular" },
         Wrong { "[links]\nrelay = [\"a\"]\n[daemon]\nroute_table = 8483",
-                "t.toml:2: links.relay: another daemon.route_table than 8483 is needed, which that tunnel's own "
-                "packets have" },
+                "t.toml:2: links.relay: another daemon.route_table than 8483 is needed: that tunnel's own packets have "
+                "8483" },
+        Wrong { "[links]\nrelay = [\"a\"]\n[daemon]\nroute_table = 8474\n[placement]\nenabled = true",
+                "t.toml:2: links.relay: another daemon.route_table than 8474 is needed: that tunnel's own packets have "
+                "8483" },
         Wrong { "[links]\nwifi = \"a\"\nmore_wifi = [\"b\", \"a\"]",
                 R"(t.toml:3: links.more_wifi: "a" is links.wifi already; other interfaces are needed)" },
         Wrong { "[links]\nmore_wifi = [\"b\"]\ncell = \"b\"",

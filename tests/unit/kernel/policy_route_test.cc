@@ -101,6 +101,24 @@ TEST_F(PolicyRouteTest, OneFailureIsNone)
   EXPECT_TRUE(route.state().v4);
 }
 
+// Those of placed connections are at one priority after the other.
+TEST_F(PolicyRouteTest, NeighboursAreLeftAlone)
+{
+  PolicyRoute below { { .cell = "cell9",
+                        .mark = { 0x02000000, 0x0f000000 },
+                        .table = RoutePlan::lower_table,
+                        .priority = 86,
+                        .announce = false } };
+  {
+    PolicyRoute route {
+      { .cell = "cell9", .mark = { 0x03000000, 0x0f000000 }, .table = 8487, .priority = 87, .announce = false }
+    };
+    EXPECT_TRUE(below.has_rules());
+  }
+  EXPECT_TRUE(below.has_rules());
+  EXPECT_FALSE(below.refresh()) << "its route is there";
+}
+
 // Of a tunnel to a relay: what Tandem puts into it, and what the tunnel makes of that, leave by two ways.
 TEST_F(PolicyRouteTest, ATunnelAndWhatItsPacketsLeaveBy)
 {
@@ -129,16 +147,20 @@ TEST_F(PolicyRouteTest, ATunnelAndWhatItsPacketsLeaveBy)
     route.put_rules_back();
     EXPECT_TRUE(route.has_rules());
     ASSERT_EQ(std::system("ip link set cell9 down"), 0);
-    route.refresh(); // the kernel has taken that route away itself
+    EXPECT_TRUE(route.refresh()) << "the kernel has taken that route away itself; the tunnel's goes with it";
     EXPECT_FALSE(route.state().lower);
-    EXPECT_TRUE(route.state().v4);
+    EXPECT_FALSE(route.state().v4) << "its own packets would leave by Wi-Fi";
+    EXPECT_FALSE(finds("0x10000000", "tun9 table 8484"));
     ASSERT_EQ(std::system("ip link set cell9 up && ip route add default via 192.0.2.1 dev cell9"), 0);
     EXPECT_TRUE(route.refresh());
     EXPECT_TRUE(finds("0x54", "cell9"));
+    EXPECT_TRUE(route.state().v4);
+    EXPECT_TRUE(finds("0x10000000", "tun9 table 8484"));
     route.leave(); // as a killed run does
   }
   EXPECT_TRUE(finds("0x54", "cell9"));
   PolicyRoute::clear(8484, 8484);
+  PolicyRoute::clear_lower(8484);
   EXPECT_NE(std::system("ip rule | grep -q -E '848[34]'"), 0);
   EXPECT_NE(std::system("ip route show table 8483 2>/dev/null | grep -q default"), 0);
   static_cast<void>(std::system("ip link del tun9"));

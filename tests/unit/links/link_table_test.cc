@@ -390,5 +390,57 @@ TEST_F(Links, TunnelsAreUpWithWhatIsBelow)
   EXPECT_FALSE(wifi().default_v4);
 }
 
+TEST_F(Links, ATunnelByAModemThatLeadsNowhereDoesNotEither)
+{
+  table.assign("tandem-wifi", "tandem-cell", {}, at(1s), { .wifi = "wlan0", .cell = "wwan0" });
+  table.apply(device(4, "wwan0"), at(1s));
+  table.apply(device(8, "tandem-cell"), at(1s));
+  table.apply(AddressNotification { .ifindex = 8, .address = v4(8) }, at(1s));
+  const LinkInfo& cell = table[Link::cell];
+  EXPECT_TRUE(cell.up);
+  EXPECT_FALSE(cell.default_v4) << "what the tunnel packs it into would leave by Wi-Fi";
+  EXPECT_TRUE(table.apply(DefaultRouteNotification { .ifindex = 4, .v6 = true, .metric = 700 }, at(2s)));
+  EXPECT_TRUE(cell.default_v4) << "whatever the version around it";
+  EXPECT_FALSE(cell.default_v6);
+  EXPECT_TRUE(table.apply(DefaultRouteNotification { .ifindex = 4, .v6 = true, .gone = true, .metric = 700 }, at(3s)));
+  EXPECT_FALSE(cell.default_v4);
+  InterfaceNotification modem = device(4, "wwan0");
+  modem.point_to_point = true;
+  table.apply(modem, at(4s));
+  EXPECT_FALSE(cell.default_v4) << "without an address";
+  EXPECT_TRUE(table.apply(AddressNotification { .ifindex = 4, .address = v4(2) }, at(5s)));
+  EXPECT_TRUE(cell.default_v4);
+}
+
+// What a tunnel packs its packets into goes by the best default route, whatever is named: by a cable, in a dock.
+TEST_F(Links, ATunnelLeavesByTheBestDefaultRoute)
+{
+  const auto route = [](int ifindex, std::uint32_t metric, bool gone = false)
+  { return DefaultRouteNotification { .ifindex = ifindex, .gone = gone, .metric = metric }; };
+  table.assign("tandem-wifi", "tandem-cell", {}, at(1s), { .wifi = "wlan0", .cell = "wwan0" });
+  table.apply(device(3, "wlan0"), at(1s));
+  table.apply(device(4, "wwan0"), at(1s));
+  table.apply(device(7, "eth0"), at(1s));
+  table.apply(route(3, 600), at(1s));
+  EXPECT_EQ(table.other_default(), "");
+  EXPECT_TRUE(table.apply(route(7, 100), at(2s)));
+  EXPECT_EQ(table.other_default(), "eth0");
+  table.apply(route(3, 50), at(2s));
+  EXPECT_EQ(table.other_default(), "") << "Wi-Fi is preferred";
+  table.apply(route(3, 50, true), at(2s));
+  table.apply(route(3, 600, true), at(2s));
+  EXPECT_EQ(table.other_default(), "eth0") << "and is gone";
+  table.apply(route(4, 50), at(3s));
+  EXPECT_EQ(table.other_default(), "") << "the modem carries what Wi-Fi does not";
+  EXPECT_TRUE(table.apply(route(4, 50, true), at(3s)));
+  EXPECT_EQ(table.other_default(), "eth0");
+  EXPECT_TRUE(table.apply(InterfaceNotification { .ifindex = 7, .name = "eth0", .gone = true }, at(4s)));
+  EXPECT_EQ(table.other_default(), "");
+  table.apply(device(7, "eth0"), at(4s));
+  EXPECT_TRUE(table.apply(route(7, 100), at(4s)));
+  EXPECT_TRUE(table.assign("wlan0", "wwan0", {}, at(5s)));
+  EXPECT_EQ(table.other_default(), "") << "without a tunnel flows by the cable have its address";
+}
+
 } // namespace
 } // namespace tandem::links
