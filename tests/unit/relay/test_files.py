@@ -70,6 +70,12 @@ def test_only_the_tunnel_by_wifi_has_the_default_route() -> None:
     assert all(all_files[name]["Peer"]["AllowedIPs"] == ["0.0.0.0/0, ::/0"] for name in (files.LAPTOP_WIFI, files.LAPTOP_CELL))
 
 
+def test_the_tunnel_by_wifi_stays_known_to_nats_and_the_one_by_cellular_costs_nothing_idle() -> None:
+    """A NAT forgets UDP soon: what a server says on a quiet connection would be lost, and so would a download after another Wi-Fi network."""
+    kept = {name: sections["Peer"]["PersistentKeepalive"] for name, sections in made().items() if "PersistentKeepalive" in sections["Peer"]}
+    assert list(kept) == [files.LAPTOP_WIFI] and 5 <= int(kept[files.LAPTOP_WIFI][0]) <= 29
+
+
 def test_the_mark_is_tandems() -> None:
     header = (ROOT / "src" / "daemon" / "config.h").read_text()
     default = re.search(r"struct Relay\n.*?constexpr std::uint32_t mark = (\w+);", header, re.DOTALL)
@@ -93,6 +99,8 @@ def relay(*words: str, path: str | None = None) -> subprocess.CompletedProcess:
     (("here", "--host", "relay.example.net:51820"), "a host name or an IP address is needed"),
     (("here", "--host", "r\nPostUp = reboot"), "a host name or an IP address is needed"),
     (("here", "--host", "-r"), "expected one argument"),
+    (("here", "--host", "198.51.100.700"), "a host name or an IP address is needed"),
+    (("here", "--host", "fe80::1%x\nPostUp = reboot"), "a host name or an IP address is needed"),
     (("here", "--host", "r", "--wifi-port", "0"), "a port from 1 to 65535 is needed"),
     (("here", "--host", "r", "--cell-port", "65536"), "a port from 1 to 65535 is needed"),
     (("here", "--host", "r", "--cell-port", "51820"), "another port than --wifi-port is needed"),
@@ -106,6 +114,11 @@ def test_what_is_wrong_is_said(words: tuple[str, ...], said: str, tmp_path: Path
 def test_without_wg_it_says_what_to_install(tmp_path: Path) -> None:
     done = relay(str(tmp_path / "there"), "--host", "r", path=str(tmp_path))
     assert done.returncode == 1 and "apt-get install wireguard-tools" in done.stderr and not (tmp_path / "there").exists()
+
+
+@pytest.mark.parametrize("host", ["relay.example.net", "relay.example.net.", "r", "7up.example", "198.51.100.7", "2001:db8::7"])
+def test_what_is_right_is_taken(host: str) -> None:
+    assert cli._host(host) == host
 
 
 needs_wg = pytest.mark.skipif(not shutil.which("wg"), reason="wg is not installed (Debian: wireguard-tools)")
@@ -132,3 +145,26 @@ def test_keys_are_fresh_and_belong_together(tmp_path: Path) -> None:
     assert private[0] != private[1]
     public = subprocess.run(["wg", "pubkey"], input=private[0] + "\n", capture_output=True, text=True, check=True).stdout.strip()
     assert read((both[0] / "relay" / "tandem-w.conf").read_text())["Peer"]["PublicKey"] == [public]
+
+
+@pytest.fixture
+def keys_without_wg(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli, "_keys", lambda: KEYS[files.LAPTOP_WIFI])
+
+
+def test_a_directory_that_may_not_be_looked_into_is_an_error_not_a_fault(keys_without_wg: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                                         capsys: pytest.CaptureFixture[str]) -> None:
+    def refuse(path: object, *_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    for call in ("stat", "lstat", "mkdir", "open"):  # as root the tests may look everywhere
+        monkeypatch.setattr(os, call, refuse)
+    assert cli.main([str(tmp_path), "--host", "r"]) == 1
+    assert "Permission denied" in capsys.readouterr().err
+
+
+def test_a_link_that_leads_nowhere_is_there_already(keys_without_wg: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "laptop").mkdir()
+    (tmp_path / "laptop" / "tandem-wifi.conf").symlink_to("nowhere")
+    assert cli.main([str(tmp_path), "--host", "r"]) == 1
+    assert "is there already" in capsys.readouterr().err and not (tmp_path / "relay").exists()

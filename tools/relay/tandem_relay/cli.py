@@ -13,7 +13,7 @@ from typing import Sequence
 from . import files
 
 INTERFACES = (files.LAPTOP_WIFI, files.LAPTOP_CELL, files.RELAY_WIFI, files.RELAY_CELL)
-HOST = re.compile(r"(?=.{1,253}\Z)([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*\.?")
+HOST = re.compile(r"(?=.{1,253}\Z)(?!(.*\.)?[0-9]+\.?\Z)([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*\.?")
 
 
 class Failure(Exception):
@@ -21,7 +21,7 @@ class Failure(Exception):
 
 
 def _host(text: str) -> str:
-    if not files.is_address(text) and not HOST.fullmatch(text):
+    if not (files.is_address(text) and "%" not in text) and not HOST.fullmatch(text):
         raise argparse.ArgumentTypeError(f'"{text}": a host name or an IP address is needed, such as relay.example.net')
     return text
 
@@ -37,6 +37,8 @@ def _wg(verb: str, given: str = "") -> str:
         done = subprocess.run(["wg", verb], input=given, capture_output=True, text=True, timeout=10)
     except OSError as error:
         raise Failure(f"wg: {error.strerror}; it makes the keys. Install it: apt-get install wireguard-tools") from error
+    except subprocess.TimeoutExpired as error:
+        raise Failure(f"wg {verb}: no answer in {error.timeout:.0f} s") from error
     if done.returncode != 0:
         raise Failure(f"wg {verb}: {done.stderr.strip() or done.returncode}")
     return done.stdout.strip()
@@ -50,11 +52,12 @@ def _keys() -> files.Keys:
 def write(directory: Path, relay: files.Relay) -> list[Path]:
     """Writes the four files, which only their owner may read; none where one is there already: its keys may be in use."""
     wanted = files.files(relay, {name: _keys() for name in INTERFACES})
-    taken = [str(directory / name) for name in wanted if (directory / name).exists()]
-    if taken:
-        raise Failure(f"{taken[0]}: is there already, with keys that may be in use; name another directory, or remove it")
-    written = []
+    written: list[Path] = []
     try:
+        # A link that leads nowhere is there, too. Where nobody may look open() says so below.
+        taken = [str(directory / name) for name in wanted if os.path.lexists(directory / name)]
+        if taken:
+            raise Failure(f"{taken[0]}: is there already, with keys that may be in use; name another directory, or remove it")
         for name, text in wanted.items():
             path = directory / name
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -9,6 +9,9 @@ from typing import Mapping
 LAPTOP_WIFI, LAPTOP_CELL = "tandem-wifi", "tandem-cell"  # links.relay of tandem.toml
 RELAY_WIFI, RELAY_CELL = "tandem-w", "tandem-c"
 CELL_MARK = 0x54  # as Tandem looks for it
+# Seconds. A NAT forgets UDP after 30 s or more (RFC 4787, REQ-5: 2 min), TCP after hours: without it a server's word on a quiet connection would be lost,
+# and after another Wi-Fi network the relay would not learn where the laptop is until that sends something, which a download need not.
+KEEPALIVE = 25
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ def files(relay: Relay, keys: Mapping[str, Keys]) -> dict[str, str]:
     laptop_wifi = "\n".join([
         "# The tunnel that leaves by Wi-Fi, and has the default route while it is up. Put into /etc/wireguard on the laptop.",
         _section("Interface", f"PrivateKey = {keys[LAPTOP_WIFI].private}", f"Address = {', '.join(one)}"),
-        _section("Peer", f"PublicKey = {keys[RELAY_WIFI].public}", everything, f"Endpoint = {relay.endpoint(relay.wifi_port)}")])
+        _section("Peer", f"PublicKey = {keys[RELAY_WIFI].public}", everything, f"Endpoint = {relay.endpoint(relay.wifi_port)}", f"PersistentKeepalive = {KEEPALIVE}")])
     laptop_cell = "\n".join([
         "# The tunnel that leaves by the cellular link, for what Tandem sends there: no route leads into it. By the mark of its packets Tandem",
         "# finds them and gives them the cellular link. Put into /etc/wireguard on the laptop.",
