@@ -6,7 +6,7 @@ if(EXISTS ${SOURCE}/.git)
   if(git)
     # Named, so that neither the owner of the clone nor GIT_DIR of a hook counts. No lock: another git may be at work.
     execute_process(COMMAND ${git} --no-optional-locks --git-dir=${SOURCE}/.git --work-tree=${SOURCE}
-                            describe --always --exclude=* --dirty=+
+                            describe --always --exclude=* --abbrev=10 --dirty=+
                     WORKING_DIRECTORY ${SOURCE} RESULT_VARIABLE failed OUTPUT_VARIABLE commit ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
     if(failed OR NOT commit MATCHES "^[0-9a-f]+[+]?$")
       set(commit "")

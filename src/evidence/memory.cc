@@ -110,10 +110,10 @@ void Memory::merge(std::uint32_t from, std::uint32_t into)
         if (known->second.gains.count() < tally.gains.count()) known->second = tally;
         continue;
       }
-      std::uint64_t dropped = 0;
-      while (there.tallies.size() >= limits_.tallies)
-        drop_oldest(there.tallies, dropped);
       there.tallies.emplace(what, tally);
+      std::uint64_t dropped = 0;
+      while (there.tallies.size() > limits_.tallies)
+        drop_oldest(there.tallies, dropped);
     }
   }
 }

@@ -221,6 +221,10 @@ int Nl80211Source::ask(std::uint8_t command, Tick now, std::vector<Report>& repo
 
 int Nl80211Source::poll_station(Tick now, std::vector<Report>& reports)
 {
+  // Each refusal may cost a question to the firmware, and a line in the kernel's log (brcmfmac).
+  if (refused_ && !turned_ && now < list_due_)
+    return client_ && ap_ ? ask(NL80211_CMD_GET_STATION, now, reports, ap_) : 0;
+  list_due_ = now + settings_.slow_period;
   const std::size_t before = reports.size();
   int error = turned_ ? ask_what_it_is() : 0;
   if (error == 0 && client_) error = ask(NL80211_CMD_GET_STATION, now, reports);

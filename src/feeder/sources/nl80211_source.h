@@ -59,6 +59,7 @@ private:
   std::uint64_t skipped_ = 0;
 
   Tick station_due_ {}, survey_due_ {}, scan_due_ {};
+  Tick list_due_ {}; // of stations, where the driver has refused one
   bool scan_wanted_ = true;
   bool surveys_ = true;  // the driver has some
   bool client_ = true;   // of an access point; a hotspot's stations are none of ours

@@ -87,6 +87,20 @@ TEST(Text, TwoNetworksThatTurnOutToBeOneAreReadAgain)
   EXPECT_NE(again.find({ named, "wwan0", {} }, "mirror"), nullptr) << "the latest are kept";
 }
 
+TEST(Text, OfTwoNetworksThatTurnOutToBeOneTheLatestTalliesAreKept)
+{
+  Memory memory { { .tallies = 3 } };
+  const auto named = memory.recognize({ "home", "", false }, now);
+  const auto bare = memory.recognize({ "", "02:00:00:00:00:01", true }, now);
+  for (const char* what : { "offload", "freeze" })
+    memory.add({ bare, "wwan0", {} }, what, 0.1, 1, now - 9);
+  for (const char* what : { "mirror", "ecn", "rate" })
+    memory.add({ named, "wwan0", {} }, what, 0.1, 1, now - 1);
+  ASSERT_EQ(memory.recognize({ "home", "02:00:00:00:00:01", true }, now), named);
+  for (const char* what : { "mirror", "ecn", "rate" })
+    EXPECT_NE(memory.find({ named, "wwan0", {} }, what), nullptr) << what;
+}
+
 TEST(Text, IsReadAsItWasWritten)
 {
   const Memory memory = learnt();

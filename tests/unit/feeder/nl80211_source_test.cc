@@ -86,6 +86,20 @@ TEST_F(Nl80211SourceTest, who_lists_no_stations_is_asked_about_the_access_point)
   EXPECT_TRUE(works);
 }
 
+// brcmfmac asks its firmware each time, and logs that this failed.
+TEST_F(Nl80211SourceTest, who_refuses_a_list_is_asked_for_it_once_a_second)
+{
+  played.lists[NL80211_CMD_GET_SCAN] = { { heard(ap, true) } };
+  played.lists[NL80211_CMD_GET_STATION] = { {}, EIO };
+  played.stations[ap] = { { station(ap) } };
+  Nl80211Source source { "lo" };
+  EXPECT_EQ(read<StationStats>(source, 30).size(), 29u) << "its counters come as often as ever";
+  EXPECT_EQ(played.listed[NL80211_CMD_GET_STATION], 3u);
+  played.lists[NL80211_CMD_GET_STATION] = { { station(ap) } };
+  read<StationStats>(source, 30);
+  EXPECT_GE(played.listed[NL80211_CMD_GET_STATION], 23u) << "it lists them after all";
+}
+
 // NetworkManager's hotspot: the same interface, whose stations are others' laptops.
 TEST_F(Nl80211SourceTest, the_stations_of_a_hotspot_are_no_access_points)
 {

@@ -48,6 +48,7 @@ struct Kernel
   std::map<std::uint8_t, Answer> lists {}; // by command
   std::map<Mac, Answer> stations {};       // asked about each
   std::vector<Bytes> events {};
+  std::map<std::uint8_t, unsigned> listed {}; // times that a list was asked for, by command
   unsigned opened = 0;
 };
 inline Kernel* playing = nullptr;
@@ -79,6 +80,7 @@ int Socket::ask(std::uint8_t command, bool dump, const std::function<void(nl_msg
   genlmsg_put(question, 0, 0, NLMSG_MIN_TYPE, 0, 0, command, 1);
   if (fill) fill(question);
   Kernel::Answer answer = playing->lists[command];
+  if (dump) ++playing->listed[command];
   if (command == NL80211_CMD_GET_STATION && !dump)
   {
     Mac mac {};

@@ -41,11 +41,18 @@ def clone(tmp_path: Path) -> Path:
 
 
 def test_a_clone_says_its_commit_and_whether_files_differ_from_it(clone: Path, tmp_path: Path) -> None:
-    short = git(clone, "rev-parse", "--short", "HEAD")
+    short = git(clone, "rev-parse", "--short=10", "HEAD")
     assert commit(clone, tmp_path / "commit.h") == short
     assert commit(clone, tmp_path / "commit.h", GIT_DIR="/nonexistent") == short, "a build in a hook of another repository"
     (clone / "file").write_text("two\n")
     assert commit(clone, tmp_path / "commit.h") == short + "+"
+
+
+def test_who_builds_the_same_commit_gets_the_same_words(clone: Path, tmp_path: Path) -> None:
+    """How short git makes a commit depends on the clone: on its objects, and on what its owner has set."""
+    first = commit(clone, tmp_path / "commit.h")
+    git(clone, "config", "core.abbrev", "20")
+    assert commit(clone, tmp_path / "commit.h") == first
 
 
 def test_nothing_is_compiled_anew_while_the_commit_stays(clone: Path, tmp_path: Path) -> None:
@@ -55,7 +62,7 @@ def test_nothing_is_compiled_anew_while_the_commit_stays(clone: Path, tmp_path: 
     assert commit(clone, header) == first
     assert header.stat().st_mtime == 1, "written again: every build would link every program"
     git(clone, "commit", "-q", "--allow-empty", "-m", "two")
-    assert commit(clone, header) == git(clone, "rev-parse", "--short", "HEAD") != first
+    assert commit(clone, header) == git(clone, "rev-parse", "--short=10", "HEAD") != first
     assert header.stat().st_mtime != 1
 
 
