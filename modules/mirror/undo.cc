@@ -189,11 +189,12 @@ double echo_age(const Undo::State& state)
 }
 
 // Where the delay is not known after so much the server has a clock of another kind (RFC 7323 5.4 allows a tick of a
-// second), or something on the way rewrites what it says: nothing will be known of the queue.
-bool is_young(const FlowView& flow)
+// second), or something on the way rewrites what it says: nothing will be known of the queue. On a fast link so much
+// comes before a tick can be found at all.
+bool is_young(const FlowView& flow, Tick now)
 {
   constexpr std::uint64_t most = 2u << 20;
-  return flow.bytes_delivered < most;
+  return flow.bytes_delivered < most || now - flow.first_seen < 1s;
 }
 
 bool lengthens_timer(const FlowView& flow, const Undo::State& state)
@@ -459,7 +460,7 @@ Score Undo::score(const Event& event, const FlowView& flow, const State& state) 
   const bool listening = event.damage != nullptr && !state.deaf;
   return judge(
       { .timed = state.delay.known(),
-        .timestamps = flow.timestamps_ok && is_young(flow),
+        .timestamps = flow.timestamps_ok && is_young(flow, event.now),
         .queued = static_cast<double>(state.hole_queue),
         .top = state.delay.top(),
         .rtt_min = seconds(flow.rtt_min),

@@ -151,6 +151,20 @@ TEST(MirrorSenders, LossesAreLeftToOneWhoseClockTellsNothing)
   EXPECT_TRUE(lossy.episode(60'000).edit.ts_echo) << "as soon as it is known";
 }
 
+// So much comes in a tenth of a second, and no tick is looked for sooner: one window halved in slow start would cost
+// the rest of the download.
+TEST(MirrorSenders, AFastDownloadIsYoungUntilItsClockCanBeKnown)
+{
+  Lossy lossy { SenderKind::loss_based };
+  lossy.flow.first_seen = lossy.now;
+  lossy.data(50);
+  lossy.flow.bytes_delivered = 5'000'000;
+  ASSERT_FALSE(lossy.state.delay.known());
+  const Plan plan = lossy.episode();
+  EXPECT_EQ(plan.why, "mirror: hidden, young flow");
+  EXPECT_TRUE(plan.edit.ts_echo);
+}
+
 TEST(MirrorSenders, WhenTheKindIsKnownTheCapEnds)
 {
   Lossy unknown { SenderKind::unknown };
