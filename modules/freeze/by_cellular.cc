@@ -38,7 +38,7 @@ Plan ByCellular::alarm(const Event& event, const FlowView& flow, BlackoutState& 
     if (due != Tick::max()) plan.wake = std::min(plan.wake.value_or(due), due);
     return plan;
   }
-  path->overdue(event, plan);
+  path->overdue(event, flow, plan);
   if (!plan.inject.empty() || !flow.timestamps_ok) return plan;
   scratch_[0] = latest_ack(flow, flow.link);
   scratch_[0].ack = flow.sent_ack;

@@ -54,8 +54,19 @@ Tick CellularPath::due(const FlowView& flow) const
   return running_ && path_.copies > 0 ? path_.begun_at + PathValidation::timeout(flow.rtt_smoothed) : Tick::max();
 }
 
-void CellularPath::overdue(const Event& event, Plan& plan)
+// Whether an echo would prove nothing any more, nor its absence.
+bool CellularPath::spoiled(const Event& event, const FlowView& flow, Plan& plan)
 {
+  if (flow.snd_nxt != data_edge_)
+    end(event.now + 100ms, "freeze: path validation spoiled by upload data", plan);
+  else if (!path_.holds(flow))
+    end(event.now + 1s, "freeze: path validation spoiled", plan);
+  return !running_;
+}
+
+void CellularPath::overdue(const Event& event, const FlowView& flow, Plan& plan)
+{
+  if (spoiled(event, flow, plan)) return;
   // Where the data ended before an echo could come this says nothing of the path.
   if (path_.copies > 0 && !path_.echo_due) return end(event.now + 1s, "freeze: the data ended before an echo", plan);
   validated_at_ = Tick {};
@@ -74,9 +85,8 @@ void CellularPath::acknowledged(const Event& event, const FlowView& flow, bool c
   window_ = segment.window;
   if (!running_) return consider(event, flow, clear && wanted, plan);
   if (!clear) return end(event.now + 1s, "freeze: path validation given up, the link changed", plan);
-  if (flow.snd_nxt != data_edge_) return end(event.now + 100ms, "freeze: path validation spoiled by upload data", plan);
-  if (!path_.holds(flow)) return end(event.now + 1s, "freeze: path validation spoiled", plan);
-  if (path_.expired(event.now, flow.rtt_smoothed)) return overdue(event, plan);
+  if (spoiled(event, flow, plan)) return;
+  if (path_.expired(event.now, flow.rtt_smoothed)) return overdue(event, flow, plan);
   if (plan.verdict == Verdict::drop || !segment.timestamps || !segment.timestamps->value.after(path_.frozen)) return;
   plan.edit.ts_value = path_.frozen;
   if (plan.why.empty()) plan.why = "freeze: TSval kept while probing";

@@ -22,7 +22,7 @@ public:
   // When an echo of the copies is overdue; Tick::max() while none is waited for. Then it is given up, whether or not an
   // ACK is at hand.
   Tick due(const FlowView& flow) const;
-  void overdue(const Event& event, Plan& plan);
+  void overdue(const Event& event, const FlowView& flow, Plan& plan);
   // The link is gone.
   void stop() { running_ = false; }
 
@@ -31,6 +31,7 @@ public:
 
 private:
   void consider(const Event& event, const FlowView& flow, bool wanted, Plan& plan);
+  bool spoiled(const Event& event, const FlowView& flow, Plan& plan);
   void end(Tick next, std::string_view why, Plan& plan);
 
   bool running_ = false;
