@@ -650,6 +650,38 @@ TEST(OffloadAway, AServerThatMakesPausesIsTriedAsOften)
   }
 }
 
+// It sends when it pleases, and now and then that is a round trip after the silence.
+TEST(OffloadAway, AServerWhosePausesMayHaveAnyLengthIsTriedAsOften)
+{
+  Session s {};
+  for (const int pause : { 140, 300, 140, 300, 140, 300, 140 })
+  {
+    ASSERT_TRUE(s.until("offload: path validated", 5000));
+    s.steps(50);
+    s.wait(ms(pause));
+    s.step();
+    ASSERT_EQ(s.phase(), Phase::by_wifi);
+    EXPECT_EQ(std::round(seconds(s.state().retry_at - s.state().since)), 1);
+  }
+}
+
+// The window was full until the application read: what leaves then says nothing of the server.
+TEST(OffloadAway, AnApplicationThatReadsIsNoServerThatGoesOn)
+{
+  Session s {};
+  for (int i = 0; i < 4; ++i)
+  {
+    ASSERT_TRUE(s.until("offload: path validated", 5000));
+    s.steps(50);
+    s.wait(ms(140));
+    s.ack();
+    ASSERT_EQ(s.phase(), Phase::by_wifi);
+    s.wait(ms(100));
+    s.step();
+    EXPECT_EQ(std::round(seconds(s.state().retry_at - s.state().since)), 1);
+  }
+}
+
 TEST(OffloadAway, AnOlderEchoDoesNotProveTheNewestAck)
 {
   Session s {};
