@@ -69,8 +69,9 @@ def download(lab, daemon) -> Watch:
 
 
 def learn(lab, daemon) -> Watch:
-    """A download that finds that the path works. In a young flow no copy may be echoed; then it is tried from the beginning."""
-    for _ in range(8):
+    """A download that finds that the path works. In a young flow no copy may be echoed in time, in four of ten in real time; then it is tried from the
+    beginning, so often that chance never ends it."""
+    for _ in range(24):
         daemon.api("/v1/networks/forget", "POST", {"all": True})
         failures = decisions(daemon).get(NOT_VALIDATED, 0)
         with Watch(daemon) as watch:
