@@ -30,7 +30,6 @@ constexpr double copies_in_rtt = 8;
 // to repair for 2 % of goodput (docs/results/paths.md). So many such ACKs more than twice the others, and for how long.
 constexpr std::uint8_t most_holes = 96;
 constexpr Duration holes_memory = 20s;
-constexpr std::uint32_t short_of = 2; // bytes that have come and that an ACK by cellular leaves out
 
 // Whether the newest ACK by cellular may be lost. An echo proves those up to its own TSval, not what left after it.
 bool unsure(const FlowView& flow, const ValidatedPath::State& state)
@@ -584,7 +583,7 @@ void ValidatedPath::after_silence(const Event& event, const FlowView& flow, Stat
   if (!state.fell_silent) return;
   const bool told = flow.snd_nxt == state.data_edge && state.phase == Phase::by_wifi;
   // What left by cellular may have said a little less than had come.
-  const bool went_on = event.segment->ack.after(flow.sent_ack + short_of) || event.segment->sack_count > 0;
+  const bool went_on = event.segment->ack.after(flow.sent_ack + PathValidation::lag) || event.segment->sack_count > 0;
   if (told && !went_on) return; // the application has read
   state.fell_silent = false;
   if (!told) return;

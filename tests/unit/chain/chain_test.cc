@@ -581,6 +581,17 @@ TEST(ChainHolds, ADuplicateIsNotReportedAboveANumberThatAnotherModuleKeepsDown)
   EXPECT_EQ(fixture.violations(), 0u);
 }
 
+// An ACK of its own, 3 ms after whatever was last.
+void speak_after_a_while(Puppet& puppet)
+{
+  puppet.act = [&puppet](const Event& event, const FlowView& flow) -> Plan
+  {
+    if (event.kind != EventKind::alarm) return { .wake = event.now + ms(3) };
+    puppet.room[0] = latest_ack(flow, Link::wifi);
+    return { .inject = std::span { puppet.room }.first(1) };
+  };
+}
+
 // A router may choose a way by the flow label (RFC 6437), and a load balancer the server.
 TEST(ChainInject, WhatIsInjectedIsOfTheClassOfTheFlowsOwnPackets)
 {
@@ -589,12 +600,7 @@ TEST(ChainInject, WhatIsInjectedIsOfTheClassOfTheFlowsOwnPackets)
   Peers peers { .key = key_v6() };
   fixture.open(peers);
   fixture.download(peers, 3, ms(5), ms(20));
-  puppet.act = [&](const Event& event, const FlowView& flow) -> Plan
-  {
-    if (event.kind != EventKind::alarm) return { .wake = event.now + ms(3) };
-    puppet.room[0] = latest_ack(flow, Link::wifi);
-    return { .inject = std::span { puppet.room }.first(1) };
-  };
+  speak_after_a_while(puppet);
   Segment ack = peers.ack(fixture.now());
   ack.ip_class = 0x0201'2345;
   fixture.show(ack);
@@ -615,12 +621,7 @@ TEST(ChainInject, WhatIsInjectedBeginsWhereTheServerWaits)
   Peers peers {};
   fixture.open(peers);
   fixture.download(peers, 3, ms(5), ms(20));
-  puppet.act = [&](const Event& event, const FlowView& flow) -> Plan
-  {
-    if (event.kind != EventKind::alarm) return { .wake = event.now + ms(3) };
-    puppet.room[0] = latest_ack(flow, Link::wifi);
-    return { .inject = std::span { puppet.room }.first(1) };
-  };
+  speak_after_a_while(puppet);
   fixture.ack(peers);
   for (const std::uint32_t unseen : { 0u, 300u })
   {

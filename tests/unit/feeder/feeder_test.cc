@@ -79,6 +79,15 @@ protected:
   {
     return std::any_of(said.begin(), said.end(), [&](const auto& line) { return line.find(part) != line.npos; });
   }
+
+  // Ten seconds without a report are none too many, and nothing is waited for that has passed.
+  void expect_no_silence(Feeder& feeder, Tick now)
+  {
+    feeder.receive(now, events);
+    feeder.receive(now += 10s, events);
+    EXPECT_FALSE(was_said("radio has reported nothing"));
+    EXPECT_GT(feeder.due(), now);
+  }
 };
 
 StationStats station(std::uint32_t packets)
@@ -357,12 +366,9 @@ TEST_F(FeederTest, while_the_driver_tells_frames_of_another_are_no_association)
 TEST_F(FeederTest, a_source_that_tells_only_what_happens_does_not_fall_silent)
 {
   Feeder feeder = make();
-  Tick now { 10s };
+  const Tick now { 10s };
   radio.next.push_back({ .at = now, .what = Candidate { .ap = ap, .ssid = "home", .frequency = 2437 } });
-  feeder.receive(now, events);
-  feeder.receive(now += 10s, events);
-  EXPECT_FALSE(was_said("radio has reported nothing"));
-  EXPECT_GT(feeder.due(), now);
+  expect_no_silence(feeder, now);
 }
 
 // Else whoever waits for it waits for what has passed, again and again.
@@ -372,10 +378,7 @@ TEST_F(FeederTest, a_driver_that_is_not_associated_wants_nothing)
   Tick now { 10s };
   radio.next.push_back({ .at = now, .what = station(10) });
   radio.next.push_back({ .at = now, .what = WifiChange { .kind = WifiChange::Kind::disconnected, .ap = ap } });
-  feeder.receive(now, events);
-  feeder.receive(now += 10s, events);
-  EXPECT_FALSE(was_said("radio has reported nothing"));
-  EXPECT_GT(feeder.due(), now);
+  expect_no_silence(feeder, now);
 }
 
 // A full MAC driver whose firmware began anew.
