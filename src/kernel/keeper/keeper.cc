@@ -68,8 +68,7 @@ struct Keeper::Parts
     Pacer::clear(options.pacing_file, options.pacing);
     try
     {
-      PolicyRoute::clear(route.table, route.priority);
-      PolicyRoute::clear_lower(route.priority);
+      PolicyRoute::clear_with_lower(route);
       ArpAnnounce { options.arp_file }.recover();
       choose_backend(options.backend)->clear();
     }

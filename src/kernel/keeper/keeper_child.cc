@@ -82,8 +82,7 @@ public:
   {
     try
     {
-      PolicyRoute::clear(stale.table, stale.priority);
-      PolicyRoute::clear_lower(stale.priority);
+      PolicyRoute::clear_with_lower(stale);
       ArpAnnounce { options_.arp_file }.recover();
       backend_ = choose_backend(options_.backend);
       steerer_.emplace(options_.steering_file);

@@ -12,7 +12,6 @@
 #include <netlink/route/nexthop.h>
 #include <sys/socket.h>
 
-#include <algorithm>
 #include <array>
 #include <optional>
 #include <stdexcept>
@@ -56,12 +55,16 @@ Way way_by(rtnl_nexthop* hop)
 // One rule, one table, one way out.
 struct Lane
 {
-  std::string interface {
-  };
+  std::string interface;
   MarkBits mark {};
   std::uint32_t table = 0;
   std::uint32_t priority = 0;
 };
+
+int index_of(const Lane& lane)
+{
+  return static_cast<int>(if_nametoindex(lane.interface.c_str()));
+}
 
 constexpr std::uint32_t lower_priority(std::uint32_t priority)
 {
@@ -103,7 +106,7 @@ struct PolicyRoute::Parts
   void clear_own() const noexcept
   {
     clear(plan.table, plan.priority);
-    if (!plan.lower.empty()) clear_lower(plan.priority);
+    if (!plan.lower.empty()) clear(RoutePlan::lower_table, lower_priority(plan.priority));
   }
 
   void subscribe()
@@ -322,30 +325,25 @@ bool PolicyRoute::refresh()
   while (recv(p.events.get(), scrap.data(), scrap.size(), MSG_DONTWAIT) > 0 || errno == ENOBUFS)
   {
   }
-  bool changed = false;
-  RouteState fresh {};
-  // What carries the other comes first.
-  std::vector<Lane> lanes = p.lanes();
-  std::reverse(lanes.begin(), lanes.end());
-  for (const Lane& lane : lanes)
+  if (p.plan.cell.empty()) return false;
+  const auto [lane, below] = lanes_of(p.plan);
+  const bool tunnel = !below.interface.empty();
+  bool changed = false, carried = false;
+  if (tunnel)
   {
-    const bool carries = lane.table != p.plan.table;
-    // A tunnel whose own packets find no way by the modem would take them over Wi-Fi.
-    const bool leads_nowhere = !carries && !p.plan.lower.empty() && !fresh.lower;
-    const int ifindex = leads_nowhere ? 0 : static_cast<int>(if_nametoindex(lane.interface.c_str()));
-    if (ifindex != 0 && p.plan.announce && !carries) p.arp.set(lane.interface);
-    const auto v4 = p.follow(lane, AF_INET, ifindex, changed), v6 = p.follow(lane, AF_INET6, ifindex, changed);
-    if (carries)
-    {
-      fresh.lower = v4.has_value() || v6.has_value();
-      continue;
-    }
-    fresh.v4 = v4.has_value();
-    fresh.v6 = v6.has_value();
-    fresh.gateway_v4 = v4 ? v4->text : "";
-    fresh.gateway_v6 = v6 ? v6->text : "";
+    const int ifindex = index_of(below);
+    const auto v4 = p.follow(below, AF_INET, ifindex, changed), v6 = p.follow(below, AF_INET6, ifindex, changed);
+    carried = v4 || v6;
   }
-  p.state = fresh;
+  // A tunnel whose own packets find no way by the modem would take them over Wi-Fi.
+  const int ifindex = tunnel && !carried ? 0 : index_of(lane);
+  if (ifindex != 0 && p.plan.announce) p.arp.set(lane.interface);
+  const auto v4 = p.follow(lane, AF_INET, ifindex, changed), v6 = p.follow(lane, AF_INET6, ifindex, changed);
+  p.state = { .v4 = v4.has_value(),
+              .v6 = v6.has_value(),
+              .gateway_v4 = v4 ? v4->text : "",
+              .gateway_v6 = v6 ? v6->text : "",
+              .lower = carried };
   return changed;
 }
 
@@ -369,9 +367,10 @@ const RouteState& PolicyRoute::state() const
   return parts_->state;
 }
 
-void PolicyRoute::clear_lower(std::uint32_t priority) noexcept
+void PolicyRoute::clear_with_lower(const RoutePlan& plan) noexcept
 {
-  clear(RoutePlan::lower_table, lower_priority(priority));
+  for (const Lane& lane : lanes_of(plan))
+    clear(lane.table, lane.priority);
 }
 
 void PolicyRoute::clear(std::uint32_t table, std::uint32_t priority) noexcept

@@ -72,8 +72,8 @@ public:
 
   // Removes rules and routes with Tandem's protocol number, this table and this priority. Never throws.
   static void clear(std::uint32_t table, std::uint32_t priority) noexcept;
-  // Those of a tunnel's own packets, whose tunnel has the rule of this priority.
-  static void clear_lower(std::uint32_t priority) noexcept;
+  // What a run with this plan may have left behind, whether its interface was a tunnel or not.
+  static void clear_with_lower(const RoutePlan& plan) noexcept;
 
 private:
   struct Parts;

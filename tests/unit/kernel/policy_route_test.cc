@@ -159,8 +159,7 @@ TEST_F(PolicyRouteTest, ATunnelAndWhatItsPacketsLeaveBy)
     route.leave(); // as a killed run does
   }
   EXPECT_TRUE(finds("0x54", "cell9"));
-  PolicyRoute::clear(8484, 8484);
-  PolicyRoute::clear_lower(8484);
+  PolicyRoute::clear_with_lower({});
   EXPECT_NE(std::system("ip rule | grep -q -E '848[34]'"), 0);
   EXPECT_NE(std::system("ip route show table 8483 2>/dev/null | grep -q default"), 0);
   static_cast<void>(std::system("ip link del tun9"));
