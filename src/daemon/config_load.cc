@@ -93,10 +93,10 @@ void check_relay(const Config& config, Complain complain)
 {
   const Config::Links& links = config.links;
   if (links.relay.wifi.empty()) return;
+  const auto more = links.more_wifi.value_or(std::vector<std::string> {});
   for (const std::string& name : { links.relay.wifi, links.relay.cell })
   {
     if (name.empty()) continue;
-    const auto& more = links.more_wifi.value_or(std::vector<std::string> {});
     const bool further = std::find(more.begin(), more.end(), name) != more.end();
     if (name == links.wifi || name == links.cell || further)
       complain(links.relay.where,

@@ -302,9 +302,9 @@ private:
             info.interface + ": up, " + std::to_string(info.addresses.size()) + " address"
                 + (info.addresses.size() > 1 ? "es" : "") + ", MTU " + std::to_string(info.mtu));
     }
-    const bool relayed = !in_.relay_wifi.empty() && relay();
-    if (!relayed) tunnel(monitor);
-    const links::LinkInfo& cell = monitor[Link::cell];
+    const links::LinkInfo cell = monitor[Link::cell]; // the modem, whatever is above it
+    if (!in_.relay_wifi.empty()) relay(monitor);
+    tunnel(monitor);
     if (cell.ifindex == 0) return;
     const bool route = cell.default_v4 || cell.default_v6;
     add("second default route", route || cell.point_to_point ? Health::ok : Health::warn,
@@ -316,20 +316,17 @@ private:
             : "give " + cell.interface + " a default route with a higher metric than the Wi-Fi one");
   }
 
-  // True: the tunnel by Wi-Fi is there, and has Wi-Fi's role.
-  bool relay()
+  // Where the tunnel by Wi-Fi is there, the tunnels have the roles from here on.
+  void relay(links::Monitor& monitor)
   {
-    links::Monitor monitor { now() };
-    monitor.assign(in_.relay_wifi, in_.relay_cell, {}, now(), { .wifi = wifi_, .cell = cell_ });
-    const links::LinkInfo &wifi = monitor[Link::wifi], &cell = monitor[Link::cell];
     const auto say = [&](const std::string& found, const std::string& advice)
     { add("relay", advice.empty() ? Health::ok : Health::warn, found, advice); };
-    if (wifi.ifindex == 0)
-    {
-      say(wifi.interface + " (links.relay) does not exist: flows go by Wi-Fi directly",
-          "start it, most often: systemctl start wg-quick@" + wifi.interface);
-      return false;
-    }
+    const auto all = monitor.table().present();
+    if (std::none_of(all.begin(), all.end(), [&](const auto& one) { return one.name == in_.relay_wifi; }))
+      return say(in_.relay_wifi + " (links.relay) does not exist: flows go by Wi-Fi directly",
+                 "start it, most often: systemctl start wg-quick@" + in_.relay_wifi);
+    monitor.assign(in_.relay_wifi, in_.relay_cell, {}, now(), { .wifi = wifi_, .cell = cell_ });
+    const links::LinkInfo &wifi = monitor[Link::wifi], &cell = monitor[Link::cell];
     const auto leads_into_it = [&](const Address& own)
     { return monitor.routing().outlook(own.v6, wifi.addresses, {}).tunnel.starts_with(wifi.interface + " "); };
     // The kernel looks at no source of IPv6.
@@ -349,8 +346,6 @@ private:
           "sysctl net.ipv4.conf." + cell_ + ".rp_filter=2");
     else
       say("by " + wifi.interface + (in_.relay_cell.empty() ? "" : " and " + cell.interface), "");
-    tunnel(monitor);
-    return true;
   }
 
   void tunnel(const links::Monitor& monitor)

@@ -153,6 +153,7 @@ private:
   void look_at_cell();
   bool look_at_costs();
   void charge_tunnel(Tick now);
+  void spent(std::uint64_t bytes, Tick now);
   bool asks_network() const;
   void ask_network(CurrentNetwork& network, bool driver) const;
   void look_at_network();

@@ -93,13 +93,17 @@ void PacketLoop::look_at_filter(Tick now)
 void PacketLoop::charge_tunnel(Tick now)
 {
   constexpr std::uint64_t around = 15 + 32 + 8 + 40;
-  const bool tunnel = !roles_.lower.cell.empty() && !roles_.cell.empty();
-  const std::uint64_t packets = tunnel ? kernel::packets_by(roles_.cell) : 0;
+  if (roles_.lower.cell.empty() || roles_.cell.empty()) return tunnel_packets_.reset();
+  const std::uint64_t packets = kernel::packets_by(roles_.cell);
   const std::optional<std::uint64_t> before = std::exchange(tunnel_packets_, packets);
-  if (!tunnel) tunnel_packets_.reset();
-  if (!before || packets <= *before) return; // it has begun, or begins anew
-  inputs_.add(now, trace::input::Spent { (packets - *before) * around });
-  chain_.spent((packets - *before) * around);
+  if (before && packets > *before) spent((packets - *before) * around, now); // else it has begun, or begins anew
+}
+
+// By the cellular link, beside what the chain itself has put there.
+void PacketLoop::spent(std::uint64_t bytes, Tick now)
+{
+  inputs_.add(now, trace::input::Spent { bytes });
+  chain_.spent(bytes);
 }
 
 void PacketLoop::look_at_cell()

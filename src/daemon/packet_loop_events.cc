@@ -251,8 +251,7 @@ void PacketLoop::fetch_message(const fetch::Message& message, bool current)
   }
   else if (cost != nullptr)
   {
-    inputs_.add(kernel::now(), trace::input::Spent { cost->cell_bytes });
-    chain_.spent(cost->cell_bytes);
+    spent(cost->cell_bytes, kernel::now());
     if (chain_.budget_spent()) broker_.keep_up(false);
   }
   else if (const auto outcome = broker_.store().take(std::get<fetch::Answer>(message)))

@@ -23,6 +23,22 @@ namespace
 constexpr std::size_t most_fetch_ports = 16; // kernel::Tap::most_ports
 constexpr std::size_t longest_list = 256;
 
+// A list of at most so many interface names, each once.
+std::optional<std::vector<std::string>> as_interfaces(const Value& value, std::size_t most)
+{
+  const auto list = as_list(value);
+  if (!list || list->size() > most) return {};
+  std::vector<std::string> names;
+  for (const Value& one : *list)
+  {
+    const auto name = as_text(one);
+    if (!name || !is_interface_name(*name) || *name == "auto" || *name == "none") return {};
+    if (std::find(names.begin(), names.end(), *name) != names.end()) return {};
+    names.push_back(*name);
+  }
+  return names;
+}
+
 bool put_more_wifi(Config& config, const Value& value)
 {
   const auto word = as_text(value);
@@ -32,18 +48,9 @@ bool put_more_wifi(Config& config, const Value& value)
     if (word == "none") config.links.more_wifi.emplace();
     return true;
   }
-  const auto list = as_list(value);
-  if (!list || list->size() >= most_wifi) return false;
-  std::vector<std::string> names;
-  for (const Value& one : *list)
-  {
-    const auto name = as_text(one);
-    if (!name || !is_interface_name(*name) || *name == "auto" || *name == "none") return false;
-    if (std::find(names.begin(), names.end(), *name) != names.end()) return false;
-    names.push_back(*name);
-  }
-  config.links.more_wifi = std::move(names);
-  return true;
+  auto names = as_interfaces(value, most_wifi - 1);
+  if (names) config.links.more_wifi = std::move(*names);
+  return names.has_value();
 }
 
 // One of some words, each with what it stands for.
@@ -81,17 +88,11 @@ bool put_ports(std::vector<std::uint16_t>& to, const Value& value)
 
 bool put_relay(Config& config, const Value& value)
 {
-  const auto list = as_list(value);
-  if (!list || list->size() > 2) return false;
-  std::array<std::string, 2> names {};
-  for (std::size_t i = 0; i < list->size(); ++i)
-  {
-    const auto name = as_text((*list)[i]);
-    if (!name || !is_interface_name(*name) || *name == "auto" || *name == "none" || *name == names[0]) return false;
-    names[i] = *name;
-  }
-  config.links.relay.wifi = names[0];
-  config.links.relay.cell = names[1];
+  auto names = as_interfaces(value, 2);
+  if (!names) return false;
+  names->resize(2);
+  config.links.relay.wifi = (*names)[0];
+  config.links.relay.cell = (*names)[1];
   return true;
 }
 
