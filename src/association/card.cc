@@ -62,7 +62,7 @@ std::optional<Card::View> Card::look(const std::string& interface)
   int error = ask(NL80211_CMD_GET_INTERFACE, false, view.ifindex,
                   [&](std::span<const std::byte> bytes) { known = nl80211::decode_interface(bytes); });
   if (error != 0 || !known) return fails("asking for", error != 0 ? error : ENODEV);
-  if (known->type != NL80211_IFTYPE_STATION && known->type != NL80211_IFTYPE_P2P_CLIENT)
+  if (!known->is_client())
   {
     problem_ = interface + " is no station now, but an access point or a monitor; see `iw dev`";
     return std::nullopt;

@@ -122,17 +122,12 @@ std::vector<Neighbour> neighbours(const std::string& interface)
 
 std::string objection(const kernel::InterfaceAddress& lease, const std::vector<Neighbour>& others)
 {
-  const auto network = [](const std::string& address, unsigned prefix)
-  {
-    in_addr bits {};
-    ::inet_pton(AF_INET, address.c_str(), &bits);
-    return prefix == 0 ? 0U : ntohl(bits.s_addr) & ~0U << (32 - prefix);
-  };
   const Neighbour* around = nullptr; // the smallest network that the lease's is in
   for (const Neighbour& one : others)
   {
     if (one.address == lease.address) return "it is that of " + one.interface + ", too";
-    if (one.prefix > lease.prefix || network(lease.address, one.prefix) != network(one.address, one.prefix)) continue;
+    if (one.prefix > lease.prefix) continue;
+    if (kernel::network_of(lease.address, one.prefix) != kernel::network_of(one.address, one.prefix)) continue;
     if (around == nullptr || one.prefix > around->prefix) around = &one;
   }
   if (around == nullptr || around->prefix == lease.prefix) return {};

@@ -23,16 +23,6 @@ Owned<nl_addr> parsed(const std::string& text)
   return Owned<nl_addr> { raw };
 }
 
-// The kernel refuses a destination with bits behind its prefix.
-std::string network_of(const std::string& address, unsigned prefix)
-{
-  in_addr bits {};
-  inet_pton(AF_INET, address.c_str(), &bits);
-  bits.s_addr &= htonl(prefix == 0 ? 0 : ~0u << (32 - prefix));
-  std::array<char, INET_ADDRSTRLEN> text {};
-  return std::string { inet_ntop(AF_INET, &bits, text.data(), text.size()) } + "/" + std::to_string(prefix);
-}
-
 Owned<rtnl_addr> on_interface(int ifindex, const InterfaceAddress& one)
 {
   Owned<rtnl_addr> address { rtnl_addr_alloc() };
@@ -62,6 +52,15 @@ void add_route(nl_sock* socket, int ifindex, const std::string& to, const Interf
 }
 
 } // namespace
+
+std::string network_of(const std::string& address, unsigned prefix)
+{
+  in_addr bits {};
+  inet_pton(AF_INET, address.c_str(), &bits);
+  bits.s_addr &= htonl(prefix == 0 ? 0 : ~0u << (32 - prefix));
+  std::array<char, INET_ADDRSTRLEN> text {};
+  return std::string { inet_ntop(AF_INET, &bits, text.data(), text.size()) } + "/" + std::to_string(prefix);
+}
 
 std::string give_address(int ifindex, const InterfaceAddress& wanted)
 {

@@ -20,6 +20,9 @@ struct InterfaceAddress
   bool operator==(const InterfaceAddress&) const = default;
 };
 
+// The network of an IPv4 address, without bits behind the prefix: "192.0.2.0/24".
+std::string network_of(const std::string& address, unsigned prefix);
+
 // Adds or renews it; with the interface it goes. Empty when it worked; else what failed and why.
 std::string give_address(int ifindex, const InterfaceAddress& wanted);
 // Takes it away; the routes with it go by themselves. Nothing happens when it has gone.

@@ -303,6 +303,11 @@ std::optional<Message> decode(std::span<const std::byte> bytes)
   return message;
 }
 
+bool Interface::is_client() const
+{
+  return type == NL80211_IFTYPE_STATION || type == NL80211_IFTYPE_P2P_CLIENT;
+}
+
 std::optional<Interface> decode_interface(std::span<const std::byte> bytes)
 {
   const auto parsed = parse(bytes);

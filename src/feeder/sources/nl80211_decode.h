@@ -35,6 +35,8 @@ struct Interface
   std::uint32_t type = 0; // NL80211_IFTYPE_...
   std::optional<Mac> mac {};
   std::string ssid {}; // of the network it is in; empty: in none, or the driver does not say
+
+  bool is_client() const; // of an access point; not one itself, and no monitor
 };
 std::optional<Interface> decode_interface(std::span<const std::byte> bytes);
 

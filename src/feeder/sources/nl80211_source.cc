@@ -69,7 +69,7 @@ int Nl80211Source::ask_what_it_is()
       });
   if (error != 0) return error;
   if (!its) return ENODEV;
-  client_ = its->type == NL80211_IFTYPE_STATION || its->type == NL80211_IFTYPE_P2P_CLIENT;
+  client_ = its->is_client();
   turned_ = false;
   return 0;
 }
