@@ -59,16 +59,6 @@ bool no_place(const beast::error_code& fault)
   return fault == boost::system::errc::resource_unavailable_try_again || fault == boost::system::errc::no_buffer_space;
 }
 
-// The daemon's answer to a change. What is no such thing is no confirmation either.
-nlohmann::json confirmation(const std::string& target, const std::string& body)
-{
-  auto answer = nlohmann::json::parse(body, nullptr, false);
-  if (!answer.is_object())
-    throw Failure { "the daemon's answer to " + target
-                    + " is not understood, and whether anything has changed is not known; is it another version?" };
-  return answer;
-}
-
 // The words of {"error": ...}, or what else came.
 std::string words(const std::string& body, unsigned status)
 {
@@ -136,18 +126,27 @@ nlohmann::json Client::get_json(const std::string& target, Duration timeout) con
   return answer;
 }
 
+nlohmann::json Client::change(const std::string& method, const std::string& target, const nlohmann::json& body) const
+{
+  auto answer =
+      nlohmann::json::parse(request(method, target, body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
+                                    std::chrono::seconds { 5 }),
+                            nullptr, false);
+  // What is no such thing is no confirmation either.
+  if (!answer.is_object())
+    throw Failure { "the daemon's answer to " + target
+                    + " is not understood, and whether anything has changed is not known; is it another version?" };
+  return answer;
+}
+
 nlohmann::json Client::put(const std::string& target, const nlohmann::json& body) const
 {
-  return confirmation(target,
-                      request("PUT", target, body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
-                              std::chrono::seconds { 5 }));
+  return change("PUT", target, body);
 }
 
 nlohmann::json Client::post(const std::string& target, const nlohmann::json& body) const
 {
-  return confirmation(target,
-                      request("POST", target, body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
-                              std::chrono::seconds { 5 }));
+  return change("POST", target, body);
 }
 
 } // namespace tandem::cli

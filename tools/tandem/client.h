@@ -50,6 +50,8 @@ private:
 
   std::string request(const std::string& method, const std::string& target, const std::string& body,
                       Duration timeout) const;
+  // The daemon's answer to a change.
+  nlohmann::json change(const std::string& method, const std::string& target, const nlohmann::json& body) const;
 };
 
 } // namespace tandem::cli

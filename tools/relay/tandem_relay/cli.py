@@ -10,14 +10,12 @@ import sys
 from pathlib import Path
 from typing import Sequence
 
+from tandem_common.errors import Failure
+
 from . import files
 
 INTERFACES = (files.LAPTOP_WIFI, files.LAPTOP_CELL, files.RELAY_WIFI, files.RELAY_CELL)
 HOST = re.compile(r"(?=.{1,253}\Z)(?!(.*\.)?[0-9]+\.?\Z)([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*\.?")
-
-
-class Failure(Exception):
-    """What failed, why, and what to do."""
 
 
 def _host(text: str) -> str:
@@ -86,7 +84,7 @@ def main(argv: Sequence[str]) -> int:
         written = write(given.directory, files.Relay(given.host, given.wifi_port, given.cell_port))
     except Failure as failure:
         print(f"tandem relay: {failure}", file=sys.stderr)
-        return 1
+        return failure.code
     for path in written:
         print(path)
     print(f"""

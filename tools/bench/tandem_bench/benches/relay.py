@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
 from .. import application_pictures, lateness, walks
 from ..model import Arm, Bench, Case, Goal, Measurement, Metric, Options, Run
-from ..walks import Trouble
 from .together import DETAILS, GOODPUT, MODULES, download_over
 
 SECONDS = 12.0
@@ -46,7 +45,7 @@ class Cell:
         """The scenario of an arm as TOML text."""
         trouble = walks.troubles(SECONDS)[self.trouble]
         if arm not in (OPEN, OPEN_ALL):
-            trouble = Trouble(NAT_AT_HOME + trouble.wifi, CARRIERS_NAT + trouble.cell, trouble.wan, trouble.tables)
+            trouble = replace(trouble, wifi=NAT_AT_HOME + trouble.wifi, cell=CARRIERS_NAT + trouble.cell)
         return walks.scenario("bench-relay", trouble, phy=self.phy, rtt_ms=RTT_MS, sender=self.sender, relay=arm in (RELAYED, AGAIN, RELAYED_ALL))
 
 
