@@ -15,7 +15,7 @@ std::string_view Freeze::manual() const
 seconds easily costs four. `freeze` cannot speak to the server over a dead link, but it can prepare.
 
 **Withheld ACK.** Of a download (256 KiB delivered, `bulk_window`) the acknowledgement of the last few segments is withheld: the ACK number in
-each ACK is lowered. As much is withheld as is queued anyway, and a hundredth of the window; more after a warning, and for 20 s after a blackout. Whatever
+each ACK is lowered. As much is withheld as half of the data that is queued anyway (not the ACKs), or a hundredth of the window; more after a warning, and for 20 s after a blackout. Whatever
 goes wrong, the server would only send these bytes again; when the flow pauses they are acknowledged after `release_after`. ACKs with SACK blocks are never
 touched. A flow that its receive window limits would pay for a withheld ACK, and so would one of fewer than a hundred segments with nothing queued: by default
 none is withheld there, and LCD serves the flow.

@@ -1,5 +1,8 @@
-// How much of the round trip stands in queues: its least of the last tenth of a second or two, above its least of all.
+// How much of the round trip stands in queues of the data: its least of the last tenth of a second or two, above its
+// least of all, and no more than ForwardDelay knows of.
 #pragma once
+
+#include "modules/freeze/forward_delay.h"
 
 #include <tandem/flow.h>
 #include <tandem/units.h>
@@ -17,11 +20,12 @@ namespace tandem::freeze
 class StandingDelay
 {
 public:
-  // At any event of the flow.
+  // At an ACK of the local TCP.
   void look(const FlowView& flow, Tick now)
   {
-    if (flow.rtt_latest <= Duration::zero()) return;
     const auto clock = static_cast<std::uint32_t>(now.time_since_epoch() / std::chrono::milliseconds { 1 });
+    if (flow.timestamps_ok) forward_.look(flow.ts_recent, clock);
+    if (flow.rtt_latest <= Duration::zero()) return;
     if (const bool by_cell = flow.ts_reserved.what == TsReservation::What::odd; by_cell != by_cell_)
     {
       by_cell_ = by_cell;
@@ -50,7 +54,8 @@ public:
     const std::uint16_t least = std::min(now_, before_);
     if (least == none || (by_cell_ && !flow.cell_path_known)) return 0;
     const Duration all = by_cell_ ? by_wifi_ * unit + *flow.cell_path_known : flow.rtt_min;
-    return std::max(0.0, seconds(least * unit - all));
+    const double queued = std::max(0.0, seconds(least * unit - all));
+    return std::min(queued, forward_.delay().value_or(queued));
   }
 
 private:
@@ -66,6 +71,7 @@ private:
     return static_cast<std::uint16_t>(std::clamp<std::int64_t>(rtt / unit, 0, none - 1));
   }
 
+  ForwardDelay forward_ {};
   std::uint16_t now_ = none, before_ = none; // the least of this span, and of the last
   std::uint16_t by_wifi_ = 0;                // the least of all before ACKs left by cellular
   bool by_cell_ = false;                     // they do, as odd TSvals tell (offload)

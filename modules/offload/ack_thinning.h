@@ -23,6 +23,7 @@ struct AckThinning
   std::uint8_t sparse_times = 0; // in a row that ACKs were found sparse
   bool begun = false;            // `delivered` is known
   bool holes = false;            // the last ACK reported some
+  bool air_full = false;         // the last survey that left no doubt said so
 
   void count(const FlowView& flow);
 
@@ -31,6 +32,11 @@ struct AckThinning
   bool sparse() const;
   // How long a flow with sparse ACKs is bypassed: longer each time it is found so again.
   Duration sparse_back_off();
+
+  // Whether surveys tell that the air of the flow's link is not full, of whomever. ACKs that are left out there save
+  // nothing that anybody waits for, while the sender has fewer to clock itself by, and its bursts may overflow a short
+  // queue of the wire (docs/results/thin-uplinks.md). False without a survey.
+  bool air_has_room(const FlowView& flow, const LinkStates& links);
 
   // One ACK in this many leaves by Wi-Fi, at most one in `most`; 1 = all.
   unsigned wifi_ratio(const Segment& segment, const FlowView& flow, double most) const;

@@ -16,6 +16,7 @@ namespace
 using namespace std::chrono_literals;
 
 constexpr Duration longest_wait = 3s;         // for that, from the first time the flow is worth a probe
+constexpr Duration survey_time = 1s;          // a driver is asked for its survey as often
 constexpr std::uint32_t largest_ack = 120;    // bytes: IPv6 with every option
 constexpr std::uint16_t validation_acks = 64; // by cellular without an echo until the flow returns to Wi-Fi
 constexpr double longest_retry = 300;         // s, between two tries
@@ -186,8 +187,10 @@ Plan ValidatedPath::while_by_wifi(const Event& event, const FlowView& flow, Stat
   const unsigned ratio = wifi_ratio(*event.segment, flow, state);
   if (ratio > 1)
   {
-    plan.quiet.reset();
-    state.thinning.withhold(event, flow, ratio, plan);
+    // Air that has room now may fill at any time: the flow does not leave the queue for longer than surveys take.
+    const bool room = state.thinning.air_has_room(flow, *event.links);
+    plan.quiet = room && plan.quiet ? std::optional { std::min(*plan.quiet, event.now + survey_time) } : std::nullopt;
+    state.thinning.withhold(event, flow, room ? 1 : ratio, plan);
   }
   if (plan.verdict == Verdict::pass && wants_copy(event, flow, state))
   {
@@ -341,7 +344,7 @@ Plan ValidatedPath::probe(const Event& event, const FlowView& flow, State& state
     state.thinning.released(event.now);
   }
   else if (const unsigned ratio = wifi_ratio(segment, flow, state); ratio > 1)
-    state.thinning.withhold(event, flow, ratio, plan);
+    state.thinning.withhold(event, flow, state.thinning.air_has_room(flow, *event.links) ? 1 : ratio, plan);
   return plan;
 }
 

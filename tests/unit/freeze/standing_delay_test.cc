@@ -121,6 +121,67 @@ TEST_F(ByCellular, WhatWasOnItsWayIsNotCountedAfterTheReturn)
   EXPECT_NEAR(milliseconds(), 8, 1e-6);
 }
 
+// Of 20 ms that stand in queues, as its round trips tell.
+class ByTheServersClock : public StandingDelayTest
+{
+protected:
+  // For a second; the data waited for as long as `queued` says, of a server whose clock ticks so often in a
+  // millisecond.
+  void run(const std::function<int(int)>& queued, double pace = 1)
+  {
+    for (int i = 0; i < 100; ++i)
+    {
+      const auto sent = static_cast<double>((now_ - Tick {}) / 1ms + 10 - queued(i));
+      flow_.ts_recent = { static_cast<std::uint32_t>(static_cast<std::int64_t>(sent * pace)) - 5'000'000u };
+      sample(60ms);
+    }
+  }
+};
+
+TEST_F(ByTheServersClock, AQueueOfTheDataIsOne)
+{
+  run([](int) { return 0; });
+  run([](int) { return 30; });
+  EXPECT_NEAR(milliseconds(), 20, 1e-6) << "no more than the round trip has";
+  run([](int) { return 7; });
+  EXPECT_NEAR(milliseconds(), 7, 1e-6);
+  run([](int i) { return i % 5 ? 15 : 2; });
+  EXPECT_NEAR(milliseconds(), 2, 1e-6) << "what comes and goes is none";
+}
+
+TEST_F(ByTheServersClock, AQueueOfTheAcksIsNone)
+{
+  run([](int) { return 0; });
+  EXPECT_EQ(milliseconds(), 0);
+}
+
+TEST_F(ByTheServersClock, OneThatFilledWhileTheClockWasLearntIsOneAllTheSame)
+{
+  run([](int i) { return std::min(4 * i, 300); });
+  EXPECT_NEAR(milliseconds(), 20, 1e-6);
+  run([](int) { return 5; });
+  EXPECT_NEAR(milliseconds(), 5, 1e-6);
+}
+
+TEST_F(ByTheServersClock, OfOtherClocksTheRoundTripIsBelieved)
+{
+  for (const double pace : { 0.1, 0.25, 0.5, 2.0, 1000.0 })
+  {
+    meter_ = {};
+    run([](int) { return 0; }, pace);
+    run([](int) { return 0; }, pace);
+    EXPECT_NEAR(milliseconds(), 20, 1e-6) << pace;
+  }
+}
+
+TEST_F(ByTheServersClock, OneThatNeverDrainsIsForgottenNoSoonerThanAQuarterOfAMinute)
+{
+  run([](int) { return 0; });
+  for (int i = 0; i < 14; ++i)
+    run([](int) { return 20; });
+  EXPECT_NEAR(milliseconds(), 20, 1e-6);
+}
+
 // Most bytes by which the ACK number was lowered, at an ACK of two segments every 4 ms.
 std::uint32_t most_withheld(const std::function<Duration(int)>& rtt, std::uint32_t window = 200'000,
                             BlackoutState state = {})

@@ -812,6 +812,57 @@ TEST(OffloadAway, AsFastAsOnWifiStays)
 
 // ---- thinning ----
 
+// Without a cellular path ACKs are left out by Wi-Fi, and how many of the next 400, where so much of the air is in use.
+struct ByWifi : ::testing::Test
+{
+  ByWifi()
+  {
+    s.fixture.links[static_cast<std::size_t>(Link::cell)].up = false;
+    s.fixture.chain.links(s.fixture.links, s.fixture.now());
+    s.every = std::chrono::microseconds { 200 }; // a hundred segments in a round trip
+    s.steps(400);
+  }
+  unsigned left_out(std::optional<float> busy)
+  {
+    s.fixture.chain.radio(Link::wifi, RadioState { .busy = busy }, s.fixture.now());
+    unsigned dropped = 0;
+    for (int i = 0; i < 400; ++i)
+      dropped += s.step().verdict == Verdict::drop ? 1u : 0u;
+    return dropped;
+  }
+
+  Session s {};
+};
+
+TEST_F(ByWifi, AcksAreLeftOutOnlyWhereTheAirIsFull)
+{
+  EXPECT_GT(left_out({}), 100u) << "no survey, nobody knows";
+  EXPECT_EQ(left_out(0.3F), 0u);
+  EXPECT_EQ(left_out(0.55F), 0u) << "not full yet";
+  EXPECT_GT(left_out(0.8F), 100u);
+  EXPECT_GT(left_out(0.5F), 100u) << "still full: each change costs the sender more than either";
+  EXPECT_EQ(left_out(0.35F), 0u);
+  EXPECT_EQ(left_out(0.55F), 0u);
+  EXPECT_GT(left_out({}), 100u) << "a source that fell silent";
+}
+
+TEST_F(ByWifi, AnAckThatWasLeftOutIsRepeatedWhenTheAirHasRoom)
+{
+  for (int i = 0; i < 100 && s.state().thinning.held == 0; ++i)
+    s.step();
+  ASSERT_GT(s.state().thinning.held, 0);
+  s.fixture.chain.radio(Link::wifi, RadioState { .busy = 0.1F }, s.fixture.now());
+  EXPECT_NE(s.step().verdict, Verdict::drop);
+  EXPECT_EQ(s.state().thinning.held, 0);
+}
+
+TEST_F(ByWifi, AFlowLeavesTheQueueForNoLongerThanASurveyTakes)
+{
+  s.fixture.flow(s.peers).view.mptcp_refused = true; // what is looked at once in a minute
+  EXPECT_EQ(left_out(0.3F), 0u);
+  EXPECT_LE(s.fixture.flow(s.peers).quiet_until, s.fixture.now() + ms(1000));
+}
+
 struct Thinning : ::testing::Test
 {
   // Away, with the cellular uplink queueing until one ACK in several is sent.

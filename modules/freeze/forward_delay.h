@@ -1,0 +1,77 @@
+// How much of the way of the data stands in queues, by the server's clock: its least of the last tenth of a second or
+// two, above its least of the last quarter of a minute or two.
+#pragma once
+
+#include <tandem/seq.h>
+#include <tandem/units.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <limits>
+#include <optional>
+
+namespace tandem::freeze
+{
+
+// A round trip also counts the queue that ACKs stand in, where the uplink takes fewer than are sent: data that is
+// withheld for it is missing on the way, and nothing is queued there (docs/results/thin-uplinks.md). The TSval that an
+// ACK echoes is when its data was sent (RFC 7323 4.2), in units that only the server knows; here: only where it ticks
+// in milliseconds, as Linux and FreeBSD do.
+class ForwardDelay
+{
+public:
+  // Of an ACK of the local TCP: what it echoes, and when it was sent, ms.
+  void look(TsClock echoed, std::uint32_t clock)
+  {
+    const std::uint32_t offset = clock - echoed.raw;
+    if (!begun_)
+    {
+      begun_ = true;
+      first_ = offset;
+      began_ = base_turn_ = turn_ = clock;
+    }
+    const auto delay = static_cast<std::int32_t>(offset - first_);
+    // A queue that has just filled is no other clock: it is looked at again.
+    const std::uint32_t passed = clock - began_;
+    if (!agrees_ && passed >= settle) agrees_ = std::abs(std::int64_t { delay }) < passed / 4;
+    least(delay, clock, turn_, span, now_, before_);
+    least(delay, clock, base_turn_, base_span, base_now_, base_before_);
+  }
+
+  // Seconds; nothing while the server's clock is not known to tick in milliseconds.
+  std::optional<double> delay() const
+  {
+    if (!agrees_) return {};
+    return (std::int64_t { std::min(now_, before_) } - std::min(base_now_, base_before_)) * 1e-3;
+  }
+
+private:
+  static constexpr std::uint32_t settle = 500;       // ms, for a clock to show its pace
+  static constexpr std::uint32_t span = 100;         // ms, as StandingDelay's
+  static constexpr std::uint32_t base_span = 15'000; // ms: clocks that part by 200 ppm do so by 6 ms in two of them
+  static constexpr std::int32_t none = std::numeric_limits<std::int32_t>::max();
+
+  // The least of this span and of the last.
+  static void least(std::int32_t delay, std::uint32_t clock, std::uint32_t& turn, std::uint32_t length,
+                    std::int32_t& now, std::int32_t& before)
+  {
+    if (const std::uint32_t lasted = clock - turn; lasted >= length)
+    {
+      before = lasted < 2 * length ? now : none;
+      now = none;
+      turn = clock;
+    }
+    now = std::min(now, delay);
+  }
+
+  std::uint32_t first_ = 0; // this host's clock less the server's, ms, at the first ACK
+  std::uint32_t began_ = 0; // when that was
+  std::uint32_t turn_ = 0, base_turn_ = 0;
+  std::int32_t now_ = none, before_ = none, base_now_ = none, base_before_ = none; // ms more than at the first ACK
+  bool begun_ = false;
+  bool agrees_ = false; // the server's clock ticks in milliseconds
+};
+
+} // namespace tandem::freeze
