@@ -98,9 +98,14 @@ struct StalledFlow
   FlowStory story {};
   std::vector<Arrival> in {};
   std::vector<Departure> out {};
-  std::optional<std::uint64_t> base {};   // unwrapped value near the last one of the server's numbers
-  std::optional<std::uint8_t> shift {};   // of this laptop's window; empty: unknown
-  std::optional<std::uint8_t> offered {}; // by the laptop's SYN, valid when the server offers one too
+  std::optional<std::uint64_t> base {}; // unwrapped value near the last one of the server's numbers
+  std::optional<std::uint8_t> shift {}; // of this laptop's window; empty: unknown
+  struct Syn
+  {
+    bool seen = false;
+    std::optional<std::uint8_t> scale {}; // as offered
+  };
+  Syn own_syn {}, peer_syn {}; // whichever of them opened
   std::int64_t syn_ns = 0;
   std::map<std::uint32_t, std::int64_t> echoes {}; // TSval of this laptop -> when it left first
   std::uint64_t told_ack = 0, told_edge = 0;

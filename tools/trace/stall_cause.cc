@@ -80,6 +80,8 @@ public:
   Finder(StalledFlow& flow, const std::vector<std::int64_t>& arrivals, std::int64_t shortest)
       : flow_ { flow }, arrivals_ { arrivals }, clock_ { flow.in }, shortest_ { shortest }
   {
+    for (const Departure& out : flow.out)
+      if (out.length > 0) requests_.push_back(&out);
   }
 
   void run()
@@ -139,13 +141,9 @@ private:
   // What the laptop asked for last, up to `until`; the answer is not late before it was asked for.
   const Departure* asked(std::int64_t until) const
   {
-    const Departure* last = nullptr;
-    for (const Departure& out : flow_.out)
-    {
-      if (out.at > until) break;
-      if (out.length > 0) last = &out;
-    }
-    return last;
+    const auto after = std::upper_bound(requests_.begin(), requests_.end(), until,
+                                        [](std::int64_t at, const Departure* out) { return at < out->at; });
+    return after == requests_.begin() ? nullptr : *std::prev(after);
   }
 
   // The last thing said to the server by `until`.
@@ -386,7 +384,8 @@ private:
   const std::vector<std::int64_t>& arrivals_;
   ServerClock clock_;
   std::int64_t shortest_;
-  std::uint64_t next_ = 0, start_ = 0; // the byte that is waited for, the first one
+  std::vector<const Departure*> requests_ {}; // those with payload: asked for with every segment that arrives
+  std::uint64_t next_ = 0, start_ = 0;        // the byte that is waited for, the first one
   std::map<std::uint64_t, Held> held_ {};
   std::int64_t progressed_ = 0, previous_ = 0, hole_since_ = 0;
 };

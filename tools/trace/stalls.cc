@@ -23,6 +23,16 @@ std::uint64_t unwrap(Seq seq, std::optional<std::uint64_t>& last)
 
 constexpr std::size_t most_echoes = 4096;
 
+// RFC 7323 2.2: scaled only when both ends say so. Of a capture that lacks one of the SYNs it may stay unknown.
+void settle_scale(StalledFlow& flow)
+{
+  const StalledFlow::Syn &own = flow.own_syn, &peer = flow.peer_syn;
+  if ((own.seen && !own.scale) || (peer.seen && !peer.scale))
+    flow.shift = 0;
+  else if (own.seen && peer.seen)
+    flow.shift = own.scale;
+}
+
 } // namespace
 
 void StallFinder::arrived(StalledFlow& flow, const Segment& s, std::int64_t at)
@@ -30,8 +40,8 @@ void StallFinder::arrived(StalledFlow& flow, const Segment& s, std::int64_t at)
   if (s.has(tcp_flag::syn))
   {
     if (flow.syn_ns != 0 && flow.story.rtt_ns == 0) flow.story.rtt_ns = std::max<std::int64_t>(0, at - flow.syn_ns);
-    // RFC 7323 2.2: scaled only when both ends say so.
-    flow.shift = s.window_scale ? flow.offered.value_or(0) : std::uint8_t { 0 };
+    flow.peer_syn = { .seen = true, .scale = s.window_scale };
+    settle_scale(flow);
     static_cast<void>(unwrap(s.seq + 1u, flow.base));
     return;
   }
@@ -94,7 +104,8 @@ void StallFinder::left(StalledFlow& flow, const Event& event, const Segment& s, 
   if (s.has(tcp_flag::syn))
   {
     if (flow.syn_ns == 0) flow.syn_ns = at;
-    flow.offered = s.window_scale;
+    flow.own_syn = { .seen = true, .scale = s.window_scale };
+    settle_scale(flow);
     return;
   }
   if (s.timestamps && flow.echoes.size() < most_echoes) flow.echoes.emplace(s.timestamps->value.raw, at);

@@ -3,11 +3,14 @@
 #include "tests/unit/trace/samples.h"
 #include "tests/unit/trace_tool/conversation.h"
 #include "tools/trace/command.h"
+#include "tools/trace/stall_cause.h"
 #include "tools/trace/stall_report.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+
+#include <ctime>
 
 namespace tandem::trace_tool
 {
@@ -170,6 +173,67 @@ TEST(Stalls, AClockThatWasSetBackIsTold)
   EXPECT_EQ(trace_main({ "explain", "--stalls", file.path().string() }, out, err), 0);
   EXPECT_THAT(out.str(), HasSubstr("time goes back by 3599.991 s at packet 41: the clock was set"));
   EXPECT_EQ(report_of("queue.pcap").set_back, 0u);
+}
+
+// A download of 40 segments, half of which came a second late by the server's clock, between two ends that both scale
+// their windows: 500 << 7 bytes are offered.
+std::vector<test::Timed> paused()
+{
+  using namespace std::chrono_literals;
+  std::vector<test::Timed> packets = test::download(40);
+  for (std::size_t i = packets.size() / 2; i < packets.size(); ++i)
+    packets[i].at += 1s;
+  return packets;
+}
+
+TEST(Stalls, WithoutOneOfTheSynsAWindowIsNotTakenForFull)
+{
+  for (const std::ptrdiff_t missing : { 0, 1 })
+  {
+    std::vector<test::Timed> packets = paused();
+    packets.erase(packets.begin() + missing);
+    const trace::test::TemporaryFile file { test::classic(packets), ".pcap" };
+    EXPECT_THAT(causes(find_stalls({ .file = file.path() }).flows.at(0)), ElementsAre(Cause::radio_silent)) << missing;
+  }
+}
+
+TEST(Stalls, TheWindowOfALaptopThatWasCalledIsScaled)
+{
+  std::vector<test::Timed> packets = paused();
+  const auto turn_round = [](trace::test::Packet packet)
+  {
+    std::swap_ranges(packet.begin() + 12, packet.begin() + 16, packet.begin() + 16);
+    std::swap_ranges(packet.begin() + 20, packet.begin() + 22, packet.begin() + 22);
+    return packet;
+  };
+  packets[0].packet = turn_round(test::handshake(false, 499, 0));
+  packets[1].packet = turn_round(test::handshake(true, 99, 500));
+  const trace::test::TemporaryFile file { test::classic(packets), ".pcap" };
+  const StallReport report = find_stalls({ .file = file.path(), .locals = { wire::test::v4(10, 0, 0, 2) } });
+  ASSERT_TRUE(report.flows.at(0).flow.handshake());
+  EXPECT_EQ(report.flows[0].bytes_in, 40u * 1448);
+  EXPECT_THAT(causes(report.flows[0]), ElementsAre(Cause::radio_silent));
+}
+
+// An hour's download of a few hundred megabytes is explained in moments: its time grows with the packets alone.
+TEST(Stalls, ALongDownloadTakesAsLongAsItHasPackets)
+{
+  StalledFlow flow {};
+  flow.story.first_ns = 1'000'000'000;
+  std::vector<std::int64_t> arrivals;
+  for (std::uint32_t i = 0; i < 300'000; ++i)
+  {
+    const std::int64_t at = 1'000'000'000 + std::int64_t { i } * 1'000'000;
+    const std::uint64_t seq = std::uint64_t { i } * 1448;
+    flow.in.push_back({ .at = at, .seq = seq, .length = 1448, .ts = i, .has_ts = true });
+    flow.out.push_back({ .at = at, .own_ack = seq, .own_edge = seq + 64'000, .ack = seq, .edge = seq + 64'000 });
+    arrivals.push_back(at);
+  }
+  const std::clock_t begin = std::clock();
+  find_stalls(flow, arrivals, 200'000'000);
+  EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, 4.0);
+  EXPECT_EQ(flow.story.bytes_in, 300'000u * 1448);
+  EXPECT_THAT(flow.story.stalls, IsEmpty());
 }
 
 TEST(Stalls, Json)
