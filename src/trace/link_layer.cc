@@ -14,7 +14,13 @@ using Frame = std::span<const std::byte>;
 // LINKTYPE_ values; 12 is what DLT_RAW is on Linux, which some programs write unchanged.
 constexpr std::uint32_t null = 0, ethernet = 1, raw_dlt = 12, raw = 101, ieee802_11 = 105, loop = 108,
                         linux_cooked = 113, radiotap = 127, ipv4 = 228, ipv6 = 229, linux_cooked_2 = 276;
-constexpr std::uint16_t type_ipv4 = 0x0800, type_ipv6 = 0x86dd, type_vlan = 0x8100, type_provider_vlan = 0x88a8;
+constexpr std::uint16_t type_ipv4 = 0x0800, type_ipv6 = 0x86dd, type_vlan = 0x8100, type_provider_vlan = 0x88a8,
+                        type_old_vlan = 0x9100; // outer tag before 802.1ad
+
+bool is_tag(std::uint16_t type)
+{
+  return type == type_vlan || type == type_provider_vlan || type == type_old_vlan;
+}
 
 // `at` is the place of an Ethernet type field; the payload follows it.
 std::optional<std::size_t> behind_type(Frame frame, std::size_t at)
@@ -23,7 +29,7 @@ std::optional<std::size_t> behind_type(Frame frame, std::size_t at)
   {
     const std::uint16_t type = wire::load16(frame, at);
     if (type == type_ipv4 || type == type_ipv6) return at + 2;
-    if (type != type_vlan && type != type_provider_vlan) return {};
+    if (!is_tag(type)) return {};
     at += 4;
   }
   return {};
@@ -95,7 +101,9 @@ IpFinder finder_of(std::uint32_t link_type)
     {
       // The protocol comes first in this one, behind it 18 bytes of addresses.
       if (frame.size() < 20) return {};
-      if (const auto type = wire::load16(frame, 0); type != type_ipv4 && type != type_ipv6) return {};
+      const auto type = wire::load16(frame, 0);
+      if (is_tag(type)) return behind_type(frame, 22);
+      if (type != type_ipv4 && type != type_ipv6) return {};
       return 20;
     };
   case ieee802_11:

@@ -120,7 +120,7 @@ void write_table(const Summary& summary, const std::filesystem::path& file, std:
   const int width = static_cast<int>(widest);
   write_line(out, "\n%-*s dir     packets         bytes  pure ACKs\n", width, "link");
   for (const auto& [where, count] : summary.links)
-    write_line(out, "%-*s %-3s  %10llu %13llu %10llu\n", width, shown(where.first).c_str(), where.second.c_str(),
+    write_line(out, "%-*.60s %-3s  %10llu %13llu %10llu\n", width, shown(where.first).c_str(), where.second.c_str(),
                static_cast<unsigned long long>(count.all.packets), static_cast<unsigned long long>(count.all.bytes),
                static_cast<unsigned long long>(count.pure_acks));
   if (summary.faults.empty()) return;

@@ -56,7 +56,7 @@ std::string packet_text(const trace::Recorded& packet, const wire::Parsed& parse
 void print_line(std::ostream& out, const Event& event, const wire::Parsed& parsed, double time)
 {
   std::array<char, 96> head {};
-  std::snprintf(head.data(), head.size(), "%12.6f  %-5s %-3s  %-7s  ", time, shown(link_word(event.packet)).c_str(),
+  std::snprintf(head.data(), head.size(), "%12.6f  %-5.60s %-3s  %-7s  ", time, shown(link_word(event.packet)).c_str(),
                 direction_word(event.packet.direction).c_str(), disposition_word(event).c_str());
   out << head.data() << packet_text(event.packet, parsed);
   if (const std::string changes = difference(event); !changes.empty()) out << " => " << changes;

@@ -242,6 +242,9 @@ TEST(Reader, LinkLayers)
   EXPECT_EQ(offset(macs + "0000" + "0000" + "0800", 113), std::nullopt);
   EXPECT_EQ(offset(std::string(28, '0') + "0800", 113), 16u);
   EXPECT_EQ(offset("0800" + std::string(36, '0'), 276), 20u);
+  EXPECT_EQ(offset("8100" + std::string(36, '0') + "0005" + "86dd" + "60", 276), 24u) << "a tag of a VLAN";
+  EXPECT_FALSE(offset("8100" + std::string(36, '0') + "0005", 276));
+  EXPECT_EQ(offset(macs + "9100000181000002" + "0800" + "45", 1), 22u) << "the outer tag of before 802.1ad";
   EXPECT_EQ(offset("02000000", 0), 4u);
   EXPECT_FALSE(offset(std::string(100, '0'), 127));
 }

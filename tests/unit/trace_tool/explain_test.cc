@@ -47,6 +47,11 @@ TEST(Explain, LongNamesOfInterfacesKeepTheColumns)
                            "wwan0     out           2           104          2\n"),
             std::string::npos)
       << out.str();
+
+  summary.links = { { { std::string(200, 'n'), "in" }, { { 1, 52 }, 0 } }, { { "wwan0", "out" }, { { 2, 104 }, 2 } } };
+  out.str("");
+  write_table(summary, "x.pcapng", out);
+  EXPECT_NE(out.str().find("n in            1            52          0\nwwan0 "), std::string::npos) << out.str();
 }
 
 } // namespace
