@@ -10,6 +10,7 @@ import subprocess
 
 import pytest
 
+import captures
 from tandem_trace import cli, reader
 from tandem_trace.anonymise import PrefixPreserving
 
@@ -57,6 +58,31 @@ def test_a_copy_tells_the_same_story(golden, tmp_path, name):
 
     assert stories(copy) == stories(golden / name)
     assert b"\x0a\x4d\x01\x02" not in copy.read_bytes(), "10.77.1.2"
+
+
+def without_length(ip):
+    """As captures have segments that the kernel made larger than 64 kB, or a card splits."""
+    return ip[:2] + b"\0\0" + ip[4:]
+
+
+def with_extensions(ip):
+    """The segment in IPv6, behind hop-by-hop and destination options."""
+    options = bytes([60, 0, 1, 4, *b"name", 6, 0, 1, 4, *b"name"])
+    ends = (bytes.fromhex("20010db8") + bytes(8) + address for address in (ip[12:16], ip[16:20]))
+    return b"\x60\0\0\0" + struct.pack(">HBB", len(options) + int.from_bytes(ip[2:4], "big") - 20, 0, 64) + b"".join(ends) + options + ip[20:]
+
+
+@pytest.mark.parametrize("made", [without_length, with_extensions])
+def test_segments_without_a_length_or_behind_extension_headers_are_in_it(golden, tmp_path, made):
+    conversation = captures.read(golden / "radio-silent.pcap")
+    file, copy = tmp_path / "x.pcap", tmp_path / "copy.pcapng"
+    captures.write(file, [(time_ns, made(ip), length + len(made(ip)) - len(ip)) for time_ns, ip, length in conversation])
+    assert cli.main(["anonymise", str(file), "-o", str(copy)]) == 0
+    story, told = (reader.story(one, 1) for one in (copy, file))
+    assert told["bytes_in"] > 100_000
+    for key in ("packets", "bytes_in", "bytes_out", "shortest_rtt_ms"):
+        assert story[key] == told[key]
+    assert b"name" not in copy.read_bytes()
 
 
 def test_nothing_of_the_payload_is_in_it(golden, tmp_path):

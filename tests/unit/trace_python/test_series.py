@@ -40,6 +40,21 @@ def test_marks_left_out_are_counted():
     assert marks.count == 1000 and 25 <= len(marks.kept) <= 101
 
 
+def test_round_trips_are_known_to_the_end_of_a_long_recording(monkeypatch):
+    """Most clock values are never echoed; those that are come back within a round trip."""
+    monkeypatch.setattr(series, "MOST_ECHOES", 100)
+
+    def packets():
+        for number in range(1000):
+            for way, ts, late in (("out", [number, 0], 0), ("in", [7, number], 30_500_000)):
+                if way == "out" or number % 10 == 0:
+                    yield {"number": number, "time_ns": number * 1_000_000 + late, "way": way, "link": "wifi", "disposition": "-", "why": "",
+                           "tcp": {"seq": 1, "ack": 1, "window": 500, "length": 0, "flags": ".", "ts": ts}}
+
+    trips = series.of_packets(sorted(packets(), key=lambda one: one["time_ns"]), 0)["lines"]["rtt"]
+    assert len(trips) == 100 and trips[-1] == pytest.approx((1.0205, 30.5))
+
+
 def test_a_download_in_numbers(golden):
     shown, story = told(golden / "radio-silent.pcap")
     assert shown["packets"] == story["packets"]

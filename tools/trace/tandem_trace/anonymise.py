@@ -64,8 +64,11 @@ class Anonymiser:
     def __init__(self, key: bytes | None) -> None:
         self.address = PrefixPreserving(key).address if key else bytes
 
-    def packet(self, ip: bytes) -> tuple[bytes, int] | None:
-        """The packet's headers with other addresses, and its length on the wire; None when it is no TCP over IP that was recorded with its whole header."""
+    def packet(self, ip: bytes, on_wire: int = 0) -> tuple[bytes, int] | None:
+        """The packet's headers with other addresses, and its length on the wire; None when it is no TCP over IP that was recorded with its whole header.
+        `on_wire`: as the capture says, for segments of the kernel's own making that say no length themselves."""
+        ip, left_out = without_extensions(ip)
+        on_wire -= left_out
         version = ip[0] >> 4 if ip else 0
         if version == 4 and len(ip) >= 20:
             begin, where, size, protocol = (ip[0] & 15) * 4, 12, 4, ip[9]
@@ -76,6 +79,8 @@ class Anonymiser:
             length = 40 + int.from_bytes(ip[4:6], "big")
         else:
             return None
+        if length == (0 if version == 4 else 40):
+            length = on_wire
         if protocol != 6 or fragment or begin < 20 or len(ip) < begin + 20:
             return None
         end = begin + (ip[begin + 12] >> 4) * 4
@@ -115,6 +120,17 @@ class Anonymiser:
         head[at:end] = bytes(end - at)  # behind the end of the options
 
 
+def without_extensions(ip: bytes) -> tuple[bytes, int]:
+    """An IPv6 packet without hop-by-hop and destination options, which may say anything, and how many bytes these were."""
+    if len(ip) < 40 or ip[0] >> 4 != 6:
+        return ip, 0
+    protocol, at = ip[6], 40
+    while protocol in (0, 60) and at + 8 <= len(ip):
+        protocol, at = ip[at], at + (ip[at + 1] + 1) * 8
+    length = int.from_bytes(ip[4:6], "big")
+    return ip[:4] + max(0, length - (at - 40)).to_bytes(2, "big") + bytes([protocol]) + ip[7:40] + ip[at:], at - 40
+
+
 @dataclass(frozen=True)
 class Copied:
     kept: int  # TCP packets
@@ -131,12 +147,12 @@ def anonymise(source: Path, target: Path, key: bytes | None, keep_addresses: boo
     with opened(source) as capture, written_whole(target) as fresh, fresh.open("wb") as out:
         capture.begin(out)
         for packet in capture:
-            made = work.packet(packet.ip)
+            made = work.packet(packet.ip, packet.length)
             if made is None:
                 left_out += 1
             else:
                 kept += 1
-                before = work.packet(packet.before) if packet.before is not None else None
+                before = work.packet(packet.before, packet.length) if packet.before is not None else None
                 capture.write(out, packet, *made, before[0] if before else None)
     return Copied(kept, left_out, capture.fault)
 

@@ -34,6 +34,7 @@ class Packet:
     direction: int = 0  # pcapng: 1 in, 2 out
     before: bytes | None = None
     came_by: str = ""
+    length: int = 0  # on the wire
 
     @classmethod
     def told(cls, line: dict[str, Any]) -> Packet:
@@ -41,7 +42,7 @@ class Packet:
         decision, edited = line["disposition"], "after_ip" in line
         return cls(bytes.fromhex(line["after_ip" if edited else "ip"]), line["time_ns"], interface(line["after_link" if edited else "link"]),
                    "" if decision == "-" else decision + (f": {line['why']}" if line["why"] else ""), {"in": 1, "out": 2}.get(line["direction"], 0),
-                   bytes.fromhex(line["ip"]) if edited else None, line["link"])
+                   bytes.fromhex(line["ip"]) if edited else None, line["link"], line["length"])
 
 
 def differences(before: bytes, after: bytes) -> str:

@@ -7,6 +7,7 @@ from typing import Any, Iterable
 Point = tuple[float, ...]  # time, value, and what else is told of it
 MOST_POINTS = 6000  # of a line; a screen has fewer columns
 MOST_MARKS = 4000  # of a kind
+MOST_ECHOES = 100_000  # clock values that wait for their echo; the oldest give way, since many are never echoed
 
 
 class Unwrapped:
@@ -140,8 +141,10 @@ class Series:
         elif arrives:
             if "ts" in tcp and (left := self.left.pop(tcp["ts"][1], None)) is not None:
                 self.lines["rtt"].add(at, (at - left) * 1e3)
-        elif "ts" in sent and packet["disposition"] != "dropped" and len(self.left) < 100_000:
+        elif "ts" in sent and packet["disposition"] != "dropped":
             self.left.setdefault(sent["ts"][0], at)
+            if len(self.left) > MOST_ECHOES:
+                del self.left[next(iter(self.left))]
         if "S" not in tcp["flags"]:
             self._decision(at, packet, sent)
             if packet["disposition"] != "dropped":
