@@ -178,6 +178,17 @@ def test_something_over_nothing_is_infinite_and_kept() -> None:
     assert "Infinity" not in text, "that is no JSON"
 
 
+def test_a_figure_of_samples_over_one_that_resampled_is_nothing_keeps_its_result() -> None:
+    """The median of these is 1, and that of many a resample 0: a quotient of them ended the bench, with all that it had measured."""
+    waits = Metric("waits", "ms", samples="waits")
+    one = Case("c", (PLAIN, TANDEM), (waits,), 1)
+    runs = [Run("c", "plain", 1, 0, 1.0, {}, {"waits": [0.0] * 9 + [1.0] * 11}), Run("c", "tandem", 1, 1, 1.0, {}, {"waits": [1.0] * 20})]
+    for bound, word in ((2.0, "undecided"), (0.5, "MISSED")):
+        verdict = judge(one, Goal("tandem", "<=", bound, over="plain"), runs)
+        assert (verdict.value, verdict.ci, verdict.word) == (1.0, (1.0, math.inf), word)
+    assert json.loads(report.as_json({"ci95": verdict.ci})) == {"ci95": [1.0, "inf"]}
+
+
 def test_a_coarse_measurement_excuses_at_most_the_cap() -> None:
     goal = Goal("tandem", ">=", 1.0, over="plain", noise="again")
     noisy = made("plain", 10, 10, 10) + made("again", 5, 10, 15)
@@ -341,6 +352,15 @@ def test_many_different_words_of_a_detail_are_counted() -> None:
     assert cell("x", "z", "z", "y") == "z (or 2 others)"
 
 
+def test_a_detail_that_is_no_number_takes_no_result_with_it() -> None:
+    class Shown(Fake):
+        detail_columns = (("late", "late, us"),)
+
+    runs = [Run("c", "plain", 1, 0, 1.0, {"goodput": 1.0}, {"late": math.nan}), Run("c", "tandem", 1, 1, 1.0, {"goodput": 1.0}, {"late": math.inf})]
+    details = table.detail_rows(Shown(), [case()], runs)
+    assert details and details[1] == [["c", "plain", "nan"], ["c", "tandem", "inf"]]
+
+
 def test_page_folds_the_knobs_and_says_equal_ones_once() -> None:
     bench, cases, verdicts = judged(run_all(Fake()))
     knobs = {"one": "offload: stretch=16", "two": "offload: stretch=8", "three": "offload: stretch=16"}
@@ -441,6 +461,47 @@ def test_a_failed_run_that_is_taken_over_counts(fake, tmp_path, capsys) -> None:
     assert "10 runs done, 2 failed" in said.out
     assert f"tandem bench: 2 failed runs of {part} count as failed; to measure everything anew leave --resume out" in said.err
     assert json.loads(whole.read_text())["failed"] == 2
+
+
+class Silent(Fake):
+    """Its plain runs succeed and find nothing to measure, and what follows from the others cannot be worked out."""
+
+    def measured_arms(self, one: Case) -> list[Arm]:
+        return [PLAIN, AGAIN]
+
+    def measure(self, session, one: Case, arm: Arm, seed: int, options: Options) -> Measurement:
+        found = super().measure(session, one, arm, seed, options)
+        return Measurement({}, {"episodes": [], "left alone": 7}) if arm is PLAIN else found
+
+    def derive(self, one: Case, values) -> dict:
+        raise ArithmeticError("nothing to divide by")
+
+
+def test_a_run_that_found_nothing_and_one_that_could_not_be_derived_are_kept_and_taken_over(fake, tmp_path, capsys) -> None:
+    part, whole = tmp_path / "part.json", tmp_path / "whole.json"
+    fake(Silent())
+    assert cli.main(["fake", "--time", "real", "--rounds", "2", "--json", str(part)]) == 1
+    assert "4 runs done, 4 failed" in capsys.readouterr().out
+    content = json.loads(part.read_text())
+    assert [run["details"] for run in content["runs"] if run["arm"] == "plain"] == [{"episodes": [], "left alone": 7}] * 2
+    again = Silent()
+    fake(again)
+    cli.main(["fake", "--time", "real", "--rounds", "2", "--resume", str(part), "--json", str(whole)])
+    assert again.made == 0
+    assert json.loads(whole.read_text())["runs"] == content["runs"]
+
+
+def test_a_case_is_chosen_by_its_name_or_by_a_part_that_is_there(fake, capsys) -> None:
+    class Many(Fake):
+        def cases(self, quick: bool) -> list[Case]:
+            return [case(name=name) for name in ("OLIA, 1 poor", "LIA, 1 poor", "LIA, 10 poor")]
+
+    fake(Many())
+    for words, names in ((["LIA, 1 poor"], ["LIA, 1 poor"]), (["LIA, 1"], ["OLIA, 1 poor", "LIA, 1 poor", "LIA, 10 poor"]), (["OLIA", "LIA, 10 poor"], ["OLIA, 1 poor", "LIA, 10 poor"])):
+        assert cli.main(["fake", "--list", *(word for name in words for word in ("--case", name))]) == 0
+        assert [line.partition(":")[0] for line in capsys.readouterr().out.splitlines()] == names
+    assert cli.main(["fake", "--list", "--case", "OLIA", "--case", "LIA, 2 poor"]) == 2
+    assert "--case LIA, 2 poor: no case of fake has that in its name" in capsys.readouterr().err
 
 
 def test_rounds_of_other_arms_are_measured_anew(fake, tmp_path) -> None:

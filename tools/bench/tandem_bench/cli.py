@@ -45,7 +45,7 @@ def parser() -> argparse.ArgumentParser:
                       "and measure only what is missing, such as further rounds")
     made.add_argument("--seed", type=int, default=1, metavar="N", help="first seed (default 1); each further round takes the next")
     made.add_argument("--rounds", type=int, metavar="N", help="rounds per case, in place of the bench's own number")
-    made.add_argument("--case", action="append", default=[], metavar="TEXT", help="only cases whose name contains TEXT (may be repeated)")
+    made.add_argument("--case", action="append", default=[], metavar="TEXT", help="only cases whose name contains TEXT, or the one that is called so (may be repeated)")
     made.add_argument("--arm", action="append", default=[], metavar="NAME", help="only this arm (may be repeated); goals that need others are left out")
     made.add_argument("--jobs", type=int, default=1, metavar="N", help="rounds measured at the same time, each in a lab of its own (default 1); "
                       "for benches that mostly wait, see docs/benches.md")
@@ -184,10 +184,12 @@ def select(bench: Bench, given: argparse.Namespace) -> list[Case]:
         all_cases = every
     if settings:
         all_cases = bench.configured(all_cases, settings)
-    cases = [case for case in all_cases if not given.case or any(word in case.name for word in given.case)]
-    if not cases:
-        raise BadInput(f"--case {' '.join(given.case)}: no case of {bench.name} has that in its name; "
-                       f"allowed: parts of: {', '.join(case.name for case in all_cases)}")
+    names = [case.name for case in all_cases]
+    for word in given.case:
+        if not any(word in name for name in names):
+            raise BadInput(f"--case {word}: no case of {bench.name} has that in its name; allowed: parts of: {', '.join(names)}")
+    # "LIA, 1 poor" is a case, and part of the name of "OLIA, 1 poor": it can be chosen alone.
+    cases = [case for case in all_cases if not given.case or any(word == case.name if word in names else word in case.name for word in given.case)]
     if given.arm:
         known = {arm.name for case in cases for arm in case.arms}
         if unknown := [name for name in given.arm if name not in known]:
@@ -302,7 +304,7 @@ def _conclude(bench: Bench, cases: list[Case], runs: list[Run], head: dict[str, 
     missed = [verdict for verdict in verdicts if not verdict.met]
     undecided = sum(verdict.undecided for verdict in verdicts)
     print(f"\n{len(verdicts) - len(missed)} of {len(verdicts)} goals met" + (f", {undecided} undecided" if undecided else "")
-          + f"; {len(measured) - len(failed)} runs done, {len(failed)} failed" + ("; interrupted" if interrupted else ""), file=out)
+          + f"; {sum(done.error is None for done in measured)} runs done, {len(failed)} failed" + ("; interrupted" if interrupted else ""), file=out)
     unwritten = _write(bench, cases, runs, verdicts, head, given, interrupted)
     for fault in unwritten:
         print(f"tandem bench: {fault}; this result is not written", file=sys.stderr)

@@ -30,7 +30,9 @@ def document(bench: Bench, cases: Sequence[Case], runs: Sequence[Run], verdicts:
     for run in runs:
         common = {"case": run.case, "arm": run.arm, "seed": run.seed, "order": run.order, "seconds": round(run.seconds, 3)}
         if run.error is not None:
-            entries.append({**common, "value": None, "unit": "", "error": run.error})
+            entries.append({**common, "value": None, "unit": "", "error": run.error, **({"details": dict(run.details)} if run.details else {})})
+        elif not run.values and not run.details.get("derived"):
+            entries.append({**common, "value": None, "unit": "", "details": dict(run.details)})  # it succeeded, and found nothing to measure
         for number, (name, value) in enumerate(run.values.items()):
             entry = {**common, "metric": name, "value": value, "unit": units.get((run.case, name), "")}
             entries.append({**entry, "details": dict(run.details)} if number == 0 else entry)  # once per run: they can be long

@@ -227,7 +227,7 @@ def _judge_samples(case: Case, goal: Goal, kind: Metric, runs: Sequence[Run]) ->
             resolution = (noise[1] - noise[0]) / 2
     standing = _standing(goal, value, ci, min(resolution or 0.0, goal.tolerance_cap))
     more = None
-    if ci is not None and standing.get("undecided") and value != goal.bound:
+    if ci is not None and standing.get("undecided") and value != goal.bound and all(map(math.isfinite, ci)):
         rounds = len(seeds_measured(runs, case.name, goal.arm))
         more = math.ceil(rounds * (((ci[1] - ci[0]) / 2 / abs(value - goal.bound)) ** 2 - 1)) or 1
     return Verdict(case.name, goal, kind.name, value, ci, len(top), resolution, **standing, claimed=ci is not None,
@@ -255,8 +255,9 @@ def ratio_interval(top: Sequence[float], bottom: Sequence[float], statistic: str
         return None
     random = numpy.random.default_rng(2009)
     above, below, figure = numpy.asarray(top, dtype=float), numpy.asarray(bottom, dtype=float), STATISTICS[statistic]
-    ratios = [figure(random.choice(above, len(above))) / figure(random.choice(below, len(below))) for _ in range(1000)]
-    low, high = numpy.quantile(ratios, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    ratios = [_ratio(figure(random.choice(above, len(above))), figure(random.choice(below, len(below)))) for _ in range(1000)]
+    ways = ("linear", "linear") if all(map(math.isfinite, ratios)) else ("lower", "higher")  # between infinite ones nothing can be interpolated
+    low, high = (numpy.quantile(ratios, end, method=way) for end, way in zip(((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2), ways))
     return float(low), float(high)
 
 

@@ -93,7 +93,7 @@ def detail_rows(bench: Bench, cases: Sequence[Case], runs: Sequence[Run]) -> tup
                 if numbers and len(numbers) == len(found):
                     median = Spread.of(numbers)
                     assert median
-                    cells.append(figure(median.median, 0 if abs(median.median) >= 100 or median.median == int(median.median) else 2))
+                    cells.append(figure(median.median, 0 if abs(median.median) >= 100 or median.median.is_integer() else 2))
                 else:
                     cells.append(_texts(found))
             if any(cells):
